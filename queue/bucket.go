@@ -1,0 +1,250 @@
+package queue
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Bucket is a named token bucket: a quota that runs share, such as the calls of
+// one account to one region. It may be used by several queues. A token is taken
+// when a run starts, never before, so that nothing queues up a debt.
+type Bucket struct {
+	name string
+	id   uint64 // the order in which several are locked
+
+	mu        sync.Mutex // guards what follows
+	limit     *rate.Limiter
+	until     time.Time     // paused by Throttle
+	throttled time.Duration // how long it was paused in all
+	watchers  map[*waiting]func()
+}
+
+var bucketID atomic.Uint64
+
+// NewBucket makes a bucket that is refilled with perSecond tokens a second and
+// holds burst of them; it is full at first. perSecond must be positive and
+// finite, burst at least 1.
+func NewBucket(name string, perSecond float64, burst int) (*Bucket, error) {
+	if name == "" {
+		return nil, errors.New("queue: a bucket needs a name")
+	}
+	if err := checkLimit(perSecond, burst); err != nil {
+		return nil, fmt.Errorf("queue: bucket %s: %w", name, err)
+	}
+	return &Bucket{
+		name:  name,
+		id:    bucketID.Add(1),
+		limit: rate.NewLimiter(rate.Limit(perSecond), burst),
+	}, nil
+}
+
+func checkLimit(perSecond float64, burst int) error {
+	if !(perSecond > 0) || math.IsInf(perSecond, 1) {
+		return fmt.Errorf("%v tokens a second, want more than 0", perSecond)
+	}
+	if burst < 1 {
+		return fmt.Errorf("burst of %d, want at least 1", burst)
+	}
+	return nil
+}
+
+// Name is the bucket's name.
+func (b *Bucket) Name() string { return b.name }
+
+// String says what the bucket gives.
+func (b *Bucket) String() string {
+	s := b.Stats()
+	return fmt.Sprintf("%s: %g/s, burst %d", s.Name, s.PerSecond, s.Burst)
+}
+
+// Throttle pauses the bucket until the given time for all who share it. An
+// earlier time than that of a pause that lasts changes nothing.
+func (b *Bucket) Throttle(until time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	from := time.Now()
+	if b.until.After(from) {
+		from = b.until
+	}
+	if until.After(from) {
+		b.throttled += until.Sub(from)
+		b.until = until
+	}
+}
+
+// Charge takes n more tokens for a run that used more than the one it started
+// with. They are taken even if they are not there: later runs wait for them.
+func (b *Bucket) Charge(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	for burst := b.limit.Burst(); n > 0; n -= burst {
+		b.limit.ReserveN(now, min(n, burst))
+	}
+}
+
+// SetLimit changes what NewBucket was given.
+func (b *Bucket) SetLimit(perSecond float64, burst int) error {
+	if err := checkLimit(perSecond, burst); err != nil {
+		return fmt.Errorf("queue: bucket %s: %w", b.name, err)
+	}
+	b.mu.Lock()
+	now := time.Now()
+	b.limit.SetLimitAt(now, rate.Limit(perSecond))
+	b.limit.SetBurstAt(now, burst)
+	wake := make([]func(), 0, len(b.watchers))
+	for _, f := range b.watchers {
+		wake = append(wake, f)
+	}
+	b.mu.Unlock()
+	for _, f := range wake {
+		f()
+	}
+	return nil
+}
+
+// BucketStats is what a bucket is doing.
+type BucketStats struct {
+	Name      string
+	PerSecond float64
+	Burst     int
+	Tokens    float64       // there now; negative after Charge
+	Until     time.Time     // paused until then; zero: not paused
+	Throttled time.Duration // for how long Throttle has paused it in all
+}
+
+// Stats reads the bucket.
+func (b *Bucket) Stats() BucketStats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	s := BucketStats{
+		Name: b.name, PerSecond: float64(b.limit.Limit()), Burst: b.limit.Burst(),
+		Tokens: b.limit.TokensAt(now), Throttled: b.throttled,
+	}
+	if b.until.After(now) {
+		s.Until = b.until
+		s.Throttled -= b.until.Sub(now)
+	}
+	return s
+}
+
+// readyLocked is when the next token is there: now, or later.
+func (b *Bucket) readyLocked(now time.Time) time.Time {
+	if b.until.After(now) {
+		return b.until
+	}
+	missing := 1 - b.limit.TokensAt(now)
+	if missing <= 0 {
+		return now
+	}
+	// A microsecond more, lest rounding wake us just before.
+	return now.Add(time.Duration(missing/float64(b.limit.Limit())*float64(time.Second)) + time.Microsecond)
+}
+
+// available is how many tokens are there, and when there is one more.
+func (b *Bucket) available(now time.Time) (n int, next time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.until.After(now) {
+		return 0, b.until
+	}
+	tokens := b.limit.TokensAt(now)
+	if tokens < 1 {
+		return 0, b.readyLocked(now)
+	}
+	one := time.Duration(float64(time.Second) / float64(b.limit.Limit()))
+	return int(tokens), now.Add(one + time.Microsecond)
+}
+
+// watch calls f when the limit changes, until unwatch.
+func (b *Bucket) watch(w *waiting, f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watchers == nil {
+		b.watchers = make(map[*waiting]func())
+	}
+	b.watchers[w] = f
+}
+
+func (b *Bucket) unwatch(w *waiting) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.watchers, w)
+}
+
+// takeAll takes a token from each bucket, or none from any: then it names one
+// that has none.
+func takeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
+	slices.SortFunc(buckets, func(a, b *Bucket) int { return cmp.Compare(a.id, b.id) })
+	buckets = slices.Compact(buckets)
+	for _, b := range buckets { // in the order of their ids: no deadlock
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if refused == nil && b.readyLocked(now).After(now) {
+			refused = b
+		}
+	}
+	if refused == nil {
+		for _, b := range buckets {
+			b.limit.AllowN(now, 1)
+		}
+	}
+	return refused
+}
+
+// throttledError is what Throttled makes.
+type throttledError struct {
+	bucket *Bucket
+	until  time.Time
+	err    error
+}
+
+// Throttled is an error that says that a cloud asked to be left alone until the
+// given time. Item.Retry with it (or with an error that wraps it) pauses the
+// bucket for all who share it and counts no failure. err may be nil.
+func Throttled(b *Bucket, until time.Time, err error) error {
+	return &throttledError{b, until, err}
+}
+
+func (e *throttledError) Error() string {
+	s := "throttled until " + e.until.Format(time.RFC3339)
+	if e.bucket != nil {
+		s = e.bucket.name + " " + s
+	}
+	if e.err != nil {
+		s += ": " + e.err.Error()
+	}
+	return s
+}
+
+func (e *throttledError) Unwrap() error { return e.err }
+
+// IsThrottled reports whether err was made by Throttled, through any wrapping.
+func IsThrottled(err error) bool {
+	_, ok := errors.AsType[*throttledError](err)
+	return ok
+}
+
+// throttle pauses the bucket that err speaks of, if it does.
+func throttle(err error) (until time.Time, ok bool) {
+	if err == nil {
+		return until, false
+	}
+	e, ok := errors.AsType[*throttledError](err)
+	if !ok {
+		return until, false
+	}
+	if e.bucket != nil {
+		e.bucket.Throttle(e.until)
+	}
+	return e.until, true
+}

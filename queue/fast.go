@@ -1,0 +1,211 @@
+package queue
+
+import (
+	"context"
+	"hash/maphash"
+)
+
+// This file is the short way of a key through a queue: Add, Get and Done of a
+// key that has nothing but itself, in a plain queue. It does what the long way
+// does (add, take, settle), and leaves everything rarer to it. It is written out
+// rather than composed, because calls, checks and counters made twice would cost
+// more than the work; the package comment has the figures.
+
+// Add makes key run as soon as it can. It fails with ErrStopped and ErrFull.
+// Adding a key that is there already changes when it runs as the table in the
+// package comment says, and never makes it run twice at once.
+func (q *Queue[K]) Add(key K) error {
+	if !q.plain {
+		return q.add(key, AddOptions{}, false)
+	}
+	long := maphash.Comparable(q.seed, key)
+	s, hash := q.shard(long), uint32(long)
+	s.mu.Lock()
+	i, p, ok := s.find(hash, &key)
+	if ok || s.closed {
+		return q.addAgain(s, i)
+	}
+
+	if s.hot != 0 {
+		i, s.hot = s.hot-1, 0
+	} else {
+		i = s.alloc()
+	}
+	*s.key(i) = key
+	e := s.at(i)
+	e.hash = hash
+	e.stamp |= middle // a free entry has band 0
+	e.state = StateReady
+	e.since = s.tally.enter(&q.clock, i)
+	s.tally.adds++
+	s.ready.append(&s.entries, i, e)
+	s.table.insert(hash, i, p)
+	if len(q.shards) > 1 && s.shown.Load() <= middle {
+		s.shown.Store(middle + 1)
+	}
+	s.mu.Unlock()
+	q.bell.ring()
+	return nil
+}
+
+// addAgain is Add for a key that is there as entry i, or for a closed queue. It
+// unlocks the shard.
+func (q *Queue[K]) addAgain(s *shard[K], i uint32) error {
+	if s.closed {
+		s.mu.Unlock()
+		return ErrStopped
+	}
+	s.tally.adds++
+	if s.at(i).state == StateReady {
+		s.mu.Unlock()
+		return nil
+	}
+	s.merge(i, &request{band: -1})
+	q.unlock(s)
+	return nil
+}
+
+// Get waits for a key that may run, and lends it to the caller, who must settle
+// the Item. It fails with ErrStopped once the queue is closed and nothing is
+// ready, and with the cause of ctx when that ends.
+func (q *Queue[K]) Get(ctx context.Context) (it Item[K], err error) {
+	if q.gate.Load() == 0 && ctx.Err() == nil {
+		for s := q.pick(); s != nil; s = q.pick() {
+			s.mu.Lock()
+			ok := s.lendOne(&it)
+			if len(q.shards) == 1 {
+				s.mu.Unlock()
+				if ok {
+					return it, nil
+				}
+				break
+			}
+			s.show()
+			s.mu.Unlock()
+			if ok {
+				return it, nil
+			}
+		}
+	}
+	return q.getSlowly(ctx)
+}
+
+func (q *Queue[K]) getSlowly(ctx context.Context) (Item[K], error) {
+	var one [1]Item[K]
+	_, err := q.GetBatch(ctx, one[:])
+	return one[0], err
+}
+
+// lendOne is lend for one key of a plain queue.
+func (s *shard[K]) lendOne(it *Item[K]) bool {
+	b := &s.ready.bands
+	top := b.top()
+	if top == 0 {
+		return false
+	}
+	l := &b.lanes[uint8(top-1)]
+	if b.turn++; b.turn%agingEvery == 0 {
+		l = s.aged()
+	}
+	i := l.head - 1
+	e := s.at(i)
+	l.n--
+	if l.head = e.next; l.head != 0 {
+		s.at(l.head - 1).prev = 0
+	} else {
+		l.tail = 0
+		b.emptied(e.band())
+	}
+	e.state = StateRunning
+	e.stamp += 1 << 8
+	e.since = s.tally.wait(&s.q.clock, i, e.since, b.turn)
+	if e.flags != 0 {
+		s.runMore(i, 0)
+	}
+	it.Key = *s.key(i)
+	it.Attempt = int(e.attempts)
+	it.Priority = atBand(e.band())
+	it.loan, it.from = uint64(i)<<32|uint64(e.stamp), s
+	return true
+}
+
+// aged is the lane of the oldest key. It is asked at each sixteenth dispatch,
+// which is also when another shard is owed a turn.
+func (s *shard[K]) aged() *lane {
+	if len(s.q.shards) > 1 {
+		s.q.owe()
+	}
+	return &s.ready.lanes[s.at(s.ready.oldest(&s.entries)).band()]
+}
+
+// Done says that the run succeeded: the attempts start anew, and the key leaves
+// the queue unless it was added during the run.
+func (i Item[K]) Done() {
+	s := i.from
+	s.mu.Lock()
+	e := s.loan(i.idx(), i.stamp())
+	if e == nil || e.flags != 0 || i.changed() || !s.q.plain {
+		s.mu.Unlock()
+		i.settle(outcome{kind: done})
+		return
+	}
+	s.tally.ended++
+	s.tally.work(&s.q.clock, i.idx(), e.since)
+	s.table.remove(e.hash, i.idx())
+	s.release(i.idx(), e)
+	s.mu.Unlock()
+	if s.q.phase.Load() != open {
+		s.q.settled()
+	}
+}
+
+// DoneNext is Done followed by Queue.Get, for the loop of a worker: both under
+// one lock where that can be.
+func (i Item[K]) DoneNext(ctx context.Context) (next Item[K], err error) {
+	s := i.from
+	q := s.q
+	if q.gate.Load() != 0 || ctx.Err() != nil || !q.first(s) {
+		i.Done()
+		return q.Get(ctx)
+	}
+	s.mu.Lock()
+	e := s.loan(i.idx(), i.stamp())
+	if e == nil || e.flags != 0 || i.changed() {
+		s.mu.Unlock()
+		i.Done()
+		return q.Get(ctx)
+	}
+	s.tally.ended++
+	s.tally.work(&q.clock, i.idx(), e.since)
+	s.table.remove(e.hash, i.idx())
+	s.release(i.idx(), e)
+	ok := s.lendOne(&next)
+	if len(q.shards) > 1 {
+		s.show()
+	}
+	s.mu.Unlock()
+	if q.phase.Load() != open {
+		q.settled()
+	}
+	if ok {
+		return next, nil
+	}
+	return q.Get(ctx)
+}
+
+// first tells whether s is a shard that pick could choose.
+func (q *Queue[K]) first(s *shard[K]) bool {
+	if len(q.shards) == 1 {
+		return true
+	}
+	if q.turn.Load() != 0 {
+		return false
+	}
+	top := s.shown.Load()
+	for k := range q.shards {
+		if q.shards[k].shown.Load() > top {
+			return false
+		}
+	}
+	return true
+}

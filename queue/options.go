@@ -1,0 +1,214 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+)
+
+// Errors of Add and Get.
+var (
+	// ErrStopped says that the queue takes no more keys, or has none to give
+	// any more.
+	ErrStopped = errors.New("queue: stopped")
+	// ErrFull says that Options.MaxKeys keys are there. Keys that are there
+	// already can still be added; a source that gets ErrFull lists again later.
+	ErrFull = errors.New("queue: full")
+)
+
+// Priority is a band from -128 to 127; keys of a higher band run first. The
+// zero Priority means keep: what the key has, or At(0) for a new key.
+type Priority struct {
+	n int16 // band + 1, 0: keep
+}
+
+const (
+	middle   = 128 // band of At(0)
+	maxBands = 256
+)
+
+// At is the priority n.
+func At(n int8) Priority { return Priority{int16(n) + middle + 1} }
+
+func atBand(b uint8) Priority { return Priority{int16(b) + 1} }
+
+// Int is the number the priority was made from, 0 for the zero Priority.
+func (p Priority) Int() int {
+	if p.n == 0 {
+		return 0
+	}
+	return int(p.n) - middle - 1
+}
+
+// IsZero tells whether p means keep.
+func (p Priority) IsZero() bool { return p.n == 0 }
+
+func (p Priority) String() string {
+	if p.n == 0 {
+		return "keep"
+	}
+	return fmt.Sprint(p.Int())
+}
+
+func (p Priority) band() uint8 {
+	if p.n == 0 {
+		return middle
+	}
+	return uint8(p.n - 1)
+}
+
+// AddOptions says how a key is added. The zero value is what Add does.
+type AddOptions struct {
+	// After is how long the key is not to run yet; zero or less: at once.
+	After time.Duration
+	// Priority is the band; zero: keep. Of two adds the higher counts.
+	Priority Priority
+	// Urgent says that somebody else wants this key to run: its spec changed,
+	// its deletion was asked for, it was kicked. An urgent add ends a backoff
+	// and a park and starts the attempts anew. A key's own writes are never
+	// urgent.
+	Urgent bool
+	// Reason is shown by Snapshot until the key runs. Use few different ones:
+	// a queue tells 31 apart, further ones are shown as "other".
+	Reason string
+}
+
+// Options configures New. A nil *Options and zero fields mean what is said
+// beside the field. They are copied.
+type Options[K comparable] struct {
+	// Name is shown by String, Stats and errors. Default "queue".
+	Name string
+	// Policy gives the delay after a failure. Default Backoff{}.Policy().
+	// It is called without a lock, from several goroutines.
+	Policy Policy
+	// MaxAttempts parks a key that has failed so often in a row. Default 0:
+	// never.
+	MaxAttempts int
+	// MaxKeys bounds the keys in the queue, running ones included: one more
+	// is ErrFull. Default 0: no bound. A key that only came in by Hold or
+	// PauseKey counts, but is not refused.
+	MaxKeys int
+	// Shards is how many locks share the keys; each has an order of its own.
+	// 1 gives one order. Default 0: what suits the number of processors, and 1
+	// when Tenant or Buckets is set, for these need one order. At most 64; it
+	// is rounded up to a power of two.
+	Shards int
+	// Tenant names who a key belongs to. Tenants take turns inside a band.
+	// Default nil: all keys are alike, and nobody pays for tenants. It is
+	// called without a lock.
+	Tenant func(key K) string
+	// TenantRunning caps how many keys of one tenant run at once. Default 0:
+	// no cap. It needs Tenant.
+	TenantRunning int
+	// Buckets appends to dst the buckets that a run of key takes a token
+	// from, all of them or none. It is asked each time the key is about to
+	// run, without a lock. Default nil: no bucket.
+	Buckets func(key K, dst []*Bucket) []*Bucket
+	// Debounce keeps keys from running too often. Default: it does not.
+	Debounce Debounce
+	// Hooks are told what happens. Default nil: nobody is.
+	Hooks *Hooks[K]
+	// UncheckedKeys lets New accept a key type that holds a pointer, an
+	// interface or a float. Two such keys can look alike and be different, or
+	// never be found again (NaN); it is there for code that has them already.
+	UncheckedKeys bool
+}
+
+// Hooks are called when something happens that somebody may want to know. Any
+// may be nil. They are called without a lock and may call the queue.
+type Hooks[K comparable] struct {
+	// Parked: the key was parked by Item.Park.
+	Parked func(key K, attempts int, err error)
+	// Exhausted: the key was parked because the policy or MaxAttempts gave up.
+	Exhausted func(key K, attempts int, err error)
+	// HoldExpired: a Hold or PauseKey reached its maximum and counts no more.
+	HoldExpired func(key K, why string)
+}
+
+// Debounce keeps a key from running too often. Urgent adds are not delayed by
+// it.
+type Debounce struct {
+	// Interval is the least time from the start of one run of a key to the
+	// start of its next. Default 0: none.
+	Interval time.Duration
+	// Window makes a key wait until it was not added for so long. Default 0:
+	// it does not wait.
+	Window time.Duration
+	// MaxWait bounds how long adds can put a run off. Default 0: ten times
+	// Window.
+	MaxWait time.Duration
+}
+
+func (d Debounce) on() bool { return d.Interval > 0 || d.Window > 0 }
+
+// complete checks the options and fills in the defaults.
+func (o *Options[K]) complete() error {
+	if o.Name == "" {
+		o.Name = "queue"
+	}
+	if o.Policy == nil {
+		o.Policy = Backoff{}.Policy()
+	}
+	if o.Hooks == nil {
+		o.Hooks = &Hooks[K]{}
+	} else {
+		hooks := *o.Hooks
+		o.Hooks = &hooks
+	}
+	if o.Debounce.MaxWait == 0 {
+		o.Debounce.MaxWait = 10 * o.Debounce.Window
+	}
+	if err := o.check(); err != nil {
+		return fmt.Errorf("queue: %s: %w", o.Name, err)
+	}
+	o.Shards = o.shards()
+	return nil
+}
+
+func (o *Options[K]) check() error {
+	oneOrder := o.Tenant != nil || o.Buckets != nil
+	switch {
+	case o.MaxAttempts < 0:
+		return fmt.Errorf("MaxAttempts is %d, want 0 or more", o.MaxAttempts)
+	case o.MaxKeys < 0 || o.MaxKeys > math.MaxInt32:
+		return fmt.Errorf("MaxKeys is %d, want 0 to %d", o.MaxKeys, math.MaxInt32)
+	case o.Shards < 0 || o.Shards > maxShards:
+		return fmt.Errorf("Shards is %d, want 0 to %d", o.Shards, maxShards)
+	case o.Shards > 1 && oneOrder:
+		return fmt.Errorf("Shards is %d, but Tenant and Buckets need one order: leave it 0 or 1", o.Shards)
+	case o.TenantRunning < 0:
+		return fmt.Errorf("TenantRunning is %d, want 0 or more", o.TenantRunning)
+	case o.TenantRunning > 0 && o.Tenant == nil:
+		return errors.New("TenantRunning is set, but Tenant is not")
+	case o.Debounce.Interval < 0 || o.Debounce.Window < 0 || o.Debounce.MaxWait < 0:
+		return fmt.Errorf("Debounce %v has a negative time", o.Debounce)
+	case o.Debounce.MaxWait < o.Debounce.Window:
+		return fmt.Errorf("Debounce.MaxWait %v is less than its Window %v", o.Debounce.MaxWait, o.Debounce.Window)
+	}
+	if o.UncheckedKeys {
+		return nil
+	}
+	return checkKey[K]()
+}
+
+const maxShards = 64
+
+func (o *Options[K]) shards() int {
+	switch {
+	case o.Tenant != nil || o.Buckets != nil:
+		return 1
+	case o.Shards > 0:
+		return ceilPow2(o.Shards)
+	}
+	return ceilPow2(min(2*runtime.GOMAXPROCS(0), maxShards))
+}
+
+func ceilPow2(n int) int {
+	p := 1
+	for p < n {
+		p *= 2
+	}
+	return p
+}

@@ -1,0 +1,190 @@
+package queue
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// shard is a queue of its own for the keys whose hash leads to it: one lock,
+// one order. All fields are guarded by mu; methods need it held.
+type shard[K comparable] struct {
+	mu sync.Mutex
+	slab[K]
+	table      table
+	ready      line
+	wheel      wheel
+	sides      sides
+	rares      map[uint32]*rare // what few entries have, by index
+	throttling throttling
+
+	count   [states]int // entries by state; see counted for ready and running ones
+	tally   tally
+	closed  bool
+	id      uint32
+	loud    bool          // a key became ready: somebody must be woken after the lock
+	armed   int64         // when the alarm rings for this shard at the latest
+	shown   atomic.Uint32 // the top band that getters see
+	holds   uint64        // made so far, to number them
+	expired []expired[K]  // holds to report after the lock
+	due     []uint32      // scratch of tick
+	q       *Queue[K]
+	_       [64]byte // the next shard's lock is in another cache line
+}
+
+func (s *shard[K]) init(q *Queue[K], id int) {
+	s.q, s.id = q, uint32(id)
+	s.table.init()
+	s.wheel.wake, s.throttling.wake, s.armed = never, never, never
+	if q.opts.Tenant != nil {
+		s.ready.fair = newFairness(q.opts.TenantRunning)
+	}
+}
+
+// find is the entry of key, and the slot of the table where the search ended.
+func (s *shard[K]) find(hash uint32, key *K) (i, p uint32, ok bool) {
+	g := s.table.segment(hash)
+	words := g.words
+	p = g.home(hash)
+	for {
+		w := words[p]
+		if w == 0 {
+			return 0, p, false
+		}
+		if uint32(w>>32) == hash {
+			if i = uint32(w) - 1; *s.key(i) == *key {
+				return i, p, true
+			}
+		}
+		if p++; int(p) == len(words) {
+			p = 0
+		}
+	}
+}
+
+// create makes an entry for key, in the idle state.
+func (s *shard[K]) create(hash, p uint32, key *K) uint32 {
+	i := s.alloc()
+	*s.key(i) = *key
+	e := s.at(i)
+	e.next, e.prev = 0, 0
+	e.hash = hash
+	e.setBand(middle)
+	s.table.insert(hash, i, p)
+	s.set(e, StateIdle)
+	return i
+}
+
+// forget ends the entry. It must be in no list.
+func (s *shard[K]) forget(i uint32) {
+	e := s.at(i)
+	if e.is(inside) {
+		s.leave(i)
+		s.sides.drop(i)
+	}
+	if e.is(israre) {
+		delete(s.rares, i)
+	}
+	s.count[e.state]--
+	s.end(i, e)
+	if s.q.opts.MaxKeys > 0 {
+		s.q.keys.Add(-1)
+	}
+}
+
+// counted is the number of entries in a state. The two states that every key
+// goes through are counted by what happens anyway.
+func (s *shard[K]) counted(in State) int {
+	switch in {
+	case StateReady:
+		return s.ready.depth()
+	case StateRunning:
+		return int(s.ready.turn - s.tally.ended)
+	}
+	return s.count[in]
+}
+
+// end is forget for an entry that has nothing but itself.
+func (s *shard[K]) end(i uint32, e *entry) {
+	s.table.remove(e.hash, i)
+	s.release(i, e)
+}
+
+func (s *shard[K]) set(e *entry, to State) {
+	s.count[e.state]--
+	s.count[to]++
+	e.state = to
+}
+
+// detach takes the entry out of the list of its state.
+func (s *shard[K]) detach(i uint32) {
+	e := s.at(i)
+	switch e.state {
+	case StateReady:
+		s.ready.remove(&s.entries, &s.sides, i)
+	case StateThrottled:
+		s.leaveBucket(i)
+	case StateDelayed, StateBackingOff:
+		s.wheel.remove(&s.entries, i)
+	case StateIdle, StateHeld:
+		if e.when != 0 {
+			s.wheel.remove(&s.entries, i)
+		}
+	}
+}
+
+// begin lets a detached entry run at due, or at once.
+func (s *shard[K]) begin(i uint32, due int64) {
+	if due > 0 {
+		s.wait(i, StateDelayed, due)
+		return
+	}
+	s.enter(i)
+}
+
+// rest is what becomes of a detached entry that has nothing to run: it goes,
+// unless it is held or cools down.
+func (s *shard[K]) rest(i uint32) {
+	e := s.at(i)
+	if e.is(israre) && (s.blocked(i, StateIdle) || s.cooling(i)) {
+		return
+	}
+	s.forget(i)
+}
+
+// tick lets the entries run that are due, and tells whether there are more.
+func (s *shard[K]) tick(now int64) (more bool) {
+	s.due, more = s.wheel.fire(&s.entries, now, s.due[:0])
+	for _, i := range s.due {
+		if s.at(i).state == StateIdle {
+			s.rest(i)
+		} else {
+			s.enter(i)
+		}
+	}
+	s.pump(now)
+	if !more {
+		s.wheel.rest(&s.entries, now)
+	}
+	return more
+}
+
+// wait puts a detached entry into the wheel.
+func (s *shard[K]) wait(i uint32, as State, due int64) {
+	e := s.at(i)
+	s.set(e, as)
+	e.since = s.q.clock.tick()
+	e.when = due
+	s.wheel.add(&s.entries, i)
+}
+
+// enter makes a detached entry ready, or held if somebody holds it.
+func (s *shard[K]) enter(i uint32) {
+	e := s.at(i)
+	if e.is(israre) && s.blocked(i, StateHeld) {
+		return
+	}
+	s.set(e, StateReady)
+	e.since = s.tally.enter(&s.q.clock, i)
+	s.ready.push(&s.entries, &s.sides, i)
+	s.loud = true
+}

@@ -1,0 +1,52 @@
+package queue
+
+// slab holds entries and their keys. They lie in arrays of their own: a cycle
+// touches only what it needs, and the collector scans the keys alone (and not
+// even those if K holds no pointer).
+type slab[K comparable] struct {
+	entries
+	keys  []*[chunkSize]K
+	slots slots
+	hot   uint32 // the slot freed last, index+1: it is in the cache, and reused first
+}
+
+func (s *slab[K]) key(i uint32) *K {
+	return &s.keys[i>>chunkBits][i&chunkMask]
+}
+
+// alloc gives a slot. Its entry keeps the run number of its former life, so
+// that an Item settled twice is noticed even when its slot has a new key.
+func (s *slab[K]) alloc() uint32 {
+	if s.hot != 0 {
+		i := s.hot - 1
+		s.hot = 0
+		return i
+	}
+	i, fresh := s.slots.take()
+	if fresh {
+		s.addChunk(int(i >> chunkBits))
+	}
+	return i
+}
+
+func (s *slab[K]) addChunk(n int) {
+	if n == len(s.keys) {
+		s.chunks = append(s.chunks, nil)
+		s.keys = append(s.keys, nil)
+	}
+	s.chunks[n] = new([chunkSize]entry)
+	s.keys[n] = new([chunkSize]K)
+}
+
+func (s *slab[K]) release(i uint32, e *entry) {
+	var zero K
+	*s.key(i) = zero
+	*e = entry{stamp: e.stamp &^ 0xff}
+	if s.hot == 0 {
+		s.hot = i + 1
+		return
+	}
+	if s.slots.put(i) {
+		s.chunks[i>>chunkBits], s.keys[i>>chunkBits] = nil, nil
+	}
+}

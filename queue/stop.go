@@ -1,0 +1,124 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// The phases of a queue.
+const (
+	open    uint32 = iota
+	closed         // takes no more keys, hands out what is ready
+	stopped        // hands out nothing
+)
+
+// StopError says what was left when Stop or Drain had no more time.
+type StopError struct {
+	Queue   string
+	Running []string // keys that were still on loan
+	Waiting int      // keys that were to run: ready, delayed, backing off and so on
+	Cause   error    // why there was no more time
+}
+
+func (e *StopError) Error() string {
+	return fmt.Sprintf("queue: %s: %v with %d keys running (%s) and %d waiting",
+		e.Queue, e.Cause, len(e.Running), strings.Join(e.Running, ", "), e.Waiting)
+}
+
+func (e *StopError) Unwrap() error { return e.Cause }
+
+// Close ends the intake: adds fail with ErrStopped, and what waits for a time
+// does not become due any more. Get hands out what is ready and then fails with
+// ErrStopped. Close does not wait and may be called again.
+func (q *Queue[K]) Close() { q.advance(closed) }
+
+// advance moves the queue on to a phase; it never goes back.
+func (q *Queue[K]) advance(to uint32) {
+	for {
+		was := q.phase.Load()
+		if was >= to || q.phase.CompareAndSwap(was, to) {
+			break
+		}
+	}
+	for k := range q.shards {
+		s := &q.shards[k]
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+	}
+	q.alarm.stop()
+	q.clock.stop()
+	q.bell.close()
+	q.news.ring()
+}
+
+// Drain is Close, and waits until nothing is ready or running: workers must go
+// on calling Get. If ctx ends before, it fails with a *StopError and the queue
+// stays closed.
+func (q *Queue[K]) Drain(ctx context.Context) error {
+	q.advance(closed)
+	return q.wait(ctx, func() bool {
+		return q.counted(StateRunning) == 0 && (q.phase.Load() == stopped || q.counted(StateReady) == 0)
+	})
+}
+
+// Stop is Close, makes Get fail with ErrStopped at once, and waits until all
+// items are settled. If ctx ends before, it fails with a *StopError that names
+// their keys; none of them will run again here. What waited is not run: it is to
+// be added again after a restart. Stop may be called again, from any state.
+func (q *Queue[K]) Stop(ctx context.Context) error {
+	q.gate.Or(shutByStop)
+	q.advance(stopped)
+	return q.wait(ctx, func() bool {
+		return q.counted(StateRunning) == 0
+	})
+}
+
+func (q *Queue[K]) wait(ctx context.Context, over func() bool) error {
+	<-q.alarm.quiet
+	for !over() {
+		select {
+		case <-q.news.token:
+		case <-ctx.Done():
+			if over() {
+				continue
+			}
+			return q.leftovers(context.Cause(ctx))
+		}
+	}
+	q.news.ring() // for others who wait
+	return nil
+}
+
+// leftovers describes what is left.
+func (q *Queue[K]) leftovers(cause error) *StopError {
+	e := &StopError{Queue: q.opts.Name, Cause: cause}
+	for x := range q.Snapshot() {
+		switch x.State {
+		case StateRunning:
+			e.Running = append(e.Running, fmt.Sprint(x.Key))
+		case StateIdle, StateParked:
+		default:
+			e.Waiting++
+		}
+	}
+	return e
+}
+
+// settled tells those who wait in Drain or Stop that a run has ended.
+func (q *Queue[K]) settled() {
+	if q.phase.Load() != open {
+		q.news.ring()
+	}
+}
+
+// news is a token that says: look again.
+type news struct{ token chan struct{} }
+
+func (n *news) ring() {
+	select {
+	case n.token <- struct{}{}:
+	default:
+	}
+}
