@@ -1,0 +1,203 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+)
+
+// LabelOwner is the label by which [Store.Apply] knows the objects it manages.
+const LabelOwner = "tend/declared-by"
+
+// Applied says what [Store.Apply] did.
+type Applied struct {
+	Created, Updated, Deleted, Unchanged int
+	// Waiting counts the declared objects whose predecessor is still being
+	// deleted. Apply again when it is gone.
+	Waiting int
+}
+
+// CapError is the refusal to delete more objects at once than allowed. Nothing
+// was written.
+type CapError struct {
+	Kind, Owner string
+	// Max is how many deletions were allowed.
+	Max int
+	// Delete is what would have been deleted.
+	Delete []Key
+}
+
+// Error says how many and names the first few.
+func (e *CapError) Error() string {
+	more := ""
+	if len(e.Delete) > 3 {
+		more = " …"
+	}
+	return fmt.Sprintf("store: refusing to delete %d %s declared by %s, at most %d at once: %v%s",
+		len(e.Delete), e.Kind, e.Owner, e.Max, e.Delete[:min(3, len(e.Delete))], more)
+}
+
+// Apply makes the store hold the declared set: it creates what is missing,
+// updates what differs, and deletes what the same owner declared before and does
+// no longer, which it knows by the label [LabelOwner].
+//
+// Of an object that exists, Apply writes the spec, the labels and the
+// annotations that are declared; other labels and annotations, finalizers,
+// owners and paused stay as they are.
+//
+// Before the first write Apply checks the whole set. If more than maxDelete
+// objects would be deleted (a file that was half written, a directory that was
+// not mounted) it returns a [*CapError] and does nothing. A declared object that
+// exists without the owner's label is [ErrExists]; two of one key are
+// [ErrInvalid], and so is a bad owner or a negative maxDelete.
+//
+// After that a failure with one object does not stop the others; the errors are
+// joined, and applying the set again finishes the work.
+func (s *Store[S, T]) Apply(ctx context.Context, set []*Object[S, T], owner string, maxDelete int) (Applied, error) {
+	a := applier[S, T]{s: s, owner: owner, declared: make(map[Key]*Object[S, T], len(set)), stored: make(map[Key]*Object[S, T])}
+	if err := a.declare(set, maxDelete); err != nil {
+		return a.done, err
+	}
+	surplus, err := a.compare(ctx)
+	if err != nil {
+		return a.done, err
+	}
+	if len(surplus) > maxDelete {
+		return a.done, a.refuse(surplus, maxDelete)
+	}
+	for _, o := range set {
+		if !a.try(ctx, a.put(ctx, a.declared[o.Key()])) {
+			return a.done, errors.Join(a.errs...)
+		}
+	}
+	for _, o := range surplus {
+		if !a.try(ctx, a.remove(ctx, o)) {
+			break
+		}
+	}
+	return a.done, errors.Join(a.errs...)
+}
+
+// applier is one Apply.
+type applier[S, T any] struct {
+	s        *Store[S, T]
+	owner    string
+	declared map[Key]*Object[S, T]
+	stored   map[Key]*Object[S, T] // those declared that exist
+	done     Applied
+	errs     []error
+}
+
+// declare checks the set and labels copies of its objects.
+func (a *applier[S, T]) declare(set []*Object[S, T], maxDelete int) error {
+	if maxDelete < 0 {
+		return fmt.Errorf("%w: at most %d deletions", ErrInvalid, maxDelete)
+	}
+	if a.owner == "" || checkLabel(LabelOwner, a.owner) != nil {
+		return fmt.Errorf("%w: owner %.32q of a declared set", ErrInvalid, a.owner)
+	}
+	for _, o := range set {
+		c := a.s.Clone(o)
+		if c.Labels == nil {
+			c.Labels = make(map[string]string, 1)
+		}
+		c.Labels[LabelOwner] = a.owner
+		if err := a.s.check(c, true); err != nil {
+			return err
+		}
+		if a.declared[c.Key()] != nil {
+			return fmt.Errorf("%w: %s %s is declared twice", ErrInvalid, a.s.kind, c.Key())
+		}
+		a.declared[c.Key()] = c
+	}
+	return nil
+}
+
+// compare reads what is stored and returns what is no longer declared.
+func (a *applier[S, T]) compare(ctx context.Context) (surplus []*Object[S, T], err error) {
+	for o, err := range a.s.All(ctx, Selector{}) {
+		if err != nil {
+			return nil, err
+		}
+		ours := o.Labels[LabelOwner] == a.owner
+		switch _, wanted := a.declared[o.Key()]; {
+		case wanted && !ours:
+			return nil, fmt.Errorf("%w: %s %s is not declared by %s; label it %s=%s to hand it over",
+				ErrExists, a.s.kind, o.Key(), a.owner, LabelOwner, a.owner)
+		case wanted:
+			a.stored[o.Key()] = o
+		case ours && !o.Deleting():
+			surplus = append(surplus, o)
+		}
+	}
+	return surplus, nil
+}
+
+func (a *applier[S, T]) refuse(surplus []*Object[S, T], maxDelete int) error {
+	e := &CapError{Kind: a.s.kind, Owner: a.owner, Max: maxDelete}
+	for _, o := range surplus {
+		e.Delete = append(e.Delete, o.Key())
+	}
+	return e
+}
+
+// try notes a failure and reports whether going on makes sense.
+func (a *applier[S, T]) try(ctx context.Context, err error) bool {
+	if err != nil {
+		a.errs = append(a.errs, err)
+	}
+	return ctx.Err() == nil && !errors.Is(err, ErrFenced) && !errors.Is(err, ErrUnguarded) && !errors.Is(err, ErrClosed)
+}
+
+func (a *applier[S, T]) put(ctx context.Context, want *Object[S, T]) error {
+	there := a.stored[want.Key()]
+	if there == nil {
+		_, err := a.s.Create(ctx, want)
+		return a.count(&a.done.Created, err)
+	}
+	if there.Deleting() {
+		return a.count(&a.done.Waiting, nil)
+	}
+	now, err := a.s.Mutate(ctx, want.Key(), func(o *Object[S, T]) error {
+		o.Labels = union(o.Labels, want.Labels)
+		o.Annotations = union(o.Annotations, want.Annotations)
+		o.Spec = a.s.Clone(want).Spec
+		return nil
+	})
+	if err == nil && now.Revision == there.Revision {
+		return a.count(&a.done.Unchanged, nil)
+	}
+	return a.count(&a.done.Updated, err)
+}
+
+// remove deletes at the revision that was counted against the cap: an object
+// that somebody changed since, perhaps to declare it again, is a conflict.
+func (a *applier[S, T]) remove(ctx context.Context, o *Object[S, T]) error {
+	err := a.s.Delete(ctx, o)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return a.count(&a.done.Deleted, err)
+}
+
+func (a *applier[S, T]) count(n *int, err error) error {
+	if err == nil {
+		*n++
+	}
+	return err
+}
+
+// union returns what is in over, and what is in base besides.
+func union(base, over map[string]string) map[string]string {
+	if len(over) == 0 {
+		return base
+	}
+	all := maps.Clone(over)
+	for k, v := range base {
+		if _, ok := all[k]; !ok {
+			all[k] = v
+		}
+	}
+	return all
+}

@@ -1,0 +1,177 @@
+package cache
+
+import (
+	"fmt"
+
+	"github.com/tendhq/tend/store"
+)
+
+// A step is one change made ready outside the lock: decoded, checked against
+// the limits, its index values computed by the user's functions.
+type step[S, T any] struct {
+	key      store.Key
+	old, new *store.Object[S, T]
+	oldAt    [][]string // index values, in the order of Cache.indexes
+	newAt    [][]string
+	revision store.Revision
+}
+
+// read decodes a stored version. One that cannot be decoded is reported, and
+// what the cache held of it stays: to drop it would look like a deletion.
+func (c *Cache[S, T]) read(r store.Record, at store.Revision) (s step[S, T], ok bool) {
+	obj, err := c.store.Decode(r)
+	if err != nil {
+		c.breaks(r.Key, fmt.Errorf("cache: %s: %w", c.name, err))
+		return s, false
+	}
+	c.mend(r.Key)
+	return c.prepare(r.Key, obj, at)
+}
+
+// takeRevision applies all changes of one revision at once.
+func (c *Cache[S, T]) takeRevision(changes []store.Change) {
+	steps := make([]step[S, T], 0, len(changes))
+	for _, ch := range changes {
+		var s step[S, T]
+		var ok bool
+		if ch.Deleted {
+			c.mend(ch.Record.Key)
+			s, ok = c.prepare(ch.Record.Key, nil, ch.Record.Revision)
+		} else {
+			s, ok = c.read(ch.Record, ch.Record.Revision)
+		}
+		if ok {
+			steps = append(steps, s)
+		}
+	}
+	c.apply(steps)
+}
+
+// breaks notes an object that cannot be decoded, and reports it.
+func (c *Cache[S, T]) breaks(key store.Key, err error) {
+	c.mu.Lock()
+	c.broken[key] = err
+	c.mu.Unlock()
+	c.report(key, err)
+}
+
+// mend forgets what was noted of an object that can be read again, or is gone.
+func (c *Cache[S, T]) mend(key store.Key) {
+	if _, ok := c.broken[key]; !ok { // Run's goroutine alone writes it
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.broken, key)
+}
+
+// prepare turns what the backend said about a key into a step; ok is false when
+// there is nothing to do. Only Run's goroutine calls it, and it alone writes
+// the table, so old cannot change before the step is applied.
+func (c *Cache[S, T]) prepare(key store.Key, obj *store.Object[S, T], at store.Revision) (s step[S, T], ok bool) {
+	old, _ := c.Get(key)
+	if obj != nil && !c.within(obj) {
+		obj = nil
+	}
+	if old == nil && obj == nil {
+		return s, false
+	}
+	s = step[S, T]{key: key, old: old, new: obj, revision: at}
+	s.oldAt, s.newAt = c.indexValues(old), c.indexValues(obj)
+	return s, true
+}
+
+// indexValues asks each index function where o belongs.
+func (c *Cache[S, T]) indexValues(o *store.Object[S, T]) [][]string {
+	if o == nil || len(c.indexes) == 0 {
+		return nil
+	}
+	values := make([][]string, len(c.indexes))
+	for i, x := range c.indexes {
+		values[i] = c.ask(x, o)
+	}
+	return values
+}
+
+// ask contains a panic of the user's function: the object is then not found
+// under this index, and everything else goes on.
+func (c *Cache[S, T]) ask(x *index[S, T], o *store.Object[S, T]) (values []string) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.report(o.Key(), fmt.Errorf("cache: index %s of %s panicked: %v", x.name, o.Key(), p))
+		}
+	}()
+	return x.fn(o)
+}
+
+// apply makes the steps visible, all at once to All and By, and hands them to
+// the consumers.
+func (c *Cache[S, T]) apply(steps []step[S, T]) {
+	if len(steps) == 0 {
+		return
+	}
+	if c.opts.DetectMutations {
+		c.fingerprint(steps)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range steps {
+		c.applyLocked(&steps[i])
+	}
+}
+
+func (c *Cache[S, T]) applyLocked(s *step[S, T]) {
+	c.tableLocked(s.key, s.new)
+	for i, x := range c.indexes {
+		if s.old != nil {
+			x.remove(s.old, s.oldAt[i])
+		}
+		if s.new != nil {
+			x.add(s.new, s.newAt[i])
+		}
+	}
+	ch := Change[S, T]{Key: s.key, Old: s.old, New: s.new, Revision: s.revision}
+	for q := range c.consumers {
+		q.add(ch)
+	}
+}
+
+// tableLocked stores obj under key, or removes the key where obj is nil.
+func (c *Cache[S, T]) tableLocked(key store.Key, obj *store.Object[S, T]) {
+	h, had := c.objects.Load(key)
+	switch {
+	case obj == nil && !had:
+	case obj == nil:
+		c.objects.Delete(key)
+		last := len(c.list) - 1
+		if h.slot != last {
+			moved := c.list[last]
+			c.list[h.slot] = moved
+			c.objects.Store(moved.Key(), held[S, T]{obj: moved, slot: h.slot})
+		}
+		c.list[last] = nil
+		c.list = c.list[:last]
+	case had:
+		c.list[h.slot] = obj
+		c.objects.Store(key, held[S, T]{obj: obj, slot: h.slot})
+	default:
+		c.list = append(c.list, obj)
+		c.objects.Store(key, held[S, T]{obj: obj, slot: len(c.list) - 1})
+	}
+}
+
+// reach records that the kind is complete up to r, which a cache first is when
+// it has synced, and calls those who waited for it. reset calls everybody: the
+// history they waited in is gone.
+func (c *Cache[S, T]) reach(r store.Revision, reset bool) {
+	c.mu.Lock()
+	c.revision.Store(uint64(r))
+	due := c.dueLocked(reset)
+	if !c.hasSynced() {
+		close(c.synced) // under mu, or OnRevision could miss both
+	}
+	c.mu.Unlock()
+	for _, f := range due {
+		f()
+	}
+}

@@ -1,0 +1,131 @@
+package cache
+
+import (
+	"context"
+	"sync"
+
+	"github.com/tendhq/tend/store"
+)
+
+// A backlog holds what one consumer of Changes has yet to see.
+//
+//	near:   pending = [a1→a2  b→∅  a2→a3]           in order, as they happened
+//	behind: pending = [a1→a3  b→∅  c→c9 …]          one per key, byKey says where
+//
+// It turns from near to behind when more than limit changes wait, and back as
+// soon as the consumer takes what is pending. A full view per consumer, to diff
+// against, would cost an entry for each object held; the folded backlog is that
+// same diff and costs an entry for each object that changed.
+type backlog[S, T any] struct {
+	limit int
+	wake  chan struct{} // one token: pending is not empty
+
+	mu      sync.Mutex // guards what follows; taken under Cache.mu, never the other way round
+	pending []Change[S, T]
+	byKey   map[store.Key]int // nil while near
+	folds   uint64            // how often this consumer fell behind, for the Snapshot
+}
+
+func newBacklog[S, T any](limit int) *backlog[S, T] {
+	return &backlog[S, T]{limit: limit, wake: make(chan struct{}, 1)}
+}
+
+// add never blocks.
+func (q *backlog[S, T]) add(ch Change[S, T]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.byKey == nil && len(q.pending) >= q.limit {
+		q.foldLocked()
+	}
+	if q.byKey == nil {
+		q.pending = append(q.pending, ch)
+	} else {
+		q.mergeLocked(ch)
+	}
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// foldLocked turns an ordered backlog into one change per key.
+func (q *backlog[S, T]) foldLocked() {
+	q.folds++
+	ordered := q.pending
+	q.pending, q.byKey = nil, make(map[store.Key]int, len(ordered))
+	for _, ch := range ordered {
+		q.mergeLocked(ch)
+	}
+}
+
+func (q *backlog[S, T]) mergeLocked(ch Change[S, T]) {
+	i, ok := q.byKey[ch.Key]
+	if !ok {
+		q.byKey[ch.Key] = len(q.pending)
+		q.pending = append(q.pending, ch)
+		return
+	}
+	// Old stays what the consumer last saw. An object that came and went
+	// meanwhile leaves an entry with neither, which deliver skips.
+	q.pending[i].New, q.pending[i].Revision = ch.New, ch.Revision
+}
+
+// take returns what is pending and starts a new, ordered backlog in spare.
+func (q *backlog[S, T]) take(spare []Change[S, T]) []Change[S, T] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	batch := q.pending
+	if q.byKey != nil {
+		spare = nil // let the big folded slice go instead of keeping two
+	}
+	q.pending, q.byKey = spare, nil
+	return batch
+}
+
+// deliver yields changes until the consumer leaves or ctx ends.
+func (q *backlog[S, T]) deliver(ctx context.Context, yield func(Change[S, T], error) bool) {
+	var batch []Change[S, T]
+	for {
+		select {
+		case <-q.wake:
+		case <-ctx.Done():
+			yield(Change[S, T]{}, context.Cause(ctx))
+			return
+		}
+		batch = q.take(batch[:0])
+		for i, ch := range batch {
+			batch[i] = Change[S, T]{} // the consumer may be slow: hold nothing it has seen
+			if ctx.Err() != nil {
+				yield(Change[S, T]{}, context.Cause(ctx))
+				return
+			}
+			if !yieldSteps(ch, yield) {
+				return
+			}
+		}
+		if cap(batch) > q.limit {
+			batch = nil
+		}
+	}
+}
+
+// yieldSteps splits a change between two lives of a key, so that no consumer
+// mistakes the new object for an edit of the old one.
+func yieldSteps[S, T any](ch Change[S, T], yield func(Change[S, T], error) bool) bool {
+	switch {
+	case ch.Old == nil && ch.New == nil:
+		return true
+	case ch.Old != nil && ch.New != nil && ch.Old.UID != ch.New.UID:
+		gone := ch
+		gone.New, ch.Old = nil, nil
+		return yield(gone, nil) && yield(ch, nil)
+	}
+	return yield(ch, nil)
+}
+
+// size reports how many changes wait and how often the consumer fell behind.
+func (q *backlog[S, T]) size() (pending int, folds uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.pending), q.folds
+}

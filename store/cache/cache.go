@@ -1,0 +1,242 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"log/slog"
+	"maps"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/puzpuzpuz/xsync/v3"
+
+	"github.com/tendhq/tend/store"
+)
+
+// A Cache is a watch-fed, read-only copy of one kind:
+//
+//	backend ── watch ──▶ Run ──▶ objects ──▶ Get              (no lock)
+//	                      │      list ───────▶ All             (copied under a read lock)
+//	                      │      indexes ────▶ By              (copied under a read lock)
+//	                      │      backlogs ───▶ Changes         (one per consumer)
+//	                      └────▶ revision ───▶ OnRevision
+//
+// Run's goroutine alone writes. All methods are safe for concurrent use.
+type Cache[S, T any] struct {
+	store *store.Store[S, T]
+	opts  Options[S, T]
+	name  string
+
+	objects  *xsync.MapOf[store.Key, held[S, T]]
+	revision atomic.Uint64
+	running  atomic.Bool
+	synced   chan struct{} // closed at the end of the first snapshot
+
+	indexes []*index[S, T] // by name; their values are guarded by mu
+
+	// Run's goroutine alone uses these two.
+	relist    *relist // nil unless a snapshot is on its way in
+	startOver bool    // the next watch begins with a snapshot
+
+	mu        sync.RWMutex // guards what follows; never held over user code
+	list      []*store.Object[S, T]
+	consumers map[*backlog[S, T]]struct{}
+	waiters   waiters
+	broken    map[store.Key]error // stored, but cannot be decoded
+	feed      feed
+	prints    map[store.Key]fingerprint // empty unless Options.DetectMutations
+}
+
+// held is what the table keeps for a key: the shared object, and its place in
+// list, so that a removal finds it without a search.
+type held[S, T any] struct {
+	obj  *store.Object[S, T]
+	slot int
+}
+
+// Options tune a Cache. Nil and zero fields mean the stated default. New copies
+// them.
+type Options[S, T any] struct {
+	// Name is for logs, health and the debug page. Default: the store's kind.
+	Name string
+
+	// Selector limits the cache to a namespace, to objects whose labels match,
+	// or both. Default: all. It is evaluated on each object, never by the
+	// backend, because of Finalizers.
+	Selector store.Selector
+	// Finalizers keep an object of the namespace in the cache although its
+	// labels do not match, for as long as it carries one of them: whoever holds
+	// a finalizer must see the deletion. Default: none.
+	Finalizers []string
+
+	// Indexes are the named lookups that By serves. Default: none.
+	Indexes map[string]IndexFunc[S, T]
+
+	// Backlog is how many changes are kept in order for one consumer of
+	// Changes before they are folded to one per key. Default: 1024.
+	Backlog int
+
+	// OnError hears, once per occurrence, of an object that cannot be decoded
+	// (with its key; the cache goes on without it), of a watch that failed (with
+	// the zero key; it is opened again), of an index function that panicked and
+	// of a mutated object. It runs on Run's goroutine and must not block.
+	// Default: a warning in the log.
+	OnError func(key store.Key, err error)
+
+	// DetectMutations makes the cache remember what each object looked like
+	// and report the key of one that was written to. It costs a fingerprint per
+	// object: for tests. Default: off.
+	DetectMutations bool
+
+	// Logger is used where OnError is nil. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+const defaultBacklog = 1024
+
+// ErrRunning is returned by Run while another Run of the same cache is running.
+var ErrRunning = errors.New("cache: already running")
+
+// New returns a cache of what s stores. It starts nothing and is empty until
+// Run has synced it.
+func New[S, T any](s *store.Store[S, T], o *Options[S, T]) (*Cache[S, T], error) {
+	if s == nil {
+		return nil, errors.New("cache: New: no store")
+	}
+	c := &Cache[S, T]{
+		store:     s,
+		name:      s.Kind(),
+		objects:   xsync.NewMapOfWithHasher[store.Key, held[S, T]](hasher()),
+		synced:    make(chan struct{}),
+		consumers: make(map[*backlog[S, T]]struct{}),
+		broken:    make(map[store.Key]error),
+		prints:    make(map[store.Key]fingerprint),
+	}
+	if o != nil {
+		c.opts = *o
+	}
+	if err := c.setup(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// hasher hashes the two strings themselves: the table's own walks the key's type
+// description, which costs more than the rest of a Get.
+func hasher() func(store.Key, uint64) uint64 {
+	seed := maphash.MakeSeed()
+	return func(k store.Key, table uint64) uint64 {
+		h := maphash.String(seed, k.Name)
+		if k.Namespace != "" {
+			h ^= bits.RotateLeft64(maphash.String(seed, k.Namespace), 32)
+		}
+		return h ^ table
+	}
+}
+
+// setup fills in the defaults and refuses what cannot work.
+func (c *Cache[S, T]) setup() error {
+	o := &c.opts
+	if o.Name != "" {
+		c.name = o.Name
+	}
+	if o.Backlog < 0 {
+		return fmt.Errorf("cache: New(%s): Backlog is %d, must not be negative", c.name, o.Backlog)
+	}
+	if o.Backlog == 0 {
+		o.Backlog = defaultBacklog
+	}
+	o.Finalizers = slices.Clone(o.Finalizers)
+	for _, name := range slices.Sorted(maps.Keys(o.Indexes)) {
+		fn := o.Indexes[name]
+		if fn == nil {
+			return fmt.Errorf("cache: New(%s): index %q has no function", c.name, name)
+		}
+		c.indexes = append(c.indexes, &index[S, T]{name: name, fn: fn, values: make(map[string]map[*store.Object[S, T]]struct{})})
+	}
+	o.Indexes = nil
+	return nil
+}
+
+// Get returns the object as the cache holds it, and whether it holds one. It
+// takes no lock and copies nothing: the object is shared and read-only. Edit
+// a copy, made by the store's Clone.
+func (c *Cache[S, T]) Get(k store.Key) (*store.Object[S, T], bool) {
+	h, ok := c.objects.Load(k)
+	return h.obj, ok
+}
+
+// All yields every object the cache holds, as of one moment, in no particular
+// order. The objects are shared and read-only. No lock is held while the loop
+// body runs.
+func (c *Cache[S, T]) All() iter.Seq[*store.Object[S, T]] {
+	return func(yield func(*store.Object[S, T]) bool) {
+		c.mu.RLock()
+		objs := slices.Clone(c.list)
+		c.mu.RUnlock()
+		for _, o := range objs {
+			if !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+// Len returns how many objects the cache holds.
+func (c *Cache[S, T]) Len() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.list)
+}
+
+// Name returns the cache's name: Options.Name, or else the kind.
+func (c *Cache[S, T]) Name() string { return c.name }
+
+// Kind returns the kind of the objects held.
+func (c *Cache[S, T]) Kind() string { return c.store.Kind() }
+
+// Backend returns the backend that feeds the cache. Together with Kind it says
+// which writes OnRevision can wait for: a revision of another backend, or of
+// another kind, never arrives here.
+func (c *Cache[S, T]) Backend() store.Backend { return c.store.Backend() }
+
+// Store returns the store that was given to New.
+func (c *Cache[S, T]) Store() *store.Store[S, T] { return c.store }
+
+// Revision returns the backend's revision up to which the cache has applied
+// every change of its kind. Zero before it has synced.
+func (c *Cache[S, T]) Revision() store.Revision {
+	return store.Revision(c.revision.Load())
+}
+
+// Synced is closed once the cache holds a complete snapshot. It stays closed:
+// a cache that loses its watch goes on serving what it has, see Health.
+func (c *Cache[S, T]) Synced() <-chan struct{} { return c.synced }
+
+// has reports whether the cache has synced.
+func (c *Cache[S, T]) hasSynced() bool {
+	select {
+	case <-c.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// within reports whether o is within the cache's limits.
+func (c *Cache[S, T]) within(o *store.Object[S, T]) bool {
+	sel := &c.opts.Selector
+	if sel.Namespace != "" && o.Namespace != sel.Namespace {
+		return false
+	}
+	return sel.Matches(&o.Meta) || slices.ContainsFunc(c.opts.Finalizers, o.HasFinalizer)
+}
+
+// String names the cache and says how far it is.
+func (c *Cache[S, T]) String() string {
+	return fmt.Sprintf("cache %s: %d objects at revision %d", c.name, c.Len(), c.Revision())
+}

@@ -1,0 +1,89 @@
+package cache
+
+import (
+	"context"
+	"iter"
+
+	"github.com/tendhq/tend/store"
+)
+
+// A Change is one step from what a consumer last saw to what the cache holds
+// now. The objects are shared: read them, never write to them.
+type Change[S, T any] struct {
+	// Key is the changed object's key; zero for the Synced marker.
+	Key store.Key
+	// Old is the object as this consumer last saw it; nil if it saw none.
+	Old *store.Object[S, T]
+	// New is the object as it is; nil if it is gone or left the cache's limits.
+	New *store.Object[S, T]
+	// Revision is the backend's revision at which the step was seen.
+	Revision store.Revision
+	// Initial says that New was there when the consumer arrived.
+	Initial bool
+	// Synced marks the end of the initial objects. It comes exactly once, and
+	// carries nothing but the revision of that snapshot.
+	Synced bool
+}
+
+// Changes yields everything the cache holds (Initial), then one Synced marker,
+// then each change as the cache applies it. Before the cache has synced it
+// waits. Each call is a consumer of its own, with its own pace:
+//
+//   - The cache never waits for a consumer. Up to Options.Backlog changes are
+//     kept in order for one that is behind. Beyond that its backlog is folded to
+//     one change per key (from what it last saw to what is there now), so
+//     what a slow consumer costs is bounded by the number of keys that changed,
+//     and it skips intermediate states, never the last one. Order between keys
+//     is then lost; the order of one key's changes never is.
+//   - An object deleted and created again is always two changes, also when
+//     the backlog was folded.
+//   - When the cache itself had to start over from a new snapshot, a consumer
+//     sees only the differences: what vanished meanwhile arrives as a deletion.
+//
+// The sequence ends when the loop is left, or with ctx: then the last pair
+// carries context.Cause(ctx). It does not end with Run: while Run is not
+// running, there is nothing to yield.
+func (c *Cache[S, T]) Changes(ctx context.Context) iter.Seq2[Change[S, T], error] {
+	return func(yield func(Change[S, T], error) bool) {
+		select {
+		case <-c.synced:
+		case <-ctx.Done():
+			yield(Change[S, T]{}, context.Cause(ctx))
+			return
+		}
+		q, initial, at := c.join()
+		defer c.leave(q)
+		if yieldInitial(initial, at, yield) {
+			q.deliver(ctx, yield)
+		}
+	}
+}
+
+// join registers a consumer and takes its snapshot in one step, so that every
+// later change reaches it and no earlier one does.
+func (c *Cache[S, T]) join() (*backlog[S, T], []*store.Object[S, T], store.Revision) {
+	q := newBacklog[S, T](c.opts.Backlog)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.consumers[q] = struct{}{}
+	return q, append([]*store.Object[S, T](nil), c.list...), c.Revision()
+}
+
+func (c *Cache[S, T]) leave(q *backlog[S, T]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.consumers, q)
+}
+
+// yieldInitial reports whether the consumer wants to go on.
+func yieldInitial[S, T any](objs []*store.Object[S, T], at store.Revision, yield func(Change[S, T], error) bool) bool {
+	for i, o := range objs {
+		// A snapshot of 100,000 objects is consumed over minutes by a source
+		// that throttles: let go of each as it is handed over.
+		objs[i] = nil
+		if !yield(Change[S, T]{Key: o.Key(), New: o, Revision: o.Revision, Initial: true}, nil) {
+			return false
+		}
+	}
+	return yield(Change[S, T]{Revision: at, Synced: true}, nil)
+}

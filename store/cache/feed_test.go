@@ -1,0 +1,440 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+func sorted(s []string) string {
+	slices.Sort(s)
+	return strings.Join(s, " ")
+}
+
+func expect(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+func expectSteps(t *testing.T, p *tape, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, p.take()); diff != "" {
+		t.Errorf("the consumer saw something else (-want +got):\n%s", diff)
+	}
+}
+
+func isSynced(c *cache.Cache[spec, status]) bool {
+	select {
+	case <-c.Synced():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestCacheIsSyncedOnlyAfterTheWholeSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(snapshot(5, put(at(1, "a"))), snapshot(5, put(at(2, "b"))))
+		if isSynced(c) || c.Revision() != 0 {
+			t.Errorf("in the middle of the snapshot: synced %v at revision %d, want not synced, 0", isSynced(c), c.Revision())
+		}
+		if c.Health() == nil {
+			t.Error("a cache that is not synced says it is healthy")
+		}
+		f.send(end(5))
+		if !isSynced(c) || c.Revision() != 5 {
+			t.Errorf("after the snapshot: synced %v at revision %d, want synced, 5", isSynced(c), c.Revision())
+		}
+		if err := c.Health(); err != nil {
+			t.Errorf("Health is %v, want nil", err)
+		}
+		expect(t, "All", names(c.All()), "a@1 b@2")
+	})
+}
+
+func TestChangesAreAppliedAndObjectsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(snapshot(2, put(at(1, "a")), put(at(2, "b"))), end(2))
+		a, ok := c.Get(store.Key{Name: "a"})
+		again, _ := c.Get(store.Key{Name: "a"})
+		if !ok || a != again {
+			t.Errorf("two reads returned %p and %p, want the same object", a, again)
+		}
+		f.send(changes(5, put(at(3, "a")), put(at(4, "c")), del(at(2, "b"), 5)))
+		expect(t, "All", names(c.All()), "a@3 c@4")
+		if _, ok := c.Get(store.Key{Name: "b"}); ok {
+			t.Error("b was deleted and is still there")
+		}
+		if c.Revision() != 5 || c.Len() != 2 {
+			t.Errorf("revision %d, %d objects; want 5, 2", c.Revision(), c.Len())
+		}
+	})
+}
+
+func TestAllAndByShowTheMomentTheyBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, &cache.Options[spec, status]{Indexes: byRegion})
+		f.send(snapshot(2, put(at(1, "a", region("eu"))), put(at(2, "b", region("eu")))), end(2))
+		for _, seq := range []struct {
+			name string
+			run  func() string
+		}{
+			{"All", func() string {
+				var got []string
+				for o := range c.All() {
+					if len(got) == 0 {
+						f.send(changes(c.Revision()+1, put(at(c.Revision()+1, "z", region("eu")))))
+					}
+					got = append(got, o.Name)
+				}
+				return sorted(got)
+			}},
+			{"By", func() string {
+				var got []string
+				for o := range c.By("region", "eu") {
+					if len(got) == 0 {
+						f.send(changes(c.Revision()+1, del(at(c.Revision(), "z", region("eu")), c.Revision()+1)))
+					}
+					got = append(got, o.Name)
+				}
+				return sorted(got)
+			}},
+		} {
+			before := c.Len()
+			if got := strings.Fields(seq.run()); len(got) != before {
+				t.Errorf("%s yielded %v, want the %d objects that were there when the loop began", seq.name, got, before)
+			}
+		}
+	})
+}
+
+var byRegion = map[string]cache.IndexFunc[spec, status]{
+	"region": func(o *object) []string { return []string{o.Spec.Region} },
+	"labels": func(o *object) []string {
+		var vs []string
+		for k, v := range o.Labels {
+			vs = append(vs, k+"="+v)
+		}
+		return vs
+	},
+}
+
+// case 102
+func TestNamedIndexYieldsExactlyTheMatchingSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, &cache.Options[spec, status]{Indexes: byRegion})
+		f.send(snapshot(3, put(at(1, "a", region("eu"))), put(at(2, "b", region("us"), label("k", "v"))), put(at(3, "c", region("eu")))), end(3))
+		expect(t, "eu", names(c.By("region", "eu")), "a@1 c@3")
+		expect(t, "label", names(c.By("labels", "k=v")), "b@2")
+
+		f.send(changes(6, put(at(4, "d", region("eu"))), put(at(5, "a", region("us"))), del(at(3, "c", region("eu")), 6)))
+		expect(t, "eu after edits", names(c.By("region", "eu")), "d@4")
+		expect(t, "us after edits", names(c.By("region", "us")), "a@5 b@2")
+		expect(t, "nobody", names(c.By("region", "mars")), "")
+
+		f.send(changes(7, put(at(7, "b", region("us")))))
+		expect(t, "label gone", names(c.By("labels", "k=v")), "")
+	})
+}
+
+func TestIndexNobodyNamedPanics(t *testing.T) {
+	c := newCache(t, newFeed(), nil)
+	defer func() {
+		if recover() == nil {
+			t.Error("By of an unknown index returned, want a panic: an empty answer hides the misspelling")
+		}
+	}()
+	c.By("regoin", "eu")
+}
+
+func TestPanickingIndexFunctionHurtsOnlyItsIndex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reported []string
+		f, c := start(t, &cache.Options[spec, status]{
+			Indexes: map[string]cache.IndexFunc[spec, status]{
+				"bad":  func(o *object) []string { panic("boom " + o.Name) },
+				"good": func(o *object) []string { return []string{o.Name} },
+			},
+			OnError: func(k store.Key, err error) { reported = append(reported, k.Name); panic("and the hook too") },
+		})
+		f.send(snapshot(1, put(at(1, "a"))), end(1))
+		expect(t, "good index", names(c.By("good", "a")), "a@1")
+		expect(t, "bad index", names(c.By("bad", "a")), "")
+		expect(t, "reported", sorted(reported), "a")
+	})
+}
+
+// case 99
+func TestLimitedCacheHoldsOnlyWhatMatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, &cache.Options[spec, status]{Selector: selector(t, "prod", "tier=web")})
+		f.send(snapshot(4,
+			put(at(1, "in", namespace("prod"), label("tier", "web"))),
+			put(at(2, "other-ns", namespace("dev"), label("tier", "web"))),
+			put(at(3, "other-label", namespace("prod"), label("tier", "db"))),
+			put(at(4, "none", namespace("prod")))), end(4))
+		expect(t, "limited", names(c.All()), "in@1")
+
+		f.send(changes(5, put(at(5, "other-label", namespace("prod"), label("tier", "web")))))
+		expect(t, "began to match", names(c.All()), "in@1 other-label@5")
+		p := record(t, c, nil)
+		p.take()
+		f.send(changes(6, put(at(6, "in", namespace("prod"), label("tier", "db")))))
+		expect(t, "stopped matching", names(c.All()), "other-label@5")
+		expectSteps(t, p, "in 1>-@6")
+		f.send(changes(7, put(at(7, "in", namespace("prod"), label("tier", "db")))))
+		expectSteps(t, p)
+		if c.Revision() != 7 {
+			t.Errorf("revision %d, want 7: a change outside the limits counts as seen", c.Revision())
+		}
+	})
+}
+
+// case 100
+// The negative control made limits look at the selector alone: the object was
+// dropped when its label changed, and both halves failed.
+func TestLimitedCacheFollowsAnObjectThatCarriesOurFinalizer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &cache.Options[spec, status]{Selector: selector(t, "", "tier=web"), Finalizers: []string{"tend/bucket"}}
+		f, c := start(t, o)
+		f.send(snapshot(1, put(at(1, "a", label("tier", "web"), finalizer("tend/bucket")))), end(1))
+		p := record(t, c, nil)
+		p.take()
+		f.send(changes(2, put(at(2, "a", label("tier", "db"), finalizer("x", "tend/bucket")))))
+		f.send(changes(3, put(at(3, "a", label("tier", "db"), finalizer("x")))))
+		expectSteps(t, p, "a 1>2@2", "a 2>-@3")
+
+		// After a restart nobody remembers that it once matched.
+		f, c = start(t, o)
+		f.send(snapshot(2, put(at(2, "a", label("tier", "db"), finalizer("tend/bucket")))), end(2))
+		expect(t, "after a restart", names(c.All()), "a@2")
+	})
+}
+
+// case 104
+// The negative control let read drop the held version of an object that cannot
+// be decoded: the consumer saw a deletion of b.
+func TestUndecodableObjectIsReportedAndLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reported []string
+		f, c := start(t, &cache.Options[spec, status]{
+			OnError: func(k store.Key, err error) { reported = append(reported, k.Name) },
+		})
+		f.send(snapshot(3, put(at(1, "a")), garbage(2, "bad"), put(at(3, "b"))), end(3))
+		expect(t, "the others", names(c.All()), "a@1 b@3")
+		expect(t, "reported", sorted(reported), "bad")
+		if err := c.Health(); err == nil || !strings.Contains(err.Error(), "1 objects that cannot be decoded") {
+			t.Errorf("Health is %v, want it to count the object", err)
+		}
+		p := record(t, c, nil)
+		p.take()
+
+		f.send(changes(5, garbage(4, "b"), put(at(5, "a"))))
+		expect(t, "what was readable stays", names(c.All()), "a@5 b@3")
+		if c.Revision() != 5 {
+			t.Errorf("revision %d, want 5: the bad one must not hold up the others", c.Revision())
+		}
+		// A new snapshot names them still: neither is gone.
+		f.send(store.ErrCompacted, snapshot(6, put(at(5, "a")), garbage(2, "bad"), garbage(4, "b")), end(6))
+		expect(t, "after a relist", names(c.All()), "a@5 b@3")
+		expectSteps(t, p, "a 1>5@5")
+
+		f.send(changes(8, put(at(7, "bad")), del(at(4, "b"), 8)))
+		expect(t, "mended and deleted", names(c.All()), "a@5 bad@7")
+		if err := c.Health(); err != nil {
+			t.Errorf("Health is %v, want nil", err)
+		}
+	})
+}
+
+// case 64
+// promise S2
+// The negative control made endSnapshot skip vanished: b stayed as a ghost.
+func TestObjectDeletedWhileNobodyLookedBecomesADeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(snapshot(2, put(at(1, "a")), put(at(2, "b"))), end(2))
+		p := record(t, c, nil)
+		p.take()
+		f.send(store.ErrCompacted, snapshot(9, put(at(1, "a")), put(at(8, "c"))))
+		expect(t, "until the end of the snapshot", names(c.All()), "a@1 b@2 c@8")
+		f.send(end(9))
+		expect(t, "afterwards", names(c.All()), "a@1 c@8")
+		expectSteps(t, p, "c ->8@9", "b 2>-@9")
+		if diff := cmp.Diff([]store.Revision{0, 0}, f.opened()); diff != "" {
+			t.Errorf("watches were opened after other revisions (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWatchThatBreaksIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reported []string
+		f, c := start(t, &cache.Options[spec, status]{OnError: func(_ store.Key, err error) { reported = append(reported, err.Error()) }})
+		f.send(snapshot(2, put(at(1, "a"))), end(2), changes(3, put(at(3, "a"))), progress(7), errors.New("cable pulled"))
+		if diff := cmp.Diff([]store.Revision{0, 7}, f.opened()); diff != "" {
+			t.Errorf("watches were opened after other revisions (-want +got):\n%s", diff)
+		}
+		if len(reported) != 1 || !strings.Contains(reported[0], "cable pulled") {
+			t.Errorf("reported %q, want the cause once", reported)
+		}
+		if err := c.Health(); err == nil || !strings.Contains(err.Error(), "cable pulled") {
+			t.Errorf("Health is %v, want the cause until the watch delivers again", err)
+		}
+		f.send(changes(8, put(at(8, "a"))))
+		if err := c.Health(); err != nil {
+			t.Errorf("Health is %v, want nil", err)
+		}
+		expect(t, "All", names(c.All()), "a@8")
+	})
+}
+
+// case 103 (the cache's part)
+func TestWatchThatKeepsFailingIsPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		f, _ := start(t, &cache.Options[spec, status]{OnError: func(store.Key, error) {}})
+		for range 20 {
+			f.send(errors.New("refused"))
+		}
+		f.send(snapshot(1), end(1))
+		if d := time.Since(began); d < 20*time.Second || d > 120*time.Second {
+			t.Errorf("20 failures took %v, want a pause that grows to between 2.5 s and 5 s", d)
+		}
+	})
+}
+
+// The negative control kept the relist of the snapshot that broke off: b, which it
+// had named, stayed for ever.
+func TestSnapshotThatBreaksOffIsTakenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, &cache.Options[spec, status]{OnError: func(store.Key, error) {}})
+		f.send(snapshot(3, put(at(1, "a")), put(at(2, "b"))), end(3), store.ErrCompacted)
+		f.send(snapshot(9, put(at(8, "a")), put(at(2, "b"))), errors.New("cable pulled"))
+		f.send(snapshot(10, put(at(8, "a"))), end(10))
+		expect(t, "All", names(c.All()), "a@8")
+		if diff := cmp.Diff([]store.Revision{0, 0, 0}, f.opened()); diff != "" {
+			t.Errorf("watches were opened after other revisions (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// promise S2
+func TestBackendRestoredFromABackupIsReadAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(snapshot(10, put(at(4, "a", region("new"))), put(at(10, "b"))), end(10))
+		p := record(t, c, nil)
+		p.take()
+		var called bool
+		c.OnRevision(12, func() { called = true })
+		// The same revision 4 means another version in the restored history.
+		f.send(store.ErrCompacted, snapshot(5, put(at(4, "a", region("old")))), end(5))
+		expectSteps(t, p, "a 4>4@5", "b 10>-@5")
+		if got, _ := c.Get(store.Key{Name: "a"}); got.Spec.Region != "old" {
+			t.Errorf("region is %q, want the restored one", got.Spec.Region)
+		}
+		if c.Revision() != 5 || c.Snapshot().Restores != 1 {
+			t.Errorf("revision %d, %d restores; want 5, 1", c.Revision(), c.Snapshot().Restores)
+		}
+		if !called {
+			t.Error("who waited for a revision of the lost history was not called")
+		}
+	})
+}
+
+func TestClosedBackendEndsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFeed()
+		c := newCache(t, f, nil)
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(t.Context()) }()
+		f.send(snapshot(1), end(1), fmt.Errorf("x: %w", store.ErrClosed))
+		if err := <-ended; !errors.Is(err, store.ErrClosed) {
+			t.Errorf("Run returned %v, want ErrClosed", err)
+		}
+	})
+}
+
+func TestRunIsOnceAtATimeAndGoesOnWhereItStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFeed()
+		c := newCache(t, f, nil)
+		stop := run(t, c)
+		f.send(snapshot(3, put(at(1, "a"))), end(3))
+		if err := c.Run(t.Context()); !errors.Is(err, cache.ErrRunning) {
+			t.Errorf("a second Run returned %v, want ErrRunning", err)
+		}
+		stop()
+		expect(t, "after Run", names(c.All()), "a@1")
+		run(t, c)
+		f.send(changes(4, put(at(4, "a"))))
+		expect(t, "after the second Run", names(c.All()), "a@4")
+		if diff := cmp.Diff([]store.Revision{0, 3}, f.opened()); diff != "" {
+			t.Errorf("watches were opened after other revisions (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// case 96 (the cache's part)
+func TestIllegalOptionsAreRefused(t *testing.T) {
+	s, err := store.New[spec, status](newFeed(), "bucket", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]*cache.Options[spec, status]{
+		"Backlog":     {Backlog: -1},
+		"index \"x\"": {Indexes: map[string]cache.IndexFunc[spec, status]{"x": nil}},
+	} {
+		if c, err := cache.New(s, o); err == nil || c != nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("New returned %v, %v; want an error that names %s", c, err, name)
+		}
+	}
+	if _, err := cache.New[spec, status](nil, nil); err == nil || !strings.Contains(err.Error(), "store") {
+		t.Errorf("New(nil) returned %v, want an error that names the store", err)
+	}
+}
+
+func TestMutatedObjectIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reported []error
+		f := newFeed()
+		c := newCache(t, f, &cache.Options[spec, status]{DetectMutations: true, OnError: func(_ store.Key, err error) { reported = append(reported, err) }})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		f.send(snapshot(2, put(at(1, "a", label("k", "v"))), put(at(2, "b"))), end(2), changes(3, put(at(3, "b"))))
+		if err := c.CheckMutations(); err != nil {
+			t.Errorf("CheckMutations found %v, nobody wrote", err)
+		}
+		a, _ := c.Get(store.Key{Name: "a"})
+		a.Labels["k"] = "mine"
+		if err := c.CheckMutations(); !errors.Is(err, cache.ErrMutated) || !strings.Contains(err.Error(), "a") {
+			t.Errorf("CheckMutations returned %v, want ErrMutated for a", err)
+		}
+		f.send(changes(4, put(at(4, "a"))))
+		if len(reported) != 1 || !errors.Is(reported[0], cache.ErrMutated) {
+			t.Errorf("reported %v, want ErrMutated when a was replaced", reported)
+		}
+		b, _ := c.Get(store.Key{Name: "b"})
+		b.Spec.Size = "huge"
+		cancel()
+		if err := <-ended; !errors.Is(err, cache.ErrMutated) {
+			t.Errorf("Run returned %v, want ErrMutated for b", err)
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package cache
+
+import "github.com/tendhq/tend/store"
+
+// A relist is a snapshot on its way in. The table stays readable meanwhile and
+// turns new object by object; at the end, what the snapshot did not name is
+// gone, and is turned into deletions.
+type relist struct {
+	seen     map[store.Key]struct{} // nil: the table was empty, nothing can vanish
+	restored bool                   // the revision went back: equal numbers mean nothing
+}
+
+// beginSnapshot is called for each batch of a snapshot; the first begins it.
+func (c *Cache[S, T]) beginSnapshot(at store.Revision) {
+	if c.relist != nil {
+		return
+	}
+	c.relist = &relist{restored: at < c.Revision()}
+	if n := c.Len() + len(c.broken); n > 0 {
+		c.relist.seen = make(map[store.Key]struct{}, n)
+	}
+}
+
+// abandonSnapshot forgets what a snapshot that broke off has named: by the next one
+// some of it may be gone. The next watch begins with a snapshot again, because
+// startOver stays until one has ended.
+func (c *Cache[S, T]) abandonSnapshot() { c.relist = nil }
+
+func (c *Cache[S, T]) takeSnapshot(b store.Batch) {
+	steps := make([]step[S, T], 0, len(b.Changes))
+	for _, ch := range b.Changes {
+		if c.relist.seen != nil {
+			c.relist.seen[ch.Record.Key] = struct{}{}
+			if c.unchanged(ch.Record) {
+				continue
+			}
+		}
+		if s, ok := c.read(ch.Record, b.Revision); ok {
+			steps = append(steps, s)
+		}
+	}
+	c.apply(steps)
+}
+
+// unchanged reports whether the cache holds this very version, so that a relist
+// of 100,000 objects of which ten changed decodes ten.
+func (c *Cache[S, T]) unchanged(r store.Record) bool {
+	held, ok := c.Get(r.Key)
+	return ok && !c.relist.restored && held.Revision == r.Revision
+}
+
+// endSnapshot removes what the snapshot did not name. An object that is stored
+// but cannot be decoded was named, so it is not mistaken for a deleted one.
+func (c *Cache[S, T]) endSnapshot(at store.Revision) {
+	r := c.relist
+	c.relist = nil
+	if r.seen != nil {
+		c.apply(c.vanished(r.seen, at))
+	}
+	c.startOver = false
+	c.countSnapshot(r.restored)
+	c.reach(at, r.restored)
+}
+
+func (c *Cache[S, T]) vanished(seen map[store.Key]struct{}, at store.Revision) []step[S, T] {
+	var steps []step[S, T]
+	for o := range c.All() {
+		if _, ok := seen[o.Key()]; !ok {
+			if s, ok := c.prepare(o.Key(), nil, at); ok {
+				steps = append(steps, s)
+			}
+		}
+	}
+	for key := range c.broken { // Run's goroutine alone writes it
+		if _, ok := seen[key]; !ok {
+			c.mend(key)
+		}
+	}
+	return steps
+}

@@ -1,0 +1,150 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// The pause before a watch is opened again: none the first time, so that one
+// cut connection costs nothing, then doubling, half of it random.
+const (
+	minReopen = 50 * time.Millisecond
+	maxReopen = 5 * time.Second
+)
+
+// Run feeds the cache until ctx ends, and blocks meanwhile. It opens the watch,
+// opens it again with a growing pause when it breaks, and takes a new snapshot
+// when the backend has forgotten the changes in between (store.ErrCompacted) or
+// was restored to an earlier revision. It starts no goroutine. It returns nil
+// when ctx ended, ErrRunning when the cache is running already, an error that
+// wraps store.ErrClosed when the backend was closed under it, and one that
+// wraps ErrMutated when Options.DetectMutations found something.
+//
+// After Run has returned the cache keeps what it had and may be run again.
+func (c *Cache[S, T]) Run(ctx context.Context) error {
+	if !c.running.CompareAndSwap(false, true) {
+		return fmt.Errorf("%w: %s", ErrRunning, c.name)
+	}
+	defer c.running.Store(false)
+	var failures int
+	for {
+		progressed, err := c.follow(ctx)
+		if ctx.Err() != nil {
+			c.down(nil)
+			return c.CheckMutations()
+		}
+		c.down(err)
+		if errors.Is(err, store.ErrClosed) {
+			return fmt.Errorf("cache: %s: %w", c.name, err)
+		}
+		if progressed {
+			failures = 0
+		}
+		c.report(store.Key{}, fmt.Errorf("cache: watch of %s ended: %w", c.name, err))
+		pause(ctx, failures)
+		failures++
+	}
+}
+
+// errEnded is the reason of a watch that ended without giving one.
+var errEnded = errors.New("no reason given")
+
+// follow reads one watch to its end. progressed says that it got beyond the
+// snapshot, so that a watch that fails at once, again and again, is paced.
+func (c *Cache[S, T]) follow(ctx context.Context) (progressed bool, err error) {
+	defer c.abandonSnapshot()
+	for b, err := range c.store.Backend().Watch(ctx, c.Kind(), c.resumeFrom()) {
+		if err != nil {
+			c.startOver = c.startOver || errors.Is(err, store.ErrCompacted)
+			return progressed, err
+		}
+		c.take(b)
+		progressed = progressed || b.Kind == store.BatchChanges || b.Kind == store.BatchProgress
+	}
+	return progressed, errEnded
+}
+
+// resumeFrom is the revision after which changes are wanted; zero asks for a
+// snapshot.
+func (c *Cache[S, T]) resumeFrom() store.Revision {
+	if c.startOver {
+		return 0
+	}
+	return c.Revision()
+}
+
+// take applies one batch.
+func (c *Cache[S, T]) take(b store.Batch) {
+	c.up()
+	switch b.Kind {
+	case store.BatchSnapshot:
+		c.beginSnapshot(b.Revision)
+		c.takeSnapshot(b)
+	case store.BatchSnapshotEnd:
+		c.beginSnapshot(b.Revision)
+		c.endSnapshot(b.Revision)
+	case store.BatchChanges:
+		c.takeChanges(b)
+		c.reach(b.Revision, false)
+	case store.BatchProgress:
+		c.reach(b.Revision, false)
+	}
+}
+
+// takeChanges applies a batch revision by revision: a batch holds whole
+// revisions, so each becomes visible as one, and within one revision a key
+// occurs only once, which prepare relies on.
+func (c *Cache[S, T]) takeChanges(b store.Batch) {
+	for rest := b.Changes; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].Record.Revision == rest[0].Record.Revision {
+			n++
+		}
+		c.takeRevision(rest[:n])
+		rest = rest[n:]
+	}
+}
+
+func pause(ctx context.Context, failures int) {
+	if failures == 0 {
+		return
+	}
+	d := maxReopen
+	if failures < 8 {
+		d = min(d, minReopen<<(failures-1))
+	}
+	t := time.NewTimer(d/2 + rand.N(d/2))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// report hands an error to whoever wants it. It is called without the lock, and
+// a hook that panics hurts nobody but itself.
+func (c *Cache[S, T]) report(key store.Key, err error) {
+	if c.opts.OnError == nil {
+		c.logger().Warn("cache", "cache", c.name, "key", key.String(), "err", err)
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			c.logger().Error("cache: OnError panicked", "cache", c.name, "panic", p, "err", err)
+		}
+	}()
+	c.opts.OnError(key, err)
+}
+
+func (c *Cache[S, T]) logger() *slog.Logger {
+	if c.opts.Logger != nil {
+		return c.opts.Logger
+	}
+	return slog.Default()
+}

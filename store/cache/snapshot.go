@@ -1,0 +1,119 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// feed is what the cache knows about its watch.
+type feed struct {
+	connected bool
+	since     time.Time // of the last turn of connected
+	err       error     // why it is not connected; nil before Run and after it
+	snapshots int
+	restores  int
+}
+
+// A Snapshot says how a cache is, for health, metrics and the debug page.
+type Snapshot struct {
+	Name, Kind string
+	Selector   store.Selector
+	Objects    int
+	Indexes    []string
+	Revision   store.Revision
+	Synced     bool // it holds a complete snapshot, maybe an old one: see Connected
+	Connected  bool // the watch is open and has delivered
+	// Since is when Connected last changed; zero before Run.
+	Since time.Time
+	// Err is why the watch is not connected; nil if nothing went wrong.
+	Err error
+	// Snapshots counts how often a whole snapshot was taken; 1 is the first.
+	Snapshots int
+	// Restores counts the snapshots that were older than what the cache had
+	// seen: the backend was restored from a backup. Who deletes what the store
+	// does not name must stop when this rises, and ask a human.
+	Restores int
+	// Undecodable are the objects that are stored and cannot be decoded. The
+	// cache holds their last readable version, if it saw one.
+	Undecodable map[store.Key]error
+	// Waiters is the number of OnRevision calls still waiting.
+	Waiters int
+	// Consumers are those that read Changes.
+	Consumers []ConsumerSnapshot
+}
+
+// A ConsumerSnapshot says how far behind a consumer of Changes is.
+type ConsumerSnapshot struct {
+	Pending int    // changes not yet taken
+	Folds   uint64 // how often it was so far behind that changes were folded
+}
+
+// Snapshot returns the cache's present state. It copies and does not block on
+// consumers.
+func (c *Cache[S, T]) Snapshot() Snapshot {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s := Snapshot{
+		Name: c.name, Kind: c.Kind(), Selector: c.opts.Selector,
+		Objects: len(c.list), Revision: c.Revision(), Synced: c.hasSynced(),
+		Connected: c.feed.connected, Since: c.feed.since, Err: c.feed.err,
+		Snapshots: c.feed.snapshots, Restores: c.feed.restores,
+		Undecodable: maps.Clone(c.broken), Waiters: len(c.waiters),
+	}
+	for _, x := range c.indexes {
+		s.Indexes = append(s.Indexes, x.name)
+	}
+	for q := range c.consumers {
+		pending, folds := q.size()
+		s.Consumers = append(s.Consumers, ConsumerSnapshot{Pending: pending, Folds: folds})
+	}
+	return s
+}
+
+// Health returns nil when the cache is synced, follows its backend and could
+// decode everything, and otherwise the reasons, joined. A cache that is not
+// healthy still serves what it has.
+func (c *Cache[S, T]) Health() error {
+	s := c.Snapshot()
+	var reasons []error
+	if !s.Synced {
+		reasons = append(reasons, fmt.Errorf("cache: %s is not synced yet", s.Name))
+	}
+	if !s.Connected && s.Err != nil {
+		reasons = append(reasons, fmt.Errorf("cache: %s has had no watch since %s: %w", s.Name, s.Since.Format(time.RFC3339), s.Err))
+	}
+	if n := len(s.Undecodable); n > 0 {
+		reasons = append(reasons, fmt.Errorf("cache: %s has %d objects that cannot be decoded", s.Name, n))
+	}
+	return errors.Join(reasons...)
+}
+
+func (c *Cache[S, T]) up() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.feed.connected {
+		c.feed.connected, c.feed.since, c.feed.err = true, time.Now(), nil
+	}
+}
+
+func (c *Cache[S, T]) down(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.feed.connected || c.feed.since.IsZero() {
+		c.feed.since = time.Now()
+	}
+	c.feed.connected, c.feed.err = false, err
+}
+
+func (c *Cache[S, T]) countSnapshot(restored bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.feed.snapshots++
+	if restored {
+		c.feed.restores++
+	}
+}

@@ -1,0 +1,88 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// Codec turns objects into bytes and back, for backends that keep bytes. It
+// must be safe for concurrent use.
+type Codec interface {
+	Encode(v any) ([]byte, error)
+	Decode(data []byte, v any) error
+}
+
+// Keeper is implemented by a [Codec] that can carry over what a program does
+// not know. Stored is what lies in the store, known is the same after this
+// program decoded and encoded it, next is the new version. The result is next
+// with everything added that is in stored and not in known.
+type Keeper interface {
+	Keep(stored, known, next []byte) ([]byte, error)
+}
+
+// JSON is the default codec. It keeps unknown fields of objects, at any depth
+// but not inside lists, whose elements cannot be told apart.
+var JSON Codec = jsonCodec{}
+
+type jsonCodec struct{}
+
+func (jsonCodec) Encode(v any) ([]byte, error) { return json.Marshal(v) }
+
+func (jsonCodec) Decode(data []byte, v any) error { return json.Unmarshal(data, v) }
+
+func (jsonCodec) Keep(stored, known, next []byte) ([]byte, error) {
+	if bytes.Equal(stored, known) {
+		return next, nil // nothing unknown: by far the most common case
+	}
+	merged, err := keepFields(stored, known, next)
+	if err != nil {
+		return nil, fmt.Errorf("keep unknown fields: %w", err)
+	}
+	return merged, nil
+}
+
+// keepFields merges three objects; if one of them is no object, next wins whole.
+func keepFields(stored, known, next json.RawMessage) (json.RawMessage, error) {
+	if !isObject(stored) || !isObject(known) || !isObject(next) {
+		return next, nil
+	}
+	var s, k, n map[string]json.RawMessage
+	for _, x := range []struct {
+		data json.RawMessage
+		into *map[string]json.RawMessage
+	}{{stored, &s}, {known, &k}, {next, &n}} {
+		if err := json.Unmarshal(x.data, x.into); err != nil {
+			return nil, err
+		}
+	}
+	for name, old := range s {
+		if err := keepField(n, name, old, k); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(n)
+}
+
+// keepField decides about one field of the stored object. One that we know and
+// that is missing from next was removed on purpose.
+func keepField(next map[string]json.RawMessage, name string, old json.RawMessage, known map[string]json.RawMessage) error {
+	now, present := next[name]
+	same, isKnown := known[name]
+	switch {
+	case isKnown && present:
+		merged, err := keepFields(old, same, now)
+		if err != nil {
+			return err
+		}
+		next[name] = merged
+	case !isKnown && !present:
+		next[name] = old
+	}
+	return nil
+}
+
+func isObject(data json.RawMessage) bool {
+	data = bytes.TrimLeft(data, " \t\r\n")
+	return len(data) > 0 && data[0] == '{'
+}

@@ -1,0 +1,264 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// putRaw writes bytes as another program would.
+func putRaw(t testing.TB, b store.Backend, key store.Key, data string) store.Revision {
+	t.Helper()
+	r, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "Bucket", Key: key, Put: store.Bytes(data)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func rawJSON(t testing.TB, b store.Backend, key store.Key) map[string]any {
+	t.Helper()
+	r, err := b.Get(t.Context(), "Bucket", key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(data, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+const fromTheFuture = `{
+	"schema": 1, "later": {"x": 12345678901234567890},
+	"meta": {"name": "a", "namespace": "prod", "uid": "u", "generation": 3, "created": "2026-01-02T03:04:05Z",
+		"zone": "z1", "labels": {"gone": "soon", "kept": "k"}},
+	"spec": {"region": "eu-1", "tier": "gold", "rules": [{"prefix": "p", "unknown": 1}], "nested": {"deep": true}},
+	"status": {"arn": "arn", "etag": "e"},
+	"conditions": [{"type": "Ready", "status": "True", "severity": "none"}]
+}`
+
+func TestUnknownFieldsSurviveARewrite(t *testing.T) {
+	m := newMemory(t, &memory.Options{Encode: true})
+	s := newBuckets(t, m, nil)
+	key := named("a").Key()
+	putRaw(t, m, key, fromTheFuture)
+	for range 2 { // the second time over our own encoding
+		must[*bucket](t)(s.Mutate(t.Context(), key, func(o *bucket) error {
+			o.Spec.Region += "x"
+			delete(o.Labels, "gone")
+			o.Status.ARN = ""
+			return nil
+		}))
+	}
+	got := rawJSON(t, m, key)
+	want := map[string]any{
+		"schema": 1.0, "later": map[string]any{"x": 12345678901234567890.0},
+		"meta": map[string]any{
+			"name": "a", "namespace": "prod", "uid": "u", "generation": 5.0, "created": "2026-01-02T03:04:05Z",
+			"zone": "z1", "labels": map[string]any{"kept": "k"},
+		},
+		"spec": map[string]any{
+			"region": "eu-1xx", "tier": "gold", "nested": map[string]any{"deep": true},
+			"rules": []any{map[string]any{"prefix": "p"}}, // elements of lists cannot be told apart
+		},
+		"status":     map[string]any{"etag": "e"},
+		"conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("stored:\n got %v\nwant %v", got, want)
+	}
+	r := must[store.Record](t)(m.Get(t.Context(), "Bucket", key))
+	if !strings.Contains(string(r.Bytes), "12345678901234567890") {
+		t.Errorf("a number lost digits: %s", r.Bytes)
+	}
+}
+
+func TestAnObjectOfANewerVersionIsReadAndNotWritten(t *testing.T) {
+	for name, o := range map[string]*memory.Options{"values": nil, "bytes": {Encode: true}} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory(t, o)
+			newer := newBuckets(t, m, &store.Options[bucketSpec, bucketStatus]{Version: 2})
+			older := newBuckets(t, m, nil)
+			given := named("a")
+			given.Finalizers = []string{"f"}
+			must[*bucket](t)(newer.Create(t.Context(), given))
+			got := must[*bucket](t)(older.Get(t.Context(), given.Key()))
+			if got.Spec.Region != "eu-1" {
+				t.Errorf("read %+v", got.Spec)
+			}
+			got.Paused = true
+			_, err := older.Update(t.Context(), got)
+			wantErr(t, "Update", err, store.ErrNewer)
+			got.SetReady()
+			_, err = older.UpdateStatus(t.Context(), got)
+			wantErr(t, "UpdateStatus", err, store.ErrNewer)
+			wantErr(t, "Delete with a finalizer", older.Delete(t.Context(), got), store.ErrNewer)
+
+			must[*bucket](t)(older.Create(t.Context(), named("b")))
+			must[*bucket](t)(newer.Mutate(t.Context(), named("b").Key(), func(o *bucket) error { o.Paused = true; return nil }))
+			_, err = older.Mutate(t.Context(), named("b").Key(), func(o *bucket) error { o.Paused = false; return nil })
+			wantErr(t, "Mutate of what the newer program rewrote", err, store.ErrNewer)
+		})
+	}
+}
+
+// case 104
+func TestAnObjectThatCannotBeDecodedIsReportedAndLeftAlone(t *testing.T) {
+	for name, bad := range map[string]string{
+		"no JSON":        `{"spec":`,
+		"other type":     `{"spec": {"region": 7}}`,
+		"not an object":  `[1]`,
+		"invalid label":  `{"meta": {"labels": {"": "x"}}}`,
+		"too many bytes": `{"later": "` + strings.Repeat("x", store.MaxValue) + `"}`,
+		"too deep":       strings.Repeat("[", 20000),
+		"empty":          "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory(t, nil) // takes bytes of any length from us
+			s := newBuckets(t, m, nil)
+			key := named("bad").Key()
+			must[*bucket](t)(s.Create(t.Context(), named("good")))
+			r := putRaw(t, m, key, bad)
+			var d *store.DecodeError
+			_, err := s.Get(t.Context(), key)
+			if !errors.As(err, &d) || d.Key != key || d.Revision != r || !errors.Is(err, store.ErrDecode) {
+				t.Errorf("Get: got error %v, want a *DecodeError of %s", err, key)
+			}
+			_, err = s.Mutate(t.Context(), key, func(*bucket) error { return nil })
+			wantErr(t, "Mutate", err, store.ErrDecode)
+			_, err = s.Update(t.Context(), &bucket{Meta: store.Meta{Namespace: "prod", Name: "bad", Revision: r}})
+			wantErr(t, "Update", err, store.ErrDecode)
+			_, err = s.List(t.Context(), store.Selector{})
+			wantErr(t, "List", err, store.ErrDecode)
+			good, failed := 0, 0
+			for o, err := range s.All(t.Context(), store.Selector{}) {
+				if err != nil {
+					failed++
+				} else if o.Name == "good" {
+					good++
+				}
+			}
+			if good != 1 || failed != 1 {
+				t.Errorf("All yielded %d good and %d failed, want one each", good, failed)
+			}
+			if after := must[store.Record](t)(m.Get(t.Context(), "Bucket", key)); after.Revision != r {
+				t.Errorf("it was written over at %d", after.Revision)
+			}
+		})
+	}
+}
+
+func TestTheRecordsAddressNamesTheObject(t *testing.T) {
+	m := newMemory(t, nil)
+	s := newBuckets(t, m, nil)
+	key := store.Key{Namespace: "prod", Name: "a"}
+	putRaw(t, m, key, `{"meta": {"name": "somebody-else", "namespace": "kube-system"}}`)
+	if o := must[*bucket](t)(s.Get(t.Context(), key)); o.Key() != key {
+		t.Errorf("the object says that it is %s", o.Key())
+	}
+}
+
+type timed struct {
+	At  time.Time         `json:"at"`
+	Map map[string][]byte `json:"map,omitempty"`
+}
+
+func TestValuesAndBytesReadBackTheSame(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("X", 3600))
+	for _, o := range []*memory.Options{nil, {Encode: true}} {
+		s := must[*store.Store[timed, struct{}]](t)(store.New[timed, struct{}](newMemory(t, o), "Timed", nil))
+		given := &store.Object[timed, struct{}]{Meta: store.Meta{Name: "a"}, Spec: timed{At: at, Map: map[string][]byte{"k": []byte("v")}}}
+		got, err := s.Create(t.Context(), given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := s.Get(t.Context(), got.Key())
+		if err != nil || !s.SameSpec(back, given) || !s.SameSpec(back, got) {
+			t.Errorf("got %+v, error %v", back, err)
+		}
+		if again, err := s.Update(t.Context(), back); err != nil || again.Revision != got.Revision {
+			t.Errorf("Update of what was read wrote revision %d, error %v", again.Revision, err)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(fromTheFuture))
+	f.Add([]byte(`{"schema":2,"meta":{"name":"a"},"spec":{"tags":{"a":"b"}}}`))
+	f.Add([]byte(`null`))
+	f.Add([]byte(`{"spec":null,"spec":{}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m := newMemory(t, &memory.Options{Encode: true})
+		s := newBuckets(t, m, nil)
+		if len(data) > store.MaxValue {
+			return
+		}
+		key := named("a").Key()
+		putRaw(t, m, key, string(data))
+		o, err := s.Get(t.Context(), key)
+		if err != nil {
+			if !errors.Is(err, store.ErrDecode) {
+				t.Fatalf("error %v is no ErrDecode", err)
+			}
+			return
+		}
+		// What can be read can be written, and reads back the same.
+		o.Paused = !o.Paused
+		written, err := s.Update(t.Context(), o)
+		if errors.Is(err, store.ErrNewer) || errors.Is(err, store.ErrInvalid) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("Update of what was read: %v", err)
+		}
+		if written.Deleting() && len(written.Finalizers) == 0 {
+			return // that update deleted it
+		}
+		back, err := s.Get(context.WithoutCancel(t.Context()), key)
+		if err != nil || !s.SameSpec(written, back) || !s.SameStatus(written, back) {
+			t.Fatalf("read back %+v, error %v, want %+v", back, err, written)
+		}
+	})
+}
+
+func FuzzKeepUnknownFields(f *testing.F) {
+	f.Add([]byte(`{"a":1,"b":{"c":2}}`), []byte(`{"b":{}}`), []byte(`{"b":{"d":3}}`))
+	f.Add([]byte(`[]`), []byte(`{}`), []byte(`null`))
+	f.Fuzz(func(t *testing.T, stored, known, next []byte) {
+		if !json.Valid(stored) || !json.Valid(known) || !json.Valid(next) {
+			return
+		}
+		k := store.JSON.(store.Keeper)
+		once, err := k.Keep(stored, known, next)
+		if err != nil {
+			return
+		}
+		if !json.Valid(once) {
+			t.Fatalf("Keep(%s, %s, %s) is no JSON: %s", stored, known, next, once)
+		}
+		if again, err := k.Keep(stored, known, once); err != nil || !sameJSON(t, once, again) {
+			t.Fatalf("Keep is not idempotent: %s, then %s, error %v", once, again, err)
+		}
+	})
+}
+
+func sameJSON(t *testing.T, a, b []byte) bool {
+	t.Helper()
+	var x, y any
+	if err := errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)); err != nil {
+		t.Fatal(err)
+	}
+	return reflect.DeepEqual(x, y)
+}

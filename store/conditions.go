@@ -1,0 +1,146 @@
+package store
+
+import (
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// Phase sums an object up in one word.
+type Phase string
+
+// The phases. The empty Phase means that nothing has reconciled the object yet.
+const (
+	PhaseReady       Phase = "Ready"
+	PhaseProgressing Phase = "Progressing"
+	PhaseTerminating Phase = "Terminating"
+)
+
+// The condition types that tend itself writes.
+const (
+	// ConditionReady says whether the thing declared is in place and usable.
+	ConditionReady = "Ready"
+	// ConditionSynced says whether the last reconcile could do its work.
+	ConditionSynced = "Synced"
+)
+
+// ConditionStatus is "True", "False" or "Unknown".
+type ConditionStatus string
+
+// The values of a condition.
+const (
+	True    ConditionStatus = "True"
+	False   ConditionStatus = "False"
+	Unknown ConditionStatus = "Unknown"
+)
+
+// MaxMessage is the longest Reason or Message of a condition, in bytes. What is
+// longer is cut: error texts come from external systems and have no bound of
+// their own.
+const MaxMessage = 1024
+
+// Condition is one named statement about an object.
+type Condition struct {
+	Type    string          `json:"type"`
+	Status  ConditionStatus `json:"status"`
+	Reason  string          `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"`
+	// ObservedGeneration is the generation that the statement is about.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Since is when Status last changed, in UTC.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// Condition returns the condition of that type, if there is one.
+func (o *Object[S, T]) Condition(typ string) (Condition, bool) {
+	for _, c := range o.Conditions {
+		if c.Type == typ {
+			return c, true
+		}
+	}
+	return Condition{}, false
+}
+
+// SetCondition adds the condition or replaces the one of its type, for the
+// present generation, and reports whether anything but Since differs. Since is
+// kept while Status is the same; otherwise it is the one given or, if zero, now.
+// Reason and Message are cut to [MaxMessage].
+func (o *Object[S, T]) SetCondition(c Condition) (changed bool) {
+	c.Reason, c.Message = cut(c.Reason), cut(c.Message)
+	c.ObservedGeneration = o.Generation
+	i := slices.IndexFunc(o.Conditions, func(x Condition) bool { return x.Type == c.Type })
+	if i >= 0 && o.Conditions[i].Status == c.Status {
+		c.Since = o.Conditions[i].Since
+	}
+	if c.Since.IsZero() {
+		c.Since = now()
+	}
+	c.Since = storedTime(c.Since)
+	if i < 0 {
+		o.Conditions = append(slices.Clip(o.Conditions), c)
+		return true
+	}
+	changed = o.Conditions[i] != c
+	o.Conditions[i] = c
+	return changed
+}
+
+// SetReady says that all is in place: phase Ready, Ready=True, for the present
+// generation.
+func (o *Object[S, T]) SetReady() {
+	o.setPhase(PhaseReady, Condition{Type: ConditionReady, Status: True, Reason: string(PhaseReady)})
+}
+
+// SetProgressing says that the object is being created or changed: phase
+// Progressing, Ready=False with the reason and message.
+func (o *Object[S, T]) SetProgressing(reason, message string) {
+	o.setPhase(PhaseProgressing, Condition{Type: ConditionReady, Status: False, Reason: reason, Message: message})
+}
+
+// SetTerminating says that the object is being torn down: phase Terminating,
+// Ready=False with the reason and message.
+func (o *Object[S, T]) SetTerminating(reason, message string) {
+	o.setPhase(PhaseTerminating, Condition{Type: ConditionReady, Status: False, Reason: reason, Message: message})
+}
+
+// Ready reports whether the object is Ready in its present generation.
+func (o *Object[S, T]) Ready() bool {
+	c, _ := o.Condition(ConditionReady)
+	return c.Status == True && c.ObservedGeneration == o.Generation
+}
+
+func (o *Object[S, T]) setPhase(p Phase, c Condition) {
+	o.Phase = p
+	o.ObservedGeneration = o.Generation
+	o.SetCondition(c)
+}
+
+// cut shortens s to MaxMessage bytes without splitting a rune.
+func cut(s string) string {
+	if len(s) <= MaxMessage {
+		return s
+	}
+	i := MaxMessage - len("…")
+	for i > 0 && !utf8.RuneStart(s[i]) {
+		i--
+	}
+	return s[:i] + "…"
+}
+
+// storedTime is t as it is stored: UTC, and without the monotonic reading that
+// no encoding keeps.
+func storedTime(t time.Time) time.Time { return t.UTC().Round(0) }
+
+func now() time.Time { return storedTime(time.Now()) }
+
+func cloneConditions(cs []Condition) []Condition { return slices.Clone(cs) }
+
+// sameConditions compares times as instants, since an encoding may give a time
+// another representation.
+func sameConditions(a, b []Condition) bool {
+	return slices.EqualFunc(a, b, func(x, y Condition) bool {
+		same := x.Since.Equal(y.Since)
+		x.Since, y.Since = time.Time{}, time.Time{}
+		return same && x == y
+	})
+}

@@ -1,0 +1,114 @@
+package store
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+)
+
+type (
+	guardsKey struct{}
+	writesKey struct{}
+)
+
+// WithGuard returns a context whose every Commit is made on the condition g: a
+// write by somebody whose guard no longer holds is [ErrFenced]. Guards add up:
+// all of those along the context must hold. context.WithoutCancel keeps them.
+//
+// A guard is a record of one backend. A write to another backend with this
+// context is refused, because that backend does not have the record: fencing
+// fails closed. Use [WithoutGuards] for a write that is meant to be unfenced.
+func WithGuard(ctx context.Context, g Compare) context.Context {
+	return context.WithValue(ctx, guardsKey{}, append(slices.Clip(Guards(ctx)), g))
+}
+
+// WithoutGuards returns a context whose writes are not fenced, for the write to
+// a second backend that does not hold the lease. A store with
+// Options.RequireGuard refuses it.
+func WithoutGuards(ctx context.Context) context.Context {
+	return context.WithValue(ctx, guardsKey{}, []Compare(nil))
+}
+
+// Guards returns the guards of the context, which the caller must not modify.
+func Guards(ctx context.Context) []Compare {
+	g, _ := ctx.Value(guardsKey{}).([]Compare)
+	return g
+}
+
+// Writes collects the revisions written, per backend and kind. Revisions of two
+// backends are not comparable, and another kind's stream never reaches a
+// revision by itself, so both are part of the key. The zero value is ready; it
+// is safe for concurrent use.
+type Writes struct {
+	mu    sync.Mutex
+	notes []note // in the order of the writes
+}
+
+type note struct {
+	at  Written
+	rev Revision
+}
+
+// Written names where a write went.
+type Written struct {
+	Backend Backend
+	Kind    string
+}
+
+// WithWrites returns a context whose writes through a [Store] are noted in w.
+func WithWrites(ctx context.Context, w *Writes) context.Context {
+	return context.WithValue(ctx, writesKey{}, w)
+}
+
+// Note records a write.
+func (w *Writes) Note(b Backend, kind string, r Revision) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notes = append(w.notes, note{Written{b, kind}, r})
+}
+
+// Each yields every place written to with its highest revision, in no order.
+func (w *Writes) Each() iter.Seq2[Written, Revision] {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	highest := make(map[Written]Revision, 1)
+	for _, n := range w.notes {
+		highest[n.at] = max(highest[n.at], n.rev)
+	}
+	return maps.All(highest)
+}
+
+// Highest returns the highest revision written to kind on b; zero if nothing
+// was.
+func (w *Writes) Highest(b Backend, kind string) (r Revision) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.notes {
+		if n.at == (Written{b, kind}) {
+			r = max(r, n.rev)
+		}
+	}
+	return r
+}
+
+// Has reports whether revision r of kind on b was one of the writes.
+func (w *Writes) Has(b Backend, kind string, r Revision) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.notes, note{Written{b, kind}, r})
+}
+
+// Reset forgets everything, so that a Writes can serve the next run.
+func (w *Writes) Reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notes = w.notes[:0]
+}
+
+func noteWrite(ctx context.Context, b Backend, kind string, r Revision) {
+	if w, ok := ctx.Value(writesKey{}).(*Writes); ok {
+		w.Note(b, kind, r)
+	}
+}

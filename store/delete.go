@@ -1,0 +1,70 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+var zeroTime time.Time
+
+// Delete deletes the object if it is at o's revision. While it has finalizers it
+// is only marked: Deleted is set and the generation grows, and whoever removes
+// the last finalizer deletes it. Deleting what is already marked does nothing,
+// at whatever revision. The errors are those of [Store.Update].
+func (s *Store[S, T]) Delete(ctx context.Context, o *Object[S, T]) error {
+	f, err := s.findMarked(ctx, o)
+	if err != nil || f.Deleting() {
+		return err
+	}
+	if f.schema > s.version && len(f.Finalizers) > 0 {
+		return fmt.Errorf("%w: %s %s", ErrNewer, s.kind, o.Key())
+	}
+	v := &value[S, T]{Object: *f.Object, store: s, schema: s.version, stored: f.record.Bytes}
+	op := Op{Kind: s.kind, Key: o.Key()}
+	if len(f.Finalizers) > 0 {
+		v.Deleted = now()
+		v.Generation++
+		op.Put = v
+	}
+	_, err = s.commit(ctx, v, op, s.at(o.Key(), f.record.Revision))
+	return err
+}
+
+// findMarked is findAt, except that the revision is not compared for an object
+// that is already marked, as long as it is the same one.
+func (s *Store[S, T]) findMarked(ctx context.Context, o *Object[S, T]) (found[S, T], error) {
+	f, err := s.find(ctx, o.Key())
+	if err != nil {
+		return f, err
+	}
+	if f.record.Revision == o.Revision || f.Deleting() && f.UID == o.UID {
+		return f, nil
+	}
+	return s.findAt(ctx, o)
+}
+
+// RemoveFinalizer takes a finalizer away by force, for an operator who knows
+// that whoever owns it will not come back. What the finalizer protected may be
+// left behind; the removal is logged as a warning. Removing what is not there
+// does nothing. It returns the object as stored then.
+func (s *Store[S, T]) RemoveFinalizer(ctx context.Context, k Key, name string) (*Object[S, T], error) {
+	removed := false
+	o, err := s.Mutate(ctx, k, func(o *Object[S, T]) error {
+		removed = o.RemoveFinalizer(name)
+		return nil
+	})
+	if err == nil && removed {
+		s.log().WarnContext(ctx, "finalizer removed by force", "kind", s.kind, "namespace", k.Namespace, "name", k.Name,
+			"uid", o.UID, "finalizer", name, "deleting", o.Deleting(), "left", len(o.Finalizers))
+	}
+	return o, err
+}
+
+func (s *Store[S, T]) log() *slog.Logger {
+	if s.logger != nil {
+		return s.logger
+	}
+	return slog.Default()
+}

@@ -1,0 +1,97 @@
+// Package store keeps declared objects and what was found of them, with one
+// contract for every place they can lie in.
+//
+// An [Object] is a spec (what is wanted), a status (what was found) and a
+// [Meta]. A [Store] reads and writes the objects of one kind. It lies on a
+// [Backend], which is small and knows nothing of types: store/memory keeps Go
+// values, store/file one durable file, store/etcd a cluster for many servers.
+//
+//	 Store[Spec, Status]      Get List All Watch WaitReady
+//	      │                   Create Update UpdateStatus Mutate Delete Apply
+//	      │  records: kind, namespace, name → value, revisions
+//	   Backend                Get List Commit Watch Close  (+ Leaser)
+//	      │
+//	memory │ file │ etcd
+//
+// # What is promised
+//
+// Every write is compare-and-swap on the revision, and reads by key see every
+// write that returned before: a stale write is [ErrConflict], never a silent
+// overwrite (S1). A watch is one ordered stream without gaps or repetitions: a
+// snapshot, its end, then changes; it resumes after a disconnect, and after a
+// compaction or the restore of a backup it begins again with a snapshot (S2).
+// The generation counts changes of the spec and the request for deletion, never
+// a status write, and an object with finalizers is marked, not removed (S3).
+//
+// A write whose outcome nobody knows is [ErrUnknownOutcome], neither success nor
+// failure. A write made with a guarded context ([WithGuard]) by somebody who
+// lost the lease is [ErrFenced].
+//
+// # What is not
+//
+// There are no queries besides kind, namespace and labels; package cache has
+// indexes. There is no transaction over several objects in the typed store; a
+// Backend has it. Owners are recorded and not followed: cascading deletion is a
+// controller's work. Revisions of two backends have nothing to do with each
+// other. Old versions are not kept beyond what watches need.
+//
+// # Sharing
+//
+// Objects that Get, List, All and the writes return are the caller's own. What
+// [Store.Decode] and [Store.Watch] hand out is shared and read-only: over the
+// memory backend it is the very value that the backend keeps, so that a cache
+// of 100,000 objects costs pointers. A new version of an object shares with the
+// old one what the write was not about.
+//
+// # Versions of a program
+//
+// The stored form carries Options.Version. A program reads an object of a newer
+// version and refuses to write it ([ErrNewer]). Within a version, fields that a
+// program does not know survive its writes with the [JSON] codec, at any depth
+// but not inside lists. A backend of Go values holds no unknown fields, except
+// in records written as bytes.
+//
+// # Design notes
+//
+// Update reads before it commits, because it keeps the stored status and tells
+// whether the spec changed. That is a second round trip on a cluster. Keeping
+// the version read inside every object handed out would save it, and was
+// rejected: it doubles the memory of every object in a caller's hands, and a
+// hidden pointer in a plain struct breaks comparison in tests.
+//
+// Specs are copied and compared by a plan made once per type from reflection,
+// never by encoding and never by reflect.DeepEqual: the plan knows which fields
+// need work at all, and refuses at construction what it cannot copy. It does not
+// use package unsafe. Empty and nil slices and maps count as equal, because an
+// encoding may turn one into the other, and a spec that changed by being read
+// would be reconciled for ever.
+//
+// A guard is not tied to a backend. Tied by identity, a wrapped backend would be
+// another one and the guard silently not checked; as it is, a guarded write to a
+// backend without the lease's record is refused, and [WithoutGuards] says in the
+// code that a write is unfenced.
+//
+// Guards are checked by the backend, in [Txn.Prepare], and not by the typed
+// store: what is written around the typed store is fenced too. Writes are noted
+// ([WithWrites]) by the typed store, because only it knows which backend, as the
+// caches see it, was written to.
+//
+// Validation is asked when the spec changes and not on every write. Asked every
+// time, a rule made stricter would keep old objects from losing their
+// finalizers.
+//
+// The label selector is evaluated on decoded objects and not by backends. A
+// cache follows what matches or carries our finalizer, which no backend could
+// evaluate.
+//
+// Measured with one object for all (two labels, a finalizer, a spec of five
+// strings and a map of two, two conditions; 10,000 of them, memory backend)
+// against a map of such objects under a lock with copies and comparisons
+// written by hand, fastest of 20 interleaved runs on a busy machine of two
+// cores: Get 1.1 times the time of the limit, Update 1.2 times with fewer bytes
+// allocated, 1.07 times the heap per object. One update until 100 watchers saw
+// it takes less than half the time of 100 channels, with 5,000 watchers about a
+// tenth. Run it with
+//
+//	go test -run XXX -bench 'Store|Watch|Memory' ./store/memory
+package store

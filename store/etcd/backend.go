@@ -1,0 +1,338 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/tendhq/tend/store"
+)
+
+// Options of a Backend. The zero value works.
+type Options struct {
+	// Prefix is put before every key, so that several installations can share
+	// a cluster. "" means "/tend". It must not end in a slash.
+	Prefix string
+	// Timeout bounds every request to the server; a request without a bound
+	// blocks for as long as a partition lasts. 0 means 5 s.
+	Timeout time.Duration
+	// Batch is how many Commits may share a request, at most 120 (etcd counts
+	// them, plus the operations of the largest, against 128). 0 means 32, 1
+	// means none.
+	Batch int
+	// InFlight is how many such requests may be under way at a time. 0 means 2.
+	InFlight int
+	// History is how many batches of changes each watched kind keeps, for slow
+	// watchers and for those that resume. 0 means 4,096.
+	History int
+	// Silence is for how long a watch stream may say nothing before it is asked
+	// for a sign of life; after as long again without one it is opened anew. A
+	// stream on a dead connection stays silent for ever otherwise. 0 means 10 s.
+	Silence time.Duration
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var v Options
+	if o != nil {
+		v = *o
+	}
+	if v.Prefix == "" {
+		v.Prefix = "/tend"
+	}
+	if v.Timeout == 0 {
+		v.Timeout = 5 * time.Second
+	}
+	if v.Batch == 0 {
+		v.Batch = 32
+	}
+	if v.InFlight == 0 {
+		v.InFlight = 2
+	}
+	if v.History == 0 {
+		v.History = 4096
+	}
+	if v.Silence == 0 {
+		v.Silence = 10 * time.Second
+	}
+	switch {
+	case strings.HasSuffix(v.Prefix, "/"):
+		return v, fmt.Errorf("etcd: prefix %q ends in a slash", v.Prefix)
+	case v.Timeout < 0 || v.InFlight < 0 || v.History < 0 || v.Silence < 0:
+		return v, errors.New("etcd: a negative option")
+	case v.Batch < 1 || v.Batch > 120:
+		return v, fmt.Errorf("etcd: batch of %d is not between 1 and 120", v.Batch)
+	}
+	return v, nil
+}
+
+// Backend keeps the state of several servers in an etcd cluster. It is safe for
+// concurrent use.
+type Backend struct {
+	client  *clientv3.Client // for requests
+	streams *streams         // for watches
+	opts    Options
+	batch   *batcher
+
+	// ctx ends when the backend is closed, and with it every watch.
+	ctx  context.Context
+	stop context.CancelCauseFunc
+
+	mu     sync.Mutex // guards hubs and closed
+	hubs   map[string]*hub
+	closed bool
+	live   sync.WaitGroup // hubs
+}
+
+var (
+	_ store.Backend = (*Backend)(nil)
+	_ store.Leaser  = (*Backend)(nil)
+)
+
+// New opens a connection as cfg says: endpoints, TLS and authentication are
+// etcd's own. Keepalive that cfg does not set is set (a ping after 10 s, 3 s to
+// answer it), because nothing else notices a connection that died silently. New
+// does not wait for the server to be reachable.
+func New(cfg clientv3.Config, o *Options) (*Backend, error) {
+	opts, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.DialKeepAliveTime == 0 {
+		cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = 10*time.Second, 3*time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop() // what it would say is in the errors; it says it for each retry
+	}
+	client, err := clientv3.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+	b := &Backend{client: client, opts: opts, streams: &streams{cfg: cfg}, hubs: make(map[string]*hub)}
+	b.batch = &batcher{kv: client.KV, most: opts.Batch, bytes: 1 << 20, inflight: opts.InFlight, timeout: opts.Timeout}
+	b.ctx, b.stop = context.WithCancelCause(context.Background())
+	return b, nil
+}
+
+// Close ends every watch, refuses further calls with store.ErrClosed, and
+// returns after the last request has been answered or timed out.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	was := b.closed
+	b.closed = true
+	b.mu.Unlock()
+	if was {
+		return nil
+	}
+	b.stop(store.ErrClosed)
+	b.batch.close()
+	b.live.Wait()
+	b.streams.close()
+	return b.client.Close()
+}
+
+// request bounds ctx by the request timeout.
+func (b *Backend) request(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if b.ctx.Err() != nil {
+		return nil, nil, store.ErrClosed
+	}
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
+	return ctx, cancel, nil
+}
+
+// Keys are PREFIX/KIND/NAMESPACE/NAME. Kind and namespace hold no slash, so the
+// first two after the prefix end them; a name may hold some.
+func (b *Backend) path(kind string, k store.Key) string {
+	return b.opts.Prefix + "/" + kind + "/" + k.Namespace + "/" + k.Name
+}
+
+func (b *Backend) keyOf(kind string, path []byte) store.Key {
+	rest := string(path[len(b.opts.Prefix)+len(kind)+2:])
+	ns, name, _ := strings.Cut(rest, "/")
+	return store.Key{Namespace: ns, Name: name}
+}
+
+func (b *Backend) record(kind string, kv *mvccpb.KeyValue) store.Record {
+	return store.Record{
+		Kind: kind, Key: b.keyOf(kind, kv.Key), Bytes: kv.Value,
+		Created: store.Revision(kv.CreateRevision), Revision: store.Revision(kv.ModRevision),
+	}
+}
+
+// Get implements store.Backend. It is linearizable.
+func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+	if err := store.CheckAddress(kind, key); err != nil {
+		return store.Record{}, err
+	}
+	ctx, cancel, err := b.request(ctx)
+	if err != nil {
+		return store.Record{}, err
+	}
+	defer cancel()
+	resp, err := b.client.Get(ctx, b.path(kind, key))
+	if err != nil {
+		return store.Record{}, readFailed(ctx, err)
+	}
+	if len(resp.Kvs) == 0 {
+		return store.Record{}, fmt.Errorf("etcd: %w: %s %s", store.ErrNotFound, kind, key)
+	}
+	return b.record(kind, resp.Kvs[0]), nil
+}
+
+// Commit implements store.Backend.
+func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	t, err := t.Prepare(ctx)
+	if err != nil {
+		return 0, err
+	}
+	m, err := b.member(t)
+	if err != nil {
+		return 0, err
+	}
+	if err := b.batch.commit(ctx, m); err != nil {
+		return 0, err
+	}
+	if m.resp.Succeeded {
+		return store.Revision(m.head.Revision), nil
+	}
+	return 0, b.conflict(t, m.resp)
+}
+
+// member translates a transaction. Its Else branch reads what was compared, so
+// that a conflict costs no second round trip to see what is there.
+func (b *Backend) member(t store.Txn) (*member, error) {
+	m := &member{done: make(chan struct{})}
+	for _, c := range t.Guards {
+		m.compare(b.path(c.Kind, c.Key), c)
+	}
+	for _, c := range t.If {
+		m.compare(b.path(c.Kind, c.Key), c)
+	}
+	for _, op := range t.Ops {
+		path := b.path(op.Kind, op.Key)
+		m.writes = append(m.writes, path)
+		m.size += len(path) + 64
+		if op.Put == nil {
+			m.then = append(m.then, clientv3.OpDelete(path))
+			continue
+		}
+		value, err := op.Put.Encode()
+		if err != nil {
+			return nil, fmt.Errorf("etcd: encoding %s %s: %w", op.Kind, op.Key, err)
+		}
+		if len(value) > store.MaxValue {
+			return nil, fmt.Errorf("%w: %s %s has %d bytes, at most %d", store.ErrInvalid, op.Kind, op.Key, len(value), store.MaxValue)
+		}
+		m.size += len(value)
+		var opts []clientv3.OpOption
+		if op.Lease != 0 {
+			opts = append(opts, clientv3.WithLease(clientv3.LeaseID(op.Lease)))
+		}
+		m.then = append(m.then, clientv3.OpPut(path, string(value), opts...))
+	}
+	if len(t.Ops) == 0 {
+		// A transaction that asks for nothing is answered by whichever member
+		// got it, from what that one has heard of. A read makes it linearizable.
+		m.then = append(m.then, clientv3.OpGet(b.opts.Prefix+"/", clientv3.WithCountOnly()))
+	}
+	m.ops = max(len(m.cmps), len(m.then), len(m.else_))
+	return m, nil
+}
+
+func (m *member) compare(path string, c store.Compare) {
+	switch {
+	case c.Created != 0:
+		m.cmps = append(m.cmps, clientv3.Compare(clientv3.CreateRevision(path), "=", int64(c.Created)))
+		if c.Revision == 0 {
+			break
+		}
+		fallthrough
+	default: // a ModRevision of 0 is that of a key that does not exist
+		m.cmps = append(m.cmps, clientv3.Compare(clientv3.ModRevision(path), "=", int64(c.Revision)))
+	}
+	m.else_ = append(m.else_, clientv3.OpGet(path))
+	m.reads = append(m.reads, path)
+	m.size += 2*len(path) + 64
+}
+
+// conflict tells which compare failed, from what the Else branch read in the
+// same instant.
+func (b *Backend) conflict(t store.Txn, resp *etcdserverpb.TxnResponse) error {
+	for i, c := range slices.Concat(t.Guards, t.If) {
+		var rec store.Record
+		kvs := resp.Responses[i].GetResponseRange().GetKvs()
+		if len(kvs) > 0 {
+			rec = b.record(c.Kind, kvs[0])
+		}
+		switch {
+		case c.Holds(rec, len(kvs) > 0):
+		case i < len(t.Guards):
+			return fmt.Errorf("etcd: %w: %v", store.ErrFenced, c)
+		default:
+			return &store.ConflictError{Want: c, Current: rec}
+		}
+	}
+	return store.ErrConflict // not reached: some compare failed
+}
+
+// Shared implements store.Leaser: other processes can open the same cluster.
+func (b *Backend) Shared() bool { return true }
+
+// Grant implements store.Leaser. etcd counts in whole seconds; ttl is rounded
+// up.
+func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+	if ttl < store.MinTTL {
+		return 0, fmt.Errorf("etcd: %w: lease of %v, at least %v", store.ErrInvalid, ttl, store.MinTTL)
+	}
+	ctx, cancel, err := b.request(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer cancel()
+	resp, err := b.client.Grant(ctx, int64(math.Ceil(ttl.Seconds())))
+	if err != nil {
+		return 0, failed(err)
+	}
+	return store.LeaseID(resp.ID), nil
+}
+
+// Renew implements store.Leaser: one renewal, answered. etcd's client would
+// renew by itself, but counts trust from the answer instead of the question.
+func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
+	ctx, cancel, err := b.request(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if _, err := b.client.KeepAliveOnce(ctx, clientv3.LeaseID(id)); err != nil {
+		return failed(err)
+	}
+	return nil
+}
+
+// Revoke implements store.Leaser.
+func (b *Backend) Revoke(ctx context.Context, id store.LeaseID) error {
+	ctx, cancel, err := b.request(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	_, err = b.client.Revoke(ctx, clientv3.LeaseID(id))
+	if err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return nil
+	}
+	return failed(err)
+}

@@ -1,0 +1,153 @@
+//go:build unix
+
+package etcd_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/etcd"
+	"github.com/tendhq/tend/store/storetest"
+)
+
+// memberEnv makes the test binary an etcd server instead of a test.
+const memberEnv = "TEND_TEST_ETCD_MEMBER"
+
+func runMember(cfg string) int {
+	var m member
+	if err := json.Unmarshal([]byte(cfg), &m); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	e, err := m.start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the test lets go, or dies
+	e.Close()
+	return 0
+}
+
+// process is a member in a process of its own, behind a proxy.
+type process struct {
+	t     *testing.T
+	cfg   member
+	proxy *proxy
+	cmd   *exec.Cmd
+	stdin io.Closer
+}
+
+// cluster is three of them.
+type cluster struct {
+	t       *testing.T
+	members []*process
+}
+
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t}
+	var peers []string
+	for i := range 3 {
+		m := member{Name: fmt.Sprint("m", i), Dir: t.TempDir(), Client: loopback(), Peer: loopback()}
+		peers = append(peers, m.Name+"="+m.Peer)
+		c.members = append(c.members, &process{t: t, cfg: m})
+	}
+	for _, p := range c.members {
+		p.cfg.Cluster = strings.Join(peers, ",")
+		p.start()
+		u, err := url.Parse(p.cfg.Client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.proxy = newProxy(t, u.Host)
+	}
+	t.Cleanup(func() {
+		for _, p := range c.members {
+			p.resume()
+			p.kill()
+		}
+	})
+	return c
+}
+
+func (p *process) start() {
+	p.t.Helper()
+	cfg, err := json.Marshal(p.cfg)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.cmd = exec.Command(os.Args[0])
+	p.cmd.Env = append(os.Environ(), memberEnv+"="+string(cfg))
+	p.cmd.Stderr = os.Stderr
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// kill ends the process as a power cut would, and waits until it is gone: its
+// ports and files must be free for the next.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+func (p *process) pause()  { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *process) resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// open gives a backend that reaches the members through their proxies.
+func (c *cluster) open(o etcd.Options) *etcd.Backend {
+	c.t.Helper()
+	var endpoints []string
+	for _, p := range c.members {
+		endpoints = append(endpoints, p.proxy.addr())
+	}
+	return c.openAt(endpoints, o)
+}
+
+// openDirect gives one that the proxies do not stand in the way of.
+func (c *cluster) openDirect(o etcd.Options) *etcd.Backend {
+	c.t.Helper()
+	var endpoints []string
+	for _, p := range c.members {
+		endpoints = append(endpoints, p.cfg.Client)
+	}
+	return c.openAt(endpoints, o)
+}
+
+func (c *cluster) openAt(endpoints []string, o etcd.Options) *etcd.Backend {
+	c.t.Helper()
+	b, err := etcd.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 5 * time.Second}, &o)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+func TestContractOnThreeMembers(t *testing.T) {
+	c := startCluster(t)
+	ready := c.openDirect(etcd.Options{Prefix: newPrefix()})
+	waitFor(t, func() bool {
+		_, err := ready.Get(t.Context(), "thing", key("none"))
+		return errors.Is(err, store.ErrNotFound)
+	})
+	storetest.Run(t, func(testing.TB) store.Backend {
+		return c.openDirect(etcd.Options{Prefix: newPrefix()})
+	}, forget(t, c.members[0].cfg.Client))
+}

@@ -1,0 +1,178 @@
+//go:build unix
+
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/etcd"
+)
+
+func key(name string) store.Key { return store.Key{Namespace: "ns", Name: name} }
+
+func put(k store.Key, value string) store.Op {
+	return store.Op{Kind: "thing", Key: k, Put: store.Bytes(value)}
+}
+
+func absent(k store.Key) []store.Compare { return []store.Compare{{Kind: "thing", Key: k}} }
+
+func TestConflictCarriesWhatIsThereWithoutAnotherRead(t *testing.T) {
+	b := open(t, etcd.Options{})
+	ctx := t.Context()
+	rev, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "one")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Commit(ctx, store.Txn{If: absent(key("a")), Ops: []store.Op{put(key("a"), "two")}})
+	var conflict *store.ConflictError
+	if !errors.As(err, &conflict) {
+		t.Fatalf("Commit over an existing record: %v, want a ConflictError", err)
+	}
+	if got := conflict.Current; got.Revision != rev || string(got.Bytes) != "one" {
+		t.Errorf("ConflictError has %q at %d, want %q at %d", got.Bytes, got.Revision, "one", rev)
+	}
+}
+
+// Members of one request must not be judged by the state before it where one of
+// them writes what another compares: both would succeed.
+//
+// Negative control: with fits always true, both Commits of a pair succeed in
+// the first round.
+func TestCommitsThatInvalidateEachOtherNeverBothSucceed(t *testing.T) {
+	b := open(t, etcd.Options{InFlight: 1})
+	ctx := t.Context()
+	for round := range 50 {
+		x, y := key(fmt.Sprint("x", round)), key(fmt.Sprint("y", round))
+		var wg sync.WaitGroup
+		errs := make([]error, 2)
+		gate := make(chan struct{})
+		for i, txn := range []store.Txn{
+			{If: absent(y), Ops: []store.Op{put(x, "1")}},
+			{If: absent(x), Ops: []store.Op{put(y, "1")}},
+		} {
+			wg.Go(func() {
+				<-gate
+				_, errs[i] = b.Commit(ctx, txn)
+			})
+		}
+		// Traffic that keeps the one request slot busy, so that the two above
+		// meet in the queue and are offered to the same batch.
+		for i := range 8 {
+			wg.Go(func() {
+				<-gate
+				if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key(fmt.Sprint("t", i)), "1")}}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(gate)
+		wg.Wait()
+		if errs[0] == nil && errs[1] == nil {
+			t.Fatalf("round %d: both Commits succeeded although each invalidates the other", round)
+		}
+		for _, err := range errs {
+			if err != nil && !errors.Is(err, store.ErrConflict) {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// One member of a shared request that the server refuses (its lease is gone)
+// must not take the others with it.
+func TestOneRefusedCommitDoesNotFailItsNeighbours(t *testing.T) {
+	b := open(t, etcd.Options{InFlight: 1})
+	ctx := t.Context()
+	var wg sync.WaitGroup
+	for i := range 40 {
+		op := put(key(fmt.Sprint("k", i)), "v")
+		if i%10 == 3 {
+			op.Lease = 12345
+		}
+		wg.Go(func() {
+			_, err := b.Commit(ctx, store.Txn{Ops: []store.Op{op}})
+			if wantGone := op.Lease != 0; errors.Is(err, store.ErrLeaseGone) != wantGone || (err != nil) != wantGone {
+				t.Errorf("Commit of %v under lease %d: %v", op.Key, op.Lease, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A caller that gives up must not take back what others sent along with it, and
+// must be told that its own outcome is open.
+func TestCancelledCommitIsUnknownOnceSentAndUndoneBefore(t *testing.T) {
+	p := newProxy(t, endpoint(server))
+	b := openAt(t, p.addr(), etcd.Options{Prefix: newPrefix(), InFlight: 1, Timeout: 2 * time.Second})
+	ctx := t.Context()
+	if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("warm"), "v")}}); err != nil {
+		t.Fatal(err)
+	}
+	p.set(blackhole)
+	first, cancelFirst := context.WithCancel(ctx)
+	sent := make(chan error, 1)
+	go func() {
+		_, err := b.Commit(first, store.Txn{Ops: []store.Op{put(key("sent"), "v")}})
+		sent <- err
+	}()
+	waitFor(t, func() bool { return b.InFlight() == 1 })
+	second, cancelSecond := context.WithCancel(ctx)
+	queued := make(chan error, 1)
+	go func() {
+		_, err := b.Commit(second, store.Txn{Ops: []store.Op{put(key("queued"), "v")}})
+		queued <- err
+	}()
+	waitFor(t, func() bool { return b.Queued() == 1 })
+	cancelFirst()
+	cancelSecond()
+	if err := <-sent; !errors.Is(err, store.ErrUnknownOutcome) {
+		t.Errorf("cancelled after it was sent: %v, want ErrUnknownOutcome", err)
+	}
+	if err := <-queued; errors.Is(err, store.ErrUnknownOutcome) || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled before it was sent: %v, want context.Canceled and a known outcome", err)
+	}
+	p.set(pass)
+	waitFor(t, func() bool { return b.InFlight() == 0 })
+	if _, err := b.Get(ctx, "thing", key("queued")); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the withdrawn Commit was applied: %v", err)
+	}
+}
+
+// A partition must not block for ever: etcd's client has no timeout of its own.
+func TestWriteIntoAPartitionEndsWithAnUnknownOutcome(t *testing.T) {
+	p := newProxy(t, endpoint(server))
+	b := openAt(t, p.addr(), etcd.Options{Prefix: newPrefix(), Timeout: time.Second})
+	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("warm"), "v")}}); err != nil {
+		t.Fatal(err)
+	}
+	p.set(blackhole)
+	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "v")}}); !errors.Is(err, store.ErrUnknownOutcome) {
+		t.Errorf("Commit into a blackhole: %v, want ErrUnknownOutcome", err)
+	}
+	if _, err := b.Get(t.Context(), "thing", key("a")); err == nil || errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Get from a blackhole: %v, want an error that claims nothing", err)
+	}
+	p.set(pass)
+}
+
+// waitFor waits for something that other goroutines bring about and that gives
+// no signal of its own.
+func waitFor(t testing.TB, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(30 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatal("did not happen in 30s")
+		}
+	}
+}

@@ -1,0 +1,74 @@
+// Package etcd keeps the state of several servers in an etcd cluster.
+//
+// [Backend] implements [store.Backend] and [store.Leaser]; the contract is there.
+// A record is one etcd key, PREFIX/KIND/NAMESPACE/NAME, and a [store.Revision] is
+// etcd's own. It lives in a module of its own, so that who does not use it does
+// not download etcd's client.
+//
+// # What etcd is asked for
+//
+//   - Reads by key and first pages are linearizable; later pages are pinned to
+//     the revision of the first.
+//   - A Commit is one transaction whose Else branch reads what was compared: a
+//     conflict says what is there without a second round trip.
+//   - Commits of many goroutines share requests, as transactions nested in one.
+//     Each keeps its own compares and its own outcome. One that arrives alone
+//     goes out alone and at once.
+//   - Every request has a deadline ([Options.Timeout]); etcd's client has none. A
+//     write that was not answered in it, or whose connection broke, is
+//     [store.ErrUnknownOutcome].
+//   - All watches of a kind share one stream. A slow reader is cut off alone, with
+//     [store.ErrCompacted].
+//   - Leases are renewed one question at a time (KeepAliveOnce), for whoever holds
+//     one has to count his trust from the question. See package lease.
+//
+// # How a watch stays honest
+//
+// Four things were seen to leave a watch silent for ever while the cluster was
+// healthy, and each has its answer here:
+//
+//	a connection that died without a word     progress is asked for after a silence, and a
+//	                                          connection without an answer is thrown away
+//	a member cut off from its quorum          WithRequireLeader ends the stream
+//	a store restored from a backup, behind    the head and the cluster's id are compared
+//	what was already seen                     whenever a stream is opened
+//	an idle kind, overtaken by the            progress moves its position along
+//	compaction of others' changes
+//
+// # Permissions
+//
+// With etcd's authentication on, a server needs read and write on the prefix.
+// Somebody who may only look needs read on PREFIX/ and nothing else. Leases, shard
+// and member records lie under PREFIX/_lease/; who may write there can depose
+// anybody.
+//
+// # Design notes
+//
+// Members of one request may not share a key that one of them writes: etcd judges
+// all compares of a transaction, nested ones too, by the state before any of its
+// operations, so two Commits that each invalidate the other's compare would both
+// succeed (write skew).
+//
+// When the server refuses a shared request outright (one member's lease is gone,
+// one value is too large), nothing of it was applied, and each member is sent on
+// its own: the one to blame must not take its neighbours with it.
+//
+// A Commit whose caller gives up is withdrawn if it has not been sent. If it has,
+// its outcome is unknown; the request goes on for the others.
+//
+// Watches have a connection of their own. A silent one is thrown away whole, for a
+// new stream on a dead connection is as silent; requests that wait on the other
+// connection are not torn down with it.
+//
+// A deletion carries the record as it was before the transaction that deleted it:
+// etcd refuses a put and a delete of one key in one transaction, so the last edit
+// cannot be stored and removed at once.
+//
+// concurrency.Session and etcd's own cache package were rejected: the former
+// counts trust from the answer of a renewal, and was seen to believe in a lease for
+// up to a second after it was gone; the latter is marked experimental.
+//
+// Known limits are etcd's: values of 1 MiB, a database of some GiB, and a space
+// quota that, once exceeded, refuses lease grants too, so that elections stop with
+// the writes until it is compacted, defragmented and disarmed.
+package etcd

@@ -1,0 +1,126 @@
+//go:build unix
+
+package etcd_test
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/tendhq/tend/store/etcd"
+)
+
+// server is the single embedded member that most tests share, each under a
+// prefix of its own.
+var server *embed.Etcd
+
+func TestMain(m *testing.M) {
+	if cfg := os.Getenv(memberEnv); cfg != "" {
+		os.Exit(runMember(cfg)) // this process is a member of a cluster under test
+	}
+	if cfg := os.Getenv(serverEnv); cfg != "" {
+		os.Exit(runServer(cfg)) // this process is a server under test
+	}
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "tend-etcd")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		alone := member{Name: "m0", Dir: dir, Client: loopback(), Peer: loopback()}
+		alone.Cluster = alone.Name + "=" + alone.Peer
+		server, err = alone.start()
+		if err != nil {
+			panic(err)
+		}
+		defer server.Close()
+		return m.Run()
+	}())
+}
+
+// member says how to start one etcd server.
+type member struct {
+	Name, Dir    string
+	Client, Peer string // URLs on the loopback interface
+	Cluster      string // name=peer,…
+}
+
+func (m member) start() (*embed.Etcd, error) {
+	client, err := url.Parse(m.Client)
+	if err != nil {
+		return nil, err
+	}
+	peer, err := url.Parse(m.Peer)
+	if err != nil {
+		return nil, err
+	}
+	cfg := embed.NewConfig()
+	cfg.Name, cfg.Dir = m.Name, filepath.Join(m.Dir, m.Name)
+	cfg.LogLevel, cfg.LogOutputs = "fatal", []string{os.DevNull}
+	cfg.UnsafeNoFsync = true // a killed process leaves its writes with the kernel
+	cfg.TickMs, cfg.ElectionMs = 50, 500
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
+	cfg.InitialCluster = m.Cluster
+	e, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-e.Server.ReadyNotify():
+		return e, nil
+	case err := <-e.Err():
+		return nil, err
+	case <-time.After(60 * time.Second):
+		e.Close()
+		return nil, fmt.Errorf("member %s was not ready in 60s", m.Name)
+	}
+}
+
+// loopback reserves a free port by opening and closing it.
+func loopback() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	defer l.Close()
+	return "http://" + l.Addr().String()
+}
+
+func endpoint(e *embed.Etcd) string { return e.Clients[0].Addr().String() }
+
+var prefixes atomic.Int64
+
+// newPrefix gives a test a part of the key space to itself.
+func newPrefix() string { return fmt.Sprintf("/test%d", prefixes.Add(1)) }
+
+// open gives a backend on the shared server.
+func open(t testing.TB, o etcd.Options) *etcd.Backend {
+	t.Helper()
+	if o.Prefix == "" {
+		o.Prefix = newPrefix()
+	}
+	return openAt(t, endpoint(server), o)
+}
+
+func openAt(t testing.TB, endpoint string, o etcd.Options) *etcd.Backend {
+	t.Helper()
+	b, err := etcd.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: 5 * time.Second}, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return b
+}

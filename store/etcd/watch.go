@@ -1,0 +1,178 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sort"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// Watch implements store.Backend. Watches of one kind share one stream from the
+// server; one that resumes from before what is remembered here has a stream of
+// its own.
+func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		if err := store.CheckKind(kind); err != nil {
+			yield(store.Batch{}, err)
+			return
+		}
+		h, err := b.hubOf(kind)
+		if err != nil {
+			yield(store.Batch{}, err)
+			return
+		}
+		w := &watcher{h: h, at: after, yield: yield}
+		if err := w.run(ctx); err != nil && !w.stopped {
+			yield(store.Batch{}, err)
+		}
+	}
+}
+
+// watcher is one reader of a hub.
+type watcher struct {
+	h       *hub
+	epoch   int            // of the hub, when this watcher began
+	at      store.Revision // everything up to here has been yielded
+	yield   func(store.Batch, error) bool
+	stopped bool // yield asked to stop
+}
+
+func (w *watcher) run(ctx context.Context) error {
+	if err := w.attach(ctx); err != nil {
+		return err
+	}
+	if w.at == 0 {
+		if err := w.snapshot(ctx); err != nil || w.stopped {
+			return err
+		}
+	} else if private, err := w.resume(ctx); err != nil {
+		return err
+	} else if private != nil {
+		defer private()
+	}
+	return w.follow(ctx)
+}
+
+// attach waits until the hub has a position: what it collects from then on
+// follows without a gap on whatever is read afterwards.
+func (w *watcher) attach(ctx context.Context) error {
+	patience := time.NewTimer(w.h.b.opts.Timeout)
+	defer patience.Stop()
+	for {
+		w.h.mu.Lock()
+		opened, wake := w.h.opened, w.h.wake
+		w.epoch = w.h.epoch
+		w.h.mu.Unlock()
+		if opened {
+			return nil
+		}
+		select {
+		case <-wake:
+		case <-patience.C:
+			return fmt.Errorf("etcd: watch of %s: %w", w.h.kind, errTimeout)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-w.h.b.ctx.Done():
+			return store.ErrClosed
+		}
+	}
+}
+
+// snapshot yields every record of the kind, from one revision.
+func (w *watcher) snapshot(ctx context.Context) error {
+	o := store.ListOptions{}
+	for {
+		page, err := w.h.b.List(ctx, w.h.kind, o)
+		if err != nil {
+			return err
+		}
+		batch := store.Batch{Kind: store.BatchSnapshot, Revision: page.Revision}
+		for _, rec := range page.Records {
+			batch.Changes = append(batch.Changes, store.Change{Record: rec})
+		}
+		if len(batch.Changes) > 0 && !w.give(batch) {
+			return nil
+		}
+		o.At, o.Cursor = page.Revision, page.Cursor
+		if page.Cursor == "" {
+			w.give(store.Batch{Kind: store.BatchSnapshotEnd, Revision: page.Revision})
+			return nil
+		}
+	}
+}
+
+// resume makes sure that a hub remembers what came after w.at.
+func (w *watcher) resume(ctx context.Context) (stop func(), err error) {
+	w.h.mu.Lock()
+	start, head := w.h.start, w.h.head
+	w.h.mu.Unlock()
+	if w.at >= start && w.at <= head {
+		return nil, nil
+	}
+	private := &hub{b: w.h.b, kind: w.h.kind, wake: make(chan struct{}), opened: true, start: w.at, head: w.at}
+	hctx, cancel := context.WithCancel(w.h.b.ctx)
+	done := make(chan struct{})
+	go func() { // ended and waited for by stop
+		defer close(done)
+		private.run(hctx)
+	}()
+	w.h, w.epoch = private, 0
+	return func() { cancel(); <-done }, ctx.Err()
+}
+
+// follow yields what the hub collects.
+func (w *watcher) follow(ctx context.Context) error {
+	for !w.stopped {
+		batches, wake, err := w.next()
+		if err != nil {
+			return err
+		}
+		for _, b := range batches {
+			if !w.give(b) {
+				return nil
+			}
+		}
+		if len(batches) > 0 {
+			continue
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-w.h.b.ctx.Done():
+			return store.ErrClosed
+		}
+	}
+	return nil
+}
+
+// next is what the hub has beyond w.at: some batches, or a progress mark, or
+// nothing yet.
+func (w *watcher) next() ([]store.Batch, <-chan struct{}, error) {
+	const atATime = 64 // bounds what a slow watcher keeps alive
+	h := w.h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.epoch != w.epoch || w.at < h.start {
+		return nil, nil, fmt.Errorf("etcd: watch of %s after %d: %w", h.kind, w.at, store.ErrCompacted)
+	}
+	i := sort.Search(len(h.ring), func(i int) bool { return h.ring[i].Revision > w.at })
+	if i == len(h.ring) {
+		if h.head > w.at {
+			return []store.Batch{{Kind: store.BatchProgress, Revision: h.head}}, nil, nil
+		}
+		return nil, h.wake, nil
+	}
+	return h.ring[i:min(i+atATime, len(h.ring)):len(h.ring)], nil, nil
+}
+
+func (w *watcher) give(b store.Batch) bool {
+	w.at = b.Revision
+	if !w.yield(b, nil) {
+		w.stopped = true
+	}
+	return !w.stopped
+}

@@ -1,0 +1,118 @@
+package file
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/tendhq/tend/store"
+)
+
+// A checkpoint is due when this much has changed since the last one. More would
+// make the commit that carries it take longer; less would write the same pages
+// more often.
+const (
+	checkpointRows  = 4096
+	checkpointBytes = 8 << 20
+)
+
+// write puts the group into its transaction.
+func (g *group) write() error {
+	if len(g.entries) > 0 {
+		log := g.tx.Bucket(bucketLog)
+		log.FillPercent = 1 // keys only ever grow: leave no room between them
+		key := chunkKey(g.head)
+		if err := log.Put(key, sealed(key, appendChunk(nil, g.entries))); err != nil {
+			return err
+		}
+		if err := log.SetSequence(uint64(g.head)); err != nil {
+			return err
+		}
+	}
+	if err := g.writeLease(); err != nil {
+		return err
+	}
+	if g.checkpointDue() {
+		if err := g.writeCheckpoint(); err != nil {
+			return err
+		}
+	}
+	return putCommit(g.tx)
+}
+
+func (g *group) checkpointDue() bool {
+	b := g.b
+	rows, size := len(b.dirty)+len(g.staged), b.dirtyBytes
+	for _, e := range g.entries {
+		size += e.size()
+	}
+	return rows >= checkpointRows || size >= checkpointBytes ||
+		b.history.exceeds(over(b.opts.HistoryRevisions), over(b.opts.HistoryBytes))
+}
+
+// over is how far the history may grow beyond its bound before a checkpoint is
+// made for the sake of cutting it.
+func over(bound int) int { return bound + bound/4 + 16 }
+
+// writeCheckpoint brings the objects bucket up to the group's head and cuts the
+// log, in the group's own transaction.
+func (g *group) writeCheckpoint() error {
+	changed := maps.Clone(g.b.dirty)
+	maps.Copy(changed, g.staged)
+	st := g.b.state
+	if err := applyRows(g.tx.Bucket(bucketObjects), changed, &st); err != nil {
+		return err
+	}
+	g.cut = g.b.history.cut(g.b.opts.HistoryRevisions, g.b.opts.HistoryBytes, g.b.history.head())
+	st.checkpoint = g.head
+	var err error
+	if st.floor, err = cutLog(g.tx.Bucket(bucketLog), st.floor, g.cut); err != nil {
+		return err
+	}
+	g.state = &st
+	return g.tx.Bucket(bucketMeta).Put(keyState, st.encode())
+}
+
+// applyRows writes rows in the order of their addresses: neighbours share pages.
+func applyRows(objects *bolt.Bucket, rows map[address]*row, st *state) error {
+	for _, a := range slices.Sorted(maps.Keys(rows)) {
+		key := []byte(a)
+		if old := objects.Get(key); old != nil {
+			st.count--
+			st.sum -= rowSum(old)
+		}
+		r := rows[a]
+		if r == nil {
+			if err := objects.Delete(key); err != nil {
+				return err
+			}
+			continue
+		}
+		v := sealed(key, r.append(nil))
+		st.count++
+		st.sum += rowSum(v)
+		if err := objects.Put(key, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutLog removes the chunks that end at or before to and returns where the log
+// now begins. A chunk is never split.
+func cutLog(log *bolt.Bucket, floor, to store.Revision) (store.Revision, error) {
+	var doomed [][]byte
+	c := log.Cursor()
+	for k, _ := c.First(); k != nil && store.Revision(binary.BigEndian.Uint64(k)) <= to; k, _ = c.Next() {
+		doomed = append(doomed, k)
+	}
+	for _, k := range doomed {
+		if err := log.Delete(k); err != nil {
+			return floor, err
+		}
+		floor = store.Revision(binary.BigEndian.Uint64(k))
+	}
+	return floor, nil
+}

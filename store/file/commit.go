@@ -1,0 +1,313 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/tendhq/tend/store"
+)
+
+// Commit is a group commit. Callers queue up; whoever finds no committer at
+// work starts one, which takes everything queued as one bbolt transaction, one
+// fsync, and goes on while there is more. So the writers that arrive during one
+// fsync share the next, a lone writer waits for nobody, and an idle backend has
+// no goroutine.
+
+// A pending is one member of a group.
+type pending struct {
+	ctx      context.Context
+	work     work
+	alone    bool          // needs a group of its own
+	done     chan struct{} // closed when revision and err are final
+	revision store.Revision
+	err      error
+}
+
+// work is what a member wants: it looks at the state as the members before it
+// leave it, and stages what it changes.
+type work func(*group) (store.Revision, error)
+
+// maxGroup bounds a group, so that the first member does not wait for ever
+// behind a flood.
+const maxGroup = 512
+
+// submit queues p and waits for its outcome or for ctx, whichever is first. A
+// member that gives up before its group was taken is certain not to have been
+// written; afterwards nobody can say before the disk answers.
+func (b *Backend) submit(ctx context.Context, p *pending) (store.Revision, error) {
+	p.ctx, p.done = ctx, make(chan struct{})
+	if err := b.enqueue(p); err != nil {
+		return 0, err
+	}
+	select {
+	case <-p.done:
+		return p.revision, p.err
+	case <-ctx.Done():
+	}
+	if b.withdraw(p) {
+		return 0, context.Cause(ctx)
+	}
+	select {
+	case <-p.done: // it was decided while we asked
+		return p.revision, p.err
+	default:
+		return 0, fmt.Errorf("%w: file: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+func (b *Backend) enqueue(p *pending) error {
+	b.queueMu.Lock()
+	defer b.queueMu.Unlock()
+	if b.closing {
+		return errClosed
+	}
+	b.queue = append(b.queue, p)
+	b.submitted.Add(1)
+	if !b.committing {
+		b.committing = true
+		b.working.Add(1)
+		go b.commitAll() // ends when the queue is empty; Close waits for it
+	}
+	return nil
+}
+
+// enter has Close wait for the caller, who calls working.Done; false means that
+// it is too late.
+func (b *Backend) enter() bool {
+	b.queueMu.Lock()
+	defer b.queueMu.Unlock()
+	if b.closing {
+		return false
+	}
+	b.working.Add(1)
+	return true
+}
+
+// withdraw takes p out of the queue; false means that its group has been taken.
+func (b *Backend) withdraw(p *pending) bool {
+	b.queueMu.Lock()
+	defer b.queueMu.Unlock()
+	for i, q := range b.queue {
+		if q == p {
+			b.queue = append(b.queue[:i], b.queue[i+1:]...)
+			b.submitted.Add(-1)
+			return true
+		}
+	}
+	return false
+}
+
+func (b *Backend) commitAll() {
+	defer b.working.Done()
+	for {
+		b.gather()
+		members := b.nextGroup()
+		if len(members) == 0 {
+			return
+		}
+		b.commitGroup(members)
+		for _, p := range members {
+			close(p.done)
+		}
+		b.submitted.Add(-int64(len(members)))
+	}
+}
+
+// gather lets those come who were in the last group: they have just been
+// released, or woken by the same event, and are about to commit again. Without it
+// they would split into two halves that take turns at the disk, each waiting for
+// the other's sync. It yields the processor a bounded number of times, some tens
+// of microseconds in all, and a writer who was alone last time waits for nobody.
+func (b *Backend) gather() {
+	for range maxYields {
+		if b.queued() >= b.lastGroup {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+const maxYields = 200
+
+func (b *Backend) queued() int {
+	b.queueMu.Lock()
+	defer b.queueMu.Unlock()
+	return len(b.queue)
+}
+
+func (b *Backend) nextGroup() []*pending {
+	b.queueMu.Lock()
+	defer b.queueMu.Unlock()
+	n := 0
+	for n < min(len(b.queue), maxGroup) && (n == 0 || !b.queue[n-1].alone && !b.queue[n].alone) {
+		n++
+	}
+	members := b.queue[:n:n]
+	b.queue = b.queue[n:]
+	if n == 0 {
+		b.queue, b.committing = nil, false
+	} else {
+		b.lastGroup = n
+	}
+	return members
+}
+
+// commitGroup decides every member. None is told before the disk has answered:
+// a conflict with a write of the same group is only true if that write was.
+func (b *Backend) commitGroup(members []*pending) {
+	err := guarded(func() error { return b.writeGroup(members) })
+	if err == nil {
+		return
+	}
+	for _, p := range members {
+		p.revision, p.err = 0, err
+	}
+}
+
+func (b *Backend) writeGroup(members []*pending) error {
+	if b.broken != nil { // the committer alone writes it
+		return b.broken
+	}
+	tx, err := b.db.Begin(true)
+	if err != nil {
+		return asClosed(err)
+	}
+	defer func() { _ = tx.Rollback() }() // after a Commit it does nothing
+	g := b.newGroup(tx)
+	for _, p := range members {
+		g.run(p)
+	}
+	if g.empty() {
+		return nil
+	}
+	if err := g.write(); err != nil {
+		return fmt.Errorf("file: %w", err)
+	}
+	id := tx.ID()
+	if err := tx.Commit(); err != nil {
+		return b.commitFailed(id, err)
+	}
+	b.publish(g)
+	return nil
+}
+
+// commitFailed tells a failure that wrote nothing from one that may have.
+// bbolt writes its pages, then one meta page that makes them count. If the meta
+// page did not get as far as the kernel, nothing happened and the next commit
+// may try again. If it did and only the sync failed, what a reader sees now may
+// not be there after a crash: nobody can go on from that.
+func (b *Backend) commitFailed(txid int, cause error) error {
+	now, err := b.txOnDisk()
+	if err == nil && now < txid {
+		return fmt.Errorf("file: nothing was written: %w", cause)
+	}
+	b.fail(fmt.Errorf("file: the disk failed in the middle of a commit, open the file anew: %w", cause))
+	return fmt.Errorf("%w: file: %w", store.ErrUnknownOutcome, cause)
+}
+
+// A group is one bbolt transaction being made.
+type group struct {
+	b       *Backend
+	tx      *bolt.Tx
+	head    store.Revision // as the members so far leave it
+	entries []entry
+	staged  map[address]*row // what the members so far changed; nil means absent
+	lease   *leaseChange     // nil unless the only member changes a lease
+
+	// Set by writeCheckpoint.
+	state *state
+	cut   store.Revision
+}
+
+func (b *Backend) newGroup(tx *bolt.Tx) *group {
+	return &group{b: b, tx: tx, head: b.history.head(), staged: make(map[address]*row)}
+}
+
+func (g *group) empty() bool { return len(g.entries) == 0 && g.lease == nil }
+
+// run lets one member look and stage.
+func (g *group) run(p *pending) {
+	if p.ctx.Err() != nil {
+		p.err = context.Cause(p.ctx)
+		return
+	}
+	p.revision, p.err = p.work(g)
+}
+
+// current returns a record's newest version, including what the group staged.
+func (g *group) current(a address) (*row, error) {
+	if r, ok := g.staged[a]; ok {
+		return r, nil
+	}
+	if r, ok := g.b.dirty[a]; ok { // the committer alone writes dirty
+		return r, nil
+	}
+	return readRow(g.tx, a)
+}
+
+// stage adds one revision's events.
+func (g *group) stage(events []event) store.Revision {
+	g.head++
+	for i := range events {
+		events[i].row.revision = g.head
+		if events[i].row.created == 0 {
+			events[i].row.created = g.head
+		}
+		g.staged[events[i].addr] = events[i].after()
+	}
+	g.entries = append(g.entries, entry{revision: g.head, events: events})
+	return g.head
+}
+
+// publish makes a group that is on disk visible, all of it at once.
+func (b *Backend) publish(g *group) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range g.entries {
+		b.history.append(e)
+		b.dirtyBytes += e.size()
+		for i := range e.events {
+			b.leases.bind(e.events[i].addr, e.events[i].after())
+		}
+	}
+	maps.Copy(b.dirty, g.staged)
+	if g.state != nil {
+		b.state, b.dirty, b.dirtyBytes = *g.state, make(map[address]*row), 0
+		b.history.forget(g.cut)
+		b.pinFloor = max(b.pinFloor, g.cut)
+	}
+	if g.lease != nil {
+		b.leases.change(b, *g.lease)
+	}
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// txOnDisk is the number of the last transaction as a reader sees it now.
+func (b *Backend) txOnDisk() (id int, err error) {
+	err = b.db.View(func(tx *bolt.Tx) error { id = tx.ID(); return nil })
+	return id, err
+}
+
+func (b *Backend) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.broken = err
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+var errClosed = fmt.Errorf("file: %w", store.ErrClosed)
+
+func asClosed(err error) error {
+	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		return errClosed
+	}
+	return err
+}

@@ -1,0 +1,69 @@
+// Package file keeps a store in one file, durably, for one process at a time.
+//
+// It is the backend for a service on one machine: no server to run, and nothing
+// to lose when the machine is switched off. Underneath is bbolt.
+//
+// # What it promises
+//
+//   - A Commit that returned is on disk. A process killed at any instant loses
+//     nothing that was acknowledged, and its next start needs no repair.
+//   - Everything goes on across restarts: revisions, leases, and the history, so
+//     that a watch resumes where it was. The history is bounded by count and
+//     bytes; what is older gets store.ErrCompacted.
+//   - Concurrent writers share a disk write. Each is decided on its own, and one
+//     that gives up does not take the others along.
+//   - A second process is refused with ErrLocked, before it has read anything.
+//   - A file that is another's, torn, or altered is refused with ErrForeign or
+//     ErrCorrupt and left exactly as it is. Nothing is ever repaired silently:
+//     a record lost unnoticed reads as deleted, and something in a cloud would
+//     be deleted for it.
+//   - A full or failing disk gives the system's error, and nothing was written.
+//     If the disk fails so late that nobody can know, the outcome is
+//     store.ErrUnknownOutcome and the backend refuses everything until it is
+//     opened anew.
+//
+// # What it does not
+//
+//   - It is not shared: see Shared. Two processes take turns, by Close and Open.
+//   - It trusts the disk to keep what it said it has synced, and to write 80
+//     bytes of one sector whole or not at all.
+//   - It does not shrink the file, and does not encrypt it; the file is created
+//     with mode 0600.
+//   - A network file system whose locks do not work is no place for it.
+//
+// # Design notes
+//
+// A commit appends to a log; the records themselves are brought up to date at a
+// checkpoint, every few thousand of them. Writing each record in place at each
+// commit, as one would with bbolt alone, costs a page per record, scattered
+// over the file, and the history, which a watch needs in order to resume, would
+// come on top. The log is that history, it is written in one piece, and a
+// record that changes often is put in its place once per checkpoint. The price
+// is one slower commit per checkpoint, and that what is later than the
+// checkpoint is held in memory.
+//
+// Open reads the whole file before bbolt may: bbolt follows its pages through
+// mapped memory, and a damaged page makes it panic, fault, or answer wrongly.
+// It has no checksums either, so every row and chunk carries one that includes
+// its key, and the number and the sum of all rows are kept, which tells when a
+// page full of records has vanished. Reading takes a fraction of a second per
+// gigabyte; a check that is optional is one that nobody runs.
+//
+// bbolt's DB.Batch was rejected for group commit: it runs everybody's function
+// again when one fails, and waits a fixed time for company. Here the group is
+// whoever came while the last one was on its way to the disk.
+//
+// A pinned list is rolled back from the history instead of holding a read
+// transaction from page to page: a bbolt reader that stays keeps every page
+// written since from being reused, and the file grows. Such a list does not
+// outlive the process.
+//
+// Close to the end of a lease its clock decides, not the file: clocks are not
+// kept across restarts, a lease has its whole time again after Open.
+//
+// # Reading the source
+//
+// file.go opens and reads, commit.go is the group commit, txn.go decides a
+// transaction, checkpoint.go and layout.go say what lies where, history.go is
+// the log in memory, verify.go and pages.go what is checked at Open.
+package file

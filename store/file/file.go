@@ -1,0 +1,285 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/tendhq/tend/store"
+)
+
+// A Backend keeps records in one file:
+//
+//	Commit ─▶ queue ─▶ group ─▶ bbolt: log chunk, now and then a checkpoint
+//	                     │
+//	                     ▼ published under mu
+//	          dirty      newest rows since the checkpoint ──▶ Get (else bbolt)
+//	          history    the tail of the log ───────────────▶ Watch, pinned List
+//	          changed    closed and replaced at each group ─▶ wakes watchers
+//
+// All methods are safe for concurrent use.
+type Backend struct {
+	path string
+	opts Options
+	db   *bolt.DB
+
+	queueMu    sync.Mutex // guards the three below
+	queue      []*pending
+	committing bool // a committer is at work
+	closing    bool
+	working    sync.WaitGroup // the committer, and leases that expire; Close waits
+	submitted  atomic.Int64   // queued, or in the group under way
+	lastGroup  int            // how many the last group had; the committer's own
+
+	// mu guards what follows. The committer alone writes it, so the committer
+	// may read it without. Never held during disk writes.
+	mu         sync.RWMutex
+	state      state
+	dirty      map[address]*row // newest rows since state.checkpoint; nil means absent
+	dirtyBytes int
+	history    history
+	pinFloor   store.Revision // pinned lists reach back to here, no further
+	leases     leases
+	changed    chan struct{}
+	broken     error // set once, by a disk that failed in the middle of a commit
+	closed     bool
+}
+
+// Options tune Open. Nil and zero fields mean the stated default.
+type Options struct {
+	// LockWait is how long Open waits for another process to let go of the
+	// file. Default: 1 s.
+	LockWait time.Duration
+
+	// HistoryRevisions and HistoryBytes bound the history from which watches
+	// are resumed, in memory and in the file. It is cut to them when it has
+	// grown a quarter beyond one of them. What it holds twice, the version
+	// written and the one it replaced, counts twice. Default: 16384
+	// revisions, 16 MiB.
+	HistoryRevisions int
+	HistoryBytes     int
+
+	// openFile is how bbolt opens the file for writing; tests break it.
+	openFile func(string, int, os.FileMode) (*os.File, error)
+}
+
+var (
+	// ErrLocked is returned by Open when another process has the file open.
+	ErrLocked = errors.New("file: another process has the file open")
+	// ErrForeign is returned by Open for a file that is not one of tend's, or is
+	// of another format. It is left as it is.
+	ErrForeign = errors.New("file: not a tend file")
+	// ErrCorrupt is returned by Open for a file that is torn or altered, and by
+	// an operation that meets such a record. Nothing is ever repaired: restore
+	// the file from a backup.
+	ErrCorrupt = errors.New("file: the file is damaged")
+)
+
+// Open opens the file at path, or creates it, readable and writable for its
+// owner only; its directory must exist. It reads the whole file once to be sure
+// of it (one to two seconds per GB from a warm cache), and refuses one that is
+// another's (ErrForeign), damaged (ErrCorrupt), or open elsewhere (ErrLocked,
+// after Options.LockWait). It starts no goroutine.
+func Open(path string, o *Options) (*Backend, error) {
+	b := &Backend{path: path, changed: make(chan struct{})}
+	if o != nil {
+		b.opts = *o
+	}
+	if err := b.opts.setDefaults(); err != nil {
+		return nil, err
+	}
+	if err := createMissing(path); err != nil {
+		return nil, err
+	}
+	seen, err := inspect(path, b.opts.LockWait)
+	if err != nil {
+		return nil, err
+	}
+	if err := guarded(func() error { return b.open(seen) }); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (o *Options) setDefaults() error {
+	if o.LockWait < 0 || o.HistoryRevisions < 0 || o.HistoryBytes < 0 {
+		return errors.New("file: Open: an option is negative")
+	}
+	if o.LockWait == 0 {
+		o.LockWait = time.Second
+	}
+	if o.HistoryRevisions == 0 {
+		o.HistoryRevisions = 16384
+	}
+	if o.HistoryBytes == 0 {
+		o.HistoryBytes = 16 << 20
+	}
+	return nil
+}
+
+// createMissing creates the file under another name and links it into place
+// when it is complete: whoever finds the path finds a whole file, and of two
+// processes that create at once one finds the other's.
+func createMissing(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		return wrap(err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*") // mode 0600
+	if err != nil {
+		return wrap(err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	if err := f.Close(); err != nil {
+		return wrap(err)
+	}
+	db, err := bolt.Open(f.Name(), 0o600, nil)
+	if err != nil {
+		return wrap(err)
+	}
+	if err := errors.Join(db.Update(create), db.Close()); err != nil {
+		return wrap(err)
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, os.ErrExist) {
+		return wrap(err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return wrap(err)
+	}
+	return wrap(errors.Join(d.Sync(), d.Close()))
+}
+
+func wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("file: %w", err)
+}
+
+// open opens for writing what inspect has seen, and writes a checkpoint if the
+// log is ahead of the objects.
+func (b *Backend) open(seen *contents) error {
+	db, err := bolt.Open(b.path, 0o600, &bolt.Options{Timeout: b.opts.LockWait, OpenFile: b.opts.openFile})
+	if err != nil {
+		return openError(b.path, err)
+	}
+	b.db = db
+	if err := b.load(seen); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	return nil
+}
+
+func (b *Backend) load(seen *contents) error {
+	txid, err := b.txOnDisk()
+	if err == nil && txid != seen.txid {
+		seen, err = walk(b.db) // somebody wrote to it between our two looks
+	}
+	if err != nil {
+		return err
+	}
+	b.state, b.dirty, b.history, b.leases = seen.state, seen.dirty, seen.history, seen.leases
+	if err := b.checkpointNow(); err != nil {
+		return err
+	}
+	b.pinFloor = b.history.head()
+	b.leases.arm(b)
+	return nil
+}
+
+// checkpointNow brings the objects bucket up to date at Open. From then on each
+// event knows what it replaced, which a pinned list needs.
+func (b *Backend) checkpointNow() error {
+	if len(b.dirty) == 0 {
+		return nil
+	}
+	tx, err := b.db.Begin(true)
+	if err != nil {
+		return wrap(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	g := b.newGroup(tx)
+	if err := errors.Join(g.writeCheckpoint(), putCommit(tx)); err != nil {
+		return wrap(err)
+	}
+	if err := tx.Commit(); err != nil {
+		return wrap(err)
+	}
+	b.publish(g)
+	return nil
+}
+
+// Close waits for the commits under way, refuses everything after, ends the
+// watches with ErrClosed and lets go of the file. A second Close does nothing.
+func (b *Backend) Close() error {
+	b.queueMu.Lock()
+	closing := b.closing
+	b.closing = true
+	b.queueMu.Unlock()
+	if closing {
+		return nil
+	}
+	b.working.Wait()
+	b.mu.Lock()
+	b.closed = true
+	b.leases.disarm()
+	close(b.changed)
+	b.mu.Unlock()
+	return wrap(b.db.Close())
+}
+
+// usable returns why nothing can be done with the backend any more.
+func (b *Backend) usableLocked() error {
+	if b.closed {
+		return errClosed
+	}
+	return b.broken
+}
+
+// Get returns the newest version of a record.
+func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+	if err := context.Cause(ctx); err != nil {
+		return store.Record{}, err
+	}
+	if err := store.CheckAddress(kind, key); err != nil {
+		return store.Record{}, err
+	}
+	a := addressOf(kind, key)
+	b.mu.RLock()
+	if err := b.usableLocked(); err != nil {
+		b.mu.RUnlock()
+		return store.Record{}, err
+	}
+	r, ok := b.dirty[a]
+	if ok {
+		b.mu.RUnlock()
+		return found(kind, key, r)
+	}
+	// Begun under the lock: a checkpoint that empties dirty afterwards cannot
+	// come between the two looks.
+	tx, err := b.db.Begin(false)
+	b.mu.RUnlock()
+	if err != nil {
+		return store.Record{}, asClosed(err)
+	}
+	err = guarded(func() error {
+		defer func() { _ = tx.Rollback() }()
+		r, err = readRow(tx, a)
+		return err
+	})
+	if err != nil {
+		return store.Record{}, err
+	}
+	return found(kind, key, r)
+}

@@ -1,0 +1,32 @@
+package file
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/storetest"
+)
+
+func TestContract(t *testing.T) {
+	storetest.Run(t, func(t testing.TB) store.Backend {
+		b, err := Open(newPath(t), &Options{HistoryRevisions: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}, &storetest.Options{Bubble: true, Compact: outgrow})
+}
+
+// outgrow writes to another kind until everything up to now is forgotten: the
+// history is one for all kinds.
+func outgrow(ctx context.Context, b store.Backend, _ string) error {
+	f := b.(*Backend)
+	for now := f.history.head(); f.history.floor < now; {
+		op := store.Op{Kind: "filler", Key: store.Key{Name: "f"}, Put: store.Bytes("x")}
+		if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{op}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package memory
+
+import (
+	"sort"
+
+	"github.com/tendhq/tend/store"
+)
+
+// chunkSize is how many changes are allocated at a time.
+const chunkSize = 256
+
+// changelog holds the last changes of one kind, oldest first:
+//
+//	floor   chunks[0]        chunks[1]      chunks[2]
+//	r17   │ r18 r20 r21 r21 │ r25 r26 r30 │ r31 r33 ·· ·· │
+//
+// Changes of one revision are always in one chunk. A chunk is never moved nor
+// written again below its length, so that watchers can be given slices of it.
+type changelog struct {
+	keep   int // changes to hold at least
+	held   int
+	floor  store.Revision // the newest revision dropped; all changes after it are held
+	chunks [][]store.Change
+}
+
+// append adds a change, with room beside it for the rest of its commit, more
+// changes itself included.
+func (l *changelog) append(c store.Change, more int) {
+	if !l.fits(c.Revision, more) {
+		l.drop()
+		l.chunks = append(l.chunks, make([]store.Change, 0, max(more, min(chunkSize, l.keep/4+1))))
+	}
+	last := len(l.chunks) - 1
+	l.chunks[last] = append(l.chunks[last], c)
+	l.held++
+}
+
+// fits reports whether the last chunk takes the commit whole. A change whose
+// commit has begun there always fits: room was kept for it.
+func (l *changelog) fits(r store.Revision, more int) bool {
+	if len(l.chunks) == 0 {
+		return false
+	}
+	last := l.chunks[len(l.chunks)-1]
+	return last[len(last)-1].Revision == r || cap(last)-len(last) >= more
+}
+
+// drop forgets the oldest chunks that are not needed to hold keep changes.
+func (l *changelog) drop() {
+	for len(l.chunks) > 0 && l.held-len(l.chunks[0]) >= l.keep {
+		oldest := l.chunks[0]
+		l.held -= len(oldest)
+		l.floor = oldest[len(oldest)-1].Revision
+		l.chunks[0] = nil
+		l.chunks = l.chunks[1:]
+	}
+}
+
+// after returns some of the changes after r, whole revisions of them, or none
+// if there are none. ok is false if some of them are no longer held.
+func (l *changelog) after(r store.Revision) (changes []store.Change, ok bool) {
+	if r < l.floor {
+		return nil, false
+	}
+	i := sort.Search(len(l.chunks), func(i int) bool {
+		return l.chunks[i][len(l.chunks[i])-1].Revision > r
+	})
+	if i == len(l.chunks) {
+		return nil, true
+	}
+	chunk := l.chunks[i]
+	j := sort.Search(len(chunk), func(j int) bool { return chunk[j].Revision > r })
+	return chunk[j:len(chunk):len(chunk)], true
+}
+
+// last returns the revision of the newest change, zero if there was none.
+func (l *changelog) last() store.Revision {
+	if len(l.chunks) == 0 {
+		return l.floor
+	}
+	chunk := l.chunks[len(l.chunks)-1]
+	return chunk[len(chunk)-1].Revision
+}

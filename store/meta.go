@@ -1,0 +1,117 @@
+package store
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Meta is what the store knows of every object, whatever its kind. The fields
+// marked "store" are written by the store; what a caller puts there is ignored.
+type Meta struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+
+	// UID is random and fresh for each creation, so that an object deleted and
+	// made again under the same key is told apart. (store)
+	UID string `json:"uid"`
+	// Revision is that of the object's last write; zero means never stored.
+	// Update and Delete compare it. It is kept beside the object, not in its
+	// encoding. (store)
+	Revision Revision `json:"-"`
+	// Generation counts the versions of the spec, from 1. It grows when the
+	// spec changes and when deletion is asked for, never on a status write.
+	// (store)
+	Generation int64 `json:"generation"`
+
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Finalizers keep a deleted object until the last of them is removed. None
+	// can be added once deletion was asked for.
+	Finalizers []string `json:"finalizers,omitempty"`
+	Owners     []Owner  `json:"owners,omitempty"`
+
+	// Created is when the object was made, in UTC. (store)
+	Created time.Time `json:"created"`
+	// Deleted is when deletion was asked for; zero means it was not. (store)
+	Deleted time.Time `json:"deleted,omitzero"`
+
+	// Paused asks every reconciler on every server to leave the object alone.
+	Paused bool `json:"paused,omitempty"`
+
+	// Intent is the kernel's record of a create in an external system. Only
+	// [Store.UpdateIntent] writes it; every other write keeps what is stored.
+	Intent Intent `json:"intent,omitzero"`
+}
+
+// AnnotationReconcileNow asks, with whatever value, for a run of an object that
+// has no other cause for one: the next run takes it off. Setting it is urgent,
+// as a change of the spec is.
+const AnnotationReconcileNow = "tend.reconcile-now"
+
+// Owner names an object that this one belongs to. UID decides whether it is
+// still the same one.
+type Owner struct {
+	Kind string `json:"kind"`
+	Key  Key    `json:"key"`
+	UID  string `json:"uid"`
+}
+
+// Intent says how far a create in an external system came. It is stored before
+// the create is called and again when its outcome is known.
+type Intent struct {
+	// ExternalName is what the external system calls the thing, once known.
+	ExternalName string `json:"externalName,omitempty"`
+	// Attempt counts the creates begun.
+	Attempt int `json:"attempt,omitempty"`
+	// Pending, Succeeded and Failed are when the last create was begun, and
+	// when one last succeeded or failed. A Pending newer than both others is a
+	// create whose outcome is not known.
+	Pending   time.Time `json:"pending,omitzero"`
+	Succeeded time.Time `json:"succeeded,omitzero"`
+	Failed    time.Time `json:"failed,omitzero"`
+}
+
+// Key returns the key of the object.
+func (m *Meta) Key() Key { return Key{m.Namespace, m.Name} }
+
+// Deleting reports whether deletion was asked for.
+func (m *Meta) Deleting() bool { return !m.Deleted.IsZero() }
+
+// HasFinalizer reports whether the finalizer is present.
+func (m *Meta) HasFinalizer(name string) bool { return slices.Contains(m.Finalizers, name) }
+
+// AddFinalizer appends the finalizer and reports whether it was missing.
+func (m *Meta) AddFinalizer(name string) bool {
+	if m.HasFinalizer(name) {
+		return false
+	}
+	m.Finalizers = append(slices.Clip(m.Finalizers), name)
+	return true
+}
+
+// RemoveFinalizer removes the finalizer, leaves the others in their order, and
+// reports whether it was there.
+func (m *Meta) RemoveFinalizer(name string) bool {
+	i := slices.Index(m.Finalizers, name)
+	if i < 0 {
+		return false
+	}
+	m.Finalizers = slices.Concat(m.Finalizers[:i], m.Finalizers[i+1:])
+	return true
+}
+
+// normal gives the times the form they are stored in, so that an intent read
+// back is equal to the one written.
+func (i Intent) normal() Intent {
+	i.Pending, i.Succeeded, i.Failed = storedTime(i.Pending), storedTime(i.Succeeded), storedTime(i.Failed)
+	return i
+}
+
+// clone copies everything that m refers to.
+func (m *Meta) clone() {
+	m.Labels = maps.Clone(m.Labels)
+	m.Annotations = maps.Clone(m.Annotations)
+	m.Finalizers = slices.Clone(m.Finalizers)
+	m.Owners = slices.Clone(m.Owners)
+}

@@ -1,0 +1,284 @@
+package store
+
+import (
+	"errors"
+	"math"
+	"net/netip"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+type inner struct {
+	Text string
+	List []string
+	Ptr  *int
+}
+
+type tree struct {
+	Name string
+	Kids []tree
+	Next *tree
+}
+
+// cloner copies itself; without its method the hidden pointer would be refused.
+type cloner struct{ hidden *int }
+
+func (c cloner) Clone() cloner {
+	if c.hidden == nil {
+		return c
+	}
+	n := *c.hidden
+	return cloner{&n}
+}
+
+// hook is compared by its own Equal, since functions cannot be.
+type hook struct {
+	name string
+	f    func()
+}
+
+func (h hook) Clone() hook         { return h }
+func (h hook) Equal(o hook) bool   { return h.name == o.name }
+func (p *inner) Unrelated() *inner { return p }
+
+type everything struct {
+	B     bool
+	I     int8
+	U     uint64
+	F     float64
+	C     complex128
+	S     string
+	Named time.Duration
+	Bytes []byte
+	Strs  []string
+	Ints  []int
+	Deep  []inner
+	Arr   [2]inner
+	Plain [3]int
+	Map   map[string]string
+	Maps  map[string]map[string][]int
+	ByNum map[[2]int]inner
+	Ptr   *inner
+	PtrP  **int
+	At    time.Time
+	Addr  netip.AddrPort
+	Net   *netip.Prefix
+	Tree  tree
+	Own   cloner
+	Owns  map[string]cloner
+	Hook  hook
+	inner // embedded, with an exported field or two
+
+	note string
+	spot struct{ x, y int }
+}
+
+func filled() everything {
+	one, two := 1, 2
+	pp := &two
+	prefix := netip.MustParsePrefix("10.0.0.0/8")
+	in := func() inner { n := one; return inner{"t", []string{"a", "b"}, &n} }
+	ptr := in()
+	return everything{
+		B: true, I: -1, U: 1, F: math.NaN(), C: 1i, S: "s", Named: time.Second,
+		Bytes: []byte("bytes"), Strs: []string{"x"}, Ints: []int{1, 2}, Deep: []inner{in(), in()}, Arr: [2]inner{in(), in()},
+		Plain: [3]int{1, 2, 3}, Map: map[string]string{"k": "v"}, Maps: map[string]map[string][]int{"a": {"b": {1, 2}}},
+		ByNum: map[[2]int]inner{{1, 2}: in()}, Ptr: &ptr, PtrP: &pp,
+		At: time.Unix(1, 2), Addr: netip.MustParseAddrPort("[::1%eth0]:80"), Net: &prefix,
+		Tree: tree{"root", []tree{{"kid", nil, nil}}, &tree{"next", nil, nil}},
+		Own:  cloner{&one}, Owns: map[string]cloner{"c": {&two}}, Hook: hook{"h", func() {}}, inner: in(),
+		note: "n", spot: struct{ x, y int }{1, 2},
+	}
+}
+
+func TestCopyIsEqualAndSharesNothing(t *testing.T) {
+	s, err := newShape[everything]("Spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	orig := filled()
+	var c everything
+	s.copyTo(&c, &orig)
+	if !s.equal(&orig, &c) {
+		t.Fatalf("a copy differs:\n%+v\n%+v", orig, c)
+	}
+	var shared []string
+	findShared(reflect.ValueOf(&orig).Elem(), reflect.ValueOf(&c).Elem(), "Spec", &shared)
+	if len(shared) > 0 {
+		t.Errorf("a copy shares memory at %v", shared)
+	}
+	var zero, z everything
+	s.copyTo(&z, &zero)
+	if !s.equal(&z, &zero) || s.equal(&zero, &orig) || z.Ptr != nil || z.Map != nil || z.Strs != nil {
+		t.Errorf("the copy of nothing is %+v", z)
+	}
+}
+
+// findShared walks two values that should be alike and notes where they point to
+// the same memory.
+func findShared(a, b reflect.Value, path string, shared *[]string) {
+	if _, ok := immutable[a.Type()]; ok {
+		return
+	}
+	switch a.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice:
+		if !a.IsNil() && a.Pointer() == b.Pointer() {
+			*shared = append(*shared, path)
+		}
+	}
+	switch a.Kind() {
+	case reflect.Pointer:
+		if !a.IsNil() {
+			findShared(a.Elem(), b.Elem(), path, shared)
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range a.Len() {
+			findShared(a.Index(i), b.Index(i), path+"[]", shared)
+		}
+	case reflect.Map:
+		for _, k := range a.MapKeys() {
+			findShared(a.MapIndex(k), b.MapIndex(k), path+"[]", shared)
+		}
+	case reflect.Struct:
+		for i := range a.NumField() {
+			findShared(a.Field(i), b.Field(i), path+"."+a.Type().Field(i).Name, shared)
+		}
+	}
+}
+
+func TestEveryDifferenceIsSeen(t *testing.T) {
+	s, err := newShape[everything]("Spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	three := 3
+	for name, change := range map[string]func(e *everything){
+		"B":             func(e *everything) { e.B = false },
+		"I":             func(e *everything) { e.I = 1 },
+		"U":             func(e *everything) { e.U++ },
+		"F":             func(e *everything) { e.F = 1 },
+		"C":             func(e *everything) { e.C = 2 },
+		"S":             func(e *everything) { e.S = "" },
+		"Named":         func(e *everything) { e.Named = 0 },
+		"Bytes":         func(e *everything) { e.Bytes[0] = 'x' },
+		"Strs":          func(e *everything) { e.Strs = append(e.Strs, "") },
+		"Ints":          func(e *everything) { e.Ints[1] = 9 },
+		"Deep":          func(e *everything) { e.Deep[1].List[0] = "x" },
+		"Deep.Ptr":      func(e *everything) { e.Deep[1].Ptr = nil },
+		"Arr":           func(e *everything) { *e.Arr[0].Ptr = 5 },
+		"Plain":         func(e *everything) { e.Plain[2] = 9 },
+		"Map value":     func(e *everything) { e.Map["k"] = "w" },
+		"Map key":       func(e *everything) { e.Map = map[string]string{"l": "v"} },
+		"Maps":          func(e *everything) { e.Maps["a"]["b"][0] = 7 },
+		"Maps nil":      func(e *everything) { e.Maps["a"] = nil },
+		"ByNum":         func(e *everything) { e.ByNum[[2]int{3, 4}] = inner{} },
+		"Ptr":           func(e *everything) { e.Ptr = nil },
+		"PtrP":          func(e *everything) { **e.PtrP = 9 },
+		"At":            func(e *everything) { e.At = e.At.Add(1) },
+		"Addr":          func(e *everything) { e.Addr = netip.AddrPort{} },
+		"Net":           func(e *everything) { *e.Net = netip.Prefix{} },
+		"Tree.Kids":     func(e *everything) { e.Tree.Kids[0].Name = "x" },
+		"Tree.Next":     func(e *everything) { e.Tree.Next.Next = &tree{} },
+		"Own":           func(e *everything) { e.Own.hidden = &three },
+		"Owns":          func(e *everything) { *e.Owns["c"].hidden = 3 },
+		"Hook":          func(e *everything) { e.Hook.name = "x" },
+		"embedded":      func(e *everything) { e.Text = "x" },
+		"hidden":        func(e *everything) { e.note = "x" },
+		"hidden struct": func(e *everything) { e.spot.y = 9 },
+	} {
+		orig, changed := filled(), filled()
+		if !s.equal(&orig, &changed) {
+			t.Fatalf("two that are alike differ")
+		}
+		change(&changed)
+		if s.equal(&orig, &changed) || s.equal(&changed, &orig) {
+			t.Errorf("a change of %s is not seen", name)
+		}
+	}
+	for name, same := range map[string]func(e *everything){
+		"empty slice":  func(e *everything) { e.Ints, e.Deep = []int{}, []inner{} },
+		"empty map":    func(e *everything) { e.Map, e.Maps = map[string]string{}, map[string]map[string][]int{} },
+		"another zone": func(e *everything) { e.At = e.At.In(time.FixedZone("x", 3600)) },
+	} {
+		var orig everything
+		changed := orig
+		same(&changed)
+		if !s.equal(&orig, &changed) {
+			t.Errorf("%s counts as a change", name)
+		}
+	}
+}
+
+func TestTypesThatCannotBeCopiedAreRefusedByPath(t *testing.T) {
+	type deep[V any] struct {
+		A struct{ List []map[string]V }
+	}
+	refused := map[string]error{
+		"Spec.A.List[][]: interface":   shapeErr[deep[any]](),
+		"Spec.A.List[][]: func":        shapeErr[deep[func()]](),
+		"Spec.A.List[][]: chan":        shapeErr[deep[chan int]](),
+		"Spec.A.List[][]: unsafe":      shapeErr[deep[unsafe.Pointer]](),
+		"Spec.A.List[][]: sync.Mutex":  shapeErr[deep[sync.Mutex]](),
+		"Spec.A.List[][]: error":       shapeErr[deep[error]](),
+		"Spec.p: *int":                 shapeErr[struct{ p *int }](),
+		"Spec.m: map[string]int":       shapeErr[struct{ m map[string]int }](),
+		"Spec.A: map[*int]int":         shapeErr[struct{ A map[*int]int }](),
+		"Spec.A.mu: sync.Mutex":        shapeErr[struct{ A struct{ mu sync.Mutex } }](),
+		"Spec.A: store.onlyClone":      shapeErr[struct{ A onlyClone }](),
+		"Spec: func()":                 shapeErr[func()](),
+		"Spec.A: interface { A() int ": shapeErr[struct{ A interface{ A() int } }](),
+	}
+	for path, err := range refused {
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), path) {
+			t.Errorf("got error %v, want one that names %q", err, path)
+		}
+	}
+	if err := shapeErr[tree](); err != nil {
+		t.Errorf("a type that contains itself: %v", err)
+	}
+	if err := shapeErr[map[string][]*tree](); err != nil {
+		t.Errorf("a spec that is a map: %v", err)
+	}
+}
+
+type onlyClone struct{ f func() }
+
+func (o onlyClone) Clone() onlyClone { return onlyClone{o.f} }
+
+func shapeErr[V any]() error {
+	_, err := newShape[V]("Spec")
+	return err
+}
+
+// whole copies itself as a spec.
+type whole struct {
+	list []int
+	n    *int
+}
+
+var wholeClones int
+
+func (w whole) Clone() whole {
+	wholeClones++
+	return whole{append([]int(nil), w.list...), w.n}
+}
+
+func TestASpecsOwnCloneIsUsed(t *testing.T) {
+	s, err := newShape[whole]("Spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := whole{list: []int{1}}
+	var b whole
+	s.copyTo(&b, &a)
+	if wholeClones != 1 || !s.equal(&a, &b) {
+		t.Errorf("%d calls of Clone, equal %v", wholeClones, s.equal(&a, &b))
+	}
+	if b.list[0] = 2; a.list[0] != 1 || s.equal(&a, &b) {
+		t.Errorf("the original became %v", a)
+	}
+}

@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// WaitReady blocks until the object is Ready in its present generation and
+// returns a copy of it. An object that does not exist yet is waited for; one
+// that is deleted meanwhile is [ErrNotFound]. Otherwise it ends with ctx.
+func (s *Store[S, T]) WaitReady(ctx context.Context, k Key) (*Object[S, T], error) {
+	o, err := s.Get(ctx, k)
+	if err != nil && !errors.Is(err, ErrNotFound) || err == nil && o.Ready() {
+		return o, err
+	}
+	w := readyWait[S, T]{key: k, exists: err == nil}
+	var after Revision
+	if w.exists {
+		after = o.Revision
+	}
+	for e, err := range s.Watch(ctx, after) {
+		if err != nil {
+			return nil, err
+		}
+		if o, err := w.see(e); err != nil {
+			return nil, err
+		} else if o != nil {
+			return s.Clone(o), nil
+		}
+	}
+	return nil, context.Cause(ctx)
+}
+
+// readyWait follows one key through a watch of its kind.
+type readyWait[S, T any] struct {
+	key    Key
+	exists bool // the object was there
+	seen   bool // it is in the snapshot that is running
+}
+
+// see returns the object once it is ready, and an error once it is gone.
+func (w *readyWait[S, T]) see(e Event[S, T]) (*Object[S, T], error) {
+	gone := e.Deleted
+	switch {
+	case e.Kind == BatchSnapshotEnd:
+		gone = w.exists && !w.seen
+		w.seen = false
+	case e.Key != w.key:
+		return nil, nil
+	case e.Err != nil:
+		return nil, e.Err
+	}
+	if gone {
+		return nil, fmt.Errorf("%w: %s was deleted while it was waited for", ErrNotFound, w.key)
+	}
+	if e.Object == nil {
+		return nil, nil
+	}
+	w.exists, w.seen = true, true
+	if !e.Object.Ready() {
+		return nil, nil
+	}
+	return e.Object, nil
+}

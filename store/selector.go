@@ -1,0 +1,211 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Selector picks objects by namespace and labels. The zero Selector picks every
+// object. Backends know nothing of it: it is evaluated on the decoded object.
+type Selector struct {
+	// Namespace must be equal; empty means any.
+	Namespace string
+	// Labels must all hold.
+	Labels []Requirement
+}
+
+// Requirement is one condition on one label.
+type Requirement struct {
+	Key string
+	Op  SelectorOp
+	// Values is what In and NotIn compare with. The others have none.
+	Values []string
+}
+
+// SelectorOp is the operator of a [Requirement].
+type SelectorOp uint8
+
+// The operators. NotIn and Missing also hold for an object without the label.
+const (
+	Exists SelectorOp = iota
+	Missing
+	In
+	NotIn
+)
+
+// Matches reports whether the object is picked.
+func (s Selector) Matches(m *Meta) bool {
+	if s.Namespace != "" && s.Namespace != m.Namespace {
+		return false
+	}
+	for i := range s.Labels {
+		if !s.Labels[i].matches(m.Labels) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r Requirement) matches(labels map[string]string) bool {
+	v, ok := labels[r.Key]
+	switch r.Op {
+	case Exists:
+		return ok
+	case Missing:
+		return !ok
+	case In:
+		return ok && slices.Contains(r.Values, v)
+	default:
+		return !ok || !slices.Contains(r.Values, v)
+	}
+}
+
+// String returns the label part in the syntax of [ParseSelector].
+func (s Selector) String() string {
+	parts := make([]string, len(s.Labels))
+	for i, r := range s.Labels {
+		parts[i] = r.String()
+	}
+	return strings.Join(parts, ",")
+}
+
+// String returns the requirement in the syntax of [ParseSelector].
+func (r Requirement) String() string {
+	switch {
+	case r.Op == Exists:
+		return r.Key
+	case r.Op == Missing:
+		return "!" + r.Key
+	case r.Op == In && len(r.Values) == 1:
+		return r.Key + "=" + r.Values[0]
+	case r.Op == NotIn && len(r.Values) == 1:
+		return r.Key + "!=" + r.Values[0]
+	case r.Op == In:
+		return r.Key + " in (" + strings.Join(r.Values, ",") + ")"
+	}
+	return r.Key + " notin (" + strings.Join(r.Values, ",") + ")"
+}
+
+// ParseSelector reads requirements on labels, separated by commas, all of which
+// must hold:
+//
+//	key            the label exists
+//	!key           it does not
+//	key=value      it has this value; key==value says the same
+//	key!=value     it has not, or does not exist
+//	key in (a,b)   it has one of these values
+//	key notin (a)  it has none of them, or does not exist
+//
+// Keys and values hold no blanks and none of ",=!()". The empty string picks
+// everything. The error is [ErrInvalid].
+func ParseSelector(labels string) (Selector, error) {
+	p := selectorParser{rest: labels}
+	var s Selector
+	for p.skip(); p.rest != ""; p.skip() {
+		if len(s.Labels) > 0 && !p.take(",") {
+			return Selector{}, p.fail(labels, "a comma")
+		}
+		r, err := p.requirement()
+		if err != "" {
+			return Selector{}, p.fail(labels, err)
+		}
+		s.Labels = append(s.Labels, r)
+	}
+	return s, nil
+}
+
+// selectorParser eats a selector from the left.
+type selectorParser struct{ rest string }
+
+func (p *selectorParser) fail(all, want string) error {
+	return fmt.Errorf("%w: selector %.100q: expected %s at %d", ErrInvalid, all, want, len(all)-len(p.rest))
+}
+
+func (p *selectorParser) skip() { p.rest = strings.TrimLeft(p.rest, " ") }
+
+// take eats the token if it comes next.
+func (p *selectorParser) take(token string) bool {
+	p.skip()
+	rest, ok := strings.CutPrefix(p.rest, token)
+	if ok {
+		p.rest = rest
+	}
+	return ok
+}
+
+// word eats what may be a key or a value.
+func (p *selectorParser) word() string {
+	p.skip()
+	i := strings.IndexAny(p.rest, " ,=!()")
+	if i < 0 {
+		i = len(p.rest)
+	}
+	w := p.rest[:i]
+	p.rest = p.rest[i:]
+	return w
+}
+
+// requirement eats one; want is what it would have liked to see, empty if all is
+// well.
+func (p *selectorParser) requirement() (r Requirement, want string) {
+	if p.take("!") {
+		r.Op = Missing
+	}
+	r.Key = p.word()
+	if checkName("label", r.Key) != nil {
+		return r, "the key of a label"
+	}
+	if r.Op == Missing {
+		return r, ""
+	}
+	switch {
+	case p.take("!="):
+		r.Op = NotIn
+		return p.oneValue(r)
+	case p.take("=="), p.take("="):
+		r.Op = In
+		return p.oneValue(r)
+	}
+	p.skip()
+	if p.rest == "" || p.rest[0] == ',' {
+		return r, "" // the label exists
+	}
+	switch p.word() {
+	case "in":
+		r.Op = In
+	case "notin":
+		r.Op = NotIn
+	default:
+		return r, `"=", "!=", "in" or "notin"`
+	}
+	return p.valueList(r)
+}
+
+func (p *selectorParser) oneValue(r Requirement) (Requirement, string) {
+	v := p.word()
+	r.Values = []string{v}
+	if checkLabel(r.Key, v) != nil {
+		return r, "the value of a label"
+	}
+	return r, ""
+}
+
+func (p *selectorParser) valueList(r Requirement) (Requirement, string) {
+	if !p.take("(") {
+		return r, `"("`
+	}
+	for {
+		v := p.word()
+		if checkLabel(r.Key, v) != nil {
+			return r, "the value of a label"
+		}
+		r.Values = append(r.Values, v)
+		if p.take(")") {
+			return r, ""
+		}
+		if !p.take(",") {
+			return r, `"," or ")"`
+		}
+	}
+}

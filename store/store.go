@@ -1,0 +1,158 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+)
+
+// Store reads and writes the objects of one kind in a [Backend]. It holds no
+// state of its own: any number of stores, in any number of processes, may serve
+// one kind. It is safe for concurrent use.
+type Store[S, T any] struct {
+	backend  Backend
+	kind     string
+	codec    Codec
+	version  int
+	validate func(*Object[S, T]) error
+	guarded  bool
+	logger   *slog.Logger
+	spec     shape[S]
+	status   shape[T]
+}
+
+// Options sets up a [Store]. Nil and zero fields mean the defaults.
+type Options[S, T any] struct {
+	// Codec encodes objects for backends that keep bytes. Nil means [JSON].
+	Codec Codec
+	// Version is the schema version written with every object. An object with
+	// a higher one is read and not written ([ErrNewer]). Zero means 1.
+	Version int
+	// Validate refuses an object before it is stored, when it is created and
+	// when its spec changed; its error reaches the caller, wrapped in
+	// [ErrInvalid]. It must not modify the object. Other writes are not
+	// asked about, so that a rule made stricter cannot keep an old object
+	// from being deleted. Nil accepts everything.
+	Validate func(*Object[S, T]) error
+	// RequireGuard refuses every write whose context carries no guard
+	// ([ErrUnguarded]).
+	RequireGuard bool
+	// Logger hears of forced removals. Nil means slog.Default at that time.
+	Logger *slog.Logger
+}
+
+// New returns a store for one kind of a backend. S and T are made of types that
+// can be copied without sharing memory: basic types, strings, and structs,
+// pointers, slices, maps and arrays of them, time.Time, the types of net/netip,
+// and any type with a method Clone that returns itself. Anything else is
+// [ErrInvalid] naming the field, and so are a nil backend and an impossible
+// kind.
+func New[S, T any](b Backend, kind string, o *Options[S, T]) (*Store[S, T], error) {
+	if o == nil {
+		o = &Options[S, T]{}
+	}
+	s := &Store[S, T]{
+		backend: b, kind: kind, codec: o.Codec, version: o.Version,
+		validate: o.Validate, guarded: o.RequireGuard, logger: o.Logger,
+	}
+	if s.codec == nil {
+		s.codec = JSON
+	}
+	if s.version == 0 {
+		s.version = 1
+	}
+	return s, s.init()
+}
+
+func (s *Store[S, T]) init() (err error) {
+	if s.backend == nil {
+		return fmt.Errorf("%w: store of %q without a backend", ErrInvalid, s.kind)
+	}
+	if !reflect.TypeOf(s.backend).Comparable() {
+		return fmt.Errorf("%w: backend %T cannot be compared; it must be a pointer", ErrInvalid, s.backend)
+	}
+	if err := CheckKind(s.kind); err != nil {
+		return err
+	}
+	if strings.HasPrefix(s.kind, "_") {
+		return fmt.Errorf("%w: kind %q: a leading underscore is reserved", ErrInvalid, s.kind)
+	}
+	if s.version < 0 {
+		return fmt.Errorf("%w: schema version %d of %s", ErrInvalid, s.version, s.kind)
+	}
+	if s.spec, err = newShape[S]("Spec"); err != nil {
+		return fmt.Errorf("kind %s: %w", s.kind, err)
+	}
+	if s.status, err = newShape[T]("Status"); err != nil {
+		return fmt.Errorf("kind %s: %w", s.kind, err)
+	}
+	return nil
+}
+
+// Kind returns the kind that the store is for.
+func (s *Store[S, T]) Kind() string { return s.kind }
+
+// Backend returns what the store lies on. Two stores of one kind on one backend
+// are the same store.
+func (s *Store[S, T]) Backend() Backend { return s.backend }
+
+// Get returns a copy of the object as of now. A missing object is
+// [ErrNotFound], one whose bytes cannot be decoded a [*DecodeError].
+func (s *Store[S, T]) Get(ctx context.Context, k Key) (*Object[S, T], error) {
+	f, err := s.find(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	return s.own(f), nil
+}
+
+// Decode returns the object of a record of this kind. The object may be shared
+// with the backend and every other reader and must not be modified; that is
+// what makes a cache over the memory backend cheap. [Store.Clone] gives a copy
+// to modify. A record that cannot be decoded is a [*DecodeError].
+func (s *Store[S, T]) Decode(r Record) (*Object[S, T], error) {
+	f, err := s.decode(r)
+	if err != nil {
+		return nil, err
+	}
+	return f.Object, nil
+}
+
+// Clone returns a copy that shares nothing with o that can be modified.
+func (s *Store[S, T]) Clone(o *Object[S, T]) *Object[S, T] {
+	c := &Object[S, T]{Meta: o.Meta, Phase: o.Phase, ObservedGeneration: o.ObservedGeneration}
+	c.clone()
+	c.Conditions = cloneConditions(o.Conditions)
+	s.spec.copyTo(&c.Spec, &o.Spec)
+	s.status.copyTo(&c.Status, &o.Status)
+	return c
+}
+
+// SameSpec reports whether the specs are equal. An empty slice or map is equal
+// to a nil one, times are equal when they are the same instant.
+func (s *Store[S, T]) SameSpec(a, b *Object[S, T]) bool { return s.spec.equal(&a.Spec, &b.Spec) }
+
+// SameStatus reports whether everything that UpdateStatus writes is equal:
+// status, conditions, phase and observed generation.
+func (s *Store[S, T]) SameStatus(a, b *Object[S, T]) bool {
+	return a.Phase == b.Phase && a.ObservedGeneration == b.ObservedGeneration &&
+		sameConditions(a.Conditions, b.Conditions) && s.status.equal(&a.Status, &b.Status)
+}
+
+func (s *Store[S, T]) find(ctx context.Context, k Key) (found[S, T], error) {
+	r, err := s.backend.Get(ctx, s.kind, k)
+	if err != nil {
+		return found[S, T]{}, err
+	}
+	return s.decode(r)
+}
+
+// own returns an object that the caller may modify.
+func (s *Store[S, T]) own(f found[S, T]) *Object[S, T] {
+	if f.shared {
+		return s.Clone(f.Object)
+	}
+	return f.Object
+}

@@ -1,0 +1,557 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// The suite is worth what it rejects. Each of these backends breaks one sentence
+// of the contract; the checks named must fail, or the suite is blind to it.
+var broken = []struct {
+	name   string
+	fails  string // a check that must fail
+	broken func(b *override)
+}{
+	{"Get returns the record of another key", "Get/any address", func(b *override) {
+		b.get = func(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+			key.Namespace = strings.ReplaceAll(key.Namespace, "-", "")
+			return b.inner.Get(ctx, kind, key)
+		}
+	}},
+	{"Get invents an empty record", "Get/a record that does not exist", func(b *override) {
+		b.get = func(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+			r, err := b.inner.Get(ctx, kind, key)
+			if errors.Is(err, store.ErrNotFound) {
+				return store.Record{Kind: kind, Key: key}, nil
+			}
+			return r, err
+		}
+	}},
+	{"Get reads what was there a moment ago", "Get/sees every commit", func(b *override) {
+		var mu sync.Mutex
+		old := make(map[store.Key]store.Record)
+		b.get = func(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+			r, err := b.inner.Get(ctx, kind, key)
+			mu.Lock()
+			defer mu.Unlock()
+			if stale, ok := old[key]; ok && err == nil {
+				old[key] = r
+				return stale, nil
+			}
+			old[key] = r
+			return r, err
+		}
+	}},
+	{"Get takes any key", "Get/an impossible kind", func(b *override) {
+		b.get = func(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+			r, err := b.inner.Get(ctx, kind, key)
+			if errors.Is(err, store.ErrInvalid) {
+				err = store.ErrNotFound
+			}
+			return r, err
+		}
+	}},
+	{"the create revision survives a deletion", "Get/a record made again", func(b *override) {
+		var mu sync.Mutex
+		first := make(map[store.Key]store.Revision)
+		b.get = func(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+			r, err := b.inner.Get(ctx, kind, key)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil && first[key] != 0 {
+				r.Created = first[key]
+			}
+			return r, err
+		}
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			r, err := b.inner.Commit(ctx, t)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, op := range t.Ops {
+				if err == nil && first[op.Key] == 0 {
+					first[op.Key] = r
+				}
+			}
+			return r, err
+		}
+	}},
+	{"guards are ignored", "Commit/a guard that does not hold", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			t.Guards = nil
+			return b.inner.Commit(ctx, t)
+		}
+	}},
+	{"guards in the context are ignored", "Commit/every guard in the context", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			return b.inner.Commit(store.WithoutGuards(ctx), t)
+		}
+	}},
+	{"only the last guard in the context counts", "Commit/every guard in the context", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			if g := store.Guards(ctx); len(g) > 1 {
+				ctx = store.WithGuard(store.WithoutGuards(ctx), g[len(g)-1])
+			}
+			return b.inner.Commit(ctx, t)
+		}
+	}},
+	{"a failed guard is an ordinary conflict", "Commit/a guard that does not hold", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			t.If = slices.Concat(t.Guards, t.If)
+			t.Guards = nil
+			return b.inner.Commit(ctx, t)
+		}
+	}},
+	{"conditions are ignored", "Commit/a revision must be equal", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			t.If = nil
+			return b.inner.Commit(ctx, t)
+		}
+	}},
+	{"only the first condition counts", "Commit/happens whole", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			t.If = t.If[:min(1, len(t.If))]
+			return b.inner.Commit(ctx, t)
+		}
+	}},
+	{"create revisions are not compared", "Commit/a create revision", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			t.If = slices.DeleteFunc(slices.Clone(t.If), func(c store.Compare) bool { return c.Created != 0 })
+			return b.inner.Commit(ctx, t)
+		}
+	}},
+	{"check and write are two steps", "Commit/of many writers", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			if r, err := b.inner.Commit(ctx, store.Txn{Guards: t.Guards, If: t.If}); err != nil || len(t.Ops) == 0 {
+				return r, err
+			}
+			time.Sleep(time.Microsecond) // fake time: lets the others in between
+			return b.inner.Commit(ctx, store.Txn{Ops: t.Ops})
+		}
+	}},
+	{"a conflict does not say what is there", "Commit/a revision must be equal", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			r, err := b.inner.Commit(ctx, t)
+			if errors.Is(err, store.ErrConflict) {
+				err = store.ErrConflict
+			}
+			return r, err
+		}
+	}},
+	{"each write is a commit of its own", "Commit/all records of a commit", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			r, err := b.inner.Commit(ctx, store.Txn{Guards: t.Guards, If: t.If})
+			for i := 0; err == nil && i < len(t.Ops); i++ {
+				r, err = b.inner.Commit(ctx, store.Txn{Ops: t.Ops[i : i+1]})
+			}
+			return r, err
+		}
+	}},
+	{"a commit without writes counts", "Commit/without writes", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			r, err := b.inner.Commit(ctx, t)
+			return r + 1, err
+		}
+	}},
+	{"a failed commit is written", "Commit/happens whole", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			r, err := b.inner.Commit(ctx, t)
+			if errors.Is(err, store.ErrConflict) {
+				_, _ = b.inner.Commit(ctx, store.Txn{Ops: t.Ops})
+			}
+			return r, err
+		}
+	}},
+	{"a dead context is not looked at", "Commit/with a context that is over", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			return b.inner.Commit(context.WithoutCancel(ctx), t)
+		}
+	}},
+	{"a list leaves out its last record", "List/has every record", func(b *override) {
+		b.list = func(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+			p, err := b.inner.List(ctx, kind, o)
+			if p.Cursor == "" && len(p.Records) > 0 {
+				p.Records = p.Records[:len(p.Records)-1]
+			}
+			return p, err
+		}
+	}},
+	{"a namespace is a prefix", "List/has every record", func(b *override) {
+		b.list = func(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+			ns := o.Namespace
+			o.Namespace = ""
+			p, err := b.inner.List(ctx, kind, o)
+			p.Records = slices.DeleteFunc(slices.Clone(p.Records), func(r store.Record) bool { return !strings.HasPrefix(r.Key.Namespace, ns) })
+			return p, err
+		}
+	}},
+	{"each page shows its own instant", "List/pages show one instant", func(b *override) {
+		b.list = func(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+			return unpinned(ctx, b.inner, kind, o)
+		}
+	}},
+	{"a snapshot is torn", "Watch/a snapshot and the changes", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
+				if batch.Kind == store.BatchSnapshot && len(batch.Changes) > 5 {
+					batch.Changes = batch.Changes[1:]
+				}
+				return []store.Batch{batch}
+			})
+		}
+	}},
+	{"the end of the snapshot is not marked", "Watch/after 0", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
+				if batch.Kind == store.BatchSnapshotEnd {
+					return nil
+				}
+				return []store.Batch{batch}
+			})
+		}
+	}},
+	{"an event is lost now and then", "Watch/many watchers", func(b *override) {
+		var n atomic.Int64
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
+				if batch.Kind == store.BatchChanges && n.Add(1)%3 == 0 {
+					return nil
+				}
+				return []store.Batch{batch}
+			})
+		}
+	}},
+	{"an event comes twice now and then", "Watch/after a revision", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
+				return []store.Batch{batch, batch}
+			})
+		}
+	}},
+	{"a watch resumes with what was already seen", "Watch/after a revision", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return b.inner.Watch(ctx, kind, max(after, 2)-1)
+		}
+	}},
+	{"a watch resumes one too late", "Watch/after a revision", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
+				if batch.Kind == store.BatchChanges && batch.Changes[0].Revision == after+1 {
+					batch.Changes = batch.Changes[1:]
+				}
+				return []store.Batch{batch}
+			})
+		}
+	}},
+	{"a commit is split over batches", "Watch/one commit is in one batch", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) (split []store.Batch) {
+				if batch.Kind != store.BatchChanges {
+					return []store.Batch{batch}
+				}
+				for i := range batch.Changes {
+					split = append(split, store.Batch{Kind: batch.Kind, Revision: batch.Changes[i].Revision, Changes: batch.Changes[i : i+1]})
+				}
+				return split
+			})
+		}
+	}},
+	{"changes of one batch come in reverse", "Watch/after a revision", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
+				batch.Changes = slices.Clone(batch.Changes)
+				slices.Reverse(batch.Changes)
+				return []store.Batch{batch}
+			})
+		}
+	}},
+	{"a deletion is at the revision of the last write", "Watch/a deletion carries", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			last := make(map[store.Key]store.Revision)
+			return filter(b.inner.Watch(ctx, kind, after-1), func(batch store.Batch) []store.Batch {
+				batch.Changes = slices.Clone(batch.Changes)
+				for i := range batch.Changes {
+					c := &batch.Changes[i]
+					if c.Deleted {
+						c.Revision = last[c.Key]
+					}
+					last[c.Key] = c.Revision
+				}
+				return []store.Batch{batch}
+			})
+		}
+	}},
+	{"a deletion is a put", "Watch/a deletion carries", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
+				batch.Changes = slices.Clone(batch.Changes)
+				for i := range batch.Changes {
+					batch.Changes[i].Deleted = false
+				}
+				return []store.Batch{batch}
+			})
+		}
+	}},
+	{"a watch from the future waits for it", "Watch/a revision that the store has not", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			head, _ := b.inner.Commit(context.WithoutCancel(ctx), store.Txn{})
+			return b.inner.Watch(ctx, kind, min(after, max(head, 1)))
+		}
+	}},
+	{"a compacted watch goes on from where history begins", "Watch/a revision older", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return func(yield func(store.Batch, error) bool) {
+				for batch, err := range b.inner.Watch(ctx, kind, after) {
+					if errors.Is(err, store.ErrCompacted) {
+						head, _ := b.inner.Commit(ctx, store.Txn{})
+						b.inner.Watch(ctx, kind, head)(yield)
+						return
+					}
+					if !yield(batch, err) {
+						return
+					}
+				}
+			}
+		}
+	}},
+	{"a slow watcher takes the others with it", "Watch/a watcher that is too slow", func(b *override) {
+		var cut atomic.Bool
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return func(yield func(store.Batch, error) bool) {
+				for batch, err := range b.inner.Watch(ctx, kind, after) {
+					if errors.Is(err, store.ErrCompacted) || cut.Load() {
+						cut.Store(true)
+						err = store.ErrCompacted
+					}
+					if !yield(batch, err) || err != nil {
+						return
+					}
+				}
+			}
+		}
+	}},
+	{"a watch ends without a word", "Watch/ends with the cause", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return func(yield func(store.Batch, error) bool) {
+				for batch, err := range b.inner.Watch(ctx, kind, after) {
+					if err != nil || !yield(batch, nil) {
+						return
+					}
+				}
+			}
+		}
+	}},
+	{"a watch sends other kinds too", "Watch/sends no other kind", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			if kind == "Thing" && after != 0 {
+				return b.inner.Watch(ctx, "Thing2", after)
+			}
+			return b.inner.Watch(ctx, kind, after)
+		}
+	}},
+	{"Close closes nothing", "Close/every method", func(b *override) {
+		b.close = func() error { return nil }
+	}},
+	{"a revoked lease keeps its records", "Lease/revoking deletes", func(b *override) {
+		b.revoke = func(context.Context, store.LeaseID) error { return nil }
+	}},
+	{"a lease that ended can be renewed", "Lease/that ended", func(b *override) {
+		b.renew = func(ctx context.Context, id store.LeaseID) error {
+			err := b.inner.Renew(ctx, id)
+			if errors.Is(err, store.ErrLeaseGone) {
+				return nil
+			}
+			return err
+		}
+	}},
+	{"renewing a lease does nothing", "Lease/that is renewed", func(b *override) {
+		b.renew = func(context.Context, store.LeaseID) error { return nil }
+	}},
+	{"a lease is shorter than asked for", "Lease/that nobody renews", func(b *override) {
+		b.grant = func(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+			return b.inner.Grant(ctx, max(store.MinTTL, ttl/2))
+		}
+	}},
+	{"records are not bound to their lease", "Lease/revoking deletes", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			t.Ops = slices.Clone(t.Ops)
+			for i := range t.Ops {
+				t.Ops[i].Lease = 0
+			}
+			return b.inner.Commit(ctx, t)
+		}
+	}},
+}
+
+func TestSuiteRejectsBrokenBackends(t *testing.T) {
+	for _, bad := range broken {
+		t.Run(bad.name, func(t *testing.T) {
+			failed := failures(t, func(t testing.TB) store.Backend {
+				b := newOverride(t)
+				bad.broken(b)
+				return b
+			})
+			if !slices.ContainsFunc(failed, func(name string) bool { return strings.HasPrefix(name, bad.fails) }) {
+				t.Errorf("%q did not fail; what failed: %q", bad.fails, failed)
+			}
+		})
+	}
+}
+
+// The other half of the proof: what rejects the broken ones accepts the backend
+// that they are made from.
+func TestSuiteAcceptsWhatIsNotBroken(t *testing.T) {
+	if failed := failures(t, func(t testing.TB) store.Backend { return newOverride(t) }); len(failed) > 0 {
+		t.Errorf("failed: %q", failed)
+	}
+}
+
+// failures runs every check in a bubble of its own and returns the names of
+// those that failed.
+func failures(t *testing.T, newBackend func(t testing.TB) store.Backend) (failed []string) {
+	for _, c := range checks() {
+		synctest.Test(t, func(t *testing.T) {
+			r := &recorder{TB: t}
+			done := make(chan struct{})
+			go func() { // a failing check leaves by Goexit
+				defer close(done)
+				c.against(r, newBackend, Options{Patience: time.Minute})
+			}()
+			<-done
+			r.end()
+			if r.failed.Load() {
+				failed = append(failed, c.name)
+			}
+		})
+	}
+	return failed
+}
+
+// recorder is a test that may fail.
+type recorder struct {
+	testing.TB
+	failed   atomic.Bool
+	mu       sync.Mutex // guards cleanups
+	cleanups []func()
+}
+
+func (r *recorder) Error(...any)          { r.failed.Store(true) }
+func (r *recorder) Errorf(string, ...any) { r.failed.Store(true) }
+func (r *recorder) Logf(string, ...any)   {}
+func (r *recorder) Fatal(...any)          { r.FailNow() }
+func (r *recorder) Fatalf(string, ...any) { r.FailNow() }
+
+func (r *recorder) FailNow() {
+	r.failed.Store(true)
+	runtime.Goexit()
+}
+
+func (r *recorder) Cleanup(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cleanups = append(r.cleanups, f)
+}
+
+func (r *recorder) end() {
+	for _, f := range slices.Backward(r.cleanups) {
+		f()
+	}
+}
+
+// override is a memory backend with methods replaced.
+type override struct {
+	inner  *memory.Backend
+	get    func(context.Context, string, store.Key) (store.Record, error)
+	list   func(context.Context, string, store.ListOptions) (store.Page, error)
+	commit func(context.Context, store.Txn) (store.Revision, error)
+	watch  func(context.Context, string, store.Revision) iter.Seq2[store.Batch, error]
+	grant  func(context.Context, time.Duration) (store.LeaseID, error)
+	renew  func(context.Context, store.LeaseID) error
+	revoke func(context.Context, store.LeaseID) error
+	close  func() error
+}
+
+func newOverride(t testing.TB) *override {
+	m, err := memory.New(&memory.Options{History: 300})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return &override{
+		inner: m, get: m.Get, list: m.List, commit: m.Commit, watch: m.Watch,
+		grant: m.Grant, renew: m.Renew, revoke: m.Revoke, close: m.Close,
+	}
+}
+
+func (b *override) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+	return b.get(ctx, kind, key)
+}
+
+func (b *override) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	return b.list(ctx, kind, o)
+}
+
+func (b *override) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	return b.commit(ctx, t)
+}
+
+func (b *override) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return b.watch(ctx, kind, after)
+}
+
+func (b *override) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+	return b.grant(ctx, ttl)
+}
+
+func (b *override) Renew(ctx context.Context, id store.LeaseID) error  { return b.renew(ctx, id) }
+func (b *override) Revoke(ctx context.Context, id store.LeaseID) error { return b.revoke(ctx, id) }
+func (b *override) Shared() bool                                       { return false }
+func (b *override) Close() error                                       { return b.close() }
+
+// filter replaces the batches of a watch.
+func filter(seq iter.Seq2[store.Batch, error], change func(store.Batch) []store.Batch) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		for batch, err := range seq {
+			if err != nil {
+				yield(batch, err)
+				return
+			}
+			for _, x := range change(batch) {
+				if !yield(x, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// unpinned pages by position in the list of the moment.
+func unpinned(ctx context.Context, b store.Backend, kind string, o store.ListOptions) (store.Page, error) {
+	if o.Limit <= 0 || o.At != 0 {
+		return b.List(ctx, kind, o)
+	}
+	from := len(o.Cursor)
+	p, err := b.List(ctx, kind, store.ListOptions{Namespace: o.Namespace})
+	if err != nil {
+		return p, err
+	}
+	slices.SortFunc(p.Records, func(a, b store.Record) int { return strings.Compare(a.Key.Name, b.Key.Name) })
+	to := min(from+o.Limit, len(p.Records))
+	p.Cursor = strings.Repeat("x", to)
+	if to == len(p.Records) {
+		p.Cursor = ""
+	}
+	p.Records = p.Records[min(from, to):to]
+	return p, nil
+}

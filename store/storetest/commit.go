@@ -1,0 +1,288 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tendhq/tend/store"
+)
+
+// over returns a context that has ended, and its cause.
+func (e *env) over() (context.Context, error) {
+	cause := errors.New("the caller went away")
+	ctx, cancel := context.WithCancelCause(e.ctx)
+	cancel(cause)
+	return ctx, cause
+}
+
+// wantConflict checks that t fails and finds the record current, or none, and
+// that it changed nothing.
+func (e *env) wantConflict(t store.Txn, current store.Record) {
+	e.Helper()
+	before := e.head()
+	_, err := e.b.Commit(e.ctx, t)
+	e.wantErr(fmt.Sprintf("Commit if %v", t.If), err, store.ErrConflict)
+	var c *store.ConflictError
+	if !errors.As(err, &c) {
+		e.Errorf("Commit if %v: %T is no *ConflictError", t.If, err)
+		return
+	}
+	if got, want := show(c.Current), show(current); got != want {
+		e.Errorf("conflict of %v:\n got %s\nwant %s", t.If, got, want)
+	}
+	if after := e.head(); after != before {
+		e.Errorf("a commit that failed took the store from revision %d to %d", before, after)
+	}
+}
+
+func (e *env) wantFenced(ctx context.Context, t store.Txn) {
+	e.Helper()
+	before := e.head()
+	_, err := e.b.Commit(ctx, t)
+	e.wantErr(fmt.Sprintf("Commit under the guards %v and %v", t.Guards, store.Guards(ctx)), err, store.ErrFenced)
+	if after := e.head(); after != before {
+		e.Errorf("a fenced commit took the store from revision %d to %d", before, after)
+	}
+}
+
+var commitChecks = []check{
+	{"Commit/all records of a commit carry its revision", func(e *env) {
+		e.commit(put(key("c"), "0"))
+		r := e.commit(put(key("a"), "1"), put(key("b"), "2"), del(key("c")),
+			store.Op{Kind: "Other", Key: key("a"), Put: store.Bytes("3")})
+		e.wantGet(key("a"), r, r, "1")
+		e.wantGet(key("b"), r, r, "2")
+		e.wantMissing(key("c"))
+		if o, err := e.b.Get(e.ctx, "Other", key("a")); err != nil || o.Revision != r {
+			e.Errorf("record of another kind: revision %d, error %v, want %d", o.Revision, err, r)
+		}
+	}},
+	{"Commit/revisions grow over all kinds", func(e *env) {
+		last := e.head()
+		for i := range 20 {
+			r := e.commit(store.Op{Kind: fmt.Sprint("kind", i%3), Key: key("a"), Put: store.Bytes("x")})
+			if r <= last {
+				e.Fatalf("revision %d after %d", r, last)
+			}
+			last = r
+		}
+	}},
+	{"Commit/with no revisions to compare the record must not exist", func(e *env) {
+		r := e.txn(store.Txn{If: []store.Compare{absent(key("a"))}, Ops: []store.Op{put(key("a"), "1")}})
+		e.wantConflict(store.Txn{If: []store.Compare{absent(key("a"))}, Ops: []store.Op{put(key("a"), "2")}}, e.get(key("a")))
+		e.wantGet(key("a"), r, r, "1")
+	}},
+	{"Commit/a revision must be equal", func(e *env) {
+		r1 := e.commit(put(key("a"), "1"))
+		r2 := e.txn(store.Txn{If: []store.Compare{at(key("a"), r1)}, Ops: []store.Op{put(key("a"), "2")}})
+		for _, r := range []store.Revision{r1, r2 + 1} {
+			e.wantConflict(store.Txn{If: []store.Compare{at(key("a"), r)}, Ops: []store.Op{put(key("a"), "3")}}, e.get(key("a")))
+			e.wantConflict(store.Txn{If: []store.Compare{at(key("a"), r)}, Ops: []store.Op{del(key("a"))}}, e.get(key("a")))
+		}
+		e.wantGet(key("a"), r1, r2, "2")
+		e.txn(store.Txn{If: []store.Compare{at(key("a"), r2)}, Ops: []store.Op{del(key("a"))}})
+		e.wantConflict(store.Txn{If: []store.Compare{at(key("a"), r2)}, Ops: []store.Op{put(key("a"), "4")}}, store.Record{})
+		e.wantMissing(key("a"))
+	}},
+	{"Commit/a create revision must be equal", func(e *env) {
+		r1 := e.commit(put(key("a"), "1"))
+		r2 := e.commit(put(key("a"), "2"))
+		born := store.Compare{Kind: kind, Key: key("a"), Created: r1}
+		e.txn(store.Txn{If: []store.Compare{born}, Ops: []store.Op{put(key("b"), "1")}})
+		e.wantConflict(store.Txn{If: []store.Compare{{Kind: kind, Key: key("a"), Created: r2}}}, e.get(key("a")))
+		both := store.Compare{Kind: kind, Key: key("a"), Created: r1, Revision: r2}
+		e.txn(store.Txn{If: []store.Compare{both}})
+		e.wantConflict(store.Txn{If: []store.Compare{{Kind: kind, Key: key("a"), Created: r1, Revision: r1}}}, e.get(key("a")))
+		e.wantConflict(store.Txn{If: []store.Compare{{Kind: kind, Key: key("a"), Created: r2, Revision: r2}}}, e.get(key("a")))
+		e.commit(del(key("a")))
+		e.commit(put(key("a"), "3"))
+		e.wantConflict(store.Txn{If: []store.Compare{born}, Ops: []store.Op{put(key("b"), "2")}}, e.get(key("a")))
+	}},
+	{"Commit/a conflict names the first condition that does not hold", func(e *env) {
+		r := e.commit(put(key("a"), "1"), put(key("b"), "1"))
+		_, err := e.b.Commit(e.ctx, store.Txn{If: []store.Compare{at(key("a"), r), at(key("b"), r+1), absent(key("a"))}})
+		var c *store.ConflictError
+		if !errors.As(err, &c) || c.Want != at(key("b"), r+1) || c.Current.Key != key("b") {
+			e.Errorf("got %+v, want the conflict of %v", err, at(key("b"), r+1))
+		}
+	}},
+	{"Commit/happens whole or not at all", func(e *env) {
+		r := e.commit(put(key("a"), "1"), put(key("b"), "1"))
+		e.wantConflict(store.Txn{
+			If:  []store.Compare{at(key("a"), r), absent(key("b"))},
+			Ops: []store.Op{put(key("a"), "2"), put(key("c"), "2"), del(key("b"))},
+		}, e.get(key("b")))
+		e.wantGet(key("a"), r, r, "1")
+		e.wantGet(key("b"), r, r, "1")
+		e.wantMissing(key("c"))
+	}},
+	{"Commit/conditions see the state before the writes", func(e *env) {
+		r := e.txn(store.Txn{If: []store.Compare{absent(key("a")), absent(key("b"))}, Ops: []store.Op{put(key("a"), "1"), put(key("b"), "1")}})
+		e.wantGet(key("b"), r, r, "1")
+	}},
+	{"Commit/a guard that does not hold is ErrFenced, before any conflict", func(e *env) {
+		r := e.commit(put(key("lease"), "me"))
+		mine := store.Compare{Kind: kind, Key: key("lease"), Created: r}
+		e.txn(store.Txn{Guards: []store.Compare{mine}, Ops: []store.Op{put(key("a"), "1")}})
+		e.commit(del(key("lease")))
+		e.wantFenced(e.ctx, store.Txn{Guards: []store.Compare{mine}, If: []store.Compare{absent(key("a"))}, Ops: []store.Op{put(key("a"), "2")}})
+		e.commit(put(key("lease"), "you"))
+		e.wantFenced(e.ctx, store.Txn{Guards: []store.Compare{mine}, Ops: []store.Op{del(key("a"))}})
+		if data, _ := e.get(key("a")).Encode(); string(data) != "1" {
+			e.Errorf("a fenced commit wrote %q", data)
+		}
+	}},
+	{"Commit/every guard in the context must hold", func(e *env) {
+		guarded := func() context.Context {
+			ctx := store.WithGuard(e.ctx, store.Compare{Kind: kind, Key: key("one"), Created: e.get(key("one")).Created})
+			ctx = store.WithGuard(ctx, at(key("two"), e.get(key("two")).Revision))
+			return context.WithoutCancel(ctx)
+		}
+		e.commit(put(key("one"), "me"), put(key("two"), "me"))
+		for _, lost := range []string{"one", "two"} {
+			ctx := guarded()
+			if _, err := e.b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "1")}}); err != nil {
+				e.Errorf("Commit under guards that hold: %v", err)
+			}
+			e.commit(del(key(lost)))
+			e.wantFenced(ctx, store.Txn{Ops: []store.Op{put(key("a"), "2")}})
+			e.commit(put(key(lost), "me"))
+			e.wantFenced(ctx, store.Txn{Ops: []store.Op{put(key("a"), "2")}})
+		}
+		ctx := guarded()
+		e.commit(del(key("one")))
+		if _, err := e.b.Commit(store.WithoutGuards(ctx), store.Txn{Ops: []store.Op{put(key("a"), "3")}}); err != nil {
+			e.Errorf("Commit without guards: %v", err)
+		}
+	}},
+	{"Commit/deleting what does not exist changes nothing", func(e *env) {
+		r := e.commit(put(key("a"), "1"))
+		s := e.watch(kind, r)
+		if got := e.commit(del(key("b"))); got != r {
+			e.Errorf("revision %d, want the current %d", got, r)
+		}
+		mark := e.commit(put(key("mark"), ""))
+		s.wantChanges(change{key("mark"), mark, "", false})
+	}},
+	{"Commit/without writes returns the current revision", func(e *env) {
+		r := e.commit(put(key("a"), "1"))
+		if got := e.txn(store.Txn{}); got != r {
+			e.Errorf("empty transaction: revision %d, want %d", got, r)
+		}
+		if got := e.txn(store.Txn{If: []store.Compare{at(key("a"), r)}}); got != r {
+			e.Errorf("transaction of one condition: revision %d, want %d", got, r)
+		}
+	}},
+	{"Commit/takes MaxTxn conditions and writes and no more", func(e *env) {
+		var t store.Txn
+		for i := range store.MaxTxn {
+			k := key(fmt.Sprint(i))
+			t.If = append(t.If, absent(k))
+			t.Ops = append(t.Ops, put(k, "x"))
+		}
+		e.txn(t)
+		if all, _ := e.listAll(kind, store.ListOptions{}); len(all) != store.MaxTxn {
+			e.Errorf("%d records, want %d", len(all), store.MaxTxn)
+		}
+		_, err := e.b.Commit(e.ctx, store.Txn{Ops: append(t.Ops, put(key("more"), "x"))})
+		e.wantErr("one write more", err, store.ErrInvalid)
+		_, err = e.b.Commit(e.ctx, store.Txn{If: t.If, Guards: t.If[:1]})
+		e.wantErr("one condition more", err, store.ErrInvalid)
+		e.wantMissing(key("more"))
+	}},
+	{"Commit/writing one record twice is ErrInvalid", func(e *env) {
+		_, err := e.b.Commit(e.ctx, store.Txn{Ops: []store.Op{put(key("a"), "1"), del(key("a"))}})
+		e.wantErr("Commit", err, store.ErrInvalid)
+		e.wantMissing(key("a"))
+	}},
+	{"Commit/a value that cannot be encoded or is too long fails a backend of bytes", func(e *env) {
+		e.commit(store.Op{Kind: kind, Key: key("probe"), Put: paddedValue(1)})
+		if e.get(key("probe")).Value != nil {
+			return // it keeps values as they are
+		}
+		for name, v := range map[string]store.Value{"broken": brokenValue{}, "long": paddedValue(store.MaxValue + 1)} {
+			_, err := e.b.Commit(e.ctx, store.Txn{Ops: []store.Op{put(key("other"), "1"), {Kind: kind, Key: key(name), Put: v}}})
+			if err == nil || name == "long" && !errors.Is(err, store.ErrInvalid) {
+				e.Errorf("Commit of a %s value: got error %v", name, err)
+			}
+			e.wantMissing(key(name))
+			e.wantMissing(key("other"))
+		}
+	}},
+	{"Commit/a long value comes back whole", func(e *env) {
+		content := strings.Repeat("0123456789abcdef", store.MaxValue/16)
+		r := e.commit(put(key("a"), content))
+		if data, err := e.get(key("a")).Encode(); err != nil || string(data) != content {
+			e.Errorf("got %d bytes, error %v, want %d bytes at revision %d", len(data), err, len(content), r)
+		}
+	}},
+	{"Commit/with a context that is over writes nothing", func(e *env) {
+		ctx, cause := e.over()
+		_, err := e.b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "1")}})
+		e.wantErr("Commit", err, cause)
+		if errors.Is(err, store.ErrUnknownOutcome) {
+			e.Errorf("outcome of a commit that never began is said to be unknown")
+		}
+		e.wantMissing(key("a"))
+	}},
+	{"Commit/of many writers of one record exactly one wins each time", func(e *env) {
+		const writers, each = 8, 25
+		e.commit(put(key("n"), "0"))
+		var won atomic.Int64
+		var wg sync.WaitGroup
+		for range writers {
+			wg.Go(func() {
+				for range each {
+					if err := e.increment(); err != nil {
+						e.Errorf("increment: %v", err)
+						return
+					}
+					won.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if data, _ := e.get(key("n")).Encode(); string(data) != fmt.Sprint(won.Load()) {
+			e.Errorf("%d increments were acknowledged, the record says %s", won.Load(), data)
+		}
+	}},
+}
+
+// increment adds one to the number in record n by compare-and-swap.
+func (e *env) increment() error {
+	for {
+		r, err := e.b.Get(e.ctx, kind, key("n"))
+		if err != nil {
+			return err
+		}
+		data, err := r.Encode()
+		if err != nil {
+			return err
+		}
+		n, err := strconv.Atoi(string(data))
+		if err != nil {
+			return err
+		}
+		_, err = e.b.Commit(e.ctx, store.Txn{
+			If:  []store.Compare{at(key("n"), r.Revision)},
+			Ops: []store.Op{put(key("n"), strconv.Itoa(n+1))},
+		})
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+}
+
+type brokenValue struct{}
+
+func (brokenValue) Encode() ([]byte, error) { return nil, errors.New("cannot be encoded") }
+
+// paddedValue encodes to so many bytes.
+type paddedValue int
+
+func (n paddedValue) Encode() ([]byte, error) { return make([]byte, n), nil }

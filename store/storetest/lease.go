@@ -1,0 +1,176 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// leaser returns the backend's leases, or nil. What the checks then test is
+// that leases are refused.
+func (e *env) leaser() store.Leaser {
+	e.Helper()
+	l, ok := e.b.(store.Leaser)
+	if ok {
+		return l
+	}
+	op := put(key("a"), "1")
+	op.Lease = 1
+	_, err := e.b.Commit(e.ctx, store.Txn{Ops: []store.Op{op}})
+	e.wantErr("a put bound to a lease on a backend without leases", err, store.ErrInvalid)
+	return nil
+}
+
+func (e *env) grant(l store.Leaser, ttl time.Duration) store.LeaseID {
+	e.Helper()
+	id, err := l.Grant(e.ctx, ttl)
+	if err != nil || id == 0 {
+		e.Fatalf("Grant: lease %d, error %v", id, err)
+	}
+	return id
+}
+
+func bound(name string, id store.LeaseID) store.Op {
+	op := put(key(name), name)
+	op.Lease = id
+	return op
+}
+
+var leaseChecks = []check{
+	{"Lease/revoking deletes its records, in one commit", func(e *env) {
+		l := e.leaser()
+		if l == nil {
+			return
+		}
+		id, other := e.grant(l, time.Hour), e.grant(l, time.Hour)
+		e.commit(bound("a", id), bound("b", id), bound("c", other), put(key("d"), "d"))
+		s := e.watch(kind, e.head())
+		if err := l.Revoke(e.ctx, id); err != nil {
+			e.Errorf("Revoke: %v", err)
+		}
+		e.wantMissing(key("a"))
+		e.wantMissing(key("b"))
+		e.get(key("c"))
+		e.get(key("d"))
+		r := e.head()
+		if got := sorted(s.changes(2)); !slices.Equal(got, []change{{key("a"), r, "a", true}, {key("b"), r, "b", true}}) {
+			e.Errorf("watch saw %v, want a and b deleted at revision %d", got, r)
+		}
+		if err := l.Revoke(e.ctx, id); err != nil {
+			e.Errorf("Revoke of a lease that ended: %v", err)
+		}
+	}},
+	{"Lease/that nobody renews expires, not before its time", func(e *env) {
+		l := e.leaser()
+		if l == nil {
+			return
+		}
+		begin := time.Now()
+		e.commit(bound("a", e.grant(l, 2*store.MinTTL)))
+		s := e.watch(kind, e.head())
+		gone := s.changes(1)[0]
+		if lived := time.Since(begin); gone.key != key("a") || !gone.deleted || lived < 2*store.MinTTL {
+			e.Errorf("after %v saw %v", lived, gone)
+		}
+		e.wantMissing(key("a"))
+	}},
+	{"Lease/that is renewed lives on", func(e *env) {
+		l := e.leaser()
+		if l == nil {
+			return
+		}
+		id := e.grant(l, 2*store.MinTTL)
+		e.commit(bound("a", id))
+		s := e.watch(kind, e.head())
+		tick := time.NewTicker(store.MinTTL / 4)
+		defer tick.Stop()
+		begin := time.Now()
+		for time.Since(begin) < 3*store.MinTTL {
+			if err := l.Renew(e.ctx, id); err != nil {
+				e.Fatalf("Renew after %v: %v", time.Since(begin), err)
+			}
+			<-tick.C
+		}
+		s.wantChanges(change{key("mark"), e.commit(put(key("mark"), "")), "", false})
+		e.get(key("a"))
+	}},
+	{"Lease/that ended is ErrLeaseGone", func(e *env) {
+		l := e.leaser()
+		if l == nil {
+			return
+		}
+		id := e.grant(l, time.Hour)
+		if err := l.Revoke(e.ctx, id); err != nil {
+			e.Fatalf("Revoke: %v", err)
+		}
+		e.wantErr("Renew", l.Renew(e.ctx, id), store.ErrLeaseGone)
+		e.wantErr("Renew of a lease that never was", l.Renew(e.ctx, 1<<40), store.ErrLeaseGone)
+		_, err := e.b.Commit(e.ctx, store.Txn{Ops: []store.Op{put(key("b"), "1"), bound("a", id)}})
+		e.wantErr("Commit", err, store.ErrLeaseGone)
+		e.wantMissing(key("a"))
+		e.wantMissing(key("b"))
+	}},
+	{"Lease/a record follows the lease of its last put", func(e *env) {
+		l := e.leaser()
+		if l == nil {
+			return
+		}
+		first, second := e.grant(l, time.Hour), e.grant(l, time.Hour)
+		e.commit(bound("moved", first), bound("freed", first), bound("remade", first))
+		e.commit(bound("moved", second), put(key("freed"), "freed"), del(key("remade")))
+		e.commit(put(key("remade"), "remade"))
+		if err := l.Revoke(e.ctx, first); err != nil {
+			e.Fatalf("Revoke: %v", err)
+		}
+		for _, name := range []string{"moved", "freed", "remade"} {
+			e.get(key(name))
+		}
+		if err := l.Revoke(e.ctx, second); err != nil {
+			e.Fatalf("Revoke: %v", err)
+		}
+		e.wantMissing(key("moved"))
+		e.get(key("freed"))
+	}},
+	{"Lease/a guard on a record that expired fences", func(e *env) {
+		l := e.leaser()
+		if l == nil {
+			return
+		}
+		id := e.grant(l, time.Hour)
+		guard := store.Compare{Kind: kind, Key: key("a"), Created: e.commit(bound("a", id))}
+		ctx := store.WithGuard(e.ctx, guard)
+		if _, err := e.b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("x"), "1")}}); err != nil {
+			e.Errorf("Commit of the holder: %v", err)
+		}
+		if err := l.Revoke(e.ctx, id); err != nil {
+			e.Fatalf("Revoke: %v", err)
+		}
+		e.wantFenced(ctx, store.Txn{Ops: []store.Op{put(key("x"), "2")}})
+		e.commit(bound("a", e.grant(l, time.Hour)))
+		e.wantFenced(ctx, store.Txn{Ops: []store.Op{put(key("x"), "2")}})
+	}},
+	{"Lease/what cannot be asked for is refused", func(e *env) {
+		l := e.leaser()
+		if l == nil {
+			return
+		}
+		for _, ttl := range []time.Duration{0, -time.Second, store.MinTTL - 1} {
+			_, err := l.Grant(e.ctx, ttl)
+			e.wantErr("Grant for "+ttl.String(), err, store.ErrInvalid)
+		}
+		ctx, cause := e.over()
+		_, err := l.Grant(ctx, time.Hour)
+		e.wantErr("Grant", err, cause)
+		id := e.grant(l, time.Hour)
+		e.wantErr("Renew", l.Renew(ctx, id), cause)
+		e.wantErr("Revoke", l.Revoke(ctx, id), cause)
+		if err := e.b.Close(); err != nil {
+			e.Fatalf("Close: %v", err)
+		}
+		_, err = l.Grant(e.ctx, time.Hour)
+		e.wantErr("Grant after Close", err, store.ErrClosed)
+		e.wantErr("Renew after Close", l.Renew(e.ctx, id), store.ErrClosed)
+		e.wantErr("Revoke after Close", l.Revoke(e.ctx, id), store.ErrClosed)
+	}},
+}

@@ -1,0 +1,108 @@
+package store
+
+import "fmt"
+
+// value is an object as a backend holds it. Nobody modifies it after the commit
+// that stored it, so a backend of Go values, lists and caches share it.
+type value[S, T any] struct {
+	Object[S, T]
+	store  *Store[S, T]
+	schema int
+	// stored is the encoding that this value replaces, for its unknown fields;
+	// nil where the backend keeps Go values.
+	stored []byte
+}
+
+// envelope is the encoded form.
+type envelope[S, T any] struct {
+	Schema int `json:"schema"`
+	*Object[S, T]
+}
+
+// Stamp implements [Stamper].
+func (v *value[S, T]) Stamp(r Revision) { v.Revision = r }
+
+// Encode implements [Value].
+func (v *value[S, T]) Encode() ([]byte, error) {
+	data, err := v.store.encode(&v.Object, v.schema)
+	if err == nil && v.stored != nil {
+		data, err = v.store.keepUnknown(v.stored, data)
+	}
+	if err == nil && len(data) > MaxValue {
+		err = fmt.Errorf("%w: %s %s: %d bytes encoded, at most %d", ErrInvalid, v.store.kind, v.Key(), len(data), MaxValue)
+	}
+	return data, err
+}
+
+func (s *Store[S, T]) encode(o *Object[S, T], schema int) ([]byte, error) {
+	return s.codec.Encode(envelope[S, T]{schema, o})
+}
+
+// keepUnknown adds to next the fields of stored that this program does not know.
+func (s *Store[S, T]) keepUnknown(stored, next []byte) ([]byte, error) {
+	k, ok := s.codec.(Keeper)
+	if !ok {
+		return next, nil
+	}
+	var o Object[S, T]
+	env := envelope[S, T]{Object: &o}
+	if err := s.codec.Decode(stored, &env); err != nil {
+		return nil, err
+	}
+	known, err := s.encode(&o, env.Schema)
+	if err != nil {
+		return nil, err
+	}
+	return k.Keep(stored, known, next)
+}
+
+// found is a decoded record.
+type found[S, T any] struct {
+	*Object[S, T]
+	schema int
+	shared bool // others hold the object too
+	record Record
+}
+
+// decode reads a record. The errors are [*DecodeError].
+func (s *Store[S, T]) decode(r Record) (found[S, T], error) {
+	f := found[S, T]{schema: s.version, shared: true, record: r}
+	if v, ok := r.Value.(*value[S, T]); ok {
+		f.Object, f.schema = &v.Object, v.schema
+		if v.Revision != r.Revision { // a deletion: the last object at the revision of its end
+			last := v.Object
+			last.Revision = r.Revision
+			f.Object = &last
+		}
+		return f, nil
+	}
+	f.shared = false
+	err := s.decodeBytes(&f, r)
+	if err != nil {
+		return f, &DecodeError{Kind: s.kind, Key: r.Key, Revision: r.Revision, Err: err}
+	}
+	return f, nil
+}
+
+// decodeBytes does not trust the bytes: the store may have other writers. Where
+// the record lies decides its name, and limits hold as for a write.
+func (s *Store[S, T]) decodeBytes(f *found[S, T], r Record) error {
+	data, err := r.Encode()
+	if err != nil {
+		return err
+	}
+	if len(data) > MaxValue {
+		return fmt.Errorf("%d bytes, at most %d", len(data), MaxValue)
+	}
+	o := new(Object[S, T])
+	env := envelope[S, T]{Object: o}
+	if err := s.codec.Decode(data, &env); err != nil {
+		return err
+	}
+	if env.Object != o { // a JSON null in its place
+		return fmt.Errorf("not an object")
+	}
+	o.Namespace, o.Name, o.Revision = r.Key.Namespace, r.Key.Name, r.Revision
+	f.Object, f.schema = o, env.Schema
+	return checkMeta(&o.Meta)
+}

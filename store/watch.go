@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+)
+
+// Event is one element of [Store.Watch].
+type Event[S, T any] struct {
+	// Kind says what the event is part of. SnapshotEnd and Progress events
+	// have nothing but a revision.
+	Kind     BatchKind
+	Revision Revision
+	Key      Key
+	// Object is shared and read-only. With Deleted it is the object as it last
+	// was, at the revision of its deletion, or nil if that is no longer known.
+	Object  *Object[S, T]
+	Deleted bool
+	// Err is the [*DecodeError] of an object that cannot be decoded, and
+	// Object nil. The others flow.
+	Err error
+}
+
+// Watch yields the events of the kind in order, none twice, none left out: after
+// 0 a snapshot, its end, and then changes; after a revision the changes since.
+// A lost connection is taken up where it broke. After a compaction, an overrun
+// or the restore of a backup the sequence begins again with a snapshot: an
+// object that is not in it by its SnapshotEnd is gone. Pauses between attempts
+// grow from 50 ms to 5 s.
+//
+// The sequence ends, with an error as its last element, when ctx does, when the
+// backend was closed, or when the kind is impossible.
+func (s *Store[S, T]) Watch(ctx context.Context, after Revision) iter.Seq2[Event[S, T], error] {
+	return func(yield func(Event[S, T], error) bool) {
+		pause := minPause
+		for {
+			at, err := s.watchOnce(ctx, after, yield)
+			if err == nil {
+				return // the reader left
+			}
+			if final(ctx, err) {
+				yield(Event[S, T]{}, err)
+				return
+			}
+			if at != after {
+				pause = minPause
+			}
+			if after = at; errors.Is(err, ErrCompacted) {
+				after = 0
+			}
+			sleep(ctx, pause)
+			pause = min(2*pause, maxPause)
+		}
+	}
+}
+
+const (
+	minPause = 50 * time.Millisecond
+	maxPause = 5 * time.Second
+)
+
+// final reports whether watching again cannot help.
+func final(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalid)
+}
+
+// watchOnce reads one stream of the backend. It returns how far it came, from
+// where watching again makes the sequence whole, and the error that ended the
+// stream, nil if the reader did.
+func (s *Store[S, T]) watchOnce(ctx context.Context, at Revision, yield func(Event[S, T], error) bool) (Revision, error) {
+	for b, err := range s.backend.Watch(ctx, s.kind, at) {
+		if err != nil {
+			return at, err
+		}
+		if !s.yieldBatch(b, yield) {
+			return at, nil
+		}
+		if b.Kind != BatchSnapshot { // half a snapshot is no place to resume from
+			at = b.Revision
+		}
+	}
+	return at, errStreamEnded
+}
+
+var errStreamEnded = errors.New("store: watch ended without an error")
+
+func (s *Store[S, T]) yieldBatch(b Batch, yield func(Event[S, T], error) bool) bool {
+	if b.Kind == BatchSnapshotEnd || b.Kind == BatchProgress {
+		return yield(Event[S, T]{Kind: b.Kind, Revision: b.Revision}, nil)
+	}
+	for i := range b.Changes {
+		if !yield(s.event(b.Kind, &b.Changes[i]), nil) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Store[S, T]) event(k BatchKind, c *Change) Event[S, T] {
+	e := Event[S, T]{Kind: k, Revision: c.Revision, Key: c.Key, Deleted: c.Deleted}
+	if c.Value != nil || c.Bytes != nil {
+		e.Object, e.Err = s.Decode(c.Record)
+	}
+	return e
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

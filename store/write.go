@@ -1,0 +1,260 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Create stores a new object: everything in o but what only the store or the
+// kernel writes (uid, revision, generation, created, deleted, intent). It
+// returns a copy of what was stored and leaves o alone. An object of that key,
+// even one that is being deleted, is [ErrExists].
+func (s *Store[S, T]) Create(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
+	v := &value[S, T]{Object: *s.Clone(o), store: s, schema: s.version}
+	v.UID = rand.Text()
+	v.Generation, v.Revision = 1, 0
+	v.Created, v.Deleted = now(), zeroTime
+	v.Intent = Intent{}
+	if err := s.check(&v.Object, true); err != nil {
+		return nil, err
+	}
+	stored, err := s.insert(ctx, v)
+	if errors.Is(err, ErrConflict) {
+		return nil, fmt.Errorf("%w: %s %s", ErrExists, s.kind, o.Key())
+	}
+	return stored, err
+}
+
+func (s *Store[S, T]) insert(ctx context.Context, v *value[S, T]) (*Object[S, T], error) {
+	key := v.Key()
+	return s.commit(ctx, v, Op{Kind: s.kind, Key: key, Put: v}, Compare{Kind: s.kind, Key: key})
+}
+
+// Update stores the labels, annotations, finalizers, owners, paused and spec of
+// o if the stored object is at o's revision, and keeps the stored status. It
+// returns a copy of what is stored then and leaves o alone.
+//
+// The generation grows if the spec changed. If nothing changed, nothing is
+// written. On an object that is being deleted, taking the last finalizer away
+// deletes it in the same commit, and adding one is [ErrInvalid].
+//
+// The errors: [ErrNotFound]; a [*ConflictError] if the object is at another
+// revision; [ErrNewer]; [ErrInvalid] also for an object that was never stored.
+func (s *Store[S, T]) Update(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
+	return s.edit(ctx, o, func(next *Object[S, T]) changed { return s.takeSpec(next, o) })
+}
+
+// UpdateStatus stores the status, conditions, phase and observed generation of
+// o if the stored object is at o's revision, and keeps everything else. It
+// returns, checks and fails like [Store.Update]; the generation stays.
+func (s *Store[S, T]) UpdateStatus(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
+	return s.edit(ctx, o, func(next *Object[S, T]) changed { return s.takeStatus(next, o) })
+}
+
+// UpdateIntent stores the intent and the annotations of o if the stored object
+// is at o's revision, and keeps everything else, so that no edit that was not
+// meant for the store slips in beside the record of a create. It is for
+// reconcilers that create in an external system (reconcile/external); no other
+// write touches the intent. It returns, checks and fails like [Store.Update].
+func (s *Store[S, T]) UpdateIntent(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
+	return s.edit(ctx, o, func(next *Object[S, T]) (c changed) {
+		intent := o.Intent.normal()
+		c.rest = intent != next.Intent
+		next.Intent = intent
+		takeMap(&next.Annotations, o.Annotations, &c)
+		return c
+	})
+}
+
+// Mutate reads the object, lets fn change a copy, and stores what fn may change
+// (all that Update and UpdateStatus write) in one commit; on a conflict it
+// reads again and calls fn again, until ctx ends. If fn changed nothing,
+// nothing is written; an error of fn is returned as it is. Conflicts aside it
+// returns and fails like [Store.Update]: an unknown outcome is reported, not
+// retried.
+func (s *Store[S, T]) Mutate(ctx context.Context, k Key, fn func(*Object[S, T]) error) (*Object[S, T], error) {
+	for {
+		f, err := s.find(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		o := s.Clone(f.Object)
+		if err := fn(o); err != nil {
+			return nil, err
+		}
+		stored, err := s.replace(ctx, f, func(next *Object[S, T]) changed {
+			a, b := s.takeSpec(next, o), s.takeStatus(next, o)
+			return changed{spec: a.spec, rest: a.rest || b.rest}
+		})
+		if !errors.Is(err, ErrConflict) {
+			return stored, err
+		}
+	}
+}
+
+// edit replaces the stored object on the condition that it is at o's revision.
+func (s *Store[S, T]) edit(ctx context.Context, o *Object[S, T], change func(next *Object[S, T]) changed) (*Object[S, T], error) {
+	f, err := s.findAt(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.replace(ctx, f, change)
+}
+
+// findAt reads the object and refuses it unless it is at o's revision.
+func (s *Store[S, T]) findAt(ctx context.Context, o *Object[S, T]) (found[S, T], error) {
+	if o.Revision == 0 {
+		return found[S, T]{}, fmt.Errorf("%w: %s %s has no revision: it was never stored", ErrInvalid, s.kind, o.Key())
+	}
+	r, err := s.backend.Get(ctx, s.kind, o.Key())
+	if err != nil {
+		return found[S, T]{}, err
+	}
+	if r.Revision != o.Revision {
+		return found[S, T]{}, &ConflictError{Want: s.at(o.Key(), o.Revision), Current: r}
+	}
+	return s.decode(r)
+}
+
+func (s *Store[S, T]) at(k Key, r Revision) Compare {
+	return Compare{Kind: s.kind, Key: k, Revision: r}
+}
+
+// replace commits a changed version of f. The version begins as a plain copy of
+// the stored object; what change does not replace stays shared with it, which
+// is safe because stored objects are never modified.
+func (s *Store[S, T]) replace(ctx context.Context, f found[S, T], change func(next *Object[S, T]) changed) (*Object[S, T], error) {
+	if err := s.checkGuard(ctx); err != nil {
+		return nil, err
+	}
+	v := &value[S, T]{Object: *f.Object, store: s, schema: s.version, stored: f.record.Bytes}
+	next := &v.Object
+	c := change(next)
+	if c == (changed{}) {
+		return s.own(f), nil
+	}
+	if c.spec {
+		next.Generation++
+	}
+	if err := s.checkChange(next, f, c.spec); err != nil {
+		return nil, err
+	}
+	op := Op{Kind: s.kind, Key: next.Key(), Put: v}
+	if next.Deleting() && len(next.Finalizers) == 0 {
+		op.Put = nil
+	}
+	return s.commit(ctx, v, op, s.at(next.Key(), f.record.Revision))
+}
+
+// changed says what a write changes.
+type changed struct{ spec, rest bool }
+
+// checkChange says what may not be written over f.
+func (s *Store[S, T]) checkChange(next *Object[S, T], f found[S, T], newSpec bool) error {
+	if f.schema > s.version {
+		return fmt.Errorf("%w: %s %s has schema version %d, this program knows %d", ErrNewer, s.kind, next.Key(), f.schema, s.version)
+	}
+	for _, name := range next.Finalizers {
+		if f.Deleting() && !f.HasFinalizer(name) {
+			return fmt.Errorf("%w: %s %s is being deleted, finalizer %s cannot be added", ErrInvalid, s.kind, next.Key(), name)
+		}
+	}
+	return s.check(next, newSpec)
+}
+
+// check says whether an object may be stored.
+func (s *Store[S, T]) check(o *Object[S, T], newSpec bool) error {
+	if err := checkMeta(&o.Meta); err != nil {
+		return fmt.Errorf("%s %.100s: %w", s.kind, o.Key(), err)
+	}
+	if !newSpec || s.validate == nil {
+		return nil
+	}
+	if err := s.validate(o); err != nil {
+		return fmt.Errorf("%w: %s %s: %w", ErrInvalid, s.kind, o.Key(), err)
+	}
+	return nil
+}
+
+// checkGuard refuses a write that nobody would fence.
+func (s *Store[S, T]) checkGuard(ctx context.Context) error {
+	if s.guarded && len(Guards(ctx)) == 0 {
+		return fmt.Errorf("%w: %s requires one; use the context of the run", ErrUnguarded, s.kind)
+	}
+	return nil
+}
+
+// commit makes one write and returns a copy of what v became.
+func (s *Store[S, T]) commit(ctx context.Context, v *value[S, T], op Op, cond Compare) (*Object[S, T], error) {
+	if err := s.checkGuard(ctx); err != nil {
+		return nil, err
+	}
+	t := struct { // one allocation for both
+		conds [1]Compare
+		ops   [1]Op
+	}{[1]Compare{cond}, [1]Op{op}}
+	rev, err := s.backend.Commit(ctx, Txn{If: t.conds[:], Ops: t.ops[:]})
+	if err != nil {
+		return nil, gone(err, cond)
+	}
+	noteWrite(ctx, s.backend, s.kind, rev)
+	stored := s.Clone(&v.Object)
+	stored.Revision = rev
+	return stored, nil
+}
+
+// gone turns the conflict with nothing into [ErrNotFound].
+func gone(err error, cond Compare) error {
+	var c *ConflictError
+	if cond.Revision != 0 && errors.As(err, &c) && c.Current.Revision == 0 {
+		return fmt.Errorf("%w: %s %s", ErrNotFound, cond.Kind, cond.Key)
+	}
+	return err
+}
+
+// takeSpec puts what Update writes from o into next.
+func (s *Store[S, T]) takeSpec(next, o *Object[S, T]) (c changed) {
+	takeMap(&next.Labels, o.Labels, &c)
+	takeMap(&next.Annotations, o.Annotations, &c)
+	takeSlice(&next.Finalizers, o.Finalizers, &c)
+	takeSlice(&next.Owners, o.Owners, &c)
+	c.rest = c.rest || next.Paused != o.Paused
+	next.Paused = o.Paused
+	if c.spec = !s.SameSpec(next, o); c.spec {
+		s.spec.copyTo(&next.Spec, &o.Spec)
+	}
+	return c
+}
+
+// takeStatus puts what UpdateStatus writes from o into next.
+func (s *Store[S, T]) takeStatus(next, o *Object[S, T]) (c changed) {
+	c.rest = next.Phase != o.Phase || next.ObservedGeneration != o.ObservedGeneration
+	next.Phase, next.ObservedGeneration = o.Phase, o.ObservedGeneration
+	if !sameConditions(next.Conditions, o.Conditions) {
+		next.Conditions = cloneConditions(o.Conditions)
+		c.rest = true
+	}
+	if !s.status.equal(&next.Status, &o.Status) {
+		s.status.copyTo(&next.Status, &o.Status)
+		c.rest = true
+	}
+	return c
+}
+
+// takeMap replaces old by a copy of given if they differ.
+func takeMap(old *map[string]string, given map[string]string, c *changed) {
+	if !maps.Equal(*old, given) {
+		*old, c.rest = maps.Clone(given), true
+	}
+}
+
+// takeSlice replaces old by a copy of given if they differ.
+func takeSlice[E comparable](old *[]E, given []E, c *changed) {
+	if !slices.Equal(*old, given) {
+		*old, c.rest = slices.Clone(given), true
+	}
+}
