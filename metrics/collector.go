@@ -1,0 +1,279 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// Queue is a queue of keys of any type: a *queue.Queue[K].
+type Queue interface {
+	Name() string
+	Stats() queue.Stats
+	Summary() []queue.StateSummary
+}
+
+// Collector is a prometheus.Collector of what a Manager runs, and of queues and
+// buckets that were added to it. Make one with New. Its methods are safe for
+// concurrent use.
+type Collector struct {
+	manager *reconcile.Manager
+
+	mu      sync.Mutex // guards what follows
+	queues  []Queue
+	buckets []*queue.Bucket
+	bands   map[string]map[int]bool // by queue: the priorities that were seen
+}
+
+// New makes a collector of everything that m runs, also of what is registered
+// later. m may be nil.
+func New(m *reconcile.Manager) *Collector {
+	return &Collector{manager: m, bands: map[string]map[int]bool{}}
+}
+
+// AddQueue adds a queue that is not a controller's. It fails on nil and on a name
+// that was added before: Prometheus could not tell the two apart.
+func (c *Collector) AddQueue(q Queue) error {
+	if q == nil {
+		return errors.New("metrics: AddQueue: nil queue")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.queues {
+		if o.Name() == q.Name() {
+			return fmt.Errorf("metrics: AddQueue: there is a queue %q already", q.Name())
+		}
+	}
+	c.queues = append(c.queues, q)
+	return nil
+}
+
+// AddBucket adds a bucket. It fails on nil and on a name that was added before.
+func (c *Collector) AddBucket(b *queue.Bucket) error {
+	if b == nil {
+		return errors.New("metrics: AddBucket: nil bucket")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name := b.Stats().Name
+	for _, o := range c.buckets {
+		if o.Stats().Name == name {
+			return fmt.Errorf("metrics: AddBucket: there is a bucket %q already", name)
+		}
+	}
+	c.buckets = append(c.buckets, b)
+	return nil
+}
+
+// Describe sends the metrics' descriptions.
+func (c *Collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range all {
+		to <- d
+	}
+}
+
+// controller is a *reconcile.Controller[K] of any K.
+type controller interface {
+	Name() string
+	QueueStats() queue.Stats
+	Snapshot() reconcile.Snapshot
+}
+
+// cached is a *cache.Cache[S, T] of any types.
+type cached interface {
+	Name() string
+	Revision() store.Revision
+	Snapshot() cache.Snapshot
+}
+
+// Collect reads everything.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	// A copy: what is read below takes locks of its own.
+	c.mu.Lock()
+	queues := append([]Queue(nil), c.queues...)
+	buckets := append([]*queue.Bucket(nil), c.buckets...)
+	c.mu.Unlock()
+
+	s := sink{to}
+	for _, q := range queues {
+		c.queue(s, q.Stats(), q.Summary())
+	}
+	for _, b := range buckets {
+		bucket(s, b.Stats())
+	}
+	if c.manager == nil {
+		return
+	}
+	for _, r := range c.manager.Runners() {
+		switch r := r.(type) {
+		case controller:
+			snap := r.Snapshot()
+			st := r.QueueStats()
+			c.queue(s, st, snap.Queue)
+			control(s, snap, st)
+		case cached:
+			watch(s, r.Snapshot())
+		}
+	}
+}
+
+// sink makes metrics and sends them.
+type sink struct{ to chan<- prometheus.Metric }
+
+func (s sink) count(d *prometheus.Desc, n uint64, labels ...string) {
+	s.to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+func (s sink) sum(d *prometheus.Desc, x float64, labels ...string) {
+	s.to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, x, labels...)
+}
+
+func (s sink) gauge(d *prometheus.Desc, x float64, labels ...string) {
+	s.to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, x, labels...)
+}
+
+func (s sink) histogram(d *prometheus.Desc, h queue.Histogram, labels ...string) {
+	n := uint64(0)
+	upTo := make(map[float64]uint64, len(h.Bounds))
+	for k, bound := range h.Bounds {
+		n += h.Counts[k]
+		upTo[bound] = n
+	}
+	if len(h.Counts) > len(h.Bounds) {
+		n += h.Counts[len(h.Bounds)]
+	}
+	s.to <- prometheus.MustNewConstHistogram(d, n, h.Sum, upTo, labels...)
+}
+
+func (c *Collector) queue(s sink, st queue.Stats, states []queue.StateSummary) {
+	name := st.Name
+	for label, n := range c.depths(st) {
+		s.gauge(depth, float64(n), name, name, label)
+	}
+	s.count(adds, st.Adds, name, name)
+	s.count(retries, st.Retries, name, name)
+	s.histogram(queueTime, st.QueueTime, name, name)
+	s.histogram(workTime, st.WorkTime, name, name)
+	var unfinished, longest time.Duration
+	for _, row := range states {
+		if row.State == queue.StateRunning {
+			unfinished, longest = row.Total, time.Since(row.Oldest)
+		}
+	}
+	s.gauge(unfinishedWork, unfinished.Seconds(), name, name)
+	s.gauge(longestRunning, longest.Seconds(), name, name)
+
+	s.count(dispatched, st.Dispatched, name)
+	for state, n := range map[queue.State]int{
+		queue.StateReady: st.Ready, queue.StateDelayed: st.Delayed, queue.StateBackingOff: st.BackingOff,
+		queue.StateThrottled: st.Throttled, queue.StateHeld: st.Held, queue.StateRunning: st.Running,
+		queue.StateParked: st.Parked,
+	} {
+		s.gauge(keys, float64(n), name, state.String())
+	}
+	age := 0.0
+	if !st.OldestReady.IsZero() {
+		age = time.Since(st.OldestReady).Seconds()
+	}
+	s.gauge(oldestReady, age, name)
+	s.gauge(paused, truth(st.Paused != ""), name)
+}
+
+// maxPriorities is how many priorities a queue's depth is split by, as in
+// controller-runtime. A queue that has more is not split any more.
+const (
+	maxPriorities = 25
+	tooMany       = "exceeded_cardinality_limit"
+)
+
+// depths are the ready keys by the priority's label. A priority that was seen
+// once is shown for ever, with 0, so that no series goes stale whenever it is
+// empty.
+func (c *Collector) depths(st queue.Stats) map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen := c.bands[st.Name]
+	if seen == nil {
+		seen = map[int]bool{0: true}
+		c.bands[st.Name] = seen
+	}
+	ready := map[int]int{}
+	for _, b := range st.Bands {
+		ready[b.Priority.Int()] = b.Ready
+		if len(seen) <= maxPriorities {
+			seen[b.Priority.Int()] = true
+		}
+	}
+	if len(seen) > maxPriorities {
+		return map[string]int{tooMany: st.Ready}
+	}
+	depths := make(map[string]int, len(seen))
+	for p := range seen {
+		depths[strconv.Itoa(p)] = ready[p]
+	}
+	return depths
+}
+
+func control(s sink, c reconcile.Snapshot, st queue.Stats) {
+	name := c.Name
+	for result, n := range map[string]uint64{
+		"success": c.Runs.Success, "requeue": c.Runs.Requeue, "requeue_after": c.Runs.RequeueAfter,
+		"error": c.Runs.Error + c.Runs.Terminal, "throttled": c.Runs.Throttled, "canceled": c.Runs.Canceled,
+	} {
+		s.count(reconciles, n, name, result)
+	}
+	s.count(reconcileErrors, c.Runs.Error+c.Runs.Terminal, name)
+	s.count(terminalErrors, c.Runs.Terminal, name)
+	s.count(panics, c.Runs.Panic, name)
+	s.count(timeouts, c.Runs.Timeout, name)
+	s.histogram(reconcileTime, st.WorkTime, name)
+	s.gauge(maxWorkers, float64(c.Workers), name)
+	s.gauge(activeWorkers, float64(c.Active), name)
+	stuck := 0
+	for _, r := range c.Running {
+		if r.Stuck {
+			stuck++
+		}
+	}
+	s.gauge(stuckWorkers, float64(stuck), name)
+	s.gauge(isLeader, truth(c.Held > 0), name)
+	s.gauge(ownedShards, float64(c.Held), name)
+	s.gauge(healthy, truth(c.Error == ""), name)
+	for _, src := range c.Sources {
+		s.gauge(sourceSynced, truth(src.Synced), name, src.Name)
+		s.count(sourceRestarts, uint64(src.Restarts), name, src.Name)
+		s.count(sourceSkipped, src.Skipped, name, src.Name)
+	}
+}
+
+func watch(s sink, c cache.Snapshot) {
+	s.gauge(cacheObjects, float64(c.Objects), c.Name)
+	s.gauge(cacheSynced, truth(c.Synced), c.Name)
+	s.gauge(cacheConnected, truth(c.Connected), c.Name)
+	s.gauge(cacheUndecodable, float64(len(c.Undecodable)), c.Name)
+	// The first snapshot is the start, not a restart.
+	s.count(watchResyncs, uint64(max(c.Snapshots-c.Restores-1, 0)), c.Name, "lost")
+	s.count(watchResyncs, uint64(c.Restores), c.Name, "restored")
+}
+
+func bucket(s sink, b queue.BucketStats) {
+	s.gauge(bucketTokens, b.Tokens, b.Name)
+	s.gauge(bucketPaused, truth(!b.Until.IsZero()), b.Name)
+	s.sum(bucketThrottled, b.Throttled.Seconds(), b.Name)
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

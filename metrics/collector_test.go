@@ -1,0 +1,374 @@
+package metrics_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/tendhq/tend/metrics"
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// scrape registers c with a registry that checks names, labels and types against
+// the descriptions, and gathers.
+func scrape(t *testing.T, c *metrics.Collector) map[string]*dto.MetricFamily {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	if err := r.Register(c); err != nil {
+		t.Fatalf("register: %v", err)
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatalf("gather: %v", err)
+	}
+	byName := map[string]*dto.MetricFamily{}
+	for _, f := range families {
+		byName[f.GetName()] = f
+	}
+	return byName
+}
+
+// value is the value of the series with these labels, NaN if there is none.
+func value(f *dto.MetricFamily, labels ...string) float64 {
+	for _, m := range f.GetMetric() {
+		var have []string
+		for _, l := range m.GetLabel() {
+			have = append(have, l.GetName()+"="+l.GetValue())
+		}
+		if !slices.Equal(have, labels) {
+			continue
+		}
+		switch f.GetType() {
+		case dto.MetricType_COUNTER:
+			return m.GetCounter().GetValue()
+		case dto.MetricType_GAUGE:
+			return m.GetGauge().GetValue()
+		case dto.MetricType_HISTOGRAM:
+			return float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return math.NaN()
+}
+
+func want(t *testing.T, families map[string]*dto.MetricFamily, name string, x float64, labels ...string) {
+	t.Helper()
+	if got := value(families[name], labels...); got != x {
+		t.Errorf("%s%v is %v, want %v", name, labels, got, x)
+	}
+}
+
+// The names, labels and types that dashboards made for client-go and
+// controller-runtime ask for.
+func TestNamesLabelsAndTypesAreThePeers(t *testing.T) {
+	c, stop := running(t)
+	defer stop()
+	families := scrape(t, c)
+	for _, w := range []struct {
+		name   string
+		typ    dto.MetricType
+		labels string
+	}{
+		{"workqueue_depth", dto.MetricType_GAUGE, "controller name priority"},
+		{"workqueue_adds_total", dto.MetricType_COUNTER, "controller name"},
+		{"workqueue_queue_duration_seconds", dto.MetricType_HISTOGRAM, "controller name"},
+		{"workqueue_work_duration_seconds", dto.MetricType_HISTOGRAM, "controller name"},
+		{"workqueue_unfinished_work_seconds", dto.MetricType_GAUGE, "controller name"},
+		{"workqueue_longest_running_processor_seconds", dto.MetricType_GAUGE, "controller name"},
+		{"workqueue_retries_total", dto.MetricType_COUNTER, "controller name"},
+		{"controller_runtime_reconcile_total", dto.MetricType_COUNTER, "controller result"},
+		{"controller_runtime_reconcile_errors_total", dto.MetricType_COUNTER, "controller"},
+		{"controller_runtime_terminal_reconcile_errors_total", dto.MetricType_COUNTER, "controller"},
+		{"controller_runtime_reconcile_panics_total", dto.MetricType_COUNTER, "controller"},
+		{"controller_runtime_reconcile_timeouts_total", dto.MetricType_COUNTER, "controller"},
+		{"controller_runtime_reconcile_time_seconds", dto.MetricType_HISTOGRAM, "controller"},
+		{"controller_runtime_max_concurrent_reconciles", dto.MetricType_GAUGE, "controller"},
+		{"controller_runtime_active_workers", dto.MetricType_GAUGE, "controller"},
+		{"leader_election_master_status", dto.MetricType_GAUGE, "name"},
+	} {
+		f := families[w.name]
+		if f == nil {
+			t.Errorf("there is no %s", w.name)
+			continue
+		}
+		if f.GetType() != w.typ {
+			t.Errorf("%s is a %v, want a %v", w.name, f.GetType(), w.typ)
+		}
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName())
+			}
+			if got := strings.Join(labels, " "); got != w.labels {
+				t.Errorf("%s has labels %q, want %q", w.name, got, w.labels)
+			}
+		}
+	}
+}
+
+func TestEveryFamilyHasHelpAndIsNamedForItsType(t *testing.T) {
+	c, stop := running(t)
+	defer stop()
+	for name, f := range scrape(t, c) {
+		if h := f.GetHelp(); len(h) < 10 || !strings.HasSuffix(h, ".") {
+			t.Errorf("%s: help %q says little", name, h)
+		}
+		if total := strings.HasSuffix(name, "_total"); total != (f.GetType() == dto.MetricType_COUNTER) {
+			t.Errorf("%s is a %v", name, f.GetType())
+		}
+		var text bytes.Buffer
+		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
+			t.Errorf("%s cannot be written: %v", name, err)
+		}
+		parser := expfmt.NewTextParser(model.LegacyValidation)
+		if _, err := parser.TextToMetricFamilies(&text); err != nil {
+			t.Errorf("%s cannot be read back: %v", name, err)
+		}
+	}
+}
+
+type spec struct{ Size int }
+
+// running is a Manager with a controller that has run once and a cache.
+func running(t *testing.T) (*metrics.Collector, func()) {
+	t.Helper()
+	b, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.New[spec, struct{}](b, "Disk", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	disks, err := cache.New(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := make(chan struct{}, 1)
+	ctl, err := reconcile.New("disks", reconcile.Func[reconcile.Request](func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		ran <- struct{}{}
+		return reconcile.Result{}, nil
+	}), &reconcile.Options[reconcile.Request]{Workers: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ctl.Watch(reconcile.From(disks)); err != nil {
+		t.Fatal(err)
+	}
+	m := new(reconcile.Manager)
+	if err := m.Register(ctl); err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := queue.NewBucket("cloud", 10, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := metrics.New(m)
+	if err := c.AddBucket(bucket); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(t.Context(), &store.Object[spec, struct{}]{Meta: store.Meta{Name: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	<-ran
+	return c, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+}
+
+func TestCollectorFindsControllersCachesAndBuckets(t *testing.T) {
+	c, stop := running(t)
+	defer stop()
+	f := scrape(t, c)
+	want(t, f, "tend_cache_objects", 1, "cache=Disk")
+	want(t, f, "tend_cache_synced", 1, "cache=Disk")
+	want(t, f, "tend_bucket_tokens", 5, "bucket=cloud")
+	want(t, f, "workqueue_adds_total", 1, "controller=disks", "name=disks")
+	want(t, f, "tend_queue_dispatched_total", 1, "name=disks")
+	want(t, f, "controller_runtime_max_concurrent_reconciles", 3, "controller=disks")
+	want(t, f, "leader_election_master_status", 1, "name=disks")
+}
+
+func TestResultsAreCountedByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		results := map[string]func() (reconcile.Result, error){
+			"ok":       func() (reconcile.Result, error) { return reconcile.Result{}, nil },
+			"later":    func() (reconcile.Result, error) { return reconcile.Result{RequeueAfter: time.Hour}, nil },
+			"again":    func() (reconcile.Result, error) { return reconcile.Result{Requeue: true}, nil },
+			"failed":   func() (reconcile.Result, error) { return reconcile.Result{}, errors.New("no") },
+			"terminal": func() (reconcile.Result, error) { return reconcile.Result{}, reconcile.Terminal(errors.New("no")) },
+			"panics":   func() (reconcile.Result, error) { panic("no") },
+		}
+		ctl, err := reconcile.New("r", reconcile.Func[string](func(_ context.Context, key string) (reconcile.Result, error) {
+			return results[key]()
+		}), &reconcile.Options[string]{
+			Backoff: queue.Backoff{Base: time.Hour, Jitter: queue.NoJitter}, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := new(reconcile.Manager)
+		if err := m.Register(ctl); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		synctest.Wait()
+		for key := range results {
+			if err := ctl.Add(key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		f := scrape(t, metrics.New(m))
+		for result, n := range map[string]float64{"success": 1, "requeue_after": 1, "requeue": 1, "error": 3, "canceled": 0} {
+			want(t, f, "controller_runtime_reconcile_total", n, "controller=r", "result="+result)
+		}
+		want(t, f, "controller_runtime_reconcile_errors_total", 3, "controller=r")
+		want(t, f, "controller_runtime_terminal_reconcile_errors_total", 1, "controller=r")
+		want(t, f, "controller_runtime_reconcile_panics_total", 1, "controller=r")
+		want(t, f, "tend_queue_keys", 1, "name=r", "state=parked")
+		want(t, f, "tend_queue_keys", 1, "name=r", "state=delayed")
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func newQueue(t *testing.T, name string) *queue.Queue[string] {
+	t.Helper()
+	q, err := queue.New(&queue.Options[string]{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func TestRunningAndWaitingKeysShowTheirAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, "q")
+		for _, key := range []string{"a", "b", "c"} {
+			if err := q.Add(key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, _ := q.Get(t.Context())
+		time.Sleep(10 * time.Second)
+		second, _ := q.Get(t.Context())
+		time.Sleep(5 * time.Second)
+		c := metrics.New(nil)
+		if err := c.AddQueue(q); err != nil {
+			t.Fatal(err)
+		}
+		f := scrape(t, c)
+		near := func(name string, x float64, labels ...string) {
+			t.Helper()
+			if got := value(f[name], labels...); math.Abs(got-x) > 0.02 {
+				t.Errorf("%s is %v, want about %v", name, got, x)
+			}
+		}
+		near("workqueue_unfinished_work_seconds", 20, "controller=q", "name=q")
+		near("workqueue_longest_running_processor_seconds", 15, "controller=q", "name=q")
+		near("tend_queue_oldest_ready_age_seconds", 15, "name=q")
+		want(t, f, "workqueue_depth", 1, "controller=q", "name=q", "priority=0")
+		want(t, f, "workqueue_queue_duration_seconds", 2, "controller=q", "name=q")
+		first.Done()
+		second.Done()
+		q.Close()
+	})
+}
+
+func TestPrioritiesStayVisibleAndAreBounded(t *testing.T) {
+	q := newQueue(t, "q")
+	c := metrics.New(nil)
+	if err := c.AddQueue(q); err != nil {
+		t.Fatal(err)
+	}
+	add := func(p int8) {
+		t.Helper()
+		if err := q.AddWith(fmt.Sprint(p), queue.AddOptions{Priority: queue.At(p)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(10)
+	want(t, scrape(t, c), "workqueue_depth", 1, "controller=q", "name=q", "priority=10")
+	it, _ := q.Get(t.Context())
+	it.Done()
+	f := scrape(t, c)
+	want(t, f, "workqueue_depth", 0, "controller=q", "name=q", "priority=10")
+	for p := range int8(100) {
+		add(p)
+	}
+	f = scrape(t, c)
+	want(t, f, "workqueue_depth", 100, "controller=q", "name=q", "priority=exceeded_cardinality_limit")
+	if n := len(f["workqueue_depth"].GetMetric()); n != 1 {
+		t.Errorf("%d series of workqueue_depth, want 1", n)
+	}
+}
+
+// The number of series does not grow with the keys.
+func TestSeriesDoNotGrowWithKeys(t *testing.T) {
+	q := newQueue(t, "q")
+	c := metrics.New(nil)
+	if err := c.AddQueue(q); err != nil {
+		t.Fatal(err)
+	}
+	series := func() (n int) {
+		for _, f := range scrape(t, c) {
+			n += len(f.GetMetric())
+		}
+		return n
+	}
+	before := series()
+	for i := range 1000 {
+		if err := q.Add(fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := series(); after != before {
+		t.Errorf("%d series with 1000 keys, %d without", after, before)
+	}
+}
+
+func TestAddRefusesNilAndTwins(t *testing.T) {
+	c := metrics.New(nil)
+	b, err := queue.NewBucket("b", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"nil queue":    c.AddQueue(nil),
+		"nil bucket":   c.AddBucket(nil),
+		"first queue":  nil,
+		"second queue": errors.Join(c.AddQueue(newQueue(t, "q")), c.AddQueue(newQueue(t, "q"))),
+		"two buckets":  errors.Join(c.AddBucket(b), c.AddBucket(b)),
+	} {
+		if (err == nil) != (what == "first queue") {
+			t.Errorf("%s: error %v", what, err)
+		}
+	}
+}
