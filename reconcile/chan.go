@@ -1,0 +1,35 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tendhq/tend/queue"
+)
+
+// Chan adds every key that is sent on ch. It is synced at once. It never waits
+// for a reconcile, so a sender waits for the source's goroutine at most, however
+// busy the workers are; keys coalesce in the queue. Only a queue with MaxKeys that
+// is full makes it wait. Closing ch ends the source, which is reported
+// (ErrSourceEnded). ch must have no other reader.
+func Chan[K comparable](name string, ch <-chan K) Source[K] {
+	return Source[K]{Name: name, Run: func(ctx context.Context, to Sink[K]) error {
+		if ch == nil {
+			return errors.New("reconcile: Chan: no channel")
+		}
+		to.Synced()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case key, ok := <-ch:
+				if !ok {
+					return nil // said by whoever runs the source
+				}
+				if err := addWaiting(ctx, to, key, queue.AddOptions{Priority: bandLive}); err != nil {
+					return err
+				}
+			}
+		}
+	}}
+}

@@ -1,0 +1,349 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+)
+
+// A Controller runs a Reconciler for every key that its sources name:
+//
+//	sources ──▶ queue ──▶ workers ──▶ Reconcile
+//	              ▲                      │ Result, error
+//	              └──── settle ◀─────────┘
+//
+// Make one with New, NewBatch or For, give it sources with Watch, and Run it, best
+// through a Manager. Its methods are safe for concurrent use; only Run blocks.
+type Controller[K comparable] struct {
+	name        string
+	rec         Reconciler[K]
+	batch       BatchReconciler[K] // instead of rec
+	o           Options[K]
+	userHooks   queue.Hooks[K]
+	q           *queue.Queue[K]
+	epoch       time.Time // times of runs are counted from here
+	plain       bool      // a run that succeeded needs nothing but to be counted
+	kind        string    // of the objects it is about, for the graph; "": not known
+	own         ownWrites[K]
+	stale       staleKeys[K]
+	adapt       *adaptive
+	pool        pool[K]
+	holds       []atomic.Pointer[hold] // by shard; nil: not ours
+	leased      atomic.Bool
+	logger      atomic.Pointer[slog.Logger]
+	life        *life[K]
+	errDeadline error // the cause of a run past its deadline
+
+	mu      sync.Mutex // guards what follows
+	running bool       // Run was called
+	feeds   []*feed[K]
+	cached  []Cached        // of feeds and Options.Reads
+	owned   []Cached        // made by For: run by the controller itself
+	place   lease.Placement // Options.Placement, or the Manager's choice
+}
+
+// New returns a controller that runs r. K is inferred from r's method. The name
+// is for logs, metrics, leases and the debug page, and unique in a Manager. New
+// starts nothing. It fails on a nil r, on options that make no sense, and on a
+// key type that holds a pointer, an interface or a float: two such keys can look
+// alike and be different.
+func New[K comparable](name string, r Reconciler[K], o *Options[K]) (*Controller[K], error) {
+	if r == nil {
+		return nil, fmt.Errorf("reconcile: New(%s): no reconciler", name)
+	}
+	c, err := build(name, o, false)
+	if err != nil {
+		return nil, fmt.Errorf("reconcile: New(%s): %w", name, err)
+	}
+	c.rec = r
+	for _, m := range slices.Backward(c.o.Middleware) {
+		if c.rec = m(c.rec); c.rec == nil {
+			return nil, fmt.Errorf("reconcile: New(%s): a middleware returned nil", name)
+		}
+	}
+	return c, nil
+}
+
+// NewBatch is New for a reconciler of several keys at once. Options.Middleware
+// does not apply to it and must be empty.
+func NewBatch[K comparable](name string, r BatchReconciler[K], o *Options[K]) (*Controller[K], error) {
+	if r == nil {
+		return nil, fmt.Errorf("reconcile: NewBatch(%s): no reconciler", name)
+	}
+	c, err := build(name, o, true)
+	if err == nil && len(c.o.Middleware) > 0 {
+		err = errors.New("Middleware wraps a Reconciler, and this is a BatchReconciler")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reconcile: NewBatch(%s): %w", name, err)
+	}
+	c.batch = r
+	return c, nil
+}
+
+func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K], error) {
+	c := &Controller[K]{name: name, epoch: time.Now()}
+	if o != nil {
+		c.o = *o
+	}
+	if name == "" {
+		return nil, errors.New("no name")
+	}
+	if err := c.o.complete(batch); err != nil {
+		return nil, err
+	}
+	if err := c.makeQueue(); err != nil {
+		return nil, err
+	}
+	if c.o.Logger != nil {
+		c.logger.Store(c.o.Logger)
+	}
+	c.pool.c, c.pool.want = c, c.o.Workers
+	c.life = newLife(c)
+	c.errDeadline = deadlineError(name, c.o.Timeout)
+	c.cached = c.o.Reads
+	if c.o.Adapt != nil {
+		c.adapt = &adaptive{Adapt: *c.o.Adapt}
+	}
+	c.plain = c.o.Resync == 0 && c.o.Hooks.OnDone == nil && c.adapt == nil
+	return c, c.setPlacement(c.o.Placement)
+}
+
+func (c *Controller[K]) makeQueue() (err error) {
+	qo := c.o.Queue
+	qo.Name = c.name
+	if qo.Policy == nil {
+		qo.Policy = c.o.Backoff.Policy()
+	}
+	if qo.Hooks != nil {
+		c.userHooks = *qo.Hooks
+	}
+	hooks := c.userHooks
+	hooks.HoldExpired = c.holdExpired
+	qo.Hooks = &hooks
+	c.q, err = queue.New(&qo)
+	return err
+}
+
+// setPlacement decides where the controller runs; nil: here, at once. It is
+// called before Run.
+func (c *Controller[K]) setPlacement(p lease.Placement) error {
+	shards := 1
+	if p != nil {
+		shards = p.Shards()
+	}
+	if shards > 1 && c.o.Hash == nil {
+		hash, ok := any(lease.HashKey).(func(K) uint64)
+		if !ok {
+			return fmt.Errorf("%v needs Options.Hash: there is no stable hash of %T", p, *new(K))
+		}
+		c.o.Hash = hash
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.place = p
+	c.leased.Store(leased(p))
+	if len(c.holds) != shards {
+		c.holds = make([]atomic.Pointer[hold], shards)
+	}
+	return nil
+}
+
+// Watch adds sources. While the controller runs, a new source is started at
+// once; the keys of a running controller do not wait for it. It fails with
+// ErrSourceExists, and on a source without a name or Run; then none is added.
+func (c *Controller[K]) Watch(sources ...Source[K]) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var added []*feed[K]
+	for _, s := range sources {
+		err := s.check()
+		if err == nil && slices.ContainsFunc(slices.Concat(c.feeds, added), func(f *feed[K]) bool { return f.Name == s.Name }) {
+			err = fmt.Errorf("%w: %q", ErrSourceExists, s.Name)
+		}
+		if err != nil {
+			return fmt.Errorf("reconcile: controller %q: Watch: %w", c.name, err)
+		}
+		added = append(added, &feed[K]{c: c, Source: s})
+	}
+	c.feeds = slices.Concat(c.feeds, added) // a new slice: sources() gives out the old one
+	for _, f := range added {
+		c.useLocked(f)
+	}
+	c.life.poke()
+	return nil
+}
+
+func (c *Controller[K]) useLocked(f *feed[K]) {
+	if f.cache != nil && !slices.Contains(c.cached, f.cache) {
+		c.cached = append(slices.Clip(c.cached), f.cache)
+	}
+	if !f.mapped && f.kind != "" && c.kind == "" {
+		c.kind = f.kind
+	}
+}
+
+var errUnwatched = errors.New("source was removed")
+
+// Unwatch removes a source and returns when it has ended. Keys that it added
+// stay. It fails with ErrNoSource.
+func (c *Controller[K]) Unwatch(name string) error {
+	c.mu.Lock()
+	i := slices.IndexFunc(c.feeds, func(f *feed[K]) bool { return f.Name == name })
+	if i < 0 {
+		c.mu.Unlock()
+		return fmt.Errorf("reconcile: controller %q: %w: %q", c.name, ErrNoSource, name)
+	}
+	f := c.feeds[i]
+	c.feeds = slices.Concat(c.feeds[:i], c.feeds[i+1:])
+	c.mu.Unlock()
+	f.end(errUnwatched)
+	f.wait(context.Background())
+	c.life.poke()
+	return nil
+}
+
+// Name is the controller's name.
+func (c *Controller[K]) Name() string { return c.name }
+
+// Queue is the controller's queue, to pause, hold or inspect keys.
+func (c *Controller[K]) Queue() *queue.Queue[K] { return c.q }
+
+// Add runs key as soon as it can. It fails with queue.ErrStopped, queue.ErrFull
+// and, when another server runs the key, ErrElsewhere.
+func (c *Controller[K]) Add(key K) error {
+	return c.add(key, queue.AddOptions{Priority: bandLive})
+}
+
+// Kick is Add for somebody who will not wait: it ends a backoff or a park.
+func (c *Controller[K]) Kick(key K) error {
+	return c.add(key, queue.AddOptions{Priority: bandLive, Urgent: true, Reason: "kick"})
+}
+
+func (c *Controller[K]) add(key K, o queue.AddOptions) error {
+	// Only what can never be meant is refused here, not all that a store would:
+	// reading every byte of a key costs as much as queueing it.
+	if k, ok := any(key).(store.Key); ok && k.Name == "" {
+		return fmt.Errorf("reconcile: controller %q: %w", c.name, k.Check())
+	}
+	if c.elsewhere(key) {
+		return fmt.Errorf("reconcile: controller %q: %v: %w", c.name, key, ErrElsewhere)
+	}
+	return c.q.AddWith(key, o)
+}
+
+// admit takes a key from a source. A key of another server is dropped: whoever
+// gets it lists it then.
+func (c *Controller[K]) admit(key K, o queue.AddOptions) error {
+	if c.elsewhere(key) {
+		return nil
+	}
+	return c.q.AddWith(key, o)
+}
+
+// elsewhere reports whether a lease that this server does not have is needed.
+func (c *Controller[K]) elsewhere(key K) bool {
+	return c.leased.Load() && c.holdOf(key) == nil
+}
+
+// leased reports whether a placement takes leases: one that runs everywhere is as
+// good as none.
+func leased(p lease.Placement) bool {
+	return p != nil && reflect.TypeOf(p) != reflect.TypeOf(lease.EveryServer())
+}
+
+// shardOf is the shard of a key.
+func (c *Controller[K]) shardOf(key K) int {
+	if len(c.holds) == 1 {
+		return 0
+	}
+	return lease.Shard(c.o.Hash(key), len(c.holds))
+}
+
+// holdOf is the right to run the key; nil: there is none.
+func (c *Controller[K]) holdOf(key K) *hold { return c.holds[c.shardOf(key)].Load() }
+
+// SetWorkers changes how many keys are run at once; 0 runs none. More workers
+// start at once; one too many goes when its present run has ended. With
+// Options.Adapt the number goes on changing from n.
+func (c *Controller[K]) SetWorkers(n int) error {
+	if n < 0 {
+		return fmt.Errorf("reconcile: controller %q: SetWorkers(%d): want 0 or more", c.name, n)
+	}
+	c.pool.resize(n)
+	return nil
+}
+
+// Workers is how many workers there are to be.
+func (c *Controller[K]) Workers() int {
+	n, _ := c.pool.size()
+	return n
+}
+
+// sources gives the feeds; the slice is never written to.
+func (c *Controller[K]) sources() []*feed[K] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.feeds
+}
+
+// caches gives what the controller reads; the slice is never written to.
+func (c *Controller[K]) caches() []Cached {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cached
+}
+
+// ownedCaches are those that the controller runs itself.
+func (c *Controller[K]) ownedCaches() []Cached { return c.owned }
+
+// adopt makes the controller part of a Manager: it has stop in all to end.
+func (c *Controller[K]) adopt(l *slog.Logger, stop time.Duration) {
+	c.logger.CompareAndSwap(nil, l)
+	c.o.Drain = min(c.o.Drain, stop*2/3)
+	c.o.Grace = min(c.o.Grace, stop/4)
+}
+
+func (c *Controller[K]) placementOf() lease.Placement {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.place
+}
+
+func (c *Controller[K]) log() *slog.Logger {
+	if l := c.logger.Load(); l != nil {
+		return l
+	}
+	return slog.Default()
+}
+
+// Run runs the controller until ctx ends. Then it stops in this order, and
+// returns after its last goroutine has ended: sources; running keys, for
+// Options.Drain; their contexts (ErrShutdown), for Options.Grace. What is still
+// running then is named in the error, which is a *queue.StopError, and goes on
+// alone: no second run of those keys starts in this process. Nothing that was
+// only queued is lost, because after a restart the sources list everything anew.
+//
+// Values of ctx are there in the runs' contexts; its end is not. A second Run is
+// ErrRunning: a controller runs once.
+func (c *Controller[K]) Run(ctx context.Context) error {
+	c.mu.Lock()
+	again := c.running
+	c.running = true
+	place := c.place
+	c.mu.Unlock()
+	if again {
+		return fmt.Errorf("reconcile: controller %q: %w", c.name, ErrRunning)
+	}
+	return c.life.run(ctx, place)
+}

@@ -1,0 +1,114 @@
+// Package reconcile keeps things as declared: it calls your function for every key
+// that something happened to, until it says that the world is as it should be.
+//
+//	sources ──▶ queue ──▶ workers ──▶ Reconcile(ctx, key) (Result, error)
+//	              ▲                      │
+//	              └──── settle ◀─────────┘        a Manager runs all of it
+//
+// A program is a [Controller] for each kind of thing ([For], [New], [NewBatch]), the
+// sources that wake its keys ([Controller.Watch]), and a [Manager] that runs the
+// controllers with the caches and leases they use. Sources are the changes of a
+// store seen through a cache ([From], and for keys that depend on other objects
+// [Map], [Owners], [Same]), a list that is polled ([Every]), a channel ([Chan]), HTTP
+// calls ([NewWebhook]), or any function ([Source]).
+//
+// Read next: examples/quickstart, a whole program, and then the package comment of
+// queue, which says when a key runs.
+//
+// # What is promised
+//
+//   - R1. Level-triggered: a reconciler gets a key, never an event.
+//   - R2. An error beats the Result. [RetryAfter] carries a delay with an error or
+//     without one; [Terminal] parks the key with its reason until somebody
+//     changes what is wanted or kicks it, or the slow resync comes round. What
+//     was added during the run that parked gets one more try. Parking and
+//     attempts live in memory: a restart tries everything once more.
+//   - R3. A panic is an error with a stack; the others go on. A run past its
+//     deadline has its context ended with a cause that names whose deadline it
+//     was; one that ignores this is reported as stuck and keeps its key, and with
+//     [Options.ReplaceStuck] a spare worker takes its place.
+//   - R4. No key is run before every source has listed what there is.
+//   - S4. A key that wrote to a store is not run again before the caches that its
+//     controller uses have seen the write, or [Options.SettleTimeout] has passed;
+//     then [Info] says that they are stale. No worker waits.
+//   - L1, L2. Under a lease the run's context carries the guard that the store
+//     checks, so a deposed server's write is refused without the reconciler
+//     doing anything. A lost lease ends the runs and waits for them before
+//     anything else happens; lost and won again never gives two live runs.
+//   - Q8. Run returns after the last goroutine has ended. What ignores the end of
+//     its context is named in the error, and no second run of its key begins.
+//
+// # What is not
+//
+// A run is not a transaction, and may happen again at any time for no reason:
+// reconcilers must be idempotent. Changes are not counted, and states in between
+// are skipped. There is no order between keys beyond priority. Attempts, delays and
+// parked keys are not stored. A goroutine that a reconciler leaves behind is not
+// waited for.
+//
+// # The context of a run
+//
+// It ends at [Options.Timeout] ([ErrDeadline]), when the lease is lost
+// ([ErrLeaseLost]), when the controller's time to drain is over ([ErrShutdown]), and
+// when the run returns. [context.Cause] tells which. It carries the values of Run's
+// context, the lease's guard, and what [Logger] and [RunInfo] give. It does not end
+// when Run's context does: runs are drained first.
+//
+// Do not keep it beyond the run. A context that nobody looked at during the run
+// serves the next one too, and a goroutine that looks at it only then sees
+// somebody else's.
+//
+// # Urgency
+//
+// An ordinary add of a key that is backing off is absorbed into the retry;
+// otherwise a reconciler that fails after it wrote something would wake itself
+// without pause. A change is urgent, and ends the backoff, only if the generation
+// rose, deletion was asked for, the object is new, gone or unpaused, or it was
+// annotated with [store.AnnotationReconcileNow], and the key's own run did not write
+// that revision. A watch can be faster than the write that it reports, so while the
+// key is running the question waits for the end of the run.
+//
+// # Several servers
+//
+// [Options.Placement] says where keys run; package lease has the placements. Without
+// one, a Manager runs controllers whose caches are on a backend that other
+// processes can open on one server at a time, and all others at once. Servers
+// without the lease keep their caches warm, and neither their sources nor their
+// workers run. With a sharded placement each server admits the keys of its own
+// shards; when it gains one its sources list again, and only the new shard's keys
+// are taken.
+//
+// # Design notes
+//
+// A controller is one queue, a pool of workers, and one governor goroutine that
+// looks at facts (shards held, sources there, sources synced) and brings sources
+// and workers in line with them. The alternative, transitions made by whoever
+// notices an event, was the origin of the double lives that leases lost and won
+// again have given elsewhere.
+//
+// The queue is one for the controller's whole life, also over several holds of a
+// lease: a key's run that outlives a hold keeps the key locked, which a fresh
+// queue would forget.
+//
+// What becomes of a key is worked out in pure code (judge) and done in one place
+// (settle).
+//
+// The run's context is a type of our own, not context.WithDeadline, because that
+// costs seven allocations and a timer for each run, several times everything else.
+// One watchdog looks at all runs instead of a timer each. A run that touches
+// neither its context nor a store allocates nothing.
+//
+// One generic type each; there are no Typed twins. Options are a struct, so that
+// they can be read, compared and printed. Builders that chain, and constructors that
+// panic, were left out: what is missing is an error of New.
+//
+// A Result beside an error is ignored, and RetryAfter is the one way to say both a
+// failure and a time: a delay that is taken from the one and dropped with the other
+// depends on which line of the reconciler failed.
+//
+// A failed poll takes no key for gone, a closed channel is reported, a source that
+// ended is not restarted: silence is the worst answer of a source.
+//
+// Dependency cycles count mapped sources only. A parent that writes its children and
+// watches them is everyday life; a cycle of mapped kinds feeds itself.
+package reconcile

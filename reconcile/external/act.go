@@ -1,0 +1,227 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lifecycle"
+	"github.com/tendhq/tend/store"
+)
+
+// settle is the time from a create to the look that should find its resource.
+const settle = time.Second
+
+// Reasons of the Ready condition while a resource comes and goes.
+const (
+	ReasonCreating = "Creating"
+	ReasonDeleting = "Deleting"
+)
+
+// reasonOf is the reason to give when an action fails.
+var reasonOf = map[action]string{
+	doCreate: ReasonCreateFailed, doUpdate: ReasonUpdateFailed, doDelete: ReasonDeleteFailed,
+}
+
+// act does what was decided. Client and calls are there only after a look.
+func (a *attempt[S, T]) act(ctx, calls context.Context, next action) (reconcile.Result, error) {
+	switch next {
+	case doPause:
+		a.pause(ctx)
+	case doStop:
+		return a.stop(ctx)
+	case doAwait:
+		a.Object.SetTerminating(ReasonAwaiting, "waiting for the finalizers of others")
+		return a.later(), nil
+	case doWait:
+		return reconcile.Result{Requeue: true}, nil
+	case doMissing:
+		return a.standoff(ctx, ReasonMissing, "the resource does not exist, and the policy forbids to create it"), nil
+	case doRefuse:
+		return a.standoff(ctx, ReasonNotOurs, "the resource is there, and its ownership mark is "+a.view.seen.Owner.String()), nil
+	case doCreate:
+		return a.makeIt(ctx, calls)
+	case doDelete:
+		return a.deleteIt(ctx, calls)
+	case doRelease:
+		return a.release(ctx)
+	case doUpdate, doTolerate, doKeep:
+		return a.maintain(ctx, calls, next)
+	}
+	return reconcile.Result{}, nil
+}
+
+func (a *attempt[S, T]) pause(ctx context.Context) {
+	if a.synced(store.False, ReasonPaused, "") {
+		a.event(ctx, Normal, ReasonPaused, "reconciling is paused")
+	}
+}
+
+// stop waits for a human: there is no way to find out what the create did.
+func (a *attempt[S, T]) stop(ctx context.Context) (reconcile.Result, error) {
+	if a.view.deleting {
+		a.Object.SetTerminating(ReasonCreating, "")
+	} else {
+		a.Object.SetProgressing(ReasonCreating, "")
+	}
+	i := a.Stored().Intent
+	return a.fail(ctx, ReasonCreateIncomplete, reconcile.Terminal(fmt.Errorf(
+		"%w: attempt %d, begun %s; look for the resource, then call ClearPending", ErrCreateIncomplete, i.Attempt, i.Pending.Format(time.RFC3339))))
+}
+
+// standoff is a state that only somebody else can end: it is shown, and looked
+// at again at the poll interval.
+func (a *attempt[S, T]) standoff(ctx context.Context, reason, message string) reconcile.Result {
+	if a.view.deleting {
+		a.Object.SetTerminating(reason, message)
+	} else {
+		a.Object.SetProgressing(reason, message)
+	}
+	if a.synced(store.False, reason, message) {
+		a.event(ctx, Warning, reason, message)
+	}
+	return a.later()
+}
+
+func (a *attempt[S, T]) makeIt(ctx, calls context.Context) (reconcile.Result, error) {
+	a.Object.SetProgressing(ReasonCreating, "")
+	if reason, err := a.create(ctx, calls); err != nil {
+		return a.fail(ctx, reason, err)
+	}
+	a.synced(store.True, "", "")
+	a.event(ctx, Normal, ReasonCreated, "created the resource "+a.Stored().Intent.ExternalName)
+	return reconcile.Result{RequeueAfter: settle}, nil
+}
+
+func (a *attempt[S, T]) deleteIt(ctx, calls context.Context) (reconcile.Result, error) {
+	before, _ := a.Stored().Condition(store.ConditionReady)
+	a.Object.SetTerminating(ReasonDeleting, "")
+	if err := a.try(ctx, calls, "delete", a.forClient(), a.client.Delete); err != nil {
+		return a.fail(ctx, ReasonDeleteFailed, fmt.Errorf("delete: %w", err))
+	}
+	a.synced(store.True, "", "")
+	if before.Reason != ReasonDeleting { // once, not at every look at a slow deletion
+		a.event(ctx, Normal, ReasonDeleted, "asked for the deletion of the resource")
+	}
+	return reconcile.Result{Requeue: true}, nil
+}
+
+func (a *attempt[S, T]) release(ctx context.Context) (reconcile.Result, error) {
+	left := ""
+	switch {
+	case !a.view.policy.Has(Delete):
+		left = "the policy leaves the resource, if there is one, where it is"
+	case a.view.seen.Exists:
+		left = "there is a resource, but it is not ours: its ownership mark is " + a.view.seen.Owner.String()
+	}
+	if err := a.Remove(ctx, a.o.Finalizer); err != nil {
+		return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("finalizer: %w", err))
+	}
+	if left != "" {
+		a.event(ctx, Normal, ReasonReleased, left)
+	}
+	return reconcile.Result{}, nil
+}
+
+// maintain is for a resource that is there and ours.
+func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (reconcile.Result, error) {
+	if a.view.policy != ObserveOnly {
+		if err := a.Ensure(ctx, a.o.Finalizer); err != nil {
+			return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("finalizer: %w", err))
+		}
+	}
+	reason, message := "", ""
+	switch next {
+	case doUpdate:
+		if err := a.try(ctx, calls, "update", a.forClient(), a.client.Update); err != nil {
+			return a.fail(ctx, ReasonUpdateFailed, fmt.Errorf("update: %w", err))
+		}
+		a.event(ctx, Normal, a.updated(), "updated the resource")
+	case doTolerate:
+		reason, message = ReasonDiffers, "the resource differs, and the policy forbids to update it"
+	}
+	a.synced(store.True, reason, message)
+	if !a.said {
+		a.Object.SetReady()
+	}
+	return a.later(), nil
+}
+
+func (a *attempt[S, T]) updated() string {
+	if w := a.view.seen.Owner; w == Former || w == Unmarked {
+		return ReasonAdopted
+	}
+	return ReasonUpdated
+}
+
+// try calls the client and tells [Options.Changes] about it.
+func (a *attempt[S, T]) try(ctx, calls context.Context, what string, o *store.Object[S, T], call func(context.Context, *store.Object[S, T]) error) error {
+	c := Change{Kind: a.kind, Key: o.Key(), UID: o.UID, Action: what, Before: a.view.seen, Start: time.Now()}
+	if what == "create" {
+		c.Attempt = o.Intent.Attempt
+	}
+	c.Err = cause(calls, call(calls, o))
+	c.Took, c.ExternalName = time.Since(c.Start), o.Intent.ExternalName
+	if a.o.Changes != nil {
+		if err := contain(func() error { a.o.Changes(ctx, c); return nil }); err != nil {
+			a.log.Warn("Options.Changes failed", "error", err)
+		}
+	}
+	return c.Err
+}
+
+// later looks again at the poll interval.
+func (a *attempt[S, T]) later() reconcile.Result {
+	return reconcile.Result{RequeueAfter: a.poll.next(a.Stored())}
+}
+
+// fail shows why the run failed. A lost race is not shown: the run is made
+// again. Neither is a run that was called off, or throttled, which says nothing
+// about the object: a hundred thousand of them would each store that the cloud
+// is busy.
+func (a *attempt[S, T]) fail(ctx context.Context, reason string, err error) (reconcile.Result, error) {
+	if reason == ReasonStoreFailed && (errors.Is(err, store.ErrNotFound) || errors.Is(err, lifecycle.ErrDeleting)) {
+		return reconcile.Result{Requeue: true}, nil // it went, or is about to: another run, another look
+	}
+	calledOff := ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+	if errors.Is(err, store.ErrConflict) || calledOff || queue.IsThrottled(err) {
+		return reconcile.Result{}, err
+	}
+	a.synced(store.False, reason, err.Error())
+	a.event(ctx, Warning, reason, err.Error())
+	return reconcile.Result{}, err
+}
+
+// synced sets the Synced condition and says whether that changed anything.
+func (a *attempt[S, T]) synced(status store.ConditionStatus, reason, message string) bool {
+	if reason == "" {
+		reason = "Success"
+	}
+	return a.Object.SetCondition(store.Condition{Type: store.ConditionSynced, Status: status, Reason: reason, Message: message})
+}
+
+func (a *attempt[S, T]) event(ctx context.Context, t EventType, reason, message string) {
+	record(ctx, a.o.Recorder, Event{
+		Type: t, Reason: reason, Message: clip(message), Kind: a.kind,
+		Key: a.Object.Key(), UID: a.Object.UID, Time: time.Now(), Count: 1,
+	}, a.log)
+}
+
+// cause names the deadline that a client ran into.
+func cause(calls context.Context, err error) error {
+	if err != nil && calls.Err() != nil && errors.Is(err, calls.Err()) {
+		return fmt.Errorf("%w: %w", err, context.Cause(calls))
+	}
+	return err
+}
+
+// clip bounds a text that may come from a cloud.
+func clip(message string) string {
+	if len(message) <= store.MaxMessage {
+		return message
+	}
+	return message[:store.MaxMessage-len("…")] + "…"
+}

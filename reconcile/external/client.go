@@ -1,0 +1,181 @@
+package external
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+)
+
+// Client does things to the one resource that an object stands for. Each run
+// asks the [Connector] for a client, calls Observe, then at most one of the
+// others, and then Close if the client is a [Closer].
+//
+// Every call is bounded by [Options.Timeout], which its context carries; none
+// may outlive it. Calls must be idempotent, since after a crash they are made
+// again: deleting what is gone, or going, is no error, and with a name of our
+// own ([ByUs]) neither is creating what is already there and ours.
+//
+// The object is a copy for the client to edit; of its edits only those are kept
+// that each method names. [ClientFuncs] makes a client of funcs.
+type Client[S, T any] interface {
+	// Observe looks at the resource and changes nothing outside. It may edit
+	// Status and Conditions, which are stored at the end of the run, and, where
+	// it says LateInitialized, the Spec, which is stored at once.
+	Observe(ctx context.Context, o *store.Object[S, T]) (Observation, error)
+
+	// Create is called when Observe found nothing. It may set annotations and
+	// the external name (o.Intent.ExternalName), which are stored with the
+	// outcome even if the run was cancelled meanwhile.
+	//
+	// An error means that nothing was created, unless it is one after which
+	// nobody knows: a deadline, a cancellation, anything with a Timeout method
+	// that says true, a connection that broke, or an error marked with
+	// [Unknown]. See [Naming] for what becomes of those.
+	//
+	// The resource should carry the ownership mark from its first moment.
+	Create(ctx context.Context, o *store.Object[S, T]) error
+
+	// Update makes the resource as declared, its ownership mark included.
+	Update(ctx context.Context, o *store.Object[S, T]) error
+
+	// Delete removes the resource, or begins to: it is called until Observe
+	// finds nothing.
+	Delete(ctx context.Context, o *store.Object[S, T]) error
+}
+
+// Closer is a client that has something to close. Close is called once per
+// Connect that succeeded, also after a panic, with a context that is alive. Its
+// error is logged and recorded as an event; it never changes the Result.
+type Closer interface {
+	Close(ctx context.Context) error
+}
+
+// Connector gives each run the client for its object: it reads what account,
+// region or credentials the object names. It is called once per run, bounded by
+// [Options.Timeout]; runs of several objects call it at the same time.
+type Connector[S, T any] interface {
+	Connect(ctx context.Context, o *store.Object[S, T]) (Client[S, T], error)
+}
+
+// ConnectorFunc is a func as a [Connector].
+type ConnectorFunc[S, T any] func(ctx context.Context, o *store.Object[S, T]) (Client[S, T], error)
+
+// Connect calls f.
+func (f ConnectorFunc[S, T]) Connect(ctx context.Context, o *store.Object[S, T]) (Client[S, T], error) {
+	return f(ctx, o)
+}
+
+// Always is the connector of a client that serves every object: one SDK client,
+// safe for concurrent use. Such a client is usually no [Closer]; if it is, it
+// is closed at the end of every run.
+func Always[S, T any](c Client[S, T]) Connector[S, T] {
+	return ConnectorFunc[S, T](func(context.Context, *store.Object[S, T]) (Client[S, T], error) { return c, nil })
+}
+
+// ClientFuncs is a [Client] of funcs. A func that is needed and not set ends
+// the run with a terminal error that names it, before anything is done. It is a
+// Connector too: of itself.
+type ClientFuncs[S, T any] struct {
+	ObserveFunc func(ctx context.Context, o *store.Object[S, T]) (Observation, error)
+	CreateFunc  func(ctx context.Context, o *store.Object[S, T]) error
+	UpdateFunc  func(ctx context.Context, o *store.Object[S, T]) error
+	DeleteFunc  func(ctx context.Context, o *store.Object[S, T]) error
+	CloseFunc   func(ctx context.Context) error // nil: nothing to close
+}
+
+// Connect returns the funcs as the client of every object.
+func (f ClientFuncs[S, T]) Connect(context.Context, *store.Object[S, T]) (Client[S, T], error) {
+	return f, nil
+}
+
+// Observe calls ObserveFunc.
+func (f ClientFuncs[S, T]) Observe(ctx context.Context, o *store.Object[S, T]) (Observation, error) {
+	if err := f.lacks(doObserve); err != nil {
+		return Observation{}, err
+	}
+	return f.ObserveFunc(ctx, o)
+}
+
+// Create calls CreateFunc.
+func (f ClientFuncs[S, T]) Create(ctx context.Context, o *store.Object[S, T]) error {
+	if err := f.lacks(doCreate); err != nil {
+		return err
+	}
+	return f.CreateFunc(ctx, o)
+}
+
+// Update calls UpdateFunc.
+func (f ClientFuncs[S, T]) Update(ctx context.Context, o *store.Object[S, T]) error {
+	if err := f.lacks(doUpdate); err != nil {
+		return err
+	}
+	return f.UpdateFunc(ctx, o)
+}
+
+// Delete calls DeleteFunc.
+func (f ClientFuncs[S, T]) Delete(ctx context.Context, o *store.Object[S, T]) error {
+	if err := f.lacks(doDelete); err != nil {
+		return err
+	}
+	return f.DeleteFunc(ctx, o)
+}
+
+// Close calls CloseFunc, if there is one.
+func (f ClientFuncs[S, T]) Close(ctx context.Context) error {
+	if f.CloseFunc == nil {
+		return nil
+	}
+	return f.CloseFunc(ctx)
+}
+
+// lacks is asked before an action begins, so that a missing CreateFunc is found
+// out before a finalizer and an intent are written for it.
+func (f ClientFuncs[S, T]) lacks(a action) error {
+	name, missing := "", false
+	switch a {
+	case doObserve:
+		name, missing = "ObserveFunc", f.ObserveFunc == nil
+	case doCreate:
+		name, missing = "CreateFunc", f.CreateFunc == nil
+	case doUpdate:
+		name, missing = "UpdateFunc", f.UpdateFunc == nil
+	case doDelete:
+		name, missing = "DeleteFunc", f.DeleteFunc == nil
+	}
+	if missing {
+		return reconcile.Terminal(fmt.Errorf("external: ClientFuncs.%s is needed and not set", name))
+	}
+	return nil
+}
+
+// lacking is what a client may say before it is called; see ClientFuncs.lacks.
+type lacking interface{ lacks(a action) error }
+
+// NopClient is a client that does nothing: the resource exists and is up to
+// date as long as its object lives, and is gone once the object is deleted.
+type NopClient[S, T any] struct{}
+
+// Observe reports that all is well, or that all is gone.
+func (NopClient[S, T]) Observe(_ context.Context, o *store.Object[S, T]) (Observation, error) {
+	there := !o.Deleting()
+	return Observation{Exists: there, UpToDate: there}, nil
+}
+
+// Create does nothing.
+func (NopClient[S, T]) Create(context.Context, *store.Object[S, T]) error { return nil }
+
+// Update does nothing.
+func (NopClient[S, T]) Update(context.Context, *store.Object[S, T]) error { return nil }
+
+// Delete does nothing.
+func (NopClient[S, T]) Delete(context.Context, *store.Object[S, T]) error { return nil }
+
+// Nop is the connector of [NopClient]: what [New] uses when it is given none.
+type Nop[S, T any] struct{}
+
+// Connect returns a NopClient.
+func (Nop[S, T]) Connect(context.Context, *store.Object[S, T]) (Client[S, T], error) {
+	return NopClient[S, T]{}, nil
+}

@@ -1,0 +1,164 @@
+package external
+
+// Naming says how a resource can be found again when nobody knows whether its
+// creation succeeded.
+type Naming uint8
+
+const (
+	// ByCloud is the zero value: the cloud chooses the name at creation. A
+	// create of unknown outcome cannot be looked up; the object stops with
+	// [ErrCreateIncomplete] until a human has looked and called
+	// [Reconciler.ClearPending].
+	ByCloud Naming = iota
+	// ByUs names the resource before it exists, the same at every try, and the
+	// cloud refuses a second one of that name. A create of unknown outcome is
+	// simply called again.
+	ByUs
+	// ByMark leaves the name to the cloud, but the create carries our ownership
+	// mark (or a client token) and Observe finds the resource by it. After a
+	// create of unknown outcome the resource is looked for until the creation
+	// grace is over; only then is another one created.
+	ByMark
+
+	lastNaming = ByMark
+)
+
+// phase is how far the newest attempt at creating the resource got.
+type phase uint8
+
+const (
+	untried phase = iota
+	pending       // it was begun, and nobody knows how it ended
+	succeeded
+	failed
+)
+
+// view is all that [decide] looks at: one object and its resource, at one
+// moment.
+type view struct {
+	paused    bool
+	policy    Policy
+	naming    Naming
+	deleting  bool
+	finalizer bool // ours is on the object
+	others    bool // somebody else's is
+	phase     phase
+	young     bool // less than the grace has gone by since phase was entered
+	observed  bool // seen is filled in
+	seen      Observation
+}
+
+// action is what to do next about a resource.
+type action uint8
+
+const (
+	doNothing    action = iota
+	doPause             // say that it is paused
+	doReject            // say that the policy cannot be followed
+	doStop              // a create may have happened; say so and wait for a human
+	doAwait             // others have to finish with the object first
+	doObserve           // look, then decide again
+	doWait              // it may not be visible yet
+	doMissing           // it is not there and may not be created
+	doCreate            // also finishes a create that was cut short
+	doRefuse            // it is somebody else's: say so, touch nothing
+	doDelete            //
+	doRelease           // nothing is left to do: the finalizer goes
+	doUpdate            //
+	doTolerate          // it differs, and may not be changed
+	doKeep              // it is as declared
+	actionsCount        // for tests
+)
+
+func (a action) String() string {
+	return [...]string{
+		"nothing", "pause", "reject", "stop", "await", "observe", "wait", "missing", "create",
+		"refuse", "delete", "release", "update", "tolerate", "keep", "?",
+	}[min(a, actionsCount)]
+}
+
+// decide is the whole of the rules. It is called twice in a run: before the
+// resource was looked at, and, where it says doObserve, afterwards.
+func decide(v view) action {
+	switch {
+	case v.paused:
+		return doPause
+	case v.policy.Validate() != nil:
+		return doReject
+	case v.policy == Paused:
+		return doPause
+	case v.deleting && !v.finalizer:
+		return doNothing // the finalizer comes before everything that would need undoing
+	case v.deleting && !v.policy.Has(Delete):
+		return doRelease
+	case v.phase == pending && v.naming == ByCloud:
+		return doStop
+	case v.deleting && v.others:
+		return doAwait
+	case !v.observed:
+		return doObserve
+	case v.seen.Exists && v.deleting:
+		return v.decideDeletion()
+	case v.seen.Exists:
+		return v.decideExisting()
+	}
+	return v.decideMissing()
+}
+
+func (v view) decideMissing() action {
+	switch {
+	case v.young && v.phase == succeeded:
+		return doWait
+	case v.young && v.phase == pending && (v.deleting || v.naming == ByMark):
+		// The request may still be under way. Letting the object go now, or
+		// creating another, would leave the first one to nobody.
+		return doWait
+	case v.deleting:
+		return doRelease
+	case !v.policy.Has(Create):
+		return doMissing
+	}
+	return doCreate
+}
+
+func (v view) decideExisting() action {
+	switch v.seen.Owner {
+	case Foreign:
+		return doRefuse
+	case Unmarked:
+		switch {
+		case v.phase == pending && v.naming == ByUs && v.policy.Has(Create):
+			return doCreate // cut short between creating and marking
+		case v.phase != succeeded && !v.policy.Has(Adopt):
+			return doRefuse
+		}
+	}
+	// Taking a resource over means writing our mark, even if nothing else is
+	// different.
+	marked := v.seen.Owner == Unreported || v.seen.Owner == Ours
+	switch {
+	case v.seen.UpToDate && marked:
+		return doKeep
+	case v.policy.Has(Update):
+		return doUpdate
+	}
+	return doTolerate
+}
+
+// decideDeletion deletes what carries our mark, with this object's uid. What
+// we have no record of having made and is not marked as ours is let be; where
+// the record says one thing and the mark another, a human has to look.
+func (v view) decideDeletion() action {
+	switch v.seen.Owner {
+	case Unreported, Ours:
+		return doDelete
+	case Unmarked:
+		switch {
+		case v.policy.Has(Adopt):
+			return doDelete
+		case v.phase == succeeded || v.phase == pending:
+			return doRefuse
+		}
+	}
+	return doRelease
+}

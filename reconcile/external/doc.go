@@ -1,0 +1,59 @@
+// Package external keeps resources in an external system (buckets, databases,
+// DNS records, machines) as objects in a store declare them.
+//
+// The user writes a [Client]: Observe, Create, Update and Delete for one
+// resource. [New] makes a reconciler of it, which a controller runs for each
+// object. What to do is decided by one pure function from what was declared,
+// what was observed, and what is on record; everything around it is done here:
+// the finalizer before the first side effect, a crash-safe create, policies,
+// the creation grace, late initialisation, conditions, deadlines, polls,
+// events and a log of changes.
+//
+// Those who know Crossplane's managed reconciler, or provider-runtime, find
+// their names in COMING-FROM-CROSSPLANE.md beside this file.
+//
+// # Promises
+//
+// E1, no double create: that a create is about to happen is stored before it is
+// called, and its outcome afterwards, on a context that survives the run's
+// cancellation. If a crash or a lost answer comes in between, the resource is
+// found again by a name that we chose ([ByUs]), or by our ownership mark
+// ([ByMark]), or else the object stops and says so ([ErrCreateIncomplete]).
+//
+// E2, deletes happen only for what we own: a resource whose [Mark] names
+// somebody else is never touched; one without a mark only where the policy says
+// [Adopt]. [Inventory.Prune], which deletes what nobody declares any more,
+// needs both sides complete, and keeps to a [Cap].
+//
+// # What it does not promise
+//
+// A process that was frozen past its lease, and thaws inside Create, cannot be
+// stopped from calling the cloud: its writes to the store are refused, its
+// request is not. A name of our own or a client token makes that harmless; where
+// the cloud chooses names and takes no token, a second resource is possible in
+// that window. So tag at creation, or choose [ByCloud] and let a human decide.
+//
+// A client that reports no ownership ([Unreported]) owns whatever it finds under
+// its external name; E2 then is as good as the names are.
+//
+// # Design notes
+//
+// The intent is a field of the object's meta and not an annotation, so that no
+// user write and no client can lose it, and the external name is part of it, so
+// that the name and the fact of the creation are stored in one write.
+//
+// Times of an intent have nanoseconds and always grow from attempt to attempt,
+// by force if need be: with seconds, a create that failed and was tried again
+// within one hid the crash of the second.
+//
+// Update and Delete cannot edit the object. Their edits would be stored or lost
+// depending on what failed after them; what a run finds out is found out by
+// Observe, which comes around again.
+//
+// Rejected: a retry of Create inside the run (the next run looks first, which is
+// what makes it safe); a policy as a string that is compared at each use (an
+// unknown one fell through to leaving resources behind); a hook for adding
+// finalizers (package lifecycle is the one place that touches them); closing
+// clients by the connector (it could not tell which one); an own rate limiter
+// (the queue's buckets are shared by all controllers and know Retry-After).
+package external

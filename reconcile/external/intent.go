@@ -1,0 +1,214 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// phaseOf reads an object's record of its newest create, and since when it is
+// as it is.
+func phaseOf(i store.Intent) (phase, time.Time) {
+	switch {
+	case i.Pending.After(i.Succeeded) && i.Pending.After(i.Failed):
+		return pending, i.Pending
+	case i.Succeeded.IsZero() && i.Failed.IsZero():
+		return untried, time.Time{}
+	case i.Failed.After(i.Succeeded):
+		return failed, i.Failed
+	}
+	return succeeded, i.Succeeded
+}
+
+// begun is the record of a create that is about to be tried. Its time is later
+// than every earlier one, by a nanosecond if need be: where two marks in one
+// tick of the clock compared as equal, a crash in the second attempt would look
+// like the failure of the first. That holds for a clock that was set back, too.
+func begun(i store.Intent, now time.Time) store.Intent {
+	i.Attempt++
+	i.Pending = latest(now, i.Succeeded.Add(1), i.Failed.Add(1))
+	return i
+}
+
+// ended is the record of a create that came back. It is as old as the attempt
+// at least.
+func ended(i store.Intent, ok bool, now time.Time) store.Intent {
+	if ok {
+		i.Succeeded = latest(now, i.Pending, i.Failed.Add(1))
+	} else {
+		i.Failed = latest(now, i.Pending, i.Succeeded.Add(1))
+	}
+	return i
+}
+
+func latest(times ...time.Time) (last time.Time) {
+	for _, t := range times {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last.UTC().Round(0)
+}
+
+// create makes the resource so that no crash can make two of it (promise E1):
+//
+//	finalizer   by compare-and-swap: from here on a deletion waits for us
+//	intent      by compare-and-swap: "pending", and only if that was stored
+//	Create      ------------------------------------------------- the outside
+//	outcome     on a context that survives the run: succeeded or failed, or
+//	            nothing, if nobody knows
+//
+// A crash, or a lost lease, between the second line and the fourth leaves
+// "pending"; what the next run makes of it is said by the Naming.
+func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err error) {
+	if err := a.Ensure(ctx, a.o.Finalizer); err != nil {
+		return ReasonStoreFailed, fmt.Errorf("finalizer before the create: %w", err)
+	}
+	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
+		o.Intent = begun(o.Intent, time.Now())
+		return nil
+	}); err != nil {
+		return ReasonStoreFailed, fmt.Errorf("intent before the create: %w", err)
+	}
+	o := a.forClient()
+	err = a.try(ctx, calls, "create", o, a.client.Create)
+	if isUnknown(err) {
+		return ReasonCreateFailed, fmt.Errorf("create, outcome unknown: %w", err) // it stays pending
+	}
+	if err != nil {
+		err = fmt.Errorf("create: %w", err)
+	}
+	return ReasonCreateFailed, errors.Join(err, a.outcome(ctx, o, err == nil))
+}
+
+// outcome stores how the create ended. A create that could not be recorded as
+// failed is no second failure worth hiding the first; one that could not be
+// recorded as succeeded stays pending, which is safe.
+func (a *attempt[S, T]) outcome(ctx context.Context, made *store.Object[S, T], ok bool) error {
+	before := a.Stored().Annotations
+	err := a.persist(ctx, func(o *store.Object[S, T]) error {
+		o.Intent = ended(o.Intent, ok, time.Now())
+		if made.Intent.ExternalName != "" {
+			o.Intent.ExternalName = made.Intent.ExternalName
+		}
+		o.Annotations = merge(o.Annotations, before, made.Annotations)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("the create's outcome was not stored: %w", err)
+	}
+	return nil
+}
+
+// merge brings what the client changed in the annotations, and only that, onto
+// the annotations as they are now.
+func merge(now, before, after map[string]string) map[string]string {
+	merged := maps.Clone(now)
+	for k, v := range after {
+		if old, had := before[k]; had && old == v {
+			continue
+		}
+		if merged == nil {
+			merged = map[string]string{}
+		}
+		merged[k] = v
+	}
+	for k := range before {
+		if _, kept := after[k]; !kept {
+			delete(merged, k)
+		}
+	}
+	return merged
+}
+
+const (
+	persistTime  = 30 * time.Second
+	persistPause = 100 * time.Millisecond // doubles from try to try
+)
+
+// persist writes what must not be lost: on a context that outlives the run's
+// cancellation, keeps its guards, and is bounded. The store may refuse a few
+// times; only being fenced is final, because then another process owns the
+// object and resolves the create itself.
+func (a *attempt[S, T]) persist(ctx context.Context, edit func(*store.Object[S, T]) error) error {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), persistTime,
+		fmt.Errorf("external: the store took no record of the create for %v", persistTime))
+	defer cancel()
+	if a.o.Persist != nil {
+		return a.o.Persist(ctx, a.Object.Key(), edit)
+	}
+	for pause := persistPause; ; pause *= 2 {
+		err := a.RecordIntent(ctx, edit)
+		if err == nil || isFinal(err) || !wait(ctx, pause) {
+			return err
+		}
+	}
+}
+
+func isFinal(err error) bool {
+	for _, final := range []error{store.ErrFenced, store.ErrUnguarded, store.ErrNewer, store.ErrInvalid, store.ErrClosed, store.ErrDecode} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
+}
+
+// wait pauses, and says whether there is time left for another try.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ClearPending declares that the newest create of an object did not happen, or
+// that what it made was removed by hand: the next run creates anew. It is for a
+// human who has looked, after [ErrCreateIncomplete]. An object whose create is
+// not pending is left alone, and that is no error.
+//
+// To declare the contrary, that the resource was created, give it its name:
+// ClearPending with a non-empty externalName records a success.
+func (r *Reconciler[S, T]) ClearPending(ctx context.Context, key store.Key, externalName string) error {
+	for {
+		o, err := r.store.Get(ctx, key)
+		if err != nil {
+			return fmt.Errorf("external: clear the pending create of %s: %w", key, err)
+		}
+		if ph, _ := phaseOf(o.Intent); ph != pending {
+			return nil
+		}
+		o.Intent = ended(o.Intent, externalName != "", time.Now())
+		if externalName != "" {
+			o.Intent.ExternalName = externalName
+		}
+		_, err = r.store.UpdateIntent(ctx, o)
+		if err == nil {
+			return r.wake(ctx, key)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return fmt.Errorf("external: clear the pending create of %s: %w", key, err)
+		}
+	}
+}
+
+// wake asks for a run of the key, which is parked: nothing else about the
+// object has changed.
+func (r *Reconciler[S, T]) wake(ctx context.Context, key store.Key) error {
+	_, err := r.store.Mutate(ctx, key, func(o *store.Object[S, T]) error {
+		if o.Annotations == nil {
+			o.Annotations = map[string]string{}
+		}
+		o.Annotations[store.AnnotationReconcileNow] = time.Now().UTC().Format(time.RFC3339Nano)
+		return nil
+	})
+	return err
+}

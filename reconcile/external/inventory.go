@@ -1,0 +1,338 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// InventoryOptions says how to list a kind of resources and what to make of
+// them. S and T are the declaring kind's, R is a resource as a list shows it.
+type InventoryOptions[S, T, R any] struct {
+	// Store holds the declarations. Required.
+	Store *store.Store[S, T]
+	// Installation is the id that our marks carry; see [store.Installation].
+	// Required.
+	Installation string
+
+	// List goes through all the resources there are, page by page. An error
+	// ends it, and makes all of it worthless. Required.
+	List func(ctx context.Context) iter.Seq2[R, error]
+	// Get reads one resource by its id; false: there is none. It is asked about
+	// what the list does not show, or may show as it was before a write.
+	// Required.
+	Get func(ctx context.Context, id string) (R, bool, error)
+	// ID is what the cloud knows a resource by. Required.
+	ID func(r R) string
+	// IDOf is the id of a declaration's resource; empty: it has none yet. Nil:
+	// the external name in its Intent.
+	IDOf func(o *store.Object[S, T]) string
+	// Owner reads the mark of a resource; false: it carries none. Required.
+	Owner func(r R) (Mark, bool)
+	// Compare says how a resource stands to its declaration: UpToDate, Diff,
+	// LateInitialized; Exists and Owner are filled in. It may edit the object
+	// as Observe may, and must not call the cloud. Required.
+	Compare func(o *store.Object[S, T], r R) Observation
+	// Delete removes an orphan, for Prune. Nil: Prune is refused.
+	Delete func(ctx context.Context, r R) error
+
+	// Settle is how long the cloud takes at most to show a write everywhere;
+	// zero: 30 s. What is read of a resource sooner after a write of ours is used
+	// once, and not again.
+	Settle time.Duration
+	// Fresh is how old what is shown may be, from the moment its list was begun;
+	// zero: 1 minute. Set it to about the poll interval: then the looks of one
+	// interval are served by one list.
+	Fresh time.Duration
+	// Cap bounds what one Prune may delete; zero: 10 resources or a tenth of
+	// ours, whichever is less.
+	Cap Cap
+}
+
+// Inventory answers many Observes from one paged list of the cloud: with
+// 100,000 resources and pages of 1,000 that is 100 calls in an interval, and
+// not 100,000.
+//
+//	list, begun 12:00 ─▶ ┌ id ─ resource ┐    Look(id): the list, unless
+//	                     └───────────────┘      it is older than Fresh             → list again
+//	Invalidate(id) ────▶ written[id] = 12:01    begun before the write had settled → Get
+//	Get ───────────────▶ single[id]             it does not show id                → Get
+//
+// A list that was under way when a resource was written, or begun soon after,
+// may show either side of the write, and so may a Get; so neither is used again
+// for that resource. That there is no resource is never answered from memory: a
+// create would follow, or the end of a deletion.
+//
+// From the same list fall out what is missing, what differs and what nobody
+// declares ([Inventory.Report]), and what may be deleted of that
+// ([Inventory.Prune]). Safe for concurrent use; it starts no goroutine.
+type Inventory[S, T, R any] struct {
+	o InventoryOptions[S, T, R]
+
+	mu      sync.Mutex // guards what follows; not held during calls
+	list    snapshot[R]
+	failed  time.Time // when a list last failed
+	listing *listing
+	written map[string]time.Time // by id: when, if a list may not show it yet
+	single  map[string]single[R] // what the list does not show, or not reliably
+	held    string               // why Prune is refused; empty: it is not
+	high    store.Revision       // the newest revision of the store seen
+	last    *Report
+	calls   struct{ lists, gets, served uint64 }
+}
+
+// snapshot is what one complete list showed.
+type snapshot[R any] struct {
+	begun time.Time // zero: there was none
+	byID  map[string]R
+}
+
+// single is what Get showed of one resource.
+type single[R any] struct {
+	begun time.Time
+	r     R
+}
+
+// listing is a list under way, which others wait for.
+type listing struct {
+	done     chan struct{}
+	complete bool // read after done, as err is
+	err      error
+}
+
+const (
+	defaultFresh  = time.Minute
+	defaultSettle = 30 * time.Second
+)
+
+// NewInventory makes an inventory. It calls nothing yet. It returns an error
+// that names the option that is missing or cannot be.
+func NewInventory[S, T, R any](o InventoryOptions[S, T, R]) (*Inventory[S, T, R], error) {
+	for name, missing := range map[string]bool{
+		"Store": o.Store == nil, "Installation": o.Installation == "", "List": o.List == nil, "Get": o.Get == nil,
+		"ID": o.ID == nil, "Owner": o.Owner == nil, "Compare": o.Compare == nil,
+	} {
+		if missing {
+			return nil, fmt.Errorf("external: InventoryOptions.%s is required", name)
+		}
+	}
+	if o.Fresh < 0 || o.Settle < 0 {
+		return nil, fmt.Errorf("external: InventoryOptions.Fresh is %v and Settle %v, want zero or more", o.Fresh, o.Settle)
+	}
+	if o.IDOf == nil {
+		o.IDOf = func(o *store.Object[S, T]) string { return o.Intent.ExternalName }
+	}
+	o.Fresh, o.Settle = orDefault(o.Fresh, defaultFresh), orDefault(o.Settle, defaultSettle)
+	o.Cap = o.Cap.orDefault()
+	return &Inventory[S, T, R]{o: o, written: map[string]time.Time{}, single: map[string]single[R]{}}, nil
+}
+
+// Look is the resource of that id, from the list if that is recent enough; see
+// [Inventory]. It may list the whole cloud; callers that come meanwhile wait
+// for the same list. If the list fails, the one resource is read instead.
+func (v *Inventory[S, T, R]) Look(ctx context.Context, id string) (r R, exists bool, err error) {
+	if Fresh(ctx) {
+		return v.get(ctx, id)
+	}
+	if r, known := v.recall(id); known {
+		return r, true, nil
+	}
+	if v.worthListing() {
+		if err := v.refresh(ctx); err != nil && ctx.Err() != nil {
+			return r, false, err
+		}
+		if r, known := v.recall(id); known {
+			return r, true, nil
+		}
+	}
+	return v.get(ctx, id)
+}
+
+// recall answers from what is known, if that may be used again.
+func (v *Inventory[S, T, R]) recall(id string) (r R, known bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if s, ok := v.single[id]; ok && v.usableLocked(id, s.begun) {
+		v.calls.served++
+		return s.r, true
+	}
+	if !v.usableLocked(id, v.list.begun) {
+		return r, false
+	}
+	if r, known = v.list.byID[id]; known {
+		v.calls.served++
+	}
+	return r, known
+}
+
+// usableLocked says whether what was read of a resource at some time may be
+// shown now: it is recent, and was read after the last write had settled.
+func (v *Inventory[S, T, R]) usableLocked(id string, begun time.Time) bool {
+	wrote, ok := v.written[id]
+	settled := !ok || !begun.Before(wrote.Add(v.o.Settle))
+	return settled && recent(begun, v.o.Fresh)
+}
+
+func recent(t time.Time, fresh time.Duration) bool { return !t.IsZero() && time.Since(t) <= fresh }
+
+// worthListing says whether a look should list: while lists fail they are tried
+// a few times per interval, not once per look.
+func (v *Inventory[S, T, R]) worthListing() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return !recent(v.list.begun, v.o.Fresh) && !recent(v.failed, v.o.Fresh/4)
+}
+
+func (v *Inventory[S, T, R]) get(ctx context.Context, id string) (R, bool, error) {
+	got := single[R]{begun: time.Now()}
+	r, exists, err := v.o.Get(ctx, id)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.calls.gets++
+	switch {
+	case err != nil:
+		return r, false, fmt.Errorf("external: inventory: get %q: %w", id, err)
+	case !exists:
+		delete(v.single, id)
+	case !got.begun.Before(v.single[id].begun):
+		got.r = r
+		v.single[id] = got
+	}
+	return r, exists, nil
+}
+
+// Invalidate says that the resource was just written, or may have been: what is
+// known of it no longer counts. Clients made by [Inventory.Client] do this
+// themselves.
+func (v *Inventory[S, T, R]) Invalidate(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.written[id] = time.Now()
+	delete(v.single, id)
+}
+
+// refresh makes sure of a complete and recent list. It waits for one that is
+// under way, else it lists itself.
+func (v *Inventory[S, T, R]) refresh(ctx context.Context) error {
+	for {
+		v.mu.Lock()
+		if recent(v.list.begun, v.o.Fresh) {
+			v.mu.Unlock()
+			return nil
+		}
+		l := v.listing
+		if l == nil {
+			l = &listing{done: make(chan struct{})}
+			v.listing = l
+			v.mu.Unlock()
+			return v.load(ctx, l)
+		}
+		v.mu.Unlock()
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		// That the other caller was cancelled is none of our business: list again.
+		if l.complete || !errors.Is(l.err, errCutShort) {
+			return l.err
+		}
+	}
+}
+
+// errCutShort is a list that ended with its caller, not with the cloud.
+var errCutShort = errors.New("external: inventory: the list was cut short")
+
+// load lists, on the goroutine of whoever came first.
+func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
+	s := snapshot[R]{begun: time.Now(), byID: map[string]R{}}
+	l.err = errCutShort // what others hear after a panic in List
+	defer func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.calls.lists++
+		switch {
+		case l.complete:
+			v.adoptLocked(s)
+		case !errors.Is(l.err, errCutShort):
+			v.failed = time.Now()
+		}
+		v.listing = nil
+		close(l.done)
+	}()
+	for r, err := range v.o.List(ctx) {
+		if err != nil {
+			l.err = fmt.Errorf("external: inventory: list: %w", err)
+			break
+		}
+		s.byID[v.o.ID(r)] = r
+	}
+	switch {
+	case ctx.Err() != nil: // a List may end quietly, too, when it is cancelled
+		l.err = fmt.Errorf("%w: %w", errCutShort, context.Cause(ctx))
+	case errors.Is(l.err, errCutShort):
+		l.complete, l.err = true, nil
+	}
+	return l.err
+}
+
+// adoptLocked takes over a complete list and forgets what it makes old.
+func (v *Inventory[S, T, R]) adoptLocked(s snapshot[R]) {
+	v.list, v.failed = s, time.Time{}
+	maps.DeleteFunc(v.written, func(_ string, at time.Time) bool { return !s.begun.Before(at.Add(v.o.Settle)) })
+	maps.DeleteFunc(v.single, func(_ string, one single[R]) bool { return !s.begun.Before(one.begun) })
+}
+
+// Client makes a client for a [Reconciler] out of what writes: its Observe is
+// answered by the inventory, and each write invalidates its resource. What
+// ObserveFunc f has is not used. It is a Connector too, of itself.
+func (v *Inventory[S, T, R]) Client(f ClientFuncs[S, T]) ClientFuncs[S, T] {
+	f.ObserveFunc = v.observe
+	f.CreateFunc = v.writes(f.CreateFunc)
+	f.UpdateFunc = v.writes(f.UpdateFunc)
+	f.DeleteFunc = v.writes(f.DeleteFunc)
+	return f
+}
+
+func (v *Inventory[S, T, R]) writes(f func(context.Context, *store.Object[S, T]) error) func(context.Context, *store.Object[S, T]) error {
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, o *store.Object[S, T]) error {
+		// Afterwards, for the write settles from then on; deferred, for a panic;
+		// and the id is asked for last, for a create learns it only then.
+		defer func() {
+			if id := v.o.IDOf(o); id != "" {
+				v.Invalidate(id)
+			}
+		}()
+		return f(ctx, o)
+	}
+}
+
+func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T]) (Observation, error) {
+	id := v.o.IDOf(o)
+	if id == "" {
+		return Observation{}, nil
+	}
+	r, exists, err := v.Look(ctx, id)
+	if err != nil || !exists {
+		return Observation{}, err
+	}
+	return v.compare(o, r), nil
+}
+
+func (v *Inventory[S, T, R]) compare(o *store.Object[S, T], r R) Observation {
+	seen := v.o.Compare(o, r)
+	seen.Exists = true
+	if seen.Owner == Unreported {
+		seen.Owner = NewMark(v.o.Installation, v.o.Store.Kind(), o).Compare(v.o.Owner(r))
+	}
+	return seen
+}

@@ -1,0 +1,358 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/reconciletest"
+	"github.com/tendhq/tend/store"
+)
+
+type (
+	resource  = reconciletest.Resource
+	inventory = external.Inventory[diskSpec, diskStatus, resource]
+	invOpts   = external.InventoryOptions[diskSpec, diskStatus, resource]
+)
+
+// options is an inventory of the world's cloud, whose names are ours.
+func (w *world) options() invOpts {
+	return invOpts{
+		Store: w.store, Installation: home,
+		List: func(ctx context.Context) iter.Seq2[resource, error] { return w.cloud.List(ctx) },
+		Get: func(ctx context.Context, id string) (resource, bool, error) {
+			r, err := w.cloud.Get(ctx, id)
+			if errors.Is(err, reconciletest.ErrNotFound) {
+				return r, false, nil
+			}
+			return r, err == nil, err
+		},
+		ID:     func(r resource) string { return r.ID },
+		IDOf:   nameOf,
+		Owner:  readMark,
+		Delete: func(ctx context.Context, r resource) error { return w.cloud.Delete(ctx, r.ID) },
+		Compare: func(o *disk, r resource) external.Observation {
+			o.Status.ID = r.ID
+			seen := external.Observation{UpToDate: r.Props["size"] == o.Spec.Size}
+			if !seen.UpToDate {
+				seen.Diff = fmt.Sprintf("size: %q, want %q", r.Props["size"], o.Spec.Size)
+			}
+			return seen
+		},
+	}
+}
+
+func (w *world) inventory(edit ...func(*invOpts)) *inventory {
+	o := w.options()
+	for _, e := range edit {
+		e(&o)
+	}
+	return must(external.NewInventory(o))
+}
+
+// reconcileBy makes the world's reconciler observe through the inventory.
+func (w *world) reconcileBy(v *inventory) {
+	w.with(v.Client(external.ClientFuncs[diskSpec, diskStatus]{
+		CreateFunc: w.client.Create, UpdateFunc: w.client.Update, DeleteFunc: w.client.Delete,
+	}))
+}
+
+// populate declares n disks, and puts what they declare into the cloud.
+func (w *world) populate(n int) []store.Key {
+	var keys []store.Key
+	for i := range n {
+		o := must(w.store.Create(w.t.Context(), &disk{Meta: store.Meta{Namespace: "t", Name: fmt.Sprintf("d%05d", i)}, Spec: diskSpec{Size: "1", Zone: "z"}}))
+		w.cloud.Put(w.client.desired(o))
+		keys = append(keys, o.Key())
+	}
+	return keys
+}
+
+func wantLook(t *testing.T, v *inventory, id string, want bool) {
+	t.Helper()
+	if _, exists, err := v.Look(t.Context(), id); err != nil || exists != want {
+		t.Errorf("Look(%s) = %v, %v; want %v", id, exists, err, want)
+	}
+}
+
+// 10,000 looks in each of three intervals cost three lists of ten pages, and
+// not 30,000 reads.
+func TestOneListServesTheLooksOfAnInterval(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const n = 10_000
+		keys := w.populate(n)
+		v := w.inventory()
+		w.reconcileBy(v)
+		for _, k := range keys { // the first run of each writes finalizer and status
+			must(w.rec.Reconcile(t.Context(), k))
+		}
+		for range 2 {
+			time.Sleep(61 * time.Second)
+			for _, k := range keys {
+				must(w.rec.Reconcile(t.Context(), k))
+			}
+		}
+		w.wantCalls(map[string]int{"List": 30, "Get": 0, "Create": 0, "Update": 0})
+		if s := v.Snapshot(); s.Served != 3*n || s.Lists != 3 || s.Listed != n {
+			t.Errorf("snapshot %+v, want %d served by 3 lists", s, 3*n)
+		}
+	})
+}
+
+func TestWriteInvalidatesItsOwnEntryAndNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(5)
+		v := w.inventory()
+		w.reconcileBy(v)
+		for _, k := range keys {
+			must(w.rec.Reconcile(t.Context(), k))
+		}
+		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size = "2"; return nil }))
+		must(w.rec.Reconcile(t.Context(), keys[0]))
+		for _, k := range keys {
+			must(w.rec.Reconcile(t.Context(), k))
+		}
+		w.wantCalls(map[string]int{"List": 1, "Update": 1, "Get": 1})
+		must(w.rec.Reconcile(t.Context(), keys[0]))
+		w.wantCalls(map[string]int{"Get": 2}) // the write may not have settled
+		time.Sleep(31 * time.Second)
+		for range 3 {
+			must(w.rec.Reconcile(t.Context(), keys[0]))
+		}
+		w.wantCalls(map[string]int{"List": 1, "Get": 3}) // from now on one serves
+	})
+}
+
+// A list that was under way during a write may show either side of it.
+func TestListBegunBeforeAWriteDoesNotCountForIt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(1)
+		begun, goOn := make(chan bool), make(chan bool)
+		v := w.inventory(func(o *invOpts) {
+			o.List = func(ctx context.Context) iter.Seq2[resource, error] {
+				return func(yield func(resource, error) bool) {
+					old := w.cloud.Truth()
+					begun <- true
+					<-goOn
+					for _, r := range old {
+						if !yield(r, nil) {
+							return
+						}
+					}
+				}
+			}
+		})
+		looked := make(chan bool)
+		go func() { // ends when the list does
+			_, exists, _ := v.Look(context.Background(), "t-d00000")
+			looked <- exists
+		}()
+		<-begun
+		w.cloud.Remove("t-d00000")
+		v.Invalidate("t-d00000")
+		goOn <- true
+		if <-looked {
+			t.Error("the list showed what was gone before the look ended")
+		}
+		w.wantCalls(map[string]int{"Get": 1})
+	})
+}
+
+// That there is nothing is never answered from memory: a create would follow.
+func TestAbsenceIsAskedForEachTime(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		v := w.inventory()
+		wantLook(t, v, "t-d00000", false)
+		w.populate(1) // another process did
+		wantLook(t, v, "t-d00000", true)
+		w.wantCalls(map[string]int{"Get": 2})
+	})
+}
+
+func TestCallersShareAListAndSurviveTheCancelledOne(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, Latency: time.Second}))
+		w.restart(nil)
+		w.populate(10)
+		v := w.inventory()
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { v.Look(ctx, "t-d00000") }) // it lists first, and is cancelled
+		synctest.Wait()
+		for i := range 10 {
+			all.Go(func() {
+				if _, exists, err := v.Look(t.Context(), fmt.Sprintf("t-d%05d", i)); err != nil || !exists {
+					t.Errorf("look %d: %v, %v", i, exists, err)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		all.Wait()
+		w.wantCalls(map[string]int{"Get": 0})
+		if s := v.Snapshot(); s.Lists != 2 {
+			t.Errorf("%d lists, want the cancelled one and one for all the others", s.Lists)
+		}
+	})
+}
+
+func TestFailingListFallsBackToSingleLooks(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, BrokenPages: 1}))
+		w.restart(nil)
+		w.populate(20)
+		v := w.inventory()
+		for i := range 20 {
+			wantLook(t, v, fmt.Sprintf("t-d%05d", i), true)
+		}
+		w.wantCalls(map[string]int{"List": 1, "Get": 20})
+		if _, err := v.Report(t.Context()); !errors.Is(err, reconciletest.ErrServer) {
+			t.Errorf("report of half a list: %v, want the failure", err)
+		}
+		w.cloud.Heal()
+		time.Sleep(2 * time.Minute)
+		wantLook(t, v, "t-d00000", true)
+		wantLook(t, v, "t-d00001", true)
+		w.wantCalls(map[string]int{"Get": 20})
+	})
+}
+
+func TestPanicInListFreesThoseWhoWaitForIt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(1)
+		v := w.inventory(func(o *invOpts) {
+			list := o.List
+			first := true
+			o.List = func(ctx context.Context) iter.Seq2[resource, error] {
+				if first {
+					first = false
+					time.Sleep(time.Second)
+					panic("boom")
+				}
+				return list(ctx)
+			}
+		})
+		var all sync.WaitGroup
+		all.Go(func() {
+			defer func() { recover() }()
+			v.Look(t.Context(), "t-d00000")
+		})
+		synctest.Wait()
+		all.Go(func() { wantLook(t, v, "t-d00000", true) })
+		all.Wait()
+	})
+}
+
+func TestRequestedRunLooksPastTheList(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(2)
+		v := w.inventory()
+		w.reconcileBy(v)
+		for _, k := range keys {
+			must(w.rec.Reconcile(t.Context(), k))
+		}
+		w.cloud.Put(resource{ID: "t-d00000", Name: "t-d00000", Props: map[string]string{"size": "drift"}, Tags: w.cloud.Truth()[0].Tags})
+		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error {
+			o.Annotations = map[string]string{store.AnnotationReconcileNow: ""}
+			return nil
+		}))
+		must(w.rec.Reconcile(t.Context(), keys[0]))
+		w.wantCalls(map[string]int{"Get": 1, "Update": 1})
+	})
+}
+
+// Weak point: what is known of drift used to be kept by name, and was never
+// let go.
+func TestInventoryForgetsWhatIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		v := w.inventory()
+		for i := range 1000 {
+			id := fmt.Sprintf("x%d", i)
+			wantLook(t, v, id, false)
+			v.Invalidate(id)
+			wantLook(t, v, id, false)
+		}
+		time.Sleep(2 * time.Minute)
+		if _, err := v.Report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := v.Remembered(); n != 0 {
+			t.Errorf("%d entries left after a list, want none", n)
+		}
+	})
+}
+
+func TestReportTellsWhatIsMissingDifferentAndNobodys(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(6)
+		w.cloud.Remove("t-d00000")
+		truth := func(id string) resource {
+			for _, r := range w.cloud.Truth() {
+				if r.ID == id {
+					return r
+				}
+			}
+			return resource{}
+		}
+		change := func(id string, f func(*resource)) { r := truth(id); f(&r); w.cloud.Put(r) }
+		change("t-d00001", func(r *resource) { r.Props["size"] = "drift" })
+		change("t-d00002", func(r *resource) { r.Tags = nil })
+		change("t-d00003", func(r *resource) { r.Tags["tend/uid"] = "earlier" })
+		orphan := external.Mark{Installation: home, Kind: "Disk", Key: store.Key{Namespace: "t", Name: "old"}, UID: "u"}
+		w.cloud.Put(resource{Name: "orphan", Tags: tags(orphan)})
+		w.cloud.Put(resource{Name: "theirs", Tags: tags(external.Mark{Installation: "there", Kind: "Disk", Key: orphan.Key, UID: "u"})})
+		w.cloud.Put(resource{Name: "other-kind", Tags: tags(external.Mark{Installation: home, Kind: "Net", Key: orphan.Key, UID: "u"})})
+		w.cloud.Put(resource{Name: "nobodys"})
+		double := truth("t-d00004")
+		double.ID, double.Name = "double", "double"
+		w.cloud.Put(double)
+
+		v := w.inventory()
+		r, err := v.Report(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := func(fs []external.Finding) (all []string) {
+			for _, f := range fs {
+				all = append(all, f.ID)
+			}
+			return all
+		}
+		wantSlice(t, "missing", ids(r.Missing), []string{"t-d00000"})
+		wantSlice(t, "different", ids(r.Different), []string{"t-d00001"})
+		wantSlice(t, "unclaimed", ids(r.Unclaimed), []string{"t-d00002", "t-d00003"})
+		wantSlice(t, "orphans", ids(r.Orphans), []string{"orphan"})
+		wantSlice(t, "duplicates", ids(r.Duplicates), []string{"double"})
+		if r.Foreign != 3 || r.Declared != 6 || r.Present != 10 || r.Ours != 6 {
+			t.Errorf("report %+v", r)
+		}
+		if r.Different[0].Diff != `size: "drift", want "1"` {
+			t.Errorf("diff %q", r.Different[0].Diff)
+		}
+		if s := v.Snapshot(); s.Report == nil || len(s.Report.Orphans) != 1 {
+			t.Errorf("snapshot %+v, want the report", s)
+		}
+	})
+}
+
+func TestNewInventoryNamesWhatIsMissing(t *testing.T) {
+	w := newWorld(t)
+	for name, unset := range map[string]func(*invOpts){
+		"Store": func(o *invOpts) { o.Store = nil }, "Installation": func(o *invOpts) { o.Installation = "" },
+		"List": func(o *invOpts) { o.List = nil }, "Get": func(o *invOpts) { o.Get = nil }, "ID": func(o *invOpts) { o.ID = nil },
+		"Owner": func(o *invOpts) { o.Owner = nil }, "Compare": func(o *invOpts) { o.Compare = nil }, "Fresh": func(o *invOpts) { o.Fresh = -1 },
+	} {
+		o := w.options()
+		unset(&o)
+		if _, err := external.NewInventory(o); err == nil || !strings.Contains(err.Error(), "InventoryOptions."+name) {
+			t.Errorf("%s: %v, want an error that names it", name, err)
+		}
+	}
+}

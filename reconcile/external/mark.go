@@ -1,0 +1,71 @@
+package external
+
+import (
+	"fmt"
+
+	"github.com/tendhq/tend/store"
+)
+
+// Mark says whose a resource is. It is written onto the resource (as tags, as
+// a comment, in its name) when it is created, and it is the only ground on
+// which anything is ever deleted.
+//
+// A mark identifies; it is no authority. Whoever may edit a resource's tags
+// may have it pruned, or shield it. The caps of [Inventory.Prune] and the plan
+// are the protection against that.
+type Mark struct {
+	Installation string    `json:"installation"`  // see [store.Installation]; never empty
+	Kind         string    `json:"kind"`          // the kind of the declaring object
+	Key          store.Key `json:"key"`           // its key
+	UID          string    `json:"uid,omitempty"` // empty where a mark has no room for it
+}
+
+// NewMark is the mark that the resource of o has to carry.
+func NewMark[S, T any](installation, kind string, o *store.Object[S, T]) Mark {
+	return Mark{Installation: installation, Kind: kind, Key: o.Key(), UID: o.UID}
+}
+
+// String is for reading: installation/kind/key@uid.
+func (m Mark) String() string {
+	return fmt.Sprintf("%s/%s/%s@%s", m.Installation, m.Kind, m.Key, m.UID)
+}
+
+// Compare says what a mark found on a resource means to the object that m was
+// made for. Marked is false for a resource without a mark.
+func (m Mark) Compare(found Mark, marked bool) Ownership {
+	switch {
+	case !marked:
+		return Unmarked
+	case found.Installation != m.Installation || found.Kind != m.Kind || found.Key != m.Key:
+		return Foreign
+	case found.UID != "" && m.UID != "" && found.UID != m.UID:
+		return Former
+	}
+	return Ours
+}
+
+// Ownership is what Observe knows of whose the resource is.
+type Ownership uint8
+
+const (
+	// Unreported is the zero value: the client does not look. Whatever stands
+	// under the external name counts as ours.
+	Unreported Ownership = iota
+	// Ours carries this object's mark.
+	Ours
+	// Former carries our mark for this key with the uid of an earlier object:
+	// it was left behind, or the store was lost. It is taken over, by Update,
+	// but is never deleted before it was.
+	Former
+	// Unmarked carries nobody's mark. It is taken over only where the policy
+	// holds [Adopt], or where we are on record for having created it.
+	Unmarked
+	// Foreign carries somebody else's mark. It is never touched.
+	Foreign
+
+	lastOwnership = Foreign
+)
+
+func (w Ownership) String() string {
+	return [...]string{"unreported", "ours", "former", "unmarked", "foreign", "?"}[min(w, lastOwnership+1)]
+}

@@ -1,0 +1,172 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/lifecycle"
+	"github.com/tendhq/tend/store"
+)
+
+// Options tunes a [Reconciler]. Nil and zero fields mean the stated default;
+// New copies them.
+type Options[S, T any] struct {
+	// Policy says what may be done about an object's resource; nil: [All], or
+	// what the object's [PolicyAnnotation] says. An error, or a set that is not
+	// valid, permits nothing and is shown; the empty set pauses the object.
+	Policy func(o *store.Object[S, T]) (Policy, error) // o is read-only
+	// Naming says how a create of unknown outcome is resolved; zero: [ByCloud],
+	// that is, by a human.
+	Naming Naming
+	// CreationGrace is how long a resource may take to become visible after it
+	// was created; zero: 30 s. Until it is over the resource is neither created
+	// again nor, in a deletion, taken for gone.
+	CreationGrace time.Duration
+
+	// Poll is the time from a success to the next look at the resource; zero:
+	// 1 minute.
+	Poll time.Duration
+	// PollJitter is added to or taken from it at random; zero: a tenth of Poll;
+	// negative: none.
+	PollJitter time.Duration
+	// PollPhase gives every object its own moment in each interval, a hash of its
+	// key, in place of the jitter. A restarted process then does not look at
+	// everything at once: an object that was in order waits for its moment, while
+	// one that was edited or deleted meanwhile, or was not in order, is looked at
+	// at once. During its first interval a process takes what wakes an object
+	// that is in order (a webhook, say) for the restart; the annotation
+	// [store.AnnotationReconcileNow] is heard at any time.
+	PollPhase bool
+	// MinPoll is the least that an object's own [PollAnnotation] may ask for;
+	// zero: 10 s, or Poll if that is less.
+	MinPoll time.Duration
+	// PollHook changes the interval of an object, before the jitter: more often
+	// before maintenance, seldom at night. What it returns is final; zero or
+	// less: no poll. Nil: none.
+	PollHook func(o *store.Object[S, T], d time.Duration) time.Duration
+
+	// Timeout bounds all calls of one run to the client and the connector
+	// together; zero: 1 minute. Writes to the store go by the run's own
+	// deadline, so that a timeout can still be recorded.
+	Timeout time.Duration
+	// Finalizer is put on every object before anything is done outside; empty:
+	// [lifecycle.FinalizerName] of the kind and "external".
+	Finalizer string
+	// Persist writes what must not be lost, the outcome of a create: it applies
+	// edit to the object as stored, and nothing else. Nil: compare-and-swap,
+	// again after conflicts and failures, on a context that survives the run's
+	// cancellation and is bounded by 30 s.
+	Persist func(ctx context.Context, key store.Key, edit func(*store.Object[S, T]) error) error
+
+	// Recorder is given the events; nil: nobody.
+	Recorder Recorder
+	// Changes is told of each create, update and delete that was tried, with
+	// what was seen before it. It is called during the run; a panic in it is
+	// logged. Nil: nobody.
+	Changes func(ctx context.Context, c Change)
+}
+
+// PolicyAnnotation on an object is its own policy, as [ParsePolicy] reads it.
+// An edit of an annotation alone wakes nobody: it counts from the object's next
+// run, or at once with [store.AnnotationReconcileNow].
+const PolicyAnnotation = "tend.policy"
+
+// errTimeout is why a client's context ended, when it was our doing.
+var errTimeout = fmt.Errorf("external: the calls of this run took longer than Options.Timeout: %w", context.DeadlineExceeded)
+
+const (
+	defaultGrace   = 30 * time.Second
+	defaultPoll    = time.Minute
+	defaultMinPoll = 10 * time.Second
+	defaultTimeout = time.Minute
+)
+
+// complete fills in the defaults and refuses what cannot work.
+func (o *Options[S, T]) complete(kind string) error {
+	for name, d := range map[string]time.Duration{
+		"CreationGrace": o.CreationGrace, "Poll": o.Poll, "MinPoll": o.MinPoll, "Timeout": o.Timeout,
+	} {
+		if d < 0 {
+			return fmt.Errorf("external: Options.%s is %v, want zero or more", name, d)
+		}
+	}
+	if o.Naming > lastNaming {
+		return fmt.Errorf("external: Options.Naming is %d, which is none of ByCloud, ByUs, ByMark", o.Naming)
+	}
+	o.CreationGrace = orDefault(o.CreationGrace, defaultGrace)
+	o.Poll = orDefault(o.Poll, defaultPoll)
+	o.PollJitter = orDefault(o.PollJitter, o.Poll/10)
+	o.MinPoll = orDefault(o.MinPoll, min(defaultMinPoll, o.Poll))
+	o.Timeout = orDefault(o.Timeout, defaultTimeout)
+	if o.PollJitter > o.Poll {
+		return fmt.Errorf("external: Options.PollJitter is %v, more than Poll, which is %v", o.PollJitter, o.Poll)
+	}
+	if o.Policy == nil {
+		o.Policy = annotatedPolicy[S, T]
+	}
+	return o.completeFinalizer(kind)
+}
+
+func (o *Options[S, T]) completeFinalizer(kind string) (err error) {
+	if o.Finalizer == "" {
+		o.Finalizer, err = lifecycle.FinalizerName(kind, "external")
+		return err
+	}
+	return lifecycle.CheckFinalizer(o.Finalizer)
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+func annotatedPolicy[S, T any](o *store.Object[S, T]) (Policy, error) {
+	if text, ok := o.Annotations[PolicyAnnotation]; ok {
+		return ParsePolicy(text)
+	}
+	return All, nil
+}
+
+// Change is something that was done to the outside, or tried.
+type Change struct {
+	Kind   string
+	Key    store.Key
+	UID    string
+	Action string // "create", "update" or "delete"
+	// Before is what Observe saw just before, with the diff that led to the
+	// change.
+	Before Observation
+	// ExternalName is what the resource is called outside, where it is known.
+	ExternalName string
+	Attempt      int // of the create; zero for the others
+	Start        time.Time
+	Took         time.Duration
+	Err          error // nil: it succeeded
+}
+
+// LogChanges is a [Options.Changes] that writes each change as one line, at
+// level info, or warn if it failed.
+func LogChanges(log *slog.Logger) func(context.Context, Change) {
+	return func(ctx context.Context, c Change) {
+		level := slog.LevelInfo
+		args := []any{
+			"action", c.Action, "kind", c.Kind, "key", c.Key, "uid", c.UID, "external", c.ExternalName,
+			"took", c.Took, "existed", c.Before.Exists,
+		}
+		if c.Before.Diff != "" {
+			args = append(args, "diff", c.Before.Diff)
+		}
+		if c.Err != nil {
+			level = slog.LevelWarn
+			args = append(args, "error", c.Err)
+		}
+		log.Log(ctx, level, "external change", args...)
+	}
+}
+
+var errNoStore = errors.New("external: the store is nil")

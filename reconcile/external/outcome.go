@@ -1,0 +1,52 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"io"
+	"syscall"
+
+	"github.com/tendhq/tend/store"
+)
+
+// ErrCreateIncomplete is what a run ends with when a create may or may not have
+// happened and there is no way to look it up ([ByCloud]). The key is parked;
+// see [Reconciler.ClearPending].
+var ErrCreateIncomplete = errors.New("external: a create was begun and its outcome is not known")
+
+// Unknown marks an error of a client's Create after which nobody knows whether
+// the resource was created: an answer of 502, 503 or 504 from something in
+// between, for example. Errors that say so themselves (deadlines,
+// cancellations, network timeouts, broken connections) need no mark. Unknown of
+// nil is nil.
+func Unknown(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &unknownError{err}
+}
+
+type unknownError struct{ err error }
+
+func (e *unknownError) Error() string { return "outcome unknown: " + e.err.Error() }
+func (e *unknownError) Unwrap() error { return e.err }
+
+// isUnknown reports whether a create that ended with err may have happened all
+// the same. In doubt it may: taking a success for a failure makes a second
+// resource, the reverse makes a look-up or a question to a human.
+func isUnknown(err error) bool {
+	var marked *unknownError
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &marked) || errors.As(err, &timeout) && timeout.Timeout() {
+		return true
+	}
+	for _, known := range []error{
+		context.Canceled, context.DeadlineExceeded, store.ErrUnknownOutcome,
+		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}

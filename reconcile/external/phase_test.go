@@ -1,0 +1,151 @@
+package external_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/reconciletest"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// start runs the world's reconciler under a manager, with a cache, until the
+// returned func is called. Bucket may be nil.
+func (w *world) start(bucket *queue.Bucket, workers int) (stop func()) {
+	w.t.Helper()
+	c := must(cache.New(w.store, nil))
+	o := reconcile.Options[reconcile.Request]{Workers: workers, Backoff: queue.Backoff{Base: time.Second, Max: time.Minute}}
+	o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) {}
+	if bucket != nil {
+		o.Queue.Buckets = func(_ reconcile.Request, dst []*queue.Bucket) []*queue.Bucket { return append(dst, bucket) }
+	}
+	ctl := must(reconcile.New("disks", w.rec, &o))
+	if err := ctl.Watch(reconcile.From(c)); err != nil {
+		w.t.Fatal(err)
+	}
+	var m reconcile.Manager
+	if err := m.Register(c, ctl); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }() // ends at cancel
+	return func() {
+		w.t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("Run: %v", err)
+		}
+	}
+}
+
+// After a restart with very many objects that are in order the cloud is not
+// overrun: each waits for its moment. What was edited meanwhile, and what is
+// edited then, is served within a second.
+//
+// Negative control: without notDue the first minute made a look for every
+// object.
+func TestRestartDoesNotStampedeAndServesLiveChangesAtOnce(t *testing.T) {
+	const n = 6_000
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(n)
+		for _, k := range keys {
+			must(w.store.Mutate(t.Context(), k, func(o *disk) error {
+				o.Finalizers = []string{must(finalizerName())}
+				o.SetReady()
+				o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.True, Reason: "Success"})
+				o.Status = diskStatus{ID: nameOf(o), State: "available"}
+				return nil
+			}))
+		}
+		edited, live := keys[17], keys[n-1]
+		resize := func(k store.Key) {
+			must(w.store.Mutate(t.Context(), k, func(o *disk) error { o.Spec.Size = "2"; return nil }))
+		}
+		resize(edited) // while nobody runs
+		w.o.Poll, w.o.PollPhase = time.Hour, true
+		w.restart(nil)
+		stop := w.start(nil, 4)
+		defer stop()
+		size := func(k store.Key) string {
+			r := must(w.cloud.Get(t.Context(), "t-"+k.Name))
+			return r.Props["size"]
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if size(edited) != "2" {
+			t.Error("what was edited while nobody ran was not served within a second")
+		}
+		resize(live)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if size(live) != "2" {
+			t.Error("a live change was not served within a second")
+		}
+		time.Sleep(58 * time.Second)
+		looks := w.cloud.Calls("Get")
+		if budget := 2 * n / 60; looks > budget {
+			t.Errorf("%d looks in the first minute, want about %d, a sixtieth", looks, n/60)
+		}
+		time.Sleep(59 * time.Minute)
+		synctest.Wait()
+		if looks := w.cloud.Calls("Get"); looks < n {
+			t.Errorf("%d looks in the first hour, want every one of %d", looks, n)
+		}
+		perMinute := w.cloud.Calls("Get")
+		time.Sleep(time.Minute)
+		if got := w.cloud.Calls("Get") - perMinute; got > 2*n/60 {
+			t.Errorf("%d looks in a minute of the second hour, want them spread: about %d", got, n/60)
+		}
+	})
+}
+
+// A cloud that asks to be left alone is left alone by all, and no object's
+// status says that it failed.
+func TestThrottledCloudIsNotAFailureOfTheObject(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		bucket := must(queue.NewBucket("cloud", 1000, 1000))
+		var busy atomic.Bool
+		var looks atomic.Int32
+		busy.Store(true)
+		f := external.ClientFuncs[diskSpec, diskStatus]{
+			ObserveFunc: func(context.Context, *disk) (external.Observation, error) {
+				looks.Add(1)
+				if busy.Load() {
+					q := &reconciletest.QuotaError{RetryAfter: time.Minute}
+					return external.Observation{}, queue.Throttled(bucket, time.Now().Add(q.RetryAfter), q)
+				}
+				return external.Observation{Exists: true, UpToDate: true}, nil
+			},
+		}
+		w.with(f)
+		for i := range 50 {
+			must(w.store.Create(t.Context(), &disk{Meta: store.Meta{Name: fmt.Sprint("d", i)}}))
+		}
+		head := must(w.backend.List(t.Context(), "Disk", store.ListOptions{})).Revision
+		stop := w.start(bucket, 1)
+		time.Sleep(30 * time.Second)
+		if n := looks.Load(); n != 1 {
+			t.Errorf("%d looks while the cloud wanted none, want one", n)
+		}
+		if rev := must(w.backend.List(t.Context(), "Disk", store.ListOptions{})).Revision; rev != head || len(w.reasons()) != 0 {
+			t.Errorf("%d writes, events %q; want none", rev-head, w.reasons())
+		}
+		busy.Store(false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		stop()
+		for o, err := range w.store.All(t.Context(), store.Selector{}) {
+			if err != nil || !o.Ready() {
+				t.Fatalf("%v is not ready: %v", o.Key(), err)
+			}
+		}
+	})
+}

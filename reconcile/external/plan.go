@@ -1,0 +1,194 @@
+package external
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/tendhq/tend/store"
+)
+
+// Plan is what would be done to the outside, and was not.
+type Plan struct {
+	Kind  string `json:"kind"`
+	Steps []Step `json:"steps"` // in the order of their keys
+	Kept  int    `json:"kept"`  // resources that are as declared
+}
+
+// Step is one thing that would be done, or would be refused.
+type Step struct {
+	// Action is create, update, adopt, delete or prune, which change something
+	// outside; or wait, refuse, stop or fail, which say why nothing would be
+	// done.
+	Action string    `json:"action"`
+	Key    store.Key `json:"key"`
+	ID     string    `json:"id,omitempty"`
+	Diff   string    `json:"diff,omitempty"`
+	Why    string    `json:"why,omitempty"`
+}
+
+// changes reports whether the step would change something outside.
+func (s Step) changes() bool {
+	return slices.Contains([]string{"create", "update", "adopt", "delete", "prune"}, s.Action)
+}
+
+// Plan looks at the resource of every object and says what Reconcile would do
+// about it next, by the same rules. It calls Connect, Observe and Close, and
+// nothing else: neither the cloud nor the store is written. Orphans are those
+// of a [Report], which a Prune would delete; they go to the end.
+//
+// An object that cannot be looked at is a step of its own ("fail") and does not
+// stop the plan. An error means that there is no plan.
+func (r *Reconciler[S, T]) Plan(ctx context.Context, orphans ...Finding) (Plan, error) {
+	p := Plan{Kind: r.kind, Steps: []Step{}}
+	for o, err := range r.store.All(ctx, store.Selector{}) {
+		if err != nil {
+			return Plan{}, fmt.Errorf("external: plan: read the objects: %w", err)
+		}
+		switch s := r.foresee(ctx, o); s.Action {
+		case "keep":
+			p.Kept++
+		case "nothing":
+		default:
+			p.Steps = append(p.Steps, s)
+		}
+		if ctx.Err() != nil {
+			return Plan{}, fmt.Errorf("external: plan: %w", context.Cause(ctx))
+		}
+	}
+	slices.SortFunc(p.Steps, func(a, b Step) int {
+		return cmp.Or(strings.Compare(a.Key.Namespace, b.Key.Namespace), strings.Compare(a.Key.Name, b.Key.Name))
+	})
+	for _, f := range orphans {
+		p.Steps = append(p.Steps, Step{Action: "prune", Key: f.Key, ID: f.ID, Why: "ours by its mark, and not declared"})
+	}
+	return p, nil
+}
+
+// foresee is what a run would do about one object.
+func (r *Reconciler[S, T]) foresee(ctx context.Context, o *store.Object[S, T]) Step {
+	step := Step{Key: o.Key(), ID: o.Intent.ExternalName}
+	v, err := r.inspect(ctx, o)
+	if err != nil {
+		step.Action, step.Why = "fail", clip(err.Error())
+		return step
+	}
+	step.Diff = v.seen.Diff
+	step.Action, step.Why = foretell(decide(v), v)
+	return step
+}
+
+func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (view, error) {
+	policy, err := r.o.Policy(o)
+	if err != nil {
+		return view{}, err
+	}
+	v := r.look(o, policy)
+	if decide(v) != doObserve {
+		return v, nil
+	}
+	calls, cancel := context.WithTimeoutCause(ctx, r.o.Timeout, errTimeout)
+	defer cancel()
+	client, err := r.connector.Connect(calls, r.store.Clone(o))
+	if err != nil {
+		return v, fmt.Errorf("connect: %w", err)
+	}
+	if c, ok := client.(Closer); ok {
+		defer func() { _ = contain(func() error { return c.Close(context.WithoutCancel(ctx)) }) }()
+	}
+	if v.seen, err = client.Observe(calls, r.store.Clone(o)); err != nil {
+		return v, fmt.Errorf("observe: %w", cause(calls, err))
+	}
+	v.observed = true
+	return v, nil
+}
+
+// foretell puts an action into the words of a plan.
+func foretell(a action, v view) (word, why string) {
+	switch a {
+	case doCreate, doDelete, doKeep:
+		return a.String(), ""
+	case doUpdate:
+		if w := v.seen.Owner; w == Former || w == Unmarked {
+			return "adopt", "its ownership mark is " + w.String()
+		}
+		return "update", ""
+	case doPause:
+		return "wait", "paused"
+	case doReject:
+		return "fail", v.policy.Validate().Error()
+	case doStop:
+		return "stop", "a create was begun and its outcome is not known"
+	case doAwait:
+		return "wait", "others have to finish with the object first"
+	case doWait:
+		return "wait", "created a moment ago"
+	case doMissing:
+		return "refuse", "missing, and the policy forbids to create it"
+	case doRefuse:
+		return "refuse", "its ownership mark is " + v.seen.Owner.String()
+	case doTolerate:
+		return "refuse", "differs, and the policy forbids to update it"
+	}
+	return "nothing", "" // doRelease: only the object goes
+}
+
+// Changes is how many steps would change something outside.
+func (p Plan) Changes() int {
+	n := 0
+	for _, s := range p.Steps {
+		if s.changes() {
+			n++
+		}
+	}
+	return n
+}
+
+var signs = map[string]string{"create": "+", "update": "~", "adopt": "~", "delete": "-", "prune": "-"}
+
+// WriteText writes the plan for reading, one line per step and the diffs
+// indented below.
+func (p Plan) WriteText(w io.Writer) error {
+	var b strings.Builder
+	for _, s := range p.Steps {
+		fmt.Fprintf(&b, "%s %s %s", cmp.Or(signs[s.Action], "!"), s.Action, s.Key)
+		if s.ID != "" && s.ID != s.Key.Name {
+			fmt.Fprintf(&b, " (%s)", s.ID)
+		}
+		if s.Why != "" {
+			fmt.Fprintf(&b, ": %s", s.Why)
+		}
+		b.WriteByte('\n')
+		for line := range strings.Lines(s.Diff) {
+			fmt.Fprintf(&b, "    %s\n", strings.TrimSuffix(line, "\n"))
+		}
+	}
+	fmt.Fprintf(&b, "%s: %d to change, %d as declared, %d not to be done\n", p.Kind, p.Changes(), p.Kept, len(p.Steps)-p.Changes())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteJSON writes the plan as one JSON object.
+func (p Plan) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(p)
+}
+
+// ExitCode is what a command that plans should exit with: 0 if there is nothing
+// to do, 2 if something would change, 1 if err is not nil or an object could
+// not be looked at or needs a human.
+func (p Plan) ExitCode(err error) int {
+	stuck := slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action == "fail" || s.Action == "stop" })
+	switch {
+	case err != nil || stuck:
+		return 1
+	case p.Changes() > 0:
+		return 2
+	}
+	return 0
+}

@@ -1,0 +1,135 @@
+package external_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/store"
+)
+
+func TestPlanShowsWhatReconcileWouldDoAndTouchesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(6)
+		w.orphan("old")
+		edit := func(i int, f func(*disk)) {
+			must(w.store.Mutate(t.Context(), keys[i], func(o *disk) error { f(o); return nil }))
+		}
+		w.cloud.Remove("t-d00001")
+		edit(2, func(o *disk) { o.Spec.Size = "2" })
+		r := w.cloud.Truth()[3] // "old" comes first
+		r.Tags = nil
+		w.cloud.Put(r) // d00003
+		edit(4, func(o *disk) { o.Finalizers = []string{must(finalizerName())} })
+		if err := w.store.Delete(t.Context(), must(w.store.Get(t.Context(), keys[4]))); err != nil {
+			t.Fatal(err)
+		}
+		edit(5, func(o *disk) { o.Annotations = map[string]string{external.PolicyAnnotation: "what?"} })
+
+		v := w.inventory()
+		w.reconcileBy(v)
+		report, err := v.Report(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		truth := must(json.Marshal(w.cloud.Truth()))
+		head := must(w.backend.List(t.Context(), "Disk", store.ListOptions{})).Revision
+		p, err := w.rec.Plan(t.Context(), report.Orphans...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := p.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		const want = `+ create t/d00001
+~ update t/d00002
+    size: "1", want "2"
+! refuse t/d00003: its ownership mark is unmarked
+- delete t/d00004
+! fail t/d00005: external: unknown policy: "what?" is none of observe, create, update, late-init, delete, adopt, all, paused
+- prune t/old: ours by its mark, and not declared
+Disk: 4 to change, 1 as declared, 2 not to be done
+`
+		if text.String() != want {
+			t.Errorf("plan:\n%s\nwant:\n%s", &text, want)
+		}
+		if string(truth) != string(must(json.Marshal(w.cloud.Truth()))) || must(w.backend.List(t.Context(), "Disk", store.ListOptions{})).Revision != head {
+			t.Error("planning changed something")
+		}
+		w.wantCalls(map[string]int{"Create": 0, "Update": 0, "Delete": 0, "List": 1})
+
+		var doc strings.Builder
+		if err := p.WriteJSON(&doc); err != nil {
+			t.Fatal(err)
+		}
+		var back external.Plan
+		if err := json.Unmarshal([]byte(doc.String()), &back); err != nil || len(back.Steps) != len(p.Steps) || back.Steps[1].Diff == "" {
+			t.Errorf("JSON %s: %v", &doc, err)
+		}
+		if back.Steps[1] != p.Steps[1] {
+			t.Errorf("step through JSON: %+v, want %+v", back.Steps[1], p.Steps[1])
+		}
+		if got := p.ExitCode(nil); got != 1 {
+			t.Errorf("exit code %d with an object that cannot be judged, want 1", got)
+		}
+	})
+}
+
+func TestPlanExitCodesFitForCI(t *testing.T) {
+	nothing := external.Plan{Kept: 3, Steps: []external.Step{{Action: "wait"}}}
+	changes := external.Plan{Steps: []external.Step{{Action: "adopt"}}}
+	stopped := external.Plan{Steps: []external.Step{{Action: "create"}, {Action: "stop"}}}
+	for _, c := range []struct {
+		p    external.Plan
+		err  error
+		want int
+	}{{nothing, nil, 0}, {changes, nil, 2}, {stopped, nil, 1}, {nothing, errors.New("x"), 1}} {
+		if got := c.p.ExitCode(c.err); got != c.want {
+			t.Errorf("ExitCode of %+v, %v = %d, want %d", c.p.Steps, c.err, got, c.want)
+		}
+	}
+}
+
+// What exists already is refused without Adopt, and taken over with it.
+func TestExistingResourceIsTakenOverOnlyWhereThePolicyAdopts(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.cloud.Put(resource{Name: "t-a", Props: map[string]string{"size": "1", "zone": "z"}})
+		w.declare()
+		for range 2 {
+			w.run()
+		}
+		w.wantCondition(store.ConditionSynced, store.False, external.ReasonNotOurs)
+		if len(w.cloud.Truth()[0].Tags) != 0 || w.cloud.Calls("Update") != 0 {
+			t.Error("what is not ours was touched")
+		}
+		w.edit(func(o *disk) { o.Annotations = map[string]string{external.PolicyAnnotation: "all,adopt"} })
+		w.run()
+		w.run()
+		if m, ok := readMark(w.cloud.Truth()[0]); !ok || m != markOf(w.get()) {
+			t.Errorf("mark %+v, %v; want ours", m, ok)
+		}
+		w.wantCondition(store.ConditionReady, store.True, "")
+		wantSlice(t, "events", w.reasons(), []string{external.ReasonNotOurs, external.ReasonAdopted})
+	})
+}
+
+// What carries somebody else's mark is never touched, not even by a deletion.
+func TestForeignResourceSurvivesTheDeletionOfItsDeclaration(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.converged()
+		r := w.cloud.Truth()[0]
+		r.Tags["tend/installation"] = "there"
+		w.cloud.Put(r)
+		w.edit(func(o *disk) { o.Spec.Size = "2" })
+		w.run()
+		w.wantCondition(store.ConditionSynced, store.False, external.ReasonNotOurs)
+		w.delete()
+		w.run()
+		if !w.gone() || len(w.cloud.Truth()) != 1 || w.cloud.Calls("Update")+w.cloud.Calls("Delete") != 0 {
+			t.Errorf("gone %v, cloud %+v", w.gone(), w.cloud.Truth())
+		}
+	})
+}

@@ -1,0 +1,43 @@
+package external
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestPolicyReadsWhatItWrites(t *testing.T) {
+	for bits := range int(known) + 1 {
+		p := Policy(bits)
+		if p.Validate() != nil {
+			continue
+		}
+		got, err := ParsePolicy(p.String())
+		if err != nil || got != p {
+			t.Errorf("ParsePolicy(%q) = %v, %v; want %v", p.String(), got, err, p)
+		}
+	}
+	if got, err := ParsePolicy(" all , adopt"); err != nil || got != All|Adopt {
+		t.Errorf("all, adopt = %v, %v", got, err)
+	}
+}
+
+// An unknown word must be an error: peers that compare strings fall through to
+// "nothing is allowed", and with it to leaving the resource behind.
+func TestUnknownPolicyIsAnErrorAndPermitsNothing(t *testing.T) {
+	for _, text := range []string{"", "everything", "observe,creat", "Observe", "create", "delete,update", "paused,observe"} {
+		p, err := ParsePolicy(text)
+		if !errors.Is(err, ErrPolicy) {
+			t.Errorf("ParsePolicy(%q) = %v, %v; want ErrPolicy", text, p, err)
+		}
+	}
+	for _, p := range []Policy{Create, All | 64, 255} {
+		if err := p.Validate(); !errors.Is(err, ErrPolicy) {
+			t.Errorf("Policy(%v).Validate() = %v, want ErrPolicy", p, err)
+		}
+	}
+	for _, p := range []Policy{Paused, All, All | Adopt, ObserveOnly, Observe | Delete} {
+		if err := p.Validate(); err != nil {
+			t.Errorf("%v: %v", p, err)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tendhq/tend/store"
+)
+
+// ErrPruneRefused is wrapped by every refusal of [Inventory.Prune].
+var ErrPruneRefused = errors.New("external: prune refused")
+
+// PruneError is an [ErrPruneRefused] with what would have been deleted.
+type PruneError struct {
+	Reason string
+	Would  []Finding // empty if the two sides could not be compared at all
+}
+
+func (e *PruneError) Error() string {
+	text := fmt.Sprintf("%v: %s", ErrPruneRefused, e.Reason)
+	for i, f := range e.Would {
+		if i == 10 {
+			return text + fmt.Sprintf("; and %d more", len(e.Would)-i)
+		}
+		text += "; would delete " + f.String()
+	}
+	return text
+}
+
+// Is makes errors.Is(err, ErrPruneRefused) true.
+func (e *PruneError) Is(target error) bool { return target == ErrPruneRefused }
+
+// Cap bounds how much may be deleted at once. Both bounds hold; one resource
+// may always go.
+type Cap struct {
+	Count   int // zero: 10; negative: any number
+	Percent int // of the resources that carry our mark; zero: 10; 100 or more: all
+}
+
+func (c Cap) orDefault() Cap {
+	if c.Count == 0 {
+		c.Count = 10
+	}
+	if c.Percent == 0 {
+		c.Percent = 10
+	}
+	return c
+}
+
+// limit is how many of n may go.
+func (c Cap) limit(n int) int {
+	c = c.orDefault()
+	most := max(1, n*min(max(c.Percent, 0), 100)/100)
+	if c.Count < 0 {
+		return most
+	}
+	return min(most, c.Count)
+}
+
+// Hold makes every later Prune refuse, with the reason given, until Release. It
+// is for whoever knows that the declarations cannot be trusted: they are still
+// being loaded, or come from a backup.
+func (v *Inventory[S, T, R]) Hold(reason string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.held = reason
+}
+
+// Release ends a Hold, also one that Prune put itself because the store went
+// back in time: an operator confirms that the declarations are as they should
+// be.
+func (v *Inventory[S, T, R]) Release() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.held, v.high = "", 0
+}
+
+// Prune deletes the orphans: the resources that carry our installation's mark
+// for this kind, and that no object declares. It returns what it deleted.
+//
+// It deletes nothing at all, and returns a [*PruneError] with what it would
+// have deleted, if the list of the cloud is not complete, the declarations
+// cannot be read, there are none, the store is older than it was (it was
+// restored from a backup), Hold is in force, or there are more orphans than the
+// cap allows. Max overrides [InventoryOptions.Cap] for this call, for an
+// operator who has seen the refusal; its zero value overrides nothing.
+//
+// Just before each deletion both sides are asked again, about this one
+// resource: it must still carry the mark, and its key must still not be
+// declared. An error, also a cancelled ctx, ends the prune.
+func (v *Inventory[S, T, R]) Prune(ctx context.Context, most Cap) ([]Finding, error) {
+	s, err := v.survey(ctx)
+	if err != nil {
+		return nil, errors.Join(&PruneError{Reason: "the two sides could not be compared"}, err)
+	}
+	if len(s.Orphans) == 0 {
+		return nil, nil
+	}
+	if reason := v.objection(s, most); reason != "" {
+		return nil, &PruneError{Reason: reason, Would: s.Orphans}
+	}
+	var done []Finding
+	for _, f := range s.Orphans {
+		deleted, err := v.pruneOne(ctx, f)
+		if deleted {
+			done = append(done, f)
+		}
+		if err != nil {
+			return done, fmt.Errorf("external: prune %s: %w", f, err)
+		}
+	}
+	return done, nil
+}
+
+// objection is why nothing may be deleted, or empty.
+func (v *Inventory[S, T, R]) objection(r Report, most Cap) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if most == (Cap{}) {
+		most = v.o.Cap
+	}
+	limit := most.limit(r.Ours)
+	switch {
+	case v.o.Delete == nil:
+		return "InventoryOptions.Delete is not set"
+	case v.held != "":
+		return v.held
+	case r.Declared == 0:
+		return "nothing is declared: rather than everything being superfluous, the declarations are missing"
+	case r.Present == 0:
+		return "the cloud's list is empty"
+	case len(r.Orphans) > limit:
+		return fmt.Sprintf("%d of %d resources are orphans, and at most %d may be deleted at once", len(r.Orphans), r.Ours, limit)
+	}
+	return ""
+}
+
+// pruneOne deletes one orphan, if it still is one.
+func (v *Inventory[S, T, R]) pruneOne(ctx context.Context, f Finding) (deleted bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, context.Cause(ctx)
+	}
+	r, exists, err := v.get(ctx, f.ID)
+	if err != nil || !exists {
+		return false, err
+	}
+	mark, marked := v.o.Owner(r)
+	if !marked || mark != *f.Mark {
+		return false, nil
+	}
+	o, err := v.o.Store.Get(ctx, f.Key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	if !v.orphaned(f.ID, mark, o) {
+		return false, nil
+	}
+	defer v.Invalidate(f.ID)
+	if err := v.o.Delete(ctx, r); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// InventorySnapshot is what an Inventory shows of itself.
+type InventorySnapshot struct {
+	Kind   string
+	Listed int    // resources on the newest list
+	Lists  uint64 // lists made, failed ones included
+	Gets   uint64 // single resources read
+	Served uint64 // looks that cost no call
+	Held   string // why Prune is refused; empty: it is not
+	Report *Report
+}
+
+// Snapshot is what the inventory did and found, with the newest report, which
+// is nil before the first.
+func (v *Inventory[S, T, R]) Snapshot() InventorySnapshot {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := InventorySnapshot{
+		Kind: v.o.Store.Kind(), Listed: len(v.list.byID), Held: v.held,
+		Lists: v.calls.lists, Gets: v.calls.gets, Served: v.calls.served,
+	}
+	if v.last != nil {
+		r := *v.last
+		r.Missing, r.Different = slices.Clone(r.Missing), slices.Clone(r.Different)
+		r.Unclaimed, r.Duplicates, r.Orphans = slices.Clone(r.Unclaimed), slices.Clone(r.Duplicates), slices.Clone(r.Orphans)
+		s.Report = &r
+	}
+	return s
+}

@@ -1,0 +1,259 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lifecycle"
+	"github.com/tendhq/tend/store"
+)
+
+// Reconciler keeps one external resource for each object of a kind. It is a
+// reconcile.Reconciler of Request; give it to a controller whose source is the
+// kind's cache.
+//
+//	read ─ decide ─ connect ─ Observe ─ decide ─┬ finalizer ─ intent ─ Create ─ outcome
+//	                                            ├ finalizer ─ Update
+//	                                            ├ Delete
+//	                                            └ nothing
+//	                          then close, then status, on every way out
+//
+// Safe for concurrent use.
+type Reconciler[S, T any] struct {
+	store     *store.Store[S, T]
+	kind      string
+	connector Connector[S, T]
+	o         Options[S, T]
+	poll      poll[S, T]
+}
+
+// New makes a Reconciler. A nil connector means [Nop]: every resource exists.
+// It starts nothing. It returns an error for a nil store, an illegal finalizer
+// and options that contradict themselves.
+func New[S, T any](s *store.Store[S, T], c Connector[S, T], o *Options[S, T]) (*Reconciler[S, T], error) {
+	if s == nil {
+		return nil, errNoStore
+	}
+	r := &Reconciler[S, T]{store: s, kind: s.Kind(), connector: c}
+	if c == nil {
+		r.connector = Nop[S, T]{}
+	}
+	if o != nil {
+		r.o = *o
+	}
+	if err := r.o.complete(r.kind); err != nil {
+		return nil, err
+	}
+	r.poll = poll[S, T]{
+		every: r.o.Poll, floor: r.o.MinPoll, jitter: r.o.PollJitter, hook: r.o.PollHook,
+		phased: r.o.PollPhase, start: time.Now(),
+	}
+	return r, nil
+}
+
+// String names the kind, for logs.
+func (r *Reconciler[S, T]) String() string { return "external " + r.kind }
+
+// Reconcile brings the resource of one object in line with it, by at most one
+// change. A write that lost a race ends the run silently and requeues it.
+func (r *Reconciler[S, T]) Reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+	run, err := lifecycle.Begin(ctx, r.store, key)
+	if run == nil || err != nil {
+		return reconcile.Result{}, err
+	}
+	a := &attempt[S, T]{Reconciler: r, Run: run, log: reconcile.Logger(ctx)}
+	res, err := a.contained(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return res, nil
+}
+
+// attempt is one run for one object.
+type attempt[S, T any] struct {
+	*Reconciler[S, T]
+	*lifecycle.Run[S, T]
+	log    *slog.Logger
+	view   view
+	client Client[S, T]
+	said   bool // Observe set the phase itself
+	late   *S   // what Observe filled in, to be stored
+}
+
+// contained runs the attempt and writes the status, after a panic too. The
+// panic then goes on, to the controller, which counts it.
+func (a *attempt[S, T]) contained(ctx context.Context) (res reconcile.Result, err error) {
+	ended := false
+	defer func() {
+		if ended {
+			return
+		}
+		a.synced(store.False, ReasonPanicked, "the run panicked")
+		if err := a.End(ctx, nil); err != nil {
+			a.log.Warn("the status was not written after a panic", "error", err)
+		}
+	}()
+	res, err = a.run(ctx)
+	ended = true
+	return lost(res, err, a.End(ctx, nil))
+}
+
+// lost joins how the run ended with how its status was written. A conflict is
+// nobody's fault: the run is made again, silently, but never in place of a
+// failure that somebody has to hear of.
+func lost(res reconcile.Result, err, status error) (reconcile.Result, error) {
+	again := false
+	for _, e := range []*error{&err, &status} {
+		if errors.Is(*e, store.ErrConflict) {
+			*e, again = nil, true
+		}
+	}
+	if err = errors.Join(err, status); err == nil && again {
+		return reconcile.Result{Requeue: true}, nil
+	}
+	return res, err
+}
+
+func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
+	policy, err := a.o.Policy(a.Stored())
+	if err == nil {
+		err = policy.Validate()
+	}
+	if err != nil && !a.Stored().Paused {
+		return a.fail(ctx, ReasonPolicy, reconcile.Terminal(err))
+	}
+	a.view = a.look(a.Stored(), policy)
+	if next := decide(a.view); next != doObserve {
+		return a.act(ctx, nil, next)
+	}
+	if d := a.poll.notDue(a.Stored()); d > 0 && !a.Asked() && a.view.phase != pending {
+		return reconcile.Result{RequeueAfter: d}, nil
+	}
+	calls, cancel := context.WithTimeoutCause(ctx, a.o.Timeout, errTimeout)
+	defer cancel()
+	return a.connected(ctx, calls)
+}
+
+// look is what the object itself says, before anybody has looked outside.
+func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy) view {
+	ours := o.HasFinalizer(r.o.Finalizer)
+	phase, since := phaseOf(o.Intent)
+	return view{
+		paused:    o.Paused,
+		policy:    policy,
+		naming:    r.o.Naming,
+		deleting:  o.Deleting(),
+		finalizer: ours,
+		others:    len(o.Finalizers) > 1 || len(o.Finalizers) == 1 && !ours,
+		phase:     phase,
+		young:     time.Since(since) < r.o.CreationGrace,
+	}
+}
+
+// connected is the part of a run that has a client. Calls bounds the client's
+// calls; ctx, which lives longer, is for the store.
+func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result, error) {
+	client, err := a.connector.Connect(calls, a.store.Clone(a.Object))
+	if err == nil && client == nil {
+		err = reconcile.Terminal(errors.New("the connector returned no client and no error"))
+	}
+	if err != nil {
+		return a.fail(ctx, ReasonConnectFailed, fmt.Errorf("connect: %w", err))
+	}
+	a.client = client
+	defer a.close(ctx)
+	if err := a.observe(ctx, calls); err != nil {
+		return a.fail(ctx, ReasonObserveFailed, fmt.Errorf("observe: %w", err))
+	}
+	if err := a.keepObserved(ctx); err != nil {
+		return a.fail(ctx, ReasonStoreFailed, err)
+	}
+	next := decide(a.view)
+	if l, ok := a.client.(lacking); ok {
+		if err := l.lacks(next); err != nil {
+			return a.fail(ctx, reasonOf[next], err)
+		}
+	}
+	return a.act(ctx, calls, next)
+}
+
+// close ends the client's life, with a context that is alive even if the run's
+// is not: a client may have a session to log out of.
+func (a *attempt[S, T]) close(ctx context.Context) {
+	c, ok := a.client.(Closer)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), a.o.Timeout, errTimeout)
+	defer cancel()
+	if err := contain(func() error { return c.Close(ctx) }); err != nil {
+		a.log.Warn("the client was not closed", "error", err)
+		a.event(ctx, Warning, ReasonCloseFailed, err.Error())
+	}
+}
+
+// observe looks at the resource. The client gets a copy, of which status,
+// conditions and, for late initialisation, the spec are taken over.
+func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
+	if a.Asked() {
+		calls = context.WithValue(calls, freshKey{}, true)
+	}
+	o := a.store.Clone(a.Object)
+	o.Phase = ""
+	seen, err := a.client.Observe(calls, o)
+	if err != nil {
+		return cause(calls, err)
+	}
+	a.view.seen, a.view.observed = seen, true
+	a.Object.Status, a.Object.Conditions = o.Status, o.Conditions
+	if a.said = o.Phase != ""; a.said {
+		a.Object.Phase, a.Object.ObservedGeneration = o.Phase, o.ObservedGeneration
+	}
+	if seen.Diff != "" && !seen.UpToDate {
+		a.log.DebugContext(ctx, "the resource differs", "diff", seen.Diff)
+	}
+	if seen.LateInitialized && !a.store.SameSpec(o, a.Stored()) {
+		a.late = &o.Spec
+	}
+	return nil
+}
+
+// keepObserved stores what the look brought to light, each by itself, so that
+// neither is lost for the other: filled-in fields, and that a create whose
+// outcome was unknown did succeed.
+func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
+	if err := a.TakeRequest(ctx); err != nil {
+		return fmt.Errorf("reconcile request: %w", err)
+	}
+	if a.view.deleting {
+		return nil
+	}
+	if a.late != nil && a.view.policy.Has(LateInit) {
+		if err := a.Write(ctx, func(o *store.Object[S, T]) error { o.Spec = *a.late; return nil }); err != nil {
+			return fmt.Errorf("late initialisation: %w", err)
+		}
+	}
+	if found := a.view.seen.Owner == Unreported || a.view.seen.Owner == Ours; a.view.phase != pending || !a.view.seen.Exists || !found {
+		return nil
+	}
+	a.view.phase = succeeded
+	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
+		o.Intent = ended(o.Intent, true, time.Now())
+		return nil
+	}); err != nil {
+		return fmt.Errorf("outcome of an earlier create: %w", err)
+	}
+	return nil
+}
+
+// forClient is the object as a client gets it: what is stored, and the status
+// as Observe left it.
+func (a *attempt[S, T]) forClient() *store.Object[S, T] {
+	o, seen := a.store.Clone(a.Stored()), a.store.Clone(a.Object)
+	o.Status, o.Conditions, o.Phase, o.ObservedGeneration = seen.Status, seen.Conditions, seen.Phase, seen.ObservedGeneration
+	return o
+}

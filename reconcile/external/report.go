@@ -1,0 +1,177 @@
+package external
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// Report holds what a complete list of the cloud and all declarations come to,
+// one against the other. Each finding is in one list.
+type Report struct {
+	Kind     string    `json:"kind"`
+	Listed   time.Time `json:"listed"`   // when the list was begun
+	Declared int       `json:"declared"` // objects, those in deletion included
+	Present  int       `json:"present"`  // resources on the list
+	Ours     int       `json:"ours"`     // of these, with our mark
+
+	Missing    []Finding `json:"missing,omitempty"`    // declared, not there
+	Different  []Finding `json:"different,omitempty"`  // there, ours, not as declared
+	Unclaimed  []Finding `json:"unclaimed,omitempty"`  // declared and there, without our mark or with an earlier uid
+	Duplicates []Finding `json:"duplicates,omitempty"` // carry the mark of an object whose resource is another
+	Orphans    []Finding `json:"orphans,omitempty"`    // ours by their mark, not declared
+	Foreign    int       `json:"foreign"`              // neither declared nor ours
+}
+
+// Finding is one resource, or the lack of one.
+type Finding struct {
+	Key  store.Key `json:"key"` // of the declaration; of an orphan: what its mark says
+	ID   string    `json:"id,omitempty"`
+	Mark *Mark     `json:"mark,omitempty"`
+	Diff string    `json:"diff,omitempty"`
+}
+
+func (f Finding) String() string { return fmt.Sprintf("%s (%s)", f.ID, f.Key) }
+
+// Report compares the cloud with the declarations. It lists the cloud, unless a
+// list is recent enough, and reads every declaration. An error on either side
+// is an error: a report is never about half of something.
+func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
+	r, err := v.survey(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.last = &r
+	return r, nil
+}
+
+func (v *Inventory[S, T, R]) survey(ctx context.Context) (Report, error) {
+	list, err := v.complete(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	// The declarations are read after the cloud: a resource on the list was
+	// declared before it was created, so its declaration is there by now. The
+	// other way round, what was declared and created in between would look like
+	// an orphan.
+	byID, byKey, err := v.declared(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	s := Report{Kind: v.o.Store.Kind(), Listed: list.begun, Declared: len(byKey), Present: len(list.byID)}
+	for _, id := range slices.Sorted(maps.Keys(list.byID)) {
+		v.place(&s, id, list.byID[id], byID[id], byKey)
+	}
+	for key, o := range byKey {
+		id := v.o.IDOf(o)
+		if _, there := list.byID[id]; !there && !o.Deleting() {
+			s.Missing = append(s.Missing, Finding{Key: key, ID: id})
+		}
+	}
+	slices.SortFunc(s.Missing, func(a, b Finding) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	return s, nil
+}
+
+// place puts one resource where it belongs. Declared is the object whose id it
+// has, or nil.
+func (v *Inventory[S, T, R]) place(s *Report, id string, r R, declared *store.Object[S, T], byKey map[store.Key]*store.Object[S, T]) {
+	mark, marked := v.o.Owner(r)
+	ours := marked && mark.Installation == v.o.Installation && mark.Kind == v.o.Store.Kind()
+	f := Finding{ID: id}
+	if marked {
+		f.Key, f.Mark = mark.Key, &mark
+	}
+	if ours {
+		s.Ours++
+	}
+	switch {
+	case declared != nil:
+		v.placeDeclared(s, f, r, declared)
+	case !ours:
+		s.Foreign++
+	case v.orphaned(id, mark, byKey[mark.Key]):
+		s.Orphans = append(s.Orphans, f)
+	case !v.mayBecome(byKey[mark.Key]):
+		s.Duplicates = append(s.Duplicates, f)
+	}
+}
+
+// orphaned says whether a resource with our mark belongs to nobody any more. O
+// is the object that has the mark's key now, or nil. If there is one, the
+// resource is an orphan only if it was made for an earlier object of that key
+// and this one has another: what an object may still take over, or what cannot
+// be told apart from its own, is left to it.
+func (v *Inventory[S, T, R]) orphaned(id string, mark Mark, o *store.Object[S, T]) bool {
+	return o == nil || mark.UID != "" && mark.UID != o.UID && !v.mayBecome(o) && v.o.IDOf(o) != id
+}
+
+func (v *Inventory[S, T, R]) placeDeclared(s *Report, f Finding, r R, o *store.Object[S, T]) {
+	f.Key = o.Key()
+	seen := v.compare(o, r)
+	f.Diff = seen.Diff
+	switch {
+	case seen.Owner != Ours:
+		s.Unclaimed = append(s.Unclaimed, f)
+	case !seen.UpToDate:
+		s.Different = append(s.Different, f)
+	}
+}
+
+// mayBecome says whether a resource that carries the key of an object, but not
+// its id, may yet turn out to be its: as long as the object knows no id, or its
+// create is not over.
+func (v *Inventory[S, T, R]) mayBecome(o *store.Object[S, T]) bool {
+	ph, _ := phaseOf(o.Intent)
+	return v.o.IDOf(o) == "" || ph == pending
+}
+
+// complete is a list that is complete and recent.
+func (v *Inventory[S, T, R]) complete(ctx context.Context) (snapshot[R], error) {
+	if err := v.refresh(ctx); err != nil {
+		return snapshot[R]{}, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.list, nil // its map is replaced, never edited
+}
+
+func (v *Inventory[S, T, R]) declared(ctx context.Context) (byID map[string]*store.Object[S, T], byKey map[store.Key]*store.Object[S, T], err error) {
+	if err := v.noteRevision(ctx); err != nil {
+		return nil, nil, err
+	}
+	byID, byKey = map[string]*store.Object[S, T]{}, map[store.Key]*store.Object[S, T]{}
+	for o, err := range v.o.Store.All(ctx, store.Selector{}) {
+		if err != nil {
+			return nil, nil, fmt.Errorf("external: inventory: read the declarations: %w", err)
+		}
+		byKey[o.Key()] = o
+		if id := v.o.IDOf(o); id != "" {
+			byID[id] = o
+		}
+	}
+	return byID, byKey, nil
+}
+
+// noteRevision notices that the store went back in time: it was restored from a
+// backup, and what was declared since is missing from it while its resources
+// are there. Prunes are then held until an operator says that all is well.
+func (v *Inventory[S, T, R]) noteRevision(ctx context.Context) error {
+	page, err := v.o.Store.Backend().List(ctx, v.o.Store.Kind(), store.ListOptions{Limit: 1})
+	if err != nil {
+		return fmt.Errorf("external: inventory: read the declarations: %w", err)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if page.Revision < v.high && v.held == "" {
+		v.held = fmt.Sprintf("the store went back from revision %d to %d: was it restored from a backup?", v.high, page.Revision)
+	}
+	v.high = max(v.high, page.Revision)
+	return nil
+}

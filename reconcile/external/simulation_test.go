@@ -1,0 +1,205 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/reconciletest"
+	"github.com/tendhq/tend/store"
+)
+
+// badCloud has every fault there is.
+func badCloud(seed uint64, unique bool) *reconciletest.Cloud {
+	return must(reconciletest.NewCloud(&reconciletest.CloudOptions{
+		Seed: seed, UniqueNames: unique, Latency: 200 * time.Millisecond, Lag: 10 * time.Second,
+		DeleteTakes: 2 * time.Minute, Rate: 20, Errors: 0.05, Lost: 0.05, BrokenPages: 0.1, PageSize: 7,
+	}))
+}
+
+// throttling turns the cloud's quota into one that all controllers share.
+func throttling(bucket *queue.Bucket, err error) error {
+	if q, ok := errors.AsType[*reconciletest.QuotaError](err); ok {
+		return queue.Throttled(bucket, time.Now().Add(q.RetryAfter), err)
+	}
+	return err
+}
+
+// throttled is a client behind a bucket.
+func throttled(c external.Client[diskSpec, diskStatus], b *queue.Bucket) external.ClientFuncs[diskSpec, diskStatus] {
+	wrap := func(f func(context.Context, *disk) error) func(context.Context, *disk) error {
+		return func(ctx context.Context, o *disk) error { return throttling(b, f(ctx, o)) }
+	}
+	return external.ClientFuncs[diskSpec, diskStatus]{
+		ObserveFunc: func(ctx context.Context, o *disk) (external.Observation, error) {
+			seen, err := c.Observe(ctx, o)
+			return seen, throttling(b, err)
+		},
+		CreateFunc: wrap(c.Create), UpdateFunc: wrap(c.Update), DeleteFunc: wrap(c.Delete),
+	}
+}
+
+// user declares, resizes and deletes disks at random.
+func (w *world) user(names int) []func(*rand.Rand) (string, error) {
+	pick := func(r *rand.Rand) store.Key { return store.Key{Namespace: "t", Name: fmt.Sprint("n", r.IntN(names))} }
+	ignore := func(err error) error {
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrConflict) {
+			return nil
+		}
+		return err
+	}
+	user := must(store.New[diskSpec, diskStatus](w.backend, "Disk", nil))
+	declare := func(r *rand.Rand) (string, error) {
+		k := pick(r)
+		_, err := user.Create(context.Background(), &disk{
+			Meta: store.Meta{Namespace: k.Namespace, Name: k.Name}, Spec: diskSpec{Size: fmt.Sprint(r.IntN(100)), Zone: "z"},
+		})
+		return "declare " + k.String(), ignore(err)
+	}
+	return []func(*rand.Rand) (string, error){
+		declare, declare,
+		func(r *rand.Rand) (string, error) {
+			k, size := pick(r), fmt.Sprint(r.IntN(100))
+			_, err := user.Mutate(context.Background(), k, func(o *disk) error { o.Spec.Size = size; return nil })
+			return "resize " + k.String() + " to " + size, ignore(err)
+		},
+		func(r *rand.Rand) (string, error) {
+			k := pick(r)
+			o, err := user.Get(context.Background(), k)
+			if err == nil {
+				err = user.Delete(context.Background(), o)
+			}
+			return "delete " + k.String(), ignore(err)
+		},
+	}
+}
+
+// noDoubles: never are there two disks for one object.
+func (w *world) noDoubles() error {
+	seen := map[string]string{}
+	for _, r := range w.cloud.Truth() {
+		if uid := r.Tags["tend/uid"]; uid != "" && !r.Deleting {
+			if other := seen[uid]; other != "" {
+				return fmt.Errorf("two disks for one object: %s and %s, %s", other, r.ID, r.Tags["tend/key"])
+			}
+			seen[uid] = r.ID
+		}
+	}
+	return nil
+}
+
+// asDeclared compares the cloud with the store: one disk of the right size for
+// each object, and none besides.
+func (w *world) asDeclared() error {
+	left := map[store.Key]*disk{}
+	for o, err := range w.store.All(context.Background(), store.Selector{}) {
+		if err != nil {
+			return err
+		}
+		if o.Deleting() {
+			return fmt.Errorf("%s is still being deleted: %+v", o.Key(), o.Conditions)
+		}
+		left[o.Key()] = o
+	}
+	for _, r := range w.cloud.Truth() {
+		m, _ := readMark(r)
+		o := left[m.Key]
+		if o == nil || r.Deleting {
+			return fmt.Errorf("left behind: %+v", r)
+		}
+		if r.Props["size"] != o.Spec.Size || m.UID != o.UID {
+			return fmt.Errorf("%s has %+v, want size %s, uid %s", o.Key(), r, o.Spec.Size, o.UID)
+		}
+		if !o.Ready() {
+			return fmt.Errorf("%s is not ready: %+v", o.Key(), o.Conditions)
+		}
+		delete(left, m.Key)
+	}
+	for k, o := range left {
+		return fmt.Errorf("lost: %s: %+v %+v", k, o.Intent, o.Conditions)
+	}
+	return nil
+}
+
+// promise E1, under everything at once and over many seeds: nothing double at
+// any time, and when the bad times are over everything as declared and no more
+// writes. Quota is kept: what the cloud refuses is little.
+//
+// Negative control: with a client whose names are made up by the cloud, and
+// that says they are ours, this failed with two disks for one object; see
+// TestSimulationCatchesADoubleCreate.
+func TestSimulationEndsAsDeclared(t *testing.T) {
+	for name, run := range map[string]func(w *world, seed uint64) error{
+		"our name":               func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, straight) },
+		"by mark":                func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, straight) },
+		"our name, by inventory": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, byInventory) },
+	} {
+		for seed := range uint64(*seeds) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				if err := run(w, seed); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				if refused, all := w.cloud.Calls("refused"), w.cloud.TotalCalls(); refused > all/10 {
+					t.Errorf("%s, seed %d: %d of %d calls were beyond the quota", name, seed, refused, all)
+				}
+			})
+		}
+	}
+}
+
+// seeds is raised by whoever has time: go test -run Simulation -args -seeds 100
+var seeds = flag.Int("seeds", 3, "seeds of each simulation")
+
+// The ways of a client: to look straight at the cloud, at an inventory of it,
+// or to say wrongly that it chooses the names.
+const (
+	straight = iota
+	byInventory
+	lying
+)
+
+func (w *world) simulate(seed uint64, naming external.Naming, way int) error {
+	w.cloud = badCloud(seed, naming == external.ByUs && way != lying)
+	w.o.Naming = naming
+	w.o.CreationGrace = 15 * time.Second
+	bucket := must(queue.NewBucket("cloud", 18, 10))
+	s := reconciletest.Simulation{
+		Seed: seed, Cloud: w.cloud, Every: 20 * time.Second, Drift: 0.15, Restart: 0.02,
+		Acts: w.user(25), Invariant: w.noDoubles, Check: w.asDeclared,
+		Start: func() (func(), error) {
+			w.lies = way == lying
+			w.restart(nil)
+			client := external.Client[diskSpec, diskStatus](w.client)
+			if way == byInventory {
+				client = w.inventory().Client(external.ClientFuncs[diskSpec, diskStatus]{
+					CreateFunc: w.client.Create, UpdateFunc: w.client.Update, DeleteFunc: w.client.Delete,
+				})
+			}
+			w.with(throttled(client, bucket))
+			return w.start(bucket, 4), nil
+		},
+	}
+	return s.Run(w.t.Context())
+}
+
+func TestSimulationCatchesADoubleCreate(t *testing.T) {
+	caught := false
+	for seed := uint64(0); seed < 5 && !caught; seed++ {
+		synctest.Test(t, func(t *testing.T) {
+			err := newWorld(t).simulate(seed, external.ByUs, lying)
+			caught = err != nil && strings.Contains(err.Error(), "two disks")
+		})
+	}
+	if !caught {
+		t.Error("a client that creates twice passed the simulation")
+	}
+}

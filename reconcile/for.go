@@ -1,0 +1,78 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// ObjectFunc reconciles one object. It gets a copy of its own, to read and edit;
+// edits count once they are written to the store.
+type ObjectFunc[S, T any] func(ctx context.Context, o *store.Object[S, T]) (Result, error)
+
+// For returns a controller for the objects of a store, named for their kind: it
+// has a cache of its own, which it runs itself, watches it, and calls f for each
+// object that exists when it is run. An object that is gone is not run: what must
+// be cleaned up needs a finalizer (reconcile/lifecycle).
+func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S, T]) (Result, error), o *Options[Request]) (*Controller[Request], error) {
+	if s == nil {
+		return nil, errors.New("reconcile: For: no store")
+	}
+	if f == nil {
+		return nil, fmt.Errorf("reconcile: For(%s): no function", s.Kind())
+	}
+	own, err := cache.New(s, nil)
+	if err != nil {
+		return nil, fmt.Errorf("reconcile: For(%s): %w", s.Kind(), err)
+	}
+	c, err := New(s.Kind(), AsReconciler(own, f), o)
+	if err != nil {
+		return nil, err
+	}
+	c.owned = []Cached{own}
+	return c, c.Watch(From(own))
+}
+
+// AsReconciler makes a Reconciler of a function of an object. The object comes
+// from the cache, as a copy; a key the cache has nothing for is done, and f is not
+// called. When the cache could not keep up with the key's own writes in time
+// (Info.Stale) the store is read instead.
+func AsReconciler[S, T any](c *cache.Cache[S, T], f ObjectFunc[S, T]) Reconciler[Request] {
+	return &objects[S, T]{c, f}
+}
+
+type objects[S, T any] struct {
+	cache *cache.Cache[S, T]
+	f     ObjectFunc[S, T]
+}
+
+// Reconcile implements Reconciler.
+func (r *objects[S, T]) Reconcile(ctx context.Context, key Request) (Result, error) {
+	if isStale(ctx) {
+		obj, err := r.cache.Store().Get(ctx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return Result{}, nil
+		}
+		if err != nil {
+			return Result{}, err
+		}
+		return r.f(ctx, obj)
+	}
+	obj, ok := r.cache.Get(key)
+	if !ok {
+		return Result{}, nil
+	}
+	return r.f(ctx, r.cache.Store().Clone(obj))
+}
+
+// isStale is Info.Stale without touching the context, where that can be.
+func isStale(ctx context.Context) bool {
+	if x, ok := ctx.(*runCtx[Request]); ok {
+		return x.stale
+	}
+	i, _ := RunInfo(ctx)
+	return i.Stale
+}

@@ -1,0 +1,93 @@
+package reconcile
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// Check is one line of a health report.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Reason string `json:"reason,omitempty"` // why it is not
+}
+
+// Health answers 200 if nothing is wrong and 503 otherwise, with every check and
+// its reason as JSON: {"ok":false,"checks":[{"name":"buckets","ok":false,"reason":…}]}.
+// Restarting the process is not always the cure for what is wrong; Ready is
+// what load balancers and rolling updates should look at.
+func (m *Manager) Health() http.Handler {
+	return checks(func() []Check { return m.check((*member).health) })
+}
+
+// Ready answers 200 once everything that runs has synced, and 503 until then,
+// in the form of Health.
+func (m *Manager) Ready() http.Handler {
+	return checks(func() []Check { return m.check((*member).ready) })
+}
+
+// Checks gives the lines of Health.
+func (m *Manager) Checks() []Check { return m.check((*member).health) }
+
+func (m *Manager) check(of func(*member) error) []Check {
+	m.mu.Lock()
+	members := m.members
+	m.mu.Unlock()
+	list := make([]Check, 0, len(members))
+	for _, mb := range members {
+		c := Check{Name: mb.name, OK: true}
+		if err := of(mb); err != nil {
+			c.OK, c.Reason = false, err.Error()
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+func (mb *member) health() error {
+	if _, err := mb.status(); err != nil {
+		return err
+	}
+	if h, ok := mb.Runner.(interface{ Health() error }); ok {
+		return h.Health()
+	}
+	return nil
+}
+
+func (mb *member) ready() error {
+	state, err := mb.status()
+	switch {
+	case err != nil:
+		return err
+	case state == "waiting":
+		return errNotRunning
+	}
+	if cached, ok := mb.Runner.(Cached); ok {
+		select {
+		case <-cached.Synced():
+		default:
+			return errNotSynced
+		}
+	}
+	if r, ok := mb.Runner.(interface{ Ready() error }); ok {
+		return r.Ready()
+	}
+	return nil
+}
+
+func checks(get func() []Check) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		report := struct {
+			OK     bool    `json:"ok"`
+			Checks []Check `json:"checks"`
+		}{OK: true, Checks: get()}
+		for _, c := range report.Checks {
+			report.OK = report.OK && c.OK
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if !report.OK {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_ = json.NewEncoder(w).Encode(report) // a client that went away is no news
+	})
+}

@@ -1,0 +1,59 @@
+// Package lease decides which server does the work, and makes sure that the
+// others cannot.
+//
+// A [Placement] says where a controller runs: on one server at a time
+// ([NewSingleton]), on all of them ([EveryServer]), on each a share of the keys
+// ([NewSharded]), or where a host with an election of its own says
+// ([Manual]). All four are used the same way:
+//
+//	err := placement.Run(ctx, func(ctx context.Context, shard int) error {
+//		// ctx ends when the hold ends; every store write made with it is
+//		// fenced. Returning releases the lease.
+//	})
+//
+// # What is promised
+//
+//   - Trust in a lease is counted from before the request that renewed it, less
+//     a margin, so that a holder stops before anybody else can start, as long
+//     as the clocks of both run at about the same rate.
+//   - The context of the work carries the lease's guard ([store.WithGuard]): a
+//     store write by a deposed holder fails with [store.ErrFenced], however
+//     long it was frozen between its check and its write.
+//   - Work is cancelled first, then it is waited for, then the lease is
+//     released. Work that ignores its cancellation keeps its lease from being
+//     released: it runs out by itself.
+//   - A lease lost and won again in one process never gives two live runs: work
+//     for a shard is not begun before the call before it has returned.
+//
+// # What is not
+//
+// A call to something that knows no fencing token (most clouds) can be finished
+// by a process that was frozen in the middle of it, after somebody else has
+// taken over. [Token] gives the token to those who can use one; for the others
+// the create intent and deterministic names of reconcile/external are the
+// answer.
+//
+// # Design notes
+//
+// One engine serves Singleton and Sharded: a session (one lease of the backend
+// with a fresh random name), the shard records bound to it, and one question,
+// "which free shards do I want". A singleton wants its only shard always; a
+// sharded placement wants those that rendezvous hashing gives it among the
+// members that live.
+//
+// The guard is the create revision of the shard's record (Chubby's sequencer,
+// in etcd's terms): whoever takes the shard over has to create the record anew,
+// so the compare fails for ever. Fencing by the backend's lease id, or by a
+// clock of ours, was rejected: neither is known to the store at the moment it
+// commits.
+//
+// "Done" channels such as those of etcd's concurrency.Session were rejected as
+// the signal to stop: they count from when the answer to a renewal arrived, not
+// from when it was asked for, and were seen to fire up to a second after the
+// server had dropped the lease. The negative control of
+// TestHolderStopsBeforeItsLeaseCanBeTaken does just that.
+//
+// Run takes a function instead of giving out acquire and release calls, because
+// the order "cancel, wait, release" is the promise: with a function there is no
+// other order to write.
+package lease

@@ -1,0 +1,194 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// Kind is the store kind of the records that leases are kept in: a record for
+// each shard, and for a sharded placement one for each live member.
+const Kind = "_lease"
+
+// Options of the placements that keep their leases in a store. The zero value
+// works.
+type Options struct {
+	// TTL is how long a lease outlives a holder that vanished, and so the
+	// greater part of a takeover. 0 means 15 s; the least is 2 s, which is the
+	// least that etcd grants.
+	TTL time.Duration
+	// Margin is how long before the end of its TTL a lease that could not be
+	// renewed is given up, to leave room for clocks that run at different
+	// rates. 0 means a tenth of the TTL.
+	Margin time.Duration
+	// Server names this server to the others. In a sharded placement it decides
+	// which shards are its own, so a name that stays the same over restarts
+	// brings the same shards back. "" means the host's name with a random
+	// suffix.
+	Server string
+	// Logger hears of leases won and lost and of trouble on the way. nil means
+	// slog.Default.
+	Logger *slog.Logger
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var v Options
+	if o != nil {
+		v = *o
+	}
+	if v.TTL == 0 {
+		v.TTL = 15 * time.Second
+	}
+	if v.Margin == 0 {
+		v.Margin = v.TTL / 10
+	}
+	if v.Logger == nil {
+		v.Logger = slog.Default()
+	}
+	if v.Server == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "server"
+		}
+		v.Server = host + "-" + newID()[:6]
+	}
+	switch {
+	case v.TTL < 2*time.Second:
+		return v, fmt.Errorf("lease: TTL %v is below the least, 2s", v.TTL)
+	case v.Margin < 0 || v.Margin > v.TTL/2:
+		return v, fmt.Errorf("lease: margin %v is not between 0 and half of the TTL %v", v.Margin, v.TTL)
+	}
+	return v, nil
+}
+
+// elector keeps the leases of one placement in a store. See doc.go.
+//
+//	Run ── session (one backend lease) ── hold (one shard) ── work
+//	         │ renews, and is over when it cannot
+//	         └ board: what the store says who holds what
+type elector struct {
+	title   string // for String
+	name    string
+	backend store.Backend
+	leaser  store.Leaser
+	opts    Options
+	shards  []*state
+	// wants says, for each of n shards, whether the session with this id is to
+	// hold it, given the sessions that live and their servers' names.
+	wants func(members map[string]string, id string, n int) []bool
+	// member: announce the session to the others, because wants asks who lives.
+	member bool
+
+	once running
+
+	// The rest belongs to the goroutine in Run.
+
+	// busy marks the shards with a call of work that has not returned. It
+	// outlives the session: that is what keeps a lease won back from giving two
+	// live runs.
+	busy []bool
+	// finished has room for every shard, so that no work waits to say it ended.
+	finished chan *hold
+}
+
+func newElector(b store.Backend, name, title string, shards int, o *Options) (*elector, error) {
+	if b == nil {
+		return nil, errors.New("lease: no backend")
+	}
+	leaser, ok := b.(store.Leaser)
+	if !ok {
+		return nil, fmt.Errorf("lease: backend %T has no leases", b)
+	}
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	opts, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	e := &elector{
+		title: title, name: name, backend: b, leaser: leaser, opts: opts,
+		busy: make([]bool, shards), finished: make(chan *hold, shards),
+	}
+	for i := range shards {
+		e.shards = append(e.shards, newState(shardKey(name, i).String()))
+	}
+	return e, nil
+}
+
+// checkName refuses what cannot be the namespace of a record.
+func checkName(name string) error {
+	if name == "" {
+		return errors.New("lease: no name")
+	}
+	if err := store.CheckAddress(Kind, shardKey(name, 0)); err != nil {
+		return fmt.Errorf("lease: illegal name %q: %w", name, err)
+	}
+	return nil
+}
+
+func (e *elector) String() string        { return e.title }
+func (e *elector) Shards() int           { return len(e.shards) }
+func (e *elector) Lease(shard int) Lease { return e.shards[shard] }
+
+func (e *elector) Run(ctx context.Context, work Work) error {
+	if !e.once.begin() {
+		return ErrRunning
+	}
+	defer e.once.end()
+	for failures := 0; ctx.Err() == nil; failures++ {
+		began := time.Now()
+		err := e.runSession(ctx, work)
+		if ctx.Err() != nil {
+			break
+		}
+		if time.Since(began) > e.opts.TTL {
+			failures = 0
+		}
+		if failures == 0 { // once per change of state, not per attempt
+			e.opts.Logger.Warn("lease session ended", "lease", e.name, "server", e.opts.Server, "err", err)
+		}
+		e.pause(ctx, min(restartDelay(failures), e.opts.TTL/3))
+	}
+	for e.anyBusy() {
+		e.busy[(<-e.finished).shard] = false
+	}
+	return nil
+}
+
+// pause waits, and goes on listening to work that returns.
+func (e *elector) pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		select {
+		case h := <-e.finished:
+			e.busy[h.shard] = false
+		case <-t.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (e *elector) anyBusy() bool {
+	for _, b := range e.busy {
+		if b {
+			return true
+		}
+	}
+	return false
+}
+
+// running keeps Run from being called twice at a time.
+type running struct{ on atomic.Bool }
+
+func (r *running) begin() bool { return r.on.CompareAndSwap(false, true) }
+func (r *running) end()        { r.on.Store(false) }

@@ -1,0 +1,85 @@
+package lease
+
+import (
+	"fmt"
+	"hash/fnv"
+
+	"github.com/tendhq/tend/store"
+)
+
+// MaxShards is the most that a sharded placement may have.
+const MaxShards = 1 << 14
+
+// NewSharded places each key on one server, and gives every live server about
+// the same share. The keys are divided into shards (64 to 1,024 serve most; at
+// least ten for each server that there will ever be), and each shard belongs to
+// the server that rendezvous hashing picks among the live ones (Thaler and
+// Ravishankar, 1998): a server that joins or leaves moves its own share and
+// nothing else.
+//
+// A shard is handed over by draining it and then freeing it. It has no owner
+// while its last runs drain, at most for a TTL; after a crash, until the lease
+// has run out.
+func NewSharded(b store.Backend, name string, shards int, o *Options) (Placement, error) {
+	if shards < 1 || shards > MaxShards {
+		return nil, fmt.Errorf("lease: %d shards are not between 1 and %d", shards, MaxShards)
+	}
+	e, err := newElector(b, name, fmt.Sprintf("sharded %q over %d", name, shards), shards, o)
+	if err != nil {
+		return nil, err
+	}
+	e.member = true
+	e.wants = share
+	return e, nil
+}
+
+// share marks the shards that are to be held by the session.
+func share(members map[string]string, session string, n int) []bool {
+	mine := make([]bool, n)
+	for shard := range mine {
+		mine[shard] = pick(members, shard) == session
+	}
+	return mine
+}
+
+// pick is the session, of those that live, which is to own the shard; "" when
+// none lives. Servers count by name, so that one which comes back gets back
+// what it had; two of one name are told apart by their sessions.
+func pick(members map[string]string, shard int) (session string) {
+	var best uint64
+	for id, server := range members {
+		w := weight(server, shard)
+		if session == "" || w > best || (w == best && id > session) {
+			session, best = id, w
+		}
+	}
+	return session
+}
+
+// weight must be the same in every process and version: it is never a seeded
+// hash.
+func weight(server string, shard int) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(server))
+	return mix(h.Sum64() ^ mix(uint64(shard)+0x9e3779b97f4a7c15))
+}
+
+// mix spreads every input bit over the output (the finalizer of splitmix64):
+// FNV alone leaves neighbouring shards correlated.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Shard is the shard, of so many, that a key with this hash belongs to.
+func Shard(hash uint64, shards int) int { return int(mix(hash) % uint64(shards)) }
+
+// HashKey is a hash of a key that is the same in every process and version.
+func HashKey(k store.Key) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(k.Namespace))
+	h.Write([]byte{'/'})
+	h.Write([]byte(k.Name))
+	return h.Sum64()
+}

@@ -1,0 +1,19 @@
+package lease
+
+import (
+	"fmt"
+
+	"github.com/tendhq/tend/store"
+)
+
+// NewSingleton places work on one server at a time: whoever takes the lease of
+// that name first, until it stops or dies. The backend must have leases
+// ([store.Leaser]) and be the same for all servers.
+func NewSingleton(b store.Backend, name string, o *Options) (Placement, error) {
+	e, err := newElector(b, name, fmt.Sprintf("singleton %q", name), 1, o)
+	if err != nil {
+		return nil, err
+	}
+	e.wants = func(map[string]string, string, int) []bool { return []bool{true} }
+	return e, nil
+}

@@ -1,0 +1,321 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/lease"
+)
+
+// life is a controller while it runs. Its governor is one goroutine that looks at
+// what should be (which shards are held, which sources there are, whether they
+// have synced) and starts or stops sources and workers accordingly; everybody
+// else changes the facts and pokes it.
+//
+//	no shard held     sources stopped, workers stopped, queue empty
+//	first shard held  sources started; workers when all have synced (promise R4)
+//	one more          sources list again what is new
+//	one less          its runs ended and waited for, its keys dropped
+//	stop              see run
+type life[K comparable] struct {
+	c      *Controller[K]
+	signal chan struct{} // capacity 1: look again
+
+	mu      sync.Mutex // guards what follows
+	ctx     context.Context
+	sources context.Context // the sources' parent; nil: not running
+	held    int             // shards
+	gained  []int           // shards whose keys are not listed yet
+	lost    bool            // there may be keys in the queue that are not ours
+	open    bool            // the workers run
+	opened  bool            // they ran before
+	over    bool            // no source is started any more
+}
+
+func newLife[K comparable](c *Controller[K]) *life[K] {
+	return &life[K]{c: c, signal: make(chan struct{}, 1)}
+}
+
+func (l *life[K]) poke() {
+	select {
+	case l.signal <- struct{}{}:
+	default:
+	}
+}
+
+// run is Controller.Run.
+func (l *life[K]) run(ctx context.Context, place lease.Placement) error {
+	l.mu.Lock()
+	l.ctx = ctx
+	l.mu.Unlock()
+	// What serves the runs outlives ctx: they go on while the controller drains.
+	bg, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { l.govern(bg) })
+	wg.Go(func() { l.watch(bg) })
+	if l.c.adapt != nil {
+		wg.Go(func() { l.c.adapt.run(bg, l.c) })
+	}
+	for _, cached := range l.c.owned {
+		wg.Go(func() { l.runCache(bg, cached) })
+	}
+	placed := make(chan error, 1)
+	go func() { placed <- l.placed(ctx, place) }() // ends with ctx and the last run; waited for by stop
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-placed:
+		placed <- nil
+	}
+	err = errors.Join(err, l.stop(placed))
+	cancel()
+	wg.Wait()
+	return err
+}
+
+// runCache runs a cache that only this controller uses.
+func (l *life[K]) runCache(ctx context.Context, cached Cached) {
+	if err := cached.Run(ctx); err != nil && ctx.Err() == nil {
+		l.c.failed(Failure[K]{Controller: l.c.name, Source: cached.Name(), Err: err})
+	}
+}
+
+// placed runs the controller where its placement says, until ctx ends.
+func (l *life[K]) placed(ctx context.Context, place lease.Placement) error {
+	if !leased(place) {
+		return l.work(ctx, 0)
+	}
+	err := place.Run(ctx, l.work)
+	if err == nil && ctx.Err() == nil {
+		err = errors.New("it ended")
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("reconcile: controller %q: placement %v: %w", l.c.name, place, err)
+	}
+	return nil
+}
+
+// work holds one shard for as long as ctx lives. It returns after the last run of
+// one of its keys has: only then may the lease be given to somebody else.
+func (l *life[K]) work(ctx context.Context, shard int) error { //nolint:unparam // it is a lease.Work
+	h := &hold{shard: shard, base: context.WithoutCancel(ctx)}
+	l.mu.Lock()
+	l.held++
+	l.gained = append(l.gained, shard)
+	l.c.holds[shard].Store(h)
+	l.mu.Unlock()
+	l.poke()
+
+	<-ctx.Done()
+	l.mu.Lock()
+	l.held--
+	l.c.holds[shard].Store(nil)
+	stopping := l.ctx.Err() != nil
+	l.lost = l.lost || !stopping // what waits when we stop is to be counted
+	l.mu.Unlock()
+	l.poke()
+
+	mine := func(s *slot[K]) bool { return s.hold == h }
+	if stopping {
+		l.c.pool.endRuns(mine, nil, nil) // stop ends them when it is time
+	} else {
+		l.c.pool.endRuns(mine, context.Canceled,
+			fmt.Errorf("reconcile: controller %q: %w: %w", l.c.name, ErrLeaseLost, context.Cause(ctx)))
+	}
+	return nil
+}
+
+// govern is the governor's loop.
+func (l *life[K]) govern(ctx context.Context) {
+	for _, cached := range l.c.o.Reads {
+		stop := make(chan struct{})
+		defer func() { <-stop }()
+		go func() { // ends with ctx; waited for above
+			defer close(stop)
+			select {
+			case <-cached.Synced():
+				l.poke()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	tick := time.NewTicker(l.c.housekeeping())
+	defer tick.Stop()
+	for {
+		l.step()
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.signal:
+		case <-tick.C:
+			l.c.keepHouse()
+			l.sayWaiting()
+		}
+	}
+}
+
+// step brings sources and workers in line with the facts.
+func (l *life[K]) step() {
+	l.mu.Lock()
+	held, gained, lost, running := l.held, l.gained, l.lost, l.sources
+	l.gained, l.lost = nil, false
+	over := l.over
+	l.mu.Unlock()
+	switch {
+	case over:
+	case held == 0 && running != nil:
+		l.stopSources(l.ctx, errNotHeld)
+		l.setOpen(false)
+	case held > 0:
+		l.startSources(gained)
+	}
+	if lost {
+		l.c.dropOthers()
+	}
+	if held > 0 && !over && l.unsynced() == "" {
+		l.setOpen(true)
+	}
+}
+
+var errNotHeld = errors.New("nothing is held any more")
+
+func (l *life[K]) setOpen(open bool) {
+	l.mu.Lock()
+	was := l.open
+	l.open = open
+	if open {
+		l.opened = true
+	}
+	l.mu.Unlock()
+	if was != open {
+		l.c.pool.setOpen(open)
+	}
+}
+
+// startSources starts what is not running, and has the others list what was
+// gained.
+func (l *life[K]) startSources(gained []int) {
+	l.mu.Lock()
+	if l.sources == nil {
+		l.sources = context.WithoutCancel(l.ctx)
+	}
+	ctx := l.sources
+	l.mu.Unlock()
+	for _, f := range l.c.sources() {
+		if !f.started() {
+			f.start(ctx)
+		} else if len(gained) > 0 {
+			f.listAgain(ctx, l.ctx, gained)
+		}
+	}
+}
+
+// stopSources ends all sources, and waits for them until ctx ends. It names those
+// that are left.
+func (l *life[K]) stopSources(ctx context.Context, cause error) (left []string) {
+	feeds := l.c.sources()
+	for _, f := range feeds {
+		f.end(cause)
+	}
+	for _, f := range feeds {
+		if !f.wait(ctx) {
+			left = append(left, "source "+f.Name)
+		}
+	}
+	l.mu.Lock()
+	l.sources = nil
+	l.mu.Unlock()
+	return left
+}
+
+// unsynced names something that has not synced; "": everything has.
+func (l *life[K]) unsynced() string {
+	for _, f := range l.c.sources() {
+		if !f.isSynced() {
+			return "source " + f.Name
+		}
+	}
+	for _, cached := range l.c.o.Reads {
+		select {
+		case <-cached.Synced():
+		default:
+			return "cache " + cached.Name()
+		}
+	}
+	return ""
+}
+
+// sayWaiting says once what the workers wait for.
+func (l *life[K]) sayWaiting() {
+	l.mu.Lock()
+	waits := l.held > 0 && !l.opened && !l.over
+	l.opened = l.opened || waits
+	l.mu.Unlock()
+	if what := l.unsynced(); waits && what != "" {
+		l.c.log().Warn("reconcile: controller waits for its sources", "controller", l.c.name, "waitingFor", what)
+	}
+}
+
+// stop ends everything in order: see Controller.Run.
+func (l *life[K]) stop(placed <-chan error) error {
+	c := l.c
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
+	for _, f := range c.sources() {
+		f.end(ErrShutdown)
+	}
+	err := l.drain(c.o.Drain, errors.New("time to drain is over"))
+	if err == nil {
+		return l.finish(placed, nil)
+	}
+	cause := fmt.Errorf("reconcile: controller %q: %w", c.name, ErrShutdown)
+	every := func(*slot[K]) bool { return true }
+	c.pool.cancelRuns(every, context.Canceled, cause)
+	return l.finish(placed, l.drain(c.o.Grace, errors.New("grace is over")))
+}
+
+// drain waits until nothing is running, for d.
+func (l *life[K]) drain(d time.Duration, cause error) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), max(d, 0), cause)
+	defer cancel()
+	return l.c.q.Stop(ctx)
+}
+
+// finish waits for what is left besides runs; with a stopErr runs are left, and
+// the workers and the placement that wait for them are too.
+func (l *life[K]) finish(placed <-chan error, stopErr error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), l.c.o.Grace)
+	defer cancel()
+	left := l.stopSources(ctx, ErrShutdown)
+	if stopErr == nil {
+		if !l.c.pool.wait(ctx) {
+			left = append(left, "workers")
+		}
+		select {
+		case err := <-placed:
+			stopErr = err
+		case <-ctx.Done():
+			left = append(left, "placement")
+		}
+	} else if stop := new(queue.StopError); errors.As(stopErr, &stop) {
+		stopErr = fmt.Errorf("reconcile: controller %q: %w", l.c.name, stopErr)
+	}
+	if len(left) > 0 {
+		stopErr = errors.Join(stopErr, fmt.Errorf("reconcile: controller %q: still running: %v", l.c.name, left))
+	}
+	return stopErr
+}
+
+// dropOthers forgets the keys that are not ours to run any more.
+func (c *Controller[K]) dropOthers() {
+	for e := range c.q.Snapshot() {
+		if c.holdOf(e.Key) == nil {
+			c.q.Remove(e.Key)
+		}
+	}
+}

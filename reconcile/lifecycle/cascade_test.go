@@ -1,0 +1,160 @@
+package lifecycle
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+func childCache(t *testing.T, s *widgets) *widgetCache {
+	t.Helper()
+	return newCache(t, s, &cache.Options[widgetSpec, widgetStatus]{Indexes: map[string]cache.IndexFunc[widgetSpec, widgetStatus]{
+		OwnerIndex: OwnerUIDs[widgetSpec, widgetStatus],
+	}})
+}
+
+func ownedBy(os ...*store.Object[struct{}, struct{}]) []store.Owner {
+	var owners []store.Owner
+	for _, o := range os {
+		owners = append(owners, store.Owner{Kind: "parent", Key: o.Key(), UID: o.UID})
+	}
+	return owners
+}
+
+func TestCascadeDeletesTheChildrenOfOwnersThatHaveGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, parents := newWidgets(t), newKind[struct{}, struct{}](t, "parent")
+		parent := func(name string) *store.Object[struct{}, struct{}] {
+			o, err := parents.Create(t.Context(), &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: name, Finalizers: []string{"theirs"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}
+		drop := func(name string) {
+			o, err := parents.Get(t.Context(), key(name))
+			if err == nil {
+				err = parents.Delete(t.Context(), o)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		release := func(name string) {
+			if _, err := parents.RemoveFinalizer(t.Context(), key(name), "theirs"); err != nil {
+				t.Fatal(err)
+			}
+			restFor(time.Minute)
+		}
+		child := func(name string, owners []store.Owner, finalizers ...string) {
+			if _, err := s.Create(t.Context(), &widget{Meta: store.Meta{Name: name, Owners: owners, Finalizers: finalizers}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left := func() (names []string) {
+			for o, err := range s.All(t.Context(), store.Selector{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				names = append(names, o.Name)
+			}
+			slices.Sort(names)
+			return names
+		}
+		expect := func(when string, want ...string) {
+			t.Helper()
+			if got := left(); !slices.Equal(got, want) {
+				t.Errorf("%s: left %q, want %q", when, got, want)
+			}
+		}
+
+		one, two := parent("one"), parent("two")
+		stranger := []store.Owner{{Kind: "unheard-of", Key: key("x"), UID: "x"}}
+		child("of-both", ownedBy(one, two))
+		child("of-one", ownedBy(one))
+		child("of-one-and-a-stranger", slices.Concat(ownedBy(one), stranger))
+		child("of-nobody", nil)
+		child("orphan", []store.Owner{{Kind: "parent", Key: one.Key(), UID: "an-earlier-one"}})
+		owners, err := cache.New(parents, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := NewCascade("cascade", childCache(t, s), nil, Owning[widgetSpec, widgetStatus](owners))
+		if err != nil {
+			t.Fatal(err)
+		}
+		manage(t, c)
+		restFor(time.Minute)
+		expect("at the start, another object has the owner's name", "of-both", "of-nobody", "of-one", "of-one-and-a-stranger")
+
+		drop("one")
+		restFor(time.Minute)
+		expect("the owner is in deletion", "of-both", "of-nobody", "of-one", "of-one-and-a-stranger")
+		release("one")
+		expect("the owner has gone", "of-both", "of-nobody", "of-one-and-a-stranger")
+
+		child("late", ownedBy(one))
+		child("guarded", ownedBy(one), "mine")
+		restFor(time.Minute)
+		expect("a child of one that has gone", "guarded", "of-both", "of-nobody", "of-one-and-a-stranger")
+		if !get(t, s, "guarded").Deleting() {
+			t.Error("a child with a finalizer is not marked")
+		}
+		drop("two")
+		release("two")
+		expect("the last owner has gone", "guarded", "of-nobody", "of-one-and-a-stranger")
+		edit(t, s, "of-nobody", func(o *widget) { o.Owners = ownedBy(two) })
+		restFor(time.Minute)
+		expect("an owner that has gone is named later", "guarded", "of-one-and-a-stranger")
+	})
+}
+
+// An owner that a cache does not hold (here: it is of another namespace than
+// the cache) has not gone. Negative control: with the store not asked, the
+// child was deleted.
+func TestCascadeConcludesNothingFromACache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, parents := newWidgets(t), newKind[struct{}, struct{}](t, "parent")
+		o, err := parents.Create(t.Context(), &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: "one"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		owners, err := cache.New(parents, &cache.Options[struct{}, struct{}]{Selector: store.Selector{Namespace: "elsewhere"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := NewCascade("cascade", childCache(t, s), nil, Owning[widgetSpec, widgetStatus](owners))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Create(t.Context(), &widget{Meta: store.Meta{Name: "a", Owners: ownedBy(o)}}); err != nil {
+			t.Fatal(err)
+		}
+		manage(t, c)
+		restFor(time.Minute)
+		get(t, s, "a")
+	})
+}
+
+// case 96
+func TestCascadeWithAPartMissingIsRefused(t *testing.T) {
+	s := newWidgets(t)
+	owners := Owning[widgetSpec, widgetStatus](newCache(t, s, nil))
+	for want, err := range map[string]error{
+		"children": second(NewCascade("c", nil, nil, owners)),
+		"owners":   second(NewCascade("c", childCache(t, s), nil, Owning[widgetSpec, widgetStatus, widgetSpec, widgetStatus](nil))),
+		"kind":     second(NewCascade("c", childCache(t, s), nil)),
+		OwnerIndex: second(NewCascade("c", newCache(t, s, nil), nil, owners)),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q named", err, want)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -1,0 +1,205 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// Config is where a provider's configuration comes from: [StaticConfig] or
+// [WatchedConfig].
+type Config[C any] interface {
+	// current is a copy of the config, for one run. It is not loaded if there
+	// is none. An error says that it could not be read and that there is no
+	// last good one to go on with.
+	current(ctx context.Context) (c C, loaded bool, err error)
+
+	// follow calls changed after every change, again if it failed, until ctx
+	// ends.
+	follow(ctx context.Context, changed func() error) error
+
+	// check says what is wrong with it.
+	check() error
+}
+
+// Poller is implemented by a config that says how often objects are looked at
+// when nothing happens. 0 is never. Up to a tenth is added, so that objects
+// that were run together do not stay together.
+type Poller interface{ PollInterval() time.Duration }
+
+type loadedKey struct{}
+
+// ConfigLoaded reports whether the config that a provider's or an access's
+// func was given is one, rather than the zero value: Delete and Release do not
+// wait for a config, since without one nothing could ever be deleted.
+func ConfigLoaded(ctx context.Context) bool {
+	loaded, _ := ctx.Value(loadedKey{}).(bool)
+	return loaded
+}
+
+// StaticConfig is a config that does not change. Every run gets a deep copy; a
+// type that cannot be copied (see [store.New]) is refused by [NewProvider].
+func StaticConfig[C any](c C) Config[C] {
+	copier, err := store.New[C, struct{}](new(nowhere), "config", nil)
+	return static[C]{&store.Object[C, struct{}]{Spec: c}, copier, err}
+}
+
+type static[C any] struct {
+	o      *store.Object[C, struct{}]
+	copier *store.Store[C, struct{}]
+	err    error
+}
+
+// nowhere is a backend for a store that only makes copies.
+type nowhere struct{ store.Backend }
+
+func (s static[C]) current(context.Context) (C, bool, error) {
+	return s.copier.Clone(s.o).Spec, true, nil
+}
+
+func (s static[C]) follow(ctx context.Context, _ func() error) error {
+	<-ctx.Done()
+	return nil
+}
+
+func (s static[C]) check() error { return s.err }
+
+// firstRead bounds how long a run waits for a config that nobody has read yet.
+const firstRead = 5 * time.Second
+
+// WatchedConfig is the spec of one object, named by its key, of any store: it
+// may lie in another backend than the objects it is for. After a change of its
+// spec every object is run again, spread out and in the low band; changes of
+// other objects of the kind mean nothing.
+//
+// As long as it cannot be read the last good one stays in force. When the
+// object is deleted there is no config: objects say so and nothing is torn
+// down. Initial, if not nil, is in force until the object is first seen.
+func WatchedConfig[C, T any](s *store.Store[C, T], key store.Key, initial *C) (Config[C], error) {
+	if s == nil {
+		return nil, errors.New("lifecycle: config: there is no store")
+	}
+	if err := key.Check(); err != nil {
+		return nil, fmt.Errorf("lifecycle: config of kind %q: %w", s.Kind(), err)
+	}
+	w := &watched[C, T]{store: s, key: key}
+	if initial != nil {
+		w.now = s.Clone(&store.Object[C, T]{Spec: *initial})
+	}
+	return w, nil
+}
+
+type watched[C, T any] struct {
+	store *store.Store[C, T]
+	key   store.Key
+
+	mu       sync.Mutex          // guards what follows; not held while the store is read
+	now      *store.Object[C, T] // in force; nil: none. Never modified.
+	known    bool                // whether the store has told
+	followed bool                // whether somebody keeps now up to date
+	news     bool                // now has changed, and the objects have not been told
+}
+
+func (w *watched[C, T]) current(ctx context.Context) (c C, loaded bool, err error) {
+	w.mu.Lock()
+	now, ask := w.now, !w.known || !w.followed
+	w.mu.Unlock()
+	if ask {
+		ctx, cancel := context.WithTimeout(ctx, firstRead)
+		defer cancel()
+		err = w.load(ctx)
+		w.mu.Lock()
+		now = w.now
+		w.mu.Unlock()
+	}
+	if now != nil {
+		return w.store.Clone(now).Spec, true, nil
+	}
+	return c, false, err
+}
+
+func (w *watched[C, T]) check() error { return nil }
+
+// follow watches the kind, and reads the one object whenever it may have
+// changed.
+func (w *watched[C, T]) follow(ctx context.Context, changed func() error) error {
+	w.mu.Lock()
+	w.followed = true
+	w.mu.Unlock()
+	for e, err := range w.store.Watch(ctx, 0) {
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("lifecycle: config %s %s: %w", w.store.Kind(), w.key, err)
+		case e.Kind != store.BatchSnapshotEnd && (e.Kind != store.BatchChanges || e.Key != w.key):
+			continue
+		}
+		if err := w.load(ctx); err != nil {
+			return err
+		}
+		if err := w.tell(changed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tell passes a change on once, whoever of the runs and the watch found it.
+func (w *watched[C, T]) tell(changed func() error) error {
+	w.mu.Lock()
+	news := w.news
+	w.news = false
+	w.mu.Unlock()
+	if !news {
+		return nil
+	}
+	err := changed()
+	if err != nil {
+		w.mu.Lock()
+		w.news = true
+		w.mu.Unlock()
+	}
+	return err
+}
+
+// load reads the object. If it cannot be read, the one in force stays.
+func (w *watched[C, T]) load(ctx context.Context) error {
+	o, err := w.store.Get(ctx, w.key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		o = nil
+	case err != nil:
+		return fmt.Errorf("lifecycle: read config %s %s: %w", w.store.Kind(), w.key, err)
+	case o.Deleting():
+		o = nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o == nil && !w.known && w.now != nil {
+		return nil // what was given at construction stays until the first is seen
+	}
+	// Before the first reading nothing can have run with another config, unless
+	// one was given at construction.
+	if (w.known || w.now != nil) && version(o) != version(w.now) {
+		w.news = true
+	}
+	w.known, w.now = true, o
+	return nil
+}
+
+type configVersion struct {
+	uid        string
+	generation int64
+}
+
+func version[C, T any](o *store.Object[C, T]) configVersion {
+	if o == nil {
+		return configVersion{}
+	}
+	return configVersion{o.UID, o.Generation}
+}

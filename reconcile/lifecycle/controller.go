@@ -1,0 +1,210 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// Controller makes a controller that runs the lifecycle for every object of c:
+// when it appears, when its spec, its deletion, its pause or a label that a
+// handler minds changes, when a run is asked for by annotation, and for all of
+// them, spread out, when the config changes or a handler is added.
+//
+// Dependencies are sources of things that the objects depend on. A run that one
+// of them asked for is a Resync of every handler, also of those that were fine
+// while another one was being retried; that is why they are given here and not
+// to the controller's Watch. Further caches of the kind are for Watch, with
+// [Lifecycle.From].
+//
+// Name is the kind if it is empty. A nil cache is one of its own, of the whole
+// kind; a Manager runs it. A cache with a selector must be told of
+// [Lifecycle.Finalizers], or the deletion of an object that has left the
+// selector hangs.
+//
+// Options are those of the controller. Handlers have retry policies of their
+// own; the controller's backoff is for what fails around them, and for a
+// provider.
+func (l *Lifecycle[S, T]) Controller(name string, c *cache.Cache[S, T], o *reconcile.Options[reconcile.Request], dependencies ...reconcile.Source[reconcile.Request]) (*reconcile.Controller[reconcile.Request], error) {
+	if name == "" {
+		name = l.store.Kind()
+	}
+	if c == nil {
+		var err error
+		if c, err = cache.New(l.store, nil); err != nil {
+			return nil, fmt.Errorf("lifecycle: controller %q: %w", name, err)
+		}
+	}
+	var options reconcile.Options[reconcile.Request]
+	if o != nil {
+		options = *o
+	}
+	if err := ownDelays(&options); err != nil {
+		return nil, fmt.Errorf("lifecycle: controller %q: %w", name, err)
+	}
+	ctrl, err := reconcile.New(name, l, &options)
+	if err != nil {
+		return nil, err
+	}
+	sources := []reconcile.Source[reconcile.Request]{l.From(c), l.rounds(c)}
+	for _, d := range dependencies {
+		sources = append(sources, l.noting(d))
+	}
+	return ctrl, ctrl.Watch(sources...)
+}
+
+// noting tells the handlers of every key that a source adds. Where such an add
+// is absorbed into the retry of one handler, the others would not hear of it.
+func (l *Lifecycle[S, T]) noting(s reconcile.Source[reconcile.Request]) reconcile.Source[reconcile.Request] {
+	if run := s.Run; run != nil {
+		s.Run = func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
+			return run(ctx, notingSink{to, l.work.note})
+		}
+	}
+	return s
+}
+
+type notingSink struct {
+	reconcile.Sink[reconcile.Request]
+	note func(reconcile.Request)
+}
+
+func (n notingSink) Add(key reconcile.Request, o queue.AddOptions) error {
+	n.note(key)
+	return n.Sink.Add(key, o)
+}
+
+// Failed implements reconcile.Reporter.
+func (n notingSink) Failed(err error) {
+	if r, ok := n.Sink.(reconcile.Reporter); ok {
+		r.Failed(err)
+	}
+}
+
+// ownDelays lets a handler's own policy decide how long a failed call waits:
+// the delay is in the error, and the queue would wait for the longer of the
+// two. Every other failure waits as the options say.
+func ownDelays(o *reconcile.Options[reconcile.Request]) error {
+	if o.Queue.Policy != nil && o.Backoff != (queue.Backoff{}) {
+		return errors.New("set Backoff or Queue.Policy, not both")
+	}
+	other := o.Queue.Policy
+	if other == nil {
+		other = o.Backoff.Policy()
+	}
+	o.Backoff = queue.Backoff{}
+	o.Queue.Policy = func(attempt int, err error) time.Duration {
+		if d := (*delayed)(nil); errors.As(err, &d) {
+			return 0
+		}
+		return other(attempt, err)
+	}
+	return nil
+}
+
+// Finalizers lists the finalizers that the lifecycle may put on objects, for
+// cache.Options.Finalizers. Handlers that are added later are not among them.
+func (l *Lifecycle[S, T]) Finalizers() []string { return l.work.finalizers() }
+
+// From is the source of the objects' own changes, for the Watch of a controller
+// that is to serve further caches of the kind (Controller has one of its own).
+// Unlike reconcile.From it passes nothing that a run writes itself, finalizers
+// included: a run that nothing explains is taken for a Resync that somebody
+// asked for. What ends a backoff is decided by the handlers' Supersede.
+func (l *Lifecycle[S, T]) From(c *cache.Cache[S, T]) reconcile.Source[reconcile.Request] {
+	return reconcile.FromWith(c, reconcile.FromOptions[S, T]{
+		When: l.concerns,
+		Urgent: func(ch cache.Change[S, T]) bool {
+			if ch.New != nil {
+				if jump, decided := l.work.urgent(ch.New); decided && !asks(ch) {
+					return jump
+				}
+			}
+			return urgent(ch)
+		},
+	})
+}
+
+func (l *Lifecycle[S, T]) concerns(ch cache.Change[S, T]) bool {
+	was, is := ch.Old, ch.New
+	if reconcile.GenerationChanged(ch) || asks(ch) {
+		return true
+	}
+	_, ignored := was.Annotations[AnnotationIgnore]
+	_, ignores := is.Annotations[AnnotationIgnore]
+	return was.Paused != is.Paused || ignored && !ignores ||
+		l.work.mindsLabels() && !maps.Equal(was.Labels, is.Labels)
+}
+
+// asks says whether somebody has just set the reconcile-now annotation.
+func asks[S, T any](ch cache.Change[S, T]) bool {
+	if ch.New == nil {
+		return false
+	}
+	now, asked := ch.New.Annotations[store.AnnotationReconcileNow]
+	if !asked || ch.Old == nil {
+		return asked
+	}
+	before, had := ch.Old.Annotations[store.AnnotationReconcileNow]
+	return !had || before != now
+}
+
+// urgent is the rule where no retry of a handler has a say: somebody wants this
+// object to be looked at.
+func urgent[S, T any](ch cache.Change[S, T]) bool {
+	was, is := ch.Old, ch.New
+	return was == nil || is == nil || was.UID != is.UID || is.Generation > was.Generation ||
+		was.Paused && !is.Paused || asks(ch)
+}
+
+// lowBand is where objects wait that run again because of something that
+// concerns all of them.
+var lowBand = queue.At(-100)
+
+// rounds is the source of what concerns every object: another config, another
+// handler.
+func (l *Lifecycle[S, T]) rounds(c *cache.Cache[S, T]) reconcile.Source[reconcile.Request] {
+	return reconcile.Source[reconcile.Request]{
+		Name: c.Name() + " rounds",
+		Run: func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
+			to.Synced() // it says nothing at the start: that is the cache's part
+			return l.work.follow(ctx, func(concerns func(*store.Object[S, T]) bool) error {
+				var after time.Duration
+				for o := range c.All() {
+					if concerns != nil && !concerns(o) {
+						continue
+					}
+					// Urgent: it may be the cure for what is backing off, or parked.
+					if err := addWaiting(ctx, to, o.Key(), queue.AddOptions{After: after, Priority: lowBand, Urgent: true}); err != nil {
+						return err
+					}
+					after += l.options.Pace
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// addWaiting adds a key, and waits while the queue is full: a round that gave
+// up would leave objects that nobody comes back to.
+func addWaiting(ctx context.Context, to reconcile.Sink[reconcile.Request], key reconcile.Request, o queue.AddOptions) error {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := to.Add(key, o)
+		if !errors.Is(err, queue.ErrFull) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

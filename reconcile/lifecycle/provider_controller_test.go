@@ -1,0 +1,463 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// faulty is a memory backend that can be told to fail.
+type faulty struct {
+	*memory.Backend
+	get    atomic.Pointer[func(kind string) error]
+	commit atomic.Pointer[func(t store.Txn) error]
+}
+
+func (f *faulty) Get(ctx context.Context, kind string, k store.Key) (store.Record, error) {
+	if fail := f.get.Load(); fail != nil {
+		if err := (*fail)(kind); err != nil {
+			return store.Record{}, err
+		}
+	}
+	return f.Backend.Get(ctx, kind, k)
+}
+
+func (f *faulty) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	if fail := f.commit.Load(); fail != nil {
+		if err := (*fail)(t); err != nil {
+			return 0, err
+		}
+	}
+	return f.Backend.Commit(ctx, t)
+}
+
+func newFaulty(t *testing.T) *faulty {
+	t.Helper()
+	b, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return &faulty{Backend: b}
+}
+
+func on[S, T any](t *testing.T, b store.Backend, kind string) *store.Store[S, T] {
+	t.Helper()
+	s, err := store.New[S, T](b, kind, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+type configs = store.Store[settings, struct{}]
+
+type config = store.Object[settings, struct{}]
+
+func watchConfig(t *testing.T, s *configs, initial *settings) Config[settings] {
+	t.Helper()
+	c, err := WatchedConfig(s, key("main"), initial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func putConfig(t *testing.T, s *configs, name string, c settings) {
+	t.Helper()
+	_, err := s.Create(t.Context(), &config{Meta: store.Meta{Name: name}, Spec: c})
+	if errors.Is(err, store.ErrExists) {
+		_, err = s.Mutate(t.Context(), key(name), func(o *config) error { o.Spec = c; return nil })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hosts is a provider that notes the object and the first host of its config.
+func hosts() *fakeProvider {
+	p := &fakeProvider{}
+	p.create = func(_ context.Context, o *widget, c settings, _ client) (reconcile.Result, error) {
+		p.take() // drop the note without the name
+		o.Status.Note = strings.Join(c.Hosts, ",")
+		return reconcile.Result{}, nil
+	}
+	return p
+}
+
+// case 44, 135, 137, 138
+func TestConfigIsFollowedAcrossBackends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, cs := newWidgets(t), newKind[settings, struct{}](t, "config")
+		start(t, mustProvide(t, s, hosts(), watchConfig(t, cs, nil), nil), nil, nil)
+		create(t, s, "a")
+		restFor(time.Second)
+		expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonConfigMissing)
+
+		putConfig(t, cs, "main", settings{Hosts: []string{"one"}})
+		restFor(time.Second)
+		o := get(t, s, "a")
+		expectReady(t, o, store.True, store.PhaseReady, "Ready")
+		if o.Status.Note != "one" {
+			t.Errorf("ran with %q, want the config that appeared", o.Status.Note)
+		}
+		putConfig(t, cs, "main", settings{Hosts: []string{"two"}})
+		restFor(time.Second)
+		if got := get(t, s, "a").Status.Note; got != "two" {
+			t.Errorf("ran with %q, want the edited config", got)
+		}
+
+		c, err := cs.Get(t.Context(), key("main"))
+		if err == nil {
+			err = cs.Delete(t.Context(), c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		restFor(time.Second)
+		o = get(t, s, "a")
+		expectReady(t, o, store.False, store.PhaseProgressing, ReasonConfigMissing)
+		if o.Status.Note != "two" || len(o.Finalizers) != 1 {
+			t.Errorf("%+v, want nothing torn down", o)
+		}
+	})
+}
+
+// case 135
+func TestConfigGivenAtConstructionServesUntilTheWatchedOneAppears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, cs := newWidgets(t), newKind[settings, struct{}](t, "config")
+		start(t, mustProvide(t, s, hosts(), watchConfig(t, cs, &settings{Hosts: []string{"given"}}), nil), nil, nil)
+		create(t, s, "a")
+		restFor(time.Second)
+		if got := get(t, s, "a").Status.Note; got != "given" {
+			t.Errorf("ran with %q, want the one given", got)
+		}
+		putConfig(t, cs, "main", settings{Hosts: []string{"watched"}})
+		restFor(time.Second)
+		if got := get(t, s, "a").Status.Note; got != "watched" {
+			t.Errorf("ran with %q, want the watched one", got)
+		}
+	})
+}
+
+// case 45, 138; weak point 002 (a): any failure to read the config, even a
+// passing one, took it away.
+func TestConfigThatCannotBeReadStaysInForceAndDeletionsGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFaulty(t)
+		s, cs := newWidgets(t), on[settings, struct{}](t, b, "config")
+		putConfig(t, cs, "main", settings{Hosts: []string{"one"}})
+		p := hosts()
+		start(t, mustProvide(t, s, p, watchConfig(t, cs, nil), nil), nil, nil)
+		create(t, s, "a")
+		restFor(time.Second)
+
+		b.get.Store(new(func(string) error { return errBoom }))
+		rev, err := b.Backend.Get(t.Context(), "config", key("main"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := on[settings, struct{}](t, b.Backend, "config") // somebody whose connection works
+		if _, err := other.Mutate(t.Context(), key("main"), func(o *config) error { o.Spec.Hosts = []string{"two"}; return nil }); err != nil {
+			t.Fatal(err, rev)
+		}
+		restFor(time.Second)
+		edit(t, s, "a", resize(2))
+		create(t, s, "b")
+		restFor(time.Second)
+		for _, name := range []string{"a", "b"} {
+			if got := get(t, s, name).Status.Note; got != "one" {
+				t.Errorf("%s ran with %q, want the last good config", name, got)
+			}
+		}
+		remove(t, s, "b")
+		restFor(time.Second)
+		expectGone(t, s, "b")
+
+		b.get.Store(nil)
+		restFor(5 * time.Minute)
+		if got := get(t, s, "a").Status.Note; got != "two" {
+			t.Errorf("ran with %q, want the config read at last", got)
+		}
+	})
+}
+
+// case 136; weak point 002 (f): all objects were enqueued at once.
+func TestConfigEditRunsEveryObjectOnceSpreadOutBehindLiveEdits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 10_000
+		s, cs := newWidgets(t), newKind[settings, struct{}](t, "config")
+		putConfig(t, cs, "main", settings{Hosts: []string{"one"}})
+		runs := map[string]int{}
+		var at int
+		var edited time.Duration
+		var began time.Time
+		p := &fakeProvider{}
+		l := mustProvide(t, s, p, watchConfig(t, cs, nil), nil)
+		for i := range n {
+			create(t, s, fmt.Sprint(i))
+		}
+		start(t, l, nil, &reconcile.Options[reconcile.Request]{Workers: 1})
+		restFor(time.Hour)
+		p.create = func(_ context.Context, o *widget, _ settings, _ client) (reconcile.Result, error) {
+			if o.Spec.Size == 2 && edited == 0 {
+				edited = time.Since(began)
+			}
+			runs[o.Name]++
+			at++
+			time.Sleep(6 * time.Millisecond) // slower than the pace: the queue fills up
+			return reconcile.Result{}, nil
+		}
+		putConfig(t, cs, "another", settings{Hosts: []string{"x"}})
+		restFor(time.Hour)
+		if at != 0 {
+			t.Errorf("%d runs for a config of another name, want none", at)
+		}
+
+		began = time.Now()
+		putConfig(t, cs, "main", settings{Hosts: []string{"two"}})
+		restFor(10 * time.Second)
+		edit(t, s, "9999", resize(2)) // last in line
+		restFor(time.Hour)
+		for name, got := range runs {
+			if want := 1; got != want && name != "9999" {
+				t.Fatalf("%s ran %d times, want once", name, got)
+			}
+		}
+		if len(runs) != n {
+			t.Errorf("%d objects ran, want all %d", len(runs), n)
+		}
+		if edited -= 10 * time.Second; edited > time.Second {
+			t.Errorf("the live edit was served after %v, want it ahead of the round", edited)
+		}
+	})
+}
+
+// case 136. Negative control: with a pace of 0 all ran at once.
+func TestRoundKeepsItsPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, cs := newWidgets(t), newKind[settings, struct{}](t, "config")
+		putConfig(t, cs, "main", settings{})
+		for i := range 100 {
+			create(t, s, fmt.Sprint(i))
+		}
+		p := &fakeProvider{}
+		l, err := NewProvider(s, p, watchConfig(t, cs, nil), nil, &Options{Pace: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start(t, l, nil, nil)
+		restFor(time.Hour)
+		p.take()
+		putConfig(t, cs, "main", settings{Hosts: []string{"new"}})
+		restFor(50*time.Second + 500*time.Millisecond)
+		if got := len(p.take()); got != 51 {
+			t.Errorf("%d of 100 objects ran in 50.5 s, want 51: one a second", got)
+		}
+		restFor(time.Hour)
+		if got := len(p.take()); got != 49 {
+			t.Errorf("%d objects ran afterwards, want the other 49", got)
+		}
+	})
+}
+
+// A config edit is the cure for many a failure: it does not wait for a backoff,
+// nor for a park to end.
+func TestConfigEditRevivesWhatHasGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, cs := newWidgets(t), newKind[settings, struct{}](t, "config")
+		putConfig(t, cs, "main", settings{Hosts: []string{"bad"}})
+		p := &fakeProvider{create: func(_ context.Context, o *widget, c settings, _ client) (reconcile.Result, error) {
+			switch {
+			case c.Hosts[0] == "good":
+				return reconcile.Result{}, nil
+			case o.Name == "parked":
+				return reconcile.Result{}, reconcile.Terminal(errBoom)
+			}
+			return reconcile.Result{}, reconcile.RetryAfter(errBoom, time.Hour)
+		}}
+		start(t, mustProvide(t, s, p, watchConfig(t, cs, nil), nil), nil, nil)
+		create(t, s, "parked")
+		create(t, s, "waiting")
+		restFor(time.Minute)
+		putConfig(t, cs, "main", settings{Hosts: []string{"good"}})
+		restFor(time.Second)
+		for _, name := range []string{"parked", "waiting"} {
+			expectReady(t, get(t, s, name), store.True, store.PhaseReady, "Ready")
+		}
+	})
+}
+
+// case 53: the watched config is copied for each run, too.
+func TestWatchedConfigIsCopiedForEachRun(t *testing.T) {
+	s, cs := newWidgets(t), newKind[settings, struct{}](t, "config")
+	putConfig(t, cs, "main", settings{Hosts: []string{"h"}})
+	create(t, s, "a")
+	var saw []string
+	p := &fakeProvider{create: func(_ context.Context, _ *widget, c settings, _ client) (reconcile.Result, error) {
+		saw = append(saw, c.Hosts[0])
+		c.Hosts[0] = "mine"
+		return reconcile.Result{}, nil
+	}}
+	c := watchConfig(t, cs, nil)
+	w := c.(*watched[settings, struct{}])
+	l := mustProvide(t, s, p, c, nil)
+	run(t, l, "a")
+	w.followed = true // from here on the watch alone would tell
+	run(t, l, "a")
+	run(t, l, "a")
+	if want := []string{"h", "h", "h"}; !slices.Equal(saw, want) {
+		t.Errorf("runs saw %q, want %q", saw, want)
+	}
+}
+
+// case 126
+func TestSpecEditedDuringTheRunRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWidgets(t)
+		var sizes []int
+		p := &fakeProvider{create: func(_ context.Context, o *widget, _ settings, _ client) (reconcile.Result, error) {
+			if sizes = append(sizes, o.Spec.Size); len(sizes) == 1 {
+				edit(t, s, "a", resize(2))
+				synctest.Wait() // the cache has told of it before the run is over
+			}
+			return reconcile.Result{}, nil
+		}}
+		start(t, mustProvide(t, s, p, nil, nil), nil, nil)
+		create(t, s, "a")
+		restFor(time.Second)
+		if len(sizes) != 2 || sizes[1] != 2 {
+			t.Errorf("ran with sizes %v, want 1 and then 2", sizes)
+		}
+		if o := get(t, s, "a"); !o.Ready() || o.ObservedGeneration != 2 {
+			t.Errorf("ready %v, observed %d, want ready in generation 2", o.Ready(), o.ObservedGeneration)
+		}
+	})
+}
+
+// case 128
+func TestProviderThatWritesItsStatusDoesNotWakeItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWidgets(t)
+		runs := 0
+		p := &fakeProvider{create: func(_ context.Context, o *widget, _ settings, _ client) (reconcile.Result, error) {
+			runs++
+			o.Status.Note = fmt.Sprint(runs)
+			return reconcile.Result{}, nil
+		}}
+		start(t, mustProvide(t, s, p, nil, nil), nil, nil)
+		create(t, s, "a")
+		restFor(time.Hour)
+		if runs != 1 {
+			t.Errorf("%d runs, want one", runs)
+		}
+	})
+}
+
+type secret = store.Object[map[string]string, struct{}]
+
+// case 52, 138, 139; weak point 002 (b), (f), (i): mappers could not fail, every
+// object ran, and a config that was not loaded was a nil to trip over.
+func TestReferencedSecretWakesTheObjectsThatReferToIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, cs := newWidgets(t), newKind[settings, struct{}](t, "config")
+		secrets := newKind[map[string]string, struct{}](t, "secret")
+		cfg := watchConfig(t, cs, nil)
+		p := &fakeProvider{}
+		l := mustProvide(t, s, p, cfg, nil)
+		ours, err := cache.New(secrets, &cache.Options[map[string]string, struct{}]{Selector: store.Selector{Namespace: "ours"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []bool
+		fails := 0
+		ctrl, err := l.Controller("", nil, nil, WatchRef(ours, cfg, func(ctx context.Context, ref *secret, c settings, loaded bool) ([]reconcile.Request, error) {
+			told = append(told, loaded)
+			if fails > 0 {
+				fails--
+				return nil, errBoom
+			}
+			var keys []reconcile.Request
+			for o, err := range s.All(ctx, store.Selector{}) {
+				if err != nil {
+					return nil, err
+				}
+				if o.Labels["secret"] == ref.Name {
+					keys = append(keys, o.Key())
+				}
+			}
+			return keys, nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		manage(t, ctrl)
+		for _, name := range []string{"a", "b"} {
+			if _, err := s.Create(t.Context(), &widget{Meta: store.Meta{Name: name, Labels: map[string]string{"secret": name}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put := func(ns, name string) {
+			if _, err := secrets.Create(t.Context(), &secret{Meta: store.Meta{Namespace: ns, Name: name}}); err != nil {
+				t.Fatal(err)
+			}
+			restFor(time.Minute)
+		}
+		put("ours", "c")
+		if len(told) != 1 || told[0] {
+			t.Errorf("match was told %v, want once, that no config is loaded", told)
+		}
+		putConfig(t, cs, "main", settings{})
+		restFor(time.Minute)
+		told, p.lines = nil, nil
+		put("theirs", "a")
+		if p.expect(t); len(told) != 0 {
+			t.Errorf("match was called for a secret of another namespace")
+		}
+		fails = 2
+		put("ours", "b")
+		if got := p.take(); len(got) != 1 || len(told) != 3 || !told[2] {
+			t.Errorf("runs %q, match called %v, want one run after the third call, with a config loaded", got, told)
+		}
+	})
+}
+
+// case 41
+func TestStatusThatCannotBeWrittenIsJoinedToTheError(t *testing.T) {
+	b := newFaulty(t)
+	s := on[widgetSpec, widgetStatus](t, b, "widget")
+	create(t, s, "a")
+	refused := errors.New("refused")
+	p := &fakeProvider{create: func(context.Context, *widget, settings, client) (reconcile.Result, error) {
+		b.commit.Store(new(func(store.Txn) error { return refused }))
+		return reconcile.Result{}, errBoom
+	}}
+	l := mustProvide(t, s, p, nil, nil)
+	_, err := l.Reconcile(t.Context(), key("a"))
+	if !errors.Is(err, errBoom) || !errors.Is(err, refused) {
+		t.Errorf("Reconcile = %v, want both what failed and that it could not be said", err)
+	}
+	p.create = nil
+	res, err := l.Reconcile(t.Context(), key("a"))
+	if !errors.Is(err, refused) || res != (reconcile.Result{}) {
+		t.Errorf("Reconcile = %+v, %v, want the status failure alone", res, err)
+	}
+	b.commit.Store(nil)
+	edit(t, s, "a", func(o *widget) { o.Paused = true })
+	b.commit.Store(new(func(store.Txn) error { return refused }))
+	if _, err := l.Reconcile(t.Context(), key("a")); !errors.Is(err, refused) {
+		t.Errorf("paused: Reconcile = %v, want the status failure", err)
+	}
+}

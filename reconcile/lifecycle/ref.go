@@ -1,0 +1,43 @@
+package lifecycle
+
+import (
+	"context"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// Match names the objects that have to run because an object they refer to (a
+// secret, say) came, changed or went. Config is the provider's, and the zero C
+// if loaded is false. It may fail, to list objects for instance, and is then
+// called again with the newest object. It must not write to ref.
+type Match[C, S, T any] func(ctx context.Context, ref *store.Object[S, T], config C, loaded bool) ([]reconcile.Request, error)
+
+// WatchRef is the source of the objects that refer to those of a cache, for the
+// Watch of a provider's controller. After a change it asks match about the
+// object as it was and as it is, so an edited reference wakes both sides; only
+// what match names is run. To watch one namespace give it a cache of one.
+//
+// Only changes that pass all of when count; without any, every change does. A
+// nil part is refused by Watch.
+func WatchRef[C, S, T any](c *cache.Cache[S, T], config Config[C], match Match[C, S, T], when ...reconcile.Predicate[S, T]) reconcile.Source[reconcile.Request] {
+	if config == nil || match == nil {
+		return reconcile.Source[reconcile.Request]{}
+	}
+	return reconcile.Map(c, func(ctx context.Context, old, now *store.Object[S, T]) ([]reconcile.Request, error) {
+		cfg, loaded, _ := config.current(ctx) // one that cannot be read is one that is not loaded
+		var keys []reconcile.Request
+		for _, ref := range []*store.Object[S, T]{old, now} {
+			if ref == nil {
+				continue
+			}
+			more, err := match(ctx, ref, cfg, loaded)
+			if err != nil {
+				return nil, err
+			}
+			keys = append(keys, more...)
+		}
+		return keys, nil
+	}, when...)
+}

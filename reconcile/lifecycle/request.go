@@ -1,0 +1,43 @@
+package lifecycle
+
+import (
+	"context"
+
+	"github.com/tendhq/tend/store"
+)
+
+// AnnotationIgnore makes a Lifecycle leave an object alone altogether, whatever
+// its value: no handler or provider is called, no finalizer is added or
+// removed, not even the status is written. A deletion waits until it is taken
+// off. To stop work on an object for a while, and let it show, pause it
+// (Meta.Paused).
+const AnnotationIgnore = "tend.ignore"
+
+// releasingPrefix and a provider's finalizer make the annotation that says that
+// the provider's Delete has succeeded, and the access is being given back.
+const releasingPrefix = "tend.releasing."
+
+// Ignored reports whether the object carries [AnnotationIgnore].
+func (r *Run[S, T]) Ignored() bool {
+	_, ok := r.Object.Annotations[AnnotationIgnore]
+	return ok
+}
+
+// Asked reports whether the object carried [store.AnnotationReconcileNow] when
+// this run began: somebody wants it to be looked at now, whatever is known.
+func (r *Run[S, T]) Asked() bool {
+	_, ok := r.first.Annotations[store.AnnotationReconcileNow]
+	return ok
+}
+
+// TakeRequest removes [store.AnnotationReconcileNow], so that one wish is one
+// run. It is a [Run.Write].
+func (r *Run[S, T]) TakeRequest(ctx context.Context) error {
+	if !r.Asked() {
+		return nil
+	}
+	return r.Write(ctx, func(o *store.Object[S, T]) error {
+		delete(o.Annotations, store.AnnotationReconcileNow)
+		return nil
+	})
+}

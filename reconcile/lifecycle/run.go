@@ -1,0 +1,295 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+)
+
+// recordTimeout bounds a write that records what has happened already: it is
+// made although the run was cancelled or ran out of time, but not for ever.
+const recordTimeout = 30 * time.Second
+
+// recordTries is how often such a write is made when others keep getting in
+// between. Each loss means that somebody else's write landed.
+const recordTries = 5
+
+// ErrDeleting is returned by [Run.Ensure] for an object that is being
+// deleted: a finalizer that were added now could be one that nobody removes.
+var ErrDeleting = errors.New("lifecycle: the object is being deleted")
+
+// Run is one run's hold on one object: what was read, what user code made of
+// it, and the only way to write finalizers, and status.
+//
+// User code is given Object, a copy that it may edit. Of these edits only
+// Status and Conditions are ever written, by [Run.End]; everything else goes
+// through [Run.Write], which starts from what is stored.
+//
+// A Run belongs to one goroutine.
+type Run[S, T any] struct {
+	// Object is the working copy. Its Generation is the one that this run
+	// acts on, even after a newer one was seen on the way.
+	Object *store.Object[S, T]
+
+	store  *store.Store[S, T]
+	first  *store.Object[S, T] // as Begin read it
+	status *store.Object[S, T] // with the status that End has to better
+	stored *store.Object[S, T] // as the store has it, as far as this run knows
+	gone   bool                // its last finalizer went, or another took its name
+}
+
+// Begin reads the object of a key. An object that is not there is no error:
+// Begin returns a nil Run, and there is nothing to do.
+func Begin[S, T any](ctx context.Context, s *store.Store[S, T], key store.Key) (*Run[S, T], error) {
+	o, err := s.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lifecycle: read %s: %w", key, err)
+	}
+	return &Run[S, T]{Object: s.Clone(o), store: s, first: o, status: o, stored: o}, nil
+}
+
+// Stored is the object as this run last saw it in the store. Read-only.
+func (r *Run[S, T]) Stored() *store.Object[S, T] { return r.stored }
+
+// Deleting reports whether the object is in deletion.
+func (r *Run[S, T]) Deleting() bool { return r.stored.Deleting() }
+
+// Has reports whether the object carries a finalizer.
+func (r *Run[S, T]) Has(finalizer string) bool {
+	return r.stored.HasFinalizer(finalizer)
+}
+
+// Ensure makes sure that the object carries a finalizer before the first side
+// effect. It writes nothing if the finalizer is there.
+//
+// It is one compare-and-swap on what the run has read, never a retry: after a
+// conflict ([store.ErrConflict]) whatever the run was about to do rests on an
+// old reading, so it has to start again. For the same reason it cannot bring
+// back an object that has vanished.
+func (r *Run[S, T]) Ensure(ctx context.Context, finalizer string) error {
+	if r.Has(finalizer) {
+		return nil
+	}
+	if r.Deleting() {
+		return fmt.Errorf("finalizer %q: %w", finalizer, ErrDeleting)
+	}
+	return r.Write(ctx, func(o *store.Object[S, T]) error {
+		o.AddFinalizer(finalizer)
+		return nil
+	})
+}
+
+// Swap puts one finalizer in the place of another, in one write. If from is
+// not there, to is added all the same. It is for recording what has happened
+// (a handler's Add succeeded) and is therefore written as [Run.Record] writes.
+func (r *Run[S, T]) Swap(ctx context.Context, from, to string) error {
+	return r.Record(ctx, func(o *store.Object[S, T]) error {
+		if o.Deleting() {
+			return nil // none can be added any more, so the old one has to stay
+		}
+		o.RemoveFinalizer(from)
+		o.AddFinalizer(to)
+		return nil
+	})
+}
+
+// Remove takes finalizers of ours off the object, and nobody else's. When the
+// last one goes from a deleted object the object goes, and End writes no
+// status. It is written as [Run.Record] writes.
+func (r *Run[S, T]) Remove(ctx context.Context, finalizers ...string) error {
+	if !slices.ContainsFunc(finalizers, r.Has) {
+		return nil
+	}
+	return r.Record(ctx, func(o *store.Object[S, T]) error {
+		for _, f := range finalizers {
+			o.RemoveFinalizer(f)
+		}
+		return nil
+	})
+}
+
+// Write changes meta or spec of the object as stored, by one compare-and-swap
+// on what this run has read. Edits made to the working copy are not part of
+// it, except for what edit copies over. On success the working copy has the
+// new revision, generation and finalizers.
+//
+// A conflict is returned as it comes ([store.ErrConflict]): somebody changed
+// the object, so the run's premises may be gone.
+func (r *Run[S, T]) Write(ctx context.Context, edit func(*store.Object[S, T]) error) error {
+	if err := r.update(ctx, r.store.Update, edit); err != nil {
+		return err
+	}
+	r.Object.Generation = r.stored.Generation
+	return nil
+}
+
+// WriteIntent is [Run.Write] for the record of a create and the annotations,
+// by [store.Store.UpdateIntent]. The working copy has the new intent after it.
+func (r *Run[S, T]) WriteIntent(ctx context.Context, edit func(*store.Object[S, T]) error) error {
+	return r.update(ctx, r.store.UpdateIntent, edit)
+}
+
+// Record writes what has happened already (a finalizer's next form, the
+// outcome of a create) and must not be lost: it is made on a context that
+// outlives the run's cancellation and deadline, keeps its guards, and is
+// bounded by 30 s. After a conflict it reads again and applies the same edit,
+// as long as it is the same object (by uid). An object that has vanished
+// needs no record: that is success, and End will write nothing.
+//
+// Object keeps the generation that the run began with: the record says what
+// was done for that one, whatever has been asked for since.
+func (r *Run[S, T]) Record(ctx context.Context, edit func(*store.Object[S, T]) error) error {
+	return r.record(ctx, r.store.Update, edit)
+}
+
+// RecordIntent is [Run.Record] for the record of a create and the annotations,
+// by [store.Store.UpdateIntent].
+func (r *Run[S, T]) RecordIntent(ctx context.Context, edit func(*store.Object[S, T]) error) error {
+	return r.record(ctx, r.store.UpdateIntent, edit)
+}
+
+// writer is one of the store's compare-and-swap writes.
+type writer[S, T any] func(context.Context, *store.Object[S, T]) (*store.Object[S, T], error)
+
+func (r *Run[S, T]) record(ctx context.Context, write writer[S, T], edit func(*store.Object[S, T]) error) error {
+	if r.gone {
+		return nil
+	}
+	ctx, cancel := outlive(ctx)
+	defer cancel()
+	err := r.update(ctx, write, edit)
+	for try := 1; try < recordTries && mayRetry(err) && !r.gone; try++ {
+		if err = r.reread(ctx); err == nil && !r.gone {
+			err = r.update(ctx, write, edit)
+		}
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		r.gone = true
+		return nil
+	}
+	return err
+}
+
+// mayRetry tells the failures after which reading again shows where we stand.
+// A write of unknown outcome that did land shows as a conflict, or as an edit
+// that has nothing left to do.
+func mayRetry(err error) bool {
+	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnknownOutcome)
+}
+
+func (r *Run[S, T]) update(ctx context.Context, write writer[S, T], edit func(*store.Object[S, T]) error) error {
+	next := r.store.Clone(r.stored)
+	if err := edit(next); err != nil {
+		return err
+	}
+	got, err := write(ctx, next)
+	if err != nil {
+		return fmt.Errorf("lifecycle: write %s: %w", r.Object.Key(), err)
+	}
+	r.adopt(got)
+	return nil
+}
+
+// adopt takes what a write left in the store. The last finalizer of a deleted
+// object took the object with it.
+func (r *Run[S, T]) adopt(got *store.Object[S, T]) {
+	r.stored = got
+	r.gone = got.Deleting() && len(got.Finalizers) == 0
+	r.Object.Revision = got.Revision
+	r.Object.Finalizers = slices.Clone(got.Finalizers)
+	r.Object.Intent = got.Intent
+}
+
+// reread learns what the store has now, after somebody else's write.
+func (r *Run[S, T]) reread(ctx context.Context) error {
+	got, err := r.store.Get(ctx, r.Object.Key())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		r.gone = true
+		return nil
+	case err != nil:
+		return fmt.Errorf("lifecycle: reread %s: %w", r.Object.Key(), err)
+	case got.UID != r.first.UID:
+		r.gone = true // ours is gone, and another has its name
+		return nil
+	}
+	r.stored = got
+	return nil
+}
+
+// End writes status and conditions if the run changed them, and returns err
+// joined with what went wrong in writing. It belongs on every way out of a
+// run, and is made on a context that outlives it, so that a run that timed out
+// can still say so.
+//
+// After a conflict the status is written again onto the newer object if that
+// is the same object and nobody else changed its status in between; otherwise
+// the conflict is returned. An object that is gone needs no status.
+func (r *Run[S, T]) End(ctx context.Context, err error) error {
+	if r.gone || r.store.SameStatus(r.Object, r.status) {
+		return err
+	}
+	ctx, cancel := outlive(ctx)
+	defer cancel()
+	return errors.Join(err, r.writeStatus(ctx))
+}
+
+func (r *Run[S, T]) writeStatus(ctx context.Context) error {
+	for try := 1; ; try++ {
+		if r.store.SameStatus(r.stored, r.Object) {
+			return nil // a write of unknown outcome had landed
+		}
+		if !r.store.SameStatus(r.stored, r.status) {
+			return fmt.Errorf("lifecycle: status of %s: somebody else wrote it during the run: %w", r.Object.Key(), store.ErrConflict)
+		}
+		next := r.store.Clone(r.stored)
+		next.Status, next.Conditions = r.Object.Status, r.Object.Conditions
+		next.Phase, next.ObservedGeneration = r.Object.Phase, r.Object.ObservedGeneration
+		got, err := r.store.UpdateStatus(ctx, next)
+		switch {
+		case err == nil:
+			r.status = got
+			r.adopt(got)
+			return nil
+		case errors.Is(err, store.ErrNotFound):
+			r.gone = true
+			return nil
+		case !mayRetry(err) || try == recordTries:
+			return fmt.Errorf("lifecycle: status of %s: %w", r.Object.Key(), err)
+		}
+		if err := r.reread(ctx); err != nil || r.gone {
+			return err
+		}
+	}
+}
+
+// outlive gives a context for a write that must be made although the run is
+// over. It keeps the run's values: its guard, so that a deposed process is
+// still refused, and its record of writes.
+func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.WithoutCancel(ctx), recordTimeout,
+		errors.New("lifecycle: recording what the run did took longer than "+recordTimeout.String()))
+}
+
+// Again says how a run ends whose Ensure or Write lost against somebody else.
+// A conflict is nobody's fault: the key runs again with backoff and no error
+// is counted. An object that has vanished, or is in deletion by now, is not
+// for this run any more; its own change wakes the key. Any other error is
+// returned as it is.
+func Again(err error) (reconcile.Result, error) {
+	switch {
+	case err == nil, errors.Is(err, store.ErrNotFound):
+		return reconcile.Result{}, nil
+	case errors.Is(err, store.ErrConflict), errors.Is(err, ErrDeleting):
+		return reconcile.Result{Requeue: true}, nil
+	}
+	return reconcile.Result{}, err
+}

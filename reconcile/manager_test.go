@@ -1,0 +1,403 @@
+package reconcile_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// runner is a Runner of a function.
+type runner struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+func (r *runner) Name() string                  { return r.name }
+func (r *runner) Run(ctx context.Context) error { return r.run(ctx) }
+
+func untilDone(ctx context.Context) error { <-ctx.Done(); return nil }
+
+// case 66
+func TestRegisterAfterRunAndRunTwiceAreErrors(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var m reconcile.Manager
+		if err := m.Run(t.Context()); err == nil {
+			t.Error("Run of an empty Manager gave no error")
+		}
+		if err := m.Register(&runner{"a", untilDone}); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		if err := m.Register(&runner{"b", untilDone}); !errors.Is(err, reconcile.ErrRunning) {
+			t.Errorf("Register after Run: got %v, want ErrRunning", err)
+		}
+		if err := m.Run(t.Context()); !errors.Is(err, reconcile.ErrRunning) {
+			t.Errorf("second Run: got %v, want ErrRunning", err)
+		}
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Run(t.Context()); !errors.Is(err, reconcile.ErrRunning) {
+			t.Errorf("Run after Run: got %v, want ErrRunning", err)
+		}
+	})
+}
+
+// case 97
+func TestNamesAreUniqueInAManager(t *testing.T) {
+	var m reconcile.Manager
+	a, b := newController(t, record[string](nil), nil), newController(t, record[string](nil), nil)
+	if err := m.Register(a, b); !errors.Is(err, reconcile.ErrNameTaken) || !strings.Contains(err.Error(), `"test"`) {
+		t.Errorf("got %v, want ErrNameTaken with the name", err)
+	}
+	if err := m.Register(a); err != nil {
+		t.Errorf("a refused Register left something: %v", err)
+	}
+	if err := m.Register(a); !errors.Is(err, reconcile.ErrNameTaken) {
+		t.Errorf("the same one twice: got %v", err)
+	}
+	if err := m.Register(nil); err == nil {
+		t.Error("Register(nil) gave no error")
+	}
+}
+
+// case 39, 124
+func TestFirstErrorStopsAllAndEverythingThatFailedIsReturned(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		errA, errB := errors.New("a failed"), errors.New("b failed too")
+		var m reconcile.Manager
+		c := newController(t, record[string](nil), nil)
+		stopped := false
+		if err := m.Register(c,
+			&runner{"a", func(context.Context) error { time.Sleep(time.Second); return errA }},
+			&runner{"b", func(ctx context.Context) error { <-ctx.Done(); return errB }},
+			&runner{"fine", func(ctx context.Context) error { <-ctx.Done(); stopped = true; return ctx.Err() }},
+			&runner{"panics", func(ctx context.Context) error { <-ctx.Done(); panic("at the stop") }},
+		); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		err := m.Run(t.Context())
+		expect(t, "ended after", time.Since(began), time.Second)
+		if !errors.Is(err, errA) || !errors.Is(err, errB) {
+			t.Errorf("got %v, want both errors", err)
+		}
+		text := err.Error()
+		if !strings.HasPrefix(text, "a: a failed") || !strings.Contains(text, "b: b failed too") || !strings.Contains(text, "panics: panic: at the stop") {
+			t.Errorf("got %q, want the first error first, and each with its name", text)
+		}
+		expect(t, "the fine one was stopped", stopped, true)
+		if strings.Contains(text, "fine") || strings.Contains(text, "test:") {
+			t.Errorf("got %q, want nothing of those that did not fail", text)
+		}
+	})
+}
+
+func TestRunEndsWhenAllRunnersHave(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var m reconcile.Manager
+		nap := func(context.Context) error { time.Sleep(time.Second); return nil }
+		if err := m.Register(&runner{"a", nap}, &runner{"b", nap}); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Run(t.Context()); err != nil {
+			t.Errorf("got %v, want nil", err)
+		}
+	})
+}
+
+// case 151
+func TestRunReturnsAfterTheLastOrAtTheDeadlineWithItsName(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		m := reconcile.Manager{StopTimeout: 20 * time.Second}
+		deaf := must[*reconcile.Controller[string]](t)(reconcile.New("deaf", record(func(context.Context, string) (result, error) {
+			<-release
+			return result{}, nil
+		}), &reconcile.Options[string]{Grace: time.Minute, Drain: time.Minute}))
+		slow := must[*reconcile.Controller[string]](t)(reconcile.New("slow", record(func(context.Context, string) (result, error) {
+			time.Sleep(8 * time.Second)
+			return result{}, nil
+		}), nil))
+		if err := m.Register(deaf, slow, &runner{"worse", func(context.Context) error { <-release; return nil }}); err != nil {
+			t.Fatal(err)
+		}
+		add(t, deaf, "k")
+		add(t, slow, "k")
+		run := start(t, &m)
+		began := time.Now()
+		err := run.end()
+		expect(t, "returned after", time.Since(began), 20*time.Second)
+		var left *reconcile.LeftoverError
+		if !errors.As(err, &left) || !slices.Equal(left.Names, []string{"worse"}) {
+			t.Errorf("got %v, want worse named as left over", err)
+		}
+		if !strings.Contains(err.Error(), `1 keys running (k)`) {
+			t.Errorf("got %v, want the key of the deaf controller", err)
+		}
+		expect(t, "slow was drained", slow.Counts().Success, 1)
+		close(release)
+		synctest.Wait()
+	})
+}
+
+// Controllers stop before the caches that they read.
+func TestCachesOutliveTheControllers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newRig(t, nil, func(ctx context.Context, g *rig, k store.Key) (result, error) {
+			time.Sleep(5 * time.Second) // the stop comes now
+			o, err := g.Mutate(ctx, k, func(o *thing) error { o.Labels = map[string]string{"done": "yes"}; return nil })
+			if err != nil {
+				return result{}, err
+			}
+			time.Sleep(time.Second)
+			if got, ok := g.cache.Get(k); !ok || got.Revision != o.Revision {
+				t.Error("the cache did not show a write of the drained run")
+			}
+			return result{}, nil
+		})
+		create(t, g.things, "a")
+		run := g.start(t)
+		time.Sleep(time.Second)
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "successes", g.c.Counts().Success, 1)
+	})
+}
+
+// A cache is run once, whoever names it, and one that several controllers watch
+// feeds all of them.
+//
+// case 101
+func TestSharedCacheIsRunOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		ca := newCache(t, s)
+		var m reconcile.Manager
+		var rs []*recorder[store.Key]
+		for _, name := range []string{"one", "two"} {
+			r := record(func(context.Context, store.Key) (result, error) {
+				if name == "one" {
+					return result{}, errBoom // one fails all the time, the other is on time
+				}
+				return result{}, nil
+			})
+			c := must[*reconcile.Controller[store.Key]](t)(reconcile.New(name, r, &reconcile.Options[store.Key]{
+				Backoff: exactly(time.Hour), Hooks: reconcile.Hooks[store.Key]{OnError: func(reconcile.Failure[store.Key]) {}},
+			}))
+			if err := c.Watch(reconcile.From(ca)); err != nil {
+				t.Fatal(err)
+			}
+			rs = append(rs, r)
+			if err := m.Register(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.Register(ca); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		create(t, s, "a")
+		synctest.Wait()
+		for _, r := range rs {
+			expectList(t, "keys", r.keys(), key("a"))
+		}
+		expect(t, "checks", len(m.Checks()), 3)
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func get(h http.Handler) (status int, checks map[string]string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	var report struct{ Checks []reconcile.Check }
+	if err := json.Unmarshal(w.Body.Bytes(), &report); err != nil {
+		panic(err)
+	}
+	checks = make(map[string]string)
+	for _, c := range report.Checks {
+		checks[c.Name] = c.Reason
+		if c.OK != (c.Reason == "") {
+			panic(fmt.Sprint("check says both: ", c))
+		}
+	}
+	return w.Code, checks
+}
+
+func TestHealthAndReadySayWhy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newRig(t, nil, func(context.Context, *rig, store.Key) (result, error) { return result{}, nil })
+		var mu sync.Mutex
+		broken := true
+		bad := reconcile.Source[store.Key]{Name: "bad", Run: func(ctx context.Context, to reconcile.Sink[store.Key]) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if broken {
+				return errBoom
+			}
+			to.Synced()
+			mu.Unlock()
+			<-ctx.Done()
+			mu.Lock()
+			return nil
+		}}
+		if err := g.c.Watch(bad); err != nil {
+			t.Fatal(err)
+		}
+		var m reconcile.Manager
+		if err := m.Register(g.c); err != nil {
+			t.Fatal(err)
+		}
+		if code, checks := get(m.Ready()); code != http.StatusServiceUnavailable || checks["test"] != "not running yet" {
+			t.Errorf("before Run: %d %v", code, checks)
+		}
+		start(t, &m)
+		code, checks := get(m.Health())
+		if code != http.StatusServiceUnavailable || checks["test"] != `source "bad": boom` {
+			t.Errorf("Health with a bad source: %d %v", code, checks)
+		}
+		if reason, ok := checks["cache thing"]; !ok || reason != "" {
+			t.Errorf("the cache is not among the healthy: %v", checks)
+		}
+		if code, checks := get(m.Ready()); code != http.StatusServiceUnavailable || checks["test"] != "waiting for source bad to sync" {
+			t.Errorf("Ready with a bad source: %d %v", code, checks)
+		}
+		mu.Lock()
+		broken = false
+		mu.Unlock()
+		pass(time.Minute)
+		if code, checks := get(m.Health()); code != http.StatusOK {
+			t.Errorf("Health in the end: %d %v", code, checks)
+		}
+		if code, checks := get(m.Ready()); code != http.StatusOK {
+			t.Errorf("Ready in the end: %d %v", code, checks)
+		}
+	})
+}
+
+// circle makes a controller of kind `of` that is woken by changes of `by`.
+func circle(t *testing.T, of, by string) *reconcile.Controller[store.Key] {
+	t.Helper()
+	b := newBackend(t)
+	c := must[*reconcile.Controller[store.Key]](t)(reconcile.New(of+"s", record[store.Key](nil), nil))
+	if err := c.Watch(reconcile.From(newCache(t, newStore(t, b, of)))); err != nil {
+		t.Fatal(err)
+	}
+	if by != "" {
+		if err := c.Watch(reconcile.Same(newCache(t, newStore(t, b, by)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// case 65
+func TestCycleOfAnyLengthIsFoundAtRegistration(t *testing.T) {
+	var m reconcile.Manager
+	if err := m.Register(circle(t, "b", "a"), circle(t, "c", "b"), circle(t, "d", "b")); err != nil {
+		t.Fatal(err)
+	}
+	err := m.Register(circle(t, "a", "c"))
+	if !errors.Is(err, reconcile.ErrCycle) {
+		t.Fatalf("got %v, want ErrCycle", err)
+	}
+	for _, way := range []string{"a → b → c → a", "b → c → a → b", "c → a → b → c"} {
+		if strings.Contains(err.Error(), way) {
+			err = nil
+			break
+		}
+	}
+	if err != nil {
+		t.Errorf("got %v, want it to say a → b → c → a", err)
+	}
+	if err := m.Register(circle(t, "e", "d")); err != nil {
+		t.Errorf("the refused controller was kept: %v", err)
+	}
+
+	allowed := reconcile.Manager{AllowCycles: true}
+	logger, lines := quiet()
+	allowed.Logger = logger
+	if err := allowed.Register(circle(t, "b", "a"), circle(t, "a", "b")); err != nil {
+		t.Errorf("AllowCycles: got %v", err)
+	}
+	if !strings.Contains(lines.String(), "circle") {
+		t.Errorf("an allowed cycle is not mentioned: %s", lines)
+	}
+}
+
+func TestMermaidDrawsWhatWakesWhat(t *testing.T) {
+	b := newBackend(t)
+	parents := must[*reconcile.Controller[store.Key]](t)(reconcile.New("parents", record[store.Key](nil), &reconcile.Options[store.Key]{
+		Writes: []string{"child"},
+	}))
+	if err := parents.Watch(
+		reconcile.From(newCache(t, newStore(t, b, "parent"))),
+		reconcile.Owners(newCache(t, newStore(t, b, "child")), "parent"),
+	); err != nil {
+		t.Fatal(err)
+	}
+	children := must[*reconcile.Controller[store.Key]](t)(reconcile.New("children", record[store.Key](nil), nil))
+	if err := children.Watch(reconcile.From(newCache(t, newStore(t, b, "child")))); err != nil {
+		t.Fatal(err)
+	}
+	var m reconcile.Manager
+	if err := m.Register(parents, children); err != nil {
+		t.Fatal(err)
+	}
+	want := `flowchart LR
+  n0["children"]
+  n1(["child"])
+  n1 --> n0
+  n2["parents"]
+  n3(["parent"])
+  n3 --> n2
+  n1 -->|mapped| n2
+  n2 -.-> n1
+`
+	for range 3 {
+		expect(t, "Mermaid", m.Mermaid(), want)
+	}
+}
+
+// A Manager's caches are found through the mapped sources and Options.Reads too.
+func TestManagerRunsEveryCacheThatIsUsed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		var caches []*cache.Cache[spec, status]
+		for _, kind := range []string{"own", "mapped", "read"} {
+			caches = append(caches, newCache(t, newStore(t, b, kind)))
+		}
+		c := newController(t, record[store.Key](nil), &reconcile.Options[store.Key]{Reads: []reconcile.Cached{caches[2]}})
+		if err := c.Watch(reconcile.From(caches[0]), reconcile.Same(caches[1])); err != nil {
+			t.Fatal(err)
+		}
+		var m reconcile.Manager
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		start(t, &m)
+		for _, ca := range caches {
+			select {
+			case <-ca.Synced():
+			default:
+				t.Errorf("cache %s is not running", ca.Name())
+			}
+		}
+	})
+}

@@ -1,0 +1,230 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// A Mapper turns a changed object into the keys that depend on it. It gets the
+// object as it was when it was last mapped (nil: never) and as it is (nil: gone),
+// so that an edited reference wakes both sides. An error or a panic is retried
+// with backoff, and by then the newest object is seen; nothing is lost. The
+// objects are shared: it must not write to them.
+type Mapper[K comparable, S, T any] func(ctx context.Context, old, now *store.Object[S, T]) ([]K, error)
+
+// Map is the source of keys that depend on the objects of a cache. It maps all of
+// them at the start, and then each one when a change passes all of when; without
+// any, every change passes, status writes included. Mapped keys are not urgent.
+// Keys that cannot be (an empty name) are skipped and counted.
+//
+// It is synced when every object there was at the start is queued for mapping.
+func Map[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], when ...Predicate[S, T]) Source[K] {
+	return MapWith(c, m, MapOptions[S, T]{When: all(when)})
+}
+
+// MapOptions is what else Map can do.
+type MapOptions[S, T any] struct {
+	// When says which changes matter. Default: Any.
+	When Predicate[S, T]
+	// Urgent lets a change end the backoff or the park of the keys it is mapped
+	// to: for a change that is most likely their cure. Default: it does not.
+	Urgent bool
+	// Backoff is how long a failed mapping waits. Default: queue.Backoff's.
+	Backoff queue.Backoff
+}
+
+// MapWith is Map with options.
+func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], o MapOptions[S, T]) Source[K] {
+	if c == nil {
+		return Source[K]{} // refused by Watch: it has no name
+	}
+	setDefaultFunc(&o.When, Any)
+	return Source[K]{
+		Name: c.Name() + " mapped", kind: c.Kind(), mapped: true, cache: c,
+		relist: func(to Sink[K]) error {
+			p, ok := kept(to).(*mapping[K, S, T])
+			if !ok {
+				return nil // it is about to list everything anyway
+			}
+			gained := to.(*gainedSink[K]).gained
+			for obj := range c.All() {
+				if err := p.note(obj.Key(), step[S, T]{old: obj, now: obj, initial: true, only: gained}); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		Run: func(ctx context.Context, to Sink[K]) error {
+			if m == nil {
+				return errors.New("reconcile: Map: no mapper")
+			}
+			return runMapping(ctx, c, to, m, o)
+		},
+	}
+}
+
+// step is what of an object is still to be mapped.
+type step[S, T any] struct {
+	old, now *store.Object[S, T]
+	initial  bool
+	only     []int // shards whose keys are wanted; nil: all
+}
+
+// mapping is one run of a Map source. Objects wait in a queue of their own, one
+// entry per object, with the retries that every key has.
+type mapping[K comparable, S, T any] struct {
+	mapper Mapper[K, S, T]
+	urgent bool
+	to     Sink[K]
+	q      *queue.Queue[store.Key]
+
+	mu   sync.Mutex // guards todo
+	todo map[store.Key]step[S, T]
+}
+
+func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to Sink[K], m Mapper[K, S, T], o MapOptions[S, T]) error {
+	q, err := queue.New(&queue.Options[store.Key]{Name: c.Name() + " mapper", Policy: o.Backoff.Policy(), Shards: 1})
+	if err != nil {
+		return err
+	}
+	p := &mapping[K, S, T]{mapper: m, urgent: o.Urgent, to: to, q: q, todo: make(map[store.Key]step[S, T])}
+	keep(to, p)
+	defer keep[K](to, nil)
+	var wg sync.WaitGroup
+	wg.Go(func() { p.work(ctx) }) // ended by the queue's Stop
+	defer func() {
+		_ = q.Stop(context.Background()) // only p.work holds items, and it settles them
+		wg.Wait()
+	}()
+	return follow(ctx, c, to, func(ch cache.Change[S, T]) error {
+		if !ch.Initial && !o.When(ch) {
+			return nil
+		}
+		return p.note(ch.Key, step[S, T]{old: ch.Old, now: ch.New, initial: ch.Initial})
+	})
+}
+
+// note queues a step; one that waits already is widened to cover both.
+func (p *mapping[K, S, T]) note(key store.Key, s step[S, T]) error {
+	o := queue.AddOptions{Priority: bandLive}
+	if s.initial {
+		o.Priority = bandInitial
+	}
+	p.mu.Lock()
+	p.todo[key] = p.widenedLocked(key, s)
+	p.mu.Unlock()
+	return p.q.AddWith(key, o)
+}
+
+func (p *mapping[K, S, T]) widenedLocked(key store.Key, s step[S, T]) step[S, T] {
+	was, ok := p.todo[key]
+	if !ok {
+		return s
+	}
+	s.old = was.old
+	s.initial = was.initial && s.initial
+	if was.only == nil || s.only == nil {
+		s.only = nil
+	} else {
+		s.only = slices.Concat(was.only, s.only)
+	}
+	return s
+}
+
+func (p *mapping[K, S, T]) work(ctx context.Context) {
+	for {
+		item, err := p.q.Get(context.Background())
+		if err != nil {
+			return
+		}
+		if err := p.mapOne(ctx, item.Key); err != nil && ctx.Err() == nil {
+			mapperFailed(p.to, item.Key, item.Attempt, err)
+			item.Retry(err, 0)
+			continue
+		}
+		item.Done()
+	}
+}
+
+// mapOne maps one object and puts the step back if that fails.
+func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) error {
+	p.mu.Lock()
+	s, ok := p.todo[key]
+	delete(p.todo, key)
+	p.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if f, ok := p.to.(interface{ skip(string, ...any) }); ok {
+		ctx = context.WithValue(ctx, skipKey{}, f.skip)
+	}
+	err := protect(func() error {
+		keys, err := p.mapper(ctx, s.old, s.now)
+		if err != nil {
+			return err
+		}
+		return p.send(ctx, s, keys)
+	})
+	if err != nil {
+		p.putBack(key, s)
+	}
+	return err
+}
+
+func (p *mapping[K, S, T]) send(ctx context.Context, s step[S, T], keys []K) error {
+	o := queue.AddOptions{Priority: bandLive, Urgent: p.urgent && !s.initial}
+	if s.initial {
+		o.Priority = bandInitial
+	}
+	to := p.to
+	if s.only != nil {
+		to = &gainedSink[K]{sink: p.to.(*sink[K]), gained: s.only}
+	}
+	sent := make(map[K]struct{}, len(keys)) // the old and the new object often name the same
+	for _, k := range keys {
+		if _, ok := sent[k]; ok {
+			continue
+		}
+		sent[k] = struct{}{}
+		if err := addWaiting(ctx, to, k, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putBack restores a step that failed, under the newer one that may have come.
+func (p *mapping[K, S, T]) putBack(key store.Key, s step[S, T]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	newer, ok := p.todo[key]
+	p.todo[key] = s
+	if ok {
+		p.todo[key] = p.widenedLocked(key, newer)
+	}
+}
+
+// mapperFailed reports a failed mapping if the sink cares to know.
+func mapperFailed[K comparable](to Sink[K], object store.Key, attempt int, err error) {
+	if f, ok := to.(interface {
+		mapperFailed(store.Key, int, error)
+	}); ok {
+		f.mapperFailed(object, attempt, err)
+	}
+}
+
+func (s *sink[K]) mapperFailed(object store.Key, attempt int, err error) {
+	s.c.failed(Failure[K]{
+		Controller: s.c.name, Source: s.Name, Attempt: attempt,
+		Err: fmt.Errorf("mapping %s %v: %w", s.kind, object, err),
+	})
+}
+
+func (s *sink[K]) skip(why string, attrs ...any) { (*feed[K])(s).skip(why, attrs...) }

@@ -1,0 +1,264 @@
+package reconcile_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// mapped is a controller whose keys come from the objects of another kind.
+type mapped struct {
+	s     *things
+	cache *cache.Cache[spec, status]
+	c     *reconcile.Controller[store.Key]
+	r     *recorder[store.Key]
+	told  failures[store.Key]
+	lines *lockedBuffer
+}
+
+func newMapped(t *testing.T, source func(c *cache.Cache[spec, status]) reconcile.Source[store.Key]) *mapped {
+	t.Helper()
+	g := &mapped{s: newStore(t, newBackend(t), "thing"), r: record[store.Key](nil)}
+	g.cache = newCache(t, g.s)
+	logger, lines := quiet()
+	g.lines = lines
+	g.c = newController(t, g.r, &reconcile.Options[store.Key]{
+		Logger: logger, Hooks: reconcile.Hooks[store.Key]{OnError: g.told.hear},
+	})
+	if err := g.c.Watch(source(g.cache)); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func (g *mapped) start(t *testing.T) *running {
+	t.Helper()
+	var m reconcile.Manager
+	if err := m.Register(g.c); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, &m)
+}
+
+// ran gives the names run since the last call, sorted.
+func (g *mapped) ran() []string {
+	pass(time.Minute)
+	var names []string
+	for _, k := range g.r.keys() {
+		names = append(names, k.String())
+	}
+	g.r.mu.Lock()
+	g.r.runs = nil
+	g.r.mu.Unlock()
+	slices.Sort(names)
+	return names
+}
+
+// ref is the label that a thing names its target by.
+func ref(name string) func(*thing) {
+	return func(o *thing) { o.Labels = map[string]string{"ref": name} }
+}
+
+func byRef(_ context.Context, old, now *thing) (keys []store.Key, _ error) {
+	for _, o := range []*thing{old, now} {
+		if o != nil && o.Labels["ref"] != "" {
+			keys = append(keys, key(o.Labels["ref"]))
+		}
+	}
+	return keys, nil
+}
+
+func TestEditedReferenceWakesBothSides(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] { return reconcile.Map(c, byRef) })
+		create(t, g.s, "a", ref("x"))
+		g.start(t)
+		expectList(t, "at the start", g.ran(), "x")
+		mutate(t, g.s, "a", ref("y"))
+		expectList(t, "after the edit", g.ran(), "x", "y")
+		if err := g.s.Delete(t.Context(), must[*thing](t)(g.s.Get(t.Context(), key("a")))); err != nil {
+			t.Fatal(err)
+		}
+		expectList(t, "after the deletion", g.ran(), "y")
+	})
+}
+
+// case 58
+//
+// Negative control: settling a failed mapping with Done instead of Retry loses
+// the event, and the test fails.
+func TestFailedMappingIsRetriedAndLosesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		calls := 0
+		g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] {
+			return reconcile.MapWith(c, func(ctx context.Context, old, now *thing) ([]store.Key, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				switch calls++; calls {
+				case 1:
+					return nil, errBoom
+				case 2:
+					panic("mapper")
+				}
+				return byRef(ctx, old, now)
+			}, reconcile.MapOptions[spec, status]{Backoff: exactly(time.Second)})
+		})
+		create(t, g.s, "a", ref("x"))
+		g.start(t)
+		pass(2 * time.Second) // failed at 0 s and 1 s, due at 3 s
+		expect(t, "runs before the mapping succeeded", g.r.count(), 0)
+		mutate(t, g.s, "a", ref("y"))
+		expectList(t, "in the end", g.ran(), "y")
+		fs := g.told.list()
+		if len(fs) != 2 || fs[0].Source != "thing mapped" || fs[1].Attempt != 1 {
+			t.Fatalf("OnError heard %+v, want two failures of the mapper", fs)
+		}
+		if want := "mapping thing a: boom"; fs[0].Err.Error() != want {
+			t.Errorf("got %q, want %q", fs[0].Err, want)
+		}
+		if !strings.Contains(fs[1].Err.Error(), "panic: mapper") {
+			t.Errorf("got %q, want the panic", fs[1].Err)
+		}
+		if err := g.c.Health(); err != nil {
+			t.Errorf("Health says %v", err)
+		}
+	})
+}
+
+// case 60
+func TestMapperSeesTheNewestAndTheOldestNotMapped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		down := false
+		g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] {
+			return reconcile.MapWith(c, func(ctx context.Context, old, now *thing) ([]store.Key, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if down {
+					return nil, errBoom
+				}
+				return byRef(ctx, old, now)
+			}, reconcile.MapOptions[spec, status]{Backoff: exactly(10 * time.Second)})
+		})
+		create(t, g.s, "a", ref("old"))
+		g.start(t)
+		expectList(t, "at the start", g.ran(), "old")
+		mu.Lock()
+		down = true
+		mu.Unlock()
+		mutate(t, g.s, "a", ref("between"))
+		mutate(t, g.s, "a", ref("new"))
+		time.Sleep(time.Second)
+		mu.Lock()
+		down = false
+		mu.Unlock()
+		expectList(t, "after two edits", g.ran(), "new", "old")
+	})
+}
+
+// case 59, 146
+func TestOwnersOfOneKindAreRunOnceAndOthersCounted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] {
+			return reconcile.Owners(c, "parent")
+		})
+		own := func(kind, name string) store.Owner { return store.Owner{Kind: kind, Key: key(name), UID: "u-" + name} }
+		create(t, g.s, "orphan")
+		create(t, g.s, "child", func(o *thing) {
+			o.Owners = []store.Owner{own("parent", "p"), own("other", "q"), own("parent", "p"), own("other", "r")}
+		})
+		g.start(t)
+		expectList(t, "at the start", g.ran(), "p")
+		expect(t, "skipped", g.c.Snapshot().Sources[0].Skipped, 2)
+		expect(t, "log lines", strings.Count(g.lines.String(), "owner of another kind"), 1)
+		mutate(t, g.s, "child", func(o *thing) { o.Owners = []store.Owner{own("parent", "p2")} })
+		expectList(t, "after the owner changed", g.ran(), "p", "p2")
+		mutate(t, g.s, "orphan", func(o *thing) { o.Spec.Size++ })
+		expectList(t, "an object without owners", g.ran())
+		if fs := g.told.list(); len(fs) != 0 {
+			t.Errorf("OnError heard %+v", fs)
+		}
+		g.c.Snapshot()
+	})
+}
+
+// case 147
+func TestSameMapsToTheNameAndNamespace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] { return reconcile.Same(c) })
+		create(t, g.s, "x", func(o *thing) { o.Namespace = "a" })
+		g.start(t)
+		expectList(t, "at the start", g.ran(), "a/x")
+	})
+}
+
+// case 59
+func TestMapperThatReturnsAnInvalidKeyIsNotRetried(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] {
+			return reconcile.Map(c, func(context.Context, *thing, *thing) ([]store.Key, error) {
+				return []store.Key{{}, key("good")}, nil
+			})
+		})
+		create(t, g.s, "a")
+		g.start(t)
+		expectList(t, "keys", g.ran(), "good")
+		expect(t, "skipped", g.c.Snapshot().Sources[0].Skipped, 1)
+		if fs := g.told.list(); len(fs) != 0 {
+			t.Errorf("OnError heard %+v", fs)
+		}
+	})
+}
+
+// A mapped change leaves a backoff alone unless the source says otherwise.
+func TestMappedChangeIsUrgentOnlyIfTheSourceSaysSo(t *testing.T) {
+	for _, urgent := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] {
+				return reconcile.MapWith(c, byRef, reconcile.MapOptions[spec, status]{Urgent: urgent})
+			})
+			g.r.do = func(context.Context, store.Key) (result, error) { return result{}, reconcile.Terminal(errBoom) }
+			create(t, g.s, "a", ref("x"))
+			g.start(t)
+			expectList(t, "at the start", g.ran(), "x")
+			mutate(t, g.s, "a", func(o *thing) { o.Spec.Size++ })
+			want := 0
+			if urgent {
+				want = 1
+			}
+			expect(t, "runs of the parked key", len(g.ran()), want)
+		})
+	}
+}
+
+// A mapper's objects wait in the lowest band at the start, and live changes go
+// first.
+func TestMappedInitialObjectsAreNotUrgentAndLow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] {
+			return reconcile.MapWith(c, byRef, reconcile.MapOptions[spec, status]{Urgent: true})
+		})
+		if err := g.c.SetWorkers(0); err != nil {
+			t.Fatal(err)
+		}
+		create(t, g.s, "a", ref("x"))
+		g.start(t)
+		e, ok := entry(g.c, key("x"))
+		if !ok || e.Priority != queue.At(-100) {
+			t.Errorf("at the start x is queued: %v with %v, want it in the lowest band", ok, e.Priority)
+		}
+		mutate(t, g.s, "a", func(o *thing) { o.Spec.Size++ })
+		pass(time.Second)
+		e, _ = entry(g.c, key("x"))
+		expect(t, "after a change", e.Priority, queue.At(0))
+	})
+}

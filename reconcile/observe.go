@@ -1,0 +1,28 @@
+package reconcile
+
+import "github.com/tendhq/tend/queue"
+
+// QueueStats is Queue().Stats(), for those who do not know the type of the keys.
+func (c *Controller[K]) QueueStats() queue.Stats { return c.q.Stats() }
+
+// Runners are the runners that were registered and the caches that controllers
+// use: what Run runs. Metrics and debug pages ask it again and again, because
+// caches come to it when a source is added.
+func (m *Manager) Runners() []Runner {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	members := m.members
+	if !m.running {
+		members = append(m.foundCaches(), members...)
+	}
+	rs := make([]Runner, 0, len(members))
+	for _, mb := range members {
+		rs = append(rs, mb.Runner)
+		if c, ok := mb.Runner.(controller); ok {
+			for _, cached := range c.ownedCaches() {
+				rs = append(rs, cached)
+			}
+		}
+	}
+	return rs
+}

@@ -1,0 +1,188 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/lease"
+)
+
+// Options tune a Controller. Nil and zero fields mean the stated default. New
+// copies them: one value may serve several controllers and be changed afterwards.
+type Options[K comparable] struct {
+	// Workers is how many keys are run at once. Default 8. See SetWorkers.
+	Workers int
+	// Adapt lets the number of workers follow throttling and latency. Default:
+	// it stays as set.
+	Adapt *Adapt
+	// Batch is how many keys a BatchReconciler gets at most. Default 16; without
+	// a BatchReconciler it means nothing and must be 0.
+	Batch int
+
+	// Timeout is a run's deadline: its context ends with the cause ErrDeadline.
+	// Default 5 minutes; negative: none.
+	Timeout time.Duration
+	// StuckAfter is how long a run may go on after its context ended before it
+	// is reported as stuck: in the log, to Hooks.OnStuck, in the Snapshot and
+	// in Health. Its key stays locked until it returns. Default 30 s.
+	StuckAfter time.Duration
+	// ReplaceStuck starts a spare worker for each stuck run, so that hung calls
+	// cannot use the workers up. Each one left behind costs its goroutine for as
+	// long as it hangs. Default: off.
+	ReplaceStuck bool
+	// Drain is how long running keys may go on when the controller stops, before
+	// their contexts end. Default 20 s; negative: they end at once.
+	Drain time.Duration
+	// Grace is how long Run then waits for them before it returns and names
+	// those that are left. Default 10 s.
+	Grace time.Duration
+	// CrashOnPanic lets a panic of the reconciler end the process. Default: it
+	// is an error with a stack (promise R3).
+	CrashOnPanic bool
+
+	// Backoff is how long a failed key waits. Default: queue.Backoff's.
+	Backoff queue.Backoff
+	// Queue is for what else a queue can do: a Policy in place of Backoff,
+	// MaxAttempts, MaxKeys, Tenant, Buckets, Debounce. Its Name is the
+	// controller's, whatever it says.
+	Queue queue.Options[K]
+
+	// Resync runs a key again this long after it succeeded without asking for
+	// a time itself, less a random 0 to 20 %, so that drift is found and the
+	// runs of a fleet spread. It runs in the lowest band. Keys that are known to
+	// be gone are not. Default 0: no resync.
+	Resync time.Duration
+	// ParkedResync is how often a parked key is tried again although nothing
+	// happened, less a random 0 to 20 %. Default 1 h; negative: never.
+	ParkedResync time.Duration
+	// SettleTimeout is how long a key that wrote to the store is kept back at
+	// most until the caches its controller uses have seen the write (promise S4).
+	// Default 30 s.
+	SettleTimeout time.Duration
+	// Reads are caches that the reconciler reads although no source watches
+	// them: they count for promise S4, for R4, and for the Manager, which runs
+	// them. Default: none.
+	Reads []Cached
+
+	// Placement says on which servers it runs. Default: the Manager's choice;
+	// without a Manager it runs at once.
+	Placement lease.Placement
+	// Hash spreads keys over shards. It must be the same in every process and
+	// version. Default: lease.HashKey, for K = Request; other keys need one when
+	// the Placement has shards.
+	Hash func(key K) uint64
+	// Writes names the kinds that the reconciler writes besides its own. It is
+	// for the Manager's dependency graph only. Default: none.
+	Writes []string
+
+	// Middleware wraps the reconciler, the first outermost. Default: none.
+	Middleware []func(Reconciler[K]) Reconciler[K]
+	// Hooks hear what happens. Default: nobody does.
+	Hooks Hooks[K]
+	// Logger takes what there is to say. Default: the Manager's, else
+	// slog.Default().
+	Logger *slog.Logger
+}
+
+// Hooks is a set of functions to be told; any may be nil. They are called
+// without a lock held, on the goroutine that found out, and should be quick. A
+// panic in one is contained and logged.
+type Hooks[K comparable] struct {
+	// OnError hears every failure of the reconciler, a mapper or a source, once.
+	// Nil: each is logged as a warning instead.
+	OnError func(Failure[K])
+	// OnStuck hears of a run that goes on long after its context ended.
+	OnStuck func(key K, since time.Duration)
+	// OnDone hears the end of every run, with how long it took.
+	OnDone func(key K, o Outcome, took time.Duration)
+}
+
+// A Failure is one thing that went wrong.
+type Failure[K comparable] struct {
+	Controller string
+	// Source names the source or mapper that failed; empty: the reconciler did.
+	Source string
+	// Key is what was run; zero when a source failed.
+	Key K
+	// Attempt counts the failures in a row before this one.
+	Attempt int
+	Err     error
+}
+
+const (
+	defaultWorkers       = 8
+	defaultBatch         = 16
+	defaultTimeout       = 5 * time.Minute
+	defaultStuckAfter    = 30 * time.Second
+	defaultDrain         = 20 * time.Second
+	defaultGrace         = 10 * time.Second
+	defaultParkedResync  = time.Hour
+	defaultSettleTimeout = 30 * time.Second
+)
+
+// complete copies what o refers to, fills in the defaults and refuses what
+// cannot work.
+func (o *Options[K]) complete(batch bool) error {
+	if err := o.check(batch); err != nil {
+		return err
+	}
+	setDefault(&o.Workers, defaultWorkers)
+	setDefault(&o.Timeout, defaultTimeout)
+	setDefault(&o.StuckAfter, defaultStuckAfter)
+	setDefault(&o.Drain, defaultDrain)
+	setDefault(&o.Grace, defaultGrace)
+	setDefault(&o.ParkedResync, defaultParkedResync)
+	setDefault(&o.SettleTimeout, defaultSettleTimeout)
+	if batch {
+		setDefault(&o.Batch, defaultBatch)
+	}
+	if o.Adapt != nil {
+		a := *o.Adapt
+		o.Adapt = &a
+		a.complete(o.Workers)
+	}
+	o.Reads = slices.Clone(o.Reads)
+	o.Writes = slices.Clone(o.Writes)
+	o.Middleware = slices.Clone(o.Middleware)
+	return nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (o *Options[K]) check(batch bool) error {
+	switch {
+	case o.Workers < 0:
+		return fmt.Errorf("Workers is %d, want 0 or more", o.Workers)
+	case o.Batch < 0:
+		return fmt.Errorf("Batch is %d, want 0 or more", o.Batch)
+	case o.Batch > 0 && !batch:
+		return errors.New("Batch is set, but the reconciler is no BatchReconciler")
+	case o.StuckAfter < 0:
+		return fmt.Errorf("StuckAfter is %v, want 0 or more", o.StuckAfter)
+	case o.Grace < 0:
+		return fmt.Errorf("Grace is %v, want 0 or more", o.Grace)
+	case o.Resync < 0:
+		return fmt.Errorf("Resync is %v, want 0 or more", o.Resync)
+	case o.SettleTimeout < 0:
+		return fmt.Errorf("SettleTimeout is %v, want 0 or more", o.SettleTimeout)
+	case o.Queue.Policy != nil && o.Backoff != (queue.Backoff{}):
+		return errors.New("Backoff and Queue.Policy are both set: use one")
+	case slices.ContainsFunc(o.Reads, func(c Cached) bool { return c == nil }):
+		return errors.New("Reads holds a nil cache")
+	}
+	for i, m := range o.Middleware {
+		if m == nil {
+			return fmt.Errorf("Middleware[%d] is nil", i)
+		}
+	}
+	return o.Adapt.check()
+}

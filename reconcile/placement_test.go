@@ -1,0 +1,550 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// server is one of several that share a backend.
+type server struct {
+	c     *reconcile.Controller[store.Key]
+	r     *recorder[store.Key]
+	cache *cache.Cache[spec, status]
+	run   *running
+}
+
+func newServer(t *testing.T, s *things, p lease.Placement, o reconcile.Options[store.Key], do func(context.Context, store.Key) (result, error)) *server {
+	t.Helper()
+	v := &server{r: record(do), cache: newCache(t, s)}
+	o.Placement = p
+	v.c = newController(t, v.r, &o)
+	if err := v.c.Watch(reconcile.From(v.cache)); err != nil {
+		t.Fatal(err)
+	}
+	var m reconcile.Manager
+	if err := m.Register(v.c); err != nil {
+		t.Fatal(err)
+	}
+	v.run = start(t, &m)
+	return v
+}
+
+func manual(t *testing.T, b store.Backend) *lease.Manual {
+	t.Helper()
+	return must[*lease.Manual](t)(lease.NewManual(b, "test"))
+}
+
+// case 54, 150
+func TestNothingRunsWithoutTheLeaseButCachesAreWarm(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		p := manual(t, nil)
+		var cause error
+		v := newServer(t, s, p, reconcile.Options[store.Key]{}, func(ctx context.Context, k store.Key) (result, error) {
+			if k.Name == "slow" {
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				return result{}, ctx.Err()
+			}
+			return result{}, nil
+		})
+		create(t, s, "a")
+		pass(time.Hour)
+		expect(t, "runs without the lease", v.r.count(), 0)
+		expect(t, "sources without the lease", v.c.Snapshot().Sources[0].State, "idle")
+		if _, ok := v.cache.Get(key("a")); !ok {
+			t.Error("the cache of a follower is cold")
+		}
+		if err := v.c.Ready(); err != nil {
+			t.Errorf("a follower is not ready: %v", err)
+		}
+		if err := v.c.Add(key("a")); !errors.Is(err, reconcile.ErrElsewhere) {
+			t.Errorf("Add on a follower: got %v, want ErrElsewhere", err)
+		}
+
+		p.Set(true, 0)
+		synctest.Wait()
+		expectList(t, "keys with the lease", v.r.keys(), key("a"))
+		create(t, s, "slow")
+		synctest.Wait()
+
+		p.Set(false, 0)
+		synctest.Wait()
+		if !errors.Is(cause, reconcile.ErrLeaseLost) || !errors.Is(cause, lease.ErrLost) {
+			t.Errorf("the run ended with %v, want ErrLeaseLost", cause)
+		}
+		expect(t, "canceled", v.c.Counts().Canceled, 1)
+		create(t, s, "b")
+		pass(time.Hour)
+		expect(t, "runs after the loss", v.r.count(), 2)
+		expect(t, "keys left in the queue", len(v.c.Snapshot().Queue), 0)
+
+		p.Set(true, 0)
+		pass(time.Second)
+		expect(t, "runs after the lease came back", v.r.count(), 5)
+		if err := v.run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// case 55; promise L1
+//
+// Negative control: without waiting in pool.endRuns the second life begins beside
+// the first, and the test fails.
+func TestLeaseLostAndWonAgainNeverGivesTwoLiveRuns(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		p := manual(t, nil)
+		p.Set(true, 1) // case 149: held before Run
+		release := make(chan struct{})
+		v := newServer(t, s, p, reconcile.Options[store.Key]{}, func(ctx context.Context, k store.Key) (result, error) {
+			select { // deaf to its context
+			case <-release:
+			case <-time.After(time.Hour):
+			}
+			return result{}, nil
+		})
+		create(t, s, "a")
+		synctest.Wait()
+		expect(t, "runs at the start", v.r.count(), 1)
+		p.Set(false, 0)
+		synctest.Wait()
+		p.Set(true, 2)
+		create(t, s, "b")
+		pass(time.Minute)
+		expect(t, "runs while the old one drains", v.r.count(), 1)
+		close(release)
+		synctest.Wait()
+		expect(t, "runs when it has", v.r.count(), 3)
+		expect(t, "twice at once", v.r.twin, false)
+	})
+}
+
+// case 149
+func TestManyFlipsEndInTheLastState(t *testing.T) {
+	for _, last := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			s := newStore(t, newBackend(t), "thing")
+			p := manual(t, nil)
+			v := newServer(t, s, p, reconcile.Options[store.Key]{}, func(ctx context.Context, k store.Key) (result, error) {
+				select {
+				case <-time.After(10 * time.Millisecond):
+				case <-ctx.Done():
+				}
+				return result{RequeueAfter: time.Millisecond}, nil
+			})
+			create(t, s, "a")
+			for i := range 1000 {
+				p.Set(i%2 == 0, uint64(i))
+				if i%7 == 0 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			p.Set(last, 1000)
+			pass(time.Second)
+			expect(t, "held", v.c.Snapshot().Held == 1, last)
+			before := v.r.count()
+			pass(time.Second)
+			expect(t, "runs go on", v.r.count() > before, last)
+			expect(t, "twice at once", v.r.twin, false)
+		})
+	}
+}
+
+// case 56
+func TestEveryServerRunsWithoutALease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		create(t, s, "a")
+		for range 2 {
+			v := newServer(t, s, lease.EveryServer(), reconcile.Options[store.Key]{}, nil)
+			expectList(t, "keys", v.r.keys(), key("a"))
+		}
+	})
+}
+
+// promise L1: every store write made with the run's context is fenced, without the
+// reconciler doing anything.
+//
+// Negative control: with base: context.WithoutCancel(l.ctx) in work, so that the
+// hold's guard is not in it, the write goes through and the test fails.
+func TestWriteOfADeposedHolderIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		s := newStore(t, b, "thing")
+		p := manual(t, b)
+		p.Set(true, 1)
+		var errs list[error]
+		release := make(chan struct{})
+		newServer(t, s, p, reconcile.Options[store.Key]{}, func(ctx context.Context, k store.Key) (result, error) {
+			if _, ok := lease.Token(ctx); !ok {
+				t.Error("the run has no token")
+			}
+			_, err := s.Mutate(ctx, k, func(o *thing) error { o.Labels = map[string]string{"by": "1"}; return nil })
+			errs.add(err)
+			<-release
+			// Frozen past its lease, and deaf to the end of its context.
+			_, err = s.Mutate(context.WithoutCancel(ctx), k, func(o *thing) error { o.Labels = map[string]string{"by": "2"}; return nil })
+			errs.add(err)
+			return result{}, err
+		})
+		create(t, s, "a")
+		pass(time.Second)
+		// Another server, elected by the same host under the next term.
+		other := manual(t, b)
+		other.Set(true, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- other.Run(ctx, func(ctx context.Context, _ int) error { <-ctx.Done(); return nil })
+		}()
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		if got := errs.get(); len(got) < 2 || got[0] != nil || !errors.Is(got[1], store.ErrFenced) {
+			t.Errorf("got %v, want nil and then ErrFenced", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		o := must[*thing](t)(s.Get(t.Context(), key("a")))
+		expect(t, "last accepted write", o.Labels["by"], "1")
+	})
+}
+
+// case 150: on a backend that others can open too, the Manager takes a lease of
+// its own, and one server at a time runs.
+func TestDefaultPlacementFollowsTheBackend(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("shared=%v", shared), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var b store.Backend = newBackend(t)
+				if shared {
+					b = sharedBackend{b, b.(store.Leaser)}
+				}
+				s := newStore(t, b, "thing")
+				create(t, s, "a")
+				one := newServer(t, s, nil, reconcile.Options[store.Key]{}, nil)
+				two := newServer(t, s, nil, reconcile.Options[store.Key]{}, nil)
+				pass(5 * time.Second)
+				runs := one.r.count() + two.r.count()
+				if !shared {
+					expect(t, "runs", runs, 2)
+					return
+				}
+				expect(t, "runs", runs, 1)
+				if !strings.Contains(one.c.String(), `singleton "test"`) {
+					t.Errorf("got %s, want its lease in it", one.c)
+				}
+				leader, follower := one, two
+				if two.r.count() == 1 {
+					leader, follower = two, one
+				}
+				if err := leader.run.end(); err != nil {
+					t.Fatal(err)
+				}
+				pass(time.Second)
+				expect(t, "runs of the follower after the leader's stop", follower.r.count(), 1)
+			})
+		})
+	}
+}
+
+// sharedBackend is a memory backend that says that others can open it.
+type sharedBackend struct {
+	store.Backend
+	store.Leaser
+}
+
+func (sharedBackend) Shared() bool { return true }
+
+// Two controllers with one placement share its lease: it is run once, and given up
+// after the last run of either.
+func TestPlacementIsSharedByControllers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := manual(t, nil)
+		m := reconcile.Manager{Placement: p}
+		var rs []*recorder[string]
+		var cs []*reconcile.Controller[string]
+		for _, name := range []string{"one", "two"} {
+			r := record[string](nil)
+			rs = append(rs, r)
+			c := must[*reconcile.Controller[string]](t)(reconcile.New(name, r, nil))
+			if err := c.Watch(reconcile.Every("list", time.Minute, func(context.Context) (map[string]int, error) {
+				return map[string]int{"k": 1}, nil
+			})); err != nil {
+				t.Fatal(err)
+			}
+			cs = append(cs, c)
+			if err := m.Register(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := start(t, &m)
+		for i := range 3 {
+			p.Set(true, 0)
+			pass(time.Second)
+			for _, r := range rs {
+				expect(t, "runs", r.count(), i+1)
+			}
+			p.Set(false, 0)
+			pass(time.Second)
+			for _, c := range cs {
+				expect(t, "held", c.Snapshot().Held, 0)
+			}
+		}
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// handPlaced is a placement whose shards the test gives and takes.
+type handPlaced struct {
+	shards int
+	calls  chan func(ctx context.Context, work lease.Work)
+
+	mu   sync.Mutex
+	held map[int]context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+func newHandPlaced(shards int) *handPlaced {
+	return &handPlaced{shards: shards, calls: make(chan func(context.Context, lease.Work)), held: make(map[int]context.CancelFunc)}
+}
+
+func (p *handPlaced) String() string        { return "by hand" }
+func (p *handPlaced) Shards() int           { return p.shards }
+func (p *handPlaced) Lease(int) lease.Lease { return nil }
+
+func (p *handPlaced) Run(ctx context.Context, work lease.Work) error {
+	for {
+		select {
+		case <-ctx.Done():
+			p.wg.Wait()
+			return nil
+		case call := <-p.calls:
+			call(ctx, work)
+		}
+	}
+}
+
+func (p *handPlaced) give(shards ...int) {
+	p.calls <- func(ctx context.Context, work lease.Work) {
+		for _, shard := range shards {
+			ctx, cancel := context.WithCancel(ctx)
+			p.mu.Lock()
+			p.held[shard] = cancel
+			p.mu.Unlock()
+			p.wg.Go(func() { _ = work(ctx, shard) })
+		}
+	}
+	pass(time.Second)
+}
+
+func (p *handPlaced) take(shards ...int) {
+	p.mu.Lock()
+	for _, shard := range shards {
+		p.held[shard]()
+	}
+	p.mu.Unlock()
+	pass(time.Second)
+}
+
+// promise L2, the controller's part: a server runs the keys of its shards and no
+// others; a gained shard's keys are listed, those it had are not run again.
+//
+// Negative control: without the filter in gainedSink all keys run again when a
+// shard is gained, and the test fails.
+func TestServerRunsTheKeysOfItsShards(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const shards = 4
+		s := newStore(t, newBackend(t), "thing")
+		of := make(map[int][]store.Key)
+		for i := range 100 {
+			o := create(t, s, fmt.Sprintf("thing-%d", i), ref("mapped-"+fmt.Sprint(i)))
+			sh := lease.Shard(lease.HashKey(o.Key()), shards)
+			of[sh] = append(of[sh], o.Key())
+		}
+		mappedOf := make(map[int]int)
+		for i := range 100 {
+			mappedOf[lease.Shard(lease.HashKey(key(fmt.Sprintf("mapped-%d", i))), shards)]++
+		}
+		p := newHandPlaced(shards)
+		ca := newCache(t, s)
+		r := record[store.Key](nil)
+		c := newController(t, r, &reconcile.Options[store.Key]{Placement: p, Backoff: exactly(time.Hour)})
+		if err := c.Watch(reconcile.From(ca), reconcile.Map(ca, byRef)); err != nil {
+			t.Fatal(err)
+		}
+		var m reconcile.Manager
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		ran := func(what string, shards ...int) {
+			t.Helper()
+			want := 0
+			for _, sh := range shards {
+				want += len(of[sh]) + mappedOf[sh]
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			expect(t, what, len(r.runs), want)
+			r.runs = nil
+		}
+		ran("nothing held")
+		p.give(0)
+		ran("first shard", 0)
+		p.give(1, 2)
+		ran("two more", 1, 2)
+		expect(t, "held", c.Snapshot().Held, 3)
+
+		mutate(t, s, of[0][0].Name, func(o *thing) { o.Spec.Size++ })
+		mutate(t, s, of[3][0].Name, func(o *thing) { o.Spec.Size++ })
+		pass(time.Second)
+		for _, k := range r.keys() {
+			if sh := lease.Shard(lease.HashKey(k), shards); sh == 3 {
+				t.Errorf("ran %v of shard 3, which is another server's", k)
+			}
+		}
+		r.mu.Lock()
+		r.runs = nil
+		r.mu.Unlock()
+
+		// What waits for a lost shard is forgotten.
+		if err := c.Queue().AddAfter(of[1][0], time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		p.take(1)
+		pass(time.Hour)
+		ran("after a loss")
+		p.give(1)
+		ran("after it came back", 1)
+		p.take(0, 1, 2)
+		expect(t, "held", c.Snapshot().Held, 0)
+		expect(t, "sources", c.Snapshot().Sources[0].State, "idle")
+		p.give(3)
+		ran("all lost, another gained", 3)
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Sources that cannot list beside their Run are started again when a shard is
+// gained, and what vanished meanwhile is run too.
+func TestPollListsAgainWhenAShardIsGained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := newHandPlaced(2)
+		var mu sync.Mutex
+		items := map[int]int{}
+		for i := range 40 {
+			items[i] = i
+		}
+		r := record[int](nil)
+		c := newController(t, r, &reconcile.Options[int]{Placement: p, Hash: func(k int) uint64 { return uint64(k) }})
+		if err := c.Watch(reconcile.Every("list", time.Hour, func(context.Context) (map[int]int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return maps.Clone(items), nil
+		})); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, c)
+		p.give(0)
+		first := r.count()
+		mu.Lock()
+		delete(items, r.keys()[0])
+		mu.Unlock()
+		p.give(1)
+		if got := r.count(); got != first+40 {
+			t.Errorf("got %d runs, want %d: all of both shards, the vanished one too", got, first+40)
+		}
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestShardsNeedAHash(t *testing.T) {
+	if _, err := reconcile.New("x", record[int](nil), &reconcile.Options[int]{Placement: newHandPlaced(4)}); err == nil ||
+		!strings.Contains(err.Error(), "Options.Hash") {
+		t.Errorf("got %v, want it to ask for Options.Hash", err)
+	}
+}
+
+// A deployment of several servers over one store: each key is run by one, also
+// while servers come and go.
+func TestShardedServersRunEachKeyOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		s := newStore(t, b, "thing")
+		const n = 200
+		for i := range n {
+			create(t, s, fmt.Sprintf("thing-%d", i))
+		}
+		var mu sync.Mutex
+		busy := make(map[store.Key]string)
+		add := func(name string) *server {
+			p := must[lease.Placement](t)(lease.NewSharded(b, "test", 16, &lease.Options{Server: name}))
+			return newServer(t, s, p, reconcile.Options[store.Key]{}, func(ctx context.Context, k store.Key) (result, error) {
+				mu.Lock()
+				if by := busy[k]; by != "" {
+					t.Errorf("%v is run by %s and %s at once", k, by, name)
+				}
+				busy[k] = name
+				mu.Unlock()
+				time.Sleep(10 * time.Millisecond)
+				mu.Lock()
+				delete(busy, k)
+				mu.Unlock()
+				return result{RequeueAfter: time.Second}, nil
+			})
+		}
+		servers := []*server{add("a"), add("b"), add("c")}
+		pass(time.Minute)
+		total := 0
+		for _, v := range servers {
+			h := v.c.Snapshot().Held
+			if h == 0 {
+				t.Errorf("a server holds no shard")
+			}
+			total += h
+		}
+		expect(t, "shards held", total, 16)
+		if err := servers[0].run.end(); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		expect(t, "shards held by those who stay", servers[1].c.Snapshot().Held+servers[2].c.Snapshot().Held, 16)
+		seen := make(map[store.Key]bool)
+		for _, v := range servers[1:] {
+			for _, run := range v.r.all() {
+				if run.at > 90*time.Second {
+					seen[run.key] = true
+				}
+			}
+		}
+		expect(t, "keys run after the hand-over", len(seen), n)
+		add("d")
+		pass(time.Minute)
+		for _, v := range servers[1:] {
+			v.run.end()
+		}
+	})
+}

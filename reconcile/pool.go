@@ -1,0 +1,314 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+
+	"github.com/tendhq/tend/queue"
+)
+
+// pool is a controller's workers. They run while it is open, and as many as was
+// asked for; a worker that is told to go finishes its run first.
+type pool[K comparable] struct {
+	c *Controller[K]
+
+	mu    sync.Mutex // guards what follows; taken before a slot's
+	open  bool
+	want  int
+	spare int           // started for stuck runs
+	slots []*slot[K]    // of workers that were not told to go
+	old   []*slot[K]    // of workers that were, while they still run something
+	gone  Counts        // of workers that ended
+	empty chan struct{} // closed when the last worker has left; nil: nobody waits
+}
+
+// resize sets how many workers there are to be.
+func (p *pool[K]) resize(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.want = n
+	p.adjustLocked()
+}
+
+// setOpen starts all workers, or tells all of them to go.
+func (p *pool[K]) setOpen(open bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open = open
+	p.adjustLocked()
+}
+
+// replace starts a worker in place of a stuck one, or takes it back when that
+// one has returned.
+func (p *pool[K]) replace(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spare += n
+	p.adjustLocked()
+}
+
+func (p *pool[K]) adjustLocked() {
+	n := p.want + p.spare
+	if !p.open {
+		n = 0
+	}
+	for len(p.slots) < n {
+		p.slots = append(p.slots, p.startLocked())
+	}
+	for len(p.slots) > n {
+		last := len(p.slots) - 1
+		p.slots[last].cancel()
+		p.old = append(p.old, p.slots[last])
+		p.slots[last] = nil
+		p.slots = p.slots[:last]
+	}
+}
+
+func (p *pool[K]) startLocked() *slot[K] {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &slot[K]{c: p.c, cancel: cancel}
+	w := &worker[K]{c: p.c, slot: s, ctx: ctx}
+	go w.loop() // ended by cancel, or by the queue's stop; waited for by wait
+	return s
+}
+
+// leave is a worker's last act.
+func (p *pool[K]) leave(s *slot[K]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.cancel()
+	s.mu.Lock()
+	p.gone.merge(s.counts)
+	s.counts = Counts{}
+	s.mu.Unlock()
+	same := func(o *slot[K]) bool { return o == s }
+	p.slots = slices.DeleteFunc(p.slots, same)
+	p.old = slices.DeleteFunc(p.old, same)
+	if p.empty != nil && len(p.slots)+len(p.old) == 0 {
+		close(p.empty)
+		p.empty = nil
+	}
+}
+
+// wait waits until no worker is left, or reports false when ctx ends. No worker
+// may be started meanwhile.
+func (p *pool[K]) wait(ctx context.Context) bool {
+	p.mu.Lock()
+	if len(p.slots)+len(p.old) == 0 {
+		p.mu.Unlock()
+		return true
+	}
+	if p.empty == nil {
+		p.empty = make(chan struct{})
+	}
+	empty := p.empty
+	p.mu.Unlock()
+	select {
+	case <-empty:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// all gives every slot that may be running something.
+func (p *pool[K]) all() []*slot[K] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Concat(p.slots, p.old)
+}
+
+func (p *pool[K]) size() (want, running int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.want, len(p.slots) + len(p.old)
+}
+
+// cancelRuns ends the contexts of the runs that which picks; with a nil err it
+// leaves them alone. It gives a channel for each that is closed when it returns.
+func (p *pool[K]) cancelRuns(which func(*slot[K]) bool, err, cause error) (ended []<-chan struct{}) {
+	for _, s := range p.all() {
+		if ch := s.endRun(which, err, cause); ch != nil {
+			ended = append(ended, ch)
+		}
+	}
+	return ended
+}
+
+// endRuns is cancelRuns, and waits until the runs have returned.
+func (p *pool[K]) endRuns(which func(*slot[K]) bool, err, cause error) {
+	for _, ch := range p.cancelRuns(which, err, cause) {
+		<-ch
+	}
+}
+
+// worker takes keys from the queue, runs them and settles them.
+type worker[K comparable] struct {
+	c    *Controller[K]
+	slot *slot[K]
+	ctx  context.Context // ends the worker between two runs
+
+	items []queue.Item[K]
+	keys  []K
+}
+
+func (w *worker[K]) loop() {
+	normal := false
+	defer func() {
+		if !normal { // runtime.Goexit in a reconciler took the goroutine
+			w.c.goexit(w)
+		}
+		w.c.pool.leave(w.slot)
+	}()
+	if w.c.batch != nil {
+		w.runBatches()
+	} else {
+		w.runSingly()
+	}
+	normal = true
+}
+
+func (w *worker[K]) runSingly() {
+	w.items, w.keys = make([]queue.Item[K], 1), make([]K, 1)
+	item, err := w.c.q.Get(w.ctx)
+	for err == nil {
+		w.items[0] = item
+		done := w.run(item)
+		switch {
+		case w.ctx.Err() != nil: // asked here, because Get gives what is ready all the same
+			if done {
+				item.Done()
+			}
+			return
+		case done:
+			item, err = item.DoneNext(w.ctx)
+		default:
+			item, err = w.c.q.Get(w.ctx)
+		}
+	}
+}
+
+// run reports whether the item is still to be settled, by Done.
+func (w *worker[K]) run(item queue.Item[K]) (done bool) {
+	c := w.c
+	h := c.holdOf(item.Key)
+	if h == nil {
+		return true // another server's
+	}
+	w.keys[0] = item.Key
+	x, ok := w.slot.begin(h, w.keys, item.Attempt)
+	if !ok {
+		return true
+	}
+	x.stale = c.stale.take(item.Key)
+	res, err := c.call(x, item.Key)
+	if err == nil && res == (Result{}) && c.plain && w.slot.succeed() {
+		return true
+	}
+	c.conclude(w.slot, x, item, Outcome{res, err})
+	return false
+}
+
+// call runs the reconciler and makes an error of its panic.
+func (c *Controller[K]) call(x *runCtx[K], key K) (res Result, err error) {
+	if !c.o.CrashOnPanic {
+		defer func() {
+			if v := recover(); v != nil {
+				res, err = Result{}, newPanic(v)
+			}
+		}()
+	}
+	return c.rec.Reconcile(x, key)
+}
+
+func newPanic(v any) *PanicError { return &PanicError{Value: v, Stack: debug.Stack()} }
+
+// goexit settles what a reconciler left behind that ended its goroutine, and
+// starts another worker.
+func (c *Controller[K]) goexit(w *worker[K]) {
+	w.slot.mu.Lock()
+	x, running := w.slot.ctx, w.slot.hold != nil
+	w.slot.mu.Unlock()
+	if running {
+		c.concludeAll(w.slot, x, w.items, func(int) Outcome { return Outcome{Err: errGoexit} })
+	}
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	for i, s := range c.pool.slots {
+		if s == w.slot {
+			c.pool.slots[i] = c.pool.startLocked()
+			c.pool.old = append(c.pool.old, s)
+		}
+	}
+}
+
+func (w *worker[K]) runBatches() {
+	buf := make([]queue.Item[K], w.c.o.Batch)
+	for {
+		n, err := w.c.q.GetBatch(w.ctx, buf)
+		if n > 0 {
+			w.runBatch(buf[:n])
+		}
+		if err != nil || w.ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// runBatch runs items together, those of each shard under its own hold.
+func (w *worker[K]) runBatch(items []queue.Item[K]) {
+	for len(items) > 0 {
+		h := w.c.holdOf(items[0].Key)
+		n := 1
+		for n < len(items) && w.c.holdOf(items[n].Key) == h {
+			n++
+		}
+		w.runPart(h, items[:n])
+		items = items[n:]
+	}
+}
+
+func (w *worker[K]) runPart(h *hold, items []queue.Item[K]) {
+	c := w.c
+	w.items, w.keys = items, make([]K, len(items))
+	attempt := 0
+	for i, item := range items {
+		w.keys[i] = item.Key
+		attempt = max(attempt, item.Attempt)
+	}
+	x, ok := (*runCtx[K])(nil), false
+	if h != nil {
+		x, ok = w.slot.begin(h, w.keys, attempt)
+	}
+	if !ok {
+		for _, item := range items {
+			item.Done()
+		}
+		return
+	}
+	out, err := c.callBatch(x, w.keys)
+	c.concludeAll(w.slot, x, items, func(i int) Outcome {
+		if err != nil {
+			return Outcome{Err: err}
+		}
+		return out[i]
+	})
+}
+
+func (c *Controller[K]) callBatch(x *runCtx[K], keys []K) (out []Outcome, err error) {
+	if !c.o.CrashOnPanic {
+		defer func() {
+			if v := recover(); v != nil {
+				err = newPanic(v)
+			}
+		}()
+	}
+	out = c.batch.ReconcileBatch(x, slices.Clone(keys))
+	if len(out) != len(keys) {
+		return nil, fmt.Errorf("ReconcileBatch returned %d outcomes for %d keys", len(out), len(keys))
+	}
+	return out, nil
+}

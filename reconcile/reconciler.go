@@ -1,0 +1,64 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/store"
+)
+
+// Request is the usual key: namespace (may be empty) and name. Any other
+// comparable type without pointers will do as well.
+type Request = store.Key
+
+// A Reconciler brings the world in line with what is declared under one key.
+//
+// It is level-triggered (promise R1): the key says what to look at, never what
+// happened to it. Read the declared state, read the actual one, make the second
+// like the first, and say through the Result and the error when to look again.
+//
+// The controller calls it from several goroutines, never twice at once for one
+// key. ctx ends at the run's deadline (context.Cause then is ErrDeadline),
+// when the lease is lost (ErrLeaseLost), and when the controller stopped and the
+// time to drain is over (ErrShutdown). Do not keep ctx after the return: the
+// next run may use it, unless it was touched during this one.
+type Reconciler[K comparable] interface {
+	Reconcile(ctx context.Context, key K) (Result, error)
+}
+
+// Func is a function as a Reconciler.
+type Func[K comparable] func(ctx context.Context, key K) (Result, error)
+
+// Reconcile calls f.
+func (f Func[K]) Reconcile(ctx context.Context, key K) (Result, error) { return f(ctx, key) }
+
+// Result says when a key that was reconciled without an error is to run again.
+// The zero Result: when something changes. With an error it is ignored (promise
+// R2), because what the run found out before it failed is not worth trusting; use
+// RetryAfter to give a delay together with an error.
+type Result struct {
+	// RequeueAfter runs the key again after this long: never early, without
+	// jitter, with its attempts reset. Something that happens earlier uses the
+	// timer up, so return what is left of a TTL each time. Zero or less: unset.
+	RequeueAfter time.Duration
+	// Requeue runs the key again with the backoff of a failure, but counted
+	// neither as an error nor as a success. RequeueAfter beats it.
+	Requeue bool
+	// Priority is the band the key is requeued in. Zero: the one it ran in.
+	Priority queue.Priority
+}
+
+// Outcome is what one run came to.
+type Outcome struct {
+	Result Result
+	Err    error
+}
+
+// A BatchReconciler reconciles several keys in one call, for APIs that take
+// many at once. It returns one Outcome for each key, in the order of the keys;
+// each is treated as if Reconcile had returned it for that key alone. If it
+// returns another number of outcomes, every key of the batch is retried.
+type BatchReconciler[K comparable] interface {
+	ReconcileBatch(ctx context.Context, keys []K) []Outcome
+}

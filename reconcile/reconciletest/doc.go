@@ -1,0 +1,24 @@
+// Package reconciletest helps to test reconcilers: a pretend cloud with the
+// faults of real ones ([Cloud]), and a way to kill a process at each moment at
+// which it can die ([Steps]).
+//
+// Everything lives in the caller's time and is made for testing/synctest: in a
+// bubble a day of polling passes at once. Nothing here starts a goroutine.
+//
+// # What it does not promise
+//
+// The cloud is deterministic for one worker: the same seed and the same calls
+// in the same order meet the same faults. With several workers the order of
+// goroutines is not fixed; check invariants there, not call lists.
+//
+// # Design notes
+//
+// A process is killed by making everything it does from some moment on have no
+// effect, rather than by ending it: its goroutines run on for a while, as they
+// do inside a real kernel, but neither the store nor the cloud hears of it.
+// That needs no second process, so every moment can be tried, in fake time.
+//
+// The cloud is no S3 and no EC2: a resource has an id, a name, tags and
+// properties. What differs between clouds is how they fail, and that is what
+// there are options for.
+package reconciletest

@@ -1,0 +1,53 @@
+package reconciletest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+)
+
+// RunOne reconciles a key once.
+func RunOne[K comparable](ctx context.Context, r reconcile.Reconciler[K], key K) reconcile.Outcome {
+	res, err := r.Reconcile(ctx, key)
+	return reconcile.Outcome{Result: res, Err: err}
+}
+
+// The waits of RunUntilIdle after a failure or a Requeue: they double from the
+// first to the last, without jitter.
+const (
+	firstWait = time.Second
+	lastWait  = time.Minute
+)
+
+// RunUntilIdle reconciles a key again and again, as a controller would, until
+// there is nothing to do but to look again some time: after a zero Result, a
+// Result that asks for a delay of idle or more, a terminal error, or when ctx
+// ends. It returns the last outcome and the number of runs.
+//
+// It waits between the runs, so it belongs into a synctest bubble. Events that
+// would wake a controller are not among what it knows.
+func RunUntilIdle[K comparable](ctx context.Context, r reconcile.Reconciler[K], key K, idle time.Duration) (last reconcile.Outcome, runs int) {
+	backoff := firstWait
+	for {
+		last = RunOne(ctx, r, key)
+		runs++
+		wait, over := pause(last, idle, &backoff)
+		if over || sleep(ctx, wait) != nil {
+			return last, runs
+		}
+	}
+}
+
+// pause is how long to wait after an outcome, and whether it was the last.
+func pause(o reconcile.Outcome, idle time.Duration, backoff *time.Duration) (wait time.Duration, over bool) {
+	if o.Err == nil && !o.Result.Requeue {
+		*backoff = firstWait
+		wait = o.Result.RequeueAfter
+		return wait, wait == 0 || wait >= idle
+	}
+	wait = *backoff
+	*backoff = min(2**backoff, lastWait)
+	return wait, errors.Is(o.Err, reconcile.ErrTerminal) || errors.Is(o.Err, ErrKilled)
+}

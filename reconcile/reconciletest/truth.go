@@ -1,0 +1,112 @@
+package reconciletest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// What follows stands behind the cloud's API: for the test, not for the code
+// that is tested. It costs no calls, meets no faults and knows no lag.
+
+// Truth is every resource that there is, by id, whatever reads show. One whose
+// slow delete is going on is among them.
+func (c *Cloud) Truth() []Resource {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []Resource
+	for _, id := range slices.Sorted(maps.Keys(c.things)) {
+		if r, ok := c.trueLocked(id, time.Now()); ok {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Calls is how often an operation (Create, Get, Update, Delete, List) was
+// called, with effect or without. "refused" counts those beyond the quota.
+func (c *Cloud) Calls(op string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[op]
+}
+
+// TotalCalls is the number of calls of every kind.
+func (c *Cloud) TotalCalls() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := -c.calls["refused"] // they were counted under their own names too
+	for _, k := range c.calls {
+		n += k
+	}
+	return n
+}
+
+// Heal ends the random faults: Errors, Lost and BrokenPages. Lag, latency,
+// quota and slow deletes stay, for they are no faults.
+func (c *Cloud) Heal() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.healed = true
+}
+
+// Put places a resource behind the API's back, or replaces the one with its
+// id. An empty id is filled in as Create would. It is visible at once.
+func (c *Cloud) Put(r Resource) Resource {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r = r.clone()
+	r.Deleting = false
+	if r.ID == "" && c.o.UniqueNames {
+		r.ID = r.Name
+	}
+	if r.ID == "" {
+		c.serial++
+		r.ID = fmt.Sprintf("r-%06d", c.serial)
+	}
+	c.things[r.ID] = &thing{versions: []version{{Resource: r}}}
+	return r.clone()
+}
+
+// Remove takes a resource away behind the API's back and says whether it was
+// there. Reads see it gone at once.
+func (c *Cloud) Remove(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.trueLocked(id, time.Now())
+	delete(c.things, id)
+	return ok
+}
+
+// Drift does n random alterations behind the API's back: half of them remove a
+// resource, the others write nonsense into its Props. What is being deleted is
+// left alone. It returns one line for each.
+func (c *Cloud) Drift(n int) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var done []string
+	for range n {
+		ids := slices.Sorted(maps.Keys(c.things))
+		if len(ids) == 0 {
+			break
+		}
+		id := ids[c.random.IntN(len(ids))]
+		r, ok := c.trueLocked(id, time.Now())
+		switch {
+		case !ok || r.Deleting:
+			continue
+		case c.random.IntN(2) == 0:
+			delete(c.things, id)
+			done = append(done, "removed "+id)
+		default:
+			r.Props = map[string]string{"drift": fmt.Sprint(c.random.Uint32())}
+			c.things[id] = &thing{versions: []version{{Resource: r}}}
+			done = append(done, "altered "+id)
+		}
+	}
+	return done
+}
+
+// Writes is how many calls asked for a change, with effect or without.
+func (c *Cloud) Writes() int { return c.Calls("Create") + c.Calls("Update") + c.Calls("Delete") }

@@ -1,0 +1,184 @@
+package reconcile
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/store"
+)
+
+// keepBack keeps a key from running again until every cache that the controller
+// uses has seen what the run wrote (promise S4): a run on an older cache would
+// act on the past, and create a second time what it just created. Revisions are
+// compared per backend and kind, because another kind's stream never reaches
+// them by itself. No worker waits.
+func (c *Controller[K]) keepBack(key K, w *store.Writes) {
+	if w == nil {
+		return
+	}
+	for _, cached := range c.caches() {
+		rev := w.Highest(cached.Backend(), cached.Kind())
+		if rev == 0 {
+			continue
+		}
+		if c.unseen(cached, rev) {
+			c.own.note(key, w)
+		}
+		if cached.Revision() >= rev {
+			continue
+		}
+		release := c.q.Hold(key, "waiting for cache "+cached.Name()+" to see its write", c.o.SettleTimeout)
+		cached.OnRevision(rev, release)
+	}
+}
+
+// holdExpired notes that the caches are too far behind for a key: its next run
+// is told so.
+func (c *Controller[K]) holdExpired(key K, why string) {
+	if user := c.userHooks.HoldExpired; user != nil {
+		c.contain("HoldExpired", func() { user(key, why) })
+	}
+	c.stale.add(key)
+}
+
+// staleKeys are the keys whose next run cannot trust the caches.
+type staleKeys[K comparable] struct {
+	mu   sync.Mutex // guards keys
+	keys map[K]struct{}
+	n    atomic.Int32 // len(keys): a run asks this first
+}
+
+func (s *staleKeys[K]) add(key K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keys == nil {
+		s.keys = make(map[K]struct{})
+	}
+	s.keys[key] = struct{}{}
+	s.n.Store(int32(len(s.keys)))
+}
+
+func (s *staleKeys[K]) take(key K) bool {
+	if s.n.Load() == 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.keys[key]
+	delete(s.keys, key)
+	s.n.Store(int32(len(s.keys)))
+	return ok
+}
+
+// A change is somebody else's unless the key's own run wrote it. The store's
+// watch can be faster than the call that wrote, so while the key is running the
+// question waits for the end of the run (slot.maybe); after the run it is
+// answered from ownWrites.
+
+// seen is one revision that a cache showed for a key.
+type seen[K comparable] struct {
+	key   K
+	cache Cached
+	rev   store.Revision
+}
+
+// live admits a change that is urgent unless the key's own run made it.
+func (c *Controller[K]) live(key K, cached Cached, rev store.Revision, o queue.AddOptions) error {
+	at := seen[K]{key, cached, rev}
+	o.Urgent = !c.askRunning(at) && !c.own.has(at)
+	return c.admit(key, o)
+}
+
+// askRunning leaves the question with the key's run, if there is one. A run that
+// is about to begin has written nothing yet; one that is about to be settled has
+// noted what it wrote.
+func (c *Controller[K]) askRunning(at seen[K]) bool {
+	if _, running := c.q.Running(at.key); !running {
+		return false
+	}
+	return slices.ContainsFunc(c.pool.all(), func(s *slot[K]) bool { return s.ask(at) })
+}
+
+// unseen reports whether a source is still to show revision rev of a cache.
+func (c *Controller[K]) unseen(cached Cached, rev store.Revision) bool {
+	return slices.ContainsFunc(c.sources(), func(f *feed[K]) bool {
+		return f.cache == cached && !f.mapped && store.Revision(f.shown.Load()) < rev
+	})
+}
+
+// saw notes that a source has taken a change: what was remembered of the key's
+// own writes up to there is not needed any more.
+func (s *sink[K]) saw(key K, from Cached, rev store.Revision) {
+	s.shown.Store(uint64(rev))
+	s.c.own.forget(seen[K]{key, from, rev})
+}
+
+// ask notes the question if the slot is running the key.
+func (s *slot[K]) ask(at seen[K]) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hold == nil || !slices.Contains(s.keys, at.key) {
+		return false
+	}
+	s.maybe = append(s.maybe, at)
+	return true
+}
+
+// answer makes urgent what was asked during a run and not written by it.
+func (c *Controller[K]) answer(asked []seen[K], w *store.Writes) {
+	for _, at := range asked {
+		if w != nil && w.Has(at.cache.Backend(), at.cache.Kind(), at.rev) {
+			continue
+		}
+		// It cannot be full, the key is on loan; when stopped it does not matter.
+		_ = c.q.AddWith(at.key, queue.AddOptions{Urgent: true, Reason: "changed during the run"})
+	}
+}
+
+// ownWrites remembers what runs wrote, until the sources have seen it.
+type ownWrites[K comparable] struct {
+	mu       sync.Mutex // guards what follows
+	now, old map[K]*store.Writes
+}
+
+// note keeps the writes of a run that the watching caches have not shown yet.
+func (o *ownWrites[K]) note(key K, w *store.Writes) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.now == nil {
+		o.now = make(map[K]*store.Writes)
+	}
+	o.now[key] = w
+}
+
+func (o *ownWrites[K]) has(at seen[K]) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, m := range [2]map[K]*store.Writes{o.now, o.old} {
+		if w := m[at.key]; w != nil && w.Has(at.cache.Backend(), at.cache.Kind(), at.rev) {
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops what was noted of a key up to a revision.
+func (o *ownWrites[K]) forget(at seen[K]) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, m := range [2]map[K]*store.Writes{o.now, o.old} {
+		if w := m[at.key]; w != nil && w.Highest(at.cache.Backend(), at.cache.Kind()) <= at.rev {
+			delete(m, at.key)
+		}
+	}
+}
+
+// age forgets what was noted before the last call but one. Called once in a
+// while, it bounds what is kept for keys whose writes no source ever shows.
+func (o *ownWrites[K]) age() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.now, o.old = nil, o.now
+}

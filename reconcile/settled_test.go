@@ -1,0 +1,430 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// promise S4: after a run that wrote, the key is kept back until the caches that
+// the controller uses have seen the write; no worker waits meanwhile.
+//
+// Negative control: without the call of keepBack in concludeAll the second run
+// begins at once and sees revision 0, and the test fails.
+func TestKeyIsKeptBackUntilTheCachesHaveSeenItsWrite(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		s := newStore(t, b, "thing")
+		other := newStore(t, b, "other")
+		stopped := &stoppable{Cached: newCache(t, s)}
+		var seen []store.Revision
+		var wrote store.Revision
+		r := record(func(ctx context.Context, k store.Key) (result, error) {
+			if k.Name != "a" {
+				return result{}, nil
+			}
+			seen = append(seen, stopped.Revision())
+			if len(seen) > 1 {
+				return result{}, nil
+			}
+			stopped.stop() // from now on the cache is behind
+			// The other kind's revision is higher, and no cache of ours ever
+			// sees it: it must not count.
+			o, err := s.Create(ctx, &thing{Meta: store.Meta{Name: "a"}})
+			if err != nil {
+				return result{}, err
+			}
+			wrote = o.Revision
+			_, err = other.Create(ctx, &thing{Meta: store.Meta{Name: "a"}})
+			return result{RequeueAfter: time.Second}, err
+		})
+		c := newController(t, r, &reconcile.Options[store.Key]{Workers: 1, Reads: []reconcile.Cached{stopped}, SettleTimeout: time.Hour})
+		stopped.start(t)
+		start(t, c)
+		add(t, c, key("a"))
+		pass(10 * time.Second)
+		expect(t, "runs while the cache is behind", len(seen), 1)
+		e, _ := entry(c, key("a"))
+		expect(t, "why", e.Why, "held: waiting for cache thing to see its write")
+		add(t, c, key("a"), key("b"))
+		synctest.Wait()
+		expectList(t, "another key meanwhile", r.keys(), key("a"), key("b"))
+
+		stopped.start(t)
+		synctest.Wait()
+		expect(t, "runs when the cache has caught up", len(seen), 2)
+		if seen[1] < wrote {
+			t.Errorf("the second run saw revision %d, the first wrote %d", seen[1], wrote)
+		}
+		stopped.stop()
+	})
+}
+
+// stoppable is a cache whose feed can be cut.
+type stoppable struct {
+	reconcile.Cached
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func (s *stoppable) start(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel, s.done = cancel, make(chan struct{})
+	go func() { // ended by stop
+		defer close(s.done)
+		if err := s.Run(ctx); err != nil {
+			t.Errorf("cache: %v", err)
+		}
+	}()
+	synctest.Wait()
+}
+
+func (s *stoppable) stop() { s.cancel(); <-s.done }
+
+// promise S4: a cache that never catches up does not hold the key for ever, and
+// the run that follows knows that it must read the store.
+func TestKeyIsKeptBackOnlyForAWhile(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		s := newStore(t, b, "thing")
+		stopped := &stoppable{Cached: newCache(t, s)}
+		var stale []bool
+		var expired []string
+		r := record(func(ctx context.Context, k store.Key) (result, error) {
+			info, _ := reconcile.RunInfo(ctx)
+			stale = append(stale, info.Stale)
+			if len(stale) > 1 {
+				return result{}, nil
+			}
+			_, err := s.Create(ctx, &thing{Meta: store.Meta{Name: "a"}})
+			return result{RequeueAfter: time.Second}, err
+		})
+		c := newController(t, r, &reconcile.Options[store.Key]{
+			Reads: []reconcile.Cached{stopped}, SettleTimeout: time.Minute,
+			Queue: queue.Options[store.Key]{Hooks: &queue.Hooks[store.Key]{
+				HoldExpired: func(_ store.Key, why string) { expired = append(expired, why) },
+			}},
+		})
+		stopped.start(t)
+		add(t, c, key("a"))
+		stopped.stop()
+		start(t, c)
+		pass(time.Hour)
+		expectList(t, "runs at", r.times(), 0, time.Minute)
+		expectList(t, "stale", stale, false, true)
+		expectList(t, "the user's own hook heard", expired, "waiting for cache thing to see its write")
+		add(t, c, key("a"))
+		synctest.Wait()
+		expectList(t, "stale", stale, false, true, false)
+	})
+}
+
+// The reads of For come from the store when the cache could not keep up.
+func TestObjectComesFromTheStoreWhenTheCacheIsBehind(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		s := newStore(t, b, "thing")
+		ca := newCache(t, s)
+		stopped := &stoppable{Cached: ca}
+		var sizes []int
+		f := func(ctx context.Context, o *thing) (result, error) {
+			sizes = append(sizes, o.Spec.Size)
+			if len(sizes) > 1 {
+				return result{}, nil
+			}
+			stopped.stop()
+			o.Spec.Size = 7
+			_, err := s.Update(ctx, o)
+			return result{RequeueAfter: time.Second}, err
+		}
+		c := newController(t, reconcile.AsReconciler(ca, f), &reconcile.Options[store.Key]{
+			Reads: []reconcile.Cached{ca}, SettleTimeout: time.Minute,
+		})
+		create(t, s, "a")
+		stopped.start(t)
+		add(t, c, key("a"))
+		start(t, c)
+		pass(time.Hour)
+		expectList(t, "sizes seen", sizes, 0, 7)
+	})
+}
+
+// rig is a store, its cache, and a controller that watches it.
+type rig struct {
+	*things
+	cache *cache.Cache[spec, status]
+	c     *reconcile.Controller[store.Key]
+	r     *recorder[store.Key]
+}
+
+func newRig(t *testing.T, o *reconcile.Options[store.Key], do func(ctx context.Context, g *rig, k store.Key) (result, error)) *rig {
+	t.Helper()
+	g := &rig{things: newStore(t, newBackend(t), "thing")}
+	g.cache = newCache(t, g.things)
+	g.r = record(func(ctx context.Context, k store.Key) (result, error) { return do(ctx, g, k) })
+	g.c = newController(t, g.r, o)
+	if err := g.c.Watch(reconcile.From(g.cache)); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func (g *rig) start(t *testing.T) *running {
+	t.Helper()
+	var m reconcile.Manager
+	if err := m.Register(g.c); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, &m)
+}
+
+// promise Q4: a key's own writes are never urgent, whatever they change and
+// however fast the watch is; it backs off.
+//
+// Negative control: without leaving the question with the running slot (askRunning)
+// the key runs a thousand times a second, and the test fails.
+func TestOwnWritesDoNotJumpTheBackoff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newRig(t, &reconcile.Options[store.Key]{Backoff: exactly(time.Second)},
+			func(ctx context.Context, g *rig, k store.Key) (result, error) {
+				for range 2 { // two writes: both revisions are its own
+					if _, err := g.Mutate(ctx, k, func(o *thing) error { o.Spec.Size++; return nil }); err != nil {
+						return result{}, err
+					}
+				}
+				time.Sleep(time.Millisecond) // the watch is faster than the end of the run
+				return result{}, errBoom
+			})
+		create(t, g.things, "a")
+		g.start(t)
+		pass(20 * time.Second)
+		var want []time.Duration
+		at := time.Duration(0)
+		for n := range 5 { // at 0, 1, 3, 7 and 15 s, and a millisecond more for each run
+			want = append(want, at)
+			at += time.Second<<n + time.Millisecond
+		}
+		expectList(t, "runs at", g.r.times(), want...)
+	})
+}
+
+// promise Q4: what somebody else changed ends a backoff: the spec, deletion,
+// unpausing, the annotation; a status or a label does not.
+func TestOnlyAForeignChangeOfWhatIsWantedEndsABackoff(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		edit   func(t *testing.T, s *things)
+		urgent bool
+	}{
+		{"spec", func(t *testing.T, s *things) { mutate(t, s, "a", func(o *thing) { o.Spec.Size = 9 }) }, true},
+		{"unpaused", func(t *testing.T, s *things) { mutate(t, s, "a", func(o *thing) { o.Paused = false }) }, true},
+		{"annotation", func(t *testing.T, s *things) {
+			mutate(t, s, "a", func(o *thing) { o.Annotations = map[string]string{store.AnnotationReconcileNow: "1"} })
+		}, true},
+		{"deletion asked for", func(t *testing.T, s *things) {
+			if err := s.Delete(t.Context(), must[*thing](t)(s.Get(t.Context(), key("a")))); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+		{"finalizer", func(t *testing.T, s *things) { mutate(t, s, "a", func(o *thing) { o.AddFinalizer("x") }) }, false},
+		{"label", func(t *testing.T, s *things) {
+			mutate(t, s, "a", func(o *thing) { o.Labels = map[string]string{"x": "y"} })
+		}, false},
+		{"status", func(t *testing.T, s *things) {
+			o := must[*thing](t)(s.Get(t.Context(), key("a")))
+			o.Status.Size = 5
+			if _, err := s.UpdateStatus(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				g := newRig(t, &reconcile.Options[store.Key]{Backoff: exactly(time.Hour)},
+					func(context.Context, *rig, store.Key) (result, error) { return result{}, errBoom })
+				create(t, g.things, "a", func(o *thing) { o.Finalizers, o.Paused = []string{"keep"}, true })
+				g.start(t)
+				pass(time.Minute)
+				expect(t, "runs before", g.r.count(), 1)
+				test.edit(t, g.things)
+				pass(time.Minute)
+				want := 1
+				if test.urgent {
+					want = 2
+				}
+				expect(t, "runs", g.r.count(), want)
+				if test.urgent {
+					expectList(t, "attempts start anew", g.r.attempts(), 0, 0)
+				}
+			})
+		})
+	}
+}
+
+// A foreign change that comes while the key is running is urgent too: the run
+// that follows is at once, although the present one fails.
+func TestForeignChangeDuringAFailingRunIsRunAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newRig(t, &reconcile.Options[store.Key]{Backoff: exactly(time.Hour)},
+			func(ctx context.Context, g *rig, k store.Key) (result, error) {
+				time.Sleep(time.Second)
+				return result{}, errBoom
+			})
+		create(t, g.things, "a")
+		g.start(t)
+		time.Sleep(500 * time.Millisecond)
+		mutate(t, g.things, "a", func(o *thing) { o.Spec.Size++ })
+		pass(time.Minute)
+		expectList(t, "runs at", g.r.times(), 0, time.Second)
+	})
+}
+
+// case 81
+func TestAbsentObjectIsNotReconciled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		called := 0
+		c := must[*reconcile.Controller[store.Key]](t)(reconcile.For(s, func(context.Context, *thing) (result, error) {
+			called++
+			return result{}, errBoom
+		}, nil))
+		expect(t, "name", c.Name(), "thing") // case 97
+		start(t, c)
+		add(t, c, key("absent"))
+		pass(time.Minute)
+		expect(t, "calls", called, 0)
+		expect(t, "successes", c.Counts().Success, 1)
+	})
+}
+
+// For gives each run a copy: edits that are not written are gone.
+func TestForGivesACopyAndConverges(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		var sizes []int
+		c := must[*reconcile.Controller[store.Key]](t)(reconcile.For(s, func(ctx context.Context, o *thing) (result, error) {
+			sizes = append(sizes, o.Spec.Size)
+			o.Spec.Size = 99 // never written: UpdateStatus keeps the stored spec
+			o.Status.Size = sizes[len(sizes)-1]
+			_, err := s.UpdateStatus(ctx, o)
+			return result{}, err
+		}, nil))
+		start(t, c)
+		create(t, s, "a", func(o *thing) { o.Spec.Size = 1 })
+		synctest.Wait()
+		mutate(t, s, "a", func(o *thing) { o.Spec.Size = 2 })
+		pass(time.Hour)
+		expectList(t, "sizes", sizes, 1, 2)
+		expect(t, "status", must[*thing](t)(s.Get(t.Context(), key("a"))).Status.Size, 2)
+	})
+}
+
+func TestForNeedsItsParts(t *testing.T) {
+	if _, err := reconcile.For[spec, status](nil, nil, nil); err == nil {
+		t.Error("For without a store gave no error")
+	}
+	if _, err := reconcile.For[spec, status](newStore(t, newBackend(t), "thing"), nil, nil); err == nil {
+		t.Error("For without a function gave no error")
+	}
+	c := newController(t, record[store.Key](nil), nil)
+	if err := c.Watch(reconcile.From[spec, status](nil)); err == nil {
+		t.Error("Watch of no cache gave no error")
+	}
+}
+
+// What was there at the start comes after what happens.
+func TestInitialListRunsBelowLiveChanges(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newRig(t, &reconcile.Options[store.Key]{Workers: 1, Queue: queue.Options[store.Key]{Shards: 1}},
+			func(context.Context, *rig, store.Key) (result, error) {
+				time.Sleep(time.Second)
+				return result{}, nil
+			})
+		for _, n := range []string{"a", "b", "c", "d"} {
+			create(t, g.things, n)
+		}
+		g.start(t)
+		time.Sleep(500 * time.Millisecond)
+		create(t, g.things, "live")
+		pass(time.Minute)
+		if got := g.r.keys(); got[1] != key("live") || len(got) != 5 {
+			t.Errorf("got the order %v, want the live change second", got)
+		}
+	})
+}
+
+// Predicates see the old and the new object, and compose.
+func TestPredicatesCompose(t *testing.T) {
+	type change = cache.Change[spec, status]
+	a := &thing{Meta: store.Meta{UID: "1", Generation: 1, Labels: map[string]string{"x": "1"}}}
+	label := &thing{Meta: store.Meta{UID: "1", Generation: 1, Labels: map[string]string{"x": "2"}}}
+	note := &thing{Meta: store.Meta{UID: "1", Generation: 1, Labels: a.Labels, Annotations: map[string]string{"n": "1"}}}
+	gen := &thing{Meta: store.Meta{UID: "1", Generation: 2, Labels: a.Labels}}
+	again := &thing{Meta: store.Meta{UID: "2", Generation: 1, Labels: a.Labels}}
+	yes := func(change) bool { return true }
+	for _, test := range []struct {
+		name string
+		p    reconcile.Predicate[spec, status]
+		c    change
+		want bool
+	}{
+		{"changed: same", reconcile.Changed[spec, status], change{Old: a, New: a}, false},
+		{"changed: label", reconcile.Changed[spec, status], change{Old: a, New: label}, false},
+		{"changed: generation", reconcile.Changed[spec, status], change{Old: a, New: gen}, true},
+		{"changed: made again", reconcile.Changed[spec, status], change{Old: a, New: again}, true},
+		{"changed: new", reconcile.Changed[spec, status], change{New: a}, true},
+		{"changed: gone", reconcile.Changed[spec, status], change{Old: a}, true},
+		{"labels: label", reconcile.LabelsChanged[spec, status], change{Old: a, New: label}, true},
+		{"labels: generation", reconcile.LabelsChanged[spec, status], change{Old: a, New: gen}, false},
+		{"annotations: annotation", reconcile.AnnotationsChanged[spec, status], change{Old: a, New: note}, true},
+		{"annotations: label", reconcile.AnnotationsChanged[spec, status], change{Old: a, New: label}, false},
+		{"generation: label", reconcile.GenerationChanged[spec, status], change{Old: a, New: label}, false},
+		{"generation: generation", reconcile.GenerationChanged[spec, status], change{Old: a, New: gen}, true},
+		{"or", reconcile.Or(reconcile.LabelsChanged[spec, status], reconcile.GenerationChanged), change{Old: a, New: gen}, true},
+		{"and", reconcile.And(reconcile.LabelsChanged[spec, status], reconcile.GenerationChanged), change{Old: a, New: gen}, false},
+		{"not", reconcile.Not(reconcile.GenerationChanged[spec, status]), change{Old: a, New: gen}, false},
+		{"any", reconcile.Any[spec, status], change{Old: a, New: a}, true},
+		{"empty and", reconcile.And[spec, status](), change{Old: a, New: a}, true},
+		{"empty or", reconcile.Or[spec, status](), change{Old: a, New: a}, false},
+		{"own func", reconcile.And(yes, reconcile.LabelsChanged), change{Old: a, New: label}, true},
+	} {
+		expect(t, test.name, test.p(test.c), test.want)
+	}
+}
+
+// A source's own rule of urgency replaces ours.
+func TestSourceHasItsOwnUrgency(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		ca := newCache(t, s)
+		r := record(func(context.Context, store.Key) (result, error) { return result{}, errors.New("no") })
+		c := newController(t, r, &reconcile.Options[store.Key]{Backoff: exactly(time.Hour)})
+		if err := c.Watch(reconcile.FromWith(ca, reconcile.FromOptions[spec, status]{
+			When:   reconcile.LabelsChanged[spec, status],
+			Urgent: func(ch cache.Change[spec, status]) bool { return ch.New != nil && ch.New.Labels["x"] == "now" },
+		})); err != nil {
+			t.Fatal(err)
+		}
+		create(t, s, "a")
+		var m reconcile.Manager
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		start(t, &m)
+		for i, label := range []string{"later", "now"} {
+			mutate(t, s, "a", func(o *thing) { o.Labels = map[string]string{"x": label} })
+			pass(time.Minute)
+			expect(t, "runs after label "+label, r.count(), 1+i)
+		}
+		mutate(t, s, "a", func(o *thing) { o.Spec.Size++ }) // not asked: When does not pass it
+		pass(time.Minute)
+		expect(t, "runs after the spec", r.count(), 2)
+	})
+}

@@ -1,0 +1,183 @@
+package reconcile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+)
+
+// Snapshot is how a controller is at a moment, for whoever debugs at night. Keys
+// are in their printed form.
+type Snapshot struct {
+	Name      string               `json:"name"`
+	Kind      string               `json:"kind,omitempty"`
+	Placement string               `json:"placement,omitempty"`
+	Held      int                  `json:"held"`    // shards that this server holds
+	Shards    int                  `json:"shards"`  // that there are
+	Workers   int                  `json:"workers"` // that there are to be
+	Active    int                  `json:"active"`  // workers that run something
+	Running   []RunSnapshot        `json:"running"` // longest first
+	Sources   []SourceSnapshot     `json:"sources"`
+	Queue     []queue.StateSummary `json:"queue"`
+	Runs      Counts               `json:"runs"`
+	Error     string               `json:"error,omitempty"` // why it is not healthy
+}
+
+// RunSnapshot is one run that is going on.
+type RunSnapshot struct {
+	Keys    []string  `json:"keys"` // one, unless it is a batch
+	Since   time.Time `json:"since"`
+	Attempt int       `json:"attempt"`
+	Ended   string    `json:"ended,omitempty"` // why its context is over
+	Stuck   bool      `json:"stuck,omitempty"`
+}
+
+// Snapshot says how the controller is. Queue().Snapshot() has every key.
+func (c *Controller[K]) Snapshot() Snapshot {
+	want, _ := c.pool.size()
+	s := Snapshot{
+		Name: c.name, Kind: c.kindOf(), Placement: c.placement(), Shards: len(c.holds), Workers: want,
+		Queue: c.q.Summary(), Runs: c.Counts(),
+	}
+	for i := range c.holds {
+		if c.holds[i].Load() != nil {
+			s.Held++
+		}
+	}
+	for _, slot := range c.pool.all() {
+		if r, ok := slot.snapshot(); ok {
+			s.Running = append(s.Running, r)
+		}
+	}
+	s.Active = len(s.Running)
+	slices.SortFunc(s.Running, func(a, b RunSnapshot) int { return a.Since.Compare(b.Since) })
+	for _, f := range c.sources() {
+		s.Sources = append(s.Sources, f.snapshot())
+	}
+	if err := c.Health(); err != nil {
+		s.Error = err.Error()
+	}
+	return s
+}
+
+// DebugSnapshot is Snapshot for those who do not know its type.
+func (c *Controller[K]) DebugSnapshot() any { return c.Snapshot() }
+
+// Counts says how the runs so far have ended. It may be called often.
+func (c *Controller[K]) Counts() Counts {
+	c.pool.mu.Lock()
+	sum := c.pool.gone
+	slots := slices.Concat(c.pool.slots, c.pool.old)
+	for _, s := range slots {
+		s.mu.Lock()
+		sum.merge(s.counts)
+		s.mu.Unlock()
+	}
+	c.pool.mu.Unlock()
+	return sum
+}
+
+func (s *slot[K]) snapshot() (r RunSnapshot, running bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hold == nil {
+		return r, false
+	}
+	r = RunSnapshot{Since: s.c.epoch.Add(s.started), Attempt: s.attempt, Stuck: s.stuck}
+	for _, k := range s.keys {
+		r.Keys = append(r.Keys, fmt.Sprint(k))
+	}
+	if err := s.ctx.ended(); err != nil {
+		r.Ended = err.Error()
+	}
+	return r, true
+}
+
+// Health is nil, or says what is wrong with the controller: a source that keeps
+// failing or has ended, a run that is stuck. It says nothing about the keys;
+// one that fails is ordinary life.
+func (c *Controller[K]) Health() error {
+	var errs []error
+	for _, f := range c.sources() {
+		if err := f.health(); err != nil {
+			errs = append(errs, fmt.Errorf("source %q: %w", f.Name, err))
+		}
+	}
+	for _, s := range c.pool.all() {
+		if r, running := s.snapshot(); running && r.Stuck {
+			errs = append(errs, fmt.Errorf("run of %s is stuck since %s: %s",
+				strings.Join(r.Keys, ", "), r.Since.Format(time.RFC3339), r.Ended))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Ready is nil, or says what a controller that runs is waiting for. One whose
+// lease is held by another server is ready: it is there to take over.
+func (c *Controller[K]) Ready() error {
+	c.life.mu.Lock()
+	begun, held := c.life.ctx != nil, c.life.held
+	c.life.mu.Unlock()
+	if !begun {
+		return errNotRunning
+	}
+	if held == 0 && c.leased.Load() {
+		return nil
+	}
+	if what := c.life.unsynced(); what != "" {
+		return fmt.Errorf("waiting for %s to sync", what)
+	}
+	return nil
+}
+
+// String describes the controller, the same text every time.
+func (c *Controller[K]) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "controller %q", c.name)
+	if kind := c.kindOf(); kind != "" {
+		fmt.Fprintf(&b, " of %s", kind)
+	}
+	b.WriteString(", watches ")
+	feeds := slices.SortedFunc(slices.Values(c.sources()), func(a, b *feed[K]) int { return cmp.Compare(a.Name, b.Name) })
+	for i, f := range feeds {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(f.Name)
+	}
+	if len(feeds) == 0 {
+		b.WriteString("nothing")
+	}
+	fmt.Fprintf(&b, "; %d workers, %s, timeout %v, %s", c.o.Workers, c.backoff(), c.o.Timeout, c.placement())
+	return b.String()
+}
+
+func (c *Controller[K]) backoff() string {
+	if c.o.Queue.Policy != nil {
+		return "a retry policy of its own"
+	}
+	b := c.o.Backoff
+	setDefault(&b.Base, queue.DefaultBase)
+	setDefault(&b.Max, queue.DefaultMax)
+	return fmt.Sprintf("backoff %v to %v", b.Base, max(b.Base, b.Max))
+}
+
+func (c *Controller[K]) placement() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.place == nil {
+		return "on every server"
+	}
+	return c.place.String()
+}
+
+func (c *Controller[K]) kindOf() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kind
+}

@@ -1,0 +1,447 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+)
+
+// failures collects what OnError hears.
+type failures[K comparable] struct {
+	mu  sync.Mutex
+	all []reconcile.Failure[K]
+}
+
+func (f *failures[K]) hear(x reconcile.Failure[K]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = append(f.all, x)
+}
+
+func (f *failures[K]) list() []reconcile.Failure[K] {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.all)
+}
+
+// case 63; promise R4
+//
+// Negative control: with setOpen(true) in step whatever unsynced says, the run
+// begins at once and the test fails.
+func TestNoKeyIsRunBeforeAllSourcesAreSynced(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		c := newController(t, r, nil)
+		late := func(name string, d time.Duration) reconcile.Source[string] {
+			return reconcile.Source[string]{Name: name, Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+				_ = to.Add(name, queue.AddOptions{})
+				select {
+				case <-time.After(d):
+				case <-ctx.Done():
+				}
+				to.Synced()
+				<-ctx.Done()
+				return nil
+			}}
+		}
+		if err := c.Watch(late("one", time.Second), late("two", time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		pass(59 * time.Second)
+		expect(t, "runs before the second has synced", r.count(), 0)
+		if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "source two") {
+			t.Errorf("Ready says %v, want it to wait for source two", err)
+		}
+		pass(2 * time.Second)
+		expect(t, "runs afterwards", r.count(), 2)
+		if err := c.Ready(); err != nil {
+			t.Errorf("Ready says %v, want nil", err)
+		}
+
+		// A source that comes later holds nobody up.
+		if err := c.Watch(late("three", time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		expect(t, "runs with a late source", r.count(), 3)
+	})
+}
+
+// case 98
+func TestSameSourceTwiceIsRefused(t *testing.T) {
+	c := newController(t, record[string](nil), nil)
+	one := reconcile.Chan("one", make(chan string))
+	if err := c.Watch(one); err != nil {
+		t.Fatal(err)
+	}
+	for _, sources := range [][]reconcile.Source[string]{
+		{one},
+		{reconcile.Chan("two", make(chan string)), reconcile.Chan("two", make(chan string))},
+	} {
+		if err := c.Watch(sources...); !errors.Is(err, reconcile.ErrSourceExists) {
+			t.Errorf("got %v, want ErrSourceExists", err)
+		}
+	}
+	expect(t, "sources after refusals", len(c.Snapshot().Sources), 1)
+	for _, bad := range []reconcile.Source[string]{{}, {Name: "no run"}, {Run: one.Run}} {
+		if err := c.Watch(bad); err == nil {
+			t.Errorf("Watch(%+v) gave no error", bad)
+		}
+	}
+}
+
+// case 98
+func TestChangeReachesTheReconcilerThroughEitherOfTwoSources(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		c := newController(t, r, nil)
+		one, two := make(chan string), make(chan string)
+		if err := c.Watch(reconcile.Chan("one", one), reconcile.Chan("two", two)); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		one <- "a"
+		two <- "b"
+		synctest.Wait()
+		expectList(t, "keys", slices.Sorted(slices.Values(r.keys())), "a", "b")
+	})
+}
+
+// case 57, 103: a life that ends early is started again with a growing backoff,
+// one that had started well at once.
+func TestFailedSourceIsStartedAgain(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		life time.Duration
+		gaps [][2]time.Duration // least and most from the end of a life to the next
+	}{
+		{"early failures back off", time.Second, [][2]time.Duration{
+			{375 * time.Millisecond, 625 * time.Millisecond},
+			{750 * time.Millisecond, 1250 * time.Millisecond},
+			{1500 * time.Millisecond, 2500 * time.Millisecond},
+			{3 * time.Second, 5 * time.Second},
+		}},
+		{"a late failure restarts at once", 3 * time.Second, [][2]time.Duration{{0, 0}, {0, 0}, {0, 0}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var told failures[string]
+				r := record[string](nil)
+				c := newController(t, r, &reconcile.Options[string]{Hooks: reconcile.Hooks[string]{OnError: told.hear}})
+				var mu sync.Mutex
+				var lives []time.Time
+				bad := reconcile.Source[string]{Name: "bad", Run: func(_ context.Context, to reconcile.Sink[string]) error {
+					to.Synced()
+					mu.Lock()
+					lives = append(lives, time.Now())
+					n := len(lives)
+					mu.Unlock()
+					time.Sleep(test.life)
+					if n%2 == 0 {
+						panic(errBoom)
+					}
+					return errBoom
+				}}
+				good := make(chan string)
+				if err := c.Watch(bad, reconcile.Chan("good", good)); err != nil {
+					t.Fatal(err)
+				}
+				start(t, c)
+				pass(30 * time.Second)
+				mu.Lock()
+				began := slices.Clone(lives)
+				mu.Unlock()
+				for i, gap := range test.gaps {
+					d := began[i+1].Sub(began[i]) - test.life
+					if d < gap[0] || d > gap[1] {
+						t.Errorf("pause %d is %v, want %v to %v", i, d, gap[0], gap[1])
+					}
+				}
+				fs := told.list()
+				if n := len(fs); n < len(began)-1 || n > len(began) {
+					t.Errorf("OnError heard %d failures of %d lives", n, len(began))
+				}
+				if f := fs[0]; f.Source != "bad" || f.Controller != "test" || !errors.Is(f.Err, errBoom) {
+					t.Errorf("OnError heard %+v", f)
+				}
+				if test.life < 2*time.Second {
+					if err := c.Health(); err == nil || !strings.Contains(err.Error(), `"bad"`) {
+						t.Errorf("Health says %v, want it to name the source", err)
+					}
+				}
+				good <- "k"
+				synctest.Wait()
+				expect(t, "runs through the good source", r.count(), 1)
+				expect(t, "restarts", c.Snapshot().Sources[0].Restarts, len(began)-1)
+				time.Sleep(test.life) // it ignores its context
+			})
+		})
+	}
+}
+
+// case 160
+func TestChanNeverWaitsForAReconcile(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record(func(ctx context.Context, _ int) (result, error) {
+			time.Sleep(time.Minute)
+			return result{}, nil
+		})
+		c := newController(t, r, &reconcile.Options[int]{Workers: 1})
+		ch := make(chan int)
+		if err := c.Watch(reconcile.Chan("ch", ch)); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		began := time.Now()
+		for i := range 10_000 {
+			ch <- i % 10
+		}
+		expect(t, "time to send", time.Since(began), 0)
+		pass(time.Hour)
+		// The first key may have been running already when it was sent again.
+		if n := r.count(); n < 10 || n > 11 {
+			t.Errorf("got %d runs of 10 keys, want 10 or 11", n)
+		}
+	})
+}
+
+// case 160
+func TestClosedChannelIsSaid(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var told failures[string]
+		c := newController(t, record[string](nil), &reconcile.Options[string]{Hooks: reconcile.Hooks[string]{OnError: told.hear}})
+		ch := make(chan string)
+		if err := c.Watch(reconcile.Chan("ch", ch)); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		close(ch)
+		pass(time.Hour)
+		if fs := told.list(); len(fs) != 1 || !errors.Is(fs[0].Err, reconcile.ErrSourceEnded) || fs[0].Source != "ch" {
+			t.Errorf("OnError heard %+v, want ErrSourceEnded of ch, once", fs)
+		}
+		if err := c.Health(); !errors.Is(err, reconcile.ErrSourceEnded) {
+			t.Errorf("Health says %v, want ErrSourceEnded", err)
+		}
+	})
+}
+
+// case 159
+func TestEveryRunsWhatIsNewChangedOrGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var told failures[string]
+		r := record[string](nil)
+		c := newController(t, r, &reconcile.Options[string]{Hooks: reconcile.Hooks[string]{OnError: told.hear}})
+		var mu sync.Mutex
+		items, down := map[string]int{"a": 1, "b": 1}, false
+		var lists atomic.Int32
+		set := func(m map[string]int, fail bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			items, down = m, fail
+		}
+		list := func(context.Context) (map[string]int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			lists.Add(1)
+			if down {
+				return map[string]int{"a": 1}, errBoom // half a list
+			}
+			return maps.Clone(items), nil
+		}
+		if err := c.Watch(reconcile.Every("list", time.Minute, list)); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		step := func(what string, want ...string) {
+			t.Helper()
+			before := r.count()
+			pass(2 * time.Minute)
+			got := r.keys()[before:]
+			expectList(t, what, slices.Compact(slices.Sorted(slices.Values(got))), want...)
+		}
+		synctest.Wait()
+		expectList(t, "at the start", slices.Sorted(slices.Values(r.keys())), "a", "b")
+		step("nothing changed")
+		set(map[string]int{"a": 2, "b": 1}, false)
+		step("a changed", "a")
+		set(map[string]int{"a": 2, "b": 1, "c": 1}, false)
+		step("c is new", "c")
+		set(map[string]int{"a": 2, "b": 1, "c": 1}, true)
+		before := lists.Load()
+		step("the list fails: no key is taken for gone")
+		if got := lists.Load() - before; got < 4 || got > 12 {
+			t.Errorf("got %d lists in two minutes of failures, want a backoff below the interval", got)
+		}
+		if err := c.Health(); !errors.Is(err, errBoom) {
+			t.Errorf("Health says %v, want boom", err)
+		}
+		for _, f := range told.list() {
+			if f.Source != "list" || !errors.Is(f.Err, errBoom) {
+				t.Errorf("OnError heard %+v", f)
+			}
+		}
+		set(map[string]int{"a": 2, "c": 1}, false)
+		step("b is gone", "b")
+		if err := c.Health(); err != nil {
+			t.Errorf("Health says %v, want nil", err)
+		}
+	})
+}
+
+func TestEveryRefusesWhatCannotWork(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var told failures[string]
+		c := newController(t, record[string](nil), &reconcile.Options[string]{Hooks: reconcile.Hooks[string]{OnError: told.hear}})
+		if err := c.Watch(reconcile.Every[string, int]("none", time.Minute, nil)); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		if fs := told.list(); len(fs) == 0 || !strings.Contains(fs[0].Err.Error(), `Every("none")`) {
+			t.Errorf("OnError heard %v, want the reason", fs)
+		}
+	})
+}
+
+// A key that is full waits in its source; nothing is lost.
+func TestSourceWaitsWhileTheQueueIsFull(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record(func(context.Context, int) (result, error) {
+			time.Sleep(time.Second)
+			return result{}, nil
+		})
+		c := newController(t, r, &reconcile.Options[int]{Workers: 2, Queue: queue.Options[int]{MaxKeys: 5}})
+		list := func(context.Context) (map[int]int, error) {
+			m := make(map[int]int)
+			for i := range 50 {
+				m[i] = i
+			}
+			return m, nil
+		}
+		// Synced only once all are in: a poll of more than fits must not wait
+		// for workers that wait for it.
+		if err := c.Watch(reconcile.Source[int]{Name: "list", Run: func(ctx context.Context, to reconcile.Sink[int]) error {
+			to.Synced()
+			return reconcile.Every("list", time.Hour, list).Run(ctx, to)
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		pass(10 * time.Minute)
+		keys := slices.Sorted(slices.Values(r.keys()))
+		expect(t, "keys run", len(slices.Compact(keys)), 50)
+	})
+}
+
+func TestSourcesComeAndGoWhileRunning(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		c := newController(t, r, nil)
+		run := start(t, c)
+		ch := make(chan string, 1)
+		for range 3 {
+			if err := c.Watch(reconcile.Chan("ch", ch)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			ch <- "k"
+			synctest.Wait()
+			if err := c.Unwatch("ch"); err != nil {
+				t.Fatal(err)
+			}
+			ch <- "nobody reads this"
+			synctest.Wait()
+			<-ch
+		}
+		expectList(t, "keys", r.keys(), "k", "k", "k")
+		if err := c.Unwatch("ch"); !errors.Is(err, reconcile.ErrNoSource) {
+			t.Errorf("got %v, want ErrNoSource", err)
+		}
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// case 59
+func TestInvalidKeyIsSkippedCountedAndLoggedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		r := record[store.Key](nil)
+		c := newController(t, r, &reconcile.Options[store.Key]{Logger: logger})
+		ch := make(chan store.Key)
+		if err := c.Watch(reconcile.Chan("ch", ch)); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		for range 3 {
+			ch <- store.Key{}
+		}
+		ch <- key("good")
+		synctest.Wait()
+		expectList(t, "keys", r.keys(), key("good"))
+		expect(t, "skipped", c.Snapshot().Sources[0].Skipped, 3)
+		expect(t, "log lines", strings.Count(lines.String(), "invalid key"), 1)
+		if err := c.Add(store.Key{}); err == nil {
+			t.Error("Add of an invalid key gave no error")
+		}
+	})
+}
+
+// case 105
+func TestOnErrorHearsEachFailureOnceAndItsPanicIsContained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		var told failures[string]
+		c := newController(t, script[string](fails(errBoom), fails(errBoom)), &reconcile.Options[string]{
+			Logger: logger, Backoff: exactly(time.Second),
+			Hooks: reconcile.Hooks[string]{OnError: func(f reconcile.Failure[string]) {
+				told.hear(f)
+				panic("hook")
+			}},
+		})
+		add(t, c, "k")
+		start(t, c)
+		pass(time.Minute)
+		fs := told.list()
+		if len(fs) != 2 {
+			t.Fatalf("OnError heard %d failures, want 2", len(fs))
+		}
+		for i, f := range fs {
+			expect(t, "failure", fmt.Sprint(f.Controller, f.Source, f.Key, f.Attempt, f.Err), fmt.Sprint("test", "", "k", i, errBoom))
+		}
+		expect(t, "lines about the hook", strings.Count(lines.String(), "hook panicked"), 2)
+		if strings.Contains(lines.String(), "run failed") {
+			t.Errorf("a failure was told and logged:\n%s", lines)
+		}
+		expect(t, "successes in the end", c.Counts().Success, 1)
+	})
+}
+
+// case 105
+func TestWithoutOnErrorFailuresAreLogged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		c := newController(t, script[string](fails(errBoom)), &reconcile.Options[string]{Logger: logger, Backoff: exactly(time.Second)})
+		add(t, c, "k")
+		start(t, c)
+		pass(time.Minute)
+		expect(t, "lines", strings.Count(lines.String(), "run failed"), 1)
+		if !strings.Contains(lines.String(), "controller=test err=boom key=k attempt=0") {
+			t.Errorf("the line does not say who and what:\n%s", lines)
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+)
+
+func newWebhook(t *testing.T, edit func(*reconcile.WebhookOptions[string])) *reconcile.Webhook[string] {
+	t.Helper()
+	o := reconcile.WebhookOptions[string]{
+		Auth: func(r *http.Request) error {
+			if r.Header.Get("Authorization") != "secret" {
+				return errors.New("wrong secret: wanted secret")
+			}
+			return nil
+		},
+		Keys: func(_ *http.Request, body []byte) ([]string, error) {
+			if len(body) == 0 {
+				return nil, errors.New("no key in the body")
+			}
+			return strings.Fields(string(body)), nil
+		},
+		MaxBody: 64,
+	}
+	if edit != nil {
+		edit(&o)
+	}
+	return must[*reconcile.Webhook[string]](t)(reconcile.NewWebhook("hook", o))
+}
+
+func call(h http.Handler, method, auth, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "/", strings.NewReader(body))
+	r.Header.Set("Authorization", auth)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// case 158
+func TestWebhookCallsCoalesceAndAnswer202(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record(func(context.Context, string) (result, error) {
+			time.Sleep(time.Second)
+			return result{}, nil
+		})
+		c := newController(t, r, nil)
+		h := newWebhook(t, nil)
+		if err := c.Watch(h.Source()); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "before Run", call(h, "POST", "secret", "k").Code, http.StatusServiceUnavailable)
+		run := start(t, c)
+		for range 100 {
+			expect(t, "status", call(h, "POST", "secret", "k").Code, http.StatusAccepted)
+		}
+		pass(time.Minute)
+		if n := r.count(); n < 1 || n > 2 {
+			t.Errorf("got %d runs of 100 calls, want 1 or 2", n)
+		}
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "after the stop", call(h, "POST", "secret", "k").Code, http.StatusServiceUnavailable)
+	})
+}
+
+// case 158
+func TestWebhookRefusesWhatItShould(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		c := newController(t, r, nil)
+		h := newWebhook(t, func(o *reconcile.WebhookOptions[string]) {
+			o.Known = func(k string) bool { return k != "unknown" }
+		})
+		if err := c.Watch(h.Source()); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		for _, test := range []struct {
+			name, method, auth, body string
+			want                     int
+		}{
+			{"wrong secret", "POST", "guess", "k", http.StatusUnauthorized},
+			{"body too large", "POST", "secret", strings.Repeat("k ", 64), http.StatusRequestEntityTooLarge},
+			{"unreadable", "POST", "secret", "", http.StatusBadRequest},
+			{"wrong method", "GET", "secret", "k", http.StatusMethodNotAllowed},
+			{"unknown key", "POST", "secret", "unknown", http.StatusAccepted},
+		} {
+			w := call(h, test.method, test.auth, test.body)
+			expect(t, test.name, w.Code, test.want)
+			if test.want == http.StatusUnauthorized && strings.Contains(w.Body.String(), "wanted") {
+				t.Errorf("the caller is told why: %s", w.Body)
+			}
+		}
+		pass(time.Minute)
+		expect(t, "runs", r.count(), 0)
+	})
+}
+
+func TestWebhookSaysWhenTheQueueIsFull(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newController(t, record[string](nil), &reconcile.Options[string]{Queue: queue.Options[string]{MaxKeys: 1}})
+		if err := c.SetWorkers(0); err != nil {
+			t.Fatal(err)
+		}
+		h := newWebhook(t, nil)
+		if err := c.Watch(h.Source()); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		expect(t, "first", call(h, "POST", "secret", "a").Code, http.StatusAccepted)
+		expect(t, "second", call(h, "POST", "secret", "b").Code, http.StatusServiceUnavailable)
+		expect(t, "the first again", call(h, "POST", "secret", "a").Code, http.StatusAccepted)
+	})
+}
+
+func TestWebhookNeedsItsParts(t *testing.T) {
+	auth := func(*http.Request) error { return nil }
+	keys := func(*http.Request, []byte) ([]string, error) { return nil, nil }
+	for _, o := range []reconcile.WebhookOptions[string]{
+		{Keys: keys}, {Auth: auth}, {Auth: auth, Keys: keys, MaxBody: -1},
+	} {
+		if _, err := reconcile.NewWebhook("hook", o); err == nil {
+			t.Errorf("NewWebhook(%+v) gave no error", o)
+		}
+	}
+	if _, err := reconcile.NewWebhook("", reconcile.WebhookOptions[string]{Auth: auth, Keys: keys}); err == nil {
+		t.Error("NewWebhook without a name gave no error")
+	}
+}
+
+func TestWebhookIsRunByOneController(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newWebhook(t, nil)
+		var told failures[string]
+		a := newController(t, record[string](nil), nil)
+		b := newController(t, record[string](nil), &reconcile.Options[string]{Hooks: reconcile.Hooks[string]{OnError: told.hear}})
+		for _, c := range []*reconcile.Controller[string]{a, b} {
+			if err := c.Watch(h.Source()); err != nil {
+				t.Fatal(err)
+			}
+			start(t, c)
+		}
+		synctest.Wait()
+		if fs := told.list(); len(fs) == 0 || !strings.Contains(fs[0].Err.Error(), "another controller") {
+			t.Errorf("OnError heard %v", fs)
+		}
+	})
+}

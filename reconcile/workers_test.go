@@ -1,0 +1,566 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+)
+
+func TestWorkersGrowAndShrinkWhileRunning(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record(func(context.Context, int) (result, error) {
+			time.Sleep(time.Second)
+			return result{}, nil
+		})
+		c := newController(t, r, &reconcile.Options[int]{Workers: 2})
+		for k := range 1000 {
+			add(t, c, k)
+		}
+		start(t, c)
+		active := func(want int) {
+			t.Helper()
+			time.Sleep(1500 * time.Millisecond)
+			synctest.Wait()
+			expect(t, "running at once", c.Snapshot().Active, want)
+		}
+		active(2)
+		for _, n := range []int{7, 3, 0, 5} {
+			if err := c.SetWorkers(n); err != nil {
+				t.Fatal(err)
+			}
+			active(n)
+			expect(t, "Workers", c.Workers(), n)
+		}
+		if err := c.SetWorkers(-1); err == nil {
+			t.Error("SetWorkers(-1) gave no error")
+		}
+		pass(time.Hour)
+		expect(t, "runs", r.count(), 1000)
+		expect(t, "runs counted, of ended workers too", c.Counts().Success, 1000)
+	})
+}
+
+// promise R3
+//
+// Negative control: without the call of pool.replace in reportStuck the second
+// key never runs, and the test fails.
+func TestStuckRunIsReportedKeepsItsKeyAndFreesASlot(t *testing.T) {
+	for _, replace := range []bool{false, true} {
+		t.Run(fmt.Sprintf("replace=%v", replace), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var stuck list[string]
+				release := make(chan struct{})
+				r := record(func(_ context.Context, k string) (result, error) {
+					if k == "stuck" {
+						<-release // ignores its context
+					}
+					return result{}, nil
+				})
+				logger, lines := quiet()
+				c := newController(t, r, &reconcile.Options[string]{
+					Workers: 1, Timeout: time.Minute, StuckAfter: 10 * time.Second, ReplaceStuck: replace, Logger: logger,
+					Queue: queue.Options[string]{Shards: 1},
+					Hooks: reconcile.Hooks[string]{OnStuck: func(k string, since time.Duration) {
+						stuck.add(fmt.Sprint(k, " ", since))
+					}},
+				})
+				add(t, c, "stuck", "other")
+				start(t, c)
+				pass(69 * time.Second)
+				expectList(t, "reported too early", stuck.get())
+				pass(time.Hour)
+				expectList(t, "reported", stuck.get(), "stuck 1m10s")
+				expect(t, "log lines", strings.Count(lines.String(), "run is stuck"), 1)
+				add(t, c, "stuck")
+				synctest.Wait()
+				want := []string{"stuck"}
+				if replace {
+					want = append(want, "other")
+				}
+				expectList(t, "keys while it is stuck", r.keys(), want...)
+				if err := c.Health(); err == nil || !strings.Contains(err.Error(), "stuck") {
+					t.Errorf("Health says %v", err)
+				}
+				if s := c.Snapshot(); len(s.Running) != 1 || !s.Running[0].Stuck || !strings.Contains(s.Running[0].Ended, "deadline") {
+					t.Errorf("Snapshot shows %+v", s.Running)
+				}
+				close(release)
+				pass(time.Second)
+				if err := c.Health(); err != nil {
+					t.Errorf("Health says %v after it returned", err)
+				}
+				expect(t, "workers", c.Workers(), 1)
+				expect(t, "a key twice at once", r.twin, false)
+				expect(t, "runs in the end", r.count(), 3)
+			})
+		})
+	}
+}
+
+func TestWorkersFollowThrottlingAndLatency(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var slow atomic.Bool
+		r := record(func(context.Context, int) (result, error) {
+			if slow.Load() {
+				time.Sleep(10 * time.Second)
+			} else {
+				time.Sleep(time.Second)
+			}
+			return result{RequeueAfter: time.Millisecond}, nil
+		})
+		c := newController(t, r, &reconcile.Options[int]{
+			Workers: 2, Adapt: &reconcile.Adapt{Max: 6, Latency: 5 * time.Second, Interval: 30 * time.Second},
+		})
+		for k := range 100 {
+			add(t, c, k)
+		}
+		start(t, c)
+		pass(31 * time.Second)
+		expect(t, "workers after one interval", c.Workers(), 3)
+		pass(10 * time.Minute)
+		expect(t, "workers at most", c.Workers(), 6)
+		slow.Store(true)
+		pass(2 * time.Minute)
+		expect(t, "workers when it is slow", c.Workers(), 1)
+	})
+}
+
+func TestThrottledRunsHalveTheWorkers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		bucket := must[*queue.Bucket](t)(queue.NewBucket("api", 1e6, 1e6))
+		c := newController(t, record(func(context.Context, string) (result, error) {
+			return result{}, queue.Throttled(bucket, time.Now().Add(time.Hour), errBoom)
+		}), &reconcile.Options[string]{Workers: 8, Adapt: &reconcile.Adapt{}})
+		add(t, c, "k")
+		start(t, c)
+		pass(6 * time.Second)
+		expect(t, "workers", c.Workers(), 4)
+		pass(time.Minute)
+		expect(t, "workers while nothing happens", c.Workers(), 4)
+	})
+}
+
+// batches is a BatchReconciler of a function.
+type batches func(ctx context.Context, keys []string) []reconcile.Outcome
+
+func (b batches) ReconcileBatch(ctx context.Context, keys []string) []reconcile.Outcome {
+	return b(ctx, keys)
+}
+
+func TestBatchHasOneOutcomePerKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var sizes []int
+		ran := make(map[string]int)
+		b := batches(func(_ context.Context, keys []string) []reconcile.Outcome {
+			sizes = append(sizes, len(keys))
+			out := make([]reconcile.Outcome, len(keys))
+			for i, k := range keys {
+				if ran[k]++; ran[k] > 1 {
+					continue
+				}
+				switch k {
+				case "fails":
+					out[i].Err = errBoom
+				case "again":
+					out[i].Result.RequeueAfter = time.Minute
+				case "parks":
+					out[i].Err = reconcile.Terminal(errBoom)
+				}
+			}
+			return out
+		})
+		c := must[*reconcile.Controller[string]](t)(reconcile.NewBatch("batch", b, &reconcile.Options[string]{
+			Workers: 1, Batch: 4, Backoff: exactly(time.Second), ParkedResync: -1, Queue: queue.Options[string]{Shards: 1},
+			Hooks: reconcile.Hooks[string]{OnError: func(reconcile.Failure[string]) {}},
+		}))
+		add(t, c, "fine", "fails", "again", "parks")
+		start(t, c)
+		pass(time.Hour)
+		if sizes[0] < 2 {
+			t.Errorf("the first batch has %d keys, want several", sizes[0])
+		}
+		expect(t, "runs", fmt.Sprint(ran), "map[again:2 fails:2 fine:1 parks:1]")
+		expect(t, "counts", c.Counts(), reconcile.Counts{Success: 3, RequeueAfter: 1, Error: 1, Terminal: 1})
+	})
+}
+
+func TestBatchOfWrongLengthOrPanicIsRetriedWhole(t *testing.T) {
+	for name, bad := range map[string]func() []reconcile.Outcome{
+		"too few": func() []reconcile.Outcome { return nil },
+		"panic":   func() []reconcile.Outcome { panic(errBoom) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var told failures[string]
+				first := true
+				c := must[*reconcile.Controller[string]](t)(reconcile.NewBatch("batch", batches(func(_ context.Context, keys []string) []reconcile.Outcome {
+					if first {
+						first = false
+						return bad()
+					}
+					return make([]reconcile.Outcome, len(keys))
+				}), &reconcile.Options[string]{
+					Workers: 1, Backoff: exactly(time.Second), Hooks: reconcile.Hooks[string]{OnError: told.hear},
+				}))
+				add(t, c, "k")
+				start(t, c)
+				pass(time.Minute)
+				expect(t, "errors", len(told.list()), 1)
+				expect(t, "successes", c.Counts().Success, 1)
+			})
+		})
+	}
+}
+
+// case 78, 79: stopping at any moment, with keys waiting, running, and being
+// added, workers changing, returns; nothing is left (the bubble says so).
+func TestStartStopAndResizeUnderLoad(t *testing.T) {
+	for seed := range uint64(20) {
+		bubble(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			r := record(func(ctx context.Context, k int) (result, error) {
+				select {
+				case <-time.After(time.Duration(k) * time.Millisecond):
+				case <-ctx.Done():
+					return result{}, ctx.Err()
+				}
+				switch k % 5 {
+				case 0:
+					return result{}, errBoom
+				case 1:
+					return result{RequeueAfter: time.Millisecond}, nil
+				case 2:
+					panic(k)
+				}
+				return result{}, nil
+			})
+			c := newController(t, r, &reconcile.Options[int]{Drain: time.Second})
+			run := start(t, c)
+			var wg sync.WaitGroup
+			stop := make(chan struct{})
+			for p := range 3 {
+				wg.Go(func() {
+					rnd := rand.New(rand.NewPCG(seed, uint64(p)+2))
+					for {
+						select {
+						case <-stop:
+							return
+						case <-time.After(time.Duration(rnd.IntN(500)) * time.Microsecond):
+						}
+						switch rnd.IntN(20) {
+						case 0:
+							_ = c.SetWorkers(rnd.IntN(10))
+						case 1:
+							_ = c.Snapshot()
+							_ = c.Health()
+						default:
+							_ = c.Add(rnd.IntN(40))
+						}
+					}
+				})
+			}
+			time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
+			began := time.Now()
+			if err := run.end(); err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+			if d := time.Since(began); d > time.Second {
+				t.Errorf("seed %d: stopping took %v", seed, d)
+			}
+			close(stop)
+			wg.Wait()
+			if r.twin {
+				t.Errorf("seed %d: a key ran twice at once", seed)
+			}
+			if err := c.Add(1); !errors.Is(err, queue.ErrStopped) {
+				t.Errorf("seed %d: Add after the stop: %v", seed, err)
+			}
+		})
+	}
+}
+
+// case 79; promise Q8
+func TestStopDrainsThenCancelsThenNamesWhatIsLeft(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var cause error
+		r := record(func(ctx context.Context, k string) (result, error) {
+			switch k {
+			case "quick":
+				time.Sleep(5 * time.Second)
+				return result{}, ctx.Err()
+			case "slow":
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				return result{}, ctx.Err()
+			case "deaf":
+				<-release
+			}
+			return result{}, nil
+		})
+		c := newController(t, r, &reconcile.Options[string]{Workers: 3, Drain: 10 * time.Second, Grace: 3 * time.Second})
+		add(t, c, "quick", "slow", "deaf")
+		run := start(t, c)
+		if err := c.Queue().AddAfter("later", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		err := run.end()
+		expect(t, "stopping took", time.Since(began), 13*time.Second)
+		var stop *queue.StopError
+		if !errors.As(err, &stop) || fmt.Sprint(stop.Running) != "[deaf]" || stop.Waiting != 2 {
+			t.Errorf("got %v, want a StopError that names deaf, with slow and later waiting", err)
+		}
+		if !errors.Is(cause, reconcile.ErrShutdown) || !strings.Contains(cause.Error(), `controller "test"`) {
+			t.Errorf("the slow run ended with %v, want ErrShutdown of the controller", cause)
+		}
+		counts := c.Counts()
+		expect(t, "quick was not disturbed", counts.Success, 1)
+		expect(t, "slow was canceled, which is no error", counts.Canceled, 1)
+		expect(t, "errors", counts.Error, 0)
+		close(release)
+		synctest.Wait()
+	})
+}
+
+// A reconciler's own canceled context while the controller stops is still told
+// from the kernel's: only the kernel's own cause counts as shutdown.
+func TestNegativeDrainCancelsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record(func(ctx context.Context, k string) (result, error) {
+			<-ctx.Done()
+			return result{}, context.Cause(ctx)
+		})
+		c := newController(t, r, &reconcile.Options[string]{Drain: -1})
+		add(t, c, "k")
+		run := start(t, c)
+		began := time.Now()
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "stopping took", time.Since(began), 0)
+		expect(t, "canceled", c.Counts().Canceled, 1)
+	})
+}
+
+// case 77
+func TestSecondRunIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newController(t, record[string](nil), nil)
+		run := start(t, c)
+		for range 2 {
+			if err := c.Run(t.Context()); !errors.Is(err, reconcile.ErrRunning) {
+				t.Errorf("got %v, want ErrRunning", err)
+			}
+			if err := run.end(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// case 67
+//
+// Negative control: with item.After for keys that are gone too, the second key
+// runs for ever and the test fails.
+func TestResyncIsJitteredAndEndsWithTheObject(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newRig(t, &reconcile.Options[reconcileKey]{Resync: 100 * time.Second},
+			func(context.Context, *rig, reconcileKey) (result, error) { return result{}, nil })
+		create(t, g.things, "a")
+		g.start(t)
+		add(t, g.c, key("gone"))
+		pass(10 * time.Hour)
+		var at []time.Duration
+		for _, run := range g.r.all() {
+			if run.key == key("gone") {
+				expect(t, "run of a key that is gone at", run.at, 0)
+				continue
+			}
+			at = append(at, run.at)
+		}
+		if len(at) < 360 {
+			t.Fatalf("got %d runs in 10 h, want at least 360", len(at))
+		}
+		same := 0
+		for i := 1; i < len(at); i++ {
+			d := at[i] - at[i-1]
+			if d < 80*time.Second || d > 100*time.Second {
+				t.Fatalf("resync after %v, want 80 s to 100 s", d)
+			}
+			if i > 1 && d == at[i-1]-at[i-2] {
+				same++
+			}
+		}
+		if same > 3 {
+			t.Errorf("%d of %d delays equal the one before: no jitter", same, len(at))
+		}
+		if err := g.Delete(t.Context(), must[*thing](t)(g.Get(t.Context(), key("a")))); err != nil {
+			t.Fatal(err)
+		}
+		before := g.r.count()
+		pass(10 * time.Hour)
+		expect(t, "runs after the deletion", g.r.count(), before+1)
+		_, there := entry(g.c, key("a"))
+		expect(t, "the key is still in the queue", there, false)
+	})
+}
+
+type reconcileKey = reconcile.Request
+
+// promise R2: a parked key is tried again once in a while.
+func TestParkedKeyIsTriedAgainSlowly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record(func(context.Context, string) (result, error) { return result{}, reconcile.Terminal(errBoom) })
+		c := newController(t, r, nil)
+		add(t, c, "k")
+		start(t, c)
+		pass(47 * time.Minute)
+		expect(t, "runs in 47 minutes", r.count(), 1)
+		pass(14 * time.Minute)
+		expect(t, "runs in 61 minutes", r.count(), 2)
+		e, _ := entry(c, "k")
+		expect(t, "priority", e.Priority, queue.At(-100))
+	})
+}
+
+// case 143
+func TestStringDescribesTheController(t *testing.T) {
+	c := newController(t, record[string](nil), &reconcile.Options[string]{
+		Workers: 3, Backoff: queue.Backoff{Base: time.Second, Max: time.Minute}, Timeout: 30 * time.Second,
+	})
+	for _, n := range []string{"zebra", "ant"} {
+		if err := c.Watch(reconcile.Chan(n, make(chan string))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := `controller "test", watches ant, zebra; 3 workers, backoff 1s to 1m0s, timeout 30s, on every server`
+	for range 3 {
+		expect(t, "String", c.String(), want)
+	}
+}
+
+// case 144
+func TestOptionsAreCopied(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hooks := queue.Hooks[string]{}
+		o := reconcile.Options[string]{
+			Workers: 3, Backoff: exactly(time.Second), Adapt: &reconcile.Adapt{Max: 5},
+			Queue: queue.Options[string]{Hooks: &hooks},
+			Middleware: []func(reconcile.Reconciler[string]) reconcile.Reconciler[string]{
+				func(r reconcile.Reconciler[string]) reconcile.Reconciler[string] { return r },
+			},
+		}
+		a := must[*reconcile.Controller[string]](t)(reconcile.New("a", record[string](nil), &o))
+		b := must[*reconcile.Controller[string]](t)(reconcile.New("b", record[string](nil), &o))
+		was := a.String()
+		o.Workers, o.Backoff, o.Adapt.Max, o.Middleware[0] = 9, exactly(time.Hour), 1, nil
+		hooks.Parked = func(string, int, error) { t.Error("a hook set later was called") }
+		expect(t, "String", a.String(), was)
+		expect(t, "workers", a.Workers(), 3)
+		expect(t, "the other's workers", b.Workers(), 3)
+		if err := a.SetWorkers(1); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "the other's workers", b.Workers(), 3)
+	})
+}
+
+// case 96, 152
+func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
+	r := record[string](nil)
+	type four struct{ a, b, c, d string }
+	type pointing struct{ P *int }
+	bad := map[string]func() error{
+		"no reconciler": func() error { _, err := reconcile.New[string]("x", nil, nil); return err },
+		"no name":       func() error { _, err := reconcile.New("", r, nil); return err },
+		"no batch reconciler": func() error {
+			_, err := reconcile.NewBatch[string]("x", nil, nil)
+			return err
+		},
+		"pointer in the key": func() error { _, err := reconcile.New("x", record[pointing](nil), nil); return err },
+		"pointer key":        func() error { _, err := reconcile.New("x", record[*int](nil), nil); return err },
+	}
+	for name, o := range map[string]reconcile.Options[string]{
+		"negative workers":    {Workers: -1},
+		"batch without batch": {Batch: 3},
+		"negative resync":     {Resync: -1},
+		"negative grace":      {Grace: -1},
+		"negative stuck":      {StuckAfter: -1},
+		"negative settle":     {SettleTimeout: -1},
+		"two policies":        {Backoff: exactly(1), Queue: queue.Options[string]{Policy: exactly(1).Policy()}},
+		"nil cache":           {Reads: []reconcile.Cached{nil}},
+		"nil middleware":      {Middleware: []func(reconcile.Reconciler[string]) reconcile.Reconciler[string]{nil}},
+		"adapt":               {Adapt: &reconcile.Adapt{Min: 5, Max: 2}},
+		"queue":               {Queue: queue.Options[string]{MaxKeys: -1}},
+	} {
+		bad[name] = func() error { _, err := reconcile.New("x", r, &o); return err }
+	}
+	for name, f := range bad {
+		if err := f(); err == nil || !strings.HasPrefix(err.Error(), "reconcile: New") {
+			t.Errorf("%s: got %v, want an error of the constructor", name, err)
+		}
+	}
+
+	bubble(t, func(t *testing.T) { // case 152: deduplicated by value
+		r := record[four](nil)
+		c := newController(t, r, nil)
+		add(t, c, four{"a", "b", "c", "d"}, four{"a", "b", "c", "d"}, four{"a", "b", "c", "e"})
+		start(t, c)
+		expect(t, "runs", r.count(), 2)
+	})
+}
+
+// Middleware wraps in the order given, the first outermost.
+func TestMiddlewareWrapsInOrder(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var order []string
+		wrap := func(name string) func(reconcile.Reconciler[string]) reconcile.Reconciler[string] {
+			return func(next reconcile.Reconciler[string]) reconcile.Reconciler[string] {
+				return reconcile.Func[string](func(ctx context.Context, k string) (result, error) {
+					order = append(order, name)
+					return next.Reconcile(ctx, k)
+				})
+			}
+		}
+		c := newController(t, record[string](nil), &reconcile.Options[string]{
+			Middleware: []func(reconcile.Reconciler[string]) reconcile.Reconciler[string]{wrap("outer"), wrap("inner")},
+		})
+		add(t, c, "k")
+		start(t, c)
+		expectList(t, "order", order, "outer", "inner")
+	})
+}
+
+// OnDone hears every run.
+func TestOnDoneHearsEveryRun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var heard []string
+		r := script[string](fails(errBoom))
+		slow := r.do
+		r.do = func(ctx context.Context, k string) (result, error) {
+			time.Sleep(2 * time.Second)
+			return slow(ctx, k)
+		}
+		c := newController(t, r, &reconcile.Options[string]{
+			Backoff: exactly(time.Second),
+			Hooks: reconcile.Hooks[string]{OnDone: func(k string, o reconcile.Outcome, took time.Duration) {
+				heard = append(heard, fmt.Sprint(k, " ", o.Err, " ", took))
+			}},
+		})
+		add(t, c, "k")
+		start(t, c)
+		pass(time.Minute)
+		expectList(t, "heard", heard, "k boom 2s", "k <nil> 2s")
+	})
+}
