@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/tendhq/tend/store"
+)
+
+// An app is one run of the program.
+//
+//	inventory.yaml ─ watch ─▶ store ─▶ kernel ─▶ cloud ─▶ S3
+//	                            │                          ▲
+//	                            ▼                          │
+//	      report ◀─ tally ◀─ cache              chaos ─────┘
+type app struct {
+	o     options
+	out   *report
+	tally *tally
+	done  *changes
+	meter *meter
+
+	file    *fileWatch
+	buckets *buckets
+	kernel  *kernel
+
+	loading sync.Mutex // one load at a time; taken before mu
+	mu      sync.Mutex // guards entries
+	entries []Entry    // the inventory in force
+}
+
+func newApp(o options, out io.Writer) *app {
+	a := &app{o: o, out: newReport(out), tally: newTally()}
+	a.done = &changes{say: a.out.Line, count: map[string]int{}}
+	return a
+}
+
+// run does everything, and returns what kept it from converging, or nil. It ends
+// when ctx does, or with -once when there is nothing left to do.
+func run(ctx context.Context, o options, out io.Writer) error {
+	a := newApp(o, out)
+	entries, err := a.openFile()
+	if err != nil {
+		return err
+	}
+	return a.withServer(func(url string) error {
+		return a.withState(func(state store.Backend) error {
+			if err := a.prepare(ctx, state, state, url, entries); err != nil {
+				return err
+			}
+			return a.keep(ctx, entries)
+		})
+	})
+}
+
+// withServer calls f with the endpoint's URL; without -endpoint that of a server
+// of our own, which lives as long as f.
+func (a *app) withServer(f func(url string) error) error {
+	if !a.o.inProcess() {
+		return f(a.o.Endpoint)
+	}
+	server, err := startS3()
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(server.URL), server.Close())
+}
+
+// prepare puts everything together, with the kernel working on a backend that is
+// the state or a copy of it.
+func (a *app) prepare(ctx context.Context, state, backend store.Backend, url string, entries []Entry) (err error) {
+	if err := a.identify(ctx, state); err != nil {
+		return err
+	}
+	if err := a.connect(ctx, url, entries); err != nil {
+		return err
+	}
+	a.kernel, err = newKernel(a, backend)
+	return err
+}
+
+// openFile reads the inventory; nothing is reconciled from a broken one.
+func (a *app) openFile() ([]Entry, error) {
+	file, data, err := newFileWatch(a.o.File, a.o.watchEvery)
+	if err != nil {
+		return nil, fmt.Errorf("the inventory cannot be read: %w", err)
+	}
+	a.file = file
+	entries, err := parseInventory(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s is broken:\n%w", a.o.File, err)
+	}
+	return entries, nil
+}
+
+// connect finds the endpoint and how to mark buckets there. It waits for an
+// endpoint that is not there yet.
+func (a *app) connect(ctx context.Context, url string, entries []Entry) error {
+	e, err := newEndpoint(ctx, url, a.o.Workers, func(c aws.HTTPClient) aws.HTTPClient {
+		a.meter = newMeter(c, func(line string) { a.out.Line("%s", line) })
+		return a.meter
+	})
+	if err != nil {
+		return err
+	}
+	a.buckets = &buckets{endpoint: e, region: a.o.Region}
+	region := "us-east-1"
+	if len(entries) > 0 {
+		region = entries[0].Region
+	}
+	if a.o.Once {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, a.o.Timeout, errTimeout)
+		defer cancel()
+	}
+	a.buckets.ownership, err = a.probe(ctx, region)
+	if err != nil {
+		return err
+	}
+	a.out.Line("endpoint %v; buckets are marked by %v", e, a.buckets.ownership)
+	return checkLengths(entries, a.buckets.ownership)
+}
+
+var errTimeout = errors.New("-timeout is over")
+
+// probe asks until it is answered.
+func (a *app) probe(ctx context.Context, region string) (Ownership, error) {
+	said := ""
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		own, err := probeOwnership(ctx, a.buckets.client(region), a.o.Installation)
+		if err == nil {
+			return own, nil
+		}
+		if text := brief(err).Error(); text != said && ctx.Err() == nil && a.meter.Down() == "" {
+			a.out.Line("%s; retrying with backoff%s", text, regionHint(err))
+			said = text
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w before the endpoint answered: %w", context.Cause(ctx), brief(err))
+		case <-time.After(wait):
+		}
+	}
+}
+
+// regionHint is for servers that have one region and refuse to hear of another.
+func regionHint(err error) string {
+	if isCode(err, "AuthorizationHeaderMalformed") {
+		return " (an endpoint with a single region wants -region)"
+	}
+	return ""
+}
+
+// checkLengths: a prefix takes its share of the 63 characters.
+func checkLengths(entries []Entry, own Ownership) error {
+	var problems FileErrors
+	for _, e := range entries {
+		if name := own.BucketName(e.Name); len(name) > maxBucketName {
+			problems = append(problems, Problem{e.Line, e.Name, fmt.Sprintf(
+				"with the %v the bucket's name has %d characters; expected up to %d", own, len(name), maxBucketName)})
+		}
+	}
+	if len(problems) > 0 {
+		return problems
+	}
+	return nil
+}
+
+// inForce is a copy of the inventory in force.
+func (a *app) inForce() []Entry {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.entries)
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+)
+
+// buckets is S3 in the words of the inventory: declared names in, what differs
+// out. It decides nothing.
+type buckets struct {
+	endpoint  *endpoint
+	ownership Ownership
+	region    string // not empty: the endpoint has this one region, whatever is declared
+}
+
+// A sighting is a bucket as the endpoint shows it.
+type sighting struct {
+	exists     bool
+	region     string // empty: the endpoint doesn't say
+	versioning bool
+	labels     Labels
+	described  bool // labels include tenant and owner
+}
+
+func (b *buckets) client(region string) *s3.Client {
+	if b.region != "" {
+		region = b.region
+	}
+	return b.endpoint.In(region)
+}
+
+// look reads all that is declared about a bucket. A bucket that is missing is no
+// error.
+func (b *buckets) look(ctx context.Context, declared, region string) (sighting, error) {
+	c, name := b.client(region), b.ownership.BucketName(declared)
+	head, err := c.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &name})
+	if isMissing(err) {
+		return sighting{}, nil
+	}
+	if region, moved := elsewhere(err); moved {
+		return sighting{exists: true, region: region}, nil
+	}
+	if err != nil {
+		return sighting{}, err
+	}
+	seen := sighting{exists: true, described: b.ownership.Describes()}
+	if b.region == "" {
+		seen.region = aws.ToString(head.BucketRegion)
+	}
+	if seen.labels, err = b.ownership.Read(ctx, c, name); err != nil {
+		return sighting{}, ignoreMissing(err)
+	}
+	v, err := c.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &name})
+	if err != nil {
+		return sighting{}, ignoreMissing(err)
+	}
+	seen.versioning = v.Status == types.BucketVersioningStatusEnabled
+	return seen, nil
+}
+
+// ignoreMissing: a bucket that went between two reads is simply not there.
+func ignoreMissing(err error) error {
+	if isMissing(err) {
+		return nil
+	}
+	return err
+}
+
+// A difference is one declared field that the endpoint shows otherwise.
+type difference struct{ field, found, declared string }
+
+func (d difference) String() string {
+	return fmt.Sprintf("%s is %s, declared %s", d.field, orNone(d.found), d.declared)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "not set"
+	}
+	return cut(s)
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// differences lists what is not as declared, in the order of the file's fields.
+func (s sighting) differences(want BucketSpec) []difference {
+	if !s.exists {
+		return []difference{{"bucket", "missing", "to exist"}}
+	}
+	var all []difference
+	note := func(field, found, declared string) {
+		if found != declared {
+			all = append(all, difference{field, found, declared})
+		}
+	}
+	if s.described {
+		note("owner", s.labels.Owner, want.Owner)
+		note("tenant", s.labels.Tenant, want.Tenant)
+	}
+	if s.elsewhere(want.Region) {
+		note("region", s.region, want.Region)
+	}
+	note("versioning", onOff(s.versioning), onOff(want.Versioning))
+	return all
+}
+
+// elsewhere: the endpoint says that the bucket is in another region.
+func (s sighting) elsewhere(region string) bool { return s.region != "" && s.region != region }
+
+// create makes the bucket with its mark.
+func (b *buckets) create(ctx context.Context, declared, region string, l Labels) error {
+	var tags []types.Tag
+	if b.ownership.Describes() {
+		tags = tagSet(l.into(map[string]string{}))
+	}
+	at := region
+	if b.region != "" {
+		at = ""
+	}
+	_, err := b.client(region).CreateBucket(ctx, createInput(b.ownership.BucketName(declared), at, tags))
+	return err
+}
+
+// createInput asks for the bucket with its tags at once: a bucket that exists
+// unmarked, even for a moment, is one that a crash leaves behind unowned.
+func createInput(name, region string, tags []types.Tag) *s3.CreateBucketInput {
+	in := &s3.CreateBucketInput{Bucket: &name}
+	if region == "us-east-1" {
+		region = "" // S3's default, which it refuses to be told
+	}
+	if region != "" || len(tags) > 0 {
+		in.CreateBucketConfiguration = &types.CreateBucketConfiguration{
+			LocationConstraint: types.BucketLocationConstraint(region),
+			Tags:               tags,
+		}
+	}
+	return in
+}
+
+// setVersioning: once enabled it can be suspended, but not taken back.
+func (b *buckets) setVersioning(ctx context.Context, declared, region string, on bool) error {
+	status := types.BucketVersioningStatusSuspended
+	if on {
+		status = types.BucketVersioningStatusEnabled
+	}
+	_, err := b.client(region).PutBucketVersioning(ctx, &s3.PutBucketVersioningInput{
+		Bucket:                  aws.String(b.ownership.BucketName(declared)),
+		VersioningConfiguration: &types.VersioningConfiguration{Status: status},
+	})
+	return err
+}
+
+// labels reads only whose the bucket is.
+func (b *buckets) labels(ctx context.Context, declared, region string) (Labels, error) {
+	return b.ownership.Read(ctx, b.client(region), b.ownership.BucketName(declared))
+}
+
+func (b *buckets) label(ctx context.Context, declared, region string, l Labels) error {
+	return b.ownership.Write(ctx, b.client(region), b.ownership.BucketName(declared), l)
+}
+
+// remove deletes the bucket. That it is empty is S3's own condition, checked by
+// S3 in the same step; no list of ours could be as late.
+func (b *buckets) remove(ctx context.Context, declared, region string) error {
+	_, err := b.client(region).DeleteBucket(ctx, &s3.DeleteBucketInput{
+		Bucket: aws.String(b.ownership.BucketName(declared)),
+	})
+	return err
+}

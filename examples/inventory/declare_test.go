@@ -1,0 +1,214 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// inventoryOf wraps bucket lines into the smallest whole file; the first of them
+// is line 6.
+func inventoryOf(buckets string) string {
+	return "tenants:\n  - name: acme\n    owner: ops@acme.example\n    region: eu-central-1\n    buckets:\n" + buckets
+}
+
+func TestCommittedInventoryIsWellFormed(t *testing.T) {
+	data, err := os.ReadFile("inventory.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := parseInventory(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenants, regions, versioned := map[string]bool{}, map[string]bool{}, 0
+	for _, e := range entries {
+		tenants[e.Tenant], regions[e.Region] = true, true
+		if e.Versioning {
+			versioned++
+		}
+	}
+	if len(entries) < 300 || len(tenants) < 10 || len(regions) < 5 || versioned < 50 || versioned > len(entries)-50 {
+		t.Errorf("the inventory has %d buckets of %d tenants in %d regions, %d versioned; got thinner than the README says",
+			len(entries), len(tenants), len(regions), versioned)
+	}
+}
+
+func TestBucketsTakeTheirTenantsDefaults(t *testing.T) {
+	got, err := parseInventory([]byte(inventoryOf(`
+      - name: acme-logs
+      - {name: acme-web, region: us-east-1, owner: web@acme.example, versioning: true}
+`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Entry{
+		{Name: "acme-logs", Tenant: "acme", Region: "eu-central-1", Owner: "ops@acme.example", Line: 7},
+		{Name: "acme-web", Tenant: "acme", Region: "us-east-1", Owner: "web@acme.example", Versioning: true, Line: 8},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("entries (-want +got):\n%s", d)
+	}
+}
+
+func TestBrokenInventoryNamesLineFieldAndExpectation(t *testing.T) {
+	for _, c := range []struct{ name, file, want string }{
+		{
+			"unknown field", inventoryOf("      - name: acme-a\n        versionning: true\n"),
+			"line 7: tenants[0].buckets[0].versionning: unknown field; expected name, owner, region, versioning",
+		},
+		{
+			"duplicate bucket", inventoryOf("      - name: acme-a\n      - name: acme-b\n      - name: acme-a\n"),
+			`line 8: tenants[0].buckets[2].name: bucket "acme-a" is declared already, on line 6; expected each name once`,
+		},
+		{
+			"duplicate tenant", inventoryOf("      - name: acme-a\n") + "  - name: acme\n    owner: a@b\n    region: us-east-1\n    buckets: []\n",
+			`line 7: tenants[1].name: tenant "acme" is declared already, on line 2; expected each name once`,
+		},
+		{
+			"field twice", inventoryOf("      - name: acme-a\n        name: acme-b\n"),
+			"line 7: tenants[0].buckets[0].name: is given twice; expected once",
+		},
+		{
+			"upper case name", inventoryOf("      - name: Acme-A\n"),
+			`line 6: tenants[0].buckets[0].name: found "Acme-A"; expected a bucket name of a-z, 0-9, dots and hyphens only`,
+		},
+		{
+			"short name", inventoryOf("      - name: ab\n"),
+			`line 6: tenants[0].buckets[0].name: found "ab"; expected a bucket name of 3 to 63 characters`,
+		},
+		{
+			"address as name", inventoryOf("      - name: 192.168.5.4\n"),
+			`line 6: tenants[0].buckets[0].name: found "192.168.5.4"; expected a bucket name that is not an IP address`,
+		},
+		{
+			"number as name", inventoryOf("      - name: 20261121\n"),
+			"line 6: tenants[0].buckets[0].name: found the number 20261121; expected text",
+		},
+		{
+			"word as boolean", inventoryOf("      - name: acme-a\n        versioning: yes please\n"),
+			`line 7: tenants[0].buckets[0].versioning: found the text "yes please"; expected true or false`,
+		},
+		{
+			"list as text", inventoryOf("      - name: [acme-a]\n"),
+			"line 6: tenants[0].buckets[0].name: found a list; expected text",
+		},
+		{"text as list", "tenants: none\n", `line 1: tenants: found the text "none"; expected a list`},
+		{
+			"text as bucket", inventoryOf("      - acme-a\n"),
+			`line 6: tenants[0].buckets[0]: found the text "acme-a"; expected a mapping with name, owner, region, versioning`,
+		},
+		{"missing name", inventoryOf("      - versioning: true\n"), "line 6: tenants[0].buckets[0].name: is missing"},
+		{
+			"missing region", "tenants:\n  - name: acme\n    owner: ops@acme.example\n    buckets: []\n",
+			`line 2: tenants[0].region: is missing from "acme"`,
+		},
+		{
+			"bad region", inventoryOf("      - name: acme-a\n        region: Frankfurt\n"),
+			`line 7: tenants[0].buckets[0].region: found "Frankfurt"; expected a region such as eu-central-1`,
+		},
+		{
+			"bad owner", inventoryOf("      - name: acme-a\n        owner: the web team\n"),
+			`line 7: tenants[0].buckets[0].owner: found "the web team"; expected an e-mail address of up to 256 characters`,
+		},
+		{"null list", "tenants:\n", "line 1: tenants: found nothing; expected a list"},
+		{"not a mapping", "- a\n- b\n", "line 1: file: found a list; expected a mapping with tenants"},
+		{"empty", "# nothing yet\n", "line 1: file: is empty; expected tenants and their buckets"},
+		{
+			"two documents", inventoryOf("      - name: acme-a\n") + "---\ntenants: []\n",
+			"line 1: file: holds more than one document; expected one",
+		},
+		{"not YAML", "tenants: [\n", "line 1: file: is not YAML: did not find expected node content"},
+		{"too large", "# " + strings.Repeat("x", maxInventoryBytes), "line 1: file: is larger than 4194304 bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			entries, err := parseInventory([]byte(c.file))
+			if err == nil || entries != nil {
+				t.Fatalf("parseInventory = %d entries, %v; want no entries and an error", len(entries), err)
+			}
+			if got := err.Error(); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestEveryProblemOfAFileIsReported(t *testing.T) {
+	_, err := parseInventory([]byte(inventoryOf("      - name: A\n      - name: acme-b\n        region: 7\n      - nam: acme-c\n")))
+	var ps FileErrors
+	if !errors.As(err, &ps) || len(ps) != 4 {
+		t.Fatalf("parseInventory = %v; want the short name, the region, the unknown field and the missing name", err)
+	}
+	long := make(FileErrors, 300)
+	if lines := strings.Count(long.Error(), "\n") + 1; lines != 21 {
+		t.Errorf("300 problems print %d lines, want 20 and one that counts the rest", lines)
+	}
+}
+
+// A file of a few hundred bytes must not cost gigabytes: aliases are refused as
+// values, and never followed.
+func TestAliasesAreRefusedWithoutBeingFollowed(t *testing.T) {
+	bomb := "tenants: &t0 [x, x]\n"
+	for i := range 30 {
+		bomb += "a" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + ": &t" + string(rune('A'+i)) + " [*t0, *t0, *t0]\n"
+	}
+	for _, file := range []string{
+		bomb,
+		inventoryOf("      - &b {name: acme-a}\n      - *b\n"),
+		inventoryOf("      - {name: &n acme-a, owner: *n}\n"),
+		inventoryOf("      - &b {name: acme-a}\n      - <<: *b\n        name: acme-b\n"),
+		"tenants: &t\n  - *t\n",
+	} {
+		if entries, err := parseInventory([]byte(file)); err == nil {
+			t.Errorf("%q was read as %v, want a refusal", file, entries)
+		}
+	}
+}
+
+func FuzzParseInventory(f *testing.F) {
+	data, err := os.ReadFile("inventory.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data[:2000])
+	f.Add([]byte(inventoryOf("      - name: acme-a\n        versioning: true\n")))
+	f.Add([]byte(inventoryOf("      - {name: &n acme-a, owner: *n}\n      - <<: *n\n")))
+	f.Add([]byte("tenants: !!binary aGk=\n"))
+	f.Add([]byte("? [a, b]\n: c\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		entries, err := parseInventory(data)
+		if err != nil {
+			checkRefusal(t, entries, err)
+			return
+		}
+		seen := map[string]bool{}
+		for _, e := range entries {
+			if seen[e.Name] || checkBucketName(e.Name) != nil || checkRegion(e.Region) != nil ||
+				checkOwner(e.Owner) != nil || checkTenant(e.Tenant) != nil || e.Line < 1 {
+				t.Errorf("an entry that should have been refused: %+v", e)
+			}
+			seen[e.Name] = true
+		}
+	})
+}
+
+// checkRefusal: a refusal says something about a line, and says it briefly.
+func checkRefusal(t *testing.T, entries []Entry, err error) {
+	t.Helper()
+	var ps FileErrors
+	if !errors.As(err, &ps) || len(ps) == 0 || entries != nil {
+		t.Fatalf("refused with %d entries and %v, want no entries and FileErrors", len(entries), err)
+	}
+	for _, p := range ps {
+		if strings.ContainsFunc(p.String(), unicode.IsControl) {
+			t.Errorf("problem %q carries control characters to the terminal", p)
+		}
+		if p.Line < 1 || p.Field == "" || p.Text == "" || len(p.Text) > 1000 {
+			t.Errorf("problem %+v lacks a line, field or text, or rambles", p)
+		}
+	}
+}

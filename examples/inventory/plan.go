@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// plan shows what a run would do, and does nothing of it: the inventory is
+// loaded into a copy of the state, in memory, and the same code that decides in
+// a run decides about that. It returns the exit code: 0 nothing to do, 2
+// changes, 1 an error.
+func plan(ctx context.Context, o options, out, notes io.Writer) (int, error) {
+	a := newApp(o, notes)
+	entries, err := a.openFile()
+	if err != nil {
+		return 1, err
+	}
+	var p external.Plan
+	err = a.withServer(func(url string) error {
+		return a.withState(func(state store.Backend) error {
+			p, err = a.plan(ctx, state, url, entries)
+			return err
+		})
+	})
+	if err != nil {
+		return p.ExitCode(err), err
+	}
+	if o.JSON {
+		err = p.WriteJSON(out)
+	} else {
+		err = p.WriteText(out)
+	}
+	return p.ExitCode(err), err
+}
+
+func (a *app) plan(ctx context.Context, state store.Backend, url string, entries []Entry) (external.Plan, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, a.o.Timeout, errTimeout)
+	defer cancel()
+	scratch, err := memory.New(nil)
+	if err != nil {
+		return external.Plan{}, err
+	}
+	defer scratch.Close()
+	if err := copyState(ctx, scratch, state); err != nil {
+		return external.Plan{}, err
+	}
+	if err := a.prepare(ctx, state, scratch, url, entries); err != nil {
+		return external.Plan{}, err
+	}
+	err = a.kernel.Load(ctx, entries, a.o.Removals)
+	if _, refused := errors.AsType[*store.CapError](err); refused {
+		a.out.Line("a run would refuse: %v", err)
+		err = a.kernel.Load(ctx, entries, math.MaxInt)
+	}
+	if err != nil {
+		return external.Plan{}, err
+	}
+	a.entries = entries
+	a.tellOrphans(ctx)
+	return a.kernel.reconciler.Plan(ctx)
+}
+
+// copyState copies the buckets' records.
+func copyState(ctx context.Context, to, from store.Backend) error {
+	dst, err := store.New[BucketSpec, BucketStatus](to, kind, nil)
+	if err != nil {
+		return err
+	}
+	src, err := store.New[BucketSpec, BucketStatus](from, kind, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := store.Copy(ctx, dst, src); err != nil {
+		return fmt.Errorf("reading the state: %w", err)
+	}
+	return nil
+}
