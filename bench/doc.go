@@ -1,0 +1,46 @@
+// Package bench compares tend with its peers, on the same work, in one run.
+//
+//	go test -C bench -run '^$' -bench . -benchmem        everything
+//	go test -C bench -run '^$' -bench '^BenchmarkCycle$' one family
+//	go run ./bench/report                                several interleaved passes, RESULTS.md and charts
+//
+// It is a module of its own, so that no peer ever enters the go.mod of those
+// who only use tend.
+//
+// A sub-benchmark is named dimension=value/…/impl=NAME, NAME being one of
+//
+//	tend                 queue.Queue, each item settled through its handle
+//	tend-batch           the same with GetBatch
+//	tend-workqueue       queue/workqueue, the adapter shaped like client-go's queue
+//	client-go            k8s.io/client-go/util/workqueue
+//	controller-runtime   its priority queue; in BenchmarkController its controller
+//	limit                the least that any implementation could do
+//	NAME+prom            the same with Prometheus metrics on and scraped
+//
+// # Fairness
+//
+// Every hot loop is written inside the adapter of its implementation, against
+// the API that its users call, so that no common interface adds its cost to
+// the fast ones or hides that of the slow ones. Each adapter says beside its
+// constructor why its configuration is the best that the peer documents.
+// Metrics of peers are those that controller-runtime installs for both of them,
+// in its registry; a scrape a second, more often than anybody does it, is part
+// of every +prom figure, ours included.
+//
+// Times on a shared machine mean nothing from one run to the next. Every
+// benchmark reports foreign-%, the share of one core that other processes took
+// while it ran; report drops samples above 20 and compares medians of passes
+// in which the implementations took turns.
+//
+// # Finding your own settings
+//
+// The families take flags, after -args because go test has a -work of its own:
+//
+//	go test -C bench -run '^$' -bench Controller -args \
+//		-workers 1,8,64 -batch 1,16 -work 0,100us,10ms -keys 100k
+//
+// Say a reconcile takes 10 ms of waiting for a cloud. With -work 10ms the
+// figure for workers=8 is 1.26 ms a key: the pool is the limit, and more
+// workers help until the cloud's quota does not. With -work 0 the figure is the
+// kernel's own cost, and more workers than cores only add hand-offs.
+package bench

@@ -1,0 +1,62 @@
+package bench
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What a user tunes. They go after -args.
+var (
+	workersFlag = list("workers", "worker counts of Controller", count, 1, 8, 64)
+	batchFlag   = list("batch", "sizes of tend-batch's batches", count, 16)
+	workFlag    = list("work", "how long a reconcile of Controller waits", time.ParseDuration, 0)
+	keysFlag    = list("keys", "numbers of keys of Cycle, Retry and Controller; empty: the family's own", count)
+	depthFlag   = list("depth", "resident keys of Depth", count, 1e3, 1e4, 1e5, 1e6)
+	memoryFlag  = list("memory", "numbers of keys of Memory", count, 1e6)
+	shardsFlag  = list("shards", "shards of tend's queues, the first counts; empty: the default", count)
+)
+
+// list declares a flag that holds values separated by commas.
+func list[T any](name, usage string, parse func(string) (T, error), def ...T) *[]T {
+	v := def
+	flag.Func(name, usage, func(s string) error {
+		v = nil
+		for field := range strings.SplitSeq(s, ",") {
+			t, err := parse(field)
+			if err != nil {
+				return err
+			}
+			v = append(v, t)
+		}
+		return nil
+	})
+	return &v
+}
+
+// or is what the flag says, or a family's own values.
+func or[T any](flagged []T, own ...T) []T {
+	if len(flagged) > 0 {
+		return flagged
+	}
+	return own
+}
+
+func shards() int {
+	if len(*shardsFlag) > 0 {
+		return (*shardsFlag)[0]
+	}
+	return 0
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "bench: what is", flag.Args(), "for?")
+		os.Exit(2)
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// goal compares one figure of ours with one of a peer, or with a number.
+type goal struct {
+	id, what   string
+	ours, peer string // benchmark names; no peer: compare with limit
+	unit       string
+	least      float64 // peer / ours
+	most       float64 // ours, if there is no peer
+}
+
+func cycleGoals() []goal {
+	const cycle = "Cycle/key=string/keys=1k/impl="
+	const object = "Cycle/key=struct/keys=1k/impl="
+	return []goal{
+		{id: "G1", what: "cycle", ours: cycle + "tend", peer: cycle + "client-go", unit: "ns/op", least: 4.3},
+		{id: "G1", what: "cycle, struct keys", ours: object + "tend", peer: object + "client-go", unit: "ns/op", least: 3.2},
+		{id: "G1", what: "cycle, adapter", ours: cycle + "tend-workqueue", peer: cycle + "client-go", unit: "ns/op", least: 3.2},
+		{id: "G1", what: "cycle, allocations", ours: cycle + "tend", unit: "allocs/op"},
+		{id: "G2", what: "cycle with Prometheus", ours: cycle + "tend+prom", peer: cycle + "client-go+prom", unit: "ns/op", least: 6.5},
+		{id: "G2", what: "cycle with Prometheus", ours: cycle + "tend+prom", peer: cycle + "controller-runtime+prom", unit: "ns/op", least: 35},
+	}
+}
+
+func pipelineGoals() []goal {
+	at := func(pc, impl string) string { return "Pipeline/pc=" + pc + "/impl=" + impl }
+	dup := func(mode, impl string) string { return "DuplicateAdd/mode=" + mode + "/impl=" + impl }
+	return []goal{
+		{id: "G3", what: "pipeline 8x8", ours: at("8x8", "tend"), peer: at("8x8", "client-go"), unit: "ns/op", least: 6},
+		{id: "G3", what: "pipeline 8x8 with Prometheus", ours: at("8x8", "tend+prom"), peer: at("8x8", "client-go+prom"), unit: "ns/op", least: 8.5},
+		{id: "G3", what: "pipeline 64x64", ours: at("64x64", "tend"), peer: at("64x64", "client-go"), unit: "ns/op", least: 5.8},
+		{id: "G3", what: "64x64 at most 1.3 times its own 1x1", ours: at("64x64", "tend"), peer: at("1x1", "tend"), unit: "ns/op", least: 1 / 1.3},
+		{id: "G3", what: "duplicate add", ours: dup("serial", "tend"), peer: dup("serial", "client-go"), unit: "ns/op", least: 1.3},
+		{id: "G3", what: "duplicate add, parallel", ours: dup("parallel", "tend"), peer: dup("parallel", "client-go"), unit: "ns/op", least: 2},
+	}
+}
+
+func controllerGoals() (gs []goal) {
+	for i, workers := range []string{"1", "8", "64"} {
+		at := func(impl string) string { return "Controller/workers=" + workers + "/impl=" + impl }
+		gs = append(gs,
+			goal{id: "G4", what: "controller, " + workers + " workers", ours: at("tend+prom"), peer: at("controller-runtime+prom"), unit: "ns/op", least: []float64{33, 28, 24}[i]},
+			goal{id: "G4", what: "controller, " + workers + " workers", ours: at("tend+prom"), peer: at("client-go+prom"), unit: "ns/op", least: 6.5},
+			goal{id: "G4", what: "controller, " + workers + " workers, allocations", ours: at("tend"), unit: "allocs/op"})
+	}
+	return gs
+}
+
+func otherGoals() []goal {
+	big := func(impl string) string { return "Delayed/keys=1M/over=10s/impl=" + impl }
+	calm := func(impl string) string { return "Delayed/keys=10k/over=2s/impl=" + impl }
+	mem := func(state string) string { return "Memory/keys=1M/state=" + state + "/impl=tend" }
+	deep := func(impl string) string { return "Depth/depth=1M/impl=" + impl }
+	retry := func(impl string) string { return "Retry/keys=100k/impl=" + impl }
+	return []goal{
+		{id: "G5", what: "1M delayed, p99 late, ms", ours: big("tend"), unit: "p99-ms", most: 1.6},
+		{id: "G5", what: "1M delayed, p99 late", ours: big("tend"), peer: big("client-go"), unit: "p99-ms", least: 30},
+		{id: "G5", what: "1M delayed, CPU per key", ours: big("tend"), peer: big("client-go"), unit: "cpu-ns/key", least: 4},
+		{id: "G5", what: "1M delayed, AddAfter", ours: big("tend"), peer: big("client-go"), unit: "ns/add", least: 6},
+		{id: "G5", what: "1M delayed, early", ours: big("tend"), unit: "early"},
+		{id: "G5", what: "10k delayed, p99 late", ours: calm("tend"), peer: calm("client-go"), unit: "p99-ms", least: 1},
+		{id: "G6", what: "B/key queued", ours: mem("queued"), unit: "B/key", most: 62},
+		{id: "G6", what: "B/key delayed", ours: mem("delayed"), unit: "B/key", most: 62},
+		{id: "G6", what: "B/key backing off", ours: mem("failed"), unit: "B/key", most: 62},
+		{id: "G6", what: "B/key after success", ours: mem("succeeded"), unit: "B/key", most: 2},
+		{id: "G7", what: "1M resident keys", ours: deep("tend"), peer: deep("client-go"), unit: "ns/op", least: 2.7},
+		{id: "G8", what: "retry", ours: retry("tend"), peer: retry("client-go"), unit: "ns/op", least: 7},
+		{id: "G8", what: "retry", ours: retry("tend"), peer: retry("controller-runtime"), unit: "ns/op", least: 2.6},
+		{id: "G9", what: "contended Add, p99, ns", ours: "Contention/impl=tend", unit: "p99-ns/add", most: 1e5},
+		{id: "G9", what: "contended Add, p99", ours: "Contention/impl=tend", peer: "Contention/impl=controller-runtime", unit: "p99-ns/add", least: 20},
+		{id: "G13", what: "converge 100k objects", ours: "Converge/objects=100k/impl=tend", peer: "Converge/objects=100k/impl=client-go", unit: "ns/op", least: 1.5},
+	}
+}
+
+func goals() []goal {
+	gs := append(cycleGoals(), pipelineGoals()...)
+	return append(append(gs, controllerGoals()...), otherGoals()...)
+}
+
+// writeGoals writes every goal, met, missed or not measured in this run.
+func (r *results) writeGoals(b *strings.Builder) {
+	b.WriteString("## Goals\n\n| | work | peer | ours | theirs | ratio | in CPU time | goal | |\n|---|---|---|---:|---:|---:|---:|---|---|\n")
+	for _, g := range goals() {
+		b.WriteString(r.goal(g))
+	}
+	b.WriteString("\nG10 to G12 are the stores', and G14 (size) and G15 (idle) are measured apart from this program.\n")
+}
+
+func (r *results) goal(g goal) string {
+	ours, ok := r.figure(g.ours, g.unit)
+	if !ok {
+		return fmt.Sprintf("| %s | %s | | | | | | | not measured |\n", g.id, g.what)
+	}
+	if g.peer == "" {
+		return fmt.Sprintf("| %s | %s | | %v | | | | ≤ %v | %s |\n", g.id, g.what, ours, g.most, verdict(ours.median <= g.most))
+	}
+	theirs, ok := r.figure(g.peer, g.unit)
+	if !ok || ours.median == 0 {
+		return fmt.Sprintf("| %s | %s | | %v | | | | | not measured |\n", g.id, g.what, ours)
+	}
+	ratio := theirs.median / ours.median
+	cpu, judged := "", ratio
+	if g.unit == "ns/op" {
+		mine, ok1 := r.figure(g.ours, "cpu-ns/op")
+		other, ok2 := r.figure(g.peer, "cpu-ns/op")
+		if ok1 && ok2 && mine.median > 0 {
+			cpu = fmt.Sprintf("%.1f", other.median/mine.median)
+			if ours.dirty || theirs.dirty {
+				judged = other.median / mine.median
+			}
+		}
+	}
+	peer := g.peer[strings.LastIndexByte(g.peer, '=')+1:]
+	return fmt.Sprintf("| %s | %s | %s | %v | %v | %.1f | %s | ≥ %.1f | %s |\n",
+		g.id, g.what, peer, ours, theirs, ratio, cpu, g.least, verdict(judged >= g.least))
+}
+
+func verdict(met bool) string {
+	if met {
+		return "met"
+	}
+	return "**missed**"
+}

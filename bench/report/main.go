@@ -1,0 +1,161 @@
+// Command report runs the benchmarks in interleaved passes and writes what came
+// of them: bench/RESULTS.md, with every goal, met or missed, and bench/*.svg.
+//
+//	go run ./bench/report                    six passes of everything
+//	go run ./bench/report -passes 2 -time 0.1s -bench 'Cycle|Memory'
+//	go run ./bench/report -from out.txt      only the report, from saved output
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// families run in this order, each in all its implementations, before the next
+// pass begins: so a quiet minute or a busy one favours nobody. once says that
+// one operation is the whole family.
+var families = []struct {
+	bench string
+	once  bool
+}{
+	{"^BenchmarkCycle$/key=/keys=(1k|1M)$", false},
+	{"^BenchmarkDuplicateAdd$", false},
+	{"^BenchmarkReaddWhileRunning$", false},
+	{"^BenchmarkPipeline$", false},
+	{"^BenchmarkController$", false},
+	{"^BenchmarkDepth$", false},
+	{"^BenchmarkRetry$", false},
+	{"^BenchmarkContention$", true},
+	{"^BenchmarkMemory$", true},
+	{"^BenchmarkDelayed$", true},
+	{"^BenchmarkConverge$", true},
+}
+
+func main() {
+	log.SetFlags(0)
+	passes := flag.Int("passes", 6, "interleaved passes")
+	each := flag.String("time", "300ms", "time for each figure of a pass")
+	only := flag.String("bench", "", "regular expression of families; empty: all")
+	from := flag.String("from", "", "read saved output instead of running")
+	flag.Parse()
+	dir, err := benchDir()
+	if err != nil {
+		log.Fatal(err)
+	}
+	out, command := filepath.Join(dir, "out.txt"), "go run ./bench/report "+strings.Join(os.Args[1:], " ")
+	if *from != "" {
+		out = *from
+	} else if err := run(dir, out, *passes, *each, *only); err != nil {
+		log.Fatal(err)
+	}
+	f, err := os.Open(out)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer f.Close()
+	r := parse(f)
+	r.machine, r.command = machine(dir), command
+	if err := os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(r.markdown()), 0o644); err != nil {
+		log.Fatal(err)
+	}
+	for name, svg := range r.charts() {
+		if err := os.WriteFile(filepath.Join(dir, name+".svg"), []byte(svg), 0o644); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+// benchDir is the bench module's folder, from the root or from within it.
+func benchDir() (string, error) {
+	for _, dir := range []string{"bench", ".", ".."} {
+		if _, err := os.Stat(filepath.Join(dir, "cycle_test.go")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("report: run me from the root of the repository")
+}
+
+// run builds the test binary once and runs it family by family, pass by pass.
+func run(dir, out string, passes int, each, only string) error {
+	pick, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "tend-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	bin := filepath.Join(tmp, "bench.test")
+	build := exec.Command("go", "test", "-c", "-o", bin, ".")
+	build.Dir, build.Stderr = dir, os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("report: build: %w", err)
+	}
+	f, err := os.Create(out)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	began := time.Now()
+	for pass := range passes {
+		for i, family := range families {
+			if !pick.MatchString(family.bench) {
+				continue
+			}
+			progress(pass*len(families)+i, passes*len(families), family.bench, began)
+			length := each
+			if family.once {
+				length = "1x"
+			}
+			var text bytes.Buffer
+			c := exec.Command(bin, "-test.run", "^$", "-test.bench", family.bench, "-test.benchtime", length, "-test.benchmem", "-test.timeout", "30m")
+			c.Dir, c.Stdout, c.Stderr = dir, io.MultiWriter(f, &text), os.Stderr
+			if err := c.Run(); err != nil {
+				return fmt.Errorf("report: %s: %w\n%s", family.bench, err, text.String())
+			}
+		}
+	}
+	fmt.Fprintln(os.Stderr)
+	return nil
+}
+
+func progress(done, of int, what string, began time.Time) {
+	const width = 30
+	filled := done * width / of
+	fmt.Fprintf(os.Stderr, "\r[%s%s] %3d %% %v %-50s",
+		strings.Repeat("#", filled), strings.Repeat(".", width-filled), 100*done/of, time.Since(began).Round(time.Second), what)
+}
+
+// machine says where the figures come from.
+func machine(dir string) string {
+	model := runtime.GOARCH
+	if f, err := os.Open("/proc/cpuinfo"); err == nil {
+		defer f.Close()
+		for s := bufio.NewScanner(f); s.Scan(); {
+			if name, value, ok := strings.Cut(s.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	c := exec.Command("git", "rev-parse", "--short", "HEAD")
+	c.Dir = dir
+	commit, err := c.Output()
+	if err != nil {
+		commit = []byte("unknown")
+	}
+	return fmt.Sprintf("%s, %d cores, %s %s, commit %s, %s", model, runtime.NumCPU(),
+		runtime.GOOS, runtime.Version(), strings.TrimSpace(string(commit)), time.Now().UTC().Format(time.DateOnly))
+}

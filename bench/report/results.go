@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// results are the samples of every benchmark by unit.
+type results struct {
+	machine, command string
+	order            []string
+	samples          map[string]map[string][]float64
+}
+
+// tooForeign is the share of a core, in percent, above which a sample says more
+// about others than about us.
+const tooForeign = 20
+
+// wide is the spread, in percent of the median, above which a figure is marked.
+const wide = 15
+
+// parse reads the output of any number of passes.
+func parse(from io.Reader) *results {
+	r := &results{samples: map[string]map[string][]float64{}}
+	for s := bufio.NewScanner(from); s.Scan(); {
+		f := strings.Fields(s.Text())
+		if len(f) < 4 || !strings.HasPrefix(f[0], "Benchmark") {
+			continue
+		}
+		name := strings.TrimPrefix(f[0], "Benchmark")
+		if i := strings.LastIndexByte(name, '-'); i > strings.LastIndexByte(name, '=') {
+			name = name[:i] // the number of processors
+		}
+		units := r.samples[name]
+		if units == nil {
+			units = map[string][]float64{}
+			r.samples[name] = units
+			r.order = append(r.order, name)
+		}
+		for i := 2; i+1 < len(f); i += 2 {
+			if x, err := strconv.ParseFloat(f[i], 64); err == nil {
+				units[f[i+1]] = append(units[f[i+1]], x)
+			}
+		}
+	}
+	return r
+}
+
+// figure is the median of the samples that may be believed.
+type figure struct {
+	median float64
+	spread float64 // highest minus lowest, in percent of the median
+	n      int
+	dirty  bool // no sample was without too much foreign load: all were taken
+}
+
+func (r *results) figure(name, unit string) (figure, bool) {
+	all, foreign := r.samples[name][unit], r.samples[name]["foreign-%"]
+	if len(all) == 0 {
+		return figure{}, false
+	}
+	var xs []float64
+	for i, x := range all {
+		if i < len(foreign) && foreign[i] <= tooForeign {
+			xs = append(xs, x)
+		}
+	}
+	f := figure{dirty: len(xs) == 0}
+	if f.dirty {
+		xs = slices.Clone(all)
+	}
+	slices.Sort(xs)
+	f.n = len(xs)
+	f.median = (xs[(len(xs)-1)/2] + xs[len(xs)/2]) / 2
+	if f.median != 0 {
+		f.spread = 100 * (xs[len(xs)-1] - xs[0]) / f.median
+	}
+	return f, true
+}
+
+func (f figure) String() string {
+	s := strconv.FormatFloat(f.median, 'f', digits(f.median), 64)
+	if f.dirty && f.n > 0 {
+		s += "†"
+	}
+	if f.spread > wide {
+		s += "~"
+	}
+	return s
+}
+
+func digits(x float64) int {
+	switch {
+	case x >= 100 || x == 0:
+		return 0
+	case x >= 10:
+		return 1
+	}
+	return 2
+}
+
+func (r *results) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Results\n\n%s\n\n    %s\n\n", r.machine, strings.TrimSpace(r.command))
+	b.WriteString("Medians of interleaved passes; ratios within this run are what counts, times are not. " +
+		"A sample while other processes took more than 20 % of a core is dropped. " +
+		"† says that none was left and all were used: then goals are judged by cpu-ns/op where there is one, the CPU time of all goroutines together, which minds others least. " +
+		"~ says that highest and lowest are more than 15 % of the median apart.\n\n")
+	r.writeGoals(&b)
+	r.writeFigures(&b)
+	return b.String()
+}
+
+var shown = []string{
+	"ns/op", "cpu-ns/op", "B/op", "allocs/op", "B/key", "ns/add", "cpu-ns/key", "p50-ms", "p99-ms", "max-ms", "early",
+	"p50-ns/add", "p99-ns/add", "foreign-%",
+}
+
+// writeFigures writes one table for each family.
+func (r *results) writeFigures(b *strings.Builder) {
+	var done []string
+	for _, name := range r.order {
+		family, _, _ := strings.Cut(name, "/")
+		if slices.Contains(done, family) {
+			continue
+		}
+		done = append(done, family)
+		var units []string
+		for _, u := range shown {
+			if _, ok := r.samples[name][u]; ok && !(u == "ns/op" && r.samples[name]["B/key"] != nil) {
+				units = append(units, u)
+			}
+		}
+		fmt.Fprintf(b, "\n## %s\n\n| | %s |\n|---|%s\n", family, strings.Join(units, " | "), strings.Repeat("---:|", len(units)))
+		for _, row := range r.order {
+			rest, ok := strings.CutPrefix(row, family+"/")
+			if !ok {
+				continue
+			}
+			fmt.Fprintf(b, "| %s |", rest)
+			for _, u := range units {
+				f, ok := r.figure(row, u)
+				if ok {
+					fmt.Fprintf(b, " %v |", f)
+				} else {
+					b.WriteString(" |")
+				}
+			}
+			b.WriteString("\n")
+		}
+	}
+}

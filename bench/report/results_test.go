@@ -1,0 +1,42 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+const output = `
+goos: linux
+BenchmarkCycle/key=string/keys=1k/impl=client-go-2  100 400 ns/op 5 foreign-% 16 B/op 1 allocs/op
+BenchmarkCycle/key=string/keys=1k/impl=client-go-2  100 900 ns/op 90 foreign-% 16 B/op 1 allocs/op
+BenchmarkCycle/key=string/keys=1k/impl=tend-2  100 50 ns/op 0 foreign-% 0 B/op 0 allocs/op
+BenchmarkCycle/key=string/keys=1k/impl=tend-2  100 90 ns/op 21 foreign-% 0 B/op 0 allocs/op
+BenchmarkCycle/key=string/keys=1k/impl=tend-2  100 52 ns/op 20 foreign-% 0 B/op 0 allocs/op
+BenchmarkDuplicateAdd/mode=serial/impl=tend-workqueue-2  100 90 ns/op 21 foreign-%
+PASS
+`
+
+func TestSamplesUnderForeignLoadAreDropped(t *testing.T) {
+	r := parse(strings.NewReader(output))
+	f, ok := r.figure("Cycle/key=string/keys=1k/impl=tend", "ns/op")
+	if !ok || f.median != 51 || f.n != 2 || f.dirty {
+		t.Errorf("figure is %+v, %v; want the median of 50 and 52", f, ok)
+	}
+	f, _ = r.figure("DuplicateAdd/mode=serial/impl=tend-workqueue", "ns/op")
+	if f.median != 90 || !f.dirty || !strings.Contains(f.String(), "†") {
+		t.Errorf("figure is %+v, %v; want 90 and a mark: no sample was clean", f, f)
+	}
+}
+
+func TestGoalsAreMetMissedOrNotMeasured(t *testing.T) {
+	text := parse(strings.NewReader(output)).markdown()
+	for _, want := range []string{
+		"| G1 | cycle | client-go | 51.0 | 400 | 7.8 |  | ≥ 4.3 | met |",
+		"| G1 | cycle, allocations | | 0 | | | | ≤ 0 | met |",
+		"| G7 | 1M resident keys | | | | | | | not measured |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report has no line %q", want)
+		}
+	}
+}
