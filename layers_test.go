@@ -1,0 +1,153 @@
+package tend_test
+
+import (
+	"errors"
+	"go/build"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/tendhq/tend"
+
+// layers gives every package of the root module its layer. A package that is
+// missing here fails the test: a new package has to say where it stands.
+var layers = map[string]int{
+	"":                        -1, // documentation only, imports nothing
+	"queue":                   0,
+	"store":                   0,
+	"queue/workqueue":         1,
+	"reconcile/lease":         1,
+	"store/cache":             1,
+	"store/file":              1,
+	"store/memory":            1,
+	"store/storetest":         1,
+	"reconcile":               2,
+	"reconcile/lifecycle":     3,
+	"reconcile/external":      4,
+	"metrics":                 5,
+	"reconcile/debug":         5,
+	"reconcile/reconciletest": 5,
+}
+
+// thirdParty names every module outside the standard library that a package's
+// own code (not its tests) may import. What is absent may import none.
+var thirdParty = map[string][]string{
+	"queue":       {"golang.org/x/time/rate"},
+	"store/cache": {"github.com/puzpuzpuz/xsync/v3"},
+	"store/file":  {"go.etcd.io/bbolt"},
+	"metrics":     {"github.com/prometheus/client_golang"},
+}
+
+// forTests may be imported by the tests of any package.
+var forTests = []string{
+	"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp",
+	"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common", "golang.org/x/time/rate", "go.etcd.io/bbolt",
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for _, p := range listPackages(t) {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		layer, known := layers[name]
+		if !known {
+			t.Errorf("package %q has no layer: add it to layers in this file", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if err := checkImport(name, layer, imp); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+			if isThirdParty(imp) && !hasPrefix(forTests, imp) && !hasPrefix(thirdParty[name], imp) {
+				t.Errorf("tests of %q import %s, which is not among the test dependencies", name, imp)
+			}
+		}
+	}
+}
+
+// The test above must be able to fail: an import up, one sideways and a
+// dependency that was not agreed on are each refused.
+func TestImportCheckRefusesWhatItShould(t *testing.T) {
+	for _, c := range []struct {
+		from, imp string
+		ok        bool
+	}{
+		{"reconcile", module + "/queue", true},
+		{"queue", module + "/reconcile", false},
+		{"queue", module + "/store", false},
+		{"store/memory", module + "/store/cache", false},
+		{"queue", "golang.org/x/time/rate", true},
+		{"store", "golang.org/x/time/rate", false},
+		{"reconcile", "github.com/prometheus/client_golang/prometheus", false},
+		{"queue", "container/heap", true},
+	} {
+		if err := checkImport(c.from, layers[c.from], c.imp); (err == nil) != c.ok {
+			t.Errorf("checkImport(%q, %q) = %v, want ok %v", c.from, c.imp, err, c.ok)
+		}
+	}
+}
+
+func checkImport(name string, layer int, imp string) error {
+	if rest, ours := strings.CutPrefix(imp, module+"/"); ours {
+		if l, known := layers[rest]; !known || l >= layer {
+			return errors.New(name + " (layer of its own) imports " + rest + ", which is not below it")
+		}
+		return nil
+	}
+	if isThirdParty(imp) && !hasPrefix(thirdParty[name], imp) {
+		return errors.New(name + " imports " + imp + ", which it may not depend on")
+	}
+	return nil
+}
+
+func isThirdParty(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return strings.Contains(first, ".") && !strings.HasPrefix(imp, module)
+}
+
+func hasPrefix(allowed []string, imp string) bool {
+	return slices.ContainsFunc(allowed, func(a string) bool { return imp == a || strings.HasPrefix(imp, a+"/") })
+}
+
+// listPackages reads the import clauses itself rather than asking the go
+// command, so that the test cache knows which files the verdict rests on.
+func listPackages(t *testing.T) []*build.Package {
+	t.Helper()
+	var ps []*build.Package
+	err := filepath.WalkDir(".", func(dir string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if dir != "." && (skipped[d.Name()] || strings.HasPrefix(d.Name(), ".") || exists(filepath.Join(dir, "go.mod"))) {
+			return fs.SkipDir
+		}
+		p, err := build.ImportDir(dir, 0)
+		if noGo := new(build.NoGoError); errors.As(err, &noGo) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		p.ImportPath = path.Join(module, filepath.ToSlash(dir))
+		ps = append(ps, p)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ps) < 2 {
+		t.Fatalf("found %d packages: the walk is broken", len(ps))
+	}
+	return ps
+}
+
+var skipped = map[string]bool{"testdata": true, "vendor": true}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
