@@ -130,13 +130,18 @@ func (a *app) connect(ctx context.Context, url string, entries []Entry) error {
 
 var errTimeout = errors.New("-timeout is over")
 
-// probe asks until it is answered.
+// probe asks until it is answered. When time is up it says why the endpoint did
+// not answer before, not that the last call was cut off.
 func (a *app) probe(ctx context.Context, region string) (Ownership, error) {
 	said := ""
+	var reason error
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		own, err := probeOwnership(ctx, a.buckets.client(region), a.o.Installation)
 		if err == nil {
 			return own, nil
+		}
+		if reason == nil || ctx.Err() == nil {
+			reason = err
 		}
 		if text := brief(err).Error(); text != said && ctx.Err() == nil && a.meter.Down() == "" {
 			a.out.Line("%s; retrying with backoff%s", text, regionHint(err))
@@ -144,7 +149,7 @@ func (a *app) probe(ctx context.Context, region string) (Ownership, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w before the endpoint answered: %w", context.Cause(ctx), brief(err))
+			return nil, fmt.Errorf("%w before the endpoint answered: %w", context.Cause(ctx), brief(reason))
 		case <-time.After(wait):
 		}
 	}

@@ -56,12 +56,16 @@ type cluster struct {
 	members []*process
 }
 
-func startCluster(t *testing.T) *cluster {
+func startCluster(t *testing.T) *cluster { return startMembers(t, member{}) }
+
+// startMembers starts three members that are like the one given.
+func startMembers(t *testing.T, like member) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
 	var peers []string
 	for i := range 3 {
-		m := member{Name: fmt.Sprint("m", i), Dir: t.TempDir(), Client: loopback(), Peer: loopback()}
+		m := like
+		m.Name, m.Dir, m.Client, m.Peer = fmt.Sprint("m", i), t.TempDir(), loopback(), loopback()
 		peers = append(peers, m.Name+"="+m.Peer)
 		c.members = append(c.members, &process{t: t, cfg: m})
 	}
@@ -141,13 +145,13 @@ func (c *cluster) openAt(endpoints []string, o etcd.Options) *etcd.Backend {
 }
 
 func TestContractOnThreeMembers(t *testing.T) {
-	c := startCluster(t)
+	c := startMembers(t, member{Calm: true})
 	ready := c.openDirect(etcd.Options{Prefix: newPrefix()})
 	waitFor(t, func() bool {
 		_, err := ready.Get(t.Context(), "thing", key("none"))
 		return errors.Is(err, store.ErrNotFound)
 	})
 	storetest.Run(t, func(testing.TB) store.Backend {
-		return c.openDirect(etcd.Options{Prefix: newPrefix()})
+		return c.openDirect(etcd.Options{Prefix: newPrefix(), Timeout: patience})
 	}, forget(t, c.members[0].cfg.Client))
 }

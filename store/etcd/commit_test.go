@@ -109,7 +109,7 @@ func TestOneRefusedCommitDoesNotFailItsNeighbours(t *testing.T) {
 // must be told that its own outcome is open.
 func TestCancelledCommitIsUnknownOnceSentAndUndoneBefore(t *testing.T) {
 	p := newProxy(t, endpoint(server))
-	b := openAt(t, p.addr(), etcd.Options{Prefix: newPrefix(), InFlight: 1, Timeout: 2 * time.Second})
+	b := openAt(t, p.addr(), etcd.Options{Prefix: newPrefix(), InFlight: 1})
 	ctx := t.Context()
 	if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("warm"), "v")}}); err != nil {
 		t.Fatal(err)
@@ -148,9 +148,10 @@ func TestCancelledCommitIsUnknownOnceSentAndUndoneBefore(t *testing.T) {
 func TestWriteIntoAPartitionEndsWithAnUnknownOutcome(t *testing.T) {
 	p := newProxy(t, endpoint(server))
 	b := openAt(t, p.addr(), etcd.Options{Prefix: newPrefix(), Timeout: time.Second})
-	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("warm"), "v")}}); err != nil {
-		t.Fatal(err)
-	}
+	waitFor(t, func() bool {
+		_, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("warm"), "v")}})
+		return err == nil
+	})
 	p.set(blackhole)
 	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "v")}}); !errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("Commit into a blackhole: %v, want ErrUnknownOutcome", err)
@@ -167,12 +168,12 @@ func waitFor(t testing.TB, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(30 * time.Second)
+	limit := time.After(patience)
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-limit:
-			t.Fatal("did not happen in 30s")
+			t.Fatalf("did not happen in %v", patience)
 		}
 	}
 }

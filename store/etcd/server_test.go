@@ -4,10 +4,12 @@ package etcd_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -51,6 +53,9 @@ type member struct {
 	Name, Dir    string
 	Client, Peer string // URLs on the loopback interface
 	Cluster      string // name=peer,…
+	// Calm members wait ten times as long before they depose a leader: a busy
+	// machine alone makes them hold no election.
+	Calm bool
 }
 
 func (m member) start() (*embed.Etcd, error) {
@@ -67,6 +72,9 @@ func (m member) start() (*embed.Etcd, error) {
 	cfg.LogLevel, cfg.LogOutputs = "fatal", []string{os.DevNull}
 	cfg.UnsafeNoFsync = true // a killed process leaves its writes with the kernel
 	cfg.TickMs, cfg.ElectionMs = 50, 500
+	if m.Calm {
+		cfg.ElectionMs *= 10
+	}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
 	cfg.InitialCluster = m.Cluster
@@ -79,23 +87,37 @@ func (m member) start() (*embed.Etcd, error) {
 		return e, nil
 	case err := <-e.Err():
 		return nil, err
-	case <-time.After(60 * time.Second):
+	case <-time.After(patience):
 		e.Close()
-		return nil, fmt.Errorf("member %s was not ready in 60s", m.Name)
+		return nil, fmt.Errorf("member %s was not ready in %v", m.Name, patience)
 	}
 }
 
-// loopback reserves a free port by opening and closing it.
+// loopback finds a free port below those that the system gives to outgoing
+// connections: a member that is away for a moment must find its port free again,
+// and a client that dials it meanwhile must not be connected to itself.
 func loopback() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
+	for {
+		port := 12000 + rand.IntN(18000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue // in use
+		}
+		l.Close()
+		if _, again := ports.LoadOrStore(port, true); !again {
+			return "http://" + l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return "http://" + l.Addr().String()
 }
+
+// ports are those that loopback has given away.
+var ports sync.Map
 
 func endpoint(e *embed.Etcd) string { return e.Clients[0].Addr().String() }
+
+// patience is how long a test waits for what must happen. It bounds a hang and
+// measures nothing: no test may fail because the machine is busy.
+const patience = 3 * time.Minute
 
 var prefixes atomic.Int64
 
@@ -111,8 +133,13 @@ func open(t testing.TB, o etcd.Options) *etcd.Backend {
 	return openAt(t, endpoint(server), o)
 }
 
+// openAt gives a backend that waits for answers as long as a test does, unless o
+// says otherwise.
 func openAt(t testing.TB, endpoint string, o etcd.Options) *etcd.Backend {
 	t.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = patience
+	}
 	b, err := etcd.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: 5 * time.Second}, &o)
 	if err != nil {
 		t.Fatal(err)
