@@ -254,17 +254,15 @@ func shapeErr[V any]() error {
 	return err
 }
 
-// whole copies itself as a spec.
+// whole copies itself as a spec, and counts.
 type whole struct {
-	list []int
-	n    *int
+	list   []int
+	clones *int
 }
 
-var wholeClones int
-
 func (w whole) Clone() whole {
-	wholeClones++
-	return whole{append([]int(nil), w.list...), w.n}
+	*w.clones++
+	return whole{append([]int(nil), w.list...), w.clones}
 }
 
 func TestASpecsOwnCloneIsUsed(t *testing.T) {
@@ -272,11 +270,12 @@ func TestASpecsOwnCloneIsUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := whole{list: []int{1}}
+	clones := 0
+	a := whole{list: []int{1}, clones: &clones}
 	var b whole
 	s.copyTo(&b, &a)
-	if wholeClones != 1 || !s.equal(&a, &b) {
-		t.Errorf("%d calls of Clone, equal %v", wholeClones, s.equal(&a, &b))
+	if clones != 1 || !s.equal(&a, &b) {
+		t.Errorf("%d calls of Clone, equal %v", clones, s.equal(&a, &b))
 	}
 	if b.list[0] = 2; a.list[0] != 1 || s.equal(&a, &b) {
 		t.Errorf("the original became %v", a)

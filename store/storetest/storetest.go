@@ -66,6 +66,7 @@ func (c check) against(t testing.TB, newBackend func(t testing.TB) store.Backend
 	defer cancel()
 	e := &env{TB: t, ctx: ctx, b: newBackend(t), o: o}
 	defer func() {
+		e.revokeAll()
 		if err := e.b.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
@@ -80,6 +81,8 @@ type env struct {
 	ctx context.Context // an env is the arguments of one call tree
 	b   store.Backend
 	o   Options
+	// leases are those that the check was granted.
+	leases []store.LeaseID
 }
 
 // kind is what most checks use.
