@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/tendhq/tend/store"
 )
@@ -119,9 +119,25 @@ func New(cfg clientv3.Config, o *Options) (*Backend, error) {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
 	b := &Backend{client: client, opts: opts, streams: &streams{cfg: cfg}, hubs: make(map[string]*hub)}
-	b.batch = &batcher{kv: client.KV, most: opts.Batch, bytes: 1 << 20, inflight: opts.InFlight, timeout: opts.Timeout}
+	b.batch = &batcher{
+		kv: clientv3.RetryKVClient(client), opts: callOptions(cfg),
+		most: opts.Batch, bytes: 1 << 20, inflight: opts.InFlight, timeout: opts.Timeout,
+		touched: make(map[address]bool),
+	}
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	return b, nil
+}
+
+// callOptions are those that etcd's client gives its own calls.
+func callOptions(cfg clientv3.Config) []grpc.CallOption {
+	send, recv := cfg.MaxCallSendMsgSize, cfg.MaxCallRecvMsgSize
+	if send <= 0 {
+		send = 2 << 20
+	}
+	if recv <= 0 {
+		recv = math.MaxInt32
+	}
+	return []grpc.CallOption{grpc.WaitForReady(true), grpc.MaxCallSendMsgSize(send), grpc.MaxCallRecvMsgSize(recv)}
 }
 
 // Close ends every watch, refuses further calls with store.ErrClosed, and
@@ -155,8 +171,12 @@ func (b *Backend) request(ctx context.Context) (context.Context, context.CancelF
 
 // Keys are PREFIX/KIND/NAMESPACE/NAME. Kind and namespace hold no slash, so the
 // first two after the prefix end them; a name may hold some.
-func (b *Backend) path(kind string, k store.Key) string {
-	return b.opts.Prefix + "/" + kind + "/" + k.Namespace + "/" + k.Name
+func (b *Backend) path(kind string, k store.Key) []byte {
+	p := make([]byte, 0, len(b.opts.Prefix)+len(kind)+len(k.Namespace)+len(k.Name)+3)
+	p = append(append(p, b.opts.Prefix...), '/')
+	p = append(append(p, kind...), '/')
+	p = append(append(p, k.Namespace...), '/')
+	return append(p, k.Name...)
 }
 
 func (b *Backend) keyOf(kind string, path []byte) store.Key {
@@ -182,7 +202,7 @@ func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Re
 		return store.Record{}, err
 	}
 	defer cancel()
-	resp, err := b.client.Get(ctx, b.path(kind, key))
+	resp, err := b.client.Get(ctx, string(b.path(kind, key)))
 	if err != nil {
 		return store.Record{}, readFailed(ctx, err)
 	}
@@ -211,67 +231,12 @@ func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, erro
 	return 0, b.conflict(t, m.resp)
 }
 
-// member translates a transaction. Its Else branch reads what was compared, so
-// that a conflict costs no second round trip to see what is there.
-func (b *Backend) member(t store.Txn) (*member, error) {
-	m := &member{done: make(chan struct{})}
-	for _, c := range t.Guards {
-		m.compare(b.path(c.Kind, c.Key), c)
-	}
-	for _, c := range t.If {
-		m.compare(b.path(c.Kind, c.Key), c)
-	}
-	for _, op := range t.Ops {
-		path := b.path(op.Kind, op.Key)
-		m.writes = append(m.writes, path)
-		m.size += len(path) + 64
-		if op.Put == nil {
-			m.then = append(m.then, clientv3.OpDelete(path))
-			continue
-		}
-		value, err := op.Put.Encode()
-		if err != nil {
-			return nil, fmt.Errorf("etcd: encoding %s %s: %w", op.Kind, op.Key, err)
-		}
-		if len(value) > store.MaxValue {
-			return nil, fmt.Errorf("%w: %s %s has %d bytes, at most %d", store.ErrInvalid, op.Kind, op.Key, len(value), store.MaxValue)
-		}
-		m.size += len(value)
-		var opts []clientv3.OpOption
-		if op.Lease != 0 {
-			opts = append(opts, clientv3.WithLease(clientv3.LeaseID(op.Lease)))
-		}
-		m.then = append(m.then, clientv3.OpPut(path, string(value), opts...))
-	}
-	if len(t.Ops) == 0 {
-		// A transaction that asks for nothing is answered by whichever member
-		// got it, from what that one has heard of. A read makes it linearizable.
-		m.then = append(m.then, clientv3.OpGet(b.opts.Prefix+"/", clientv3.WithCountOnly()))
-	}
-	m.ops = max(len(m.cmps), len(m.then), len(m.else_))
-	return m, nil
-}
-
-func (m *member) compare(path string, c store.Compare) {
-	switch {
-	case c.Created != 0:
-		m.cmps = append(m.cmps, clientv3.Compare(clientv3.CreateRevision(path), "=", int64(c.Created)))
-		if c.Revision == 0 {
-			break
-		}
-		fallthrough
-	default: // a ModRevision of 0 is that of a key that does not exist
-		m.cmps = append(m.cmps, clientv3.Compare(clientv3.ModRevision(path), "=", int64(c.Revision)))
-	}
-	m.else_ = append(m.else_, clientv3.OpGet(path))
-	m.reads = append(m.reads, path)
-	m.size += 2*len(path) + 64
-}
-
 // conflict tells which compare failed, from what the Else branch read in the
 // same instant.
 func (b *Backend) conflict(t store.Txn, resp *etcdserverpb.TxnResponse) error {
-	for i, c := range slices.Concat(t.Guards, t.If) {
+	i := -1
+	for c := range conditions(&t) {
+		i++
 		var rec store.Record
 		kvs := resp.Responses[i].GetResponseRange().GetKvs()
 		if len(kvs) > 0 {
@@ -282,7 +247,7 @@ func (b *Backend) conflict(t store.Txn, resp *etcdserverpb.TxnResponse) error {
 		case i < len(t.Guards):
 			return fmt.Errorf("etcd: %w: %v", store.ErrFenced, c)
 		default:
-			return &store.ConflictError{Want: c, Current: rec}
+			return &store.ConflictError{Want: *c, Current: rec}
 		}
 	}
 	return store.ErrConflict // not reached: some compare failed
@@ -304,7 +269,7 @@ func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, 
 	defer cancel()
 	resp, err := b.client.Grant(ctx, int64(math.Ceil(ttl.Seconds())))
 	if err != nil {
-		return 0, failed(err)
+		return 0, failed(ctx, err)
 	}
 	return store.LeaseID(resp.ID), nil
 }
@@ -318,7 +283,7 @@ func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
 	}
 	defer cancel()
 	if _, err := b.client.KeepAliveOnce(ctx, clientv3.LeaseID(id)); err != nil {
-		return failed(err)
+		return failed(ctx, err)
 	}
 	return nil
 }
@@ -334,5 +299,5 @@ func (b *Backend) Revoke(ctx context.Context, id store.LeaseID) error {
 	if err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil
 	}
-	return failed(err)
+	return failed(ctx, err)
 }

@@ -13,7 +13,7 @@
 //     conflict says what is there without a second round trip.
 //   - Commits of many goroutines share requests, as transactions nested in one.
 //     Each keeps its own compares and its own outcome. One that arrives alone
-//     goes out alone and at once.
+//     goes out alone and at once, on the caller's goroutine and with its context.
 //   - Every request has a deadline ([Options.Timeout]); etcd's client has none. A
 //     write that was not answered in it, or whose connection broke, is
 //     [store.ErrUnknownOutcome].

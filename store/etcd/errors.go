@@ -38,12 +38,14 @@ func refused(err error) bool {
 }
 
 // failed is the error of a write that was not acknowledged.
-func failed(err error) error {
+func failed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return fmt.Errorf("etcd: %w", store.ErrLeaseGone)
 	case refused(err):
 		return fmt.Errorf("etcd: write refused: %w", err)
+	case ctx.Err() != nil: // before the next case: a caller that gave up looks the same
+		return fmt.Errorf("etcd: %w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 	case closed(err):
 		return store.ErrClosed
 	}
