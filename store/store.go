@@ -122,12 +122,17 @@ func (s *Store[S, T]) Decode(r Record) (*Object[S, T], error) {
 
 // Clone returns a copy that shares nothing with o that can be modified.
 func (s *Store[S, T]) Clone(o *Object[S, T]) *Object[S, T] {
-	c := &Object[S, T]{Meta: o.Meta, Phase: o.Phase, ObservedGeneration: o.ObservedGeneration}
+	c := new(Object[S, T])
+	s.cloneTo(c, o)
+	return c
+}
+
+func (s *Store[S, T]) cloneTo(c, o *Object[S, T]) {
+	c.Meta, c.Phase, c.ObservedGeneration = o.Meta, o.Phase, o.ObservedGeneration
 	c.clone()
 	c.Conditions = cloneConditions(o.Conditions)
 	s.spec.copyTo(&c.Spec, &o.Spec)
 	s.status.copyTo(&c.Status, &o.Status)
-	return c
 }
 
 // SameSpec reports whether the specs are equal. An empty slice or map is equal

@@ -14,7 +14,8 @@ import (
 // returns a copy of what was stored and leaves o alone. An object of that key,
 // even one that is being deleted, is [ErrExists].
 func (s *Store[S, T]) Create(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	v := &value[S, T]{Object: *s.Clone(o), store: s, schema: s.version}
+	v := &value[S, T]{store: s, schema: s.version}
+	s.cloneTo(&v.Object, o)
 	v.UID = rand.Text()
 	v.Generation, v.Revision = 1, 0
 	v.Created, v.Deleted = now(), zeroTime

@@ -21,13 +21,16 @@ type changelog struct {
 	held   int
 	floor  store.Revision // the newest revision dropped; all changes after it are held
 	chunks [][]store.Change
+
+	watchers map[*watcher]struct{}
+	slowest  store.Revision // no watcher is behind this; it may be out of date
 }
 
 // append adds a change, with room beside it for the rest of its commit, more
-// changes itself included.
-func (l *changelog) append(c store.Change, more int) {
+// changes itself included. objects is how many records the kind has.
+func (l *changelog) append(c store.Change, more, objects int) {
 	if !l.fits(c.Revision, more) {
-		l.drop()
+		l.drop(max(l.keep, objects))
 		l.chunks = append(l.chunks, make([]store.Change, 0, max(more, min(chunkSize, l.keep/4+1))))
 	}
 	last := len(l.chunks) - 1
@@ -45,16 +48,43 @@ func (l *changelog) fits(r store.Revision, more int) bool {
 	return last[len(last)-1].Revision == r || cap(last)-len(last) >= more
 }
 
-// drop forgets the oldest chunks that are not needed to hold keep changes.
-func (l *changelog) drop() {
+// drop forgets the oldest chunks that are not needed to hold keep changes, nor
+// by a watcher. For watchers at most changes are held in all: one that is behind
+// by more changes than there are records is better off with a snapshot.
+func (l *changelog) drop(most int) {
 	for len(l.chunks) > 0 && l.held-len(l.chunks[0]) >= l.keep {
 		oldest := l.chunks[0]
+		last := oldest[len(oldest)-1].Revision
+		if l.held-len(oldest) < most && l.awaited(last) {
+			return
+		}
 		l.held -= len(oldest)
-		l.floor = oldest[len(oldest)-1].Revision
+		l.floor = last
 		l.chunks[0] = nil
 		l.chunks = l.chunks[1:]
 	}
 }
+
+// awaited reports whether a watcher has yet to read the change at r.
+func (l *changelog) awaited(r store.Revision) bool {
+	if r <= l.slowest {
+		return false
+	}
+	l.slowest = r
+	for w := range l.watchers {
+		l.slowest = min(l.slowest, store.Revision(w.reached.Load()))
+	}
+	return l.slowest < r
+}
+
+// join adds a watcher that wants to read what comes after r; leave takes it out.
+func (l *changelog) join(w *watcher, r store.Revision) {
+	w.reached.Store(uint64(r))
+	l.slowest = min(l.slowest, r)
+	l.watchers[w] = struct{}{}
+}
+
+func (l *changelog) leave(w *watcher) { delete(l.watchers, w) }
 
 // after returns some of the changes after r, whole revisions of them, or none
 // if there are none. ok is false if some of them are no longer held.

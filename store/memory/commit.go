@@ -137,7 +137,7 @@ func (b *Backend) deleteLocked(op *store.Op, rev store.Revision, more int) {
 
 func (b *Backend) recordLocked(t *table, c store.Change, more int) {
 	b.rev = c.Revision
-	t.log.append(c, more)
+	t.log.append(c, more, len(t.entries))
 	t.wakeLocked()
 }
 

@@ -11,8 +11,9 @@ import (
 // Options sets up a [Backend]. Nil and zero fields mean the defaults.
 type Options struct {
 	// History is how many changes of each kind are kept at least, for watches
-	// to resume from. Their old values stay in memory as long. Zero means
-	// 8192.
+	// to resume from. Their old values stay in memory as long. While a watch is
+	// further behind, more is kept for it: as many changes as the kind has
+	// records. Zero means 8192.
 	History int
 	// Encode keeps the encoding of every value instead of the value itself,
 	// so that a test sees what a backend of bytes would lose.
@@ -140,7 +141,7 @@ func (b *Backend) findLocked(kind string, key store.Key) (entry, bool) {
 func (b *Backend) tableLocked(kind string) *table {
 	t := b.tables[kind]
 	if t == nil {
-		t = &table{kind: kind, entries: make(map[store.Key]entry), log: changelog{keep: b.history}}
+		t = &table{kind: kind, entries: make(map[store.Key]entry), log: changelog{keep: b.history, watchers: make(map[*watcher]struct{})}}
 		b.tables[kind] = t
 	}
 	return t

@@ -290,3 +290,49 @@ func TestALeaseOfManyKeysEndsInOneCommit(t *testing.T) {
 		break
 	}
 }
+
+// promise S2
+//
+// A burst of new records, however much longer than the history, is no reason to
+// cut a watcher off: what it has to read is not more than the records there are.
+// Broken on purpose: with drop not asking who awaits a chunk, the watcher is cut
+// off and this test failed.
+func TestBurstOfNewRecordsDoesNotOverrunAWatcher(t *testing.T) {
+	const records, history = 10_000, 100
+	b := open(t, &memory.Options{History: history})
+	start := commit(t, b, "K", "first")
+	next, stop := iter.Pull2(b.Watch(t.Context(), "K", start))
+	defer stop()
+	commit(t, b, "K", "second")
+	at := start
+	read := func() {
+		batch, err, _ := next()
+		if err != nil {
+			t.Fatalf("after %d of %d changes: %v", at-start, records, err)
+		}
+		for _, c := range batch.Changes {
+			if at++; c.Revision != at {
+				t.Fatalf("change %d, want %d", c.Revision, at)
+			}
+		}
+	}
+	read() // the watcher is under way, and now does nothing for a while
+	for i := range records {
+		commit(t, b, "K", fmt.Sprint(i))
+	}
+	for at < start+1+records {
+		read()
+	}
+
+	// What it does not need any more is let go.
+	for range 3 * records {
+		commit(t, b, "K", "first")
+		read()
+	}
+	for _, err := range b.Watch(t.Context(), "K", start) {
+		if !errors.Is(err, store.ErrCompacted) {
+			t.Errorf("a watch from the beginning: got error %v, want %v", err, store.ErrCompacted)
+		}
+		break
+	}
+}

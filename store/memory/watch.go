@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 
 	"github.com/tendhq/tend/store"
 )
@@ -15,10 +16,16 @@ const snapshotPage = 512
 // Watch implements [store.Backend]. It runs on the caller's goroutine.
 func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
-		w := watcher{b: b, kind: kind, at: after}
+		w := &watcher{b: b, kind: kind, at: after}
 		err := store.CheckKind(kind)
 		if err == nil && ctx.Err() != nil {
 			err = ended(ctx)
+		}
+		if err == nil {
+			err = w.join()
+		}
+		if err == nil {
+			defer w.leave()
 		}
 		if err == nil && after == 0 {
 			err = w.snapshot(yield)
@@ -37,9 +44,39 @@ var errStopped = errors.New("stopped")
 
 // watcher reads the history of one kind; everything up to at was delivered.
 type watcher struct {
-	b    *Backend
-	kind string
-	at   store.Revision
+	b       *Backend
+	kind    string
+	at      store.Revision
+	reached atomic.Uint64 // at, for the changelog
+}
+
+// join has the history wait for the watcher, within its bound.
+func (w *watcher) join() error {
+	b := w.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return store.ErrClosed
+	}
+	at := w.at
+	if at == 0 {
+		at = b.rev // the snapshot that follows is no older
+	}
+	b.tableLocked(w.kind).log.join(w, at)
+	return nil
+}
+
+func (w *watcher) leave() {
+	w.b.mu.Lock()
+	defer w.b.mu.Unlock()
+	if t := w.b.tables[w.kind]; t != nil { // none once closed
+		t.log.leave(w)
+	}
+}
+
+func (w *watcher) reach(r store.Revision) {
+	w.at = r
+	w.reached.Store(uint64(r))
 }
 
 type yielder = func(store.Batch, error) bool
@@ -49,7 +86,7 @@ func (w *watcher) snapshot(yield yielder) error {
 	if err != nil {
 		return err
 	}
-	w.at = rev
+	w.reach(rev)
 	for len(changes) > 0 {
 		n := min(len(changes), snapshotPage)
 		if !yield(store.Batch{Kind: store.BatchSnapshot, Revision: rev, Changes: changes[:n:n]}, nil) {
@@ -92,7 +129,7 @@ func (w *watcher) next(ctx context.Context, yield yielder) error {
 	if ctx.Err() != nil { // else a watcher that always has work would never end
 		return ended(ctx)
 	}
-	w.at = batch.Revision
+	w.reach(batch.Revision)
 	if !yield(batch, nil) {
 		return errStopped
 	}
