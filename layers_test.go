@@ -40,13 +40,14 @@ var thirdParty = map[string][]string{
 	"queue":       {"golang.org/x/time/rate"},
 	"store/cache": {"github.com/puzpuzpuz/xsync/v3"},
 	"store/file":  {"go.etcd.io/bbolt"},
-	"metrics":     {"github.com/prometheus/client_golang"},
+	// client_model names the argument of client_golang's Metric.Write.
+	"metrics": {"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
 }
 
 // forTests may be imported by the tests of any package.
 var forTests = []string{
 	"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp",
-	"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common", "golang.org/x/time/rate", "go.etcd.io/bbolt",
+	"github.com/prometheus/client_golang", "golang.org/x/time/rate", "go.etcd.io/bbolt",
 }
 
 func TestImportsPointDown(t *testing.T) {

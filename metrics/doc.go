@@ -17,25 +17,40 @@
 //
 //   - workqueue_retries_total counts runs that failed and are to run again, not
 //     every add with a delay.
-//   - The histograms' bounds are powers of two of a nanosecond, which are finer
-//     than theirs; quantiles are computed from them as usual. Of runs and waits
-//     shorter than some milliseconds a sample is measured and stands for the
-//     rest; longer ones are all counted.
+//
+//   - The histograms have their bounds, and are native histograms too for whoever
+//     scrapes such. Of runs and waits shorter than some milliseconds a sample is
+//     measured and stands for the rest; longer ones are all counted, to a tick of
+//     4 ms.
+//
 //   - controller_runtime_reconcile_time_seconds is how long a key was on loan,
 //     the same as workqueue_work_duration_seconds.
+//
 //   - controller_runtime_reconcile_total has two results more: throttled (a
 //     bucket was paused, which is no failure) and canceled (by a lost lease or
 //     the stop).
+//
 //   - workqueue_depth tells at most 25 priorities apart, as controller-runtime
 //     does.
 //
-// What has no counterpart there is called tend_*.
+//   - leader_election_slowpath_total is missing: there is no slow path.
+//
+// What has no counterpart there is called tend_*. From the Manager come queues
+// (keys by state, oldest ready age), controllers (stuck runs, shards, hand-overs,
+// lost leases, adapting workers), sources and caches (restarts and lag of their
+// watches). The rest is added by who has it: buckets by AddBucket, reconcilers of
+// external resources (their calls, and drift) by AddExternal, inventories (what is
+// missing, different, orphaned) by AddInventory. A store is measured by wrapping
+// its backend in Measure before stores, caches and leases are made of it:
+//
+//	collector := metrics.New(m)
+//	backend, err = collector.Measure("main", backend)
 //
 // # Cardinality
 //
-// Label values are names of controllers, sources, caches and buckets, states,
-// results and priorities: things that a program has few of. Keys and error texts
-// are never label values.
+// Label values are names of controllers, sources, caches, kinds, buckets and
+// backends, states, results and priorities: things that a program has few of. Keys
+// and error texts are never label values.
 //
 // # Design notes
 //

@@ -2,6 +2,14 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
+// This one is a histogram of client_golang's own.
+const (
+	storeTimeName = "tend_store_operation_duration_seconds"
+	storeTimeHelp = "How long calls to the store took, by outcome."
+)
+
+var storeTimeLabels = []string{"backend", "operation", "outcome"}
+
 var all []*prometheus.Desc
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -35,7 +43,7 @@ var (
 	isLeader        = describe("leader_election_master_status", "1 if this process holds the controller's lease, or one of its shards, or needs none; else 0.", "name")
 )
 
-// What the others do not have.
+// Queues, controllers and their sources: what the others do not have.
 var (
 	keys        = describe("tend_queue_keys", "Keys by state.", "name", "state")
 	dispatched  = describe("tend_queue_dispatched_total", "Runs begun.", "name")
@@ -43,19 +51,47 @@ var (
 	paused      = describe("tend_queue_paused", "1 if the whole queue is paused.", "name")
 
 	stuckWorkers   = describe("tend_controller_stuck_workers", "Runs that ignored the end of their context.", "controller")
-	ownedShards    = describe("tend_controller_owned_shards", "Shards of the controller that this process holds.", "controller")
 	healthy        = describe("tend_controller_healthy", "1 if no source keeps failing and no run is stuck.", "controller")
+	ownedShards    = describe("tend_controller_owned_shards", "Shards of the controller that this process holds; a singleton has one.", "controller")
+	shardsWon      = describe("tend_controller_shards_won_total", "Shards that this process came to hold.", "controller")
+	handovers      = describe("tend_controller_handovers_total", "Shards that this process gave up for another that is to have them.", "controller")
+	leasesLost     = describe("tend_controller_leases_lost_total", "Shards that were taken away from this process, because their lease could not be renewed in time or was removed.", "controller")
+	adaptLimit     = describe("tend_controller_adapt_limit", "The least and the most workers that an adapting controller may have.", "controller", "limit")
+	adaptSteps     = describe("tend_controller_adapt_steps_total", "How often an adapting controller took one worker more (up) or halved them (down).", "controller", "direction")
 	sourceSynced   = describe("tend_source_synced", "1 if the source has sent everything that was there when it started.", "controller", "source")
 	sourceRestarts = describe("tend_source_restarts_total", "How often the source ended with an error and was started again.", "controller", "source")
 	sourceSkipped  = describe("tend_source_skipped_total", "What the source sent that names no valid key.", "controller", "source")
+)
 
+// Caches and the watches that feed them.
+var (
 	cacheObjects     = describe("tend_cache_objects", "Objects in the cache.", "cache")
 	cacheSynced      = describe("tend_cache_synced", "1 if the cache holds a complete snapshot.", "cache")
 	cacheConnected   = describe("tend_cache_connected", "1 if the cache's watch is open and has delivered.", "cache")
 	cacheUndecodable = describe("tend_cache_undecodable_objects", "Objects in the store that cannot be decoded.", "cache")
+	cachePending     = describe("tend_cache_pending_changes", "Changes that the slowest reader of the cache has not taken yet.", "cache")
+	watchRestarts    = describe("tend_watch_restarts_total", "Watches that ended and were opened again, by reason: disconnected went on where it broke off, compacted had to take a new snapshot.", "cache", "reason")
 	watchResyncs     = describe("tend_watch_resyncs_total", "Snapshots after the first, by reason: lost is a watch too old or too slow, restored a store whose revision went back.", "cache", "reason")
+	watchLag         = describe("tend_watch_lag_seconds", "How long somebody has been waiting for the cache to see a write; 0 if nobody is.", "cache")
+	watchLagRevs     = describe("tend_watch_lag_revisions", "How many revisions the cache is behind the newest write that somebody waits for; 0 if nobody does.", "cache")
+)
 
+// Rate limits, stores, and what is outside.
+var (
 	bucketTokens    = describe("tend_bucket_tokens", "Tokens in the bucket; negative after a charge.", "bucket")
 	bucketPaused    = describe("tend_bucket_paused", "1 while the bucket is paused.", "bucket")
 	bucketThrottled = describe("tend_throttled_seconds_total", "For how long the bucket has been paused.", "bucket")
+
+	_      = describe(storeTimeName, storeTimeHelp, storeTimeLabels...)
+	fenced = describe("tend_fenced_writes_total", "Writes that the store refused because the writer's lease was no longer its own.", "backend")
+
+	externalCalls = describe("tend_external_calls_total", "Calls of the client of an external system, by how they ended.", "kind", "call", "result")
+	externalDrift = describe("tend_external_drift_total", "Looks that found a resource changed although nothing new had been declared.", "kind")
+
+	inventoryFindings = describe("tend_inventory_resources", "What the newest report of the inventory found, by finding.", "kind", "finding")
+	inventoryListed   = describe("tend_inventory_listed_timestamp_seconds", "When the list was begun that the newest report is about.", "kind")
+	inventoryLists    = describe("tend_inventory_lists_total", "Lists made of the external system, failed ones included.", "kind")
+	inventoryGets     = describe("tend_inventory_gets_total", "Single resources read.", "kind")
+	inventoryServed   = describe("tend_inventory_served_total", "Looks that cost no call.", "kind")
+	inventoryHeld     = describe("tend_inventory_prune_held", "1 while Prune refuses because somebody, or a store that went back in time, holds it.", "kind")
 )

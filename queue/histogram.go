@@ -1,25 +1,73 @@
 package queue
 
 import (
-	"math/bits"
+	"math"
+	"slices"
+	"sort"
 	"time"
 )
 
-// Histogram counts durations.
+// Histogram counts durations, twice: with bounds that people look at, and with
+// bins that all have the same relative width.
 type Histogram struct {
-	Bounds []float64 // upper bounds in seconds, ascending: powers of two of a nanosecond
+	Bounds []float64 // upper bounds in seconds, ascending
 	Counts []uint64  // durations up to each bound and above the one before; the last: above all bounds
 	Sum    float64   // of all, in seconds
+
+	// Fine counts the same durations once more: bin k has those above
+	// 2^((k-1)/8) seconds and up to 2^(k/8), which is 9 % more. These are the
+	// buckets of a Prometheus native histogram of schema 3.
+	Fine map[int]uint64
+	Zero uint64 // durations of 0, which have no bin
 }
 
+// bounds are in nanoseconds. They are the union of those that client-go gives to
+// its queues (powers of ten) and controller-runtime to its reconcile times (from
+// 5 ms to 60 s), so that either set can be had without a guess.
+var bounds = [...]int64{
+	10, 100, 1_000, 10_000, 100_000, 1_000_000,
+	ms(5), ms(10), ms(25), ms(50), ms(100), ms(150), ms(200), ms(250), ms(300), ms(350), ms(400), ms(450), ms(500),
+	ms(600), ms(700), ms(800), ms(900), ms(1000), ms(1250), ms(1500), ms(1750), ms(2000), ms(2500), ms(3000),
+	ms(3500), ms(4000), ms(4500), ms(5000), ms(6000), ms(7000), ms(8000), ms(9000), ms(10_000), ms(15_000),
+	ms(20_000), ms(25_000), ms(30_000), ms(40_000), ms(50_000), ms(60_000), ms(100_000), ms(1_000_000),
+}
+
+func ms(n int64) int64 { return n * int64(time.Millisecond) }
+
+// UpTo is how many durations were d or less. It is exact if d is one of Bounds;
+// else it leaves out those between the bound below and d.
+func (h *Histogram) UpTo(d time.Duration) (n uint64) {
+	for k, bound := range h.Bounds {
+		if math.Round(bound*1e9) > float64(d) {
+			break
+		}
+		n += h.Counts[k]
+	}
+	return n
+}
+
+// Total is how many durations there were.
+func (h *Histogram) Total() (n uint64) {
+	for _, c := range h.Counts {
+		n += c
+	}
+	return n
+}
+
+// The bins of Fine that are kept: from 2^-30 s, a nanosecond, to 2^20 s, twelve
+// days. What is longer counts as that long.
 const (
-	firstBound = 8  // 2⁸ ns
-	lastBound  = 42 // 2⁴² ns, 73 min
+	binsPerOctave = 8
+	firstBin      = -30*binsPerOctave + 1
+	octaves       = 50
 )
 
-// histogram has a counter for each power of two.
+// histogram has a counter for each bound, and for the octaves that occur one for
+// each bin.
 type histogram struct {
-	counts [lastBound - firstBound + 2]uint64
+	counts [len(bounds) + 1]uint64
+	fine   [octaves]*[binsPerOctave]uint64
+	zero   uint64
 	n      uint64  // of all counters
 	sum    float64 // ns
 }
@@ -44,22 +92,60 @@ func (h *histogram) long(ticks uint32) {
 // observe counts a duration as often as weight says.
 func (h *histogram) observe(ns int64, weight uint64) {
 	ns = max(ns, 0)
-	b := min(max(bits.Len64(uint64(max(ns-1, 0))), firstBound), lastBound+1)
-	h.counts[b-firstBound] += weight
+	b, _ := slices.BinarySearch(bounds[:], ns)
+	h.counts[b] += weight
 	h.n += weight
 	h.sum += float64(ns) * float64(weight)
+	if ns == 0 {
+		h.zero += weight
+		return
+	}
+	o, bin := fineBin(ns)
+	if h.fine[o] == nil {
+		h.fine[o] = new([binsPerOctave]uint64)
+	}
+	h.fine[o][bin] += weight
 }
+
+// fineBin is the place of a duration's bin. The bin is worked out as Prometheus
+// does it, from the same bounds, so that a duration on a bound falls alike.
+func fineBin(ns int64) (octave, bin int) {
+	frac, exp := math.Frexp(float64(ns) / 1e9)
+	k := (exp-1)*binsPerOctave + sort.SearchFloat64s(fractions[:], frac)
+	i := min(max(k-firstBin, 0), octaves*binsPerOctave-1)
+	return i / binsPerOctave, i % binsPerOctave
+}
+
+// fractions are the bounds of an octave's bins, from 0.5 on.
+var fractions = func() (f [binsPerOctave]float64) {
+	for k := range f {
+		f[k] = math.Exp2(float64(k)/binsPerOctave) / 2
+	}
+	return f
+}()
 
 func (h *histogram) addTo(to *Histogram) {
 	if to.Bounds == nil {
-		for b := firstBound; b <= lastBound; b++ {
-			to.Bounds = append(to.Bounds, time.Duration(1<<b).Seconds())
+		for _, b := range bounds {
+			to.Bounds = append(to.Bounds, time.Duration(b).Seconds())
 		}
 		to.Counts = make([]uint64, len(h.counts))
+		to.Fine = make(map[int]uint64)
 	}
 	for k, n := range h.counts {
 		to.Counts[k] += n
 	}
+	for o, bins := range h.fine {
+		if bins == nil {
+			continue
+		}
+		for k, n := range bins {
+			if n > 0 {
+				to.Fine[firstBin+o*binsPerOctave+k] += n
+			}
+		}
+	}
+	to.Zero += h.zero
 	to.Sum += h.sum / float64(time.Second)
 }
 

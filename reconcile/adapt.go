@@ -48,6 +48,22 @@ type adaptive struct {
 	runs      int
 	throttled int
 	took      time.Duration
+	raised    uint64
+	lowered   uint64
+}
+
+// AdaptSnapshot is what Options.Adapt did so far.
+type AdaptSnapshot struct {
+	Min     int    `json:"min"`
+	Max     int    `json:"max"`
+	Raised  uint64 `json:"raised"`  // how often the number of workers went up by one
+	Lowered uint64 `json:"lowered"` // how often it was halved
+}
+
+func (a *adaptive) snapshot() *AdaptSnapshot {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return &AdaptSnapshot{Min: a.Min, Max: a.Max, Raised: a.raised, Lowered: a.lowered}
 }
 
 func (a *adaptive) saw(kind resultKind, took time.Duration) {
@@ -64,7 +80,7 @@ func (a *adaptive) saw(kind resultKind, took time.Duration) {
 func (a *adaptive) next(n int, waiting bool) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	slow := a.Latency > 0 && a.runs > 0 && a.took/time.Duration(a.runs) > a.Latency
+	was, slow := n, a.Latency > 0 && a.runs > 0 && a.took/time.Duration(a.runs) > a.Latency
 	switch {
 	case a.throttled > 0 || slow:
 		n /= 2
@@ -72,7 +88,14 @@ func (a *adaptive) next(n int, waiting bool) int {
 		n++
 	}
 	a.runs, a.throttled, a.took = 0, 0, 0
-	return min(max(n, a.Min), a.Max)
+	n = min(max(n, a.Min), a.Max)
+	switch {
+	case n > was:
+		a.raised++
+	case n < was:
+		a.lowered++
+	}
+	return n
 }
 
 // pooled is the part of a controller that is adapted.

@@ -34,6 +34,7 @@ type life[K comparable] struct {
 	open    bool            // the workers run
 	opened  bool            // they ran before
 	over    bool            // no source is started any more
+	leases  LeaseCounts
 }
 
 func newLife[K comparable](c *Controller[K]) *life[K] {
@@ -105,6 +106,7 @@ func (l *life[K]) work(ctx context.Context, shard int) error { //nolint:unparam 
 	h := &hold{shard: shard, base: context.WithoutCancel(ctx)}
 	l.mu.Lock()
 	l.held++
+	l.leases.Won++
 	l.gained = append(l.gained, shard)
 	l.c.holds[shard].Store(h)
 	l.mu.Unlock()
@@ -116,6 +118,7 @@ func (l *life[K]) work(ctx context.Context, shard int) error { //nolint:unparam 
 	l.c.holds[shard].Store(nil)
 	stopping := l.ctx.Err() != nil
 	l.lost = l.lost || !stopping // what waits when we stop is to be counted
+	l.leases.end(context.Cause(ctx), stopping)
 	l.mu.Unlock()
 	l.poke()
 
@@ -127,6 +130,12 @@ func (l *life[K]) work(ctx context.Context, shard int) error { //nolint:unparam 
 			fmt.Errorf("reconcile: controller %q: %w: %w", l.c.name, ErrLeaseLost, context.Cause(ctx)))
 	}
 	return nil
+}
+
+func (l *life[K]) leaseCounts() LeaseCounts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leases
 }
 
 // govern is the governor's loop.

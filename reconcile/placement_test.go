@@ -94,6 +94,7 @@ func TestNothingRunsWithoutTheLeaseButCachesAreWarm(t *testing.T) {
 		p.Set(true, 0)
 		pass(time.Second)
 		expect(t, "runs after the lease came back", v.r.count(), 5)
+		expect(t, "leases", v.c.Snapshot().Leases, reconcile.LeaseCounts{Won: 2, Lost: 1})
 		if err := v.run.end(); err != nil {
 			t.Fatal(err)
 		}
@@ -433,6 +434,7 @@ func TestServerRunsTheKeysOfItsShards(t *testing.T) {
 		p.take(1)
 		pass(time.Hour)
 		ran("after a loss")
+		expect(t, "leases", c.Snapshot().Leases, reconcile.LeaseCounts{Won: 3, HandedOver: 1})
 		p.give(1)
 		ran("after it came back", 1)
 		p.take(0, 1, 2)
@@ -544,6 +546,9 @@ func TestShardedServersRunEachKeyOnce(t *testing.T) {
 		add("d")
 		pass(time.Minute)
 		for _, v := range servers[1:] {
+			if n := v.c.Snapshot().Leases; n.HandedOver == 0 || n.Lost != 0 || n.Won != n.HandedOver+uint64(v.c.Snapshot().Held) {
+				t.Errorf("%d shards are held after %+v", v.c.Snapshot().Held, n)
+			}
 			v.run.end()
 		}
 	})

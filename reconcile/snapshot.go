@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/lease"
 )
 
 // Snapshot is how a controller is at a moment, for whoever debugs at night. Keys
@@ -25,7 +26,33 @@ type Snapshot struct {
 	Sources   []SourceSnapshot     `json:"sources"`
 	Queue     []queue.StateSummary `json:"queue"`
 	Runs      Counts               `json:"runs"`
+	Leases    LeaseCounts          `json:"leases"`
+	Adapt     *AdaptSnapshot       `json:"adapt,omitempty"` // nil: the number of workers stays as set
 	Error     string               `json:"error,omitempty"` // why it is not healthy
+}
+
+// LeaseCounts says how often shards came and went; a singleton has one. All is
+// zero without a lease.
+type LeaseCounts struct {
+	Won uint64 `json:"won"`
+	// HandedOver were given up, by their own server, for another that is to have
+	// them.
+	HandedOver uint64 `json:"handedOver"`
+	// Lost were taken away: the lease could not be renewed in time, its record
+	// was removed, or a host that elects by itself (lease.Manual) said so.
+	Lost uint64 `json:"lost"`
+}
+
+// end counts the end of a hold. One that is given back because the controller
+// stops is neither.
+func (n *LeaseCounts) end(cause error, stopping bool) {
+	switch {
+	case stopping:
+	case errors.Is(cause, lease.ErrLost):
+		n.Lost++
+	default:
+		n.HandedOver++
+	}
 }
 
 // RunSnapshot is one run that is going on.
@@ -58,6 +85,12 @@ func (c *Controller[K]) Snapshot() Snapshot {
 	slices.SortFunc(s.Running, func(a, b RunSnapshot) int { return a.Since.Compare(b.Since) })
 	for _, f := range c.sources() {
 		s.Sources = append(s.Sources, f.snapshot())
+	}
+	if c.leased.Load() {
+		s.Leases = c.life.leaseCounts()
+	}
+	if c.adapt != nil {
+		s.Adapt = c.adapt.snapshot()
 	}
 	if err := c.Health(); err != nil {
 		s.Error = err.Error()

@@ -132,6 +132,9 @@ func TestWorkersFollowThrottlingAndLatency(t *testing.T) {
 		slow.Store(true)
 		pass(2 * time.Minute)
 		expect(t, "workers when it is slow", c.Workers(), 1)
+		if got, want := *c.Snapshot().Adapt, (reconcile.AdaptSnapshot{Min: 1, Max: 6, Raised: 4, Lowered: 2}); got != want {
+			t.Errorf("the snapshot says %+v, want %+v", got, want)
+		}
 	})
 }
 

@@ -99,7 +99,7 @@ func (a *attempt[S, T]) makeIt(ctx, calls context.Context) (reconcile.Result, er
 func (a *attempt[S, T]) deleteIt(ctx, calls context.Context) (reconcile.Result, error) {
 	before, _ := a.Stored().Condition(store.ConditionReady)
 	a.Object.SetTerminating(ReasonDeleting, "")
-	if err := a.try(ctx, calls, "delete", a.forClient(), a.client.Delete); err != nil {
+	if err := a.try(ctx, calls, callDelete, a.forClient(), a.client.Delete); err != nil {
 		return a.fail(ctx, ReasonDeleteFailed, fmt.Errorf("delete: %w", err))
 	}
 	a.synced(store.True, "", "")
@@ -136,7 +136,7 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 	reason, message := "", ""
 	switch next {
 	case doUpdate:
-		if err := a.try(ctx, calls, "update", a.forClient(), a.client.Update); err != nil {
+		if err := a.try(ctx, calls, callUpdate, a.forClient(), a.client.Update); err != nil {
 			return a.fail(ctx, ReasonUpdateFailed, fmt.Errorf("update: %w", err))
 		}
 		a.event(ctx, Normal, a.updated(), "updated the resource")
@@ -160,10 +160,11 @@ func (a *attempt[S, T]) updated() string {
 // try calls the client and tells [Options.Changes] about it.
 func (a *attempt[S, T]) try(ctx, calls context.Context, what string, o *store.Object[S, T], call func(context.Context, *store.Object[S, T]) error) error {
 	c := Change{Kind: a.kind, Key: o.Key(), UID: o.UID, Action: what, Before: a.view.seen, Start: time.Now()}
-	if what == "create" {
+	if what == callCreate {
 		c.Attempt = o.Intent.Attempt
 	}
 	c.Err = cause(calls, call(calls, o))
+	a.tally.count(what, c.Err)
 	c.Took, c.ExternalName = time.Since(c.Start), o.Intent.ExternalName
 	if a.o.Changes != nil {
 		if err := contain(func() error { a.o.Changes(ctx, c); return nil }); err != nil {

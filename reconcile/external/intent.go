@@ -75,7 +75,7 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 		return ReasonStoreFailed, fmt.Errorf("intent before the create: %w", err)
 	}
 	o := a.forClient()
-	err = a.try(ctx, calls, "create", o, a.client.Create)
+	err = a.try(ctx, calls, callCreate, o, a.client.Create)
 	if isUnknown(err) {
 		return ReasonCreateFailed, fmt.Errorf("create, outcome unknown: %w", err) // it stays pending
 	}

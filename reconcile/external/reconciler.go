@@ -29,6 +29,7 @@ type Reconciler[S, T any] struct {
 	connector Connector[S, T]
 	o         Options[S, T]
 	poll      poll[S, T]
+	tally     tally
 }
 
 // New makes a Reconciler. A nil connector means [Nop]: every resource exists.
@@ -205,6 +206,7 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 	o := a.store.Clone(a.Object)
 	o.Phase = ""
 	seen, err := a.client.Observe(calls, o)
+	a.tally.count(callObserve, err)
 	if err != nil {
 		return cause(calls, err)
 	}
@@ -212,6 +214,9 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 	a.Object.Status, a.Object.Conditions = o.Status, o.Conditions
 	if a.said = o.Phase != ""; a.said {
 		a.Object.Phase, a.Object.ObservedGeneration = o.Phase, o.ObservedGeneration
+	}
+	if a.drifted(seen) {
+		a.tally.drifted.Add(1)
 	}
 	if seen.Diff != "" && !seen.UpToDate {
 		a.log.DebugContext(ctx, "the resource differs", "diff", seen.Diff)

@@ -438,3 +438,41 @@ func TestMutatedObjectIsFound(t *testing.T) {
 		}
 	})
 }
+
+func TestSnapshotTellsWhyTheWatchWasOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, &cache.Options[spec, status]{OnError: func(store.Key, error) {}})
+		f.send(snapshot(3), end(3), errors.New("cable pulled"))
+		f.send(progress(4), errors.New("cable pulled"))
+		f.send(store.ErrCompacted, snapshot(9), end(9))
+		if got, want := c.Snapshot().Restarts, (cache.Restarts{Disconnected: 2, Compacted: 1}); got != want {
+			t.Errorf("restarts %+v, want %+v", got, want)
+		}
+	})
+}
+
+func TestLagIsTheWriteThatSomebodyWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(snapshot(3), end(3))
+		began := time.Now()
+		c.OnRevision(3, func() {})
+		if l := c.Snapshot().Lag; l != (cache.Lag{}) {
+			t.Errorf("nobody waits, and the lag is %+v", l)
+		}
+		c.OnRevision(10, func() {})
+		time.Sleep(time.Minute)
+		c.OnRevision(5, func() {})
+		if l := c.Snapshot().Lag; l.Revisions != 7 || !l.Since.Equal(began) {
+			t.Errorf("lag %+v, want 7 revisions since %v", l, began)
+		}
+		f.send(progress(6))
+		if l := c.Snapshot().Lag; l.Revisions != 4 || !l.Since.Equal(began) {
+			t.Errorf("lag %+v, want 4 revisions since %v", l, began)
+		}
+		f.send(progress(10))
+		if l := c.Snapshot().Lag; l != (cache.Lag{}) {
+			t.Errorf("everything was seen, and the lag is %+v", l)
+		}
+	})
+}

@@ -43,6 +43,7 @@ func (c *Cache[S, T]) Run(ctx context.Context) error {
 		if errors.Is(err, store.ErrClosed) {
 			return fmt.Errorf("cache: %s: %w", c.name, err)
 		}
+		c.lost(err)
 		if progressed {
 			failures = 0
 		}

@@ -16,6 +16,8 @@ type feed struct {
 	err       error     // why it is not connected; nil before Run and after it
 	snapshots int
 	restores  int
+	broken    uint64 // watches that ended and could be resumed
+	compacted uint64 // watches that ended and could not
 }
 
 // A Snapshot says how a cache is, for health, metrics and the debug page.
@@ -37,6 +39,10 @@ type Snapshot struct {
 	// seen: the backend was restored from a backup. Who deletes what the store
 	// does not name must stop when this rises, and ask a human.
 	Restores int
+	// Restarts counts how often the watch ended and was opened again.
+	Restarts Restarts
+	// Lag says how far the cache is behind a write that somebody waits for.
+	Lag Lag
 	// Undecodable are the objects that are stored and cannot be decoded. The
 	// cache holds their last readable version, if it saw one.
 	Undecodable map[store.Key]error
@@ -44,6 +50,24 @@ type Snapshot struct {
 	Waiters int
 	// Consumers are those that read Changes.
 	Consumers []ConsumerSnapshot
+}
+
+// Restarts counts watches that ended, by why they did.
+type Restarts struct {
+	// Disconnected watches went on where they had broken off.
+	Disconnected uint64
+	// Compacted ones could not, because the backend no longer held the changes
+	// in between, or had dropped a watcher that was too slow, or was restored.
+	Compacted uint64
+}
+
+// Lag is what the cache has not seen although it is known to be there, because
+// somebody waits for it (OnRevision). All is zero if nobody does.
+type Lag struct {
+	// Revisions is from the cache's revision to the highest waited for.
+	Revisions store.Revision
+	// Since is when the one began to wait who has waited longest.
+	Since time.Time
 }
 
 // A ConsumerSnapshot says how far behind a consumer of Changes is.
@@ -63,6 +87,7 @@ func (c *Cache[S, T]) Snapshot() Snapshot {
 		Connected: c.feed.connected, Since: c.feed.since, Err: c.feed.err,
 		Snapshots: c.feed.snapshots, Restores: c.feed.restores,
 		Undecodable: maps.Clone(c.broken), Waiters: len(c.waiters),
+		Restarts: Restarts{Disconnected: c.feed.broken, Compacted: c.feed.compacted}, Lag: c.lagLocked(),
 	}
 	for _, x := range c.indexes {
 		s.Indexes = append(s.Indexes, x.name)
@@ -107,6 +132,29 @@ func (c *Cache[S, T]) down(err error) {
 		c.feed.since = time.Now()
 	}
 	c.feed.connected, c.feed.err = false, err
+}
+
+// lost notes a watch that ended and is going to be opened again.
+func (c *Cache[S, T]) lost(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if errors.Is(err, store.ErrCompacted) {
+		c.feed.compacted++
+	} else {
+		c.feed.broken++
+	}
+}
+
+func (c *Cache[S, T]) lagLocked() (l Lag) {
+	for _, w := range c.waiters {
+		if now := c.Revision(); w.revision > now {
+			l.Revisions = max(l.Revisions, w.revision-now)
+		}
+		if l.Since.IsZero() || w.since.Before(l.Since) {
+			l.Since = w.since
+		}
+	}
+	return l
 }
 
 func (c *Cache[S, T]) countSnapshot(restored bool) {

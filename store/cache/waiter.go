@@ -2,6 +2,7 @@ package cache
 
 import (
 	"container/heap"
+	"time"
 
 	"github.com/tendhq/tend/store"
 )
@@ -24,7 +25,7 @@ func (c *Cache[S, T]) OnRevision(r store.Revision, f func()) (stop func() bool) 
 		f()
 		return func() bool { return false }
 	}
-	w := &waiter{revision: r, f: f}
+	w := &waiter{revision: r, f: f, since: time.Now()}
 	heap.Push(&c.waiters, w)
 	c.mu.Unlock()
 	return func() bool {
@@ -51,6 +52,7 @@ func (c *Cache[S, T]) dueLocked(all bool) []func() {
 type waiter struct {
 	revision store.Revision
 	f        func()
+	since    time.Time
 	index    int // in the heap; -1 once taken out
 }
 

@@ -1,0 +1,201 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tendhq/tend/store"
+)
+
+// Measure returns a backend that does what b does and is measured: how long each
+// call took and how it ended, and the writes that were fenced. Make stores,
+// leases and caches of what it returns, not of b: backends are told apart by
+// identity. It offers leases if b does. A measured call reads the clock twice and
+// allocates nothing. Measure fails on nil and on a name that was measured before.
+func (c *Collector) Measure(name string, b store.Backend) (store.Backend, error) {
+	if b == nil {
+		return nil, errors.New("metrics: Measure: nil backend")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.backends {
+		if o.name == name {
+			return nil, fmt.Errorf("metrics: Measure: there is a backend %q already", name)
+		}
+	}
+	m := &measured{Backend: b, name: name, times: c.times}
+	c.backends = append(c.backends, m)
+	if l, ok := b.(store.Leaser); ok {
+		return &measuredLeaser{measured: m, Leaser: l}, nil
+	}
+	return m, nil
+}
+
+// measured is a backend with its calls counted.
+type measured struct {
+	store.Backend // Watch and Close pass through: they have no duration
+	name          string
+	times         *prometheus.HistogramVec
+	timings       [operations][outcomes]atomic.Pointer[prometheus.Observer] // of times; nil: did not occur
+	refused       atomic.Uint64                                             // writes that were fenced
+}
+
+type measuredLeaser struct {
+	*measured
+	store.Leaser
+}
+
+type operation uint8
+
+const (
+	opGet operation = iota
+	opList
+	opCommit
+	opGrant
+	opRenew
+	opRevoke
+	operations
+)
+
+func (o operation) String() string {
+	return [...]string{"get", "list", "commit", "grant", "renew", "revoke"}[o]
+}
+
+type outcome uint8
+
+const (
+	outcomeOK outcome = iota
+	outcomeNotFound
+	outcomeConflict
+	outcomeFenced
+	outcomeUnknown
+	outcomeCompacted
+	outcomeInvalid
+	outcomeClosed
+	outcomeLeaseGone
+	outcomeCanceled
+	outcomeError
+	outcomes
+)
+
+func (o outcome) String() string {
+	return [...]string{
+		"ok", "not_found", "conflict", "fenced", "unknown", "compacted", "invalid", "closed", "lease_gone", "canceled", "error",
+	}[o]
+}
+
+// sentinels are asked in this order: an outcome that is not known wraps what made
+// it so.
+var sentinels = [...]struct {
+	err error
+	outcome
+}{
+	{store.ErrUnknownOutcome, outcomeUnknown},
+	{store.ErrNotFound, outcomeNotFound},
+	{store.ErrConflict, outcomeConflict},
+	{store.ErrFenced, outcomeFenced},
+	{store.ErrCompacted, outcomeCompacted},
+	{store.ErrInvalid, outcomeInvalid},
+	{store.ErrClosed, outcomeClosed},
+	{store.ErrLeaseGone, outcomeLeaseGone},
+	{context.Canceled, outcomeCanceled},
+	{context.DeadlineExceeded, outcomeCanceled},
+}
+
+func outcomeOf(ctx context.Context, err error) outcome {
+	if err == nil {
+		return outcomeOK
+	}
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			return s.outcome
+		}
+	}
+	if ctx.Err() != nil {
+		return outcomeCanceled // its cause may be an error of anybody's
+	}
+	return outcomeError
+}
+
+// Get implements store.Backend.
+func (m *measured) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+	begun := time.Now()
+	r, err := m.Backend.Get(ctx, kind, key)
+	m.observe(ctx, opGet, begun, err)
+	return r, err
+}
+
+// List implements store.Backend.
+func (m *measured) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	begun := time.Now()
+	p, err := m.Backend.List(ctx, kind, o)
+	m.observe(ctx, opList, begun, err)
+	return p, err
+}
+
+// Commit implements store.Backend.
+func (m *measured) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	begun := time.Now()
+	r, err := m.Backend.Commit(ctx, t)
+	m.observe(ctx, opCommit, begun, err)
+	return r, err
+}
+
+// Grant implements store.Leaser.
+func (m *measuredLeaser) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+	begun := time.Now()
+	id, err := m.Leaser.Grant(ctx, ttl)
+	m.observe(ctx, opGrant, begun, err)
+	return id, err
+}
+
+// Renew implements store.Leaser.
+func (m *measuredLeaser) Renew(ctx context.Context, id store.LeaseID) error {
+	begun := time.Now()
+	err := m.Leaser.Renew(ctx, id)
+	m.observe(ctx, opRenew, begun, err)
+	return err
+}
+
+// Revoke implements store.Leaser.
+func (m *measuredLeaser) Revoke(ctx context.Context, id store.LeaseID) error {
+	begun := time.Now()
+	err := m.Leaser.Revoke(ctx, id)
+	m.observe(ctx, opRevoke, begun, err)
+	return err
+}
+
+// newStoreTimes makes the histograms of all backends. Their bounds go from a
+// microsecond, which only a store in memory takes, to ten seconds.
+func newStoreTimes() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: storeTimeName, Help: storeTimeHelp,
+		Buckets: []float64{
+			1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4,
+			0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 10,
+		},
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  nativeBuckets,
+		NativeHistogramMinResetDuration: time.Hour,
+	}, storeTimeLabels)
+}
+
+func (m *measured) observe(ctx context.Context, op operation, begun time.Time, err error) {
+	took, out := time.Since(begun), outcomeOf(ctx, err)
+	at := &m.timings[op][out]
+	h := at.Load()
+	if h == nil {
+		made := m.times.WithLabelValues(m.name, op.String(), out.String())
+		h = &made
+		at.Store(h) // whoever was faster stored the same histogram
+	}
+	(*h).Observe(took.Seconds())
+	if out == outcomeFenced {
+		m.refused.Add(1)
+	}
+}

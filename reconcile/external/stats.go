@@ -1,0 +1,89 @@
+package external
+
+import (
+	"sync/atomic"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/store"
+)
+
+// Stats says what a [Reconciler] did so far.
+type Stats struct {
+	Kind string
+	// Calls counts the client's calls by what was called ("observe", "create",
+	// "update", "delete").
+	Calls map[string]CallCounts
+	// Drifted counts the looks that found a resource of ours to differ although
+	// nothing new had been declared since it was last in order: somebody else
+	// changed it.
+	Drifted uint64
+}
+
+// CallCounts says how calls ended.
+type CallCounts struct {
+	OK        uint64
+	Throttled uint64 // the cloud asked for patience; see [queue.Throttled]
+	Failed    uint64
+}
+
+// The names of the client's calls, in Stats and in Change.Action.
+const (
+	callObserve = "observe"
+	callCreate  = "create"
+	callUpdate  = "update"
+	callDelete  = "delete"
+)
+
+// tally counts as things happen, because nothing else remembers them: a call to
+// a cloud costs a million times as much.
+type tally struct {
+	observe, create, update, delete outcomes
+	drifted                         atomic.Uint64
+}
+
+type outcomes struct{ ok, throttled, failed atomic.Uint64 }
+
+func (c *tally) of(what string) *outcomes {
+	switch what {
+	case callCreate:
+		return &c.create
+	case callUpdate:
+		return &c.update
+	case callDelete:
+		return &c.delete
+	}
+	return &c.observe
+}
+
+func (c *tally) count(what string, err error) {
+	o := c.of(what)
+	switch {
+	case err == nil:
+		o.ok.Add(1)
+	case queue.IsThrottled(err):
+		o.throttled.Add(1)
+	default:
+		o.failed.Add(1)
+	}
+}
+
+// Stats reads the counters. It may be called at any time.
+func (r *Reconciler[S, T]) Stats() Stats {
+	s := Stats{Kind: r.kind, Calls: make(map[string]CallCounts, 4), Drifted: r.tally.drifted.Load()}
+	for _, what := range []string{callObserve, callCreate, callUpdate, callDelete} {
+		o := r.tally.of(what)
+		s.Calls[what] = CallCounts{OK: o.ok.Load(), Throttled: o.throttled.Load(), Failed: o.failed.Load()}
+	}
+	return s
+}
+
+// drifted says whether what was seen differs from a spec that had been put into
+// effect before. A difference after a new spec is work, not drift.
+func (a *attempt[S, T]) drifted(seen Observation) bool {
+	o := a.Stored()
+	if o.Deleting() || !seen.Exists || seen.UpToDate || seen.Owner != Ours && seen.Owner != Unreported {
+		return false
+	}
+	was, ok := o.Condition(store.ConditionSynced)
+	return ok && was.Status == store.True && was.Reason != ReasonDiffers && o.ObservedGeneration == o.Generation
+}
