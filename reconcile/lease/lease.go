@@ -66,13 +66,28 @@ func Token(ctx context.Context) (epoch uint64, ok bool) {
 	return epoch, ok
 }
 
-// withHold makes the context that work runs under.
-func withHold(ctx context.Context, guard store.Compare, epoch uint64) context.Context {
+type goneKey struct{}
+
+// Gone is closed when the hold that ctx belongs to is not to be trusted any
+// more: from then on the work may be somebody else's. Often that is when ctx
+// ends. It is later when this server stops in good order: then ctx ends first,
+// and work may finish what it has begun until Gone is closed. It is nil, which
+// is never, outside of Work and where there is no lease (EveryServer).
+func Gone(ctx context.Context) <-chan struct{} {
+	gone, _ := ctx.Value(goneKey{}).(<-chan struct{})
+	return gone
+}
+
+// withHold makes the context that work runs under. cancel ends it; distrust ends
+// it and closes Gone.
+func withHold(ctx context.Context, guard store.Compare, epoch uint64) (work context.Context, cancel, distrust context.CancelCauseFunc) {
 	if guard.Kind != "" {
 		ctx = store.WithGuard(ctx, guard)
 	}
 	if epoch != 0 {
 		ctx = context.WithValue(ctx, tokenKey{}, epoch)
 	}
-	return ctx
+	trust, distrust := context.WithCancelCause(ctx)
+	work, cancel = context.WithCancelCause(context.WithValue(trust, goneKey{}, trust.Done()))
+	return work, cancel, distrust
 }

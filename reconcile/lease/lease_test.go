@@ -44,6 +44,10 @@ type server struct {
 type link struct {
 	*memory.Backend
 	cut atomic.Pointer[chan struct{}]
+	// grants, if not 0, is the TTL of every lease, whatever was asked for.
+	grants time.Duration
+	// delay is how long a write takes.
+	delay time.Duration
 }
 
 // ready waits until the link is whole.
@@ -68,12 +72,16 @@ func (l *link) Commit(ctx context.Context, t store.Txn) (store.Revision, error) 
 	if err := l.ready(ctx); err != nil {
 		return 0, err
 	}
+	time.Sleep(l.delay)
 	return l.Backend.Commit(ctx, t)
 }
 
 func (l *link) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
 	if err := l.ready(ctx); err != nil {
 		return 0, err
+	}
+	if l.grants != 0 {
+		ttl = l.grants
 	}
 	return l.Backend.Grant(ctx, ttl)
 }
@@ -108,7 +116,12 @@ const ttl = 10 * time.Second
 
 func start(t *testing.T, b *memory.Backend, name string, shards int, work lease.Work) *server {
 	t.Helper()
-	s := &server{name: name, link: &link{Backend: b}, done: make(chan struct{})}
+	return startOn(t, &link{Backend: b}, ttl, name, shards, work)
+}
+
+func startOn(t *testing.T, l *link, ttl time.Duration, name string, shards int, work lease.Work) *server {
+	t.Helper()
+	s := &server{name: name, link: l, done: make(chan struct{})}
 	o := &lease.Options{TTL: ttl, Server: name, Logger: quiet}
 	var err error
 	if shards == 1 {
@@ -137,7 +150,9 @@ func (s *server) end() {
 
 // ledger sees who works on what, and catches two at a time.
 type ledger struct {
-	t  *testing.T
+	t interface {
+		Errorf(format string, args ...any)
+	}
 	mu sync.Mutex
 	on map[int]string // shard: server
 	at map[int]time.Time
@@ -146,7 +161,10 @@ type ledger struct {
 	moves int
 }
 
-func newLedger(t *testing.T) *ledger {
+func newLedger(t interface {
+	Errorf(format string, args ...any)
+},
+) *ledger {
 	return &ledger{t: t, on: make(map[int]string), at: make(map[int]time.Time)}
 }
 
@@ -283,26 +301,7 @@ func TestHolderStopsBeforeItsLeaseCanBeTaken(t *testing.T) {
 		defer b.Close()
 		slow := start(t, b, "slow", 1, l.work("slow", 0))
 		synctest.Wait()
-		other := start(t, b, "other", 1, l.work("other", 0))
-		for round := range 20 {
-			time.Sleep(time.Duration(round) * 317 * time.Millisecond) // any phase of the renewals
-			holder := slow
-			if l.owners()["other"] == 1 {
-				holder = other
-			}
-			holder.link.sever()
-			began := time.Now()
-			for l.owners()[holder.name] == 1 || len(l.owners()) == 0 {
-				time.Sleep(50 * time.Millisecond)
-				if time.Since(began) > 2*ttl {
-					t.Fatalf("round %d: no other owner after %v", round, time.Since(began))
-				}
-			}
-			holder.link.heal()
-			time.Sleep(ttl)
-		}
-		slow.end()
-		other.end()
+		alternate(t, l, slow, start(t, b, "other", 1, l.work("other", 0)))
 	})
 }
 

@@ -127,23 +127,31 @@ func (m *Manual) await(ctx context.Context, d time.Duration) {
 // hold works until the setting changes or ctx ends, and returns after the work
 // has: that is what keeps a lease set back and forth from giving two live runs.
 func (m *Manual) hold(ctx context.Context, as setting, guard store.Compare, work Work) {
-	hctx, cancel := context.WithCancelCause(withHold(context.WithoutCancel(ctx), guard, as.term))
+	hctx, cancel, distrust := withHold(context.WithoutCancel(ctx), guard, as.term)
+	defer distrust(ErrLost)
 	m.state.win(guard, forever)
 	done := make(chan struct{})
 	go func() { // ended by cancel, waited for below
 		defer close(done)
 		supervise(hctx, 0, work)
 	}()
-	why := ErrLost
 	for m.wanted() == as && ctx.Err() == nil {
 		m.await(ctx, 0)
 	}
-	if ctx.Err() != nil {
-		why = context.Cause(ctx)
-	}
 	m.state.lose()
-	cancel(why)
-	<-done
+	if ctx.Err() != nil {
+		cancel(context.Cause(ctx)) // and it may wind up, as long as the host lets it
+	}
+	for {
+		if m.wanted() != as {
+			distrust(ErrLost)
+		}
+		select {
+		case <-done:
+			return
+		case <-m.news:
+		}
+	}
 }
 
 // term is the value of the record that fences a Manual.

@@ -3,7 +3,9 @@ package lease
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/store"
@@ -22,6 +24,8 @@ type session struct {
 	// contexts of all work under this session descend from it.
 	ctx  context.Context
 	lose context.CancelCauseFunc
+	// rest ends the renewals and nothing else: the lease runs out by itself.
+	rest context.CancelFunc
 
 	mu    sync.Mutex // guards until
 	until time.Time
@@ -46,8 +50,12 @@ type hold struct {
 	*session
 	shard   int
 	created store.Revision // of the shard's record: the fence
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
+	// ctx is the work's: it ends when the work is to end. Its parent ends when
+	// the hold is not to be trusted any more, which is the same moment, or later
+	// if the work is sent away in good order.
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	distrust context.CancelCauseFunc
 	// leaving is when the hold was cancelled; zero while it is not.
 	leaving time.Time
 }
@@ -67,7 +75,10 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 	var helpers sync.WaitGroup
 	defer helpers.Wait() // after s.lose, which ends both
 	defer s.lose(ErrLost)
-	helpers.Go(s.renew)
+	renewing, rest := context.WithCancel(s.ctx)
+	defer rest()
+	s.rest = rest
+	helpers.Go(func() { s.renew(renewing) })
 	helpers.Go(func() { s.board.follow(s.ctx, e.backend, s.trouble("cannot watch leases")) })
 
 	if e.member {
@@ -111,17 +122,17 @@ func (s *session) trustedUntil() time.Time {
 	return s.until
 }
 
-// renew keeps the lease alive until the session ends. The trust that a renewal
-// buys is counted from before it was asked for: the store may have counted from
-// any moment between the question and the answer.
-func (s *session) renew() {
+// renew keeps the lease alive until the session ends or rests. The trust that a
+// renewal buys is counted from before it was asked for: the store may have
+// counted from any moment between the question and the answer.
+func (s *session) renew(until context.Context) {
 	for wait := s.opts.TTL / 3; ; {
-		sleep(s.ctx, wait)
-		if s.ctx.Err() != nil {
+		sleep(until, wait)
+		if until.Err() != nil {
 			return
 		}
 		asked := time.Now()
-		ctx, cancel := context.WithTimeoutCause(s.ctx, s.opts.TTL/3, errors.New("lease: no answer to a renewal"))
+		ctx, cancel := context.WithTimeoutCause(until, s.opts.TTL/3, errors.New("lease: no answer to a renewal"))
 		err := s.leaser.Renew(ctx, s.lease)
 		cancel()
 		switch {
@@ -157,7 +168,7 @@ func (s *session) loop(ctx context.Context) error {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
 	for ctx.Err() == nil {
-		if s.act() {
+		if s.act(ctx) {
 			retry.Reset(s.opts.TTL / 10)
 		}
 		select {
@@ -168,7 +179,7 @@ func (s *session) loop(ctx context.Context) error {
 		case <-s.board.changed:
 		case <-retry.C:
 		case h := <-s.finished:
-			s.settle(h)
+			s.release(s.returned(h))
 		}
 	}
 	return s.giveBack(ctx)
@@ -176,14 +187,15 @@ func (s *session) loop(ctx context.Context) error {
 
 // act brings what is held in line with what should be. It says whether to look
 // again soon although nothing changed: a claim failed, or a hand-over drags on.
-func (s *session) act() (again bool) {
+func (s *session) act(ctx context.Context) (again bool) {
 	wanted := s.wanted()
+	var claims []int
+	var releases []*hold
 	for shard := range s.shards {
 		h := s.holds[shard]
 		o, held, known := s.board.holder(shard, s.fence(h))
-		if s.owed[shard] != nil {
-			s.release(s.owed[shard])
-			again = again || s.owed[shard] != nil
+		if owed := s.owed[shard]; owed != nil {
+			releases = append(releases, owed)
 			continue
 		}
 		if !known {
@@ -196,14 +208,25 @@ func (s *session) act() (again bool) {
 		case h != nil && !wanted:
 			h.leave(errMoved)
 			again = true
-			s.abandon(h)
+			if time.Since(h.leaving) > s.opts.TTL {
+				// The work ignores its cancellation. Its shard goes to the next,
+				// as if this server had died: its store writes are fenced from
+				// then on, and this server does not take the shard again before
+				// that work has returned.
+				delete(s.holds, shard)
+				releases = append(releases, h)
+			}
 		case h == nil && held && o.Session == s.id && o.created > s.given[shard] && !s.busy[shard]:
 			s.begin(shard, o.created) // our own claim, whose answer was lost
 		case h == nil && !held && wanted && !s.busy[shard]:
-			again = !s.claim(shard) || again
+			claims = append(claims, shard)
 		}
 	}
-	return again
+	reachable := s.release(releases)
+	if !reachable {
+		return true // claims would only wait for the store, one after another
+	}
+	return !s.claim(ctx, claims) || again
 }
 
 // wanted says of every shard whether it is to be held here.
@@ -222,29 +245,72 @@ func (s *session) fence(h *hold) store.Revision {
 	return h.created
 }
 
-func (s *session) claim(shard int) bool {
-	key := shardKey(s.name, shard)
-	ctx, cancel := context.WithTimeoutCause(s.ctx, s.opts.TTL/3, errors.New("lease: no answer to a claim"))
+// claim takes the shards that it can, and begins with each as soon as it is won.
+// It reports false if some could not be asked for.
+func (s *session) claim(ctx context.Context, shards []int) bool {
+	cctx, cancel := context.WithTimeoutCause(s.ctx, s.opts.TTL/3, errors.New("lease: no answer to a claim"))
 	defer cancel()
-	created, err := s.backend.Commit(ctx, store.Txn{
-		If:  []store.Compare{{Kind: Kind, Key: key}},
-		Ops: []store.Op{{Kind: Kind, Key: key, Put: s.note(), Lease: s.lease}},
-	})
-	if err != nil {
+	// A claim cut short is no harm: its record goes with the lease.
+	defer context.AfterFunc(ctx, cancel)()
+	type answer struct {
+		shard   int
+		created store.Revision
+		err     error
+	}
+	ok := true
+	for a := range together(shards, func(shard int) answer {
+		key := shardKey(s.name, shard)
+		created, err := s.backend.Commit(cctx, store.Txn{
+			If:  []store.Compare{{Kind: Kind, Key: key}},
+			Ops: []store.Op{{Kind: Kind, Key: key, Put: s.note(), Lease: s.lease}},
+		})
+		return answer{shard, created, err}
+	}) {
+		if a.err == nil {
+			s.begin(a.shard, a.created)
+		}
 		// A conflict is a race lost, and the board will say to whom. Anything
 		// else is settled by looking at the board again: an unknown outcome
 		// shows there as a record of ours.
-		return errors.Is(err, store.ErrConflict)
+		ok = ok && (a.err == nil || errors.Is(a.err, store.ErrConflict))
 	}
-	s.begin(shard, created)
-	return true
+	return ok
+}
+
+// writers is how many writes a session has under way at a time. A thousand
+// shards one after another would take a thousand round trips; backends put what
+// arrives together into few requests.
+const writers = 64
+
+// together calls f for every one of list, several at a time, and yields the
+// answers as they come. All calls have returned when it ends.
+func together[T, A any](list []T, f func(T) A) iter.Seq[A] {
+	return func(yield func(A) bool) {
+		answers := make(chan A, len(list))
+		var next atomic.Int64
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		for range min(writers, len(list)) {
+			wg.Go(func() { // ends with the list
+				for i := next.Add(1) - 1; int(i) < len(list); i = next.Add(1) - 1 {
+					answers <- f(list[i])
+				}
+			})
+		}
+		more := true
+		for range list {
+			if a := <-answers; more {
+				more = yield(a)
+			}
+		}
+	}
 }
 
 // begin starts the work of a shard just won.
 func (s *session) begin(shard int, created store.Revision) {
 	guard := store.Compare{Kind: Kind, Key: shardKey(s.name, shard), Created: created}
 	h := &hold{session: s, shard: shard, created: created}
-	h.ctx, h.cancel = context.WithCancelCause(withHold(s.ctx, guard, uint64(created)))
+	h.ctx, h.cancel, h.distrust = withHold(s.ctx, guard, uint64(created))
 	s.holds[shard] = h
 	s.busy[shard] = true
 	s.shards[shard].win(guard, s.trustedUntil)
@@ -257,47 +323,62 @@ func (s *session) begin(shard int, created store.Revision) {
 	}()
 }
 
-// leave ends a hold: first the trust, then the work.
+// leave ends a hold: first the trust, then the work. Work that is sent away in
+// good order is not to be disturbed while it winds up, so for it the trust goes
+// when the shard is released.
 func (h *hold) leave(why error) {
 	if h.leaving.IsZero() {
 		h.leaving = time.Now()
 		h.shards[h.shard].lose()
 		h.cancel(why)
 	}
-}
-
-// settle takes note that the work of h has returned, and gives its shard up.
-func (s *session) settle(h *hold) {
-	s.busy[h.shard] = false
-	if s.holds[h.shard] == h {
-		delete(s.holds, h.shard)
-		s.release(h)
+	if errors.Is(why, ErrLost) {
+		h.distrust(why)
 	}
 }
 
-// release removes the record of a hold whose work is over. A removal whose
+// returned takes note that the work of h has returned, and that of others with
+// it. It gives those whose shards are to be released.
+func (s *session) returned(h *hold) (done []*hold) {
+	for {
+		s.busy[h.shard] = false
+		if s.holds[h.shard] == h {
+			delete(s.holds, h.shard)
+			done = append(done, h)
+		}
+		select {
+		case h = <-s.finished:
+		default:
+			return done
+		}
+	}
+}
+
+// release removes the records of holds whose work is over. A removal whose
 // outcome is not known is owed: were the shard taken again before it is settled,
-// a late removal would pull the fence away under the new hold.
-func (s *session) release(h *hold) {
-	key := shardKey(s.name, h.shard)
-	err := s.commit(store.Op{Kind: Kind, Key: key}, &store.Compare{Kind: Kind, Key: key, Created: h.created})
-	s.given[h.shard] = h.created
-	if err == nil || errors.Is(err, store.ErrConflict) { // a conflict: it is gone already
-		delete(s.owed, h.shard)
-	} else {
-		s.owed[h.shard] = h
+// a late removal would pull the fence away under the new hold. It reports
+// whether nothing is owed of these.
+func (s *session) release(holds []*hold) (ok bool) {
+	type answer struct {
+		*hold
+		err error
 	}
-}
-
-// abandon gives up waiting for work that ignores its cancellation during a
-// hand-over: after a whole TTL its shard goes to the next, as if this server
-// had died. Its store writes are fenced from then on, and this server does not
-// take the shard again before that work has returned.
-func (s *session) abandon(h *hold) {
-	if time.Since(h.leaving) > s.opts.TTL {
-		delete(s.holds, h.shard)
-		s.release(h)
+	for _, h := range holds {
+		h.distrust(ErrLost)
 	}
+	ok = true
+	for a := range together(holds, func(h *hold) answer {
+		key := shardKey(s.name, h.shard)
+		return answer{h, s.commit(store.Op{Kind: Kind, Key: key}, &store.Compare{Kind: Kind, Key: key, Created: h.created})}
+	}) {
+		s.given[a.shard] = a.created
+		if a.err == nil || errors.Is(a.err, store.ErrConflict) { // a conflict: it is gone already
+			delete(s.owed, a.shard)
+		} else {
+			s.owed[a.shard], ok = a.hold, false
+		}
+	}
+	return ok
 }
 
 func (s *session) loseAll() {
@@ -306,27 +387,31 @@ func (s *session) loseAll() {
 	}
 }
 
-// giveBack ends a session in good order: the others learn that this server is
-// leaving, work is cancelled and waited for, each shard is freed as its work
-// returns, and the lease goes last. The lease is kept alive for one TTL of
-// that; then it runs out.
+// giveBack ends a session in good order: work is cancelled, the others learn
+// that this server is leaving, each shard is freed as its work returns, and the
+// lease goes last. The lease is renewed for one TTL of that; then it runs out.
+// While the store does not answer, nothing is freed one by one: that would be a
+// timeout for each.
 func (s *session) giveBack(ctx context.Context) error {
-	if s.member {
-		_ = s.commit(store.Op{Kind: Kind, Key: memberKey(s.name, s.id)}, nil)
-	}
 	for _, h := range s.holds {
 		h.leave(context.Cause(ctx))
+	}
+	reachable := len(s.owed) == 0
+	if s.member {
+		reachable = s.commit(store.Op{Kind: Kind, Key: memberKey(s.name, s.id)}, nil) == nil && reachable
 	}
 	patience := time.NewTimer(s.opts.TTL)
 	defer patience.Stop()
 	for len(s.holds) > 0 {
 		select {
 		case h := <-s.finished:
-			s.settle(h)
+			if done := s.returned(h); reachable {
+				reachable = s.release(done)
+			}
 		case <-patience.C:
-			return nil // not revoked: left to expire
+			s.rest()
 		case <-s.ctx.Done():
-			return nil
+			return nil // not revoked: it has run out
 		}
 	}
 	rctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.opts.TTL/3, errors.New("lease: no answer to a revoke"))
