@@ -33,8 +33,12 @@ func (c *Controller[K]) concludeAll(s *slot[K], x *runCtx[K], items []queue.Item
 	}
 	maybe := s.finish(verdicts, errors.Is(over, ErrDeadline))
 	c.answer(maybe, x.wrote())
+	// All are settled before anybody is told: a hook that ends the goroutine must
+	// not leave keys on loan.
 	for i, item := range items {
 		c.settle(item, verdicts[i], outcome(i).Result)
+	}
+	for i, item := range items {
 		c.tell(item, verdicts[i], outcome(i), took)
 	}
 }

@@ -50,6 +50,10 @@ func (l *life[K]) poke() {
 
 // run is Controller.Run.
 func (l *life[K]) run(ctx context.Context, place lease.Placement) error {
+	// It ends too when the placement fails: whoever waits for something until
+	// then, such as a source to end, must not wait for ever.
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	l.mu.Lock()
 	l.ctx = ctx
 	l.mu.Unlock()
@@ -72,6 +76,7 @@ func (l *life[K]) run(ctx context.Context, place lease.Placement) error {
 	case err = <-placed:
 		placed <- nil
 	}
+	end()
 	err = errors.Join(err, l.stop(placed))
 	cancel()
 	wg.Wait()
@@ -103,7 +108,7 @@ func (l *life[K]) placed(ctx context.Context, place lease.Placement) error {
 // work holds one shard for as long as ctx lives. It returns after the last run of
 // one of its keys has: only then may the lease be given to somebody else.
 func (l *life[K]) work(ctx context.Context, shard int) error { //nolint:unparam // it is a lease.Work
-	h := &hold{shard: shard, base: context.WithoutCancel(ctx)}
+	h := &hold{shard: shard, base: context.WithoutCancel(ctx), lease: l.leaseOf(shard)}
 	l.mu.Lock()
 	l.held++
 	l.leases.Won++
@@ -123,13 +128,36 @@ func (l *life[K]) work(ctx context.Context, shard int) error { //nolint:unparam 
 	l.poke()
 
 	mine := func(s *slot[K]) bool { return s.hold == h }
+	why := context.Cause(ctx)
 	if stopping {
-		l.c.pool.endRuns(mine, nil, nil) // stop ends them when it is time
-	} else {
-		l.c.pool.endRuns(mine, context.Canceled,
-			fmt.Errorf("reconcile: controller %q: %w: %w", l.c.name, ErrLeaseLost, context.Cause(ctx)))
+		// stop ends them when it is time, unless the lease does not last so long.
+		if allClosed(l.c.pool.cancelRuns(mine, nil, nil), lease.Gone(ctx)) {
+			return nil
+		}
+		why = lease.ErrLost
+	}
+	l.c.pool.endRuns(mine, context.Canceled, fmt.Errorf("reconcile: controller %q: %w: %w", l.c.name, ErrLeaseLost, why))
+	return nil
+}
+
+// leaseOf is the lease of a shard; nil: there is nothing to lose.
+func (l *life[K]) leaseOf(shard int) lease.Lease {
+	if place := l.c.placementOf(); leased(place) {
+		return place.Lease(shard)
 	}
 	return nil
+}
+
+// allClosed waits until all are closed, or reports false if until is before.
+func allClosed(all []<-chan struct{}, until <-chan struct{}) bool {
+	for _, ch := range all {
+		select {
+		case <-ch:
+		case <-until:
+			return false
+		}
+	}
+	return true
 }
 
 func (l *life[K]) leaseCounts() LeaseCounts {
@@ -278,29 +306,27 @@ func (l *life[K]) stop(placed <-chan error) error {
 	for _, f := range c.sources() {
 		f.end(ErrShutdown)
 	}
-	err := l.drain(c.o.Drain, errors.New("time to drain is over"))
-	if err == nil {
-		return l.finish(placed, nil)
-	}
-	cause := fmt.Errorf("reconcile: controller %q: %w", c.name, ErrShutdown)
-	every := func(*slot[K]) bool { return true }
-	c.pool.cancelRuns(every, context.Canceled, cause)
-	return l.finish(placed, l.drain(c.o.Grace, errors.New("grace is over")))
-}
-
-// drain waits until nothing is running, for d.
-func (l *life[K]) drain(d time.Duration, cause error) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), max(d, 0), cause)
+	drain, cancel := context.WithTimeoutCause(context.Background(), max(c.o.Drain, 0), errors.New("time to drain is over"))
 	defer cancel()
-	return l.c.q.Stop(ctx)
+	err := c.q.Stop(drain)
+	// One grace for all that is left: what a Manager allows for stopping is
+	// counted on the sum of the two.
+	grace, cancel := context.WithTimeoutCause(context.Background(), c.o.Grace, errors.New("grace is over"))
+	defer cancel()
+	if err != nil {
+		cause := fmt.Errorf("reconcile: controller %q: %w", c.name, ErrShutdown)
+		every := func(*slot[K]) bool { return true }
+		c.pool.cancelRuns(every, context.Canceled, cause)
+		err = c.q.Stop(grace)
+	}
+	return l.finish(grace, placed, err)
 }
 
 // finish waits for what is left besides runs; with a stopErr runs are left, and
 // the workers and the placement that wait for them are too.
-func (l *life[K]) finish(placed <-chan error, stopErr error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), l.c.o.Grace)
-	defer cancel()
+func (l *life[K]) finish(ctx context.Context, placed <-chan error, stopErr error) error {
 	left := l.stopSources(ctx, ErrShutdown)
+	l.c.pool.shut()
 	if stopErr == nil {
 		if !l.c.pool.wait(ctx) {
 			left = append(left, "workers")

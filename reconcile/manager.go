@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -296,17 +297,32 @@ type managed struct {
 func (r *managed) start(ctx context.Context, mb *member) {
 	mb.set("running", nil)
 	go func() { // ended by ctx; waited for through ended
-		err := protect(func() error { return mb.Run(ctx) })
-		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			err = nil // it only says that it was told to stop
-		}
-		if err != nil {
-			mb.set("failed", err)
-		} else {
-			mb.set("ended", nil)
-		}
-		r.ended <- mb
+		err := errRunnerGoexit
+		defer func() {
+			if ctx.Err() != nil && onlyCanceled(err) {
+				err = nil // it only says that it was told to stop
+			}
+			if err != nil {
+				mb.set("failed", err)
+			} else {
+				mb.set("ended", nil)
+			}
+			r.ended <- mb
+		}()
+		err = protect(func() error { return mb.Run(ctx) })
 	}()
+}
+
+var errRunnerGoexit = errors.New("it ended its goroutine (runtime.Goexit)")
+
+// onlyCanceled reports whether err says nothing but that a context was cancelled.
+// Of errors that were joined each must: the others are news.
+func onlyCanceled(err error) bool {
+	if reflect.TypeOf(err) == reflect.TypeOf(errors.Join(context.Canceled)) {
+		parts := err.(interface{ Unwrap() []error }).Unwrap()
+		return !slices.ContainsFunc(parts, func(e error) bool { return !onlyCanceled(e) })
+	}
+	return errors.Is(err, context.Canceled)
 }
 
 // await returns when everything is to be stopped: ctx ended, a member failed, or

@@ -28,14 +28,16 @@ type Options[K comparable] struct {
 	Timeout time.Duration
 	// StuckAfter is how long a run may go on after its context ended before it
 	// is reported as stuck: in the log, to Hooks.OnStuck, in the Snapshot and
-	// in Health. Its key stays locked until it returns. Default 30 s.
+	// in Health. Its key stays locked until it returns. A source that goes on for
+	// so long after it was told to end is reported too. Default 30 s.
 	StuckAfter time.Duration
 	// ReplaceStuck starts a spare worker for each stuck run, so that hung calls
 	// cannot use the workers up. Each one left behind costs its goroutine for as
 	// long as it hangs. Default: off.
 	ReplaceStuck bool
 	// Drain is how long running keys may go on when the controller stops, before
-	// their contexts end. Default 20 s; negative: they end at once.
+	// their contexts end. They end earlier if the lease cannot be kept for so long
+	// (ErrLeaseLost). Default 20 s; negative: they end at once.
 	Drain time.Duration
 	// Grace is how long Run then waits for them before it returns and names
 	// those that are left. Default 10 s.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
 )
 
 // server is one of several that share a backend.
@@ -308,6 +311,144 @@ func TestPlacementIsSharedByControllers(t *testing.T) {
 				expect(t, "held", c.Snapshot().Held, 0)
 			}
 		}
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// cutOff is a backend whose connection can be cut: nothing gets through.
+type cutOff struct {
+	*memory.Backend
+	cut atomic.Bool
+}
+
+func (b *cutOff) wait(ctx context.Context) error {
+	if b.cut.Load() {
+		<-ctx.Done()
+	}
+	return context.Cause(ctx)
+}
+
+func (b *cutOff) Shared() bool { return true }
+
+func (b *cutOff) Renew(ctx context.Context, id store.LeaseID) error {
+	if err := b.wait(ctx); err != nil {
+		return err
+	}
+	return b.Backend.Renew(ctx, id)
+}
+
+func (b *cutOff) Revoke(ctx context.Context, id store.LeaseID) error {
+	if err := b.wait(ctx); err != nil {
+		return err
+	}
+	return b.Backend.Revoke(ctx, id)
+}
+
+func (b *cutOff) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if err := b.wait(ctx); err != nil {
+		return 0, err
+	}
+	return b.Backend.Commit(ctx, txn)
+}
+
+// A server that is told to stop lets its runs finish, but no longer than its lease
+// lasts: another server begins with their keys then.
+//
+// promise L1, promise L2. Negative control: without lease.Gone in life.work the
+// runs go on until Drain is over, and both servers run the key at once.
+func TestDrainingRunsEndBeforeTheirLeaseCanBeTaken(t *testing.T) {
+	for name, cut := range map[string]bool{"drain longer than the lease is kept": false, "store cut off while draining": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newBackend(t)
+				create(t, newStore(t, b, "thing"), "a")
+				var mu sync.Mutex
+				now := 0
+				var cause error
+				add := func(server string) (*server, *cutOff) {
+					link := &cutOff{Backend: b}
+					p := must[lease.Placement](t)(lease.NewSingleton(link, "test", &lease.Options{Server: server, Logger: slog.New(slog.DiscardHandler)}))
+					o := reconcile.Options[store.Key]{Drain: 25 * time.Minute, Timeout: -1}
+					return newServer(t, newStore(t, link, "thing"), p, o, func(ctx context.Context, k store.Key) (result, error) {
+						mu.Lock()
+						if now++; now > 1 {
+							t.Errorf("%s runs %v while another server does", server, k)
+						}
+						mu.Unlock()
+						<-ctx.Done() // busy for longer than anybody has patience
+						mu.Lock()
+						defer mu.Unlock()
+						now--
+						if cause == nil {
+							cause = context.Cause(ctx)
+						}
+						return result{}, ctx.Err()
+					}), link
+				}
+				old, link := add("old")
+				next, _ := add("next")
+				pass(time.Minute)
+				expect(t, "runs", old.r.count()+next.r.count(), 1)
+				if next.r.count() == 1 {
+					t.Fatal("the second has the lease") // the first was there before it
+				}
+				old.run.stop()
+				link.cut.Store(cut)
+				pass(time.Minute)
+				if !errors.Is(cause, reconcile.ErrLeaseLost) {
+					t.Errorf("the old run ended with %v, want ErrLeaseLost", cause)
+				}
+				expect(t, "runs of the next server", next.r.count(), 1)
+				if err := old.run.end(); err != nil {
+					t.Errorf("Run of the old server: %v", err)
+				}
+				next.run.stop()
+				pass(time.Hour)
+			})
+		})
+	}
+}
+
+// doubtful is a lease that may not be trusted for a while.
+type doubtful struct {
+	lease.Lease
+	trusted atomic.Bool
+}
+
+func (d *doubtful) Held() (store.Compare, bool) { return store.Compare{}, d.trusted.Load() }
+
+type doubtfulPlacement struct {
+	*handPlaced
+	l *doubtful
+}
+
+func (p doubtfulPlacement) Lease(int) lease.Lease { return p.l }
+
+// No run begins on a lease that has run out, although nobody has said so yet: a
+// process that was stopped for a while must not do one more thing.
+//
+// promise L1. Negative control: without trusted in worker.run the key runs.
+func TestNoRunBeginsOnALeaseThatHasRunOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := doubtfulPlacement{newHandPlaced(1), new(doubtful)}
+		r := record[string](nil)
+		c := newController(t, r, &reconcile.Options[string]{Placement: p})
+		run := start(t, c)
+		p.give(0)
+		add(t, c, "k")
+		pass(time.Minute)
+		expect(t, "runs in doubt", r.count(), 0)
+		p.l.trusted.Store(true) // a late renewal
+		pass(time.Minute)
+		expect(t, "runs after the doubt", r.count(), 1)
+		p.l.trusted.Store(false)
+		add(t, c, "k")
+		p.take(0)
+		pass(time.Minute)
+		expect(t, "runs in the end", r.count(), 1)
+		expect(t, "keys left in the queue", len(c.Snapshot().Queue), 0)
 		if err := run.end(); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tendhq/tend/queue"
 )
@@ -17,8 +18,8 @@ type pool[K comparable] struct {
 
 	mu    sync.Mutex // guards what follows; taken before a slot's
 	open  bool
+	over  bool // no worker is started any more
 	want  int
-	spare int           // started for stuck runs
 	slots []*slot[K]    // of workers that were not told to go
 	old   []*slot[K]    // of workers that were, while they still run something
 	gone  Counts        // of workers that ended
@@ -41,18 +42,30 @@ func (p *pool[K]) setOpen(open bool) {
 	p.adjustLocked()
 }
 
-// replace starts a worker in place of a stuck one, or takes it back when that
-// one has returned.
-func (p *pool[K]) replace(n int) {
+// shut tells all workers to go, for good.
+func (p *pool[K]) shut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.spare += n
+	p.over = true
 	p.adjustLocked()
 }
 
+// replace starts another worker in place of one that is stuck or whose goroutine
+// was ended under it. The stuck one goes when its run has returned after all.
+func (p *pool[K]) replace(s *slot[K]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.slots, s); i >= 0 {
+		s.cancel()
+		p.slots = slices.Delete(p.slots, i, i+1)
+		p.old = append(p.old, s)
+		p.adjustLocked()
+	}
+}
+
 func (p *pool[K]) adjustLocked() {
-	n := p.want + p.spare
-	if !p.open {
+	n := p.want
+	if !p.open || p.over {
 		n = 0
 	}
 	for len(p.slots) < n {
@@ -151,8 +164,9 @@ type worker[K comparable] struct {
 	slot *slot[K]
 	ctx  context.Context // ends the worker between two runs
 
-	items []queue.Item[K]
+	items []queue.Item[K] // of the present run
 	keys  []K
+	rest  []queue.Item[K] // taken with them, for the next run
 }
 
 func (w *worker[K]) loop() {
@@ -191,12 +205,20 @@ func (w *worker[K]) runSingly() {
 	}
 }
 
+// distrustDelay is how long a key waits whose lease may be gone. Either it is,
+// and the key is forgotten with the hold, or a late renewal saves it.
+const distrustDelay = time.Second
+
 // run reports whether the item is still to be settled, by Done.
 func (w *worker[K]) run(item queue.Item[K]) (done bool) {
 	c := w.c
 	h := c.holdOf(item.Key)
 	if h == nil {
 		return true // another server's
+	}
+	if !h.trusted() {
+		item.After(distrustDelay)
+		return false
 	}
 	w.keys[0] = item.Key
 	x, ok := w.slot.begin(h, w.keys, item.Attempt)
@@ -235,14 +257,10 @@ func (c *Controller[K]) goexit(w *worker[K]) {
 	if running {
 		c.concludeAll(w.slot, x, w.items, func(int) Outcome { return Outcome{Err: errGoexit} })
 	}
-	c.pool.mu.Lock()
-	defer c.pool.mu.Unlock()
-	for i, s := range c.pool.slots {
-		if s == w.slot {
-			c.pool.slots[i] = c.pool.startLocked()
-			c.pool.old = append(c.pool.old, s)
-		}
+	for _, item := range w.rest {
+		item.After(0) // taken together with these, and not begun
 	}
+	c.pool.replace(w.slot)
 }
 
 func (w *worker[K]) runBatches() {
@@ -266,8 +284,9 @@ func (w *worker[K]) runBatch(items []queue.Item[K]) {
 		for n < len(items) && w.c.holdOf(items[n].Key) == h {
 			n++
 		}
+		w.rest = items[n:]
 		w.runPart(h, items[:n])
-		items = items[n:]
+		items = w.rest
 	}
 }
 
@@ -278,6 +297,12 @@ func (w *worker[K]) runPart(h *hold, items []queue.Item[K]) {
 	for i, item := range items {
 		w.keys[i] = item.Key
 		attempt = max(attempt, item.Attempt)
+	}
+	if h != nil && !h.trusted() {
+		for _, item := range items {
+			item.After(distrustDelay)
+		}
+		return
 	}
 	x, ok := (*runCtx[K])(nil), false
 	if h != nil {

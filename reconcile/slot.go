@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/tendhq/tend/reconcile/lease"
 )
 
 // hold is the right to run the keys of one shard, from gaining it to losing it.
@@ -11,6 +13,17 @@ import (
 type hold struct {
 	shard int
 	base  context.Context // never cancelled; carries the guard
+	lease lease.Lease     // nil: there is nothing to lose
+}
+
+// trusted asks the lease itself. A process that was stopped for longer than its
+// lease is back at work before anybody has told it of the loss.
+func (h *hold) trusted() bool {
+	if h.lease == nil {
+		return true
+	}
+	_, ok := h.lease.Held()
+	return ok
 }
 
 // slot is one worker as others see it: what it runs, since when, and what came
@@ -33,7 +46,7 @@ type slot[K comparable] struct {
 	counts  Counts
 }
 
-// begin makes ready for a run of keys. It fails if the hold was lost meanwhile.
+// begin makes ready for a run of keys. It fails if the hold was lost.
 func (s *slot[K]) begin(h *hold, keys []K, attempt int) (*runCtx[K], bool) {
 	c := s.c
 	s.mu.Lock()
@@ -65,12 +78,8 @@ func (s *slot[K]) finish(verdicts []verdict, timeout bool) (maybe []seen[K]) {
 		s.counts.Timeout++
 	}
 	maybe, s.maybe = s.maybe, nil
-	wasStuck := s.stuck
 	s.freeLocked()
 	s.mu.Unlock()
-	if wasStuck {
-		s.c.unstuck()
-	}
 	return maybe
 }
 

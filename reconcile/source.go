@@ -166,6 +166,8 @@ func (f *feed[K]) wait(ctx context.Context) bool {
 	select {
 	case <-done:
 	default: // what has ended counts as ended, even if ctx has too
+		late := time.AfterFunc(f.c.o.StuckAfter, f.deaf)
+		defer late.Stop()
 		select {
 		case <-done:
 		case <-ctx.Done():
@@ -176,6 +178,16 @@ func (f *feed[K]) wait(ctx context.Context) bool {
 	defer f.mu.Unlock()
 	f.cancel, f.done, f.state, f.err = nil, nil, feedIdle, nil
 	return true
+}
+
+var errDeaf = errors.New("it goes on although its context ended, and nothing is run anew before it returns")
+
+// deaf reports a source that ignores the end of its context.
+func (f *feed[K]) deaf() {
+	f.mu.Lock()
+	f.err, f.told = errDeaf, true
+	f.mu.Unlock()
+	f.fail(errDeaf)
 }
 
 // listAgain has a running source list everything once more, because shards were

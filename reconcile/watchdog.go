@@ -13,8 +13,8 @@ import (
 func (l *life[K]) watch(ctx context.Context) {
 	for {
 		next, stuck := l.look()
-		for _, s := range stuck {
-			l.c.reportStuck(s)
+		for _, r := range stuck {
+			l.c.reportStuck(r)
 		}
 		if !sleep(ctx, next) {
 			return
@@ -24,6 +24,7 @@ func (l *life[K]) watch(ctx context.Context) {
 
 // stuckRun is a run that goes on after its context ended.
 type stuckRun[K comparable] struct {
+	slot  *slot[K]
 	keys  []K
 	since time.Duration // how long it has been running
 	cause error
@@ -69,7 +70,7 @@ func (s *slot[K]) look(now time.Duration) (next time.Duration, stuck *stuckRun[K
 		return s.over + o.StuckAfter - now, nil
 	}
 	s.stuck = true
-	return 0, &stuckRun[K]{s.keys, now - s.started, s.ctx.ended()}
+	return 0, &stuckRun[K]{s, s.keys, now - s.started, s.ctx.ended()}
 }
 
 // reportStuck says that a run ignores the end of its context.
@@ -82,14 +83,7 @@ func (c *Controller[K]) reportStuck(r stuckRun[K]) {
 		}
 	}
 	if c.o.ReplaceStuck {
-		c.pool.replace(1)
-	}
-}
-
-// unstuck takes back the spare worker of a stuck run that has returned after all.
-func (c *Controller[K]) unstuck() {
-	if c.o.ReplaceStuck {
-		c.pool.replace(-1)
+		c.pool.replace(r.slot)
 	}
 }
 

@@ -15,13 +15,17 @@
 //
 //   - Trust in a lease is counted from before the request that renewed it, less
 //     a margin, so that a holder stops before anybody else can start, as long
-//     as the clocks of both run at about the same rate.
+//     as its clock does not run slower than the store's by more than the margin
+//     is of the TTL, by default a tenth. Beyond that the store writes of the
+//     slower one are still refused.
 //   - The context of the work carries the lease's guard ([store.WithGuard]): a
 //     store write by a deposed holder fails with [store.ErrFenced], however
 //     long it was frozen between its check and its write.
 //   - Work is cancelled first, then it is waited for, then the lease is
 //     released. Work that ignores its cancellation keeps its lease from being
-//     released: it runs out by itself.
+//     released: it runs out by itself. A server that stops in good order lets
+//     work finish what it has begun while the lease can be kept; [Gone] says when
+//     it cannot.
 //   - A lease lost and won again in one process never gives two live runs: work
 //     for a shard is not begun before the call before it has returned.
 //
@@ -50,8 +54,12 @@
 // "Done" channels such as those of etcd's concurrency.Session were rejected as
 // the signal to stop: they count from when the answer to a renewal arrived, not
 // from when it was asked for, and were seen to fire up to a second after the
-// server had dropped the lease. The negative control of
-// TestHolderStopsBeforeItsLeaseCanBeTaken does just that.
+// server had dropped the lease. TestSessionDoneAsTrustGivesTwoHolders has an
+// election written on one, and sees both servers at work.
+//
+// Claims and releases of many shards go out together, as single writes and not
+// as one transaction: a transaction of many claims fails when one of them is
+// lost, and backends put concurrent writes into few requests anyway.
 //
 // Run takes a function instead of giving out acquire and release calls, because
 // the order "cancel, wait, release" is the promise: with a function there is no

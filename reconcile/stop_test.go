@@ -1,0 +1,260 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lease"
+)
+
+// brokenPlacement wins its only shard and then fails.
+type brokenPlacement struct{ *handPlaced }
+
+func (p brokenPlacement) Run(ctx context.Context, work lease.Work) error {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = work(ctx, 0) }()
+	time.Sleep(time.Minute)
+	cancel()
+	<-done
+	time.Sleep(time.Minute) // the governor has seen it by now
+	return errBoom
+}
+
+// A placement that fails stops its controller, and a source that ignores the end
+// of its context is named: it must not keep the failure from being heard.
+//
+// Negative control: with the governor waiting for the source until the end of
+// the context that Run was given, Run never returns.
+func TestFailedPlacementIsHeardAlthoughASourceHangs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		c := newController(t, record[string](nil), &reconcile.Options[string]{Placement: brokenPlacement{newHandPlaced(1)}})
+		if err := c.Watch(reconcile.Source[string]{Name: "deaf", Run: func(_ context.Context, to reconcile.Sink[string]) error {
+			to.Synced()
+			<-release
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		err := c.Run(t.Context())
+		if !errors.Is(err, errBoom) || !strings.Contains(err.Error(), "source deaf") {
+			t.Errorf("Run: %v, want the placement's error and the source's name", err)
+		}
+		close(release)
+	})
+}
+
+// A source that ignores the end of its context keeps its controller from starting
+// anew when the lease comes back; Health says so.
+//
+// Negative control: without the timer in feed.wait Health says that all is well.
+func TestSourceThatIgnoresItsEndIsReported(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := manual(t, nil)
+		p.Set(true, 0)
+		var told failures[string]
+		release := make(chan struct{})
+		c := newController(t, record[string](nil), &reconcile.Options[string]{
+			Placement: p, StuckAfter: 10 * time.Second, Hooks: reconcile.Hooks[string]{OnError: told.hear},
+		})
+		if err := c.Watch(reconcile.Source[string]{Name: "deaf", Run: func(_ context.Context, to reconcile.Sink[string]) error {
+			to.Synced()
+			<-release
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, c)
+		p.Set(false, 0)
+		pass(9 * time.Second)
+		expect(t, "reported too early", len(told.list()), 0)
+		p.Set(true, 0)
+		pass(2 * time.Second)
+		expect(t, "reported", len(told.list()), 1)
+		if err := c.Health(); err == nil || !strings.Contains(err.Error(), "deaf") {
+			t.Errorf("Health says %v, want the source that hangs", err)
+		}
+		close(release)
+		pass(time.Minute)
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// No worker runs while none is asked for, whatever is stuck.
+//
+// Negative control: with a spare worker counted beside those that were asked
+// for, instead of the stuck one leaving their number, one of them goes on.
+func TestNoWorkersMeansNoneAlsoBesideAStuckRun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		r := record(func(_ context.Context, k string) (result, error) {
+			switch k {
+			case "busy":
+				time.Sleep(30 * time.Second)
+			case "stuck":
+				<-release
+			}
+			return result{}, nil
+		})
+		c := newController(t, r, &reconcile.Options[string]{
+			Workers: 1, Timeout: time.Minute, StuckAfter: time.Second, ReplaceStuck: true,
+		})
+		add(t, c, "busy")
+		start(t, c)
+		if err := c.SetWorkers(2); err != nil {
+			t.Fatal(err)
+		}
+		add(t, c, "stuck") // on the second, since the first is busy
+		pass(5 * time.Minute)
+		add(t, c, "fine")
+		pass(time.Second)
+		expect(t, "runs beside the stuck one", r.count(), 3)
+		if err := c.SetWorkers(0); err != nil {
+			t.Fatal(err)
+		}
+		add(t, c, "waits")
+		pass(time.Minute)
+		expect(t, "runs with no workers", r.count(), 3)
+		close(release)
+		pass(time.Minute)
+		expect(t, "runs with no workers after the stuck one returned", r.count(), 3)
+		if err := c.SetWorkers(2); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		expect(t, "runs with two workers", r.count(), 4)
+		expect(t, "successes", c.Counts().Success, 4)
+	})
+}
+
+// A batch that ends its goroutine leaves no key behind, neither of those it was
+// given nor of those that were taken with them for the next shard.
+//
+// Negative control: without worker.rest the keys of the second shard are never
+// run again, and the controller does not stop.
+func TestBatchThatEndsItsGoroutineLosesNoKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := newHandPlaced(16)
+		ran := make(map[int]int)
+		first := true
+		c := must[*reconcile.Controller[int]](t)(reconcile.NewBatch("batch", intBatches(func(_ context.Context, keys []int) []reconcile.Outcome {
+			if first {
+				first = false
+				runtime.Goexit()
+			}
+			for _, k := range keys {
+				ran[k]++
+			}
+			return make([]reconcile.Outcome, len(keys))
+		}), &reconcile.Options[int]{
+			Workers: 1, Placement: p, Hash: func(k int) uint64 { return uint64(k) }, Backoff: exactly(time.Second),
+			Queue: queue.Options[int]{Shards: 1}, Hooks: reconcile.Hooks[int]{OnError: func(reconcile.Failure[int]) {}},
+		}))
+		run := start(t, c)
+		if err := c.SetWorkers(0); err != nil { // so that the first batch is a full one
+			t.Fatal(err)
+		}
+		for shard := range 16 {
+			p.give(shard)
+		}
+		for k := range 10 {
+			add(t, c, k)
+		}
+		if err := c.SetWorkers(1); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		expect(t, "runs", fmt.Sprint(ran), "map[0:1 1:1 2:1 3:1 4:1 5:1 6:1 7:1 8:1 9:1]")
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+type intBatches func(ctx context.Context, keys []int) []reconcile.Outcome
+
+func (b intBatches) ReconcileBatch(ctx context.Context, keys []int) []reconcile.Outcome {
+	return b(ctx, keys)
+}
+
+// The time to stop is Drain and Grace together, also when a source hangs and a
+// run does: a Manager counts on it.
+func TestStoppingTakesNoLongerThanDrainAndGrace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		r := record(func(context.Context, string) (result, error) { <-release; return result{}, nil })
+		c := newController(t, r, &reconcile.Options[string]{Drain: 10 * time.Second, Grace: 4 * time.Second})
+		if err := c.Watch(reconcile.Source[string]{Name: "deaf", Run: func(_ context.Context, to reconcile.Sink[string]) error {
+			to.Synced()
+			<-release
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		add(t, c, "k")
+		run := start(t, c)
+		began := time.Now()
+		err := run.end()
+		expect(t, "stopping took", time.Since(began), 14*time.Second)
+		var stop *queue.StopError
+		if !errors.As(err, &stop) || !strings.Contains(err.Error(), "source deaf") {
+			t.Errorf("got %v, want the run and the source named", err)
+		}
+		close(release)
+	})
+}
+
+// A runner that ends its goroutine is a failed runner, not one that runs for
+// ever.
+//
+// Negative control: with the report not deferred, Run waits for it until the end.
+func TestRunnerThatEndsItsGoroutineFailsTheManager(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var m reconcile.Manager
+		var stopped atomic.Bool
+		if err := m.Register(
+			&runner{"gone", func(context.Context) error { runtime.Goexit(); return nil }},
+			&runner{"other", func(ctx context.Context) error { <-ctx.Done(); stopped.Store(true); return ctx.Err() }},
+		); err != nil {
+			t.Fatal(err)
+		}
+		err := m.Run(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "gone: it ended its goroutine") || !stopped.Load() {
+			t.Errorf("Run: %v, other stopped: %v", err, stopped.Load())
+		}
+	})
+}
+
+// An error beside that of the cancelled context is news.
+//
+// Negative control: with errors.Is alone the second is lost.
+func TestErrorJoinedWithACancellationIsReturned(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var m reconcile.Manager
+		if err := m.Register(
+			&runner{"quiet", func(ctx context.Context) error {
+				<-ctx.Done()
+				return errors.Join(fmt.Errorf("listening: %w", ctx.Err()), ctx.Err())
+			}},
+			&runner{"news", func(ctx context.Context) error { <-ctx.Done(); return errors.Join(ctx.Err(), errBoom) }},
+		); err != nil {
+			t.Fatal(err)
+		}
+		err := start(t, &m).end()
+		if !errors.Is(err, errBoom) || strings.Contains(err.Error(), "quiet") {
+			t.Errorf("Run: %v, want that of news alone", err)
+		}
+	})
+}
