@@ -41,6 +41,11 @@ const maxGroup = 512
 // member that gives up before its group was taken is certain not to have been
 // written; afterwards nobody can say before the disk answers.
 func (b *Backend) submit(ctx context.Context, p *pending) (store.Revision, error) {
+	// Asked first: of a member that the committer took before we looked at ctx
+	// we could only say that its outcome is unknown.
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
 	p.ctx, p.done = ctx, make(chan struct{})
 	if err := b.enqueue(p); err != nil {
 		return 0, err

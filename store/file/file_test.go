@@ -698,6 +698,25 @@ func TestWriterThatGivesUpBeforeItsTurnWroteNothing(t *testing.T) {
 	expect(t, "records", contentsOf(t, b, store.ListOptions{}), "a=1@1")
 }
 
+// Negative control: without the look at ctx before the queue, the committer took
+// some of them at once, and their outcome was said to be unknown.
+func TestCommitWhoseContextIsOverIsKnownToHaveWrittenNothing(t *testing.T) {
+	b := open(t, newPath(t), nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("too late")
+	cancel(cause)
+	release := hold(t, b) // what the committer takes now it keeps for a while
+	for range 50_000 {
+		_, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put("a", "1")}})
+		if !errors.Is(err, cause) || errors.Is(err, store.ErrUnknownOutcome) {
+			t.Errorf("got %v, want the context's cause and a known outcome", err)
+			break
+		}
+	}
+	release()
+	expect(t, "records", contentsOf(t, b, store.ListOptions{}), "")
+}
+
 // The negative control left out fail: the next commit went through, on top of
 // one that a crash might have undone.
 func TestCommitThatMayBeOnDiskIsUnknownAndStopsTheBackend(t *testing.T) {
