@@ -314,6 +314,10 @@ func (w *worker[K]) runPart(h *hold, items []queue.Item[K]) {
 		}
 		return
 	}
+	x.stale = false
+	for _, key := range w.keys {
+		x.stale = c.stale.take(key) || x.stale
+	}
 	out, err := c.callBatch(x, w.keys)
 	c.concludeAll(w.slot, x, items, func(i int) Outcome {
 		if err != nil {

@@ -29,47 +29,72 @@ func (c *Controller[K]) keepBack(key K, w *store.Writes) {
 		if cached.Revision() >= rev {
 			continue
 		}
+		at := need{cached, rev}
+		c.stale.add(key, at)
 		release := c.q.Hold(key, "waiting for cache "+cached.Name()+" to see its write", c.o.SettleTimeout)
-		cached.OnRevision(rev, release)
+		cached.OnRevision(rev, func() {
+			c.stale.met(key, at)
+			release()
+		})
 	}
 }
 
-// holdExpired notes that the caches are too far behind for a key: its next run
-// is told so.
+// holdExpired passes on what the queue says. It is no news to us: the key's next
+// run, which may have begun already, looks at the caches itself.
 func (c *Controller[K]) holdExpired(key K, why string) {
 	if user := c.userHooks.HoldExpired; user != nil {
 		c.contain("HoldExpired", func() { user(key, why) })
 	}
-	c.stale.add(key)
 }
 
-// staleKeys are the keys whose next run cannot trust the caches.
+// staleKeys says what the caches must show before a key's next run can trust
+// them. What a cache has shown is forgotten.
 type staleKeys[K comparable] struct {
-	mu   sync.Mutex // guards keys
-	keys map[K]struct{}
-	n    atomic.Int32 // len(keys): a run asks this first
+	mu    sync.Mutex // guards needs
+	needs map[K][]need
+	n     atomic.Int32 // len(needs): a run asks this first
 }
 
-func (s *staleKeys[K]) add(key K) {
+// need is a revision that a cache is to reach.
+type need struct {
+	cache Cached
+	rev   store.Revision
+}
+
+func (s *staleKeys[K]) add(key K, at need) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.keys == nil {
-		s.keys = make(map[K]struct{})
+	if s.needs == nil {
+		s.needs = make(map[K][]need)
 	}
-	s.keys[key] = struct{}{}
-	s.n.Store(int32(len(s.keys)))
+	s.needs[key] = append(s.needs[key], at)
+	s.n.Store(int32(len(s.needs)))
 }
 
+func (s *staleKeys[K]) met(key K, at need) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := slices.DeleteFunc(s.needs[key], func(n need) bool { return n == at })
+	if len(left) > 0 {
+		s.needs[key] = left
+	} else {
+		delete(s.needs, key)
+	}
+	s.n.Store(int32(len(s.needs)))
+}
+
+// take reports, at the begin of a run, whether a cache is still behind what the
+// key's runs before it wrote. It asks once: the run will read the store itself.
 func (s *staleKeys[K]) take(key K) bool {
 	if s.n.Load() == 0 {
 		return false
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.keys[key]
-	delete(s.keys, key)
-	s.n.Store(int32(len(s.keys)))
-	return ok
+	needs := s.needs[key]
+	delete(s.needs, key)
+	s.n.Store(int32(len(s.needs)))
+	s.mu.Unlock()
+	return slices.ContainsFunc(needs, func(n need) bool { return n.cache.Revision() < n.rev })
 }
 
 // A change is somebody else's unless the key's own run wrote it. The store's

@@ -89,7 +89,11 @@ func (s *stoppable) start(t *testing.T) {
 func (s *stoppable) stop() { s.cancel(); <-s.done }
 
 // promise S4: a cache that never catches up does not hold the key for ever, and
-// the run that follows knows that it must read the store.
+// the run that follows knows that it must read the store, also when it begins
+// before everybody has heard that the wait is over.
+//
+// Negative control: with the key marked as stale by the queue's hook, the second
+// run began before the mark and trusted the cache.
 func TestKeyIsKeptBackOnlyForAWhile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBackend(t)
@@ -109,7 +113,10 @@ func TestKeyIsKeptBackOnlyForAWhile(t *testing.T) {
 		c := newController(t, r, &reconcile.Options[store.Key]{
 			Reads: []reconcile.Cached{stopped}, SettleTimeout: time.Minute,
 			Queue: queue.Options[store.Key]{Hooks: &queue.Hooks[store.Key]{
-				HoldExpired: func(_ store.Key, why string) { expired = append(expired, why) },
+				HoldExpired: func(_ store.Key, why string) {
+					expired = append(expired, why)
+					time.Sleep(time.Second) // the run does not wait for hooks
+				},
 			}},
 		})
 		stopped.start(t)
@@ -124,6 +131,39 @@ func TestKeyIsKeptBackOnlyForAWhile(t *testing.T) {
 		synctest.Wait()
 		expectList(t, "stale", stale, false, true, false)
 	})
+}
+
+// promise S4: a batch is told as a single run is, if it is so for one of its keys.
+func TestBatchIsToldThatTheCachesAreBehind(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		s := newStore(t, b, "thing")
+		stopped := &stoppable{Cached: newCache(t, s)}
+		var stale []bool
+		c := must[*reconcile.Controller[store.Key]](t)(reconcile.NewBatch("test",
+			batchOf(func(ctx context.Context, keys []store.Key) []reconcile.Outcome {
+				info, _ := reconcile.RunInfo(ctx)
+				stale = append(stale, info.Stale)
+				out := make([]reconcile.Outcome, len(keys))
+				if len(stale) == 1 {
+					_, out[0].Err = s.Create(ctx, &thing{Meta: store.Meta{Name: "a"}})
+					out[0].Result.Requeue = true
+				}
+				return out
+			}), &reconcile.Options[store.Key]{Reads: []reconcile.Cached{stopped}, SettleTimeout: time.Minute}))
+		stopped.start(t)
+		add(t, c, key("a"))
+		stopped.stop()
+		start(t, c)
+		pass(time.Hour)
+		expectList(t, "stale", stale, false, true)
+	})
+}
+
+type batchOf func(ctx context.Context, keys []store.Key) []reconcile.Outcome
+
+func (b batchOf) ReconcileBatch(ctx context.Context, keys []store.Key) []reconcile.Outcome {
+	return b(ctx, keys)
 }
 
 // The reads of For come from the store when the cache could not keep up.
