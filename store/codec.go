@@ -22,14 +22,57 @@ type Keeper interface {
 }
 
 // JSON is the default codec. It keeps unknown fields of objects, at any depth
-// but not inside lists, whose elements cannot be told apart.
+// but not inside lists, whose elements cannot be told apart. It neither writes
+// nor reads what is nested more than [MaxDepth] deep.
 var JSON Codec = jsonCodec{}
 
 type jsonCodec struct{}
 
-func (jsonCodec) Encode(v any) ([]byte, error) { return json.Marshal(v) }
+func (jsonCodec) Encode(v any) ([]byte, error) {
+	data, err := json.Marshal(v)
+	if err == nil && tooDeep(data) {
+		return nil, fmt.Errorf("%w: nested more than %d deep", ErrInvalid, MaxDepth)
+	}
+	return data, err
+}
 
-func (jsonCodec) Decode(data []byte, v any) error { return json.Unmarshal(data, v) }
+func (jsonCodec) Decode(data []byte, v any) error {
+	if tooDeep(data) {
+		return fmt.Errorf("nested more than %d deep", MaxDepth)
+	}
+	return json.Unmarshal(data, v)
+}
+
+// tooDeep reports whether lists and objects lie in each other more than
+// [MaxDepth] deep. encoding/json stops at 10,000, where what walks an object
+// level by level, as Keep does, takes minutes for one of a megabyte. The bytes
+// need not be JSON.
+func tooDeep(data []byte) bool {
+	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) <= MaxDepth {
+		return false // the common case, and a fast one
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '\\':
+			i++ // JSON has none outside strings
+		case '"':
+			quoted = !quoted
+		case '{', '[':
+			if !quoted {
+				depth++
+			}
+		case '}', ']':
+			if !quoted {
+				depth--
+			}
+		}
+		if depth > MaxDepth {
+			return true
+		}
+	}
+	return false
+}
 
 func (jsonCodec) Keep(stored, known, next []byte) ([]byte, error) {
 	if bytes.Equal(stored, known) {

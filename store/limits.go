@@ -12,6 +12,11 @@ const (
 	MaxFinalizers = 64
 )
 
+// MaxDepth is how deep lists and objects may lie in each other in what [JSON]
+// writes and reads; the object itself and its spec are the first two. A backend
+// that never encodes does not ask.
+const MaxDepth = 64
+
 // checkMeta returns [ErrInvalid] with the first thing wrong.
 func checkMeta(m *Meta) error {
 	if err := m.Key().Check(); err != nil {

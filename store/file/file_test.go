@@ -699,7 +699,8 @@ func TestWriterThatGivesUpBeforeItsTurnWroteNothing(t *testing.T) {
 }
 
 // Negative control: without the look at ctx before the queue, the committer took
-// some of them at once, and their outcome was said to be unknown.
+// Negative control: without the look at ctx before the queue, the committer took
+// one at once in most runs, and its outcome was said to be unknown.
 func TestCommitWhoseContextIsOverIsKnownToHaveWrittenNothing(t *testing.T) {
 	b := open(t, newPath(t), nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
