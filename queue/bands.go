@@ -16,11 +16,13 @@ const agingEvery = 16
 // the oldest key of all is one of the heads. A key that is raised comes in anew
 // in its higher band.
 type bands struct {
-	lanes  [256]lane
 	bitmap [4]uint64
-	seq    int64  // number of the last key that came in
-	turn   uint64 // dispatches, for aging
+	seq    int64     // number of the last key that came in
+	turn   uint64    // dispatches, for aging
+	lanes  [256]lane // see lane: that of At(0) is the first, in the cache line of the rest
 }
+
+func (b *bands) lane(band uint8) *lane { return &b.lanes[band^middle] }
 
 type lane struct {
 	list
@@ -36,7 +38,7 @@ func (b *bands) append(es *entries, i uint32, e *entry) {
 	b.seq++
 	e.when = b.seq
 	band := e.band()
-	l := &b.lanes[band]
+	l := b.lane(band)
 	l.n++
 	e.next, e.prev = 0, l.tail
 	if l.tail == 0 {
@@ -52,7 +54,7 @@ func (b *bands) append(es *entries, i uint32, e *entry) {
 // old as the one that was there.
 func (b *bands) putBack(es *entries, i uint32) {
 	e := es.at(i)
-	l := &b.lanes[e.band()]
+	l := b.lane(e.band())
 	if l.head == 0 {
 		b.push(es, i)
 		return
@@ -64,7 +66,7 @@ func (b *bands) putBack(es *entries, i uint32) {
 
 func (b *bands) remove(es *entries, i uint32) {
 	e := es.at(i)
-	l := &b.lanes[e.band()]
+	l := b.lane(e.band())
 	l.remove(es, i)
 	b.count(l, e.band(), -1)
 }
@@ -94,7 +96,7 @@ func (b *bands) pop(es *entries) uint32 {
 	if b.turn++; b.turn%agingEvery == 0 {
 		band = es.at(b.oldest(es)).band()
 	}
-	l := &b.lanes[band]
+	l := b.lane(band)
 	i := l.head - 1
 	e := es.at(i)
 	l.n--
@@ -112,11 +114,11 @@ func (b *bands) emptied(band uint8) { b.bitmap[band>>6] &^= 1 << (band & 63) }
 
 // oldest is the entry that came in first.
 func (b *bands) oldest(es *entries) uint32 {
-	found := b.lanes[b.top()-1].head - 1
+	found := b.lane(uint8(b.top()-1)).head - 1
 	first := es.at(found).when
 	for w, word := range b.bitmap {
 		for ; word != 0; word &= word - 1 {
-			head := b.lanes[w<<6+bits.TrailingZeros64(word)].head - 1
+			head := b.lane(uint8(w<<6+bits.TrailingZeros64(word))).head - 1
 			if at := es.at(head).when; at < first {
 				found, first = head, at
 			}
@@ -141,7 +143,7 @@ func (b *bands) all() func(yield func(uint8) bool) {
 // len is the number of keys.
 func (b *bands) len() (n int) {
 	for band := range b.all() {
-		n += int(b.lanes[band].n)
+		n += int(b.lane(band).n)
 	}
 	return n
 }

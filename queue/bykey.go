@@ -18,13 +18,11 @@ func (q *Queue[K]) DoneKey(key K) bool {
 	s.tally.ended++
 	s.tally.work(&q.clock, i, e.since)
 	if e.flags == 0 && q.plain {
-		s.table.remove(e.hash, i)
-		s.release(i, e)
-		s.mu.Unlock()
+		s.end(i, e)
 	} else {
 		s.settle(i, &outcome{kind: done})
-		q.unlock(s)
 	}
+	q.unlock(s)
 	q.settled()
 	return true
 }

@@ -103,7 +103,7 @@ func (s *shard[K]) lendOne(it *Item[K]) bool {
 	if top == 0 {
 		return false
 	}
-	l := &b.lanes[uint8(top-1)]
+	l := b.lane(uint8(top - 1))
 	if b.turn++; b.turn%agingEvery == 0 {
 		l = s.aged()
 	}
@@ -135,7 +135,7 @@ func (s *shard[K]) aged() *lane {
 	if len(s.q.shards) > 1 {
 		s.q.owe()
 	}
-	return &s.ready.lanes[s.at(s.ready.oldest(&s.entries)).band()]
+	return s.ready.lane(s.at(s.ready.oldest(&s.entries)).band())
 }
 
 // Done says that the run succeeded: the attempts start anew, and the key leaves
@@ -151,9 +151,12 @@ func (i Item[K]) Done() {
 	}
 	s.tally.ended++
 	s.tally.work(&s.q.clock, i.idx(), e.since)
-	s.table.remove(e.hash, i.idx())
-	s.release(i.idx(), e)
-	s.mu.Unlock()
+	s.end(i.idx(), e)
+	if s.slack.due < s.armed {
+		s.q.unlock(s)
+	} else {
+		s.mu.Unlock()
+	}
 	if s.q.phase.Load() != open {
 		s.q.settled()
 	}
@@ -177,13 +180,16 @@ func (i Item[K]) DoneNext(ctx context.Context) (next Item[K], err error) {
 	}
 	s.tally.ended++
 	s.tally.work(&q.clock, i.idx(), e.since)
-	s.table.remove(e.hash, i.idx())
-	s.release(i.idx(), e)
+	s.end(i.idx(), e)
 	ok := s.lendOne(&next)
-	if len(q.shards) > 1 {
-		s.show()
+	if s.slack.due < s.armed {
+		q.unlock(s)
+	} else {
+		if len(q.shards) > 1 {
+			s.show()
+		}
+		s.mu.Unlock()
 	}
-	s.mu.Unlock()
 	if q.phase.Load() != open {
 		q.settled()
 	}
@@ -203,7 +209,7 @@ func (q *Queue[K]) first(s *shard[K]) bool {
 	}
 	top := s.shown.Load()
 	for k := range q.shards {
-		if q.shards[k].shown.Load() > top {
+		if q.shown[k].Load() > top {
 			return false
 		}
 	}

@@ -96,7 +96,7 @@ func (q *Queue[K]) more() bool {
 		return q.Len() > 0
 	}
 	for k := range q.shards {
-		if q.shards[k].shown.Load() != 0 {
+		if q.shown[k].Load() != 0 {
 			return true
 		}
 	}
@@ -115,14 +115,14 @@ func (q *Queue[K]) pick() *shard[K] {
 
 func (q *Queue[K]) pickOne() *shard[K] {
 	if q.turn.Load() != 0 {
-		if k := q.turn.Swap(0); k != 0 && q.shards[k-1].shown.Load() != 0 {
+		if k := q.turn.Swap(0); k != 0 && q.shown[k-1].Load() != 0 {
 			return &q.shards[k-1]
 		}
 	}
 	var best *shard[K]
 	var top, equal uint32
 	for k := range q.shards {
-		switch t := q.shards[k].shown.Load(); {
+		switch t := q.shown[k].Load(); {
 		case t > top:
 			best, top, equal = &q.shards[k], t, 1
 		case t == top:
@@ -143,7 +143,7 @@ func (q *Queue[K]) pickOne() *shard[K] {
 func (q *Queue[K]) pickEqual(top, n uint32) *shard[K] {
 	var s *shard[K]
 	for k := range q.shards {
-		if q.shards[k].shown.Load() < top {
+		if q.shown[k].Load() < top {
 			continue
 		}
 		if s = &q.shards[k]; n == 0 {
@@ -263,7 +263,7 @@ func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
 
 // unlock ends what mu guarded and does what must not be done under it.
 func (q *Queue[K]) unlock(s *shard[K]) {
-	loud, wake := s.loud, min(s.wheel.wake, s.throttling.wake)
+	loud, wake := s.loud, min(s.wheel.wake, s.throttling.wake, s.slack.due)
 	s.loud = false
 	arm := wake < s.armed
 	if arm {

@@ -158,9 +158,12 @@ func (h *histogram) addTo(to *Histogram) {
 type sampler struct {
 	key   uint32 // the sample, an entry's index+1; 0: none
 	skip  uint32 // keys until the next sample
-	from  int64  // when the sample became ready, then when it began to run
 	ended uint64 // runs
+	*sampled
+}
 
+type sampled struct {
+	from           int64 // when the sample became ready, then when it began to run
 	waited, worked histogram
 }
 

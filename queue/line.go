@@ -67,7 +67,7 @@ func (l *line) depths(to *[maxBands]int) {
 		return
 	}
 	for b := range l.all() {
-		to[b] += int(l.lanes[b].n)
+		to[b] += int(l.lane(b).n)
 	}
 }
 

@@ -27,16 +27,23 @@ type Queue[K comparable] struct {
 	mask   uint64 // of the hash bits that choose a shard
 	plain  bool   // neither tenants, buckets, debounce nor MaxKeys
 
+	shown  *[maxShards]atomic.Uint32 // the top band of each shard that getters see, plus one
 	alarm  alarm
-	bell   bell
-	news   news // for Drain and Stop
-	clock  clock
+	news   news          // for Drain and Stop
 	phase  atomic.Uint32 // open, closed, stopped
 	paused atomic.Pointer[pause]
 	gate   atomic.Uint32 // 0: keys may run; else see notPlain
-	turn   atomic.Uint32 // shard that is owed a dispatch, plus one
-	owed   atomic.Uint32 // counts the turns that were owed
 	keys   atomic.Int64  // entries, counted only under MaxKeys
+	clock  clock
+
+	// What is above is read by all and seldom written, what is below is written
+	// often: were they in one cache line, each read would wait for another core.
+	_    [64]byte
+	bell bell
+	_    [64]byte
+	turn atomic.Uint32 // shard that is owed a dispatch, plus one
+	owed atomic.Uint32 // counts the turns that were owed
+	_    [64]byte
 }
 
 // New makes a queue. It starts nothing. It fails on options that make no sense
@@ -55,6 +62,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	}
 	q.shards = make([]shard[K], q.opts.Shards)
 	q.mask = uint64(len(q.shards) - 1)
+	q.shown = new([maxShards]atomic.Uint32)
 	for k := range q.shards {
 		q.shards[k].init(q, k)
 	}

@@ -137,7 +137,7 @@ func (s *shard[K]) count1(i uint32, o *outcome) {
 	case again:
 	default:
 		e.fail()
-		s.tally.retries++
+		s.retries++
 	}
 	if o.err != nil {
 		s.side(i).err = o.err

@@ -7,34 +7,44 @@ import (
 
 // shard is a queue of its own for the keys whose hash leads to it: one lock,
 // one order. All fields are guarded by mu; methods need it held.
+//
+// What each cycle of a key writes comes first and close together. It goes from
+// the cache of one core to that of another with nearly each add and get, and
+// that, line by line of 64 bytes, is most of what a busy queue costs.
 type shard[K comparable] struct {
-	mu sync.Mutex
+	mu     sync.Mutex
+	loud   bool // a key became ready: somebody must be woken after the lock
+	closed bool
+	tally  tally
 	slab[K]
-	table      table
-	ready      line
+	table table
+	_     [24]byte
+	ready line
+
 	wheel      wheel
 	sides      sides
 	rares      map[uint32]*rare // what few entries have, by index
 	throttling throttling
 
 	count   [states]int // entries by state; see counted for ready and running ones
-	tally   tally
-	closed  bool
+	retries uint64
+	refused uint64 // dispatches that a bucket took back
 	id      uint32
-	loud    bool          // a key became ready: somebody must be woken after the lock
-	armed   int64         // when the alarm rings for this shard at the latest
-	shown   atomic.Uint32 // the top band that getters see
-	holds   uint64        // made so far, to number them
-	expired []expired[K]  // holds to report after the lock
-	due     []uint32      // scratch of tick
+	shown   *atomic.Uint32 // the top band that getters see, plus one
+	slack   slack
+	armed   int64        // when the alarm rings for this shard at the latest
+	holds   uint64       // made so far, to number them
+	expired []expired[K] // holds to report after the lock
+	due     []uint32     // scratch of tick
 	q       *Queue[K]
-	_       [64]byte // the next shard's lock is in another cache line
+	_       [40]byte // a multiple of 64, so that the next shard's lock is in another cache line
 }
 
 func (s *shard[K]) init(q *Queue[K], id int) {
-	s.q, s.id = q, uint32(id)
+	s.q, s.id, s.shown = q, uint32(id), &q.shown[id]
+	s.tally.sampled = new(sampled)
 	s.table.init()
-	s.wheel.wake, s.throttling.wake, s.armed = never, never, never
+	s.wheel.wake, s.throttling.wake, s.slack.due, s.armed = never, never, never, never
 	if q.opts.Tenant != nil {
 		s.ready.fair = newFairness(q.opts.TenantRunning)
 	}
@@ -79,7 +89,9 @@ func (s *shard[K]) forget(i uint32) {
 	e := s.at(i)
 	if e.is(inside) {
 		s.leave(i)
-		s.sides.drop(i)
+		if s.sides.drop(i) {
+			s.loosen()
+		}
 	}
 	if e.is(israre) {
 		delete(s.rares, i)
@@ -105,8 +117,10 @@ func (s *shard[K]) counted(in State) int {
 
 // end is forget for an entry that has nothing but itself.
 func (s *shard[K]) end(i uint32, e *entry) {
-	s.table.remove(e.hash, i)
-	s.release(i, e)
+	loose := s.table.remove(e.hash, i)
+	if s.release(i, e) || loose {
+		s.loosen()
+	}
 }
 
 func (s *shard[K]) set(e *entry, to State) {
@@ -164,6 +178,9 @@ func (s *shard[K]) tick(now int64) (more bool) {
 	s.pump(now)
 	if !more {
 		s.wheel.rest(&s.entries, now)
+	}
+	if now >= s.slack.due && s.tighten() {
+		more = true
 	}
 	return more
 }

@@ -50,16 +50,15 @@ func (d *sides) add(i uint32) *side {
 	return d.of(i)
 }
 
-func (d *sides) drop(i uint32) {
+// drop takes a record back; empty says that its chunk is not in use any more.
+func (d *sides) drop(i uint32) (empty bool) {
 	*d.of(i) = side{}
 	c := i >> chunkBits
 	n := d.index[c][i&chunkMask]
 	if d.used[c]--; d.used[c] == 0 {
 		d.index[c], d.spare = nil, d.index[c]
 	}
-	if d.slots.put(n) {
-		d.chunks[n>>chunkBits] = nil
-	}
+	return d.slots.put(n)
 }
 
 // side is the entry's record, made if there is none.
@@ -77,7 +76,9 @@ func (s *shard[K]) trim(i uint32) {
 	e := s.at(i)
 	if e.is(inside) && *s.sides.of(i) == (side{}) {
 		e.flags &^= inside
-		s.sides.drop(i)
+		if s.sides.drop(i) {
+			s.loosen()
+		}
 	}
 }
 

@@ -4,10 +4,10 @@ package queue
 // touches only what it needs, and the collector scans the keys alone (and not
 // even those if K holds no pointer).
 type slab[K comparable] struct {
+	hot uint32 // the slot freed last, index+1: it is in the cache, and reused first
+	slots
 	entries
-	keys  []*[chunkSize]K
-	slots slots
-	hot   uint32 // the slot freed last, index+1: it is in the cache, and reused first
+	keys []*[chunkSize]K
 }
 
 func (s *slab[K]) key(i uint32) *K {
@@ -38,15 +38,14 @@ func (s *slab[K]) addChunk(n int) {
 	s.keys[n] = new([chunkSize]K)
 }
 
-func (s *slab[K]) release(i uint32, e *entry) {
+// release takes a slot back; empty says that its chunk is not in use any more.
+func (s *slab[K]) release(i uint32, e *entry) (empty bool) {
 	var zero K
 	*s.key(i) = zero
 	*e = entry{stamp: e.stamp &^ 0xff}
 	if s.hot == 0 {
 		s.hot = i + 1
-		return
+		return false
 	}
-	if s.slots.put(i) {
-		s.chunks[i>>chunkBits], s.keys[i>>chunkBits] = nil, nil
-	}
+	return s.slots.put(i)
 }

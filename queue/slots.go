@@ -8,21 +8,20 @@ const (
 	chunkMask = chunkSize - 1
 )
 
-// slots hands out the indices of a slab. They come in chunks; the slab has
-// memory for a chunk only while it is in use, so that a burst leaves nothing
-// behind. A low slot of the chunk used last is taken first: it is warm.
+// slots hands out the indices of a slab. They come in chunks; reclaim takes the
+// memory of those that are not in use, so that a burst leaves nothing behind. A
+// low slot of the chunk used last is taken first: it is warm.
 type slots struct {
-	chunk []chunkInfo
 	open  uint32 // first chunk with a free slot, number+1
 	gone  uint32 // first chunk without memory, number+1
-	spare uint32 // an empty chunk that is kept, lest a queue at the brink thrash, number+1
-	n     int    // slots in use
+	chunk []chunkInfo
 }
 
 type chunkInfo struct {
 	next, prev uint32 // in the list of open chunks, or in that of the gone
 	live       uint32
 	low        uint32 // no word before it has a bit set
+	bare       bool   // has no memory
 	free       [chunkSize / 64]uint64
 }
 
@@ -39,17 +38,13 @@ func (s *slots) take() (i uint32, fresh bool) {
 	w := &c.free[c.low&15]
 	i = (s.open-1)<<chunkBits | c.low<<6 | uint32(bits.TrailingZeros64(*w))
 	*w &= *w - 1
-	if s.spare == s.open {
-		s.spare = 0
-	}
 	if c.live++; c.live == chunkSize {
 		s.unlink(s.open)
 	}
-	s.n++
 	return i, fresh
 }
 
-// put takes a slot back; empty says that its chunk needs no memory any more.
+// put takes a slot back; empty says that its chunk is not in use any more.
 func (s *slots) put(i uint32) (empty bool) {
 	n := i>>chunkBits + 1
 	c := &s.chunk[n-1]
@@ -60,17 +55,25 @@ func (s *slots) put(i uint32) (empty bool) {
 		s.link(n)
 	}
 	c.live--
-	s.n--
-	if c.live > 0 {
-		return false
+	return c.live == 0
+}
+
+// reclaim calls take for each chunk that is not in use, so that its memory goes.
+// It looks at some hundred chunks from the given one on and returns where it got
+// to, 0 at the end.
+func (s *slots) reclaim(from int, take func(chunk int)) int {
+	to := min(from+512, len(s.chunk))
+	for k := from; k < to; k++ {
+		if c := &s.chunk[k]; c.live == 0 && !c.bare {
+			s.unlink(uint32(k + 1))
+			c.bare, c.next, s.gone = true, s.gone, uint32(k+1)
+			take(k)
+		}
 	}
-	if s.spare == 0 {
-		s.spare = n
-		return false
+	if to == len(s.chunk) {
+		return 0
 	}
-	s.unlink(n)
-	c.next, s.gone = s.gone, n
-	return true
+	return to
 }
 
 func (s *slots) addChunk() {

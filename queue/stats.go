@@ -5,8 +5,7 @@ import "time"
 // tally counts what happens in a shard. It is kept under the shard's lock and
 // added up when somebody reads it, so that counting costs an addition.
 type tally struct {
-	adds, retries uint64
-	refused       uint64 // dispatches that a bucket took back
+	adds uint64
 	sampler
 }
 
@@ -56,8 +55,8 @@ func (s *shard[K]) stats(st *Stats, bands *[maxBands]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.Adds += s.tally.adds
-	st.Dispatched += s.ready.turn - s.tally.refused
-	st.Retries += s.tally.retries
+	st.Dispatched += s.ready.turn - s.refused
+	st.Retries += s.retries
 	st.Ready += s.counted(StateReady)
 	st.Delayed += s.count[StateDelayed]
 	st.BackingOff += s.count[StateBackingOff]

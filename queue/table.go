@@ -16,7 +16,6 @@ package queue
 type table struct {
 	dir   []segment
 	depth uint8 // len(dir) == 1<<depth
-	n     int
 }
 
 // segment is copied into every slot of the directory that leads to it, so that
@@ -40,7 +39,7 @@ const (
 
 func (t *table) init() {
 	t.dir = []segment{newSegment(minSegment, 0)}
-	t.depth, t.n = 0, 0
+	t.depth = 0
 }
 
 func newSegment(size int, depth uint8) segment {
@@ -66,7 +65,6 @@ func (s *segment) home(hash uint32) uint32 {
 func (t *table) insert(hash, i, p uint32) {
 	s := t.segment(hash)
 	word := uint64(hash)<<32 | uint64(i+1)
-	t.n++
 	if s.fill.n < s.fill.high {
 		s.fill.n++
 		s.words[p] = word
@@ -91,8 +89,8 @@ func (s *segment) put(word uint64) {
 }
 
 // remove takes index i out and moves back what was displaced by it, so that
-// there are no tombstones.
-func (t *table) remove(hash, i uint32) {
+// there are no tombstones. It tells whether the segment could be smaller now.
+func (t *table) remove(hash, i uint32) (loose bool) {
 	s := t.segment(hash)
 	word := uint64(hash)<<32 | uint64(i+1)
 	words := s.words
@@ -109,10 +107,8 @@ func (t *table) remove(hash, i uint32) {
 	if words[p] = 0; words[next] != 0 {
 		s.closeGap(p)
 	}
-	t.n--
-	if s.fill.n--; s.fill.n < s.fill.low {
-		t.shrink(hash)
-	}
+	s.fill.n--
+	return s.fill.n < s.fill.low
 }
 
 func (s *segment) closeGap(gap uint32) {
@@ -169,10 +165,21 @@ func nextSize(size int) int {
 	return 2 * size
 }
 
-// shrink gives memory back after a burst. The directory stays: it is small, and
-// segments that may differ in size need no merging.
-func (t *table) shrink(hash uint32) {
-	t.resize(hash, max(len(t.segment(hash).words)/8, minSegment))
+// shrink gives memory back after a burst. It looks at some segments from a place
+// in the directory on and returns where it got to, 0 at the end. The directory
+// stays: it is small, and segments that may differ in size need no merging.
+func (t *table) shrink(from int) int {
+	for range 32 {
+		if from >= len(t.dir) {
+			return 0
+		}
+		s := t.dir[from]
+		if s.fill.n < s.fill.low {
+			t.resize(uint32(from)<<(32-t.depth), nextSize(2*int(s.fill.n)))
+		}
+		from += 1 << (t.depth - s.depth)
+	}
+	return from % len(t.dir)
 }
 
 // resize replaces the segment of hash by one of another size.

@@ -49,7 +49,7 @@ func (q *Queue[K]) charge(s *shard[K], items []Item[K]) int {
 func (s *shard[K]) pay(i uint32, buckets []*Bucket, now time.Time) bool {
 	e := s.at(i)
 	if e.is(removed) {
-		s.tally.refused++
+		s.refused++
 		s.tally.ended++
 		s.settle(i, &outcome{kind: done})
 		return false
@@ -87,7 +87,7 @@ func (s *shard[K]) queued(e *entry, buckets []*Bucket) *Bucket {
 // has no need to be remembered: the key has not run yet.
 func (s *shard[K]) refuse(i uint32, b *Bucket, now time.Time) {
 	e := s.at(i)
-	s.tally.refused++
+	s.refused++
 	s.tally.ended++
 	s.unrun(i)
 	if e.is(urgent) {

@@ -157,7 +157,7 @@ func TestNothingIsKept(t *testing.T) {
 			}
 		})
 		s := &q.shards[0]
-		if n := len(keysIn(q)) + len(s.rares) + s.sides.slots.n + len(s.ready.fair.names); n != 0 {
+		if n := len(keysIn(q)) + len(s.rares) + s.sides.slots.inUse() + len(s.ready.fair.names); n != 0 {
 			t.Errorf("%d records are kept: %v", n, keysIn(q))
 		}
 	})
