@@ -31,6 +31,7 @@ func BenchmarkMemory(b *testing.B) {
 			s.Fail()
 			s.Take(len(keys))
 			s.Succeed()
+			time.Sleep(1500 * time.Millisecond) // tend gives back what was not in use for a second
 		}},
 	}
 	for _, n := range *memoryFlag {

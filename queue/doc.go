@@ -86,15 +86,16 @@
 // # Design notes
 //
 // An entry is 32 bytes without a pointer, in chunks of 1,024 that are allocated
-// when needed and given back when empty; keys lie in chunks of their own. The
-// table finds entries by 64-bit words of hash and index, in segments that grow
-// and split one by one. So the collector scans keys only, a key costs about 61
-// bytes at a million keys in any state (string header included, its text not),
-// and no operation rehashes or copies everything under a lock. Entries never
-// move, which lets an Item be an index with a run number: settling needs no
-// lookup, settling twice is noticed, and Snapshot can walk chunk by chunk. What
-// few keys have (last error, reasons, tenant) is in a side slab; what hardly any
-// has (holds, debouncing) in a map by index.
+// when needed; keys lie in chunks of their own. The table finds entries by 64-bit
+// words of hash and index, in segments that grow and split one by one. So the
+// collector scans keys only, a key costs about 61 bytes at a million keys in any
+// state (string header included, its text not), and no operation rehashes or
+// copies everything under a lock. Entries never move, which lets an Item be an
+// index with a run number: settling needs no lookup, settling twice is noticed,
+// and Snapshot can walk chunk by chunk. What few keys have (last error, reasons,
+// tenant) is in a side slab; what hardly any has (holds, debouncing) in a map by
+// index. Chunks and segments that came out of use are given back a second later
+// (slack.go), in steps.
 //
 // What was rejected:
 //
@@ -119,12 +120,17 @@
 //
 // # Speed: what was tried
 //
-// Measured on two cores of an AMD EPYC that other work shared, so in CPU time,
-// interleaved with client-go's queue, 40-byte string keys, 1,000 of them: a cycle
-// of Add, Get and Done took 102 ns with one shard and 127 with four, client-go's
-// 200; {Namespace, Name} keys 116 and 141 against 260. Nothing is allocated. The
-// three locks are 15 ns of that, the hash 9. Module bench has the comparison under
-// quiet conditions, with metrics and with the losses.
+// Three uncontended locks with nothing under them take 32 ns on the two cores of an
+// AMD EPYC where this was measured (BenchmarkFloor in module bench), and Add, Get
+// and settling a key are three calls that may come from anywhere. There a cycle
+// takes 77 ns with one shard and 92 with eight, client-go's queue 126. So four
+// times client-go's speed, which was aimed at, is past the floor for one goroutine;
+// it is reached where goroutines meet, and where metrics are on, for here counting
+// is an addition under a lock that is held anyway. Nothing is allocated. Module
+// bench has the comparison, with the losses.
+//
+// Where two cores pass keys to each other, what counts is how many cache lines go
+// back and forth: one costs as much as the work of a whole Add.
 //
 //   - The short way (fast.go) instead of add, take and settle composed: 205 → 125.
 //     Most of it came from not building a request, not copying an Item through
@@ -138,18 +144,24 @@
 //   - Looking three times (Gosched) before a getter sleeps, and no wake-up while
 //     somebody looks: pipelines of 8 by 8 and 64 by 64, which had been slower than
 //     client-go's, halved.
-//   - Segments that shrink to an eighth, below a sixteenth, instead of to a half
-//     below an eighth: resizing was a seventh of a pipeline's time.
+//   - Slack that is kept for a second, instead of segments that shrink and chunks
+//     that go as soon as they are empty: 600 → 460 for 8 by 8 together with the next.
+//   - What a cycle writes in two cache lines of the shard, what getters read of all
+//     shards (the top bands) in lines that are seldom written.
+//   - Eight shards instead of four on two cores: 134 → 115 for 8 by 8 (sixteen: 102),
+//     140 → 112 for 64 by 64, a controller with 8 workers 195 → 172, a cycle of one
+//     goroutine 91 → 94.
 //   - Segments of 672 words after a split instead of 768: 62.9 → 61.4 bytes a key
 //     at a full load of 488 keys each, and no slower.
 //   - Dropped: a bitmap of free slots alone (13 ns a cycle against 5 with the slot
-//     freed last); random choice among shards when only one has keys.
+//     freed last); random choice among shards when only one has keys; looking at a
+//     taken lock for a microsecond before lining up (5 % off a pipeline, but
+//     duplicate adds from two cores took 60 % more).
 //
 // The critical sections of Add, Get and Done last 20 to 35 ns each, and Done fused
 // with Get saves one. Where a contended lock changes hands every 50 to 100 ns, a
-// shard gives 4 to 7 million items a second whatever the number of cores. The
-// default of twice GOMAXPROCS shards, at most 64, leaves a shard to about half a
-// core, so on 64 cores locks should not be the limit before some 200 million items
-// a second, and cache misses on keys and entries will be it long before. That is a
-// projection: only two cores were at hand.
+// shard gives 4 to 7 million items a second whatever the number of cores. By default
+// there are four shards for each processor, at most 16: that should serve 60 million
+// items a second, more than reconciling asks for, and each shard that was used keeps
+// some 60 KB. That is a projection: only two cores were at hand.
 package queue

@@ -91,9 +91,9 @@ type Options[K comparable] struct {
 	// PauseKey counts, but is not refused.
 	MaxKeys int
 	// Shards is how many locks share the keys; each has an order of its own.
-	// 1 gives one order. Default 0: what suits the number of processors, and 1
-	// when Tenant or Buckets is set, for these need one order. At most 64; it
-	// is rounded up to a power of two.
+	// 1 gives one order. Default 0: four for each processor but at most 16, one if
+	// there is one processor, and 1 when Tenant or Buckets is set, for these need
+	// one order. At most 64; it is rounded up to a power of two.
 	Shards int
 	// Tenant names who a key belongs to. Tenants take turns inside a band.
 	// Default nil: all keys are alike, and nobody pays for tenants. It is
@@ -202,8 +202,15 @@ func (o *Options[K]) shards() int {
 	case o.Shards > 0:
 		return ceilPow2(o.Shards)
 	}
-	return ceilPow2(min(2*runtime.GOMAXPROCS(0), maxShards))
+	if n := runtime.GOMAXPROCS(0); n > 1 {
+		return ceilPow2(min(4*n, mostShards))
+	}
+	return 1
 }
+
+// mostShards is how many shards a queue has by default at most: they serve more
+// than any number of workers asks for, and each that was used has 60 KB.
+const mostShards = 16
 
 func ceilPow2(n int) int {
 	p := 1
