@@ -310,6 +310,7 @@ func control(s sink, c reconcile.Snapshot, st queue.Stats) {
 	s.gauge(stuckWorkers, float64(stuck), name)
 	s.gauge(isLeader, truth(c.Held > 0), name)
 	s.gauge(ownedShards, float64(c.Held), name)
+	s.gauge(shards, float64(c.Shards), name)
 	s.count(shardsWon, c.Leases.Won, name)
 	s.count(handovers, c.Leases.HandedOver, name)
 	s.count(leasesLost, c.Leases.Lost, name)

@@ -46,6 +46,12 @@
 //	collector := metrics.New(m)
 //	backend, err = collector.Measure("main", backend)
 //
+// # Dashboard and alerts
+//
+// dashboard.json is a Grafana dashboard, alerts.yaml are alert rules for
+// Prometheus, tested by promtool (alerts_test.yaml), and RUNBOOK.md says what to do
+// about each of them.
+//
 // # Cardinality
 //
 // Label values are names of controllers, sources, caches, kinds, buckets and

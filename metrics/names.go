@@ -53,6 +53,7 @@ var (
 	stuckWorkers   = describe("tend_controller_stuck_workers", "Runs that ignored the end of their context.", "controller")
 	healthy        = describe("tend_controller_healthy", "1 if no source keeps failing and no run is stuck.", "controller")
 	ownedShards    = describe("tend_controller_owned_shards", "Shards of the controller that this process holds; a singleton has one.", "controller")
+	shards         = describe("tend_controller_shards", "Shards that there are; 1 if the keys are not divided.", "controller")
 	shardsWon      = describe("tend_controller_shards_won_total", "Shards that this process came to hold.", "controller")
 	handovers      = describe("tend_controller_handovers_total", "Shards that this process gave up for another that is to have them.", "controller")
 	leasesLost     = describe("tend_controller_leases_lost_total", "Shards that were taken away from this process, because their lease could not be renewed in time or was removed.", "controller")

@@ -35,7 +35,11 @@ type kernel struct {
 // newKernel puts it together and starts nothing.
 func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	k := &kernel{}
+	collector := metrics.New(&k.manager)
 	var err error
+	if backend, err = collector.Measure("state", backend); err != nil {
+		return nil, err
+	}
 	if k.store, err = store.New[BucketSpec, BucketStatus](backend, kind, nil); err != nil {
 		return nil, err
 	}
@@ -77,21 +81,11 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	if err := k.manager.Register(k.cache, k.controller); err != nil {
 		return nil, err
 	}
-	k.metrics, err = k.metricsOf(quota)
-	return k, err
-}
-
-// metricsOf is what Prometheus scrapes, from a registry of our own.
-func (k *kernel) metricsOf(quota *queue.Bucket) (http.Handler, error) {
-	kernel := metrics.New(&k.manager)
-	if err := kernel.AddBucket(quota); err != nil {
-		return nil, err
-	}
+	// What Prometheus scrapes, from a registry of our own.
 	registry := prometheus.NewRegistry()
-	if err := registry.Register(kernel); err != nil {
-		return nil, err
-	}
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), nil
+	err = errors.Join(collector.AddBucket(quota), collector.AddExternal(k.reconciler), registry.Register(collector))
+	k.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return k, err
 }
 
 // client is what the reconciler calls for every bucket.
