@@ -15,7 +15,7 @@
 //	L6  examples/* (own module)                    bench (own module)
 //	L5  metrics               reconcile/debug      reconcile/reconciletest
 //	L4  reconcile/external
-//	L3  reconcile/lifecycle
+//	L3  reconcile/lifecycle   reconcile/quota
 //	L2  reconcile
 //	L1  reconcile/lease       queue/workqueue      store/{memory,file,cache,storetest}   store/etcd (own module)
 //	L0  queue                 store

@@ -28,6 +28,7 @@ var layers = map[string]int{
 	"store/storetest":         1,
 	"reconcile":               2,
 	"reconcile/lifecycle":     3,
+	"reconcile/quota":         3,
 	"reconcile/external":      4,
 	"metrics":                 5,
 	"reconcile/debug":         5,

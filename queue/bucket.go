@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -80,6 +81,17 @@ func (b *Bucket) Throttle(until time.Time) {
 	}
 }
 
+// Resume ends a pause before its time, for all who share the bucket: what it
+// was for is over.
+func (b *Bucket) Resume() {
+	b.mu.Lock()
+	if left := time.Until(b.until); left > 0 {
+		b.throttled -= left
+	}
+	b.until = time.Time{}
+	b.unlockAndWake()
+}
+
 // Charge takes n more tokens for a run that used more than the one it started
 // with. They are taken even if they are not there: later runs wait for them.
 func (b *Bucket) Charge(n int) {
@@ -100,15 +112,17 @@ func (b *Bucket) SetLimit(perSecond float64, burst int) error {
 	now := time.Now()
 	b.limit.SetLimitAt(now, rate.Limit(perSecond))
 	b.limit.SetBurstAt(now, burst)
-	wake := make([]func(), 0, len(b.watchers))
-	for _, f := range b.watchers {
-		wake = append(wake, f)
-	}
+	b.unlockAndWake()
+	return nil
+}
+
+// unlockAndWake lets the queues look again, without the lock: theirs come first.
+func (b *Bucket) unlockAndWake() {
+	wake := slices.Collect(maps.Values(b.watchers))
 	b.mu.Unlock()
 	for _, f := range wake {
 		f()
 	}
-	return nil
 }
 
 // BucketStats is what a bucket is doing.
@@ -165,7 +179,7 @@ func (b *Bucket) available(now time.Time) (n int, next time.Time) {
 	return int(tokens), now.Add(one + time.Microsecond)
 }
 
-// watch calls f when the limit changes, until unwatch.
+// watch calls f when the limit changes or a pause is ended, until unwatch.
 func (b *Bucket) watch(w *waiting, f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

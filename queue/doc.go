@@ -26,7 +26,8 @@
 //     that is raised to a higher band arrives there anew.) The bound counts
 //     dispatches, not time: with runs of ten minutes and one worker it is hours.
 //   - Q6: Tokens are taken when a run begins. A bucket without tokens holds its
-//     own keys and no others.
+//     own keys and no others. They wait by priority and in the order in which
+//     they would have run; tenants do not take turns there.
 //   - Q7: Nothing is kept for a key that succeeded, was removed or went idle.
 //   - Q8: Stop can be called from any state and again. When it has returned no
 //     goroutine of the queue lives, and no key it named runs again.

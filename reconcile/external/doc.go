@@ -55,5 +55,6 @@
 // unknown one fell through to leaving resources behind); a hook for adding
 // finalizers (package lifecycle is the one place that touches them); closing
 // clients by the connector (it could not tell which one); an own rate limiter
-// (the queue's buckets are shared by all controllers and know Retry-After).
+// (package quota's are shared by all controllers and know Retry-After: a run that
+// is to change something asks there first, before it stores anything).
 package external

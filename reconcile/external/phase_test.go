@@ -20,12 +20,18 @@ import (
 // returned func is called. Bucket may be nil.
 func (w *world) start(bucket *queue.Bucket, workers int) (stop func()) {
 	w.t.Helper()
-	c := must(cache.New(w.store, nil))
 	o := reconcile.Options[reconcile.Request]{Workers: workers, Backoff: queue.Backoff{Base: time.Second, Max: time.Minute}}
-	o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) {}
 	if bucket != nil {
 		o.Queue.Buckets = func(_ reconcile.Request, dst []*queue.Bucket) []*queue.Bucket { return append(dst, bucket) }
 	}
+	return w.startWith(o)
+}
+
+// startWith is start with options of the test's own.
+func (w *world) startWith(o reconcile.Options[reconcile.Request]) (stop func()) {
+	w.t.Helper()
+	c := must(cache.New(w.store, nil))
+	o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) {}
 	ctl := must(reconcile.New("disks", w.rec, &o))
 	if err := ctl.Watch(reconcile.From(c)); err != nil {
 		w.t.Fatal(err)

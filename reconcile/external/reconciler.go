@@ -9,6 +9,7 @@ import (
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lifecycle"
+	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 )
 
@@ -176,6 +177,13 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 	next := decide(a.view)
 	if l, ok := a.client.(lacking); ok {
 		if err := l.lacks(next); err != nil {
+			return a.fail(ctx, reasonOf[next], err)
+		}
+	}
+	if next == doCreate || next == doUpdate || next == doDelete {
+		// Before a finalizer and an intent are stored: a call that is refused for
+		// want of budget should not cost the store two writes at each try.
+		if err := quota.Admit(calls, quota.Write); err != nil {
 			return a.fail(ctx, reasonOf[next], err)
 		}
 	}

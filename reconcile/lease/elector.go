@@ -84,6 +84,9 @@ type elector struct {
 	wants func(members map[string]string, id string, n int) []bool
 	// member: announce the session to the others, because wants asks who lives.
 	member bool
+	// joined is told of each session of a member, until when it may be trusted,
+	// and with nil of its end. Nil: nobody is told.
+	joined func(until func() time.Time)
 
 	once running
 

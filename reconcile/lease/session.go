@@ -86,6 +86,10 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 			return err
 		}
 	}
+	if e.joined != nil {
+		e.joined(s.trustedUntil)
+		defer e.joined(nil)
+	}
 	return s.loop(ctx)
 }
 

@@ -1,0 +1,93 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/lease"
+)
+
+// Negative control: without joined(nil) at the end of a session, a server that
+// was cut off was told of its loss by nobody.
+func TestMembersCountThoseWhoLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(t)
+		defer b.Close()
+		join := func(name string, l *link) (*lease.Members, func()) {
+			m, err := lease.NewMembers(l, "quotas", &lease.Options{Server: name, Logger: quiet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- m.Run(ctx) }() // ends at cancel
+			synctest.Wait()
+			if err := m.Run(ctx); !errors.Is(err, lease.ErrRunning) {
+				t.Errorf("a second Run = %v, want ErrRunning", err)
+			}
+			return m, func() {
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				if n := m.Live(); n != 0 {
+					t.Errorf("%d live as seen by one that left, want none", n)
+				}
+			}
+		}
+		want := func(when string, n int, all ...*lease.Members) {
+			t.Helper()
+			synctest.Wait()
+			for _, m := range all {
+				if got := m.Live(); got != n {
+					t.Errorf("%s: %d live, want %d", when, got, n)
+				}
+			}
+		}
+		cuttable := &link{Backend: b}
+		one, leaveOne := join("one", &link{Backend: b})
+		want("alone", 1, one)
+		two, leaveTwo := join("two", cuttable)
+		want("two joined", 2, one, two)
+		three, leaveThree := join("three", &link{Backend: b})
+		want("three joined", 3, one, two, three)
+		leaveThree()
+		want("three left", 2, one, two)
+
+		for len(two.Changed()) > 0 {
+			<-two.Changed()
+		}
+		cuttable.sever()
+		time.Sleep(20 * time.Second)
+		want("two was cut off", 1, one)
+		want("two was cut off", 0, two)
+		select {
+		case <-two.Changed():
+		default:
+			t.Error("the one that was cut off was not told")
+		}
+		cuttable.heal()
+		time.Sleep(20 * time.Second)
+		want("two is back", 2, one, two)
+		leaveTwo()
+		leaveOne()
+	})
+}
+
+func TestMembersNeedANameAndABackendWithLeases(t *testing.T) {
+	b := newBackend(t)
+	defer b.Close()
+	if _, err := lease.NewMembers(b, "", nil); err == nil {
+		t.Error("no name")
+	}
+	if _, err := lease.NewMembers(nil, "x", nil); err == nil {
+		t.Error("no backend")
+	}
+	m, err := lease.NewMembers(b, "x", &lease.Options{TTL: 3 * time.Second})
+	if err != nil || m.TTL() != 3*time.Second || m.String() != `members of "x"` || m.Live() != 0 {
+		t.Errorf("%v, %v", m, err)
+	}
+}

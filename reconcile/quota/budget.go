@@ -1,0 +1,230 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+)
+
+// budget is one bucket with what steers it.
+//
+//	rate of the bucket = found × share
+//	found   follows the cloud's answers, between Floor and Ceiling
+//	share   is this server's part, 1/n of n
+//	circuit opens when the endpoint is down
+type budget struct {
+	bucket *queue.Bucket
+	rate   Rate
+
+	mu      sync.Mutex // guards what follows; taken before the bucket's own
+	found   float64    // calls per second of all servers together
+	share   float64    // from 0, nothing, to 1
+	lowered time.Time  // when found last went down
+	asked   time.Time  // until when the cloud asked to be left alone
+	circuit circuit
+	owing   int // keys that wait in the bucket to pay for a call; see gate
+	stats   struct{ calls, throttled, down, refused uint64 }
+}
+
+func newBudget(name string, r Rate) (*budget, error) {
+	r, err := r.complete()
+	if err != nil {
+		return nil, err
+	}
+	bucket, err := queue.NewBucket(name, r.PerSecond, r.Burst)
+	if err != nil {
+		return nil, err
+	}
+	return &budget{bucket: bucket, rate: r, found: r.PerSecond, share: 1}, nil
+}
+
+// trickle is the rate of a bucket that is to give nothing, for there is none of
+// zero: a token in some 30 years.
+const trickle = 1e-9
+
+// setShare says which part of the budget is this server's.
+func (b *budget) setShare(share float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.share != share {
+		b.share = share
+		b.applyLocked()
+	}
+}
+
+func (b *budget) applyLocked() {
+	perSecond, burst := b.found*b.share, max(1, int(float64(b.rate.Burst)*b.share))
+	if b.share == 0 {
+		perSecond, burst = trickle, 1
+	}
+	if err := b.bucket.SetLimit(perSecond, burst); err != nil {
+		panic(fmt.Sprintf("quota: %v", err)) // the numbers are ours, and were checked
+	}
+}
+
+// take takes a token if one is there and no key waits for it: who waits in the
+// queue goes first, or a stream of new runs would keep it waiting for ever.
+func (b *budget) take() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.closedLocked(); err != nil {
+		return err
+	}
+	if s := b.bucket.Stats(); b.owing > 0 || s.Tokens < 1 || !s.Until.IsZero() {
+		b.stats.refused++
+		return refuse(b, time.Now(), "it is used up")
+	}
+	b.bucket.Charge(1)
+	return nil
+}
+
+// closedLocked refuses calls while this server has no share: what it would
+// spend belongs to others.
+func (b *budget) closedLocked() error {
+	if b.share > 0 {
+		return nil
+	}
+	b.stats.refused++
+	return refuse(b, time.Now().Add(time.Second), "this server has no share of it at the moment")
+}
+
+// wait takes the next token that nobody has yet, and waits until it is there.
+func (b *budget) wait(ctx context.Context) error {
+	b.mu.Lock()
+	if err := b.closedLocked(); err != nil {
+		b.mu.Unlock()
+		return err
+	}
+	s := b.bucket.Stats()
+	at := time.Now()
+	if missing := 1 - s.Tokens; missing > 0 {
+		at = at.Add(time.Duration(missing / s.PerSecond * float64(time.Second)))
+	}
+	if s.Until.After(at) {
+		at = s.Until
+	}
+	if end, ok := ctx.Deadline(); ok && end.Before(at) {
+		b.stats.refused++
+		b.mu.Unlock()
+		return refuse(b, at, "its turn comes after the deadline")
+	}
+	b.bucket.Charge(1)
+	b.mu.Unlock()
+	for { // again if the bucket was paused meanwhile
+		if err := sleep(ctx, time.Until(at)); err != nil {
+			return err
+		}
+		if at = b.bucket.Stats().Until; at.IsZero() {
+			return nil
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
+}
+
+// call is one call under way.
+type call struct {
+	left  time.Time
+	probe bool // of an open circuit
+	tight bool // the budget was used up when it left
+}
+
+// begin is asked just before a call leaves.
+func (b *budget) begin() (call, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := call{left: time.Now()}
+	if b.circuit.open {
+		if again := b.circuit.again; c.left.Before(again) {
+			b.stats.refused++
+			return c, refuse(b, again, "the endpoint is down")
+		}
+		// One call finds out. Until it has, or has had its time, all others wait.
+		c.probe = true
+		b.circuit.again = c.left.Add(b.circuit.pause)
+		b.bucket.Throttle(b.circuit.again)
+	}
+	b.stats.calls++
+	c.tight = b.owing > 0 || b.bucket.Stats().Tokens < 1
+	return c, nil
+}
+
+// end takes note of how a call ended. Calls overtake each other: one that left
+// before the last change of rate or circuit tells of the time before it, and
+// would lower the rate, or trip the circuit, twice for one cause.
+func (b *budget) end(c call, v Verdict) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case v.Throttled:
+		b.stats.throttled++
+		if until := time.Now().Add(v.pause()); until.After(b.asked) {
+			b.asked = until
+		}
+		b.closeLocked(c) // it answers
+		b.bucket.Throttle(b.asked)
+		b.lowerLocked(c)
+	case v.Down:
+		b.stats.down++
+		if until, tripped := b.circuit.failed(c, time.Now()); tripped {
+			b.bucket.Throttle(until)
+		}
+	default:
+		b.closeLocked(c)
+		b.raiseLocked(c)
+	}
+}
+
+func (b *budget) closeLocked(c call) {
+	if b.circuit.answered(c) {
+		b.bucket.Resume()
+		b.bucket.Throttle(b.asked) // that pause was not ours to end
+	}
+}
+
+// The steps of the rate: additive up, multiplicative down (Chiu and Jain, 1989),
+// which is what makes several who share one limit end with equal parts.
+const (
+	down = 0.7
+	up   = 0.01 // of Ceiling, per second of full use
+)
+
+func (b *budget) lowerLocked(c call) {
+	if b.rate.Ceiling == 0 || c.left.Before(b.lowered) {
+		return
+	}
+	b.lowered = time.Now()
+	b.found = max(b.found*down, b.rate.Floor)
+	b.applyLocked()
+}
+
+// raiseLocked raises the rate by what one call is of a second's calls. A budget
+// that was not used up proves nothing about what the cloud would take.
+func (b *budget) raiseLocked(c call) {
+	if b.rate.Ceiling == 0 || b.share == 0 || !c.tight || c.left.Before(b.lowered) {
+		return
+	}
+	b.found = min(b.found+up*b.rate.Ceiling/(b.found*b.share), b.rate.Ceiling)
+	if now := b.bucket.Stats().PerSecond; math.Abs(b.found*b.share-now) > now/100 || b.found == b.rate.Ceiling {
+		b.applyLocked() // not for each call: it wakes whoever waits
+	}
+}
+
+// owe counts keys that come to wait in the bucket, or leave it.
+func (b *budget) owe(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.owing += n
+}

@@ -1,0 +1,55 @@
+package quota
+
+import "time"
+
+// circuit is a circuit breaker:
+//
+//	closed ── trips failures in a row ──▶ open ── pause is over ──▶ one probe
+//	  ▲                                    ▲                          │   │
+//	  │                                    └──── down, pause doubles ─┘   │
+//	  └───────────────────────────── answered ───────────────────────────┘
+//
+// It is guarded by its budget's lock.
+type circuit struct {
+	open    bool
+	again   time.Time     // while open: when the next probe may leave
+	pause   time.Duration // while open: how long it waits between probes
+	bad     int           // failures in a row while closed
+	changed time.Time     // when it last opened or closed
+}
+
+const (
+	trips      = 5
+	firstPause = time.Second
+	lastPause  = time.Minute
+)
+
+// failed notes a failure, and says until when to make no call, if that is news.
+func (c *circuit) failed(of call, now time.Time) (until time.Time, tripped bool) {
+	switch {
+	case of.probe:
+		c.pause = min(2*c.pause, lastPause)
+	case c.open || of.left.Before(c.changed):
+		return until, false
+	default:
+		if c.bad++; c.bad < trips {
+			return until, false
+		}
+		c.open, c.pause, c.changed = true, firstPause, now
+	}
+	c.again = now.Add(c.pause)
+	return c.again, true
+}
+
+// answered notes an answer, and says whether it closed the circuit.
+func (c *circuit) answered(of call) bool {
+	if c.open && !of.probe {
+		return false // it left before the circuit opened
+	}
+	was := c.open
+	c.open, c.bad = false, 0
+	if was {
+		c.changed = time.Now()
+	}
+	return was
+}

@@ -1,0 +1,8 @@
+package quota
+
+// Owing is the keys that wait for one of the two budgets.
+func (q *Quota) Owing() (read, write int) {
+	return q.budgets[Read].snapshot().Owing, q.budgets[Write].snapshot().Owing
+}
+
+var RetryAfter = retryAfter

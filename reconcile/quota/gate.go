@@ -1,0 +1,202 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+)
+
+// Limit puts a controller under quotas: of says which one the calls of a key's
+// runs count against, nil for none. An error of of parks the key. It adds to
+// o.Queue.Buckets and o.Middleware what is needed; give o to one controller
+// only. Batches are not limited.
+//
+// A run costs nothing before it makes a call through [Quota.Do]. The first call
+// that finds the budget used up is refused; the run ends, and the key waits in
+// the queue, in order of priority and age, without a worker. When its turn has
+// come the call is paid and the key runs again.
+func Limit[K comparable](o *reconcile.Options[K], of func(key K) (*Quota, error)) error {
+	if o == nil || of == nil {
+		return errors.New("quota: Limit needs options and a function")
+	}
+	g := &gate[K]{of: of, owed: map[K]debt{}}
+	before := o.Queue.Buckets
+	o.Queue.Buckets = func(key K, dst []*queue.Bucket) []*queue.Bucket {
+		if before != nil {
+			dst = before(key, dst)
+		}
+		return g.buckets(key, dst)
+	}
+	o.Middleware = append(o.Middleware, func(next reconcile.Reconciler[K]) reconcile.Reconciler[K] {
+		return reconcile.Func[K](func(ctx context.Context, key K) (reconcile.Result, error) {
+			t, err := g.begin(key)
+			if err != nil {
+				return reconcile.Result{}, reconcile.Terminal(err)
+			}
+			if t != nil {
+				ctx = context.WithValue(ctx, ticketKey{}, t)
+			}
+			return next.Reconcile(ctx, key)
+		})
+	})
+	return nil
+}
+
+// gate knows which keys of one controller wait for a budget:
+//
+//	run ─ first call ─ no token ─▶ owed[key] ─ run ends, throttled
+//	                                  │
+//	queue ─ Buckets(key) ─ owed: the bucket ─ waits there ─ pays ─▶ run ─ its call is paid
+type gate[K comparable] struct {
+	of func(K) (*Quota, error)
+
+	mu    sync.Mutex // guards what follows
+	owed  map[K]debt
+	swept time.Time
+}
+
+// debt is what a key has to pay before it runs again.
+type debt struct {
+	quota *Quota
+	ops   [2]bool // by Op
+	since time.Time
+}
+
+// forgotten is how long a key is expected to come back for what it owes. One
+// that does not (its object is gone, another server has it now) must not be
+// counted as waiting for ever; one that comes later is refused once more.
+const forgotten = 10 * time.Minute
+
+func (g *gate[K]) buckets(key K, dst []*queue.Bucket) []*queue.Bucket {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	d, owes := g.owed[key]
+	for op, owed := range d.ops {
+		if owes && owed {
+			dst = append(dst, d.quota.budgets[op].bucket)
+		}
+	}
+	return dst
+}
+
+// begin makes the ticket of a run, with what was paid for it.
+func (g *gate[K]) begin(key K) (*ticket, error) {
+	q, err := g.of(key)
+	if err != nil {
+		return nil, fmt.Errorf("quota: of key %v: %w", key, err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	d, owes := g.owed[key]
+	if owes {
+		g.forgetLocked(key, d)
+	}
+	if q == nil {
+		return nil, nil
+	}
+	t := &ticket{quota: q, owe: func(ops [2]bool) { g.owe(key, q, ops) }}
+	if owes && d.quota == q {
+		t.held = d.ops
+	}
+	return t, nil
+}
+
+func (g *gate[K]) owe(key K, q *Quota, ops [2]bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if now.Sub(g.swept) > time.Minute {
+		g.swept = now
+		for k, d := range g.owed {
+			if now.Sub(d.since) > forgotten {
+				g.forgetLocked(k, d)
+			}
+		}
+	}
+	if d, ok := g.owed[key]; ok {
+		g.forgetLocked(key, d)
+	}
+	g.owed[key] = debt{q, ops, now}
+	for op, owed := range ops {
+		if owed {
+			q.budgets[op].owe(1)
+		}
+	}
+}
+
+func (g *gate[K]) forgetLocked(key K, d debt) {
+	delete(g.owed, key)
+	for op, owed := range d.ops {
+		if owed {
+			d.quota.budgets[op].owe(-1)
+		}
+	}
+}
+
+type ticketKey struct{}
+
+// ticket is one run's account with its quota.
+type ticket struct {
+	quota *Quota
+	owe   func(ops [2]bool)
+
+	mu    sync.Mutex // guards what follows; a run may have goroutines
+	held  [2]bool    // by Op: a token was taken, and no call made with it yet
+	begun [2]bool    // by Op: a call was made
+}
+
+func ticketOf(ctx context.Context) *ticket {
+	t, _ := ctx.Value(ticketKey{}).(*ticket)
+	return t
+}
+
+// purse is the Op under which a call is paid: where reads and writes share one
+// budget, they share the run's first call too.
+func (t *ticket) purse(op Op) Op {
+	if t.quota.budgets[Read] == t.quota.budgets[Write] {
+		return Read
+	}
+	return op
+}
+
+// admit makes sure of the first call's token.
+func (t *ticket) admit(op Op) error {
+	op = t.purse(op)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.admitLocked(op)
+}
+
+func (t *ticket) admitLocked(op Op) error {
+	if t.held[op] || t.begun[op] {
+		return nil
+	}
+	if err := t.quota.budgets[op].take(); err != nil {
+		// The run will be made again from its start, so what it has paid so far
+		// it needs again: with the missing one alone, a key that needs both would
+		// take turns in lacking one and the other.
+		ops := [2]bool{t.held[Read] || t.begun[Read], t.held[Write] || t.begun[Write]}
+		ops[op] = true
+		t.owe(ops)
+		return err
+	}
+	t.held[op] = true
+	return nil
+}
+
+// spend pays for a call, if it is the run's first of its kind.
+func (t *ticket) spend(op Op) (first bool, err error) {
+	op = t.purse(op)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.admitLocked(op); err != nil || !t.held[op] {
+		return false, err
+	}
+	t.held[op], t.begun[op] = false, true
+	return true, nil
+}

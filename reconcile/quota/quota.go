@@ -1,0 +1,199 @@
+package quota
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+)
+
+// Name says whose calls a quota counts. Parts that a cloud does not tell apart
+// stay empty.
+type Name struct {
+	Account string
+	Region  string
+	API     string
+}
+
+// String is the parts that are there, with slashes: "acme/eu-central-1/s3".
+func (n Name) String() string {
+	parts := slices.DeleteFunc([]string{n.Account, n.Region, n.API}, func(s string) bool { return s == "" })
+	return strings.Join(parts, "/")
+}
+
+// Compare orders names by account, region and API.
+func (n Name) Compare(o Name) int {
+	return cmp.Or(strings.Compare(n.Account, o.Account), strings.Compare(n.Region, o.Region), strings.Compare(n.API, o.API))
+}
+
+// Op is what a call does: it reads, or it changes something.
+type Op uint8
+
+// The ops.
+const (
+	Read Op = iota
+	Write
+)
+
+func (o Op) String() string {
+	if o == Write {
+		return "write"
+	}
+	return "read"
+}
+
+// Rate is what one budget allows, to all servers together.
+type Rate struct {
+	// PerSecond is the calls per second; with a Ceiling, those to begin with.
+	PerSecond float64
+	// Burst is how many calls may be made at once after a rest; zero: a second's
+	// worth of PerSecond, at least 1.
+	Burst int
+	// Ceiling lets the rate follow what the cloud takes: down to seven tenths
+	// for each answer that says "too many", at least to Floor, and while the
+	// budget is used up and nothing is refused up again, by a hundredth of
+	// Ceiling a second. Zero: the rate stays as it is.
+	Ceiling float64
+	// Floor is the least; zero: a hundredth of Ceiling.
+	Floor float64
+}
+
+func (r Rate) complete() (Rate, error) {
+	switch {
+	case !(r.PerSecond > 0) || math.IsInf(r.PerSecond, 0):
+		return r, fmt.Errorf("PerSecond is %v, want more than zero", r.PerSecond)
+	case r.Burst < 0:
+		return r, fmt.Errorf("Burst is %d, want zero or more", r.Burst)
+	case r.Ceiling == 0 && r.Floor != 0:
+		return r, errors.New("Floor means nothing without Ceiling")
+	case r.Ceiling != 0 && (!(r.Ceiling >= r.PerSecond) || math.IsInf(r.Ceiling, 0)):
+		return r, fmt.Errorf("Ceiling is %v, want zero or at least PerSecond, which is %v", r.Ceiling, r.PerSecond)
+	case r.Floor < 0 || r.Floor > r.PerSecond:
+		return r, fmt.Errorf("Floor is %v, want from zero to PerSecond, which is %v", r.Floor, r.PerSecond)
+	}
+	if r.Burst == 0 {
+		r.Burst = max(1, int(r.PerSecond))
+	}
+	if r.Ceiling != 0 && r.Floor == 0 {
+		r.Floor = min(r.Ceiling/100, r.PerSecond)
+	}
+	return r, nil
+}
+
+// Limits is what a cloud grants under one [Name].
+type Limits struct {
+	// Read is the budget of calls that read. Required.
+	Read Rate
+	// Write is the budget of calls that change something. Zero: reads and writes
+	// share the one budget.
+	Write Rate
+	// Judge says what the end of a call tells of the endpoint; err is what the
+	// call returned, and may be nil. Required. [HTTP] judges answers of HTTP.
+	Judge func(err error) Verdict
+}
+
+// Quota is the budgets that a cloud grants under one name. All calls to that
+// API go through [Quota.Do], from any number of controllers. Made by [Set.Get].
+// Safe for concurrent use.
+type Quota struct {
+	name    Name
+	judge   func(error) Verdict
+	budgets [2]*budget // by Op; the same one twice, if they share
+}
+
+func newQuota(name Name, l Limits) (*Quota, error) {
+	if l.Judge == nil {
+		return nil, fmt.Errorf("quota: %s: Limits.Judge is required", name)
+	}
+	q := &Quota{name: name, judge: l.Judge}
+	read, err := newBudget(name.String()+"/read", l.Read)
+	if err != nil {
+		return nil, fmt.Errorf("quota: %s: Limits.Read: %w", name, err)
+	}
+	q.budgets = [2]*budget{read, read}
+	if l.Write == (Rate{}) {
+		return q, nil
+	}
+	if q.budgets[Write], err = newBudget(name.String()+"/write", l.Write); err != nil {
+		return nil, fmt.Errorf("quota: %s: Limits.Write: %w", name, err)
+	}
+	return q, nil
+}
+
+// Name is the quota's name.
+func (q *Quota) Name() Name { return q.name }
+
+// String is the name as text.
+func (q *Quota) String() string { return q.name.String() }
+
+// ErrNoBudget is wrapped by the error of a call that was not made because its
+// budget was used up, its bucket paused or its breaker open. The error is one of
+// [queue.Throttled]: it counts as no failure.
+var ErrNoBudget = errors.New("quota: no budget")
+
+// Do makes one call to the cloud, paid from the budget of op, and takes note of
+// how it ended.
+//
+// In a run of a controller that is limited by [Limit], the run's first call of
+// each op is made at once or refused with [ErrNoBudget]: the run has to end with
+// that error, and comes again when the call is paid for, in the order of the
+// queue. Further calls of the run, and calls outside of such runs (lists, for
+// example), wait for their turn, unless ctx would end before: then they are
+// refused too.
+//
+// An answer that says "too many" pauses the bucket for all who share it and
+// makes Do's error one of [queue.Throttled]. Otherwise Do returns what call did.
+func (q *Quota) Do(ctx context.Context, op Op, call func(context.Context) error) error {
+	b := q.budgets[op]
+	if err := q.pay(ctx, op); err != nil {
+		return err
+	}
+	c, err := b.begin()
+	if err != nil {
+		return err
+	}
+	v := Verdict{}
+	defer func() { b.end(c, v) }() // after a panic too: a probe must not stay under way
+	err = call(ctx)
+	if !errors.Is(context.Cause(ctx), context.Canceled) { // we hung up: that says nothing
+		v = q.judge(err)
+	}
+	if v.Throttled {
+		return queue.Throttled(nil, time.Now().Add(v.pause()), err) // end pauses the bucket
+	}
+	return err
+}
+
+// pay makes sure of a token for one call.
+func (q *Quota) pay(ctx context.Context, op Op) error {
+	b := q.budgets[op]
+	t := ticketOf(ctx)
+	if t == nil || t.quota != q {
+		return b.wait(ctx)
+	}
+	if first, err := t.spend(op); first || err != nil {
+		return err
+	}
+	return b.wait(ctx)
+}
+
+// Admit makes sure that the first call of op in this run is paid for, before
+// something is done that only makes sense with the call (a create's intent is
+// stored, for example). Its error is that of [Quota.Do]. Outside of a run that
+// is limited by [Limit] it does nothing.
+func Admit(ctx context.Context, op Op) error {
+	if t := ticketOf(ctx); t != nil {
+		return t.admit(op)
+	}
+	return nil
+}
+
+func refuse(b *budget, until time.Time, why string) error {
+	return queue.Throttled(nil, until, fmt.Errorf("%w: %s: %s", ErrNoBudget, b.bucket.Name(), why))
+}

@@ -1,0 +1,541 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/quota"
+	"github.com/tendhq/tend/reconcile/reconciletest"
+)
+
+// One worker and an account without budget: its keys wait in the queue, and
+// another account's are served. Nothing is lost, and the budget is kept to the
+// call.
+//
+// Negative control: with the worker waiting for the first call too, nothing of
+// "free" was served.
+//
+// promise Q6
+func TestUsedUpBudgetHoldsNoWorker(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 1, Burst: 5}, quota.Rate{})
+		calls := newAPI()
+		account := func(key string) string { return key[:4] }
+		of := func(key string) (*quota.Quota, error) { return set.Get(quota.Name{Account: account(key), API: "dns"}) }
+		c := run(t, "zones", workers(1), of, func(ctx context.Context, key string) (reconcile.Result, error) {
+			return reconcile.Result{}, must(of(key)).Do(ctx, quota.Read, func(context.Context) error {
+				return calls.call(account(key), 0, nil)
+			})
+		})
+		addAll(t, c, "full", 100)
+		time.Sleep(time.Second)
+		addAll(t, c, "free", 5)
+		synctest.Wait()
+		if n := calls.count("free"); n != 5 {
+			t.Errorf("%d of 5 keys of an account with budget were served at once", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if n := calls.count("full"); n != 100 {
+			t.Errorf("%d of 100 keys were served in the end", n)
+		}
+		calls.wantRate(t, "full", 1, 5)
+		if read, write := must(set.Get(quota.Name{Account: "full", API: "dns"})).Owing(); read != 0 || write != 0 {
+			t.Errorf("%d and %d keys are still counted as waiting", read, write)
+		}
+	})
+}
+
+// Runs that come in all the time do not take the tokens away from the keys that
+// wait for them, and among those the priority counts.
+//
+// Negative control: with take not asking whether keys wait, one of the 20 that
+// were there first was served in their time.
+func TestWaitingKeysAreServedBeforeNewOnesOfTheirBand(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 10, Burst: 1}, quota.Rate{})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		calls := newAPI()
+		c := run(t, "zones", workers(4), always(q), func(ctx context.Context, key string) (reconcile.Result, error) {
+			return reconcile.Result{}, q.Do(ctx, quota.Read, func(context.Context) error {
+				return calls.call(strings.TrimRight(key, "0123456789"), 10*time.Millisecond, nil)
+			})
+		})
+		addAll(t, c, "early", 20)
+		synctest.Wait()
+		for i := range 40 { // twice the budget
+			addAll(t, c, fmt.Sprint("late", i, "x"), 1)
+			time.Sleep(50 * time.Millisecond)
+		}
+		if n := calls.within("early", 0, 3*time.Second); n != 20 {
+			t.Errorf("%d of the 20 first keys were served in their 2 s", n)
+		}
+		if err := c.Queue().AddWith("urgent", queue.AddOptions{Priority: queue.At(10)}); err != nil {
+			t.Fatal(err)
+		}
+		from := time.Since(calls.begun)
+		time.Sleep(300 * time.Millisecond)
+		if n := calls.within("urgent", from, 300*time.Millisecond); n != 1 {
+			t.Errorf("a key of a higher band was not served within three tokens")
+		}
+		time.Sleep(time.Minute)
+		calls.wantRate(t, "early", 10, 1)
+	})
+}
+
+// A run that reads and writes needs both budgets, and each is kept. Keys that
+// only read are not slowed by the scarce writes.
+//
+// Negative control: with a key owing only what it lacked last, keys took turns
+// in lacking the one and the other, and made half as many reads again.
+func TestReadsAndWritesHaveBudgetsApart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 5, Burst: 5}, quota.Rate{PerSecond: 1, Burst: 1})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		calls := newAPI()
+		do := func(ctx context.Context, op quota.Op) error {
+			return q.Do(ctx, op, func(context.Context) error { return calls.call(op.String(), 0, nil) })
+		}
+		c := run(t, "zones", workers(4), always(q), func(ctx context.Context, key string) (reconcile.Result, error) {
+			if err := do(ctx, quota.Read); err != nil || strings.HasPrefix(key, "look") {
+				return reconcile.Result{}, err
+			}
+			if err := quota.Admit(ctx, quota.Write); err != nil {
+				return reconcile.Result{}, err
+			}
+			return reconcile.Result{}, do(ctx, quota.Write)
+		})
+		addAll(t, c, "edit", 100)
+		addAll(t, c, "look", 100)
+		time.Sleep(3 * time.Minute)
+		if r, w := calls.count("read"), calls.count("write"); w != 100 || r < 200 || r > 320 {
+			t.Errorf("%d reads and %d writes, want 100 writes and little more than 200 reads", r, w)
+		}
+		calls.wantRate(t, "read", 5, 5)
+		calls.wantRate(t, "write", 1, 1)
+	})
+}
+
+// An answer "too many" to one controller stops the other one too, for as long as
+// was asked, and is no failure of any key.
+//
+// Negative control: without Throttle in end, 23 reads were made meanwhile.
+//
+// promise Q6
+func TestRetryAfterPausesTheBucketForEveryController(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 100, Burst: 1}, quota.Rate{PerSecond: 100, Burst: 1})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		calls := newAPI()
+		var asked atomic.Bool
+		reading := func(ctx context.Context, key string) (reconcile.Result, error) {
+			return reconcile.Result{}, q.Do(ctx, quota.Read, func(context.Context) error {
+				if key == "bad" && !asked.Swap(true) {
+					return calls.call("asked", 0, &busy{time.Minute})
+				}
+				return calls.call("read", 0, nil)
+			})
+		}
+		one := run(t, "one", workers(2), always(q), reading)
+		other := run(t, "other", workers(2), always(q), reading)
+		writer := run(t, "writer", workers(2), always(q), func(ctx context.Context, _ string) (reconcile.Result, error) {
+			return reconcile.Result{}, q.Do(ctx, quota.Write, func(context.Context) error { return calls.call("write", 0, nil) })
+		})
+		addAll(t, other, "a", 3)
+		time.Sleep(time.Second)
+		if err := one.Add("bad"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		addAll(t, other, "b", 20)
+		addAll(t, writer, "w", 5)
+		time.Sleep(58 * time.Second)
+		if n := calls.count("read"); n != 3 {
+			t.Errorf("%d reads while the cloud wanted to be left alone, want the 3 before", n)
+		}
+		if n := calls.count("write"); n != 5 {
+			t.Errorf("%d of 5 writes: their budget was not asked to pause", n)
+		}
+		time.Sleep(5 * time.Second)
+		if n := calls.count("read"); n != 24 {
+			t.Errorf("%d reads in the end, want 24, the refused one again among them", n)
+		}
+	})
+}
+
+// The cloud takes 40 calls a second and says so to nobody. From far below and
+// from far above the rate ends up near it, with few refusals.
+//
+// Negative control: without raiseLocked the low start stayed at 5; without
+// lowerLocked the high start stayed at 200, and half of the calls were refused.
+func TestRateFindsTheRealQuota(t *testing.T) {
+	for _, start := range []float64{5, 200} {
+		bubble(t, func(t *testing.T) {
+			cloud := must(reconciletest.NewCloud(&reconciletest.CloudOptions{Rate: 40}))
+			set := newSet(quota.Rate{PerSecond: start, Burst: 5, Ceiling: 200}, quota.Rate{})
+			q := must(set.Get(quota.Name{API: "dns"}))
+			c := run(t, "zones", workers(10), always(q), func(ctx context.Context, _ string) (reconcile.Result, error) {
+				err := q.Do(ctx, quota.Read, func(ctx context.Context) error {
+					_, err := cloud.Get(ctx, "x")
+					if errors.Is(err, reconciletest.ErrNotFound) {
+						return nil
+					}
+					return err
+				})
+				return reconcile.Result{RequeueAfter: time.Millisecond}, err
+			})
+			addAll(t, c, "k", 50)
+			time.Sleep(time.Minute)
+			calls, refused := cloud.TotalCalls(), cloud.Calls("refused")
+			time.Sleep(2 * time.Minute)
+			made, bad := float64(cloud.TotalCalls()-calls)/120, float64(cloud.Calls("refused")-refused)/120
+			if made-bad < 0.6*40 || bad > 1 {
+				t.Errorf("from %v a second: %.1f calls a second, %.2f of them refused; want most of 40, and less than one refused", start, made, bad)
+			}
+			if found := set.Snapshot()[0].Found; found < 20 || found > 60 {
+				t.Errorf("from %v a second: the rate found is %.1f, want about 40", start, found)
+			}
+		})
+	}
+}
+
+// A budget that is not used up says nothing about what the cloud would take.
+//
+// Negative control: raised by every answer it went to 46.
+func TestRateOfAnIdleBudgetStays(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 10, Ceiling: 100}, quota.Rate{})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		for range 1000 {
+			time.Sleep(time.Second)
+			if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if found := set.Snapshot()[0].Found; found != 10 {
+			t.Errorf("the rate went to %v with nothing to try it", found)
+		}
+	})
+}
+
+// Ten calls under way that are all refused are one reason to slow down, not ten.
+//
+// Negative control: lowered by each, the rate went to 2.8.
+func TestRefusalsOfOneMomentLowerTheRateOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 100, Ceiling: 100}, quota.Rate{})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				err := q.Do(t.Context(), quota.Read, func(context.Context) error { time.Sleep(time.Second); return &busy{} })
+				if !queue.IsThrottled(err) {
+					t.Errorf("%v is not throttled", err)
+				}
+			})
+		}
+		all.Wait()
+		if s := set.Snapshot()[0]; s.Found != 70 || s.Throttled != 10 {
+			t.Errorf("%+v, want the rate at 70 after 10 refusals", s)
+		}
+	})
+}
+
+// The endpoint is down for ten minutes. After a few failures it is asked once in
+// a while, by one call at a time, and when it is back everything is served.
+//
+// Negative control: with a breaker that never opens it was called 12,092 times.
+func TestBreakerLeavesADeadEndpointAlone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 1000}, quota.Rate{})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		calls := newAPI()
+		var healed atomic.Bool
+		served := map[string]bool{}
+		var mu sync.Mutex
+		o := workers(8)
+		o.Backoff = queue.Backoff{Base: time.Second, Max: 10 * time.Second}
+		c := run(t, "zones", o, always(q), func(ctx context.Context, key string) (reconcile.Result, error) {
+			err := q.Do(ctx, quota.Read, func(context.Context) error {
+				if healed.Load() {
+					return calls.call("good", time.Millisecond, nil)
+				}
+				return calls.call("bad", 100*time.Millisecond, errDown)
+			})
+			if err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				served[key] = true
+			}
+			return reconcile.Result{}, err
+		})
+		addAll(t, c, "k", 100)
+		time.Sleep(10 * time.Minute)
+		if n := calls.count("bad"); n < 15 || n > 40 {
+			t.Errorf("%d calls in ten minutes to an endpoint that is down, want one a minute and some at first", n)
+		}
+		// From the second minute on there is one probe at a time.
+		if n := calls.within("bad", time.Minute, 9*time.Minute); n > 10 {
+			t.Errorf("%d probes in 9 minutes, want one a minute", n)
+		}
+		if s := set.Snapshot()[0]; !s.Open || s.Bucket.Until.IsZero() {
+			t.Errorf("%+v, want it open and its bucket paused", s)
+		}
+		healed.Store(true)
+		time.Sleep(75 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(served) != 100 {
+			t.Errorf("%d of 100 keys were served when the endpoint was back", len(served))
+		}
+		if s := set.Snapshot()[0]; s.Open || s.Owing != 0 {
+			t.Errorf("%+v, want it closed", s)
+		}
+	})
+}
+
+// An endpoint that says "not found" is not down, nor one that we hung up on, nor
+// one that answers now and then.
+//
+// Negative control: with failures counted over answers, with our own hang-ups
+// judged, or with every error a failure, the breaker opened.
+func TestBreakerIsNotTrippedByAnswersNorByOurselves(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 1000}, quota.Rate{})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		closed := func(after string) {
+			t.Helper()
+			if set.Snapshot()[0].Open {
+				t.Fatalf("the breaker is open after %s", after)
+			}
+		}
+		for range 20 {
+			if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return io.EOF }); !errors.Is(err, io.EOF) || queue.IsThrottled(err) {
+				t.Fatalf("Do = %v, want what the call returned", err)
+			}
+		}
+		closed("answers that are no failures of the endpoint")
+		for range 20 {
+			ctx, hangUp := context.WithCancel(t.Context())
+			_ = q.Do(ctx, quota.Read, func(context.Context) error { hangUp(); return errDown })
+			if err := q.Do(ctx, quota.Read, func(context.Context) error { t.Error("called"); return nil }); !errors.Is(err, context.Canceled) {
+				t.Errorf("Do on a context that has ended = %v", err)
+			}
+		}
+		closed("calls that we hung up on")
+		for i := range 50 {
+			_ = q.Do(t.Context(), quota.Read, func(context.Context) error {
+				if i%5 == 4 {
+					return nil
+				}
+				return errDown
+			})
+			closed("failures with an answer between each four")
+		}
+	})
+}
+
+// A panic in the one probe must not leave the breaker waiting for its end.
+func TestPanicInACallIsNotHeldAgainstTheEndpoint(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 1000}, quota.Rate{})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		for range 5 {
+			_ = q.Do(t.Context(), quota.Read, func(context.Context) error { return errDown })
+		}
+		if !set.Snapshot()[0].Open {
+			t.Fatal("five failures did not open the breaker")
+		}
+		time.Sleep(2 * time.Second)
+		func() {
+			defer func() { recover() }()
+			_ = q.Do(t.Context(), quota.Read, func(context.Context) error { panic("boom") })
+		}()
+		if set.Snapshot()[0].Open {
+			t.Error("the breaker is still open")
+		}
+	})
+}
+
+// A list of many pages takes its turn for each, and is not cut off by a budget
+// that is used up in the middle.
+func TestPagesOfAListWaitForTheirTurn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 10, Burst: 10}, quota.Rate{})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		calls := newAPI()
+		c := run(t, "zones", workers(1), always(q), func(ctx context.Context, _ string) (reconcile.Result, error) {
+			for range 110 {
+				if err := q.Do(ctx, quota.Read, func(context.Context) error { return calls.call("page", 0, nil) }); err != nil {
+					return reconcile.Result{}, err
+				}
+			}
+			return reconcile.Result{}, nil
+		})
+		addAll(t, c, "list", 1)
+		time.Sleep(9 * time.Second)
+		if n := calls.count("page"); n > 100 {
+			t.Errorf("%d pages after 9 s, want at most 100", n)
+		}
+		time.Sleep(2 * time.Second)
+		if n := calls.count("page"); n != 110 {
+			t.Errorf("%d of 110 pages after 11 s", n)
+		}
+		calls.wantRate(t, "page", 10, 10)
+
+		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		for range 20 {
+			err := q.Do(short, quota.Read, func(context.Context) error { return nil })
+			if err != nil && (!errors.Is(err, quota.ErrNoBudget) || !queue.IsThrottled(err)) {
+				t.Fatalf("Do beyond the deadline = %v, want ErrNoBudget at once", err)
+			}
+		}
+		if short.Err() != nil {
+			t.Error("calls whose turn would come too late were waited for")
+		}
+	})
+}
+
+// Negative control: without the sweep 50 keys were counted.
+//
+// promise Q7
+func TestKeysThatNeverComeBackAreForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 0.001, Burst: 1}, quota.Rate{})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		c := run(t, "zones", workers(1), always(q), func(ctx context.Context, _ string) (reconcile.Result, error) {
+			return reconcile.Result{}, q.Do(ctx, quota.Read, func(context.Context) error { return nil })
+		})
+		addAll(t, c, "k", 50)
+		synctest.Wait()
+		if n, _ := q.Owing(); n != 49 {
+			t.Fatalf("%d keys wait, want 49", n)
+		}
+		for i := range 50 {
+			c.Queue().Remove(fmt.Sprint("k", i))
+		}
+		time.Sleep(11 * time.Minute)
+		addAll(t, c, "new", 1)
+		synctest.Wait()
+		if n, _ := q.Owing(); n != 1 {
+			t.Errorf("%d keys are counted as waiting, want the one that does", n)
+		}
+	})
+}
+
+func TestKeyWhoseQuotaCannotBeIsParkedWithTheReason(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := must(quota.NewSet(quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
+			return quota.Limits{}, errors.New("no such account")
+		}}))
+		var o reconcile.Options[string]
+		failed := make(chan error, 1)
+		o.Hooks.OnError = func(f reconcile.Failure[string]) { failed <- f.Err }
+		if err := quota.Limit(&o, func(key string) (*quota.Quota, error) { return set.Get(quota.Name{Account: key}) }); err != nil {
+			t.Fatal(err)
+		}
+		c := must(reconcile.New("zones", reconcile.Func[string](func(context.Context, string) (reconcile.Result, error) {
+			t.Error("it ran")
+			return reconcile.Result{}, nil
+		}), &o))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }() // ends at cancel
+		addAll(t, c, "k", 1)
+		if err := <-failed; !errors.Is(err, reconcile.ErrTerminal) || !strings.Contains(err.Error(), "no such account") {
+			t.Errorf("%v, want a terminal error with the reason", err)
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestSetGivesTheSameQuotaAndNamesWhatCannotBe(t *testing.T) {
+	set := newSet(quota.Rate{PerSecond: 1}, quota.Rate{PerSecond: 2})
+	name := quota.Name{Account: "acme", Region: "eu-central-1", API: "s3"}
+	if a, b := must(set.Get(name)), must(set.Get(name)); a != b || a.String() != "acme/eu-central-1/s3" {
+		t.Errorf("%v and %v are two", a, b)
+	}
+	if _, err := set.Get(quota.Name{}); err == nil {
+		t.Error("a quota without a name")
+	}
+	names := ""
+	for _, b := range set.Buckets() {
+		names += b.Name() + " "
+	}
+	if names != "acme/eu-central-1/s3/read acme/eu-central-1/s3/write " {
+		t.Errorf("buckets %s", names)
+	}
+	if one := newSet(quota.Rate{PerSecond: 1}, quota.Rate{}); len(one.Buckets()) != 0 || must(one.Get(name)) == nil || len(one.Buckets()) != 1 || len(one.Snapshot()) != 1 {
+		t.Errorf("shared by reads and writes: %v, want one bucket", one.Buckets())
+	}
+	for want, r := range map[string]quota.Rate{
+		"PerSecond": {}, "Burst": {PerSecond: 1, Burst: -1}, "Ceiling is": {PerSecond: 2, Ceiling: 1},
+		"Floor is": {PerSecond: 2, Ceiling: 3, Floor: 2.5}, "without Ceiling": {PerSecond: 2, Floor: 1},
+	} {
+		if _, err := newSet(r, quota.Rate{}).Get(name); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Read") {
+			t.Errorf("%+v: %v, want an error that names %s", r, err, want)
+		}
+		if want == "PerSecond" {
+			continue // as Write that means: shared
+		}
+		if _, err := newSet(quota.Rate{PerSecond: 1}, r).Get(name); err == nil || !strings.Contains(err.Error(), "Write") {
+			t.Errorf("%+v: %v, want an error that names Write", r, err)
+		}
+	}
+	noJudge := must(quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+		return quota.Limits{Read: quota.Rate{PerSecond: 1}}, nil
+	}}))
+	if _, err := noJudge.Get(name); err == nil || !strings.Contains(err.Error(), "Judge") {
+		t.Errorf("without Judge: %v", err)
+	}
+	if _, err := quota.NewSet(quota.Options{}); err == nil {
+		t.Error("a set without limits")
+	}
+	if err := quota.Limit(&reconcile.Options[string]{}, nil); err == nil {
+		t.Error("Limit without a function")
+	}
+}
+
+func TestHTTPAnswersAreJudged(t *testing.T) {
+	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		status int
+		after  string
+		want   quota.Verdict
+	}{
+		{200, "", quota.Verdict{}},
+		{404, "", quota.Verdict{}},
+		{400, "10", quota.Verdict{}},
+		{429, "", quota.Verdict{Throttled: true}},
+		{429, "soon", quota.Verdict{Throttled: true}},
+		{429, "-3", quota.Verdict{Throttled: true}},
+		{503, "7", quota.Verdict{Throttled: true, RetryAfter: 7 * time.Second}},
+		{503, "99999999999999999999", quota.Verdict{Throttled: true}},
+		{503, "9223372036854775807", quota.Verdict{Throttled: true, RetryAfter: 15 * time.Minute}},
+		{503, "Mon, 02 Jan 2006 15:04:05 GMT", quota.Verdict{Throttled: true}},
+		{500, "", quota.Verdict{Down: true}},
+		{502, "", quota.Verdict{Down: true}},
+		{0, "", quota.Verdict{Down: true}},
+	} {
+		h := http.Header{}
+		h.Set("Retry-After", c.after)
+		if got := quota.HTTP(c.status, h); got != c.want {
+			t.Errorf("HTTP(%d, %q) = %+v, want %+v", c.status, c.after, got, c.want)
+		}
+	}
+	if got := quota.RetryAfter(at.Add(time.Minute).Format(http.TimeFormat), at); got != time.Minute {
+		t.Errorf("a date a minute on: %v", got)
+	}
+}

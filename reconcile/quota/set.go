@@ -1,0 +1,220 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/lease"
+)
+
+// Options of a [Set].
+type Options struct {
+	// Limits says what the cloud grants under a name, to all servers together.
+	// It is asked once for each name, under a lock: it must not use the Set.
+	// Required.
+	Limits func(Name) (Limits, error)
+	// Members are the servers that share what is granted; the Set runs them.
+	// Nil: this server has all of it.
+	Members *lease.Members
+}
+
+// Set holds the quotas of a process by their names, and, where there are several
+// servers, keeps each at its part. It is a Runner for a Manager: without
+// Members, Run has nothing to do and need not be called; with them there is no
+// budget before it has found out who lives.
+type Set struct {
+	o Options
+
+	mu     sync.Mutex // guards what follows; taken before any lock of a quota
+	quotas map[Name]made
+	share  float64
+}
+
+type made struct {
+	quota *Quota
+	err   error
+}
+
+// NewSet makes an empty set.
+func NewSet(o Options) (*Set, error) {
+	if o.Limits == nil {
+		return nil, errors.New("quota: Options.Limits is required")
+	}
+	s := &Set{o: o, quotas: map[Name]made{}, share: 1}
+	if o.Members != nil {
+		s.share = 0
+	}
+	return s, nil
+}
+
+// String names the set, for logs.
+func (s *Set) String() string { return "quotas" }
+
+// Get is the quota of that name: the same one at every call. An error is that of
+// Limits, or says which of the limits cannot be; it too is the same at every
+// call.
+func (s *Set) Get(name Name) (*Quota, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, ok := s.quotas[name]
+	if !ok {
+		m = s.makeLocked(name)
+		s.quotas[name] = m
+	}
+	return m.quota, m.err
+}
+
+func (s *Set) makeLocked(name Name) made {
+	if name == (Name{}) {
+		return made{nil, errors.New("quota: a quota needs a name")}
+	}
+	l, err := s.o.Limits(name)
+	if err != nil {
+		return made{nil, fmt.Errorf("quota: limits of %s: %w", name, err)}
+	}
+	q, err := newQuota(name, l)
+	if err != nil {
+		return made{nil, err}
+	}
+	q.setShare(s.share)
+	return made{q, nil}
+}
+
+func (q *Quota) setShare(share float64) {
+	q.budgets[Read].setShare(share)
+	q.budgets[Write].setShare(share)
+}
+
+func (s *Set) setShare(share float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.share = share
+	for _, m := range s.quotas {
+		if m.quota != nil {
+			m.quota.setShare(share)
+		}
+	}
+}
+
+// Run keeps this server at its part of every quota until ctx ends: 1/n of it
+// among n members. Less is taken at once; more, and the first part where others
+// live, only after a TTL, by when the others have heard of it too and what left
+// has drained. A server that is not sure of its own membership has no part.
+func (s *Set) Run(ctx context.Context) error {
+	if s.o.Members == nil {
+		<-ctx.Done()
+		return nil
+	}
+	s.setShare(0)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var err error
+	var members sync.WaitGroup
+	members.Go(func() { // ends with ctx, or at once with an error
+		defer cancel()
+		err = s.o.Members.Run(ctx)
+	})
+	s.follow(ctx)
+	members.Wait()
+	// The part is kept: runs that drain may finish what they began. Those who
+	// stay wait for a TTL before they take it.
+	return err
+}
+
+// follow brings the share in line with who lives, until ctx ends.
+func (s *Set) follow(ctx context.Context) {
+	share, wanted := 0.0, 0.0
+	raise := time.NewTimer(0) // runs while more is coming to us than we take
+	raise.Stop()
+	defer raise.Stop()
+	for {
+		n, want := s.o.Members.Live(), 0.0
+		if n > 0 {
+			want = 1 / float64(n)
+		}
+		switch {
+		case want <= share || n == 1 && share == 0:
+			raise.Stop()
+			share = want
+			s.setShare(share)
+		case want != wanted: // a wait that was begun for another share is no wait for this one
+			raise.Reset(s.o.Members.TTL())
+		}
+		wanted = want
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.o.Members.Changed():
+		case <-raise.C:
+			share = wanted
+			s.setShare(share)
+		}
+	}
+}
+
+// Buckets are those of all quotas, for metrics: a read and a write bucket each,
+// or one, named by the quota and the op.
+func (s *Set) Buckets() []*queue.Bucket {
+	var all []*queue.Bucket
+	for _, q := range s.all() {
+		for _, b := range q.distinct() {
+			all = append(all, b.bucket)
+		}
+	}
+	return all
+}
+
+func (q *Quota) distinct() []*budget { return slices.Compact(slices.Clone(q.budgets[:])) }
+
+// all is the quotas in the order of their names.
+func (s *Set) all() []*Quota {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*Quota
+	for _, name := range slices.SortedFunc(maps.Keys(s.quotas), Name.Compare) {
+		if q := s.quotas[name].quota; q != nil {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// BudgetSnapshot is what one budget is doing.
+type BudgetSnapshot struct {
+	Bucket queue.BucketStats
+	Found  float64 // calls per second that the cloud takes, from all servers, as far as is known
+	Share  float64 // this server's part of that
+	Open   bool    // the circuit breaker is: the endpoint is down
+	Owing  int     // keys that wait for their turn
+
+	Calls     uint64 // made
+	Throttled uint64 // of these, answered with "too many"
+	Down      uint64 // of these, not answered, or with an error of the endpoint's own
+	Refused   uint64 // not made, for want of budget
+}
+
+// Snapshot is what all budgets are doing, in the order of their names.
+func (s *Set) Snapshot() []BudgetSnapshot {
+	var all []BudgetSnapshot
+	for _, q := range s.all() {
+		for _, b := range q.distinct() {
+			all = append(all, b.snapshot())
+		}
+	}
+	return all
+}
+
+func (b *budget) snapshot() BudgetSnapshot {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return BudgetSnapshot{
+		Bucket: b.bucket.Stats(), Found: b.found, Share: b.share, Open: b.circuit.open, Owing: b.owing,
+		Calls: b.stats.calls, Throttled: b.stats.throttled, Down: b.stats.down, Refused: b.stats.refused,
+	}
+}

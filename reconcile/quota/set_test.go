@@ -1,0 +1,223 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/reconcile/quota"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// link is one server's connection to the store: while it is cut, no lease can be
+// renewed over it.
+type link struct {
+	*memory.Backend
+	cut atomic.Bool
+}
+
+var errCut = errors.New("the link is cut")
+
+func (l *link) Renew(ctx context.Context, id store.LeaseID) error {
+	if l.cut.Load() {
+		return errCut
+	}
+	return l.Backend.Renew(ctx, id)
+}
+
+func (l *link) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+	if l.cut.Load() {
+		return 0, errCut
+	}
+	return l.Backend.Grant(ctx, ttl)
+}
+
+// server is one process with its part of a budget of 100 calls a second.
+type server struct {
+	set  *quota.Set
+	link *link
+	stop func()
+}
+
+func startServer(t *testing.T, b *memory.Backend, name string) *server {
+	t.Helper()
+	s := &server{link: &link{Backend: b}}
+	members := must(lease.NewMembers(s.link, "quotas", &lease.Options{Server: name, Logger: slog.New(slog.DiscardHandler)}))
+	s.set = must(quota.NewSet(quota.Options{Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{PerSecond: 10}), Members: members}))
+	must(s.set.Get(quota.Name{API: "dns"}))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.set.Run(ctx) }() // ends at cancel
+	s.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	return s
+}
+
+func (s *server) share() float64 { return s.set.Snapshot()[0].Share }
+
+func wantShares(t *testing.T, when string, want float64, all ...*server) {
+	t.Helper()
+	synctest.Wait()
+	for i, s := range all {
+		if got := s.share(); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: server %d has %v of the budget, want %v", when, i, got, want)
+		}
+	}
+}
+
+// Servers come, leave, are killed and cut off; at no moment do their parts add
+// up to more than the whole, and a TTL after each change they add up to it.
+//
+// Negative control: with a raise taken at once, the parts came to 1.83.
+func TestServersDivideTheBudget(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		defer b.Close()
+		var all []*server
+		pass := func(d time.Duration) { // looks at the parts all the while
+			t.Helper()
+			for range int(d / (100 * time.Millisecond)) {
+				time.Sleep(100 * time.Millisecond)
+				synctest.Wait()
+				sum := 0.0
+				for _, s := range all {
+					sum += s.share()
+				}
+				if sum > 1+1e-9 {
+					t.Fatalf("the parts came to %v", sum)
+				}
+			}
+		}
+		const ttl = 15 * time.Second
+		one := startServer(t, b, "one")
+		wantShares(t, "alone", 1, one) // at once: nobody else could have it
+		two := startServer(t, b, "two")
+		all = []*server{one, two}
+		wantShares(t, "a second one joined", 0.5, one)
+		wantShares(t, "a second one joined", 0, two)
+		pass(ttl + time.Second)
+		wantShares(t, "a second one has joined", 0.5, one, two)
+		if s := two.set.Snapshot(); s[0].Bucket.PerSecond != 50 || s[1].Bucket.PerSecond != 5 || s[0].Bucket.Burst != 50 {
+			t.Errorf("the buckets of a half: %+v", s)
+		}
+		three := startServer(t, b, "three")
+		all = append(all, three)
+		pass(ttl + time.Second)
+		wantShares(t, "three", 1.0/3, all...)
+
+		three.link.cut.Store(true)
+		pass(ttl) // the lease runs out, and the others wait for a TTL more
+		wantShares(t, "cut off", 0, three)
+		wantShares(t, "cut off", 1.0/3, one, two)
+		pass(ttl + 5*time.Second)
+		wantShares(t, "cut off for long", 0.5, one, two)
+		three.link.cut.Store(false)
+		pass(2*ttl + time.Second)
+		wantShares(t, "back again", 1.0/3, all...)
+
+		three.stop()
+		two.stop()
+		pass(ttl - time.Second) // in which they drain
+		all = []*server{one}
+		pass(2 * time.Second)
+		wantShares(t, "the others have left", 1, one)
+		one.stop()
+	})
+}
+
+// A server without a part makes no call: not from a queue, and not otherwise.
+func TestServerWithoutAPartMakesNoCalls(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		defer b.Close()
+		one, two := startServer(t, b, "one"), startServer(t, b, "two")
+		synctest.Wait()
+		if two.share() != 0 {
+			one, two = two, one // either may have come first
+		}
+		q := must(two.set.Get(quota.Name{API: "dns"}))
+		err := q.Do(t.Context(), quota.Read, func(context.Context) error { t.Error("it was called"); return nil })
+		if !errors.Is(err, quota.ErrNoBudget) || !queue.IsThrottled(err) {
+			t.Errorf("Do without a part = %v, want ErrNoBudget", err)
+		}
+		time.Sleep(time.Minute)
+		if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil {
+			t.Errorf("Do with one: %v", err)
+		}
+		one.stop()
+		two.stop()
+	})
+}
+
+func TestServerThatComesBackUnderItsNameCountsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		defer b.Close()
+		killed := startServer(t, b, "one")
+		synctest.Wait()
+		killed.link.cut.Store(true) // its record stays until the lease runs out
+		again := startServer(t, b, "one")
+		wantShares(t, "back under its name", 1, again)
+		again.stop()
+		killed.stop()
+	})
+}
+
+func ExampleSet() {
+	quotas, err := quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+		return quota.Limits{
+			Read:  quota.Rate{PerSecond: 10},
+			Write: quota.Rate{PerSecond: 1},
+			Judge: func(err error) quota.Verdict { return quota.Verdict{} },
+		}, nil
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	dns, err := quotas.Get(quota.Name{Account: "acme", API: "dns"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = dns.Do(context.Background(), quota.Read, func(context.Context) error {
+		fmt.Println("calling", dns)
+		return nil
+	})
+	fmt.Println(err)
+	for _, b := range quotas.Snapshot() {
+		fmt.Println(b.Bucket.Name, b.Calls)
+	}
+	// Output:
+	// calling acme/dns
+	// <nil>
+	// acme/dns/read 1
+	// acme/dns/write 0
+}
+
+func ExampleEstimate() {
+	for _, pageSize := range []int{0, 1000} {
+		cost, err := quota.Estimate(quota.Load{Resources: 100_000, Interval: 5 * time.Minute, PageSize: pageSize})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(cost)
+	}
+	// Output:
+	// 100000 resources by one look each: 100000 reads and 0 writes every 5m0s (333 and 0 a second)
+	// 100000 resources by a list with pages of 1000: 100 reads and 0 writes every 5m0s (0.333 and 0 a second)
+}

@@ -1,0 +1,55 @@
+package quota
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Verdict is what the end of one call says of the endpoint. The zero value: it
+// answered, be it that there is no such thing or that the request was wrong.
+type Verdict struct {
+	// Throttled: it asked for fewer calls. This one had no effect.
+	Throttled bool
+	// RetryAfter is how long it asked to be left alone; zero: it did not say,
+	// which counts as 1 s. More than 15 min counts as 15 min.
+	RetryAfter time.Duration
+	// Down: it is no use at the moment: no connection, no answer in time, an
+	// error of its own. Several of those in a row open the circuit breaker.
+	Down bool
+}
+
+const (
+	defaultPause = time.Second
+	longestPause = 15 * time.Minute // whatever a confused server asks for
+)
+
+func (v Verdict) pause() time.Duration {
+	if v.RetryAfter <= 0 {
+		return defaultPause
+	}
+	return min(v.RetryAfter, longestPause)
+}
+
+// HTTP judges an answer by its status and header: 429 and 503 throttle, with
+// Retry-After in seconds or as a date; 500 and above is down. Status 0 is for a
+// call that was not answered: down.
+func HTTP(status int, header http.Header) Verdict {
+	switch {
+	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+		return Verdict{Throttled: true, RetryAfter: retryAfter(header.Get("Retry-After"), time.Now())}
+	case status == 0 || status >= http.StatusInternalServerError:
+		return Verdict{Down: true}
+	}
+	return Verdict{}
+}
+
+func retryAfter(text string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
+		return time.Duration(min(seconds, uint64(longestPause/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	return 0
+}
