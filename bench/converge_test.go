@@ -3,14 +3,19 @@ package bench
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
 	inmemory "github.com/tendhq/tend/store/memory"
 )
 
@@ -24,56 +29,178 @@ type diskStatus struct{ Size int }
 type disk = store.Object[diskSpec, diskStatus]
 
 // BenchmarkConverge: objects are created in the memory store; each is seen by a
-// watch, reconciled, and its status written. One operation is all of it. Both
+// watch, reconciled, and its status written. One operation is all of it. The
 // implementations use the same store, so what differs is the kernel's share.
+// impl=parts is what tend's is made of, one part after the other.
 func BenchmarkConverge(b *testing.B) {
-	for _, n := range []int{1e4, 1e5} {
+	for _, n := range *objectsFlag {
 		b.Run("objects="+short(n), func(b *testing.B) {
-			b.Run("impl=tend", func(b *testing.B) { converge(b, n, convergeTend) })
-			b.Run("impl=client-go", func(b *testing.B) { converge(b, n, convergeLoop) })
+			names := make([]string, n)
+			for i := range names {
+				names[i] = fmt.Sprintf("disk-%07d", i)
+			}
+			b.Run("impl=tend", func(b *testing.B) { converge(b, names, convergeTend) })
+			b.Run("impl=client-go", func(b *testing.B) { converge(b, names, convergeLoop) })
+			b.Run("impl=parts", func(b *testing.B) { convergeParts(b, names) })
 		})
 	}
 }
 
-func converge(b *testing.B, n int, start func(b *testing.B, s *store.Store[diskSpec, diskStatus], wrote func())) {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprintf("disk-%07d", i)
+type diskStore = store.Store[diskSpec, diskStatus]
+
+func newDisks(b *testing.B, kind string, backend store.Backend) *diskStore {
+	s, err := store.New[diskSpec, diskStatus](backend, kind, nil)
+	if err != nil {
+		b.Fatal(err)
 	}
+	return s
+}
+
+func newMemory(b *testing.B, o *inmemory.Options) *inmemory.Backend {
+	backend, err := inmemory.New(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return backend
+}
+
+func create(b *testing.B, s *diskStore, names []string) {
+	for i, name := range names {
+		o := &disk{Meta: store.Meta{Name: name}, Spec: diskSpec{Zone: "a", Size: i + 1}}
+		if _, err := s.Create(context.Background(), o); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func converge(b *testing.B, names []string, start func(b *testing.B, s *diskStore, wrote func()) (stop func())) {
+	peak := watchHeap()
 	measure(b, func() {
 		for range b.N {
 			b.StopTimer()
-			back, err := inmemory.New(nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			s, err := store.New[diskSpec, diskStatus](back, "Disk", nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			s := newDisks(b, "Disk", newMemory(b, nil))
 			var left atomic.Int64
-			left.Store(int64(n))
+			left.Store(int64(len(names)))
 			done := make(chan struct{})
 			b.StartTimer()
-			start(b, s, func() {
+			stop := start(b, s, func() {
 				if left.Add(-1) == 0 {
 					close(done)
 				}
 			})
-			for i, name := range names {
-				o := &disk{Meta: store.Meta{Name: name}, Spec: diskSpec{Zone: "a", Size: i + 1}}
-				if _, err := s.Create(context.Background(), o); err != nil {
-					b.Fatal(err)
-				}
-			}
+			create(b, s, names)
 			<-done
+			b.StopTimer()
+			stop() // or the rounds that follow share the cores with this one's workers
+			b.StartTimer()
 		}
 	})
+	b.ReportMetric(peak(), "peak-MB")
+	perObject(b, len(names))
+}
+
+func perObject(b *testing.B, n int) {
 	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(n), "ns/object")
 }
 
+// watchHeap samples the heap until the function it gives is called, which says
+// how large it was at most, in MB.
+func watchHeap() (peak func() float64) {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	stop, most := make(chan struct{}), make(chan uint64)
+	go func() { // ended and waited for by peak
+		var top uint64
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				metrics.Read(sample)
+				top = max(top, sample[0].Value.Uint64())
+			case <-stop:
+				most <- top
+				return
+			}
+		}
+	}()
+	return func() float64 { close(stop); return float64(<-most) / 1e6 }
+}
+
+// convergeParts does, one after the other and on one goroutine, what converging
+// cannot do without: creates, watch events (two an object, one for its status),
+// cycles of the queue, reads of the cache with the copy that a reconciler gets,
+// and status writes.
+func convergeParts(b *testing.B, names []string) {
+	n := len(names)
+	measure(b, func() {
+		for range b.N {
+			b.StopTimer()
+			backend := newMemory(b, &inmemory.Options{History: 3 * n})
+			s := newDisks(b, "Disk", backend)
+			c, err := cache.New(s, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			q, err := queue.New(&queue.Options[store.Key]{Shards: shards()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			start, err := backend.Commit(context.Background(), store.Txn{Ops: []store.Op{
+				{Kind: "Other", Key: store.Key{Name: "first"}, Put: store.Bytes("{}")},
+			}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.StartTimer()
+
+			create(b, s, names)
+
+			b.StopTimer() // filling the cache is not what is measured: reading it is
+			ctx, cancel := context.WithCancel(context.Background())
+			filled := make(chan error)
+			go func() { filled <- c.Run(ctx) }()
+			<-c.Synced()
+			cancel()
+			<-filled
+			b.StartTimer()
+
+			for _, name := range names {
+				_ = q.Add(store.Key{Name: name})
+			}
+			for range names {
+				item, err := q.Get(context.Background())
+				if err != nil {
+					b.Fatal(err)
+				}
+				o, _ := c.Get(item.Key)
+				o = s.Clone(o)
+				if err := settleDisk(context.Background(), s, o, func() {}); err != nil {
+					b.Fatal(err)
+				}
+				item.Done()
+			}
+			seen := 0
+			for batch, err := range backend.Watch(context.Background(), "Disk", start) {
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, ch := range batch.Changes {
+					if _, err := s.Decode(ch.Record); err != nil {
+						b.Fatal(err)
+					}
+					seen++
+				}
+				if seen == 2*n {
+					break
+				}
+			}
+		}
+	})
+	perObject(b, n)
+}
+
 // settleDisk is the work: what the spec says becomes the status.
-func settleDisk(ctx context.Context, s *store.Store[diskSpec, diskStatus], o *disk, wrote func()) error {
+func settleDisk(ctx context.Context, s *diskStore, o *disk, wrote func()) error {
 	if o.Status.Size == o.Spec.Size {
 		return nil
 	}
@@ -85,24 +212,41 @@ func settleDisk(ctx context.Context, s *store.Store[diskSpec, diskStatus], o *di
 	return nil
 }
 
-func convergeTend(b *testing.B, s *store.Store[diskSpec, diskStatus], wrote func()) {
-	o := options(8)
+func convergeTend(b *testing.B, s *diskStore, wrote func()) (stop func()) {
+	m := new(reconcile.Manager)
+	register(b, m, s, 8, wrote)
+	return running(b, m.Run)
+}
+
+func register(b *testing.B, m *reconcile.Manager, s *diskStore, workers int, wrote func()) {
+	o := &reconcile.Options[reconcile.Request]{Workers: workers, Logger: slog.New(slog.DiscardHandler)}
 	c, err := reconcile.For(s, func(ctx context.Context, d *disk) (reconcile.Result, error) {
 		return reconcile.Result{}, settleDisk(ctx, s, d, wrote)
-	}, &reconcile.Options[reconcile.Request]{Workers: o.Workers, Logger: o.Logger})
+	}, o)
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := new(reconcile.Manager)
 	if err := m.Register(c); err != nil {
 		b.Fatal(err)
 	}
-	background(b, m.Run)
+}
+
+// running runs f until stop is called, which waits for its end.
+func running(b *testing.B, f func(ctx context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Errorf("run: %v", err)
+		}
+	}
 }
 
 // convergeLoop is the loop people write around client-go's queue: a watch that
 // adds keys, eight workers that read the store.
-func convergeLoop(b *testing.B, s *store.Store[diskSpec, diskStatus], wrote func()) {
+func convergeLoop(b *testing.B, s *diskStore, wrote func()) (stop func()) {
 	q := workqueue.NewTypedRateLimitingQueue(perKey[store.Key](backoffBase))
 	var pool sync.WaitGroup
 	for range 8 {
@@ -125,8 +269,7 @@ func convergeLoop(b *testing.B, s *store.Store[diskSpec, diskStatus], wrote func
 			}
 		})
 	}
-	b.Cleanup(func() { q.ShutDown(); pool.Wait() })
-	background(b, func(ctx context.Context) error {
+	unwatch := running(b, func(ctx context.Context) error {
 		for e, err := range s.Watch(ctx, 0) {
 			if err != nil {
 				return nil // the end of ctx
@@ -137,4 +280,5 @@ func convergeLoop(b *testing.B, s *store.Store[diskSpec, diskStatus], wrote func
 		}
 		return nil
 	})
+	return func() { unwatch(); q.ShutDown(); pool.Wait() }
 }

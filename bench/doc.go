@@ -14,6 +14,8 @@
 //	tend-workqueue       queue/workqueue, the adapter shaped like client-go's queue
 //	client-go            k8s.io/client-go/util/workqueue
 //	controller-runtime   its priority queue; in BenchmarkController its controller
+//	bbolt, clientv3      in BenchmarkStore: what the file and etcd backends lie on, used raw
+//	parts                in BenchmarkConverge: what converging is made of, one part at a time
 //	limit                the least that any implementation could do
 //	NAME+prom            the same with Prometheus metrics on and scraped
 //

@@ -77,13 +77,49 @@ func otherGoals() []goal {
 		{id: "G8", what: "retry", ours: retry("tend"), peer: retry("controller-runtime"), unit: "ns/op", least: 2.6},
 		{id: "G9", what: "contended Add, p99, ns", ours: "Contention/impl=tend", unit: "p99-ns/add", most: 1e5},
 		{id: "G9", what: "contended Add, p99", ours: "Contention/impl=tend", peer: "Contention/impl=controller-runtime", unit: "p99-ns/add", least: 20},
-		{id: "G13", what: "converge 100k objects", ours: "Converge/objects=100k/impl=tend", peer: "Converge/objects=100k/impl=client-go", unit: "ns/op", least: 1.5},
+	}
+}
+
+func storeGoals() []goal {
+	mem := func(op, impl string) string { return "Store/backend=memory/op=" + op + "/impl=" + impl }
+	file := func(writers, impl string) string {
+		return "Store/backend=file/op=put/writers=" + writers + "/impl=" + impl
+	}
+	cluster := func(op, impl string) string { return "Store/backend=etcd/op=" + op + "/impl=" + impl }
+	gs := []goal{
+		{id: "G10", what: "cache read", ours: mem("cached-get", "tend"), peer: mem("cached-get", "limit"), unit: "ns/op", least: 1 / 1.7},
+		{id: "G10", what: "Get", ours: mem("get", "tend"), peer: mem("get", "limit"), unit: "ns/op", least: 1 / 1.4},
+		{id: "G10", what: "update CAS", ours: mem("update", "tend"), peer: mem("update", "limit"), unit: "ns/op", least: 1 / 1.6},
+		{id: "G10", what: "list of 10k through the cache", ours: mem("cached-list-10k", "tend"), peer: mem("cached-list-10k", "limit"), unit: "ns/op", least: 1 / 1.6},
+		{id: "G10", what: "update until 100 watchers have it", ours: mem("watch/watchers=100", "tend"), peer: mem("watch/watchers=100", "limit"), unit: "ns/op", least: 1 / 2.5},
+		{id: "G10", what: "B/object", ours: "StoreMemory/objects=100k/impl=tend", peer: "StoreMemory/objects=100k/impl=limit", unit: "B/object", least: 1 / 1.4},
+	}
+	for _, writers := range []string{"1", "16", "128"} {
+		gs = append(gs, goal{id: "G11", what: "file, " + writers + " writers", ours: file(writers, "tend"), peer: file(writers, "bbolt"), unit: "ns/op", least: 0.9})
+	}
+	return append(gs,
+		goal{id: "G12", what: "etcd CAS, 1 writer", ours: cluster("cas/clients=1", "tend"), peer: cluster("cas/clients=1", "clientv3"), unit: "ns/op", least: 1 / 1.08},
+		goal{id: "G12", what: "etcd CAS, 64 writers", ours: cluster("cas/clients=64", "tend"), peer: cluster("cas/clients=64", "clientv3"), unit: "ns/op", least: 2.2},
+		goal{id: "G12", what: "etcd CAS, 256 writers", ours: cluster("cas/clients=256", "tend"), peer: cluster("cas/clients=256", "clientv3"), unit: "ns/op", least: 2.8},
+		goal{id: "G12", what: "etcd, 100 watchers", ours: cluster("watch/watchers=100", "tend"), peer: cluster("watch/watchers=100", "clientv3"), unit: "ns/op", least: 4})
+}
+
+func convergeGoals() []goal {
+	at := func(objects, impl string) string { return "Converge/objects=" + objects + "/impl=" + impl }
+	return []goal{
+		{id: "G13", what: "converge 100k objects", ours: at("100k", "tend"), peer: at("100k", "client-go"), unit: "ns/op", least: 1.5},
+		{id: "G13", what: "100k objects at most 1.25 times their parts, CPU", ours: at("100k", "tend"), peer: at("100k", "parts"), unit: "cpu-ns/op", least: 1 / 1.25},
+		{id: "G13", what: "an object among 1M at most 2.5 times one among 10k", ours: at("1M", "tend"), peer: at("10k", "tend"), unit: "ns/object", least: 1 / 2.5},
+		{id: "G14", what: "binary, MB", ours: "Size/impl=tend", peer: "Size/impl=controller-runtime", unit: "MB", least: 1},
+		{id: "G14", what: "modules linked", ours: "Size/impl=tend", peer: "Size/impl=controller-runtime", unit: "linked", least: 1},
+		{id: "G15", what: "100k delayed keys, CPU ms in 5 s", ours: "Idle/keys=100k/impl=tend", unit: "cpu-ms", most: 10},
 	}
 }
 
 func goals() []goal {
 	gs := append(cycleGoals(), pipelineGoals()...)
-	return append(append(gs, controllerGoals()...), otherGoals()...)
+	gs = append(append(gs, controllerGoals()...), otherGoals()...)
+	return append(append(gs, storeGoals()...), convergeGoals()...)
 }
 
 // writeGoals writes every goal, met, missed or not measured in this run.
@@ -92,7 +128,6 @@ func (r *results) writeGoals(b *strings.Builder) {
 	for _, g := range goals() {
 		b.WriteString(r.goal(g))
 	}
-	b.WriteString("\nG10 to G12 are the stores', and G14 (size) and G15 (idle) are measured apart from this program.\n")
 }
 
 func (r *results) goal(g goal) string {
@@ -113,7 +148,7 @@ func (r *results) goal(g goal) string {
 		mine, ok1 := r.figure(g.ours, "cpu-ns/op")
 		other, ok2 := r.figure(g.peer, "cpu-ns/op")
 		if ok1 && ok2 && mine.median > 0 {
-			cpu = fmt.Sprintf("%.1f", other.median/mine.median)
+			cpu = fmt.Sprintf("%.*f", places(g.least), other.median/mine.median)
 			if ours.dirty || theirs.dirty {
 				judged = other.median / mine.median
 			}
@@ -124,8 +159,16 @@ func (r *results) goal(g goal) string {
 		missed = fmt.Sprintf("**missed**, and three empty locks alone would give %.1f", theirs.median/floor.median)
 	}
 	peer := g.peer[strings.LastIndexByte(g.peer, '=')+1:]
-	return fmt.Sprintf("| %s | %s | %s | %v | %v | %.1f | %s | ≥ %.1f | %s |\n",
-		g.id, g.what, peer, ours, theirs, ratio, cpu, g.least, missed)
+	return fmt.Sprintf("| %s | %s | %s | %v | %v | %.*f | %s | ≥ %.*f | %s |\n",
+		g.id, g.what, peer, ours, theirs, places(g.least), ratio, cpu, places(g.least), g.least, missed)
+}
+
+// places is with how many decimals a ratio is shown: 0.9 is not the same as 0.93.
+func places(least float64) int {
+	if least < 1 {
+		return 2
+	}
+	return 1
 }
 
 func verdict(met bool) string {

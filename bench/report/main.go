@@ -40,7 +40,11 @@ var families = []struct {
 	{"^BenchmarkContention$", true},
 	{"^BenchmarkMemory$", true},
 	{"^BenchmarkDelayed$", true},
+	{"^BenchmarkStore$", false},
+	{"^BenchmarkStoreMemory$", true},
 	{"^BenchmarkConverge$", true},
+	{"^BenchmarkManager$", true},
+	{"^BenchmarkIdle$", true},
 }
 
 func main() {
@@ -110,6 +114,11 @@ func run(dir, out string, passes int, each, only string) error {
 	}
 	defer f.Close()
 	began := time.Now()
+	if pick.MatchString("BenchmarkSize") {
+		if err := sizes(dir, tmp, f); err != nil {
+			return err
+		}
+	}
 	for pass := range passes {
 		for i, family := range families {
 			if !pick.MatchString(family.bench) {

@@ -116,7 +116,7 @@ func (r *results) markdown() string {
 }
 
 var shown = []string{
-	"ns/op", "cpu-ns/op", "B/op", "allocs/op", "B/key", "ns/add", "cpu-ns/key", "p50-ms", "p99-ms", "max-ms", "early",
+	"ns/op", "cpu-ns/op", "ns/object", "B/op", "allocs/op", "B/key", "B/object", "peak-MB", "cpu-ms", "MB", "linked", "modules", "ns/add", "cpu-ns/key", "p50-ms", "p99-ms", "max-ms", "early",
 	"p50-ns/add", "p99-ns/add", "foreign-%",
 }
 
