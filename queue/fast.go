@@ -20,7 +20,9 @@ func (q *Queue[K]) Add(key K) error {
 	}
 	long := maphash.Comparable(q.seed, key)
 	s, hash := q.shard(long), uint32(long)
-	s.mu.Lock()
+	if !s.mu.TryLock() {
+		s.mu.wait()
+	}
 	i, p, ok := s.find(hash, &key)
 	if ok || s.closed {
 		return q.addAgain(s, i)
@@ -71,7 +73,9 @@ func (q *Queue[K]) addAgain(s *shard[K], i uint32) error {
 func (q *Queue[K]) Get(ctx context.Context) (it Item[K], err error) {
 	if q.gate.Load() == 0 && ctx.Err() == nil {
 		for s := q.pick(); s != nil; s = q.pick() {
-			s.mu.Lock()
+			if !s.mu.TryLock() {
+				s.mu.wait()
+			}
 			ok := s.lendOne(&it)
 			if len(q.shards) == 1 {
 				s.mu.Unlock()
@@ -142,7 +146,9 @@ func (s *shard[K]) aged() *lane {
 // the queue unless it was added during the run.
 func (i Item[K]) Done() {
 	s := i.from
-	s.mu.Lock()
+	if !s.mu.TryLock() {
+		s.mu.wait()
+	}
 	e := s.loan(i.idx(), i.stamp())
 	if e == nil || e.flags != 0 || i.changed() || !s.q.plain {
 		s.mu.Unlock()
@@ -171,7 +177,9 @@ func (i Item[K]) DoneNext(ctx context.Context) (next Item[K], err error) {
 		i.Done()
 		return q.Get(ctx)
 	}
-	s.mu.Lock()
+	if !s.mu.TryLock() {
+		s.mu.wait()
+	}
 	e := s.loan(i.idx(), i.stamp())
 	if e == nil || e.flags != 0 || i.changed() {
 		s.mu.Unlock()

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"sync"
 	"sync/atomic"
 )
 
@@ -12,7 +11,7 @@ import (
 // the cache of one core to that of another with nearly each add and get, and
 // that, line by line of 64 bytes, is most of what a busy queue costs.
 type shard[K comparable] struct {
-	mu     sync.Mutex
+	mu     lock
 	loud   bool // a key became ready: somebody must be woken after the lock
 	closed bool
 	tally  tally
