@@ -67,12 +67,15 @@ type RunSnapshot struct {
 // Snapshot says how the controller is. Queue().Snapshot() has every key.
 func (c *Controller[K]) Snapshot() Snapshot {
 	want, _ := c.pool.size()
+	c.mu.Lock()
+	holds := c.holds // Run may replace it: somebody may look before
+	c.mu.Unlock()
 	s := Snapshot{
-		Name: c.name, Kind: c.kindOf(), Placement: c.placement(), Shards: len(c.holds), Workers: want,
+		Name: c.name, Kind: c.kindOf(), Placement: c.placement(), Shards: len(holds), Workers: want,
 		Queue: c.q.Summary(), Runs: c.Counts(),
 	}
-	for i := range c.holds {
-		if c.holds[i].Load() != nil {
+	for i := range holds {
+		if holds[i].Load() != nil {
 			s.Held++
 		}
 	}

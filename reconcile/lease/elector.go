@@ -89,6 +89,7 @@ type elector struct {
 	joined func(until func() time.Time)
 
 	once running
+	seen atomic.Pointer[board] // of the present or the last session; nil: none yet
 
 	// The rest belongs to the goroutine in Run.
 
@@ -139,6 +140,18 @@ func checkName(name string) error {
 func (e *elector) String() string        { return e.title }
 func (e *elector) Shards() int           { return len(e.shards) }
 func (e *elector) Lease(shard int) Lease { return e.shards[shard] }
+
+// Holder is the server that holds a shard's lease, as far as this one has heard;
+// not ok: nobody, or it has heard of none yet. It is for people to look at: by
+// the time it is read it may be another.
+func (e *elector) Holder(shard int) (server string, ok bool) {
+	b := e.seen.Load()
+	if b == nil {
+		return "", false
+	}
+	o, held, _ := b.holder(shard, 0)
+	return o.Server, held
+}
 
 func (e *elector) Run(ctx context.Context, work Work) error {
 	if !e.once.begin() {

@@ -65,6 +65,7 @@ type hold struct {
 // may still be winding up then; Run waits for it.
 func (e *elector) runSession(ctx context.Context, work Work) error {
 	s := &session{elector: e, id: newID(), board: newBoard(e.name), work: work, holds: make(map[int]*hold), given: make(map[int]store.Revision), owed: make(map[int]*hold)}
+	e.seen.Store(s.board)
 	s.ctx, s.lose = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer s.lose(ErrLost)
 	if err := s.grant(ctx); err != nil {

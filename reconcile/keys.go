@@ -1,0 +1,250 @@
+package reconcile
+
+import (
+	"context"
+	"encoding"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+)
+
+// What follows is for pages and tools that do not know the type of a controller's
+// keys: keys go in and out in their printed form.
+
+// ErrNoKey says that a controller's queue has no key that is printed like that.
+var ErrNoKey = errors.New("no such key")
+
+// A KeyQuery says which keys Keys gives. The zero value is the first hundred.
+type KeyQuery struct {
+	States   []queue.State // empty: all
+	Failed   bool          // only those whose last run failed
+	Contains string        // only those whose printed form contains it
+	Order    queue.Order
+	Limit    int // zero: 100; at most 1,000
+	From     queue.Cursor
+}
+
+// KeyPage is some keys of a controller.
+type KeyPage struct {
+	Keys   []KeySnapshot
+	Next   queue.Cursor // where to go on, if More
+	More   bool
+	Looked int // keys that there were to choose from
+}
+
+// KeySnapshot is one key, its state, and why it does not run.
+type KeySnapshot struct {
+	Key      string    `json:"key"`
+	State    string    `json:"state"`
+	Why      string    `json:"why,omitempty"` // it does not run although it could
+	Since    time.Time `json:"since"`         // in that state
+	Next     time.Time `json:"next,omitzero"` // when it runs, if that is known
+	Attempts int       `json:"attempts,omitempty"`
+	Error    string    `json:"error,omitempty"` // of the last run, until one succeeds
+	Reasons  []string  `json:"reasons,omitempty"`
+	Priority int       `json:"priority,omitempty"`
+	Tenant   string    `json:"tenant,omitempty"`
+}
+
+// Keys gives some of the keys in the queue. What it costs is said at
+// queue.Queue.Page; ctx bounds it.
+func (c *Controller[K]) Keys(ctx context.Context, q KeyQuery) (KeyPage, error) {
+	o := queue.PageOptions[K]{States: q.States, Failed: q.Failed, Order: q.Order, Limit: q.Limit, From: q.From}
+	if q.Contains != "" {
+		o.Match = containing[K](q.Contains)
+	}
+	p, err := c.q.Page(ctx, o)
+	if err != nil {
+		return KeyPage{}, fmt.Errorf("reconcile: controller %q: keys: %w", c.name, err)
+	}
+	page := KeyPage{Next: p.Next, More: p.More, Looked: p.Looked, Keys: make([]KeySnapshot, 0, len(p.Entries))}
+	for _, e := range p.Entries {
+		page.Keys = append(page.Keys, keySnapshot(e))
+	}
+	return page, nil
+}
+
+// Key is one key of the queue; not ok: the queue does not know it, because there
+// is nothing to run for it.
+func (c *Controller[K]) Key(ctx context.Context, printed string) (KeySnapshot, bool) {
+	key, err := c.keyOf(ctx, printed)
+	if err != nil {
+		return KeySnapshot{}, false
+	}
+	e, ok := c.q.Lookup(key)
+	if !ok {
+		return KeySnapshot{}, false
+	}
+	return keySnapshot(e), true
+}
+
+func keySnapshot[K comparable](e queue.Entry[K]) KeySnapshot {
+	s := KeySnapshot{
+		Key: fmt.Sprint(e.Key), State: e.State.String(), Why: e.Why, Since: e.Since, Next: e.Next,
+		Attempts: e.Attempts, Reasons: e.Reasons, Priority: e.Priority.Int(), Tenant: e.Tenant,
+	}
+	if e.LastError != nil {
+		s.Error = fmt.Sprint(e.LastError) // survives an Error method that panics
+	}
+	return s
+}
+
+// containing compares without printing, where that is possible: a page looks at
+// every key.
+func containing[K comparable](text string) func(K) bool {
+	if f, ok := any(func(k store.Key) bool { return keyContains(k, text) }).(func(K) bool); ok {
+		return f
+	}
+	if f, ok := any(func(k string) bool { return strings.Contains(k, text) }).(func(K) bool); ok {
+		return f
+	}
+	return func(k K) bool { return strings.Contains(fmt.Sprint(k), text) }
+}
+
+// keyContains is strings.Contains(k.String(), text), without making that string.
+func keyContains(k store.Key, text string) bool {
+	before, after, slash := strings.Cut(text, "/")
+	if !slash {
+		return strings.Contains(k.Name, text) || strings.Contains(k.Namespace, text)
+	}
+	if k.Namespace == "" && !strings.Contains(k.Name, "/") {
+		return false
+	}
+	// A namespace has no slash, so the first one in text is the one between.
+	return strings.HasSuffix(k.Namespace, before) && strings.HasPrefix(k.Name, after) || strings.Contains(k.Name, text)
+}
+
+// keyOf reads a printed key. A key of a type that cannot be read has to be in the
+// queue, and is looked for there.
+func (c *Controller[K]) keyOf(ctx context.Context, printed string) (key K, err error) {
+	switch k := any(&key).(type) {
+	case *string:
+		*k = printed
+		return key, nil
+	case encoding.TextUnmarshaler:
+		if err := k.UnmarshalText([]byte(printed)); err != nil {
+			return key, fmt.Errorf("%w: %w", ErrNoKey, err)
+		}
+		return key, nil
+	}
+	p, err := c.q.Page(ctx, queue.PageOptions[K]{Limit: 1, Match: func(k K) bool { return fmt.Sprint(k) == printed }})
+	switch {
+	case err != nil:
+		return key, err
+	case len(p.Entries) == 0:
+		return key, ErrNoKey
+	}
+	return p.Entries[0].Key, nil
+}
+
+// An Action is what an operator asks of a controller, or of one of its keys.
+type Action string
+
+// The actions.
+const (
+	// ActionKick runs the key at once: it ends a backoff and a park.
+	ActionKick Action = "kick"
+	// ActionForget takes the key out of the queue, and its attempts with it. It
+	// comes back as soon as a source names it.
+	ActionForget Action = "forget"
+	// ActionPause keeps the key, or all of them, from running until ActionResume.
+	// It is a pause of this process, not the lasting one of an object.
+	ActionPause Action = "pause"
+	// ActionResume ends ActionPause.
+	ActionResume Action = "resume"
+)
+
+// Do carries an action out on a printed key; an empty one means the controller as
+// a whole, which can be paused and resumed. Why is shown as the reason. It fails
+// with ErrNoKey if the key cannot be found or read, and as Kick does.
+func (c *Controller[K]) Do(ctx context.Context, a Action, printed, why string) error {
+	err := c.do(ctx, a, printed, why)
+	if err != nil {
+		return fmt.Errorf("reconcile: controller %q: %s %.200s: %w", c.name, a, printed, err)
+	}
+	return nil
+}
+
+func (c *Controller[K]) do(ctx context.Context, a Action, printed, why string) error {
+	if printed == "" {
+		switch a {
+		case ActionPause:
+			c.q.Pause(why, 0)
+			return nil
+		case ActionResume:
+			if !c.q.Resume() {
+				return errors.New("it was not paused")
+			}
+			return nil
+		}
+		return errors.New("needs a key")
+	}
+	key, err := c.keyOf(ctx, printed)
+	if err != nil {
+		return err
+	}
+	switch a {
+	case ActionKick:
+		return c.Kick(key)
+	case ActionForget:
+		if !c.q.Remove(key) {
+			return ErrNoKey
+		}
+	case ActionPause:
+		c.q.PauseKey(key, why, 0)
+	case ActionResume:
+		if !c.q.ResumeKey(key) {
+			return errors.New("it was not paused")
+		}
+	default:
+		return errors.New("there is no such action")
+	}
+	return nil
+}
+
+// LeaseSnapshot is the right to run one shard of a controller's keys.
+type LeaseSnapshot struct {
+	Shard int    `json:"shard"`
+	Name  string `json:"name"`
+	Held  bool   `json:"held"` // by this server
+	// Running says that this server runs the shard's keys. It can be so without
+	// Held for a moment, while the runs that the lease's loss ended wind up.
+	Running bool `json:"running"`
+	// Holder is the server that has it, as far as is known here.
+	Holder string `json:"holder,omitempty"`
+}
+
+// Leases are those that the controller runs under; none if it needs none.
+func (c *Controller[K]) Leases() []LeaseSnapshot {
+	c.mu.Lock()
+	p, holds := c.place, c.holds
+	c.mu.Unlock()
+	if !leased(p) {
+		return nil
+	}
+	if g, ok := p.(*group); ok {
+		p = g.Placement
+	}
+	who, _ := p.(interface {
+		Holder(shard int) (string, bool)
+	})
+	list := make([]LeaseSnapshot, len(holds))
+	for i := range list {
+		list[i] = leaseSnapshot(i, p.Lease(i))
+		list[i].Running = holds[i].Load() != nil
+		if who != nil {
+			list[i].Holder, _ = who.Holder(i)
+		}
+	}
+	return list
+}
+
+func leaseSnapshot(shard int, l lease.Lease) LeaseSnapshot {
+	_, held := l.Held()
+	return LeaseSnapshot{Shard: shard, Name: l.Name(), Held: held}
+}

@@ -1,0 +1,164 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+func TestSearchForAKeyIsSearchInItsPrintedForm(t *testing.T) {
+	for _, k := range []store.Key{
+		{Name: "a"}, {Name: "a/b"}, {Namespace: "n", Name: "a"}, {Namespace: "n", Name: "a/b"}, {Namespace: "na", Name: "b"}, {Name: "/"}, {Name: "/a"},
+	} {
+		for _, text := range []string{"a", "n", "/", "a/b", "n/a", "/a", "/b", "a/", "n/", "n/a/b", "//", "na/b", "b/a", "an"} {
+			if got, want := keyContains(k, text), strings.Contains(k.String(), text); got != want {
+				t.Errorf("%q in %q: %t, want %t", text, k, got, want)
+			}
+		}
+	}
+}
+
+type pair struct{ A, B int }
+
+func still[K comparable](t *testing.T, name string, o *Options[K]) *Controller[K] {
+	t.Helper()
+	c, err := New(name, Func[K](func(context.Context, K) (Result, error) { return Result{}, nil }), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Keys of every type can be found by how they are printed.
+func TestActionsFindKeysByTheirPrintedForm(t *testing.T) {
+	byKey, byText, byPair := still[Request](t, "keys", nil), still[string](t, "texts", nil), still[pair](t, "pairs", nil)
+	if err := byKey.Do(t.Context(), ActionKick, "ns/name", ""); err != nil {
+		t.Error(err)
+	}
+	if err := byText.Do(t.Context(), ActionKick, "ns/name", ""); err != nil {
+		t.Error(err)
+	}
+	if err := byPair.Do(t.Context(), ActionKick, "{1 2}", ""); !errors.Is(err, ErrNoKey) {
+		t.Errorf("a key that cannot be read and is not there: %v", err)
+	}
+	if err := byPair.Add(pair{1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := byPair.Do(t.Context(), ActionPause, "{1 2}", "for a look"); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []interface {
+		Keys(context.Context, KeyQuery) (KeyPage, error)
+		Key(context.Context, string) (KeySnapshot, bool)
+	}{byKey, byText, byPair} {
+		p, err := c.Keys(t.Context(), KeyQuery{Contains: "n"})
+		if c == any(byPair) {
+			p, err = c.Keys(t.Context(), KeyQuery{Contains: "1 2"})
+		}
+		if err != nil || len(p.Keys) != 1 {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		if k, ok := c.Key(t.Context(), p.Keys[0].Key); !ok || k.State == "" {
+			t.Errorf("%s: %+v, %t", p.Keys[0].Key, k, ok)
+		}
+	}
+	if k, _ := byPair.Key(t.Context(), "{1 2}"); k.State != "held" || !strings.Contains(k.Why, "for a look") {
+		t.Errorf("paused: %+v", k)
+	}
+	for _, a := range []Action{ActionResume, ActionForget} {
+		if err := byPair.Do(t.Context(), a, "{1 2}", ""); err != nil {
+			t.Error(err)
+		}
+		if err := byPair.Do(t.Context(), a, "{1 2}", ""); err == nil {
+			t.Errorf("%s twice was taken", a)
+		}
+	}
+	for _, a := range []Action{ActionKick, ActionForget, "explode"} {
+		if err := byText.Do(t.Context(), a, "", ""); err == nil {
+			t.Errorf("%s of the whole controller was taken", a)
+		}
+	}
+	if err := byText.Do(t.Context(), "explode", "x", ""); err == nil {
+		t.Error("an unknown action was taken")
+	}
+	if _, err := byText.Keys(t.Context(), KeyQuery{Limit: -1}); err == nil {
+		t.Error("a negative limit was taken")
+	}
+}
+
+type loud struct{}
+
+func (loud) Error() string { panic("an Error method that panics") }
+
+func TestErrorThatCannotBePrintedIsShownAsSuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := still[string](t, "texts", nil)
+		if err := c.Add("a"); err != nil {
+			t.Fatal(err)
+		}
+		item, err := c.q.Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		item.Park(loud{})
+		k, _ := c.Key(t.Context(), "a")
+		if k.State != queue.StateParked.String() || !strings.Contains(k.Error, "PANIC") {
+			t.Errorf("%+v", k)
+		}
+	})
+}
+
+// Who holds a lease is told by everybody, also by those who do not.
+func TestLeasesNameTheirHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend, err := memory.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var servers []*Controller[Request]
+		var stops []func()
+		for _, name := range []string{"one", "two"} {
+			p, err := lease.NewSharded(backend, "keys", 4, &lease.Options{Server: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := still[Request](t, "keys", &Options[Request]{Placement: p})
+			for _, l := range c.Leases() {
+				if l.Held || l.Running || l.Holder != "" {
+					t.Errorf("before it runs: %+v", l)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- c.Run(ctx) }() // ended and waited for by its stop
+			stops = append(stops, func() { cancel(); <-done })
+			servers = append(servers, c)
+		}
+		time.Sleep(time.Minute)
+		held := map[string]int{}
+		for i, l := range servers[0].Leases() {
+			other := servers[1].Leases()[i]
+			if l.Holder == "" || l.Holder != other.Holder || l.Held == other.Held || l.Held != l.Running || l.Held != (l.Holder == "one") {
+				t.Errorf("shard %d: %+v and %+v", i, l, other)
+			}
+			held[l.Holder]++
+		}
+		if held["one"] == 0 || held["two"] == 0 {
+			t.Errorf("held %v", held)
+		}
+		for _, stop := range stops {
+			stop()
+		}
+		if l := still[Request](t, "keys", nil).Leases(); l != nil {
+			t.Errorf("without a lease: %+v", l)
+		}
+	})
+}
