@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -19,24 +20,42 @@ type ThrottleOptions struct {
 	// Keep is how many different events are remembered; zero: 4096. Beyond it
 	// the one not heard of for longest is forgotten.
 	Keep int
+	// KeepPerObject is how many of them may be of one object; zero: 32. So an
+	// object whose every failure reads differently (a request id) drives out
+	// no other's events.
+	KeepPerObject int
 	// Queue is how many wait to be passed on; zero: 1024. Beyond it they are
 	// dropped, and counted.
 	Queue int
 }
 
-// Throttled is a recorder for a slow or a metered one: it counts repeated
-// events instead of adding them, and never blocks. It is a Runner: Run passes
-// events on, and without it they are only counted.
+// Throttled keeps the recent events of every object: it counts repeated events
+// instead of adding them, bounds what it keeps, never blocks, and answers
+// [Throttled.Events]. It passes them on to another recorder, which may be slow or
+// metered, if there is one: it is a Runner, Run passes events on, and without it
+// they are only kept.
+//
+//	order     e1 ─ e2 ─ e3 ─ e4 ─ e5     all, the one heard of last at the end
+//	objects   a: e1 ─ e4   b: e2 ─ e3 ─ e5
 type Throttled struct {
-	to    Recorder
-	every time.Duration
-	keep  int
-	queue chan Event
+	to        Recorder
+	every     time.Duration
+	keep      int
+	perObject int
+	queue     chan Event
 
 	mu      sync.Mutex // guards what follows
-	events  map[eventID]*list.Element
-	order   *list.List // of *counted; the one heard of last is at the back
+	events  map[eventID]*counted
+	order   list.List // of *counted
+	objects map[objectID]*list.List
 	dropped int
+}
+
+// objectID is the object that an event is about. Not by uid: what happened to
+// the one that had the key before is of interest too.
+type objectID struct {
+	kind string
+	key  store.Key
 }
 
 // eventID is what makes two events the same.
@@ -48,32 +67,32 @@ type eventID struct {
 
 type counted struct {
 	Event
-	id     eventID
-	passed time.Time // when its like was last passed on
+	id          eventID
+	passed      time.Time     // when its like was last passed on
+	all, object *list.Element // its places in the two lists
 }
 
+func (c *counted) of() objectID { return objectID{c.Kind, c.Key} }
+
 // NewThrottled makes a recorder that counts, and hands on to to, which may be
-// nil: then it only counts, for [Throttled.Snapshot].
+// nil: then it only keeps them.
 func NewThrottled(to Recorder, o *ThrottleOptions) (*Throttled, error) {
 	var opts ThrottleOptions
 	if o != nil {
 		opts = *o
 	}
-	if opts.Every < 0 || opts.Keep < 0 || opts.Queue < 0 {
+	if opts.Every < 0 || opts.Keep < 0 || opts.KeepPerObject < 0 || opts.Queue < 0 {
 		return nil, errors.New("external: ThrottleOptions: no number may be negative")
 	}
-	t := &Throttled{to: to, every: opts.Every, keep: opts.Keep, events: map[eventID]*list.Element{}, order: list.New()}
-	if t.every == 0 {
-		t.every = 5 * time.Minute
-	}
-	if t.keep == 0 {
-		t.keep = 4096
-	}
-	if opts.Queue == 0 {
-		opts.Queue = 1024
-	}
-	t.queue = make(chan Event, opts.Queue)
-	return t, nil
+	return &Throttled{
+		to:        to,
+		every:     cmp.Or(opts.Every, 5*time.Minute),
+		keep:      cmp.Or(opts.Keep, 4096),
+		perObject: cmp.Or(opts.KeepPerObject, 32),
+		queue:     make(chan Event, cmp.Or(opts.Queue, 1024)),
+		events:    map[eventID]*counted{},
+		objects:   map[objectID]*list.List{},
+	}, nil
 }
 
 // Record counts the event, and queues it to be passed on unless its like was
@@ -111,17 +130,36 @@ func (t *Throttled) Run(ctx context.Context) error {
 	}
 }
 
-// Snapshot is the events that are remembered, each once with its count and the
-// time of the last, the newest first.
-func (t *Throttled) Snapshot() []Event {
+// EventQuery says which events are wanted. The zero value is all of them.
+type EventQuery struct {
+	Kind  string    // empty: any
+	Key   store.Key // zero: any
+	Limit int       // how many at most; zero: no limit but what is kept
+}
+
+// Events gives the events that are kept, each once with its count and the time of
+// the last, the newest first. With Kind and Key it looks at that object's alone.
+func (t *Throttled) Events(q EventQuery) []Event {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := make([]Event, 0, t.order.Len())
-	for at := t.order.Back(); at != nil; at = at.Prev() {
-		all = append(all, at.Value.(*counted).Event)
+	from := &t.order
+	if q.Kind != "" && q.Key != (store.Key{}) {
+		if from = t.objects[objectID{q.Kind, q.Key}]; from == nil {
+			return nil
+		}
 	}
-	return all
+	var found []Event
+	for at := from.Back(); at != nil && (q.Limit <= 0 || len(found) < q.Limit); at = at.Prev() {
+		e := at.Value.(*counted).Event
+		if (q.Kind == "" || q.Kind == e.Kind) && (q.Key == store.Key{} || q.Key == e.Key) {
+			found = append(found, e)
+		}
+	}
+	return found
 }
+
+// Snapshot is all that Events gives.
+func (t *Throttled) Snapshot() []Event { return t.Events(EventQuery{}) }
 
 // Dropped is how many events were not passed on because the queue was full or
 // the recorder failed.
@@ -132,22 +170,45 @@ func (t *Throttled) Dropped() int {
 }
 
 // countLocked finds the event's entry, or makes room for one, and moves it to
-// the back: it was heard of last.
+// the end of its lists: it was heard of last.
 func (t *Throttled) countLocked(e Event) *counted {
 	id := eventID{e.Kind, e.UID, e.Reason, e.Message, e.Key, e.Type}
-	at := t.events[id]
-	if at == nil {
-		if oldest := t.order.Front(); oldest != nil && t.order.Len() >= t.keep {
-			delete(t.events, t.order.Remove(oldest).(*counted).id)
-		}
-		c := &counted{Event: e, id: id}
-		c.Count = 0
-		at = t.order.PushBack(c)
-		t.events[id] = at
+	c := t.events[id]
+	if c == nil {
+		c = t.addLocked(e, id)
 	}
-	t.order.MoveToBack(at)
-	c := at.Value.(*counted)
+	t.order.MoveToBack(c.all)
+	t.objects[c.of()].MoveToBack(c.object)
 	c.Count += max(e.Count, 1)
 	c.Time = e.Time
 	return c
+}
+
+func (t *Throttled) addLocked(e Event, id eventID) *counted {
+	c := &counted{Event: e, id: id}
+	c.Count = 0
+	if own := t.objects[c.of()]; own != nil && own.Len() >= t.perObject {
+		t.forgetLocked(own.Front())
+	}
+	if t.order.Len() >= t.keep {
+		t.forgetLocked(t.order.Front())
+	}
+	own := t.objects[c.of()] // it may have gone with its last event
+	if own == nil {
+		own = list.New()
+		t.objects[c.of()] = own
+	}
+	c.all, c.object = t.order.PushBack(c), own.PushBack(c)
+	t.events[id] = c
+	return c
+}
+
+func (t *Throttled) forgetLocked(at *list.Element) {
+	c := at.Value.(*counted)
+	delete(t.events, c.id)
+	t.order.Remove(c.all)
+	own := t.objects[c.of()]
+	if own.Remove(c.object); own.Len() == 0 {
+		delete(t.objects, c.of())
+	}
 }

@@ -1,0 +1,57 @@
+package external_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/store"
+)
+
+// An object whose every failure reads differently must not drive out what is known
+// of the others.
+//
+// Negative control: without KeepPerObject the quiet object's event was gone.
+//
+// case 95
+func TestNoisyObjectDrivesOutNoOthersEvents(t *testing.T) {
+	r := must(external.NewThrottled(nil, &external.ThrottleOptions{Keep: 100, KeepPerObject: 8}))
+	say := func(kind, name, message string) {
+		_ = r.Record(t.Context(), external.Event{Kind: kind, Key: store.Key{Name: name}, Reason: "CannotCreate", Message: message, Time: time.Now(), Count: 1})
+	}
+	say("disk", "quiet", "once")
+	for i := range 1000 {
+		say("disk", "noisy", fmt.Sprint("request ", i, " failed"))
+		say("net", "noisy", "always the same")
+	}
+	of := func(q external.EventQuery) []external.Event { return r.Events(q) }
+	if e := of(external.EventQuery{Kind: "disk", Key: store.Key{Name: "quiet"}}); len(e) != 1 || e[0].Message != "once" {
+		t.Errorf("the quiet one: %+v", e)
+	}
+	if e := of(external.EventQuery{Kind: "disk", Key: store.Key{Name: "noisy"}}); len(e) != 8 || e[0].Message != "request 999 failed" {
+		t.Errorf("the noisy one: %d events, %+v", len(e), e[0])
+	}
+	if e := of(external.EventQuery{Kind: "net"}); len(e) != 1 || e[0].Count != 1000 {
+		t.Errorf("of kind net: %+v", e)
+	}
+	if e := of(external.EventQuery{Key: store.Key{Name: "noisy"}, Limit: 3}); len(e) != 3 || e[0].Kind != "net" {
+		t.Errorf("by key alone, three: %+v", e)
+	}
+	if e := of(external.EventQuery{Kind: "disk", Key: store.Key{Name: "nobody"}}); e != nil {
+		t.Errorf("of nobody: %+v", e)
+	}
+	if n := len(r.Snapshot()); n != 10 {
+		t.Errorf("%d events are kept, want 1 + 8 + 1", n)
+	}
+	// Over all objects the bound is Keep, and what is forgotten is forgotten whole.
+	for i := range 500 {
+		say("disk", fmt.Sprint("disk-", i), "made")
+	}
+	if n := len(r.Snapshot()); n != 100 {
+		t.Errorf("%d events are kept, want 100", n)
+	}
+	if e := of(external.EventQuery{Kind: "disk", Key: store.Key{Name: "disk-0"}}); e != nil {
+		t.Errorf("of one that was forgotten: %+v", e)
+	}
+}
