@@ -1,0 +1,232 @@
+package debug
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/external"
+)
+
+// Options is what a page can show besides what the Manager runs, and what may be
+// done with it. Nil and zero fields mean the stated default. New copies them.
+type Options struct {
+	// Title is the page's. Default "tend".
+	Title string
+	// Buckets are shown with their tokens.
+	Buckets []*queue.Bucket
+	// Events are the events to show: an *external.Throttled. Default: none.
+	Events Events
+	// Inventories are shown with their drift and orphans.
+	Inventories []Inventory
+	// Sections are what else the program has to say.
+	Sections []Section
+
+	// Authorise is asked before each action; an error refuses it, and is what
+	// the caller is told. It may look at r's headers and connection; the body is
+	// read. Default: nobody may do anything, and no action is offered.
+	Authorise func(r *http.Request, a Action) error
+	// Hosts are the names that requests may ask for when they come in over the
+	// loopback interface, besides localhost and loopback addresses: those of a
+	// proxy on the same machine that passes the name on. Others are refused,
+	// because any web site can give its own name the address 127.0.0.1 and read
+	// what is served there. A "*" allows all.
+	Hosts []string
+	// Timeout is how long one page may take to make. Default 5 s.
+	Timeout time.Duration
+	// Logger is told of every action. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// Events is what [external.Throttled] keeps.
+type Events interface {
+	Events(q external.EventQuery) []external.Event
+}
+
+// Inventory is an *external.Inventory of any types, or something like it.
+type Inventory interface {
+	Snapshot() external.InventorySnapshot
+}
+
+// Section is a table of the program's own.
+type Section struct {
+	Title string
+	// Rows gives names and values. It is called for each page, and should not
+	// block.
+	Rows func() [][2]string
+}
+
+// Action is what somebody wants to be done.
+type Action struct {
+	// Do is the action; setWorkers is not among reconcile's.
+	Do         reconcile.Action `json:"do"`
+	Controller string           `json:"controller"`
+	Key        string           `json:"key,omitempty"` // empty: the controller as a whole
+	Workers    int              `json:"workers,omitempty"`
+}
+
+// SetWorkers is the action of setting how many keys a controller runs at once.
+const SetWorkers reconcile.Action = "workers"
+
+// Handler serves the page. Make one with New.
+type Handler struct {
+	manager *reconcile.Manager
+	o       Options
+	origin  *http.CrossOriginProtection
+	slots   chan struct{} // one for each page that is being made
+}
+
+const (
+	defaultTimeout = 5 * time.Second
+	maxBody        = 64 << 10
+	maxQuery       = 8 << 10
+	maxAtOnce      = 4
+	writeTime      = 30 * time.Second // for the answer to go out
+)
+
+var (
+	errSlow  = errors.New("the page took longer than Options.Timeout")
+	errHosts = errors.New("this page is for localhost; a proxy in front of it is named in Options.Hosts")
+)
+
+// New makes a page about what m runs, also about what is registered later. It
+// fails on a nil m, and on options that make no sense.
+func New(m *reconcile.Manager, o *Options) (*Handler, error) {
+	if m == nil {
+		return nil, errors.New("debug: New: nil Manager")
+	}
+	h := &Handler{manager: m, origin: http.NewCrossOriginProtection(), slots: make(chan struct{}, maxAtOnce)}
+	if o != nil {
+		h.o = *o
+	}
+	if err := h.o.check(); err != nil {
+		return nil, err
+	}
+	if h.o.Title == "" {
+		h.o.Title = "tend"
+	}
+	if h.o.Timeout == 0 {
+		h.o.Timeout = defaultTimeout
+	}
+	h.o.Buckets = slices.Clone(h.o.Buckets)
+	h.o.Inventories = slices.Clone(h.o.Inventories)
+	h.o.Sections = slices.Clone(h.o.Sections)
+	h.o.Hosts = slices.Clone(h.o.Hosts)
+	return h, nil
+}
+
+func (o *Options) check() error {
+	switch {
+	case o.Timeout < 0:
+		return errors.New("debug: Options.Timeout is negative")
+	case slices.Contains(o.Buckets, nil):
+		return errors.New("debug: Options.Buckets holds a nil bucket")
+	case slices.Contains(o.Inventories, nil):
+		return errors.New("debug: Options.Inventories holds a nil inventory")
+	case slices.ContainsFunc(o.Sections, func(s Section) bool { return s.Title == "" || s.Rows == nil }):
+		return errors.New("debug: Options.Sections holds one without Title or Rows")
+	}
+	return nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime)) // where it can be set
+	protect(w.Header())
+	if err := h.checkHost(r); err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	if len(r.URL.RawQuery) > maxQuery {
+		http.Error(w, "the query is too long", http.StatusRequestURITooLong)
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(r.Context(), h.o.Timeout, errSlow)
+	defer cancel()
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		h.show(ctx, w, r)
+	case http.MethodPost:
+		h.act(ctx, w, r)
+	default:
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		http.Error(w, "only GET and POST", http.StatusMethodNotAllowed)
+	}
+}
+
+// protect says what a browser may do with the answer: show it, and nothing else.
+func protect(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	// Addresses hold keys. Not no-referrer: that makes the browser hide where a
+	// POST comes from, and ours would be refused.
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept")
+}
+
+// checkHost refuses names that a web site gave the loopback address to.
+func (h *Handler) checkHost(r *http.Request) error {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok || !isLoopback(addr.String()) || isLoopback(r.Host) || slices.Contains(h.o.Hosts, "*") {
+		return nil
+	}
+	if slices.ContainsFunc(h.o.Hosts, func(name string) bool { return strings.EqualFold(name, hostOf(r.Host)) }) {
+		return nil
+	}
+	return errHosts
+}
+
+func isLoopback(hostport string) bool {
+	host := strings.TrimSuffix(hostOf(hostport), ".")
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+func hostOf(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
+	}
+	return strings.Trim(hostport, "[]")
+}
+
+// controller is a *reconcile.Controller of any type of keys.
+type controller interface {
+	Name() string
+	Snapshot() reconcile.Snapshot
+	QueueStats() queue.Stats
+	Keys(ctx context.Context, q reconcile.KeyQuery) (reconcile.KeyPage, error)
+	Key(ctx context.Context, printed string) (reconcile.KeySnapshot, bool)
+	Leases() []reconcile.LeaseSnapshot
+	Do(ctx context.Context, a reconcile.Action, printed, why string) error
+	SetWorkers(n int) error
+}
+
+func (h *Handler) controllers() (cs []controller) {
+	for _, r := range h.manager.Runners() {
+		if c, ok := r.(controller); ok {
+			cs = append(cs, c)
+		}
+	}
+	slices.SortFunc(cs, func(a, b controller) int { return strings.Compare(a.Name(), b.Name()) })
+	return cs
+}
+
+func (h *Handler) controller(name string) (controller, bool) {
+	for _, c := range h.controllers() {
+		if c.Name() == name {
+			return c, true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,58 @@
+// Package debug is a page for whoever wants to know at night why something does
+// not run: one [net/http.Handler] over a [reconcile.Manager].
+//
+//	h, err := debug.New(&manager, nil)
+//	…
+//	mux.Handle("/debug", h)
+//
+// It shows the controllers, their workers and what each runs since when; every
+// key with its state and why it is not running; last errors with their attempts;
+// what waits for a time, by that time; buckets, leases and shards, caches and
+// their revisions, drift and orphans, events, and which kind wakes which
+// controller. Keys can be searched, filtered by state and sorted, and paged
+// through however many there are.
+//
+// The same comes as HTML that needs no script, as JSON (?format=json, or an Accept
+// that names it), and as text for curl (?format=text).
+//
+// # Actions
+//
+// The page only shows, unless [Options.Authorise] is set. Then keys can be kicked,
+// forgotten, paused and resumed, controllers paused and resumed, and their workers
+// set: by POST, asked of Authorise each time, refused when it comes from another
+// site's page, and logged.
+//
+// # What it promises
+//
+//   - A page costs a page. The queue is looked at in steps, with a lock held for a
+//     thousand keys at a time; nothing is kept that is not shown. A page that takes
+//     longer than [Options.Timeout] says so or shows what it has. At most four are
+//     made at once.
+//   - Keys, errors and labels are text that anybody may have chosen. They are
+//     escaped, cut to 1,000 characters, and what does not print (control
+//     characters, marks that turn the direction of writing) is shown by its number,
+//     in the text form too. A policy forbids the browser to run anything.
+//   - It never changes what it shows, other than by an action.
+//
+// # What it does not
+//
+// It does not authenticate who reads: put it on localhost, or behind something that
+// does. Whoever may read it sees keys and error texts. What lies in fields tagged
+// tend:"secret" is taken out before it gets here; see [store.Store.Redact].
+//
+// Every view is of several moments: a key can have moved on between two lines.
+//
+// # Design notes
+//
+// All views are one address with a query, so that the handler can be mounted at
+// any path, with or without http.StripPrefix, behind any proxy.
+//
+// A view is worked out once, as plain data, which is what JSON shows; HTML and text
+// are two ways to print one list of tables made of it. That keeps the forms in
+// step, and there is one place where text is cleaned.
+//
+// Rejected: a page that refreshes itself (it needs a script, or loses what one was
+// reading), a diagram drawn by a script from elsewhere (the graph is text that
+// Mermaid draws), and a button without a server-side check (a hidden button is no
+// lock).
+package debug

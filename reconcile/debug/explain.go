@@ -1,0 +1,95 @@
+package debug
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+)
+
+// rowOf is a key with the reason why it is not running.
+func rowOf(k reconcile.KeySnapshot, c reconcile.Snapshot) keyRow {
+	return keyRow{KeySnapshot: k, Because: because(k, c, time.Now()), exact: k.Key}
+}
+
+// because says why a key is not running, or that it is.
+func because(k reconcile.KeySnapshot, c reconcile.Snapshot, now time.Time) string {
+	switch k.State {
+	case queue.StateRunning.String():
+		return "it is running" + again(k, now)
+	case queue.StateDelayed.String():
+		return "it is to run " + when(k.Next, now)
+	case queue.StateBackingOff.String():
+		return fmt.Sprintf("it failed %s, and is tried again %s", times(k.Attempts), when(k.Next, now))
+	case queue.StateParked.String():
+		return "it is given up until somebody changes or kicks it, or the slow resync comes round"
+	case queue.StateIdle.String():
+		return orElse(k.Why, "there is nothing to run")
+	case queue.StateReady.String():
+		return whyReady(k, c)
+	}
+	return orElse(k.Why, "it is "+k.State)
+}
+
+func whyReady(k reconcile.KeySnapshot, c reconcile.Snapshot) string {
+	switch {
+	case k.Why != "":
+		return k.Why
+	case c.Shards > 0 && c.Held == 0:
+		return "this server holds no lease"
+	case c.Workers == 0:
+		return "there are no workers"
+	case c.Active >= c.Workers:
+		return fmt.Sprintf("all %d workers are busy", c.Workers)
+	case unsynced(c.Sources):
+		return "a source has not listed everything yet"
+	}
+	return "it is about to run"
+}
+
+func unsynced(sources []reconcile.SourceSnapshot) bool {
+	for _, s := range sources {
+		if !s.Synced {
+			return true
+		}
+	}
+	return false
+}
+
+func again(k reconcile.KeySnapshot, now time.Time) string {
+	if k.Next.IsZero() {
+		return ""
+	}
+	return ", and is to run again " + when(k.Next, now)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times in a row", n)
+}
+
+func when(t, now time.Time) string {
+	if d := t.Sub(now); d > 0 {
+		return "in " + short(d)
+	}
+	return "now"
+}
+
+// short is a duration as people read it.
+func short(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours())/24)
+}

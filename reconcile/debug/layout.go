@@ -1,0 +1,563 @@
+package debug
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+)
+
+// layout is a view as HTML and text show it: sections of tables.
+type layout struct {
+	Title    string
+	Here     string // of this page; empty: the overview
+	Trail    []cell // the way back
+	At       string
+	Done     string
+	Formats  []cell // the same otherwise
+	Sections []section
+}
+
+type section struct {
+	Title   string
+	Note    string
+	Bad     bool // the note is bad news
+	Columns []string
+	Rows    [][]cell
+	Empty   string // shown in place of a table without rows
+	Links   []cell
+	Pre     string // shown as it is
+	Filter  *filterForm
+	Actions []actionForm
+}
+
+// cell is a text that has been cleaned.
+type cell struct {
+	Text string
+	Link string
+	Look string // how it looks: "bad", "good", "dim", "num", "long"
+}
+
+type filterForm struct {
+	Controller, Search string
+	States, Orders     []choice
+}
+
+type choice struct {
+	Value, Title string
+	Selected     bool
+}
+
+type actionForm struct {
+	Title           string
+	Do              reconcile.Action
+	Controller, Key string // exact
+	Workers         string // for a number to be asked; empty: none is
+}
+
+func plain(s string) cell               { return cell{Text: clean(s)} }
+func linked(s, link string) cell        { return cell{Text: clean(s), Link: link} }
+func looks(look, s string) cell         { return cell{Text: clean(s), Look: look} }
+func long(s string) cell                { return looks("long", s) }
+func number[N ~int | ~uint64](n N) cell { return cell{Text: grouped(fmt.Sprint(n)), Look: "num"} }
+
+// grouped writes 1000000 as 1,000,000.
+func grouped(digits string) string {
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// some is a number that is only of interest if it is not zero.
+func some(n int, look string) cell {
+	c := number(n)
+	if n == 0 {
+		c.Look += " dim"
+	} else if look != "" {
+		c.Look += " " + look
+	}
+	return c
+}
+
+func bad(s string) cell {
+	if s == "" {
+		return cell{}
+	}
+	return looks("long bad", s)
+}
+
+// moment is a time as people read it, with the exact one beside it.
+func moment(t, now time.Time) cell {
+	if t.IsZero() {
+		return cell{Text: "–", Look: "dim"}
+	}
+	exact := t.UTC().Format("2006-01-02 15:04:05Z")
+	if t.UTC().Format(time.DateOnly) == now.UTC().Format(time.DateOnly) {
+		exact = t.UTC().Format("15:04:05Z")
+	}
+	if d := t.Sub(now); d > 0 {
+		return plain("in " + short(d) + " (" + exact + ")")
+	}
+	return plain(short(now.Sub(t)) + " ago (" + exact + ")")
+}
+
+// layOut makes a layout of a view; self is the query that the view came from.
+func layOut(v *view, self string) *layout {
+	l := &layout{Title: clean(v.Title), At: v.At.UTC().Format("2006-01-02 15:04:05 UTC"), Done: v.Done}
+	if len(self) <= 2*linkBytes {
+		l.Formats = []cell{{Text: "JSON", Link: withFormat(self, "json")}, {Text: "text", Link: withFormat(self, "text")}}
+	}
+	p := printer{layout: l, now: v.At, may: v.Actions}
+	switch {
+	case v.Overview != nil:
+		p.overview(v.Overview)
+	case v.Controller != nil:
+		p.one(v.Controller)
+	case v.Key != nil:
+		p.key(v.Key)
+	case v.Events != nil:
+		p.eventsPage(v.Events)
+	case v.Drift != nil:
+		p.drift(v.Drift)
+	}
+	return l
+}
+
+func withFormat(self, format string) string {
+	if self == "?" {
+		return "?format=" + format
+	}
+	return self + "&format=" + format
+}
+
+// printer adds sections to a layout.
+type printer struct {
+	*layout
+	now time.Time
+	may bool // actions are offered
+}
+
+func (p *printer) add(s section) { p.Sections = append(p.Sections, s) }
+
+func (p *printer) here(title string, trail ...cell) {
+	p.Here = clean(title)
+	p.Trail = append([]cell{{Text: p.Title, Link: "?"}}, trail...)
+}
+
+func (p *printer) overview(v *overview) {
+	p.health(v.Checks)
+	p.controllers(v.Controllers)
+	p.runningNow(v)
+	p.failing(v.Failing)
+	p.inventories(v.Inventories)
+	p.buckets(v.Buckets)
+	p.leases(v.Leases)
+	p.caches(v.Caches)
+	if v.Events != nil {
+		p.events("Events", v.Events, true)
+		p.Sections[len(p.Sections)-1].Links = []cell{{Text: "more events", Link: link("view", "events")}}
+	}
+	for _, s := range v.Sections {
+		var rows [][]cell
+		for _, r := range s.Rows {
+			rows = append(rows, []cell{plain(r[0]), long(r[1])})
+		}
+		p.add(section{Title: clean(s.Title), Rows: rows, Empty: "nothing"})
+	}
+	p.add(section{Title: "What wakes what", Note: "as Mermaid draws it", Pre: printable(string(v.Graph))})
+}
+
+func (p *printer) health(checks []reconcile.Check) {
+	var rows [][]cell
+	for _, c := range checks {
+		if !c.OK {
+			rows = append(rows, []cell{plain(c.Name), bad(c.Reason)})
+		}
+	}
+	s := section{Title: "Health", Note: fmt.Sprintf("%d of %d are well", len(checks)-len(rows), len(checks)), Bad: len(rows) > 0}
+	if s.Rows = rows; len(rows) > 0 {
+		s.Columns = []string{"what", "why it is not well"}
+	}
+	p.add(s)
+}
+
+func (p *printer) controllers(all []summary) {
+	s := section{
+		Title: "Controllers", Empty: "none is registered",
+		Columns: []string{"name", "workers", "ready", "running", "delayed", "backing off", "throttled", "held", "parked", "runs", "failed", "remarks"},
+	}
+	for _, c := range all {
+		at := func(state string, n int, look string) cell {
+			x := some(n, look)
+			if n > 0 {
+				x.Link = filter{controller: c.Name, state: state}.link()
+			}
+			return x
+		}
+		s.Rows = append(s.Rows, []cell{
+			linked(c.Name, link("c", c.Name)),
+			{Text: fmt.Sprintf("%d of %d", c.Active, c.Workers), Look: "num"},
+			at("ready", c.Ready, ""), at("running", c.Running, ""), at("delayed", c.Delayed, ""),
+			at("backing off", c.BackingOff, "bad"), at("throttled", c.Throttled, "warn"), at("held", c.Kept, "warn"), at("parked", c.Parked, "bad"),
+			number(c.Runs.Runs()), number(c.Runs.Error + c.Runs.Terminal), p.remarks(c),
+		})
+	}
+	p.add(s)
+}
+
+// remarks is what is out of the ordinary.
+func (p *printer) remarks(c summary) cell {
+	var says []string
+	if c.Error != "" {
+		says = append(says, c.Error)
+	}
+	if c.Paused != "" {
+		says = append(says, "paused: "+c.Paused)
+	}
+	if c.Held < c.Shards {
+		says = append(says, fmt.Sprintf("runs %d of %d shards", c.Held, c.Shards))
+	}
+	if wait := p.now.Sub(c.Oldest); !c.Oldest.IsZero() && wait > time.Minute {
+		says = append(says, "the oldest ready key waits for "+short(wait))
+	}
+	if len(says) == 0 {
+		return cell{}
+	}
+	return bad(strings.Join(says, "; "))
+}
+
+func (p *printer) runningNow(v *overview) {
+	s := section{Title: "Running now", Columns: []string{"controller", "key", "for", "attempt", "remarks"}, Empty: "nothing"}
+	if v.Busy > len(v.Running) {
+		s.Note = fmt.Sprintf("the longest %d of %d", len(v.Running), v.Busy)
+	}
+	for _, r := range v.Running {
+		s.Rows = append(s.Rows, append([]cell{linked(r.Controller, link("c", r.Controller))}, p.run(r.Controller, r.RunSnapshot)...))
+	}
+	p.add(s)
+}
+
+// run is one run: what, for how long, which attempt, what is wrong.
+func (p *printer) run(controller string, r reconcile.RunSnapshot) []cell {
+	what := plain(strings.Join(r.Keys, ", "))
+	if len(r.Keys) == 1 {
+		what.Link = keyLink(controller, r.Keys[0])
+	}
+	remark := bad(r.Ended)
+	if r.Stuck {
+		remark = bad("stuck: " + r.Ended)
+	}
+	return []cell{what, plain(short(p.now.Sub(r.Since))), some(r.Attempt, "bad"), remark}
+}
+
+func (p *printer) failing(all []failing) {
+	s := section{Title: "Failing", Columns: []string{"controller", "key", "attempts", "why it is not running", "last error"}, Empty: "no key's last run failed"}
+	for _, k := range all {
+		s.Rows = append(s.Rows, []cell{
+			linked(k.Controller, filter{controller: k.Controller, state: failed, order: "failures"}.link()),
+			linked(k.Key, keyLink(k.Controller, k.exact)), number(k.Attempts), long(k.Because), bad(k.Error),
+		})
+	}
+	p.add(s)
+}
+
+func (p *printer) inventories(all []inventoryView) {
+	for _, v := range all {
+		s := section{Title: "Drift and orphans: " + clean(v.Kind)}
+		switch {
+		case v.At.IsZero():
+			s.Note = "there has been no report yet"
+			if v.Listed > 0 {
+				s.Note = fmt.Sprintf("%d resources are listed; %s", v.Listed, s.Note)
+			}
+		default:
+			s.Note = fmt.Sprintf("%d declared, %d ours, %d of others; listed %s", v.Declared, v.Ours, v.Foreign, moment(v.At, p.now).Text)
+			s.Columns = lists
+			var row []cell
+			for _, list := range lists {
+				c := some(v.Findings[list], "warn")
+				if v.Findings[list] > 0 {
+					c.Link = link("view", "drift", "kind", v.Kind, "list", list)
+				}
+				row = append(row, c)
+			}
+			s.Rows = [][]cell{row}
+		}
+		if v.Held != "" {
+			s.Note, s.Bad = s.Note+"; nothing is pruned: "+clean(v.Held), true
+		}
+		p.add(s)
+	}
+}
+
+func (p *printer) buckets(all []bucketView) {
+	if len(all) == 0 {
+		return
+	}
+	s := section{Title: "Rate limits", Columns: []string{"bucket", "per second", "burst", "tokens now", "paused until"}}
+	for _, b := range all {
+		until := cell{}
+		if !b.Until.IsZero() {
+			until = moment(b.Until, p.now)
+			until.Look = "bad"
+		}
+		s.Rows = append(s.Rows, []cell{
+			plain(b.Name), looks("num", strconv.FormatFloat(b.PerSecond, 'g', 6, 64)), number(b.Burst),
+			looks("num", strconv.FormatFloat(b.Tokens, 'f', 1, 64)), until,
+		})
+	}
+	p.add(s)
+}
+
+func (p *printer) leases(all []leaseView) {
+	if len(all) == 0 {
+		return
+	}
+	s := section{Title: "Leases", Columns: []string{"controller", "shard", "lease", "here", "holder"}}
+	for _, l := range all {
+		s.Rows = append(s.Rows, append([]cell{linked(l.Controller, link("c", l.Controller))}, lease(l.LeaseSnapshot)...))
+	}
+	p.add(s)
+}
+
+func lease(l reconcile.LeaseSnapshot) []cell {
+	here := looks("dim", "no")
+	switch {
+	case l.Held && l.Running:
+		here = looks("good", "held, runs its keys")
+	case l.Held:
+		here = looks("warn", "held, does not run its keys yet")
+	case l.Running:
+		here = looks("bad", "lost, its last runs are ending")
+	}
+	return []cell{number(l.Shard), plain(l.Name), here, plain(orElse(l.Holder, "not known"))}
+}
+
+func (p *printer) caches(all []cacheView) {
+	if len(all) == 0 {
+		return
+	}
+	s := section{Title: "Caches", Columns: []string{"cache", "objects", "revision", "watch", "since", "behind", "remarks"}}
+	for _, c := range all {
+		watch := looks("good", "connected")
+		switch {
+		case !c.Synced:
+			watch = looks("bad", "not synced yet")
+		case !c.Connected:
+			watch = looks("bad", "not connected")
+		}
+		var says []string
+		if c.Error != "" {
+			says = append(says, c.Error)
+		}
+		if c.Undecodable > 0 {
+			says = append(says, fmt.Sprintf("%d objects cannot be decoded", c.Undecodable))
+		}
+		if c.Restores > 0 {
+			says = append(says, fmt.Sprintf("the store went back in time %d times", c.Restores))
+		}
+		if c.Waiters > 0 {
+			says = append(says, fmt.Sprintf("%d keys wait for it to see their write", c.Waiters))
+		}
+		s.Rows = append(s.Rows, []cell{
+			plain(c.Name), number(c.Objects), number(uint64(c.Revision)), watch, moment(c.Since, p.now), some(c.Pending, "warn"), bad(strings.Join(says, "; ")),
+		})
+	}
+	p.add(s)
+}
+
+// events shows events; about says to which key each belongs.
+func (p *printer) events(title string, all []eventView, about bool) {
+	s := section{Title: title, Columns: []string{"when", "reason", "times", "message"}, Empty: "none"}
+	if about {
+		s.Columns = []string{"when", "kind", "key", "reason", "times", "message"}
+	}
+	for _, e := range all {
+		reason := plain(e.Reason)
+		if e.Type == "Warning" {
+			reason.Look = "bad"
+		}
+		row := []cell{moment(e.Time, p.now)}
+		if about {
+			row = append(row, plain(e.Kind), linked(e.Key, link("view", "events", "kind", e.Kind, "key", e.Key)))
+		}
+		s.Rows = append(s.Rows, append(row, reason, number(e.Count), long(e.Message)))
+	}
+	p.add(s)
+}
+
+func (p *printer) eventsPage(v *eventsView) {
+	p.here(strings.TrimSpace("Events " + v.Kind + " " + v.Key))
+	if v.Kind != "" || v.Key != "" {
+		p.Trail = append(p.Trail, cell{Text: "Events", Link: link("view", "events")})
+	}
+	p.events("Events, the newest first", v.Events, true)
+}
+
+func (p *printer) drift(v *driftView) {
+	p.here(v.Kind + ": " + v.List)
+	s := section{
+		Title: fmt.Sprintf("%s %s", grouped(strconv.Itoa(v.Total)), clean(v.List)), Note: driftNotes[v.List],
+		Columns: []string{"key", "id", "mark", "difference"}, Empty: "none",
+	}
+	for _, f := range v.Findings {
+		s.Rows = append(s.Rows, []cell{plain(f.Key), plain(f.ID), plain(f.Mark), long(f.Diff)})
+	}
+	if v.Next != "" {
+		s.Links = append(s.Links, cell{Text: "next page", Link: v.Next})
+	}
+	p.add(s)
+}
+
+var driftNotes = map[string]string{
+	"orphans":    "ours by their mark, and not declared",
+	"different":  "there, ours, and not as declared",
+	"missing":    "declared, and not there",
+	"unclaimed":  "declared and there, without our mark or with an earlier one",
+	"duplicates": "carry the mark of an object whose resource is another",
+}
+
+func (p *printer) one(v *oneView) {
+	name := v.Summary.Name
+	p.here(name)
+	p.head(v)
+	s := section{Title: "Workers", Columns: []string{"key", "for", "attempt", "remarks"}, Empty: "nothing is running"}
+	s.Note = fmt.Sprintf("%d of %d are busy", v.Summary.Active, v.Summary.Workers)
+	for i, r := range v.Running {
+		if i == pageRows {
+			s.Note += fmt.Sprintf("; these are the %d longest", i)
+			break
+		}
+		s.Rows = append(s.Rows, p.run(name, r))
+	}
+	p.add(s)
+	p.keys(v)
+	p.sources(v.Sources)
+	if len(v.Leases) > 0 {
+		s := section{Title: "Leases", Note: clean(v.Summary.Placement), Columns: []string{"shard", "lease", "here", "holder"}}
+		for _, l := range v.Leases {
+			s.Rows = append(s.Rows, lease(l))
+		}
+		p.add(s)
+	}
+	if v.Events != nil {
+		p.events("Events", v.Events, true)
+	}
+}
+
+func (p *printer) head(v *oneView) {
+	c := v.Summary
+	counts := fmt.Sprintf("%d succeeded, %d again by themselves, %d failed, %d given up, %d throttled, %d called off; %d panics, %d past their deadline",
+		c.Runs.Success, c.Runs.Requeue+c.Runs.RequeueAfter, c.Runs.Error, c.Runs.Terminal, c.Runs.Throttled, c.Runs.Canceled, c.Runs.Panic, c.Runs.Timeout)
+	s := section{Rows: [][]cell{
+		{plain("kind"), plain(orElse(c.Kind, "–"))},
+		{plain("runs on"), plain(fmt.Sprintf("%s; %d of %d shards here", c.Placement, c.Held, c.Shards))},
+		{plain("keys"), number(c.Keys)},
+		{plain("runs so far"), long(counts)},
+	}}
+	if r := p.remarks(c); r.Text != "" {
+		s.Rows = append(s.Rows, []cell{plain("remarks"), r})
+	}
+	if p.may {
+		s.Actions = []actionForm{
+			{Title: "pause", Do: reconcile.ActionPause, Controller: c.Name},
+			{Title: "resume", Do: reconcile.ActionResume, Controller: c.Name},
+			{Title: "set workers", Do: SetWorkers, Controller: c.Name, Workers: strconv.Itoa(c.Workers)},
+		}
+	}
+	p.add(s)
+}
+
+func (p *printer) keys(v *oneView) {
+	f := v.Keys.filter
+	s := section{
+		Title: "Keys", Columns: []string{"key", "state", "since", "attempts", "why it is not running", "last error"},
+		Filter: f.form(), Empty: "there are none of that sort",
+		Note: fmt.Sprintf("%d here, of %s that were looked at", len(v.Keys.Keys), grouped(strconv.Itoa(v.Keys.Looked))),
+	}
+	for _, k := range v.Keys.Keys {
+		look := ""
+		switch k.State {
+		case "parked", "backing off":
+			look = "bad"
+		case "throttled", "held":
+			look = "warn"
+		}
+		why := k.Because
+		if len(k.Reasons) > 0 {
+			why += "; added for: " + strings.Join(k.Reasons, ", ")
+		}
+		s.Rows = append(s.Rows, []cell{
+			linked(k.Key, keyLink(v.Summary.Name, k.exact)), looks(look, k.State), moment(k.Since, p.now), some(k.Attempts, "bad"), long(why), bad(k.Error),
+		})
+	}
+	if f.from != "" {
+		s.Links = append(s.Links, cell{Text: "first page", Link: f.first().link()})
+	}
+	if v.Keys.Next != "" {
+		s.Links = append(s.Links, cell{Text: "next page", Link: v.Keys.Next})
+	}
+	p.add(s)
+}
+
+func (f filter) form() *filterForm {
+	form := &filterForm{Controller: f.controller, Search: f.search}
+	form.States = []choice{{"", "in any state", f.state == ""}, {failed, "whose last run failed", f.state == failed}}
+	for _, s := range states() {
+		form.States = append(form.States, choice{s.String(), s.String(), f.state == s.String()})
+	}
+	for _, o := range ordersByName {
+		form.Orders = append(form.Orders, choice{o.name, o.title, f.order == o.name})
+	}
+	return form
+}
+
+func (p *printer) sources(all []reconcile.SourceSnapshot) {
+	s := section{Title: "Sources", Columns: []string{"source", "kind", "state", "synced", "restarts", "remarks"}, Empty: "it watches nothing"}
+	for _, x := range all {
+		synced := looks("good", "yes")
+		if !x.Synced {
+			synced = looks("bad", "not yet")
+		}
+		says := x.Error
+		if x.Skipped > 0 {
+			says = strings.TrimPrefix(fmt.Sprintf("%s; %d keys were of no use", says, x.Skipped), "; ")
+		}
+		s.Rows = append(s.Rows, []cell{plain(x.Name), plain(x.Kind), plain(x.State), synced, some(x.Restarts, "warn"), bad(says)})
+	}
+	p.add(s)
+}
+
+func (p *printer) key(v *keyView) {
+	p.here(v.Key, linked(v.Controller, link("c", v.Controller)))
+	s := section{Title: "State"}
+	if k := v.State; k != nil {
+		s.Rows = [][]cell{
+			{plain("state"), plain(k.State)},
+			{plain("why it is not running"), long(k.Because)},
+			{plain("since"), moment(k.Since, p.now)},
+			{plain("runs next"), moment(k.Next, p.now)},
+			{plain("failures in a row"), some(k.Attempts, "bad")},
+			{plain("last error"), bad(k.Error)},
+			{plain("added for"), long(strings.Join(k.Reasons, ", "))},
+			{plain("priority"), looks("num", strconv.Itoa(k.Priority))},
+		}
+		if k.Tenant != "" {
+			s.Rows = append(s.Rows, []cell{plain("tenant"), plain(k.Tenant)})
+		}
+	} else {
+		s.Note = "The queue does not know this key: there is nothing to run for it, or it never was."
+	}
+	if p.may && v.exact != "" {
+		for _, a := range []reconcile.Action{reconcile.ActionKick, reconcile.ActionPause, reconcile.ActionResume, reconcile.ActionForget} {
+			s.Actions = append(s.Actions, actionForm{Title: string(a), Do: a, Controller: v.Controller, Key: v.exact})
+		}
+	}
+	p.add(s)
+	if v.Events != nil {
+		p.events("Events", v.Events, false)
+	}
+}

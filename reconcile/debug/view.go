@@ -1,0 +1,507 @@
+package debug
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// What the views are made of. This is also what ?format=json gives.
+type (
+	// view is one page; what it does not show is empty.
+	view struct {
+		Title   string    `json:"title"`
+		At      time.Time `json:"at"`
+		Actions bool      `json:"actions"`        // may be asked for
+		Done    string    `json:"done,omitempty"` // what the request before this one did
+
+		Overview   *overview   `json:"overview,omitempty"`
+		Controller *oneView    `json:"controller,omitempty"`
+		Key        *keyView    `json:"key,omitempty"`
+		Events     *eventsView `json:"events,omitempty"`
+		Drift      *driftView  `json:"drift,omitempty"`
+	}
+
+	overview struct {
+		Checks      []reconcile.Check `json:"checks"`
+		Controllers []summary         `json:"controllers"`
+		Running     []running         `json:"running"` // longest first
+		Busy        int               `json:"busy"`    // of which these are some
+		Failing     []failing         `json:"failing"` // most attempts first
+		Buckets     []bucketView      `json:"buckets,omitempty"`
+		Leases      []leaseView       `json:"leases,omitempty"`
+		Caches      []cacheView       `json:"caches"`
+		Inventories []inventoryView   `json:"inventories,omitempty"`
+		Events      []eventView       `json:"events,omitempty"`
+		Sections    []sectionView     `json:"sections,omitempty"`
+		Graph       text              `json:"graph"` // Mermaid
+	}
+
+	summary struct {
+		Name      string `json:"name"`
+		Kind      string `json:"kind,omitempty"`
+		Placement string `json:"placement"`
+		Shards    int    `json:"shards"`
+		Held      int    `json:"held"`
+		Workers   int    `json:"workers"`
+		Active    int    `json:"active"`
+		Keys      int    `json:"keys"`
+
+		Ready      int       `json:"ready"`
+		Delayed    int       `json:"delayed"`
+		BackingOff int       `json:"backingOff"`
+		Throttled  int       `json:"throttled"`
+		Kept       int       `json:"kept"` // held or paused
+		Running    int       `json:"running"`
+		Parked     int       `json:"parked"`
+		Oldest     time.Time `json:"oldestReady,omitzero"`
+
+		Paused string           `json:"paused,omitempty"`
+		Error  string           `json:"error,omitempty"`
+		Runs   reconcile.Counts `json:"runs"`
+	}
+
+	running struct {
+		Controller string `json:"controller"`
+		reconcile.RunSnapshot
+	}
+
+	failing struct {
+		Controller string `json:"controller"`
+		keyRow
+	}
+
+	// keyRow is a key and why it does not run.
+	keyRow struct {
+		reconcile.KeySnapshot
+		Because string `json:"because"`
+		exact   string // the key, uncut, for links
+	}
+
+	bucketView struct {
+		Name      string    `json:"name"`
+		PerSecond float64   `json:"perSecond"`
+		Burst     int       `json:"burst"`
+		Tokens    float64   `json:"tokens"`
+		Until     time.Time `json:"pausedUntil,omitzero"`
+	}
+
+	leaseView struct {
+		Controller string `json:"controller"`
+		reconcile.LeaseSnapshot
+	}
+
+	cacheView struct {
+		Name        string         `json:"name"`
+		Kind        string         `json:"kind"`
+		Objects     int            `json:"objects"`
+		Revision    store.Revision `json:"revision"`
+		Synced      bool           `json:"synced"`
+		Connected   bool           `json:"connected"`
+		Since       time.Time      `json:"since,omitzero"`
+		Error       string         `json:"error,omitempty"`
+		Undecodable int            `json:"undecodable"`
+		Pending     int            `json:"pending"` // changes that the slowest consumer has not taken
+		Snapshots   int            `json:"snapshots"`
+		Restores    int            `json:"restores"`
+		Waiters     int            `json:"waiters"`
+	}
+
+	inventoryView struct {
+		Kind     string    `json:"kind"`
+		Listed   int       `json:"listed"`
+		Held     string    `json:"pruneHeld,omitempty"`
+		At       time.Time `json:"at,omitzero"` // when the list of the report was begun; zero: there is none
+		Declared int       `json:"declared"`
+		Ours     int       `json:"ours"`
+		Foreign  int       `json:"foreign"`
+		// Findings is how many there are of each.
+		Findings map[string]int `json:"findings"`
+	}
+
+	eventView struct {
+		Time    time.Time `json:"time"`
+		Type    string    `json:"type"`
+		Reason  string    `json:"reason"`
+		Message string    `json:"message,omitempty"`
+		Kind    string    `json:"kind"`
+		Key     string    `json:"key"`
+		Count   int       `json:"count"`
+	}
+
+	sectionView struct {
+		Title string      `json:"title"`
+		Rows  [][2]string `json:"rows"`
+	}
+
+	// oneView is one controller.
+	oneView struct {
+		Summary summary                    `json:"summary"`
+		Running []reconcile.RunSnapshot    `json:"running"`
+		Sources []reconcile.SourceSnapshot `json:"sources"`
+		Leases  []reconcile.LeaseSnapshot  `json:"leases,omitempty"`
+		Events  []eventView                `json:"events,omitempty"`
+		Keys    keysView                   `json:"keys"`
+	}
+
+	keysView struct {
+		Keys   []keyRow `json:"keys"`
+		Looked int      `json:"looked"`
+		Next   string   `json:"next,omitempty"` // the query of the next page
+		filter filter
+	}
+
+	keyView struct {
+		Controller string      `json:"controller"`
+		Key        string      `json:"key"`
+		State      *keyRow     `json:"state,omitempty"` // nil: the queue does not know it
+		Events     []eventView `json:"events,omitempty"`
+		exact      string
+	}
+
+	eventsView struct {
+		Kind   string      `json:"kind,omitempty"`
+		Key    string      `json:"key,omitempty"`
+		Events []eventView `json:"events"`
+	}
+
+	driftView struct {
+		Kind     string        `json:"kind"`
+		List     string        `json:"list"`
+		Total    int           `json:"total"`
+		Skip     int           `json:"skip"`
+		Findings []findingView `json:"findings"`
+		Next     string        `json:"next,omitempty"`
+	}
+
+	findingView struct {
+		Key  string `json:"key"`
+		ID   string `json:"id,omitempty"`
+		Mark string `json:"mark,omitempty"`
+		Diff string `json:"diff,omitempty"`
+	}
+)
+
+// How much the views show at a time.
+const (
+	fewRows   = 10
+	someRows  = 20
+	manyRows  = 200
+	pageRows  = 100
+	linkBytes = 1024 // a key longer than this has no link
+)
+
+// Errors that a request deserves.
+var (
+	errNoView   = errors.New("there is no such page")
+	errBadQuery = errors.New("the query cannot be understood")
+)
+
+// makeView works out what the request asks for.
+func (h *Handler) makeView(ctx context.Context, q url.Values) (*view, error) {
+	select { // at most so many at once: a page looks at every key
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	v := &view{Title: h.o.Title, At: time.Now(), Actions: h.o.Authorise != nil, Done: doneText[q.Get("done")]}
+	var err error
+	switch {
+	case q.Get("view") == "events":
+		v.Events, err = h.events(q)
+	case q.Get("view") == "drift":
+		v.Drift, err = h.drift(q)
+	case q.Get("view") != "":
+		err = errNoView
+	case q.Has("c") && q.Has("key"):
+		v.Key, err = h.key(ctx, q.Get("c"), q.Get("key"))
+	case q.Has("c"):
+		v.Controller, err = h.one(ctx, q)
+	default:
+		v.Overview, err = h.overview(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	cutAll(reflect.ValueOf(v))
+	return v, nil
+}
+
+func (h *Handler) overview(ctx context.Context) (*overview, error) {
+	v := &overview{Checks: h.manager.Checks(), Graph: text(h.manager.Mermaid())}
+	for _, c := range h.controllers() {
+		snap, stats := c.Snapshot(), c.QueueStats()
+		v.Controllers = append(v.Controllers, summarise(snap, stats))
+		for _, r := range snap.Running {
+			v.Running = append(v.Running, running{c.Name(), fewKeys(r)})
+		}
+		page, err := c.Keys(ctx, reconcile.KeyQuery{Failed: true, Order: queue.ByFailures, Limit: fewRows})
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range page.Keys {
+			v.Failing = append(v.Failing, failing{c.Name(), rowOf(k, snap)})
+		}
+		for _, l := range c.Leases() {
+			v.Leases = append(v.Leases, leaseView{c.Name(), l})
+		}
+	}
+	slices.SortStableFunc(v.Running, func(a, b running) int { return a.Since.Compare(b.Since) })
+	v.Busy = len(v.Running)
+	v.Running = v.Running[:min(len(v.Running), someRows)]
+	slices.SortStableFunc(v.Failing, func(a, b failing) int { return b.Attempts - a.Attempts })
+	v.Failing = v.Failing[:min(len(v.Failing), someRows)]
+	h.surroundings(v)
+	return v, nil
+}
+
+// surroundings is what there is besides controllers.
+func (h *Handler) surroundings(v *overview) {
+	for _, b := range h.o.Buckets {
+		s := b.Stats()
+		v.Buckets = append(v.Buckets, bucketView{s.Name, s.PerSecond, s.Burst, s.Tokens, s.Until})
+	}
+	for _, r := range h.manager.Runners() {
+		if c, ok := r.(interface{ Snapshot() cache.Snapshot }); ok {
+			v.Caches = append(v.Caches, cacheOf(c.Snapshot()))
+		}
+	}
+	for _, i := range h.o.Inventories {
+		v.Inventories = append(v.Inventories, inventoryOf(i.Snapshot()))
+	}
+	for _, s := range h.o.Sections {
+		v.Sections = append(v.Sections, sectionView{s.Title, slices.Clone(s.Rows())})
+	}
+	v.Events = h.eventsOf(external.EventQuery{Limit: someRows})
+}
+
+func summarise(s reconcile.Snapshot, q queue.Stats) summary {
+	return summary{
+		Name: s.Name, Kind: s.Kind, Placement: s.Placement, Shards: s.Shards, Held: s.Held,
+		Workers: s.Workers, Active: s.Active,
+		Keys:  q.Ready + q.Delayed + q.BackingOff + q.Throttled + q.Held + q.Running + q.Parked,
+		Ready: q.Ready, Delayed: q.Delayed, BackingOff: q.BackingOff, Throttled: q.Throttled,
+		Kept: q.Held, Running: q.Running, Parked: q.Parked, Oldest: q.OldestReady,
+		Paused: q.Paused, Error: s.Error, Runs: s.Runs,
+	}
+}
+
+// fewKeys shortens a batch.
+func fewKeys(r reconcile.RunSnapshot) reconcile.RunSnapshot {
+	if n := len(r.Keys); n > fewRows {
+		r.Keys = append(r.Keys[:fewRows:fewRows], fmt.Sprintf("… and %d more", n-fewRows))
+	}
+	return r
+}
+
+func cacheOf(s cache.Snapshot) cacheView {
+	v := cacheView{
+		Name: s.Name, Kind: s.Kind, Objects: s.Objects, Revision: s.Revision, Synced: s.Synced,
+		Connected: s.Connected, Since: s.Since, Undecodable: len(s.Undecodable),
+		Snapshots: s.Snapshots, Restores: s.Restores, Waiters: s.Waiters,
+	}
+	for _, c := range s.Consumers {
+		v.Pending = max(v.Pending, c.Pending)
+	}
+	if s.Err != nil {
+		v.Error = fmt.Sprint(s.Err)
+	}
+	return v
+}
+
+func (h *Handler) one(ctx context.Context, q url.Values) (*oneView, error) {
+	c, ok := h.controller(q.Get("c"))
+	if !ok {
+		return nil, fmt.Errorf("%w: no controller of that name", errNoView)
+	}
+	f, err := readFilter(q)
+	if err != nil {
+		return nil, err
+	}
+	page, err := c.Keys(ctx, f.query)
+	if err != nil {
+		return nil, err
+	}
+	snap := c.Snapshot()
+	v := &oneView{
+		Summary: summarise(snap, c.QueueStats()), Sources: snap.Sources, Leases: c.Leases(),
+		Keys: keysView{Keys: make([]keyRow, 0, len(page.Keys)), Looked: page.Looked, filter: f},
+	}
+	for _, r := range snap.Running {
+		v.Running = append(v.Running, fewKeys(r))
+	}
+	for _, k := range page.Keys {
+		v.Keys.Keys = append(v.Keys.Keys, rowOf(k, snap))
+	}
+	if page.More {
+		v.Keys.Next = f.at(page.Next).link()
+	}
+	if snap.Kind != "" && f.plain() {
+		v.Events = h.eventsOf(external.EventQuery{Kind: snap.Kind, Limit: fewRows})
+	}
+	return v, nil
+}
+
+func (h *Handler) key(ctx context.Context, name, printed string) (*keyView, error) {
+	c, ok := h.controller(name)
+	if !ok {
+		return nil, fmt.Errorf("%w: no controller of that name", errNoView)
+	}
+	snap := c.Snapshot()
+	v := &keyView{Controller: name, Key: printed, exact: printed}
+	if k, ok := c.Key(ctx, printed); ok {
+		row := rowOf(k, snap)
+		v.State = &row
+	}
+	if key, err := store.ParseKey(printed); err == nil && snap.Kind != "" {
+		v.Events = h.eventsOf(external.EventQuery{Kind: snap.Kind, Key: key, Limit: manyRows})
+	}
+	return v, nil
+}
+
+func (h *Handler) events(q url.Values) (*eventsView, error) {
+	if h.o.Events == nil {
+		return nil, fmt.Errorf("%w: no events are kept", errNoView)
+	}
+	query := external.EventQuery{Kind: q.Get("kind"), Limit: manyRows}
+	if text := q.Get("key"); text != "" {
+		key, err := store.ParseKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errBadQuery, err)
+		}
+		query.Key = key
+	}
+	return &eventsView{Kind: query.Kind, Key: q.Get("key"), Events: h.eventsOf(query)}, nil
+}
+
+func (h *Handler) eventsOf(q external.EventQuery) []eventView {
+	if h.o.Events == nil {
+		return nil
+	}
+	events := h.o.Events.Events(q)
+	rows := make([]eventView, 0, len(events))
+	for _, e := range events {
+		rows = append(rows, eventView{e.Time, e.Type.String(), e.Reason, e.Message, e.Kind, e.Key.String(), e.Count})
+	}
+	return rows
+}
+
+// The lists of a report, in the order in which they matter.
+var lists = []string{"orphans", "different", "missing", "unclaimed", "duplicates"}
+
+func findings(r *external.Report, list string) ([]external.Finding, bool) {
+	switch list {
+	case "orphans":
+		return r.Orphans, true
+	case "different":
+		return r.Different, true
+	case "missing":
+		return r.Missing, true
+	case "unclaimed":
+		return r.Unclaimed, true
+	case "duplicates":
+		return r.Duplicates, true
+	}
+	return nil, false
+}
+
+func inventoryOf(s external.InventorySnapshot) inventoryView {
+	v := inventoryView{Kind: s.Kind, Listed: s.Listed, Held: s.Held, Findings: map[string]int{}}
+	if r := s.Report; r != nil {
+		v.At, v.Declared, v.Ours, v.Foreign = r.Listed, r.Declared, r.Ours, r.Foreign
+		for _, list := range lists {
+			found, _ := findings(r, list)
+			v.Findings[list] = len(found)
+		}
+	}
+	return v
+}
+
+func (h *Handler) drift(q url.Values) (*driftView, error) {
+	v := &driftView{Kind: q.Get("kind"), List: q.Get("list")}
+	skip, err := strconv.Atoi(orElse(q.Get("skip"), "0"))
+	if err != nil || skip < 0 {
+		return nil, fmt.Errorf("%w: skip", errBadQuery)
+	}
+	for _, i := range h.o.Inventories {
+		s := i.Snapshot()
+		if s.Kind != v.Kind || s.Report == nil {
+			continue
+		}
+		found, ok := findings(s.Report, v.List)
+		if !ok {
+			return nil, fmt.Errorf("%w: no list of that name", errNoView)
+		}
+		v.Total, v.Skip = len(found), min(skip, len(found))
+		found = found[v.Skip:]
+		if len(found) > pageRows {
+			found = found[:pageRows]
+			v.Next = link("view", "drift", "kind", v.Kind, "list", v.List, "skip", strconv.Itoa(v.Skip+pageRows))
+		}
+		for _, f := range found {
+			v.Findings = append(v.Findings, findingOf(f))
+		}
+		return v, nil
+	}
+	return nil, fmt.Errorf("%w: no report about that kind", errNoView)
+}
+
+func findingOf(f external.Finding) findingView {
+	v := findingView{Key: f.Key.String(), ID: f.ID, Diff: f.Diff}
+	if f.Mark != nil {
+		v.Mark = fmt.Sprintf("%s/%s %s %s", f.Mark.Installation, f.Mark.Kind, f.Mark.Key, f.Mark.UID)
+	}
+	return v
+}
+
+// link is the query of a view.
+func link(pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return "?"
+	}
+	return "?" + q.Encode()
+}
+
+func keyLink(controller, key string) string {
+	if key == "" || len(key) > linkBytes {
+		return ""
+	}
+	return link("c", controller, "key", key)
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// status is the answer's code for an error.
+func status(err error) int {
+	switch {
+	case errors.Is(err, errNoView):
+		return http.StatusNotFound
+	case errors.Is(err, errBadQuery):
+		return http.StatusBadRequest
+	}
+	return http.StatusServiceUnavailable
+}
