@@ -263,7 +263,7 @@ func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
 
 // unlock ends what mu guarded and does what must not be done under it.
 func (q *Queue[K]) unlock(s *shard[K]) {
-	loud, wake := s.loud, min(s.wheel.wake, s.throttling.wake, s.slack.due)
+	loud, wake := s.loud, s.wake()
 	s.loud = false
 	arm := wake < s.armed
 	if arm {
@@ -306,7 +306,7 @@ func (q *Queue[K]) ring() {
 		s := &q.shards[k]
 		for more := true; more; {
 			s.mu.Lock()
-			more = !s.closed && s.tick(now)
+			more = !s.closed && s.wake() <= now && s.tick(now)
 			s.armed = never
 			if more {
 				s.armed = 0 // nobody else need arm it

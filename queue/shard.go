@@ -164,6 +164,9 @@ func (s *shard[K]) rest(i uint32) {
 	s.forget(i)
 }
 
+// wake is when something is due.
+func (s *shard[K]) wake() int64 { return min(s.wheel.wake, s.throttling.wake, s.slack.due) }
+
 // tick lets the entries run that are due, and tells whether there are more.
 func (s *shard[K]) tick(now int64) (more bool) {
 	s.due, more = s.wheel.fire(&s.entries, now, s.due[:0])

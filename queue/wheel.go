@@ -189,6 +189,9 @@ func (w *wheel) rest(es *entries, now int64) {
 			continue
 		}
 		begin := (at + int64(d)) << (8*l + tickBits)
+		if begin >= w.wake {
+			continue // nothing in it is due before
+		}
 		if begin <= now {
 			begin += 1 << tickBits
 		}
