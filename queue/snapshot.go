@@ -3,6 +3,7 @@ package queue
 import (
 	"iter"
 	"time"
+	"unicode/utf8"
 )
 
 // Entry is what a queue knows about a key.
@@ -12,13 +13,53 @@ type Entry[K comparable] struct {
 	Since     time.Time // in that state, to some milliseconds
 	Attempts  int       // failures in a row
 	Next      time.Time // when it runs next; zero: not by time
-	LastError error     // of the last run, until one succeeds
+	LastError error     // of the last run, until one succeeds; its text is cut to MaxErrorText
 	Reasons   []string  // given by adds since the last run
 	Priority  Priority
 	Tenant    string
 	// Why says why a key that is to run does not: held or paused by whom,
 	// throttled by which bucket, for which error it is parked.
 	Why string
+}
+
+// MaxErrorText is how many bytes of an error's text a Snapshot shows.
+const MaxErrorText = 1024
+
+// brief cuts the text of an error that may come from anywhere. The error itself
+// stays, for errors.Is.
+func brief(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if len(text) <= MaxErrorText {
+		return err
+	}
+	n := MaxErrorText - len("…")
+	for !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return &briefError{err, text[:n] + "…"}
+}
+
+type briefError struct {
+	error
+	text string
+}
+
+func (e *briefError) Error() string { return e.text }
+func (e *briefError) Unwrap() error { return e.error }
+
+// LastError is the error of key's last run, nil if that succeeded or the key is
+// not in the queue. While the key runs it is that of the run before.
+func (q *Queue[K]) LastError(key K) (err error) {
+	q.with(key, func(s *shard[K], i uint32) bool {
+		if s.at(i).is(inside) {
+			err = s.sides.of(i).err
+		}
+		return false
+	})
+	return err
 }
 
 // Snapshot yields every key. It is not of one instant: it walks the queue in
@@ -33,6 +74,7 @@ func (q *Queue[K]) Snapshot() iter.Seq[Entry[K]] {
 			for c, more := 0, true; more; c++ {
 				step, more = s.snapshot(c, step[:0])
 				for _, e := range step {
+					e.LastError = brief(e.LastError)
 					if !yield(e) {
 						return
 					}

@@ -3,10 +3,12 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/store"
 )
 
 // conclude does everything that follows a run: it keeps the key back until the
@@ -36,6 +38,7 @@ func (c *Controller[K]) concludeAll(s *slot[K], x *runCtx[K], items []queue.Item
 	// All are settled before anybody is told: a hook that ends the goroutine must
 	// not leave keys on loan.
 	for i, item := range items {
+		verdicts[i].again = c.failing(item, verdicts[i])
 		c.settle(item, verdicts[i], outcome(i).Result)
 	}
 	for i, item := range items {
@@ -90,10 +93,31 @@ func (c *Controller[K]) gone(key K) bool {
 	return asked
 }
 
+// failing reports whether the run before this one failed too, for the log: a row
+// of failures is two lines there, its begin and its end. It is asked before the
+// item is settled, and only where it matters: while no key fails, a success need
+// not ask. A run that was throttled did not fail.
+func (c *Controller[K]) failing(item queue.Item[K], v verdict) bool {
+	if c.o.Hooks.OnError != nil || v.err == nil && c.ill.Load() == 0 {
+		return false
+	}
+	last := c.q.LastError(item.Key)
+	return last != nil && !queue.IsThrottled(last)
+}
+
 // tell calls the hooks, or logs.
 func (c *Controller[K]) tell(item queue.Item[K], v verdict, o Outcome, took time.Duration) {
-	if v.err != nil && v.kind != resultThrottled {
-		c.failed(Failure[K]{Controller: c.name, Key: item.Key, Attempt: item.Attempt, Err: v.err})
+	switch {
+	case v.err != nil && v.kind != resultThrottled:
+		c.failedAgain(Failure[K]{
+			Controller: c.name, Key: item.Key, Attempt: item.Attempt, Parked: v.do == settlePark, Err: v.err,
+		}, v.again)
+		if !v.again && c.o.Hooks.OnError == nil {
+			c.ill.Add(1)
+		}
+	case v.err == nil && v.again && (v.kind == resultSuccess || v.kind == resultRequeueAfter):
+		c.ill.Add(-1)
+		c.mended("key", item.Key)
 	}
 	if f := c.o.Hooks.OnDone; f != nil {
 		c.contain("OnDone", func() { f(item.Key, o, took) })
@@ -104,12 +128,22 @@ func (c *Controller[K]) tell(item queue.Item[K], v verdict, o Outcome, took time
 }
 
 // failed reports one failure, once: to the hook or else to the log.
-func (c *Controller[K]) failed(f Failure[K]) {
+func (c *Controller[K]) failed(f Failure[K]) { c.failedAgain(f, f.Attempt > 0) }
+
+// failedAgain is failed, of a failure that may be one more in a row.
+func (c *Controller[K]) failedAgain(f Failure[K], again bool) {
 	if hook := c.o.Hooks.OnError; hook != nil {
 		c.contain("OnError", func() { hook(f) })
 		return
 	}
-	attrs := []any{"controller", f.Controller, "err", f.Err}
+	level := slog.LevelWarn
+	if again && !f.Parked {
+		level = slog.LevelDebug
+	}
+	if !c.log().Enabled(context.Background(), level) {
+		return
+	}
+	attrs := []any{"controller", f.Controller, "err", store.Brief(f.Err)}
 	if f.Source == "" {
 		attrs = append(attrs, "key", f.Key, "attempt", f.Attempt)
 	} else {
@@ -119,10 +153,31 @@ func (c *Controller[K]) failed(f Failure[K]) {
 		attrs = append(attrs, "stack", string(p.Stack))
 	}
 	what := "reconcile: run failed"
-	if f.Source != "" {
+	switch {
+	case f.Source != "":
 		what = "reconcile: source failed"
+	case f.Parked:
+		what = "reconcile: run failed for good, its key is parked"
 	}
-	c.log().Warn(what, attrs...)
+	c.log().Log(context.Background(), level, what, attrs...)
+}
+
+// exhausted is the queue's hook for a key that was given up after too many
+// failures.
+func (c *Controller[K]) exhausted(key K, attempts int, err error) {
+	if user := c.userHooks.Exhausted; user != nil {
+		c.contain("Exhausted", func() { user(key, attempts, err) })
+	}
+	if c.o.Hooks.OnError == nil {
+		c.log().Warn("reconcile: key is given up and parked", "controller", c.name, "key", key, "attempt", attempts-1, "err", store.Brief(err))
+	}
+}
+
+// mended says that a row of failures that was logged is over.
+func (c *Controller[K]) mended(attrs ...any) {
+	if c.o.Hooks.OnError == nil {
+		c.log().Info("reconcile: works again", append([]any{"controller", c.name}, attrs...)...)
+	}
 }
 
 // contain calls a hook; a panic in it is logged and goes no further.
@@ -130,7 +185,7 @@ func (c *Controller[K]) contain(name string, hook func()) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.log().Error("reconcile: hook panicked", "controller", c.name, "hook", name,
-				"err", newPanic(v), "stack", string(newPanic(v).Stack))
+				"err", store.Brief(newPanic(v)), "stack", string(newPanic(v).Stack))
 		}
 	}()
 	hook()

@@ -36,6 +36,7 @@ type Controller[K comparable] struct {
 	kind        string    // of the objects it is about, for the graph; "": not known
 	own         ownWrites[K]
 	stale       staleKeys[K]
+	ill         atomic.Int64 // keys, about, whose failure was logged and whose recovery was not yet
 	adapt       *adaptive
 	pool        pool[K]
 	holds       []atomic.Pointer[hold] // by shard; nil: not ours
@@ -129,7 +130,7 @@ func (c *Controller[K]) makeQueue() (err error) {
 		c.userHooks = *qo.Hooks
 	}
 	hooks := c.userHooks
-	hooks.HoldExpired = c.holdExpired
+	hooks.HoldExpired, hooks.Exhausted = c.holdExpired, c.exhausted
 	qo.Hooks = &hooks
 	c.q, err = queue.New(&qo)
 	return err

@@ -3,6 +3,8 @@ package reconcile
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/tendhq/tend/store"
 )
 
 // Check is one line of a health report.
@@ -37,7 +39,7 @@ func (m *Manager) check(of func(*member) error) []Check {
 	for _, mb := range members {
 		c := Check{Name: mb.name, OK: true}
 		if err := of(mb); err != nil {
-			c.OK, c.Reason = false, err.Error()
+			c.OK, c.Reason = false, store.Clip(err.Error())
 		}
 		list = append(list, c)
 	}

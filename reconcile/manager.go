@@ -130,7 +130,7 @@ func (m *Manager) checkCycles(members []*member) error {
 	if !m.AllowCycles {
 		return fmt.Errorf("reconcile: Manager: %w", err)
 	}
-	m.log().Warn("reconcile: controllers wake each other in a circle", "err", err)
+	m.log().Warn("reconcile: controllers wake each other in a circle", "err", store.Brief(err))
 	return nil
 }
 

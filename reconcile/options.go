@@ -95,7 +95,9 @@ type Options[K comparable] struct {
 // panic in one is contained and logged.
 type Hooks[K comparable] struct {
 	// OnError hears every failure of the reconciler, a mapper or a source, once.
-	// Nil: each is logged as a warning instead.
+	// Nil: they are logged instead, the first in a row and the one that parks the
+	// key as a warning, its retries at debug level, and the success that ends the
+	// row as information.
 	OnError func(Failure[K])
 	// OnStuck hears of a run that goes on long after its context ended.
 	OnStuck func(key K, since time.Duration)
@@ -112,7 +114,10 @@ type Failure[K comparable] struct {
 	Key K
 	// Attempt counts the failures in a row before this one.
 	Attempt int
-	Err     error
+	// Parked says that the key is not tried again by itself, but for the slow
+	// resync (ParkedResync).
+	Parked bool
+	Err    error
 }
 
 const (

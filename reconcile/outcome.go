@@ -73,6 +73,7 @@ type verdict struct {
 	delay time.Duration // After: the delay; Retry: the least
 	err   error         // of the reconciler; nil: none
 	panic bool
+	again bool // the run before this one failed too; only known where it matters, see failing
 }
 
 type settlement uint8

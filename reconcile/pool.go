@@ -227,7 +227,8 @@ func (w *worker[K]) run(item queue.Item[K]) (done bool) {
 	}
 	x.stale = c.stale.take(item.Key)
 	res, err := c.call(x, item.Key)
-	if err == nil && res == (Result{}) && c.plain && w.slot.succeed() {
+	// A success after failures may be worth a line in the log.
+	if err == nil && res == (Result{}) && c.plain && c.ill.Load() == 0 && w.slot.succeed() {
 		return true
 	}
 	c.conclude(w.slot, x, item, Outcome{res, err})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
 )
 
 // Snapshot is how a controller is at a moment, for whoever debugs at night. Keys
@@ -96,7 +97,7 @@ func (c *Controller[K]) Snapshot() Snapshot {
 		s.Adapt = c.adapt.snapshot()
 	}
 	if err := c.Health(); err != nil {
-		s.Error = err.Error()
+		s.Error = store.Clip(err.Error())
 	}
 	return s
 }
@@ -129,7 +130,7 @@ func (s *slot[K]) snapshot() (r RunSnapshot, running bool) {
 		r.Keys = append(r.Keys, fmt.Sprint(k))
 	}
 	if err := s.ctx.ended(); err != nil {
-		r.Ended = err.Error()
+		r.Ended = store.Clip(err.Error())
 	}
 	return r, true
 }

@@ -96,17 +96,18 @@ type feed[K comparable] struct {
 	Source[K]
 	shown atomic.Uint64 // revision of the cache up to which it has taken the changes
 
-	mu       sync.Mutex // guards what follows
-	cancel   context.CancelCauseFunc
-	done     chan struct{} // closed when the goroutine has ended; nil: not started
-	state    feedState
-	began    time.Time // its present life
-	err      error     // why it is not well
-	told     bool      // err comes from the living source
-	synced   bool
-	restarts int
-	skipped  uint64 // keys and owners that were no use
-	kept     any    // what the source keeps from one run to the next
+	mu         sync.Mutex // guards what follows
+	cancel     context.CancelCauseFunc
+	done       chan struct{} // closed when the goroutine has ended; nil: not started
+	state      feedState
+	began      time.Time // its present life
+	err        error     // why it is not well
+	told       bool      // err comes from the living source
+	complaints int       // how often in a row it has said so
+	synced     bool
+	restarts   int
+	skipped    uint64 // keys and owners that were no use
+	kept       any    // what the source keeps from one run to the next
 }
 
 type feedState uint8
@@ -187,7 +188,7 @@ func (f *feed[K]) deaf() {
 	f.mu.Lock()
 	f.err, f.told = errDeaf, true
 	f.mu.Unlock()
-	f.fail(errDeaf)
+	f.fail(errDeaf, 0)
 }
 
 // listAgain has a running source list everything once more, because shards were
@@ -220,7 +221,7 @@ func (s *gainedSink[K]) Add(key K, o queue.AddOptions) error {
 const healthyLife = 2 * time.Second
 
 func (f *feed[K]) supervise(ctx context.Context) {
-	for failures := 0; ; {
+	for failures, again := 0, 0; ; again++ {
 		began := time.Now()
 		f.live(began)
 		err := protect(func() error { return f.Run(ctx, (*sink[K])(f)) })
@@ -228,12 +229,15 @@ func (f *feed[K]) supervise(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			f.fail(ErrSourceEnded)
+			f.fail(ErrSourceEnded, 0)
 			f.set(feedEnded, ErrSourceEnded)
 			f.Synced() // it will not say so any more
 			return
 		}
-		f.fail(err)
+		if time.Since(began) > healthyLife {
+			again = 0
+		}
+		f.fail(err, again)
 		f.set(feedWaiting, err)
 		if time.Since(began) > healthyLife {
 			failures = 0
@@ -295,9 +299,9 @@ func (f *feed[K]) health() error {
 	return f.err
 }
 
-// fail reports a failure of the source.
-func (f *feed[K]) fail(err error) {
-	f.c.failed(Failure[K]{Controller: f.c.name, Source: f.Name, Err: err})
+// fail reports a failure of the source, after so many others in a row.
+func (f *feed[K]) fail(err error, before int) {
+	f.c.failed(Failure[K]{Controller: f.c.name, Source: f.Name, Attempt: before, Err: err})
 }
 
 // skip counts something a source could not use, and says so the first time.
@@ -337,7 +341,7 @@ func (s *sink[K]) Synced() { (*feed[K])(s).Synced() }
 func (s *sink[K]) Add(key K, o queue.AddOptions) error {
 	f := (*feed[K])(s)
 	if err := validKey(key); err != nil {
-		f.skip("invalid key", "key", key, "err", err)
+		f.skip("invalid key", "key", key, "err", store.Brief(err))
 		return nil
 	}
 	return f.c.admit(key, o)
@@ -347,10 +351,17 @@ func (s *sink[K]) Add(key K, o queue.AddOptions) error {
 func (s *sink[K]) Failed(err error) {
 	f := (*feed[K])(s)
 	f.mu.Lock()
+	before := f.complaints
+	if f.complaints++; err == nil {
+		f.complaints = 0
+	}
 	f.err, f.told = err, err != nil
 	f.mu.Unlock()
-	if err != nil {
-		f.fail(err)
+	switch {
+	case err != nil:
+		f.fail(err, before)
+	case before > 0:
+		f.c.mended("source", f.Name, "failures", before)
 	}
 }
 
@@ -428,7 +439,7 @@ type SourceSnapshot struct {
 func (f *feed[K]) snapshot() SourceSnapshot {
 	s := f.describe()
 	if err := f.health(); err != nil {
-		s.Error = err.Error()
+		s.Error = store.Clip(err.Error())
 	}
 	return s
 }

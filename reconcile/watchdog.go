@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/tendhq/tend/store"
 )
 
 // watch ends the runs that are past their deadline and reports those that do not
@@ -77,7 +79,7 @@ func (s *slot[K]) look(now time.Duration) (next time.Duration, stuck *stuckRun[K
 func (c *Controller[K]) reportStuck(r stuckRun[K]) {
 	for _, key := range r.keys {
 		c.log().Error("reconcile: run is stuck: it goes on although its context ended",
-			"controller", c.name, "key", key, "running", r.since, "cause", r.cause)
+			"controller", c.name, "key", key, "running", r.since, "cause", store.Brief(r.cause))
 		if f := c.o.Hooks.OnStuck; f != nil {
 			c.contain("OnStuck", func() { f(key, r.since) })
 		}

@@ -168,7 +168,7 @@ func (a *attempt[S, T]) try(ctx, calls context.Context, what string, o *store.Ob
 	c.Took, c.ExternalName = time.Since(c.Start), o.Intent.ExternalName
 	if a.o.Changes != nil {
 		if err := contain(func() error { a.o.Changes(ctx, c); return nil }); err != nil {
-			a.log.Warn("Options.Changes failed", "error", err)
+			a.log.Warn("Options.Changes failed", "err", store.Brief(err))
 		}
 	}
 	return c.Err
@@ -206,7 +206,7 @@ func (a *attempt[S, T]) synced(status store.ConditionStatus, reason, message str
 
 func (a *attempt[S, T]) event(ctx context.Context, t EventType, reason, message string) {
 	record(ctx, a.o.Recorder, Event{
-		Type: t, Reason: reason, Message: clip(message), Kind: a.kind,
+		Type: t, Reason: reason, Message: store.Clip(message), Kind: a.kind,
 		Key: a.Object.Key(), UID: a.Object.UID, Time: time.Now(), Count: 1,
 	}, a.log)
 }
@@ -217,12 +217,4 @@ func cause(calls context.Context, err error) error {
 		return fmt.Errorf("%w: %w", err, context.Cause(calls))
 	}
 	return err
-}
-
-// clip bounds a text that may come from a cloud.
-func clip(message string) string {
-	if len(message) <= store.MaxMessage {
-		return message
-	}
-	return message[:store.MaxMessage-len("…")] + "…"
 }

@@ -86,7 +86,7 @@ func record(ctx context.Context, to Recorder, e Event, log *slog.Logger) {
 	}
 	err := contain(func() error { return to.Record(ctx, e) })
 	if err != nil {
-		log.Warn("event was not recorded", "reason", e.Reason, "key", e.Key, "error", err)
+		log.Warn("event was not recorded", "reason", e.Reason, "key", e.Key, "err", store.Brief(err))
 	}
 }
 

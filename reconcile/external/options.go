@@ -159,11 +159,11 @@ func LogChanges(log *slog.Logger) func(context.Context, Change) {
 			"took", c.Took, "existed", c.Before.Exists,
 		}
 		if c.Before.Diff != "" {
-			args = append(args, "diff", c.Before.Diff)
+			args = append(args, "diff", store.Clip(c.Before.Diff))
 		}
 		if c.Err != nil {
 			level = slog.LevelWarn
-			args = append(args, "error", c.Err)
+			args = append(args, "err", store.Brief(c.Err))
 		}
 		log.Log(ctx, level, "external change", args...)
 	}

@@ -74,7 +74,7 @@ func (r *Reconciler[S, T]) foresee(ctx context.Context, o *store.Object[S, T]) S
 	step := Step{Key: o.Key(), ID: o.Intent.ExternalName}
 	v, err := r.inspect(ctx, o)
 	if err != nil {
-		step.Action, step.Why = "fail", clip(err.Error())
+		step.Action, step.Why = "fail", store.Clip(err.Error())
 		return step
 	}
 	step.Diff = v.seen.Diff

@@ -96,7 +96,7 @@ func (a *attempt[S, T]) contained(ctx context.Context) (res reconcile.Result, er
 		}
 		a.synced(store.False, ReasonPanicked, "the run panicked")
 		if err := a.End(ctx, nil); err != nil {
-			a.log.Warn("the status was not written after a panic", "error", err)
+			a.log.Warn("the status was not written after a panic", "err", store.Brief(err))
 		}
 	}()
 	res, err = a.run(ctx)
@@ -200,7 +200,7 @@ func (a *attempt[S, T]) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), a.o.Timeout, errTimeout)
 	defer cancel()
 	if err := contain(func() error { return c.Close(ctx) }); err != nil {
-		a.log.Warn("the client was not closed", "error", err)
+		a.log.Warn("the client was not closed", "err", store.Brief(err))
 		a.event(ctx, Warning, ReasonCloseFailed, err.Error())
 	}
 }
@@ -227,7 +227,7 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 		a.tally.drifted.Add(1)
 	}
 	if seen.Diff != "" && !seen.UpToDate {
-		a.log.DebugContext(ctx, "the resource differs", "diff", seen.Diff)
+		a.log.DebugContext(ctx, "the resource differs", "diff", store.Clip(seen.Diff))
 	}
 	if seen.LateInitialized && !a.store.SameSpec(o, a.Stored()) {
 		a.late = &o.Spec

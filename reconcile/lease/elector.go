@@ -168,7 +168,7 @@ func (e *elector) Run(ctx context.Context, work Work) error {
 			failures = 0
 		}
 		if failures == 0 { // once per change of state, not per attempt
-			e.opts.Logger.Warn("lease session ended", "lease", e.name, "server", e.opts.Server, "err", err)
+			e.opts.Logger.Warn("lease session ended", "lease", e.name, "server", e.opts.Server, "err", store.Brief(err))
 		}
 		e.pause(ctx, min(restartDelay(failures), e.opts.TTL/3))
 	}

@@ -97,7 +97,7 @@ func (m *Manual) Run(ctx context.Context, work Work) error {
 		guard, err := m.claim(ctx, want.term)
 		if err != nil {
 			if failures == 0 {
-				m.logger.Warn("lease: the host's term was not accepted", "lease", m.name, "term", want.term, "err", err)
+				m.logger.Warn("lease: the host's term was not accepted", "lease", m.name, "term", want.term, "err", store.Brief(err))
 			}
 			failures++
 			m.await(ctx, restartDelay(failures))

@@ -99,7 +99,7 @@ func (s *session) note() note { return note{Session: s.id, Server: s.opts.Server
 // trouble reports err, once per call made of it.
 func (s *session) trouble(what string) func(error) {
 	return func(err error) {
-		s.opts.Logger.Warn("lease: "+what, "lease", s.name, "server", s.opts.Server, "err", err)
+		s.opts.Logger.Warn("lease: "+what, "lease", s.name, "server", s.opts.Server, "err", store.Brief(err))
 	}
 }
 

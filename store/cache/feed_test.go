@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -473,6 +474,23 @@ func TestLagIsTheWriteThatSomebodyWaitsFor(t *testing.T) {
 		f.send(progress(10))
 		if l := c.Snapshot().Lag; l != (cache.Lag{}) {
 			t.Errorf("everything was seen, and the lag is %+v", l)
+		}
+	})
+}
+
+// A watch that stays away is one line when it goes and one when it is back.
+func TestLostWatchIsLoggedOnceAndItsReturnToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines strings.Builder
+		f, _ := start(t, &cache.Options[spec, status]{Logger: slog.New(slog.NewTextHandler(&lines, nil))})
+		f.send(snapshot(2), end(2), progress(3))
+		for range 20 {
+			f.send(errors.New("cable pulled"))
+		}
+		f.send(progress(7))
+		synctest.Wait()
+		if got := lines.String(); strings.Count(got, "\n") != 2 || strings.Count(got, "cable pulled") != 1 || strings.Count(got, "the watch is back") != 1 {
+			t.Errorf("want a line for the loss and one for the return, have\n%s", got)
 		}
 	})
 }

@@ -47,7 +47,7 @@ func (c *Cache[S, T]) Run(ctx context.Context) error {
 		if progressed {
 			failures = 0
 		}
-		c.report(store.Key{}, fmt.Errorf("cache: watch of %s ended: %w", c.name, err))
+		c.reportWatch(fmt.Errorf("cache: watch of %s ended: %w", c.name, err), failures > 0)
 		pause(ctx, failures)
 		failures++
 	}
@@ -132,15 +132,25 @@ func pause(ctx context.Context, failures int) {
 // a hook that panics hurts nobody but itself.
 func (c *Cache[S, T]) report(key store.Key, err error) {
 	if c.opts.OnError == nil {
-		c.logger().Warn("cache", "cache", c.name, "key", key.String(), "err", err)
+		c.logger().Warn("cache", "cache", c.name, "key", key.String(), "err", store.Brief(err))
 		return
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			c.logger().Error("cache: OnError panicked", "cache", c.name, "panic", p, "err", err)
+			c.logger().Error("cache: OnError panicked", "cache", c.name, "panic", p, "err", store.Brief(err))
 		}
 	}()
 	c.opts.OnError(key, err)
+}
+
+// reportWatch reports a watch that ended. Of a row of them the log has the first
+// and the end; hooks hear all.
+func (c *Cache[S, T]) reportWatch(err error, again bool) {
+	if c.opts.OnError != nil || !again {
+		c.report(store.Key{}, err)
+		return
+	}
+	c.logger().Debug("cache", "cache", c.name, "err", store.Brief(err))
 }
 
 func (c *Cache[S, T]) logger() *slog.Logger {

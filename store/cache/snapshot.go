@@ -119,9 +119,13 @@ func (c *Cache[S, T]) Health() error {
 
 func (c *Cache[S, T]) up() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	was, since := c.feed.err, c.feed.since
 	if !c.feed.connected {
 		c.feed.connected, c.feed.since, c.feed.err = true, time.Now(), nil
+	}
+	c.mu.Unlock()
+	if was != nil && c.opts.OnError == nil {
+		c.logger().Info("cache: the watch is back", "cache", c.name, "after", time.Since(since).Round(time.Millisecond))
 	}
 }
 
