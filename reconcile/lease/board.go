@@ -145,23 +145,26 @@ func (b *board) notify() {
 
 // holder tells who has the shard, and whether the board is at least as new as
 // the revision: an older one knows nothing of what was written then.
-func (b *board) holder(shard int, after store.Revision) (o owner, held, known bool) {
+func (b *board) holder(shard store.Key, after store.Revision) (o owner, held, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	o, held = b.records[shardKey(b.name, shard).Name]
+	o, held = b.records[shard.Name]
 	return o, held, b.synced && b.revision >= after
 }
 
 // members lists the servers that live, by session, and the version of that
-// list.
-func (b *board) members() (live map[string]string, version int) {
+// list; unless the version is the one that is known already.
+func (b *board) members(known int) (live map[string]string, version int, changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.version == known {
+		return nil, known, false
+	}
 	live = make(map[string]string)
 	for name, o := range b.records {
 		if session, ok := strings.CutPrefix(name, "member-"); ok {
 			live[session] = o.Server
 		}
 	}
-	return live, b.version
+	return live, b.version, true
 }

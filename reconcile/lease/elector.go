@@ -79,6 +79,7 @@ type elector struct {
 	leaser  store.Leaser
 	opts    Options
 	shards  []*state
+	keys    []store.Key // of the shards' records
 	// wants says, for each of n shards, whether the session with this id is to
 	// hold it, given the sessions that live and their servers' names.
 	wants func(members map[string]string, id string, n int) []bool
@@ -121,7 +122,8 @@ func newElector(b store.Backend, name, title string, shards int, o *Options) (*e
 		busy: make([]bool, shards), finished: make(chan *hold, shards),
 	}
 	for i := range shards {
-		e.shards = append(e.shards, newState(shardKey(name, i).String()))
+		e.keys = append(e.keys, shardKey(name, i))
+		e.shards = append(e.shards, newState(e.keys[i].String()))
 	}
 	return e, nil
 }
@@ -149,7 +151,7 @@ func (e *elector) Holder(shard int) (server string, ok bool) {
 	if b == nil {
 		return "", false
 	}
-	o, held, _ := b.holder(shard, 0)
+	o, held, _ := b.holder(e.keys[shard], 0)
 	return o.Server, held
 }
 

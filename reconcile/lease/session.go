@@ -198,7 +198,7 @@ func (s *session) act(ctx context.Context) (again bool) {
 	var releases []*hold
 	for shard := range s.shards {
 		h := s.holds[shard]
-		o, held, known := s.board.holder(shard, s.fence(h))
+		o, held, known := s.board.holder(s.keys[shard], s.fence(h))
 		if owed := s.owed[shard]; owed != nil {
 			releases = append(releases, owed)
 			continue
@@ -236,7 +236,7 @@ func (s *session) act(ctx context.Context) (again bool) {
 
 // wanted says of every shard whether it is to be held here.
 func (s *session) wanted() []bool {
-	if members, version := s.board.members(); s.share == nil || version != s.shareOf {
+	if members, version, changed := s.board.members(s.shareOf); changed || s.share == nil {
 		s.share, s.shareOf = s.wants(members, s.id, len(s.shards)), version
 	}
 	return s.share
@@ -264,7 +264,7 @@ func (s *session) claim(ctx context.Context, shards []int) bool {
 	}
 	ok := true
 	for a := range together(shards, func(shard int) answer {
-		key := shardKey(s.name, shard)
+		key := s.keys[shard]
 		created, err := s.backend.Commit(cctx, store.Txn{
 			If:  []store.Compare{{Kind: Kind, Key: key}},
 			Ops: []store.Op{{Kind: Kind, Key: key, Put: s.note(), Lease: s.lease}},
@@ -313,7 +313,7 @@ func together[T, A any](list []T, f func(T) A) iter.Seq[A] {
 
 // begin starts the work of a shard just won.
 func (s *session) begin(shard int, created store.Revision) {
-	guard := store.Compare{Kind: Kind, Key: shardKey(s.name, shard), Created: created}
+	guard := store.Compare{Kind: Kind, Key: s.keys[shard], Created: created}
 	h := &hold{session: s, shard: shard, created: created}
 	h.ctx, h.cancel, h.distrust = withHold(s.ctx, guard, uint64(created))
 	s.holds[shard] = h
@@ -373,7 +373,7 @@ func (s *session) release(holds []*hold) (ok bool) {
 	}
 	ok = true
 	for a := range together(holds, func(h *hold) answer {
-		key := shardKey(s.name, h.shard)
+		key := s.keys[h.shard]
 		return answer{h, s.commit(store.Op{Kind: Kind, Key: key}, &store.Compare{Kind: Kind, Key: key, Created: h.created})}
 	}) {
 		s.given[a.shard] = a.created

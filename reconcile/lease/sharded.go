@@ -12,7 +12,8 @@ const MaxShards = 1 << 14
 
 // NewSharded places each key on one server, and gives every live server about
 // the same share. The keys are divided into shards (64 to 1,024 serve most; at
-// least ten for each server that there will ever be), and each shard belongs to
+// least ten for each server that there will ever be; SIMULATION.md has how even
+// that is), and each shard belongs to
 // the server that rendezvous hashing picks among the live ones (Thaler and
 // Ravishankar, 1998): a server that joins or leaves moves its own share and
 // nothing else.
@@ -36,32 +37,45 @@ func NewSharded(b store.Backend, name string, shards int, o *Options) (Placement
 // share marks the shards that are to be held by the session.
 func share(members map[string]string, session string, n int) []bool {
 	mine := make([]bool, n)
+	live := contenders(members)
 	for shard := range mine {
-		mine[shard] = pick(members, shard) == session
+		mine[shard] = pick(live, shard) == session
 	}
 	return mine
+}
+
+// contender is a session that lives, with the hash of its server's name.
+type contender struct {
+	session string
+	hash    uint64
+}
+
+// contenders hashes every name once: a hundred servers and a thousand shards
+// are a hundred thousand questions.
+func contenders(members map[string]string) []contender {
+	live := make([]contender, 0, len(members))
+	for session, server := range members {
+		h := fnv.New64a()
+		h.Write([]byte(server))
+		live = append(live, contender{session, h.Sum64()})
+	}
+	return live
 }
 
 // pick is the session, of those that live, which is to own the shard; "" when
 // none lives. Servers count by name, so that one which comes back gets back
 // what it had; two of one name are told apart by their sessions.
-func pick(members map[string]string, shard int) (session string) {
+func pick(live []contender, shard int) (session string) {
 	var best uint64
-	for id, server := range members {
-		w := weight(server, shard)
-		if session == "" || w > best || (w == best && id > session) {
-			session, best = id, w
+	salt := mix(uint64(shard) + 0x9e3779b97f4a7c15)
+	for _, c := range live {
+		// The same in every process and version: never a seeded hash.
+		w := mix(c.hash ^ salt)
+		if session == "" || w > best || (w == best && c.session > session) {
+			session, best = c.session, w
 		}
 	}
 	return session
-}
-
-// weight must be the same in every process and version: it is never a seeded
-// hash.
-func weight(server string, shard int) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(server))
-	return mix(h.Sum64() ^ mix(uint64(shard)+0x9e3779b97f4a7c15))
 }
 
 // mix spreads every input bit over the output (the finalizer of splitmix64):
