@@ -1,0 +1,279 @@
+// Package fleet is what the examples with several servers share: it starts an etcd
+// inside the process, and servers as processes of their own, which can therefore
+// be killed as a power cut would, and it knows which of them owns what.
+//
+//	Fleet ── etcd (in this process)
+//	  ├── server a ─┐ os.Executable() with -server a -etcd ENDPOINT, which says on
+//	  ├── server b ─┤ its standard output what it owns (Told), and stops in good
+//	  └── server c ─┘ order when its standard input ends (UntilTold)
+//
+// It is part of the examples, not of tend.
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// ServerEnv is set in the environment of the servers, so that the tests of an
+// example know that they are to be one.
+const ServerEnv = "TEND_EXAMPLE_SERVER"
+
+// Owner is a server's hold on a shard.
+type Owner struct {
+	Server string
+	Token  uint64
+	Since  time.Time
+}
+
+// Fleet is an etcd and the servers on it. Its methods are safe for concurrent
+// use, except that a server is to be stopped by one caller.
+type Fleet struct {
+	out   io.Writer
+	args  []string
+	dir   string
+	etcd  *embed.Etcd
+	began time.Time
+
+	mu      sync.Mutex // guards what follows
+	live    map[string]*process
+	owners  map[int]Owner
+	tokens  map[int]uint64 // the highest seen
+	moves   int            // times that a shard went to another hold
+	problem error          // the first thing that must not happen
+	changed chan struct{}  // closed and replaced when something changes
+}
+
+// lockedWriter lets the servers' standard error and the events take turns.
+type lockedWriter struct {
+	mu  sync.Mutex // guards out
+	out io.Writer
+}
+
+func (w *lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(p)
+}
+
+type process struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	read  chan struct{} // closed when its output has been read to the end
+	told  bool          // that it is to end
+}
+
+// New starts an etcd. Every server will get args. Close must be called.
+func New(out io.Writer, args ...string) (*Fleet, error) {
+	dir, err := os.MkdirTemp("", "tend-fleet")
+	if err != nil {
+		return nil, err
+	}
+	e, err := startEtcd(dir)
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	return &Fleet{
+		out: &lockedWriter{out: out}, args: args, dir: dir, etcd: e, began: time.Now(),
+		live: make(map[string]*process), owners: make(map[int]Owner), tokens: make(map[int]uint64),
+		changed: make(chan struct{}),
+	}, nil
+}
+
+// Endpoint is the etcd's address.
+func (f *Fleet) Endpoint() string { return f.etcd.Clients[0].Addr().String() }
+
+// Say prints one event with the time since the beginning.
+func (f *Fleet) Say(format string, args ...any) {
+	fmt.Fprintf(f.out, "%6.2fs  %s\n", time.Since(f.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// Start starts a server.
+func (f *Fleet) Start(name string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	p := &process{read: make(chan struct{})}
+	p.cmd = exec.Command(self, append([]string{"-server", name, "-etcd", f.Endpoint()}, f.args...)...)
+	p.cmd.Env = append(os.Environ(), ServerEnv+"=1")
+	p.cmd.Stderr = f.out
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("starting server %s: %w", name, err)
+	}
+	f.mu.Lock()
+	f.live[name] = p
+	f.mu.Unlock()
+	go f.listen(name, p, out) // ends with the process; waited for by gone
+	return nil
+}
+
+// listen takes what a server says until it ends.
+func (f *Fleet) listen(name string, p *process, out io.Reader) {
+	defer close(p.read)
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		f.hear(name, lines.Text())
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !p.told && f.problem == nil {
+		f.problem = fmt.Errorf("server %s ended although nobody told it to", name)
+	}
+	maps.DeleteFunc(f.owners, func(_ int, o Owner) bool { return o.Server == name })
+	delete(f.live, name)
+	f.notifyLocked()
+}
+
+func (f *Fleet) hear(name, line string) {
+	var shard int
+	var token uint64
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	defer f.notifyLocked()
+	if _, err := fmt.Sscanf(line, "+ %d %d", &shard, &token); err == nil {
+		// Pipes are read in any order, so a lower token may be heard of late;
+		// the same one twice cannot be.
+		if token == f.tokens[shard] && f.problem == nil {
+			f.problem = fmt.Errorf("shard %d: %s works under token %d, which was given already", shard, name, token)
+		}
+		if token > f.tokens[shard] {
+			f.owners[shard], f.tokens[shard] = Owner{name, token, time.Now()}, token
+			f.moves++
+		}
+		return
+	}
+	if _, err := fmt.Sscanf(line, "- %d", &shard); err == nil {
+		if f.owners[shard].Server == name {
+			delete(f.owners, shard)
+		}
+		return
+	}
+	fmt.Fprintf(f.out, "%s: %s\n", name, line)
+}
+
+func (f *Fleet) notifyLocked() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// Owners tells who of the living works on which shard.
+func (f *Fleet) Owners() map[int]Owner {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.owners)
+}
+
+// Moves counts how often a shard began to be worked on.
+func (f *Fleet) Moves() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.moves
+}
+
+// Live lists the servers that run.
+func (f *Fleet) Live() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.live))
+}
+
+// Await waits until ready says so; it is asked whenever a server says something,
+// and ten times a second. It fails when something has gone wrong.
+func (f *Fleet) Await(ctx context.Context, what string, ready func() (bool, error)) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		f.mu.Lock()
+		changed, problem := f.changed, f.problem
+		f.mu.Unlock()
+		if problem != nil {
+			return problem
+		}
+		if ok, err := ready(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+		}
+	}
+}
+
+// Kill ends a server as a power cut would.
+func (f *Fleet) Kill(name string) error {
+	p, err := f.dismiss(name)
+	if err != nil {
+		return err
+	}
+	if err := p.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("killing server %s: %w", name, err)
+	}
+	<-p.read
+	_ = p.cmd.Wait() // it says that it was killed
+	return nil
+}
+
+// Stop has a server stop in good order, and waits until it has.
+func (f *Fleet) Stop(name string) error {
+	p, err := f.dismiss(name)
+	if err != nil {
+		return err
+	}
+	p.stdin.Close()
+	<-p.read
+	if err := p.cmd.Wait(); err != nil {
+		return fmt.Errorf("stopping server %s: %w", name, err)
+	}
+	return nil
+}
+
+func (f *Fleet) dismiss(name string) (*process, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p, ok := f.live[name]
+	if !ok || p.told {
+		return nil, fmt.Errorf("no server %s is running", name)
+	}
+	p.told = true
+	return p, nil
+}
+
+// StopAll stops every server in good order.
+func (f *Fleet) StopAll() error {
+	var errs []error
+	for _, name := range f.Live() {
+		errs = append(errs, f.Stop(name))
+	}
+	return errors.Join(errs...)
+}
+
+// Close ends what still runs, and removes the data.
+func (f *Fleet) Close() error {
+	for _, name := range f.Live() {
+		_ = f.Kill(name)
+	}
+	f.etcd.Close()
+	return os.RemoveAll(f.dir)
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/examples/fleet"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(fleet.ServerEnv) != "" {
+		main() // this process is one of the servers
+	}
+	os.Exit(m.Run())
+}
+
+// The show goes through by itself, and every event of it is told: the leader is
+// killed, another one leads; that one is stopped, the next leads.
+//
+// promise L1. Negative control: with store.WithoutGuards around the server's
+// write, and the writer stopped for longer than its lease, inOrder fails
+// (TestLedgerOutOfOrderIsNoticed does that part without chance).
+func TestLeadershipIsHandedOver(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	if err := show(ctx, options{TTL: 2 * time.Second}, &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for _, end := range []string{"is killed (kill -9)", "is stopped in good order"} {
+		was, now := leaderAfter(out.String(), end)
+		if was == "" || now == "" || was == now {
+			t.Errorf("%q %s, and then %q leads; want another one\n%s", was, end, now, out.String())
+		}
+	}
+	if !strings.Contains(out.String(), "no entry by one whose time was over") {
+		t.Errorf("no sum in\n%s", out.String())
+	}
+}
+
+// leaderAfter finds who it was whose time ended so, and who led next.
+func leaderAfter(told, end string) (was, now string) {
+	for line := range strings.Lines(told) {
+		_, line, _ = strings.Cut(line, "s  ") // the time
+		switch {
+		case strings.Contains(line, end):
+			was = line[:1]
+		case was != "" && strings.Contains(line, " leads, under token "):
+			return was, line[:1]
+		}
+	}
+	return was, ""
+}
+
+func TestLedgerOutOfOrderIsNoticed(t *testing.T) {
+	if err := inOrder([]Term{{"a", 3, 1}, {"b", 7, 1}}); err != nil {
+		t.Error(err)
+	}
+	if err := inOrder([]Term{{"a", 3, 1}, {"b", 7, 1}, {"a", 3, 1}}); err == nil {
+		t.Error("entries under an old token were not noticed")
+	}
+}

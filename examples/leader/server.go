@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tendhq/tend/examples/fleet"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/etcd"
+)
+
+type (
+	// Term is the time of one leader.
+	Term struct {
+		Leader  string
+		Token   uint64 // of its lease: it grows from leader to leader
+		Entries int    // that it wrote
+	}
+	// Pages are what the leaders write. The spec is empty: there is nothing to
+	// declare but that the ledger is there.
+	Pages  struct{ Terms []Term }
+	Ledger = store.Object[struct{}, Pages]
+)
+
+var ledgerKey = store.Key{Name: "ledger"}
+
+func open(endpoint string) (*etcd.Backend, *store.Store[struct{}, Pages], error) {
+	backend, err := etcd.New(clientv3.Config{Endpoints: []string{endpoint}}, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	ledgers, err := store.New[struct{}, Pages](backend, "ledger", nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return backend, ledgers, nil
+}
+
+// serve is one server. All three run this, and the lease decides which of them
+// gets to run the controller.
+func serve(ctx context.Context, o options, out io.Writer) error {
+	backend, ledgers, err := open(o.Etcd)
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	logger := slog.New(slog.DiscardHandler) // the show has its own lines
+	placement, err := lease.NewSingleton(backend, "bookkeeper", &lease.Options{TTL: o.TTL, Server: o.Server, Logger: logger})
+	if err != nil {
+		return err
+	}
+	controller, err := reconcile.For(ledgers, func(ctx context.Context, l *Ledger) (reconcile.Result, error) {
+		// Nothing here asks whether this server still leads: a write with this
+		// context by one who does not is refused.
+		token, _ := lease.Token(ctx)
+		terms := l.Status.Terms
+		if n := len(terms); n == 0 || terms[n-1].Token != token {
+			terms = append(terms, Term{Leader: o.Server, Token: token})
+		}
+		terms[len(terms)-1].Entries++
+		l.Status.Terms = terms
+		_, err := ledgers.UpdateStatus(ctx, l)
+		return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, err
+	}, &reconcile.Options[store.Key]{Placement: fleet.Told(placement, out)})
+	if err != nil {
+		return err
+	}
+	manager := reconcile.Manager{Logger: logger}
+	if err := manager.Register(controller); err != nil {
+		return fmt.Errorf("server %s: %w", o.Server, err)
+	}
+	return manager.Run(ctx)
+}

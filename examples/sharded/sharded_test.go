@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/examples/fleet"
+	"github.com/tendhq/tend/store"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(fleet.ServerEnv) != "" {
+		main() // this process is one of the servers
+	}
+	os.Exit(m.Run())
+}
+
+// The show goes through by itself: after every event each site has been worked on
+// by the owner of its shard, and none by an owner before.
+//
+// promise L2. Negative control: with a fixed server name in serve, so that all
+// three are one to the hashing, two of them own nothing and the show does not get
+// past its first event.
+func TestSitesAreHandedOver(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	if err := show(ctx, options{Keys: 100, Shards: 16, TTL: 2 * time.Second}, &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	settled := `\n.*every site has its owner: .*; \d+ moved, the last after \S+ s`
+	if !regexp.MustCompile(`c is started` + settled +
+		`\n.*a is killed \(kill -9\)` + settled + `\n.*a is started again` + settled +
+		`\n.*b is stopped in good order` + settled + `\n.*b is started again` + settled +
+		`\n.*all are stopped\n\n100 sites, \d+ times handed over`).MatchString(out.String()) {
+		t.Errorf("the show told\n%s\nwant every event of it", out.String())
+	}
+}
+
+func TestSiteThatWentBackIsNoticed(t *testing.T) {
+	k := store.Key{Name: "site"}
+	if err := goesOn(k, Work{"a", 3, 1}, Work{"b", 7, 2}); err != nil {
+		t.Error(err)
+	}
+	if err := goesOn(k, Work{"b", 7, 2}, Work{"a", 3, 1}); err == nil {
+		t.Error("work under an old token was not noticed")
+	}
+}

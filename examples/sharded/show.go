@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tendhq/tend/examples/fleet"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+)
+
+// director plays the show.
+type director struct {
+	*fleet.Fleet
+	o     options
+	sites *sites
+	last  map[store.Key]Work // as they were after the event before
+	moved int                // keys, in all
+	gap   time.Duration      // the longest that keys had no owner
+}
+
+// show starts three servers, does to them what happens to servers, and says what
+// came of it.
+func show(ctx context.Context, o options, out io.Writer) (err error) {
+	f, err := fleet.New(out, "-ttl", o.TTL.String(), "-shards", fmt.Sprint(o.Shards))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	backend, all, err := open(f.Endpoint())
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	d := &director{Fleet: f, o: o, sites: all, last: make(map[store.Key]Work)}
+	fmt.Fprintf(out, "%d sites in %d shards, three servers, one etcd at %s, leases of %v.\n\n", o.Keys, o.Shards, f.Endpoint(), o.TTL)
+	for i := range o.Keys {
+		if _, err := all.Create(ctx, &Site{Meta: store.Meta{Name: fmt.Sprintf("site-%05d", i)}}); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	for _, name := range []string{"a", "b", "c"} {
+		if err := f.Start(name); err != nil {
+			return err
+		}
+		f.Say("%s is started", name)
+	}
+	if err := d.settle(ctx, time.Now(), "a", "b", "c"); err != nil {
+		return err
+	}
+	d.moved = 0 // they had to go somewhere
+	for round := 0; ; round++ {
+		if err := d.round(ctx, round); err != nil {
+			if ctx.Err() != nil {
+				break // Ctrl-C: the sum is drawn all the same
+			}
+			return err
+		}
+		if time.Since(began) >= o.For {
+			break
+		}
+	}
+	if err := f.StopAll(); err != nil {
+		return err
+	}
+	f.Say("all are stopped")
+	fmt.Fprintf(out, "\n%d sites, %d times handed over; none was written to under a hold that was over.\n", o.Keys, d.moved)
+	fmt.Fprintf(out, "Longest time from an event to the beginning of the new owner's work: %.2f s.\n", d.gap.Seconds())
+	return nil
+}
+
+// round kills a server, stops another in good order, and starts both again.
+func (d *director) round(ctx context.Context, n int) error {
+	names := []string{"a", "b", "c"}
+	killed, stopped := names[n%3], names[(n+1)%3]
+	for _, event := range []struct {
+		name, what string
+		do         func(string) error
+		joins      []string
+	}{
+		{killed, "is killed (kill -9)", d.Kill, nil},
+		{killed, "is started again", d.Start, []string{killed}},
+		{stopped, "is stopped in good order", d.Stop, nil},
+		{stopped, "is started again", d.Start, []string{stopped}},
+	} {
+		d.Say("%s %s", event.name, event.what)
+		began := time.Now()
+		if err := event.do(event.name); err != nil {
+			return err
+		}
+		if err := d.settle(ctx, began, event.joins...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle waits until every shard has an owner that lives, the servers that joined
+// have some, and every site was worked on by the owner of its shard. Then it says
+// what the event moved.
+func (d *director) settle(ctx context.Context, event time.Time, joined ...string) error {
+	var now map[store.Key]Work
+	var owners map[int]fleet.Owner
+	err := d.Await(ctx, "every site to have an owner", func() (bool, error) {
+		owners = d.Owners()
+		shares := d.shares(owners)
+		if len(owners) < d.o.Shards || slices.ContainsFunc(joined, func(name string) bool { return shares[name].shards == 0 }) {
+			return false, nil
+		}
+		var err error
+		now, err = d.look(ctx)
+		if err != nil {
+			return false, err
+		}
+		for k, w := range now {
+			if w.Token != owners[d.shardOf(k)].Token {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	moved, gap := 0, time.Duration(0)
+	for k, w := range now {
+		if w.Token != d.last[k].Token {
+			moved++
+			gap = max(gap, owners[d.shardOf(k)].Since.Sub(event))
+		}
+	}
+	d.last, d.moved, d.gap = now, d.moved+moved, max(d.gap, gap)
+	d.Say("every site has its owner: %s; %d moved, the last after %.2f s", d.describe(owners), moved, gap.Seconds())
+	return nil
+}
+
+func (d *director) shardOf(k store.Key) int { return lease.Shard(lease.HashKey(k), d.o.Shards) }
+
+// look reads all sites, and fails if one went back to an owner before.
+func (d *director) look(ctx context.Context) (map[store.Key]Work, error) {
+	now := make(map[store.Key]Work)
+	for s, err := range d.sites.All(ctx, store.Selector{}) {
+		if err != nil {
+			return nil, err
+		}
+		if err := goesOn(s.Key(), d.last[s.Key()], s.Status); err != nil {
+			return nil, err
+		}
+		now[s.Key()] = s.Status
+	}
+	return now, nil
+}
+
+// goesOn checks that a site was not worked on under an older hold than before.
+func goesOn(k store.Key, was, is Work) error {
+	if is.Token < was.Token {
+		return fmt.Errorf("%v: %s worked on it under token %d, after %s had under %d", k, is.By, is.Token, was.By, was.Token)
+	}
+	return nil
+}
+
+// part is what one server has.
+type part struct{ shards, sites int }
+
+func (d *director) shares(owners map[int]fleet.Owner) map[string]part {
+	shares := make(map[string]part)
+	for _, o := range owners {
+		p := shares[o.Server]
+		p.shards++
+		shares[o.Server] = p
+	}
+	for k := range d.last {
+		name := owners[d.shardOf(k)].Server
+		p := shares[name]
+		p.sites++
+		shares[name] = p
+	}
+	return shares
+}
+
+func (d *director) describe(owners map[int]fleet.Owner) string {
+	shares := d.shares(owners)
+	var list []string
+	for _, name := range d.Live() {
+		list = append(list, fmt.Sprintf("%s %d shards with %d", name, shares[name].shards, shares[name].sites))
+	}
+	return strings.Join(list, ", ")
+}
