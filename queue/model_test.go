@@ -2,11 +2,11 @@ package queue
 
 import (
 	"errors"
+	stdflag "flag"
 	"fmt"
+	"iter"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -301,6 +301,7 @@ func (m *model) next() (key string, at time.Time) {
 type trial struct {
 	t     testing.TB
 	q     *Queue[string]
+	bad   defect // of the queue; see TestModelCatchesBrokenQueues
 	m     *model
 	n     int // operations so far; makes all delays different
 	loans map[string]Item[string]
@@ -354,7 +355,7 @@ func (r *trial) do(op, who, arg byte) {
 	case 0, 1, 2, 3:
 		o := AddOptions{After: d, Priority: prio, Urgent: op>>4&7 == 0, Reason: []string{"", "watch"}[arg&1]}
 		r.note("add %s %+v", key, o)
-		r.q.AddWith(key, o)
+		r.bad.orAdd(r.q, key, o)
 		r.m.add(key, o, due(d), false)
 	case 4:
 		o := AddOptions{After: d, Priority: prio, Urgent: op>>4&3 == 0}
@@ -395,7 +396,7 @@ func (r *trial) hold(key string, kind byte, d time.Duration) {
 		r.m.release(key, func(h modelHold) bool { return h.pause })
 	default:
 		r.note("hold %d of %s for %v", n, key, d)
-		release := r.q.Hold(key, "test", d)
+		release := r.bad.orHold(r.q, key, d)
 		r.m.hold(key, modelHold{id: n, until: due(d)})
 		r.free = append(r.free, func() {
 			r.note("release %d of %s", n, key)
@@ -423,7 +424,7 @@ func (r *trial) pause(kind byte, d time.Duration) {
 
 func (r *trial) take() {
 	var got [1]Item[string]
-	n := r.q.take(got[:])
+	n := r.bad.orTake(r.q, got[:])
 	want := r.m.take()
 	r.note("get: %q", got[0].Key)
 	if n == 1 {
@@ -456,7 +457,7 @@ func (r *trial) settle(who int, kind byte, d time.Duration, prio Priority) {
 	switch kind % 5 {
 	case 0, 1:
 		r.note("done %s", key)
-		it.Done()
+		r.bad.orDone(it)
 		r.m.settle(key, done, time.Time{}, prio)
 	case 2:
 		r.note("after %s %v", key, d)
@@ -464,7 +465,7 @@ func (r *trial) settle(who int, kind byte, d time.Duration, prio Priority) {
 		r.m.settle(key, later, due(d), prio)
 	case 3:
 		r.note("retry %s at least %v", key, d)
-		it.Retry(fail, d)
+		r.bad.orRetry(it, fail, d)
 		r.m.settle(key, retry, due(max(policy, d)), prio)
 	case 4:
 		r.note("park %s", key)
@@ -533,24 +534,44 @@ func runTrial(t *testing.T, data []byte) {
 
 // FuzzModel compares the queue with the model after every operation.
 // promise Q1, Q2, Q3, Q4, Q5, Q8
+// Negative controls: TestModelCatchesBrokenQueues.
 func FuzzModel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { runTrial(t, data[:min(len(data), 1500)]) })
 }
 
-// TestModelRandomly runs random operations; TEND_MODEL_ROUNDS makes it long.
-func TestModelRandomly(t *testing.T) {
-	rounds := 60
-	if n, err := strconv.Atoi(os.Getenv("TEND_MODEL_ROUNDS")); err == nil {
-		rounds = n
-	}
-	for range rounds {
-		seed := rand.Uint64()
-		rnd := rand.New(rand.NewPCG(seed, 0))
-		data := make([]byte, 900)
-		for i := range data {
-			data[i] = byte(rnd.Uint32())
+// campaignFor makes the random tests of this package long; see bench/nightly.
+var campaignFor = stdflag.Duration("campaign", 0, "how long each random test goes on; 0: its small size")
+
+// seeds yields random seeds: so many, or as many as the campaign has time for.
+// The log says how many there were.
+func seeds(t *testing.T, small int, operations int) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		n := 0
+		for began := time.Now(); n < small || time.Since(began) < *campaignFor; n++ {
+			if !yield(rand.Uint64()) {
+				return
+			}
 		}
-		if runTrial(t, data); t.Failed() {
+		t.Logf("campaign: %d seeds, %d operations", n, n*operations)
+	}
+}
+
+// operations is what a seed makes a trial do.
+func operations(seed uint64) []byte {
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	data := make([]byte, 900)
+	for i := range data {
+		data[i] = byte(rnd.Uint32())
+	}
+	return data
+}
+
+// Random operations, compared after each.
+// promise Q1, Q2, Q3, Q4, Q5, Q8
+// Negative controls: TestModelCatchesBrokenQueues.
+func TestModelRandomly(t *testing.T) {
+	for seed := range seeds(t, 60, 300) {
+		if runTrial(t, operations(seed)); t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
