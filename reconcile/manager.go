@@ -156,7 +156,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reconcile: Manager.Run: %w", err)
 	}
-	r := &managed{ended: make(chan *member, len(members)), left: members}
+	r := &managed{ended: make(chan *member, len(members)), left: slices.Clone(members)}
 	// Caches serve the controllers while these drain.
 	base := context.WithoutCancel(ctx)
 	cacheCtx, stopCaches := context.WithCancel(base)

@@ -240,6 +240,36 @@ func get(h http.Handler) (status int, checks map[string]string) {
 	return w.Code, checks
 }
 
+// Health is asked all the time, also while the Manager stops and afterwards.
+//
+// Negative control: with Run taking those that have ended out of the list that
+// Checks reads, it met a nil runner here and panicked.
+func TestHealthIsAnsweredWhileRunnersEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var m reconcile.Manager
+		for k := range 3 {
+			if err := m.Register(&runner{name: fmt.Sprint("r", k), run: func(ctx context.Context) error {
+				select {
+				case <-time.After(time.Duration(k) * time.Second):
+				case <-ctx.Done():
+				}
+				return nil
+			}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := start(t, &m)
+		for range 4 {
+			expect(t, "checks", len(m.Checks()), 3)
+			pass(time.Second)
+		}
+		if err := run.end(); err != nil {
+			t.Error(err)
+		}
+		expect(t, "checks after the end", len(m.Checks()), 3)
+	})
+}
+
 func TestHealthAndReadySayWhy(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := newRig(t, nil, func(context.Context, *rig, store.Key) (result, error) { return result{}, nil })

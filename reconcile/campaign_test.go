@@ -1,0 +1,338 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// campaignFor makes the random tests of this package long; see bench/nightly.
+var campaignFor = flag.Duration("campaign", 0, "how long each random test goes on; 0: its small size")
+
+// seeds yields so many seeds, or as many as the campaign has time for.
+func seeds(t *testing.T, small uint64, steps *atomic.Int64) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		n := uint64(0)
+		for began := time.Now(); n < small || time.Since(began) < *campaignFor; n++ {
+			if !yield(n) {
+				return
+			}
+		}
+		t.Logf("campaign: %d seeds, %d operations", n, steps.Load())
+	}
+}
+
+// A plant is a Manager with every kind of part, worked by many hands at once:
+//
+//	hands ──▶ store ──▶ cache ─┐
+//	hands ──▶ channel ─────────┼──▶ controller ──▶ runs that end in every way
+//	poll ──────────────────────┘       ▲
+//	hands ──▶ lease, workers, pauses, sources that come and go
+//
+// Whatever anybody does is a step; at one of them the plant is told to stop.
+type plant struct {
+	t      testing.TB
+	seed   uint64
+	things *things
+	c      *reconcile.Controller[store.Key]
+	m      reconcile.Manager
+	lease  *lease.Manual
+	pushed chan store.Key
+
+	steps  *atomic.Int64 // of all plants
+	n      atomic.Int64
+	stopAt int64
+	stop   context.CancelFunc
+	rogue  func(p *plant, k store.Key) // what an ill-made reconciler does besides
+
+	mu      sync.Mutex // guards what follows
+	running map[store.Key]int
+	over    bool // Run has returned
+	wrong   []string
+}
+
+func newPlant(t testing.TB, seed uint64, steps *atomic.Int64) *plant {
+	p := &plant{t: t, seed: seed, steps: steps, pushed: make(chan store.Key), running: make(map[store.Key]int)}
+	p.stopAt = 1 + rand.New(rand.NewPCG(seed, 1)).Int64N(400)
+	b := need(memory.New(nil))
+	t.Cleanup(func() { _ = b.Close() })
+	p.things = need(store.New[spec, status](b, "thing", nil))
+	p.lease = need(lease.NewManual(b, "plant"))
+	p.lease.Set(true, 1)
+	p.c = need(reconcile.For(p.things, p.reconcile, &reconcile.Options[store.Key]{
+		Workers: 4, Placement: p.lease, Timeout: 200 * time.Millisecond, StuckAfter: 20 * time.Millisecond, ReplaceStuck: seed%2 == 0,
+		Drain: 300 * time.Millisecond, Grace: time.Second, SettleTimeout: 50 * time.Millisecond, Resync: time.Second,
+		Backoff: queue.Backoff{Base: time.Millisecond, Max: 100 * time.Millisecond},
+		Hooks:   reconcile.Hooks[store.Key]{OnError: func(reconcile.Failure[store.Key]) {}},
+		Logger:  slog.New(slog.DiscardHandler),
+	}))
+	if err := p.c.Watch(reconcile.Chan("pushed", p.pushed), reconcile.Every("poll", 30*time.Millisecond, p.poll)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.m.Register(p.c); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func need[V any](v V, err error) V {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func (p *plant) poll(context.Context) (map[store.Key]int64, error) {
+	if n := p.step(); n%7 != 0 {
+		return map[store.Key]int64{key("k0"): n, key("k9"): 0}, nil
+	}
+	return nil, errBoom
+}
+
+// step counts, and stops the plant at the one that was drawn.
+func (p *plant) step() int64 {
+	p.steps.Add(1)
+	n := p.n.Add(1)
+	if n == p.stopAt {
+		p.stop()
+	}
+	return n
+}
+
+func (p *plant) complain(format string, args ...any) {
+	p.wrong = append(p.wrong, fmt.Sprintf(format, args...))
+}
+
+// enter notes that a run begins, and judges whether it may.
+func (p *plant) enter(k store.Key) (leave func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		p.complain("a run of %s began after Run had returned", k)
+	}
+	if p.running[k]++; p.running[k] > 1 {
+		p.complain("%s runs %d times at once", k, p.running[k])
+	}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.running[k]--; p.running[k] == 0 {
+			delete(p.running, k)
+		}
+		if p.over {
+			p.complain("a run of %s ended after Run had returned", k)
+		}
+	}
+}
+
+func (p *plant) reconcile(ctx context.Context, o *thing) (result, error) {
+	defer p.enter(o.Key())()
+	n := p.step()
+	if p.rogue != nil {
+		p.rogue(p, o.Key())
+	}
+	r := rand.New(rand.NewPCG(p.seed, uint64(n)))
+	wait := time.Duration(r.IntN(10)) * time.Millisecond
+	switch r.IntN(12) {
+	case 0:
+		wait = 400 * time.Millisecond // past its deadline, and past the drain
+	case 1:
+		time.Sleep(250 * time.Millisecond) // ignores its context for a while
+	}
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+		return result{}, context.Cause(ctx)
+	}
+	p.step()
+	switch r.IntN(12) {
+	case 0:
+		return result{}, errBoom
+	case 1:
+		return result{}, reconcile.Terminal(errBoom)
+	case 2:
+		panic("boom")
+	case 3:
+		runtime.Goexit()
+	case 4:
+		return result{RequeueAfter: wait}, nil
+	case 5:
+		return result{Requeue: true}, nil
+	}
+	o.Status.Size++
+	_, err := p.things.UpdateStatus(ctx, o)
+	return result{}, err
+}
+
+// hand works the plant until quit is closed.
+func (p *plant) hand(id int, quit <-chan struct{}) {
+	r := rand.New(rand.NewPCG(p.seed, 1000+uint64(id)))
+	ctx := context.Background()
+	for {
+		select {
+		case <-quit:
+			return
+		case <-time.After(time.Duration(r.IntN(4)) * time.Millisecond):
+		}
+		p.step()
+		k := key(fmt.Sprint("k", r.IntN(10)))
+		switch r.IntN(16) {
+		case 0, 1:
+			_, _ = p.things.Create(ctx, &thing{Meta: store.Meta{Name: k.Name}})
+		case 2, 3:
+			_, _ = p.things.Mutate(ctx, k, func(o *thing) error { o.Spec.Size++; return nil })
+		case 4:
+			if o, err := p.things.Get(ctx, k); err == nil {
+				_ = p.things.Delete(ctx, o)
+			}
+		case 5:
+			select {
+			case p.pushed <- k:
+			case <-time.After(time.Millisecond):
+			}
+		case 6:
+			_ = p.c.SetWorkers(r.IntN(8))
+		case 7:
+			p.lease.Set(r.IntN(3) > 0, 1)
+		case 8:
+			p.c.Queue().Pause("hand", time.Duration(r.IntN(20))*time.Millisecond)
+		case 9:
+			p.c.Queue().Resume()
+		case 10:
+			p.c.Queue().PauseKey(k, "hand", time.Duration(1+r.IntN(20))*time.Millisecond)
+		case 11:
+			p.c.Queue().ResumeKey(k)
+		case 12:
+			_ = p.c.Watch(reconcile.Source[store.Key]{Name: fmt.Sprint("extra", id), Run: p.extra})
+		case 13:
+			_ = p.c.Unwatch(fmt.Sprint("extra", id))
+		case 14:
+			_, _ = p.c.Snapshot(), p.m.Checks()
+			if err := p.c.Run(ctx); !errors.Is(err, reconcile.ErrRunning) {
+				p.mu.Lock()
+				p.complain("a second Run: %v", err)
+				p.mu.Unlock()
+			}
+		default:
+			_ = p.c.Kick(k)
+		}
+	}
+}
+
+// extra is a source that may end in every way.
+func (p *plant) extra(ctx context.Context, to reconcile.Sink[store.Key]) error {
+	to.Synced()
+	for n := p.step(); ; n++ {
+		_ = to.Add(key(fmt.Sprint("k", n%10)), queue.AddOptions{})
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(5 * time.Millisecond):
+		}
+		switch n % 13 {
+		case 0:
+			return errBoom
+		case 1:
+			panic("boom")
+		case 2:
+			return nil
+		}
+	}
+}
+
+// live runs the plant until it was stopped, and says what was wrong.
+func (p *plant) live() []string {
+	ctx, stop := context.WithCancel(context.Background())
+	var stopped time.Time
+	p.stop = func() { stopped = time.Now(); stop() }
+	ended := make(chan error, 1)
+	go func() { ended <- p.m.Run(ctx) }() // awaited below
+	synctest.Wait()
+	quit := make(chan struct{})
+	var hands sync.WaitGroup
+	for id := range 6 {
+		hands.Go(func() { p.hand(id, quit) })
+	}
+	err := <-ended
+	p.mu.Lock()
+	p.over = true
+	for k := range p.running {
+		p.complain("%s is still running", k)
+	}
+	if err != nil {
+		p.complain("Run: %v", err)
+	}
+	if took := time.Since(stopped); took > 1300*time.Millisecond {
+		p.complain("stopping took %v, Drain and Grace are 1.3 s", took)
+	}
+	p.mu.Unlock()
+	time.Sleep(20 * time.Millisecond) // the hands do not know yet
+	close(quit)
+	hands.Wait()
+	time.Sleep(5 * time.Second) // who comes late, comes now
+	if err := p.c.Add(key("k1")); !errors.Is(err, queue.ErrStopped) && !errors.Is(err, reconcile.ErrElsewhere) {
+		p.complain("Add after the stop: %v", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wrong
+}
+
+// The plant is told to stop at a random step of a random life. Run returns in
+// time and without an error, no run begins or ends afterwards, no key ever runs
+// twice at once, and no goroutine is left (the bubble says so).
+//
+// promise Q2, Q8. Negative control: TestShutdownCheckCatchesWhatOutlivesRun.
+func TestShutdownAtAnyStepLeavesNothingBehind(t *testing.T) {
+	var steps atomic.Int64
+	for seed := range seeds(t, 150, &steps) {
+		bubble(t, func(t *testing.T) {
+			for _, wrong := range newPlant(t, seed, &steps).live() {
+				t.Errorf("seed %d: %s", seed, wrong)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// A reconciler that leaves a goroutine behind, and one that starts a run of its
+// own key by itself, are each found.
+func TestShutdownCheckCatchesWhatOutlivesRun(t *testing.T) {
+	for what, rogue := range map[string]func(p *plant, k store.Key){
+		"after Run had returned": func(p *plant, k store.Key) {
+			go func() {
+				time.Sleep(2 * time.Second)
+				p.enter(k)()
+			}()
+		},
+		"times at once": func(p *plant, k store.Key) { p.enter(k)() },
+	} {
+		bubble(t, func(t *testing.T) {
+			var steps atomic.Int64
+			p := newPlant(t, 1, &steps)
+			p.stopAt, p.rogue = 300, rogue
+			if wrong := strings.Join(p.live(), "\n"); !strings.Contains(wrong, what) {
+				t.Errorf("what was found: %q, want %q", wrong, what)
+			}
+		})
+	}
+}
