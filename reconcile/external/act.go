@@ -93,7 +93,7 @@ func (a *attempt[S, T]) makeIt(ctx, calls context.Context) (reconcile.Result, er
 	}
 	a.synced(store.True, "", "")
 	a.event(ctx, Normal, ReasonCreated, "created the resource "+a.Stored().Intent.ExternalName)
-	return reconcile.Result{RequeueAfter: settle}, nil
+	return reconcile.Result{RequeueAfter: min(settle, a.o.CreationGrace)}, nil
 }
 
 func (a *attempt[S, T]) deleteIt(ctx, calls context.Context) (reconcile.Result, error) {

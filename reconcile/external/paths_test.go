@@ -648,3 +648,16 @@ func TestCrashOfASecondAttemptInTheSameInstantIsNotHidden(t *testing.T) {
 		}
 	})
 }
+
+// Where resources can be seen at once, as CreationGrace says, the look that makes
+// the object ready does not wait for a second.
+func TestLookAfterACreateComesWithinTheGrace(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.CreationGrace = time.Millisecond
+		w.restart(nil)
+		w.declare()
+		if res := w.run(); res != (reconcile.Result{RequeueAfter: time.Millisecond}) {
+			t.Errorf("result %+v, want a look after a millisecond", res)
+		}
+	})
+}
