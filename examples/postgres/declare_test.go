@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestBrokenFileIsRefusedWhole(t *testing.T) {
+	for text, want := range map[string]string{
+		"roles: {a: {logn: true}}": "logn",
+		"roles: [a]":               "cannot unmarshal",
+		"roles: {'': {}}":          `role "": the name has 0 bytes`,
+		"databases: {a: {}}":       `database "a": owner is missing`,
+		"roles: {" + strings.Repeat("a", 64) + ": {}}":        "64 bytes; expected 1 to 63",
+		"roles: {a: {connections: -1}}":                       "connections is -1",
+		"databases: {a: {owner: a, connections: 1073741824}}": "expected 0 to 1073741823",
+	} {
+		file := filepath.Join(t.TempDir(), "declared.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readDeclared(file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := readDeclared(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		"now":                "unexpected argument",
+		"-poll 0":            "above zero",
+		"-timeout -1s -once": "above zero",
+		"-state x":           "needs -dsn",
+	} {
+		if _, err := parseOptions(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+func TestMachineWithoutPostgresIsToldWhatToDo(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := findBinaries(filepath.Join(t.TempDir(), "*"))
+	if !errors.Is(err, errNoBinaries) || !strings.Contains(err.Error(), "-dsn") {
+		t.Errorf("error %v", err)
+	}
+}

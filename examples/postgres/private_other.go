@@ -1,0 +1,12 @@
+//go:build !unix
+
+package main
+
+import (
+	"errors"
+	"os/exec"
+)
+
+func lowerPrivileges(*exec.Cmd, string) error {
+	return errors.New("a private server is for Unix: name a running one with -dsn")
+}

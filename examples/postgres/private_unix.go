@@ -1,0 +1,39 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// lowerPrivileges puts the command in a process group of its own, so that Ctrl-C
+// reaches us and not the server under us; and since PostgreSQL refuses to be
+// root, root runs it as somebody else, who then owns dir.
+func lowerPrivileges(cmd *exec.Cmd, dir string) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.ParseUint(u.Uid, 10, 32)
+		if err != nil {
+			return err
+		}
+		gid, err := strconv.ParseUint(u.Gid, 10, 32)
+		if err != nil {
+			return err
+		}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		return os.Chown(dir, int(uid), int(gid))
+	}
+	return fmt.Errorf("PostgreSQL does not run as root, and there is no user postgres or nobody to run it as")
+}
