@@ -53,6 +53,7 @@ func FromWith[S, T any](c *cache.Cache[S, T], o FromOptions[S, T]) Source[Reques
 			saw, _ := to.(interface {
 				saw(Request, Cached, store.Revision)
 			})
+			own := unlessOwn(to, c)
 			return follow(ctx, c, to, func(ch cache.Change[S, T]) error {
 				if saw != nil { // after the question whose write it was has been answered
 					defer saw.saw(ch.Key, c, revisionOf(ch))
@@ -65,7 +66,7 @@ func FromWith[S, T any](c *cache.Cache[S, T], o FromOptions[S, T]) Source[Reques
 				case !o.Urgent(ch):
 					return addWaiting(ctx, to, ch.Key, queue.AddOptions{Priority: bandLive})
 				}
-				return addWaiting(ctx, urgentUnlessOwn(to, c, revisionOf(ch)), ch.Key, queue.AddOptions{Priority: bandLive, Urgent: true})
+				return addWaiting(ctx, own(revisionOf(ch)), ch.Key, queue.AddOptions{Priority: bandLive, Urgent: true})
 			})
 		},
 	}
@@ -121,16 +122,22 @@ type ownSink[K comparable] struct {
 	rev  store.Revision
 }
 
-func (s ownSink[K]) Add(key K, o queue.AddOptions) error { return s.live(key, s.from, s.rev, o) }
+func (s *ownSink[K]) Add(key K, o queue.AddOptions) error { return s.live(key, s.from, s.rev, o) }
 
-func urgentUnlessOwn[K comparable](to Sink[K], from Cached, rev store.Revision) Sink[K] {
+// unlessOwn gives what makes a sink for each revision: one that asks whether the
+// key's own run made it. It is one sink for all, used one revision after the other.
+func unlessOwn[K comparable](to Sink[K], from Cached) func(store.Revision) Sink[K] {
 	l, ok := to.(interface {
 		live(K, Cached, store.Revision, queue.AddOptions) error
 	})
 	if !ok {
-		return to // somebody else's sink: nothing is known of its runs
+		return func(store.Revision) Sink[K] { return to } // somebody else's sink: nothing is known of its runs
 	}
-	return ownSink[K]{to, l.live, from, rev}
+	own := &ownSink[K]{Sink: to, live: l.live, from: from}
+	return func(r store.Revision) Sink[K] {
+		own.rev = r
+		return own
+	}
 }
 
 // live admits a change that is urgent unless the key's own run made it.

@@ -37,6 +37,7 @@ type Controller[K comparable] struct {
 	own         ownWrites[K]
 	stale       staleKeys[K]
 	ill         atomic.Int64 // keys, about, whose failure was logged and whose recovery was not yet
+	behind      sync.Map     // Cached to string: why keys are held until it has seen a write
 	adapt       *adaptive
 	pool        pool[K]
 	holds       []atomic.Pointer[hold] // by shard; nil: not ours

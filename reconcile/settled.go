@@ -31,12 +31,23 @@ func (c *Controller[K]) keepBack(key K, w *store.Writes) {
 		}
 		at := need{cached, rev}
 		c.stale.add(key, at)
-		release := c.q.Hold(key, "waiting for cache "+cached.Name()+" to see its write", c.o.SettleTimeout)
+		release := c.q.Hold(key, c.waitingFor(cached), c.o.SettleTimeout)
 		cached.OnRevision(rev, func() {
 			c.stale.met(key, at)
 			release()
 		})
 	}
+}
+
+// waitingFor is the reason of such a hold; runs of one kind write it again and
+// again.
+func (c *Controller[K]) waitingFor(cached Cached) string {
+	if why, ok := c.behind.Load(cached); ok {
+		return why.(string)
+	}
+	why := "waiting for cache " + cached.Name() + " to see its write"
+	c.behind.Store(cached, why)
+	return why
 }
 
 // holdExpired passes on what the queue says. It is no news to us: the key's next
@@ -51,8 +62,18 @@ func (c *Controller[K]) holdExpired(key K, why string) {
 // them. What a cache has shown is forgotten.
 type staleKeys[K comparable] struct {
 	mu    sync.Mutex // guards needs
-	needs map[K][]need
+	needs map[K]needs
 	n     atomic.Int32 // len(needs): a run asks this first
+}
+
+// needs of a key: mostly it wrote to one kind.
+type needs struct {
+	first need
+	rest  []need
+}
+
+func (n needs) has(which func(need) bool) bool {
+	return n.first.cache != nil && which(n.first) || slices.ContainsFunc(n.rest, which)
 }
 
 // need is a revision that a cache is to reach.
@@ -65,20 +86,30 @@ func (s *staleKeys[K]) add(key K, at need) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.needs == nil {
-		s.needs = make(map[K][]need)
+		s.needs = make(map[K]needs)
 	}
-	s.needs[key] = append(s.needs[key], at)
+	n := s.needs[key]
+	if n.first.cache == nil {
+		n.first = at
+	} else {
+		n.rest = append(n.rest, at)
+	}
+	s.needs[key] = n
 	s.n.Store(int32(len(s.needs)))
 }
 
 func (s *staleKeys[K]) met(key K, at need) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := slices.DeleteFunc(s.needs[key], func(n need) bool { return n == at })
-	if len(left) > 0 {
-		s.needs[key] = left
-	} else {
+	n := s.needs[key]
+	if n.first == at {
+		n.first = need{}
+	}
+	n.rest = slices.DeleteFunc(n.rest, func(n need) bool { return n == at })
+	if n.first.cache == nil && len(n.rest) == 0 {
 		delete(s.needs, key)
+	} else {
+		s.needs[key] = n
 	}
 	s.n.Store(int32(len(s.needs)))
 }
@@ -94,7 +125,7 @@ func (s *staleKeys[K]) take(key K) bool {
 	delete(s.needs, key)
 	s.n.Store(int32(len(s.needs)))
 	s.mu.Unlock()
-	return slices.ContainsFunc(needs, func(n need) bool { return n.cache.Revision() < n.rev })
+	return needs.has(func(n need) bool { return n.cache.Revision() < n.rev })
 }
 
 // A change is somebody else's unless the key's own run wrote it. The store's

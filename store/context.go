@@ -43,7 +43,8 @@ func Guards(ctx context.Context) []Compare {
 // is safe for concurrent use.
 type Writes struct {
 	mu    sync.Mutex
-	notes []note // in the order of the writes
+	notes []note  // in the order of the writes
+	one   [1]note // their memory as long as there is one: mostly there is
 }
 
 type note struct {
@@ -66,6 +67,9 @@ func WithWrites(ctx context.Context, w *Writes) context.Context {
 func (w *Writes) Note(b Backend, kind string, r Revision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.notes == nil {
+		w.notes = w.one[:0]
+	}
 	w.notes = append(w.notes, note{Written{b, kind}, r})
 }
 

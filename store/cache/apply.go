@@ -30,7 +30,7 @@ func (c *Cache[S, T]) read(r store.Record, at store.Revision) (s step[S, T], ok 
 
 // takeRevision applies all changes of one revision at once.
 func (c *Cache[S, T]) takeRevision(changes []store.Change) {
-	steps := make([]step[S, T], 0, len(changes))
+	steps := c.steps[:0]
 	for _, ch := range changes {
 		var s step[S, T]
 		var ok bool
@@ -45,6 +45,8 @@ func (c *Cache[S, T]) takeRevision(changes []store.Change) {
 		}
 	}
 	c.apply(steps)
+	clear(steps) // what was replaced must not be kept alive
+	c.steps = steps[:0]
 }
 
 // breaks notes an object that cannot be decoded, and reports it.
@@ -171,7 +173,8 @@ func (c *Cache[S, T]) reach(r store.Revision, reset bool) {
 		close(c.synced) // under mu, or OnRevision could miss both
 	}
 	c.mu.Unlock()
-	for _, f := range due {
+	for i, f := range due {
+		due[i] = nil
 		f()
 	}
 }

@@ -38,17 +38,20 @@ type Cache[S, T any] struct {
 
 	indexes []*index[S, T] // by name; their values are guarded by mu
 
-	// Run's goroutine alone uses these two.
-	relist    *relist // nil unless a snapshot is on its way in
-	startOver bool    // the next watch begins with a snapshot
+	// Run's goroutine alone uses these.
+	relist    *relist      // nil unless a snapshot is on its way in
+	startOver bool         // the next watch begins with a snapshot
+	steps     []step[S, T] // scratch of takeRevision
+	due       []func()     // scratch of reach
 
-	mu        sync.RWMutex // guards what follows; never held over user code
-	list      []*store.Object[S, T]
-	consumers map[*backlog[S, T]]struct{}
-	waiters   waiters
-	broken    map[store.Key]error // stored, but cannot be decoded
-	feed      feed
-	prints    map[store.Key]fingerprint // empty unless Options.DetectMutations
+	mu         sync.RWMutex // guards what follows; never held over user code
+	list       []*store.Object[S, T]
+	consumers  map[*backlog[S, T]]struct{}
+	waiters    waiters
+	lastWaiter uint64
+	broken     map[store.Key]error // stored, but cannot be decoded
+	feed       feed
+	prints     map[store.Key]fingerprint // empty unless Options.DetectMutations
 }
 
 // held is what the table keeps for a key: the shared object, and its place in

@@ -1,7 +1,7 @@
 package cache
 
 import (
-	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/tendhq/tend/store"
@@ -25,58 +25,89 @@ func (c *Cache[S, T]) OnRevision(r store.Revision, f func()) (stop func() bool) 
 		f()
 		return func() bool { return false }
 	}
-	w := &waiter{revision: r, f: f, since: time.Now()}
-	heap.Push(&c.waiters, w)
+	c.lastWaiter++
+	id := c.lastWaiter
+	c.waiters.push(waiter{r, id, f, time.Now()})
 	c.mu.Unlock()
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if w.index < 0 {
-			return false
-		}
-		heap.Remove(&c.waiters, w.index)
-		return true
+		return c.waiters.remove(id)
 	}
 }
 
 // dueLocked takes out the waiters that the cache's revision has reached, or all
 // of them when the revisions they wait for belong to a history that is gone.
 func (c *Cache[S, T]) dueLocked(all bool) []func() {
-	var due []func()
+	due := c.due[:0]
 	for len(c.waiters) > 0 && (all || c.waiters[0].revision <= c.Revision()) {
-		due = append(due, heap.Pop(&c.waiters).(*waiter).f)
+		due = append(due, c.waiters.pop().f)
 	}
+	c.due = due
 	return due
 }
 
 type waiter struct {
 	revision store.Revision
+	id       uint64
 	f        func()
 	since    time.Time
-	index    int // in the heap; -1 once taken out
 }
 
-// waiters is a heap, earliest revision first.
-type waiters []*waiter
+// waiters is a heap, earliest revision first. Its elements are values, because
+// every write of every run waits here once. Finding one to remove is slow, and
+// rare.
+type waiters []waiter
 
-func (h waiters) Len() int           { return len(h) }
-func (h waiters) Less(i, j int) bool { return h[i].revision < h[j].revision }
-func (h waiters) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *waiters) Push(x any) {
-	w := x.(*waiter)
-	w.index = len(*h)
+func (h *waiters) push(w waiter) {
 	*h = append(*h, w)
+	h.up(len(*h) - 1)
 }
 
-func (h *waiters) Pop() any {
-	old := *h
-	w := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	w.index = -1
-	return w
+func (h *waiters) pop() waiter {
+	first := (*h)[0]
+	h.cut(0)
+	return first
+}
+
+func (h *waiters) remove(id uint64) bool {
+	i := slices.IndexFunc(*h, func(w waiter) bool { return w.id == id })
+	if i < 0 {
+		return false
+	}
+	h.cut(i)
+	return true
+}
+
+// cut takes out the i-th; the last one fills its place.
+func (h *waiters) cut(i int) {
+	last := len(*h) - 1
+	(*h)[i] = (*h)[last]
+	(*h)[last] = waiter{}
+	*h = (*h)[:last]
+	if i < last {
+		h.up(i)
+		h.down(i)
+	}
+}
+
+func (h waiters) up(i int) {
+	for parent := (i - 1) / 2; i > 0 && h[i].revision < h[parent].revision; parent = (i - 1) / 2 {
+		h[i], h[parent] = h[parent], h[i]
+		i = parent
+	}
+}
+
+func (h waiters) down(i int) {
+	for {
+		child := 2*i + 1
+		if child+1 < len(h) && h[child+1].revision < h[child].revision {
+			child++
+		}
+		if child >= len(h) || h[i].revision <= h[child].revision {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
 }

@@ -77,14 +77,18 @@ func (l *changelog) awaited(r store.Revision) bool {
 	return l.slowest < r
 }
 
-// join adds a watcher that wants to read what comes after r; leave takes it out.
+// join adds a watcher that wants to read what comes after r; leave takes it out,
+// and what was held for it alone.
 func (l *changelog) join(w *watcher, r store.Revision) {
 	w.reached.Store(uint64(r))
 	l.slowest = min(l.slowest, r)
 	l.watchers[w] = struct{}{}
 }
 
-func (l *changelog) leave(w *watcher) { delete(l.watchers, w) }
+func (l *changelog) leave(w *watcher, objects int) {
+	delete(l.watchers, w)
+	l.drop(max(l.keep, objects))
+}
 
 // after returns some of the changes after r, whole revisions of them, or none
 // if there are none. ok is false if some of them are no longer held.

@@ -70,7 +70,7 @@ func (w *watcher) leave() {
 	w.b.mu.Lock()
 	defer w.b.mu.Unlock()
 	if t := w.b.tables[w.kind]; t != nil { // none once closed
-		t.log.leave(w)
+		t.log.leave(w, len(t.entries))
 	}
 }
 
