@@ -3,10 +3,12 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 )
 
 func byPrefix(key string) string { return strings.Split(key, "/")[0] }
@@ -413,4 +415,34 @@ func TestAfterRunsOnce(t *testing.T) {
 		time.Sleep(time.Hour)
 		wantNone(t, q)
 	})
+}
+
+// Negative control: without briefError in describe they have 3,007 bytes.
+func TestErrorTextsThatAreShownAreCut(t *testing.T) {
+	cause := errors.New("cause")
+	long := fmt.Errorf("%s: %w", strings.Repeat("€", 1000), cause)
+	q, err := New(&Options[string]{Policy: func(int, error) time.Duration { return time.Hour }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Add("k"); err != nil {
+		t.Fatal(err)
+	}
+	get(t, q).Retry(long, 0)
+	found, _ := q.Lookup("k")
+	page, err := q.Page(t.Context(), PageOptions[string]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append(slices.Collect(q.Snapshot()), found)
+	all = append(all, page.Entries...)
+	if len(all) != 3 {
+		t.Fatalf("%d entries, want 3", len(all))
+	}
+	for _, e := range all {
+		if text := e.LastError.Error(); len(text) > MaxErrorText || len(text) < MaxErrorText-3 || !utf8.ValidString(text) || !errors.Is(e.LastError, cause) {
+			t.Errorf("an error of %d bytes, the cause of which is known: %v", len(text), errors.Is(e.LastError, cause))
+		}
+	}
+	q.Close()
 }

@@ -25,41 +25,23 @@ type Entry[K comparable] struct {
 // MaxErrorText is how many bytes of an error's text a Snapshot shows.
 const MaxErrorText = 1024
 
-// brief cuts the text of an error that may come from anywhere. The error itself
-// stays, for errors.Is.
-func brief(err error) error {
-	if err == nil {
-		return nil
-	}
-	text := err.Error()
+// briefError cuts the text of an error that may come from anywhere, when it is
+// asked for it: an Error method is user code, and entries are described under a
+// lock.
+type briefError struct{ err error }
+
+func (e briefError) Unwrap() error { return e.err }
+
+func (e briefError) Error() string {
+	text := e.err.Error()
 	if len(text) <= MaxErrorText {
-		return err
+		return text
 	}
 	n := MaxErrorText - len("…")
 	for !utf8.RuneStart(text[n]) {
 		n--
 	}
-	return &briefError{err, text[:n] + "…"}
-}
-
-type briefError struct {
-	error
-	text string
-}
-
-func (e *briefError) Error() string { return e.text }
-func (e *briefError) Unwrap() error { return e.error }
-
-// LastError is the error of key's last run, nil if that succeeded or the key is
-// not in the queue. While the key runs it is that of the run before.
-func (q *Queue[K]) LastError(key K) (err error) {
-	q.with(key, func(s *shard[K], i uint32) bool {
-		if s.at(i).is(inside) {
-			err = s.sides.of(i).err
-		}
-		return false
-	})
-	return err
+	return text[:n] + "…"
 }
 
 // Snapshot yields every key. It is not of one instant: it walks the queue in
@@ -74,7 +56,6 @@ func (q *Queue[K]) Snapshot() iter.Seq[Entry[K]] {
 			for c, more := 0, true; more; c++ {
 				step, more = s.snapshot(c, step[:0])
 				for _, e := range step {
-					e.LastError = brief(e.LastError)
 					if !yield(e) {
 						return
 					}
@@ -110,7 +91,10 @@ func (s *shard[K]) describe(i uint32) Entry[K] {
 	}
 	if e.is(inside) {
 		d := s.sides.of(i)
-		x.LastError, x.Reasons = d.err, s.sides.reasons.list(d.reasons)
+		if d.err != nil {
+			x.LastError = briefError{d.err}
+		}
+		x.Reasons = s.sides.reasons.list(d.reasons)
 		if d.tenant != 0 {
 			x.Tenant = s.ready.fair.of[d.tenant-1].name
 		}

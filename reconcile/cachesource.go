@@ -63,12 +63,29 @@ func FromWith[S, T any](c *cache.Cache[S, T], o FromOptions[S, T]) Source[Reques
 					return addWaiting(ctx, to, ch.Key, queue.AddOptions{Priority: bandInitial})
 				case !o.When(ch):
 					return nil
-				case !o.Urgent(ch):
+				}
+				caused(to, ch.Key, ch.Key, revisionOf(ch))
+				if !o.Urgent(ch) {
 					return addWaiting(ctx, to, ch.Key, queue.AddOptions{Priority: bandLive})
 				}
 				return addWaiting(ctx, own(revisionOf(ch)), ch.Key, queue.AddOptions{Priority: bandLive, Urgent: true})
 			})
 		},
+	}
+}
+
+// caused tells the controller which change is about to add key.
+func caused[K comparable](to Sink[K], key K, object store.Key, rev store.Revision) {
+	if s, ok := to.(interface {
+		caused(K, store.Key, store.Revision)
+	}); ok {
+		s.caused(key, object, rev)
+	}
+}
+
+func (s *sink[K]) caused(key K, object store.Key, rev store.Revision) {
+	if hook := s.c.o.Hooks.OnAdd; hook != nil && !s.c.elsewhere(key) {
+		s.c.contain("OnAdd", func() { hook(key, Origin{Source: s.Name, Kind: s.kind, Key: object, Revision: rev}) })
 	}
 }
 

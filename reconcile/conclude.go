@@ -101,8 +101,8 @@ func (c *Controller[K]) failing(item queue.Item[K], v verdict) bool {
 	if c.o.Hooks.OnError != nil || v.err == nil && c.ill.Load() == 0 {
 		return false
 	}
-	last := c.q.LastError(item.Key)
-	return last != nil && !queue.IsThrottled(last)
+	e, _ := c.q.Lookup(item.Key)
+	return e.LastError != nil && !queue.IsThrottled(e.LastError)
 }
 
 // tell calls the hooks, or logs.

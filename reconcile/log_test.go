@@ -3,7 +3,9 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,5 +162,70 @@ func TestErrorTextsAreCut(t *testing.T) {
 		if n := len(c.Snapshot().Error); n > store.MaxMessage {
 			t.Errorf("the snapshot shows an error of %d bytes", n)
 		}
+	})
+}
+
+func TestManagerLogsASummaryPerIntervalWhenAsked(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		c := newController(t, record(func(_ context.Context, k string) (result, error) {
+			if k == "bad" {
+				return result{}, reconcile.Terminal(errBoom)
+			}
+			return result{RequeueAfter: 7 * time.Second}, nil
+		}), &reconcile.Options[string]{Logger: logger, Hooks: reconcile.Hooks[string]{OnError: func(reconcile.Failure[string]) {}}, ParkedResync: -1})
+		m := &reconcile.Manager{Summary: time.Minute}
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		add(t, c, "good")
+		add(t, c, "bad")
+		run := start(t, m)
+		pass(2*time.Minute + time.Second)
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Hour)
+		var got []string
+		for line := range strings.Lines(lines.String()) {
+			_, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "msg=")
+			got = append(got, text)
+		}
+		const rest = " throttled=0 ready=0 oldestReady=0s running=0 delayed=1 backingOff=0 held=0 parked=1 in=1m0s"
+		expectList(t, "lines", got,
+			`"reconcile: summary" controller=test runs=10 failed=1`+rest,
+			`"reconcile: summary" controller=test runs=9 failed=0`+rest)
+	})
+}
+
+// OnAdd hears of the changes that woke a key, not of what was there at the start.
+func TestOnAddHearsWhichChangeAddsAKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		create(t, s, "old", ref("mapped"))
+		var heard list[string]
+		ca := newCache(t, s)
+		c := newController(t, record[store.Key](nil), &reconcile.Options[store.Key]{Hooks: reconcile.Hooks[store.Key]{
+			OnAdd: func(k store.Key, by reconcile.Origin) {
+				heard.add(fmt.Sprint(k, " by ", by.Source, ": ", by.Kind, " ", by.Key, " ", by.Revision))
+			},
+		}})
+		if err := c.Watch(reconcile.From(ca), reconcile.Map(ca, byRef)); err != nil {
+			t.Fatal(err)
+		}
+		m := new(reconcile.Manager)
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		start(t, m)
+		pass(time.Second)
+		expectList(t, "at the start", heard.get())
+		o := create(t, s, "new", ref("target"))
+		pass(time.Second)
+		got := heard.get()
+		slices.Sort(got)
+		expectList(t, "after a change", got,
+			fmt.Sprintf("%v by thing: thing %v %d", key("new"), key("new"), o.Revision),
+			fmt.Sprintf("%v by thing mapped: thing %v %d", key("target"), key("new"), o.Revision))
 	})
 }

@@ -46,6 +46,10 @@ type Manager struct {
 	// for it; one on a backend of this process alone runs at once. To run on
 	// every server in spite of a shared backend, say lease.EveryServer().
 	Placement lease.Placement
+	// Summary is how often a line is logged about each controller: how many runs
+	// there were since the last one, how many failed, and how many keys wait for
+	// what. Default 0: never.
+	Summary time.Duration
 	// AllowCycles lets controllers wake each other in a circle, with a warning.
 	// Default: Register refuses it.
 	AllowCycles bool
@@ -172,6 +176,14 @@ func (m *Manager) Run(ctx context.Context) error {
 		if !mb.cache {
 			r.start(runCtx, mb)
 		}
+	}
+	if m.Summary > 0 {
+		done := make(chan struct{})
+		defer func() { stopCaches(); <-done }()
+		go func() { // ends with the caches; waited for above
+			defer close(done)
+			m.summarise(cacheCtx, members)
+		}()
 	}
 	r.await(ctx)
 	stopRunners()

@@ -74,7 +74,8 @@ func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], o 
 type step[S, T any] struct {
 	old, now *store.Object[S, T]
 	initial  bool
-	only     []int // shards whose keys are wanted; nil: all
+	at       store.Revision // of the newest change
+	only     []int          // shards whose keys are wanted; nil: all
 }
 
 // mapping is one run of a Map source. Objects wait in a queue of their own, one
@@ -107,7 +108,7 @@ func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T
 		if !ch.Initial && !o.When(ch) {
 			return nil
 		}
-		return p.note(ch.Key, step[S, T]{old: ch.Old, now: ch.New, initial: ch.Initial})
+		return p.note(ch.Key, step[S, T]{old: ch.Old, now: ch.New, initial: ch.Initial, at: revisionOf(ch)})
 	})
 }
 
@@ -170,7 +171,7 @@ func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) error {
 		if err != nil {
 			return err
 		}
-		return p.send(ctx, s, keys)
+		return p.send(ctx, key, s, keys)
 	})
 	if err != nil {
 		p.putBack(key, s)
@@ -178,7 +179,7 @@ func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) error {
 	return err
 }
 
-func (p *mapping[K, S, T]) send(ctx context.Context, s step[S, T], keys []K) error {
+func (p *mapping[K, S, T]) send(ctx context.Context, object store.Key, s step[S, T], keys []K) error {
 	o := queue.AddOptions{Priority: bandLive, Urgent: p.urgent && !s.initial}
 	if s.initial {
 		o.Priority = bandInitial
@@ -193,6 +194,9 @@ func (p *mapping[K, S, T]) send(ctx context.Context, s step[S, T], keys []K) err
 			continue
 		}
 		sent[k] = struct{}{}
+		if !s.initial {
+			caused(to, k, object, s.at)
+		}
 		if err := addWaiting(ctx, to, k, o); err != nil {
 			return err
 		}

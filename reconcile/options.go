@@ -9,6 +9,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
 )
 
 // Options tune a Controller. Nil and zero fields mean the stated default. New
@@ -99,10 +100,22 @@ type Hooks[K comparable] struct {
 	// key as a warning, its retries at debug level, and the success that ends the
 	// row as information.
 	OnError func(Failure[K])
+	// OnAdd hears of a change in a store that makes a source add the key, before
+	// it does. What was there when the source started, and what other sources
+	// add, it does not hear of.
+	OnAdd func(key K, by Origin)
 	// OnStuck hears of a run that goes on long after its context ended.
 	OnStuck func(key K, since time.Duration)
 	// OnDone hears the end of every run, with how long it took.
 	OnDone func(key K, o Outcome, took time.Duration)
+}
+
+// Origin is the change of an object that made a source add a key.
+type Origin struct {
+	Source   string
+	Kind     string
+	Key      store.Key // of the object, which may be another than what it is mapped to
+	Revision store.Revision
 }
 
 // A Failure is one thing that went wrong.
