@@ -107,7 +107,7 @@ func (l *life[K]) placed(ctx context.Context, place lease.Placement) error {
 
 // work holds one shard for as long as ctx lives. It returns after the last run of
 // one of its keys has: only then may the lease be given to somebody else.
-func (l *life[K]) work(ctx context.Context, shard int) error { //nolint:unparam // it is a lease.Work
+func (l *life[K]) work(ctx context.Context, shard int) error {
 	h := &hold{shard: shard, base: context.WithoutCancel(ctx), lease: l.leaseOf(shard)}
 	l.mu.Lock()
 	l.held++
