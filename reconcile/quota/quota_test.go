@@ -526,6 +526,7 @@ func TestHTTPAnswersAreJudged(t *testing.T) {
 		{503, "9223372036854775807", quota.Verdict{Throttled: true, RetryAfter: 15 * time.Minute}},
 		{503, "Mon, 02 Jan 2006 15:04:05 GMT", quota.Verdict{Throttled: true}},
 		{500, "", quota.Verdict{Down: true}},
+		{501, "", quota.Verdict{}},
 		{502, "", quota.Verdict{Down: true}},
 		{0, "", quota.Verdict{Down: true}},
 	} {

@@ -32,12 +32,13 @@ func (v Verdict) pause() time.Duration {
 }
 
 // HTTP judges an answer by its status and header: 429 and 503 throttle, with
-// Retry-After in seconds or as a date; 500 and above is down. Status 0 is for a
-// call that was not answered: down.
+// Retry-After in seconds or as a date; 500 and above is down, except 501, which
+// is an answer. Status 0 is for a call that was not answered: down.
 func HTTP(status int, header http.Header) Verdict {
 	switch {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
 		return Verdict{Throttled: true, RetryAfter: retryAfter(header.Get("Retry-After"), time.Now())}
+	case status == http.StatusNotImplemented:
 	case status == 0 || status >= http.StatusInternalServerError:
 		return Verdict{Down: true}
 	}

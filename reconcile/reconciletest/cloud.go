@@ -95,6 +95,8 @@ type Cloud struct {
 	healed bool
 	serial int
 	things map[string]*thing
+	ids    []string // of things, in order, as of the last look at them
+	added  []string // ids that may have come since, in no order
 	calls  map[string]int
 	tokens float64
 	refill time.Time
@@ -215,13 +217,9 @@ func (c *Cloud) List(ctx context.Context) iter.Seq2[Resource, error] {
 	return func(yield func(Resource, error) bool) {
 		for after, more := "", true; more; {
 			var page []Resource
-			err := c.enter(ctx, "List")
-			if err == nil {
-				page, more = c.page(after)
-				err = errors.Join(c.brokenPage(), c.leave("List"))
-			}
-			if err != nil {
-				yield(Resource{}, fmt.Errorf("list: %w", err))
+			var err error
+			if page, more, err = c.Page(ctx, after); err != nil {
+				yield(Resource{}, err)
 				return
 			}
 			for _, r := range page {
@@ -233,12 +231,46 @@ func (c *Cloud) List(ctx context.Context) iter.Seq2[Resource, error] {
 	}
 }
 
+// Page is one call of a list: the resources that can be seen and come after that
+// id ("" at first), and whether there are more of them.
+func (c *Cloud) Page(ctx context.Context, after string) (page []Resource, more bool, err error) {
+	if err = c.enter(ctx, "List"); err == nil {
+		page, more = c.page(after)
+		err = errors.Join(c.brokenPage(), c.leave("List"))
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("list: %w", err)
+	}
+	return page, more, nil
+}
+
+// orderedLocked is the ids of all things in order. They are sorted when some
+// came or went, not for every page.
+func (c *Cloud) orderedLocked() []string {
+	if len(c.added) > 0 || len(c.ids) != len(c.things) {
+		c.ids = slices.DeleteFunc(append(c.ids, c.added...), func(id string) bool { return c.things[id] == nil })
+		slices.Sort(c.ids)
+		c.ids, c.added = slices.Compact(c.ids), nil
+	}
+	return c.ids
+}
+
+// putLocked is for an id that may be new.
+func (c *Cloud) putLocked(id string, t *thing) {
+	if c.things[id] == nil {
+		c.added = append(c.added, id)
+	}
+	c.things[id] = t
+}
+
 func (c *Cloud) page(after string) ([]Resource, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var page []Resource
-	for _, id := range slices.Sorted(maps.Keys(c.things)) {
-		if id <= after {
+	ids := c.orderedLocked()
+	from, _ := slices.BinarySearch(ids, after)
+	for _, id := range ids[from:] {
+		if id == after {
 			continue
 		}
 		if r, ok := c.visibleLocked(id, time.Now()); ok {
@@ -381,7 +413,7 @@ func (c *Cloud) setLocked(r Resource, now time.Time) {
 	t := c.things[r.ID]
 	if t == nil {
 		t = &thing{}
-		c.things[r.ID] = t
+		c.putLocked(r.ID, t)
 	}
 	c.appendLocked(t, version{Resource: r}, now)
 }

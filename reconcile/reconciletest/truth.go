@@ -2,8 +2,6 @@ package reconciletest
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -16,12 +14,23 @@ func (c *Cloud) Truth() []Resource {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []Resource
-	for _, id := range slices.Sorted(maps.Keys(c.things)) {
+	for _, id := range c.orderedLocked() {
 		if r, ok := c.trueLocked(id, time.Now()); ok {
 			all = append(all, r)
 		}
 	}
 	return all
+}
+
+// Peek is one resource as it truly is; the zero Resource if there is none.
+func (c *Cloud) Peek(id string) Resource {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := c.trueLocked(id, time.Now())
+	if !ok {
+		return Resource{}
+	}
+	return r
 }
 
 // Calls is how often an operation (Create, Get, Update, Delete, List) was
@@ -65,7 +74,7 @@ func (c *Cloud) Put(r Resource) Resource {
 		c.serial++
 		r.ID = fmt.Sprintf("r-%06d", c.serial)
 	}
-	c.things[r.ID] = &thing{versions: []version{{Resource: r}}}
+	c.putLocked(r.ID, &thing{versions: []version{{Resource: r}}})
 	return r.clone()
 }
 
@@ -87,7 +96,7 @@ func (c *Cloud) Drift(n int) []string {
 	defer c.mu.Unlock()
 	var done []string
 	for range n {
-		ids := slices.Sorted(maps.Keys(c.things))
+		ids := c.orderedLocked()
 		if len(ids) == 0 {
 			break
 		}
