@@ -209,7 +209,7 @@ func (c *Controller[K]) Unwatch(name string) error {
 	f := c.feeds[i]
 	c.feeds = slices.Concat(c.feeds[:i], c.feeds[i+1:])
 	c.mu.Unlock()
-	f.end(errUnwatched)
+	f.remove(errUnwatched)
 	f.wait(context.Background())
 	c.life.poke()
 	return nil

@@ -244,10 +244,20 @@ func (l *life[K]) startSources(gained []int) {
 	l.mu.Unlock()
 	for _, f := range l.c.sources() {
 		if !f.started() {
-			f.start(ctx)
+			l.startSource(ctx, f)
 		} else if len(gained) > 0 {
 			f.listAgain(ctx, l.ctx, gained)
 		}
+	}
+}
+
+// startSource starts a source unless stop has begun: it, who waits for all that
+// were started, must not miss one.
+func (l *life[K]) startSource(ctx context.Context, f *feed[K]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.over {
+		f.start(ctx) // takes feed.mu below life.mu
 	}
 }
 

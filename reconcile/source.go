@@ -99,6 +99,7 @@ type feed[K comparable] struct {
 	mu         sync.Mutex // guards what follows
 	cancel     context.CancelCauseFunc
 	done       chan struct{} // closed when the goroutine has ended; nil: not started
+	removed    bool          // by Unwatch
 	state      feedState
 	began      time.Time // its present life
 	err        error     // why it is not well
@@ -126,13 +127,16 @@ func (s feedState) String() string {
 // errRelist ends one run of a source that is to start anew, without blame.
 var errRelist = errors.New("source is started anew")
 
-// start runs the source until ctx ends or end is called.
+// start runs the source until ctx ends or end is called, unless it was removed.
 func (f *feed[K]) start(ctx context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.removed {
+		return
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
-	f.mu.Lock()
 	f.cancel, f.done, f.synced = cancel, done, false
-	f.mu.Unlock()
 	go func() { // ended by end; waited for by wait
 		defer close(done)
 		defer cancel(nil)
@@ -153,6 +157,15 @@ func (f *feed[K]) end(cause error) {
 	if f.cancel != nil {
 		f.cancel(cause)
 	}
+}
+
+// remove is end, and the source is never started again: the governor may be about
+// to, with a list of sources from before.
+func (f *feed[K]) remove(cause error) {
+	f.mu.Lock()
+	f.removed = true
+	f.mu.Unlock()
+	f.end(cause)
 }
 
 // wait waits until the source has ended, and makes it ready for another start. It
@@ -199,7 +212,7 @@ func (f *feed[K]) listAgain(ctx, until context.Context, gained []int) {
 	}
 	f.end(errRelist)
 	if f.wait(until) {
-		f.start(ctx)
+		f.c.life.startSource(ctx, f)
 	}
 }
 

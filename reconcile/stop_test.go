@@ -258,3 +258,53 @@ func TestErrorJoinedWithACancellationIsReturned(t *testing.T) {
 		}
 	})
 }
+
+// The governor may hold a list of sources in which one is about to be started that
+// was removed meanwhile. It must not be: nobody would ever end it.
+//
+// Negative control: without feed.removed the source is started after Unwatch has
+// returned, and outlives Run.
+func TestSourceThatWasRemovedIsNotStarted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := newHandPlaced(3)
+		c := newController(t, record[string](nil), &reconcile.Options[string]{
+			Placement: p, Hash: func(string) uint64 { return 0 },
+		})
+		deaf := make(chan struct{}) // one element lets it end
+		slow := reconcile.Source[string]{Name: "slow", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+			to.Synced()
+			<-ctx.Done()
+			<-deaf
+			return nil
+		}}
+		started := 0
+		gone := reconcile.Source[string]{Name: "gone", Run: func(ctx context.Context, _ reconcile.Sink[string]) error {
+			started++
+			<-ctx.Done()
+			return nil
+		}}
+		if err := c.Watch(slow); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, c)
+		p.give(0)
+		p.give(1) // slow is to list again: the governor waits for its end
+		if err := c.Watch(gone); err != nil {
+			t.Fatal(err)
+		}
+		p.give(2)
+		deaf <- struct{}{} // the governor looks again, sees both, and waits for slow
+		synctest.Wait()
+		if err := c.Unwatch("gone"); err != nil {
+			t.Fatal(err)
+		}
+		deaf <- struct{}{}
+		synctest.Wait()
+		expect(t, "starts of a source that was removed", started, 0)
+		run.stop()
+		deaf <- struct{}{}
+		if err := run.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
