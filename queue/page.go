@@ -234,7 +234,7 @@ func (w *walk[K]) wants(s *shard[K], i uint32) bool {
 	if w.states&(1<<e.state) == 0 {
 		return false
 	}
-	return !w.Failed || e.attempts > 0 || e.is(inside) && s.sides.of(i).err != nil
+	return !w.Failed || e.is(inside) && s.sides.of(i).err != nil
 }
 
 func (w *walk[K]) rank(e *entry) int64 {

@@ -104,6 +104,8 @@ func TestPageHoldsOnlyWhatIsWanted(t *testing.T) {
 		get(t, q).Park(errTest)
 		get(t, q).Retry(errTest, 0)
 		_ = q.AddAfter("later", time.Hour)
+		_ = q.AddWith("again", AddOptions{Priority: At(1)})
+		get(t, q).Retry(nil, 0) // not for a failure
 		for _, c := range []struct {
 			o    PageOptions[string]
 			want []string
