@@ -21,6 +21,9 @@ func because(k reconcile.KeySnapshot, c reconcile.Snapshot, now time.Time) strin
 	case queue.StateDelayed.String():
 		return "it is to run " + when(k.Next, now)
 	case queue.StateBackingOff.String():
+		if k.Error == "" {
+			return "it asked to be run again, and is " + when(k.Next, now)
+		}
 		return fmt.Sprintf("it failed %s, and is tried again %s", times(k.Attempts), when(k.Next, now))
 	case queue.StateParked.String():
 		return "it is given up until somebody changes or kicks it, or the slow resync comes round"

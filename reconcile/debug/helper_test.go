@@ -33,16 +33,17 @@ const hostile = `"><script>window.pwned=1</script><img src=x onerror="window.pwn
 // world is a manager with something of everything: the controller "buckets", whose
 // keys do what their names say, and "audit", which is woken by them.
 type world struct {
-	manager  reconcile.Manager
-	buckets  *reconcile.Controller[reconcile.Request]
-	audit    *reconcile.Controller[string]
-	events   *external.Throttled
-	quota    *queue.Bucket
-	store    *store.Store[spec, status]
-	report   *external.Report
-	release  chan struct{} // closed: the slow runs end
-	stop     func()
-	released bool
+	manager reconcile.Manager
+	buckets *reconcile.Controller[reconcile.Request]
+	audit   *reconcile.Controller[string]
+	events  *external.Throttled
+	quota   *queue.Bucket
+	store   *store.Store[spec, status]
+	report  *external.Report
+	release chan struct{} // closed: the slow runs end
+	begun   chan string   // names of slow runs
+	ended   chan string   // names of keys whose run was settled
+	stop    func()
 }
 
 func (w *world) Snapshot() external.InventorySnapshot {
@@ -58,13 +59,14 @@ func must[T any](x T, err error) T {
 
 // newWorld makes a world; nothing runs yet.
 func newWorld() *world {
-	w := &world{release: make(chan struct{})}
+	w := &world{release: make(chan struct{}), begun: make(chan string, 1000), ended: make(chan string, 1000)}
 	w.store = must(store.New[spec, status](must(memory.New(nil)), "bucket", nil))
 	w.events = must(external.NewThrottled(nil, nil))
 	w.quota = must(queue.NewBucket("s3 calls", 10, 5))
 	options := &reconcile.Options[reconcile.Request]{
 		Workers: 4, Logger: slog.New(slog.DiscardHandler),
 		Backoff: queue.Backoff{Base: time.Minute, Max: time.Minute, Jitter: queue.NoJitter},
+		Hooks:   reconcile.Hooks[reconcile.Request]{OnDone: func(k reconcile.Request, _ reconcile.Outcome, _ time.Duration) { w.ended <- k.Name }},
 	}
 	w.buckets = must(reconcile.For(w.store, w.run, options))
 	w.audit = must(reconcile.New("audit", reconcile.Func[string](func(context.Context, string) (reconcile.Result, error) {
@@ -84,6 +86,7 @@ func newWorld() *world {
 func (w *world) run(ctx context.Context, o *bucket) (reconcile.Result, error) {
 	switch {
 	case strings.HasPrefix(o.Name, "slow"):
+		w.begun <- o.Name
 		select {
 		case <-w.release:
 		case <-ctx.Done():
@@ -115,9 +118,7 @@ func (w *world) start(ctx context.Context) {
 	done := make(chan error, 1)
 	go func() { done <- w.manager.Run(ctx) }() // ended by cancel, waited for by stop
 	w.stop = func() {
-		if !w.released {
-			close(w.release)
-		}
+		close(w.release)
 		cancel()
 		if err := <-done; err != nil {
 			panic(err)

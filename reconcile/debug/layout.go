@@ -2,6 +2,7 @@ package debug
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ type section struct {
 type cell struct {
 	Text string
 	Link string
-	Look string // how it looks: "bad", "good", "dim", "num", "long"
+	Look string // how it looks: "bad", "warn", "good", "dim", "num", "name", "long"
 }
 
 type filterForm struct {
@@ -57,8 +58,16 @@ type actionForm struct {
 	Workers         string // for a number to be asked; empty: none is
 }
 
-func plain(s string) cell               { return cell{Text: clean(s)} }
-func linked(s, link string) cell        { return cell{Text: clean(s), Link: link} }
+// plain is long if it may have no place to be broken.
+func plain(s string) cell {
+	c := cell{Text: clean(s)}
+	if len(c.Text) > 40 {
+		c.Look = "long"
+	}
+	return c
+}
+
+func linked(s, link string) cell        { return cell{Text: clean(s), Link: link, Look: "name"} }
 func looks(look, s string) cell         { return cell{Text: clean(s), Look: look} }
 func long(s string) cell                { return looks("long", s) }
 func number[N ~int | ~uint64](n N) cell { return cell{Text: grouped(fmt.Sprint(n)), Look: "num"} }
@@ -244,7 +253,7 @@ func (p *printer) runningNow(v *overview) {
 func (p *printer) run(controller string, r reconcile.RunSnapshot) []cell {
 	what := plain(strings.Join(r.Keys, ", "))
 	if len(r.Keys) == 1 {
-		what.Link = keyLink(controller, r.Keys[0])
+		what = linked(r.Keys[0], keyLink(controller, r.Keys[0]))
 	}
 	remark := bad(r.Ended)
 	if r.Stuck {
@@ -545,9 +554,8 @@ func (p *printer) key(v *keyView) {
 			{plain("added for"), long(strings.Join(k.Reasons, ", "))},
 			{plain("priority"), looks("num", strconv.Itoa(k.Priority))},
 		}
-		if k.Tenant != "" {
-			s.Rows = append(s.Rows, []cell{plain("tenant"), plain(k.Tenant)})
-		}
+		s.Rows = append(s.Rows, []cell{plain("tenant"), plain(k.Tenant)})
+		s.Rows = slices.DeleteFunc(s.Rows, func(r []cell) bool { return r[1].Text == "" })
 	} else {
 		s.Note = "The queue does not know this key: there is nothing to run for it, or it never was."
 	}
