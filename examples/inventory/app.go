@@ -31,9 +31,11 @@ type app struct {
 	buckets *buckets
 	kernel  *kernel
 
-	loading sync.Mutex // one load at a time; taken before mu
-	mu      sync.Mutex // guards entries
-	entries []Entry    // the inventory in force
+	loading  sync.Mutex // one load at a time; taken before mu
+	mu       sync.Mutex // guards what follows
+	entries  []Entry    // the inventory in force
+	orphans  []string   // buckets of ours that it does not declare
+	surveyed time.Time  // when these were looked for; zero: not yet
 }
 
 func newApp(o options, out io.Writer) *app {

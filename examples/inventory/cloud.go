@@ -20,7 +20,7 @@ type cloud struct {
 	installation string
 	durable      bool          // the store outlives the process, and so do its uids
 	quota        *queue.Bucket // paused when the endpoint asks for it
-	seen         func(name string, asDeclared bool)
+	seen         func(name string, l looked)
 }
 
 // mark is the ownership mark for an object. A uid of a store in memory says
@@ -45,7 +45,7 @@ func (c *cloud) Observe(ctx context.Context, o *Bucket) (external.Observation, e
 	}
 	o.Status = BucketStatus{Bucket: c.buckets.ownership.BucketName(o.Name), Region: seen.region, Versioning: seen.versioning}
 	differences := seen.differences(o.Spec)
-	c.seen(o.Name, len(differences) == 0)
+	c.seen(o.Name, looked{exists: seen.exists, diff: diffText(differences)})
 	if !seen.exists {
 		return external.Observation{}, nil
 	}

@@ -39,6 +39,7 @@ func (a *app) keep(ctx context.Context, entries []Entry) error {
 	onlookers.Go(func() { a.showProgress(lookCtx) })
 	if listener != nil {
 		onlookers.Go(func() { a.serve(lookCtx, listener) })
+		onlookers.Go(func() { a.surveyNowAndThen(lookCtx) })
 	}
 
 	err = a.work(ctx, entries)

@@ -29,6 +29,8 @@ type kernel struct {
 	reconciler *external.Reconciler[BucketSpec, BucketStatus]
 	controller *reconcile.Controller[reconcile.Request]
 	manager    reconcile.Manager
+	quota      *queue.Bucket
+	events     *external.Throttled
 	metrics    http.Handler
 }
 
@@ -52,6 +54,10 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
+	k.quota = quota
+	if k.events, err = external.NewThrottled(nil, nil); err != nil {
+		return nil, err
+	}
 	k.reconciler, err = external.New(k.store, external.Always(client(a, quota)), &external.Options[BucketSpec, BucketStatus]{
 		Naming: external.ByUs, // a bucket's name is its identity
 		Poll:   a.o.Poll,
@@ -59,6 +65,7 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 		// vanishes right after its creation is waited for instead of made again.
 		CreationGrace: min(30*time.Second, a.o.Poll),
 		Changes:       a.done.Told,
+		Recorder:      k.events, // for the debug page
 	})
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -43,9 +44,36 @@ func (b *buckets) orphans(ctx context.Context, installation string, entries []En
 	return found, nil
 }
 
+// survey looks for orphans, and remembers them for the debug page.
+func (a *app) survey(ctx context.Context) ([]string, error) {
+	at := time.Now()
+	found, err := a.buckets.orphans(ctx, a.o.Installation, a.inForce())
+	if err == nil {
+		a.mu.Lock()
+		a.orphans, a.surveyed = found, at
+		a.mu.Unlock()
+	}
+	return found, err
+}
+
+// surveyNowAndThen keeps the debug page's orphans recent until ctx ends. It costs
+// calls for each bucket that is not declared, so it is done seldom.
+func (a *app) surveyNowAndThen(ctx context.Context) {
+	every := time.NewTicker(max(10*a.o.Poll, time.Minute))
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+			_, _ = a.survey(ctx) // what fails is told by whoever acts on it
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // tellOrphans says which buckets of ours are not declared, if there are any.
 func (a *app) tellOrphans(ctx context.Context) {
-	found, err := a.buckets.orphans(ctx, a.o.Installation, a.inForce())
+	found, err := a.survey(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

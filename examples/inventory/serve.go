@@ -2,83 +2,85 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/debug"
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/store"
 )
 
-// maxDebugKeys bounds the keys on the debug page.
-const maxDebugKeys = 10_000
-
-// A debugPage is what /debug shows.
-type debugPage struct {
-	Installation string             `json:"installation"`
-	Endpoint     string             `json:"endpoint"`
-	Down         string             `json:"down,omitempty"` // why the endpoint is no use
-	Marks        string             `json:"marks"`
-	Inventory    count              `json:"inventory"`
-	Left         []string           `json:"left,omitempty"`
-	Changes      string             `json:"changes"`
-	Calls        map[string]int     `json:"calls"`
-	Controller   reconcile.Snapshot `json:"controller"`
-	Keys         []debugKey         `json:"keys"`
+// debugPage is what /debug shows: the kernel's work, and what this program knows
+// besides. It has no actions: nobody is authenticated here.
+func (a *app) debugPage() (http.Handler, error) {
+	return debug.New(&a.kernel.manager, &debug.Options{
+		Title:       "inventory",
+		Buckets:     []*queue.Bucket{a.kernel.quota},
+		Events:      a.kernel.events,
+		Inventories: []debug.Inventory{a},
+		Sections:    []debug.Section{{Title: "This program", Rows: a.about}},
+	})
 }
 
-// A debugKey is a bucket as the queue sees it: what it waits for, and why.
-type debugKey struct {
-	Name     string     `json:"name"`
-	State    string     `json:"state"`
-	Why      string     `json:"why,omitempty"`
-	Next     *time.Time `json:"next,omitempty"`
-	Attempts int        `json:"attempts,omitempty"`
-	Error    string     `json:"error,omitempty"`
-}
-
-func (a *app) debug() debugPage {
+// about is what the program says of itself.
+func (a *app) about() [][2]string {
 	c, _ := a.tally.Count()
-	p := debugPage{
-		Installation: a.o.Installation,
-		Endpoint:     a.buckets.endpoint.String(),
-		Down:         a.meter.Down(),
-		Marks:        a.buckets.ownership.String(),
-		Inventory:    c,
-		Left:         a.tally.Left(),
-		Changes:      a.done.String(),
-		Calls:        a.meter.Calls(),
-		Controller:   a.kernel.controller.Snapshot(),
+	var calls []string
+	made := a.meter.Calls()
+	for _, name := range slices.Sorted(maps.Keys(made)) {
+		calls = append(calls, fmt.Sprintf("%s %d", name, made[name]))
 	}
-	for e := range a.kernel.controller.Queue().Snapshot() {
-		if len(p.Keys) == maxDebugKeys {
-			break
-		}
-		k := debugKey{Name: e.Key.Name, State: e.State.String(), Why: e.Why, Attempts: e.Attempts}
-		if !e.Next.IsZero() {
-			k.Next = &e.Next
-		}
-		if e.LastError != nil {
-			k.Error = cut(e.LastError.Error())
-		}
-		p.Keys = append(p.Keys, k)
+	rows := [][2]string{
+		{"installation", a.o.Installation},
+		{"endpoint", a.buckets.endpoint.String()},
+		{"buckets are marked by", a.buckets.ownership.String()},
+		{"the inventory", c.String()},
+		{"changes", a.done.String()},
+		{"calls", strings.Join(calls, ", ")},
 	}
-	return p
+	if down := a.meter.Down(); down != "" {
+		rows = append(rows, [2]string{"the endpoint is no use", down})
+	}
+	return rows
+}
+
+// Snapshot sums up how the endpoint differs from the file, as debug.Inventory: what
+// the last look at each bucket found, and the orphans of the last survey.
+func (a *app) Snapshot() external.InventorySnapshot {
+	a.mu.Lock()
+	at, orphans := a.surveyed, a.orphans
+	a.mu.Unlock()
+	s := external.InventorySnapshot{Kind: kind}
+	if at.IsZero() {
+		return s
+	}
+	r := &external.Report{Kind: kind, Listed: at}
+	a.tally.Drift(r)
+	for _, name := range orphans {
+		r.Orphans = append(r.Orphans, external.Finding{Key: store.Key{Name: name}, ID: name})
+	}
+	r.Ours += len(orphans)
+	s.Listed, s.Report = r.Ours, r
+	return s
 }
 
 // handler serves what -listen offers: it shows, and changes nothing.
-func (a *app) handler() http.Handler {
+func (a *app) handler() (http.Handler, error) {
+	page, err := a.debugPage()
+	if err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /debug", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		_ = enc.Encode(a.debug()) // fails only if the reader went away
-	})
-
+	mux.Handle("GET /debug", page)
 	mux.Handle("GET /metrics", a.kernel.metrics)
-	return mux
+	return mux, nil
 }
 
 // listen opens the port, so that a port that is taken ends the program before
@@ -92,7 +94,12 @@ func (a *app) listen() (net.Listener, error) {
 
 // serve answers on the port until ctx ends.
 func (a *app) serve(ctx context.Context, l net.Listener) {
-	s := &http.Server{Handler: a.handler(), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute}
+	handler, err := a.handler()
+	if err != nil {
+		a.out.Line("serving: %v", err)
+		return
+	}
+	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute}
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
 	a.out.Line("serving http://%s/metrics and /debug", l.Addr())

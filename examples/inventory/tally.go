@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/store"
 )
 
 // A tally is how far the world is from the file: what is declared, what the
@@ -15,7 +18,7 @@ type tally struct {
 	mu       sync.Mutex // guards everything below
 	declared map[string]BucketSpec
 	objects  map[string]standing
-	seen     map[string]bool // looked at by this process, and found as declared
+	seen     map[string]looked // by this process
 	failures map[string]failure
 	vanished map[string]bool // gone from the store, perhaps declared again
 	changed  chan struct{}   // closed, and replaced, when something changes
@@ -29,6 +32,14 @@ type standing struct {
 	blocked  string // why nothing is done about it until somebody else acts
 }
 
+// looked is what the endpoint showed of a bucket when it was last looked at.
+type looked struct {
+	exists bool
+	diff   string // to what is declared; "" if there is none
+}
+
+func (l looked) asDeclared() bool { return l.exists && l.diff == "" }
+
 // A failure is why the last run for a name failed.
 type failure struct {
 	reason   string
@@ -38,7 +49,7 @@ type failure struct {
 func newTally() *tally {
 	return &tally{
 		declared: map[string]BucketSpec{}, objects: map[string]standing{},
-		seen: map[string]bool{}, failures: map[string]failure{}, vanished: map[string]bool{}, changed: make(chan struct{}),
+		seen: map[string]looked{}, failures: map[string]failure{}, vanished: map[string]bool{}, changed: make(chan struct{}),
 	}
 }
 
@@ -123,13 +134,37 @@ func (t *tally) Failed(name, reason string, hopeless bool) (news bool) {
 	return false
 }
 
-// Seen says whether the endpoint shows a name as declared.
-func (t *tally) Seen(name string, asDeclared bool) {
+// Seen says what the endpoint shows of a name.
+func (t *tally) Seen(name string, l looked) {
 	t.mu.Lock()
-	same := t.seen[name] == asDeclared
+	was, before := t.seen[name]
 	t.mu.Unlock()
-	if !same {
-		t.change(func() { t.seen[name] = asDeclared })
+	if !before || was != l {
+		t.change(func() { t.seen[name] = l })
+	}
+}
+
+// Drift reports how what was last seen differs from what is declared.
+func (t *tally) Drift(r *external.Report) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.Declared = len(t.declared)
+	for _, name := range slices.Sorted(maps.Keys(t.declared)) {
+		l, is := t.seen[name]
+		f := external.Finding{Key: store.Key{Name: name}, Diff: l.diff}
+		switch {
+		case !is:
+		case !l.exists:
+			r.Missing = append(r.Missing, f)
+		case t.objects[name].blocked != "":
+			f.Diff = t.objects[name].blocked
+			r.Unclaimed = append(r.Unclaimed, f)
+		case l.diff != "":
+			r.Ours++
+			r.Different = append(r.Different, f)
+		default:
+			r.Ours++
+		}
 	}
 }
 
@@ -166,7 +201,7 @@ func has(m map[string]BucketSpec, name string) bool { _, ok := m[name]; return o
 
 func (t *tally) asDeclaredLocked(name string) bool {
 	o := t.objects[name]
-	return o.ready && o.spec == t.declared[name] && t.seen[name] && t.failures[name] == failure{}
+	return o.ready && o.spec == t.declared[name] && t.seen[name].asDeclared() && t.failures[name] == failure{}
 }
 
 // Wait blocks until done says so of a count, or ctx ends.

@@ -19,16 +19,19 @@ func TestReadyNeedsStoreAndEndpointToAgreeWithTheFile(t *testing.T) {
 	}{
 		{"nothing stored", func(*tally) {}, 0},
 		{"stored as ready by an earlier process", func(y *tally) { y.Object("acme-a", standing{spec: acme, ready: true}) }, 0},
-		{"seen, but not ready", func(y *tally) { y.Object("acme-a", standing{spec: acme}); y.Seen("acme-a", true) }, 0},
+		{"seen, but not ready", func(y *tally) { y.Object("acme-a", standing{spec: acme}); y.Seen("acme-a", looked{exists: true}) }, 0},
 		{"ready for an older declaration", func(y *tally) {
 			y.Object("acme-a", standing{spec: edited, ready: true})
-			y.Seen("acme-a", true)
+			y.Seen("acme-a", looked{exists: true})
 		}, 0},
-		{"ready and seen", func(y *tally) { y.Object("acme-a", standing{spec: acme, ready: true}); y.Seen("acme-a", true) }, 1},
+		{"ready and seen", func(y *tally) {
+			y.Object("acme-a", standing{spec: acme, ready: true})
+			y.Seen("acme-a", looked{exists: true})
+		}, 1},
 		{"drifted since", func(y *tally) {
 			y.Object("acme-a", standing{spec: acme, ready: true})
-			y.Seen("acme-a", true)
-			y.Seen("acme-a", false)
+			y.Seen("acme-a", looked{exists: true})
+			y.Seen("acme-a", looked{exists: true, diff: "off"})
 		}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -48,7 +51,7 @@ func TestReadyNeedsStoreAndEndpointToAgreeWithTheFile(t *testing.T) {
 func TestUndeclaredObjectHoldsConvergenceUntilItIsGone(t *testing.T) {
 	y := newTally()
 	y.Object("acme-old", standing{spec: acme, ready: true})
-	y.Seen("acme-old", true)
+	y.Seen("acme-old", looked{exists: true})
 	if c, _ := y.Count(); c.Converged() || c.Deleting != 1 {
 		t.Errorf("count %+v, want one to be deleted", c)
 	}
@@ -70,7 +73,7 @@ func TestWaitEndsWithTheContextAndNamesWhatIsLeft(t *testing.T) {
 		}()
 		synctest.Wait()
 		y.Object("acme-a", standing{spec: acme, ready: true})
-		y.Seen("acme-a", true)
+		y.Seen("acme-a", looked{exists: true})
 		y.Failed("acme-b", "AccessDenied", false)
 		cancel()
 		if err := <-ended; err == nil {
@@ -86,7 +89,7 @@ func TestFailureIsNewsOnceAndEndsWithASuccess(t *testing.T) {
 	y := newTally()
 	y.Declare([]Entry{acme.entry("acme-a")})
 	y.Object("acme-a", standing{spec: acme, ready: true})
-	y.Seen("acme-a", true)
+	y.Seen("acme-a", looked{exists: true})
 	for i, want := range []bool{true, false, false} {
 		if got := y.Failed("acme-a", "AccessDenied", false); got != want {
 			t.Errorf("failure %d: news %t, want %t", i, got, want)
@@ -111,7 +114,7 @@ func TestStuckMeansThatOnlyHopelessOnesAreLeft(t *testing.T) {
 		t.Errorf("%+v is stuck while acme-b is still to come", c)
 	}
 	y.Object("acme-b", standing{spec: acme, ready: true})
-	y.Seen("acme-b", true)
+	y.Seen("acme-b", looked{exists: true})
 	if c, _ := y.Count(); !c.Stuck() || c.Converged() {
 		t.Errorf("%+v: want stuck", c)
 	}
