@@ -18,7 +18,7 @@ const module = "github.com/tendhq/tend"
 // missing here fails the test: a new package has to say where it stands.
 var layers = map[string]int{
 	"":                        -1, // documentation only, imports nothing
-	"internal/comingfrom":     0, // for tests
+	"internal/comingfrom":     0,  // for tests
 	"queue":                   0,
 	"store":                   0,
 	"queue/workqueue":         1,
