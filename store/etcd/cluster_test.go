@@ -3,6 +3,7 @@
 package etcd_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,6 +114,24 @@ func (p *process) kill() {
 
 func (p *process) pause()  { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
 func (p *process) resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// leader is the member that leads the cluster, or the one given if none is known.
+func (c *cluster) leader(otherwise *process) *process {
+	for _, p := range c.members {
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{p.cfg.Client}})
+		if err != nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		status, err := client.Status(ctx, p.cfg.Client)
+		cancel()
+		client.Close()
+		if err == nil && status.Leader == status.Header.MemberId {
+			return p
+		}
+	}
+	return otherwise
+}
 
 // open gives a backend that reaches the members through their proxies.
 func (c *cluster) open(o etcd.Options) *etcd.Backend {

@@ -3,6 +3,8 @@
 package etcd_test
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,15 +12,21 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
 
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -28,6 +36,7 @@ import (
 var (
 	leasesFor = flag.Duration("leases", 12*time.Second, "how long the campaign against leases lasts")
 	unfenced  = flag.Bool("unfenced", false, "have the campaign's servers write without their guard: it must fail")
+	sessions  = flag.Bool("sessions", false, "have the campaign's servers trust etcd's concurrency.Session until its Done: it must fail")
 )
 
 // serverEnv makes the test binary one of the servers that share the work.
@@ -37,6 +46,12 @@ type serverConfig struct {
 	Name, Prefix string
 	Endpoints    []string
 	Unfenced     bool
+	Sessions     bool
+	// Rate is that of the server's clock, in percent of the others'.
+	Rate int
+	// Shards is for a server that runs a controller; 0: it works on shards as
+	// such.
+	Shards int
 }
 
 const (
@@ -57,52 +72,159 @@ func runServer(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	p, err := lease.NewSharded(b, "campaign", campaignShards, &lease.Options{
-		TTL: campaignTTL, Server: cfg.Name, Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+	defer b.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	if err := p.Run(ctx, func(ctx context.Context, shard int) error { workOn(ctx, b, cfg, shard); return nil }); err != nil {
+	switch {
+	case cfg.Shards > 0:
+		err = runController(ctx, b, cfg)
+	case cfg.Sessions:
+		err = runSessions(ctx, b, cfg)
+	default:
+		err = runShards(ctx, b, cfg)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	_ = b.Close()
 	return 0
 }
 
-func workOn(ctx context.Context, b *etcd.Backend, cfg serverConfig, shard int) {
-	token, _ := lease.Token(ctx)
+func runShards(ctx context.Context, b *etcd.Backend, cfg serverConfig) error {
+	p, err := lease.NewSharded(slowClock{b}, "campaign", campaignShards, &lease.Options{
+		TTL: campaignTTL * 100 / time.Duration(cfg.Rate), Server: cfg.Name, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	return p.Run(ctx, func(ctx context.Context, shard int) error {
+		token, _ := lease.Token(ctx)
+		workOn(ctx, b, cfg, shard, token, func() bool { _, held := p.Lease(shard).Held(); return held })
+		return nil
+	})
+}
+
+// slowClock grants the TTL that a server means by its own clock. One whose clock
+// runs at nine tenths of the others' speed counts twenty seconds where eighteen
+// are meant; everything that it measures is stretched so. Its options are
+// therefore those of a server with longer times, and its lease is not.
+type slowClock struct{ *etcd.Backend }
+
+func (b slowClock) Grant(ctx context.Context, _ time.Duration) (store.LeaseID, error) {
+	return b.Backend.Grant(ctx, campaignTTL)
+}
+
+// runSessions works on the shards as programs do that use etcd's own recipes: a
+// mutex for each, trusted until the session is Done.
+func runSessions(ctx context.Context, b *etcd.Backend, cfg serverConfig) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: cfg.Endpoints, Logger: zap.NewNop()})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for ctx.Err() == nil {
+		session, err := concurrency.NewSession(client, concurrency.WithTTL(int(campaignTTL.Seconds())), concurrency.WithContext(ctx))
+		if err != nil {
+			continue
+		}
+		sctx, cancel := context.WithCancel(ctx)
+		context.AfterFunc(sctx, func() { session.Close() })
+		var all sync.WaitGroup
+		for shard := range campaignShards {
+			all.Go(func() {
+				m := concurrency.NewMutex(session, fmt.Sprint(cfg.Prefix, "/mutex/", shard))
+				if m.Lock(sctx) != nil {
+					return
+				}
+				workOn(sctx, b, cfg, shard, uint64(m.Header().Revision), func() bool {
+					select {
+					case <-session.Done():
+						return false
+					default:
+						return true
+					}
+				})
+			})
+		}
+		select {
+		case <-session.Done():
+		case <-ctx.Done():
+		}
+		cancel()
+		all.Wait()
+	}
+	return nil
+}
+
+// workOn works on a shard for as long as it is trusted, and tells when that was
+// the case for certain: "trust SHARD TOKEN FIRST LAST", where First is a moment
+// after the trust began and Last one before it was found to hold.
+func workOn(ctx context.Context, b *etcd.Backend, cfg serverConfig, shard int, token uint64, trusted func() bool) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
+	var first, told int64
 	for ctx.Err() == nil {
+		before := time.Now().UnixNano()
+		if !trusted() {
+			return
+		}
+		if first == 0 {
+			first = time.Now().UnixNano()
+		}
+		if before-told > int64(50*time.Millisecond) {
+			fmt.Printf("trust %d %d %d %d\n", shard, token, first, before)
+			told = before
+		}
 		// Between this check and the write the process may be stopped for
-		// longer than its lease lives: that is what the guard is for.
-		wctx := ctx
+		// longer than its lease lives: that is what the guard is for. The wait
+		// is here, so that it is, and the write does not hear of the end of ctx,
+		// so that nothing else keeps it back.
+		<-tick.C
+		wctx := context.WithoutCancel(ctx)
 		if cfg.Unfenced {
-			wctx = store.WithoutGuards(ctx)
+			wctx = store.WithoutGuards(wctx)
 		}
 		value := store.Bytes(fmt.Sprintf("%d %s", token, cfg.Name))
 		_, _ = b.Commit(wctx, store.Txn{Ops: []store.Op{{Kind: "work", Key: shardRecord(shard), Put: value}}})
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
 	}
 }
 
 func shardRecord(shard int) store.Key { return store.Key{Name: fmt.Sprint("shard", shard)} }
 
+// worker is a server under test: a process, with its own way to each member.
 type worker struct {
-	cfg   string
-	cmd   *exec.Cmd
-	stdin io.Closer
+	name    string
+	cfg     string
+	hear    func(w *worker, line string)
+	proxies []*proxy
+	cmd     *exec.Cmd
+	stdin   io.Closer
+	heard   chan struct{} // closed when it has nothing more to say
+}
+
+// newWorker starts a server, and hears what it says.
+func newWorker(t *testing.T, c *cluster, cfg serverConfig, hear func(w *worker, line string)) *worker {
+	t.Helper()
+	w := &worker{name: cfg.Name, hear: hear}
+	for _, m := range c.members {
+		p := newProxy(t, strings.TrimPrefix(m.cfg.Client, "http://"))
+		w.proxies = append(w.proxies, p)
+		cfg.Endpoints = append(cfg.Endpoints, p.addr())
+	}
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cfg = string(text)
+	w.start(t)
+	t.Cleanup(func() {
+		w.resume()
+		w.kill()
+	})
+	return w
 }
 
 func (w *worker) start(t *testing.T) {
@@ -114,21 +236,63 @@ func (w *worker) start(t *testing.T) {
 	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := w.cmd.Start(); err != nil {
 		t.Fatal(err)
+	}
+	heard := make(chan struct{})
+	w.heard = heard
+	go func() { // ends with the process
+		defer close(heard)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			w.hear(w, lines.Text())
+		}
+	}()
+}
+
+func (w *worker) kill() {
+	_ = w.cmd.Process.Kill()
+	<-w.heard
+	_ = w.cmd.Wait()
+}
+
+func (w *worker) stop() {
+	w.stdin.Close()
+	<-w.heard
+	_ = w.cmd.Wait()
+}
+
+func (w *worker) pause()  { _ = w.cmd.Process.Signal(syscall.SIGSTOP) }
+func (w *worker) resume() { _ = w.cmd.Process.Signal(syscall.SIGCONT) }
+
+// cut has the server's connections carry nothing, until heal.
+func (w *worker) cut() { w.reach(blackhole) }
+
+func (w *worker) heal() { w.reach(pass) }
+
+func (w *worker) reach(m mode) {
+	for _, p := range w.proxies {
+		p.set(m)
 	}
 }
 
 // Five servers share twelve shards on a cluster of three. They are killed,
-// stopped for longer than their leases live, and sent away in good order, while
-// members of the cluster fail too. Of every shard the tokens of accepted writes
+// stopped for longer than their leases live, cut off, and sent away in good order,
+// while members of the cluster fail too, its leader among them; the clock of one
+// server runs slow, by as much as the margin allows. Of every shard the tokens of accepted writes
 // never decrease: once somebody has written under a new hold, nobody writes under
-// an older one. And every shard is written again in the end; in a campaign of a
-// minute or more, within the bound.
+// an older one. No two servers trust their hold on one shard at a time. And every
+// shard is written again in the end; in a campaign of a minute or more, within the
+// bound.
 //
-// promise L1, promise L2. Negative control: go test -run Campaign -unfenced, in
+// promise L1, promise L2. Negative controls: go test -run Campaign -unfenced, in
 // which the servers write without their guard, fails with a token that went
-// back; TestLeaseCheckerRejectsAnOldToken does it without chance.
+// back, and -sessions, in which they trust etcd's own recipe, with two who trust
+// their hold at a time too. TestLeaseCheckerRejectsAnOldToken and
+// TestTrustCheckerRejectsTwoAtATime do it without chance.
 func TestLeaseCampaign(t *testing.T) {
 	c := startCluster(t)
 	prefix := newPrefix()
@@ -137,24 +301,14 @@ func TestLeaseCampaign(t *testing.T) {
 		_, err := direct.Get(t.Context(), "work", shardRecord(0))
 		return errors.Is(err, store.ErrNotFound)
 	})
-	var endpoints []string
-	for _, m := range c.members {
-		endpoints = append(endpoints, m.cfg.Client)
-	}
+	var trust trustLog
 	var workers []*worker
 	for i := range 5 {
-		cfg, err := json.Marshal(serverConfig{Name: fmt.Sprint("server", i), Prefix: prefix, Endpoints: endpoints, Unfenced: *unfenced})
-		if err != nil {
-			t.Fatal(err)
+		cfg := serverConfig{Name: fmt.Sprint("server", i), Prefix: prefix, Unfenced: *unfenced, Sessions: *sessions, Rate: 100}
+		if i == 0 {
+			cfg.Rate = 92
 		}
-		w := &worker{cfg: string(cfg)}
-		w.start(t)
-		workers = append(workers, w)
-		t.Cleanup(func() {
-			_ = w.cmd.Process.Signal(syscall.SIGCONT)
-			_ = w.cmd.Process.Kill()
-			_ = w.cmd.Wait()
-		})
+		workers = append(workers, newWorker(t, c, cfg, func(_ *worker, line string) { trust.hear(line) }))
 	}
 	log := &leaseLog{last: make(map[string]acceptedWrite)}
 	wctx, stopWatching := context.WithCancel(t.Context())
@@ -171,13 +325,21 @@ func TestLeaseCampaign(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	campaign(ctx, cancel, *leasesFor, func() bool { return log.changed() >= 5 })
-	faults := tormentServers(ctx, t, workers, c, rand.New(rand.NewPCG(seed, 1)))
+	r := rand.New(rand.NewPCG(seed, 1))
+	victim := func() *worker { return workers[r.IntN(len(workers))] }
+	if *sessions {
+		victim = func() *worker { // mutexes are not shared out: one server has them all
+			name := log.holder(shardRecord(0))
+			return workers[slices.IndexFunc(workers, func(w *worker) bool { return w.name == name })]
+		}
+	}
+	faults := tormentServers(ctx, t, victim, c, r)
 
 	mark := log.count()
 	waitFor(t, func() bool { return log.count() > mark+2*campaignShards })
 	stopWatching()
 	<-watched
-	for _, p := range log.problems {
+	for _, p := range append(log.problems, trust.problems()...) {
 		t.Error(p)
 	}
 	t.Logf("%d accepted writes, %d changes of holder, %d faults, longest without a write %v",
@@ -191,7 +353,7 @@ func TestLeaseCampaign(t *testing.T) {
 	}
 }
 
-func tormentServers(ctx context.Context, t *testing.T, workers []*worker, c *cluster, r *rand.Rand) (faults int) {
+func tormentServers(ctx context.Context, t *testing.T, victim func() *worker, c *cluster, r *rand.Rand) (faults int) {
 	wait := func(least, most time.Duration) {
 		timer := time.NewTimer(least + time.Duration(r.Int64N(int64(most-least))))
 		defer timer.Stop()
@@ -200,24 +362,33 @@ func tormentServers(ctx context.Context, t *testing.T, workers []*worker, c *clu
 		case <-ctx.Done():
 		}
 	}
+	order := []int{0, 1, 2, 3, 4, 5, 6} // each fault comes once before any comes again
 	for ; ctx.Err() == nil; faults++ {
-		w := workers[r.IntN(len(workers))]
-		switch r.IntN(6) {
+		w := victim()
+		if faults%len(order) == 0 {
+			r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		}
+		switch order[faults%len(order)] {
 		case 0: // crash
-			_ = w.cmd.Process.Kill()
-			_ = w.cmd.Wait()
+			w.kill()
 			wait(100*time.Millisecond, time.Second)
 			w.start(t)
-		case 1, 2, 3: // frozen past its lease, at any instant
-			_ = w.cmd.Process.Signal(syscall.SIGSTOP)
+		case 1, 2: // frozen past its lease, at any instant
+			w.pause()
 			wait(campaignTTL+time.Second, campaignTTL+3*time.Second)
-			_ = w.cmd.Process.Signal(syscall.SIGCONT)
-		case 4: // leaves in good order, and comes back
-			w.stdin.Close()
-			_ = w.cmd.Wait()
+			w.resume()
+		case 3: // leaves in good order, and comes back
+			w.stop()
 			w.start(t)
-		case 5:
+		case 4: // cut off while it works
+			w.cut()
+			wait(campaignTTL+time.Second, campaignTTL+3*time.Second)
+			w.heal()
+		case 5, 6:
 			m := c.members[r.IntN(len(c.members))]
+			if order[faults%len(order)] == 6 {
+				m = c.leader(m)
+			}
 			m.kill()
 			wait(100*time.Millisecond, time.Second)
 			m.start()
@@ -245,6 +416,12 @@ type leaseLog struct {
 
 func (l *leaseLog) shards() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.last) }
 func (l *leaseLog) count() int  { l.mu.Lock(); defer l.mu.Unlock(); return l.writes }
+
+func (l *leaseLog) holder(k store.Key) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last[k.Name].server
+}
 
 func (l *leaseLog) changed() int { l.mu.Lock(); defer l.mu.Unlock(); return l.moves }
 
@@ -297,5 +474,73 @@ func TestLeaseCheckerRejectsAnOldToken(t *testing.T) {
 	}
 	if len(log.problems) != 1 || !strings.Contains(log.problems[0], "token 5 after") {
 		t.Errorf("problems %q, want the one old token", log.problems)
+	}
+}
+
+// trusted is what is known of a server's trust in one hold of a shard: that it
+// had it at some moment no later than first, and at one no earlier than last.
+type trusted struct {
+	token       uint64
+	first, last int64 // nanoseconds by the clock of the machine, which all share
+}
+
+// trustLog hears of all servers' trust.
+type trustLog struct {
+	mu    sync.Mutex                  // guards the rest
+	holds map[int]map[uint64]*trusted // by shard and token
+	odd   []string
+}
+
+func (l *trustLog) hear(line string) {
+	var shard int
+	var h trusted
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, err := fmt.Sscanf(line, "trust %d %d %d %d", &shard, &h.token, &h.first, &h.last); err != nil {
+		l.odd = append(l.odd, fmt.Sprintf("unreadable %q", line))
+		return
+	}
+	if l.holds == nil {
+		l.holds = make(map[int]map[uint64]*trusted)
+	}
+	if l.holds[shard] == nil {
+		l.holds[shard] = make(map[uint64]*trusted)
+	}
+	if was := l.holds[shard][h.token]; was != nil {
+		h.first, h.last = min(h.first, was.first), max(h.last, was.last)
+	}
+	l.holds[shard][h.token] = &h
+}
+
+// problems names the holds that were trusted when a later one was too.
+func (l *trustLog) problems() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := l.odd
+	for shard, holds := range l.holds {
+		byToken := slices.SortedFunc(maps.Values(holds), func(a, b *trusted) int { return cmp.Compare(a.token, b.token) })
+		next := int64(math.MaxInt64) // when the trust in any later hold had begun
+		for _, h := range slices.Backward(byToken) {
+			if h.last > next {
+				list = append(list, fmt.Sprintf("shard %d: the hold with token %d was trusted %v after a later one was",
+					shard, h.token, time.Duration(h.last-next)))
+			}
+			next = min(next, h.first)
+		}
+	}
+	return list
+}
+
+func TestTrustCheckerRejectsTwoAtATime(t *testing.T) {
+	var log trustLog
+	log.hear("trust 0 5 1000 2000")
+	log.hear("trust 0 5 1000 3000")
+	log.hear("trust 0 9 4000 5000")
+	if p := log.problems(); len(p) != 0 {
+		t.Errorf("problems %q with one after the other", p)
+	}
+	log.hear("trust 0 5 1000 4001")
+	if p := log.problems(); len(p) != 1 || !strings.Contains(p[0], "token 5 was trusted 1ns after") {
+		t.Errorf("problems %q, want the one overlap", p)
 	}
 }
