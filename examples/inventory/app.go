@@ -28,6 +28,7 @@ type app struct {
 	meter *meter
 
 	file    *fileWatch
+	quota   *paced
 	buckets *buckets
 	kernel  *kernel
 
@@ -105,9 +106,14 @@ func (a *app) openFile() ([]Entry, error) {
 // connect finds the endpoint and how to mark buckets there. It waits for an
 // endpoint that is not there yet.
 func (a *app) connect(ctx context.Context, url string, entries []Entry) error {
+	var err error
+	if a.quota, err = newPaced(a.o); err != nil {
+		return err
+	}
 	e, err := newEndpoint(ctx, url, a.o.Workers, func(c aws.HTTPClient) aws.HTTPClient {
 		a.meter = newMeter(c, func(line string) { a.out.Line("%s", line) })
-		return a.meter
+		a.quota.next = a.meter
+		return a.quota
 	})
 	if err != nil {
 		return err

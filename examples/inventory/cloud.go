@@ -18,8 +18,7 @@ import (
 type cloud struct {
 	buckets      *buckets
 	installation string
-	durable      bool          // the store outlives the process, and so do its uids
-	quota        *queue.Bucket // paused when the endpoint asks for it
+	durable      bool // the store outlives the process, and so do its uids
 	seen         func(name string, l looked)
 }
 
@@ -118,8 +117,8 @@ func (c *cloud) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if until, ok := throttledUntil(err, time.Now()); ok {
-		return queue.Throttled(c.quota, until, brief(err))
+	if pause, ok := throttled(err); ok && !queue.IsThrottled(err) {
+		return queue.Throttled(nil, time.Now().Add(pause), brief(err)) // the quota has paused for it
 	}
 	if isHopeless(err) {
 		return reconcile.Terminal(brief(err))

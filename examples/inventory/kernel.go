@@ -16,6 +16,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -29,7 +30,6 @@ type kernel struct {
 	reconciler *external.Reconciler[BucketSpec, BucketStatus]
 	controller *reconcile.Controller[reconcile.Request]
 	manager    reconcile.Manager
-	quota      *queue.Bucket
 	events     *external.Throttled
 	metrics    http.Handler
 }
@@ -48,17 +48,10 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	if k.cache, err = cache.New(k.store, nil); err != nil {
 		return nil, err
 	}
-	// One quota for all regions: they are one account. What the endpoint asks of
-	// one worker, it asks of all.
-	quota, err := queue.NewBucket("s3", a.o.Rate, a.o.Workers)
-	if err != nil {
-		return nil, err
-	}
-	k.quota = quota
 	if k.events, err = external.NewThrottled(nil, nil); err != nil {
 		return nil, err
 	}
-	k.reconciler, err = external.New(k.store, external.Always(client(a, quota)), &external.Options[BucketSpec, BucketStatus]{
+	k.reconciler, err = external.New(k.store, external.Always(client(a)), &external.Options[BucketSpec, BucketStatus]{
 		Naming: external.ByUs, // a bucket's name is its identity
 		Poll:   a.o.Poll,
 		// How long a new bucket may stay invisible, and so how long one that
@@ -70,16 +63,16 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.controller, err = reconcile.New("buckets", k.reconciler, &reconcile.Options[reconcile.Request]{
+	o := &reconcile.Options[reconcile.Request]{
 		Workers: a.o.Workers,
 		Backoff: queue.Backoff{Base: 50 * time.Millisecond, Max: max(a.o.Poll, time.Second)},
-		Queue: queue.Options[reconcile.Request]{
-			Buckets: func(_ reconcile.Request, dst []*queue.Bucket) []*queue.Bucket { return append(dst, quota) },
-		},
-		Hooks:  reconcile.Hooks[reconcile.Request]{OnError: a.failed, OnDone: a.ran},
-		Logger: kernelLogger(a.o.Verbose),
-	})
-	if err != nil {
+		Hooks:   reconcile.Hooks[reconcile.Request]{OnError: a.failed, OnDone: a.ran},
+		Logger:  kernelLogger(a.o.Verbose),
+	}
+	if err := quota.Limit(o, func(reconcile.Request) (*quota.Quota, error) { return a.quota.Quota, nil }); err != nil {
+		return nil, err
+	}
+	if k.controller, err = reconcile.New("buckets", k.reconciler, o); err != nil {
 		return nil, err
 	}
 	if err := k.controller.Watch(reconcile.From(k.cache)); err != nil {
@@ -90,16 +83,19 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	}
 	// What Prometheus scrapes, from a registry of our own.
 	registry := prometheus.NewRegistry()
-	err = errors.Join(collector.AddBucket(quota), collector.AddExternal(k.reconciler), registry.Register(collector))
+	for _, b := range a.quota.set.Buckets() {
+		err = errors.Join(err, collector.AddBucket(b))
+	}
+	err = errors.Join(err, collector.AddExternal(k.reconciler), registry.Register(collector))
 	k.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	return k, err
 }
 
 // client is what the reconciler calls for every bucket.
-func client(a *app, quota *queue.Bucket) external.Client[BucketSpec, BucketStatus] {
+func client(a *app) external.Client[BucketSpec, BucketStatus] {
 	return &cloud{
 		buckets: a.buckets, installation: a.o.Installation, durable: a.o.State != "",
-		quota: quota, seen: a.tally.Seen,
+		seen: a.tally.Seen,
 	}
 }
 

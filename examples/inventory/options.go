@@ -28,6 +28,7 @@ type options struct {
 	Removals     int
 	Workers      int
 	Rate         float64
+	Writes       float64
 	Poll         time.Duration
 	Timeout      time.Duration
 
@@ -58,7 +59,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.Chaos, "chaos", 0, "alter this many buckets behind the kernel's back, and see them put back")
 	f.IntVar(&o.Removals, "confirm-removals", 0, "let one edit remove up to this many entries")
 	f.IntVar(&o.Workers, "workers", 16, "buckets worked on at once")
-	f.Float64Var(&o.Rate, "rate", 0, "buckets looked at per second, at most (default 300 in this process, else 50)")
+	f.Float64Var(&o.Rate, "rate", 0, "calls per second that read, at most (default 900 in this process, else 150)")
+	f.Float64Var(&o.Writes, "writes", 0, "calls per second that change something, at most (default 300 in this process, else 50)")
 	f.DurationVar(&o.Poll, "poll", 0, "how often each bucket is looked at (default 5s in this process, else 1m)")
 	f.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long -once or -plan may take")
 	if err := f.Parse(args); err != nil {
@@ -72,11 +74,11 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 
 // complete fills in what depends on other flags, and refuses what cannot work.
 func (o *options) complete() error {
-	poll, rate := time.Minute, 50.0
+	poll, rate, writes := time.Minute, 150.0, 50.0
 	if o.inProcess() {
-		poll, rate = 5*time.Second, 300
+		poll, rate, writes = 5*time.Second, 900, 300
 	}
-	o.Poll, o.Rate = cmp.Or(o.Poll, poll), cmp.Or(o.Rate, rate)
+	o.Poll, o.Rate, o.Writes = cmp.Or(o.Poll, poll), cmp.Or(o.Rate, rate), cmp.Or(o.Writes, writes)
 	if o.Listen != "" {
 		listen, err := localByDefault(o.Listen)
 		if err != nil {
@@ -89,8 +91,8 @@ func (o *options) complete() error {
 		return fmt.Errorf("-installation: found %q; expected up to 12 of a-z and 0-9", o.Installation)
 	case o.Region != "" && checkRegion(o.Region) != nil:
 		return fmt.Errorf("-region: found %q; expected %w", o.Region, checkRegion(o.Region))
-	case o.Poll < 0 || o.Timeout <= 0 || o.Workers < 1 || !(o.Rate > 0):
-		return errors.New("-poll, -timeout, -workers and -rate must be above zero")
+	case o.Poll < 0 || o.Timeout <= 0 || o.Workers < 1 || !(o.Rate > 0) || !(o.Writes > 0):
+		return errors.New("-poll, -timeout, -workers, -rate and -writes must be above zero")
 	case o.JSON && !o.Plan:
 		return errors.New("-json is for -plan")
 	case o.Plan && (o.Once || o.Chaos > 0):

@@ -64,7 +64,11 @@ func (a *app) plan(ctx context.Context, state store.Backend, url string, entries
 	}
 	a.entries = entries
 	a.tellOrphans(ctx)
-	return a.kernel.reconciler.Plan(ctx)
+	p, err := a.kernel.reconciler.Plan(ctx)
+	if err != nil {
+		return p, err
+	}
+	return p, a.tellCost(len(entries), p.Changes())
 }
 
 // copyState copies the buckets' records.

@@ -1,17 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	smithy "github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/tendhq/tend/reconcile/quota"
 )
 
 // isCode reports whether S3 answered with one of the codes.
@@ -90,35 +92,17 @@ func elsewhere(err error) (region string, moved bool) {
 	return re.Response.Header.Get("X-Amz-Bucket-Region"), true
 }
 
-// throttledUntil reports whether the endpoint asked for fewer calls, and until
-// when to leave it alone.
-func throttledUntil(err error, now time.Time) (time.Time, bool) {
-	status := statusOf(err)
-	asked := status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable ||
-		isCode(err, "SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded")
-	if !asked {
-		return time.Time{}, false
-	}
-	return now.Add(retryAfter(err, now)), true
+// throttled reports whether the endpoint asked for fewer calls, and for how long.
+func throttled(err error) (pause time.Duration, ok bool) {
+	v := quota.HTTP(statusOf(err), headerOf(err))
+	ok = v.Throttled || isCode(err, "SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded")
+	return cmp.Or(v.RetryAfter, time.Second), ok
 }
 
-const (
-	defaultPause = time.Second
-	longestPause = 5 * time.Minute // whatever a confused server asks for
-)
-
-// retryAfter reads the header of that name: seconds, or a date.
-func retryAfter(err error, now time.Time) time.Duration {
+func headerOf(err error) http.Header {
 	var re *smithyhttp.ResponseError
-	if !errors.As(err, &re) || re.Response == nil || re.Response.Response == nil {
-		return defaultPause
+	if errors.As(err, &re) && re.Response != nil && re.Response.Response != nil {
+		return re.Response.Header
 	}
-	asked := re.Response.Header.Get("Retry-After")
-	if seconds, err := strconv.Atoi(asked); err == nil && seconds >= 0 {
-		return min(time.Duration(min(seconds, 1<<20))*time.Second, longestPause)
-	}
-	if at, err := http.ParseTime(asked); err == nil {
-		return min(max(at.Sub(now), 0), longestPause)
-	}
-	return defaultPause
+	return nil
 }

@@ -94,7 +94,7 @@ func begin(t *testing.T, content string, o options) *session {
 
 // quick fills in what a test doesn't say.
 func quick(o options) options {
-	o.Workers, o.Rate, o.watchEvery = 8, 1e5, 5*time.Millisecond
+	o.Workers, o.Rate, o.Writes, o.watchEvery = 8, 1e5, 1e5, 5*time.Millisecond
 	if o.State == "" {
 		o.Installation = "demo"
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/debug"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
@@ -22,7 +21,7 @@ import (
 func (a *app) debugPage() (http.Handler, error) {
 	return debug.New(&a.kernel.manager, &debug.Options{
 		Title:       "inventory",
-		Buckets:     []*queue.Bucket{a.kernel.quota},
+		Buckets:     a.quota.set.Buckets(),
 		Events:      a.kernel.events,
 		Inventories: []debug.Inventory{a},
 		Sections:    []debug.Section{{Title: "This program", Rows: a.about}},
