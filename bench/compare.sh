@@ -3,8 +3,11 @@
 #
 #   bench/compare.sh [-n PASSES] [-t TIME] [-b BENCH] OLD [NEW]
 #
-# NEW is HEAD by default. Run it before and after any change to a hot path, on a
-# machine with nothing else to do. It is not run by CI, whose machines are noisy.
+# NEW is HEAD by default, BENCH the cycle of the queue; both commits must have the
+# benchmarks. Run it before and after any change to a hot path, on a machine with
+# nothing else to do: a row whose foreign-% is above 20 says nothing about times,
+# only about allocations. With fewer than six passes benchstat gives no verdict.
+# It is not run by CI, whose machines are noisy.
 set -euo pipefail
 passes=6 time=300ms bench='^BenchmarkCycle$/key=/keys=1k$/impl=tend$'
 while getopts n:t:b: o; do
@@ -28,9 +31,13 @@ for ((i = 1; i <= passes; i++)); do
 		"$tmp/$side.test" -test.run '^$' -test.bench "$bench" -test.benchtime "$time" -test.benchmem >>"$tmp/$side.txt"
 	done
 done
-if command -v benchstat >/dev/null; then
-	(cd "$tmp" && benchstat old.txt new.txt)
-else
-	echo "benchstat is not installed (go install golang.org/x/perf/cmd/benchstat@latest); the samples:" >&2
-	cat "$tmp/old.txt" "$tmp/new.txt"
+stat=$(command -v benchstat || true)
+if [ -z "$stat" ]; then
+	GOBIN=$tmp GOFLAGS= go install golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da || {
+		echo "benchstat cannot be had; the samples:" >&2
+		cat "$tmp/old.txt" "$tmp/new.txt"
+		exit
+	}
+	stat=$tmp/benchstat
 fi
+(cd "$tmp" && "$stat" old.txt new.txt)

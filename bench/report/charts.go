@@ -31,6 +31,8 @@ func (r *results) charts() map[string]string {
 		"tend", "client-go", "controller-runtime")
 	add("lateness", "How late the last percent of a million delayed keys is", "p99-ms", "Delayed/keys=1M/over=10s",
 		"tend", "client-go", "controller-runtime")
+	add("converge", "An object among 100,000, from its creation to its status", "ns/object", "Converge/objects=100k",
+		"tend", "client-go", "parts")
 	return charts
 }
 

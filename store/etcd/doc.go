@@ -42,6 +42,33 @@
 // and member records lie under PREFIX/_lease/; who may write there can depose
 // anybody.
 //
+// # Speed
+//
+// Beside etcd's raw client, doing the same compare, put and read-if-not on one
+// embedded member that shares two cores with both (BenchmarkStore in module bench;
+// medians of six passes on a busy machine):
+//
+//	                    elapsed   CPU of client and server together
+//	1 writer            1.0 to 1.1 times the raw client's latency, 1.0 to 1.08 the CPU
+//	64 writers          3.3 times its throughput, a third of the CPU
+//	256 writers         3.9 times, a quarter
+//	100 watchers        8 times cheaper an event
+//
+// A lone Commit costs 404 allocations where the raw client's costs 408, nearly all
+// of them gRPC's and the server's. What it does beyond the raw client is to
+// set a deadline and to check its arguments; leaving the deadline out made no
+// difference that could be measured. With 64 writers, etcd's applying of the
+// members takes a fifth of the CPU, encoding and decoding them a quarter and
+// the allocator another; nothing of that is per request any more, so that
+// larger batches than the default of 32 gain little.
+//
+// [store.Store.Update] is two round trips: it reads what is stored, because it has
+// to keep the status and the fields that this program does not know, and then
+// compares and swaps. Remembering what was read before would save the first one;
+// but then a store restored from a backup, which hands out revisions a second
+// time, could have the status of a lost history written over its own, and nothing
+// would notice.
+//
 // # Design notes
 //
 // Members of one request may not share a key that one of them writes: etcd judges
