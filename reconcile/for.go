@@ -59,13 +59,25 @@ func (r *objects[S, T]) Reconcile(ctx context.Context, key Request) (Result, err
 		if err != nil {
 			return Result{}, err
 		}
-		return r.f(ctx, obj)
+		return r.run(ctx, obj)
 	}
 	obj, ok := r.cache.Get(key)
 	if !ok {
 		return Result{}, nil
 	}
-	return r.f(ctx, r.cache.Store().Clone(obj))
+	return r.run(ctx, r.cache.Store().Clone(obj))
+}
+
+// run calls f and keeps secrets out of what it says.
+func (r *objects[S, T]) run(ctx context.Context, obj *store.Object[S, T]) (Result, error) {
+	s := r.cache.Store()
+	if !s.HasSecrets() {
+		return r.f(ctx, obj)
+	}
+	before := s.Clone(obj) // f may edit it
+	defer s.RedactPanic(before, obj)
+	res, err := r.f(ctx, obj)
+	return res, s.RedactError(err, before, obj)
 }
 
 // isStale is Info.Stale without touching the context, where that can be.

@@ -21,6 +21,7 @@ type Store[S, T any] struct {
 	logger   *slog.Logger
 	spec     shape[S]
 	status   shape[T]
+	secret   bool // S or T has a field tagged tend:"secret"
 }
 
 // Options sets up a [Store]. Nil and zero fields mean the defaults.
@@ -88,6 +89,7 @@ func (s *Store[S, T]) init() (err error) {
 	if s.status, err = newShape[T]("Status"); err != nil {
 		return fmt.Errorf("kind %s: %w", s.kind, err)
 	}
+	s.secret = hasSecret(reflect.TypeFor[S](), map[reflect.Type]bool{}) || hasSecret(reflect.TypeFor[T](), map[reflect.Type]bool{})
 	return nil
 }
 

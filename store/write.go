@@ -175,7 +175,7 @@ func (s *Store[S, T]) check(o *Object[S, T], newSpec bool) error {
 	if !newSpec || s.validate == nil {
 		return nil
 	}
-	if err := s.validate(o); err != nil {
+	if err := s.RedactError(s.validate(o), o); err != nil {
 		return fmt.Errorf("%w: %s %s: %w", ErrInvalid, s.kind, o.Key(), err)
 	}
 	return nil

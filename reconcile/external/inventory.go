@@ -330,6 +330,7 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 
 func (v *Inventory[S, T, R]) compare(o *store.Object[S, T], r R) Observation {
 	seen := v.o.Compare(o, r)
+	seen.Diff = v.o.Store.Redact(seen.Diff, o)
 	seen.Exists = true
 	if seen.Owner == Unreported {
 		seen.Owner = NewMark(v.o.Installation, v.o.Store.Kind(), o).Compare(v.o.Owner(r))

@@ -83,7 +83,7 @@ func (r *Reconciler[S, T]) foresee(ctx context.Context, o *store.Object[S, T]) S
 }
 
 func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (view, error) {
-	policy, err := r.o.Policy(o)
+	policy, err := r.policyOf(o)
 	if err != nil {
 		return view{}, err
 	}
@@ -93,11 +93,11 @@ func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (
 	}
 	calls, cancel := context.WithTimeoutCause(ctx, r.o.Timeout, errTimeout)
 	defer cancel()
-	client, err := r.connector.Connect(calls, r.store.Clone(o))
+	client, err := r.connect(calls, r.store.Clone(o))
 	if err != nil {
 		return v, fmt.Errorf("connect: %w", err)
 	}
-	if c, ok := client.(Closer); ok {
+	if c, ok := closerOf(client); ok {
 		defer func() { _ = contain(func() error { return c.Close(context.WithoutCancel(ctx)) }) }()
 	}
 	if v.seen, err = client.Observe(calls, r.store.Clone(o)); err != nil {

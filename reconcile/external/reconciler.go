@@ -121,7 +121,7 @@ func lost(res reconcile.Result, err, status error) (reconcile.Result, error) {
 }
 
 func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
-	policy, err := a.o.Policy(a.Stored())
+	policy, err := a.policyOf(a.Stored())
 	if err == nil {
 		err = policy.Validate()
 	}
@@ -159,7 +159,7 @@ func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy) view {
 // connected is the part of a run that has a client. Calls bounds the client's
 // calls; ctx, which lives longer, is for the store.
 func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result, error) {
-	client, err := a.connector.Connect(calls, a.store.Clone(a.Object))
+	client, err := a.connect(calls, a.store.Clone(a.Object))
 	if err == nil && client == nil {
 		err = reconcile.Terminal(errors.New("the connector returned no client and no error"))
 	}
@@ -193,13 +193,13 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 // close ends the client's life, with a context that is alive even if the run's
 // is not: a client may have a session to log out of.
 func (a *attempt[S, T]) close(ctx context.Context) {
-	c, ok := a.client.(Closer)
+	c, ok := closerOf(a.client)
 	if !ok {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), a.o.Timeout, errTimeout)
 	defer cancel()
-	if err := contain(func() error { return c.Close(ctx) }); err != nil {
+	if err := a.store.RedactError(contain(func() error { return c.Close(ctx) }), a.Stored(), a.Object); err != nil {
 		a.log.Warn("the client was not closed", "err", store.Brief(err))
 		a.event(ctx, Warning, ReasonCloseFailed, err.Error())
 	}

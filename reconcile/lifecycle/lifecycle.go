@@ -177,7 +177,9 @@ func (l *Lifecycle[S, T]) Reconcile(ctx context.Context, key store.Key) (res rec
 			_ = run.End(ctx, nil)
 		}
 	}()
+	defer l.store.RedactPanic(run.first, run.Object)
 	res, err = l.step(ctx, run)
+	err = l.store.RedactError(err, run.first, run.stored, run.Object)
 	ended = true
 	if err = run.End(ctx, err); err != nil {
 		res = reconcile.Result{}
