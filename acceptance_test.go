@@ -15,6 +15,10 @@ var (
 	caseLine = regexp.MustCompile(`(?m)^(\d+)\. (.*)$`)
 	caseMark = regexp.MustCompile(`//.*?\bcases? ((?:\d+(?:-\d+)?(?:, | and )?)+)`)
 	number   = regexp.MustCompile(`\d+`)
+
+	weakLine = regexp.MustCompile(`(?m)^- (\d{3} \([a-z]\)): `)
+	weakMark = regexp.MustCompile(`//.*?[Ww]eak points? (\d{3}) ((?:\([a-z]\)(?:, | and )?)+)`)
+	letter   = regexp.MustCompile(`\([a-z]\)`)
 )
 
 // The page and the tests must agree in both directions: a case without a mark
@@ -49,11 +53,56 @@ func TestEveryAcceptanceCaseIsKept(t *testing.T) {
 	}
 }
 
+// In both directions, too: a weak point that no test names, and a mark that the
+// page does not know. Negative control: with the mark of 003 (h) taken away it failed.
+func TestEveryWeakPointHasATest(t *testing.T) {
+	page, err := os.ReadFile("ACCEPTANCE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	marked := make(map[string]string)
+	eachTest(t, func(name, text string) {
+		for _, mark := range weakMark.FindAllStringSubmatch(text, -1) {
+			for _, l := range letter.FindAllString(mark[2], -1) {
+				marked[mark[1]+" "+l] = name
+			}
+		}
+	})
+	points := weakLine.FindAllStringSubmatch(string(page), -1)
+	if len(points) != 55 {
+		t.Errorf("ACCEPTANCE.md holds %d weak points, want 55", len(points))
+	}
+	for _, p := range points {
+		if marked[p[1]] == "" {
+			t.Errorf("weak point %s has no test that names it", p[1])
+		}
+		delete(marked, p[1])
+	}
+	for point, file := range marked {
+		t.Errorf("%s marks weak point %s, which ACCEPTANCE.md does not have", file, point)
+	}
+}
+
 // markedCases maps each case number to the test files, of every module, whose
 // comments name it.
 func markedCases(t *testing.T) map[int][]string {
 	t.Helper()
 	marked := make(map[int][]string)
+	eachTest(t, func(name, text string) {
+		for _, mark := range caseMark.FindAllStringSubmatch(text, -1) {
+			for _, s := range number.FindAllString(mark[1], -1) {
+				if n, _ := strconv.Atoi(s); !slices.Contains(marked[n], name) {
+					marked[n] = append(marked[n], name)
+				}
+			}
+		}
+	})
+	return marked
+}
+
+// eachTest calls f with every test file of every module, but this one.
+func eachTest(t *testing.T, f func(name, text string)) {
+	t.Helper()
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -68,17 +117,10 @@ func markedCases(t *testing.T) map[int][]string {
 		if err != nil {
 			return err
 		}
-		for _, mark := range caseMark.FindAllStringSubmatch(string(text), -1) {
-			for _, s := range number.FindAllString(mark[1], -1) {
-				if n, _ := strconv.Atoi(s); !slices.Contains(marked[n], name) {
-					marked[n] = append(marked[n], name)
-				}
-			}
-		}
+		f(name, string(text))
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return marked
 }

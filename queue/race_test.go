@@ -37,6 +37,7 @@ func (s *stamps) begin() (end func(), err error) {
 // promise Q1, Q2
 // Negative control: TestStampsCatchALostAddAndASecondRun. And by hand: with
 // lendOne leaving the key ready, Done found its item settled.
+// Weak point 003 (b).
 func TestEveryAddIsSeenAndNoKeyRunsTwiceAtOnce(t *testing.T) {
 	for _, o := range []*Options[string]{
 		{Shards: 1},

@@ -8,6 +8,7 @@ import (
 // TestRules tests the rows of the table in the package comment: what an add
 // does to a key in each state, and how what came during a run meets its result.
 // promise Q3
+// Weak point 004 (f).
 func TestRules(t *testing.T) {
 	sec := time.Second
 	run := func(q *Queue[string], t *testing.T) Item[string] { add(t, q, "k"); return get(t, q) }

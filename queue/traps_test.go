@@ -90,6 +90,7 @@ func TestLowKeysRunUnderHighLoad(t *testing.T) {
 // are gone, and duplicate adds cost no token.
 // promise Q6; control: with a token taken by each add, TestThrottledBucketHoldsItsOwnKeysOnly
 // found its first key waiting.
+// Weak point 004 (f).
 func TestFailuresQueueUpNoDebt(t *testing.T) {
 	bucket, err := NewBucket("cloud", 1e6, 1000)
 	if err != nil {
@@ -284,6 +285,7 @@ func TestErrorAndDelayKeepBothMeanings(t *testing.T) {
 
 // Get blocked at shutdown returns, every time.
 // case 78
+// Weak point 003 (d).
 func TestBlockedGetReturnsAtShutdown(t *testing.T) {
 	for n := range 200 {
 		q := newQueue(t, nil)

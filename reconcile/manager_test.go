@@ -119,7 +119,7 @@ func TestRunEndsWhenAllRunnersHave(t *testing.T) {
 	})
 }
 
-// case 151
+// case 151; weak point 003 (m)
 func TestRunReturnsAfterTheLastOrAtTheDeadlineWithItsName(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -337,7 +337,7 @@ func circle(t *testing.T, of, by string) *reconcile.Controller[store.Key] {
 	return c
 }
 
-// case 65
+// case 65; weak point 003 (i)
 func TestCycleOfAnyLengthIsFoundAtRegistration(t *testing.T) {
 	var m reconcile.Manager
 	if err := m.Register(circle(t, "b", "a"), circle(t, "c", "b"), circle(t, "d", "b")); err != nil {

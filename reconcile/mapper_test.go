@@ -76,6 +76,7 @@ func byRef(_ context.Context, old, now *thing) (keys []store.Key, _ error) {
 	return keys, nil
 }
 
+// Weak point 003 (c).
 func TestEditedReferenceWakesBothSides(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] { return reconcile.Map(c, byRef) })
@@ -134,7 +135,7 @@ func TestFailedMappingIsRetriedAndLosesNothing(t *testing.T) {
 	})
 }
 
-// case 60
+// case 60; weak point 003 (c)
 func TestMapperSeesTheNewestAndTheOldestNotMapped(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -201,7 +202,7 @@ func TestSameMapsToTheNameAndNamespace(t *testing.T) {
 	})
 }
 
-// case 59
+// case 59; weak point 003 (h)
 func TestMapperThatReturnsAnInvalidKeyIsNotRetried(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] {

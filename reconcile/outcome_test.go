@@ -51,6 +51,7 @@ func seconds(s ...float64) []time.Duration {
 // which attempt each is.
 //
 // case 61, 68, 69, 70, 71, 140, 153, 154, 155; promise R2
+// Weak point 004 (a), (b), (c).
 func TestOutcomeDecidesWhenTheKeyRunsAgain(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -179,7 +180,7 @@ func TestErrorsSayWhatTheyCarry(t *testing.T) {
 	}
 }
 
-// case 141
+// case 141; weak point 003 (n)
 func TestRetryAtOnceRunsBehindTheOthersAndEndsWithTheController(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var spins, attempts int
@@ -302,7 +303,7 @@ func TestPriorityIsKeptUnlessTheResultSaysOtherwise(t *testing.T) {
 	}
 }
 
-// case 75
+// case 75; weak point 003 (f)
 func TestAddUsesUpTheTimer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := script[string](succeeds(result{RequeueAfter: time.Hour}))
@@ -496,7 +497,7 @@ func TestThrottledRunIsNoFailure(t *testing.T) {
 	})
 }
 
-// case 80
+// case 80; weak point 000 (b)
 func TestBackoffGrowsAgainAfterALongIdleTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := script[string](fails(errBoom), fails(errBoom), succeeds(result{RequeueAfter: 24 * time.Hour}),

@@ -108,6 +108,7 @@ func TestNothingRunsWithoutTheLeaseButCachesAreWarm(t *testing.T) {
 //
 // Negative control: without waiting in pool.endRuns the second life begins beside
 // the first, and the test fails.
+// Weak point 003 (a).
 func TestLeaseLostAndWonAgainNeverGivesTwoLiveRuns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore(t, newBackend(t), "thing")

@@ -57,6 +57,7 @@ func TestLookingAtTheContextMakesItReal(t *testing.T) {
 	}
 }
 
+// Weak point 003 (e).
 func TestContextEndsAtTheDeadlineWithItsCause(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		type key struct{}

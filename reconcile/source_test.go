@@ -40,6 +40,7 @@ func (f *failures[K]) list() []reconcile.Failure[K] {
 //
 // Negative control: with setOpen(true) in step whatever unsynced says, the run
 // begins at once and the test fails.
+// Weak point 004 (g).
 func TestNoKeyIsRunBeforeAllSourcesAreSynced(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := record[string](nil)
@@ -218,7 +219,7 @@ func TestChanNeverWaitsForAReconcile(t *testing.T) {
 	})
 }
 
-// case 160
+// case 160; weak point 003 (k)
 func TestClosedChannelIsSaid(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var told failures[string]

@@ -16,6 +16,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 )
 
+// Weak point 004 (g).
 func TestWorkersGrowAndShrinkWhileRunning(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := record(func(context.Context, int) (result, error) {
@@ -293,6 +294,7 @@ func TestStartStopAndResizeUnderLoad(t *testing.T) {
 }
 
 // case 79; promise Q8
+// Weak point 004 (e).
 func TestStopDrainsThenCancelsThenNamesWhatIsLeft(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -356,7 +358,7 @@ func TestNegativeDrainCancelsAtOnce(t *testing.T) {
 	})
 }
 
-// case 77
+// case 77; weak point 004 (d)
 func TestSecondRunIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newController(t, record[string](nil), nil)
@@ -453,7 +455,7 @@ func TestStringDescribesTheController(t *testing.T) {
 	}
 }
 
-// case 144
+// case 144; weak point 003 (j)
 func TestOptionsAreCopied(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		hooks := queue.Hooks[string]{}
@@ -565,5 +567,33 @@ func TestOnDoneHearsEveryRun(t *testing.T) {
 		start(t, c)
 		pass(time.Minute)
 		expectList(t, "heard", heard, "k boom 2s", "k <nil> 2s")
+	})
+}
+
+// Weak point 003 (l): a forced resync dereferenced a logger that was not given.
+func TestResyncNeedsNoLogger(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		runs := 0
+		c, err := reconcile.New("quiet", reconcile.Func[string](func(context.Context, string) (reconcile.Result, error) {
+			runs++
+			return reconcile.Result{}, nil
+		}), &reconcile.Options[string]{Resync: time.Minute, Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		if err := c.Add("k"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if runs < 10 {
+			t.Errorf("%d runs in ten minutes, want one each", runs)
+		}
 	})
 }

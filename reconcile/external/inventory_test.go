@@ -268,7 +268,7 @@ func TestRequestedRunLooksPastTheList(t *testing.T) {
 	})
 }
 
-// Weak point: what is known of drift used to be kept by name, and was never
+// Weak point 000 (h): what is known of drift used to be kept by name, and was never
 // let go.
 func TestInventoryForgetsWhatIsGone(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

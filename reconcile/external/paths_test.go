@@ -17,7 +17,7 @@ import (
 
 // case 82
 //
-// Weak point: the run after a successful create used to be asked for as a
+// Weak point 000 (g): the run after a successful create used to be asked for as a
 // backoff; here it is a short delay that resets the attempts.
 func TestCreateComesAfterFinalizerAndIntentAndBeforeItsOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -55,7 +55,7 @@ func TestCreateComesAfterFinalizerAndIntentAndBeforeItsOutcome(t *testing.T) {
 
 // case 83
 //
-// Weak point: a finalizer that could not be written used to be reported as an
+// Weak point 000 (f): a finalizer that could not be written used to be reported as an
 // unknown result of the creation.
 func TestFailureToWriteTheFinalizerCreatesNothingAndSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -246,7 +246,7 @@ func TestConnectThatFailsIsShownAndNothingElseHappens(t *testing.T) {
 
 // case 91
 //
-// Weak point: nothing used to handle a panic, and Disconnect could not tell
+// Weak point 000 (i), (j): nothing used to handle a panic, and Disconnect could not tell
 // which client was meant.
 func TestClientIsClosedOnceWithALiveContextWhateverHappens(t *testing.T) {
 	for name, observe := range map[string]func(context.Context) error{
@@ -619,7 +619,7 @@ func TestReconcileRequestIsAnsweredOnceAndLooksAfresh(t *testing.T) {
 	})
 }
 
-// Weak point: times of a create had seconds, so that a failure and the next try
+// Weak point 000 (d): times of a create had seconds, so that a failure and the next try
 // within one second hid a crash. They never compare as equal here, even while
 // the clock stands still.
 func TestCrashOfASecondAttemptInTheSameInstantIsNotHidden(t *testing.T) {

@@ -241,7 +241,7 @@ func TestFailedCreateIsOnRecordAndTriedAgain(t *testing.T) {
 
 // case 10
 //
-// Weak point: a create that returned a conflict used to requeue without a
+// Weak point 000 (a): a create that returned a conflict used to requeue without a
 // record of its failure, and was incomplete for ever after.
 func TestCreateThatReturnsAConflictIsNotStuck(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -271,7 +271,7 @@ func TestCreateThatReturnsAConflictIsNotStuck(t *testing.T) {
 
 // case 11
 //
-// Weak point: the outcome used to be written with the run's own context, so
+// Weak point 000 (c): the outcome used to be written with the run's own context, so
 // that a shutdown during Create lost it.
 //
 // Negative control: writing it with the run's context failed this test with
@@ -468,7 +468,7 @@ func TestUpToDateIsLookedAtAgainAtThePollInterval(t *testing.T) {
 
 // case 21
 //
-// Weak point: observe and delete only, with nothing there, used to report
+// Weak point 000 (e): observe and delete only, with nothing there, used to report
 // success.
 func TestMissingResourceThatMayNotBeCreatedIsShown(t *testing.T) {
 	for _, policy := range []string{"observe", "observe,delete", "observe,update,delete"} {
@@ -488,7 +488,7 @@ func TestMissingResourceThatMayNotBeCreatedIsShown(t *testing.T) {
 
 // case 22
 //
-// Weak point: an unknown policy used to permit nothing and, in a deletion,
+// Weak point 000 (e): an unknown policy used to permit nothing and, in a deletion,
 // leave the resource behind in silence.
 func TestUnknownPolicyCreatesDeletesAndOrphansNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

@@ -629,3 +629,72 @@ func TestSlowRetryHoldsUpNoOtherKeyAndDelaysAreCapped(t *testing.T) {
 		}
 	})
 }
+
+// Weak point 001 (k): failures of an informer were ignored. Here they are heard,
+// the controller is not healthy, and the source is started again.
+func TestSourceThatFailsIsHeardAndStartedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard []reconcile.Failure[reconcile.Request]
+		s, lives := newWidgets(t), 0
+		l := mustNew(t, s, Handler[widgetSpec, widgetStatus]{})
+		o := &reconcile.Options[reconcile.Request]{}
+		o.Hooks.OnError = func(f reconcile.Failure[reconcile.Request]) { heard = append(heard, f) }
+		ctrl, err := l.Controller("", nil, o, reconcile.Source[reconcile.Request]{
+			Name: "feed",
+			Run: func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
+				to.Synced()
+				if lives++; lives == 1 {
+					return errBoom
+				}
+				<-ctx.Done()
+				return nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		manage(t, ctrl)
+		if len(heard) != 1 || heard[0].Source != "feed" || !errors.Is(heard[0].Err, errBoom) {
+			t.Errorf("OnError heard %+v, want the source's failure once", heard)
+		}
+		if err := ctrl.Health(); err == nil || !strings.Contains(err.Error(), "feed") {
+			t.Errorf("Health = %v, want it to name the source", err)
+		}
+		restFor(time.Minute)
+		if err := ctrl.Health(); lives != 2 || err != nil {
+			t.Errorf("after a minute it was started %d times, and Health = %v", lives, err)
+		}
+	})
+}
+
+// Weak point 001 (l): deletions were counted as updates. A deletion is called one
+// in the handler, in the error and in the object's status. Negative control: with a
+// CallError that says Updated it failed.
+func TestDeletionIsCalledADeletionWhereverItIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard []reconcile.Failure[reconcile.Request]
+		var during Action
+		s := newWidgets(t)
+		l := mustNew(t, s, Handler[widgetSpec, widgetStatus]{Delete: func(ctx context.Context, _ *widget) (reconcile.Result, error) {
+			during = Current(ctx).Action
+			return reconcile.Result{}, errBoom
+		}})
+		o := &reconcile.Options[reconcile.Request]{}
+		o.Hooks.OnError = func(f reconcile.Failure[reconcile.Request]) { heard = append(heard, f) }
+		start(t, l, nil, o)
+		create(t, s, "a")
+		restFor(time.Minute)
+		remove(t, s, "a")
+		restFor(time.Minute)
+		var call *CallError
+		if len(heard) == 0 || !errors.As(heard[0].Err, &call) {
+			t.Fatalf("OnError heard %+v, want the failure of a call", heard)
+		}
+		if during != Deleted || call.Action != Deleted || !strings.Contains(call.Error(), Deleted.String()) {
+			t.Errorf("the handler was told %v, and the error says %v: %v", during, call.Action, call)
+		}
+		if ready, _ := get(t, s, "a").Condition(store.ConditionReady); ready.Reason != "DeleteFailed" {
+			t.Errorf("the object says %+v, want DeleteFailed", ready)
+		}
+	})
+}

@@ -198,7 +198,7 @@ func TestProviderIsNotCalledBeforeTheAccessIsThere(t *testing.T) {
 	expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonAccessPending)
 }
 
-// case 131
+// case 131; weak point 002 (j)
 func TestFailingEnsureBacksOffAndSaysSo(t *testing.T) {
 	s := newWidgets(t)
 	create(t, s, "a")

@@ -262,7 +262,7 @@ func TestUndecodableObjectIsReportedAndLeftAlone(t *testing.T) {
 	})
 }
 
-// case 64
+// case 64; weak point 003 (g)
 // promise S2
 // The negative control made endSnapshot skip vanished: b stayed as a ghost.
 func TestObjectDeletedWhileNobodyLookedBecomesADeletion(t *testing.T) {
