@@ -45,7 +45,7 @@ func startPrivate() (*private, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "tend-postgres-") // short: the path of a socket has 107 bytes
+	dir, err := os.MkdirTemp(privateParent(), "tend-postgres-")
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +63,15 @@ func startPrivate() (*private, error) {
 		return nil, errors.Join(fmt.Errorf("start a private PostgreSQL server: %w", err), os.RemoveAll(dir))
 	}
 	return p, nil
+}
+
+// privateParent is where a server's folder goes: its user must get there, who may
+// not be us, and the path of a socket in it has 107 bytes at most.
+func privateParent() string {
+	if dir := os.TempDir(); os.Geteuid() != 0 && len(dir) < 60 {
+		return dir
+	}
+	return "/tmp"
 }
 
 func (p *private) start() error {
