@@ -70,12 +70,17 @@ func (c *Controller[K]) rest(item queue.Item[K]) {
 		item.Done()
 		return
 	}
-	item.WithPriority(bandInitial).After(spread(c.o.Resync))
+	item.WithPriority(bandInitial).After(c.untilResync())
 }
 
-// spread takes a random 0 to 20 % off d, so that a fleet that started together
-// does not come back together.
-func spread(d time.Duration) time.Duration { return d - rand.N(d/5+1) }
+// untilResync takes a random 0 to 20 % off the interval, so that keys that ran
+// together do not come back together. A fifth is not enough after a start, when
+// the whole list ran at once: keys that ran then are spread over the interval.
+func (c *Controller[K]) untilResync() time.Duration {
+	jitter := c.o.Resync / 5
+	since := time.Since(c.epoch) - time.Duration(c.opened.Load())
+	return c.o.Resync - rand.N(max(jitter, c.o.Resync-5*since)+1)
+}
 
 // gone reports whether every source that can tell says that nothing is declared
 // under key.

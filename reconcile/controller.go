@@ -42,6 +42,7 @@ type Controller[K comparable] struct {
 	pool        pool[K]
 	holds       []atomic.Pointer[hold] // by shard; nil: not ours
 	leased      atomic.Bool
+	opened      atomic.Int64 // when the workers began, since epoch
 	logger      atomic.Pointer[slog.Logger]
 	life        *life[K]
 	errDeadline error // the cause of a run past its deadline

@@ -224,6 +224,9 @@ func (l *life[K]) setOpen(open bool) {
 	l.mu.Lock()
 	was := l.open
 	l.open = open
+	if open && !was {
+		l.c.opened.Store(int64(time.Since(l.c.epoch)))
+	}
 	if open {
 		l.opened = true
 	}

@@ -56,7 +56,9 @@ type Options[K comparable] struct {
 
 	// Resync runs a key again this long after it succeeded without asking for
 	// a time itself, less a random 0 to 20 %, so that drift is found and the
-	// runs of a fleet spread. It runs in the lowest band. Keys that are known to
+	// runs of a fleet spread. After a start, when the whole list runs at once, the
+	// first resyncs are spread over all of the interval. It runs in the lowest
+	// band. Keys that are known to
 	// be gone are not. Default 0: no resync.
 	Resync time.Duration
 	// ParkedResync is how often a parked key is tried again although nothing

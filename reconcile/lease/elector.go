@@ -20,8 +20,9 @@ const Kind = "_lease"
 // works.
 type Options struct {
 	// TTL is how long a lease outlives a holder that vanished, and so the
-	// greater part of a takeover. 0 means 15 s; the least is 2 s, which is the
-	// least that etcd grants.
+	// greater part of a takeover; TAKEOVER.md says how long one takes. 0 means
+	// 15 s; the least is 2 s, which is the least that etcd grants with its default
+	// election timeout (one and a half of it, in whole seconds).
 	TTL time.Duration
 	// Margin is how long before the end of its TTL a lease that could not be
 	// renewed is given up, to leave room for clocks that run at different

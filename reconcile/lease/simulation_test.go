@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -277,7 +278,7 @@ func (f *fleet) scene(what string, bound time.Duration, do func()) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.settled(what)
-	slices.SortFunc(f.gaps, func(a, b gap) int { return int(a.d - b.d) })
+	slices.SortFunc(f.gaps, func(a, b gap) int { return cmp.Compare(a.d, b.d) })
 	keys, longest := 0, time.Duration(0)
 	for _, g := range f.gaps {
 		keys, longest = keys+g.keys, max(longest, g.d)

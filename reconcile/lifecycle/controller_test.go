@@ -115,6 +115,7 @@ func TestCreateEditResyncDeleteAreFourActions(t *testing.T) {
 		var d diary
 		s := newWidgets(t)
 		start(t, mustNew(t, s, d.handler("h", nil)), nil, &reconcile.Options[reconcile.Request]{Resync: time.Hour})
+		restFor(time.Hour) // in the first interval resyncs may come early
 		create(t, s, "a")
 		restFor(time.Second)
 		edit(t, s, "a", resize(2))
