@@ -13,7 +13,7 @@ import (
 // startEtcd starts a single member on ports of its own choice, with its data in
 // dir.
 func startEtcd(dir string) (*embed.Etcd, error) {
-	any, err := url.Parse("http://127.0.0.1:0")
+	free, err := url.Parse("http://127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -22,8 +22,8 @@ func startEtcd(dir string) (*embed.Etcd, error) {
 	cfg.LogLevel, cfg.LogOutputs = "fatal", []string{os.DevNull}
 	cfg.UnsafeNoFsync = true // nobody wants this data tomorrow
 	cfg.TickMs, cfg.ElectionMs = 50, 500
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*any}, []url.URL{*any}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{*any}, []url.URL{*any}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*free}, []url.URL{*free}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{*free}, []url.URL{*free}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	e, err := embed.StartEtcd(cfg)
 	if err != nil {

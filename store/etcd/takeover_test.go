@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -222,11 +223,7 @@ func (w *witness) stop(name string, stopped bool) {
 func (w *witness) holds() map[int]holding {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	held := make(map[int]holding)
-	for shard, o := range w.owner {
-		held[shard] = o
-	}
-	return held
+	return maps.Clone(w.owner)
 }
 
 // overlaps names the runs of one key on two servers at once.
