@@ -13,7 +13,7 @@
 // Imports point down only, never sideways; TestImportsPointDown keeps it so.
 //
 //	L6  examples/* (own module)                    bench (own module)
-//	L5  metrics               reconcile/debug      reconcile/reconciletest
+//	L5  metrics               reconcile/debug      reconcile/reconciletest              tracing (own module)
 //	L4  reconcile/external
 //	L3  reconcile/lifecycle   reconcile/quota
 //	L2  reconcile

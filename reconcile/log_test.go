@@ -207,7 +207,7 @@ func TestOnAddHearsWhichChangeAddsAKey(t *testing.T) {
 		ca := newCache(t, s)
 		c := newController(t, record[store.Key](nil), &reconcile.Options[store.Key]{Hooks: reconcile.Hooks[store.Key]{
 			OnAdd: func(k store.Key, by reconcile.Origin) {
-				heard.add(fmt.Sprint(k, " by ", by.Source, ": ", by.Kind, " ", by.Key, " ", by.Revision))
+				heard.add(fmt.Sprint(by.Controller, " ", k, " by ", by.Source, ": ", by.Kind, " ", by.Key, " ", by.Revision))
 			},
 		}})
 		if err := c.Watch(reconcile.From(ca), reconcile.Map(ca, byRef)); err != nil {
@@ -225,7 +225,7 @@ func TestOnAddHearsWhichChangeAddsAKey(t *testing.T) {
 		got := heard.get()
 		slices.Sort(got)
 		expectList(t, "after a change", got,
-			fmt.Sprintf("%v by thing: thing %v %d", key("new"), key("new"), o.Revision),
-			fmt.Sprintf("%v by thing mapped: thing %v %d", key("target"), key("new"), o.Revision))
+			fmt.Sprintf("test %v by thing: thing %v %d", key("new"), key("new"), o.Revision),
+			fmt.Sprintf("test %v by thing mapped: thing %v %d", key("target"), key("new"), o.Revision))
 	})
 }

@@ -114,10 +114,11 @@ type Hooks[K comparable] struct {
 
 // Origin is the change of an object that made a source add a key.
 type Origin struct {
-	Source   string
-	Kind     string
-	Key      store.Key // of the object, which may be another than what it is mapped to
-	Revision store.Revision
+	Controller string
+	Source     string
+	Kind       string
+	Key        store.Key // of the object, which may be another than what it is mapped to
+	Revision   store.Revision
 }
 
 // A Failure is one thing that went wrong.

@@ -1,0 +1,59 @@
+package tracing
+
+import (
+	"testing"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tendhq/tend/store"
+)
+
+func spanContext(n int) trace.SpanContext {
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{byte(n >> 8), byte(n), 1}})
+}
+
+// Nothing that is remembered grows for ever, and the newest writes are kept.
+func TestMemoryIsBounded(t *testing.T) {
+	m := newMemory(10)
+	disk := object{"Disk", store.Key{Name: "a"}}
+	for n := range 1000 {
+		by := spanContext(n)
+		m.begin([]object{disk}, by)
+		m.end([]object{disk}, by, store.Revision(n+1))
+		m.changed(waiting{"disks", n}, disk, store.Revision(n+1))
+		m.changed(waiting{"disks", "busy"}, disk, store.Revision(n+1))
+		m.add(waiting{"disks", 0}, "add", by)
+	}
+	if len(m.written) != 10 || len(m.order) != 10 || len(m.underway) != 0 || len(m.causes) != 10 {
+		t.Errorf("%d writes, %d in order, %d under way, %d keys; want 10, 10, 0, 10", len(m.written), len(m.order), len(m.underway), len(m.causes))
+	}
+	links := m.take(waiting{"disks", 0})
+	if len(links) != linksPerKey || !links[linksPerKey-1].SpanContext.Equal(spanContext(999)) {
+		t.Errorf("%d links, want the newest %d", len(links), linksPerKey)
+	}
+	if len(m.take(waiting{"disks", 0})) != 0 {
+		t.Error("links were taken twice")
+	}
+	m.changed(waiting{"disks", "new"}, disk, 1000)
+	if links := m.take(waiting{"disks", "new"}); len(links) != 1 || !links[0].SpanContext.Equal(spanContext(999)) {
+		t.Errorf("the newest write is not remembered: %v", links)
+	}
+}
+
+// A write that failed, or whose outcome is not known, causes nothing.
+func TestWriteThatFailedIsForgotten(t *testing.T) {
+	m := newMemory(10)
+	disk := object{"Disk", store.Key{Name: "a"}}
+	one, two := spanContext(1), spanContext(2)
+	m.begin([]object{disk}, one)
+	m.begin([]object{disk}, two)
+	m.end([]object{disk}, one, 0)
+	m.changed(waiting{"disks", "a"}, disk, 7)
+	m.end([]object{disk}, two, 7)
+	if links := m.take(waiting{"disks", "a"}); len(links) != 1 || !links[0].SpanContext.Equal(two) {
+		t.Errorf("linked to %v, want the second write alone", links)
+	}
+	if len(m.underway) != 0 {
+		t.Error("something is under way for ever")
+	}
+}
