@@ -1,8 +1,10 @@
 package reconcile_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -120,6 +122,77 @@ func TestWebhookSaysWhenTheQueueIsFull(t *testing.T) {
 		expect(t, "first", call(h, "POST", "secret", "a").Code, http.StatusAccepted)
 		expect(t, "second", call(h, "POST", "secret", "b").Code, http.StatusServiceUnavailable)
 		expect(t, "the first again", call(h, "POST", "secret", "a").Code, http.StatusAccepted)
+	})
+}
+
+// Who sends slowly, or stops in the middle, holds one request and nothing else: the
+// server's own timeouts end it, and no key of it is queued.
+func TestWebhookBodyThatNeverEndsQueuesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		c := newController(t, r, nil)
+		h := newWebhook(t, nil)
+		if err := c.Watch(h.Source()); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		body, sender := net.Pipe()
+		done := make(chan int, 1)
+		go func() {
+			req := httptest.NewRequest("POST", "/", body)
+			req.Header.Set("Authorization", "secret")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, req)
+			done <- w.Code
+		}()
+		if _, err := sender.Write([]byte("half")); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "another call meanwhile", call(h, "POST", "secret", "other").Code, http.StatusAccepted)
+		pass(time.Minute)
+		_ = body.SetReadDeadline(time.Now()) // http.Server.ReadTimeout
+		expect(t, "status", <-done, http.StatusBadRequest)
+		pass(time.Minute)
+		expectList(t, "keys that were run", r.keys(), "other")
+		_ = sender.Close()
+	})
+}
+
+// Whatever is sent is answered with one of the statuses that are documented, and
+// who is not let in causes nothing, whatever he sends.
+func FuzzWebhook(f *testing.F) {
+	f.Add("POST", "secret", []byte("a b c"))
+	f.Add("POST", "", []byte("a"))
+	f.Add("GET", "secret", []byte{})
+	f.Add("PUT", "secret\x00", []byte("\xff\xfe"))
+	f.Add("POST", "secret", bytes.Repeat([]byte("k "), 100))
+	f.Fuzz(func(t *testing.T, method, auth string, body []byte) {
+		bubble(t, func(t *testing.T) {
+			r := record[string](nil)
+			c := newController(t, r, &reconcile.Options[string]{Queue: queue.Options[string]{MaxKeys: 20}})
+			h := newWebhook(t, nil)
+			if err := c.Watch(h.Source()); err != nil {
+				t.Fatal(err)
+			}
+			start(t, c)
+			req := httptest.NewRequest("POST", "/", bytes.NewReader(body))
+			req.Method = method
+			req.Header.Set("Authorization", auth)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, req)
+			synctest.Wait()
+			switch w.Code {
+			case http.StatusAccepted:
+			case http.StatusBadRequest, http.StatusUnauthorized, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge:
+				expect(t, "runs of a call that was refused", r.count(), 0)
+			case http.StatusServiceUnavailable: // full
+			default:
+				t.Errorf("status %d", w.Code)
+			}
+			if auth != "secret" && (r.count() > 0 || w.Code == http.StatusAccepted) {
+				t.Errorf("status %d and %d runs without the secret", w.Code, r.count())
+			}
+		})
 	})
 }
 

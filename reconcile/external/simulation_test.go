@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -142,12 +143,13 @@ func TestSimulationEndsAsDeclared(t *testing.T) {
 		"by mark":                func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, straight) },
 		"our name, by inventory": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, byInventory) },
 	} {
-		for seed := range uint64(*seeds) {
+		for seed := range seeds(t, 3, *campaignFor/3) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				if err := run(w, seed); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
+				t.Logf("campaign: %d operations", w.cloud.TotalCalls())
 				if refused, all := w.cloud.Calls("refused"), w.cloud.TotalCalls(); refused > all/10 {
 					t.Errorf("%s, seed %d: %d of %d calls were beyond the quota", name, seed, refused, all)
 				}
@@ -156,8 +158,21 @@ func TestSimulationEndsAsDeclared(t *testing.T) {
 	}
 }
 
-// seeds is raised by whoever has time: go test -run Simulation -args -seeds 100
-var seeds = flag.Int("seeds", 3, "seeds of each simulation")
+// campaignFor makes the random tests of this package long; see bench/nightly.
+var campaignFor = flag.Duration("campaign", 0, "how long each random test goes on; 0: its small size")
+
+// seeds yields so many seeds, or as many as there is time for.
+func seeds(t *testing.T, small uint64, most time.Duration) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		n := uint64(0)
+		for began := time.Now(); n < small || time.Since(began) < most; n++ {
+			if !yield(n) {
+				return
+			}
+		}
+		t.Logf("campaign: %d seeds", n)
+	}
+}
 
 // The ways of a client: to look straight at the cloud, at an inventory of it,
 // or to say wrongly that it chooses the names.

@@ -60,6 +60,13 @@ func (c *Cloud) Heal() {
 	c.healed = true
 }
 
+// Relapse lets the random faults begin again after Heal.
+func (c *Cloud) Relapse() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.healed = false
+}
+
 // Put places a resource behind the API's back, or replaces the one with its
 // id. An empty id is filled in as Create would. It is visible at once.
 func (c *Cloud) Put(r Resource) Resource {

@@ -97,7 +97,7 @@ func TestClusterUnderFaultsIsLinearizableAndItsWatchesAreGapless(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d operations, %d with an unknown outcome, %d faults, %d changes", len(ops), unknown, faults, len(log.changes))
+	t.Logf("campaign: %d operations, %d with an unknown outcome, %d faults, %d changes", len(ops), unknown, faults, len(log.changes))
 	checkLinearizable(t, ops)
 }
 

@@ -122,6 +122,7 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	t.Logf("campaign: %d kills, %d acknowledged writes", *kills, lastRevision)
 }
 
 // runAndKill lets a child write until it has acknowledged so many writes, and

@@ -3,9 +3,12 @@ package storetest_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,17 +114,72 @@ type counter = store.Object[struct{ N int }, struct{}]
 // retrying an unknown outcome, counts exceeded what is possible; with watchOnce
 // resuming one revision too early, changes came twice. Both failed here.
 func TestNothingIsLostOrDoubledUnderFaults(t *testing.T) {
-	for seed := range uint64(20) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { runUnderFaults(t, seed) })
+	n := uint64(0)
+	for began := time.Now(); n < 20 || time.Since(began) < *campaignFor; n++ {
+		t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { runUnderFaults(t, n, newMemory(t)) })
 		})
+		if t.Failed() {
+			return
+		}
 	}
+	t.Logf("campaign: %d seeds, %d operations", n, n*workers*adds)
+}
+
+// campaignFor makes the random test of this package long; see bench/nightly.
+var campaignFor = flag.Duration("campaign", 0, "how long the test under faults goes on; 0: its small size")
+
+// The test above must be able to fail. Here the backend does what client
+// libraries like to do: a write whose outcome is unknown is sent again, without
+// the compare that now fails.
+func TestFaultCheckCatchesARetriedUnknownOutcome(t *testing.T) {
+	for seed := range uint64(20) {
+		caught := false
+		synctest.Test(t, func(t *testing.T) {
+			w := &witness{TB: t}
+			ended := make(chan struct{})
+			go func() { // a check that fails may leave by Goexit
+				defer close(ended)
+				runUnderFaults(w, seed, pushy{newMemory(t)})
+			}()
+			<-ended
+			caught = w.failed.Load()
+		})
+		if caught {
+			return
+		}
+	}
+	t.Error("twenty seeds found nothing wrong with a backend that pushes writes through")
+}
+
+// witness is a test that may fail.
+type witness struct {
+	testing.TB
+	failed atomic.Bool
+}
+
+func (w *witness) Errorf(string, ...any) { w.failed.Store(true) }
+
+func (w *witness) Fatal(...any) {
+	w.failed.Store(true)
+	runtime.Goexit()
+}
+
+// pushy makes every write that conflicts anyway, on top of what is there.
+type pushy struct{ *memory.Backend }
+
+func (b pushy) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	rev, err := b.Backend.Commit(ctx, txn)
+	if errors.Is(err, store.ErrConflict) {
+		txn.If = nil
+		return b.Backend.Commit(ctx, txn)
+	}
+	return rev, err
 }
 
 const counters, workers, adds = 3, 4, 40
 
-func runUnderFaults(t *testing.T, seed uint64) {
-	m := newMemory(t)
+func runUnderFaults(t testing.TB, seed uint64, m store.Backend) {
 	rates := storetest.Rates{Refused: 0.05, RequestLost: 0.05, ReplyLost: 0.05, Delayed: 0.3}
 	faulty, err := store.New[struct{ N int }, struct{}](storetest.Faulty(m, storetest.Random(seed, rates)), "Counter", nil)
 	if err != nil {
@@ -166,7 +224,7 @@ func runUnderFaults(t *testing.T, seed uint64) {
 
 // addUnderFaults lets workers count and returns how many additions are certain
 // and how many may have happened.
-func addUnderFaults(t *testing.T, s *store.Store[struct{ N int }, struct{}]) (acked, unknown [counters]int) {
+func addUnderFaults(t testing.TB, s *store.Store[struct{ N int }, struct{}]) (acked, unknown [counters]int) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -196,7 +254,7 @@ func addUnderFaults(t *testing.T, s *store.Store[struct{ N int }, struct{}]) (ac
 
 // watchCounters follows until ctx ends and returns the state it saw last. Within
 // a stretch without a new snapshot a counter grows by one at a time.
-func watchCounters(t *testing.T, ctx context.Context, s *store.Store[struct{ N int }, struct{}]) map[string]int {
+func watchCounters(t testing.TB, ctx context.Context, s *store.Store[struct{ N int }, struct{}]) map[string]int {
 	state := make(map[string]int)
 	for e, err := range s.Watch(ctx, 0) {
 		if err != nil {

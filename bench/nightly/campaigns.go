@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"time"
+)
+
+// A campaign is a test that can go on for long. Its name is what the command line
+// takes; control names the test, run in CI, that shows that it can fail.
+type campaign struct {
+	name, promises, what string
+	module, pkg, test    string
+	control              string
+	race                 bool
+	args                 func(d time.Duration) []string
+}
+
+// campaignFlag is what most of them have.
+func campaignFlag(d time.Duration) []string { return []string{"-campaign", d.String()} }
+
+func perSecond(flag string, n float64) func(time.Duration) []string {
+	return func(d time.Duration) []string {
+		return []string{flag, fmt.Sprint(max(1, int(d.Seconds()*n)))}
+	}
+}
+
+// fuzz is a campaign of a fuzz target. What it finds it leaves in the package's
+// testdata, from where CI runs it for ever.
+func fuzz(pkg, target, module string) campaign {
+	return campaign{
+		name: "fuzz-" + path.Base(pkg) + "-" + target, promises: "F1", what: "no bytes make it panic; " + target,
+		module: module, pkg: pkg, test: "^$", control: "the target's own checks",
+		args: func(d time.Duration) []string {
+			return []string{"-fuzz", "^Fuzz" + target + "$", "-fuzztime", d.String()}
+		},
+	}
+}
+
+var campaigns = []campaign{
+	{
+		name: "queue-model", promises: "Q1–Q5, Q8", what: "the queue against a plain model, after each of random operations",
+		module: ".", pkg: "./queue", test: "^TestModelRandomly$", control: "TestModelCatchesBrokenQueues", args: campaignFlag,
+	},
+	{
+		name: "queue-stamps", promises: "Q1, Q2", what: "adds and runs of many goroutines: each add is seen, no key runs twice at once",
+		module: ".", pkg: "./queue", test: "^TestEveryAddIsSeenAndNoKeyRunsTwiceAtOnce$", control: "TestStampsCatchALostAddAndASecondRun", race: true,
+		args: func(d time.Duration) []string { return campaignFlag(d / 4) }, // four kinds of queue
+	},
+	{
+		name: "plant", promises: "Q2, Q8, R3", what: "start, stop, resize, pause, leases and sources from many goroutines; shutdown at a random step",
+		module: ".", pkg: "./reconcile", test: "^TestShutdownAtAnyStepLeavesNothingBehind$", control: "TestShutdownCheckCatchesWhatOutlivesRun", race: true, args: campaignFlag,
+	},
+	{
+		name: "simulation", promises: "E1, Q6", what: "a cloud with every fault, users, drift and restarts; then as declared, and silent",
+		module: ".", pkg: "./reconcile/external", test: "^TestSimulationEndsAsDeclared$", control: "TestSimulationCatchesADoubleCreate", args: campaignFlag,
+	},
+	{
+		name: "soak", promises: "Q7, E1", what: "one process over simulated weeks: no goroutine more, no memory more, no write when nothing changes",
+		module: ".", pkg: "./reconcile/external", test: "^TestSoakKeepsNothingAndEndsInSilence$", control: "TestSoakCatchesWhatIsKept", args: campaignFlag,
+	},
+	{
+		name: "store-faults", promises: "S1–S3", what: "counters and a watch through a store that loses requests and answers",
+		module: ".", pkg: "./store/storetest", test: "^TestNothingIsLostOrDoubledUnderFaults$", control: "TestFaultCheckCatchesARetriedUnknownOutcome", args: campaignFlag,
+	},
+	{
+		name: "store-model", promises: "S1, S3", what: "random writes against the simplest store there is",
+		module: ".", pkg: "./store", test: "^TestStoreBehavesLikeItsModel$", control: "by hand, see its comment", args: perSecond("-rapid.checks", 50),
+	},
+	{
+		name: "file-kill", promises: "S1, C1", what: "kill -9 of a writing process at random instants; what was acknowledged is there",
+		module: ".", pkg: "./store/file", test: "^TestKilledProcessLosesNothingAcknowledged$", control: "by hand, see its comment", args: perSecond("-kills", 2),
+	},
+	{
+		name: "etcd-faults", promises: "S1, S2", what: "three members killed, stopped, cut off and reset; histories judged by porcupine, watches by the log",
+		module: "store/etcd", pkg: ".", test: "^TestClusterUnderFaultsIsLinearizableAndItsWatchesAreGapless$", control: "TestCheckersRejectBrokenHistories",
+		args: func(d time.Duration) []string { return []string{"-faults", d.String()} },
+	},
+	{
+		name: "etcd-leases", promises: "L1, L2", what: "five servers share twelve shards, killed, frozen and sent away; fencing tokens never go back",
+		module: "store/etcd", pkg: ".", test: "^TestLeaseCampaign$", control: "TestLeaseCheckerRejectsAnOldToken",
+		args: func(d time.Duration) []string { return []string{"-leases", d.String()} },
+	},
+	fuzz("./queue", "Model", "."),
+	fuzz("./store", "Decode", "."),
+	fuzz("./store", "KeepUnknownFields", "."),
+	fuzz("./store", "Key", "."),
+	fuzz("./store", "Selector", "."),
+	fuzz("./store/cache", "StoredBytes", "."),
+	fuzz("./store/file", "Row", "."),
+	fuzz("./store/file", "Chunk", "."),
+	fuzz("./store/file", "State", "."),
+	fuzz("./store/file", "Cursor", "."),
+	fuzz("./store/file", "Pages", "."),
+	fuzz("./reconcile", "Webhook", "."),
+	fuzz("./inventory", "ParseInventory", "examples"),
+}
+
+// command is what go is given.
+func (c campaign) command(d time.Duration) []string {
+	args := []string{"test", c.pkg, "-run", c.test, "-v", "-count", "1", "-timeout", (4*d + time.Hour).String()}
+	if c.race {
+		args = append(args, "-race")
+	}
+	return append(args, c.args(d)...)
+}
+
+func (c campaign) where() string { return path.Join(c.module, c.pkg) + " " + c.test }

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A campaign that names a test that is not there would run nothing, and pass.
+func TestCampaignsAndTheirControlsExist(t *testing.T) {
+	for _, c := range campaigns {
+		source := testsOf(t, filepath.Join("..", "..", c.module, c.pkg))
+		want := []string{strings.Trim(c.test, "^$"), c.control}
+		if target, ok := strings.CutPrefix(c.name, "fuzz-"); ok {
+			_, name, _ := strings.Cut(target, "-")
+			want = []string{"Fuzz" + name}
+		}
+		for _, name := range want {
+			if strings.Contains(name, " ") {
+				continue // by hand
+			}
+			if !regexp.MustCompile(`(?m)^func ` + name + `\(`).MatchString(source) {
+				t.Errorf("campaign %s: %s is not in %s", c.name, name, c.where())
+			}
+		}
+	}
+}
+
+func testsOf(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no tests in %s: %v", dir, err)
+	}
+	var all strings.Builder
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(data)
+	}
+	return all.String()
+}
+
+func TestCountsAreAddedUp(t *testing.T) {
+	got, err := count(strings.NewReader(`=== RUN   TestX
+    x_test.go:1: campaign: 60 seeds, 18000 operations
+    x_test.go:1: campaign: 2 seeds, 5 faults
+    y_test.go:2: [rapid] OK, passed 100 tests (3s)
+fuzz: elapsed: 3s, execs: 12 (4/sec), new interesting: 0 (total: 3)
+fuzz: elapsed: 6s, execs: 30 (4/sec), new interesting: 0 (total: 3)
+PASS
+`))
+	if want := "5 faults, 30 inputs, 62 seeds, 100 sequences, 18000 operations"; err != nil || got.String() != want {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+}
+
+// What counts nothing has run nothing: the summary must not say that it held.
+func TestCampaignThatCountsNothingFails(t *testing.T) {
+	c := campaign{module: ".", pkg: ".", test: "^TestNoSuch$", args: func(time.Duration) []string { return nil }}
+	if r := c.run(t.Context(), time.Second, filepath.Join(t.TempDir(), "out.txt")); r.err == nil {
+		t.Errorf("got %v, want a failure", r)
+	}
+}
+
+func TestNamesAreChecked(t *testing.T) {
+	if _, err := choose([]string{"queue-model", "nonsense"}); err == nil {
+		t.Error("a campaign that does not exist was chosen")
+	}
+	seen := map[string]bool{}
+	for _, c := range campaigns {
+		if seen[c.name] {
+			t.Errorf("two campaigns are called %s", c.name)
+		}
+		seen[c.name] = true
+	}
+}
