@@ -26,6 +26,9 @@
 //     released: it runs out by itself. A server that stops in good order lets
 //     work finish what it has begun while the lease can be kept; [Gone] says when
 //     it cannot.
+//   - After a crash work goes on elsewhere within the TTL, a tenth of it, and what
+//     the store takes to notice; after an orderly stop, as soon as the last runs
+//     have ended. TAKEOVER.md has the bound and what was measured.
 //   - A lease lost and won again in one process never gives two live runs: work
 //     for a shard is not begun before the call before it has returned.
 //

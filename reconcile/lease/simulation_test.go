@@ -41,7 +41,7 @@ type simulation struct {
 // fails, as does this with a small fleet in every run of the tests, if a server
 // that joins or leaves moves more than its share, if two servers are at work on
 // a shard at once, or if a shard is without an owner for longer than the bound
-// in doc.go.
+// in TAKEOVER.md.
 //
 // Negative control: with the shards dealt out by their number modulo the servers
 // in pick, a join moves shards among those who stay and the test fails.
@@ -76,8 +76,8 @@ The placement is computed with the code that servers run (HashKey, Shard and the
 rendezvous hashing of NewSharded), and is the same in every run. The hand-overs
 are played: every server of the fleet runs the engine, sessions, leases and all,
 against one store in memory and in fake time, so their figures differ a little from run to run.
-Nothing here was measured on a network; store/etcd has the tests
-that run servers as processes.
+Nothing here was measured on a network; TAKEOVER.md has what processes on an etcd
+did.
 
 `, s.servers, group(s.keys))
 }
