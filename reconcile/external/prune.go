@@ -87,6 +87,11 @@ func (v *Inventory[S, T, R]) Release() {
 // cap allows. Max overrides [InventoryOptions.Cap] for this call, for an
 // operator who has seen the refusal; its zero value overrides nothing.
 //
+// That the store went back is noticed by the process that saw it before. A store
+// that was restored while nobody ran looks like any other: what was declared
+// since the backup counts as orphaned, and only the cap stands before it. After a
+// restore call Hold before the first Prune, and look at the plan.
+//
 // Just before each deletion both sides are asked again, about this one
 // resource: it must still carry the mark, and its key must still not be
 // declared. An error, also a cancelled ctx, ends the prune.

@@ -183,7 +183,7 @@ func TestCallsOfAnIntervalAtScale(t *testing.T) {
 			f.startFleet(byInventory)
 			defer func() { f.stop() }()
 			time.Sleep(poll + time.Second)
-			calls, begun := f.cloud.TotalCalls(), time.Now()
+			calls := f.cloud.TotalCalls()
 			time.Sleep(poll)
 			perInterval := f.cloud.TotalCalls() - calls
 
@@ -208,7 +208,7 @@ func TestCallsOfAnIntervalAtScale(t *testing.T) {
 				f.cloud.Put(d)
 				drifted = append(drifted, k)
 			}
-			begun = time.Now()
+			begun := time.Now()
 			for len(drifted) > 0 && time.Since(begun) < 5*poll {
 				time.Sleep(time.Second)
 				drifted = slices.DeleteFunc(drifted, func(k store.Key) bool { return f.size(k) == "1" })

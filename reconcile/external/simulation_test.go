@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
 )
@@ -142,6 +144,7 @@ func TestSimulationEndsAsDeclared(t *testing.T) {
 		"our name":               func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, straight) },
 		"by mark":                func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, straight) },
 		"our name, by inventory": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, byInventory) },
+		"by mark, under a quota": func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, underQuota) },
 	} {
 		for seed := range seeds(t, 3, *campaignFor/3) {
 			synctest.Test(t, func(t *testing.T) {
@@ -175,10 +178,12 @@ func seeds(t *testing.T, small uint64, most time.Duration) iter.Seq[uint64] {
 }
 
 // The ways of a client: to look straight at the cloud, at an inventory of it,
-// or to say wrongly that it chooses the names.
+// to pay for each call from a quota that finds its rate, or to say wrongly that
+// it chooses the names.
 const (
 	straight = iota
 	byInventory
+	underQuota
 	lying
 )
 
@@ -198,6 +203,15 @@ func (w *world) simulate(seed uint64, naming external.Naming, way int) error {
 				client = w.inventory().Client(external.ClientFuncs[diskSpec, diskStatus]{
 					CreateFunc: w.client.Create, UpdateFunc: w.client.Update, DeleteFunc: w.client.Delete,
 				})
+			}
+			if way == underQuota {
+				q := newQuota(quota.Rate{PerSecond: 12, Burst: 5, Ceiling: 50}, quota.Rate{PerSecond: 4, Burst: 3, Ceiling: 50})
+				w.with(limited(q, client))
+				o := reconcile.Options[reconcile.Request]{Workers: 4, Backoff: queue.Backoff{Base: time.Second, Max: time.Minute}}
+				if err := quota.Limit(&o, alwaysQuota(q)); err != nil {
+					return nil, err
+				}
+				return w.startWith(o), nil
 			}
 			w.with(throttled(client, bucket))
 			return w.start(bucket, 4), nil
