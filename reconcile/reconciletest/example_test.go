@@ -50,3 +50,18 @@ func ExampleSteps() {
 	// 1 1 before cloud Create
 	// 2 2 after cloud Create
 }
+
+// Whether a system comes to be as declared, and stays so for a minute. In a test
+// this stands in a synctest bubble, where the minute takes no time; see TESTING.md.
+func ExampleConverge() {
+	cloud, _ := reconciletest.NewCloud(nil)
+	cloud.Put(reconciletest.Resource{Name: "disk"})
+	err := reconciletest.Converge(context.Background(), time.Minute, 0, func() error {
+		if n := len(cloud.Truth()); n != 1 {
+			return fmt.Errorf("%d disks, want one", n)
+		}
+		return nil
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
