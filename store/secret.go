@@ -175,10 +175,10 @@ func (c *secrets) addPrinted(v reflect.Value) {
 	if !v.CanInterface() || v.IsZero() {
 		return
 	}
-	if p, ok := v.Interface().(fmt.Stringer); ok {
+	if p, ok := reflect.TypeAssert[fmt.Stringer](v); ok {
 		c.addText(fmt.Sprint(p)) // survives a String that panics
 	}
-	if p, ok := v.Interface().(encoding.TextMarshaler); ok {
+	if p, ok := reflect.TypeAssert[encoding.TextMarshaler](v); ok {
 		if text, err := p.MarshalText(); err == nil {
 			c.addText(string(text))
 		}
@@ -192,7 +192,7 @@ func (c *secrets) addBytes(v reflect.Value) {
 	}
 	if len(b) > 0 {
 		c.addText(string(b))
-		c.found[fmt.Sprint(b)] = true
+		c.found[fmt.Sprintf("%d", b)] = true
 	}
 }
 

@@ -41,7 +41,7 @@ func newBrowser(t *testing.T) *browser {
 		}
 		t.Skip("no chromium and chromedriver here (Debian's packages chromium and chromium-driver): the page is not tested in a browser")
 	}
-	dir, err := os.MkdirTemp("", "tend-browser-")
+	dir, err := os.MkdirTemp("", "tend-browser-") //nolint:usetesting // see below
 	if err != nil {
 		t.Fatal(err)
 	}
