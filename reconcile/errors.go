@@ -27,6 +27,8 @@ var (
 	ErrSourceExists = errors.New("source is watched already")
 	// ErrElsewhere: another server runs the key, or may.
 	ErrElsewhere = errors.New("key is run by another server")
+	// ErrNotSynced: a source or cache took longer than Options.SyncTimeout.
+	ErrNotSynced = errors.New("not synced in time")
 	// ErrNoSource: no source of that name is watched.
 	ErrNoSource = errors.New("no such source")
 	// ErrNameTaken: a Manager has a runner of that name already.

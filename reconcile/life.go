@@ -24,6 +24,7 @@ import (
 type life[K comparable] struct {
 	c      *Controller[K]
 	signal chan struct{} // capacity 1: look again
+	late   chan error    // capacity 1: Options.SyncTimeout is over
 
 	mu      sync.Mutex // guards what follows
 	ctx     context.Context
@@ -38,7 +39,7 @@ type life[K comparable] struct {
 }
 
 func newLife[K comparable](c *Controller[K]) *life[K] {
-	return &life[K]{c: c, signal: make(chan struct{}, 1)}
+	return &life[K]{c: c, signal: make(chan struct{}, 1), late: make(chan error, 1)}
 }
 
 func (l *life[K]) poke() {
@@ -73,6 +74,7 @@ func (l *life[K]) run(ctx context.Context, place lease.Placement) error {
 	var err error
 	select {
 	case <-ctx.Done():
+	case err = <-l.late:
 	case err = <-placed:
 		placed <- nil
 	}
@@ -182,12 +184,24 @@ func (l *life[K]) govern(ctx context.Context) {
 	}
 	tick := time.NewTicker(l.c.housekeeping())
 	defer tick.Stop()
+	sync := time.NewTimer(0) // runs while the workers wait, if they are not to wait for ever
+	sync.Stop()
+	defer sync.Stop()
+	waiting := false
 	for {
 		l.step()
+		if now := l.c.o.SyncTimeout > 0 && l.waiting(); now != waiting {
+			sync.Stop()
+			if waiting = now; now {
+				sync.Reset(l.c.o.SyncTimeout)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-l.signal:
+		case <-sync.C:
+			l.tooLate()
 		case <-tick.C:
 			l.c.keepHouse()
 			l.sayWaiting()
@@ -297,6 +311,25 @@ func (l *life[K]) unsynced() string {
 		}
 	}
 	return ""
+}
+
+// waiting tells whether the workers could run but for what has not synced.
+func (l *life[K]) waiting() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held > 0 && !l.open && !l.over
+}
+
+// tooLate ends run, unless all has synced after all.
+func (l *life[K]) tooLate() {
+	what := l.unsynced()
+	if what == "" {
+		return
+	}
+	select {
+	case l.late <- fmt.Errorf("reconcile: controller %q: %s: %w (%v)", l.c.name, what, ErrNotSynced, l.c.o.SyncTimeout):
+	default:
+	}
 }
 
 // sayWaiting says once what the workers wait for.

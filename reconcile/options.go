@@ -68,6 +68,11 @@ type Options[K comparable] struct {
 	// most until the caches its controller uses have seen the write (promise S4).
 	// Default 30 s.
 	SettleTimeout time.Duration
+	// SyncTimeout is how long the sources and caches may take to sync, from when
+	// the controller holds its lease, if it needs one. After that Run fails with
+	// ErrNotSynced, so that a supervisor or another server can try. Default 0: as
+	// long as it takes; Ready and a warning say what is waited for.
+	SyncTimeout time.Duration
 	// Reads are caches that the reconciler reads although no source watches
 	// them: they count for promise S4, for R4, and for the Manager, which runs
 	// them. Default: none.
@@ -195,6 +200,8 @@ func (o *Options[K]) check(batch bool) error {
 		return fmt.Errorf("Grace is %v, want 0 or more", o.Grace)
 	case o.Resync < 0:
 		return fmt.Errorf("Resync is %v, want 0 or more", o.Resync)
+	case o.SyncTimeout < 0:
+		return fmt.Errorf("SyncTimeout is %v, want 0 or more", o.SyncTimeout)
 	case o.SettleTimeout < 0:
 		return fmt.Errorf("SettleTimeout is %v, want 0 or more", o.SettleTimeout)
 	case o.Queue.Policy != nil && o.Backoff != (queue.Backoff{}):

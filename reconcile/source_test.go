@@ -81,6 +81,48 @@ func TestNoKeyIsRunBeforeAllSourcesAreSynced(t *testing.T) {
 	})
 }
 
+// Negative control: without the timer, Run went on until it was stopped.
+//
+// promise R4
+func TestSourceThatDoesNotSyncInTimeEndsTheController(t *testing.T) {
+	for name, syncs := range map[string]time.Duration{"never": time.Hour, "just in time": time.Minute - time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := record[string](nil)
+				c := newController(t, r, &reconcile.Options[string]{SyncTimeout: time.Minute})
+				err := c.Watch(reconcile.Source[string]{Name: "slow", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+					_ = to.Add("a", queue.AddOptions{})
+					select {
+					case <-time.After(syncs):
+						to.Synced()
+						<-ctx.Done()
+					case <-ctx.Done():
+					}
+					return nil
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer stop()
+				began := time.Now()
+				err = c.Run(ctx)
+				if syncs < time.Minute {
+					if err != nil || r.count() != 1 {
+						t.Errorf("Run = %v after %d runs, want nil and 1", err, r.count())
+					}
+					return
+				}
+				if !errors.Is(err, reconcile.ErrNotSynced) || !strings.Contains(err.Error(), "source slow") {
+					t.Errorf("Run = %v, want ErrNotSynced of source slow", err)
+				}
+				expect(t, "time until it gave up", time.Since(began), time.Minute)
+				expect(t, "runs", r.count(), 0)
+			})
+		})
+	}
+}
+
 // case 98
 func TestSameSourceTwiceIsRefused(t *testing.T) {
 	c := newController(t, record[string](nil), nil)

@@ -39,18 +39,18 @@ type leaser struct {
 	store.Leaser
 }
 
-// begin starts a span if there is one that it can be under; else its span does
-// nothing.
-func (t *Tracer) begin(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
+// begin starts the span of a call out of the process, if there is one that it can
+// be under; else its span does nothing.
+func (t *Tracer) begin(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx, trace.SpanFromContext(context.Background())
 	}
-	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
 }
 
 // Get implements store.Backend.
 func (b *backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
-	ctx, span := b.t.begin(ctx, "store get", trace.SpanKindClient, ofKey(kind, key)...)
+	ctx, span := b.t.begin(ctx, "store get", ofKey(kind, key)...)
 	defer span.End()
 	r, err := b.Backend.Get(ctx, kind, key)
 	ended(span, r.Revision, err)
@@ -59,7 +59,7 @@ func (b *backend) Get(ctx context.Context, kind string, key store.Key) (store.Re
 
 // List implements store.Backend.
 func (b *backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
-	ctx, span := b.t.begin(ctx, "store list", trace.SpanKindClient, ofKey(kind, store.Key{Namespace: o.Namespace})...)
+	ctx, span := b.t.begin(ctx, "store list", ofKey(kind, store.Key{Namespace: o.Namespace})...)
 	defer span.End()
 	p, err := b.Backend.List(ctx, kind, o)
 	span.SetAttributes(attribute.Int("tend.records", len(p.Records)))
@@ -76,7 +76,7 @@ func (b *backend) Commit(ctx context.Context, txn store.Txn) (store.Revision, er
 	for i := range txn.Ops {
 		objects[i] = object{txn.Ops[i].Kind, txn.Ops[i].Key}
 	}
-	ctx, span := b.t.begin(ctx, "store commit", trace.SpanKindClient,
+	ctx, span := b.t.begin(ctx, "store commit",
 		append(ofKey(objects[0].kind, objects[0].key), attribute.Int("tend.writes", len(objects)))...)
 	defer span.End()
 	by, rev := span.SpanContext(), store.Revision(0)

@@ -7,7 +7,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // Transport returns a round tripper that does what next does (nil:
@@ -31,7 +30,7 @@ type transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (x *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx, span := x.t.begin(req.Context(), "HTTP "+req.Method, trace.SpanKindClient, ofRequest(req)...)
+	ctx, span := x.t.begin(req.Context(), "HTTP "+req.Method, ofRequest(req)...)
 	defer span.End()
 	if span.SpanContext().IsValid() {
 		req = req.Clone(ctx) // a round tripper must not edit the request
