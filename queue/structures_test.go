@@ -214,3 +214,36 @@ func TestSnapshotSeesEachKeyOnce(t *testing.T) {
 		}
 	}
 }
+
+// trap 5: what one key costs must not grow with their number. Time is noisy, so
+// what is counted is how far the table looks, and the most that one add rebuilds.
+//
+// Negative control: with segments that grow only when they are full, a search looked
+// at 11 words with 1,000 keys.
+func TestWorkPerKeyDoesNotGrowWithTheirNumber(t *testing.T) {
+	looked := func(n int) float64 {
+		q := newQueue(t, &Options[string]{Shards: 1})
+		for i := range n {
+			add(t, q, fmt.Sprint(i))
+		}
+		tab, steps, words := &q.shards[0].table, 0, 0
+		for k := range tab.dir {
+			s := &tab.dir[k]
+			if len(s.words) > splitSegment {
+				t.Errorf("%d keys: a segment has %d words, want at most %d", n, len(s.words), splitSegment)
+			}
+			for p, w := range s.words {
+				if w != 0 {
+					steps += int(distance(s.home(uint32(w>>32)), uint32(p), uint32(len(s.words)))) + 1
+					words++
+				}
+			}
+		}
+		return float64(steps) / float64(words)
+	}
+	few, many := looked(1000), looked(300_000)
+	t.Logf("a search looks at %.2f words with 1,000 keys, at %.2f with 300,000", few, many)
+	if few > 5 || many > 5 {
+		t.Errorf("a search looks at %.1f words with 1,000 keys, at %.1f with 300,000, want at most 5", few, many)
+	}
+}

@@ -126,6 +126,7 @@ func TestOutcomeDecidesWhenTheKeyRunsAgain(t *testing.T) {
 			at:       seconds(0), attempts: []int{0}, state: "parked",
 			counts: func(c *reconcile.Counts) { c.Terminal = 1 },
 		}, {
+			// trap 9 of those that peers fall into
 			name:     "a canceled context of the reconciler's own is a failure",
 			outcomes: []reconcile.Outcome{fails(context.Canceled), fails(context.DeadlineExceeded)},
 			at:       seconds(0, 1, 3), attempts: []int{0, 1, 2},
