@@ -53,6 +53,12 @@
 // again when one fails, and waits a fixed time for company. Here the group is
 // whoever came while the last one was on its way to the disk.
 //
+// Beside bbolt itself with batches of the same size (BenchmarkStore in module
+// bench), 16 and 128 writers get 1.1 times its throughput and a lone one four
+// fifths of it (350 µs against 270 on a virtual disk): a commit writes, besides
+// the page of the log, those that hold the log's head and the number of the
+// commit, by which a torn file is told from a whole one.
+//
 // A pinned list is rolled back from the history instead of holding a read
 // transaction from page to page: a bbolt reader that stays keeps every page
 // written since from being reused, and the file grows. Such a list does not
