@@ -17,12 +17,14 @@ var errTimeout = errors.New("etcd: no answer within the request timeout")
 
 // refused says that the server has answered, and that nothing of the request
 // was applied. Every error that is not known to mean this leaves the outcome of
-// a write unknown: a timeout, a broken connection, a leader lost on the way.
+// a write unknown: a timeout, a broken connection, a leader lost on the way. So
+// does ErrNoSpace: requests that were let in together may find the space used up
+// when they are applied, and are applied all the same (quotaApplierV3 in etcd).
 func refused(err error) bool {
 	for _, e := range []error{
 		rpctypes.ErrEmptyKey, rpctypes.ErrTooManyOps, rpctypes.ErrDuplicateKey,
 		rpctypes.ErrRequestTooLarge, rpctypes.ErrLeaseNotFound, rpctypes.ErrLeaseProvided,
-		rpctypes.ErrNoSpace, rpctypes.ErrTooManyRequests,
+		rpctypes.ErrTooManyRequests,
 		rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrInvalidAuthToken,
 		rpctypes.ErrAuthOldRevision, rpctypes.ErrCompacted, rpctypes.ErrFutureRev,
 	} {

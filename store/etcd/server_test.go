@@ -56,6 +56,8 @@ type member struct {
 	// Calm members wait ten times as long before they depose a leader: a busy
 	// machine alone makes them hold no election.
 	Calm bool
+	// Set changes what else there is to configure; nil: nothing.
+	Set func(*embed.Config) `json:"-"`
 }
 
 func (m member) start() (*embed.Etcd, error) {
@@ -78,6 +80,9 @@ func (m member) start() (*embed.Etcd, error) {
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
 	cfg.InitialCluster = m.Cluster
+	if m.Set != nil {
+		m.Set(cfg)
+	}
 	e, err := embed.StartEtcd(cfg)
 	if err != nil {
 		return nil, err
