@@ -151,7 +151,9 @@
 //     shards (the top bands) in lines that are seldom written.
 //   - A lock that looks again for a microsecond (lock.go): with 1,000 workers and 64
 //     goroutines that add, the slowest hundredth of all Adds took 1.1 ms and takes
-//     3 µs; a controller with 64 workers 590 → 380 ns a run, with 8 500 → 400.
+//     3 µs (two runs each); a controller with 64 workers 590 → 380 ns a run, with 8
+//     500 → 400 (medians of three, on cores that share little cache; the best of
+//     three numbers of looks, chosen by the same runs).
 //   - Eight shards instead of four on two cores: 134 → 115 for 8 by 8 (sixteen: 102),
 //     140 → 112 for 64 by 64, a controller with 8 workers 195 → 172, a cycle of one
 //     goroutine 91 → 94.
@@ -161,31 +163,35 @@
 //     freed last); random choice among shards when only one has keys.
 //
 // What was aimed at and not reached, in ratios to client-go's queue on that machine
-// (bench/RESULTS.md), and where the time goes:
+// (bench/RESULTS.md). Only the first cause is measured by itself; shares of a profile
+// are called so, and the rest is conjecture that nobody has put to the test yet:
 //
-//   - A cycle with metrics, 5 instead of 6.5: 32 of its 92 ns are the locks, 9 the
-//     hash, 11 the two stores that show a shard's top band; with one shard it is 6.
-//   - Duplicate adds, 1.2 instead of 1.3, and 1.6 instead of 2 from two cores: of 21
-//     ns 11 are the lock and 9 the hash.
+//   - A cycle, 1.2 to 1.5 instead of 4.3 and 3.2: three empty locks are 32 of its 92
+//     to 98 ns, so 3.7 is the most for string keys. With metrics 5 instead of 6.5; one
+//     shard instead of eight saves 15 ns (measured), perhaps for want of two atomic
+//     stores.
+//   - Duplicate adds, 1.2 instead of 1.3, and 1.6 instead of 2 from two cores. Lock
+//     and hash are probably most of it.
 //   - A controller's run with metrics, 6.2 to 6.6 instead of 6.5, and 24 to 25 times
-//     controller-runtime's instead of 28 to 33: a quarter of its 160 to 195 ns is
-//     waiting for the lock of a shard to which the source adds at that moment.
-//   - Pipelines of 8 by 8, 3.0 instead of 6, and 8.4 instead of 8.5 with metrics:
-//     half of an item's time is cache lines that go from producer to consumer and
-//     back (lock, lane, table word, counter of its segment, entry, key).
-//   - A cycle among a million keys, 1.3 instead of 2.7: three misses to memory, for
-//     the key's text (a sixth of the time), the table's word when it is added (a
-//     fifth) and when it goes (an eighth). Counters of segments kept together, and a
-//     smaller directory, changed nothing. Among ten million it is 0.9 (774 ns
-//     against 684), probably because the directory no longer fits into the cache.
-//   - Retries, 3 instead of 7: settling touches an entry that the alarm wrote on
-//     another core: of 100,000 keys that fail one comes back each microsecond.
+//     controller-runtime's instead of 24 to 33. In a profile with four shards and
+//     sync.Mutex a quarter was waiting for locks; it was not made again since.
+//   - Pipelines of 8 by 8, 3.0 instead of 6 (8.4 instead of 8.5 with metrics), and of
+//     64 by 64, 3.6 instead of 5.8. Probably cache lines that go back and forth:
+//     where the two cores share little cache, all queues take two to three times as
+//     long.
+//   - A cycle among a million keys, 1.3 instead of 2.7. In a profile the hash of the
+//     key's text had 17 % of the time, the table's first word at an add 19 %, and at a
+//     removal 11 %: misses to memory, it seems. Counters of segments kept together,
+//     and a smaller directory, changed nothing. Among ten million it is 0.9 (774 ns
+//     against 684, one pass); the cause is not known.
+//   - Retries, 3 instead of 7. In a profile two fifths of what is timed was the first
+//     look at an entry when it is settled; the alarm had written it, perhaps on
+//     another core.
 //   - A million delayed keys, 2 times less CPU instead of 4, AddAfter 3.2 times
-//     faster instead of 6, the slowest hundredth 1.9 ms late instead of 1.6: half of
-//     it is misses on keys that come in random order.
+//     faster instead of 6, the slowest hundredth 1.9 ms late instead of 1.6; ten
+//     thousand, 0.9 instead of 1. The cause is not known.
 //   - The slowest hundredth of contended Adds is faster than controller-runtime's by
-//     2 to 4, not by 20: there an Add appends to a buffer, and a goroutine does the
-//     rest.
+//     3, not by 20. There an Add appends to a buffer, and a goroutine does the rest.
 //
 // The critical sections of Add, Get and Done last 20 to 35 ns each, and Done fused
 // with Get saves one. Where a contended lock changes hands every 50 to 100 ns, a
