@@ -182,29 +182,36 @@ func (a *app) wake() {
 }
 
 // await returns when nothing is left to do, nil if that is what was asked for.
+// The manager, which ctx ends too, may be the first to say so: what is left is
+// told all the same, and as it is then.
 func (a *app) await(ctx context.Context, ended chan error) error {
-	for reached := false; ; {
-		left := append(a.roles.left(), a.databases.left()...)
+	for reached := false; ctx.Err() == nil; {
+		left := a.left()
 		if len(left) == 0 && !reached {
 			a.say("%d roles and %d databases are as declared", len(a.roles.declared), len(a.databases.declared))
 		}
 		reached = len(left) == 0
-		if len(left) == 0 && a.o.Once {
+		if reached && a.o.Once {
 			return nil
 		}
 		select {
 		case <-a.news:
 		case err := <-ended:
 			ended <- nil
-			return err
-		case <-ctx.Done():
-			if len(left) > 0 {
-				return fmt.Errorf("%w; left:\n  %s", context.Cause(ctx), strings.Join(left, "\n  "))
+			if err != nil || ctx.Err() == nil {
+				return err
 			}
-			return nil
+		case <-ctx.Done():
 		}
 	}
+	if left := a.left(); len(left) > 0 {
+		return fmt.Errorf("%w; left:\n  %s", context.Cause(ctx), strings.Join(left, "\n  "))
+	}
+	return nil
 }
+
+// left lists what is not known to be as declared, of both kinds.
+func (a *app) left() []string { return append(a.roles.left(), a.databases.left()...) }
 
 func (a *app) say(format string, args ...any) {
 	a.mu.Lock()
