@@ -378,6 +378,7 @@ func inventory(s sink, v external.InventorySnapshot) {
 	for finding, n := range map[string]int{
 		"declared": r.Declared, "present": r.Present, "ours": r.Ours, "missing": len(r.Missing), "different": len(r.Different),
 		"unclaimed": len(r.Unclaimed), "duplicate": len(r.Duplicates), "orphan": len(r.Orphans), "foreign": r.Foreign,
+		"unreadable": len(r.Unreadable),
 	} {
 		s.gauge(inventoryFindings, float64(n), v.Kind, finding)
 	}

@@ -427,6 +427,7 @@ var driftNotes = map[string]string{
 	"missing":    "declared, and not there",
 	"unclaimed":  "declared and there, without our mark or with an earlier one",
 	"duplicates": "carry the mark of an object whose resource is another",
+	"unreadable": "are on the list, and their details could not be read",
 }
 
 func (p *printer) one(v *oneView) {

@@ -400,7 +400,7 @@ func (h *Handler) eventsOf(q external.EventQuery) []eventView {
 }
 
 // The lists of a report, in the order in which they matter.
-var lists = []string{"orphans", "different", "missing", "unclaimed", "duplicates"}
+var lists = []string{"orphans", "different", "missing", "unclaimed", "duplicates", "unreadable"}
 
 func findings(r *external.Report, list string) ([]external.Finding, bool) {
 	switch list {
@@ -414,6 +414,8 @@ func findings(r *external.Report, list string) ([]external.Finding, bool) {
 		return r.Unclaimed, true
 	case "duplicates":
 		return r.Duplicates, true
+	case "unreadable":
+		return r.Unreadable, true
 	}
 	return nil, false
 }

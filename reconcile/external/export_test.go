@@ -4,5 +4,5 @@ package external
 func (v *Inventory[S, T, R]) Remembered() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return len(v.written) + len(v.single)
+	return len(v.written) + len(v.single) + len(v.detail)
 }

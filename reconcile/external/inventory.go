@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"sync"
 	"time"
 
@@ -28,6 +29,11 @@ type InventoryOptions[S, T, R any] struct {
 	// what the list does not show, or may show as it was before a write.
 	// Required.
 	Get func(ctx context.Context, id string) (R, bool, error)
+	// Detail reads what a list does not show of a resource that is on it, and
+	// returns the whole resource, as Get does; false: it is gone. An S3 list, for
+	// example, has no tags. Owner, Compare and Delete see only whole resources.
+	// Nil: the list shows all there is to know.
+	Detail func(ctx context.Context, r R) (R, bool, error)
 	// ID is what the cloud knows a resource by. Required.
 	ID func(r R) string
 	// IDOf is the id of a declaration's resource; empty: it has none yet. Nil:
@@ -50,6 +56,11 @@ type InventoryOptions[S, T, R any] struct {
 	// zero: 1 minute. Set it to about the poll interval: then the looks of one
 	// interval are served by one list.
 	Fresh time.Duration
+	// DetailFresh is how old what Detail read may be; zero: Fresh. It is read
+	// again sooner if a list shows the resource otherwise than before, in
+	// whatever part. What no list shows may have been changed by others for so
+	// long before anybody notices.
+	DetailFresh time.Duration
 	// Cap bounds what one Prune may delete; zero: 10 resources or a tenth of
 	// ours, whichever is less.
 	Cap Cap
@@ -63,6 +74,7 @@ type InventoryOptions[S, T, R any] struct {
 //	                     └───────────────┘      it is older than Fresh             → list again
 //	Invalidate(id) ────▶ written[id] = 12:01    begun before the write had settled → Get
 //	Get ───────────────▶ single[id]             it does not show id                → Get
+//	Detail ────────────▶ detail[id]             it shows but a part of it          → Detail
 //
 // A list that was under way when a resource was written, or begun soon after,
 // may show either side of the write, and so may a Get; so neither is used again
@@ -81,6 +93,7 @@ type Inventory[S, T, R any] struct {
 	listing *listing
 	written map[string]time.Time // by id: when, if a list may not show it yet
 	single  map[string]single[R] // what the list does not show, or not reliably
+	detail  map[string]detail[R] // what the list shows in part; empty without Detail
 	held    string               // why Prune is refused; empty: it is not
 	high    store.Revision       // the newest revision of the store seen
 	last    *Report
@@ -97,6 +110,13 @@ type snapshot[R any] struct {
 type single[R any] struct {
 	begun time.Time
 	r     R
+}
+
+// detail is what Detail showed of a resource that a list showed so.
+type detail[R any] struct {
+	begun  time.Time
+	r      R
+	listed R
 }
 
 // listing is a list under way, which others wait for.
@@ -122,15 +142,18 @@ func NewInventory[S, T, R any](o InventoryOptions[S, T, R]) (*Inventory[S, T, R]
 			return nil, fmt.Errorf("external: InventoryOptions.%s is required", name)
 		}
 	}
-	if o.Fresh < 0 || o.Settle < 0 {
-		return nil, fmt.Errorf("external: InventoryOptions.Fresh is %v and Settle %v, want zero or more", o.Fresh, o.Settle)
+	if o.Fresh < 0 || o.Settle < 0 || o.DetailFresh < 0 {
+		return nil, fmt.Errorf("external: InventoryOptions.Fresh is %v, Settle %v and DetailFresh %v, want zero or more", o.Fresh, o.Settle, o.DetailFresh)
 	}
 	if o.IDOf == nil {
 		o.IDOf = func(o *store.Object[S, T]) string { return o.Intent.ExternalName }
 	}
 	o.Fresh, o.Settle = orDefault(o.Fresh, defaultFresh), orDefault(o.Settle, defaultSettle)
+	o.DetailFresh = orDefault(o.DetailFresh, o.Fresh)
 	o.Cap = o.Cap.orDefault()
-	return &Inventory[S, T, R]{o: o, written: map[string]time.Time{}, single: map[string]single[R]{}}, nil
+	return &Inventory[S, T, R]{
+		o: o, written: map[string]time.Time{}, single: map[string]single[R]{}, detail: map[string]detail[R]{},
+	}, nil
 }
 
 // Look is the resource of that id, from the list if that is recent enough; see
@@ -140,43 +163,68 @@ func (v *Inventory[S, T, R]) Look(ctx context.Context, id string) (r R, exists b
 	if Fresh(ctx) {
 		return v.get(ctx, id)
 	}
-	if r, known := v.recall(id); known {
-		return r, true, nil
-	}
-	if v.worthListing() {
+	r, known := v.recall(id)
+	if known == nothing && v.worthListing() {
 		if err := v.refresh(ctx); err != nil && ctx.Err() != nil {
 			return r, false, err
 		}
-		if r, known := v.recall(id); known {
-			return r, true, nil
-		}
+		r, known = v.recall(id)
+	}
+	switch known {
+	case whole:
+		return r, true, nil
+	case inPart:
+		return v.look(ctx, id, r)
 	}
 	return v.get(ctx, id)
 }
 
+// knowledge is how much of a resource is known.
+type knowledge uint8
+
+const (
+	nothing knowledge = iota
+	inPart            // as the list shows it; the rest is for Detail to read
+	whole
+)
+
 // recall answers from what is known, if that may be used again.
-func (v *Inventory[S, T, R]) recall(id string) (r R, known bool) {
+func (v *Inventory[S, T, R]) recall(id string) (R, knowledge) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if s, ok := v.single[id]; ok && v.usableLocked(id, s.begun) {
-		v.calls.served++
-		return s.r, true
-	}
-	if !v.usableLocked(id, v.list.begun) {
-		return r, false
-	}
-	if r, known = v.list.byID[id]; known {
+	r, known := v.recallLocked(id)
+	if known == whole {
 		v.calls.served++
 	}
 	return r, known
 }
 
+func (v *Inventory[S, T, R]) recallLocked(id string) (r R, known knowledge) {
+	if s, ok := v.single[id]; ok && v.usableLocked(id, s.begun, v.o.Fresh) {
+		return s.r, whole
+	}
+	if !v.usableLocked(id, v.list.begun, v.o.Fresh) {
+		return r, nothing
+	}
+	r, on := v.list.byID[id]
+	switch {
+	case !on:
+		return r, nothing
+	case v.o.Detail == nil:
+		return r, whole
+	}
+	if d, ok := v.detail[id]; ok && v.usableLocked(id, d.begun, v.o.DetailFresh) {
+		return d.r, whole
+	}
+	return r, inPart
+}
+
 // usableLocked says whether what was read of a resource at some time may be
 // shown now: it is recent, and was read after the last write had settled.
-func (v *Inventory[S, T, R]) usableLocked(id string, begun time.Time) bool {
+func (v *Inventory[S, T, R]) usableLocked(id string, begun time.Time, fresh time.Duration) bool {
 	wrote, ok := v.written[id]
 	settled := !ok || !begun.Before(wrote.Add(v.o.Settle))
-	return settled && recent(begun, v.o.Fresh)
+	return settled && recent(begun, fresh)
 }
 
 func recent(t time.Time, fresh time.Duration) bool { return !t.IsZero() && time.Since(t) <= fresh }
@@ -207,6 +255,25 @@ func (v *Inventory[S, T, R]) get(ctx context.Context, id string) (R, bool, error
 	return r, exists, nil
 }
 
+// look reads what the list does not show of a resource.
+func (v *Inventory[S, T, R]) look(ctx context.Context, id string, listed R) (R, bool, error) {
+	d := detail[R]{begun: time.Now(), listed: listed}
+	r, exists, err := v.o.Detail(ctx, listed)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.calls.gets++
+	switch now, on := v.list.byID[id]; {
+	case err != nil:
+		return r, false, fmt.Errorf("external: inventory: read the details of %q: %w", id, err)
+	case !exists:
+		delete(v.detail, id)
+	case on && reflect.DeepEqual(now, listed) && !d.begun.Before(v.detail[id].begun):
+		d.r = r
+		v.detail[id] = d
+	}
+	return r, exists, nil
+}
+
 // Invalidate says that the resource was just written, or may have been: what is
 // known of it no longer counts. Clients made by [Inventory.Client] do this
 // themselves.
@@ -215,6 +282,7 @@ func (v *Inventory[S, T, R]) Invalidate(id string) {
 	defer v.mu.Unlock()
 	v.written[id] = time.Now()
 	delete(v.single, id)
+	delete(v.detail, id)
 }
 
 // refresh makes sure of a complete and recent list. It waits for one that is
@@ -287,6 +355,12 @@ func (v *Inventory[S, T, R]) adoptLocked(s snapshot[R]) {
 	v.list, v.failed = s, time.Time{}
 	maps.DeleteFunc(v.written, func(_ string, at time.Time) bool { return !s.begun.Before(at.Add(v.o.Settle)) })
 	maps.DeleteFunc(v.single, func(_ string, one single[R]) bool { return !s.begun.Before(one.begun) })
+	// Another resource may have come under the same id: then the list shows it
+	// otherwise (its date, its owner), and what was read of the first is of no use.
+	maps.DeleteFunc(v.detail, func(id string, d detail[R]) bool {
+		listed, on := s.byID[id]
+		return !on || !recent(d.begun, v.o.DetailFresh) || !reflect.DeepEqual(listed, d.listed)
+	})
 }
 
 // Client makes a client for a [Reconciler] out of what writes: its Observe is

@@ -96,18 +96,12 @@ func (v *Inventory[S, T, R]) Release() {
 // resource: it must still carry the mark, and its key must still not be
 // declared. An error, also a cancelled ctx, ends the prune.
 func (v *Inventory[S, T, R]) Prune(ctx context.Context, most Cap) ([]Finding, error) {
-	s, err := v.survey(ctx)
+	orphans, err := v.Prunable(ctx, most)
 	if err != nil {
-		return nil, errors.Join(&PruneError{Reason: "the two sides could not be compared"}, err)
-	}
-	if len(s.Orphans) == 0 {
-		return nil, nil
-	}
-	if reason := v.objection(s, most); reason != "" {
-		return nil, &PruneError{Reason: reason, Would: s.Orphans}
+		return nil, err
 	}
 	var done []Finding
-	for _, f := range s.Orphans {
+	for _, f := range orphans {
 		deleted, err := v.pruneOne(ctx, f)
 		if deleted {
 			done = append(done, f)
@@ -117,6 +111,22 @@ func (v *Inventory[S, T, R]) Prune(ctx context.Context, most Cap) ([]Finding, er
 		}
 	}
 	return done, nil
+}
+
+// Prunable is what Prune would delete now. It decides as Prune does, refuses
+// with the same errors, and deletes nothing. Both make a new [Report] of it.
+func (v *Inventory[S, T, R]) Prunable(ctx context.Context, most Cap) ([]Finding, error) {
+	s, err := v.Report(ctx)
+	if err != nil {
+		return nil, errors.Join(&PruneError{Reason: "the two sides could not be compared"}, err)
+	}
+	if len(s.Orphans) == 0 {
+		return nil, nil
+	}
+	if reason := v.objection(s, most); reason != "" {
+		return nil, &PruneError{Reason: reason, Would: s.Orphans}
+	}
+	return s.Orphans, nil
 }
 
 // objection is why nothing may be deleted, or empty.
@@ -174,7 +184,7 @@ type InventorySnapshot struct {
 	Kind   string
 	Listed int    // resources on the newest list
 	Lists  uint64 // lists made, failed ones included
-	Gets   uint64 // single resources read
+	Gets   uint64 // single resources read, whole or in part
 	Served uint64 // looks that cost no call
 	Held   string // why Prune is refused; empty: it is not
 	Report *Report
@@ -193,6 +203,7 @@ func (v *Inventory[S, T, R]) Snapshot() InventorySnapshot {
 		r := *v.last
 		r.Missing, r.Different = slices.Clone(r.Missing), slices.Clone(r.Different)
 		r.Unclaimed, r.Duplicates, r.Orphans = slices.Clone(r.Unclaimed), slices.Clone(r.Duplicates), slices.Clone(r.Orphans)
+		r.Unreadable = slices.Clone(r.Unreadable)
 		s.Report = &r
 	}
 	return s

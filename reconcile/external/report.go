@@ -25,6 +25,7 @@ type Report struct {
 	Unclaimed  []Finding `json:"unclaimed,omitempty"`  // declared and there, without our mark or with an earlier uid
 	Duplicates []Finding `json:"duplicates,omitempty"` // carry the mark of an object whose resource is another
 	Orphans    []Finding `json:"orphans,omitempty"`    // ours by their mark, not declared
+	Unreadable []Finding `json:"unreadable,omitempty"` // on the list, and their details could not be read; they are nothing of the above
 	Foreign    int       `json:"foreign"`              // neither declared nor ours
 }
 
@@ -33,26 +34,17 @@ type Finding struct {
 	Key  store.Key `json:"key"` // of the declaration; of an orphan: what its mark says
 	ID   string    `json:"id,omitempty"`
 	Mark *Mark     `json:"mark,omitempty"`
-	Diff string    `json:"diff,omitempty"`
+	Diff string    `json:"diff,omitempty"` // how it differs; of one that is unreadable: why
 }
 
 func (f Finding) String() string { return fmt.Sprintf("%s (%s)", f.ID, f.Key) }
 
 // Report compares the cloud with the declarations. It lists the cloud, unless a
-// list is recent enough, and reads every declaration. An error on either side
-// is an error: a report is never about half of something.
+// list is recent enough, reads every declaration and, one after the other, the
+// details that are not known. An error on either side is an error: a report is
+// never about half of something. Only details that cannot be read are a finding,
+// since those of others may be closed to us for ever.
 func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
-	r, err := v.survey(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.last = &r
-	return r, nil
-}
-
-func (v *Inventory[S, T, R]) survey(ctx context.Context) (Report, error) {
 	list, err := v.complete(ctx)
 	if err != nil {
 		return Report{}, err
@@ -66,17 +58,52 @@ func (v *Inventory[S, T, R]) survey(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	s := Report{Kind: v.o.Store.Kind(), Listed: list.begun, Declared: len(byKey), Present: len(list.byID)}
+	gone := map[string]bool{} // since they were listed
 	for _, id := range slices.Sorted(maps.Keys(list.byID)) {
-		v.place(&s, id, list.byID[id], byID[id], byKey)
+		r, exists, err := v.complement(ctx, id, list.byID[id])
+		switch {
+		case ctx.Err() != nil:
+			return Report{}, fmt.Errorf("external: inventory: %w", context.Cause(ctx))
+		case err != nil:
+			s.Unreadable = append(s.Unreadable, unreadable(id, byID[id], err))
+		case exists:
+			v.place(&s, id, r, byID[id], byKey)
+		default:
+			gone[id] = true
+			s.Present--
+		}
 	}
 	for key, o := range byKey {
 		id := v.o.IDOf(o)
-		if _, there := list.byID[id]; !there && !o.Deleting() {
+		if _, there := list.byID[id]; (!there || gone[id]) && !o.Deleting() {
 			s.Missing = append(s.Missing, Finding{Key: key, ID: id})
 		}
 	}
 	slices.SortFunc(s.Missing, func(a, b Finding) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	last := s
+	v.last = &last
 	return s, nil
+}
+
+// complement adds to a listed resource what the list does not show.
+func (v *Inventory[S, T, R]) complement(ctx context.Context, id string, listed R) (R, bool, error) {
+	if v.o.Detail == nil {
+		return listed, true, nil
+	}
+	if r, known := v.recall(id); known == whole {
+		return r, true, nil
+	}
+	return v.look(ctx, id, listed)
+}
+
+func unreadable[S, T any](id string, declared *store.Object[S, T], err error) Finding {
+	f := Finding{ID: id, Diff: store.Clip(err.Error())}
+	if declared != nil {
+		f.Key = declared.Key()
+	}
+	return f
 }
 
 // place puts one resource where it belongs. Declared is the object whose id it

@@ -1,0 +1,212 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/reconciletest"
+	"github.com/tendhq/tend/store"
+)
+
+// inParts is an inventory whose list shows names and a serial number, as S3's
+// shows names and dates: neither the mark nor what is declared.
+func (w *world) inParts(details *int, edit ...func(*invOpts)) *inventory {
+	whole := w.options().Get
+	return w.inventory(append([]func(*invOpts){func(o *invOpts) {
+		o.List = func(ctx context.Context) iter.Seq2[resource, error] {
+			return func(yield func(resource, error) bool) {
+				for r, err := range w.cloud.List(ctx) {
+					if !yield(resource{ID: r.ID, Name: r.Name, Props: map[string]string{"born": r.Props["born"]}}, err) {
+						return
+					}
+				}
+			}
+		}
+		o.Detail = func(ctx context.Context, r resource) (resource, bool, error) {
+			*details++
+			if r.Tags != nil || r.Props["size"] != "" {
+				w.t.Errorf("Detail is asked about what is whole: %+v", r)
+			}
+			return whole(ctx, r.ID)
+		}
+		o.DetailFresh = time.Hour
+	}}, edit...)...)
+}
+
+// Looks at what the list does not show are paid for once in DetailFresh, and the
+// list tells in between that the resource is there.
+//
+// Negative control: with recallLocked never content with a detail, 500 were read.
+func TestDetailsAreReadOnceAndKeptForAsLongAsTheyMayBe(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const n = 100
+		keys, details := w.populate(n), 0
+		v := w.inParts(&details)
+		w.reconcileBy(v)
+		for range 5 {
+			for _, k := range keys {
+				must(w.rec.Reconcile(t.Context(), k))
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		if details != n {
+			t.Errorf("%d details were read in an hour, want one for each of %d", details, n)
+		}
+		w.wantCalls(map[string]int{"List": 5, "Create": 0, "Update": 0})
+		time.Sleep(15 * time.Minute)
+		wantLook(t, v, "t-d00000", true)
+		if details != n+1 {
+			t.Errorf("%d details were read, want one more after an hour", details-n)
+		}
+	})
+}
+
+// Another resource under the same id is not taken for the one before it: the
+// list shows that it is younger.
+//
+// Negative control: without the comparison in adoptLocked the mark of the first
+// was shown for the second.
+func TestDetailsOfWhatTheListShowsOtherwiseAreReadAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(1)
+		details := 0
+		v := w.inParts(&details)
+		wantLook(t, v, "t-d00000", true)
+		w.cloud.Put(resource{ID: "t-d00000", Name: "t-d00000", Props: map[string]string{"born": "later"}})
+		time.Sleep(2 * time.Minute)
+		r, exists, err := v.Look(t.Context(), "t-d00000")
+		if err != nil || !exists || len(r.Tags) != 0 || details != 2 {
+			t.Errorf("look %+v, %v, %v after %d details; want the second one, without a mark", r, exists, err, details)
+		}
+	})
+}
+
+func TestWriteInvalidatesDetailsToo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys, details := w.populate(2), 0
+		v := w.inParts(&details)
+		w.reconcileBy(v)
+		for _, k := range keys {
+			must(w.rec.Reconcile(t.Context(), k))
+		}
+		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size = "2"; return nil }))
+		must(w.rec.Reconcile(t.Context(), keys[0]))
+		time.Sleep(2 * time.Minute)
+		for range 2 {
+			for _, k := range keys {
+				must(w.rec.Reconcile(t.Context(), k))
+			}
+		}
+		w.wantCalls(map[string]int{"Update": 1})
+		if details != 3 {
+			t.Errorf("%d details, want three: of each, and of the one that was written again", details)
+		}
+	})
+}
+
+// What is gone since it was listed is missing, and not there.
+func TestResourceThatWentSinceItWasListedIsMissing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys, details := w.populate(3), 0
+		v := w.inParts(&details)
+		if r, err := v.Report(t.Context()); err != nil || r.Present != 3 || r.Ours != 3 {
+			t.Fatalf("report %+v, %v", r, err)
+		}
+		w.cloud.Remove("t-" + keys[1].Name)
+		v.Invalidate("t-" + keys[1].Name)
+		if r, err := v.Report(t.Context()); err != nil || r.Present != 2 || len(r.Missing) != 1 || r.Missing[0].Key != keys[1] {
+			t.Errorf("report %+v, %v; want one missing", r, err)
+		}
+		wantLook(t, v, "t-"+keys[1].Name, false)
+	})
+}
+
+// What cannot be read is said, and is neither an orphan nor anything else. A
+// report that is cut short is none.
+//
+// promise E2
+//
+// Negative control: with an error of Detail taken for "no mark", the closed one
+// counted as foreign; with one taken for the listed part, declared disks differed.
+func TestUnreadableDetailsAreAFindingAndNothingIsDoneAboutThem(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(20)
+		w.orphan("old-1")
+		w.orphan("old-2")
+		details, closed := 0, map[string]error{"old-1": errors.New("access denied"), "t-d00003": errors.New("access denied")}
+		var cut context.CancelFunc
+		v := w.inParts(&details, func(o *invOpts) {
+			read := o.Detail
+			o.Detail = func(ctx context.Context, r resource) (resource, bool, error) {
+				if cut != nil {
+					cut()
+					return r, false, context.Canceled
+				}
+				if err := closed[r.ID]; err != nil {
+					return r, false, err
+				}
+				return read(ctx, r)
+			}
+		})
+		r, err := v.Report(t.Context())
+		if err != nil || len(r.Unreadable) != 2 || r.Unreadable[0].ID != "old-1" || r.Unreadable[1].Key.Name != "d00003" ||
+			len(r.Orphans) != 1 || len(r.Different)+len(r.Missing)+len(r.Unclaimed)+r.Foreign != 0 {
+			t.Errorf("report %+v, %v", r, err)
+		}
+		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 1 || done[0].ID != "old-2" {
+			t.Errorf("pruned %v, %v; want old-2", done, err)
+		}
+		time.Sleep(2 * time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		cut = cancel
+		if _, err := v.Prune(ctx, external.Cap{}); !errors.Is(err, context.Canceled) || !errors.Is(err, external.ErrPruneRefused) {
+			t.Errorf("cut short: %v, want a refusal", err)
+		}
+	})
+}
+
+// A detail that fails is a failure of its look, and of no other.
+func TestLookFailsWithItsDetail(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(2)
+		details := 0
+		v := w.inParts(&details, func(o *invOpts) {
+			read := o.Detail
+			o.Detail = func(ctx context.Context, r resource) (resource, bool, error) {
+				if r.ID == "t-d00000" {
+					return r, false, reconciletest.ErrServer
+				}
+				return read(ctx, r)
+			}
+		})
+		if _, _, err := v.Look(t.Context(), "t-d00000"); !errors.Is(err, reconciletest.ErrServer) {
+			t.Errorf("look = %v, want the failure", err)
+		}
+		wantLook(t, v, "t-d00001", true)
+	})
+}
+
+// Prunable says what Prune would do, its refusals included, and does nothing.
+func TestPrunableIsPruneWithoutTheDeletes(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(20)
+		w.orphan("old-1")
+		v := w.inventory()
+		if would, err := v.Prunable(t.Context(), external.Cap{}); err != nil || len(would) != 1 || would[0].ID != "old-1" {
+			t.Errorf("prunable %v, %v; want old-1", would, err)
+		}
+		v.Hold("wait")
+		var refused *external.PruneError
+		if _, err := v.Prunable(t.Context(), external.Cap{}); !errors.As(err, &refused) || len(refused.Would) != 1 {
+			t.Errorf("held: %v, want a refusal with old-1", err)
+		}
+		w.wantCalls(map[string]int{"Delete": 0})
+		if o, err := w.store.List(t.Context(), store.Selector{}); err != nil || len(o) != 20 {
+			t.Errorf("%d declarations, %v", len(o), err)
+		}
+	})
+}
