@@ -213,7 +213,7 @@ func (b *budget) lowerLocked(c call) {
 // raiseLocked raises the rate by what one call is of a second's calls. A budget
 // that was not used up proves nothing about what the cloud would take.
 func (b *budget) raiseLocked(c call) {
-	if b.rate.Ceiling == 0 || b.share == 0 || !c.tight || c.left.Before(b.lowered) {
+	if b.rate.Ceiling == 0 || b.found == b.rate.Ceiling || b.share == 0 || !c.tight || c.left.Before(b.lowered) {
 		return
 	}
 	b.found = min(b.found+up*b.rate.Ceiling/(b.found*b.share), b.rate.Ceiling)

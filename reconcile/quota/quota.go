@@ -74,7 +74,7 @@ func (r Rate) complete() (Rate, error) {
 		return r, errors.New("Floor means nothing without Ceiling")
 	case r.Ceiling != 0 && (!(r.Ceiling >= r.PerSecond) || math.IsInf(r.Ceiling, 0)):
 		return r, fmt.Errorf("Ceiling is %v, want zero or at least PerSecond, which is %v", r.Ceiling, r.PerSecond)
-	case r.Floor < 0 || r.Floor > r.PerSecond:
+	case !(r.Floor >= 0 && r.Floor <= r.PerSecond):
 		return r, fmt.Errorf("Floor is %v, want from zero to PerSecond, which is %v", r.Floor, r.PerSecond)
 	}
 	if r.Burst == 0 {
@@ -158,14 +158,14 @@ func (q *Quota) Do(ctx context.Context, op Op, call func(context.Context) error)
 	if err != nil {
 		return err
 	}
-	v := Verdict{}
-	defer func() { b.end(c, v) }() // after a panic too: a probe must not stay under way
 	err = call(ctx)
-	if !errors.Is(context.Cause(ctx), context.Canceled) { // we hung up: that says nothing
-		v = q.judge(err)
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return err // we hung up, which says nothing of the endpoint; nor does a panic
 	}
+	v := q.judge(err)
+	b.end(c, v)
 	if v.Throttled {
-		return queue.Throttled(nil, time.Now().Add(v.pause()), err) // end pauses the bucket
+		return queue.Throttled(nil, time.Now().Add(v.pause()), err) // end has paused the bucket
 	}
 	return err
 }

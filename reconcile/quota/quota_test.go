@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -333,6 +334,11 @@ func TestBreakerIsNotTrippedByAnswersNorByOurselves(t *testing.T) {
 			}
 		}
 		closed("calls that we hung up on")
+		for range 20 {
+			ctx, hangUp := context.WithCancelCause(t.Context())
+			_ = q.Do(ctx, quota.Read, func(context.Context) error { hangUp(reconcile.ErrLeaseLost); return errDown })
+		}
+		closed("calls that ended with their controller's lease")
 		for i := range 50 {
 			_ = q.Do(t.Context(), quota.Read, func(context.Context) error {
 				if i%5 == 4 {
@@ -345,26 +351,56 @@ func TestBreakerIsNotTrippedByAnswersNorByOurselves(t *testing.T) {
 	})
 }
 
-// A panic in the one probe must not leave the breaker waiting for its end.
-func TestPanicInACallIsNotHeldAgainstTheEndpoint(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		set := newSet(quota.Rate{PerSecond: 1000}, quota.Rate{})
-		q := must(set.Get(quota.Name{API: "dns"}))
-		for range 5 {
-			_ = q.Do(t.Context(), quota.Read, func(context.Context) error { return errDown })
-		}
-		if !set.Snapshot()[0].Open {
-			t.Fatal("five failures did not open the breaker")
-		}
-		time.Sleep(2 * time.Second)
-		func() {
-			defer func() { recover() }()
+// A probe that we hung up on, or that panicked, says nothing: the breaker stays as
+// it was, and the next probe leaves when it is its time.
+//
+// Negative control: with either taken for an answer the breaker was closed, and calls
+// went to an endpoint that was still down.
+func TestProbeWithoutAnAnswerLeavesTheBreakerAsItWas(t *testing.T) {
+	for name, probe := range map[string]func(t *testing.T, q *quota.Quota){
+		"hung up": func(t *testing.T, q *quota.Quota) {
+			ctx, hangUp := context.WithCancelCause(t.Context())
+			_ = q.Do(ctx, quota.Read, func(context.Context) error { hangUp(reconcile.ErrShutdown); return errDown })
+		},
+		"panic": func(t *testing.T, q *quota.Quota) {
+			defer func() { _ = recover() }()
 			_ = q.Do(t.Context(), quota.Read, func(context.Context) error { panic("boom") })
-		}()
-		if set.Snapshot()[0].Open {
-			t.Error("the breaker is still open")
-		}
-	})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				set := newSet(quota.Rate{PerSecond: 1000}, quota.Rate{})
+				q := must(set.Get(quota.Name{API: "dns"}))
+				for range 5 {
+					_ = q.Do(t.Context(), quota.Read, func(context.Context) error { return errDown })
+				}
+				if !set.Snapshot()[0].Open {
+					t.Fatal("five failures did not open the breaker")
+				}
+				time.Sleep(2 * time.Second)
+				probe(t, q)
+				calls := 0
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond) // to wait for no probe's time
+				defer cancel()
+				for range 20 {
+					err := q.Do(ctx, quota.Read, func(context.Context) error { calls++; return errDown })
+					if err == nil {
+						t.Error("a call to an endpoint that is down succeeded")
+					}
+				}
+				if calls != 0 || !set.Snapshot()[0].Open {
+					t.Errorf("%d calls went to an endpoint that is down", calls)
+				}
+				time.Sleep(2 * time.Second)
+				if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil {
+					t.Errorf("the next probe: %v", err)
+				}
+				if set.Snapshot()[0].Open {
+					t.Error("an answer did not close the breaker")
+				}
+			})
+		})
+	}
 }
 
 // A list of many pages takes its turn for each, and is not cut off by a budget
@@ -482,7 +518,7 @@ func TestSetGivesTheSameQuotaAndNamesWhatCannotBe(t *testing.T) {
 	}
 	for want, r := range map[string]quota.Rate{
 		"PerSecond": {}, "Burst": {PerSecond: 1, Burst: -1}, "Ceiling is": {PerSecond: 2, Ceiling: 1},
-		"Floor is": {PerSecond: 2, Ceiling: 3, Floor: 2.5}, "without Ceiling": {PerSecond: 2, Floor: 1},
+		"Floor is": {PerSecond: 2, Ceiling: 3, Floor: 2.5}, "Floor is NaN": {PerSecond: 2, Ceiling: 3, Floor: math.NaN()}, "without Ceiling": {PerSecond: 2, Floor: 1},
 	} {
 		if _, err := newSet(r, quota.Rate{}).Get(name); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Read") {
 			t.Errorf("%+v: %v, want an error that names %s", r, err, want)
