@@ -19,6 +19,7 @@ const module = "github.com/tendhq/tend"
 var layers = map[string]int{
 	"":                        -1, // documentation only, imports nothing
 	"internal/comingfrom":     0,  // for tests
+	"internal/mutants":        0,  // for tests
 	"queue":                   0,
 	"store":                   0,
 	"queue/workqueue":         1,

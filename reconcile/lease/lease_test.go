@@ -599,8 +599,7 @@ func TestIllegalOptionsAreRefusedAtConstruction(t *testing.T) {
 
 // promise L2
 //
-// Negative control: with claim made without its compare, two servers own one
-// shard and the ledger says so.
+// Negative control: the mutant "a server that joins moves everything".
 func TestShardsAreOwnedOnceBalancedAndMoveOnlyTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const shards = 128

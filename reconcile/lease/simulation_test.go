@@ -43,8 +43,8 @@ type simulation struct {
 // a shard at once, or if a shard is without an owner for longer than the bound
 // in TAKEOVER.md.
 //
-// Negative control: with the shards dealt out by their number modulo the servers
-// in pick, a join moves shards among those who stay and the test fails.
+// Negative controls: the mutants "a server that joins moves everything" and
+// "shards are claimed without a compare".
 func TestSimulation(t *testing.T) {
 	s := simulation{
 		servers: 12, keys: 100_000, shardings: []int{128, 1024}, shards: 128,

@@ -1,0 +1,157 @@
+// Command mutants breaks tend on purpose, in one way after the other, and fails
+// unless the test that is there for it notices.
+//
+//	go run ./bench/mutants           all of them
+//	go run ./bench/mutants fence     those whose name has this in it
+//
+// It runs from the root of the repository. Each package's tests are built once,
+// with all mutants in them and each of them off; every test named is first run so,
+// and must pass. internal/mutants has the list.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tendhq/tend/internal/mutants"
+)
+
+func main() {
+	log.SetFlags(0)
+	flag.Usage = func() { fmt.Fprintln(os.Stderr, "usage: mutants [part of a name ...]") }
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, chosen(flag.Args())); err != nil {
+		stop()
+		log.Fatal(err)
+	}
+}
+
+func chosen(parts []string) (list []mutants.Mutant) {
+	for _, m := range mutants.All {
+		if len(parts) == 0 || slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(m.Name, p) }) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+func run(ctx context.Context, list []mutants.Mutant) error {
+	if _, err := os.Stat("go.work"); err != nil {
+		return fmt.Errorf("run it from the root of the repository: %w", err)
+	}
+	if len(list) == 0 {
+		return errors.New("there is no such mutant")
+	}
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	overlay, err := mutants.Overlay(".", dir)
+	if err != nil {
+		return err
+	}
+	if err := build(ctx, dir, overlay, list); err != nil {
+		return err
+	}
+	escaped := 0
+	verdicts := each(list, func(m mutants.Mutant) error { return try(ctx, dir, m) })
+	for i, err := range verdicts {
+		m := list[i]
+		if err == nil {
+			fmt.Printf("caught   %s, by %s %s\n", m.Name, m.Package, m.Test)
+			continue
+		}
+		escaped++
+		fmt.Printf("ESCAPED  %s: %v\n", m.Name, err)
+	}
+	fmt.Printf("%d of %d mutants were caught\n", len(list)-escaped, len(list))
+	if escaped > 0 {
+		return errors.New("there is a test that does not notice what it is there for")
+	}
+	return nil
+}
+
+// each calls f for all of the list, as many at a time as there are processors.
+func each[T any](list []T, f func(T) error) []error {
+	errs := make([]error, len(list))
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	for i, x := range list {
+		slots <- struct{}{}
+		all.Go(func() { // as long as f; waited for below
+			defer func() { <-slots }()
+			errs[i] = f(x)
+		})
+	}
+	all.Wait()
+	return errs
+}
+
+func binary(dir, pkg string) string {
+	return filepath.Join(dir, strings.ReplaceAll(pkg, "/", "_")+".test")
+}
+
+// build builds the tests of the packages. go build uses all processors itself.
+func build(ctx context.Context, dir, overlay string, list []mutants.Mutant) error {
+	for _, pkg := range packages(list) {
+		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", binary(dir, pkg), "./"+pkg)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("the mutants of %s do not build: %w\n%s", pkg, err, out)
+		}
+	}
+	return nil
+}
+
+func packages(list []mutants.Mutant) (pkgs []string) {
+	for _, m := range list {
+		if !slices.Contains(pkgs, m.Package) {
+			pkgs = append(pkgs, m.Package)
+		}
+	}
+	return pkgs
+}
+
+// try says why a mutant was not caught; nil: it was.
+func try(ctx context.Context, dir string, m mutants.Mutant) error {
+	if out, err := test(ctx, dir, m, ""); err != nil {
+		return fmt.Errorf("its test fails also when nothing is broken: %w\n%s", err, out)
+	}
+	out, err := test(ctx, dir, m, m.Name)
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() > 0 {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s %s passes all the same\n%s", m.Package, m.Test, out)
+}
+
+// test runs the mutant's test with something broken. One that fails by hanging
+// has failed.
+func test(ctx context.Context, dir string, m mutants.Mutant, broken string) (out string, err error) {
+	args := []string{"-test.run", "^" + m.Test + "$", "-test.v", "-test.timeout", "2m"}
+	cmd := exec.CommandContext(ctx, binary(dir, m.Package), append(args, m.Args...)...)
+	cmd.Dir = m.Package
+	cmd.Env = append(os.Environ(), mutants.Env+"="+broken)
+	text, err := cmd.CombinedOutput()
+	if err == nil && !strings.Contains(string(text), "--- PASS: "+m.Test) {
+		err = fmt.Errorf("no test of that name was run")
+	}
+	if len(text) > 4000 {
+		text = append(text[:2000:2000], text[len(text)-2000:]...)
+	}
+	return string(text), err
+}

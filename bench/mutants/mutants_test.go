@@ -1,0 +1,47 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tendhq/tend/internal/mutants"
+)
+
+// Only a test that fails while the mutant is on, and passes while it is off, has
+// caught it. A shell script stands in for the test binary.
+func TestOnlyATestThatTellsTheDifferenceCatches(t *testing.T) {
+	for script, want := range map[string]string{
+		`[ "$TEND_BROKEN" = wrong ] && exit 1; echo "--- PASS: TestX"`: "",
+		`echo "--- PASS: TestX"`: "passes all the same",
+		`exit 1`:                 "also when nothing is broken",
+		`echo "no tests to run"`: "no test of that name",
+		`[ "$TEND_BROKEN" = wrong ] && kill -9 $$; echo "--- PASS: TestX"`: "killed",
+	} {
+		dir := t.TempDir()
+		m := mutants.Mutant{Name: "wrong", Package: ".", Test: "TestX"}
+		if err := os.WriteFile(binary(dir, m.Package), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		switch err := try(t.Context(), dir, m); {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v, want it caught", script, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want an error with %q", script, err, want)
+		}
+	}
+}
+
+func TestMutantsAreChosenByAPartOfTheirName(t *testing.T) {
+	if list := chosen([]string{"fenced"}); len(list) == 0 || len(list) == len(mutants.All) {
+		t.Errorf("%d mutants are about fences", len(list))
+	}
+	if list := chosen(nil); len(list) != len(mutants.All) {
+		t.Errorf("%d mutants, want all %d", len(list), len(mutants.All))
+	}
+	if err := run(t.Context(), nil); err == nil {
+		t.Error("a run of no mutant passed")
+	}
+}

@@ -1,0 +1,56 @@
+package tend_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tendhq/tend/internal/mutants"
+)
+
+// Whether they are caught is for go run ./bench/mutants, which builds all packages
+// anew. Here is what whoever edits the code must hear at once: a mutant that does
+// not fit it any more, and one whose test is gone.
+func TestMutantsFitTheCode(t *testing.T) {
+	if _, err := mutants.Apply("."); err != nil {
+		t.Error(err)
+	}
+	seen := map[string]bool{}
+	for _, m := range mutants.All {
+		if seen[m.Name] {
+			t.Errorf("two mutants are called %q", m.Name)
+		}
+		seen[m.Name] = true
+		if !strings.Contains(m.New, "BROKEN") {
+			t.Errorf("mutant %q has no switch", m.Name)
+		}
+		if !hasTest(t, m.Package, m.Test) {
+			t.Errorf("mutant %q: there is no %s in %s", m.Name, m.Test, m.Package)
+		}
+	}
+}
+
+var testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+
+// hasTest tells whether the package in the folder has a test of that name.
+func hasTest(t *testing.T, folder, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range testFunc.FindAllStringSubmatch(string(text), -1) {
+			if m[1] == name {
+				return true
+			}
+		}
+	}
+	return false
+}
