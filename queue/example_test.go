@@ -58,7 +58,13 @@ func ExampleThrottled() {
 		return
 	}
 	q, err := queue.New(&queue.Options[string]{
-		Buckets: func(_ string, dst []*queue.Bucket) []*queue.Bucket { return append(dst, quota) },
+		Shards: 1, // one order for all keys, for what is printed below
+		Buckets: func(key string, dst []*queue.Bucket) []*queue.Bucket {
+			if key == "report" {
+				return dst // it calls nobody
+			}
+			return append(dst, quota)
+		},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -69,16 +75,15 @@ func ExampleThrottled() {
 	item.Retry(queue.Throttled(quota, time.Now().Add(time.Hour), nil), 0)
 
 	q.Add("backups") // shares the quota
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-	defer cancel()
-	_, err = q.Get(ctx)
-	fmt.Println(err)
+	q.Add("report")
+	item, _ = q.Get(context.Background())
+	fmt.Println("next is", item.Key)
 	for e := range q.Snapshot() {
 		if e.Key == "backups" {
 			fmt.Println(e.Key, e.State, "-", e.Why)
 		}
 	}
 	// Output:
-	// context deadline exceeded
+	// next is report
 	// backups throttled - throttled by eu-west-1
 }

@@ -33,8 +33,8 @@ func startEtcd(dir string) (*embed.Etcd, error) {
 	case <-e.Server.ReadyNotify():
 		return e, nil
 	case err = <-e.Err():
-	case <-time.After(time.Minute):
-		err = errors.New("it was not ready in a minute")
+	case <-time.After(2 * time.Minute):
+		err = errors.New("it was not ready in two minutes")
 	}
 	e.Close()
 	return nil, fmt.Errorf("starting etcd: %w", err)

@@ -136,8 +136,8 @@ func (f *Fleet) listen(name string, p *process, out io.Reader) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !p.told && f.problem == nil {
-		f.problem = fmt.Errorf("server %s ended although nobody told it to", name)
+	if !p.told {
+		f.wrongLocked(fmt.Errorf("server %s ended although nobody told it to", name))
 	}
 	maps.DeleteFunc(f.owners, func(_ int, o Owner) bool { return o.Server == name })
 	delete(f.live, name)
@@ -153,8 +153,8 @@ func (f *Fleet) hear(name, line string) {
 	if _, err := fmt.Sscanf(line, "+ %d %d", &shard, &token); err == nil {
 		// Pipes are read in any order, so a lower token may be heard of late;
 		// the same one twice cannot be.
-		if token == f.tokens[shard] && f.problem == nil {
-			f.problem = fmt.Errorf("shard %d: %s works under token %d, which was given already", shard, name, token)
+		if token == f.tokens[shard] {
+			f.wrongLocked(fmt.Errorf("shard %d: %s works under token %d, which was given already", shard, name, token))
 		}
 		if token > f.tokens[shard] {
 			f.owners[shard], f.tokens[shard] = Owner{name, token, time.Now()}, token
@@ -197,11 +197,29 @@ func (f *Fleet) Live() []string {
 	return slices.Sorted(maps.Keys(f.live))
 }
 
+// Wrong notes that something has happened that must not; Await fails with the
+// first of it.
+func (f *Fleet) Wrong(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wrongLocked(err)
+	f.notifyLocked()
+}
+
+func (f *Fleet) wrongLocked(err error) {
+	if f.problem == nil {
+		f.problem = err
+	}
+}
+
 // Await waits until ready says so; it is asked whenever a server says something,
-// and ten times a second. It fails when something has gone wrong.
+// and ten times a second. It fails when something has gone wrong. An error of
+// ready's is not that: on a machine that stood still for a while etcd has left a
+// question unanswered, and is asked again. It is told when ctx ends.
 func (f *Fleet) Await(ctx context.Context, what string, ready func() (bool, error)) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
+	var last error
 	for {
 		f.mu.Lock()
 		changed, problem := f.changed, f.problem
@@ -209,14 +227,18 @@ func (f *Fleet) Await(ctx context.Context, what string, ready func() (bool, erro
 		if problem != nil {
 			return problem
 		}
-		if ok, err := ready(); ok || err != nil {
-			return err
+		ok, err := ready()
+		if ok {
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
+			last = err
 		}
 		select {
 		case <-changed:
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+			return errors.Join(fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx)), last)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestPrometheusUnderstandsMetricsDashboardAndAlerts(t *testing.T) {
 	server := newTestS3(t, true)
 	s := begin(t, declaring(numbered(5)...), options{Endpoint: server.URL, Listen: "localhost:0"})
 	s.Await(t, "5 of 5 as declared", 1)
-	inventory := regexp.MustCompile(`http://([^/]+)/metrics`).FindStringSubmatch(s.String())[1]
+	inventory := serving(t, s)
 	other, panics := otherTarget(t)
 
 	for _, target := range []string{inventory, other} {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // write, and the writer stopped for longer than its lease, inOrder fails
 // (TestLedgerOutOfOrderIsNoticed does that part without chance).
 func TestLeadershipIsHandedOver(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
 	if err := show(ctx, options{TTL: 2 * time.Second}, &out); err != nil {

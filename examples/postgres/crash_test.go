@@ -99,7 +99,7 @@ func (l *lane) program(ctx context.Context, d declared, kill int) (killed bool, 
 		return false, err
 	}
 	cmd := exec.CommandContext(ctx, os.Args[0],
-		"-file", file, "-state", filepath.Join(l.dir, "state"), "-dsn", l.dsn, "-once", "-timeout", "3m")
+		"-file", file, "-state", filepath.Join(l.dir, "state"), "-dsn", l.dsn, "-once", "-timeout", "20m")
 	// With the race detector a process stays for another second unless told not to.
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", killAt, kill), "GORACE=atexit_sleep_ms=0")
 	out, err := cmd.CombinedOutput()

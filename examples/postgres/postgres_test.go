@@ -322,7 +322,7 @@ func TestWhatCarriesNoMarkIsNotTouched(t *testing.T) {
 func TestPrivateServerIsGoneAfterwards(t *testing.T) {
 	testServer(t) // skips where there is none
 	var out, errs strings.Builder
-	if code := command(t.Context(), []string{"-once", "-file", "declared.yaml"}, &out, &errs); code != 0 {
+	if code := command(t.Context(), []string{"-once", "-timeout", "20m", "-file", "declared.yaml"}, &out, &errs); code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
 	}
 	if !strings.Contains(out.String(), "3 roles and 3 databases are as declared") {

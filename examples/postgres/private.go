@@ -28,9 +28,9 @@ type private struct {
 // script runs the server for as long as its standard input is open, which is as
 // long as we live. Nothing on it is worth a sync.
 const script = `
-trap 'pg_ctl -D "$1/data" -m immediate stop >>"$1/log" 2>&1; rm -rf "$1" 2>/dev/null' EXIT
+trap 'pg_ctl -D "$1/data" -m immediate -t 180 stop >>"$1/log" 2>&1; rm -rf "$1" 2>/dev/null' EXIT
 initdb -D "$1/data" -U postgres -A trust -N -E UTF8 --no-locale >"$1/log" 2>&1 &&
-pg_ctl -D "$1/data" -l "$1/log" -w -o "-k '$1' -c listen_addresses= -c fsync=off -c shared_buffers=16MB" start >>"$1/log" 2>&1 || {
+pg_ctl -D "$1/data" -l "$1/log" -w -t 180 -o "-k '$1' -c listen_addresses= -c fsync=off -c shared_buffers=16MB" start >>"$1/log" 2>&1 || {
 	tail -n 5 "$1/log"
 	exit 1
 }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // three are one to the hashing, two of them own nothing and the show does not get
 // past its first event.
 func TestSitesAreHandedOver(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
 	if err := show(ctx, options{Keys: 100, Shards: 16, TTL: 2 * time.Second}, &out); err != nil {

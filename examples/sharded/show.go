@@ -142,7 +142,7 @@ func (d *director) settle(ctx context.Context, event time.Time, joined ...string
 
 func (d *director) shardOf(k store.Key) int { return lease.Shard(lease.HashKey(k), d.o.Shards) }
 
-// look reads all sites, and fails if one went back to an owner before.
+// look reads all sites. One that went back to an owner before is Wrong.
 func (d *director) look(ctx context.Context) (map[store.Key]Work, error) {
 	now := make(map[store.Key]Work)
 	for s, err := range d.sites.All(ctx, store.Selector{}) {
@@ -150,6 +150,7 @@ func (d *director) look(ctx context.Context) (map[store.Key]Work, error) {
 			return nil, err
 		}
 		if err := goesOn(s.Key(), d.last[s.Key()], s.Status); err != nil {
+			d.Wrong(err)
 			return nil, err
 		}
 		now[s.Key()] = s.Status

@@ -60,13 +60,22 @@ func newBrowser(t *testing.T) *browser {
 		args = append(args, "--no-sandbox")
 	}
 	var made struct{ SessionID string }
-	b.call(http.MethodPost, base, map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{
+	wanted := map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{
 		"browserName":             "chrome",
 		"goog:chromeOptions":      map[string]any{"binary": chromium, "args": args},
 		"unhandledPromptBehavior": "ignore", // an alert would be a finding
-	}}}, &made)
+	}}}
+	// The driver gives the browser a minute to start, on any machine.
+	for tries := 1; ; tries++ {
+		if err = b.try(http.MethodPost, base, wanted, &made); err == nil {
+			break
+		}
+		if tries == 3 {
+			t.Fatal(err)
+		}
+	}
 	b.session = base + "/" + made.SessionID
-	t.Cleanup(func() { b.call(http.MethodDelete, b.session, nil, nil) })
+	t.Cleanup(func() { _ = b.try(http.MethodDelete, b.session, nil, nil) })                                  // its driver is killed anyway
 	b.call(http.MethodPost, b.session+"/timeouts", map[string]any{"implicit": patience.Milliseconds()}, nil) // to find elements
 	return b
 }

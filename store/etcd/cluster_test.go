@@ -32,7 +32,11 @@ func runMember(cfg string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	// Somebody else may have had the port while nobody listened.
 	e, err := m.start()
+	for end := time.Now().Add(patience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); e, err = m.start() {
+		time.Sleep(100 * time.Millisecond)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

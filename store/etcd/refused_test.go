@@ -115,6 +115,9 @@ func fillUp(t *testing.T, e *embed.Etcd, value []byte) (kept []string, refused m
 			for n := range 1000 {
 				name := fmt.Sprintf("t%d-%d", w, n)
 				err := putBytes(t, b, name, value)
+				if errors.Is(err, store.ErrUnknownOutcome) && !strings.Contains(err.Error(), "space") {
+					continue // a machine that stood still: nobody knows what became of it
+				}
 				mu.Lock()
 				if err == nil {
 					kept = append(kept, name)
@@ -225,7 +228,7 @@ func TestCertificatesAndPasswordsAreAskedFor(t *testing.T) {
 		checkDenied(t, "permission", err)
 	})
 	t.Run("wrong password", func(t *testing.T) {
-		if wrong, err := etcd.New(config("tend", "wrong-"+password), nil); err == nil {
+		if wrong, err := etcd.New(config("tend", "wrong-"+password), &etcd.Options{Timeout: patience}); err == nil {
 			defer wrong.Close()
 			checkDenied(t, "authentication", putBytes(t, wrong, "x", nil))
 		} else {

