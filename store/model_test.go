@@ -18,9 +18,7 @@ import (
 //
 // Random writes, made with an object read some time before, against the
 // simplest store there is. After each step every object, and at the end a new
-// watch, must agree with it. Broken on purpose: with
-// finalizers allowed to come back on a deleted object, with the generation
-// counting labels, and with stale deletes accepted, this test failed.
+// watch, must agree with it. Negative controls: the mutants of this test.
 func TestStoreBehavesLikeItsModel(t *testing.T) {
 	for name, o := range map[string]*memory.Options{"values": nil, "bytes": {Encode: true}} {
 		t.Run(name, func(t *testing.T) {

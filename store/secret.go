@@ -28,8 +28,9 @@ const Redacted = "(secret)"
 // Redact takes the values of the fields tagged tend:"secret" of these objects out
 // of a text, as they are and as %q, %x, JSON, base64 and URLs write them; of a
 // value of several lines also each line. The tag counts for everything below the
-// field: structs, slices, maps with their keys, pointers. Numbers, and values
-// shorter than four bytes, are taken out where they stand alone; booleans are not.
+// field: structs, slices, maps with their keys, pointers. Numbers of fewer than
+// eight digits, and values shorter than four bytes, are taken out where they stand
+// alone; booleans are not.
 //
 // It knows the objects' values and no others: what a cloud answered with another
 // value has to be kept out of the text by whoever makes it. Kinds without such a
@@ -228,8 +229,11 @@ func (c *secrets) addForms(s string) {
 }
 
 // shortSecret is how short a value must be to be taken out only where it stands
-// alone: a pin of 7 is in every other number.
-const shortSecret = 4
+// alone: a pin of 7 is in every other number, and one of 4242 in some.
+const (
+	shortSecret = 4
+	shortNumber = 8
+)
 
 func (c *secrets) redact(text string) string {
 	var pairs []string
@@ -238,7 +242,7 @@ func (c *secrets) redact(text string) string {
 		_, err := strconv.ParseFloat(f, 64)
 		switch {
 		case !strings.Contains(text, f):
-		case len(f) < shortSecret || err == nil:
+		case len(f) < shortSecret || err == nil && len(f) < shortNumber:
 			short = append(short, f)
 		default:
 			pairs = append(pairs, f)

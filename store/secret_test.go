@@ -57,7 +57,7 @@ func wantNowhere(t *testing.T, what, text string) {
 	}
 }
 
-func secretStore[S any](t *testing.T) *store.Store[S, struct{}] {
+func secretStore[S any](t testing.TB) *store.Store[S, struct{}] {
 	t.Helper()
 	s, err := store.New[S, struct{}](newMemory(t, nil), "Vault", nil)
 	if err != nil {
@@ -107,6 +107,14 @@ func TestShortSecretsAreTakenOutWhereTheyStandAlone(t *testing.T) {
 	s := secretStore[login](t)
 	o := &store.Object[login, struct{}]{Spec: login{"anna", "7"}}
 	if got, want := s.Redact("pin 7, port 1777, v7 (7)", o), "pin (secret), port 1777, v7 ((secret))"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	o.Spec.Password = "4242"
+	if got, want := s.Redact("pin 4242, port 42424, v4242", o), "pin (secret), port 42424, v4242"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	o.Spec.Password = "84739201" // nobody has such a number by chance
+	if got, want := s.Redact("pw84739201x", o), "pw(secret)x"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -65,11 +65,11 @@ var campaigns = []campaign{
 	},
 	{
 		name: "store-model", promises: "S1, S3", what: "random writes against the simplest store there is",
-		module: ".", pkg: "./store", test: "^TestStoreBehavesLikeItsModel$", control: "by hand, see its comment", args: perSecond("-rapid.checks", 50),
+		module: ".", pkg: "./store", test: "^TestStoreBehavesLikeItsModel$", control: "mutant: a stale write goes through", args: perSecond("-rapid.checks", 50),
 	},
 	{
 		name: "file-kill", promises: "S1, C1", what: "kill -9 of a writing process at random instants; what was acknowledged is there",
-		module: ".", pkg: "./store/file", test: "^TestKilledProcessLosesNothingAcknowledged$", control: "by hand, see its comment", args: perSecond("-kills", 2),
+		module: ".", pkg: "./store/file", test: "^TestKilledProcessLosesNothingAcknowledged$", control: "mutant: a commit is acknowledged and never written", args: perSecond("-kills", 2),
 	},
 	{
 		name: "etcd-faults", promises: "S1, S2", what: "three members killed, stopped, cut off and reset; histories judged by porcupine, watches by the log",
@@ -86,6 +86,7 @@ var campaigns = []campaign{
 	fuzz("./store", "KeepUnknownFields", "."),
 	fuzz("./store", "Key", "."),
 	fuzz("./store", "Selector", "."),
+	fuzz("./store", "Redact", "."),
 	fuzz("./store/cache", "StoredBytes", "."),
 	fuzz("./store/file", "Row", "."),
 	fuzz("./store/file", "Chunk", "."),
@@ -93,6 +94,8 @@ var campaigns = []campaign{
 	fuzz("./store/file", "Cursor", "."),
 	fuzz("./store/file", "Pages", "."),
 	fuzz("./reconcile", "Webhook", "."),
+	fuzz("./reconcile/debug", "Handler", "."),
+	fuzz("./reconcile/lease", "Record", "."),
 	fuzz("./inventory", "ParseInventory", "examples"),
 }
 

@@ -4,9 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tendhq/tend/internal/mutants"
 )
 
 // A campaign that names a test that is not there would run nothing, and pass.
@@ -19,8 +22,11 @@ func TestCampaignsAndTheirControlsExist(t *testing.T) {
 			want = []string{"Fuzz" + name}
 		}
 		for _, name := range want {
-			if strings.Contains(name, " ") {
-				continue // by hand
+			if mutant, ok := strings.CutPrefix(name, "mutant: "); ok {
+				if !slices.ContainsFunc(mutants.All, func(m mutants.Mutant) bool { return m.Name == mutant }) {
+					t.Errorf("campaign %s: there is no mutant %q", c.name, mutant)
+				}
+				continue
 			}
 			if !regexp.MustCompile(`(?m)^func ` + name + `\(`).MatchString(source) {
 				t.Errorf("campaign %s: %s is not in %s", c.name, name, c.where())
