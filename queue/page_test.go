@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -208,11 +209,15 @@ func TestPageKeepsNoMoreThanAPage(t *testing.T) {
 			_ = q.AddAfter(fmt.Sprint("key-", i), time.Hour+time.Duration(i*7919%n)*time.Second)
 		}
 		defer q.Stop(t.Context())
-		return testing.AllocsPerRun(3, func() {
-			if p, err := q.Page(context.Background(), o); err != nil || len(p.Entries) != 50 {
-				t.Fatalf("%d keys, %v", len(p.Entries), err)
-			}
-		})
+		least := math.Inf(1) // what another goroutine allocates meanwhile is counted too
+		for range 3 {
+			least = min(least, testing.AllocsPerRun(3, func() {
+				if p, err := q.Page(context.Background(), o); err != nil || len(p.Entries) != 50 {
+					t.Fatalf("%d keys, %v", len(p.Entries), err)
+				}
+			}))
+		}
+		return least
 	}
 	for order := range orders {
 		o := PageOptions[string]{Order: order, Limit: 50, Match: func(string) bool { return true }}
