@@ -148,8 +148,10 @@ func (a *app) probe(ctx context.Context, region string) (Ownership, error) {
 		if err == nil {
 			return own, nil
 		}
-		if reason == nil || ctx.Err() == nil {
+		if down := a.meter.Down(); ctx.Err() == nil || reason == nil && down == "" {
 			reason = err
+		} else if reason == nil { // it was refused in the moment when time was up
+			reason = errors.New(down)
 		}
 		if text := brief(err).Error(); text != said && ctx.Err() == nil && a.meter.Down() == "" {
 			a.out.Line("%s; retrying with backoff%s", text, regionHint(err))
