@@ -155,15 +155,16 @@ func (c *Controller[K]) setPlacement(p lease.Placement) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.place = p
-	c.leased.Store(leased(p))
 	if len(c.holds) != shards {
 		c.holds = make([]atomic.Pointer[hold], shards)
 	}
+	c.leased.Store(leased(p)) // last: who has seen it looks at holds, without a lock
 	return nil
 }
 
 // Watch adds sources. While the controller runs, a new source is started at
-// once; the keys of a running controller do not wait for it. It fails with
+// once; the keys of a running controller do not wait for it, and a cache that it
+// reads and that nothing has used before is the caller's to run. It fails with
 // ErrSourceExists, and on a source without a name or Run; then none is added.
 func (c *Controller[K]) Watch(sources ...Source[K]) error {
 	c.mu.Lock()

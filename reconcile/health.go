@@ -37,13 +37,23 @@ func (m *Manager) check(of func(*member) error) []Check {
 	m.mu.Unlock()
 	list := make([]Check, 0, len(members))
 	for _, mb := range members {
-		c := Check{Name: mb.name, OK: true}
-		if err := of(mb); err != nil {
-			c.OK, c.Reason = false, store.Clip(err.Error())
+		list = append(list, checked(mb, of))
+		if c, ok := mb.Runner.(controller); ok {
+			for _, cached := range c.ownedCaches() {
+				own := &member{Runner: cached, name: nameOf(cached, 0)}
+				own.state, _ = mb.status()
+				list = append(list, checked(own, of))
+			}
 		}
-		list = append(list, c)
 	}
 	return list
+}
+
+func checked(mb *member, of func(*member) error) Check {
+	if err := of(mb); err != nil {
+		return Check{Name: mb.name, Reason: store.Clip(err.Error())}
+	}
+	return Check{Name: mb.name, OK: true}
 }
 
 func (mb *member) health() error {

@@ -24,7 +24,7 @@ import (
 type life[K comparable] struct {
 	c      *Controller[K]
 	signal chan struct{} // capacity 1: look again
-	late   chan error    // capacity 1: Options.SyncTimeout is over
+	broken chan error    // capacity 1: why it cannot go on
 
 	mu      sync.Mutex // guards what follows
 	ctx     context.Context
@@ -39,7 +39,7 @@ type life[K comparable] struct {
 }
 
 func newLife[K comparable](c *Controller[K]) *life[K] {
-	return &life[K]{c: c, signal: make(chan struct{}, 1), late: make(chan error, 1)}
+	return &life[K]{c: c, signal: make(chan struct{}, 1), broken: make(chan error, 1)}
 }
 
 func (l *life[K]) poke() {
@@ -74,7 +74,7 @@ func (l *life[K]) run(ctx context.Context, place lease.Placement) error {
 	var err error
 	select {
 	case <-ctx.Done():
-	case err = <-l.late:
+	case err = <-l.broken:
 	case err = <-placed:
 		placed <- nil
 	}
@@ -85,10 +85,19 @@ func (l *life[K]) run(ctx context.Context, place lease.Placement) error {
 	return err
 }
 
-// runCache runs a cache that only this controller uses.
+// runCache runs a cache that only this controller uses. Without it no change would
+// be heard of any more.
 func (l *life[K]) runCache(ctx context.Context, cached Cached) {
 	if err := cached.Run(ctx); err != nil && ctx.Err() == nil {
-		l.c.failed(Failure[K]{Controller: l.c.name, Source: cached.Name(), Err: err})
+		l.fail(fmt.Errorf("reconcile: controller %q: its cache: %w", l.c.name, err))
+	}
+}
+
+// fail ends run, if it does not end already.
+func (l *life[K]) fail(err error) {
+	select {
+	case l.broken <- err:
+	default:
 	}
 }
 
@@ -322,13 +331,8 @@ func (l *life[K]) waiting() bool {
 
 // tooLate ends run, unless all has synced after all.
 func (l *life[K]) tooLate() {
-	what := l.unsynced()
-	if what == "" {
-		return
-	}
-	select {
-	case l.late <- fmt.Errorf("reconcile: controller %q: %s: %w (%v)", l.c.name, what, ErrNotSynced, l.c.o.SyncTimeout):
-	default:
+	if what := l.unsynced(); what != "" {
+		l.fail(fmt.Errorf("reconcile: controller %q: %s: %w (%v)", l.c.name, what, ErrNotSynced, l.c.o.SyncTimeout))
 	}
 }
 
@@ -396,7 +400,15 @@ func (l *life[K]) finish(ctx context.Context, placed <-chan error, stopErr error
 func (c *Controller[K]) dropOthers() {
 	for e := range c.q.Snapshot() {
 		if c.holdOf(e.Key) == nil {
-			c.q.Remove(e.Key)
+			c.drop(e.Key)
 		}
+	}
+}
+
+// drop forgets a key. Its shard may have come back since somebody asked, and with it
+// an add that was dropped too: sources that list bring it again, others do not.
+func (c *Controller[K]) drop(key K) {
+	if c.q.Remove(key) && c.holdOf(key) != nil {
+		_ = c.add(key, queue.AddOptions{Priority: bandLive}) // fails when it does not matter any more
 	}
 }

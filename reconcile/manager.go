@@ -100,7 +100,7 @@ func (m *Manager) Register(rs ...Runner) error {
 		}
 		name := nameOf(r, len(members))
 		for _, o := range members {
-			if o.name == name {
+			if o.name == name || same(o.Runner, r) {
 				return fmt.Errorf("reconcile: Manager.Register: %w: %q", ErrNameTaken, name)
 			}
 		}
@@ -112,6 +112,11 @@ func (m *Manager) Register(rs ...Runner) error {
 	}
 	m.members = members
 	return nil
+}
+
+// same tells one that is registered twice also where it has no name.
+func same(a, b Runner) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
 }
 
 func nameOf(r Runner, n int) string {
@@ -153,8 +158,8 @@ func (m *Manager) log() *slog.Logger {
 // Run returns after the last of them has, with the first error and everything
 // else that failed, joined. At StopTimeout it returns anyway, with an error
 // that names those that have not (*LeftoverError). It returns nil if ctx ended
-// and all went well, or if all runners returned nil by themselves. A second Run is
-// ErrRunning.
+// and all went well, or if all runners but the caches returned nil by themselves. A
+// second Run is ErrRunning.
 func (m *Manager) Run(ctx context.Context) error {
 	members, err := m.begin()
 	if err != nil {
@@ -338,9 +343,11 @@ func onlyCanceled(err error) bool {
 }
 
 // await returns when everything is to be stopped: ctx ended, a member failed, or
-// all but the caches have ended.
+// all but the caches have ended. Where there is nothing but caches, they are what is
+// run for.
 func (r *managed) await(ctx context.Context) {
-	for slices.ContainsFunc(r.left, func(mb *member) bool { return !mb.cache }) {
+	others := slices.ContainsFunc(r.left, func(mb *member) bool { return !mb.cache })
+	for slices.ContainsFunc(r.left, func(mb *member) bool { return !mb.cache || !others }) {
 		select {
 		case <-ctx.Done():
 			return

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -428,6 +430,124 @@ func TestManagerRunsEveryCacheThatIsUsed(t *testing.T) {
 			default:
 				t.Errorf("cache %s is not running", ca.Name())
 			}
+		}
+	})
+}
+
+// A program may run nothing but caches, to show what is in them.
+//
+// Negative control: with caches counted as nobody, Run returned at once.
+func TestManagerOfCachesAloneRunsThem(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		s := newStore(t, b, "thing")
+		c := newCache(t, s)
+		var m reconcile.Manager
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		pass(time.Hour)
+		create(t, s, "a")
+		synctest.Wait()
+		if _, ok := c.Get(key("a")); !ok {
+			t.Error("the cache is not running")
+		}
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// nameless is a runner that has no name.
+type nameless struct{ runs int }
+
+func (n *nameless) Run(context.Context) error { n.runs++; return nil }
+
+// Negative control: told apart by name only, it was taken twice.
+func TestRunnerWithoutANameIsNotTakenTwice(t *testing.T) {
+	var m reconcile.Manager
+	one, other := new(nameless), new(nameless)
+	if err := m.Register(one, one); !errors.Is(err, reconcile.ErrNameTaken) {
+		t.Errorf("the same one twice: got %v, want ErrNameTaken", err)
+	}
+	if err := m.Register(one, other); err != nil {
+		t.Errorf("two of one type: %v", err)
+	}
+}
+
+// cutWatch is a backend whose watches can be cut, and kept from coming back.
+type cutWatch struct {
+	store.Backend
+	cut chan struct{}
+}
+
+func (b *cutWatch) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		go func() { // ends with the watch
+			select {
+			case <-b.cut:
+				cancel(errBoom)
+			case <-ctx.Done():
+			}
+		}()
+		for batch, err := range b.Backend.Watch(ctx, kind, after) {
+			if !yield(batch, err) {
+				return
+			}
+		}
+	}
+}
+
+// The cache of a controller made by For is the controller's own, and no runner of
+// the Manager; that it hears nothing any more is said all the same.
+//
+// Negative control: without its line all was well.
+func TestHealthTellsOfAControllersOwnCache(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := &cutWatch{Backend: newBackend(t), cut: make(chan struct{})}
+		s := newStore(t, b, "thing")
+		c := must[*reconcile.Controller[store.Key]](t)(reconcile.For(s, func(context.Context, *thing) (result, error) { return result{}, nil },
+			&reconcile.Options[store.Key]{Logger: slog.New(slog.DiscardHandler)}))
+		var m reconcile.Manager
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		if code, checks := get(m.Ready()); code != http.StatusServiceUnavailable || checks["cache thing"] == "" {
+			t.Errorf("Ready before Run: %d %v", code, checks)
+		}
+		start(t, &m)
+		if code, checks := get(m.Health()); code != http.StatusOK || len(checks) != 2 {
+			t.Errorf("Health: %d %v", code, checks)
+		}
+		close(b.cut)
+		pass(time.Second)
+		if code, checks := get(m.Health()); code != http.StatusServiceUnavailable || !strings.Contains(checks["cache thing"], "boom") {
+			t.Errorf("Health without a watch: %d %v", code, checks)
+		}
+	})
+}
+
+// Negative control: with the end of its cache logged and no more, the controller ran
+// on and heard of nothing.
+func TestControllerEndsWithItsOwnCache(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		c := must[*reconcile.Controller[store.Key]](t)(reconcile.For(newStore(t, b, "thing"), func(context.Context, *thing) (result, error) { return result{}, nil }, nil))
+		run := start(t, c)
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		select {
+		case <-run.done:
+		default:
+			t.Fatal("the controller runs on")
+		}
+		if !errors.Is(run.err, store.ErrClosed) || !strings.Contains(run.err.Error(), `"thing"`) {
+			t.Errorf("Run: %v, want ErrClosed and the controller's name", run.err)
 		}
 	})
 }

@@ -75,7 +75,7 @@ type step[S, T any] struct {
 	old, now *store.Object[S, T]
 	initial  bool
 	at       store.Revision // of the newest change
-	only     []int          // shards whose keys are wanted; nil: all
+	only     []int          // shards that were gained, for which it was listed; nil: all
 }
 
 // mapping is one run of a Map source. Objects wait in a queue of their own, one
@@ -124,10 +124,16 @@ func (p *mapping[K, S, T]) note(key store.Key, s step[S, T]) error {
 	return p.q.AddWith(key, o)
 }
 
+// widenedLocked is s together with what waits already. The source's changes come in
+// order; a list for shards that were gained is read beside them, and what it says of
+// an object may be older than a change that waits.
 func (p *mapping[K, S, T]) widenedLocked(key store.Key, s step[S, T]) step[S, T] {
 	was, ok := p.todo[key]
 	if !ok {
 		return s
+	}
+	if listed := s.only != nil; listed && was.only == nil {
+		s.now, s.at = was.now, was.at
 	}
 	s.old = was.old
 	s.initial = was.initial && s.initial

@@ -6,8 +6,8 @@ import "github.com/tendhq/tend/queue"
 func (c *Controller[K]) QueueStats() queue.Stats { return c.q.Stats() }
 
 // Runners are the runners that were registered and the caches that controllers
-// use: what Run runs. Metrics and debug pages ask it again and again, because
-// caches come to it when a source is added.
+// use: what Run runs. Metrics and debug pages ask it again and again, because until
+// Run caches come to it with each source that is added.
 func (m *Manager) Runners() []Runner {
 	m.mu.Lock()
 	defer m.mu.Unlock()

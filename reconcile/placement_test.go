@@ -695,3 +695,35 @@ func TestShardedServersRunEachKeyOnce(t *testing.T) {
 		}
 	})
 }
+
+// A key is added while the Manager gives the controller its placement, with more
+// shards than it had.
+//
+// Negative control: under the race detector, with the controller said to need leases
+// before it has the place for them.
+func TestAddWhileTheManagerStarts(t *testing.T) {
+	c := newController(t, record[store.Key](nil), nil)
+	m := reconcile.Manager{Placement: newHandPlaced(64)}
+	if err := m.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	placed := make(chan error, 1)
+	go func() { // ends when the controller has its placement
+		for i := 0; ; i++ {
+			if err := c.Add(key(fmt.Sprint("k", i%100))); err != nil {
+				placed <- err
+				return
+			}
+		}
+	}()
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }() // ends with ctx
+	if err := <-placed; !errors.Is(err, reconcile.ErrElsewhere) {
+		t.Errorf("Add on a server without a lease: %v, want ErrElsewhere", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

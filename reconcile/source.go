@@ -180,7 +180,7 @@ func (f *feed[K]) wait(ctx context.Context) bool {
 	select {
 	case <-done:
 	default: // what has ended counts as ended, even if ctx has too
-		late := time.AfterFunc(f.c.o.StuckAfter, f.deaf)
+		late := time.AfterFunc(f.c.o.StuckAfter, func() { f.deaf(done) })
 		defer late.Stop()
 		select {
 		case <-done:
@@ -190,15 +190,22 @@ func (f *feed[K]) wait(ctx context.Context) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.cancel, f.done, f.state, f.err = nil, nil, feedIdle, nil
+	if f.done == done { // else somebody else who waited has, and it may run again
+		f.cancel, f.done, f.state, f.err = nil, nil, feedIdle, nil
+	}
 	return true
 }
 
 var errDeaf = errors.New("it goes on although its context ended, and nothing is run anew before it returns")
 
-// deaf reports a source that ignores the end of its context.
-func (f *feed[K]) deaf() {
+// deaf reports a source that ignores the end of its context, unless it has just
+// taken notice.
+func (f *feed[K]) deaf(done chan struct{}) {
 	f.mu.Lock()
+	if f.done != done {
+		f.mu.Unlock()
+		return
+	}
 	f.err, f.told = errDeaf, true
 	f.mu.Unlock()
 	f.fail(errDeaf, 0)
@@ -359,6 +366,9 @@ func (s *sink[K]) Add(key K, o queue.AddOptions) error {
 	}
 	return f.c.admit(key, o)
 }
+
+// elsewhere tells that Add would drop the key, because another server runs it.
+func (s *sink[K]) elsewhere(key K) bool { return s.c.elsewhere(key) }
 
 // Failed reports an error that the source survives.
 func (s *sink[K]) Failed(err error) {

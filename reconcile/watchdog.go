@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tendhq/tend/store"
@@ -72,7 +73,8 @@ func (s *slot[K]) look(now time.Duration) (next time.Duration, stuck *stuckRun[K
 		return s.over + o.StuckAfter - now, nil
 	}
 	s.stuck = true
-	return 0, &stuckRun[K]{s, s.keys, now - s.started, s.ctx.ended()}
+	// A copy: the run may return before it is reported, and the worker's next begin.
+	return 0, &stuckRun[K]{s, slices.Clone(s.keys), now - s.started, s.ctx.ended()}
 }
 
 // reportStuck says that a run ignores the end of its context.

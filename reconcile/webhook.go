@@ -22,7 +22,12 @@ import (
 //	401  Auth refused it
 //	405  it was no POST
 //	413  the body is larger than MaxBody
-//	503  no controller is running the source, or its queue is full
+//	503  no controller is running the source, its queue is full, or one of the
+//	     keys is another server's; the others are queued
+//
+// Under a sharded placement no server takes every key, so have the handler that is
+// called mark the object in the store (store.AnnotationReconcileNow) instead: that
+// reaches whoever has its key.
 type Webhook[K comparable] struct {
 	name string
 	opts WebhookOptions[K]
@@ -100,6 +105,9 @@ func (h *Webhook[K]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		return
 	}
+	if status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", http.MethodPost)
+	}
 	http.Error(w, why, status)
 }
 
@@ -132,13 +140,19 @@ func (h *Webhook[K]) queue(keys []K) (status int, why string) {
 	if to == nil {
 		return http.StatusServiceUnavailable, "not running"
 	}
+	status = http.StatusAccepted
+	others, _ := to.(interface{ elsewhere(key K) bool })
 	for _, k := range keys {
 		if h.opts.Known != nil && !h.opts.Known(k) {
+			continue
+		}
+		if others != nil && others.elsewhere(k) {
+			status, why = http.StatusServiceUnavailable, ErrElsewhere.Error()
 			continue
 		}
 		if err := to.Add(k, queue.AddOptions{Priority: bandLive}); err != nil {
 			return http.StatusServiceUnavailable, err.Error()
 		}
 	}
-	return http.StatusAccepted, ""
+	return status, why
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lease"
 )
 
 func newWebhook(t *testing.T, edit func(*reconcile.WebhookOptions[string])) *reconcile.Webhook[string] {
@@ -122,6 +123,46 @@ func TestWebhookSaysWhenTheQueueIsFull(t *testing.T) {
 		expect(t, "first", call(h, "POST", "secret", "a").Code, http.StatusAccepted)
 		expect(t, "second", call(h, "POST", "secret", "b").Code, http.StatusServiceUnavailable)
 		expect(t, "the first again", call(h, "POST", "secret", "a").Code, http.StatusAccepted)
+	})
+}
+
+// A call about a key of another server is not answered as if it had been taken.
+//
+// Negative control: with the key dropped as those of other sources are, who list
+// again when it becomes theirs, the caller got 202 and nobody ran it.
+func TestWebhookSaysThatAKeyIsAnotherServers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := newHandPlaced(2)
+		r := record[string](nil)
+		c := newController(t, r, &reconcile.Options[string]{
+			Placement: p,
+			Hash: func(k string) uint64 {
+				shard := int(k[0] - '0')
+				for h := uint64(0); ; h++ {
+					if lease.Shard(h, 2) == shard {
+						return h
+					}
+				}
+			},
+		})
+		h := newWebhook(t, nil)
+		if err := c.Watch(h.Source()); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		expect(t, "with no shard held", call(h, "POST", "secret", "0-a").Code, http.StatusServiceUnavailable)
+		p.give(0)
+		expect(t, "ours", call(h, "POST", "secret", "0-a").Code, http.StatusAccepted)
+		synctest.Wait()
+		w := call(h, "POST", "secret", "1-b 0-c")
+		expect(t, "ours and another's", w.Code, http.StatusServiceUnavailable)
+		expect(t, "why", strings.TrimSpace(w.Body.String()), reconcile.ErrElsewhere.Error())
+		synctest.Wait()
+		expectList(t, "runs", r.keys(), "0-a", "0-c")
+		p.give(1)
+		expect(t, "ours by now", call(h, "POST", "secret", "1-b").Code, http.StatusAccepted)
+		synctest.Wait()
+		expectList(t, "runs", r.keys(), "0-a", "0-c", "1-b")
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -626,5 +627,48 @@ func TestResyncNeedsNoLogger(t *testing.T) {
 		if runs < 10 {
 			t.Errorf("%d runs in ten minutes, want one each", runs)
 		}
+	})
+}
+
+// Two runs are stuck at once, and while the first is reported the other returns and
+// its worker takes another key: what is reported is still the key that was stuck.
+//
+// Negative control: with the keys read from the worker when they are reported, the
+// second report named the key that runs now.
+func TestStuckRunIsReportedUnderItsOwnKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release, next := make(chan struct{}), make(chan struct{})
+		var begun sync.WaitGroup
+		begun.Add(2)
+		var stuck list[string]
+		r := record(func(ctx context.Context, k string) (result, error) {
+			switch k {
+			case "a", "b":
+				<-release // deaf to its context
+			default:
+				begun.Done()
+				<-next
+			}
+			return result{}, nil
+		})
+		c := newController(t, r, &reconcile.Options[string]{
+			Workers: 2, Timeout: time.Second, StuckAfter: time.Second,
+			Hooks: reconcile.Hooks[string]{OnStuck: func(k string, _ time.Duration) {
+				if stuck.add(k); len(stuck.get()) == 1 {
+					close(release)
+					begun.Wait()
+				}
+			}},
+		})
+		start(t, c)
+		add(t, c, "a", "b")
+		synctest.Wait()
+		add(t, c, "c", "d")
+		pass(2500 * time.Millisecond)
+		close(next)
+		synctest.Wait()
+		got := stuck.get()
+		slices.Sort(got)
+		expectList(t, "keys that were reported", got, "a", "b")
 	})
 }
