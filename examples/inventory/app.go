@@ -33,10 +33,9 @@ type app struct {
 	kernel  *kernel
 
 	loading  sync.Mutex // one load at a time; taken before mu
-	mu       sync.Mutex // guards what follows
+	sweeping sync.Mutex // one sweep at a time
+	mu       sync.Mutex // guards entries
 	entries  []Entry    // the inventory in force
-	orphans  []string   // buckets of ours that it does not declare
-	surveyed time.Time  // when these were looked for; zero: not yet
 }
 
 func newApp(o options, out io.Writer) *app {
@@ -119,7 +118,7 @@ func (a *app) connect(ctx context.Context, url string, entries []Entry) error {
 		return err
 	}
 	a.buckets = &buckets{endpoint: e, region: a.o.Region}
-	region := "us-east-1"
+	region := home
 	if len(entries) > 0 {
 		region = entries[0].Region
 	}

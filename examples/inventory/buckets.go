@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -17,10 +20,15 @@ type buckets struct {
 	region    string // not empty: the endpoint has this one region, whatever is declared
 }
 
-// A sighting is a bucket as the endpoint shows it.
+// A sighting is a bucket as the endpoint shows it. A list shows the first half:
+// what is on it is there, and what was made anew under an old name is younger.
+// Whose a bucket is no list tells, nor anything else that is declared.
 type sighting struct {
-	exists     bool
-	region     string // empty: the endpoint doesn't say
+	exists  bool
+	name    string // at the endpoint
+	created time.Time
+	region  string // empty: the endpoint doesn't say
+
 	versioning bool
 	labels     Labels
 	described  bool // labels include tenant and owner
@@ -33,28 +41,70 @@ func (b *buckets) client(region string) *s3.Client {
 	return b.endpoint.In(region)
 }
 
+// home is where buckets are that nobody says to be elsewhere.
+const home = "us-east-1"
+
+// pageSize is the longest page that S3 gives. A list that asks for none is told
+// no regions.
+const pageSize = 1000
+
+// list goes through all buckets of the account, page by page.
+func (b *buckets) list(ctx context.Context) iter.Seq2[sighting, error] {
+	return func(yield func(sighting, error) bool) {
+		pages := s3.NewListBucketsPaginator(b.client(home), &s3.ListBucketsInput{MaxBuckets: aws.Int32(pageSize)})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(sighting{}, err)
+				return
+			}
+			for _, bucket := range page.Buckets {
+				seen := sighting{exists: true, name: aws.ToString(bucket.Name), created: aws.ToTime(bucket.CreationDate)}
+				if b.region == "" {
+					seen.region = aws.ToString(bucket.BucketRegion)
+				}
+				if !yield(seen, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // look reads all that is declared about a bucket. A bucket that is missing is no
 // error.
 func (b *buckets) look(ctx context.Context, declared, region string) (sighting, error) {
-	c, name := b.client(region), b.ownership.BucketName(declared)
-	head, err := c.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &name})
-	if isMissing(err) {
+	return b.get(ctx, b.ownership.BucketName(declared), region)
+}
+
+// get reads all there is to know about a bucket, by its name at the endpoint.
+// Region is where it should be; if it is elsewhere it is read there.
+func (b *buckets) get(ctx context.Context, name, region string) (sighting, error) {
+	seen := sighting{exists: true, name: name}
+	head, err := b.client(region).HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &name})
+	at, moved := elsewhere(err)
+	switch {
+	case isMissing(err):
 		return sighting{}, nil
-	}
-	if region, moved := elsewhere(err); moved {
-		return sighting{exists: true, region: region}, nil
-	}
-	if err != nil {
+	case moved && at != "":
+		seen.region = at
+	case err != nil:
 		return sighting{}, err
-	}
-	seen := sighting{exists: true, described: b.ownership.Describes()}
-	if b.region == "" {
+	case b.region == "":
 		seen.region = aws.ToString(head.BucketRegion)
 	}
-	if seen.labels, err = b.ownership.Read(ctx, c, name); err != nil {
+	return b.describe(ctx, seen, cmp.Or(seen.region, region))
+}
+
+// describe reads what no list shows: whose a bucket is, and its versioning.
+func (b *buckets) describe(ctx context.Context, seen sighting, region string) (sighting, error) {
+	c := b.client(region)
+	var err error
+	if seen.labels, err = b.ownership.Read(ctx, c, seen.name); err != nil {
 		return sighting{}, ignoreMissing(err)
 	}
-	v, err := c.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &name})
+	seen.described = b.ownership.Describes()
+	v, err := c.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &seen.name})
 	if err != nil {
 		return sighting{}, ignoreMissing(err)
 	}
@@ -168,11 +218,15 @@ func (b *buckets) label(ctx context.Context, declared, region string, l Labels) 
 	return b.ownership.Write(ctx, b.client(region), b.ownership.BucketName(declared), l)
 }
 
-// remove deletes the bucket. That it is empty is S3's own condition, checked by
-// S3 in the same step; no list of ours could be as late.
+// remove deletes the bucket.
 func (b *buckets) remove(ctx context.Context, declared, region string) error {
-	_, err := b.client(region).DeleteBucket(ctx, &s3.DeleteBucketInput{
-		Bucket: aws.String(b.ownership.BucketName(declared)),
-	})
+	return b.removeNamed(ctx, b.ownership.BucketName(declared), region)
+}
+
+// removeNamed deletes a bucket by its name at the endpoint. That it is empty is
+// S3's own condition, checked by S3 in the same step; no list of ours could be as
+// late.
+func (b *buckets) removeNamed(ctx context.Context, name, region string) error {
+	_, err := b.client(region).DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &name})
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,16 +11,121 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/store"
 )
 
 // A cloud is the client that the kernel reconciles through: it says what is
 // there, and does one thing at a time when told to. When, in which order and how
 // often is the kernel's business.
+//
+// That a bucket exists is told by one list of the account for all buckets, no
+// older than -poll. Whose it is and how it is versioned is on no list of S3's, so
+// it is read for each bucket by itself (GetBucketTagging, GetBucketVersioning) and
+// used again until -settings is over, until a write of ours, or until the list
+// shows another date or region: then another bucket has come under the name. A
+// change of tags by others leaves no trace on the list, so nothing else would do.
 type cloud struct {
 	buckets      *buckets
 	installation string
 	durable      bool // the store outlives the process, and so do its uids
 	seen         func(name string, l looked)
+	store        *store.Store[BucketSpec, BucketStatus]
+	inventory    *cloudInventory
+}
+
+type cloudInventory = external.Inventory[BucketSpec, BucketStatus, sighting]
+
+func newCloud(a *app, s *store.Store[BucketSpec, BucketStatus]) (*cloud, error) {
+	c := &cloud{
+		buckets: a.buckets, installation: a.o.Installation, durable: a.o.State != "",
+		seen: a.tally.Seen, store: s,
+	}
+	var err error
+	c.inventory, err = external.NewInventory(external.InventoryOptions[BucketSpec, BucketStatus, sighting]{
+		Store: s, Installation: a.o.Installation,
+		List: c.buckets.list, Get: c.get, Detail: c.detail, Delete: c.deleteOrphan,
+		ID:      func(seen sighting) string { return seen.name },
+		IDOf:    func(o *Bucket) string { return c.buckets.ownership.BucketName(o.Name) },
+		Owner:   func(seen sighting) (external.Mark, bool) { return seen.labels.Mark, seen.labels.Marked },
+		Compare: c.compare,
+		Settle:  settled(a.o.Poll), Fresh: a.o.Poll, DetailFresh: a.o.Settings,
+		Cap: external.Cap{Count: a.o.PruneMost, Percent: a.o.PrunePercent},
+	})
+	return c, err
+}
+
+// settled is how long a new bucket may stay invisible, and so how long one that
+// vanishes right after its creation is waited for instead of made again.
+func settled(poll time.Duration) time.Duration { return min(30*time.Second, poll) }
+
+// client is what the reconciler calls for every bucket.
+func (c *cloud) client() external.Client[BucketSpec, BucketStatus] {
+	f := c.inventory.Client(external.ClientFuncs[BucketSpec, BucketStatus]{
+		CreateFunc: c.Create, UpdateFunc: c.Update, DeleteFunc: c.Delete,
+	})
+	observe := f.ObserveFunc
+	f.ObserveFunc = func(ctx context.Context, o *Bucket) (external.Observation, error) {
+		seen, err := observe(ctx, o)
+		if err != nil {
+			return seen, c.explain(err)
+		}
+		return seen, c.saw(o, seen)
+	}
+	return f
+}
+
+// get reads one bucket, where it is declared to be if it is.
+func (c *cloud) get(ctx context.Context, name string) (sighting, bool, error) {
+	region := home
+	if o, err := c.store.Get(ctx, store.Key{Name: c.buckets.ownership.Declared(name)}); err == nil {
+		region = o.Spec.Region
+	}
+	seen, err := c.buckets.get(ctx, name, region)
+	return seen, seen.exists, err
+}
+
+// detail reads what the list does not show.
+func (c *cloud) detail(ctx context.Context, listed sighting) (sighting, bool, error) {
+	seen, err := c.buckets.describe(ctx, listed, cmp.Or(listed.region, home))
+	return seen, seen.exists, err
+}
+
+// compare says how a bucket stands to its declaration.
+func (c *cloud) compare(o *Bucket, seen sighting) external.Observation {
+	differences := seen.differences(o.Spec)
+	o.Status = BucketStatus{Bucket: seen.name, Region: seen.region, Versioning: seen.versioning}
+	return external.Observation{
+		UpToDate: len(differences) == 0,
+		Owner:    c.mark(o).Compare(seen.labels.Mark, seen.labels.Marked),
+		Diff:     diffText(differences),
+	}
+}
+
+// saw notes what a look came to, and refuses what nobody can mend.
+func (c *cloud) saw(o *Bucket, seen external.Observation) error {
+	if !seen.Exists {
+		o.Status = BucketStatus{Bucket: c.buckets.ownership.BucketName(o.Name)}
+		seen.Diff = diffText(sighting{}.differences(o.Spec))
+	}
+	c.seen(o.Name, looked{exists: seen.Exists, diff: seen.Diff})
+	if at := (sighting{region: o.Status.Region}); seen.Exists && at.elsewhere(o.Spec.Region) && !o.Deleting() {
+		return reconcile.Terminal(fmt.Errorf(
+			"the bucket is in %s and declared for %s; S3 cannot move it", at.region, o.Spec.Region))
+	}
+	return nil
+}
+
+// deleteOrphan deletes a bucket that was read just before, and found to be ours
+// and nobody's.
+func (c *cloud) deleteOrphan(ctx context.Context, seen sighting) error {
+	err := c.buckets.removeNamed(ctx, seen.name, cmp.Or(seen.region, home))
+	switch {
+	case isMissing(err):
+		return nil
+	case isCode(err, "BucketNotEmpty"):
+		return fmt.Errorf("%w: the bucket is not empty", external.ErrInUse)
+	}
+	return c.explain(err)
 }
 
 // mark is the ownership mark for an object. A uid of a store in memory says
@@ -34,31 +140,6 @@ func (c *cloud) mark(o *Bucket) external.Mark {
 
 func (c *cloud) labels(o *Bucket) Labels {
 	return Labels{Mark: c.mark(o), Marked: true, Tenant: o.Spec.Tenant, Owner: o.Spec.Owner}
-}
-
-// Observe looks at the bucket.
-func (c *cloud) Observe(ctx context.Context, o *Bucket) (external.Observation, error) {
-	seen, err := c.buckets.look(ctx, o.Name, o.Spec.Region)
-	if err != nil {
-		return external.Observation{}, c.explain(err)
-	}
-	o.Status = BucketStatus{Bucket: c.buckets.ownership.BucketName(o.Name), Region: seen.region, Versioning: seen.versioning}
-	differences := seen.differences(o.Spec)
-	c.seen(o.Name, looked{exists: seen.exists, diff: diffText(differences)})
-	if !seen.exists {
-		return external.Observation{}, nil
-	}
-	owner := c.mark(o).Compare(seen.labels.Mark, seen.labels.Marked)
-	if seen.elsewhere(o.Spec.Region) && !o.Deleting() {
-		return external.Observation{}, reconcile.Terminal(fmt.Errorf(
-			"the bucket is in %s and declared for %s; S3 cannot move it", seen.region, o.Spec.Region))
-	}
-	return external.Observation{
-		Exists:   true,
-		UpToDate: len(differences) == 0,
-		Owner:    owner,
-		Diff:     diffText(differences),
-	}, nil
 }
 
 // Create makes the bucket, marked from its first moment where that is possible.

@@ -9,9 +9,12 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -21,17 +24,20 @@ import (
 )
 
 // A testS3 is gofakes3 with what it lacks added in front: bucket tags, regions,
-// and faults.
+// lists in pages, and faults.
 type testS3 struct {
 	URL   string
 	Close func()
 	next  http.Handler
 
 	tagged bool // tags are routed as S3 routes them
+	page   int  // the longest page of a list, if that is tagged; 0: as asked for
 
 	mu     sync.Mutex // guards everything below
 	tags   map[string]map[string]string
 	region map[string]string
+	born   map[string]time.Time
+	lists  int                                               // pages of lists that were asked for
 	fault  func(w http.ResponseWriter, r *http.Request) bool // true: answered
 	writes []string                                          // "PUT acme-a?versioning", in order of arrival
 }
@@ -53,6 +59,7 @@ func newTestS3(t *testing.T, tagged bool) *testS3 {
 		tagged: tagged,
 		tags:   map[string]map[string]string{},
 		region: map[string]string{},
+		born:   map[string]time.Time{},
 	}
 	server := httptest.NewUnstartedServer(s)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // handlers that cut connections
@@ -75,6 +82,9 @@ func (s *testS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		s.writes = append(s.writes, strings.TrimRight(r.Method+" "+strings.Trim(r.URL.Path, "/")+"?"+strings.TrimSuffix(r.URL.RawQuery, "="), "?"))
 	}
+	if r.Method == http.MethodGet && strings.Trim(r.URL.Path, "/") == "" {
+		s.lists++
+	}
 	s.mu.Unlock()
 	if fault != nil && fault(w, r) {
 		return
@@ -88,8 +98,10 @@ func (s *testS3) perform(r *http.Request) { s.serve(httptest.NewRecorder(), r) }
 func (s *testS3) serve(w http.ResponseWriter, r *http.Request) {
 	bucket := strings.Trim(r.URL.Path, "/")
 	switch {
-	case !s.tagged || bucket == "":
+	case !s.tagged || strings.Contains(bucket, "/"): // an object's
 		s.next.ServeHTTP(w, r)
+	case bucket == "":
+		s.serveList(w, r)
 	case r.URL.Query().Has("tagging"):
 		s.serveTags(w, r, bucket)
 	case len(r.URL.Query()) == 0 || r.URL.Query().Has("x-id"):
@@ -97,6 +109,55 @@ func (s *testS3) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.next.ServeHTTP(w, r)
 	}
+}
+
+// serveList answers as Amazon does: in pages, with regions if a page's length is
+// asked for.
+func (s *testS3) serveList(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := r.URL.Query()
+	most, err := strconv.Atoi(q.Get("max-buckets"))
+	asked := err == nil
+	switch {
+	case !asked:
+		most = len(s.region)
+	case s.page > 0:
+		most = min(most, s.page)
+	}
+	type bucketXML struct {
+		Name         string
+		CreationDate string
+		BucketRegion string `xml:",omitempty"`
+	}
+	var out struct {
+		XMLName           xml.Name    `xml:"ListAllMyBucketsResult"`
+		Buckets           []bucketXML `xml:"Buckets>Bucket"`
+		ContinuationToken string      `xml:",omitempty"`
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.region)) {
+		if name <= q.Get("continuation-token") {
+			continue
+		}
+		if len(out.Buckets) == most {
+			out.ContinuationToken = out.Buckets[most-1].Name
+			break
+		}
+		b := bucketXML{Name: name, CreationDate: s.born[name].UTC().Format("2006-01-02T15:04:05.000Z")}
+		if asked {
+			b.BucketRegion = s.region[name]
+		}
+		out.Buckets = append(out.Buckets, b)
+	}
+	w.Header().Set("Content-Type", "application/xml")
+	_ = xml.NewEncoder(w).Encode(out)
+}
+
+// Lists is how many pages of lists were asked for.
+func (s *testS3) Lists() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lists
 }
 
 type tagXML struct {
@@ -150,6 +211,7 @@ func (s *testS3) serveBucket(w http.ResponseWriter, r *http.Request, bucket stri
 		case http.MethodDelete:
 			delete(s.region, bucket)
 			delete(s.tags, bucket)
+			delete(s.born, bucket)
 		}
 		s.mu.Unlock()
 	}
@@ -168,7 +230,7 @@ func (s *testS3) created(bucket string, body []byte) {
 		Tags     []tagXML `xml:"Tags>Tag"`
 	}
 	_ = xml.Unmarshal(body, &in)
-	s.region[bucket], s.tags[bucket] = in.Location, tagMap(in.Tags)
+	s.region[bucket], s.tags[bucket], s.born[bucket] = in.Location, tagMap(in.Tags), time.Now()
 	if in.Location == "" {
 		s.region[bucket] = "us-east-1"
 	}

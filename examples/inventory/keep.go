@@ -39,7 +39,6 @@ func (a *app) keep(ctx context.Context, entries []Entry) error {
 	onlookers.Go(func() { a.showProgress(lookCtx) })
 	if listener != nil {
 		onlookers.Go(func() { a.serve(lookCtx, listener) })
-		onlookers.Go(func() { a.surveyNowAndThen(lookCtx) })
 	}
 
 	err = a.work(ctx, entries)
@@ -64,12 +63,15 @@ func (a *app) work(ctx context.Context, entries []Entry) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	others.Go(func() { a.redeclare(ctx) })
+	if a.o.Prune || a.o.Listen != "" {
+		others.Go(func() { a.sweepNowAndThen(ctx) })
+	}
 	others.Go(func() { a.file.Run(ctx, func(data []byte) { a.edit(ctx, data) }, a.unreadable) })
 
 	c, err := a.tally.Wait(ctx, a.settled)
 	if err == nil && c.Converged() {
 		a.out.Line("%s", summary(c, a.done, a.meter.Calls(), time.Since(began)))
-		a.tellOrphans(ctx)
+		err = a.sweep(ctx, true)
 	}
 	if err == nil && a.o.Chaos > 0 {
 		err = a.runChaos(ctx)

@@ -27,6 +27,7 @@ import (
 type kernel struct {
 	store      *store.Store[BucketSpec, BucketStatus]
 	cache      *cache.Cache[BucketSpec, BucketStatus]
+	inventory  *cloudInventory
 	reconciler *external.Reconciler[BucketSpec, BucketStatus]
 	controller *reconcile.Controller[reconcile.Request]
 	manager    reconcile.Manager
@@ -51,12 +52,15 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	if k.events, err = external.NewThrottled(nil, nil); err != nil {
 		return nil, err
 	}
-	k.reconciler, err = external.New(k.store, external.Always(client(a)), &external.Options[BucketSpec, BucketStatus]{
-		Naming: external.ByUs, // a bucket's name is its identity
-		Poll:   a.o.Poll,
-		// How long a new bucket may stay invisible, and so how long one that
-		// vanishes right after its creation is waited for instead of made again.
-		CreationGrace: min(30*time.Second, a.o.Poll),
+	c, err := newCloud(a, k.store)
+	if err != nil {
+		return nil, err
+	}
+	k.inventory = c.inventory
+	k.reconciler, err = external.New(k.store, external.Always(c.client()), &external.Options[BucketSpec, BucketStatus]{
+		Naming:        external.ByUs, // a bucket's name is its identity
+		Poll:          a.o.Poll,
+		CreationGrace: settled(a.o.Poll),
 		Changes:       a.done.Told,
 		Recorder:      k.events, // for the debug page
 	})
@@ -86,17 +90,9 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	for _, b := range a.quota.set.Buckets() {
 		err = errors.Join(err, collector.AddBucket(b))
 	}
-	err = errors.Join(err, collector.AddExternal(k.reconciler), registry.Register(collector))
+	err = errors.Join(err, collector.AddExternal(k.reconciler), collector.AddInventory(k.inventory), registry.Register(collector))
 	k.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	return k, err
-}
-
-// client is what the reconciler calls for every bucket.
-func client(a *app) external.Client[BucketSpec, BucketStatus] {
-	return &cloud{
-		buckets: a.buckets, installation: a.o.Installation, durable: a.o.State != "",
-		seen: a.tally.Seen,
-	}
 }
 
 // kernelLogger: what a user needs to know of the kernel's work, this program

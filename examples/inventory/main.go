@@ -7,6 +7,12 @@
 //	go run ./examples/inventory -once      # converge, and exit
 //	go run ./examples/inventory -chaos 200 # and see drift put back
 //	go run ./examples/inventory -plan      # show what would be done
+//	go run ./examples/inventory -plan -prune # and what would be pruned
+//
+// One list of the account tells which buckets are there; see type cloud for what
+// is read besides. Buckets that carry our mark and are not declared are told, and
+// deleted with -prune, if they are empty and no more than -prune-most and
+// -prune-percent allow.
 //
 // While it runs, edit examples/inventory/inventory.yaml.
 package main

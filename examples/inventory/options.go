@@ -26,10 +26,14 @@ type options struct {
 	Verbose      bool
 	Chaos        int
 	Removals     int
+	Prune        bool
+	PruneMost    int
+	PrunePercent int
 	Workers      int
 	Rate         float64
 	Writes       float64
 	Poll         time.Duration
+	Settings     time.Duration
 	Timeout      time.Duration
 
 	watchEvery time.Duration // how often the file is looked at; tests look more often
@@ -58,10 +62,14 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	f.BoolVar(&o.Verbose, "v", false, "log what the kernel does")
 	f.IntVar(&o.Chaos, "chaos", 0, "alter this many buckets behind the kernel's back, and see them put back")
 	f.IntVar(&o.Removals, "confirm-removals", 0, "let one edit remove up to this many entries")
+	f.BoolVar(&o.Prune, "prune", false, "delete empty buckets that carry our mark and are not declared; with -plan: show which")
+	f.IntVar(&o.PruneMost, "prune-most", 10, "refuse to prune more than this many buckets at once")
+	f.IntVar(&o.PrunePercent, "prune-percent", 10, "refuse to prune more than this part of our buckets at once, in percent")
 	f.IntVar(&o.Workers, "workers", 16, "buckets worked on at once")
 	f.Float64Var(&o.Rate, "rate", 0, "calls per second that read, at most (default 900 in this process, else 150)")
 	f.Float64Var(&o.Writes, "writes", 0, "calls per second that change something, at most (default 300 in this process, else 50)")
 	f.DurationVar(&o.Poll, "poll", 0, "how often each bucket is looked at (default 5s in this process, else 1m)")
+	f.DurationVar(&o.Settings, "settings", 0, "how old what is known of a bucket's tags and versioning may be, which no list shows (default: -poll)")
 	f.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long -once or -plan may take")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -79,6 +87,7 @@ func (o *options) complete() error {
 		poll, rate, writes = 5*time.Second, 900, 300
 	}
 	o.Poll, o.Rate, o.Writes = cmp.Or(o.Poll, poll), cmp.Or(o.Rate, rate), cmp.Or(o.Writes, writes)
+	o.Settings = cmp.Or(o.Settings, o.Poll)
 	if o.Listen != "" {
 		listen, err := localByDefault(o.Listen)
 		if err != nil {
@@ -91,6 +100,13 @@ func (o *options) complete() error {
 		return fmt.Errorf("-installation: found %q; expected up to 12 of a-z and 0-9", o.Installation)
 	case o.Region != "" && checkRegion(o.Region) != nil:
 		return fmt.Errorf("-region: found %q; expected %w", o.Region, checkRegion(o.Region))
+	case o.Settings < o.Poll:
+		return errors.New("-settings may not be less than -poll: no bucket is looked at more often")
+	case o.PruneMost < 1 || o.PrunePercent < 1 || o.PrunePercent > 100:
+		return errors.New("-prune-most must be above zero, and -prune-percent between 1 and 100")
+	case o.Prune && o.Installation == "" && o.State == "" && !o.inProcess():
+		// "demo" is everybody's name who tries this program.
+		return errors.New("-prune wants -state, or an -installation of your own: what others marked would be taken for yours")
 	case o.Poll < 0 || o.Timeout <= 0 || o.Workers < 1 || !(o.Rate > 0) || !(o.Writes > 0):
 		return errors.New("-poll, -timeout, -workers, -rate and -writes must be above zero")
 	case o.JSON && !o.Plan:

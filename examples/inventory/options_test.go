@@ -23,10 +23,14 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		"-chaos -1":                       "negative",
 		"-chaos 5 -endpoint aws":          "only for a server on this machine",
 		"-chaos 5 -endpoint https://s3.example.com": "only for a server on this machine",
-		"-listen 8080": "-listen",
-		"-json":        "-plan",
-		"-plan -once":  "-once",
-		"-nonsense":    "nonsense",
+		"-listen 8080":          "-listen",
+		"-json":                 "-plan",
+		"-plan -once":           "-once",
+		"-poll 1m -settings 1s": "-settings",
+		"-prune-most 0":         "-prune-most",
+		"-prune-percent 101":    "-prune-percent",
+		"-prune -endpoint aws":  "-prune wants",
+		"-nonsense":             "nonsense",
 	} {
 		if _, err := parseOptions(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", args, err, want)

@@ -27,6 +27,8 @@ type Labels struct {
 type Ownership interface {
 	// BucketName is what a declared bucket is called at the endpoint.
 	BucketName(declared string) string
+	// Declared is the way back, of a bucket that has such a name.
+	Declared(bucket string) string
 	// Read returns what the bucket says. A bucket without a mark is no error.
 	Read(ctx context.Context, c *s3.Client, bucket string) (Labels, error)
 	// Write makes it say want. Tags of others stay.
@@ -74,6 +76,7 @@ func labelsOf(tags map[string]string) Labels {
 }
 
 func (byTags) BucketName(declared string) string { return declared }
+func (byTags) Declared(bucket string) string     { return bucket }
 func (byTags) Describes() bool                   { return true }
 func (byTags) String() string                    { return "tags" }
 
@@ -128,6 +131,7 @@ type byPrefix struct{ installation string }
 
 func (p byPrefix) prefix() string                    { return "tend-" + p.installation + "-" }
 func (p byPrefix) BucketName(declared string) string { return p.prefix() + declared }
+func (p byPrefix) Declared(bucket string) string     { return strings.TrimPrefix(bucket, p.prefix()) }
 func (byPrefix) Describes() bool                     { return false }
 func (p byPrefix) String() string                    { return "name prefix " + p.prefix() }
 

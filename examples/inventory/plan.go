@@ -63,8 +63,11 @@ func (a *app) plan(ctx context.Context, state store.Backend, url string, entries
 		return external.Plan{}, err
 	}
 	a.entries = entries
-	a.tellOrphans(ctx)
-	p, err := a.kernel.reconciler.Plan(ctx)
+	orphans, err := a.foresee(ctx)
+	if err != nil {
+		return external.Plan{}, err
+	}
+	p, err := a.kernel.reconciler.Plan(ctx, orphans...)
 	if err != nil {
 		return p, err
 	}

@@ -24,7 +24,8 @@ func TestPlanShowsWhatARunWouldDoAndTouchesNothing(t *testing.T) {
 			!strings.Contains(out, "+ create acme-a\n") || !strings.Contains(out, "+ create acme-b\n") {
 			t.Errorf("plan of two new buckets: exit code %d, want 2; it printed:\n%s", code, out)
 		}
-		if _, _, notes := planned(t, declaring("acme-a", "acme-b+"), at+" -poll 1m -writes 1"); !strings.Contains(notes, "2 writes every 1m0s") || !strings.Contains(notes, "3.33 % of -writes") {
+		if _, _, notes := planned(t, declaring("acme-a", "acme-b+"), at+" -poll 1m -writes 1"); !strings.Contains(notes, "2 writes every 1m0s") || !strings.Contains(notes, "3.33 % of -writes") ||
+			!strings.Contains(notes, "2 resources by a list with pages of 1000") {
 			t.Errorf("the plan does not tell what it costs:\n%s", notes)
 		}
 		for _, w := range server.Writes() {

@@ -65,18 +65,28 @@ func judge(err error) quota.Verdict {
 }
 
 // tellCost says what keeping so many buckets in order takes, with so many to
-// change in the first interval.
+// change in the first interval: one list for all, and what no list shows.
 func (a *app) tellCost(n, changes int) error {
-	reads := 2 // HeadBucket, GetBucketVersioning
+	reads := 1 // GetBucketVersioning
 	if a.buckets.ownership.Describes() {
-		reads = 3 // and GetBucketTagging
+		reads = 2 // and GetBucketTagging
 	}
-	c, err := quota.Estimate(quota.Load{Resources: n, Interval: a.o.Poll, ReadsPerLook: reads, Changes: changes})
-	if err != nil {
-		return err
+	list := quota.Load{Resources: n, Interval: a.o.Poll, PageSize: pageSize, Changes: changes}
+	rest := quota.Load{Resources: n, Interval: a.o.Settings, ReadsPerLook: reads}
+	if a.o.Settings == a.o.Poll {
+		list.ReadsPerLook, rest.Resources = reads, 0
 	}
-	a.out.Line("%v: %.3g %% of -rate, %.3g %% of -writes", c,
-		100*quota.Rate{PerSecond: a.o.Rate}.Use(c.ReadsPerSecond()),
-		100*quota.Rate{PerSecond: a.o.Writes}.Use(c.WritesPerSecond()))
+	var perSecond [2]float64
+	for i, load := range []quota.Load{list, rest} {
+		c, err := quota.Estimate(load)
+		if err != nil {
+			return err
+		}
+		if perSecond[0], perSecond[1] = perSecond[0]+c.ReadsPerSecond(), perSecond[1]+c.WritesPerSecond(); load.Resources > 0 || i == 0 {
+			a.out.Line("%v", c)
+		}
+	}
+	a.out.Line("that is %.3g %% of -rate, %.3g %% of -writes",
+		100*quota.Rate{PerSecond: a.o.Rate}.Use(perSecond[0]), 100*quota.Rate{PerSecond: a.o.Writes}.Use(perSecond[1]))
 	return nil
 }

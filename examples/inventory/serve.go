@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile/debug"
-	"github.com/tendhq/tend/reconcile/external"
-	"github.com/tendhq/tend/store"
 )
 
 // debugPage is what /debug shows: the kernel's work, and what this program knows
@@ -23,7 +21,7 @@ func (a *app) debugPage() (http.Handler, error) {
 		Title:       "inventory",
 		Buckets:     a.quota.set.Buckets(),
 		Events:      a.kernel.events,
-		Inventories: []debug.Inventory{a},
+		Inventories: []debug.Inventory{a.kernel.inventory},
 		Sections:    []debug.Section{{Title: "This program", Rows: a.about}},
 	})
 }
@@ -48,26 +46,6 @@ func (a *app) about() [][2]string {
 		rows = append(rows, [2]string{"the endpoint is no use", down})
 	}
 	return rows
-}
-
-// Snapshot sums up how the endpoint differs from the file, as debug.Inventory: what
-// the last look at each bucket found, and the orphans of the last survey.
-func (a *app) Snapshot() external.InventorySnapshot {
-	a.mu.Lock()
-	at, orphans := a.surveyed, a.orphans
-	a.mu.Unlock()
-	s := external.InventorySnapshot{Kind: kind}
-	if at.IsZero() {
-		return s
-	}
-	r := &external.Report{Kind: kind, Listed: at}
-	a.tally.Drift(r)
-	for _, name := range orphans {
-		r.Orphans = append(r.Orphans, external.Finding{Key: store.Key{Name: name}, ID: name})
-	}
-	r.Ours += len(orphans)
-	s.Listed, s.Report = r.Ours, r
-	return s
 }
 
 // handler serves what -listen offers: it shows, and changes nothing.

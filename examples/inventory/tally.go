@@ -6,9 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-
-	"github.com/tendhq/tend/reconcile/external"
-	"github.com/tendhq/tend/store"
 )
 
 // A tally is how far the world is from the file: what is declared, what the
@@ -141,30 +138,6 @@ func (t *tally) Seen(name string, l looked) {
 	t.mu.Unlock()
 	if !before || was != l {
 		t.change(func() { t.seen[name] = l })
-	}
-}
-
-// Drift reports how what was last seen differs from what is declared.
-func (t *tally) Drift(r *external.Report) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r.Declared = len(t.declared)
-	for _, name := range slices.Sorted(maps.Keys(t.declared)) {
-		l, is := t.seen[name]
-		f := external.Finding{Key: store.Key{Name: name}, Diff: l.diff}
-		switch {
-		case !is:
-		case !l.exists:
-			r.Missing = append(r.Missing, f)
-		case t.objects[name].blocked != "":
-			f.Diff = t.objects[name].blocked
-			r.Unclaimed = append(r.Unclaimed, f)
-		case l.diff != "":
-			r.Ours++
-			r.Different = append(r.Different, f)
-		default:
-			r.Ours++
-		}
 	}
 }
 

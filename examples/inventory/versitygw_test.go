@@ -242,3 +242,34 @@ func TestVersityPlanTouchesNothing(t *testing.T) {
 		}
 	}
 }
+
+// What carries our mark in its tags, is not declared and is empty is pruned; what
+// is not empty stays, and what is somebody else's.
+//
+// promise E2
+func TestVersityPruneDeletesEmptyOrphansOfOurs(t *testing.T) {
+	server := newVersity(t)
+	c := plainClient(server.URL)
+	all := append(numbered(20), "acme-left", "acme-full")
+	if err := begin(t, declaring(all...), onVersity(server, options{Once: true})).Result(t); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateBucket(t.Context(), createInput("acme-theirs", "", nil)); err != nil {
+		t.Fatal(err)
+	}
+	theirs := map[string]string{tagInstallation: "elsewhere", tagKind: kind, tagKey: "acme-theirs"}
+	if err := writeTags(t.Context(), c, "acme-theirs", theirs); err != nil {
+		t.Fatal(err)
+	}
+	bucket, key := "acme-full", "a/b"
+	if _, err := c.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &bucket, Key: &key, Body: strings.NewReader("x")}); err != nil {
+		t.Fatal(err)
+	}
+	s := begin(t, declaring(numbered(20)...), onVersity(server, options{Once: true, Prune: true}))
+	if err := s.Result(t); err == nil || s.Count("- acme-left  pruned") != 1 || s.Count("the bucket is not empty") != 1 {
+		t.Errorf("run = %v; it printed:\n%s", err, s)
+	}
+	if got := sorted(bucketNames(t, server.URL)); !slices.Equal(got, sorted(append(numbered(20), "acme-full", "acme-theirs"))) {
+		t.Errorf("buckets %v", got)
+	}
+}

@@ -3,7 +3,10 @@ package external_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,6 +210,47 @@ func TestPrunableIsPruneWithoutTheDeletes(t *testing.T) {
 		w.wantCalls(map[string]int{"Delete": 0})
 		if o, err := w.store.List(t.Context(), store.Selector{}); err != nil || len(o) != 20 {
 			t.Errorf("%d declarations, %v", len(o), err)
+		}
+	})
+}
+
+// A list that takes longer than it may be old serves those who waited for it:
+// else each of them would read its resource after all, and list again.
+//
+// Negative control: with the age asked for after the list, 20 were read.
+func TestListThatTakesLongServesThoseWhoWaitedForIt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, PageSize: 1, Latency: 20 * time.Second}))
+		w.restart(nil)
+		w.populate(20) // twenty pages, some three minutes
+		v := w.inventory()
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() { wantLook(t, v, fmt.Sprintf("t-d%05d", i), true) })
+		}
+		all.Wait()
+		w.wantCalls(map[string]int{"Get": 0, "List": 20}) // pages
+	})
+}
+
+// A resource in use is left and named, and ends no prune.
+//
+// Negative control: with ErrInUse treated as any failure, old-2 stayed.
+func TestPruneLeavesWhatIsInUseAndGoesOn(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(50)
+		orphans(3)(w, nil)
+		v := w.inventory(func(o *invOpts) {
+			o.Delete = func(ctx context.Context, r resource) error {
+				if r.ID == "old-1" {
+					return fmt.Errorf("%w: it is mounted", external.ErrInUse)
+				}
+				return w.cloud.Delete(ctx, r.ID)
+			}
+		})
+		done, err := v.Prune(t.Context(), external.Cap{})
+		if !errors.Is(err, external.ErrInUse) || !strings.Contains(err.Error(), "old-1") || len(done) != 2 {
+			t.Errorf("pruned %v, %v; want old-0 and old-2, and a word about old-1", done, err)
 		}
 	})
 }

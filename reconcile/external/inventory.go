@@ -45,7 +45,7 @@ type InventoryOptions[S, T, R any] struct {
 	// LateInitialized; Exists and Owner are filled in. It may edit the object
 	// as Observe may, and must not call the cloud. Required.
 	Compare func(o *store.Object[S, T], r R) Observation
-	// Delete removes an orphan, for Prune. Nil: Prune is refused.
+	// Delete removes an orphan, for Prune; see [ErrInUse]. Nil: Prune is refused.
 	Delete func(ctx context.Context, r R) error
 
 	// Settle is how long the cloud takes at most to show a write everywhere;
@@ -163,12 +163,15 @@ func (v *Inventory[S, T, R]) Look(ctx context.Context, id string) (r R, exists b
 	if Fresh(ctx) {
 		return v.get(ctx, id)
 	}
-	r, known := v.recall(id)
-	if known == nothing && v.worthListing() {
+	// How old things are is asked as of now: a list that takes longer than Fresh
+	// would otherwise serve nobody who waited for it.
+	at := time.Now()
+	r, known := v.recall(id, at)
+	if known == nothing && !v.failing() {
 		if err := v.refresh(ctx); err != nil && ctx.Err() != nil {
 			return r, false, err
 		}
-		r, known = v.recall(id)
+		r, known = v.recall(id, at)
 	}
 	switch known {
 	case whole:
@@ -188,22 +191,23 @@ const (
 	whole
 )
 
-// recall answers from what is known, if that may be used again.
-func (v *Inventory[S, T, R]) recall(id string) (R, knowledge) {
+// recall answers from what is known, if that may be shown to who asked at that
+// time.
+func (v *Inventory[S, T, R]) recall(id string, at time.Time) (R, knowledge) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	r, known := v.recallLocked(id)
+	r, known := v.recallLocked(id, at)
 	if known == whole {
 		v.calls.served++
 	}
 	return r, known
 }
 
-func (v *Inventory[S, T, R]) recallLocked(id string) (r R, known knowledge) {
-	if s, ok := v.single[id]; ok && v.usableLocked(id, s.begun, v.o.Fresh) {
+func (v *Inventory[S, T, R]) recallLocked(id string, at time.Time) (r R, known knowledge) {
+	if s, ok := v.single[id]; ok && v.usableLocked(id, s.begun, v.o.Fresh, at) {
 		return s.r, whole
 	}
-	if !v.usableLocked(id, v.list.begun, v.o.Fresh) {
+	if !v.usableLocked(id, v.list.begun, v.o.Fresh, at) {
 		return r, nothing
 	}
 	r, on := v.list.byID[id]
@@ -213,28 +217,31 @@ func (v *Inventory[S, T, R]) recallLocked(id string) (r R, known knowledge) {
 	case v.o.Detail == nil:
 		return r, whole
 	}
-	if d, ok := v.detail[id]; ok && v.usableLocked(id, d.begun, v.o.DetailFresh) {
+	if d, ok := v.detail[id]; ok && v.usableLocked(id, d.begun, v.o.DetailFresh, at) {
 		return d.r, whole
 	}
 	return r, inPart
 }
 
 // usableLocked says whether what was read of a resource at some time may be
-// shown now: it is recent, and was read after the last write had settled.
-func (v *Inventory[S, T, R]) usableLocked(id string, begun time.Time, fresh time.Duration) bool {
+// shown to who asked at another: it is recent, and was read after the last write
+// had settled.
+func (v *Inventory[S, T, R]) usableLocked(id string, begun time.Time, fresh time.Duration, at time.Time) bool {
 	wrote, ok := v.written[id]
 	settled := !ok || !begun.Before(wrote.Add(v.o.Settle))
-	return settled && recent(begun, fresh)
+	return settled && recent(begun, fresh, at)
 }
 
-func recent(t time.Time, fresh time.Duration) bool { return !t.IsZero() && time.Since(t) <= fresh }
+func recent(t time.Time, fresh time.Duration, at time.Time) bool {
+	return !t.IsZero() && at.Sub(t) <= fresh
+}
 
-// worthListing says whether a look should list: while lists fail they are tried
-// a few times per interval, not once per look.
-func (v *Inventory[S, T, R]) worthListing() bool {
+// failing says whether a look should not list: while lists fail they are tried a
+// few times per interval, not once per look.
+func (v *Inventory[S, T, R]) failing() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return !recent(v.list.begun, v.o.Fresh) && !recent(v.failed, v.o.Fresh/4)
+	return recent(v.failed, v.o.Fresh/4, time.Now())
 }
 
 func (v *Inventory[S, T, R]) get(ctx context.Context, id string) (R, bool, error) {
@@ -290,7 +297,7 @@ func (v *Inventory[S, T, R]) Invalidate(id string) {
 func (v *Inventory[S, T, R]) refresh(ctx context.Context) error {
 	for {
 		v.mu.Lock()
-		if recent(v.list.begun, v.o.Fresh) {
+		if recent(v.list.begun, v.o.Fresh, time.Now()) {
 			v.mu.Unlock()
 			return nil
 		}
@@ -359,7 +366,7 @@ func (v *Inventory[S, T, R]) adoptLocked(s snapshot[R]) {
 	// otherwise (its date, its owner), and what was read of the first is of no use.
 	maps.DeleteFunc(v.detail, func(id string, d detail[R]) bool {
 		listed, on := s.byID[id]
-		return !on || !recent(d.begun, v.o.DetailFresh) || !reflect.DeepEqual(listed, d.listed)
+		return !on || !recent(d.begun, v.o.DetailFresh, s.begun) || !reflect.DeepEqual(listed, d.listed)
 	})
 }
 

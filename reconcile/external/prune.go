@@ -12,6 +12,11 @@ import (
 // ErrPruneRefused is wrapped by every refusal of [Inventory.Prune].
 var ErrPruneRefused = errors.New("external: prune refused")
 
+// ErrInUse is for [InventoryOptions.Delete] to wrap, of a resource that cannot
+// be deleted as it is: a bucket that is not empty, a network with machines in it.
+// It does not end a [Inventory.Prune].
+var ErrInUse = errors.New("external: the resource is in use")
+
 // PruneError is an [ErrPruneRefused] with what would have been deleted.
 type PruneError struct {
 	Reason string
@@ -94,23 +99,31 @@ func (v *Inventory[S, T, R]) Release() {
 //
 // Just before each deletion both sides are asked again, about this one
 // resource: it must still carry the mark, and its key must still not be
-// declared. An error, also a cancelled ctx, ends the prune.
+// declared. An error, also a cancelled ctx, ends the prune; only what is in use
+// ([ErrInUse]) is left where it is, and named by the error at the end.
 func (v *Inventory[S, T, R]) Prune(ctx context.Context, most Cap) ([]Finding, error) {
 	orphans, err := v.Prunable(ctx, most)
 	if err != nil {
 		return nil, err
 	}
 	var done []Finding
+	var inUse []error
 	for _, f := range orphans {
 		deleted, err := v.pruneOne(ctx, f)
 		if deleted {
 			done = append(done, f)
 		}
 		if err != nil {
-			return done, fmt.Errorf("external: prune %s: %w", f, err)
+			err = fmt.Errorf("external: prune %s: %w", f, err)
+		}
+		switch {
+		case errors.Is(err, ErrInUse):
+			inUse = append(inUse, err)
+		case err != nil:
+			return done, errors.Join(append(inUse, err)...)
 		}
 	}
-	return done, nil
+	return done, errors.Join(inUse...)
 }
 
 // Prunable is what Prune would delete now. It decides as Prune does, refuses

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -92,8 +93,12 @@ func (v *Inventory[S, T, R]) complement(ctx context.Context, id string, listed R
 	if v.o.Detail == nil {
 		return listed, true, nil
 	}
-	if r, known := v.recall(id); known == whole {
-		return r, true, nil
+	v.mu.Lock()
+	d, known := v.detail[id]
+	known = known && v.usableLocked(id, d.begun, v.o.DetailFresh, time.Now()) && reflect.DeepEqual(d.listed, listed)
+	v.mu.Unlock()
+	if known {
+		return d.r, true, nil
 	}
 	return v.look(ctx, id, listed)
 }

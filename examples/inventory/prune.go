@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/external"
+)
+
+// What is marked as ours and not declared is an orphan: it was taken out of the
+// file while no store remembered it. With -prune it is deleted, if it is empty and
+// all of the guards of external.Inventory agree; without, it is told, and left.
+
+// sweepNowAndThen looks after what no object stands for until ctx ends.
+func (a *app) sweepNowAndThen(ctx context.Context) {
+	every := time.NewTicker(max(10*a.o.Poll, time.Minute))
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+			_ = a.sweep(ctx, false) // said, if it is news
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sweep compares the endpoint with what is declared, and prunes if it was asked
+// to. Aloud it says how the two compare, else only what it did and what failed.
+func (a *app) sweep(ctx context.Context, aloud bool) error {
+	a.sweeping.Lock()
+	defer a.sweeping.Unlock()
+	r, err := a.kernel.inventory.Report(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		if a.meter.Down() == "" { // else that was said already
+			a.out.Line("the buckets could not be compared with what is declared: %v", brief(err))
+		}
+		if a.o.Prune {
+			return errors.New("nothing was pruned")
+		}
+		return nil
+	}
+	if aloud {
+		a.out.Line("%s", reportText(r))
+	}
+	if !a.o.Prune {
+		if aloud && len(r.Orphans) > 0 {
+			a.out.Line("%d buckets carry our mark, are not declared, and are left alone; -prune deletes them:\n%s", len(r.Orphans), orphansText(r.Orphans))
+		}
+		return nil
+	}
+	return a.prune(ctx)
+}
+
+// prune deletes the orphans, or says why not.
+func (a *app) prune(ctx context.Context) error {
+	done, err := a.kernel.inventory.Prune(ctx, external.Cap{})
+	for _, f := range done {
+		a.out.Line("- %s  pruned: it was ours, and not declared", f.ID)
+	}
+	if len(done) > 0 {
+		_, _ = a.kernel.inventory.Report(ctx) // for the debug page; what fails is told at the next sweep
+	}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	a.out.Line("%s", refusal(err))
+	return errors.New("not everything was pruned")
+}
+
+// foresee is the orphans that a plan would have deleted. It says what would be
+// refused, and what is left alone.
+func (a *app) foresee(ctx context.Context) ([]external.Finding, error) {
+	r, err := a.kernel.inventory.Report(ctx)
+	if err != nil {
+		return nil, brief(err)
+	}
+	a.out.Line("%s", reportText(r))
+	if !a.o.Prune {
+		if len(r.Orphans) > 0 {
+			a.out.Line("%d buckets carry our mark, are not declared, and would be left alone; -prune would delete them:\n%s", len(r.Orphans), orphansText(r.Orphans))
+		}
+		return nil, nil
+	}
+	would, err := a.kernel.inventory.Prunable(ctx, external.Cap{})
+	if errors.Is(err, external.ErrPruneRefused) {
+		a.out.Line("a run would refuse: %s", refusal(err))
+		return nil, nil
+	}
+	return would, err
+}
+
+// refusal is why a prune did not go as asked, with what it would have done.
+func refusal(err error) string {
+	text := brief(err).Error()
+	if refused, ok := errors.AsType[*external.PruneError](err); ok && len(refused.Would) > 0 {
+		text = fmt.Sprintf("nothing was pruned: %s; see -prune-most and -prune-percent. It would have been:\n%s", refused.Reason, orphansText(refused.Would))
+	}
+	return text
+}
+
+// reportText is how the endpoint compares with the file, in one line.
+func reportText(r external.Report) string {
+	return fmt.Sprintf("%d buckets declared, %d at the endpoint, %d of them ours: %d missing, %d different, %d declared and not ours, %d ours and not declared",
+		r.Declared, r.Present, r.Ours, len(r.Missing), len(r.Different), len(r.Unclaimed), len(r.Orphans)) + unreadableText(len(r.Unreadable))
+}
+
+func unreadableText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; of %d we may not see whose they are", n)
+}
+
+func orphansText(orphans []external.Finding) string {
+	var names []string
+	for _, f := range orphans {
+		names = append(names, f.ID)
+	}
+	return leftText(names)
+}
