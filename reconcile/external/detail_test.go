@@ -133,8 +133,8 @@ func TestResourceThatWentSinceItWasListedIsMissing(t *testing.T) {
 //
 // promise E2
 //
-// Negative control: with an error of Detail taken for "no mark", the closed one
-// counted as foreign; with one taken for the listed part, declared disks differed.
+// Negative control: with an error of Detail taken for an answer, the one counted
+// as foreign and the other as unclaimed.
 func TestUnreadableDetailsAreAFindingAndNothingIsDoneAboutThem(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.populate(20)

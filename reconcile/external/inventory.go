@@ -168,7 +168,7 @@ func (v *Inventory[S, T, R]) Look(ctx context.Context, id string) (r R, exists b
 	at := time.Now()
 	r, known := v.recall(id, at)
 	if known == nothing && !v.failing() {
-		if err := v.refresh(ctx); err != nil && ctx.Err() != nil {
+		if err := v.refresh(ctx, at); err != nil && ctx.Err() != nil {
 			return r, false, err
 		}
 		r, known = v.recall(id, at)
@@ -292,12 +292,12 @@ func (v *Inventory[S, T, R]) Invalidate(id string) {
 	delete(v.detail, id)
 }
 
-// refresh makes sure of a complete and recent list. It waits for one that is
-// under way, else it lists itself.
-func (v *Inventory[S, T, R]) refresh(ctx context.Context) error {
+// refresh makes sure of a complete list that is recent to who asked at that time.
+// It waits for one that is under way, else it lists itself.
+func (v *Inventory[S, T, R]) refresh(ctx context.Context, at time.Time) error {
 	for {
 		v.mu.Lock()
-		if recent(v.list.begun, v.o.Fresh, time.Now()) {
+		if recent(v.list.begun, v.o.Fresh, at) {
 			v.mu.Unlock()
 			return nil
 		}
@@ -314,8 +314,9 @@ func (v *Inventory[S, T, R]) refresh(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		// That the other caller was cancelled is none of our business: list again.
-		if l.complete || !errors.Is(l.err, errCutShort) {
+		// That the other caller was cancelled is none of our business, and its list
+		// may have been begun too long ago for us: then list again.
+		if !l.complete && !errors.Is(l.err, errCutShort) {
 			return l.err
 		}
 	}

@@ -166,7 +166,7 @@ func (v *Inventory[S, T, R]) mayBecome(o *store.Object[S, T]) bool {
 
 // complete is a list that is complete and recent.
 func (v *Inventory[S, T, R]) complete(ctx context.Context) (snapshot[R], error) {
-	if err := v.refresh(ctx); err != nil {
+	if err := v.refresh(ctx, time.Now()); err != nil {
 		return snapshot[R]{}, err
 	}
 	v.mu.Lock()
