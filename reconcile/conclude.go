@@ -27,8 +27,8 @@ func (c *Controller[K]) concludeAll(s *slot[K], x *runCtx[K], items []queue.Item
 		verdicts = append(verdicts, judge(outcome(i), over))
 	}
 	took := time.Since(c.epoch) - s.started
-	for _, item := range items {
-		c.keepBack(item.Key, x.wrote())
+	for i, item := range items {
+		c.keepBack(item.Key, x.wrote(), verdicts[i].do != settleDone)
 	}
 	if x.touched.Load() {
 		x.end(context.Canceled, errRunOver) // so that what hangs on it is let go
@@ -44,6 +44,22 @@ func (c *Controller[K]) concludeAll(s *slot[K], x *runCtx[K], items []queue.Item
 	for i, item := range items {
 		c.tell(item, verdicts[i], outcome(i), took)
 	}
+}
+
+// succeed is conclude for the run of one key that succeeded, asked for nothing, and
+// of which nobody is to be told. It leaves the item to be settled by Done, and
+// reports whether that was all there is to do.
+func (c *Controller[K]) succeed(s *slot[K], x *runCtx[K], key K) bool {
+	if s.succeed() {
+		return true
+	}
+	if x.ended() != nil {
+		return false
+	}
+	c.keepBack(key, x.wrote(), false)
+	x.end(context.Canceled, errRunOver)
+	c.answer(s.finish([]verdict{{}}, false), x.wrote())
+	return true
 }
 
 // settle carries a verdict out.

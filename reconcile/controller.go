@@ -34,10 +34,8 @@ type Controller[K comparable] struct {
 	epoch       time.Time // times of runs are counted from here
 	plain       bool      // a run that succeeded needs nothing but to be counted
 	kind        string    // of the objects it is about, for the graph; "": not known
-	own         ownWrites[K]
-	stale       staleKeys[K]
+	after       afters[K]
 	ill         atomic.Int64 // keys, about, whose failure was logged and whose recovery was not yet
-	behind      sync.Map     // Cached to string: why keys are held until it has seen a write
 	adapt       *adaptive
 	pool        pool[K]
 	holds       []atomic.Pointer[hold] // by shard; nil: not ours
@@ -111,7 +109,7 @@ func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K]
 	if c.o.Logger != nil {
 		c.logger.Store(c.o.Logger)
 	}
-	c.pool.c, c.pool.want = c, c.o.Workers
+	c.pool.c, c.pool.want, c.after.c = c, c.o.Workers, c
 	c.life = newLife(c)
 	c.errDeadline = deadlineError(name, c.o.Timeout)
 	c.cached = c.o.Reads
@@ -243,6 +241,7 @@ func (c *Controller[K]) add(key K, o queue.AddOptions) error {
 	if c.elsewhere(key) {
 		return fmt.Errorf("reconcile: controller %q: %v: %w", c.name, key, ErrElsewhere)
 	}
+	c.holdIfBehind(key)
 	return c.q.AddWith(key, o)
 }
 
@@ -252,6 +251,7 @@ func (c *Controller[K]) admit(key K, o queue.AddOptions) error {
 	if c.elsewhere(key) {
 		return nil
 	}
+	c.holdIfBehind(key)
 	return c.q.AddWith(key, o)
 }
 

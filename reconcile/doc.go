@@ -98,6 +98,13 @@
 // One watchdog looks at all runs instead of a timer each. A run that touches
 // neither its context nor a store allocates nothing.
 //
+// A key that wrote is held in the queue (S4) only if it is to run again before the
+// caches have seen the write: by itself, or because somebody adds it. When every key
+// that wrote was held, that was 5 of the 17 allocations and 11 % of the time of an
+// object that converges. An add that goes past the controller, straight to its
+// queue, or that comes during the run that writes, is noticed when a worker has the
+// key; it is held then and given back, which costs one token of its buckets.
+//
 // One generic type each; there are no Typed twins. Options are a struct, so that
 // they can be read, compared and printed. Builders that chain, and constructors that
 // panic, were left out: what is missing is an error of New.

@@ -220,15 +220,20 @@ func (w *worker[K]) run(item queue.Item[K]) (done bool) {
 		item.After(distrustDelay)
 		return false
 	}
+	stale, ok := c.mayRun(item.Key)
+	if !ok {
+		item.After(0) // it is held
+		return false
+	}
 	w.keys[0] = item.Key
 	x, ok := w.slot.begin(h, w.keys, item.Attempt)
 	if !ok {
 		return true
 	}
-	x.stale = c.stale.take(item.Key)
+	x.stale = stale
 	res, err := c.call(x, item.Key)
 	// A success after failures may be worth a line in the log.
-	if err == nil && res == (Result{}) && c.plain && c.ill.Load() == 0 && w.slot.succeed() {
+	if err == nil && res == (Result{}) && c.plain && c.ill.Load() == 0 && c.succeed(w.slot, x, item.Key) {
 		return true
 	}
 	c.conclude(w.slot, x, item, Outcome{res, err})
@@ -293,6 +298,20 @@ func (w *worker[K]) runBatch(items []queue.Item[K]) {
 
 func (w *worker[K]) runPart(h *hold, items []queue.Item[K]) {
 	c := w.c
+	stale := false
+	if h != nil && h.trusted() {
+		items = slices.DeleteFunc(items, func(item queue.Item[K]) bool {
+			s, ok := c.mayRun(item.Key)
+			if !ok {
+				item.After(0) // it is held
+			}
+			stale = stale || s
+			return !ok
+		})
+	}
+	if len(items) == 0 {
+		return
+	}
 	w.items, w.keys = items, make([]K, len(items))
 	attempt := 0
 	for i, item := range items {
@@ -315,10 +334,7 @@ func (w *worker[K]) runPart(h *hold, items []queue.Item[K]) {
 		}
 		return
 	}
-	x.stale = false
-	for _, key := range w.keys {
-		x.stale = c.stale.take(key) || x.stale
-	}
+	x.stale = stale
 	out, err := c.callBatch(x, w.keys)
 	c.concludeAll(w.slot, x, items, func(i int) Outcome {
 		if err != nil {

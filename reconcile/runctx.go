@@ -12,11 +12,11 @@ import (
 
 // runCtx is the context of one run. A run that never looks at its context costs
 // nothing for it: the deadline needs no timer (the watchdog looks at all runs),
-// the channel, the logger and the store's writes are made when first asked for,
-// and an untouched runCtx serves the next run too.
+// the channel and the logger are made when first asked for, and an untouched runCtx serves the next run too.
 //
 //	runCtx ── Done, Err, Deadline   its own: no allocation but the channel
-//	   └── values ── Writes ── base: the hold's guard and the values of Run's ctx
+//	   ├── writes             what a store notes
+//	   └── values ── base     the hold's guard and the values of Run's ctx
 //
 // It is no wrapper around context.WithDeadline because that costs seven
 // allocations and a timer for each run, several times the rest of the cycle.
@@ -33,8 +33,9 @@ type runCtx[K comparable] struct {
 	done   chan struct{}
 	err    error // set once: the context is over
 	cause  error
-	values context.Context // base with writes; after the end also with the cause
-	caused bool            // values carry the cause
+	values context.Context // base; after the end one that carries the cause too
+	caused bool            // it does
+	asked  bool            // for writes, by a store that is about to note one
 	after  map[*func()]struct{}
 	id     uint64       // 0 until asked for: few runs ever need one
 	log    *slog.Logger // for this run; nil until asked for
@@ -143,6 +144,12 @@ func (x *runCtx[K]) Value(key any) any {
 	if _, ok := key.(runKey); ok {
 		return x
 	}
+	if w := x.writes.Value(key); w != nil {
+		x.mu.Lock()
+		x.asked = true
+		x.mu.Unlock()
+		return w
+	}
 	x.mu.Lock()
 	values := x.valuesLocked()
 	x.mu.Unlock()
@@ -151,7 +158,7 @@ func (x *runCtx[K]) Value(key any) any {
 
 func (x *runCtx[K]) valuesLocked() context.Context {
 	if x.values == nil {
-		x.values = store.WithWrites(x.base, &x.writes)
+		x.values = x.base
 	}
 	if x.cause != nil && !x.caused {
 		over, cancel := context.WithCancelCause(x.values)
@@ -215,7 +222,7 @@ func (x *runCtx[K]) ended() error {
 func (x *runCtx[K]) wrote() *store.Writes {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.values == nil {
+	if !x.asked {
 		return nil
 	}
 	return &x.writes

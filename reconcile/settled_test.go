@@ -3,6 +3,10 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,6 +68,290 @@ func TestKeyIsKeptBackUntilTheCachesHaveSeenItsWrite(t *testing.T) {
 			t.Errorf("the second run saw revision %d, the first wrote %d", seen[1], wrote)
 		}
 		stopped.stop()
+	})
+}
+
+// promise S4: a key that succeeded, and asked for nothing, is kept back all the same
+// when it is added before the caches have seen what it wrote: by a source or by
+// hand, past the controller, or during the run that wrote.
+//
+// Negative control: without mayRun in a worker's run the last two run at once; without
+// holdIfBehind in add the first is ready, not held.
+func TestKeyThatIsAddedAgainIsKeptBackToo(t *testing.T) {
+	for name, again := range map[string]func(c *reconcile.Controller[store.Key], k store.Key) error{
+		"by hand": func(c *reconcile.Controller[store.Key], k store.Key) error {
+			_ = c.SetWorkers(0) // it is held before a worker has it: none of a bucket's tokens is used up
+			err := c.Add(k)
+			if e, _ := entry(c, k); e.State != queue.StateHeld {
+				return fmt.Errorf("the key is %v, want held", e.State)
+			}
+			_ = c.SetWorkers(1)
+			return err
+		},
+		"past the controller": func(c *reconcile.Controller[store.Key], k store.Key) error { return c.Queue().Add(k) },
+		"during the run":      nil,
+	} {
+		for _, batch := range []bool{false, true} {
+			if batch {
+				name += ", in a batch"
+			}
+			t.Run(name, func(t *testing.T) {
+				bubble(t, func(t *testing.T) { keptBackWhenAdded(t, again, batch) })
+			})
+		}
+	}
+}
+
+func keptBackWhenAdded(t *testing.T, again func(*reconcile.Controller[store.Key], store.Key) error, batch bool) {
+	s := newStore(t, newBackend(t), "thing")
+	stopped := &stoppable{Cached: newCache(t, s)}
+	var c *reconcile.Controller[store.Key]
+	var seen, wrote store.Revision
+	var at []time.Duration
+	began := time.Now()
+	run := func(ctx context.Context, k store.Key) error {
+		at = append(at, time.Since(began))
+		seen = stopped.Revision()
+		if len(at) > 1 {
+			return nil
+		}
+		o, err := s.Create(ctx, &thing{Meta: store.Meta{Name: k.Name}})
+		wrote = o.Revision
+		if again == nil {
+			add(t, c, k)
+		}
+		return err
+	}
+	o := &reconcile.Options[store.Key]{Workers: 1, Reads: []reconcile.Cached{stopped}, SettleTimeout: time.Hour}
+	if batch {
+		c = must[*reconcile.Controller[store.Key]](t)(reconcile.NewBatch("test", batchOf(func(ctx context.Context, keys []store.Key) []reconcile.Outcome {
+			return []reconcile.Outcome{{Err: run(ctx, keys[0])}}
+		}), o))
+	} else {
+		c = newController(t, record(func(ctx context.Context, k store.Key) (result, error) { return result{}, run(ctx, k) }), o)
+	}
+	stopped.start(t)
+	stopped.stop()
+	start(t, c)
+	add(t, c, key("a"))
+	pass(time.Minute)
+	if again != nil {
+		if _, ok := entry(c, key("a")); ok {
+			t.Error("a key that nobody added is in the queue")
+		}
+		if err := again(c, key("a")); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+	}
+	expectList(t, "runs while the cache is behind, at", at, 0)
+	e, _ := entry(c, key("a"))
+	expect(t, "why", e.Why, "held: waiting for cache thing to see its write")
+
+	stopped.start(t)
+	synctest.Wait()
+	expect(t, "runs when the cache has caught up", len(at), 2)
+	if seen < wrote {
+		t.Errorf("the second run saw revision %d, the first wrote %d", seen, wrote)
+	}
+	stopped.stop()
+	expect(t, "runs counted", c.Counts().Runs(), 2)
+}
+
+// promise S4: a key that is added again is kept back for the rest of the time that
+// began with its write, no longer, and then reads the store.
+//
+// Negative control: with the whole SettleTimeout for a hold that begins later, the
+// second run comes at 80 s.
+func TestKeyThatIsAddedAgainIsKeptBackForTheRestOfTheTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		stopped := &stoppable{Cached: newCache(t, s)}
+		var stale []bool
+		r := record(func(ctx context.Context, k store.Key) (result, error) {
+			info, _ := reconcile.RunInfo(ctx)
+			if stale = append(stale, info.Stale); len(stale) > 1 {
+				return result{}, nil
+			}
+			_, err := s.Create(ctx, &thing{Meta: store.Meta{Name: "a"}})
+			return result{}, err
+		})
+		c := newController(t, r, &reconcile.Options[store.Key]{Reads: []reconcile.Cached{stopped}, SettleTimeout: time.Minute})
+		stopped.start(t)
+		add(t, c, key("a"))
+		stopped.stop()
+		start(t, c)
+		pass(20 * time.Second)
+		add(t, c, key("a"))
+		pass(time.Hour)
+		add(t, c, key("a"))
+		pass(time.Hour)
+		expectList(t, "runs at", r.times(), 0, time.Minute, time.Hour+20*time.Second)
+		expectList(t, "stale", stale, false, true, false)
+	})
+}
+
+// promise S4: a key whose writes went to two kinds waits for both caches, and what
+// was remembered of it is forgotten.
+//
+// Negative control: with the record dropped when the first cache has caught up, the
+// second run comes before the other cache has seen the write.
+func TestKeyWaitsForAllCaches(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		one, two := newStore(t, b, "one"), newStore(t, b, "two")
+		first, second := &stoppable{Cached: newCache(t, one)}, &stoppable{Cached: newCache(t, two)}
+		r := record(func(ctx context.Context, k store.Key) (result, error) {
+			if _, err := one.Create(ctx, &thing{Meta: store.Meta{Name: "a"}}); err != nil {
+				return result{}, nil // the second run
+			}
+			_, err := two.Create(ctx, &thing{Meta: store.Meta{Name: "a"}})
+			return result{Requeue: true}, err
+		})
+		c := newController(t, r, &reconcile.Options[store.Key]{Reads: []reconcile.Cached{first, second}, SettleTimeout: time.Hour})
+		for _, s := range []*stoppable{first, second} {
+			s.start(t)
+			s.stop()
+		}
+		add(t, c, key("a"))
+		start(t, c)
+		pass(time.Minute)
+		e, _ := entry(c, key("a"))
+		expect(t, "why", e.Why, "held: waiting for cache one, two to see its write")
+		first.start(t)
+		pass(time.Minute)
+		expect(t, "runs with one cache behind", r.count(), 1)
+		second.start(t)
+		synctest.Wait()
+		expect(t, "runs", r.count(), 2)
+		pass(time.Hour)
+		expect(t, "keys remembered", reconcile.Remembered(c), 0)
+		first.stop()
+		second.stop()
+	})
+}
+
+// promise S4: keys are let go one by one as the cache catches up, whatever the order
+// in which their runs ended, and all at once when it was restored from a backup:
+// then the revisions they wait for mean nothing any more.
+//
+// Negative control: in the order of the runs' ends, a does not run again at its
+// revision; without asking the cache again after it called, or without the question
+// whether it was restored, c and d do not.
+func TestKeysAreLetGoAsTheCacheCatchesUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		synced := &stoppable{Cached: newCache(t, s)}
+		synced.start(t)
+		synced.stop()
+		ca := &scripted{Cached: synced}
+		wrote := make(map[string]store.Revision)
+		end := make(chan struct{})
+		r := record(func(ctx context.Context, k store.Key) (result, error) {
+			if _, again := wrote[k.Name]; again {
+				return result{}, nil
+			}
+			o, err := s.Create(ctx, &thing{Meta: store.Meta{Name: k.Name}})
+			wrote[k.Name] = o.Revision
+			if k.Name == "a" { // it wrote first and ends last
+				<-end
+			}
+			return result{Requeue: true}, err
+		})
+		c := newController(t, r, &reconcile.Options[store.Key]{Workers: 2, Reads: []reconcile.Cached{ca}, SettleTimeout: time.Hour})
+		start(t, c)
+		for _, k := range []string{"a", "b", "c", "d"} {
+			add(t, c, key(k))
+			synctest.Wait()
+		}
+		close(end)
+		pass(time.Minute)
+		expect(t, "runs", r.count(), 4)
+		for _, k := range []string{"a", "b"} {
+			ca.reach(wrote[k])
+			synctest.Wait()
+			if got := r.keys(); got[len(got)-1] != key(k) {
+				t.Errorf("at revision %d runs of %v, want %s last", wrote[k], got, k)
+			}
+		}
+		expect(t, "runs", r.count(), 6)
+		ca.restore(1)
+		synctest.Wait()
+		expect(t, "runs after the restore", r.count(), 8)
+		expect(t, "keys remembered", reconcile.Remembered(c), 0)
+	})
+}
+
+// scripted is a cache that says of itself what the test wants.
+type scripted struct {
+	reconcile.Cached
+	mu    sync.Mutex
+	rev   store.Revision
+	waits []struct {
+		rev store.Revision
+		f   func()
+	}
+}
+
+func (s *scripted) Revision() store.Revision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rev
+}
+
+func (s *scripted) OnRevision(r store.Revision, f func()) (stop func() bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits = append(s.waits, struct {
+		rev store.Revision
+		f   func()
+	}{r, f})
+	return nil
+}
+
+func (s *scripted) reach(r store.Revision)   { s.call(r, r) }
+func (s *scripted) restore(r store.Revision) { s.call(r, math.MaxUint64) }
+
+// call says r, and calls those who wait for what is at most upTo.
+func (s *scripted) call(r, upTo store.Revision) {
+	s.mu.Lock()
+	s.rev = r
+	waits := s.waits
+	s.waits = nil
+	s.mu.Unlock()
+	for _, w := range waits {
+		if w.rev <= upTo {
+			w.f()
+		} else {
+			s.OnRevision(w.rev, w.f)
+		}
+	}
+}
+
+// A burst of writes, more than are let go at once, is forgotten when the cache has
+// caught up, and every key that was to run again has done so.
+//
+// Negative control: without the record dropped in saw, or in putLocked, most keys
+// are remembered.
+func TestBurstOfWritesIsForgottenWhenTheCacheHasCaughtUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const keys = 1000
+		g := newRig(t, &reconcile.Options[store.Key]{}, func(ctx context.Context, g *rig, k store.Key) (result, error) {
+			o, err := g.Mutate(ctx, k, func(o *thing) error { o.Status.Size++; return nil })
+			return result{Requeue: o.Status.Size == 1}, err
+		})
+		for i := range keys {
+			create(t, g.things, strconv.Itoa(i))
+		}
+		g.start(t)
+		pass(10 * time.Second) // what nobody forgets is dropped after minutes
+		expect(t, "runs", g.r.count(), 2*keys)
+		for i := range keys {
+			if _, ok := entry(g.c, key(strconv.Itoa(i))); ok {
+				t.Fatalf("key %d is still in the queue", i)
+			}
+		}
+		expect(t, "keys remembered", reconcile.Remembered(g.c), 0)
 	})
 }
 

@@ -63,6 +63,15 @@ func WithWrites(ctx context.Context, w *Writes) context.Context {
 	return context.WithValue(ctx, writesKey{}, w)
 }
 
+// Value returns w if key is the one under which [WithWrites] keeps it, else nil. It
+// is for a context that has its Writes in it instead of around it.
+func (w *Writes) Value(key any) any {
+	if _, ok := key.(writesKey); ok {
+		return w
+	}
+	return nil
+}
+
 // Note records a write.
 func (w *Writes) Note(b Backend, kind string, r Revision) {
 	w.mu.Lock()

@@ -1,0 +1,377 @@
+package reconcile
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// Promise S4: a key whose run wrote to a store does not run again before every
+// cache that the controller uses has seen the write. A run on an older cache would
+// act on the past, and create a second time what it just created. Revisions are
+// compared per backend and kind, because another kind's stream never reaches them
+// by itself. No worker waits.
+//
+//	run of a wrote r7 ─▶ after[a] = r7 ─▶ the cache reaches r7, the sources show it ─▶ forgotten
+//	                         │
+//	                         ├─ a is to run again by itself ─▶ held at once
+//	                         ├─ somebody adds a             ─▶ held before the add
+//	                         └─ a worker has got a          ─▶ held, and given back
+//
+// A hold costs more than all the rest of this, and most keys have nothing to run
+// for before the cache has caught up. That is why holding waits for a reason.
+
+// keepBack notes what a key's run wrote; again says that the key is going to run
+// again without being added.
+func (c *Controller[K]) keepBack(key K, w *store.Writes, again bool) {
+	if w == nil {
+		return
+	}
+	if c.after.note(key, w, time.Since(c.epoch)+c.o.SettleTimeout) && again {
+		c.hold(key, w, c.o.SettleTimeout)
+	}
+}
+
+// holdIfBehind is asked before a key is added.
+func (c *Controller[K]) holdIfBehind(key K) {
+	if c.after.n.Load() == 0 {
+		return
+	}
+	if w, left := c.after.unheld(key); left > 0 {
+		c.hold(key, w, left)
+	}
+}
+
+// mayRun is asked by a worker that has the key. If not, the key is held and must be
+// given back. stale says that the time to wait was over before the caches caught
+// up: the run is to read the store itself.
+func (c *Controller[K]) mayRun(key K) (stale, ok bool) {
+	if c.after.n.Load() == 0 {
+		return false, true
+	}
+	if w, left := c.after.unheld(key); left > 0 {
+		c.hold(key, w, left)
+		return false, false
+	}
+	return c.after.expired(key), true
+}
+
+// hold keeps a key in the queue until the caches have seen what it wrote. Somebody
+// else may have held it meanwhile, or the caches have caught up.
+func (c *Controller[K]) hold(key K, w *store.Writes, left time.Duration) {
+	release := c.q.Hold(key, c.waitingFor(w), left)
+	if !c.after.held(key, w, release) {
+		release()
+	}
+}
+
+// waitingFor is the reason of such a hold.
+func (c *Controller[K]) waitingFor(w *store.Writes) string {
+	var names []string
+	for _, cached := range c.caches() {
+		if lacks(cached, w) {
+			names = append(names, cached.Name())
+		}
+	}
+	return "waiting for cache " + strings.Join(names, ", ") + " to see its write"
+}
+
+// isBehind reports whether a cache has not reached what was written to its kind.
+func (c *Controller[K]) isBehind(w *store.Writes) bool {
+	for _, cached := range c.caches() {
+		if lacks(cached, w) {
+			return true
+		}
+	}
+	return false
+}
+
+func lacks(cached Cached, w *store.Writes) bool {
+	return cached.Revision() < w.Highest(cached.Backend(), cached.Kind())
+}
+
+// holdExpired passes on what the queue says. It is no news to us: the key's next
+// run, which may have begun already, looks at the caches itself.
+func (c *Controller[K]) holdExpired(key K, why string) {
+	if user := c.userHooks.HoldExpired; user != nil {
+		c.contain("HoldExpired", func() { user(key, why) })
+	}
+}
+
+// afters remembers what the last runs of keys wrote, until the caches have reached
+// it and the source has shown it: a key is kept back until the first, and asked
+// about (has) until the second.
+type afters[K comparable] struct {
+	c *Controller[K]
+	n atomic.Int32 // len(of), or more: most questions end here
+
+	mu    sync.Mutex // guards what follows; Controller.mu and Writes' own are taken under it
+	of    map[K]after
+	lines []*line[K]
+}
+
+// after is what one run wrote.
+type after struct {
+	writes  *store.Writes
+	until   time.Duration // since the epoch: it is kept back no longer
+	behind  int           // lines that it stands in
+	release func()        // of the queue's hold; nil: it is not held
+	shown   bool          // by the source of that cache, or there is none
+	aged    bool          // it was there when age was called
+}
+
+// line is those who wait for one cache, the lowest revision first. Only the first of
+// them asks the cache.
+type line[K comparable] struct {
+	cache   Cached
+	asked   []store.Revision // what the cache was asked for and has not answered
+	first   int
+	waiting []waiting[K]
+}
+
+type waiting[K comparable] struct {
+	key    K
+	writes *store.Writes
+	rev    store.Revision
+}
+
+// note remembers the writes of a run that has just ended, and reports whether a
+// cache is behind them.
+func (a *afters[K]) note(key K, w *store.Writes, until time.Duration) (behind bool) {
+	r := after{writes: w, until: until, shown: true}
+	var few [2]*line[K]
+	joined := few[:0]
+	caches := a.c.caches()
+	a.mu.Lock()
+	a.n.Store(int32(len(a.of)) + 1) // before asking what was shown: saw does it the other way round
+	for _, cached := range caches {
+		rev := w.Highest(cached.Backend(), cached.Kind())
+		r.shown = r.shown && !a.c.unseen(cached, rev)
+		if cached.Revision() >= rev {
+			continue
+		}
+		r.behind++
+		l := a.lineLocked(cached)
+		l.push(waiting[K]{key, w, rev})
+		joined = append(joined, l)
+	}
+	if r.behind > 0 || !r.shown {
+		if a.of == nil {
+			a.of = make(map[K]after)
+		}
+		a.of[key] = r
+	}
+	a.n.Store(int32(len(a.of)))
+	a.mu.Unlock()
+	for _, l := range joined {
+		a.ask(l)
+	}
+	return r.behind > 0
+}
+
+func (a *afters[K]) lineLocked(cached Cached) *line[K] {
+	for _, l := range a.lines {
+		if l.cache == cached {
+			return l
+		}
+	}
+	l := &line[K]{cache: cached}
+	a.lines = append(a.lines, l)
+	return l
+}
+
+// push puts somebody in his place, which is the last or nearly so, and uses the
+// room at the front again.
+func (l *line[K]) push(w waiting[K]) {
+	if l.first > 64 && l.first > len(l.waiting)/2 {
+		n := copy(l.waiting, l.waiting[l.first:])
+		clear(l.waiting[n:])
+		l.waiting, l.first = l.waiting[:n], 0
+	}
+	l.waiting = append(l.waiting, w)
+	for i := len(l.waiting) - 1; i > l.first && l.waiting[i-1].rev > w.rev; i-- {
+		l.waiting[i-1], l.waiting[i] = l.waiting[i], l.waiting[i-1]
+	}
+}
+
+// pop takes out the first whose revision is at most r.
+func (l *line[K]) pop(r store.Revision) (w waiting[K], ok bool) {
+	if l.first == len(l.waiting) || l.waiting[l.first].rev > r {
+		return w, false
+	}
+	w = l.waiting[l.first]
+	l.waiting[l.first] = waiting[K]{}
+	l.first++
+	return w, true
+}
+
+// ask has the cache call when it reaches the first in line, unless it is going to
+// call before that anyway. It is done without the lock, because the cache may
+// answer at once.
+func (a *afters[K]) ask(l *line[K]) {
+	a.mu.Lock()
+	if l.first == len(l.waiting) {
+		a.mu.Unlock()
+		return
+	}
+	rev := l.waiting[l.first].rev
+	sooner := slices.ContainsFunc(l.asked, func(r store.Revision) bool { return r <= rev })
+	if !sooner {
+		l.asked = append(l.asked, rev)
+	}
+	a.mu.Unlock()
+	if !sooner {
+		l.cache.OnRevision(rev, func() { a.reached(l, rev) })
+	}
+}
+
+// reached lets go those who waited for what the cache has reached. A cache that
+// calls although it is not at rev was restored from a backup: the revisions of all
+// who wait mean nothing any more.
+func (a *afters[K]) reached(l *line[K], rev store.Revision) {
+	restored := l.cache.Revision() < rev
+	for more := true; more; {
+		upTo := l.cache.Revision()
+		if restored {
+			upTo = math.MaxUint64
+		}
+		var free []func()
+		free, more = a.letGo(l, upTo)
+		for _, release := range free {
+			release()
+		}
+	}
+	a.mu.Lock()
+	l.asked = slices.DeleteFunc(l.asked, func(r store.Revision) bool { return r == rev })
+	a.mu.Unlock()
+	a.ask(l)
+}
+
+// letGo ends the wait of those up to a revision, of so many at a time that the lock
+// is not held for long.
+func (a *afters[K]) letGo(l *line[K], upTo store.Revision) (free []func(), more bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for range 256 {
+		w, ok := l.pop(upTo)
+		if !ok {
+			break
+		}
+		if release := a.metLocked(w.key, w.writes); release != nil {
+			free = append(free, release)
+		}
+	}
+	if l.first < len(l.waiting) {
+		return free, l.waiting[l.first].rev <= upTo
+	}
+	if l.first = 0; cap(l.waiting) > 4096 {
+		l.waiting = nil
+	}
+	l.waiting = l.waiting[:0]
+	return free, false
+}
+
+// metLocked notes that one of the caches has reached what the key's run wrote.
+func (a *afters[K]) metLocked(key K, w *store.Writes) (release func()) {
+	r, ok := a.of[key]
+	if !ok || r.writes != w || r.behind == 0 {
+		return nil // a later run of the key has taken its place, or did not wait
+	}
+	if r.behind--; r.behind == 0 {
+		release, r.release = r.release, nil
+	}
+	a.putLocked(key, r)
+	return release
+}
+
+// putLocked stores what is left of a record.
+func (a *afters[K]) putLocked(key K, r after) {
+	if r.behind == 0 && r.shown {
+		delete(a.of, key)
+	} else {
+		a.of[key] = r
+	}
+	a.n.Store(int32(len(a.of)))
+}
+
+// unheld gives for how long the key must still be kept back and is not; zero: it
+// may run.
+func (a *afters[K]) unheld(key K) (w *store.Writes, left time.Duration) {
+	a.mu.Lock()
+	r, ok := a.of[key]
+	a.mu.Unlock()
+	if !ok || r.behind == 0 || r.release != nil || !a.c.isBehind(r.writes) {
+		return nil, 0
+	}
+	return r.writes, r.until - time.Since(a.c.epoch)
+}
+
+// held notes the hold of a key; not ok: it is not needed.
+func (a *afters[K]) held(key K, w *store.Writes, release func()) (ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r, ok := a.of[key]
+	if !ok || r.writes != w || r.behind == 0 || r.release != nil {
+		return false
+	}
+	r.release = release
+	a.of[key] = r
+	return true
+}
+
+// expired reports, at the begin of a run, whether a cache is still behind what the
+// key's run before it wrote. It does so once: the run will read the store itself.
+func (a *afters[K]) expired(key K) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r, ok := a.of[key]
+	if !ok || r.behind == 0 || !a.c.isBehind(r.writes) {
+		return false
+	}
+	r.behind, r.release = 0, nil
+	a.putLocked(key, r)
+	return true
+}
+
+// has reports whether the key's last run wrote the revision.
+func (a *afters[K]) has(at seen[K]) bool {
+	if a.n.Load() == 0 {
+		return false
+	}
+	a.mu.Lock()
+	r, ok := a.of[at.key]
+	a.mu.Unlock()
+	return ok && r.writes.Has(at.cache.Backend(), at.cache.Kind(), at.rev)
+}
+
+// saw notes that the source has shown what was written to a key up to a revision.
+func (a *afters[K]) saw(at seen[K]) {
+	if a.n.Load() == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r, ok := a.of[at.key]
+	if ok && r.writes.Highest(at.cache.Backend(), at.cache.Kind()) <= at.rev {
+		r.shown = true
+		a.putLocked(at.key, r)
+	}
+}
+
+// age forgets what has waited since the call before this one for a source alone.
+// Called once in a while, it bounds what is kept for keys whose writes no source
+// ever shows.
+func (a *afters[K]) age() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key, r := range a.of {
+		r.shown = r.shown || r.aged && r.behind == 0
+		r.aged = true
+		a.putLocked(key, r)
+	}
+}
