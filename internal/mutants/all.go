@@ -154,13 +154,18 @@ var All = []Mutant{
 	// reconcile
 	{
 		Name: "no key waits for the caches",
-		File: "reconcile/settled.go", Old: "\tif w == nil {\n\t\treturn\n\t}\n\tfor _, cached", New: "\tif w == nil || BROKEN {\n\t\treturn\n\t}\n\tfor _, cached",
+		File: "reconcile/after.go", Old: "\tif w == nil {\n\t\treturn\n\t}\n\tif c.after.note", New: "\tif w == nil || BROKEN {\n\t\treturn\n\t}\n\tif c.after.note",
 		Package: "reconcile", Test: "TestKeyIsKeptBackUntilTheCachesHaveSeenItsWrite",
 	},
 	{
 		Name: "a run is not told that the caches are behind",
-		File: "reconcile/settled.go", Old: "return needs.has(func(n need) bool { return n.cache.Revision() < n.rev })", New: "return !BROKEN && needs.has(func(n need) bool { return n.cache.Revision() < n.rev })",
+		File: "reconcile/after.go", Old: "\ta.putLocked(key, r)\n\treturn true", New: "\ta.putLocked(key, r)\n\treturn !BROKEN",
 		Package: "reconcile", Test: "TestKeyIsKeptBackOnlyForAWhile",
+	},
+	{
+		Name: "a worker runs a key that is to wait for the caches",
+		File: "reconcile/after.go", Old: "return false, false", New: "return false, BROKEN",
+		Package: "reconcile", Test: "TestKeyThatIsAddedAgainIsKeptBackToo",
 	},
 	{
 		Name: "every cancelled context is taken for ours",
