@@ -34,23 +34,29 @@ func TestMutantsFitTheCode(t *testing.T) {
 
 var testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 
+// testNames are the tests of each folder that was asked about.
+var testNames = map[string]map[string]bool{}
+
 // hasTest tells whether the package in the folder has a test of that name.
 func hasTest(t *testing.T, folder, name string) bool {
 	t.Helper()
+	if names, ok := testNames[folder]; ok {
+		return names[name]
+	}
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	names := map[string]bool{}
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range testFunc.FindAllStringSubmatch(string(text), -1) {
-			if m[1] == name {
-				return true
-			}
+			names[m[1]] = true
 		}
 	}
-	return false
+	testNames[folder] = names
+	return names[name]
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -299,47 +298,6 @@ func lastEvent(t *testing.T, s *buckets, after store.Revision) store.Event[bucke
 		}
 	}
 	panic("unreachable")
-}
-
-func TestManyRemoveTheirFinalizersAtOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *buckets) {
-		ctx := t.Context()
-		o := named("a")
-		for c := range 8 {
-			o.Finalizers = append(o.Finalizers, string(rune('a'+c)))
-		}
-		o = must[*bucket](t)(s.Create(ctx, o))
-		if err := s.Delete(ctx, o); err != nil {
-			t.Fatal(err)
-		}
-		var wg sync.WaitGroup
-		for _, f := range o.Finalizers {
-			wg.Go(func() {
-				if _, err := s.Mutate(ctx, o.Key(), func(o *bucket) error { o.RemoveFinalizer(f); return nil }); err != nil {
-					t.Errorf("removing %s: %v", f, err)
-				}
-			})
-		}
-		wg.Wait()
-		deletions := 0
-		for e, err := range s.Watch(ctx, o.Revision) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if e.Deleted {
-				deletions++
-				if _, err := s.Create(ctx, named("mark")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if e.Key.Name == "mark" {
-				break
-			}
-		}
-		if deletions != 1 {
-			t.Errorf("%d deletions, want 1", deletions)
-		}
-	})
 }
 
 func TestReturnedObjectsAreTheCallersOwn(t *testing.T) {

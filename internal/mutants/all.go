@@ -20,6 +20,11 @@ var All = []Mutant{
 		Package: "queue", Test: "TestLowKeysRunUnderHighLoad",
 	},
 	{
+		Name: "who comes last is first",
+		File: "queue/bands.go", Old: "\tl := b.lane(band)\n\tl.n++\n", New: "\tl := b.lane(band)\n\tl.n++\n\tif BROKEN && l.head != 0 {\n\t\tl.pushFront(es, i)\n\t\treturn\n\t}\n",
+		Package: "queue", Test: "TestHotKeyWaitsItsTurn",
+	},
+	{
 		Name: "no shard is owed a turn",
 		File: "queue/get.go", Old: "if q.turn.CompareAndSwap(0, next) {", New: "if !BROKEN && q.turn.CompareAndSwap(0, next) {",
 		Package: "queue", Test: "TestNoShardStarves",
@@ -217,6 +222,11 @@ var All = []Mutant{
 	{
 		Name: "shards are claimed without a compare",
 		File: "reconcile/lease/session.go", Old: "\t\tcreated, err := s.backend.Commit(cctx, store.Txn{\n\t\t\tIf:  []store.Compare{{Kind: Kind, Key: key}},", New: "\t\tfree := []store.Compare{{Kind: Kind, Key: key}}\n\t\tif BROKEN {\n\t\t\tfree = nil\n\t\t}\n\t\tcreated, err := s.backend.Commit(cctx, store.Txn{\n\t\t\tIf:  free,",
+		Package: "reconcile/lease", Test: "TestSimulation",
+	},
+	{
+		Name: "news of the others is heard a TTL late",
+		File: "reconcile/lease/session.go", Old: "\t\tcase <-s.board.changed:\n", New: "\t\tcase <-s.board.changed:\n\t\t\tif BROKEN {\n\t\t\t\tsleep(ctx, s.opts.TTL)\n\t\t\t}\n",
 		Package: "reconcile/lease", Test: "TestSimulation",
 	},
 	{

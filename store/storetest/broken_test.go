@@ -140,6 +140,17 @@ var broken = []struct {
 			return b.inner.Commit(ctx, store.Txn{Ops: t.Ops})
 		}
 	}},
+	{"what was read a moment ago is written over", "Commit/of owners", func(b *override) {
+		b.get = func(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+			r, err := b.inner.Get(ctx, kind, key)
+			time.Sleep(time.Microsecond) // fake time: everybody reads the same
+			return r, err
+		}
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			t.If = nil
+			return b.inner.Commit(ctx, t)
+		}
+	}},
 	{"a conflict does not say what is there", "Commit/a revision must be equal", func(b *override) {
 		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
 			r, err := b.inner.Commit(ctx, t)
@@ -251,6 +262,16 @@ var broken = []struct {
 					batch.Changes = batch.Changes[1:]
 				}
 				return []store.Batch{batch}
+			})
+		}
+	}},
+	{"progress is told before what it covers", "Watch/after a revision", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
+				if batch.Kind != store.BatchChanges {
+					return []store.Batch{batch}
+				}
+				return []store.Batch{{Kind: store.BatchProgress, Revision: batch.Revision}, batch}
 			})
 		}
 	}},

@@ -251,7 +251,52 @@ var commitChecks = []check{
 			e.Errorf("%d increments were acknowledged, the record says %s", won.Load(), data)
 		}
 	}},
+	{"Commit/of owners who let go of an object at once the last one deletes it, once", func(e *env) {
+		const owners = 8
+		s, err := store.New[struct{}, struct{}](e.b, kind, nil)
+		if err != nil {
+			e.Fatal(err)
+		}
+		o := &owned{Meta: store.Meta{Namespace: "ns", Name: "a"}}
+		for n := range owners {
+			o.AddFinalizer(fmt.Sprint("owner", n))
+		}
+		if o, err = s.Create(e.ctx, o); err == nil {
+			err = s.Delete(e.ctx, o)
+		}
+		if err != nil {
+			e.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for n := range owners {
+			wg.Go(func() {
+				if _, err := s.Mutate(e.ctx, o.Key(), func(o *owned) error {
+					o.RemoveFinalizer(fmt.Sprint("owner", n))
+					return nil
+				}); err != nil {
+					e.Errorf("owner %d: %v", n, err)
+				}
+			})
+		}
+		wg.Wait()
+		e.wantMissing(o.Key())
+		changes := e.watch(kind, o.Revision).raw(1 + owners) // marked, and one for each
+		for i, c := range changes {
+			seen, err := s.Decode(c.Record)
+			switch {
+			case err != nil:
+				e.Errorf("change %d: %v", i, err)
+			case c.Deleted != (i == owners):
+				e.Errorf("change %d of %d: deleted is %v", i, len(changes), c.Deleted)
+			case !c.Deleted && len(seen.Finalizers) != owners-i:
+				e.Errorf("after %d owners had let go there are %d of %d finalizers", i, len(seen.Finalizers), owners)
+			}
+		}
+	}},
 }
+
+// owned is an object of which only the finalizers matter.
+type owned = store.Object[struct{}, struct{}]
 
 // increment adds one to the number in record n by compare-and-swap.
 func (e *env) increment() error {
