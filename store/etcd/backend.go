@@ -204,7 +204,7 @@ func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Re
 	defer cancel()
 	resp, err := b.client.Get(ctx, string(b.path(kind, key)))
 	if err != nil {
-		return store.Record{}, readFailed(ctx, err)
+		return store.Record{}, b.readFailed(ctx, err)
 	}
 	if len(resp.Kvs) == 0 {
 		return store.Record{}, fmt.Errorf("etcd: %w: %s %s", store.ErrNotFound, kind, key)
@@ -269,7 +269,7 @@ func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, 
 	defer cancel()
 	resp, err := b.client.Grant(ctx, int64(math.Ceil(ttl.Seconds())))
 	if err != nil {
-		return 0, failed(ctx, err)
+		return 0, b.leaseFailed(ctx, err)
 	}
 	return store.LeaseID(resp.ID), nil
 }
@@ -283,7 +283,7 @@ func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
 	}
 	defer cancel()
 	if _, err := b.client.KeepAliveOnce(ctx, clientv3.LeaseID(id)); err != nil {
-		return failed(ctx, err)
+		return b.leaseFailed(ctx, err)
 	}
 	return nil
 }
@@ -299,5 +299,5 @@ func (b *Backend) Revoke(ctx context.Context, id store.LeaseID) error {
 	if err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil
 	}
-	return failed(ctx, err)
+	return b.leaseFailed(ctx, err)
 }

@@ -46,20 +46,22 @@ func failed(ctx context.Context, err error) error {
 		return fmt.Errorf("etcd: %w", store.ErrLeaseGone)
 	case refused(err):
 		return fmt.Errorf("etcd: write refused: %w", err)
-	case ctx.Err() != nil: // before the next case: a caller that gave up looks the same
+	case ctx.Err() != nil:
 		return fmt.Errorf("etcd: %w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
-	case closed(err):
-		return store.ErrClosed
 	}
 	return fmt.Errorf("etcd: %w: %w", store.ErrUnknownOutcome, err)
 }
 
-// closed says that the client has been closed: etcd's client reports that as a
-// cancelled call.
-func closed(err error) bool { return status.Code(err) == codes.Canceled }
+// leaseFailed is failed, of a call that Close does not wait for.
+func (b *Backend) leaseFailed(ctx context.Context, err error) error {
+	if b.cancelled(err) {
+		return store.ErrClosed
+	}
+	return failed(ctx, err)
+}
 
 // readFailed is the error of a read.
-func readFailed(ctx context.Context, err error) error {
+func (b *Backend) readFailed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrCompacted), errors.Is(err, rpctypes.ErrFutureRev):
 		// A revision beyond the head means that the store went back in time
@@ -67,8 +69,14 @@ func readFailed(ctx context.Context, err error) error {
 		return fmt.Errorf("etcd: %w: %w", store.ErrCompacted, err)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case closed(err):
+	case b.cancelled(err):
 		return store.ErrClosed
 	}
 	return fmt.Errorf("etcd: read: %w", err)
+}
+
+// cancelled says that a call ended because the backend was closed. A proxy that cuts
+// a call off looks the same from the error alone.
+func (b *Backend) cancelled(err error) bool {
+	return b.ctx.Err() != nil && status.Code(err) == codes.Canceled
 }

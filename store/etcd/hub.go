@@ -57,6 +57,22 @@ func (b *Backend) hubOf(kind string) (*hub, error) {
 	return h, nil
 }
 
+// open starts a hub of a watcher's own, until stop, which waits for its end.
+func (h *hub) open() (stop func(), err error) {
+	h.b.mu.Lock()
+	defer h.b.mu.Unlock()
+	if h.b.closed {
+		return nil, store.ErrClosed
+	}
+	ctx, cancel := context.WithCancel(h.b.ctx)
+	done := make(chan struct{})
+	h.b.live.Go(func() { // ended by stop, or by Close; both wait for it
+		defer close(done)
+		h.run(ctx)
+	})
+	return func() { cancel(); <-done }, nil
+}
+
 // run keeps the stream open until ctx ends.
 func (h *hub) run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; failures++ {

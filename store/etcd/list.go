@@ -61,7 +61,7 @@ func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (s
 		case o.At != 0 && o.Cursor == "" && futureRevision(err):
 			return store.Page{}, fmt.Errorf("etcd: %w: revision %d is not reached yet", store.ErrInvalid, at)
 		default:
-			return store.Page{}, readFailed(ctx, err)
+			return store.Page{}, b.readFailed(ctx, err)
 		}
 	}
 }

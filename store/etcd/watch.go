@@ -41,6 +41,9 @@ type watcher struct {
 }
 
 func (w *watcher) run(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err := w.attach(ctx); err != nil {
 		return err
 	}
@@ -48,7 +51,7 @@ func (w *watcher) run(ctx context.Context) error {
 		if err := w.snapshot(ctx); err != nil || w.stopped {
 			return err
 		}
-	} else if private, err := w.resume(ctx); err != nil {
+	} else if private, err := w.resume(); err != nil {
 		return err
 	} else if private != nil {
 		defer private()
@@ -105,7 +108,7 @@ func (w *watcher) snapshot(ctx context.Context) error {
 }
 
 // resume makes sure that a hub remembers what came after w.at.
-func (w *watcher) resume(ctx context.Context) (stop func(), err error) {
+func (w *watcher) resume() (stop func(), err error) {
 	w.h.mu.Lock()
 	start, head := w.h.start, w.h.head
 	w.h.mu.Unlock()
@@ -113,14 +116,9 @@ func (w *watcher) resume(ctx context.Context) (stop func(), err error) {
 		return nil, nil
 	}
 	private := &hub{b: w.h.b, kind: w.h.kind, wake: make(chan struct{}), opened: true, start: w.at, head: w.at}
-	hctx, cancel := context.WithCancel(w.h.b.ctx)
-	done := make(chan struct{})
-	go func() { // ended and waited for by stop
-		defer close(done)
-		private.run(hctx)
-	}()
+	stop, err = private.open()
 	w.h, w.epoch = private, 0
-	return func() { cancel(); <-done }, ctx.Err()
+	return stop, err
 }
 
 // follow yields what the hub collects.

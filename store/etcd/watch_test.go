@@ -7,11 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
@@ -300,5 +305,63 @@ func TestCloseEndsWatches(t *testing.T) {
 	}
 	if _, err := b.Commit(t.Context(), store.Txn{}); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Commit after Close: %v, want ErrClosed", err)
+	}
+}
+
+// A watch whose caller is gone already leaves nothing running, also where it would
+// have needed a stream of its own.
+//
+// Negative control: with the end of ctx noticed between the start of that stream and
+// whoever stops it, the stream ran on until the backend was closed.
+func TestWatchOfACallerThatIsGoneLeavesNoStream(t *testing.T) {
+	b := open(t, etcd.Options{})
+	before := write(t, b, "before")
+	write(t, b, "a")
+	r := watch(t, b, 0) // opens the stream that watches share, after the writes
+	r.upTo("a")
+	why := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	for batch, err := range b.Watch(ctx, "thing", before) {
+		if !errors.Is(err, why) {
+			t.Errorf("got %v, %v, want the cause of the context", batch, err)
+		}
+	}
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	if strings.Contains(string(stacks), "(*hub).open") {
+		t.Error("a stream of its own is left")
+	}
+}
+
+// What stands between here and the server may cut a call off, which reads like a call
+// that we cancelled ourselves. That is neither the end of the backend, at which
+// everything that watches it would end, nor a promise that a write was not made.
+//
+// Negative control: with every cancelled call taken for the end of the backend, both
+// were ErrClosed.
+func TestCallThatWasCutOffIsNotTheEndOfTheBackend(t *testing.T) {
+	cut := func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
+		return status.Error(codes.Canceled, "stream reset by peer")
+	}
+	b, err := etcd.New(clientv3.Config{
+		Endpoints: []string{"127.0.0.1:1"}, MaxUnaryRetries: 1, DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(cut)},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Get(t.Context(), "thing", key("a"))
+	if err == nil || errors.Is(err, store.ErrClosed) {
+		t.Errorf("Get: %v, want an error that is not ErrClosed", err)
+	}
+	_, err = b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "a")}})
+	if !errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrClosed) {
+		t.Errorf("Commit: %v, want ErrUnknownOutcome", err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Get(t.Context(), "thing", key("a")); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("Get after Close: %v, want ErrClosed", err)
 	}
 }
