@@ -74,6 +74,7 @@ func (q *Queue[K]) Get(ctx context.Context) (it Item[K], err error) {
 	if q.gate.Load() == 0 && ctx.Err() == nil {
 		for s := q.pick(); s != nil; s = q.pick() {
 			if !s.mu.TryLock() {
+				q.meet()
 				s.mu.wait()
 			}
 			ok := s.lendOne(&it)
@@ -178,6 +179,7 @@ func (i Item[K]) DoneNext(ctx context.Context) (next Item[K], err error) {
 		return q.Get(ctx)
 	}
 	if !s.mu.TryLock() {
+		q.meet()
 		s.mu.wait()
 	}
 	e := s.loan(i.idx(), i.stamp())

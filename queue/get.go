@@ -105,7 +105,10 @@ func (q *Queue[K]) more() bool {
 
 // pick is the shard to take from: the one that is owed a turn, else one of those
 // whose top band is highest. It goes by what the shards show, which may be more
-// than they have, never less.
+// than they have, never less. Among equals it is the one that was owed the last
+// turn: with entries side by side, sixteen dispatches in a row are faster than
+// sixteen here and there. Where getters meet at one shard, they choose by chance
+// instead, for the next thousand dispatches.
 func (q *Queue[K]) pick() *shard[K] {
 	if len(q.shards) == 1 {
 		return &q.shards[0]
@@ -132,10 +135,25 @@ func (q *Queue[K]) pickOne() *shard[K] {
 	if top == 0 || equal == 1 {
 		return best
 	}
+	if o := q.owed.Load(); o-q.met.Load() > calm {
+		if k := (o - 1) & uint32(len(q.shards)-1); q.shown[k].Load() == top {
+			return &q.shards[k]
+		}
+	}
 	if s := q.pickEqual(top, rand.Uint32N(equal)); s != nil {
 		return s
 	}
 	return best
+}
+
+// calm is how many turns must have been owed since getters met.
+const calm = 64
+
+// meet notes that a getter found a shard locked.
+func (q *Queue[K]) meet() {
+	if o := q.owed.Load(); q.met.Load() != o {
+		q.met.Store(o)
+	}
 }
 
 // pickEqual is the n-th shard, from 0, of those with the same top band, or the

@@ -43,6 +43,7 @@ type Queue[K comparable] struct {
 	_    [64]byte
 	turn atomic.Uint32 // shard that is owed a dispatch, plus one
 	owed atomic.Uint32 // counts the turns that were owed
+	met  atomic.Uint32 // the count when getters met last
 	_    [64]byte
 }
 
