@@ -53,6 +53,7 @@ func makers[K comparable]() []maker[K] {
 		{"controller-runtime", newPriorityQueue[K]},
 		{"controller-runtime+prom", newPriorityQueueProm[K]},
 		{"limit", newLimit[K]},
+		{"least", newLeast[K]},
 	}
 	for _, size := range *batchFlag {
 		name := "tend-batch"
