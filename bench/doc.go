@@ -16,7 +16,8 @@
 //	controller-runtime   its priority queue; in BenchmarkController its controller
 //	bbolt, clientv3      in BenchmarkStore: what the file and etcd backends lie on, used raw
 //	parts                in BenchmarkConverge: what converging is made of, one part at a time
-//	limit                the least that any implementation could do
+//	limit                a bare loop: locks and a map, a channel, a hand-written copy
+//	least                a queue without promises: what the work costs on this machine
 //	NAME+prom            the same with Prometheus metrics on and scraped
 //
 // # Fairness

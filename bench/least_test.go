@@ -2,7 +2,6 @@ package bench
 
 import (
 	"hash/maphash"
-	"math/bits"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -370,52 +369,5 @@ func (l *least[K]) Fail() {
 func (l *least[K]) Succeed() {
 	for _, item := range l.held {
 		l.done(item)
-	}
-}
-
-// BenchmarkHandOver is what it takes to hand a cache line from one core to
-// another: two goroutines take turns to write one. Where goroutines pass keys to
-// each other this is what counts, and it differs from machine to machine, and on
-// a virtual one from minute to minute.
-func BenchmarkHandOver(b *testing.B) {
-	if runtime.GOMAXPROCS(0) < 2 {
-		b.Skip("one processor hands nothing over")
-	}
-	var turn atomic.Int64
-	play := func(odd int64) {
-		for i := odd; i < int64(b.N); i += 2 {
-			for turn.Load() != i {
-			}
-			turn.Store(i + 1)
-		}
-	}
-	measure(b, func() {
-		var other sync.WaitGroup
-		other.Go(func() { play(1) })
-		play(0)
-		other.Wait()
-	})
-}
-
-// BenchmarkMiss is a read of a word of n bytes that nothing foretells, and that
-// the next one waits for.
-func BenchmarkMiss(b *testing.B) {
-	for _, n := range []int{1 << 15, 1 << 21, 1 << 24, 1 << 28} {
-		b.Run("bytes="+short(n), func(b *testing.B) {
-			words := make([]uint64, n/8)
-			for i := range words {
-				words[i] = rand.Uint64()
-			}
-			shift := 64 - bits.Len(uint(len(words)-1))
-			var at uint64
-			measure(b, func() {
-				for range b.N {
-					at = (at + words[at*0x9e3779b97f4a7c15>>shift]) | 1
-				}
-			})
-			if at == 0 {
-				b.Fatal("never") // so that the reads are not optimised away
-			}
-		})
 	}
 }

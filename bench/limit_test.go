@@ -49,23 +49,6 @@ func (l *limit[K]) pass(in, out K) {
 	l.mu.Unlock()
 }
 
-// BenchmarkFloor is three uncontended locks with nothing under them: Add, Get
-// and settling a key are three calls from anywhere, and each must take one.
-func BenchmarkFloor(b *testing.B) {
-	b.Run("locks=3", func(b *testing.B) {
-		var l limit[string]
-		measure(b, func() {
-			for range b.N {
-				for range 3 {
-					l.mu.Lock()
-					l.held++
-					l.mu.Unlock()
-				}
-			}
-		})
-	})
-}
-
 func (l *limit[K]) Fill(keys []K) {
 	l.order = slices.Clone(keys)
 	for _, key := range keys {

@@ -121,17 +121,16 @@
 //
 // # Speed: what was tried
 //
-// Three uncontended locks with nothing under them take 32 ns on the two cores of an
-// AMD EPYC where this was measured (BenchmarkFloor in module bench), and Add, Get
-// and settling a key are three calls that may come from anywhere. There a cycle
-// takes 77 ns with one shard and 92 with eight, client-go's queue 126. So four
-// times client-go's speed, which was aimed at, is past the floor for one goroutine;
-// it is reached where goroutines meet, and where metrics are on, for here counting
-// is an addition under a lock that is held anyway. Nothing is allocated. Module
-// bench has the comparison, with the losses.
+// Add, Get and settling a key are three calls that may come from anywhere. Three
+// uncontended locks with nothing under them take 32 ns on the two cores of an AMD
+// EPYC where all this was measured, and a queue stripped of every promise (module
+// bench, impl=least: a set of hashes and a ring of keys under each lock) 63 ns a
+// cycle. Ours takes 77 with one shard and 94 with eight, client-go's 125. Nothing is
+// allocated. Metrics are nearly free, for counting is an addition under a lock that
+// is held anyway. Module bench has the comparison, with the losses.
 //
 // Where two cores pass keys to each other, what counts is how many cache lines go
-// back and forth: one costs as much as the work of a whole Add.
+// back and forth: handing one over takes 44 ns there (BenchmarkMachine).
 //
 //   - The short way (fast.go) instead of add, take and settle composed: 205 → 125.
 //     Most of it came from not building a request, not copying an Item through
@@ -157,39 +156,50 @@
 //   - Eight shards instead of four on two cores: 134 → 115 for 8 by 8 (sixteen: 102),
 //     140 → 112 for 64 by 64, a controller with 8 workers 195 → 172, a cycle of one
 //     goroutine 91 → 94.
-//   - Segments of 672 words after a split instead of 768: 62.9 → 61.4 bytes a key
-//     at a full load of 488 keys each, and no slower.
+//   - Sixteen dispatches from one shard rather than each from any (Queue.pick): among
+//     a thousand keys 145 → 133, among a million 420 → 285, pipelines and controllers
+//     unchanged. Entries that follow each other lie side by side; and in a benchmark
+//     so do the keys' texts, which is a third of that gain.
+//   - Segments of up to 672 words after a split instead of 768: 62.9 → 61.4 bytes a key
+//     at a full load of 488 keys each, and no slower; small tables half full at most
+//     instead of four fifths: among a thousand keys 132 → 122, ten thousand 154 → 137.
 //   - Dropped: a bitmap of free slots alone (13 ns a cycle against 5 with the slot
-//     freed last); random choice among shards when only one has keys.
+//     freed last); four such slots instead of one (nothing); random choice among
+//     shards when only one has keys; the table's first look written out in Add
+//     (nothing); an assembler's prefetch of the next key's entry and word (3 % among a
+//     million, 13 to 20 % among ten million: too little for assembler); counters of
+//     segments kept together (nothing).
 //
 // What was aimed at and not reached, in ratios to client-go's queue on that machine
-// (bench/RESULTS.md). Only the first cause is measured by itself; shares of a profile
-// are called so, and the rest is conjecture that nobody has put to the test yet:
+// (bench/RESULTS.md), and what the stripped queue reaches beside it. That one was
+// measured at real-time priority beside other work, three to five runs, the best:
 //
-//   - A cycle, 1.2 to 1.5 instead of 4.3 and 3.2: three empty locks are 32 of its 92
-//     to 98 ns, so 3.7 is the most for string keys. With metrics 5 instead of 6.5; one
-//     shard instead of eight saves 15 ns (measured), perhaps for want of two atomic
-//     stores.
-//   - Duplicate adds, 1.2 instead of 1.3, and 1.6 instead of 2 from two cores. Lock
-//     and hash are probably most of it.
-//   - A controller's run with metrics, 6.2 to 6.6 instead of 6.5, and 24 to 25 times
-//     controller-runtime's instead of 24 to 33. In a profile with four shards and
-//     sync.Mutex a quarter was waiting for locks; it was not made again since.
-//   - Pipelines of 8 by 8, 3.0 instead of 6 (8.4 instead of 8.5 with metrics), and of
-//     64 by 64, 3.6 instead of 5.8. Probably cache lines that go back and forth:
-//     where the two cores share little cache, all queues take two to three times as
-//     long.
-//   - A cycle among a million keys, 1.3 instead of 2.7. In a profile the hash of the
-//     key's text had 17 % of the time, the table's first word at an add 19 %, and at a
-//     removal 11 %: misses to memory, it seems. Counters of segments kept together,
-//     and a smaller directory, changed nothing. Among ten million it is 0.9 (774 ns
-//     against 684, one pass); the cause is not known.
-//   - Retries, 3 instead of 7. In a profile two fifths of what is timed was the first
-//     look at an entry when it is settled; the alarm had written it, perhaps on
-//     another core.
-//   - A million delayed keys, 2 times less CPU instead of 4, AddAfter 3.2 times
-//     faster instead of 6, the slowest hundredth 1.9 ms late instead of 1.6; ten
-//     thousand, 0.9 instead of 1. The cause is not known.
+//   - A cycle: 1.3 instead of 4.3; stripped 2.0. With {Namespace, Name} keys and
+//     through the adapter it is alike. With metrics 5 instead of 6.5, one shard 6.2:
+//     the shards' top bands, which are written when a shard runs empty and when it
+//     does not any more, as in each cycle of this benchmark, are the difference.
+//   - Duplicate adds: 1.2 instead of 1.3; stripped 1.5, which compares hashes only. We
+//     compare the key too, or two keys with one hash would become one. From two cores
+//     1.4 instead of 2; stripped 1.3: it is the locks' cache lines.
+//   - Pipelines of 8 by 8: 3.1 instead of 6; stripped 5.2. Of 64 by 64: 3.6 instead of
+//     5.8; stripped 6.6. The stripped queue writes two lines an operation, ours four
+//     or five (entry, key, list, table): the 38 ns of two cores between them are two
+//     hand-overs. Where the two cores share little cache, all queues take two to
+//     three times as long, and client-go's five: then 8 by 8 is 5.4.
+//   - A cycle among a million keys: 2.0 instead of 2.7; stripped 3.2. Each has two
+//     reads that miss, the table's words for the key that comes and the one that goes
+//     (of 16 MiB a read takes 27 ns there, of 256 MiB 185); ours has the entry besides.
+//     Among ten million it is 1.1 to 1.3.
+//   - Retries: 3 to 5 instead of 7; stripped 10. They come back in the order of their
+//     backoff, so that entry, key and word of each are somewhere else. The stripped
+//     one has the word alone.
+//   - A million delayed keys: 2 to 2.5 times less CPU instead of 4; stripped 6. The
+//     alarm rings 52,000 times in ten seconds and wakes a getter each time. Ringing
+//     not sooner than 250 µs after the last time takes a fifth of the CPU away and
+//     makes keys 0.15 ms later (0.67 instead of 0.52 at the median, 1.65 instead of
+//     1.44 at the slowest hundredth): not done, for what is due should run. AddAfter
+//     3 times faster instead of 6; stripped 3.9.
+//   - A controller's run is its pipeline, and what misses there misses here.
 //   - The slowest hundredth of contended Adds is faster than controller-runtime's by
 //     3, not by 20. There an Add appends to a buffer, and a goroutine does the rest.
 //

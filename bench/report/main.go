@@ -30,7 +30,7 @@ var families = []struct {
 	once  bool
 }{
 	{"^BenchmarkCycle$/key=/keys=(1k|1M)$", false},
-	{"^BenchmarkFloor$", false},
+	{"^BenchmarkMachine$", false},
 	{"^BenchmarkDuplicateAdd$", false},
 	{"^BenchmarkReaddWhileRunning$", false},
 	{"^BenchmarkPipeline$", false},
