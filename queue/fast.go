@@ -218,8 +218,11 @@ func (q *Queue[K]) first(s *shard[K]) bool {
 		return false
 	}
 	top := s.shown.Load()
+	if top == middle+1 && q.shown.above.Load() == 0 {
+		return true
+	}
 	for k := range q.shards {
-		if q.shown[k].Load() > top {
+		if q.shown.top[k].Load() > top {
 			return false
 		}
 	}

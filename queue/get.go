@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"runtime"
+	"sync/atomic"
 )
 
 // GetBatch waits like Get, and fills dst as far as it goes without taking from
@@ -96,7 +97,7 @@ func (q *Queue[K]) more() bool {
 		return q.Len() > 0
 	}
 	for k := range q.shards {
-		if q.shown[k].Load() != 0 {
+		if q.shown.top[k].Load() != 0 {
 			return true
 		}
 	}
@@ -106,9 +107,9 @@ func (q *Queue[K]) more() bool {
 // pick is the shard to take from: the one that is owed a turn, else one of those
 // whose top band is highest. It goes by what the shards show, which may be more
 // than they have, never less. Among equals it is the one that was owed the last
-// turn: with entries side by side, sixteen dispatches in a row are faster than
-// sixteen here and there. Where getters meet at one shard, they choose by chance
-// instead, for the next thousand dispatches.
+// turn, or the next after it: with entries side by side, sixteen dispatches in a
+// row are faster than sixteen here and there. Where getters meet at one shard, they
+// choose by chance instead, for the next thousand dispatches.
 func (q *Queue[K]) pick() *shard[K] {
 	if len(q.shards) == 1 {
 		return &q.shards[0]
@@ -118,14 +119,19 @@ func (q *Queue[K]) pick() *shard[K] {
 
 func (q *Queue[K]) pickOne() *shard[K] {
 	if q.turn.Load() != 0 {
-		if k := q.turn.Swap(0); k != 0 && q.shown[k-1].Load() != 0 {
+		if k := q.turn.Swap(0); k != 0 && q.shown.top[k-1].Load() != 0 {
 			return &q.shards[k-1]
 		}
+	}
+	last := q.owed.Load()
+	near, calm := (last-1)&uint32(len(q.shards)-1), last-q.met.Load() > calmAfter
+	if calm && q.shown.above.Load() == 0 && q.shown.top[near].Load() == middle+1 {
+		return &q.shards[near]
 	}
 	var best *shard[K]
 	var top, equal uint32
 	for k := range q.shards {
-		switch t := q.shown[k].Load(); {
+		switch t := q.shown.top[k].Load(); {
 		case t > top:
 			best, top, equal = &q.shards[k], t, 1
 		case t == top:
@@ -135,41 +141,25 @@ func (q *Queue[K]) pickOne() *shard[K] {
 	if top == 0 || equal == 1 {
 		return best
 	}
-	if o := q.owed.Load(); o-q.met.Load() > calm {
-		if k := (o - 1) & uint32(len(q.shards)-1); q.shown[k].Load() == top {
-			return &q.shards[k]
+	if !calm {
+		near = rand.Uint32()
+	}
+	for k := range uint32(len(q.shards)) {
+		if at := (near + k) & uint32(len(q.shards)-1); q.shown.top[at].Load() >= top {
+			return &q.shards[at]
 		}
 	}
-	if s := q.pickEqual(top, rand.Uint32N(equal)); s != nil {
-		return s
-	}
-	return best
+	return best // what was shown has changed meanwhile
 }
 
-// calm is how many turns must have been owed since getters met.
-const calm = 64
+// calmAfter is how many turns must have been owed since getters met.
+const calmAfter = 64
 
 // meet notes that a getter found a shard locked.
 func (q *Queue[K]) meet() {
 	if o := q.owed.Load(); q.met.Load() != o {
 		q.met.Store(o)
 	}
-}
-
-// pickEqual is the n-th shard, from 0, of those with the same top band, or the
-// last if they have become fewer; nil if there is none any more.
-func (q *Queue[K]) pickEqual(top, n uint32) *shard[K] {
-	var s *shard[K]
-	for k := range q.shards {
-		if q.shown[k].Load() < top {
-			continue
-		}
-		if s = &q.shards[k]; n == 0 {
-			break
-		}
-		n--
-	}
-	return s
 }
 
 // takeFrom takes from one shard; again says that it is worth another try.
@@ -307,11 +297,27 @@ func (q *Queue[K]) unlock(s *shard[K]) {
 	}
 }
 
-// show lets getters see the top band. It is never lower than what is ready once
-// the lock is free, so no getter goes to sleep over a ready key.
+// shown is what getters see of the shards without their locks. It is never lower
+// than what is ready once the lock is free, so no getter goes to sleep over a ready
+// key.
+type shown struct {
+	top   [maxShards]atomic.Uint32 // the top band of each shard, plus one; 0: nothing
+	above atomic.Int32             // how many of these are above the middle band
+}
+
+// show lets getters see the top band.
 func (s *shard[K]) show() {
-	if t := uint32(s.ready.top()); t != s.shown.Load() {
-		s.shown.Store(t)
+	t, was := uint32(s.ready.top()), s.shown.Load()
+	if t == was {
+		return
+	}
+	s.shown.Store(t)
+	if (t > middle+1) != (was > middle+1) {
+		if t > was {
+			s.q.shown.above.Add(1)
+		} else {
+			s.q.shown.above.Add(-1)
+		}
 	}
 }
 

@@ -9,14 +9,24 @@ import (
 // lock is held, and reports what is not.
 func checkInvariants[K comparable](t testing.TB, q *Queue[K]) {
 	t.Helper()
+	above := int32(0)
+	for k := range q.shards {
+		q.shards[k].mu.Lock()
+	}
 	for k := range q.shards {
 		s := &q.shards[k]
-		s.mu.Lock()
-		errs := s.verify()
-		s.mu.Unlock()
-		for _, err := range errs {
+		for _, err := range s.verify() {
 			t.Errorf("shard %d: %s", k, err)
 		}
+		if s.shown.Load() > middle+1 {
+			above++
+		}
+	}
+	if n := q.shown.above.Load(); n != above {
+		t.Errorf("%d shards show a band above the middle, counted %d", above, n)
+	}
+	for k := range q.shards {
+		q.shards[k].mu.Unlock()
 	}
 }
 

@@ -27,7 +27,7 @@ type Queue[K comparable] struct {
 	mask   uint64 // of the hash bits that choose a shard
 	plain  bool   // neither tenants, buckets, debounce nor MaxKeys
 
-	shown  *[maxShards]atomic.Uint32 // the top band of each shard that getters see, plus one
+	shown  *shown // of the shards, to getters
 	alarm  alarm
 	news   news          // for Drain and Stop
 	phase  atomic.Uint32 // open, closed, stopped
@@ -63,7 +63,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	}
 	q.shards = make([]shard[K], q.opts.Shards)
 	q.mask = uint64(len(q.shards) - 1)
-	q.shown = new([maxShards]atomic.Uint32)
+	q.shown = new(shown)
 	for k := range q.shards {
 		q.shards[k].init(q, k)
 	}

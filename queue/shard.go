@@ -40,7 +40,7 @@ type shard[K comparable] struct {
 }
 
 func (s *shard[K]) init(q *Queue[K], id int) {
-	s.q, s.id, s.shown = q, uint32(id), &q.shown[id]
+	s.q, s.id, s.shown = q, uint32(id), &q.shown.top[id]
 	s.tally.sampled = new(sampled)
 	s.table.init()
 	s.wheel.wake, s.throttling.wake, s.slack.due, s.armed = never, never, never, never

@@ -191,6 +191,38 @@ func TestNoShardStarves(t *testing.T) {
 	t.Errorf("the low shard was not served in %d dispatches", 32*shards)
 }
 
+// Getters that stay with one shard leave it for a shard with a higher band. Two of
+// sixteen dispatches go to others: one to the oldest key, one to the shard whose
+// turn it is.
+// promise Q5; control: when shards with a higher band were not counted, the last of
+// the forty ran as number 145.
+func TestHigherBandOfAnotherShardGoesFirst(t *testing.T) {
+	const high = 40
+	bubble(t, &Options[string]{Shards: 8}, func(t *testing.T, q *Queue[string]) {
+		for n := range 16 * 8 * 2 * calmAfter { // until getters stay
+			add(t, q, fmt.Sprint(n%400))
+			get(t, q).Done()
+		}
+		for n := range 400 {
+			add(t, q, fmt.Sprint(n))
+		}
+		for n := range high {
+			q.AddWith(fmt.Sprint("high", n), AddOptions{Priority: At(1)})
+		}
+		left, taken := high, 0
+		for ; left > 0; taken++ {
+			it := get(t, q)
+			if it.Priority == At(1) {
+				left--
+			}
+			it.Done()
+		}
+		if most := high*16/14 + 2*8; taken > most {
+			t.Errorf("the last of %d keys above the others ran as number %d, want at most %d", high, taken, most)
+		}
+	})
+}
+
 // A walk sees each key exactly once that is there throughout.
 func TestSnapshotSeesEachKeyOnce(t *testing.T) {
 	q := newQueue(t, nil)

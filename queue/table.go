@@ -34,7 +34,7 @@ const (
 	minSegment   = 16
 	splitSegment = 1024
 	afterSplit   = 672
-	sparseDepth  = 4 // up to some 8,000 keys segments are half full at most, beyond it four fifths
+	sparseDepth  = 4  // up to some 8,000 keys segments are half full at most, beyond it four fifths
 	maxDepth     = 22 // beyond it segments grow without splitting: hashes have 32 bits
 )
 
