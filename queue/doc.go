@@ -78,10 +78,10 @@
 // With more than one shard, keys are spread over as many queues by their hash,
 // each with a lock and an order of its own. All that is said of one key holds
 // whatever the number of shards. Order does not: a getter takes from a shard
-// whose top band is highest, by chance among equals, and after each sixteenth
-// dispatch of a shard some other shard is owed a turn. So every shard with ready
-// keys is served at least once in 32·Shards dispatches, and inside the shard Q5
-// holds. Shards: 1 gives one order. Tenants and buckets need one order, and a
+// whose top band is highest, among equals from the one that had the last turn, or
+// by chance where getters met lately, and after each sixteenth dispatch of a shard
+// the next one is owed a turn. So every shard with ready keys is served at least
+// once in 32·Shards dispatches, and inside the shard Q5 holds. Shards: 1 gives one order. Tenants and buckets need one order, and a
 // queue with them has one shard.
 //
 // # Design notes
