@@ -13,6 +13,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store/cache"
 )
 
@@ -23,8 +24,8 @@ type Queue interface {
 	Summary() []queue.StateSummary
 }
 
-// Collector is a prometheus.Collector of what a Manager runs, and of queues and
-// buckets that were added to it. Make one with New. Its methods are safe for
+// Collector is a prometheus.Collector of what a Manager runs, and of queues,
+// buckets and quotas that were added to it. Make one with New. Its methods are safe for
 // concurrent use.
 type Collector struct {
 	manager *reconcile.Manager
@@ -34,6 +35,7 @@ type Collector struct {
 	queues      []Queue
 	buckets     []*queue.Bucket
 	backends    []*measured
+	quotas      []*quota.Set
 	externals   []External
 	inventories []Inventory
 	bands       map[string]map[int]bool // by queue: the priorities that were seen
@@ -86,6 +88,22 @@ func (c *Collector) AddBucket(b *queue.Bucket) error {
 		}
 	}
 	c.buckets = append(c.buckets, b)
+	return nil
+}
+
+// AddQuotas adds the budgets of a set, also those that are made later, with their
+// buckets: these need no AddBucket. It fails on nil and on a set that was added
+// before.
+func (c *Collector) AddQuotas(s *quota.Set) error {
+	if s == nil {
+		return errors.New("metrics: AddQuotas: nil set")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.Contains(c.quotas, s) {
+		return errors.New("metrics: AddQuotas: the set was added before")
+	}
+	c.quotas = append(c.quotas, s)
 	return nil
 }
 
@@ -149,7 +167,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	// A copy: what is read below takes locks of its own.
 	c.mu.Lock()
 	queues, buckets, backends := slices.Clone(c.queues), slices.Clone(c.buckets), slices.Clone(c.backends)
-	externals, inventories := slices.Clone(c.externals), slices.Clone(c.inventories)
+	quotas, externals, inventories := slices.Clone(c.quotas), slices.Clone(c.externals), slices.Clone(c.inventories)
 	c.mu.Unlock()
 
 	c.times.Collect(to)
@@ -160,7 +178,15 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		c.queue(s, st, q.Summary())
 	}
 	for _, b := range buckets {
-		bucket(s, b.Stats())
+		st := b.Stats()
+		st.Name = names.unique("bucket", st.Name)
+		bucket(s, st)
+	}
+	for _, set := range quotas {
+		for _, b := range set.Snapshot() {
+			b.Bucket.Name = names.unique("bucket", b.Bucket.Name)
+			budget(s, b)
+		}
 	}
 	for _, b := range backends {
 		s.count(fenced, b.refused.Load(), b.name)
@@ -355,6 +381,21 @@ func bucket(s sink, b queue.BucketStats) {
 	s.gauge(bucketTokens, b.Tokens, b.Name)
 	s.gauge(bucketPaused, truth(!b.Until.IsZero()), b.Name)
 	s.sum(bucketThrottled, b.Throttled.Seconds(), b.Name)
+}
+
+func budget(s sink, b quota.BudgetSnapshot) {
+	bucket(s, b.Bucket)
+	name := b.Bucket.Name
+	s.gauge(quotaLimit, b.Found*b.Share, name)
+	s.gauge(quotaFound, b.Found, name)
+	s.gauge(quotaShare, b.Share, name)
+	s.gauge(quotaMembers, float64(b.Live), name)
+	s.gauge(quotaWaiting, float64(b.Owing), name)
+	s.gauge(quotaOpen, truth(b.Open), name)
+	s.count(quotaCalls, b.Calls, name)
+	s.count(quotaThrottled, b.Throttled, name)
+	s.count(quotaDown, b.Down, name)
+	s.count(quotaRefused, b.Refused, name)
 }
 
 func outside(s sink, e external.Stats) {

@@ -350,12 +350,15 @@ func TestAddRefusesNilAndTwins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	set := newQuotas(t)
 	for what, err := range map[string]error{
 		"nil queue":    c.AddQueue(nil),
 		"nil bucket":   c.AddBucket(nil),
 		"first queue":  nil,
 		"second queue": errors.Join(c.AddQueue(newQueue(t, "q")), c.AddQueue(newQueue(t, "q"))),
 		"two buckets":  errors.Join(c.AddBucket(b), c.AddBucket(b)),
+		"nil quotas":   c.AddQuotas(nil),
+		"two quotas":   errors.Join(c.AddQuotas(set), c.AddQuotas(set)),
 	} {
 		if (err == nil) != (what == "first queue") {
 			t.Errorf("%s: error %v", what, err)

@@ -38,8 +38,8 @@
 // What has no counterpart there is called tend_*. From the Manager come queues
 // (keys by state, oldest ready age), controllers (stuck runs, shards, hand-overs,
 // lost leases, adapting workers), sources and caches (restarts and lag of their
-// watches). The rest is added by who has it: buckets by AddBucket, reconcilers of
-// external resources (their calls, and drift) by AddExternal, inventories (what is
+// watches). The rest is added by who has it: quotas with their buckets by AddQuotas,
+// other buckets by AddBucket, reconcilers of external resources (their calls, and drift) by AddExternal, inventories (what is
 // missing, different, orphaned) by AddInventory. A store is measured by wrapping
 // its backend in Measure before stores, caches and leases are made of it:
 //
@@ -54,8 +54,8 @@
 //
 // # Cardinality
 //
-// Label values are names of controllers, sources, caches, kinds, buckets and
-// backends, states, results and priorities: things that a program has few of. Keys
+// Label values are names of controllers, sources, caches, kinds, buckets, budgets
+// and backends, states, results and priorities: things that a program has few of. Keys
 // and error texts are never label values.
 //
 // # Design notes

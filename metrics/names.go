@@ -83,6 +83,18 @@ var (
 	bucketPaused    = describe("tend_bucket_paused", "1 while the bucket is paused.", "bucket")
 	bucketThrottled = describe("tend_throttled_seconds_total", "For how long the bucket has been paused.", "bucket")
 
+	// The budget has the name of its bucket.
+	quotaLimit     = describe("tend_quota_limit", "Calls per second that this server may make: its share of what the cloud takes.", "budget")
+	quotaFound     = describe("tend_quota_found", "Calls per second that the cloud takes from all servers, as far as this one knows: the rate that was set, or the one that AIMD found.", "budget")
+	quotaShare     = describe("tend_quota_share", "The part of the budget that is this server's, from 0, nothing, to 1.", "budget")
+	quotaMembers   = describe("tend_quota_members", "Servers that share the budget; 0 while this one is not sure of being among them.", "budget")
+	quotaWaiting   = describe("tend_quota_waiting_keys", "Keys that found the budget used up and wait for their turn.", "budget")
+	quotaOpen      = describe("tend_quota_circuit_open", "1 while the circuit breaker is open: the endpoint is down, and one call at a time finds out whether it is back.", "budget")
+	quotaCalls     = describe("tend_quota_calls_total", "Calls made.", "budget")
+	quotaThrottled = describe("tend_quota_throttled_total", "Calls that the cloud answered with too many.", "budget")
+	quotaDown      = describe("tend_quota_down_total", "Calls that were not answered, or with an error of the endpoint's own.", "budget")
+	quotaRefused   = describe("tend_quota_refused_total", "Calls that were not made, for want of budget.", "budget")
+
 	_      = describe(storeTimeName, storeTimeHelp, storeTimeLabels...)
 	fenced = describe("tend_fenced_writes_total", "Writes that the store refused because the writer's lease was no longer its own.", "backend")
 

@@ -87,10 +87,8 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	}
 	// What Prometheus scrapes, from a registry of our own.
 	registry := prometheus.NewRegistry()
-	for _, b := range a.quota.set.Buckets() {
-		err = errors.Join(err, collector.AddBucket(b))
-	}
-	err = errors.Join(err, collector.AddExternal(k.reconciler), collector.AddInventory(k.inventory), registry.Register(collector))
+	err = errors.Join(collector.AddQuotas(a.quota.set), collector.AddExternal(k.reconciler),
+		collector.AddInventory(k.inventory), registry.Register(collector))
 	k.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	return k, err
 }

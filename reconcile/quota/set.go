@@ -158,7 +158,7 @@ func (s *Set) follow(ctx context.Context) {
 	}
 }
 
-// Buckets are those of all quotas, for metrics: a read and a write bucket each,
+// Buckets are those of all quotas, for the debug page: a read and a write bucket each,
 // or one, named by the quota and the op.
 func (s *Set) Buckets() []*queue.Bucket {
 	var all []*queue.Bucket
@@ -190,6 +190,7 @@ type BudgetSnapshot struct {
 	Bucket queue.BucketStats
 	Found  float64 // calls per second that the cloud takes, from all servers, as far as is known
 	Share  float64 // this server's part of that
+	Live   int     // servers that share it, this one included; 0: this one is none of them
 	Open   bool    // the circuit breaker is: the endpoint is down
 	Owing  int     // keys that wait for their turn
 
@@ -201,10 +202,16 @@ type BudgetSnapshot struct {
 
 // Snapshot is what all budgets are doing, in the order of their names.
 func (s *Set) Snapshot() []BudgetSnapshot {
+	live := 1
+	if s.o.Members != nil {
+		live = s.o.Members.Live()
+	}
 	var all []BudgetSnapshot
 	for _, q := range s.all() {
 		for _, b := range q.distinct() {
-			all = append(all, b.snapshot())
+			snap := b.snapshot()
+			snap.Live = live
+			all = append(all, snap)
 		}
 	}
 	return all
