@@ -17,7 +17,7 @@ import (
 // work starts one, which takes everything queued as one bbolt transaction, one
 // fsync, and goes on while there is more. So the writers that arrive during one
 // fsync share the next, a lone writer waits for nobody, and an idle backend has
-// no goroutine.
+// no goroutine. A lone writer that nothing can make give up is its own committer.
 
 // A pending is one member of a group.
 type pending struct {
@@ -46,7 +46,11 @@ func (b *Backend) submit(ctx context.Context, p *pending) (store.Revision, error
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	p.ctx, p.done = ctx, make(chan struct{})
+	p.ctx = ctx
+	if ctx.Done() == nil && b.commitAlone(p) {
+		return p.revision, p.err
+	}
+	p.done = make(chan struct{})
 	if err := b.enqueue(p); err != nil {
 		return 0, err
 	}
@@ -80,6 +84,35 @@ func (b *Backend) enqueue(p *pending) error {
 		go b.commitAll() // ends when the queue is empty; Close waits for it
 	}
 	return nil
+}
+
+// commitAlone commits p on the caller's goroutine if there is no committer; false
+// means that there is one, or that it is too late. Who can give up is not served
+// here: nobody could tell him before the disk answers.
+func (b *Backend) commitAlone(p *pending) bool {
+	b.queueMu.Lock()
+	free := !b.closing && !b.committing
+	if free {
+		b.committing = true
+		b.submitted.Add(1)
+		b.working.Add(1)
+	}
+	b.queueMu.Unlock()
+	if !free {
+		return false
+	}
+	b.commitGroup([]*pending{p})
+	b.lastGroup = 1
+	b.submitted.Add(-1)
+	b.queueMu.Lock()
+	defer b.queueMu.Unlock()
+	if len(b.queue) > 0 {
+		go b.commitAll() // as in enqueue; it ends what was begun here
+	} else {
+		b.committing = false
+		b.working.Done()
+	}
+	return true
 }
 
 // enter has Close wait for the caller, who calls working.Done; false means that

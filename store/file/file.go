@@ -139,7 +139,7 @@ func createMissing(path string) error {
 	if err := f.Close(); err != nil {
 		return wrap(err)
 	}
-	db, err := bolt.Open(f.Name(), 0o600, nil)
+	db, err := bolt.Open(f.Name(), 0o600, &bolt.Options{NoFreelistSync: true})
 	if err != nil {
 		return wrap(err)
 	}
@@ -170,7 +170,12 @@ func wrap(err error) error {
 // open opens for writing what inspect has seen, and writes a checkpoint if the
 // log is ahead of the objects.
 func (b *Backend) open(seen *contents) error {
-	db, err := bolt.Open(b.path, 0o600, &bolt.Options{Timeout: b.opts.LockWait, OpenFile: b.opts.openFile})
+	db, err := bolt.Open(b.path, 0o600, &bolt.Options{
+		Timeout: b.opts.LockWait, OpenFile: b.opts.openFile,
+		// A checkpoint frees thousands of pages, which the log then fills one by
+		// one: the list of them would be half of what each commit writes.
+		NoFreelistSync: true,
+	})
 	if err != nil {
 		return openError(b.path, err)
 	}
