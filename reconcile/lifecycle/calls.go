@@ -81,13 +81,16 @@ func (w *handlerWork[S, T]) show(ctx context.Context, run *Run[S, T]) (reconcile
 		if p.verdict != call || p.entry.removed.Load() {
 			continue
 		}
-		called = true
 		if p.action == Added && !p.entry.Simple && !run.Has(p.entry.Finalizer) {
 			if err := run.Ensure(ctx, p.entry.pending); err != nil {
 				said()
 				return broken(failed, err)
 			}
+			if p.entry.removed.Load() {
+				continue // while it was written
+			}
 		}
+		called = true
 		if err := w.call(ctx, run, p); err != nil {
 			failed = append(failed, err)
 		}

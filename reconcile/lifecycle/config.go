@@ -19,8 +19,8 @@ type Config[C any] interface {
 	current(ctx context.Context) (c C, loaded bool, err error)
 
 	// follow calls changed after every change, again if it failed, until ctx
-	// ends.
-	follow(ctx context.Context, changed func() error) error
+	// ends. f is what whoever follows keeps from one call to the next.
+	follow(ctx context.Context, f *follower, changed func() error) error
 
 	// check says what is wrong with it.
 	check() error
@@ -30,6 +30,12 @@ type Config[C any] interface {
 // when nothing happens. 0 is never. Up to a tenth is added, so that objects
 // that were run together do not stay together.
 type Poller interface{ PollInterval() time.Duration }
+
+// follower is one of those who follow a config, which several may share.
+type follower struct {
+	told  uint64 // of the config's changes
+	keeps bool   // it keeps the config up to date
+}
 
 type loadedKey struct{}
 
@@ -61,7 +67,7 @@ func (s static[C]) current(context.Context) (C, bool, error) {
 	return s.copier.Clone(s.o).Spec, true, nil
 }
 
-func (s static[C]) follow(ctx context.Context, _ func() error) error {
+func (s static[C]) follow(ctx context.Context, _ *follower, _ func() error) error {
 	<-ctx.Done()
 	return nil
 }
@@ -97,16 +103,18 @@ type watched[C, T any] struct {
 	store *store.Store[C, T]
 	key   store.Key
 
-	mu       sync.Mutex          // guards what follows; not held while the store is read
-	now      *store.Object[C, T] // in force; nil: none. Never modified.
-	known    bool                // whether the store has told
-	followed bool                // whether somebody keeps now up to date
-	news     bool                // now has changed, and the objects have not been told
+	mu        sync.Mutex          // guards what follows, and followers; not held while the store is read
+	now       *store.Object[C, T] // in force; nil: none. Never modified.
+	known     bool                // whether the store has told
+	followers int                 // that keep now up to date
+	changes   uint64              // of now, since somebody may have run with it
+	asked     uint64              // readings begun
+	answered  uint64              // of these, the newest that was taken
 }
 
 func (w *watched[C, T]) current(ctx context.Context) (c C, loaded bool, err error) {
 	w.mu.Lock()
-	now, ask := w.now, !w.known || !w.followed
+	now, ask := w.now, !w.known || w.followers == 0
 	w.mu.Unlock()
 	if ask {
 		ctx, cancel := context.WithTimeout(ctx, firstRead)
@@ -126,10 +134,12 @@ func (w *watched[C, T]) check() error { return nil }
 
 // follow watches the kind, and reads the one object whenever it may have
 // changed.
-func (w *watched[C, T]) follow(ctx context.Context, changed func() error) error {
-	w.mu.Lock()
-	w.followed = true
-	w.mu.Unlock()
+func (w *watched[C, T]) follow(ctx context.Context, f *follower, changed func() error) error {
+	defer func() {
+		if ctx.Err() != nil { // else it is begun again in a moment
+			w.keep(f, false)
+		}
+	}()
 	for e, err := range w.store.Watch(ctx, 0) {
 		switch {
 		case ctx.Err() != nil:
@@ -142,33 +152,50 @@ func (w *watched[C, T]) follow(ctx context.Context, changed func() error) error 
 		if err := w.load(ctx); err != nil {
 			return err
 		}
-		if err := w.tell(changed); err != nil {
+		w.keep(f, true)
+		if err := w.tell(f, changed); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tell passes a change on once, whoever of the runs and the watch found it.
-func (w *watched[C, T]) tell(changed func() error) error {
+// keep notes whether a follower keeps the config up to date. While none does, each
+// run reads it: it may have been altered since the last one stopped.
+func (w *watched[C, T]) keep(f *follower, keeps bool) {
 	w.mu.Lock()
-	news := w.news
-	w.news = false
+	defer w.mu.Unlock()
+	switch {
+	case keeps && !f.keeps:
+		w.followers++
+	case !keeps && f.keeps:
+		w.followers--
+	}
+	f.keeps = keeps
+}
+
+// tell passes a change on to a follower once, whoever of the runs and the watches
+// found it.
+func (w *watched[C, T]) tell(f *follower, changed func() error) error {
+	w.mu.Lock()
+	changes := w.changes
 	w.mu.Unlock()
-	if !news {
+	if f.told == changes {
 		return nil
 	}
-	err := changed()
-	if err != nil {
-		w.mu.Lock()
-		w.news = true
-		w.mu.Unlock()
+	if err := changed(); err != nil {
+		return err
 	}
-	return err
+	f.told = changes
+	return nil
 }
 
 // load reads the object. If it cannot be read, the one in force stays.
 func (w *watched[C, T]) load(ctx context.Context) error {
+	w.mu.Lock()
+	w.asked++
+	turn := w.asked
+	w.mu.Unlock()
 	o, err := w.store.Get(ctx, w.key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -180,13 +207,17 @@ func (w *watched[C, T]) load(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if turn < w.answered {
+		return nil // one begun later was faster, and what this one found may be older
+	}
+	w.answered = turn
 	if o == nil && !w.known && w.now != nil {
 		return nil // what was given at construction stays until the first is seen
 	}
 	// Before the first reading nothing can have run with another config, unless
 	// one was given at construction.
 	if (w.known || w.now != nil) && version(o) != version(w.now) {
-		w.news = true
+		w.changes++
 	}
 	w.known, w.now = true, o
 	return nil

@@ -171,11 +171,12 @@ var lowBand = queue.At(-100)
 // rounds is the source of what concerns every object: another config, another
 // handler.
 func (l *Lifecycle[S, T]) rounds(c *cache.Cache[S, T]) reconcile.Source[reconcile.Request] {
+	var f follower // of each controller its own: all are to hear of a change
 	return reconcile.Source[reconcile.Request]{
 		Name: c.Name() + " rounds",
 		Run: func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
 			to.Synced() // it says nothing at the start: that is the cache's part
-			return l.work.follow(ctx, func(concerns func(*store.Object[S, T]) bool) error {
+			return l.work.follow(ctx, &f, func(concerns func(*store.Object[S, T]) bool) error {
 				var after time.Duration
 				for o := range c.All() {
 					if concerns != nil && !concerns(o) {

@@ -20,8 +20,8 @@ const pendingPrefix = "pending."
 // finish does not let the object go under the second. A name that would be
 // longer than [MaxFinalizer] is shortened and ends in a hash of the whole.
 //
-// It is an error if either argument is empty or holds anything but letters,
-// digits, '-', '_' and '.'.
+// It is an error if either argument is empty, holds anything but letters, digits,
+// '-', '_', '.' and '/', or does not begin and end with a letter or digit.
 func FinalizerName(kind, handler string) (string, error) {
 	for part, s := range map[string]string{"kind": kind, "handler": handler} {
 		if err := checkName(s); err != nil {

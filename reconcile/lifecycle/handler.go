@@ -56,7 +56,7 @@ type Func[S, T any] func(ctx context.Context, o *store.Object[S, T]) (reconcile.
 // at once.
 type Handler[S, T any] struct {
 	// Name tells this handler from the others of its kind: in its finalizer,
-	// in errors and logs. Letters, digits, '-', '_' and '.'. Empty: "handler",
+	// in errors and logs; see [FinalizerName] for what it may hold. Empty: "handler",
 	// and "handler-2" and so on for further ones, by the order of adding. Give
 	// a name to handlers that come and go while running, or that a later
 	// version may reorder, since objects carry it.
@@ -112,8 +112,16 @@ type Handler[S, T any] struct {
 
 // invoke calls the func for an action. Old may be nil for all but Updated.
 func (h *Handler[S, T]) invoke(ctx context.Context, a Action, old, o *store.Object[S, T]) (reconcile.Result, error) {
-	f := map[Action]Func[S, T]{Added: h.Add, Deleted: h.Delete, Resynced: h.Resync}[a]
-	if a == Updated && h.Update != nil {
+	f := h.Resync
+	switch a {
+	case Added:
+		f = h.Add
+	case Deleted:
+		f = h.Delete
+	case Updated:
+		if h.Update == nil {
+			return reconcile.Result{}, nil
+		}
 		return h.Update(ctx, old, o)
 	}
 	if f == nil {

@@ -572,6 +572,22 @@ func TestHandlerRemovedDuringARunIsNotCalledInIt(t *testing.T) {
 	expectForgotten(t, l)
 }
 
+// Negative control: with the list asked before the finalizer is written alone, the
+// handler was called after Remove had returned.
+func TestHandlerRemovedWhileItsFinalizerIsWrittenIsNotCalled(t *testing.T) {
+	b := newFaulty(t)
+	s := on[widgetSpec, widgetStatus](t, b, "widget")
+	var d diary
+	l := mustNew(t, s, d.handler("one", nil), d.handler("two", nil))
+	create(t, s, "a")
+	b.commit.Store(new(func(store.Txn) error { l.Handlers().Remove("one"); return nil }))
+	run(t, l, "a")
+	d.expect(t, "two Added 1")
+	remove(t, s, "a")
+	run(t, l, "a")
+	expectGone(t, s, "a")
+}
+
 // case 106
 func TestHandlerAddedLaterGetsWhatExistsAndThenChangesAfterTheOlder(t *testing.T) {
 	var d diary

@@ -55,7 +55,7 @@ type work[S, T any] interface {
 	note(key store.Key)
 	// follow makes a round each time that something concerns every object, or
 	// every one that the func it passes says; nil is all.
-	follow(ctx context.Context, round func(concerns func(*store.Object[S, T]) bool) error) error
+	follow(ctx context.Context, f *follower, round func(concerns func(*store.Object[S, T]) bool) error) error
 	// finalizers are those that may be put on objects.
 	finalizers() []string
 	// mindsLabels says whether a change of labels alone matters.

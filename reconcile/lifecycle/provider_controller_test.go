@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
@@ -315,7 +317,7 @@ func TestWatchedConfigIsCopiedForEachRun(t *testing.T) {
 	w := c.(*watched[settings, struct{}])
 	l := mustProvide(t, s, p, c, nil)
 	run(t, l, "a")
-	w.followed = true // from here on the watch alone would tell
+	w.followers = 1 // from here on the watch alone would tell
 	run(t, l, "a")
 	run(t, l, "a")
 	if want := []string{"h", "h", "h"}; !slices.Equal(saw, want) {
@@ -460,4 +462,127 @@ func TestStatusThatCannotBeWrittenIsJoinedToTheError(t *testing.T) {
 	if _, err := l.Reconcile(t.Context(), key("a")); !errors.Is(err, refused) {
 		t.Errorf("paused: Reconcile = %v, want the status failure", err)
 	}
+}
+
+// Two kinds go by one config, as the providers of one service do.
+//
+// Negative control: with the news kept by the config, whoever asked first took it,
+// and the objects of the other stayed as they were.
+func TestProvidersThatShareAConfigAreBothTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := newKind[settings, struct{}](t, "config")
+		putConfig(t, cs, "main", settings{Hosts: []string{"one"}})
+		shared := watchConfig(t, cs, nil)
+		var kinds []*store.Store[widgetSpec, widgetStatus]
+		for range 2 {
+			s := newWidgets(t)
+			kinds = append(kinds, s)
+			start(t, mustProvide(t, s, hosts(), shared, nil), nil, nil)
+			create(t, s, "a")
+		}
+		restFor(time.Second)
+		putConfig(t, cs, "main", settings{Hosts: []string{"two"}})
+		restFor(time.Minute)
+		for i, s := range kinds {
+			if got := get(t, s, "a").Status.Note; got != "two" {
+				t.Errorf("kind %d ran with %q, want the edited config", i, got)
+			}
+		}
+	})
+}
+
+// lateAnswer is a backend whose first reading of a config answers late.
+type lateAnswer struct {
+	store.Backend
+	reads         atomic.Int32
+	read, release chan struct{}
+}
+
+func (b *lateAnswer) Get(ctx context.Context, kind string, k store.Key) (store.Record, error) {
+	r, err := b.Backend.Get(ctx, kind, k)
+	if kind == "config" && b.reads.Add(1) == 1 {
+		close(b.read)
+		<-b.release
+	}
+	return r, err
+}
+
+// A run reads the config for itself while nobody follows it yet. Its answer comes
+// when a newer one has been read.
+//
+// Negative control: with the reading that ends last in force, the old config stayed
+// until the next edit.
+func TestOldReadingOfTheConfigDoesNotReplaceANewerOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &lateAnswer{Backend: newFaulty(t), read: make(chan struct{}), release: make(chan struct{})}
+		s, cs := newWidgets(t), on[settings, struct{}](t, b, "config")
+		direct := on[settings, struct{}](t, b.Backend, "config")
+		putConfig(t, direct, "main", settings{Hosts: []string{"old"}})
+		l := mustProvide(t, s, hosts(), watchConfig(t, cs, nil), nil)
+		create(t, s, "early")
+		done := make(chan error, 1)
+		go func() { // ends with the late answer
+			_, err := l.Reconcile(t.Context(), key("early"))
+			done <- err
+		}()
+		<-b.read
+		putConfig(t, direct, "main", settings{Hosts: []string{"new"}})
+		start(t, l, nil, nil)
+		restFor(time.Second)
+		close(b.release)
+		if err := <-done; err != nil && !errors.Is(err, store.ErrConflict) {
+			t.Fatal(err)
+		}
+		create(t, s, "late")
+		restFor(time.Second)
+		if got := get(t, s, "late").Status.Note; got != "new" {
+			t.Errorf("ran with %q, want the newest config", got)
+		}
+	})
+}
+
+// quietWatch is a backend whose watches may be made to say nothing.
+type quietWatch struct {
+	store.Backend
+	quiet atomic.Bool
+}
+
+func (b *quietWatch) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	if !b.quiet.Load() {
+		return b.Backend.Watch(ctx, kind, after)
+	}
+	return func(yield func(store.Batch, error) bool) {
+		<-ctx.Done()
+		yield(store.Batch{}, context.Cause(ctx))
+	}
+}
+
+// A server that gets its lease back does not go by the config of the time before,
+// even if the watch is slow to begin.
+//
+// Negative control: with the config taken for followed from the first time on, the
+// object ran with the config of before.
+func TestConfigIsReadAnewAfterALeaseCameBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &quietWatch{Backend: newFaulty(t)}
+		s, cs := newWidgets(t), on[settings, struct{}](t, b, "config")
+		putConfig(t, cs, "main", settings{Hosts: []string{"before"}})
+		p, err := lease.NewManual(nil, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Set(true, 0)
+		start(t, mustProvide(t, s, hosts(), watchConfig(t, cs, nil), nil), nil, &reconcile.Options[reconcile.Request]{Placement: p})
+		create(t, s, "a")
+		restFor(time.Second)
+		p.Set(false, 0)
+		restFor(time.Second)
+		b.quiet.Store(true)
+		putConfig(t, cs, "main", settings{Hosts: []string{"meanwhile"}})
+		p.Set(true, 0)
+		restFor(time.Second)
+		if got := get(t, s, "a").Status.Note; got != "meanwhile" {
+			t.Errorf("ran with %q, want the config of now", got)
+		}
+	})
 }

@@ -20,7 +20,7 @@ func (w *handlerWork[S, T]) note(key store.Key) {
 
 // follow shows a handler that was added every object that it has not met. When
 // one was removed, objects in deletion may have waited for it.
-func (w *handlerWork[S, T]) follow(ctx context.Context, round func(func(*store.Object[S, T]) bool) error) error {
+func (w *handlerWork[S, T]) follow(ctx context.Context, _ *follower, round func(func(*store.Object[S, T]) bool) error) error {
 	for {
 		select {
 		case <-w.list.changed:
