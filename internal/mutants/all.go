@@ -222,7 +222,7 @@ var All = []Mutant{
 	{
 		Name: "shards are claimed without a compare",
 		File: "reconcile/lease/session.go", Old: "\t\tcreated, err := s.backend.Commit(cctx, store.Txn{\n\t\t\tIf:  []store.Compare{{Kind: Kind, Key: key}},", New: "\t\tfree := []store.Compare{{Kind: Kind, Key: key}}\n\t\tif BROKEN {\n\t\t\tfree = nil\n\t\t}\n\t\tcreated, err := s.backend.Commit(cctx, store.Txn{\n\t\t\tIf:  free,",
-		Package: "reconcile/lease", Test: "TestSimulation",
+		Package: "reconcile/lease", Test: "TestOfTwoThatClaimAtOnceOneGetsIt",
 	},
 	{
 		Name: "news of the others is heard a TTL late",

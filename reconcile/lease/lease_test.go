@@ -46,8 +46,8 @@ type link struct {
 	cut atomic.Pointer[chan struct{}]
 	// grants, if not 0, is the TTL of every lease, whatever was asked for.
 	grants time.Duration
-	// delay is how long a write takes.
-	delay time.Duration
+	// delay is how long a write takes, and lag how long news of one.
+	delay, lag time.Duration
 }
 
 // ready waits until the link is whole.
@@ -105,6 +105,7 @@ func (l *link) Revoke(ctx context.Context, id store.LeaseID) error {
 func (l *link) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
 		for b, err := range l.Backend.Watch(ctx, kind, after) {
+			time.Sleep(l.lag)
 			if l.ready(ctx) != nil || !yield(b, err) {
 				return
 			}
@@ -245,6 +246,29 @@ func TestSingletonRunsOnOneServerAndMovesWhenItStops(t *testing.T) {
 			t.Errorf("after a stopped: owners %v, want b at once", got)
 		}
 		second.end()
+	})
+}
+
+// Both have read that the lease is free before either writes, and hear late of what
+// the other wrote.
+//
+// Negative control: the mutant "shards are claimed without a compare".
+func TestOfTwoThatClaimAtOnceOneGetsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		var servers []*server
+		for _, name := range []string{"a", "z"} {
+			far := &link{Backend: b, delay: time.Second, lag: time.Second}
+			servers = append(servers, startOn(t, far, ttl, name, 1, l.work(name, 0)))
+		}
+		time.Sleep(ttl)
+		if n := l.begun(); n != 1 {
+			t.Errorf("%d servers began to work, want one", n)
+		}
+		for _, s := range servers {
+			s.end()
+		}
 	})
 }
 
