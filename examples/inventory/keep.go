@@ -58,6 +58,9 @@ func (a *app) work(ctx context.Context, entries []Entry) error {
 	if err := a.apply(ctx, entries); err != nil {
 		return err
 	}
+	if err := a.trustState(ctx); err != nil {
+		return err
+	}
 	var others sync.WaitGroup
 	defer others.Wait()
 	ctx, stop := context.WithCancel(ctx)

@@ -29,6 +29,7 @@ type options struct {
 	Prune        bool
 	PruneMost    int
 	PrunePercent int
+	TrustState   bool
 	Workers      int
 	Rate         float64
 	Writes       float64
@@ -65,6 +66,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	f.BoolVar(&o.Prune, "prune", false, "delete empty buckets that carry our mark and are not declared; with -plan: show which")
 	f.IntVar(&o.PruneMost, "prune-most", 10, "refuse to prune more than this many buckets at once")
 	f.IntVar(&o.PrunePercent, "prune-percent", 10, "refuse to prune more than this part of our buckets at once, in percent")
+	f.BoolVar(&o.TrustState, "trust-state", false, "with -prune: the state is as it should be, although it seems to come from a backup")
 	f.IntVar(&o.Workers, "workers", 16, "buckets worked on at once")
 	f.Float64Var(&o.Rate, "rate", 0, "calls per second that read, at most (default 900 in this process, else 150)")
 	f.Float64Var(&o.Writes, "writes", 0, "calls per second that change something, at most (default 300 in this process, else 50)")
@@ -104,6 +106,8 @@ func (o *options) complete() error {
 		return errors.New("-settings may not be less than -poll: no bucket is looked at more often")
 	case o.PruneMost < 1 || o.PrunePercent < 1 || o.PrunePercent > 100:
 		return errors.New("-prune-most must be above zero, and -prune-percent between 1 and 100")
+	case o.TrustState && !o.Prune:
+		return errors.New("-trust-state is for -prune")
 	case o.Prune && o.Installation == "" && o.State == "" && !o.inProcess():
 		// "demo" is everybody's name who tries this program.
 		return errors.New("-prune wants -state, or an -installation of your own: what others marked would be taken for yours")

@@ -29,6 +29,7 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		"-poll 1m -settings 1s": "-settings",
 		"-prune-most 0":         "-prune-most",
 		"-prune-percent 101":    "-prune-percent",
+		"-trust-state":          "-prune",
 		"-prune -endpoint aws":  "-prune wants",
 		"-nonsense":             "nonsense",
 	} {

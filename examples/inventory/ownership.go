@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -48,6 +49,7 @@ const (
 	tagKind         = "tend/kind"
 	tagKey          = "tend/key"
 	tagUID          = "tend/uid"
+	tagDeclared     = "tend/declared"
 	tagTenant       = "tenant"
 	tagOwner        = "owner"
 )
@@ -57,8 +59,12 @@ func (l Labels) into(tags map[string]string) map[string]string {
 	tags[tagInstallation], tags[tagKind], tags[tagKey] = l.Mark.Installation, l.Mark.Kind, l.Mark.Key.String()
 	tags[tagTenant], tags[tagOwner] = l.Tenant, l.Owner
 	delete(tags, tagUID)
+	delete(tags, tagDeclared)
 	if l.Mark.UID != "" {
 		tags[tagUID] = l.Mark.UID
+	}
+	if l.Mark.Declared != 0 {
+		tags[tagDeclared] = strconv.FormatInt(l.Mark.Declared, 10)
 	}
 	return tags
 }
@@ -71,7 +77,8 @@ func labelsOf(tags map[string]string) Labels {
 	if err != nil {
 		return l
 	}
-	l.Mark = external.Mark{Installation: tags[tagInstallation], Kind: tags[tagKind], Key: key, UID: tags[tagUID]}
+	declared, _ := strconv.ParseInt(tags[tagDeclared], 10, 64) // or 0: an older mark has none
+	l.Mark = external.Mark{Installation: tags[tagInstallation], Kind: tags[tagKind], Key: key, UID: tags[tagUID], Declared: declared}
 	return l
 }
 

@@ -63,6 +63,9 @@ func (a *app) plan(ctx context.Context, state store.Backend, url string, entries
 		return external.Plan{}, err
 	}
 	a.entries = entries
+	if err := a.trustState(ctx); err != nil {
+		return external.Plan{}, err
+	}
 	orphans, err := a.foresee(ctx)
 	if err != nil {
 		return external.Plan{}, err
@@ -74,7 +77,7 @@ func (a *app) plan(ctx context.Context, state store.Backend, url string, entries
 	return p, a.tellCost(len(entries), p.Changes())
 }
 
-// copyState copies the buckets' records.
+// copyState copies what is on record of the buckets.
 func copyState(ctx context.Context, to, from store.Backend) error {
 	dst, err := store.New[BucketSpec, BucketStatus](to, kind, nil)
 	if err != nil {
@@ -87,5 +90,17 @@ func copyState(ctx context.Context, to, from store.Backend) error {
 	if _, err := store.Copy(ctx, dst, src); err != nil {
 		return fmt.Errorf("reading the state: %w", err)
 	}
-	return nil
+	// And that prunes are held, if they are: a plan is not to promise otherwise.
+	hold, err := from.Get(ctx, external.HoldKind, store.Key{Name: kind})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the state: %w", err)
+	}
+	text, err := hold.Encode()
+	if err == nil {
+		_, err = to.Commit(ctx, store.Txn{Ops: []store.Op{{Kind: external.HoldKind, Key: hold.Key, Put: store.Bytes(text)}}})
+	}
+	return err
 }

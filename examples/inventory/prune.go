@@ -73,6 +73,15 @@ func (a *app) prune(ctx context.Context) error {
 	return errors.New("not everything was pruned")
 }
 
+// trustState is the operator's word that the state, which seems to come from a
+// backup, lacks nothing that was declared since.
+func (a *app) trustState(ctx context.Context) error {
+	if !a.o.TrustState {
+		return nil
+	}
+	return a.kernel.inventory.Release(ctx)
+}
+
 // foresee is the orphans that a plan would have deleted. It says what would be
 // refused, and what is left alone.
 func (a *app) foresee(ctx context.Context) ([]external.Finding, error) {
@@ -99,7 +108,7 @@ func (a *app) foresee(ctx context.Context) ([]external.Finding, error) {
 func refusal(err error) string {
 	text := brief(err).Error()
 	if refused, ok := errors.AsType[*external.PruneError](err); ok && len(refused.Would) > 0 {
-		text = fmt.Sprintf("nothing was pruned: %s; see -prune-most and -prune-percent. It would have been:\n%s", refused.Reason, orphansText(refused.Would))
+		text = fmt.Sprintf("nothing was pruned: %s; see -prune-most, -prune-percent and -trust-state. It would have been:\n%s", refused.Reason, orphansText(refused.Would))
 	}
 	return text
 }

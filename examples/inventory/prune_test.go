@@ -2,6 +2,8 @@ package main
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -223,5 +225,59 @@ func TestListServesTheLooks(t *testing.T) {
 	}
 	if n := tags.Load(); n != 30 {
 		t.Errorf("%d reads of tags in ten intervals, want one for each bucket; it printed:\n%s", n, kept)
+	}
+}
+
+// What was declared after a backup of the state was made is not pruned when that is
+// restored, unless somebody says that it should be.
+//
+// Negative control: with marks that do not tell when they were declared, acme-new was
+// deleted.
+//
+// promise E2
+func TestPruneIsHeldAfterTheStateWasRestored(t *testing.T) {
+	server := newTestS3(t, true)
+	o := options{Endpoint: server.URL, Once: true, Poll: time.Minute, State: t.TempDir()}
+	run := func(o options, names ...string) *session {
+		s := begin(t, declaring(names...), o)
+		_ = s.Result(t)
+		return s
+	}
+	run(o, numbered(12)...)
+	file := filepath.Join(o.State, stateFile)
+	backup, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(o, append(numbered(12), "acme-new")...)
+	if err := os.WriteFile(file, backup, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server.Writes()
+	o.Prune = true
+	for range 2 {
+		if s := run(o, numbered(12)...); s.Count("was it restored from a backup?") != 1 || s.Count("  acme-new") != 1 {
+			t.Errorf("it printed:\n%s", s)
+		}
+	}
+	plan := func(flags string) string {
+		out, notes := newScreen(), newScreen()
+		list := filepath.Join(t.TempDir(), "inventory.yaml")
+		writeFile(t, list, declaring(numbered(12)...))
+		command(t.Context(), append(strings.Fields(flags), "-plan", "-prune", "-file", list, "-state", o.State, "-endpoint", server.URL), out, notes)
+		return out.String() + notes.String()
+	}
+	if text := plan(""); !strings.Contains(text, "a run would refuse: nothing was pruned: acme-new (acme-new) was declared at") {
+		t.Errorf("the plan says:\n%s", text)
+	}
+	if text := plan("-trust-state"); !strings.Contains(text, "- prune acme-new") {
+		t.Errorf("the plan with -trust-state says:\n%s", text)
+	}
+	if gone := deletions(server); len(gone) != 0 {
+		t.Errorf("deleted %v", gone)
+	}
+	o.TrustState = true
+	if s := run(o, numbered(12)...); s.Count("- acme-new  pruned") != 1 {
+		t.Errorf("with -trust-state it printed:\n%s", s)
 	}
 }

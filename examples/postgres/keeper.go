@@ -40,7 +40,7 @@ func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], declared
 	connect := external.ConnectorFunc[S, Seen[S]](func(_ context.Context, o *store.Object[S, Seen[S]]) (external.Client[S, Seen[S]], error) {
 		h := &hand[S]{thing: t, session: a.session, mark: mark{external.NewMark(a.installation, t.kind, o)}}
 		if a.o.State == "" {
-			h.mark.UID = "" // a uid of a store in memory says nothing to the next process
+			h.mark.UID, h.mark.Declared = "", 0 // a uid of a store in memory says nothing to the next process
 		}
 		h.agree = func(generation int64) { k.agree(o.Name, generation) }
 		return h, nil

@@ -33,6 +33,13 @@
 // the cloud chooses names and takes no token, a second resource is possible in
 // that window. So tag at creation, or choose [ByCloud] and let a human decide.
 //
+// A store restored from a backup is noticed by [Inventory.Prune] by what it left in
+// the cloud: marks that say when their objects were declared. Not noticed is a
+// restore whose lost objects carry no such time in their marks; one after which other
+// processes wrote to the store for a while, and none of them asked for a Prune, before
+// the inventory was made; and one within a minute of clocks that are further apart
+// than that. The cap is what stands before those.
+//
 // A client that reports no ownership ([Unreported]) owns whatever it finds under
 // its external name; E2 then is as good as the names are.
 //
@@ -45,6 +52,12 @@
 // Times of an intent have nanoseconds and always grow from attempt to attempt,
 // by force if need be: with seconds, a create that failed and was tried again
 // within one hid the crash of the second.
+//
+// A restore is told by the times of declarations and not by revisions: a restored
+// store has soon as many revisions again as it lost, by the very runs that come to
+// terms with the restore, while a new write never has an old time. Rejected: a
+// heartbeat in the store, by which a gap would show (a write now and then from
+// everybody, for ever, to tell of something that happens once in years).
 //
 // Update and Delete cannot edit the object. Their edits would be stored or lost
 // depending on what failed after them; what a run finds out is found out by

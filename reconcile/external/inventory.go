@@ -85,7 +85,8 @@ type InventoryOptions[S, T, R any] struct {
 // declares ([Inventory.Report]), and what may be deleted of that
 // ([Inventory.Prune]). Safe for concurrent use; it starts no goroutine.
 type Inventory[S, T, R any] struct {
-	o InventoryOptions[S, T, R]
+	o    InventoryOptions[S, T, R]
+	made time.Time
 
 	mu      sync.Mutex // guards what follows; not held during calls
 	list    snapshot[R]
@@ -94,8 +95,8 @@ type Inventory[S, T, R any] struct {
 	written map[string]time.Time // by id: when, if a list may not show it yet
 	single  map[string]single[R] // what the list does not show, or not reliably
 	detail  map[string]detail[R] // what the list shows in part; empty without Detail
-	held    string               // why Prune is refused; empty: it is not
-	high    store.Revision       // the newest revision of the store seen
+	held    string               // by Hold
+	history history
 	last    *Report
 	calls   struct{ lists, gets, served uint64 }
 }
@@ -152,7 +153,7 @@ func NewInventory[S, T, R any](o InventoryOptions[S, T, R]) (*Inventory[S, T, R]
 	o.DetailFresh = orDefault(o.DetailFresh, o.Fresh)
 	o.Cap = o.Cap.orDefault()
 	return &Inventory[S, T, R]{
-		o: o, written: map[string]time.Time{}, single: map[string]single[R]{}, detail: map[string]detail[R]{},
+		o: o, made: time.Now(), written: map[string]time.Time{}, single: map[string]single[R]{}, detail: map[string]detail[R]{},
 	}, nil
 }
 

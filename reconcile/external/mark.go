@@ -18,11 +18,19 @@ type Mark struct {
 	Kind         string    `json:"kind"`          // the kind of the declaring object
 	Key          store.Key `json:"key"`           // its key
 	UID          string    `json:"uid,omitempty"` // empty where a mark has no room for it
+	// Declared is when the object was made, in Unix seconds; zero where a mark has
+	// no room for it. By it [Inventory.Prune] knows a store that was restored from
+	// a backup older than that.
+	Declared int64 `json:"declared,omitempty"`
 }
 
 // NewMark is the mark that the resource of o has to carry.
 func NewMark[S, T any](installation, kind string, o *store.Object[S, T]) Mark {
-	return Mark{Installation: installation, Kind: kind, Key: o.Key(), UID: o.UID}
+	m := Mark{Installation: installation, Kind: kind, Key: o.Key(), UID: o.UID}
+	if !o.Created.IsZero() {
+		m.Declared = o.Created.Unix()
+	}
+	return m
 }
 
 // String is for reading: installation/kind/key@uid.

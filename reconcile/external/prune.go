@@ -73,29 +73,23 @@ func (v *Inventory[S, T, R]) Hold(reason string) {
 	v.held = reason
 }
 
-// Release ends a Hold, also one that Prune put itself because the store went
-// back in time: an operator confirms that the declarations are as they should
-// be.
-func (v *Inventory[S, T, R]) Release() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.held, v.high = "", 0
-}
-
 // Prune deletes the orphans: the resources that carry our installation's mark
 // for this kind, and that no object declares. It returns what it deleted.
 //
 // It deletes nothing at all, and returns a [*PruneError] with what it would
 // have deleted, if the list of the cloud is not complete, the declarations
-// cannot be read, there are none, the store is older than it was (it was
-// restored from a backup), Hold is in force, or there are more orphans than the
-// cap allows. Max overrides [InventoryOptions.Cap] for this call, for an
+// cannot be read, there are none, the store seems to have been restored from a
+// backup (see below), Hold is in force, or there are more orphans than the cap
+// allows. Most overrides [InventoryOptions.Cap] for this call, for an
 // operator who has seen the refusal; its zero value overrides nothing.
 //
-// That the store went back is noticed by the process that saw it before. A store
-// that was restored while nobody ran looks like any other: what was declared
-// since the backup counts as orphaned, and only the cap stands before it. After a
-// restore call Hold before the first Prune, and look at the plan.
+// After a restore what was declared since the backup counts as orphaned. Two things
+// give that away: the revision went back while somebody looked; or an orphan was
+// declared, by its mark, after the newest thing that the store remembered when this
+// inventory was made, and before that: nothing that the store has now is as young.
+// Then a record in the store has every Prune refused, in other processes and later
+// ones too, until [Inventory.Release]. What that does not catch, says the package's
+// documentation.
 //
 // Just before each deletion both sides are asked again, about this one
 // resource: it must still carry the mark, and its key must still not be
@@ -104,7 +98,7 @@ func (v *Inventory[S, T, R]) Release() {
 func (v *Inventory[S, T, R]) Prune(ctx context.Context, most Cap) ([]Finding, error) {
 	orphans, err := v.Prunable(ctx, most)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, v.keepHold(ctx))
 	}
 	var done []Finding
 	var inUse []error
@@ -153,8 +147,8 @@ func (v *Inventory[S, T, R]) objection(r Report, most Cap) string {
 	switch {
 	case v.o.Delete == nil:
 		return "InventoryOptions.Delete is not set"
-	case v.held != "":
-		return v.held
+	case v.heldLocked() != "":
+		return v.heldLocked()
 	case r.Declared == 0:
 		return "nothing is declared: rather than everything being superfluous, the declarations are missing"
 	case r.Present == 0:
@@ -209,7 +203,7 @@ func (v *Inventory[S, T, R]) Snapshot() InventorySnapshot {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s := InventorySnapshot{
-		Kind: v.o.Store.Kind(), Listed: len(v.list.byID), Held: v.held,
+		Kind: v.o.Store.Kind(), Listed: len(v.list.byID), Held: v.heldLocked(),
 		Lists: v.calls.lists, Gets: v.calls.gets, Served: v.calls.served,
 	}
 	if v.last != nil {

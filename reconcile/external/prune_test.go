@@ -161,7 +161,7 @@ func TestOperatorMayRaiseTheCapForOnePrune(t *testing.T) {
 // promise E2: a store that was restored from a backup lacks what was declared
 // since. Prune notices that the revision went back, and waits for an operator.
 //
-// Negative control: without noteRevision holding the prune the disk declared
+// Negative control: without noteStore holding the prune the disk declared
 // last was deleted.
 func TestPruneIsHeldAfterARestoreOfTheStore(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -185,7 +185,9 @@ func TestPruneIsHeldAfterARestoreOfTheStore(t *testing.T) {
 		if _, err := v.Prune(t.Context(), external.Cap{}); !errors.Is(err, external.ErrPruneRefused) {
 			t.Errorf("after it caught up: %v, want a refusal", err)
 		}
-		v.Release()
+		if err := v.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 1 {
 			t.Errorf("after the operator's word: %v, %v", done, err)
 		}

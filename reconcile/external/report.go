@@ -58,6 +58,7 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	last := v.lastSign(byKey)
 	s := Report{Kind: v.o.Store.Kind(), Listed: list.begun, Declared: len(byKey), Present: len(list.byID)}
 	gone := map[string]bool{} // since they were listed
 	for _, id := range slices.Sorted(maps.Keys(list.byID)) {
@@ -83,8 +84,11 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 	slices.SortFunc(s.Missing, func(a, b Finding) int { return strings.Compare(a.Key.String(), b.Key.String()) })
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	last := s
-	v.last = &last
+	if s.Declared > 0 { // else the declarations may not be there yet, and nothing is pruned anyway
+		v.noteOrphansLocked(s.Orphans, last)
+	}
+	newest := s
+	v.last = &newest
 	return s, nil
 }
 
@@ -175,7 +179,7 @@ func (v *Inventory[S, T, R]) complete(ctx context.Context) (snapshot[R], error) 
 }
 
 func (v *Inventory[S, T, R]) declared(ctx context.Context) (byID map[string]*store.Object[S, T], byKey map[store.Key]*store.Object[S, T], err error) {
-	if err := v.noteRevision(ctx); err != nil {
+	if err := v.noteStore(ctx); err != nil {
 		return nil, nil, err
 	}
 	byID, byKey = map[string]*store.Object[S, T]{}, map[store.Key]*store.Object[S, T]{}
@@ -189,21 +193,4 @@ func (v *Inventory[S, T, R]) declared(ctx context.Context) (byID map[string]*sto
 		}
 	}
 	return byID, byKey, nil
-}
-
-// noteRevision notices that the store went back in time: it was restored from a
-// backup, and what was declared since is missing from it while its resources
-// are there. Prunes are then held until an operator says that all is well.
-func (v *Inventory[S, T, R]) noteRevision(ctx context.Context) error {
-	page, err := v.o.Store.Backend().List(ctx, v.o.Store.Kind(), store.ListOptions{Limit: 1})
-	if err != nil {
-		return fmt.Errorf("external: inventory: read the declarations: %w", err)
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if page.Revision < v.high && v.held == "" {
-		v.held = fmt.Sprintf("the store went back from revision %d to %d: was it restored from a backup?", v.high, page.Revision)
-	}
-	v.high = max(v.high, page.Revision)
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -207,7 +208,11 @@ type diskClient struct {
 func markOf(o *disk) external.Mark { return external.NewMark(home, "Disk", o) }
 
 func tags(m external.Mark) map[string]string {
-	return map[string]string{"tend/installation": m.Installation, "tend/kind": m.Kind, "tend/key": m.Key.String(), "tend/uid": m.UID}
+	all := map[string]string{"tend/installation": m.Installation, "tend/kind": m.Kind, "tend/key": m.Key.String(), "tend/uid": m.UID}
+	if m.Declared != 0 {
+		all["tend/declared"] = strconv.FormatInt(m.Declared, 10)
+	}
+	return all
 }
 
 func readMark(r reconciletest.Resource) (external.Mark, bool) {
@@ -218,7 +223,8 @@ func readMark(r reconciletest.Resource) (external.Mark, bool) {
 	if err := k.UnmarshalText([]byte(r.Tags["tend/key"])); err != nil {
 		return external.Mark{}, false
 	}
-	return external.Mark{Installation: r.Tags["tend/installation"], Kind: r.Tags["tend/kind"], Key: k, UID: r.Tags["tend/uid"]}, true
+	declared, _ := strconv.ParseInt(r.Tags["tend/declared"], 10, 64)
+	return external.Mark{Installation: r.Tags["tend/installation"], Kind: r.Tags["tend/kind"], Key: k, UID: r.Tags["tend/uid"], Declared: declared}, true
 }
 
 func nameOf(o *disk) string { return o.Namespace + "-" + o.Name }

@@ -1,0 +1,149 @@
+package external
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// history is what an inventory knows of its store's past. A store that was
+// restored from a backup lacks what was declared since, while its resources are
+// there, marked as ours.
+//
+//	declared ──x──────x─────x            x  what has left a sign: a write's time
+//	backup            │
+//	lost              └─────o──────┤     o  an orphan's mark says: declared then
+//	made                           │        this inventory: what is younger proves nothing
+//
+// The marks in the cloud are what the store cannot forget. A sign as young as the
+// orphan's declaration would prove that the backup is younger, and the declaration
+// therefore gone by somebody's will.
+type history struct {
+	high    store.Revision // the newest revision seen
+	lost    string         // why the store is held to have gone back; empty: it is not
+	stored  bool           // lost is on record in the store
+	trusted bool           // an operator said that all is as it should be
+}
+
+// HoldKind is the kind of the records that have prunes refused, one for each kind
+// of objects, named like that. [Inventory.Release] removes it. It is exported for
+// those who copy a store to try something out.
+const HoldKind = "_prunehold"
+
+// apart is how far the clocks of our servers may be apart.
+const apart = time.Minute
+
+func (v *Inventory[S, T, R]) holdKey() store.Key { return store.Key{Name: v.o.Store.Kind()} }
+
+// Release ends a Hold, and the one that Prune put itself because the store seems
+// to have gone back in time: an operator confirms that the declarations are as they
+// should be. Other processes hear of it with their next Prune.
+func (v *Inventory[S, T, R]) Release(ctx context.Context) error {
+	_, err := v.o.Store.Backend().Commit(ctx, store.Txn{Ops: []store.Op{{Kind: HoldKind, Key: v.holdKey()}}})
+	if err != nil {
+		return fmt.Errorf("external: inventory: release: %w", err)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.held, v.history = "", history{trusted: true}
+	return nil
+}
+
+// heldLocked is why Prune is refused, or empty.
+func (v *Inventory[S, T, R]) heldLocked() string { return cmp.Or(v.held, v.history.lost) }
+
+// noteStore notices a revision that went back, and a hold on record.
+func (v *Inventory[S, T, R]) noteStore(ctx context.Context) error {
+	b := v.o.Store.Backend()
+	page, err := b.List(ctx, v.o.Store.Kind(), store.ListOptions{Limit: 1})
+	if err != nil {
+		return fmt.Errorf("external: inventory: read the declarations: %w", err)
+	}
+	reason := ""
+	r, err := b.Get(ctx, HoldKind, v.holdKey())
+	if err == nil {
+		var text []byte
+		text, err = r.Encode()
+		reason = string(text)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("external: inventory: read whether prunes are held: %w", err)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	h := &v.history
+	switch {
+	case reason != "":
+		h.lost, h.stored = reason, true
+	case h.stored: // somebody has released it
+		*h = history{high: h.high, trusted: true}
+	}
+	if page.Revision < h.high && h.lost == "" {
+		h.lost = fmt.Sprintf("the store went back from revision %d to %d: was it restored from a backup?", h.high, page.Revision)
+	}
+	h.high = max(h.high, page.Revision)
+	return nil
+}
+
+// lastSign is the youngest thing that was in the store when this inventory was
+// made, as far as can be seen now.
+func (v *Inventory[S, T, R]) lastSign(all map[store.Key]*store.Object[S, T]) (last time.Time) {
+	for _, o := range all {
+		signs := []time.Time{o.Created, o.Deleted, o.Intent.Pending, o.Intent.Succeeded, o.Intent.Failed}
+		for _, c := range o.Conditions {
+			signs = append(signs, c.Since)
+		}
+		for _, at := range signs {
+			if at.Before(v.made) && at.After(last) {
+				last = at
+			}
+		}
+	}
+	return last
+}
+
+// noteOrphansLocked notices an orphan that was declared when the store, as it was
+// found, had ended already.
+func (v *Inventory[S, T, R]) noteOrphansLocked(orphans []Finding, last time.Time) {
+	if v.history.trusted || v.history.lost != "" {
+		return
+	}
+	for _, f := range orphans {
+		declared := time.Unix(f.Mark.Declared, 0).UTC()
+		if f.Mark.Declared != 0 && declared.Add(time.Second+apart).After(last) && declared.Before(v.made.Add(apart)) {
+			v.history.lost = fmt.Sprintf("%s was declared at %s, and nothing in the store was as young when this process began (%s): was it restored from a backup?",
+				f, declared.Format(time.RFC3339), describeSign(last))
+			return
+		}
+	}
+}
+
+func describeSign(last time.Time) string {
+	if last.IsZero() {
+		return "it was empty"
+	}
+	return "it ended at " + last.UTC().Format(time.RFC3339)
+}
+
+// keepHold puts on record why the store is held to have gone back, for processes
+// that come later: what they find in it will be younger.
+func (v *Inventory[S, T, R]) keepHold(ctx context.Context) error {
+	v.mu.Lock()
+	lost, stored := v.history.lost, v.history.stored
+	v.mu.Unlock()
+	if lost == "" || stored {
+		return nil
+	}
+	_, err := v.o.Store.Backend().Commit(ctx, store.Txn{Ops: []store.Op{{Kind: HoldKind, Key: v.holdKey(), Put: store.Bytes(store.Clip(lost))}}})
+	if err != nil {
+		return fmt.Errorf("external: inventory: put on record that prunes are held: %w", err)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.history.stored = true
+	return nil
+}

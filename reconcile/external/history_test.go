@@ -1,0 +1,126 @@
+package external_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// backup is a copy of the world's store as it is now.
+func (w *world) backup() store.Backend {
+	w.t.Helper()
+	b := must(memory.New(nil))
+	if _, err := store.Copy(w.t.Context(), must(store.New[diskSpec, diskStatus](b, "Disk", nil)), w.store); err != nil {
+		w.t.Fatal(err)
+	}
+	return b
+}
+
+// promise E2: a store that was restored from a backup while nobody ran lacks what
+// was declared since. The marks of its resources say when that was, and nothing
+// deletes them, not even a process that comes later and finds the store busy again.
+//
+// Negative controls: without noteOrphansLocked the first Prune deleted the disk
+// declared last; without lastSign's bound by v.made the writes that follow the
+// restore had the first Prune delete it; without keepHold the third process did.
+func TestPruneIsHeldAfterARestoreWhileNobodyRan(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(30)
+		for _, k := range keys {
+			must(w.rec.Reconcile(t.Context(), k))
+		}
+		time.Sleep(time.Hour)
+		saved := w.backup()
+		time.Sleep(time.Hour)
+		lost := must(w.store.Create(t.Context(), &disk{Meta: store.Meta{Namespace: "t", Name: "new"}, Spec: diskSpec{Size: "1", Zone: "z"}}))
+		must(w.rec.Reconcile(t.Context(), lost.Key()))
+		time.Sleep(time.Hour)
+
+		w.backend = saved // everybody has ended, and begins again
+		prune := func(v *inventory) error {
+			done, err := v.Prune(t.Context(), external.Cap{})
+			if len(done) != 0 || w.cloud.Peek("t-new").ID == "" {
+				t.Fatalf("pruned %v", done)
+			}
+			return err
+		}
+		w.restart(nil)
+		first := w.inventory()
+		for _, k := range keys { // the restored store is written to
+			must(w.store.Mutate(t.Context(), k, func(o *disk) error { o.Spec.Size = "2"; return nil }))
+			must(w.rec.Reconcile(t.Context(), k))
+		}
+		var refused *external.PruneError
+		if _, err := first.Prunable(t.Context(), external.Cap{}); !errors.As(err, &refused) {
+			t.Errorf("Prunable = %v, want a refusal", err)
+		}
+		if err := prune(first); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "backup") || len(refused.Would) != 1 || refused.Would[0].ID != "t-new" {
+			t.Errorf("after the restore: %v, want a refusal that speaks of a backup and names t-new", err)
+		}
+		if s := first.Snapshot(); !strings.Contains(s.Held, "backup") {
+			t.Errorf("snapshot %+v, want why it is held", s)
+		}
+		time.Sleep(time.Hour)
+		w.restart(nil)
+		if err := prune(w.inventory()); !errors.Is(err, external.ErrPruneRefused) {
+			t.Errorf("a process that came later: %v, want a refusal", err)
+		}
+		if err := w.inventory().Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if done, err := first.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 1 || done[0].ID != "t-new" {
+			t.Errorf("after somebody's word: pruned %v, %v; want t-new", done, err)
+		}
+	})
+}
+
+// A store that was lost, and begun anew under the same installation, remembers
+// nothing; what the cloud has of before is not pruned.
+func TestPruneIsHeldWhenTheStoreWasLost(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for _, k := range w.populate(30) {
+			must(w.rec.Reconcile(t.Context(), k))
+		}
+		w.cloud.Heal()
+		time.Sleep(time.Hour)
+		w.backend = must(memory.New(nil))
+		w.restart(nil)
+		v := w.inventory()
+		must(w.store.Create(t.Context(), &disk{Meta: store.Meta{Namespace: "t", Name: "d00000"}, Spec: diskSpec{Size: "1", Zone: "z"}}))
+		if done, err := v.Prune(t.Context(), external.Cap{Count: -1, Percent: 100}); !errors.Is(err, external.ErrPruneRefused) || !strings.Contains(err.Error(), "empty") || len(done) != 0 {
+			t.Errorf("pruned %v, %v; want a refusal", done, err)
+		}
+	})
+}
+
+// What the store outlived is no sign of a restore: its declaration is gone because
+// somebody took it away.
+func TestOrphanThatTheStoreOutlivedIsPruned(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(30)
+		for _, k := range keys {
+			must(w.rec.Reconcile(t.Context(), k))
+		}
+		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error {
+			o.Annotations = map[string]string{external.PolicyAnnotation: "observe,create,update"}
+			return nil
+		}))
+		if err := w.store.Delete(t.Context(), must(w.store.Get(t.Context(), keys[0]))); err != nil { // and leaves its resource behind
+			t.Fatal(err)
+		}
+		must(w.rec.Reconcile(t.Context(), keys[0]))
+		time.Sleep(time.Hour)
+		must(w.store.Mutate(t.Context(), keys[1], func(o *disk) error { o.SetProgressing("Testing", ""); return nil }))
+		time.Sleep(time.Hour)
+		w.restart(nil)
+		v := w.inventory()
+		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 1 || done[0].Key != keys[0] {
+			t.Errorf("pruned %v, %v; want %s", done, err, keys[0])
+		}
+	})
+}
