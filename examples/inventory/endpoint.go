@@ -68,13 +68,16 @@ func newEndpoint(ctx context.Context, where string, workers int, wrap func(aws.H
 
 func checkEndpoint(where string) (*url.URL, error) {
 	u, err := url.Parse(where)
+	if parse, ok := errors.AsType[*url.Error](err); ok {
+		err = parse.Err // the whole repeats the URL, and what was not meant to be in it
+	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("-endpoint: %w", err)
-	case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Path != "" && u.Path != "/", u.RawQuery != "":
-		return nil, fmt.Errorf("-endpoint: found %q; expected a URL such as https://s3.example.com:9000, or %q", where, awsEndpoint)
 	case u.User != nil:
 		return nil, errors.New("-endpoint: credentials belong into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, not into the URL")
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Path != "" && u.Path != "/", u.RawQuery != "":
+		return nil, fmt.Errorf("-endpoint: found %q; expected a URL such as https://s3.example.com:9000, or %q", where, awsEndpoint)
 	}
 	return u, nil
 }

@@ -277,7 +277,7 @@ func TestAnswersThatAskForPatienceAreKnown(t *testing.T) {
 }
 
 func TestEndpointFlagIsChecked(t *testing.T) {
-	for _, bad := range []string{"", "s3.example.com", "ftp://s3.example.com", "http://", "http://a/b", "http://u:p@a", "http://a?x=1", ":"} {
+	for _, bad := range []string{"", "s3.example.com", "ftp://s3.example.com", "http://", "http://a/b", "http://u:p@a", "http://u:p@a/b", "http://u:p@a?x=1", "ftp://u:p@a", "http://u:p@[", "http://u:p@a:b", "http://a?x=1", ":"} {
 		if _, err := newEndpoint(t.Context(), bad, 1, func(c aws.HTTPClient) aws.HTTPClient { return c }); err == nil {
 			t.Errorf("endpoint %q was accepted", bad)
 		} else if strings.Contains(err.Error(), "u:p") {

@@ -52,3 +52,17 @@ func TestMachineWithoutPostgresIsToldWhatToDo(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// What is wrong with a DSN is said without the password in it.
+func TestPasswordOfABadDSNIsNotRepeated(t *testing.T) {
+	for _, dsn := range []string{
+		"postgres://me:canary-password@host:notaport/db",
+		"postgres://me:canary-password@[/db",
+		"host=h user=me password=canary-password port=z",
+		"host=h user=me password='canary-password' sslmode=what",
+	} {
+		if _, err := newSession(dsn, "demo", nil); err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", dsn, err)
+		}
+	}
+}

@@ -16,6 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/debug"
@@ -112,18 +115,21 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 }
 
 // Everything that the kernel says, walked through for a marked value: logs, the
-// change log, events, conditions, plans, reports, errors in the queue, the debug page
-// in all its forms; from an external reconciler, from a lifecycle, from a plain
-// function.
+// change log, events, conditions, plans, reports, snapshots of queues and controllers
+// with the errors in them, metrics, health, the debug page in all its forms; from an
+// external reconciler, from a lifecycle, from a plain function.
 //
-// Negative control: with HasSecrets always false, all but the last line of it
-// failed.
+// Negative controls: the mutants "errors are shown as they come" and "the secret's
+// tag is not looked at".
 func TestSecretsAppearNowhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := map[string]string{}
 		var logged lockedBuffer
 		log := slog.New(slog.NewJSONHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		vaults := must(store.New[vaultSpec, status](must(memory.New(nil)), "Vault", nil))
+		var m reconcile.Manager
+		m.Logger, m.Summary = log, time.Minute
+		measures := metrics.New(&m)
+		vaults := must(store.New[vaultSpec, status](must(measures.Measure("memory", must(memory.New(nil)))), "Vault", nil))
 		var calm atomic.Bool // nothing panics: a plan would go down with it
 		events := must(external.NewThrottled(nil, nil))
 		rec := must(external.New(vaults, external.ConnectorFunc[vaultSpec, status](func(_ context.Context, o *vault) (external.Client[vaultSpec, status], error) {
@@ -150,8 +156,6 @@ func TestSecretsAppearNowhere(t *testing.T) {
 			o.SetCondition(store.Condition{Type: "Blab", Status: store.True, Reason: "Blab", Message: blab(o)})
 			return reconcile.Result{}, errors.New(blab(o))
 		}})), options))
-		var m reconcile.Manager
-		m.Logger = log
 		for _, c := range []*reconcile.Controller[reconcile.Request]{outside, plain, cycle} {
 			if err := errors.Join(c.Watch(reconcile.From(objects)), m.Register(c)); err != nil {
 				t.Fatal(err)
@@ -197,6 +201,20 @@ func TestSecretsAppearNowhere(t *testing.T) {
 			}
 			said["the conditions"] += fmt.Sprintf("%+v", o.Conditions)
 		}
+		quiet := map[string]string{} // what has no place for a text that was redacted
+		registry := prometheus.NewRegistry()
+		if err := registry.Register(measures); err != nil {
+			t.Fatal(err)
+		}
+		quiet["the metrics"] = fmt.Sprint(must(registry.Gather()))
+		quiet["the health report"] = fmt.Sprintf("%+v", m.Checks())
+		for _, c := range []*reconcile.Controller[reconcile.Request]{outside, plain, cycle} {
+			quiet["the controllers' snapshots"] += string(must(json.Marshal(c.Snapshot()))) + string(must(json.Marshal(c.QueueStats())))
+			for e := range c.Queue().Snapshot() {
+				said["the queues' snapshots"] += fmt.Sprintf("%+v", e)
+			}
+			said["the pages of keys"] += string(must(json.Marshal(must(c.Keys(t.Context(), reconcile.KeyQuery{Limit: 1000})))))
+		}
 		h := must(debug.New(&m, &debug.Options{Events: events, Inventories: []debug.Inventory{inventory}, Logger: log}))
 		for _, format := range []string{"html", "json", "text"} {
 			for _, pairs := range [][]string{
@@ -217,6 +235,12 @@ func TestSecretsAppearNowhere(t *testing.T) {
 			t.Error(err)
 		}
 		said["the log"] = logged.String()
+		for what, text := range quiet {
+			if len(text) < 100 {
+				t.Errorf("%s holds next to nothing: this test would not see a secret\n%s", what, text)
+			}
+			said[what] = text + store.Redacted
+		}
 		for what, text := range said {
 			if !strings.Contains(text, store.Redacted) {
 				t.Errorf("%s holds no secret at all: this test would not see one\n%.2000s", what, text)
