@@ -4,6 +4,7 @@ package etcd_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -151,6 +152,10 @@ func raw(t *testing.T, cfg clientv3.Config) *clientv3.Client {
 const password = "correct-horse-battery"
 
 // TLS with client certificates, and a user that may write under one prefix.
+//
+// Negative control: with InsecureSkipVerify in the client's configuration both wrong
+// servers are believed; without ClientCertAuth and TrustedCAFile a client without a
+// certificate is let in, and so is one with another authority's.
 func TestCertificatesAndPasswordsAreAskedFor(t *testing.T) {
 	certs := makeCerts(t)
 	e := own(t, "https", func(cfg *embed.Config) {
@@ -235,18 +240,41 @@ func TestCertificatesAndPasswordsAreAskedFor(t *testing.T) {
 			checkDenied(t, "authentication", err)
 		}
 	})
-	t.Run("no certificate", func(t *testing.T) {
-		cfg := config("", "")
-		cfg.TLS.Certificates = nil
-		without, err := etcd.New(cfg, &etcd.Options{Prefix: "/tend", Timeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer without.Close()
-		if _, err := without.Get(t.Context(), "thing", store.Key{Name: "first"}); err == nil || errors.Is(err, store.ErrNotFound) {
-			t.Errorf("Get without a certificate: %v, want to be refused", err)
-		}
-	})
+	// All of these have the right password, and one thing wrong about their
+	// certificates; what is read is there.
+	other := makeCerts(t)
+	for name, wrong := range map[string]func(*clientv3.Config){
+		"no certificate":                       func(c *clientv3.Config) { c.TLS.Certificates = nil },
+		"another authority's certificate":      func(c *clientv3.Config) { c.TLS.Certificates = other.client.Certificates },
+		"a server that is another authority's": func(c *clientv3.Config) { c.TLS.RootCAs = other.client.RootCAs },
+		"a server that goes by another name": func(c *clientv3.Config) {
+			c.Endpoints[0] = strings.Replace(c.Endpoints[0], "127.0.0.1", "localhost", 1)
+		},
+		"": func(*clientv3.Config) {}, // the control: with nothing wrong it is let in
+	} {
+		t.Run(cmp.Or(name, "all is right"), func(t *testing.T) {
+			cfg := config("tend", password)
+			wrong(&cfg)
+			if name != "" {
+				cfg.DialTimeout = time.Second // nothing to wait for
+			}
+			err := readFirst(t, cfg)
+			if refused := err != nil; refused != (name != "") {
+				t.Errorf("reading with %s: %v", cmp.Or(name, "the right certificates"), err)
+			}
+		})
+	}
+}
+
+// readFirst reads the record that is there, by a client of its own.
+func readFirst(t *testing.T, cfg clientv3.Config) error {
+	b, err := etcd.New(cfg, &etcd.Options{Prefix: "/tend", Timeout: cfg.DialTimeout})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	_, err = b.Get(t.Context(), "thing", store.Key{Name: "first"})
+	return err
 }
 
 func checkDenied(t *testing.T, word string, err error) {
