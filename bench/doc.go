@@ -15,6 +15,8 @@
 //	client-go            k8s.io/client-go/util/workqueue
 //	controller-runtime   its priority queue; in BenchmarkController its controller
 //	bbolt, clientv3      in BenchmarkStore: what the file and etcd backends lie on, used raw
+//	go-memdb             in BenchmarkStore and BenchmarkStoreMemory: the database in memory of Consul and Nomad
+//	go-memdb-latest      its watchers, who see the latest and not all that was written
 //	parts                in BenchmarkConverge: what converging is made of, one part at a time
 //	limit                a bare loop: locks and a map, a channel, a hand-written copy
 //	least                a queue without promises: what the work costs on this machine
@@ -34,6 +36,33 @@
 // benchmark reports foreign-%, the share of one core that other processes took
 // while it ran; report drops samples above 20 and compares medians of passes
 // in which the implementations took turns.
+//
+// # Who is not here
+//
+// github.com/cosi-project/runtime and github.com/cilium/statedb belong beside the
+// memory store, and COSI's controllers into BenchmarkConverge. Neither module was to
+// be had through the module proxy when this was written (November 2026); go-memdb is
+// of statedb's kind.
+//
+// Of queues only client-go's and controller-runtime's are here. Looked for was one
+// that keeps an entry for each key, runs no key twice at once and runs it again if it
+// was added meanwhile, delays and retries, and is neither client-go's nor modelled on
+// it. What was found has not got all of it, so that its figures would be those of
+// other work:
+//
+//	Consul, agent/consul/controller/queue     client-go's, written again, and says so
+//	Knative, pkg/controller                   two of client-go's queues behind one face
+//	Crossplane, Agones                        use controller-runtime's and client-go's
+//	COSI                                      in an internal package
+//	Grafana Alloy, runtime/internal/worker    deduplicates by key; internal, and neither delays nor retries
+//	chainguard.dev/driftlessaf/workqueue      keys and delays, in a bucket; what it has in memory is for tests, it says
+//	andrewortman/workqueue                    keys, delays, priorities; forgets a key when it is taken, so that two workers can have it
+//	shengyanli1982/workqueue/v2               refuses a key that runs, so that a change during a run is lost
+//	Istio, pkg/queue                          retries functions; no keys
+//	Temporal, common/tasks                    schedulers of tasks, one of them in turn for each key; none deduplicates
+//	Nomad, lib/delayheap                      a heap of delays by key, not a queue; refuses a key that is there
+//	Juju, worker                              runs and restarts workers; no queue
+//	River, asynq                              jobs in Postgres and Redis
 //
 // # Finding your own settings
 //

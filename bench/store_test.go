@@ -15,7 +15,7 @@ import (
 	inmemory "github.com/tendhq/tend/store/memory"
 )
 
-// BenchmarkStore: memory against the limit, file against bbolt, etcd against its
+// BenchmarkStore: memory against the limit and go-memdb, file against bbolt, etcd against its
 // raw client. Sub-benchmarks are backend=…/op=…; the other two are in
 // storefile_test.go and storeetcd_test.go.
 func BenchmarkStore(b *testing.B) {
@@ -27,7 +27,8 @@ func BenchmarkStore(b *testing.B) {
 const things = 10_000
 
 // benchmarkMemoryStore: impl=limit is plainStore, impl=client-go the indexer that
-// its informers keep, which holds what it is given and hands out the same.
+// its informers keep, which holds what it is given and hands out the same, and
+// impl=go-memdb a database that does so too (memdb_test.go).
 func benchmarkMemoryStore(b *testing.B) {
 	keys := thingKeys(things)
 	run := func(op string, impls ...memoryImpl) {
@@ -44,14 +45,14 @@ func benchmarkMemoryStore(b *testing.B) {
 			}
 		})
 	}
-	run("create", memoryImpl{"tend", createTend}, memoryImpl{"limit", createLimit})
-	run("get", memoryImpl{"tend", getTend}, memoryImpl{"limit", getLimit})
-	run("update", memoryImpl{"tend", updateTend}, memoryImpl{"limit", updateLimit})
-	run("cached-get", memoryImpl{"tend", cachedGetTend}, memoryImpl{"limit", cachedGetLimit}, memoryImpl{"client-go", cachedGetIndexer})
-	run("cached-list-10k", memoryImpl{"tend", cachedListTend}, memoryImpl{"limit", cachedListLimit}, memoryImpl{"client-go", cachedListIndexer})
-	run("list-10k", memoryImpl{"tend", listTend}, memoryImpl{"limit", listLimit})
+	run("create", memoryImpl{"tend", createTend}, memoryImpl{"limit", createLimit}, memoryImpl{"go-memdb", createMemdb})
+	run("get", memoryImpl{"tend", getTend}, memoryImpl{"limit", getLimit}, memoryImpl{"go-memdb", getMemdb})
+	run("update", memoryImpl{"tend", updateTend}, memoryImpl{"limit", updateLimit}, memoryImpl{"go-memdb", updateMemdb})
+	run("cached-get", memoryImpl{"tend", cachedGetTend}, memoryImpl{"limit", cachedGetLimit}, memoryImpl{"client-go", cachedGetIndexer}, memoryImpl{"go-memdb", cachedGetMemdb})
+	run("cached-list-10k", memoryImpl{"tend", cachedListTend}, memoryImpl{"limit", cachedListLimit}, memoryImpl{"client-go", cachedListIndexer}, memoryImpl{"go-memdb", cachedListMemdb})
+	run("list-10k", memoryImpl{"tend", listTend}, memoryImpl{"limit", listLimit}, memoryImpl{"go-memdb", listMemdb})
 	b.Run("op=get-parallel", func(b *testing.B) {
-		for _, impl := range []memoryImpl{{"tend", getTend}, {"limit", getLimit}} {
+		for _, impl := range []memoryImpl{{"tend", getTend}, {"limit", getLimit}, {"go-memdb", getMemdb}} {
 			b.Run("impl="+impl.name, func(b *testing.B) {
 				do := impl.make(b, keys)
 				measure(b, func() {
@@ -68,6 +69,7 @@ func benchmarkMemoryStore(b *testing.B) {
 		b.Run("op=watch/watchers="+short(watchers), func(b *testing.B) {
 			b.Run("impl=tend", func(b *testing.B) { watchTendStore(b, watchers) })
 			b.Run("impl=limit", func(b *testing.B) { watchLimit(b, watchers) })
+			b.Run("impl=go-memdb-latest", func(b *testing.B) { watchMemdb(b, watchers) })
 		})
 	}
 }
@@ -350,6 +352,7 @@ func BenchmarkStoreMemory(b *testing.B) {
 	}{
 		{"tend", func() any { return newThings(b, n) }},
 		{"limit", func() any { return newPlainStore(n) }},
+		{"go-memdb", func() any { return newMemdb(b, n) }},
 	} {
 		b.Run(fmt.Sprint("objects=", short(n), "/impl=", impl.name), func(b *testing.B) {
 			var perObject float64

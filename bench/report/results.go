@@ -33,7 +33,9 @@ func parse(from io.Reader) *results {
 		}
 		name := strings.TrimPrefix(f[0], "Benchmark")
 		if i := strings.LastIndexByte(name, '-'); i > strings.LastIndexByte(name, '=') {
-			name = name[:i] // the number of processors
+			if _, err := strconv.Atoi(name[i+1:]); err == nil {
+				name = name[:i] // the number of processors, left out by go test if it is 1
+			}
 		}
 		units := r.samples[name]
 		if units == nil {

@@ -28,6 +28,19 @@ func TestSamplesUnderForeignLoadAreDropped(t *testing.T) {
 	}
 }
 
+func TestNamesAreReadWithAndWithoutTheNumberOfProcessors(t *testing.T) {
+	for line, want := range map[string]string{
+		"BenchmarkStore/op=get/impl=go-memdb-2 1 9 ns/op":           "Store/op=get/impl=go-memdb",
+		"BenchmarkStore/op=get/impl=go-memdb 1 9 ns/op":             "Store/op=get/impl=go-memdb",
+		"BenchmarkStore/op=watch/impl=go-memdb-latest-16 1 9 ns/op": "Store/op=watch/impl=go-memdb-latest",
+		"BenchmarkStore/op=watch/impl=go-memdb-latest 1 9 ns/op":    "Store/op=watch/impl=go-memdb-latest",
+	} {
+		if f, ok := parse(strings.NewReader(line)).figure(want, "ns/op"); !ok || f.median != 9 {
+			t.Errorf("%q is not read as %s", line, want)
+		}
+	}
+}
+
 func TestGoalsAreMetMissedOrNotMeasured(t *testing.T) {
 	text := parse(strings.NewReader(output)).markdown()
 	for _, want := range []string{
