@@ -81,6 +81,10 @@ type InventoryOptions[S, T, R any] struct {
 // for that resource. That there is no resource is never answered from memory: a
 // create would follow, or the end of a deletion.
 //
+// The list is made by the look that needs it first, within its context:
+// [Options.Timeout] has to leave the time for a whole one. Where that is too long,
+// call [Inventory.Report] more often than Fresh, with a context of its own.
+//
 // From the same list fall out what is missing, what differs and what nobody
 // declares ([Inventory.Report]), and what may be deleted of that
 // ([Inventory.Prune]). Safe for concurrent use; it starts no goroutine.
@@ -123,8 +127,10 @@ type detail[R any] struct {
 // listing is a list under way, which others wait for.
 type listing struct {
 	done     chan struct{}
-	complete bool // read after done, as err is
+	complete bool // read after done, as what follows is
 	err      error
+	took     time.Duration
+	late     bool // who listed had no more time
 }
 
 const (
@@ -317,10 +323,16 @@ func (v *Inventory[S, T, R]) refresh(ctx context.Context, at time.Time) error {
 		}
 		// That the other caller was cancelled is none of our business, and its list
 		// may have been begun too long ago for us: then list again.
-		if !l.complete && !errors.Is(l.err, errCutShort) {
+		if !l.complete && (!errors.Is(l.err, errCutShort) || l.tooLongFor(ctx)) {
 			return l.err
 		}
 	}
+}
+
+// tooLongFor says that whoever listed ran out of time, and that ctx leaves no more.
+func (l *listing) tooLongFor(ctx context.Context) bool {
+	end, bounded := ctx.Deadline()
+	return l.late && bounded && time.Until(end) <= l.took
 }
 
 // errCutShort is a list that ended with its caller, not with the cloud.
@@ -334,11 +346,13 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.calls.lists++
+		l.took, l.late = time.Since(s.begun), errors.Is(ctx.Err(), context.DeadlineExceeded)
 		switch {
 		case l.complete:
 			v.adoptLocked(s)
-		case !errors.Is(l.err, errCutShort):
+		case !errors.Is(l.err, errCutShort) || l.late:
 			v.failed = time.Now()
+			v.forgetLocked()
 		}
 		v.listing = nil
 		close(l.done)
@@ -370,6 +384,21 @@ func (v *Inventory[S, T, R]) adoptLocked(s snapshot[R]) {
 		listed, on := s.byID[id]
 		return !on || !recent(d.begun, v.o.DetailFresh, s.begun) || !reflect.DeepEqual(listed, d.listed)
 	})
+}
+
+// longestLook is how long after it asked somebody may still wait for his answer,
+// which has to be of after each write before he asked.
+const longestLook = time.Hour
+
+// forgetLocked forgets what is too old to be shown to anybody. A complete list does
+// that better; without one it would grow for as long as lists fail.
+func (v *Inventory[S, T, R]) forgetLocked() {
+	now := time.Now()
+	maps.DeleteFunc(v.written, func(_ string, at time.Time) bool {
+		return !recent(at, v.o.Settle+max(v.o.Fresh, v.o.DetailFresh)+longestLook, now)
+	})
+	maps.DeleteFunc(v.single, func(_ string, one single[R]) bool { return !recent(one.begun, v.o.Fresh, now) })
+	maps.DeleteFunc(v.detail, func(_ string, d detail[R]) bool { return !recent(d.begun, v.o.DetailFresh, now) })
 }
 
 // Client makes a client for a [Reconciler] out of what writes: its Observe is

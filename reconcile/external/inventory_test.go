@@ -289,6 +289,89 @@ func TestInventoryForgetsWhatIsGone(t *testing.T) {
 	})
 }
 
+// Negative control: with nothing forgotten but by a complete list, 2,000 entries were
+// left.
+func TestInventoryForgetsAlsoWhileListsFail(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, BrokenPages: 1}))
+		w.restart(nil)
+		v := w.inventory()
+		for i := range 1000 {
+			id := fmt.Sprintf("x%d", i)
+			w.cloud.Put(resource{Name: id})
+			v.Invalidate(id)
+			wantLook(t, v, id, true)
+		}
+		time.Sleep(2 * time.Hour)
+		wantLook(t, v, "x0", true)
+		if n := v.Remembered(); n != 1 {
+			t.Errorf("%d entries left, want that of the resource that was looked at", n)
+		}
+	})
+}
+
+// A list takes longer than a run may. Whoever begins it loses the run, and then
+// single looks serve for a while, those who waited for it among them; who has more
+// time lists.
+//
+// Negative control: with a list that ran out of its caller's time no reason to leave
+// lists alone, every look listed, and none was answered.
+func TestListThatTakesTooLongForARunIsNotTriedByEach(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(10)
+		v := w.inventory(func(o *invOpts) {
+			list := o.List
+			o.List = func(ctx context.Context) iter.Seq2[resource, error] {
+				select {
+				case <-time.After(5 * time.Minute):
+				case <-ctx.Done():
+				}
+				return list(ctx)
+			}
+		})
+		look := func(id int) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, exists, err := v.Look(ctx, fmt.Sprintf("t-d%05d", id))
+			if err == nil && !exists {
+				t.Errorf("look %d: it is not there", id)
+			}
+			return err
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := look(0); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("who listed in vain: %v", err)
+			}
+		})
+		time.Sleep(time.Second)
+		for i := range 9 {
+			all.Go(func() {
+				if err := look(1 + i); err != nil {
+					t.Errorf("who waited for the list: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		if err := look(0); err != nil {
+			t.Errorf("who came after: %v", err)
+		}
+		if s := v.Snapshot(); s.Lists != 1 || s.Gets != 10 {
+			t.Errorf("%d lists and %d single looks, want 1 and 10", s.Lists, s.Gets)
+		}
+		time.Sleep(2 * time.Minute)
+		all.Go(func() { _ = look(0) }) // lists in vain once more
+		synctest.Wait()
+		if r, err := v.Report(t.Context()); err != nil || r.Present != 10 {
+			t.Errorf("who has the time: %v, %v", r.Present, err)
+		}
+		all.Wait()
+		if s := v.Snapshot(); s.Lists != 3 {
+			t.Errorf("%d lists, want one more in vain, and that of who had the time", s.Lists)
+		}
+	})
+}
+
 func TestReportTellsWhatIsMissingDifferentAndNobodys(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.populate(6)

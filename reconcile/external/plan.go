@@ -45,10 +45,13 @@ func (s Step) changes() bool {
 // stop the plan. An error means that there is no plan.
 func (r *Reconciler[S, T]) Plan(ctx context.Context, orphans ...Finding) (Plan, error) {
 	p := Plan{Kind: r.kind, Steps: []Step{}}
-	for o, err := range r.store.All(ctx, store.Selector{}) {
-		if err != nil {
-			return Plan{}, fmt.Errorf("external: plan: read the objects: %w", err)
-		}
+	// All are read first: a store need not hold the instant of a list for as long as
+	// the looks take.
+	objects, err := r.store.List(ctx, store.Selector{})
+	if err != nil {
+		return Plan{}, fmt.Errorf("external: plan: read the objects: %w", err)
+	}
+	for _, o := range objects {
 		switch s := r.foresee(ctx, o); s.Action {
 		case "keep":
 			p.Kept++
@@ -84,7 +87,7 @@ func (r *Reconciler[S, T]) foresee(ctx context.Context, o *store.Object[S, T]) S
 
 func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (view, error) {
 	policy, err := r.policyOf(o)
-	if err != nil {
+	if err != nil && !o.Paused {
 		return view{}, err
 	}
 	v := r.look(o, policy)
@@ -97,9 +100,7 @@ func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (
 	if err != nil {
 		return v, fmt.Errorf("connect: %w", err)
 	}
-	if c, ok := closerOf(client); ok {
-		defer func() { _ = contain(func() error { return c.Close(context.WithoutCancel(ctx)) }) }()
-	}
+	defer func() { _ = r.close(ctx, client) }()
 	if v.seen, err = client.Observe(calls, r.store.Clone(o)); err != nil {
 		return v, fmt.Errorf("observe: %w", cause(calls, err))
 	}

@@ -1,12 +1,15 @@
 package external_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
 )
 
@@ -130,6 +133,79 @@ func TestForeignResourceSurvivesTheDeletionOfItsDeclaration(t *testing.T) {
 		w.run()
 		if !w.gone() || len(w.cloud.Truth()) != 1 || w.cloud.Calls("Update")+w.cloud.Calls("Delete") != 0 {
 			t.Errorf("gone %v, cloud %+v", w.gone(), w.cloud.Truth())
+		}
+	})
+}
+
+// Whatever the user's code does wrong is a step of the plan, and for a paused object
+// nothing of it is asked.
+//
+// Negative control: each of them ended or held up the plan, or was said otherwise than
+// Reconcile does.
+func TestPlanGoesOnAfterAnObjectThatCannotBeLookedAt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(3)
+		must(w.store.Mutate(t.Context(), keys[1], func(o *disk) error {
+			o.Paused, o.Annotations = true, map[string]string{external.PolicyAnnotation: "what?"}
+			return nil
+		}))
+		began := time.Now()
+		w.with(external.ConnectorFunc[diskSpec, diskStatus](func(_ context.Context, o *disk) (external.Client[diskSpec, diskStatus], error) {
+			if o.Name == "d00000" {
+				return nil, nil
+			}
+			return external.ClientFuncs[diskSpec, diskStatus]{
+				ObserveFunc: w.client.Observe,
+				CloseFunc:   func(ctx context.Context) error { <-ctx.Done(); return nil },
+			}, nil
+		}))
+		p, err := w.rec.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := p.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		const want = `! fail t/d00000: connect: terminal: the connector returned no client and no error
+! wait t/d00001: paused
+Disk: 0 to change, 1 as declared, 2 not to be done
+`
+		if text.String() != want {
+			t.Errorf("plan:\n%s\nwant:\n%s", &text, want)
+		}
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("it took %v, want Options.Timeout for the client that does not close", took)
+		}
+	})
+}
+
+// shortMemory is a backend that has forgotten the instant of a list as soon as
+// somebody has called the cloud.
+type shortMemory struct {
+	store.Backend
+	cloud *reconciletest.Cloud
+}
+
+func (b shortMemory) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	if o.Cursor != "" && b.cloud.TotalCalls() > 0 {
+		return store.Page{}, store.ErrCompacted
+	}
+	o.Limit = 2
+	return b.Backend.List(ctx, kind, o)
+}
+
+// To look at 100,000 resources takes longer than a store holds the instant of a list.
+//
+// Negative control: with the looks made between the pages, there was no plan.
+func TestPlanOfManyObjectsDoesNotHoldAListOfTheStore(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.backend = &shortMemory{w.backend, w.cloud}
+		w.restart(nil)
+		w.populate(10)
+		p, err := w.rec.Plan(t.Context())
+		if err != nil || p.Kept != 10 {
+			t.Errorf("%d kept, %v; want all 10", p.Kept, err)
 		}
 	})
 }

@@ -160,9 +160,6 @@ func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy) view {
 // calls; ctx, which lives longer, is for the store.
 func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result, error) {
 	client, err := a.connect(calls, a.store.Clone(a.Object))
-	if err == nil && client == nil {
-		err = reconcile.Terminal(errors.New("the connector returned no client and no error"))
-	}
 	if err != nil {
 		return a.fail(ctx, ReasonConnectFailed, fmt.Errorf("connect: %w", err))
 	}
@@ -190,19 +187,24 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 	return a.act(ctx, calls, next)
 }
 
-// close ends the client's life, with a context that is alive even if the run's
-// is not: a client may have a session to log out of.
+// close ends the client's life.
 func (a *attempt[S, T]) close(ctx context.Context) {
-	c, ok := closerOf(a.client)
-	if !ok {
-		return
-	}
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), a.o.Timeout, errTimeout)
-	defer cancel()
-	if err := a.store.RedactError(contain(func() error { return c.Close(ctx) }), a.Stored(), a.Object); err != nil {
+	if err := a.store.RedactError(a.Reconciler.close(ctx, a.client), a.Stored(), a.Object); err != nil {
 		a.log.Warn("the client was not closed", "err", store.Brief(err))
 		a.event(ctx, Warning, ReasonCloseFailed, err.Error())
 	}
+}
+
+// close is Closer.Close, if there is one, with a context that is alive even if ctx is
+// not: a client may have a session to log out of.
+func (r *Reconciler[S, T]) close(ctx context.Context, client Client[S, T]) error {
+	c, ok := closerOf(client)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), r.o.Timeout, errTimeout)
+	defer cancel()
+	return contain(func() error { return c.Close(ctx) })
 }
 
 // observe looks at the resource. The client gets a copy, of which status,

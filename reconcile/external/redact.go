@@ -2,7 +2,9 @@ package external
 
 import (
 	"context"
+	"errors"
 
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
 
@@ -14,18 +16,26 @@ type redacted[S, T any] struct {
 	store *store.Store[S, T]
 }
 
+// errNoClient is a bug of the connector.
+var errNoClient = reconcile.Terminal(errors.New("the connector returned no client and no error"))
+
 // connect is Connector.Connect without the object's secrets in what it says.
 func (r *Reconciler[S, T]) connect(ctx context.Context, o *store.Object[S, T]) (Client[S, T], error) {
-	if !r.store.HasSecrets() {
-		return r.connector.Connect(ctx, o)
+	before := o
+	if r.store.HasSecrets() {
+		before = r.store.Clone(o)
+		defer r.store.RedactPanic(before, o)
 	}
-	before := r.store.Clone(o)
-	defer r.store.RedactPanic(before, o)
 	client, err := r.connector.Connect(ctx, o)
-	if client == nil || err != nil {
-		return client, r.store.RedactError(err, before, o)
+	switch {
+	case err != nil:
+		return nil, r.store.RedactError(err, before, o)
+	case client == nil:
+		return nil, errNoClient
+	case r.store.HasSecrets():
+		return redacted[S, T]{client, r.store}, nil
 	}
-	return redacted[S, T]{client, r.store}, nil
+	return client, nil
 }
 
 // policyOf is Options.Policy without the object's secrets in what it says.
