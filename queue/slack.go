@@ -4,7 +4,8 @@ import "time"
 
 // giveBackAfter is how long memory that is not in use any more is kept: a queue
 // whose depth goes up and down would otherwise give it back and ask for it again
-// with each swing.
+// with each swing. The chunk with the slot freed last goes with what else there is to
+// give back: a shard that never had more than a few keys keeps that one.
 const giveBackAfter = time.Second
 
 // slack is memory that may not be in use any more.

@@ -56,7 +56,9 @@ func structuresGrowAndShrink(t *testing.T) {
 			used++
 		}
 	}
-	if most := len(alive); used > most {
+	// After a wave so small that no segment shrank, the chunk with the slot freed
+	// last stays.
+	if most := max(len(alive), 1); used > most {
 		t.Errorf("seed %d: %d chunks for %d keys", seed, used, len(alive))
 	}
 }
