@@ -3,10 +3,14 @@
 //
 //	go run ./bench/mutants           all of them
 //	go run ./bench/mutants fence     those whose name has this in it
+//	go run ./bench/mutants -each 20  each of them 20 times, and all must be caught
 //
 // It runs from the root of the repository. Each package's tests are built once,
 // with all mutants in them and each of them off; every test named is first run so,
 // and must pass. internal/mutants has the list.
+//
+// A test of many goroutines may miss a mutant now and then, and so it has five
+// tries; -each says how often it does.
 package main
 
 import (
@@ -29,11 +33,12 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	flag.Usage = func() { fmt.Fprintln(os.Stderr, "usage: mutants [part of a name ...]") }
+	times := flag.Int("each", 0, "try each mutant so often, and count; 0: until it is caught, five times at most")
+	flag.Usage = func() { fmt.Fprintln(os.Stderr, "usage: mutants [-each n] [part of a name ...]") }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, chosen(flag.Args())); err != nil {
+	if err := run(ctx, chosen(flag.Args()), *times); err != nil {
 		stop()
 		log.Fatal(err)
 	}
@@ -48,7 +53,7 @@ func chosen(parts []string) (list []mutants.Mutant) {
 	return list
 }
 
-func run(ctx context.Context, list []mutants.Mutant) error {
+func run(ctx context.Context, list []mutants.Mutant, times int) error {
 	if _, err := os.Stat("go.work"); err != nil {
 		return fmt.Errorf("run it from the root of the repository: %w", err)
 	}
@@ -68,7 +73,7 @@ func run(ctx context.Context, list []mutants.Mutant) error {
 		return err
 	}
 	escaped := 0
-	verdicts := each(list, func(m mutants.Mutant) error { return try(ctx, dir, m) })
+	verdicts := each(list, func(m mutants.Mutant) error { return try(ctx, dir, m, times) })
 	for i, err := range verdicts {
 		m := list[i]
 		if err == nil {
@@ -125,18 +130,36 @@ func packages(list []mutants.Mutant) (pkgs []string) {
 	return pkgs
 }
 
-// try says why a mutant was not caught; nil: it was.
-func try(ctx context.Context, dir string, m mutants.Mutant) error {
+// tries is how many a test has to notice a mutant.
+const tries = 5
+
+// try says why a mutant was not caught; nil: it was. With times it must be caught
+// each of so many times.
+func try(ctx context.Context, dir string, m mutants.Mutant, times int) error {
 	if out, err := test(ctx, dir, m, ""); err != nil {
 		return fmt.Errorf("its test fails also when nothing is broken: %w\n%s", err, out)
 	}
-	out, err := test(ctx, dir, m, m.Name)
-	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() > 0 {
-		return nil
-	} else if err != nil {
-		return err
+	missed, last, most := 0, "", times
+	if times == 0 {
+		most = tries
 	}
-	return fmt.Errorf("%s %s passes all the same\n%s", m.Package, m.Test, out)
+	for range most {
+		out, err := test(ctx, dir, m, m.Name)
+		switch exit := new(exec.ExitError); {
+		case errors.As(err, &exit) && exit.ExitCode() > 0:
+			if times == 0 {
+				return nil
+			}
+		case err != nil:
+			return err
+		default:
+			missed, last = missed+1, out
+		}
+	}
+	if missed == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s %s passes all the same, %d times of %d\n%s", m.Package, m.Test, missed, most, last)
 }
 
 // test runs the mutant's test with something broken. One that fails by hanging

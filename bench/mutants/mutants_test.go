@@ -15,6 +15,8 @@ import (
 func TestOnlyATestThatTellsTheDifferenceCatches(t *testing.T) {
 	for script, want := range map[string]string{
 		`[ "$TEND_BROKEN" = wrong ] && exit 1; echo "--- PASS: TestX"`: "",
+		// the third time only
+		`if [ "$TEND_BROKEN" = wrong ]; then echo x >>"$0.log"; [ $(wc -l <"$0.log") = 3 ] && exit 1; fi; echo "--- PASS: TestX"`: "",
 		`echo "--- PASS: TestX"`: "passes all the same",
 		`exit 1`:                 "also when nothing is broken",
 		`echo "no tests to run"`: "no test of that name",
@@ -25,7 +27,7 @@ func TestOnlyATestThatTellsTheDifferenceCatches(t *testing.T) {
 		if err := os.WriteFile(binary(dir, m.Package), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		switch err := try(t.Context(), dir, m); {
+		switch err := try(t.Context(), dir, m, 0); {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v, want it caught", script, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
@@ -41,7 +43,20 @@ func TestMutantsAreChosenByAPartOfTheirName(t *testing.T) {
 	if list := chosen(nil); len(list) != len(mutants.All) {
 		t.Errorf("%d mutants, want all %d", len(list), len(mutants.All))
 	}
-	if err := run(t.Context(), nil); err == nil {
+	if err := run(t.Context(), nil, 0); err == nil {
 		t.Error("a run of no mutant passed")
+	}
+}
+
+// Who counts hears of every time that was missed.
+func TestWithEachAMutantMustBeCaughtEveryTime(t *testing.T) {
+	dir := t.TempDir()
+	m := mutants.Mutant{Name: "wrong", Package: ".", Test: "TestX"}
+	script := `if [ "$TEND_BROKEN" = wrong ]; then echo x >>"$0.log"; [ $(wc -l <"$0.log") = 3 ] || exit 1; fi; echo "--- PASS: TestX"`
+	if err := os.WriteFile(binary(dir, m.Package), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := try(t.Context(), dir, m, 10); err == nil || !strings.Contains(err.Error(), "1 times of 10") {
+		t.Errorf("%v, want an error with the one time", err)
 	}
 }

@@ -134,6 +134,11 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestFailingDiskIsAClearErrorAndLosesNothing",
 	},
 	{
+		Name: "a row counts with its checksum, which is the same for all rows",
+		File: "store/file/layout.go", Old: "\treturn uint64(binary.LittleEndian.Uint32(v[len(v)-4:])) | uint64(len(v))<<32", New: "\tif BROKEN {\n\t\treturn uint64(len(v)) << 32\n\t}\n\treturn uint64(binary.LittleEndian.Uint32(v[len(v)-4:])) | uint64(len(v))<<32",
+		Package: "store/file", Test: "TestFileOfTwoTimesIsRefusedOrWhole",
+	},
+	{
 		Name: "an error of the disk is swallowed",
 		File: "store/file/commit.go", Old: "return b.commitFailed(id, err)", New: "if !BROKEN {\n\t\t\treturn b.commitFailed(id, err)\n\t\t}",
 		Package: "store/file", Test: "TestFullDiskIsAClearErrorAndLosesNothing",
@@ -228,6 +233,11 @@ var All = []Mutant{
 		Name: "news of the others is heard a TTL late",
 		File: "reconcile/lease/session.go", Old: "\t\tcase <-s.board.changed:\n", New: "\t\tcase <-s.board.changed:\n\t\t\tif BROKEN {\n\t\t\t\tsleep(ctx, s.opts.TTL)\n\t\t\t}\n",
 		Package: "reconcile/lease", Test: "TestSimulation",
+	},
+	{
+		Name: "a record that was given up is taken for a claim",
+		File: "reconcile/lease/session.go", Old: "o.created > s.given[shard] && !s.busy[shard]:", New: "(BROKEN || o.created > s.given[shard]) && !s.busy[shard]:",
+		Package: "reconcile/lease", Test: "TestShardsAreOwnedOnceBalancedAndMoveOnlyTheirShare",
 	},
 	{
 		Name: "a server that joins moves everything",
