@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -239,4 +240,40 @@ func TestCopyTakesEverythingAlong(t *testing.T) {
 	must[*bucket](t)(third.Create(ctx, named("b")))
 	_, err := store.Copy(ctx, third, from)
 	wantErr(t, "Copy over another object", err, store.ErrExists)
+}
+
+// hexCodec is a codec whose bytes no other reads.
+type hexCodec struct{}
+
+func (hexCodec) Encode(v any) ([]byte, error) {
+	data, err := store.JSON.Encode(v)
+	return hex.AppendEncode(nil, data), err
+}
+
+func (hexCodec) Decode(data []byte, v any) error {
+	plain, err := hex.AppendDecode(nil, data)
+	if err != nil {
+		return err
+	}
+	return store.JSON.Decode(plain, v)
+}
+
+// Negative control: with the bytes of the source kept for the codec of the copy to
+// look into, every object failed.
+func TestCopyGoesFromOneCodecToAnother(t *testing.T) {
+	bytes := &memory.Options{Encode: true}
+	other := &store.Options[bucketSpec, bucketStatus]{Codec: hexCodec{}}
+	from, to := newBuckets(t, newMemory(t, bytes), other), newBuckets(t, newMemory(t, bytes), nil)
+	want := must[*bucket](t)(from.Create(t.Context(), named("a")))
+	for _, way := range [][2]*buckets{{to, from}, {newBuckets(t, newMemory(t, bytes), other), to}} {
+		dst, src := way[0], way[1]
+		if n, err := store.Copy(t.Context(), dst, src); err != nil || n != 1 {
+			t.Fatalf("copied %d: %v", n, err)
+		}
+		got := stored(t, dst, want)
+		got.Revision = want.Revision
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-source +copy):\n%s", diff)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // Copy copies every object of a kind from one store to another, on another
@@ -11,7 +12,8 @@ import (
 // what was created in external systems is still known. Only revisions are new.
 // It returns how many objects it wrote. An object that is already there with
 // the same uid is skipped, so that a copy that broke off can be made again; one
-// with another uid is [ErrExists]. Nobody should write to src meanwhile.
+// with another uid is [ErrExists]. Fields that this program does not know are copied
+// if both stores have the same codec. Nobody should write to src meanwhile.
 func Copy[S, T any](ctx context.Context, dst, src *Store[S, T]) (int, error) {
 	n := 0
 	o := ListOptions{}
@@ -44,7 +46,10 @@ func copyOne[S, T any](ctx context.Context, dst, src *Store[S, T], r Record) (bo
 	if f.schema > dst.version {
 		return false, fmt.Errorf("%w: %s %s", ErrNewer, src.kind, r.Key)
 	}
-	v := &value[S, T]{Object: *dst.Clone(f.Object), store: dst, schema: dst.version, stored: r.Bytes}
+	v := &value[S, T]{Object: *dst.Clone(f.Object), store: dst, schema: dst.version}
+	if reflect.TypeOf(src.codec) == reflect.TypeOf(dst.codec) { // else dst's cannot look into them
+		v.stored = r.Bytes
+	}
 	_, err = dst.insert(ctx, v)
 	if !errors.Is(err, ErrConflict) {
 		return err == nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"time"
 )
 
@@ -27,16 +28,18 @@ type Event[S, T any] struct {
 // 0 a snapshot, its end, and then changes; after a revision the changes since.
 // A lost connection is taken up where it broke. After a compaction, an overrun
 // or the restore of a backup the sequence begins again with a snapshot: an
-// object that is not in it by its SnapshotEnd is gone. Pauses between attempts
-// grow from 50 ms to 5 s.
+// object that is not in it by its SnapshotEnd is gone. A snapshot that breaks off
+// is begun anew without a word; what only the part before the break showed follows
+// its end as deleted. Pauses between attempts grow from 50 ms to 5 s.
 //
 // The sequence ends, with an error as its last element, when ctx does, when the
 // backend was closed, or when the kind is impossible.
 func (s *Store[S, T]) Watch(ctx context.Context, after Revision) iter.Seq2[Event[S, T], error] {
 	return func(yield func(Event[S, T], error) bool) {
 		pause := minPause
+		var w watch[S, T]
 		for {
-			at, err := s.watchOnce(ctx, after, yield)
+			at, err := s.watchOnce(ctx, after, &w, yield)
 			if err == nil {
 				return // the reader left
 			}
@@ -50,10 +53,37 @@ func (s *Store[S, T]) Watch(ctx context.Context, after Revision) iter.Seq2[Event
 			if after = at; errors.Is(err, ErrCompacted) {
 				after = 0
 			}
+			w.broke()
 			sleep(ctx, pause)
 			pause = min(2*pause, maxPause)
 		}
 	}
+}
+
+// watch is what one Watch keeps while snapshots come in: what it has shown of them.
+type watch[S, T any] struct {
+	shown map[Key]struct{} // by the snapshot that is on its way
+	torn  map[Key]struct{} // by those before it, which broke off
+}
+
+// broke takes note that a snapshot, if one was on its way, will not be ended.
+func (w *watch[S, T]) broke() {
+	if w.torn == nil {
+		w.torn = w.shown
+	}
+	maps.Copy(w.torn, w.shown)
+	w.shown = nil
+}
+
+// vanished is what only a snapshot that broke off has shown, once one is complete.
+func (w *watch[S, T]) vanished() (keys []Key) {
+	for k := range w.torn {
+		if _, is := w.shown[k]; !is {
+			keys = append(keys, k)
+		}
+	}
+	w.shown, w.torn = nil, nil
+	return keys
 }
 
 const (
@@ -69,12 +99,12 @@ func final(ctx context.Context, err error) bool {
 // watchOnce reads one stream of the backend. It returns how far it came, from
 // where watching again makes the sequence whole, and the error that ended the
 // stream, nil if the reader did.
-func (s *Store[S, T]) watchOnce(ctx context.Context, at Revision, yield func(Event[S, T], error) bool) (Revision, error) {
+func (s *Store[S, T]) watchOnce(ctx context.Context, at Revision, w *watch[S, T], yield func(Event[S, T], error) bool) (Revision, error) {
 	for b, err := range s.backend.Watch(ctx, s.kind, at) {
 		if err != nil {
 			return at, err
 		}
-		if !s.yieldBatch(b, yield) {
+		if !s.yieldBatch(b, w, yield) {
 			return at, nil
 		}
 		if b.Kind != BatchSnapshot { // half a snapshot is no place to resume from
@@ -86,12 +116,29 @@ func (s *Store[S, T]) watchOnce(ctx context.Context, at Revision, yield func(Eve
 
 var errStreamEnded = errors.New("store: watch ended without an error")
 
-func (s *Store[S, T]) yieldBatch(b Batch, yield func(Event[S, T], error) bool) bool {
-	if b.Kind == BatchSnapshotEnd || b.Kind == BatchProgress {
+func (s *Store[S, T]) yieldBatch(b Batch, w *watch[S, T], yield func(Event[S, T], error) bool) bool {
+	if b.Kind == BatchProgress {
 		return yield(Event[S, T]{Kind: b.Kind, Revision: b.Revision}, nil)
 	}
 	for i := range b.Changes {
+		if b.Kind == BatchSnapshot {
+			if w.shown == nil {
+				w.shown = make(map[Key]struct{})
+			}
+			w.shown[b.Changes[i].Key] = struct{}{}
+		}
 		if !yield(s.event(b.Kind, &b.Changes[i]), nil) {
+			return false
+		}
+	}
+	if b.Kind != BatchSnapshotEnd {
+		return true
+	}
+	if !yield(Event[S, T]{Kind: b.Kind, Revision: b.Revision}, nil) {
+		return false
+	}
+	for _, k := range w.vanished() {
+		if !yield(Event[S, T]{Kind: BatchChanges, Revision: b.Revision, Key: k, Deleted: true}, nil) {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -151,4 +152,88 @@ func TestWatchReportsWhatItCannotDecode(t *testing.T) {
 	if got := fmt.Sprint(seen); got != "[bad false true after true false]" {
 		t.Errorf("saw %s", got)
 	}
+}
+
+// tornSnapshot is a backend whose first watch breaks off before its snapshot has
+// ended; by the next one an object has gone.
+type tornSnapshot struct {
+	store.Backend
+	watches int
+	between func()
+}
+
+func (b *tornSnapshot) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		b.watches++
+		torn := b.watches == 1
+		for batch, err := range b.Backend.Watch(ctx, kind, after) {
+			if torn && batch.Kind == store.BatchSnapshotEnd {
+				b.between()
+				yield(store.Batch{}, errors.New("the connection is lost"))
+				return
+			}
+			if !yield(batch, err) {
+				return
+			}
+		}
+	}
+}
+
+// promise S2
+//
+// Negative control: with nothing said of it, the object was there for ever to who
+// reads the sequence, and WaitReady waited for it until its context ended.
+func TestWhatOnlyATornSnapshotShowedIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t, nil)
+		sure := newBuckets(t, m, nil)
+		b := &tornSnapshot{Backend: m, between: func() {
+			o := must[*bucket](t)(sure.Get(t.Context(), named("gone").Key()))
+			if err := sure.Delete(t.Context(), o); err != nil {
+				t.Error(err)
+			}
+		}}
+		s := newBuckets(t, b, nil)
+		for _, name := range []string{"stays", "gone"} {
+			must[*bucket](t)(sure.Create(t.Context(), named(name)))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		state := make(map[string]bool)
+		for e, err := range s.Watch(ctx, 0) {
+			if err != nil {
+				break
+			}
+			switch {
+			case e.Deleted:
+				delete(state, e.Key.Name)
+			case e.Object != nil:
+				state[e.Key.Name] = true
+			}
+			if e.Kind == store.BatchSnapshotEnd {
+				// A change that comes after whatever is to follow the snapshot.
+				must[*bucket](t)(sure.Create(t.Context(), named("new")))
+			}
+			if state["new"] {
+				break
+			}
+		}
+		if !state["stays"] || state["gone"] || b.watches != 2 {
+			t.Errorf("after %d watches there is %v, want what stays alone", b.watches, state)
+		}
+
+		b.watches = 0
+		must[*bucket](t)(sure.Create(t.Context(), named("gone")))
+		late, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, err := newBuckets(t, restarted{b}, nil).WaitReady(late, named("gone").Key())
+		wantErr(t, "WaitReady of what went with a torn snapshot", err, store.ErrNotFound)
+	})
+}
+
+// restarted is a backend that cannot resume a watch.
+type restarted struct{ *tornSnapshot }
+
+func (b restarted) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return b.tornSnapshot.Watch(ctx, kind, 0)
 }
