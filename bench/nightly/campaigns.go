@@ -56,6 +56,10 @@ var campaigns = []campaign{
 		module: ".", pkg: "./reconcile/external", test: "^TestSimulationEndsAsDeclared$", control: "TestSimulationCatchesADoubleCreate", args: campaignFlag,
 	},
 	{
+		name: "prunes", promises: "E2", what: "reports and prunes every minute of such a simulation, held against the truth",
+		module: ".", pkg: "./reconcile/external", test: "^TestSimulationWithPrunesEndsAsDeclared$", control: "TestSimulationCatchesAPartOfAListTakenForTheWhole", args: campaignFlag,
+	},
+	{
 		name: "soak", promises: "Q7, E1", what: "one process over simulated weeks: no goroutine more, no memory more, no write when nothing changes",
 		module: ".", pkg: "./reconcile/external", test: "^TestSoakKeepsNothingAndEndsInSilence$", control: "TestSoakCatchesWhatIsKept", args: campaignFlag,
 	},

@@ -106,20 +106,35 @@ func (v *Inventory[S, T, R]) lastSign(all map[store.Key]*store.Object[S, T]) (la
 	return last
 }
 
-// noteOrphansLocked notices an orphan that was declared when the store, as it was
-// found, had ended already.
-func (v *Inventory[S, T, R]) noteOrphansLocked(orphans []Finding, last time.Time) {
-	if v.history.trusted || v.history.lost != "" {
-		return
+// noteOrphans notices an orphan that was declared when the store, as it was found,
+// had ended already. It is read once more: a list may show for a while what was
+// deleted with its object a moment ago.
+func (v *Inventory[S, T, R]) noteOrphans(ctx context.Context, orphans []Finding, last time.Time) error {
+	v.mu.Lock()
+	known := v.history.trusted || v.history.lost != ""
+	v.mu.Unlock()
+	if known {
+		return nil
 	}
 	for _, f := range orphans {
 		declared := time.Unix(f.Mark.Declared, 0).UTC()
-		if f.Mark.Declared != 0 && declared.Add(time.Second+apart).After(last) && declared.Before(v.made.Add(apart)) {
-			v.history.lost = fmt.Sprintf("%s was declared at %s, and nothing in the store was as young when this process began (%s): was it restored from a backup?",
-				f, declared.Format(time.RFC3339), describeSign(last))
-			return
+		if f.Mark.Declared == 0 || !declared.Add(time.Second+apart).After(last) || !declared.Before(v.made.Add(apart)) {
+			continue
 		}
+		r, exists, err := v.get(ctx, f.ID)
+		if err != nil {
+			return err
+		}
+		if mark, marked := v.o.Owner(r); !exists || !marked || mark != *f.Mark {
+			continue
+		}
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.history.lost = fmt.Sprintf("%s was declared at %s, and nothing in the store was as young when this process began (%s): was it restored from a backup?",
+			f, declared.Format(time.RFC3339), describeSign(last))
+		return nil
 	}
+	return nil
 }
 
 func describeSign(last time.Time) string {

@@ -25,7 +25,7 @@ func (w *world) backup() store.Backend {
 // was declared since. The marks of its resources say when that was, and nothing
 // deletes them, not even a process that comes later and finds the store busy again.
 //
-// Negative controls: without noteOrphansLocked the first Prune deleted the disk
+// Negative controls: without noteOrphans the first Prune deleted the disk
 // declared last; without lastSign's bound by v.made the writes that follow the
 // restore had the first Prune delete it; without keepHold the third process did.
 func TestPruneIsHeldAfterARestoreWhileNobodyRan(t *testing.T) {
@@ -51,6 +51,7 @@ func TestPruneIsHeldAfterARestoreWhileNobodyRan(t *testing.T) {
 		}
 		w.restart(nil)
 		first := w.inventory()
+		must(w.store.Create(t.Context(), &disk{Meta: store.Meta{Namespace: "t", Name: "later"}, Spec: diskSpec{Size: "1", Zone: "z"}}))
 		for _, k := range keys { // the restored store is written to
 			must(w.store.Mutate(t.Context(), k, func(o *disk) error { o.Spec.Size = "2"; return nil }))
 			must(w.rec.Reconcile(t.Context(), k))
@@ -121,6 +122,27 @@ func TestOrphanThatTheStoreOutlivedIsPruned(t *testing.T) {
 		v := w.inventory()
 		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 1 || done[0].Key != keys[0] {
 			t.Errorf("pruned %v, %v; want %s", done, err, keys[0])
+		}
+	})
+}
+
+// A list that still shows what was deleted with its object is no sign of a restore.
+func TestListThatLagsIsNoSignOfARestore(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(30)
+		v := w.inventory()
+		must(w.rec.Reconcile(t.Context(), keys[0]))
+		if _, err := v.Report(t.Context()); err != nil { // lists
+			t.Fatal(err)
+		}
+		if err := w.store.Delete(t.Context(), must(w.store.Get(t.Context(), keys[0]))); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			must(w.rec.Reconcile(t.Context(), keys[0]))
+		}
+		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 0 || v.Snapshot().Held != "" {
+			t.Errorf("pruned %v, %v, held by %q; want nothing", done, err, v.Snapshot().Held)
 		}
 	})
 }

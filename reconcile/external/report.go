@@ -82,11 +82,13 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 		}
 	}
 	slices.SortFunc(s.Missing, func(a, b Finding) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	if s.Declared > 0 { // else the declarations may not be there yet, and nothing is pruned anyway
+		if err := v.noteOrphans(ctx, s.Orphans, last); err != nil {
+			return Report{}, err
+		}
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if s.Declared > 0 { // else the declarations may not be there yet, and nothing is pruned anyway
-		v.noteOrphansLocked(s.Orphans, last)
-	}
 	newest := s
 	v.last = &newest
 	return s, nil

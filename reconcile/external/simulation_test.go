@@ -188,11 +188,16 @@ const (
 )
 
 func (w *world) simulate(seed uint64, naming external.Naming, way int) error {
+	s := w.simulation(seed, naming, way)
+	return s.Run(w.t.Context())
+}
+
+func (w *world) simulation(seed uint64, naming external.Naming, way int) reconciletest.Simulation {
 	w.cloud = badCloud(seed, naming == external.ByUs && way != lying)
 	w.o.Naming = naming
 	w.o.CreationGrace = 15 * time.Second
 	bucket := must(queue.NewBucket("cloud", 18, 10))
-	s := reconciletest.Simulation{
+	return reconciletest.Simulation{
 		Seed: seed, Cloud: w.cloud, Every: 20 * time.Second, Drift: 0.15, Restart: 0.02,
 		Acts: w.user(25), Invariant: w.noDoubles, Check: w.asDeclared,
 		Start: func() (func(), error) {
@@ -217,7 +222,6 @@ func (w *world) simulate(seed uint64, naming external.Naming, way int) error {
 			return w.start(bucket, 4), nil
 		},
 	}
-	return s.Run(w.t.Context())
 }
 
 func TestSimulationCatchesADoubleCreate(t *testing.T) {
