@@ -62,7 +62,9 @@ func native(d *prometheus.Desc, h *queue.Histogram, total uint64, labels []strin
 }
 
 // both is a histogram with bounds of its own that is a native one too, as those
-// of the peers are. client_golang makes such only where it observes by itself.
+// of the peers are. client_golang makes such only where it observes by itself, and
+// takes no two metrics of one name and labels; and whoever writes a Metric has to
+// name client_model's type, which is why that is in our go.mod.
 type both struct {
 	prometheus.Metric
 	native prometheus.Metric

@@ -45,7 +45,7 @@ func (h *Handler) act(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		http.Error(w, clean(err.Error()), code)
 		return
 	}
-	log := h.log().With("action", a.Do, "controller", a.Controller, "key", clean(a.Key), "workers", a.Workers, "from", r.RemoteAddr)
+	log := h.log().With("action", a.Do, "controller", clean(a.Controller), "key", clean(a.Key), "workers", a.Workers, "from", r.RemoteAddr)
 	if err := h.o.Authorise(r, a); err != nil {
 		log.Warn("debug: action refused", "err", err)
 		http.Error(w, clean(err.Error()), http.StatusForbidden)

@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -28,11 +29,11 @@ func because(k reconcile.KeySnapshot, c reconcile.Snapshot, now time.Time) strin
 	case queue.StateParked.String():
 		return "it is given up until somebody changes or kicks it, or the slow resync comes round"
 	case queue.StateIdle.String():
-		return orElse(k.Why, "there is nothing to run")
+		return cmp.Or(k.Why, "there is nothing to run")
 	case queue.StateReady.String():
 		return whyReady(k, c)
 	}
-	return orElse(k.Why, "it is "+k.State)
+	return cmp.Or(k.Why, "it is "+k.State)
 }
 
 func whyReady(k reconcile.KeySnapshot, c reconcile.Snapshot) string {

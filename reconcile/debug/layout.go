@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -342,7 +343,7 @@ func lease(l reconcile.LeaseSnapshot) []cell {
 	case l.Running:
 		here = looks("bad", "lost, its last runs are ending")
 	}
-	return []cell{number(l.Shard), plain(l.Name), here, plain(orElse(l.Holder, "not known"))}
+	return []cell{number(l.Shard), plain(l.Name), here, plain(cmp.Or(l.Holder, "not known"))}
 }
 
 func (p *printer) caches(all []cacheView) {
@@ -463,7 +464,7 @@ func (p *printer) head(v *oneView) {
 	counts := fmt.Sprintf("%d succeeded, %d again by themselves, %d failed, %d given up, %d throttled, %d called off; %d panics, %d past their deadline",
 		c.Runs.Success, c.Runs.Requeue+c.Runs.RequeueAfter, c.Runs.Error, c.Runs.Terminal, c.Runs.Throttled, c.Runs.Canceled, c.Runs.Panic, c.Runs.Timeout)
 	s := section{Rows: [][]cell{
-		{plain("kind"), plain(orElse(c.Kind, "–"))},
+		{plain("kind"), plain(cmp.Or(c.Kind, "–"))},
 		{plain("runs on"), plain(fmt.Sprintf("%s; %d of %d shards here", c.Placement, c.Held, c.Shards))},
 		{plain("keys"), number(c.Keys)},
 		{plain("runs so far"), long(counts)},

@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -434,7 +435,7 @@ func inventoryOf(s external.InventorySnapshot) inventoryView {
 
 func (h *Handler) drift(q url.Values) (*driftView, error) {
 	v := &driftView{Kind: q.Get("kind"), List: q.Get("list")}
-	skip, err := strconv.Atoi(orElse(q.Get("skip"), "0"))
+	skip, err := strconv.Atoi(cmp.Or(q.Get("skip"), "0"))
 	if err != nil || skip < 0 {
 		return nil, fmt.Errorf("%w: skip", errBadQuery)
 	}
@@ -488,13 +489,6 @@ func keyLink(controller, key string) string {
 		return ""
 	}
 	return link("c", controller, "key", key)
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // status is the answer's code for an error.

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,8 +156,8 @@ func NewInventory[S, T, R any](o InventoryOptions[S, T, R]) (*Inventory[S, T, R]
 	if o.IDOf == nil {
 		o.IDOf = func(o *store.Object[S, T]) string { return o.Intent.ExternalName }
 	}
-	o.Fresh, o.Settle = orDefault(o.Fresh, defaultFresh), orDefault(o.Settle, defaultSettle)
-	o.DetailFresh = orDefault(o.DetailFresh, o.Fresh)
+	o.Fresh, o.Settle = cmp.Or(o.Fresh, defaultFresh), cmp.Or(o.Settle, defaultSettle)
+	o.DetailFresh = cmp.Or(o.DetailFresh, o.Fresh)
 	o.Cap = o.Cap.orDefault()
 	return &Inventory[S, T, R]{
 		o: o, made: time.Now(), written: map[string]time.Time{}, single: map[string]single[R]{}, detail: map[string]detail[R]{},

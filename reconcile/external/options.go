@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,11 +97,11 @@ func (o *Options[S, T]) complete(kind string) error {
 	if o.Naming > lastNaming {
 		return fmt.Errorf("external: Options.Naming is %d, which is none of ByCloud, ByUs, ByMark", o.Naming)
 	}
-	o.CreationGrace = orDefault(o.CreationGrace, defaultGrace)
-	o.Poll = orDefault(o.Poll, defaultPoll)
-	o.PollJitter = orDefault(o.PollJitter, o.Poll/10)
-	o.MinPoll = orDefault(o.MinPoll, min(defaultMinPoll, o.Poll))
-	o.Timeout = orDefault(o.Timeout, defaultTimeout)
+	o.CreationGrace = cmp.Or(o.CreationGrace, defaultGrace)
+	o.Poll = cmp.Or(o.Poll, defaultPoll)
+	o.PollJitter = cmp.Or(o.PollJitter, o.Poll/10)
+	o.MinPoll = cmp.Or(o.MinPoll, min(defaultMinPoll, o.Poll))
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	if o.PollJitter > o.Poll {
 		return fmt.Errorf("external: Options.PollJitter is %v, more than Poll, which is %v", o.PollJitter, o.Poll)
 	}
@@ -116,13 +117,6 @@ func (o *Options[S, T]) completeFinalizer(kind string) (err error) {
 		return err
 	}
 	return lifecycle.CheckFinalizer(o.Finalizer)
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
 }
 
 func annotatedPolicy[S, T any](o *store.Object[S, T]) (Policy, error) {

@@ -267,6 +267,33 @@ func TestRunUntilIdleRunsAsAControllerWould(t *testing.T) {
 	})
 }
 
+// Negative control: with zero alone taken for no delay, and the delay of an error for
+// none, it ran until the context ended.
+func TestRunUntilIdleEndsWhereAControllerWouldRest(t *testing.T) {
+	for name, o := range map[string]reconcile.Outcome{
+		"a delay below zero":       {Result: reconcile.Result{RequeueAfter: -time.Second}},
+		"no failure, and a delay":  {Err: reconcile.RetryAfter(nil, time.Hour)},
+		"a failure with its delay": {Err: reconcile.RetryAfter(errors.New("no"), time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+				defer cancel()
+				r := reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
+					if ctx.Err() != nil {
+						t.Fatal("it goes on for ever")
+					}
+					time.Sleep(time.Second)
+					return o.Result, o.Err
+				})
+				if _, runs := reconciletest.RunUntilIdle(ctx, r, "x", time.Minute); runs != 1 {
+					t.Errorf("%d runs, want 1", runs)
+				}
+			})
+		})
+	}
+}
+
 // keeper is the simplest system there can be: every second it makes the cloud
 // have one resource for each name.
 func keeper(c *reconciletest.Cloud, want map[string]bool, broken bool) func() (func(), error) {

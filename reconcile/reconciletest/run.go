@@ -23,8 +23,8 @@ const (
 
 // RunUntilIdle reconciles a key again and again, as a controller would, until
 // there is nothing to do but to look again some time: after a zero Result, a
-// Result that asks for a delay of idle or more, a terminal error, or when ctx
-// ends. It returns the last outcome and the number of runs.
+// Result or an error that asks for a delay of idle or more, a terminal error, or
+// when ctx ends. It returns the last outcome and the number of runs.
 //
 // It waits between the runs, so it belongs into a synctest bubble. Events that
 // would wake a controller are not among what it knows.
@@ -45,9 +45,14 @@ func pause(o reconcile.Outcome, idle time.Duration, backoff *time.Duration) (wai
 	if o.Err == nil && !o.Result.Requeue {
 		*backoff = firstWait
 		wait = o.Result.RequeueAfter
-		return wait, wait == 0 || wait >= idle
+		return wait, wait <= 0 || wait >= idle
 	}
 	wait = *backoff
 	*backoff = min(2**backoff, lastWait)
+	if asked, ok := reconcile.Delay(o.Err); ok {
+		if wait = max(wait, asked); asked >= idle {
+			return wait, true
+		}
+	}
 	return wait, errors.Is(o.Err, reconcile.ErrTerminal) || errors.Is(o.Err, ErrKilled)
 }

@@ -1,6 +1,7 @@
 package reconciletest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,14 +64,14 @@ func (s *Simulation) Run(ctx context.Context) error {
 		return s.failed("storm", err)
 	}
 	s.Cloud.Heal()
-	if err := sleep(ctx, orDefault(s.Calm, time.Hour)); err != nil {
+	if err := sleep(ctx, cmp.Or(s.Calm, time.Hour)); err != nil {
 		return err
 	}
 	if err := s.Check(); err != nil {
 		return s.failed("not as declared when the bad times were over", err)
 	}
 	writes := s.Cloud.Writes()
-	if err := sleep(ctx, orDefault(s.Calm, time.Hour)); err != nil {
+	if err := sleep(ctx, cmp.Or(s.Calm, time.Hour)); err != nil {
 		return err
 	}
 	if n := s.Cloud.Writes() - writes; n > 0 {
@@ -80,9 +81,9 @@ func (s *Simulation) Run(ctx context.Context) error {
 }
 
 func (s *Simulation) storm(ctx context.Context) error {
-	end := s.begun.Add(orDefault(s.Storm, time.Hour))
+	end := s.begun.Add(cmp.Or(s.Storm, time.Hour))
 	for time.Now().Before(end) {
-		gap := time.Duration(s.random.Int64N(int64(2 * orDefault(s.Every, time.Minute))))
+		gap := time.Duration(s.random.Int64N(int64(2 * cmp.Or(s.Every, time.Minute))))
 		if err := sleep(ctx, gap); err != nil {
 			return err
 		}
@@ -135,11 +136,4 @@ const lastActs = 40
 func (s *Simulation) failed(what string, err error) error {
 	tail := s.history[max(0, len(s.history)-lastActs):]
 	return fmt.Errorf("reconciletest: seed %d: %s: %w\nthe last of %d acts:\n%s", s.Seed, what, err, len(s.history), strings.Join(tail, "\n"))
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"sync"
 
 	"github.com/tendhq/tend/store"
@@ -122,8 +121,4 @@ func (b *steppedBackend) Commit(ctx context.Context, t store.Txn) (store.Revisio
 	}
 	rev, err := b.Backend.Commit(ctx, t)
 	return rev, errors.Join(b.steps.step("after store Commit"), err)
-}
-
-func (b *steppedBackend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
-	return b.Backend.Watch(ctx, kind, after)
 }
