@@ -127,6 +127,36 @@ func (f *Fleet) Start(name string) error {
 	return nil
 }
 
+// StartAll starts servers, and says so.
+func (f *Fleet) StartAll(names ...string) error {
+	for _, name := range names {
+		if err := f.Start(name); err != nil {
+			return err
+		}
+		f.Say("%s is started", name)
+	}
+	return nil
+}
+
+// Play plays rounds until the time is over, at least one, and then stops all servers.
+// That ctx ends is no error: the sum is drawn all the same.
+func (f *Fleet) Play(ctx context.Context, atLeast time.Duration, round func(n int) error) error {
+	began := time.Now()
+	for n := 0; ; n++ {
+		if err := round(n); err != nil && ctx.Err() == nil {
+			return err
+		}
+		if ctx.Err() != nil || time.Since(began) >= atLeast {
+			break
+		}
+	}
+	if err := f.StopAll(); err != nil {
+		return err
+	}
+	f.Say("all are stopped")
+	return nil
+}
+
 // listen takes what a server says until it ends.
 func (f *Fleet) listen(name string, p *process, out io.Reader) {
 	defer close(p.read)

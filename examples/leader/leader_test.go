@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,12 +10,7 @@ import (
 	"github.com/tendhq/tend/examples/fleet"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv(fleet.ServerEnv) != "" {
-		main() // this process is one of the servers
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { fleet.TestMain(m, main) } // a process of the tests may be a server
 
 // The show goes through by itself, and every event of it is told: the leader is
 // killed, another one leads; that one is stopped, the next leads.

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/tendhq/tend/examples/fleet"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
@@ -32,15 +30,7 @@ type (
 var ledgerKey = store.Key{Name: "ledger"}
 
 func open(endpoint string) (*etcd.Backend, *store.Store[struct{}, Pages], error) {
-	backend, err := etcd.New(clientv3.Config{Endpoints: []string{endpoint}}, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	ledgers, err := store.New[struct{}, Pages](backend, "ledger", nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	return backend, ledgers, nil
+	return fleet.Open[struct{}, Pages](endpoint, "ledger")
 }
 
 // serve is one server. All three run this, and the lease decides which of them

@@ -37,30 +37,15 @@ func show(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintf(out, "Three servers, one etcd at %s, leases of %v.\n\n", f.Endpoint(), o.TTL)
-	for _, name := range []string{"a", "b", "c"} {
-		if err := f.Start(name); err != nil {
-			return err
-		}
-		f.Say("%s is started", name)
+	if err := f.StartAll("a", "b", "c"); err != nil {
+		return err
 	}
 	if err := d.awaitLeader(ctx, fleet.Owner{}); err != nil {
 		return err
 	}
-	for began := time.Now(); ; {
-		if err := d.round(ctx); err != nil {
-			if ctx.Err() != nil {
-				break // Ctrl-C: the sum is drawn all the same
-			}
-			return err
-		}
-		if time.Since(began) >= o.For {
-			break
-		}
-	}
-	if err := f.StopAll(); err != nil {
+	if err := f.Play(ctx, o.For, func(int) error { return d.round(ctx) }); err != nil {
 		return err
 	}
-	f.Say("all are stopped")
 	return d.sum(context.WithoutCancel(ctx), out)
 }
 

@@ -13,62 +13,46 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
 	"github.com/tendhq/tend/examples/fleet"
 	"github.com/tendhq/tend/reconcile/lease"
 )
 
 type options struct {
-	Server, Etcd string // to be one of the servers
+	fleet.Options
 	Keys, Shards int
-	For          time.Duration // how long the show goes on
-	TTL          time.Duration
 }
 
 func main() { os.Exit(command(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
 func command(args []string, in io.Reader, out, errs io.Writer) int {
 	var o options
-	flags := flag.NewFlagSet("sharded", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	flags.IntVar(&o.Keys, "keys", 300, "how many keys there are to work on")
-	flags.IntVar(&o.Shards, "shards", 32, "into how many shards they are divided")
-	flags.DurationVar(&o.For, "for", 0, "go on for so long; 0: once through")
-	flags.DurationVar(&o.TTL, "ttl", 2*time.Second, "how long the shards of a server that died stay its own")
-	flags.StringVar(&o.Server, "server", "", "be a server of this name (needs -etcd)")
-	flags.StringVar(&o.Etcd, "etcd", "", "where that server finds etcd")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return 0
+	as := func(do func(context.Context, options, io.Writer) error) func(context.Context, fleet.Options, io.Writer) error {
+		return func(ctx context.Context, all fleet.Options, out io.Writer) error {
+			o.Options = all
+			return do(ctx, o, out)
 		}
-		return 2
 	}
-	var err error
+	return fleet.Program{
+		Name: "sharded", TTL: "how long the shards of a server that died stay its own",
+		Flags: func(f *flag.FlagSet) {
+			f.IntVar(&o.Keys, "keys", 300, "how many keys there are to work on")
+			f.IntVar(&o.Shards, "shards", 32, "into how many shards they are divided")
+		},
+		Check: func() error { return o.check() }, Serve: as(serve), Show: as(show),
+	}.Run(args, in, out, errs)
+}
+
+func (o options) check() error {
 	switch {
 	case o.Keys < 1:
-		err = fmt.Errorf("-keys %d: want at least 1", o.Keys)
+		return fmt.Errorf("-keys %d: want at least 1", o.Keys)
 	case o.Shards < 1 || o.Shards > lease.MaxShards:
-		err = fmt.Errorf("-shards %d: want 1 to %d", o.Shards, lease.MaxShards)
-	case o.Server != "":
-		ctx, stop := fleet.UntilTold(in)
-		defer stop()
-		err = serve(ctx, o, out)
-	default:
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		err = show(ctx, o, out)
+		return fmt.Errorf("-shards %d: want 1 to %d", o.Shards, lease.MaxShards)
 	}
-	if err != nil {
-		fmt.Fprintln(errs, "sharded:", err)
-		return 1
-	}
-	return 0
+	return nil
 }

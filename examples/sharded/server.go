@@ -6,8 +6,6 @@ import (
 	"io"
 	"log/slog"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/tendhq/tend/examples/fleet"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
@@ -28,15 +26,7 @@ type (
 )
 
 func open(endpoint string) (*etcd.Backend, *sites, error) {
-	backend, err := etcd.New(clientv3.Config{Endpoints: []string{endpoint}}, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := store.New[struct{}, Work](backend, "site", nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	return backend, all, nil
+	return fleet.Open[struct{}, Work](endpoint, "site")
 }
 
 // serve is one server. All run this, and the leases of the shards decide which

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
 	"regexp"
 	"testing"
 	"time"
@@ -12,12 +11,7 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv(fleet.ServerEnv) != "" {
-		main() // this process is one of the servers
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { fleet.TestMain(m, main) } // a process of the tests may be a server
 
 // The show goes through by itself: after every event each site has been worked on
 // by the owner of its shard, and none by an owner before.
@@ -29,7 +23,7 @@ func TestSitesAreHandedOver(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
-	if err := show(ctx, options{Keys: 100, Shards: 16, TTL: 2 * time.Second}, &out); err != nil {
+	if err := show(ctx, options{Options: fleet.Options{TTL: 2 * time.Second}, Keys: 100, Shards: 16}, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	settled := `\n.*every site has its owner: .*; \d+ moved, the last after \S+ s`

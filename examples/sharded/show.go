@@ -44,32 +44,16 @@ func show(ctx context.Context, o options, out io.Writer) (err error) {
 			return err
 		}
 	}
-	began := time.Now()
-	for _, name := range []string{"a", "b", "c"} {
-		if err := f.Start(name); err != nil {
-			return err
-		}
-		f.Say("%s is started", name)
+	if err := f.StartAll("a", "b", "c"); err != nil {
+		return err
 	}
 	if err := d.settle(ctx, time.Now(), "a", "b", "c"); err != nil {
 		return err
 	}
 	d.moved = 0 // they had to go somewhere
-	for round := 0; ; round++ {
-		if err := d.round(ctx, round); err != nil {
-			if ctx.Err() != nil {
-				break // Ctrl-C: the sum is drawn all the same
-			}
-			return err
-		}
-		if time.Since(began) >= o.For {
-			break
-		}
-	}
-	if err := f.StopAll(); err != nil {
+	if err := f.Play(ctx, o.For, func(n int) error { return d.round(ctx, n) }); err != nil {
 		return err
 	}
-	f.Say("all are stopped")
 	fmt.Fprintf(out, "\n%d sites, %d times handed over; none was written to under a hold that was over.\n", o.Keys, d.moved)
 	fmt.Fprintf(out, "Longest time from an event to the beginning of the new owner's work: %.2f s.\n", d.gap.Seconds())
 	return nil
