@@ -59,36 +59,11 @@ func New(m *reconcile.Manager) *Collector {
 
 // AddQueue adds a queue that is not a controller's. It fails on nil and on a name
 // that was added before: Prometheus could not tell the two apart.
-func (c *Collector) AddQueue(q Queue) error {
-	if q == nil {
-		return errors.New("metrics: AddQueue: nil queue")
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, o := range c.queues {
-		if o.Name() == q.Name() {
-			return fmt.Errorf("metrics: AddQueue: there is a queue %q already", q.Name())
-		}
-	}
-	c.queues = append(c.queues, q)
-	return nil
-}
+func (c *Collector) AddQueue(q Queue) error { return addTo(c, &c.queues, q, "AddQueue", Queue.Name) }
 
 // AddBucket adds a bucket. It fails on nil and on a name that was added before.
 func (c *Collector) AddBucket(b *queue.Bucket) error {
-	if b == nil {
-		return errors.New("metrics: AddBucket: nil bucket")
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	name := b.Stats().Name
-	for _, o := range c.buckets {
-		if o.Stats().Name == name {
-			return fmt.Errorf("metrics: AddBucket: there is a bucket %q already", name)
-		}
-	}
-	c.buckets = append(c.buckets, b)
-	return nil
+	return addTo(c, &c.buckets, b, "AddBucket", (*queue.Bucket).Name)
 }
 
 // AddQuotas adds the budgets of a set, also those that are made later, with their
@@ -96,7 +71,7 @@ func (c *Collector) AddBucket(b *queue.Bucket) error {
 // before.
 func (c *Collector) AddQuotas(s *quota.Set) error {
 	if s == nil {
-		return errors.New("metrics: AddQuotas: nil set")
+		return errors.New("metrics: AddQuotas: nil")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,36 +85,28 @@ func (c *Collector) AddQuotas(s *quota.Set) error {
 // AddExternal adds a reconciler of external resources: its calls, and the drift it
 // found. It fails on nil and on a kind that was added before.
 func (c *Collector) AddExternal(r External) error {
-	if r == nil {
-		return errors.New("metrics: AddExternal: nil reconciler")
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	kind := r.Stats().Kind
-	for _, o := range c.externals {
-		if o.Stats().Kind == kind {
-			return fmt.Errorf("metrics: AddExternal: there is a reconciler of %q already", kind)
-		}
-	}
-	c.externals = append(c.externals, r)
-	return nil
+	return addTo(c, &c.externals, r, "AddExternal", func(r External) string { return r.Stats().Kind })
 }
 
 // AddInventory adds an inventory: its calls, and from its first report on what
 // that found. It fails on nil and on a kind that was added before.
 func (c *Collector) AddInventory(v Inventory) error {
-	if v == nil {
-		return errors.New("metrics: AddInventory: nil inventory")
+	return addTo(c, &c.inventories, v, "AddInventory", func(v Inventory) string { return v.Snapshot().Kind })
+}
+
+// addTo adds one to a list of c, unless there is one of its name.
+func addTo[V comparable](c *Collector, list *[]V, one V, what string, name func(V) string) error {
+	if one == *new(V) {
+		return fmt.Errorf("metrics: %s: nil", what)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	kind := v.Snapshot().Kind
-	for _, o := range c.inventories {
-		if o.Snapshot().Kind == kind {
-			return fmt.Errorf("metrics: AddInventory: there is an inventory of %q already", kind)
+	for _, o := range *list {
+		if name(o) == name(one) {
+			return fmt.Errorf("metrics: %s: there is one of the name %q already", what, name(one))
 		}
 	}
-	c.inventories = append(c.inventories, v)
+	*list = append(*list, one)
 	return nil
 }
 
