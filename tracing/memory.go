@@ -24,6 +24,7 @@ type memory struct {
 	order    []write // of written, a ring once it is full
 	oldest   int
 	causes   map[waiting][]trace.Link
+	older    map[waiting][]trace.Link // of keys that were noted before all in causes
 }
 
 type object struct {
@@ -121,11 +122,18 @@ func (m *memory) add(k waiting, cause string, by trace.SpanContext) {
 
 func (m *memory) addLocked(k waiting, cause string, by trace.SpanContext) {
 	links, ok := m.causes[k]
-	if !ok && len(m.causes) >= m.limit {
-		return
+	if !ok {
+		// Keys that never run (they were forgotten, another server has them) would
+		// otherwise keep all others out in the end.
+		if len(m.causes) >= m.limit {
+			m.causes, m.older = make(map[waiting][]trace.Link), m.causes
+		}
+		links = m.older[k]
+		delete(m.older, k)
 	}
 	for _, l := range links {
 		if l.SpanContext.Equal(by) {
+			m.causes[k] = links
 			return
 		}
 	}
@@ -139,7 +147,8 @@ func (m *memory) addLocked(k waiting, cause string, by trace.SpanContext) {
 func (m *memory) take(k waiting) []trace.Link {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	links := m.causes[k]
+	links := append(m.older[k], m.causes[k]...)
 	delete(m.causes, k)
+	delete(m.older, k)
 	return links
 }
