@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"iter"
-	"maps"
 	"slices"
 	"sync"
 )
@@ -48,12 +46,12 @@ type Writes struct {
 }
 
 type note struct {
-	at  Written
+	at  written
 	rev Revision
 }
 
-// Written names where a write went.
-type Written struct {
+// written names where a write went.
+type written struct {
 	Backend Backend
 	Kind    string
 }
@@ -79,18 +77,7 @@ func (w *Writes) Note(b Backend, kind string, r Revision) {
 	if w.notes == nil {
 		w.notes = w.one[:0]
 	}
-	w.notes = append(w.notes, note{Written{b, kind}, r})
-}
-
-// Each yields every place written to with its highest revision, in no order.
-func (w *Writes) Each() iter.Seq2[Written, Revision] {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	highest := make(map[Written]Revision, 1)
-	for _, n := range w.notes {
-		highest[n.at] = max(highest[n.at], n.rev)
-	}
-	return maps.All(highest)
+	w.notes = append(w.notes, note{written{b, kind}, r})
 }
 
 // Highest returns the highest revision written to kind on b; zero if nothing
@@ -99,7 +86,7 @@ func (w *Writes) Highest(b Backend, kind string) (r Revision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, n := range w.notes {
-		if n.at == (Written{b, kind}) {
+		if n.at == (written{b, kind}) {
 			r = max(r, n.rev)
 		}
 	}
@@ -110,14 +97,7 @@ func (w *Writes) Highest(b Backend, kind string) (r Revision) {
 func (w *Writes) Has(b Backend, kind string, r Revision) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Contains(w.notes, note{Written{b, kind}, r})
-}
-
-// Reset forgets everything, so that a Writes can serve the next run.
-func (w *Writes) Reset() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.notes = w.notes[:0]
+	return slices.Contains(w.notes, note{written{b, kind}, r})
 }
 
 func noteWrite(ctx context.Context, b Backend, kind string, r Revision) {
