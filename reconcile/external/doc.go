@@ -59,6 +59,13 @@
 // heartbeat in the store, by which a gap would show (a write now and then from
 // everybody, for ever, to tell of something that happens once in years).
 //
+// An object that is taken over, created or updated is looked at twice: once to
+// decide, and once because the run's own writes, finalizer and status, come back by
+// the watch. The second look could be saved only by not listening to one's own
+// writes, and then nothing would tell an echo from a webhook that came meanwhile. It
+// finds out whether the change took effect, costs a call per change and none per
+// interval, and by an [Inventory] none at all where nothing was written outside.
+//
 // Update and Delete cannot edit the object. Their edits would be stored or lost
 // depending on what failed after them; what a run finds out is found out by
 // Observe, which comes around again.

@@ -49,6 +49,12 @@ type InventoryOptions[S, T, R any] struct {
 	// Delete removes an orphan, for Prune; see [ErrInUse]. Nil: Prune is refused.
 	Delete func(ctx context.Context, r R) error
 
+	// Found is told of every report, those that Prune makes included, before
+	// anything is deleted: to raise an alarm, open a ticket, or call Hold. It is
+	// called by whoever asked for the report; a panic in it ends the report, and the
+	// prune, with an error. Nil: nobody.
+	Found func(ctx context.Context, r Report)
+
 	// Settle is how long the cloud takes at most to show a write everywhere;
 	// zero: 30 s. What is read of a resource sooner after a write of ours is used
 	// once, and not again.

@@ -439,3 +439,38 @@ func TestNewInventoryNamesWhatIsMissing(t *testing.T) {
 		}
 	}
 }
+
+// Whoever is told of a report may act on it before anything is deleted.
+//
+// Negative control: with Found never called, both were deleted.
+func TestFoundIsToldOfReportsBeforeAnythingIsPruned(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(20)
+		w.orphan("old-1")
+		w.orphan("old-2")
+		var v *inventory
+		var told []external.Report
+		boom := false
+		v = w.inventory(func(o *invOpts) {
+			o.Found = func(_ context.Context, r external.Report) {
+				if boom {
+					panic("boom")
+				}
+				if told = append(told, r); len(r.Orphans) > 1 {
+					v.Hold("more than one: somebody should look")
+				}
+			}
+		})
+		if _, err := v.Prune(t.Context(), external.Cap{}); !errors.Is(err, external.ErrPruneRefused) || !strings.Contains(err.Error(), "somebody should look") {
+			t.Errorf("prune = %v, want it held by who was told", err)
+		}
+		if len(told) != 1 || len(told[0].Orphans) != 2 {
+			t.Errorf("told %+v, want one report with two orphans", told)
+		}
+		boom = true
+		if _, err := v.Prune(t.Context(), external.Cap{}); !errors.Is(err, external.ErrPruneRefused) || !strings.Contains(err.Error(), "boom") {
+			t.Errorf("after a panic: %v, want a refusal", err)
+		}
+		w.wantCalls(map[string]int{"Delete": 0})
+	})
+}

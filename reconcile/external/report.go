@@ -88,9 +88,14 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 		}
 	}
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	newest := s
 	v.last = &newest
+	v.mu.Unlock()
+	if v.o.Found != nil {
+		if err := contain(func() error { v.o.Found(ctx, s); return nil }); err != nil {
+			return Report{}, fmt.Errorf("external: inventory: InventoryOptions.Found: %w", err)
+		}
+	}
 	return s, nil
 }
 
