@@ -756,3 +756,38 @@ func TestSourceHasItsOwnUrgency(t *testing.T) {
 		expect(t, "runs after the spec", r.count(), 2)
 	})
 }
+
+// promise Q4: a key's own write is known for its own also when a cache shows it late,
+// however often the controller looks after what is parked.
+//
+// Negative control: with what was written forgotten after two looks, of one a second
+// here, although the cache was still behind, the key ran as soon as it had caught up.
+func TestOwnWriteThatIsShownLateDoesNotJumpTheBackoff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		ca := newCache(t, s)
+		late := &stoppable{Cached: ca}
+		r := record(func(ctx context.Context, k store.Key) (result, error) {
+			late.cancel() // the watch breaks off, and the write is not shown
+			if _, err := s.Mutate(ctx, k, func(o *thing) error { o.Spec.Size++; return nil }); err != nil {
+				return result{}, err
+			}
+			return result{}, errBoom
+		})
+		c := newController(t, r, &reconcile.Options[store.Key]{
+			ParkedResync: 10 * time.Second, SettleTimeout: time.Minute, Backoff: exactly(time.Hour),
+		})
+		if err := c.Watch(reconcile.From(ca)); err != nil {
+			t.Fatal(err)
+		}
+		create(t, s, "a")
+		late.start(t)
+		start(t, c)
+		pass(10 * time.Second)
+		late.stop()
+		late.start(t)
+		defer late.stop()
+		pass(30 * time.Minute)
+		expect(t, "runs", r.count(), 1)
+	})
+}
