@@ -342,8 +342,8 @@ func TestLeaseCampaign(t *testing.T) {
 	for _, p := range append(log.problems, trust.problems()...) {
 		t.Error(p)
 	}
-	t.Logf("%d accepted writes, %d changes of holder, %d faults, longest without a write %v",
-		log.writes, log.moves, faults, log.idle.Round(time.Millisecond))
+	t.Logf("campaign: %d accepted writes, %d changes of holder, %d faults", log.writes, log.moves, faults)
+	t.Logf("longest without a write: %v", log.idle.Round(time.Millisecond))
 	// A crash: the TTL, plus what etcd adds after a leader's death (a full TTL
 	// anew), plus claiming. Doubled for a machine with other things to do; where
 	// many other things are done, as beside other packages' tests, it proves
