@@ -53,7 +53,7 @@ func FromWith[S, T any](c *cache.Cache[S, T], o FromOptions[S, T]) Source[Reques
 			saw, _ := to.(interface {
 				saw(Request, Cached, store.Revision)
 			})
-			own := unlessOwn(to, c)
+			own, tell := unlessOwn(to, c), telling(to)
 			return follow(ctx, c, to, func(ch cache.Change[S, T]) error {
 				if saw != nil { // after the question whose write it was has been answered
 					defer saw.saw(ch.Key, c, revisionOf(ch))
@@ -64,7 +64,7 @@ func FromWith[S, T any](c *cache.Cache[S, T], o FromOptions[S, T]) Source[Reques
 				case !o.When(ch):
 					return nil
 				}
-				caused(to, ch.Key, ch.Key, revisionOf(ch))
+				tell(ch.Key, ch.Key, revisionOf(ch))
 				if !o.Urgent(ch) {
 					return addWaiting(ctx, to, ch.Key, queue.AddOptions{Priority: bandLive})
 				}
@@ -72,6 +72,16 @@ func FromWith[S, T any](c *cache.Cache[S, T], o FromOptions[S, T]) Source[Reques
 			})
 		},
 	}
+}
+
+// telling gives what tells the controller which change is about to add a key.
+func telling[K comparable](to Sink[K]) func(key K, object store.Key, rev store.Revision) {
+	if s, ok := to.(interface {
+		caused(K, store.Key, store.Revision)
+	}); ok {
+		return s.caused
+	}
+	return func(K, store.Key, store.Revision) {}
 }
 
 // caused tells the controller which change is about to add key.

@@ -119,7 +119,10 @@ func (l *life[K]) placed(ctx context.Context, place lease.Placement) error {
 // work holds one shard for as long as ctx lives. It returns after the last run of
 // one of its keys has: only then may the lease be given to somebody else.
 func (l *life[K]) work(ctx context.Context, shard int) error {
-	h := &hold{shard: shard, base: context.WithoutCancel(ctx), lease: l.leaseOf(shard)}
+	// Asking what WithoutCancel returns for a value allocates; asking through one that
+	// carries a value does not, and each run asks.
+	base := context.WithValue(context.WithoutCancel(ctx), runKey{}, nil)
+	h := &hold{shard: shard, base: base, lease: l.leaseOf(shard)}
 	l.mu.Lock()
 	l.held++
 	l.leases.Won++

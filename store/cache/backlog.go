@@ -34,6 +34,12 @@ func newBacklog[S, T any](limit int) *backlog[S, T] {
 func (q *backlog[S, T]) add(ch Change[S, T]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if len(q.pending) == 0 { // else the consumer was told, and has not taken it yet
+		select {
+		case q.wake <- struct{}{}:
+		default:
+		}
+	}
 	if q.byKey == nil && len(q.pending) >= q.limit {
 		q.foldLocked()
 	}
@@ -41,10 +47,6 @@ func (q *backlog[S, T]) add(ch Change[S, T]) {
 		q.pending = append(q.pending, ch)
 	} else {
 		q.mergeLocked(ch)
-	}
-	select {
-	case q.wake <- struct{}{}:
-	default:
 	}
 }
 

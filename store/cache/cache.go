@@ -41,6 +41,7 @@ type Cache[S, T any] struct {
 	// Run's goroutine alone uses these.
 	relist    *relist      // nil unless a snapshot is on its way in
 	startOver bool         // the next watch begins with a snapshot
+	isUp      bool         // feed.connected, which each batch asks for
 	steps     []step[S, T] // scratch of takeRevision
 	due       []func()     // scratch of reach
 

@@ -118,6 +118,10 @@ func (c *Cache[S, T]) Health() error {
 }
 
 func (c *Cache[S, T]) up() {
+	if c.isUp {
+		return
+	}
+	c.isUp = true
 	c.mu.Lock()
 	was, since := c.feed.err, c.feed.since
 	if !c.feed.connected {
@@ -130,6 +134,7 @@ func (c *Cache[S, T]) up() {
 }
 
 func (c *Cache[S, T]) down(err error) {
+	c.isUp = false
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.feed.connected || c.feed.since.IsZero() {
