@@ -54,15 +54,14 @@
 //	256 writers         3.9 times, a quarter
 //	100 watchers        8 times cheaper an event
 //
-// With many writers one pass says little: a server on the same two cores now and then
-// stands still for longer than a short pass takes. In slices of 4,000 commits by
-// turns with the raw client, at real-time priority, 256 writers had 3.27 times its
+// With many writers one short pass says little. In slices of 4,000 commits by turns
+// with the raw client, at real-time priority, 256 writers had 3.27 times its
 // throughput (40 slices; quartiles 3.1 and 3.5, extremes 2.8 and 4.9) and 64 writers
 // 2.8 (12 slices; 2.8 and 3.4, 2.6 and 4.5). Neither etcd's snapshots nor the
 // intervals of its disk commits are to blame: without them the spread was the same.
-// The size of a request matters more. With Batch 64, 256 writers had 3.85 times the
-// raw client's throughput, and with four such requests under way no more; but 64
-// writers then had 2.7, because one request takes them all and the other is idle.
+// With Batch 64, 256 writers had 3.85 times the raw client's throughput, and no more
+// with four such requests under way; 64 writers had 2.7 with it, so it is not the
+// default.
 //
 // A lone Commit costs 404 allocations where the raw client's costs 408, nearly all
 // of them gRPC's and the server's. What it does beyond the raw client is to
