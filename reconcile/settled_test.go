@@ -201,12 +201,14 @@ func TestKeyWaitsForAllCaches(t *testing.T) {
 		b := newBackend(t)
 		one, two := newStore(t, b, "one"), newStore(t, b, "two")
 		first, second := &stoppable{Cached: newCache(t, one)}, &stoppable{Cached: newCache(t, two)}
+		runs := 0
 		r := record(func(ctx context.Context, k store.Key) (result, error) {
-			if _, err := one.Create(ctx, &thing{Meta: store.Meta{Name: "a"}}); err != nil {
-				return result{}, nil // the second run
+			if runs++; runs > 1 {
+				return result{}, nil
 			}
-			_, err := two.Create(ctx, &thing{Meta: store.Meta{Name: "a"}})
-			return result{Requeue: true}, err
+			_, err1 := one.Create(ctx, &thing{Meta: store.Meta{Name: "a"}})
+			_, err2 := two.Create(ctx, &thing{Meta: store.Meta{Name: "a"}})
+			return result{Requeue: true}, errors.Join(err1, err2)
 		})
 		c := newController(t, r, &reconcile.Options[store.Key]{Reads: []reconcile.Cached{first, second}, SettleTimeout: time.Hour})
 		for _, s := range []*stoppable{first, second} {
