@@ -251,7 +251,7 @@ func TestVersityPruneDeletesEmptyOrphansOfOurs(t *testing.T) {
 	server := newVersity(t)
 	c := plainClient(server.URL)
 	all := append(numbered(20), "acme-left", "acme-full")
-	if err := begin(t, declaring(all...), onVersity(server, options{Once: true})).Result(t); err != nil {
+	if err := begin(t, declaring(all...), onVersity(server, options{Once: true, Poll: time.Minute})).Result(t); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.CreateBucket(t.Context(), createInput("acme-theirs", "", nil)); err != nil {
@@ -265,7 +265,7 @@ func TestVersityPruneDeletesEmptyOrphansOfOurs(t *testing.T) {
 	if _, err := c.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &bucket, Key: &key, Body: strings.NewReader("x")}); err != nil {
 		t.Fatal(err)
 	}
-	s := begin(t, declaring(numbered(20)...), onVersity(server, options{Once: true, Prune: true}))
+	s := begin(t, declaring(numbered(20)...), onVersity(server, options{Once: true, Prune: true, Poll: time.Minute}))
 	if err := s.Result(t); err == nil || s.Count("- acme-left  pruned") != 1 || s.Count("the bucket is not empty") != 1 {
 		t.Errorf("run = %v; it printed:\n%s", err, s)
 	}
