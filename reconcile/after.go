@@ -363,9 +363,10 @@ func (a *afters[K]) saw(at seen[K]) {
 	}
 }
 
-// age forgets what has waited since the call before this one for a source alone.
-// Called once in a while, it bounds what is kept for keys whose writes no source
-// ever shows.
+// age forgets what has waited since the call before this one for a source alone, and
+// who stands in a line for a run that a later one has taken the place of. Called once
+// in a while, it bounds what is kept for keys whose writes no source ever shows, and
+// while a cache is cut off.
 func (a *afters[K]) age() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -373,5 +374,9 @@ func (a *afters[K]) age() {
 		r.shown = r.shown || r.aged && r.behind == 0
 		r.aged = true
 		a.putLocked(key, r)
+	}
+	for _, l := range a.lines {
+		l.waiting = slices.DeleteFunc(l.waiting[l.first:], func(w waiting[K]) bool { return a.of[w.key].writes != w.writes })
+		l.first = 0
 	}
 }

@@ -793,3 +793,39 @@ func TestOwnWriteThatIsShownLateDoesNotJumpTheBackoff(t *testing.T) {
 		expect(t, "runs", r.count(), 1)
 	})
 }
+
+// A cache is cut off for hours, and a key writes all the same, each time it has waited
+// for as long as it has to. What is kept of it does not grow with its runs.
+//
+// Negative control: with everybody left in line until the cache is back, there were
+// as many as there had been runs.
+func TestCutOffCacheDoesNotMakeMemoryGrow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		ca := newCache(t, s)
+		cut := &stoppable{Cached: ca}
+		r := record(func(ctx context.Context, k store.Key) (result, error) {
+			_, err := s.Mutate(ctx, k, func(o *thing) error { o.Status.Size++; return nil })
+			return result{RequeueAfter: time.Second}, err
+		})
+		c := newController(t, r, &reconcile.Options[store.Key]{SettleTimeout: time.Second})
+		if err := c.Watch(reconcile.From(ca)); err != nil {
+			t.Fatal(err)
+		}
+		create(t, s, "a")
+		cut.start(t)
+		start(t, c)
+		cut.stop()
+		pass(2 * time.Hour)
+		if n := r.count(); n < 1000 {
+			t.Fatalf("%d runs, want one a second or so", n)
+		}
+		if n := reconcile.InLine(c); n > 200 {
+			t.Errorf("%d wait in line after %d runs of one key, want those of two minutes at most", n, r.count())
+		}
+		cut.start(t)
+		defer cut.stop()
+		pass(time.Second)
+		expect(t, "in line when the cache is back", reconcile.InLine(c) <= 1, true)
+	})
+}
