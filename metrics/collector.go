@@ -386,7 +386,7 @@ func inventory(s sink, v external.InventorySnapshot) {
 	for finding, n := range map[string]int{
 		"declared": r.Declared, "present": r.Present, "ours": r.Ours, "missing": len(r.Missing), "different": len(r.Different),
 		"unclaimed": len(r.Unclaimed), "duplicate": len(r.Duplicates), "orphan": len(r.Orphans), "foreign": r.Foreign,
-		"unreadable": len(r.Unreadable),
+		"unreadable": len(r.Unreadable), "unsettled": len(r.Unsettled),
 	} {
 		s.gauge(inventoryFindings, float64(n), v.Kind, finding)
 	}

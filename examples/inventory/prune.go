@@ -114,10 +114,14 @@ func refusal(err error) string {
 }
 
 // reportText is how the endpoint compares with the file, in one line. What was
-// created since the list was begun is not on it.
+// written since the list was begun is none of the rest.
 func reportText(r external.Report) string {
-	return fmt.Sprintf("by the list of %v ago: %d buckets declared, %d at the endpoint, %d of them ours: %d missing, %d different, %d declared and not ours, %d ours and not declared",
-		time.Since(r.Listed).Round(100*time.Millisecond), r.Declared, r.Present, r.Ours, len(r.Missing), len(r.Different), len(r.Unclaimed), len(r.Orphans)) + unreadableText(len(r.Unreadable))
+	text := fmt.Sprintf("by the list of %v ago: %d buckets declared, %d at the endpoint, %d of them ours: %d missing, %d different, %d declared and not ours, %d ours and not declared",
+		time.Since(r.Listed).Round(100*time.Millisecond), r.Declared, r.Present, r.Ours, len(r.Missing), len(r.Different), len(r.Unclaimed), len(r.Orphans))
+	if n := len(r.Unsettled); n > 0 {
+		text += fmt.Sprintf("; %d written too late for it", n)
+	}
+	return text + unreadableText(len(r.Unreadable))
 }
 
 func unreadableText(n int) string {

@@ -429,6 +429,7 @@ var driftNotes = map[string]string{
 	"unclaimed":  "declared and there, without our mark or with an earlier one",
 	"duplicates": "carry the mark of an object whose resource is another",
 	"unreadable": "are on the list, and their details could not be read",
+	"unsettled":  "written since the list was begun, or shortly before: it does not tell how they are",
 }
 
 func (p *printer) one(v *oneView) {

@@ -401,7 +401,7 @@ func (h *Handler) eventsOf(q external.EventQuery) []eventView {
 }
 
 // The lists of a report, in the order in which they matter.
-var lists = []string{"orphans", "different", "missing", "unclaimed", "duplicates", "unreadable"}
+var lists = []string{"orphans", "different", "missing", "unclaimed", "duplicates", "unreadable", "unsettled"}
 
 func findings(r *external.Report, list string) ([]external.Finding, bool) {
 	switch list {
@@ -417,6 +417,8 @@ func findings(r *external.Report, list string) ([]external.Finding, bool) {
 		return r.Duplicates, true
 	case "unreadable":
 		return r.Unreadable, true
+	case "unsettled":
+		return r.Unsettled, true
 	}
 	return nil, false
 }

@@ -109,7 +109,9 @@ type Inventory[S, T, R any] struct {
 	held    string               // by Hold
 	history history
 	last    *Report
-	calls   struct{ lists, gets, served uint64 }
+	// compared is how many reports under way rest on the list begun then.
+	compared map[time.Time]int
+	calls    struct{ lists, gets, served uint64 }
 }
 
 // snapshot is what one complete list showed.
@@ -167,6 +169,7 @@ func NewInventory[S, T, R any](o InventoryOptions[S, T, R]) (*Inventory[S, T, R]
 	o.Cap = o.Cap.orDefault()
 	return &Inventory[S, T, R]{
 		o: o, made: time.Now(), written: map[string]time.Time{}, single: map[string]single[R]{}, detail: map[string]detail[R]{},
+		compared: map[time.Time]int{},
 	}, nil
 }
 
@@ -241,9 +244,14 @@ func (v *Inventory[S, T, R]) recallLocked(id string, at time.Time) (r R, known k
 // shown to who asked at another: it is recent, and was read after the last write
 // had settled.
 func (v *Inventory[S, T, R]) usableLocked(id string, begun time.Time, fresh time.Duration, at time.Time) bool {
+	return v.settledLocked(id, begun) && recent(begun, fresh, at)
+}
+
+// settledLocked says whether what was read of a resource at some time shows the last
+// write to it.
+func (v *Inventory[S, T, R]) settledLocked(id string, begun time.Time) bool {
 	wrote, ok := v.written[id]
-	settled := !ok || !begun.Before(wrote.Add(v.o.Settle))
-	return settled && recent(begun, fresh, at)
+	return !ok || !begun.Before(wrote.Add(v.o.Settle))
 }
 
 func recent(t time.Time, fresh time.Duration, at time.Time) bool {
@@ -383,7 +391,13 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 // adoptLocked takes over a complete list and forgets what it makes old.
 func (v *Inventory[S, T, R]) adoptLocked(s snapshot[R]) {
 	v.list, v.failed = s, time.Time{}
-	maps.DeleteFunc(v.written, func(_ string, at time.Time) bool { return !s.begun.Before(at.Add(v.o.Settle)) })
+	oldest := s.begun // of the lists that somebody goes by
+	for begun := range v.compared {
+		if begun.Before(oldest) {
+			oldest = begun
+		}
+	}
+	maps.DeleteFunc(v.written, func(_ string, at time.Time) bool { return !oldest.Before(at.Add(v.o.Settle)) })
 	maps.DeleteFunc(v.single, func(_ string, one single[R]) bool { return !s.begun.Before(one.begun) })
 	// Another resource may have come under the same id: then the list shows it
 	// otherwise (its date, its owner), and what was read of the first is of no use.

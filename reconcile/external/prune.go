@@ -93,7 +93,7 @@ func (v *Inventory[S, T, R]) Hold(reason string) {
 //
 // Just before each deletion both sides are asked again, about this one
 // resource: it must still carry the mark, and its key must still not be
-// declared. An error, also a cancelled ctx, ends the prune; only what is in use
+// declared. What is unsettled in the report is left to a later prune. An error, also a cancelled ctx, ends the prune; only what is in use
 // ([ErrInUse]) is left where it is, and named by the error at the end.
 func (v *Inventory[S, T, R]) Prune(ctx context.Context, most Cap) ([]Finding, error) {
 	orphans, err := v.Prunable(ctx, most)
@@ -210,7 +210,7 @@ func (v *Inventory[S, T, R]) Snapshot() InventorySnapshot {
 		r := *v.last
 		r.Missing, r.Different = slices.Clone(r.Missing), slices.Clone(r.Different)
 		r.Unclaimed, r.Duplicates, r.Orphans = slices.Clone(r.Unclaimed), slices.Clone(r.Duplicates), slices.Clone(r.Orphans)
-		r.Unreadable = slices.Clone(r.Unreadable)
+		r.Unreadable, r.Unsettled = slices.Clone(r.Unreadable), slices.Clone(r.Unsettled)
 		s.Report = &r
 	}
 	return s

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -14,6 +15,12 @@ import (
 
 // Report holds what a complete list of the cloud and all declarations come to,
 // one against the other. Each finding is in one list.
+//
+// The list is older than the declarations. What this inventory's clients wrote since it
+// was begun, or so shortly before that it had not settled ([InventoryOptions.Settle]),
+// is a finding of nothing but Unsettled; so is a missing resource that anybody, by its
+// Intent, created then. An update or a deletion by another server since then is not
+// known here: until a newer list it may look Different, Unclaimed or Orphans.
 type Report struct {
 	Kind     string    `json:"kind"`
 	Listed   time.Time `json:"listed"`   // when the list was begun
@@ -27,6 +34,7 @@ type Report struct {
 	Duplicates []Finding `json:"duplicates,omitempty"` // carry the mark of an object whose resource is another
 	Orphans    []Finding `json:"orphans,omitempty"`    // ours by their mark, not declared
 	Unreadable []Finding `json:"unreadable,omitempty"` // on the list, and their details could not be read; they are nothing of the above
+	Unsettled  []Finding `json:"unsettled,omitempty"`  // would be one of the above, but were written too late for the list to count
 	Foreign    int       `json:"foreign"`              // neither declared nor ours
 }
 
@@ -46,10 +54,11 @@ func (f Finding) String() string { return fmt.Sprintf("%s (%s)", f.ID, f.Key) }
 // never about half of something. Only details that cannot be read are a finding,
 // since those of others may be closed to us for ever.
 func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
-	list, err := v.complete(ctx)
+	list, end, err := v.complete(ctx)
 	if err != nil {
 		return Report{}, err
 	}
+	defer end()
 	// The declarations are read after the cloud: a resource on the list was
 	// declared before it was created, so its declaration is there by now. The
 	// other way round, what was declared and created in between would look like
@@ -78,10 +87,14 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 	for key, o := range byKey {
 		id := v.o.IDOf(o)
 		if _, there := list.byID[id]; (!there || gone[id]) && !o.Deleting() {
-			s.Missing = append(s.Missing, Finding{Key: key, ID: id})
+			v.find(&s, &s.Missing, Finding{Key: key, ID: id}, v.begotten(o, list.begun))
 		}
 	}
-	slices.SortFunc(s.Missing, func(a, b Finding) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	for _, found := range [][]Finding{s.Missing, s.Unsettled} {
+		slices.SortFunc(found, func(a, b Finding) int {
+			return cmp.Or(strings.Compare(a.Key.String(), b.Key.String()), strings.Compare(a.ID, b.ID))
+		})
+	}
 	if s.Declared > 0 { // else the declarations may not be there yet, and nothing is pruned anyway
 		if err := v.noteOrphans(ctx, s.Orphans, last); err != nil {
 			return Report{}, err
@@ -140,10 +153,29 @@ func (v *Inventory[S, T, R]) place(s *Report, id string, r R, declared *store.Ob
 	case !ours:
 		s.Foreign++
 	case v.orphaned(id, mark, byKey[mark.Key]):
-		s.Orphans = append(s.Orphans, f)
+		v.find(s, &s.Orphans, f, false)
 	case !v.mayBecome(byKey[mark.Key]):
-		s.Duplicates = append(s.Duplicates, f)
+		v.find(s, &s.Duplicates, f, false)
 	}
+}
+
+// find puts a finding where it belongs, unless the list does not count for its
+// resource: then it says so.
+func (v *Inventory[S, T, R]) find(s *Report, where *[]Finding, f Finding, begotten bool) {
+	v.mu.Lock()
+	settled := v.settledLocked(f.ID, s.Listed)
+	v.mu.Unlock()
+	if begotten || !settled {
+		where = &s.Unsettled
+	}
+	*where = append(*where, f)
+}
+
+// begotten says whether a resource was created, or began to be, too late for a list
+// begun at that time to show it. It may have been done by another process.
+func (v *Inventory[S, T, R]) begotten(o *store.Object[S, T], listed time.Time) bool {
+	ph, since := phaseOf(o.Intent)
+	return (ph == pending || ph == succeeded) && listed.Before(since.Add(v.o.Settle))
 }
 
 // orphaned says whether a resource with our mark belongs to nobody any more. O
@@ -161,9 +193,9 @@ func (v *Inventory[S, T, R]) placeDeclared(s *Report, f Finding, r R, o *store.O
 	f.Diff = seen.Diff
 	switch {
 	case seen.Owner != Ours:
-		s.Unclaimed = append(s.Unclaimed, f)
+		v.find(s, &s.Unclaimed, f, false)
 	case !seen.UpToDate:
-		s.Different = append(s.Different, f)
+		v.find(s, &s.Different, f, false)
 	}
 }
 
@@ -175,14 +207,23 @@ func (v *Inventory[S, T, R]) mayBecome(o *store.Object[S, T]) bool {
 	return v.o.IDOf(o) == "" || ph == pending
 }
 
-// complete is a list that is complete and recent.
-func (v *Inventory[S, T, R]) complete(ctx context.Context) (snapshot[R], error) {
+// complete is a list that is complete and recent. Until end is called, what was
+// written since that list was begun is not forgotten, though a newer one come meanwhile.
+func (v *Inventory[S, T, R]) complete(ctx context.Context) (list snapshot[R], end func(), err error) {
 	if err := v.refresh(ctx, time.Now()); err != nil {
-		return snapshot[R]{}, err
+		return snapshot[R]{}, nil, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.list, nil // its map is replaced, never edited
+	list = v.list // its map is replaced, never edited
+	v.compared[list.begun]++
+	return list, func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.compared[list.begun]--; v.compared[list.begun] == 0 {
+			delete(v.compared, list.begun)
+		}
+	}, nil
 }
 
 func (v *Inventory[S, T, R]) declared(ctx context.Context) (byID map[string]*store.Object[S, T], byKey map[store.Key]*store.Object[S, T], err error) {
