@@ -28,6 +28,7 @@ type Controller[K comparable] struct {
 	name        string
 	rec         Reconciler[K]
 	batch       BatchReconciler[K] // instead of rec
+	forgets     Forgetter[K]       // nil: it remembers nothing of keys
 	o           Options[K]
 	userHooks   queue.Hooks[K]
 	q           *queue.Queue[K]
@@ -67,6 +68,7 @@ func New[K comparable](name string, r Reconciler[K], o *Options[K]) (*Controller
 		return nil, fmt.Errorf("reconcile: New(%s): %w", name, err)
 	}
 	c.rec = r
+	c.forgets, _ = r.(Forgetter[K])
 	for _, m := range slices.Backward(c.o.Middleware) {
 		if c.rec = m(c.rec); c.rec == nil {
 			return nil, fmt.Errorf("reconcile: New(%s): a middleware returned nil", name)
@@ -89,6 +91,7 @@ func NewBatch[K comparable](name string, r BatchReconciler[K], o *Options[K]) (*
 		return nil, fmt.Errorf("reconcile: NewBatch(%s): %w", name, err)
 	}
 	c.batch = r
+	c.forgets, _ = r.(Forgetter[K])
 	return c, nil
 }
 

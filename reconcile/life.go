@@ -19,7 +19,7 @@ import (
 //	no shard held     sources stopped, workers stopped, queue empty
 //	first shard held  sources started; workers when all have synced (promise R4)
 //	one more          sources list again what is new
-//	one less          its runs ended and waited for, its keys dropped
+//	one less          its keys dropped, its runs ended and waited for, its keys forgotten
 //	stop              see run
 type life[K comparable] struct {
 	c      *Controller[K]
@@ -32,6 +32,7 @@ type life[K comparable] struct {
 	held    int             // shards
 	gained  []int           // shards whose keys are not listed yet
 	lost    bool            // there may be keys in the queue that are not ours
+	left    bool            // the last run of such keys has ended
 	open    bool            // the workers run
 	opened  bool            // they ran before
 	over    bool            // no source is started any more
@@ -151,6 +152,10 @@ func (l *life[K]) work(ctx context.Context, shard int) error {
 		why = lease.ErrLost
 	}
 	l.c.pool.endRuns(mine, context.Canceled, fmt.Errorf("reconcile: controller %q: %w: %w", l.c.name, ErrLeaseLost, why))
+	l.mu.Lock()
+	l.left = true
+	l.mu.Unlock()
+	l.poke()
 	return nil
 }
 
@@ -224,8 +229,8 @@ func (l *life[K]) govern(ctx context.Context) {
 // step brings sources and workers in line with the facts.
 func (l *life[K]) step() {
 	l.mu.Lock()
-	held, gained, lost, running := l.held, l.gained, l.lost, l.sources
-	l.gained, l.lost = nil, false
+	held, gained, lost, left, running := l.held, l.gained, l.lost, l.left, l.sources
+	l.gained, l.lost, l.left = nil, false, false
 	over := l.over
 	l.mu.Unlock()
 	switch {
@@ -238,6 +243,9 @@ func (l *life[K]) step() {
 	}
 	if lost {
 		l.c.dropOthers()
+	}
+	if left && !over && l.c.forgets != nil {
+		l.c.contain("Forget", func() { l.c.forgets.Forget(func(key K) bool { return l.c.holdOf(key) == nil }) })
 	}
 	if held > 0 && !over && l.unsynced() == "" {
 		l.setOpen(true)

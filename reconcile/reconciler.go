@@ -33,6 +33,19 @@ type Func[K comparable] func(ctx context.Context, key K) (Result, error)
 // Reconcile calls f.
 func (f Func[K]) Reconcile(ctx context.Context, key K) (Result, error) { return f(ctx, key) }
 
+// A Forgetter is a Reconciler or BatchReconciler that remembers keys from run to run.
+// Where keys are placed by a lease, the controller tells it when some have left this
+// server, in good order or not: what it remembers of them is of no use any more, since
+// other servers run them now. A middleware does not hide it; a Reconciler that wraps
+// one has to pass the call on.
+type Forgetter[K comparable] interface {
+	// Forget is to drop every remembered key that left reports true for. It is called
+	// after the last run of those keys, while others run, and should be quick; left
+	// does not block and may be called with a lock held. A panic is logged. It is not
+	// called when the controller stops.
+	Forget(left func(key K) bool)
+}
+
 // Result says when a key that was reconciled without an error is to run again.
 // The zero Result: when something changes. With an error it is ignored (promise
 // R2), because what the run found out before it failed is not worth trusting; use

@@ -93,8 +93,9 @@ func (v *Inventory[S, T, R]) Hold(reason string) {
 //
 // Just before each deletion both sides are asked again, about this one
 // resource: it must still carry the mark, and its key must still not be
-// declared. What is unsettled in the report is left to a later prune. An error, also a cancelled ctx, ends the prune; only what is in use
-// ([ErrInUse]) is left where it is, and named by the error at the end.
+// declared. What is unsettled in the report is left to a later prune. An error,
+// also a cancelled ctx, ends the prune; only what is in use ([ErrInUse]) is left
+// where it is, and named by the error at the end.
 func (v *Inventory[S, T, R]) Prune(ctx context.Context, most Cap) ([]Finding, error) {
 	orphans, err := v.Prunable(ctx, most)
 	if err != nil {

@@ -76,14 +76,15 @@ type Handler[S, T any] struct {
 	Delete Func[S, T]
 
 	// Resync is called for a known object when nothing is known to have
-	// changed: after a restart, at a resync, after a delay that a handler asked
+	// changed: after a restart, after another server had the key, at a resync, after a delay that a handler asked
 	// for, when something the object depends on changed.
 	Resync Func[S, T]
 
 	// Simple handlers put no finalizer on objects. They are called with Added
-	// for each object once per process, and with Deleted at most once, after
-	// the object has gone, with what they last saw of it. Deletions that
-	// happen while the process is down are missed.
+	// for each object once per process, and again if its key was another server's
+	// meanwhile; with Deleted at most once, after the object has gone, with what
+	// they last saw of it. Deletions that happen while the process is down, or
+	// before the server that a key moved to has called Added, are missed.
 	Simple bool
 
 	// Finalizer is the name of the finalizer. Empty: from the kind and Name.

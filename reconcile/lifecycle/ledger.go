@@ -27,8 +27,8 @@ const revive = time.Hour
 //	                                 ├ woken:     when it asked to be called again
 //	                                 └ retry:     what failed, while it waits
 //
-// It lives as long as the object; the store holds all that must outlive the
-// process. One mutex guards everything, and no user code runs under it. A
+// It lives as long as the object, and as this server runs its key; the store holds all
+// that must outlive that. One mutex guards everything, and no user code runs under it. A
 // key's states are changed by its one run, except that a change may supersede
 // a retry, and that Handlers.Remove drops them.
 type ledger[S, T any] struct {
@@ -97,6 +97,13 @@ func (m *ledger[S, T]) forget(key store.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.keys, key)
+}
+
+// forgetAll drops what is known about the keys that left says.
+func (m *ledger[S, T]) forgetAll(left func(store.Key) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.keys, func(key store.Key, _ *keyState[S, T]) bool { return left(key) })
 }
 
 // drop forgets a handler that was removed, for every key.

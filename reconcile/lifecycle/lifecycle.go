@@ -51,6 +51,8 @@ type work[S, T any] interface {
 	// urgent says whether a change is to jump a backoff; decided is false if
 	// that is left to the controller's own rule.
 	urgent(o *store.Object[S, T]) (jump, decided bool)
+	// forget drops what is remembered of keys that other servers run now.
+	forget(left func(store.Key) bool)
 	// note hears of every key that something it depends on asked to be run.
 	note(key store.Key)
 	// follow makes a round each time that something concerns every object, or
@@ -186,6 +188,11 @@ func (l *Lifecycle[S, T]) Reconcile(ctx context.Context, key store.Key) (res rec
 	}
 	return res, err
 }
+
+// Forget implements reconcile.Forgetter: what was remembered of an object is of no use
+// after another server has handled it. When its key comes back, the handlers are called
+// as after a restart.
+func (l *Lifecycle[S, T]) Forget(left func(key store.Key) bool) { l.work.forget(left) }
 
 func (l *Lifecycle[S, T]) step(ctx context.Context, run *Run[S, T]) (reconcile.Result, error) {
 	if run.Paused() {

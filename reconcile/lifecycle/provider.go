@@ -166,6 +166,8 @@ func (w *providerWork[S, T, C, A]) gone(context.Context, store.Key) (reconcile.R
 	return reconcile.Result{}, nil
 }
 
+func (w *providerWork[S, T, C, A]) forget(func(store.Key) bool) {}
+
 // urgent leaves it to the controller's rule.
 func (w *providerWork[S, T, C, A]) urgent(*store.Object[S, T]) (jump, decided bool) {
 	return false, false

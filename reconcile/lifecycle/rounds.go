@@ -7,6 +7,8 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
+func (w *handlerWork[S, T]) forget(left func(store.Key) bool) { w.led.forgetAll(left) }
+
 // note remembers that a run was asked for, where it might be taken for nothing
 // but a retry.
 func (w *handlerWork[S, T]) note(key store.Key) {
