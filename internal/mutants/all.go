@@ -259,6 +259,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestCrashAtEveryStepLeavesNothingDoubleLostOrBehind",
 	},
 	{
+		Name: "a failed create hides one of unknown outcome",
+		File: "reconcile/external/intent.go", Old: "return a.view.phase == pending &&", New: "return !BROKEN && a.view.phase == pending &&",
+		Package: "reconcile/external", Test: "TestFailedCreateDoesNotHideAnEarlierOneOfUnknownOutcome",
+	},
+	{
 		Name: "a pending create is not waited for",
 		File: "reconcile/external/decide.go", Old: "case v.young && v.phase == pending && (v.deleting || v.naming == ByMark):", New: "case !BROKEN && v.young && v.phase == pending && (v.deleting || v.naming == ByMark):",
 		Package: "reconcile/external", Test: "TestLostAnswerOfACreateMakesNoSecondResource",

@@ -231,3 +231,76 @@ func TestLostAnswerOfACreateMakesNoSecondResource(t *testing.T) {
 		})
 	}
 }
+
+// promise E1: a create whose answer was lost, and one after it that failed. What the
+// second says is nothing about the first, whose resource cannot be seen yet, or has no
+// mark yet.
+//
+// Negative control: mutant "a failed create hides one of unknown outcome"; with that
+// the first was left behind, and the second refused as somebody else's.
+func TestFailedCreateDoesNotHideAnEarlierOneOfUnknownOutcome(t *testing.T) {
+	twice := func(w *world, observe func(made int) external.Observation) (made, deleted *int) {
+		tries := 0
+		made, deleted = new(int), new(int)
+		f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+			f.ObserveFunc = func(context.Context, *disk) (external.Observation, error) { return observe(*made), nil }
+			f.CreateFunc = func(context.Context, *disk) error {
+				switch tries++; tries {
+				case 1:
+					*made++
+					return external.Unknown(errors.New("502"))
+				case 2:
+					return errors.New("busy")
+				}
+				*made++
+				return nil
+			}
+			f.DeleteFunc = func(context.Context, *disk) error { *deleted++; *made = 0; return nil }
+		})
+		w.with(f)
+		w.declare()
+		w.fails()
+		w.fails()
+		return made, deleted
+	}
+	t.Run("not visible yet", func(t *testing.T) {
+		bubble(t, func(t *testing.T, w *world) {
+			visible := false
+			_, deleted := twice(w, func(made int) external.Observation {
+				return external.Observation{Exists: visible && made > 0, UpToDate: true, Owner: external.Ours}
+			})
+			w.delete()
+			w.run()
+			if w.gone() {
+				t.Fatal("the object went while its resource could not be seen yet")
+			}
+			visible = true
+			w.run()
+			w.run()
+			if *deleted != 1 {
+				t.Errorf("the resource was deleted %d times, want once", *deleted)
+			}
+			time.Sleep(time.Minute) // beyond the grace
+			if w.run(); !w.gone() {
+				t.Errorf("the object is still there: %+v", w.get())
+			}
+		})
+	})
+	t.Run("not marked yet", func(t *testing.T) {
+		bubble(t, func(t *testing.T, w *world) {
+			made, _ := twice(w, func(made int) external.Observation {
+				seen := external.Observation{Exists: made > 0, UpToDate: made > 1, Owner: external.Unmarked}
+				if made > 1 {
+					seen.Owner = external.Ours
+				}
+				return seen
+			})
+			w.run()
+			w.run()
+			if *made != 2 {
+				t.Errorf("create took effect %d times, want a second time, for the mark", *made)
+			}
+			w.wantCondition(store.ConditionReady, store.True, "")
+		})
+	})
+}

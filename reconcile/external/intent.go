@@ -60,7 +60,7 @@ func latest(times ...time.Time) (last time.Time) {
 //	intent      by compare-and-swap: "pending", and only if that was stored
 //	Create      ------------------------------------------------- the outside
 //	outcome     on a context that survives the run: succeeded or failed, or
-//	            nothing, if nobody knows
+//	            nothing, if nobody knows of this try or of one before it
 //
 // A crash, or a lost lease, between the second line and the fourth leaves
 // "pending"; what the next run makes of it is said by the Naming.
@@ -81,8 +81,19 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 	}
 	if err != nil {
 		err = fmt.Errorf("create: %w", err)
+		if a.unresolved() {
+			return ReasonCreateFailed, err // it stays pending
+		}
 	}
 	return ReasonCreateFailed, errors.Join(err, a.outcome(ctx, o, err == nil))
+}
+
+// unresolved says that an earlier try may have made the resource: that it cannot be
+// seen yet, or is there without our mark. A try that fails says nothing of the one
+// before it; as a failure on record it would let a deletion leave the resource behind,
+// and make us refuse as somebody else's what we have yet to mark.
+func (a *attempt[S, T]) unresolved() bool {
+	return a.view.phase == pending && (a.view.young || a.view.seen.Exists)
 }
 
 // outcome stores how the create ended. A create that could not be recorded as
