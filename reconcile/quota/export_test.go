@@ -6,3 +6,10 @@ func (q *Quota) Owing() (read, write int) {
 }
 
 var RetryAfter = retryAfter
+
+// Names is how many names the set knows.
+func (s *Set) Names() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.quotas)
+}

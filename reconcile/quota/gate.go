@@ -99,6 +99,7 @@ func (g *gate[K]) begin(key K) (*ticket, error) {
 	if q == nil {
 		return nil, nil
 	}
+	q.use()
 	t := &ticket{quota: q, owe: func(ops [2]bool) { g.owe(key, q, ops) }}
 	if owes && d.quota == q {
 		t.held = d.ops

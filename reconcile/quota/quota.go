@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/queue"
@@ -105,6 +106,9 @@ type Quota struct {
 	name    Name
 	judge   func(error) Verdict
 	budgets [2]*budget // by Op; the same one twice, if they share
+	set     *Set
+	used    atomic.Int64 // when, in nanoseconds since 1970
+	resting atomic.Bool  // the Set does not hold it
 }
 
 func newQuota(name Name, l Limits) (*Quota, error) {
@@ -150,6 +154,8 @@ var ErrNoBudget = errors.New("quota: no budget")
 // An answer that says "too many" pauses the bucket for all who share it and
 // makes Do's error one of [queue.Throttled]. Otherwise Do returns what call did.
 func (q *Quota) Do(ctx context.Context, op Op, call func(context.Context) error) error {
+	q.use()
+	defer q.use() // what the call's end tells is to be remembered
 	b := q.budgets[op]
 	if err := q.pay(ctx, op); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 // Options of a [Set].
 type Options struct {
 	// Limits says what the cloud grants under a name, to all servers together.
-	// It is asked once for each name, under a lock: it must not use the Set.
-	// Required.
+	// It is asked once for each name, and again for one that was forgotten, under
+	// a lock: it must not use the Set. Required.
 	Limits func(Name) (Limits, error)
 	// Members are the servers that share what is granted; the Set runs them.
 	// Nil: this server has all of it.
@@ -28,17 +28,18 @@ type Options struct {
 // servers, keeps each at its part. It is a Runner for a Manager: without
 // Members, Run has nothing to do and need not be called; with them there is no
 // budget before it has found out who lives.
+//
+// A quota that nobody holds and that was not used for an hour is forgotten, once there
+// are some thousand names: accounts come and go. By then its buckets are full again,
+// so that the next Get of its name loses nothing but its counters, and the rate that
+// AIMD found.
 type Set struct {
 	o Options
 
 	mu     sync.Mutex // guards what follows; taken before any lock of a quota
-	quotas map[Name]made
+	quotas map[Name]*entry
+	tidyAt int // so many names
 	share  float64
-}
-
-type made struct {
-	quota *Quota
-	err   error
 }
 
 // NewSet makes an empty set.
@@ -46,7 +47,7 @@ func NewSet(o Options) (*Set, error) {
 	if o.Limits == nil {
 		return nil, errors.New("quota: Options.Limits is required")
 	}
-	s := &Set{o: o, quotas: map[Name]made{}, share: 1}
+	s := &Set{o: o, quotas: map[Name]*entry{}, tidyAt: manyNames, share: 1}
 	if o.Members != nil {
 		s.share = 0
 	}
@@ -56,34 +57,42 @@ func NewSet(o Options) (*Set, error) {
 // String names the set, for logs.
 func (s *Set) String() string { return "quotas" }
 
-// Get is the quota of that name: the same one at every call. An error is that of
-// Limits, or says which of the limits cannot be; it too is the same at every
-// call.
+// Get is the quota of that name: the same one at every call, for as long as somebody
+// holds it. An error is that of Limits, or says which of the limits cannot be; it too
+// is the same at every call, for an hour.
 func (s *Set) Get(name Name) (*Quota, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m, ok := s.quotas[name]
-	if !ok {
-		m = s.makeLocked(name)
-		s.quotas[name] = m
+	if e, ok := s.quotas[name]; ok {
+		if q := e.get(); q != nil || e.err != nil {
+			return q, e.err
+		}
 	}
-	return m.quota, m.err
+	e := &entry{made: time.Now()}
+	q, err := s.makeLocked(name)
+	if e.err = err; err == nil {
+		e.hold(q)
+	}
+	s.tidyLocked() // first, lest it finds the new one
+	s.quotas[name] = e
+	return q, err
 }
 
-func (s *Set) makeLocked(name Name) made {
+func (s *Set) makeLocked(name Name) (*Quota, error) {
 	if name == (Name{}) {
-		return made{nil, errors.New("quota: a quota needs a name")}
+		return nil, errors.New("quota: a quota needs a name")
 	}
 	l, err := s.o.Limits(name)
 	if err != nil {
-		return made{nil, fmt.Errorf("quota: limits of %s: %w", name, err)}
+		return nil, fmt.Errorf("quota: limits of %s: %w", name, err)
 	}
 	q, err := newQuota(name, l)
 	if err != nil {
-		return made{nil, err}
+		return nil, err
 	}
+	q.set = s
 	q.setShare(s.share)
-	return made{q, nil}
+	return q, nil
 }
 
 func (q *Quota) setShare(share float64) {
@@ -95,9 +104,9 @@ func (s *Set) setShare(share float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.share = share
-	for _, m := range s.quotas {
-		if m.quota != nil {
-			m.quota.setShare(share)
+	for _, e := range s.quotas {
+		if q := e.quota.Value(); q != nil {
+			q.setShare(share)
 		}
 	}
 }
@@ -178,7 +187,7 @@ func (s *Set) all() []*Quota {
 	defer s.mu.Unlock()
 	var all []*Quota
 	for _, name := range slices.SortedFunc(maps.Keys(s.quotas), Name.Compare) {
-		if q := s.quotas[name].quota; q != nil {
+		if q := s.quotas[name].quota.Value(); q != nil {
 			all = append(all, q)
 		}
 	}

@@ -1,0 +1,119 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/quota"
+)
+
+// wear has accounts come, make a call each, and go, so that a set has reason and time
+// to forget what it can.
+func wear(t *testing.T, set *quota.Set, rounds int) {
+	t.Helper()
+	for round := range rounds {
+		for i := range 1000 {
+			q := must(set.Get(quota.Name{Account: fmt.Sprintf("%d-%d", round, i)}))
+			if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Hour)
+		runtime.GC()
+	}
+}
+
+// Accounts come and go for as long as a process lives.
+//
+// Negative control: with nothing ever tidied, 8,000 names were known.
+func TestNamesThatNobodyUsesAreForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 10}, quota.Rate{PerSecond: 1})
+		wear(t, set, 8)
+		if n := set.Names(); n > 4000 {
+			t.Errorf("%d names are known after 8,000, want a few thousand", n)
+		}
+		q := must(set.Get(quota.Name{Account: "0-0"}))
+		if again := must(set.Get(quota.Name{Account: "0-0"})); again != q {
+			t.Error("a name that came back has two quotas")
+		}
+		if len(set.Snapshot()) != len(set.Buckets()) {
+			t.Errorf("%d budgets have %d buckets", len(set.Snapshot()), len(set.Buckets()))
+		}
+	})
+}
+
+func TestNamesWithoutLimitsAreForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		asked := 0
+		set := must(quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+			asked++
+			return quota.Limits{}, errDown
+		}}))
+		for round := range 5 {
+			for i := range 2000 {
+				for range 2 {
+					if _, err := set.Get(quota.Name{Account: fmt.Sprintf("%d-%d", round, i)}); !errors.Is(err, errDown) {
+						t.Fatal(err)
+					}
+				}
+			}
+			time.Sleep(2 * time.Hour)
+		}
+		if n := set.Names(); n > 6000 || asked != 10_000 {
+			t.Errorf("%d names are known of 10,000, and Limits was asked %d times for them", n, asked)
+		}
+	})
+}
+
+// A quota that somebody holds stays the quota of its name; one that is used up is
+// remembered though nobody holds it, and so is one that was used again after a rest.
+//
+// Negative controls: with what is at rest deleted at once, the held name had a second
+// quota; with rest taking no notice of atRest, the used up one was full; with use not
+// holding again, the one used after a rest was.
+func TestQuotaThatIsHeldOrUsedUpIsNotForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := must(quota.NewSet(quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
+			l := quota.Limits{Read: quota.Rate{PerSecond: 10}, Judge: judge}
+			if n.API == "slow" {
+				l.Read = quota.Rate{PerSecond: 1.0 / (30 * 24 * 3600), Burst: 3}
+			}
+			return l, nil
+		}})) // a call in a month
+		used, rested := quota.Name{Account: "used", API: "slow"}, quota.Name{Account: "rested", API: "slow"}
+		call := func(q *quota.Quota) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return q.Do(ctx, quota.Read, func(context.Context) error { return nil })
+		}
+		spend := func(q *quota.Quota) {
+			t.Helper()
+			for range 3 {
+				if err := call(q); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		spend(must(set.Get(used)))
+		holder := must(set.Get(rested))
+		held := must(set.Get(quota.Name{Account: "held"}))
+		wear(t, set, 4)
+		spend(holder)
+		runtime.KeepAlive(holder)
+		holder = nil
+		wear(t, set, 4)
+		if again := must(set.Get(quota.Name{Account: "held"})); again != held {
+			t.Error("a name has a second quota while the first is held")
+		}
+		for _, name := range []quota.Name{used, rested} {
+			if err := call(must(set.Get(name))); !errors.Is(err, quota.ErrNoBudget) {
+				t.Errorf("%v: %v, want it used up as before", name, err)
+			}
+		}
+	})
+}
