@@ -2,14 +2,14 @@ package queue
 
 import (
 	"errors"
-	stdflag "flag"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tendhq/tend/internal/campaign"
 )
 
 // model says what a queue with one shard must do, as plainly as possible: a map
@@ -539,23 +539,6 @@ func FuzzModel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { runTrial(t, data[:min(len(data), 1500)]) })
 }
 
-// campaignFor makes the random tests of this package long; see bench/nightly.
-var campaignFor = stdflag.Duration("campaign", 0, "how long each random test goes on; 0: its small size")
-
-// seeds yields random seeds: so many, or as many as the campaign has time for.
-// The log says how many there were.
-func seeds(t *testing.T, small int, operations int) iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		n := 0
-		for began := time.Now(); n < small || time.Since(began) < *campaignFor; n++ {
-			if !yield(rand.Uint64()) {
-				return
-			}
-		}
-		t.Logf("campaign: %d seeds, %d operations", n, n*operations)
-	}
-}
-
 // operations is what a seed makes a trial do.
 func operations(seed uint64) []byte {
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -570,9 +553,13 @@ func operations(seed uint64) []byte {
 // promise Q1, Q2, Q3, Q4, Q5, Q8
 // Negative controls: TestModelCatchesBrokenQueues.
 func TestModelRandomly(t *testing.T) {
-	for seed := range seeds(t, 60, 300) {
-		if runTrial(t, operations(seed)); t.Failed() {
+	n := 0
+	for seed := range campaign.Seeds(t, 60, campaign.Length()) {
+		data := operations(seed)
+		if runTrial(t, data); t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
+		n += len(data) / 3
 	}
+	t.Logf("campaign: %d operations", n)
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tendhq/tend/internal/campaign"
 )
 
 // stamps proves, under concurrency, that no key runs twice at once and that a
@@ -55,8 +57,8 @@ func TestEveryAddIsSeenAndNoKeyRunsTwiceAtOnce(t *testing.T) {
 func runStamps(t *testing.T, q *Queue[string]) {
 	const keys, adders, workers = 50, 4, 8
 	adds := 2000
-	if *campaignFor > 0 {
-		adds = int(*campaignFor / (20 * time.Microsecond)) // what it takes on a small machine
+	if long := campaign.Length(); long > 0 {
+		adds = int(long / (20 * time.Microsecond)) // what it takes on a small machine
 		t.Logf("campaign: %d operations", adds*adders)
 	}
 	all := map[string]*stamps{}

@@ -3,9 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
@@ -16,28 +14,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
 )
-
-// campaignFor makes the random tests of this package long; see bench/nightly.
-var campaignFor = flag.Duration("campaign", 0, "how long each random test goes on; 0: its small size")
-
-// seeds yields so many seeds, or as many as the campaign has time for.
-func seeds(t *testing.T, small uint64, steps *atomic.Int64) iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		n := uint64(0)
-		for began := time.Now(); n < small || time.Since(began) < *campaignFor; n++ {
-			if !yield(n) {
-				return
-			}
-		}
-		t.Logf("campaign: %d seeds, %d operations", n, steps.Load())
-	}
-}
 
 // A plant is a Manager with every kind of part, worked by many hands at once:
 //
@@ -302,7 +285,7 @@ func (p *plant) live() []string {
 // promise Q2, Q8. Negative control: TestShutdownCheckCatchesWhatOutlivesRun.
 func TestShutdownAtAnyStepLeavesNothingBehind(t *testing.T) {
 	var steps atomic.Int64
-	for seed := range seeds(t, 150, &steps) {
+	for seed := range campaign.Seeds(t, 150, campaign.Length()) {
 		bubble(t, func(t *testing.T) {
 			for _, wrong := range newPlant(t, seed, &steps).live() {
 				t.Errorf("seed %d: %s", seed, wrong)
@@ -312,6 +295,7 @@ func TestShutdownAtAnyStepLeavesNothingBehind(t *testing.T) {
 			return
 		}
 	}
+	t.Logf("campaign: %d operations", steps.Load())
 }
 
 // A reconciler that leaves a goroutine behind, and one that starts a run of its

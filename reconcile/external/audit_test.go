@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
 )
@@ -155,7 +156,7 @@ func (w *world) leaveBehind() func(*rand.Rand) (string, error) {
 // Negative controls: TestSimulationCatchesAPartOfAListTakenForTheWhole, and: with load
 // taking a list that ended with an error for complete, a disk was reported as missing.
 func TestSimulationWithPrunesEndsAsDeclared(t *testing.T) {
-	for seed := range seeds(t, 3, *campaignFor/3) {
+	for seed := range campaign.Seeds(t, 3, campaign.Length()) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			a := newAuditor(w)

@@ -3,15 +3,14 @@ package external_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
@@ -146,7 +145,7 @@ func TestSimulationEndsAsDeclared(t *testing.T) {
 		"our name, by inventory": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, byInventory) },
 		"by mark, under a quota": func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, underQuota) },
 	} {
-		for seed := range seeds(t, 3, *campaignFor/3) {
+		for seed := range campaign.Seeds(t, 3, campaign.Length()/4) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				if err := run(w, seed); err != nil {
@@ -158,22 +157,6 @@ func TestSimulationEndsAsDeclared(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// campaignFor makes the random tests of this package long; see bench/nightly.
-var campaignFor = flag.Duration("campaign", 0, "how long each random test goes on; 0: its small size")
-
-// seeds yields so many seeds, or as many as there is time for.
-func seeds(t *testing.T, small uint64, most time.Duration) iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		n := uint64(0)
-		for began := time.Now(); n < small || time.Since(began) < most; n++ {
-			if !yield(n) {
-				return
-			}
-		}
-		t.Logf("campaign: %d seeds", n)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
@@ -116,11 +117,10 @@ func (w *world) revision() store.Revision {
 // promise Q7, E1. Negative control: TestSoakCatchesWhatIsKept.
 func TestSoakKeepsNothingAndEndsInSilence(t *testing.T) {
 	storms := 3
-	if *campaignFor > 0 {
+	if campaign.Length() > 0 {
 		storms = 40 // a week
 	}
-	began := time.Now()
-	for seed := uint64(1); seed == 1 || time.Since(began) < *campaignFor; seed++ {
+	for seed := range campaign.Seeds(t, 1, campaign.Length()) {
 		if err := soak(t, seed, storms, nil); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

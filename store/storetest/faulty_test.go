@@ -3,7 +3,6 @@ package storetest_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
 	"github.com/tendhq/tend/store/storetest"
@@ -114,20 +114,18 @@ type counter = store.Object[struct{ N int }, struct{}]
 // retrying an unknown outcome, counts exceeded what is possible; with watchOnce
 // resuming one revision too early, changes came twice. Both failed here.
 func TestNothingIsLostOrDoubledUnderFaults(t *testing.T) {
-	n := uint64(0)
-	for began := time.Now(); n < 20 || time.Since(began) < *campaignFor; n++ {
-		t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { runUnderFaults(t, n, newMemory(t)) })
+	n := 0
+	for seed := range campaign.Seeds(t, 20, campaign.Length()) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { runUnderFaults(t, seed, newMemory(t)) })
 		})
 		if t.Failed() {
 			return
 		}
+		n += workers * adds
 	}
-	t.Logf("campaign: %d seeds, %d operations", n, n*workers*adds)
+	t.Logf("campaign: %d operations", n)
 }
-
-// campaignFor makes the random test of this package long; see bench/nightly.
-var campaignFor = flag.Duration("campaign", 0, "how long the test under faults goes on; 0: its small size")
 
 // The test above must be able to fail. Here the backend does what client
 // libraries like to do: a write whose outcome is unknown is sent again, without
