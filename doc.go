@@ -20,7 +20,8 @@
 //	L1  reconcile/lease       queue/workqueue      store/{memory,file,cache,storetest}   store/etcd (own module)
 //	L0  queue                 store
 //
-// Beside them stand internal/campaign, comingfrom and mutants, for tests.
+// Beside them stand internal/campaign, comingfrom and mutants, for tests,
+// and below all of them internal/sleep.
 //
 // Nothing flows back up except through the store's watch and the settlement of
 // a queue item.

@@ -21,6 +21,7 @@ var layers = map[string]int{
 	"internal/campaign":       0,  // for tests
 	"internal/comingfrom":     0,  // for tests
 	"internal/mutants":        0,  // for tests
+	"internal/sleep":          -1, // below all
 	"queue":                   0,
 	"store":                   0,
 	"queue/workqueue":         1,

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/tendhq/tend/internal/sleep"
 )
 
 // Adapt lets the number of workers follow what the other side can take, by
@@ -106,7 +108,7 @@ type pooled interface {
 }
 
 func (a *adaptive) run(ctx context.Context, c pooled) {
-	for sleep(ctx, a.Interval) {
+	for sleep.For(ctx, a.Interval) {
 		was := c.Workers()
 		if was == 0 {
 			continue // somebody stopped them on purpose

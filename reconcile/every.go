@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 )
 
@@ -59,7 +60,7 @@ func (p *poll[K, V]) run(ctx context.Context, interval time.Duration) error {
 			report(p.to, nil)
 			failures = 0
 		}
-		if !sleep(ctx, wait) {
+		if !sleep.For(ctx, wait) {
 			return nil
 		}
 	}

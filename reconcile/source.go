@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 )
@@ -264,7 +265,7 @@ func (f *feed[K]) supervise(ctx context.Context) {
 		} else {
 			failures++
 		}
-		if failures > 0 && !sleep(ctx, restartDelay(failures-1)) {
+		if failures > 0 && !sleep.For(ctx, restartDelay(failures-1)) {
 			return
 		}
 		f.mu.Lock()
@@ -281,18 +282,6 @@ func restartDelay(n int) time.Duration {
 		d = min(500*time.Millisecond<<n, d)
 	}
 	return d*3/4 + rand.N(d/2)
-}
-
-// sleep waits for d and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // live begins a life; what ended the one before still counts for a while.
@@ -442,7 +431,7 @@ func addWaiting[K comparable](ctx context.Context, to Sink[K], key K, o queue.Ad
 		if !errors.Is(err, queue.ErrFull) {
 			return err
 		}
-		if !sleep(ctx, wait) {
+		if !sleep.For(ctx, wait) {
 			return context.Cause(ctx)
 		}
 	}

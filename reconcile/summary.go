@@ -3,6 +3,8 @@ package reconcile
 import (
 	"context"
 	"time"
+
+	"github.com/tendhq/tend/internal/sleep"
 )
 
 // summarised is a Controller of any K, as the summary needs it.
@@ -15,7 +17,7 @@ type summarised interface {
 // summarise writes a line about each controller every so often, until ctx ends.
 func (m *Manager) summarise(ctx context.Context, members []*member) {
 	before := make(map[string]Counts)
-	for sleep(ctx, m.Summary) {
+	for sleep.For(ctx, m.Summary) {
 		for _, mb := range members {
 			c, ok := mb.Runner.(summarised)
 			if !ok {

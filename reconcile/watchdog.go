@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
@@ -19,7 +20,7 @@ func (l *life[K]) watch(ctx context.Context) {
 		for _, r := range stuck {
 			l.c.reportStuck(r)
 		}
-		if !sleep(ctx, next) {
+		if !sleep.For(ctx, next) {
 			return
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"maps"
 	"time"
+
+	"github.com/tendhq/tend/internal/sleep"
 )
 
 // Event is one element of [Store.Watch].
@@ -54,7 +56,7 @@ func (s *Store[S, T]) Watch(ctx context.Context, after Revision) iter.Seq2[Event
 				after = 0
 			}
 			w.broke()
-			sleep(ctx, pause)
+			sleep.For(ctx, pause)
 			pause = min(2*pause, maxPause)
 		}
 	}
@@ -151,13 +153,4 @@ func (s *Store[S, T]) event(k BatchKind, c *Change) Event[S, T] {
 		e.Object, e.Err = s.Decode(c.Record)
 	}
 	return e
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

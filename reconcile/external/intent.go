@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
@@ -154,7 +155,7 @@ func (a *attempt[S, T]) persist(ctx context.Context, edit func(*store.Object[S, 
 	}
 	for pause := persistPause; ; pause *= 2 {
 		err := a.RecordIntent(ctx, edit)
-		if err == nil || isFinal(err) || !wait(ctx, pause) {
+		if err == nil || isFinal(err) || !sleep.For(ctx, pause) {
 			return err
 		}
 	}
@@ -167,18 +168,6 @@ func isFinal(err error) bool {
 		}
 	}
 	return false
-}
-
-// wait pauses, and says whether there is time left for another try.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // ClearPending declares that the newest create of an object did not happen, or

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
@@ -82,7 +83,7 @@ func (b *board) follow(ctx context.Context, backend store.Backend, unreadable fu
 			}
 			b.apply(batch)
 		}
-		sleep(ctx, min(restartDelay(failures), 5*time.Second))
+		sleep.For(ctx, min(restartDelay(failures), 5*time.Second))
 	}
 }
 

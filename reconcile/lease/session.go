@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
@@ -132,7 +133,7 @@ func (s *session) trustedUntil() time.Time {
 // counted from any moment between the question and the answer.
 func (s *session) renew(until context.Context) {
 	for wait := s.opts.TTL / 3; ; {
-		sleep(until, wait)
+		sleep.For(until, wait)
 		if until.Err() != nil {
 			return
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/tendhq/tend/internal/sleep"
 )
 
 const (
@@ -27,7 +29,7 @@ func supervise(ctx context.Context, shard int, work Work) {
 			failures = -1
 			continue
 		}
-		sleep(ctx, restartDelay(failures))
+		sleep.For(ctx, restartDelay(failures))
 	}
 }
 
@@ -38,14 +40,4 @@ func restartDelay(failures int) time.Duration {
 		d = min(restartBase<<failures, restartMax)
 	}
 	return d*3/4 + rand.N(d/2+1)
-}
-
-// sleep waits for d or for the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

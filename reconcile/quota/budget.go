@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 )
 
@@ -115,23 +116,13 @@ func (b *budget) wait(ctx context.Context) error {
 	b.bucket.Charge(1)
 	b.mu.Unlock()
 	for { // again if the bucket was paused meanwhile
-		if err := sleep(ctx, time.Until(at)); err != nil {
-			return err
+		if !sleep.For(ctx, time.Until(at)) {
+			return context.Cause(ctx)
 		}
 		if at = b.bucket.Stats().Until; at.IsZero() {
 			return nil
 		}
 	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return context.Cause(ctx)
 }
 
 // call is one call under way.

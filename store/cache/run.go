@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
@@ -120,12 +121,7 @@ func pause(ctx context.Context, failures int) {
 	if failures < 8 {
 		d = min(d, minReopen<<(failures-1))
 	}
-	t := time.NewTimer(d/2 + rand.N(d/2))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	sleep.For(ctx, d/2+rand.N(d/2))
 }
 
 // report hands an error to whoever wants it. It is called without the lock, and

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
@@ -81,12 +82,7 @@ func (h *hub) run(ctx context.Context) {
 		if time.Since(began) > h.b.opts.Silence {
 			failures = 0
 		}
-		t := time.NewTimer(min(50*time.Millisecond<<min(failures, 10), 5*time.Second))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-		}
-		t.Stop()
+		sleep.For(ctx, min(50*time.Millisecond<<min(failures, 10), 5*time.Second))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
@@ -112,17 +113,10 @@ func (f *faulty) strike(ctx context.Context, method, kind string) (Break, error)
 	n := f.n
 	f.mu.Unlock()
 	fault := f.decide(Call{N: n, Method: method, Kind: kind})
-	if fault.Delay <= 0 {
-		return fault.Break, nil
-	}
-	t := time.NewTimer(fault.Delay)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return fault.Break, nil
-	case <-ctx.Done():
+	if fault.Delay > 0 && !sleep.For(ctx, fault.Delay) {
 		return Refused, fmt.Errorf("%s: %w", method, context.Cause(ctx))
 	}
+	return fault.Break, nil
 }
 
 // around makes a call that returns nothing whose outcome matters.

@@ -1,0 +1,43 @@
+package sleep_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/internal/sleep"
+)
+
+func TestSleepEndsWithTheTimeOrTheContext(t *testing.T) {
+	for _, c := range []struct{ life, d, took time.Duration }{
+		{time.Hour, time.Minute, time.Minute},
+		{time.Second, time.Minute, time.Second},
+		{time.Minute, time.Minute, time.Minute},
+		{time.Hour, 0, 0},
+		{time.Hour, -time.Second, 0},
+		{0, time.Minute, 0},
+		{0, 0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), c.life)
+			defer cancel()
+			began := time.Now()
+			alive := sleep.For(ctx, c.d)
+			if took := time.Since(began); took != c.took || alive != (c.life > c.d) {
+				t.Errorf("For %v in a life of %v: %v after %v, want %v", c.d, c.life, alive, took, c.took)
+			}
+		})
+	}
+}
+
+func ExampleFor() {
+	ctx, cancel := context.WithCancel(context.Background())
+	fmt.Println(sleep.For(ctx, time.Microsecond))
+	cancel()
+	fmt.Println(sleep.For(ctx, time.Hour))
+	// Output:
+	// true
+	// false
+}
