@@ -30,6 +30,15 @@ func (p brokenPlacement) Run(ctx context.Context, work lease.Work) error {
 	return errBoom
 }
 
+// deafUntil is a source that ignores the end of its context.
+func deafUntil(release <-chan struct{}) reconcile.Source[string] {
+	return reconcile.Source[string]{Name: "deaf", Run: func(_ context.Context, to reconcile.Sink[string]) error {
+		to.Synced()
+		<-release
+		return nil
+	}}
+}
+
 // A placement that fails stops its controller, and a source that ignores the end
 // of its context is named: it must not keep the failure from being heard.
 //
@@ -39,11 +48,7 @@ func TestFailedPlacementIsHeardAlthoughASourceHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
 		c := newController(t, record[string](nil), &reconcile.Options[string]{Placement: brokenPlacement{newHandPlaced(1)}})
-		if err := c.Watch(reconcile.Source[string]{Name: "deaf", Run: func(_ context.Context, to reconcile.Sink[string]) error {
-			to.Synced()
-			<-release
-			return nil
-		}}); err != nil {
+		if err := c.Watch(deafUntil(release)); err != nil {
 			t.Fatal(err)
 		}
 		err := c.Run(t.Context())
@@ -67,11 +72,7 @@ func TestSourceThatIgnoresItsEndIsReported(t *testing.T) {
 		c := newController(t, record[string](nil), &reconcile.Options[string]{
 			Placement: p, StuckAfter: 10 * time.Second, Hooks: reconcile.Hooks[string]{OnError: told.hear},
 		})
-		if err := c.Watch(reconcile.Source[string]{Name: "deaf", Run: func(_ context.Context, to reconcile.Sink[string]) error {
-			to.Synced()
-			<-release
-			return nil
-		}}); err != nil {
+		if err := c.Watch(deafUntil(release)); err != nil {
 			t.Fatal(err)
 		}
 		run := start(t, c)
@@ -196,11 +197,7 @@ func TestStoppingTakesNoLongerThanDrainAndGrace(t *testing.T) {
 		release := make(chan struct{})
 		r := record(func(context.Context, string) (result, error) { <-release; return result{}, nil })
 		c := newController(t, r, &reconcile.Options[string]{Drain: 10 * time.Second, Grace: 4 * time.Second})
-		if err := c.Watch(reconcile.Source[string]{Name: "deaf", Run: func(_ context.Context, to reconcile.Sink[string]) error {
-			to.Synced()
-			<-release
-			return nil
-		}}); err != nil {
+		if err := c.Watch(deafUntil(release)); err != nil {
 			t.Fatal(err)
 		}
 		add(t, c, "k")

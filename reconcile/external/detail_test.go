@@ -51,9 +51,7 @@ func TestDetailsAreReadOnceAndKeptForAsLongAsTheyMayBe(t *testing.T) {
 		v := w.inParts(&details)
 		w.reconcileBy(v)
 		for range 5 {
-			for _, k := range keys {
-				must(w.rec.Reconcile(t.Context(), k))
-			}
+			w.reconcileAll(keys)
 			time.Sleep(10 * time.Minute)
 		}
 		if details != n {
@@ -93,16 +91,12 @@ func TestWriteInvalidatesDetailsToo(t *testing.T) {
 		keys, details := w.populate(2), 0
 		v := w.inParts(&details)
 		w.reconcileBy(v)
-		for _, k := range keys {
-			must(w.rec.Reconcile(t.Context(), k))
-		}
+		w.reconcileAll(keys)
 		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size = "2"; return nil }))
 		must(w.rec.Reconcile(t.Context(), keys[0]))
 		time.Sleep(2 * time.Minute)
 		for range 2 {
-			for _, k := range keys {
-				must(w.rec.Reconcile(t.Context(), k))
-			}
+			w.reconcileAll(keys)
 		}
 		w.wantCalls(map[string]int{"Update": 1})
 		if details != 3 {
@@ -237,14 +231,7 @@ func TestPruneLeavesWhatIsInUseAndGoesOn(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.populate(50)
 		orphans(3)(w, nil)
-		v := w.inventory(func(o *invOpts) {
-			o.Delete = func(ctx context.Context, r resource) error {
-				if r.ID == "old-1" {
-					return fmt.Errorf("%w: it is mounted", external.ErrInUse)
-				}
-				return w.cloud.Delete(ctx, r.ID)
-			}
-		})
+		v := w.inventory(w.deleteFails("old-1", fmt.Errorf("%w: it is mounted", external.ErrInUse)))
 		done, err := v.Prune(t.Context(), external.Cap{})
 		if !errors.Is(err, external.ErrInUse) || !strings.Contains(err.Error(), "old-1") || len(done) != 2 {
 			t.Errorf("pruned %v, %v; want old-0 and old-2, and a word about old-1", done, err)

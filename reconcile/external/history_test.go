@@ -31,9 +31,7 @@ func (w *world) backup() store.Backend {
 func TestPruneIsHeldAfterARestoreWhileNobodyRan(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		keys := w.populate(30)
-		for _, k := range keys {
-			must(w.rec.Reconcile(t.Context(), k))
-		}
+		w.reconcileAll(keys)
 		time.Sleep(time.Hour)
 		saved := w.backup()
 		time.Sleep(time.Hour)
@@ -84,9 +82,7 @@ func TestPruneIsHeldAfterARestoreWhileNobodyRan(t *testing.T) {
 // nothing; what the cloud has of before is not pruned.
 func TestPruneIsHeldWhenTheStoreWasLost(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		for _, k := range w.populate(30) {
-			must(w.rec.Reconcile(t.Context(), k))
-		}
+		w.reconcileAll(w.populate(30))
 		w.cloud.Heal()
 		time.Sleep(time.Hour)
 		w.backend = must(memory.New(nil))
@@ -104,9 +100,7 @@ func TestPruneIsHeldWhenTheStoreWasLost(t *testing.T) {
 func TestOrphanThatTheStoreOutlivedIsPruned(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		keys := w.populate(30)
-		for _, k := range keys {
-			must(w.rec.Reconcile(t.Context(), k))
-		}
+		w.reconcileAll(keys)
 		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error {
 			o.Annotations = map[string]string{external.PolicyAnnotation: "observe,create,update"}
 			return nil

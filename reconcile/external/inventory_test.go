@@ -64,6 +64,14 @@ func (w *world) reconcileBy(v *inventory) {
 	}))
 }
 
+// reconcileAll runs each key once.
+func (w *world) reconcileAll(keys []store.Key) {
+	w.t.Helper()
+	for _, k := range keys {
+		must(w.rec.Reconcile(w.t.Context(), k))
+	}
+}
+
 // populate declares n disks, and puts what they declare into the cloud.
 func (w *world) populate(n int) []store.Key {
 	var keys []store.Key
@@ -90,14 +98,10 @@ func TestOneListServesTheLooksOfAnInterval(t *testing.T) {
 		keys := w.populate(n)
 		v := w.inventory()
 		w.reconcileBy(v)
-		for _, k := range keys { // the first run of each writes finalizer and status
-			must(w.rec.Reconcile(t.Context(), k))
-		}
+		w.reconcileAll(keys) // the first run of each writes finalizer and status
 		for range 2 {
 			time.Sleep(61 * time.Second)
-			for _, k := range keys {
-				must(w.rec.Reconcile(t.Context(), k))
-			}
+			w.reconcileAll(keys)
 		}
 		w.wantCalls(map[string]int{"List": 30, "Get": 0, "Create": 0, "Update": 0})
 		if s := v.Snapshot(); s.Served != 3*n || s.Lists != 3 || s.Listed != n {
@@ -111,14 +115,10 @@ func TestWriteInvalidatesItsOwnEntryAndNoOther(t *testing.T) {
 		keys := w.populate(5)
 		v := w.inventory()
 		w.reconcileBy(v)
-		for _, k := range keys {
-			must(w.rec.Reconcile(t.Context(), k))
-		}
+		w.reconcileAll(keys)
 		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size = "2"; return nil }))
 		must(w.rec.Reconcile(t.Context(), keys[0]))
-		for _, k := range keys {
-			must(w.rec.Reconcile(t.Context(), k))
-		}
+		w.reconcileAll(keys)
 		w.wantCalls(map[string]int{"List": 1, "Update": 1, "Get": 1})
 		must(w.rec.Reconcile(t.Context(), keys[0]))
 		w.wantCalls(map[string]int{"Get": 2}) // the write may not have settled
@@ -255,9 +255,7 @@ func TestRequestedRunLooksPastTheList(t *testing.T) {
 		keys := w.populate(2)
 		v := w.inventory()
 		w.reconcileBy(v)
-		for _, k := range keys {
-			must(w.rec.Reconcile(t.Context(), k))
-		}
+		w.reconcileAll(keys)
 		w.cloud.Put(resource{ID: "t-d00000", Name: "t-d00000", Props: map[string]string{"size": "drift"}, Tags: w.cloud.Truth()[0].Tags})
 		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error {
 			o.Annotations = map[string]string{store.AnnotationReconcileNow: ""}

@@ -248,18 +248,23 @@ func TestPruneAsksAgainBeforeEachDelete(t *testing.T) {
 	})
 }
 
+// deleteFails lets the deletion of one resource fail.
+func (w *world) deleteFails(id string, err error) func(*invOpts) {
+	return func(o *invOpts) {
+		o.Delete = func(ctx context.Context, r resource) error {
+			if r.ID == id {
+				return err
+			}
+			return w.cloud.Delete(ctx, r.ID)
+		}
+	}
+}
+
 func TestPruneEndsAtTheFirstFailure(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.populate(50)
 		orphans(3)(w, nil)
-		v := w.inventory(func(o *invOpts) {
-			o.Delete = func(ctx context.Context, r resource) error {
-				if r.ID == "old-1" {
-					return errDisk
-				}
-				return w.cloud.Delete(ctx, r.ID)
-			}
-		})
+		v := w.inventory(w.deleteFails("old-1", errDisk))
 		done, err := v.Prune(t.Context(), external.Cap{})
 		if !errors.Is(err, errDisk) || len(done) != 1 || done[0].ID != "old-0" {
 			t.Errorf("pruned %v, %v; want old-0 and then the failure", done, err)

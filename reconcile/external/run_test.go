@@ -206,22 +206,30 @@ func TestNoCreateIfTheIntentConflicts(t *testing.T) {
 	})
 }
 
+// createFails lets the cloud choose the names, and creates fail with *err for as long
+// as there is one. It returns the calls of the client.
+func (w *world) createFails(err *error) (calls *[]string) {
+	w.t.Helper()
+	w.o.Naming = external.ByCloud
+	w.restart(nil)
+	f, calls := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+		f.ObserveFunc = w.client.Observe
+		f.CreateFunc = func(ctx context.Context, o *disk) error {
+			if *err != nil {
+				return *err
+			}
+			return w.client.Create(ctx, o)
+		}
+	})
+	w.with(f)
+	return calls
+}
+
 // case 9
 func TestFailedCreateIsOnRecordAndTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.o.Naming = external.ByCloud
-		w.restart(nil)
-		fail := true
-		f, calls := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
-			f.ObserveFunc = w.client.Observe
-			f.CreateFunc = func(ctx context.Context, o *disk) error {
-				if fail {
-					return errors.New("no such zone")
-				}
-				return w.client.Create(ctx, o)
-			}
-		})
-		w.with(f)
+		fails := errors.New("no such zone")
+		calls := w.createFails(&fails)
 		w.declare()
 		if err := w.fails(); !strings.Contains(err.Error(), "no such zone") {
 			t.Errorf("error %v", err)
@@ -230,7 +238,7 @@ func TestFailedCreateIsOnRecordAndTriedAgain(t *testing.T) {
 			t.Errorf("intent %+v, want attempt 1 failed", i)
 		}
 		w.wantCondition(store.ConditionSynced, store.False, external.ReasonCreateFailed)
-		fail = false
+		fails = nil
 		w.run()
 		if i := w.get().Intent; i.Attempt != 2 || i.Succeeded.Before(i.Pending) || i.ExternalName == "" {
 			t.Errorf("intent %+v, want attempt 2 succeeded, with a name", i)
@@ -245,25 +253,14 @@ func TestFailedCreateIsOnRecordAndTriedAgain(t *testing.T) {
 // record of its failure, and was incomplete for ever after.
 func TestCreateThatReturnsAConflictIsNotStuck(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.o.Naming = external.ByCloud
-		w.restart(nil)
-		conflicts := true
-		f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
-			f.ObserveFunc = w.client.Observe
-			f.CreateFunc = func(ctx context.Context, o *disk) error {
-				if conflicts {
-					return &store.ConflictError{}
-				}
-				return w.client.Create(ctx, o)
-			}
-		})
-		w.with(f)
+		var fails error = &store.ConflictError{}
+		w.createFails(&fails)
 		w.declare()
 		if res := w.run(); !res.Requeue {
 			t.Errorf("Result %+v, want a silent requeue", res)
 		}
 		wantSlice(t, "events", w.reasons(), nil)
-		conflicts = false
+		fails = nil
 		w.run()
 		w.wantCalls(map[string]int{"Create": 1})
 	})

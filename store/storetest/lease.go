@@ -8,19 +8,19 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// leaser returns the backend's leases, or nil. What the checks then test is
-// that leases are refused.
-func (e *env) leaser() store.Leaser {
-	e.Helper()
-	l, ok := e.b.(store.Leaser)
-	if ok {
-		return l
+// leased is a check of leases. On a backend without any it is one that they are
+// refused.
+func leased(f func(e *env, l store.Leaser)) func(*env) {
+	return func(e *env) {
+		if l, ok := e.b.(store.Leaser); ok {
+			f(e, l)
+			return
+		}
+		op := put(key("a"), "1")
+		op.Lease = 1
+		_, err := e.b.Commit(e.ctx, store.Txn{Ops: []store.Op{op}})
+		e.wantErr("a put bound to a lease on a backend without leases", err, store.ErrInvalid)
 	}
-	op := put(key("a"), "1")
-	op.Lease = 1
-	_, err := e.b.Commit(e.ctx, store.Txn{Ops: []store.Op{op}})
-	e.wantErr("a put bound to a lease on a backend without leases", err, store.ErrInvalid)
-	return nil
 }
 
 func (e *env) grant(l store.Leaser, ttl time.Duration) store.LeaseID {
@@ -108,12 +108,19 @@ func (e *env) letExpire(l store.Leaser, name string) (judged bool) {
 	return true
 }
 
-var leaseChecks = []check{
-	{"Lease/revoking deletes its records, in one commit", func(e *env) {
-		l := e.leaser()
-		if l == nil {
+// tenTimes lets a check of time be tried again, on a machine that stands still.
+func (e *env) tenTimes(l store.Leaser, try func(l store.Leaser, name string) (judged bool)) {
+	e.Helper()
+	for n := range 10 {
+		if try(l, fmt.Sprint("a", n)) {
 			return
 		}
+	}
+	e.Fatalf("ten times this machine was too slow to use a lease of %v in time", 2*store.MinTTL)
+}
+
+var leaseChecks = []check{
+	{"Lease/revoking deletes its records, in one commit", leased(func(e *env, l store.Leaser) {
 		id, other := e.grant(l, time.Hour), e.grant(l, time.Hour)
 		e.commit(bound("a", id), bound("b", id), bound("c", other), put(key("d"), "d"))
 		s := e.watch(kind, e.head())
@@ -131,36 +138,14 @@ var leaseChecks = []check{
 		if err := l.Revoke(e.ctx, id); err != nil {
 			e.Errorf("Revoke of a lease that ended: %v", err)
 		}
-	}},
-	{"Lease/that nobody renews expires, not before its time", func(e *env) {
-		l := e.leaser()
-		if l == nil {
-			return
-		}
-		for name := range 10 {
-			if e.letExpire(l, fmt.Sprint("a", name)) {
-				return
-			}
-		}
-		e.Fatalf("ten times this machine was too slow to use a lease of %v in time", 2*store.MinTTL)
-	}},
-	{"Lease/that is renewed lives on", func(e *env) {
-		l := e.leaser()
-		if l == nil {
-			return
-		}
-		for name := range 10 {
-			if e.keepAlive(l, fmt.Sprint("a", name)) {
-				return
-			}
-		}
-		e.Fatalf("ten times this machine was too slow to renew a lease of %v in time", 2*store.MinTTL)
-	}},
-	{"Lease/that ended is ErrLeaseGone", func(e *env) {
-		l := e.leaser()
-		if l == nil {
-			return
-		}
+	})},
+	{"Lease/that nobody renews expires, not before its time", leased(func(e *env, l store.Leaser) {
+		e.tenTimes(l, e.letExpire)
+	})},
+	{"Lease/that is renewed lives on", leased(func(e *env, l store.Leaser) {
+		e.tenTimes(l, e.keepAlive)
+	})},
+	{"Lease/that ended is ErrLeaseGone", leased(func(e *env, l store.Leaser) {
 		id := e.grant(l, time.Hour)
 		if err := l.Revoke(e.ctx, id); err != nil {
 			e.Fatalf("Revoke: %v", err)
@@ -171,12 +156,8 @@ var leaseChecks = []check{
 		e.wantErr("Commit", err, store.ErrLeaseGone)
 		e.wantMissing(key("a"))
 		e.wantMissing(key("b"))
-	}},
-	{"Lease/a record follows the lease of its last put", func(e *env) {
-		l := e.leaser()
-		if l == nil {
-			return
-		}
+	})},
+	{"Lease/a record follows the lease of its last put", leased(func(e *env, l store.Leaser) {
 		first, second := e.grant(l, time.Hour), e.grant(l, time.Hour)
 		e.commit(bound("moved", first), bound("freed", first), bound("remade", first))
 		e.commit(bound("moved", second), put(key("freed"), "freed"), del(key("remade")))
@@ -192,12 +173,8 @@ var leaseChecks = []check{
 		}
 		e.wantMissing(key("moved"))
 		e.get(key("freed"))
-	}},
-	{"Lease/a guard on a record that expired fences", func(e *env) {
-		l := e.leaser()
-		if l == nil {
-			return
-		}
+	})},
+	{"Lease/a guard on a record that expired fences", leased(func(e *env, l store.Leaser) {
 		id := e.grant(l, time.Hour)
 		guard := store.Compare{Kind: kind, Key: key("a"), Created: e.commit(bound("a", id))}
 		ctx := store.WithGuard(e.ctx, guard)
@@ -210,12 +187,8 @@ var leaseChecks = []check{
 		e.wantFenced(ctx, store.Txn{Ops: []store.Op{put(key("x"), "2")}})
 		e.commit(bound("a", e.grant(l, time.Hour)))
 		e.wantFenced(ctx, store.Txn{Ops: []store.Op{put(key("x"), "2")}})
-	}},
-	{"Lease/what cannot be asked for is refused", func(e *env) {
-		l := e.leaser()
-		if l == nil {
-			return
-		}
+	})},
+	{"Lease/what cannot be asked for is refused", leased(func(e *env, l store.Leaser) {
 		for _, ttl := range []time.Duration{0, -time.Second, store.MinTTL - 1} {
 			_, err := l.Grant(e.ctx, ttl)
 			e.wantErr("Grant for "+ttl.String(), err, store.ErrInvalid)
@@ -233,5 +206,5 @@ var leaseChecks = []check{
 		e.wantErr("Grant after Close", err, store.ErrClosed)
 		e.wantErr("Renew after Close", l.Renew(e.ctx, id), store.ErrClosed)
 		e.wantErr("Revoke after Close", l.Revoke(e.ctx, id), store.ErrClosed)
-	}},
+	})},
 }
