@@ -160,9 +160,18 @@ func (b *Bucket) readyLocked(now time.Time) time.Time {
 	if missing <= 0 {
 		return now
 	}
-	// A microsecond more, lest rounding wake us just before.
-	return now.Add(time.Duration(missing/float64(b.limit.Limit())*float64(time.Second)) + time.Microsecond)
+	return now.Add(b.takes(missing))
 }
+
+// takes is how long so many tokens take to come, and a microsecond more, lest
+// rounding wake us just before.
+func (b *Bucket) takes(tokens float64) time.Duration {
+	ns := tokens / float64(b.limit.Limit()) * float64(time.Second)
+	return time.Duration(min(ns, longest)) + time.Microsecond
+}
+
+// longest is a century, which no conversion overflows.
+const longest = float64(100 * 365 * 24 * time.Hour)
 
 // available is how many tokens are there, and when there is one more.
 func (b *Bucket) available(now time.Time) (n int, next time.Time) {
@@ -175,8 +184,7 @@ func (b *Bucket) available(now time.Time) (n int, next time.Time) {
 	if tokens < 1 {
 		return 0, b.readyLocked(now)
 	}
-	one := time.Duration(float64(time.Second) / float64(b.limit.Limit()))
-	return int(tokens), now.Add(one + time.Microsecond)
+	return int(tokens), now.Add(b.takes(1))
 }
 
 // watch calls f when the limit changes or a pause is ended, until unwatch.
@@ -196,7 +204,7 @@ func (b *Bucket) unwatch(w *waiting) {
 }
 
 // takeAll takes a token from each bucket, or none from any: then it names one
-// that has none.
+// that has none. It sorts buckets.
 func takeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
 	slices.SortFunc(buckets, func(a, b *Bucket) int { return cmp.Compare(a.id, b.id) })
 	buckets = slices.Compact(buckets)

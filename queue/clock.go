@@ -53,8 +53,20 @@ func (c *clock) read() uint32 {
 // now reads the clock: nanoseconds since the start.
 func (c *clock) now() int64 { return int64(time.Since(c.start)) }
 
-// time is when the tick began.
-func (c *clock) time(tick uint32) time.Time {
+// ticks is the present tick with all its bits. Entries keep the lower 32 of them,
+// which are 208 days.
+func (c *clock) ticks() uint64 { return uint64(c.now()>>clockBits) + 1 }
+
+// whole is an entry's tick with all its bits: the last that has these and is not
+// later than now or some minutes after, when the entry may have been looked at. An
+// entry that is in its state for longer than 208 days looks younger.
+func whole(tick uint32, now uint64) uint64 {
+	latest := now + 1<<16
+	return latest - uint64(uint32(latest)-tick)
+}
+
+// begin is when a whole tick began.
+func (c *clock) begin(tick uint64) time.Time {
 	return c.start.Add(time.Duration(tick-1) << clockBits)
 }
 

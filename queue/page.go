@@ -72,7 +72,7 @@ const (
 // Next goes on. In the other orders half a look is no page, and Page returns the
 // cause. It fails as well on options that make no sense.
 func (q *Queue[K]) Page(ctx context.Context, o PageOptions[K]) (Page[K], error) {
-	w := walk[K]{PageOptions: o, q: q}
+	w := walk[K]{PageOptions: o, q: q, now: q.clock.ticks()}
 	if err := w.complete(); err != nil {
 		return Page[K]{}, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, err)
 	}
@@ -82,7 +82,7 @@ func (q *Queue[K]) Page(ctx context.Context, o PageOptions[K]) (Page[K], error) 
 				return Page[K]{}, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, context.Cause(ctx))
 			}
 			p := w.page()
-			p.More, p.Next = true, Cursor{Place: w.at}
+			p.More, p.Next = true, Cursor{Place: max(w.at, o.From.Place)}
 			return p, nil
 		}
 		w.chunk()
@@ -98,7 +98,7 @@ func (q *Queue[K]) Lookup(key K) (e Entry[K], ok bool) {
 	defer s.mu.Unlock()
 	i, _, ok := s.find(uint32(hash), &key)
 	if ok {
-		e = s.describe(i)
+		e = s.describe(i, q.clock.ticks())
 	}
 	return e, ok
 }
@@ -110,6 +110,7 @@ type walk[K comparable] struct {
 	q      *Queue[K]
 	states uint16 // bits of the states wanted
 	at     uint64 // place of the chunk's first entry
+	now    uint64 // the tick in which it began
 	looked int
 	found  []candidate[K]
 	step   []candidate[K] // of one chunk
@@ -245,7 +246,7 @@ func (w *walk[K]) rank(e *entry) int64 {
 		}
 		return never
 	case ByAge:
-		return int64(e.since)
+		return int64(whole(e.since, w.now))
 	}
 	return 1<<16 - 1 - int64(e.attempts)
 }
@@ -291,5 +292,5 @@ func (w *walk[K]) describe(c candidate[K]) (Entry[K], bool) {
 	if s.chunks[i>>chunkBits] == nil || s.at(i).state == free || *s.key(i) != c.key || !w.wants(s, i) {
 		return Entry[K]{}, false
 	}
-	return s.describe(i), true
+	return s.describe(i, w.now), true
 }

@@ -21,25 +21,31 @@ func (q *Queue[K]) newPause(why string, max time.Duration) *pause {
 // on to their end. Pausing it again replaces why and maximum.
 func (q *Queue[K]) Pause(why string, max time.Duration) {
 	p := q.newPause(why, max)
+	q.pausing.Lock()
 	q.paused.Store(p)
 	q.gate.Or(shutByPause)
+	q.pausing.Unlock()
 	q.watchPause(p)
 }
 
 // Resume ends Pause and tells whether the queue was paused.
 func (q *Queue[K]) Resume() bool {
-	was := q.paused.Swap(nil) != nil
-	q.reopen()
-	return was
+	return q.resume(func(p *pause) bool { return p != nil })
 }
 
-// reopen opens the gate after a pause, unless there is another by now.
-func (q *Queue[K]) reopen() {
-	q.gate.And(^shutByPause)
-	if q.paused.Load() != nil {
-		q.gate.Or(shutByPause)
+// resume ends the pause that there is, if which says so.
+func (q *Queue[K]) resume(which func(*pause) bool) bool {
+	q.pausing.Lock()
+	ends := which(q.paused.Load())
+	if ends {
+		q.paused.Store(nil)
+		q.gate.And(^shutByPause)
 	}
-	q.bell.ring()
+	q.pausing.Unlock()
+	if ends {
+		q.bell.ring()
+	}
+	return ends
 }
 
 // PauseTenant is Pause for the keys of one tenant. It does nothing in a queue
@@ -94,8 +100,8 @@ func (q *Queue[K]) expirePauses(now int64) {
 	if p := q.paused.Load(); p != nil && p.until != 0 {
 		if p.until > now {
 			q.watchPause(p)
-		} else if q.paused.CompareAndSwap(p, nil) {
-			q.reopen()
+		} else {
+			q.resume(func(last *pause) bool { return last == p })
 		}
 	}
 	if q.shards[0].ready.fair != nil {

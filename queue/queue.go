@@ -3,6 +3,7 @@ package queue
 import (
 	"fmt"
 	"hash/maphash"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -27,14 +28,15 @@ type Queue[K comparable] struct {
 	mask   uint64 // of the hash bits that choose a shard
 	plain  bool   // neither tenants, buckets, debounce nor MaxKeys
 
-	shown  *shown // of the shards, to getters
-	alarm  alarm
-	news   news          // for Drain and Stop
-	phase  atomic.Uint32 // open, closed, stopped
-	paused atomic.Pointer[pause]
-	gate   atomic.Uint32 // 0: keys may run; else see notPlain
-	keys   atomic.Int64  // entries, counted only under MaxKeys
-	clock  clock
+	shown   *shown // of the shards, to getters
+	alarm   alarm
+	news    news          // for Drain and Stop
+	phase   atomic.Uint32 // open, closed, stopped
+	pausing sync.Mutex    // makes one step of changes of paused and its bit in gate
+	paused  atomic.Pointer[pause]
+	gate    atomic.Uint32 // 0: keys may run; else see notPlain
+	keys    atomic.Int64  // entries, counted only under MaxKeys
+	clock   clock
 
 	// What is above is read by all and seldom written, what is below is written
 	// often: were they in one cache line, each read would wait for another core.
@@ -106,17 +108,24 @@ func (q *Queue[K]) counted(in State) (n int) {
 	return n
 }
 
-// room tells whether there is room for one more key, and counts it.
+// room tells whether there is room for one more key, and counts it. The count is
+// never too high in between: an add that is refused must not have another refused.
 func (q *Queue[K]) room() bool {
-	if q.opts.MaxKeys > 0 && q.keys.Add(1) > int64(q.opts.MaxKeys) {
-		q.keys.Add(-1)
-		return false
+	for most := int64(q.opts.MaxKeys); most > 0; {
+		n := q.keys.Load()
+		if n >= most {
+			return false
+		}
+		if q.keys.CompareAndSwap(n, n+1) {
+			break
+		}
 	}
 	return true
 }
 
-// at is the time of now for a time of the calendar, at least 1.
-func (q *Queue[K]) at(t time.Time) int64 { return max(int64(t.Sub(q.start))+1, 1) }
+// at is the time of now for a time of the calendar, at least 1. What is further away
+// than a Duration can say is as good as never.
+func (q *Queue[K]) at(t time.Time) int64 { return max(after(1, t.Sub(q.start)), 1) }
 
 // time is the opposite of at.
 func (q *Queue[K]) time(at int64) time.Time { return q.start.Add(time.Duration(at - 1)) }

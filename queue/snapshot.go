@@ -75,18 +75,19 @@ func (s *shard[K]) snapshot(c int, to []Entry[K]) (_ []Entry[K], more bool) {
 	if s.chunks[c] == nil {
 		return to, true
 	}
+	now := s.q.clock.ticks()
 	for k := range uint32(chunkSize) {
 		if i := uint32(c)<<chunkBits | k; s.at(i).state != free {
-			to = append(to, s.describe(i))
+			to = append(to, s.describe(i, now))
 		}
 	}
 	return to, true
 }
 
-func (s *shard[K]) describe(i uint32) Entry[K] {
+func (s *shard[K]) describe(i uint32, now uint64) Entry[K] {
 	e := s.at(i)
 	x := Entry[K]{
-		Key: *s.key(i), State: e.state, Since: s.q.clock.time(e.since),
+		Key: *s.key(i), State: e.state, Since: s.q.clock.begin(whole(e.since, now)),
 		Attempts: int(e.attempts), Priority: atBand(e.band()),
 	}
 	if e.is(inside) {

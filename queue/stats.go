@@ -68,7 +68,7 @@ func (s *shard[K]) stats(st *Stats, bands *[maxBands]int) {
 	s.tally.worked.addTo(&st.WorkTime)
 	s.ready.depths(bands)
 	if i, ok := s.ready.eldest(&s.entries); ok {
-		since := s.q.clock.time(s.at(i).since)
+		since := s.q.clock.begin(whole(s.at(i).since, s.q.clock.ticks()))
 		if st.OldestReady.IsZero() || since.Before(st.OldestReady) {
 			st.OldestReady = since
 		}
@@ -88,26 +88,26 @@ type StateSummary struct {
 // it walks the queue in steps, at some nanoseconds a key; Stats does not.
 func (q *Queue[K]) Summary() []StateSummary {
 	var keys [states]int
-	var oldest [states]uint32
-	var since [states]uint64
+	var oldest, since [states]uint64
+	now := q.clock.ticks()
 	for k := range q.shards {
 		s := &q.shards[k]
 		for c, more := 0, true; more; c++ {
-			more = s.summarise(c, &keys, &oldest, &since)
+			more = s.summarise(c, now, &keys, &oldest, &since)
 		}
 	}
-	now := uint64(q.clock.now()>>clockBits) + 1
+	now = q.clock.ticks()
 	var rows []StateSummary
 	for st, n := range keys {
 		if n > 0 && State(st) != free {
 			ticks := max(uint64(n)*now, since[st]) - since[st]
-			rows = append(rows, StateSummary{State(st), n, q.clock.time(oldest[st]), time.Duration(ticks << clockBits)})
+			rows = append(rows, StateSummary{State(st), n, q.clock.begin(oldest[st]), time.Duration(ticks << clockBits)})
 		}
 	}
 	return rows
 }
 
-func (s *shard[K]) summarise(c int, keys *[states]int, oldest *[states]uint32, since *[states]uint64) (more bool) {
+func (s *shard[K]) summarise(c int, now uint64, keys *[states]int, oldest, since *[states]uint64) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c >= len(s.chunks) {
@@ -118,9 +118,10 @@ func (s *shard[K]) summarise(c int, keys *[states]int, oldest *[states]uint32, s
 	}
 	for k := range s.chunks[c] {
 		e := &s.chunks[c][k]
-		since[e.state] += uint64(e.since)
-		if keys[e.state]++; oldest[e.state] == 0 || e.since < oldest[e.state] {
-			oldest[e.state] = e.since
+		at := whole(e.since, now)
+		since[e.state] += at
+		if keys[e.state]++; oldest[e.state] == 0 || at < oldest[e.state] {
+			oldest[e.state] = at
 		}
 	}
 	return true

@@ -1,6 +1,9 @@
 package queue
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // waiting is the keys of one queue that one bucket refused, in the order in
 // which they would have run. When the bucket has a token again, the first of
@@ -15,7 +18,10 @@ type waiting struct {
 
 // The number of a waiting list is in the upper bits of its entries' order, so
 // that an entry leads to its list.
-const waitingShift = 48
+//
+// 44 bits leave room for half a million lists, and for all that comes into one of
+// them in five years without it ever being empty, at 100,000 a second.
+const waitingShift = 44
 
 // throttling is the part of a shard that deals with buckets.
 type throttling struct {
@@ -27,22 +33,56 @@ type throttling struct {
 // charge lets each of the items run whose buckets all have a token, and puts the
 // others into the list of a bucket that has none. It returns how many are left.
 func (q *Queue[K]) charge(s *shard[K], items []Item[K]) int {
-	n := 0
-	var few [4]*Bucket
-	for k := range items {
-		it := &items[k]
-		buckets := q.opts.Buckets(it.Key, few[:0])
+	n, asked := 0, 0
+	defer func() {
+		if asked < len(items) { // Buckets panicked: nobody gets any of them
+			q.giveBack(s, items[:n])
+			q.giveBack(s, items[asked:])
+		}
+	}()
+	var few, own [4]*Bucket
+	for ; asked < len(items); asked++ {
+		it := &items[asked]
+		buckets := own[:0] // a copy: what Buckets returns is the caller's
+		for _, b := range q.opts.Buckets(it.Key, few[:0]) {
+			if b != nil {
+				buckets = append(buckets, b)
+			}
+		}
 		now := time.Now()
 		s.mu.Lock()
-		ok := s.pay(it.idx(), buckets, now)
+		// Who knows only its key may have settled it: see Running.
+		ok := s.loan(it.idx(), it.stamp()) != nil && s.pay(it.idx(), buckets, now)
 		q.unlock(s)
 		if ok {
 			items[n] = *it
 			n++
+		} else {
+			q.settled()
 		}
 	}
 	clear(items[n:])
 	return n
+}
+
+var errBuckets = errors.New("queue: Options.Buckets panicked")
+
+// giveBack takes items that have not run from whoever does not get them after all.
+// They back off for a second, so that a key that makes Buckets panic each time does
+// not keep the others from running.
+func (q *Queue[K]) giveBack(s *shard[K], items []Item[K]) {
+	due := after(q.now(), time.Second)
+	s.mu.Lock()
+	for _, it := range items {
+		if s.loan(it.idx(), it.stamp()) == nil {
+			continue
+		}
+		s.refused++
+		s.tally.ended++
+		s.settle(it.idx(), &outcome{kind: again, due: due, err: errBuckets})
+	}
+	q.unlock(s)
+	q.settled()
 }
 
 // pay tells whether the running entry i may stay so.
@@ -131,7 +171,9 @@ func (s *shard[K]) waiting(b *Bucket, now time.Time) *waiting {
 		t.lists = make(map[*Bucket]*waiting)
 	}
 	t.lists[b] = w
-	b.watch(w, func() { s.q.again(s, w) })
+	if !s.closed { // else nothing comes due any more, and the bucket may outlive us
+		b.watch(w, func() { s.q.again(s, w) })
+	}
 	_, next := b.available(now)
 	w.wake = s.q.at(next)
 	t.wake = min(t.wake, w.wake)
