@@ -178,7 +178,7 @@ func (s *shard[K]) mergeRun(e *entry, r *request) {
 		e.flags |= raised
 	}
 	switch {
-	case !e.is(added), r.replace, r.window:
+	case !e.is(added), r.replace, r.window && !e.is(urgent):
 		e.when = r.due
 	default:
 		e.when = min(e.when, r.due)
@@ -221,6 +221,7 @@ func (q *Queue[K]) with(key K, f func(s *shard[K], i uint32) bool) bool {
 		ok = f(s, i)
 	}
 	q.unlock(s)
+	q.settled() // a ready key may have gone
 	return ok
 }
 

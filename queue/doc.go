@@ -81,7 +81,8 @@
 // whose top band is highest, among equals from the one that had the last turn, or
 // by chance where getters met lately, and after each sixteenth dispatch of a shard
 // the next one is owed a turn. So every shard with ready keys is served at least
-// once in 32·Shards dispatches, and inside the shard Q5 holds. Shards: 1 gives one order. Tenants and buckets need one order, and a
+// once in 32·Shards dispatches (a GetBatch of more than sixteen keys counts as
+// sixteen), and inside the shard Q5 holds. Shards: 1 gives one order. Tenants and buckets need one order, and a
 // queue with them has one shard.
 //
 // # Design notes

@@ -31,7 +31,7 @@ func (q *Queue[K]) Add(key K) error {
 	if s.hot != 0 {
 		i, s.hot = s.hot-1, 0
 	} else {
-		i = s.alloc()
+		i = s.alloc(s.ready.turn)
 	}
 	*s.key(i) = key
 	e := s.at(i)
@@ -68,8 +68,9 @@ func (q *Queue[K]) addAgain(s *shard[K], i uint32) error {
 }
 
 // Get waits for a key that may run, and lends it to the caller, who must settle
-// the Item. It fails with ErrStopped once the queue is closed and nothing is
-// ready, and with the cause of ctx when that ends.
+// the Item. It fails with ErrStopped once the queue is closed and nothing may run
+// (of what is paused, held or throttled then nothing will), and with the cause of ctx
+// when that ends.
 func (q *Queue[K]) Get(ctx context.Context) (it Item[K], err error) {
 	if q.gate.Load() == 0 && ctx.Err() == nil {
 		for s := q.pick(); s != nil; s = q.pick() {
@@ -90,6 +91,9 @@ func (q *Queue[K]) Get(ctx context.Context) (it Item[K], err error) {
 			if ok {
 				return it, nil
 			}
+			if q.gate.Load() != 0 { // Stop has come meanwhile
+				break
+			}
 		}
 	}
 	return q.getSlowly(ctx)
@@ -105,7 +109,7 @@ func (q *Queue[K]) getSlowly(ctx context.Context) (Item[K], error) {
 func (s *shard[K]) lendOne(it *Item[K]) bool {
 	b := &s.ready.bands
 	top := b.top()
-	if top == 0 {
+	if top == 0 || s.stopped {
 		return false
 	}
 	l := b.lane(uint8(top - 1))

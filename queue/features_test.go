@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -445,4 +446,166 @@ func TestErrorTextsThatAreShownAreCut(t *testing.T) {
 		}
 	}
 	q.Close()
+}
+
+// An urgent add is not delayed by debouncing, also if it comes during a run, and
+// whatever is added after it.
+//
+// Negative control: with the interval applied to every add of a run, and each add of
+// a window putting the time off anew, k ran after 10 s, and after 5 s.
+func TestUrgentAddDuringARunIsNotDebounced(t *testing.T) {
+	for _, d := range []Debounce{{Interval: 10 * time.Second}, {Window: 5 * time.Second}} {
+		o := oneOrder()
+		o.Debounce = d
+		bubble(t, o, func(t *testing.T, q *Queue[string]) {
+			add(t, q, "k")
+			it := get(t, q)
+			add(t, q, "k")
+			q.Kick("k")
+			add(t, q, "k", "k")
+			it.Done()
+			wantNext(t, q, "k")
+			add(t, q, "k") // what is not urgent still waits
+			wantNone(t, q)
+			time.Sleep(time.Minute)
+			wantNext(t, q, "k")
+		})
+	}
+}
+
+// After Cancel or Remove a row of debounced adds is over, also of a key that is kept
+// because it is held: its next add waits for the whole window.
+//
+// Negative control: without clearing first in rest, MaxWait was counted from the
+// first add of all, and k was due at once.
+func TestDebounceBeginsAnewAfterRemove(t *testing.T) {
+	for what, end := range map[string]func(q *Queue[string]) bool{
+		"Cancel": func(q *Queue[string]) bool { return q.Cancel("k") },
+		"Remove": func(q *Queue[string]) bool { return q.Remove("k") },
+	} {
+		o := oneOrder()
+		o.Debounce = Debounce{Window: time.Second, MaxWait: 5 * time.Second}
+		bubble(t, o, func(t *testing.T, q *Queue[string]) {
+			release := q.Hold("k", "test", 0)
+			add(t, q, "k")
+			if !end(q) {
+				t.Errorf("%s found nothing", what)
+			}
+			time.Sleep(time.Hour)
+			start := time.Now()
+			add(t, q, "k")
+			if e := entryOf(t, q, "k"); !e.Next.Equal(start.Add(time.Second)) {
+				t.Errorf("after %s k is %v, due at %v, want in 1s", what, e.State, e.Next.Sub(start))
+			}
+			release()
+		})
+	}
+}
+
+// An Item that was settled is known as such also when the memory of its entry was
+// given back and has come anew since.
+//
+// Negative control: with run numbers that begin at 0 in each new chunk, the second
+// Done ended the run of another key.
+func TestSettlingTwicePanicsAfterMemoryWasGivenBack(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		burst := func() (its []Item[string]) {
+			for n := range 100 {
+				add(t, q, fmt.Sprint(n))
+			}
+			for range 100 {
+				its = append(its, get(t, q))
+			}
+			return its
+		}
+		old := burst()
+		for _, it := range old {
+			it.Done()
+		}
+		time.Sleep(2 * giveBackAfter)
+		if synctest.Wait(); q.shards[0].chunks[0] != nil {
+			t.Fatal("the memory is still there")
+		}
+		others := burst()
+		for _, it := range old {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Fatalf("settling %s twice did not panic", it.Key)
+					}
+				}()
+				it.Done()
+			}()
+		}
+		for _, it := range others {
+			it.Done()
+		}
+	})
+}
+
+// What came out of use while memory was being given back is given back too, a second
+// later, though nothing happens any more.
+// promise Q7
+//
+// Negative control: without late in slack the chunks that became empty behind the
+// cursor were kept for ever.
+func TestMemoryThatComesOutOfUseWhileSomeIsGivenBackGoesToo(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		const n = 4 * chunkSize
+		for k := range n {
+			add(t, q, fmt.Sprint(k))
+		}
+		its := make([]Item[string], n)
+		for k := range its {
+			its[k] = get(t, q)
+		}
+		for _, it := range its[n/2:] { // the second half goes
+			it.Done()
+		}
+		s := &q.shards[0]
+		for !s.slack.slab { // and its memory, as a ring of the alarm does it
+			s.mu.Lock()
+			s.tighten()
+			s.mu.Unlock()
+		}
+		for _, it := range its[:n/2] {
+			it.Done()
+		}
+		time.Sleep(5 * giveBackAfter)
+		synctest.Wait()
+		left := 0
+		for _, c := range s.chunks {
+			if c != nil {
+				left++
+			}
+		}
+		if left > 0 {
+			t.Errorf("%d chunks are kept for no key", left)
+		}
+	})
+}
+
+// A page that ends because its time is over goes on where it was to begin.
+//
+// Negative control: with Next at the chunk's beginning the next page showed keys for
+// the second time.
+func TestPageThatHadNoTimeShowsNothingTwice(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		add(t, q, "a", "b", "c")
+		first, err := q.Page(t.Context(), PageOptions[string]{Limit: 2})
+		if err != nil || len(first.Entries) != 2 {
+			t.Fatalf("%+v, %v", first, err)
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		none, err := q.Page(over, PageOptions[string]{Limit: 2, From: first.Next})
+		if err != nil || len(none.Entries) != 0 || !none.More {
+			t.Fatalf("%+v, %v", none, err)
+		}
+		last, err := q.Page(t.Context(), PageOptions[string]{Limit: 2, From: none.Next})
+		if err != nil || len(last.Entries) != 1 {
+			t.Errorf("%+v, %v; want the third key", last, err)
+		}
+		wantNext(t, q, "a", "b", "c")
+	})
 }

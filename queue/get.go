@@ -70,10 +70,7 @@ func (q *Queue[K]) pass() {
 
 // take fills dst with what may run now, one shard's keys only.
 func (q *Queue[K]) take(dst []Item[K]) int {
-	if q.idle() {
-		return 0
-	}
-	for {
+	for !q.idle() {
 		s := q.pick()
 		if s == nil {
 			return 0
@@ -83,6 +80,7 @@ func (q *Queue[K]) take(dst []Item[K]) int {
 			return n
 		}
 	}
+	return 0
 }
 
 // idle tells whether nothing may run, whatever is ready.
@@ -176,6 +174,9 @@ func (q *Queue[K]) takeFrom(s *shard[K], dst []Item[K]) (n int, again bool) {
 
 // lend fills dst with the keys whose turn it is.
 func (s *shard[K]) lend(dst []Item[K]) (n int) {
+	if s.stopped {
+		return 0
+	}
 	most := 1
 	if len(dst) > 1 {
 		most = min(len(dst), s.share())

@@ -66,6 +66,7 @@ func (q *Queue[K]) hold(key K, h hold, max time.Duration) (id uint64) {
 	h.id = s.holds
 	s.addHold(i, h)
 	q.unlock(s)
+	q.settled() // a ready key may be held now
 	return h.id
 }
 

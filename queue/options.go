@@ -103,8 +103,9 @@ type Options[K comparable] struct {
 	// no cap. It needs Tenant.
 	TenantRunning int
 	// Buckets appends to dst the buckets that a run of key takes a token
-	// from, all of them or none. It is asked each time the key is about to
-	// run, without a lock. Default nil: no bucket.
+	// from, all of them or none; nil ones do not count. It is asked each time the
+	// key is about to run, without a lock. If it panics, so does Get, and the key
+	// backs off for a second. Default nil: no bucket.
 	Buckets func(key K, dst []*Bucket) []*Bucket
 	// Debounce keeps keys from running too often. Default: it does not.
 	Debounce Debounce
@@ -117,7 +118,8 @@ type Options[K comparable] struct {
 }
 
 // Hooks are called when something happens that somebody may want to know. Any
-// may be nil. They are called without a lock and may call the queue.
+// may be nil. They are called without a lock and may call the queue; but
+// HoldExpired must not wait in Drain or Stop, which wait for it.
 type Hooks[K comparable] struct {
 	// Parked: the key was parked by Item.Park.
 	Parked func(key K, attempts int, err error)

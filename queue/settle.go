@@ -96,11 +96,11 @@ func (s *shard[K]) settle(i uint32, o *outcome) {
 		s.proceed(i, o)
 	case was&urgent != 0:
 		e.attempts = 0
-		s.proceedAt(i, min(due, o.earliest()))
+		s.proceedAt(i, min(due, s.notBefore(i, o.earliest())))
 	case o.kind == done:
-		s.proceedAt(i, due)
+		s.proceedAt(i, s.notBefore(i, due))
 	case o.kind == later:
-		s.proceedAt(i, min(due, o.due))
+		s.proceedAt(i, s.notBefore(i, min(due, o.due)))
 	default:
 		s.wait(i, StateBackingOff, s.notBefore(i, o.due))
 	}
@@ -108,7 +108,6 @@ func (s *shard[K]) settle(i uint32, o *outcome) {
 
 // proceedAt runs the key again at due, at once if that has passed during the run.
 func (s *shard[K]) proceedAt(i uint32, due int64) {
-	due = s.notBefore(i, due)
 	if due != 0 && due <= s.q.now() {
 		due = 0
 	}

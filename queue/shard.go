@@ -11,10 +11,11 @@ import (
 // the cache of one core to that of another with nearly each add and get, and
 // that, line by line of 64 bytes, is most of what a busy queue costs.
 type shard[K comparable] struct {
-	mu     lock
-	loud   bool // a key became ready: somebody must be woken after the lock
-	closed bool
-	tally  tally
+	mu      lock
+	loud    bool // a key became ready: somebody must be woken after the lock
+	closed  bool // takes no more keys
+	stopped bool // hands none out
+	tally   tally
 	slab[K]
 	table table
 	_     [24]byte
@@ -72,7 +73,7 @@ func (s *shard[K]) find(hash uint32, key *K) (i, p uint32, ok bool) {
 
 // create makes an entry for key, in the idle state.
 func (s *shard[K]) create(hash, p uint32, key *K) uint32 {
-	i := s.alloc()
+	i := s.alloc(s.ready.turn)
 	*s.key(i) = *key
 	e := s.at(i)
 	e.next, e.prev = 0, 0
@@ -158,6 +159,9 @@ func (s *shard[K]) begin(i uint32, due int64) {
 // unless it is held or cools down.
 func (s *shard[K]) rest(i uint32) {
 	e := s.at(i)
+	if e.is(israre) {
+		s.rares[i].first = 0 // its row of debounced adds is over
+	}
 	if e.is(israre) && (s.blocked(i, StateIdle) || s.cooling(i)) {
 		return
 	}

@@ -15,8 +15,10 @@ func (s *slab[K]) key(i uint32) *K {
 }
 
 // alloc gives a slot. Its entry keeps the run number of its former life, so
-// that an Item settled twice is noticed even when its slot has a new key.
-func (s *slab[K]) alloc() uint32 {
+// that an Item settled twice is noticed even when its slot has a new key. In a chunk
+// that had no memory it begins with the number of runs so far, which no slot of the
+// shard can have passed.
+func (s *slab[K]) alloc(runs uint64) uint32 {
 	if s.hot != 0 {
 		i := s.hot - 1
 		s.hot = 0
@@ -24,17 +26,20 @@ func (s *slab[K]) alloc() uint32 {
 	}
 	i, fresh := s.slots.take()
 	if fresh {
-		s.addChunk(int(i >> chunkBits))
+		s.addChunk(int(i>>chunkBits), uint32(runs)<<8)
 	}
 	return i
 }
 
-func (s *slab[K]) addChunk(n int) {
+func (s *slab[K]) addChunk(n int, stamp uint32) {
 	if n == len(s.keys) {
 		s.chunks = append(s.chunks, nil)
 		s.keys = append(s.keys, nil)
 	}
 	s.chunks[n] = new([chunkSize]entry)
+	for i := range s.chunks[n] {
+		s.chunks[n][i].stamp = stamp
+	}
 	s.keys[n] = new([chunkSize]K)
 }
 

@@ -13,13 +13,16 @@ type slack struct {
 	due       int64 // when it is given back; never if there is none
 	cursor    int   // how far that has got, in the part that is being done
 	dir, slab bool  // parts that are done
+	late      bool  // there is more since it began, maybe behind the cursor
 }
 
 // loosen notes that there is slack. The alarm must be armed after the lock.
 func (s *shard[K]) loosen() {
-	if s.slack.due == never {
-		s.slack.due = after(s.q.now(), giveBackAfter)
+	k := &s.slack
+	if k.due == never {
+		k.due = after(s.q.now(), giveBackAfter)
 	}
+	k.late = k.dir || k.cursor > 0
 }
 
 // tighten gives back what is not in use. It does a bounded amount of work; more
@@ -40,8 +43,12 @@ func (s *shard[K]) tighten() (more bool) {
 	default:
 		k.cursor = s.sides.slots.reclaim(k.cursor, func(n int) { s.sides.chunks[n] = nil })
 		if k.cursor == 0 {
-			*k = slack{due: never}
+			late := k.late
+			if *k = (slack{due: never}); late {
+				s.loosen()
+			}
+			return false
 		}
 	}
-	return k.due != never
+	return true
 }

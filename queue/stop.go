@@ -44,7 +44,10 @@ func (q *Queue[K]) advance(to uint32) {
 	for k := range q.shards {
 		s := &q.shards[k]
 		s.mu.Lock()
-		s.closed = true
+		s.closed, s.stopped = true, s.stopped || to == stopped
+		for _, w := range s.throttling.lists {
+			w.bucket.unwatch(w) // it may be shared with queues that live longer
+		}
 		s.mu.Unlock()
 	}
 	q.alarm.stop()
@@ -58,9 +61,22 @@ func (q *Queue[K]) advance(to uint32) {
 // stays closed.
 func (q *Queue[K]) Drain(ctx context.Context) error {
 	q.advance(closed)
-	return q.wait(ctx, func() bool {
-		return q.counted(StateRunning) == 0 && (q.phase.Load() == stopped || q.counted(StateReady) == 0)
-	})
+	return q.wait(ctx, q.drained)
+}
+
+// drained looks at each shard once: what is ready in one moment may be running in the
+// next, but in the same shard.
+func (q *Queue[K]) drained() bool {
+	for k := range q.shards {
+		s := &q.shards[k]
+		s.mu.Lock()
+		over := s.counted(StateRunning) == 0 && (s.stopped || s.counted(StateReady) == 0)
+		s.mu.Unlock()
+		if !over {
+			return false
+		}
+	}
+	return true
 }
 
 // Stop is Close, makes Get fail with ErrStopped at once, and waits until all
@@ -76,7 +92,15 @@ func (q *Queue[K]) Stop(ctx context.Context) error {
 }
 
 func (q *Queue[K]) wait(ctx context.Context, over func() bool) error {
-	<-q.alarm.quiet
+	select {
+	case <-q.alarm.quiet: // even if ctx has ended too
+	default:
+		select {
+		case <-q.alarm.quiet:
+		case <-ctx.Done(): // most likely a hook is being called
+			return q.leftovers(fmt.Errorf("a hook or timer has not returned: %w", context.Cause(ctx)))
+		}
+	}
 	for !over() {
 		select {
 		case <-q.news.token:
@@ -106,7 +130,8 @@ func (q *Queue[K]) leftovers(cause error) *StopError {
 	return e
 }
 
-// settled tells those who wait in Drain or Stop that a run has ended.
+// settled tells those who wait in Drain or Stop that a run has ended, or that a key
+// may not be ready any more.
 func (q *Queue[K]) settled() {
 	if q.phase.Load() != open {
 		q.news.ring()

@@ -152,8 +152,7 @@ func (f *fairness) pop(es *entries, oldest bool) uint32 {
 	l.list.remove(es, i)
 	f.n--
 	if l.n--; l.n == 0 {
-		f.exit(l)
-		// Its tenant finds no list any more and makes a new one when needed.
+		f.exit(l) // the empty list stays with its tenant, for the next key of that band
 	}
 	return i
 }
