@@ -25,6 +25,14 @@ import (
 //
 // A hold costs more than all the rest of this, and most keys have nothing to run
 // for before the cache has caught up. That is why holding waits for a reason.
+//
+// When the time to wait is over, the key runs and is told to read the store itself
+// (Info.Stale), and so does each later run until the caches have caught up. The same
+// holds, without waiting, after a write of unknown outcome: it may have landed, at a
+// revision that nobody can wait for. There it ends with the first run that was told so
+// and succeeded, for that has read what landed. What lands later still (a request that
+// was under way all the while) is seen by no such run; the compare-and-swap of its
+// next write is what finds it.
 
 // keepBack notes what a key's run wrote; again says that the key is going to run
 // again without being added.
@@ -48,8 +56,8 @@ func (c *Controller[K]) holdIfBehind(key K) {
 }
 
 // mayRun is asked by a worker that has the key. If not, the key is held and must be
-// given back. stale says that the time to wait was over before the caches caught
-// up: the run is to read the store itself.
+// given back. stale says that the caches may lack what the key's earlier runs wrote,
+// and that there is no more waiting for them: the run is to read the store itself.
 func (c *Controller[K]) mayRun(key K) (stale, ok bool) {
 	if c.after.n.Load() == 0 {
 		return false, true
@@ -58,7 +66,7 @@ func (c *Controller[K]) mayRun(key K) (stale, ok bool) {
 		c.hold(key, w, left)
 		return false, false
 	}
-	return c.after.expired(key), true
+	return c.after.stale(key), true
 }
 
 // hold keeps a key in the queue until the caches have seen what it wrote. Somebody
@@ -122,6 +130,7 @@ type after struct {
 	behind  int           // lines that it stands in
 	release func()        // of the queue's hold; nil: it is not held
 	shown   bool          // by the source of that cache, or there is none
+	unsure  bool          // one of unknown outcome, which no run has looked for
 	aged    bool          // it was there when age was called
 }
 
@@ -148,10 +157,20 @@ func (a *afters[K]) note(key K, w *store.Writes, until time.Duration) (behind bo
 	joined := few[:0]
 	caches := a.c.caches()
 	a.mu.Lock()
+	before := a.of[key]
+	r.unsure = before.unsure
+	if before.behind > 0 { // it ran because there was no more waiting: that is still to come
+		for _, cached := range caches {
+			if lacks(cached, before.writes) {
+				w.Note(cached.Backend(), cached.Kind(), before.writes.Highest(cached.Backend(), cached.Kind()))
+			}
+		}
+	}
 	a.n.Store(int32(len(a.of)) + 1) // before asking what was shown: saw does it the other way round
 	for _, cached := range caches {
 		rev := w.Highest(cached.Backend(), cached.Kind())
 		r.shown = r.shown && !a.c.unseen(cached, rev)
+		r.unsure = r.unsure || w.Has(cached.Backend(), cached.Kind(), 0)
 		if cached.Revision() >= rev {
 			continue
 		}
@@ -160,7 +179,7 @@ func (a *afters[K]) note(key K, w *store.Writes, until time.Duration) (behind bo
 		l.push(waiting[K]{key, w, rev})
 		joined = append(joined, l)
 	}
-	if r.behind > 0 || !r.shown {
+	if r.behind > 0 || !r.shown || r.unsure {
 		if a.of == nil {
 			a.of = make(map[K]after)
 		}
@@ -291,7 +310,7 @@ func (a *afters[K]) metLocked(key K, w *store.Writes) (release func()) {
 
 // putLocked stores what is left of a record.
 func (a *afters[K]) putLocked(key K, r after) {
-	if r.behind == 0 && r.shown {
+	if r.behind == 0 && r.shown && !r.unsure {
 		delete(a.of, key)
 	} else {
 		a.of[key] = r
@@ -324,18 +343,28 @@ func (a *afters[K]) held(key K, w *store.Writes, release func()) (ok bool) {
 	return true
 }
 
-// expired reports, at the begin of a run, whether a cache is still behind what the
-// key's run before it wrote. It does so once: the run will read the store itself.
-func (a *afters[K]) expired(key K) bool {
+// stale reports, at the begin of a run that is not kept back, whether it is to read
+// the store itself.
+func (a *afters[K]) stale(key K) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r, ok := a.of[key]
-	if !ok || r.behind == 0 || !a.c.isBehind(r.writes) {
+	if !ok {
 		return false
 	}
-	r.behind, r.release = 0, nil
-	a.putLocked(key, r)
-	return true
+	r.release = nil // if it was held, that is over
+	a.of[key] = r
+	return r.unsure || r.behind > 0 && a.c.isBehind(r.writes)
+}
+
+// sure notes that a run of the key that was told to read the store has succeeded.
+func (a *afters[K]) sure(key K) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r, ok := a.of[key]; ok && r.unsure {
+		r.unsure = false
+		a.putLocked(key, r)
+	}
 }
 
 // has reports whether the key's last run wrote the revision.
@@ -363,15 +392,17 @@ func (a *afters[K]) saw(at seen[K]) {
 	}
 }
 
-// age forgets what has waited since the call before this one for a source alone, and
-// who stands in a line for a run that a later one has taken the place of. Called once
-// in a while, it bounds what is kept for keys whose writes no source ever shows, and
-// while a cache is cut off.
+// age forgets what has waited since the call before this one for a source alone, what
+// is not known of keys that are not to run again, and who stands in a line for a run
+// that a later one has taken the place of. Called once in a while, it bounds what is
+// kept for keys whose writes no source ever shows, and while a cache is cut off.
 func (a *afters[K]) age() {
+	done := a.unsureAndDone()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key, r := range a.of {
 		r.shown = r.shown || r.aged && r.behind == 0
+		r.unsure = r.unsure && !(r.aged && done[key])
 		r.aged = true
 		a.putLocked(key, r)
 	}
@@ -379,4 +410,23 @@ func (a *afters[K]) age() {
 		l.waiting = slices.DeleteFunc(l.waiting[l.first:], func(w waiting[K]) bool { return a.of[w.key].writes != w.writes })
 		l.first = 0
 	}
+}
+
+// unsureAndDone gives the keys with a write of unknown outcome that are not in the
+// queue: their runs took it for a success, or they are another server's now.
+func (a *afters[K]) unsureAndDone() map[K]bool {
+	done := map[K]bool{}
+	a.mu.Lock()
+	for key, r := range a.of {
+		if r.unsure && r.aged {
+			done[key] = true
+		}
+	}
+	a.mu.Unlock()
+	for key := range done { // without the lock: the queue has its own
+		if _, waits := a.c.q.Lookup(key); waits {
+			done[key] = false
+		}
+	}
+	return done
 }

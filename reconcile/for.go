@@ -38,8 +38,8 @@ func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S
 
 // AsReconciler makes a Reconciler of a function of an object. The object comes
 // from the cache, as a copy; a key the cache has nothing for is done, and f is not
-// called. When the cache could not keep up with the key's own writes in time
-// (Info.Stale) the store is read instead.
+// called. While the cache cannot keep up with the key's own writes (Info.Stale) the
+// store is read instead.
 func AsReconciler[S, T any](c *cache.Cache[S, T], f ObjectFunc[S, T]) Reconciler[Request] {
 	return &objects[S, T]{c, f}
 }

@@ -232,6 +232,9 @@ func (w *worker[K]) run(item queue.Item[K]) (done bool) {
 	}
 	x.stale = stale
 	res, err := c.call(x, item.Key)
+	if stale && err == nil {
+		c.after.sure(item.Key)
+	}
 	// A success after failures may be worth a line in the log.
 	if err == nil && res == (Result{}) && c.plain && c.ill.Load() == 0 && c.succeed(w.slot, x, item.Key) {
 		return true
@@ -336,6 +339,11 @@ func (w *worker[K]) runPart(h *hold, items []queue.Item[K]) {
 	}
 	x.stale = stale
 	out, err := c.callBatch(x, w.keys)
+	for i := range items {
+		if stale && err == nil && out[i].Err == nil {
+			c.after.sure(items[i].Key)
+		}
+	}
 	c.concludeAll(w.slot, x, items, func(i int) Outcome {
 		if err != nil {
 			return Outcome{Err: err}

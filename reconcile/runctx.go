@@ -48,8 +48,8 @@ type Info struct {
 	Key        any    // of the controller's key type; the first of a batch
 	Run        uint64 // unique in the process
 	Attempt    int    // failures in a row before this run
-	// Stale says that the caches may not have seen yet what the run before this
-	// one wrote: read the store.
+	// Stale says that the caches may not have seen yet what runs before this one
+	// wrote, or may have written (store.ErrUnknownOutcome): read the store.
 	Stale bool
 }
 

@@ -56,7 +56,8 @@ type written struct {
 	Kind    string
 }
 
-// WithWrites returns a context whose writes through a [Store] are noted in w.
+// WithWrites returns a context whose writes through a [Store] are noted in w, those of
+// unknown outcome with the revision 0.
 func WithWrites(ctx context.Context, w *Writes) context.Context {
 	return context.WithValue(ctx, writesKey{}, w)
 }
@@ -70,7 +71,8 @@ func (w *Writes) Value(key any) any {
 	return nil
 }
 
-// Note records a write.
+// Note records a write. The revision 0 is that of a write of unknown outcome
+// ([ErrUnknownOutcome]): it may have landed, at a revision that nobody knows.
 func (w *Writes) Note(b Backend, kind string, r Revision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +95,8 @@ func (w *Writes) Highest(b Backend, kind string) (r Revision) {
 	return r
 }
 
-// Has reports whether revision r of kind on b was one of the writes.
+// Has reports whether revision r of kind on b was one of the writes; for 0, whether
+// one had an unknown outcome.
 func (w *Writes) Has(b Backend, kind string, r Revision) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -200,6 +200,9 @@ func (s *Store[S, T]) commit(ctx context.Context, v *value[S, T], op Op, cond Co
 	}{[1]Compare{cond}, [1]Op{op}}
 	rev, err := s.backend.Commit(ctx, Txn{If: t.conds[:], Ops: t.ops[:]})
 	if err != nil {
+		if errors.Is(err, ErrUnknownOutcome) {
+			noteWrite(ctx, s.backend, s.kind, 0)
+		}
 		return nil, gone(err, cond)
 	}
 	noteWrite(ctx, s.backend, s.kind, rev)
