@@ -231,7 +231,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "news of the others is heard a TTL late",
-		File: "reconcile/lease/session.go", Old: "\t\tcase <-s.board.changed:\n", New: "\t\tcase <-s.board.changed:\n\t\t\tif BROKEN {\n\t\t\t\tsleep(ctx, s.opts.TTL)\n\t\t\t}\n",
+		File: "reconcile/lease/session.go", Old: "\t\tcase <-s.board.changed:\n", New: "\t\tcase <-s.board.changed:\n\t\t\tif BROKEN {\n\t\t\t\tsleep.For(ctx, s.opts.TTL)\n\t\t\t}\n",
 		Package: "reconcile/lease", Test: "TestSimulation",
 	},
 	{
