@@ -129,7 +129,7 @@ type after struct {
 	until   time.Duration // since the epoch: it is kept back no longer
 	behind  int           // lines that it stands in
 	release func()        // of the queue's hold; nil: it is not held
-	shown   bool          // by the source of that cache, or there is none
+	shown   bool          // by the sources of all caches that have one
 	unsure  bool          // one of unknown outcome, which no run has looked for
 	aged    bool          // it was there when age was called
 }
@@ -152,7 +152,7 @@ type waiting[K comparable] struct {
 // note remembers the writes of a run that has just ended, and reports whether a
 // cache is behind them.
 func (a *afters[K]) note(key K, w *store.Writes, until time.Duration) (behind bool) {
-	r := after{writes: w, until: until, shown: true}
+	r := after{writes: w, until: until}
 	var few [2]*line[K]
 	joined := few[:0]
 	caches := a.c.caches()
@@ -169,7 +169,6 @@ func (a *afters[K]) note(key K, w *store.Writes, until time.Duration) (behind bo
 	a.n.Store(int32(len(a.of)) + 1) // before asking what was shown: saw does it the other way round
 	for _, cached := range caches {
 		rev := w.Highest(cached.Backend(), cached.Kind())
-		r.shown = r.shown && !a.c.unseen(cached, rev)
 		r.unsure = r.unsure || w.Has(cached.Backend(), cached.Kind(), 0)
 		if cached.Revision() >= rev {
 			continue
@@ -179,7 +178,7 @@ func (a *afters[K]) note(key K, w *store.Writes, until time.Duration) (behind bo
 		l.push(waiting[K]{key, w, rev})
 		joined = append(joined, l)
 	}
-	if r.behind > 0 || !r.shown || r.unsure {
+	if r.shown = a.c.hasShown(w); r.behind > 0 || !r.shown || r.unsure {
 		if a.of == nil {
 			a.of = make(map[K]after)
 		}
@@ -386,7 +385,7 @@ func (a *afters[K]) saw(at seen[K]) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r, ok := a.of[at.key]
-	if ok && r.writes.Highest(at.cache.Backend(), at.cache.Kind()) <= at.rev {
+	if ok && r.writes.Highest(at.cache.Backend(), at.cache.Kind()) <= at.rev && a.c.hasShown(r.writes) {
 		r.shown = true
 		a.putLocked(at.key, r)
 	}

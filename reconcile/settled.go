@@ -36,10 +36,10 @@ func (c *Controller[K]) askRunning(at seen[K]) bool {
 	return slices.ContainsFunc(c.pool.all(), func(s *slot[K]) bool { return s.ask(at) })
 }
 
-// unseen reports whether a source is still to show revision rev of a cache.
-func (c *Controller[K]) unseen(cached Cached, rev store.Revision) bool {
-	return slices.ContainsFunc(c.sources(), func(f *feed[K]) bool {
-		return f.cache == cached && !f.mapped && store.Revision(f.shown.Load()) < rev
+// hasShown reports whether every source that can has shown what was written.
+func (c *Controller[K]) hasShown(w *store.Writes) bool {
+	return !slices.ContainsFunc(c.sources(), func(f *feed[K]) bool {
+		return f.cache != nil && !f.mapped && store.Revision(f.shown.Load()) < w.Highest(f.cache.Backend(), f.cache.Kind())
 	})
 }
 

@@ -930,6 +930,53 @@ func TestOwnWriteThatIsShownLateDoesNotJumpTheBackoff(t *testing.T) {
 	})
 }
 
+// promise Q4: a run's writes to two kinds are known for its own until both sources
+// have shown them, whichever is first.
+//
+// Negative control: with what was written forgotten when the first source had shown its
+// part, the change of the second ended the backoff.
+func TestOwnWritesToTwoKindsDoNotJumpTheBackoff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		r := record[store.Key](nil)
+		c := newController(t, r, &reconcile.Options[store.Key]{Backoff: exactly(time.Hour)})
+		var kinds []*things
+		var show []chan struct{}
+		for _, kind := range []string{"one", "two"} {
+			s, let := newStore(t, b, kind), make(chan struct{})
+			kinds, show = append(kinds, s), append(show, let)
+			when := func(ch cache.Change[spec, status]) bool {
+				<-let // the source is slow, not the cache
+				return reconcile.Changed(ch)
+			}
+			ca := newCache(t, s)
+			start(t, ca)
+			create(t, s, "a")
+			synctest.Wait()
+			if err := c.Watch(reconcile.FromWith(ca, reconcile.FromOptions[spec, status]{When: when})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.do = func(ctx context.Context, k store.Key) (result, error) {
+			for _, s := range kinds {
+				if _, err := s.Mutate(ctx, k, func(o *thing) error { o.Spec.Size++; return nil }); err != nil {
+					return result{}, err
+				}
+			}
+			return result{}, errBoom
+		}
+		start(t, c)
+		pass(time.Second)
+		for n, let := range show {
+			expect(t, "runs", r.count(), 1)
+			close(let)
+			pass(time.Second)
+			expect(t, fmt.Sprintf("runs when source %d has shown the writes", n), r.count(), 1)
+		}
+		expect(t, "keys remembered", reconcile.Remembered(c), 0)
+	})
+}
+
 // A cache is cut off for hours, and a key writes all the same, each time it has waited
 // for as long as it has to. What is kept of it does not grow with its runs.
 //

@@ -19,6 +19,12 @@ type campaign struct {
 // campaignFlag is what most of them have.
 func campaignFlag(d time.Duration) []string { return []string{"-campaign", d.String()} }
 
+func perSecond(flag string, n float64) func(time.Duration) []string {
+	return func(d time.Duration) []string {
+		return []string{flag, fmt.Sprint(max(1, int(d.Seconds()*n)))}
+	}
+}
+
 // fuzz is a campaign of a fuzz target. What it finds it leaves in the package's
 // testdata, from where CI runs it for ever.
 func fuzz(pkg, target, module string) campaign {
@@ -63,12 +69,11 @@ var campaigns = []campaign{
 	},
 	{
 		name: "store-model", promises: "S1, S3", what: "random writes against the simplest store there is",
-		module: ".", pkg: "./store", test: "^TestStoreBehavesLikeItsModel$", control: "mutant: a stale write goes through",
-		args: func(d time.Duration) []string { return []string{"-rapid.checks", fmt.Sprint(50 * int(d.Seconds()))} },
+		module: ".", pkg: "./store", test: "^TestStoreBehavesLikeItsModel$", control: "mutant: a stale write goes through", args: perSecond("-rapid.checks", 50),
 	},
 	{
 		name: "file-kill", promises: "S1, C1", what: "kill -9 of a writing process at random instants; what was acknowledged is there",
-		module: ".", pkg: "./store/file", test: "^TestKilledProcessLosesNothingAcknowledged$", control: "mutant: a commit is acknowledged and never written", args: campaignFlag,
+		module: ".", pkg: "./store/file", test: "^TestKilledProcessLosesNothingAcknowledged$", control: "mutant: a commit is acknowledged and never written", args: perSecond("-kills", 2),
 	},
 	{
 		name: "etcd-faults", promises: "S1, S2", what: "three members killed, stopped, cut off and reset; histories judged by porcupine, watches by the log",
