@@ -29,22 +29,26 @@ type least[K comparable] struct {
 	start   time.Time
 	backoff time.Duration
 	held    []leastItem[K]
+	kept    bool // least-entry
 }
 
 type leastShard[K comparable] struct {
 	mu         leastLock
-	head, tail uint32
+	from, to   uint32
 	ring       []leastItem[K] // 1<<n
 	marks      []uint64       // 1<<n: hashes of the keys there, 0: none; linear probing
 	n          int            // of them
-	full       atomic.Bool    // head != tail
+	id         uint32
+	full       atomic.Bool    // something is ready
 	later      [][]leastItem[K]
-	_          [128]byte
+	leastEntries[K]
+	_ [128]byte
 }
 
 type leastItem[K comparable] struct {
-	key  K
-	hash uint64
+	key      K
+	hash     uint64
+	idx, run uint32
 }
 
 // leastLock looks some times before it sleeps, as the lock of tend's queue does.
@@ -69,6 +73,7 @@ func newLeast[K comparable](_ *testing.B, backoff time.Duration) subject[K] {
 		start: time.Now(), backoff: backoff,
 	}
 	for k := range l.shards {
+		l.shards[k].id = uint32(k)
 		l.shards[k].ring, l.shards[k].marks = make([]leastItem[K], 64), make([]uint64, 128)
 	}
 	return l
@@ -82,8 +87,12 @@ func (l *least[K]) Add(key K) {
 	if !s.mu.TryLock() {
 		s.mu.Lock()
 	}
-	if s.mark(hash) {
-		s.push(leastItem[K]{key, hash})
+	if l.kept {
+		if i, fresh := s.enter(uint32(hash), &key); fresh {
+			s.ready(i)
+		}
+	} else if s.mark(hash) {
+		s.push(leastItem[K]{key: key, hash: hash})
 	}
 	s.mu.Unlock()
 	if l.waiting.Load() != 0 {
@@ -140,25 +149,35 @@ func (s *leastShard[K]) unmark(hash uint64) {
 }
 
 func (s *leastShard[K]) push(item leastItem[K]) {
-	if int(s.tail-s.head) == len(s.ring) {
+	if int(s.to-s.from) == len(s.ring) {
 		ring := make([]leastItem[K], 2*len(s.ring))
-		for at := s.head; at != s.tail; at++ {
+		for at := s.from; at != s.to; at++ {
 			ring[at&uint32(len(ring)-1)] = s.ring[at&uint32(len(s.ring)-1)]
 		}
 		s.ring = ring
 	}
-	s.ring[s.tail&uint32(len(s.ring)-1)] = item
-	if s.tail++; !s.full.Load() {
+	s.ring[s.to&uint32(len(s.ring)-1)] = item
+	if s.to++; !s.full.Load() {
 		s.full.Store(true)
 	}
 }
 
 func (s *leastShard[K]) pop() (item leastItem[K], ok bool) {
-	if s.head == s.tail {
+	if s.words != nil {
+		if s.head == 0 {
+			return item, false
+		}
+		i := s.first()
+		if s.head == 0 {
+			s.full.Store(false)
+		}
+		return leastItem[K]{s.keys[i], uint64(s.id)<<61 | uint64(s.entries[i].hash), i, s.entries[i].run}, true
+	}
+	if s.from == s.to {
 		return item, false
 	}
-	item = s.ring[s.head&uint32(len(s.ring)-1)]
-	if s.head++; s.head == s.tail {
+	item = s.ring[s.from&uint32(len(s.ring)-1)]
+	if s.from++; s.from == s.to {
 		s.full.Store(false)
 	}
 	return item, true
@@ -208,12 +227,29 @@ func (l *least[K]) get(near *leastShard[K]) (item leastItem[K], ok bool) {
 	}
 }
 
+// ready puts an entry behind the ready ones.
+func (s *leastShard[K]) ready(i uint32) {
+	if s.link(i); !s.full.Load() {
+		s.full.Store(true)
+	}
+}
+
+// end settles a run.
+func (s *leastShard[K]) end(item *leastItem[K]) {
+	switch {
+	case s.words == nil:
+		s.unmark(item.hash)
+	case s.leastEntries.end(item.idx, item.run):
+		s.ready(item.idx)
+	}
+}
+
 func (l *least[K]) done(item leastItem[K]) {
 	s := l.shard(item.hash)
 	if !s.mu.TryLock() {
 		s.mu.Lock()
 	}
-	s.unmark(item.hash)
+	s.end(&item)
 	s.mu.Unlock()
 }
 
@@ -223,7 +259,7 @@ func (l *least[K]) doneNext(item leastItem[K]) (next leastItem[K], ok bool) {
 	if !s.mu.TryLock() {
 		s.mu.Lock()
 	}
-	s.unmark(item.hash)
+	s.end(&item)
 	next, ok = s.pop()
 	s.mu.Unlock()
 	if ok {
@@ -299,14 +335,23 @@ func (l *least[K]) AddAfter(key K, d time.Duration) {
 	s := l.shard(hash)
 	due := time.Since(l.start) + d
 	s.mu.Lock()
-	if s.mark(hash) {
-		s.wait(leastItem[K]{key, hash}, due)
+	if l.kept {
+		if i, fresh := s.enter(uint32(hash), &key); fresh {
+			s.entries[i].due = int64(due)
+			s.wait(leastItem[K]{idx: i}, due)
+		}
+	} else if s.mark(hash) {
+		s.wait(leastItem[K]{key: key, hash: hash}, due)
 	}
 	s.mu.Unlock()
 	l.ticking.Do(func() { go l.tick() })
 }
 
 func (s *leastShard[K]) wait(item leastItem[K], due time.Duration) {
+	if s.words != nil {
+		s.sleep(item.idx, due)
+		return
+	}
 	if s.later == nil {
 		s.later = make([][]leastItem[K], leastSlots)
 	}
@@ -328,6 +373,9 @@ func (l *least[K]) tick() {
 		for k := range l.shards {
 			s := &l.shards[k]
 			s.mu.Lock()
+			for at := max(done+1, now-leastSlots+1); at <= now && s.asleep != nil; at++ {
+				s.awake(at % leastSlots)
+			}
 			for at := max(done+1, now-leastSlots+1); at <= now && s.later != nil; at++ {
 				slot := &s.later[at%leastSlots]
 				for _, item := range *slot {
@@ -360,6 +408,9 @@ func (l *least[K]) Fail() {
 		s := l.shard(item.hash)
 		due := time.Since(l.start) + 1 + rand.N(l.backoff)
 		s.mu.Lock()
+		if l.kept {
+			s.entries[item.idx].state = 0
+		}
 		s.wait(item, due)
 		s.mu.Unlock()
 	}

@@ -46,7 +46,7 @@ func BenchmarkMemory(b *testing.B) {
 						}
 					})
 					b.ReportMetric(perKey, "B/key")
-				}, "limit", "least")
+				}, "limit", "least", "least-entry")
 			})
 		}
 	}

@@ -54,6 +54,7 @@ func makers[K comparable]() []maker[K] {
 		{"controller-runtime+prom", newPriorityQueueProm[K]},
 		{"limit", newLimit[K]},
 		{"least", newLeast[K]},
+		{"least-entry", newLeastEntry[K]},
 	}
 	for _, size := range *batchFlag {
 		name := "tend-batch"
