@@ -34,7 +34,7 @@ const (
 	minSegment   = 16
 	splitSegment = 1024
 	afterSplit   = 672
-	sparseDepth  = 4  // up to some 8,000 keys segments are half full at most, beyond it four fifths
+	sparseDepth  = 4  // up to some 4,000 keys segments are a quarter full at most, beyond it four fifths
 	maxDepth     = 22 // beyond it segments grow without splitting: hashes have 32 bits
 )
 
@@ -46,7 +46,7 @@ func (t *table) init() {
 func newSegment(size int, depth uint8) segment {
 	f := &fill{low: uint32(size / 16), high: uint32(size / 5 * 4)}
 	if depth < sparseDepth {
-		f.high = uint32(size / 2)
+		f.high = uint32(size / 4)
 	}
 	if size == minSegment {
 		f.low = 0
