@@ -79,11 +79,12 @@
 // each with a lock and an order of its own. All that is said of one key holds
 // whatever the number of shards. Order does not: a getter takes from a shard
 // whose top band is highest, among equals from the one that had the last turn, or
-// by chance where getters met lately, and after each sixteenth dispatch of a shard
-// the next one is owed a turn. So every shard with ready keys is served at least
-// once in 32·Shards dispatches (a GetBatch of more than sixteen keys counts as
-// sixteen), and inside the shard Q5 holds. Shards: 1 gives one order. Tenants and buckets need one order, and a
-// queue with them has one shard.
+// by chance where getters met lately. After each sixteenth dispatch of a shard the
+// next one is owed a turn, after each 64th while all have the middle band on top. So
+// every shard with ready keys is served at least once in 32·Shards dispatches (in
+// 128·Shards if all is in the middle band), and inside the shard Q5 holds. Shards: 1
+// gives one order. Tenants and buckets need one order, and a queue with them has one
+// shard.
 //
 // # Design notes
 //

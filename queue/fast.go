@@ -42,8 +42,8 @@ func (q *Queue[K]) Add(key K) error {
 	s.tally.adds++
 	s.ready.append(&s.entries, i, e)
 	s.table.insert(hash, i, p)
-	if len(q.shards) > 1 && s.shown.Load() <= middle {
-		s.shown.Store(middle + 1)
+	if s.top <= middle {
+		s.showTop(middle + 1)
 	}
 	s.mu.Unlock()
 	q.bell.ring()
@@ -79,19 +79,11 @@ func (q *Queue[K]) Get(ctx context.Context) (it Item[K], err error) {
 				s.mu.wait()
 			}
 			ok := s.lendOne(&it)
-			if len(q.shards) == 1 {
-				s.mu.Unlock()
-				if ok {
-					return it, nil
-				}
-				break
-			}
-			s.show()
 			s.mu.Unlock()
 			if ok {
 				return it, nil
 			}
-			if q.gate.Load() != 0 { // Stop has come meanwhile
+			if len(q.shards) == 1 || q.gate.Load() != 0 { // Stop has come meanwhile
 				break
 			}
 		}
@@ -107,12 +99,11 @@ func (q *Queue[K]) getSlowly(ctx context.Context) (Item[K], error) {
 
 // lendOne is lend for one key of a plain queue.
 func (s *shard[K]) lendOne(it *Item[K]) bool {
-	b := &s.ready.bands
-	top := b.top()
-	if top == 0 || s.stopped {
+	if s.top == 0 || s.stopped {
 		return false
 	}
-	l := b.lane(uint8(top - 1))
+	b := &s.ready.bands
+	l := b.lane(uint8(s.top - 1))
 	if b.turn++; b.turn%agingEvery == 0 {
 		l = s.aged()
 	}
@@ -124,6 +115,7 @@ func (s *shard[K]) lendOne(it *Item[K]) bool {
 	} else {
 		l.tail = 0
 		b.emptied(e.band())
+		s.show()
 	}
 	e.state = StateRunning
 	e.stamp += 1 << 8
@@ -134,16 +126,14 @@ func (s *shard[K]) lendOne(it *Item[K]) bool {
 	it.Key = *s.key(i)
 	it.Attempt = int(e.attempts)
 	it.Priority = atBand(e.band())
-	it.loan, it.from = uint64(i)<<32|uint64(e.stamp), s
+	it.loan, it.from = newLoan(i, e), s
 	return true
 }
 
 // aged is the lane of the oldest key. It is asked at each sixteenth dispatch,
 // which is also when another shard is owed a turn.
 func (s *shard[K]) aged() *lane {
-	if len(s.q.shards) > 1 {
-		s.q.owe()
-	}
+	s.q.owe(s.ready.turn)
 	return s.ready.lane(s.at(s.ready.oldest(&s.entries)).band())
 }
 
@@ -154,16 +144,16 @@ func (i Item[K]) Done() {
 	if !s.mu.TryLock() {
 		s.mu.wait()
 	}
-	e := s.loan(i.idx(), i.stamp())
-	if e == nil || e.flags != 0 || i.changed() || !s.q.plain {
+	e := s.lent(i.loan)
+	if e == nil || e.flags != 0 || i.loan.differs(i.Priority) || !s.q.plain {
 		s.mu.Unlock()
 		i.settle(outcome{kind: done})
 		return
 	}
 	s.tally.ended++
-	s.tally.work(&s.q.clock, i.idx(), e.since)
-	s.end(i.idx(), e)
-	if s.slack.due < s.armed {
+	s.tally.work(&s.q.clock, i.loan.idx(), e.since)
+	s.end(i.loan.idx(), e)
+	if s.slack.due < s.armed.Load() {
 		s.q.unlock(s)
 	} else {
 		s.mu.Unlock()
@@ -186,22 +176,19 @@ func (i Item[K]) DoneNext(ctx context.Context) (next Item[K], err error) {
 		q.meet()
 		s.mu.wait()
 	}
-	e := s.loan(i.idx(), i.stamp())
-	if e == nil || e.flags != 0 || i.changed() {
+	e := s.lent(i.loan)
+	if e == nil || e.flags != 0 || i.loan.differs(i.Priority) {
 		s.mu.Unlock()
 		i.Done()
 		return q.Get(ctx)
 	}
 	s.tally.ended++
-	s.tally.work(&q.clock, i.idx(), e.since)
-	s.end(i.idx(), e)
+	s.tally.work(&q.clock, i.loan.idx(), e.since)
+	s.end(i.loan.idx(), e)
 	ok := s.lendOne(&next)
-	if s.slack.due < s.armed {
+	if s.slack.due < s.armed.Load() {
 		q.unlock(s)
 	} else {
-		if len(q.shards) > 1 {
-			s.show()
-		}
 		s.mu.Unlock()
 	}
 	if q.phase.Load() != open {
@@ -211,24 +198,4 @@ func (i Item[K]) DoneNext(ctx context.Context) (next Item[K], err error) {
 		return next, nil
 	}
 	return q.Get(ctx)
-}
-
-// first tells whether s is a shard that pick could choose.
-func (q *Queue[K]) first(s *shard[K]) bool {
-	if len(q.shards) == 1 {
-		return true
-	}
-	if q.turn.Load() != 0 {
-		return false
-	}
-	top := s.shown.Load()
-	if top == middle+1 && q.shown.above.Load() == 0 {
-		return true
-	}
-	for k := range q.shards {
-		if q.shown.top[k].Load() > top {
-			return false
-		}
-	}
-	return true
 }

@@ -2,9 +2,7 @@ package queue
 
 import (
 	"context"
-	"math/rand/v2"
 	"runtime"
-	"sync/atomic"
 )
 
 // GetBatch waits like Get, and fills dst as far as it goes without taking from
@@ -86,80 +84,6 @@ func (q *Queue[K]) take(dst []Item[K]) int {
 // idle tells whether nothing may run, whatever is ready.
 func (q *Queue[K]) idle() bool { return q.gate.Load()&^notPlain != 0 }
 
-// more tells whether something is ready.
-func (q *Queue[K]) more() bool {
-	if q.idle() {
-		return false
-	}
-	if len(q.shards) == 1 {
-		return q.Len() > 0
-	}
-	for k := range q.shards {
-		if q.shown.top[k].Load() != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// pick is the shard to take from: the one that is owed a turn, else one of those
-// whose top band is highest. It goes by what the shards show, which may be more
-// than they have, never less. Among equals it is the one that was owed the last
-// turn, or the next after it: with entries side by side, sixteen dispatches in a
-// row are faster than sixteen here and there. Where getters meet at one shard, they
-// choose by chance instead, for the next thousand dispatches.
-func (q *Queue[K]) pick() *shard[K] {
-	if len(q.shards) == 1 {
-		return &q.shards[0]
-	}
-	return q.pickOne()
-}
-
-func (q *Queue[K]) pickOne() *shard[K] {
-	if q.turn.Load() != 0 {
-		if k := q.turn.Swap(0); k != 0 && q.shown.top[k-1].Load() != 0 {
-			return &q.shards[k-1]
-		}
-	}
-	last := q.owed.Load()
-	near, calm := (last-1)&uint32(len(q.shards)-1), last-q.met.Load() > calmAfter
-	if calm && q.shown.above.Load() == 0 && q.shown.top[near].Load() == middle+1 {
-		return &q.shards[near]
-	}
-	var best *shard[K]
-	var top, equal uint32
-	for k := range q.shards {
-		switch t := q.shown.top[k].Load(); {
-		case t > top:
-			best, top, equal = &q.shards[k], t, 1
-		case t == top:
-			equal++
-		}
-	}
-	if top == 0 || equal == 1 {
-		return best
-	}
-	if !calm {
-		near = rand.Uint32()
-	}
-	for k := range uint32(len(q.shards)) {
-		if at := (near + k) & uint32(len(q.shards)-1); q.shown.top[at].Load() >= top {
-			return &q.shards[at]
-		}
-	}
-	return best // what was shown has changed meanwhile
-}
-
-// calmAfter is how many turns must have been owed since getters met.
-const calmAfter = 64
-
-// meet notes that a getter found a shard locked.
-func (q *Queue[K]) meet() {
-	if o := q.owed.Load(); q.met.Load() != o {
-		q.met.Store(o)
-	}
-}
-
 // takeFrom takes from one shard; again says that it is worth another try.
 func (q *Queue[K]) takeFrom(s *shard[K], dst []Item[K]) (n int, again bool) {
 	s.mu.Lock()
@@ -187,8 +111,8 @@ func (s *shard[K]) lend(dst []Item[K]) (n int) {
 	}
 	for n < most && s.ready.top() != 0 {
 		i := s.ready.pop(&s.entries)
-		if s.ready.turn%agingEvery == 0 && len(s.q.shards) > 1 {
-			s.q.owe()
+		if s.ready.turn%agingEvery == 0 {
+			s.q.owe(s.ready.turn)
 		}
 		e := s.at(i)
 		s.toRunning(i, e)
@@ -238,23 +162,12 @@ func (s *shard[K]) unrun(i uint32) {
 	}
 }
 
-// owe gives the next shard in turn a dispatch, after each sixteenth of any one, so
-// that none with a low top band waits for ever. The rotation is the queue's and not
-// the shard's: were each to count for itself, two busy shards could owe the same
-// few again and again. A turn that nobody has taken yet is not passed over.
-func (q *Queue[K]) owe() {
-	next := q.owed.Load()&uint32(len(q.shards)-1) + 1
-	if q.turn.CompareAndSwap(0, next) {
-		q.owed.Add(1)
-	}
-}
-
 func (s *shard[K]) item(i uint32, it *Item[K]) {
 	e := s.at(i)
 	it.Key = *s.key(i)
 	it.Attempt = int(e.attempts)
 	it.Priority = atBand(e.band())
-	it.loan, it.from = uint64(i)<<32|uint64(e.stamp), s
+	it.loan, it.from = newLoan(i, e), s
 }
 
 // Running is the item of a key that is on loan, so that it can be settled by
@@ -274,13 +187,11 @@ func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
 func (q *Queue[K]) unlock(s *shard[K]) {
 	loud, wake := s.loud, s.wake()
 	s.loud = false
-	arm := wake < s.armed
+	arm := wake < s.armed.Load()
 	if arm {
-		s.armed = wake
+		s.armed.Store(wake)
 	}
-	if len(q.shards) > 1 {
-		s.show()
-	}
+	s.show()
 	var told []expired[K]
 	if s.expired != nil {
 		told, s.expired = s.expired, nil
@@ -298,45 +209,32 @@ func (q *Queue[K]) unlock(s *shard[K]) {
 	}
 }
 
-// shown is what getters see of the shards without their locks. It is never lower
-// than what is ready once the lock is free, so no getter goes to sleep over a ready
-// key.
-type shown struct {
-	top   [maxShards]atomic.Uint32 // the top band of each shard, plus one; 0: nothing
-	above atomic.Int32             // how many of these are above the middle band
-}
-
-// show lets getters see the top band.
-func (s *shard[K]) show() {
-	t, was := uint32(s.ready.top()), s.shown.Load()
-	if t == was {
-		return
-	}
-	s.shown.Store(t)
-	if (t > middle+1) != (was > middle+1) {
-		if t > was {
-			s.q.shown.above.Add(1)
-		} else {
-			s.q.shown.above.Add(-1)
-		}
-	}
-}
-
-// ring is the alarm's callback: every shard does what is due, in steps that hold
-// its lock for a moment only.
+// ring is the alarm's callback: every shard with something due does it, in steps
+// that hold its lock for a moment only. The alarm is set anew once, for all of them.
 func (q *Queue[K]) ring() {
 	now := q.now()
 	q.expirePauses(now)
+	next := int64(never)
 	for k := range q.shards {
 		s := &q.shards[k]
-		for more := true; more; {
+		at := s.armed.Load()
+		for more := at <= now; more; {
 			s.mu.Lock()
 			more = !s.closed && s.wake() <= now && s.tick(now)
-			s.armed = never
-			if more {
-				s.armed = 0 // nobody else need arm it
+			switch {
+			case more:
+				at = 0 // nobody else need set the alarm
+			case s.closed:
+				at = never
+			default:
+				at = s.wake()
 			}
+			s.armed.Store(at)
 			q.unlock(s)
 		}
+		next = min(next, at)
+	}
+	if next != never {
+		q.alarm.set(next)
 	}
 }

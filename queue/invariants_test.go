@@ -9,7 +9,7 @@ import (
 // lock is held, and reports what is not.
 func checkInvariants[K comparable](t testing.TB, q *Queue[K]) {
 	t.Helper()
-	above := int32(0)
+	var some, above, below uint64
 	for k := range q.shards {
 		q.shards[k].mu.Lock()
 	}
@@ -18,12 +18,22 @@ func checkInvariants[K comparable](t testing.TB, q *Queue[K]) {
 		for _, err := range s.verify() {
 			t.Errorf("shard %d: %s", k, err)
 		}
-		if s.shown.Load() > middle+1 {
-			above++
+		switch {
+		case s.top == 0:
+			continue
+		case s.top > middle+1:
+			above |= 1 << k
+		case s.top <= middle:
+			below |= 1 << k
+		}
+		some |= 1 << k
+		if v := q.shown.top[k].Load(); s.top != middle+1 && v != s.top && len(q.shards) > 1 {
+			t.Errorf("shard %d shows band %d, has %d", k, v, s.top)
 		}
 	}
-	if n := q.shown.above.Load(); n != above {
-		t.Errorf("%d shards show a band above the middle, counted %d", above, n)
+	if v := &q.shown; len(q.shards) > 1 && (v.some.Load() != some || v.above.Load() != above || v.below.Load() != below) {
+		t.Errorf("shards %b show something, %b above, %b below, but have %b, %b, %b",
+			v.some.Load(), v.above.Load(), v.below.Load(), some, above, below)
 	}
 	for k := range q.shards {
 		q.shards[k].mu.Unlock()
@@ -63,7 +73,7 @@ func (s *shard[K]) verify() []string {
 	s.verifyReady(&f, &c)
 	s.verifyWaiting(&f, &c)
 	s.verifySlots(&f)
-	f.want(int(s.shown.Load()) >= s.ready.top() || len(s.q.shards) == 1, "shows band %d, has %d", s.shown.Load(), s.ready.top())
+	f.want(int(s.top) == s.ready.top(), "shows band %d, has %d", s.top, s.ready.top())
 	f.want(!s.loud && s.expired == nil, "something was not done after the lock")
 	return f
 }

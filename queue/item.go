@@ -11,11 +11,22 @@ type Item[K comparable] struct {
 	Attempt  int      // failures in a row before this run
 	Priority Priority // the band it came from
 
-	// What tells this loan from all others: the entry's index << 32 | its stamp.
 	// Few and small fields let Get return an Item in registers.
-	loan uint64
+	loan loan
 	from *shard[K]
 }
+
+// loan tells a loan from all others: the entry's index << 32 | its stamp. What is
+// asked of it are not methods of Item, for each call of such a one copies the Item.
+type loan uint64
+
+func newLoan(i uint32, e *entry) loan { return loan(i)<<32 | loan(e.stamp) }
+
+func (l loan) idx() uint32   { return uint32(l >> 32) }
+func (l loan) stamp() uint32 { return uint32(l) }
+
+// differs tells whether p is another priority than the stamp's.
+func (l loan) differs(p Priority) bool { return p.n != 0 && p.band() != uint8(l) }
 
 // WithPriority gives the item the priority that its key is to have after the
 // run. Without it the key keeps the one it has. An add that came during the run
@@ -23,16 +34,10 @@ type Item[K comparable] struct {
 func (i Item[K]) WithPriority(p Priority) Item[K] {
 	if !p.IsZero() {
 		i.Priority = p
-		i.loan = i.loan&^0xff | uint64(^p.band()) // so that changed sees it
+		i.loan = i.loan&^0xff | loan(^p.band()) // so that differs sees it
 	}
 	return i
 }
-
-func (i Item[K]) idx() uint32   { return uint32(i.loan >> 32) }
-func (i Item[K]) stamp() uint32 { return uint32(i.loan) }
-
-// changed tells whether the item has another priority than its stamp.
-func (i Item[K]) changed() bool { return i.Priority.n != 0 && i.Priority.band() != uint8(i.loan) }
 
 // After is Done, and the key runs again after d, exactly: never early, without
 // jitter. If d is zero or less it runs again behind the ready keys of its band.

@@ -28,7 +28,6 @@ type Queue[K comparable] struct {
 	mask   uint64 // of the hash bits that choose a shard
 	plain  bool   // neither tenants, buckets, debounce nor MaxKeys
 
-	shown   *shown // of the shards, to getters
 	alarm   alarm
 	news    news          // for Drain and Stop
 	phase   atomic.Uint32 // open, closed, stopped
@@ -40,13 +39,11 @@ type Queue[K comparable] struct {
 
 	// What is above is read by all and seldom written, what is below is written
 	// often: were they in one cache line, each read would wait for another core.
-	_    [64]byte
-	bell bell
-	_    [64]byte
-	turn atomic.Uint32 // shard that is owed a dispatch, plus one
-	owed atomic.Uint32 // counts the turns that were owed
-	met  atomic.Uint32 // the count when getters met last
-	_    [64]byte
+	_     [64]byte
+	bell  bell
+	_     [64]byte
+	shown shown
+	_     [64]byte
 }
 
 // New makes a queue. It starts nothing. It fails on options that make no sense
@@ -65,7 +62,6 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	}
 	q.shards = make([]shard[K], q.opts.Shards)
 	q.mask = uint64(len(q.shards) - 1)
-	q.shown = new(shown)
 	for k := range q.shards {
 		q.shards[k].init(q, k)
 	}

@@ -23,17 +23,17 @@ const (
 func (i Item[K]) settle(o outcome) {
 	s := i.from
 	s.mu.Lock()
-	e := s.loan(i.idx(), i.stamp())
+	e := s.lent(i.loan)
 	if e == nil {
 		s.mu.Unlock()
 		panic("queue: Item settled twice")
 	}
-	if i.changed() {
+	if i.loan.differs(i.Priority) {
 		s.reprioritise(e, i.Priority.band())
 	}
 	s.tally.ended++
-	s.tally.work(&s.q.clock, i.idx(), e.since)
-	s.settle(i.idx(), &o)
+	s.tally.work(&s.q.clock, i.loan.idx(), e.since)
+	s.settle(i.loan.idx(), &o)
 	isParked := o.kind >= park && e.state == StateParked
 	s.q.unlock(s)
 	if isParked {
@@ -53,15 +53,14 @@ func (i Item[K]) tell(o outcome) {
 	}
 }
 
-// loan is the entry that an item with this stamp stands for, nil if it was
-// settled.
-func (s *shard[K]) loan(i, stamp uint32) *entry {
-	chunk := s.chunks[i>>chunkBits]
+// lent is the entry of a loan, nil if it was settled.
+func (s *shard[K]) lent(l loan) *entry {
+	chunk := s.chunks[l.idx()>>chunkBits]
 	if chunk == nil {
 		return nil
 	}
-	e := &chunk[i&chunkMask]
-	if e.state != StateRunning || e.stamp>>8 != stamp>>8 {
+	e := &chunk[l.idx()&chunkMask]
+	if e.state != StateRunning || e.stamp>>8 != l.stamp()>>8 {
 		return nil
 	}
 	return e

@@ -1,8 +1,6 @@
 package queue
 
-import (
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // shard is a queue of its own for the keys whose hash leads to it: one lock,
 // one order. All fields are guarded by mu; methods need it held.
@@ -12,9 +10,10 @@ import (
 // that, line by line of 64 bytes, is most of what a busy queue costs.
 type shard[K comparable] struct {
 	mu      lock
-	loud    bool // a key became ready: somebody must be woken after the lock
-	closed  bool // takes no more keys
-	stopped bool // hands none out
+	loud    bool   // a key became ready: somebody must be woken after the lock
+	closed  bool   // takes no more keys
+	stopped bool   // hands none out
+	top     uint32 // the top band that getters see, plus one; 0: nothing
 	tally   tally
 	slab[K]
 	table table
@@ -30,21 +29,21 @@ type shard[K comparable] struct {
 	retries uint64
 	refused uint64 // dispatches that a bucket took back
 	id      uint32
-	shown   *atomic.Uint32 // the top band that getters see, plus one
 	slack   slack
-	armed   int64        // when the alarm rings for this shard at the latest
+	armed   atomic.Int64 // when the alarm rings for this shard at the latest; written under mu
 	holds   uint64       // made so far, to number them
 	expired []expired[K] // holds to report after the lock
 	due     []uint32     // scratch of tick
 	q       *Queue[K]
-	_       [40]byte // a multiple of 64, so that the next shard's lock is in another cache line
+	_       [48]byte // a multiple of 64, so that the next shard's lock is in another cache line
 }
 
 func (s *shard[K]) init(q *Queue[K], id int) {
-	s.q, s.id, s.shown = q, uint32(id), &q.shown.top[id]
+	s.q, s.id = q, uint32(id)
 	s.tally.sampled = new(sampled)
 	s.table.init()
-	s.wheel.wake, s.throttling.wake, s.slack.due, s.armed = never, never, never, never
+	s.wheel.wake, s.throttling.wake, s.slack.due = never, never, never
+	s.armed.Store(never)
 	if q.opts.Tenant != nil {
 		s.ready.fair = newFairness(q.opts.TenantRunning)
 	}

@@ -52,7 +52,7 @@ func (q *Queue[K]) charge(s *shard[K], items []Item[K]) int {
 		now := time.Now()
 		s.mu.Lock()
 		// Who knows only its key may have settled it: see Running.
-		ok := s.loan(it.idx(), it.stamp()) != nil && s.pay(it.idx(), buckets, now)
+		ok := s.lent(it.loan) != nil && s.pay(it.loan.idx(), buckets, now)
 		q.unlock(s)
 		if ok {
 			items[n] = *it
@@ -74,12 +74,12 @@ func (q *Queue[K]) giveBack(s *shard[K], items []Item[K]) {
 	due := after(q.now(), time.Second)
 	s.mu.Lock()
 	for _, it := range items {
-		if s.loan(it.idx(), it.stamp()) == nil {
+		if s.lent(it.loan) == nil {
 			continue
 		}
 		s.refused++
 		s.tally.ended++
-		s.settle(it.idx(), &outcome{kind: again, due: due, err: errBuckets})
+		s.settle(it.loan.idx(), &outcome{kind: again, due: due, err: errBuckets})
 	}
 	q.unlock(s)
 	q.settled()

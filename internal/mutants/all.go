@@ -26,7 +26,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "no shard is owed a turn",
-		File: "queue/get.go", Old: "if q.turn.CompareAndSwap(0, next) {", New: "if !BROKEN && q.turn.CompareAndSwap(0, next) {",
+		File: "queue/pick.go", Old: "if v.turn.CompareAndSwap(0, next) {", New: "if !BROKEN && v.turn.CompareAndSwap(0, next) {",
 		Package: "queue", Test: "TestNoShardStarves",
 	},
 	{
