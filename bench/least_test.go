@@ -33,14 +33,14 @@ type least[K comparable] struct {
 }
 
 type leastShard[K comparable] struct {
-	mu         leastLock
-	from, to   uint32
-	ring       []leastItem[K] // 1<<n
-	marks      []uint64       // 1<<n: hashes of the keys there, 0: none; linear probing
-	n          int            // of them
-	id         uint32
-	full       atomic.Bool    // something is ready
-	later      [][]leastItem[K]
+	mu       leastLock
+	from, to uint32
+	ring     []leastItem[K] // 1<<n
+	marks    []uint64       // 1<<n: hashes of the keys there, 0: none; linear probing
+	n        int            // of them
+	id       uint32
+	full     atomic.Bool // something is ready
+	later    [][]leastItem[K]
 	leastEntries[K]
 	_ [128]byte
 }

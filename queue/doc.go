@@ -82,9 +82,9 @@
 // by chance where getters met lately. After each sixteenth dispatch of a shard the
 // next one is owed a turn, after each 64th while all have the middle band on top. So
 // every shard with ready keys is served at least once in 32·Shards dispatches (in
-// 128·Shards if all is in the middle band), and inside the shard Q5 holds. Shards: 1
-// gives one order. Tenants and buckets need one order, and a queue with them has one
-// shard.
+// 128·Shards if all is in the middle band; a GetBatch of more than sixteen keys, or
+// 64, counts as so many), and inside the shard Q5 holds. Shards: 1 gives one order.
+// Tenants and buckets need one order, and a queue with them has one shard.
 //
 // # Design notes
 //
