@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"slices"
 	"strings"
@@ -353,6 +354,84 @@ func TestPanicIsAnErrorWithAStackAndOthersGoOn(t *testing.T) {
 		if !strings.Contains(string(p.Stack), "outcome_test.go") {
 			t.Errorf("the stack does not show where it was:\n%s", p.Stack)
 		}
+	})
+}
+
+// An error that is a nil pointer in an interface panics as soon as somebody looks into
+// it. That is a panic of whoever returned it, and the others go on.
+// promise R3
+//
+// Negative control: without probed in Controller.call, callBatch and protect it ended
+// the test process, each by itself.
+func TestErrorThatPanicsIsAPanicOfWhoeverReturnedIt(t *testing.T) {
+	unset := func() error {
+		var err *fs.PathError
+		return err
+	}
+	run := func(t *testing.T, c *reconcile.Controller[store.Key], told *failures[store.Key], panics uint64) {
+		start(t, c)
+		add(t, c, key("bad"), key("good"))
+		pass(time.Minute)
+		fs := told.list()
+		if len(fs) != 1 {
+			t.Fatalf("%d failures, want 1: %v", len(fs), fs)
+		}
+		if p := new(reconcile.PanicError); !errors.As(fs[0].Err, &p) || !strings.Contains(string(p.Stack), "Unwrap") && !strings.Contains(string(p.Stack), "PathError") {
+			t.Errorf("got %v, want a panic with its stack", fs[0].Err)
+		}
+		expect(t, "panics counted", c.Counts().Panic, panics)
+		expect(t, "runs that succeeded", c.Counts().Success, 2)
+	}
+	first := func(k store.Key, failed *bool) error {
+		if k.Name == "good" || *failed {
+			return nil
+		}
+		*failed = true
+		return unset()
+	}
+	options := func(told *failures[store.Key]) *reconcile.Options[store.Key] {
+		return &reconcile.Options[store.Key]{
+			Workers: 1, Backoff: exactly(time.Second), Hooks: reconcile.Hooks[store.Key]{OnError: told.hear},
+		}
+	}
+	t.Run("reconciler", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			var told failures[store.Key]
+			failed := false
+			r := record(func(_ context.Context, k store.Key) (result, error) { return result{}, first(k, &failed) })
+			run(t, newController(t, r, options(&told)), &told, 1)
+		})
+	})
+	t.Run("batch", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			var told failures[store.Key]
+			failed := false
+			c := must[*reconcile.Controller[store.Key]](t)(reconcile.NewBatch("test", batchOf(func(_ context.Context, keys []store.Key) (out []reconcile.Outcome) {
+				for _, k := range keys {
+					out = append(out, reconcile.Outcome{Err: first(k, &failed)})
+				}
+				return out
+			}), options(&told)))
+			run(t, c, &told, 1)
+		})
+	})
+	t.Run("source", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			var told failures[store.Key]
+			c := newController(t, record[store.Key](nil), options(&told))
+			failed := false
+			if err := c.Watch(reconcile.Source[store.Key]{Name: "s", Run: func(ctx context.Context, to reconcile.Sink[store.Key]) error {
+				if err := first(key("bad"), &failed); err != nil {
+					return err
+				}
+				to.Synced()
+				<-ctx.Done()
+				return nil
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			run(t, c, &told, 0)
+		})
 	})
 }
 

@@ -252,7 +252,8 @@ func (c *Controller[K]) call(x *runCtx[K], key K) (res Result, err error) {
 			}
 		}()
 	}
-	return c.rec.Reconcile(x, key)
+	res, err = c.rec.Reconcile(x, key)
+	return res, probed(err)
 }
 
 func newPanic(v any) *PanicError { return &PanicError{Value: v, Stack: debug.Stack()} }
@@ -363,6 +364,11 @@ func (c *Controller[K]) callBatch(x *runCtx[K], keys []K) (out []Outcome, err er
 	out = c.batch.ReconcileBatch(x, slices.Clone(keys))
 	if len(out) != len(keys) {
 		return nil, fmt.Errorf("ReconcileBatch returned %d outcomes for %d keys", len(out), len(keys))
+	}
+	for i := range out {
+		if !c.o.CrashOnPanic { // of one key: the others have nothing to do with it
+			out[i].Err = protect(func() error { return out[i].Err })
+		}
 	}
 	return out, nil
 }

@@ -413,14 +413,14 @@ func validKey[K comparable](key K) error {
 	return nil
 }
 
-// protect calls f and makes an error of its panic.
+// protect calls f and makes an error of its panic, or of one of its error.
 func protect(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = newPanic(v)
 		}
 	}()
-	return f()
+	return probed(f())
 }
 
 // addWaiting adds a key, and waits while the queue is full. It is for sources
