@@ -39,8 +39,9 @@
 // (keys by state, oldest ready age), controllers (stuck runs, shards, hand-overs,
 // lost leases, adapting workers), sources and caches (restarts and lag of their
 // watches). The rest is added by who has it: quotas with their buckets by AddQuotas,
-// other buckets by AddBucket, reconcilers of external resources (their calls, and drift) by AddExternal, inventories (what is
-// missing, different, orphaned) by AddInventory. A store is measured by wrapping
+// other buckets by AddBucket, reconcilers of external resources (their calls, and
+// drift) by AddExternal, inventories (what is missing, different, orphaned) by
+// AddInventory. A store is measured by wrapping
 // its backend in Measure before stores, caches and leases are made of it:
 //
 //	collector := metrics.New(m)

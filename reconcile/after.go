@@ -50,7 +50,7 @@ func (c *Controller[K]) holdIfBehind(key K) {
 	if c.after.n.Load() == 0 {
 		return
 	}
-	if w, left := c.after.unheld(key); left > 0 {
+	if w, left, held := c.after.keptBack(key); left > 0 && !held {
 		c.hold(key, w, left)
 	}
 }
@@ -62,19 +62,21 @@ func (c *Controller[K]) mayRun(key K) (stale, ok bool) {
 	if c.after.n.Load() == 0 {
 		return false, true
 	}
-	if w, left := c.after.unheld(key); left > 0 {
-		c.hold(key, w, left)
+	if w, left, _ := c.after.keptBack(key); left > 0 {
+		c.hold(key, w, left) // again, if it was: somebody held it when we had it, or the hold ended a moment too soon
 		return false, false
 	}
 	return c.after.stale(key), true
 }
 
-// hold keeps a key in the queue until the caches have seen what it wrote. Somebody
-// else may have held it meanwhile, or the caches have caught up.
+// hold keeps a key in the queue until the caches have seen what it wrote, which they
+// may have meanwhile.
 func (c *Controller[K]) hold(key K, w *store.Writes, left time.Duration) {
 	release := c.q.Hold(key, c.waitingFor(w), left)
-	if !c.after.held(key, w, release) {
+	if before, ok := c.after.held(key, w, release); !ok {
 		release()
+	} else if before != nil {
+		before()
 	}
 }
 
@@ -186,6 +188,9 @@ func (a *afters[K]) note(key K, w *store.Writes, until time.Duration) (behind bo
 	}
 	a.n.Store(int32(len(a.of)))
 	a.mu.Unlock()
+	if before.release != nil {
+		before.release() // what it was for is part of the new record
+	}
 	for _, l := range joined {
 		a.ask(l)
 	}
@@ -317,29 +322,30 @@ func (a *afters[K]) putLocked(key K, r after) {
 	a.n.Store(int32(len(a.of)))
 }
 
-// unheld gives for how long the key must still be kept back and is not; zero: it
-// may run.
-func (a *afters[K]) unheld(key K) (w *store.Writes, left time.Duration) {
+// keptBack gives for how long the key must still be kept back, zero or less if it may
+// run, and whether it is held already.
+func (a *afters[K]) keptBack(key K) (w *store.Writes, left time.Duration, held bool) {
 	a.mu.Lock()
 	r, ok := a.of[key]
 	a.mu.Unlock()
-	if !ok || r.behind == 0 || r.release != nil || !a.c.isBehind(r.writes) {
-		return nil, 0
+	if !ok || r.behind == 0 || !a.c.isBehind(r.writes) {
+		return nil, 0, false
 	}
-	return r.writes, r.until - time.Since(a.c.epoch)
+	return r.writes, r.until - time.Since(a.c.epoch), r.release != nil
 }
 
-// held notes the hold of a key; not ok: it is not needed.
-func (a *afters[K]) held(key K, w *store.Writes, release func()) (ok bool) {
+// held notes the hold of a key, and gives the one that it takes the place of; not ok:
+// it is not needed.
+func (a *afters[K]) held(key K, w *store.Writes, release func()) (before func(), ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r, ok := a.of[key]
-	if !ok || r.writes != w || r.behind == 0 || r.release != nil {
-		return false
+	if !ok || r.writes != w || r.behind == 0 {
+		return nil, false
 	}
-	r.release = release
+	before, r.release = r.release, release
 	a.of[key] = r
-	return true
+	return before, true
 }
 
 // stale reports, at the begin of a run that is not kept back, whether it is to read
@@ -351,8 +357,6 @@ func (a *afters[K]) stale(key K) bool {
 	if !ok {
 		return false
 	}
-	r.release = nil // if it was held, that is over
-	a.of[key] = r
 	return r.unsure || r.behind > 0 && a.c.isBehind(r.writes)
 }
 

@@ -76,8 +76,9 @@ type Handler[S, T any] struct {
 	Delete Func[S, T]
 
 	// Resync is called for a known object when nothing is known to have
-	// changed: after a restart, after another server had the key, at a resync, after a delay that a handler asked
-	// for, when something the object depends on changed.
+	// changed: after a restart, after another server had the key, at a resync,
+	// after a delay that a handler asked for, when something the object depends
+	// on changed.
 	Resync Func[S, T]
 
 	// Simple handlers put no finalizer on objects. They are called with Added
