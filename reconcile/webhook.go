@@ -22,8 +22,8 @@ import (
 //	401  Auth refused it
 //	405  it was no POST
 //	413  the body is larger than MaxBody
-//	503  no controller is running the source, its queue is full, or one of the
-//	     keys is another server's; the others are queued
+//	503  no controller is running the source, or one of the keys is another
+//	     server's or finds the queue full; the others are queued
 //
 // Under a sharded placement no server takes every key, so have the handler that is
 // called mark the object in the store (store.AnnotationReconcileNow) instead: that
@@ -151,7 +151,7 @@ func (h *Webhook[K]) queue(keys []K) (status int, why string) {
 			continue
 		}
 		if err := to.Add(k, queue.AddOptions{Priority: bandLive}); err != nil {
-			return http.StatusServiceUnavailable, err.Error()
+			status, why = http.StatusServiceUnavailable, err.Error() // one that is there already is taken all the same
 		}
 	}
 	return status, why

@@ -126,6 +126,28 @@ func TestWebhookSaysWhenTheQueueIsFull(t *testing.T) {
 	})
 }
 
+// A key that finds no room does not keep the others of the call from being queued.
+//
+// Negative control: with the call ended at the first key that was refused, a was still
+// delayed.
+func TestWebhookQueuesTheOthersWhenOneFindsNoRoom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		c := newController(t, r, &reconcile.Options[string]{Queue: queue.Options[string]{MaxKeys: 1}})
+		h := newWebhook(t, nil)
+		if err := c.Watch(h.Source()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Queue().AddAfter("a", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		expect(t, "answer", call(h, "POST", "secret", "b a").Code, http.StatusServiceUnavailable)
+		pass(time.Minute)
+		expectList(t, "runs", r.keys(), "a")
+	})
+}
+
 // A call about a key of another server is not answered as if it had been taken.
 //
 // Negative control: with the key dropped as those of other sources are, who list
