@@ -104,8 +104,7 @@ func TestQuotaThatIsHeldOrUsedUpIsNotForgotten(t *testing.T) {
 		held := must(set.Get(quota.Name{Account: "held"}))
 		wear(t, set, 4)
 		spend(holder)
-		runtime.KeepAlive(holder)
-		holder = nil
+		runtime.KeepAlive(holder) // from here on nobody has it
 		wear(t, set, 4)
 		if again := must(set.Get(quota.Name{Account: "held"})); again != held {
 			t.Error("a name has a second quota while the first is held")
