@@ -62,6 +62,8 @@ func services() []service {
 		{"controller-runtime-classic+prom", startChannel(false)},
 		{"controller-runtime-direct+prom", startDirect},
 		{"ticker", startTicker},
+		{"tend-queue+prom", startSubject(newTendProm[object])},
+		{"least", startSubject(newLeast[object])},
 	}
 	for _, size := range *batchFlag {
 		ss = append(ss, service{"tend-batch-" + strconv.Itoa(size) + "+prom", startTendBatch(size)})
@@ -238,6 +240,21 @@ func startLoop(b *testing.B, workers int, run func()) func([]object) {
 		for _, key := range keys {
 			q.Add(key)
 		}
+	}
+}
+
+// startSubject is a loop of workers around a queue and no controller at all: no
+// deadline, no recover, no logger, no rules for what a run returns. What a
+// controller takes beyond it is the price of these.
+func startSubject(make func(*testing.B, time.Duration) subject[object]) func(*testing.B, int, func()) func([]object) {
+	return func(b *testing.B, workers int, run func()) func([]object) {
+		s := make(b, backoffBase)
+		var pool sync.WaitGroup
+		for range workers {
+			pool.Go(func() { s.Consume(func(object) { run() }) })
+		}
+		b.Cleanup(func() { s.Close(); pool.Wait() })
+		return s.Fill
 	}
 }
 
