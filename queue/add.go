@@ -14,7 +14,12 @@ func (q *Queue[K]) AddAfter(key K, d time.Duration) error {
 }
 
 // AddWith is Add with options.
-func (q *Queue[K]) AddWith(key K, o AddOptions) error { return q.add(key, o, false) }
+func (q *Queue[K]) AddWith(key K, o AddOptions) error {
+	if q.plain && o.After <= 0 && o.Reason == "" {
+		return q.addNow(key, o.Priority.n-1, o.Urgent)
+	}
+	return q.add(key, o, false)
+}
 
 // Replace is AddWith, but this time and priority win over those the key has: a
 // key that is due can be put off. A running key is not touched, only what comes

@@ -18,14 +18,33 @@ func (q *Queue[K]) Add(key K) error {
 	if !q.plain {
 		return q.add(key, AddOptions{}, false)
 	}
+	return q.addNow(key, -1, false)
+}
+
+// addNow is AddWith of a band, or -1, and whether it is urgent, in a plain queue.
+func (q *Queue[K]) addNow(key K, band int16, urgent bool) error {
 	long := maphash.Comparable(q.seed, key)
 	s, hash := q.shard(long), uint32(long)
 	if !s.mu.TryLock() {
 		s.mu.wait()
 	}
 	i, p, ok := s.find(hash, &key)
-	if ok || s.closed {
-		return q.addAgain(s, i)
+	if s.closed {
+		s.mu.Unlock()
+		return ErrStopped
+	}
+	if ok {
+		s.tally.adds++
+		if e := s.at(i); e.state != StateReady || band > int16(e.band()) || urgent {
+			s.merge(i, &request{band: band, urgent: urgent})
+			q.unlock(s)
+			return nil
+		}
+		s.mu.Unlock()
+		return nil
+	}
+	if band < 0 {
+		band = middle
 	}
 
 	if s.hot != 0 {
@@ -36,34 +55,17 @@ func (q *Queue[K]) Add(key K) error {
 	*s.key(i) = key
 	e := s.at(i)
 	e.hash = hash
-	e.stamp |= middle // a free entry has band 0
+	e.stamp |= uint32(band) // a free entry has band 0
 	e.state = StateReady
 	e.since = s.tally.enter(&q.clock, i)
 	s.tally.adds++
 	s.ready.append(&s.entries, i, e)
 	s.table.insert(hash, i, p)
-	if s.top <= middle {
-		s.showTop(middle + 1)
+	if s.top <= uint32(band) {
+		s.showTop(uint32(band) + 1)
 	}
 	s.mu.Unlock()
 	q.bell.ring()
-	return nil
-}
-
-// addAgain is Add for a key that is there as entry i, or for a closed queue. It
-// unlocks the shard.
-func (q *Queue[K]) addAgain(s *shard[K], i uint32) error {
-	if s.closed {
-		s.mu.Unlock()
-		return ErrStopped
-	}
-	s.tally.adds++
-	if s.at(i).state == StateReady {
-		s.mu.Unlock()
-		return nil
-	}
-	s.merge(i, &request{band: -1})
-	q.unlock(s)
 	return nil
 }
 
