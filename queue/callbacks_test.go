@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -147,5 +148,33 @@ func TestKeyThatIsSettledWhileItsBucketsAreAskedIsNotLent(t *testing.T) {
 		wantNext(t, q, "b")
 		wantNone(t, q)
 		checkInvariants(t, q)
+	})
+}
+
+// A hook that panics does so in its caller, and keeps nobody waiting who waits for the
+// run to end.
+//
+// Negative control: with settled after the hook, Stop waited for ever.
+func TestStopHearsOfARunWhoseHookPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := oneOrder()
+		o.Hooks = &Hooks[string]{Parked: func(string, int, error) { panic("hook") }}
+		q := newQueue(t, o)
+		add(t, q, "k")
+		it := get(t, q)
+		stopped := make(chan error)
+		go func() { stopped <- q.Stop(t.Context()) }()
+		synctest.Wait()
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			it.Park(errTest)
+		}()
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -37,7 +37,9 @@ func (i Item[K]) settle(o outcome) {
 	isParked := o.kind >= park && e.state == StateParked
 	s.q.unlock(s)
 	if isParked {
+		defer s.q.settled() // also if the hook panics
 		i.tell(o)
+		return
 	}
 	s.q.settled()
 }

@@ -194,6 +194,13 @@ func (c *Controller[K]) exhausted(key K, attempts int, err error) {
 	}
 }
 
+// parked passes on what the queue says of a key that was parked.
+func (c *Controller[K]) parked(key K, attempts int, err error) {
+	if user := c.userHooks.Parked; user != nil {
+		c.contain("Parked", func() { user(key, attempts, err) })
+	}
+}
+
 // mended says that a row of failures that was logged is over.
 func (c *Controller[K]) mended(attrs ...any) {
 	if c.o.Hooks.OnError == nil {

@@ -133,7 +133,7 @@ func (c *Controller[K]) makeQueue() (err error) {
 		c.userHooks = *qo.Hooks
 	}
 	hooks := c.userHooks
-	hooks.HoldExpired, hooks.Exhausted = c.holdExpired, c.exhausted
+	hooks.HoldExpired, hooks.Exhausted, hooks.Parked = c.holdExpired, c.exhausted, c.parked
 	qo.Hooks = &hooks
 	c.q, err = queue.New(&qo)
 	return err

@@ -357,6 +357,33 @@ func TestPanicIsAnErrorWithAStackAndOthersGoOn(t *testing.T) {
 	})
 }
 
+// The hooks of the queue are contained as those of the controller are, all of them.
+// promise R3
+//
+// Negative control: with Parked handed to the queue as it is, it ended the test
+// process.
+func TestPanicInAHookOfTheQueueIsContained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		called := 0
+		boom := func(string, int, error) { called++; panic("hook") }
+		logger, _ := quiet()
+		c := newController(t, record(func(_ context.Context, k string) (result, error) {
+			if k == "parked" {
+				return result{}, reconcile.Terminal(errBoom)
+			}
+			return result{}, errBoom
+		}), &reconcile.Options[string]{
+			Logger: logger, ParkedResync: -1,
+			Queue: queue.Options[string]{MaxAttempts: 1, Hooks: &queue.Hooks[string]{Parked: boom, Exhausted: boom}},
+		})
+		start(t, c)
+		add(t, c, "parked", "exhausted")
+		pass(time.Minute)
+		expect(t, "hooks called", called, 2)
+		expect(t, "errors counted", c.Counts().Error+c.Counts().Terminal, 2)
+	})
+}
+
 // An error that is a nil pointer in an interface panics as soon as somebody looks into
 // it. That is a panic of whoever returned it, and the others go on.
 // promise R3
