@@ -246,9 +246,9 @@ func startLoop(b *testing.B, workers int, run func()) func([]object) {
 // startSubject is a loop of workers around a queue and no controller at all: no
 // deadline, no recover, no logger, no rules for what a run returns. What a
 // controller takes beyond it is the price of these.
-func startSubject(make func(*testing.B, time.Duration) subject[object]) func(*testing.B, int, func()) func([]object) {
+func startSubject(fresh func(*testing.B, time.Duration) subject[object]) func(*testing.B, int, func()) func([]object) {
 	return func(b *testing.B, workers int, run func()) func([]object) {
-		s := make(b, backoffBase)
+		s := fresh(b, backoffBase)
 		var pool sync.WaitGroup
 		for range workers {
 			pool.Go(func() { s.Consume(func(object) { run() }) })
