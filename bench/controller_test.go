@@ -63,7 +63,7 @@ func services() []service {
 		{"controller-runtime-direct+prom", startDirect},
 		{"ticker", startTicker},
 		{"tend-queue+prom", startSubject(newTendProm[object])},
-		{"least", startSubject(newLeast[object])},
+		{"least-entry", startSubject(newLeastEntry[object])}, // least loses what is added while it runs
 	}
 	for _, size := range *batchFlag {
 		ss = append(ss, service{"tend-batch-" + strconv.Itoa(size) + "+prom", startTendBatch(size)})

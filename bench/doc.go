@@ -20,6 +20,8 @@
 //	parts                in BenchmarkConverge: what converging is made of, one part at a time
 //	limit                a bare loop: locks and a map, a channel, a hand-written copy
 //	least                a queue without promises: what the work costs on this machine
+//	least-entry          the same with an entry for each key
+//	tend-queue           in BenchmarkController: workers around queue.Queue and nothing else
 //	NAME+prom            the same with Prometheus metrics on and scraped
 //
 // # Fairness

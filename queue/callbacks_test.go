@@ -178,3 +178,41 @@ func TestStopHearsOfARunWhoseHookPanics(t *testing.T) {
 		}
 	})
 }
+
+// A panic of Buckets while a getter looks once more before it sleeps lets others be
+// woken as before.
+// promise Q1
+//
+// Negative control: with the count of getters that look taken back only where await
+// returns, the getter slept over "x".
+func TestPanicInBucketsKeepsNobodyAsleep(t *testing.T) {
+	o := oneOrder()
+	o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+		if key == "bad" {
+			panic("buckets")
+		}
+		return dst
+	}
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "bad")
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			_, _ = q.await(t.Context(), make([]Item[string], 1))
+		}()
+		got := make(chan string)
+		go func() {
+			it, _ := q.Get(t.Context())
+			it.Done()
+			got <- it.Key
+		}()
+		synctest.Wait() // it sleeps
+		add(t, q, "x")
+		if key := <-got; key != "x" {
+			t.Errorf("got %q, want x", key)
+		}
+	})
+}

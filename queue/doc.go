@@ -81,10 +81,11 @@
 // whose top band is highest, among equals from the one that had the last turn, or
 // by chance where getters met lately. After each sixteenth dispatch of a shard the
 // next one is owed a turn, after each 64th while all have the middle band on top. So
-// every shard with ready keys is served at least once in 32·Shards dispatches (in
-// 128·Shards if all is in the middle band; a GetBatch of more than sixteen keys, or
-// 64, counts as so many), and inside the shard Q5 holds. Shards: 1 gives one order.
-// Tenants and buckets need one order, and a queue with them has one shard.
+// every shard with ready keys is served at least once in 32·Shards dispatches while
+// some shard has another band on top, else in 128·Shards (and what other getters had
+// under way; a GetBatch of more than sixteen keys, or 64, counts as so many), and
+// inside the shard Q5 holds. Shards: 1 gives one order. Tenants and buckets need one
+// order, and a queue with them has one shard.
 //
 // # Design notes
 //

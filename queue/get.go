@@ -24,28 +24,32 @@ func (q *Queue[K]) GetBatch(ctx context.Context, dst []Item[K]) (int, error) {
 // await is the slow way: it looks some times more and then sleeps until the bell
 // rings.
 func (q *Queue[K]) await(ctx context.Context, dst []Item[K]) (int, error) {
+	counted := &q.bell.waiting
+	// However it ends, also by a panic of Options.Buckets: while somebody is counted
+	// as looking, nobody is woken, and the token that woke us may be others' too.
+	defer func() {
+		counted.Add(-1)
+		q.pass()
+	}()
 	if q.phase.Load() == open && q.bell.spin() {
+		counted = &q.bell.spinning
 		for range spins {
 			runtime.Gosched()
 			if n := q.take(dst); n > 0 {
-				q.bell.spinning.Add(-1)
-				q.pass()
 				return n, nil
 			}
 		}
 		q.bell.waiting.Add(1)
+		counted = &q.bell.waiting
 		q.bell.spinning.Add(-1)
 	} else {
 		q.bell.waiting.Add(1)
 	}
-	defer q.bell.waiting.Add(-1)
 	for {
 		if ctx.Err() != nil {
-			q.bell.ring() // the token may have been for us
 			return 0, context.Cause(ctx)
 		}
 		if n := q.take(dst); n > 0 {
-			q.pass()
 			return n, nil
 		}
 		if q.phase.Load() != open {
@@ -204,37 +208,52 @@ func (q *Queue[K]) unlock(s *shard[K]) {
 	if arm {
 		q.alarm.set(wake)
 	}
+	q.tell(told)
+}
+
+// tell calls the hook. No lock is held.
+func (q *Queue[K]) tell(told []expired[K]) {
 	for _, x := range told {
 		q.opts.Hooks.HoldExpired(x.key, x.why)
 	}
 }
 
-// ring is the alarm's callback: every shard with something due does it, in steps
-// that hold its lock for a moment only. The alarm is set anew once, for all of them.
+// ring is the alarm's callback: all shards do what is due, one step each by turns,
+// until nothing is due. The alarm is set anew once, for all of them, before hooks are
+// called: these may take their time.
 func (q *Queue[K]) ring() {
-	now := q.now()
-	q.expirePauses(now)
-	next := int64(never)
-	for k := range q.shards {
-		s := &q.shards[k]
-		at := s.armed.Load()
-		for more := at <= now; more; {
-			s.mu.Lock()
-			more = !s.closed && s.wake() <= now && s.tick(now)
-			switch {
-			case more:
-				at = 0 // nobody else need set the alarm
-			case s.closed:
-				at = never
-			default:
-				at = s.wake()
-			}
-			s.armed.Store(at)
-			q.unlock(s)
+	q.expirePauses(q.now())
+	var told []expired[K]
+	next, now := int64(0), int64(0)
+	for next <= now {
+		next, now = never, q.now()
+		for k := range q.shards {
+			next = min(next, q.shards[k].step(now, &told))
 		}
-		next = min(next, at)
 	}
-	if next != never {
-		q.alarm.set(next)
+	q.alarm.set(next)
+	q.tell(told)
+}
+
+// step does some of what is due, holding the lock for a moment only, and tells when
+// there is more.
+func (s *shard[K]) step(now int64, told *[]expired[K]) (next int64) {
+	if at := s.armed.Load(); at > now {
+		return at
 	}
+	s.mu.Lock()
+	more := !s.closed && s.wake() <= now && s.tick(now)
+	*told = append(*told, s.expired...)
+	s.expired = nil
+	switch {
+	case more:
+		next = 0
+	case s.closed:
+		next = never
+	default:
+		next = max(s.wake(), now+1)
+	}
+	s.armed.Store(next) // ring sets the alarm for it
+	s.q.unlock(s)
+	return next
 }

@@ -18,7 +18,8 @@ func (q *Queue[K]) newPause(why string, max time.Duration) *pause {
 
 // Pause stops the queue from handing out keys, until Resume, or until max has
 // passed; zero or less means no maximum. Adds are taken and coalesced, runs go
-// on to their end. Pausing it again replaces why and maximum.
+// on to their end, and a Get that is under way may still give a key. Pausing it again
+// replaces why and maximum.
 func (q *Queue[K]) Pause(why string, max time.Duration) {
 	p := q.newPause(why, max)
 	q.pausing.Lock()

@@ -157,8 +157,9 @@ func (q *Queue[K]) owe(turn uint64) {
 	if len(q.shards) == 1 || turn%stayFor != 0 && v.above.Load()|v.below.Load() == 0 {
 		return
 	}
-	next := v.owed.Load()&uint32(len(q.shards)-1) + 1
+	owed := v.owed.Load()
+	next := owed&uint32(len(q.shards)-1) + 1
 	if v.turn.CompareAndSwap(0, next) {
-		v.owed.Add(1)
+		v.owed.CompareAndSwap(owed, owed+1) // else somebody was as quick: better twice than never
 	}
 }

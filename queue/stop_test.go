@@ -187,3 +187,28 @@ func TestStopDoesNotWaitForAHookBeyondItsTime(t *testing.T) {
 		}
 	})
 }
+
+// While a hook is being called, timers go on.
+// promise Q1
+//
+// Negative control: with the alarm set only after the hooks, "due" did not run until
+// the hook had returned.
+func TestSlowHookHoldsUpNoTimer(t *testing.T) {
+	for _, shards := range []int{1, 8} {
+		o := &Options[string]{Shards: shards}
+		release := make(chan struct{})
+		o.Hooks = &Hooks[string]{HoldExpired: func(string, string) { <-release }}
+		bubble(t, o, func(t *testing.T, q *Queue[string]) {
+			release = make(chan struct{}) // of this bubble
+			q.Hold("k", "test", time.Second)
+			q.AddAfter("due", 2*time.Second)
+			start := time.Now()
+			it, err := q.Get(t.Context())
+			if err != nil || it.Key != "due" || time.Since(start) != 2*time.Second {
+				t.Errorf("got %q after %v, %v, want due after 2s", it.Key, time.Since(start), err)
+			}
+			it.Done()
+			close(release)
+		})
+	}
+}

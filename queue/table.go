@@ -179,7 +179,11 @@ func (t *table) shrink(from int) int {
 		}
 		s := t.dir[from]
 		if s.fill.n < s.fill.low {
-			t.resize(uint32(from)<<(32-t.depth), nextSize(2*int(s.fill.n)))
+			room := 2
+			if s.depth < sparseDepth {
+				room = 4
+			}
+			t.resize(uint32(from)<<(32-t.depth), nextSize(room*int(s.fill.n)))
 		}
 		from += 1 << (t.depth - s.depth)
 	}

@@ -152,7 +152,11 @@ func (r *results) goal(g goal) string {
 	}
 	missed := verdict(judged >= g.least)
 	work, _, _ := strings.Cut(g.ours, "impl=")
-	if bare, ok := r.figure(work+"impl=least", g.unit); ok && judged < g.least && bare.median > 0 {
+	bare, ok := r.figure(work+"impl=least", g.unit)
+	if !ok {
+		bare, ok = r.figure(work+"impl=least-entry", g.unit)
+	}
+	if ok && judged < g.least && bare.median > 0 {
 		missed += fmt.Sprintf("; least: %.*f", places(g.least), theirs.median/bare.median)
 	}
 	peer := g.peer[strings.LastIndexByte(g.peer, '=')+1:]
