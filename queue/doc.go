@@ -127,19 +127,26 @@
 // Add, Get and settling a key are three calls that may come from anywhere. Three
 // uncontended locks with nothing under them take 32 ns on the two cores of an AMD
 // EPYC where all this was measured, and a queue stripped of every promise (module
-// bench, impl=least: a set of hashes and a ring of keys under each lock) 63 ns a
-// cycle. Ours takes 77 with one shard and 94 with eight, client-go's 125. Nothing is
-// allocated. Metrics are nearly free, for counting is an addition under a lock that
-// is held anyway. Module bench has the comparison, with the losses.
+// bench, impl=least: a set of hashes and a ring of keys under each lock) 64 ns a
+// cycle; with an entry for each key, as ours (impl=least-entry), 66. Ours takes 75
+// with one shard and 86 with eight, client-go's 128. Nothing is allocated. Metrics are
+// nearly free, for counting is an addition under a lock that is held anyway. Module
+// bench has the comparison, with the losses.
 //
-// Where two cores pass keys to each other, what counts is how many cache lines go
-// back and forth: handing one over takes 44 ns there (BenchmarkMachine).
+// What a processor does not see coming costs more than work: a locked instruction
+// 5 ns, a branch that was guessed wrong about as much, a cache line that another core
+// has 44 (BenchmarkMachine), on some hosts three times that. A cycle of ours has
+// eight locked instructions: two for each of three locks, and two to show that its
+// shard has something and then nothing.
 //
 //   - The short way (fast.go) instead of add, take and settle composed: 205 → 125.
 //     Most of it came from not building a request, not copying an Item through
-//     memory, and looking an entry up once.
+//     memory, and looking an entry up once. AddWith of a band, which is what sources
+//     call, takes it too: a controller with 8 workers 146 → 137 ns a run.
 //   - An Item of few fields, so that Get returns it in registers: some 10 ns for
-//     string keys; {Namespace, Name} keys are too wide for that.
+//     string keys; {Namespace, Name} keys are too wide for that. And what settles it
+//     asks its loan rather than the Item: each method of an Item first copies it,
+//     96 → 90.
 //   - Counting ready and running keys by dispatches and ends, rather than by state
 //     changes; one sample for both times, no counter for what is not sampled; the
 //     slot freed last reused first; the search's end handed to the insertion:
@@ -150,7 +157,7 @@
 //   - Slack that is kept for a second, instead of segments that shrink and chunks
 //     that go as soon as they are empty: 600 → 460 for 8 by 8 together with the next.
 //   - What a cycle writes in two cache lines of the shard, what getters read of all
-//     shards (the top bands) in lines that are seldom written.
+//     shards (pick.go) in lines that are seldom written.
 //   - A lock that looks again for a microsecond (lock.go): with 1,000 workers and 64
 //     goroutines that add, the slowest hundredth of all Adds took 1.1 ms and takes
 //     3 µs (two runs each); a controller with 64 workers 590 → 380 ns a run, with 8
@@ -159,53 +166,73 @@
 //   - Eight shards instead of four on two cores: 134 → 115 for 8 by 8 (sixteen: 102),
 //     140 → 112 for 64 by 64, a controller with 8 workers 195 → 172, a cycle of one
 //     goroutine 91 → 94.
-//   - Sixteen dispatches from one shard rather than each from any, and no look at the
-//     others while none has anything above the middle band (Queue.pick): among 64 keys
-//     117 → 96, among a thousand 145 → 133 and with the next 115, among a million
-//     420 → 285, pipelines and controllers unchanged. Entries that follow each other
-//     lie side by side.
+//   - 64 dispatches from one shard rather than each from any, for entries that follow
+//     each other lie side by side: among a million keys 420 → 255, among 100,000
+//     240 → 205, pipelines of 8 by 8 106 → 99 (sixteen: most of the first, none of the
+//     last; 1,024: no more).
+//   - Small tables a quarter full at most instead of four fifths, up to some 4,000 keys
+//     a shard: where a search ends cannot be foreseen, so the best is that it ends at
+//     once. Among a thousand keys 132 → 98, ten thousand 154 → 110, retries of 100,000
+//     keys 390 → 270 with the Item's loan. Beyond that size memory is worth more: up
+//     to 125,000 keys a shard half full would be 3 % faster and take 72 bytes a key
+//     instead of 64.
 //   - Segments of up to 672 words after a split instead of 768: 62.9 → 61.4 bytes a key
-//     at a full load of 488 keys each, and no slower; small tables half full at most
-//     instead of four fifths: among a thousand keys 132 → 122, ten thousand 154 → 137.
+//     at a full load of 488 keys each, and no slower.
+//   - An alarm that is set once for all shards it rang for, and locks only those with
+//     something due: 8 % of the CPU of a million delayed keys.
 //   - Dropped: a bitmap of free slots alone (13 ns a cycle against 5 with the slot
 //     freed last); four such slots instead of one (nothing); random choice among
 //     shards when only one has keys; the table's first look written out in Add
 //     (nothing); an assembler's prefetch of the next key's entry and word (3 % among a
 //     million, 13 to 20 % among ten million: too little for assembler); counters of
-//     segments kept together (nothing).
+//     segments kept together (nothing), or none in what removes a key (2 % of a
+//     pipeline, and cycles slower); a lock of our own that begins with
+//     compare-and-swap without a look before it (nothing; with 64 by 64 a fifth slower).
 //
-// What was aimed at and not reached, in ratios to client-go's queue on that machine
-// (bench/RESULTS.md), and what the stripped queue reaches beside it. That one was
-// measured at real-time priority beside other work, three to five runs, the best:
+// What was aimed at and not reached: the ratios to client-go's queue in the quiet
+// passes of bench/RESULTS.md, and what the stripped queues reach there, without and
+// with entries. Beside them stands what was found with real-time priority, by turns.
 //
-//   - A cycle: 1.3 instead of 4.3; stripped 2.0. With {Namespace, Name} keys and
-//     through the adapter it is alike. With metrics 5 instead of 6.5, with one shard 6:
-//     eight cost 17 ns where each cycle finds its shard empty and leaves it so, which
-//     must be shown to getters, and 8 ns where there is always something.
-//   - Duplicate adds: 1.2 instead of 1.3; stripped 1.5, which compares hashes only. We
-//     compare the key too, or two keys with one hash would become one. From two cores
-//     1.4 instead of 2; stripped 1.3: it is the locks' cache lines.
-//   - Pipelines of 8 by 8: 3.1 instead of 6; stripped 5.2. Of 64 by 64: 3.6 instead of
-//     5.8; stripped 6.6. The stripped queue writes two lines an operation, ours four
-//     or five (entry, key, list, table): the 38 ns of two cores between them are two
-//     hand-overs. Where the two cores share little cache, all queues take two to
-//     three times as long, and client-go's five: then 8 by 8 is 5.4.
-//   - A cycle among a million keys: 2.0 instead of 2.7; stripped 3.2. Each has two
-//     reads that miss, the table's words for the key that comes and the one that goes
-//     (of 16 MiB a read takes 27 ns there, of 256 MiB 185); ours has the entry besides.
-//     Among ten million it is 1.1 to 1.3.
-//   - Retries: 3 to 5 instead of 7; stripped 10. They come back in the order of their
-//     backoff, so that entry, key and word of each are somewhere else. The stripped
-//     one has the word alone.
-//   - A million delayed keys: 2 to 2.5 times less CPU instead of 4; stripped 6. The
-//     alarm rings 52,000 times in ten seconds and wakes a getter each time. Ringing
-//     not sooner than 250 µs after the last time takes a fifth of the CPU away and
-//     makes keys 0.15 ms later (0.67 instead of 0.52 at the median, 1.65 instead of
-//     1.44 at the slowest hundredth): not done, for what is due should run. AddAfter
-//     3 times faster instead of 6; stripped 3.9.
-//   - A controller's run is its pipeline, and what misses there misses here.
+//   - A cycle: 1.4 instead of 4.3; stripped 2.0 and 1.9, and the bare locks would be 4.
+//     With {Namespace, Name} keys 2.1, as the stripped ones; through the adapter 0.9.
+//     With metrics 5.2 instead of 6.5; stripped 7.2. Eight shards cost 11 ns where each
+//     cycle finds its shard empty and leaves it so, which must be shown to getters;
+//     bands, ages and samples the other 9.
+//   - Duplicate adds: 1.1 to 1.25 instead of 1.3; stripped 1.5, which compares hashes
+//     only, with entries 1.25: comparing the key is what it costs, and without it two
+//     keys with one hash would become one. From two cores 1.3 instead of 2; stripped
+//     1.3: it is the locks' cache lines.
+//   - Pipelines of 8 by 8: 5.1 instead of 6; stripped 7.1 and 5.7. Of 64 by 64: 5.8,
+//     which is met or missed by a hair; stripped 7.6 and 6.3. So an entry is most of the
+//     price: it and its key lie in lines of their own, and 80 ns an item, which is what
+//     the stripped queue takes, are two lines handed over and back. What ours does with
+//     the entry is 10 to 25 ns, as in a cycle of one goroutine.
+//   - A cycle among a million keys: 1.4 to 2.1 instead of 2.7; stripped 2.1 and 1.9.
+//     Each has two reads that miss, the table's words for the key that comes and the one
+//     that goes (of 16 MiB a read takes 27 ns there, of 256 MiB 185). With one shard
+//     ours takes 225 instead of 270 ns: keys of eight shards alternate, so that neither
+//     their texts nor their entries follow each other for long. The stripped ones empty
+//     one shard before they look at the next; we owe the others turns. Among ten million
+//     it is 1.6.
+//   - Retries: 6.4 instead of 7; stripped 11.3 and 7.7. So it is the entry here too. The
+//     order in which they come back is not (with entries, shuffled: the same), and the
+//     copies of the Item were: the shorter the way, the more of the next key's misses the
+//     processor begins early. What is left is the alarm at work on the other core, which
+//     ticks once a millisecond in the stripped queues.
+//   - A million delayed keys: 2.2 times less CPU instead of 4; stripped 4.2, with entries
+//     3. The alarm rings when something is due and wakes a getter each time. Ringing not
+//     sooner than 250 µs after the last time takes a fifth of the CPU away and makes keys
+//     0.15 ms later (0.67 instead of 0.52 at the median, 1.65 instead of 1.44 at the
+//     slowest hundredth; stripped 1.1 and 2.1): not done, for what is due should run.
+//     AddAfter 2.4 times faster instead of 6; stripped 2.6.
+//   - A controller's run is 165 ns with 8 or 64 workers, beside 106 to 115 of the same
+//     queue without a controller and 100 of the stripped one with entries; with one
+//     worker 236 beside 113, which is why that alone misses its goal. One clock reading,
+//     the two locks of the worker's slot and the call under recover are most of it; they
+//     are what says which key runs since when, and keep a panic from ending the process.
 //   - The slowest hundredth of contended Adds is faster than controller-runtime's by
-//     3, not by 20. There an Add appends to a buffer, and a goroutine does the rest.
+//     3.5, not by 20; stripped 3.1. There an Add appends to a buffer, and a goroutine
+//     does the rest.
 //
 // The critical sections of Add, Get and Done last 20 to 35 ns each, and Done fused
 // with Get saves one. Where a contended lock changes hands every 50 to 100 ns, a
