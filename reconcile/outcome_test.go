@@ -364,8 +364,8 @@ func TestPanicIsAnErrorWithAStackAndOthersGoOn(t *testing.T) {
 // process.
 func TestPanicInAHookOfTheQueueIsContained(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		called := 0
-		boom := func(string, int, error) { called++; panic("hook") }
+		var called atomic.Int32 // by two workers
+		boom := func(string, int, error) { called.Add(1); panic("hook") }
 		logger, _ := quiet()
 		c := newController(t, record(func(_ context.Context, k string) (result, error) {
 			if k == "parked" {
@@ -379,7 +379,7 @@ func TestPanicInAHookOfTheQueueIsContained(t *testing.T) {
 		start(t, c)
 		add(t, c, "parked", "exhausted")
 		pass(time.Minute)
-		expect(t, "hooks called", called, 2)
+		expect(t, "hooks called", called.Load(), 2)
 		expect(t, "errors counted", c.Counts().Error+c.Counts().Terminal, 2)
 	})
 }
