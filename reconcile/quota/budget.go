@@ -137,6 +137,10 @@ func (b *budget) begin() (call, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := call{left: time.Now()}
+	// The part may have been lost since the call was paid for, or while it waited.
+	if err := b.closedLocked(); err != nil {
+		return c, err
+	}
 	if b.circuit.open {
 		if again := b.circuit.again; c.left.Before(again) {
 			b.stats.refused++

@@ -27,10 +27,10 @@ const (
 // failed notes a failure, and says until when to make no call, if that is news.
 func (c *circuit) failed(of call, now time.Time) (until time.Time, tripped bool) {
 	switch {
-	case of.probe:
+	case of.left.Before(c.changed), c.open && !of.probe:
+		return until, false // also a probe that hung, and was overtaken by an answered one
+	case c.open:
 		c.pause = min(2*c.pause, lastPause)
-	case c.open || of.left.Before(c.changed):
-		return until, false
 	default:
 		if c.bad++; c.bad < trips {
 			return until, false

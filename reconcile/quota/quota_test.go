@@ -576,3 +576,38 @@ func TestHTTPAnswersAreJudged(t *testing.T) {
 		t.Errorf("a date a minute on: %v", got)
 	}
 }
+
+// Probes that hang are overtaken: once one that left later was answered, their failures
+// are of the time before.
+//
+// Negative control: with every failed probe counted, the bucket of a breaker long closed
+// was paused anew by each, for up to a minute.
+func TestProbesThatHungDoNotPauseAnEndpointThatIsBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 1000}, quota.Rate{})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		for range 5 {
+			_ = q.Do(t.Context(), quota.Read, func(context.Context) error { return errDown })
+		}
+		var hung sync.WaitGroup
+		defer hung.Wait()
+		for range 10 {
+			time.Sleep(2 * time.Second)
+			hung.Go(func() {
+				_ = q.Do(t.Context(), quota.Read, func(context.Context) error { time.Sleep(time.Minute); return errDown })
+			})
+			synctest.Wait()
+		}
+		time.Sleep(2 * time.Second)
+		if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for range 180 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if s := set.Snapshot()[0]; s.Open || !s.Bucket.Until.IsZero() {
+				t.Fatalf("%+v, want it closed and in use", s)
+			}
+		}
+	})
+}

@@ -70,6 +70,36 @@ func TestNamesWithoutLimitsAreForgotten(t *testing.T) {
 	})
 }
 
+// What kept Limits from answering, a file that was being written for example, passes.
+//
+// Negative control: with errors forgotten only when there are many names, this one
+// stayed until the process ended.
+func TestLimitsAreAskedAgainAnHourAfterAnError(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		asked := 0
+		set := must(quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+			if asked++; asked == 1 {
+				return quota.Limits{}, errDown
+			}
+			return quota.Limits{Read: quota.Rate{PerSecond: 1}, Judge: judge}, nil
+		}}))
+		name := quota.Name{API: "dns"}
+		for range 2 {
+			if _, err := set.Get(name); !errors.Is(err, errDown) || asked != 1 {
+				t.Fatalf("%v after %d questions", err, asked)
+			}
+			time.Sleep(59 * time.Minute)
+		}
+		q, err := set.Get(name)
+		if err != nil || asked != 2 {
+			t.Fatalf("%v after %d questions and two hours", err, asked)
+		}
+		if again := must(set.Get(name)); again != q {
+			t.Error("the name has two quotas")
+		}
+	})
+}
+
 // A quota that somebody holds stays the quota of its name; one that is used up is
 // remembered though nobody holds it, and so is one that was used again after a rest.
 //

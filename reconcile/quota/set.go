@@ -64,7 +64,7 @@ func (s *Set) Get(name Name) (*Quota, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e, ok := s.quotas[name]; ok {
-		if q := e.get(); q != nil || e.err != nil {
+		if q := e.get(); q != nil || e.err != nil && time.Since(e.made) < idle {
 			return q, e.err
 		}
 	}
@@ -144,6 +144,9 @@ func (s *Set) follow(ctx context.Context) {
 	defer raise.Stop()
 	for {
 		n, want := s.o.Members.Live(), 0.0
+		if ctx.Err() != nil {
+			return // it may be 0 because we have left: the part is kept
+		}
 		if n > 0 {
 			want = 1 / float64(n)
 		}

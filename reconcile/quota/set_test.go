@@ -221,3 +221,43 @@ func ExampleEstimate() {
 	// 100000 resources by one look each: 100000 reads and 0 writes every 5m0s (333 and 0 a second)
 	// 100000 resources by a list with pages of 1000: 100 reads and 0 writes every 5m0s (0.333 and 0 a second)
 }
+
+// Whoever waits for a turn, or was paid for in a queue, when the part is lost makes no
+// call: what it would spend is somebody else's by then.
+//
+// Negative control: asked only before the wait, the waiting ones called one after
+// another for as long as their turns came.
+func TestThoseWhoWaitWhenThePartIsLostMakeNoCalls(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		defer b.Close()
+		s := startServer(t, b, "one")
+		synctest.Wait()
+		q := must(s.set.Get(quota.Name{API: "dns"}))
+		late, refused := atomic.Int64{}, make(chan error, 1000)
+		for range cap(refused) { // some 97 seconds of writes
+			go func() {
+				refused <- q.Do(t.Context(), quota.Write, func(context.Context) error {
+					if s.share() == 0 {
+						late.Add(1)
+					}
+					return nil
+				})
+			}()
+		}
+		synctest.Wait()
+		s.link.cut.Store(true)
+		n := 0
+		for range cap(refused) {
+			if err := <-refused; errors.Is(err, quota.ErrNoBudget) {
+				n++
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		if late.Load() != 0 || n == 0 {
+			t.Errorf("%d calls without a part, %d refused", late.Load(), n)
+		}
+		s.stop()
+	})
+}
