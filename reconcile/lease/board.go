@@ -31,8 +31,8 @@ func shardKey(name string, shard int) store.Key {
 	return store.Key{Namespace: name, Name: fmt.Sprintf("shard-%05d", shard)}
 }
 
-func memberKey(name, session string) store.Key {
-	return store.Key{Namespace: name, Name: "member-" + session}
+func memberKey(name, prefix, session string) store.Key {
+	return store.Key{Namespace: name, Name: prefix + session}
 }
 
 // owner is a note together with the fence it stands behind.
@@ -45,6 +45,7 @@ type owner struct {
 // is fed by a watch and read by the session's goroutine.
 type board struct {
 	name    string
+	member  string        // see elector
 	changed chan struct{} // capacity 1
 
 	mu       sync.Mutex // guards the rest
@@ -54,8 +55,8 @@ type board struct {
 	version  int              // counts the changes of who lives
 }
 
-func newBoard(name string) *board {
-	return &board{name: name, changed: make(chan struct{}, 1), records: make(map[string]owner)}
+func newBoard(name, member string) *board {
+	return &board{name: name, member: member, changed: make(chan struct{}, 1), records: make(map[string]owner)}
 }
 
 // follow keeps the board up to date until ctx ends. While the store cannot be
@@ -105,7 +106,7 @@ func (b *board) apply(batch store.Batch) {
 	b.mu.Lock()
 	for _, c := range batch.Changes {
 		b.set(b.records, c)
-		if strings.HasPrefix(c.Key.Name, "member-") {
+		if b.isMember(c.Key.Name) {
 			b.version++
 		}
 	}
@@ -137,6 +138,10 @@ func readNote(r store.Record) (n note, err error) {
 	return n, err
 }
 
+func (b *board) isMember(record string) bool {
+	return b.member != "" && strings.HasPrefix(record, b.member)
+}
+
 func (b *board) notify() {
 	select {
 	case b.changed <- struct{}{}:
@@ -163,8 +168,8 @@ func (b *board) members(known int) (live map[string]string, version int, changed
 	}
 	live = make(map[string]string)
 	for name, o := range b.records {
-		if session, ok := strings.CutPrefix(name, "member-"); ok {
-			live[session] = o.Server
+		if b.isMember(name) {
+			live[name[len(b.member):]] = o.Server
 		}
 	}
 	return live, b.version, true

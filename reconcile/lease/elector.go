@@ -84,8 +84,11 @@ type elector struct {
 	// wants says, for each of n shards, whether the session with this id is to
 	// hold it, given the sessions that live and their servers' names.
 	wants func(members map[string]string, id string, n int) []bool
-	// member: announce the session to the others, because wants asks who lives.
-	member bool
+	// member is how the names of records begin by which sessions announce
+	// themselves to each other, because wants asks who lives. It differs between
+	// Sharded and Members, whose names people choose alike: a session that holds no
+	// shards must not be given a share of them. "": nobody asks.
+	member string
 	// joined is told of each session of a member, until when it may be trusted,
 	// and with nil of its end. Nil: nobody is told.
 	joined func(until func() time.Time)

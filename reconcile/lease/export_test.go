@@ -1,6 +1,12 @@
 package lease
 
-import "strconv"
+import (
+	"log/slog"
+	"strconv"
+)
+
+// LogTo has m log there.
+func LogTo(m *Manual, l *slog.Logger) { m.logger = l }
 
 // OwnersOf gives, for every shard, the index of the server that is to own it.
 func OwnersOf(servers []string, shards int) []int {

@@ -88,8 +88,12 @@ func (m *Manual) Run(ctx context.Context, work Work) error {
 		return ErrRunning
 	}
 	defer m.once.end()
-	for failures := 0; ctx.Err() == nil; {
+	tried, failures := setting{}, 0
+	for ctx.Err() == nil {
 		want := m.wanted()
+		if want != tried {
+			tried, failures = want, 0
+		}
 		if !want.held {
 			m.await(ctx, 0)
 			continue
@@ -141,6 +145,8 @@ func (m *Manual) hold(ctx context.Context, as setting, guard store.Compare, work
 	m.state.lose()
 	if ctx.Err() != nil {
 		cancel(context.Cause(ctx)) // and it may wind up, as long as the host lets it
+	} else {
+		distrust(ErrLost) // also if the setting is by now what it was: the hold is over
 	}
 	for {
 		if m.wanted() != as {

@@ -32,7 +32,7 @@ func NewMembers(b store.Backend, name string, o *Options) (*Members, error) {
 		return nil, err
 	}
 	m := &Members{e: e, changed: make(chan struct{}, 1)}
-	e.member = true
+	e.member = "peer-"
 	e.joined = m.joined
 	e.wants = func(members map[string]string, session string, _ int) []bool {
 		m.saw(members, session)

@@ -65,7 +65,7 @@ type hold struct {
 // and everything was given back, else why the lease is no longer trusted. Work
 // may still be winding up then; Run waits for it.
 func (e *elector) runSession(ctx context.Context, work Work) error {
-	s := &session{elector: e, id: newID(), board: newBoard(e.name), work: work, holds: make(map[int]*hold), given: make(map[int]store.Revision), owed: make(map[int]*hold)}
+	s := &session{elector: e, id: newID(), board: newBoard(e.name, e.member), work: work, holds: make(map[int]*hold), given: make(map[int]store.Revision), owed: make(map[int]*hold)}
 	e.seen.Store(s.board)
 	s.ctx, s.lose = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer s.lose(ErrLost)
@@ -83,8 +83,8 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 	helpers.Go(func() { s.renew(renewing) })
 	helpers.Go(func() { s.board.follow(s.ctx, e.backend, s.trouble("cannot watch leases")) })
 
-	if e.member {
-		if err := s.commit(store.Op{Kind: Kind, Key: memberKey(e.name, s.id), Put: s.note(), Lease: s.lease}, nil); err != nil {
+	if e.member != "" {
+		if err := s.commit(store.Op{Kind: Kind, Key: memberKey(e.name, e.member, s.id), Put: s.note(), Lease: s.lease}, nil); err != nil {
 			return err
 		}
 	}
@@ -403,8 +403,8 @@ func (s *session) giveBack(ctx context.Context) error {
 		h.leave(context.Cause(ctx))
 	}
 	reachable := len(s.owed) == 0
-	if s.member {
-		reachable = s.commit(store.Op{Kind: Kind, Key: memberKey(s.name, s.id)}, nil) == nil && reachable
+	if s.member != "" {
+		reachable = s.commit(store.Op{Kind: Kind, Key: memberKey(s.name, s.member, s.id)}, nil) == nil && reachable
 	}
 	patience := time.NewTimer(s.opts.TTL)
 	defer patience.Stop()

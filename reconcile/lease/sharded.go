@@ -29,7 +29,7 @@ func NewSharded(b store.Backend, name string, shards int, o *Options) (Placement
 	if err != nil {
 		return nil, err
 	}
-	e.member = true
+	e.member = "member-"
 	e.wants = share
 	return e, nil
 }

@@ -1,0 +1,147 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/lease"
+)
+
+// asked is a context that tells when somebody asks whether it is over.
+type asked struct {
+	context.Context
+	hook func()
+}
+
+func (c asked) Err() error {
+	c.hook()
+	return c.Context.Err()
+}
+
+// A host that loses its election and wins it again under the same term, while Run
+// is just taking note of the loss, gets a new hold, and a Run that ends.
+//
+// Negative control: with the work distrusted only if the setting is still another
+// one, nobody ends it, and Run heard neither of settings nor of its context.
+func TestHostSetBackWhileItsLossIsNotedHoldsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger(t)
+		m, err := lease.NewManual(nil, "host")
+		if err != nil {
+			t.Fatal(err)
+		}
+		armed := false // touched by Run's goroutine while we wait, and by us while it waits
+		ctx, cancel := context.WithCancel(t.Context())
+		hooked := asked{ctx, func() {
+			if _, held := m.Lease(0).Held(); armed && !held {
+				armed = false
+				m.Set(true, 1)
+			}
+		}}
+		done := make(chan error, 1)
+		go func() { done <- m.Run(hooked, l.work("s", 0)) }()
+		m.Set(true, 1)
+		synctest.Wait()
+		armed = true
+		m.Set(false, 1)
+		synctest.Wait()
+		if armed {
+			t.Error("the loss was not seen")
+		}
+		if _, held := m.Lease(0).Held(); !held {
+			t.Error("the lease is set and not held")
+		}
+		if n := l.begun(); n != 2 {
+			t.Errorf("work was begun %d times, want once for each hold", n)
+		}
+		cancel()
+		time.Sleep(time.Minute)
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("Run goes on after its context ended")
+			m.Set(false, 1)
+			<-done
+		}
+	})
+}
+
+// Negative control: with failures counted over all settings, the second refusal is
+// not logged.
+func TestEachRefusedTermIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(t)
+		defer b.Close()
+		var log strings.Builder
+		first, err := lease.NewManual(b, "host")
+		if err != nil {
+			t.Fatal(err)
+		}
+		late, err := lease.NewManual(b, "host")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease.LogTo(first, quiet)
+		lease.LogTo(late, slog.New(slog.NewTextHandler(&log, nil)))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 2)
+		for _, m := range []*lease.Manual{first, late} {
+			go func() { done <- m.Run(ctx, newLedger(t).work("s", 0)) }()
+		}
+		first.Set(true, 7)
+		synctest.Wait()
+		for _, term := range []uint64{5, 6} {
+			late.Set(true, term)
+			time.Sleep(time.Hour)
+		}
+		cancel()
+		if err := errors.Join(<-done, <-done); err != nil {
+			t.Error(err)
+		}
+		for _, term := range []string{"term=5", "term=6"} {
+			if n := strings.Count(log.String(), term); n != 1 {
+				t.Errorf("%d lines with %s, want 1:\n%s", n, term, log.String())
+			}
+		}
+	})
+}
+
+// Names are chosen by people: "buckets" for the placement of a controller, and
+// "buckets" for those who share the quota of its API.
+//
+// Negative control: with one prefix for both kinds of members, rendezvous hashing
+// gives half of the shards to sessions that hold none, and nobody ever runs them.
+func TestMembersOfTheSameNameAsAPlacementTakeNoShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		s := start(t, b, "s", 64, l.work("s", 0))
+		m, err := lease.NewMembers(b, "job", &lease.Options{Server: "other", Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		time.Sleep(time.Minute)
+		if n := l.owners()["s"]; n != 64 {
+			t.Errorf("%d of 64 shards are worked on", n)
+		}
+		if n := m.Live(); n != 1 {
+			t.Errorf("%d live, want 1: who holds shards is not among them", n)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		s.end()
+	})
+}
