@@ -19,7 +19,11 @@ const (
 )
 
 // shaped drives anything of client-go's shape, through the interface that its
-// users hold: client-go, controller-runtime's queue and tend's adapter.
+// users hold: client-go, controller-runtime's queue and tend's adapter. Its loops
+// settle a key with Done alone, where a worker calls Forget before it, to forget a
+// failure that may have been: two locks and a deletion from a map that they are
+// spared, and that tend's native Done does. Only Retry, where there was a failure,
+// forgets.
 type shaped[K comparable] struct {
 	q      workqueue.TypedRateLimitingInterface[K]
 	held   []K
@@ -118,6 +122,11 @@ var serial atomic.Int64
 // metricsName is a queue name that no other queue of this process has.
 func metricsName() string { return fmt.Sprintf("bench-%d", serial.Add(1)) }
 
+// peersName is the name of all queues and controllers in the peers' one registry,
+// which forgets none: with a name each, what is scraped would grow from figure to
+// figure. Ours get a registry each.
+const peersName = "bench"
+
 // perKey is the exponential limiter per key. client-go's default adds a bucket
 // of 10 a second for all keys: with it, its figures would be those of the
 // bucket.
@@ -135,7 +144,7 @@ func newClientGo[K comparable](_ *testing.B, backoff time.Duration) subject[K] {
 func newClientGoProm[K comparable](b *testing.B, backoff time.Duration) subject[K] {
 	scrape(b, metrics.Registry)
 	return &shaped[K]{q: workqueue.NewTypedRateLimitingQueueWithConfig(perKey[K](backoff),
-		workqueue.TypedRateLimitingQueueConfig[K]{Name: metricsName()})}
+		workqueue.TypedRateLimitingQueueConfig[K]{Name: peersName})}
 }
 
 // newPriorityQueue: controller-runtime's default queue; no name, no metrics.
@@ -146,7 +155,7 @@ func newPriorityQueue[K comparable](_ *testing.B, backoff time.Duration) subject
 // newPriorityQueueProm: as its controllers make it.
 func newPriorityQueueProm[K comparable](b *testing.B, backoff time.Duration) subject[K] {
 	scrape(b, metrics.Registry)
-	return &shaped[K]{q: priorityqueue.New(metricsName(), limitedTo[K](backoff))}
+	return &shaped[K]{q: priorityqueue.New(peersName, limitedTo[K](backoff))}
 }
 
 func limitedTo[K comparable](backoff time.Duration) priorityqueue.Opt[K] {

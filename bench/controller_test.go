@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -56,6 +55,7 @@ func services() []service {
 	ss := []service{
 		{"tend", startTend},
 		{"tend+prom", startTendProm},
+		{"tend-context", startTendContext},
 		{"tend-chan+prom", startTendChan},
 		{"client-go+prom", startLoop},
 		{"controller-runtime+prom", startChannel(true)},
@@ -160,9 +160,7 @@ func manage(b *testing.B, c *reconcile.Controller[object], src reconcile.Source[
 }
 
 func watchTend(b *testing.B, m *reconcile.Manager) {
-	r := prometheus.NewRegistry()
-	r.MustRegister(tendmetrics.New(m))
-	scrape(b, r)
+	scrape(b, registry(tendmetrics.New(m)))
 }
 
 func startTend(b *testing.B, workers int, run func()) func([]object) {
@@ -173,6 +171,17 @@ func startTend(b *testing.B, workers int, run func()) func([]object) {
 func startTendProm(b *testing.B, workers int, run func()) func([]object) {
 	c, err := reconcile.New("bench", nothing(run), options(workers))
 	return launch(b, c, err, true)
+}
+
+// startTendContext is startTend with a reconciler that asks its context, as one does
+// that calls anything else: the context is made then, and made anew for each run.
+func startTendContext(b *testing.B, workers int, run func()) func([]object) {
+	c, err := reconcile.New("bench", reconcile.Func[object](func(ctx context.Context, _ object) (reconcile.Result, error) {
+		ctx.Done()
+		run()
+		return reconcile.Result{}, nil
+	}), options(workers))
+	return launch(b, c, err, false)
 }
 
 // startTendChan feeds through a channel, as controller-runtime is fed.
@@ -213,7 +222,7 @@ func startTendBatch(size int) func(*testing.B, int, func()) func([]object) {
 func startLoop(b *testing.B, workers int, run func()) func([]object) {
 	scrape(b, metrics.Registry)
 	q := workqueue.NewTypedRateLimitingQueueWithConfig(perKey[object](backoffBase),
-		workqueue.TypedRateLimitingQueueConfig[object]{Name: metricsName()})
+		workqueue.TypedRateLimitingQueueConfig[object]{Name: peersName})
 	reconcile := func(context.Context, object) error { run(); return nil }
 	next := func(ctx context.Context) bool {
 		key, shutdown := q.Get()
@@ -264,7 +273,7 @@ func startSubject(fresh func(*testing.B, time.Duration) subject[object]) func(*t
 func controllerRuntime(b *testing.B, workers int, priority bool, run func(), src source.TypedSource[object]) {
 	scrape(b, metrics.Registry)
 	yes := true
-	c, err := controller.NewTypedUnmanaged(metricsName(), controller.TypedOptions[object]{
+	c, err := controller.NewTypedUnmanaged(peersName, controller.TypedOptions[object]{
 		SkipNameValidation: &yes, MaxConcurrentReconciles: workers, UsePriorityQueue: &priority, Logger: logr.Discard(),
 		Reconciler: ctrl.TypedFunc[object](func(context.Context, object) (ctrl.Result, error) {
 			run()

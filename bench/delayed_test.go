@@ -20,12 +20,12 @@ func BenchmarkDelayed(b *testing.B) {
 		over time.Duration
 	}{{1e4, 2 * time.Second}, {1e6, 10 * time.Second}} {
 		b.Run(fmt.Sprintf("keys=%s/over=%v", short(l.keys), l.over), func(b *testing.B) {
-			every(b, func(b *testing.B, s subject[string]) { delayed(b, s, l.keys, l.over) }, "limit")
+			each(b, func(b *testing.B, m maker[string]) { delayed(b, m, l.keys, l.over) }, "limit", "tend-batch")
 		})
 	}
 }
 
-func delayed(b *testing.B, s subject[string], n int, over time.Duration) {
+func delayed(b *testing.B, m maker[string], n int, over time.Duration) {
 	keys := stringKeys(n)
 	delays := make([]time.Duration, n)
 	for i := range delays {
@@ -35,9 +35,13 @@ func delayed(b *testing.B, s subject[string], n int, over time.Duration) {
 	var adding, cpu time.Duration
 	measure(b, func() {
 		for range b.N {
+			var s subject[string]
+			aside(b, func() { s = m.make(b, backoffBase) })
 			from := ownCPU()
-			late, adding = delay(s, keys, delays)
+			var end func()
+			late, adding, end = delay(s, keys, delays)
 			cpu = ownCPU() - from
+			aside(b, end)
 		}
 	})
 	early := 0
@@ -57,24 +61,28 @@ func delayed(b *testing.B, s subject[string], n int, over time.Duration) {
 }
 
 // delay adds all keys and waits until each has come out. It returns how late
-// each was, and how long the adding took. The clock is read every 64th add
-// only: what a key's lateness may gain by that is far below what is measured,
-// and a reading for each would be half of a fast AddAfter.
-func delay(s subject[string], keys []string, delays []time.Duration) (late []time.Duration, adding time.Duration) {
+// each was, how long the adding took, and what closes the queue and waits for its
+// consumers. The clock is read every 64th add only, and a key's time counted from
+// the last reading: what its lateness gains by that is far below what is measured,
+// a key less early than 64 adds take is not seen to be (the queue's tests do that
+// by a fake clock), and a reading for each would be half of a fast AddAfter.
+func delay(s subject[string], keys []string, delays []time.Duration) (late []time.Duration, adding time.Duration, end func()) {
 	due := make([]time.Duration, len(keys))
 	late = make([]time.Duration, len(keys))
 	var left atomic.Int64
 	left.Store(int64(len(keys)))
-	var all sync.WaitGroup
+	var all, consumers sync.WaitGroup
 	all.Add(1)
 	base := time.Now()
 	for range 2 {
-		go s.Consume(func(key string) {
-			i := number(key)
-			late[i] = time.Since(base) - due[i]
-			if left.Add(-1) == 0 {
-				all.Done()
-			}
+		consumers.Go(func() {
+			s.Consume(func(key string) {
+				i := number(key)
+				late[i] = time.Since(base) - due[i]
+				if left.Add(-1) == 0 {
+					all.Done()
+				}
+			})
 		})
 	}
 	var now time.Duration
@@ -87,7 +95,7 @@ func delay(s subject[string], keys []string, delays []time.Duration) (late []tim
 	}
 	adding = time.Since(base)
 	all.Wait()
-	return late, adding
+	return late, adding, func() { s.Close(); consumers.Wait() }
 }
 
 // BenchmarkRetry: every key fails once and succeeds the next time. One
@@ -107,14 +115,12 @@ func retry(b *testing.B, s subject[string], n int) {
 	measure(b, func() {
 		for left := b.N; left > 0; left -= n {
 			now := min(n, left)
-			b.StopTimer()
-			s.Fill(keys[:now])
-			s.Take(now)
-			b.StartTimer()
+			aside(b, func() {
+				s.Fill(keys[:now])
+				s.Take(now)
+			})
 			s.Fail()
-			b.StopTimer()
-			s.Take(now)
-			b.StartTimer()
+			aside(b, func() { s.Take(now) })
 			s.Succeed()
 		}
 	})

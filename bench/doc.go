@@ -21,7 +21,12 @@
 //	limit                a bare loop: locks and a map, a channel, a hand-written copy
 //	least                a queue without promises: what the work costs on this machine
 //	least-entry          the same with an entry for each key
-//	tend-queue           in BenchmarkController: workers around queue.Queue and nothing else
+//	ticker               in BenchmarkController: a loop over all keys at each tick
+//	tend-queue           there: workers around queue.Queue and nothing else
+//	tend-context         there: a reconciler that asks its context
+//	tend-chan            there: fed through a channel, as controller-runtime is
+//	controller-runtime-classic   there: with client-go's queue, not its default
+//	controller-runtime-direct    there: fed past its channel source
 //	NAME+prom            the same with Prometheus metrics on and scraped
 //
 // # Fairness
@@ -32,7 +37,8 @@
 // constructor why its configuration is the best that the peer documents.
 // Metrics of peers are those that controller-runtime installs for both of them,
 // in its registry; a scrape a second, more often than anybody does it, is part
-// of every +prom figure, ours included.
+// of every +prom figure, ours included. Our registry holds what that one holds
+// besides: the metrics of the process and of the Go runtime.
 //
 // Times on a shared machine mean nothing from one run to the next. Every
 // benchmark reports foreign-%, the share of one core that other processes took

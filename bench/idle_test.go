@@ -25,6 +25,6 @@ func BenchmarkIdle(b *testing.B) {
 				}
 			})
 			b.ReportMetric(float64(used)/1e6, "cpu-ms")
-		}, "limit", "tend-batch", "tend-workqueue", "controller-runtime") // five seconds each
+		}, "limit", "least", "least-entry", "tend-batch", "tend-workqueue", "controller-runtime") // five seconds each
 	})
 }

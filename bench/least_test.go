@@ -302,8 +302,13 @@ func (l *least[K]) Dup(keys []K, n int) {
 func (l *least[K]) Readd(n int) {
 	for range n {
 		item, _ := l.get(nil)
-		l.done(item)
-		l.Add(item.key)
+		if l.kept {
+			l.Add(item.key)
+			l.done(item)
+		} else { // it would be lost
+			l.done(item)
+			l.Add(item.key)
+		}
 	}
 }
 

@@ -18,12 +18,27 @@ func measure(b *testing.B, body func()) {
 	b.Helper()
 	b.ReportAllocs()
 	runtime.GC() // what the set-up left is not this body's to collect
+	untimed = 0
 	g := guard()
 	b.ResetTimer()
 	body()
 	b.StopTimer()
 	b.ReportMetric(g.foreign(), "foreign-%")
-	b.ReportMetric(float64(ownCPU()-g.own)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(ownCPU()-g.own-untimed)/float64(b.N), "cpu-ns/op")
+}
+
+// untimed is the CPU time that aside took since the measured body began.
+var untimed time.Duration
+
+// aside does within a measured body what is not to be measured: neither its time
+// nor the CPU time of all goroutines meanwhile counts.
+func aside(b *testing.B, do func()) {
+	b.Helper()
+	b.StopTimer()
+	from := ownCPU()
+	do()
+	untimed += ownCPU() - from
+	b.StartTimer()
 }
 
 // watch remembers how much CPU the machine and this process had used.

@@ -236,12 +236,16 @@ func watchMemdb(b *testing.B, watchers int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	start := o.Revision
-	var seen, all sync.WaitGroup
+	var watching, seen, all sync.WaitGroup
 	seen.Add(watchers)
+	watching.Add(watchers)
 	for range watchers {
 		all.Go(func() {
 			next := min(burst, b.N)
 			if err := m.follow(ctx, key, func(o *thing) bool {
+				if o.Revision == start {
+					watching.Done() // its channel is made; the first write is yet to come
+				}
 				if int(o.Revision-start) == next { // nobody writes beyond it before all have said so
 					next = min(next+burst, b.N)
 					seen.Done()
@@ -252,6 +256,7 @@ func watchMemdb(b *testing.B, watchers int) {
 			}
 		})
 	}
+	watching.Wait()
 	measure(b, func() {
 		for i := range b.N {
 			o = copyByHand(o)

@@ -46,7 +46,7 @@ func BenchmarkMemory(b *testing.B) {
 						}
 					})
 					b.ReportMetric(perKey, "B/key")
-				}, "limit", "least", "least-entry")
+				}, "limit", "least", "least-entry", "tend-batch")
 			})
 		}
 	}

@@ -104,11 +104,15 @@ func drain(began time.Time, n int64, consumed func() int64) (took time.Duration)
 func BenchmarkContention(b *testing.B) {
 	const workers, adders, n = 1000, 64, 1e6
 	keys := stringKeys(n)
-	every(b, func(b *testing.B, s subject[string]) {
+	each(b, func(b *testing.B, m maker[string]) {
 		var took []int64
 		measure(b, func() {
-			for range b.N {
-				took = contend(s, keys, workers, adders)
+			for range b.N { // each with a queue and a thousand workers of its own
+				var s subject[string]
+				var end func()
+				aside(b, func() { s = m.make(b, backoffBase) })
+				took, end = contend(s, keys, workers, adders)
+				aside(b, end)
 			}
 		})
 		slices.Sort(took)
@@ -118,19 +122,23 @@ func BenchmarkContention(b *testing.B) {
 	}, "limit")
 }
 
-func contend(s subject[string], keys []string, workers, adders int) []int64 {
-	var seen, added sync.WaitGroup
+// contend returns how long each Add took, and what closes the queue and waits for
+// its workers.
+func contend(s subject[string], keys []string, workers, adders int) (took []int64, end func()) {
+	var seen, added, pool sync.WaitGroup
 	var left atomic.Int64
 	left.Store(int64(len(keys)))
 	seen.Add(1)
 	for range workers {
-		go s.Consume(func(string) {
-			if left.Add(-1) == 0 {
-				seen.Done()
-			}
+		pool.Go(func() {
+			s.Consume(func(string) {
+				if left.Add(-1) == 0 {
+					seen.Done()
+				}
+			})
 		})
 	}
-	took := make([]int64, len(keys))
+	took = make([]int64, len(keys))
 	for a := range adders {
 		mine, times := part(keys, adders, a), part(took, adders, a)
 		added.Go(func() {
@@ -143,5 +151,5 @@ func contend(s subject[string], keys []string, workers, adders int) []int64 {
 	}
 	added.Wait()
 	seen.Wait()
-	return took
+	return took, func() { s.Close(); pool.Wait() }
 }

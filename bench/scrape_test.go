@@ -6,8 +6,18 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
 )
+
+// registry holds what controller-runtime's holds besides its own metrics, so that
+// a scrape of ours is as much work: the process's and all of the Go runtime's.
+func registry(ours prometheus.Collector) prometheus.Gatherer {
+	r := prometheus.NewRegistry()
+	r.MustRegister(ours, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)))
+	return r
+}
 
 // scrape gathers and writes out everything in the registry once a second until
 // the benchmark ends: what a figure with metrics on must include, because an

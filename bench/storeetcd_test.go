@@ -265,8 +265,9 @@ func watchEtcd(b *testing.B, watchers int) {
 		})
 	}
 	ready.Wait()
+	writer := openRaw(b)
 	measure(b, func() {
-		writeHundreds(b, prefix)
+		writeHundreds(b, writer, prefix)
 		all.Wait()
 	})
 }
@@ -285,14 +286,15 @@ func watchRaw(b *testing.B, watchers int) {
 			}
 		})
 	}
+	writer := openRaw(b)
 	measure(b, func() {
-		writeHundreds(b, prefix)
+		writeHundreds(b, writer, prefix)
 		all.Wait()
 	})
 }
 
-func writeHundreds(b *testing.B, prefix string) {
-	c, value := openRaw(b), string(payload)
+func writeHundreds(b *testing.B, c *clientv3.Client, prefix string) {
+	value := string(payload)
 	for n := 0; n < b.N; {
 		var ops []clientv3.Op
 		for ; n < b.N && len(ops) < 100; n++ {

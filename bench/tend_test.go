@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/workqueue"
@@ -47,9 +45,7 @@ func scrapeQueue(b *testing.B, q metrics.Queue) {
 	if err := c.AddQueue(q); err != nil {
 		b.Fatal(err)
 	}
-	r := prometheus.NewRegistry()
-	r.MustRegister(c)
-	scrape(b, r)
+	scrape(b, registry(c))
 }
 
 func (s *native[K]) Add(key K)                       { _ = s.q.Add(key) }
