@@ -40,4 +40,7 @@ if [ -z "$stat" ]; then
 	}
 	stat=$tmp/benchstat
 fi
+for side in old new; do
+	grep -q '^Benchmark' "$tmp/$side.txt" || { echo "no benchmark of ${!side} matches $bench" >&2; exit 1; }
+done
 (cd "$tmp" && "$stat" old.txt new.txt)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"html"
+	"slices"
 	"strings"
 )
 
@@ -10,57 +11,99 @@ import (
 // left out.
 func (r *results) charts() map[string]string {
 	charts := map[string]string{}
-	add := func(file, title, unit, prefix string, impls ...string) {
-		var bars []bar
-		for _, impl := range impls {
-			if f, ok := r.figure(prefix+"/impl="+impl, unit); ok {
-				bars = append(bars, bar{impl, f.median})
-			}
-		}
-		if len(bars) > 1 {
-			charts[file] = draw(title, unit, bars)
+	withMetrics := []string{"tend+prom", "client-go+prom", "controller-runtime+prom"}
+	without := []string{"tend", "client-go", "controller-runtime"}
+	add := func(file string, c chart) {
+		if slices.ContainsFunc(c.groups, func(g group) bool { return len(g.bars) > 1 }) {
+			charts[file] = c.draw()
 		}
 	}
-	add("cycle", "Add, get and settle a key, metrics on: CPU time", "cpu-ns/op", "Cycle/key=string/keys=1k",
-		"tend+prom", "client-go+prom", "controller-runtime+prom")
-	add("depth", "The same with a million keys in the queue: CPU time", "cpu-ns/op", "Depth/depth=1M",
-		"tend+prom", "client-go+prom", "controller-runtime+prom")
-	add("controller", "A reconcile, 8 workers, metrics on: CPU time", "cpu-ns/op", "Controller/workers=8",
-		"tend+prom", "client-go+prom", "controller-runtime+prom")
-	add("memory", "Memory of a queued key, a million of them", "B/key", "Memory/keys=1M/state=queued",
-		"tend", "client-go", "controller-runtime")
-	add("lateness", "How late the last percent of a million delayed keys is", "p99-ms", "Delayed/keys=1M/over=10s",
-		"tend", "client-go", "controller-runtime")
-	add("converge", "An object among 100,000, from its creation to its status", "ns/object", "Converge/objects=100k",
-		"tend", "client-go", "parts")
+	one := func(unit, work string, impls ...string) []group { return []group{r.group("", unit, work, impls)} }
+	add("cycle", chart{"Add, get and settle a key, metrics on: CPU time", "cpu-ns/op", one("cpu-ns/op", "Cycle/key=string/keys=1k", withMetrics...)})
+	depths := chart{title: "The same with so many keys in the queue, metrics off: CPU time", unit: "cpu-ns/op"}
+	for _, n := range []string{"1k", "10k", "100k", "1M", "10M"} {
+		depths.groups = append(depths.groups, r.group(n+" keys", depths.unit, "Depth/depth="+n, without))
+	}
+	add("depth", depths)
+	workers := chart{title: "Reconciles a second by workers, metrics on", unit: "M/s"}
+	for _, n := range []string{"1", "8", "64"} {
+		g := r.group(plural(n, "worker"), "ns/op", "Controller/workers="+n, withMetrics)
+		for i := range g.bars {
+			g.bars[i].x = 1e3 / g.bars[i].x // millions a second
+		}
+		workers.groups = append(workers.groups, g)
+	}
+	add("controller", workers)
+	add("memory", chart{"Memory of a queued key, a million of them", "B/key", one("B/key", "Memory/keys=1M/state=queued", without...)})
+	add("lateness", chart{"How late the last percent of a million delayed keys is", "p99-ms", one("p99-ms", "Delayed/keys=1M/over=10s", without...)})
+	add("converge", chart{"An object among 100,000, from its creation to its status", "ns/object", one("ns/object", "Converge/objects=100k", "tend", "client-go", "parts")})
 	return charts
 }
 
-type bar struct {
-	name string
-	x    float64
+// group is the figures of some implementations, as far as there are any.
+func (r *results) group(name, unit, work string, impls []string) group {
+	g := group{name: name}
+	for _, impl := range impls {
+		if f, ok := r.figure(work+"/impl="+impl, unit); ok && f.median > 0 {
+			g.bars = append(g.bars, bar{impl, f.median})
+		}
+	}
+	return g
 }
 
-func draw(title, unit string, bars []bar) string {
-	const width, left, row = 640, 200, 34
-	top := 0.0
-	for _, b := range bars {
-		top = max(top, b.x)
+func plural(n, what string) string {
+	if n == "1" {
+		return n + " " + what
+	}
+	return n + " " + what + "s"
+}
+
+type (
+	chart struct {
+		title, unit string
+		groups      []group
+	}
+	group struct {
+		name string // empty: the only one
+		bars []bar
+	}
+	bar struct {
+		name string
+		x    float64
+	}
+)
+
+func (c chart) draw() string {
+	const width, left, head = 640, 200, 26
+	top, row := 0.0, 34
+	if len(c.groups) > 1 {
+		row = 24
 	}
 	var s strings.Builder
-	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="14" role="img">`+"\n",
-		width, 50+row*len(bars))
-	fmt.Fprintf(&s, `<title>%s</title><style>text{fill:#222}@media(prefers-color-scheme:dark){text{fill:#ddd}}</style>`+"\n", html.EscapeString(title))
-	fmt.Fprintf(&s, `<text x="10" y="24" font-weight="bold">%s</text>`+"\n", html.EscapeString(title))
-	for i, b := range bars {
-		y, fill := 44+row*i, "#9aa5b1"
-		if strings.HasPrefix(b.name, "tend") {
-			fill = "#2a7de1"
+	y := 44
+	for _, g := range c.groups {
+		for _, b := range g.bars {
+			top = max(top, b.x)
 		}
-		w := max(2, b.x/top*(width-left-120))
-		fmt.Fprintf(&s, `<text x="%d" y="%d" text-anchor="end">%s</text><rect x="%d" y="%d" width="%.1f" height="20" rx="3" fill="%s"/><text x="%.1f" y="%d">%.*f %s</text>`+"\n",
-			left-10, y+15, html.EscapeString(b.name), left, y, w, fill, left+w+8, y+15, digits(b.x), b.x, unit)
 	}
-	s.WriteString("</svg>\n")
-	return s.String()
+	for _, g := range c.groups {
+		if g.name != "" && len(g.bars) > 0 {
+			fmt.Fprintf(&s, `<text x="10" y="%d" font-style="italic">%s</text>`+"\n", y+15, html.EscapeString(g.name))
+			y += head
+		}
+		for _, b := range g.bars {
+			fill := "#9aa5b1"
+			if strings.HasPrefix(b.name, "tend") {
+				fill = "#2a7de1"
+			}
+			w := max(2, b.x/top*(width-left-120))
+			fmt.Fprintf(&s, `<text x="%d" y="%d" text-anchor="end">%s</text><rect x="%d" y="%d" width="%.1f" height="20" rx="3" fill="%s"/><text x="%.1f" y="%d">%.*f %s</text>`+"\n",
+				left-10, y+15, html.EscapeString(b.name), left, y, w, fill, left+w+8, y+15, digits(b.x), b.x, c.unit)
+			y += row
+		}
+	}
+	title := html.EscapeString(c.title)
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="14" role="img">`+"\n"+
+		`<title>%s</title><style>text{fill:#222}@media(prefers-color-scheme:dark){text{fill:#ddd}}</style>`+"\n"+
+		`<text x="10" y="24" font-weight="bold">%[3]s</text>`+"\n%s</svg>\n", width, y+6, title, s.String())
 }

@@ -3,12 +3,14 @@
 //
 //	go run ./bench/report                    six passes of everything
 //	go run ./bench/report -passes 2 -time 0.1s -bench 'Cycle|Memory'
-//	go run ./bench/report -from out.txt      only the report, from saved output
+//	go run ./bench/report -from out.txt      only the report, from saved output: bench/out.txt,
+//	                                         or the outputs of several runs, one after the other
 package main
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -23,28 +25,35 @@ import (
 )
 
 // families run in this order, each in all its implementations, before the next
-// pass begins: so a quiet minute or a busy one favours nobody. once says that
-// one operation is the whole family.
+// pass begins: so a quiet minute or a busy one favours nobody.
 var families = []struct {
 	bench string
-	once  bool
+	time  string   // instead of -time; 1x: one operation is the whole family
+	once  bool     // in the first pass only
+	args  []string // of the benchmark
 }{
-	{"^BenchmarkCycle$/key=/keys=(1k|1M)$", false},
-	{"^BenchmarkMachine$", false},
-	{"^BenchmarkDuplicateAdd$", false},
-	{"^BenchmarkReaddWhileRunning$", false},
-	{"^BenchmarkPipeline$", false},
-	{"^BenchmarkController$", false},
-	{"^BenchmarkDepth$", false},
-	{"^BenchmarkRetry$", false},
-	{"^BenchmarkContention$", true},
-	{"^BenchmarkMemory$", true},
-	{"^BenchmarkDelayed$", true},
-	{"^BenchmarkStore$", false},
-	{"^BenchmarkStoreMemory$", true},
-	{"^BenchmarkConverge$", true},
-	{"^BenchmarkManager$", true},
-	{"^BenchmarkIdle$", true},
+	{bench: "^BenchmarkCycle$/key=/keys=(1k|1M)$"},
+	{bench: "^BenchmarkMachine$"},
+	{bench: "^BenchmarkDuplicateAdd$"},
+	{bench: "^BenchmarkReaddWhileRunning$"},
+	{bench: "^BenchmarkPipeline$"},
+	{bench: "^BenchmarkController$"},
+	// A million keys are put in before each attempt at finding out how many
+	// operations fill the time, so their number is given.
+	{bench: "^BenchmarkDepth$", time: "300000x"},
+	{bench: "^BenchmarkDepth$/depth=/impl=(tend|client-go|least)$", time: "300000x", once: true, args: []string{"-depth", "10M"}},
+	{bench: "^BenchmarkRetry$"},
+	{bench: "^BenchmarkContention$", time: "1x"},
+	{bench: "^BenchmarkMemory$", time: "1x"},
+	{bench: "^BenchmarkDelayed$", time: "1x"},
+	{bench: "^BenchmarkStore$", args: []string{"-watchers", "1,100"}},
+	// An update costs the less the more of them a watcher finds at once, so the
+	// number is given here too: one burst, after which all are waited for.
+	{bench: "^BenchmarkStore$/^backend=memory$/^op=watch$", time: "1024x", args: []string{"-watchers", "10k"}},
+	{bench: "^BenchmarkStoreMemory$", time: "1x"},
+	{bench: "^BenchmarkConverge$", time: "1x"},
+	{bench: "^BenchmarkManager$", time: "1x"},
+	{bench: "^BenchmarkIdle$", time: "1x"},
 }
 
 func main() {
@@ -58,7 +67,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	out, command := filepath.Join(dir, "out.txt"), "go run ./bench/report "+strings.Join(os.Args[1:], " ")
+	out := filepath.Join(dir, "out.txt")
 	if *from != "" {
 		out = *from
 	} else if err := run(dir, out, *passes, *each, *only); err != nil {
@@ -69,8 +78,10 @@ func main() {
 		log.Fatal(err)
 	}
 	defer f.Close()
-	r := parse(f)
-	r.machine, r.command = machine(dir), command
+	r, err := parse(f)
+	if err != nil {
+		log.Fatalf("report: %s: %v", out, err)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(r.markdown()), 0o644); err != nil {
 		log.Fatal(err)
 	}
@@ -113,6 +124,7 @@ func run(dir, out string, passes int, each, only string) error {
 		return err
 	}
 	defer f.Close()
+	fmt.Fprintf(f, "%s%s\n%s%s\n", onMachine, machine(dir), byCommand, strings.Join(append([]string{"go run ./bench/report"}, os.Args[1:]...), " "))
 	began := time.Now()
 	if pick.MatchString("BenchmarkSize") {
 		if err := sizes(dir, tmp, f); err != nil {
@@ -121,16 +133,15 @@ func run(dir, out string, passes int, each, only string) error {
 	}
 	for pass := range passes {
 		for i, family := range families {
-			if !pick.MatchString(family.bench) {
+			if !pick.MatchString(family.bench) || family.once && pass > 0 {
 				continue
 			}
 			progress(pass*len(families)+i, passes*len(families), family.bench, began)
-			length := each
-			if family.once {
-				length = "1x"
-			}
 			var text bytes.Buffer
-			c := exec.Command(bin, "-test.run", "^$", "-test.bench", family.bench, "-test.benchtime", length, "-test.benchmem", "-test.timeout", "30m")
+			c := exec.Command(bin, append([]string{
+				"-test.run", "^$", "-test.bench", family.bench,
+				"-test.benchtime", cmp.Or(family.time, each), "-test.benchmem", "-test.timeout", "30m",
+			}, family.args...)...)
 			c.Dir, c.Stdout, c.Stderr = dir, io.MultiWriter(f, &text), os.Stderr
 			if err := c.Run(); err != nil {
 				return fmt.Errorf("report: %s: %w\n%s", family.bench, err, text.String())
@@ -147,6 +158,12 @@ func progress(done, of int, what string, began time.Time) {
 	fmt.Fprintf(os.Stderr, "\r[%s%s] %3d %% %v %-50s",
 		strings.Repeat("#", filled), strings.Repeat(".", width-filled), 100*done/of, time.Since(began).Round(time.Second), what)
 }
+
+// Lines of the output that say where the figures come from, and by which command.
+const (
+	onMachine = "machine: "
+	byCommand = "command: "
+)
 
 // machine says where the figures come from.
 func machine(dir string) string {

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -16,8 +19,17 @@ BenchmarkDuplicateAdd/mode=serial/impl=tend-workqueue-2  100 90 ns/op 21 foreign
 PASS
 `
 
+func read(t *testing.T, text string) *results {
+	t.Helper()
+	r, err := parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func TestSamplesUnderForeignLoadAreDropped(t *testing.T) {
-	r := parse(strings.NewReader(output))
+	r := read(t, output)
 	f, ok := r.figure("Cycle/key=string/keys=1k/impl=tend", "ns/op")
 	if !ok || f.median != 51 || f.n != 2 || f.dirty {
 		t.Errorf("figure is %+v, %v; want the median of 50 and 52", f, ok)
@@ -35,21 +47,122 @@ func TestNamesAreReadWithAndWithoutTheNumberOfProcessors(t *testing.T) {
 		"BenchmarkStore/op=watch/impl=go-memdb-latest-16 1 9 ns/op": "Store/op=watch/impl=go-memdb-latest",
 		"BenchmarkStore/op=watch/impl=go-memdb-latest 1 9 ns/op":    "Store/op=watch/impl=go-memdb-latest",
 	} {
-		if f, ok := parse(strings.NewReader(line)).figure(want, "ns/op"); !ok || f.median != 9 {
+		if f, ok := read(t, line).figure(want, "ns/op"); !ok || f.median != 9 {
 			t.Errorf("%q is not read as %s", line, want)
 		}
 	}
 }
 
 func TestGoalsAreMetMissedOrNotMeasured(t *testing.T) {
-	text := parse(strings.NewReader(output)).markdown()
+	text := read(t, output).markdown()
 	for _, want := range []string{
-		"| G1 | cycle | client-go | 51.0 | 400 | 7.8 |  | ≥ 4.3 | met |",
-		"| G1 | cycle, allocations | | 0 | | | | ≤ 0 | met |",
+		"| G1 | cycle | client-go | 51.0‡ | 400‡ | 7.8 |  | ≥ 4.3 | met |",
+		"| G1 | cycle, allocations | | 0‡ | | | | ≤ 0 | met |",
 		"| G7 | 1M resident keys | | | | | | | not measured |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report has no line %q", want)
+		}
+	}
+}
+
+// A figure of one pass would else look like the most certain of all: its highest and
+// lowest are the same.
+func TestFiguresOfFewSamplesAndOfWideOnesAreMarked(t *testing.T) {
+	for lines, want := range map[string]string{
+		"100":         "100‡",
+		"100 200":     "150‡~",
+		"100 101 102": "101",
+		"100 101 116": "101~",
+	} {
+		var text strings.Builder
+		for ns := range strings.FieldsSeq(lines) {
+			text.WriteString("BenchmarkX/impl=tend-2 1 " + ns + " ns/op 0 foreign-%\n")
+		}
+		if f, _ := read(t, text.String()).figure("X/impl=tend", "ns/op"); f.String() != want {
+			t.Errorf("samples %s are shown as %v, want %s", lines, f, want)
+		}
+	}
+	if f, _ := read(t, "BenchmarkSize/impl=tend-1 1 6.7 MB 0 foreign-%").figure("Size/impl=tend", "MB"); f.String() != "6.70" {
+		t.Errorf("a size is shown as %v, want 6.70: it is counted once", f)
+	}
+}
+
+const curves = `
+BenchmarkDepth/depth=1k/impl=tend-2 1 100 ns/op 100 cpu-ns/op 0 foreign-%
+BenchmarkDepth/depth=1M/impl=tend-2 1 330 ns/op 330 cpu-ns/op 0 foreign-%
+BenchmarkDepth/depth=1M/impl=client-go-2 1 660 ns/op 660 cpu-ns/op 0 foreign-%
+BenchmarkPipeline/pc=1x1/impl=tend-2 1 100 ns/op 0 foreign-%
+BenchmarkPipeline/pc=64x64/impl=tend-2 1 200 ns/op 0 foreign-%
+BenchmarkPipeline/pc=1x1/impl=least-2 1 60 ns/op 0 foreign-%
+BenchmarkPipeline/pc=64x64/impl=least-2 1 80 ns/op 0 foreign-%
+BenchmarkConverge/objects=10k/impl=tend-2 1 9 ns/op 110000 allocs/op 0 foreign-%
+BenchmarkConverge/objects=1M/impl=tend-2 1 9 ns/op 12000000 allocs/op 0 foreign-%
+BenchmarkController/workers=1/impl=tend+prom-2 1 250 ns/op 0 foreign-%
+BenchmarkController/workers=1/impl=client-go+prom-2 1 2000 ns/op 0 foreign-%
+BenchmarkController/workers=64/impl=tend+prom-2 1 200 ns/op 0 foreign-%
+`
+
+func TestGoalsAboutCurvesCompareAFigureWithAnotherOfOurOwn(t *testing.T) {
+	text := read(t, curves).markdown()
+	for _, want := range []string{
+		"| G7 | what 1M resident keys add to 1k, ns | | 230‡ | | | | ≤ 220 | **missed** |",
+		// least beside its own 1x1, not beside tend's
+		"| G3 | 64x64 at most 1.3 times its own 1x1 | tend | 200‡ | 100‡ | 0.50 |  | ≥ 0.77 | **missed**; least: 0.75 |",
+		"| G13 | allocations of one among 1M at most 1.05 times those of one among 10k | tend | 12.0‡ | 11.0‡ | 0.92 |  | ≥ 0.95 | **missed** |",
+		"| G7 | 10M resident keys | | | | | | | not measured |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report has no line %q", want)
+		}
+	}
+}
+
+func TestChartsShowEveryNumberOfWorkersAndOfKeysThatWasMeasured(t *testing.T) {
+	charts := read(t, curves).charts()
+	for file, want := range map[string][]string{
+		"controller": {">1 worker<", ">4.00 M/s<", ">0.50 M/s<", ">64 workers<", ">5.00 M/s<"},
+		"depth":      {">1k keys<", ">100 cpu-ns/op<", ">1M keys<", ">660 cpu-ns/op<"},
+	} {
+		for _, text := range want {
+			if !strings.Contains(charts[file], text) {
+				t.Errorf("%s.svg does not show %q:\n%s", file, text, charts[file])
+			}
+		}
+	}
+	if strings.Contains(charts["controller"], "8 workers") || charts["memory"] != "" {
+		t.Error("what was not measured has a place in a chart")
+	}
+}
+
+func TestReportSaysByWhichCommandsAndAtWhichCommitItWasMeasured(t *testing.T) {
+	text := read(t, onMachine+"box, commit a\n"+byCommand+"one\n"+output+onMachine+"box, commit a\n"+byCommand+"two\n").markdown()
+	if want := "# Results\n\nbox, commit a\n\n    one\n    two\n"; !strings.HasPrefix(text, want) {
+		t.Errorf("the report begins with %.80q, want %q", text, want)
+	}
+}
+
+// A test that is named in RESULTS.md and is gone would be a promise that nobody keeps.
+func TestTestsThatTheReportNamesExist(t *testing.T) {
+	named := regexp.MustCompile(`\((\w+), (Test\w+)\)`).FindAllStringSubmatch(asserted, -1)
+	if len(named) < 4 {
+		t.Fatalf("%d tests are named in %q", len(named), asserted)
+	}
+	for _, m := range named {
+		files, err := filepath.Glob(filepath.Join("..", "..", m[1], "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || strings.Contains(string(text), "func "+m[2]+"(")
+		}
+		if !found {
+			t.Errorf("there is no %s in %s", m[2], m[1])
 		}
 	}
 }
