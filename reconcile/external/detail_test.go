@@ -238,3 +238,88 @@ func TestPruneLeavesWhatIsInUseAndGoesOn(t *testing.T) {
 		}
 	})
 }
+
+// What was read of a resource just before a write, or so soon after it that the cloud
+// may still have shown what was, is used once. That a newer list has settled says
+// nothing of a detail that is older.
+//
+// Negative control: kept, it was shown again as soon as a list had settled, for the rest
+// of DetailFresh.
+func TestDetailsReadBeforeAWriteHadSettledAreNotKept(t *testing.T) {
+	for name, write := range map[string]func(v *inventory, id string) (read func()){
+		"after the write": func(v *inventory, id string) func() { v.Invalidate(id); return func() {} },
+		"meanwhile":       func(v *inventory, id string) func() { return func() { v.Invalidate(id) } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				key, details := w.populate(1)[0], 0
+				id := "t-" + key.Name
+				reading := func() {}
+				v := w.inParts(&details, func(o *invOpts) {
+					read := o.Detail
+					o.Detail = func(ctx context.Context, r resource) (resource, bool, error) {
+						whole, exists, err := read(ctx, r)
+						reading()
+						return whole, exists, err
+					}
+				})
+				if _, err := v.Report(t.Context()); err != nil { // lists, and reads the details
+					t.Fatal(err)
+				}
+				v.Invalidate(id) // so that the next report reads them again
+				time.Sleep(time.Minute)
+				reading = write(v, id)
+				if _, err := v.Report(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				reading = func() {}
+				r := w.client.desired(must(w.store.Get(t.Context(), key)))
+				r.ID, r.Props["size"], r.Props["born"] = id, "written", ""
+				w.cloud.Put(r)
+				time.Sleep(2 * time.Minute)
+				got, exists, err := v.Look(t.Context(), id)
+				if err != nil || !exists || got.Props["size"] != "written" {
+					t.Errorf("look %+v, %v, %v; want what was written", got, exists, err)
+				}
+			})
+		})
+	}
+}
+
+type (
+	vaultSpec struct {
+		Size, Zone string
+		Key        string `tend:"secret"`
+	}
+	vault = store.Object[vaultSpec, diskStatus]
+)
+
+// What a cloud answers may repeat what it was sent.
+//
+// Negative control: with the error as it came, the report had the key in it.
+func TestUnreadableDetailsAreReportedWithoutSecrets(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		vaults := must(store.New[vaultSpec, diskStatus](w.backend, "vault", nil))
+		must(vaults.Create(t.Context(), &vault{Meta: store.Meta{Name: "v"}, Spec: vaultSpec{Key: "open-sesame-4711"}}))
+		w.cloud.Put(resource{ID: "v", Name: "v"})
+		v := must(external.NewInventory(external.InventoryOptions[vaultSpec, diskStatus, resource]{
+			Store: vaults, Installation: home,
+			List:    func(ctx context.Context) iter.Seq2[resource, error] { return w.cloud.List(ctx) },
+			Get:     w.options().Get,
+			ID:      func(r resource) string { return r.ID },
+			IDOf:    func(o *vault) string { return o.Name },
+			Owner:   readMark,
+			Compare: func(*vault, resource) external.Observation { return external.Observation{} },
+			Detail: func(context.Context, resource) (resource, bool, error) {
+				return resource{}, false, errors.New(strings.Repeat("x", store.MaxMessage-70) + "no access with open-sesame-4711")
+			},
+		}))
+		r, err := v.Report(t.Context())
+		if err != nil || len(r.Unreadable) != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if d := r.Unreadable[0].Diff; !strings.Contains(d, "no access") || strings.Contains(d, "open") {
+			t.Errorf("…%s", d[len(d)-60:])
+		}
+	})
+}

@@ -296,6 +296,7 @@ func (v *Inventory[S, T, R]) look(ctx context.Context, id string, listed R) (R, 
 		return r, false, fmt.Errorf("external: inventory: read the details of %q: %w", id, err)
 	case !exists:
 		delete(v.detail, id)
+	case !v.settledLocked(id, d.begun): // used once; of a newer list's settling it knows nothing
 	case on && reflect.DeepEqual(now, listed) && !d.begun.Before(v.detail[id].begun):
 		d.r = r
 		v.detail[id] = d

@@ -76,7 +76,7 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 		case ctx.Err() != nil:
 			return Report{}, fmt.Errorf("external: inventory: %w", context.Cause(ctx))
 		case err != nil:
-			s.Unreadable = append(s.Unreadable, unreadable(id, byID[id], err))
+			s.Unreadable = append(s.Unreadable, v.unreadable(id, byID[id], err))
 		case exists:
 			v.place(&s, id, r, byID[id], byKey)
 		default:
@@ -127,8 +127,8 @@ func (v *Inventory[S, T, R]) complement(ctx context.Context, id string, listed R
 	return v.look(ctx, id, listed)
 }
 
-func unreadable[S, T any](id string, declared *store.Object[S, T], err error) Finding {
-	f := Finding{ID: id, Diff: store.Clip(err.Error())}
+func (v *Inventory[S, T, R]) unreadable(id string, declared *store.Object[S, T], err error) Finding {
+	f := Finding{ID: id, Diff: store.Clip(v.o.Store.Redact(err.Error(), declared))}
 	if declared != nil {
 		f.Key = declared.Key()
 	}
