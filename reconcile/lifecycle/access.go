@@ -45,7 +45,7 @@ type Both[A, B any] struct {
 // JoinAccess makes one access of two: both are ensured in every run, in order,
 // and released in the reverse order, the first only once the second is
 // released. If one has to wait, the other is still ensured, so that the two
-// wait at the same time. A nil one is not wanted: it is never called, and its
+// wait at the same time; a deletion waits for the one though the other is gone. A nil one is not wanted: it is never called, and its
 // part is the zero value.
 func JoinAccess[S, T, C, A, B any](first Access[S, T, C, A], second Access[S, T, C, B]) Access[S, T, C, Both[A, B]] {
 	return joined[S, T, C, A, B]{first, second}
@@ -59,7 +59,11 @@ type joined[S, T, C, A, B any] struct {
 func (j joined[S, T, C, A, B]) Ensure(ctx context.Context, o *store.Object[S, T], config C) (Both[A, B], reconcile.Result, error) {
 	a, resA, errA := ensure(ctx, j.first, o, config)
 	b, resB, errB := ensure(ctx, j.second, o, config)
-	return Both[A, B]{a, b}, sooner(resA, resB), bothErrors(errA, errB)
+	res, err := sooner(resA, resB), bothErrors(errA, errB)
+	if waits(res) && errors.Is(err, ErrNoAccess) {
+		err = nil // the one that is not there yet may be needed to clean up
+	}
+	return Both[A, B]{a, b}, res, err
 }
 
 func (j joined[S, T, C, A, B]) Release(ctx context.Context, o *store.Object[S, T], config C) (reconcile.Result, error) {

@@ -124,11 +124,11 @@ func (w *handlerWork[S, T]) conclude(run *Run[S, T]) {
 	open, failing := w.unsettled(run)
 	switch {
 	case run.Deleting() && failing != nil:
-		run.Object.SetTerminating(ReasonDeleteFailed, failing.Error())
+		run.Object.SetTerminating(ReasonDeleteFailed, run.message(failing))
 	case run.Deleting():
 		run.Object.SetTerminating(ReasonDeleting, "")
 	case failing != nil:
-		run.Object.SetProgressing(ReasonFailed, failing.Error())
+		run.Object.SetProgressing(ReasonFailed, run.message(failing))
 	case open:
 		run.Object.SetProgressing(ReasonRequeued, "not over yet")
 	default:

@@ -155,7 +155,9 @@ func (w *handlerWork[S, T]) succeeded(run *Run[S, T], e *entry[S, T], a Action, 
 // failed remembers a call that has to be made again. A nil err is one that was
 // not over; it waits as if it had failed, or as long as it asked for.
 func (w *handlerWork[S, T]) failed(ctx context.Context, run *Run[S, T], e *entry[S, T], tell *Call, res reconcile.Result, err error) {
-	r := &retry[S, T]{action: tell.Action, object: run.first, err: err, attempt: tell.Attempt + 1, state: tell.State, judged: run.Stored().Revision}
+	// It is told of again when the object may have other secrets.
+	told := w.store.RedactError(err, run.first, run.stored, run.Object)
+	r := &retry[S, T]{action: tell.Action, object: run.first, err: told, attempt: tell.Attempt + 1, state: tell.State, judged: run.Stored().Revision}
 	delay, gaveUp := res.RequeueAfter, false
 	switch {
 	case queue.IsThrottled(err):

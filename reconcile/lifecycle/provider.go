@@ -47,7 +47,7 @@ func (w *providerWork[S, T, C, A]) step(ctx context.Context, run *Run[S, T]) (re
 	case run.Deleting():
 		return w.delete(ctx, run, c)
 	case err != nil:
-		run.Object.SetProgressing(ReasonConfigUnavailable, err.Error())
+		run.Object.SetProgressing(ReasonConfigUnavailable, run.message(err))
 		return reconcile.Result{}, err
 	case !loaded:
 		run.Object.SetProgressing(ReasonConfigMissing, "there is no config yet")
@@ -63,7 +63,7 @@ func (w *providerWork[S, T, C, A]) createOrUpdate(ctx context.Context, run *Run[
 	a, res, err := ensure(ctx, w.access, run.Object, c)
 	switch {
 	case err != nil:
-		run.Object.SetProgressing(ReasonAccessFailed, err.Error())
+		run.Object.SetProgressing(ReasonAccessFailed, run.message(err))
 		return reconcile.Result{}, err
 	case waits(res):
 		run.Object.SetProgressing(ReasonAccessPending, "waiting for access")
@@ -74,7 +74,7 @@ func (w *providerWork[S, T, C, A]) createOrUpdate(ctx context.Context, run *Run[
 	switch {
 	case run.saidSo(said, err):
 	case err != nil:
-		run.Object.SetProgressing(ReasonFailed, err.Error())
+		run.Object.SetProgressing(ReasonFailed, run.message(err))
 	case res.Requeue:
 		run.Object.SetProgressing(ReasonRequeued, "not over yet")
 	default:
@@ -115,7 +115,7 @@ func (w *providerWork[S, T, C, A]) delete(ctx context.Context, run *Run[S, T], c
 		run.Object.SetTerminating(ReasonReleasePending, "giving the access back")
 		res, err := release(ctx, w.access, run.Object, c)
 		if err != nil {
-			run.Object.SetTerminating(ReasonReleaseFailed, err.Error())
+			run.Object.SetTerminating(ReasonReleaseFailed, run.message(err))
 		}
 		if err != nil || waits(res) {
 			return res, err
@@ -133,7 +133,7 @@ func (w *providerWork[S, T, C, A]) tearDown(ctx context.Context, run *Run[S, T],
 	case errors.Is(err, ErrNoAccess):
 		a = *new(A)
 	case err != nil:
-		run.Object.SetTerminating(ReasonAccessFailed, err.Error())
+		run.Object.SetTerminating(ReasonAccessFailed, run.message(err))
 		return reconcile.Result{}, err
 	case waits(res):
 		run.Object.SetTerminating(ReasonAccessPending, "waiting for access")
@@ -144,7 +144,7 @@ func (w *providerWork[S, T, C, A]) tearDown(ctx context.Context, run *Run[S, T],
 	switch {
 	case run.saidSo(said, err):
 	case err != nil:
-		run.Object.SetTerminating(ReasonDeleteFailed, err.Error())
+		run.Object.SetTerminating(ReasonDeleteFailed, run.message(err))
 	default:
 		run.Object.SetTerminating(ReasonDeleting, "")
 	}

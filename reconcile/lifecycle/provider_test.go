@@ -527,3 +527,49 @@ func TestObjectDeletedBeforeTheFinalizerWriteStaysDeleted(t *testing.T) {
 	}
 	expectGone(t, s, "a")
 }
+
+// Of two accesses one is gone and the other is not there yet: the deletion waits for
+// it. The provider may need it to clean up.
+//
+// Negative control: with ErrNoAccess going before the wait, Delete was called without
+// any access, and the object was let go.
+func TestDeletionWaitsForTheOtherAccessThoughOneIsGone(t *testing.T) {
+	for _, c := range []struct {
+		gone string
+		want string
+	}{{"1", "2"}, {"2", "1"}} {
+		var d diary
+		s := newWidgets(t)
+		there := false
+		access := func(name string) fakeAccess {
+			return fakeAccess{diary: &d, name: name, ensure: func(o *widget) (reconcile.Result, error) {
+				switch {
+				case !o.Deleting():
+				case name == c.gone:
+					return reconcile.Result{}, ErrNoAccess
+				case !there:
+					return reconcile.Result{RequeueAfter: time.Minute}, nil
+				}
+				return reconcile.Result{}, nil
+			}}
+		}
+		both := JoinAccess[widgetSpec, widgetStatus, settings, client, client](access("1"), access("2"))
+		l, err := NewProvider(s, pairProvider{&d}, StaticConfig(settings{}), both, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		create(t, s, "a")
+		run(t, l, "a")
+		remove(t, s, "a")
+		d.take()
+		if res := run(t, l, "a"); res.RequeueAfter != time.Minute {
+			t.Errorf("%s is gone, %s not there yet: %+v, want to be asked again in a minute", c.gone, c.want, res)
+		}
+		d.expect(t, "Ensure1", "Ensure2")
+		there = true
+		if _, err := l.Reconcile(t.Context(), key("a")); err != nil {
+			t.Fatal(err)
+		}
+		expectGone(t, s, "a")
+	}
+}

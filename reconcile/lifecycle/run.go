@@ -225,6 +225,12 @@ func (r *Run[S, T]) reread(ctx context.Context) error {
 	return nil
 }
 
+// message is what a condition says of an error. Secrets are taken out before the
+// message is cut: half of one would not be found.
+func (r *Run[S, T]) message(err error) string {
+	return r.store.Redact(err.Error(), r.first, r.stored, r.Object)
+}
+
 // End writes status and conditions if the run changed them, and returns err
 // joined with what went wrong in writing. It belongs on every way out of a
 // run, and is made on a context that outlives it, so that a run that timed out

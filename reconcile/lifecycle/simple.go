@@ -25,7 +25,11 @@ func (w *handlerWork[S, T]) gone(ctx context.Context, key store.Key) (reconcile.
 		w.led.forget(key)
 		return reconcile.Result{}, nil
 	}
-	return w.show(ctx, ghost(w.store, last))
+	run := ghost(w.store, last)
+	// Its secrets are not those of the object of this run, if there is one.
+	defer w.store.RedactPanic(last, run.Object)
+	res, err := w.show(ctx, run)
+	return res, w.store.RedactError(err, last, run.Object)
 }
 
 func (w *handlerWork[S, T]) lastSeen(key store.Key) *store.Object[S, T] {
