@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/tendhq/tend/store"
 )
@@ -27,7 +26,7 @@ type Backend struct {
 	done    chan struct{} // closed by Close, ends every watch
 	pins    pins
 
-	mu        sync.RWMutex // guards what follows, and the tables
+	mu        lock // guards what follows, and the tables
 	rev       store.Revision
 	tables    map[string]*table
 	lastLease store.LeaseID
