@@ -10,6 +10,7 @@ import (
 // the limits, its index values computed by the user's functions.
 type step[S, T any] struct {
 	key      store.Key
+	held     *held[S, T] // of the key, if the table had it
 	old, new *store.Object[S, T]
 	oldAt    [][]string // index values, in the order of Cache.indexes
 	newAt    [][]string
@@ -71,14 +72,18 @@ func (c *Cache[S, T]) mend(key store.Key) {
 // there is nothing to do. Only Run's goroutine calls it, and it alone writes
 // the table, so old cannot change before the step is applied.
 func (c *Cache[S, T]) prepare(key store.Key, obj *store.Object[S, T], at store.Revision) (s step[S, T], ok bool) {
-	old, _ := c.Get(key)
+	var old *store.Object[S, T]
+	h, ok := c.objects.Load(key)
+	if ok {
+		old = h.obj.Load()
+	}
 	if obj != nil && !c.within(obj) {
 		obj = nil
 	}
 	if old == nil && obj == nil {
 		return s, false
 	}
-	s = step[S, T]{key: key, old: old, new: obj, revision: at}
+	s = step[S, T]{key: key, held: h, old: old, new: obj, revision: at}
 	s.oldAt, s.newAt = c.indexValues(old), c.indexValues(obj)
 	return s, true
 }
@@ -123,7 +128,7 @@ func (c *Cache[S, T]) apply(steps []step[S, T]) {
 }
 
 func (c *Cache[S, T]) applyLocked(s *step[S, T]) {
-	c.tableLocked(s.key, s.new)
+	c.tableLocked(s.key, s.held, s.new)
 	for i, x := range c.indexes {
 		if s.old != nil {
 			x.remove(s.old, s.oldAt[i])
@@ -138,28 +143,41 @@ func (c *Cache[S, T]) applyLocked(s *step[S, T]) {
 	}
 }
 
-// tableLocked stores obj under key, or removes the key where obj is nil.
-func (c *Cache[S, T]) tableLocked(key store.Key, obj *store.Object[S, T]) {
-	h, had := c.objects.Load(key)
+// tableLocked stores obj under key, or removes the key where obj is nil. h is what
+// the table has for the key, nil if nothing.
+func (c *Cache[S, T]) tableLocked(key store.Key, h *held[S, T], obj *store.Object[S, T]) {
+	if h == nil || h.slot < 0 { // a key that the batch named twice may have come or gone
+		h, _ = c.objects.Load(key)
+	}
 	switch {
-	case obj == nil && !had:
+	case obj == nil && h == nil:
 	case obj == nil:
 		c.objects.Delete(key)
-		last := len(c.list) - 1
-		if h.slot != last {
-			moved := c.list[last]
-			c.list[h.slot] = moved
-			c.objects.Store(moved.Key(), held[S, T]{obj: moved, slot: h.slot})
-		}
-		c.list[last] = nil
-		c.list = c.list[:last]
-	case had:
+		c.unlistLocked(h)
+	case h != nil:
 		c.list[h.slot] = obj
-		c.objects.Store(key, held[S, T]{obj: obj, slot: h.slot})
+		h.obj.Store(obj)
 	default:
+		h = &held[S, T]{slot: len(c.list)}
+		h.obj.Store(obj)
 		c.list = append(c.list, obj)
-		c.objects.Store(key, held[S, T]{obj: obj, slot: len(c.list) - 1})
+		c.objects.Store(key, h)
 	}
+}
+
+// unlistLocked puts the last of the list in the place of what is gone.
+func (c *Cache[S, T]) unlistLocked(h *held[S, T]) {
+	last := len(c.list) - 1
+	if h.slot != last {
+		moved := c.list[last]
+		c.list[h.slot] = moved
+		if its, ok := c.objects.Load(moved.Key()); ok {
+			its.slot = h.slot
+		}
+	}
+	c.list[last] = nil
+	c.list = c.list[:last]
+	h.slot = -1
 }
 
 // reach records that the kind is complete up to r, which a cache first is when

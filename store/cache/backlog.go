@@ -26,6 +26,9 @@ type backlog[S, T any] struct {
 	folds   uint64            // how often this consumer fell behind, for the Snapshot
 }
 
+// spareBacklog is how many changes a consumer has room for while nothing happens.
+const spareBacklog = 1024
+
 func newBacklog[S, T any](limit int) *backlog[S, T] {
 	return &backlog[S, T]{limit: limit, wake: make(chan struct{}, 1)}
 }
@@ -105,7 +108,7 @@ func (q *backlog[S, T]) deliver(ctx context.Context, yield func(Change[S, T], er
 				return
 			}
 		}
-		if cap(batch) > q.limit {
+		if cap(batch) > min(q.limit, spareBacklog) {
 			batch = nil
 		}
 	}

@@ -31,7 +31,7 @@ type Cache[S, T any] struct {
 	opts  Options[S, T]
 	name  string
 
-	objects  *xsync.MapOf[store.Key, held[S, T]]
+	objects  *xsync.MapOf[store.Key, *held[S, T]]
 	revision atomic.Uint64
 	running  atomic.Bool
 	synced   chan struct{} // closed at the end of the first snapshot
@@ -55,11 +55,13 @@ type Cache[S, T any] struct {
 	prints     map[store.Key]fingerprint // empty unless Options.DetectMutations
 }
 
-// held is what the table keeps for a key: the shared object, and its place in
-// list, so that a removal finds it without a search.
+// held is what the table keeps for a key for as long as there is an object: the
+// object as it is now, and its place in list, so that a removal finds it without a
+// search. An update replaces obj in place: to put another value into the table would
+// cost two more searches and an allocation.
 type held[S, T any] struct {
-	obj  *store.Object[S, T]
-	slot int
+	obj  atomic.Pointer[store.Object[S, T]]
+	slot int // guarded by Cache.mu; -1: it is not in the table any more
 }
 
 // Options tune a Cache. Nil and zero fields mean the stated default. New copies
@@ -81,7 +83,8 @@ type Options[S, T any] struct {
 	Indexes map[string]IndexFunc[S, T]
 
 	// Backlog is how many changes are kept in order for one consumer of
-	// Changes before they are folded to one per key. Default: 1024.
+	// Changes before they are folded to one per key, which costs more than to keep them
+	// as long as they are few. Default: 8192.
 	Backlog int
 
 	// OnError hears, once per occurrence, of an object that cannot be decoded
@@ -100,7 +103,7 @@ type Options[S, T any] struct {
 	Logger *slog.Logger
 }
 
-const defaultBacklog = 1024
+const defaultBacklog = 8192
 
 // ErrRunning is returned by Run while another Run of the same cache is running.
 var ErrRunning = errors.New("cache: already running")
@@ -114,7 +117,7 @@ func New[S, T any](s *store.Store[S, T], o *Options[S, T]) (*Cache[S, T], error)
 	c := &Cache[S, T]{
 		store:     s,
 		name:      s.Kind(),
-		objects:   xsync.NewMapOfWithHasher[store.Key, held[S, T]](hasher()),
+		objects:   xsync.NewMapOfWithHasher[store.Key, *held[S, T]](hasher()),
 		synced:    make(chan struct{}),
 		consumers: make(map[*backlog[S, T]]struct{}),
 		broken:    make(map[store.Key]error),
@@ -171,7 +174,10 @@ func (c *Cache[S, T]) setup() error {
 // a copy, made by the store's Clone.
 func (c *Cache[S, T]) Get(k store.Key) (*store.Object[S, T], bool) {
 	h, ok := c.objects.Load(k)
-	return h.obj, ok
+	if !ok {
+		return nil, false
+	}
+	return h.obj.Load(), true
 }
 
 // All yields every object the cache holds, as of one moment, in no particular

@@ -34,7 +34,9 @@
 //
 // The table is xsync's: its read path is lock-free, and the cache is read far
 // more often than it is written. A mutex and a map cost a locked read-modify-write
-// per Get on a cache line that all workers share. Next to the table there is a dense slice
+// per Get on a cache line that all workers share. It has the address of an entry whose
+// object is replaced in place: a change is one search of the table instead of three, and
+// allocates nothing; a Get follows one address more, 2 ns. Next to the table there is a dense slice
 // of the same pointers: All copies it in one go (eight bytes an object) and so
 // shows one moment, where a walk over a concurrent table shows none.
 //

@@ -86,6 +86,22 @@ func TestChangesAreAppliedAndObjectsAreShared(t *testing.T) {
 	})
 }
 
+// No backend of ours does this, but a list must not hold a key twice for ever if one does.
+//
+// Negative control: without the look into the table of a step that knows of no entry,
+// the first list is "a@1 a@2"; without that of one whose entry is gone, the last panics.
+func TestKeyThatABatchNamesTwiceIsHeldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(snapshot(3, put(at(1, "a")), put(at(2, "a")), put(at(3, "b"))), end(3))
+		expect(t, "All", names(c.All()), "a@2 b@3")
+		f.send(changes(4, del(at(2, "a"), 4), del(at(2, "a"), 4)))
+		expect(t, "All after two deletions", names(c.All()), "b@3")
+		f.send(changes(5, del(at(3, "b"), 5), put(at(5, "b"))))
+		expect(t, "All after a deletion and a creation", names(c.All()), "b@5")
+	})
+}
+
 func TestAllAndByShowTheMomentTheyBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := start(t, &cache.Options[spec, status]{Indexes: byRegion})
