@@ -50,8 +50,12 @@ func (c *Controller[K]) holdIfBehind(key K) {
 	if c.after.n.Load() == 0 {
 		return
 	}
-	if w, left, held := c.after.keptBack(key); left > 0 && !held {
-		c.hold(key, w, left)
+	c.holdKept(key, c.after.ask(key))
+}
+
+func (c *Controller[K]) holdKept(key K, k owed) {
+	if k.left > 0 && !k.held {
+		c.hold(key, k.writes, k.left)
 	}
 }
 
@@ -62,11 +66,12 @@ func (c *Controller[K]) mayRun(key K) (stale, ok bool) {
 	if c.after.n.Load() == 0 {
 		return false, true
 	}
-	if w, left, _ := c.after.keptBack(key); left > 0 {
-		c.hold(key, w, left) // again, if it was: somebody held it when we had it, or the hold ended a moment too soon
+	k := c.after.ask(key)
+	if k.left > 0 {
+		c.hold(key, k.writes, k.left) // again, if it was: somebody held it when we had it, or the hold ended a moment too soon
 		return false, false
 	}
-	return c.after.stale(key), true
+	return k.stale, true
 }
 
 // hold keeps a key in the queue until the caches have seen what it wrote, which they
@@ -115,19 +120,24 @@ func (c *Controller[K]) holdExpired(key K, why string) {
 
 // afters remembers what the last runs of keys wrote, until the caches have reached
 // it and the source has shown it: a key is kept back until the first, and asked
-// about (has) until the second.
+// about (owed.own) until the second.
 type afters[K comparable] struct {
 	c *Controller[K]
 	n atomic.Int32 // len(of), or more: most questions end here
 
 	mu    sync.Mutex // guards what follows; Controller.mu and Writes' own are taken under it
-	of    map[K]after
+	of    map[K]*after[K]
 	lines []*line[K]
+	spare []*after[K] // not in of; a line may still have them, under other writes
 }
 
-// after is what one run wrote.
-type after struct {
-	writes  *store.Writes
+// maxSpare is how many records are kept for use again.
+const maxSpare = 1024
+
+// after is what one run of a key wrote.
+type after[K comparable] struct {
+	key     K
+	writes  *store.Writes // nil: the record is not in use
 	until   time.Duration // since the epoch: it is kept back no longer
 	behind  int           // lines that it stands in
 	release func()        // of the queue's hold; nil: it is not held
@@ -145,8 +155,10 @@ type line[K comparable] struct {
 	waiting []waiting[K]
 }
 
+// waiting is in vain when the record is about other writes: a later run of the key has
+// taken its place.
 type waiting[K comparable] struct {
-	key    K
+	record *after[K]
 	writes *store.Writes
 	rev    store.Revision
 }
@@ -154,17 +166,21 @@ type waiting[K comparable] struct {
 // note remembers the writes of a run that has just ended, and reports whether a
 // cache is behind them.
 func (a *afters[K]) note(key K, w *store.Writes, until time.Duration) (behind bool) {
-	r := after{writes: w, until: until}
+	r := after[K]{key: key, writes: w, until: until}
 	var few [2]*line[K]
 	joined := few[:0]
 	caches := a.c.caches()
 	a.mu.Lock()
-	before := a.of[key]
-	r.unsure = before.unsure
-	if before.behind > 0 { // it ran because there was no more waiting: that is still to come
-		for _, cached := range caches {
-			if lacks(cached, before.writes) {
-				w.Note(cached.Backend(), cached.Kind(), before.writes.Highest(cached.Backend(), cached.Kind()))
+	record, release := a.of[key], (func())(nil)
+	if record == nil {
+		record = a.newLocked()
+	} else {
+		r.unsure, release = record.unsure, record.release
+		if record.behind > 0 { // it ran because there was no more waiting: that is still to come
+			for _, cached := range caches {
+				if lacks(cached, record.writes) {
+					w.Note(cached.Backend(), cached.Kind(), record.writes.Highest(cached.Backend(), cached.Kind()))
+				}
 			}
 		}
 	}
@@ -177,24 +193,50 @@ func (a *afters[K]) note(key K, w *store.Writes, until time.Duration) (behind bo
 		}
 		r.behind++
 		l := a.lineLocked(cached)
-		l.push(waiting[K]{key, w, rev})
+		l.push(waiting[K]{record, w, rev})
 		joined = append(joined, l)
 	}
 	if r.shown = a.c.hasShown(w); r.behind > 0 || !r.shown || r.unsure {
-		if a.of == nil {
-			a.of = make(map[K]after)
-		}
-		a.of[key] = r
+		a.setLocked(record, r)
+	} else if record.writes == nil {
+		a.spareLocked(record)
 	}
 	a.n.Store(int32(len(a.of)))
 	a.mu.Unlock()
-	if before.release != nil {
-		before.release() // what it was for is part of the new record
+	if release != nil {
+		release() // what it was for is part of the new record
 	}
 	for _, l := range joined {
-		a.ask(l)
+		a.call(l)
 	}
 	return r.behind > 0
+}
+
+func (a *afters[K]) newLocked() *after[K] {
+	last := len(a.spare) - 1
+	if last < 0 {
+		return new(after[K])
+	}
+	r := a.spare[last]
+	a.spare = a.spare[:last]
+	return r
+}
+
+func (a *afters[K]) setLocked(record *after[K], r after[K]) {
+	if record.writes == nil {
+		if a.of == nil {
+			a.of = make(map[K]*after[K])
+		}
+		a.of[r.key] = record
+	}
+	*record = r
+}
+
+func (a *afters[K]) spareLocked(record *after[K]) {
+	*record = after[K]{}
+	if len(a.spare) < maxSpare {
+		a.spare = append(a.spare, record)
+	}
 }
 
 func (a *afters[K]) lineLocked(cached Cached) *line[K] {
@@ -233,10 +275,10 @@ func (l *line[K]) pop(r store.Revision) (w waiting[K], ok bool) {
 	return w, true
 }
 
-// ask has the cache call when it reaches the first in line, unless it is going to
+// call has the cache call when it reaches the first in line, unless it is going to
 // call before that anyway. It is done without the lock, because the cache may
 // answer at once.
-func (a *afters[K]) ask(l *line[K]) {
+func (a *afters[K]) call(l *line[K]) {
 	a.mu.Lock()
 	if l.first == len(l.waiting) {
 		a.mu.Unlock()
@@ -272,7 +314,7 @@ func (a *afters[K]) reached(l *line[K], rev store.Revision) {
 	a.mu.Lock()
 	l.asked = slices.DeleteFunc(l.asked, func(r store.Revision) bool { return r == rev })
 	a.mu.Unlock()
-	a.ask(l)
+	a.call(l)
 }
 
 // letGo ends the wait of those up to a revision, of so many at a time that the lock
@@ -285,7 +327,7 @@ func (a *afters[K]) letGo(l *line[K], upTo store.Revision) (free []func(), more 
 		if !ok {
 			break
 		}
-		if release := a.metLocked(w.key, w.writes); release != nil {
+		if release := a.metLocked(w.record, w.writes); release != nil {
 			free = append(free, release)
 		}
 	}
@@ -300,38 +342,58 @@ func (a *afters[K]) letGo(l *line[K], upTo store.Revision) (free []func(), more 
 }
 
 // metLocked notes that one of the caches has reached what the key's run wrote.
-func (a *afters[K]) metLocked(key K, w *store.Writes) (release func()) {
-	r, ok := a.of[key]
-	if !ok || r.writes != w || r.behind == 0 {
+func (a *afters[K]) metLocked(r *after[K], w *store.Writes) (release func()) {
+	if r.writes != w || r.behind == 0 {
 		return nil // a later run of the key has taken its place, or did not wait
 	}
 	if r.behind--; r.behind == 0 {
 		release, r.release = r.release, nil
 	}
-	a.putLocked(key, r)
+	a.endLocked(r)
 	return release
 }
 
-// putLocked stores what is left of a record.
-func (a *afters[K]) putLocked(key K, r after) {
+// endLocked forgets a record of which nothing is left.
+func (a *afters[K]) endLocked(r *after[K]) {
 	if r.behind == 0 && r.shown && !r.unsure {
-		delete(a.of, key)
-	} else {
-		a.of[key] = r
+		delete(a.of, r.key)
+		a.spareLocked(r)
+		a.n.Store(int32(len(a.of)))
 	}
-	a.n.Store(int32(len(a.of)))
 }
 
-// keptBack gives for how long the key must still be kept back, zero or less if it may
-// run, and whether it is held already.
-func (a *afters[K]) keptBack(key K) (w *store.Writes, left time.Duration, held bool) {
-	a.mu.Lock()
-	r, ok := a.of[key]
-	a.mu.Unlock()
-	if !ok || r.behind == 0 || !a.c.isBehind(r.writes) {
-		return nil, 0, false
+// owed is what is remembered of a key. The zero value is for one of which nothing is.
+type owed struct {
+	writes *store.Writes
+	left   time.Duration // for so long it is to be kept back; zero or less: it may run
+	held   bool          // it is kept back already
+	stale  bool          // a run that is not kept back is to read the store itself
+}
+
+// ask is one question instead of several, because in a busy pool the answer's memory
+// has to come from another core each time.
+func (a *afters[K]) ask(key K) (k owed) {
+	if a.n.Load() == 0 {
+		return k
 	}
-	return r.writes, r.until - time.Since(a.c.epoch), r.release != nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.of[key]
+	if r == nil {
+		return k
+	}
+	k.writes = r.writes
+	behind := r.behind > 0 && a.c.isBehind(r.writes)
+	if behind {
+		k.left, k.held = r.until-time.Since(a.c.epoch), r.release != nil
+	}
+	k.stale = r.unsure || behind
+	return k
+}
+
+// own reports whether the key's last run wrote the revision.
+func (k owed) own(cached Cached, rev store.Revision) bool {
+	return k.writes != nil && k.writes.Has(cached.Backend(), cached.Kind(), rev)
 }
 
 // held notes the hold of a key, and gives the one that it takes the place of; not ok:
@@ -339,46 +401,22 @@ func (a *afters[K]) keptBack(key K) (w *store.Writes, left time.Duration, held b
 func (a *afters[K]) held(key K, w *store.Writes, release func()) (before func(), ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r, ok := a.of[key]
-	if !ok || r.writes != w || r.behind == 0 {
+	r := a.of[key]
+	if r == nil || r.writes != w || r.behind == 0 {
 		return nil, false
 	}
 	before, r.release = r.release, release
-	a.of[key] = r
 	return before, true
-}
-
-// stale reports, at the begin of a run that is not kept back, whether it is to read
-// the store itself.
-func (a *afters[K]) stale(key K) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	r, ok := a.of[key]
-	if !ok {
-		return false
-	}
-	return r.unsure || r.behind > 0 && a.c.isBehind(r.writes)
 }
 
 // sure notes that a run of the key that was told to read the store has succeeded.
 func (a *afters[K]) sure(key K) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r, ok := a.of[key]; ok && r.unsure {
+	if r := a.of[key]; r != nil && r.unsure {
 		r.unsure = false
-		a.putLocked(key, r)
+		a.endLocked(r)
 	}
-}
-
-// has reports whether the key's last run wrote the revision.
-func (a *afters[K]) has(at seen[K]) bool {
-	if a.n.Load() == 0 {
-		return false
-	}
-	a.mu.Lock()
-	r, ok := a.of[at.key]
-	a.mu.Unlock()
-	return ok && r.writes.Has(at.cache.Backend(), at.cache.Kind(), at.rev)
 }
 
 // saw notes that the source has shown what was written to a key up to a revision.
@@ -388,10 +426,10 @@ func (a *afters[K]) saw(at seen[K]) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r, ok := a.of[at.key]
-	if ok && r.writes.Highest(at.cache.Backend(), at.cache.Kind()) <= at.rev && a.c.hasShown(r.writes) {
+	r := a.of[at.key]
+	if r != nil && r.writes.Highest(at.cache.Backend(), at.cache.Kind()) <= at.rev && a.c.hasShown(r.writes) {
 		r.shown = true
-		a.putLocked(at.key, r)
+		a.endLocked(r)
 	}
 }
 
@@ -407,10 +445,10 @@ func (a *afters[K]) age() {
 		r.shown = r.shown || r.aged && r.behind == 0
 		r.unsure = r.unsure && !(r.aged && done[key])
 		r.aged = true
-		a.putLocked(key, r)
+		a.endLocked(r)
 	}
 	for _, l := range a.lines {
-		l.waiting = slices.DeleteFunc(l.waiting[l.first:], func(w waiting[K]) bool { return a.of[w.key].writes != w.writes })
+		l.waiting = slices.DeleteFunc(l.waiting[l.first:], func(w waiting[K]) bool { return w.record.writes != w.writes })
 		l.first = 0
 	}
 }

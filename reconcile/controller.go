@@ -45,6 +45,7 @@ type Controller[K comparable] struct {
 	logger      atomic.Pointer[slog.Logger]
 	life        *life[K]
 	errDeadline error // the cause of a run past its deadline
+	shown       atomic.Pointer[inputs[K]]
 
 	mu      sync.Mutex // guards what follows
 	running bool       // Run was called
@@ -116,6 +117,7 @@ func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K]
 	c.life = newLife(c)
 	c.errDeadline = deadlineError(name, c.o.Timeout)
 	c.cached = c.o.Reads
+	c.showLocked() // nobody else has it yet
 	if c.o.Adapt != nil {
 		c.adapt = &adaptive{Adapt: *c.o.Adapt}
 	}
@@ -185,6 +187,7 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 	for _, f := range added {
 		c.useLocked(f)
 	}
+	c.showLocked()
 	c.life.poke()
 	return nil
 }
@@ -211,6 +214,7 @@ func (c *Controller[K]) Unwatch(name string) error {
 	}
 	f := c.feeds[i]
 	c.feeds = slices.Concat(c.feeds[:i], c.feeds[i+1:])
+	c.showLocked()
 	c.mu.Unlock()
 	f.remove(errUnwatched)
 	f.wait(context.Background())
@@ -299,17 +303,22 @@ func (c *Controller[K]) Workers() int {
 
 // sources gives the feeds; the slice is never written to.
 func (c *Controller[K]) sources() []*feed[K] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.feeds
+	return c.shown.Load().feeds
 }
 
 // caches gives what the controller reads; the slice is never written to.
 func (c *Controller[K]) caches() []Cached {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.cached
+	return c.shown.Load().cached
 }
+
+// inputs are a controller's feeds and caches, for those who ask at every run and must
+// not take its lock for that.
+type inputs[K comparable] struct {
+	feeds  []*feed[K]
+	cached []Cached
+}
+
+func (c *Controller[K]) showLocked() { c.shown.Store(&inputs[K]{c.feeds, c.cached}) }
 
 // ownedCaches are those that the controller runs itself.
 func (c *Controller[K]) ownedCaches() []Cached { return c.owned }

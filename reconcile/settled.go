@@ -22,8 +22,14 @@ type seen[K comparable] struct {
 // live admits a change that is urgent unless the key's own run made it.
 func (c *Controller[K]) live(key K, cached Cached, rev store.Revision, o queue.AddOptions) error {
 	at := seen[K]{key, cached, rev}
-	o.Urgent = !c.askRunning(at) && !c.after.has(at)
-	return c.admit(key, o)
+	if c.elsewhere(key) {
+		return nil
+	}
+	running := c.askRunning(at) // before what is remembered: a run notes that before it ends
+	k := c.after.ask(key)
+	o.Urgent = !running && !k.own(cached, rev)
+	c.holdKept(key, k)
+	return c.q.AddWith(key, o)
 }
 
 // askRunning leaves the question with the key's run, if there is one. A run that

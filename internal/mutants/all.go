@@ -169,7 +169,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run is not told that the caches are behind",
-		File: "reconcile/after.go", Old: "return r.unsure || r.behind > 0 && a.c.isBehind(r.writes)", New: "return !BROKEN && (r.unsure || r.behind > 0 && a.c.isBehind(r.writes))",
+		File: "reconcile/after.go", Old: "k.stale = r.unsure || behind", New: "k.stale = !BROKEN && (r.unsure || behind)",
 		Package: "reconcile", Test: "TestKeyIsKeptBackOnlyForAWhile",
 	},
 	{
