@@ -23,8 +23,11 @@ func fileKey(i int) store.Key { return store.Key{Name: fmt.Sprintf("object-%08d"
 
 // benchmarkFileStore: n writers, each committing one random record after the
 // other, beside bbolt putting n random records into a bucket of the same size in
-// one transaction after the other, with its default options. Both sync each
-// commit to the disk. One operation is one record.
+// one transaction after the other, with the options that it documents as the
+// fastest, one of which tend's own database has too. Both sync each commit to the
+// disk. One operation is one record. What bbolt need not do, and tend does within
+// its figure: keep each record's revision and the changes that watchers may ask
+// for, check a transaction before it is written, and tell each writer of it alone.
 func benchmarkFileStore(b *testing.B) {
 	for _, writers := range []int{1, 16, 128} {
 		b.Run(fmt.Sprint("op=put/writers=", writers), func(b *testing.B) {
@@ -100,7 +103,8 @@ func newFileStore(b *testing.B) *file.Backend {
 
 // newBolt returns what puts n records in one transaction.
 func newBolt(b *testing.B) func(n int, which func(i int) int) {
-	db, err := bolt.Open(filepath.Join(b.TempDir(), "bolt"), 0o600, nil)
+	db, err := bolt.Open(filepath.Join(b.TempDir(), "bolt"), 0o600,
+		&bolt.Options{NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
 	if err != nil {
 		b.Fatal(err)
 	}

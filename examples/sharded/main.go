@@ -47,12 +47,16 @@ func command(args []string, in io.Reader, out, errs io.Writer) int {
 	}.Run(args, in, out, errs)
 }
 
+// fewestShards: of fewer, rendezvous hashing gives a server of the name a none, and
+// the show would wait for ever until it has one.
+const fewestShards = 6
+
 func (o options) check() error {
 	switch {
 	case o.Keys < 1:
 		return fmt.Errorf("-keys %d: want at least 1", o.Keys)
-	case o.Shards < 1 || o.Shards > lease.MaxShards:
-		return fmt.Errorf("-shards %d: want 1 to %d", o.Shards, lease.MaxShards)
+	case o.Shards < fewestShards || o.Shards > lease.MaxShards:
+		return fmt.Errorf("-shards %d: want %d to %d, so that each of the three servers has some", o.Shards, fewestShards, lease.MaxShards)
 	}
 	return nil
 }

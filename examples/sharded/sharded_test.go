@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +34,22 @@ func TestSitesAreHandedOver(t *testing.T) {
 		`\n.*b is stopped in good order` + settled + `\n.*b is started again` + settled +
 		`\n.*all are stopped\n\n100 sites, \d+ times handed over`).MatchString(out.String()) {
 		t.Errorf("the show told\n%s\nwant every event of it", out.String())
+	}
+}
+
+// Negative control: with 1 as the fewest, the first of these went on for ever.
+func TestNumbersThatTheShowCannotGoOnWithAreRefused(t *testing.T) {
+	for _, args := range [][]string{
+		{"-shards", "1"}, {"-shards", "5"}, {"-shards", "16385"}, {"-keys", "0"},
+	} {
+		var errs bytes.Buffer
+		if code := command(args, strings.NewReader(""), io.Discard, &errs); code != 1 || !strings.Contains(errs.String(), args[0]) {
+			t.Errorf("%q: exit code %d, %q; want 1 and which flag it is", args, code, errs.String())
+		}
+	}
+	all := fleet.Options{TTL: time.Second}
+	if err := (options{Options: all, Keys: 1, Shards: fewestShards}).check(); err != nil {
+		t.Error(err)
 	}
 }
 
