@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"flag"
 	"runtime"
 	"sync"
 	"testing"
@@ -62,12 +63,22 @@ func BenchmarkDepth(b *testing.B) {
 	}
 }
 
+// resident is n, or a thousand in the one operation that go test tries before it
+// makes as many as fill the time, of which it shows nothing: it takes some
+// implementations seconds to be filled.
+func resident(b *testing.B, n int) int {
+	if b.N == 1 && flag.Lookup("test.benchtime").Value.String() != "1x" {
+		return min(n, 1000)
+	}
+	return n
+}
+
 func depth(b *testing.B, n int) {
 	spare := min(n, 1<<16) // out of the second-level cache again when it is added
 	keys := stringKeys(n + spare)
 	every(b, func(b *testing.B, s subject[string]) {
 		ring := append([]string(nil), keys[n:]...)
-		s.Fill(keys[:n])
+		s.Fill(keys[:resident(b, n)])
 		s.Turn(ring, spare) // and the first Get after a million Adds is not timed
 		measure(b, func() { s.Turn(ring, b.N) })
 	})
