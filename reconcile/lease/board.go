@@ -20,6 +20,8 @@ type note struct {
 	Session string `json:"session"`
 	// Server is the name that Options.Server gave.
 	Server string `json:"server"`
+	// Shards is into how many it divides the keys; 0: it does not say.
+	Shards int `json:"shards,omitempty"`
 }
 
 // Encode implements store.Value.
@@ -46,17 +48,24 @@ type owner struct {
 type board struct {
 	name    string
 	member  string        // see elector
+	shards  int           // into how many we divide the keys
 	changed chan struct{} // capacity 1
 
 	mu       sync.Mutex // guards the rest
 	synced   bool       // a snapshot has been read to its end
 	revision store.Revision
-	records  map[string]owner // by the name in the record's key
-	version  int              // counts the changes of who lives
+	records  records
+	version  int // counts the changes of who lives
 }
 
-func newBoard(name, member string) *board {
-	return &board{name: name, member: member, changed: make(chan struct{}, 1), records: make(map[string]owner)}
+// records are those of a placement, by the name in the record's key.
+type records struct {
+	by      map[string]owner
+	strange int // of shards of a division that is not ours
+}
+
+func newBoard(name, member string, shards int) *board {
+	return &board{name: name, member: member, shards: shards, changed: make(chan struct{}, 1), records: records{by: make(map[string]owner)}}
 }
 
 // follow keeps the board up to date until ctx ends. While the store cannot be
@@ -64,7 +73,7 @@ func newBoard(name, member string) *board {
 // a claim is a compare-and-swap.
 func (b *board) follow(ctx context.Context, backend store.Backend, unreadable func(error)) {
 	for failures := 0; ctx.Err() == nil; failures++ {
-		fresh := make(map[string]owner)
+		fresh := records{by: make(map[string]owner)}
 		reading := true // the snapshot is collected aside and swapped in whole
 		for batch, err := range backend.Watch(ctx, Kind, 0) {
 			if err != nil {
@@ -75,7 +84,7 @@ func (b *board) follow(ctx context.Context, backend store.Backend, unreadable fu
 			}
 			failures = 0
 			if reading {
-				b.collect(fresh, batch)
+				b.collect(&fresh, batch)
 				if batch.Kind == store.BatchSnapshotEnd {
 					b.replace(fresh, batch.Revision)
 					reading = false
@@ -88,15 +97,15 @@ func (b *board) follow(ctx context.Context, backend store.Backend, unreadable fu
 	}
 }
 
-func (b *board) collect(into map[string]owner, batch store.Batch) {
+func (b *board) collect(into *records, batch store.Batch) {
 	for _, c := range batch.Changes {
 		b.set(into, c)
 	}
 }
 
-func (b *board) replace(records map[string]owner, at store.Revision) {
+func (b *board) replace(all records, at store.Revision) {
 	b.mu.Lock()
-	b.records, b.revision, b.synced = records, at, true
+	b.records, b.revision, b.synced = all, at, true
 	b.version++
 	b.mu.Unlock()
 	b.notify()
@@ -105,7 +114,7 @@ func (b *board) replace(records map[string]owner, at store.Revision) {
 func (b *board) apply(batch store.Batch) {
 	b.mu.Lock()
 	for _, c := range batch.Changes {
-		b.set(b.records, c)
+		b.set(&b.records, c)
 		if b.isMember(c.Key.Name) {
 			b.version++
 		}
@@ -117,17 +126,29 @@ func (b *board) apply(batch store.Batch) {
 	}
 }
 
-func (b *board) set(records map[string]owner, c store.Change) {
+func (b *board) set(in *records, c store.Change) {
 	if c.Key.Namespace != b.name {
 		return
 	}
+	name := c.Key.Name
+	if b.strange(name, in.by[name]) {
+		in.strange--
+	}
 	if c.Deleted {
-		delete(records, c.Key.Name)
+		delete(in.by, name)
 		return
 	}
 	if n, err := readNote(c.Record); err == nil {
-		records[c.Key.Name] = owner{note: n, created: c.Created}
+		in.by[name] = owner{note: n, created: c.Created}
 	}
+	if b.strange(name, in.by[name]) {
+		in.strange++
+	}
+}
+
+// strange says whether a record is that of a shard of another division of the keys.
+func (b *board) strange(name string, o owner) bool {
+	return strings.HasPrefix(name, "shard-") && o.Shards != 0 && o.Shards != b.shards
 }
 
 func readNote(r store.Record) (n note, err error) {
@@ -154,23 +175,60 @@ func (b *board) notify() {
 func (b *board) holder(shard store.Key, after store.Revision) (o owner, held, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	o, held = b.records[shard.Name]
+	o, held = b.records.by[shard.Name]
 	return o, held, b.synced && b.revision >= after
 }
 
-// members lists the servers that live, by session, and the version of that
-// list; unless the version is the one that is known already.
-func (b *board) members(known int) (live map[string]string, version int, changed bool) {
+// census is who lives, as far as it concerns those who divide the keys as we do.
+//
+// Servers that divide them otherwise, as in the middle of a deployment, must not work
+// beside each other: a key would be in a shard of each. So the oldest member rules,
+// and all others of its division share the work; the rest wait until it is the last
+// one's turn to leave. Everybody sees the same order of the same records.
+type census struct {
+	live  map[string]string // servers by session; none if another division rules
+	rule  []store.Compare   // holds for as long as the oldest member lives
+	other int               // into how many shards those divide who rule; 0: as we do
+}
+
+// members lists the servers that live, and the version of that list; unless the
+// version is the one that is known already.
+func (b *board) members(known int) (c census, version int, changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.version == known {
-		return nil, known, false
+		return census{}, known, false
 	}
-	live = make(map[string]string)
-	for name, o := range b.records {
-		if b.isMember(name) {
-			live[name[len(b.member):]] = o.Server
+	c.live = make(map[string]string)
+	oldest := ""
+	for name, o := range b.records.by {
+		if !b.isMember(name) {
+			continue
+		}
+		if first := b.records.by[oldest]; oldest == "" || o.created < first.created {
+			oldest = name
+		}
+		if b.alike(o) {
+			c.live[name[len(b.member):]] = o.Server
 		}
 	}
-	return live, b.version, true
+	if oldest == "" {
+		return c, b.version, true
+	}
+	o := b.records.by[oldest]
+	c.rule = []store.Compare{{Kind: Kind, Key: store.Key{Namespace: b.name, Name: oldest}, Created: o.created}}
+	if !b.alike(o) {
+		c.live, c.other = nil, o.Shards
+	}
+	return c, b.version, true
+}
+
+// alike says whether a record is of somebody who divides the keys as we do.
+func (b *board) alike(o owner) bool { return o.Shards == 0 || o.Shards == b.shards }
+
+// others says whether shards of another division are still held.
+func (b *board) others() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.records.strange > 0
 }

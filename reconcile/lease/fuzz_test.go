@@ -15,7 +15,7 @@ import (
 // record is gone all shards are worked on again.
 func FuzzRecord(f *testing.F) {
 	for _, name := range []string{"shard-00000", "shard-00003", "shard-99999", "member-x", "member-", "term", "else"} {
-		for _, data := range []string{``, `null`, `{}`, `{"session":"x","server":"s9"}`, `{"session":7}`, `{"server":"a"}`, "\xff\x00"} {
+		for _, data := range []string{``, `null`, `{}`, `{"session":"x","server":"s9"}`, `{"session":7}`, `{"session":"x","server":"s9","shards":7}`, `{"server":"a"}`, "\xff\x00"} {
 			f.Add(name, []byte(data), false)
 		}
 	}

@@ -122,17 +122,25 @@ func start(t *testing.T, b *memory.Backend, name string, shards int, work lease.
 
 func startOn(t *testing.T, l *link, ttl time.Duration, name string, shards int, work lease.Work) *server {
 	t.Helper()
-	s := &server{name: name, link: l, done: make(chan struct{})}
-	o := &lease.Options{TTL: ttl, Server: name, Logger: quiet}
-	var err error
-	if shards == 1 {
-		s.p, err = lease.NewSingleton(s.link, "job", o)
-	} else {
-		s.p, err = lease.NewSharded(s.link, "job", shards, o)
+	if shards != 1 {
+		return startSharded(t, l, ttl, name, shards, work)
 	}
+	p, err := lease.NewSingleton(l, "job", &lease.Options{TTL: ttl, Server: name, Logger: quiet})
+	return startPlacement(t, l, name, p, err, work)
+}
+
+func startSharded(t *testing.T, l *link, ttl time.Duration, name string, shards int, work lease.Work) *server {
+	t.Helper()
+	p, err := lease.NewSharded(l, "job", shards, &lease.Options{TTL: ttl, Server: name, Logger: quiet})
+	return startPlacement(t, l, name, p, err, work)
+}
+
+func startPlacement(t *testing.T, l *link, name string, p lease.Placement, err error, work lease.Work) *server {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := &server{name: name, link: l, p: p, done: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s.stop = cancel
 	go func() {

@@ -44,6 +44,10 @@ type session struct {
 	// share is what wants answered for the members as they were at shareOf.
 	share   []bool
 	shareOf int
+	// rule has to hold for a claim made by that share: see census.
+	rule []store.Compare
+	// waits is into how many shards those divide the keys whom we wait for; 0: nobody.
+	waits int
 }
 
 // hold is one shard held under a session.
@@ -65,7 +69,7 @@ type hold struct {
 // and everything was given back, else why the lease is no longer trusted. Work
 // may still be winding up then; Run waits for it.
 func (e *elector) runSession(ctx context.Context, work Work) error {
-	s := &session{elector: e, id: newID(), board: newBoard(e.name, e.member), work: work, holds: make(map[int]*hold), given: make(map[int]store.Revision), owed: make(map[int]*hold)}
+	s := &session{elector: e, id: newID(), board: newBoard(e.name, e.member, len(e.shards)), work: work, holds: make(map[int]*hold), given: make(map[int]store.Revision), owed: make(map[int]*hold)}
 	e.seen.Store(s.board)
 	s.ctx, s.lose = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer s.lose(ErrLost)
@@ -95,7 +99,9 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 	return s.loop(ctx)
 }
 
-func (s *session) note() note { return note{Session: s.id, Server: s.opts.Server} }
+func (s *session) note() note {
+	return note{Session: s.id, Server: s.opts.Server, Shards: len(s.shards)}
+}
 
 // trouble reports err, once per call made of it.
 func (s *session) trouble(what string) func(error) {
@@ -224,6 +230,7 @@ func (s *session) act(ctx context.Context) (again bool) {
 			}
 		case h == nil && held && o.Session == s.id && o.created > s.given[shard] && !s.busy[shard]:
 			s.begin(shard, o.created) // our own claim, whose answer was lost
+			again = again || !wanted  // then it is given up in a moment
 		case h == nil && !held && wanted && !s.busy[shard]:
 			claims = append(claims, shard)
 		}
@@ -232,13 +239,21 @@ func (s *session) act(ctx context.Context) (again bool) {
 	if !reachable {
 		return true // claims would only wait for the store, one after another
 	}
+	if s.board.others() {
+		return again // a key of ours may be in one of their shards
+	}
 	return !s.claim(ctx, claims) || again
 }
 
 // wanted says of every shard whether it is to be held here.
 func (s *session) wanted() []bool {
-	if members, version, changed := s.board.members(s.shareOf); changed || s.share == nil {
-		s.share, s.shareOf = s.wants(members, s.id, len(s.shards)), version
+	if c, version, changed := s.board.members(s.shareOf); changed || s.share == nil {
+		s.share, s.shareOf, s.rule = s.wants(c.live, s.id, len(s.shards)), version, c.rule
+		if c.other != s.waits && c.other != 0 {
+			s.opts.Logger.Warn("lease: waiting for the servers that divide the keys otherwise to leave",
+				"lease", s.name, "server", s.opts.Server, "shards", len(s.shards), "theirs", c.other)
+		}
+		s.waits = c.other
 	}
 	return s.share
 }
@@ -269,16 +284,18 @@ func (s *session) claim(ctx context.Context, shards []int) bool {
 		created, err := s.backend.Commit(cctx, store.Txn{
 			If:  []store.Compare{{Kind: Kind, Key: key}},
 			Ops: []store.Op{{Kind: Kind, Key: key, Put: s.note(), Lease: s.lease}},
+			// Whoever looks after the rule has changed sees each claim made under it.
+			Guards: s.rule,
 		})
 		return answer{shard, created, err}
 	}) {
 		if a.err == nil {
 			s.begin(a.shard, a.created)
 		}
-		// A conflict is a race lost, and the board will say to whom. Anything
-		// else is settled by looking at the board again: an unknown outcome
-		// shows there as a record of ours.
-		ok = ok && (a.err == nil || errors.Is(a.err, store.ErrConflict))
+		// A conflict is a race lost, and the board will say to whom, or who is
+		// the oldest now. Anything else is settled by looking at the board again:
+		// an unknown outcome shows there as a record of ours.
+		ok = ok && (a.err == nil || errors.Is(a.err, store.ErrConflict) || errors.Is(a.err, store.ErrFenced))
 	}
 	return ok
 }

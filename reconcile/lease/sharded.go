@@ -18,6 +18,11 @@ const MaxShards = 1 << 14
 // Ravishankar, 1998): a server that joins or leaves moves its own share and
 // nothing else.
 //
+// All servers have to say the same number of shards. Where a deployment changes it, those
+// with the number of the server that is there longest work, and the others wait, with a
+// warning, until the last of them has left: a key is never in two shards at once. To make
+// this of a singleton of the same name, or a singleton of this, stop all servers first.
+//
 // A shard is handed over by draining it and then freeing it. It has no owner
 // while its last runs drain, at most for a TTL; after a crash, until the lease
 // has run out.
