@@ -21,7 +21,7 @@
 //	L0  queue                 store
 //
 // Beside them stand internal/campaign, comingfrom and mutants, for tests,
-// and below all of them internal/sleep.
+// and below all of them internal/sleep and spin.
 //
 // Nothing flows back up except through the store's watch and the settlement of
 // a queue item.

@@ -4,10 +4,10 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/spin"
 	"github.com/tendhq/tend/store"
 )
 
@@ -125,7 +125,7 @@ type afters[K comparable] struct {
 	c *Controller[K]
 	n atomic.Int32 // len(of), or more: most questions end here
 
-	mu    sync.Mutex // guards what follows; Controller.mu and Writes' own are taken under it
+	mu    spin.Mutex // guards what follows; Writes' own and the caches' are taken under it
 	of    map[K]*after[K]
 	lines []*line[K]
 	spare []*after[K] // not in of; a line may still have them, under other writes

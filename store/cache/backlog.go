@@ -2,8 +2,8 @@ package cache
 
 import (
 	"context"
-	"sync"
 
+	"github.com/tendhq/tend/internal/spin"
 	"github.com/tendhq/tend/store"
 )
 
@@ -20,7 +20,7 @@ type backlog[S, T any] struct {
 	limit int
 	wake  chan struct{} // one token: pending is not empty
 
-	mu      sync.Mutex // guards what follows; taken under Cache.mu, never the other way round
+	mu      spin.Mutex // guards what follows; taken under Cache.mu, never the other way round
 	pending []Change[S, T]
 	byKey   map[store.Key]int // nil while near
 	folds   uint64            // how often this consumer fell behind, for the Snapshot

@@ -9,11 +9,11 @@ import (
 	"maps"
 	"math/bits"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/puzpuzpuz/xsync/v3"
 
+	"github.com/tendhq/tend/internal/spin"
 	"github.com/tendhq/tend/store"
 )
 
@@ -45,7 +45,7 @@ type Cache[S, T any] struct {
 	steps     []step[S, T] // scratch of takeRevision
 	due       []func()     // scratch of reach
 
-	mu         sync.RWMutex // guards what follows; never held over user code
+	mu         spin.RWMutex // guards what follows; never held over user code
 	list       []*store.Object[S, T]
 	consumers  map[*backlog[S, T]]struct{}
 	waiters    waiters

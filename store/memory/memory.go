@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tendhq/tend/internal/spin"
 	"github.com/tendhq/tend/store"
 )
 
@@ -26,7 +27,7 @@ type Backend struct {
 	done    chan struct{} // closed by Close, ends every watch
 	pins    pins
 
-	mu        lock // guards what follows, and the tables
+	mu        spin.RWMutex // guards what follows, and the tables
 	rev       store.Revision
 	tables    map[string]*table
 	lastLease store.LeaseID

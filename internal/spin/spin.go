@@ -1,0 +1,67 @@
+package spin
+
+import (
+	"runtime"
+	"sync"
+)
+
+// So often it is looked, and counted so far in between, lest looking takes the cache
+// line from who is to unlock it.
+const (
+	looks = 100
+	gap   = 10
+)
+
+// alone says that who holds a lock cannot run while somebody looks.
+var alone = runtime.NumCPU() == 1
+
+// free looks until try succeeds, and reports whether it has.
+func free(try func() bool) bool {
+	if alone {
+		return false
+	}
+	for range looks {
+		for range gap { // counts: Go has no instruction for it
+		}
+		if try() {
+			return true
+		}
+	}
+	return false
+}
+
+// Mutex is a [sync.Mutex] that is looked at before anybody sleeps for it.
+type Mutex struct{ mu sync.Mutex }
+
+// Lock is [sync.Mutex.Lock].
+func (m *Mutex) Lock() {
+	if !m.mu.TryLock() && !free(m.mu.TryLock) {
+		m.mu.Lock()
+	}
+}
+
+// Unlock is [sync.Mutex.Unlock].
+func (m *Mutex) Unlock() { m.mu.Unlock() }
+
+// RWMutex is a [sync.RWMutex] that is looked at before anybody sleeps for it.
+type RWMutex struct{ mu sync.RWMutex }
+
+// Lock is [sync.RWMutex.Lock].
+func (m *RWMutex) Lock() {
+	if !m.mu.TryLock() && !free(m.mu.TryLock) {
+		m.mu.Lock()
+	}
+}
+
+// Unlock is [sync.RWMutex.Unlock].
+func (m *RWMutex) Unlock() { m.mu.Unlock() }
+
+// RLock is [sync.RWMutex.RLock].
+func (m *RWMutex) RLock() {
+	if !m.mu.TryRLock() && !free(m.mu.TryRLock) {
+		m.mu.RLock()
+	}
+}
+
+// RUnlock is [sync.RWMutex.RUnlock].
+func (m *RWMutex) RUnlock() { m.mu.RUnlock() }
