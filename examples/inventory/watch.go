@@ -55,11 +55,15 @@ func (w *fileWatch) Run(ctx context.Context, changed func([]byte), failed func(e
 			return
 		case <-tick.C:
 		}
-		switch data, err := w.poll(); {
-		case err != nil && err.Error() != w.failed:
+		data, err := w.poll()
+		switch {
+		case err == nil:
+			w.failed = ""
+		case err.Error() != w.failed:
 			w.failed = err.Error()
 			failed(err)
-		case data != nil:
+		}
+		if data != nil {
 			changed(data)
 		}
 	}
@@ -81,7 +85,7 @@ func (w *fileWatch) poll() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.seen, w.failed = now, ""
+	w.seen = now
 	sum := sha256.Sum256(data)
 	settled := w.waiting && sum == w.pending
 	w.pending, w.waiting = sum, sum != w.current && !settled

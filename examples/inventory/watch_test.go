@@ -119,6 +119,31 @@ func TestMissingFileIsToldOnceAndItsReturnIsSeen(t *testing.T) {
 	})
 }
 
+// Negative control: with a watch that forgets the reason only when it reads the
+// file, the second loss of one that came back as it was is not told.
+func TestFileThatIsLostAgainIsToldAgain(t *testing.T) {
+	watching(t, "one", func(path string, pass func(), _, failures *lines) {
+		old := time.Now().Add(-time.Hour) // old enough to be known by its time
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+		move := func(from, to string) {
+			pass()
+			pass()
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		move(path, path+".away")
+		move(path+".away", path)
+		move(path, path+".away")
+		pass()
+		if got := failures.get(); len(got) != 2 {
+			t.Errorf("told %q, want both losses", got)
+		}
+	})
+}
+
 func TestWatchRefusesWhatIsNoFile(t *testing.T) {
 	for _, path := range []string{t.TempDir(), filepath.Join(t.TempDir(), "absent.yaml")} {
 		if _, _, err := newFileWatch(path, watchEvery); err == nil {
