@@ -180,6 +180,8 @@
 //     at a full load of 488 keys each, and no slower.
 //   - An alarm that is set once for all shards it rang for, and locks only those with
 //     something due: 8 % of the CPU of a million delayed keys.
+//   - Reading what a run reads first (key, text, place in the table) for all keys that
+//     came due together, so that their misses overlap: 7 to 11 % of the same.
 //   - Dropped: a bitmap of free slots alone (13 ns a cycle against 5 with the slot
 //     freed last); four such slots instead of one (nothing); random choice among
 //     shards when only one has keys; the table's first look written out in Add

@@ -34,8 +34,9 @@ type shard[K comparable] struct {
 	holds   uint64       // made so far, to number them
 	expired []expired[K] // holds to report after the lock
 	due     []uint32     // scratch of tick
+	read    uint64       // sum of what warm read, so that it is read
 	q       *Queue[K]
-	_       [48]byte // a multiple of 64, so that the next shard's lock is in another cache line
+	_       [40]byte // a multiple of 64, so that the next shard's lock is in another cache line
 }
 
 func (s *shard[K]) init(q *Queue[K], id int) {
@@ -173,6 +174,7 @@ func (s *shard[K]) wake() int64 { return min(s.wheel.wake, s.throttling.wake, s.
 // tick lets the entries run that are due, and tells whether there are more.
 func (s *shard[K]) tick(now int64) (more bool) {
 	s.due, more = s.wheel.fire(&s.entries, now, s.due[:0])
+	s.warm(s.due)
 	for _, i := range s.due {
 		if s.at(i).state == StateIdle {
 			s.rest(i)
@@ -188,6 +190,31 @@ func (s *shard[K]) tick(now int64) (more bool) {
 		more = true
 	}
 	return more
+}
+
+// warm reads what the runs of keys that came due read first: the key, its text, and
+// its place in the table. Nobody has since the key was added, so all of it lies in
+// memory. Who runs the keys would wait for one of these misses after the other; here
+// many are under way at once, for nothing depends on what is read.
+func (s *shard[K]) warm(due []uint32) {
+	var sum uint64
+	var last K
+	for _, i := range due {
+		hash := s.at(i).hash
+		g := s.table.segment(hash)
+		sum += g.words[g.home(hash)]
+		if *s.key(i) == last { // zero: no text is read yet
+			sum++
+		}
+	}
+	for _, i := range due {
+		key := s.key(i)
+		if *key == last { // strings of one length: their text is
+			sum++
+		}
+		last = *key
+	}
+	s.read = sum
 }
 
 // wait puts a detached entry into the wheel.
