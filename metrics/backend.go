@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,10 +17,14 @@ import (
 // call took and how it ended, and the writes that were fenced. Make stores,
 // leases and caches of what it returns, not of b: backends are told apart by
 // identity. It offers leases if b does. A measured call reads the clock twice and
-// allocates nothing. Measure fails on nil and on a name that was measured before.
+// allocates nothing. Measure fails on nil, on a name that was measured before, and on
+// one that is not UTF-8, which Prometheus does not take.
 func (c *Collector) Measure(name string, b store.Backend) (store.Backend, error) {
 	if b == nil {
 		return nil, errors.New("metrics: Measure: nil backend")
+	}
+	if !utf8.ValidString(name) {
+		return nil, fmt.Errorf("metrics: Measure: the name %q is not UTF-8", name)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -189,12 +190,31 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 type names map[[2]string]int
 
 func (n names) unique(of, name string) string {
+	name = valid(name)
 	at := [2]string{of, name}
-	n[at]++
-	if n[at] == 1 {
+	if n[at] == 0 {
+		n[at] = 1
 		return name
 	}
-	return fmt.Sprintf("%s#%d", name, n[at])
+	for { // somebody may have been given such a name
+		n[at]++
+		another := fmt.Sprintf("%s#%d", name, n[at])
+		if n[[2]string{of, another}] == 0 {
+			n[[2]string{of, another}] = 1
+			return another
+		}
+	}
+}
+
+// valid is a label that Prometheus takes. Names may be made of what a file or a cloud
+// says, and a single one that is not UTF-8 would spoil the whole scrape.
+func valid(label string) string { return strings.ToValidUTF8(label, "\uFFFD") }
+
+func validAll(labels []string) []string {
+	for i := range labels {
+		labels[i] = valid(labels[i])
+	}
+	return labels
 }
 
 // sink makes metrics and sends them.
@@ -203,11 +223,11 @@ type sink struct{ to chan<- prometheus.Metric }
 func (s sink) count(d *prometheus.Desc, n uint64, labels ...string) { s.sum(d, float64(n), labels...) }
 
 func (s sink) sum(d *prometheus.Desc, x float64, labels ...string) {
-	s.to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, x, labels...)
+	s.to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, x, validAll(labels)...)
 }
 
 func (s sink) gauge(d *prometheus.Desc, x float64, labels ...string) {
-	s.to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, x, labels...)
+	s.to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, x, validAll(labels)...)
 }
 
 func (c *Collector) queue(s sink, st queue.Stats, states []queue.StateSummary) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
@@ -450,4 +452,50 @@ func TestWorkersThatAdaptAreShown(t *testing.T) {
 	want(t, f, "controller_runtime_max_concurrent_reconciles", 2, "controller=a")
 	want(t, f, "tend_controller_adapt_limit", 9, "controller=a", "limit=max")
 	want(t, f, "tend_controller_adapt_steps_total", 0, "controller=a", "direction=down")
+}
+
+// One name must not cost all others their metrics.
+//
+// Negative controls: with labels sent as they come the scrape failed whole, and so it did
+// with a name given that a second "a" had been shown under.
+func TestNamesThatPrometheusDoesNotTakeAreShownOtherwise(t *testing.T) {
+	c := metrics.New(nil)
+	set, err := quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+		return quota.Limits{Read: quota.Rate{PerSecond: 1}, Judge: func(error) quota.Verdict { return quota.Verdict{} }}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held []*quota.Quota
+	for _, n := range []quota.Name{{Account: "a", Region: "b"}, {Account: "a", API: "b"}, {Account: "\xff"}, {Account: "\xfe"}} {
+		q, err := set.Get(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, q)
+	}
+	b, err := queue.NewBucket("a/b/read#2", 1, 1)
+	if err == nil {
+		err = errors.Join(c.AddBucket(b), c.AddQuotas(set))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range scrape(t, c)["tend_bucket_tokens"].GetMetric() {
+		names = append(names, m.GetLabel()[0].GetValue())
+	}
+	slices.Sort(names)
+	if want := []string{"a/b/read", "a/b/read#2", "a/b/read#3", "\uFFFD/read", "\uFFFD/read#2"}; !slices.Equal(names, want) {
+		t.Errorf("buckets %q, want %q", names, want)
+	}
+	runtime.KeepAlive(held)
+	backend, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	if _, err := c.Measure("\xff", backend); err == nil {
+		t.Error("a backend was measured under a name that is not UTF-8")
+	}
 }

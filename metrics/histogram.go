@@ -32,6 +32,7 @@ const (
 // histogram sends h with the given bounds, and as a native histogram to whoever
 // scrapes such.
 func (s sink) histogram(d *prometheus.Desc, h *queue.Histogram, bounds []float64, labels ...string) {
+	labels = validAll(labels)
 	total, upTo := h.Total(), make(map[float64]uint64, len(bounds))
 	for _, bound := range bounds {
 		upTo[bound] = h.UpTo(time.Duration(math.Round(bound * 1e9)))
