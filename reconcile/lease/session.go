@@ -88,7 +88,7 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 	helpers.Go(func() { s.board.follow(s.ctx, e.backend, s.trouble("cannot watch leases")) })
 
 	if e.member != "" {
-		if err := s.commit(store.Op{Kind: Kind, Key: memberKey(e.name, e.member, s.id), Put: s.note(), Lease: s.lease}, nil); err != nil {
+		if err := s.commit(s.ctx, store.Op{Kind: Kind, Key: memberKey(e.name, e.member, s.id), Put: s.note(), Lease: s.lease}, nil); err != nil {
 			return err
 		}
 	}
@@ -163,8 +163,8 @@ func (s *session) renew(until context.Context) {
 }
 
 // commit writes one record under the session's lease, or deletes it.
-func (s *session) commit(op store.Op, only *store.Compare) error {
-	ctx, cancel := context.WithTimeoutCause(s.ctx, s.opts.TTL/3, errors.New("lease: no answer to a write"))
+func (s *session) commit(ctx context.Context, op store.Op, only *store.Compare) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.TTL/3, errors.New("lease: no answer to a write"))
 	defer cancel()
 	t := store.Txn{Ops: []store.Op{op}}
 	if only != nil {
@@ -380,8 +380,12 @@ func (s *session) returned(h *hold) (done []*hold) {
 // release removes the records of holds whose work is over. A removal whose
 // outcome is not known is owed: were the shard taken again before it is settled,
 // a late removal would pull the fence away under the new hold. It reports
-// whether nothing is owed of these.
+// whether nothing is owed of these. It takes no longer than one write may, however many
+// they are: what is not removed by then is owed.
 func (s *session) release(holds []*hold) (ok bool) {
+	ctx, cancel := context.WithTimeoutCause(s.ctx, s.opts.TTL/3, errors.New("lease: no answer to a release"))
+	defer cancel()
+
 	type answer struct {
 		*hold
 		err error
@@ -392,7 +396,7 @@ func (s *session) release(holds []*hold) (ok bool) {
 	ok = true
 	for a := range together(holds, func(h *hold) answer {
 		key := s.keys[h.shard]
-		return answer{h, s.commit(store.Op{Kind: Kind, Key: key}, &store.Compare{Kind: Kind, Key: key, Created: h.created})}
+		return answer{h, s.commit(ctx, store.Op{Kind: Kind, Key: key}, &store.Compare{Kind: Kind, Key: key, Created: h.created})}
 	}) {
 		s.given[a.shard] = a.created
 		if a.err == nil || errors.Is(a.err, store.ErrConflict) { // a conflict: it is gone already
@@ -421,7 +425,7 @@ func (s *session) giveBack(ctx context.Context) error {
 	}
 	reachable := len(s.owed) == 0
 	if s.member != "" {
-		reachable = s.commit(store.Op{Kind: Kind, Key: memberKey(s.name, s.member, s.id)}, nil) == nil && reachable
+		reachable = s.commit(s.ctx, store.Op{Kind: Kind, Key: memberKey(s.name, s.member, s.id)}, nil) == nil && reachable
 	}
 	patience := time.NewTimer(s.opts.TTL)
 	defer patience.Stop()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -340,4 +341,49 @@ func alternate(t *testing.T, l *ledger, a, z *server) {
 	}
 	a.end()
 	z.end()
+}
+
+// heavy is a store that still renews leases, from memory, and writes nothing any more:
+// its disk hangs.
+type heavy struct {
+	*link
+	hangs atomic.Bool
+}
+
+func (h *heavy) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	if h.hangs.Load() {
+		<-ctx.Done()
+		return 0, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+	}
+	return h.link.Commit(ctx, t)
+}
+
+// However many shards are being handed over, a server that is told to stop does not wait
+// for the time of each of their writes.
+//
+// Negative control: with a time for each, 64 at once, it took 30 s, and grew with the
+// number of shards.
+func TestServerStopsInTimeWhileAHandOverHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const shards = 1024
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		h := &heavy{link: &link{Backend: b}}
+		p, err := lease.NewSharded(h, "job", shards, &lease.Options{TTL: ttl, Server: "first", Logger: quiet})
+		first := startPlacement(t, h.link, "first", p, err, l.work("first", 0))
+		time.Sleep(ttl)
+		h.hangs.Store(true)
+		other := start(t, b, "other", shards, l.work("other", 0)) // half of them are to go there
+		time.Sleep(ttl)
+		began := time.Now()
+		first.end()
+		if took := time.Since(began); took > ttl {
+			t.Errorf("it took %v to stop", took)
+		}
+		time.Sleep(2 * ttl)
+		if n := l.owners()["other"]; n != shards {
+			t.Errorf("%d of %d shards are worked on by the other", n, shards)
+		}
+		other.end()
+	})
 }
