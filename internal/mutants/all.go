@@ -226,7 +226,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "shards are claimed without a compare",
-		File: "reconcile/lease/session.go", Old: "\t\tcreated, err := s.backend.Commit(cctx, store.Txn{\n\t\t\tIf:  []store.Compare{{Kind: Kind, Key: key}},", New: "\t\tfree := []store.Compare{{Kind: Kind, Key: key}}\n\t\tif BROKEN {\n\t\t\tfree = nil\n\t\t}\n\t\tcreated, err := s.backend.Commit(cctx, store.Txn{\n\t\t\tIf:  free,",
+		File: "reconcile/lease/session.go", Old: "\t\tfree := store.Compare{Kind: Kind, Key: key}\n\t\tcreated, err := s.backend.Commit(cctx, store.Txn{", New: "\t\tfree := store.Compare{Kind: Kind, Key: key}\n\t\tif BROKEN {\n\t\t\tfree = store.Compare{Kind: Kind, Key: shardKey(\"nobody's\", shard)}\n\t\t}\n\t\tcreated, err := s.backend.Commit(cctx, store.Txn{",
 		Package: "reconcile/lease", Test: "TestOfTwoThatClaimAtOnceOneGetsIt",
 	},
 	{

@@ -133,7 +133,7 @@ func TestLatecomerOfTheOldDivisionGivesWay(t *testing.T) {
 // A claim that is on its way when the oldest member leaves is refused: those who rule next
 // have looked, and seen none.
 //
-// Negative control: without the guard it landed, and its shards were worked on by both.
+// Negative control: without the rule among its conditions it landed, and its shards were worked on by both.
 func TestClaimMadeUnderTheRuleOfBeforeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)

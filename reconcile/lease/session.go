@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -281,11 +282,11 @@ func (s *session) claim(ctx context.Context, shards []int) bool {
 	ok := true
 	for a := range together(shards, func(shard int) answer {
 		key := s.keys[shard]
+		free := store.Compare{Kind: Kind, Key: key}
 		created, err := s.backend.Commit(cctx, store.Txn{
-			If:  []store.Compare{{Kind: Kind, Key: key}},
-			Ops: []store.Op{{Kind: Kind, Key: key, Put: s.note(), Lease: s.lease}},
 			// Whoever looks after the rule has changed sees each claim made under it.
-			Guards: s.rule,
+			If:  append(slices.Clip(s.rule), free),
+			Ops: []store.Op{{Kind: Kind, Key: key, Put: s.note(), Lease: s.lease}},
 		})
 		return answer{shard, created, err}
 	}) {
@@ -295,7 +296,7 @@ func (s *session) claim(ctx context.Context, shards []int) bool {
 		// A conflict is a race lost, and the board will say to whom, or who is
 		// the oldest now. Anything else is settled by looking at the board again:
 		// an unknown outcome shows there as a record of ours.
-		ok = ok && (a.err == nil || errors.Is(a.err, store.ErrConflict) || errors.Is(a.err, store.ErrFenced))
+		ok = ok && (a.err == nil || errors.Is(a.err, store.ErrConflict))
 	}
 	return ok
 }
