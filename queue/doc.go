@@ -181,7 +181,7 @@
 //   - An alarm that is set once for all shards it rang for, and locks only those with
 //     something due: 8 % of the CPU of a million delayed keys.
 //   - Reading what a run reads first (key, text, place in the table) for all keys that
-//     came due together, so that their misses overlap: 7 to 11 % of the same.
+//     came due together, so that their misses overlap: 4 to 11 % of the same.
 //   - Dropped: a bitmap of free slots alone (13 ns a cycle against 5 with the slot
 //     freed last); four such slots instead of one (nothing); random choice among
 //     shards when only one has keys; the table's first look written out in Add
@@ -221,12 +221,21 @@
 //     copies of the Item were: the shorter the way, the more of the next key's misses the
 //     processor begins early. What is left is the alarm at work on the other core, which
 //     ticks once a millisecond in the stripped queues.
-//   - A million delayed keys: 2.2 times less CPU instead of 4; stripped 4.2, with entries
-//     3. The alarm rings when something is due and wakes a getter each time. Ringing not
-//     sooner than 250 µs after the last time takes a fifth of the CPU away and makes keys
-//     0.15 ms later (0.67 instead of 0.52 at the median, 1.65 instead of 1.44 at the
-//     slowest hundredth; stripped 1.1 and 2.1): not done, for what is due should run.
-//     AddAfter 2.4 times faster instead of 6; stripped 2.6.
+//   - A million delayed keys: 2.2 times less CPU instead of 4, before what runs read first
+//     was read together; stripped 4.2, with entries 3. Nearly a third goes to threads that
+//     are woken up and fall asleep (bench, PROFILES.md): in a millisecond, in which 100 keys
+//     are due, the alarm rings four times and getters sleep six times. Ringing not sooner
+//     than 250 µs after the last time takes a fifth of the CPU away and makes keys 0.15 ms
+//     later (0.67 instead of 0.52 at the median, 1.65 instead of 1.44 at the slowest
+//     hundredth; stripped 1.1 and 2.1): not done, for what is due should run. With getters
+//     that do before they sleep what the alarm would do, one ring and four sleeps are
+//     left, keys come no later, and 2 to 10 % of the CPU goes: not done, for that is a
+//     second way in which time passes, with hooks called by whoever gets. Waking a getter
+//     once for all shards, rather than at the first with something due: a quarter more
+//     switches between threads, for the core that the timer's goroutine woke sleeps again
+//     meanwhile. Fewer looks before sleep where they were in vain, and reading entries of
+//     the wheel's next slots ahead: nothing. AddAfter 2.4 times faster instead of 6;
+//     stripped 2.6.
 //   - A controller's run is 165 ns with 8 or 64 workers, beside 106 to 115 of the same
 //     queue without a controller and 100 of the stripped one with entries; with one
 //     worker 236 beside 113, which is why that alone misses its goal. One clock reading,
