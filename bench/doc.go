@@ -19,7 +19,7 @@
 //	go-memdb-latest      its watchers, who see the latest and not all that was written
 //	parts                in BenchmarkConverge: what converging is made of, one part at a time
 //	limit                a bare loop: locks and a map, a channel, a hand-written copy
-//	least                a queue without promises: what the work costs on this machine
+//	least                a queue, in BenchmarkConverge a kernel, without promises: what the work costs on this machine
 //	least-entry          the same with an entry for each key
 //	ticker               in BenchmarkController: a loop over all keys at each tick
 //	tend-queue           there: workers around queue.Queue and nothing else

@@ -125,7 +125,7 @@ type afters[K comparable] struct {
 	c *Controller[K]
 	n atomic.Int32 // len(of), or more: most questions end here
 
-	mu    spin.Mutex // guards what follows; Writes' own and the caches' are taken under it
+	mu    spin.Mutex // guards what follows; Writes' own is taken under it
 	of    map[K]*after[K]
 	lines []*line[K]
 	spare []*after[K] // not in of; a line may still have them, under other writes

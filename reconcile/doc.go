@@ -103,7 +103,10 @@
 // that wrote was held, that was 5 of the 17 allocations and 11 % of the time of an
 // object that converges. An add that goes past the controller, straight to its
 // queue, or that comes during the run that writes, is noticed when a worker has the
-// key; it is held then and given back, which costs one token of its buckets.
+// key; it is held then and given back, which costs one token of its buckets. What is
+// remembered of such keys is asked for at every add and every run, by cores that take it
+// from each other each time: hence one question where there could be three, and records
+// that stay where they are.
 //
 // One generic type each; there are no Typed twins. Options are a struct, so that
 // they can be read, compared and printed. Builders that chain, and constructors that

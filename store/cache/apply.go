@@ -138,7 +138,7 @@ func (c *Cache[S, T]) applyLocked(s *step[S, T]) {
 		}
 	}
 	ch := Change[S, T]{Key: s.key, Old: s.old, New: s.new, Revision: s.revision}
-	for q := range c.consumers {
+	for _, q := range c.consumers {
 		q.add(ch)
 	}
 }

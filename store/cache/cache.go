@@ -47,7 +47,7 @@ type Cache[S, T any] struct {
 
 	mu         spin.RWMutex // guards what follows; never held over user code
 	list       []*store.Object[S, T]
-	consumers  map[*backlog[S, T]]struct{}
+	consumers  []*backlog[S, T]
 	waiters    waiters
 	lastWaiter uint64
 	broken     map[store.Key]error // stored, but cannot be decoded
@@ -115,13 +115,12 @@ func New[S, T any](s *store.Store[S, T], o *Options[S, T]) (*Cache[S, T], error)
 		return nil, errors.New("cache: New: no store")
 	}
 	c := &Cache[S, T]{
-		store:     s,
-		name:      s.Kind(),
-		objects:   xsync.NewMapOfWithHasher[store.Key, *held[S, T]](hasher()),
-		synced:    make(chan struct{}),
-		consumers: make(map[*backlog[S, T]]struct{}),
-		broken:    make(map[store.Key]error),
-		prints:    make(map[store.Key]fingerprint),
+		store:   s,
+		name:    s.Kind(),
+		objects: xsync.NewMapOfWithHasher[store.Key, *held[S, T]](hasher()),
+		synced:  make(chan struct{}),
+		broken:  make(map[store.Key]error),
+		prints:  make(map[store.Key]fingerprint),
 	}
 	if o != nil {
 		c.opts = *o

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/tendhq/tend/store"
 )
@@ -65,14 +66,14 @@ func (c *Cache[S, T]) join() (*backlog[S, T], []*store.Object[S, T], store.Revis
 	q := newBacklog[S, T](c.opts.Backlog)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.consumers[q] = struct{}{}
+	c.consumers = append(c.consumers, q)
 	return q, append([]*store.Object[S, T](nil), c.list...), c.Revision()
 }
 
 func (c *Cache[S, T]) leave(q *backlog[S, T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.consumers, q)
+	c.consumers = slices.DeleteFunc(c.consumers, func(o *backlog[S, T]) bool { return o == q })
 }
 
 // yieldInitial reports whether the consumer wants to go on.

@@ -92,7 +92,7 @@ func (c *Cache[S, T]) Snapshot() Snapshot {
 	for _, x := range c.indexes {
 		s.Indexes = append(s.Indexes, x.name)
 	}
-	for q := range c.consumers {
+	for _, q := range c.consumers {
 		pending, folds := q.size()
 		s.Consumers = append(s.Consumers, ConsumerSnapshot{Pending: pending, Folds: folds})
 	}

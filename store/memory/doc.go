@@ -17,6 +17,8 @@
 // second thought. It is a read-write lock whose waiters look again for a microsecond
 // before they sleep: with two cores at work three of four times that somebody slept
 // were for this lock, and without that sleep an object converged in 9 % less time.
+// Entries are values of the map: to change them in place behind an address saves a commit
+// one look-up, and costs a list 10 to 17 %, a Get 5 %.
 // Sharding it by kind was left out: commits take well under a
 // microsecond, and the revision is one counter for all kinds anyway.
 //
