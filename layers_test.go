@@ -23,6 +23,7 @@ var layers = map[string]int{
 	"internal/mutants":        0,  // for tests
 	"internal/sleep":          -1, // below all
 	"internal/spin":           -1,
+	"internal/tick":           -1,
 	"queue":                   0,
 	"store":                   0,
 	"queue/workqueue":         1,

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tendhq/tend/internal/tick"
 )
 
 func contextFor(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
@@ -111,7 +113,7 @@ func TestTimesAreRightInAProcessThatRunsForYears(t *testing.T) {
 // The same where the ticks wrap between the two keys.
 func TestPagesByAgeAreInOrderWhenTicksWrap(t *testing.T) {
 	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
-		time.Sleep(1<<(32+clockBits) - time.Minute)
+		time.Sleep(1<<(32+tick.Bits) - time.Minute)
 		for n := range 4 {
 			add(t, q, fmt.Sprint(n))
 			time.Sleep(time.Minute)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/tendhq/tend/internal/tick"
 )
 
 // Histogram counts durations, twice: with bounds that people look at, and with
@@ -85,7 +87,7 @@ func (h *histogram) sample(ticks uint32, ns int64, total uint64) {
 // long counts a duration if it is so long that ticks measure it.
 func (h *histogram) long(ticks uint32) {
 	if ticks >= longTicks {
-		h.observe(int64(ticks)<<clockBits, 1)
+		h.observe(int64(ticks)<<tick.Bits, 1)
 	}
 }
 
@@ -175,7 +177,7 @@ const (
 // enter is called when entry i becomes ready. Like the others it returns the
 // present tick.
 func (s *sampler) enter(c *clock, i uint32) uint32 {
-	if now := c.warm.Load(); now != 0 && s.skip > 0 {
+	if now := c.warm(); now != 0 && s.skip > 0 {
 		s.skip--
 		return now
 	}
@@ -185,7 +187,7 @@ func (s *sampler) enter(c *clock, i uint32) uint32 {
 // begin makes entry i the sample, unless there is one that may be short.
 func (s *sampler) begin(c *clock, i uint32) uint32 {
 	s.skip = sampleEvery - 1
-	if now := c.now(); s.key == 0 || now-s.from > longTicks<<clockBits {
+	if now := c.Now(); s.key == 0 || now-s.from > longTicks<<tick.Bits {
 		s.key, s.from = i+1, now
 	}
 	return c.tick()
@@ -193,37 +195,37 @@ func (s *sampler) begin(c *clock, i uint32) uint32 {
 
 // wait is called when entry i begins to run, as the turn-th.
 func (s *sampler) wait(c *clock, i, since uint32, turn uint64) uint32 {
-	if now := c.warm.Load(); now-since < longTicks && s.key != i+1 {
+	if now := c.warm(); now-since < longTicks && s.key != i+1 {
 		return now
 	}
 	return s.waitMore(c, i, since, turn)
 }
 
 func (s *sampler) waitMore(c *clock, i, since uint32, turn uint64) uint32 {
-	tick := c.tick()
+	at := c.tick()
 	if s.key == i+1 {
-		now := c.now()
-		s.waited.sample(tick-since, now-s.from, turn)
+		now := c.Now()
+		s.waited.sample(at-since, now-s.from, turn)
 		s.from = now
 	} else {
-		s.waited.long(tick - since)
+		s.waited.long(at - since)
 	}
-	return tick
+	return at
 }
 
 // work is called when entry i has ended its run.
 func (s *sampler) work(c *clock, i, since uint32) {
-	if c.warm.Load()-since >= longTicks || s.key == i+1 {
+	if c.warm()-since >= longTicks || s.key == i+1 {
 		s.workMore(c, i, since)
 	}
 }
 
 func (s *sampler) workMore(c *clock, i, since uint32) {
-	tick := c.tick()
+	at := c.tick()
 	if s.key == i+1 {
-		s.worked.sample(tick-since, c.now()-s.from, s.ended)
+		s.worked.sample(at-since, c.Now()-s.from, s.ended)
 		s.key = 0
 	} else {
-		s.worked.long(tick - since)
+		s.worked.long(at - since)
 	}
 }

@@ -72,7 +72,7 @@ const (
 // Next goes on. In the other orders half a look is no page, and Page returns the
 // cause. It fails as well on options that make no sense.
 func (q *Queue[K]) Page(ctx context.Context, o PageOptions[K]) (Page[K], error) {
-	w := walk[K]{PageOptions: o, q: q, now: q.clock.ticks()}
+	w := walk[K]{PageOptions: o, q: q, now: q.clock.Exact()}
 	if err := w.complete(); err != nil {
 		return Page[K]{}, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, err)
 	}
@@ -98,7 +98,7 @@ func (q *Queue[K]) Lookup(key K) (e Entry[K], ok bool) {
 	defer s.mu.Unlock()
 	i, _, ok := s.find(uint32(hash), &key)
 	if ok {
-		e = s.describe(i, q.clock.ticks())
+		e = s.describe(i, q.clock.Exact())
 	}
 	return e, ok
 }

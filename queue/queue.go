@@ -68,7 +68,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	q.bell.init()
 	q.news.token = make(chan struct{}, 1)
 	q.alarm.init(q.start, q.ring)
-	q.clock.init(q.start)
+	q.clock.Init(q.start)
 	return q, nil
 }
 

@@ -75,7 +75,7 @@ func (s *shard[K]) snapshot(c int, to []Entry[K]) (_ []Entry[K], more bool) {
 	if s.chunks[c] == nil {
 		return to, true
 	}
-	now := s.q.clock.ticks()
+	now := s.q.clock.Exact()
 	for k := range uint32(chunkSize) {
 		if i := uint32(c)<<chunkBits | k; s.at(i).state != free {
 			to = append(to, s.describe(i, now))
@@ -87,7 +87,7 @@ func (s *shard[K]) snapshot(c int, to []Entry[K]) (_ []Entry[K], more bool) {
 func (s *shard[K]) describe(i uint32, now uint64) Entry[K] {
 	e := s.at(i)
 	x := Entry[K]{
-		Key: *s.key(i), State: e.state, Since: s.q.clock.begin(whole(e.since, now)),
+		Key: *s.key(i), State: e.state, Since: s.q.clock.Begin(whole(e.since, now)),
 		Attempts: int(e.attempts), Priority: atBand(e.band()),
 	}
 	if e.is(inside) {

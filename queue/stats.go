@@ -1,6 +1,10 @@
 package queue
 
-import "time"
+import (
+	"time"
+
+	"github.com/tendhq/tend/internal/tick"
+)
 
 // tally counts what happens in a shard. It is kept under the shard's lock and
 // added up when somebody reads it, so that counting costs an addition.
@@ -68,7 +72,7 @@ func (s *shard[K]) stats(st *Stats, bands *[maxBands]int) {
 	s.tally.worked.addTo(&st.WorkTime)
 	s.ready.depths(bands)
 	if i, ok := s.ready.eldest(&s.entries); ok {
-		since := s.q.clock.begin(whole(s.at(i).since, s.q.clock.ticks()))
+		since := s.q.clock.Begin(whole(s.at(i).since, s.q.clock.Exact()))
 		if st.OldestReady.IsZero() || since.Before(st.OldestReady) {
 			st.OldestReady = since
 		}
@@ -89,19 +93,19 @@ type StateSummary struct {
 func (q *Queue[K]) Summary() []StateSummary {
 	var keys [states]int
 	var oldest, since [states]uint64
-	now := q.clock.ticks()
+	now := q.clock.Exact()
 	for k := range q.shards {
 		s := &q.shards[k]
 		for c, more := 0, true; more; c++ {
 			more = s.summarise(c, now, &keys, &oldest, &since)
 		}
 	}
-	now = q.clock.ticks()
+	now = q.clock.Exact()
 	var rows []StateSummary
 	for st, n := range keys {
 		if n > 0 && State(st) != free {
 			ticks := max(uint64(n)*now, since[st]) - since[st]
-			rows = append(rows, StateSummary{State(st), n, q.clock.begin(oldest[st]), time.Duration(ticks << clockBits)})
+			rows = append(rows, StateSummary{State(st), n, q.clock.Begin(oldest[st]), time.Duration(ticks << tick.Bits)})
 		}
 	}
 	return rows

@@ -51,7 +51,7 @@ func (q *Queue[K]) advance(to uint32) {
 		s.mu.Unlock()
 	}
 	q.alarm.stop()
-	q.clock.stop()
+	q.clock.Stop()
 	q.bell.close()
 	q.news.ring()
 }

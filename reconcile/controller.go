@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/tick"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -32,9 +33,11 @@ type Controller[K comparable] struct {
 	o           Options[K]
 	userHooks   queue.Hooks[K]
 	q           *queue.Queue[K]
-	epoch       time.Time // times of runs are counted from here
-	plain       bool      // a run that succeeded needs nothing but to be counted
-	kind        string    // of the objects it is about, for the graph; "": not known
+	epoch       time.Time  // times of runs are counted from here
+	plain       bool       // a run that succeeded needs nothing but to be counted
+	clock       tick.Clock // of begins of runs, from epoch on
+	exact       bool       // they are read each
+	kind        string     // of the objects it is about, for the graph; "": not known
 	after       afters[K]
 	ill         atomic.Int64 // keys, about, whose failure was logged and whose recovery was not yet
 	adapt       *adaptive
@@ -121,6 +124,8 @@ func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K]
 	if c.o.Adapt != nil {
 		c.adapt = &adaptive{Adapt: *c.o.Adapt}
 	}
+	c.clock.Init(c.epoch)
+	c.exact = c.o.Hooks.OnDone != nil || c.adapt != nil || c.o.Timeout > 0 && c.o.Timeout < time.Second
 	c.plain = c.o.Resync == 0 && c.o.Hooks.OnDone == nil && c.adapt == nil
 	return c, c.setPlacement(c.o.Placement)
 }

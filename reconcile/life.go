@@ -388,6 +388,7 @@ func (l *life[K]) stop(placed <-chan error) error {
 func (l *life[K]) finish(ctx context.Context, placed <-chan error, stopErr error) error {
 	left := l.stopSources(ctx, ErrShutdown)
 	l.c.pool.shut()
+	l.c.clock.Stop()
 	if stopErr == nil {
 		if !l.c.pool.wait(ctx) {
 			left = append(left, "workers")

@@ -93,10 +93,7 @@ func (p *pool[K]) leave(s *slot[K]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.cancel()
-	s.mu.Lock()
-	p.gone.merge(s.counts)
-	s.counts = Counts{}
-	s.mu.Unlock()
+	p.gone.merge(s.count())
 	same := func(o *slot[K]) bool { return o == s }
 	p.slots = slices.DeleteFunc(p.slots, same)
 	p.old = slices.DeleteFunc(p.old, same)
@@ -261,11 +258,8 @@ func newPanic(v any) *PanicError { return &PanicError{Value: v, Stack: debug.Sta
 // goexit settles what a reconciler left behind that ended its goroutine, and
 // starts another worker.
 func (c *Controller[K]) goexit(w *worker[K]) {
-	w.slot.mu.Lock()
-	x, running := w.slot.ctx, w.slot.hold != nil
-	w.slot.mu.Unlock()
-	if running {
-		c.concludeAll(w.slot, x, w.items, func(int) Outcome { return Outcome{Err: errGoexit} })
+	if w.slot.phase.Load()&phases != idle {
+		c.concludeAll(w.slot, w.slot.ctx, w.items, func(int) Outcome { return Outcome{Err: errGoexit} })
 	}
 	for _, item := range w.rest {
 		item.After(0) // taken together with these, and not begun

@@ -60,7 +60,7 @@ func (s *sink[K]) saw(key K, from Cached, rev store.Revision) {
 func (s *slot[K]) ask(at seen[K]) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hold == nil || !slices.Contains(s.keys, at.key) {
+	if !s.going() || !slices.Contains(s.keys, at.key) {
 		return false
 	}
 	s.maybe = append(s.maybe, at)

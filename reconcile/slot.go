@@ -3,8 +3,10 @@ package reconcile
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/tick"
 	"github.com/tendhq/tend/reconcile/lease"
 )
 
@@ -27,50 +29,112 @@ func (h *hold) trusted() bool {
 }
 
 // slot is one worker as others see it: what it runs, since when, and what came
-// of all its runs. A run takes its lock twice, at the begin and at the end, and
-// nobody else holds it for long.
+// of all its runs.
+//
+// A run begins with one store to phase, and ends with one compare-and-swap if nobody
+// has looked at it meanwhile. Who wants to look takes mu and marks the run as watched:
+// then it cannot end without mu. So a run costs two locked instructions, where a lock
+// at its begin and one at its end would cost four.
+//
+//	idle ──begin──▶ running ──succeed──▶ idle
+//	                   │ going (mu)
+//	                   ▼
+//	                watched ──finish (mu)──▶ idle
 type slot[K comparable] struct {
 	c      *Controller[K]
 	cancel context.CancelFunc // ends the worker after its present run
 
-	mu      sync.Mutex // guards what follows
+	// phase is one of the phases, and above these bits the number of runs that
+	// succeeded with nobody looking. The worker alone leaves idle.
+	phase atomic.Uint64
+
+	mu sync.Mutex // guards phase from running on, and what follows
+
+	// While the phase is idle these are the worker's own; else they are guarded by mu,
+	// but that the worker may read what only it writes.
 	ctx     *runCtx[K] // of the present or the next run
-	hold    *hold      // nil: nothing is running
-	keys    []K        // what is running; its first element for a single key
+	hold    *hold
+	keys    []K // what is running; its first element for a single key
 	attempt int
-	started time.Duration // since the controller's epoch
+	started time.Duration // since the controller's epoch; up to two ticks early
 	over    time.Duration // when the context ended; 0: it has not
 	stuck   bool
 	ended   chan struct{} // closed at the end of the run; nil: nobody waits
 	maybe   []seen[K]     // changes that are urgent unless the run wrote them
-	counts  Counts
+
+	counts Counts // of runs that are not counted in phase
 }
+
+const (
+	idle uint64 = iota
+	running
+	watched
+	phaseBits = 2
+	phases    = 1<<phaseBits - 1
+)
 
 // begin makes ready for a run of keys. It fails if the hold was lost.
 func (s *slot[K]) begin(h *hold, keys []K, attempt int) (*runCtx[K], bool) {
 	c := s.c
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c.holds[h.shard].Load() != h {
-		return nil, false
-	}
 	if s.ctx == nil {
 		s.ctx = &runCtx[K]{c: c}
 	}
 	s.hold, s.keys, s.attempt = h, keys, attempt
-	s.started, s.over, s.stuck = time.Since(c.epoch), 0, false
+	s.over, s.stuck = 0, false
 	x := s.ctx
 	x.base, x.key, x.attempt = h.base, keys[0], attempt
-	if c.o.Timeout > 0 {
-		x.by = s.started + c.o.Timeout
+	s.started, x.by = c.begins()
+	s.phase.Add(running - idle)
+	// Who takes the hold away does so first and looks for runs then: either we see
+	// that it is gone, or we are seen.
+	if c.holds[h.shard].Load() != h {
+		s.finish(nil, false) // what was asked about its keys is asked of whoever has them now
+		return nil, false
 	}
 	return x, true
+}
+
+// begins is when a run begins that begins now, and its deadline (0: it has none).
+// With long deadlines the clock is asked for less than that: a reading costs as much
+// as all else that a controller does for a run. A deadline is never early by that.
+func (c *Controller[K]) begins() (at, by time.Duration) {
+	read := true
+	if c.exact {
+		at = time.Since(c.epoch)
+	} else {
+		at, read = c.clock.Since()
+	}
+	if c.o.Timeout <= 0 {
+		return at, 0
+	}
+	by = at + c.o.Timeout
+	if !read {
+		by += 2 * tick.Tick
+	}
+	return at, by
+}
+
+// going reports whether a run goes on, and keeps it from ending. The caller holds mu.
+func (s *slot[K]) going() bool {
+	for {
+		p := s.phase.Load()
+		switch p & phases {
+		case idle:
+			return false
+		case watched:
+			return true
+		}
+		if s.phase.CompareAndSwap(p, p+watched-running) {
+			return true
+		}
+	}
 }
 
 // finish records how the run ended, frees the slot, and gives the questions that
 // waited for its end.
 func (s *slot[K]) finish(verdicts []verdict, timeout bool) (maybe []seen[K]) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, v := range verdicts {
 		s.counts.add(v)
 	}
@@ -78,33 +142,33 @@ func (s *slot[K]) finish(verdicts []verdict, timeout bool) (maybe []seen[K]) {
 		s.counts.Timeout++
 	}
 	maybe, s.maybe = s.maybe, nil
-	s.freeLocked()
-	s.mu.Unlock()
-	return maybe
-}
-
-// succeed is finish for a run that succeeded and touched nothing. It reports
-// whether that was all there is to do.
-func (s *slot[K]) succeed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.maybe) > 0 || s.ctx.touched.Load() {
-		return false
-	}
-	s.counts.Success++
-	s.freeLocked()
-	return true
-}
-
-func (s *slot[K]) freeLocked() {
 	if s.ctx.touched.Load() {
 		s.ctx = nil // somebody may still hold it: the next run gets a new one
 	}
-	s.hold, s.keys, s.stuck = nil, nil, false
+	s.hold, s.keys = nil, nil
 	if s.ended != nil {
 		close(s.ended)
 		s.ended = nil
 	}
+	s.phase.And(^uint64(phases))
+	return maybe
+}
+
+// succeed is finish for a run that succeeded, touched nothing and was looked at by
+// nobody. It reports whether it was that.
+func (s *slot[K]) succeed() bool {
+	p := s.phase.Load()
+	return p&phases == running && !s.ctx.touched.Load() &&
+		s.phase.CompareAndSwap(p, p+1<<phaseBits+idle-running)
+}
+
+// count gives how the slot's runs have ended.
+func (s *slot[K]) count() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := s.counts
+	sum.Success += s.phase.Load() >> phaseBits
+	return sum
 }
 
 // endRun ends the context of the present run if which says so, and gives a
@@ -112,7 +176,7 @@ func (s *slot[K]) freeLocked() {
 func (s *slot[K]) endRun(which func(*slot[K]) bool, err, cause error) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hold == nil || !which(s) {
+	if !s.going() || !which(s) {
 		return nil
 	}
 	if err != nil {

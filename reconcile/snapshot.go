@@ -111,9 +111,7 @@ func (c *Controller[K]) Counts() Counts {
 	sum := c.pool.gone
 	slots := slices.Concat(c.pool.slots, c.pool.old)
 	for _, s := range slots {
-		s.mu.Lock()
-		sum.merge(s.counts)
-		s.mu.Unlock()
+		sum.merge(s.count())
 	}
 	c.pool.mu.Unlock()
 	return sum
@@ -122,7 +120,7 @@ func (c *Controller[K]) Counts() Counts {
 func (s *slot[K]) snapshot() (r RunSnapshot, running bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hold == nil {
+	if !s.going() {
 		return r, false
 	}
 	r = RunSnapshot{Since: s.c.epoch.Add(s.started), Attempt: s.attempt, Stuck: s.stuck}

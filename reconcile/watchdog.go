@@ -59,15 +59,15 @@ func (s *slot[K]) look(now time.Duration) (next time.Duration, stuck *stuckRun[K
 	o := &s.c.o
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hold == nil || s.stuck {
+	if !s.going() || s.stuck {
 		return 0, nil
 	}
-	if s.over == 0 && o.Timeout > 0 && now >= s.started+o.Timeout {
+	if s.over == 0 && o.Timeout > 0 && now >= s.ctx.by {
 		s.endLocked(context.DeadlineExceeded, s.c.errDeadline)
 	}
 	switch {
 	case s.over == 0 && o.Timeout > 0:
-		return s.started + o.Timeout - now, nil
+		return s.ctx.by - now, nil
 	case s.over == 0:
 		return 0, nil
 	case now < s.over+o.StuckAfter:
