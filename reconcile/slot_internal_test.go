@@ -26,11 +26,11 @@ func slotForTest(t *testing.T) *slot[int] {
 // Negative controls: with going not marking the run, and with succeed ending a
 // watched one, questions were lost and endRun's channels stayed open.
 func TestRunThatIsLookedAtEndsOnceAndAnswers(t *testing.T) {
-	const runs = 20_000
 	s := slotForTest(t)
 	h := s.c.holds[0].Load()
 	over := make(chan struct{})
 	var asked, answered, waited atomic.Int64
+	var begun atomic.Uint64
 	var lookers sync.WaitGroup
 	look := func(f func()) {
 		lookers.Go(func() {
@@ -47,8 +47,8 @@ func TestRunThatIsLookedAtEndsOnceAndAnswers(t *testing.T) {
 	}
 	look(func() { s.snapshot() })
 	look(func() {
-		if n := s.count().Runs(); n > runs {
-			t.Errorf("%d runs of %d were counted", n, runs)
+		if n := s.count().Runs(); n > begun.Load() {
+			t.Errorf("%d runs of %d were counted", n, begun.Load())
 		}
 	})
 	look(func() {
@@ -70,7 +70,8 @@ func TestRunThatIsLookedAtEndsOnceAndAnswers(t *testing.T) {
 			waited.Add(1)
 		}
 	})
-	for range runs {
+	for begun.Load() < 20_000 || asked.Load() < 10 || waited.Load() < 10 {
+		begun.Add(1)
 		if _, ok := s.begin(h, []int{7}, 0); !ok {
 			t.Fatal("a run could not begin")
 		}
@@ -81,11 +82,11 @@ func TestRunThatIsLookedAtEndsOnceAndAnswers(t *testing.T) {
 	}
 	close(over)
 	lookers.Wait()
-	if n := s.count(); n != (Counts{Success: runs}) {
-		t.Errorf("counted %+v, want %d successes", n, runs)
+	if n := s.count(); n != (Counts{Success: begun.Load()}) {
+		t.Errorf("counted %+v, want %d successes", n, begun.Load())
 	}
-	if asked.Load() != answered.Load() || asked.Load() == 0 || waited.Load() == 0 {
-		t.Errorf("%d questions, %d answers, %d waited for an end", asked.Load(), answered.Load(), waited.Load())
+	if asked.Load() != answered.Load() {
+		t.Errorf("%d questions, %d answers", asked.Load(), answered.Load())
 	}
 }
 
@@ -101,7 +102,7 @@ func TestNoRunBeginsUnseenWhenItsHoldIsTaken(t *testing.T) {
 	var began atomic.Int64
 	var worker sync.WaitGroup
 	worker.Go(func() {
-		for {
+		for n := 0; ; n++ {
 			select {
 			case <-over:
 				return
@@ -115,11 +116,13 @@ func TestNoRunBeginsUnseenWhenItsHoldIsTaken(t *testing.T) {
 					s.finish([]verdict{{}}, false)
 				}
 			}
-			runtime.Gosched() // on one core nobody else would get to look
+			if n%64 == 0 {
+				runtime.Gosched() // on one core nobody else would get to look
+			}
 		}
 	})
 	every := func(*slot[int]) bool { return true }
-	for n := 0; n < 20_000 || began.Load() < 1000; n++ {
+	for n := 0; n < 50_000 || began.Load() < 1000; n++ {
 		s.c.holds[0].Store(nil)
 		if ended := s.endRun(every, nil, nil); ended != nil {
 			<-ended
