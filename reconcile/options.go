@@ -25,7 +25,8 @@ type Options[K comparable] struct {
 	Batch int
 
 	// Timeout is a run's deadline: its context ends with the cause ErrDeadline.
-	// Default 5 minutes; negative: none.
+	// Default 5 minutes; negative: none. One of a second or more may come 9 ms late
+	// in a busy controller, which does not read the clock for each run.
 	Timeout time.Duration
 	// StuckAfter is how long a run may go on after its context ended before it
 	// is reported as stuck: in the log, to Hooks.OnStuck, in the Snapshot and

@@ -23,8 +23,8 @@ func slotForTest(t *testing.T) *slot[int] {
 // Whoever looks at a run changes the way in which it ends. It is counted once all the
 // same, who waits for its end is told, and no question about it is lost.
 //
-// Negative controls: with going not marking the run, and with succeed ending a
-// watched one, questions were lost and endRun's channels stayed open.
+// Negative controls: with going not marking the run, and mutant "a run that somebody
+// looks at ends as if nobody did": questions were lost and endRun's channels stayed open.
 func TestRunThatIsLookedAtEndsOnceAndAnswers(t *testing.T) {
 	s := slotForTest(t)
 	h := s.c.holds[0].Load()

@@ -203,6 +203,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestLeaseLostAndWonAgainNeverGivesTwoLiveRuns",
 	},
 	{
+		Name: "a run that somebody looks at ends as if nobody did",
+		File: "reconcile/slot.go", Old: "return p&phases == running && !s.ctx.touched.Load() &&\n\t\ts.phase.CompareAndSwap(p, p+1<<phaseBits+idle-running)", New: "return (p&phases == running || BROKEN) && !s.ctx.touched.Load() &&\n\t\ts.phase.CompareAndSwap(p, p&^phases+1<<phaseBits)",
+		Package: "reconcile", Test: "TestRunThatIsLookedAtEndsOnceAndAnswers",
+	},
+	{
 		Name: "a webhook lets everybody in",
 		File: "reconcile/webhook.go", Old: "if err := h.opts.Auth(r); err != nil {", New: "if err := h.opts.Auth(r); err != nil && !BROKEN {",
 		Package: "reconcile", Test: "TestWebhookRefusesWhatItShould",
