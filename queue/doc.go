@@ -158,7 +158,7 @@
 //     that go as soon as they are empty: 600 → 460 for 8 by 8 together with the next.
 //   - What a cycle writes in two cache lines of the shard, what getters read of all
 //     shards (pick.go) in lines that are seldom written.
-//   - A lock that looks again for a microsecond (lock.go): with 1,000 workers and 64
+//   - A lock that looks again for a microsecond (internal/spin): with 1,000 workers and 64
 //     goroutines that add, the slowest hundredth of all Adds took 1.1 ms and takes
 //     3 µs (two runs each); a controller with 64 workers 590 → 380 ns a run, with 8
 //     500 → 400 (medians of three, on cores that share little cache; the best of

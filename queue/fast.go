@@ -26,7 +26,7 @@ func (q *Queue[K]) addNow(key K, band int16, urgent bool) error {
 	long := maphash.Comparable(q.seed, key)
 	s, hash := q.shard(long), uint32(long)
 	if !s.mu.TryLock() {
-		s.mu.wait()
+		s.mu.Wait()
 	}
 	i, p, ok := s.find(hash, &key)
 	if s.closed {
@@ -78,7 +78,7 @@ func (q *Queue[K]) Get(ctx context.Context) (it Item[K], err error) {
 		for s := q.pick(); s != nil; s = q.pick() {
 			if !s.mu.TryLock() {
 				q.meet()
-				s.mu.wait()
+				s.mu.Wait()
 			}
 			ok := s.lendOne(&it)
 			s.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *shard[K]) aged() *lane {
 func (i Item[K]) Done() {
 	s := i.from
 	if !s.mu.TryLock() {
-		s.mu.wait()
+		s.mu.Wait()
 	}
 	e := s.lent(i.loan)
 	if e == nil || e.flags != 0 || i.loan.differs(i.Priority) || !s.q.plain {
@@ -176,7 +176,7 @@ func (i Item[K]) DoneNext(ctx context.Context) (next Item[K], err error) {
 	}
 	if !s.mu.TryLock() {
 		q.meet()
-		s.mu.wait()
+		s.mu.Wait()
 	}
 	e := s.lent(i.loan)
 	if e == nil || e.flags != 0 || i.loan.differs(i.Priority) {

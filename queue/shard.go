@@ -1,6 +1,10 @@
 package queue
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/tendhq/tend/internal/spin"
+)
 
 // shard is a queue of its own for the keys whose hash leads to it: one lock,
 // one order. All fields are guarded by mu; methods need it held.
@@ -9,7 +13,7 @@ import "sync/atomic"
 // the cache of one core to that of another with nearly each add and get, and
 // that, line by line of 64 bytes, is most of what a busy queue costs.
 type shard[K comparable] struct {
-	mu      lock
+	mu      spin.Mutex
 	loud    bool   // a key became ready: somebody must be woken after the lock
 	closed  bool   // takes no more keys
 	stopped bool   // hands none out

@@ -31,17 +31,22 @@ func free(try func() bool) bool {
 }
 
 // Mutex is a [sync.Mutex] that is looked at before anybody sleeps for it.
-type Mutex struct{ mu sync.Mutex }
+type Mutex struct{ sync.Mutex }
 
-// Lock is [sync.Mutex.Lock].
+// Lock is [sync.Mutex.Lock]. It is too large to be inlined: who cannot spare the call
+// writes it out, with TryLock and Wait.
 func (m *Mutex) Lock() {
-	if !m.mu.TryLock() && !free(m.mu.TryLock) {
-		m.mu.Lock()
+	if !m.TryLock() {
+		m.Wait()
 	}
 }
 
-// Unlock is [sync.Mutex.Unlock].
-func (m *Mutex) Unlock() { m.mu.Unlock() }
+// Wait is Lock, of a lock that was found taken just now.
+func (m *Mutex) Wait() {
+	if !free(m.TryLock) {
+		m.Mutex.Lock()
+	}
+}
 
 // RWMutex is a [sync.RWMutex] that is looked at before anybody sleeps for it.
 type RWMutex struct{ mu sync.RWMutex }
