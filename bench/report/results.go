@@ -149,7 +149,7 @@ func (r *results) markdown() string {
 		"A sample while other processes took more than 20 % of a core is dropped. " +
 		"† says that none was left and all were used: then goals are judged by cpu-ns/op where there is one, the CPU time of all goroutines together, which minds others least. " +
 		"~ says that highest and lowest are more than 15 % of the median apart, ‡ that fewer than three samples were left, so that nobody knows how far they would be. " +
-		"A goal missed says what a queue without any promise reaches beside the same peer, called least: beyond that the goal is past what the machine does.\n\n")
+		"A goal missed says what a queue without any promise (for converging: no kernel at all) reaches beside the same peer, called least: beyond that the goal is past what the machine does.\n\n")
 	r.writeGoals(&b)
 	r.writeFigures(&b)
 	return b.String()
