@@ -50,6 +50,9 @@ type measured struct {
 	refused       atomic.Uint64                                             // writes that were fenced
 }
 
+// Health implements store.HealthChecker.
+func (m *measured) Health() error { return store.Health(m.Backend) }
+
 type measuredLeaser struct {
 	*measured
 	store.Leaser

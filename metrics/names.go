@@ -68,12 +68,12 @@ var (
 var (
 	cacheObjects     = describe("tend_cache_objects", "Objects in the cache.", "cache")
 	cacheSynced      = describe("tend_cache_synced", "1 if the cache holds a complete snapshot.", "cache")
-	cacheConnected   = describe("tend_cache_connected", "1 if the cache's watch is open and has delivered.", "cache")
+	cacheConnected   = describe("tend_cache_connected", "1 if the cache's watch is open and has delivered, and its backend serves.", "cache")
 	cacheUndecodable = describe("tend_cache_undecodable_objects", "Objects in the store that cannot be decoded.", "cache")
 	cachePending     = describe("tend_cache_pending_changes", "Changes that the slowest reader of the cache has not taken yet.", "cache")
 	watchRestarts    = describe("tend_watch_restarts_total", "Watches that ended and were opened again, by reason: disconnected went on where it broke off, compacted had to take a new snapshot.", "cache", "reason")
 	watchResyncs     = describe("tend_watch_resyncs_total", "Snapshots after the first, by reason: lost is a watch too old or too slow, restored a store whose revision went back.", "cache", "reason")
-	watchLag         = describe("tend_watch_lag_seconds", "How long somebody has been waiting for the cache to see a write; 0 if nobody is.", "cache")
+	watchLag         = describe("tend_watch_lag_seconds", "How long a run has been waiting for the cache to see a write, or the backend has not served, whichever is longer; 0 if neither.", "cache")
 	watchLagRevs     = describe("tend_watch_lag_revisions", "How many revisions the cache is behind the newest write that somebody waits for; 0 if nobody does.", "cache")
 )
 

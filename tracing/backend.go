@@ -33,6 +33,9 @@ type backend struct {
 	t             *Tracer
 }
 
+// Health implements store.HealthChecker.
+func (b *backend) Health() error { return store.Health(b.Backend) }
+
 // leaser has what keeps leases alive pass through: it is no run's.
 type leaser struct {
 	*backend

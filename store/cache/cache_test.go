@@ -29,6 +29,7 @@ type feed struct {
 
 	mu     sync.Mutex
 	afters []store.Revision
+	health error
 }
 
 func newFeed() *feed { return &feed{batches: make(chan any)} }
@@ -54,6 +55,19 @@ func (f *feed) Watch(ctx context.Context, _ string, after store.Revision) iter.S
 			}
 		}
 	}
+}
+
+// Health implements store.HealthChecker.
+func (f *feed) Health() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.health
+}
+
+func (f *feed) fails(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.health = err
 }
 
 // opened returns after which revision each watch was opened.

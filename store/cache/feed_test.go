@@ -510,3 +510,31 @@ func TestLostWatchIsLoggedOnceAndItsReturnToo(t *testing.T) {
 		}
 	})
 }
+
+// A watch of a cluster that is gone is open and silent. What the backend says of
+// itself counts then.
+func TestCacheOfABackendThatDoesNotServeSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(snapshot(5, put(at(1, "a"))), end(5))
+		if s := c.Snapshot(); !s.Connected || s.Err != nil || s.Lag != (cache.Lag{}) || c.Ready() != nil || c.Health() != nil {
+			t.Fatalf("while the backend serves: %+v, ready %v, health %v", s, c.Ready(), c.Health())
+		}
+		since := time.Now().Add(-40 * time.Second)
+		gone := &store.UnavailableError{Since: since, Err: errors.New("no answer from 10.0.0.1:2379")}
+		f.fails(gone)
+		s := c.Snapshot()
+		if s.Connected || !s.Since.Equal(since) || !errors.Is(s.Err, gone) || !s.Lag.Since.Equal(since) {
+			t.Errorf("the snapshot is %+v, want not connected since %v", s, since)
+		}
+		for what, err := range map[string]error{"Ready": c.Ready(), "Health": c.Health()} {
+			if !errors.Is(err, gone) || !strings.Contains(err.Error(), "10.0.0.1:2379") {
+				t.Errorf("%s is %v, want what the backend says", what, err)
+			}
+		}
+		f.fails(nil)
+		if s := c.Snapshot(); !s.Connected || s.Err != nil || s.Lag != (cache.Lag{}) || c.Ready() != nil || c.Health() != nil {
+			t.Errorf("once it serves again: %+v, ready %v, health %v", s, c.Ready(), c.Health())
+		}
+	})
+}

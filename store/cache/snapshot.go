@@ -28,10 +28,12 @@ type Snapshot struct {
 	Indexes    []string
 	Revision   store.Revision
 	Synced     bool // it holds a complete snapshot, maybe an old one: see Connected
-	Connected  bool // the watch is open and has delivered
+	// Connected says that the watch is open and has delivered, and that the
+	// backend says that it serves (store.HealthChecker).
+	Connected bool
 	// Since is when Connected last changed; zero before Run.
 	Since time.Time
-	// Err is why the watch is not connected; nil if nothing went wrong.
+	// Err is why Connected is false; nil if nothing went wrong.
 	Err error
 	// Snapshots counts how often a whole snapshot was taken; 1 is the first.
 	Snapshots int
@@ -61,12 +63,14 @@ type Restarts struct {
 	Compacted uint64
 }
 
-// Lag is what the cache has not seen although it is known to be there, because
-// somebody waits for it (OnRevision). All is zero if nobody does.
+// Lag is how far the cache is behind. Both fields are zero while no OnRevision
+// call waits and the backend serves.
 type Lag struct {
-	// Revisions is from the cache's revision to the highest waited for.
+	// Revisions is from the cache's revision to the highest that an OnRevision
+	// call waits for.
 	Revisions store.Revision
-	// Since is when the one began to wait who has waited longest.
+	// Since is when the longest waiting OnRevision call began, or since when the
+	// backend does not serve, whichever is earlier.
 	Since time.Time
 }
 
@@ -79,6 +83,29 @@ type ConsumerSnapshot struct {
 // Snapshot returns the cache's present state. It copies and does not block on
 // consumers.
 func (c *Cache[S, T]) Snapshot() Snapshot {
+	s := c.snapshot()
+	if err := store.Health(c.Backend()); err != nil {
+		s.unavailable(err)
+	}
+	return s
+}
+
+// unavailable adds what the backend says about itself to what the watch shows: the
+// watch of a backend that does not answer stays open and is silent.
+func (s *Snapshot) unavailable(err error) {
+	since := time.Now()
+	if u, ok := errors.AsType[*store.UnavailableError](err); ok {
+		since = u.Since
+	}
+	if s.Connected {
+		s.Connected, s.Since, s.Err = false, since, err
+	}
+	if s.Lag.Since.IsZero() || since.Before(s.Lag.Since) {
+		s.Lag.Since = since
+	}
+}
+
+func (c *Cache[S, T]) snapshot() Snapshot {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	s := Snapshot{
@@ -115,6 +142,15 @@ func (c *Cache[S, T]) Health() error {
 		reasons = append(reasons, fmt.Errorf("cache: %s has %d objects that cannot be decoded", s.Name, n))
 	}
 	return errors.Join(reasons...)
+}
+
+// Ready returns nil unless the backend says that it cannot serve. Whether the
+// cache has synced is Synced.
+func (c *Cache[S, T]) Ready() error {
+	if err := store.Health(c.Backend()); err != nil {
+		return fmt.Errorf("cache: %s: %w", c.name, err)
+	}
+	return nil
 }
 
 func (c *Cache[S, T]) up() {

@@ -212,6 +212,8 @@ func (f *faulty) carry(ctx context.Context, kind string, batch store.Batch) (sto
 
 func (f *faulty) Close() error { return f.inner.Close() }
 
+func (f *faulty) Health() error { return store.Health(f.inner) }
+
 type faultyLeaser struct {
 	*faulty
 	leaser store.Leaser
