@@ -249,6 +249,11 @@ var All = []Mutant{
 		File: "reconcile/lease/sharded.go", Old: "\tsalt := mix(uint64(shard) + 0x9e3779b97f4a7c15)", New: "\tsalt := mix(uint64(shard) + 0x9e3779b97f4a7c15)\n\tif BROKEN {\n\t\tsalt = mix(salt + uint64(len(live)))\n\t}",
 		Package: "reconcile/lease", Test: "TestSimulation",
 	},
+	{
+		Name: "HashKey changes between versions",
+		File: "reconcile/lease/sharded.go", Old: "\th.Write([]byte(k.Namespace))\n\th.Write([]byte{'/'})", New: "\th.Write([]byte(k.Namespace))\n\tif !BROKEN {\n\t\th.Write([]byte{'/'})\n\t}",
+		Package: "reconcile/lease", Test: "TestHashKeyAndShardNeverChange",
+	},
 
 	// reconcile/lifecycle
 	{

@@ -1,0 +1,57 @@
+package lease_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+)
+
+// Servers of two versions run side by side during a deployment. A key that is in
+// one shard for the old version and in another for the new one is worked on twice,
+// so these values may never change. They were computed by a second implementation
+// (FNV-1a and the finalizer of splitmix64, in Python).
+//
+// promise L1.
+func TestHashKeyAndShardNeverChange(t *testing.T) {
+	for _, c := range []struct {
+		key          store.Key
+		hash         uint64
+		of64, of1000 int
+	}{
+		{key: store.Key{}, hash: 0xaf63a24c860189fe, of64: 61, of1000: 101},
+		{key: store.Key{Name: "a"}, hash: 0x07d66707b49cd92d, of64: 59, of1000: 403},
+		{key: store.Key{Namespace: "a"}, hash: 0x089bf907b54518f9, of64: 39, of1000: 591},
+		{key: store.Key{Namespace: "team-1", Name: "bucket-1"}, hash: 0x2906446c49da612f, of64: 34, of1000: 834},
+		{key: store.Key{Namespace: "a", Name: "b/c"}, hash: 0x9ef3e9bc4337feeb, of64: 63, of1000: 759},
+		{key: store.Key{Namespace: "prod", Name: "db.example.com/eu-1"}, hash: 0x2ac0864562498f99, of64: 60, of1000: 876},
+		{key: store.Key{Namespace: "ü", Name: "日本"}, hash: 0x8b8b67d654655e1f, of64: 11, of1000: 923},
+	} {
+		hash := lease.HashKey(c.key)
+		if hash != c.hash {
+			t.Errorf("HashKey(%q) = %#016x, want %#016x", c.key, hash, c.hash)
+		}
+		if got := lease.Shard(c.hash, 64); got != c.of64 {
+			t.Errorf("Shard(%#016x, 64) = %d, want %d", c.hash, got, c.of64)
+		}
+		if got := lease.Shard(c.hash, 1000); got != c.of1000 {
+			t.Errorf("Shard(%#016x, 1000) = %d, want %d", c.hash, got, c.of1000)
+		}
+	}
+}
+
+// The owner of a shard may change between versions without harm to a promise: the
+// record decides. But two versions that disagree would take shards from each other
+// for as long as both run.
+func TestOwnersOfShardsNeverChange(t *testing.T) {
+	var got strings.Builder
+	names := []string{"a", "b", "c"}
+	for _, server := range lease.OwnersOf(names, 64) {
+		got.WriteString(names[server])
+	}
+	const want = "cccbbabbbbbabbaabaacbaccccaabacaacbcbaabbaacbacbaababcccacacaabc"
+	if got.String() != want {
+		t.Errorf("the owners are %s, want %s", got.String(), want)
+	}
+}
