@@ -24,6 +24,7 @@ var layers = map[string]int{
 	"internal/sleep":          -1, // below all
 	"internal/spin":           -1,
 	"internal/tick":           -1,
+	"internal/wall":           -1,
 	"queue":                   0,
 	"store":                   0,
 	"queue/workqueue":         1,
