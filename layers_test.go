@@ -21,6 +21,7 @@ var layers = map[string]int{
 	"internal/campaign":       0,  // for tests
 	"internal/comingfrom":     0,  // for tests
 	"internal/mutants":        0,  // for tests
+	"internal/release":        0,  // a command
 	"internal/sleep":          -1, // below all
 	"internal/spin":           -1,
 	"internal/tick":           -1,
