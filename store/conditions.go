@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
-
-	"github.com/tendhq/tend/internal/wall"
 )
 
 // Phase sums an object up in one word.
@@ -133,9 +131,7 @@ func cut(s string) string {
 // no encoding keeps.
 func storedTime(t time.Time) time.Time { return t.UTC().Round(0) }
 
-// now is the time of day that a record gets. Nothing is decided by it: whether an
-// object is in deletion depends on Deleted being set, not on when.
-func now() time.Time { return wall.Now() }
+func now() time.Time { return storedTime(time.Now()) }
 
 func cloneConditions(cs []Condition) []Condition { return slices.Clone(cs) }
 

@@ -38,6 +38,9 @@ func TestHashKeyAndShardNeverChange(t *testing.T) {
 		if got := lease.Shard(c.hash, 1000); got != c.of1000 {
 			t.Errorf("Shard(%#016x, 1000) = %d, want %d", c.hash, got, c.of1000)
 		}
+		if got, want := store.Slot(c.key), lease.Shard(c.hash, store.Slots); got != want {
+			t.Errorf("Slot(%q) = %d, want %d, the shard of so many", c.key, got, want)
+		}
 	}
 }
 

@@ -107,8 +107,7 @@ type Quota struct {
 	judge   func(error) Verdict
 	budgets [2]*budget // by Op; the same one twice, if they share
 	set     *Set
-	made    time.Time
-	used    atomic.Int64 // when, in nanoseconds since made
+	used    atomic.Int64 // when, in nanoseconds since 1970
 	resting atomic.Bool  // the Set does not hold it
 }
 
@@ -116,7 +115,7 @@ func newQuota(name Name, l Limits) (*Quota, error) {
 	if l.Judge == nil {
 		return nil, fmt.Errorf("quota: %s: Limits.Judge is required", name)
 	}
-	q := &Quota{name: name, judge: l.Judge, made: time.Now()}
+	q := &Quota{name: name, judge: l.Judge}
 	read, err := newBudget(name.String()+"/read", l.Read)
 	if err != nil {
 		return nil, fmt.Errorf("quota: %s: Limits.Read: %w", name, err)

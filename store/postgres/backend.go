@@ -1,0 +1,321 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tendhq/tend/store"
+)
+
+// Backend keeps the state of several servers in a PostgreSQL database. It is safe for
+// concurrent use.
+type Backend struct {
+	pool    *pgxpool.Pool
+	ownPool bool
+	opts    Options
+	batch   *batcher
+	tail    *tail
+	leases  *observer
+
+	// ctx ends when the backend is closed, and with it every watch.
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	live sync.WaitGroup // goroutines of the backend, and requests
+
+	// seen is the highest revision that this backend has seen. A store that is at a
+	// lower one was restored.
+	seen atomic.Int64
+
+	// unavailable is set while the server does not answer.
+	unavailable atomic.Pointer[store.UnavailableError]
+
+	mu     sync.Mutex // guards closed
+	closed bool
+}
+
+var (
+	_ store.Backend = (*Backend)(nil)
+	_ store.Leaser  = (*Backend)(nil)
+
+	_ store.HealthChecker = (*Backend)(nil)
+)
+
+// Open connects to the database that a connection string names, in either form that pgx
+// understands, creates or upgrades the schema, and starts the backend. Among several
+// hosts it uses the primary. Unless the string says otherwise (pool_max_conns) it uses at
+// most 8 connections, and one more for notifications.
+//
+// Open fails if no primary answers within Options.Timeout. No error contains the
+// connection string.
+func Open(ctx context.Context, dsn string, o *Options) (*Backend, error) {
+	cfg, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		// The error repeats parts of the string, among which may be a password.
+		return nil, errors.New("postgres: the connection string cannot be parsed (it is not shown, because it may hold a password)")
+	}
+	if dflt, _ := pgxpool.ParseConfig(""); dflt == nil || cfg.MaxConns == dflt.MaxConns {
+		cfg.MaxConns = max(cfg.MaxConns, 8)
+	}
+	if cfg.ConnConfig.ValidateConnect == nil {
+		cfg.ConnConfig.ValidateConnect = primary
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	b, err := OpenPool(ctx, pool, o)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	b.ownPool = true
+	return b, nil
+}
+
+// primary refuses a connection to a standby, so that the next host is tried.
+func primary(ctx context.Context, c *pgconn.PgConn) error {
+	err := pgconn.ValidateConnectTargetSessionAttrsPrimary(ctx, c)
+	var pg *pgconn.PgError
+	if err != nil && !errors.As(err, &pg) {
+		return errStandby
+	}
+	return err
+}
+
+// OpenPool is [Open] on a pool of the caller's, which Close leaves open. The backend
+// keeps at most two of its connections busy besides those that wait for calls of Get and
+// List, and opens one more, for notifications, outside of the pool.
+func OpenPool(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Backend, error) {
+	opts, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{pool: pool, opts: opts}
+	b.ctx, b.stop = context.WithCancelCause(context.Background())
+	b.batch = newBatcher(b)
+	b.tail = newTail(b)
+	b.leases = newObserver(b)
+	if err := b.begin(ctx); err != nil {
+		b.stop(store.ErrClosed)
+		return nil, err
+	}
+	// All end with b.ctx; Close waits for them.
+	b.live.Go(b.tail.run)
+	b.live.Go(b.keep)
+	if !opts.NoNotify {
+		b.live.Go(b.listen)
+	}
+	return b, nil
+}
+
+// begin looks at the server and makes its schema ready.
+func (b *Backend) begin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
+	defer cancel()
+	err := b.retry(ctx, func() error {
+		var encoding string
+		var recovering bool
+		err := b.pool.QueryRow(ctx, "SELECT current_setting('server_encoding'), pg_is_in_recovery()").Scan(&encoding, &recovering)
+		switch {
+		case err != nil:
+			return err
+		case recovering:
+			return final{errStandby}
+		case encoding != "UTF8":
+			return final{fmt.Errorf("the database has the encoding %s, not UTF8", encoding)}
+		}
+		return nil
+	})
+	if err == nil {
+		err = b.migrate(ctx)
+	}
+	if err == nil {
+		_, err = b.look(ctx)
+	}
+	if err != nil && !errors.Is(err, errSchema) {
+		return b.gave(ctx, "open", err)
+	}
+	return err
+}
+
+// retry repeats what only reads, or what is known not to have been done, for as long as
+// the server may be coming back.
+func (b *Backend) retry(ctx context.Context, f func() error) error {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := f()
+		if err == nil || ctx.Err() != nil || errors.Is(err, pgx.ErrNoRows) || errors.As(err, new(final)) {
+			return err
+		}
+		if judge(err, true) == refused || !pause(ctx, wait) {
+			return err
+		}
+	}
+}
+
+// request bounds ctx by the request timeout. done must be called at the end of it.
+func (b *Backend) request(ctx context.Context) (_ context.Context, done func(), err error) {
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, nil, store.ErrClosed
+	}
+	b.live.Add(1)
+	ctx, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
+	return ctx, func() { cancel(); b.live.Done() }, nil
+}
+
+// Close ends every watch, refuses further calls with store.ErrClosed, and returns after
+// the last request has been answered or timed out. It releases no lease.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	was := b.closed
+	b.closed = true
+	b.mu.Unlock()
+	if was {
+		return nil
+	}
+	b.stop(store.ErrClosed)
+	b.batch.close()
+	b.live.Wait()
+	if b.ownPool {
+		b.pool.Close()
+	}
+	return nil
+}
+
+// Get implements store.Backend. It is linearizable as long as there is one primary.
+func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+	if err := store.CheckAddress(kind, key); err != nil {
+		return store.Record{}, err
+	}
+	ctx, done, err := b.request(ctx)
+	if err != nil {
+		return store.Record{}, err
+	}
+	defer done()
+	var recovering bool
+	var created, revision *int64
+	rec := store.Record{Kind: kind, Key: key}
+	err = b.retry(ctx, func() error {
+		return b.pool.QueryRow(ctx, b.sql(`
+			SELECT pg_is_in_recovery(), r.created, r.revision, r.value FROM (SELECT) AS one
+			LEFT JOIN {schema}.records r ON r.kind = $1 AND r.namespace = $2 AND r.name = $3`),
+			kind, key.Namespace, key.Name).Scan(&recovering, &created, &revision, &rec.Bytes)
+	})
+	switch {
+	case err != nil:
+		return store.Record{}, b.gave(ctx, "get", err)
+	case recovering:
+		return store.Record{}, errStandby
+	case created == nil:
+		return store.Record{}, fmt.Errorf("postgres: %w: %s %s", store.ErrNotFound, kind, key)
+	}
+	rec.Created, rec.Revision = store.Revision(*created), store.Revision(*revision)
+	return rec, nil
+}
+
+// head is the row that every commit updates.
+type head struct {
+	era, opened, revision, compacted, logged, longest int64
+	same                                              bool // as was seen before
+}
+
+// columnsOfHead are those of a head, for scan.
+const columnsOfHead = `h.era, h.opened, h.revision, h.compacted, h.logged, h.longest, h.origin = {schema}.origin()`
+
+func (h *head) fields() []any {
+	return []any{&h.era, &h.opened, &h.revision, &h.compacted, &h.logged, &h.longest, &h.same}
+}
+
+// look reads the head. If the store is another one than before, it begins a new era.
+func (b *Backend) look(ctx context.Context) (head, error) {
+	for {
+		var h head
+		err := b.retry(ctx, func() error {
+			return b.pool.QueryRow(ctx, b.sql(`SELECT `+columnsOfHead+` FROM {schema}.head h`)).Scan(h.fields()...)
+		})
+		if err != nil {
+			return h, err
+		}
+		if b.accept(h) {
+			return h, nil
+		}
+		if err := b.newEra(ctx); err != nil {
+			return h, err
+		}
+	}
+}
+
+// accept says whether a head continues what was seen.
+func (b *Backend) accept(h head) bool {
+	for {
+		seen := b.seen.Load()
+		if !h.same || h.revision < seen {
+			return false
+		}
+		if b.seen.CompareAndSwap(seen, h.revision) {
+			return true
+		}
+	}
+}
+
+// saw remembers a revision that the store has reached.
+func (b *Backend) saw(r int64) {
+	for {
+		seen := b.seen.Load()
+		if r <= seen || b.seen.CompareAndSwap(seen, r) {
+			return
+		}
+	}
+}
+
+// jump is added to the revision when an era begins: more than the commits that may have
+// been lost, so that no revision is handed out twice.
+const jump = 1 << 40
+
+// newEra notes that the store is another one than before. Its history does not continue
+// what watchers saw, its revisions must not be those of lost commits, and leases may be
+// missing from it. One of the servers does it; the others find it done.
+func (b *Backend) newEra(ctx context.Context) error {
+	tag, err := b.pool.Exec(ctx, b.sql(`
+		UPDATE {schema}.head SET origin = {schema}.origin(), era = era + 1,
+			revision = greatest(revision, $1) + $2, compacted = greatest(revision, $1) + $2
+		WHERE origin <> {schema}.origin() OR revision < $1`), b.seen.Load(), int64(jump))
+	if err != nil {
+		return err
+	}
+	if tag.RowsAffected() > 0 {
+		b.opts.Logger.Warn("postgres: the server changed (a failover, or a restored backup): a new era begins, and no lease is granted for a while",
+			"schema", b.opts.Schema)
+	}
+	return nil
+}
+
+// Health implements store.HealthChecker: it fails while the server does not answer the
+// look that the backend takes at least once a second.
+func (b *Backend) Health() error {
+	if e := b.unavailable.Load(); e != nil {
+		return e
+	}
+	return nil
+}
+
+func (b *Backend) serves() { b.unavailable.Store(nil) }
+
+func (b *Backend) fails(err error) {
+	cfg := b.pool.Config().ConnConfig
+	b.unavailable.CompareAndSwap(nil, &store.UnavailableError{
+		Since: time.Now(), Err: fmt.Errorf("postgres: %s:%d, database %s: %w", cfg.Host, cfg.Port, cfg.Database, err),
+	})
+}

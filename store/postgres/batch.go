@@ -1,0 +1,190 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/tendhq/tend/store"
+)
+
+// batcher sends the Commits of many goroutines in few transactions. While one is under
+// way, what arrives is gathered, and goes out together in the next. Each Commit keeps its
+// own conditions and its own outcome. One that finds no transaction under way goes out
+// alone, at once, and on its caller's goroutine:
+//
+//	lone caller ── transaction ──▶                 no hand-over
+//	callers ──▶ queue ── sender ── transaction of many ──▶ sender ── …
+//	                     (a goroutine while there is a queue)
+//
+// One transaction at a time is enough: every commit updates the row head, whose lock it
+// holds until it is durable, so that a second one would only wait in the server.
+//
+// All conditions of such a transaction are judged by the state before it, so its members
+// may only share records that none of them writes.
+type batcher struct {
+	b     *Backend
+	most  int // members in a transaction
+	bytes int // and their size
+
+	mu      sync.Mutex // guards what follows
+	queue   []*member  // empty unless a transaction is under way
+	sending bool
+	closed  bool
+	touched map[address]bool // scratch of takeLocked: is it written?
+	idle    sync.WaitGroup   // the transaction under way
+}
+
+type address struct {
+	kind string
+	key  store.Key
+}
+
+func newBatcher(b *Backend) *batcher {
+	return &batcher{b: b, most: b.opts.Batch, bytes: 1 << 20, touched: make(map[address]bool)}
+}
+
+// commit sends m and waits for its outcome. When ctx ends first, m is withdrawn if it
+// has not been sent, and its outcome is unknown if it has: a transaction that others
+// share goes on.
+func (q *batcher) commit(ctx context.Context, m *member) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return store.ErrClosed
+	}
+	if !q.sending {
+		q.sending = true
+		q.idle.Add(1) // taken back by next
+		q.mu.Unlock()
+		q.b.send(ctx, []*member{m})
+		if batch := q.next(); batch != nil {
+			// Ends when the queue is empty; waited for by close.
+			go q.sender(batch)
+		}
+		return m.err
+	}
+	m.done = make(chan struct{})
+	q.queue = append(q.queue, m)
+	q.mu.Unlock()
+	select {
+	case <-m.done:
+		return m.err
+	case <-ctx.Done():
+		return q.withdraw(ctx, m)
+	}
+}
+
+func (q *batcher) withdraw(ctx context.Context, m *member) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if i := slices.Index(q.queue, m); i >= 0 {
+		q.queue = slices.Delete(q.queue, i, i+1)
+		return context.Cause(ctx)
+	}
+	select {
+	case <-m.done: // it was answered after all
+		return m.err
+	default:
+		return fmt.Errorf("postgres: %w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+// sender makes transactions while there is a queue.
+func (q *batcher) sender(batch []*member) {
+	for batch != nil {
+		// The contexts of the members must not end the transaction for each other.
+		q.b.send(context.Background(), batch)
+		for _, m := range batch {
+			close(m.done)
+		}
+		// Callers that were just answered often have their next Commit ready. Let them
+		// queue it before the next transaction leaves.
+		runtime.Gosched()
+		batch = q.next()
+	}
+}
+
+// next returns the batch that follows the transaction that has ended; nil if none waits.
+func (q *batcher) next() []*member {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queue) > 0 {
+		return q.takeLocked()
+	}
+	q.sending = false
+	q.idle.Done()
+	return nil
+}
+
+// takeLocked removes from the queue, in order, what may go out together.
+func (q *batcher) takeLocked() []*member {
+	clear(q.touched)
+	batch := make([]*member, 0, min(len(q.queue), q.most))
+	rest := q.queue[:0]
+	size := 0
+	for i, m := range q.queue {
+		if len(batch) > 0 && (len(batch) >= q.most || size+m.size > q.bytes) {
+			rest = append(rest, q.queue[i:]...)
+			break
+		}
+		fits := len(batch) == 0 || m.fits(q.touched)
+		m.touch(q.touched)
+		if !fits {
+			// What comes after it may still go before it: concurrent Commits have no
+			// order, and a caller waits for one before it makes the next.
+			rest = append(rest, m)
+			continue
+		}
+		batch = append(batch, m)
+		size += m.size
+	}
+	clear(q.queue[len(rest):])
+	q.queue = rest
+	return batch
+}
+
+// fits says whether m neither reads what touched has as written nor writes what it has
+// at all.
+func (m *member) fits(touched map[address]bool) bool {
+	for _, op := range m.txn.Ops {
+		if _, ok := touched[address{op.Kind, op.Key}]; ok {
+			return false
+		}
+	}
+	for _, c := range conditions(&m.txn) {
+		if touched[address{c.Kind, c.Key}] {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *member) touch(touched map[address]bool) {
+	for _, c := range conditions(&m.txn) {
+		a := address{c.Kind, c.Key}
+		touched[a] = touched[a] || false
+	}
+	for _, op := range m.txn.Ops {
+		touched[address{op.Kind, op.Key}] = true
+	}
+}
+
+// close refuses what has not been sent and waits for what is under way.
+func (q *batcher) close() {
+	q.mu.Lock()
+	q.closed = true
+	for _, m := range q.queue {
+		m.err = store.ErrClosed
+		close(m.done)
+	}
+	clear(q.queue)
+	q.queue = nil
+	q.mu.Unlock()
+	q.idle.Wait()
+}

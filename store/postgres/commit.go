@@ -1,0 +1,277 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tendhq/tend/store"
+)
+
+// member is one Commit on its way to the server.
+type member struct {
+	txn    store.Txn
+	values [][]byte // of txn.Ops; nil: a deletion
+	size   int      // bytes it adds to a request
+
+	done     chan struct{} // closed when what follows is set; nil: no other goroutine waits
+	revision store.Revision
+	err      error
+}
+
+// Commit implements store.Backend.
+func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	t, err := t.Prepare(ctx)
+	if err != nil {
+		return 0, err
+	}
+	m, err := newMember(t)
+	if err != nil {
+		return 0, err
+	}
+	err = b.batch.commit(ctx, m)
+	var conflict *store.ConflictError
+	if errors.As(err, &conflict) && conflict.Current.Revision != 0 && conflict.Current.Bytes == nil {
+		conflict.Current.Bytes = b.valueAt(ctx, conflict.Current)
+	}
+	return m.revision, err
+}
+
+func newMember(t store.Txn) (*member, error) {
+	m := &member{txn: t, values: make([][]byte, len(t.Ops))}
+	m.size = 100 * (len(t.Guards) + len(t.If) + len(t.Ops))
+	for i := range t.Ops {
+		op := &t.Ops[i]
+		if op.Put == nil {
+			continue
+		}
+		value, err := op.Put.Encode()
+		if err != nil {
+			return nil, fmt.Errorf("postgres: encoding %s %s: %w", op.Kind, op.Key, err)
+		}
+		if len(value) > store.MaxValue {
+			return nil, fmt.Errorf("%w: %s %s has %d bytes, at most %d", store.ErrInvalid, op.Kind, op.Key, len(value), store.MaxValue)
+		}
+		if value == nil {
+			value = []byte{} // NULL means a deletion
+		}
+		m.values[i] = value
+		m.size += len(value)
+	}
+	return m, nil
+}
+
+// conditions are those of t in the order in which they are judged.
+func conditions(t *store.Txn) iter.Seq2[int, *store.Compare] {
+	return func(yield func(int, *store.Compare) bool) {
+		for i := range t.Guards {
+			if !yield(i, &t.Guards[i]) {
+				return
+			}
+		}
+		for i := range t.If {
+			if !yield(len(t.Guards)+i, &t.If[i]) {
+				return
+			}
+		}
+	}
+}
+
+// arguments are the arrays of the function commit, one element a condition and one a
+// write.
+type arguments struct {
+	cm                   []int32
+	ckind, cspace, cname []string
+	ccreated, crevision  []int64
+	om                   []int32
+	okind, ospace, oname []string
+	oslot                []int16
+	ovalue               [][]byte
+	olease               []int64
+}
+
+func together(batch []*member) *arguments {
+	a := new(arguments)
+	for i, m := range batch {
+		number := int32(i + 1)
+		for _, c := range conditions(&m.txn) {
+			a.cm = append(a.cm, number)
+			a.ckind, a.cspace, a.cname = append(a.ckind, c.Kind), append(a.cspace, c.Key.Namespace), append(a.cname, c.Key.Name)
+			a.ccreated, a.crevision = append(a.ccreated, int64(c.Created)), append(a.crevision, int64(c.Revision))
+		}
+		for j := range m.txn.Ops {
+			op := &m.txn.Ops[j]
+			a.om = append(a.om, number)
+			a.okind, a.ospace, a.oname = append(a.okind, op.Kind), append(a.ospace, op.Key.Namespace), append(a.oname, op.Key.Name)
+			a.oslot = append(a.oslot, int16(store.Slot(op.Key)))
+			a.ovalue = append(a.ovalue, m.values[j])
+			a.olease = append(a.olease, int64(op.Lease))
+		}
+	}
+	return a
+}
+
+// channel is the one to notify; nil: none.
+func (b *Backend) channel() *string {
+	if b.opts.NoNotify {
+		return nil
+	}
+	return &b.opts.Schema
+}
+
+// send makes one transaction of the batch and answers its members. What is known not to
+// have been done is tried again until ctx ends.
+func (b *Backend) send(ctx context.Context, batch []*member) {
+	ctx, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
+	defer cancel()
+	for wait := time.Millisecond; ; wait = min(2*wait, time.Second) {
+		executed, err := b.sendOnce(ctx, batch)
+		if err == nil {
+			return
+		}
+		sent := !errors.Is(err, errNotSent)
+		if errors.Is(err, errEra) {
+			if err = b.newEra(ctx); err == nil {
+				continue
+			}
+			sent = false
+		}
+		v := judge(err, executed)
+		switch {
+		case v == unknown && sent:
+			err = fmt.Errorf("postgres: %w: %w", store.ErrUnknownOutcome, reason(ctx, err))
+		case v != refused && pause(ctx, wait):
+			continue
+		case v == again && !sent || v == again && ctx.Err() != nil:
+			err = fmt.Errorf("postgres: commit: not done: %w", reason(ctx, err))
+		default:
+			err = b.gave(ctx, "commit", err)
+		}
+		for _, m := range batch {
+			m.err = err
+		}
+		return
+	}
+}
+
+// reason prefers the cause of an ended context to what the driver says about it.
+func reason(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+	}
+	return err
+}
+
+// errNotSent is the error of a request for which no connection was found.
+var errNotSent = errors.New("no connection")
+
+// sendOnce calls the function commit. executed says that its results had arrived when
+// err was met. Without an error, the members are answered.
+func (b *Backend) sendOnce(ctx context.Context, batch []*member) (executed bool, err error) {
+	conn, err := b.pool.Acquire(ctx)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	defer conn.Release()
+	a := together(batch)
+	rows, err := conn.Query(ctx, b.sql(`SELECT * FROM {schema}.commit($1::bigint, $2::text, $3::integer,
+		$4::integer[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[],
+		$10::integer[], $11::text[], $12::text[], $13::text[], $14::smallint[], $15::bytea[], $16::bigint[])`),
+		b.seen.Load(), b.channel(), int32(len(batch)),
+		a.cm, a.ckind, a.cspace, a.cname, a.ccreated, a.crevision,
+		a.om, a.okind, a.ospace, a.oname, a.oslot, a.ovalue, a.olease)
+	if err != nil {
+		return false, err
+	}
+	answers, err := pgx.CollectRows(rows, pgx.RowToStructByPos[answer])
+	if err != nil {
+		return rows.CommandTag().String() != "", err
+	}
+	if len(answers) == 0 || answers[0].Failed != 0 {
+		return true, errEra
+	}
+	b.apply(batch, answers)
+	return true, nil
+}
+
+// answer is a row that the function commit returns.
+type answer struct {
+	Member  int32
+	At      int64
+	Failed  int32
+	Made    int64
+	Found   int64
+	Content []byte
+}
+
+// apply hands out the answers. The first is about the store.
+func (b *Backend) apply(batch []*member, answers []answer) {
+	newest := answers[0].At
+	for _, m := range batch {
+		m.revision = store.Revision(answers[0].At) // unless it changed something
+	}
+	for _, a := range answers[1:] {
+		m := batch[a.Member-1]
+		switch {
+		case a.Failed == 0:
+			m.revision = store.Revision(a.At)
+			newest = max(newest, a.At)
+		case a.Failed < 0:
+			m.revision, m.err = 0, fmt.Errorf("postgres: %w", store.ErrLeaseGone)
+		default:
+			m.revision, m.err = 0, m.refusal(a, batch)
+		}
+	}
+	b.saw(newest)
+	b.tail.ring(newest)
+}
+
+// refusal is the error of a member of which a condition did not hold. The number of the
+// condition counts those of all members before.
+func (m *member) refusal(a answer, batch []*member) error {
+	n := int(a.Failed) - 1
+	for _, before := range batch[:a.Member-1] {
+		n -= len(before.txn.Guards) + len(before.txn.If)
+	}
+	for i, c := range conditions(&m.txn) {
+		if i != n {
+			continue
+		}
+		if i < len(m.txn.Guards) {
+			return fmt.Errorf("postgres: %w: %v", store.ErrFenced, c)
+		}
+		err := &store.ConflictError{Want: *c}
+		if a.Found != 0 {
+			err.Current = store.Record{
+				Kind: c.Kind, Key: c.Key, Bytes: a.Content,
+				Created: store.Revision(a.Made), Revision: store.Revision(a.Found),
+			}
+		}
+		return err
+	}
+	return store.ErrConflict // not reached: the number is one of ours
+}
+
+// valueAt reads what a record held at its revision. A commit does not return long
+// values: it would wait, with everybody else behind it, for this process to read them.
+func (b *Backend) valueAt(ctx context.Context, r store.Record) []byte {
+	ctx, done, err := b.request(ctx)
+	if err != nil {
+		return nil
+	}
+	defer done()
+	var value []byte
+	_ = b.pool.QueryRow(ctx, b.sql(`
+		SELECT value FROM {schema}.records WHERE kind = $1 AND namespace = $2 AND name = $3 AND revision = $4
+		UNION ALL
+		SELECT value FROM {schema}.changes WHERE revision = $4 AND kind = $1 AND namespace = $2 AND name = $3 AND NOT deleted
+		UNION ALL
+		SELECT CASE WHEN deleted THEN value ELSE before END FROM {schema}.changes
+		WHERE revision > $4 AND prev = $4 AND kind = $1 AND namespace = $2 AND name = $3 AND (deleted OR before IS NOT NULL)
+		LIMIT 1`), r.Kind, r.Key.Namespace, r.Key.Name, int64(r.Revision)).Scan(&value)
+	return value // nil if it is gone by now: the conflict stands without it
+}

@@ -1,0 +1,37 @@
+//go:build unix
+
+package postgres_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/postgres"
+	"github.com/tendhq/tend/store/storetest"
+)
+
+// processEnv makes the test binary a server of a service instead of a test.
+const processEnv = "TEND_TEST_PROCESS"
+
+func runProcess(string) int { return 1 }
+
+func key(name string) store.Key { return store.Key{Namespace: "ns", Name: name} }
+
+// forget has the backend drop its log up to now.
+var forget = &storetest.Options{Compact: func(ctx context.Context, b store.Backend, _ string) error {
+	head, err := b.Commit(ctx, store.Txn{})
+	if err == nil {
+		err = b.(*postgres.Backend).Compact(ctx, head)
+	}
+	return err
+}}
+
+func TestContract(t *testing.T) {
+	storetest.Run(t, func(t testing.TB) store.Backend { return open(t, postgres.Options{}) }, forget)
+}
+
+// The watches of this one live by polling alone.
+func TestContractWithoutNotifications(t *testing.T) {
+	storetest.Run(t, func(t testing.TB) store.Backend { return open(t, postgres.Options{NoNotify: true, Batch: 1}) }, forget)
+}

@@ -1,0 +1,255 @@
+package postgres
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tendhq/tend/store"
+)
+
+// pageRecords bounds a page by count, pageBytes by weight.
+const (
+	pageRecords = 1000
+	pageBytes   = 1 << 20
+)
+
+// List implements store.Backend. A page holds at most 1,000 records and about 1 MiB.
+//
+// A page at an earlier revision is made of the records as they are now and of the log:
+// for each record that was changed since, the log holds what the first of those changes
+// replaced.
+func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	if err := store.CheckKind(kind); err != nil {
+		return store.Page{}, err
+	}
+	if o.Limit < 0 {
+		return store.Page{}, fmt.Errorf("postgres: %w: limit %d", store.ErrInvalid, o.Limit)
+	}
+	at, last := o.At, store.Key{}
+	if o.Cursor != "" {
+		var err error
+		if at, last, err = readCursor(o.Cursor); err != nil {
+			return store.Page{}, err
+		}
+	}
+	limit := pageRecords
+	if o.Limit > 0 {
+		limit = min(limit, o.Limit)
+	}
+	if at > math.MaxInt64 {
+		return store.Page{}, fmt.Errorf("postgres: %w: revision %d is not reached yet", store.ErrInvalid, at)
+	}
+	ctx, done, err := b.request(ctx)
+	if err != nil {
+		return store.Page{}, err
+	}
+	defer done()
+	if _, err := b.look(ctx); err != nil { // a restored store must not be listed as if nothing had happened
+		return store.Page{}, b.gave(ctx, "list", err)
+	}
+	var page store.Page
+	err = b.retry(ctx, func() (err error) {
+		page, err = b.page(ctx, query{kind: kind, namespace: o.Namespace, at: int64(at), last: last, limit: limit, pinned: o.Cursor != ""})
+		return err
+	})
+	if err != nil {
+		return store.Page{}, b.gave(ctx, "list", err)
+	}
+	return page, nil
+}
+
+type query struct {
+	kind, namespace string
+	at              int64 // 0: now
+	last            store.Key
+	limit           int
+	pinned          bool // at comes from a cursor
+}
+
+func (b *Backend) page(ctx context.Context, q query) (store.Page, error) {
+	// One snapshot for all statements, in one round trip.
+	batch := &pgx.Batch{}
+	batch.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	batch.Queue(b.sql(`SELECT h.revision, h.compacted FROM {schema}.head h`))
+	batch.Queue(b.sql(pageSQL), q.kind, q.namespace, q.last.Namespace, q.last.Name, q.limit, pageBytes)
+	batch.Queue(b.sql(restoreSQL), q.kind, q.namespace, q.last.Namespace, q.last.Name, q.limit, pageBytes, q.at)
+	batch.Queue("COMMIT")
+	res := b.pool.SendBatch(ctx, batch)
+	defer res.Close()
+	if _, err := res.Exec(); err != nil {
+		return store.Page{}, err
+	}
+	var head, compacted int64
+	if err := res.QueryRow().Scan(&head, &compacted); err != nil {
+		return store.Page{}, err
+	}
+	switch {
+	case q.at > head && !q.pinned:
+		return store.Page{}, final{fmt.Errorf("%w: revision %d is not reached yet", store.ErrInvalid, q.at)}
+	case q.at > head || q.at != 0 && q.at < compacted:
+		return store.Page{}, final{fmt.Errorf("%w: revision %d", store.ErrCompacted, q.at)}
+	}
+	page := store.Page{Revision: store.Revision(q.at)}
+	if q.at == 0 {
+		page.Revision = store.Revision(head)
+	}
+	now, more, err := readPage(res, q.kind)
+	if err != nil {
+		return store.Page{}, err
+	}
+	then, err := readRestored(res, q.kind)
+	if err != nil {
+		return store.Page{}, err
+	}
+	if _, err := res.Exec(); err != nil {
+		return store.Page{}, err
+	}
+	page.Records = merge(now, then)
+	if n := len(page.Records); n > q.limit { // more were deleted since than created
+		page.Records = page.Records[:q.limit]
+		page.Cursor = writeCursor(page.Revision, page.Records[q.limit-1].Key)
+	} else if more {
+		page.Cursor = writeCursor(page.Revision, now[len(now)-1].Key)
+	}
+	return page, nil
+}
+
+// pageOf are the records after a key, cut to a number and to a weight. total is the
+// number of those before the cut by weight.
+const pageOf = `
+	SELECT * FROM (
+		SELECT *, count(*) OVER () AS total,
+			coalesce(sum(octet_length(value)) OVER (ORDER BY namespace, name ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS weight
+		FROM (
+			SELECT namespace, name, created, revision, value FROM {schema}.records
+			WHERE kind = $1 AND ($2 = '' OR namespace = $2) AND (namespace, name) > ($3, $4)
+			ORDER BY namespace, name LIMIT $5::integer + 1
+		) AS counted
+	) AS weighed WHERE weight < $6::bigint`
+
+const pageSQL = `SELECT namespace, name, created, revision, value, total FROM (` + pageOf + `) AS p ORDER BY namespace, name LIMIT $5::integer`
+
+// restoreSQL gives, for each record within the page that was changed after a revision,
+// what it was at that revision: nothing if it did not exist (prev 0).
+const restoreSQL = `
+	WITH page AS (
+		SELECT namespace, name, total, row_number() OVER (ORDER BY namespace, name) AS n FROM (` + pageOf + `) AS p
+	), edge AS (
+		SELECT namespace, name, n < total AS more FROM page WHERE n <= $5::integer ORDER BY n DESC LIMIT 1
+	), next AS (
+		SELECT DISTINCT ON (namespace, name) namespace, name, created, prev, deleted, value, before
+		FROM {schema}.changes c
+		WHERE $7::bigint > 0 AND revision > $7::bigint AND kind = $1 AND ($2 = '' OR namespace = $2) AND (namespace, name) > ($3, $4)
+			AND NOT EXISTS (SELECT FROM edge e WHERE e.more AND (c.namespace, c.name) > (e.namespace, e.name))
+		ORDER BY namespace, name, revision
+	)
+	SELECT n.namespace, n.name, n.created, n.prev,
+		CASE WHEN n.deleted THEN n.value ELSE coalesce(n.before, old.value) END
+	FROM next n
+	LEFT JOIN LATERAL (
+		SELECT o.value FROM {schema}.changes o
+		WHERE n.before IS NULL AND NOT n.deleted AND n.prev > 0
+			AND o.revision = n.prev AND o.kind = $1 AND o.namespace = n.namespace AND o.name = n.name
+	) AS old ON true
+	ORDER BY n.namespace, n.name`
+
+// readPage reads the answer to pageSQL.
+func readPage(res pgx.BatchResults, kind string) (all []store.Record, more bool, err error) {
+	rows, err := res.Query()
+	if err != nil {
+		return nil, false, err
+	}
+	defer rows.Close()
+	total := 0
+	for rows.Next() {
+		r := store.Record{Kind: kind}
+		if err := rows.Scan(&r.Key.Namespace, &r.Key.Name, (*int64AsRevision)(&r.Created), (*int64AsRevision)(&r.Revision), &r.Bytes, &total); err != nil {
+			return nil, false, err
+		}
+		all = append(all, r)
+	}
+	return all, total > len(all), rows.Err()
+}
+
+// readRestored reads the answer to restoreSQL. A record with the revision 0 did not exist.
+func readRestored(res pgx.BatchResults, kind string) (all []store.Record, err error) {
+	rows, err := res.Query()
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		r := store.Record{Kind: kind}
+		if err := rows.Scan(&r.Key.Namespace, &r.Key.Name, (*int64AsRevision)(&r.Created), (*int64AsRevision)(&r.Revision), &r.Bytes); err != nil {
+			return nil, err
+		}
+		if r.Revision != 0 && r.Bytes == nil {
+			return nil, final{fmt.Errorf("%w: %s %s at revision %d is not in the log", store.ErrCompacted, kind, r.Key, r.Revision)}
+		}
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+// merge puts the records of an earlier revision in the place of those of now. Both are
+// in order.
+func merge(now, then []store.Record) []store.Record {
+	if len(then) == 0 {
+		return now
+	}
+	var out []store.Record
+	for _, old := range then {
+		for len(now) > 0 && before(now[0].Key, old.Key) {
+			out, now = append(out, now[0]), now[1:]
+		}
+		if len(now) > 0 && now[0].Key == old.Key {
+			now = now[1:]
+		}
+		if old.Revision != 0 {
+			out = append(out, old)
+		}
+	}
+	return append(out, now...)
+}
+
+func before(a, b store.Key) bool {
+	return a.Namespace < b.Namespace || a.Namespace == b.Namespace && a.Name < b.Name
+}
+
+// int64AsRevision scans a bigint.
+type int64AsRevision store.Revision
+
+// ScanInt64 implements pgtype.Int64Scanner.
+func (r *int64AsRevision) ScanInt64(v pgtype.Int8) error {
+	if !v.Valid || v.Int64 < 0 {
+		return fmt.Errorf("%d is no revision", v.Int64)
+	}
+	*r = int64AsRevision(v.Int64)
+	return nil
+}
+
+// A cursor is the pinned revision and the last key given.
+func writeCursor(at store.Revision, last store.Key) string {
+	raw := binary.AppendUvarint(nil, uint64(at))
+	return base64.RawURLEncoding.EncodeToString(append(raw, last.Namespace+"/"+last.Name...))
+}
+
+func readCursor(s string) (at store.Revision, last store.Key, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	rev, n := binary.Uvarint(raw)
+	ok := err == nil && n > 0 && rev != 0 && rev <= math.MaxInt64
+	if ok {
+		last.Namespace, last.Name, ok = strings.Cut(string(raw[n:]), "/")
+	}
+	if !ok || last.Check() != nil {
+		return 0, store.Key{}, fmt.Errorf("postgres: %w: cursor %q", store.ErrInvalid, s)
+	}
+	return store.Revision(rev), last, nil
+}

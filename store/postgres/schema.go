@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+//go:embed schema.sql
+var schemaSQL string
+
+// steps are the versions of the schema: step n takes a schema of version n-1 to n.
+// A step that was released is never edited.
+var steps = regexp.MustCompile(`(?m)^-- step \d+: .*\n`).Split(schemaSQL, -1)[1:]
+
+// Schema returns the SQL that creates the schema of that name ("" means "tend") in its
+// newest version, for databases whose schema is not created by [Open]. It is to be run
+// once, in one transaction, by the role that will own the tables. The role that the
+// servers use needs what the GRANT statements at its end, which are comments, give.
+func Schema(name string) (string, error) {
+	v, err := (&Options{Schema: name}).withDefaults()
+	if err != nil {
+		return "", err
+	}
+	return strings.Join([]string{
+		"CREATE SCHEMA IF NOT EXISTS " + v.Schema + ";",
+		script(v.Schema, 0), first(v.Schema) + ";", grants(v.Schema),
+	}, "\n"), nil
+}
+
+func script(schema string, from int) string {
+	return strings.ReplaceAll(strings.Join(steps[from:], ""), "{schema}", schema)
+}
+
+func first(schema string) string {
+	return fmt.Sprintf("INSERT INTO %s.head (version, origin) VALUES (%d, %[1]s.origin())", schema, len(steps))
+}
+
+func grants(schema string) string {
+	return fmt.Sprintf(`
+-- GRANT USAGE ON SCHEMA %[1]s TO the_role;
+-- GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO the_role;
+-- GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA %[1]s TO the_role;
+`, schema)
+}
+
+// errSchema is the error of a server whose schema is newer than this program.
+var errSchema = errors.New("postgres: the schema is of a newer version of tend")
+
+// migrate creates the schema or takes it to the newest version. Servers that start
+// together may all try: one of them does it in one transaction, and the others find it
+// done. The lock only spares them the errors of losing that race.
+func (b *Backend) migrate(ctx context.Context) error {
+	for {
+		err := b.migrateOnce(ctx)
+		var pg *pgconn.PgError
+		raced := errors.As(err, &pg) && (pg.Code == "23505" || pg.Code == "42P06" || pg.Code == "42P07" || pg.Code == "42723" || retryable(pg.Code))
+		if !raced || !pause(ctx, 50*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+func (b *Backend) migrateOnce(ctx context.Context) error {
+	version, err := b.version(ctx)
+	switch {
+	case err != nil:
+		return err
+	case version > len(steps):
+		return fmt.Errorf("%w: schema %s has version %d, this program knows %d", errSchema, b.opts.Schema, version, len(steps))
+	case version == len(steps):
+		return nil
+	}
+	return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "tend schema "+b.opts.Schema); err != nil {
+			return err
+		}
+		version, err := b.version(ctx) // again, now that it is our turn
+		if err != nil || version == len(steps) {
+			return err
+		}
+		if version == 0 {
+			var there bool
+			if err := tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", b.opts.Schema).Scan(&there); err != nil {
+				return err
+			}
+			if !there {
+				if _, err := tx.Exec(ctx, "CREATE SCHEMA "+b.opts.Schema); err != nil {
+					return err
+				}
+			}
+		}
+		if _, err := tx.Exec(ctx, script(b.opts.Schema, version), pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		if version == 0 {
+			_, err = tx.Exec(ctx, first(b.opts.Schema))
+		} else {
+			_, err = tx.Exec(ctx, b.sql("UPDATE {schema}.head SET version = $1"), len(steps))
+		}
+		return err
+	})
+}
+
+// version is that of the schema; 0: there is none yet.
+func (b *Backend) version(ctx context.Context) (int, error) {
+	var there bool
+	if err := b.pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", b.opts.Schema+".head").Scan(&there); err != nil || !there {
+		return 0, err
+	}
+	var version int
+	err := b.pool.QueryRow(ctx, b.sql("SELECT version FROM {schema}.head")).Scan(&version)
+	return version, err
+}
+
+// sql puts the name of the schema into a statement.
+func (b *Backend) sql(text string) string {
+	return strings.ReplaceAll(text, "{schema}", b.opts.Schema)
+}

@@ -1,0 +1,189 @@
+-- step 1: records, their log, leases
+CREATE TABLE {schema}.head (
+	one       boolean PRIMARY KEY DEFAULT true CHECK (one),
+	version   integer NOT NULL,           -- of this schema
+	store     uuid NOT NULL DEFAULT gen_random_uuid(),
+	origin    text NOT NULL,              -- the server and timeline that made the last commit
+	era       bigint NOT NULL DEFAULT 1,  -- grows when origin changes or the revision went back
+	opened    bigint NOT NULL DEFAULT 1,  -- leases are granted while this is equal to era
+	revision  bigint NOT NULL DEFAULT 1,  -- of the last commit
+	compacted bigint NOT NULL DEFAULT 1,  -- every change after this revision is in the log
+	logged    bigint NOT NULL DEFAULT 0,  -- bytes ever written to the log
+	longest   bigint NOT NULL DEFAULT 0   -- the longest lease ever granted, in milliseconds
+) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+
+CREATE TABLE {schema}.records (
+	kind      text COLLATE "C" NOT NULL,
+	namespace text COLLATE "C" NOT NULL,
+	name      text COLLATE "C" NOT NULL,
+	slot      smallint NOT NULL,          -- of 1,024, from namespace and name
+	created   bigint NOT NULL,
+	revision  bigint NOT NULL,
+	lease     bigint NOT NULL DEFAULT 0,  -- 0: bound to none
+	value     bytea NOT NULL,
+	PRIMARY KEY (kind, namespace, name)
+) WITH (fillfactor = 80);
+
+CREATE INDEX records_lease ON {schema}.records (lease) WHERE lease <> 0;
+
+CREATE TABLE {schema}.changes (
+	revision  bigint NOT NULL,
+	ordinal   integer NOT NULL,           -- from 1 within a revision
+	kind      text COLLATE "C" NOT NULL,
+	namespace text COLLATE "C" NOT NULL,
+	name      text COLLATE "C" NOT NULL,
+	slot      smallint NOT NULL,
+	created   bigint NOT NULL,
+	prev      bigint NOT NULL,            -- the revision that this one replaced; 0: there was none
+	deleted   boolean NOT NULL,
+	value     bytea NOT NULL,             -- as written, or of a deletion as it last was
+	before    bytea,                      -- what was replaced, where the log no longer holds prev
+	PRIMARY KEY (revision, ordinal)
+) WITH (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_insert_scale_factor = 0.2);
+
+CREATE TABLE {schema}.leases (
+	id      bigint PRIMARY KEY,
+	era     bigint NOT NULL,
+	ttl     bigint NOT NULL,              -- in milliseconds
+	renewed bigint NOT NULL DEFAULT 0     -- counts renewals
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- origin names the server, its timeline, and this very table. It fails on a standby.
+CREATE FUNCTION {schema}.origin() RETURNS text LANGUAGE sql STABLE AS $$
+	SELECT system_identifier || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '/' || '{schema}.head'::regclass::oid
+	FROM pg_control_system()
+$$;
+
+-- Commits are acknowledged when they are durable, whatever the server's default is.
+CREATE FUNCTION {schema}.durable() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	IF current_setting('synchronous_commit') = 'off' THEN
+		PERFORM set_config('synchronous_commit', 'on', true);
+	END IF;
+END $$;
+
+-- commit applies many transactions ("members", from 1), each with conditions of its own.
+-- No member may write what another one reads or writes.
+--
+-- The first row has member 0, the revision of the store before, its era, and in failed
+-- whether nothing was done because the store is not the one that was seen (1) or not (0).
+-- Then come the members that were refused, with the number of the first condition that
+-- does not hold (from 1, over all conditions; -1: its lease is gone) and what is there,
+-- and the members that changed something, with their revision.
+CREATE FUNCTION {schema}.commit(
+	seen bigint, channel text, members integer,
+	cm integer[], ckind text[], cspace text[], cname text[], ccreated bigint[], crevision bigint[],
+	om integer[], okind text[], ospace text[], oname text[], oslot smallint[], ovalue bytea[], olease bigint[]
+) RETURNS TABLE (member integer, at bigint, failed integer, made bigint, found bigint, content bytea)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	h {schema}.head%ROWTYPE;
+BEGIN
+	PERFORM {schema}.durable();
+	-- From here on this transaction is alone, and what follows has a newer snapshot.
+	SELECT * INTO STRICT h FROM {schema}.head FOR UPDATE;
+	IF h.revision < seen OR h.origin <> {schema}.origin() THEN
+		RETURN QUERY SELECT 0, h.revision, 1, h.era, 0::bigint, NULL::bytea;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 0, h.revision, 0, h.era, 0::bigint, NULL::bytea;
+	RETURN QUERY
+	WITH refused AS MATERIALIZED (
+		SELECT DISTINCT ON (c.m) c.m, c.i::integer AS i, coalesce(r.created, 0) AS created, coalesce(r.revision, 0) AS revision, r.value
+		FROM unnest(cm, ckind, cspace, cname, ccreated, crevision) WITH ORDINALITY AS c(m, kind, namespace, name, created, revision, i)
+		LEFT JOIN {schema}.records r ON r.kind = c.kind AND r.namespace = c.namespace AND r.name = c.name
+		WHERE CASE WHEN c.created = 0 AND c.revision = 0 THEN r.kind IS NOT NULL
+			ELSE r.kind IS NULL OR c.created <> 0 AND c.created <> r.created OR c.revision <> 0 AND c.revision <> r.revision END
+		ORDER BY c.m, c.i
+	), gone AS MATERIALIZED (
+		SELECT DISTINCT o.m FROM unnest(om, olease) AS o(m, lease)
+		WHERE o.lease <> 0 AND NOT EXISTS (SELECT FROM {schema}.leases l WHERE l.id = o.lease AND l.era = h.era)
+	), op AS MATERIALIZED (
+		SELECT o.*, r.created, r.revision AS prev,
+			h.revision + dense_rank() OVER (ORDER BY o.m) AS revision,
+			row_number() OVER (PARTITION BY o.m ORDER BY o.i)::integer AS ordinal,
+			CASE WHEN o.value IS NULL OR r.revision <= h.compacted THEN r.value END AS before
+		FROM unnest(om, okind, ospace, oname, oslot, ovalue, olease) WITH ORDINALITY AS o(m, kind, namespace, name, slot, value, lease, i)
+		LEFT JOIN {schema}.records r ON r.kind = o.kind AND r.namespace = o.namespace AND r.name = o.name
+		WHERE (o.value IS NOT NULL OR r.kind IS NOT NULL)
+			AND o.m NOT IN (SELECT m FROM refused) AND o.m NOT IN (SELECT m FROM gone)
+	), updated AS (
+		UPDATE {schema}.records r SET revision = op.revision, value = op.value, lease = op.lease
+		FROM op WHERE op.prev IS NOT NULL AND op.value IS NOT NULL
+			AND r.kind = op.kind AND r.namespace = op.namespace AND r.name = op.name
+	), inserted AS (
+		INSERT INTO {schema}.records (kind, namespace, name, slot, created, revision, lease, value)
+		SELECT kind, namespace, name, slot, revision, revision, lease, value FROM op WHERE prev IS NULL
+	), removed AS (
+		DELETE FROM {schema}.records r USING op
+		WHERE op.value IS NULL AND r.kind = op.kind AND r.namespace = op.namespace AND r.name = op.name
+	), logged AS (
+		INSERT INTO {schema}.changes (revision, ordinal, kind, namespace, name, slot, created, prev, deleted, value, before)
+		SELECT revision, ordinal, kind, namespace, name, slot, coalesce(created, revision), coalesce(prev, 0),
+			value IS NULL, coalesce(value, before), CASE WHEN value IS NOT NULL THEN before END
+		FROM op
+	), moved AS (
+		UPDATE {schema}.head SET revision = s.revision, logged = logged + s.bytes
+		FROM (SELECT max(revision) AS revision, sum(octet_length(coalesce(value, '')) + coalesce(octet_length(before), 0) + 200) AS bytes FROM op) s
+		WHERE s.revision IS NOT NULL
+		RETURNING CASE WHEN channel IS NOT NULL THEN pg_notify(channel, s.revision::text)::text END AS rung
+	)
+	SELECT m, 0::bigint, i, created, revision, CASE WHEN octet_length(value) <= 65536 / members THEN value END FROM refused
+	UNION ALL
+	SELECT m, 0::bigint, -1, 0::bigint, 0::bigint, NULL::bytea FROM gone WHERE m NOT IN (SELECT m FROM refused)
+	UNION ALL
+	SELECT m, revision, 0, coalesce(octet_length((SELECT rung FROM moved)), 0)::bigint, 0::bigint, NULL::bytea FROM op WHERE ordinal = 1;
+END $$;
+
+-- end_leases ends leases whose count of renewals is still the one given (-1: whatever it
+-- is), and those of eras before "open", which opens that era. It returns the revision, and
+-- whether nothing was done because the store is not the one that was seen.
+CREATE FUNCTION {schema}.end_leases(seen bigint, channel text, ids bigint[], counts bigint[], open bigint)
+RETURNS TABLE (at bigint, other boolean)
+LANGUAGE plpgsql
+SET enable_seqscan = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	h {schema}.head%ROWTYPE;
+BEGIN
+	PERFORM {schema}.durable();
+	SELECT * INTO STRICT h FROM {schema}.head FOR UPDATE;
+	IF h.revision < seen OR h.origin <> {schema}.origin() THEN
+		RETURN QUERY SELECT h.revision, true;
+		RETURN;
+	END IF;
+	IF open = h.era AND h.opened < open THEN
+		UPDATE {schema}.head SET opened = open;
+	ELSE
+		open := 0;
+	END IF;
+	RETURN QUERY
+	WITH ended AS (
+		DELETE FROM {schema}.leases l
+		WHERE l.era < open OR l.id IN (SELECT id FROM unnest(ids, counts) AS e(id, n) WHERE id = l.id AND (n = -1 OR n = l.renewed))
+		RETURNING l.id
+	), removed AS (
+		DELETE FROM {schema}.records r USING ended WHERE r.lease = ended.id AND r.lease <> 0
+		RETURNING r.*
+	), numbered AS (
+		SELECT *, row_number() OVER () AS i FROM removed
+	), logged AS (
+		INSERT INTO {schema}.changes (revision, ordinal, kind, namespace, name, slot, created, prev, deleted, value)
+		SELECT h.revision + 1, i, kind, namespace, name, slot, created, revision, true, value FROM numbered
+	), moved AS (
+		UPDATE {schema}.head SET revision = h.revision + 1, logged = h.logged + s.bytes
+		FROM (SELECT sum(octet_length(value) + 200) AS bytes FROM removed) s
+		WHERE s.bytes IS NOT NULL
+		RETURNING CASE WHEN channel IS NOT NULL THEN pg_notify(channel, (h.revision + 1)::text)::text END AS rung
+	)
+	SELECT h.revision + (SELECT count(*) FROM moved), false;
+END $$;

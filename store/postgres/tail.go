@@ -1,0 +1,408 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tendhq/tend/store"
+)
+
+// tail reads the log from where it has got to, for all kinds that are watched, and keeps
+// the latest batches of each kind in a ring, which the watchers of the kind read at their
+// own pace. A watcher that falls out of its ring reads the log itself.
+//
+//	log   r5 r6 r7 r8 r9 r10 r11          pos=11: everything up to here was read
+//	ring  of kind A   start=5 [r7] [r9]   complete after revision 5
+//	ring  of kind B   start=8 [r10]
+//
+// What it reads depends on the log alone. A notification, the end of a commit of this
+// process and a timer only say when to look.
+type tail struct {
+	b *Backend
+	// bell has one element while there is a reason to look.
+	bell chan struct{}
+
+	mu    sync.Mutex // guards the rest
+	rings map[string]*ring
+	pos   int64 // everything up to here was read
+	era   int64
+}
+
+// ring holds the latest batches of a kind. Its tail guards it.
+type ring struct {
+	opened  bool  // the tail reads this kind
+	start   int64 // all changes after this revision are in batches, up to tail.pos
+	batches []store.Batch
+	bytes   int
+	mark    int64         // everything up to here may be told as progress
+	epoch   int           // grows when the history broke: watchers resync
+	wake    chan struct{} // closed and replaced whenever something above changed
+}
+
+// ringBatches and ringBytes bound a ring.
+const (
+	ringBatches = 1024
+	ringBytes   = 16 << 20
+)
+
+func newTail(b *Backend) *tail {
+	return &tail{b: b, bell: make(chan struct{}, 1), rings: make(map[string]*ring)}
+}
+
+// ring says that the store may have reached a revision.
+func (t *tail) ring(r int64) {
+	t.mu.Lock()
+	news := r > t.pos && len(t.rings) > 0
+	t.mu.Unlock()
+	if news {
+		t.look()
+	}
+}
+
+func (t *tail) look() {
+	select {
+	case t.bell <- struct{}{}:
+	default: // it is going to look anyway
+	}
+}
+
+// follow returns the ring of a kind.
+func (t *tail) follow(kind string) *ring {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r, ok := t.rings[kind]
+	if !ok {
+		r = &ring{wake: make(chan struct{})}
+		t.rings[kind] = r
+		t.look()
+	}
+	return r
+}
+
+// run looks at the log whenever the bell was rung, and after Options.Poll without.
+func (t *tail) run() {
+	ctx := t.b.ctx
+	timer := time.NewTimer(t.b.opts.Poll)
+	defer timer.Stop()
+	for failures := 0; ctx.Err() == nil; {
+		quiet := false
+		select {
+		case <-t.bell:
+		case <-timer.C:
+			quiet = true
+		case <-ctx.Done():
+			return
+		}
+		timer.Reset(t.b.opts.Poll)
+		for more := true; more && ctx.Err() == nil; {
+			var err error
+			more, err = t.read(ctx, quiet)
+			if err == nil {
+				failures = 0
+				continue
+			}
+			failures++
+			more = pause(ctx, min(10*time.Millisecond<<min(failures, 10), t.b.opts.Timeout))
+		}
+	}
+}
+
+// kinds returns those that are watched, and whether one of them is new.
+func (t *tail) kinds() (all []string, pos int64, fresh bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	idle := true
+	for kind, r := range t.rings {
+		all = append(all, kind)
+		idle = idle && !r.opened
+	}
+	if idle {
+		return all, -1, true
+	}
+	return all, t.pos, false
+}
+
+// read reads the log from pos on and says whether there is more.
+func (t *tail) read(ctx context.Context, quiet bool) (more bool, err error) {
+	kinds, pos, fresh := t.kinds()
+	if len(kinds) == 0 {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, t.b.opts.Timeout, errTimeout)
+	defer cancel()
+	if fresh { // nothing was read so far: begin at the head
+		h, err := t.b.look(ctx)
+		if err != nil {
+			return false, err
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.restartLocked(h.revision, h.era)
+		return true, nil
+	}
+	got, err := t.b.changes(ctx, kinds, pos)
+	if errors.Is(err, errEra) {
+		if err = t.b.newEra(ctx); err == nil {
+			return true, nil
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if got.head.compacted > pos || got.head.era != t.era {
+		t.restartLocked(got.head.revision, got.head.era)
+		return false, nil
+	}
+	t.takeLocked(kinds, pos, got, quiet)
+	return got.more, nil
+}
+
+// takeLocked adds what was read after pos.
+func (t *tail) takeLocked(kinds []string, pos int64, got excerpt, quiet bool) {
+	t.pos = got.upTo
+	for _, kind := range kinds {
+		r := t.rings[kind]
+		batches := got.batches[kind]
+		changed := len(batches) > 0
+		if !r.opened {
+			r.opened, r.start, changed = true, pos, true
+		}
+		for _, b := range batches {
+			r.push(b)
+		}
+		if quiet && r.mark < t.pos {
+			r.mark, changed = t.pos, true
+		}
+		if changed {
+			r.wakeLocked()
+		}
+	}
+}
+
+// restartLocked drops the history, and has every watcher resync.
+func (t *tail) restartLocked(at, era int64) {
+	t.pos, t.era = at, era
+	for _, r := range t.rings {
+		if r.opened {
+			r.epoch++
+		}
+		r.opened, r.start, r.mark, r.batches, r.bytes = true, at, at, nil, 0
+		r.wakeLocked()
+	}
+}
+
+// push adds a batch. The slice is cut when it is twice as long as it has to be, so that
+// the copying is paid once for each batch and not each time.
+func (r *ring) push(b store.Batch) {
+	r.batches = append(r.batches, b)
+	r.bytes += weight(b)
+	drop := max(0, len(r.batches)-2*ringBatches+1)
+	if drop > 0 {
+		drop = len(r.batches) - ringBatches
+	}
+	for bytes, i := r.bytes, 0; bytes > ringBytes && i < len(r.batches)-1; i++ {
+		bytes -= weight(r.batches[i])
+		drop = max(drop, i+1)
+	}
+	if drop == 0 {
+		return
+	}
+	for _, old := range r.batches[:drop] {
+		r.bytes -= weight(old)
+	}
+	r.start = int64(r.batches[drop-1].Revision)
+	r.batches = append(make([]store.Batch, 0, 2*ringBatches), r.batches[drop:]...)
+}
+
+func weight(b store.Batch) (n int) {
+	for i := range b.Changes {
+		n += len(b.Changes[i].Bytes) + 100
+	}
+	return n
+}
+
+func (r *ring) wakeLocked() {
+	close(r.wake)
+	r.wake = make(chan struct{})
+}
+
+// excerpt is a part of the log: whole revisions of some kinds.
+type excerpt struct {
+	head    head
+	batches map[string][]store.Batch
+	upTo    int64 // the log was read up to here
+	more    bool
+}
+
+const (
+	excerptRows  = 1000
+	excerptBytes = 4 << 20
+)
+
+// changes reads the log after a revision. The error is errEra if the store is not the one
+// that was seen. Whether the log still holds what came after the revision is for the
+// caller to see, from the head.
+func (b *Backend) changes(ctx context.Context, kinds []string, after int64) (excerpt, error) {
+	for limit := excerptRows; ; limit *= 4 {
+		var e excerpt
+		var whole bool
+		err := b.retry(ctx, func() (err error) {
+			e, whole, err = b.changesOnce(ctx, kinds, after, limit)
+			return err
+		})
+		if err != nil {
+			return e, err
+		}
+		if !b.accept(e.head) {
+			return e, final{errEra}
+		}
+		if whole {
+			return e, nil
+		}
+		// One revision alone is larger than the limit.
+	}
+}
+
+// changesOnce reads at most limit changes. A revision of which only a part was read is
+// left out; whole says that not everything had to be.
+func (b *Backend) changesOnce(ctx context.Context, kinds []string, after int64, limit int) (e excerpt, whole bool, err error) {
+	// One statement is one snapshot: all commits up to head.revision, and no other, are in it.
+	rows, err := b.pool.Query(ctx, b.sql(`
+		SELECT `+columnsOfHead+`, c.total, c.revision, c.kind, c.namespace, c.name, c.created, c.deleted, c.value
+		FROM {schema}.head h
+		LEFT JOIN (
+			SELECT * FROM (
+				SELECT *, count(*) OVER () AS total,
+					coalesce(sum(octet_length(value)) OVER (ORDER BY revision, ordinal ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS weight
+				FROM (
+					SELECT revision, ordinal, kind, namespace, name, created, deleted, value FROM {schema}.changes
+					WHERE revision > $1 AND kind = ANY ($2)
+					ORDER BY revision, ordinal LIMIT $3::integer
+				) AS counted
+			) AS weighed WHERE weight < $4::bigint
+		) AS c ON true
+		ORDER BY c.revision, c.ordinal`), after, kinds, limit, int64(excerptBytes)*int64(limit)/excerptRows)
+	if err != nil {
+		return e, false, err
+	}
+	defer rows.Close()
+	var all []store.Change
+	var total *int
+	for rows.Next() {
+		var revision, created *int64
+		var kind, namespace, name *string
+		var deleted *bool
+		var c store.Change
+		if err := rows.Scan(append(e.head.fields(), &total, &revision, &kind, &namespace, &name, &created, &deleted, &c.Bytes)...); err != nil {
+			return e, false, err
+		}
+		if revision == nil {
+			continue // the head alone
+		}
+		c.Kind, c.Key = *kind, store.Key{Namespace: *namespace, Name: *name}
+		c.Revision, c.Created, c.Deleted = store.Revision(*revision), store.Revision(*created), *deleted
+		all = append(all, c)
+	}
+	if err := rows.Err(); err != nil {
+		return e, false, err
+	}
+	e.upTo = max(e.head.revision, after)
+	if n := len(all); n > 0 && (n == limit || n < *total) {
+		e.more = true
+		last := all[n-1].Revision
+		for n > 0 && all[n-1].Revision == last {
+			n--
+		}
+		if n == 0 {
+			return e, false, nil
+		}
+		all = all[:n]
+		e.upTo = int64(all[n-1].Revision)
+	}
+	e.batches = cut(all)
+	return e, true, nil
+}
+
+// cut makes one batch of each revision and kind.
+func cut(all []store.Change) map[string][]store.Batch {
+	batches := make(map[string][]store.Batch)
+	for _, c := range all {
+		of := batches[c.Kind]
+		if n := len(of); n == 0 || of[n-1].Revision != c.Revision {
+			of = append(of, store.Batch{Kind: store.BatchChanges, Revision: c.Revision})
+		}
+		last := &of[len(of)-1]
+		last.Changes = append(last.Changes, c)
+		batches[c.Kind] = of
+	}
+	return batches
+}
+
+// listen rings the bell on every notification. It holds no state of any worth: on another
+// connection it begins with a look at the log.
+func (b *Backend) listen() {
+	for failures := 0; b.ctx.Err() == nil; failures++ {
+		began := time.Now()
+		err := b.listenOnce(b.ctx)
+		if time.Since(began) > 10*time.Second {
+			failures = 0
+		}
+		if b.ctx.Err() == nil && failures == 3 {
+			b.opts.Logger.Warn("postgres: no connection for notifications; watches poll", "schema", b.opts.Schema, "error", err)
+		}
+		pause(b.ctx, min(50*time.Millisecond<<min(failures, 10), 5*time.Second))
+	}
+}
+
+func (b *Backend) listenOnce(ctx context.Context) error {
+	cfg := b.pool.Config()
+	if cfg.BeforeConnect != nil {
+		if err := cfg.BeforeConnect(ctx, cfg.ConnConfig); err != nil {
+			return err
+		}
+	}
+	dial, cancel := context.WithTimeout(ctx, b.opts.Timeout)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(dial, cfg.ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(bye)
+	}()
+	if _, err := conn.Exec(dial, "LISTEN "+b.opts.Schema); err != nil {
+		return err
+	}
+	b.tail.look() // what was notified while no connection listened
+	for {
+		// A connection that died without a word is found out by a question now and then.
+		wait, cancel := context.WithTimeout(ctx, 15*time.Second)
+		n, err := conn.WaitForNotification(wait)
+		cancel()
+		switch {
+		case err == nil:
+			if r, err := parseRevision(n.Payload); err == nil {
+				b.tail.ring(r)
+			} else {
+				b.tail.look()
+			}
+		case ctx.Err() != nil || conn.IsClosed():
+			return err
+		default:
+			ask, cancel := context.WithTimeout(ctx, b.opts.Timeout)
+			err := conn.Ping(ask)
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
