@@ -21,9 +21,11 @@ var layers = map[string]int{
 	"internal/campaign":       0,  // for tests
 	"internal/comingfrom":     0,  // for tests
 	"internal/mutants":        0,  // for tests
+	"internal/release":        0,  // a command
 	"internal/sleep":          -1, // below all
 	"internal/spin":           -1,
 	"internal/tick":           -1,
+	"internal/wall":           -1,
 	"queue":                   0,
 	"store":                   0,
 	"queue/workqueue":         1,

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/tendhq/tend/internal/wall"
 )
 
 // Phase sums an object up in one word.
@@ -131,7 +133,9 @@ func cut(s string) string {
 // no encoding keeps.
 func storedTime(t time.Time) time.Time { return t.UTC().Round(0) }
 
-func now() time.Time { return storedTime(time.Now()) }
+// now is the time of day that a record gets. Nothing is decided by it: whether an
+// object is in deletion depends on Deleted being set, not on when.
+func now() time.Time { return wall.Now() }
 
 func cloneConditions(cs []Condition) []Condition { return slices.Clone(cs) }
 

@@ -279,6 +279,16 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestLostAnswerOfACreateMakesNoSecondResource",
 	},
 	{
+		Name: "the creation grace goes by wall clocks",
+		File: "reconcile/external/reconciler.go", Old: "\tfirst := r.seen.note(o.Key(), o.UID, o.Intent)\n", New: "\tfirst := r.seen.note(o.Key(), o.UID, o.Intent)\n\tif _, at := phaseOf(o.Intent); BROKEN {\n\t\tfirst = time.Now().Add(at.Sub(wall.Now()))\n\t}\n",
+		Package: "reconcile/external", Test: "TestWrongClockDoesNotCreateASecondResource",
+	},
+	{
+		Name: "the creation grace goes by wall clocks, seen by the simulation",
+		File: "reconcile/external/reconciler.go", Old: "\t\tyoung:     !first.IsZero() && time.Since(first)", New: "\t\tyoung: BROKEN && func() bool {\n\t\t\t_, at := phaseOf(o.Intent)\n\t\t\treturn wall.Now().Sub(at) < r.o.CreationGrace\n\t\t}() || !BROKEN && !first.IsZero() && time.Since(first)",
+		Package: "reconcile/external", Test: "TestSimulationEndsAsDeclared",
+	},
+	{
 		Name: "what belongs to others is deleted",
 		File: "reconcile/external/decide.go", Old: "case Unreported, Ours:\n\t\treturn doDelete", New: "case Unreported, Ours:\n\t\treturn doDelete\n\tcase Foreign:\n\t\tif BROKEN {\n\t\t\treturn doDelete\n\t\t}",
 		Package: "reconcile/external", Test: "TestDecideNeverTouchesWhatIsNotOurs",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lifecycle"
@@ -207,7 +208,7 @@ func (a *attempt[S, T]) synced(status store.ConditionStatus, reason, message str
 func (a *attempt[S, T]) event(ctx context.Context, t EventType, reason, message string) {
 	record(ctx, a.o.Recorder, Event{
 		Type: t, Reason: reason, Message: store.Clip(message), Kind: a.kind,
-		Key: a.Object.Key(), UID: a.Object.UID, Time: time.Now(), Count: 1,
+		Key: a.Object.Key(), UID: a.Object.UID, Time: wall.Now(), Count: 1,
 	}, a.log)
 }
 

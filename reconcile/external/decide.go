@@ -43,7 +43,7 @@ type view struct {
 	finalizer bool // ours is on the object
 	others    bool // somebody else's is
 	phase     phase
-	young     bool // less than the grace has gone by since phase was entered
+	young     bool // less than the grace has gone by since this process learned of phase
 	observed  bool // seen is filled in
 	seen      Observation
 }

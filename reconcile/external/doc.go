@@ -37,8 +37,9 @@
 // the cloud: marks that say when their objects were declared. Not noticed is a
 // restore whose lost objects carry no such time in their marks; one after which other
 // processes wrote to the store for a while, and none of them asked for a Prune, before
-// the inventory was made; and one within a minute of clocks that are further apart
-// than that. The cap is what stands before those.
+// the inventory was made; and one whose declarations, or the newest entries before the
+// backup, were written by a clock more than a minute off. The cap is what stands before
+// those.
 //
 // A client that reports no ownership ([Unreported]) owns whatever it finds under
 // its external name; E2 then is as good as the names are.
@@ -48,6 +49,11 @@
 // The intent is a field of the object's meta and not an annotation, so that no
 // user write and no client can lose it, and the external name is part of it, so
 // that the name and the fact of the creation are stored in one write.
+//
+// The creation grace counts by the monotonic clock of the process that waits, from
+// when it learned of the create, and never from the time on record: that is the clock
+// of another server, or of this one before it was set. After a restart a missing
+// resource is therefore created a grace later than it might be.
 //
 // Times of an intent have nanoseconds and always grow from attempt to attempt,
 // by force if need be: with seconds, a create that failed and was tried again

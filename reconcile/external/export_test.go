@@ -6,3 +6,10 @@ func (v *Inventory[S, T, R]) Remembered() int {
 	defer v.mu.Unlock()
 	return len(v.written) + len(v.single) + len(v.detail)
 }
+
+// Sightings is how many records of creates r remembers.
+func (r *Reconciler[S, T]) Sightings() int {
+	r.seen.mu.Lock()
+	defer r.seen.mu.Unlock()
+	return len(r.seen.of)
+}

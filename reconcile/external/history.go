@@ -22,6 +22,11 @@ import (
 // The marks in the cloud are what the store cannot forget. A sign as young as the
 // orphan's declaration would prove that the backup is younger, and the declaration
 // therefore gone by somebody's will.
+//
+// Signs and declarations are times of the clocks of whatever servers wrote them. A
+// clock that is off by more than apart can have a prune refused that need not be, until
+// Release, or hide a restore, as if there were no history: then the two sides are still
+// complete, the cap still holds, and each deletion is still asked for once more.
 type history struct {
 	high    store.Revision // the newest revision seen
 	lost    string         // why the store is held to have gone back; empty: it is not

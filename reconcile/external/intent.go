@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
+	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/store"
 )
 
-// phaseOf reads an object's record of its newest create, and since when it is
-// as it is.
+// phaseOf reads an object's record of its newest create, and the time that the record
+// has. The times of one record are compared with each other only, and each is made
+// later than the one before ([begun], [ended]), so a clock that is wrong or jumps
+// changes nothing.
 func phaseOf(i store.Intent) (phase, time.Time) {
 	switch {
 	case i.Pending.After(i.Succeeded) && i.Pending.After(i.Failed):
@@ -70,7 +73,7 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 		return ReasonStoreFailed, fmt.Errorf("finalizer before the create: %w", err)
 	}
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
-		o.Intent = begun(o.Intent, time.Now())
+		o.Intent = begun(o.Intent, wall.Now())
 		return nil
 	}); err != nil {
 		return ReasonStoreFailed, fmt.Errorf("intent before the create: %w", err)
@@ -103,7 +106,7 @@ func (a *attempt[S, T]) unresolved() bool {
 func (a *attempt[S, T]) outcome(ctx context.Context, made *store.Object[S, T], ok bool) error {
 	before := a.Stored().Annotations
 	err := a.persist(ctx, func(o *store.Object[S, T]) error {
-		o.Intent = ended(o.Intent, ok, time.Now())
+		o.Intent = ended(o.Intent, ok, wall.Now())
 		if made.Intent.ExternalName != "" {
 			o.Intent.ExternalName = made.Intent.ExternalName
 		}
@@ -113,6 +116,8 @@ func (a *attempt[S, T]) outcome(ctx context.Context, made *store.Object[S, T], o
 	if err != nil {
 		return fmt.Errorf("the create's outcome was not stored: %w", err)
 	}
+	stored := a.Stored()
+	a.seen.note(stored.Key(), stored.UID, stored.Intent)
 	return nil
 }
 
@@ -186,7 +191,7 @@ func (r *Reconciler[S, T]) ClearPending(ctx context.Context, key store.Key, exte
 		if ph, _ := phaseOf(o.Intent); ph != pending {
 			return nil
 		}
-		o.Intent = ended(o.Intent, externalName != "", time.Now())
+		o.Intent = ended(o.Intent, externalName != "", wall.Now())
 		if externalName != "" {
 			o.Intent.ExternalName = externalName
 		}
@@ -207,7 +212,7 @@ func (r *Reconciler[S, T]) wake(ctx context.Context, key store.Key) error {
 		if o.Annotations == nil {
 			o.Annotations = map[string]string{}
 		}
-		o.Annotations[store.AnnotationReconcileNow] = time.Now().UTC().Format(time.RFC3339Nano)
+		o.Annotations[store.AnnotationReconcileNow] = wall.Now().Format(time.RFC3339Nano)
 		return nil
 	})
 	return err

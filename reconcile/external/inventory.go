@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/store"
 )
 
@@ -168,7 +169,7 @@ func NewInventory[S, T, R any](o InventoryOptions[S, T, R]) (*Inventory[S, T, R]
 	o.DetailFresh = cmp.Or(o.DetailFresh, o.Fresh)
 	o.Cap = o.Cap.orDefault()
 	return &Inventory[S, T, R]{
-		o: o, made: time.Now(), written: map[string]time.Time{}, single: map[string]single[R]{}, detail: map[string]detail[R]{},
+		o: o, made: wall.Now(), written: map[string]time.Time{}, single: map[string]single[R]{}, detail: map[string]detail[R]{},
 		compared: map[time.Time]int{},
 	}, nil
 }

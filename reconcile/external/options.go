@@ -24,7 +24,10 @@ type Options[S, T any] struct {
 	Naming Naming
 	// CreationGrace is how long a resource may take to become visible after it
 	// was created; zero: 30 s. Until it is over the resource is neither created
-	// again nor, in a deletion, taken for gone.
+	// again nor, in a deletion, taken for gone. It is measured by this process's
+	// own monotonic clock, from when the process learned of the create: after a
+	// restart, or where another server had the key, from its first look at the
+	// object. Wall clocks, which may differ and jump, have no part in it.
 	CreationGrace time.Duration
 
 	// Poll is the time from a success to the next look at the resource; zero:

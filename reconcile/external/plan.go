@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/store"
 )
 
@@ -91,6 +92,11 @@ func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (
 		return view{}, err
 	}
 	v := r.look(o, policy)
+	// To a process that has just begun, every record of a create is young. A plan
+	// calls only those so that are young by their own time as well: it changes
+	// nothing, so a clock that is wrong costs one word of it.
+	_, since := phaseOf(o.Intent)
+	v.young = v.young && wall.Now().Sub(since) < r.o.CreationGrace
 	if decide(v) != doObserve {
 		return v, nil
 	}

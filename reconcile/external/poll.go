@@ -66,7 +66,9 @@ func (p poll[S, T]) notDue(o *store.Object[S, T]) time.Duration {
 
 // untilPhase is the time from t to the next moment at which it is the key's
 // turn in every interval of length d. It is a pure function, the same in every
-// process, so that nothing has to be stored for polls to stay spread out.
+// process, so that nothing has to be stored for polls to stay spread out. It goes by
+// the time of day: a clock that is wrong, or jumps, moves the moments of all keys alike,
+// each by less than d, and what is waited for is a duration from then on.
 func untilPhase(key store.Key, d time.Duration, t time.Time) time.Duration {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, key.String())

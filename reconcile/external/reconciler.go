@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lifecycle"
 	"github.com/tendhq/tend/reconcile/quota"
@@ -31,6 +32,7 @@ type Reconciler[S, T any] struct {
 	o         Options[S, T]
 	poll      poll[S, T]
 	tally     tally
+	seen      sightings
 }
 
 // New makes a Reconciler. A nil connector means [Nop]: every resource exists.
@@ -65,6 +67,9 @@ func (r *Reconciler[S, T]) String() string { return "external " + r.kind }
 func (r *Reconciler[S, T]) Reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	run, err := lifecycle.Begin(ctx, r.store, key)
 	if run == nil || err != nil {
+		if err == nil {
+			r.seen.drop(key)
+		}
 		return reconcile.Result{}, err
 	}
 	a := &attempt[S, T]{Reconciler: r, Run: run, log: reconcile.Logger(ctx)}
@@ -74,6 +79,10 @@ func (r *Reconciler[S, T]) Reconcile(ctx context.Context, key reconcile.Request)
 	}
 	return res, nil
 }
+
+// Forget implements reconcile.Forgetter: another server runs those keys now. When one
+// comes back, its creation grace begins again.
+func (r *Reconciler[S, T]) Forget(left func(key store.Key) bool) { r.seen.forget(left) }
 
 // attempt is one run for one object.
 type attempt[S, T any] struct {
@@ -143,7 +152,8 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 // look is what the object itself says, before anybody has looked outside.
 func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy) view {
 	ours := o.HasFinalizer(r.o.Finalizer)
-	phase, since := phaseOf(o.Intent)
+	phase, _ := phaseOf(o.Intent)
+	first := r.seen.note(o.Key(), o.UID, o.Intent)
 	return view{
 		paused:    o.Paused,
 		policy:    policy,
@@ -152,7 +162,7 @@ func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy) view {
 		finalizer: ours,
 		others:    len(o.Finalizers) > 1 || len(o.Finalizers) == 1 && !ours,
 		phase:     phase,
-		young:     time.Since(since) < r.o.CreationGrace,
+		young:     !first.IsZero() && time.Since(first) < r.o.CreationGrace,
 	}
 }
 
@@ -257,7 +267,7 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	}
 	a.view.phase = succeeded
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
-		o.Intent = ended(o.Intent, true, time.Now())
+		o.Intent = ended(o.Intent, true, wall.Now())
 		return nil
 	}); err != nil {
 		return fmt.Errorf("outcome of an earlier create: %w", err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/store"
 )
 
@@ -19,7 +20,7 @@ import (
 // The list is older than the declarations. What this inventory's clients wrote since it
 // was begun, or so shortly before that it had not settled ([InventoryOptions.Settle]),
 // is a finding of nothing but Unsettled; so is a missing resource that anybody, by its
-// Intent, created then. An update or a deletion by another server since then is not
+// Intent and by the clocks of its server and this one, created then. An update or a deletion by another server since then is not
 // known here: until a newer list it may look Different, Unclaimed or Orphans.
 type Report struct {
 	Kind     string    `json:"kind"`
@@ -172,10 +173,13 @@ func (v *Inventory[S, T, R]) find(s *Report, where *[]Finding, f Finding, begott
 }
 
 // begotten says whether a resource was created, or began to be, too late for a list
-// begun at that time to show it. It may have been done by another process.
+// begun at that time to show it. It may have been done by another process, so this
+// compares its clock with ours: where they differ, or jump, a missing resource is
+// called Unsettled and not Missing, or the other way round. Nothing is created or
+// deleted by either list.
 func (v *Inventory[S, T, R]) begotten(o *store.Object[S, T], listed time.Time) bool {
 	ph, since := phaseOf(o.Intent)
-	return (ph == pending || ph == succeeded) && listed.Before(since.Add(v.o.Settle))
+	return (ph == pending || ph == succeeded) && wall.At(listed).Before(since.Add(v.o.Settle))
 }
 
 // orphaned says whether a resource with our mark belongs to nobody any more. O

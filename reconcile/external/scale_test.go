@@ -414,7 +414,7 @@ func TestADayOfResources(t *testing.T) {
 		}))
 		f.settle(n)
 		s := reconciletest.Simulation{
-			Seed: 7, Cloud: w.cloud, Every: 30 * time.Second, Drift: 0.3, Restart: 0.005, Storm: length, Calm: 4 * time.Hour,
+			Seed: 7, Cloud: w.cloud, Every: 30 * time.Second, Drift: 0.3, Restart: 0.005, Jump: 0.02, Storm: length, Calm: 4 * time.Hour,
 			Acts: f.user(n), Check: f.asDeclared,
 			Start: func() (func(), error) {
 				f.startFleet(true)

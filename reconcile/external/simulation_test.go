@@ -181,7 +181,7 @@ func (w *world) simulation(seed uint64, naming external.Naming, way int) reconci
 	w.o.CreationGrace = 15 * time.Second
 	bucket := must(queue.NewBucket("cloud", 18, 10))
 	return reconciletest.Simulation{
-		Seed: seed, Cloud: w.cloud, Every: 20 * time.Second, Drift: 0.15, Restart: 0.02,
+		Seed: seed, Cloud: w.cloud, Every: 20 * time.Second, Drift: 0.15, Restart: 0.02, Jump: 0.05,
 		Acts: w.user(25), Invariant: w.noDoubles, Check: w.asDeclared,
 		Start: func() (func(), error) {
 			w.lies = way == lying

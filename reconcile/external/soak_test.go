@@ -89,7 +89,7 @@ func (w *world) storm(seed uint64) error {
 	w.cloud.Relapse()
 	var at store.Revision
 	weather := reconciletest.Simulation{
-		Seed: seed, Cloud: w.cloud, Every: time.Minute, Storm: 2 * time.Hour, Calm: time.Hour, Drift: 0.2,
+		Seed: seed, Cloud: w.cloud, Every: time.Minute, Storm: 2 * time.Hour, Calm: time.Hour, Drift: 0.2, Jump: 0.05,
 		Acts: w.user(25), Invariant: w.noDoubles,
 		Start: func() (func(), error) { return nil, nil }, // it runs all the time
 		Check: func() error { at = w.revision(); return w.asDeclared() },

@@ -101,12 +101,13 @@ func (t *Throttled) Record(_ context.Context, e Event) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.countLocked(e)
-	if t.to == nil || !c.passed.IsZero() && e.Time.Sub(c.passed) < t.every {
+	now := time.Now() // not e.Time: another server may have made the event, by its own clock
+	if t.to == nil || !c.passed.IsZero() && now.Sub(c.passed) < t.every {
 		return nil
 	}
 	select { // never blocks, so it may be done under the lock, which keeps the order
 	case t.queue <- c.Event:
-		c.passed = e.Time
+		c.passed = now
 	default:
 		t.dropped++
 	}

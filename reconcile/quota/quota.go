@@ -107,7 +107,8 @@ type Quota struct {
 	judge   func(error) Verdict
 	budgets [2]*budget // by Op; the same one twice, if they share
 	set     *Set
-	used    atomic.Int64 // when, in nanoseconds since 1970
+	made    time.Time
+	used    atomic.Int64 // when, in nanoseconds since made
 	resting atomic.Bool  // the Set does not hold it
 }
 
@@ -115,7 +116,7 @@ func newQuota(name Name, l Limits) (*Quota, error) {
 	if l.Judge == nil {
 		return nil, fmt.Errorf("quota: %s: Limits.Judge is required", name)
 	}
-	q := &Quota{name: name, judge: l.Judge}
+	q := &Quota{name: name, judge: l.Judge, made: time.Now()}
 	read, err := newBudget(name.String()+"/read", l.Read)
 	if err != nil {
 		return nil, fmt.Errorf("quota: %s: Limits.Read: %w", name, err)

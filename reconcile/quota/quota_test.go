@@ -572,6 +572,13 @@ func TestHTTPAnswersAreJudged(t *testing.T) {
 			t.Errorf("HTTP(%d, %q) = %+v, want %+v", c.status, c.after, got, c.want)
 		}
 	}
+	// The endpoint's clock is a day behind ours; what it asks for is a minute.
+	behind := http.Header{}
+	behind.Set("Date", at.Add(-24*time.Hour).Format(http.TimeFormat))
+	behind.Set("Retry-After", at.Add(time.Minute-24*time.Hour).Format(http.TimeFormat))
+	if got, want := quota.HTTP(429, behind), (quota.Verdict{Throttled: true, RetryAfter: time.Minute}); got != want {
+		t.Errorf("a date a minute after the answer's own = %+v, want %+v", got, want)
+	}
 	if got := quota.RetryAfter(at.Add(time.Minute).Format(http.TimeFormat), at); got != time.Minute {
 		t.Errorf("a date a minute on: %v", got)
 	}

@@ -35,16 +35,19 @@ func (e *entry) get() *Quota {
 }
 
 func (e *entry) hold(q *Quota) {
-	q.used.Store(time.Now().UnixNano())
+	q.touch()
 	if e.held == nil {
 		e.held, e.quota = q, weak.Make(q)
 		q.resting.Store(false)
 	}
 }
 
+// touch notes that the quota is in use now, by the process's monotonic clock.
+func (q *Quota) touch() { q.used.Store(int64(time.Since(q.made))) }
+
 // use has the Set hold the quota, because there will be something to remember.
 func (q *Quota) use() {
-	q.used.Store(time.Now().UnixNano())
+	q.touch()
 	if !q.resting.Load() { // after used was stored: rest does it the other way round
 		return
 	}
@@ -59,7 +62,7 @@ func (q *Quota) use() {
 func (e *entry) rest(now time.Time) {
 	q := e.held
 	q.resting.Store(true)
-	if now.Sub(time.Unix(0, q.used.Load())) < idle || !q.budgets[Read].atRest() || !q.budgets[Write].atRest() {
+	if now.Sub(q.made)-time.Duration(q.used.Load()) < idle || !q.budgets[Read].atRest() || !q.budgets[Write].atRest() {
 		q.resting.Store(false)
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/tendhq/tend/internal/wall"
 )
 
 // Verdict is what the end of one call says of the endpoint. The zero value: it
@@ -34,15 +36,27 @@ func (v Verdict) pause() time.Duration {
 // HTTP judges an answer by its status and header: 429 and 503 throttle, with
 // Retry-After in seconds or as a date; 500 and above is down, except 501, which
 // is an answer. Status 0 is for a call that was not answered: down.
+//
+// A date counts from the answer's own Date, so that no clock but the endpoint's has a
+// part in it. Without a Date it counts from this server's clock: a wrong one makes a
+// pause of up to 15 min, or of 1 s, as no Retry-After would.
 func HTTP(status int, header http.Header) Verdict {
 	switch {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
-		return Verdict{Throttled: true, RetryAfter: retryAfter(header.Get("Retry-After"), time.Now())}
+		return Verdict{Throttled: true, RetryAfter: retryAfter(header.Get("Retry-After"), dateOf(header))}
 	case status == http.StatusNotImplemented:
 	case status == 0 || status >= http.StatusInternalServerError:
 		return Verdict{Down: true}
 	}
 	return Verdict{}
+}
+
+// dateOf is when an answer was sent, by the clock that its other dates are of.
+func dateOf(header http.Header) time.Time {
+	if sent, err := http.ParseTime(header.Get("Date")); err == nil {
+		return sent
+	}
+	return wall.Now()
 }
 
 func retryAfter(text string, now time.Time) time.Duration {

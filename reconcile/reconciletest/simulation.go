@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/tendhq/tend/internal/wall"
 )
 
 // Simulation lets a system of controllers live through bad times, and checks
@@ -33,6 +35,12 @@ type Simulation struct {
 	// Drift is the part of acts that are done to the cloud behind everybody's
 	// back instead, and Restart the part that restart the system. From 0 to 1.
 	Drift, Restart float64
+	// Jump is the part of acts that set the server's wall clock to another time, up
+	// to half a day off; with it, each restart begins with another clock too. No
+	// decision may depend on it: what a server stores is off, and what it measures by
+	// time.Since is right. The clock is the whole process's, so one simulation with
+	// Jump may run at a time. From 0 to 1.
+	Jump float64
 	// Storm is how long the bad times are; zero: 1 hour.
 	Storm time.Duration
 	// Calm is how long the system has afterwards to converge, and then again to
@@ -55,6 +63,9 @@ func (s *Simulation) Run(ctx context.Context) error {
 		return errors.New("reconciletest: Simulation needs Cloud, Start, Acts and Check")
 	}
 	s.random = rand.New(rand.NewPCG(s.Seed, 0x51))
+	if s.Jump > 0 {
+		defer wall.Shift(0)
+	}
 	s.begun = time.Now()
 	if err := s.restart(); err != nil {
 		return s.failed("start", err)
@@ -109,6 +120,9 @@ func (s *Simulation) act() error {
 	case p < s.Drift+s.Restart:
 		s.note("restart")
 		return s.restart()
+	case p < s.Drift+s.Restart+s.Jump:
+		s.jump()
+		return nil
 	}
 	what, err := s.Acts[s.random.IntN(len(s.Acts))](s.random)
 	s.note(what)
@@ -119,11 +133,23 @@ func (s *Simulation) restart() (err error) {
 	if s.stop != nil {
 		s.stop()
 	}
+	if s.Jump > 0 {
+		s.jump() // another server, another clock
+	}
 	s.stop, err = s.Start()
 	if s.stop == nil {
 		s.stop = func() {}
 	}
 	return err
+}
+
+// maxJump is how far a wall clock may be off.
+const maxJump = 12 * time.Hour
+
+func (s *Simulation) jump() {
+	d := time.Duration(s.random.Int64N(int64(2*maxJump))) - maxJump
+	wall.Shift(d)
+	s.note("the wall clock is off by " + d.Round(time.Second).String())
 }
 
 func (s *Simulation) note(what string) {

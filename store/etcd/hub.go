@@ -13,7 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
@@ -82,7 +81,18 @@ func (h *hub) run(ctx context.Context) {
 		if time.Since(began) > h.b.opts.Silence {
 			failures = 0
 		}
-		sleep.For(ctx, min(50*time.Millisecond<<min(failures, 10), 5*time.Second))
+		pause(ctx, min(50*time.Millisecond<<min(failures, 10), 5*time.Second))
+	}
+}
+
+// pause waits for d, or until ctx ends. It is not the root module's internal/sleep,
+// because the two modules have versions of their own.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// command runs a program in a folder, with env beside the environment of this
+// process. What it prints is in the error if it fails.
+func command(folder string, env []string, name string, args ...string) error {
+	_, err := output(folder, env, name, args...)
+	return err
+}
+
+// output is command, and returns what the program prints to its standard output,
+// without the space around it.
+func output(folder string, env []string, name string, args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(name, args...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("in %s: %s: %w\n%s%s", folder, strings.Join(cmd.Args, " "), err, &stdout, &stderr)
+	}
+	return strings.TrimSpace(stdout.String()), nil
+}
+
+// show runs a program whose output is of interest while it runs.
+func show(folder, name string) error {
+	cmd := exec.Command(name)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	version := flag.String("version", "", "the version to release, such as v0.1.0; without it a release is rehearsed")
+	checks := flag.String("checks", ".ci/run", "the `program` that must succeed before a release; a rehearsal does not run it")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	var err error
+	if *version == "" {
+		err = rehearse(".")
+	} else {
+		err = publish(".", *version, *checks)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// rehearse releases the next minor version and throws the result away. What is not
+// committed yet takes part, except for untracked files.
+func rehearse(folder string) error {
+	root, last, err := repository(folder)
+	if err != nil {
+		return err
+	}
+	for _, role := range []string{"AUTHOR", "COMMITTER"} { // CI's git knows no name
+		os.Setenv("GIT_"+role+"_NAME", "rehearsal")
+		os.Setenv("GIT_"+role+"_EMAIL", "rehearsal@example.com")
+	}
+	commit, err := output(root, nil, "git", "stash", "create") // a commit of no branch, "" without changes
+	if err != nil {
+		return err
+	}
+	if commit == "" {
+		commit = "HEAD"
+	}
+	clone, remove, err := cloneAt(root, commit)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	_, err = release(root, clone, nextMinor(last))
+	return err
+}
+
+// publish releases a version and takes the commits and tags over into the
+// repository once everything has succeeded. It pushes nothing.
+func publish(folder, version, checks string) error {
+	root, last, err := repository(folder)
+	if err != nil {
+		return err
+	}
+	if err := checkVersion(version, last); err != nil {
+		return err
+	}
+	dirty, err := output(root, nil, "git", "status", "--porcelain")
+	if err != nil {
+		return err
+	}
+	if dirty != "" {
+		return errors.New("these are not committed:\n" + dirty)
+	}
+	if err := show(root, checks); err != nil {
+		return err
+	}
+	clone, remove, err := cloneAt(root, "HEAD")
+	if err != nil {
+		return err
+	}
+	defer remove()
+	tags, err := release(root, clone, version)
+	if err != nil {
+		return err
+	}
+	if err := command(root, nil, "git", "fetch", "--quiet", clone, "HEAD", "refs/tags/*:refs/tags/*"); err != nil {
+		return err
+	}
+	if err := command(root, nil, "git", "merge", "--quiet", "--ff-only", "FETCH_HEAD"); err != nil {
+		return err
+	}
+	fmt.Printf("%s is released here; to publish it:\n\n\tgit push --atomic origin HEAD %s\n", version, strings.Join(tags, " "))
+	return nil
+}
+
+// release makes the two commits and the tags of a release in a clone, and tries
+// them as a new user would. It returns the tags.
+func release(root, clone, version string) (tags []string, err error) {
+	modules, err := findModules(clone)
+	if err != nil {
+		return nil, err
+	}
+	user, err := newUser(root, clone)
+	if err != nil {
+		return nil, err
+	}
+
+	if err := setVersions(clone, modules, version, true); err != nil {
+		return nil, err
+	}
+	if err := releaseChangelog(filepath.Join(clone, "CHANGELOG.md"), version); err != nil {
+		return nil, err
+	}
+	if err := command(clone, nil, "git", "commit", "--quiet", "--all", "--message", "release "+version); err != nil {
+		return nil, err
+	}
+	for _, m := range modules {
+		if m.released() {
+			tags = append(tags, m.tag(version))
+		}
+	}
+	if err := tag(clone, tags); err != nil {
+		return nil, err
+	}
+	if err := addSums(clone, modules, version, tags, user); err != nil {
+		return nil, err
+	}
+
+	if err := user.tryAll(clone, modules, version); err != nil {
+		return nil, err
+	}
+
+	// The next commit is as before the release, with the new versions.
+	if err := command(clone, nil, "git", "checkout", "--quiet", "HEAD~1", "--", ":(glob)**/go.mod", ":(glob)**/go.sum"); err != nil {
+		return nil, err
+	}
+	if err := setVersions(clone, modules, version, false); err != nil {
+		return nil, err
+	}
+	if err := command(clone, nil, "git", "commit", "--quiet", "--all", "--message", "after "+version+": modules replace each other again"); err != nil {
+		return nil, err
+	}
+	return tags, nil
+}
+
+func tag(clone string, tags []string) error {
+	for _, t := range tags {
+		if err := command(clone, nil, "git", "update-ref", "refs/tags/"+t, "HEAD"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// repository returns the root of the repository that folder lies in, and its last
+// version.
+func repository(folder string) (root, last string, err error) {
+	root, err = output(folder, nil, "git", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return "", "", err
+	}
+	tags, err := output(root, nil, "git", "tag", "--list", "v*")
+	return root, lastVersion(strings.Fields(tags)), err
+}
+
+// cloneAt returns a clone of the repository with a commit checked out, and a
+// function that removes it.
+func cloneAt(root, commit string) (clone string, remove func(), err error) {
+	temp, err := os.MkdirTemp("", "tend-release-")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { os.RemoveAll(temp) }
+	clone = filepath.Join(temp, "tend")
+	err = command(root, nil, "git", "clone", "--quiet", "--shared", "--no-checkout", root, clone)
+	if err == nil {
+		err = command(clone, nil, "git", "checkout", "--quiet", "--detach", commit)
+	}
+	if err != nil {
+		remove()
+		return "", nil, err
+	}
+	return clone, remove, nil
+}

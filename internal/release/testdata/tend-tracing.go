@@ -1,0 +1,14 @@
+package main
+
+import (
+	"fmt"
+
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/tendhq/tend/tracing"
+)
+
+func main() {
+	tracer, err := tracing.New(noop.NewTracerProvider(), nil)
+	fmt.Println("a tracer:", tracer != nil && err == nil)
+}
