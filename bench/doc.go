@@ -23,7 +23,7 @@
 //	least-entry          the same with an entry for each key
 //	ticker               in BenchmarkController: a loop over all keys at each tick
 //	tend-queue           there: workers around queue.Queue and nothing else
-//	tend-context         there: a reconciler that asks its context
+//	client-go-careful    there: the loop with a deadline, a recover and a logger with the key for each run
 //	tend-chan            there: fed through a channel, as controller-runtime is
 //	controller-runtime-classic   there: with client-go's queue, not its default
 //	controller-runtime-direct    there: fed past its channel source
@@ -74,7 +74,8 @@
 //
 // # Finding your own settings
 //
-// The families take flags, after -args because go test has a -work of its own:
+// The families take flags, after -args because go test has a -work of its own. -work
+// says what a run does: none, context, cache, status, http, or how long it waits:
 //
 //	go test -C bench -run '^$' -bench 'Controller/.*/.*/impl=tend' -benchtime 1000x \
 //		-args -workers 8,64 -batch 1,16 -work 100us,10ms -keys 100k
@@ -90,7 +91,7 @@
 // 133 s, with 64 it takes 17 s, and the CPU does next to nothing. So the pool
 // is the limit, and more workers help until the cloud's quota does not. (A wait of
 // 100 µs costs more than that, because Go's timers round up to a millisecond.)
-// Without -work the figure is the kernel's own cost, some hundred nanoseconds, and
+// With -work none the figure is the kernel's own cost, some hundred nanoseconds, and
 // more workers than cores only add hand-offs. -batch is worth it when one call to
 // the cloud can serve many keys; for its own sake it is not: the worker goes
 // through its batch one key after the other.

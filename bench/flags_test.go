@@ -6,14 +6,13 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 )
 
 // What a user tunes. They go after -args.
 var (
 	workersFlag  = list("workers", "worker counts of Controller", count, 1, 8, 64)
 	batchFlag    = list("batch", "sizes of tend-batch's batches", count, 16)
-	workFlag     = list("work", "how long a reconcile of Controller waits", time.ParseDuration, 0)
+	workFlag     = list("work", "what a run of Controller does: none, context, cache, status, http, or how long it waits", parseWork, "none", "context", "cache", "status", "http")
 	keysFlag     = list("keys", "numbers of keys of Cycle, Retry and Controller; empty: the family's own", count)
 	depthFlag    = list("depth", "resident keys of Depth", count, 1e3, 1e4, 1e5, 1e6)
 	memoryFlag   = list("memory", "numbers of keys of Memory", count, 1e6)

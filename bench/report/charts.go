@@ -25,9 +25,9 @@ func (r *results) charts() map[string]string {
 		depths.groups = append(depths.groups, r.group(n+" keys", depths.unit, "Depth/depth="+n, without))
 	}
 	add("depth", depths)
-	workers := chart{title: "Reconciles a second by workers, metrics on", unit: "M/s"}
-	for _, n := range []string{"1", "8", "64"} {
-		g := r.group(plural(n, "worker"), "ns/op", "Controller/workers="+n, withMetrics)
+	workers := chart{title: "Runs a second, 8 workers, metrics on", unit: "M/s"}
+	for _, work := range []string{"context", "cache", "status", "http"} {
+		g := r.group("work="+work, "ns/op", "Controller/workers=8/work="+work, withMetrics)
 		for i := range g.bars {
 			g.bars[i].x = 1e3 / g.bars[i].x // millions a second
 		}
@@ -49,13 +49,6 @@ func (r *results) group(name, unit, work string, impls []string) group {
 		}
 	}
 	return g
-}
-
-func plural(n, what string) string {
-	if n == "1" {
-		return n + " " + what
-	}
-	return n + " " + what + "s"
 }
 
 type (
