@@ -31,7 +31,7 @@ func Every[K, V comparable](name string, interval time.Duration, list func(ctx c
 		if p.known == nil {
 			p.known = make(map[K]V)
 		}
-		return p.run(ctx, interval)
+		return pollUntil(ctx, to, interval, p.once)
 	}}
 }
 
@@ -43,21 +43,24 @@ type poll[K, V comparable] struct {
 	first bool // no list was complete yet
 }
 
-func (p *poll[K, V]) run(ctx context.Context, interval time.Duration) error {
+// pollUntil calls once now and then after each interval, less a random 0 to 10 %,
+// until ctx ends or the queue is stopped. A failure is reported to the sink, and
+// tried again with backoff, never later than the interval.
+func pollUntil[K comparable](ctx context.Context, to Sink[K], interval time.Duration, once func(context.Context) error) error {
 	for failures := 0; ; {
 		wait := interval - rand.N(interval/10+1)
-		err := p.once(ctx)
+		err := once(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // told to stop: what the list said to that is no news
 		case errors.Is(err, queue.ErrStopped):
 			return err
 		case err != nil:
-			report(p.to, err)
+			report(to, err)
 			wait = min(restartDelay(failures), interval)
 			failures++
 		case failures > 0:
-			report(p.to, nil)
+			report(to, nil)
 			failures = 0
 		}
 		if !sleep.For(ctx, wait) {

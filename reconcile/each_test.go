@@ -1,0 +1,176 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+)
+
+// rest lets time pass until everything that follows from it has happened.
+func rest(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// listed is a list that a test changes, and the runs that Each makes of it.
+type listed struct {
+	want map[string][]int // not comparable: Each needs no such values
+	err  error
+	runs []string
+	fail map[string]bool
+}
+
+func (l *listed) list(context.Context) (map[string][]int, error) {
+	now := make(map[string][]int)
+	for k, v := range l.want {
+		now[k] = slices.Clone(v)
+	}
+	return now, l.err
+}
+
+func (l *listed) run(_ context.Context, key string, want *[]int) (reconcile.Result, error) {
+	text := key + " gone"
+	if want != nil {
+		text = fmt.Sprint(key, *want)
+	}
+	l.runs = append(l.runs, text)
+	if l.fail[key] {
+		return reconcile.Result{}, errBoom
+	}
+	return reconcile.Result{}, nil
+}
+
+// ran gives the runs since the last call, in alphabetical order.
+func (l *listed) ran() []string {
+	runs := slices.Sorted(slices.Values(l.runs))
+	l.runs = nil
+	return runs
+}
+
+func each(t *testing.T, l *listed, o *reconcile.Options[string]) *reconcile.Controller[string] {
+	t.Helper()
+	if o == nil {
+		o = &reconcile.Options[string]{}
+	}
+	o.Workers = 1 // so that a test needs no lock
+	return must[*reconcile.Controller[string]](t)(reconcile.Each("records", time.Minute, l.list, l.run, o))
+}
+
+func expectRuns(t *testing.T, l *listed, want ...string) {
+	t.Helper()
+	if got := l.ran(); !slices.Equal(got, want) {
+		t.Errorf("ran %q, want %q", got, want)
+	}
+}
+
+func TestEachRunsEveryKeyOfTheListWithItsValueAtEachInterval(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &listed{want: map[string][]int{"a": {1}, "b": {2}}}
+		start(t, each(t, l, nil))
+		expectRuns(t, l, "a[1]", "b[2]")
+		rest(time.Minute)
+		expectRuns(t, l, "a[1]", "b[2]")
+		l.want["a"] = []int{3}
+		delete(l.want, "b")
+		rest(time.Minute)
+		expectRuns(t, l, "a[3]", "b gone")
+		rest(time.Minute)
+		expectRuns(t, l, "a[3]")
+	})
+}
+
+func TestEachTakesNoKeyForGoneWhenItsListFails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &listed{want: map[string][]int{"a": {1}}}
+		c := each(t, l, nil)
+		start(t, c)
+		l.ran()
+		l.want, l.err = nil, errors.New("no answer")
+		rest(3 * time.Minute)
+		expectRuns(t, l)
+		if err := c.Health(); err == nil || !strings.Contains(err.Error(), "no answer") {
+			t.Errorf("health: got %v, want the list's error", err)
+		}
+		l.want, l.err = map[string][]int{"a": {2}}, nil
+		rest(2 * time.Minute)
+		if got := l.ran(); len(got) == 0 || slices.Contains(got, "a gone") {
+			t.Errorf("ran %q after the list worked again", got)
+		}
+	})
+}
+
+// A key that fails backs off whatever the list says again and again; what is wanted
+// of it now ends that (promise Q4).
+func TestEachEndsABackoffOnlyForAKeyThatChanged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &listed{want: map[string][]int{"a": {1}, "b": {1}}, fail: map[string]bool{"a": true}}
+		o := &reconcile.Options[string]{}
+		o.Queue.Policy = func(int, error) time.Duration { return time.Hour }
+		o.Hooks.OnError = func(reconcile.Failure[string]) {}
+		start(t, each(t, l, o))
+		l.ran()
+		rest(2 * time.Minute)
+		expectRuns(t, l, "b[1]", "b[1]")
+		l.want["a"] = []int{2}
+		rest(time.Minute)
+		if got := l.ran(); !slices.Contains(got, "a[2]") {
+			t.Errorf("ran %q, want a with its new value at once", got)
+		}
+		delete(l.want, "a")
+		rest(time.Minute)
+		if got := l.ran(); !slices.Contains(got, "a gone") {
+			t.Errorf("ran %q, want a as gone at once", got)
+		}
+	})
+}
+
+func TestEachRefusesWhatIsMissing(t *testing.T) {
+	l := &listed{}
+	for what, make := range map[string]func() (*reconcile.Controller[string], error){
+		"interval": func() (*reconcile.Controller[string], error) { return reconcile.Each("r", 0, l.list, l.run, nil) },
+		"list": func() (*reconcile.Controller[string], error) {
+			return reconcile.Each[string, []int]("r", time.Minute, nil, l.run, nil)
+		},
+		"function": func() (*reconcile.Controller[string], error) {
+			return reconcile.Each("r", time.Minute, l.list, nil, nil)
+		},
+		"name": func() (*reconcile.Controller[string], error) {
+			return reconcile.Each("", time.Minute, l.list, l.run, nil)
+		},
+	} {
+		if _, err := make(); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("without %s: got %v", what, err)
+		}
+	}
+}
+
+// A loop over a list, without a store: what people write a ticker for.
+func ExampleEach() {
+	ctx, stop := context.WithCancel(context.Background())
+	records := func(context.Context) (map[string]string, error) {
+		return map[string]string{"www": "192.0.2.1"}, nil // from a file, a database, an API
+	}
+	c, err := reconcile.Each("dns", time.Minute, records,
+		func(_ context.Context, name string, address *string) (reconcile.Result, error) {
+			if address == nil {
+				fmt.Println("remove", name)
+				return reconcile.Result{}, nil
+			}
+			fmt.Println("point", name, "to", *address)
+			stop() // a service would go on
+			return reconcile.Result{}, nil
+		}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_ = c.Run(ctx)
+	// Output: point www to 192.0.2.1
+}
