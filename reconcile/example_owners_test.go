@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lifecycle"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
@@ -28,7 +29,7 @@ func Example_ownersAndTheirObjects() {
 	setCache, _ := cache.New(sets, nil)
 	podCache, _ := cache.New(pods, &cache.Options[struct{}, struct{}]{
 		Indexes: map[string]cache.IndexFunc[struct{}, struct{}]{
-			"owner": func(p *Pod) []string { return []string{p.Owners[0].UID} },
+			"owner": lifecycle.OwnerUIDs[struct{}, struct{}],
 		},
 	})
 	counts := make(chan int)
@@ -46,8 +47,7 @@ func Example_ownersAndTheirObjects() {
 			if there[name] {
 				continue
 			}
-			owner := store.Owner{Kind: "set", Key: key, UID: set.UID}
-			if _, err := pods.Create(ctx, &Pod{Meta: store.Meta{Name: name, Owners: []store.Owner{owner}}}); err != nil {
+			if _, err := pods.Create(ctx, &Pod{Meta: store.Meta{Name: name, Owners: []store.Owner{sets.OwnerOf(set)}}}); err != nil {
 				return reconcile.Result{}, err
 			}
 			fmt.Println("created", name)

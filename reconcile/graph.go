@@ -10,18 +10,23 @@ import (
 type graphNode struct {
 	name   string
 	kind   string   // that it is about
-	from   []string // kinds whose changes are mapped to it
+	from   []mapped // kinds whose changes are mapped to it
 	writes []string // kinds that it writes besides, by its own account
+	ends   bool     // its runs only delete, so that no cycle goes on through it
 }
 
+// mapped is a source whose objects are of another kind than the keys it adds.
+type mapped struct{ kind, source string }
+
 func (c *Controller[K]) node() graphNode {
-	n := graphNode{name: c.name, kind: c.kindOf(), writes: c.o.Writes}
+	n := graphNode{name: c.name, kind: c.kindOf(), writes: c.o.Writes, ends: c.o.OnlyDeletes}
 	if n.kind == "" {
 		n.kind = c.name // it is about something that is no kind of a store
 	}
 	for _, f := range c.sources() {
-		if f.mapped && f.kind != "" && f.kind != n.kind && !slices.Contains(n.from, f.kind) {
-			n.from = append(n.from, f.kind)
+		if f.mapped && f.kind != "" && f.kind != n.kind &&
+			!slices.ContainsFunc(n.from, func(m mapped) bool { return m.kind == f.kind }) {
+			n.from = append(n.from, mapped{f.kind, f.Name})
 		}
 	}
 	return n
@@ -30,7 +35,7 @@ func (c *Controller[K]) node() graphNode {
 // graph has the kinds as nodes and "a change of a wakes the controller of b" as
 // edges a → b, through mapped sources. Kinds written besides are shown, but
 // do not count for cycles: a parent that writes its children and watches them is
-// no mistake.
+// no mistake. Nor does a controller that only deletes: each object goes once.
 type graph []graphNode
 
 func graphOf(members []*member) (g graph) {
@@ -42,13 +47,22 @@ func graphOf(members []*member) (g graph) {
 	return g
 }
 
-// cycle gives the kinds of one cycle, the first one again at the end; nil: there
-// is none.
-func (g graph) cycle() []string {
-	edges := make(map[string][]string)
+// edge is one source of one controller.
+type edge struct{ from, to, controller, source string }
+
+func (e edge) String() string {
+	return fmt.Sprintf("%s wakes controller %q by its source %q", e.from, e.controller, e.source)
+}
+
+// cycle gives the edges of one cycle; nil: there is none.
+func (g graph) cycle() []edge {
+	edges := make(map[string][]edge)
 	for _, n := range g {
-		for _, from := range n.from {
-			edges[from] = append(edges[from], n.kind)
+		if n.ends {
+			continue
+		}
+		for _, m := range n.from {
+			edges[m.kind] = append(edges[m.kind], edge{m.kind, n.kind, n.name, m.source})
 		}
 	}
 	done := make(map[string]bool)
@@ -60,21 +74,31 @@ func (g graph) cycle() []string {
 	return nil
 }
 
-func findCycle(edges map[string][]string, done map[string]bool, path []string, at string) []string {
-	if i := slices.Index(path, at); i >= 0 {
-		return append(slices.Clone(path[i:]), at)
+// findCycle searches from the kind at, to which path leads.
+func findCycle(edges map[string][]edge, done map[string]bool, path []edge, at string) []edge {
+	if i := slices.IndexFunc(path, func(e edge) bool { return e.from == at }); i >= 0 {
+		return slices.Clone(path[i:])
 	}
 	if done[at] {
 		return nil
 	}
-	path = append(path, at)
-	for _, to := range edges[at] {
-		if cycle := findCycle(edges, done, path, to); cycle != nil {
+	for _, e := range edges[at] {
+		if cycle := findCycle(edges, done, append(path, e), e.to); cycle != nil {
 			return cycle
 		}
 	}
 	done[at] = true
 	return nil
+}
+
+// describeCycle writes a cycle's kinds, and which controller and source each arrow is.
+func describeCycle(cycle []edge) string {
+	kinds, arrows := cycle[0].from, make([]string, len(cycle))
+	for i, e := range cycle {
+		kinds += " → " + e.to
+		arrows[i] = e.String()
+	}
+	return kinds + " (" + strings.Join(arrows, "; ") + ")"
 }
 
 // Mermaid draws which kind's changes wake which controller, as a Mermaid flow
@@ -100,8 +124,8 @@ func (m *Manager) Mermaid() string {
 	for _, n := range g {
 		c := node(n.name, ctl)
 		fmt.Fprintf(&b, "  %s --> %s\n", node(n.kind, kind), c)
-		for _, from := range slices.Sorted(slices.Values(n.from)) {
-			fmt.Fprintf(&b, "  %s -->|mapped| %s\n", node(from, kind), c)
+		for _, m := range slices.SortedFunc(slices.Values(n.from), func(a, b mapped) int { return strings.Compare(a.kind, b.kind) }) {
+			fmt.Fprintf(&b, "  %s -->|mapped| %s\n", node(m.kind, kind), c)
 		}
 		for _, to := range slices.Sorted(slices.Values(n.writes)) {
 			fmt.Fprintf(&b, "  %s -.-> %s\n", c, node(to, kind))

@@ -135,9 +135,9 @@ func (m *Manager) checkCycles(members []*member) error {
 	if cycle == nil {
 		return nil
 	}
-	err := fmt.Errorf("%w: %s", ErrCycle, strings.Join(cycle, " → "))
+	err := fmt.Errorf("%w: %s", ErrCycle, describeCycle(cycle))
 	if !m.AllowCycles {
-		return fmt.Errorf("reconcile: Manager: %w", err)
+		return fmt.Errorf("reconcile: Manager: %w; leave one of these sources out, set Options.OnlyDeletes of a controller that does nothing but delete its objects, or set Manager.AllowCycles", err)
 	}
 	m.log().Warn("reconcile: controllers wake each other in a circle", "err", store.Brief(err))
 	return nil

@@ -349,6 +349,11 @@ func TestCycleOfAnyLengthIsFoundAtRegistration(t *testing.T) {
 	if !errors.Is(err, reconcile.ErrCycle) {
 		t.Fatalf("got %v, want ErrCycle", err)
 	}
+	for _, want := range []string{`controller "bs"`, `controller "cs"`, `controller "as"`, `source "c of the same name"`, "AllowCycles", "OnlyDeletes"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to name %s", err, want)
+		}
+	}
 	for _, way := range []string{"a → b → c → a", "b → c → a → b", "c → a → b → c"} {
 		if strings.Contains(err.Error(), way) {
 			err = nil

@@ -89,6 +89,11 @@ type Options[K comparable] struct {
 	// Writes names the kinds that the reconciler writes besides its own. It is
 	// for the Manager's dependency graph only. Default: none.
 	Writes []string
+	// OnlyDeletes says that the reconciler does nothing to its objects but delete
+	// them. An object is deleted once, so such a controller ends every circle of
+	// controllers that wake each other, and the Manager does not refuse it for one.
+	// Default: it may write them.
+	OnlyDeletes bool
 
 	// Middleware wraps the reconciler, the first outermost. Default: none.
 	Middleware []func(Reconciler[K]) Reconciler[K]

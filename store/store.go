@@ -96,6 +96,13 @@ func (s *Store[S, T]) init() (err error) {
 // Kind returns the kind that the store is for.
 func (s *Store[S, T]) Kind() string { return s.kind }
 
+// OwnerOf returns the owner that o is to its children, for their Meta.Owners. o must
+// have been read or created: an object without a uid is no owner yet, and a child that
+// names it is taken for an orphan.
+func (s *Store[S, T]) OwnerOf(o *Object[S, T]) Owner {
+	return Owner{Kind: s.kind, Key: o.Key(), UID: o.UID}
+}
+
 // Backend returns what the store lies on. Two stores of one kind on one backend
 // are the same store.
 func (s *Store[S, T]) Backend() Backend { return s.backend }

@@ -607,3 +607,15 @@ func TestInstallationIsMadeOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestOwnerOfNamesTheObjectThatIsStored(t *testing.T) {
+	s := newBuckets(t, newMemory(t, nil), nil)
+	o, err := s.Create(t.Context(), &bucket{Meta: store.Meta{Name: "parent"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := store.Owner{Kind: s.Kind(), Key: store.Key{Name: "parent"}, UID: o.UID}
+	if got := s.OwnerOf(o); got != want || got.UID == "" {
+		t.Errorf("OwnerOf: got %+v, want %+v", got, want)
+	}
+}

@@ -85,7 +85,12 @@ func NewCascade[S, T any](name string, children *cache.Cache[S, T], o *reconcile
 		return nil, fmt.Errorf("lifecycle: cascade %q: %w", name, err)
 	}
 	c := &cascade[S, T]{children: children, owners: owners}
-	ctrl, err := reconcile.New(name, c, o)
+	var own reconcile.Options[reconcile.Request]
+	if o != nil {
+		own = *o
+	}
+	own.OnlyDeletes = true // so that a controller may watch what it owns, too
+	ctrl, err := reconcile.New(name, c, &own)
 	if err != nil {
 		return nil, err
 	}

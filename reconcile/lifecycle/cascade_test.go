@@ -1,12 +1,15 @@
 package lifecycle
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -24,6 +27,69 @@ func ownedBy(os ...*store.Object[struct{}, struct{}]) []store.Owner {
 		owners = append(owners, store.Owner{Kind: "parent", Key: o.Key(), UID: o.UID})
 	}
 	return owners
+}
+
+// A parent that watches its children, and a cascade that deletes them after it, run in
+// one manager: they woke each other in a circle, and were refused.
+func TestParentMayWatchChildrenThatACascadeDeletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, parents := newWidgets(t), newKind[struct{}, struct{}](t, "parent")
+		children := childCache(t, s)
+		owners, err := cache.New(parents, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := make(chan store.Key, 100)
+		parent, err := reconcile.New("parents", reconcile.Func[store.Key](func(_ context.Context, k store.Key) (reconcile.Result, error) {
+			runs <- k
+			return reconcile.Result{}, nil
+		}), nil)
+		if err == nil {
+			err = parent.Watch(reconcile.From(owners), reconcile.Owners(children, "parent"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		gc, err := NewCascade("gc", children, nil, Owning[widgetSpec, widgetStatus](owners))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m reconcile.Manager
+		if err := m.Register(parent, gc); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		defer func() {
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}()
+		o, err := parents.Create(ctx, &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: "p"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		restFor(time.Minute)
+		for len(runs) > 0 {
+			<-runs
+		}
+		if _, err := s.Create(ctx, &widget{Meta: store.Meta{Name: "c", Owners: []store.Owner{parents.OwnerOf(o)}}}); err != nil {
+			t.Fatal(err)
+		}
+		restFor(time.Minute)
+		if len(runs) == 0 {
+			t.Error("the parent was not run when its child came")
+		}
+		if err := parents.Delete(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+		restFor(time.Minute)
+		if _, err := s.Get(ctx, key("c")); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("the child of an owner that went: got %v, want ErrNotFound", err)
+		}
+	})
 }
 
 func TestCascadeDeletesTheChildrenOfOwnersThatHaveGone(t *testing.T) {
