@@ -35,3 +35,9 @@ func TestContract(t *testing.T) {
 func TestContractWithoutNotifications(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) store.Backend { return open(t, postgres.Options{NoNotify: true, Batch: 1}) }, forget)
 }
+
+func put(k store.Key, value string) store.Op {
+	return store.Op{Kind: "thing", Key: k, Put: store.Bytes(value)}
+}
+
+func absent(k store.Key) []store.Compare { return []store.Compare{{Kind: "thing", Key: k}} }

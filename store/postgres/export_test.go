@@ -10,3 +10,23 @@ import (
 func (b *Backend) Compact(ctx context.Context, r store.Revision) error {
 	return b.compact(ctx, int64(r))
 }
+
+// Schema is the schema in use.
+func (b *Backend) Schema() string { return b.opts.Schema }
+
+// Sending says that a transaction is under way.
+func (b *Backend) Sending() bool {
+	b.batch.mu.Lock()
+	defer b.batch.mu.Unlock()
+	return b.batch.sending
+}
+
+// Queued counts the Commits that wait for the next transaction.
+func (b *Backend) Queued() int {
+	b.batch.mu.Lock()
+	defer b.batch.mu.Unlock()
+	return len(b.batch.queue)
+}
+
+// Steps is the newest version of the schema.
+func Steps() int { return len(steps) }

@@ -3,8 +3,10 @@ module github.com/tendhq/tend/store/postgres
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/tendhq/tend v0.0.0
+	go.uber.org/goleak v1.3.0
 )
 
 require (

@@ -1,0 +1,333 @@
+//go:build unix
+
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/postgres"
+)
+
+func TestConflictCarriesWhatIsThere(t *testing.T) {
+	b := open(t, postgres.Options{})
+	ctx := t.Context()
+	for name, value := range map[string]string{"short": "one", "long": strings.Repeat("0123456789", 20_000)} {
+		rev, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key(name), value)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.Commit(ctx, store.Txn{If: absent(key(name)), Ops: []store.Op{put(key(name), "two")}})
+		var conflict *store.ConflictError
+		if !errors.As(err, &conflict) {
+			t.Fatalf("Commit over an existing record: %v, want a ConflictError", err)
+		}
+		if got := conflict.Current; got.Revision != rev || string(got.Bytes) != value {
+			t.Errorf("ConflictError has %d bytes at %d, want %d at %d", len(got.Bytes), got.Revision, len(value), rev)
+		}
+	}
+}
+
+// Members of one transaction are judged by the state before it, so none may write what
+// another one compares: both would succeed.
+//
+// Negative control: with fits always true, both Commits of a pair succeed.
+func TestCommitsThatInvalidateEachOtherNeverBothSucceed(t *testing.T) {
+	b := open(t, postgres.Options{})
+	ctx := t.Context()
+	for round := range 50 {
+		x, y := key(fmt.Sprint("x", round)), key(fmt.Sprint("y", round))
+		var wg sync.WaitGroup
+		errs := make([]error, 2)
+		gate := make(chan struct{})
+		for i, txn := range []store.Txn{
+			{If: absent(y), Ops: []store.Op{put(x, "1")}},
+			{If: absent(x), Ops: []store.Op{put(y, "1")}},
+		} {
+			wg.Go(func() {
+				<-gate
+				_, errs[i] = b.Commit(ctx, txn)
+			})
+		}
+		// Traffic that keeps a transaction under way, so that the two above meet in the
+		// queue and are offered to the same batch.
+		for i := range 8 {
+			wg.Go(func() {
+				<-gate
+				if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key(fmt.Sprint("t", i)), "1")}}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(gate)
+		wg.Wait()
+		if errs[0] == nil && errs[1] == nil {
+			t.Fatalf("round %d: both Commits succeeded although each invalidates the other", round)
+		}
+		for _, err := range errs {
+			if err != nil && !errors.Is(err, store.ErrConflict) {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Of the members of one transaction, those whose lease is gone, whose condition does not
+// hold or whose guard is lost are refused, each with its own error, and the others are not.
+func TestRefusedMembersDoNotTouchTheirNeighbours(t *testing.T) {
+	b := open(t, postgres.Options{})
+	ctx := t.Context()
+	lock := holdHead(t, b)
+	first := make(chan error, 1)
+	go func() { // occupies the one transaction, so that the others share the next
+		_, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("first"), "v")}})
+		first <- err
+	}()
+	waitFor(t, b.Sending)
+	const n = 60
+	var wg sync.WaitGroup
+	revisions := make([]store.Revision, n)
+	for i := range n {
+		txn := store.Txn{Ops: []store.Op{put(key(fmt.Sprint("k", i)), "v")}}
+		want := error(nil)
+		switch i % 10 {
+		case 3:
+			txn.Ops[0].Lease, want = 12345, store.ErrLeaseGone
+		case 5:
+			txn.If, want = []store.Compare{{Kind: "thing", Key: txn.Ops[0].Key, Revision: 7}}, store.ErrConflict
+		case 7:
+			txn.Guards, want = []store.Compare{{Kind: "thing", Key: key("nothing"), Created: 7}}, store.ErrFenced
+		}
+		wg.Go(func() {
+			rev, err := b.Commit(ctx, txn)
+			if (err == nil) != (want == nil) || want != nil && !errors.Is(err, want) {
+				t.Errorf("Commit %d: %v, want %v", i, err, want)
+			}
+			revisions[i] = rev
+			_, err = b.Get(ctx, "thing", txn.Ops[0].Key)
+			if errors.Is(err, store.ErrNotFound) != (want != nil) {
+				t.Errorf("Get of record %d: %v, its Commit was to end with %v", i, err, want)
+			}
+		})
+	}
+	waitFor(t, func() bool { return b.Queued() == n })
+	lock()
+	wg.Wait()
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	seen := make(map[store.Revision]bool)
+	for i, r := range revisions {
+		if r != 0 && seen[r] {
+			t.Errorf("Commit %d has revision %d, like another", i, r)
+		}
+		seen[r] = true
+	}
+}
+
+// holdHead takes the lock that every commit needs, and returns what releases it.
+func holdHead(t testing.TB, b *postgres.Backend) (release func()) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), shared.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	if _, err := conn.Exec(t.Context(), "BEGIN; SELECT FROM "+b.Schema()+".head FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if _, err := conn.Exec(context.Background(), "COMMIT"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// blocked waits until a commit to the schema waits for the lock.
+func blocked(t testing.TB, b *postgres.Backend) (pid int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), shared.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	waitFor(t, func() bool {
+		return conn.QueryRow(t.Context(), `SELECT pid FROM pg_stat_activity
+			WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '.commit(%'`, b.Schema()).Scan(&pid) == nil
+	})
+	return pid
+}
+
+// A caller that gives up must not take back what others sent along with it, and is told
+// that its own outcome is open.
+func TestCancelledCommitIsUnknownOnceSentAndUndoneBefore(t *testing.T) {
+	b := open(t, postgres.Options{})
+	ctx := t.Context()
+	release := holdHead(t, b)
+	first, cancelFirst := context.WithCancel(ctx)
+	sent := make(chan error, 1)
+	go func() {
+		_, err := b.Commit(first, store.Txn{Ops: []store.Op{put(key("sent"), "v")}})
+		sent <- err
+	}()
+	blocked(t, b)
+	second, cancelSecond := context.WithCancel(ctx)
+	queued := make(chan error, 1)
+	go func() {
+		_, err := b.Commit(second, store.Txn{Ops: []store.Op{put(key("queued"), "v")}})
+		queued <- err
+	}()
+	waitFor(t, func() bool { return b.Queued() == 1 })
+	cancelSecond()
+	if err := <-queued; errors.Is(err, store.ErrUnknownOutcome) || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled before it was sent: %v, want context.Canceled and a known outcome", err)
+	}
+	cancelFirst()
+	if err := <-sent; !errors.Is(err, store.ErrUnknownOutcome) || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled after it was sent: %v, want ErrUnknownOutcome and context.Canceled", err)
+	}
+	release()
+	if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("after"), "v")}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Get(ctx, "thing", key("queued")); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the withdrawn Commit was applied: %v", err)
+	}
+}
+
+// The server commits, and its answer is lost. That is neither success nor failure, and
+// making the write again would be wrong. Negative control: the mutant "a lost COMMIT is
+// taken for a failure".
+//
+// promise S1
+func TestLostAnswerToACommitIsAnUnknownOutcome(t *testing.T) {
+	p := newProxy(t, shared.addr())
+	b := openAt(t, proxied(p), postgres.Options{})
+	ctx := t.Context()
+	release := holdHead(t, b)
+	outcome := make(chan error, 1)
+	go func() {
+		_, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "v")}})
+		outcome <- err
+	}()
+	blocked(t, b)
+	p.set(blackhole)
+	release()
+	direct := openAt(t, shared.socket(), postgres.Options{Schema: b.Schema()})
+	waitFor(t, func() bool {
+		_, err := direct.Get(ctx, "thing", key("a"))
+		return err == nil
+	})
+	p.set(reset)
+	if err := <-outcome; !errors.Is(err, store.ErrUnknownOutcome) {
+		t.Errorf("Commit whose answer was lost: %v, want ErrUnknownOutcome", err)
+	}
+	p.set(pass)
+	if rec, err := b.Get(ctx, "thing", key("a")); err != nil || rec.Revision != rec.Created {
+		t.Errorf("the record was written again: %+v, error %v", rec, err)
+	}
+}
+
+// A session that is ended before it has committed has written nothing: its commit is made
+// again, on another connection, and its caller notices nothing.
+func TestTerminatedSessionIsTriedAgain(t *testing.T) {
+	b := open(t, postgres.Options{})
+	release := holdHead(t, b)
+	outcome := make(chan error, 1)
+	go func() {
+		_, err := b.Commit(t.Context(), store.Txn{If: absent(key("a")), Ops: []store.Op{put(key("a"), "v")}})
+		outcome <- err
+	}()
+	if err := shared.exec("SELECT pg_terminate_backend($1)", blocked(t, b)); err != nil {
+		t.Fatal(err)
+	}
+	blocked(t, b) // the second try
+	release()
+	if err := <-outcome; err != nil {
+		t.Errorf("Commit whose session was ended: %v, want it to be tried again", err)
+	}
+}
+
+// A commit that meets a dead path ends with an unknown outcome, and a read with an error
+// that claims nothing.
+func TestWriteIntoAPartitionEndsWithAnUnknownOutcome(t *testing.T) {
+	p := newProxy(t, shared.addr())
+	b := openAt(t, proxied(p), postgres.Options{Timeout: time.Second})
+	waitFor(t, func() bool {
+		_, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("warm"), "v")}})
+		return err == nil
+	})
+	p.set(blackhole)
+	if _, err := b.Get(t.Context(), "thing", key("a")); err == nil || errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Get from a blackhole: %v, want an error that claims nothing", err)
+	}
+	p.set(pass)
+	waitFor(t, func() bool {
+		_, err := b.Get(t.Context(), "thing", key("warm"))
+		return err == nil
+	})
+	p.set(blackhole)
+	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "v")}}); err == nil {
+		t.Error("Commit into a blackhole succeeded")
+	}
+	p.set(pass)
+}
+
+// Databases may have another default isolation level than read committed: the server then
+// refuses a transaction that had to wait for another one, and it is made again.
+func TestSerializationFailuresAreTriedAgain(t *testing.T) {
+	schema := newSchema()
+	dsn := shared.socket() + " options='-c default_transaction_isolation=serializable'"
+	var wg sync.WaitGroup
+	const each = 30
+	for range 3 {
+		b := openAt(t, dsn, postgres.Options{Schema: schema})
+		for range 2 {
+			wg.Go(func() {
+				for range each {
+					if err := increment(t.Context(), b); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	b := openAt(t, dsn, postgres.Options{Schema: schema})
+	if rec, err := b.Get(t.Context(), "thing", key("n")); err != nil || string(rec.Bytes) != strconv.Itoa(6*each) {
+		t.Errorf("after %d increments the number is %s, error %v", 6*each, rec.Bytes, err)
+	}
+}
+
+// increment adds one to a number by compare-and-swap.
+func increment(ctx context.Context, b store.Backend) error {
+	for {
+		n := 0
+		rec, err := b.Get(ctx, "thing", key("n"))
+		if err == nil {
+			n, err = strconv.Atoi(string(rec.Bytes))
+		} else if errors.Is(err, store.ErrNotFound) {
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = b.Commit(ctx, store.Txn{
+			If:  []store.Compare{{Kind: "thing", Key: key("n"), Revision: rec.Revision}},
+			Ops: []store.Op{put(key("n"), strconv.Itoa(n+1))},
+		})
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,185 @@
+//go:build unix
+
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/postgres"
+)
+
+var faultsFor = flag.Duration("faults", 8*time.Second, "how long the fault campaign lasts")
+
+// A server is killed, stopped, restarted, cut off and reset, its sessions are terminated,
+// and it is vacuumed, while writers compare and swap and watchers follow. Half of the
+// backends have no notifications. Afterwards:
+//
+//   - what each client saw is linearizable, key by key (porcupine; a verdict of
+//     "unknown" fails);
+//   - every acknowledged write is in the log;
+//   - every watcher saw the log from its snapshot on, in order, without a gap and
+//     without a repetition.
+//
+// promise S1, promise S2. Negative control: TestCheckersRejectBrokenHistories feeds the
+// same checkers a stale read, a lost write, a repeated, a missing and a swapped change.
+func TestServerUnderFaultsIsLinearizableAndItsWatchesAreGapless(t *testing.T) {
+	s := startServer(t)
+	proxy := newProxy(t, s.addr())
+	schema := newSchema()
+	direct := openAt(t, s.dsn(), postgres.Options{Schema: schema, Timeout: 20 * time.Second})
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	hist := &history{began: time.Now()}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	// However slow the machine: a quiet test is no test.
+	campaign(ctx, stop, *faultsFor, func() bool { return hist.count() >= 500 })
+
+	var work, watching sync.WaitGroup
+	backend := func(i int) *postgres.Backend {
+		dsn := proxied(proxy)
+		return openAt(t, dsn, postgres.Options{Schema: schema, Timeout: 2 * time.Second, NoNotify: i%2 == 1})
+	}
+	for i := range 6 {
+		b := backend(i)
+		work.Go(func() { hist.client(ctx, b, i, rand.New(rand.NewPCG(seed, uint64(i)))) })
+	}
+	wctx, stopWatching := context.WithCancel(t.Context())
+	defer stopWatching()
+	var views []*view
+	for i := range 4 {
+		b := backend(i)
+		v := &view{}
+		views = append(views, v)
+		watching.Go(func() { v.follow(wctx, b) })
+	}
+	faults := s.torment(ctx, t, proxy, rand.New(rand.NewPCG(seed, 99)))
+	work.Wait()
+
+	// All is well again. The log is what a fresh reader sees from the beginning.
+	var last store.Revision
+	waitFor(t, func() (ok bool) {
+		rev, err := direct.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("last"), "last")}})
+		last = rev
+		return err == nil
+	})
+	log := &view{}
+	lctx, stopLog := context.WithTimeout(t.Context(), patience)
+	defer stopLog()
+	log.read(lctx, direct, 1, last)
+	for _, v := range views {
+		waitFor(t, func() bool { return v.reached() >= last })
+	}
+	stopWatching()
+	watching.Wait()
+
+	for i, v := range views {
+		if err := v.check(log); err != nil {
+			t.Errorf("watcher %d: %v", i, err)
+		}
+		if v.resyncs > 0 {
+			t.Errorf("watcher %d began again %d times, although nothing was compacted", i, v.resyncs)
+		}
+	}
+	ops, unknown, err := hist.operations(log)
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("campaign: %d operations, %d with an unknown outcome, %d faults, %d changes", len(ops), unknown, faults, len(log.changes))
+	checkLinearizable(t, ops)
+}
+
+// proxied is the connection string of what a proxy leads to.
+func proxied(p *proxy) string {
+	return "postgres://postgres@" + p.addr() + "/postgres?sslmode=disable&connect_timeout=2"
+}
+
+// torment breaks one thing after the other until ctx ends, and mends it all.
+func (s *server) torment(ctx context.Context, t *testing.T, proxy *proxy, r *rand.Rand) (faults int) {
+	wait := func(least, most time.Duration) {
+		t := time.NewTimer(least + time.Duration(r.Int64N(int64(most-least))))
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+	order := r.Perm(7) // each fault comes once before any comes again
+	for wait(200*time.Millisecond, 600*time.Millisecond); ctx.Err() == nil; faults++ {
+		if faults%len(order) == 0 {
+			r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		}
+		switch order[faults%len(order)] {
+		case 0: // power cut, in the middle of commits
+			s.stop(syscall.SIGKILL)
+			wait(50*time.Millisecond, 500*time.Millisecond)
+			s.mustStart(t)
+		case 1: // restart
+			s.stop(syscall.SIGINT)
+			s.mustStart(t)
+		case 2: // frozen
+			s.signal(syscall.SIGSTOP)
+			wait(300*time.Millisecond, 3*time.Second)
+			s.signal(syscall.SIGCONT)
+		case 3: // an operator ends every session
+			for range 5 {
+				_ = s.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+				wait(10*time.Millisecond, 100*time.Millisecond)
+			}
+		case 4:
+			proxy.set(reset)
+			wait(100*time.Millisecond, 500*time.Millisecond)
+			proxy.set(pass)
+		case 5:
+			proxy.set(blackhole)
+			wait(300*time.Millisecond, 3*time.Second)
+			proxy.set(pass)
+		case 6:
+			_ = s.exec("VACUUM FULL")
+			_ = s.exec("VACUUM ANALYZE")
+		}
+		wait(200*time.Millisecond, 600*time.Millisecond)
+	}
+	return faults
+}
+
+func (s *server) mustStart(t *testing.T) {
+	t.Helper()
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exec runs a statement as a superuser.
+func (s *server) exec(sql string, args ...any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.dsn())
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, sql, args...)
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// execSimple runs several statements at once.
+func (s *server) execSimple(sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.dsn())
+	if err != nil {
+		return err
+	}
+	_, err = conn.PgConn().Exec(ctx, sql).ReadAll()
+	return errors.Join(err, conn.Close(ctx))
+}

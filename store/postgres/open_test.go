@@ -1,0 +1,200 @@
+//go:build unix
+
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/postgres"
+)
+
+func TestManyServersStartAtOnceAndCreateTheSchemaOnce(t *testing.T) {
+	schema := newSchema()
+	backends := make([]*postgres.Backend, 12)
+	var wg sync.WaitGroup
+	for i := range backends {
+		wg.Go(func() {
+			b, err := postgres.Open(t.Context(), shared.socket(), &postgres.Options{Schema: schema, Timeout: patience})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			backends[i] = b
+		})
+	}
+	wg.Wait()
+	for i, b := range backends {
+		if b == nil {
+			continue
+		}
+		if _, err := b.Commit(t.Context(), store.Txn{If: absent(key(fmt.Sprint(i))), Ops: []store.Op{put(key(fmt.Sprint(i)), "v")}}); err != nil {
+			t.Error(err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A role that may do nothing but what Schema's comments grant runs the whole contract's
+// operations on a schema that another role has created from Schema's text.
+func TestRestrictedRoleOnASchemaMadeByHand(t *testing.T) {
+	schema := newSchema()
+	sql, err := postgres.Schema(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := schema + "_role"
+	grants := strings.ReplaceAll(strings.ReplaceAll(sql[strings.Index(sql, "-- GRANT"):], "-- ", ""), "the_role", role)
+	for _, stmt := range []string{sql, "CREATE ROLE " + role + " LOGIN", grants, "REVOKE CREATE ON SCHEMA public FROM PUBLIC"} {
+		if err := shared.execSimple(stmt); err != nil {
+			t.Fatalf("%.60s: %v", stmt, err)
+		}
+	}
+	b := openAt(t, strings.Replace(shared.socket(), "user=postgres", "user="+role, 1), postgres.Options{Schema: schema})
+	rev, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for batch, err := range b.Watch(t.Context(), "thing", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if batch.Kind == store.BatchSnapshotEnd && batch.Revision >= rev {
+			break
+		}
+	}
+	id, err := b.Grant(t.Context(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.Renew(t.Context(), id), b.Revoke(t.Context(), id), b.Compact(t.Context(), rev)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSchemaOfANewerVersionIsRefused(t *testing.T) {
+	b := open(t, postgres.Options{})
+	if err := shared.exec(fmt.Sprintf("UPDATE %s.head SET version = %d", b.Schema(), postgres.Steps()+1)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := postgres.Open(t.Context(), shared.socket(), &postgres.Options{Schema: b.Schema()})
+	if err == nil || !strings.Contains(err.Error(), "newer version") {
+		t.Errorf("Open of a newer schema: %v", err)
+	}
+}
+
+func TestDatabaseOfAnotherEncodingIsRefused(t *testing.T) {
+	if err := shared.execSimple("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := postgres.Open(t.Context(), strings.Replace(shared.socket(), "dbname=postgres", "dbname=latin", 1), nil)
+	if err == nil || !strings.Contains(err.Error(), "LATIN1") {
+		t.Errorf("Open of a database in LATIN1: %v", err)
+	}
+}
+
+// Whatever goes wrong, no error and no log line has the password.
+func TestPasswordIsInNoErrorAndNoLogLine(t *testing.T) {
+	const password = "s3cr3t%21pw"
+	var log bytes.Buffer
+	var mu sync.Mutex
+	logger := slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))
+	p := newProxy(t, shared.addr())
+	for _, dsn := range []string{
+		"postgres://postgres:" + password + "@127.0.0.1:1/postgres",
+		"postgres://postgres:" + password + "@127.0.0.1:port/postgres",
+		"postgres://postgres:" + password + "@[::1/postgres",
+		"host=127.0.0.1 port=1 user=postgres password=" + password,
+		"host=127.0.0.1 port=x user=postgres password='" + password + "'",
+		"host=127.0.0.1 passwd=" + password + " password = '" + password,
+		"postgres://nobody_at_all:" + password + "@" + p.addr() + "/nothing?sslmode=disable",
+		"postgres://postgres:" + password + "@" + p.addr() + "/postgres?sslmode=verify-full",
+	} {
+		b, err := postgres.Open(t.Context(), dsn, &postgres.Options{Timeout: time.Second, Logger: logger})
+		if err == nil {
+			b.Close()
+			t.Errorf("Open of a bad connection string succeeded")
+			continue
+		}
+		if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), "s3cr3t") {
+			t.Errorf("the error shows the password: %v", err)
+		}
+	}
+	b, err := postgres.Open(t.Context(), "postgres://postgres:"+password+"@"+p.addr()+"/postgres?sslmode=disable",
+		&postgres.Options{Schema: newSchema(), Timeout: time.Second, Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	p.set(reset)
+	_, err = b.Get(t.Context(), "thing", key("a"))
+	_, err2 := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "1")}})
+	waitFor(t, func() bool { return b.Health() != nil })
+	logged := func() string { mu.Lock(); defer mu.Unlock(); return log.String() }
+	waitFor(t, func() bool { return strings.Contains(logged(), "no connection for notifications") })
+	if text := fmt.Sprint(err, err2, b.Health(), logged()); strings.Contains(text, "s3cr3t") {
+		t.Errorf("a password is in %s", text)
+	}
+	p.set(pass)
+	waitFor(t, func() bool { return b.Health() == nil })
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	w  *bytes.Buffer
+}
+
+func (l lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+func TestPoolOfTheCallersIsUsedAndLeftOpen(t *testing.T) {
+	pool, err := pgxpool.New(t.Context(), shared.socket()+" pool_max_conns=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	b, err := postgres.OpenPool(t.Context(), pool, &postgres.Options{Schema: newSchema(), Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "1")}}); err != nil {
+		t.Error(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := pool.Ping(t.Context()); err != nil {
+		t.Errorf("the pool after Close: %v", err)
+	}
+}
+
+func TestBadOptionsAreRefused(t *testing.T) {
+	for name, o := range map[string]postgres.Options{
+		"schema":   {Schema: "Tend"},
+		"quote":    {Schema: `a"; DROP TABLE x; --`},
+		"timeout":  {Timeout: -1},
+		"batch":    {Batch: 1001},
+		"negative": {Batch: -1},
+		"history":  {HistoryBytes: -1},
+	} {
+		if b, err := postgres.Open(context.Background(), shared.socket(), &o); err == nil {
+			b.Close()
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
