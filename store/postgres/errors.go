@@ -91,8 +91,8 @@ func (b *Backend) gave(ctx context.Context, what string, err error) error {
 	switch {
 	case b.ctx.Err() != nil:
 		return store.ErrClosed
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
+	case ctx.Err() != nil && err != nil:
+		return fmt.Errorf("postgres: %s: %w (%w)", what, context.Cause(ctx), err)
 	case standby(err):
 		return fmt.Errorf("%w: %w", errStandby, err)
 	}

@@ -153,7 +153,7 @@ func (s *server) torment(ctx context.Context, t *testing.T, proxy *proxy, r *ran
 	return faults
 }
 
-func (s *server) mustStart(t *testing.T) {
+func (s *server) mustStart(t testing.TB) {
 	t.Helper()
 	if err := s.start(); err != nil {
 		t.Fatal(err)
@@ -181,5 +181,17 @@ func (s *server) execSimple(sql string) error {
 		return err
 	}
 	_, err = conn.PgConn().Exec(ctx, sql).ReadAll()
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// query reads one value, as a superuser.
+func (s *server) query(sql string, into any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.dsn())
+	if err != nil {
+		return err
+	}
+	err = conn.QueryRow(ctx, sql).Scan(into)
 	return errors.Join(err, conn.Close(ctx))
 }

@@ -70,14 +70,15 @@ func binaries() (string, error) {
 	if dir := os.Getenv("TEND_POSTGRES_BIN"); dir != "" {
 		return dir, nil
 	}
-	if initdb, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(initdb), nil
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) > 0 {
+		return filepath.Dir(found[len(found)-1]), nil
 	}
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if err != nil || len(found) == 0 {
+	initdb, err := exec.LookPath("initdb")
+	if err != nil {
 		return "", errors.New("there is no PostgreSQL on this machine (apt-get install postgresql)")
 	}
-	return filepath.Dir(found[len(found)-1]), nil
+	return filepath.Dir(initdb), nil
 }
 
 // server is a PostgreSQL server of a test's own.
@@ -134,13 +135,22 @@ func (s *server) command(name string, args ...string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(filepath.Join(bin, name), args...)
+	if path := filepath.Join(bin, name); exists(path) {
+		name = path
+	}
+	cmd := exec.Command(name, args...)
 	cmd.Dir = s.dir
 	c, err := unprivileged()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: c}
 	return cmd, err
 }
 
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// run runs a program as the server's user and waits for it.
 func (s *server) run(name string, args ...string) error {
 	cmd, err := s.command(name, args...)
 	if err != nil {
