@@ -85,6 +85,16 @@ var campaigns = []campaign{
 		module: "store/etcd", pkg: ".", test: "^TestLeaseCampaign$", control: "TestLeaseCheckerRejectsAnOldToken",
 		args: func(d time.Duration) []string { return []string{"-leases", d.String()} },
 	},
+	{
+		name: "postgres-faults", promises: "S1, S2", what: "a server killed, stopped, restarted, vacuumed and cut off; histories judged by porcupine, watches by the log",
+		module: "store/postgres", pkg: ".", test: "^TestServerUnderFaultsIsLinearizableAndItsWatchesAreGapless$", control: "TestCheckersRejectBrokenHistories",
+		args: func(d time.Duration) []string { return []string{"-faults", d.String()} },
+	},
+	{
+		name: "postgres-leases", promises: "L1, L2", what: "five processes share twelve shards, killed, frozen and sent away, on a server that crashes; fencing tokens never go back",
+		module: "store/postgres", pkg: ".", test: "^TestLeaseCampaign$", control: "TestLeaseCheckerRejectsAnOldToken",
+		args: func(d time.Duration) []string { return []string{"-leases", d.String()} },
+	},
 	fuzz("./queue", "Model", "."),
 	fuzz("./store", "Decode", "."),
 	fuzz("./store", "KeepUnknownFields", "."),

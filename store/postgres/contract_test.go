@@ -11,11 +11,6 @@ import (
 	"github.com/tendhq/tend/store/storetest"
 )
 
-// processEnv makes the test binary a server of a service instead of a test.
-const processEnv = "TEND_TEST_PROCESS"
-
-func runProcess(string) int { return 1 }
-
 func key(name string) store.Key { return store.Key{Namespace: "ns", Name: name} }
 
 // forget has the backend drop its log up to now.

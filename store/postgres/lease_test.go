@@ -1,0 +1,459 @@
+//go:build unix
+
+package postgres_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/postgres"
+)
+
+var (
+	leasesFor = flag.Duration("leases", 12*time.Second, "how long the campaign against leases lasts")
+	unfenced  = flag.Bool("unfenced", false, "have the campaign's servers write without their guard: it must fail")
+)
+
+// processEnv makes the test binary one of the servers that share the work.
+const processEnv = "TEND_TEST_PROCESS"
+
+type serverConfig struct {
+	Name, Schema, DSN string
+	Unfenced          bool
+	// Rate is that of the server's clock, in percent of the others'.
+	Rate int
+}
+
+const (
+	campaignShards = 12
+	campaignTTL    = 2 * time.Second
+)
+
+// runProcess works on its shards for as long as its process lives: it writes down, again
+// and again, that it holds a shard and under which token.
+func runProcess(text string) int {
+	var cfg serverConfig
+	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	o := &postgres.Options{Schema: cfg.Schema, Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)}
+	b, err := postgres.Open(ctx, cfg.DSN, o)
+	for err != nil && ctx.Err() == nil { // the server may be away
+		b, err = postgres.Open(ctx, cfg.DSN, o)
+	}
+	if err != nil {
+		return 0
+	}
+	defer b.Close()
+	if err := runShards(ctx, b, cfg); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func runShards(ctx context.Context, b *postgres.Backend, cfg serverConfig) error {
+	p, err := lease.NewSharded(slowClock{b}, "campaign", campaignShards, &lease.Options{
+		TTL: campaignTTL * 100 / time.Duration(cfg.Rate), Server: cfg.Name, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	return p.Run(ctx, func(ctx context.Context, shard int) error {
+		token, _ := lease.Token(ctx)
+		workOn(ctx, b, cfg, shard, token, func() bool { _, held := p.Lease(shard).Held(); return held })
+		return nil
+	})
+}
+
+// slowClock grants the TTL that a server means by its own clock. One whose clock
+// runs at nine tenths of the others' speed counts twenty seconds where eighteen
+// are meant; everything that it measures is stretched so. Its options are
+// therefore those of a server with longer times, and its lease is not.
+type slowClock struct{ *postgres.Backend }
+
+func (b slowClock) Grant(ctx context.Context, _ time.Duration) (store.LeaseID, error) {
+	return b.Backend.Grant(ctx, campaignTTL)
+}
+
+// workOn works on a shard for as long as it is trusted, and tells when that was
+// the case for certain: "trust SHARD TOKEN FIRST LAST", where First is a moment
+// after the trust began and Last one before it was found to hold.
+func workOn(ctx context.Context, b *postgres.Backend, cfg serverConfig, shard int, token uint64, trusted func() bool) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var first, told int64
+	for ctx.Err() == nil {
+		before := time.Now().UnixNano()
+		if !trusted() {
+			return
+		}
+		if first == 0 {
+			first = time.Now().UnixNano()
+		}
+		if before-told > int64(50*time.Millisecond) {
+			fmt.Printf("trust %d %d %d %d\n", shard, token, first, before)
+			told = before
+		}
+		// Between this check and the write the process may be stopped for
+		// longer than its lease lives: that is what the guard is for. The wait
+		// is here, so that it is, and the write does not hear of the end of ctx,
+		// so that nothing else keeps it back.
+		<-tick.C
+		wctx := context.WithoutCancel(ctx)
+		if cfg.Unfenced {
+			wctx = store.WithoutGuards(wctx)
+		}
+		value := store.Bytes(fmt.Sprintf("%d %s", token, cfg.Name))
+		_, _ = b.Commit(wctx, store.Txn{Ops: []store.Op{{Kind: "work", Key: shardRecord(shard), Put: value}}})
+	}
+}
+
+func shardRecord(shard int) store.Key { return store.Key{Name: fmt.Sprint("shard", shard)} }
+
+// worker is a server under test: a process, with its own way to each member.
+type worker struct {
+	name  string
+	cfg   string
+	hear  func(w *worker, line string)
+	proxy *proxy
+	cmd   *exec.Cmd
+	stdin io.Closer
+	heard chan struct{} // closed when it has nothing more to say
+}
+
+// newWorker starts a server, and hears what it says.
+func newWorker(t *testing.T, s *server, cfg serverConfig, hear func(w *worker, line string)) *worker {
+	t.Helper()
+	w := &worker{name: cfg.Name, hear: hear, proxy: newProxy(t, s.addr())}
+	cfg.DSN = proxied(w.proxy)
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cfg = string(text)
+	w.start(t)
+	t.Cleanup(func() {
+		w.resume()
+		w.kill()
+	})
+	return w
+}
+
+func (w *worker) start(t *testing.T) {
+	t.Helper()
+	w.cmd = exec.Command(os.Args[0])
+	w.cmd.Env = append(os.Environ(), processEnv+"="+w.cfg)
+	w.cmd.Stderr = os.Stderr
+	var err error
+	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan struct{})
+	w.heard = heard
+	go func() { // ends with the process
+		defer close(heard)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			w.hear(w, lines.Text())
+		}
+	}()
+}
+
+func (w *worker) kill() {
+	_ = w.cmd.Process.Kill()
+	<-w.heard
+	_ = w.cmd.Wait()
+}
+
+func (w *worker) stop() {
+	w.stdin.Close()
+	<-w.heard
+	_ = w.cmd.Wait()
+}
+
+func (w *worker) pause()  { _ = w.cmd.Process.Signal(syscall.SIGSTOP) }
+func (w *worker) resume() { _ = w.cmd.Process.Signal(syscall.SIGCONT) }
+
+// cut has the server's connections carry nothing, until heal.
+func (w *worker) cut() { w.proxy.set(blackhole) }
+
+func (w *worker) heal() { w.proxy.set(pass) }
+
+// Five servers share twelve shards on one PostgreSQL server. They are killed, stopped for
+// longer than their leases live, cut off, and sent away in good order, while the PostgreSQL
+// server is killed and stopped too and its sessions are ended; the clock of one server
+// runs slow, by as much as the margin allows. Of every shard the tokens of accepted writes
+// never decrease: once a server has written under a new hold, none writes under an older
+// one. No two servers trust their hold on one shard at a time. And every shard is written
+// again in the end; in a campaign of a minute or more, within the bound.
+//
+// promise L1, promise L2. Negative control: go test -run Campaign -unfenced, in which the
+// servers write without their guard, fails with a token that went back.
+// TestLeaseCheckerRejectsAnOldToken and TestTrustCheckerRejectsTwoAtATime show without
+// chance that the checkers can fail.
+func TestLeaseCampaign(t *testing.T) {
+	s := startServer(t)
+	schema := newSchema()
+	direct := openAt(t, s.dsn(), postgres.Options{Schema: schema, Timeout: 10 * time.Second})
+	var trust trustLog
+	var workers []*worker
+	for i := range 5 {
+		cfg := serverConfig{Name: fmt.Sprint("server", i), Schema: schema, Unfenced: *unfenced, Rate: 100}
+		if i == 0 {
+			cfg.Rate = 92
+		}
+		workers = append(workers, newWorker(t, s, cfg, func(_ *worker, line string) { trust.hear(line) }))
+	}
+	log := &leaseLog{last: make(map[string]acceptedWrite)}
+	wctx, stopWatching := context.WithCancel(t.Context())
+	defer stopWatching()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		log.follow(wctx, direct)
+	}()
+	waitFor(t, func() bool { return log.shards() == campaignShards })
+
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	campaign(ctx, cancel, *leasesFor, func() bool { return log.changed() >= 5 })
+	faults := tormentWorkers(ctx, t, workers, s, rand.New(rand.NewPCG(seed, 1)))
+
+	mark := log.count()
+	waitFor(t, func() bool { return log.count() > mark+2*campaignShards })
+	stopWatching()
+	<-watched
+	for _, p := range append(log.problems, trust.problems()...) {
+		t.Error(p)
+	}
+	t.Logf("campaign: %d accepted writes, %d changes of holder, %d faults", log.writes, log.moves, faults)
+	t.Logf("longest without a write: %v", log.idle.Round(time.Millisecond))
+	// A crash costs the TTL, what the others need to see it, and claiming; a server that
+	// was away costs its time and a whole TTL again. Doubled for a machine with other
+	// things to do, and only a long campaign is held to it.
+	if bound := 2 * (2*campaignTTL + 4*time.Second); log.idle > bound && *leasesFor >= time.Minute {
+		t.Errorf("a shard went without a write for %v, the bound is %v", log.idle, bound)
+	}
+}
+
+func tormentWorkers(ctx context.Context, t *testing.T, workers []*worker, s *server, r *rand.Rand) (faults int) {
+	wait := func(least, most time.Duration) {
+		timer := time.NewTimer(least + time.Duration(r.Int64N(int64(most-least))))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	order := []int{0, 1, 2, 3, 4, 5, 6, 7} // each fault comes once before any comes again
+	for ; ctx.Err() == nil; faults++ {
+		w := workers[r.IntN(len(workers))]
+		if faults%len(order) == 0 {
+			r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		}
+		switch order[faults%len(order)] {
+		case 0: // crash
+			w.kill()
+			wait(100*time.Millisecond, time.Second)
+			w.start(t)
+		case 1, 2: // frozen past its lease, at any instant
+			w.pause()
+			wait(campaignTTL+time.Second, campaignTTL+3*time.Second)
+			w.resume()
+		case 3: // leaves in good order, and comes back
+			w.stop()
+			w.start(t)
+		case 4: // cut off while it works
+			w.cut()
+			wait(campaignTTL+time.Second, campaignTTL+3*time.Second)
+			w.heal()
+		case 5: // the PostgreSQL server crashes
+			s.stop(syscall.SIGKILL)
+			wait(100*time.Millisecond, time.Second)
+			s.mustStart(t)
+		case 6: // it is frozen for longer than leases live
+			s.signal(syscall.SIGSTOP)
+			wait(campaignTTL, campaignTTL+time.Second)
+			s.signal(syscall.SIGCONT)
+		case 7:
+			_ = s.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+		}
+		wait(100*time.Millisecond, 500*time.Millisecond)
+	}
+	return faults
+}
+
+type acceptedWrite struct {
+	token  uint64
+	server string
+	at     time.Time
+}
+
+// leaseLog watches the accepted writes.
+type leaseLog struct {
+	view
+	last     map[string]acceptedWrite
+	writes   int
+	moves    int
+	idle     time.Duration
+	problems []string
+}
+
+func (l *leaseLog) shards() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.last) }
+func (l *leaseLog) count() int  { l.mu.Lock(); defer l.mu.Unlock(); return l.writes }
+
+func (l *leaseLog) changed() int { l.mu.Lock(); defer l.mu.Unlock(); return l.moves }
+
+func (l *leaseLog) follow(ctx context.Context, b *postgres.Backend) {
+	after := store.Revision(0)
+	for ctx.Err() == nil {
+		for batch, err := range b.Watch(ctx, "work", after) {
+			if err != nil {
+				break
+			}
+			l.mu.Lock()
+			for _, c := range batch.Changes {
+				l.accept(c)
+			}
+			l.mu.Unlock()
+			if batch.Kind != store.BatchSnapshot {
+				after = batch.Revision
+			}
+		}
+	}
+}
+
+func (l *leaseLog) accept(c store.Change) {
+	var w acceptedWrite
+	if _, err := fmt.Sscanf(contents(c.Record), "%d %s", &w.token, &w.server); err != nil {
+		l.problems = append(l.problems, fmt.Sprintf("unreadable write %q: %v", contents(c.Record), err))
+		return
+	}
+	w.at = time.Now()
+	was, known := l.last[c.Key.Name]
+	l.last[c.Key.Name] = w
+	l.writes++
+	if !known {
+		return
+	}
+	l.idle = max(l.idle, w.at.Sub(was.at))
+	switch {
+	case w.token < was.token:
+		l.problems = append(l.problems, fmt.Sprintf("%s: %s wrote under token %d after %s had written under %d",
+			c.Key, w.server, w.token, was.server, was.token))
+	case w.token > was.token:
+		l.moves++
+	}
+}
+
+func TestLeaseCheckerRejectsAnOldToken(t *testing.T) {
+	log := &leaseLog{last: make(map[string]acceptedWrite)}
+	for _, text := range []string{"5 a", "5 a", "9 b", "5 a"} {
+		log.accept(store.Change{Record: store.Record{Key: shardRecord(0), Revision: 1, Bytes: []byte(text)}})
+	}
+	if len(log.problems) != 1 || !strings.Contains(log.problems[0], "token 5 after") {
+		t.Errorf("problems %q, want the one old token", log.problems)
+	}
+}
+
+// trusted is what is known of a server's trust in one hold of a shard: that it
+// had it at some moment no later than first, and at one no earlier than last.
+type trusted struct {
+	token       uint64
+	first, last int64 // nanoseconds by the clock of the machine, which all share
+}
+
+// trustLog hears of all servers' trust.
+type trustLog struct {
+	mu    sync.Mutex                  // guards the rest
+	holds map[int]map[uint64]*trusted // by shard and token
+	odd   []string
+}
+
+func (l *trustLog) hear(line string) {
+	var shard int
+	var h trusted
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, err := fmt.Sscanf(line, "trust %d %d %d %d", &shard, &h.token, &h.first, &h.last); err != nil {
+		l.odd = append(l.odd, fmt.Sprintf("unreadable %q", line))
+		return
+	}
+	if l.holds == nil {
+		l.holds = make(map[int]map[uint64]*trusted)
+	}
+	if l.holds[shard] == nil {
+		l.holds[shard] = make(map[uint64]*trusted)
+	}
+	if was := l.holds[shard][h.token]; was != nil {
+		h.first, h.last = min(h.first, was.first), max(h.last, was.last)
+	}
+	l.holds[shard][h.token] = &h
+}
+
+// problems names the holds that were trusted when a later one was too.
+func (l *trustLog) problems() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := l.odd
+	for shard, holds := range l.holds {
+		byToken := slices.SortedFunc(maps.Values(holds), func(a, b *trusted) int { return cmp.Compare(a.token, b.token) })
+		next := int64(math.MaxInt64) // when the trust in any later hold had begun
+		for _, h := range slices.Backward(byToken) {
+			if h.last > next {
+				list = append(list, fmt.Sprintf("shard %d: the hold with token %d was trusted %v after a later one was",
+					shard, h.token, time.Duration(h.last-next)))
+			}
+			next = min(next, h.first)
+		}
+	}
+	return list
+}
+
+func TestTrustCheckerRejectsTwoAtATime(t *testing.T) {
+	var log trustLog
+	log.hear("trust 0 5 1000 2000")
+	log.hear("trust 0 5 1000 3000")
+	log.hear("trust 0 9 4000 5000")
+	if p := log.problems(); len(p) != 0 {
+		t.Errorf("problems %q with one after the other", p)
+	}
+	log.hear("trust 0 5 1000 4001")
+	if p := log.problems(); len(p) != 1 || !strings.Contains(p[0], "token 5 was trusted 1ns after") {
+		t.Errorf("problems %q, want the one overlap", p)
+	}
+}
