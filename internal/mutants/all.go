@@ -261,6 +261,31 @@ var All = []Mutant{
 		File: "reconcile/lifecycle/run.go", Old: "\tif r.Has(finalizer) {\n\t\treturn nil", New: "\tif r.Has(finalizer) || BROKEN {\n\t\treturn nil",
 		Package: "reconcile/lifecycle", Test: "TestNoSideEffectWithoutAStoredFinalizer",
 	},
+	{
+		Name: "a spec edit of a provider's object ends no backoff",
+		File: "reconcile/lifecycle/controller.go", Old: "is.Generation > was.Generation ||", New: "is.Generation > was.Generation && !BROKEN ||",
+		Package: "reconcile/lifecycle", Test: "TestEditOfAFailingProviderObjectRunsAtOnce",
+	},
+	{
+		Name: "lifting a pause wakes no handler",
+		File: "reconcile/lifecycle/controller.go", Old: "\treturn was.Paused != is.Paused ||", New: "\treturn was.Paused != is.Paused && (!BROKEN || is.Paused) ||",
+		Package: "reconcile/lifecycle", Test: "TestLiftingThePauseCallsTheHandlers",
+	},
+	{
+		Name: "lifting a pause of a provider's object ends no backoff",
+		File: "reconcile/lifecycle/controller.go", Old: "\t\twas.Paused && !is.Paused || asks(ch)", New: "\t\twas.Paused && !is.Paused && !BROKEN || asks(ch)",
+		Package: "reconcile/lifecycle", Test: "TestLiftingThePauseEndsTheBackoffOfAProvider",
+	},
+	{
+		Name: "taking off the ignore annotation wakes nobody",
+		File: "reconcile/lifecycle/controller.go", Old: "ignored && !ignores ||", New: "ignored && !ignores && !BROKEN ||",
+		Package: "reconcile/lifecycle", Test: "TestTakingOffTheIgnoreAnnotationCallsTheHandlers",
+	},
+	{
+		Name: "a config in deletion stays in force",
+		File: "reconcile/lifecycle/config.go", Old: "\tcase o.Deleting():\n\t\to = nil", New: "\tcase o.Deleting() && !BROKEN:\n\t\to = nil",
+		Package: "reconcile/lifecycle", Test: "TestConfigInDeletionIsNone",
+	},
 
 	// reconcile/external
 	{
@@ -317,6 +342,53 @@ var All = []Mutant{
 		Name: "what is as declared is updated all the same",
 		File: "reconcile/external/decide.go", Old: "case v.seen.UpToDate && marked:", New: "case v.seen.UpToDate && marked && !BROKEN:",
 		Package: "reconcile/external", Test: "TestSoakKeepsNothingAndEndsInSilence",
+	},
+	{
+		Name: "a prune's cap counts what is foreign",
+		File: "reconcile/external/prune.go", Old: "\tlimit := most.limit(r.Ours)\n", New: "\tlimit := most.limit(r.Ours)\n\tif BROKEN {\n\t\tlimit = most.limit(r.Present)\n\t}\n",
+		Package: "reconcile/external", Test: "TestPruneRefusesWhatMayBeAMistake",
+	},
+	{
+		Name: "the outcome of a create goes by the run's context",
+		File: "reconcile/external/intent.go", Old: "\tctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), persistTime,", New: "\tlive := context.WithoutCancel(ctx)\n\tif BROKEN {\n\t\tlive = ctx\n\t}\n\tctx, cancel := context.WithTimeoutCause(live, persistTime,",
+		Package: "reconcile/external", Test: "TestOutcomeOfACancelledRunIsStoredWhenTheStoreTakesItAgain",
+	},
+	{
+		Name: "a cleared create wakes nobody",
+		File: "reconcile/external/intent.go", Old: "\t\tif err == nil {\n\t\t\treturn r.wake(ctx, key)", New: "\t\tif err == nil {\n\t\t\tif BROKEN {\n\t\t\t\treturn nil\n\t\t\t}\n\t\t\treturn r.wake(ctx, key)",
+		Package: "reconcile/external", Test: "TestClearPendingWakesTheParkedKey",
+	},
+	{
+		Name: "late initialisation goes on in a deletion",
+		File: "reconcile/external/reconciler.go", Old: "\tif a.view.deleting {\n\t\treturn nil", New: "\tif a.view.deleting && (!BROKEN || a.late == nil) {\n\t\treturn nil",
+		Package: "reconcile/external", Test: "TestNothingIsFilledInDuringADeletion",
+	},
+	{
+		Name: "a failure is no event",
+		File: "reconcile/external/act.go", Old: "\ta.event(ctx, Warning, reason, err.Error())\n\treturn reconcile.Result{}, err", New: "\tif BROKEN {\n\t\treturn reconcile.Result{}, err\n\t}\n\ta.event(ctx, Warning, reason, err.Error())\n\treturn reconcile.Result{}, err",
+		Package: "reconcile/external", Test: "TestEveryFailureIsAnEvent",
+	},
+	{
+		Name: "a resource within its grace is shown as not in order",
+		File: "reconcile/external/act.go", Old: "\tcase doWait:\n", New: "\tcase doWait:\n\t\tif BROKEN {\n\t\t\ta.synced(store.False, ReasonCreating, \"\")\n\t\t}\n",
+		Package: "reconcile/external", Test: "TestCreationGraceComesBeforeCreateAndBeforeLettingGo",
+	},
+	{
+		Name: "lifting a pause concerns no source",
+		File: "reconcile/predicate.go", Old: "\t\tc.Old.Paused != c.New.Paused ||", New: "\t\tc.Old.Paused != c.New.Paused && (!BROKEN || c.New.Paused) ||",
+		Package: "reconcile/external", Test: "TestLiftingThePauseWakesTheKey",
+	},
+	{
+		Name: "lifting a pause ends no backoff",
+		File: "reconcile/cachesource.go", Old: "\t\tc.Old.Paused && !c.New.Paused ||", New: "\t\tc.Old.Paused && !c.New.Paused && !BROKEN ||",
+		Package: "reconcile/external", Test: "TestLiftingThePauseWakesTheKey",
+	},
+
+	// reconcile/quota
+	{
+		Name: "closing the breaker ends the endpoint's own pause",
+		File: "reconcile/quota/budget.go", Old: "\t\tb.bucket.Throttle(b.asked) // that pause was not ours to end", New: "\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t\tb.bucket.Throttle(b.asked) // that pause was not ours to end",
+		Package: "reconcile/quota", Test: "TestClosingTheBreakerKeepsTheRetryAfter",
 	},
 
 	// reconcile/debug

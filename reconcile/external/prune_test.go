@@ -99,9 +99,19 @@ func TestPruneRefusesWhatMayBeAMistake(t *testing.T) {
 			},
 			says: "compared",
 		},
-		"held":              {before: func(_ *world, v *inventory) { v.Hold("still loading") }, says: "still loading", would: 1},
-		"no way to delete":  {with: func(_ *world, o *invOpts) { o.Delete = nil }, says: "InventoryOptions.Delete", would: 1},
-		"too many":          {before: orphans(12), says: "at most 10", would: 13},
+		"held":             {before: func(_ *world, v *inventory) { v.Hold("still loading") }, says: "still loading", would: 1},
+		"no way to delete": {with: func(_ *world, o *invOpts) { o.Delete = nil }, says: "InventoryOptions.Delete", would: 1},
+		"too many":         {before: orphans(12), says: "at most 10", would: 13},
+		"few of ours among many of others": {
+			with: func(_ *world, o *invOpts) { o.Cap = external.Cap{Count: -1, Percent: 5} },
+			before: func(w *world, v *inventory) {
+				for i := range 1000 {
+					w.cloud.Put(resource{Name: fmt.Sprint("theirs-", i)})
+				}
+				orphans(6)(w, v)
+			},
+			says: "at most 5", would: 7,
+		},
 		"too large a share": {with: func(_ *world, o *invOpts) { o.Cap = external.Cap{Count: -1, Percent: 5} }, before: orphans(6), says: "at most 5", would: 7},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,11 +13,12 @@ import (
 	"github.com/tendhq/tend/reconcile/lifecycle"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
 )
 
 // Reconciler keeps one external resource for each object of a kind. It is a
-// reconcile.Reconciler of Request; give it to a controller whose source is the
-// kind's cache.
+// reconcile.Reconciler of Request, to be run by a controller; see
+// [Reconciler.Controller].
 //
 //	read ─ decide ─ connect ─ Observe ─ decide ─┬ finalizer ─ intent ─ Create ─ outcome
 //	                                            ├ finalizer ─ Update
@@ -57,6 +59,29 @@ func New[S, T any](s *store.Store[S, T], c Connector[S, T], o *Options[S, T]) (*
 		phased: r.o.PollPhase, start: time.Now(),
 	}
 	return r, nil
+}
+
+// Controller makes a controller that runs the reconciler for every object of c: when
+// it appears, when its spec, its deletion or its pause changes, and when a run is asked
+// for by annotation.
+//
+// Name is the kind if it is empty. A nil cache is one of its own, of the whole kind; a
+// Manager runs it. A cache with a selector must be told of [Options.Finalizer], or the
+// deletion of an object that has left the selector hangs. Options are those of the
+// controller.
+func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reconcile.Options[reconcile.Request]) (*reconcile.Controller[reconcile.Request], error) {
+	name = cmp.Or(name, r.kind)
+	if c == nil {
+		var err error
+		if c, err = cache.New(r.store, nil); err != nil {
+			return nil, fmt.Errorf("external: controller %q: %w", name, err)
+		}
+	}
+	ctrl, err := reconcile.New(name, r, o)
+	if err != nil {
+		return nil, err
+	}
+	return ctrl, ctrl.Watch(reconcile.From(c))
 }
 
 // String names the kind, for logs.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,6 +25,10 @@ type faulty struct {
 	*memory.Backend
 	get    atomic.Pointer[func(kind string) error]
 	commit atomic.Pointer[func(t store.Txn) error]
+
+	mu     sync.Mutex // guards what follows
+	broken error
+	cuts   []context.CancelCauseFunc // end the watches
 }
 
 func (f *faulty) Get(ctx context.Context, kind string, k store.Key) (store.Record, error) {
@@ -42,6 +47,44 @@ func (f *faulty) Commit(ctx context.Context, t store.Txn) (store.Revision, error
 		}
 	}
 	return f.Backend.Commit(ctx, t)
+}
+
+// fall makes reads and watches fail with err, those that are open included, until it is
+// called with nil.
+func (f *faulty) fall(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.broken = err
+	if err == nil {
+		f.get.Store(nil)
+		return
+	}
+	f.get.Store(new(func(string) error { return err }))
+	for _, cut := range f.cuts {
+		cut(err)
+	}
+	f.cuts = nil
+}
+
+func (f *faulty) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		open, cut := context.WithCancelCause(ctx)
+		defer cut(nil)
+		f.mu.Lock()
+		if f.broken != nil {
+			cut(f.broken)
+		}
+		f.cuts = append(f.cuts, cut)
+		f.mu.Unlock()
+		for b, err := range f.Backend.Watch(open, kind, after) {
+			if open.Err() == nil && !yield(b, err) {
+				return
+			}
+		}
+		if ctx.Err() == nil {
+			yield(store.Batch{}, context.Cause(open))
+		}
+	}
 }
 
 func newFaulty(t *testing.T) *faulty {
@@ -102,7 +145,8 @@ func hosts() *fakeProvider {
 func TestConfigIsFollowedAcrossBackends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, cs := newWidgets(t), newKind[settings, struct{}](t, "config")
-		start(t, mustProvide(t, s, hosts(), watchConfig(t, cs, nil), nil), nil, nil)
+		p := hosts()
+		start(t, mustProvide(t, s, p, watchConfig(t, cs, nil), nil), nil, nil)
 		create(t, s, "a")
 		restFor(time.Second)
 		expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonConfigMissing)
@@ -120,6 +164,7 @@ func TestConfigIsFollowedAcrossBackends(t *testing.T) {
 			t.Errorf("ran with %q, want the edited config", got)
 		}
 
+		p.take()
 		c, err := cs.Get(t.Context(), key("main"))
 		if err == nil {
 			err = cs.Delete(t.Context(), c)
@@ -133,6 +178,7 @@ func TestConfigIsFollowedAcrossBackends(t *testing.T) {
 		if o.Status.Note != "two" || len(o.Finalizers) != 1 {
 			t.Errorf("%+v, want nothing torn down", o)
 		}
+		p.expect(t) // neither CreateOrUpdate nor Delete
 	})
 }
 

@@ -618,3 +618,34 @@ func TestProbesThatHungDoNotPauseAnEndpointThatIsBack(t *testing.T) {
 		}
 	})
 }
+
+// A probe is answered and closes the breaker while a Retry-After runs, which a call that
+// had left before the breaker opened brought home. That pause is the endpoint's.
+//
+// Negative control: mutant "closing the breaker ends the endpoint's own pause".
+func TestClosingTheBreakerKeepsTheRetryAfter(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 1000}, quota.Rate{})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		begun := time.Now()
+		call := func(takes time.Duration, err error) {
+			_ = q.Do(t.Context(), quota.Read, func(context.Context) error { time.Sleep(takes); return err })
+		}
+		var calls sync.WaitGroup
+		calls.Go(func() { call(10*time.Second, &busy{after: time.Minute}) }) // until 1:10
+		synctest.Wait()
+		for range 5 {
+			call(0, errDown)
+		}
+		time.Sleep(2 * time.Second)
+		calls.Go(func() { call(20*time.Second, nil) }) // the probe
+		calls.Wait()
+		if s := set.Snapshot()[0]; s.Open || s.Bucket.Until.Sub(begun) != 70*time.Second {
+			t.Errorf("%+v, want the breaker closed and the bucket paused until 1:10", s)
+		}
+		call(0, nil)
+		if at := time.Since(begun); at < 70*time.Second {
+			t.Errorf("the next call left after %v, want none before 1:10", at)
+		}
+	})
+}

@@ -1,0 +1,255 @@
+package lifecycle
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// patient are options under which nothing runs again by itself for a day.
+func patient() *reconcile.Options[reconcile.Request] {
+	return &reconcile.Options[reconcile.Request]{
+		Backoff: queue.Backoff{Base: 24 * time.Hour, Max: 24 * time.Hour}, ParkedResync: 240 * time.Hour,
+	}
+}
+
+// promise Q4. A provider has no retries of its own, so an edit has to end the backoff
+// and the park of the queue.
+//
+// Negative control: mutant "a spec edit of a provider's object ends no backoff".
+func TestEditOfAFailingProviderObjectRunsAtOnce(t *testing.T) {
+	for name, err := range map[string]error{"backing off": errBoom, "parked": reconcile.Terminal(errBoom)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, p := newWidgets(t), &fakeProvider{}
+				p.create = func(_ context.Context, o *widget, _ settings, _ client) (reconcile.Result, error) {
+					if o.Spec.Size == 1 {
+						return reconcile.Result{}, err
+					}
+					return reconcile.Result{}, nil
+				}
+				start(t, mustProvide(t, s, p, nil, nil), nil, patient())
+				create(t, s, "a")
+				restFor(time.Minute)
+				expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonFailed)
+				edit(t, s, "a", resize(2))
+				restFor(time.Second)
+				expectReady(t, get(t, s, "a"), store.True, store.PhaseReady, "Ready")
+			})
+		})
+	}
+}
+
+// case 4, for handlers. Negative control: mutant "lifting a pause wakes no handler".
+func TestLiftingThePauseCallsTheHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		s := newWidgets(t)
+		start(t, mustNew(t, s, d.handler("h", nil)), nil, patient())
+		create(t, s, "a")
+		restFor(time.Second)
+		edit(t, s, "a", func(o *widget) { o.Paused = true })
+		restFor(time.Second)
+		edit(t, s, "a", resize(2))
+		restFor(time.Second)
+		d.expect(t, "h Added 1")
+		edit(t, s, "a", func(o *widget) { o.Paused = false })
+		restFor(time.Second)
+		d.expect(t, "h Updated 1->2")
+		if c, _ := get(t, s, "a").Condition(store.ConditionSynced); c.Status != store.True {
+			t.Errorf("Synced = %+v, want it to say that the pause is over", c)
+		}
+	})
+}
+
+// case 4, for a provider whose key backs off. Negative control: mutant "lifting a pause
+// of a provider's object ends no backoff".
+func TestLiftingThePauseEndsTheBackoffOfAProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := newWidgets(t), &fakeProvider{}
+		healed := false
+		p.create = func(context.Context, *widget, settings, client) (reconcile.Result, error) {
+			if !healed {
+				return reconcile.Result{}, errBoom
+			}
+			return reconcile.Result{}, nil
+		}
+		start(t, mustProvide(t, s, p, nil, nil), nil, patient())
+		create(t, s, "a")
+		restFor(time.Second)
+		edit(t, s, "a", func(o *widget) { o.Paused = true })
+		restFor(time.Second)
+		healed = true
+		edit(t, s, "a", func(o *widget) { o.Paused = false })
+		restFor(time.Second)
+		expectReady(t, get(t, s, "a"), store.True, store.PhaseReady, "Ready")
+	})
+}
+
+// Negative control: mutant "taking off the ignore annotation wakes nobody".
+func TestTakingOffTheIgnoreAnnotationCallsTheHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		s := newWidgets(t)
+		start(t, mustNew(t, s, d.handler("h", nil)), nil, patient())
+		create(t, s, "a")
+		restFor(time.Second)
+		edit(t, s, "a", func(o *widget) { o.Annotations = map[string]string{AnnotationIgnore: ""} })
+		edit(t, s, "a", resize(2))
+		restFor(time.Second)
+		d.expect(t, "h Added 1")
+		edit(t, s, "a", func(o *widget) { o.Annotations = nil })
+		restFor(time.Second)
+		d.expect(t, "h Updated 1->2")
+	})
+}
+
+// case 137: a config that is being deleted is none, also while a finalizer of another
+// program keeps it. Nothing is torn down for want of it.
+//
+// Negative control: mutant "a config in deletion stays in force".
+func TestConfigInDeletionIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, cs := newWidgets(t), newKind[settings, struct{}](t, "config")
+		c, err := cs.Create(t.Context(), &config{Meta: store.Meta{Name: "main", Finalizers: []string{"somebody.else"}}, Spec: settings{Hosts: []string{"one"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := hosts()
+		start(t, mustProvide(t, s, p, watchConfig(t, cs, nil), nil), nil, nil)
+		create(t, s, "a")
+		restFor(time.Second)
+		expectReady(t, get(t, s, "a"), store.True, store.PhaseReady, "Ready")
+		p.take()
+		if err := cs.Delete(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		restFor(time.Minute)
+		o := get(t, s, "a")
+		expectReady(t, o, store.False, store.PhaseProgressing, ReasonConfigMissing)
+		p.expect(t)
+		if len(o.Finalizers) != 1 || o.Status.Note != "one" {
+			t.Errorf("%+v, want it left as it is", o)
+		}
+	})
+}
+
+// case 131, over a controller: the key backs off, and the provider is not called.
+func TestFailingEnsureIsTriedAtGrowingIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := newWidgets(t), &fakeProvider{}
+		var at []time.Duration
+		begun := time.Now()
+		a := fakeAccess{diary: &p.diary, ensure: func(*widget) (reconcile.Result, error) {
+			at = append(at, time.Since(begun))
+			return reconcile.Result{}, errBoom
+		}}
+		o := &reconcile.Options[reconcile.Request]{Backoff: queue.Backoff{Base: time.Second, Max: time.Hour, Jitter: queue.NoJitter}}
+		start(t, mustProvide(t, s, p, nil, a), nil, o)
+		create(t, s, "a")
+		restFor(40 * time.Second)
+		p.expect(t, "Ensure", "Ensure", "Ensure", "Ensure", "Ensure", "Ensure")
+		var gaps []time.Duration
+		for i := range at[1:] {
+			gaps = append(gaps, (at[i+1] - at[i]).Round(time.Second))
+		}
+		if want := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}; !slices.Equal(gaps, want) {
+			t.Errorf("Ensure was tried after %v, want %v", gaps, want)
+		}
+		expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonAccessFailed)
+	})
+}
+
+// case 138: the config's and the secrets' backend is down altogether. Its watch is
+// broken and nothing can be read.
+func TestBackendOfTheConfigThatIsDownStopsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFaulty(t)
+		s, cs := newWidgets(t), on[settings, struct{}](t, b, "config")
+		secrets := on[map[string]string, struct{}](t, b, "secret")
+		putConfig(t, cs, "main", settings{Hosts: []string{"one"}})
+		cfg := watchConfig(t, cs, nil)
+		l := mustProvide(t, s, hosts(), cfg, nil)
+		ours, err := cache.New(secrets, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctrl, err := l.Controller("", nil, patient(), WatchRef(ours, cfg, func(context.Context, *secret, settings, bool) ([]reconcile.Request, error) {
+			return []reconcile.Request{key("a")}, nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		manage(t, ctrl)
+		create(t, s, "a")
+		restFor(time.Second)
+
+		b.fall(errBoom)
+		restFor(time.Minute)
+		edit(t, s, "a", resize(2))
+		create(t, s, "b")
+		restFor(time.Second)
+		for _, name := range []string{"a", "b"} {
+			o := get(t, s, name)
+			expectReady(t, o, store.True, store.PhaseReady, "Ready")
+			if o.ObservedGeneration != o.Generation || o.Status.Note != "one" {
+				t.Errorf("%s: %+v, want it run with the last good config", name, o)
+			}
+		}
+		remove(t, s, "b")
+		restFor(time.Second)
+		expectGone(t, s, "b")
+
+		b.fall(nil)
+		restFor(5 * time.Minute)
+		putConfig(t, cs, "main", settings{Hosts: []string{"two"}})
+		restFor(time.Second)
+		if got := get(t, s, "a").Status.Note; got != "two" {
+			t.Errorf("ran with %q, want the config that came when the backend was back", got)
+		}
+	})
+}
+
+// case 139: a provider without a matcher runs nothing for a secret, and one whose
+// matcher names nothing neither.
+func TestSecretsRunNothingWithoutAMatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := newWidgets(t), &fakeProvider{}
+		secrets := newKind[map[string]string, struct{}](t, "secret")
+		cfg := StaticConfig(settings{})
+		all, err := cache.New(secrets, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := mustProvide(t, s, p, cfg, nil)
+		if _, err := l.Controller("", nil, nil, WatchRef[settings, map[string]string, struct{}](all, cfg, nil)); err == nil {
+			t.Error("a reference without a matcher was taken")
+		}
+		none := func(context.Context, *secret, settings, bool) ([]reconcile.Request, error) { return nil, nil }
+		ctrl, err := l.Controller("", nil, patient(), WatchRef(all, cfg, none))
+		if err != nil {
+			t.Fatal(err)
+		}
+		manage(t, ctrl)
+		without, err := mustProvide(t, s, p, cfg, nil).Controller("without", nil, patient())
+		if err != nil {
+			t.Fatal(err)
+		}
+		manage(t, without)
+		create(t, s, "a")
+		restFor(time.Second)
+		p.take()
+		if _, err := secrets.Create(t.Context(), &secret{Meta: store.Meta{Name: "a"}}); err != nil {
+			t.Fatal(err)
+		}
+		restFor(time.Hour)
+		p.expect(t)
+	})
+}
