@@ -76,6 +76,10 @@ var campaigns = []campaign{
 		module: ".", pkg: "./store/file", test: "^TestKilledProcessLosesNothingAcknowledged$", control: "mutant: a commit is acknowledged and never written", args: perSecond("-kills", 2),
 	},
 	{
+		name: "file-reads", promises: "S1, S2", what: "gets, lists and snapshots while a file store commits and makes checkpoints",
+		module: ".", pkg: "./store/file", test: "^TestReadsAreOfOneMoment$", control: "mutant: a list does not take back what is not published", args: perSecond("-commits", 10),
+	},
+	{
 		name: "etcd-faults", promises: "S1, S2", what: "three members killed, stopped, cut off and reset; histories judged by porcupine, watches by the log",
 		module: "store/etcd", pkg: ".", test: "^TestClusterUnderFaultsIsLinearizableAndItsWatchesAreGapless$", control: "TestCheckersRejectBrokenHistories",
 		args: func(d time.Duration) []string { return []string{"-faults", d.String()} },

@@ -139,6 +139,16 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestFileOfTwoTimesIsRefusedOrWhole",
 	},
 	{
+		Name: "a read shows a checkpoint that is not on disk",
+		File: "store/file/checkpoint.go", Old: "if u := b.unpublished; u != nil && tx.ID() >= u.txid {", New: "if u := b.unpublished; u != nil && tx.ID() >= u.txid && !BROKEN {",
+		Package: "store/file", Test: "TestReadsBeforeACommitIsOnDiskShowWhatWasBefore",
+	},
+	{
+		Name: "a list does not take back what is not published",
+		File: "store/file/history.go", Old: "[][]entry{base.ahead, h.between(at, base.at)}", New: "[][]entry{base.ahead[:map[bool]int{false: len(base.ahead)}[BROKEN]], h.between(at, base.at)}",
+		Package: "store/file", Test: "TestReadsAreOfOneMoment",
+	},
+	{
 		Name: "an error of the disk is swallowed",
 		File: "store/file/commit.go", Old: "return b.commitFailed(id, err)", New: "if !BROKEN {\n\t\t\treturn b.commitFailed(id, err)\n\t\t}",
 		Package: "store/file", Test: "TestFullDiskIsAClearErrorAndLosesNothing",

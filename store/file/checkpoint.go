@@ -18,6 +18,68 @@ const (
 	checkpointBytes = 8 << 20
 )
 
+// bbolt shows a transaction to readers as soon as its meta page is written: before
+// the disk has it, and before publish. Of most commits a reader notices nothing, as
+// they leave the objects bucket alone. A checkpoint changes it, and until publish the
+// dirty rows and the history are those of before:
+//
+//	             meta page written           publish
+//	─────────────────────┼──────────────────────┼─────────────▶
+//	old objects          │ new objects          │ new objects
+//	old dirty, history   │ old dirty, history   │ new dirty, history
+//
+// A reader that begins in between takes the group's changes back.
+type unpublished struct {
+	txid int
+	base base
+}
+
+// A base says what the objects bucket of a read transaction is.
+type base struct {
+	at    store.Revision // it is the state at this revision
+	ahead []entry        // of the changes up to at those that are not published
+}
+
+// beginLocked begins a read transaction. The lock has its base, dirty and history be
+// of one moment.
+func (b *Backend) beginLocked() (*bolt.Tx, base, error) {
+	tx, err := b.db.Begin(false)
+	if err != nil {
+		return nil, base{}, asClosed(err)
+	}
+	if u := b.unpublished; u != nil && tx.ID() >= u.txid {
+		return tx, u.base, nil
+	}
+	return tx, base{at: b.state.checkpoint}, nil
+}
+
+// announce is called before a checkpoint is committed.
+func (b *Backend) announce(g *group) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unpublished = &unpublished{g.tx.ID(), base{g.head, g.entries}}
+}
+
+// retract is called when it was not committed; after publish it does nothing.
+func (b *Backend) retract() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unpublished = nil
+}
+
+// row returns what a record that is not among the dirty ones was at the last
+// published revision.
+func (s base) row(tx *bolt.Tx, a address) (*row, error) {
+	for _, e := range s.ahead {
+		for i := range e.events {
+			if e.events[i].addr == a {
+				return e.events[i].was, nil
+			}
+		}
+	}
+	return readRow(tx, a)
+}
+
 // write puts the group into its transaction.
 func (g *group) write() error {
 	if len(g.entries) > 0 {

@@ -227,9 +227,16 @@ func (b *Backend) writeGroup(members []*pending) error {
 	if err := g.write(); err != nil {
 		return fmt.Errorf("file: %w", err)
 	}
+	if g.state != nil {
+		b.announce(g)
+		defer b.retract()
+	}
 	id := tx.ID()
 	if err := tx.Commit(); err != nil {
 		return b.commitFailed(id, err)
+	}
+	if b.opts.beforePublish != nil {
+		b.opts.beforePublish()
 	}
 	b.publish(g)
 	return nil
@@ -319,6 +326,7 @@ func (b *Backend) publish(g *group) {
 		b.state, b.dirty, b.dirtyBytes = *g.state, make(map[address]*row), 0
 		b.history.forget(g.cut)
 		b.pinFloor = max(b.pinFloor, g.cut)
+		b.unpublished = nil
 	}
 	if g.lease != nil {
 		b.leases.change(b, *g.lease)

@@ -40,16 +40,17 @@ type Backend struct {
 
 	// mu guards what follows. The committer alone writes it, so the committer
 	// may read it without. Never held during disk writes.
-	mu         sync.RWMutex
-	state      state
-	dirty      map[address]*row // newest rows since state.checkpoint; nil means absent
-	dirtyBytes int
-	history    history
-	pinFloor   store.Revision // pinned lists reach back to here, no further
-	leases     leases
-	changed    chan struct{}
-	broken     error // set once, by a disk that failed in the middle of a commit
-	closed     bool
+	mu          sync.RWMutex
+	state       state
+	dirty       map[address]*row // newest rows since state.checkpoint; nil means absent
+	dirtyBytes  int
+	history     history
+	unpublished *unpublished   // nil unless a checkpoint is being committed
+	pinFloor    store.Revision // pinned lists reach back to here, no further
+	leases      leases
+	changed     chan struct{}
+	broken      error // set once, by a disk that failed in the middle of a commit
+	closed      bool
 }
 
 // Options tune Open. Nil and zero fields mean the stated default.
@@ -68,6 +69,8 @@ type Options struct {
 
 	// openFile is how bbolt opens the file for writing; tests break it.
 	openFile func(string, int, os.FileMode) (*os.File, error)
+	// beforePublish is called between bbolt's commit and publish; tests read then.
+	beforePublish func()
 }
 
 var (
@@ -273,14 +276,14 @@ func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Re
 	}
 	// Begun under the lock: a checkpoint that empties dirty afterwards cannot
 	// come between the two looks.
-	tx, err := b.db.Begin(false)
+	tx, base, err := b.beginLocked()
 	b.mu.RUnlock()
 	if err != nil {
-		return store.Record{}, asClosed(err)
+		return store.Record{}, err
 	}
 	err = guarded(func() error {
 		defer func() { _ = tx.Rollback() }()
-		r, err = readRow(tx, a)
+		r, err = base.row(tx, a)
 		return err
 	})
 	if err != nil {

@@ -183,12 +183,12 @@ func (d *decoder) event() (ev event) {
 }
 
 // overlay says what differs, at revision at, from what the objects bucket holds,
-// which is the state at checkpoint; nil means absent. Later entries of the same
-// address win going forward, earlier ones going back.
-func (h *history) overlay(at, checkpoint store.Revision, in func(address) bool) map[address]*row {
+// which is base; nil means absent. Later entries of the same address win going
+// forward, earlier ones going back.
+func (h *history) overlay(at store.Revision, base base, in func(address) bool) map[address]*row {
 	diff := make(map[address]*row)
-	if at >= checkpoint {
-		for _, e := range h.between(checkpoint, at) {
+	if at >= base.at {
+		for _, e := range h.between(base.at, at) {
 			for _, ev := range e.events {
 				if in(ev.addr) {
 					diff[ev.addr] = ev.after()
@@ -197,10 +197,12 @@ func (h *history) overlay(at, checkpoint store.Revision, in func(address) bool) 
 		}
 		return diff
 	}
-	for _, e := range slices.Backward(h.between(at, checkpoint)) {
-		for _, ev := range e.events {
-			if in(ev.addr) {
-				diff[ev.addr] = ev.was
+	for _, entries := range [][]entry{base.ahead, h.between(at, base.at)} {
+		for _, e := range slices.Backward(entries) {
+			for _, ev := range e.events {
+				if in(ev.addr) {
+					diff[ev.addr] = ev.was
+				}
 			}
 		}
 	}

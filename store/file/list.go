@@ -78,13 +78,13 @@ func (b *Backend) pin(kind string, from address, o store.ListOptions) (*view, er
 	}
 	prefix := prefixOf(kind, o.Namespace)
 	from = max(from, prefix)
-	diff := b.history.overlay(at, b.state.checkpoint, func(a address) bool {
+	tx, base, err := b.beginLocked()
+	if err != nil {
+		return nil, err
+	}
+	diff := b.history.overlay(at, base, func(a address) bool {
 		return strings.HasPrefix(string(a), string(prefix)) && a >= from
 	})
-	tx, err := b.db.Begin(false) // under the lock: the same moment as diff
-	if err != nil {
-		return nil, asClosed(err)
-	}
 	return &view{tx: tx, prefix: prefix, from: from, at: at, diff: diff}, nil
 }
 

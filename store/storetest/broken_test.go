@@ -212,6 +212,45 @@ var broken = []struct {
 			return unpinned(ctx, b.inner, kind, o)
 		}
 	}},
+	{"a list has what is newer than it says", "Reads/show whole commits", func(b *override) {
+		b.list = func(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+			p, err := b.inner.List(ctx, kind, o)
+			p.Revision -= min(p.Revision, 1)
+			return p, err
+		}
+	}},
+	{"a read shows a commit that is not made yet", "Reads/show whole commits", func(b *override) {
+		var early atomic.Pointer[store.Op]
+		b.get = func(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+			r, err := b.inner.Get(ctx, kind, key)
+			if op := early.Load(); op != nil && op.Key == key {
+				head, _ := b.inner.Commit(ctx, store.Txn{})
+				return store.Record{Kind: kind, Key: key, Created: head + 1, Revision: head + 1, Value: op.Put}, nil
+			}
+			return r, err
+		}
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			if len(t.Ops) > 1 {
+				early.Store(&t.Ops[1])
+				time.Sleep(time.Microsecond) // fake time: everybody reads meanwhile
+			}
+			defer early.Store(nil)
+			return b.inner.Commit(ctx, t)
+		}
+	}},
+	{"a list shows half of a commit", "Reads/show whole commits", func(b *override) {
+		var last sync.Map
+		b.list = func(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+			p, err := b.inner.List(ctx, kind, o)
+			p.Records = slices.Clone(p.Records)
+			for i, r := range p.Records {
+				if old, ok := last.Swap(r.Key, r); ok && r.Revision == p.Revision && i%2 == 0 {
+					p.Records[i] = old.(store.Record)
+				}
+			}
+			return p, err
+		}
+	}},
 	{"a snapshot is torn", "Watch/a snapshot and the changes", func(b *override) {
 		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
