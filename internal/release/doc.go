@@ -2,6 +2,7 @@
 //
 //	go run ./internal/release                   rehearse: nothing is left behind
 //	go run ./internal/release -version v0.1.0   release; git push stays with you
+//	go run ./internal/release -api APIDIFF      show what changed in the API
 //
 // All modules are released together, under one version, from one commit. Every
 // go.mod file that git knows is a module of the release, except for those of bench,
@@ -24,4 +25,8 @@
 //
 // Only if all that works, and only with -version, the commits and the tags are
 // fetched into the repository. What remains is the git push command that it prints.
+//
+// With -api it prints how the exported names of the released modules differ from
+// those of the last release, by golang.org/x/exp/cmd/apidiff, and fails unless the
+// CHANGELOG's section "Unreleased" names every change that breaks programs.
 package main

@@ -12,15 +12,19 @@ import (
 func main() {
 	version := flag.String("version", "", "the version to release, such as v0.1.0; without it a release is rehearsed")
 	checks := flag.String("checks", ".ci/run", "the `program` that must succeed before a release; a rehearsal does not run it")
+	apidiff := flag.String("api", "", "only compare the API with the last release's, by this apidiff `program`")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
 	var err error
-	if *version == "" {
+	switch {
+	case *apidiff != "":
+		err = compareAPI(".", *apidiff)
+	case *version == "":
 		err = rehearse(".")
-	} else {
+	default:
 		err = publish(".", *version, *checks)
 	}
 	if err != nil {

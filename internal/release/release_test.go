@@ -163,6 +163,35 @@ func TestChangelogSection(t *testing.T) {
 	}
 }
 
+func TestBreakingChangesAreNamedInTheChangelog(t *testing.T) {
+	const changes = `Incompatible changes:
+- ./queue.(*Queue[K]).Add, method set of *Queue: removed
+- ./queue.(*Queue[K]).Add: changed from func(K) to func(K, int)
+- ./store.Options.Limit: removed
+- package github.com/tendhq/tend/gone: removed
+Compatible changes:
+- ./store.More: added
+`
+	for _, c := range []struct {
+		name, section string
+		missing       int
+	}{
+		{"none", "", 4},
+		{"all", "- `queue.Add` takes a priority.\n- `Options.Limit` is gone, and so is package gone.\n", 0},
+		{"but one", "- `queue.Add` takes a priority. `Limit` went.\n", 1},
+		{"in parts of words", "- `AddAll`, `Limits`, begone\n", 4},
+		{"in an older section", "## v0.1.0\n\n- Add, Limit, gone\n", 4},
+	} {
+		missing := unnamedChanges(changes, "# Changelog\n\n## Unreleased\n\n"+c.section)
+		if len(missing) != c.missing {
+			t.Errorf("%s: %d are not named, want %d: %q", c.name, len(missing), c.missing, missing)
+		}
+	}
+	if missing := unnamedChanges("Compatible changes:\n- ./store.More: added\n", ""); missing != nil {
+		t.Errorf("compatible changes are asked for: %q", missing)
+	}
+}
+
 func TestModulesComeAfterWhatTheyRequire(t *testing.T) {
 	sorted, err := inOrder([]goModule{
 		{Path: "examples", Requires: []string{"root", "store"}}, {Path: "store", Requires: []string{"root"}}, {Path: "root"},
