@@ -40,6 +40,7 @@ func newUser(root, clone string) (user, error) {
 		"GOWORK=off",
 		"GOFLAGS=-modcacherw -trimpath", // what is compiled is the same in any folder
 		"GOMODCACHE=" + u.cache,
+		"GODEBUG=goindex=0", // the go command's index of the cache believes that a version never changes
 		"GOPROXY=file://" + filepath.ToSlash(modcache) + "/cache/download," + proxies,
 		"GONOPROXY=" + modulePath,
 		"GONOSUMDB=" + modulePath,
