@@ -14,33 +14,32 @@ import (
 // defect is what is wrong with a queue. Its nil functions are those of the queue
 // itself.
 type defect struct {
-	add   func(q *Queue[string], key string, o AddOptions)
+	add   func(q *Queue[string], key string, o AddOptions) error
 	hold  func(q *Queue[string], key string, most time.Duration) (release func())
-	take  func(q *Queue[string], dst []Item[string]) int
+	get   func(ctx context.Context, q *Queue[string]) (Item[string], error)
 	done  func(it Item[string])
 	retry func(it Item[string], err error, atLeast time.Duration)
 }
 
-func (d *defect) orAdd(q *Queue[string], key string, o AddOptions) {
+func (d *defect) orAdd(q *Queue[string], key string, o AddOptions) error {
 	if d.add == nil {
-		q.AddWith(key, o)
-		return
+		return q.AddWith(key, o)
 	}
-	d.add(q, key, o)
+	return d.add(q, key, o)
 }
 
 func (d *defect) orHold(q *Queue[string], key string, most time.Duration) (release func()) {
 	if d.hold == nil {
-		return q.Hold(key, "test", most)
+		return holdKey(q, key, most)
 	}
 	return d.hold(q, key, most)
 }
 
-func (d *defect) orTake(q *Queue[string], dst []Item[string]) int {
-	if d.take == nil {
-		return q.take(dst)
+func (d *defect) orGet(ctx context.Context, q *Queue[string]) (Item[string], error) {
+	if d.get == nil {
+		return q.Get(ctx)
 	}
-	return d.take(q, dst)
+	return d.get(ctx, q)
 }
 
 func (d *defect) orDone(it Item[string]) {
@@ -76,18 +75,20 @@ func TestModelCatchesBrokenQueues(t *testing.T) {
 		defect        func() defect
 	}{
 		{"Q1", "an add during a run is lost", func() defect {
-			return defect{add: func(q *Queue[string], key string, o AddOptions) {
-				if !isRunning(q, key) {
-					q.AddWith(key, o)
+			return defect{add: func(q *Queue[string], key string, o AddOptions) error {
+				if isRunning(q, key) {
+					return nil
 				}
+				return q.AddWith(key, o)
 			}}
 		}},
 		{"Q1", "every twentieth add is lost", func() defect {
 			n := 0
-			return defect{add: func(q *Queue[string], key string, o AddOptions) {
-				if n++; n%20 != 0 {
-					q.AddWith(key, o)
+			return defect{add: func(q *Queue[string], key string, o AddOptions) error {
+				if n++; n%20 == 0 {
+					return nil
 				}
+				return q.AddWith(key, o)
 			}}
 		}},
 		{"Q1", "a failed key is forgotten", func() defect {
@@ -97,46 +98,49 @@ func TestModelCatchesBrokenQueues(t *testing.T) {
 			return defect{done: func(it Item[string]) { it.After(0) }}
 		}},
 		{"Q3", "of two times the later counts", func() defect {
-			return defect{add: func(q *Queue[string], key string, o AddOptions) {
+			return defect{add: func(q *Queue[string], key string, o AddOptions) error {
 				if o.After > 0 && !isRunning(q, key) {
-					q.Replace(key, o)
-					return
+					return addReplacing(q, key, o)
 				}
-				q.AddWith(key, o)
+				return q.AddWith(key, o)
 			}}
 		}},
 		{"Q3", "priorities are kept from the first add", func() defect {
 			seen := map[string]bool{}
-			return defect{add: func(q *Queue[string], key string, o AddOptions) {
+			return defect{add: func(q *Queue[string], key string, o AddOptions) error {
 				if seen[key] {
 					o.Priority = Priority{}
 				}
 				seen[key] = true
-				q.AddWith(key, o)
+				return q.AddWith(key, o)
 			}}
 		}},
 		{"Q4", "every add ends a backoff", func() defect {
-			return defect{add: func(q *Queue[string], key string, o AddOptions) {
+			return defect{add: func(q *Queue[string], key string, o AddOptions) error {
 				o.Urgent = true
-				q.AddWith(key, o)
+				return q.AddWith(key, o)
 			}}
 		}},
 		{"Q4", "a failure counts for nothing", func() defect {
 			return defect{retry: func(it Item[string], _ error, atLeast time.Duration) { it.After(atLeast) }}
 		}},
 		{"Q5", "the second in the line comes first", func() defect {
-			return defect{take: func(q *Queue[string], dst []Item[string]) int {
-				var two [2]Item[string]
-				if q.take(two[:1]) == 0 {
-					return 0
+			return defect{get: func(ctx context.Context, q *Queue[string]) (Item[string], error) {
+				it, err := q.Get(ctx)
+				if err != nil || q.Len() == 0 {
+					return it, err
 				}
-				if q.take(two[1:]) == 0 {
-					dst[0] = two[0]
-					return 1
+				second, err := q.Get(ctx)
+				it.After(0)
+				return second, err
+			}}
+		}},
+		{"Q1", "a getter that sleeps stays asleep", func() defect {
+			return defect{get: func(ctx context.Context, q *Queue[string]) (Item[string], error) {
+				if q.Len() == 0 {
+					<-ctx.Done()
 				}
-				two[0].After(0)
-				dst[0] = two[1]
-				return 1
+				return q.Get(ctx)
 			}}
 		}},
 		{"Q1", "a held key runs", func() defect {
@@ -144,10 +148,12 @@ func TestModelCatchesBrokenQueues(t *testing.T) {
 		}},
 	} {
 		t.Run(c.promise+" "+c.what, func(t *testing.T) {
+			all := kinds()
 			const most = 50
 			for seed := range uint64(most) {
-				if caught(t, operations(seed), c.defect()) {
-					t.Logf("caught by seed %d", seed)
+				k := all[seed%uint64(len(all))]
+				if caught(t, k, operations(seed), c.defect()) {
+					t.Logf("caught by seed %d, %v", seed, k)
 					return
 				}
 			}
@@ -157,19 +163,13 @@ func TestModelCatchesBrokenQueues(t *testing.T) {
 }
 
 // caught reports whether a trial of a queue with a defect fails.
-func caught(t *testing.T, data []byte, bad defect) (failed bool) {
+func caught(t *testing.T, k kind, data []byte, bad defect) (failed bool) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &witness{TB: t}
 		ended := make(chan struct{})
-		go func() { // a trial that fails leaves by Goexit
+		go func() { // a trial that fails ends by Goexit
 			defer close(ended)
-			r := newTrial(w)
-			r.bad = bad
-			defer r.finish()
-			for ; len(data) >= 3; data = data[3:] {
-				r.do(data[0], data[1], data[2])
-				r.compare()
-			}
+			try(w, k, bad, data)
 		}()
 		<-ended
 		failed = w.failed.Load()
@@ -196,12 +196,13 @@ func (w *witness) Fatal(...any) {
 func (w *witness) Fatalf(string, ...any) { w.Fatal() }
 
 // The test of stamps is worth what it catches too: here its workers get a queue
-// that hands keys out twice, and one that loses what is added during a run.
+// that hands keys out twice, one that loses what is added during a run, and one that
+// runs too many of a tenant.
 //
 // It is the negative control of promises Q1 and Q2 in
 // TestEveryAddIsSeenAndNoKeyRunsTwiceAtOnce.
 func TestStampsCatchALostAddAndASecondRun(t *testing.T) {
-	s := &stamps{ran: make(chan struct{}, 1)}
+	s := newStamps()
 	s.added.Add(1)
 	end, err := s.begin()
 	if err != nil {
@@ -211,11 +212,19 @@ func TestStampsCatchALostAddAndASecondRun(t *testing.T) {
 		t.Error("a second run at once was accepted")
 	}
 	s.running.Add(-1) // of the refused one
-	s.added.Add(1)    // during the run: nobody will see it
+	s.tenant.Add(-1)
+	s.tenant.Add(stampsPerTenant - 1)
+	other := newStamps()
+	other.tenant = s.tenant
+	if _, err := other.begin(); err == nil {
+		t.Error("one run too many of a tenant was accepted")
+	}
+	s.tenant.Add(-stampsPerTenant)
+	s.added.Add(1) // during the run: no run sees it
 	end()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("waited long enough"))
-	if err := settle(ctx, map[string]*stamps{"a": s}); err == nil {
+	if err := s.await(ctx, 2); err == nil {
 		t.Error("an add that no run has seen was accepted")
 	}
 	if end, err := s.begin(); err != nil {
@@ -223,7 +232,7 @@ func TestStampsCatchALostAddAndASecondRun(t *testing.T) {
 	} else {
 		end()
 	}
-	if err := settle(ctx, map[string]*stamps{"a": s}); err != nil {
+	if err := s.await(ctx, 2); err != nil {
 		t.Error(fmt.Errorf("all was seen: %w", err))
 	}
 }

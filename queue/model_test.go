@@ -3,23 +3,29 @@ package queue
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"math"
 	"slices"
-	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/tendhq/tend/internal/campaign"
 )
 
-// model says what a queue with one shard must do, as plainly as possible: a map
-// of keys, a slice of the ready ones, no cleverness.
+// model says what a queue must do, as plainly as possible: a map of keys, a slice
+// of the ready ones by age, no cleverness.
 type model struct {
-	keys  map[string]*modelKey
-	ready []string // by age
-	turn  int
-	pause bool
-	until time.Time // of the pause; zero: none
+	debounce Debounce
+	maxKeys  int
+	cap      int // TenantRunning
+
+	keys    map[string]*modelKey
+	ready   []string // by age
+	pause   bool
+	until   time.Time // of the pause; zero: none
+	tenants map[string]*modelTenant
+	buckets []*modelBucket
+	lines   []*modelLine // of the shards
+
+	tenantOf  func(key string) string
+	bucketsOf func(key string) []int // indices of buckets, each once
+	shardOf   func(key string) int
 }
 
 type modelKey struct {
@@ -31,6 +37,12 @@ type modelKey struct {
 
 	added, urgent, removed, raised bool
 	again                          time.Time // due of what was added during the run; zero: at once
+
+	first time.Time // the first of the adds that Debounce.Window puts off; zero: none
+	cool  time.Time // Debounce.Interval lets it start then
+
+	since         time.Time // when it became ready by itself; keys with the same time come in any order
+	ahead, waited int       // of a ready key: older keys when it became ready, dispatches that passed it by
 }
 
 type modelHold struct {
@@ -39,6 +51,57 @@ type modelHold struct {
 	until time.Time
 }
 
+type modelTenant struct {
+	running   int
+	pause     bool
+	until     time.Time
+	overtaken map[int]map[string]int // by band: how often each other tenant had a turn since this one's
+}
+
+// modelLine is what a model remembers of one shard.
+type modelLine struct {
+	turn         int
+	passed, pass int // dispatches of other shards while this one had a key, and while bands differed
+}
+
+// modelBucket is a token bucket.
+type modelBucket struct {
+	rate   float64
+	burst  int
+	tokens float64
+	at     time.Time // when there were so many
+	until  time.Time // paused until then
+}
+
+func (b *modelBucket) fill(now time.Time) {
+	if now.After(b.at) {
+		b.tokens = min(float64(b.burst), b.tokens+now.Sub(b.at).Seconds()*b.rate)
+		b.at = now
+	}
+}
+
+// has tells whether there was a token at now.
+func (b *modelBucket) has(now time.Time) bool {
+	tokens := min(float64(b.burst), b.tokens+now.Sub(b.at).Seconds()*b.rate)
+	return !b.until.After(now) && tokens >= 1-1e-6
+}
+
+// next is when there will be a token, some microseconds later.
+func (b *modelBucket) next(now time.Time) time.Time {
+	if b.until.After(now) {
+		return b.until
+	}
+	b.fill(now)
+	if b.tokens >= 1 {
+		return now
+	}
+	return now.Add(time.Duration((1-b.tokens)/b.rate*float64(time.Second)) + 2*refillSlack)
+}
+
+// refillSlack is how long after a token is there a key may still wait for it: the
+// queue rounds up.
+const refillSlack = 3 * time.Microsecond
+
 func (m *model) get(key string) *modelKey {
 	k := m.keys[key]
 	if k == nil {
@@ -46,6 +109,15 @@ func (m *model) get(key string) *modelKey {
 		m.keys[key] = k
 	}
 	return k
+}
+
+func (m *model) tenant(name string) *modelTenant {
+	t := m.tenants[name]
+	if t == nil {
+		t = &modelTenant{overtaken: map[int]map[string]int{}}
+		m.tenants[name] = t
+	}
+	return t
 }
 
 func (m *model) unready(key string) {
@@ -62,17 +134,28 @@ func (m *model) run(key string, due time.Time) {
 	case len(k.holds) > 0:
 		k.state = StateHeld
 	default:
-		k.state = StateReady
+		k.state, k.since, k.waited, k.ahead = StateReady, time.Time{}, 0, 0
+		for _, other := range m.ready {
+			if m.shardOf(other) == m.shardOf(key) {
+				k.ahead++
+			}
+		}
 		m.ready = append(m.ready, key)
 	}
 }
 
 // rest ends what key was to do.
-func (m *model) rest(key string) {
+func (m *model) rest(key string, now time.Time) {
 	m.unready(key)
-	if m.keys[key].state = StateIdle; len(m.keys[key].holds) == 0 {
-		delete(m.keys, key)
+	k := m.keys[key]
+	k.state, k.first = StateIdle, time.Time{}
+	if len(k.holds) > 0 {
+		return
 	}
+	if k.cool.After(now) {
+		return
+	}
+	delete(m.keys, key)
 }
 
 // earlier is the earlier of two times of which zero means at once.
@@ -86,16 +169,54 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-func (m *model) add(key string, o AddOptions, due time.Time, replace bool) {
+// notBefore is due, or the end of the key's interval if that is later.
+func (k *modelKey) notBefore(due, now time.Time) time.Time {
+	if k.cool.After(now) && k.cool.After(due) {
+		return k.cool
+	}
+	return due
+}
+
+// put off is what debouncing makes of the due time of an add.
+func (m *model) putOff(k *modelKey, o AddOptions, due, now time.Time, replace bool) (_ time.Time, window bool) {
+	d := m.debounce
+	if d.Interval == 0 && d.Window == 0 || o.Urgent {
+		return due, false
+	}
+	if k.state != StateRunning && k.state != StateIdle && k.state != StateDelayed {
+		return due, false
+	}
+	if quiet := now.Add(d.Window); d.Window > 0 && due.Before(quiet) && (!replace || due.IsZero()) {
+		window = !k.first.IsZero()
+		if !window {
+			k.first = now
+		}
+		due = earlier(quiet, k.first.Add(d.MaxWait))
+	}
+	if k.state != StateRunning {
+		due = k.notBefore(due, now)
+	}
+	return due, window
+}
+
+func (m *model) add(key string, o AddOptions, now time.Time, replace bool) error {
+	var due time.Time
+	if o.After > 0 {
+		due = now.Add(o.After)
+	}
+	if m.keys[key] == nil && m.maxKeys > 0 && len(m.keys) >= m.maxKeys {
+		return ErrFull
+	}
 	k := m.get(key)
+	due, window := m.putOff(k, o, due, now, replace)
 	if k.state == StateRunning {
-		m.addToRun(k, o, due, replace)
-		return
+		m.addToRun(k, o, due, replace, window)
+		return nil
 	}
 	if !o.Priority.IsZero() && (replace || k.state == StateIdle || o.Priority.Int() > k.band) && o.Priority.Int() != k.band {
 		k.band = o.Priority.Int()
 		if k.state == StateReady {
-			m.run(key, time.Time{}) // comes in anew
+			m.run(key, time.Time{}) // comes in as a new key of that band
 		}
 	}
 	if o.Urgent {
@@ -109,7 +230,7 @@ func (m *model) add(key string, o AddOptions, due time.Time, replace bool) {
 			m.run(key, due)
 		}
 	case StateDelayed:
-		if !replace {
+		if !replace && !window {
 			due = earlier(due, k.due)
 		}
 		m.run(key, due)
@@ -127,9 +248,10 @@ func (m *model) add(key string, o AddOptions, due time.Time, replace bool) {
 			m.run(key, due)
 		}
 	}
+	return nil
 }
 
-func (m *model) addToRun(k *modelKey, o AddOptions, due time.Time, replace bool) {
+func (m *model) addToRun(k *modelKey, o AddOptions, due time.Time, replace, window bool) {
 	fresh := k.removed && !k.added
 	if fresh {
 		k.band = 0
@@ -137,7 +259,7 @@ func (m *model) addToRun(k *modelKey, o AddOptions, due time.Time, replace bool)
 	if !o.Priority.IsZero() && (replace || fresh || o.Priority.Int() > k.band) {
 		k.band, k.raised = o.Priority.Int(), true
 	}
-	if k.added && !replace {
+	if k.added && !replace && (!window || k.urgent) {
 		due = earlier(due, k.again)
 	}
 	k.again = due
@@ -145,27 +267,33 @@ func (m *model) addToRun(k *modelKey, o AddOptions, due time.Time, replace bool)
 	k.added = true
 }
 
-func (m *model) remove(key string) {
+func (m *model) remove(key string, now time.Time) bool {
 	k := m.keys[key]
 	switch {
 	case k == nil || k.state == StateIdle:
+		return false
 	case k.state == StateRunning:
+		was := !k.removed || k.added
 		k.removed, k.added, k.urgent, k.raised = true, false, false, false
-	default:
-		k.attempts = 0
-		m.rest(key)
+		return was
 	}
+	k.attempts = 0
+	m.rest(key, now)
+	return true
 }
 
-func (m *model) cancel(key string) {
+func (m *model) cancel(key string, now time.Time) bool {
 	k := m.keys[key]
 	switch {
 	case k == nil:
 	case k.state == StateDelayed:
-		m.rest(key)
+		m.rest(key, now)
+		return true
 	case k.state == StateRunning && k.added && !k.again.IsZero():
 		k.added, k.urgent = false, false
+		return true
 	}
+	return false
 }
 
 func (m *model) hold(key string, h modelHold) {
@@ -179,43 +307,219 @@ func (m *model) hold(key string, h modelHold) {
 	}
 }
 
-func (m *model) release(key string, which func(modelHold) bool) {
+func (m *model) release(key string, now time.Time, which func(modelHold) bool) bool {
 	k := m.keys[key]
 	if k == nil || !slices.ContainsFunc(k.holds, which) {
-		return
+		return false
 	}
 	k.holds = slices.DeleteFunc(k.holds, which)
 	switch {
 	case k.state == StateHeld:
 		m.run(key, time.Time{})
 	case k.state == StateIdle:
-		m.rest(key)
+		m.rest(key, now)
 	}
+	return true
 }
 
-// take is the key whose turn it is, "" if there is none.
-func (m *model) take() string {
-	if m.pause || len(m.ready) == 0 {
-		return ""
+// may tells whether a ready key might have been dispatched at now, or since then.
+func (m *model) may(key string, now time.Time) bool {
+	if m.pause {
+		return false
 	}
-	m.turn++
-	best := m.ready[0]
-	if m.turn%agingEvery != 0 {
-		for _, key := range m.ready {
-			if m.keys[key].band > m.keys[best].band {
-				best = key
+	if m.tenantOf != nil {
+		t := m.tenant(m.tenantOf(key))
+		if t.pause || m.cap > 0 && t.running >= m.cap {
+			return false
+		}
+	}
+	for _, b := range m.bucketsOf(key) {
+		if !m.buckets[b].has(now) {
+			return false
+		}
+	}
+	return true
+}
+
+// candidates are the ready keys of a shard that may be dispatched, oldest first; of
+// all shards for -1.
+func (m *model) candidates(shard int, now time.Time) (keys []string) {
+	for _, key := range m.ready {
+		if (shard < 0 || m.shardOf(key) == shard) && m.may(key, now) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// top is the highest band of keys.
+func (m *model) top(keys []string) int {
+	band := math.MinInt
+	for _, key := range keys {
+		band = max(band, m.keys[key].band)
+	}
+	return band
+}
+
+// tops is the highest band of each shard that has candidates.
+func (m *model) tops(now time.Time) map[int]int {
+	tops := map[int]int{}
+	for _, key := range m.candidates(-1, now) {
+		s := m.shardOf(key)
+		if band, ok := tops[s]; !ok || m.keys[key].band > band {
+			tops[s] = m.keys[key].band
+		}
+	}
+	return tops
+}
+
+// turnsOf are the keys of a shard of which one has its turn, in a queue without tenants
+// and buckets: one key, or those that became ready at the same moment.
+func (m *model) turnsOf(shard int, now time.Time) []string {
+	keys := m.candidates(shard, now)
+	if (m.lines[shard].turn+1)%agingEvery != 0 {
+		top := m.top(keys)
+		keys = slices.DeleteFunc(keys, func(key string) bool { return m.keys[key].band != top })
+	}
+	return m.oldest(keys)
+}
+
+// oldest is the first of keys, and those that became ready together with it.
+func (m *model) oldest(keys []string) []string {
+	n := min(1, len(keys))
+	for n < len(keys) && !m.keys[keys[0]].since.IsZero() && m.keys[keys[n]].since.Equal(m.keys[keys[0]].since) {
+		n++
+	}
+	return keys[:n]
+}
+
+// inOrder says what is wrong with key being the next of its shard: a queue whose
+// tenants take turns. Keys of one tenant and band come by age.
+func (m *model) inOrder(key string, now time.Time) error {
+	keys := m.candidates(m.shardOf(key), now)
+	if (m.lines[m.shardOf(key)].turn+1)%agingEvery == 0 {
+		if oldest := m.oldest(keys); !slices.Contains(oldest, key) {
+			return fmt.Errorf("this is a turn of the oldest key, %s", oldest)
+		}
+		return nil
+	}
+	band, name := m.keys[key].band, m.tenantOf(key)
+	if top := m.top(keys); band != top {
+		return fmt.Errorf("it has priority %d, there are keys with %d", band, top)
+	}
+	tenants := map[string]bool{}
+	for _, other := range keys {
+		if m.keys[other].band != band {
+			continue
+		}
+		tenants[m.tenantOf(other)] = true
+	}
+	same := slices.DeleteFunc(keys, func(other string) bool { return m.keys[other].band != band || m.tenantOf(other) != name })
+	if oldest := m.oldest(same); !slices.Contains(oldest, key) {
+		return fmt.Errorf("%s of the same tenant is older", oldest)
+	}
+	for other := range tenants {
+		passed := m.tenant(other).overtaken
+		if passed[band] == nil || other == name {
+			passed[band] = map[string]int{}
+		}
+		if other == name {
+			continue
+		}
+		if passed[band][name]++; passed[band][name] > 1 {
+			return fmt.Errorf("tenant %s has a second turn while %s waits for its first", name, other)
+		}
+	}
+	return nil
+}
+
+// forgetTurns starts the count of turns again of tenants that have no key that may run
+// in a band.
+func (m *model) forgetTurns(now time.Time) {
+	has := map[string]map[int]bool{}
+	for _, key := range m.candidates(-1, now) {
+		name := m.tenantOf(key)
+		if has[name] == nil {
+			has[name] = map[int]bool{}
+		}
+		has[name][m.keys[key].band] = true
+	}
+	for name, t := range m.tenants {
+		for band := range t.overtaken {
+			if !has[name][band] {
+				delete(t.overtaken, band)
 			}
 		}
 	}
-	m.unready(best)
-	m.keys[best].state = StateRunning
-	return best
+}
+
+// dispatch notes that key was dispatched, and says what is wrong with that whatever
+// the order is: nothing waits for too long, and nothing runs that must not.
+func (m *model) dispatch(key string, now time.Time) error {
+	k := m.keys[key]
+	if k == nil || k.state != StateReady {
+		return errors.New("it is not ready")
+	}
+	for _, b := range m.bucketsOf(key) {
+		m.buckets[b].fill(now)
+	}
+	if !m.may(key, now) {
+		return errors.New("it must not run now")
+	}
+	shard := m.shardOf(key)
+	m.lines[shard].turn++
+	tops := m.tops(now)
+	mixed := false
+	for _, band := range tops {
+		mixed = mixed || band != tops[shard]
+	}
+	for s, l := range m.lines {
+		if _, has := tops[s]; !has || s == shard {
+			l.passed, l.pass = 0, 0
+			continue
+		}
+		if l.passed++; mixed {
+			l.pass++
+		} else {
+			l.pass = 0
+		}
+		if n := len(m.lines); l.passed > 128*n+maxBatch || l.pass > 32*n+maxBatch {
+			return fmt.Errorf("shard %d has had ready keys for %d dispatches, %d with different bands", s, l.passed, l.pass)
+		}
+	}
+	for _, other := range m.ready {
+		o := m.keys[other]
+		switch {
+		case other == key || m.shardOf(other) != shard:
+		case !m.may(other, now):
+			o.waited = 0
+		default:
+			if o.waited++; o.waited > agingEvery*(o.ahead+1) {
+				return fmt.Errorf("%s waits for %d dispatches, there were %d older keys", other, o.waited, o.ahead)
+			}
+		}
+	}
+	for _, b := range m.bucketsOf(key) {
+		m.buckets[b].tokens--
+	}
+	if m.tenantOf != nil {
+		m.tenant(m.tenantOf(key)).running++
+	}
+	m.unready(key)
+	k.state, k.first = StateRunning, time.Time{}
+	if m.debounce.Interval > 0 {
+		k.cool = now.Add(m.debounce.Interval)
+	}
+	return nil
 }
 
 // settle ends a run; at is when its result alone would run the key again, zero
 // meaning at once.
-func (m *model) settle(key string, kind outcomeKind, at time.Time, prio Priority) {
+func (m *model) settle(key string, kind modelResult, at time.Time, prio Priority, now time.Time) {
 	k := m.keys[key]
+	if m.tenantOf != nil {
+		m.tenant(m.tenantOf(key)).running--
+	}
 	if !prio.IsZero() && !k.removed && (!k.raised || prio.Int() > k.band) {
 		k.band = prio.Int()
 	}
@@ -223,343 +527,103 @@ func (m *model) settle(key string, kind outcomeKind, at time.Time, prio Priority
 	k.added, k.urgent, k.removed, k.raised = false, false, false, false
 	switch {
 	case was.removed:
-		k.attempts, kind = 0, done
-	case kind == done || kind == later:
+		k.attempts, kind = 0, modelDone
+	case kind == modelDone || kind == modelAfter:
 		k.attempts = 0
-	case kind != again:
+	case kind != modelThrottled:
 		k.attempts++
 	}
-	backoff := func() { k.state, k.due = StateBackingOff, at }
+	backoff := func() { k.state, k.due = StateBackingOff, k.notBefore(at, now) }
+	runAt := func(due time.Time) {
+		if !due.After(now) {
+			due = time.Time{}
+		}
+		m.run(key, due)
+	}
 	switch {
 	case was.added && was.urgent:
 		k.attempts = 0
-		if kind == later || kind == retry || kind == again {
-			was.again = earlier(was.again, at)
+		if kind == modelAfter || kind == modelRetry || kind == modelThrottled {
+			was.again = earlier(was.again, k.notBefore(at, now))
 		}
-		m.run(key, was.again)
-	case was.added && kind == done:
-		m.run(key, was.again)
-	case was.added && kind == later:
-		m.run(key, earlier(was.again, at))
+		runAt(was.again)
+	case was.added && kind == modelDone:
+		runAt(k.notBefore(was.again, now))
+	case was.added && kind == modelAfter:
+		runAt(k.notBefore(earlier(was.again, at), now))
 	case was.added:
 		backoff()
-	case kind == done:
-		m.rest(key)
-	case kind == later:
-		m.run(key, at)
-	case kind == retry || kind == again:
+	case kind == modelDone:
+		m.rest(key, now)
+	case kind == modelAfter:
+		m.run(key, k.notBefore(at, now))
+	case kind == modelRetry || kind == modelThrottled:
 		backoff()
 	default:
 		k.state = StateParked
 	}
 }
 
+// modelResult is how a run ends.
+type modelResult int
+
+const (
+	modelDone modelResult = iota
+	modelAfter
+	modelRetry
+	modelThrottled
+	modelPark
+)
+
 // step lets everything happen that is due until now, in the order of time.
 func (m *model) step(now time.Time) {
 	for {
-		key, at := m.next()
-		if at.IsZero() || at.After(now) {
-			return
+		at, event := m.next()
+		if event == nil || at.After(now) {
+			break
 		}
-		if key == "" {
-			m.pause, m.until = false, time.Time{}
-			continue
-		}
-		k := m.keys[key]
-		if k.state == StateDelayed || k.state == StateBackingOff {
-			k.holds = slices.DeleteFunc(k.holds, func(h modelHold) bool { return !h.until.IsZero() && !h.until.After(at) })
-			m.run(key, time.Time{})
-			continue
-		}
-		m.release(key, func(h modelHold) bool { return !h.until.IsZero() && !h.until.After(at) })
+		event()
+	}
+	if m.tenantOf != nil {
+		m.forgetTurns(now)
 	}
 }
 
-// next is what happens next: a key, or "" for the end of the pause. Holds of
-// keys that are neither due nor idle expire when they next matter.
-func (m *model) next() (key string, at time.Time) {
-	at = m.until
-	consider := func(k string, t time.Time) {
-		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
-			key, at = k, t
+// next is what happens next by itself, and when; nil: nothing.
+func (m *model) next() (at time.Time, event func()) {
+	consider := func(t time.Time, f func()) {
+		if !t.IsZero() && (event == nil || t.Before(at)) {
+			at, event = t, f
 		}
 	}
+	consider(m.until, func() { m.pause, m.until = false, time.Time{} })
+	for _, t := range m.tenants {
+		consider(t.until, func() { t.pause, t.until = false, time.Time{} })
+	}
 	for name, k := range m.keys {
+		expire := func(at time.Time) func(modelHold) bool {
+			return func(h modelHold) bool { return !h.until.IsZero() && !h.until.After(at) }
+		}
 		switch k.state {
 		case StateDelayed, StateBackingOff:
-			consider(name, k.due)
-		case StateHeld, StateIdle:
+			consider(k.due, func() {
+				k.holds = slices.DeleteFunc(k.holds, expire(k.due))
+				m.run(name, time.Time{})
+				k.since = k.due
+			})
+		case StateIdle:
+			if len(k.holds) == 0 {
+				consider(k.cool, func() { m.rest(name, k.cool) })
+			}
+		}
+		if holdsExpireInEveryState || k.state == StateHeld || k.state == StateIdle {
 			for _, h := range k.holds {
-				consider(name, h.until)
+				consider(h.until, func() {
+					m.release(name, h.until, expire(h.until))
+					k.since = h.until
+				})
 			}
 		}
 	}
-	return key, at
-}
-
-// trial drives a queue and its model side by side.
-type trial struct {
-	t     testing.TB
-	q     *Queue[string]
-	bad   defect // of the queue; see TestModelCatchesBrokenQueues
-	m     *model
-	n     int // operations so far; makes all delays different
-	loans map[string]Item[string]
-	free  []func()
-	log   []string
-}
-
-func (r *trial) policy(attempt int, _ error) time.Duration {
-	return 40*time.Millisecond<<min(attempt, 4) + time.Duration(r.n)*time.Nanosecond
-}
-
-func newTrial(t testing.TB) *trial {
-	r := &trial{t: t, m: &model{keys: map[string]*modelKey{}}, loans: map[string]Item[string]{}}
-	var err error
-	r.q, err = New(&Options[string]{Shards: 1, Policy: r.policy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// delay makes a delay from a byte: none, or one that no other operation gives.
-func (r *trial) delay(b byte) time.Duration {
-	if b%4 == 0 {
-		return 0
-	}
-	return time.Duration(b)*time.Duration(b)*time.Millisecond/8 + time.Duration(r.n)*time.Nanosecond
-}
-
-func due(d time.Duration) time.Time {
-	if d <= 0 {
-		return time.Time{}
-	}
-	return time.Now().Add(d)
-}
-
-func (r *trial) note(format string, args ...any) {
-	r.log = append(r.log, fmt.Sprintf(format, args...))
-}
-
-// do performs one operation made of three bytes.
-func (r *trial) do(op, who, arg byte) {
-	r.n++
-	key := string('a' + rune(who%6))
-	d := r.delay(arg)
-	prio := Priority{}
-	if who>>4&3 == 1 {
-		prio = At(int8(who>>6)*10 - 10)
-	}
-	switch op % 16 {
-	case 0, 1, 2, 3:
-		o := AddOptions{After: d, Priority: prio, Urgent: op>>4&7 == 0, Reason: []string{"", "watch"}[arg&1]}
-		r.note("add %s %+v", key, o)
-		r.bad.orAdd(r.q, key, o)
-		r.m.add(key, o, due(d), false)
-	case 4:
-		o := AddOptions{After: d, Priority: prio, Urgent: op>>4&3 == 0}
-		r.note("replace %s %+v", key, o)
-		r.q.Replace(key, o)
-		r.m.add(key, o, due(d), true)
-	case 5:
-		r.note("cancel or remove %s", key)
-		if op>>4&1 == 0 {
-			r.q.Cancel(key)
-			r.m.cancel(key)
-		} else {
-			r.q.Remove(key)
-			r.m.remove(key)
-		}
-	case 6:
-		r.hold(key, op>>4, d)
-	case 7:
-		r.pause(op>>4, d)
-	case 8, 9, 10:
-		r.take()
-	case 11, 12, 13:
-		r.settle(int(who), op>>4, d, prio)
-	default:
-		r.step(d)
-	}
-}
-
-func (r *trial) hold(key string, kind byte, d time.Duration) {
-	switch n := r.n; kind % 4 {
-	case 0:
-		r.note("pause %s for %v", key, d)
-		r.q.PauseKey(key, "test", d)
-		r.m.hold(key, modelHold{id: n, pause: true, until: due(d)})
-	case 1:
-		r.note("resume %s", key)
-		r.q.ResumeKey(key)
-		r.m.release(key, func(h modelHold) bool { return h.pause })
-	default:
-		r.note("hold %d of %s for %v", n, key, d)
-		release := r.bad.orHold(r.q, key, d)
-		r.m.hold(key, modelHold{id: n, until: due(d)})
-		r.free = append(r.free, func() {
-			r.note("release %d of %s", n, key)
-			release()
-			r.m.release(key, func(h modelHold) bool { return h.id == n })
-		})
-		if len(r.free) > 2 {
-			r.free[0]()
-			r.free = r.free[1:]
-		}
-	}
-}
-
-func (r *trial) pause(kind byte, d time.Duration) {
-	if kind%2 == 0 {
-		r.note("pause for %v", d)
-		r.q.Pause("test", d)
-		r.m.pause, r.m.until = true, due(d)
-		return
-	}
-	r.note("resume")
-	r.q.Resume()
-	r.m.pause, r.m.until = false, time.Time{}
-}
-
-func (r *trial) take() {
-	var got [1]Item[string]
-	n := r.bad.orTake(r.q, got[:])
-	want := r.m.take()
-	r.note("get: %q", got[0].Key)
-	if n == 1 {
-		r.loans[got[0].Key] = got[0]
-	}
-	if got[0].Key != want {
-		r.t.Fatalf("got key %q (%d), want %q", got[0].Key, n, want)
-	}
-	if n == 1 {
-		if k := r.m.keys[want]; got[0].Attempt != k.attempts || got[0].Priority.Int() != k.band {
-			r.t.Fatalf("%s: attempt %d, priority %v; want %d, %d", want, got[0].Attempt, got[0].Priority, k.attempts, k.band)
-		}
-	}
-}
-
-func (r *trial) settle(who int, kind byte, d time.Duration, prio Priority) {
-	var keys []string
-	for key := range r.loans {
-		keys = append(keys, key)
-	}
-	if len(keys) == 0 {
-		return
-	}
-	slices.Sort(keys)
-	key := keys[who%len(keys)]
-	it := r.loans[key].WithPriority(prio)
-	delete(r.loans, key)
-	fail := errors.New("test")
-	policy := r.policy(it.Attempt, fail)
-	switch kind % 5 {
-	case 0, 1:
-		r.note("done %s", key)
-		r.bad.orDone(it)
-		r.m.settle(key, done, time.Time{}, prio)
-	case 2:
-		r.note("after %s %v", key, d)
-		it.After(d)
-		r.m.settle(key, later, due(d), prio)
-	case 3:
-		r.note("retry %s at least %v", key, d)
-		r.bad.orRetry(it, fail, d)
-		r.m.settle(key, retry, due(max(policy, d)), prio)
-	case 4:
-		r.note("park %s", key)
-		it.Park(fail)
-		r.m.settle(key, park, due(policy), prio)
-	}
-}
-
-func (r *trial) step(d time.Duration) {
-	r.note("sleep %v", d)
-	time.Sleep(d)
-	synctest.Wait()
-	r.m.step(time.Now())
-}
-
-// compare looks whether queue and model agree on every key.
-func (r *trial) compare() {
-	r.m.step(time.Now())
-	got := map[string]Entry[string]{}
-	for e := range r.q.Snapshot() {
-		got[e.Key] = e
-	}
-	for name, k := range r.m.keys {
-		e, ok := got[name]
-		if !ok {
-			r.t.Fatalf("%s is lost, want %v", name, k.state)
-		}
-		if e.State != k.state || e.Attempts != k.attempts || e.Priority.Int() != k.band {
-			r.t.Fatalf("%s is %v, attempts %d, priority %v; want %v, %d, %d", name, e.State, e.Attempts, e.Priority, k.state, k.attempts, k.band)
-		}
-		if waits := k.state == StateDelayed || k.state == StateBackingOff; waits && !e.Next.Equal(k.due) {
-			r.t.Fatalf("%s runs next at %v, want %v", name, e.Next, k.due)
-		}
-	}
-	if len(got) != len(r.m.keys) {
-		r.t.Fatalf("%d keys, want %d", len(got), len(r.m.keys))
-	}
-	checkInvariants(r.t, r.q)
-}
-
-func (r *trial) finish() {
-	for _, it := range r.loans {
-		it.Done()
-	}
-	if err := r.q.Stop(r.t.Context()); err != nil {
-		r.t.Error(err)
-	}
-	if r.t.Failed() {
-		for _, line := range r.log {
-			r.t.Log(line)
-		}
-	}
-}
-
-// runTrial runs a queue and its model through the operations in data.
-func runTrial(t *testing.T, data []byte) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newTrial(t)
-		defer r.finish()
-		for ; len(data) >= 3; data = data[3:] {
-			r.do(data[0], data[1], data[2])
-			r.compare()
-		}
-	})
-}
-
-// FuzzModel compares the queue with the model after every operation.
-// promise Q1, Q2, Q3, Q4, Q5, Q8
-// Negative controls: TestModelCatchesBrokenQueues.
-func FuzzModel(f *testing.F) {
-	f.Fuzz(func(t *testing.T, data []byte) { runTrial(t, data[:min(len(data), 1500)]) })
-}
-
-// operations is what a seed makes a trial do.
-func operations(seed uint64) []byte {
-	rnd := rand.New(rand.NewPCG(seed, 0))
-	data := make([]byte, 900)
-	for i := range data {
-		data[i] = byte(rnd.Uint32())
-	}
-	return data
-}
-
-// Random operations, compared after each.
-// promise Q1, Q2, Q3, Q4, Q5, Q8
-// Negative controls: TestModelCatchesBrokenQueues.
-func TestModelRandomly(t *testing.T) {
-	n := 0
-	for seed := range campaign.Seeds(t, 60, campaign.Length()) {
-		data := operations(seed)
-		if runTrial(t, data); t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
-		n += len(data) / 3
-	}
-	t.Logf("campaign: %d operations", n)
+	return at, event
 }

@@ -5,6 +5,41 @@ package mutants
 var All = []Mutant{
 	// queue
 	{
+		Name: "DoneNext passes over turns that are owed",
+		File: "queue/pick.go", Old: "return q.shown.turn.Load() == 0 &&", New: "return (BROKEN || q.shown.turn.Load() == 0) &&",
+		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
+		Name: "DoneNext passes over higher bands of other shards",
+		File: "queue/pick.go", Old: "q.shown.highest()>>s.id&1 != 0", New: "(BROKEN || q.shown.highest()>>s.id&1 != 0)",
+		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
+		Name: "nothing ages in a queue with tenants",
+		File: "queue/line.go", Old: "l.fair.pop(es, l.turn%agingEvery == 0)", New: "l.fair.pop(es, l.turn%agingEvery == 0 && !BROKEN)",
+		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
+		Name: "Snapshot ends at a chunk that was freed",
+		File: "queue/snapshot.go", Old: "if s.chunks[c] == nil {\n\t\treturn to, true", New: "if s.chunks[c] == nil {\n\t\treturn to, !BROKEN",
+		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
+		Name: "the last getter that sleeps is not woken",
+		File: "queue/bell.go", Old: "if b.waiting.Load() != 0 && b.spinning", New: "if b.waiting.Load() != 0 && !(BROKEN && b.waiting.Load() == 1) && b.spinning",
+		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
+		Name: "no getter is woken when a tenant's cap frees",
+		File: "queue/get.go", Old: "s.loud = s.ready.discharge(&s.sides, i) || s.loud", New: "s.loud = s.ready.discharge(&s.sides, i) && !BROKEN || s.loud",
+		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
+		Name: "a shorter Throttle cuts a longer one",
+		File: "queue/bucket.go", Old: "\tfrom := time.Now()\n\tif b.until.After(from) {", New: "\tfrom := time.Now()\n\tif !BROKEN && b.until.After(from) {",
+		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
 		Name: "an add during a failing run ends its backoff",
 		File: "queue/settle.go", Old: "case was&urgent != 0:", New: "case was&urgent != 0 || BROKEN:",
 		Package: "queue", Test: "TestFailingKeyThatAddsItselfBacksOff",

@@ -1,0 +1,32 @@
+package queue
+
+import "testing"
+
+// This file is all that the model, the stamps and the tests of bounds use of what
+// the package does not export.
+
+// shardOf is the number of the shard that a key belongs to.
+func shardOf[K comparable](q *Queue[K], key K) int { return int(q.shard(q.hash(key)).id) }
+
+// shardCount is how many shards a queue has.
+func shardCount[K comparable](q *Queue[K]) int { return len(q.shards) }
+
+// verify looks at everything that must be true of a queue whenever no lock is held.
+func verify[K comparable](t testing.TB, q *Queue[K]) {
+	t.Helper()
+	checkInvariants(t, q)
+}
+
+// holdsExpireInEveryState says that a hold whose maximum has passed counts no more
+// whatever the state of its key.
+const holdsExpireInEveryState = false
+
+// works leaves out of the matrix what is known not to work.
+func (k kind) works() bool {
+	// Debounce.Interval counts from a dispatch that a bucket refused.
+	return !k.buckets || k.debounce.Interval == 0
+}
+
+// pairsCostTokens says that a key of two buckets that is refused by one of them may
+// cost the keys of the other one a token, and holds up those that come after it.
+const pairsCostTokens = true
