@@ -52,8 +52,9 @@ type Backend interface {
 	// written. A Commit is never retried by the backend once it may have been
 	// applied.
 	//
-	// A Value that fails to encode, or encodes to more than [MaxValue] bytes
-	// (then [ErrInvalid]), fails the Commit on a backend that encodes.
+	// A backend that encodes does so with [Txn.Encode], and fails the Commit with
+	// its error: a Value that does not encode, or [ErrInvalid] for one of more than
+	// [MaxValue] bytes, or for more than [MaxTxnBytes] together.
 	//
 	// From Commit on, the Values in it belong to the backend: the caller must
 	// not touch them again, whatever Commit returned.
@@ -217,6 +218,11 @@ const MaxValue = 1 << 20
 // MaxTxn bounds a transaction: so many conditions and so many writes.
 const MaxTxn = 32
 
+// MaxTxnBytes is the most that the encodings of all Values of one transaction may
+// have together, in bytes: 1.25 MiB. With the keys of all conditions and writes that
+// is less than the 1.5 MiB that etcd takes in one request by default.
+const MaxTxnBytes = MaxValue + MaxValue/4
+
 // Prepare is the first thing every Commit does: it returns t with the guards
 // that travel in ctx (see [WithGuard]) added, or an [ErrInvalid] that names
 // what is wrong with it. It does not modify t.
@@ -225,6 +231,35 @@ func (t Txn) Prepare(ctx context.Context) (Txn, error) {
 		t.Guards = append(slices.Clip(t.Guards), g...)
 	}
 	return t, t.check()
+}
+
+// Encode returns the encoding of the Value of each write, nil for a deletion. It
+// fails if one does not encode, and with [ErrInvalid] if one has more than [MaxValue]
+// bytes or all have more than [MaxTxnBytes]. Encoders are code of the user's: call it
+// without a lock.
+func (t Txn) Encode() ([][]byte, error) {
+	data, all := make([][]byte, len(t.Ops)), 0
+	for i := range t.Ops {
+		o := &t.Ops[i]
+		if o.Put == nil {
+			continue
+		}
+		b, err := o.Put.Encode()
+		if err != nil {
+			return nil, fmt.Errorf("store: encode %s %s: %w", o.Kind, o.Key, err)
+		}
+		if len(b) > MaxValue {
+			return nil, fmt.Errorf("%w: %s %s has %d bytes, at most %d", ErrInvalid, o.Kind, o.Key, len(b), MaxValue)
+		}
+		if all += len(b); all > MaxTxnBytes {
+			return nil, fmt.Errorf("%w: the values of one transaction have more than %d bytes", ErrInvalid, MaxTxnBytes)
+		}
+		if b == nil {
+			b = []byte{}
+		}
+		data[i] = b
+	}
+	return data, nil
 }
 
 func (t Txn) check() error {

@@ -300,6 +300,28 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestHashKeyAndShardNeverChange",
 	},
 
+	// store/etcd
+	{
+		Name: "a broken stream is resumed by etcd's client",
+		File: "store/etcd/streams.go", Old: "\tif !ok {\n\t\treturn open(ctx,", New: "\tif !ok || BROKEN {\n\t\treturn open(ctx,",
+		Package: "store/etcd", Test: "TestStreamThatBreaksEnds",
+	},
+	{
+		Name: "progress that may overtake changes is believed",
+		File: "store/etcd/hub.go", Old: "\tdefer h.mu.Unlock()\n\treturn h.ordered", New: "\tdefer h.mu.Unlock()\n\treturn h.ordered || BROKEN",
+		Package: "store/etcd", Test: "TestAnswerThatMayOvertakeChangesIsNoProgress",
+	},
+	{
+		Name: "a copy that was overtaken is taken for the same history",
+		File: "store/etcd/hub.go", Old: "\tif last.Deleted {\n\t\treturn found", New: "\tif BROKEN {\n\t\treturn true\n\t}\n\tif last.Deleted {\n\t\treturn found",
+		Package: "store/etcd", Test: "TestHistoryWithoutTheLastChangeIsAnother",
+	},
+	{
+		Name: "a cluster that does not answer is healthy",
+		File: "store/etcd/hub.go", Old: "\tif !h.down && time.Since(h.heard) >= h.limit() {", New: "\tif !h.down && time.Since(h.heard) >= h.limit() && !BROKEN {",
+		Package: "store/etcd", Test: "TestSilenceIsNoticedAndItsEndToo",
+	},
+
 	// reconcile/lifecycle
 	{
 		Name: "a handler runs before its finalizer is stored",

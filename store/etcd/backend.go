@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"sync"
@@ -37,9 +38,14 @@ type Options struct {
 	// watchers and for those that resume. 0 means 4,096.
 	History int
 	// Silence is for how long a watch stream may say nothing before it is asked
-	// for a sign of life; after as long again without one it is opened anew. A
-	// stream on a dead connection stays silent for ever otherwise. 0 means 10 s.
+	// for a sign of life; after as long again without one it is opened again. A
+	// stream on a dead connection stays silent for ever otherwise. A cluster that
+	// gives no sign of life for one and a half times Silence is not available: see
+	// Health. 0 means 10 s.
 	Silence time.Duration
+	// Logger gets one line when the cluster stops answering and one when it
+	// answers again. nil means slog.Default().
+	Logger *slog.Logger
 }
 
 func (o *Options) withDefaults() (Options, error) {
@@ -65,6 +71,9 @@ func (o *Options) withDefaults() (Options, error) {
 	if v.Silence == 0 {
 		v.Silence = 10 * time.Second
 	}
+	if v.Logger == nil {
+		v.Logger = slog.Default()
+	}
 	switch {
 	case strings.HasSuffix(v.Prefix, "/"):
 		return v, fmt.Errorf("etcd: prefix %q ends in a slash", v.Prefix)
@@ -83,6 +92,7 @@ type Backend struct {
 	streams *streams         // for watches
 	opts    Options
 	batch   *batcher
+	health  *health
 
 	// ctx ends when the backend is closed, and with it every watch.
 	ctx  context.Context
@@ -95,8 +105,9 @@ type Backend struct {
 }
 
 var (
-	_ store.Backend = (*Backend)(nil)
-	_ store.Leaser  = (*Backend)(nil)
+	_ store.Backend       = (*Backend)(nil)
+	_ store.Leaser        = (*Backend)(nil)
+	_ store.HealthChecker = (*Backend)(nil)
 )
 
 // New opens a connection as cfg says: endpoints, TLS and authentication are
@@ -114,11 +125,14 @@ func New(cfg clientv3.Config, o *Options) (*Backend, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop() // what it would say is in the errors; it says it for each retry
 	}
-	client, err := clientv3.New(cfg)
+	client, err := connect(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("etcd: %w", err)
+		return nil, err
 	}
-	b := &Backend{client: client, opts: opts, streams: &streams{cfg: cfg}, hubs: make(map[string]*hub)}
+	b := &Backend{
+		client: client, opts: opts, streams: &streams{cfg: cfg}, hubs: make(map[string]*hub),
+		health: &health{place: placeOf(cfg.Endpoints), log: opts.Logger, ill: make(map[*hub]*store.UnavailableError)},
+	}
 	b.batch = &batcher{
 		kv: clientv3.RetryKVClient(client), opts: callOptions(cfg),
 		most: opts.Batch, bytes: 1 << 20, inflight: opts.InFlight, timeout: opts.Timeout,

@@ -94,13 +94,18 @@ func startMembers(t *testing.T, like member) *cluster {
 
 func (p *process) start() {
 	p.t.Helper()
-	cfg, err := json.Marshal(p.cfg)
-	if err != nil {
-		p.t.Fatal(err)
+	if p.cfg.Binary != "" {
+		p.cmd = p.cfg.command()
+	} else {
+		cfg, err := json.Marshal(p.cfg)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.cmd = exec.Command(os.Args[0])
+		p.cmd.Env = append(os.Environ(), memberEnv+"="+string(cfg))
+		p.cmd.Stderr = os.Stderr
 	}
-	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Env = append(os.Environ(), memberEnv+"="+string(cfg))
-	p.cmd.Stderr = os.Stderr
+	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		p.t.Fatal(err)
 	}

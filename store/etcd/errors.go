@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
@@ -23,7 +24,7 @@ var errTimeout = errors.New("etcd: no answer within the request timeout")
 func refused(err error) bool {
 	for _, e := range []error{
 		rpctypes.ErrEmptyKey, rpctypes.ErrTooManyOps, rpctypes.ErrDuplicateKey,
-		rpctypes.ErrRequestTooLarge, rpctypes.ErrLeaseNotFound, rpctypes.ErrLeaseProvided,
+		rpctypes.ErrLeaseNotFound, rpctypes.ErrLeaseProvided,
 		rpctypes.ErrTooManyRequests,
 		rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrInvalidAuthToken,
 		rpctypes.ErrAuthOldRevision, rpctypes.ErrCompacted, rpctypes.ErrFutureRev,
@@ -32,6 +33,9 @@ func refused(err error) bool {
 			return true
 		}
 	}
+	if tooLarge(err) {
+		return true
+	}
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.OutOfRange:
 		return true
@@ -39,13 +43,26 @@ func refused(err error) bool {
 	return false
 }
 
+// tooLarge reports whether a request was refused for its size: by gRPC on either side,
+// which has no error of its own for that, or by the server.
+func tooLarge(err error) bool {
+	return errors.Is(err, rpctypes.ErrRequestTooLarge) ||
+		status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "message larger than max")
+}
+
 // failed is the error of a write that was not acknowledged.
 func failed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return fmt.Errorf("etcd: %w", store.ErrLeaseGone)
+	case tooLarge(err):
+		return fmt.Errorf("etcd: %w: the server or this client is configured for smaller requests: %w", store.ErrInvalid, err)
 	case refused(err):
 		return fmt.Errorf("etcd: write refused: %w", err)
+	case unsent(err) && ctx.Err() != nil:
+		return fmt.Errorf("etcd: write not sent: %w: %w", err, context.Cause(ctx))
+	case unsent(err):
+		return fmt.Errorf("etcd: write not sent: %w", err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("etcd: %w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 	}
@@ -67,6 +84,8 @@ func (b *Backend) readFailed(ctx context.Context, err error) error {
 		// A revision beyond the head means that the store went back in time
 		// (it was restored from a backup): what was pinned is gone either way.
 		return fmt.Errorf("etcd: %w: %w", store.ErrCompacted, err)
+	case unsent(err) && ctx.Err() != nil:
+		return fmt.Errorf("etcd: read: %w: %w", err, context.Cause(ctx))
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case b.cancelled(err):

@@ -2,6 +2,54 @@
 
 package etcd
 
+import (
+	"io"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+
+	"github.com/tendhq/tend/store"
+)
+
+// AtLeast and ProgressIsOrdered are the package's own.
+var (
+	AtLeast           = atLeast
+	ProgressIsOrdered = progressIsOrdered
+)
+
+// Deliver gives what the watch of a kind gets to see of a stream of responses from a
+// server whose answers to progress requests are ordered, or are not.
+func Deliver(ordered bool, responses ...*pb.WatchResponse) (delivered []*pb.WatchResponse) {
+	h := newHub(&Backend{health: &health{ill: make(map[*hub]*store.UnavailableError)}}, "thing")
+	h.ordered, h.alarm = ordered, time.NewTimer(time.Hour)
+	defer h.alarm.Stop()
+	s := &orderedStream{ClientStream: &recorded{responses: responses}, hub: h}
+	for {
+		resp := new(pb.WatchResponse)
+		if s.RecvMsg(resp) != nil {
+			return delivered
+		}
+		delivered = append(delivered, resp)
+	}
+}
+
+// recorded is a stream of responses, and then its end.
+type recorded struct {
+	grpc.ClientStream
+	responses []*pb.WatchResponse
+}
+
+func (r *recorded) RecvMsg(m any) error {
+	if len(r.responses) == 0 {
+		return io.EOF
+	}
+	to := m.(*pb.WatchResponse)
+	to.Header, to.WatchId, to.Events = r.responses[0].Header, r.responses[0].WatchId, r.responses[0].Events
+	r.responses = r.responses[1:]
+	return nil
+}
+
 // InFlight and Queued look into the batcher.
 func (b *Backend) InFlight() int {
 	b.batch.mu.Lock()
@@ -24,3 +72,10 @@ func (b *Backend) Hubs() int {
 
 // Prefix is the prefix in use.
 func (b *Backend) Prefix() string { return b.opts.Prefix }
+
+// Unhealthy counts the streams whose server does not answer.
+func (b *Backend) Unhealthy() int {
+	b.health.mu.Lock()
+	defer b.health.mu.Unlock()
+	return len(b.health.ill)
+}

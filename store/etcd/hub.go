@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +27,9 @@ import (
 //	                ▲          ▲
 //	          watcher A    watcher B  each knows the revision it has got to
 type hub struct {
-	b    *Backend
-	kind string
+	b      *Backend
+	kind   string
+	answer chan struct{} // capacity 1: the stream's server has answered
 
 	mu     sync.Mutex     // guards the rest
 	ring   []store.Batch  // one batch a revision, rising
@@ -37,7 +39,20 @@ type hub struct {
 	wake   chan struct{}  // closed and replaced whenever something above changed
 	opened bool           // the stream has been established once
 
-	cluster uint64 // id of the cluster last seen, 0 before that
+	cluster uint64       // id of the cluster last seen, 0 before that
+	last    store.Change // the newest change taken from the stream; the zero Change before that
+
+	ordered bool // the server's answers to progress requests come in their order among the changes
+
+	heard time.Time   // when the server last gave a sign of life; before that, when the hub began
+	alarm *time.Timer // fires when that is too long ago
+	down  bool        // it did, and nothing was heard since
+	err   error       // why the last attempt failed; nil while it has not
+}
+
+// newHub makes a hub that is not open yet. run is its life.
+func newHub(b *Backend, kind string) *hub {
+	return &hub{b: b, kind: kind, wake: make(chan struct{}), answer: make(chan struct{}, 1)}
 }
 
 // hubOf gives the shared hub of a kind, started if need be: it lives as long as
@@ -50,7 +65,7 @@ func (b *Backend) hubOf(kind string) (*hub, error) {
 	}
 	h, ok := b.hubs[kind]
 	if !ok {
-		h = &hub{b: b, kind: kind, wake: make(chan struct{})}
+		h = newHub(b, kind)
 		b.hubs[kind] = h
 		b.live.Go(func() { h.run(b.ctx) }) // ended and waited for by Close
 	}
@@ -75,9 +90,16 @@ func (h *hub) open() (stop func(), err error) {
 
 // run keeps the stream open until ctx ends.
 func (h *hub) run(ctx context.Context) {
+	h.mu.Lock()
+	h.heard = time.Now()
+	h.alarm = time.AfterFunc(h.limit(), h.silent)
+	h.mu.Unlock()
+	defer h.end()
 	for failures := 0; ctx.Err() == nil; failures++ {
 		began := time.Now()
-		h.stream(ctx)
+		if err := h.stream(ctx); err != nil && ctx.Err() == nil {
+			h.failed(err)
+		}
 		if time.Since(began) > h.b.opts.Silence {
 			failures = 0
 		}
@@ -96,19 +118,80 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// limit is how long the server may be silent before it counts as not answering: the
+// time after which it is asked, and half as long for the answer.
+func (h *hub) limit() time.Duration { return h.b.opts.Silence + h.b.opts.Silence/2 }
+
+// heardLocked notes a sign of life. The result is to be called without the lock.
+func (h *hub) heardLocked() (report func()) {
+	h.heard, h.err = time.Now(), nil
+	h.alarm.Reset(h.limit())
+	if !h.down {
+		return func() {}
+	}
+	h.down = false
+	return h.b.health.answers(h)
+}
+
+// silent notes that no sign of life came within the limit.
+func (h *hub) silent() {
+	h.mu.Lock()
+	report := func() {}
+	if !h.down && time.Since(h.heard) >= h.limit() {
+		report = h.goDownLocked()
+	}
+	h.mu.Unlock()
+	report()
+}
+
+// failed notes why an attempt to watch failed. A server that never answered is not
+// waited for: its address, a certificate or a password is wrong, or it is not there.
+func (h *hub) failed(err error) {
+	h.mu.Lock()
+	h.err = err
+	report := func() {}
+	if h.down || !h.opened {
+		report = h.goDownLocked()
+	}
+	h.wakeLocked()
+	h.mu.Unlock()
+	report()
+}
+
+func (h *hub) goDownLocked() (report func()) {
+	h.down = true
+	err := h.err
+	if err == nil {
+		err = errSilent
+	}
+	if !unsent(err) { // that names them itself
+		err = fmt.Errorf("etcd at %s: %w", h.b.health.place, err)
+	}
+	return h.b.health.fails(h, h.heard, err)
+}
+
+// end forgets what the hub knew of the server.
+func (h *hub) end() {
+	h.mu.Lock()
+	h.alarm.Stop()
+	h.down = true // for an alarm that is under way
+	h.mu.Unlock()
+	h.b.health.answers(h)
+}
+
 var streamIDs atomic.Uint64
 
 // stream watches from where the hub has got to, until the stream breaks, turns
-// silent, or cannot be resumed.
-func (h *hub) stream(ctx context.Context) {
+// silent, or cannot be resumed. It returns why, or nil where there is nothing to say.
+func (h *hub) stream(ctx context.Context) error {
 	client, err := h.b.streams.get()
 	if err != nil {
-		return
+		return err
 	}
 	from, err := h.position(ctx, client)
 	if err != nil {
 		h.abandon(client)
-		return
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -117,6 +200,7 @@ func (h *hub) stream(ctx context.Context) {
 	// watch on it lags. WithRequireLeader ends the stream on a member that has
 	// lost its quorum, where it would stay silent.
 	ctx = metadata.AppendToOutgoingContext(ctx, "tend-stream", fmt.Sprint(streamIDs.Add(1)))
+	ctx = context.WithValue(ctx, hubKey{}, h)
 	// Watch blocks until the server has answered, on a dead connection for ever.
 	opening := time.AfterFunc(2*h.b.opts.Silence, cancel)
 	events := client.Watch(clientv3.WithRequireLeader(ctx), h.b.opts.Prefix+"/"+h.kind+"/",
@@ -124,27 +208,32 @@ func (h *hub) stream(ctx context.Context) {
 		clientv3.WithCreatedNotify(), clientv3.WithRev(int64(from)+1))
 	if !opening.Stop() {
 		h.abandon(client)
-		return
+		return errSilent
 	}
 	silent := time.NewTimer(h.b.opts.Silence)
 	defer silent.Stop()
 	for asked := false; ; {
 		select {
+		case <-h.answer:
+			asked = false
 		case resp, ok := <-events:
-			if !ok || !h.take(resp) {
-				return
+			if !ok {
+				return nil // the connection was thrown away, by this hub or by another
+			}
+			if goesOn, err := h.take(resp); !goesOn {
+				return err
 			}
 			asked = false
 		case <-silent.C:
 			if asked {
 				cancel()
-				h.abandon(client) // no sign of life
-				return
+				h.abandon(client)
+				return errSilent
 			}
 			asked = true
-			h.askForProgress(ctx, client)
+			h.ask(ctx, cancel, client)
 		case <-ctx.Done():
-			return
+			return nil
 		}
 		silent.Reset(h.b.opts.Silence)
 	}
@@ -156,19 +245,59 @@ func (h *hub) abandon(client *clientv3.Client) {
 	h.b.live.Go(func() { h.b.streams.drop(client) })
 }
 
-// askForProgress must not block the loop that reads the answer.
-func (h *hub) askForProgress(ctx context.Context, client *clientv3.Client) {
+// ask asks for a sign of life: progress, which tells whether the stream lives, and a
+// read, which tells whether the server does, and whether it is behind what was seen.
+// Then the stream is ended, and position finds out. It must not block the loop that
+// reads the answer.
+func (h *hub) ask(ctx context.Context, end context.CancelFunc, client *clientv3.Client) {
 	h.b.live.Go(func() { // ends with ctx, or by its own timeout
 		ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), h.b.opts.Silence)
 		defer cancel()
 		_ = client.RequestProgress(ctx) // no answer shows as silence
+		h.mu.Lock()
+		head, cluster := h.head, h.cluster
+		h.mu.Unlock()
+		resp, err := client.Get(ctx, h.b.opts.Prefix+"/", clientv3.WithCountOnly())
+		if err != nil {
+			return
+		}
+		if store.Revision(resp.Header.Revision) < head || resp.Header.ClusterId != cluster && cluster != 0 {
+			end()
+			return
+		}
+		h.lives()
 	})
 }
 
+// takesAnswers reports whether answers to progress requests are taken for progress.
+func (h *hub) takesAnswers() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ordered
+}
+
+// answered notes an answer that is not taken for progress.
+func (h *hub) answered() {
+	h.lives()
+	select {
+	case h.answer <- struct{}{}:
+	default:
+	}
+}
+
+// lives notes a sign of life.
+func (h *hub) lives() {
+	h.mu.Lock()
+	report := h.heardLocked()
+	h.mu.Unlock()
+	report()
+}
+
 // position is the revision to watch from. It notices a store that has gone back
-// in time: restored from a backup, it is at a revision, or belongs to a cluster,
-// that does not continue what was seen. A watch on it would look healthy and
-// wait for the lost revisions to come round again.
+// in time: restored from a backup, or begun from nothing, it is at a revision, or
+// belongs to a cluster, or has a record at the revision of the last change, that does
+// not continue what was seen. A watch on it would look healthy and wait for the lost
+// revisions to come round again.
 func (h *hub) position(ctx context.Context, client *clientv3.Client) (store.Revision, error) {
 	ctx, cancel, err := h.b.request(ctx)
 	if err != nil {
@@ -177,48 +306,110 @@ func (h *hub) position(ctx context.Context, client *clientv3.Client) (store.Revi
 	defer cancel()
 	resp, err := client.Get(ctx, h.b.opts.Prefix+"/", clientv3.WithCountOnly())
 	if err != nil {
-		return 0, err
+		return 0, h.b.readFailed(ctx, err)
 	}
 	head := store.Revision(resp.Header.Revision)
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	other := h.cluster != 0 && h.cluster != resp.Header.ClusterId
-	h.cluster = resp.Header.ClusterId
+	restored := h.opened && (head < h.head || h.cluster != 0 && h.cluster != resp.Header.ClusterId)
+	last := h.last
+	h.mu.Unlock()
+	if !restored && last.Revision != 0 {
+		if restored, err = h.rewritten(ctx, client, last); err != nil {
+			return 0, err
+		}
+	}
+	ordered := progressIsOrdered(ctx, client)
+	h.mu.Lock()
+	h.cluster, h.ordered = resp.Header.ClusterId, ordered
 	switch {
+	case restored:
+		h.restartLocked(head)
 	case !h.opened:
 		h.start, h.head, h.opened = head, head, true
 		h.wakeLocked()
-	case head < h.head || other:
-		h.restartLocked(head)
 	}
-	return h.head, nil
+	from := h.head
+	report := h.heardLocked()
+	h.mu.Unlock()
+	report()
+	return from, nil
 }
 
-// take adds a response to the ring. It says whether the stream goes on.
-func (h *hub) take(resp clientv3.WatchResponse) bool {
+// rewritten reports whether the history that the server has is not the one in which
+// last was seen: another record, or none, is at its revision.
+func (h *hub) rewritten(ctx context.Context, client *clientv3.Client, last store.Change) (bool, error) {
+	resp, err := client.Get(ctx, string(h.b.path(h.kind, last.Key)), clientv3.WithRev(int64(last.Revision)))
+	switch {
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return false, nil // what came after it can be there all the same: the watch will tell
+	case err != nil:
+		return false, h.b.readFailed(ctx, err)
+	case len(resp.Kvs) == 0:
+		return !sameHistory(last, store.Record{}), nil
+	}
+	return !sameHistory(last, h.b.record(h.kind, resp.Kvs[0])), nil
+}
+
+// sameHistory reports whether a history in which found is what there is at the revision
+// of last, the zero Record if there is none, can be the one in which last was seen.
+func sameHistory(last store.Change, found store.Record) bool {
+	if last.Deleted {
+		return found.Revision == 0
+	}
+	return found.Revision == last.Revision && found.Created == last.Created && bytes.Equal(found.Bytes, last.Bytes)
+}
+
+// errBack is why a stream is opened again whose store seems to have gone back in
+// time. position finds out: a member that lags looks the same.
+var errBack = errors.New("the server is behind what the watch has seen, or is of another cluster")
+
+// take adds a response to the ring. It says whether the stream goes on, and why it
+// does not.
+func (h *hub) take(resp clientv3.WatchResponse) (goesOn bool, why error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	goesOn, why = h.takeLocked(resp)
+	report := func() {}
+	if goesOn {
+		report = h.heardLocked()
+	}
+	h.mu.Unlock()
+	report()
+	return goesOn, why
+}
+
+func (h *hub) takeLocked(resp clientv3.WatchResponse) (goesOn bool, why error) {
 	if err := resp.Err(); err != nil {
 		if errors.Is(err, rpctypes.ErrCompacted) {
-			// What happened between is gone from the server. Begin anew at the
+			// What happened between is gone from the server. Begin again at the
 			// compacted revision; every watcher takes a new snapshot.
 			h.restartLocked(store.Revision(resp.CompactRevision))
+			return false, nil
 		}
-		return false
+		return false, err
+	}
+	if id := resp.Header.ClusterId; id != 0 && h.cluster != 0 && id != h.cluster {
+		return false, errBack
 	}
 	if resp.Created {
-		return true
+		return true, nil
 	}
-	if resp.IsProgressNotify() {
-		h.head = max(h.head, store.Revision(resp.Header.Revision))
+	if resp.IsProgressNotify() { // of a server whose answers are not ordered: see orderedStream
+		at := store.Revision(resp.Header.Revision)
+		if at < h.head {
+			return false, errBack
+		}
+		h.head = at
 		h.wakeLocked()
-		return true
+		return true, nil
 	}
 	for _, batch := range h.batches(resp) {
+		if batch.Revision <= h.head {
+			return false, errBack
+		}
 		h.pushLocked(batch)
 	}
 	h.wakeLocked()
-	return true
+	return true, nil
 }
 
 // batches cuts a response into one batch a revision.
@@ -252,16 +443,28 @@ func (h *hub) change(ev *clientv3.Event) store.Change {
 // to be, so that the copying is paid once for each batch and not each time.
 func (h *hub) pushLocked(batch store.Batch) {
 	h.ring = append(h.ring, batch)
-	h.head = max(h.head, batch.Revision)
+	h.head = batch.Revision
+	h.last = batch.Changes[len(batch.Changes)-1]
 	if drop := len(h.ring) - h.b.opts.History; drop >= h.b.opts.History {
 		h.start = h.ring[drop-1].Revision
 		h.ring = slices.Clone(h.ring[drop:])
 	}
 }
 
+// saw notes what a snapshot showed: see position.
+func (h *hub) saw(epoch int, records []store.Record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, rec := range records {
+		if epoch == h.epoch && rec.Revision > h.last.Revision {
+			h.last = store.Change{Record: rec}
+		}
+	}
+}
+
 // restartLocked drops the history, and tells every watcher to resync.
 func (h *hub) restartLocked(at store.Revision) {
-	h.ring, h.start, h.head = nil, at, at
+	h.ring, h.start, h.head, h.last = nil, at, at, store.Change{}
 	h.epoch++
 	h.wakeLocked()
 }

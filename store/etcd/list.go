@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -38,7 +39,7 @@ func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (s
 	}
 	at, from := o.At, prefix
 	if o.Cursor != "" {
-		rev, last, err := readCursor(o.Cursor)
+		rev, last, err := readCursor(prefix, o.Cursor)
 		if err != nil {
 			return store.Page{}, err
 		}
@@ -84,26 +85,31 @@ func (b *Backend) page(kind, prefix string, at store.Revision, resp *clientv3.Ge
 		size += len(kv.Key) + len(kv.Value)
 		last := i == len(resp.Kvs)-1
 		if more := resp.More || !last; more && (last || size >= pageBytes) {
-			p.Cursor = writeCursor(at, string(kv.Key[len(prefix):]))
+			p.Cursor = writeCursor(prefix, at, string(kv.Key[len(prefix):]))
 			break
 		}
 	}
 	return p
 }
 
-// A cursor is the pinned revision and the last key given.
-func writeCursor(at store.Revision, last string) string {
-	raw := binary.AppendUvarint(nil, uint64(at))
-	return base64.RawURLEncoding.EncodeToString(append(raw, last...))
+// A cursor is the pinned revision and the last key given, and a checksum of both and of
+// the list that they belong to.
+func writeCursor(prefix string, at store.Revision, last string) string {
+	raw := append(binary.AppendUvarint(nil, uint64(at)), last...)
+	sum := crc32.Update(crc32.ChecksumIEEE([]byte(prefix)), crc32.IEEETable, raw)
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(raw, sum))
 }
 
-func readCursor(s string) (at store.Revision, last string, err error) {
-	raw, err := base64.RawURLEncoding.DecodeString(s)
+func readCursor(prefix, s string) (at store.Revision, last string, err error) {
+	raw, _ := base64.RawURLEncoding.DecodeString(s)
 	rev, n := binary.Uvarint(raw)
-	if err != nil || n <= 0 || rev == 0 {
-		return 0, "", fmt.Errorf("etcd: %w: cursor %q", store.ErrInvalid, s)
+	if end := len(raw) - crc32.Size; n > 0 && n <= end {
+		at, last = store.Revision(rev), string(raw[n:end])
+		if at > 0 && writeCursor(prefix, at, last) == s {
+			return at, last, nil
+		}
 	}
-	return store.Revision(rev), string(raw[n:]), nil
+	return 0, "", fmt.Errorf("etcd: %w: cursor %.64q is of another list", store.ErrInvalid, s)
 }
 
 func futureRevision(err error) bool { return errors.Is(err, rpctypes.ErrFutureRev) }

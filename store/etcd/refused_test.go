@@ -238,6 +238,17 @@ func TestCertificatesAndPasswordsAreAskedFor(t *testing.T) {
 		_, err = other.Get(t.Context(), "thing", store.Key{Name: "x"})
 		checkDenied(t, "permission", err)
 	})
+	t.Run("no user", func(t *testing.T) {
+		nobody, err := etcd.New(config("", ""), &etcd.Options{Prefix: "/tend", Timeout: patience})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nobody.Close()
+		checkDenied(t, "permission denied", putBytes(t, nobody, "x", nil))
+		for _, err := range nobody.Watch(t.Context(), "thing", 0) {
+			checkDenied(t, "permission denied", err)
+		}
+	})
 	t.Run("wrong password", func(t *testing.T) {
 		if wrong, err := etcd.New(config("tend", "wrong-"+password), &etcd.Options{Timeout: patience}); err == nil {
 			defer wrong.Close()

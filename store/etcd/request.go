@@ -49,6 +49,10 @@ func (b *Backend) member(t store.Txn) (*member, error) {
 		m.req.Compare = make([]*pb.Compare, 0, n)
 		m.req.Failure = make([]*pb.RequestOp, 0, n)
 	}
+	values, err := t.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
 	var last []byte // the path of the condition before; mostly the one that is written
 	for c := range conditions(&t) {
 		last = b.path(c.Kind, c.Key)
@@ -61,9 +65,7 @@ func (b *Backend) member(t store.Txn) (*member, error) {
 		if n := len(t.If); n == 0 || t.If[n-1].Key != op.Key || t.If[n-1].Kind != op.Kind {
 			path = b.path(op.Kind, op.Key)
 		}
-		if err := m.write(path, op); err != nil {
-			return nil, err
-		}
+		m.write(path, op, values[i])
 	}
 	if len(t.Ops) == 0 {
 		// A transaction that asks for nothing is answered by whichever member
@@ -98,20 +100,13 @@ func (m *member) compare(path []byte, c *store.Compare) {
 	m.size += 2*len(path) + 64
 }
 
-func (m *member) write(path []byte, op *store.Op) error {
+func (m *member) write(path []byte, op *store.Op, value []byte) {
 	m.size += len(path) + 64
 	if op.Put == nil {
 		m.req.Success = append(m.req.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{
 			RequestDeleteRange: &pb.DeleteRangeRequest{Key: path},
 		}})
-		return nil
-	}
-	value, err := op.Put.Encode()
-	if err != nil {
-		return fmt.Errorf("etcd: encoding %s %s: %w", op.Kind, op.Key, err)
-	}
-	if len(value) > store.MaxValue {
-		return fmt.Errorf("%w: %s %s has %d bytes, at most %d", store.ErrInvalid, op.Kind, op.Key, len(value), store.MaxValue)
+		return
 	}
 	m.size += len(value)
 	x := new(operation)
@@ -119,7 +114,6 @@ func (m *member) write(path []byte, op *store.Op) error {
 	x.union.RequestPut = &x.put
 	x.op.Request = &x.union
 	m.req.Success = append(m.req.Success, &x.op)
-	return nil
 }
 
 // nested is a member as an operation of a larger transaction.

@@ -56,6 +56,8 @@ type member struct {
 	// Calm members wait ten times as long before they depose a leader: a busy
 	// machine alone makes them hold no election.
 	Calm bool
+	// Binary is the etcd to run, in a process of its own; "": this test binary.
+	Binary string
 	// Set changes what else there is to configure; nil: nothing.
 	Set func(*embed.Config) `json:"-"`
 }

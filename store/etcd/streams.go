@@ -1,9 +1,16 @@
 package etcd
 
 import (
+	"context"
+	"strconv"
+	"strings"
 	"sync"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // streams is the connection that watches use, apart from the one for requests:
@@ -27,7 +34,7 @@ func (s *streams) get() (*clientv3.Client, error) {
 		return nil, clientv3.ErrNoAvailableEndpoints
 	}
 	if s.client == nil {
-		c, err := clientv3.New(s.cfg)
+		c, err := connect(s.cfg, grpc.WithChainStreamInterceptor(openWatch))
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +52,7 @@ func (s *streams) drop(c *clientv3.Client) {
 	}
 	s.mu.Unlock()
 	if mine {
-		_ = c.Close() // its watches end, and their hubs open them anew
+		_ = c.Close() // its watches end, and their hubs open them again
 	}
 }
 
@@ -57,4 +64,82 @@ func (s *streams) close() {
 	if c != nil {
 		_ = c.Close()
 	}
+}
+
+// hubKey is the key of the hub in the context of its stream.
+type hubKey struct{}
+
+// openWatch makes a stream that ends when it breaks. etcd's client would open it
+// again by itself, and go on after the revision it had reached: on a store that was
+// restored meanwhile that is silence, or the middle of another history.
+func openWatch(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	h, ok := ctx.Value(hubKey{}).(*hub)
+	if !ok {
+		return open(ctx, desc, cc, method, opts...)
+	}
+	s, err := open(ctx, desc, cc, method, append(opts, grpc.WaitForReady(false))...)
+	if err != nil {
+		return nil, final(err)
+	}
+	return &orderedStream{ClientStream: s, hub: h}, nil
+}
+
+// final gives an error a code after which etcd's client does not open a stream again.
+func final(err error) error {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Internal:
+		return status.Error(codes.Aborted, status.Convert(err).Message())
+	}
+	return err
+}
+
+// orderedStream leaves out what a server sends out of order. Before 3.5.8 the answer
+// to a progress request may overtake changes that it says were delivered
+// (etcd-io/etcd#15220): such an answer is a sign of life and nothing else. The
+// progress that these servers send by themselves, every ten minutes, is in order.
+type orderedStream struct {
+	grpc.ClientStream
+	hub *hub
+}
+
+func (s *orderedStream) RecvMsg(m any) error {
+	for {
+		if err := s.ClientStream.RecvMsg(m); err != nil {
+			return final(err)
+		}
+		resp, ok := m.(*pb.WatchResponse)
+		if !ok || !isAnswer(resp) || s.hub.takesAnswers() {
+			return nil
+		}
+		s.hub.answered()
+	}
+}
+
+// isAnswer reports whether resp answers a progress request: it speaks for the whole
+// stream.
+func isAnswer(resp *pb.WatchResponse) bool {
+	return resp.WatchId == clientv3.InvalidWatchID && len(resp.Events) == 0 && !resp.Created && !resp.Canceled
+}
+
+// progressIsOrdered reports whether the server sends answers to progress requests in
+// their order among the changes. Where it cannot be found out they are not trusted.
+func progressIsOrdered(ctx context.Context, client *clientv3.Client) bool {
+	resp, err := pb.NewMaintenanceClient(client.ActiveConnection()).Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(true))
+	return err == nil && atLeast(resp.Version, 3, 5, 8)
+}
+
+// atLeast compares a version such as 3.5.21 or 3.6.0-rc.1.
+func atLeast(version string, want ...int) bool {
+	number, _, _ := strings.Cut(version, "-")
+	parts := strings.Split(number, ".")
+	for i, w := range want {
+		if i == len(parts) {
+			return false
+		}
+		n, err := strconv.Atoi(parts[i])
+		if err != nil || n != w {
+			return err == nil && n > w
+		}
+	}
+	return true
 }

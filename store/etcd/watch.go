@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sort"
@@ -60,22 +61,26 @@ func (w *watcher) run(ctx context.Context) error {
 }
 
 // attach waits until the hub has a position: what it collects from then on
-// follows without a gap on whatever is read afterwards.
+// follows without a gap on whatever is read afterwards. It does not wait for a server
+// that refuses this client or cannot be reached: what is wrong is said at once.
 func (w *watcher) attach(ctx context.Context) error {
 	patience := time.NewTimer(w.h.b.opts.Timeout)
 	defer patience.Stop()
 	for {
 		w.h.mu.Lock()
-		opened, wake := w.h.opened, w.h.wake
+		opened, wake, err := w.h.opened, w.h.wake, w.h.err
 		w.epoch = w.h.epoch
 		w.h.mu.Unlock()
 		if opened {
 			return nil
 		}
+		if err != nil && (refused(err) || unsent(err)) {
+			return fmt.Errorf("etcd: watch of %s: %w", w.h.kind, err)
+		}
 		select {
 		case <-wake:
 		case <-patience.C:
-			return fmt.Errorf("etcd: watch of %s: %w", w.h.kind, errTimeout)
+			return fmt.Errorf("etcd: watch of %s: %w", w.h.kind, errors.Join(errTimeout, err))
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-w.h.b.ctx.Done():
@@ -92,6 +97,7 @@ func (w *watcher) snapshot(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		w.h.saw(w.epoch, page.Records)
 		batch := store.Batch{Kind: store.BatchSnapshot, Revision: page.Revision}
 		for _, rec := range page.Records {
 			batch.Changes = append(batch.Changes, store.Change{Record: rec})
@@ -115,7 +121,8 @@ func (w *watcher) resume() (stop func(), err error) {
 	if w.at >= start && w.at <= head {
 		return nil, nil
 	}
-	private := &hub{b: w.h.b, kind: w.h.kind, wake: make(chan struct{}), opened: true, start: w.at, head: w.at}
+	private := newHub(w.h.b, w.h.kind)
+	private.opened, private.start, private.head = true, w.at, w.at
 	stop, err = private.open()
 	w.h, w.epoch = private, 0
 	return stop, err

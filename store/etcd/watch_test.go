@@ -30,7 +30,12 @@ type reader struct {
 
 func watch(t testing.TB, b *etcd.Backend, after store.Revision) *reader {
 	t.Helper()
-	next, stop := iter.Pull2(b.Watch(t.Context(), "thing", after))
+	return watchKind(t, b, "thing", after)
+}
+
+func watchKind(t testing.TB, b *etcd.Backend, kind string, after store.Revision) *reader {
+	t.Helper()
+	next, stop := iter.Pull2(b.Watch(t.Context(), kind, after))
 	t.Cleanup(stop)
 	return &reader{t, next}
 }

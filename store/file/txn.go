@@ -17,30 +17,11 @@ func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, erro
 	if err != nil {
 		return 0, err
 	}
-	data, err := encode(t.Ops)
+	data, err := t.Encode()
 	if err != nil {
 		return 0, err
 	}
 	return b.submit(ctx, &pending{work: func(g *group) (store.Revision, error) { return g.commit(t, data) }})
-}
-
-// encode asks for the bytes on the caller's goroutine: encoders are user code,
-// and there they run in parallel.
-func encode(ops []store.Op) ([][]byte, error) {
-	data := make([][]byte, len(ops))
-	for i, op := range ops {
-		if op.Put == nil {
-			continue
-		}
-		var err error
-		if data[i], err = op.Put.Encode(); err != nil {
-			return nil, fmt.Errorf("file: encode %s %s: %w", op.Kind, op.Key, err)
-		}
-		if n := len(data[i]); n > store.MaxValue {
-			return nil, fmt.Errorf("file: %w: %s %s has %d bytes, at most %d", store.ErrInvalid, op.Kind, op.Key, n, store.MaxValue)
-		}
-	}
-	return data, nil
 }
 
 // commit decides one transaction.

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/tendhq/tend/store"
 )
@@ -21,7 +22,7 @@ func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, erro
 		return 0, ended(ctx)
 	}
 	if b.encode {
-		if t.Ops, err = encodeAll(t.Ops); err != nil {
+		if t.Ops, err = encodeAll(t); err != nil {
 			return 0, err
 		}
 	}
@@ -34,22 +35,17 @@ func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, erro
 }
 
 // encodeAll replaces the values by their bytes. It runs before the lock is
-// taken, because Encode is not our code.
-func encodeAll(ops []store.Op) ([]store.Op, error) {
-	out := make([]store.Op, len(ops))
-	for i, op := range ops {
-		out[i] = op
-		if op.Put == nil {
-			continue
+// taken, because encoders are code of the user's.
+func encodeAll(t store.Txn) ([]store.Op, error) {
+	data, err := t.Encode()
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(t.Ops)
+	for i := range out {
+		if out[i].Put != nil {
+			out[i].Put = store.Bytes(data[i])
 		}
-		data, err := op.Put.Encode()
-		if err != nil {
-			return nil, fmt.Errorf("store: encode %s %s: %w", op.Kind, op.Key, err)
-		}
-		if len(data) > store.MaxValue {
-			return nil, fmt.Errorf("%w: %s %s: %d bytes, at most %d", store.ErrInvalid, op.Kind, op.Key, len(data), store.MaxValue)
-		}
-		out[i].Put = store.Bytes(data)
 	}
 	return out, nil
 }

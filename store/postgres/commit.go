@@ -42,24 +42,13 @@ func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, erro
 }
 
 func newMember(t store.Txn) (*member, error) {
-	m := &member{txn: t, values: make([][]byte, len(t.Ops))}
+	values, err := t.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	m := &member{txn: t, values: values}
 	m.size = 100 * (len(t.Guards) + len(t.If) + len(t.Ops))
-	for i := range t.Ops {
-		op := &t.Ops[i]
-		if op.Put == nil {
-			continue
-		}
-		value, err := op.Put.Encode()
-		if err != nil {
-			return nil, fmt.Errorf("postgres: encoding %s %s: %w", op.Kind, op.Key, err)
-		}
-		if len(value) > store.MaxValue {
-			return nil, fmt.Errorf("%w: %s %s has %d bytes, at most %d", store.ErrInvalid, op.Kind, op.Key, len(value), store.MaxValue)
-		}
-		if value == nil {
-			value = []byte{} // NULL means a deletion
-		}
-		m.values[i] = value
+	for _, value := range values {
 		m.size += len(value)
 	}
 	return m, nil

@@ -195,6 +195,31 @@ var commitChecks = []check{
 		e.wantErr("one condition more", err, store.ErrInvalid)
 		e.wantMissing(key("more"))
 	}},
+	{"Commit/takes MaxTxnBytes in one transaction and no more", func(e *env) {
+		e.commit(store.Op{Kind: kind, Key: key("probe"), Put: paddedValue(1)})
+		if e.get(key("probe")).Value != nil {
+			return // it keeps values as they are
+		}
+		var t store.Txn
+		for i := range store.MaxTxn { // with the longest keys, all of them compared
+			k := store.Key{Namespace: strings.Repeat("n", store.MaxNamespace), Name: fmt.Sprintf("%0*d", store.MaxName, i)}
+			t.If = append(t.If, absent(k))
+			t.Ops = append(t.Ops, put(k, "x"))
+		}
+		t.Ops[0].Put = paddedValue(store.MaxValue)
+		t.Ops[1].Put = paddedValue(store.MaxTxnBytes - store.MaxValue - store.MaxTxn + 3)
+		_, err := e.b.Commit(e.ctx, t)
+		e.wantErr("one byte more", err, store.ErrInvalid)
+		if errors.Is(err, store.ErrUnknownOutcome) {
+			e.Errorf("the outcome of a transaction that is too large is said to be unknown")
+		}
+		e.wantMissing(t.Ops[0].Key)
+		t.Ops[1].Put = paddedValue(store.MaxTxnBytes - store.MaxValue - store.MaxTxn + 2)
+		e.txn(t)
+		for i := range t.Ops {
+			e.get(t.Ops[i].Key)
+		}
+	}},
 	{"Commit/writing one record twice is ErrInvalid", func(e *env) {
 		_, err := e.b.Commit(e.ctx, store.Txn{Ops: []store.Op{put(key("a"), "1"), del(key("a"))}})
 		e.wantErr("Commit", err, store.ErrInvalid)

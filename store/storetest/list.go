@@ -135,6 +135,29 @@ var listChecks = []check{
 		_, err = e.b.List(e.ctx, kind, store.ListOptions{At: e.head() + 1000})
 		e.wantErr("List in the future", err, store.ErrInvalid)
 	}},
+	{"List/a cursor of another kind or namespace is ErrInvalid", func(e *env) {
+		for i := range 3 {
+			for _, ns := range []string{"n0", "n1"} {
+				op := put(store.Key{Namespace: ns, Name: fmt.Sprint(i)}, "x")
+				other := op
+				other.Kind = "other"
+				e.commit(op)
+				e.commit(other)
+			}
+		}
+		page, err := e.b.List(e.ctx, kind, store.ListOptions{Limit: 2})
+		if err != nil || page.Cursor == "" {
+			e.Fatalf("the first page: cursor %q, error %v", page.Cursor, err)
+		}
+		_, err = e.b.List(e.ctx, "other", store.ListOptions{Cursor: page.Cursor})
+		e.wantErr("the cursor of another kind", err, store.ErrInvalid)
+		_, err = e.b.List(e.ctx, kind, store.ListOptions{Namespace: "n0", Cursor: page.Cursor})
+		e.wantErr("the cursor of all namespaces", err, store.ErrInvalid)
+		rest, _ := e.listAll(kind, store.ListOptions{Cursor: page.Cursor})
+		if n := len(page.Records) + len(rest); n != 6 {
+			e.Errorf("%d records of both pages, want 6", n)
+		}
+	}},
 	{"List/what cannot be asked for is ErrInvalid", func(e *env) {
 		e.fillStore(10)
 		_, err := e.b.List(e.ctx, "a/b", store.ListOptions{})

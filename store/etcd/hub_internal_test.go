@@ -1,0 +1,114 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tendhq/tend/store"
+)
+
+// brokenStream is a stream whose connection was lost.
+type brokenStream struct {
+	grpc.ClientStream
+	code codes.Code
+}
+
+func (s brokenStream) RecvMsg(any) error { return status.Error(s.code, "connection reset by peer") }
+
+// etcd's client opens a stream again that ended as unavailable, and goes on after the
+// revision that it had reached, on whatever store there is by then. See openWatch.
+//
+// promise S2.
+func TestStreamThatBreaksEnds(t *testing.T) {
+	h := newHub(&Backend{}, "thing")
+	ctx := context.WithValue(t.Context(), hubKey{}, h)
+	for _, code := range []codes.Code{codes.Unavailable, codes.Internal} {
+		open := func(fails bool) (grpc.ClientStream, error) {
+			return openWatch(ctx, nil, nil, "", func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+				if fails {
+					return nil, status.Error(code, "refused")
+				}
+				return brokenStream{code: code}, nil
+			})
+		}
+		_, refused := open(true)
+		s, err := open(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{"opened": refused, "read": s.RecvMsg(nil)} {
+			if got := status.Code(err); err == nil || got == codes.Unavailable || got == codes.Internal {
+				t.Errorf("%s: %v, want an error after which etcd's client does not go on", what, err)
+			}
+		}
+	}
+}
+
+// promise S2.
+func TestHistoryWithoutTheLastChangeIsAnother(t *testing.T) {
+	seen := store.Record{Created: 5, Revision: 9, Bytes: []byte("v")}
+	with := func(change func(*store.Record)) store.Record {
+		r := seen
+		change(&r)
+		return r
+	}
+	put, deleted := store.Change{Record: seen}, store.Change{Record: seen, Deleted: true}
+	for _, c := range []struct {
+		name  string
+		last  store.Change
+		found store.Record
+		want  bool
+	}{
+		{"the record", put, seen, true},
+		{"no record", put, store.Record{}, false},
+		{"an older version", put, with(func(r *store.Record) { r.Revision = 7 }), false},
+		{"one made at another revision", put, with(func(r *store.Record) { r.Created = 6 }), false},
+		{"other content", put, with(func(r *store.Record) { r.Bytes = []byte("w") }), false},
+		{"the deletion", deleted, store.Record{}, true},
+		{"not the deletion", deleted, with(func(r *store.Record) { r.Revision = 7 }), false},
+	} {
+		if got := sameHistory(c.last, c.found); got != c.want {
+			t.Errorf("%s: the same history %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestSilenceIsNoticedAndItsEndToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &Backend{
+			opts:   Options{Silence: 10 * time.Second},
+			health: &health{place: "10.0.0.1:2379", log: slog.New(slog.NewTextHandler(io.Discard, nil)), ill: make(map[*hub]*store.UnavailableError)},
+		}
+		h := newHub(b, "thing")
+		h.opened = true
+		h.heard = time.Now()
+		h.alarm = time.AfterFunc(h.limit(), h.silent)
+		defer h.end()
+		time.Sleep(14 * time.Second)
+		h.lives()
+		heard := time.Now()
+		time.Sleep(14 * time.Second)
+		if err := b.Health(); err != nil {
+			t.Errorf("after 14 s of silence: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		u, ok := errors.AsType[*store.UnavailableError](b.Health())
+		if !ok || !u.Since.Equal(heard) || !errors.Is(u, errSilent) {
+			t.Errorf("after 16 s of silence: %v, want that it is silent since %v", b.Health(), heard)
+		}
+		h.lives()
+		if err := b.Health(); err != nil {
+			t.Errorf("after a sign of life: %v", err)
+		}
+	})
+}
