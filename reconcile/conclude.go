@@ -74,10 +74,35 @@ func (c *Controller[K]) settle(item queue.Item[K], v verdict, r Result) {
 		item.Retry(v.err, v.delay)
 	case settlePark:
 		item.Park(v.err)
+	case settleStill:
+		c.stillFailing(item, v.delay)
 	default:
 		c.rest(item)
 	}
 }
+
+// stillFailing settles a run that tried nothing of what failed before. The queue leaves
+// attempts as they are for what was throttled, and for nothing else.
+func (c *Controller[K]) stillFailing(item queue.Item[K], d time.Duration) {
+	e, _ := c.q.Lookup(item.Key)
+	if e.LastError == nil {
+		item.After(d)
+		return
+	}
+	last := &untriedError{failure: e.LastError}
+	if before, ok := errors.AsType[*untriedError](e.LastError); ok {
+		last.failure = before.failure
+	}
+	last.wait = queue.Throttled(nil, time.Now().Add(d), nil)
+	item.Retry(last, 0)
+}
+
+// untriedError is the last error of a key whose runs since then have tried nothing of
+// what failed. It reads as that failure does.
+type untriedError struct{ failure, wait error }
+
+func (e *untriedError) Error() string   { return e.failure.Error() }
+func (e *untriedError) Unwrap() []error { return []error{e.failure, e.wait} }
 
 // rest settles a key that succeeded and asked for nothing: it comes back at the
 // resync, if there is one and the key is not known to be gone.
@@ -123,7 +148,11 @@ func (c *Controller[K]) failing(item queue.Item[K], v verdict) bool {
 		return false
 	}
 	e, _ := c.q.Lookup(item.Key)
-	return e.LastError != nil && !queue.IsThrottled(e.LastError)
+	last := e.LastError
+	if untried, ok := errors.AsType[*untriedError](last); ok {
+		last = untried.failure
+	}
+	return last != nil && !queue.IsThrottled(last)
 }
 
 // tell calls the hooks, or logs.

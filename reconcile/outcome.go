@@ -83,6 +83,7 @@ const (
 	settleAfter
 	settleRetry
 	settlePark
+	settleStill
 )
 
 // judge says what a run came to. over is the cause of its context's end, nil if
@@ -121,6 +122,8 @@ func judge(o Outcome, over error) verdict {
 
 func judgeResult(r Result) verdict {
 	switch {
+	case r.StillFailing:
+		return verdict{kind: resultRequeue, do: settleStill, delay: r.RequeueAfter}
 	case r.RequeueAfter > 0:
 		return verdict{kind: resultRequeueAfter, do: settleAfter, delay: r.RequeueAfter}
 	case r.Requeue:

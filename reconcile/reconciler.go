@@ -58,6 +58,11 @@ type Result struct {
 	// Requeue runs the key again with the backoff of a failure, but counted
 	// neither as an error nor as a success. RequeueAfter beats it.
 	Requeue bool
+	// StillFailing says that the run has tried nothing of what failed before: the key
+	// runs again after RequeueAfter, and keeps its attempts and its last error. The
+	// run counts as one with Requeue. It is for reconcilers that retry their parts by
+	// themselves; without a failure before, it changes nothing.
+	StillFailing bool
 	// Priority is the band the key is requeued in. Zero: the one it ran in.
 	Priority queue.Priority
 }

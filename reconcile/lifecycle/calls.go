@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -261,28 +262,29 @@ func (c *callState[S, T]) mark(run *Run[S, T]) mark {
 // outcome turns what the handlers left into one Result for the key: it runs
 // again when the first of them wants to.
 func (w *handlerWork[S, T]) outcome(run *Run[S, T], failed error) (reconcile.Result, error) {
-	next, waiting, gaveUp := w.pending(run)
+	next, waiting, failing, gaveUp := w.pending(run)
 	switch {
 	case !waiting && gaveUp != nil:
 		return reconcile.Result{}, reconcile.Terminal(gaveUp)
 	case failed != nil:
 		return reconcile.Result{}, reconcile.RetryAfter(&delayed{failed}, next)
 	case waiting:
-		return reconcile.Result{RequeueAfter: next}, nil
+		return reconcile.Result{RequeueAfter: next, StillFailing: failing}, nil
 	}
 	return reconcile.Result{}, nil
 }
 
 // pending sums up a key after its run: how soon something is to be done,
-// whether anything is, and what has given up. A handler that gave up is tried
+// whether anything is, whether it waits for a retry of a failure, and what has given up. A handler that gave up is tried
 // again now and then as long as others keep the key busy; when none does, the
 // key is parked.
-func (w *handlerWork[S, T]) pending(run *Run[S, T]) (next time.Duration, waiting bool, gaveUp error) {
+func (w *handlerWork[S, T]) pending(run *Run[S, T]) (next time.Duration, waiting, failing bool, gaveUp error) {
 	w.led.mu.Lock()
 	defer w.led.mu.Unlock()
 	ks := w.led.ofLocked(run.Object)
 	var times, revivals []time.Time
 	for _, c := range ks.calls {
+		failing = failing || c.retry != nil && c.retry.err != nil && !queue.IsThrottled(c.retry.err)
 		switch {
 		case c.retry != nil && c.retry.exhausted:
 			revivals = append(revivals, c.retry.due)
@@ -296,10 +298,10 @@ func (w *handlerWork[S, T]) pending(run *Run[S, T]) (next time.Duration, waiting
 	if len(times) == 0 {
 		ks.parked = gaveUp != nil
 		w.tidyLocked(run, ks)
-		return 0, false, gaveUp
+		return 0, false, failing, gaveUp
 	}
 	first := slices.MinFunc(append(times, revivals...), time.Time.Compare)
-	return max(time.Until(first), 1), true, gaveUp
+	return max(time.Until(first), 1), true, failing, gaveUp
 }
 
 func (c *callState[S, T]) lastFailure() error {
