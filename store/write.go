@@ -14,12 +14,7 @@ import (
 // returns a copy of what was stored and leaves o alone. An object of that key,
 // even one that is being deleted, is [ErrExists].
 func (s *Store[S, T]) Create(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	v := &value[S, T]{store: s, schema: s.version}
-	s.cloneTo(&v.Object, o)
-	v.UID = rand.Text()
-	v.Generation, v.Revision = 1, 0
-	v.Created, v.Deleted = now(), zeroTime
-	v.Intent = Intent{}
+	v := s.fresh(o)
 	if err := s.check(&v.Object, true); err != nil {
 		return nil, err
 	}
@@ -28,6 +23,17 @@ func (s *Store[S, T]) Create(ctx context.Context, o *Object[S, T]) (*Object[S, T
 		return nil, fmt.Errorf("%w: %s %s", ErrExists, s.kind, o.Key())
 	}
 	return stored, err
+}
+
+// fresh returns a copy of o as it is stored when it is created.
+func (s *Store[S, T]) fresh(o *Object[S, T]) *value[S, T] {
+	v := &value[S, T]{store: s, schema: s.version}
+	s.cloneTo(&v.Object, o)
+	v.UID = rand.Text()
+	v.Generation, v.Revision = 1, 0
+	v.Created, v.Deleted = now(), zeroTime
+	v.Intent = Intent{}
+	return v
 }
 
 func (s *Store[S, T]) insert(ctx context.Context, v *value[S, T]) (*Object[S, T], error) {

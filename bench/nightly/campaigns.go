@@ -99,6 +99,11 @@ var campaigns = []campaign{
 		module: "store/postgres", pkg: ".", test: "^TestLeaseCampaign$", control: "TestLeaseCheckerRejectsAnOldToken",
 		args: func(d time.Duration) []string { return []string{"-leases", d.String()} },
 	},
+	{
+		name: "postgres-declares", promises: "S3", what: "declarations of growing numbers, while the processes that apply them are killed and the server ends their sessions",
+		module: "store/postgres", pkg: ".", test: "^TestDeclarationsSurviveKillsBetweenAnyTwoSteps$", control: "mutant: a declaration is applied and left in the inbox",
+		args: func(d time.Duration) []string { return []string{"-declares", d.String()} },
+	},
 	fuzz("./queue", "Model", "."),
 	fuzz("./store", "Decode", "."),
 	fuzz("./store", "KeepUnknownFields", "."),

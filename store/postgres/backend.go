@@ -24,6 +24,7 @@ type Backend struct {
 	batch   *batcher
 	tail    *tail
 	leases  *observer
+	inbox   chan struct{} // has one element while there may be declarations
 
 	// ctx ends when the backend is closed, and with it every watch.
 	ctx  context.Context
@@ -98,7 +99,7 @@ func OpenPool(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Backend, er
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{pool: pool, opts: opts}
+	b := &Backend{pool: pool, opts: opts, inbox: make(chan struct{}, 1)}
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	b.batch = newBatcher(b)
 	b.tail = newTail(b)
@@ -110,6 +111,7 @@ func OpenPool(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Backend, er
 	// All end with b.ctx; Close waits for them.
 	b.live.Go(b.tail.run)
 	b.live.Go(b.keep)
+	b.live.Go(b.drain)
 	if !opts.NoNotify {
 		b.live.Go(b.listen)
 	}

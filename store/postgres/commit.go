@@ -158,27 +158,44 @@ func reason(ctx context.Context, err error) error {
 // errNotSent is the error of a request for which no connection was found.
 var errNotSent = errors.New("no connection")
 
-// sendOnce calls the function commit. executed says that its results had arrived when
+// sendOnce makes the transaction once. executed says that its results had arrived when
 // err was met. Without an error, the members are answered.
 func (b *Backend) sendOnce(ctx context.Context, batch []*member) (executed bool, err error) {
+	return b.call(ctx, batch, nil)
+}
+
+const parameters = `$1::bigint, $2::text, $3::integer,
+	$4::integer[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[],
+	$10::integer[], $11::text[], $12::text[], $13::text[], $14::smallint[], $15::bytea[], $16::bigint[]`
+
+// call calls the function commit, or for declarations, of which it is given the ids, the
+// function drain.
+func (b *Backend) call(ctx context.Context, batch []*member, declarations []int64) (executed bool, err error) {
 	conn, err := b.pool.Acquire(ctx)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", errNotSent, err)
 	}
 	defer conn.Release()
 	a := together(batch)
-	rows, err := conn.Query(ctx, b.sql(`SELECT * FROM {schema}.commit($1::bigint, $2::text, $3::integer,
-		$4::integer[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[],
-		$10::integer[], $11::text[], $12::text[], $13::text[], $14::smallint[], $15::bytea[], $16::bigint[])`),
+	args := []any{
 		b.seen.Load(), b.channel(), int32(len(batch)),
 		a.cm, a.ckind, a.cspace, a.cname, a.ccreated, a.crevision,
-		a.om, a.okind, a.ospace, a.oname, a.oslot, a.ovalue, a.olease)
+		a.om, a.okind, a.ospace, a.oname, a.oslot, a.ovalue, a.olease,
+	}
+	sql := `SELECT * FROM {schema}.commit(` + parameters + `)`
+	if declarations != nil {
+		sql, args = `SELECT * FROM {schema}.drain($17::bigint[], `+parameters+`)`, append(args, declarations)
+	}
+	rows, err := conn.Query(ctx, b.sql(sql), args...)
 	if err != nil {
 		return false, err
 	}
 	answers, err := pgx.CollectRows(rows, pgx.RowToStructByPos[answer])
 	if err != nil {
 		return rows.CommandTag().String() != "", err
+	}
+	if len(answers) == 0 && declarations != nil {
+		return true, nil // another server was faster
 	}
 	if len(answers) == 0 || answers[0].Failed != 0 {
 		return true, errEra

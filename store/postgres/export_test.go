@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"strings"
 
 	"github.com/tendhq/tend/store"
 )
@@ -30,3 +31,9 @@ func (b *Backend) Queued() int {
 
 // Steps is the newest version of the schema.
 func Steps() int { return len(steps) }
+
+// FirstSchema is the SQL of version 1.
+func FirstSchema(name string) string {
+	return "CREATE SCHEMA " + name + ";" + strings.ReplaceAll(steps[0], "{schema}", name) +
+		"INSERT INTO " + name + ".head (version, origin) VALUES (1, " + name + ".origin());"
+}

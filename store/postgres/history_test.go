@@ -221,7 +221,7 @@ func (v *view) reached() store.Revision {
 // with a snapshot only when it has to.
 func (v *view) follow(ctx context.Context, b store.Backend) {
 	for after := store.Revision(0); ctx.Err() == nil; after = v.reached() {
-		err := v.stream(ctx, b, after, 0)
+		err := v.stream(ctx, b, "thing", after, 0)
 		if errors.Is(err, store.ErrCompacted) {
 			v.mu.Lock()
 			v.from, v.at, v.changes = 0, 0, nil
@@ -233,15 +233,19 @@ func (v *view) follow(ctx context.Context, b store.Backend) {
 
 // read collects the changes after a revision up to another.
 func (v *view) read(ctx context.Context, b store.Backend, after, to store.Revision) {
+	v.readKind(ctx, b, "thing", after, to)
+}
+
+func (v *view) readKind(ctx context.Context, b store.Backend, kind string, after, to store.Revision) {
 	for v.at = after; v.at < to && ctx.Err() == nil; {
-		if err := v.stream(ctx, b, v.at, to); errors.Is(err, store.ErrCompacted) {
+		if err := v.stream(ctx, b, kind, v.at, to); errors.Is(err, store.ErrCompacted) {
 			return // what is missing shows when the log is compared
 		}
 	}
 }
 
-func (v *view) stream(ctx context.Context, b store.Backend, after, to store.Revision) error {
-	for batch, err := range b.Watch(ctx, "thing", after) {
+func (v *view) stream(ctx context.Context, b store.Backend, kind string, after, to store.Revision) error {
+	for batch, err := range b.Watch(ctx, kind, after) {
 		if err != nil {
 			return err
 		}

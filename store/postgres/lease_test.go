@@ -39,6 +39,8 @@ const processEnv = "TEND_TEST_PROCESS"
 type serverConfig struct {
 	Name, Schema, DSN string
 	Unfenced          bool
+	// DrainOnly is for a server that does nothing but to apply declarations.
+	DrainOnly bool
 	// Rate is that of the server's clock, in percent of the others'.
 	Rate int
 }
@@ -70,6 +72,10 @@ func runProcess(text string) int {
 		return 0
 	}
 	defer b.Close()
+	if cfg.DrainOnly {
+		<-ctx.Done()
+		return 0
+	}
 	if err := runShards(ctx, b, cfg); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

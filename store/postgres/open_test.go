@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -196,5 +199,65 @@ func TestBadOptionsAreRefused(t *testing.T) {
 			b.Close()
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// A schema of an older version is upgraded once, by whichever server is first, and keeps
+// what it holds.
+func TestOlderSchemaIsUpgradedOnce(t *testing.T) {
+	schema := newSchema()
+	if err := shared.execSimple(postgres.FirstSchema(schema)); err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.execSimple("INSERT INTO " + schema + ".records VALUES ('thing', 'ns', 'a', 1, 1, 1, 0, 'old')"); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			b, err := postgres.Open(t.Context(), shared.socket(), &postgres.Options{Schema: schema, Timeout: patience})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer b.Close()
+			if rec, err := b.Get(t.Context(), "thing", key("a")); err != nil || string(rec.Bytes) != "old" {
+				t.Errorf("after the upgrade: %q, error %v", rec.Bytes, err)
+			}
+		})
+	}
+	wg.Wait()
+	var version int
+	if err := shared.query("SELECT version FROM "+schema+".head", &version); err != nil || version != postgres.Steps() {
+		t.Errorf("version %d, error %v, want %d", version, err, postgres.Steps())
+	}
+}
+
+// No clock of the server decides anything: it steps, and that of a standby may be ahead.
+// Every SQL statement of the package is in these files.
+//
+// promise L2. Negative control: the mutant "a lease by the wall clock of the server".
+func TestNoClockOfTheServerIsRead(t *testing.T) {
+	files, err := filepath.Glob("*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := regexp.MustCompile(`(?i)(\bnow\(\) |[^.a-z]now\(\)|current_timestamp|localtime|current_date|clock_timestamp|statement_timestamp|transaction_timestamp|timeofday|timestamptz)`)
+	looked := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") || !strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, ".sql") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		looked++
+		for _, found := range clock.FindAllString(string(text), -1) {
+			t.Errorf("%s reads a clock of the server: %q", name, found)
+		}
+	}
+	if looked < 8 {
+		t.Errorf("looked at %d files", looked)
 	}
 }

@@ -74,7 +74,7 @@ CREATE FUNCTION {schema}.commit(
 	seen bigint, channel text, members integer,
 	cm integer[], ckind text[], cspace text[], cname text[], ccreated bigint[], crevision bigint[],
 	om integer[], okind text[], ospace text[], oname text[], oslot smallint[], ovalue bytea[], olease bigint[]
-) RETURNS TABLE (member integer, at bigint, failed integer, made bigint, found bigint, content bytea)
+) RETURNS TABLE (member integer, at bigint, failed integer, made bigint, holds bigint, content bytea)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
@@ -186,4 +186,62 @@ BEGIN
 		RETURNING CASE WHEN channel IS NOT NULL THEN pg_notify(channel, (h.revision + 1)::text)::text END AS rung
 	)
 	SELECT h.revision + (SELECT count(*) FROM moved), false;
+END $$;
+-- step 2: declarations, which callers add in transactions of their own
+CREATE TABLE {schema}.inbox (
+	id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	kind      text COLLATE "C" NOT NULL,
+	namespace text COLLATE "C" NOT NULL,
+	name      text COLLATE "C" NOT NULL,
+	value     bytea NOT NULL,
+	refused   text                        -- why it cannot be applied; NULL: it can, or has not been tried
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- declare adds a declaration, in the caller's transaction. Those of one record are in the
+-- order of their commits, because a second one waits for the end of the first's transaction.
+CREATE FUNCTION {schema}.declare(kind text, namespace text, name text, value bytea, channel text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_advisory_xact_lock(hashtextextended(concat_ws('/', '{schema}', kind, namespace, name), 0));
+	INSERT INTO {schema}.inbox (kind, namespace, name, value) VALUES (kind, namespace, name, value);
+	IF channel IS NOT NULL THEN
+		PERFORM pg_notify(channel, 'inbox');
+	END IF;
+END $$;
+
+-- drain is commit for declarations, whose ids are those of the members. It does nothing,
+-- and returns nothing, unless all of them are still there. Those that are not refused are
+-- removed in the same transaction, so that each is applied once.
+CREATE FUNCTION {schema}.drain(
+	ids bigint[], seen bigint, channel text, members integer,
+	cm integer[], ckind text[], cspace text[], cname text[], ccreated bigint[], crevision bigint[],
+	om integer[], okind text[], ospace text[], oname text[], oslot smallint[], ovalue bytea[], olease bigint[]
+) RETURNS TABLE (member integer, at bigint, failed integer, made bigint, holds bigint, content bytea)
+LANGUAGE plpgsql
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	conflicts bigint[] := '{}';
+BEGIN
+	IF (SELECT count(*) FROM {schema}.inbox i WHERE i.id = ANY (ids)) <> cardinality(ids) THEN
+		RETURN; -- seen without the lock: another server was faster
+	END IF;
+	PERFORM FROM {schema}.head FOR UPDATE;
+	IF (SELECT count(*) FROM {schema}.inbox i WHERE i.id = ANY (ids)) <> cardinality(ids) THEN
+		RETURN;
+	END IF;
+	FOR member, at, failed, made, holds, content IN
+		SELECT * FROM {schema}.commit(seen, channel, members, cm, ckind, cspace, cname, ccreated, crevision,
+			om, okind, ospace, oname, oslot, ovalue, olease)
+	LOOP
+		IF member = 0 AND failed <> 0 THEN
+			RETURN NEXT;
+			RETURN;
+		END IF;
+		IF member > 0 AND failed <> 0 THEN
+			conflicts := conflicts || ids[member];
+		END IF;
+		RETURN NEXT;
+	END LOOP;
+	DELETE FROM {schema}.inbox i WHERE i.id = ANY (ids) AND NOT i.id = ANY (conflicts);
 END $$;

@@ -391,8 +391,11 @@ func (b *Backend) listenOnce(ctx context.Context) error {
 		case err == nil:
 			if r, err := parseRevision(n.Payload); err == nil {
 				b.tail.ring(r)
-			} else {
-				b.tail.look()
+				break
+			}
+			select {
+			case b.inbox <- struct{}{}:
+			default: // it is going to look anyway
 			}
 		case ctx.Err() != nil || conn.IsClosed():
 			return err

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+)
+
+// Declaration is an object as declared, encoded, for backends that apply it later than
+// it was declared and without knowing its type. [Store.Declaration] makes it.
+type Declaration struct {
+	Kind  string
+	Key   Key
+	Value []byte // what Create would store
+}
+
+// ErrDeleting: the object is being deleted, so that a declaration has to wait until it
+// is gone.
+var ErrDeleting = errors.New("store: being deleted")
+
+// Declaration returns o as Create would store it, after the same checks. Only what is
+// declared counts later: the spec, the labels and the annotations, and finalizers and
+// owners where the object does not exist yet. The store's codec must write JSON as
+// [JSON] does; otherwise the error is [ErrInvalid].
+func (s *Store[S, T]) Declaration(o *Object[S, T]) (Declaration, error) {
+	v := s.fresh(o)
+	if err := s.check(&v.Object, true); err != nil {
+		return Declaration{}, err
+	}
+	data, err := v.Encode()
+	if err != nil {
+		return Declaration{}, err
+	}
+	d := Declaration{Kind: s.kind, Key: o.Key(), Value: data}
+	if _, err := readEnvelope(data); err != nil {
+		return Declaration{}, fmt.Errorf("%w: declaration of %s %s: the codec does not write JSON: %w", ErrInvalid, s.kind, o.Key(), err)
+	}
+	return d, nil
+}
+
+// Over returns what is to be stored where stored is: stored with the declared spec,
+// labels and annotations. The spec is replaced whole; other labels and annotations stay.
+// The generation grows if the spec changed; lists and objects without elements are equal
+// to absent ones. It returns nil if nothing changes. The errors: [ErrDeleting]; [ErrNewer];
+// [ErrInvalid] if the result is too long; what is wrong with the bytes.
+func (d Declaration) Over(stored []byte) ([]byte, error) {
+	old, err := readEnvelope(stored)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s %s: %w", ErrDecode, d.Kind, d.Key, err)
+	}
+	declared, err := readEnvelope(d.Value)
+	if err != nil {
+		return nil, fmt.Errorf("%w: declaration of %s %s: %w", ErrDecode, d.Kind, d.Key, err)
+	}
+	switch {
+	case old.schema > declared.schema:
+		return nil, fmt.Errorf("%w: %s %s has schema version %d, the declaration %d", ErrNewer, d.Kind, d.Key, old.schema, declared.schema)
+	case !empty(old.meta["deleted"]):
+		return nil, fmt.Errorf("%w: %s %s", ErrDeleting, d.Kind, d.Key)
+	}
+	changed := false
+	if !sameJSON(old.all["spec"], declared.all["spec"]) {
+		generation, err := old.generation()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s %s: %w", ErrDecode, d.Kind, d.Key, err)
+		}
+		old.all["spec"], old.meta["generation"], changed = declared.all["spec"], generation+1, true
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		next, _ := old.meta[field].(map[string]any)
+		next = maps.Clone(next)
+		for k, v := range asMap(declared.meta[field]) {
+			if next == nil {
+				next = make(map[string]any)
+			}
+			next[k] = v
+		}
+		if !sameJSON(old.meta[field], any(next)) {
+			old.meta[field], changed = next, true
+		}
+	}
+	if !changed {
+		return nil, nil
+	}
+	old.all["schema"] = declared.all["schema"]
+	data, err := json.Marshal(old.all)
+	if err == nil && len(data) > MaxValue {
+		err = fmt.Errorf("%w: %s %s: %d bytes encoded, at most %d", ErrInvalid, d.Kind, d.Key, len(data), MaxValue)
+	}
+	return data, err
+}
+
+// document is an encoded object, of which only the outer fields are known.
+type document struct {
+	schema int64
+	all    map[string]any
+	meta   map[string]any // of all
+}
+
+func readEnvelope(data []byte) (document, error) {
+	var d document
+	if tooDeep(data) {
+		return d, fmt.Errorf("nested more than %d deep", MaxDepth)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber() // floats would lose digits
+	if err := dec.Decode(&d.all); err != nil {
+		return d, err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return d, errors.New("more than one object")
+	}
+	number, ok := d.all["schema"].(json.Number)
+	d.meta = asMap(d.all["meta"])
+	if !ok || d.meta == nil {
+		return d, errors.New("no object of a store")
+	}
+	var err error
+	d.schema, err = number.Int64()
+	return d, err
+}
+
+func (d document) generation() (int64, error) {
+	number, _ := d.meta["generation"].(json.Number)
+	return number.Int64()
+}
+
+func asMap(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// sameJSON compares values as they are decoded. What has no elements is equal to what is
+// absent.
+func sameJSON(a, b any) bool {
+	if empty(a) && empty(b) {
+		return true
+	}
+	switch x := a.(type) {
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		if !ok {
+			return false
+		}
+		for k := range x {
+			if !sameJSON(x[k], y[k]) {
+				return false
+			}
+		}
+		for k := range y {
+			if _, known := x[k]; !known && !empty(y[k]) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		y, ok := b.([]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for i := range x {
+			if !sameJSON(x[i], y[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+func empty(v any) bool {
+	switch x := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(x) == 0
+	case []any:
+		return len(x) == 0
+	}
+	return false
+}

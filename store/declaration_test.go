@@ -1,0 +1,104 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+type declaredSpec struct {
+	Size  int64    `json:"size"`
+	Zones []string `json:"zones"`
+}
+
+// What a Declaration makes of a stored object is what Update makes of it.
+func TestDeclarationChangesWhatUpdateChanges(t *testing.T) {
+	b, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	s, err := store.New[declaredSpec, struct{}](b, "Thing", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := func(size int64, labels map[string]string, zones ...string) *store.Object[declaredSpec, struct{}] {
+		o := &store.Object[declaredSpec, struct{}]{Spec: declaredSpec{Size: size, Zones: zones}}
+		o.Name, o.Labels = "a", labels
+		return o
+	}
+	declare := func(o *store.Object[declaredSpec, struct{}]) store.Declaration {
+		t.Helper()
+		d, err := s.Declaration(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	read := func(data []byte) *store.Object[declaredSpec, struct{}] {
+		t.Helper()
+		o, err := s.Decode(store.Record{Kind: "Thing", Key: store.Key{Name: "a"}, Revision: 7, Bytes: data})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	const large = 1<<60 + 1 // a float would lose its last digit
+	first := declare(object(large, map[string]string{"team": "a"})).Value
+	born := read(first)
+	if born.Generation != 1 || born.UID == "" || born.Spec.Size != large {
+		t.Errorf("declared: %+v", born)
+	}
+
+	same, err := declare(object(large, map[string]string{"team": "a"}, []string{}...)).Over(first)
+	if err != nil || same != nil {
+		t.Errorf("the same declaration again: %s, error %v, want no change", same, err)
+	}
+	labelled, err := declare(object(large, map[string]string{"tier": "b"})).Over(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := read(labelled); o.Generation != 1 || o.Labels["team"] != "a" || o.Labels["tier"] != "b" || o.UID != born.UID {
+		t.Errorf("another label: %+v", o)
+	}
+	grown, err := declare(object(5, nil, "z")).Over(labelled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := read(grown); o.Generation != 2 || o.Spec.Size != 5 || len(o.Spec.Zones) != 1 || len(o.Labels) != 2 || !o.Created.Equal(born.Created) {
+		t.Errorf("another spec: %+v", o)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(grown, &fields); err != nil {
+		t.Fatal(err)
+	}
+	fields["unknown"] = json.RawMessage(`{"kept":12345678901234567890}`)
+	withUnknown, _ := json.Marshal(fields)
+	after, err := declare(object(6, nil)).Over(withUnknown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(after, &fields); err != nil || string(fields["unknown"]) != `{"kept":12345678901234567890}` {
+		t.Errorf("a field that the program does not know became %s, error %v", fields["unknown"], err)
+	}
+}
+
+func TestDeclarationOverWhatItMayNotChange(t *testing.T) {
+	d := store.Declaration{Kind: "Thing", Key: store.Key{Name: "a"}, Value: []byte(`{"schema":1,"meta":{"name":"a","generation":1},"spec":{}}`)}
+	for stored, want := range map[string]error{
+		`{"schema":2,"meta":{"name":"a","generation":1},"spec":{}}`:                                       store.ErrNewer,
+		`{"schema":1,"meta":{"name":"a","generation":1,"deleted":"2026-01-01T00:00:00Z"},"spec":{"x":1}}`: store.ErrDeleting,
+		`{"schema":1,"meta":{"name":"a"},"spec":{"x":1}}`:                                                 store.ErrDecode,
+		`null`: store.ErrDecode,
+		`{}`:   store.ErrDecode,
+		`not`:  store.ErrDecode,
+		`{"schema":1,"meta":{"generation":1},"spec":{}} {}`: store.ErrDecode,
+	} {
+		if next, err := d.Over([]byte(stored)); !errors.Is(err, want) || next != nil {
+			t.Errorf("Over(%s) = %s, error %v, want %v", stored, next, err, want)
+		}
+	}
+}

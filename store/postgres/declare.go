@@ -1,0 +1,220 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tendhq/tend/store"
+)
+
+// Execer is what [Declare] needs of a transaction: pgx.Tx has it.
+type Execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Declare creates an object, or changes its spec, labels and annotations, with the
+// caller's transaction: when that commits, the declaration is there together with what
+// else the transaction wrote, and otherwise neither is. tx is a transaction on the
+// database of b, of any isolation level.
+//
+// The declaration lies in a table of its own until a backend of any server applies it,
+// which it does within milliseconds of the commit; with Options.NoNotify within
+// Options.Poll. Until then Get, List and watches do not show it. The transaction holds up
+// no commit of others, however long it stays open, except other declarations of the same
+// object: these wait for its end. Transactions that declare several objects should do so
+// in one order, or the server ends one of them with a deadlock.
+//
+// Declarations of one object are applied in the order in which their transactions commit,
+// each once; of different objects in no promised order. A declaration has no condition: it
+// replaces the spec that is there when it is applied ([store.Declaration.Over] says what
+// stays), and a reader that has read the object before meets a conflict. One for an object
+// that is being deleted waits until that is gone, and then creates it again. One that
+// cannot be applied (the object was stored by a newer version of the program, or would
+// become too large) stays in the table, with the reason in its column refused, and holds
+// up nothing; it is logged.
+//
+// The object's limits and the store's Validate are checked here; the error is
+// [store.ErrInvalid]. Guards in ctx do not apply.
+func Declare[S, T any](ctx context.Context, tx Execer, b *Backend, s *store.Store[S, T], o *store.Object[S, T]) error {
+	d, err := s.Declaration(o)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, b.sql(`SELECT {schema}.declare($1::text, $2::text, $3::text, $4::bytea, $5::text)`),
+		d.Kind, d.Key.Namespace, d.Key.Name, d.Value, b.channel())
+	if err != nil {
+		return fmt.Errorf("postgres: declare %s %s: %w", d.Kind, d.Key, err)
+	}
+	return nil
+}
+
+// declared is a row of the inbox, with the record that it is about.
+type declared struct {
+	id int64
+	store.Declaration
+	current store.Record // Revision 0: there is none
+}
+
+// drain applies declarations for as long as the backend is open, when it hears of some
+// and after Options.Poll in any case. All servers do; one of them is the first.
+func (b *Backend) drain() {
+	timer := time.NewTimer(b.opts.Poll)
+	defer timer.Stop()
+	for told := ""; ; {
+		select {
+		case <-b.inbox:
+		case <-timer.C:
+		case <-b.ctx.Done():
+			return
+		}
+		// What is left to do after an error waits for the next look.
+		err := b.drainAll(b.ctx)
+		if err != nil && b.ctx.Err() == nil && err.Error() != told {
+			b.opts.Logger.Warn("postgres: cannot apply declarations", "schema", b.opts.Schema, "error", err)
+			told = err.Error()
+		}
+		timer.Reset(b.opts.Poll)
+	}
+}
+
+// drainAll applies what there is, in order.
+func (b *Backend) drainAll(ctx context.Context) error {
+	for after := int64(0); ; {
+		ctx, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
+		rows, last, err := b.declarations(ctx, after)
+		again := false
+		if err == nil && len(rows) > 0 {
+			again, err = b.applyDeclarations(ctx, rows)
+		}
+		if errors.Is(err, errEra) {
+			again, err = true, b.newEra(ctx)
+		}
+		cancel()
+		switch {
+		case err != nil:
+			return err
+		case again: // a record changed meanwhile
+			after = 0
+		case last == 0:
+			return nil
+		default:
+			after = last
+		}
+	}
+}
+
+// declarations reads the next rows of the inbox: of each record the first, because the
+// later ones apply to what that one makes of it. last is the id of the last row that was
+// looked at; 0 says that there are no more.
+func (b *Backend) declarations(ctx context.Context, after int64) (all []declared, last int64, err error) {
+	rows, err := b.pool.Query(ctx, b.sql(`
+		SELECT i.id, i.kind, i.namespace, i.name, i.value, r.created, r.revision, r.value FROM (
+			SELECT * FROM {schema}.inbox WHERE id > $1 AND refused IS NULL ORDER BY id LIMIT 100
+		) AS i
+		LEFT JOIN {schema}.records r ON r.kind = i.kind AND r.namespace = i.namespace AND r.name = i.name
+		ORDER BY i.id`), after)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer rows.Close()
+	seen := make(map[address]bool)
+	repeated := int64(0)
+	for rows.Next() {
+		var d declared
+		var created, revision *int64
+		if err := rows.Scan(&d.id, &d.Kind, &d.Key.Namespace, &d.Key.Name, &d.Value, &created, &revision, &d.current.Bytes); err != nil {
+			return nil, 0, err
+		}
+		if revision != nil {
+			d.current.Created, d.current.Revision = store.Revision(*created), store.Revision(*revision)
+		}
+		last = d.id
+		if a := (address{d.Kind, d.Key}); seen[a] {
+			if repeated == 0 {
+				repeated = d.id
+			}
+		} else {
+			seen[a] = true
+			all = append(all, d)
+		}
+	}
+	if repeated != 0 {
+		last = repeated - 1 // look at it, and at what follows, again
+	}
+	return all, last, rows.Err()
+}
+
+// applyDeclarations applies rows that are about different records. again says that one of
+// the records was changed since it was read.
+func (b *Backend) applyDeclarations(ctx context.Context, rows []declared) (again bool, err error) {
+	var batch []*member
+	var ids []int64
+	size := 0
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		_, err := b.call(ctx, batch, ids)
+		for _, m := range batch {
+			again = again || m.err != nil
+		}
+		batch, ids, size = nil, nil, 0
+		return err
+	}
+	for _, d := range rows {
+		next, err := d.next()
+		switch {
+		case errors.Is(err, store.ErrDeleting):
+			continue // until it is gone
+		case err != nil:
+			if err := b.refuse(ctx, d, err); err != nil {
+				return again, err
+			}
+			continue
+		}
+		m, err := newMember(next)
+		if err != nil {
+			return again, err
+		}
+		if size+m.size > 1<<20 {
+			if err := flush(); err != nil {
+				return again, err
+			}
+		}
+		batch, ids, size = append(batch, m), append(ids, d.id), size+m.size
+	}
+	err = flush()
+	return again, err
+}
+
+// next returns the transaction that applies a declaration to the record as it was read.
+// One that changes nothing has no write.
+func (d *declared) next() (store.Txn, error) {
+	t := store.Txn{If: []store.Compare{{Kind: d.Kind, Key: d.Key, Revision: d.current.Revision}}}
+	value := d.Value
+	if d.current.Revision != 0 {
+		var err error
+		if value, err = d.Over(d.current.Bytes); err != nil || value == nil {
+			return t, err
+		}
+	}
+	t.Ops = []store.Op{{Kind: d.Kind, Key: d.Key, Put: store.Bytes(value)}}
+	return t, nil
+}
+
+// refuse puts a declaration aside that cannot be applied.
+func (b *Backend) refuse(ctx context.Context, d declared, reason error) error {
+	tag, err := b.pool.Exec(ctx, b.sql(`UPDATE {schema}.inbox SET refused = $2 WHERE id = $1 AND refused IS NULL`), d.id, reason.Error())
+	if err == nil && tag.RowsAffected() > 0 {
+		b.opts.Logger.Warn("postgres: a declaration cannot be applied", "schema", b.opts.Schema, "id", d.id,
+			"kind", d.Kind, "namespace", d.Key.Namespace, "name", d.Key.Name, "error", reason)
+	}
+	return err
+}
+
+var _ Execer = pgx.Tx(nil)

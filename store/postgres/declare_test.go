@@ -1,0 +1,357 @@
+//go:build unix
+
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/postgres"
+)
+
+type widgetSpec struct {
+	Size int `json:"size"`
+}
+
+type (
+	widgets = store.Store[widgetSpec, struct{}]
+	widget  = store.Object[widgetSpec, struct{}]
+)
+
+func newWidgets(t testing.TB, b store.Backend) *widgets {
+	t.Helper()
+	s, err := store.New[widgetSpec, struct{}](b, "widget", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newWidget(name string, size int) *widget {
+	w := &widget{Spec: widgetSpec{Size: size}}
+	w.Namespace, w.Name = "ns", name
+	return w
+}
+
+func begin(t testing.TB, pool *pgxpool.Pool) pgx.Tx {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	return tx
+}
+
+func callersPool(t testing.TB, dsn string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits(t *testing.T) {
+	b := open(t, postgres.Options{})
+	s := newWidgets(t, b)
+	pool := callersPool(t, shared.socket())
+	ctx := t.Context()
+	table := b.Schema() + ".orders"
+	if _, err := pool.Exec(ctx, "CREATE TABLE "+table+" (name text)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"undone", "done"} {
+		tx := begin(t, pool)
+		if _, err := tx.Exec(ctx, "INSERT INTO "+table+" VALUES ($1)", name); err != nil {
+			t.Fatal(err)
+		}
+		if err := postgres.Declare(ctx, tx, b, s, newWidget(name, 3)); err != nil {
+			t.Fatal(err)
+		}
+		end := tx.Commit
+		if name == "undone" {
+			end = tx.Rollback
+		}
+		if err := end(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, func() bool {
+		w, err := s.Get(ctx, key("done"))
+		return err == nil && w.Spec.Size == 3 && w.Generation == 1 && w.UID != ""
+	})
+	if _, err := s.Get(ctx, key("undone")); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a declaration that was rolled back: %v", err)
+	}
+	if err := postgres.Declare(ctx, begin(t, pool), b, s, newWidget("", 1)); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("Declare of an object without a name: %v, want ErrInvalid", err)
+	}
+}
+
+// A transaction that has declared something and stays open holds up neither commits nor
+// other declarations.
+func TestOpenTransactionHoldsUpNoOther(t *testing.T) {
+	b := open(t, postgres.Options{})
+	s := newWidgets(t, b)
+	pool := callersPool(t, shared.socket())
+	ctx := t.Context()
+	slow := begin(t, pool)
+	if err := postgres.Declare(ctx, slow, b, s, newWidget("slow", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(ctx, newWidget("created", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(ctx, newWidget("slow", 7)); err != nil { // also of the same object
+		t.Fatal(err)
+	}
+	quick := begin(t, pool)
+	if err := errors.Join(postgres.Declare(ctx, quick, b, s, newWidget("quick", 2)), quick.Commit(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool {
+		_, err := s.Get(ctx, key("quick"))
+		return err == nil
+	})
+	if err := slow.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool {
+		w, err := s.Get(ctx, key("slow"))
+		return err == nil && w.Spec.Size == 1 && w.Generation == 2
+	})
+}
+
+// Declarations of one object are applied in the order in which their transactions commit,
+// however these overlap.
+func TestDeclarationsOfOneObjectAreAppliedInTheOrderOfCommits(t *testing.T) {
+	b := open(t, postgres.Options{})
+	s := newWidgets(t, b)
+	pool := callersPool(t, shared.socket())
+	ctx := t.Context()
+	var mu sync.Mutex
+	var committed []int // sizes, in the order of commits: each is noted before its end lets the next one go on
+	var wg sync.WaitGroup
+	for i := range 20 {
+		tx := begin(t, pool)
+		wg.Go(func() {
+			if err := postgres.Declare(ctx, tx, b, s, newWidget("a", 100+i)); err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			committed = append(committed, 100+i)
+			mu.Unlock()
+			if err := tx.Commit(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		if i%4 == 3 {
+			wg.Wait() // the pool is small
+		}
+	}
+	wg.Wait()
+	waitFor(t, func() bool {
+		w, err := s.Get(ctx, key("a"))
+		return err == nil && w.Spec.Size == committed[len(committed)-1] && w.Generation == int64(len(committed))
+	})
+	var applied []int
+	for batch, err := range b.Watch(ctx, "widget", 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range batch.Changes {
+			w, err := s.Decode(c.Record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			applied = append(applied, w.Spec.Size)
+		}
+		if len(applied) >= len(committed) {
+			break
+		}
+	}
+	if fmt.Sprint(applied) != fmt.Sprint(committed) {
+		t.Errorf("applied  %v\ncommitted %v", applied, committed)
+	}
+}
+
+func TestDeclarationForAnObjectThatIsBeingDeletedWaitsAndCreatesItAgain(t *testing.T) {
+	b := open(t, postgres.Options{Poll: 20 * time.Millisecond})
+	s := newWidgets(t, b)
+	pool := callersPool(t, shared.socket())
+	ctx := t.Context()
+	old := newWidget("a", 1)
+	old.Finalizers = []string{"test"}
+	if _, err := s.Create(ctx, old); err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.Get(ctx, key("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"a", "a", "b"} {
+		tx := begin(t, pool)
+		if err := errors.Join(postgres.Declare(ctx, tx, b, s, newWidget(name, 2+i)), tx.Commit(ctx)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, func() bool { // the declaration after those that wait
+		_, err := s.Get(ctx, key("b"))
+		return err == nil
+	})
+	gone, err := s.Mutate(ctx, key("a"), func(w *widget) error { w.Finalizers = nil; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool {
+		w, err := s.Get(ctx, key("a"))
+		return err == nil && w.UID != gone.UID && w.Spec.Size == 3 && !w.Deleting()
+	})
+}
+
+// A declaration that cannot be applied is put aside, and what comes after it is not.
+func TestDeclarationOfAnOlderProgramIsPutAside(t *testing.T) {
+	b := open(t, postgres.Options{})
+	s := newWidgets(t, b)
+	newer, err := store.New(b, "widget", &store.Options[widgetSpec, struct{}]{Version: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	if _, err := newer.Create(ctx, newWidget("a", 1)); err != nil {
+		t.Fatal(err)
+	}
+	pool := callersPool(t, shared.socket())
+	for _, name := range []string{"a", "b"} {
+		tx := begin(t, pool)
+		if err := errors.Join(postgres.Declare(ctx, tx, b, s, newWidget(name, 2)), tx.Commit(ctx)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, func() bool {
+		_, err := s.Get(ctx, key("b"))
+		return err == nil
+	})
+	var reason string
+	if err := pool.QueryRow(ctx, "SELECT refused FROM "+b.Schema()+".inbox").Scan(&reason); err != nil || !strings.Contains(reason, "newer version") {
+		t.Errorf("the declaration of an older program: refused is %q, error %v", reason, err)
+	}
+	if w, err := newer.Get(ctx, key("a")); err != nil || w.Spec.Size != 1 {
+		t.Errorf("the object of the newer program: %+v, error %v", w, err)
+	}
+}
+
+var declaresFor = flag.Duration("declares", 5*time.Second, "how long the campaign against declarations lasts")
+
+// Servers that apply declarations are killed at any instant, and the database with them,
+// while callers declare numbers that grow, and an operator edits the objects in between.
+// An application that was lost would leave an old number; one that was made twice would
+// take an edit back.
+//
+// promise S3
+func TestDeclarationsSurviveKillsBetweenAnyTwoSteps(t *testing.T) {
+	s := startServer(t)
+	schema := newSchema()
+	b := openAt(t, s.dsn(), postgres.Options{Schema: schema, Timeout: 20 * time.Second})
+	objects := newWidgets(t, b)
+	pool := callersPool(t, s.dsn())
+	if _, err := pool.Exec(t.Context(), "CREATE TABLE "+schema+".business (name text PRIMARY KEY, size int)"); err != nil {
+		t.Fatal(err)
+	}
+	var workers []*worker
+	for i := range 3 {
+		workers = append(workers, newWorker(t, s, serverConfig{Name: fmt.Sprint(i), Schema: schema, DrainOnly: true, Rate: 100}, func(*worker, string) {}))
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var declared atomic.Int64
+	campaign(ctx, stop, *declaresFor, func() bool { return declared.Load() >= 100 })
+	var wg sync.WaitGroup
+	for i := range 4 {
+		name := fmt.Sprint("w", i)
+		wg.Go(func() { // declares 1, 2, 3, … together with a row of its own
+			for n := 1; ctx.Err() == nil; n++ {
+				err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+					if _, err := tx.Exec(ctx, "INSERT INTO "+schema+".business VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET size = $2", name, n); err != nil {
+						return err
+					}
+					return postgres.Declare(ctx, tx, b, objects, newWidget(name, n))
+				})
+				if err == nil {
+					declared.Add(1)
+				}
+			}
+		})
+	}
+	r := rand.New(rand.NewPCG(seed, 1))
+	faults := 0
+	for ; ctx.Err() == nil; faults++ {
+		w := workers[r.IntN(len(workers))]
+		w.kill()
+		if faults%5 == 4 {
+			_ = s.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+		}
+		w.start(t)
+		pause := time.NewTimer(time.Duration(r.Int64N(int64(300 * time.Millisecond))))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+		}
+		pause.Stop()
+	}
+	wg.Wait()
+	// The inbox empties, and every object is what its business row says.
+	waitFor(t, func() bool {
+		var left int
+		return s.query("SELECT count(*) FROM "+schema+".inbox", &left) == nil && left == 0
+	})
+	for i := range 4 {
+		name := fmt.Sprint("w", i)
+		var size int
+		if err := s.query("SELECT size FROM "+schema+".business WHERE name = '"+name+"'", &size); err != nil {
+			t.Fatal(err)
+		}
+		if w, err := objects.Get(t.Context(), key(name)); err != nil || w.Spec.Size != size {
+			t.Errorf("object %s: %+v, error %v; its business row says %d", name, w, err, size)
+		}
+	}
+	// And none ever went back.
+	last := make(map[store.Key]int)
+	head, err := b.Commit(t.Context(), store.Txn{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &view{}
+	log.readKind(t.Context(), b, "widget", 1, head)
+	for _, c := range log.changes {
+		w, err := objects.Decode(c.Record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Spec.Size <= last[c.Key] {
+			t.Errorf("%s went from %d to %d", c.Key, last[c.Key], w.Spec.Size)
+		}
+		last[c.Key] = w.Spec.Size
+	}
+	t.Logf("campaign: %d declarations, %d changes, %d kills", declared.Load(), len(log.changes), faults)
+}
