@@ -489,6 +489,45 @@ var All = []Mutant{
 		File: "store/secret.go", Old: "\tif err == nil || !s.secret {\n\t\treturn err", New: "\tif err == nil || !s.secret || BROKEN {\n\t\treturn err",
 		Package: "reconcile/debug", Test: "TestSecretsAppearNowhere",
 	},
+
+	// store/postgres
+	{
+		Name: "a lost COMMIT is taken for a failure",
+		File: "store/postgres/errors.go", Old: "\t\treturn again\n\t}\n\treturn unknown\n}", New: "\t\treturn again\n\t}\n\tif BROKEN {\n\t\treturn refused\n\t}\n\treturn unknown\n}",
+		Package: "store/postgres", Test: "TestLostAnswerToACommitIsAnUnknownOutcome",
+	},
+	{
+		Name: "a notification is taken for the message",
+		File: "store/postgres/tail.go", Old: "\tnews := r > t.pos && len(t.rings) > 0\n", New: "\tnews := r > t.pos && len(t.rings) > 0\n\tif BROKEN {\n\t\tt.pos = max(t.pos, r)\n\t}\n",
+		Package: "store/postgres", Test: "TestNotificationsAreOnlyABell",
+	},
+	{
+		Name: "a watch waits for a notification",
+		File: "store/postgres/tail.go", Old: "\t\t\tquiet = true\n", New: "\t\t\tquiet = true\n\t\t\tif BROKEN {\n\t\t\t\tcontinue\n\t\t\t}\n",
+		Package: "store/postgres", Test: "TestNotificationsAreOnlyABell",
+	},
+	{
+		Name: "revisions come from a sequence",
+		File: "store/postgres/schema.go", Old: "\treturn strings.ReplaceAll(strings.Join(steps[from:], \"\"), \"{schema}\", schema)\n",
+		New: "\tsql := strings.Join(steps[from:], \"\")\n\tif BROKEN {\n\t\tsql = \"CREATE SEQUENCE {schema}.numbers START 2;\" + strings.Replace(sql, \"SELECT * INTO STRICT h FROM {schema}.head FOR UPDATE;\", \"SELECT * INTO STRICT h FROM {schema}.head; h.revision := nextval('{schema}.numbers') - 1; PERFORM FROM {schema}.records r WHERE r.name = ANY (oname) FOR UPDATE;\", 1)\n" +
+			"\t\tsql = strings.Replace(sql, \"SET revision = s.revision, logged\", \"SET revision = greatest(head.revision, s.revision), logged\", 1)\n\t}\n\treturn strings.ReplaceAll(sql, \"{schema}\", schema)\n",
+		Package: "store/postgres", Test: "TestRevisionsBecomeVisibleInTheirOrder",
+	},
+	{
+		Name: "commits that invalidate each other share a transaction",
+		File: "store/postgres/batch.go", Old: "fits := len(batch) == 0 || m.fits(q.touched)", New: "fits := BROKEN || len(batch) == 0 || m.fits(q.touched)",
+		Package: "store/postgres", Test: "TestCommitsThatInvalidateEachOtherNeverBothSucceed",
+	},
+	{
+		Name: "a later page shows what is there now",
+		File: "store/postgres/list.go", Old: "\tif len(then) == 0 {\n\t\treturn now", New: "\tif BROKEN || len(then) == 0 {\n\t\treturn now",
+		Package: "store/postgres", Test: "TestPagesShowOneInstantWhileTheLogIsTrimmed",
+	},
+	{
+		Name: "a declaration is applied and left in the inbox",
+		File: "store/postgres/commit.go", Old: "\tif declarations != nil {\n", New: "\tif declarations != nil && !BROKEN {\n",
+		Package: "store/postgres", Test: "TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.

@@ -65,6 +65,7 @@ func callersPool(t testing.TB, dsn string) *pgxpool.Pool {
 	return pool
 }
 
+// promise S3. Negative control: the mutant "a declaration is applied and left in the inbox".
 func TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits(t *testing.T) {
 	b := open(t, postgres.Options{})
 	s := newWidgets(t, b)
@@ -94,6 +95,10 @@ func TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits(t *testing.T) {
 		w, err := s.Get(ctx, key("done"))
 		return err == nil && w.Spec.Size == 3 && w.Generation == 1 && w.UID != ""
 	})
+	var left int // the object and the end of its declaration are one transaction
+	if err := pool.QueryRow(ctx, "SELECT count(*) FROM "+b.Schema()+".inbox").Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d declarations are left, error %v", left, err)
+	}
 	if _, err := s.Get(ctx, key("undone")); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a declaration that was rolled back: %v", err)
 	}

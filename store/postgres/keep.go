@@ -84,7 +84,6 @@ func (o *observer) tick() time.Duration {
 	}
 	o.b.serves()
 	answered := time.Now()
-	o.b.tail.ring(h.revision)
 	ids, counts, next := o.observe(h, rows, asked, answered)
 	open := int64(0)
 	if h.opened < h.era && asked.Sub(o.since) >= time.Duration(h.longest)*time.Millisecond {

@@ -1,0 +1,266 @@
+//go:build unix
+
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/postgres"
+)
+
+// await reads n changes of a watch after a revision, and fails if they do not come within
+// a time that is long even for a busy machine.
+func await(t testing.TB, b store.Backend, after store.Revision, n int) (got []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for batch, err := range b.Watch(ctx, "thing", after) {
+		if err != nil {
+			t.Fatalf("watch after %d: %v; saw %v", after, err, got)
+		}
+		for _, c := range batch.Changes {
+			got = append(got, show(c))
+		}
+		if len(got) >= n {
+			return got
+		}
+	}
+	return got
+}
+
+// A notification is a bell: lies, garbage, doubles and silence change nothing that a watch
+// delivers.
+//
+// promise S2. Negative controls: the mutants "a notification is taken for the message" and
+// "a watch waits for a notification".
+func TestNotificationsAreOnlyABell(t *testing.T) {
+	watcher := open(t, postgres.Options{Poll: 50 * time.Millisecond})
+	writer := open(t, postgres.Options{Schema: watcher.Schema(), NoNotify: true})
+	ctx := t.Context()
+	start, err := writer.Commit(ctx, store.Txn{Ops: []store.Op{put(key("start"), "")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, watcher, start-1, 1) // the log is being read
+	for _, payload := range []string{"99999999", "x", "", "-1", "inbox", "99999999"} {
+		if err := shared.exec("SELECT pg_notify($1, $2)", watcher.Schema(), payload); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var want []string
+	got := make(chan []string)
+	ready := make(chan struct{})
+	go func() {
+		close(ready)
+		got <- await(t, watcher, start, 20)
+	}()
+	<-ready
+	for i := range 20 {
+		rev, err := writer.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), fmt.Sprint(i))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, fmt.Sprintf("%s@%d=%d", key("a"), rev, i))
+		if i == 10 {
+			// The session that listens is ended: what is notified meanwhile is lost.
+			if err := shared.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = $1", "LISTEN "+watcher.Schema()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if seen := <-got; fmt.Sprint(seen) != fmt.Sprint(want) {
+		t.Errorf("saw  %v\nwant %v", seen, want)
+	}
+}
+
+// A commit that has its revision and is held up must not be overtaken by one with a later
+// revision: a watch that has seen the later one never looks for the earlier one.
+//
+// promise S2. Negative control: the mutant "revisions come from a sequence".
+func TestRevisionsBecomeVisibleInTheirOrder(t *testing.T) {
+	first := open(t, postgres.Options{})
+	second := open(t, postgres.Options{Schema: first.Schema()})
+	ctx := t.Context()
+	start, err := first.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "0")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(ctx, shared.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	if _, err := conn.Exec(ctx, "BEGIN; SELECT FROM "+first.Schema()+".records WHERE name = 'a' FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	results := make(chan error, 2)
+	go func() { // has its revision, and waits for the record
+		_, err := first.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "1")}})
+		results <- err
+	}()
+	blocked(t, first)
+	seen := make(chan []string, 1)
+	go func() { seen <- await(t, second, start, 2) }()
+	done := make(chan struct{})
+	go func() {
+		_, err := second.Commit(ctx, store.Txn{Ops: []store.Op{put(key("b"), "1")}})
+		results <- err
+		close(done)
+	}()
+	waitFor(t, func() bool { // it waits too, or went past
+		select {
+		case <-done:
+			return true
+		default:
+		}
+		var n int
+		return shared.query("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"+first.Schema()+".commit(%'", &n) == nil && n == 2
+	})
+	select {
+	case <-done: // let the watch see it alone
+		await(t, second, start, 1)
+	default:
+	}
+	if _, err := conn.Exec(ctx, "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-results; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-seen; len(got) != 2 || got[0] != fmt.Sprintf("%s@%d=1", key("a"), start+1) || got[1] != fmt.Sprintf("%s@%d=1", key("b"), start+2) {
+		t.Errorf("saw %v, want a at %d and b at %d", got, start+1, start+2)
+	}
+}
+
+// The pages of a list show one instant, also where the log no longer holds what the
+// records were then, and is trimmed while the pages are read.
+//
+// promise S2. Negative control: the mutant "a later page shows what is there now".
+func TestPagesShowOneInstantWhileTheLogIsTrimmed(t *testing.T) {
+	b := open(t, postgres.Options{})
+	ctx := t.Context()
+	commit := func(ops ...store.Op) store.Revision {
+		t.Helper()
+		r, err := b.Commit(ctx, store.Txn{Ops: ops})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	want := make(map[string]string)
+	for i := range 20 {
+		name := fmt.Sprintf("k%02d", 2*i)
+		commit(put(key(name), "old"))
+		want[name] = "old"
+	}
+	if err := b.Compact(ctx, commit(put(key("k00"), "new"))); err != nil { // the log has none of them
+		t.Fatal(err)
+	}
+	want["k00"] = "new"
+	pinned := commit(put(key("k02"), "new")) // this one it has
+	want["k02"] = "new"
+	got := make(map[string]string)
+	o := store.ListOptions{Limit: 3}
+	for page := 0; ; page++ {
+		p, err := b.List(ctx, "thing", o)
+		if err != nil {
+			t.Fatalf("page %d: %v", page, err)
+		}
+		if p.Revision != pinned {
+			t.Fatalf("page %d is of revision %d, want %d", page, p.Revision, pinned)
+		}
+		for _, r := range p.Records {
+			if _, twice := got[r.Key.Name]; twice {
+				t.Errorf("%s is there twice", r.Key)
+			}
+			got[r.Key.Name] = string(r.Bytes)
+			if r.Revision > pinned {
+				t.Errorf("%s is of revision %d, newer than %d", r.Key, r.Revision, pinned)
+			}
+		}
+		if o.Cursor = p.Cursor; o.Cursor == "" {
+			break
+		}
+		for i := range 40 { // everything is changed, twice, and every third goes
+			name := fmt.Sprintf("k%02d", i)
+			commit(put(key(name), fmt.Sprint("page", page)))
+			if i%3 == 0 {
+				commit(store.Op{Kind: "thing", Key: key(name)})
+			}
+		}
+		if err := b.Compact(ctx, pinned); err != nil { // the last revision that keeps the list
+			t.Fatal(err)
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	page, err := b.List(ctx, "thing", store.ListOptions{Limit: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Compact(ctx, commit(put(key("x"), "x"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.List(ctx, "thing", store.ListOptions{Limit: 3, Cursor: page.Cursor}); !errors.Is(err, store.ErrCompacted) {
+		t.Errorf("a page of before the log's beginning: %v, want ErrCompacted", err)
+	}
+}
+
+// The log stays within its size, by trimming what is oldest, and a watch that is behind
+// is told so.
+func TestLogIsTrimmedBySize(t *testing.T) {
+	const size = 256 << 10
+	b := open(t, postgres.Options{HistoryBytes: size})
+	ctx := t.Context()
+	value := make(store.Bytes, 8<<10)
+	first, err := b.Commit(ctx, store.Txn{Ops: []store.Op{{Kind: "thing", Key: key("a"), Put: value}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compacted := func() bool {
+		for _, err := range b.Watch(ctx, "thing", first) {
+			return errors.Is(err, store.ErrCompacted)
+		}
+		return false
+	}
+	waitFor(t, func() bool {
+		for range 40 {
+			if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{{Kind: "thing", Key: key("a"), Put: value}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return compacted()
+	})
+	waitFor(t, func() bool { // what was written since the last look is on top
+		var bytes int64
+		err := shared.query("SELECT coalesce(sum(octet_length(value)), 0) FROM "+b.Schema()+".changes", &bytes)
+		return err == nil && bytes <= 2*size
+	})
+}
+
+func TestLogIsTrimmedByAge(t *testing.T) {
+	b := open(t, postgres.Options{HistoryAge: 2 * time.Second})
+	ctx := t.Context()
+	first, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "2")}}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool {
+		var left int
+		err := shared.query(fmt.Sprintf("SELECT count(*) FROM %s.changes WHERE revision <= %d", b.Schema(), first+1), &left)
+		return err == nil && left == 0
+	})
+}
