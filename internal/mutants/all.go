@@ -266,7 +266,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "trust counts from the answer, and has no margin",
-		File: "reconcile/lease/session.go", Old: "\t\t\ts.until = asked.Add(s.opts.TTL - s.opts.Margin)\n\t\t\ts.alarm.Reset", New: "\t\t\ts.until = asked.Add(s.opts.TTL - s.opts.Margin)\n\t\t\tif BROKEN {\n\t\t\t\ts.until = time.Now().Add(s.opts.TTL)\n\t\t\t}\n\t\t\ts.alarm.Reset",
+		File: "reconcile/lease/session.go", Old: "\t\t\ts.asked = asked\n", New: "\t\t\tif BROKEN {\n\t\t\t\tasked.at = time.Now().Add(s.opts.Margin)\n\t\t\t}\n\t\t\ts.asked = asked\n",
 		Package: "reconcile/lease", Test: "TestHolderStopsBeforeItsLeaseCanBeTaken",
 	},
 	{
@@ -281,7 +281,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "news of the others is heard a TTL late",
-		File: "reconcile/lease/session.go", Old: "\t\tcase <-s.board.changed:\n", New: "\t\tcase <-s.board.changed:\n\t\t\tif BROKEN {\n\t\t\t\tsleep.For(ctx, s.opts.TTL)\n\t\t\t}\n",
+		File: "reconcile/lease/session.go", Old: "\t\tcase <-s.board.changed:\n", New: "\t\tcase <-s.board.changed:\n\t\t\tif BROKEN {\n\t\t\t\ttime.Sleep(s.opts.TTL)\n\t\t\t}\n",
 		Package: "reconcile/lease", Test: "TestSimulation",
 	},
 	{
@@ -293,6 +293,36 @@ var All = []Mutant{
 		Name: "a server that joins moves everything",
 		File: "reconcile/lease/sharded.go", Old: "\tsalt := mix(uint64(shard) + 0x9e3779b97f4a7c15)", New: "\tsalt := mix(uint64(shard) + 0x9e3779b97f4a7c15)\n\tif BROKEN {\n\t\tsalt = mix(salt + uint64(len(live)))\n\t}",
 		Package: "reconcile/lease", Test: "TestSimulation",
+	},
+	{
+		Name: "trust after a grant counts from the answer",
+		File: "reconcile/lease/session.go", Old: "\ts.lease, s.asked = id, asked\n", New: "\tif BROKEN {\n\t\tasked = s.clock.now()\n\t}\n\ts.lease, s.asked = id, asked\n",
+		Package: "reconcile/lease", Test: "TestTrustNeverOutlivesTheRecord",
+	},
+	{
+		Name: "the removal of a record of unknown outcome is not owed",
+		File: "reconcile/lease/session.go", Old: "if a.err == nil || errors.Is(a.err, store.ErrConflict) { // a conflict", New: "if a.err == nil || BROKEN || errors.Is(a.err, store.ErrConflict) { // a conflict",
+		Package: "reconcile/lease", Test: "TestEveryCallMayFailOnce",
+	},
+	{
+		Name: "Live counts before joining",
+		File: "reconcile/lease/members.go", Old: "if _, ok := members[session]; !ok {", New: "if _, ok := members[session]; !ok && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestLiveIsZeroUntilTheMemberIsAmongThem",
+	},
+	{
+		Name: "a suspension is not counted",
+		File: "reconcile/lease/clock.go", Old: "if near(c.wall()-m.wall, elapsed) {", New: "if near(c.wall()-m.wall, elapsed) || BROKEN {",
+		Package: "reconcile/lease", Test: "TestSuspendedHolderIsNotTrustedBeforeItHasRenewed",
+	},
+	{
+		Name: "a wall clock that jumps ends holds",
+		File: "reconcile/lease/session.go", Old: "elapsed >= s.trust() {", New: "elapsed >= s.trust() || BROKEN && !sure {",
+		Package: "reconcile/lease", Test: "TestWallClocksThatJumpEndNoHold",
+	},
+	{
+		Name: "Held does not read the clock",
+		File: "reconcile/lease/state.go", Old: "if trusted == nil || !trusted() {", New: "if trusted == nil || !BROKEN && !trusted() {",
+		Package: "reconcile/lease", Test: "TestSuspendedHolderIsNotTrustedBeforeItHasRenewed",
 	},
 	{
 		Name: "HashKey changes between versions",

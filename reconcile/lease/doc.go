@@ -18,6 +18,11 @@
 //     as its clock does not run slower than the store's by more than the margin
 //     is of the TTL, by default a tenth. Beyond that the store writes of the
 //     slower one are still refused.
+//   - The time for which a machine was suspended counts, although timers and the
+//     monotonic clock stand still: by the time since its start on Linux, elsewhere by
+//     the wall clock. After a suspension, or a jump of the wall clock that may be one,
+//     a lease is not trusted before it has been renewed. Wall clocks that jump end no
+//     hold.
 //   - The context of the work carries the lease's guard ([store.WithGuard]): a
 //     store write by a deposed holder fails with [store.ErrFenced], however
 //     long it was frozen between its check and its write.
@@ -38,7 +43,11 @@
 // by a process that was frozen in the middle of it, after somebody else has
 // taken over. [Token] gives the token to those who can use one; for the others
 // the create intent and deterministic names of reconcile/external are the
-// answer.
+// answer. A machine that was suspended notices within a tenth of the TTL after its
+// resume, or with the next question whether a lease is held; what it had begun goes on
+// until then. A virtual machine that was paused by its host, or restored from a
+// snapshot, may have no clock that counted: its store writes are fenced, its other
+// calls are not until its lease is found to be gone.
 //
 // # Design notes
 //

@@ -22,7 +22,7 @@ type Options struct {
 	// TTL is how long a lease outlives a holder that vanished, and so the
 	// greater part of a takeover; TAKEOVER.md says how long one takes. 0 means
 	// 15 s; the least is 2 s, which is the least that etcd grants with its default
-	// election timeout (one and a half of it, in whole seconds).
+	// election timeout (one and a half of it, in whole seconds); the most is 24 h.
 	TTL time.Duration
 	// Margin is how long before the end of its TTL a lease that could not be
 	// renewed is given up, to leave room for clocks that run at different
@@ -37,6 +37,9 @@ type Options struct {
 	// slog.Default.
 	Logger *slog.Logger
 }
+
+// maxTTL is the longest TTL. What a crashed server held is without an owner for so long.
+const maxTTL = 24 * time.Hour
 
 func (o *Options) withDefaults() (Options, error) {
 	var v Options
@@ -62,6 +65,8 @@ func (o *Options) withDefaults() (Options, error) {
 	switch {
 	case v.TTL < 2*time.Second:
 		return v, fmt.Errorf("lease: TTL %v is below the least, 2s", v.TTL)
+	case v.TTL > maxTTL:
+		return v, fmt.Errorf("lease: TTL %v is above the most, %v", v.TTL, maxTTL)
 	case v.Margin < 0 || v.Margin > v.TTL/2:
 		return v, fmt.Errorf("lease: margin %v is not between 0 and half of the TTL %v", v.Margin, v.TTL)
 	}
@@ -89,9 +94,10 @@ type elector struct {
 	// Sharded and Members, whose names people choose alike: a session that holds no
 	// shards must not be given a share of them. "": nobody asks.
 	member string
-	// joined is told of each session of a member, until when it may be trusted,
-	// and with nil of its end. Nil: nobody is told.
-	joined func(until func() time.Time)
+	// joined is told of each session of a member, with what reports whether it may
+	// be trusted, and with nil of its end. Nil: there is nothing to tell.
+	joined func(trusted func() bool)
+	clock  clock
 
 	once running
 	seen atomic.Pointer[board] // of the present or the last session; nil: none yet
@@ -122,7 +128,7 @@ func newElector(b store.Backend, name, title string, shards int, o *Options) (*e
 		return nil, err
 	}
 	e := &elector{
-		title: title, name: name, backend: b, leaser: leaser, opts: opts,
+		title: title, name: name, backend: b, leaser: leaser, opts: opts, clock: systemClock(),
 		busy: make([]bool, shards), finished: make(chan *hold, shards),
 	}
 	for i := range shards {

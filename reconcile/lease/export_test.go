@@ -3,6 +3,7 @@ package lease
 import (
 	"log/slog"
 	"strconv"
+	"time"
 )
 
 // LogTo has m log there.
@@ -20,4 +21,15 @@ func OwnersOf(servers []string, shards int) []int {
 		owners[shard], _ = strconv.Atoi(pick(live, shard))
 	}
 	return owners
+}
+
+// SetClock gives a placement another wall clock, and another time since the machine
+// was started; nil: one that cannot be read. It is for before Run.
+func SetClock(p Placement, wall func() time.Duration, boot func() time.Duration) {
+	p.(*elector).clock = clock{wall: wall, boot: func() (time.Duration, bool) {
+		if boot == nil {
+			return 0, false
+		}
+		return boot(), true
+	}}
 }

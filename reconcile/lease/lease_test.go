@@ -48,6 +48,7 @@ type link struct {
 	grants time.Duration
 	// delay is how long a write takes, and lag how long news of one.
 	delay, lag time.Duration
+	granted    atomic.Int64 // the newest lease
 }
 
 // ready waits until the link is whole.
@@ -83,7 +84,9 @@ func (l *link) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, err
 	if l.grants != 0 {
 		ttl = l.grants
 	}
-	return l.Backend.Grant(ctx, ttl)
+	id, err := l.Backend.Grant(ctx, ttl)
+	l.granted.Store(int64(id))
+	return id, err
 }
 
 func (l *link) Renew(ctx context.Context, id store.LeaseID) error {

@@ -17,9 +17,9 @@ type Members struct {
 	e       *elector
 	changed chan struct{} // capacity 1: one notification waits, none is lost
 
-	mu    sync.Mutex // guards the two below
-	live  int
-	until func() time.Time // nil: we are no member
+	mu      sync.Mutex // guards the two below
+	live    int
+	trusted func() bool // whether this server can be sure of being a member; nil: it is none
 }
 
 // NewMembers makes a membership under a name, in a backend that all of them
@@ -55,7 +55,7 @@ func (m *Members) Live() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	// The clock is read here, and not by a timer alone: see state.Held.
-	if m.until == nil || !time.Now().Before(m.until()) {
+	if m.trusted == nil || !m.trusted() {
 		return 0
 	}
 	return m.live
@@ -71,9 +71,9 @@ func (m *Members) Run(ctx context.Context) error {
 	return m.e.Run(ctx, func(context.Context, int) error { return nil }) // without shards there is no work
 }
 
-func (m *Members) joined(until func() time.Time) {
+func (m *Members) joined(trusted func() bool) {
 	m.mu.Lock()
-	m.live, m.until = 0, until
+	m.live, m.trusted = 0, trusted
 	m.mu.Unlock()
 	m.notify()
 }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
@@ -29,9 +28,10 @@ type session struct {
 	// rest ends the renewals and nothing else: the lease runs out by itself.
 	rest context.CancelFunc
 
-	mu    sync.Mutex // guards until
-	until time.Time
-	alarm *time.Timer // fires at until and ends ctx
+	mu    sync.Mutex    // guards asked
+	asked moment        // when the renewal that the trust counts from was asked for
+	alarm *time.Timer   // fires when the trust has run out, and ends ctx
+	doubt chan struct{} // capacity 1: the machine may have been suspended
 
 	// The rest belongs to the goroutine in runSession.
 
@@ -70,7 +70,7 @@ type hold struct {
 // and everything was given back, else why the lease is no longer trusted. Work
 // may still be winding up then; Run waits for it.
 func (e *elector) runSession(ctx context.Context, work Work) error {
-	s := &session{elector: e, id: newID(), board: newBoard(e.name, e.member, len(e.shards)), work: work, holds: make(map[int]*hold), given: make(map[int]store.Revision), owed: make(map[int]*hold)}
+	s := &session{elector: e, id: newID(), board: newBoard(e.name, e.member, len(e.shards)), work: work, doubt: make(chan struct{}, 1), holds: make(map[int]*hold), given: make(map[int]store.Revision), owed: make(map[int]*hold)}
 	e.seen.Store(s.board)
 	s.ctx, s.lose = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer s.lose(ErrLost)
@@ -94,7 +94,7 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 		}
 	}
 	if e.joined != nil {
-		e.joined(s.trustedUntil)
+		e.joined(s.trusted)
 		defer e.joined(nil)
 	}
 	return s.loop(ctx)
@@ -112,53 +112,92 @@ func (s *session) trouble(what string) func(error) {
 }
 
 func (s *session) grant(ctx context.Context) error {
-	asked := time.Now()
+	asked := s.clock.now()
 	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.TTL/2, errors.New("lease: no answer to a grant"))
 	defer cancel()
 	id, err := s.leaser.Grant(ctx, s.opts.TTL)
 	if err != nil {
 		return err
 	}
-	s.lease = id
-	s.until = asked.Add(s.opts.TTL - s.opts.Margin)
-	s.alarm = time.AfterFunc(time.Until(s.until), func() { s.lose(ErrLost) })
+	s.lease, s.asked = id, asked
+	s.alarm = time.AfterFunc(s.trust()-time.Since(asked.at), func() { s.lose(ErrLost) })
 	return nil
 }
 
-// trustedUntil is the moment from which on the lease may be somebody else's.
-func (s *session) trustedUntil() time.Time {
+// trust is how long a lease may be trusted after its renewal was asked for.
+func (s *session) trust() time.Duration { return s.opts.TTL - s.opts.Margin }
+
+// trusted reports whether the lease is this server's for certain. After a suspension
+// of the machine, or what may have been one, it is not before it has been renewed.
+func (s *session) trusted() bool {
 	if s.ctx.Err() != nil {
-		return time.Time{}
+		return false
 	}
+	elapsed, sure := s.sinceRenewal()
+	if !sure {
+		select {
+		case s.doubt <- struct{}{}:
+		default: // one waits already
+		}
+	}
+	return sure && elapsed < s.trust()
+}
+
+func (s *session) sinceRenewal() (elapsed time.Duration, sure bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.until
+	asked := s.asked
+	s.mu.Unlock()
+	return s.clock.since(asked)
 }
 
 // renew keeps the lease alive until the session ends or rests. The trust that a
 // renewal buys is counted from before it was asked for: the store may have
 // counted from any moment between the question and the answer.
 func (s *session) renew(until context.Context) {
-	for wait := s.opts.TTL / 3; ; {
-		sleep.For(until, wait)
-		if until.Err() != nil {
-			return
-		}
-		asked := time.Now()
+	for wait, failed := s.opts.TTL/3, false; s.await(until, wait, failed); {
+		asked := s.clock.now()
 		ctx, cancel := context.WithTimeoutCause(until, s.opts.TTL/3, errors.New("lease: no answer to a renewal"))
 		err := s.leaser.Renew(ctx, s.lease)
 		cancel()
+		failed = err != nil
 		switch {
 		case err == nil:
 			s.mu.Lock()
-			s.until = asked.Add(s.opts.TTL - s.opts.Margin)
-			s.alarm.Reset(time.Until(s.until))
+			s.asked = asked
+			s.alarm.Reset(s.trust() - time.Since(asked.at))
 			s.mu.Unlock()
 			wait = s.opts.TTL / 3
 		case errors.Is(err, store.ErrLeaseGone): // the store has dropped it
 			s.lose(ErrLost)
 		default:
 			wait = s.opts.TTL / 10
+		}
+	}
+}
+
+// await waits until the next renewal is due: after d, or at once when the machine may
+// have been suspended. It looks for that every tenth of a TTL, because timers do not
+// count a suspension. After a renewal that failed, d is the pause before the next one in
+// any case. It reports false when until has ended. A lease whose time is over for
+// certain is lost.
+func (s *session) await(until context.Context, d time.Duration, failed bool) bool {
+	look := time.NewTicker(s.opts.TTL / 10)
+	defer look.Stop()
+	due := time.NewTimer(d)
+	defer due.Stop()
+	for {
+		select {
+		case <-until.Done():
+			return false
+		case <-due.C:
+			return until.Err() == nil
+		case <-look.C:
+		case <-s.doubt:
+		}
+		if elapsed, sure := s.sinceRenewal(); elapsed >= s.trust() {
+			s.lose(ErrLost)
+		} else if !sure && !failed {
+			return until.Err() == nil
 		}
 	}
 }
@@ -337,7 +376,7 @@ func (s *session) begin(shard int, created store.Revision) {
 	h.ctx, h.cancel, h.distrust = withHold(s.ctx, guard, uint64(created))
 	s.holds[shard] = h
 	s.busy[shard] = true
-	s.shards[shard].win(guard, s.trustedUntil)
+	s.shards[shard].win(guard, s.trusted)
 	// Stopped by h.cancel or the end of the session; waited for by Run, through
 	// busy and finished.
 	go func() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -199,11 +200,12 @@ func (s simulation) modulo(keys []int) float64 {
 // fleet is the servers that are played, and what an observer sees of them.
 type fleet struct {
 	simulation
-	t       *testing.T
-	b       *memory.Backend
-	keysOf  []int
-	servers map[string]*server
-	crowd   *ledger
+	t        *testing.T
+	b        *memory.Backend
+	keysOf   []int
+	servers  map[string]*server
+	machines map[string]*machine
+	crowd    *ledger
 
 	mu   sync.Mutex
 	dead map[string]time.Time // since when the server does nothing
@@ -218,7 +220,27 @@ type gap struct {
 }
 
 func (f *fleet) add(name string) {
-	f.servers[name] = startOn(f.t, &link{Backend: f.b, delay: f.trip}, f.ttl, name, f.shards, f.work(name))
+	m := &machine{hasUptime: true}
+	f.machines[name] = m
+	f.servers[name] = m.start(f.t, &link{Backend: f.b, delay: f.trip}, f.ttl, name, f.shards, f.work(name))
+}
+
+// suspend has a machine sleep for d in which no time goes by for it: to its monotonic
+// clock, and in the bubble, the resume follows at once. Its leases ran out meanwhile,
+// and its network comes back later.
+func (f *fleet) suspend(name string, d time.Duration) {
+	srv := f.servers[name]
+	srv.link.sever()
+	f.machines[name].slept.Add(int64(d))
+	for shard := range f.shards { // as the worker does that has a key of it
+		if _, held := srv.p.Lease(shard).Held(); held {
+			f.t.Errorf("%s holds shard %d after %v of suspension, before it has renewed", name, shard, d)
+		}
+	}
+	time.Sleep(f.drain + time.Second) // its work, which was told to end
+	if err := f.b.Revoke(f.t.Context(), store.LeaseID(srv.link.granted.Load())); err != nil {
+		f.t.Error(err)
+	}
 }
 
 func (f *fleet) work(name string) lease.Work {
@@ -324,7 +346,7 @@ func (f *fleet) settled(what string) {
 // play has the fleet live through what happens to fleets.
 func (s simulation) play(t *testing.T, keysOf []int) string {
 	f := &fleet{
-		simulation: s, t: t, b: newBackend(t), keysOf: keysOf, servers: make(map[string]*server),
+		simulation: s, t: t, b: newBackend(t), keysOf: keysOf, servers: make(map[string]*server), machines: make(map[string]*machine),
 		crowd: newLedger(t), dead: make(map[string]time.Time), free: make(map[int]time.Time),
 	}
 	defer f.b.Close()
@@ -362,6 +384,12 @@ new owner begins. At no time were two servers at work on one shard.
 			f.add(name)
 			time.Sleep(5 * time.Second)
 		}
+	}))
+	b.WriteString(f.scene("one is suspended, and its network comes back late", s.ttl, func() {
+		name := slices.Sorted(maps.Keys(f.servers))[len(f.servers)-1]
+		f.suspend(name, 2*s.ttl)
+		time.Sleep(s.ttl / 3)
+		f.servers[name].link.heal()
 	}))
 	b.WriteString(f.scene("the store is silent for a third of a TTL", 0, func() {
 		f.silence(s.ttl / 3)

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"sync"
-	"time"
 
 	"github.com/tendhq/tend/store"
 )
@@ -14,10 +13,9 @@ type state struct {
 
 	mu    sync.Mutex // guards the two below
 	guard store.Compare
-	// until tells to when the hold may be trusted. It is a function of the
-	// session because one renewal moves it for every shard at once. nil: not
-	// held.
-	until func() time.Time
+	// trusted reports whether the hold may be trusted. It is a function of the
+	// session because one renewal counts for every shard at once. nil: not held.
+	trusted func() bool
 }
 
 var _ Lease = (*state)(nil)
@@ -31,28 +29,28 @@ func (s *state) Changed() <-chan struct{} { return s.changed }
 
 func (s *state) Held() (store.Compare, bool) {
 	s.mu.Lock()
-	guard, until := s.guard, s.until
+	guard, trusted := s.guard, s.trusted
 	s.mu.Unlock()
 	// The clock is read here and not by a timer: a process that was stopped for
 	// longer than its lease must not trust it in the moment before its timers
 	// have fired.
-	if until == nil || !time.Now().Before(until()) {
+	if trusted == nil || !trusted() {
 		return store.Compare{}, false
 	}
 	return guard, true
 }
 
-func (s *state) win(guard store.Compare, until func() time.Time) {
+func (s *state) win(guard store.Compare, trusted func() bool) {
 	s.mu.Lock()
-	s.guard, s.until = guard, until
+	s.guard, s.trusted = guard, trusted
 	s.mu.Unlock()
 	s.notify()
 }
 
 func (s *state) lose() {
 	s.mu.Lock()
-	was := s.until != nil
-	s.guard, s.until = store.Compare{}, nil
+	was := s.trusted != nil
+	s.guard, s.trusted = store.Compare{}, nil
 	s.mu.Unlock()
 	if was {
 		s.notify()
@@ -67,4 +65,4 @@ func (s *state) notify() {
 }
 
 // forever is the trust of leases that do not run out by themselves.
-func forever() time.Time { return time.Now().Add(time.Hour) }
+func forever() bool { return true }

@@ -1,0 +1,262 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+)
+
+// fault is what one call meets.
+type fault int
+
+const (
+	slow   fault = iota // it reaches the store late
+	late                // its answer comes late
+	failed              // it does not reach the store
+	lost                // it reaches the store, and its answer does not come back
+)
+
+func (f fault) String() string { return [...]string{"slow", "late", "failed", "answer lost"}[f] }
+
+// limp is a link one call of which meets a fault.
+type limp struct {
+	*link
+	call  string
+	nth   int32 // counted from 1
+	fault fault
+	by    time.Duration
+	calls atomic.Int32 // of that name, so far
+}
+
+var errFault = errors.New("connection lost")
+
+// meet carries out one call.
+func (l *limp) meet(ctx context.Context, call string, do func() error) error {
+	if call != l.call || l.calls.Add(1) != l.nth {
+		return do()
+	}
+	unknown := fmt.Errorf("%w: %w", store.ErrUnknownOutcome, errFault)
+	switch l.fault {
+	case slow:
+		pause(ctx, l.by)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return do()
+	case late:
+		err := do()
+		pause(ctx, l.by)
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+		}
+		return err
+	case lost:
+		_ = do()
+	}
+	return unknown
+}
+
+func (l *limp) Grant(ctx context.Context, ttl time.Duration) (id store.LeaseID, err error) {
+	err = l.meet(ctx, "grant", func() (err error) { id, err = l.link.Grant(ctx, ttl); return err })
+	return id, err
+}
+
+func (l *limp) Renew(ctx context.Context, id store.LeaseID) error {
+	return l.meet(ctx, "renew", func() error { return l.link.Renew(ctx, id) })
+}
+
+func (l *limp) Revoke(ctx context.Context, id store.LeaseID) error {
+	return l.meet(ctx, "revoke", func() error { return l.link.Revoke(ctx, id) })
+}
+
+func (l *limp) Commit(ctx context.Context, t store.Txn) (rev store.Revision, err error) {
+	call := "announce"
+	switch {
+	case t.Ops[0].Put == nil:
+		call = "remove"
+	case len(t.If) > 0:
+		call = "claim"
+	}
+	err = l.meet(ctx, call, func() (err error) { rev, err = l.link.Commit(ctx, t); return err })
+	return rev, err
+}
+
+func (l *limp) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		for b, err := range l.link.Watch(ctx, kind, after) {
+			if err == nil {
+				err = l.meet(ctx, "watch", func() error { return nil })
+			}
+			if !yield(b, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (l *limp) startSharded(t *testing.T, name string, shards int, work lease.Work) *server {
+	t.Helper()
+	p, err := lease.NewSharded(l, "job", shards, &lease.Options{TTL: ttl, Server: name, Logger: quiet})
+	return startPlacement(t, l.link, name, p, err, work)
+}
+
+// checkTrust fails if a server trusts a hold whose record is not in the store, or if
+// two trust one shard. It says so once.
+func checkTrust(t *testing.T, b store.Backend, shards int, servers ...*server) {
+	t.Helper()
+	for shard := range shards {
+		holder := ""
+		for _, s := range servers {
+			guard, held := s.p.Lease(shard).Held()
+			if !held {
+				continue
+			}
+			if holder != "" {
+				t.Fatalf("%s and %s trust shard %d", holder, s.name, shard)
+			}
+			holder = s.name
+			rec, err := b.Get(t.Context(), guard.Kind, guard.Key)
+			if err != nil || rec.Created != guard.Created {
+				t.Fatalf("%s trusts shard %d, guarded by %v; in the store is %v, error %v", s.name, shard, guard, rec.Created, err)
+			}
+		}
+	}
+}
+
+// Each call that a session makes is slow, answered late, or fails once, with and
+// without having reached the store, while a server joins, is cut off and leaves: none
+// trusts a hold whose record is gone, no two work on a shard, and each shard has an
+// owner again within the bound.
+//
+// promises L1, L2.
+func TestEveryCallMayFailOnce(t *testing.T) {
+	for _, call := range []string{"grant", "announce", "claim", "renew", "remove", "revoke", "watch"} {
+		for f := slow; f <= lost; f++ {
+			for nth := int32(1); nth <= 3; nth++ {
+				for _, who := range []string{"first", "second"} {
+					t.Run(fmt.Sprintf("%s %d of the %s is %v", call, nth, who, f), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { failOnce(t, call, nth, f, who) })
+					})
+				}
+			}
+		}
+	}
+}
+
+func failOnce(t *testing.T, call string, nth int32, f fault, who string) {
+	const shards, step = 4, 100 * time.Millisecond
+	b, l := newBackend(t), newLedger(t)
+	defer b.Close()
+	on := func(name string) *limp {
+		m := &limp{link: &link{Backend: b}, fault: f, by: 3 * time.Second}
+		if name == who {
+			m.call, m.nth = call, nth
+		}
+		return m
+	}
+	servers := []*server{on("first").startSharded(t, "first", shards, l.work("first", 0))}
+	forward := func(d time.Duration) {
+		for range d / step {
+			time.Sleep(step)
+			checkTrust(t, b, shards, servers...)
+		}
+	}
+	owned := func(when string) {
+		for range 2 * ttl / step { // a fault late in a phase may have cost a session
+			n := 0
+			for _, k := range l.owners() {
+				n += k
+			}
+			if n == shards {
+				return
+			}
+			forward(step)
+		}
+		t.Errorf("%s: of %d shards these have an owner: %v", when, shards, l.owners())
+	}
+	forward(ttl + ttl/2)
+	owned("after the start")
+	servers = append(servers, on("second").startSharded(t, "second", shards, l.work("second", 0)))
+	forward(2 * ttl)
+	owned("after a second has joined")
+	servers[0].link.sever()
+	forward(3 * ttl)
+	owned("while the first is cut off")
+	servers[0].link.heal()
+	forward(3 * ttl)
+	owned("after the first is back")
+	servers[1].end()
+	forward(2 * ttl)
+	owned("after the second has left")
+	servers[0].end()
+}
+
+// A grant's answer comes late, and then nothing comes any more: the trust counts from
+// when the grant was asked for.
+//
+// promise L1.
+func TestTrustNeverOutlivesTheRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const shards = 2
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		m := &limp{link: &link{Backend: b}, call: "grant", nth: 1, fault: late, by: ttl/2 - 100*time.Millisecond}
+		s := m.startSharded(t, "late", shards, l.work("late", 0))
+		time.Sleep(ttl/2 + time.Second)
+		if _, held := s.p.Lease(0).Held(); !held {
+			t.Fatal("nothing is held after the grant was answered: nothing is tested")
+		}
+		m.link.sever()
+		for range 200 {
+			time.Sleep(100 * time.Millisecond)
+			checkTrust(t, b, shards, s)
+		}
+		m.link.heal()
+		s.end()
+	})
+}
+
+// While the news of its own joining is on its way, a server cannot say how many there
+// are: it would count the others alone, and take too large a share.
+func TestLiveIsZeroUntilTheMemberIsAmongThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(t)
+		defer b.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		join := func(name string, l *link) (*lease.Members, chan error) {
+			m, err := lease.NewMembers(l, "quotas", &lease.Options{Server: name, Logger: quiet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() { done <- m.Run(ctx) }()
+			return m, done
+		}
+		_, one := join("one", &link{Backend: b})
+		time.Sleep(time.Second)
+		m, two := join("two", &link{Backend: b, delay: time.Second / 2, lag: time.Second})
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			if n := m.Live(); n != 0 && n != 2 {
+				t.Fatalf("%d live as seen by the second of two, want none before it has heard of itself", n)
+			}
+		}
+		if n := m.Live(); n != 2 {
+			t.Errorf("%d live in the end, want 2", n)
+		}
+		cancel()
+		for _, done := range []chan error{one, two} {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
