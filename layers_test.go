@@ -47,7 +47,7 @@ var layers = map[string]int{
 // own code (not its tests) may import. What is absent may import none.
 var thirdParty = map[string][]string{
 	"queue":       {"golang.org/x/time/rate"},
-	"store/cache": {"github.com/puzpuzpuz/xsync/v3"},
+	"store/cache": {"github.com/puzpuzpuz/xsync/v4"},
 	"store/file":  {"go.etcd.io/bbolt"},
 	// client_model names the argument of client_golang's Metric.Write.
 	"metrics": {"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},

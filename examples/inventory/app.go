@@ -177,8 +177,8 @@ func checkLengths(entries []Entry, own Ownership) error {
 	var problems FileErrors
 	for _, e := range entries {
 		if name := own.BucketName(e.Name); len(name) > maxBucketName {
-			problems = append(problems, Problem{e.Line, e.Name, fmt.Sprintf(
-				"with the %v the bucket's name has %d characters; expected up to %d", own, len(name), maxBucketName)})
+			problems = append(problems, Problem{e.Line, fmt.Sprintf(
+				"%s: with the %v the bucket's name has %d characters; expected up to %d", e.Name, own, len(name), maxBucketName)})
 		}
 	}
 	if len(problems) > 0 {

@@ -1,22 +1,18 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // maxInventoryBytes bounds what is read of the file. 300 buckets are 22 KB.
 const maxInventoryBytes = 4 << 20
-
-var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
 
 // An Entry is one bucket as the file declares it, its tenant's defaults filled
 // in.
@@ -26,23 +22,22 @@ type Entry struct {
 	Region     string
 	Owner      string
 	Versioning bool
-	Line       int // where it stands in the file, for whoever has to mend it
+	Line       int // in the file
 }
 
 // A Problem is one thing wrong with the file.
 type Problem struct {
-	Line  int
-	Field string // tenants[2].buckets[0].region
-	Text  string // what was found and what was expected
+	Line int
+	Text string // what was found and what was expected
 }
 
-func (p Problem) String() string { return fmt.Sprintf("line %d: %s: %s", p.Line, p.Field, p.Text) }
+func (p Problem) String() string { return fmt.Sprintf("line %d: %s", p.Line, p.Text) }
 
 // FileErrors is everything wrong with one file, in the order of its lines.
 type FileErrors []Problem
 
 func (ps FileErrors) Error() string {
-	const shown = 20 // a file that is no inventory at all is wrong on every line
+	const shown = 20 // a file that is not an inventory is wrong on every line
 	lines := make([]string, 0, shown+1)
 	for _, p := range ps[:min(len(ps), shown)] {
 		lines = append(lines, p.String())
@@ -53,261 +48,192 @@ func (ps FileErrors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// parseInventory reads a declared inventory. An error is FileErrors: the whole
-// list, so that a broken file is mended in one go; no entry of a broken file is
-// returned.
-func parseInventory(data []byte) ([]Entry, error) {
-	root, err := parseDocument(data)
-	if err != nil {
-		return nil, err
+// The structure of the file. Each text has a type that checks it.
+type (
+	inventoryFile struct {
+		Tenants []declaredTenant `yaml:"tenants"`
 	}
-	r := &reader{seen: map[string]int{}}
-	r.fields(root, "", "", field{"tenants", true, func(n *yaml.Node, at string) {
-		r.each(n, at, r.tenant)
-	}})
-	if len(r.problems) > 0 {
-		slices.SortStableFunc(r.problems, func(a, b Problem) int { return a.Line - b.Line })
-		return nil, r.problems
+	declaredTenant struct {
+		Name    tenantName       `yaml:"name"`
+		Owner   owner            `yaml:"owner"`
+		Region  region           `yaml:"region"`
+		Buckets []declaredBucket `yaml:"buckets"`
+		line    int
 	}
-	return r.entries, nil
-}
+	declaredBucket struct {
+		Name       bucketName `yaml:"name"`
+		Owner      owner      `yaml:"owner"`  // "": the tenant's
+		Region     region     `yaml:"region"` // "": the tenant's
+		Versioning bool       `yaml:"versioning"`
+		line       int
+	}
+	tenantName string
+	bucketName string
+	owner      string
+	region     string
+)
 
-// parseDocument turns the bytes into the one YAML document they should be.
-func parseDocument(data []byte) (*yaml.Node, error) {
-	whole := func(format string, args ...any) error {
-		return FileErrors{{Line: 1, Field: "file", Text: fmt.Sprintf(format, args...)}}
-	}
+// parseInventory reads a declared inventory. An error is FileErrors, with everything
+// that is wrong; no entry of a broken file is returned.
+func parseInventory(data []byte) ([]Entry, error) {
 	if len(data) > maxInventoryBytes {
-		return nil, whole("is larger than %d bytes", maxInventoryBytes)
+		return nil, FileErrors{{1, fmt.Sprintf("the file is larger than %d bytes", maxInventoryBytes)}}
 	}
-	var doc, second yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	switch err := dec.Decode(&doc); {
-	case errors.Is(err, io.EOF):
-		return nil, whole("is empty; expected tenants and their buckets")
-	case err != nil:
+	var root yaml.Node
+	if err := yaml.Load(data, &root); err != nil {
 		return nil, notYAML(err)
 	}
-	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
-		return nil, whole("holds more than one document; expected one")
+	if problems := aliases(&root, nil); problems != nil {
+		return nil, problems
 	}
-	if len(doc.Content) == 0 {
-		return nil, whole("is empty; expected tenants and their buckets")
+	var file inventoryFile
+	problems := problemsOf(root.Load(&file, yaml.WithKnownFields()))
+	if problems == nil && file.Tenants == nil {
+		problems = FileErrors{{1, "tenants are missing"}}
 	}
-	return doc.Content[0], nil
-}
-
-// notYAML finds the line in the parser's message, "yaml: line 12: …".
-func notYAML(err error) error {
-	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
-	if n, rest, ok := strings.Cut(strings.TrimPrefix(text, "line "), ": "); ok {
-		if at, err := strconv.Atoi(n); err == nil {
-			line, text = max(at, 1), rest
+	seen := map[string]int{} // tenant or bucket → line of its first mention
+	once := func(line int, what, name string) {
+		if first, twice := seen[what+name]; twice {
+			problems = append(problems, Problem{line, fmt.Sprintf("%s %q is declared already, on line %d; expected each name once", what, name, first)})
+		}
+		seen[what+name] = line
+	}
+	var entries []Entry
+	for _, t := range file.Tenants {
+		once(t.line, "tenant", string(t.Name))
+		for _, b := range t.Buckets {
+			once(b.line, "bucket", string(b.Name))
+			entries = append(entries, Entry{
+				Name: string(b.Name), Tenant: string(t.Name), Region: string(cmp.Or(b.Region, t.Region)),
+				Owner: string(cmp.Or(b.Owner, t.Owner)), Versioning: b.Versioning, Line: b.line,
+			})
 		}
 	}
-	return FileErrors{{Line: line, Field: "file", Text: "is not YAML: " + cut(text)}}
-}
-
-// A reader walks the document and notes what is wrong, with where. It works on
-// nodes, not on decoded structs, because a decoder forgets the lines, takes the
-// number 12 for a name, and follows aliases (a file of 1 KB can stand for one of
-// 1 GB).
-type reader struct {
-	entries  []Entry
-	problems FileErrors
-	seen     map[string]int // bucket name or tenant → line of its first mention
-}
-
-// A field is one key that a mapping may have, and what reads its value.
-type field struct {
-	name     string
-	required bool
-	read     func(n *yaml.Node, at string)
-}
-
-func (r *reader) wrong(n *yaml.Node, at, format string, args ...any) {
-	r.problems = append(r.problems, Problem{n.Line, at, fmt.Sprintf(format, args...)})
-}
-
-func (r *reader) tenant(n *yaml.Node, at string) {
-	var name, owner, region string
-	var buckets *yaml.Node
-	bucketsAt := ""
-	r.fields(n, at, "name",
-		field{"name", true, r.into(&name, checkTenant)},
-		field{"owner", true, r.into(&owner, checkOwner)},
-		field{"region", true, r.into(&region, checkRegion)},
-		field{"buckets", true, func(n *yaml.Node, at string) { buckets, bucketsAt = n, at }},
-	)
-	if name != "" {
-		r.once(n, at+".name", "tenant", name)
+	if problems != nil {
+		slices.SortStableFunc(problems, func(a, b Problem) int { return a.Line - b.Line })
+		return nil, problems
 	}
-	if buckets == nil {
-		return
-	}
-	r.each(buckets, bucketsAt, func(n *yaml.Node, at string) {
-		r.bucket(n, at, Entry{Tenant: name, Owner: owner, Region: region})
-	})
+	return entries, nil
 }
 
-// bucket reads one entry; e brings the tenant's defaults.
-func (r *reader) bucket(n *yaml.Node, at string, e Entry) {
-	e.Line = n.Line
-	r.fields(n, at, "name",
-		field{"name", true, r.into(&e.Name, checkBucketName)},
-		field{"owner", false, r.into(&e.Owner, checkOwner)},
-		field{"region", false, r.into(&e.Region, checkRegion)},
-		field{"versioning", false, func(n *yaml.Node, at string) { e.Versioning = r.boolean(n, at) }},
-	)
-	if e.Name != "" && r.once(n, at+".name", "bucket", e.Name) {
-		r.entries = append(r.entries, e)
+func (s *tenantName) UnmarshalYAML(n *yaml.Node) error { return text(n, (*string)(s), checkTenant) }
+func (s *bucketName) UnmarshalYAML(n *yaml.Node) error { return text(n, (*string)(s), checkBucketName) }
+func (s *owner) UnmarshalYAML(n *yaml.Node) error      { return text(n, (*string)(s), checkOwner) }
+func (s *region) UnmarshalYAML(n *yaml.Node) error     { return text(n, (*string)(s), checkRegion) }
+
+// text reads a text that satisfies check, whose error says what is expected. The
+// decoder alone takes the number 12 for the text "12".
+func text(n *yaml.Node, s *string, check func(string) error) error {
+	if n.ShortTag() != "!!str" {
+		return fmt.Errorf("found %s `%s`; expected text", n.ShortTag(), cut(n.Value))
 	}
+	if err := check(n.Value); err != nil {
+		return fmt.Errorf("found %q; expected %w", cut(n.Value), err)
+	}
+	*s = n.Value
+	return nil
 }
 
-// once notes a name that was used before; S3's names are one space over all
-// tenants and regions.
-func (r *reader) once(n *yaml.Node, at, what, name string) bool {
-	key := what + " " + name
-	if first, dup := r.seen[key]; dup {
-		r.wrong(n, at, "%s %q is declared already, on line %d; expected each name once", what, name, first)
-		return false
-	}
-	r.seen[key] = n.Line
-	return true
+func (t *declaredTenant) UnmarshalYAML(n *yaml.Node) error {
+	type tenant declaredTenant // without this method
+	t.line = n.Line
+	return require(n, n.Load((*tenant)(t), yaml.WithKnownFields()), "name", "owner", "region", "buckets")
 }
 
-// fields reads a mapping. title is the field that names the thing in messages
-// about fields that are missing.
-func (r *reader) fields(n *yaml.Node, at, title string, want ...field) {
-	if n.Kind != yaml.MappingNode {
-		r.wrong(n, orFile(at), "found %s; expected a mapping with %s", describe(n), names(want))
-		return
+func (b *declaredBucket) UnmarshalYAML(n *yaml.Node) error {
+	type bucket declaredBucket
+	b.line = n.Line
+	return require(n, n.Load((*bucket)(b), yaml.WithKnownFields()), "name")
+}
+
+// require adds to the decoder's error what it does not look for: keys of a mapping that
+// are missing, and keys without a value.
+func require(n *yaml.Node, err error, keys ...string) error {
+	errs := &yaml.LoadErrors{}
+	if n.Kind != yaml.MappingNode || err != nil && !errors.As(err, &errs) {
+		return err
 	}
-	had := map[string]bool{}
+	wrong := func(n *yaml.Node, text string) {
+		errs.Errors = append(errs.Errors, &yaml.LoadError{Message: text, Mark: yaml.Mark{Line: n.Line}})
+	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		r.field(n.Content[i], n.Content[i+1], at, had, want)
-	}
-	for _, f := range want {
-		if f.required && !had[f.name] {
-			r.wrong(n, join(at, f.name), "is missing%s", titled(n, title))
+		key, value := n.Content[i].Value, n.Content[i+1]
+		keys = slices.DeleteFunc(keys, func(k string) bool { return k == key })
+		if value.ShortTag() == "!!null" {
+			wrong(value, fmt.Sprintf("%q has no value", cut(key)))
 		}
 	}
+	for _, key := range keys {
+		wrong(n, key+" is missing")
+	}
+	if len(errs.Errors) == 0 {
+		return nil
+	}
+	return errs
 }
 
-func (r *reader) field(key, value *yaml.Node, at string, had map[string]bool, want []field) {
-	i := slices.IndexFunc(want, func(f field) bool { return f.name == key.Value })
-	switch {
-	case i < 0:
-		r.wrong(key, join(at, keyText(key)), "unknown field; expected %s", names(want))
-	case had[key.Value]:
-		r.wrong(key, join(at, key.Value), "is given twice; expected once")
+// aliases finds what the decoder would follow: with aliases, 1 KB can stand for 1 GB.
+func aliases(n *yaml.Node, found FileErrors) FileErrors {
+	if n.Kind == yaml.AliasNode {
+		found = append(found, Problem{n.Line, "found an alias, which an inventory may not use"})
+	}
+	for _, c := range n.Content {
+		found = aliases(c, found)
+	}
+	return found
+}
+
+// inWords translates the decoder's messages, which speak of YAML's and Go's types.
+var inWords = strings.NewReplacer(
+	"not found in type main.inventoryFile", "is unknown; expected tenants",
+	"not found in type main.tenant", "is unknown; expected name, owner, region, buckets",
+	"not found in type main.bucket", "is unknown; expected name, owner, region, versioning",
+	"mapping key ", "", `" already defined at line `, `" is given already, on line `,
+	"cannot construct ", "found ", " into ", "; expected ",
+	"[]main.declaredTenant", "a list of tenants", "[]main.declaredBucket", "a list of buckets",
+	"main.inventoryFile", "a mapping with tenants", "main.tenant", "a mapping with name, owner, region, buckets",
+	"main.bucket", "a mapping with name, owner, region, versioning", "bool", "true or false",
+	"!!map", "a mapping", "!!seq", "a list", "!!str", "the text", "!!int", "the number", "!!float", "the number", "!!bool", "the boolean", " ``", "",
+)
+
+// problemsOf returns the decoder's errors with their lines.
+func problemsOf(err error) (found FileErrors) {
+	var errs *yaml.LoadErrors
+	if err == nil {
+		return nil
+	}
+	if !errors.As(err, &errs) {
+		return notYAML(err)
+	}
+	for _, e := range errs.Errors {
+		found = append(found, Problem{max(1, e.Mark.Line), printable(inWords.Replace(e.Message))})
+	}
+	return found
+}
+
+// notYAML returns what is wrong with a file that has no structure.
+func notYAML(err error) FileErrors {
+	var at *yaml.LoadError
+	switch text := err.Error(); {
+	case strings.Contains(text, "no documents"):
+		return FileErrors{{1, "the file is empty; expected tenants and their buckets"}}
+	case strings.Contains(text, "single document"):
+		return FileErrors{{1, "the file holds more than one document; expected one"}}
+	case errors.As(err, &at):
+		return FileErrors{{max(1, at.Mark.Line), "the file is not YAML: " + printable(at.Message)}}
 	default:
-		had[key.Value] = true
-		want[i].read(value, join(at, key.Value))
+		return FileErrors{{1, "the file is not YAML: " + printable(text)}}
 	}
 }
 
-// each reads a list.
-func (r *reader) each(n *yaml.Node, at string, read func(n *yaml.Node, at string)) {
-	if n.Kind != yaml.SequenceNode {
-		r.wrong(n, at, "found %s; expected a list", describe(n))
-		return
-	}
-	for i, item := range n.Content {
-		read(item, fmt.Sprintf("%s[%d]", at, i))
-	}
-}
-
-// into reads a text that satisfies check, whose error says what was expected.
-func (r *reader) into(dst *string, check func(string) error) func(*yaml.Node, string) {
-	return func(n *yaml.Node, at string) {
-		*dst = ""
-		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
-			r.wrong(n, at, "found %s; expected text", describe(n))
-			return
+// printable keeps what the file holds from the terminal's control codes.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
 		}
-		if err := check(n.Value); err != nil {
-			r.wrong(n, at, "found %q; expected %v", cut(n.Value), err)
-			return
-		}
-		*dst = n.Value
-	}
-}
-
-func (r *reader) boolean(n *yaml.Node, at string) bool {
-	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!bool" {
-		return strings.EqualFold(n.Value, "true")
-	}
-	r.wrong(n, at, "found %s; expected true or false", describe(n))
-	return false
-}
-
-// describe says what a node is, in words of the file rather than of YAML's
-// specification.
-func describe(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	case yaml.AliasNode:
-		return "an alias, which an inventory may not use"
-	}
-	switch n.ShortTag() {
-	case "!!null":
-		return "nothing"
-	case "!!int", "!!float":
-		return "the number " + cut(n.Value)
-	case "!!bool":
-		return "the boolean " + n.Value
-	case "!!str":
-		return fmt.Sprintf("the text %q", cut(n.Value))
-	}
-	return fmt.Sprintf("%q (%q)", cut(n.Value), cut(n.ShortTag()))
-}
-
-// keyText is a field's name as messages show it: one that is no plain word is
-// quoted, for it may hold anything, escape codes of a terminal too.
-func keyText(key *yaml.Node) string {
-	if key.Kind != yaml.ScalarNode {
-		return "(" + describe(key) + ")"
-	}
-	if plainKey.MatchString(key.Value) {
-		return key.Value
-	}
-	return strconv.Quote(cut(key.Value))
-}
-
-func names(fs []field) string {
-	var s []string
-	for _, f := range fs {
-		s = append(s, f.name)
-	}
-	return strings.Join(s, ", ")
-}
-
-// titled names the thing that lacks a field, if it has a name.
-func titled(n *yaml.Node, title string) string {
-	for i := 0; title != "" && i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == title && n.Content[i+1].Value != "" {
-			return fmt.Sprintf(" from %q", cut(n.Content[i+1].Value))
-		}
-	}
-	return ""
-}
-
-func join(at, name string) string {
-	if at == "" {
-		return name
-	}
-	return at + "." + name
-}
-
-func orFile(at string) string {
-	if at == "" {
-		return "file"
-	}
-	return at
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
 // cut keeps a message short whatever the file holds.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // RoleSpec is a role as declared.

@@ -3,15 +3,13 @@ package cache
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"iter"
 	"log/slog"
 	"maps"
-	"math/bits"
 	"slices"
 	"sync/atomic"
 
-	"github.com/puzpuzpuz/xsync/v3"
+	"github.com/puzpuzpuz/xsync/v4"
 
 	"github.com/tendhq/tend/internal/spin"
 	"github.com/tendhq/tend/store"
@@ -31,7 +29,7 @@ type Cache[S, T any] struct {
 	opts  Options[S, T]
 	name  string
 
-	objects  *xsync.MapOf[store.Key, *held[S, T]]
+	objects  *xsync.Map[store.Key, *held[S, T]]
 	revision atomic.Uint64
 	running  atomic.Bool
 	synced   chan struct{} // closed at the end of the first snapshot
@@ -117,7 +115,7 @@ func New[S, T any](s *store.Store[S, T], o *Options[S, T]) (*Cache[S, T], error)
 	c := &Cache[S, T]{
 		store:   s,
 		name:    s.Kind(),
-		objects: xsync.NewMapOfWithHasher[store.Key, *held[S, T]](hasher()),
+		objects: xsync.NewMap[store.Key, *held[S, T]](),
 		synced:  make(chan struct{}),
 		broken:  make(map[store.Key]error),
 		prints:  make(map[store.Key]fingerprint),
@@ -129,19 +127,6 @@ func New[S, T any](s *store.Store[S, T], o *Options[S, T]) (*Cache[S, T], error)
 		return nil, err
 	}
 	return c, nil
-}
-
-// hasher hashes the two strings themselves: the table's own walks the key's type
-// description, which costs more than the rest of a Get.
-func hasher() func(store.Key, uint64) uint64 {
-	seed := maphash.MakeSeed()
-	return func(k store.Key, table uint64) uint64 {
-		h := maphash.String(seed, k.Name)
-		if k.Namespace != "" {
-			h ^= bits.RotateLeft64(maphash.String(seed, k.Namespace), 32)
-		}
-		return h ^ table
-	}
 }
 
 // setup fills in the defaults and refuses what cannot work.

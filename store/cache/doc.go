@@ -33,7 +33,10 @@
 // # Design notes
 //
 // The table is xsync's: its read path is lock-free, and the cache is read far
-// more often than it is written. A mutex and a map cost a locked read-modify-write
+// more often than it is written. Version 4 hashes a key of two strings as fast as the
+// hash function that version 3 was given here (a Get of one among 100,000 took 0.31 µs of
+// CPU time against 0.33, medians of 12; 0.39 with version 3's own), in 38 bytes a key
+// instead of 70. A mutex and a map cost a locked read-modify-write
 // per Get on a cache line that all workers share. It has the address of an entry whose
 // object is replaced in place: a change is one search of the table instead of three, and
 // allocates nothing; a Get follows one address more, 2 ns. Next to the table there is a dense slice
