@@ -16,6 +16,9 @@ import (
 // http.response.status_code. The path and the query are left out: they hold keys
 // and sometimes secrets. From status 400 on the span is an error. It ends when the
 // answer's header is there, not with its body.
+//
+// otelhttp's transport would leak them: it records the whole URL (url.full) and the
+// text of errors, and has no option that drops either. Its filters drop whole requests.
 func (t *Tracer) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
