@@ -28,6 +28,7 @@ type runCtx[K comparable] struct {
 	stale   bool
 	by      time.Duration // deadline, since the controller's epoch; 0: none
 	touched atomic.Bool   // somebody may have kept something of it
+	waits   atomic.Pointer[string]
 
 	mu     sync.Mutex // guards what follows
 	done   chan struct{}

@@ -83,6 +83,7 @@ func (s *slot[K]) begin(h *hold, keys []K, attempt int) (*runCtx[K], bool) {
 	s.over, s.stuck = 0, false
 	x := s.ctx
 	x.base, x.key, x.attempt = h.base, keys[0], attempt
+	x.waits.Store(nil)
 	s.started, x.by = c.begins()
 	s.phase.Add(running - idle)
 	// Who takes the hold away does so first and looks for runs then: either we see

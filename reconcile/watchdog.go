@@ -32,6 +32,7 @@ type stuckRun[K comparable] struct {
 	keys  []K
 	since time.Duration // how long it has been running
 	cause error
+	what  string // it does
 }
 
 func (l *life[K]) look() (next time.Duration, stuck []stuckRun[K]) {
@@ -75,13 +76,13 @@ func (s *slot[K]) look(now time.Duration) (next time.Duration, stuck *stuckRun[K
 	}
 	s.stuck = true
 	// A copy: the run may return before it is reported, and the worker's next begin.
-	return 0, &stuckRun[K]{s, slices.Clone(s.keys), now - s.started, s.ctx.ended()}
+	return 0, &stuckRun[K]{s, slices.Clone(s.keys), now - s.started, s.ctx.ended(), s.ctx.because()}
 }
 
-// reportStuck says that a run ignores the end of its context.
+// reportStuck says that a run goes on after the end of its context.
 func (c *Controller[K]) reportStuck(r stuckRun[K]) {
 	for _, key := range r.keys {
-		c.log().Error("reconcile: run is stuck: it goes on although its context ended",
+		c.log().Error("reconcile: run is stuck: "+r.what,
 			"controller", c.name, "key", key, "running", r.since, "cause", store.Brief(r.cause))
 		if f := c.o.Hooks.OnStuck; f != nil {
 			c.contain("OnStuck", func() { f(key, r.since) })

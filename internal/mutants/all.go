@@ -384,6 +384,21 @@ var All = []Mutant{
 		Package: "reconcile/lifecycle", Test: "TestHandlerThatAlwaysFailsIsNeverSaidToWork",
 	},
 	{
+		Name: "handlers are called after the end of the run",
+		File: "reconcile/lifecycle/calls.go", Old: "\t\tif err := over(ctx); err != nil {\n", New: "\t\tif err := over(ctx); err != nil && !BROKEN {\n",
+		Package: "reconcile/lifecycle", Test: "TestHandlersAreNotCalledAfterTheEndOfTheRun",
+	},
+	{
+		Name: "a provider is called after the end of the run",
+		File: "reconcile/lifecycle/run.go", Old: "\tif ctx.Err() == nil {\n", New: "\tif BROKEN || ctx.Err() == nil {\n",
+		Package: "reconcile/lifecycle", Test: "TestProviderIsNotCalledAfterTheEndOfTheRun",
+	},
+	{
+		Name: "nothing says that a run waits for the store",
+		File: "reconcile/waits.go", Old: "what := x.waits.Load(); what != nil {", New: "what := x.waits.Load(); what != nil && !BROKEN {",
+		Package: "reconcile/lifecycle", Test: "TestRunThatWaitsForTheStoreIsNotBlamedOnTheHandler",
+	},
+	{
 		Name: "a config in deletion stays in force",
 		File: "reconcile/lifecycle/config.go", Old: "\tcase o.Deleting():\n\t\to = nil", New: "\tcase o.Deleting() && !BROKEN:\n\t\to = nil",
 		Package: "reconcile/lifecycle", Test: "TestConfigInDeletionIsNone",
@@ -454,6 +469,11 @@ var All = []Mutant{
 		Name: "the outcome of a create goes by the run's context",
 		File: "reconcile/external/intent.go", Old: "\tctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), persistTime,", New: "\tlive := context.WithoutCancel(ctx)\n\tif BROKEN {\n\t\tlive = ctx\n\t}\n\tctx, cancel := context.WithTimeoutCause(live, persistTime,",
 		Package: "reconcile/external", Test: "TestOutcomeOfACancelledRunIsStoredWhenTheStoreTakesItAgain",
+	},
+	{
+		Name: "the cloud is called after the end of the run",
+		File: "reconcile/external/intent.go", Old: "\tif calls.Err() != nil {\n", New: "\tif calls.Err() != nil && !BROKEN {\n",
+		Package: "reconcile/external", Test: "TestCreateIsNotCalledAfterTheEndOfTheRun",
 	},
 	{
 		Name: "a cleared create wakes nobody",

@@ -158,8 +158,12 @@ func (a *attempt[S, T]) updated() string {
 	return ReasonUpdated
 }
 
-// try calls the client and tells [Options.Changes] about it.
+// try calls the client and tells [Options.Changes] about it. A run that is over calls
+// nothing: its key may be another server's by now.
 func (a *attempt[S, T]) try(ctx, calls context.Context, what string, o *store.Object[S, T], call func(context.Context, *store.Object[S, T]) error) error {
+	if calls.Err() != nil {
+		return fmt.Errorf("not called: %w", context.Cause(calls))
+	}
 	c := Change{Kind: a.kind, Key: o.Key(), UID: o.UID, Action: what, Before: a.view.seen, Start: time.Now()}
 	if what == callCreate {
 		c.Attempt = o.Intent.Attempt

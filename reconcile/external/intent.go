@@ -9,6 +9,7 @@ import (
 
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/internal/wall"
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
 
@@ -77,6 +78,14 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 		return nil
 	}); err != nil {
 		return ReasonStoreFailed, fmt.Errorf("intent before the create: %w", err)
+	}
+	if calls.Err() != nil {
+		// It was not called, so its outcome is known. An earlier one's may not be.
+		err := fmt.Errorf("create: not called: %w", context.Cause(calls))
+		if a.unresolved() {
+			return ReasonCreateFailed, err
+		}
+		return ReasonCreateFailed, errors.Join(err, a.outcome(ctx, a.Stored(), false))
 	}
 	o := a.forClient()
 	err = a.try(ctx, calls, callCreate, o, a.client.Create)
@@ -152,6 +161,7 @@ const (
 // times; only being fenced is final, because then another process owns the
 // object and resolves the create itself.
 func (a *attempt[S, T]) persist(ctx context.Context, edit func(*store.Object[S, T]) error) error {
+	defer reconcile.WaitsFor(ctx, "the store to record the create")()
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), persistTime,
 		fmt.Errorf("external: the store took no record of the create for %v", persistTime))
 	defer cancel()

@@ -257,3 +257,37 @@ func TestControllerOfAReconcilerIsNamedForItsKind(t *testing.T) {
 		}
 	})
 }
+
+// promise E1, L2: a run that is over before Create is called calls nothing, and knows so:
+// the create is on record as failed and not as one of unknown outcome, which would ask
+// for an operator.
+//
+// Negative control: mutant "the cloud is called after the end of the run".
+func TestCreateIsNotCalledAfterTheEndOfTheRun(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Naming = external.ByCloud
+		w.cloud = must(reconciletest.NewCloud(nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		commits := 0
+		w.restart(&reconciletest.Steps{At: func(_ int, name string) {
+			if name == "after store Commit" {
+				if commits++; commits == 3 { // the object, the finalizer, the intent
+					cancel()
+				}
+			}
+		}})
+		w.declare()
+		if _, err := w.rec.Reconcile(ctx, key); err == nil {
+			t.Error("the run succeeded")
+		}
+		w.wantCalls(map[string]int{"Create": 0})
+		if i := w.get().Intent; i.Attempt != 1 || i.Failed.IsZero() {
+			t.Errorf("intent %+v, want one attempt that failed", i)
+		}
+		w.restart(nil)
+		w.run()
+		w.run()
+		w.wantCondition(store.ConditionReady, store.True, "")
+		w.wantCalls(map[string]int{"Create": 1})
+	})
+}

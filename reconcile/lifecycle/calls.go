@@ -91,6 +91,10 @@ func (w *handlerWork[S, T]) show(ctx context.Context, run *Run[S, T]) (reconcile
 				continue // while it was written
 			}
 		}
+		if err := over(ctx); err != nil {
+			said()
+			return broken(failed, err)
+		}
 		called = true
 		if err := w.call(ctx, run, p); err != nil {
 			failed = append(failed, err)

@@ -60,6 +60,9 @@ func (w *providerWork[S, T, C, A]) step(ctx context.Context, run *Run[S, T]) (re
 }
 
 func (w *providerWork[S, T, C, A]) createOrUpdate(ctx context.Context, run *Run[S, T], c C) (reconcile.Result, error) {
+	if err := over(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	a, res, err := ensure(ctx, w.access, run.Object, c)
 	switch {
 	case err != nil:
@@ -68,6 +71,9 @@ func (w *providerWork[S, T, C, A]) createOrUpdate(ctx context.Context, run *Run[
 	case waits(res):
 		run.Object.SetProgressing(ReasonAccessPending, "waiting for access")
 		return res, nil
+	}
+	if err := over(ctx); err != nil {
+		return reconcile.Result{}, err
 	}
 	said := run.Listen()
 	res, err = w.provider.CreateOrUpdate(ctx, run.Object, c, a)
@@ -112,6 +118,9 @@ func (w *providerWork[S, T, C, A]) delete(ctx context.Context, run *Run[S, T], c
 		}
 	}
 	if w.access != nil {
+		if err := over(ctx); err != nil {
+			return reconcile.Result{}, err
+		}
 		run.Object.SetTerminating(ReasonReleasePending, "giving the access back")
 		res, err := release(ctx, w.access, run.Object, c)
 		if err != nil {
@@ -128,6 +137,9 @@ func (w *providerWork[S, T, C, A]) delete(ctx context.Context, run *Run[S, T], c
 // record that it is over.
 func (w *providerWork[S, T, C, A]) tearDown(ctx context.Context, run *Run[S, T], c C) (reconcile.Result, error) {
 	run.Object.SetTerminating(ReasonDeleting, "")
+	if err := over(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	a, res, err := ensure(ctx, w.access, run.Object, c)
 	switch {
 	case errors.Is(err, ErrNoAccess):
@@ -138,6 +150,9 @@ func (w *providerWork[S, T, C, A]) tearDown(ctx context.Context, run *Run[S, T],
 	case waits(res):
 		run.Object.SetTerminating(ReasonAccessPending, "waiting for access")
 		return res, nil
+	}
+	if err := over(ctx); err != nil {
+		return reconcile.Result{}, err
 	}
 	said := run.Listen()
 	res, err = w.provider.Delete(ctx, run.Object, c, a)

@@ -285,10 +285,23 @@ func (r *Run[S, T]) writeStatus(ctx context.Context) error {
 
 // outlive gives a context for a write that must be made although the run is
 // over. It keeps the run's values: its guard, so that a deposed process is
-// still refused, and its record of writes.
+// still refused, and its record of writes. A run that is stuck in such a write is said
+// to wait for the store.
 func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(context.WithoutCancel(ctx), recordTimeout,
+	over := reconcile.WaitsFor(ctx, "the store to record what it did")
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), recordTimeout,
 		errors.New("lifecycle: recording what the run did took longer than "+recordTimeout.String()))
+	return ctx, func() { cancel(); over() }
+}
+
+// over is why ctx has ended, as an error that ends the run, or nil. It is asked before
+// each call of the user's code: a process that was frozen finds its lease lost when it
+// thaws, and what another server does by then must not be done here too.
+func over(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("lifecycle: the run was over before it was done: %w", context.Cause(ctx))
 }
 
 // Again says how a run ends whose Ensure or Write lost against somebody else.
