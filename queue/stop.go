@@ -22,7 +22,7 @@ type StopError struct {
 }
 
 func (e *StopError) Error() string {
-	return fmt.Sprintf("queue: %s: %v with %d keys running (%s) and %d waiting",
+	return fmt.Sprintf("queue: %s: %v with %d running (%s) and %d waiting",
 		e.Queue, e.Cause, len(e.Running), strings.Join(e.Running, ", "), e.Waiting)
 }
 

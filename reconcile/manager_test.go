@@ -147,7 +147,7 @@ func TestRunReturnsAfterTheLastOrAtTheDeadlineWithItsName(t *testing.T) {
 		if !errors.As(err, &left) || !slices.Equal(left.Names, []string{"worse"}) {
 			t.Errorf("got %v, want worse named as left over", err)
 		}
-		if !strings.Contains(err.Error(), `1 keys running (k)`) {
+		if !strings.Contains(err.Error(), `1 running (k)`) {
 			t.Errorf("got %v, want the key of the deaf controller", err)
 		}
 		expect(t, "slow was drained", slow.Counts().Success, 1)

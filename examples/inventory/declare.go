@@ -237,8 +237,9 @@ func printable(s string) string {
 }
 
 // cut keeps a message short whatever the file holds.
-func cut(s string) string {
-	const most = 80
+func cut(s string) string { return cutTo(s, 80) }
+
+func cutTo(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}

@@ -240,8 +240,8 @@ func TestUnreachableEndpointIsSaidAtOnce(t *testing.T) {
 			t.Error("the probe of a closed port succeeded")
 		}
 	}
-	if got := said.get(); len(got) != 1 || !strings.Contains(got[0], "unreachable") || m.Down() == "" {
-		t.Errorf("said %q, want one line that it is unreachable", got)
+	if got := said.get(); len(got) != 1 || !strings.Contains(got[0], "unreachable: dial tcp") || !strings.Contains(got[0], "connection refused") || m.Down() == "" {
+		t.Errorf("said %q, want one line that it is unreachable, and why", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -111,15 +112,39 @@ func (a *app) runChaos(ctx context.Context) error {
 
 // apply makes the entries the inventory in force.
 func (a *app) apply(ctx context.Context, entries []Entry) error {
-	a.tally.Declare(entries)
-	if err := a.kernel.Load(ctx, entries, a.o.Removals); err != nil {
-		a.tally.Declare(a.inForce())
+	held, err := a.kernel.Held(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.takeOver(held, specsOf(entries), func() error { return a.kernel.Load(ctx, entries, a.o.Removals) }); err != nil {
 		return err
 	}
 	a.mu.Lock()
 	a.entries = entries
 	a.mu.Unlock()
 	return nil
+}
+
+// takeOver counts by what the store holds until load has put what is declared in its
+// place: what load refuses to remove was never being deleted.
+func (a *app) takeOver(held, declared map[string]BucketSpec, load func() error) error {
+	both := maps.Clone(held)
+	maps.Copy(both, declared)
+	a.tally.Declare(both)
+	if err := load(); err != nil {
+		a.tally.Declare(held)
+		return err
+	}
+	a.tally.Declare(declared)
+	return nil
+}
+
+func specsOf(entries []Entry) map[string]BucketSpec {
+	declared := map[string]BucketSpec{}
+	for _, e := range entries {
+		declared[e.Name] = e.spec()
+	}
+	return declared
 }
 
 // redeclare loads the inventory again when something that it declares has gone
@@ -172,7 +197,7 @@ func (a *app) unreadable(err error) {
 func (a *app) showProgress(ctx context.Context) {
 	for {
 		c, changed := a.tally.Count()
-		if c.Converged() {
+		if c.Converged() || len(a.inForce()) == 0 {
 			a.out.Progress("")
 		} else {
 			a.out.Progress(c.String())
@@ -195,6 +220,9 @@ func (a *app) sayStopping(ctx context.Context) {
 // conclude says what is left, and turns it into the error of -once.
 func (a *app) conclude(err, kernelErr error) error {
 	left := a.tally.Left()
+	if len(a.inForce()) == 0 {
+		left = nil // nothing was taken over, so nothing was worked on; err says why
+	}
 	switch {
 	case len(left) > 0:
 		a.out.Text(fmt.Sprintf("left, of %d declared:\n%s", len(a.inForce()), leftText(left)))

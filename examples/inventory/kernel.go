@@ -125,6 +125,20 @@ func (k *kernel) Load(ctx context.Context, entries []Entry, confirmed int) error
 	return err
 }
 
+// Held is what the store holds and is not being deleted, by name.
+func (k *kernel) Held(ctx context.Context) (map[string]BucketSpec, error) {
+	held := map[string]BucketSpec{}
+	for o, err := range k.store.All(ctx, store.Selector{}) {
+		if err != nil {
+			return nil, err
+		}
+		if !o.Deleting() {
+			held[o.Name] = o.Spec
+		}
+	}
+	return held, nil
+}
+
 // declaredBy labels what came from the file.
 const declaredBy = "inventory-file"
 

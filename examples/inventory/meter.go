@@ -100,7 +100,7 @@ func (m *meter) answeredLocked() string {
 func trouble(resp *http.Response, err error) string {
 	switch {
 	case err != nil:
-		return "unreachable: " + cut(err.Error())
+		return "unreachable: " + cutTo(cause(err).Error(), 200) // the reason comes last
 	case resp.StatusCode >= 500, resp.StatusCode == http.StatusUnauthorized,
 		resp.StatusCode == http.StatusForbidden, resp.StatusCode == http.StatusTooManyRequests:
 		return "it answers " + resp.Status

@@ -37,12 +37,13 @@ func brief(err error) error {
 	case status != 0:
 		text += fmt.Sprint(status, " ", http.StatusText(status))
 	default:
-		text += cut(cause(op.Err).Error())
+		text += cutTo(cause(op.Err).Error(), 200)
 	}
 	return &briefError{text, err}
 }
 
-// cause of a request without an answer is what the network said.
+// cause of a request without an answer is what the network said, without the URL, which
+// the lines around it have.
 func cause(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err

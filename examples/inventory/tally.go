@@ -84,11 +84,7 @@ func (t *tally) change(f func()) {
 }
 
 // Declare says what should be.
-func (t *tally) Declare(entries []Entry) {
-	declared := map[string]BucketSpec{}
-	for _, e := range entries {
-		declared[e.Name] = e.spec()
-	}
+func (t *tally) Declare(declared map[string]BucketSpec) {
 	t.change(func() {
 		t.declared = declared
 		maps.DeleteFunc(t.vanished, func(name string, _ bool) bool { return !has(declared, name) })

@@ -36,7 +36,7 @@ func TestReadyNeedsStoreAndEndpointToAgreeWithTheFile(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			y := newTally()
-			y.Declare([]Entry{acme.entry("acme-a")})
+			y.Declare(specsOf([]Entry{acme.entry("acme-a")}))
 			c.given(y)
 			if got, _ := y.Count(); got.Ready != c.ready || got.Converged() != (c.ready == 1) {
 				t.Errorf("count %+v, want %d ready", got, c.ready)
@@ -64,7 +64,7 @@ func TestUndeclaredObjectHoldsConvergenceUntilItIsGone(t *testing.T) {
 func TestWaitEndsWithTheContextAndNamesWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := newTally()
-		y.Declare([]Entry{acme.entry("acme-a"), acme.entry("acme-b")})
+		y.Declare(specsOf([]Entry{acme.entry("acme-a"), acme.entry("acme-b")}))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() {
@@ -87,7 +87,7 @@ func TestWaitEndsWithTheContextAndNamesWhatIsLeft(t *testing.T) {
 
 func TestFailureIsNewsOnceAndEndsWithASuccess(t *testing.T) {
 	y := newTally()
-	y.Declare([]Entry{acme.entry("acme-a")})
+	y.Declare(specsOf([]Entry{acme.entry("acme-a")}))
 	y.Object("acme-a", standing{spec: acme, ready: true})
 	y.Seen("acme-a", looked{exists: true})
 	for i, want := range []bool{true, false, false} {
@@ -108,7 +108,7 @@ func TestFailureIsNewsOnceAndEndsWithASuccess(t *testing.T) {
 
 func TestStuckMeansThatOnlyHopelessOnesAreLeft(t *testing.T) {
 	y := newTally()
-	y.Declare([]Entry{acme.entry("acme-a"), acme.entry("acme-b")})
+	y.Declare(specsOf([]Entry{acme.entry("acme-a"), acme.entry("acme-b")}))
 	y.Failed("acme-a", "not ours", true)
 	if c, _ := y.Count(); c.Stuck() {
 		t.Errorf("%+v is stuck while acme-b is still to come", c)

@@ -128,7 +128,11 @@ func pause(ctx context.Context, failures int) {
 // a hook that panics hurts nobody but itself.
 func (c *Cache[S, T]) report(key store.Key, err error) {
 	if c.opts.OnError == nil {
-		c.logger().Warn("cache", "cache", c.name, "key", key.String(), "err", store.Brief(err))
+		what, attrs := "cache: watch failed", []any{"cache", c.name}
+		if key != (store.Key{}) {
+			what, attrs = "cache: object error", append(attrs, "key", key.String())
+		}
+		c.logger().Warn(what, append(attrs, "err", store.Brief(err))...)
 		return
 	}
 	defer func() {
@@ -146,7 +150,7 @@ func (c *Cache[S, T]) reportWatch(err error, again bool) {
 		c.report(store.Key{}, err)
 		return
 	}
-	c.logger().Debug("cache", "cache", c.name, "err", store.Brief(err))
+	c.logger().Debug("cache: watch failed again", "cache", c.name, "err", store.Brief(err))
 }
 
 func (c *Cache[S, T]) logger() *slog.Logger {
