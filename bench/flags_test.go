@@ -10,15 +10,16 @@ import (
 
 // What a user tunes. They go after -args.
 var (
-	workersFlag  = list("workers", "worker counts of Controller", count, 1, 8, 64)
-	batchFlag    = list("batch", "sizes of tend-batch's batches", count, 16)
-	workFlag     = list("work", "what a run of Controller does: none, context, cache, status, http, or how long it waits", parseWork, "none", "context", "cache", "status", "http")
-	keysFlag     = list("keys", "numbers of keys of Cycle, Retry and Controller; empty: the family's own", count)
-	depthFlag    = list("depth", "resident keys of Depth", count, 1e3, 1e4, 1e5, 1e6)
-	memoryFlag   = list("memory", "numbers of keys of Memory", count, 1e6)
-	watchersFlag = list("watchers", "watchers of Store on the memory backend", count, 1, 100, 1e4)
-	objectsFlag  = list("objects", "numbers of objects of Converge", count, 1e4, 1e5, 1e6)
-	shardsFlag   = list("shards", "shards of tend's queues, the first counts; empty: the default", count)
+	workersFlag     = list("workers", "worker counts of Controller", count, 1, 8, 64)
+	batchFlag       = list("batch", "sizes of tend-batch's batches", count, 16)
+	workFlag        = list("work", "what a run of Controller does: none, context, cache, status, http, or how long it waits", parseWork, "none", "context", "cache", "status", "http")
+	keysFlag        = list("keys", "numbers of keys of Cycle, Retry and Controller; empty: the family's own", count)
+	depthFlag       = list("depth", "resident keys of Depth", count, 1e3, 1e4, 1e5, 1e6)
+	memoryFlag      = list("memory", "numbers of keys of Memory", count, 1e6)
+	watchersFlag    = list("watchers", "watchers of Store on the memory backend", count, 1, 100, 1e4)
+	objectsFlag     = list("objects", "numbers of objects of Converge", count, 1e4, 1e5, 1e6)
+	postgresObjects = flag.Int("postgres-objects", 100_000, "records of Store on the PostgreSQL backend")
+	shardsFlag      = list("shards", "shards of tend's queues, the first counts; empty: the default", count)
 )
 
 // list declares a flag that holds values separated by commas.
@@ -61,5 +62,6 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	stopMember()
+	stopPostgres()
 	os.Exit(code)
 }

@@ -16,12 +16,13 @@ import (
 )
 
 // BenchmarkStore: memory against the limit and go-memdb, file against bbolt, etcd against its
-// raw client. Sub-benchmarks are backend=…/op=…; the other two are in
-// storefile_test.go and storeetcd_test.go.
+// raw client, PostgreSQL against pgx. Sub-benchmarks are backend=…/op=…; the others are in
+// storefile_test.go, storeetcd_test.go and storepostgres_test.go.
 func BenchmarkStore(b *testing.B) {
 	b.Run("backend=memory", benchmarkMemoryStore)
 	b.Run("backend=file", benchmarkFileStore)
 	b.Run("backend=etcd", benchmarkEtcdStore)
+	b.Run("backend=postgres", benchmarkPostgresStore)
 }
 
 const things = 10_000

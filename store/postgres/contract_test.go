@@ -4,6 +4,7 @@ package postgres_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/tendhq/tend/store"
@@ -26,9 +27,24 @@ func TestContract(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) store.Backend { return open(t, postgres.Options{}) }, forget)
 }
 
-// The watches of this one live by polling alone.
-func TestContractWithoutNotifications(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) store.Backend { return open(t, postgres.Options{NoNotify: true, Batch: 1}) }, forget)
+// A short part of the contract is enough to see that every Commit may go out alone.
+func TestCommitsWithoutBatching(t *testing.T) {
+	b := open(t, postgres.Options{NoNotify: true, Batch: 1})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 10 {
+				if err := increment(t.Context(), b); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if rec, err := b.Get(t.Context(), "thing", key("n")); err != nil || string(rec.Bytes) != "80" {
+		t.Errorf("after 80 increments the number is %s, error %v", rec.Bytes, err)
+	}
 }
 
 func put(k store.Key, value string) store.Op {

@@ -32,19 +32,17 @@ func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (s
 	if o.Limit < 0 {
 		return store.Page{}, fmt.Errorf("postgres: %w: limit %d", store.ErrInvalid, o.Limit)
 	}
-	at, last := o.At, store.Key{}
+	if o.At > math.MaxInt64 {
+		return store.Page{}, fmt.Errorf("postgres: %w: revision %d is not reached yet", store.ErrInvalid, o.At)
+	}
+	q := query{kind: kind, namespace: o.Namespace, at: int64(o.At), limit: pageRecords}
+	if o.Limit > 0 {
+		q.limit = min(q.limit, o.Limit)
+	}
 	if o.Cursor != "" {
-		var err error
-		if at, last, err = readCursor(o.Cursor); err != nil {
+		if err := q.resume(o.Cursor); err != nil {
 			return store.Page{}, err
 		}
-	}
-	limit := pageRecords
-	if o.Limit > 0 {
-		limit = min(limit, o.Limit)
-	}
-	if at > math.MaxInt64 {
-		return store.Page{}, fmt.Errorf("postgres: %w: revision %d is not reached yet", store.ErrInvalid, at)
 	}
 	ctx, done, err := b.request(ctx)
 	if err != nil {
@@ -56,7 +54,7 @@ func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (s
 	}
 	var page store.Page
 	err = b.retry(ctx, func() (err error) {
-		page, err = b.page(ctx, query{kind: kind, namespace: o.Namespace, at: int64(at), last: last, limit: limit, pinned: o.Cursor != ""})
+		page, err = b.page(ctx, q)
 		return err
 	})
 	if err != nil {
@@ -114,9 +112,9 @@ func (b *Backend) page(ctx context.Context, q query) (store.Page, error) {
 	page.Records = merge(now, then)
 	if n := len(page.Records); n > q.limit { // more were deleted since than created
 		page.Records = page.Records[:q.limit]
-		page.Cursor = writeCursor(page.Revision, page.Records[q.limit-1].Key)
+		page.Cursor = q.cursor(page.Revision, page.Records[q.limit-1].Key)
 	} else if more {
-		page.Cursor = writeCursor(page.Revision, now[len(now)-1].Key)
+		page.Cursor = q.cursor(page.Revision, now[len(now)-1].Key)
 	}
 	return page, nil
 }
@@ -235,21 +233,28 @@ func (r *int64AsRevision) ScanInt64(v pgtype.Int8) error {
 	return nil
 }
 
-// A cursor is the pinned revision and the last key given.
-func writeCursor(at store.Revision, last store.Key) string {
+// A cursor is the pinned revision, the list that it belongs to, and the last key given.
+func (q query) cursor(at store.Revision, last store.Key) string {
 	raw := binary.AppendUvarint(nil, uint64(at))
-	return base64.RawURLEncoding.EncodeToString(append(raw, last.Namespace+"/"+last.Name...))
+	return base64.RawURLEncoding.EncodeToString(append(raw, q.kind+"/"+q.namespace+"/"+last.Namespace+"/"+last.Name...))
 }
 
-func readCursor(s string) (at store.Revision, last store.Key, err error) {
+// resume continues the list at a cursor.
+func (q *query) resume(s string) error {
 	raw, err := base64.RawURLEncoding.DecodeString(s)
 	rev, n := binary.Uvarint(raw)
 	ok := err == nil && n > 0 && rev != 0 && rev <= math.MaxInt64
+	var parts []string
 	if ok {
-		last.Namespace, last.Name, ok = strings.Cut(string(raw[n:]), "/")
+		parts = strings.SplitN(string(raw[n:]), "/", 4) // only a name may have a slash
+		ok = len(parts) == 4 && parts[0] == q.kind && parts[1] == q.namespace
 	}
-	if !ok || last.Check() != nil {
-		return 0, store.Key{}, fmt.Errorf("postgres: %w: cursor %q", store.ErrInvalid, s)
+	if ok {
+		q.at, q.last, q.pinned = int64(rev), store.Key{Namespace: parts[2], Name: parts[3]}, true
+		ok = q.last.Check() == nil
 	}
-	return store.Revision(rev), last, nil
+	if !ok {
+		return fmt.Errorf("postgres: %w: cursor %q", store.ErrInvalid, s)
+	}
+	return nil
 }
