@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -581,6 +583,37 @@ func TestHTTPAnswersAreJudged(t *testing.T) {
 	}
 	if got := quota.RetryAfter(at.Add(time.Minute).Format(http.TimeFormat), at); got != time.Minute {
 		t.Errorf("a date a minute on: %v", got)
+	}
+}
+
+// apiError is as the AWS SDK makes them.
+type apiError struct {
+	code   string
+	status int
+}
+
+func (e *apiError) Error() string       { return e.code }
+func (e *apiError) ErrorCode() string   { return e.code }
+func (e *apiError) HTTPStatusCode() int { return e.status }
+
+func TestErrorsOfHTTPClientsAreJudged(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want quota.Verdict
+	}{
+		{nil, quota.Verdict{}},
+		{errors.New("no such bucket"), quota.Verdict{}},
+		{&apiError{"NoSuchBucket", 404}, quota.Verdict{}},
+		{fmt.Errorf("create: %w", &apiError{"ThrottlingException", 400}), quota.Verdict{Throttled: true}},
+		{&apiError{"Busy", 429}, quota.Verdict{Throttled: true}},
+		{&apiError{"SlowDown", 503}, quota.Verdict{Throttled: true}},
+		{&apiError{"InternalError", 500}, quota.Verdict{Down: true}},
+		{&url.Error{Op: "Get", URL: "http://x", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}, quota.Verdict{Down: true}},
+		{fmt.Errorf("observe: %w", context.DeadlineExceeded), quota.Verdict{Down: true}},
+	} {
+		if got := quota.HTTPError(c.err); got != c.want {
+			t.Errorf("HTTPError(%v) = %+v, want %+v", c.err, got, c.want)
+		}
 	}
 }
 

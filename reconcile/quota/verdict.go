@@ -1,7 +1,11 @@
 package quota
 
 import (
+	"context"
+	"errors"
+	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,6 +53,33 @@ func HTTP(status int, header http.Header) Verdict {
 		return Verdict{Down: true}
 	}
 	return Verdict{}
+}
+
+// HTTPError is a [Limits.Judge] for clients that return the answer as an error. It goes
+// by methods that any error in the tree may have, as those of the AWS SDK do:
+// HTTPStatusCode() int is judged as [HTTP] would without a header, and ErrorCode()
+// string throttles if it is one of AWS's words for that. An error of package net, and a
+// deadline that was exceeded, is an endpoint that is down. Every other error, and nil,
+// is an answer. Where the header can be had, [HTTP] knows for how long to wait.
+func HTTPError(err error) Verdict {
+	var code interface{ ErrorCode() string }
+	var status interface{ HTTPStatusCode() int }
+	var network net.Error
+	switch {
+	case errors.As(err, &code) && slices.Contains(throttles, code.ErrorCode()):
+		return Verdict{Throttled: true}
+	case errors.As(err, &status):
+		return HTTP(status.HTTPStatusCode(), nil)
+	case errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded):
+		return Verdict{Down: true}
+	}
+	return Verdict{}
+}
+
+// throttles are the codes by which AWS asks for fewer calls, some with status 400.
+var throttles = []string{
+	"SlowDown", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled",
+	"RequestThrottledException", "RequestLimitExceeded", "TooManyRequestsException", "ProvisionedThroughputExceededException",
 }
 
 // dateOf is when an answer was sent, by the clock that its other dates are of.
