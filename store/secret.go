@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -26,8 +27,9 @@ import (
 const Redacted = "(secret)"
 
 // Redact takes the values of the fields tagged tend:"secret" of these objects out
-// of a text, as they are and as %q, %x, JSON, base64 and URLs write them; of a
-// value of several lines also each line. The tag counts for everything below the
+// of a text, as they are and as %q, %x (also with blanks), JSON, base64 and URLs
+// write them, and as Go prints their bytes; of a value of several lines also each
+// line. The tag counts for everything below the
 // field: structs, slices, maps with their keys, pointers. Numbers of fewer than
 // eight digits, and values shorter than four bytes, are taken out where they stand
 // alone; booleans are not.
@@ -91,15 +93,43 @@ type redactedError struct {
 func (e *redactedError) Error() string { return e.text }
 func (e *redactedError) Unwrap() error { return e.err }
 
-// LogValue logs which object it is, and nothing that is in it.
-func (o *Object[S, T]) LogValue() slog.Value {
-	if o == nil {
-		return slog.StringValue("no object")
+// hideDecode takes the codec's text out of an error about stored bytes: many decoders
+// quote what they could not decode. Which values are secret is not known before they
+// are decoded, so of a kind with secrets only the field's name is shown.
+func (s *Store[S, T]) hideDecode(err error) error {
+	if !s.secret {
+		return err
 	}
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("field %q does not hold a %v (values of a kind with secrets are not shown)", e.Field, e.Type)
+	}
+	return errHidden
+}
+
+var errHidden = errors.New("the bytes are not an object of this kind (what is wrong is not shown of a kind with secrets)")
+
+// LogValue logs which object it is, and nothing that is in it.
+func (o Object[S, T]) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("key", o.Key().String()), slog.String("uid", o.UID),
 		slog.Uint64("revision", uint64(o.Revision)), slog.Int64("generation", o.Generation),
 	)
+}
+
+// LogValue logs what kind of event it is and of which object, and nothing that is in
+// the object.
+func (e Event[S, T]) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.String("kind", e.Kind.String()), slog.Uint64("revision", uint64(e.Revision))}
+	if e.Key != (Key{}) {
+		attrs = append(attrs, slog.String("key", e.Key.String()), slog.Bool("deleted", e.Deleted))
+	}
+	if e.Object != nil {
+		attrs = append(attrs, slog.Any("object", *e.Object))
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.Any("err", e.Err))
+	}
+	return slog.GroupValue(attrs...)
 }
 
 func isSecret(f reflect.StructField) bool {
@@ -191,10 +221,7 @@ func (c *secrets) addBytes(v reflect.Value) {
 	for i := range b {
 		b[i] = byte(v.Index(i).Uint())
 	}
-	if len(b) > 0 {
-		c.addText(string(b))
-		c.found[fmt.Sprintf("%d", b)] = true
-	}
+	c.addText(string(b))
 }
 
 func (c *secrets) addText(s string) {
@@ -219,6 +246,8 @@ func (c *secrets) addForms(s string) {
 		base64.StdEncoding.EncodeToString([]byte(s)), base64.RawStdEncoding.EncodeToString([]byte(s)),
 		base64.URLEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)),
 		hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s))),
+		fmt.Sprintf("% x", s), fmt.Sprintf("% X", s), fmt.Sprintf("%# x", s), fmt.Sprintf("%# X", s),
+		fmt.Sprint([]byte(s)), strings.ReplaceAll(fmt.Sprintf("%# x", s), " ", ", "), // as %v and %#v print bytes
 	}
 	if text, err := json.Marshal(s); err == nil {
 		forms = append(forms, quoted(string(text)))

@@ -35,7 +35,8 @@ func (v *value[S, T]) Encode() ([]byte, error) {
 }
 
 func (s *Store[S, T]) encode(o *Object[S, T], schema int) ([]byte, error) {
-	return s.codec.Encode(envelope[S, T]{schema, o})
+	data, err := s.codec.Encode(envelope[S, T]{schema, o})
+	return data, s.RedactError(err, o)
 }
 
 // keepUnknown adds to next the fields of stored that this program does not know.
@@ -47,7 +48,7 @@ func (s *Store[S, T]) keepUnknown(stored, next []byte) ([]byte, error) {
 	var o Object[S, T]
 	env := envelope[S, T]{Object: &o}
 	if err := s.codec.Decode(stored, &env); err != nil {
-		return nil, err
+		return nil, s.hideDecode(err)
 	}
 	known, err := s.encode(&o, env.Schema)
 	if err != nil {
@@ -97,7 +98,7 @@ func (s *Store[S, T]) decodeBytes(f *found[S, T], r Record) error {
 	o := new(Object[S, T])
 	env := envelope[S, T]{Object: o}
 	if err := s.codec.Decode(data, &env); err != nil {
-		return err
+		return s.hideDecode(err)
 	}
 	if env.Object != o { // a JSON null in its place
 		return fmt.Errorf("not an object")

@@ -157,6 +157,12 @@ var All = []Mutant{
 		Package: "store", Test: "TestWhatIsNestedTooDeepIsReportedAndNotRead",
 	},
 
+	{
+		Name: "a decode error shows the secret",
+		File: "store/secret.go", Old: "\tif !s.secret {\n\t\treturn err\n\t}\n\tif e, ok", New: "\tif !s.secret || BROKEN {\n\t\treturn err\n\t}\n\tif e, ok",
+		Package: "store", Test: "TestSecretOfAnotherTypeIsNotInTheDecodeError",
+	},
+
 	// store/file
 	{
 		Name: "a commit is acknowledged and never written",

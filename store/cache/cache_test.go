@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -262,4 +264,15 @@ func selector(t *testing.T, namespace, labels string) store.Selector {
 		t.Fatal(err)
 	}
 	return sel
+}
+
+// A change is logged without what is in its objects, which may be secret.
+func TestLoggedChangeSaysWhichAndNotWhat(t *testing.T) {
+	var b strings.Builder
+	o := &object{Meta: store.Meta{Name: "which"}, Spec: spec{Region: "not-to-be-seen"}}
+	slog.New(slog.NewJSONHandler(&b, nil)).Info("seen", "change", change{Key: o.Key(), Old: o, New: o, Revision: 7})
+	slog.New(slog.NewTextHandler(&b, nil)).Info("seen", "change", change{Key: o.Key(), Old: o, New: o, Revision: 7})
+	if strings.Contains(b.String(), "not-to-be-seen") || !strings.Contains(b.String(), "which") {
+		t.Errorf("the log is %s", &b)
+	}
 }

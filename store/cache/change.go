@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"iter"
+	"log/slog"
 	"slices"
 
 	"github.com/tendhq/tend/store"
@@ -24,6 +25,21 @@ type Change[S, T any] struct {
 	// Synced marks the end of the initial objects. It comes exactly once, and
 	// carries nothing but the revision of that snapshot.
 	Synced bool
+}
+
+// LogValue logs of which object the change is, and nothing that is in it.
+func (ch Change[S, T]) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.String("key", ch.Key.String()), slog.Uint64("revision", uint64(ch.Revision)),
+		slog.Bool("initial", ch.Initial), slog.Bool("synced", ch.Synced),
+	}
+	if ch.Old != nil {
+		attrs = append(attrs, slog.Any("old", *ch.Old))
+	}
+	if ch.New != nil {
+		attrs = append(attrs, slog.Any("new", *ch.New))
+	}
+	return slog.GroupValue(attrs...)
 }
 
 // Changes yields everything the cache holds (Initial), then one Synced marker,
