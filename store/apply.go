@@ -98,7 +98,11 @@ func (a *applier[S, T]) declare(set []*Object[S, T], maxDelete int) error {
 		return fmt.Errorf("%w: owner %.32q of a declared set", ErrInvalid, a.owner)
 	}
 	for _, o := range set {
-		c := a.s.Clone(o)
+		w, err := a.s.writable(o)
+		if err != nil {
+			return err
+		}
+		c := a.s.Clone(w)
 		if c.Labels == nil {
 			c.Labels = make(map[string]string, 1)
 		}

@@ -1,7 +1,7 @@
 package store
 
 // Clip shortens a text that may come from anywhere to [MaxMessage] bytes, without
-// splitting a rune; what was cut off shows as "…".
+// splitting a rune; what was cut off shows as "…", what is not UTF-8 as U+FFFD.
 func Clip(text string) string { return cut(text) }
 
 // Brief is err with its text clipped, for log lines and pages: the texts of

@@ -37,11 +37,16 @@ const (
 )
 
 // MaxMessage is the longest Reason or Message of a condition, in bytes. What is
-// longer is cut: error texts come from external systems and have no bound of
-// their own.
+// longer is cut, and what is not UTF-8 becomes U+FFFD: error texts come from
+// external systems and have no bound of their own.
 const MaxMessage = 1024
 
-// Condition is one named statement about an object.
+// MaxConditions is how many conditions an object may have.
+const MaxConditions = 64
+
+// Condition is one named statement about an object. A write of an object with a
+// condition of an empty Type, with two of one Type, or with more than [MaxConditions]
+// is [ErrInvalid].
 type Condition struct {
 	Type    string          `json:"type"`
 	Status  ConditionStatus `json:"status"`
@@ -66,7 +71,7 @@ func (o *Object[S, T]) Condition(typ string) (Condition, bool) {
 // SetCondition adds the condition or replaces the one of its type, for the
 // present generation, and reports whether anything but Since differs. Since is
 // kept while Status is the same; otherwise it is the one given or, if zero, now.
-// Reason and Message are cut to [MaxMessage].
+// Reason and Message are cut to [MaxMessage], and made valid UTF-8.
 func (o *Object[S, T]) SetCondition(c Condition) (changed bool) {
 	c.Reason, c.Message = cut(c.Reason), cut(c.Message)
 	c.ObservedGeneration = o.Generation
@@ -117,9 +122,10 @@ func (o *Object[S, T]) setPhase(p Phase, c Condition) {
 	o.SetCondition(c)
 }
 
-// cut shortens s to MaxMessage bytes without splitting a rune.
+// cut replaces what is not UTF-8 and shortens s to MaxMessage bytes without splitting
+// a rune.
 func cut(s string) string {
-	if len(s) <= MaxMessage {
+	if s = validText(s); len(s) <= MaxMessage {
 		return s
 	}
 	i := MaxMessage - len("…")

@@ -27,8 +27,8 @@ var ErrDeleting = errors.New("store: being deleted")
 // owners where the object does not exist yet. The store's codec must write JSON as
 // [JSON] does; otherwise the error is [ErrInvalid].
 func (s *Store[S, T]) Declaration(o *Object[S, T]) (Declaration, error) {
-	v := s.fresh(o)
-	if err := s.check(&v.Object, true); err != nil {
+	v, err := s.fresh(o)
+	if err != nil {
 		return Declaration{}, err
 	}
 	data, err := v.Encode()

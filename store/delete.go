@@ -14,6 +14,9 @@ var zeroTime time.Time
 // the last finalizer deletes it. Deleting what is already marked does nothing,
 // at whatever revision. The errors are those of [Store.Update].
 func (s *Store[S, T]) Delete(ctx context.Context, o *Object[S, T]) error {
+	if o == nil {
+		return s.noObject()
+	}
 	f, err := s.findMarked(ctx, o)
 	if err != nil || f.Deleting() {
 		return err

@@ -35,6 +35,17 @@
 // controller's work. Revisions of two backends have nothing to do with each
 // other. Old versions are not kept beyond what watches need.
 //
+// # What can be written
+//
+// With the [JSON] codec an object is read back as it was written, on every backend,
+// so that the same write again changes nothing. [New] refuses types with fields that
+// JSON drops. A write refuses NaN and infinities, years before 0 and after 9999, map
+// keys of which JSON would make one, what is nested more than [MaxDepth] deep, and a
+// spec or annotation that is not UTF-8: the error is [ErrInvalid], and nothing was
+// written. In a status and in conditions, which may repeat what a cloud said, what is
+// not UTF-8 is replaced by U+FFFD. Times in a zone that RFC 3339 cannot say become
+// UTC, and a pointer to a nil slice, map or pointer becomes nil.
+//
 // # Sharing
 //
 // Objects that Get, List, All and the writes return are the caller's own. What

@@ -3,9 +3,12 @@ package store
 import (
 	"fmt"
 	"slices"
+	"time"
+	"unicode/utf8"
 )
 
-// The longest label key, label value, finalizer and annotation key, in bytes.
+// The longest label key, label value, finalizer, annotation key, condition type and
+// phase, in bytes.
 // Annotation values are bounded only by the size of the object.
 const (
 	MaxLabel      = 253
@@ -13,8 +16,8 @@ const (
 )
 
 // MaxDepth is how deep lists and objects may lie in each other in what [JSON]
-// writes and reads; the object itself and its spec are the first two. A backend
-// that never encodes does not ask.
+// writes and reads; the object itself and its spec are the first two. A spec that
+// holds itself is deeper than any bound.
 const MaxDepth = 64
 
 // checkMeta returns [ErrInvalid] with the first thing wrong.
@@ -27,17 +30,39 @@ func checkMeta(m *Meta) error {
 			return err
 		}
 	}
-	for k := range m.Annotations {
+	for k, v := range m.Annotations {
 		if err := checkName("annotation", k); err != nil {
 			return err
+		}
+		if !utf8.ValidString(v) {
+			return fmt.Errorf("%w: the value of annotation %q is not UTF-8", ErrInvalid, k)
 		}
 	}
 	for _, o := range m.Owners {
 		if err := CheckAddress(o.Kind, o.Key); err != nil {
 			return fmt.Errorf("owner: %w", err)
 		}
+		if err := checkText("uid of an owner", o.UID, MaxLabel); err != nil {
+			return err
+		}
 	}
 	return checkFinalizers(m.Finalizers)
+}
+
+func checkPhase(p Phase) error { return checkText("phase", string(p), MaxLabel) }
+
+// check refuses what would be read back as something else: a mangled external name
+// names another resource.
+func (i Intent) check() error {
+	for _, t := range []time.Time{i.Pending, i.Succeeded, i.Failed} {
+		if y := t.Year(); y < 0 || y > 9999 {
+			return fmt.Errorf("%w: intent of the year %d", ErrInvalid, y)
+		}
+	}
+	if !utf8.ValidString(i.ExternalName) {
+		return fmt.Errorf("%w: external name %q is not UTF-8", ErrInvalid, i.ExternalName)
+	}
+	return nil
 }
 
 func checkFinalizers(names []string) error {
@@ -59,7 +84,10 @@ func checkLabel(k, v string) error {
 	if err := checkName("label", k); err != nil {
 		return err
 	}
-	return checkText("value of label "+k, v, MaxLabel)
+	if err := checkText("value", v, MaxLabel); err != nil {
+		return fmt.Errorf("label %q: %w", k, err)
+	}
+	return nil
 }
 
 func checkName(what, s string) error {

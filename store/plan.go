@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -12,6 +13,8 @@ import (
 
 // shape copies and compares values of one type by a plan that is made once.
 type shape[V any] struct {
+	name  string // "Spec" or "Status"
+	form  *form
 	top   *plan
 	clone bool // V has Clone() V: call it without reflection
 }
@@ -21,7 +24,7 @@ func newShape[V any](name string) (shape[V], error) {
 	b := builder{done: make(map[reflect.Type]*plan)}
 	top, err := b.build(t, name, false)
 	_, clone := any(*new(V)).(interface{ Clone() V })
-	return shape[V]{top: top, clone: clone}, err
+	return shape[V]{name: name, top: top, clone: clone}, err
 }
 
 // copyTo makes *dst equal to *src, sharing nothing that could be modified.
@@ -321,6 +324,9 @@ func (b *builder) fillSlice(p *plan, t reflect.Type, path string) error {
 	}
 	if t.Elem().Kind() == reflect.Uint8 {
 		p.fix = func(v reflect.Value) { v.SetBytes(bytes.Clone(v.Bytes())) }
+		if t == reflect.TypeFor[json.RawMessage]() {
+			p.equal = equalBy(equalRaw)
+		}
 		return nil
 	}
 	p.fix = func(v reflect.Value) {
@@ -335,6 +341,16 @@ func (b *builder) fillSlice(p *plan, t reflect.Type, path string) error {
 		v.Set(fresh)
 	}
 	return nil
+}
+
+// equalRaw compares what is read back: JSON takes blanks out, and nil is null.
+func equalRaw(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // equalElems takes nil and empty for the same: an encoding may turn one into the

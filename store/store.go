@@ -50,6 +50,12 @@ type Options[S, T any] struct {
 // and any type with a method Clone that returns itself. Anything else is
 // [ErrInvalid] naming the field, and so are a nil backend and an impossible
 // kind.
+//
+// With the [JSON] codec, on every backend, a field that JSON would drop is
+// [ErrInvalid] too: an unexported one, one tagged json:"-", two of one name, a
+// complex number, a map whose keys are no texts or integers. A type with its own
+// MarshalJSON or MarshalText keeps what it likes. See "What can be written" in the
+// package comment for values.
 func New[S, T any](b Backend, kind string, o *Options[S, T]) (*Store[S, T], error) {
 	if o == nil {
 		o = &Options[S, T]{}
@@ -87,6 +93,13 @@ func (s *Store[S, T]) init() (err error) {
 		return fmt.Errorf("kind %s: %w", s.kind, err)
 	}
 	if s.status, err = newShape[T]("Status"); err != nil {
+		return fmt.Errorf("kind %s: %w", s.kind, err)
+	}
+	_, isJSON := s.codec.(jsonCodec)
+	if s.spec.form, err = newForm(reflect.TypeFor[S](), "Spec", isJSON); err != nil {
+		return fmt.Errorf("kind %s: %w", s.kind, err)
+	}
+	if s.status.form, err = newForm(reflect.TypeFor[T](), "Status", isJSON); err != nil {
 		return fmt.Errorf("kind %s: %w", s.kind, err)
 	}
 	s.secret = hasSecret(reflect.TypeFor[S](), map[reflect.Type]bool{}) || hasSecret(reflect.TypeFor[T](), map[reflect.Type]bool{})

@@ -14,8 +14,8 @@ import (
 // returns a copy of what was stored and leaves o alone. An object of that key,
 // even one that is being deleted, is [ErrExists].
 func (s *Store[S, T]) Create(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	v := s.fresh(o)
-	if err := s.check(&v.Object, true); err != nil {
+	v, err := s.fresh(o)
+	if err != nil {
 		return nil, err
 	}
 	stored, err := s.insert(ctx, v)
@@ -25,15 +25,20 @@ func (s *Store[S, T]) Create(ctx context.Context, o *Object[S, T]) (*Object[S, T
 	return stored, err
 }
 
-// fresh returns a copy of o as it is stored when it is created.
-func (s *Store[S, T]) fresh(o *Object[S, T]) *value[S, T] {
+// fresh returns a copy of o as it is stored when it is created, or the [ErrInvalid]
+// that says why it cannot be.
+func (s *Store[S, T]) fresh(o *Object[S, T]) (*value[S, T], error) {
+	w, err := s.writable(o)
+	if err != nil {
+		return nil, err
+	}
 	v := &value[S, T]{store: s, schema: s.version}
-	s.cloneTo(&v.Object, o)
+	s.cloneTo(&v.Object, w)
 	v.UID = rand.Text()
 	v.Generation, v.Revision = 1, 0
 	v.Created, v.Deleted = now(), zeroTime
 	v.Intent = Intent{}
-	return v
+	return v, s.check(&v.Object, true)
 }
 
 func (s *Store[S, T]) insert(ctx context.Context, v *value[S, T]) (*Object[S, T], error) {
@@ -52,14 +57,14 @@ func (s *Store[S, T]) insert(ctx context.Context, v *value[S, T]) (*Object[S, T]
 // The errors: [ErrNotFound]; a [*ConflictError] if the object is at another
 // revision; [ErrNewer]; [ErrInvalid] also for an object that was never stored.
 func (s *Store[S, T]) Update(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	return s.edit(ctx, o, func(next *Object[S, T]) changed { return s.takeSpec(next, o) })
+	return s.edit(ctx, o, func(next *Object[S, T]) (changed, error) { return s.takeSpec(next, o) })
 }
 
 // UpdateStatus stores the status, conditions, phase and observed generation of
 // o if the stored object is at o's revision, and keeps everything else. It
 // returns, checks and fails like [Store.Update]; the generation stays.
 func (s *Store[S, T]) UpdateStatus(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	return s.edit(ctx, o, func(next *Object[S, T]) changed { return s.takeStatus(next, o) })
+	return s.edit(ctx, o, func(next *Object[S, T]) (changed, error) { return s.takeStatus(next, o) })
 }
 
 // UpdateIntent stores the intent and the annotations of o if the stored object
@@ -68,12 +73,14 @@ func (s *Store[S, T]) UpdateStatus(ctx context.Context, o *Object[S, T]) (*Objec
 // reconcilers that create in an external system (reconcile/external); no other
 // write touches the intent. It returns, checks and fails like [Store.Update].
 func (s *Store[S, T]) UpdateIntent(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	return s.edit(ctx, o, func(next *Object[S, T]) (c changed) {
+	return s.edit(ctx, o, func(next *Object[S, T]) (c changed, err error) {
 		intent := o.Intent.normal()
-		c.rest = intent != next.Intent
+		if c.rest = intent != next.Intent; c.rest {
+			err = intent.check()
+		}
 		next.Intent = intent
 		takeMap(&next.Annotations, o.Annotations, &c)
-		return c
+		return c, err
 	})
 }
 
@@ -84,6 +91,9 @@ func (s *Store[S, T]) UpdateIntent(ctx context.Context, o *Object[S, T]) (*Objec
 // returns and fails like [Store.Update]: an unknown outcome is reported, not
 // retried.
 func (s *Store[S, T]) Mutate(ctx context.Context, k Key, fn func(*Object[S, T]) error) (*Object[S, T], error) {
+	if fn == nil {
+		return nil, fmt.Errorf("%w: Mutate of %s without a function", ErrInvalid, s.kind)
+	}
 	for {
 		f, err := s.find(ctx, k)
 		if err != nil {
@@ -93,9 +103,10 @@ func (s *Store[S, T]) Mutate(ctx context.Context, k Key, fn func(*Object[S, T]) 
 		if err := fn(o); err != nil {
 			return nil, err
 		}
-		stored, err := s.replace(ctx, f, func(next *Object[S, T]) changed {
-			a, b := s.takeSpec(next, o), s.takeStatus(next, o)
-			return changed{spec: a.spec, rest: a.rest || b.rest}
+		stored, err := s.replace(ctx, f, func(next *Object[S, T]) (changed, error) {
+			a, errA := s.takeSpec(next, o)
+			b, errB := s.takeStatus(next, o)
+			return changed{spec: a.spec, rest: a.rest || b.rest}, firstOf(errA, errB)
 		})
 		if !errors.Is(err, ErrConflict) {
 			return stored, err
@@ -104,7 +115,7 @@ func (s *Store[S, T]) Mutate(ctx context.Context, k Key, fn func(*Object[S, T]) 
 }
 
 // edit replaces the stored object on the condition that it is at o's revision.
-func (s *Store[S, T]) edit(ctx context.Context, o *Object[S, T], change func(next *Object[S, T]) changed) (*Object[S, T], error) {
+func (s *Store[S, T]) edit(ctx context.Context, o *Object[S, T], change func(next *Object[S, T]) (changed, error)) (*Object[S, T], error) {
 	f, err := s.findAt(ctx, o)
 	if err != nil {
 		return nil, err
@@ -114,6 +125,9 @@ func (s *Store[S, T]) edit(ctx context.Context, o *Object[S, T], change func(nex
 
 // findAt reads the object and refuses it unless it is at o's revision.
 func (s *Store[S, T]) findAt(ctx context.Context, o *Object[S, T]) (found[S, T], error) {
+	if o == nil {
+		return found[S, T]{}, s.noObject()
+	}
 	if o.Revision == 0 {
 		return found[S, T]{}, fmt.Errorf("%w: %s %s has no revision: it was never stored", ErrInvalid, s.kind, o.Key())
 	}
@@ -134,13 +148,16 @@ func (s *Store[S, T]) at(k Key, r Revision) Compare {
 // replace commits a changed version of f. The version begins as a plain copy of
 // the stored object; what change does not replace stays shared with it, which
 // is safe because stored objects are never modified.
-func (s *Store[S, T]) replace(ctx context.Context, f found[S, T], change func(next *Object[S, T]) changed) (*Object[S, T], error) {
+func (s *Store[S, T]) replace(ctx context.Context, f found[S, T], change func(next *Object[S, T]) (changed, error)) (*Object[S, T], error) {
 	if err := s.checkGuard(ctx); err != nil {
 		return nil, err
 	}
 	v := &value[S, T]{Object: *f.Object, store: s, schema: s.version, stored: f.record.Bytes}
 	next := &v.Object
-	c := change(next)
+	c, err := change(next)
+	if err != nil {
+		return nil, s.about(next.Key(), s.RedactError(err, f.Object))
+	}
 	if c == (changed{}) {
 		return s.own(f), nil
 	}
@@ -176,7 +193,7 @@ func (s *Store[S, T]) checkChange(next *Object[S, T], f found[S, T], newSpec boo
 // check says whether an object may be stored.
 func (s *Store[S, T]) check(o *Object[S, T], newSpec bool) error {
 	if err := checkMeta(&o.Meta); err != nil {
-		return fmt.Errorf("%s %.100s: %w", s.kind, o.Key(), err)
+		return s.about(o.Key(), err)
 	}
 	if !newSpec || s.validate == nil {
 		return nil
@@ -227,32 +244,83 @@ func gone(err error, cond Compare) error {
 }
 
 // takeSpec puts what Update writes from o into next.
-func (s *Store[S, T]) takeSpec(next, o *Object[S, T]) (c changed) {
+func (s *Store[S, T]) takeSpec(next, o *Object[S, T]) (c changed, err error) {
 	takeMap(&next.Labels, o.Labels, &c)
 	takeMap(&next.Annotations, o.Annotations, &c)
 	takeSlice(&next.Finalizers, o.Finalizers, &c)
 	takeSlice(&next.Owners, o.Owners, &c)
 	c.rest = c.rest || next.Paused != o.Paused
 	next.Paused = o.Paused
-	if c.spec = !s.SameSpec(next, o); c.spec {
-		s.spec.copyTo(&next.Spec, &o.Spec)
+	if s.spec.equal(&next.Spec, &o.Spec) {
+		return c, nil
 	}
-	return c
+	spec, err := s.spec.writable(&o.Spec, false)
+	if err != nil {
+		return c, s.RedactError(err, o)
+	}
+	if c.spec = !s.spec.equal(&next.Spec, spec); c.spec {
+		s.spec.copyTo(&next.Spec, spec)
+	}
+	return c, nil
 }
 
 // takeStatus puts what UpdateStatus writes from o into next.
-func (s *Store[S, T]) takeStatus(next, o *Object[S, T]) (c changed) {
+func (s *Store[S, T]) takeStatus(next, o *Object[S, T]) (c changed, err error) {
 	c.rest = next.Phase != o.Phase || next.ObservedGeneration != o.ObservedGeneration
+	if next.Phase != o.Phase {
+		err = checkPhase(o.Phase)
+	}
 	next.Phase, next.ObservedGeneration = o.Phase, o.ObservedGeneration
 	if !sameConditions(next.Conditions, o.Conditions) {
-		next.Conditions = cloneConditions(o.Conditions)
+		conditions, wrong := writableConditions(o.Conditions)
+		if wrong != nil {
+			return c, wrong
+		}
+		if !sameConditions(next.Conditions, conditions) {
+			next.Conditions, c.rest = cloneConditions(conditions), true
+		}
+	}
+	if s.status.equal(&next.Status, &o.Status) {
+		return c, err
+	}
+	status, wrong := s.status.writable(&o.Status, true)
+	if wrong != nil {
+		return c, s.RedactError(wrong, o)
+	}
+	if !s.status.equal(&next.Status, status) {
+		s.status.copyTo(&next.Status, status)
 		c.rest = true
 	}
-	if !s.status.equal(&next.Status, &o.Status) {
-		s.status.copyTo(&next.Status, &o.Status)
-		c.rest = true
+	return c, err
+}
+
+// writable returns o, or an object with the spec, status and conditions in the form
+// in which they are read back. It shares with o what is the same.
+func (s *Store[S, T]) writable(o *Object[S, T]) (*Object[S, T], error) {
+	if o == nil {
+		return nil, s.noObject()
 	}
-	return c
+	spec, err := s.spec.writable(&o.Spec, false)
+	status, errStatus := s.status.writable(&o.Status, true)
+	conditions, errConditions := writableConditions(o.Conditions)
+	if err := firstOf(err, errStatus, errConditions, checkPhase(o.Phase)); err != nil {
+		return nil, s.about(o.Key(), s.RedactError(err, o))
+	}
+	if spec == &o.Spec && status == &o.Status && (len(conditions) == 0 || &conditions[0] == &o.Conditions[0]) {
+		return o, nil
+	}
+	w := *o
+	w.Spec, w.Status, w.Conditions = *spec, *status, conditions
+	return &w, nil
+}
+
+func (s *Store[S, T]) noObject() error {
+	return fmt.Errorf("%w: no object of %s was given", ErrInvalid, s.kind)
+}
+
+// about names the object that an error is about. The key may be one that was refused.
+func (s *Store[S, T]) about(k Key, err error) error {
+	return fmt.Errorf("%s %.100q: %w", s.kind, k.String(), err)
 }
 
 // takeMap replaces old by a copy of given if they differ.

@@ -1,0 +1,165 @@
+package storetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// spoken is a spec and a status with everything that an encoding may change.
+type spoken struct {
+	Text   string
+	Texts  map[string]string
+	Number float64
+	At     time.Time
+	Raw    json.RawMessage
+	Ptr    *[]string
+	Next   *spoken
+	List   []*spoken
+}
+
+type spokenObject = store.Object[spoken, spoken]
+
+func (e *env) spoken() *store.Store[spoken, spoken] {
+	e.Helper()
+	s, err := store.New[spoken, spoken](e.b, kind, nil)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return s
+}
+
+// oddZone is a zone whose offset RFC 3339 cannot say, as zones of before 1900 are.
+var oddZone = time.FixedZone("LMT", 19*60+32)
+
+// changing is what no encoding keeps as it is.
+func changing() spoken {
+	return spoken{
+		At: time.Date(1890, 1, 2, 3, 4, 5, 6, oddZone), Raw: json.RawMessage(`{ "a" : "<" }`), Ptr: new([]string),
+		Next: &spoken{At: time.Date(2026, 1, 2, 3, 4, 5, 0, oddZone), List: []*spoken{}},
+	}
+}
+
+const notUTF8 = "the cloud said \xff\xfe"
+
+// typedChecks are about the typed store, which must do the same on every backend.
+var typedChecks = []check{
+	{"Store/a status that is written again is not written", func(e *env) {
+		s := e.spoken()
+		o, err := s.Create(e.ctx, &spokenObject{Meta: store.Meta{Name: "a"}})
+		if err != nil {
+			e.Fatal(err)
+		}
+		var first store.Revision
+		for i := range 20 {
+			o.Status = changing()
+			o.Status.Text, o.Status.Texts = notUTF8, map[string]string{"\xff": "\xfe"}
+			o.SetProgressing("CloudError", notUTF8)
+			o.Conditions = append(o.Conditions[:1:1], store.Condition{Type: "Other", Message: notUTF8 + strings.Repeat("x", 5000)})
+			if o, err = s.UpdateStatus(e.ctx, o); err != nil {
+				e.Fatal(err)
+			}
+			if i == 0 {
+				first = o.Revision
+			}
+			if o.Revision != first {
+				e.Fatalf("the same UpdateStatus for the time %d: revision %d, the first time %d", i+1, o.Revision, first)
+			}
+			if i%2 == 0 {
+				if o, err = s.Get(e.ctx, o.Key()); err != nil {
+					e.Fatal(err)
+				}
+			}
+		}
+		if want := "the cloud said \ufffd\ufffd"; o.Status.Text != want || o.Status.Texts["\ufffd"] != "\ufffd" {
+			e.Errorf("the status reads %q, %q, want %q", o.Status.Text, o.Status.Texts, want)
+		}
+		if c, _ := o.Condition("Other"); len(c.Message) > store.MaxMessage {
+			e.Errorf("a message of %d bytes was stored", len(c.Message))
+		}
+	}},
+	{"Store/a set that is applied again is not written", func(e *env) {
+		s := e.spoken()
+		for i := range 4 {
+			a, err := s.Apply(e.ctx, []*spokenObject{{Meta: store.Meta{Name: "a"}, Spec: changing()}}, "me", 0)
+			if err != nil {
+				e.Fatal(err)
+			}
+			if want := (store.Applied{Unchanged: 1}); i > 0 && a != want {
+				e.Errorf("the same set for the time %d: %+v, want %+v", i+1, a, want)
+			}
+		}
+		o, err := s.Get(e.ctx, store.Key{Name: "a"})
+		if err != nil || o.Generation != 1 || !o.Spec.At.Equal(changing().At) || !o.Spec.Next.At.Equal(changing().Next.At) {
+			e.Errorf("got %+v, error %v, want generation 1 and the instants that were written", o, err)
+		}
+		if o.Spec.Ptr = new([]string); err == nil {
+			again, err := s.Update(e.ctx, o)
+			if err != nil || again.Revision != o.Revision {
+				e.Errorf("Update without a change: error %v, revision %d, want %d", err, again.Revision, o.Revision)
+			}
+		}
+	}},
+	{"Store/what cannot be written is ErrInvalid and nothing is written", func(e *env) {
+		s := e.spoken()
+		o, err := s.Create(e.ctx, &spokenObject{Meta: store.Meta{Name: "a"}})
+		if err != nil {
+			e.Fatal(err)
+		}
+		ring := &spoken{}
+		ring.Next = ring
+		list := spoken{}
+		list.List = append(list.List, &spoken{})
+		list.List[0].List = list.List
+		for what, bad := range map[string]spoken{
+			"NaN": {Number: math.NaN()}, "Inf": {Number: math.Inf(-1)}, "year 10000": {At: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
+			"year 9999 that is 10000 in UTC": {At: time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -7201))},
+			"keys that become one":           {Texts: map[string]string{"\xff": "1", "\xfe": "2"}},
+			"bad JSON":                       {Raw: json.RawMessage("{")}, "a ring": {Next: ring}, "a ring of lists": list,
+			"a part far below": {Next: &spoken{List: []*spoken{nil, {Number: math.NaN()}}}},
+		} {
+			e.refused(s, o, what, func(o *spokenObject) { o.Spec = bad })
+			e.refused(s, o, what+" in the status", func(o *spokenObject) { o.Status = bad })
+		}
+		e.refused(s, o, "text that is not UTF-8", func(o *spokenObject) { o.Spec.Text = notUTF8 })
+		e.refused(s, o, "a key that is not UTF-8", func(o *spokenObject) { o.Spec.Texts = map[string]string{"\xff": "1"} })
+		e.refused(s, o, "an annotation that is not UTF-8", func(o *spokenObject) { o.Annotations = map[string]string{"a": "\xff"} })
+		e.refused(s, o, "a condition without a type", func(o *spokenObject) { o.Conditions = []store.Condition{{Status: store.True}} })
+		e.refused(s, o, "a condition twice", func(o *spokenObject) { o.Conditions = []store.Condition{{Type: "A"}, {Type: "A"}} })
+		e.refused(s, o, "a condition of a giant type", func(o *spokenObject) { o.Conditions = []store.Condition{{Type: strings.Repeat("x", 5000)}} })
+		e.refused(s, o, "too many conditions", func(o *spokenObject) {
+			for i := range store.MaxConditions + 1 {
+				o.Conditions = append(o.Conditions, store.Condition{Type: fmt.Sprint(i)})
+			}
+		})
+	}},
+}
+
+// refused checks that no write of the typed store takes the object that spoil makes.
+func (e *env) refused(s *store.Store[spoken, spoken], stored *spokenObject, what string, spoil func(*spokenObject)) {
+	e.Helper()
+	before := e.head()
+	bad := *stored
+	spoil(&bad)
+	fresh := spokenObject{Meta: store.Meta{Name: "fresh"}}
+	spoil(&fresh)
+	_, create := s.Create(e.ctx, &fresh)
+	_, update := s.Update(e.ctx, &bad)
+	_, status := s.UpdateStatus(e.ctx, &bad)
+	_, apply := s.Apply(e.ctx, []*spokenObject{&fresh}, "me", 0)
+	_, mutate := s.Mutate(e.ctx, stored.Key(), func(o *spokenObject) error { spoil(o); return nil })
+	e.wantErr("Create of "+what, create, store.ErrInvalid)
+	e.wantErr("Apply of "+what, apply, store.ErrInvalid)
+	e.wantErr("Mutate to "+what, mutate, store.ErrInvalid)
+	if err := errors.Join(update, status); !errors.Is(err, store.ErrInvalid) { // one of them writes what is wrong
+		e.Errorf("Update and UpdateStatus of %s: got errors %v, want %v", what, err, store.ErrInvalid)
+	}
+	if after := e.head(); after != before {
+		e.Errorf("%s took the store from revision %d to %d", what, before, after)
+	}
+}

@@ -1,0 +1,540 @@
+package store
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What [JSON] cannot carry would read as something else than was written, be written
+// again by the next run, and never settle. So [New] refuses types with fields that
+// JSON drops, and a write refuses values, or gives them the form in which they are
+// read back. The same holds on a backend that never encodes.
+
+// A form is how values of one type are checked before they are written.
+type form struct {
+	building bool // it contains itself, and is not complete yet
+	// find looks for values that cannot be written as they are; nil where all can.
+	find func(v reflect.Value, depth int, r *report)
+	// mend gives a copy the form in which it is read back; nil where nothing has
+	// another.
+	mend func(v reflect.Value, text bool)
+}
+
+// report is what find found: what is refused, what can be mended, and where.
+type report struct {
+	path    []string
+	refused error
+	text    error // a string that is not UTF-8
+	other   bool  // a time or a pointer that JSON gives another form
+}
+
+func (r *report) refuse(format string, args ...any) {
+	if r.refused == nil {
+		r.refused = r.at(fmt.Errorf(format, args...))
+	}
+}
+
+func (r *report) at(why error) error {
+	return fmt.Errorf("%w: field %s %w", ErrInvalid, strings.Join(r.path, ""), why)
+}
+
+// in looks at a part of the value.
+func (r *report) in(name string, f *form, v reflect.Value, depth int) {
+	if f.find == nil || r.refused != nil {
+		return
+	}
+	r.path = append(r.path, name)
+	f.find(v, depth, r)
+	r.path = r.path[:len(r.path)-1]
+}
+
+// firstDepth is how deep a spec lies in its object, see [MaxDepth].
+const firstDepth = 2
+
+// writable returns given, or a copy in the form in which it is read back. Text that is
+// not UTF-8 is mended in a status, which may hold what a cloud said, and refused in
+// a spec. The error is [ErrInvalid].
+func (s *shape[V]) writable(given *V, mendText bool) (*V, error) {
+	if s.form == nil || s.form.find == nil {
+		return given, nil
+	}
+	r := s.find(given)
+	if r.refused == nil && r.text == nil && !r.other {
+		return given, nil
+	}
+	if r.refused != nil || r.text != nil && !mendText {
+		return nil, firstOf(r.refused, r.text)
+	}
+	mended := new(V)
+	s.copyTo(mended, given)
+	s.form.mend(reflect.ValueOf(mended).Elem(), mendText)
+	again := s.find(mended)
+	return mended, firstOf(again.refused, again.text)
+}
+
+func (s *shape[V]) find(v *V) *report {
+	r := &report{path: make([]string, 0, 8)}
+	r.in(s.name, s.form, reflect.ValueOf(v).Elem(), firstDepth)
+	return r
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forms makes forms; done breaks the recursion of types that contain themselves.
+type forms struct {
+	done map[reflect.Type]*form
+	json bool // else only what is cyclic or too deep is refused
+}
+
+func newForm(t reflect.Type, name string, isJSON bool) (*form, error) {
+	b := forms{done: make(map[reflect.Type]*form), json: isJSON}
+	return b.build(t, name)
+}
+
+func (b *forms) build(t reflect.Type, path string) (*form, error) {
+	if f, ok := b.done[t]; ok {
+		return f, nil
+	}
+	f := &form{building: true}
+	b.done[t] = f
+	err := b.fill(f, t, path)
+	f.building = false
+	return f, err
+}
+
+var (
+	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
+	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// marshals reports whether values of t encode themselves.
+func marshals(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return t.Kind() != reflect.Pointer && (p.Implements(jsonMarshaler) || p.Implements(textMarshaler))
+}
+
+func (b *forms) fill(f *form, t reflect.Type, path string) error {
+	_, immutable := immutable[t]
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		if b.json {
+			f.find, f.mend = findTime, mendTime
+		}
+		return nil
+	case immutable:
+		return nil
+	case b.json && marshals(t):
+		f.find = findMarshaler
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return b.fillStruct(f, t, path)
+	case reflect.Pointer:
+		return b.fillPointer(f, t, path)
+	case reflect.Slice, reflect.Array:
+		return b.fillList(f, t, path)
+	case reflect.Map:
+		return b.fillMap(f, t, path)
+	}
+	if b.json {
+		return fillBasic(f, t, path)
+	}
+	return nil
+}
+
+func fillBasic(f *form, t reflect.Type, path string) error {
+	switch t.Kind() {
+	case reflect.String:
+		if t == reflect.TypeFor[json.Number]() {
+			f.find = findNumber
+			return nil
+		}
+		f.find, f.mend = findText, mendText
+	case reflect.Float32, reflect.Float64:
+		f.find = findFloat
+	case reflect.Complex64, reflect.Complex128:
+		return refuse(path, t, "has no form in JSON")
+	}
+	return nil
+}
+
+func findText(v reflect.Value, _ int, r *report) {
+	if !utf8.ValidString(v.String()) && r.text == nil {
+		r.text = r.at(errNotUTF8)
+	}
+}
+
+var errNotUTF8 = errors.New("is not UTF-8")
+
+func mendText(v reflect.Value, text bool) {
+	if text {
+		v.SetString(validText(v.String()))
+	}
+}
+
+// validText replaces what is not UTF-8, as encoding/json does.
+func validText(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return string([]rune(s))
+}
+
+func findFloat(v reflect.Value, _ int, r *report) {
+	if x := v.Float(); math.IsNaN(x) || math.IsInf(x, 0) {
+		r.refuse("is %v, which JSON has no number for", x)
+	}
+}
+
+func findNumber(v reflect.Value, _ int, r *report) {
+	if _, err := json.Marshal(v.Interface()); err != nil || v.Len() == 0 {
+		r.refuse("is not a number")
+	}
+}
+
+// findTime wants what RFC 3339 can say.
+func findTime(v reflect.Value, _ int, r *report) {
+	t := v.Interface().(time.Time)
+	if y := t.Year(); y < 0 || y > 9999 {
+		r.refuse("is a time in the year %d, which RFC 3339 has no form for", y)
+	}
+	if _, offset := t.Zone(); offset%60 != 0 || offset <= -24*3600 || offset >= 24*3600 {
+		r.other = true
+	}
+}
+
+func mendTime(v reflect.Value, _ bool) {
+	v.Set(reflect.ValueOf(v.Interface().(time.Time).UTC()))
+}
+
+// findMarshaler asks a type that encodes itself; what it makes of its values is its
+// own affair.
+func findMarshaler(v reflect.Value, _ int, r *report) {
+	if v.CanAddr() {
+		v = v.Addr()
+	}
+	if _, err := json.Marshal(v.Interface()); err != nil {
+		r.refuse("cannot be encoded: %w", err)
+	}
+}
+
+func (b *forms) fillPointer(f *form, t reflect.Type, path string) error {
+	elem, err := b.build(t.Elem(), path)
+	if err != nil {
+		return err
+	}
+	kind := t.Elem().Kind()
+	nilable := kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map
+	if !nilable && elem.find == nil && !elem.building {
+		return nil
+	}
+	deeper := 0
+	if kind == reflect.Pointer {
+		deeper = 1 // a type may be a pointer to itself
+	}
+	f.find = func(v reflect.Value, depth int, r *report) {
+		switch {
+		case v.IsNil():
+		case depth > MaxDepth:
+			r.refuse("is nested more than %d deep", MaxDepth)
+		case nilable && v.Elem().IsNil():
+			r.other = true // both are null in JSON
+		default:
+			r.in("", elem, v.Elem(), depth+deeper)
+		}
+	}
+	f.mend = func(v reflect.Value, text bool) {
+		switch {
+		case v.IsNil():
+		case nilable && v.Elem().IsNil():
+			v.SetZero()
+		case elem.mend != nil:
+			elem.mend(v.Elem(), text)
+		}
+		if nilable && !v.IsNil() && v.Elem().IsNil() {
+			v.SetZero() // what it points to has become nil
+		}
+	}
+	return nil
+}
+
+func (b *forms) fillList(f *form, t reflect.Type, path string) error {
+	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
+		return nil // a string in JSON
+	}
+	elem, err := b.build(t.Elem(), path+"[]")
+	if err != nil || elem.find == nil && !elem.building {
+		return err
+	}
+	f.find = func(v reflect.Value, depth int, r *report) {
+		if depth > MaxDepth && v.Len() > 0 {
+			r.refuse("is nested more than %d deep", MaxDepth)
+		}
+		for i := 0; i < v.Len() && r.refused == nil; i++ {
+			r.in("[]", elem, v.Index(i), depth+1)
+		}
+	}
+	f.mend = func(v reflect.Value, text bool) {
+		for i := 0; elem.mend != nil && i < v.Len(); i++ {
+			elem.mend(v.Index(i), text)
+		}
+	}
+	return nil
+}
+
+func (b *forms) fillMap(f *form, t reflect.Type, path string) error {
+	elem, err := b.build(t.Elem(), path+"[]")
+	if err != nil {
+		return err
+	}
+	textKey := false
+	if b.json {
+		if textKey, err = checkMapKey(t, path); err != nil {
+			return err
+		}
+	}
+	if !textKey && elem.find == nil && !elem.building {
+		return nil
+	}
+	f.find = func(v reflect.Value, depth int, r *report) {
+		if depth > MaxDepth && v.Len() > 0 {
+			r.refuse("is nested more than %d deep", MaxDepth)
+		}
+		if textKey {
+			findKeys(v, r)
+		}
+		for it := v.MapRange(); elem.find != nil && r.refused == nil && it.Next(); {
+			r.in("[]", elem, it.Value(), depth+1)
+		}
+	}
+	f.mend = func(v reflect.Value, text bool) {
+		if !v.IsNil() {
+			v.Set(mendedMap(v, elem, text))
+		}
+	}
+	return nil
+}
+
+// checkMapKey tells whether the keys are texts that may be refused.
+func checkMapKey(t reflect.Type, path string) (text bool, err error) {
+	switch k := t.Key(); {
+	case k.Implements(textMarshaler), k.Kind() == reflect.String:
+		return true, nil
+	case k.Kind() >= reflect.Int && k.Kind() <= reflect.Uintptr:
+		return false, nil
+	}
+	return false, refuse(path, t, "has keys that JSON cannot have")
+}
+
+// findKeys refuses maps of which two keys are one in JSON.
+func findKeys(v reflect.Value, r *report) {
+	var seen map[string]struct{} // nil while all keys are themselves
+	for it := v.MapRange(); it.Next(); {
+		text, plain := it.Key().String(), true
+		if m, ok := it.Key().Interface().(encoding.TextMarshaler); ok {
+			b, err := m.MarshalText()
+			if err != nil {
+				r.refuse("has a key that cannot be encoded: %w", err)
+				return
+			}
+			text, plain = string(b), false
+		}
+		valid := utf8.ValidString(text)
+		if plain && !valid && r.text == nil {
+			r.text = r.at(fmt.Errorf("has a key that %w", errNotUTF8))
+		}
+		if seen == nil && (!valid || !plain) {
+			seen = make(map[string]struct{}, v.Len())
+		}
+	}
+	if seen == nil {
+		return
+	}
+	for it := v.MapRange(); it.Next(); {
+		seen[jsonKey(it.Key())] = struct{}{}
+	}
+	if len(seen) < v.Len() {
+		r.refuse("has two keys that are one in JSON")
+	}
+}
+
+// jsonKey is the key as it is read back.
+func jsonKey(k reflect.Value) string {
+	if m, ok := k.Interface().(encoding.TextMarshaler); ok {
+		b, _ := m.MarshalText() // findKeys has asked
+		return validText(string(b))
+	}
+	return validText(k.String())
+}
+
+func mendedMap(v reflect.Value, elem *form, text bool) reflect.Value {
+	fresh := reflect.MakeMapWithSize(v.Type(), v.Len())
+	for it := v.MapRange(); it.Next(); {
+		key, x := it.Key(), reflect.New(v.Type().Elem()).Elem()
+		x.Set(it.Value())
+		if elem.mend != nil {
+			elem.mend(x, text)
+		}
+		if text && key.Kind() == reflect.String && !key.Type().Implements(textMarshaler) {
+			key = reflect.ValueOf(validText(key.String())).Convert(key.Type())
+		}
+		fresh.SetMapIndex(key, x)
+	}
+	return fresh
+}
+
+func (b *forms) fillStruct(f *form, t reflect.Type, path string) error {
+	if b.json {
+		if err := checkNames(t, path, make(map[string]string)); err != nil {
+			return err
+		}
+	}
+	type step struct {
+		index    int
+		form     *form
+		name     string
+		embedded bool
+	}
+	var steps []step
+	for i := range t.NumField() {
+		field := t.Field(i)
+		embedded := field.Anonymous && field.Tag.Get("json") == "" && field.Type.Kind() == reflect.Struct
+		if !field.IsExported() && !embedded {
+			continue
+		}
+		sub, err := b.build(field.Type, path+"."+field.Name)
+		if err != nil {
+			return err
+		}
+		if sub.find != nil || sub.building {
+			steps = append(steps, step{i, sub, "." + field.Name, embedded})
+		}
+	}
+	if len(steps) == 0 {
+		return nil
+	}
+	f.find = func(v reflect.Value, depth int, r *report) {
+		if depth > MaxDepth {
+			r.refuse("is nested more than %d deep", MaxDepth)
+		}
+		for i := range steps {
+			deeper := 1
+			if steps[i].embedded {
+				deeper = 0
+			}
+			r.in(steps[i].name, steps[i].form, v.Field(steps[i].index), depth+deeper)
+		}
+	}
+	f.mend = func(v reflect.Value, text bool) {
+		for i := range steps {
+			if steps[i].form.mend != nil {
+				steps[i].form.mend(v.Field(steps[i].index), text)
+			}
+		}
+	}
+	return nil
+}
+
+// checkNames refuses fields that JSON does not keep. Names has the fields met so far,
+// also those of the struct that embeds this one, by their names in JSON.
+func checkNames(t reflect.Type, path string, names map[string]string) error {
+	for field := range t.Fields() {
+		at := path + "." + field.Name
+		name, named := jsonName(field)
+		elem := field.Type
+		if elem.Kind() == reflect.Pointer {
+			elem = elem.Elem()
+		}
+		switch {
+		case field.Name == "_":
+			continue
+		case field.Tag.Get("json") == "-":
+			return refuse(at, field.Type, `is tagged json:"-" and would not be kept`)
+		case field.Anonymous && !named && elem.Kind() == reflect.Struct && !marshals(elem):
+			if !field.IsExported() && field.Type.Kind() == reflect.Pointer {
+				return refuse(at, field.Type, "is embedded by an unexported pointer, which JSON cannot set")
+			}
+			if err := checkNames(elem, at, names); err != nil {
+				return err
+			}
+			continue
+		case !field.IsExported():
+			return refuse(at, field.Type, "is unexported and would not be kept")
+		}
+		if other, taken := names[name]; taken {
+			return refuse(at, field.Type, fmt.Sprintf("has the name %q in JSON, as %s has", name, other))
+		}
+		names[name] = at
+	}
+	return nil
+}
+
+// jsonName is a field's name in JSON, and whether its tag gives it.
+func jsonName(field reflect.StructField) (name string, tagged bool) {
+	name, _, _ = strings.Cut(field.Tag.Get("json"), ",")
+	odd := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
+	}
+	if name == "" || strings.ContainsFunc(name, odd) {
+		return field.Name, false
+	}
+	return name, true
+}
+
+// writableConditions returns cs, or a copy with texts and times as
+// [Object.SetCondition] stores them. The error is [ErrInvalid].
+func writableConditions(cs []Condition) ([]Condition, error) {
+	if len(cs) > MaxConditions {
+		return nil, fmt.Errorf("%w: %d conditions, at most %d", ErrInvalid, len(cs), MaxConditions)
+	}
+	mended := cs
+	for i := range cs {
+		c := cs[i]
+		if err := checkCondition(c, cs[:i]); err != nil {
+			return nil, err
+		}
+		c.Reason, c.Message, c.Since = cut(c.Reason), cut(c.Message), storedTime(c.Since)
+		if c != cs[i] {
+			if &mended[0] == &cs[0] {
+				mended = slices.Clone(cs)
+			}
+			mended[i] = c
+		}
+	}
+	return mended, nil
+}
+
+func checkCondition(c Condition, before []Condition) error {
+	if err := checkName("condition type", c.Type); err != nil {
+		return err
+	}
+	if err := checkText("status of condition "+c.Type, string(c.Status), MaxLabel); err != nil {
+		return err
+	}
+	if y := c.Since.UTC().Year(); y < 0 || y > 9999 {
+		return fmt.Errorf("%w: condition %s since the year %d", ErrInvalid, c.Type, y)
+	}
+	for i := range before {
+		if before[i].Type == c.Type {
+			return fmt.Errorf("%w: condition %s twice", ErrInvalid, c.Type)
+		}
+	}
+	return nil
+}
