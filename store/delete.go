@@ -24,7 +24,7 @@ func (s *Store[S, T]) Delete(ctx context.Context, o *Object[S, T]) error {
 	if f.schema > s.version && len(f.Finalizers) > 0 {
 		return fmt.Errorf("%w: %s %s", ErrNewer, s.kind, o.Key())
 	}
-	v := &value[S, T]{Object: *f.Object, store: s, schema: s.version, stored: f.record.Bytes}
+	v := &value[S, T]{Object: *f.Object, store: s, schema: s.version, stored: f.record.Bytes, full: true}
 	op := Op{Kind: s.kind, Key: o.Key()}
 	if len(f.Finalizers) > 0 {
 		v.Deleted = now()
@@ -46,6 +46,27 @@ func (s *Store[S, T]) findMarked(ctx context.Context, o *Object[S, T]) (found[S,
 		return f, nil
 	}
 	return s.findAt(ctx, o)
+}
+
+// DeleteUndecodable deletes an object whose stored bytes cannot be decoded, for an
+// operator: [Store.Delete] cannot tell whether it has finalizers, and fails with a
+// [*DecodeError]. What its finalizers protected, such as resources in a cloud, is left
+// behind; the deletion is logged as a warning. An object that can be decoded is
+// [ErrInvalid], one that was written meanwhile a [*ConflictError].
+func (s *Store[S, T]) DeleteUndecodable(ctx context.Context, k Key) error {
+	r, err := s.backend.Get(ctx, s.kind, k)
+	if err != nil {
+		return err
+	}
+	if _, err := s.decode(r); err == nil {
+		return fmt.Errorf("%w: %s %s can be decoded, use Delete", ErrInvalid, s.kind, k)
+	}
+	if _, err := s.commit(ctx, &value[S, T]{}, Op{Kind: s.kind, Key: k}, s.at(k, r.Revision)); err != nil {
+		return err
+	}
+	s.log().WarnContext(ctx, "undecodable object deleted, its finalizers are not known", "kind", s.kind,
+		"namespace", k.Namespace, "name", k.Name, "revision", uint64(r.Revision))
+	return nil
 }
 
 // RemoveFinalizer takes a finalizer away by force, for an operator who knows

@@ -37,7 +37,7 @@ var (
 	// cannot help.
 	ErrInvalid = errors.New("store: invalid")
 	// ErrDecode: the stored bytes are not an object of this kind. The error
-	// is a [*DecodeError].
+	// is a [*DecodeError]. [Store.DeleteUndecodable] removes such an object.
 	ErrDecode = errors.New("store: cannot decode")
 	// ErrLeaseGone: the lease ended or never was.
 	ErrLeaseGone = errors.New("store: lease gone")

@@ -16,9 +16,9 @@ type Meta struct {
 	// made again under the same key is told apart. (store)
 	UID string `json:"uid"`
 	// Revision is that of the object's last write; zero means never stored.
-	// Update and Delete compare it. It is kept beside the object, not in its
-	// encoding. (store)
-	Revision Revision `json:"-"`
+	// Update and Delete compare it. In JSON it is a string. The stored form is
+	// without it: the backend keeps it beside the object. (store)
+	Revision Revision `json:"revision,omitzero"`
 	// Generation counts the versions of the spec, from 1. It grows when the
 	// spec changes and when deletion is asked for, never on a status write.
 	// (store)

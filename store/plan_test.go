@@ -281,3 +281,16 @@ func TestASpecsOwnCloneIsUsed(t *testing.T) {
 		t.Errorf("the original became %v", a)
 	}
 }
+
+// Made by reflection: go vet would find it in a struct that is written down.
+func TestTwoFieldsOfOneNameInJSONAreRefused(t *testing.T) {
+	twice := reflect.StructOf([]reflect.StructField{
+		{Name: "A", Type: reflect.TypeFor[int](), Tag: `json:"x"`}, {Name: "B", Type: reflect.TypeFor[int](), Tag: `json:"x,omitempty"`},
+	})
+	if _, err := newForm(twice, "Spec", true); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "Spec.B") {
+		t.Errorf("got error %v, want %v that names the field", err, ErrInvalid)
+	}
+	if _, err := newForm(twice, "Spec", false); err != nil {
+		t.Errorf("with another codec: got error %v, want nil", err)
+	}
+}

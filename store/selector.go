@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -70,21 +71,38 @@ func (s Selector) String() string {
 	return strings.Join(parts, ",")
 }
 
-// String returns the requirement in the syntax of [ParseSelector].
+// String returns the requirement in the syntax of [ParseSelector], which reads it
+// back as it is.
 func (r Requirement) String() string {
+	key := selectorWord(r.Key)
+	values := make([]string, len(r.Values))
+	for i, v := range r.Values {
+		values[i] = selectorWord(v)
+	}
 	switch {
 	case r.Op == Exists:
-		return r.Key
+		return key
 	case r.Op == Missing:
-		return "!" + r.Key
-	case r.Op == In && len(r.Values) == 1:
-		return r.Key + "=" + r.Values[0]
-	case r.Op == NotIn && len(r.Values) == 1:
-		return r.Key + "!=" + r.Values[0]
+		return "!" + key
+	case r.Op == In && len(values) == 1:
+		return key + "=" + values[0]
+	case r.Op == NotIn && len(values) == 1:
+		return key + "!=" + values[0]
 	case r.Op == In:
-		return r.Key + " in (" + strings.Join(r.Values, ",") + ")"
+		return key + " in (" + strings.Join(values, ",") + ")"
 	}
-	return r.Key + " notin (" + strings.Join(r.Values, ",") + ")"
+	return key + " notin (" + strings.Join(values, ",") + ")"
+}
+
+// wordEnd is what ends a word that is not quoted.
+const wordEnd = " ,=!()\""
+
+// selectorWord quotes what would not be read as one word.
+func selectorWord(s string) string {
+	if s == "" || strings.ContainsAny(s, wordEnd) {
+		return strconv.Quote(s)
+	}
+	return s
 }
 
 // ParseSelector reads requirements on labels, separated by commas, all of which
@@ -97,8 +115,9 @@ func (r Requirement) String() string {
 //	key in (a,b)   it has one of these values
 //	key notin (a)  it has none of them, or does not exist
 //
-// Keys and values hold no blanks and none of ",=!()". The empty string picks
-// everything. The error is [ErrInvalid].
+// Keys and values hold no blanks and none of ",=!()" and quotes, unless they are
+// quoted as Go strings: key="a (b)". A list of no values is "()". The empty string
+// picks everything. The error is [ErrInvalid].
 func ParseSelector(labels string) (Selector, error) {
 	p := selectorParser{rest: labels}
 	var s Selector
@@ -137,7 +156,12 @@ func (p *selectorParser) take(token string) bool {
 // word eats what may be a key or a value.
 func (p *selectorParser) word() string {
 	p.skip()
-	i := strings.IndexAny(p.rest, " ,=!()")
+	if quoted, err := strconv.QuotedPrefix(p.rest); err == nil && p.rest[0] == '"' {
+		p.rest = p.rest[len(quoted):]
+		w, _ := strconv.Unquote(quoted) // QuotedPrefix has looked
+		return w
+	}
+	i := strings.IndexAny(p.rest, wordEnd)
 	if i < 0 {
 		i = len(p.rest)
 	}
@@ -194,6 +218,9 @@ func (p *selectorParser) oneValue(r Requirement) (Requirement, string) {
 func (p *selectorParser) valueList(r Requirement) (Requirement, string) {
 	if !p.take("(") {
 		return r, `"("`
+	}
+	if p.take(")") {
+		return r, ""
 	}
 	for {
 		v := p.word()

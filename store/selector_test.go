@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +68,40 @@ func TestBadSelectorIsRefusedWithItsPlace(t *testing.T) {
 			t.Errorf("%q: got error %v, want one that says %q", sel, err, at)
 		}
 	}
+}
+
+// Every selector of labels that can exist prints as what reads back as itself. On
+// the old code 12,259 of 20,000 random ones did not, and one for the value "=notin" read
+// back as another.
+func FuzzSelectorString(f *testing.F) {
+	f.Add("k", "=notin", "", uint8(2))
+	f.Add("in", "a b", "c,d", uint8(2))
+	f.Add("a!b(c)", "\"", "\\", uint8(3))
+	f.Add("k", "", "", uint8(2))
+	f.Add("ä \u00a0", "x", "y", uint8(1))
+	s, err := store.New[bucketSpec, bucketStatus](newMemory(f, nil), "K", nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, key, a, b string, op uint8) {
+		for _, v := range []string{a, b} {
+			if _, err := s.Declaration(&bucket{Meta: store.Meta{Name: "x", Labels: map[string]string{key: v}}}); err != nil {
+				return // there is no such label
+			}
+		}
+		m := store.Meta{Name: "x", Labels: map[string]string{key: a}}
+		for _, values := range [][]string{nil, {a}, {a, b}, {b, a, a}} {
+			r := store.Requirement{Key: key, Op: store.SelectorOp(op % 4)}
+			if r.Op == store.In || r.Op == store.NotIn {
+				r.Values = values
+			}
+			s := store.Selector{Labels: []store.Requirement{r, r}}
+			again, err := store.ParseSelector(s.String())
+			if err != nil || !reflect.DeepEqual(again, s) || again.Matches(&m) != s.Matches(&m) {
+				t.Fatalf("%+v prints as %s, which reads as %+v, error %v", s, s, again, err)
+			}
+		}
+	})
 }
 
 func FuzzSelector(f *testing.F) {

@@ -11,6 +11,8 @@ type value[S, T any] struct {
 	// stored is the encoding that this value replaces, for its unknown fields;
 	// nil where the backend keeps Go values.
 	stored []byte
+	// full allows all of [MaxValue] and not only [MaxObject].
+	full bool
 }
 
 // envelope is the encoded form.
@@ -28,14 +30,28 @@ func (v *value[S, T]) Encode() ([]byte, error) {
 	if err == nil && v.stored != nil {
 		data, err = v.store.keepUnknown(v.stored, data)
 	}
-	if err == nil && len(data) > MaxValue {
-		err = fmt.Errorf("%w: %s %s: %d bytes encoded, at most %d", ErrInvalid, v.store.kind, v.Key(), len(data), MaxValue)
+	most := MaxObject
+	if v.full || v.Deleting() {
+		most = MaxValue
+	}
+	// What was stored by a version without this bound can still be edited.
+	if most = min(max(most, len(v.stored)), MaxValue); err == nil && len(data) > most {
+		err = fmt.Errorf("%w: %s %s: %d bytes encoded, at most %d", ErrInvalid, v.store.kind, v.Key(), len(data), most)
 	}
 	return data, err
 }
 
+// MaxObject is the longest encoding of an object that is created or edited, in bytes.
+// The rest of [MaxValue] is left for what is added to any object: the time of its
+// deletion, its generation, the record of a create ([Store.UpdateIntent]), and what
+// its status says while it is being deleted. A backend that never encodes does not
+// measure.
+const MaxObject = MaxValue - 4<<10
+
 func (s *Store[S, T]) encode(o *Object[S, T], schema int) ([]byte, error) {
-	data, err := s.codec.Encode(envelope[S, T]{schema, o})
+	stored := *o
+	stored.Revision = 0 // the backend keeps it beside the object
+	data, err := s.codec.Encode(envelope[S, T]{schema, &stored})
 	return data, s.RedactError(err, o)
 }
 

@@ -2,11 +2,15 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
+	"time"
+
+	"github.com/tendhq/tend/internal/sleep"
 )
 
 // Create stores a new object: everything in o but what only the store or the
@@ -34,7 +38,7 @@ func (s *Store[S, T]) fresh(o *Object[S, T]) (*value[S, T], error) {
 	}
 	v := &value[S, T]{store: s, schema: s.version}
 	s.cloneTo(&v.Object, w)
-	v.UID = rand.Text()
+	v.UID = crand.Text()
 	v.Generation, v.Revision = 1, 0
 	v.Created, v.Deleted = now(), zeroTime
 	v.Intent = Intent{}
@@ -52,7 +56,8 @@ func (s *Store[S, T]) insert(ctx context.Context, v *value[S, T]) (*Object[S, T]
 //
 // The generation grows if the spec changed. If nothing changed, nothing is
 // written. On an object that is being deleted, taking the last finalizer away
-// deletes it in the same commit, and adding one is [ErrInvalid].
+// deletes it in the same commit, and adding one is [ErrInvalid]. Other writes to such
+// an object succeed as to any, and what they wrote vanishes with it.
 //
 // The errors: [ErrNotFound]; a [*ConflictError] if the object is at another
 // revision; [ErrNewer]; [ErrInvalid] also for an object that was never stored.
@@ -75,7 +80,7 @@ func (s *Store[S, T]) UpdateStatus(ctx context.Context, o *Object[S, T]) (*Objec
 func (s *Store[S, T]) UpdateIntent(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
 	return s.edit(ctx, o, func(next *Object[S, T]) (c changed, err error) {
 		intent := o.Intent.normal()
-		if c.rest = intent != next.Intent; c.rest {
+		if c.intent = intent != next.Intent; c.intent {
 			err = intent.check()
 		}
 		next.Intent = intent
@@ -86,7 +91,7 @@ func (s *Store[S, T]) UpdateIntent(ctx context.Context, o *Object[S, T]) (*Objec
 
 // Mutate reads the object, lets fn change a copy, and stores what fn may change
 // (all that Update and UpdateStatus write) in one commit; on a conflict it
-// reads again and calls fn again, until ctx ends. If fn changed nothing,
+// pauses for up to a second, reads again and calls fn again, until ctx ends. If fn changed nothing,
 // nothing is written; an error of fn is returned as it is. Conflicts aside it
 // returns and fails like [Store.Update]: an unknown outcome is reported, not
 // retried.
@@ -94,7 +99,8 @@ func (s *Store[S, T]) Mutate(ctx context.Context, k Key, fn func(*Object[S, T]) 
 	if fn == nil {
 		return nil, fmt.Errorf("%w: Mutate of %s without a function", ErrInvalid, s.kind)
 	}
-	for {
+	for conflicts := 0; ; conflicts++ {
+		began := time.Now()
 		f, err := s.find(ctx, k)
 		if err != nil {
 			return nil, err
@@ -111,7 +117,19 @@ func (s *Store[S, T]) Mutate(ctx context.Context, k Key, fn func(*Object[S, T]) 
 		if !errors.Is(err, ErrConflict) {
 			return stored, err
 		}
+		sleep.For(ctx, conflictPause(conflicts, time.Since(began)))
 	}
+}
+
+// maxConflictPause bounds the pause of a Mutate that met a conflict.
+const maxConflictPause = time.Second
+
+// conflictPause is how long to wait after a number of conflicts: a random part of as
+// long as the attempt took, doubled with each conflict. Without a pause all but one of
+// n writers of an object fail in each round, so that n writes take n²/2 attempts.
+func conflictPause(conflicts int, attempt time.Duration) time.Duration {
+	most := max(attempt, 100*time.Microsecond) << min(conflicts, 16)
+	return rand.N(min(most, maxConflictPause))
 }
 
 // edit replaces the stored object on the condition that it is at o's revision.
@@ -161,6 +179,7 @@ func (s *Store[S, T]) replace(ctx context.Context, f found[S, T], change func(ne
 	if c == (changed{}) {
 		return s.own(f), nil
 	}
+	v.full = c.intent
 	if c.spec {
 		next.Generation++
 	}
@@ -175,7 +194,7 @@ func (s *Store[S, T]) replace(ctx context.Context, f found[S, T], change func(ne
 }
 
 // changed says what a write changes.
-type changed struct{ spec, rest bool }
+type changed struct{ spec, intent, rest bool }
 
 // checkChange says what may not be written over f.
 func (s *Store[S, T]) checkChange(next *Object[S, T], f found[S, T], newSpec bool) error {

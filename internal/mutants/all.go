@@ -158,6 +158,16 @@ var All = []Mutant{
 	},
 
 	{
+		Name: "no room is left for what is added to an object",
+		File: "store/value.go", Old: "\tmost := MaxObject\n", New: "\tmost := MaxObject\n\tif BROKEN {\n\t\tmost = MaxValue\n\t}\n",
+		Package: "store/memory", Test: "TestKeepsTheContract",
+	},
+	{
+		Name: "a write that met a conflict is tried again at once",
+		File: "store/write.go", Old: "\t\tsleep.For(ctx, conflictPause(", New: "\t\tif BROKEN {\n\t\t\tcontinue\n\t\t}\n\t\tsleep.For(ctx, conflictPause(",
+		Package: "store", Test: "TestMutatePausesUnderContention",
+	},
+	{
 		Name: "a status is compared as it was given, not as it is stored",
 		File: "store/write.go", Old: "\tif !s.status.equal(&next.Status, status) {", New: "\tif !s.status.equal(&next.Status, status) || BROKEN {",
 		Package: "store/memory", Test: "TestKeepsTheContract",

@@ -138,6 +138,56 @@ var typedChecks = []check{
 			}
 		})
 	}},
+	{"Store/the longest object that is taken can be deleted, and its create recorded", func(e *env) {
+		s := e.spoken()
+		object := func(size int) *spokenObject {
+			return &spokenObject{
+				Meta: store.Meta{Name: fmt.Sprint("size", size), Finalizers: []string{"f"}},
+				Spec: spoken{Text: strings.Repeat("x", size)},
+			}
+		}
+		taken, refused := store.MaxValue-8<<10, store.MaxValue
+		for refused-taken > 1 {
+			size := (taken + refused) / 2
+			_, err := s.Create(e.ctx, object(size))
+			switch {
+			case err == nil:
+				taken = size
+			case errors.Is(err, store.ErrInvalid):
+				refused = size
+			default:
+				e.Fatalf("Create of %d bytes: %v", size, err)
+			}
+		}
+		o, err := s.Get(e.ctx, object(taken).Key())
+		if err != nil {
+			e.Fatalf("Get of %d bytes: %v", taken, err)
+		}
+		at := time.Now()
+		for _, write := range []func() error{
+			func() error {
+				o.Intent = store.Intent{ExternalName: strings.Repeat("n", 1000), Attempt: 9, Pending: at, Succeeded: at, Failed: at}
+				o, err = s.UpdateIntent(e.ctx, o)
+				return err
+			},
+			func() error { return s.Delete(e.ctx, o) },
+			func() error {
+				o, err = s.Mutate(e.ctx, o.Key(), func(o *spokenObject) error {
+					o.SetTerminating("Deleting", strings.Repeat("m", store.MaxMessage))
+					return nil
+				})
+				return err
+			},
+			func() error { o.Finalizers = nil; _, err = s.Update(e.ctx, o); return err },
+		} {
+			if err := write(); err != nil {
+				e.Fatalf("an object of %d bytes was taken and cannot be deleted: %v", taken, err)
+			}
+		}
+		if _, err := s.Get(e.ctx, object(taken).Key()); !errors.Is(err, store.ErrNotFound) {
+			e.Errorf("after its deletion, Get: %v", err)
+		}
+	}},
 }
 
 // refused checks that no write of the typed store takes the object that spoil makes.
