@@ -72,6 +72,10 @@ func (w *fileWatch) Run(ctx context.Context, changed func([]byte), failed func(e
 // poll returns the file's content if it is new and has stayed the same for one
 // interval. Without that wait a file that is just being written would be read
 // half, and the missing half taken for buckets to delete.
+//
+// The file's time is of the clock of whatever wrote it. If that is behind ours, a second
+// edit within the resolution of the file's times that keeps its size is seen with the next
+// edit; if it is ahead, the file is read at every poll.
 func (w *fileWatch) poll() ([]byte, error) {
 	info, err := os.Stat(w.path)
 	if err != nil {

@@ -216,7 +216,8 @@ func (r *Reconciler[S, T]) ClearPending(ctx context.Context, key store.Key, exte
 }
 
 // wake asks for a run of the key, which is parked: nothing else about the
-// object has changed.
+// object has changed. The time is for whoever reads the object; no clock is asked how
+// long ago it was.
 func (r *Reconciler[S, T]) wake(ctx context.Context, key store.Key) error {
 	_, err := r.store.Mutate(ctx, key, func(o *store.Object[S, T]) error {
 		if o.Annotations == nil {

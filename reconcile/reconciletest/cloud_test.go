@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
@@ -360,4 +361,39 @@ func TestSimulationTellsGoodSystemsFromBad(t *testing.T) {
 	if err := (&reconciletest.Simulation{}).Run(t.Context()); err == nil {
 		t.Error("an empty simulation ran")
 	}
+}
+
+// Servers begin with a clock of their own, and it jumps; what is measured stays right, and
+// when the simulation is over the clock is right again.
+func TestSimulationSetsTheWallClocksOfItsServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud, err := reconciletest.NewCloud(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun, starts := time.Now(), 0
+		off := map[time.Duration]bool{}
+		look := func() { off[wall.Now().Sub(time.Now())] = true }
+		s := reconciletest.Simulation{
+			Seed: 1, Cloud: cloud, Restart: 0.1, Jump: 0.3,
+			Acts:      []func(*rand.Rand) (string, error){func(*rand.Rand) (string, error) { return "nothing", nil }},
+			Start:     func() (func(), error) { starts++; look(); return nil, nil },
+			Invariant: func() error { look(); return nil },
+			Check:     func() error { return nil },
+		}
+		if err := s.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if starts < 2 || len(off) < starts+2 || off[0] {
+			t.Errorf("%d starts and the clocks %v, want each start and jump to have another", starts, off)
+		}
+		for d := range off {
+			if d.Abs() > 12*time.Hour {
+				t.Errorf("a clock was %v off, want half a day at most", d)
+			}
+		}
+		if took := time.Since(begun); wall.Now().Sub(time.Now()) != 0 || took < 3*time.Hour || took > 4*time.Hour {
+			t.Errorf("after %v the clock is %v off, want it right after 3 h and the last pause", took, wall.Now().Sub(time.Now()))
+		}
+	})
 }
