@@ -254,7 +254,7 @@ func (c *Controller[K]) add(key K, o queue.AddOptions) error {
 		return fmt.Errorf("reconcile: controller %q: %v: %w", c.name, key, ErrElsewhere)
 	}
 	c.holdIfBehind(key)
-	return c.q.AddWith(key, o)
+	return c.enqueue(key, o)
 }
 
 // admit takes a key from a source. A key of another server is dropped: whoever
@@ -264,7 +264,17 @@ func (c *Controller[K]) admit(key K, o queue.AddOptions) error {
 		return nil
 	}
 	c.holdIfBehind(key)
-	return c.q.AddWith(key, o)
+	return c.enqueue(key, o)
+}
+
+// enqueue adds a key, and forgets it if its shard was lost meanwhile: what was dropped
+// with the shard does not include it, and it would be ready for ever.
+func (c *Controller[K]) enqueue(key K, o queue.AddOptions) error {
+	err := c.q.AddWith(key, o)
+	if err == nil && c.elsewhere(key) {
+		c.drop(key)
+	}
+	return err
 }
 
 // elsewhere reports whether a lease that this server does not have is needed.

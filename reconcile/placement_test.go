@@ -732,3 +732,80 @@ func TestAddWhileTheManagerStarts(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A key that is added while it runs, on a server that loses the lease meanwhile, is
+// forgotten with the run: this server will not run it, so that it would be ready for
+// ever, and its age would grow.
+func TestKeyAddedDuringARunIsForgottenWithTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		obj := create(t, s, "a")
+		p := newHandPlaced(1)
+		v := newServer(t, s, p, reconcile.Options[store.Key]{}, func(context.Context, store.Key) (result, error) {
+			pass(4 * time.Second)
+			return result{}, nil
+		})
+		p.give(0)
+		pass(500 * time.Millisecond) // it runs
+		mutate(t, s, obj.Name, func(o *thing) { o.Spec.Size++ })
+		add(t, v.c, obj.Key())
+		pass(500 * time.Millisecond)
+		expect(t, "runs", v.r.count(), 1)
+		p.take(0)
+		pass(time.Minute)
+		expect(t, "runs in the end", v.r.count(), 1)
+		for _, e := range v.c.Snapshot().Queue {
+			t.Errorf("in the queue is left: %+v", e)
+		}
+		if err := v.run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Two controllers share a placement, and one has a run that takes its time to end: the
+// lease is given back after it, and another server begins after that.
+//
+// promise L2.
+func TestSharedPlacementIsGivenBackAfterTheLastRun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		var going, most atomic.Int32
+		server := func(name string) *running {
+			p := must[lease.Placement](t)(lease.NewSingleton(b, "shared", &lease.Options{Server: name}))
+			m := reconcile.Manager{Placement: p}
+			for c, slow := range map[string]time.Duration{"slow": 5 * time.Second, "quick": 0} {
+				r := record(func(context.Context, string) (result, error) {
+					if slow > 0 {
+						most.Store(max(most.Load(), going.Add(1)))
+						defer going.Add(-1)
+					}
+					pass(slow)
+					return result{}, nil
+				})
+				c := must[*reconcile.Controller[string]](t)(reconcile.New(c, r, nil))
+				if err := c.Watch(reconcile.Every("list", time.Minute, func(context.Context) (map[string]int, error) {
+					return map[string]int{"k": 1}, nil
+				})); err != nil {
+					t.Fatal(err)
+				}
+				if err := m.Register(c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return start(t, &m)
+		}
+		first := server("first")
+		pass(time.Second) // its slow run is under way
+		expect(t, "runs under way", going.Load(), 1)
+		second := server("second")
+		if err := first.end(); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		expect(t, "the most runs of one key at a time", most.Load(), 1)
+		if err := second.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

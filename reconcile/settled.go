@@ -29,7 +29,7 @@ func (c *Controller[K]) live(key K, cached Cached, rev store.Revision, o queue.A
 	k := c.after.ask(key)
 	o.Urgent = !running && !k.own(cached, rev)
 	c.holdKept(key, k)
-	return c.q.AddWith(key, o)
+	return c.enqueue(key, o)
 }
 
 // askRunning leaves the question with the key's run, if there is one. A run that
@@ -74,7 +74,7 @@ func (c *Controller[K]) answer(asked []seen[K], w *store.Writes) {
 			continue
 		}
 		c.holdIfBehind(at.key)
-		// It cannot be full, the key is on loan; when stopped it does not matter.
-		_ = c.q.AddWith(at.key, queue.AddOptions{Urgent: true, Reason: "changed during the run"})
+		// The queue cannot be full, the key is running; when stopped it does not matter.
+		_ = c.enqueue(at.key, queue.AddOptions{Urgent: true, Reason: "changed during the run"})
 	}
 }

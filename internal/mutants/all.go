@@ -326,6 +326,16 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestSimulation",
 	},
 	{
+		Name: "a shared placement gives its lease back while runs go on",
+		File: "reconcile/group.go", Old: "\twg.Wait()\n\treturn nil", New: "\tif BROKEN {\n\t\treturn nil\n\t}\n\twg.Wait()\n\treturn nil",
+		Package: "reconcile", Test: "TestSharedPlacementIsGivenBackAfterTheLastRun",
+	},
+	{
+		Name: "a key added during its run stays when the lease is lost",
+		File: "reconcile/controller.go", Old: "if err == nil && c.elsewhere(key) {", New: "if err == nil && c.elsewhere(key) && !BROKEN {",
+		Package: "reconcile", Test: "TestKeyAddedDuringARunIsForgottenWithTheLease",
+	},
+	{
 		Name: "trust after a grant counts from the answer",
 		File: "reconcile/lease/session.go", Old: "\ts.lease, s.asked = id, asked\n", New: "\tif BROKEN {\n\t\tasked = s.clock.now()\n\t}\n\ts.lease, s.asked = id, asked\n",
 		Package: "reconcile/lease", Test: "TestTrustNeverOutlivesTheRecord",
