@@ -56,8 +56,28 @@ func checked(mb *member, of func(*member) error) Check {
 	return Check{Name: mb.name, OK: true}
 }
 
+// placement is what the placement of a controller says of the store that its leases
+// are kept in.
+func (mb *member) placement() error {
+	c, ok := mb.Runner.(controller)
+	if !ok {
+		return nil
+	}
+	p := c.placementOf()
+	if g, ok := p.(*group); ok {
+		p = g.Placement
+	}
+	if h, ok := p.(interface{ Health() error }); ok {
+		return h.Health()
+	}
+	return nil
+}
+
 func (mb *member) health() error {
 	if _, err := mb.status(); err != nil {
+		return err
+	}
+	if err := mb.placement(); err != nil {
 		return err
 	}
 	if h, ok := mb.Runner.(interface{ Health() error }); ok {
@@ -73,6 +93,9 @@ func (mb *member) ready() error {
 		return err
 	case state == "waiting":
 		return errNotRunning
+	}
+	if err := mb.placement(); err != nil {
+		return err
 	}
 	if cached, ok := mb.Runner.(Cached); ok {
 		select {

@@ -244,6 +244,24 @@ func (c *Controller[K]) Leases() []LeaseSnapshot {
 	return list
 }
 
+// LeaseOf is the lease under which a key runs; not ok: it needs none, or the text names
+// no key. Of keys that are neither text nor TextUnmarshalers only those in the queue
+// are found, and none are on a server that does not hold their lease.
+func (c *Controller[K]) LeaseOf(ctx context.Context, printed string) (l LeaseSnapshot, ok bool) {
+	leases := c.Leases()
+	switch len(leases) {
+	case 0:
+		return l, false
+	case 1:
+		return leases[0], true // no key is another's
+	}
+	key, err := c.keyOf(ctx, printed)
+	if err != nil {
+		return l, false
+	}
+	return leases[c.shardOf(key)], true
+}
+
 func leaseSnapshot(shard int, l lease.Lease) LeaseSnapshot {
 	_, held := l.Held()
 	return LeaseSnapshot{Shard: shard, Name: l.Name(), Held: held}

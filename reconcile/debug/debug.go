@@ -208,6 +208,7 @@ type controller interface {
 	Keys(ctx context.Context, q reconcile.KeyQuery) (reconcile.KeyPage, error)
 	Key(ctx context.Context, printed string) (reconcile.KeySnapshot, bool)
 	Leases() []reconcile.LeaseSnapshot
+	LeaseOf(ctx context.Context, printed string) (reconcile.LeaseSnapshot, bool)
 	Do(ctx context.Context, a reconcile.Action, printed, why string) error
 	SetWorkers(n int) error
 }

@@ -559,6 +559,8 @@ func (p *printer) key(v *keyView) {
 		}
 		s.Rows = append(s.Rows, []cell{plain("tenant"), plain(k.Tenant)})
 		s.Rows = slices.DeleteFunc(s.Rows, func(r []cell) bool { return r[1].Text == "" })
+	} else if v.Elsewhere != "" {
+		s.Note = v.Elsewhere
 	} else {
 		s.Note = "The queue does not know this key: there is nothing to run for it, or it never was."
 	}

@@ -165,11 +165,13 @@ type (
 	}
 
 	keyView struct {
-		Controller string      `json:"controller"`
-		Key        string      `json:"key"`
-		State      *keyRow     `json:"state,omitempty"` // nil: the queue does not know it
-		Events     []eventView `json:"events,omitempty"`
-		exact      string
+		Controller string  `json:"controller"`
+		Key        string  `json:"key"`
+		State      *keyRow `json:"state,omitempty"` // nil: the queue does not know it
+		// Elsewhere says which server runs the key, if this one does not.
+		Elsewhere string      `json:"elsewhere,omitempty"`
+		Events    []eventView `json:"events,omitempty"`
+		exact     string
 	}
 
 	eventsView struct {
@@ -366,11 +368,21 @@ func (h *Handler) key(ctx context.Context, name, printed string) (*keyView, erro
 	if k, ok := c.Key(ctx, printed); ok {
 		row := rowOf(k, snap)
 		v.State = &row
+	} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {
+		v.Elsewhere = elsewhere(l)
 	}
 	if key, err := store.ParseKey(printed); err == nil && snap.Kind != "" {
 		v.Events = h.eventsOf(external.EventQuery{Kind: snap.Kind, Key: key, Limit: manyRows})
 	}
 	return v, nil
+}
+
+// elsewhere says which server runs the keys of a lease that this one does not hold.
+func elsewhere(l reconcile.LeaseSnapshot) string {
+	if l.Holder == "" {
+		return fmt.Sprintf("This server does not hold the lease of this key, %s, and has not heard of one that does.", l.Name)
+	}
+	return fmt.Sprintf("This server does not hold the lease of this key, %s: %s does, and runs the key.", l.Name, l.Holder)
 }
 
 func (h *Handler) events(q url.Values) (*eventsView, error) {

@@ -165,6 +165,15 @@ func (e *elector) Holder(shard int) (server string, ok bool) {
 	return o.Server, held
 }
 
+// Health returns what the backend says of itself: while it is unavailable no lease can
+// be won or renewed.
+func (e *elector) Health() error {
+	if err := store.Health(e.backend); err != nil {
+		return fmt.Errorf("lease: %s: %w", e.title, err)
+	}
+	return nil
+}
+
 func (e *elector) Run(ctx context.Context, work Work) error {
 	if !e.once.begin() {
 		return ErrRunning

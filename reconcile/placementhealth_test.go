@@ -1,0 +1,79 @@
+package reconcile_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// ailing is a backend that can be unavailable.
+type ailing struct {
+	*memory.Backend
+	why atomic.Pointer[store.UnavailableError]
+}
+
+func (b *ailing) Health() error {
+	if err := b.why.Load(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// While the store of its leases does not answer a server does not work, whether it has
+// caches or not: Health and Ready say which store, and since when.
+func TestHealthSaysThatTheStoreOfTheLeasesIsUnavailable(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := &ailing{Backend: newBackend(t)}
+		p := must[lease.Placement](t)(lease.NewSingleton(b, "jobs", nil))
+		m := reconcile.Manager{Placement: p}
+		for _, name := range []string{"one", "two"} { // with two it is wrapped
+			if err := m.Register(newControllerNamed(t, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := start(t, &m)
+		pass(time.Second)
+		look := func(h http.Handler) (int, string) {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			return w.Code, w.Body.String()
+		}
+		both := map[string]http.Handler{"Health": m.Health(), "Ready": m.Ready()}
+		for what, h := range both {
+			if code, body := look(h); code != http.StatusOK {
+				t.Errorf("%s: %d %s", what, code, body)
+			}
+		}
+		since := time.Now().Add(-time.Minute)
+		b.why.Store(&store.UnavailableError{Since: since, Err: errors.New("etcd at 10.0.0.1:2379: no sign of life")})
+		for what, h := range both {
+			code, body := look(h)
+			if code != http.StatusServiceUnavailable || strings.Count(body, "10.0.0.1:2379") != 2 || !strings.Contains(body, since.Format(time.RFC3339)) {
+				t.Errorf("%s: %d %s, want 503 with the endpoint and %v for both", what, code, body, since)
+			}
+		}
+		b.why.Store(nil)
+		for what, h := range both {
+			if code, body := look(h); code != http.StatusOK {
+				t.Errorf("%s once it answers again: %d %s", what, code, body)
+			}
+		}
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func newControllerNamed(t *testing.T, name string) *reconcile.Controller[string] {
+	t.Helper()
+	return must[*reconcile.Controller[string]](t)(reconcile.New(name, record[string](nil), nil))
+}
