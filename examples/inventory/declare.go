@@ -83,7 +83,7 @@ func parseInventory(data []byte) ([]Entry, error) {
 	if err := yaml.Load(data, &root); err != nil {
 		return nil, notYAML(err)
 	}
-	if problems := aliases(&root, nil); problems != nil {
+	if problems := costly(&root, nil); problems != nil {
 		return nil, problems
 	}
 	var file inventoryFile
@@ -172,13 +172,20 @@ func require(n *yaml.Node, err error, keys ...string) error {
 	return errs
 }
 
-// aliases finds what the decoder would follow: with aliases, 1 KB can stand for 1 GB.
-func aliases(n *yaml.Node, found FileErrors) FileErrors {
-	if n.Kind == yaml.AliasNode {
+// maxKeys bounds the keys of a mapping: the decoder compares each with each.
+const maxKeys = 100
+
+// costly finds what would cost the decoder much more than its size: it follows
+// aliases, with which 1 KB can stand for 1 GB, and large mappings cost it hours.
+func costly(n *yaml.Node, found FileErrors) FileErrors {
+	switch {
+	case n.Kind == yaml.AliasNode:
 		found = append(found, Problem{n.Line, "found an alias, which an inventory may not use"})
+	case n.Kind == yaml.MappingNode && len(n.Content) > 2*maxKeys:
+		found = append(found, Problem{n.Line, fmt.Sprintf("found a mapping of %d keys; expected up to %d", len(n.Content)/2, maxKeys)})
 	}
 	for _, c := range n.Content {
-		found = aliases(c, found)
+		found = costly(c, found)
 	}
 	return found
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -131,6 +132,10 @@ func TestBrokenInventoryNamesLineFieldAndExpectation(t *testing.T) {
 			"control characters", inventoryOf("      - name: acme-a\n        \"own\\e[2Jer\": a@b\n"),
 			"line 7: field own\uFFFD[2Jer is unknown; expected name, owner, region, versioning",
 		},
+		{
+			// The decoder takes 16 s for 20,000.
+			"a large mapping", "tenants: []\n" + numberedKeys(100_000), "line 1: found a mapping of 100001 keys; expected up to 100",
+		},
 		{"too large", "# " + strings.Repeat("x", maxInventoryBytes), "line 1: the file is larger than 4194304 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -143,6 +148,14 @@ func TestBrokenInventoryNamesLineFieldAndExpectation(t *testing.T) {
 			}
 		})
 	}
+}
+
+func numberedKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "k%d: 1\n", i)
+	}
+	return b.String()
 }
 
 func TestEveryProblemOfAFileIsReported(t *testing.T) {
