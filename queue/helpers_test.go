@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -126,4 +127,12 @@ func keysIn(q *Queue[string]) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// heapInUse is how many bytes are reachable.
+func heapInUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

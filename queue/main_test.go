@@ -1,0 +1,10 @@
+package queue
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// No goroutine outlives the tests.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
