@@ -104,6 +104,11 @@ func together(batch []*member) *arguments {
 	return a
 }
 
+// lone says that there is one member with one put, bound to no lease.
+func (a *arguments) lone(batch []*member) bool {
+	return len(batch) == 1 && len(a.om) == 1 && a.ovalue[0] != nil && a.olease[0] == 0
+}
+
 // channel is the one to notify; nil: none.
 func (b *Backend) channel() *string {
 	if b.opts.NoNotify {
@@ -183,6 +188,14 @@ func (b *Backend) call(ctx context.Context, batch []*member, declarations []int6
 		a.om, a.okind, a.ospace, a.oname, a.oslot, a.ovalue, a.olease,
 	}
 	sql := `SELECT * FROM {schema}.commit(` + parameters + `)`
+	if declarations == nil && a.lone(batch) {
+		sql = `SELECT * FROM {schema}.commit_one($1::bigint, $2::text, $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
+			$8::text, $9::text, $10::text, $11::smallint, $12::bytea)`
+		args = []any{
+			b.seen.Load(), b.channel(), a.ckind, a.cspace, a.cname, a.ccreated, a.crevision,
+			a.okind[0], a.ospace[0], a.oname[0], a.oslot[0], a.ovalue[0],
+		}
+	}
 	if declarations != nil {
 		sql, args = `SELECT * FROM {schema}.drain($17::bigint[], `+parameters+`)`, append(args, declarations)
 	}

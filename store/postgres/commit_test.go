@@ -162,7 +162,7 @@ func blocked(t testing.TB, b *postgres.Backend) (pid int) {
 	defer func() { _ = conn.Close(context.Background()) }()
 	waitFor(t, func() bool {
 		return conn.QueryRow(t.Context(), `SELECT pid FROM pg_stat_activity
-			WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '.commit(%'`, b.Schema()).Scan(&pid) == nil
+			WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '.commit%(%'`, b.Schema()).Scan(&pid) == nil
 	})
 	return pid
 }

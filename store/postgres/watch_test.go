@@ -121,7 +121,7 @@ func TestRevisionsBecomeVisibleInTheirOrder(t *testing.T) {
 		default:
 		}
 		var n int
-		return shared.query("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"+first.Schema()+".commit(%'", &n) == nil && n == 2
+		return shared.query("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"+first.Schema()+".commit%(%'", &n) == nil && n == 2
 	})
 	select {
 	case <-done: // let the watch see it alone
