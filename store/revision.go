@@ -6,7 +6,9 @@ import (
 )
 
 // Revision is a point in the history of one whole backend. It grows with every
-// commit that changes something, survives restarts, and is compared with <.
+// commit that changes something, survives restarts, and is compared with <. A backend
+// may give one revision to several commits that were under way at once, so that equal
+// revisions do not tell that two records were written by one commit.
 // Revisions of two backends have nothing to do with each other. Zero means
 // none.
 type Revision uint64

@@ -205,6 +205,16 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestFileOfTwoTimesIsRefusedOrWhole",
 	},
 	{
+		Name: "a file that was replaced is not noticed",
+		File: "store/file/place.go", Old: "\tinfo, err := os.Stat(b.path)\n", New: "\tif BROKEN {\n\t\treturn nil\n\t}\n\tinfo, err := os.Stat(b.path)\n",
+		Package: "store/file", Test: "TestCommitIntoAReplacedFileIsRefused",
+	},
+	{
+		Name: "a lagging watcher gets a revision twice",
+		File: "store/file/history.go", Old: "\treturn h.entries[r-h.floor : len(h.entries) : len(h.entries)], true", New: "\tif n := int(r - h.floor); BROKEN && n > 0 && len(h.entries)-n > 3 {\n\t\tr--\n\t}\n\treturn h.entries[r-h.floor : len(h.entries) : len(h.entries)], true",
+		Package: "store/file", Test: "TestContract",
+	},
+	{
 		Name: "a read shows a checkpoint that is not on disk",
 		File: "store/file/checkpoint.go", Old: "if u := b.unpublished; u != nil && tx.ID() >= u.txid {", New: "if u := b.unpublished; u != nil && tx.ID() >= u.txid && !BROKEN {",
 		Package: "store/file", Test: "TestReadsBeforeACommitIsOnDiskShowWhatWasBefore",
@@ -221,6 +231,11 @@ var All = []Mutant{
 	},
 
 	// store/cache
+	{
+		Name: "a snapshot at the same revision counts as a restore",
+		File: "store/cache/relist.go", Old: "c.relist = &relist{restored: at < c.Revision()}", New: "c.relist = &relist{restored: at < c.Revision() || BROKEN && at == c.Revision()}",
+		Package: "store/cache", Test: "TestSnapshotAtTheSameRevisionIsNoRestore",
+	},
 	{
 		Name: "what vanished during a gap stays",
 		File: "store/cache/relist.go", Old: "\tif r.seen != nil {\n\t\tc.apply(c.vanished", New: "\tif r.seen != nil && !BROKEN {\n\t\tc.apply(c.vanished",

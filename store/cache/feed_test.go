@@ -538,3 +538,23 @@ func TestCacheOfABackendThatDoesNotServeSaysSo(t *testing.T) {
 		}
 	})
 }
+
+// promise S2
+// promise E2
+// A relist at the revision that the cache has reached is no restore: after a compaction
+// of a quiet store it is what there is. One that went back is, and prunes stop for it.
+func TestSnapshotAtTheSameRevisionIsNoRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(snapshot(5, put(at(1, "a"))), end(5), store.ErrCompacted)
+		f.send(snapshot(5, put(at(1, "a"))), end(5))
+		if s := c.Snapshot(); s.Restores != 0 || s.Snapshots != 2 {
+			t.Errorf("after a second snapshot at revision 5: %d restores of %d snapshots, want 0 of 2", s.Restores, s.Snapshots)
+		}
+		f.send(store.ErrCompacted)
+		f.send(snapshot(4, put(at(1, "a"))), end(4))
+		if s := c.Snapshot(); s.Restores != 1 || s.Snapshots != 3 {
+			t.Errorf("after a snapshot at revision 4: %d restores of %d snapshots, want 1 of 3", s.Restores, s.Snapshots)
+		}
+	})
+}

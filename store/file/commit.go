@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -209,7 +210,12 @@ func (b *Backend) commitGroup(members []*pending) {
 }
 
 func (b *Backend) writeGroup(members []*pending) error {
-	if b.broken != nil { // the committer alone writes it
+	if b.broken == nil { // the committer alone writes it
+		if err := b.inPlace(); err != nil {
+			b.fail(err)
+		}
+	}
+	if b.broken != nil {
 		return b.broken
 	}
 	tx, err := b.db.Begin(true)
@@ -344,7 +350,7 @@ func (b *Backend) txOnDisk() (id int, err error) {
 func (b *Backend) fail(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.broken = err
+	b.broken, b.brokenSince = err, time.Now()
 	close(b.changed)
 	b.changed = make(chan struct{})
 }

@@ -26,9 +26,10 @@ import (
 //
 // All methods are safe for concurrent use.
 type Backend struct {
-	path string
-	opts Options
-	db   *bolt.DB
+	path     string // absolute: the process may change its directory
+	opts     Options
+	db       *bolt.DB
+	identity os.FileInfo // of the file that db has open
 
 	queueMu    sync.Mutex // guards the three below
 	queue      []*pending
@@ -49,7 +50,9 @@ type Backend struct {
 	pinFloor    store.Revision // pinned lists reach back to here, no further
 	leases      leases
 	changed     chan struct{}
-	broken      error // set once, by a disk that failed in the middle of a commit
+	broken      error // set once: by a disk that failed in the middle of a commit, or a file that was replaced
+	brokenSince time.Time
+	looking     *time.Timer // calls look
 	closed      bool
 }
 
@@ -89,8 +92,13 @@ var (
 // owner only; its directory must exist. It reads the whole file once to be sure
 // of it (one to two seconds per GB from a warm cache), and refuses one that is
 // another's (ErrForeign), damaged (ErrCorrupt), or open elsewhere (ErrLocked,
-// after Options.LockWait). It starts no goroutine.
+// after Options.LockWait). It starts no goroutine; a timer looks twice a second whether
+// the file is still the one at its path (ErrReplaced).
 func Open(path string, o *Options) (*Backend, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, wrap(err)
+	}
 	b := &Backend{path: path, changed: make(chan struct{})}
 	if o != nil {
 		b.opts = *o
@@ -174,7 +182,7 @@ func wrap(err error) error {
 // log is ahead of the objects.
 func (b *Backend) open(seen *contents) error {
 	db, err := bolt.Open(b.path, 0o600, &bolt.Options{
-		Timeout: b.opts.LockWait, OpenFile: b.opts.openFile,
+		Timeout: b.opts.LockWait, OpenFile: b.openAndRemember,
 		// A checkpoint frees thousands of pages, which the log then fills one by
 		// one: the list of them would be half of what each commit writes.
 		NoFreelistSync: true,
@@ -203,6 +211,7 @@ func (b *Backend) load(seen *contents) error {
 	}
 	b.pinFloor = b.history.head()
 	b.leases.arm(b)
+	b.looking = time.AfterFunc(lookEvery, b.look)
 	return nil
 }
 
@@ -242,6 +251,7 @@ func (b *Backend) Close() error {
 	b.mu.Lock()
 	b.closed = true
 	b.leases.disarm()
+	b.looking.Stop()
 	close(b.changed)
 	b.mu.Unlock()
 	return wrap(b.db.Close())

@@ -1,11 +1,13 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/tendhq/tend/store"
@@ -358,6 +360,33 @@ var watchChecks = []check{
 		step(-2)
 		e.wantPrefix(slow, history)
 		step(-3)
+	}},
+	{"Watch/a watcher that is behind by many batches gets each revision once", func(e *env) {
+		s := e.watch(kind, e.commit(put(key("start"), "")))
+		s.wantChanges(change{key("mark"), e.commit(put(key("mark"), "")), "", false})
+		const commits, each = 120, 10
+		var want []change
+		for n := range commits {
+			var ops []store.Op
+			for i := range each {
+				ops = append(ops, put(key(fmt.Sprintf("%d-%d", n, i)), "x"))
+			}
+			r := e.commit(ops...)
+			for i := range each {
+				want = append(want, change{key(fmt.Sprintf("%d-%d", n, i)), r, "x", false})
+			}
+		}
+		got := s.changes(len(want))
+		byRevision := func(a, b change) int {
+			return cmp.Or(cmp.Compare(a.revision, b.revision), strings.Compare(a.key.Name, b.key.Name))
+		}
+		if !slices.IsSortedFunc(got, func(a, b change) int { return cmp.Compare(a.revision, b.revision) }) {
+			e.Errorf("the changes are not in the order of their revisions")
+		}
+		slices.SortFunc(got, byRevision)
+		slices.SortFunc(want, byRevision)
+		e.wantSame("watch of "+kind, got, want)
+		s.wantChanges(change{key("end"), e.commit(put(key("end"), "")), "", false})
 	}},
 	{"Watch/ends with the cause of its context", func(e *env) {
 		cause := errors.New("no longer wanted")

@@ -1,0 +1,77 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// A file that is removed, or replaced by another, while it is open stays writable: each
+// commit would be acknowledged and be gone when the process ends. So the backend looks
+// at its path before each group of commits and twice a second.
+
+// lookEvery is how often the path is looked at while nothing is committed.
+const lookEvery = 500 * time.Millisecond
+
+// ErrReplaced is returned by every operation once the file at the backend's path was
+// removed or replaced. What is at the path then is not touched.
+var ErrReplaced = errors.New("file: the file was removed or replaced while it was open")
+
+// openAndRemember is how bbolt opens the file.
+func (b *Backend) openAndRemember(path string, flag int, mode os.FileMode) (*os.File, error) {
+	open := os.OpenFile
+	if b.opts.openFile != nil {
+		open = b.opts.openFile
+	}
+	f, err := open(path, flag, mode)
+	if err == nil {
+		b.identity, err = f.Stat()
+	}
+	return f, err
+}
+
+// inPlace returns ErrReplaced if another file is at the path, or none. Of an error that
+// says neither, such as one of permissions, nothing follows.
+func (b *Backend) inPlace() error {
+	info, err := os.Stat(b.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%w: %s is not there", ErrReplaced, b.path)
+	case err == nil && !os.SameFile(info, b.identity):
+		return fmt.Errorf("%w: %s is another file", ErrReplaced, b.path)
+	}
+	return nil
+}
+
+// look is called by its timer. Close waits for it.
+func (b *Backend) look() {
+	if !b.enter() {
+		return
+	}
+	defer b.working.Done()
+	if err := b.inPlace(); err != nil {
+		// Through the committer, which alone sets broken.
+		_, _ = b.submit(context.Background(), &pending{alone: true, work: func(*group) (store.Revision, error) { return 0, err }})
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.looking = time.AfterFunc(lookEvery, b.look)
+	}
+}
+
+// Health implements store.HealthChecker: it returns a *store.UnavailableError once the
+// file was replaced or the disk has failed in the middle of a commit.
+func (b *Backend) Health() error {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if b.broken == nil {
+		return nil
+	}
+	return &store.UnavailableError{Since: b.brokenSince, Err: b.broken}
+}

@@ -1,0 +1,116 @@
+//go:build unix
+
+package file
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// replacements are ways to take the file away under a backend.
+var replacements = map[string]func(t *testing.T, path string){
+	"removed": func(t *testing.T, path string) { try(t, os.Remove(path)) },
+	"renamed": func(t *testing.T, path string) { try(t, os.Rename(path, path+".old")) },
+	"replaced by a copy": func(t *testing.T, path string) {
+		data, err := os.ReadFile(path)
+		try(t, err)
+		try(t, os.WriteFile(path+".copy", data, 0o600))
+		try(t, os.Rename(path+".copy", path))
+	},
+	"removed with its directory": func(t *testing.T, path string) { try(t, os.RemoveAll(filepath.Dir(path))) },
+}
+
+func try(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// On the old code each commit after it was acknowledged, into a file that no path led
+// to, and health was fine.
+func TestReplacedFileIsNoticedWithinASecondAndRefused(t *testing.T) {
+	for name, replace := range replacements {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path := newPath(t)
+				b := open(t, path, nil)
+				commit(t, b, put("a", "1"))
+				time.Sleep(time.Hour) // nothing is noticed where nothing happened
+				if err := b.Health(); err != nil {
+					t.Fatalf("before: %v", err)
+				}
+				watch := make(chan error, 1)
+				go func() { // it ends with its watch
+					for _, err := range b.Watch(t.Context(), "k", 0) {
+						if err != nil {
+							watch <- err
+						}
+					}
+				}()
+				synctest.Wait()
+				replace(t, path)
+				began := time.Now()
+				if err := <-watch; !errors.Is(err, ErrReplaced) {
+					t.Errorf("the watch ended with %v, want %v", err, ErrReplaced)
+				}
+				if d := time.Since(began); d > time.Second {
+					t.Errorf("it was noticed after %v, want at most a second", d)
+				}
+				wantReplaced(t, b)
+				var u *store.UnavailableError
+				if err := b.Health(); !errors.As(err, &u) || !errors.Is(err, ErrReplaced) || u.Since.Before(began) {
+					t.Errorf("Health is %v, want an UnavailableError of %v", err, ErrReplaced)
+				}
+			})
+		})
+	}
+}
+
+// A commit is refused at once, before the file is looked at for its own sake.
+func TestCommitIntoAReplacedFileIsRefused(t *testing.T) {
+	for name, replace := range replacements {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path := newPath(t)
+				b := open(t, path, nil)
+				commit(t, b, put("a", "1"))
+				replace(t, path)
+				_, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put("a", "2")}})
+				if !errors.Is(err, ErrReplaced) || errors.Is(err, store.ErrUnknownOutcome) {
+					t.Errorf("Commit: got error %v, want %v", err, ErrReplaced)
+				}
+				wantReplaced(t, b)
+			})
+		})
+	}
+}
+
+func wantReplaced(t *testing.T, b *Backend) {
+	t.Helper()
+	ctx := context.Background()
+	_, get := b.Get(ctx, "k", store.Key{Name: "a"})
+	_, list := b.List(ctx, "k", store.ListOptions{})
+	_, write := b.Commit(ctx, store.Txn{Ops: []store.Op{put("b", "2")}})
+	_, grant := b.Grant(ctx, time.Minute)
+	for what, err := range map[string]error{"Get": get, "List": list, "Commit": write, "Grant": grant} {
+		if !errors.Is(err, ErrReplaced) {
+			t.Errorf("%s: got error %v, want %v", what, err, ErrReplaced)
+		}
+	}
+}
+
+// A path is of the directory in which Open was called.
+func TestPathStaysWhereItWasWhenTheProcessChangesItsDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	b := open(t, "tend.db", nil)
+	t.Chdir(t.TempDir())
+	commit(t, b, put("a", "1"))
+}
