@@ -58,6 +58,7 @@ func TestNotificationsAreOnlyABell(t *testing.T) {
 	got := make(chan []string)
 	ready := make(chan struct{})
 	go func() {
+		defer close(got) // also when await gives up
 		close(ready)
 		got <- await(t, watcher, start, 20)
 	}()
@@ -107,7 +108,10 @@ func TestRevisionsBecomeVisibleInTheirOrder(t *testing.T) {
 	}()
 	blocked(t, first)
 	seen := make(chan []string, 1)
-	go func() { seen <- await(t, second, start, 2) }()
+	go func() {
+		defer close(seen) // also when await gives up
+		seen <- await(t, second, start, 2)
+	}()
 	done := make(chan struct{})
 	go func() {
 		_, err := second.Commit(ctx, store.Txn{Ops: []store.Op{put(key("b"), "1")}})
