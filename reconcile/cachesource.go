@@ -95,7 +95,7 @@ func caused[K comparable](to Sink[K], key K, object store.Key, rev store.Revisio
 
 func (s *sink[K]) caused(key K, object store.Key, rev store.Revision) {
 	if hook := s.c.o.Hooks.OnAdd; hook != nil && !s.c.elsewhere(key) {
-		s.c.contain("OnAdd", func() {
+		s.c.containHere("OnAdd", func() {
 			hook(key, Origin{Controller: s.c.name, Source: s.Name, Kind: s.kind, Key: object, Revision: rev})
 		})
 	}

@@ -170,7 +170,7 @@ func (c *Controller[K]) tell(item queue.Item[K], v verdict, o Outcome, took time
 		c.mended("key", item.Key)
 	}
 	if f := c.o.Hooks.OnDone; f != nil {
-		c.contain("OnDone", func() { f(item.Key, o, took) })
+		c.containHere("OnDone", func() { f(item.Key, o, took) })
 	}
 	if c.adapt != nil {
 		c.adapt.saw(v.kind, took)
@@ -235,15 +235,4 @@ func (c *Controller[K]) mended(attrs ...any) {
 	if c.o.Hooks.OnError == nil {
 		c.log().Info("reconcile: works again", append([]any{"controller", c.name}, attrs...)...)
 	}
-}
-
-// contain calls a hook; a panic in it is logged and goes no further.
-func (c *Controller[K]) contain(name string, hook func()) {
-	defer func() {
-		if v := recover(); v != nil {
-			c.log().Error("reconcile: hook panicked", "controller", c.name, "hook", name,
-				"err", store.Brief(newPanic(v)), "stack", string(newPanic(v).Stack))
-		}
-	}()
-	hook()
 }

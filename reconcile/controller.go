@@ -133,6 +133,7 @@ func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K]
 func (c *Controller[K]) makeQueue() (err error) {
 	qo := c.o.Queue
 	qo.Name = c.name
+	c.containFuncs(&qo)
 	if qo.Policy == nil {
 		qo.Policy = c.o.Backoff.Policy()
 	}

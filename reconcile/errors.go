@@ -109,25 +109,8 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// probed gives err back when it has called what is called later to look at it and to
-// print it. An error that is a nil pointer in an interface (a *PathError that was
-// declared and never set) is not nil, and panics then; it shall do so where the caller
-// contains it, not in a worker.
-func probed(err error) error {
-	if err != nil {
-		_ = err.Error()
-		var p *PanicError
-		_ = errors.Is(err, ErrTerminal) || errors.As(err, &p)
-	}
-	return err
-}
-
 // What Ready says.
 var (
 	errNotRunning = errors.New("not running yet")
 	errNotSynced  = errors.New("not synced yet")
 )
-
-// errGoexit is the failure of a run that called runtime.Goexit, as t.FailNow
-// does.
-var errGoexit = errors.New("the run ended its goroutine (runtime.Goexit)")

@@ -71,7 +71,7 @@ func pollUntil[K comparable](ctx context.Context, to Sink[K], interval time.Dura
 
 func (p *poll[K, V]) once(ctx context.Context) error {
 	var now map[K]V
-	err := protect(func() (err error) {
+	err := isolate(func() (err error) {
 		now, err = p.list(ctx)
 		return err
 	})

@@ -27,7 +27,7 @@ func (g *group) Run(ctx context.Context, work lease.Work) error {
 	last := len(g.works) == g.size
 	g.mu.Unlock()
 	if last {
-		g.err = g.Placement.Run(ctx, g.work)
+		g.err = isolate(func() error { return g.Placement.Run(ctx, g.work) })
 		close(g.done)
 		return g.err
 	}

@@ -107,13 +107,21 @@ func (l *life[K]) placed(ctx context.Context, place lease.Placement) error {
 	if !leased(place) {
 		return l.work(ctx, 0)
 	}
-	err := place.Run(ctx, l.work)
-	if err == nil && ctx.Err() == nil {
+	var works sync.WaitGroup
+	err := isolate(func() error {
+		return place.Run(ctx, func(ctx context.Context, shard int) error {
+			works.Add(1)
+			defer works.Done()
+			return l.work(ctx, shard)
+		})
+	})
+	if err == nil {
 		err = errors.New("it ended")
 	}
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("reconcile: controller %q: placement %v: %w", l.c.name, place, err)
+	if ctx.Err() == nil {
+		l.fail(fmt.Errorf("reconcile: controller %q: placement %v: %w", l.c.name, place, err)) // which ends ctx
 	}
+	works.Wait() // a placement that panicked has not waited for them
 	return nil
 }
 

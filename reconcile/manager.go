@@ -314,7 +314,7 @@ type managed struct {
 func (r *managed) start(ctx context.Context, mb *member) {
 	mb.set("running", nil)
 	go func() { // ended by ctx; waited for through ended
-		err := errRunnerGoexit
+		err := errGoexit
 		defer func() {
 			if ctx.Err() != nil && onlyCanceled(err) {
 				err = nil // it only says that it was told to stop
@@ -329,8 +329,6 @@ func (r *managed) start(ctx context.Context, mb *member) {
 		err = protect(func() error { return mb.Run(ctx) })
 	}()
 }
-
-var errRunnerGoexit = errors.New("it ended its goroutine (runtime.Goexit)")
 
 // onlyCanceled reports whether err says nothing but that a context was cancelled.
 // Of errors that were joined each must: the others are news.

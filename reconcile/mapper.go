@@ -99,7 +99,11 @@ func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T
 	keep(to, p)
 	defer keep[K](to, nil)
 	var wg sync.WaitGroup
-	wg.Go(func() { p.work(ctx) }) // ended by the queue's Stop
+	wg.Go(func() { // ended by the queue's Stop
+		for isolate(func() error { p.work(ctx); return nil }) != nil {
+			continue // the mapper ended the goroutine: the next one goes on
+		}
+	})
 	defer func() {
 		_ = q.Stop(context.Background()) // only p.work holds items, and it settles them
 		wg.Wait()
@@ -151,17 +155,27 @@ func (p *mapping[K, S, T]) work(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if err := p.mapOne(ctx, item.Key); err != nil && ctx.Err() == nil {
-			mapperFailed(p.to, item.Key, item.Attempt, err)
-			item.Retry(err, 0)
-			continue
-		}
-		item.Done()
+		p.mapItem(ctx, item)
 	}
 }
 
+// mapItem maps one object and settles its item, also if the mapper ends the
+// goroutine.
+func (p *mapping[K, S, T]) mapItem(ctx context.Context, item queue.Item[store.Key]) {
+	err := errGoexit
+	defer func() {
+		if err == nil || ctx.Err() != nil {
+			item.Done()
+			return
+		}
+		mapperFailed(p.to, item.Key, item.Attempt, err)
+		item.Retry(err, 0)
+	}()
+	err = p.mapOne(ctx, item.Key)
+}
+
 // mapOne maps one object and puts the step back if that fails.
-func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) error {
+func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error) {
 	p.mu.Lock()
 	s, ok := p.todo[key]
 	delete(p.todo, key)
@@ -172,16 +186,20 @@ func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) error {
 	if f, ok := p.to.(interface{ skip(string, ...any) }); ok {
 		ctx = context.WithValue(ctx, skipKey{}, f.skip)
 	}
-	err := protect(func() error {
+	mapped := false
+	defer func() {
+		if !mapped {
+			p.putBack(key, s)
+		}
+	}()
+	err = protect(func() error {
 		keys, err := p.mapper(ctx, s.old, s.now)
 		if err != nil {
 			return err
 		}
 		return p.send(ctx, key, s, keys)
 	})
-	if err != nil {
-		p.putBack(key, s)
-	}
+	mapped = err == nil
 	return err
 }
 

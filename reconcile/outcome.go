@@ -90,9 +90,9 @@ const (
 // it has not ended.
 //
 //	error              over      what
-//	any                shutdown  if the error comes from the end: again, attempts reset
+//	any but a panic    shutdown  if the error comes from the end: again, attempts reset
 //	Terminal           –         parked
-//	RetryAfter(nil, d) –         after d, attempts reset
+//	RetryAfter(nil, d) –         after d, attempts reset; as the value of a panic: backoff, at least d
 //	RetryAfter(err, d) –         backoff, at least d
 //	other              –         backoff; Throttled pauses its bucket (the queue knows)
 //	nil                –         by the Result
@@ -105,16 +105,16 @@ func judge(o Outcome, over error) verdict {
 	v.panic = errors.As(o.Err, &panicked)
 	var again *retryAfterError
 	switch {
-	case kernelCanceled(o.Err, over):
+	case !v.panic && kernelCanceled(o.Err, over):
 		return verdict{kind: resultCanceled, do: settleAfter}
 	case errors.Is(o.Err, ErrTerminal):
 		v.kind, v.do = resultTerminal, settlePark
-	case errors.As(o.Err, &again) && again.err == nil:
+	case errors.As(o.Err, &again) && again.err == nil && !v.panic:
 		return verdict{kind: resultRequeueAfter, do: settleAfter, delay: again.d}
 	case again != nil:
 		v.delay = again.d
 	}
-	if queue.IsThrottled(o.Err) {
+	if queue.IsThrottled(o.Err) && !v.panic {
 		v.kind = resultThrottled
 	}
 	return v

@@ -34,9 +34,15 @@ func script[K comparable](outcomes ...reconcile.Outcome) *recorder[K] {
 		if i >= len(outcomes) {
 			return result{}, nil
 		}
+		if p, ok := outcomes[i].Err.(panicking); ok {
+			panic(p.error)
+		}
 		return outcomes[i].Result, outcomes[i].Err
 	})
 }
+
+// panicking is an error that a script panics with.
+type panicking struct{ error }
 
 func fails(err error) reconcile.Outcome   { return reconcile.Outcome{Err: err} }
 func succeeds(r result) reconcile.Outcome { return reconcile.Outcome{Result: r} }
@@ -126,6 +132,16 @@ func TestOutcomeDecidesWhenTheKeyRunsAgain(t *testing.T) {
 			outcomes: []reconcile.Outcome{fails(reconcile.RetryAfter(reconcile.Terminal(errBoom), time.Second))},
 			at:       seconds(0), attempts: []int{0}, state: "parked",
 			counts: func(c *reconcile.Counts) { c.Terminal = 1 },
+		}, {
+			name:     "a panic that carries RetryAfter(nil) is a failure",
+			outcomes: []reconcile.Outcome{fails(panicking{fmt.Errorf("wrapped: %w", reconcile.RetryAfter(nil, 9*time.Second))})},
+			at:       seconds(0, 9), attempts: []int{0, 1},
+			counts: func(c *reconcile.Counts) { c.Error, c.Panic, c.Success = 1, 1, 1 },
+		}, {
+			name:     "a panic that carries a throttling is a failure too",
+			outcomes: []reconcile.Outcome{fails(panicking{queue.Throttled(need(queue.NewBucket("b", 1, 1)), time.Time{}, errBoom)})},
+			at:       seconds(0, 0), attempts: []int{0, 0},
+			counts: func(c *reconcile.Counts) { c.Error, c.Panic, c.Success = 1, 1, 1 },
 		}, {
 			// trap 9 of those that peers fall into
 			name:     "a canceled context of the reconciler's own is a failure",
@@ -388,7 +404,7 @@ func TestPanicInAHookOfTheQueueIsContained(t *testing.T) {
 // it. That is a panic of whoever returned it, and the others go on.
 // promise R3
 //
-// Negative control: without probed in Controller.call, callBatch and protect it ended
+// Negative control: without checkError in Controller.call, callBatch and protect it ended
 // the test process, each by itself.
 func TestErrorThatPanicsIsAPanicOfWhoeverReturnedIt(t *testing.T) {
 	unset := func() error {

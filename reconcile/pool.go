@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -184,8 +183,12 @@ func (w *worker[K]) loop() {
 
 func (w *worker[K]) runSingly() {
 	w.items, w.keys = make([]queue.Item[K], 1), make([]K, 1)
-	item, err := w.c.q.Get(w.ctx)
-	for err == nil {
+	item, err := w.get()
+	for err == nil || err == errBuckets {
+		if err != nil {
+			item, err = w.get()
+			continue
+		}
 		w.items[0] = item
 		done := w.run(item)
 		switch {
@@ -195,11 +198,28 @@ func (w *worker[K]) runSingly() {
 			}
 			return
 		case done:
-			item, err = item.DoneNext(w.ctx)
+			item, err = w.doneNext(item)
 		default:
-			item, err = w.c.q.Get(w.ctx)
+			item, err = w.get()
 		}
 	}
+}
+
+// get, doneNext and getBatch are those of the queue; what errBuckets says may be
+// tried again.
+func (w *worker[K]) get() (item queue.Item[K], err error) {
+	defer containBuckets(&err)
+	return w.c.q.Get(w.ctx)
+}
+
+func (w *worker[K]) doneNext(item queue.Item[K]) (next queue.Item[K], err error) {
+	defer containBuckets(&err)
+	return item.DoneNext(w.ctx)
+}
+
+func (w *worker[K]) getBatch(dst []queue.Item[K]) (n int, err error) {
+	defer containBuckets(&err)
+	return w.c.q.GetBatch(w.ctx, dst)
 }
 
 // distrustDelay is how long a key waits whose lease may be gone. Either it is,
@@ -250,10 +270,8 @@ func (c *Controller[K]) call(x *runCtx[K], key K) (res Result, err error) {
 		}()
 	}
 	res, err = c.rec.Reconcile(x, key)
-	return res, probed(err)
+	return res, checkError(err)
 }
-
-func newPanic(v any) *PanicError { return &PanicError{Value: v, Stack: debug.Stack()} }
 
 // goexit settles what a reconciler left behind that ended its goroutine, and
 // starts another worker.
@@ -270,11 +288,11 @@ func (c *Controller[K]) goexit(w *worker[K]) {
 func (w *worker[K]) runBatches() {
 	buf := make([]queue.Item[K], w.c.o.Batch)
 	for {
-		n, err := w.c.q.GetBatch(w.ctx, buf)
+		n, err := w.getBatch(buf)
 		if n > 0 {
 			w.runBatch(buf[:n])
 		}
-		if err != nil || w.ctx.Err() != nil {
+		if err != nil && err != errBuckets || w.ctx.Err() != nil {
 			return
 		}
 	}
@@ -360,7 +378,9 @@ func (c *Controller[K]) callBatch(x *runCtx[K], keys []K) (out []Outcome, err er
 		return nil, fmt.Errorf("ReconcileBatch returned %d outcomes for %d keys", len(out), len(keys))
 	}
 	for i := range out {
-		if !c.o.CrashOnPanic { // of one key: the others have nothing to do with it
+		if c.o.CrashOnPanic {
+			out[i].Err = checkError(out[i].Err)
+		} else { // of one key: the others have nothing to do with it
 			out[i].Err = protect(func() error { return out[i].Err })
 		}
 	}

@@ -28,9 +28,9 @@ import (
 type Source[K comparable] struct {
 	// Name is unique among a controller's sources.
 	Name string
-	// Run feeds the sink until ctx ends. If it ends before, with an error or a
-	// panic, it is started again: at once if it had run for more than two
-	// seconds, else after a growing backoff (500 ms to 1 min, ±25 %). Meanwhile
+	// Run feeds the sink until ctx ends. If it ends before, with an error, a panic
+	// or runtime.Goexit, it is started again: at once if it had run for more than
+	// two seconds, else after a growing backoff (500 ms to 1 min, ±25 %). Meanwhile
 	// the controller is not healthy. If it ends before with nil, it has nothing
 	// more to say: that is reported as ErrSourceEnded, and it stays ended. It
 	// must not send anything after it returned.
@@ -245,7 +245,7 @@ func (f *feed[K]) supervise(ctx context.Context) {
 	for failures, again := 0, 0; ; again++ {
 		began := time.Now()
 		f.live(began)
-		err := protect(func() error { return f.Run(ctx, (*sink[K])(f)) })
+		err := isolate(func() error { return f.Run(ctx, (*sink[K])(f)) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -362,6 +362,7 @@ func (s *sink[K]) elsewhere(key K) bool { return s.c.elsewhere(key) }
 // Failed reports an error that the source survives.
 func (s *sink[K]) Failed(err error) {
 	f := (*feed[K])(s)
+	err = checkError(err)
 	f.mu.Lock()
 	before := f.complaints
 	if f.complaints++; err == nil {
@@ -411,16 +412,6 @@ func validKey[K comparable](key K) error {
 		return k.Check()
 	}
 	return nil
-}
-
-// protect calls f and makes an error of its panic, or of one of its error.
-func protect(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = newPanic(v)
-		}
-	}()
-	return probed(f())
 }
 
 // addWaiting adds a key, and waits while the queue is full. It is for sources
