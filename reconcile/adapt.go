@@ -15,7 +15,7 @@ import (
 // many; after one without, in which keys were waiting, one more.
 type Adapt struct {
 	// Min and Max bound the number of workers. Defaults: 1, and eight times
-	// Options.Workers.
+	// Options.Workers. At most 100,000.
 	Min, Max int
 	// Latency is the mean time of a run above which the other side counts as
 	// overloaded. Default: it does not count.
@@ -30,6 +30,8 @@ func (a *Adapt) check() error {
 		return nil
 	case a.Min < 0 || a.Max < 0 || a.Latency < 0 || a.Interval < 0:
 		return fmt.Errorf("Adapt has a negative field: %+v", *a)
+	case a.Min > maxWorkers || a.Max > maxWorkers:
+		return fmt.Errorf("Adapt wants %d to %d workers, at most %d can be had", a.Min, a.Max, maxWorkers)
 	case a.Max > 0 && a.Min > a.Max:
 		return fmt.Errorf("Adapt.Min %d is above Adapt.Max %d", a.Min, a.Max)
 	}
@@ -38,7 +40,7 @@ func (a *Adapt) check() error {
 
 func (a *Adapt) complete(workers int) {
 	setDefault(&a.Min, 1)
-	setDefault(&a.Max, max(8*workers, a.Min))
+	setDefault(&a.Max, max(min(8*workers, maxWorkers), a.Min))
 	setDefault(&a.Interval, 5*time.Second)
 }
 

@@ -2,6 +2,8 @@ package reconcile
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
@@ -16,6 +18,9 @@ import (
 // was asked for, the object is gone or was unpaused, and the key's own run did
 // not write it. FromWith has another rule.
 func From[S, T any](c *cache.Cache[S, T], when ...Predicate[S, T]) Source[Request] {
+	if slices.ContainsFunc(when, isNilPredicate) {
+		return Source[Request]{bad: errors.New("From: a nil Predicate")}
+	}
 	return FromWith(c, FromOptions[S, T]{When: all(when)})
 }
 
@@ -32,7 +37,7 @@ type FromOptions[S, T any] struct {
 // FromWith is From with options.
 func FromWith[S, T any](c *cache.Cache[S, T], o FromOptions[S, T]) Source[Request] {
 	if c == nil {
-		return Source[Request]{} // refused by Watch: it has no name
+		return Source[Request]{bad: errors.New("From: no cache")}
 	}
 	setDefaultFunc(&o.When, Changed)
 	if o.Urgent == nil {
@@ -173,6 +178,8 @@ func unlessOwn[K comparable](to Sink[K], from Cached) func(store.Revision) Sink[
 func (s *sink[K]) live(key K, from Cached, rev store.Revision, o queue.AddOptions) error {
 	return s.c.live(key, from, rev, o)
 }
+
+func isNilPredicate[S, T any](p Predicate[S, T]) bool { return p == nil }
 
 // all passes what every predicate passes; nil if there is none.
 func all[S, T any](when []Predicate[S, T]) Predicate[S, T] {

@@ -2,7 +2,7 @@ package reconcile
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
 	"github.com/tendhq/tend/queue"
 )
@@ -11,12 +11,12 @@ import (
 // for a reconcile, so a sender waits for the source's goroutine at most, however
 // busy the workers are; keys coalesce in the queue. Only a queue with MaxKeys that
 // is full makes it wait. Closing ch ends the source, which is reported
-// (ErrSourceEnded). ch must have no other reader.
+// (ErrSourceEnded). ch must have no other reader. Watch refuses a nil one.
 func Chan[K comparable](name string, ch <-chan K) Source[K] {
+	if ch == nil {
+		return Source[K]{Name: name, bad: fmt.Errorf("Chan(%q): no channel", name)}
+	}
 	return Source[K]{Name: name, Run: func(ctx context.Context, to Sink[K]) error {
-		if ch == nil {
-			return errors.New("reconcile: Chan: no channel")
-		}
 		to.Synced()
 		for {
 			select {

@@ -44,6 +44,7 @@ type Controller[K comparable] struct {
 	pool        pool[K]
 	holds       []atomic.Pointer[hold] // by shard; nil: not ours
 	leased      atomic.Bool
+	stopped     atomic.Bool  // its queue was found stopped
 	opened      atomic.Int64 // when the workers began, since epoch
 	logger      atomic.Pointer[slog.Logger]
 	life        *life[K]
@@ -53,6 +54,7 @@ type Controller[K comparable] struct {
 	mu      sync.Mutex // guards what follows
 	running bool       // Run was called
 	feeds   []*feed[K]
+	removed []*feed[K]      // by Unwatch; may not have ended yet
 	cached  []Cached        // of feeds and Options.Reads
 	owned   []Cached        // made by For: run by the controller itself
 	place   lease.Placement // Options.Placement, or the Manager's choice
@@ -64,7 +66,7 @@ type Controller[K comparable] struct {
 // key type that holds a pointer, an interface or a float: two such keys can look
 // alike and be different.
 func New[K comparable](name string, r Reconciler[K], o *Options[K]) (*Controller[K], error) {
-	if r == nil {
+	if isNil(r) {
 		return nil, fmt.Errorf("reconcile: New(%s): no reconciler", name)
 	}
 	c, err := build(name, o, false)
@@ -74,7 +76,7 @@ func New[K comparable](name string, r Reconciler[K], o *Options[K]) (*Controller
 	c.rec = r
 	c.forgets, _ = r.(Forgetter[K])
 	for _, m := range slices.Backward(c.o.Middleware) {
-		if c.rec = m(c.rec); c.rec == nil {
+		if c.rec = m(c.rec); isNil(c.rec) {
 			return nil, fmt.Errorf("reconcile: New(%s): a middleware returned nil", name)
 		}
 	}
@@ -84,7 +86,7 @@ func New[K comparable](name string, r Reconciler[K], o *Options[K]) (*Controller
 // NewBatch is New for a reconciler of several keys at once. Options.Middleware
 // does not apply to it and must be empty.
 func NewBatch[K comparable](name string, r BatchReconciler[K], o *Options[K]) (*Controller[K], error) {
-	if r == nil {
+	if isNil(r) {
 		return nil, fmt.Errorf("reconcile: NewBatch(%s): no reconciler", name)
 	}
 	c, err := build(name, o, true)
@@ -154,6 +156,9 @@ func (c *Controller[K]) setPlacement(p lease.Placement) error {
 	if p != nil {
 		shards = p.Shards()
 	}
+	if shards < 1 {
+		return fmt.Errorf("placement %v has %d shards, want 1 or more", p, shards)
+	}
 	if shards > 1 && c.o.Hash == nil {
 		hash, ok := any(lease.HashKey).(func(K) uint64)
 		if !ok {
@@ -176,6 +181,9 @@ func (c *Controller[K]) setPlacement(p lease.Placement) error {
 // reads and that nothing has used before is the caller's to run. It fails with
 // ErrSourceExists, and on a source without a name or Run; then none is added.
 func (c *Controller[K]) Watch(sources ...Source[K]) error {
+	if err := c.made(); err != nil {
+		return fmt.Errorf("%w: Watch", err)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var added []*feed[K]
@@ -210,8 +218,13 @@ func (c *Controller[K]) useLocked(f *feed[K]) {
 var errUnwatched = errors.New("source was removed")
 
 // Unwatch removes a source and returns when it has ended. Keys that it added
-// stay. It fails with ErrNoSource.
+// stay. It fails with ErrNoSource, and with ErrSourceRunning if the source has not
+// ended after Options.StuckAfter, or when Run's context ends before: then Run waits
+// for it and names it. A source that calls Unwatch for itself gets that error.
 func (c *Controller[K]) Unwatch(name string) error {
+	if err := c.made(); err != nil {
+		return fmt.Errorf("%w: Unwatch", err)
+	}
 	c.mu.Lock()
 	i := slices.IndexFunc(c.feeds, func(f *feed[K]) bool { return f.Name == name })
 	if i < 0 {
@@ -220,12 +233,49 @@ func (c *Controller[K]) Unwatch(name string) error {
 	}
 	f := c.feeds[i]
 	c.feeds = slices.Concat(c.feeds[:i], c.feeds[i+1:])
+	c.removed = append(c.removed, f)
 	c.showLocked()
 	c.mu.Unlock()
 	f.remove(errUnwatched)
-	f.wait(context.Background())
+	ended := f.waitRemoved(c.life.context())
+	c.removedSources() // forgets it if it has
 	c.life.poke()
+	if !ended {
+		return fmt.Errorf("reconcile: controller %q: Unwatch(%q): %w", c.name, name, ErrSourceRunning)
+	}
 	return nil
+}
+
+// removedSources are those that were removed and have not ended.
+func (c *Controller[K]) removedSources() []*feed[K] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.removed = slices.DeleteFunc(c.removed, (*feed[K]).hasEnded)
+	return slices.Clone(c.removed)
+}
+
+// noteStopped is called when a worker leaves: it notes that it does so because the
+// program stopped the queue.
+func (c *Controller[K]) noteStopped(err error) {
+	if errors.Is(err, queue.ErrStopped) {
+		c.stopped.Store(true)
+	}
+}
+
+var errNotMade = errors.New("reconcile: this Controller is nil or zero: make one with New, NewBatch or For")
+
+// made refuses a Controller that no constructor made.
+func (c *Controller[K]) made() error {
+	if c == nil || c.q == nil {
+		return errNotMade
+	}
+	return nil
+}
+
+// isNil also reports a nil pointer or function in an interface.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return v == nil || (r.Kind() == reflect.Pointer || r.Kind() == reflect.Func) && r.IsNil()
 }
 
 // Name is the controller's name.
@@ -246,6 +296,9 @@ func (c *Controller[K]) Kick(key K) error {
 }
 
 func (c *Controller[K]) add(key K, o queue.AddOptions) error {
+	if err := c.made(); err != nil {
+		return fmt.Errorf("%w: Add", err)
+	}
 	// Only what can never be meant is refused here, not all that a store would:
 	// reading every byte of a key costs as much as queueing it.
 	if k, ok := any(key).(store.Key); ok && k.Name == "" {
@@ -300,12 +353,15 @@ func (c *Controller[K]) shardOf(key K) int {
 // holdOf is the right to run the key; nil: there is none.
 func (c *Controller[K]) holdOf(key K) *hold { return c.holds[c.shardOf(key)].Load() }
 
-// SetWorkers changes how many keys are run at once; 0 runs none. More workers
-// start at once; one too many goes when its present run has ended. With
+// SetWorkers changes how many keys are run at once, to at most 100,000; 0 runs none.
+// More workers start at once; one too many goes when its present run has ended. With
 // Options.Adapt the number goes on changing from n.
 func (c *Controller[K]) SetWorkers(n int) error {
-	if n < 0 {
-		return fmt.Errorf("reconcile: controller %q: SetWorkers(%d): want 0 or more", c.name, n)
+	if err := c.made(); err != nil {
+		return fmt.Errorf("%w: SetWorkers", err)
+	}
+	if n < 0 || n > maxWorkers {
+		return fmt.Errorf("reconcile: controller %q: SetWorkers(%d): want 0 to %d", c.name, n, maxWorkers)
 	}
 	c.pool.resize(n)
 	return nil
@@ -369,6 +425,9 @@ func (c *Controller[K]) log() *slog.Logger {
 // Values of ctx are there in the runs' contexts; its end is not. A second Run is
 // ErrRunning: a controller runs once.
 func (c *Controller[K]) Run(ctx context.Context) error {
+	if err := c.made(); err != nil {
+		return fmt.Errorf("%w: Run", err)
+	}
 	c.mu.Lock()
 	again := c.running
 	c.running = true

@@ -27,10 +27,14 @@ var (
 	ErrSourceExists = errors.New("source is watched already")
 	// ErrElsewhere: another server runs the key, or may.
 	ErrElsewhere = errors.New("key is run by another server")
-	// ErrNotSynced: a source or cache took longer than Options.SyncTimeout.
+	// ErrNotSynced: a source or cache took longer than Options.SyncTimeout. The
+	// error says why it last failed, if it did.
 	ErrNotSynced = errors.New("not synced in time")
 	// ErrNoSource: no source of that name is watched.
 	ErrNoSource = errors.New("no such source")
+	// ErrSourceRunning: a source goes on although its context ended. Nothing is
+	// started anew before it returns.
+	ErrSourceRunning = errors.New("source goes on although its context ended")
 	// ErrNameTaken: a Manager has a runner of that name already.
 	ErrNameTaken = errors.New("name is taken")
 	// ErrCycle: controllers wake each other in a circle.
@@ -113,4 +117,5 @@ func (e *PanicError) Unwrap() error {
 var (
 	errNotRunning = errors.New("not running yet")
 	errNotSynced  = errors.New("not synced yet")
+	errStopped    = errors.New("its queue was stopped, so it runs nothing any more")
 )

@@ -18,12 +18,13 @@ import (
 //
 // It is synced after the first list that succeeded. A list that fails takes no
 // key for gone: it is reported and tried again with a backoff (500 ms to 1 min,
-// never later than the interval).
+// never later than the interval). Watch refuses it without a list, and with an
+// interval of zero or less.
 func Every[K, V comparable](name string, interval time.Duration, list func(ctx context.Context) (map[K]V, error)) Source[K] {
+	if interval <= 0 || list == nil {
+		return Source[K]{Name: name, bad: fmt.Errorf("Every(%q): needs a list function and an interval above 0, got %v", name, interval)}
+	}
 	return Source[K]{Name: name, Run: func(ctx context.Context, to Sink[K]) error {
-		if interval <= 0 || list == nil {
-			return fmt.Errorf("reconcile: Every(%q): needs a list function and an interval above 0, got %v", name, interval)
-		}
 		p := &poll[K, V]{to: to, list: list, first: true}
 		// What vanishes between two runs of the source must be noticed too.
 		p.known, _ = kept(to).(map[K]V)

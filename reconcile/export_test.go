@@ -12,3 +12,6 @@ func InLine[K comparable](c *Controller[K]) (n int) {
 	}
 	return n
 }
+
+// Looks is how often the watchdog looked at the runs.
+func Looks[K comparable](c *Controller[K]) int64 { return c.life.looks.Load() }

@@ -40,7 +40,12 @@ func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S
 // from the cache, as a copy; a key the cache has nothing for is done, and f is not
 // called. While the cache cannot keep up with the key's own writes (Info.Stale) the
 // store is read instead.
+//
+// It is nil if c or f is, which New refuses.
 func AsReconciler[S, T any](c *cache.Cache[S, T], f ObjectFunc[S, T]) Reconciler[Request] {
+	if c == nil || f == nil {
+		return nil
+	}
 	return &objects[S, T]{c, f}
 }
 

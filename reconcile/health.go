@@ -80,10 +80,7 @@ func (mb *member) health() error {
 	if err := mb.placement(); err != nil {
 		return err
 	}
-	if h, ok := mb.Runner.(interface{ Health() error }); ok {
-		return h.Health()
-	}
-	return nil
+	return healthOf(mb.Runner)
 }
 
 func (mb *member) ready() error {

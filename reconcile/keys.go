@@ -54,6 +54,9 @@ type KeySnapshot struct {
 // Keys gives some of the keys in the queue. What it costs is said at
 // queue.Queue.Page; ctx bounds it.
 func (c *Controller[K]) Keys(ctx context.Context, q KeyQuery) (KeyPage, error) {
+	if err := c.made(); err != nil {
+		return KeyPage{}, fmt.Errorf("%w: Keys", err)
+	}
 	o := queue.PageOptions[K]{States: q.States, Failed: q.Failed, Order: q.Order, Limit: q.Limit, From: q.From}
 	if q.Contains != "" {
 		o.Match = containing[K](q.Contains)
@@ -163,6 +166,9 @@ const (
 // a whole, which can be paused and resumed. Why is shown as the reason. It fails
 // with ErrNoKey if the key cannot be found or read, and as Kick does.
 func (c *Controller[K]) Do(ctx context.Context, a Action, printed, why string) error {
+	if err := c.made(); err != nil {
+		return fmt.Errorf("%w: Do", err)
+	}
 	err := c.do(ctx, a, printed, why)
 	if err != nil {
 		return fmt.Errorf("reconcile: controller %q: %s %.200s: %w", c.name, a, printed, err)

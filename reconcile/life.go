@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
 )
 
 // life is a controller while it runs. Its governor is one goroutine that looks at
@@ -22,6 +24,7 @@ import (
 //	one less          its keys dropped, its runs ended and waited for, its keys forgotten
 //	stop              see run
 type life[K comparable] struct {
+	*watchdog
 	c      *Controller[K]
 	signal chan struct{} // capacity 1: look again
 	broken chan error    // capacity 1: why it cannot go on
@@ -40,7 +43,7 @@ type life[K comparable] struct {
 }
 
 func newLife[K comparable](c *Controller[K]) *life[K] {
-	return &life[K]{c: c, signal: make(chan struct{}, 1), broken: make(chan error, 1)}
+	return &life[K]{watchdog: newWatchdog(), c: c, signal: make(chan struct{}, 1), broken: make(chan error, 1)}
 }
 
 func (l *life[K]) poke() {
@@ -244,7 +247,7 @@ func (l *life[K]) step() {
 	switch {
 	case over:
 	case held == 0 && running != nil:
-		l.stopSources(l.ctx, errNotHeld)
+		l.stopSources(l.ctx, errNotHeld, l.c.sources())
 		l.setOpen(false)
 	case held > 0:
 		l.startSources(gained)
@@ -255,7 +258,7 @@ func (l *life[K]) step() {
 	if left && !over && l.c.forgets != nil {
 		l.c.contain("Forget", func() { l.c.forgets.Forget(func(key K) bool { return l.c.holdOf(key) == nil }) })
 	}
-	if held > 0 && !over && l.unsynced() == "" {
+	if what, _ := l.unsynced(); held > 0 && !over && what == "" {
 		l.setOpen(true)
 	}
 }
@@ -306,10 +309,9 @@ func (l *life[K]) startSource(ctx context.Context, f *feed[K]) {
 	}
 }
 
-// stopSources ends all sources, and waits for them until ctx ends. It names those
+// stopSources ends sources, and waits for them until ctx ends. It names those
 // that are left.
-func (l *life[K]) stopSources(ctx context.Context, cause error) (left []string) {
-	feeds := l.c.sources()
+func (l *life[K]) stopSources(ctx context.Context, cause error, feeds []*feed[K]) (left []string) {
 	for _, f := range feeds {
 		f.end(cause)
 	}
@@ -324,21 +326,30 @@ func (l *life[K]) stopSources(ctx context.Context, cause error) (left []string) 
 	return left
 }
 
-// unsynced names something that has not synced; "": everything has.
-func (l *life[K]) unsynced() string {
+// unsynced names something that has not synced, and says why if that is known; "":
+// everything has.
+func (l *life[K]) unsynced() (what string, why error) {
 	for _, f := range l.c.sources() {
-		if !f.isSynced() {
-			return "source " + f.Name
+		if synced, err := f.isSynced(); !synced {
+			return "source " + f.Name, err
 		}
 	}
 	for _, cached := range l.c.o.Reads {
 		select {
 		case <-cached.Synced():
 		default:
-			return "cache " + cached.Name()
+			return "cache " + cached.Name(), healthOf(cached)
 		}
 	}
-	return ""
+	return "", nil
+}
+
+// healthOf asks what is wrong with something that may be able to tell.
+func healthOf(v any) error {
+	if h, ok := v.(interface{ Health() error }); ok {
+		return h.Health()
+	}
+	return nil
 }
 
 // waiting tells whether the workers could run but for what has not synced.
@@ -350,9 +361,15 @@ func (l *life[K]) waiting() bool {
 
 // tooLate ends run, unless all has synced after all.
 func (l *life[K]) tooLate() {
-	if what := l.unsynced(); what != "" {
-		l.fail(fmt.Errorf("reconcile: controller %q: %s: %w (%v)", l.c.name, what, ErrNotSynced, l.c.o.SyncTimeout))
+	what, why := l.unsynced()
+	if what == "" {
+		return
 	}
+	err := fmt.Errorf("reconcile: controller %q: %s: %w (%v)", l.c.name, what, ErrNotSynced, l.c.o.SyncTimeout)
+	if why != nil {
+		err = fmt.Errorf("%w: %w", err, why)
+	}
+	l.fail(err)
 }
 
 // sayWaiting says once what the workers wait for.
@@ -361,9 +378,30 @@ func (l *life[K]) sayWaiting() {
 	waits := l.held > 0 && !l.opened && !l.over
 	l.opened = l.opened || waits
 	l.mu.Unlock()
-	if what := l.unsynced(); waits && what != "" {
-		l.c.log().Warn("reconcile: controller waits for its sources", "controller", l.c.name, "waitingFor", what)
+	if what, why := l.unsynced(); waits && what != "" {
+		attrs := []any{"controller", l.c.name, "waitingFor", what}
+		if why != nil {
+			attrs = append(attrs, "err", store.Brief(why))
+		}
+		l.c.log().Warn("reconcile: controller waits for its sources", attrs...)
 	}
+}
+
+// isOver reports whether Run stops, or has returned.
+func (l *life[K]) isOver() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over
+}
+
+// context is that of Run; background if it was not called.
+func (l *life[K]) context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx == nil {
+		return context.Background()
+	}
+	return l.ctx
 }
 
 // stop ends everything in order: see Controller.Run.
@@ -394,7 +432,7 @@ func (l *life[K]) stop(placed <-chan error) error {
 // finish waits for what is left besides runs; with a stopErr runs are left, and
 // the workers and the placement that wait for them are too.
 func (l *life[K]) finish(ctx context.Context, placed <-chan error, stopErr error) error {
-	left := l.stopSources(ctx, ErrShutdown)
+	left := l.stopSources(ctx, ErrShutdown, slices.Concat(l.c.sources(), l.c.removedSources()))
 	l.c.pool.shut()
 	l.c.clock.Stop()
 	if stopErr == nil {

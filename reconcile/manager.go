@@ -37,8 +37,9 @@ type Runner interface {
 type Manager struct {
 	// Logger is for the controllers that have none. Default: slog.Default().
 	Logger *slog.Logger
-	// StopTimeout is how long stopping may take in all. Default 45 s. Two thirds
-	// of it at most are for draining, whatever Options.Drain says.
+	// StopTimeout is how long stopping may take in all. Default 45 s; a negative one
+	// is an error of Run. Two thirds of it at most are for draining, whatever
+	// Options.Drain says.
 	StopTimeout time.Duration
 	// Placement is for the controllers that have none. Default: a controller
 	// whose caches are on a backend that another process can open too
@@ -63,6 +64,7 @@ type Manager struct {
 type controller interface {
 	Runner
 	Name() string
+	made() error
 	caches() []Cached
 	ownedCaches() []Cached
 	adopt(l *slog.Logger, stop time.Duration)
@@ -95,8 +97,11 @@ func (m *Manager) Register(rs ...Runner) error {
 	}
 	members := slices.Clone(m.members)
 	for _, r := range rs {
-		if r == nil {
+		if isNil(r) {
 			return errors.New("reconcile: Manager.Register: nil runner")
+		}
+		if c, ok := r.(controller); ok && c.made() != nil {
+			return fmt.Errorf("%w: Manager.Register", c.made())
 		}
 		name := nameOf(r, len(members))
 		for _, o := range members {
@@ -192,9 +197,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	r.await(ctx)
 	stopRunners()
-	limit := m.StopTimeout
-	setDefault(&limit, defaultStopTimeout)
-	timer := time.NewTimer(limit)
+	timer := time.NewTimer(m.stopTimeout())
 	defer timer.Stop()
 	r.collect(timer.C, func(mb *member) bool { return !mb.cache })
 	stopCaches()
@@ -212,6 +215,9 @@ func (m *Manager) begin() ([]*member, error) {
 	if len(m.members) == 0 {
 		return nil, errors.New("nothing is registered")
 	}
+	if m.StopTimeout < 0 {
+		return nil, fmt.Errorf("StopTimeout is %v, want 0 or more", m.StopTimeout)
+	}
 	// Sources may have been added since Register.
 	if err := m.checkCycles(m.members); err != nil {
 		return nil, err
@@ -222,6 +228,12 @@ func (m *Manager) begin() ([]*member, error) {
 	m.running = true
 	m.members = append(m.foundCaches(), m.members...)
 	return m.members, nil
+}
+
+func (m *Manager) stopTimeout() time.Duration {
+	limit := min(m.StopTimeout, maxTime)
+	setDefault(&limit, defaultStopTimeout)
+	return limit
 }
 
 // foundCaches makes members of the caches that controllers use.
@@ -253,8 +265,7 @@ func (m *Manager) foundCaches() (found []*member) {
 // place gives every controller its logger, its time to stop and its placement. A
 // placement that several share is run once for all of them.
 func (m *Manager) place() error {
-	limit := m.StopTimeout
-	setDefault(&limit, defaultStopTimeout)
+	limit := m.stopTimeout()
 	shared := make(map[lease.Placement][]controller)
 	for _, mb := range m.members {
 		c, ok := mb.Runner.(controller)

@@ -307,7 +307,7 @@ func TestHealthAndReadySayWhy(t *testing.T) {
 		if reason, ok := checks["cache thing"]; !ok || reason != "" {
 			t.Errorf("the cache is not among the healthy: %v", checks)
 		}
-		if code, checks := get(m.Ready()); code != http.StatusServiceUnavailable || checks["test"] != "waiting for source bad to sync" {
+		if code, checks := get(m.Ready()); code != http.StatusServiceUnavailable || checks["test"] != "waiting for source bad to sync: boom" {
 			t.Errorf("Ready with a bad source: %d %v", code, checks)
 		}
 		mu.Lock()

@@ -26,6 +26,9 @@ type Mapper[K comparable, S, T any] func(ctx context.Context, old, now *store.Ob
 //
 // It is synced when every object there was at the start is queued for mapping.
 func Map[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], when ...Predicate[S, T]) Source[K] {
+	if slices.ContainsFunc(when, isNilPredicate) {
+		return Source[K]{bad: errors.New("Map: a nil Predicate")}
+	}
 	return MapWith(c, m, MapOptions[S, T]{When: all(when)})
 }
 
@@ -42,8 +45,8 @@ type MapOptions[S, T any] struct {
 
 // MapWith is Map with options.
 func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], o MapOptions[S, T]) Source[K] {
-	if c == nil {
-		return Source[K]{} // refused by Watch: it has no name
+	if c == nil || m == nil {
+		return Source[K]{bad: errors.New("Map: needs a cache and a mapper")}
 	}
 	setDefaultFunc(&o.When, Any)
 	return Source[K]{
@@ -62,9 +65,6 @@ func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], o 
 			return nil
 		},
 		Run: func(ctx context.Context, to Sink[K]) error {
-			if m == nil {
-				return errors.New("reconcile: Map: no mapper")
-			}
 			return runMapping(ctx, c, to, m, o)
 		},
 	}

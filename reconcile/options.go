@@ -14,14 +14,16 @@ import (
 
 // Options tune a Controller. Nil and zero fields mean the stated default. New
 // copies them: one value may serve several controllers and be changed afterwards.
+// Times of more than a century count as a century.
 type Options[K comparable] struct {
-	// Workers is how many keys are run at once. Default 8. See SetWorkers.
+	// Workers is how many keys are run at once. Default 8, at most 100,000. See
+	// SetWorkers.
 	Workers int
 	// Adapt lets the number of workers follow throttling and latency. Default:
 	// it stays as set.
 	Adapt *Adapt
-	// Batch is how many keys a BatchReconciler gets at most. Default 16; without
-	// a BatchReconciler it means nothing and must be 0.
+	// Batch is how many keys a BatchReconciler gets at most. Default 16, at most
+	// 100,000; without a BatchReconciler it means nothing and must be 0.
 	Batch int
 
 	// Timeout is a run's deadline: its context ends with the cause ErrDeadline.
@@ -52,7 +54,9 @@ type Options[K comparable] struct {
 	Backoff queue.Backoff
 	// Queue is for what else a queue can do: a Policy in place of Backoff,
 	// MaxAttempts, MaxKeys, Tenant, Buckets, Debounce. Its Name is the
-	// controller's, whatever it says.
+	// controller's, whatever it says. A panic of one of its functions is logged.
+	// Then the key backs off as Backoff does by default (Policy), belongs to the
+	// tenant "" (Tenant), or does not run for a second (Buckets).
 	Queue queue.Options[K]
 
 	// Resync runs a key again this long after it succeeded without asking for
@@ -104,9 +108,10 @@ type Options[K comparable] struct {
 	Logger *slog.Logger
 }
 
-// Hooks is a set of functions to be told; any may be nil. They are called
-// without a lock held, on the goroutine that found out, and should be quick. A
-// panic in one is contained and logged.
+// Hooks is a set of functions to be told; any may be nil. They are called without a
+// lock held, and should be quick: what happened waits for them. OnAdd and OnDone are
+// called on the goroutine that found out, the others on one of their own. A panic
+// in one, or runtime.Goexit, is contained and logged.
 type Hooks[K comparable] struct {
 	// OnError hears every failure of the reconciler, a mapper or a source, once.
 	// Nil: they are logged instead, the first in a row and the one that parks the
@@ -156,6 +161,11 @@ const (
 	defaultGrace         = 10 * time.Second
 	defaultParkedResync  = time.Hour
 	defaultSettleTimeout = 30 * time.Second
+
+	maxWorkers = 100_000
+	maxBatch   = 100_000
+	// Sums of two times, and of one and the age of a process, must not overflow.
+	maxTime = 100 * 365 * 24 * time.Hour
 )
 
 // complete copies what o refers to, fills in the defaults and refuses what
@@ -171,6 +181,11 @@ func (o *Options[K]) complete(batch bool) error {
 	setDefault(&o.Grace, defaultGrace)
 	setDefault(&o.ParkedResync, defaultParkedResync)
 	setDefault(&o.SettleTimeout, defaultSettleTimeout)
+	for _, d := range []*time.Duration{
+		&o.Timeout, &o.StuckAfter, &o.Drain, &o.Grace, &o.Resync, &o.ParkedResync, &o.SettleTimeout, &o.SyncTimeout,
+	} {
+		*d = min(*d, maxTime)
+	}
 	if batch {
 		setDefault(&o.Batch, defaultBatch)
 	}
@@ -194,10 +209,10 @@ func setDefault[T comparable](field *T, value T) {
 
 func (o *Options[K]) check(batch bool) error {
 	switch {
-	case o.Workers < 0:
-		return fmt.Errorf("Workers is %d, want 0 or more", o.Workers)
-	case o.Batch < 0:
-		return fmt.Errorf("Batch is %d, want 0 or more", o.Batch)
+	case o.Workers < 0 || o.Workers > maxWorkers:
+		return fmt.Errorf("Workers is %d, want 0 to %d", o.Workers, maxWorkers)
+	case o.Batch < 0 || o.Batch > maxBatch:
+		return fmt.Errorf("Batch is %d, want 0 to %d", o.Batch, maxBatch)
 	case o.Batch > 0 && !batch:
 		return errors.New("Batch is set, but the reconciler is no BatchReconciler")
 	case o.StuckAfter < 0:
@@ -212,7 +227,7 @@ func (o *Options[K]) check(batch bool) error {
 		return fmt.Errorf("SettleTimeout is %v, want 0 or more", o.SettleTimeout)
 	case o.Queue.Policy != nil && o.Backoff != (queue.Backoff{}):
 		return errors.New("Backoff and Queue.Policy are both set: use one")
-	case slices.ContainsFunc(o.Reads, func(c Cached) bool { return c == nil }):
+	case slices.ContainsFunc(o.Reads, func(c Cached) bool { return isNil(c) }):
 		return errors.New("Reads holds a nil cache")
 	}
 	for i, m := range o.Middleware {

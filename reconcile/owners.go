@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/tendhq/tend/store"
@@ -14,7 +15,7 @@ import (
 // the log.
 func Owners[S, T any](c *cache.Cache[S, T], kind string, when ...Predicate[S, T]) Source[Request] {
 	if c == nil {
-		return Source[Request]{}
+		return Source[Request]{bad: errors.New("Owners: no cache")}
 	}
 	s := Map(c, func(ctx context.Context, old, now *store.Object[S, T]) (keys []Request, _ error) {
 		for _, o := range [2]*store.Object[S, T]{old, now} {
@@ -52,7 +53,7 @@ type skipKey struct{}
 // the cache's kind changes, a/x of the controller's kind is run.
 func Same[S, T any](c *cache.Cache[S, T], when ...Predicate[S, T]) Source[Request] {
 	if c == nil {
-		return Source[Request]{}
+		return Source[Request]{bad: errors.New("Same: no cache")}
 	}
 	s := Map(c, func(_ context.Context, old, now *store.Object[S, T]) ([]Request, error) {
 		if now == nil {

@@ -19,10 +19,33 @@ type pool[K comparable] struct {
 	open  bool
 	over  bool // no worker is started any more
 	want  int
-	slots []*slot[K]    // of workers that were not told to go
-	old   []*slot[K]    // of workers that were, while they still run something
+	slots slotList[K]   // of workers that were not told to go
+	old   slotList[K]   // of workers that were, while they still run something
 	gone  Counts        // of workers that ended
 	empty chan struct{} // closed when the last worker has left; nil: nobody waits
+}
+
+// slotList is some slots in no order, each of which knows its place in it: workers
+// leave one by one, and looking for each would cost the square of their number.
+type slotList[K comparable] []*slot[K]
+
+func (l *slotList[K]) add(s *slot[K]) {
+	s.place = len(*l)
+	*l = append(*l, s)
+}
+
+// remove takes s out, and reports whether it was there.
+func (l *slotList[K]) remove(s *slot[K]) bool {
+	list := *l
+	if s.place >= len(list) || list[s.place] != s {
+		return false
+	}
+	last := len(list) - 1
+	list[s.place] = list[last]
+	list[s.place].place = s.place
+	list[last] = nil
+	*l = list[:last]
+	return true
 }
 
 // resize sets how many workers there are to be.
@@ -54,10 +77,9 @@ func (p *pool[K]) shut() {
 func (p *pool[K]) replace(s *slot[K]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i := slices.Index(p.slots, s); i >= 0 {
+	if p.slots.remove(s) {
 		s.cancel()
-		p.slots = slices.Delete(p.slots, i, i+1)
-		p.old = append(p.old, s)
+		p.old.add(s)
 		p.adjustLocked()
 	}
 }
@@ -68,14 +90,13 @@ func (p *pool[K]) adjustLocked() {
 		n = 0
 	}
 	for len(p.slots) < n {
-		p.slots = append(p.slots, p.startLocked())
+		p.slots.add(p.startLocked())
 	}
 	for len(p.slots) > n {
-		last := len(p.slots) - 1
-		p.slots[last].cancel()
-		p.old = append(p.old, p.slots[last])
-		p.slots[last] = nil
-		p.slots = p.slots[:last]
+		s := p.slots[len(p.slots)-1]
+		p.slots.remove(s)
+		s.cancel()
+		p.old.add(s)
 	}
 }
 
@@ -93,9 +114,7 @@ func (p *pool[K]) leave(s *slot[K]) {
 	defer p.mu.Unlock()
 	s.cancel()
 	p.gone.merge(s.count())
-	same := func(o *slot[K]) bool { return o == s }
-	p.slots = slices.DeleteFunc(p.slots, same)
-	p.old = slices.DeleteFunc(p.old, same)
+	_ = p.slots.remove(s) || p.old.remove(s)
 	if p.empty != nil && len(p.slots)+len(p.old) == 0 {
 		close(p.empty)
 		p.empty = nil
@@ -173,15 +192,16 @@ func (w *worker[K]) loop() {
 		}
 		w.c.pool.leave(w.slot)
 	}()
+	work := w.runSingly
 	if w.c.batch != nil {
-		w.runBatches()
-	} else {
-		w.runSingly()
+		work = w.runBatches
 	}
+	w.c.noteStopped(work())
 	normal = true
 }
 
-func (w *worker[K]) runSingly() {
+// runSingly runs key after key, and gives what ended that.
+func (w *worker[K]) runSingly() error {
 	w.items, w.keys = make([]queue.Item[K], 1), make([]K, 1)
 	item, err := w.get()
 	for err == nil || err == errBuckets {
@@ -196,13 +216,14 @@ func (w *worker[K]) runSingly() {
 			if done {
 				item.Done()
 			}
-			return
+			return w.ctx.Err()
 		case done:
 			item, err = w.doneNext(item)
 		default:
 			item, err = w.get()
 		}
 	}
+	return err
 }
 
 // get, doneNext and getBatch are those of the queue; what errBuckets says may be
@@ -285,15 +306,18 @@ func (c *Controller[K]) goexit(w *worker[K]) {
 	c.pool.replace(w.slot)
 }
 
-func (w *worker[K]) runBatches() {
+func (w *worker[K]) runBatches() error {
 	buf := make([]queue.Item[K], w.c.o.Batch)
 	for {
 		n, err := w.getBatch(buf)
 		if n > 0 {
 			w.runBatch(buf[:n])
 		}
-		if err != nil && err != errBuckets || w.ctx.Err() != nil {
-			return
+		if err == nil || err == errBuckets {
+			err = w.ctx.Err()
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

@@ -43,6 +43,7 @@ func (h *hold) trusted() bool {
 type slot[K comparable] struct {
 	c      *Controller[K]
 	cancel context.CancelFunc // ends the worker after its present run
+	place  int                // in the pool's list of slots; guarded by the pool's mu
 
 	// phase is one of the phases, and above these bits the number of runs that
 	// succeeded with nobody looking. The worker alone leaves idle.
@@ -86,6 +87,7 @@ func (s *slot[K]) begin(h *hold, keys []K, attempt int) (*runCtx[K], bool) {
 	x.waits.Store(nil)
 	s.started, x.by = c.begins()
 	s.phase.Add(running - idle)
+	c.life.lookBy(x.by)
 	// Who takes the hold away does so first and looks for runs then: either we see
 	// that it is gone, or we are seen.
 	if c.holds[h.shard].Load() != h {
@@ -193,5 +195,6 @@ func (s *slot[K]) endLocked(err, cause error) {
 	if s.over == 0 {
 		s.over = time.Since(s.c.epoch)
 		s.ctx.end(err, cause)
+		s.c.life.lookBy(s.over + s.c.o.StuckAfter)
 	}
 }

@@ -134,11 +134,18 @@ func (s *slot[K]) snapshot() (r RunSnapshot, running bool) {
 }
 
 // Health is nil, or says what is wrong with the controller: a source that keeps
-// failing or has ended, a run that is stuck. It says nothing about the keys;
-// one that fails is ordinary life.
+// failing, has ended, or was removed and goes on; a run that is stuck; a queue that
+// the program stopped. It says nothing about the keys; one that fails is ordinary
+// life.
 func (c *Controller[K]) Health() error {
+	if err := c.made(); err != nil {
+		return err
+	}
 	var errs []error
-	for _, f := range c.sources() {
+	if c.stopped.Load() && !c.life.isOver() {
+		errs = append(errs, errStopped)
+	}
+	for _, f := range slices.Concat(c.sources(), c.removedSources()) {
 		if err := f.health(); err != nil {
 			errs = append(errs, fmt.Errorf("source %q: %w", f.Name, err))
 		}
@@ -155,16 +162,26 @@ func (c *Controller[K]) Health() error {
 // Ready is nil, or says what a controller that runs is waiting for. One whose
 // lease is held by another server is ready: it is there to take over.
 func (c *Controller[K]) Ready() error {
+	if err := c.made(); err != nil {
+		return err
+	}
 	c.life.mu.Lock()
 	begun, held := c.life.ctx != nil, c.life.held
 	c.life.mu.Unlock()
 	if !begun {
 		return errNotRunning
 	}
+	if c.stopped.Load() && !c.life.isOver() {
+		return errStopped
+	}
 	if held == 0 && c.leased.Load() {
 		return nil
 	}
-	if what := c.life.unsynced(); what != "" {
+	what, why := c.life.unsynced()
+	switch {
+	case why != nil:
+		return fmt.Errorf("waiting for %s to sync: %w", what, why)
+	case what != "":
 		return fmt.Errorf("waiting for %s to sync", what)
 	}
 	return nil

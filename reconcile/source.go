@@ -42,6 +42,7 @@ type Source[K comparable] struct {
 	kind   string                 // of the objects that wake the controller
 	mapped bool                   // its keys are not those of the objects
 	cache  Cached                 // what it is fed by, or nil
+	bad    error                  // why it cannot be watched; nil: it can
 	exists func(K) bool           // whether a key is declared at all; nil: not known
 	relist func(to Sink[K]) error // lists anew beside Run, without waiting; nil: Run is started again
 }
@@ -197,19 +198,49 @@ func (f *feed[K]) wait(ctx context.Context) bool {
 	return true
 }
 
-var errDeaf = errors.New("it goes on although its context ended, and nothing is run anew before it returns")
-
 // deaf reports a source that ignores the end of its context, unless it has just
-// taken notice.
+// taken notice or was reported.
 func (f *feed[K]) deaf(done chan struct{}) {
 	f.mu.Lock()
-	if f.done != done {
+	if f.done != done || f.err == ErrSourceRunning {
 		f.mu.Unlock()
 		return
 	}
-	f.err, f.told = errDeaf, true
+	f.err, f.told = ErrSourceRunning, true
 	f.mu.Unlock()
-	f.fail(errDeaf, 0)
+	f.fail(ErrSourceRunning, 0)
+}
+
+// waitRemoved waits for a source that was removed until ctx ends, and for StuckAfter
+// at most. It reports whether the source has ended.
+func (f *feed[K]) waitRemoved(ctx context.Context) bool {
+	late, cancel := context.WithTimeout(ctx, f.c.o.StuckAfter)
+	defer cancel()
+	if f.wait(late) {
+		return true
+	}
+	f.mu.Lock()
+	done := f.done
+	f.mu.Unlock()
+	if ctx.Err() == nil {
+		f.deaf(done)
+	}
+	return false
+}
+
+// hasEnded reports whether the source's goroutine has.
+func (f *feed[K]) hasEnded() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.done == nil {
+		return true
+	}
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // listAgain has a running source list everything once more, because shards were
@@ -336,10 +367,11 @@ func (f *feed[K]) Synced() {
 	}
 }
 
-func (f *feed[K]) isSynced() bool {
+// isSynced also gives why the source is not well, if it is not.
+func (f *feed[K]) isSynced() (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.synced
+	return f.synced, f.err
 }
 
 // sink is a feed as its source sees it.
@@ -460,6 +492,8 @@ func (f *feed[K]) describe() SourceSnapshot {
 // check refuses a source that cannot run.
 func (s Source[K]) check() error {
 	switch {
+	case s.bad != nil:
+		return s.bad
 	case s.Name == "":
 		return errors.New("source has no name")
 	case s.Run == nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -345,16 +346,95 @@ func TestEveryRunsWhatIsNewChangedOrGone(t *testing.T) {
 	})
 }
 
-func TestEveryRefusesWhatCannotWork(t *testing.T) {
+// What cannot work is refused by Watch, which says why.
+func TestSourcesThatCannotWorkAreRefused(t *testing.T) {
+	things := newCache(t, newStore(t, newBackend(t), "thing"))
+	list := func(context.Context) (map[store.Key]int, error) { return nil, nil }
+	mapper := func(context.Context, *thing, *thing) ([]store.Key, error) { return nil, nil }
+	for want, s := range map[string]reconcile.Source[store.Key]{
+		`Every("no list")`:     reconcile.Every[store.Key, int]("no list", time.Minute, nil),
+		`Every("no interval")`: reconcile.Every("no interval", 0, list),
+		`Chan("no channel")`:   reconcile.Chan[store.Key]("no channel", nil),
+		"From: no cache":       reconcile.From[spec, status](nil),
+		"From: a nil Pred":     reconcile.From(things, nil),
+		"Map: needs a cache":   reconcile.Map[store.Key, spec, status](nil, mapper),
+		"Map: needs":           reconcile.Map[store.Key](things, nil),
+		"Map: a nil Pred":      reconcile.Map(things, mapper, nil),
+		"Owners: no cache":     reconcile.Owners[spec, status](nil, "thing"),
+		"Same: no cache":       reconcile.Same[spec, status](nil),
+	} {
+		c := newController(t, record[store.Key](nil), nil)
+		if err := c.Watch(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Watch = %v, want %q", err, want)
+		}
+	}
+}
+
+// Whoever reads that a source has not synced reads why.
+func TestNotSyncedSaysWhyTheSourceFailed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var told failures[string]
-		c := newController(t, record[string](nil), &reconcile.Options[string]{Hooks: reconcile.Hooks[string]{OnError: told.hear}})
-		if err := c.Watch(reconcile.Every[string, int]("none", time.Minute, nil)); err != nil {
+		logger, lines := quiet()
+		c := newController(t, record[string](nil), &reconcile.Options[string]{SyncTimeout: 2 * time.Minute, Logger: logger})
+		if err := c.Watch(reconcile.Every("list", time.Second, func(context.Context) (map[string]int, error) { return nil, errBoom })); err != nil {
 			t.Fatal(err)
 		}
-		start(t, c)
-		if fs := told.list(); len(fs) == 0 || !strings.Contains(fs[0].Err.Error(), `Every("none")`) {
-			t.Errorf("OnError heard %v, want the reason", fs)
+		run := start(t, c)
+		pass(90 * time.Second)
+		if err := c.Ready(); !errors.Is(err, errBoom) || !strings.Contains(err.Error(), "source list") {
+			t.Errorf("Ready says %v, want the source and why it fails", err)
+		}
+		if !strings.Contains(lines.String(), `waitingFor="source list" err=boom`) {
+			t.Errorf("the log does not say why the source has not synced:\n%s", lines)
+		}
+		<-run.done
+		if !errors.Is(run.err, reconcile.ErrNotSynced) || !errors.Is(run.err, errBoom) {
+			t.Errorf("Run = %v, want ErrNotSynced and why", run.err)
+		}
+	})
+	bubble(t, func(t *testing.T) { // and of a cache that is only read
+		read := newCache(t, newStore(t, &failing{newBackend(t), errBoom}, "read"))
+		c := newController(t, record[string](nil), &reconcile.Options[string]{SyncTimeout: time.Minute, Reads: []reconcile.Cached{read}})
+		var m reconcile.Manager
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		<-run.done
+		if !errors.Is(run.err, reconcile.ErrNotSynced) || !strings.Contains(run.err.Error(), "cache read") || !errors.Is(run.err, errBoom) {
+			t.Errorf("Run = %v, want ErrNotSynced of the cache and why", run.err)
+		}
+	})
+}
+
+// failing is a backend whose watches fail.
+type failing struct {
+	store.Backend
+	err error
+}
+
+func (b *failing) Watch(context.Context, string, store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) { yield(store.Batch{}, b.err) }
+}
+
+// A cache that the reconciler only reads is waited for like a source.
+//
+// promise R4
+func TestNoKeyIsRunBeforeTheCachesThatAreReadAreSynced(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		read := newCache(t, newStore(t, newBackend(t), "read"))
+		c := newController(t, r, &reconcile.Options[string]{Reads: []reconcile.Cached{read}})
+		add(t, c, "k")
+		start(t, c) // without a Manager: the test runs the cache
+		pass(time.Hour)
+		expect(t, "runs before the cache has synced", r.count(), 0)
+		if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "cache read") {
+			t.Errorf("Ready says %v, want it to wait for the cache", err)
+		}
+		start(t, read)
+		expect(t, "runs afterwards", r.count(), 1)
+		if err := c.Ready(); err != nil {
+			t.Errorf("Ready says %v", err)
 		}
 	})
 }

@@ -305,3 +305,123 @@ func TestSourceThatWasRemovedIsNotStarted(t *testing.T) {
 		}
 	})
 }
+
+// A source that was removed and ignores its end is waited for and named like any
+// other, and Unwatch says that it goes on.
+//
+// promise Q8
+func TestRemovedSourceThatIgnoresItsEndIsNamed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var told failures[string]
+		c := newController(t, record[string](nil), &reconcile.Options[string]{
+			StuckAfter: time.Minute, Drain: time.Second, Grace: time.Second, Hooks: reconcile.Hooks[string]{OnError: told.hear},
+		})
+		if err := c.Watch(deafUntil(release)); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, c)
+		began := time.Now()
+		if err := c.Unwatch("deaf"); !errors.Is(err, reconcile.ErrSourceRunning) {
+			t.Errorf("Unwatch = %v, want ErrSourceRunning", err)
+		}
+		expect(t, "Unwatch waited", time.Since(began), time.Minute)
+		if err := c.Health(); !errors.Is(err, reconcile.ErrSourceRunning) || !strings.Contains(err.Error(), "deaf") {
+			t.Errorf("Health says %v, want the source that goes on", err)
+		}
+		if fs := told.list(); len(fs) != 1 || fs[0].Source != "deaf" {
+			t.Errorf("OnError heard %+v, want the source once", fs)
+		}
+		if err := run.end(); err == nil || !strings.Contains(err.Error(), "source deaf") {
+			t.Errorf("Run = %v, want the source named", err)
+		}
+		close(release)
+		synctest.Wait()
+		if err := c.Health(); err != nil {
+			t.Errorf("Health says %v after the source has ended", err)
+		}
+	})
+	bubble(t, func(t *testing.T) { // Run waits for one that ends in time
+		release := make(chan struct{})
+		c := newController(t, record[string](nil), &reconcile.Options[string]{Grace: time.Minute})
+		if err := c.Watch(deafUntil(release)); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, c)
+		unwatched := make(chan error, 1)
+		go func() { unwatched <- c.Unwatch("deaf") }()
+		synctest.Wait()
+		time.AfterFunc(10*time.Second, func() { close(release) })
+		began := time.Now()
+		if err := run.end(); err != nil {
+			t.Errorf("Run = %v", err)
+		}
+		expect(t, "Run waited", time.Since(began), 10*time.Second)
+		if err := <-unwatched; !errors.Is(err, reconcile.ErrSourceRunning) {
+			t.Errorf("Unwatch during the stop = %v, want ErrSourceRunning", err)
+		}
+	})
+}
+
+// A source may remove itself: it gets an error instead of waiting for its own end.
+//
+// promise Q8
+func TestSourceThatRemovesItselfEnds(t *testing.T) {
+	for _, stop := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			c := newController(t, record[string](nil), nil)
+			var unwatched error
+			if err := c.Watch(reconcile.Source[string]{Name: "self", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+				to.Synced()
+				unwatched = c.Unwatch("self")
+				return nil
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			run := start(t, c)
+			if !stop {
+				pass(31 * time.Second)
+			}
+			if err := run.end(); err != nil {
+				t.Errorf("Run = %v", err)
+			}
+			if !errors.Is(unwatched, reconcile.ErrSourceRunning) {
+				t.Errorf("Unwatch = %v, want ErrSourceRunning", unwatched)
+			}
+		})
+	}
+}
+
+// A controller whose queue the program has stopped does nothing any more, and says
+// so until it is stopped itself.
+//
+// promise Q8
+func TestControllerWithAStoppedQueueIsNotHealthy(t *testing.T) {
+	for what, end := range map[string]func(q *queue.Queue[string], ctx context.Context) error{
+		"Stop":  (*queue.Queue[string]).Stop,
+		"Drain": (*queue.Queue[string]).Drain,
+	} {
+		bubble(t, func(t *testing.T) {
+			c := newController(t, record[string](nil), nil)
+			run := start(t, c)
+			if err := errors.Join(c.Health(), c.Ready()); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			if err := end(c.Queue(), t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			for _, err := range []error{c.Health(), c.Ready()} {
+				if err == nil || !strings.Contains(err.Error(), "queue was stopped") {
+					t.Errorf("%s: got %v of a controller that runs nothing", what, err)
+				}
+			}
+			if err := run.end(); err != nil {
+				t.Errorf("%s: Run = %v", what, err)
+			}
+			if err := c.Health(); err != nil {
+				t.Errorf("%s: Health says %v after the controller's own stop", what, err)
+			}
+		})
+	}
+}

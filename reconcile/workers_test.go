@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store/cache"
 )
 
 // Weak point 004 (g).
@@ -538,6 +540,7 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 		"two policies":        {Backoff: exactly(1), Queue: queue.Options[string]{Policy: exactly(1).Policy()}},
 		"nil cache":           {Reads: []reconcile.Cached{nil}},
 		"nil middleware":      {Middleware: []func(reconcile.Reconciler[string]) reconcile.Reconciler[string]{nil}},
+		"too many workers":    {Workers: 100_001},
 		"adapt":               {Adapt: &reconcile.Adapt{Min: 5, Max: 2}},
 		"queue":               {Queue: queue.Options[string]{MaxKeys: -1}},
 	} {
@@ -556,6 +559,104 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 		start(t, c)
 		expect(t, "runs", r.count(), 2)
 	})
+}
+
+// A Controller that no constructor made is refused with an error, as are nil
+// functions.
+func TestWhatIsNilOrZeroIsAnError(t *testing.T) {
+	var zero reconcile.Controller[string]
+	var none *reconcile.Controller[string]
+	var m reconcile.Manager
+	for what, f := range map[string]func() error{
+		"Register(nil *Controller)": func() error { return m.Register(none) },
+		"Register(zero Controller)": func() error { return m.Register(&zero) },
+		"Register(nil *runner)":     func() error { return m.Register((*runner)(nil)) },
+		"New(nil Func)":             func() error { _, err := reconcile.New("x", reconcile.Func[string](nil), nil); return err },
+		"New(nil pointer)":          func() error { _, err := reconcile.New("x", (*recorder[string])(nil), nil); return err },
+		"New(AsReconciler(nil))": func() error {
+			_, err := reconcile.New("x", reconcile.AsReconciler[spec, status](nil, nil), nil)
+			return err
+		},
+		"NewBatch(nil func)": func() error { _, err := reconcile.NewBatch("x", intBatches(nil), nil); return err },
+		"typed nil in Reads": func() error {
+			_, err := reconcile.New("x", record[string](nil), &reconcile.Options[string]{Reads: []reconcile.Cached{(*cache.Cache[spec, status])(nil)}})
+			return err
+		},
+		"no shards": func() error {
+			_, err := reconcile.New("x", record[string](nil), &reconcile.Options[string]{Placement: newHandPlaced(0)})
+			return err
+		},
+	} {
+		if err := f(); err == nil {
+			t.Errorf("%s gave no error", what)
+		}
+	}
+	for _, c := range []*reconcile.Controller[string]{none, &zero} {
+		for what, f := range map[string]func() error{
+			"Add":        func() error { return c.Add("k") },
+			"Kick":       func() error { return c.Kick("k") },
+			"SetWorkers": func() error { return c.SetWorkers(1) },
+			"Watch":      func() error { return c.Watch(reconcile.Chan("ch", make(chan string))) },
+			"Unwatch":    func() error { return c.Unwatch("ch") },
+			"Run":        func() error { return c.Run(t.Context()) },
+			"Health":     func() error { return c.Health() },
+			"Ready":      func() error { return c.Ready() },
+			"Do":         func() error { return c.Do(t.Context(), reconcile.ActionKick, "k", "why") },
+			"Keys":       func() error { _, err := c.Keys(t.Context(), reconcile.KeyQuery{}); return err },
+		} {
+			if err := f(); err == nil || !strings.Contains(err.Error(), "make one with New") {
+				t.Errorf("%s of a Controller that no constructor made = %v", what, err)
+			}
+		}
+	}
+}
+
+// A batch that is stuck is reported with each of its keys.
+//
+// promise R3
+func TestEveryKeyOfAStuckBatchIsReported(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var stuck list[int]
+		logger, lines := quiet()
+		release := make(chan struct{})
+		c := must[*reconcile.Controller[int]](t)(reconcile.NewBatch("batch", intBatches(func(_ context.Context, keys []int) []reconcile.Outcome {
+			<-release
+			return make([]reconcile.Outcome, len(keys))
+		}), &reconcile.Options[int]{
+			Workers: 1, Timeout: time.Minute, StuckAfter: time.Second, Logger: logger, Queue: queue.Options[int]{Shards: 1},
+			Hooks: reconcile.Hooks[int]{OnStuck: func(k int, _ time.Duration) { stuck.add(k) }},
+		}))
+		for k := range 64 {
+			add(t, c, 100+k)
+		}
+		start(t, c)
+		pass(time.Hour)
+		var running []string
+		for _, r := range c.Snapshot().Running {
+			running = append(running, r.Keys...)
+		}
+		if len(running) < 2 {
+			t.Errorf("the batch has the keys %v, want several", running)
+		}
+		expectList(t, "OnStuck heard", stuck.get(), numbers(running)...)
+		for _, k := range running {
+			if !strings.Contains(lines.String(), "key="+k) {
+				t.Errorf("the log does not say that key %s is stuck", k)
+			}
+			if err := c.Health(); err == nil || !strings.Contains(err.Error(), k) {
+				t.Errorf("Health says %v, want key %s too", err, k)
+			}
+		}
+		close(release)
+	})
+}
+
+func numbers(texts []string) (ns []int) {
+	for _, s := range texts {
+		n, _ := strconv.Atoi(s)
+		ns = append(ns, n)
+	}
+	return ns
 }
 
 // Middleware wraps in the order given, the first outermost.
