@@ -503,9 +503,16 @@ func TestOnlyOurOwnDeadlineCountsAsATimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var cause error
 		r := record(func(ctx context.Context, k string) (result, error) {
-			if k == "slow" {
+			switch k {
+			case "slow":
 				<-ctx.Done()
 				cause = context.Cause(ctx)
+				return result{}, ctx.Err()
+			case "stopped":
+				<-ctx.Done()
+				if !errors.Is(context.Cause(ctx), reconcile.ErrShutdown) {
+					t.Errorf("the stop ended the run by %v", context.Cause(ctx))
+				}
 				return result{}, ctx.Err()
 			}
 			sub, cancel := context.WithTimeout(ctx, time.Second)
@@ -513,7 +520,7 @@ func TestOnlyOurOwnDeadlineCountsAsATimeout(t *testing.T) {
 			<-sub.Done()
 			return result{}, sub.Err()
 		})
-		c := newController(t, r, &reconcile.Options[string]{Timeout: 10 * time.Second, Backoff: exactly(time.Hour)})
+		c := newController(t, r, &reconcile.Options[string]{Timeout: 10 * time.Second, Backoff: exactly(time.Hour), Drain: -1})
 		add(t, c, "slow", "sub")
 		run := start(t, c)
 		pass(time.Minute)
@@ -523,9 +530,14 @@ func TestOnlyOurOwnDeadlineCountsAsATimeout(t *testing.T) {
 		if !errors.Is(cause, reconcile.ErrDeadline) || !strings.Contains(cause.Error(), `controller "test"`) || !strings.Contains(cause.Error(), "10s") {
 			t.Errorf("got the cause %v, want ErrDeadline with the controller's name and 10s", cause)
 		}
+		add(t, c, "stopped")
+		synctest.Wait()
 		if err := run.end(); err != nil {
 			t.Fatal(err)
 		}
+		counts = c.Counts()
+		expect(t, "runs that the stop ended", counts.Canceled, 1)
+		expect(t, "timeouts after the stop", counts.Timeout, 1)
 	})
 }
 

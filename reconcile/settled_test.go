@@ -752,6 +752,70 @@ func TestForeignChangeDuringAFailingRunIsRunAtOnce(t *testing.T) {
 	})
 }
 
+// A run that wrote something itself does not hide what somebody else changed
+// meanwhile.
+//
+// promise Q4
+func TestForeignChangeDuringARunThatWroteEndsItsBackoff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newRig(t, &reconcile.Options[store.Key]{Backoff: exactly(time.Hour)},
+			func(ctx context.Context, g *rig, k store.Key) (result, error) {
+				o, err := g.things.Get(ctx, k)
+				if err != nil {
+					return result{}, err
+				}
+				o.Status.Size++
+				if _, err := g.things.UpdateStatus(ctx, o); err != nil {
+					return result{}, err
+				}
+				time.Sleep(time.Second)
+				return result{}, errBoom
+			})
+		create(t, g.things, "a")
+		g.start(t)
+		time.Sleep(500 * time.Millisecond)
+		mutate(t, g.things, "a", func(o *thing) { o.Spec.Size++ })
+		pass(time.Minute)
+		expectList(t, "runs at", g.r.times(), 0, time.Second)
+		pass(90 * time.Minute) // its own writes alone are not urgent
+		expect(t, "runs", g.r.count(), 3)
+	})
+}
+
+// What a run wrote is noted before its key is settled: between the two another worker
+// may get the key, and must find the note.
+//
+// promise S4
+func TestWritesAreNotedBeforeTheKeyIsSettled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		stopped := newCache(t, s) // synced, and then behind for ever
+		create(t, s, "a")
+		run := start(t, stopped)
+		synctest.Wait()
+		_ = run.end()
+		var c *reconcile.Controller[store.Key]
+		noted := -1
+		c = newController(t, record(func(ctx context.Context, k store.Key) (result, error) {
+			o, err := s.Get(ctx, k)
+			if err != nil {
+				return result{}, err
+			}
+			o.Status.Size++
+			_, err = s.UpdateStatus(ctx, o)
+			return result{}, errors.Join(err, reconcile.Terminal(errBoom))
+		}), &reconcile.Options[store.Key]{
+			Reads: []reconcile.Cached{stopped},
+			Queue: queue.Options[store.Key]{Hooks: &queue.Hooks[store.Key]{
+				Parked: func(store.Key, int, error) { noted = reconcile.Remembered(c) }, // called as the key is settled
+			}},
+		})
+		add(t, c, key("a"))
+		start(t, c)
+		expect(t, "keys whose writes are noted when the key is settled", noted, 1)
+	})
+}
+
 // case 81
 func TestAbsentObjectIsNotReconciled(t *testing.T) {
 	bubble(t, func(t *testing.T) {

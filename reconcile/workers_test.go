@@ -16,6 +16,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
 
@@ -475,39 +476,59 @@ func TestParkedKeyIsTriedAgainSlowly(t *testing.T) {
 
 // case 143
 func TestStringDescribesTheController(t *testing.T) {
-	c := newController(t, record[string](nil), &reconcile.Options[string]{
+	things, parts := newStore(t, newBackend(t), "thing"), newStore(t, newBackend(t), "part")
+	mapper := func(context.Context, *thing, *thing) ([]store.Key, error) { return nil, nil }
+	c := newController(t, record[store.Key](nil), &reconcile.Options[store.Key]{
 		Workers: 3, Backoff: queue.Backoff{Base: time.Second, Max: time.Minute}, Timeout: 30 * time.Second,
 	})
-	for _, n := range []string{"zebra", "ant"} {
-		if err := c.Watch(reconcile.Chan(n, make(chan string))); err != nil {
-			t.Fatal(err)
-		}
+	if err := c.Watch(
+		reconcile.Chan("zebra", make(chan store.Key)), reconcile.From(newCache(t, things)),
+		reconcile.Map(newCache(t, parts), mapper), reconcile.Chan("ant", make(chan store.Key)),
+	); err != nil {
+		t.Fatal(err)
 	}
-	want := `controller "test", watches ant, zebra; 3 workers, backoff 1s to 1m0s, timeout 30s, on every server`
+	want := `controller "test" of thing, watches ant, part mapped, thing, zebra; 3 workers, backoff 1s to 1m0s, timeout 30s, on every server`
 	for range 3 {
 		expect(t, "String", c.String(), want)
 	}
+	placed := newController(t, record[string](nil), &reconcile.Options[string]{Placement: newHandPlaced(1)})
+	want = `controller "test", watches nothing; 8 workers, backoff 100ms to 5m0s, timeout 5m0s, by hand`
+	expect(t, "String of a placed controller", placed.String(), want)
 }
 
 // case 144; weak point 003 (j)
 func TestOptionsAreCopied(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		hooks := queue.Hooks[string]{}
+		hooks, wrapped := queue.Hooks[string]{}, 0
 		o := reconcile.Options[string]{
 			Workers: 3, Backoff: exactly(time.Second), Adapt: &reconcile.Adapt{Max: 5},
-			Queue: queue.Options[string]{Hooks: &hooks},
+			Queue: queue.Options[string]{Hooks: &hooks}, Reads: make([]reconcile.Cached, 0, 1),
 			Middleware: []func(reconcile.Reconciler[string]) reconcile.Reconciler[string]{
-				func(r reconcile.Reconciler[string]) reconcile.Reconciler[string] { return r },
+				func(r reconcile.Reconciler[string]) reconcile.Reconciler[string] { wrapped++; return r },
 			},
 		}
-		a := must[*reconcile.Controller[string]](t)(reconcile.New("a", record[string](nil), &o))
-		b := must[*reconcile.Controller[string]](t)(reconcile.New("b", record[string](nil), &o))
+		r := record(func(context.Context, string) (result, error) { return result{}, reconcile.Terminal(errBoom) })
+		var both []*reconcile.Controller[string]
+		for _, name := range []string{"a", "b"} {
+			both = append(both, must[*reconcile.Controller[string]](t)(reconcile.New(name, r, &o)))
+		}
+		a, b := both[0], both[1]
 		was := a.String()
 		o.Workers, o.Backoff, o.Adapt.Max, o.Middleware[0] = 9, exactly(time.Hour), 1, nil
-		hooks.Parked = func(string, int, error) { t.Error("a hook set later was called") }
+		o.Timeout, o.Reads = 1, append(o.Reads, nil)
+		hooks.Parked = func(string, int, error) { t.Error("a hook of the queue that was set later was called") }
+		o.Hooks.OnDone = func(string, reconcile.Outcome, time.Duration) { t.Error("a hook that was set later was called") }
+		for _, c := range both {
+			start(t, c)
+			add(t, c, "k")
+			synctest.Wait()
+			expect(t, "runs that parked their key", c.Counts().Terminal, 1)
+		}
+		expect(t, "middlewares applied", wrapped, 2)
 		expect(t, "String", a.String(), was)
 		expect(t, "workers", a.Workers(), 3)
 		expect(t, "the other's workers", b.Workers(), 3)
+		expect(t, "the most workers", a.Snapshot().Adapt.Max, 5)
 		if err := a.SetWorkers(1); err != nil {
 			t.Fatal(err)
 		}

@@ -269,6 +269,66 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestKeyThatIsAddedAgainIsKeptBackToo",
 	},
 	{
+		Name: "a source that ends its goroutine is not noticed",
+		File: "reconcile/source.go", Old: "err := isolate(func() error { return f.Run(ctx, (*sink[K])(f)) })", New: "call := isolate\n\t\tif BROKEN {\n\t\t\tcall = protect\n\t\t}\n\t\terr := call(func() error { return f.Run(ctx, (*sink[K])(f)) })",
+		Package: "reconcile", Test: "TestSourceThatEndsItsGoroutineIsStartedAgain",
+	},
+	{
+		Name: "a hook is called on the kernel's goroutine",
+		File: "reconcile/contain.go", Old: "\tdone := make(chan struct{})\n\tgo func() { // ends with the hook", New: "\tif BROKEN {\n\t\treturn c.containHere(name, hook)\n\t}\n\tdone := make(chan struct{})\n\tgo func() { // ends with the hook",
+		Package: "reconcile", Test: "TestHookThatEndsItsGoroutineEndsNothingElse",
+	},
+	{
+		Name: "a panic that carries a delay is none",
+		File: "reconcile/outcome.go", Old: "again.err == nil && !v.panic:", New: "again.err == nil && (!v.panic || BROKEN):",
+		Package: "reconcile", Test: "TestOutcomeDecidesWhenTheKeyRunsAgain",
+	},
+	{
+		Name: "a removed source is not waited for",
+		File: "reconcile/life.go", Old: "slices.Concat(l.c.sources(), l.c.removedSources()))", New: "func() []*feed[K] {\n\t\tif BROKEN {\n\t\t\treturn l.c.sources()\n\t\t}\n\t\treturn slices.Concat(l.c.sources(), l.c.removedSources())\n\t}())",
+		Package: "reconcile", Test: "TestRemovedSourceThatIgnoresItsEndIsNamed",
+	},
+	{
+		Name: "a stopped queue is healthy",
+		File: "reconcile/snapshot.go", Old: "\tif c.stopped.Load() && !c.life.isOver() {\n\t\terrs", New: "\tif c.stopped.Load() && !c.life.isOver() && !BROKEN {\n\t\terrs",
+		Package: "reconcile", Test: "TestControllerWithAStoppedQueueIsNotHealthy",
+	},
+	{
+		Name: "the watchdog wakes up while nothing runs",
+		File: "reconcile/watchdog.go", Old: "timer := time.NewTimer(notDue)", New: "timer := time.NewTimer(notDue)\n\tif BROKEN {\n\t\ttimer.Reset(time.Second)\n\t}",
+		Package: "reconcile", Test: "TestIdleControllerSleepsWhateverItsTimeoutIs",
+	},
+	{
+		Name: "a run that begins does not say when it is due",
+		File: "reconcile/slot.go", Old: "\tc.life.lookBy(x.by)\n", New: "\tif !BROKEN {\n\t\tc.life.lookBy(x.by)\n\t}\n",
+		Package: "reconcile", Test: "TestEachRunEndsAtItsOwnDeadline",
+	},
+	{
+		Name: "a key is settled before its writes are noted",
+		File: "reconcile/conclude.go", Old: "\t\tc.keepBack(item.Key, x.wrote(), verdicts[i].do != settleDone)\n\t}\n\tif x.touched.Load() {", New: "\t\tif !BROKEN {\n\t\t\tc.keepBack(item.Key, x.wrote(), verdicts[i].do != settleDone)\n\t\t\tcontinue\n\t\t}\n\t\tw, again := x.wrote(), verdicts[i].do != settleDone\n\t\tdefer func() { c.keepBack(item.Key, w, again) }()\n\t}\n\tif x.touched.Load() {",
+		Package: "reconcile", Test: "TestWritesAreNotedBeforeTheKeyIsSettled",
+	},
+	{
+		Name: "a foreign change during a run that wrote is not urgent",
+		File: "reconcile/settled.go", Old: "if w != nil && w.Has(at.cache.Backend(), at.cache.Kind(), at.rev) {", New: "if w != nil && (BROKEN || w.Has(at.cache.Backend(), at.cache.Kind(), at.rev)) {",
+		Package: "reconcile", Test: "TestForeignChangeDuringARunThatWroteEndsItsBackoff",
+	},
+	{
+		Name: "caches that are only read are not waited for",
+		File: "reconcile/life.go", Old: "return \"cache \" + cached.Name(), healthOf(cached)", New: "if BROKEN {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\treturn \"cache \" + cached.Name(), healthOf(cached)",
+		Package: "reconcile", Test: "TestNoKeyIsRunBeforeTheCachesThatAreReadAreSynced",
+	},
+	{
+		Name: "only the first key of a stuck batch is reported",
+		File: "reconcile/watchdog.go", Old: "\tfor _, key := range r.keys {", New: "\tfor i, key := range r.keys {\n\t\tif BROKEN && i > 0 {\n\t\t\tbreak\n\t\t}",
+		Package: "reconcile", Test: "TestEveryKeyOfAStuckBatchIsReported",
+	},
+	{
+		Name: "any end of a run counts as its deadline",
+		File: "reconcile/conclude.go", Old: "maybe := s.finish(verdicts, errors.Is(over, ErrDeadline))", New: "maybe := s.finish(verdicts, errors.Is(over, ErrDeadline) || BROKEN && over != nil)",
+		Package: "reconcile", Test: "TestOnlyOurOwnDeadlineCountsAsATimeout",
+	},
+	{
 		Name: "every cancelled context is taken for ours",
 		File: "reconcile/outcome.go", Old: "if over == nil || errors.Is(over, ErrDeadline)", New: "if BROKEN && errors.Is(err, context.Canceled) {\n\t\treturn true\n\t}\n\tif over == nil || errors.Is(over, ErrDeadline)",
 		Package: "reconcile", Test: "TestOutcomeDecidesWhenTheKeyRunsAgain",
@@ -285,7 +345,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "workers do not wait for the sources",
-		File: "reconcile/life.go", Old: `if held > 0 && !over && l.unsynced() == "" {`, New: `if held > 0 && !over && (BROKEN || l.unsynced() == "") {`,
+		File: "reconcile/life.go", Old: `held > 0 && !over && what == "" {`, New: `held > 0 && !over && (BROKEN || what == "") {`,
 		Package: "reconcile", Test: "TestNoKeyIsRunBeforeAllSourcesAreSynced",
 	},
 	{
