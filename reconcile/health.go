@@ -1,9 +1,9 @@
 package reconcile
 
 import (
-	"encoding/json"
 	"net/http"
 
+	"github.com/tendhq/tend/internal/ascii"
 	"github.com/tendhq/tend/store"
 )
 
@@ -19,13 +19,13 @@ type Check struct {
 // Restarting the process is not always the cure for what is wrong; Ready is
 // what load balancers and rolling updates should look at.
 func (m *Manager) Health() http.Handler {
-	return checks(func() []Check { return m.check((*member).health) })
+	return m.checks((*member).health)
 }
 
 // Ready answers 200 once everything that runs has synced, and 503 until then,
 // in the form of Health.
 func (m *Manager) Ready() http.Handler {
-	return checks(func() []Check { return m.check((*member).ready) })
+	return m.checks((*member).ready)
 }
 
 // Checks gives the lines of Health.
@@ -107,12 +107,12 @@ func (mb *member) ready() error {
 	return nil
 }
 
-func checks(get func() []Check) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+func (m *Manager) checks(of func(*member) error) http.Handler {
+	return AllowHosts(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		report := struct {
 			OK     bool    `json:"ok"`
 			Checks []Check `json:"checks"`
-		}{OK: true, Checks: get()}
+		}{OK: true, Checks: m.check(of)}
 		for _, c := range report.Checks {
 			report.OK = report.OK && c.OK
 		}
@@ -120,6 +120,6 @@ func checks(get func() []Check) http.Handler {
 		if !report.OK {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_ = json.NewEncoder(w).Encode(report) // a client that went away is no news
-	})
+		_ = ascii.EncodeJSON(w, report, "") // a client that went away is no news
+	}), m.Hosts...)
 }

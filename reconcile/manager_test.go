@@ -227,7 +227,7 @@ func TestSharedCacheIsRunOnce(t *testing.T) {
 
 func get(h http.Handler) (status int, checks map[string]string) {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	h.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/", nil))
 	var report struct{ Checks []reconcile.Check }
 	if err := json.Unmarshal(w.Body.Bytes(), &report); err != nil {
 		panic(err)
@@ -240,6 +240,41 @@ func get(h http.Handler) (status int, checks map[string]string) {
 		}
 	}
 	return w.Code, checks
+}
+
+// Whoever asks for health by a name that the operator has not allowed gets nothing: a
+// web site may have given its own name our address.
+func TestHealthAndReadyAreServedUnderAllowedNamesOnly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := reconcile.Manager{Hosts: []string{"tend.internal"}}
+		c := newController(t, record[string](nil), nil)
+		if err := errors.Join(m.Register(c), c.Watch(reconcile.Source[string]{Name: "exe\u202egpj", Run: func(context.Context, reconcile.Sink[string]) error {
+			return errBoom
+		}})); err != nil {
+			t.Fatal(err)
+		}
+		start(t, &m)
+		others := reconcile.AllowHosts(http.NotFoundHandler())
+		for host, want := range map[string]int{
+			"localhost:8080": 503, "127.0.0.1": 503, "[::1]:80": 503, "10.0.0.7:80": 503, "TEND.internal.:80": 503,
+			"evil.example": 403, "localhost.evil.example": 403, "": 403,
+		} {
+			for _, h := range []http.Handler{m.Health(), m.Ready()} {
+				r, w := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
+				r.Host = host
+				h.ServeHTTP(w, r)
+				expect(t, "status for host "+host, w.Code, want)
+				expect(t, "nosniff", w.Header().Get("X-Content-Type-Options"), "nosniff")
+				if want == 403 && strings.Contains(w.Body.String(), "boom") || strings.Contains(w.Body.String(), "\u202e") {
+					t.Errorf("host %s reads %s", host, w.Body)
+				}
+			}
+		}
+		r, w := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
+		r.Host = "tend.internal" // allowed for the Manager's own handlers only
+		others.ServeHTTP(w, r)
+		expect(t, "status of another handler", w.Code, 403)
+	})
 }
 
 // Health is asked all the time, also while the Manager stops and afterwards.

@@ -1,14 +1,20 @@
 package reconcile
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/store"
 )
 
 // A Webhook is an http.Handler whose callers say which keys to look at. Serve it
@@ -18,19 +24,25 @@ import (
 // It answers
 //
 //	202  the keys are queued (or unknown: see Known)
-//	400  Keys refused the request
+//	400  Keys refused the request, or named the key ""
 //	401  Auth refused it
 //	405  it was no POST
 //	413  the body is larger than MaxBody
-//	503  no controller is running the source, or one of the keys is another
-//	     server's or finds the queue full; the others are queued
+//	503  no controller is running the source; one of the keys is another server's or
+//	     finds the queue full, and the others are queued; or MaxCalls others are being
+//	     answered
+//
+// The caller is not told why it was refused. The controller's log is, the first time;
+// all refused calls are counted (Refused, SourceSnapshot.Skipped).
 //
 // Under a sharded placement no server takes every key, so have the handler that is
 // called mark the object in the store (store.AnnotationReconcileNow) instead: that
 // reaches whoever has its key.
 type Webhook[K comparable] struct {
-	name string
-	opts WebhookOptions[K]
+	name    string
+	opts    WebhookOptions[K]
+	calls   chan struct{} // one for each call that is being answered
+	refused atomic.Uint64
 
 	mu   sync.Mutex // guards sink
 	sink Sink[K]    // nil while the source is not running
@@ -38,19 +50,29 @@ type Webhook[K comparable] struct {
 
 // WebhookOptions configure NewWebhook.
 type WebhookOptions[K comparable] struct {
-	// Auth lets a request in by returning nil. Required: what is open to
-	// everybody must say so.
-	Auth func(r *http.Request) error
-	// Keys reads from a request which keys it is about. Required.
+	// Auth lets a request in by returning nil. It gets the whole body, so that it
+	// can verify a signature over it (GitHub, Stripe); compare with hmac.Equal.
+	// r.Body gives the same bytes. Required: what is open to everybody must say so.
+	Auth func(r *http.Request, body []byte) error
+	// Keys reads from a request which keys it is about. r.Body gives the body once
+	// more. Required.
 	Keys func(r *http.Request, body []byte) ([]K, error)
 	// Known drops keys that nothing is declared for, so that a caller cannot
 	// fill the queue with inventions. Default: every key is taken.
 	Known func(key K) bool
-	// MaxBody bounds the body, in bytes. Default 1 MiB.
+	// MaxBody bounds the body, in bytes. A body that has not come in after 10 s is
+	// refused where the server can do that. Default 1 MiB.
 	MaxBody int64
+	// MaxCalls bounds how many calls are answered at once, and with MaxBody the
+	// memory that callers who are not let in can take. Default 64.
+	MaxCalls int
 }
 
-const defaultMaxBody = 1 << 20
+const (
+	defaultMaxBody  = 1 << 20
+	defaultMaxCalls = 64
+	bodyTimeout     = 10 * time.Second
+)
 
 // NewWebhook returns a webhook. It fails if Auth or Keys is missing.
 func NewWebhook[K comparable](name string, o WebhookOptions[K]) (*Webhook[K], error) {
@@ -63,9 +85,12 @@ func NewWebhook[K comparable](name string, o WebhookOptions[K]) (*Webhook[K], er
 		return nil, fmt.Errorf("reconcile: NewWebhook(%s): no Keys", name)
 	case o.MaxBody < 0:
 		return nil, fmt.Errorf("reconcile: NewWebhook(%s): MaxBody is %d, want 0 or more", name, o.MaxBody)
+	case o.MaxCalls < 0 || o.MaxCalls > maxWorkers:
+		return nil, fmt.Errorf("reconcile: NewWebhook(%s): MaxCalls is %d, want 0 to %d", name, o.MaxCalls, maxWorkers)
 	}
 	setDefault(&o.MaxBody, defaultMaxBody)
-	return &Webhook[K]{name: name, opts: o}, nil
+	setDefault(&o.MaxCalls, defaultMaxCalls)
+	return &Webhook[K]{name: name, opts: o, calls: make(chan struct{}, o.MaxCalls)}, nil
 }
 
 // Source is the webhook for Controller.Watch. It is synced at once. One
@@ -98,39 +123,72 @@ func (h *Webhook[K]) detach() {
 	h.mu.Unlock()
 }
 
+// Refused is how many calls were answered with another status than 202.
+func (h *Webhook[K]) Refused() uint64 { return h.refused.Load() }
+
 // ServeHTTP answers one call.
 func (h *Webhook[K]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	status, why := h.take(w, r)
+	status, say, why := h.take(w, r)
 	if status == http.StatusAccepted {
 		w.WriteHeader(status)
 		return
 	}
+	h.refuse(r, status, cmp.Or(why, errors.New(say)))
 	if status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", http.MethodPost)
 	}
-	http.Error(w, why, status)
+	http.Error(w, say, status)
 }
 
-// take queues what the request names and says how to answer it.
-func (h *Webhook[K]) take(w http.ResponseWriter, r *http.Request) (status int, why string) {
+// refuse counts a refused call, and has the controller log the first.
+func (h *Webhook[K]) refuse(r *http.Request, status int, why error) {
+	h.refused.Add(1)
+	h.mu.Lock()
+	to := h.sink
+	h.mu.Unlock()
+	if s, ok := to.(interface{ skip(string, ...any) }); ok {
+		s.skip("a call was refused", "status", status, "from", r.RemoteAddr, "err", store.Brief(why))
+	}
+}
+
+// take queues what the request names. It gives the status, what to tell the caller,
+// and what is not for the caller.
+func (h *Webhook[K]) take(w http.ResponseWriter, r *http.Request) (status int, say string, why error) {
 	if r.Method != http.MethodPost {
-		return http.StatusMethodNotAllowed, "want POST"
+		return http.StatusMethodNotAllowed, "want POST", nil
 	}
-	if err := h.opts.Auth(r); err != nil {
-		return http.StatusUnauthorized, "refused" // the reason is for us, not for the caller
+	select {
+	case h.calls <- struct{}{}:
+		defer func() { <-h.calls }()
+	default:
+		return http.StatusServiceUnavailable, "too many calls at once", nil
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // where it can be set
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.opts.MaxBody))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return http.StatusRequestEntityTooLarge, fmt.Sprintf("body is larger than %d bytes", h.opts.MaxBody)
+		return http.StatusRequestEntityTooLarge, fmt.Sprintf("body is larger than %d bytes", h.opts.MaxBody), nil
 	}
 	if err != nil {
-		return http.StatusBadRequest, "body could not be read"
+		return http.StatusBadRequest, "body could not be read", err
 	}
-	keys, err := h.opts.Keys(r, body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if err := protect(func() error { return h.opts.Auth(r, body) }); err != nil {
+		return http.StatusUnauthorized, "refused", err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var keys []K
+	err = protect(func() (err error) {
+		keys, err = h.opts.Keys(r, body)
+		return err
+	})
+	if err == nil && slices.ContainsFunc(keys, func(k K) bool { return any(k) == any("") }) {
+		err = errors.New(`the key ""`)
+	}
 	if err != nil {
-		return http.StatusBadRequest, err.Error()
+		return http.StatusBadRequest, "the request names no keys", err
 	}
-	return h.queue(keys)
+	status, say = h.queue(keys)
+	return status, say, nil
 }
 
 func (h *Webhook[K]) queue(keys []K) (status int, why string) {

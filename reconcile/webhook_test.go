@@ -3,10 +3,15 @@ package reconcile_test
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,7 +25,7 @@ import (
 func newWebhook(t *testing.T, edit func(*reconcile.WebhookOptions[string])) *reconcile.Webhook[string] {
 	t.Helper()
 	o := reconcile.WebhookOptions[string]{
-		Auth: func(r *http.Request) error {
+		Auth: func(r *http.Request, _ []byte) error {
 			if r.Header.Get("Authorization") != "secret" {
 				return errors.New("wrong secret: wanted secret")
 			}
@@ -29,6 +34,9 @@ func newWebhook(t *testing.T, edit func(*reconcile.WebhookOptions[string])) *rec
 		Keys: func(_ *http.Request, body []byte) ([]string, error) {
 			if len(body) == 0 {
 				return nil, errors.New("no key in the body")
+			}
+			if string(body) == "empty" {
+				return []string{"a", ""}, nil
 			}
 			return strings.Fields(string(body)), nil
 		},
@@ -80,7 +88,8 @@ func TestWebhookCallsCoalesceAndAnswer202(t *testing.T) {
 func TestWebhookRefusesWhatItShould(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := record[string](nil)
-		c := newController(t, r, nil)
+		logger, lines := quiet()
+		c := newController(t, r, &reconcile.Options[string]{Logger: logger})
 		h := newWebhook(t, func(o *reconcile.WebhookOptions[string]) {
 			o.Known = func(k string) bool { return k != "unknown" }
 		})
@@ -95,17 +104,141 @@ func TestWebhookRefusesWhatItShould(t *testing.T) {
 			{"wrong secret", "POST", "guess", "k", http.StatusUnauthorized},
 			{"body too large", "POST", "secret", strings.Repeat("k ", 64), http.StatusRequestEntityTooLarge},
 			{"unreadable", "POST", "secret", "", http.StatusBadRequest},
+			{"the empty key", "POST", "secret", "empty", http.StatusBadRequest},
 			{"wrong method", "GET", "secret", "k", http.StatusMethodNotAllowed},
 			{"unknown key", "POST", "secret", "unknown", http.StatusAccepted},
 		} {
 			w := call(h, test.method, test.auth, test.body)
 			expect(t, test.name, w.Code, test.want)
-			if test.want == http.StatusUnauthorized && strings.Contains(w.Body.String(), "wanted") {
-				t.Errorf("the caller is told why: %s", w.Body)
+			for _, inside := range []string{"wanted", "no key in", `the key ""`} {
+				if strings.Contains(w.Body.String(), inside) {
+					t.Errorf("%s: the caller is told why: %s", test.name, w.Body)
+				}
 			}
 		}
 		pass(time.Minute)
 		expect(t, "runs", r.count(), 0)
+		expect(t, "refused calls that were counted", h.Refused(), 5)
+		expect(t, "of them while the source ran", c.Snapshot().Sources[0].Skipped, 5)
+		if n := strings.Count(lines.String(), "a call was refused"); n != 1 || !strings.Contains(lines.String(), "wrong secret: wanted secret") {
+			t.Errorf("the log has %d lines about refused calls, want the first with its reason:\n%s", n, lines)
+		}
+	})
+}
+
+// sign is what GitHub sends as X-Hub-Signature-256.
+func sign(body, secret string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(body))
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// A signature over the body is verified over just what Keys gets, and no more of a
+// body than MaxBody is ever read, whatever Auth does.
+func TestWebhookVerifiesASignatureOverItsBody(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		c := newController(t, r, nil)
+		h := newWebhook(t, func(o *reconcile.WebhookOptions[string]) {
+			o.Auth = func(r *http.Request, body []byte) error {
+				read, err := io.ReadAll(r.Body) // the old way to do it works too
+				if err != nil || !bytes.Equal(read, body) {
+					t.Errorf("the body read is %q (%v), that given %q", read, err, body)
+				}
+				if !hmac.Equal([]byte(r.Header.Get("X-Hub-Signature-256")), []byte(sign(string(body), "secret"))) {
+					return errors.New("wrong signature")
+				}
+				return nil
+			}
+			o.Keys = func(r *http.Request, body []byte) ([]string, error) {
+				if read, err := io.ReadAll(r.Body); err != nil || !bytes.Equal(read, body) {
+					t.Errorf("the body read by Keys is %q (%v), that given %q", read, err, body)
+				}
+				return strings.Fields(string(body)), nil
+			}
+		})
+		if err := c.Watch(h.Source()); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		for _, test := range []struct {
+			body, signature string
+			want            int
+		}{
+			{"a b", sign("a b", "secret"), http.StatusAccepted},
+			{"a b", sign("a c", "secret"), http.StatusUnauthorized},
+			{"c", sign("c", "guess"), http.StatusUnauthorized},
+			{"c", "", http.StatusUnauthorized},
+		} {
+			req := httptest.NewRequest("POST", "/", strings.NewReader(test.body))
+			req.Header.Set("X-Hub-Signature-256", test.signature)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, req)
+			expect(t, "status of "+test.body, w.Code, test.want)
+		}
+		big := &counting{left: 5_000_000}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("POST", "/", big))
+		expect(t, "status of a large body", w.Code, http.StatusRequestEntityTooLarge)
+		if big.read > 64+512 {
+			t.Errorf("%d bytes of it were read, MaxBody is 64", big.read)
+		}
+		synctest.Wait()
+		expectList(t, "keys", slices.Sorted(slices.Values(r.keys())), "a", "b")
+	})
+}
+
+// counting is a body that says how much of it was read.
+type counting struct{ left, read int }
+
+func (c *counting) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), c.left)
+	clear(p[:n])
+	c.left -= n
+	c.read += n
+	return n, nil
+}
+
+// Auth and Keys that panic refuse the call, and callers beyond MaxCalls are told to
+// come back: their bodies are not even read.
+func TestWebhookBoundsItsCalls(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newController(t, record[string](nil), nil)
+		h := newWebhook(t, func(o *reconcile.WebhookOptions[string]) {
+			o.MaxCalls = 2
+			o.Keys = func(*http.Request, []byte) ([]string, error) { panic("boom") }
+		})
+		if err := c.Watch(h.Source()); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		answers := make(chan int, 2)
+		var slow []net.Conn
+		for range 2 {
+			body, sender := net.Pipe()
+			slow = append(slow, sender)
+			go func() {
+				req := httptest.NewRequest("POST", "/", body)
+				req.Header.Set("Authorization", "secret")
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, req)
+				answers <- w.Code
+			}()
+		}
+		synctest.Wait()
+		unread := &counting{left: 10}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("POST", "/", unread))
+		expect(t, "a call too many", w.Code, http.StatusServiceUnavailable)
+		expect(t, "of its body was read", unread.read, 0)
+		for _, s := range slow {
+			_ = s.Close()
+			expect(t, "a call whose Keys panics", <-answers, http.StatusBadRequest)
+		}
+		expect(t, "a call afterwards", call(h, "POST", "guess", "k").Code, http.StatusUnauthorized)
 	})
 }
 
@@ -260,10 +393,10 @@ func FuzzWebhook(f *testing.F) {
 }
 
 func TestWebhookNeedsItsParts(t *testing.T) {
-	auth := func(*http.Request) error { return nil }
+	auth := func(*http.Request, []byte) error { return nil }
 	keys := func(*http.Request, []byte) ([]string, error) { return nil, nil }
 	for _, o := range []reconcile.WebhookOptions[string]{
-		{Keys: keys}, {Auth: auth}, {Auth: auth, Keys: keys, MaxBody: -1},
+		{Keys: keys}, {Auth: auth}, {Auth: auth, Keys: keys, MaxBody: -1}, {Auth: auth, Keys: keys, MaxCalls: -1}, {Auth: auth, Keys: keys, MaxCalls: 1 << 62},
 	} {
 		if _, err := reconcile.NewWebhook("hook", o); err == nil {
 			t.Errorf("NewWebhook(%+v) gave no error", o)

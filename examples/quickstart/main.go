@@ -1,16 +1,16 @@
-// Command quickstart keeps a web site's servers running as declared. It is a
-// whole program: a store, a controller, and a manager that runs it.
+// Command quickstart keeps a web site's servers running: store, controller, manager.
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
@@ -29,21 +29,21 @@ func main() {
 	check(err)
 	sites, err := store.New[Spec, Status](backend, "site", nil)
 	check(err)
-
 	controller, err := reconcile.For(sites, func(ctx context.Context, site *Site) (reconcile.Result, error) {
 		if site.Status.Running == site.Spec.Servers {
 			fmt.Println(site.Name, "is as declared")
 			stop() // a service would go on, and wait for the next change
 			return reconcile.Result{}, nil
 		}
-		if rand.N(3) == 0 { // is logged, and tried again with backoff
-			return reconcile.Result{}, errors.New("the server did not start")
+		if rand.N(3) == 0 { // tried again with backoff
+			fmt.Println(site.Name, "waits up to a second, because a server did not start")
+			return reconcile.Result{}, fmt.Errorf("the server did not start")
 		}
 		site.Status.Running++
 		fmt.Println(site.Name, "runs", site.Status.Running, "of", site.Spec.Servers)
 		_, err := sites.UpdateStatus(ctx, site)
-		return reconcile.Result{Requeue: true}, err // look again
-	}, nil)
+		return reconcile.Result{RequeueAfter: time.Second / 10}, err // look again
+	}, &reconcile.Options[reconcile.Request]{Backoff: queue.Backoff{Max: time.Second}})
 	check(err)
 	_, err = sites.Create(ctx, &Site{Meta: store.Meta{Name: "shop"}, Spec: Spec{Servers: 3}})
 	check(err)

@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestProgramIsShort(t *testing.T) {
@@ -16,6 +20,39 @@ func TestProgramIsShort(t *testing.T) {
 	}
 	if n := bytes.Count(program, []byte("\n")); n >= 60 {
 		t.Errorf("the quickstart has %d lines, want fewer than 60", n)
+	}
+}
+
+// It never waits longer than a second for anything, and says what it waits for: in
+// fake time it takes no more seconds than it prints lines.
+//
+// With progress reported by Requeue, which climbs the ladder of failures, it stood
+// still for minutes.
+func TestNothingIsWaitedForLongerThanASecond(t *testing.T) {
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt) // starts what os/signal runs for ever outside of the bubble
+	defer signal.Stop(interrupts)
+	stdout := os.Stdout
+	defer func() { os.Stdout = stdout }()
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	for range 50 {
+		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Stdout = out
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			main()
+			text, err := os.ReadFile(out.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lines := bytes.Count(text, []byte("\n")); time.Since(began) > time.Duration(lines)*time.Second {
+				t.Errorf("it took %v and printed\n%s", time.Since(began), text)
+			}
+		})
+		_ = out.Close()
 	}
 }
 

@@ -2,12 +2,12 @@ package debug
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
 
+	"github.com/tendhq/tend/internal/ascii"
 	"github.com/tendhq/tend/reconcile"
 )
 
@@ -64,9 +64,9 @@ func (h *Handler) act(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	log.Info("debug: action done")
 	if f, _ := formatOf(r, r.URL.Query()); f == formatJSON {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(struct {
+		_ = ascii.EncodeJSON(w, struct {
 			Done Action `json:"done"`
-		}{a})
+		}{a}, "")
 		return
 	}
 	// Not http.Redirect, which needs to know the path that we are mounted at.

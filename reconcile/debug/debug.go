@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,11 +32,10 @@ type Options struct {
 	// the caller is told. It may look at r's headers and connection; the body is
 	// read. Default: nobody may do anything, and no action is offered.
 	Authorise func(r *http.Request, a Action) error
-	// Hosts are the names that requests may ask for when they come in over the
-	// loopback interface, besides localhost and loopback addresses: those of a
-	// proxy on the same machine that passes the name on. Others are refused,
-	// because any web site can give its own name the address 127.0.0.1 and read
-	// what is served there. A "*" allows all.
+	// Hosts are the names that requests may ask for, besides localhost and IP
+	// addresses: the server's own, and those of a proxy that passes them on. Others
+	// are refused, because any web site can give its own name the server's address
+	// and read what is served there; see [reconcile.CheckHost]. A "*" allows all.
 	Hosts []string
 	// Timeout is how long one page may take to make. Default 5 s.
 	Timeout time.Duration
@@ -81,6 +79,7 @@ type Handler struct {
 	o       Options
 	origin  *http.CrossOriginProtection
 	slots   chan struct{} // one for each page that is being made
+	finds   chan struct{} // the same, for pages that look at all keys of a controller
 }
 
 const (
@@ -91,10 +90,7 @@ const (
 	writeTime      = 30 * time.Second // for the answer to go out
 )
 
-var (
-	errSlow  = errors.New("the page took longer than Options.Timeout")
-	errHosts = errors.New("this page is for localhost; a proxy in front of it is named in Options.Hosts")
-)
+var errSlow = errors.New("the page took longer than Options.Timeout")
 
 // New makes a page about what m runs, also about what is registered later. It
 // fails on a nil m, and on options that make no sense.
@@ -102,7 +98,7 @@ func New(m *reconcile.Manager, o *Options) (*Handler, error) {
 	if m == nil {
 		return nil, errors.New("debug: New: nil Manager")
 	}
-	h := &Handler{manager: m, origin: http.NewCrossOriginProtection(), slots: make(chan struct{}, maxAtOnce)}
+	h := &Handler{manager: m, origin: http.NewCrossOriginProtection(), slots: make(chan struct{}, maxAtOnce), finds: make(chan struct{}, maxAtOnce)}
 	if o != nil {
 		h.o = *o
 	}
@@ -140,7 +136,7 @@ func (o *Options) check() error {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime)) // where it can be set
 	protect(w.Header())
-	if err := h.checkHost(r); err != nil {
+	if err := reconcile.CheckHost(r, h.o.Hosts...); err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
@@ -173,31 +169,6 @@ func protect(h http.Header) {
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept")
-}
-
-// checkHost refuses names that a web site gave the loopback address to.
-func (h *Handler) checkHost(r *http.Request) error {
-	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok || !isLoopback(addr.String()) || isLoopback(r.Host) || slices.Contains(h.o.Hosts, "*") {
-		return nil
-	}
-	if slices.ContainsFunc(h.o.Hosts, func(name string) bool { return strings.EqualFold(name, hostOf(r.Host)) }) {
-		return nil
-	}
-	return errHosts
-}
-
-func isLoopback(hostport string) bool {
-	host := strings.TrimSuffix(hostOf(hostport), ".")
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
-}
-
-func hostOf(hostport string) string {
-	if host, _, err := net.SplitHostPort(hostport); err == nil {
-		return host
-	}
-	return strings.Trim(hostport, "[]")
 }
 
 // controller is a *reconcile.Controller of any type of keys.

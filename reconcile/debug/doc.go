@@ -26,8 +26,8 @@
 //
 //   - A page costs a page. The queue is looked at in steps, with a lock held for a
 //     thousand keys at a time; nothing is kept that is not shown. A page that takes
-//     longer than [Options.Timeout] says so or shows what it has. At most four are
-//     made at once.
+//     longer than [Options.Timeout] says so or shows what it has. At most four about
+//     a controller and four others are made at once.
 //   - Keys, errors and labels are text that anybody may have chosen. They are
 //     escaped, cut to 1,000 characters, and what does not print (control
 //     characters, marks that turn the direction of writing) is shown by its number,

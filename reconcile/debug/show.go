@@ -3,10 +3,11 @@ package debug
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/tendhq/tend/internal/ascii"
 )
 
 type format uint8
@@ -75,9 +76,7 @@ func (h *Handler) show(ctx context.Context, w http.ResponseWriter, r *http.Reque
 func render(f format, v *view, q url.Values) (body []byte, kind string, err error) {
 	var b bytes.Buffer
 	if f == formatJSON {
-		e := json.NewEncoder(&b)
-		e.SetIndent("", "  ")
-		err := e.Encode(v)
+		err := ascii.EncodeJSON(&b, v, "  ")
 		return b.Bytes(), "application/json", err
 	}
 	q.Del("format")

@@ -214,9 +214,13 @@ var (
 
 // makeView works out what the request asks for.
 func (h *Handler) makeView(ctx context.Context, q url.Values) (*view, error) {
+	slots := h.slots
+	if q.Has("c") { // slow ones have places of their own: they lock out each other only
+		slots = h.finds
+	}
 	select { // at most so many at once: a page looks at every key
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
