@@ -114,7 +114,7 @@ func TestTestingPageCheckFindsWhatIsWrong(t *testing.T) {
 		"there is no mutant nothing ages at all": {`mutant "nothing ages"`, `mutant "nothing ages at all"`},
 		"there is no campaign plants":            {"campaign plant ", "campaign plants "},
 		"there is no campaign fuzz-file-Rows":    {"fuzz-file-Row,", "fuzz-file-Rows,"},
-		"no control: A panic":                    {`mutant "a panic is not recovered"`, "by hand"},
+		"no control: A shard has an owner":       {`mutant "news of the others is heard a TTL late"`, "by hand"},
 		"without a row: R4":                      {"| R4 |", "| R3 |"},
 		"not one row: 15":                        {"| 15 |", "| 14 |"},
 	} {

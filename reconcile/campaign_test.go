@@ -29,6 +29,9 @@ import (
 //	poll ──────────────────────┘       ▲
 //	hands ──▶ lease, workers, pauses, sources that come and go
 //
+// User code ends in every way there is: with errors, also endless ones, with panics and
+// with runtime.Goexit, in runs, sources, lists, hooks and functions of the queue. Each
+// end of a source or a list must be reported, and no deadline may be missed.
 // Whatever anybody does is a step; at one of them the plant is told to stop.
 type plant struct {
 	t      testing.TB
@@ -47,12 +50,14 @@ type plant struct {
 
 	mu      sync.Mutex // guards what follows
 	running map[store.Key]int
-	over    bool // Run has returned
+	deaths  map[string]int // of sources and lists that ended by themselves
+	heard   map[string]int // of them, by OnError
+	over    bool           // Run has returned
 	wrong   []string
 }
 
 func newPlant(t testing.TB, seed uint64, steps *atomic.Int64) *plant {
-	p := &plant{t: t, seed: seed, steps: steps, pushed: make(chan store.Key), running: make(map[store.Key]int)}
+	p := &plant{t: t, seed: seed, steps: steps, pushed: make(chan store.Key), running: make(map[store.Key]int), deaths: make(map[string]int), heard: make(map[string]int)}
 	p.stopAt = 1 + rand.New(rand.NewPCG(seed, 1)).Int64N(400)
 	b := need(memory.New(nil))
 	t.Cleanup(func() { _ = b.Close() })
@@ -62,9 +67,13 @@ func newPlant(t testing.TB, seed uint64, steps *atomic.Int64) *plant {
 	p.c = need(reconcile.For(p.things, p.reconcile, &reconcile.Options[store.Key]{
 		Workers: 4, Placement: p.lease, Timeout: 200 * time.Millisecond, StuckAfter: 20 * time.Millisecond, ReplaceStuck: seed%2 == 0,
 		Drain: 300 * time.Millisecond, Grace: time.Second, SettleTimeout: 50 * time.Millisecond, Resync: time.Second,
-		Backoff: queue.Backoff{Base: time.Millisecond, Max: 100 * time.Millisecond},
-		Hooks:   reconcile.Hooks[store.Key]{OnError: func(reconcile.Failure[store.Key]) {}},
-		Logger:  slog.New(slog.DiscardHandler),
+		Queue: p.queue(),
+		Hooks: reconcile.Hooks[store.Key]{
+			OnError: p.hear,
+			OnStuck: func(store.Key, time.Duration) { p.mayEnd(3) },
+			OnDone:  func(store.Key, reconcile.Outcome, time.Duration) { p.mayEnd(50) },
+		},
+		Logger: slog.New(slog.DiscardHandler),
 	}))
 	if err := p.c.Watch(reconcile.Chan("pushed", p.pushed), reconcile.Every("poll", 30*time.Millisecond, p.poll)); err != nil {
 		t.Fatal(err)
@@ -82,9 +91,70 @@ func need[V any](v V, err error) V {
 	return v
 }
 
-func (p *plant) poll(context.Context) (map[store.Key]int64, error) {
-	if n := p.step(); n%7 != 0 {
+// queue is the queue's part of the options, whose functions panic now and then.
+func (p *plant) queue() (o queue.Options[store.Key]) {
+	policy := queue.Backoff{Base: time.Millisecond, Max: 100 * time.Millisecond}.Policy()
+	mayPanic := func() {
+		if p.step()%17 == 0 {
+			panic("boom")
+		}
+	}
+	o.Policy = func(attempt int, err error) time.Duration { mayPanic(); return policy(attempt, err) }
+	switch p.seed % 3 {
+	case 0:
+		o.Tenant = func(k store.Key) string { mayPanic(); return k.Name[:1] }
+	case 1:
+		o.Buckets = func(_ store.Key, dst []*queue.Bucket) []*queue.Bucket { mayPanic(); return dst }
+	}
+	return o
+}
+
+// mayEnd ends the goroutine once in so many calls.
+func (p *plant) mayEnd(often int64) {
+	if p.step()%often == 0 {
+		runtime.Goexit()
+	}
+}
+
+// hear is OnError.
+func (p *plant) hear(f reconcile.Failure[store.Key]) {
+	p.mu.Lock()
+	if f.Source != "" && !errors.Is(f.Err, reconcile.ErrSourceRunning) {
+		p.heard[f.Source]++
+	}
+	p.mu.Unlock()
+	p.mayEnd(20)
+}
+
+// dies notes that a source or its list is about to end by itself, which must be
+// reported unless the source is told to end in the same moment.
+func (p *plant) dies(ctx context.Context, source string) {
+	p.mu.Lock()
+	p.deaths[source]++
+	p.mu.Unlock()
+	at := time.Now()
+	context.AfterFunc(ctx, func() {
+		if told := !errors.Is(context.Cause(ctx), context.Canceled); told && time.Now().Equal(at) {
+			p.mu.Lock()
+			p.deaths[source]--
+			p.mu.Unlock()
+		}
+	})
+}
+
+func (p *plant) poll(ctx context.Context) (map[store.Key]int64, error) {
+	n := p.step()
+	if n%7 != 0 {
 		return map[store.Key]int64{key("k0"): n, key("k9"): 0}, nil
+	}
+	p.dies(ctx, "poll")
+	switch n % 4 {
+	case 0:
+		runtime.Goexit()
+	case 1:
+		panic("boom")
+	case 2:
+		return nil, &loop{}
 	}
 	return nil, errBoom
 }
@@ -139,13 +209,19 @@ func (p *plant) reconcile(ctx context.Context, o *thing) (result, error) {
 	case 1:
 		time.Sleep(250 * time.Millisecond) // ignores its context for a while
 	}
+	began := time.Now()
 	select {
 	case <-time.After(wait):
+		if time.Since(began) > 300*time.Millisecond {
+			p.mu.Lock()
+			p.complain("a run of %s missed its deadline of 200 ms", o.Key())
+			p.mu.Unlock()
+		}
 	case <-ctx.Done():
 		return result{}, context.Cause(ctx)
 	}
 	p.step()
-	switch r.IntN(12) {
+	switch r.IntN(14) {
 	case 0:
 		return result{}, errBoom
 	case 1:
@@ -158,6 +234,10 @@ func (p *plant) reconcile(ctx context.Context, o *thing) (result, error) {
 		return result{RequeueAfter: wait}, nil
 	case 5:
 		return result{Requeue: true}, nil
+	case 12:
+		return result{}, &loop{}
+	case 13:
+		panic(reconcile.RetryAfter(nil, wait))
 	}
 	o.Status.Size++
 	_, err := p.things.UpdateStatus(ctx, o)
@@ -203,7 +283,10 @@ func (p *plant) hand(id int, quit <-chan struct{}) {
 		case 11:
 			p.c.Queue().ResumeKey(k)
 		case 12:
-			_ = p.c.Watch(reconcile.Source[store.Key]{Name: fmt.Sprint("extra", id), Run: p.extra})
+			name := fmt.Sprint("extra", id)
+			_ = p.c.Watch(reconcile.Source[store.Key]{Name: name, Run: func(ctx context.Context, to reconcile.Sink[store.Key]) error {
+				return p.extra(ctx, name, to)
+			}})
 		case 13:
 			_ = p.c.Unwatch(fmt.Sprint("extra", id))
 		case 14:
@@ -219,16 +302,30 @@ func (p *plant) hand(id int, quit <-chan struct{}) {
 	}
 }
 
-// extra is a source that may end in every way.
-func (p *plant) extra(ctx context.Context, to reconcile.Sink[store.Key]) error {
+// extra is a source that may end in every way, and late.
+func (p *plant) extra(ctx context.Context, name string, to reconcile.Sink[store.Key]) error {
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.over {
+			p.complain("source %s ended after Run had returned", name)
+		}
+	}()
 	to.Synced()
 	for n := p.step(); ; n++ {
 		_ = to.Add(key(fmt.Sprint("k", n%10)), queue.AddOptions{})
 		select {
 		case <-ctx.Done():
+			if n%3 == 0 {
+				time.Sleep(30 * time.Millisecond) // longer than StuckAfter
+			}
 			return nil
 		case <-time.After(5 * time.Millisecond):
 		}
+		if n%13 > 4 {
+			continue
+		}
+		p.dies(ctx, name)
 		switch n % 13 {
 		case 0:
 			return errBoom
@@ -236,7 +333,10 @@ func (p *plant) extra(ctx context.Context, to reconcile.Sink[store.Key]) error {
 			panic("boom")
 		case 2:
 			return nil
+		case 3:
+			return &loop{}
 		}
+		runtime.Goexit()
 	}
 }
 
@@ -275,14 +375,20 @@ func (p *plant) live() []string {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for name, n := range p.deaths {
+		if p.heard[name] < n {
+			p.complain("source %s or its list ended %d times by itself, and %d of them were reported", name, n, p.heard[name])
+		}
+	}
 	return p.wrong
 }
 
 // The plant is told to stop at a random step of a random life. Run returns in
 // time and without an error, no run begins or ends afterwards, no key ever runs
-// twice at once, and no goroutine is left (the bubble says so).
+// twice at once, and no goroutine is left (the bubble says so). Every source that ended
+// by itself was reported, and every run that honours its context kept its deadline.
 //
-// promise Q2, Q8. Negative control: TestShutdownCheckCatchesWhatOutlivesRun.
+// promise Q2, Q8, R3. Negative control: TestShutdownCheckCatchesWhatOutlivesRun.
 func TestShutdownAtAnyStepLeavesNothingBehind(t *testing.T) {
 	var steps atomic.Int64
 	for seed := range campaign.Seeds(t, 150, campaign.Length()) {
