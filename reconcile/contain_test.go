@@ -207,6 +207,33 @@ func TestHookThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
 	})
 }
 
+// A hook that hears of a run which ended its goroutine, and ends it once more, does
+// not keep the worker from being replaced, nor the controller from stopping.
+//
+// The plant found it (seed 93).
+func TestHookMayEndAGoroutineThatEndsAlready(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := 0
+		r := record(func(context.Context, string) (result, error) {
+			if n++; n < 3 {
+				runtime.Goexit()
+			}
+			return result{}, nil
+		})
+		c := newController(t, r, &reconcile.Options[string]{
+			Workers: 1, Backoff: exactly(time.Second), Logger: slog.New(slog.DiscardHandler),
+			Hooks: reconcile.Hooks[string]{OnDone: func(string, reconcile.Outcome, time.Duration) { runtime.Goexit() }},
+		})
+		add(t, c, "k")
+		run := start(t, c)
+		pass(time.Minute)
+		expect(t, "runs", r.count(), 3)
+		if err := run.end(); err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+	})
+}
+
 // promise R3: a panic of a function in Options.Queue is logged with its stack and
 // ends nothing. A failing key falls back to Backoff, a key whose buckets are unknown
 // does not run, and one whose tenant is unknown belongs to none.

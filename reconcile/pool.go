@@ -185,12 +185,14 @@ type worker[K comparable] struct {
 }
 
 func (w *worker[K]) loop() {
+	// On its own, so that it happens even if a hook that goexit calls ends the
+	// goroutine a second time.
+	defer w.c.pool.leave(w.slot)
 	normal := false
 	defer func() {
 		if !normal { // runtime.Goexit in a reconciler took the goroutine
 			w.c.goexit(w)
 		}
-		w.c.pool.leave(w.slot)
 	}()
 	work := w.runSingly
 	if w.c.batch != nil {
@@ -297,13 +299,15 @@ func (c *Controller[K]) call(x *runCtx[K], key K) (res Result, err error) {
 // goexit settles what a reconciler left behind that ended its goroutine, and
 // starts another worker.
 func (c *Controller[K]) goexit(w *worker[K]) {
+	defer c.pool.replace(w.slot)
+	defer func() {
+		for _, item := range w.rest {
+			item.After(0) // taken together with these, and not begun
+		}
+	}()
 	if w.slot.phase.Load()&phases != idle {
 		c.concludeAll(w.slot, w.slot.ctx, w.items, func(int) Outcome { return Outcome{Err: errGoexit} })
 	}
-	for _, item := range w.rest {
-		item.After(0) // taken together with these, and not begun
-	}
-	c.pool.replace(w.slot)
 }
 
 func (w *worker[K]) runBatches() error {
