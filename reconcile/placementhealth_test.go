@@ -44,7 +44,7 @@ func TestHealthSaysThatTheStoreOfTheLeasesIsUnavailable(t *testing.T) {
 		pass(time.Second)
 		look := func(h http.Handler) (int, string) {
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/", nil))
 			return w.Code, w.Body.String()
 		}
 		both := map[string]http.Handler{"Health": m.Health(), "Ready": m.Ready()}
