@@ -179,7 +179,7 @@ func (a *afters[K]) note(key K, w *store.Writes, until time.Duration) (behind bo
 		if record.behind > 0 { // it ran because there was no more waiting: that is still to come
 			for _, cached := range caches {
 				if lacks(cached, record.writes) {
-					w.Note(cached.Backend(), cached.Kind(), record.writes.Highest(cached.Backend(), cached.Kind()))
+					w.Note(cached.Backend(), cached.Kind(), store.Key{}, record.writes.Highest(cached.Backend(), cached.Kind()))
 				}
 			}
 		}
@@ -187,7 +187,7 @@ func (a *afters[K]) note(key K, w *store.Writes, until time.Duration) (behind bo
 	a.n.Store(int32(len(a.of)) + 1) // before asking what was shown: saw does it the other way round
 	for _, cached := range caches {
 		rev := w.Highest(cached.Backend(), cached.Kind())
-		r.unsure = r.unsure || w.Has(cached.Backend(), cached.Kind(), 0)
+		r.unsure = r.unsure || w.Unsure(cached.Backend(), cached.Kind())
 		if cached.Revision() >= rev {
 			continue
 		}
@@ -391,9 +391,9 @@ func (a *afters[K]) ask(key K) (k owed) {
 	return k
 }
 
-// own reports whether the key's last run wrote the revision.
-func (k owed) own(cached Cached, rev store.Revision) bool {
-	return k.writes != nil && k.writes.Has(cached.Backend(), cached.Kind(), rev)
+// own reports whether the last run of the key made the change.
+func own[K comparable](k owed, at seen[K]) bool {
+	return k.writes != nil && k.writes.Has(at.cache.Backend(), at.cache.Kind(), at.object(), at.rev)
 }
 
 // held notes the hold of a key, and gives the one that it takes the place of; not ok:

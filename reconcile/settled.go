@@ -19,6 +19,13 @@ type seen[K comparable] struct {
 	rev   store.Revision
 }
 
+// object is the key of the object that changed, which is the key that it adds: only a
+// source of a controller's own kind asks whose the change was.
+func (s seen[K]) object() store.Key {
+	k, _ := any(s.key).(store.Key)
+	return k
+}
+
 // live admits a change that is urgent unless the key's own run made it.
 func (c *Controller[K]) live(key K, cached Cached, rev store.Revision, o queue.AddOptions) error {
 	at := seen[K]{key, cached, rev}
@@ -27,7 +34,7 @@ func (c *Controller[K]) live(key K, cached Cached, rev store.Revision, o queue.A
 	}
 	running := c.askRunning(at) // before what is remembered: a run notes that before it ends
 	k := c.after.ask(key)
-	o.Urgent = !running && !k.own(cached, rev)
+	o.Urgent = !running && !own(k, at)
 	c.holdKept(key, k)
 	return c.enqueue(key, o)
 }
@@ -70,7 +77,7 @@ func (s *slot[K]) ask(at seen[K]) bool {
 // answer makes urgent what was asked during a run and not written by it.
 func (c *Controller[K]) answer(asked []seen[K], w *store.Writes) {
 	for _, at := range asked {
-		if w != nil && w.Has(at.cache.Backend(), at.cache.Kind(), at.rev) {
+		if w != nil && w.Has(at.cache.Backend(), at.cache.Kind(), at.object(), at.rev) {
 			continue
 		}
 		c.holdIfBehind(at.key)

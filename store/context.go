@@ -47,6 +47,7 @@ type Writes struct {
 
 type note struct {
 	at  written
+	key Key
 	rev Revision
 }
 
@@ -71,15 +72,15 @@ func (w *Writes) Value(key any) any {
 	return nil
 }
 
-// Note records a write. The revision 0 is that of a write of unknown outcome
-// ([ErrUnknownOutcome]): it may have landed, at a revision that nobody knows.
-func (w *Writes) Note(b Backend, kind string, r Revision) {
+// Note records a write of one record. The revision 0 is that of a write of unknown
+// outcome ([ErrUnknownOutcome]): it may have landed, at a revision that is not known.
+func (w *Writes) Note(b Backend, kind string, key Key, r Revision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.notes == nil {
 		w.notes = w.one[:0]
 	}
-	w.notes = append(w.notes, note{written{b, kind}, r})
+	w.notes = append(w.notes, note{written{b, kind}, key, r})
 }
 
 // Highest returns the highest revision written to kind on b; zero if nothing
@@ -95,16 +96,23 @@ func (w *Writes) Highest(b Backend, kind string) (r Revision) {
 	return r
 }
 
-// Has reports whether revision r of kind on b was one of the writes; for 0, whether
-// one had an unknown outcome.
-func (w *Writes) Has(b Backend, kind string, r Revision) bool {
+// Has reports whether the record of that key was written at revision r. The key is
+// part of the question because commits of other records may share the revision.
+func (w *Writes) Has(b Backend, kind string, key Key, r Revision) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Contains(w.notes, note{written{b, kind}, r})
+	return slices.Contains(w.notes, note{written{b, kind}, key, r})
 }
 
-func noteWrite(ctx context.Context, b Backend, kind string, r Revision) {
+// Unsure reports whether a write to kind on b had an unknown outcome.
+func (w *Writes) Unsure(b Backend, kind string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.notes, func(n note) bool { return n.at == (written{b, kind}) && n.rev == 0 })
+}
+
+func noteWrite(ctx context.Context, b Backend, kind string, key Key, r Revision) {
 	if w, ok := ctx.Value(writesKey{}).(*Writes); ok {
-		w.Note(b, kind, r)
+		w.Note(b, kind, key, r)
 	}
 }

@@ -396,7 +396,7 @@ func TestWritesAreNotedPerBackendAndKind(t *testing.T) {
 	must[*bucket](t)(a.Create(ctx, named("a")))
 	must[*bucket](t)(a.Create(t.Context(), named("not noted")))
 	last := must[*bucket](t)(a.Create(ctx, named("b")))
-	must[*bucket](t)(b.Create(ctx, named("a")))
+	second := must[*bucket](t)(b.Create(ctx, named("a")))
 	x, err := other.Create(ctx, &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: "x"}})
 	if err != nil {
 		t.Fatal(err)
@@ -408,14 +408,23 @@ func TestWritesAreNotedPerBackendAndKind(t *testing.T) {
 	for _, c := range []struct {
 		backend store.Backend
 		kind    string
+		key     store.Key
 		want    store.Revision
-	}{{one, "Bucket", last.Revision}, {two, "Bucket", 1}, {one, "Other", x.Revision + 1}, {two, "Other", 0}} {
-		if got := w.Highest(c.backend, c.kind); got != c.want || got != 0 && !w.Has(c.backend, c.kind, got) {
+	}{
+		{one, "Bucket", last.Key(), last.Revision},
+		{two, "Bucket", second.Key(), second.Revision},
+		{one, "Other", x.Key(), x.Revision + 1},
+		{two, "Other", x.Key(), 0},
+	} {
+		if got := w.Highest(c.backend, c.kind); got != c.want || got != 0 && !w.Has(c.backend, c.kind, c.key, got) {
 			t.Errorf("%s of %p: highest %d, want %d", c.kind, c.backend, got, c.want)
 		}
 	}
-	if w.Has(one, "Bucket", 2) {
+	if w.Has(one, "Bucket", named("not noted").Key(), 2) {
 		t.Error("a write that was made with another context is noted")
+	}
+	if w.Has(one, "Bucket", named("a").Key(), last.Revision) {
+		t.Error("a write of another record at the same revision is taken for one that was noted")
 	}
 }
 

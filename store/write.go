@@ -243,11 +243,11 @@ func (s *Store[S, T]) commit(ctx context.Context, v *value[S, T], op Op, cond Co
 	rev, err := s.backend.Commit(ctx, Txn{If: t.conds[:], Ops: t.ops[:]})
 	if err != nil {
 		if errors.Is(err, ErrUnknownOutcome) {
-			noteWrite(ctx, s.backend, s.kind, 0)
+			noteWrite(ctx, s.backend, s.kind, op.Key, 0)
 		}
 		return nil, gone(err, cond)
 	}
-	noteWrite(ctx, s.backend, s.kind, rev)
+	noteWrite(ctx, s.backend, s.kind, op.Key, rev)
 	stored := s.Clone(&v.Object)
 	stored.Revision = rev
 	return stored, nil
