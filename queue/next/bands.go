@@ -1,0 +1,149 @@
+package queue
+
+import "slices"
+
+// Every agingEvery-th dispatch goes to the oldest key, whatever its band.
+const agingEvery = 16
+
+// bands is the order of a queue without tenants: a ring for each band, the highest
+// first. Keys are numbered as they come in, so that the oldest key of all is the
+// head of one of the rings. A key that is raised comes in again in its higher band.
+type bands[K comparable] struct {
+	es     *slab[K]
+	number *uint64
+	rings  []*band[K] // highest first
+	turn   uint64     // dispatches, for aging
+}
+
+type band[K comparable] struct {
+	ring[K]
+	is uint8
+}
+
+func newBands[K comparable](es *slab[K], number *uint64) *bands[K] {
+	b := &bands[K]{es: es, number: number}
+	b.ring(middle)
+	return b
+}
+
+// ring is the ring of a band, made if there is none.
+func (b *bands[K]) ring(is uint8) *band[K] {
+	for k, r := range b.rings {
+		switch {
+		case r.is == is:
+			return r
+		case r.is < is:
+			b.rings = slices.Insert(b.rings, k, &band[K]{is: is})
+			return b.rings[k]
+		}
+	}
+	b.rings = append(b.rings, &band[K]{is: is})
+	return b.rings[len(b.rings)-1]
+}
+
+func (b *bands[K]) push(i uint32, e *entry[K]) {
+	*b.number++
+	e.order = *b.number
+	b.ring(e.band).push(cellOf(e.order, i))
+}
+
+// pushFront gives the key the age of the one before which it is put.
+func (b *bands[K]) pushFront(i uint32, e *entry[K]) {
+	r := b.ring(e.band)
+	steps := maxDropped
+	if r.live == 0 {
+		b.push(i, e)
+	} else {
+		c, _ := r.first(b.es, &steps)
+		e.order = c.seq()
+		r.pushFront(cellOf(e.order, i))
+	}
+}
+
+func (b *bands[K]) remove(_ uint32, e *entry[K]) {
+	e.order = 0
+	b.ring(e.band).leave(b.es)
+}
+
+func (b *bands[K]) next() (i uint32, ok, again bool) {
+	r := b.highest()
+	if r == nil {
+		return 0, false, false
+	}
+	steps := maxDropped
+	if (b.turn+1)%agingEvery == 0 {
+		r, _ = b.oldest(&steps)
+	}
+	c, ok := r.first(b.es, &steps)
+	b.es.touched += maxDropped - steps
+	if !ok {
+		return 0, false, true
+	}
+	b.turn++
+	r.take(b.es)
+	b.es.at(c.i).order = 0
+	return c.i, true, false
+}
+
+func (b *bands[K]) highest() *band[K] {
+	for _, r := range b.rings {
+		if r.live > 0 {
+			return r
+		}
+	}
+	return nil
+}
+
+// oldest is the ring with the oldest head. If the steps are used up it is one whose
+// head is not known.
+func (b *bands[K]) oldest(steps *int) (found *band[K], head cell) {
+	for _, r := range b.rings {
+		if r.live == 0 {
+			continue
+		}
+		c, ok := r.first(b.es, steps)
+		if !ok {
+			return r, c
+		}
+		if found == nil || c.seq() < head.seq() {
+			found, head = r, c
+		}
+	}
+	return found, head
+}
+
+func (b *bands[K]) top() uint32 {
+	if r := b.highest(); r != nil {
+		return uint32(r.is) + 1
+	}
+	return 0
+}
+
+func (b *bands[K]) len() (may, all int) {
+	for _, r := range b.rings {
+		all += r.live
+	}
+	return all, all
+}
+
+func (b *bands[K]) depths(to *[maxBands]int) {
+	for _, r := range b.rings {
+		to[r.is] += r.live
+	}
+}
+
+func (b *bands[K]) eldest() (uint32, bool) {
+	steps := maxDropped
+	r, c := b.oldest(&steps)
+	b.es.touched += maxDropped - steps
+	return c.i, r != nil && steps >= 0
+}
+
+func (b *bands[K]) trim() {
+	b.rings = slices.DeleteFunc(b.rings, func(r *band[K]) bool { return r.live == 0 && r.is != middle })
+	for _, r := range b.rings {
+		if r.spare = nil; r.live == 0 {
+			r.ring = ring[K]{}
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package queue
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A panic in Options.Buckets goes to the caller of Get, and loses no key: not the
+// one that was asked about, nor those that were taken with it.
+// promise Q1
+//
+// Negative control: without giveBack all three stayed on loan for ever, and Stop did
+// not end.
+func TestPanicInBucketsLosesNoKey(t *testing.T) {
+	sick := true
+	o := oneOrder()
+	o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+		if sick && key == "b" {
+			panic("buckets")
+		}
+		return dst
+	}
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "a", "b", "c", "d", "e", "f")
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			q.GetBatch(t.Context(), make([]Item[string], 3))
+		}()
+		checkInvariants(t, q)
+		if s := q.Stats(); s.Running != 0 || s.Dispatched != 0 {
+			t.Errorf("%d keys are running, %d were dispatched, want none", s.Running, s.Dispatched)
+		}
+		if e := entryOf(t, q, "b"); e.State != StateBackingOff || e.LastError == nil || e.Attempts != 0 {
+			t.Errorf("%+v, want it backing off with the reason, not counted as a failure", e)
+		}
+		sick = false
+		wantNext(t, q, "d", "e", "f")
+		time.Sleep(time.Minute)
+		wantNext(t, q, "a", "b", "c")
+	})
+}
+
+// What Buckets returns is the caller's: it may be the same slice each time, in any
+// order, with one twice, and with gaps.
+//
+// Negative control: with takeAll sorting what it was given, the second bucket of the
+// slice was nil after the first run; a nil bucket was a panic under the lock.
+func TestSliceThatBucketsReturnsIsNotTouched(t *testing.T) {
+	one, two := bucketOf(t, "one", 1, 10), bucketOf(t, "two", 1, 10)
+	mine := []*Bucket{two, nil, one, two}
+	o := oneOrder()
+	o.Buckets = func(string, []*Bucket) []*Bucket { return mine }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "a", "b")
+		wantNext(t, q, "a", "b")
+		if mine[0] != two || mine[1] != nil || mine[2] != one || mine[3] != two {
+			t.Error("the caller's slice was changed")
+		}
+		for _, b := range []*Bucket{one, two} {
+			if n := b.Stats().Tokens; n < 8 || n > 8.1 {
+				t.Errorf("%s has %v tokens, want 8 of 10 after two runs", b.Name(), n)
+			}
+		}
+	})
+}
+
+// A bucket outlives the queues that share it, and keeps none that was closed.
+// promise Q7
+//
+// Negative control: without unwatch in advance the bucket kept the queue.
+func TestBucketKeepsNoClosedQueue(t *testing.T) {
+	cloud := bucketOf(t, "cloud", 0.001, 1)
+	cloud.Charge(1)
+	o := oneOrder()
+	o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, cloud) }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "a")
+		wantNone(t, q)
+		if len(cloud.watchers) != 1 {
+			t.Fatalf("%d watch, want 1", len(cloud.watchers))
+		}
+		add(t, q, "b")
+		q.Close()
+		if n := len(cloud.watchers); n != 0 {
+			t.Errorf("%d still watch after Close", n)
+		}
+		q.Remove("a")
+		wantNone(t, q) // b is refused while the queue drains
+		wantState(t, q, "b", StateThrottled)
+		if n := len(cloud.watchers); n != 0 {
+			t.Errorf("%d watch again", n)
+		}
+	})
+}
+
+// The count of keys is never above MaxKeys, not even while an add is refused: it
+// would make another add fail although a key had just gone.
+//
+// Negative control: with the count raised first and taken back if it was too high,
+// it was above.
+func TestRefusedAddsTakeNoRoom(t *testing.T) {
+	q := newQueue(t, &Options[string]{MaxKeys: 1})
+	add(t, q, "a")
+	var others sync.WaitGroup
+	for range 2 {
+		others.Go(func() {
+			for n := range 20_000 {
+				if err := q.Add(strconv.Itoa(n)); !errors.Is(err, ErrFull) {
+					t.Errorf("Add: %v, want ErrFull", err)
+					return
+				}
+				if n := q.env.keys.Load(); n > 1 {
+					t.Errorf("%d keys are counted, want 1", n)
+					return
+				}
+			}
+		})
+	}
+	others.Wait()
+	q.Close()
+}
+
+// A key whose run is ended by somebody who knows only its key, while its buckets are
+// asked, is gone, and nobody gets it.
+//
+// Negative control: without the look at the loan the freed entry was paid for, and
+// Get gave a key that is in no table.
+func TestKeyThatIsSettledWhileItsBucketsAreAskedIsNotLent(t *testing.T) {
+	o := oneOrder()
+	var q *Queue[string]
+	o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+		if key == "a" && !q.DoneKey(key) {
+			t.Error("a is not on loan")
+		}
+		return dst
+	}
+	bubble(t, o, func(t *testing.T, made *Queue[string]) {
+		q = made
+		add(t, q, "a", "b")
+		wantNext(t, q, "b")
+		wantNone(t, q)
+		checkInvariants(t, q)
+	})
+}
+
+// A hook that panics does so in its caller, and keeps nobody waiting who waits for the
+// run to end.
+//
+// Negative control: with settled after the hook, Stop waited for ever.
+func TestStopHearsOfARunWhoseHookPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := oneOrder()
+		o.Hooks = &Hooks[string]{Parked: func(string, int, error) { panic("hook") }}
+		q := newQueue(t, o)
+		add(t, q, "k")
+		it := get(t, q)
+		stopped := make(chan error)
+		go func() { stopped <- q.Stop(t.Context()) }()
+		synctest.Wait()
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			it.Park(errTest)
+		}()
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A panic of Buckets while a getter looks once more before it sleeps lets others be
+// woken as before.
+// promise Q1
+//
+// Negative control: with the count of getters that look taken back only where await
+// returns, the getter slept over "x".
+func TestPanicInBucketsKeepsNobodyAsleep(t *testing.T) {
+	o := oneOrder()
+	o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+		if key == "bad" {
+			panic("buckets")
+		}
+		return dst
+	}
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "bad")
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			_, _ = q.await(t.Context(), make([]Item[string], 1))
+		}()
+		got := make(chan string)
+		go func() {
+			it, _ := q.Get(t.Context())
+			it.Done()
+			got <- it.Key
+		}()
+		synctest.Wait() // it sleeps
+		add(t, q, "x")
+		if key := <-got; key != "x" {
+			t.Errorf("got %q, want x", key)
+		}
+	})
+}

@@ -1,0 +1,54 @@
+package queue
+
+// delay puts an add off: until the key has been quiet for the window, but not
+// longer than MaxWait after its first add, and not before the interval since its
+// last run has passed.
+func (k *keeper[K]) delay(i uint32, e *entry[K], r request, now int64) request {
+	d := &k.debounce
+	if r.urgent || e.state != StateRunning && e.state > StateIdle && e.state != StateDelayed {
+		return r
+	}
+	if d.Window > 0 && r.due < after(now, d.Window) && (!r.replace || r.due == 0) {
+		k.s.record(i, e)
+		x := k.s.records.more(i)
+		r.window = x.first != 0
+		if x.first == 0 {
+			x.first = now
+		}
+		r.due = min(after(now, d.Window), after(x.first, d.MaxWait))
+	}
+	if e.state != StateRunning {
+		r.due = max(r.due, k.floor(i, e))
+	}
+	return r
+}
+
+// floor is the end of the interval since the key's last run.
+func (k *keeper[K]) floor(i uint32, e *entry[K]) int64 {
+	if !e.is(recorded) {
+		return 0
+	}
+	if x := k.s.records.extra(i); x.cool != 0 && x.cool > k.s.env.now() {
+		return x.cool
+	}
+	return 0
+}
+
+// began begins the interval, and ends what was noted for this run.
+func (k *keeper[K]) began(i uint32, e *entry[K]) {
+	s := k.s
+	if k.debounce.Interval > 0 {
+		s.record(i, e)
+		s.records.more(i).cool = after(s.env.now(), k.debounce.Interval)
+	}
+	if !e.is(recorded) {
+		return
+	}
+	s.records.at(i).reasons = 0
+	if x := s.records.extra(i); x.first != 0 {
+		x.first = 0
+	}
+	if s.trim(i, e) {
+		s.loosen()
+	}
+}

@@ -1,0 +1,232 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/internal/tick"
+)
+
+func contextFor(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(t.Context(), d, errTest)
+}
+
+// endOfTime is further away than a Duration can say, as "Retry-After: Fri, 31 Dec
+// 9999 23:59:59 GMT" is.
+var endOfTime = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+
+// A cloud that never wants to be called again is not called all the time.
+//
+// Negative control: with int64(t.Sub(q.start))+1, which overflows, the key ran at
+// once, and the alarm rang without a pause.
+func TestThrottleUntilTheEndOfTimeLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud := bucketOf(t, "cloud", 10, 10)
+		o := oneOrder()
+		o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, cloud) }
+		q := newQueue(t, o)
+		rings := 0
+		ring := q.timer.ring
+		q.timer.ring = func() {
+			if rings++; rings > 10_000 {
+				panic("the alarm rings without a pause")
+			}
+			ring()
+		}
+		add(t, q, "one", "two")
+		get(t, q).Retry(Throttled(cloud, endOfTime, errTest), 0)
+		wantNone(t, q)
+		wantState(t, q, "one", StateBackingOff)
+		wantState(t, q, "two", StateThrottled)
+		time.Sleep(time.Hour)
+		wantNone(t, q)
+		if rings > 100 {
+			t.Errorf("the alarm rang %d times in an hour in which nothing is due", rings)
+		}
+		cloud.Resume()
+		wantNext(t, q, "two")
+		checkInvariants(t, q)
+		if err := q.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A bucket whose next token is centuries away has none.
+//
+// Negative control: without longest the time to wait overflowed, and the bucket gave
+// a token at each call.
+func TestBucketThatOwesForCenturiesGivesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucketOf(t, "slow", 1e-12, 1)
+		now := time.Now()
+		if takeAll(now, []*Bucket{b}) != nil {
+			t.Fatal("a full bucket refuses")
+		}
+		for range 3 {
+			if takeAll(now, []*Bucket{b}) == nil {
+				t.Fatal("a token was given that is not there")
+			}
+		}
+		if n, next := b.available(now); n != 0 || next.Before(now.AddDate(10, 0, 0)) {
+			t.Errorf("%d tokens, the next one at %v", n, next)
+		}
+	})
+}
+
+// The tick in which a key came into its state has 32 bits, which is 208 days. What
+// is older is not told apart, but after 209 days a key that has just come in must not
+// be shown as waiting since the start: an alert looks at that.
+//
+// Negative control: with time reckoned from the queue's start alone, everything was
+// 208 days old.
+func TestTimesAreRightInAProcessThatRunsForYears(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		for range 5 {
+			time.Sleep(209 * 24 * time.Hour)
+			near := func(what string, at time.Time, ago time.Duration) {
+				t.Helper()
+				if d := time.Since(at) - ago; d.Abs() > 20*time.Millisecond {
+					t.Errorf("%s: %v ago, want %v", what, time.Since(at), ago)
+				}
+			}
+			add(t, q, "old")
+			time.Sleep(time.Minute)
+			add(t, q, "new")
+			near("Snapshot", entryOf(t, q, "old").Since, time.Minute)
+			near("OldestReady", q.Stats().OldestReady, time.Minute)
+			rows := q.Stats().States
+			if len(rows) != 1 || rows[0].Keys != 2 {
+				t.Errorf("states %+v", rows)
+			} else {
+				near("States", rows[0].Oldest, time.Minute)
+			}
+			old := get(t, q)
+			time.Sleep(time.Minute)
+			last := get(t, q)
+			rows = q.Stats().States
+			if len(rows) != 1 || rows[0].Keys != 2 || (rows[0].Total-time.Minute).Abs() > 20*time.Millisecond {
+				t.Errorf("states %+v", rows)
+			} else {
+				near("States of running keys", rows[0].Oldest, time.Minute)
+			}
+			old.Done()
+			last.Done()
+		}
+	})
+}
+
+// The same of keys that run while the ticks wrap.
+func TestAgesOfRunsAreRightWhenTicksWrap(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		time.Sleep(1<<(32+tick.Bits) - 2*time.Minute)
+		var its []Item[string]
+		for n := range 4 {
+			add(t, q, fmt.Sprint(n))
+			its = append(its, get(t, q))
+			time.Sleep(time.Minute)
+		}
+		want := func(total, oldest time.Duration) {
+			t.Helper()
+			rows := q.Stats().States
+			if len(rows) != 1 || (time.Since(rows[0].Oldest)-oldest).Abs() > 20*time.Millisecond || (rows[0].Total-total).Abs() > 50*time.Millisecond {
+				t.Errorf("states %+v, want the oldest since %v and %v in all", rows, oldest, total)
+			}
+		}
+		want(10*time.Minute, 4*time.Minute)
+		its[2].Done()
+		want(8*time.Minute, 4*time.Minute)
+		its[0].Done()
+		want(4*time.Minute, 3*time.Minute)
+		its[3].Done()
+		its[1].Done()
+		checkInvariants(t, q)
+	})
+}
+
+// The same where the ticks wrap between the two keys.
+func TestPagesByAgeAreInOrderWhenTicksWrap(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		time.Sleep(1<<(32+tick.Bits) - time.Minute)
+		for n := range 4 {
+			add(t, q, fmt.Sprint(n))
+			time.Sleep(time.Minute)
+		}
+		var got []string
+		o := PageOptions[string]{Order: ByAge, Limit: 1}
+		for more := true; more; {
+			p, err := q.Page(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range p.Entries {
+				got = append(got, e.Key)
+			}
+			o.From, more = p.Next, p.More
+		}
+		if fmt.Sprint(got) != "[0 1 2 3]" {
+			t.Errorf("oldest first: %v, want [0 1 2 3]", got)
+		}
+		rows := q.Stats().States
+		if len(rows) != 1 || (time.Since(rows[0].Oldest)-4*time.Minute).Abs() > 20*time.Millisecond {
+			t.Errorf("states %+v", rows)
+		}
+		wantNext(t, q, "0", "1", "2", "3")
+	})
+}
+
+// Delays of any length are kept, in the order of their times.
+func TestDelaysOfAnyLengthAreTaken(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		q.AddAfter("never", math.MaxInt64)
+		q.AddAfter("year", 365*24*time.Hour)
+		q.AddAfter("now", math.MinInt64)
+		q.Hold(q.OfKey("held"), Hold{Reason: "test", Max: math.MaxInt64})
+		wantNext(t, q, "now")
+		time.Sleep(365*24*time.Hour - 1)
+		wantNone(t, q)
+		time.Sleep(time.Nanosecond)
+		wantNext(t, q, "year")
+		wantState(t, q, "never", StateDelayed)
+		wantState(t, q, "held", StateIdle)
+	})
+}
+
+// More buckets may have keys waiting at once than a signed 16-bit number has, and
+// what refusing them and letting them go costs does not grow with their number.
+//
+// Negative control: with the number of a line in 16 bits the 32,768th panicked under
+// the shard's lock; with a search for a free number it took seconds.
+func TestManyBucketsRefuseAtOnce(t *testing.T) {
+	const n = 40_000
+	buckets := map[string]*Bucket{}
+	for k := range n {
+		b := bucketOf(t, fmt.Sprint(k), 1, 1)
+		b.Charge(1)
+		buckets[b.Name()] = b
+	}
+	o := oneOrder()
+	o.Buckets = func(key string, dst []*Bucket) []*Bucket { return append(dst, buckets[key]) }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		for _, b := range buckets { // made outside the bubble, where time goes otherwise
+			b.limit.SetLimit(1)
+			b.Throttle(time.Now().Add(time.Second))
+		}
+		for key := range buckets {
+			add(t, q, key)
+		}
+		wantNone(t, q)
+		if s := q.Stats(); s.Throttled != n {
+			t.Errorf("%d keys are throttled, want %d", s.Throttled, n)
+		}
+		checkInvariants(t, q)
+		time.Sleep(time.Minute)
+		for range n {
+			get(t, q).Done()
+		}
+	})
+}

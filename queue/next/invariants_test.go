@@ -1,0 +1,281 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+)
+
+// checkInvariants looks at everything that must be true of a queue whenever no
+// lock is held, and reports what is not.
+func checkInvariants[K comparable](t testing.TB, q *Queue[K]) {
+	t.Helper()
+	for k := range q.shards.all {
+		q.shards.all[k].mu.Lock()
+		defer q.shards.all[k].mu.Unlock()
+	}
+	var f faults
+	var some, odd uint64
+	for k, c := range q.keepers {
+		s := &q.shards.all[k]
+		c.verify(&f)
+		top := s.ready.top()
+		if v := q.shards.tops[k].Load(); len(q.keepers) > 1 && v != top {
+			f.want(false, "shard %d shows band %d, has %d", k, v, top)
+		}
+		if top != 0 {
+			some |= 1 << k
+		}
+		if isOdd(top) {
+			odd |= 1 << k
+		}
+	}
+	if r := &q.shards; len(q.keepers) > 1 {
+		f.want(r.some.Load() == some && r.odd.Load() == odd, "shards %b show something, %b something odd, but have %b, %b", r.some.Load(), r.odd.Load(), some, odd)
+	}
+	held := q.keepers[0].holds.whole.first != nil
+	f.want(held == (q.env.may()&paused != 0) && held == (q.env.heldBy.Load() != nil), "the queue is held: %v, but the word is %b", held, q.env.may())
+	for _, err := range f {
+		t.Error(err)
+	}
+}
+
+// faults collects what is wrong.
+type faults []string
+
+func (f *faults) want(ok bool, format string, args ...any) {
+	if !ok && len(*f) < 10 {
+		*f = append(*f, fmt.Sprintf(format, args...))
+	}
+}
+
+// census is what a walk over the slab finds.
+type census struct {
+	count             [states]int
+	live, records     int
+	timed, ages       int
+	tenants, running  map[uint32]int
+	throttled         map[int64]int
+	limited, unlisted int // holds with a maximum, without
+}
+
+func (k *keeper[K]) verify(f *faults) {
+	s := k.s
+	c := census{tenants: map[uint32]int{}, running: map[uint32]int{}, throttled: map[int64]int{}}
+	for n, chunk := range s.chunks {
+		for at := range chunk {
+			if i := uint32(n)<<s.bits | uint32(at); chunk[at].state != absent {
+				k.inspect(i, f, &c)
+			}
+		}
+	}
+	f.want(c.count == s.count, "keys by state %v, counted %v", c.count, s.count)
+	f.want(c.live == s.slots.inUse(), "%d entries live, %d slots in use", c.live, s.slots.inUse())
+	f.want(c.live == s.table.words(), "%d entries live, %d in the table", c.live, s.table.words())
+	f.want(c.records == s.records.slots.inUse(), "%d entries with a record, %d records", c.records, s.records.slots.inUse())
+	f.want(c.timed == s.wheel.n, "%d entries wait for a time, %d in the wheel", c.timed, s.wheel.n)
+	n := 0
+	for _, t := range s.ages.ticks[s.ages.first:] {
+		n += int(t.n)
+	}
+	f.want(n == c.ages, "%d keys run, %d have an age", c.ages, n)
+	f.want(s.fx.mask == 0 && s.fx.expired == nil, "something was not done after the lock")
+	f.want(s.most <= maxTouched, "%d entries and cells were touched under one hold of the lock", s.most)
+	s.verifyWheel(f)
+	s.verifyOrder(f, s.ready, StateReady, c.count[StateReady])
+	for number, l := range k.lines.byNumber {
+		if l == nil {
+			f.want(c.throttled[int64(number+1)] == 0, "entries wait in line %d, which is gone", number+1)
+			continue
+		}
+		f.want(k.lines.of[l.bucket] == l && l.number == int64(number+1), "bucket %s: its line is lost", l.bucket.name)
+		f.want(c.throttled[l.number] > 0, "bucket %s: an empty line is kept", l.bucket.name)
+		s.verifyOrder(f, l.order, StateThrottled, c.throttled[l.number])
+	}
+	verifyHeap(f, "lines", k.lines.byWake)
+	f.want(len(k.lines.byWake) == len(k.lines.of), "%d lines wait, of %d", len(k.lines.byWake), len(k.lines.of))
+	for _, t := range k.roster.of {
+		if t == nil {
+			continue
+		}
+		f.want(t.keys == c.tenants[t.number], "tenant %s: %d keys, counted %d", t.name, c.tenants[t.number], t.keys)
+		f.want(t.running == c.running[t.number], "tenant %s: %d running, counted %d", t.name, c.running[t.number], t.running)
+		f.want(t.keys > 0 || t.holds.first != nil, "tenant %s is kept for nothing", t.name)
+		blocked := t.holds.first != nil || k.roster.cap > 0 && t.running >= k.roster.cap
+		f.want(t.blocked == blocked, "tenant %s is blocked: %v, want %v", t.name, t.blocked, blocked)
+		c.holds(f, &t.holds)
+	}
+	c.holds(f, &k.holds.whole)
+	verifyHeap(f, "holds", k.holds.expiry)
+	f.want(c.limited == len(k.holds.expiry), "%d holds have a maximum, %d are watched", c.limited, len(k.holds.expiry))
+	if s.env.may().phase() == open && s.armed.Load() > s.wake() {
+		f.want(false, "the timer rings at %d, wanted at %d", s.armed.Load(), s.wake())
+	}
+}
+
+func (c *census) holds(f *faults, set *holdSet) {
+	named := 0
+	for h := set.first; h != nil; h = h.next {
+		f.want(h.set == set, "a hold is in another set")
+		if h.until == never {
+			c.unlisted++
+		} else {
+			c.limited++
+		}
+		if h.name != "" {
+			named++
+		}
+	}
+	f.want(named == len(set.named), "%d holds have a name, %d are known by theirs", named, len(set.named))
+}
+
+func (k *keeper[K]) inspect(i uint32, f *faults, c *census) {
+	s := k.s
+	e := s.at(i)
+	c.live++
+	c.count[e.state]++
+	found, _, ok := s.find(e.hash, &e.key)
+	f.want(ok && found == i, "entry %d is not found by its key", i)
+	f.want(e.state == StateRunning || !e.is(duringRun|asked), "entry %d is %v with flags %b", i, e.state, e.flags)
+	f.want(!e.is(urgent) || e.is(added), "entry %d is urgent, but not added", i)
+	f.want(e.is(asked) == (s.env.asks && e.state == StateRunning && e.is(asked)), "entry %d is asked about", i)
+	switch e.state {
+	case StateRunning:
+		f.want(e.order >= firstNumber, "entry %d has no number of a run", i)
+		if !e.is(asked) {
+			c.ages++
+		}
+	case StateDelayed, StateBackingOff:
+		c.timed++
+		f.want(e.due > 0, "entry %d waits for no time", i)
+	case StateThrottled:
+		c.throttled[e.due]++
+	case StateReady:
+		f.want(!k.isHeld(i, e), "entry %d is ready and held", i)
+	case StateHeld:
+		f.want(e.due == 0 && (k.isHeld(i, e) || s.env.may().phase() != open), "entry %d is held by nothing", i)
+	case StateIdle:
+		f.want(e.due != 0 || k.isHeld(i, e), "entry %d is idle for no reason", i)
+		if e.due != 0 {
+			c.timed++
+		}
+	}
+	if !e.is(recorded) {
+		return
+	}
+	c.records++
+	r := s.records.at(i)
+	x := s.records.extra(i)
+	f.want(*r != record{} || *x != extra{}, "entry %d has an empty record", i)
+	if x.holds != nil {
+		c.holds(f, x.holds)
+	}
+	if r.tenant != 0 {
+		c.tenants[r.tenant]++
+		if e.state == StateRunning {
+			c.running[r.tenant]++
+		}
+	}
+}
+
+func (s *shard[K]) verifyWheel(f *faults) {
+	n := 0
+	for slot, l := range s.wheel.slots {
+		level := slot >> 8
+		bit := s.wheel.bitmap[level][slot&255>>6]>>(slot&63)&1 == 1
+		f.want(bit == (l.head != 0), "wheel slot %d: bit %v, head %d", slot, bit, l.head)
+		prev := uint32(0)
+		for i := l.head; i != 0; i = s.at(i - 1).next() {
+			e := s.at(i - 1)
+			f.want(e.prev() == prev && int(e.slot) == slot, "wheel slot %d: links disagree", slot)
+			f.want(e.due>>tickBits>>(8*level) >= s.wheel.tick>>(8*level) || level == 0, "entry %d was passed by", i-1)
+			f.want(e.due >= s.wheel.wake || s.env.may() != open, "entry %d is due before the wheel wakes", i-1)
+			prev = i
+			n++
+		}
+		f.want(l.tail == prev, "wheel slot %d: bad end", slot)
+	}
+	f.want(n == s.wheel.n, "%d entries in the wheel's slots, counted %d", n, s.wheel.n)
+}
+
+func (s *shard[K]) verifyOrder(f *faults, o order[K], in State, want int) {
+	may, all := o.len()
+	f.want(all == want, "%d keys are %v, %d in their order", want, in, all)
+	switch o := o.(type) {
+	case *bands[K]:
+		for k, r := range o.rings {
+			s.verifyRing(f, &r.ring, in, r.is)
+			f.want(k == 0 || o.rings[k-1].is > r.is, "bands are not in order")
+		}
+	case *tenants[K]:
+		n, free, circles := 0, 0, map[*circle[K]]int{}
+		for number, g := range o.groups {
+			f.want(g.tenant.number == number && o.roster.of[number-1] == g.tenant, "tenant %s is lost", g.tenant.name)
+			f.want(len(g.flows) > 0 || g.blocked, "tenant %s has a group for nothing", g.tenant.name)
+			m := 0
+			for _, x := range g.flows {
+				s.verifyRing(f, &x.ring, in, x.circle.band)
+				f.want(x.live > 0 && (x.next != nil) == !g.blocked && (x.at > 0) == !g.blocked, "tenant %s band %d: in circle %v with %d keys", g.tenant.name, x.circle.band, x.next != nil, x.live)
+				circles[x.circle] += x.live
+				m += x.live
+			}
+			f.want(m == g.n, "tenant %s has %d keys, counted %d", g.tenant.name, m, g.n)
+			n += m
+			if !g.blocked {
+				free += m
+			}
+		}
+		f.want(n == all && free == may, "%d keys in flows, %d may run, counted %d, %d", n, free, all, may)
+		for _, x := range o.circles {
+			f.want(x.n == circles[x], "circle %d: %d keys, counted %d", x.band, circles[x], x.n)
+		}
+		verifyHeap(f, "flows", o.byAge)
+	}
+}
+
+func (s *shard[K]) verifyRing(f *faults, r *ring[K], in State, band uint8) {
+	live, dead := 0, 0
+	last, seq := (*block)(nil), uint64(0)
+	for b := r.head; b != nil; last, b = b, b.next {
+		for _, c := range b.cells[b.at:] {
+			if s.orderOf(c.i) != c.seq() {
+				dead++
+				continue
+			}
+			live++
+			e := s.at(c.i)
+			f.want(e.state == in && e.band == band, "entry %d is %v in band %d, in the ring of %v in %d", c.i, e.state, e.band, in, band)
+			f.want(c.seq() >= seq, "entry %d is older than the one before it", c.i)
+			seq = c.seq()
+		}
+	}
+	f.want(r.tail == last, "ring ends elsewhere")
+	f.want(live == r.live && dead == r.dead, "band %d: %d live cells and %d dead ones, counted %d, %d", band, live, dead, r.live, r.dead)
+	f.want(dead <= live+maxDropped, "band %d: %d dead cells beside %d live ones", band, dead, live)
+}
+
+func verifyHeap[T ranked](f *faults, what string, h heap[T]) {
+	for k, x := range h {
+		f.want(*x.place() == k+1, "%s: an element of the heap does not know its place", what)
+		f.want(k == 0 || h[(k-1)/2].rank() <= x.rank(), "%s: the heap is not in order", what)
+	}
+}
+
+// inUse and words count what is in use: nothing else asks, and a counter would cost
+// each cycle a write.
+func (s *slots) inUse() (n int) {
+	for c := range s.chunk {
+		n += int(s.chunk[c].live)
+	}
+	return n
+}
+
+func (t *table) words() (n int) {
+	var last *fill
+	for _, s := range t.dir {
+		if s.fill != last {
+			n += int(s.fill.n)
+		}
+		last = s.fill
+	}
+	return n
+}

@@ -1,0 +1,123 @@
+package queue
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The way of a key costs no allocation: cycle, duplicate add, retry, hold-free
+// requeue, and Done fused with Get.
+func TestNothingIsAllocated(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		q := newQueue(t, &Options[string]{Shards: shards, Policy: func(int, error) time.Duration { return 0 }})
+		ctx := t.Context()
+		take := func() Item[string] {
+			it, err := q.Get(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return it
+		}
+		for name, f := range map[string]func(){
+			"cycle":         func() { q.Add("a"); take().Done() },
+			"duplicate add": func() { q.Add("a"); q.Add("a"); take().Done() },
+			"re-add":        func() { q.Add("a"); it := take(); q.Add("a"); it.Done(); take().Done() },
+			"requeue":       func() { q.Add("a"); take().After(0); take().Done() },
+			"delay":         func() { q.AddAfter("a", time.Hour); q.Add("a"); take().Done() },
+			"retry": func() {
+				q.Add("a")
+				take().Retry(errTest, time.Hour)
+				q.AddWith("a", AddOptions{Urgent: true})
+				take().Done()
+			},
+			"fused": func() { q.Add("a"); q.Add("b"); it, _ := take().DoneNext(ctx); it.Done() },
+		} {
+			f()
+			if n := testing.AllocsPerRun(200, f); n != 0 {
+				t.Errorf("%d shards: %s: %v allocations, want 0", shards, name, n)
+			}
+		}
+		q.Close()
+	}
+}
+
+func heapOf(f func()) (before, after uint64) {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	before = m.HeapAlloc
+	f()
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return before, m.HeapAlloc
+}
+
+// A key costs at most 74 bytes while it is queued and 66 in every other state (the header of its string
+// included), 32 more with an error, and nothing a while after it is gone.
+// promise Q7
+func TestKeysCostLittleMemory(t *testing.T) { synctest.Test(t, keysCostLittleMemory) }
+
+func keysCostLittleMemory(t *testing.T) {
+	const n = 250_000
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprint("some-resource-", i)
+	}
+	per := func(before, after uint64) float64 { return float64(int64(after)-int64(before)) / n }
+	q := newQueue(t, &Options[string]{Shards: 1, Policy: func(int, error) time.Duration { return time.Hour }})
+	each := func(f func(it Item[string])) {
+		for range n {
+			it, err := q.Get(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			f(it)
+		}
+	}
+	start, queued := heapOf(func() {
+		for _, key := range keys {
+			if err := q.Add(key); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	_, delayed := heapOf(func() { each(func(it Item[string]) { it.After(time.Hour) }) })
+	_, failed := heapOf(func() {
+		for _, key := range keys {
+			q.Add(key)
+		}
+		each(func(it Item[string]) { it.Retry(nil, 0) })
+	})
+	_, withError := heapOf(func() {
+		for _, key := range keys {
+			kick(q, key)
+		}
+		each(func(it Item[string]) { it.Retry(errTest, 0) })
+	})
+	_, gone := heapOf(func() {
+		for _, key := range keys {
+			kick(q, key)
+		}
+		each(func(it Item[string]) { it.Done() })
+		time.Sleep(2 * giveBackAfter)
+		synctest.Wait()
+	})
+	for _, c := range []struct {
+		what string
+		heap uint64
+		most float64
+	}{{"queued", queued, 74}, {"delayed", delayed, 66}, {"failed", failed, 66}, {"failed with an error", withError, 98}, {"after success", gone, 2}} {
+		if got := per(start, c.heap); got > c.most {
+			t.Errorf("%s: %.1f bytes a key, want at most %v", c.what, got, c.most)
+		} else {
+			t.Logf("%s: %.1f bytes a key", c.what, got)
+		}
+	}
+	runtime.KeepAlive(keys)
+	q.Close()
+}

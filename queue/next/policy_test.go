@@ -1,0 +1,208 @@
+package queue
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// case 109
+func TestExponentialRetryGivesUp(t *testing.T) {
+	var seen []int
+	var exhausted int
+	retry := ExponentialRetry(5*time.Second, 5)
+	o := &Options[string]{
+		Policy: func(n int, err error) time.Duration {
+			seen = append(seen, n)
+			return retry(n, err)
+		},
+		Hooks: &Hooks[string]{Exhausted: func(key string, attempts int, err error) {
+			exhausted++
+			if key != "k" || attempts != 7 || !errors.Is(err, errTest) {
+				t.Errorf("exhausted %s after %d: %v", key, attempts, err)
+			}
+		}},
+	}
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "k")
+		for _, want := range []time.Duration{0, 5, 10, 20, 40, 80, 160} {
+			start := time.Now()
+			it := get(t, q)
+			if got := time.Since(start); got != want*time.Second {
+				t.Errorf("retried after %v, want %vs", got, want)
+			}
+			it.Retry(errTest, 0)
+		}
+		wantState(t, q, "k", StateParked)
+		time.Sleep(time.Hour)
+		wantNone(t, q)
+		if len(seen) != 7 || seen[0] != 0 || seen[6] != 6 || exhausted != 1 {
+			t.Errorf("the policy saw %v, exhausted %d times; want 0 to 6, once", seen, exhausted)
+		}
+	})
+	o.Policy = func(int, error) time.Duration { return -1 }
+	o.Hooks = nil
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "k")
+		get(t, q).Retry(errTest, time.Minute)
+		wantState(t, q, "k", StateParked)
+	})
+}
+
+func TestMaxAttemptsParks(t *testing.T) {
+	var parked, exhausted int
+	o := oneOrder()
+	o.MaxAttempts = 3
+	o.Hooks = &Hooks[string]{
+		Parked:    func(string, int, error) { parked++ },
+		Exhausted: func(_ string, attempts int, _ error) { exhausted = attempts },
+	}
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "k", "terminal")
+		for range 4 {
+			it := get(t, q)
+			if it.Key == "terminal" {
+				it.Park(errTest)
+				continue
+			}
+			it.Retry(errTest, 0)
+		}
+		wantState(t, q, "k", StateParked)
+		if parked != 1 || exhausted != 3 {
+			t.Errorf("parked %d times, exhausted after %d; want 1, 3", parked, exhausted)
+		}
+	})
+}
+
+// case 142
+func TestBackoffIsBoundedAndJittered(t *testing.T) {
+	for _, c := range []struct {
+		b         Backoff
+		base, max time.Duration
+	}{
+		{Backoff{}, DefaultBase, DefaultMax},
+		{Backoff{Base: time.Second, Max: time.Hour}, time.Second, time.Hour},
+		{Backoff{Base: time.Minute, Max: time.Second}, time.Minute, time.Minute},
+	} {
+		p := c.b.Policy()
+		different := map[time.Duration]bool{}
+		for _, n := range []int{0, 1, 5, 62, 63, 64, 10_000, math.MaxInt} {
+			bound := c.max
+			if n < 30 {
+				bound = min(c.max, c.base<<n)
+			}
+			for range 100 {
+				d := p(n, nil)
+				if d <= 0 || d > bound {
+					t.Fatalf("%+v: delay %d is %v, want in (0, %v]", c.b, n, d, bound)
+				}
+				different[d] = true
+			}
+		}
+		if len(different) < 700 {
+			t.Errorf("%+v: %d different delays of 800, want full jitter", c.b, len(different))
+		}
+	}
+	exact := Backoff{Base: time.Second, Max: 5 * time.Second, Jitter: NoJitter}.Policy()
+	for n, want := range []time.Duration{1, 2, 4, 5, 5} {
+		if got := exact(n, nil); got != want*time.Second {
+			t.Errorf("delay %d is %v, want %vs", n, got, want)
+		}
+	}
+}
+
+type (
+	fourStrings struct{ A, B, C, D string }
+	pointerKey  struct {
+		Name string
+		At   struct{ P *int }
+	}
+)
+
+// case 152
+func TestKeyTypesThatCannotBeComparedByValueAreRefused(t *testing.T) {
+	refused := map[string]error{}
+	refuse := func(name string, err error) { refused[name] = err }
+	_, err := New[*int](nil)
+	refuse("a pointer", err)
+	_, err = New[pointerKey](nil)
+	refuse("a pointer in P in At", err)
+	_, err = New[any](nil)
+	refuse("an interface", err)
+	_, err = New[[2]float64](nil)
+	refuse("a float", err)
+	_, err = New[chan int](nil)
+	refuse("a channel", err)
+	for what, err := range refused {
+		if err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := New(&Options[any]{UncheckedKeys: true}); err != nil {
+		t.Errorf("unchecked: %v", err)
+	}
+	q, err := New[fourStrings](nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		key := fourStrings{"a", "b", "c", strings.Repeat("d", 3)}
+		if err := q.Add(key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if q.Len() != 1 {
+		t.Errorf("%d keys, want 1", q.Len())
+	}
+}
+
+func TestNewRefusesOptionsThatMakeNoSense(t *testing.T) {
+	tenant := func(string) string { return "" }
+	for _, o := range []*Options[string]{
+		{MaxAttempts: -1},
+		{MaxKeys: -1},
+		{Shards: -1},
+		{Shards: maxShards + 1},
+		{Shards: 2, Tenant: tenant},
+		{TenantRunning: 1},
+		{TenantRunning: -1, Tenant: tenant},
+		{Debounce: Debounce{Interval: -1}},
+		{Debounce: Debounce{Window: 2, MaxWait: 1}},
+	} {
+		o.Name = "mine"
+		if _, err := New(o); err == nil || !strings.HasPrefix(err.Error(), "queue: mine: ") {
+			t.Errorf("%+v: %v, want an error that names the queue", o, err)
+		}
+	}
+	for _, b := range []struct {
+		name  string
+		rate  float64
+		burst int
+	}{{"", 1, 1}, {"x", 0, 1}, {"x", -1, 1}, {"x", math.NaN(), 1}, {"x", math.Inf(1), 1}, {"x", 1, 0}} {
+		if _, err := NewBucket(b.name, b.rate, b.burst); err == nil {
+			t.Errorf("NewBucket(%q, %v, %d) succeeded", b.name, b.rate, b.burst)
+		}
+	}
+}
+
+// Retry(nil, 0) is a backoff without an error: it grows, and keeps the attempts.
+// case 153
+func TestRetryWithoutErrorBacksOff(t *testing.T) {
+	o := &Options[string]{Policy: Backoff{Base: time.Second, Jitter: NoJitter}.Policy()}
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "k")
+		for n, want := range []time.Duration{0, 1, 2, 4} {
+			start := time.Now()
+			it := get(t, q)
+			if it.Attempt != n || time.Since(start) != want*time.Second {
+				t.Errorf("attempt %d after %v, want %d after %vs", it.Attempt, time.Since(start), n, want)
+			}
+			it.Retry(nil, 0)
+			if err := entryOf(t, q, "k").LastError; err != nil {
+				t.Errorf("last error %v, want none", err)
+			}
+		}
+	})
+}

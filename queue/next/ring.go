@@ -1,0 +1,190 @@
+package queue
+
+// ring is the ready keys of one band in order of arrival: cells of a sequence
+// number and an index, appended at one end and taken at the other, so that neither
+// touches a neighbour's entry. A key that leaves early leaves its cell behind: it
+// is dead, because the entry has another sequence number by then. Dead cells are
+// dropped when they come up, and by a sweep that takes one block now and then.
+//
+//	head ▶ [ 17·a  18·b† ] ▶ [ 21·c  22·d  23·e† ] ▶ [ 30·f ] ◀ tail
+type ring[K comparable] struct {
+	head, tail *block
+	spare      *block // the block that was emptied last
+	swept      *block // how far the sweep has got; nil: it begins at the head
+	live, dead int
+	since      uint8 // changes since the last step of the sweep
+}
+
+// block is a part of a ring.
+type block struct {
+	next  *block
+	at    int // the first cell that was not taken
+	cells []cell
+}
+
+// cell is 12 bytes: its sequence number is in two halves, for alignment.
+type cell struct{ high, low, i uint32 }
+
+func (c cell) seq() uint64 { return uint64(c.high)<<32 | uint64(c.low) }
+
+func cellOf(seq uint64, i uint32) cell { return cell{uint32(seq >> 32), uint32(seq), i} }
+
+const (
+	firstBlock = 4
+	lastBlock  = 256
+	sweepEvery = 4
+	// maxTouched bounds the entries and cells that one hold of the lock looks at.
+	maxTouched = 4096
+	// maxDropped bounds the dead cells that one search drops.
+	maxDropped = 1024
+)
+
+// push adds a cell at the end.
+func (r *ring[K]) push(c cell) {
+	b := r.tail
+	if b == nil || len(b.cells) == cap(b.cells) {
+		b = r.grow()
+	}
+	b.cells = append(b.cells, c)
+	r.live++
+}
+
+// grow adds a block at the end: the spare one, or one for as many as there are.
+func (r *ring[K]) grow() *block {
+	b := r.spare
+	if r.spare = nil; b == nil {
+		size := firstBlock
+		for size < lastBlock && size < r.live {
+			size *= 4
+		}
+		b = &block{cells: make([]cell, 0, size)}
+	}
+	if r.tail == nil {
+		r.head = b
+	} else {
+		r.tail.next = b
+	}
+	r.tail = b
+	return b
+}
+
+// pushFront adds a cell at the head.
+func (r *ring[K]) pushFront(c cell) {
+	if r.head == nil || len(r.head.cells) == 0 {
+		r.push(c)
+		return
+	}
+	if r.head.at == 0 {
+		b := &block{next: r.head, cells: make([]cell, firstBlock), at: firstBlock}
+		r.head = b
+	}
+	r.head.at--
+	r.head.cells[r.head.at] = c
+	r.live++
+}
+
+// first is the first live cell. There must be one; not ok: the search used its
+// steps up on dead cells, and is to be repeated.
+func (r *ring[K]) first(es *slab[K], steps *int) (c cell, ok bool) {
+	for {
+		c = r.head.cells[r.head.at]
+		if es.orderOf(c.i) == c.seq() {
+			return c, true
+		}
+		if *steps--; *steps < 0 {
+			return c, false
+		}
+		r.dead--
+		r.drop()
+	}
+}
+
+// take removes the first cell, which is live.
+func (r *ring[K]) take(es *slab[K]) {
+	r.live--
+	r.drop()
+	r.changed(es)
+}
+
+// leave is called when the key of a cell has left early.
+func (r *ring[K]) leave(es *slab[K]) {
+	r.live--
+	r.dead++
+	r.changed(es)
+}
+
+// drop removes the first cell.
+func (r *ring[K]) drop() {
+	b := r.head
+	if b.at++; b.at < len(b.cells) {
+		return
+	}
+	b.at, b.cells = 0, b.cells[:0]
+	if b.next == nil {
+		return
+	}
+	r.head = b.next
+	if r.swept == b {
+		r.swept = nil
+	}
+	b.next = nil
+	if r.spare == nil || cap(r.spare.cells) < cap(b.cells) {
+		r.spare = b
+	}
+}
+
+// changed keeps the dead cells fewer than the live ones and 1,024: it drops all
+// when none is live, and sweeps a block at each fourth change while the dead are
+// more than half of that. A sweep of the whole ring ends long before the other
+// half is reached.
+func (r *ring[K]) changed(es *slab[K]) {
+	if r.dead == 0 {
+		return
+	}
+	if r.live == 0 {
+		*r = ring[K]{head: r.tail, tail: r.tail}
+		r.tail.at, r.tail.cells = 0, r.tail.cells[:0]
+		return
+	}
+	if r.dead*2 > r.live+maxDropped {
+		if r.since++; r.since%sweepEvery == 0 {
+			es.touched += r.sweep(es)
+		}
+	}
+}
+
+// sweep drops the dead cells of the next block and moves the live ones into the
+// block before, if there is room. It tells how many cells it touched.
+func (r *ring[K]) sweep(es *slab[K]) (touched int) {
+	before, b := r.swept, r.head
+	if before != nil {
+		b = before.next
+	}
+	if b == nil {
+		r.swept = nil
+		return 0
+	}
+	touched = len(b.cells) - b.at
+	kept := b.cells[:0]
+	for _, c := range b.cells[b.at:] {
+		if es.orderOf(c.i) == c.seq() {
+			kept = append(kept, c)
+		}
+	}
+	r.dead -= touched - len(kept)
+	b.cells, b.at = kept, 0
+	switch {
+	case before == nil && len(kept) == 0 && b.next != nil:
+		r.head = b.next
+	case before == nil || len(before.cells)-before.at+len(kept) > cap(before.cells):
+		r.swept = b
+	default:
+		touched += len(before.cells)
+		n := copy(before.cells, before.cells[before.at:])
+		before.cells, before.at = append(before.cells[:n], kept...), 0
+		if before.next = b.next; r.tail == b {
+			r.tail = before
+		}
+	}
+	return touched
+}

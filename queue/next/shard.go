@@ -1,0 +1,552 @@
+package queue
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/tendhq/tend/internal/spin"
+)
+
+// shard is a whole queue with one lock and one order: the core. It knows of no
+// other shard and of no getter. Its fields are guarded by mu, and its methods need
+// it held; unlock gives back what is to be done once it is free.
+//
+//	shard ── table      hash ▶ entry
+//	      ── slab       entries with their keys, records
+//	      ── ready      order: which ready key is next
+//	      ── wheel      entries that wait for a time
+//	      ── admission  may a key run, and if not until when
+type shard[K comparable] struct {
+	mu     spin.Mutex
+	fx     effects[K]
+	number uint64 // the last sequence or run number
+	ready  order[K]
+	table  table
+	sampler
+	slab[K]
+	adds      uint64
+	count     [states]int // entries by state
+	wheel     wheel[K]
+	admission admission[K]
+	retries   uint64
+	reclaim   reclaim
+	fired     []uint32     // scratch of tick
+	armed     atomic.Int64 // when the timer rings for this shard at the latest; written under mu
+	most      int          // of touched, under one hold of the lock
+	id        uint8
+	env       *env
+	publish   func(top uint32) // called under mu when the top band may have changed, if it is not nil
+	_         [64]byte         // the next shard's lock is in another cache line
+}
+
+// env is what the shards of a queue have in common.
+type env struct {
+	start   time.Time
+	clock   clock
+	word    atomic.Uint32
+	heldBy  atomic.Pointer[string] // the reason of the first hold over the whole queue
+	maxKeys int64
+	keys    atomic.Int64 // entries, counted only under MaxKeys
+	asks    bool         // buckets are asked before a run begins
+	delays  bool         // adds and runs are debounced
+}
+
+func (v *env) may() word { return word(v.word.Load()) }
+
+// now is the time since the queue's start, on the monotonic clock. It is at least
+// 1: 0 means no time.
+func (v *env) now() int64 { return int64(time.Since(v.start)) + 1 }
+
+// at is the time of now for a time of the calendar, at least 1. What is further
+// away than a Duration can say is as good as never.
+func (v *env) at(t time.Time) int64 { return max(after(1, t.Sub(v.start)), 1) }
+
+// time is the opposite of at.
+func (v *env) time(at int64) time.Time { return v.start.Add(time.Duration(at - 1)) }
+
+// room counts one more key, if there is room for it. CompareAndSwap, not Add and
+// undo: a transient overshoot would make a concurrent add fail.
+func (v *env) room() bool {
+	for v.maxKeys > 0 {
+		n := v.keys.Load()
+		if n >= v.maxKeys {
+			return false
+		}
+		if v.keys.CompareAndSwap(n, n+1) {
+			break
+		}
+	}
+	return true
+}
+
+// after is now+d; far beyond a lifetime it is as good as never.
+func after(now int64, d time.Duration) int64 {
+	if int64(d) > math.MaxInt64-1-now {
+		return math.MaxInt64 - 1
+	}
+	return now + int64(d)
+}
+
+// order decides which ready key is next.
+type order[K comparable] interface {
+	// push puts a key at the end of its band, pushFront at the head.
+	push(i uint32, e *entry[K])
+	pushFront(i uint32, e *entry[K])
+	// remove takes out a key that leaves before its turn.
+	remove(i uint32, e *entry[K])
+	// next takes out the key whose turn it is. Not ok: there is none; or, again,
+	// the search has used its steps up and is to be repeated.
+	next() (i uint32, ok, again bool)
+	// top is the highest band with a key that may run, plus one; 0: none.
+	top() uint32
+	// len is how many keys may run; all includes those of tenants that may not.
+	len() (may, all int)
+	// depths adds the number of keys in each band.
+	depths(to *[maxBands]int)
+	// eldest is the key that is ready for longest and may run.
+	eldest() (i uint32, ok bool)
+	// trim gives memory back.
+	trim()
+}
+
+// admission decides whether a key may run now, and if not until when. It is asked
+// only about keys with a record, and in queues with debouncing or buckets.
+type admission[K comparable] interface {
+	// join notes what an add says of the key: its tenant, its reason.
+	join(i uint32, e *entry[K], reason, tenant string, weight int)
+	// delay puts an add off.
+	delay(i uint32, e *entry[K], r request, now int64) request
+	// floor is the time before which the key's next run does not begin; 0: any.
+	floor(i uint32, e *entry[K]) int64
+	// review changes the status that an entry is to have: a ready key may be held,
+	// and one with nothing to run is absent unless something keeps its entry.
+	review(i uint32, e *entry[K], to status) status
+	// enter and leave are called for the line of a throttled key.
+	enter(i uint32, e *entry[K])
+	leave(i uint32, e *entry[K])
+	// taken, began and ended are called in the course of a run.
+	taken(i uint32, e *entry[K])
+	began(i uint32, e *entry[K])
+	ended(i uint32, e *entry[K])
+	// forget makes the record that of a key that never ran; discard ends it.
+	forget(i uint32, e *entry[K])
+	discard(i uint32, e *entry[K])
+	// tick lets go what may run at now; wake is when there is something to let go.
+	tick(now int64) (more bool)
+	wake() int64
+}
+
+// ask is an add with everything looked up that needs no lock.
+type ask struct {
+	request
+	reason, tenant string
+	weight         int   // of the tenant; 0: the queue has no tenants
+	now            int64 // set if debouncing
+}
+
+// effects is what has to happen once the lock is free.
+type effects[K comparable] struct {
+	mask    uint8
+	ring    int64        // when the timer is to ring
+	expired []expired[K] // holds that ended
+}
+
+// The bits of effects.mask.
+const (
+	fxWake  uint8 = 1 << iota // a key became ready: wake a getter
+	fxTop                     // the top band may have changed
+	fxTimer                   // something may be due earlier than before
+	fxLeft                    // a key is not ready or running any more, while Drain or Stop wait
+	fxHooks                   // holds have expired
+)
+
+func (s *shard[K]) init(v *env) {
+	s.env = v
+	s.number = firstNumber
+	s.sampled = new(sampled)
+	s.table.init()
+	s.slab.init()
+	s.wheel.wake, s.reclaim.due = never, never
+	s.armed.Store(never)
+}
+
+// unlock frees the lock and gives back what is to be done then.
+func (s *shard[K]) unlock() (fx effects[K]) {
+	if s.fx.mask|uint8(min(s.touched, 1)) != 0 {
+		s.conclude(&fx)
+	}
+	s.mu.Unlock()
+	return fx
+}
+
+func (s *shard[K]) conclude(fx *effects[K]) {
+	s.most, s.touched = max(s.most, s.touched), 0
+	*fx, s.fx = s.fx, effects[K]{}
+	if fx.mask&fxTop != 0 && s.publish != nil {
+		s.publish(s.ready.top())
+	}
+	if fx.mask&fxTimer == 0 {
+		return
+	}
+	if fx.ring = s.wake(); fx.ring < s.armed.Load() {
+		s.armed.Store(fx.ring)
+	} else {
+		fx.mask &^= fxTimer
+	}
+}
+
+// wake is when something is due. What waits for a time does not become due any
+// more once the queue takes no adds.
+func (s *shard[K]) wake() int64 {
+	if s.env.may().phase() != open {
+		return s.admission.wake()
+	}
+	return min(s.wheel.wake, s.reclaim.due, s.admission.wake())
+}
+
+// find is the entry of key, and the slot of the table where the search ended.
+func (s *shard[K]) find(hash uint32, key *K) (i, p uint32, ok bool) {
+	g := s.table.segment(hash)
+	words := g.words
+	p = g.home(hash)
+	for {
+		w := words[p]
+		if w == 0 {
+			return 0, p, false
+		}
+		if uint32(w>>32) == hash {
+			if i = uint32(w) - 1; s.at(i).key == *key {
+				return i, p, true
+			}
+		}
+		if p++; int(p) == len(words) {
+			p = 0
+		}
+	}
+}
+
+// create makes an entry for key that is in no state yet; p is where the search for
+// it ended.
+func (s *shard[K]) create(hash, p uint32, key *K) (i uint32, e *entry[K]) {
+	i = s.alloc()
+	e = s.at(i)
+	e.key, e.hash, e.band = *key, hash, middle
+	s.touched += s.table.insert(hash, i, p)
+	s.count[absent]++
+	return i, e
+}
+
+// add is the way of every add.
+func (s *shard[K]) add(hash uint32, key *K, a *ask) error {
+	if !s.env.may().takesAdds() {
+		return ErrStopped
+	}
+	i, p, ok := s.find(hash, key)
+	var e *entry[K]
+	if ok {
+		e = s.at(i)
+	} else {
+		if !s.env.room() {
+			return ErrFull
+		}
+		i, e = s.create(hash, p, key)
+	}
+	s.adds++
+	if a.weight != 0 || a.reason != "" {
+		s.admission.join(i, e, a.reason, a.tenant, a.weight)
+	}
+	if a.now != 0 {
+		a.request = s.admission.delay(i, e, a.request, a.now)
+	}
+	x := e.status()
+	s.change(i, e, x, onAdd(x, a.request))
+	return nil
+}
+
+// change gives an entry, whose status is x, another one.
+func (s *shard[K]) change(i uint32, e *entry[K], x, to status) {
+	moves := to.state != x.state || to.due != x.due && x.state != StateRunning ||
+		to.band != x.band && (x.state == StateReady || x.state == StateThrottled)
+	if moves {
+		s.move(i, e, to)
+	} else if to != x {
+		e.set(to)
+	}
+}
+
+// move is the only place where an entry goes from one list to another. It keeps
+// lists, wheel, counters and ages right, and notes what has to happen once the
+// lock is free.
+func (s *shard[K]) move(i uint32, e *entry[K], to status) {
+	if to.flags&recorded != 0 && (to.state == StateReady || to.state == StateIdle) {
+		to = s.admission.review(i, e, to)
+	} else if to.state == StateIdle {
+		to.state = absent
+	}
+	from := e.state
+	s.leave(i, e)
+	e.set(to)
+	if to.state == absent {
+		s.free(i, e, from)
+		return
+	}
+	s.count[from]--
+	s.count[to.state]++
+	switch to.state {
+	case StateReady:
+		if from != StateReady {
+			e.since = s.sampler.ready(&s.env.clock, i)
+		}
+		s.ready.push(i, e)
+		s.fx.mask |= fxWake | fxTop
+		return
+	case StateRunning:
+		s.number++
+		e.order = s.number
+		return // begin sets since
+	case StateThrottled:
+		s.admission.enter(i, e)
+	case StateDelayed, StateBackingOff, StateIdle:
+		if to.due != 0 {
+			s.wheel.add(&s.slab, i, e)
+			s.fx.mask |= fxTimer
+		}
+	}
+	if from != to.state {
+		e.since = s.env.clock.tick()
+	}
+}
+
+// leave takes an entry out of the list of its state.
+func (s *shard[K]) leave(i uint32, e *entry[K]) {
+	switch e.state {
+	case StateReady:
+		if e.order != 0 { // else it was taken
+			s.ready.remove(i, e)
+			s.sampler.drop(i)
+		}
+		s.fx.mask |= fxTop | s.left()
+	case StateRunning:
+		e.order = 0
+		if e.is(recorded) {
+			s.admission.ended(i, e)
+		}
+		s.fx.mask |= s.left()
+	case StateThrottled:
+		s.admission.leave(i, e)
+	case StateDelayed, StateBackingOff, StateIdle:
+		if e.due != 0 {
+			s.wheel.remove(&s.slab, e)
+		}
+	}
+}
+
+// left is the effect of a key that is not ready or running any more.
+func (s *shard[K]) left() uint8 {
+	if s.env.may().phase() != open {
+		return fxLeft
+	}
+	return 0
+}
+
+// free ends an entry that is in no list.
+func (s *shard[K]) free(i uint32, e *entry[K], from State) {
+	s.count[from]--
+	if e.is(recorded) {
+		s.admission.discard(i, e)
+	}
+	loose := s.table.remove(e.hash, i)
+	*e = entry[K]{}
+	if s.put(i) || loose {
+		s.loosen()
+	}
+	if s.env.maxKeys > 0 {
+		s.env.keys.Add(-1)
+	}
+}
+
+// take hands out the key whose turn it is. Not ok: there is none; or, again, the
+// lock is to be freed before the search goes on.
+func (s *shard[K]) take() (i uint32, ok, again bool) {
+	if !s.env.may().gives() {
+		return 0, false, false
+	}
+	i, ok, again = s.ready.next()
+	if !ok {
+		return i, ok, again
+	}
+	e := s.at(i)
+	to := e.status()
+	to.state, to.due = StateRunning, 0
+	if e.is(recorded) {
+		s.admission.taken(i, e)
+	}
+	s.move(i, e, to)
+	if s.env.asks {
+		e.flags |= asked
+	} else {
+		s.begin(i, e)
+	}
+	return i, true, false
+}
+
+// begin begins the run of a key that was taken.
+func (s *shard[K]) begin(i uint32, e *entry[K]) {
+	e.since = s.sampler.begin(&s.env.clock, i, e.since)
+	if e.flags != 0 || s.env.delays {
+		e.flags &^= asked | admitted
+		s.admission.began(i, e)
+	}
+}
+
+// running is the entry of the run with a number, nil if that has ended.
+func (s *shard[K]) running(i uint32, number uint64) *entry[K] {
+	if n := i >> (s.bits & 31); int(n) >= len(s.chunks) || s.chunks[n] == nil {
+		return nil
+	}
+	if e := s.at(i); e.state == StateRunning && e.order == number {
+		return e
+	}
+	return nil
+}
+
+// settle ends the run of an entry, and tells the state it is in then.
+func (s *shard[K]) settle(i uint32, e *entry[K], o outcome, err error) State {
+	if e.is(asked) {
+		s.sampler.drop(i)
+	} else {
+		s.sampler.end(&s.env.clock, i, e.since)
+	}
+	if e.is(recorded) || err != nil {
+		s.result(i, e, &o, err)
+	}
+	x := e.status()
+	var now int64
+	if x.due|o.due != 0 {
+		now = s.env.now()
+	}
+	if o.kind.fails() && x.flags&removed == 0 {
+		s.retries++
+	}
+	to := onSettle(x, o, now)
+	s.move(i, e, to)
+	return to.state
+}
+
+// result writes the error of a run into the record, and keeps the key's next run
+// from beginning too early.
+func (s *shard[K]) result(i uint32, e *entry[K], o *outcome, err error) {
+	switch {
+	case e.is(removed):
+		if e.is(recorded) {
+			s.admission.forget(i, e)
+		}
+		return
+	case o.kind <= later:
+		s.records.at(i).err = nil
+	case err != nil:
+		s.record(i, e).err = err
+	}
+	if first := s.admission.floor(i, e); first != 0 {
+		o.due = max(o.due, first)
+		if e.is(added) && !e.is(urgent) {
+			e.due = max(e.due, first)
+		}
+	}
+	if s.trim(i, e) {
+		s.loosen()
+	}
+}
+
+// remove forgets a key; ok: there was something to forget.
+func (s *shard[K]) remove(i uint32) bool {
+	e := s.at(i)
+	x := e.status()
+	to, ok := onRemove(x)
+	if ok && x.state != StateRunning && e.is(recorded) {
+		s.admission.forget(i, e)
+		to.flags = to.flags&^recorded | e.flags&recorded
+	}
+	s.change(i, e, x, to)
+	return ok
+}
+
+// cancel takes back what was to run later; ok: there was something.
+func (s *shard[K]) cancel(i uint32) bool {
+	e := s.at(i)
+	x := e.status()
+	to, ok := onCancel(x)
+	s.change(i, e, x, to)
+	return ok
+}
+
+// tick lets the entries run that are due, and tells whether there are more.
+func (s *shard[K]) tick(now int64) (more bool) {
+	if s.env.may().phase() != open {
+		return s.admission.tick(now)
+	}
+	s.fired, more = s.wheel.fire(&s.slab, now, s.fired[:0])
+	for _, i := range s.fired {
+		e := s.at(i)
+		s.move(i, e, onDue(e.status()))
+	}
+	if !more {
+		s.wheel.schedule(&s.slab, now)
+	}
+	more = s.admission.tick(now) || more
+	if now >= s.reclaim.due {
+		more = s.giveBack() || more
+	}
+	return more
+}
+
+// giveBackAfter is how long memory that is not in use any more is kept: a queue
+// whose depth goes up and down would otherwise give it back and ask for it again
+// with each swing.
+const giveBackAfter = time.Second
+
+// reclaim is memory that may not be in use any more.
+type reclaim struct {
+	due    int64 // when it is given back; never if there is none
+	part   int   // the part that is being done
+	cursor int   // how far that has got
+	late   bool  // there is more since it began, maybe behind the cursor
+}
+
+// loosen notes that there is memory to give back.
+func (s *shard[K]) loosen() {
+	r := &s.reclaim
+	if r.due == never {
+		r.due = after(s.env.now(), giveBackAfter)
+		s.fx.mask |= fxTimer
+	}
+	r.late = r.part > 0 || r.cursor > 0
+}
+
+// giveBack gives back what is not in use. It does a bounded amount of work; more
+// says that there is more.
+func (s *shard[K]) giveBack() (more bool) {
+	r := &s.reclaim
+	switch r.part {
+	case 0:
+		var moved int
+		r.cursor, moved = s.table.shrink(r.cursor)
+		s.touched += moved
+	case 1:
+		r.cursor = s.slots.reclaim(r.cursor, func(n int) { s.chunks[n] = nil })
+	case 2:
+		r.cursor = s.records.slots.reclaim(r.cursor, func(n int) { s.records.chunks[n] = nil })
+	default:
+		s.ready.trim()
+		late := r.late
+		if *r = (reclaim{due: never}); late {
+			s.loosen()
+		}
+		return false
+	}
+	if r.cursor == 0 {
+		r.part++
+	}
+	return true
+}

@@ -1,0 +1,307 @@
+package queue
+
+import "math"
+
+// State says where a key is. A key is in exactly one state.
+type State uint8
+
+// The states of a key.
+const (
+	absent          State = iota
+	StateIdle             // nothing to run; the entry is kept because the key is held or cools down
+	StateReady            // may run now
+	StateDelayed          // waits for a time, by AddAfter or Item.After
+	StateBackingOff       // waits after a failure
+	StateThrottled        // waits for a bucket to have a token
+	StateHeld             // due, but held by Queue.Hold
+	StateRunning          // a worker has its item
+	StateParked           // given up until an urgent add
+	states
+)
+
+var stateNames = [states]string{"absent", "idle", "ready", "delayed", "backing off", "throttled", "held", "running", "parked"}
+
+func (s State) String() string {
+	if s < states {
+		return stateNames[s]
+	}
+	return "unknown"
+}
+
+// flag holds what is true of an entry beside its state. An entry without flags
+// has nothing but itself, and its key takes the short branches everywhere.
+type flag uint8
+
+const (
+	added    flag = 1 << iota // an add came during the run; due is its time
+	urgent                    // that add, or one of them, was urgent
+	removed                   // Remove came during the run: the result counts no more
+	raised                    // an add raised the priority during the run
+	recorded                  // the entry has a record: error, reasons, tenant, holds, debouncing
+	admitted                  // its bucket had a token for it: it goes before others that wait
+	asked                     // taken, but its run has not begun: its buckets are being asked
+
+	duringRun = added | urgent | removed | raised
+)
+
+// Bands are numbered from 0; that of At(0) is the middle one.
+const (
+	middle   = 128
+	maxBands = 256
+)
+
+// status is all of an entry that a transition reads or changes. The functions
+// below are the two tables of the package comment; TestTablesAreTheCode compares
+// them cell by cell. They know no lock, no list, no clock and no callback.
+type status struct {
+	due      int64 // delayed, backing off: when; running: when what was added is due, 0: at once
+	attempts uint16
+	state    State
+	flags    flag
+	band     uint8
+}
+
+// request is what an add asks for.
+type request struct {
+	due     int64 // 0: at once
+	band    int16 // -1: keep
+	urgent  bool
+	replace bool
+	window  bool // due comes from Debounce.Window: a later time replaces an earlier one
+}
+
+// outcome is what a run returned.
+type outcome struct {
+	kind outcomeKind
+	due  int64 // when to run again, 0: at once
+}
+
+type outcomeKind uint8
+
+const (
+	done      outcomeKind = iota
+	later                 // succeeded, runs again at due
+	retry                 // failed, runs again at due
+	again                 // was throttled: neither, runs again at due
+	park                  // failed for good
+	exhausted             // failed, and the policy gave up
+)
+
+// repeats tells whether the outcome alone makes the key run again.
+func (k outcomeKind) repeats() bool { return k == later || k == retry || k == again }
+
+// fails tells whether the outcome counts as a failed attempt.
+func (k outcomeKind) fails() bool { return k == retry || k >= park }
+
+// onAdd is the table of adds.
+func onAdd(x status, r request) status {
+	if x.state == StateRunning {
+		return onAddDuringRun(x, r)
+	}
+	if r.band >= 0 && (r.replace || x.state <= StateIdle || uint8(r.band) > x.band) {
+		x.band = uint8(r.band)
+	}
+	if r.urgent {
+		x.attempts = 0
+	}
+	switch x.state {
+	case absent, StateIdle:
+		return x.start(r.due)
+	case StateReady, StateThrottled, StateHeld:
+		if r.replace && r.due > 0 {
+			return x.start(r.due)
+		}
+	case StateDelayed:
+		if r.replace || r.window || r.due < x.due {
+			return x.start(r.due)
+		}
+	case StateBackingOff:
+		switch {
+		case r.urgent && (r.replace || r.due < x.due):
+			return x.start(r.due)
+		case r.urgent:
+			return x.start(x.due) // no backoff any more, but at the time of the retry
+		case r.replace && r.due > x.due:
+			x.due = r.due
+		}
+	case StateParked:
+		if r.urgent {
+			return x.start(r.due)
+		}
+	}
+	return x
+}
+
+// onAddDuringRun keeps what came during a run as one add.
+func onAddDuringRun(x status, r request) status {
+	first := x.flags&added == 0
+	newLife := first && x.flags&removed != 0 // the first add after Remove
+	if newLife {
+		x.band = middle
+	}
+	if r.band >= 0 && (r.replace || newLife || uint8(r.band) > x.band) {
+		x.band = uint8(r.band)
+		x.flags |= raised
+	}
+	if first || r.replace || r.window && x.flags&urgent == 0 {
+		x.due = r.due
+	} else {
+		x.due = min(x.due, r.due)
+	}
+	x.flags |= added
+	if r.urgent {
+		x.flags |= urgent
+	} else if r.replace {
+		x.flags &^= urgent
+	}
+	return x
+}
+
+// onSettle is the table of results.
+func onSettle(x status, o outcome, now int64) status {
+	was := x
+	x.flags &^= duringRun | asked
+	x.due = 0
+	switch {
+	case was.flags&removed != 0:
+		x.attempts, o.kind = 0, done
+	case o.kind <= later:
+		x.attempts = 0
+	case o.kind.fails() && x.attempts < math.MaxUint16:
+		x.attempts++
+	}
+	switch {
+	case was.flags&added == 0:
+		return x.end(o, now)
+	case was.flags&urgent != 0:
+		x.attempts = 0
+		if o.kind.repeats() {
+			was.due = min(was.due, o.due)
+		}
+		return x.startAt(was.due, now)
+	case o.kind == done:
+		return x.startAt(was.due, now)
+	case o.kind == later:
+		return x.startAt(min(was.due, o.due), now)
+	}
+	x.state, x.due = StateBackingOff, o.due
+	return x
+}
+
+// end is the column "nothing came" of the table of results.
+func (x status) end(o outcome, now int64) status {
+	switch o.kind {
+	case done:
+		x.state = StateIdle
+	case later:
+		return x.startAt(o.due, now)
+	case retry, again:
+		x.state, x.due = StateBackingOff, o.due
+	default:
+		x.state = StateParked
+	}
+	return x
+}
+
+// onRefuse is what becomes of a key whose bucket has no token. It has not run, so
+// what was added meanwhile is no news.
+func onRefuse(x status, line int64) status {
+	if x.flags&urgent != 0 {
+		x.attempts = 0
+	}
+	x.flags &^= duringRun | asked
+	x.state, x.due = StateThrottled, line
+	return x
+}
+
+// start makes the key run at due, or at once if that is 0.
+func (x status) start(due int64) status {
+	x.state, x.due = StateReady, due
+	if due > 0 {
+		x.state = StateDelayed
+	}
+	x.flags &^= admitted
+	return x
+}
+
+// startAt is start for a time that may have passed.
+func (x status) startAt(due, now int64) status {
+	if due <= now {
+		due = 0
+	}
+	return x.start(due)
+}
+
+// onDue ends the wait for a time.
+func onDue(x status) status {
+	if x.state == StateIdle {
+		x.due = 0
+		return x
+	}
+	return x.start(0)
+}
+
+// onRemove forgets the key, or at the end of its run; ok: there was something.
+func onRemove(x status) (_ status, ok bool) {
+	switch x.state {
+	case StateRunning:
+		ok = x.flags&removed == 0 || x.flags&added != 0
+		x.flags = x.flags&^duringRun | removed
+		return x, ok
+	case absent, StateIdle:
+		return x, false
+	}
+	x.state, x.due, x.attempts = StateIdle, 0, 0
+	x.flags &^= admitted
+	return x, true
+}
+
+// onCancel takes back what was to run later; ok: there was something.
+func onCancel(x status) (_ status, ok bool) {
+	switch {
+	case x.state == StateDelayed:
+		x.state, x.due = StateIdle, 0
+		return x, true
+	case x.state == StateRunning && x.flags&added != 0 && x.due > 0:
+		x.flags &^= added | urgent
+		return x, true
+	}
+	return x, false
+}
+
+// onPriority is the priority that the item of a run asks for.
+func onPriority(x status, band uint8) status {
+	if x.flags&removed == 0 && (x.flags&raised == 0 || band > x.band) {
+		x.band = band
+	}
+	return x
+}
+
+// word says what the queue as a whole may do: the phases open, draining and
+// stopped, and the bit paused, which is set while a hold over the whole queue
+// lasts.
+//
+//	                    add        ready key   no ready key   timers
+//	open                taken      given       Get waits      run
+//	open, paused        taken      Get waits   Get waits      run
+//	draining            refused    given       Get fails      holds only
+//	draining, paused    refused    Get waits   Get fails      holds only
+//	stopped             refused    Get fails   Get fails      stand still
+type word uint32
+
+const (
+	open word = iota
+	draining
+	stopped
+	paused word = 4
+)
+
+func (w word) phase() word     { return w &^ paused }
+func (w word) takesAdds() bool { return w.phase() == open }
+func (w word) gives() bool     { return w < stopped }
+
+// ends tells whether Get fails when nothing may run; waiting: there are ready
+// keys, which a hold keeps back.
+func (w word) ends(waiting bool) bool {
+	return w.phase() == stopped || w.phase() == draining && !waiting
+}

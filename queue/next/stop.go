@@ -1,0 +1,141 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// StopError says what was left when Stop or Drain had no more time.
+type StopError struct {
+	Queue   string
+	Running []string // keys that were still running
+	Waiting int      // keys that were to run: ready, delayed, backing off and so on
+	Cause   error    // why there was no more time
+}
+
+func (e *StopError) Error() string {
+	return fmt.Sprintf("queue: %s: %v with %d keys running (%s) and %d waiting",
+		e.Queue, e.Cause, len(e.Running), strings.Join(e.Running, ", "), e.Waiting)
+}
+
+func (e *StopError) Unwrap() error { return e.Cause }
+
+// Close ends the intake: adds fail with ErrStopped, and what waits for a time or a
+// token does not become due any more. Get gives what is ready and then fails with
+// ErrStopped. Holds over the queue and over tenants still end in time. Close does
+// not wait and may be called again.
+func (q *Queue[K]) Close() { q.advance(draining) }
+
+// advance moves the queue on to a phase; it never goes back.
+func (q *Queue[K]) advance(to word) {
+	for was := q.env.may(); was.phase() < to; was = q.env.may() {
+		if q.env.word.CompareAndSwap(uint32(was), uint32(was&paused|to)) {
+			break
+		}
+	}
+	next := int64(never)
+	for k, c := range q.keepers {
+		s := &q.shards.all[k]
+		s.mu.Lock() // an add that found the queue open ends before Close does
+		c.close()
+		next = min(next, s.wake())
+		s.armed.Store(next)
+		s.mu.Unlock()
+	}
+	if to == stopped {
+		q.timer.stop()
+	} else {
+		q.timer.mu.Lock()
+		q.timer.reset(next)
+		q.timer.mu.Unlock()
+	}
+	q.env.clock.Stop()
+	q.waiters.wake()
+	signal(q.news)
+}
+
+// Drain is Close, and waits until no key is ready or running: workers must go on
+// calling Get. Keys that a hold over the queue or their tenant keeps back count as
+// ready: Drain waits until the hold ends. If ctx ends before, it fails with a
+// *StopError and the queue stays closed.
+func (q *Queue[K]) Drain(ctx context.Context) error {
+	q.advance(draining)
+	if err := q.wait(ctx, q.drained); err != nil {
+		return err
+	}
+	q.timer.stop()
+	return q.rest(ctx)
+}
+
+// drained looks at each shard once: what is ready in one moment may be running in the
+// next, but in the same shard.
+func (q *Queue[K]) drained() bool {
+	stops := q.env.may().phase() == stopped
+	for k := range q.shards.all {
+		s := &q.shards.all[k]
+		s.mu.Lock()
+		busy := s.count[StateRunning] > 0 || !stops && s.count[StateReady] > 0
+		s.mu.Unlock()
+		if busy {
+			return false
+		}
+	}
+	return true
+}
+
+// Stop is Close, makes Get fail with ErrStopped at once, and waits until all
+// items are settled. If ctx ends before, it fails with a *StopError that names
+// their keys; none of them runs again here. What waited does not run: it is to be
+// added again after a restart. Stop may be called again, from any state.
+func (q *Queue[K]) Stop(ctx context.Context) error {
+	q.advance(stopped)
+	if err := q.rest(ctx); err != nil {
+		return err
+	}
+	return q.wait(ctx, q.drained)
+}
+
+// rest waits until the timer, which has been stopped, does not ring any more.
+func (q *Queue[K]) rest(ctx context.Context) error {
+	select {
+	case <-q.timer.quiet: // even if ctx has ended too
+		return nil
+	default:
+	}
+	select {
+	case <-q.timer.quiet:
+		return nil
+	case <-ctx.Done(): // most likely a hook has not returned
+		return q.leftovers(fmt.Errorf("a hook or timer has not returned: %w", context.Cause(ctx)))
+	}
+}
+
+func (q *Queue[K]) wait(ctx context.Context, over func() bool) error {
+	for !over() {
+		select {
+		case <-q.news:
+		case <-ctx.Done():
+			if !over() {
+				return q.leftovers(context.Cause(ctx))
+			}
+		}
+	}
+	signal(q.news) // for others that wait
+	return nil
+}
+
+// leftovers describes what is left.
+func (q *Queue[K]) leftovers(cause error) *StopError {
+	e := &StopError{Queue: q.opts.Name, Cause: cause}
+	for x := range q.Snapshot() {
+		switch x.State {
+		case StateRunning:
+			e.Running = append(e.Running, fmt.Sprint(x.Key))
+		case StateIdle, StateParked:
+		default:
+			e.Waiting++
+		}
+	}
+	return e
+}

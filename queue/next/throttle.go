@@ -1,0 +1,175 @@
+package queue
+
+import "time"
+
+// line is the keys that one bucket refused, in the order in which they would have
+// run. When the bucket has a token again, the first of them become ready once more:
+// a key of a high band gets the next token, however many wait, and keys of other
+// buckets never wait behind these.
+type line[K comparable] struct {
+	order[K]
+	bucket *Bucket
+	number int64 // +1; the entries that wait have it in due
+	wakes  int64 // when there may be a token
+	at     int   // in the heap
+}
+
+func (l *line[K]) rank() uint64 { return uint64(l.wakes) }
+func (l *line[K]) place() *int  { return &l.at }
+
+// lines is the lines of a shard, none of which is empty.
+type lines[K comparable] struct {
+	of       map[*Bucket]*line[K]
+	byNumber []*line[K]
+	unused   []int64
+	byWake   heap[*line[K]]
+}
+
+// pay tells whether the buckets of a taken key each had a token for it. If not, it
+// puts the key into the line of one that has none.
+func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time) bool {
+	s := k.s
+	if e.is(removed) {
+		s.settle(i, e, outcome{kind: done}, nil)
+		return false
+	}
+	refused := k.ahead(e, buckets)
+	if refused == nil {
+		refused = takeAll(now, buckets)
+	}
+	if refused == nil {
+		return true
+	}
+	s.sampler.drop(i)
+	x := e.status()
+	if k.isHeld(i, e) {
+		s.move(i, e, onRefuse(x, 0).start(0))
+		return false
+	}
+	s.move(i, e, onRefuse(x, k.line(refused, now).number))
+	return false
+}
+
+// ahead is a bucket in whose line are keys that go before e.
+func (k *keeper[K]) ahead(e *entry[K], buckets []*Bucket) *Bucket {
+	if e.is(admitted) {
+		return nil
+	}
+	for _, b := range buckets {
+		if l := k.lines.of[b]; l != nil && l.top() > uint32(e.band) {
+			return b
+		}
+	}
+	return nil
+}
+
+// line is the line of a bucket, made if there is none.
+func (k *keeper[K]) line(b *Bucket, now time.Time) *line[K] {
+	t, s := &k.lines, k.s
+	if l := t.of[b]; l != nil {
+		return l
+	}
+	l := &line[K]{bucket: b}
+	if k.tenants != nil {
+		l.order = newTenants(&s.slab, &s.number, &k.roster)
+	} else {
+		l.order = newBands(&s.slab, &s.number)
+	}
+	if n := len(t.unused); n > 0 {
+		l.number, t.unused = t.unused[n-1], t.unused[:n-1]
+	} else {
+		t.byNumber = append(t.byNumber, nil)
+		l.number = int64(len(t.byNumber))
+	}
+	t.byNumber[l.number-1] = l
+	if t.of == nil {
+		t.of = make(map[*Bucket]*line[K])
+	}
+	t.of[b] = l
+	if s.env.may().phase() == open { // else no token lets a key run any more, and the bucket may outlive the queue
+		b.watch(l, func() { k.locked(func() { k.retry(l) }) })
+	}
+	_, next := b.available(now)
+	l.wakes = s.env.at(next)
+	t.byWake.add(l)
+	s.fx.mask |= fxTimer
+	return l
+}
+
+// retry makes the shard look at a bucket whose limit has changed.
+func (k *keeper[K]) retry(l *line[K]) {
+	if l.at != 0 { // else the line is empty by now
+		l.wakes = k.s.env.now()
+		k.lines.byWake.fix(l)
+		k.s.fx.mask |= fxTimer
+	}
+}
+
+// enter puts a throttled key into its line, in front if it had been let go on.
+func (k *keeper[K]) enter(i uint32, e *entry[K]) {
+	l := k.lines.byNumber[e.due-1]
+	if e.is(admitted) {
+		e.flags &^= admitted
+		l.pushFront(i, e)
+	} else {
+		l.push(i, e)
+	}
+}
+
+// leave takes a throttled key out of its line.
+func (k *keeper[K]) leave(i uint32, e *entry[K]) {
+	l := k.lines.byNumber[e.due-1]
+	if e.order != 0 {
+		l.remove(i, e)
+	}
+	if _, n := l.len(); n > 0 {
+		return
+	}
+	l.bucket.unwatch(l)
+	k.lines.byWake.remove(l)
+	delete(k.lines.of, l.bucket)
+	k.lines.byNumber[l.number-1] = nil
+	k.lines.unused = append(k.lines.unused, l.number)
+}
+
+// pump lets the first keys of each bucket that has tokens become ready. They pay
+// when they are taken, and wait again if another queue was faster.
+func (k *keeper[K]) pump(now int64) (more bool) {
+	for range maxFire {
+		if len(k.lines.byWake) == 0 || k.lines.byWake[0].wakes > now {
+			return false
+		}
+		l := k.lines.byWake[0]
+		n, next := l.bucket.available(k.s.env.time(now))
+		l.wakes = max(k.s.env.at(next), now+1)
+		k.lines.byWake.fix(l)
+		for range min(n, maxFire) {
+			if l.at == 0 || k.s.touched > maxTouched/2 {
+				break
+			}
+			k.s.touched++
+			i, ok, _ := l.next()
+			if !ok {
+				l.wakes = now
+				k.lines.byWake.fix(l)
+				return true
+			}
+			e := k.s.at(i)
+			to := e.status().start(0)
+			to.flags |= admitted
+			k.s.move(i, e, to)
+		}
+		if k.s.touched > maxTouched/2 {
+			return true
+		}
+	}
+	return true
+}
+
+// close ends the watch of the buckets, which may be shared with queues that live
+// longer.
+func (k *keeper[K]) close() {
+	for _, l := range k.lines.of {
+		l.bucket.unwatch(l)
+	}
+}
