@@ -138,12 +138,3 @@ func (b *bands[K]) eldest() (uint32, bool) {
 	b.es.touched += maxDropped - steps
 	return c.i, r != nil && steps >= 0
 }
-
-func (b *bands[K]) trim() {
-	b.rings = slices.DeleteFunc(b.rings, func(r *band[K]) bool { return r.live == 0 && r.is != middle })
-	for _, r := range b.rings {
-		if r.spare = nil; r.live == 0 {
-			r.ring = ring[K]{}
-		}
-	}
-}

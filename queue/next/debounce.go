@@ -5,14 +5,14 @@ package queue
 // last run has passed.
 func (k *keeper[K]) delay(i uint32, e *entry[K], r request, now int64) request {
 	d := &k.debounce
-	if r.urgent || e.state != StateRunning && e.state > StateIdle && e.state != StateDelayed {
+	if r.how.is(urgently) || e.state != StateRunning && e.state > StateIdle && e.state != StateDelayed {
 		return r
 	}
-	if d.Window > 0 && r.due < after(now, d.Window) && (!r.replace || r.due == 0) {
-		k.s.record(i, e)
-		x := k.s.records.more(i)
-		r.window = x.first != 0
-		if x.first == 0 {
+	if d.Window > 0 && r.due < after(now, d.Window) && (!r.how.is(replacing) || r.due == 0) {
+		x := k.s.extra(i, e)
+		if x.first != 0 {
+			r.how |= windowed
+		} else {
 			x.first = now
 		}
 		r.due = min(after(now, d.Window), after(x.first, d.MaxWait))
@@ -28,7 +28,7 @@ func (k *keeper[K]) floor(i uint32, e *entry[K]) int64 {
 	if !e.is(recorded) {
 		return 0
 	}
-	if x := k.s.records.extra(i); x.cool != 0 && x.cool > k.s.env.now() {
+	if x := k.s.record(i).extra; x != nil && x.cool != 0 && x.cool > k.s.env.now() {
 		return x.cool
 	}
 	return 0
@@ -38,17 +38,15 @@ func (k *keeper[K]) floor(i uint32, e *entry[K]) int64 {
 func (k *keeper[K]) began(i uint32, e *entry[K]) {
 	s := k.s
 	if k.debounce.Interval > 0 {
-		s.record(i, e)
-		s.records.more(i).cool = after(s.env.now(), k.debounce.Interval)
+		s.extra(i, e).cool = after(s.env.now(), k.debounce.Interval)
 	}
 	if !e.is(recorded) {
 		return
 	}
-	s.records.at(i).reasons = 0
-	if x := s.records.extra(i); x.first != 0 {
-		x.first = 0
+	r := s.record(i)
+	r.reasons = 0
+	if r.extra != nil {
+		r.first = 0
 	}
-	if s.trim(i, e) {
-		s.loosen()
-	}
+	s.trim(i, e)
 }

@@ -524,8 +524,7 @@ func TestSettlingTwicePanicsAfterMemoryWasGivenBack(t *testing.T) {
 		for _, it := range old {
 			it.Done()
 		}
-		time.Sleep(2 * giveBackAfter)
-		if synctest.Wait(); s.memory != 1 {
+		if s.memory() != 1 {
 			t.Fatal("the memory is still there")
 		}
 		for _, later := range []uint64{0, 1<<24 - 3<<chunkBits, 1<<32 - 1<<24 - 3<<chunkBits} {
@@ -562,46 +561,42 @@ func wantPanic(t *testing.T, want string, f func()) {
 	f()
 }
 
-// What came out of use while memory was being given back is given back too, a second
-// later, though nothing happens any more.
+// A burst leaves nothing behind but one chunk and a small table, in whatever order
+// its keys go.
 // promise Q7
 //
-// Negative control: without late in reclaim the chunks that became empty behind the
-// cursor were kept for ever.
-func TestMemoryThatComesOutOfUseWhileSomeIsGivenBackGoesToo(t *testing.T) {
-	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
-		const n = 4 << chunkBits
-		for k := range n {
-			add(t, q, fmt.Sprint(k))
-		}
-		its := make([]Item[string], n)
-		for k := range its {
-			its[k] = get(t, q)
-		}
-		for _, it := range its[n/2:] { // the second half goes
-			it.Done()
-		}
-		s := &q.shards.all[0]
-		for s.reclaim.part < 2 { // and its memory, as the timer does it
-			s.mu.Lock()
-			s.giveBack()
-			s.mu.Unlock()
-		}
-		for _, it := range its[:n/2] {
-			it.Done()
-		}
-		time.Sleep(5 * giveBackAfter)
-		synctest.Wait()
-		left := 0
-		for _, c := range s.chunks {
-			if c != nil {
-				left++
+// Negative control: without the release in put all of its chunks were kept, without
+// that in remove its segments.
+func TestBurstLeavesNothingBehind(t *testing.T) {
+	for name, order := range map[string]func(n, k int) int{
+		"first first": func(_, k int) int { return k },
+		"last first":  func(n, k int) int { return n - 1 - k },
+		"scattered":   func(n, k int) int { return k * 7919 % n },
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, oneOrder())
+			s := &q.shards.all[0]
+			const n = 20 << chunkBits
+			its := make([]Item[string], n)
+			for k := range its {
+				add(t, q, fmt.Sprint(k))
 			}
-		}
-		if left > 1 { // a shard keeps its last chunk
-			t.Errorf("%d chunks are kept for no key", left)
-		}
-	})
+			for k := range its {
+				its[k] = get(t, q)
+			}
+			for k := range its {
+				its[order(n, k)].Done()
+			}
+			words := 0
+			for _, g := range s.table.dir {
+				words += len(g.words)
+			}
+			if s.memory() > 1 || words > max(keptSegment, minSegment*len(s.table.dir)) {
+				t.Errorf("%d chunks and %d words are kept for no key", s.memory(), words)
+			}
+			checkInvariants(t, q)
+		})
+	}
 }
 
 // A page that ends because its time is over goes on where it was to begin.

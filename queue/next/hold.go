@@ -169,21 +169,19 @@ func (k *keeper[K]) held(set *holdSet) {
 		case StateReady, StateThrottled:
 			if set.first != nil {
 				to = to.start(0)
-				s.move(over.i, e, to)
+				s.move(over.i, e, to, e.band)
 			}
 		case StateHeld:
 			// While the queue drains nothing becomes ready that a getter may not
 			// wait for any more.
 			if set.first == nil && s.env.may().phase() == open {
-				s.move(over.i, e, to.start(0))
+				s.move(over.i, e, to.start(0), e.band)
 			}
 		case absent, StateIdle:
 			to.state, to.due = StateIdle, 0
-			s.move(over.i, e, to)
+			s.move(over.i, e, to, e.band)
 		default:
-			if s.trim(over.i, e) {
-				s.loosen()
-			}
+			s.trim(over.i, e)
 		}
 	}
 }
@@ -203,7 +201,10 @@ func (k *keeper[K]) expire(now int64) (more bool) {
 		case oneTenant:
 			x.over = Scope[K]{kind: oneTenant, tenant: over.tenant.name}
 		}
-		s.fx.expired = append(s.fx.expired, x)
+		if s.fx.expired == nil {
+			s.fx.expired = new([]expired[K])
+		}
+		*s.fx.expired = append(*s.fx.expired, x)
 		s.fx.mask |= fxHooks
 		s.touched++
 		k.release(h)
@@ -213,8 +214,7 @@ func (k *keeper[K]) expire(now int64) (more bool) {
 
 // holdsOf is the set of a key, made if there is none.
 func (k *keeper[K]) holdsOf(i uint32, e *entry[K]) *holdSet {
-	k.s.record(i, e)
-	x := k.s.records.more(i)
+	x := k.s.extra(i, e)
 	if x.holds == nil {
 		x.holds = &holdSet{over: holdScope{kind: oneKey, i: i}}
 	}

@@ -62,16 +62,16 @@ func (k *keeper[K]) verify(f *faults) {
 	s := k.s
 	c := census{tenants: map[uint32]int{}, running: map[uint32]int{}, throttled: map[int64]int{}}
 	for n, chunk := range s.chunks {
-		for at := range chunk {
-			if i := uint32(n)<<s.bits | uint32(at); chunk[at].state != absent {
+		for at := range chunk.items {
+			if i := uint32(n)<<s.bits | uint32(at); chunk.items[at].state != absent {
 				k.inspect(i, f, &c)
 			}
 		}
 	}
 	f.want(c.count == s.count, "keys by state %v, counted %v", c.count, s.count)
-	f.want(c.live == s.slots.inUse(), "%d entries live, %d slots in use", c.live, s.slots.inUse())
+	f.want(c.live == s.inUse(), "%d entries live, %d places in use", c.live, s.inUse())
 	f.want(c.live == s.table.words(), "%d entries live, %d in the table", c.live, s.table.words())
-	f.want(c.records == s.records.slots.inUse(), "%d entries with a record, %d records", c.records, s.records.slots.inUse())
+	f.want(c.records == s.records.inUse(), "%d entries with a record, %d records", c.records, s.records.inUse())
 	f.want(c.timed == s.wheel.n, "%d entries wait for a time, %d in the wheel", c.timed, s.wheel.n)
 	n := 0
 	for _, t := range s.ages.ticks[s.ages.first:] {
@@ -163,10 +163,9 @@ func (k *keeper[K]) inspect(i uint32, f *faults, c *census) {
 		return
 	}
 	c.records++
-	r := s.records.at(i)
-	x := s.records.extra(i)
-	f.want(*r != record{} || *x != extra{}, "entry %d has an empty record", i)
-	if x.holds != nil {
+	r := s.record(i)
+	f.want(*r != record{}, "entry %d has an empty record", i)
+	if x := r.extra; x != nil && x.holds != nil {
 		c.holds(f, x.holds)
 	}
 	if r.tenant != 0 {
@@ -237,7 +236,7 @@ func (s *shard[K]) verifyRing(f *faults, r *ring[K], in State, band uint8) {
 	last, seq := (*block)(nil), uint64(0)
 	for b := r.head; b != nil; last, b = b, b.next {
 		for _, c := range b.cells[b.at:] {
-			if s.orderOf(c.i) != c.seq() {
+			if !s.isLive(c) {
 				dead++
 				continue
 			}
@@ -262,9 +261,19 @@ func verifyHeap[T ranked](f *faults, what string, h heap[T]) {
 
 // inUse and words count what is in use: nothing else asks, and a counter would cost
 // each cycle a write.
-func (s *slots) inUse() (n int) {
-	for c := range s.chunk {
-		n += int(s.chunk[c].live)
+func (p *pool[T]) inUse() (n int) {
+	for c := range p.chunks {
+		n += int(p.chunks[c].live)
+	}
+	return n
+}
+
+// memory is how many chunks have memory.
+func (p *pool[T]) memory() (n int) {
+	for c := range p.chunks {
+		if p.chunks[c].items != nil {
+			n++
+		}
 	}
 	return n
 }

@@ -97,7 +97,7 @@ func (i *Item[K]) settle(o outcome, err error) {
 		panic("queue: Item settled twice")
 	}
 	if p := i.Priority; p.n != 0 && (i.at&chosen != 0 || p.band() != uint8(i.at>>40)) {
-		e.set(onPriority(e.status(), p.band()))
+		e.band = onPriority(e.status(), e.band, p.band())
 	}
 	to := s.settle(i.index(), e, o, err)
 	q.unlock(s)

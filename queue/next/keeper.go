@@ -16,9 +16,9 @@ type keeper[K comparable] struct {
 
 // join notes the reason and the tenant that come with an add.
 func (k *keeper[K]) join(i uint32, e *entry[K], reason, tenant string, weight int) {
-	r := k.s.record(i, e)
+	r := k.s.recorded(i, e)
 	if reason != "" {
-		r.reasons |= k.s.records.reasons.bit(reason)
+		r.reasons |= k.s.reasons.bit(reason)
 	}
 	if weight == 0 {
 		return
@@ -33,7 +33,7 @@ func (k *keeper[K]) join(i uint32, e *entry[K], reason, tenant string, weight in
 
 // tenantOf is the tenant of an entry with a record, nil if it has none.
 func (k *keeper[K]) tenantOf(i uint32) *tenant {
-	if n := k.s.records.at(i).tenant; n != 0 {
+	if n := k.s.record(i).tenant; n != 0 {
 		return k.roster.of[n-1]
 	}
 	return nil
@@ -44,8 +44,8 @@ func (k *keeper[K]) isHeld(i uint32, e *entry[K]) bool {
 	if !e.is(recorded) {
 		return false
 	}
-	x := k.s.records.extra(i)
-	return x.holds != nil && x.holds.first != nil
+	x := k.s.record(i).extra
+	return x != nil && x.holds != nil && x.holds.first != nil
 }
 
 func (k *keeper[K]) review(i uint32, e *entry[K], to status) status {
@@ -58,8 +58,8 @@ func (k *keeper[K]) review(i uint32, e *entry[K], to status) status {
 		return to
 	}
 	to.state = absent
-	x := k.s.records.extra(i)
-	if x == &noExtra {
+	x := k.s.record(i).extra
+	if x == nil {
 		return to
 	}
 	x.first = 0 // the debounced adds came to nothing
@@ -92,18 +92,16 @@ func (k *keeper[K]) admit(t *tenant) {
 	if k.tenants.block(t, blocked) {
 		k.s.fx.mask |= fxWake
 	}
-	k.s.fx.mask |= fxTop
+	k.s.fx.mask |= k.s.topMayChange
 }
 
 func (k *keeper[K]) forget(i uint32, e *entry[K]) {
-	r := k.s.records.at(i)
+	r := k.s.record(i)
 	r.err, r.reasons = nil, 0
-	if x := k.s.records.extra(i); x != &noExtra {
-		x.first, x.cool = 0, 0
+	if r.extra != nil {
+		r.first, r.cool = 0, 0
 	}
-	if k.s.trim(i, e) {
-		k.s.loosen()
-	}
+	k.s.trim(i, e)
 }
 
 func (k *keeper[K]) discard(i uint32, e *entry[K]) {
@@ -111,9 +109,7 @@ func (k *keeper[K]) discard(i uint32, e *entry[K]) {
 		t.keys--
 		k.roster.trim(t)
 	}
-	if e.flags &^= recorded; k.s.records.drop(i) {
-		k.s.loosen()
-	}
+	k.s.dropRecord(i, e)
 }
 
 func (k *keeper[K]) tick(now int64) (more bool) {

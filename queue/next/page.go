@@ -185,7 +185,7 @@ func (w *walk[K]) chunk() {
 	w.step = w.step[:0]
 	s := &w.q.shards.all[w.at>>32]
 	s.mu.Lock()
-	if first := uint32(w.at); s.chunks[first>>s.bits] != nil {
+	if first := uint32(w.at); s.chunks[first>>s.bits].items != nil {
 		for i := first; i < first+uint32(w.size); i++ {
 			w.consider(s, i)
 		}
@@ -236,7 +236,7 @@ func (w *walk[K]) wants(s *shard[K], i uint32) bool {
 	if w.states&(1<<e.state) == 0 {
 		return false
 	}
-	return !w.Failed || e.is(recorded) && s.records.at(i).err != nil
+	return !w.Failed || e.is(recorded) && s.record(i).err != nil
 }
 
 func (w *walk[K]) rank(e *entry[K]) int64 {
@@ -291,7 +291,7 @@ func (w *walk[K]) describe(c candidate[K]) (Entry[K], bool) {
 	s := k.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.chunks[i>>s.bits] == nil || s.at(i).state == absent || s.at(i).key != c.key || !w.wants(s, i) {
+	if e := s.get(i); e == nil || e.state == absent || e.key != c.key || !w.wants(s, i) {
 		return Entry[K]{}, false
 	}
 	return k.describe(i, w.now), true

@@ -93,7 +93,14 @@ func (q *Queue[K]) AddAfter(key K, d time.Duration) error {
 
 // AddWith is Add with options.
 func (q *Queue[K]) AddWith(key K, o AddOptions) error {
-	a := ask{request: request{band: o.Priority.n - 1, urgent: o.Urgent, replace: o.Replace}, reason: o.Reason}
+	a := ask{reason: o.Reason}
+	a.band = o.Priority.n - 1
+	if o.Urgent {
+		a.how |= urgently
+	}
+	if o.Replace {
+		a.how |= replacing
+	}
 	if o.After > 0 {
 		a.due = after(q.env.now(), o.After)
 	}
@@ -149,12 +156,14 @@ func (q *Queue[K]) with(key K, f func(s *shard[K], i uint32) bool) bool {
 
 // unlock frees the lock of a shard and carries out what has to happen then.
 func (q *Queue[K]) unlock(s *shard[K]) {
-	if fx := s.unlock(); fx.mask != 0 {
-		q.carryOut(&fx)
+	if s.isQuiet() {
+		s.mu.Unlock()
+		return
 	}
+	q.carryOut(s.unlock())
 }
 
-func (q *Queue[K]) carryOut(fx *effects[K]) {
+func (q *Queue[K]) carryOut(fx effects[K]) {
 	if fx.mask&(fxWake|fxLeft) != 0 {
 		q.waiters.wake()
 	}
@@ -164,7 +173,9 @@ func (q *Queue[K]) carryOut(fx *effects[K]) {
 	if fx.mask&fxLeft != 0 {
 		signal(q.news)
 	}
-	q.tell(fx.expired)
+	if fx.mask&fxHooks != 0 {
+		q.tell(*fx.expired)
+	}
 }
 
 // tell calls the hook.
@@ -409,9 +420,11 @@ func (q *Queue[K]) step(s *shard[K], now int64, ended *[]expired[K]) (next int64
 	}
 	s.armed.Store(next)
 	fx := s.unlock()
-	*ended = append(*ended, fx.expired...)
-	fx.expired = nil
-	q.carryOut(&fx)
+	if fx.mask&fxHooks != 0 {
+		*ended = append(*ended, *fx.expired...)
+		fx.mask &^= fxHooks
+	}
+	q.carryOut(fx)
 	return next
 }
 

@@ -88,7 +88,7 @@ func (r *ring[K]) pushFront(c cell) {
 func (r *ring[K]) first(es *slab[K], steps *int) (c cell, ok bool) {
 	for {
 		c = r.head.cells[r.head.at]
-		if es.orderOf(c.i) == c.seq() {
+		if es.isLive(c) {
 			return c, true
 		}
 		if *steps--; *steps < 0 {
@@ -167,7 +167,7 @@ func (r *ring[K]) sweep(es *slab[K]) (touched int) {
 	touched = len(b.cells) - b.at
 	kept := b.cells[:0]
 	for _, c := range b.cells[b.at:] {
-		if es.orderOf(c.i) == c.seq() {
+		if es.isLive(c) {
 			kept = append(kept, c)
 		}
 	}

@@ -25,19 +25,19 @@ type shard[K comparable] struct {
 	table  table
 	sampler
 	slab[K]
-	adds      uint64
-	count     [states]int // entries by state
-	wheel     wheel[K]
-	admission admission[K]
-	retries   uint64
-	reclaim   reclaim
-	fired     []uint32     // scratch of tick
-	armed     atomic.Int64 // when the timer rings for this shard at the latest; written under mu
-	most      int          // of touched, under one hold of the lock
-	id        uint8
-	env       *env
-	publish   func(top uint32) // called under mu when the top band may have changed, if it is not nil
-	_         [64]byte         // the next shard's lock is in another cache line
+	adds         uint64
+	count        [states]int // entries by state
+	wheel        wheel[K]
+	admission    admission[K]
+	retries      uint64
+	fired        []uint32     // scratch of tick
+	armed        atomic.Int64 // when the timer rings for this shard at the latest; written under mu
+	most         int          // of touched, under one hold of the lock
+	id           uint8
+	env          *env
+	topMayChange uint8            // fxTop, 0 if publish is nil
+	publish      func(top uint32) // called under mu when the top band may have changed
+	_            [64]byte         // the next shard's lock is in another cache line
 }
 
 // env is what the shards of a queue have in common.
@@ -106,8 +106,6 @@ type order[K comparable] interface {
 	depths(to *[maxBands]int)
 	// eldest is the key that is ready for longest and may run.
 	eldest() (i uint32, ok bool)
-	// trim gives memory back.
-	trim()
 }
 
 // admission decides whether a key may run now, and if not until when. It is asked
@@ -148,8 +146,8 @@ type ask struct {
 // effects is what has to happen once the lock is free.
 type effects[K comparable] struct {
 	mask    uint8
-	ring    int64        // when the timer is to ring
-	expired []expired[K] // holds that ended
+	ring    int64         // when the timer is to ring
+	expired *[]expired[K] // holds that ended
 }
 
 // The bits of effects.mask.
@@ -167,33 +165,30 @@ func (s *shard[K]) init(v *env) {
 	s.sampled = new(sampled)
 	s.table.init()
 	s.slab.init()
-	s.wheel.wake, s.reclaim.due = never, never
+	s.wheel.wake = never
 	s.armed.Store(never)
 }
 
+// isQuiet tells whether unlock has nothing to give back.
+func (s *shard[K]) isQuiet() bool { return s.fx.mask == 0 && s.touched == 0 }
+
 // unlock frees the lock and gives back what is to be done then.
-func (s *shard[K]) unlock() (fx effects[K]) {
-	if s.fx.mask|uint8(min(s.touched, 1)) != 0 {
-		s.conclude(&fx)
+func (s *shard[K]) unlock() effects[K] {
+	s.most, s.touched = max(s.most, s.touched), 0
+	fx := s.fx
+	s.fx = effects[K]{}
+	if fx.mask&fxTop != 0 {
+		s.publish(s.ready.top())
+	}
+	if fx.mask&fxTimer != 0 {
+		if fx.ring = s.wake(); fx.ring < s.armed.Load() {
+			s.armed.Store(fx.ring)
+		} else {
+			fx.mask &^= fxTimer
+		}
 	}
 	s.mu.Unlock()
 	return fx
-}
-
-func (s *shard[K]) conclude(fx *effects[K]) {
-	s.most, s.touched = max(s.most, s.touched), 0
-	*fx, s.fx = s.fx, effects[K]{}
-	if fx.mask&fxTop != 0 && s.publish != nil {
-		s.publish(s.ready.top())
-	}
-	if fx.mask&fxTimer == 0 {
-		return
-	}
-	if fx.ring = s.wake(); fx.ring < s.armed.Load() {
-		s.armed.Store(fx.ring)
-	} else {
-		fx.mask &^= fxTimer
-	}
 }
 
 // wake is when something is due. What waits for a time does not become due any
@@ -202,7 +197,7 @@ func (s *shard[K]) wake() int64 {
 	if s.env.may().phase() != open {
 		return s.admission.wake()
 	}
-	return min(s.wheel.wake, s.reclaim.due, s.admission.wake())
+	return min(s.wheel.wake, s.admission.wake())
 }
 
 // find is the entry of key, and the slot of the table where the search ended.
@@ -229,7 +224,7 @@ func (s *shard[K]) find(hash uint32, key *K) (i, p uint32, ok bool) {
 // create makes an entry for key that is in no state yet; p is where the search for
 // it ended.
 func (s *shard[K]) create(hash, p uint32, key *K) (i uint32, e *entry[K]) {
-	i = s.alloc()
+	i = s.pool.take()
 	e = s.at(i)
 	e.key, e.hash, e.band = *key, hash, middle
 	s.touched += s.table.insert(hash, i, p)
@@ -259,26 +254,35 @@ func (s *shard[K]) add(hash uint32, key *K, a *ask) error {
 	if a.now != 0 {
 		a.request = s.admission.delay(i, e, a.request, a.now)
 	}
-	x := e.status()
-	s.change(i, e, x, onAdd(x, a.request))
+	x, band := e.status(), e.band
+	if x.reborn() {
+		band = middle
+	}
+	if raises(x, band, a.request) {
+		band = uint8(a.band)
+		a.how |= raising
+	}
+	s.change(i, e, onAdd(x, a.request), band)
 	return nil
 }
 
-// change gives an entry, whose status is x, another one.
-func (s *shard[K]) change(i uint32, e *entry[K], x, to status) {
-	moves := to.state != x.state || to.due != x.due && x.state != StateRunning ||
-		to.band != x.band && (x.state == StateReady || x.state == StateThrottled)
-	if moves {
-		s.move(i, e, to)
-	} else if to != x {
+// change gives an entry another status and band.
+func (s *shard[K]) change(i uint32, e *entry[K], to status, band uint8) {
+	switch {
+	case to.state != e.state || to.due != e.due && e.state != StateRunning:
+	case band != e.band && (e.state == StateReady || e.state == StateThrottled):
+	default:
 		e.set(to)
+		e.band = band
+		return
 	}
+	s.move(i, e, to, band)
 }
 
 // move is the only place where an entry goes from one list to another. It keeps
 // lists, wheel, counters and ages right, and notes what has to happen once the
 // lock is free.
-func (s *shard[K]) move(i uint32, e *entry[K], to status) {
+func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 	if to.flags&recorded != 0 && (to.state == StateReady || to.state == StateIdle) {
 		to = s.admission.review(i, e, to)
 	} else if to.state == StateIdle {
@@ -287,6 +291,7 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status) {
 	from := e.state
 	s.leave(i, e)
 	e.set(to)
+	e.band = band
 	if to.state == absent {
 		s.free(i, e, from)
 		return
@@ -299,7 +304,7 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status) {
 			e.since = s.sampler.ready(&s.env.clock, i)
 		}
 		s.ready.push(i, e)
-		s.fx.mask |= fxWake | fxTop
+		s.fx.mask |= fxWake | s.topMayChange
 		return
 	case StateRunning:
 		s.number++
@@ -326,7 +331,7 @@ func (s *shard[K]) leave(i uint32, e *entry[K]) {
 			s.ready.remove(i, e)
 			s.sampler.drop(i)
 		}
-		s.fx.mask |= fxTop | s.left()
+		s.fx.mask |= s.topMayChange | s.left()
 	case StateRunning:
 		e.order = 0
 		if e.is(recorded) {
@@ -356,11 +361,8 @@ func (s *shard[K]) free(i uint32, e *entry[K], from State) {
 	if e.is(recorded) {
 		s.admission.discard(i, e)
 	}
-	loose := s.table.remove(e.hash, i)
-	*e = entry[K]{}
-	if s.put(i) || loose {
-		s.loosen()
-	}
+	s.table.remove(e.hash, i)
+	s.slab.free(i)
 	if s.env.maxKeys > 0 {
 		s.env.keys.Add(-1)
 	}
@@ -382,7 +384,7 @@ func (s *shard[K]) take() (i uint32, ok, again bool) {
 	if e.is(recorded) {
 		s.admission.taken(i, e)
 	}
-	s.move(i, e, to)
+	s.move(i, e, to, e.band)
 	if s.env.asks {
 		e.flags |= asked
 	} else {
@@ -402,10 +404,7 @@ func (s *shard[K]) begin(i uint32, e *entry[K]) {
 
 // running is the entry of the run with a number, nil if that has ended.
 func (s *shard[K]) running(i uint32, number uint64) *entry[K] {
-	if n := i >> (s.bits & 31); int(n) >= len(s.chunks) || s.chunks[n] == nil {
-		return nil
-	}
-	if e := s.at(i); e.state == StateRunning && e.order == number {
+	if e := s.get(i); e != nil && e.state == StateRunning && e.order == number {
 		return e
 	}
 	return nil
@@ -430,7 +429,7 @@ func (s *shard[K]) settle(i uint32, e *entry[K], o outcome, err error) State {
 		s.retries++
 	}
 	to := onSettle(x, o, now)
-	s.move(i, e, to)
+	s.move(i, e, to, e.band)
 	return to.state
 }
 
@@ -444,9 +443,9 @@ func (s *shard[K]) result(i uint32, e *entry[K], o *outcome, err error) {
 		}
 		return
 	case o.kind <= later:
-		s.records.at(i).err = nil
+		s.record(i).err = nil
 	case err != nil:
-		s.record(i, e).err = err
+		s.recorded(i, e).err = err
 	}
 	if first := s.admission.floor(i, e); first != 0 {
 		o.due = max(o.due, first)
@@ -454,8 +453,8 @@ func (s *shard[K]) result(i uint32, e *entry[K], o *outcome, err error) {
 			e.due = max(e.due, first)
 		}
 	}
-	if s.trim(i, e) {
-		s.loosen()
+	if e.is(recorded) {
+		s.trim(i, e)
 	}
 }
 
@@ -468,7 +467,7 @@ func (s *shard[K]) remove(i uint32) bool {
 		s.admission.forget(i, e)
 		to.flags = to.flags&^recorded | e.flags&recorded
 	}
-	s.change(i, e, x, to)
+	s.change(i, e, to, e.band)
 	return ok
 }
 
@@ -477,7 +476,7 @@ func (s *shard[K]) cancel(i uint32) bool {
 	e := s.at(i)
 	x := e.status()
 	to, ok := onCancel(x)
-	s.change(i, e, x, to)
+	s.change(i, e, to, e.band)
 	return ok
 }
 
@@ -489,64 +488,10 @@ func (s *shard[K]) tick(now int64) (more bool) {
 	s.fired, more = s.wheel.fire(&s.slab, now, s.fired[:0])
 	for _, i := range s.fired {
 		e := s.at(i)
-		s.move(i, e, onDue(e.status()))
+		s.move(i, e, onDue(e.status()), e.band)
 	}
 	if !more {
 		s.wheel.schedule(&s.slab, now)
 	}
-	more = s.admission.tick(now) || more
-	if now >= s.reclaim.due {
-		more = s.giveBack() || more
-	}
-	return more
-}
-
-// giveBackAfter is how long memory that is not in use any more is kept: a queue
-// whose depth goes up and down would otherwise give it back and ask for it again
-// with each swing.
-const giveBackAfter = time.Second
-
-// reclaim is memory that may not be in use any more.
-type reclaim struct {
-	due    int64 // when it is given back; never if there is none
-	part   int   // the part that is being done
-	cursor int   // how far that has got
-	late   bool  // there is more since it began, maybe behind the cursor
-}
-
-// loosen notes that there is memory to give back.
-func (s *shard[K]) loosen() {
-	r := &s.reclaim
-	if r.due == never {
-		r.due = after(s.env.now(), giveBackAfter)
-		s.fx.mask |= fxTimer
-	}
-	r.late = r.part > 0 || r.cursor > 0
-}
-
-// giveBack gives back what is not in use. It does a bounded amount of work; more
-// says that there is more.
-func (s *shard[K]) giveBack() (more bool) {
-	r := &s.reclaim
-	switch r.part {
-	case 0:
-		var moved int
-		r.cursor, moved = s.table.shrink(r.cursor)
-		s.touched += moved
-	case 1:
-		r.cursor = s.slots.reclaim(r.cursor, func(n int) { s.chunks[n] = nil })
-	case 2:
-		r.cursor = s.records.slots.reclaim(r.cursor, func(n int) { s.records.chunks[n] = nil })
-	default:
-		s.ready.trim()
-		late := r.late
-		if *r = (reclaim{due: never}); late {
-			s.loosen()
-		}
-		return false
-	}
-	if r.cursor == 0 {
-		r.part++
-	}
-	return true
+	return s.admission.tick(now) || more
 }

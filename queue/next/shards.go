@@ -42,6 +42,7 @@ func (r *shards[K]) init(n int, v *env) {
 		s.init(v)
 		s.id = uint8(k)
 		if n > 1 {
+			s.topMayChange = fxTop
 			s.publish = func(top uint32) { r.publish(k, top) }
 		}
 	}

@@ -26,11 +26,11 @@ type entry[K comparable] struct {
 }
 
 func (e *entry[K]) status() status {
-	return status{due: e.due, attempts: e.attempts, state: e.state, flags: e.flags, band: e.band}
+	return status{due: e.due, attempts: e.attempts, state: e.state, flags: e.flags}
 }
 
 func (e *entry[K]) set(x status) {
-	e.due, e.attempts, e.state, e.flags, e.band = x.due, x.attempts, x.state, x.flags, x.band
+	e.due, e.attempts, e.state, e.flags = x.due, x.attempts, x.state, x.flags
 }
 
 func (e *entry[K]) is(f flag) bool { return e.flags&f != 0 }
@@ -45,22 +45,22 @@ func (e *entry[K]) setPrev(i uint32) { e.order = e.order&^(1<<32-1) | uint64(i) 
 // that no link of the wheel can look like one.
 const firstNumber = 1 << 63
 
-// slots hands out the indices of an array that lies in chunks, those freed last
-// first. Chunks that are not in use are given back by reclaim.
-type slots struct {
+// pool is an array of values that never move. It lies in chunks; places freed last
+// are used first, and of the chunks in which nothing is left one keeps its memory.
+type pool[T any] struct {
 	bits   uint8  // of an index, for the place in its chunk
 	open   uint32 // first chunk with a free place, number+1
 	gone   uint32 // first chunk without memory, number+1
-	memory int    // chunks with memory
-	chunk  []chunk
+	unused int    // chunks with memory in which nothing is left, at most one
+	chunks []chunk[T]
 }
 
-type chunk struct {
+type chunk[T any] struct {
+	items      []T
 	free       []uint16 // by place: the next free one+1
 	head       uint16   // the first free place+1
 	used       uint16   // places from here on were never in use
 	live       uint16
-	bare       bool   // has no memory
 	next, prev uint32 // in the list of open chunks, or next in that of the gone
 }
 
@@ -69,18 +69,32 @@ const (
 	chunkBytes = 64 << 10
 )
 
-// chunkBitsFor is how many bits an index in a chunk of places of a size has.
-func chunkBitsFor(size uintptr) uint8 {
-	return uint8(min(chunkBits, bits.Len64(max(chunkBytes/uint64(size), 1))-1))
+func (p *pool[T]) init() {
+	var one T
+	p.bits = uint8(min(chunkBits, bits.Len64(max(chunkBytes/max(uint64(unsafe.Sizeof(one)), 1), 1))-1))
 }
 
-// take gives a place; fresh says that its chunk needs memory first.
-func (s *slots) take() (i uint32, fresh bool) {
-	if s.open == 0 {
-		s.addChunk()
-		fresh = true
+// at is the value of an index that take gave.
+func (p *pool[T]) at(i uint32) *T {
+	return &p.chunks[i>>(p.bits&31)].items[i&(1<<(p.bits&31)-1)]
+}
+
+// get is at, or nil if the chunk of i has no memory any more.
+func (p *pool[T]) get(i uint32) *T {
+	if n := i >> (p.bits & 31); int(n) < len(p.chunks) {
+		if at := i & (1<<(p.bits&31) - 1); int(at) < len(p.chunks[n].items) {
+			return &p.chunks[n].items[at]
+		}
 	}
-	c := &s.chunk[s.open-1]
+	return nil
+}
+
+// take gives the index of a zero value.
+func (p *pool[T]) take() (i uint32) {
+	if p.open == 0 {
+		p.grow()
+	}
+	c := &p.chunks[p.open-1]
 	at := c.head
 	if at != 0 {
 		c.head = c.free[at-1]
@@ -88,151 +102,83 @@ func (s *slots) take() (i uint32, fresh bool) {
 		c.used++
 		at = c.used
 	}
-	i = (s.open-1)<<s.bits | uint32(at-1)
-	if c.live++; int(c.live) == len(c.free) {
-		s.unlink(s.open)
+	i = (p.open-1)<<(p.bits&31) | uint32(at-1)
+	if c.live++; c.live == 1 {
+		p.unused--
 	}
-	return i, fresh
+	if int(c.live) == len(c.items) {
+		p.unlink(p.open)
+	}
+	return i
 }
 
-// put takes a place back; reclaim says that its chunk is not in use any more and
-// is not the only one.
-func (s *slots) put(i uint32) (reclaim bool) {
-	n, at := i>>s.bits, i&(1<<s.bits-1)
-	c := &s.chunk[n]
+// put takes an index back, and tells whether the memory of its chunk went.
+func (p *pool[T]) put(i uint32) (gone bool) {
+	n, at := i>>(p.bits&31), i&(1<<(p.bits&31)-1)
+	c := &p.chunks[n]
+	var none T
+	c.items[at] = none
 	c.free[at] = c.head
 	c.head = uint16(at + 1)
-	if int(c.live) == len(c.free) {
-		s.link(n + 1)
+	if int(c.live) == len(c.items) {
+		p.link(n + 1)
 	}
-	c.live--
-	return c.live == 0 && s.memory > 1
+	if c.live--; c.live > 0 {
+		return false
+	}
+	if p.unused++; p.unused == 1 {
+		return false
+	}
+	p.unlink(n + 1)
+	*c = chunk[T]{next: p.gone}
+	p.gone = n + 1
+	p.unused--
+	return true
 }
 
-// reclaim calls drop for each chunk that is not in use, but the last one with
-// memory. It looks at some hundred chunks from the given one on and returns where
-// it got to, 0 at the end.
-func (s *slots) reclaim(from int, drop func(chunk int)) int {
-	to := min(from+512, len(s.chunk))
-	for n := from; n < to; n++ {
-		if c := &s.chunk[n]; c.live == 0 && !c.bare && s.memory > 1 {
-			s.unlink(uint32(n + 1))
-			*c = chunk{bare: true, next: s.gone}
-			s.gone = uint32(n + 1)
-			s.memory--
-			drop(n)
-		}
-	}
-	if to == len(s.chunk) {
-		return 0
-	}
-	return to
-}
-
-func (s *slots) addChunk() {
-	n := s.gone
+func (p *pool[T]) grow() {
+	n := p.gone
 	if n != 0 {
-		s.gone = s.chunk[n-1].next
+		p.gone = p.chunks[n-1].next
 	} else {
-		s.chunk = append(s.chunk, chunk{})
-		n = uint32(len(s.chunk))
+		p.chunks = append(p.chunks, chunk[T]{})
+		n = uint32(len(p.chunks))
 	}
-	s.chunk[n-1] = chunk{free: make([]uint16, 1<<s.bits)}
-	s.memory++
-	s.link(n)
+	p.chunks[n-1] = chunk[T]{items: make([]T, 1<<p.bits), free: make([]uint16, 1<<p.bits)}
+	p.unused++
+	p.link(n)
 }
 
 // link puts chunk n first among the open ones.
-func (s *slots) link(n uint32) {
-	c := &s.chunk[n-1]
-	c.next, c.prev = s.open, 0
-	if s.open != 0 {
-		s.chunk[s.open-1].prev = n
+func (p *pool[T]) link(n uint32) {
+	c := &p.chunks[n-1]
+	c.next, c.prev = p.open, 0
+	if p.open != 0 {
+		p.chunks[p.open-1].prev = n
 	}
-	s.open = n
+	p.open = n
 }
 
-func (s *slots) unlink(n uint32) {
-	c := &s.chunk[n-1]
+func (p *pool[T]) unlink(n uint32) {
+	c := &p.chunks[n-1]
 	if c.prev == 0 {
-		s.open = c.next
+		p.open = c.next
 	} else {
-		s.chunk[c.prev-1].next = c.next
+		p.chunks[c.prev-1].next = c.next
 	}
 	if c.next != 0 {
-		s.chunk[c.next-1].prev = c.prev
+		p.chunks[c.next-1].prev = c.prev
 	}
 	c.next, c.prev = 0, 0
 }
 
 // slab holds the entries of a shard, and the records of those that have one.
 type slab[K comparable] struct {
-	slots
-	chunks  [][]entry[K]
-	records records
+	pool[entry[K]]
+	records pool[record]
+	of      [][]uint32 // the index of an entry's record, by chunk and place; nil where there was none
+	reasons reasons
 	touched int // entries and cells that loops looked at under this hold of the lock
-}
-
-func (s *slab[K]) init() {
-	s.bits = chunkBitsFor(unsafe.Sizeof(entry[K]{}))
-	s.records.bits = chunkBits
-	s.records.of.bits = s.bits
-}
-
-func (s *slab[K]) at(i uint32) *entry[K] {
-	return &s.chunks[i>>(s.bits&31)][i&(1<<(s.bits&31)-1)]
-}
-
-// orderOf is the order of an entry, 0 if its chunk has no memory any more.
-func (s *slab[K]) orderOf(i uint32) uint64 {
-	c, at := s.chunks[i>>(s.bits&31)], i&(1<<(s.bits&31)-1)
-	if int(at) < len(c) {
-		return c[at].order
-	}
-	return 0
-}
-
-func (s *slab[K]) alloc() uint32 {
-	i, fresh := s.take()
-	if fresh {
-		n := int(i >> s.bits)
-		if n == len(s.chunks) {
-			s.chunks = append(s.chunks, nil)
-		}
-		s.chunks[n] = make([]entry[K], 1<<s.bits)
-	}
-	return i
-}
-
-// record is the entry's record, made if there is none.
-func (s *slab[K]) record(i uint32, e *entry[K]) *record {
-	if !e.is(recorded) {
-		e.flags |= recorded
-		return s.records.add(i)
-	}
-	return s.records.at(i)
-}
-
-// trim drops the record of an entry that needs none any more; reclaim: there is
-// memory to give back.
-func (s *slab[K]) trim(i uint32, e *entry[K]) (reclaim bool) {
-	if !e.is(recorded) {
-		return false
-	}
-	r := s.records.at(i)
-	x := s.records.extra(i)
-	if x.holds != nil && x.holds.first == nil {
-		x.holds = nil
-	}
-	if *x != (extra{}) {
-		return false
-	}
-	delete(s.records.extras, i)
-	if *r != (record{}) {
-		return false
-	}
-	e.flags &^= recorded
-	return s.records.drop(i)
 }
 
 // record is what only some keys have: those that failed with an error, were added
@@ -241,6 +187,7 @@ type record struct {
 	err     error  // of the last run, until one succeeds
 	reasons uint32 // a bit for each, see reasons
 	tenant  uint32 // number+1
+	*extra
 }
 
 // extra is what hardly any key has.
@@ -250,96 +197,75 @@ type extra struct {
 	cool  int64 // it does not start before, by Debounce.Interval
 }
 
-var noExtra extra
+func (s *slab[K]) init() {
+	s.pool.init()
+	s.records.init()
+}
 
-// extra is what there is beside the record of entry i. It is not to be changed if
-// there is nothing.
-func (r *records) extra(i uint32) *extra {
-	if len(r.extras) > 0 {
-		if x := r.extras[i]; x != nil {
-			return x
+// isLive tells whether the key of a cell is where the cell is.
+func (s *slab[K]) isLive(c cell) bool {
+	e := s.get(c.i)
+	return e != nil && e.order == c.seq()
+}
+
+// free takes back an entry, which has no record any more.
+func (s *slab[K]) free(i uint32) {
+	if n := int(i >> s.bits); s.put(i) && n < len(s.of) {
+		s.of[n] = nil
+	}
+}
+
+// record is the entry's record. It must have one.
+func (s *slab[K]) record(i uint32) *record {
+	return s.records.at(s.of[i>>s.bits][i&(1<<s.bits-1)])
+}
+
+// recorded is the entry's record, made if there is none.
+func (s *slab[K]) recorded(i uint32, e *entry[K]) *record {
+	if e.is(recorded) {
+		return s.record(i)
+	}
+	e.flags |= recorded
+	n := int(i >> s.bits)
+	for n >= len(s.of) {
+		s.of = append(s.of, nil)
+	}
+	if s.of[n] == nil {
+		s.of[n] = make([]uint32, 1<<s.bits)
+	}
+	s.of[n][i&(1<<s.bits-1)] = s.records.take()
+	return s.record(i)
+}
+
+// extra is what there is beside the record, made if there is none.
+func (s *slab[K]) extra(i uint32, e *entry[K]) *extra {
+	r := s.recorded(i, e)
+	if r.extra == nil {
+		r.extra = new(extra)
+	}
+	return r.extra
+}
+
+// trim drops the record of an entry that needs none any more.
+func (s *slab[K]) trim(i uint32, e *entry[K]) {
+	r := s.record(i)
+	if x := r.extra; x != nil {
+		if x.holds != nil && x.holds.first == nil {
+			x.holds = nil
+		}
+		if *x == (extra{}) {
+			r.extra = nil
 		}
 	}
-	return &noExtra
-}
-
-// more is extra, made if there is none. The entry has a record.
-func (r *records) more(i uint32) *extra {
-	x := r.extras[i]
-	if x == nil {
-		if r.extras == nil {
-			r.extras = make(map[uint32]*extra)
-		}
-		x = new(extra)
-		r.extras[i] = x
+	if *r == (record{}) {
+		s.dropRecord(i, e)
 	}
-	return x
 }
 
-// records is a slab of records, found by the index of their entry.
-type records struct {
-	slots
-	chunks  [][]record
-	of      index
-	extras  map[uint32]*extra // by entry
-	reasons reasons
-}
-
-func (r *records) at(i uint32) *record {
-	n := r.of.get(i)
-	return &r.chunks[n>>chunkBits][n&(1<<chunkBits-1)]
-}
-
-func (r *records) add(i uint32) *record {
-	n, fresh := r.take()
-	if fresh {
-		for int(n>>chunkBits) >= len(r.chunks) {
-			r.chunks = append(r.chunks, nil)
-		}
-		r.chunks[n>>chunkBits] = make([]record, 1<<chunkBits)
-	}
-	r.of.set(i, n)
-	return r.at(i)
-}
-
-func (r *records) drop(i uint32) (reclaim bool) {
-	*r.at(i) = record{}
-	delete(r.extras, i)
-	return r.put(r.of.clear(i))
-}
-
-// index maps the index of an entry to that of its record. It has memory for the
-// chunks of entries that have a record.
-type index struct {
-	bits  uint8
-	chunk [][]uint32
-	used  []uint16
-	spare []uint32 // a chunk kept for the next that needs one
-}
-
-func (x *index) get(i uint32) uint32 { return x.chunk[i>>x.bits][i&(1<<x.bits-1)] }
-
-func (x *index) set(i, n uint32) {
-	c := int(i >> x.bits)
-	for c >= len(x.chunk) {
-		x.chunk, x.used = append(x.chunk, nil), append(x.used, 0)
-	}
-	if x.chunk[c] == nil {
-		if x.chunk[c], x.spare = x.spare, nil; x.chunk[c] == nil {
-			x.chunk[c] = make([]uint32, 1<<x.bits)
-		}
-	}
-	x.used[c]++
-	x.chunk[c][i&(1<<x.bits-1)] = n
-}
-
-func (x *index) clear(i uint32) (was uint32) {
-	was = x.get(i)
-	c := i >> x.bits
-	if x.used[c]--; x.used[c] == 0 {
-		x.chunk[c], x.spare = nil, x.chunk[c]
-	}
-	return was
+// dropRecord drops the record.
+func (s *slab[K]) dropRecord(i uint32, e *entry[K]) {
+	e.flags &^= recorded
+	s.records.put(s.of[i>>s.bits][i&(1<<s.bits-1)])
 }
 
 // reasons numbers the different reasons, so that a key can have several in 32

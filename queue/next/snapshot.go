@@ -71,8 +71,8 @@ func (k *keeper[K]) snapshot(s *shard[K], c int, to []Entry[K]) (_ []Entry[K], m
 		return to, false
 	}
 	now := s.env.clock.Exact()
-	for n := range s.chunks[c] {
-		if i := uint32(c)<<s.bits | uint32(n); s.chunks[c][n].state != absent {
+	for n := range s.chunks[c].items {
+		if i := uint32(c)<<s.bits | uint32(n); s.at(i).state != absent {
 			to = append(to, k.describe(i, now))
 		}
 	}
@@ -87,11 +87,11 @@ func (k *keeper[K]) describe(i uint32, now uint64) Entry[K] {
 		Attempts: int(e.attempts), Priority: atBand(e.band),
 	}
 	if e.is(recorded) {
-		r := s.records.at(i)
+		r := s.record(i)
 		if r.err != nil {
 			x.LastError = briefError{r.err}
 		}
-		x.Reasons = s.records.reasons.list(r.reasons)
+		x.Reasons = s.reasons.list(r.reasons)
 		if t := k.tenantOf(i); t != nil {
 			x.Tenant = t.name
 		}
@@ -109,7 +109,7 @@ func (k *keeper[K]) why(i uint32, e *entry[K]) string {
 		return "shut down"
 	}
 	if k.isHeld(i, e) {
-		return "held: " + k.s.records.extra(i).holds.first.reason
+		return "held: " + k.s.record(i).holds.first.reason
 	}
 	switch e.state {
 	case StateThrottled:

@@ -53,22 +53,34 @@ const (
 // status is all of an entry that a transition reads or changes. The functions
 // below are the two tables of the package comment; TestTablesAreTheCode compares
 // them cell by cell. They know no lock, no list, no clock and no callback.
+//
+// It has four fields, so that the compiler keeps it in registers. The band, which
+// obeys one rule in every cell, is apart: see raises.
 type status struct {
 	due      int64 // delayed, backing off: when; running: when what was added is due, 0: at once
 	attempts uint16
 	state    State
 	flags    flag
-	band     uint8
 }
 
 // request is what an add asks for.
 type request struct {
-	due     int64 // 0: at once
-	band    int16 // -1: keep
-	urgent  bool
-	replace bool
-	window  bool // due comes from Debounce.Window: a later time replaces an earlier one
+	due  int64 // 0: at once
+	band int16 // -1: keep
+	how  manner
 }
+
+// manner is how an add is meant.
+type manner uint8
+
+const (
+	urgently  manner = 1 << iota // AddOptions.Urgent
+	replacing                    // AddOptions.Replace
+	windowed                     // due comes from Debounce.Window: a later time replaces an earlier one
+	raising                      // it gives the key another priority: see raises
+)
+
+func (m manner) is(x manner) bool { return m&x != 0 }
 
 // outcome is what a run returned.
 type outcome struct {
@@ -98,34 +110,31 @@ func onAdd(x status, r request) status {
 	if x.state == StateRunning {
 		return onAddDuringRun(x, r)
 	}
-	if r.band >= 0 && (r.replace || x.state <= StateIdle || uint8(r.band) > x.band) {
-		x.band = uint8(r.band)
-	}
-	if r.urgent {
+	if r.how.is(urgently) {
 		x.attempts = 0
 	}
 	switch x.state {
 	case absent, StateIdle:
 		return x.start(r.due)
 	case StateReady, StateThrottled, StateHeld:
-		if r.replace && r.due > 0 {
+		if r.how.is(replacing) && r.due > 0 {
 			return x.start(r.due)
 		}
 	case StateDelayed:
-		if r.replace || r.window || r.due < x.due {
+		if r.how.is(replacing|windowed) || r.due < x.due {
 			return x.start(r.due)
 		}
 	case StateBackingOff:
 		switch {
-		case r.urgent && (r.replace || r.due < x.due):
+		case r.how.is(urgently) && (r.how.is(replacing) || r.due < x.due):
 			return x.start(r.due)
-		case r.urgent:
+		case r.how.is(urgently):
 			return x.start(x.due) // no backoff any more, but at the time of the retry
-		case r.replace && r.due > x.due:
+		case r.how.is(replacing) && r.due > x.due:
 			x.due = r.due
 		}
 	case StateParked:
-		if r.urgent {
+		if r.how.is(urgently) {
 			return x.start(r.due)
 		}
 	}
@@ -134,36 +143,39 @@ func onAdd(x status, r request) status {
 
 // onAddDuringRun keeps what came during a run as one add.
 func onAddDuringRun(x status, r request) status {
-	first := x.flags&added == 0
-	newLife := first && x.flags&removed != 0 // the first add after Remove
-	if newLife {
-		x.band = middle
-	}
-	if r.band >= 0 && (r.replace || newLife || uint8(r.band) > x.band) {
-		x.band = uint8(r.band)
-		x.flags |= raised
-	}
-	if first || r.replace || r.window && x.flags&urgent == 0 {
+	if x.flags&added == 0 || r.how.is(replacing) || r.how.is(windowed) && x.flags&urgent == 0 {
 		x.due = r.due
 	} else {
 		x.due = min(x.due, r.due)
 	}
 	x.flags |= added
-	if r.urgent {
+	if r.how.is(raising) {
+		x.flags |= raised
+	}
+	if r.how.is(urgently) {
 		x.flags |= urgent
-	} else if r.replace {
+	} else if r.how.is(replacing) {
 		x.flags &^= urgent
 	}
 	return x
 }
 
+// raises tells whether an add gives a key of a band its own one: the higher of the
+// two counts, but that of the add for Replace, and for a key that has none yet.
+func raises(x status, band uint8, r request) bool {
+	return r.band >= 0 && (uint8(r.band) > band || r.how.is(replacing) || x.state <= StateIdle || x.reborn())
+}
+
+// reborn tells whether the next add is the first one after Remove.
+func (x status) reborn() bool { return x.flags&(added|removed) == removed }
+
 // onSettle is the table of results.
 func onSettle(x status, o outcome, now int64) status {
-	was := x
+	flags, due := x.flags, x.due
 	x.flags &^= duringRun | asked
 	x.due = 0
 	switch {
-	case was.flags&removed != 0:
+	case flags&removed != 0:
 		x.attempts, o.kind = 0, done
 	case o.kind <= later:
 		x.attempts = 0
@@ -171,18 +183,18 @@ func onSettle(x status, o outcome, now int64) status {
 		x.attempts++
 	}
 	switch {
-	case was.flags&added == 0:
+	case flags&added == 0:
 		return x.end(o, now)
-	case was.flags&urgent != 0:
+	case flags&urgent != 0:
 		x.attempts = 0
 		if o.kind.repeats() {
-			was.due = min(was.due, o.due)
+			due = min(due, o.due)
 		}
-		return x.startAt(was.due, now)
+		return x.startAt(due, now)
 	case o.kind == done:
-		return x.startAt(was.due, now)
+		return x.startAt(due, now)
 	case o.kind == later:
-		return x.startAt(min(was.due, o.due), now)
+		return x.startAt(min(due, o.due), now)
 	}
 	x.state, x.due = StateBackingOff, o.due
 	return x
@@ -269,12 +281,12 @@ func onCancel(x status) (_ status, ok bool) {
 	return x, false
 }
 
-// onPriority is the priority that the item of a run asks for.
-func onPriority(x status, band uint8) status {
-	if x.flags&removed == 0 && (x.flags&raised == 0 || band > x.band) {
-		x.band = band
+// onPriority is the band of a run's key whose item asks for another one.
+func onPriority(x status, band, wanted uint8) uint8 {
+	if x.flags&removed == 0 && (x.flags&raised == 0 || wanted > band) {
+		return wanted
 	}
-	return x
+	return band
 }
 
 // word says what the queue as a whole may do: the phases open, draining and

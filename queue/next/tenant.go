@@ -106,7 +106,7 @@ func newTenants[K comparable](es *slab[K], number *uint64, r *roster) *tenants[K
 
 // flow is the flow of entry i, made if there is none.
 func (o *tenants[K]) flow(i uint32, e *entry[K]) *flow[K] {
-	number := o.es.records.at(i).tenant
+	number := o.es.record(i).tenant
 	g := o.groups[number]
 	if g == nil {
 		t := o.roster.of[number-1]
@@ -344,9 +344,4 @@ func (o *tenants[K]) eldest() (uint32, bool) {
 	}
 	c, ok := f.first(o.es, &steps)
 	return c.i, ok
-}
-
-func (o *tenants[K]) trim() {
-	o.spare = nil
-	o.circles = slices.DeleteFunc(o.circles, func(c *circle[K]) bool { return c.n == 0 })
 }

@@ -43,10 +43,10 @@ func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time)
 	s.sampler.drop(i)
 	x := e.status()
 	if k.isHeld(i, e) {
-		s.move(i, e, onRefuse(x, 0).start(0))
+		s.move(i, e, onRefuse(x, 0).start(0), e.band)
 		return false
 	}
-	s.move(i, e, onRefuse(x, k.line(refused, now).number))
+	s.move(i, e, onRefuse(x, k.line(refused, now).number), e.band)
 	return false
 }
 
@@ -157,7 +157,7 @@ func (k *keeper[K]) pump(now int64) (more bool) {
 			e := k.s.at(i)
 			to := e.status().start(0)
 			to.flags |= admitted
-			k.s.move(i, e, to)
+			k.s.move(i, e, to, e.band)
 		}
 		if k.s.touched > maxTouched/2 {
 			return true
