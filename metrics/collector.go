@@ -22,7 +22,6 @@ import (
 type Queue interface {
 	Name() string
 	Stats() queue.Stats
-	Summary() []queue.StateSummary
 }
 
 // Collector is a prometheus.Collector of what a Manager runs, and of queues,
@@ -143,7 +142,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	for _, q := range queues {
 		st := q.Stats()
 		st.Name = names.unique("queue", st.Name)
-		c.queue(s, st, q.Summary())
+		c.queue(s, st)
 	}
 	for _, b := range buckets {
 		st := b.Stats()
@@ -174,7 +173,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 			snap, st := r.Snapshot(), r.QueueStats()
 			snap.Name = names.unique("queue", snap.Name)
 			st.Name = snap.Name
-			c.queue(s, st, snap.Queue)
+			c.queue(s, st)
 			control(s, snap, st)
 		case cached:
 			snap := r.Snapshot()
@@ -230,7 +229,7 @@ func (s sink) gauge(d *prometheus.Desc, x float64, labels ...string) {
 	s.to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, x, validAll(labels)...)
 }
 
-func (c *Collector) queue(s sink, st queue.Stats, states []queue.StateSummary) {
+func (c *Collector) queue(s sink, st queue.Stats) {
 	name := st.Name
 	for label, n := range c.depths(st) {
 		s.gauge(depth, float64(n), name, name, label)
@@ -240,7 +239,7 @@ func (c *Collector) queue(s sink, st queue.Stats, states []queue.StateSummary) {
 	s.histogram(queueTime, &st.QueueTime, workqueueBuckets, name, name)
 	s.histogram(workTime, &st.WorkTime, workqueueBuckets, name, name)
 	var unfinished, longest time.Duration
-	for _, row := range states {
+	for _, row := range st.States {
 		if row.State == queue.StateRunning {
 			unfinished, longest = row.Total, time.Since(row.Oldest)
 		}
@@ -261,7 +260,7 @@ func (c *Collector) queue(s sink, st queue.Stats, states []queue.StateSummary) {
 		age = time.Since(st.OldestReady).Seconds()
 	}
 	s.gauge(oldestReady, age, name)
-	s.gauge(paused, truth(st.Paused != ""), name)
+	s.gauge(paused, truth(st.HeldBy != ""), name)
 }
 
 // maxPriorities is how many priorities a queue's depth is split by, as in

@@ -23,9 +23,10 @@ type Bucket struct {
 
 	mu        sync.Mutex // guards what follows
 	limit     *rate.Limiter
-	until     time.Time     // paused by Throttle
-	throttled time.Duration // how long it was paused in all
-	watchers  map[*waiting]func()
+	from      time.Time     // since when it is paused, as far as throttled does not count it
+	until     time.Time     // until when Throttle pauses it; zero: it is not paused
+	throttled time.Duration // for how long it was paused before from
+	watchers  map[any]func()
 }
 
 var bucketID atomic.Uint64
@@ -66,28 +67,35 @@ func (b *Bucket) String() string {
 	return fmt.Sprintf("%s: %g/s, burst %d", s.Name, s.PerSecond, s.Burst)
 }
 
-// Throttle pauses the bucket until the given time for all who share it. An
-// earlier time than that of a pause that lasts changes nothing.
+// Throttle pauses the bucket until the given time for all who share it. A time
+// before the end of a pause that lasts changes nothing.
 func (b *Bucket) Throttle(until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	from := time.Now()
-	if b.until.After(from) {
-		from = b.until
-	}
-	if until.After(from) {
-		b.throttled += until.Sub(from)
+	now := time.Now()
+	b.countLocked(now)
+	if until.After(now) && until.After(b.until) {
 		b.until = until
 	}
 }
 
-// Resume ends a pause before its time, for all who share the bucket: what it
-// was for is over.
+// countLocked counts the time for which the bucket was paused until now.
+func (b *Bucket) countLocked(now time.Time) {
+	if !b.until.IsZero() {
+		end := now
+		if !b.until.After(now) {
+			end = b.until
+			b.until = time.Time{}
+		}
+		b.throttled += end.Sub(b.from)
+	}
+	b.from = now
+}
+
+// Resume ends a pause before its time, for all who share the bucket.
 func (b *Bucket) Resume() {
 	b.mu.Lock()
-	if left := time.Until(b.until); left > 0 {
-		b.throttled -= left
-	}
+	b.countLocked(time.Now())
 	b.until = time.Time{}
 	b.unlockAndWake()
 }
@@ -95,12 +103,17 @@ func (b *Bucket) Resume() {
 // Charge takes n more tokens for a run that used more than the one it started
 // with. They are taken even if they are not there: later runs wait for them.
 func (b *Bucket) Charge(n int) {
+	if n <= 0 {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
-	for burst := b.limit.Burst(); n > 0; n -= burst {
-		b.limit.ReserveN(now, min(n, burst))
+	now, burst := time.Now(), b.limit.Burst()
+	if n > burst { // a limiter gives no more than its burst at once
+		b.limit.SetBurstAt(now, n)
+		defer b.limit.SetBurstAt(now, burst)
 	}
+	b.limit.ReserveN(now, n)
 }
 
 // SetLimit changes what NewBucket was given.
@@ -140,15 +153,11 @@ func (b *Bucket) Stats() BucketStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	s := BucketStats{
+	b.countLocked(now)
+	return BucketStats{
 		Name: b.name, PerSecond: float64(b.limit.Limit()), Burst: b.limit.Burst(),
-		Tokens: b.limit.TokensAt(now), Throttled: b.throttled,
+		Tokens: b.limit.TokensAt(now), Until: b.until, Throttled: b.throttled,
 	}
-	if b.until.After(now) {
-		s.Until = b.until
-		s.Throttled -= b.until.Sub(now)
-	}
-	return s
 }
 
 // readyLocked is when the next token is there: now, or later.
@@ -163,8 +172,8 @@ func (b *Bucket) readyLocked(now time.Time) time.Time {
 	return now.Add(b.takes(missing))
 }
 
-// takes is how long so many tokens take to come, and a microsecond more, lest
-// rounding wake us just before.
+// takes is how long so many tokens take to come, and a microsecond more, so that
+// rounding does not end a wait just before.
 func (b *Bucket) takes(tokens float64) time.Duration {
 	ns := tokens / float64(b.limit.Limit()) * float64(time.Second)
 	return time.Duration(min(ns, longest)) + time.Microsecond
@@ -188,19 +197,19 @@ func (b *Bucket) available(now time.Time) (n int, next time.Time) {
 }
 
 // watch calls f when the limit changes or a pause is ended, until unwatch.
-func (b *Bucket) watch(w *waiting, f func()) {
+func (b *Bucket) watch(line any, f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.watchers == nil {
-		b.watchers = make(map[*waiting]func())
+		b.watchers = make(map[any]func())
 	}
-	b.watchers[w] = f
+	b.watchers[line] = f
 }
 
-func (b *Bucket) unwatch(w *waiting) {
+func (b *Bucket) unwatch(line any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.watchers, w)
+	delete(b.watchers, line)
 }
 
 // takeAll takes a token from each bucket, or none from any: then it names one
@@ -230,8 +239,8 @@ type throttledError struct {
 	err    error
 }
 
-// Throttled is an error that says that a cloud asked to be left alone until the
-// given time. Item.Retry with it (or with an error that wraps it) pauses the
+// Throttled is an error that says that a cloud takes no calls until the given
+// time. Item.Retry with it (or with an error that wraps it) pauses the
 // bucket for all who share it and counts no failure. err may be nil.
 func Throttled(b *Bucket, until time.Time, err error) error {
 	return &throttledError{b, until, err}
@@ -256,11 +265,8 @@ func IsThrottled(err error) bool {
 	return ok
 }
 
-// throttle pauses the bucket that err speaks of, if it does.
+// throttle pauses the bucket of an error that Throttled made, if err is one.
 func throttle(err error) (until time.Time, ok bool) {
-	if err == nil {
-		return until, false
-	}
 	e, ok := errors.AsType[*throttledError](err)
 	if !ok {
 		return until, false

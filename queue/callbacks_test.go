@@ -117,7 +117,7 @@ func TestRefusedAddsTakeNoRoom(t *testing.T) {
 					t.Errorf("Add: %v, want ErrFull", err)
 					return
 				}
-				if n := q.keys.Load(); n > 1 {
+				if n := q.env.keys.Load(); n > 1 {
 					t.Errorf("%d keys are counted, want 1", n)
 					return
 				}

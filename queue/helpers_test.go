@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"slices"
@@ -54,7 +55,7 @@ func wantNone(t testing.TB, q *Queue[string]) {
 	t.Helper()
 	synctest.Wait()
 	var one [1]Item[string]
-	if q.take(one[:]) != 0 {
+	if q.take(context.Background(), one[:]) != 0 {
 		t.Errorf("%s may run, want none", one[0].Key)
 		one[0].Done()
 	}
@@ -66,7 +67,7 @@ func wantNext(t testing.TB, q *Queue[string], keys ...string) {
 	for _, key := range keys {
 		synctest.Wait()
 		var one [1]Item[string]
-		if q.take(one[:]); one[0].Key != key {
+		if q.take(context.Background(), one[:]); one[0].Key != key {
 			t.Fatalf("next is %q, want %q", one[0].Key, key)
 		}
 		one[0].Done()
@@ -108,7 +109,7 @@ func runs(t testing.TB, q *Queue[string], d time.Duration, f func(Item[string]))
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for {
 			var one [1]Item[string]
-			if synctest.Wait(); q.take(one[:]) == 0 {
+			if synctest.Wait(); q.take(context.Background(), one[:]) == 0 {
 				break
 			}
 			if n[one[0].Key]++; n[one[0].Key] > 100_000 {
@@ -135,4 +136,15 @@ func heapInUse() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// kick adds key urgently.
+func kick(q *Queue[string], key string) error {
+	return q.AddWith(key, AddOptions{Urgent: true, Reason: "kick"})
+}
+
+// replace adds key so that its time and priority win.
+func replace(q *Queue[string], key string, o AddOptions) error {
+	o.Replace = true
+	return q.AddWith(key, o)
 }

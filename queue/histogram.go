@@ -23,7 +23,7 @@ type Histogram struct {
 	Zero uint64 // durations of 0, which have no bin
 }
 
-// bounds are in nanoseconds. They are the union of those that client-go gives to
+// bounds are in nanoseconds: the union of those that client-go gives to
 // its queues (powers of ten) and controller-runtime to its reconcile times (from
 // 5 ms to 60 s), so that either set can be had without a guess.
 var bounds = [...]int64{
@@ -74,8 +74,8 @@ type histogram struct {
 	sum    float64 // ns
 }
 
-// sample counts the sample, for all of total that are not counted yet if it was
-// short.
+// sample adds a sampled duration; a short one also stands for all of total that
+// were not counted since the last.
 func (h *histogram) sample(ticks uint32, ns int64, total uint64) {
 	if ticks >= longTicks || total <= h.n {
 		h.observe(ns, 1)
@@ -151,16 +151,91 @@ func (h *histogram) addTo(to *Histogram) {
 	to.Sum += h.sum / float64(time.Second)
 }
 
-// sampler measures how long keys are ready and how long they run, without
-// reading the clock for each of them. What is longer than two ticks of the
-// clock is seen from the tick in which each key came into its state. Of the
-// shorter ones a sample is measured and stands for all that were not counted
-// since the last: while the queue is quiet the next key as soon as there is no
-// sample, else one in 64 at most.
+// clock tells since when a key is in its state. Entries keep the lower 32 bits of
+// its ticks, which are 208 days.
+type clock struct{ tick.Clock }
+
+// tick is the present tick.
+func (c *clock) tick() uint32 { return uint32(c.Ticks()) }
+
+// warm is tick without a reading; 0 says that it needs one.
+func (c *clock) warm() uint32 { return uint32(c.Warm()) }
+
+// extend restores the upper bits of an entry's tick: the last one with these lower
+// bits that is not later than now, or some minutes later, when the entry may have
+// been read. An entry that is in its state for longer than 208 days looks younger.
+func extend(at uint32, now uint64) uint64 {
+	latest := now + 1<<16
+	return latest - uint64(uint32(latest)-at)
+}
+
+// ages says since when keys are running: the ticks in which their runs began,
+// ascending, with how many are left of each.
+type ages struct {
+	ticks []tickCount
+	first int // those before are done
+}
+
+type tickCount struct{ tick, n uint32 }
+
+// mostAges bounds the ticks that are told apart; beyond it neighbours count as the
+// earlier of two.
+const mostAges = maxTouched
+
+func (a *ages) add(tick uint32) {
+	if last := len(a.ticks) - 1; last >= a.first && a.ticks[last].tick == tick {
+		a.ticks[last].n++
+		return
+	}
+	if len(a.ticks) == cap(a.ticks) || len(a.ticks) == mostAges {
+		a.squeeze()
+	}
+	a.ticks = append(a.ticks, tickCount{tick, 1})
+}
+
+func (a *ages) remove(tick uint32) {
+	at := len(a.ticks) - 1
+	if a.ticks[at].tick != tick {
+		at = a.first + sort.Search(len(a.ticks)-a.first, func(k int) bool { return int32(a.ticks[a.first+k].tick-tick) > 0 }) - 1
+	}
+	a.ticks[at].n--
+	for a.first < len(a.ticks) && a.ticks[a.first].n == 0 {
+		a.first++
+	}
+	if a.first == len(a.ticks) {
+		a.ticks, a.first = a.ticks[:0], 0
+	}
+}
+
+// squeeze makes room by dropping the ticks of which none is left, and by joining
+// neighbours if that is not enough.
+func (a *ages) squeeze() {
+	kept := a.ticks[:0]
+	for _, t := range a.ticks[a.first:] {
+		if t.n > 0 {
+			kept = append(kept, t)
+		}
+	}
+	if len(kept) == mostAges {
+		for k := range mostAges / 2 {
+			kept[k] = tickCount{kept[2*k].tick, kept[2*k].n + kept[2*k+1].n}
+		}
+		kept = kept[:mostAges/2]
+	}
+	a.ticks, a.first = kept, 0
+}
+
+// sampler measures how long keys are ready before they run and how long they run,
+// without reading the clock for each of them. What is longer than two ticks of the
+// clock is seen from the tick in which each key came into its state. Of the shorter
+// times a sample is measured and stands for all that were not counted since the
+// last: while the queue is quiet the next key as soon as there is no sample, else
+// one in 64 at most.
 type sampler struct {
-	key   uint32 // the sample, an entry's index+1; 0: none
-	skip  uint32 // keys until the next sample
-	ended uint64 // runs
+	key          uint32 // the sample, an entry's index+1; 0: none
+	skip         uint32 // keys until the next sample
+	begun, ended uint64 // runs
+	ages         ages
 	*sampled
 }
 
@@ -174,38 +249,33 @@ const (
 	longTicks   = 2
 )
 
-// enter is called when entry i becomes ready. Like the others it returns the
-// present tick.
-func (s *sampler) enter(c *clock, i uint32) uint32 {
+// ready is called when entry i becomes ready. Like begin it returns the present
+// tick.
+func (s *sampler) ready(c *clock, i uint32) uint32 {
 	if now := c.warm(); now != 0 && s.skip > 0 {
 		s.skip--
 		return now
 	}
-	return s.begin(c, i)
-}
-
-// begin makes entry i the sample, unless there is one that may be short.
-func (s *sampler) begin(c *clock, i uint32) uint32 {
 	s.skip = sampleEvery - 1
-	if now := c.Now(); s.key == 0 || now-s.from > longTicks<<tick.Bits {
+	if now := c.Now(); s.key == 0 || now-s.from > longTicks<<tick.Bits { // else the sample may be a short one
 		s.key, s.from = i+1, now
 	}
 	return c.tick()
 }
 
-// wait is called when entry i begins to run, as the turn-th.
-func (s *sampler) wait(c *clock, i, since uint32, turn uint64) uint32 {
-	if now := c.warm(); now-since < longTicks && s.key != i+1 {
-		return now
+// begin is called when the run of entry i begins.
+func (s *sampler) begin(c *clock, i, since uint32) uint32 {
+	s.begun++
+	at := c.warm()
+	if at-since < longTicks && s.key != i+1 {
+		s.ages.add(at)
+		return at
 	}
-	return s.waitMore(c, i, since, turn)
-}
-
-func (s *sampler) waitMore(c *clock, i, since uint32, turn uint64) uint32 {
-	at := c.tick()
+	at = c.tick()
+	s.ages.add(at)
 	if s.key == i+1 {
 		now := c.Now()
-		s.waited.sample(at-since, now-s.from, turn)
+		s.waited.sample(at-since, now-s.from, s.begun)
 		s.from = now
 	} else {
 		s.waited.long(at - since)
@@ -213,19 +283,24 @@ func (s *sampler) waitMore(c *clock, i, since uint32, turn uint64) uint32 {
 	return at
 }
 
-// work is called when entry i has ended its run.
-func (s *sampler) work(c *clock, i, since uint32) {
-	if c.warm()-since >= longTicks || s.key == i+1 {
-		s.workMore(c, i, since)
+// end is called when the run of entry i has ended.
+func (s *sampler) end(c *clock, i, since uint32) {
+	s.ended++
+	s.ages.remove(since)
+	if c.warm()-since < longTicks && s.key != i+1 {
+		return
 	}
-}
-
-func (s *sampler) workMore(c *clock, i, since uint32) {
-	at := c.tick()
-	if s.key == i+1 {
+	if at := c.tick(); s.key == i+1 {
 		s.worked.sample(at-since, c.Now()-s.from, s.ended)
 		s.key = 0
 	} else {
 		s.worked.long(at - since)
+	}
+}
+
+// drop is called when entry i leaves without a run.
+func (s *sampler) drop(i uint32) {
+	if s.key == i+1 {
+		s.key = 0
 	}
 }

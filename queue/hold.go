@@ -1,196 +1,222 @@
 package queue
 
 import (
-	"slices"
+	"fmt"
 	"time"
 )
 
-// rare is what hardly any key has.
-type rare struct {
-	holds []hold
-	first int64 // the first add of a debounced run, 0: none
-	cool  int64 // it must not start before, by Debounce.Interval
+// Scope is what a hold holds: a key, a tenant, or the whole queue, which is the
+// zero Scope. Queue.OfKey, OfTenant and Whole make scopes.
+type Scope[K comparable] struct {
+	kind   scopeKind
+	tenant string
+	key    K
 }
 
-// hold keeps a key from running.
-type hold struct {
-	id    uint64
-	why   string
-	until int64 // 0: until released
-	pause bool  // by PauseKey, for ResumeKey
+type scopeKind uint8
+
+const (
+	wholeQueue scopeKind = iota
+	oneTenant
+	oneKey
+)
+
+// Key is the key of a scope that is one.
+func (s Scope[K]) Key() (key K, ok bool) { return s.key, s.kind == oneKey }
+
+// Tenant is the name of the tenant of a scope that is one.
+func (s Scope[K]) Tenant() (name string, ok bool) { return s.tenant, s.kind == oneTenant }
+
+// String names the scope.
+func (s Scope[K]) String() string {
+	switch s.kind {
+	case oneKey:
+		return fmt.Sprintf("key %v", s.key)
+	case oneTenant:
+		return "tenant " + s.tenant
+	}
+	return "queue"
+}
+
+// Hold says how something is held.
+type Hold struct {
+	// Name is what Queue.Release ends it by. A hold replaces the one of its name
+	// and scope. One without a name stands beside all others, and only the function
+	// that Queue.Hold returned, or its maximum, ends it.
+	Name string
+	// Reason is shown by Snapshot and Stats.
+	Reason string
+	// Max is how long the hold lasts at most. Zero or less: until it is released.
+	Max time.Duration
+}
+
+// heldBack is a hold that lasts.
+type heldBack struct {
+	set          *holdSet
+	name, reason string
+	until        int64 // never: until it is released
+	at           int   // in the heap of those with a maximum
+	next, prev   *heldBack
+}
+
+func (h *heldBack) rank() uint64 { return uint64(h.until) }
+func (h *heldBack) place() *int  { return &h.at }
+
+// holdSet is the holds over one scope, in the order in which they were made.
+type holdSet struct {
+	first, last *heldBack
+	named       map[string]*heldBack
+	over        holdScope
+}
+
+// holdScope is the scope of a set without the type of the keys.
+type holdScope struct {
+	kind   scopeKind
+	i      uint32  // of the key's entry
+	tenant *tenant // of the tenant
+}
+
+func (s *holdSet) add(h *heldBack) {
+	h.set, h.prev = s, s.last
+	if s.last == nil {
+		s.first = h
+	} else {
+		s.last.next = h
+	}
+	s.last = h
+	if h.name != "" {
+		if s.named == nil {
+			s.named = make(map[string]*heldBack)
+		}
+		s.named[h.name] = h
+	}
+}
+
+func (s *holdSet) remove(h *heldBack) {
+	if h.prev == nil {
+		s.first = h.next
+	} else {
+		h.prev.next = h.next
+	}
+	if h.next == nil {
+		s.last = h.prev
+	} else {
+		h.next.prev = h.prev
+	}
+	if h.name != "" {
+		delete(s.named, h.name)
+	}
+	h.set, h.next, h.prev = nil, nil, nil
+}
+
+// holds is what a shard holds, and the whole queue in the first shard.
+type holds struct {
+	whole  holdSet
+	expiry heap[*heldBack]
 }
 
 // expired is a hold that reached its maximum.
 type expired[K comparable] struct {
-	key K
-	why string
+	over   Scope[K]
+	reason string
 }
 
-// Hold keeps key from running until release is called, or until max has passed;
-// zero or less means no maximum. It can be called before the key is added, and
-// while it is running: then it holds what comes after the run. A key may be held
-// several times; why is shown by Snapshot. release may be called again, from
-// anywhere.
-func (q *Queue[K]) Hold(key K, why string, max time.Duration) (release func()) {
-	id := q.hold(key, hold{why: why}, max)
-	return func() { q.release(key, func(h hold) bool { return h.id == id }) }
-}
+// maxExpired is how many holds end under one hold of the lock.
+const maxExpired = 256
 
-// PauseKey holds key until ResumeKey, or until max has passed; zero or less
-// means no maximum. Pausing it again replaces why and maximum. It is a hold of
-// this process, not the lasting pause of an object in a store.
-func (q *Queue[K]) PauseKey(key K, why string, max time.Duration) {
-	q.hold(key, hold{why: why, pause: true}, max)
-}
-
-// ResumeKey ends PauseKey and tells whether the key was paused.
-func (q *Queue[K]) ResumeKey(key K) bool {
-	return q.release(key, func(h hold) bool { return h.pause })
-}
-
-func (q *Queue[K]) hold(key K, h hold, max time.Duration) (id uint64) {
-	if max > 0 {
-		h.until = after(q.now(), max)
+// hold adds a hold to a set, in the place of the one of its name.
+func (k *keeper[K]) hold(set *holdSet, h *heldBack) {
+	if was := set.named[h.name]; was != nil {
+		k.holds.expiry.remove(was)
+		set.remove(was)
 	}
-	hash := q.hash(key)
-	s := q.shard(hash)
-	s.mu.Lock()
-	i, p, ok := s.find(uint32(hash), &key)
-	if !ok {
-		if s.q.opts.MaxKeys > 0 {
-			s.q.keys.Add(1)
+	set.add(h)
+	if h.until != never {
+		k.holds.expiry.add(h)
+		k.s.fx.mask |= fxTimer
+	}
+	k.held(set)
+}
+
+// release ends a hold that lasts.
+func (k *keeper[K]) release(h *heldBack) {
+	set := h.set
+	k.holds.expiry.remove(h)
+	set.remove(h)
+	k.held(set)
+}
+
+// held lets what a set holds run or not, after a change of the set.
+func (k *keeper[K]) held(set *holdSet) {
+	s := k.s
+	switch over := set.over; over.kind {
+	case wholeQueue:
+		if set.first != nil {
+			s.env.heldBy.Store(&set.first.reason)
+			s.env.word.Or(uint32(paused))
+		} else {
+			s.env.word.And(^uint32(paused))
+			s.env.heldBy.Store(nil)
+			s.fx.mask |= fxWake
 		}
-		i = s.create(uint32(hash), p, &key)
+	case oneTenant:
+		k.admit(over.tenant)
+		k.roster.trim(over.tenant)
+	case oneKey:
+		e := s.at(over.i)
+		to := e.status()
+		switch e.state {
+		case StateReady, StateThrottled:
+			if set.first != nil {
+				to = to.start(0)
+				s.move(over.i, e, to, e.band)
+			}
+		case StateHeld:
+			// While the queue drains nothing becomes ready that a getter may not
+			// wait for any more.
+			if set.first == nil && s.env.may().phase() == open {
+				s.move(over.i, e, to.start(0), e.band)
+			}
+		case absent, StateIdle:
+			to.state, to.due = StateIdle, 0
+			s.move(over.i, e, to, e.band)
+		default:
+			s.trim(over.i, e)
+		}
 	}
-	s.holds++
-	h.id = s.holds
-	s.addHold(i, h)
-	q.unlock(s)
-	q.settled() // a ready key may be held now
-	return h.id
 }
 
-// addHold adds h; a key that is due or idle goes to the state that it has now.
-func (s *shard[K]) addHold(i uint32, h hold) {
-	r := s.rare(i)
-	if h.pause {
-		r.holds = slices.DeleteFunc(r.holds, func(h hold) bool { return h.pause })
-	}
-	r.holds = append(r.holds, h)
-	switch s.at(i).state {
-	case StateReady, StateThrottled, StateHeld:
-		s.detach(i)
-		s.enter(i)
-	case StateIdle:
-		s.detach(i)
-		s.rest(i)
-	}
-}
-
-func (q *Queue[K]) release(key K, which func(hold) bool) bool {
-	return q.with(key, func(s *shard[K], i uint32) bool {
-		r := s.rares[i]
-		if r == nil {
+// expire ends the holds that have reached their maximum.
+func (k *keeper[K]) expire(now int64) (more bool) {
+	s := k.s
+	for range maxExpired {
+		if len(k.holds.expiry) == 0 || k.holds.expiry[0].until > now {
 			return false
 		}
-		n := len(r.holds)
-		r.holds = slices.DeleteFunc(r.holds, which)
-		if n == len(r.holds) {
-			return false
+		h := k.holds.expiry[0]
+		x := expired[K]{reason: h.reason}
+		switch over := h.set.over; over.kind {
+		case oneKey:
+			x.over = Scope[K]{kind: oneKey, key: s.at(over.i).key}
+		case oneTenant:
+			x.over = Scope[K]{kind: oneTenant, tenant: over.tenant.name}
 		}
-		s.released(i)
-		return true
-	})
-}
-
-// released lets an entry go on that one hold less keeps.
-func (s *shard[K]) released(i uint32) {
-	switch s.at(i).state {
-	case StateHeld:
-		s.detach(i)
-		s.enter(i)
-	case StateIdle:
-		s.detach(i)
-		s.rest(i)
-	default:
-		s.trimRare(i)
+		if s.fx.expired == nil {
+			s.fx.expired = new([]expired[K])
+		}
+		*s.fx.expired = append(*s.fx.expired, x)
+		s.fx.mask |= fxHooks
+		s.touched++
+		k.release(h)
 	}
-}
-
-// blocked keeps a detached entry in the given state while somebody holds it. It
-// looks again when the first hold expires.
-func (s *shard[K]) blocked(i uint32, as State) bool {
-	r := s.rares[i]
-	if len(r.holds) == 0 {
-		s.trimRare(i)
-		return false
-	}
-	s.expire(i, r)
-	if len(r.holds) == 0 {
-		s.trimRare(i)
-		return false
-	}
-	s.stay(i, as, r.next())
 	return true
 }
 
-// expire drops the holds that have reached their maximum.
-func (s *shard[K]) expire(i uint32, r *rare) {
-	if r.next() == 0 {
-		return
+// holdsOf is the set of a key, made if there is none.
+func (k *keeper[K]) holdsOf(i uint32, e *entry[K]) *holdSet {
+	x := k.s.extra(i, e)
+	if x.holds == nil {
+		x.holds = &holdSet{over: holdScope{kind: oneKey, i: i}}
 	}
-	now := s.q.now()
-	r.holds = slices.DeleteFunc(r.holds, func(h hold) bool {
-		if h.until == 0 || h.until > now {
-			return false
-		}
-		if s.q.opts.Hooks.HoldExpired != nil {
-			s.expired = append(s.expired, expired[K]{*s.key(i), h.why})
-		}
-		return true
-	})
-}
-
-// next is when the first hold expires; 0: never.
-func (r *rare) next() int64 {
-	var at int64
-	for _, h := range r.holds {
-		if h.until > 0 && (at == 0 || h.until < at) {
-			at = h.until
-		}
-	}
-	return at
-}
-
-// stay puts a detached entry into state Held or Idle until at, if that is not 0.
-func (s *shard[K]) stay(i uint32, as State, at int64) {
-	e := s.at(i)
-	if e.state != as {
-		s.set(e, as)
-		e.since = s.q.clock.tick()
-	}
-	if e.when = at; at != 0 {
-		s.wheel.add(&s.entries, i)
-	}
-}
-
-// rare is the entry's record, made if there is none.
-func (s *shard[K]) rare(i uint32) *rare {
-	e := s.at(i)
-	if !e.is(israre) {
-		e.flags |= israre
-		if s.rares == nil {
-			s.rares = make(map[uint32]*rare)
-		}
-		s.rares[i] = &rare{}
-	}
-	return s.rares[i]
-}
-
-// trimRare drops the record of an entry that does not need it any more.
-func (s *shard[K]) trimRare(i uint32) {
-	if r := s.rares[i]; r != nil && len(r.holds) == 0 && r.first == 0 && r.cool == 0 {
-		delete(s.rares, i)
-		s.at(i).flags &^= israre
-	}
+	return x.holds
 }

@@ -9,34 +9,33 @@ import (
 // lock is held, and reports what is not.
 func checkInvariants[K comparable](t testing.TB, q *Queue[K]) {
 	t.Helper()
-	var some, above, below uint64
-	for k := range q.shards {
-		q.shards[k].mu.Lock()
+	for k := range q.shards.all {
+		q.shards.all[k].mu.Lock()
+		defer q.shards.all[k].mu.Unlock()
 	}
-	for k := range q.shards {
-		s := &q.shards[k]
-		for _, err := range s.verify() {
-			t.Errorf("shard %d: %s", k, err)
+	var f faults
+	var some, odd uint64
+	for k, c := range q.keepers {
+		s := &q.shards.all[k]
+		c.verify(&f)
+		top := s.ready.top()
+		if v := q.shards.tops[k].Load(); len(q.keepers) > 1 && v != top {
+			f.want(false, "shard %d shows band %d, has %d", k, v, top)
 		}
-		switch {
-		case s.top == 0:
-			continue
-		case s.top > middle+1:
-			above |= 1 << k
-		case s.top <= middle:
-			below |= 1 << k
+		if top != 0 {
+			some |= 1 << k
 		}
-		some |= 1 << k
-		if v := q.shown.top[k].Load(); s.top != middle+1 && v != s.top && len(q.shards) > 1 {
-			t.Errorf("shard %d shows band %d, has %d", k, v, s.top)
+		if isOdd(top) {
+			odd |= 1 << k
 		}
 	}
-	if v := &q.shown; len(q.shards) > 1 && (v.some.Load() != some || v.above.Load() != above || v.below.Load() != below) {
-		t.Errorf("shards %b show something, %b above, %b below, but have %b, %b, %b",
-			v.some.Load(), v.above.Load(), v.below.Load(), some, above, below)
+	if r := &q.shards; len(q.keepers) > 1 {
+		f.want(r.some.Load() == some && r.odd.Load() == odd, "shards %b show something, %b something odd, but have %b, %b", r.some.Load(), r.odd.Load(), some, odd)
 	}
-	for k := range q.shards {
-		q.shards[k].mu.Unlock()
+	held := q.keepers[0].holds.whole.first != nil
+	f.want(held == (q.env.may()&paused != 0) && held == (q.env.heldBy.Load() != nil), "the queue is held: %v, but the word is %b", held, q.env.may())
+	for _, err := range f {
+		t.Error(err)
 	}
 }
 
@@ -51,181 +50,230 @@ func (f *faults) want(ok bool, format string, args ...any) {
 
 // census is what a walk over the slab finds.
 type census struct {
-	count           [states]int
-	live            int
-	inside, rare    int
-	timed           int
-	tenants, onLoan map[uint32]int
+	count             [states]int
+	live, records     int
+	timed, ages       int
+	tenants, running  map[uint32]int
+	throttled         map[int64]int
+	limited, unlisted int // holds with a maximum, without
 }
 
-func (s *shard[K]) verify() []string {
-	var f faults
-	c := s.census(&f)
-	for st := StateIdle; st < states; st++ {
-		f.want(c.count[st] == s.counted(st), "%d keys are %v, counted %d", c.count[st], st, s.counted(st))
-	}
-	f.want(c.live == s.slots.inUse()-s.spare(), "%d entries live, %d slots in use", c.live, s.slots.inUse()-s.spare())
-	f.want(c.live == s.table.words(), "%d entries live, %d in the table", c.live, s.table.words())
-	f.want(c.inside == s.sides.slots.inUse(), "%d entries with a side, %d sides", c.inside, s.sides.slots.inUse())
-	f.want(c.rare == len(s.rares), "%d rare entries, %d records", c.rare, len(s.rares))
-	f.want(c.timed == s.wheel.n, "%d entries wait for a time, %d in the wheel", c.timed, s.wheel.n)
-	s.verifyWheel(&f)
-	s.verifyReady(&f, &c)
-	s.verifyWaiting(&f, &c)
-	s.verifySlots(&f)
-	f.want(int(s.top) == s.ready.top(), "shows band %d, has %d", s.top, s.ready.top())
-	f.want(!s.loud && s.expired == nil, "something was not done after the lock")
-	return f
-}
-
-// spare is 1 if a free slot is kept as the hot one.
-func (s *shard[K]) spare() int {
-	if s.hot != 0 {
-		return 1
-	}
-	return 0
-}
-
-func (s *shard[K]) census(f *faults) census {
-	c := census{tenants: map[uint32]int{}, onLoan: map[uint32]int{}}
+func (k *keeper[K]) verify(f *faults) {
+	s := k.s
+	c := census{tenants: map[uint32]int{}, running: map[uint32]int{}, throttled: map[int64]int{}}
 	for n, chunk := range s.chunks {
-		if chunk == nil {
-			continue
-		}
-		for k := range chunk {
-			if i := uint32(n)<<chunkBits | uint32(k); chunk[k].state != free {
-				s.inspect(i, f, &c)
+		for at := range chunk.items {
+			if i := uint32(n)<<s.bits | uint32(at); chunk.items[at].state != absent {
+				k.inspect(i, f, &c)
 			}
 		}
 	}
-	return c
+	f.want(c.count == s.count, "keys by state %v, counted %v", c.count, s.count)
+	f.want(c.live == s.inUse(), "%d entries live, %d places in use", c.live, s.inUse())
+	f.want(c.live == s.table.words(), "%d entries live, %d in the table", c.live, s.table.words())
+	f.want(c.records == s.records.inUse(), "%d entries with a record, %d records", c.records, s.records.inUse())
+	f.want(c.timed == s.wheel.n, "%d entries wait for a time, %d in the wheel", c.timed, s.wheel.n)
+	n := 0
+	for _, t := range s.ages.ticks[s.ages.first:] {
+		n += int(t.n)
+	}
+	f.want(n == c.ages, "%d keys run, %d have an age", c.ages, n)
+	f.want(s.fx.mask == 0 && s.fx.expired == nil, "something was not done after the lock")
+	f.want(s.most <= maxTouched, "%d entries and cells were touched under one hold of the lock", s.most)
+	s.verifyWheel(f)
+	s.verifyOrder(f, s.ready, StateReady, c.count[StateReady])
+	for number, l := range k.lines.byNumber {
+		if l == nil {
+			f.want(c.throttled[int64(number+1)] == 0, "entries wait in line %d, which is gone", number+1)
+			continue
+		}
+		f.want(k.lines.of[l.bucket] == l && l.number == int64(number+1), "bucket %s: its line is lost", l.bucket.name)
+		f.want(c.throttled[l.number] > 0, "bucket %s: an empty line is kept", l.bucket.name)
+		s.verifyOrder(f, l.order, StateThrottled, c.throttled[l.number])
+	}
+	verifyHeap(f, "lines", k.lines.byWake)
+	f.want(len(k.lines.byWake) == len(k.lines.of), "%d lines wait, of %d", len(k.lines.byWake), len(k.lines.of))
+	for _, t := range k.roster.of {
+		if t == nil {
+			continue
+		}
+		f.want(t.keys == c.tenants[t.number], "tenant %s: %d keys, counted %d", t.name, c.tenants[t.number], t.keys)
+		f.want(t.running == c.running[t.number], "tenant %s: %d running, counted %d", t.name, c.running[t.number], t.running)
+		f.want(t.keys > 0 || t.holds.first != nil, "tenant %s is kept for nothing", t.name)
+		blocked := t.holds.first != nil || k.roster.cap > 0 && t.running >= k.roster.cap
+		f.want(t.blocked == blocked, "tenant %s is blocked: %v, want %v", t.name, t.blocked, blocked)
+		c.holds(f, &t.holds)
+	}
+	c.holds(f, &k.holds.whole)
+	verifyHeap(f, "holds", k.holds.expiry)
+	f.want(c.limited == len(k.holds.expiry), "%d holds have a maximum, %d are watched", c.limited, len(k.holds.expiry))
+	if s.env.may().phase() == open && s.armed.Load() > s.wake() {
+		f.want(false, "the timer rings at %d, wanted at %d", s.armed.Load(), s.wake())
+	}
 }
 
-func (s *shard[K]) inspect(i uint32, f *faults, c *census) {
+func (c *census) holds(f *faults, set *holdSet) {
+	named := 0
+	for h := set.first; h != nil; h = h.next {
+		f.want(h.set == set, "a hold is in another set")
+		if h.until == never {
+			c.unlisted++
+		} else {
+			c.limited++
+		}
+		if h.name != "" {
+			named++
+		}
+	}
+	f.want(named == len(set.named), "%d holds have a name, %d are known by theirs", named, len(set.named))
+}
+
+func (k *keeper[K]) inspect(i uint32, f *faults, c *census) {
+	s := k.s
 	e := s.at(i)
 	c.live++
 	c.count[e.state]++
-	found, _, ok := s.find(e.hash, s.key(i))
+	found, _, ok := s.find(e.hash, &e.key)
 	f.want(ok && found == i, "entry %d is not found by its key", i)
-	f.want(e.state == StateRunning || !e.is(added|urgent|removed|raised), "entry %d is %v with flags %b", i, e.state, e.flags)
+	f.want(e.state == StateRunning || !e.is(duringRun|asked), "entry %d is %v with flags %b", i, e.state, e.flags)
 	f.want(!e.is(urgent) || e.is(added), "entry %d is urgent, but not added", i)
+	f.want(e.is(asked) == (s.env.asks && e.state == StateRunning && e.is(asked)), "entry %d is asked about", i)
 	switch e.state {
+	case StateRunning:
+		f.want(e.order >= firstNumber, "entry %d has no number of a run", i)
+		if !e.is(asked) {
+			c.ages++
+		}
 	case StateDelayed, StateBackingOff:
 		c.timed++
-		f.want(e.when > 0, "entry %d waits for no time", i)
-	case StateIdle, StateHeld:
-		f.want(e.is(israre), "entry %d is %v for no reason", i, e.state)
-		if e.when != 0 {
+		f.want(e.due > 0, "entry %d waits for no time", i)
+	case StateThrottled:
+		c.throttled[e.due]++
+	case StateReady:
+		f.want(!k.isHeld(i, e), "entry %d is ready and held", i)
+	case StateHeld:
+		f.want(e.due == 0 && (k.isHeld(i, e) || s.env.may().phase() != open), "entry %d is held by nothing", i)
+	case StateIdle:
+		f.want(e.due != 0 || k.isHeld(i, e), "entry %d is idle for no reason", i)
+		if e.due != 0 {
 			c.timed++
 		}
 	}
-	if e.is(israre) {
-		c.rare++
-		f.want(s.rares[i] != nil, "entry %d has no rare record", i)
+	if !e.is(recorded) {
+		return
 	}
-	if e.is(inside) {
-		c.inside++
-		if t := s.sides.of(i).tenant; t != 0 {
-			c.tenants[t]++
-			if e.state == StateRunning {
-				c.onLoan[t]++
-			}
+	c.records++
+	r := s.record(i)
+	f.want(*r != record{}, "entry %d has an empty record", i)
+	if x := r.extra; x != nil && x.holds != nil {
+		c.holds(f, x.holds)
+	}
+	if r.tenant != 0 {
+		c.tenants[r.tenant]++
+		if e.state == StateRunning {
+			c.running[r.tenant]++
 		}
 	}
 }
 
 func (s *shard[K]) verifyWheel(f *faults) {
 	n := 0
-	for level := range s.wheel.slots {
-		for slot, l := range s.wheel.slots[level] {
-			bit := s.wheel.bitmap[level][slot>>6]>>(slot&63)&1 == 1
-			f.want(bit == (l.head != 0), "wheel slot %d/%d: bit %v, head %d", level, slot, bit, l.head)
-			link := slotLink | uint32(level)<<8 | uint32(slot)
-			prev := link
-			for i := l.head; i != 0 && i&slotLink == 0; i = s.at(i - 1).next {
-				f.want(s.at(i-1).prev == prev, "wheel slot %d/%d: links disagree", level, slot)
-				f.want(s.at(i-1).when>>tickBits>>(8*level) >= s.wheel.tick>>(8*level) || level == 0, "entry %d was passed by", i-1)
-				f.want(s.at(i-1).when >= s.wheel.wake || s.closed, "entry %d is due before the wheel wakes", i-1)
-				prev = i
-				n++
-			}
-			f.want(l.head == 0 || s.at(l.tail-1).next == link, "wheel slot %d/%d: bad end", level, slot)
+	for slot, l := range s.wheel.slots {
+		level := slot >> 8
+		bit := s.wheel.bitmap[level][slot&255>>6]>>(slot&63)&1 == 1
+		f.want(bit == (l.head != 0), "wheel slot %d: bit %v, head %d", slot, bit, l.head)
+		prev := uint32(0)
+		for i := l.head; i != 0; i = s.at(i - 1).next() {
+			e := s.at(i - 1)
+			f.want(e.prev() == prev && int(e.slot) == slot, "wheel slot %d: links disagree", slot)
+			f.want(e.due>>tickBits>>(8*level) >= s.wheel.tick>>(8*level) || level == 0, "entry %d was passed by", i-1)
+			f.want(e.due >= s.wheel.wake || s.env.may() != open, "entry %d is due before the wheel wakes", i-1)
+			prev = i
+			n++
 		}
+		f.want(l.tail == prev, "wheel slot %d: bad end", slot)
 	}
 	f.want(n == s.wheel.n, "%d entries in the wheel's slots, counted %d", n, s.wheel.n)
 }
 
-func (s *shard[K]) verifyReady(f *faults, c *census) {
-	if s.ready.fair == nil {
-		n := verifyBands(f, &s.entries, &s.ready.bands, StateReady)
-		f.want(n == c.count[StateReady], "%d entries in the ready bands, %d ready", n, c.count[StateReady])
-		return
-	}
-	n, free := 0, 0
-	for k, t := range s.ready.fair.of {
-		if t == nil {
-			continue
+func (s *shard[K]) verifyOrder(f *faults, o order[K], in State, want int) {
+	may, all := o.len()
+	f.want(all == want, "%d keys are %v, %d in their order", want, in, all)
+	switch o := o.(type) {
+	case *bands[K]:
+		for k, r := range o.rings {
+			s.verifyRing(f, &r.ring, in, r.is)
+			f.want(k == 0 || o.rings[k-1].is > r.is, "bands are not in order")
 		}
-		id := uint32(k + 1)
-		f.want(t.keys == c.tenants[id], "tenant %s: %d keys, counted %d", t.name, c.tenants[id], t.keys)
-		f.want(t.running == c.onLoan[id], "tenant %s: %d running, counted %d", t.name, c.onLoan[id], t.running)
-		f.want(t.keys > 0 || t.paused != nil, "tenant %s is kept for nothing", t.name)
-		for band, l := range t.flows {
-			m := verifyList(f, &s.entries, l.list, StateReady, band)
-			f.want(m == l.n, "tenant %s band %d: %d keys, counted %d", t.name, band, m, l.n)
-			f.want((l.next != nil) == (m > 0 && !t.barred), "tenant %s band %d: in ring %v with %d keys", t.name, band, l.next != nil, m)
+	case *tenants[K]:
+		n, free, circles := 0, 0, map[*circle[K]]int{}
+		for number, g := range o.groups {
+			f.want(g.tenant.number == number && o.roster.of[number-1] == g.tenant, "tenant %s is lost", g.tenant.name)
+			f.want(len(g.flows) > 0 || g.blocked, "tenant %s has a group for nothing", g.tenant.name)
+			m := 0
+			for _, x := range g.flows {
+				s.verifyRing(f, &x.ring, in, x.circle.band)
+				f.want(x.live > 0 && (x.next != nil) == !g.blocked && (x.at > 0) == !g.blocked, "tenant %s band %d: in circle %v with %d keys", g.tenant.name, x.circle.band, x.next != nil, x.live)
+				circles[x.circle] += x.live
+				m += x.live
+			}
+			f.want(m == g.n, "tenant %s has %d keys, counted %d", g.tenant.name, m, g.n)
 			n += m
-			if !t.barred {
+			if !g.blocked {
 				free += m
 			}
 		}
+		f.want(n == all && free == may, "%d keys in flows, %d may run, counted %d, %d", n, free, all, may)
+		for _, x := range o.circles {
+			f.want(x.n == circles[x], "circle %d: %d keys, counted %d", x.band, circles[x], x.n)
+		}
+		verifyHeap(f, "flows", o.byAge)
 	}
-	f.want(n == c.count[StateReady], "%d entries in flows, %d ready", n, c.count[StateReady])
-	f.want(free == s.ready.fair.n, "%d entries may run, counted %d", free, s.ready.fair.n)
 }
 
-func (s *shard[K]) verifyWaiting(f *faults, c *census) {
-	n := 0
-	for b, w := range s.throttling.lists {
-		f.want(w.bucket == b && s.throttling.byID[w.id-1] == w, "bucket %s: list is lost", b.name)
-		f.want(w.top() > 0, "bucket %s: an empty list is kept", b.name)
-		f.want(s.throttling.wake <= w.wake, "bucket %s: wakes after the shard", b.name)
-		n += verifyBands(f, &s.entries, &w.bands, StateThrottled)
+func (s *shard[K]) verifyRing(f *faults, r *ring[K], in State, band uint8) {
+	live, dead := 0, 0
+	last, seq := (*block)(nil), uint64(0)
+	for b := r.head; b != nil; last, b = b, b.next {
+		for _, c := range b.cells[b.at:] {
+			if !s.isLive(c) {
+				dead++
+				continue
+			}
+			live++
+			e := s.at(c.i)
+			f.want(e.state == in && e.band == band, "entry %d is %v in band %d, in the ring of %v in %d", c.i, e.state, e.band, in, band)
+			f.want(c.seq() >= seq, "entry %d is older than the one before it", c.i)
+			seq = c.seq()
+		}
 	}
-	f.want(n == c.count[StateThrottled], "%d entries wait for buckets, %d are throttled", n, c.count[StateThrottled])
+	f.want(r.tail == last, "ring ends elsewhere")
+	f.want(live == r.live && dead == r.dead, "band %d: %d live cells and %d dead ones, counted %d, %d", band, live, dead, r.live, r.dead)
+	f.want(dead <= live+maxDropped, "band %d: %d dead cells beside %d live ones", band, dead, live)
 }
 
-func verifyBands(f *faults, es *entries, b *bands, in State) (n int) {
-	for band := range b.lanes {
-		l := b.lane(uint8(band))
-		m := verifyList(f, es, l.list, in, uint8(band))
-		f.want(m == int(l.n), "band %d: %d keys, counted %d", band, m, l.n)
-		bit := b.bitmap[band>>6]>>(band&63)&1 == 1
-		f.want(bit == (m > 0), "band %d: bit %v with %d keys", band, bit, m)
-		n += m
+func verifyHeap[T ranked](f *faults, what string, h heap[T]) {
+	for k, x := range h {
+		f.want(*x.place() == k+1, "%s: an element of the heap does not know its place", what)
+		f.want(k == 0 || h[(k-1)/2].rank() <= x.rank(), "%s: the heap is not in order", what)
 	}
-	return n
 }
 
-func verifyList(f *faults, es *entries, l list, in State, band uint8) (n int) {
-	prev, seq := uint32(0), int64(-1)
-	for i := l.head; i != 0; i = es.at(i - 1).next {
-		e := es.at(i - 1)
-		f.want(e.prev == prev, "entry %d: links disagree", i-1)
-		f.want(e.state == in && e.band() == band, "entry %d is %v in band %d, in the list of %v in %d", i-1, e.state, e.band(), in, band)
-		f.want(e.when >= seq, "entry %d is older than the one before it", i-1)
-		prev, seq = i, e.when
-		n++
-	}
-	f.want(l.tail == prev, "list ends at %d, not at %d", prev, l.tail)
-	return n
-}
-
-// inUse and words count what is in use: nobody else asks, and a counter would cost
+// inUse and words count what is in use: nothing else asks, and a counter would cost
 // each cycle a write.
-func (s *slots) inUse() (n int) {
-	for c := range s.chunk {
-		n += int(s.chunk[c].live)
+func (p *pool[T]) inUse() (n int) {
+	for c := range p.chunks {
+		n += int(p.chunks[c].live)
+	}
+	return n
+}
+
+// memory is how many chunks have memory.
+func (p *pool[T]) memory() (n int) {
+	for c := range p.chunks {
+		if p.chunks[c].items != nil {
+			n++
+		}
 	}
 	return n
 }
@@ -239,22 +287,4 @@ func (t *table) words() (n int) {
 		last = s.fill
 	}
 	return n
-}
-
-func (s *shard[K]) verifySlots(f *faults) {
-	for n := range s.slots.chunk {
-		live := 0
-		if s.chunks[n] == nil {
-			continue
-		}
-		for k := range s.chunks[n] {
-			used := s.slots.chunk[n].free[k>>6]>>(k&63)&1 == 0
-			hot := uint32(n)<<chunkBits|uint32(k) == s.hot-1
-			f.want(used == (hot || s.chunks[n][k].state != free), "slot %d of chunk %d: used %v", k, n, used)
-			if used {
-				live++
-			}
-		}
-		f.want(live == int(s.slots.chunk[n].live), "chunk %d: %d live, counted %d", n, live, s.slots.chunk[n].live)
-	}
 }

@@ -4,17 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"time"
 )
 
 // Errors of Add and Get.
 var (
-	// ErrStopped says that the queue takes no more keys, or has none to give
-	// any more.
+	// ErrStopped says that the queue takes no more keys, or gives none any more.
 	ErrStopped = errors.New("queue: stopped")
-	// ErrFull says that Options.MaxKeys keys are there. Keys that are there
-	// already can still be added; a source that gets ErrFull lists again later.
+	// ErrFull says that Options.MaxKeys keys are in the queue. Keys that are in it
+	// can still be added; a source that gets ErrFull lists again later.
 	ErrFull = errors.New("queue: full")
 )
 
@@ -23,11 +23,6 @@ var (
 type Priority struct {
 	n int16 // band + 1, 0: keep
 }
-
-const (
-	middle   = 128 // band of At(0)
-	maxBands = 256
-)
 
 // At is the priority n.
 func At(n int8) Priority { return Priority{int16(n) + middle + 1} }
@@ -61,17 +56,22 @@ func (p Priority) band() uint8 {
 
 // AddOptions says how a key is added. The zero value is what Add does.
 type AddOptions struct {
-	// After is how long the key is not to run yet; zero or less: at once.
+	// After is how long the key does not run yet; zero or less: it runs at once.
 	After time.Duration
-	// Priority is the band; zero: keep. Of two adds the higher counts.
+	// Priority is the band; zero: keep. Of two adds the higher one counts.
 	Priority Priority
-	// Urgent says that somebody else wants this key to run: its spec changed,
-	// its deletion was asked for, it was kicked. An urgent add ends a backoff
-	// and a park and starts the attempts anew. A key's own writes are never
-	// urgent.
+	// Urgent says that something besides the key's own runs wants it to run: its
+	// spec changed, its deletion was asked for, an operator asked. An urgent add
+	// ends a backoff and a park and starts the attempts again from 0. A key's own
+	// writes are never urgent.
 	Urgent bool
-	// Reason is shown by Snapshot until the key runs. Use few different ones:
-	// a queue tells 31 apart, further ones are shown as "other".
+	// Replace makes this time and this priority win over those the key has: a key
+	// that is ready can be put off. Of a running key only what comes after the run
+	// is replaced. Unless Urgent is set too, a backoff can be put off and not
+	// shortened.
+	Replace bool
+	// Reason is shown by Snapshot until the key runs. Use few different ones: a
+	// queue tells 31 apart, further ones are shown as "other".
 	Reason string
 }
 
@@ -86,56 +86,60 @@ type Options[K comparable] struct {
 	// MaxAttempts parks a key that has failed so often in a row. Default 0:
 	// never.
 	MaxAttempts int
-	// MaxKeys bounds the keys in the queue, running ones included: one more
-	// is ErrFull. Default 0: no bound. A key that only came in by Hold or
-	// PauseKey counts, but is not refused.
+	// MaxKeys bounds the keys in the queue, running ones included: one more is
+	// ErrFull. Default 0: no bound. A key that only came in by Hold counts, but is
+	// not refused.
 	MaxKeys int
 	// Shards is how many locks share the keys; each has an order of its own.
 	// 1 gives one order. Default 0: four for each processor but at most 16, one if
-	// there is one processor, and 1 when Tenant or Buckets is set, for these need
-	// one order. At most 64; it is rounded up to a power of two.
+	// there is one processor, and 1 when Tenant or Buckets is set, which need one
+	// order. At most 64; it is rounded up to a power of two.
 	Shards int
-	// Tenant names who a key belongs to. Tenants take turns inside a band.
-	// Default nil: all keys are alike, and nobody pays for tenants. It is
-	// called without a lock.
+	// Tenant names the tenant of a key. Tenants take turns inside a band, and in
+	// the line of a bucket. Default nil: all keys are alike. It is called without
+	// a lock.
 	Tenant func(key K) string
+	// TenantWeight is how many keys of a tenant run in a turn. Default nil, and
+	// what it gives below 1: 1. It is called without a lock, with each add. It needs
+	// Tenant.
+	TenantWeight func(tenant string) int
 	// TenantRunning caps how many keys of one tenant run at once. Default 0:
 	// no cap. It needs Tenant.
 	TenantRunning int
-	// Buckets appends to dst the buckets that a run of key takes a token
-	// from, all of them or none; nil ones do not count. It is asked each time the
-	// key is about to run, without a lock. If it panics, so does Get, and the key
-	// backs off for a second. Default nil: no bucket.
+	// Buckets appends to dst the buckets that a run of key takes a token from, all
+	// of them or none; nil ones do not count. It is called without a lock, each
+	// time the key is about to run. If it panics, so does Get, and the key backs
+	// off for a second. Default nil: no bucket.
 	Buckets func(key K, dst []*Bucket) []*Bucket
 	// Debounce keeps keys from running too often. Default: it does not.
 	Debounce Debounce
-	// Hooks are told what happens. Default nil: nobody is.
+	// Hooks are called when something happens. Default nil: none is.
 	Hooks *Hooks[K]
-	// UncheckedKeys lets New accept a key type that holds a pointer, an
-	// interface or a float. Two such keys can look alike and be different, or
-	// never be found again (NaN); it is there for code that has them already.
+	// UncheckedKeys lets New accept a key type that holds a pointer, an interface
+	// or a float. Two such keys can look alike and be different, or never be found
+	// again (NaN); it is for code that has such keys already, as that of package
+	// workqueue.
 	UncheckedKeys bool
 }
 
-// Hooks are called when something happens that somebody may want to know. Any
-// may be nil. They are called without a lock and may call the queue; but
-// HoldExpired must not wait in Drain or Stop, which wait for it.
+// Hooks are called when something happens. Any may be nil. They are called without
+// a lock and may call the queue; but HoldExpired must not wait in Drain or Stop,
+// which wait for it.
 type Hooks[K comparable] struct {
 	// Parked: the key was parked by Item.Park.
 	Parked func(key K, attempts int, err error)
 	// Exhausted: the key was parked because the policy or MaxAttempts gave up.
 	Exhausted func(key K, attempts int, err error)
-	// HoldExpired: a Hold or PauseKey reached its maximum and counts no more.
-	HoldExpired func(key K, why string)
+	// HoldExpired: a hold reached its maximum and counts no more.
+	HoldExpired func(over Scope[K], reason string)
 }
 
-// Debounce keeps a key from running too often. Urgent adds are not delayed by
-// it.
+// Debounce keeps a key from running too often. It does not delay urgent adds.
 type Debounce struct {
 	// Interval is the least time from the start of one run of a key to the
 	// start of its next. Default 0: none.
 	Interval time.Duration
-	// Window makes a key wait until it was not added for so long. Default 0:
+	// Window makes a key wait until it was not added for that long. Default 0:
 	// it does not wait.
 	Window time.Duration
 	// MaxWait bounds how long adds can put a run off. Default 0: ten times
@@ -182,8 +186,8 @@ func (o *Options[K]) check() error {
 		return fmt.Errorf("Shards is %d, but Tenant and Buckets need one order: leave it 0 or 1", o.Shards)
 	case o.TenantRunning < 0:
 		return fmt.Errorf("TenantRunning is %d, want 0 or more", o.TenantRunning)
-	case o.TenantRunning > 0 && o.Tenant == nil:
-		return errors.New("TenantRunning is set, but Tenant is not")
+	case (o.TenantRunning > 0 || o.TenantWeight != nil) && o.Tenant == nil:
+		return errors.New("TenantRunning or TenantWeight is set, but Tenant is not")
 	case o.Debounce.Interval < 0 || o.Debounce.Window < 0 || o.Debounce.MaxWait < 0:
 		return fmt.Errorf("Debounce %v has a negative time", o.Debounce)
 	case o.Debounce.MaxWait < o.Debounce.Window:
@@ -211,7 +215,7 @@ func (o *Options[K]) shards() int {
 }
 
 // mostShards is how many shards a queue has by default at most: they serve more
-// than any number of workers asks for, and each that was used has 60 KB.
+// than any number of workers asks for, and each that is used keeps some 70 KB.
 const mostShards = 16
 
 func ceilPow2(n int) int {
@@ -220,4 +224,35 @@ func ceilPow2(n int) int {
 		p *= 2
 	}
 	return p
+}
+
+// checkKey refuses key types whose values can look alike and be different.
+func checkKey[K comparable]() error {
+	t := reflect.TypeFor[K]()
+	if why := unfit(t); why != "" {
+		return fmt.Errorf("key type %v holds %s: keys are compared by value, so use strings and integers, or structs of them", t, why)
+	}
+	return nil
+}
+
+func unfit(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.UnsafePointer:
+		return "a pointer"
+	case reflect.Chan:
+		return "a channel"
+	case reflect.Interface:
+		return "an interface"
+	case reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
+		return "a float"
+	case reflect.Array:
+		return unfit(t.Elem())
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if why := unfit(f.Type); why != "" {
+				return why + " in " + f.Name
+			}
+		}
+	}
+	return ""
 }

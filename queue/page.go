@@ -72,11 +72,11 @@ const (
 // Next goes on. In the other orders half a look is no page, and Page returns the
 // cause. It fails as well on options that make no sense.
 func (q *Queue[K]) Page(ctx context.Context, o PageOptions[K]) (Page[K], error) {
-	w := walk[K]{PageOptions: o, q: q, now: q.clock.Exact()}
+	w := walk[K]{PageOptions: o, q: q, now: q.env.clock.Exact(), size: 1 << q.shards.all[0].bits}
 	if err := w.complete(); err != nil {
 		return Page[K]{}, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, err)
 	}
-	for w.at = w.start(); !w.full() && w.next(); w.at += chunkSize {
+	for w.at = w.start(); !w.full() && w.next(); w.at += w.size {
 		if ctx.Err() != nil {
 			if o.Order != ByPlace {
 				return Page[K]{}, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, context.Cause(ctx))
@@ -93,12 +93,12 @@ func (q *Queue[K]) Page(ctx context.Context, o PageOptions[K]) (Page[K], error) 
 // Lookup is what the queue knows of one key; not ok: nothing.
 func (q *Queue[K]) Lookup(key K) (e Entry[K], ok bool) {
 	hash := q.hash(key)
-	s := q.shard(hash)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i, _, ok := s.find(uint32(hash), &key)
+	k := q.keepers[hash>>58&q.shards.mask]
+	k.s.mu.Lock()
+	defer k.s.mu.Unlock()
+	i, _, ok := k.s.find(uint32(hash), &key)
 	if ok {
-		e = s.describe(i, q.clock.Exact())
+		e = k.describe(i, q.env.clock.Exact())
 	}
 	return e, ok
 }
@@ -109,6 +109,7 @@ type walk[K comparable] struct {
 	PageOptions[K]
 	q      *Queue[K]
 	states uint16 // bits of the states wanted
+	size   uint64 // places in a chunk
 	at     uint64 // place of the chunk's first entry
 	now    uint64 // the tick in which it began
 	looked int
@@ -139,20 +140,20 @@ func (w *walk[K]) complete() error {
 		w.Limit = defaultPage
 	}
 	for _, s := range w.States {
-		if s == free || s >= states {
+		if s == absent || s >= states {
 			return fmt.Errorf("States holds %d, which is no state of a key", s)
 		}
 		w.states |= 1 << s
 	}
 	if len(w.States) == 0 {
-		w.states = ^uint16(1 << free)
+		w.states = ^uint16(1 << absent)
 	}
 	return nil
 }
 
 func (w *walk[K]) start() uint64 {
 	if w.Order == ByPlace {
-		return w.From.Place &^ chunkMask
+		return w.From.Place &^ (w.size - 1)
 	}
 	return 0
 }
@@ -163,15 +164,15 @@ func (w *walk[K]) full() bool { return w.Order == ByPlace && len(w.found) > w.Li
 
 // next moves to the next shard at the end of one; false: there are no more.
 func (w *walk[K]) next() bool {
-	for k := w.at >> 32; k < uint64(len(w.q.shards)); k++ {
+	for k := w.at >> 32; k < uint64(len(w.q.shards.all)); k++ {
 		if w.at>>32 != k {
 			w.at = k << 32
 		}
-		s := &w.q.shards[k]
+		s := &w.q.shards.all[k]
 		s.mu.Lock()
 		chunks := len(s.chunks)
 		s.mu.Unlock()
-		if uint32(w.at)>>chunkBits < uint32(chunks) {
+		if uint64(uint32(w.at))/w.size < uint64(chunks) {
 			return true
 		}
 	}
@@ -182,10 +183,10 @@ func (w *walk[K]) next() bool {
 // at the keys without it.
 func (w *walk[K]) chunk() {
 	w.step = w.step[:0]
-	s := &w.q.shards[w.at>>32]
+	s := &w.q.shards.all[w.at>>32]
 	s.mu.Lock()
-	if first := uint32(w.at); s.chunks[first>>chunkBits] != nil {
-		for i := first; i < first+chunkSize; i++ {
+	if first := uint32(w.at); s.chunks[first>>s.bits].items != nil {
+		for i := first; i < first+uint32(w.size); i++ {
 			w.consider(s, i)
 		}
 	}
@@ -206,7 +207,7 @@ func (w *walk[K]) chunk() {
 // consider makes the entry a candidate if it is wanted. The shard is locked.
 func (w *walk[K]) consider(s *shard[K], i uint32) {
 	e := s.at(i)
-	if e.state != free {
+	if e.state != absent {
 		w.looked++
 	}
 	if !w.wants(s, i) {
@@ -226,7 +227,7 @@ func (w *walk[K]) consider(s *shard[K], i uint32) {
 			return
 		}
 	}
-	c.key = *s.key(i)
+	c.key = e.key
 	w.step = append(w.step, c)
 }
 
@@ -235,18 +236,18 @@ func (w *walk[K]) wants(s *shard[K], i uint32) bool {
 	if w.states&(1<<e.state) == 0 {
 		return false
 	}
-	return !w.Failed || e.is(inside) && s.sides.of(i).err != nil
+	return !w.Failed || e.is(recorded) && s.record(i).err != nil
 }
 
-func (w *walk[K]) rank(e *entry) int64 {
+func (w *walk[K]) rank(e *entry[K]) int64 {
 	switch w.Order {
 	case ByNext:
 		if e.state == StateDelayed || e.state == StateBackingOff {
-			return e.when
+			return e.due
 		}
 		return never
 	case ByAge:
-		return int64(whole(e.since, w.now))
+		return int64(extend(e.since, w.now))
 	}
 	return 1<<16 - 1 - int64(e.attempts)
 }
@@ -286,11 +287,12 @@ func (w *walk[K]) page() Page[K] {
 }
 
 func (w *walk[K]) describe(c candidate[K]) (Entry[K], bool) {
-	s, i := &w.q.shards[c.place>>32], uint32(c.place)
+	k, i := w.q.keepers[c.place>>32], uint32(c.place)
+	s := k.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.chunks[i>>chunkBits] == nil || s.at(i).state == free || *s.key(i) != c.key || !w.wants(s, i) {
+	if e := s.get(i); e == nil || e.state == absent || e.key != c.key || !w.wants(s, i) {
 		return Entry[K]{}, false
 	}
-	return s.describe(i, w.now), true
+	return k.describe(i, w.now), true
 }

@@ -70,7 +70,7 @@ func TestPageOrderIsThatOfEverythingSorted(t *testing.T) {
 		for i := range 200 {
 			add(t, q, fmt.Sprintf("failing-%03d", i))
 			for range 1 + i%5 {
-				_ = q.Kick(fmt.Sprintf("failing-%03d", i))
+				_ = kick(q, fmt.Sprintf("failing-%03d", i))
 				get(t, q).Retry(errTest, 0)
 			}
 		}
@@ -185,7 +185,7 @@ func TestPageRefusesWhatMakesNoSense(t *testing.T) {
 	q := newQueue(t, nil)
 	add(t, q, "a")
 	for _, o := range []PageOptions[string]{
-		{Limit: -1}, {Limit: maxPage + 1}, {Order: orders}, {States: []State{states}}, {States: []State{free}},
+		{Limit: -1}, {Limit: maxPage + 1}, {Order: orders}, {States: []State{states}}, {States: []State{absent}},
 	} {
 		if _, err := q.Page(t.Context(), o); err == nil {
 			t.Errorf("%+v was taken", o)

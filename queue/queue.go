@@ -1,79 +1,552 @@
 package queue
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
-	"sync"
-	"sync/atomic"
+	"runtime"
 	"time"
 )
 
 // Queue is a work queue of keys. Make one with New. All methods are safe for
-// concurrent use and none but Get, GetBatch, Item.DoneNext, Drain and Stop
-// blocks.
+// concurrent use, and none but Get, GetBatch, Drain and Stop blocks.
 //
-//	Queue ── shards, by hash of the key
-//	           ├─ table    hash ▶ entry
-//	           ├─ slab     entries, keys, side records
-//	           ├─ ready    bands ▶ lists of entries (by tenant, if there are tenants)
-//	           ├─ wheel    entries that wait for a time
-//	           └─ tally    counters, read by Stats
-//	      ── alarm   one runtime timer for all of them
-//	      ── bell    wakes getters
+//	Queue ── shards    by hash of the key; each is a queue of its own
+//	      ── keepers   the admission of each shard
+//	      ── waiters   getters that sleep
+//	      ── timer     one runtime timer for all shards
 type Queue[K comparable] struct {
-	opts   Options[K]
-	seed   maphash.Seed
-	start  time.Time
-	shards []shard[K]
-	mask   uint64 // of the hash bits that choose a shard
-	plain  bool   // neither tenants, buckets, debounce nor MaxKeys
-
-	alarm   alarm
-	news    news          // for Drain and Stop
-	phase   atomic.Uint32 // open, closed, stopped
-	pausing sync.Mutex    // makes one step of changes of paused and its bit in gate
-	paused  atomic.Pointer[pause]
-	gate    atomic.Uint32 // 0: keys may run; else see notPlain
-	keys    atomic.Int64  // entries, counted only under MaxKeys
-	clock   clock
-
-	// What is above is read by all and seldom written, what is below is written
-	// often: were they in one cache line, each read would wait for another core.
-	_     [64]byte
-	bell  bell
-	_     [64]byte
-	shown shown
-	_     [64]byte
+	opts    Options[K]
+	seed    maphash.Seed
+	env     env
+	shards  shards[K]
+	keepers []*keeper[K]
+	timer   timer
+	news    chan struct{} // a token for Drain and Stop: look again
+	_       [64]byte
+	waiters waiters // written often, and what is above read by all
+	_       [64]byte
 }
 
 // New makes a queue. It starts nothing. It fails on options that make no sense
 // and on a key type that holds a pointer, an interface or a float.
 func New[K comparable](o *Options[K]) (*Queue[K], error) {
-	q := &Queue[K]{seed: maphash.MakeSeed(), start: time.Now()}
+	q := &Queue[K]{seed: maphash.MakeSeed()}
 	if o != nil {
 		q.opts = *o
 	}
 	if err := q.opts.complete(); err != nil {
 		return nil, err
 	}
-	q.plain = q.opts.Tenant == nil && q.opts.Buckets == nil && !q.opts.Debounce.on() && q.opts.MaxKeys == 0
-	if !q.plain {
-		q.gate.Store(notPlain)
+	q.env.start = time.Now()
+	q.env.clock.Init(q.env.start)
+	q.env.maxKeys = int64(q.opts.MaxKeys)
+	q.env.asks = q.opts.Buckets != nil
+	q.env.delays = q.opts.Debounce.on()
+	q.shards.init(q.opts.Shards, &q.env)
+	for k := range q.shards.all {
+		q.keepers = append(q.keepers, q.admit(&q.shards.all[k]))
 	}
-	q.shards = make([]shard[K], q.opts.Shards)
-	q.mask = uint64(len(q.shards) - 1)
-	for k := range q.shards {
-		q.shards[k].init(q, k)
-	}
-	q.bell.init()
-	q.news.token = make(chan struct{}, 1)
-	q.alarm.init(q.start, q.ring)
-	q.clock.Init(q.start)
+	q.waiters.token = make(chan struct{}, 1)
+	q.news = make(chan struct{}, 1)
+	q.timer.init(&q.env, q.tick)
 	return q, nil
+}
+
+// admit gives a shard its order and its admission.
+func (q *Queue[K]) admit(s *shard[K]) *keeper[K] {
+	k := &keeper[K]{s: s, debounce: q.opts.Debounce}
+	k.locked = func(f func()) {
+		s.mu.Lock()
+		f()
+		q.unlock(s)
+	}
+	s.admission = k
+	if q.opts.Tenant == nil {
+		s.ready = newBands(&s.slab, &s.number)
+		return k
+	}
+	k.roster = roster{numbers: make(map[string]uint32), cap: q.opts.TenantRunning}
+	k.tenants = newTenants(&s.slab, &s.number, &k.roster)
+	s.ready = k.tenants
+	return k
 }
 
 // Name is the queue's name.
 func (q *Queue[K]) Name() string { return q.opts.Name }
+
+func (q *Queue[K]) hash(key K) uint64 { return maphash.Comparable(q.seed, key) }
+
+// Add makes key run as soon as it can. It fails with ErrStopped and ErrFull.
+// Adding a key that is in the queue changes when it runs as the table in the
+// package comment says, and never makes it run twice at once.
+func (q *Queue[K]) Add(key K) error { return q.AddWith(key, AddOptions{}) }
+
+// AddAfter makes key run after d. If it is added again before, the earlier time
+// counts; AddOptions.Replace puts it off. A run for another reason uses the timer
+// up, so that what has to happen again at a certain time is best said at the end of
+// each run, by Item.After.
+func (q *Queue[K]) AddAfter(key K, d time.Duration) error {
+	return q.AddWith(key, AddOptions{After: d})
+}
+
+// AddWith is Add with options.
+func (q *Queue[K]) AddWith(key K, o AddOptions) error {
+	a := ask{reason: o.Reason}
+	a.band = o.Priority.n - 1
+	if o.Urgent {
+		a.how |= urgently
+	}
+	if o.Replace {
+		a.how |= replacing
+	}
+	if o.After > 0 {
+		a.due = after(q.env.now(), o.After)
+	}
+	if q.opts.Tenant != nil {
+		a.tenant, a.weight = q.tenant(key)
+	}
+	if q.env.delays {
+		a.now = q.env.now()
+	}
+	hash := q.hash(key)
+	s := q.shards.of(hash)
+	s.mu.Lock()
+	err := s.add(uint32(hash), &key, &a)
+	q.unlock(s)
+	return err
+}
+
+// tenant is the tenant of a key, and its weight.
+func (q *Queue[K]) tenant(key K) (name string, weight int) {
+	name, weight = q.opts.Tenant(key), 1
+	if q.opts.TenantWeight != nil {
+		weight = max(weight, q.opts.TenantWeight(name))
+	}
+	return name, weight
+}
+
+// Cancel takes back what was to run later, and tells whether there was such a
+// thing: a key that is delayed is forgotten, an add with a delay that came while
+// the key was running is dropped. It leaves alone what is due and what failed.
+func (q *Queue[K]) Cancel(key K) bool {
+	return q.with(key, func(s *shard[K], i uint32) bool { return s.cancel(i) })
+}
+
+// Remove forgets key, its attempts and what it waits for, and tells whether it
+// was there. If it is running it is forgotten when the run ends, whatever the run
+// returns; an add that comes after Remove makes it run again. Holds stay.
+func (q *Queue[K]) Remove(key K) bool {
+	return q.with(key, func(s *shard[K], i uint32) bool { return s.remove(i) })
+}
+
+// with calls f under the lock for the entry of key, if there is one.
+func (q *Queue[K]) with(key K, f func(s *shard[K], i uint32) bool) bool {
+	hash := q.hash(key)
+	s := q.shards.of(hash)
+	s.mu.Lock()
+	i, _, ok := s.find(uint32(hash), &key)
+	if ok {
+		ok = f(s, i)
+	}
+	q.unlock(s)
+	return ok
+}
+
+// unlock frees the lock of a shard and carries out what has to happen then.
+func (q *Queue[K]) unlock(s *shard[K]) {
+	if s.isQuiet() {
+		s.mu.Unlock()
+		return
+	}
+	q.carryOut(s.unlock())
+}
+
+func (q *Queue[K]) carryOut(fx effects[K]) {
+	if fx.mask&(fxWake|fxLeft) != 0 {
+		q.waiters.wake()
+	}
+	if fx.mask&fxTimer != 0 {
+		q.timer.set(fx.ring)
+	}
+	if fx.mask&fxLeft != 0 {
+		signal(q.news)
+	}
+	if fx.mask&fxHooks != 0 {
+		q.tell(*fx.expired)
+	}
+}
+
+// tell calls the hook.
+func (q *Queue[K]) tell(ended []expired[K]) {
+	if hook := q.opts.Hooks.HoldExpired; hook != nil {
+		for _, x := range ended {
+			hook(x.over, x.reason)
+		}
+	}
+}
+
+// Get waits for a key that may run and gives its Item, which the caller must
+// settle. It fails with ErrStopped once the queue is closed and no key is ready,
+// and with the cause of ctx when that ends. A ready key that a hold keeps back is
+// waited for.
+func (q *Queue[K]) Get(ctx context.Context) (Item[K], error) {
+	var one [1]Item[K]
+	_, err := q.GetBatch(ctx, one[:])
+	return one[0], err
+}
+
+// GetBatch waits like Get, and fills dst as far as it goes without taking from
+// others: a share of what is ready, at least one. It returns how many there are.
+// Each Item is settled on its own.
+func (q *Queue[K]) GetBatch(ctx context.Context, dst []Item[K]) (int, error) {
+	if len(dst) == 0 {
+		return 0, nil
+	}
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	if n := q.take(ctx, dst); n > 0 {
+		return n, nil
+	}
+	return q.await(ctx, dst)
+}
+
+// take fills dst with what may run now, one shard's keys only.
+func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
+	for tries := 1; q.env.may().gives(); tries++ {
+		if tries%16 == 0 && ctx.Err() != nil {
+			return 0
+		}
+		s := q.shards.lock()
+		if s == nil {
+			return 0
+		}
+		n, again := q.fill(s, dst)
+		q.unlock(s)
+		if n > 0 && q.env.asks {
+			again = true
+			n = q.charge(s, dst[:n])
+		}
+		if n > 0 {
+			return n
+		}
+		if !again && q.shards.mask == 0 {
+			return 0
+		}
+	}
+	return 0
+}
+
+// fill takes keys from a shard, whose lock is held.
+func (q *Queue[K]) fill(s *shard[K], dst []Item[K]) (n int, again bool) {
+	most := len(dst)
+	if most > 1 {
+		most = min(most, q.share(s))
+	}
+	for n < most {
+		i, ok, more := s.take()
+		if !ok {
+			return n, more
+		}
+		if s.begun%agingEvery == 0 {
+			q.shards.rotate()
+		}
+		q.item(s, i, &dst[n])
+		n++
+	}
+	return n, false
+}
+
+// share is how many of the ready keys one getter may take at once: what leaves as
+// many for each that runs or waits now.
+func (q *Queue[K]) share(s *shard[K]) int {
+	others := s.count[StateRunning]/shareBatch + int(q.waiters.sleeping.Load()) + 1
+	may, _ := s.ready.len()
+	return max(1, may/(2*others))
+}
+
+// A getter of batches has about so many items.
+const shareBatch = 8
+
+// await looks some times more and then sleeps until it is woken.
+func (q *Queue[K]) await(ctx context.Context, dst []Item[K]) (int, error) {
+	w := &q.waiters
+	counted := &w.sleeping
+	// However it ends, also by a panic of Options.Buckets: while a getter counts as
+	// looking, none is woken, and the token that woke this one may be meant for
+	// others too.
+	defer func() {
+		counted.Add(-1)
+		if w.sleeping.Load() != 0 && (q.env.may().phase() != open || q.env.may().gives() && q.shards.ready()) {
+			w.wake()
+		}
+	}()
+	if q.env.may() == open && w.look() {
+		counted = &w.looking
+		for range looks {
+			runtime.Gosched()
+			if n := q.take(ctx, dst); n > 0 {
+				return n, nil
+			}
+		}
+		w.sleeping.Add(1)
+		counted = &w.sleeping
+		w.looking.Add(-1)
+	} else {
+		w.sleeping.Add(1)
+	}
+	for {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		if n := q.take(ctx, dst); n > 0 {
+			return n, nil
+		}
+		if may := q.env.may(); may.phase() != open && may.ends(q.waiting()) {
+			return 0, ErrStopped
+		}
+		select {
+		case <-w.token:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// waiting tells whether ready keys are in the queue, also such that may not run.
+func (q *Queue[K]) waiting() bool { return q.Len() > 0 }
+
+// Len is the number of keys that are ready.
+func (q *Queue[K]) Len() (n int) {
+	for k := range q.shards.all {
+		s := &q.shards.all[k]
+		s.mu.Lock()
+		n += s.count[StateReady]
+		s.mu.Unlock()
+	}
+	return n
+}
+
+var errBuckets = errors.New("queue: Options.Buckets panicked")
+
+// charge asks for the buckets of each of the items, without a lock, and then begins
+// the runs for which all have a token. It returns how many.
+func (q *Queue[K]) charge(s *shard[K], items []Item[K]) int {
+	n, asked := 0, 0
+	defer func() {
+		if asked < len(items) { // Buckets panicked: the caller gets none of them
+			q.giveBack(s, items[:n])
+			q.giveBack(s, items[asked:])
+		}
+	}()
+	var few, own [4]*Bucket
+	for ; asked < len(items); asked++ {
+		it := &items[asked]
+		buckets := own[:0] // a copy: what Buckets returns is the caller's
+		for _, b := range q.opts.Buckets(it.Key, few[:0]) {
+			if b != nil {
+				buckets = append(buckets, b)
+			}
+		}
+		now := time.Now()
+		s.mu.Lock()
+		e := s.running(it.index(), it.run) // nil: DoneKey has settled it
+		ok := e != nil && q.keepers[0].pay(it.index(), e, buckets, now)
+		q.unlock(s)
+		if ok {
+			items[n] = *it
+			n++
+		}
+	}
+	paid := items[:n]
+	n = 0
+	s.mu.Lock()
+	for _, it := range paid {
+		if e := s.running(it.index(), it.run); e != nil {
+			s.begin(it.index(), e)
+			items[n] = it
+			n++
+		}
+	}
+	q.unlock(s)
+	clear(items[n:])
+	return n
+}
+
+// giveBack takes back items that the caller does not get after all. Their keys back
+// off for a second, so that one that makes Buckets panic each time does not keep the
+// others from running.
+func (q *Queue[K]) giveBack(s *shard[K], items []Item[K]) {
+	due := after(q.env.now(), time.Second)
+	s.mu.Lock()
+	for _, it := range items {
+		if e := s.running(it.index(), it.run); e != nil {
+			s.settle(it.index(), e, outcome{kind: again, due: due}, errBuckets)
+		}
+	}
+	q.unlock(s)
+}
+
+// tick is called by the timer: all shards do what is due, one step each by turns,
+// until nothing is due. The timer is set once for all of them, before hooks are
+// called, which may take their time.
+func (q *Queue[K]) tick() {
+	var ended []expired[K]
+	next, now := int64(0), int64(0)
+	for next <= now {
+		next, now = never, q.env.now()
+		for k := range q.shards.all {
+			next = min(next, q.step(&q.shards.all[k], now, &ended))
+		}
+	}
+	q.timer.set(next)
+	q.tell(ended)
+}
+
+// step does some of what is due in a shard, and tells when there is more.
+func (q *Queue[K]) step(s *shard[K], now int64, ended *[]expired[K]) (next int64) {
+	if at := s.armed.Load(); at > now {
+		return at
+	}
+	s.mu.Lock()
+	next = never
+	if q.env.may().phase() != stopped {
+		if s.wake() <= now && s.tick(now) {
+			next = 0
+		} else {
+			next = max(s.wake(), now+1)
+		}
+	}
+	s.armed.Store(next)
+	fx := s.unlock()
+	if fx.mask&fxHooks != 0 {
+		*ended = append(*ended, *fx.expired...)
+		fx.mask &^= fxHooks
+	}
+	q.carryOut(fx)
+	return next
+}
+
+// Whole is the scope of the whole queue, the zero Scope.
+func (q *Queue[K]) Whole() Scope[K] { return Scope[K]{} }
+
+// OfTenant is the scope of a tenant. In a queue without Options.Tenant a hold over
+// it holds nothing.
+func (q *Queue[K]) OfTenant(name string) Scope[K] { return Scope[K]{kind: oneTenant, tenant: name} }
+
+// OfKey is the scope of a key.
+func (q *Queue[K]) OfKey(key K) Scope[K] { return Scope[K]{kind: oneKey, key: key} }
+
+// Hold keeps what over names from running, until release is called, Release ends
+// it, or its maximum has passed. Adds are taken and coalesced meanwhile, runs go on
+// to their end, and a Get that is under way may still give a key. A key or tenant
+// can be held before it is added. Several holds over one scope last until the last
+// of them has ended. Release may be called again, from any goroutine; it does
+// nothing when the hold has ended or was replaced.
+//
+// A hold is one of this process: it is not the lasting pause of an object in a
+// store.
+func (q *Queue[K]) Hold(over Scope[K], h Hold) (release func()) {
+	x := &heldBack{name: h.Name, reason: h.Reason, until: never}
+	if h.Max > 0 {
+		x.until = after(q.env.now(), h.Max)
+	}
+	q.holding(over, true, func(k *keeper[K], set *holdSet) { k.hold(set, x) })
+	return func() {
+		q.holding(over, false, func(k *keeper[K], _ *holdSet) {
+			if x.set != nil {
+				k.release(x)
+			}
+		})
+	}
+}
+
+// Release ends the hold of a name over a scope, and tells whether there was one.
+// Holds without a name are not found by it.
+func (q *Queue[K]) Release(over Scope[K], name string) (ok bool) {
+	q.holding(over, false, func(k *keeper[K], set *holdSet) {
+		h := set.named[name]
+		if ok = h != nil; ok {
+			k.release(h)
+		}
+	})
+	return ok
+}
+
+// holding calls f under the lock for the holds over a scope, if there are any or
+// they are to be made.
+func (q *Queue[K]) holding(over Scope[K], create bool, f func(*keeper[K], *holdSet)) {
+	var hash uint64
+	if over.kind == oneKey {
+		hash = q.hash(over.key)
+	}
+	at := hash >> 58 & q.shards.mask
+	k := q.keepers[at]
+	k.locked(func() {
+		if set := q.holds(k, over, uint32(hash), create); set != nil {
+			f(k, set)
+		}
+	})
+}
+
+// holds is the set of the holds over a scope, nil if there is none.
+func (q *Queue[K]) holds(k *keeper[K], over Scope[K], hash uint32, create bool) *holdSet {
+	s := k.s
+	switch over.kind {
+	case wholeQueue:
+		return &k.holds.whole
+	case oneTenant:
+		if k.tenants == nil || !create && k.roster.numbers[over.tenant] == 0 {
+			return nil
+		}
+		t := k.roster.get(over.tenant)
+		t.holds.over = holdScope{kind: oneTenant, tenant: t}
+		return &t.holds
+	}
+	i, p, ok := s.find(hash, &over.key)
+	if !ok {
+		if !create {
+			return nil
+		}
+		if s.env.maxKeys > 0 {
+			s.env.keys.Add(1)
+		}
+		i, _ = s.create(hash, p, &over.key)
+	}
+	if e := s.at(i); create || k.isHeld(i, e) {
+		return k.holdsOf(i, e)
+	}
+	return nil
+}
+
+// Running is the item of a key that is running. It is for code that was not given
+// the Item: package reconcile asks it whether a key runs.
+func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
+	ok = q.with(key, func(s *shard[K], i uint32) bool {
+		if s.at(i).state != StateRunning {
+			return false
+		}
+		q.item(s, i, &it)
+		return true
+	})
+	return it, ok
+}
+
+// DoneKey is Item.Done for code that keeps only the key, as that of package
+// workqueue does. It tells whether the key was running; if not, nothing happens.
+// Code that has the Item settles that: it costs no search, and cannot end a run
+// that another worker has begun meanwhile.
+func (q *Queue[K]) DoneKey(key K) bool {
+	return q.with(key, func(s *shard[K], i uint32) bool {
+		e := s.at(i)
+		if e.state != StateRunning {
+			return false
+		}
+		s.settle(i, e, outcome{kind: done}, nil)
+		return true
+	})
+}
 
 // String names the queue and says how many keys are in which state.
 func (q *Queue[K]) String() string {
@@ -81,47 +554,3 @@ func (q *Queue[K]) String() string {
 	return fmt.Sprintf("%s: %d ready, %d delayed, %d backing off, %d throttled, %d held, %d running, %d parked",
 		s.Name, s.Ready, s.Delayed, s.BackingOff, s.Throttled, s.Held, s.Running, s.Parked)
 }
-
-// now is the time since the queue's start, on the monotonic clock. It is at
-// least 1: 0 means no time.
-func (q *Queue[K]) now() int64 { return int64(time.Since(q.start)) + 1 }
-
-func (q *Queue[K]) hash(key K) uint64 { return maphash.Comparable(q.seed, key) }
-
-func (q *Queue[K]) shard(hash uint64) *shard[K] { return &q.shards[hash>>58&q.mask] }
-
-// Len is the number of keys that are ready to run.
-func (q *Queue[K]) Len() int { return q.counted(StateReady) }
-
-// counted is the number of keys in a state.
-func (q *Queue[K]) counted(in State) (n int) {
-	for k := range q.shards {
-		s := &q.shards[k]
-		s.mu.Lock()
-		n += s.counted(in)
-		s.mu.Unlock()
-	}
-	return n
-}
-
-// room tells whether there is room for one more key, and counts it. The count is
-// never too high in between: an add that is refused must not have another refused.
-func (q *Queue[K]) room() bool {
-	for most := int64(q.opts.MaxKeys); most > 0; {
-		n := q.keys.Load()
-		if n >= most {
-			return false
-		}
-		if q.keys.CompareAndSwap(n, n+1) {
-			break
-		}
-	}
-	return true
-}
-
-// at is the time of now for a time of the calendar, at least 1. What is further away
-// than a Duration can say is as good as never.
-func (q *Queue[K]) at(t time.Time) int64 { return max(after(1, t.Sub(q.start)), 1) }
-
-// time is the opposite of at.
-func (q *Queue[K]) time(at int64) time.Time { return q.start.Add(time.Duration(at - 1)) }

@@ -22,28 +22,31 @@ func TestRules(t *testing.T) {
 		{"delayed, earlier add", func(t *testing.T, q *Queue[string]) { q.AddAfter("k", 2*sec); q.AddAfter("k", sec) }, []time.Duration{sec}},
 		{"delayed, add now", func(t *testing.T, q *Queue[string]) { q.AddAfter("k", sec); add(t, q, "k") }, []time.Duration{0}},
 		{"ready, add after", func(t *testing.T, q *Queue[string]) { add(t, q, "k"); q.AddAfter("k", sec) }, []time.Duration{0}},
-		{"ready, replace after", func(t *testing.T, q *Queue[string]) { add(t, q, "k"); q.Replace("k", AddOptions{After: sec}) }, []time.Duration{sec}},
-		{"delayed, replace later", func(t *testing.T, q *Queue[string]) { q.AddAfter("k", sec); q.Replace("k", AddOptions{After: 3 * sec}) }, []time.Duration{3 * sec}},
+		{"ready, replace after", func(t *testing.T, q *Queue[string]) { add(t, q, "k"); replace(q, "k", AddOptions{After: sec}) }, []time.Duration{sec}},
+		{"delayed, replace later", func(t *testing.T, q *Queue[string]) {
+			q.AddAfter("k", sec)
+			replace(q, "k", AddOptions{After: 3 * sec})
+		}, []time.Duration{3 * sec}},
 		{"delayed, cancel", func(t *testing.T, q *Queue[string]) { q.AddAfter("k", sec); q.Cancel("k") }, nil},
 		{"ready, cancel", func(t *testing.T, q *Queue[string]) { add(t, q, "k"); q.Cancel("k") }, []time.Duration{0}},
 		{"ready, remove", func(t *testing.T, q *Queue[string]) { add(t, q, "k"); q.Remove("k") }, nil},
 		{"backing off, add", func(t *testing.T, q *Queue[string]) { run(q, t).Retry(errTest, 0); add(t, q, "k") }, []time.Duration{sec}},
-		{"backing off, urgent", func(t *testing.T, q *Queue[string]) { run(q, t).Retry(errTest, 0); q.Kick("k") }, []time.Duration{0}},
+		{"backing off, urgent", func(t *testing.T, q *Queue[string]) { run(q, t).Retry(errTest, 0); kick(q, "k") }, []time.Duration{0}},
 		{"backing off, urgent later", func(t *testing.T, q *Queue[string]) {
 			run(q, t).Retry(errTest, 0)
 			q.AddWith("k", AddOptions{Urgent: true, After: 2 * sec})
 		}, []time.Duration{sec}},
 		{"backing off, replace earlier", func(t *testing.T, q *Queue[string]) {
 			run(q, t).Retry(errTest, 0)
-			q.Replace("k", AddOptions{After: sec / 2})
+			replace(q, "k", AddOptions{After: sec / 2})
 		}, []time.Duration{sec}},
 		{"backing off, replace later", func(t *testing.T, q *Queue[string]) {
 			run(q, t).Retry(errTest, 0)
-			q.Replace("k", AddOptions{After: 2 * sec})
+			replace(q, "k", AddOptions{After: 2 * sec})
 		}, []time.Duration{2 * sec}},
 		{"backing off, remove", func(t *testing.T, q *Queue[string]) { run(q, t).Retry(errTest, 0); q.Remove("k") }, nil},
 		{"parked, add", func(t *testing.T, q *Queue[string]) { run(q, t).Park(errTest); add(t, q, "k") }, []time.Duration{-1}},
-		{"parked, urgent", func(t *testing.T, q *Queue[string]) { run(q, t).Park(errTest); q.Kick("k") }, []time.Duration{0}},
+		{"parked, urgent", func(t *testing.T, q *Queue[string]) { run(q, t).Park(errTest); kick(q, "k") }, []time.Duration{0}},
 		{"parked, urgent later", func(t *testing.T, q *Queue[string]) {
 			run(q, t).Park(errTest)
 			q.AddWith("k", AddOptions{Urgent: true, After: sec})
@@ -61,10 +64,10 @@ func TestRules(t *testing.T) {
 		{"run, retry", func(t *testing.T, q *Queue[string]) { run(q, t).Retry(errTest, 0) }, []time.Duration{sec}},
 		{"run, retry at least", func(t *testing.T, q *Queue[string]) { run(q, t).Retry(errTest, 3*sec) }, []time.Duration{3 * sec}},
 		{"run, add, retry", func(t *testing.T, q *Queue[string]) { it := run(q, t); add(t, q, "k"); it.Retry(errTest, 0) }, []time.Duration{sec}},
-		{"run, urgent, retry", func(t *testing.T, q *Queue[string]) { it := run(q, t); q.Kick("k"); it.Retry(errTest, 0) }, []time.Duration{0}},
+		{"run, urgent, retry", func(t *testing.T, q *Queue[string]) { it := run(q, t); kick(q, "k"); it.Retry(errTest, 0) }, []time.Duration{0}},
 		{"run, park", func(t *testing.T, q *Queue[string]) { run(q, t).Park(errTest) }, []time.Duration{-1}},
 		{"run, add, park", func(t *testing.T, q *Queue[string]) { it := run(q, t); add(t, q, "k"); it.Park(errTest) }, []time.Duration{sec}},
-		{"run, urgent, park", func(t *testing.T, q *Queue[string]) { it := run(q, t); q.Kick("k"); it.Park(errTest) }, []time.Duration{0}},
+		{"run, urgent, park", func(t *testing.T, q *Queue[string]) { it := run(q, t); kick(q, "k"); it.Park(errTest) }, []time.Duration{0}},
 		{"run, remove, retry", func(t *testing.T, q *Queue[string]) { it := run(q, t); q.Remove("k"); it.Retry(errTest, 0) }, nil},
 		{"run, add, remove, done", func(t *testing.T, q *Queue[string]) { it := run(q, t); add(t, q, "k"); q.Remove("k"); it.Done() }, nil},
 		{"run, remove, add, retry", func(t *testing.T, q *Queue[string]) {
@@ -76,7 +79,7 @@ func TestRules(t *testing.T) {
 		{"run, add after, cancel, done", func(t *testing.T, q *Queue[string]) { it := run(q, t); q.AddAfter("k", sec); q.Cancel("k"); it.Done() }, nil},
 		{"run, hold, add, done", func(t *testing.T, q *Queue[string]) {
 			it := run(q, t)
-			q.Hold("k", "test", sec)
+			q.Hold(q.OfKey("k"), Hold{Reason: "test", Max: sec})
 			add(t, q, "k")
 			it.Done()
 		}, []time.Duration{sec}},
@@ -125,7 +128,7 @@ func TestPrioritiesMeet(t *testing.T) {
 		q.AddWith("k", AddOptions{Priority: At(7)})
 		it.WithPriority(At(2)).Done()
 		want(get(t, q), 7).After(time.Second)
-		q.Replace("k", AddOptions{Priority: At(-7)})
+		replace(q, "k", AddOptions{Priority: At(-7)})
 		want(get(t, q), -7).Done()
 		add(t, q, "k")
 		want(get(t, q), 0).Done()
@@ -142,7 +145,7 @@ func TestUrgentStartsAttemptsAnew(t *testing.T) {
 			}
 			it.Retry(errTest, 0)
 		}
-		q.Kick("k")
+		kick(q, "k")
 		it := get(t, q)
 		if it.Attempt != 0 {
 			t.Errorf("attempt %d after an urgent add, want 0", it.Attempt)

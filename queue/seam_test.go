@@ -6,10 +6,10 @@ import "testing"
 // the package does not export.
 
 // shardOf is the number of the shard that a key belongs to.
-func shardOf[K comparable](q *Queue[K], key K) int { return int(q.shard(q.hash(key)).id) }
+func shardOf[K comparable](q *Queue[K], key K) int { return int(q.shards.of(q.hash(key)).id) }
 
 // shardCount is how many shards a queue has.
-func shardCount[K comparable](q *Queue[K]) int { return len(q.shards) }
+func shardCount[K comparable](q *Queue[K]) int { return len(q.shards.all) }
 
 // verify looks at everything that must be true of a queue whenever no lock is held.
 func verify[K comparable](t testing.TB, q *Queue[K]) {
@@ -19,14 +19,11 @@ func verify[K comparable](t testing.TB, q *Queue[K]) {
 
 // holdsExpireInEveryState says that a hold whose maximum has passed counts no more
 // whatever the state of its key.
-const holdsExpireInEveryState = false
+const holdsExpireInEveryState = true
 
 // works leaves out of the matrix what is known not to work.
-func (k kind) works() bool {
-	// Debounce.Interval counts from a dispatch that a bucket refused.
-	return !k.buckets || k.debounce.Interval == 0
-}
+func (k kind) works() bool { return true }
 
 // pairsCostTokens says that a key of two buckets that is refused by one of them may
 // cost the keys of the other one a token, and holds up those that come after it.
-const pairsCostTokens = true
+const pairsCostTokens = false

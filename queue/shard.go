@@ -1,57 +1,203 @@
 package queue
 
 import (
+	"math"
 	"sync/atomic"
+	"time"
 
 	"github.com/tendhq/tend/internal/spin"
 )
 
-// shard is a queue of its own for the keys whose hash leads to it: one lock,
-// one order. All fields are guarded by mu; methods need it held.
+// shard is a whole queue with one lock and one order: the core. It knows of no
+// other shard and of no getter. Its fields are guarded by mu, and its methods need
+// it held; unlock gives back what is to be done once it is free.
 //
-// What each cycle of a key writes comes first and close together. It goes from
-// the cache of one core to that of another with nearly each add and get, and
-// that, line by line of 64 bytes, is most of what a busy queue costs.
+//	shard ── table      hash ▶ entry
+//	      ── slab       entries with their keys, records
+//	      ── ready      order: which ready key is next
+//	      ── wheel      entries that wait for a time
+//	      ── admission  may a key run, and if not until when
 type shard[K comparable] struct {
-	mu      spin.Mutex
-	loud    bool   // a key became ready: somebody must be woken after the lock
-	closed  bool   // takes no more keys
-	stopped bool   // hands none out
-	top     uint32 // the top band that getters see, plus one; 0: nothing
-	tally   tally
+	mu     spin.Mutex
+	fx     effects[K]
+	number uint64 // the last sequence or run number
+	ready  order[K]
+	table  table
+	sampler
 	slab[K]
-	table table
-	_     [24]byte
-	ready line
-
-	wheel      wheel
-	sides      sides
-	rares      map[uint32]*rare // what few entries have, by index
-	throttling throttling
-
-	count   [states]int // entries by state; see counted for ready and running ones
-	retries uint64
-	refused uint64 // dispatches that a bucket took back
-	id      uint32
-	slack   slack
-	armed   atomic.Int64 // when the alarm rings for this shard at the latest; written under mu
-	holds   uint64       // made so far, to number them
-	expired []expired[K] // holds to report after the lock
-	due     []uint32     // scratch of tick
-	read    uint64       // sum of what warm read, so that it is read
-	q       *Queue[K]
-	_       [40]byte // a multiple of 64, so that the next shard's lock is in another cache line
+	adds         uint64
+	count        [states]int // entries by state
+	wheel        wheel[K]
+	admission    admission[K]
+	retries      uint64
+	fired        []uint32     // scratch of tick
+	armed        atomic.Int64 // when the timer rings for this shard at the latest; written under mu
+	most         int          // of touched, under one hold of the lock
+	id           uint8
+	env          *env
+	topMayChange uint8            // fxTop, 0 if publish is nil
+	publish      func(top uint32) // called under mu when the top band may have changed
+	_            [64]byte         // the next shard's lock is in another cache line
 }
 
-func (s *shard[K]) init(q *Queue[K], id int) {
-	s.q, s.id = q, uint32(id)
-	s.tally.sampled = new(sampled)
-	s.table.init()
-	s.wheel.wake, s.throttling.wake, s.slack.due = never, never, never
-	s.armed.Store(never)
-	if q.opts.Tenant != nil {
-		s.ready.fair = newFairness(q.opts.TenantRunning)
+// env is what the shards of a queue have in common.
+type env struct {
+	start   time.Time
+	clock   clock
+	word    atomic.Uint32
+	heldBy  atomic.Pointer[string] // the reason of the first hold over the whole queue
+	maxKeys int64
+	keys    atomic.Int64 // entries, counted only under MaxKeys
+	asks    bool         // buckets are asked before a run begins
+	delays  bool         // adds and runs are debounced
+}
+
+func (v *env) may() word { return word(v.word.Load()) }
+
+// now is the time since the queue's start, on the monotonic clock. It is at least
+// 1: 0 means no time.
+func (v *env) now() int64 { return int64(time.Since(v.start)) + 1 }
+
+// at is the time of now for a time of the calendar, at least 1. What is further
+// away than a Duration can say is as good as never.
+func (v *env) at(t time.Time) int64 { return max(after(1, t.Sub(v.start)), 1) }
+
+// time is the opposite of at.
+func (v *env) time(at int64) time.Time { return v.start.Add(time.Duration(at - 1)) }
+
+// room counts one more key, if there is room for it. CompareAndSwap, not Add and
+// undo: a transient overshoot would make a concurrent add fail.
+func (v *env) room() bool {
+	for v.maxKeys > 0 {
+		n := v.keys.Load()
+		if n >= v.maxKeys {
+			return false
+		}
+		if v.keys.CompareAndSwap(n, n+1) {
+			break
+		}
 	}
+	return true
+}
+
+// after is now+d; far beyond a lifetime it is as good as never.
+func after(now int64, d time.Duration) int64 {
+	if int64(d) > math.MaxInt64-1-now {
+		return math.MaxInt64 - 1
+	}
+	return now + int64(d)
+}
+
+// order decides which ready key is next.
+type order[K comparable] interface {
+	// push puts a key at the end of its band, pushFront at the head.
+	push(i uint32, e *entry[K])
+	pushFront(i uint32, e *entry[K])
+	// remove takes out a key that leaves before its turn.
+	remove(i uint32, e *entry[K])
+	// next takes out the key whose turn it is. Not ok: there is none; or, again,
+	// the search has used its steps up and is to be repeated.
+	next() (i uint32, ok, again bool)
+	// top is the highest band with a key that may run, plus one; 0: none.
+	top() uint32
+	// len is how many keys may run; all includes those of tenants that may not.
+	len() (may, all int)
+	// depths adds the number of keys in each band.
+	depths(to *[maxBands]int)
+	// eldest is the key that is ready for longest and may run.
+	eldest() (i uint32, ok bool)
+}
+
+// admission decides whether a key may run now, and if not until when. It is asked
+// only about keys with a record, and in queues with debouncing or buckets.
+type admission[K comparable] interface {
+	// join notes what an add says of the key: its tenant, its reason.
+	join(i uint32, e *entry[K], reason, tenant string, weight int)
+	// delay puts an add off.
+	delay(i uint32, e *entry[K], r request, now int64) request
+	// floor is the time before which the key's next run does not begin; 0: any.
+	floor(i uint32, e *entry[K]) int64
+	// review changes the status that an entry is to have: a ready key may be held,
+	// and one with nothing to run is absent unless something keeps its entry.
+	review(i uint32, e *entry[K], to status) status
+	// enter and leave are called for the line of a throttled key.
+	enter(i uint32, e *entry[K])
+	leave(i uint32, e *entry[K])
+	// taken, began and ended are called in the course of a run.
+	taken(i uint32, e *entry[K])
+	began(i uint32, e *entry[K])
+	ended(i uint32, e *entry[K])
+	// forget makes the record that of a key that never ran; discard ends it.
+	forget(i uint32, e *entry[K])
+	discard(i uint32, e *entry[K])
+	// tick lets go what may run at now; wake is when there is something to let go.
+	tick(now int64) (more bool)
+	wake() int64
+}
+
+// ask is an add with everything looked up that needs no lock.
+type ask struct {
+	request
+	reason, tenant string
+	weight         int   // of the tenant; 0: the queue has no tenants
+	now            int64 // set if debouncing
+}
+
+// effects is what has to happen once the lock is free.
+type effects[K comparable] struct {
+	mask    uint8
+	ring    int64         // when the timer is to ring
+	expired *[]expired[K] // holds that ended
+}
+
+// The bits of effects.mask.
+const (
+	fxWake  uint8 = 1 << iota // a key became ready: wake a getter
+	fxTop                     // the top band may have changed
+	fxTimer                   // something may be due earlier than before
+	fxLeft                    // a key is not ready or running any more, while Drain or Stop wait
+	fxHooks                   // holds have expired
+)
+
+func (s *shard[K]) init(v *env) {
+	s.env = v
+	s.number = firstNumber
+	s.sampled = new(sampled)
+	s.table.init()
+	s.slab.init()
+	s.wheel.wake = never
+	s.armed.Store(never)
+}
+
+// isQuiet tells whether unlock has nothing to give back.
+func (s *shard[K]) isQuiet() bool { return s.fx.mask == 0 && s.touched == 0 }
+
+// unlock frees the lock and gives back what is to be done then.
+func (s *shard[K]) unlock() effects[K] {
+	s.most, s.touched = max(s.most, s.touched), 0
+	fx := s.fx
+	s.fx = effects[K]{}
+	if fx.mask&fxTop != 0 {
+		s.publish(s.ready.top())
+	}
+	if fx.mask&fxTimer != 0 {
+		if fx.ring = s.wake(); fx.ring < s.armed.Load() {
+			s.armed.Store(fx.ring)
+		} else {
+			fx.mask &^= fxTimer
+		}
+	}
+	s.mu.Unlock()
+	return fx
+}
+
+// wake is when something is due. What waits for a time does not become due any
+// more once the queue takes no adds.
+func (s *shard[K]) wake() int64 {
+	if s.env.may().phase() != open {
+		return s.admission.wake()
+	}
+	return min(s.wheel.wake, s.admission.wake())
 }
 
 // find is the entry of key, and the slot of the table where the search ended.
@@ -65,7 +211,7 @@ func (s *shard[K]) find(hash uint32, key *K) (i, p uint32, ok bool) {
 			return 0, p, false
 		}
 		if uint32(w>>32) == hash {
-			if i = uint32(w) - 1; *s.key(i) == *key {
+			if i = uint32(w) - 1; s.at(i).key == *key {
 				return i, p, true
 			}
 		}
@@ -75,169 +221,277 @@ func (s *shard[K]) find(hash uint32, key *K) (i, p uint32, ok bool) {
 	}
 }
 
-// create makes an entry for key, in the idle state.
-func (s *shard[K]) create(hash, p uint32, key *K) uint32 {
-	i := s.alloc(s.ready.turn)
-	*s.key(i) = *key
-	e := s.at(i)
-	e.next, e.prev = 0, 0
-	e.hash = hash
-	e.setBand(middle)
-	s.table.insert(hash, i, p)
-	s.set(e, StateIdle)
-	return i
+// create makes an entry for key that is in no state yet; p is where the search for
+// it ended.
+func (s *shard[K]) create(hash, p uint32, key *K) (i uint32, e *entry[K]) {
+	i = s.pool.take()
+	e = s.at(i)
+	e.key, e.hash, e.band = *key, hash, middle
+	s.touched += s.table.insert(hash, i, p)
+	s.count[absent]++
+	return i, e
 }
 
-// forget ends the entry. It must be in no list.
-func (s *shard[K]) forget(i uint32) {
-	e := s.at(i)
-	if e.is(inside) {
-		s.leave(i)
-		if s.sides.drop(i) {
-			s.loosen()
+// add is the way of every add.
+func (s *shard[K]) add(hash uint32, key *K, a *ask) error {
+	if !s.env.may().takesAdds() {
+		return ErrStopped
+	}
+	i, p, ok := s.find(hash, key)
+	var e *entry[K]
+	if ok {
+		e = s.at(i)
+	} else {
+		if !s.env.room() {
+			return ErrFull
+		}
+		i, e = s.create(hash, p, key)
+	}
+	s.adds++
+	if a.weight != 0 || a.reason != "" {
+		s.admission.join(i, e, a.reason, a.tenant, a.weight)
+	}
+	if a.now != 0 {
+		a.request = s.admission.delay(i, e, a.request, a.now)
+	}
+	x, band := e.status(), e.band
+	if x.reborn() {
+		band = middle
+	}
+	if raises(x, band, a.request) {
+		band = uint8(a.band)
+		a.how |= raising
+	}
+	s.change(i, e, onAdd(x, a.request), band)
+	return nil
+}
+
+// change gives an entry another status and band.
+func (s *shard[K]) change(i uint32, e *entry[K], to status, band uint8) {
+	switch {
+	case to.state != e.state || to.due != e.due && e.state != StateRunning:
+	case band != e.band && (e.state == StateReady || e.state == StateThrottled):
+	default:
+		e.set(to)
+		e.band = band
+		return
+	}
+	s.move(i, e, to, band)
+}
+
+// move is the only place where an entry goes from one list to another. It keeps
+// lists, wheel, counters and ages right, and notes what has to happen once the
+// lock is free.
+func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
+	if to.flags&recorded != 0 && (to.state == StateReady || to.state == StateIdle) {
+		to = s.admission.review(i, e, to)
+	} else if to.state == StateIdle {
+		to.state = absent
+	}
+	from := e.state
+	s.leave(i, e)
+	e.set(to)
+	e.band = band
+	if to.state == absent {
+		s.free(i, e, from)
+		return
+	}
+	s.count[from]--
+	s.count[to.state]++
+	switch to.state {
+	case StateReady:
+		if from != StateReady {
+			e.since = s.sampler.ready(&s.env.clock, i)
+		}
+		s.ready.push(i, e)
+		s.fx.mask |= fxWake | s.topMayChange
+		return
+	case StateRunning:
+		s.number++
+		e.order = s.number
+		return // begin sets since
+	case StateThrottled:
+		s.admission.enter(i, e)
+	case StateDelayed, StateBackingOff, StateIdle:
+		if to.due != 0 {
+			s.wheel.add(&s.slab, i, e)
+			s.fx.mask |= fxTimer
 		}
 	}
-	if e.is(israre) {
-		delete(s.rares, i)
-	}
-	s.count[e.state]--
-	s.end(i, e)
-	if s.q.opts.MaxKeys > 0 {
-		s.q.keys.Add(-1)
+	if from != to.state {
+		e.since = s.env.clock.tick()
 	}
 }
 
-// counted is the number of entries in a state. The two states that every key
-// goes through are counted by what happens anyway.
-func (s *shard[K]) counted(in State) int {
-	switch in {
-	case StateReady:
-		return s.ready.depth()
-	case StateRunning:
-		return int(s.ready.turn - s.tally.ended)
-	}
-	return s.count[in]
-}
-
-// end is forget for an entry that has nothing but itself.
-func (s *shard[K]) end(i uint32, e *entry) {
-	loose := s.table.remove(e.hash, i)
-	if s.release(i, e) || loose {
-		s.loosen()
-	}
-}
-
-func (s *shard[K]) set(e *entry, to State) {
-	s.count[e.state]--
-	s.count[to]++
-	e.state = to
-}
-
-// detach takes the entry out of the list of its state.
-func (s *shard[K]) detach(i uint32) {
-	e := s.at(i)
+// leave takes an entry out of the list of its state.
+func (s *shard[K]) leave(i uint32, e *entry[K]) {
 	switch e.state {
 	case StateReady:
-		s.ready.remove(&s.entries, &s.sides, i)
+		if e.order != 0 { // else it was taken
+			s.ready.remove(i, e)
+			s.sampler.drop(i)
+		}
+		s.fx.mask |= s.topMayChange | s.left()
+	case StateRunning:
+		e.order = 0
+		if e.is(recorded) {
+			s.admission.ended(i, e)
+		}
+		s.fx.mask |= s.left()
 	case StateThrottled:
-		s.leaveBucket(i)
-	case StateDelayed, StateBackingOff:
-		s.wheel.remove(&s.entries, i)
-	case StateIdle, StateHeld:
-		if e.when != 0 {
-			s.wheel.remove(&s.entries, i)
+		s.admission.leave(i, e)
+	case StateDelayed, StateBackingOff, StateIdle:
+		if e.due != 0 {
+			s.wheel.remove(&s.slab, e)
 		}
 	}
 }
 
-// begin lets a detached entry run at due, or at once.
-func (s *shard[K]) begin(i uint32, due int64) {
-	if due > 0 {
-		s.wait(i, StateDelayed, due)
-		return
+// left is the effect of a key that is not ready or running any more.
+func (s *shard[K]) left() uint8 {
+	if s.env.may().phase() != open {
+		return fxLeft
 	}
-	s.enter(i)
+	return 0
 }
 
-// rest is what becomes of a detached entry that has nothing to run: it goes,
-// unless it is held or cools down.
-func (s *shard[K]) rest(i uint32) {
+// free ends an entry that is in no list.
+func (s *shard[K]) free(i uint32, e *entry[K], from State) {
+	s.count[from]--
+	if e.is(recorded) {
+		s.admission.discard(i, e)
+	}
+	s.table.remove(e.hash, i)
+	s.slab.free(i)
+	if s.env.maxKeys > 0 {
+		s.env.keys.Add(-1)
+	}
+}
+
+// take hands out the key whose turn it is. Not ok: there is none; or, again, the
+// lock is to be freed before the search goes on.
+func (s *shard[K]) take() (i uint32, ok, again bool) {
+	if !s.env.may().gives() {
+		return 0, false, false
+	}
+	i, ok, again = s.ready.next()
+	if !ok {
+		return i, ok, again
+	}
 	e := s.at(i)
-	if e.is(israre) {
-		s.rares[i].first = 0 // its row of debounced adds is over
+	to := e.status()
+	to.state, to.due = StateRunning, 0
+	if e.is(recorded) {
+		s.admission.taken(i, e)
 	}
-	if e.is(israre) && (s.blocked(i, StateIdle) || s.cooling(i)) {
-		return
+	s.move(i, e, to, e.band)
+	if s.env.asks {
+		e.flags |= asked
+	} else {
+		s.begin(i, e)
 	}
-	s.forget(i)
+	return i, true, false
 }
 
-// wake is when something is due.
-func (s *shard[K]) wake() int64 { return min(s.wheel.wake, s.throttling.wake, s.slack.due) }
+// begin begins the run of a key that was taken.
+func (s *shard[K]) begin(i uint32, e *entry[K]) {
+	e.since = s.sampler.begin(&s.env.clock, i, e.since)
+	if e.flags != 0 || s.env.delays {
+		e.flags &^= asked | admitted
+		s.admission.began(i, e)
+	}
+}
+
+// running is the entry of the run with a number, nil if that has ended.
+func (s *shard[K]) running(i uint32, number uint64) *entry[K] {
+	if e := s.get(i); e != nil && e.state == StateRunning && e.order == number {
+		return e
+	}
+	return nil
+}
+
+// settle ends the run of an entry, and tells the state it is in then.
+func (s *shard[K]) settle(i uint32, e *entry[K], o outcome, err error) State {
+	if e.is(asked) {
+		s.sampler.drop(i)
+	} else {
+		s.sampler.end(&s.env.clock, i, e.since)
+	}
+	if e.is(recorded) || err != nil {
+		s.result(i, e, &o, err)
+	}
+	x := e.status()
+	var now int64
+	if x.due|o.due != 0 {
+		now = s.env.now()
+	}
+	if o.kind.fails() && x.flags&removed == 0 {
+		s.retries++
+	}
+	to := onSettle(x, o, now)
+	s.move(i, e, to, e.band)
+	return to.state
+}
+
+// result writes the error of a run into the record, and keeps the key's next run
+// from beginning too early.
+func (s *shard[K]) result(i uint32, e *entry[K], o *outcome, err error) {
+	switch {
+	case e.is(removed):
+		if e.is(recorded) {
+			s.admission.forget(i, e)
+		}
+		return
+	case o.kind <= later:
+		s.record(i).err = nil
+	case err != nil:
+		s.recorded(i, e).err = err
+	}
+	if first := s.admission.floor(i, e); first != 0 {
+		o.due = max(o.due, first)
+		if e.is(added) && !e.is(urgent) {
+			e.due = max(e.due, first)
+		}
+	}
+	if e.is(recorded) {
+		s.trim(i, e)
+	}
+}
+
+// remove forgets a key; ok: there was something to forget.
+func (s *shard[K]) remove(i uint32) bool {
+	e := s.at(i)
+	x := e.status()
+	to, ok := onRemove(x)
+	if ok && x.state != StateRunning && e.is(recorded) {
+		s.admission.forget(i, e)
+		to.flags = to.flags&^recorded | e.flags&recorded
+	}
+	s.change(i, e, to, e.band)
+	return ok
+}
+
+// cancel takes back what was to run later; ok: there was something.
+func (s *shard[K]) cancel(i uint32) bool {
+	e := s.at(i)
+	x := e.status()
+	to, ok := onCancel(x)
+	s.change(i, e, to, e.band)
+	return ok
+}
 
 // tick lets the entries run that are due, and tells whether there are more.
 func (s *shard[K]) tick(now int64) (more bool) {
-	s.due, more = s.wheel.fire(&s.entries, now, s.due[:0])
-	s.warm(s.due)
-	for _, i := range s.due {
-		if s.at(i).state == StateIdle {
-			s.rest(i)
-		} else {
-			s.enter(i)
-		}
+	if s.env.may().phase() != open {
+		return s.admission.tick(now)
 	}
-	s.pump(now)
+	s.fired, more = s.wheel.fire(&s.slab, now, s.fired[:0])
+	for _, i := range s.fired {
+		e := s.at(i)
+		s.move(i, e, onDue(e.status()), e.band)
+	}
 	if !more {
-		s.wheel.rest(&s.entries, now)
+		s.wheel.schedule(&s.slab, now)
 	}
-	if now >= s.slack.due && s.tighten() {
-		more = true
-	}
-	return more
-}
-
-// warm reads what the runs of keys that came due read first: the key, its text, and
-// its place in the table. Nobody has since the key was added, so all of it lies in
-// memory. Who runs the keys would wait for one of these misses after the other; here
-// many are under way at once, for nothing depends on what is read.
-func (s *shard[K]) warm(due []uint32) {
-	var sum uint64
-	var last K
-	for _, i := range due {
-		hash := s.at(i).hash
-		g := s.table.segment(hash)
-		sum += g.words[g.home(hash)]
-		if *s.key(i) == last { // zero: no text is read yet
-			sum++
-		}
-	}
-	for _, i := range due {
-		key := s.key(i)
-		if *key == last { // strings of one length: their text is
-			sum++
-		}
-		last = *key
-	}
-	s.read = sum
-}
-
-// wait puts a detached entry into the wheel.
-func (s *shard[K]) wait(i uint32, as State, due int64) {
-	e := s.at(i)
-	s.set(e, as)
-	e.since = s.q.clock.tick()
-	e.when = due
-	s.wheel.add(&s.entries, i)
-}
-
-// enter makes a detached entry ready, or held if somebody holds it.
-func (s *shard[K]) enter(i uint32) {
-	e := s.at(i)
-	if e.is(israre) && s.blocked(i, StateHeld) {
-		return
-	}
-	s.set(e, StateReady)
-	e.since = s.tally.enter(&s.q.clock, i)
-	s.ready.push(&s.entries, &s.sides, i)
-	s.loud = true
+	return s.admission.tick(now) || more
 }

@@ -17,17 +17,16 @@ type Entry[K comparable] struct {
 	Reasons   []string  // given by adds since the last run
 	Priority  Priority
 	Tenant    string
-	// Why says why a key that is to run does not: held or paused by whom,
-	// throttled by which bucket, for which error it is parked.
+	// Why says why a key that is to run does not: held for which reason, throttled
+	// by which bucket, backing off or parked.
 	Why string
 }
 
 // MaxErrorText is how many bytes of an error's text a Snapshot shows.
 const MaxErrorText = 1024
 
-// briefError cuts the text of an error that may come from anywhere, when it is
-// asked for it: an Error method is user code, and entries are described under a
-// lock.
+// briefError cuts the text of an error when it is asked for it: an Error method is
+// user code, and entries are described under a lock.
 type briefError struct{ err error }
 
 func (e briefError) Unwrap() error { return e.err }
@@ -51,10 +50,9 @@ func (e briefError) Error() string {
 func (q *Queue[K]) Snapshot() iter.Seq[Entry[K]] {
 	return func(yield func(Entry[K]) bool) {
 		var step []Entry[K]
-		for k := range q.shards {
-			s := &q.shards[k]
+		for k, admission := range q.keepers {
 			for c, more := 0, true; more; c++ {
-				step, more = s.snapshot(c, step[:0])
+				step, more = admission.snapshot(&q.shards.all[k], c, step[:0])
 				for _, e := range step {
 					if !yield(e) {
 						return
@@ -66,88 +64,81 @@ func (q *Queue[K]) Snapshot() iter.Seq[Entry[K]] {
 }
 
 // snapshot appends the keys of chunk c; more says that there are further chunks.
-func (s *shard[K]) snapshot(c int, to []Entry[K]) (_ []Entry[K], more bool) {
+func (k *keeper[K]) snapshot(s *shard[K], c int, to []Entry[K]) (_ []Entry[K], more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c >= len(s.chunks) {
 		return to, false
 	}
-	if s.chunks[c] == nil {
-		return to, true
-	}
-	now := s.q.clock.Exact()
-	for k := range uint32(chunkSize) {
-		if i := uint32(c)<<chunkBits | k; s.at(i).state != free {
-			to = append(to, s.describe(i, now))
+	now := s.env.clock.Exact()
+	for n := range s.chunks[c].items {
+		if i := uint32(c)<<s.bits | uint32(n); s.at(i).state != absent {
+			to = append(to, k.describe(i, now))
 		}
 	}
 	return to, true
 }
 
-func (s *shard[K]) describe(i uint32, now uint64) Entry[K] {
+func (k *keeper[K]) describe(i uint32, now uint64) Entry[K] {
+	s := k.s
 	e := s.at(i)
 	x := Entry[K]{
-		Key: *s.key(i), State: e.state, Since: s.q.clock.Begin(whole(e.since, now)),
-		Attempts: int(e.attempts), Priority: atBand(e.band()),
+		Key: e.key, State: e.state, Since: s.env.clock.Begin(extend(e.since, now)),
+		Attempts: int(e.attempts), Priority: atBand(e.band),
 	}
-	if e.is(inside) {
-		d := s.sides.of(i)
-		if d.err != nil {
-			x.LastError = briefError{d.err}
+	if e.is(recorded) {
+		r := s.record(i)
+		if r.err != nil {
+			x.LastError = briefError{r.err}
 		}
-		x.Reasons = s.sides.reasons.list(d.reasons)
-		if d.tenant != 0 {
-			x.Tenant = s.ready.fair.of[d.tenant-1].name
+		x.Reasons = s.reasons.list(r.reasons)
+		if t := k.tenantOf(i); t != nil {
+			x.Tenant = t.name
 		}
 	}
-	if e.state == StateDelayed || e.state == StateBackingOff || e.state == StateRunning && e.is(added) && e.when != 0 {
-		x.Next = s.q.time(e.when)
+	if e.state == StateDelayed || e.state == StateBackingOff || e.state == StateRunning && e.is(added) && e.due != 0 {
+		x.Next = s.env.time(e.due)
 	}
-	x.Why = s.why(i)
+	x.Why = k.why(i, e)
 	return x
 }
 
 // why says why the key does not run now.
-func (s *shard[K]) why(i uint32) string {
-	e := s.at(i)
-	if s.q.phase.Load() != open && e.state != StateRunning {
+func (k *keeper[K]) why(i uint32, e *entry[K]) string {
+	if k.s.env.may().phase() != open && e.state != StateRunning {
 		return "shut down"
 	}
-	if r := s.rares[i]; r != nil && len(r.holds) > 0 {
-		return r.holds[0].verb() + r.holds[0].why
+	if k.isHeld(i, e) {
+		return "held: " + k.s.record(i).holds.first.reason
 	}
 	switch e.state {
 	case StateThrottled:
-		return "throttled by " + s.throttling.byID[e.when>>waitingShift-1].bucket.name
+		return "throttled by " + k.lines.byNumber[e.due-1].bucket.name
 	case StateBackingOff:
 		return "backing off"
 	case StateParked:
 		return "parked"
 	case StateReady:
-		return s.whyReady(i)
+		return k.whyReady(i, e)
 	}
 	return ""
 }
 
-func (s *shard[K]) whyReady(i uint32) string {
-	if p := s.q.paused.Load(); p != nil {
-		return "paused: " + p.why
+// whyReady says why a ready key does not run now.
+func (k *keeper[K]) whyReady(i uint32, e *entry[K]) string {
+	if by := k.s.env.heldBy.Load(); by != nil {
+		return "queue held: " + *by
 	}
-	if f := s.ready.fair; f != nil {
-		t := f.of[s.sides.of(i).tenant-1]
-		switch {
-		case t.paused != nil:
-			return "tenant paused: " + t.paused.why
-		case t.barred:
-			return "tenant runs as many as it may"
-		}
+	if !e.is(recorded) {
+		return ""
+	}
+	switch t := k.tenantOf(i); {
+	case t == nil:
+		return ""
+	case t.holds.first != nil:
+		return "tenant held: " + t.holds.first.reason
+	case t.blocked:
+		return "tenant runs as many as it may"
 	}
 	return ""
-}
-
-func (h *hold) verb() string {
-	if h.pause {
-		return "held by PauseKey: "
-	}
-	return "held: "
 }

@@ -6,13 +6,6 @@ import (
 	"github.com/tendhq/tend/internal/tick"
 )
 
-// tally counts what happens in a shard. It is kept under the shard's lock and
-// added up when somebody reads it, so that counting costs an addition.
-type tally struct {
-	adds uint64
-	sampler
-}
-
 // Stats is what a queue did and has. What comes from one shard is of one moment.
 type Stats struct {
 	Name       string
@@ -23,11 +16,24 @@ type Stats struct {
 	// Keys by state.
 	Ready, Delayed, BackingOff, Throttled, Held, Running, Parked int
 
-	Bands       []BandStats // bands with ready keys, lowest first
-	OldestReady time.Time   // since when the key is ready that is so for longest; zero: none is
-	QueueTime   Histogram   // how long keys were ready before they ran
-	WorkTime    Histogram   // how long they were on loan
-	Paused      string      // why the queue is paused, "" if it is not
+	States      []StateStats // states with keys
+	Bands       []BandStats  // bands with ready keys, lowest first
+	OldestReady time.Time    // since when the key is ready that is so for longest and may run; zero: none is
+	QueueTime   Histogram    // how long keys were ready before they ran
+	WorkTime    Histogram    // how long they ran
+	HeldBy      string       // the reason of the first hold over the whole queue, "" if it is not held
+}
+
+// StateStats is how many keys are in a state, and of those that are ready or running
+// for how long.
+type StateStats struct {
+	State State
+	Keys  int
+	// Oldest is since when the key is ready or running that is so for longest. In
+	// other states it is zero: Page sorts them by age.
+	Oldest time.Time `json:",omitzero"`
+	// Total is for how long keys are running, all together.
+	Total time.Duration `json:",omitzero"`
 }
 
 // BandStats is the number of keys that are ready in a band.
@@ -41,92 +47,62 @@ type BandStats struct {
 func (q *Queue[K]) Stats() Stats {
 	st := Stats{Name: q.opts.Name}
 	var bands [maxBands]int
-	for k := range q.shards {
-		q.shards[k].stats(&st, &bands)
+	var rows [states]StateStats
+	for k := range q.shards.all {
+		q.shards.all[k].stats(&st, &bands, &rows)
+	}
+	st.OldestReady = rows[StateReady].Oldest
+	for at, n := range map[State]*int{
+		StateReady: &st.Ready, StateDelayed: &st.Delayed, StateBackingOff: &st.BackingOff, StateThrottled: &st.Throttled,
+		StateHeld: &st.Held, StateRunning: &st.Running, StateParked: &st.Parked,
+	} {
+		*n = rows[at].Keys
+	}
+	for at, row := range rows {
+		if row.Keys > 0 {
+			row.State = State(at)
+			st.States = append(st.States, row)
+		}
 	}
 	for b, n := range bands {
 		if n > 0 {
 			st.Bands = append(st.Bands, BandStats{atBand(uint8(b)), n})
 		}
 	}
-	if p := q.paused.Load(); p != nil {
-		st.Paused = p.why
+	if by := q.env.heldBy.Load(); by != nil {
+		st.HeldBy = *by
 	}
 	return st
 }
 
-func (s *shard[K]) stats(st *Stats, bands *[maxBands]int) {
+func (s *shard[K]) stats(st *Stats, bands *[maxBands]int, rows *[states]StateStats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st.Adds += s.tally.adds
-	st.Dispatched += s.ready.turn - s.refused
+	st.Adds += s.adds
+	st.Dispatched += s.begun
 	st.Retries += s.retries
-	st.Ready += s.counted(StateReady)
-	st.Delayed += s.count[StateDelayed]
-	st.BackingOff += s.count[StateBackingOff]
-	st.Throttled += s.count[StateThrottled]
-	st.Held += s.count[StateHeld]
-	st.Running += s.counted(StateRunning)
-	st.Parked += s.count[StateParked]
-	s.tally.waited.addTo(&st.QueueTime)
-	s.tally.worked.addTo(&st.WorkTime)
+	for at, n := range s.count {
+		rows[at].Keys += n
+	}
+	s.waited.addTo(&st.QueueTime)
+	s.worked.addTo(&st.WorkTime)
 	s.ready.depths(bands)
-	if i, ok := s.ready.eldest(&s.entries); ok {
-		since := s.q.clock.Begin(whole(s.at(i).since, s.q.clock.Exact()))
-		if st.OldestReady.IsZero() || since.Before(st.OldestReady) {
-			st.OldestReady = since
+	now := s.env.clock.Exact()
+	if i, ok := s.ready.eldest(); ok {
+		rows[StateReady].age(s.env, extend(s.at(i).since, now))
+	}
+	for _, t := range s.ages.ticks[s.ages.first:] {
+		if t.n > 0 {
+			at := extend(t.tick, now)
+			rows[StateRunning].age(s.env, at)
+			rows[StateRunning].Total += time.Duration(uint64(t.n)*(max(now, at)-at)) << tick.Bits
 		}
 	}
 }
 
-// StateSummary is how many keys are in a state.
-type StateSummary struct {
-	State  State
-	Keys   int
-	Oldest time.Time // since when the one that is in it for longest
-	// Total is how long they are in it, all together.
-	Total time.Duration
-}
-
-// Summary counts the keys by state, states without keys left out. Like Snapshot
-// it walks the queue in steps, at some nanoseconds a key; Stats does not.
-func (q *Queue[K]) Summary() []StateSummary {
-	var keys [states]int
-	var oldest, since [states]uint64
-	now := q.clock.Exact()
-	for k := range q.shards {
-		s := &q.shards[k]
-		for c, more := 0, true; more; c++ {
-			more = s.summarise(c, now, &keys, &oldest, &since)
-		}
+// age counts a key that is in the state since a tick.
+func (r *StateStats) age(v *env, at uint64) {
+	if since := v.clock.Begin(at); r.Oldest.IsZero() || since.Before(r.Oldest) {
+		r.Oldest = since
 	}
-	now = q.clock.Exact()
-	var rows []StateSummary
-	for st, n := range keys {
-		if n > 0 && State(st) != free {
-			ticks := max(uint64(n)*now, since[st]) - since[st]
-			rows = append(rows, StateSummary{State(st), n, q.clock.Begin(oldest[st]), time.Duration(ticks << tick.Bits)})
-		}
-	}
-	return rows
-}
-
-func (s *shard[K]) summarise(c int, now uint64, keys *[states]int, oldest, since *[states]uint64) (more bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c >= len(s.chunks) {
-		return false
-	}
-	if s.chunks[c] == nil {
-		return true
-	}
-	for k := range s.chunks[c] {
-		e := &s.chunks[c][k]
-		at := whole(e.since, now)
-		since[e.state] += at
-		if keys[e.state]++; oldest[e.state] == 0 || at < oldest[e.state] {
-			oldest[e.state] = at
-		}
-	}
-	return true
 }

@@ -6,17 +6,10 @@ import (
 	"strings"
 )
 
-// The phases of a queue.
-const (
-	open    uint32 = iota
-	closed         // takes no more keys, hands out what is ready
-	stopped        // hands out nothing
-)
-
 // StopError says what was left when Stop or Drain had no more time.
 type StopError struct {
 	Queue   string
-	Running []string // keys that were still on loan
+	Running []string // keys that were still running
 	Waiting int      // keys that were to run: ready, delayed, backing off and so on
 	Cause   error    // why there was no more time
 }
@@ -28,51 +21,63 @@ func (e *StopError) Error() string {
 
 func (e *StopError) Unwrap() error { return e.Cause }
 
-// Close ends the intake: adds fail with ErrStopped, and what waits for a time
-// does not become due any more. Get hands out what is ready and then fails with
-// ErrStopped. Close does not wait and may be called again.
-func (q *Queue[K]) Close() { q.advance(closed) }
+// Close ends the intake: adds fail with ErrStopped, and what waits for a time or a
+// token does not become due any more. Get gives what is ready and then fails with
+// ErrStopped. Holds over the queue and over tenants still end in time. Close does
+// not wait and may be called again.
+func (q *Queue[K]) Close() { q.advance(draining) }
 
 // advance moves the queue on to a phase; it never goes back.
-func (q *Queue[K]) advance(to uint32) {
-	for {
-		was := q.phase.Load()
-		if was >= to || q.phase.CompareAndSwap(was, to) {
+func (q *Queue[K]) advance(to word) {
+	for was := q.env.may(); was.phase() < to; was = q.env.may() {
+		if q.env.word.CompareAndSwap(uint32(was), uint32(was&paused|to)) {
 			break
 		}
 	}
-	for k := range q.shards {
-		s := &q.shards[k]
-		s.mu.Lock()
-		s.closed, s.stopped = true, s.stopped || to == stopped
-		for _, w := range s.throttling.lists {
-			w.bucket.unwatch(w) // it may be shared with queues that live longer
-		}
+	next := int64(never)
+	for k, c := range q.keepers {
+		s := &q.shards.all[k]
+		s.mu.Lock() // an add that found the queue open ends before Close does
+		c.close()
+		next = min(next, s.wake())
+		s.armed.Store(next)
 		s.mu.Unlock()
 	}
-	q.alarm.stop()
-	q.clock.Stop()
-	q.bell.close()
-	q.news.ring()
+	if to == stopped {
+		q.timer.stop()
+	} else {
+		q.timer.mu.Lock()
+		q.timer.reset(next)
+		q.timer.mu.Unlock()
+	}
+	q.env.clock.Stop()
+	q.waiters.wake()
+	signal(q.news)
 }
 
-// Drain is Close, and waits until nothing is ready or running: workers must go
-// on calling Get. If ctx ends before, it fails with a *StopError and the queue
-// stays closed.
+// Drain is Close, and waits until no key is ready or running: workers must go on
+// calling Get. Keys that a hold over the queue or their tenant keeps back count as
+// ready: Drain waits until the hold ends. If ctx ends before, it fails with a
+// *StopError and the queue stays closed.
 func (q *Queue[K]) Drain(ctx context.Context) error {
-	q.advance(closed)
-	return q.wait(ctx, q.drained)
+	q.advance(draining)
+	if err := q.wait(ctx, q.drained); err != nil {
+		return err
+	}
+	q.timer.stop()
+	return q.rest(ctx)
 }
 
 // drained looks at each shard once: what is ready in one moment may be running in the
 // next, but in the same shard.
 func (q *Queue[K]) drained() bool {
-	for k := range q.shards {
-		s := &q.shards[k]
+	stops := q.env.may().phase() == stopped
+	for k := range q.shards.all {
+		s := &q.shards.all[k]
 		s.mu.Lock()
-		over := s.counted(StateRunning) == 0 && (s.stopped || s.counted(StateReady) == 0)
+		busy := s.count[StateRunning] > 0 || !stops && s.count[StateReady] > 0
 		s.mu.Unlock()
-		if !over {
+		if busy {
 			return false
 		}
 	}
@@ -81,37 +86,42 @@ func (q *Queue[K]) drained() bool {
 
 // Stop is Close, makes Get fail with ErrStopped at once, and waits until all
 // items are settled. If ctx ends before, it fails with a *StopError that names
-// their keys; none of them will run again here. What waited is not run: it is to
-// be added again after a restart. Stop may be called again, from any state.
+// their keys; none of them runs again here. What waited does not run: it is to be
+// added again after a restart. Stop may be called again, from any state.
 func (q *Queue[K]) Stop(ctx context.Context) error {
-	q.gate.Or(shutByStop)
 	q.advance(stopped)
-	return q.wait(ctx, func() bool {
-		return q.counted(StateRunning) == 0
-	})
+	if err := q.rest(ctx); err != nil {
+		return err
+	}
+	return q.wait(ctx, q.drained)
+}
+
+// rest waits until the timer, which has been stopped, does not ring any more.
+func (q *Queue[K]) rest(ctx context.Context) error {
+	select {
+	case <-q.timer.quiet: // even if ctx has ended too
+		return nil
+	default:
+	}
+	select {
+	case <-q.timer.quiet:
+		return nil
+	case <-ctx.Done(): // most likely a hook has not returned
+		return q.leftovers(fmt.Errorf("a hook or timer has not returned: %w", context.Cause(ctx)))
+	}
 }
 
 func (q *Queue[K]) wait(ctx context.Context, over func() bool) error {
-	select {
-	case <-q.alarm.quiet: // even if ctx has ended too
-	default:
-		select {
-		case <-q.alarm.quiet:
-		case <-ctx.Done(): // most likely a hook is being called
-			return q.leftovers(fmt.Errorf("a hook or timer has not returned: %w", context.Cause(ctx)))
-		}
-	}
 	for !over() {
 		select {
-		case <-q.news.token:
+		case <-q.news:
 		case <-ctx.Done():
-			if over() {
-				continue
+			if !over() {
+				return q.leftovers(context.Cause(ctx))
 			}
-			return q.leftovers(context.Cause(ctx))
 		}
 	}
-	q.news.ring() // for others who wait
+	signal(q.news) // for others that wait
 	return nil
 }
 
@@ -128,22 +138,4 @@ func (q *Queue[K]) leftovers(cause error) *StopError {
 		}
 	}
 	return e
-}
-
-// settled tells those who wait in Drain or Stop that a run has ended, or that a key
-// may not be ready any more.
-func (q *Queue[K]) settled() {
-	if q.phase.Load() != open {
-		q.news.ring()
-	}
-}
-
-// news is a token that says: look again.
-type news struct{ token chan struct{} }
-
-func (n *news) ring() {
-	select {
-	case n.token <- struct{}{}:
-	default:
-	}
 }

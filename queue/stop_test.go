@@ -37,13 +37,13 @@ func wantOver(t *testing.T, over *atomic.Int32, what string) {
 
 // The last ready key may go in another way than by a run: Drain hears of each.
 //
-// Negative control: without settled in with, hold and charge each Drain waited for
+// Negative control: without fxLeft in leave each Drain waited for
 // ever, which the bubble reports as a deadlock.
 func TestDrainHearsOfKeysThatGoWithoutARun(t *testing.T) {
 	for what, take := range map[string]func(q *Queue[string]){
 		"Remove":   func(q *Queue[string]) { q.Remove("k") },
-		"Hold":     func(q *Queue[string]) { q.Hold("k", "test", 0) },
-		"PauseKey": func(q *Queue[string]) { q.PauseKey("k", "test", 0) },
+		"Hold":     func(q *Queue[string]) { q.Hold(q.OfKey("k"), Hold{Reason: "test", Max: 0}) },
+		"PauseKey": func(q *Queue[string]) { q.Hold(q.OfKey("k"), Hold{Name: "operator", Reason: "test", Max: 0}) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, q *Queue[string]) {
@@ -62,7 +62,7 @@ func TestDrainHearsOfKeysThatGoWithoutARun(t *testing.T) {
 // A key that its bucket refuses waits for a token, which no longer comes due once
 // the queue is closed; Stop and Drain must not wait for it.
 //
-// Negative control: without settled in charge all of them waited for ever.
+// Negative control: without fxLeft in leave all of them waited for ever.
 func TestStopHearsOfAKeyThatItsBucketRefuses(t *testing.T) {
 	for _, removed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -112,14 +112,14 @@ func TestStopHearsOfAKeyThatItsBucketRefuses(t *testing.T) {
 // has looked at escapes it: the test does not end.
 func TestDrainLooksAtReadyAndRunningTogether(t *testing.T) {
 	q := newQueue(t, &Options[string]{Shards: 2})
-	for n := 0; q.shards[0].ready.depth() == 0; n++ {
+	for n := 0; q.shards.all[0].count[StateReady] == 0; n++ {
 		add(t, q, fmt.Sprint(n))
 	}
-	q.shards[1].mu.Lock()
+	q.shards.all[1].mu.Lock()
 	if q.drained() {
 		t.Error("drained while a key is ready")
 	}
-	q.shards[1].mu.Unlock()
+	q.shards.all[1].mu.Unlock()
 	q.Close()
 }
 
@@ -128,7 +128,7 @@ func TestDrainLooksAtReadyAndRunningTogether(t *testing.T) {
 // torn down next.
 // promise Q8
 //
-// Negative control: without the look at stopped in lendOne and lend both got k.
+// Negative control: without the look at the word in take it got k.
 func TestGetterThatMetStopGetsNothing(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		q := newQueue(t, &Options[string]{Shards: shards})
@@ -136,16 +136,12 @@ func TestGetterThatMetStopGetsNothing(t *testing.T) {
 		if err := q.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for k := range q.shards { // what such a getter does next
-			s := &q.shards[k]
-			var it Item[string]
-			s.mu.Lock()
-			if s.lendOne(&it) {
-				t.Errorf("%d shards: Get gives %q after Stop has returned", shards, it.Key)
-			}
+		for k := range q.shards.all { // what such a getter does next
+			s := &q.shards.all[k]
 			var two [2]Item[string]
-			if n := s.lend(two[:]); n != 0 {
-				t.Errorf("%d shards: GetBatch gives %q after Stop has returned", shards, two[0].Key)
+			s.mu.Lock()
+			if n, _ := q.fill(s, two[:]); n != 0 {
+				t.Errorf("%d shards: Get gives %q after Stop has returned", shards, two[0].Key)
 			}
 			s.mu.Unlock()
 		}
@@ -161,15 +157,15 @@ func TestGetterThatMetStopGetsNothing(t *testing.T) {
 // Stop keeps its deadline whatever a hook does.
 // promise Q8
 //
-// Negative control: waiting for the alarm without looking at ctx, Stop did not
+// Negative control: waiting for the timer without looking at ctx, Stop did not
 // return until the hook did.
 func TestStopDoesNotWaitForAHookBeyondItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		o := oneOrder()
-		o.Hooks = &Hooks[string]{HoldExpired: func(string, string) { <-release }}
+		o.Hooks = &Hooks[string]{HoldExpired: func(Scope[string], string) { <-release }}
 		q := newQueue(t, o)
-		q.Hold("k", "test", time.Second)
+		q.Hold(q.OfKey("k"), Hold{Reason: "test", Max: time.Second})
 		time.Sleep(2 * time.Second)
 		ctx, cancel := contextFor(t, time.Minute)
 		defer cancel()
@@ -191,16 +187,16 @@ func TestStopDoesNotWaitForAHookBeyondItsTime(t *testing.T) {
 // While a hook is being called, timers go on.
 // promise Q1
 //
-// Negative control: with the alarm set only after the hooks, "due" did not run until
+// Negative control: with the timer set only after the hooks, "due" did not run until
 // the hook had returned.
 func TestSlowHookHoldsUpNoTimer(t *testing.T) {
 	for _, shards := range []int{1, 8} {
 		o := &Options[string]{Shards: shards}
 		release := make(chan struct{})
-		o.Hooks = &Hooks[string]{HoldExpired: func(string, string) { <-release }}
+		o.Hooks = &Hooks[string]{HoldExpired: func(Scope[string], string) { <-release }}
 		bubble(t, o, func(t *testing.T, q *Queue[string]) {
 			release = make(chan struct{}) // of this bubble
-			q.Hold("k", "test", time.Second)
+			q.Hold(q.OfKey("k"), Hold{Reason: "test", Max: time.Second})
 			q.AddAfter("due", 2*time.Second)
 			start := time.Now()
 			it, err := q.Get(t.Context())

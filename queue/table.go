@@ -27,12 +27,13 @@ type segment struct {
 }
 
 type fill struct {
-	n, low, high uint32 // words in use; shrink below low, grow at high
+	n, high uint32 // words in use; grow at high
 }
 
 const (
 	minSegment   = 16
-	splitSegment = 1024
+	keptSegment  = 256 // what a table without keys keeps
+	splitSegment = 1008
 	afterSplit   = 672
 	sparseDepth  = 4  // up to some 4,000 keys segments are a quarter full at most, beyond it four fifths
 	maxDepth     = 22 // beyond it segments grow without splitting: hashes have 32 bits
@@ -44,12 +45,9 @@ func (t *table) init() {
 }
 
 func newSegment(size int, depth uint8) segment {
-	f := &fill{low: uint32(size / 16), high: uint32(size / 5 * 4)}
+	f := &fill{high: uint32(size / 5 * 4)}
 	if depth < sparseDepth {
 		f.high = uint32(size / 4)
-	}
-	if size == minSegment {
-		f.low = 0
 	}
 	return segment{words: make([]uint64, size), fill: f, depth: depth}
 }
@@ -65,21 +63,23 @@ func (s *segment) home(hash uint32) uint32 {
 }
 
 // insert adds index i, which must not be there: into the empty slot p, where the
-// search for it ended.
-func (t *table) insert(hash, i, p uint32) {
+// search for it ended. It tells how many words it moved to make room.
+func (t *table) insert(hash, i, p uint32) (moved int) {
 	s := t.segment(hash)
 	word := uint64(hash)<<32 | uint64(i+1)
 	if s.fill.n < s.fill.high {
 		s.fill.n++
 		s.words[p] = word
-		return
+		return 0
 	}
 	for s.fill.n >= s.fill.high {
+		moved += int(s.fill.n)
 		t.grow(hash)
 		s = t.segment(hash)
 	}
 	s.fill.n++
 	s.put(word)
+	return moved
 }
 
 func (s *segment) put(word uint64) {
@@ -93,26 +93,21 @@ func (s *segment) put(word uint64) {
 }
 
 // remove takes index i out and moves back what was displaced by it, so that
-// there are no tombstones. It tells whether the segment could be smaller now.
-func (t *table) remove(hash, i uint32) (loose bool) {
+// there are no tombstones. A segment that is empty then gives its memory back,
+// unless it is small or the only one.
+func (t *table) remove(hash, i uint32) {
 	s := t.segment(hash)
 	word := uint64(hash)<<32 | uint64(i+1)
-	words := s.words
 	p := s.home(hash)
-	for words[p] != word {
-		if p++; int(p) == len(words) {
+	for s.words[p] != word {
+		if p++; int(p) == len(s.words) {
 			p = 0
 		}
 	}
-	next := p + 1
-	if int(next) == len(words) {
-		next = 0
+	s.closeGap(p)
+	if s.fill.n--; s.fill.n == 0 && (s.depth > 0 || len(s.words) > keptSegment) {
+		t.replace(hash, newSegment(minSegment, s.depth))
 	}
-	if words[p] = 0; words[next] != 0 {
-		s.closeGap(p)
-	}
-	s.fill.n--
-	return s.fill.n < s.fill.low
 }
 
 func (s *segment) closeGap(gap uint32) {
@@ -143,99 +138,42 @@ func distance(a, b, size uint32) uint32 {
 	return b + size - a
 }
 
-// grow makes room in the segment of hash: by a third, or by splitting it.
+// grow makes room in the segment of hash: it doubles, or splits in two.
 func (t *table) grow(hash uint32) {
 	old := *t.segment(hash)
-	if len(old.words) < splitSegment || old.depth == maxDepth {
-		t.resize(hash, nextSize(len(old.words)))
+	size := len(old.words)
+	if size < splitSegment || old.depth == maxDepth {
+		if size *= 2; old.depth < maxDepth {
+			size = min(size, splitSegment)
+		}
+		t.replace(hash, old.part(0, 0, old.depth, size))
 		return
 	}
 	if old.depth == t.depth {
 		t.double()
 	}
-	t.split(hash, old)
-}
-
-// sizes are those that a segment grows through. Each fills a size class of the
-// allocator. At a million keys in one shard segments have 672 words for 488 keys.
-var sizes = [...]int{16, 32, 64, 128, 256, 384, 512, 672, 768, 1024}
-
-func nextSize(size int) int {
-	for _, s := range sizes {
-		if s > size {
-			return s
-		}
-	}
-	return 2 * size
-}
-
-// shrink gives memory back after a burst. It looks at some segments from a place
-// in the directory on and returns where it got to, 0 at the end. The directory
-// stays: it is small, and segments that may differ in size need no merging.
-func (t *table) shrink(from int) int {
-	for range 32 {
-		if from >= len(t.dir) {
-			return 0
-		}
-		s := t.dir[from]
-		if s.fill.n < s.fill.low {
-			room := 2
-			if s.depth < sparseDepth {
-				room = 4
-			}
-			t.resize(uint32(from)<<(32-t.depth), nextSize(room*int(s.fill.n)))
-		}
-		from += 1 << (t.depth - s.depth)
-	}
-	return from % len(t.dir)
-}
-
-// resize replaces the segment of hash by one of another size.
-func (t *table) resize(hash uint32, size int) {
-	old := *t.segment(hash)
-	s := newSegment(size, old.depth)
-	s.fill.n = old.fill.n
-	for _, w := range old.words {
-		if w != 0 {
-			s.put(w)
-		}
-	}
-	t.replace(hash, s)
-}
-
-func (t *table) split(hash uint32, old segment) {
 	bit := uint32(1) << (31 - old.depth)
-	// Halves are even in all likelihood; should hashes be far from that, one
-	// that got everything must still have room for it.
-	size := max(afterSplit, int(old.fill.n)*3/2)
-	if size > afterSplit && old.balanced(bit) {
-		size = afterSplit
-	}
-	low, high := newSegment(size, old.depth+1), newSegment(size, old.depth+1)
-	for _, w := range old.words {
-		switch {
-		case w == 0:
-		case uint32(w>>32)&bit == 0:
-			low.put(w)
-			low.fill.n++
-		default:
-			high.put(w)
-			high.fill.n++
-		}
-	}
-	t.replace(hash&^bit, low)
-	t.replace(hash|bit, high)
+	t.replace(hash&^bit, old.part(bit, 0, old.depth+1, afterSplit))
+	t.replace(hash|bit, old.part(bit, bit, old.depth+1, afterSplit))
 }
 
-// balanced tells whether each half would fit into a segment of its own.
-func (s *segment) balanced(bit uint32) bool {
-	high := 0
+// part is a segment with the words of s whose hashes have a bit or have it not. It
+// has a size, or more if they are that many.
+func (s *segment) part(bit, is uint32, depth uint8, size int) segment {
+	n := 0
 	for _, w := range s.words {
-		if w != 0 && uint32(w>>32)&bit != 0 {
-			high++
+		if w != 0 && uint32(w>>32)&bit == is {
+			n++
 		}
 	}
-	return high < afterSplit && int(s.fill.n)-high < afterSplit
+	to := newSegment(max(size, n*3/2), depth)
+	to.fill.n = uint32(n)
+	for _, w := range s.words {
+		if w != 0 && uint32(w>>32)&bit == is {
+			to.put(w)
+		}
+	}
+	return to
 }
 
 // replace puts s into every slot of the directory that shares its leading bits.

@@ -1,242 +1,347 @@
 package queue
 
-import "math/bits"
+import "slices"
 
-// fairness shares the dispatches of a band among tenants: each has a list of its
-// own there, and the lists with keys form a ring that is served in turn.
-//
-//	band 128  ──▶ acme: key ─ key ─ key ─ …
-//	  ▲           umbra: key
-//	  └────────── zeta: key ─ key
-//
-// Every run costs the same, so taking turns is deficit round robin with a
-// quantum of one. A tenant that is paused, or has as many keys running as it
-// may, is taken out of all rings until that changes; what it has ready costs
-// nothing meanwhile.
-type fairness struct {
-	names  map[string]uint32 // number+1
-	of     []*tenantState
-	unused []uint32
-	rings  [maxBands]*flow // whose turn it is
-	bitmap [4]uint64
-	cap    int
-	n      int // keys of tenants that may run
+// roster numbers the tenants that have keys or holds.
+type roster struct {
+	numbers map[string]uint32 // number+1
+	of      []*tenant
+	unused  []uint32
+	cap     int // of keys that run at once, 0: none
 }
 
-type tenantState struct {
+type tenant struct {
 	name    string
-	keys    int // entries; without any and without a pause it is forgotten
+	number  uint32 // +1
+	weight  int    // keys it runs in a turn
+	keys    int    // entries; without any and without a hold the tenant is forgotten
 	running int
-	paused  *pause
-	barred  bool // out of the rings
-	flows   map[uint8]*flow
+	holds   holdSet
+	blocked bool // its keys may not run: it is held, or runs as many as it may
 }
 
-// flow is what one tenant has ready in one band.
-type flow struct {
-	list
-	n          int
-	band       uint8
-	next, prev *flow // in the ring, nil outside
-}
-
-func newFairness(cap int) *fairness {
-	return &fairness{names: make(map[string]uint32), cap: cap}
-}
-
-// number gives a tenant's number+1, a new one if it is not known.
-func (f *fairness) number(name string) uint32 {
-	if n, ok := f.names[name]; ok {
-		return n
+// get is the tenant of a name, a new one if it is not known.
+func (r *roster) get(name string) *tenant {
+	if n, ok := r.numbers[name]; ok {
+		return r.of[n-1]
 	}
-	var n uint32
-	if k := len(f.unused); k > 0 {
-		n, f.unused = f.unused[k-1], f.unused[:k-1]
+	t := &tenant{name: name, weight: 1}
+	if k := len(r.unused); k > 0 {
+		t.number, r.unused = r.unused[k-1], r.unused[:k-1]
 	} else {
-		f.of = append(f.of, nil)
-		n = uint32(len(f.of))
+		r.of = append(r.of, nil)
+		t.number = uint32(len(r.of))
 	}
-	f.of[n-1] = &tenantState{name: name, flows: make(map[uint8]*flow)}
-	f.names[name] = n
-	return n
+	r.of[t.number-1] = t
+	r.numbers[name] = t.number
+	return t
 }
 
-func (f *fairness) forget(n uint32) {
-	if t := f.of[n-1]; t.keys == 0 && t.paused == nil {
-		delete(f.names, t.name)
-		f.of[n-1] = nil
-		f.unused = append(f.unused, n)
-	}
-}
-
-func (f *fairness) push(es *entries, tenant, i uint32, seq int64) {
-	t, e := f.of[tenant-1], es.at(i)
-	e.when = seq
-	l := t.flows[e.band()]
-	if l == nil {
-		l = &flow{band: e.band()}
-		t.flows[e.band()] = l
-	}
-	l.pushBack(es, i)
-	l.n++
-	if !t.barred {
-		f.n++
-		f.enter(l)
+// trim forgets a tenant for which there is no reason any more.
+func (r *roster) trim(t *tenant) {
+	if t.keys == 0 && t.holds.first == nil {
+		delete(r.numbers, t.name)
+		r.of[t.number-1] = nil
+		r.unused = append(r.unused, t.number)
 	}
 }
 
-func (f *fairness) remove(es *entries, tenant, i uint32) {
-	t, e := f.of[tenant-1], es.at(i)
-	l := t.flows[e.band()]
-	l.remove(es, i)
-	l.n--
-	if !t.barred {
-		f.n--
-	}
-	if l.n == 0 {
-		f.exit(l)
-		delete(t.flows, l.band)
-	}
+// tenants is the order of a queue with tenants, and of the keys that wait for one
+// of its buckets: in a band each tenant has a flow of its own, and the flows take
+// turns.
+//
+//	band 128 ──▶ acme: key ─ key ─ key ─ …
+//	  ▲          umbra: key
+//	  └───────── zeta: key ─ key
+//
+// Every run costs the same, so that deficit round robin comes down to turns of as
+// many keys as the tenant's weight says. The flows of a blocked tenant are out of
+// their circles, and what it has ready costs nothing. A heap of the flows by the age
+// of their heads gives the oldest key.
+type tenants[K comparable] struct {
+	es      *slab[K]
+	number  *uint64
+	roster  *roster
+	groups  map[uint32]*group[K] // by number of the tenant
+	circles []*circle[K]         // highest band first
+	byAge   heap[*flow[K]]
+	may     int    // keys of tenants that are not blocked
+	all     int    // keys
+	turn    uint64 // dispatches, for aging
+	spare   []*flow[K]
 }
 
-// enter puts l at the end of its ring: just before the one whose turn it is.
-func (f *fairness) enter(l *flow) {
-	if l.next != nil {
+// group is what one tenant has.
+type group[K comparable] struct {
+	tenant  *tenant
+	flows   []*flow[K]
+	n       int
+	blocked bool
+}
+
+// circle is the flows of one band that may run.
+type circle[K comparable] struct {
+	band  uint8
+	first *flow[K] // whose turn it is
+	n     int      // keys, those of blocked tenants included
+}
+
+// flow is what one tenant has in one band.
+type flow[K comparable] struct {
+	ring[K]
+	group      *group[K]
+	circle     *circle[K]
+	next, prev *flow[K] // in the circle, nil outside
+	left       int      // keys until its turn ends
+	oldest     uint64   // a sequence number that is not above its head's
+	at         int      // in the heap
+}
+
+func (f *flow[K]) rank() uint64 { return f.oldest }
+func (f *flow[K]) place() *int  { return &f.at }
+
+func newTenants[K comparable](es *slab[K], number *uint64, r *roster) *tenants[K] {
+	return &tenants[K]{es: es, number: number, roster: r, groups: make(map[uint32]*group[K])}
+}
+
+// flow is the flow of entry i, made if there is none.
+func (o *tenants[K]) flow(i uint32, e *entry[K]) *flow[K] {
+	number := o.es.record(i).tenant
+	g := o.groups[number]
+	if g == nil {
+		t := o.roster.of[number-1]
+		g = &group[K]{tenant: t}
+		o.groups[number] = g
+	}
+	for _, f := range g.flows {
+		if f.circle.band == e.band {
+			return f
+		}
+	}
+	f := &flow[K]{}
+	if n := len(o.spare); n > 0 {
+		f, o.spare = o.spare[n-1], o.spare[:n-1]
+	}
+	f.group, f.circle = g, o.circle(e.band)
+	g.flows = append(g.flows, f)
+	return f
+}
+
+func (o *tenants[K]) circle(band uint8) *circle[K] {
+	at, ok := slices.BinarySearchFunc(o.circles, band, func(c *circle[K], b uint8) int { return int(b) - int(c.band) })
+	if !ok {
+		o.circles = slices.Insert(o.circles, at, &circle[K]{band: band})
+	}
+	return o.circles[at]
+}
+
+func (o *tenants[K]) push(i uint32, e *entry[K]) {
+	*o.number++
+	e.order = *o.number
+	f := o.flow(i, e)
+	f.push(cellOf(e.order, i))
+	o.added(f, e.order)
+}
+
+func (o *tenants[K]) pushFront(i uint32, e *entry[K]) {
+	f := o.flow(i, e)
+	if f.live == 0 {
+		o.push(i, e)
 		return
 	}
-	first := f.rings[l.band]
+	c, _ := f.first(o.es, new(int))
+	e.order = c.seq()
+	f.pushFront(cellOf(e.order, i))
+	o.added(f, e.order)
+}
+
+// added counts a key of flow f, which enters its circle with the first.
+func (o *tenants[K]) added(f *flow[K], seq uint64) {
+	o.all++
+	f.circle.n++
+	f.group.n++
+	if f.group.blocked {
+		return
+	}
+	o.may++
+	if f.next == nil {
+		f.oldest = seq
+		o.enter(f)
+	}
+}
+
+// enter puts a flow at the end of its circle: just before the one whose turn it is.
+func (o *tenants[K]) enter(f *flow[K]) {
+	o.byAge.add(f)
+	f.left = f.group.tenant.weight
+	first := f.circle.first
 	if first == nil {
-		l.next, l.prev = l, l
-		f.rings[l.band] = l
-		f.bitmap[l.band>>6] |= 1 << (l.band & 63)
+		f.next, f.prev, f.circle.first = f, f, f
 		return
 	}
-	l.next, l.prev = first, first.prev
-	l.prev.next, first.prev = l, l
+	f.next, f.prev = first, first.prev
+	f.prev.next, first.prev = f, f
 }
 
-func (f *fairness) exit(l *flow) {
-	switch {
-	case l.next == nil:
+// exit takes a flow out of its circle, if it is in.
+func (o *tenants[K]) exit(f *flow[K]) {
+	if f.next == nil {
 		return
-	case l.next == l:
-		f.rings[l.band] = nil
-		f.bitmap[l.band>>6] &^= 1 << (l.band & 63)
-	default:
-		l.prev.next, l.next.prev = l.next, l.prev
-		if f.rings[l.band] == l {
-			f.rings[l.band] = l.next
+	}
+	o.byAge.remove(f)
+	f.prev.next, f.next.prev = f.next, f.prev
+	if f.circle.first == f {
+		if f.circle.first = f.next; f.next == f {
+			f.circle.first = nil
 		}
 	}
-	l.next, l.prev = nil, nil
+	f.next, f.prev = nil, nil
 }
 
-func (f *fairness) top() int {
-	for w := 3; w >= 0; w-- {
-		if f.bitmap[w] != 0 {
-			return w<<6 + bits.Len64(f.bitmap[w])
+func (o *tenants[K]) remove(i uint32, e *entry[K]) {
+	e.order = 0
+	f := o.flow(i, e)
+	f.leave(o.es)
+	o.removed(f)
+}
+
+// removed uncounts a key of flow f, which leaves its circle with the last.
+func (o *tenants[K]) removed(f *flow[K]) {
+	o.all--
+	f.circle.n--
+	f.group.n--
+	if !f.group.blocked {
+		o.may--
+	}
+	if f.live > 0 {
+		return
+	}
+	o.exit(f)
+	g := f.group
+	g.flows = slices.DeleteFunc(g.flows, func(x *flow[K]) bool { return x == f })
+	if len(g.flows) == 0 && !g.blocked {
+		delete(o.groups, g.tenant.number)
+	}
+	if len(o.spare) < 16 && cap(f.head.cells) <= 4*firstBlock {
+		f.group, f.circle = nil, nil
+		o.spare = append(o.spare, f)
+	}
+}
+
+func (o *tenants[K]) next() (i uint32, ok, again bool) {
+	steps := maxDropped
+	defer func() { o.es.touched += maxDropped - steps }()
+	f := o.highest()
+	if f == nil {
+		return 0, false, false
+	}
+	aged := (o.turn+1)%agingEvery == 0
+	if aged {
+		if f, ok = o.oldest(&steps); !ok {
+			return 0, false, true
 		}
+	}
+	c, ok := f.first(o.es, &steps)
+	if !ok {
+		return 0, false, true
+	}
+	o.turn++
+	if !aged {
+		if f.left--; f.left <= 0 {
+			f.left = f.group.tenant.weight
+			f.circle.first = f.next
+		}
+	}
+	f.take(o.es)
+	o.es.at(c.i).order = 0
+	o.removed(f)
+	return c.i, true, false
+}
+
+func (o *tenants[K]) highest() *flow[K] {
+	for _, c := range o.circles {
+		if c.first != nil {
+			return c.first
+		}
+	}
+	return nil
+}
+
+// oldest is the flow with the oldest head. What the heap orders by may be too old,
+// because keys have left; then it is mended.
+func (o *tenants[K]) oldest(steps *int) (*flow[K], bool) {
+	for {
+		f := o.byAge[0]
+		c, ok := f.first(o.es, steps)
+		if !ok || f.oldest == c.seq() {
+			return f, ok
+		}
+		f.oldest = c.seq()
+		o.byAge.fix(f)
+		if *steps--; *steps < 0 {
+			return f, false
+		}
+	}
+}
+
+// block takes the flows of a tenant out of their circles, or puts them back; more:
+// keys may run now that could not before.
+func (o *tenants[K]) block(t *tenant, blocked bool) (more bool) {
+	g := o.groups[t.number]
+	if g == nil {
+		if !blocked {
+			return false
+		}
+		g = &group[K]{tenant: t}
+		o.groups[t.number] = g
+	}
+	if g.blocked == blocked {
+		return false
+	}
+	g.blocked = blocked
+	for _, f := range g.flows {
+		if blocked {
+			o.exit(f)
+		} else {
+			o.enter(f)
+		}
+	}
+	if blocked {
+		o.may -= g.n
+		return false
+	}
+	o.may += g.n
+	if g.n == 0 {
+		delete(o.groups, t.number)
+	}
+	return g.n > 0
+}
+
+func (o *tenants[K]) top() uint32 {
+	if f := o.highest(); f != nil {
+		return uint32(f.circle.band) + 1
 	}
 	return 0
 }
 
-// pop takes the head of the list whose turn it is, or the oldest of all heads.
-func (f *fairness) pop(es *entries, oldest bool) uint32 {
-	l := f.rings[f.top()-1]
-	if oldest {
-		l = f.oldest(es)
-	} else {
-		f.rings[l.band] = l.next
-	}
-	i := l.head - 1
-	l.list.remove(es, i)
-	f.n--
-	if l.n--; l.n == 0 {
-		f.exit(l) // the empty list stays with its tenant, for the next key of that band
-	}
-	return i
-}
+func (o *tenants[K]) len() (may, all int) { return o.may, o.all }
 
-// oldest looks at every head, once in sixteen dispatches.
-func (f *fairness) oldest(es *entries) *flow {
-	var found *flow
-	var first int64
-	for _, ring := range f.rings {
-		if ring == nil {
-			continue
-		}
-		for l := ring; ; {
-			if at := es.at(l.head - 1).when; found == nil || at < first {
-				found, first = l, at
-			}
-			if l = l.next; l == ring {
-				break
-			}
-		}
-	}
-	return found
-}
-
-// running counts a tenant's running keys and tells whether its ready keys may
-// run now that could not before.
-func (f *fairness) running(tenant uint32, by int) bool {
-	t := f.of[tenant-1]
-	t.running += by
-	return f.admit(t)
-}
-
-// admit takes a tenant out of the rings, or back in.
-func (f *fairness) admit(t *tenantState) bool {
-	barred := t.paused != nil || f.cap > 0 && t.running >= f.cap
-	if barred == t.barred {
-		return false
-	}
-	t.barred = barred
-	for _, l := range t.flows {
-		switch {
-		case l.n == 0:
-		case barred:
-			f.exit(l)
-			f.n -= l.n
-		default:
-			f.enter(l)
-			f.n += l.n
-		}
-	}
-	return !barred
-}
-
-// join makes an entry a key of the tenant.
-func (s *shard[K]) join(i uint32, name string) {
-	d := s.side(i)
-	if d.tenant == 0 {
-		d.tenant = s.ready.fair.number(name)
-		s.ready.fair.of[d.tenant-1].keys++
+func (o *tenants[K]) depths(to *[maxBands]int) {
+	for _, c := range o.circles {
+		to[c.band] += c.n
 	}
 }
 
-// leave is called when the entry's key is forgotten.
-func (s *shard[K]) leave(i uint32) {
-	if n := s.sides.of(i).tenant; n != 0 {
-		s.ready.fair.of[n-1].keys--
-		s.ready.fair.forget(n)
+func (o *tenants[K]) eldest() (uint32, bool) {
+	if len(o.byAge) == 0 {
+		return 0, false
 	}
-}
-
-func (f *fairness) depths(to *[maxBands]int) {
-	for _, t := range f.of {
-		if t == nil {
-			continue
-		}
-		for b, l := range t.flows {
-			to[b] += l.n
-		}
+	steps := maxDropped
+	f, ok := o.oldest(&steps)
+	o.es.touched += maxDropped - steps
+	if !ok {
+		return 0, false
 	}
-}
-
-func (t *tenantState) depth() (n int) {
-	for _, l := range t.flows {
-		n += l.n
-	}
-	return n
+	c, ok := f.first(o.es, &steps)
+	return c.i, ok
 }

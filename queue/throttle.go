@@ -1,241 +1,175 @@
 package queue
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
-// waiting is the keys of one queue that one bucket refused, in the order in
-// which they would have run. When the bucket has a token again, the first of
-// them become ready once more, so a key of a high band gets the next token
-// whoever waits already, and other buckets' keys never wait behind these.
-type waiting struct {
-	bands
+// line is the keys that one bucket refused, in the order in which they would have
+// run. When the bucket has a token again, the first of them become ready once more:
+// a key of a high band gets the next token, however many wait, and keys of other
+// buckets never wait behind these.
+type line[K comparable] struct {
+	order[K]
 	bucket *Bucket
-	id     int64 // at least 1
-	wake   int64 // when there may be a token
+	number int64 // +1; the entries that wait have it in due
+	wakes  int64 // when there may be a token
+	at     int   // in the heap
 }
 
-// The number of a waiting list is in the upper bits of its entries' order, so
-// that an entry leads to its list.
-//
-// 44 bits leave room for half a million lists, and for all that comes into one of
-// them in five years without it ever being empty, at 100,000 a second.
-const waitingShift = 44
+func (l *line[K]) rank() uint64 { return uint64(l.wakes) }
+func (l *line[K]) place() *int  { return &l.at }
 
-// throttling is the part of a shard that deals with buckets.
-type throttling struct {
-	lists map[*Bucket]*waiting
-	byID  []*waiting // id-1
-	wake  int64      // the earliest of theirs
+// lines is the lines of a shard, none of which is empty.
+type lines[K comparable] struct {
+	of       map[*Bucket]*line[K]
+	byNumber []*line[K]
+	unused   []int64
+	byWake   heap[*line[K]]
 }
 
-// charge lets each of the items run whose buckets all have a token, and puts the
-// others into the list of a bucket that has none. It returns how many are left.
-func (q *Queue[K]) charge(s *shard[K], items []Item[K]) int {
-	n, asked := 0, 0
-	defer func() {
-		if asked < len(items) { // Buckets panicked: nobody gets any of them
-			q.giveBack(s, items[:n])
-			q.giveBack(s, items[asked:])
-		}
-	}()
-	var few, own [4]*Bucket
-	for ; asked < len(items); asked++ {
-		it := &items[asked]
-		buckets := own[:0] // a copy: what Buckets returns is the caller's
-		for _, b := range q.opts.Buckets(it.Key, few[:0]) {
-			if b != nil {
-				buckets = append(buckets, b)
-			}
-		}
-		now := time.Now()
-		s.mu.Lock()
-		// Who knows only its key may have settled it: see Running.
-		ok := s.lent(it.loan) != nil && s.pay(it.loan.idx(), buckets, now)
-		q.unlock(s)
-		if ok {
-			items[n] = *it
-			n++
-		} else {
-			q.settled()
-		}
-	}
-	clear(items[n:])
-	return n
-}
-
-var errBuckets = errors.New("queue: Options.Buckets panicked")
-
-// giveBack takes items that have not run from whoever does not get them after all.
-// They back off for a second, so that a key that makes Buckets panic each time does
-// not keep the others from running.
-func (q *Queue[K]) giveBack(s *shard[K], items []Item[K]) {
-	due := after(q.now(), time.Second)
-	s.mu.Lock()
-	for _, it := range items {
-		if s.lent(it.loan) == nil {
-			continue
-		}
-		s.refused++
-		s.tally.ended++
-		s.settle(it.loan.idx(), &outcome{kind: again, due: due, err: errBuckets})
-	}
-	q.unlock(s)
-	q.settled()
-}
-
-// pay tells whether the running entry i may stay so.
-func (s *shard[K]) pay(i uint32, buckets []*Bucket, now time.Time) bool {
-	e := s.at(i)
+// pay tells whether the buckets of a taken key each had a token for it. If not, it
+// puts the key into the line of one that has none.
+func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time) bool {
+	s := k.s
 	if e.is(removed) {
-		s.refused++
-		s.tally.ended++
-		s.settle(i, &outcome{kind: done})
+		s.settle(i, e, outcome{kind: done}, nil)
 		return false
 	}
-	refused := s.queued(e, buckets)
+	refused := k.ahead(e, buckets)
 	if refused == nil {
 		refused = takeAll(now, buckets)
 	}
-	if refused != nil {
-		s.refuse(i, refused, now)
+	if refused == nil {
+		return true
+	}
+	s.sampler.drop(i)
+	x := e.status()
+	if k.isHeld(i, e) {
+		s.move(i, e, onRefuse(x, 0).start(0), e.band)
 		return false
 	}
-	e.flags &^= admitted
-	if e.is(inside) {
-		s.sides.of(i).reasons = 0
-		s.trim(i)
-	}
-	return true
+	s.move(i, e, onRefuse(x, k.line(refused, now).number), e.band)
+	return false
 }
 
-// queued is a bucket that has keys waiting which go before e.
-func (s *shard[K]) queued(e *entry, buckets []*Bucket) *Bucket {
+// ahead is a bucket in whose line are keys that go before e.
+func (k *keeper[K]) ahead(e *entry[K], buckets []*Bucket) *Bucket {
 	if e.is(admitted) {
 		return nil
 	}
 	for _, b := range buckets {
-		if w := s.throttling.lists[b]; w != nil && w.top() > int(e.band()) {
+		if l := k.lines.of[b]; l != nil && l.top() > uint32(e.band) {
 			return b
 		}
 	}
 	return nil
 }
 
-// refuse puts a running entry into the bucket's list. What was added meanwhile
-// has no need to be remembered: the key has not run yet.
-func (s *shard[K]) refuse(i uint32, b *Bucket, now time.Time) {
-	e := s.at(i)
-	s.refused++
-	s.tally.ended++
-	s.unrun(i)
-	if e.is(urgent) {
-		e.attempts = 0
+// line is the line of a bucket, made if there is none.
+func (k *keeper[K]) line(b *Bucket, now time.Time) *line[K] {
+	t, s := &k.lines, k.s
+	if l := t.of[b]; l != nil {
+		return l
 	}
-	again := e.is(admitted)
-	e.flags &^= added | urgent | raised | admitted
-	if e.is(israre) && s.blocked(i, StateHeld) {
-		return
-	}
-	s.set(e, StateThrottled)
-	e.since = s.q.clock.tick()
-	w := s.waiting(b, now)
-	if again {
-		w.putBack(&s.entries, i)
+	l := &line[K]{bucket: b}
+	if k.tenants != nil {
+		l.order = newTenants(&s.slab, &s.number, &k.roster)
 	} else {
-		w.push(&s.entries, i)
+		l.order = newBands(&s.slab, &s.number)
 	}
-}
-
-// waiting is the list of b, made if there is none.
-func (s *shard[K]) waiting(b *Bucket, now time.Time) *waiting {
-	t := &s.throttling
-	if w := t.lists[b]; w != nil {
-		return w
+	if n := len(t.unused); n > 0 {
+		l.number, t.unused = t.unused[n-1], t.unused[:n-1]
+	} else {
+		t.byNumber = append(t.byNumber, nil)
+		l.number = int64(len(t.byNumber))
 	}
-	w := &waiting{bucket: b}
-	for k, other := range t.byID {
-		if other == nil {
-			w.id = int64(k + 1)
-			break
-		}
+	t.byNumber[l.number-1] = l
+	if t.of == nil {
+		t.of = make(map[*Bucket]*line[K])
 	}
-	if w.id == 0 {
-		t.byID = append(t.byID, nil)
-		w.id = int64(len(t.byID))
-	}
-	w.seq = w.id << waitingShift
-	t.byID[w.id-1] = w
-	if t.lists == nil {
-		t.lists = make(map[*Bucket]*waiting)
-	}
-	t.lists[b] = w
-	if !s.closed { // else nothing comes due any more, and the bucket may outlive us
-		b.watch(w, func() { s.q.again(s, w) })
+	t.of[b] = l
+	if s.env.may().phase() == open { // else no token lets a key run any more, and the bucket may outlive the queue
+		b.watch(l, func() { k.locked(func() { k.retry(l) }) })
 	}
 	_, next := b.available(now)
-	w.wake = s.q.at(next)
-	t.wake = min(t.wake, w.wake)
-	return w
+	l.wakes = s.env.at(next)
+	t.byWake.add(l)
+	s.fx.mask |= fxTimer
+	return l
 }
 
-// again makes the shard look at a bucket whose limit changed.
-func (q *Queue[K]) again(s *shard[K], w *waiting) {
-	s.mu.Lock()
-	w.wake = q.now()
-	s.throttling.wake = min(s.throttling.wake, w.wake)
-	q.unlock(s)
-}
-
-// leaveBucket takes a throttled entry out of its list.
-func (s *shard[K]) leaveBucket(i uint32) {
-	w := s.throttling.byID[s.at(i).when>>waitingShift-1]
-	w.remove(&s.entries, i)
-	s.dropEmpty(w)
-}
-
-func (s *shard[K]) dropEmpty(w *waiting) {
-	if w.top() == 0 {
-		w.bucket.unwatch(w)
-		delete(s.throttling.lists, w.bucket)
-		s.throttling.byID[w.id-1] = nil
+// retry makes the shard look at a bucket whose limit has changed.
+func (k *keeper[K]) retry(l *line[K]) {
+	if l.at != 0 { // else the line is empty by now
+		l.wakes = k.s.env.now()
+		k.lines.byWake.fix(l)
+		k.s.fx.mask |= fxTimer
 	}
 }
 
-func (s *shard[K]) rebandThrottled(i uint32, band uint8) {
-	e := s.at(i)
-	w := s.throttling.byID[e.when>>waitingShift-1]
-	w.remove(&s.entries, i)
-	e.setBand(band)
-	w.push(&s.entries, i)
+// enter puts a throttled key into its line, in front if it had been let go on.
+func (k *keeper[K]) enter(i uint32, e *entry[K]) {
+	l := k.lines.byNumber[e.due-1]
+	if e.is(admitted) {
+		e.flags &^= admitted
+		l.pushFront(i, e)
+	} else {
+		l.push(i, e)
+	}
 }
 
-// pump lets the first keys of each bucket that has tokens become ready. They
-// pay when they are dispatched, and wait again if somebody else was faster.
-func (s *shard[K]) pump(now int64) {
-	t := &s.throttling
-	if now < t.wake {
+// leave takes a throttled key out of its line.
+func (k *keeper[K]) leave(i uint32, e *entry[K]) {
+	l := k.lines.byNumber[e.due-1]
+	if e.order != 0 {
+		l.remove(i, e)
+	}
+	if _, n := l.len(); n > 0 {
 		return
 	}
-	t.wake = never
-	for _, w := range t.lists {
-		if w.wake <= now {
-			s.admit(w, now)
-		}
-		if w.top() != 0 {
-			t.wake = min(t.wake, w.wake)
-		}
-	}
+	l.bucket.unwatch(l)
+	k.lines.byWake.remove(l)
+	delete(k.lines.of, l.bucket)
+	k.lines.byNumber[l.number-1] = nil
+	k.lines.unused = append(k.lines.unused, l.number)
 }
 
-func (s *shard[K]) admit(w *waiting, now int64) {
-	n, next := w.bucket.available(s.q.start.Add(time.Duration(now - 1)))
-	w.wake = max(s.q.at(next), now+1)
-	for range min(n, w.len(), maxFire) {
-		i := w.pop(&s.entries)
-		s.at(i).flags |= admitted
-		s.enter(i)
+// pump lets the first keys of each bucket that has tokens become ready. They pay
+// when they are taken, and wait again if another queue was faster.
+func (k *keeper[K]) pump(now int64) (more bool) {
+	for range maxFire {
+		if len(k.lines.byWake) == 0 || k.lines.byWake[0].wakes > now {
+			return false
+		}
+		l := k.lines.byWake[0]
+		n, next := l.bucket.available(k.s.env.time(now))
+		l.wakes = max(k.s.env.at(next), now+1)
+		k.lines.byWake.fix(l)
+		for range min(n, maxFire) {
+			if l.at == 0 || k.s.touched > maxTouched/2 {
+				break
+			}
+			k.s.touched++
+			i, ok, _ := l.next()
+			if !ok {
+				l.wakes = now
+				k.lines.byWake.fix(l)
+				return true
+			}
+			e := k.s.at(i)
+			to := e.status().start(0)
+			to.flags |= admitted
+			k.s.move(i, e, to, e.band)
+		}
+		if k.s.touched > maxTouched/2 {
+			return true
+		}
 	}
-	s.dropEmpty(w)
+	return true
+}
+
+// close ends the watch of the buckets, which may be shared with queues that live
+// longer.
+func (k *keeper[K]) close() {
+	for _, l := range k.lines.of {
+		l.bucket.unwatch(l)
+	}
 }

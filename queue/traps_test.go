@@ -134,8 +134,8 @@ func TestFailuresQueueUpNoDebt(t *testing.T) {
 // Trap 6: nothing is kept for keys that succeeded, were removed, or were parked
 // and removed; and idling does not make a later failure retry at once.
 // promise Q7; case 80
-// Control: with rest keeping entries that have a side record, 2,010 records were left;
-// with forget not dropping the side record, 1,000.
+// Control: with review keeping entries that have a record, 2,010 records were left;
+// with discard not dropping the record, 1,000.
 func TestNothingIsKept(t *testing.T) {
 	o := &Options[string]{
 		Policy:   Backoff{Base: time.Second, Max: 10 * time.Second, Jitter: NoJitter}.Policy(),
@@ -157,8 +157,8 @@ func TestNothingIsKept(t *testing.T) {
 				it.Done()
 			}
 		})
-		s := &q.shards[0]
-		if n := len(keysIn(q)) + len(s.rares) + s.sides.slots.inUse() + len(s.ready.fair.names); n != 0 {
+		s := &q.shards.all[0]
+		if n := len(keysIn(q)) + s.records.inUse() + len(q.keepers[0].roster.numbers); n != 0 {
 			t.Errorf("%d records are kept: %v", n, keysIn(q))
 		}
 	})

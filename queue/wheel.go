@@ -12,55 +12,54 @@ const (
 	levels   = 4
 	never    = math.MaxInt64
 
-	// What one lock hold may do, so that nobody waits long for it.
+	// What one step does.
 	maxFire    = 256
 	maxCascade = 256
 	maxScan    = 64
 )
 
 // wheel keeps entries until they are due: a hierarchical timing wheel on the
-// entries' own links, 8 bytes a key and O(1) to add and to take out.
+// entries' own links, O(1) to add and to take out.
 //
 //	level 0   256 slots of 262 µs     entries due within 67 ms
 //	level 1   256 slots of  67 ms                        17 s
 //	level 2   256 slots of  17 s                         73 min
 //	level 3   256 slots of  73 min                       13 days, and all beyond
 //
-// When the wheel reaches a slot of a higher level, its entries move down. In
-// the slot of the present tick the exact times count: nothing fires early, and
-// what is due now does not wait for the tick to end.
-type wheel struct {
-	slots  [levels][256]list
+// When the wheel reaches a slot of a higher level, its entries move down. In the
+// slot of the present tick the exact times count: nothing fires early, and what is
+// due now does not wait for the tick to end.
+type wheel[K comparable] struct {
+	slots  [levels << 8]list
 	bitmap [levels][4]uint64
 	tick   int64 // all before it has fired
 	wake   int64 // nothing is due before; never if there is nothing
 	n      int
 }
 
-// In the wheel the outer links of a slot's first and last entry name the slot,
-// so that an entry can be taken out without knowing where it is.
-const slotLink = 1 << 31
+// list is the first and the last entry of a slot, index+1; 0: none.
+type list struct{ head, tail uint32 }
 
-func (w *wheel) add(es *entries, i uint32) {
-	e := es.at(i)
-	level, slot := w.place(e.when)
-	l := &w.slots[level][slot]
-	link := slotLink | uint32(level)<<8 | slot
-	e.next, e.prev = link, l.tail
+// add puts an entry in, which has a time.
+func (w *wheel[K]) add(es *slab[K], i uint32, e *entry[K]) {
+	level, slot := w.place(e.due)
+	e.slot = uint16(level)<<8 | uint16(slot)
+	l := &w.slots[e.slot]
+	e.order = uint64(l.tail)
 	if l.tail == 0 {
-		l.head, e.prev = i+1, link
+		l.head = i + 1
 		w.bitmap[level][slot>>6] |= 1 << (slot & 63)
 	} else {
-		es.at(l.tail - 1).next = i + 1
+		es.at(l.tail - 1).setNext(i + 1)
 	}
 	l.tail = i + 1
-	w.wake = min(w.wake, e.when)
+	w.wake = min(w.wake, e.due)
 	w.n++
 }
 
 // place is the slot for a due time.
-func (w *wheel) place(when int64) (level int, slot uint32) {
-	t := max(when>>tickBits, w.tick)
+func (w *wheel[K]) place(due int64) (level int, slot uint32) {
+	t := max(due>>tickBits, w.tick)
 	for level < levels-1 && t>>(8*level)-w.tick>>(8*level) > 255 {
 		level++
 	}
@@ -68,102 +67,100 @@ func (w *wheel) place(when int64) (level int, slot uint32) {
 	return level, uint32(min(t>>(8*level), far)) & 255
 }
 
-func (w *wheel) remove(es *entries, i uint32) {
-	e := es.at(i)
-	first, last := e.prev&slotLink != 0, e.next&slotLink != 0
-	switch {
-	case first && last:
-		level, slot := e.prev>>8&3, e.prev&255
-		w.slots[level][slot] = list{}
-		w.bitmap[level][slot>>6] &^= 1 << (slot & 63)
-	case first:
-		w.slot(e.prev).head = e.next
-		es.at(e.next - 1).prev = e.prev
-	case last:
-		w.slot(e.next).tail = e.prev
-		es.at(e.prev - 1).next = e.next
-	default:
-		es.at(e.prev - 1).next = e.next
-		es.at(e.next - 1).prev = e.prev
+// remove takes an entry out.
+func (w *wheel[K]) remove(es *slab[K], e *entry[K]) {
+	l := &w.slots[e.slot]
+	next, prev := e.next(), e.prev()
+	if prev == 0 {
+		l.head = next
+	} else {
+		es.at(prev - 1).setNext(next)
 	}
-	e.next, e.prev = 0, 0
+	if next == 0 {
+		l.tail = prev
+	} else {
+		es.at(next - 1).setPrev(prev)
+	}
+	if l.head == 0 {
+		w.bitmap[e.slot>>8][e.slot&255>>6] &^= 1 << (e.slot & 63)
+	}
+	e.order = 0
 	w.n--
 }
 
-func (w *wheel) slot(link uint32) *list {
-	return &w.slots[link>>8&3][link&255]
-}
-
-// fire appends to due what is due at now, in order of time, and takes it out
-// of the wheel. It does a bounded amount of work; more says that it is to be
-// called again.
-func (w *wheel) fire(es *entries, now int64, due []uint32) (_ []uint32, more bool) {
+// fire appends to fired what is due at now, in order of time, and takes it out of
+// the wheel: its time is 0 then. It does a bounded amount of work; more says that
+// there is more.
+func (w *wheel[K]) fire(es *slab[K], now int64, fired []uint32) (_ []uint32, more bool) {
 	target := now >> tickBits
-	for range maxCascade {
+	for range 8 {
 		t, level := w.first()
 		if t > target {
-			break
+			w.tick = max(w.tick, target)
+			return fired, false
 		}
 		w.tick = max(w.tick, t)
-		switch slot := uint32(t>>(8*level)) & 255; {
-		case level > 0:
+		slot := uint32(t>>(8*level)) & 255
+		if level > 0 {
 			more = w.cascade(es, level, slot)
-		default:
-			due, more = w.take(es, slot, now, due)
+		} else {
+			fired, more = w.take(es, slot, now, fired)
 			if t == target {
-				return due, more
+				return fired, more
 			}
 		}
 		if more {
-			return due, true
+			break
 		}
 	}
-	if t, _ := w.first(); t <= target {
-		return due, true
-	}
-	w.tick = max(w.tick, target)
-	return due, false
+	return fired, true
 }
 
 // take removes the entries of a slot of level 0 that are due.
-func (w *wheel) take(es *entries, slot uint32, now int64, due []uint32) (_ []uint32, more bool) {
-	from := len(due)
-	i := w.slots[0][slot].head
-	for range maxScan * 4 {
-		if i == 0 || i&slotLink != 0 || len(due) == maxFire {
+func (w *wheel[K]) take(es *slab[K], slot uint32, now int64, fired []uint32) (_ []uint32, more bool) {
+	from := len(fired)
+	i := w.slots[slot].head
+	for range 4 * maxScan {
+		if i == 0 || len(fired) >= maxFire {
 			break
 		}
+		es.touched++
 		e := es.at(i - 1)
-		next := e.next
-		if e.when <= now {
-			w.remove(es, i-1)
-			due = append(due, i-1)
+		next := e.next()
+		if e.due <= now {
+			w.remove(es, e)
+			fired = append(fired, i-1)
 		}
 		i = next
 	}
-	slices.SortStableFunc(due[from:], func(a, b uint32) int {
-		return cmp.Compare(es.at(a).when, es.at(b).when)
+	slices.SortStableFunc(fired[from:], func(a, b uint32) int {
+		return cmp.Compare(es.at(a).due, es.at(b).due)
 	})
-	left := i != 0 && i&slotLink == 0
-	return due, left && now>>tickBits > w.tick || len(due) == maxFire
+	for _, k := range fired[from:] {
+		es.at(k).due = 0
+	}
+	return fired, i != 0 && now>>tickBits > w.tick || len(fired) >= maxFire
 }
 
 // cascade moves the entries of a slot of a higher level down.
-func (w *wheel) cascade(es *entries, level int, slot uint32) (more bool) {
+func (w *wheel[K]) cascade(es *slab[K], level int, slot uint32) (more bool) {
+	l := &w.slots[uint32(level)<<8|slot]
 	for range maxCascade {
-		i := w.slots[level][slot].head
+		i := l.head
 		if i == 0 {
 			return false
 		}
-		w.remove(es, i-1)
-		w.add(es, i-1)
+		es.touched++
+		e := es.at(i - 1)
+		w.remove(es, e)
+		w.add(es, i-1, e)
 	}
 	return true
 }
 
 // first is the tick at which the next slot of any level begins, and the level;
 // the highest level of several, for its entries may belong below.
-func (w *wheel) first() (tick int64, level int) {
+func (w *wheel[K]) first() (tick int64, level int) {
 	tick = never
 	for l := levels - 1; l >= 0; l-- {
 		at := w.tick >> (8 * l)
@@ -178,9 +175,9 @@ func (w *wheel) first() (tick int64, level int) {
 	return tick, level
 }
 
-// rest finds when to look again. It looks at few entries: in a crowded slot
+// schedule finds when to look again. It looks at few entries: in a crowded slot
 // the slot's own beginning or end must do.
-func (w *wheel) rest(es *entries, now int64) {
+func (w *wheel[K]) schedule(es *slab[K], now int64) {
 	w.wake = never
 	for l := range levels {
 		at := w.tick >> (8 * l)
@@ -195,25 +192,27 @@ func (w *wheel) rest(es *entries, now int64) {
 		if begin <= now {
 			begin += 1 << tickBits
 		}
-		slot := uint32(at+int64(d)) & 255
-		w.wake = min(w.wake, w.earliest(es, &w.slots[l][slot], begin))
+		slot := uint32(l)<<8 | uint32(at+int64(d))&255
+		w.wake = min(w.wake, w.earliest(es, w.slots[slot].head, begin))
 	}
 }
 
-func (w *wheel) earliest(es *entries, l *list, crowded int64) int64 {
-	found, i := int64(never), l.head
+// earliest is the first due time from entry i on, or crowded if there are many.
+func (w *wheel[K]) earliest(es *slab[K], i uint32, crowded int64) int64 {
+	found := int64(never)
 	for range maxScan {
-		if i&slotLink != 0 {
+		if i == 0 {
 			return found
 		}
-		found = min(found, es.at(i-1).when)
-		i = es.at(i - 1).next
+		es.touched++
+		found = min(found, es.at(i-1).due)
+		i = es.at(i - 1).next()
 	}
 	return crowded
 }
 
-// nextBit is how far it is from bit on to the next one that is set, in a ring
-// of 256; -1 if none is.
+// nextBit is how far it is from bit on to the next one that is set, in a ring of
+// 256; -1 if none is.
 func nextBit(m *[4]uint64, bit uint32) int {
 	w := bit >> 6
 	if rest := m[w] >> (bit & 63); rest != 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/spin"
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 )
 
@@ -77,7 +78,7 @@ func (c *Controller[K]) mayRun(key K) (stale, ok bool) {
 // hold keeps a key in the queue until the caches have seen what it wrote, which they
 // may have meanwhile.
 func (c *Controller[K]) hold(key K, w *store.Writes, left time.Duration) {
-	release := c.q.Hold(key, c.waitingFor(w), left)
+	release := c.q.Hold(c.q.OfKey(key), queue.Hold{Reason: c.waitingFor(w), Max: left})
 	if before, ok := c.after.held(key, w, release); !ok {
 		release()
 	} else if before != nil {
@@ -110,11 +111,11 @@ func lacks(cached Cached, w *store.Writes) bool {
 	return cached.Revision() < w.Highest(cached.Backend(), cached.Kind())
 }
 
-// holdExpired passes on what the queue says. It is no news to us: the key's next
-// run, which may have begun already, looks at the caches itself.
-func (c *Controller[K]) holdExpired(key K, why string) {
+// holdExpired passes on what the queue says. The controller itself need not know:
+// the key's next run, which may have begun already, looks at the caches.
+func (c *Controller[K]) holdExpired(over queue.Scope[K], reason string) {
 	if user := c.userHooks.HoldExpired; user != nil {
-		c.contain("HoldExpired", func() { user(key, why) })
+		c.contain("HoldExpired", func() { user(over, reason) })
 	}
 }
 

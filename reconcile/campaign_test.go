@@ -275,13 +275,13 @@ func (p *plant) hand(id int, quit <-chan struct{}) {
 		case 7:
 			p.lease.Set(r.IntN(3) > 0, 1)
 		case 8:
-			p.c.Queue().Pause("hand", time.Duration(r.IntN(20))*time.Millisecond)
+			p.c.Queue().Hold(p.c.Queue().Whole(), queue.Hold{Name: "hand", Reason: "hand", Max: time.Duration(r.IntN(20)) * time.Millisecond})
 		case 9:
-			p.c.Queue().Resume()
+			p.c.Queue().Release(p.c.Queue().Whole(), "hand")
 		case 10:
-			p.c.Queue().PauseKey(k, "hand", time.Duration(1+r.IntN(20))*time.Millisecond)
+			p.c.Queue().Hold(p.c.Queue().OfKey(k), queue.Hold{Name: "hand", Reason: "hand", Max: time.Duration(1+r.IntN(20)) * time.Millisecond})
 		case 11:
-			p.c.Queue().ResumeKey(k)
+			p.c.Queue().Release(p.c.Queue().OfKey(k), "hand")
 		case 12:
 			name := fmt.Sprint("extra", id)
 			_ = p.c.Watch(reconcile.Source[store.Key]{Name: name, Run: func(ctx context.Context, to reconcile.Sink[store.Key]) error {

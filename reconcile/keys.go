@@ -162,6 +162,9 @@ const (
 	ActionResume Action = "resume"
 )
 
+// heldByOperator is the name of the holds that ActionPause makes.
+const heldByOperator = "operator"
+
 // Do carries an action out on a printed key; an empty one means the controller as
 // a whole, which can be paused and resumed. Why is shown as the reason. It fails
 // with ErrNoKey if the key cannot be found or read, and as Kick does.
@@ -180,10 +183,10 @@ func (c *Controller[K]) do(ctx context.Context, a Action, printed, why string) e
 	if printed == "" {
 		switch a {
 		case ActionPause:
-			c.q.Pause(why, 0)
+			c.q.Hold(c.q.Whole(), queue.Hold{Name: heldByOperator, Reason: why})
 			return nil
 		case ActionResume:
-			if !c.q.Resume() {
+			if !c.q.Release(c.q.Whole(), heldByOperator) {
 				return errors.New("it was not paused")
 			}
 			return nil
@@ -202,9 +205,9 @@ func (c *Controller[K]) do(ctx context.Context, a Action, printed, why string) e
 			return ErrNoKey
 		}
 	case ActionPause:
-		c.q.PauseKey(key, why, 0)
+		c.q.Hold(c.q.OfKey(key), queue.Hold{Name: heldByOperator, Reason: why})
 	case ActionResume:
-		if !c.q.ResumeKey(key) {
+		if !c.q.Release(c.q.OfKey(key), heldByOperator) {
 			return errors.New("it was not paused")
 		}
 	default:

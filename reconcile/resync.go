@@ -33,7 +33,7 @@ func (c *Controller[K]) retryParked() {
 			continue
 		}
 		if now.Sub(e.Since) >= c.o.ParkedResync-rand.N(c.o.ParkedResync/5+1) {
-			_ = c.q.Replace(e.Key, queue.AddOptions{Urgent: true, Priority: bandInitial, Reason: "slow resync"})
+			_ = c.q.AddWith(e.Key, queue.AddOptions{Urgent: true, Replace: true, Priority: bandInitial, Reason: "slow resync"})
 		}
 	}
 }

@@ -405,7 +405,7 @@ func TestKeyIsKeptBackOnlyForAWhile(t *testing.T) {
 		c := newController(t, r, &reconcile.Options[store.Key]{
 			Reads: []reconcile.Cached{stopped}, SettleTimeout: time.Minute,
 			Queue: queue.Options[store.Key]{Hooks: &queue.Hooks[store.Key]{
-				HoldExpired: func(_ store.Key, why string) {
+				HoldExpired: func(_ queue.Scope[store.Key], why string) {
 					expired = append(expired, why)
 					time.Sleep(time.Second) // the run does not wait for hooks
 				},

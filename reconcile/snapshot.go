@@ -16,20 +16,20 @@ import (
 // Snapshot is how a controller is at a moment, for whoever debugs at night. Keys
 // are in their printed form.
 type Snapshot struct {
-	Name      string               `json:"name"`
-	Kind      string               `json:"kind,omitempty"`
-	Placement string               `json:"placement,omitempty"`
-	Held      int                  `json:"held"`    // shards that this server holds
-	Shards    int                  `json:"shards"`  // that there are
-	Workers   int                  `json:"workers"` // that there are to be
-	Active    int                  `json:"active"`  // workers that run something
-	Running   []RunSnapshot        `json:"running"` // longest first
-	Sources   []SourceSnapshot     `json:"sources"`
-	Queue     []queue.StateSummary `json:"queue"`
-	Runs      Counts               `json:"runs"`
-	Leases    LeaseCounts          `json:"leases"`
-	Adapt     *AdaptSnapshot       `json:"adapt,omitempty"` // nil: the number of workers stays as set
-	Error     string               `json:"error,omitempty"` // why it is not healthy
+	Name      string             `json:"name"`
+	Kind      string             `json:"kind,omitempty"`
+	Placement string             `json:"placement,omitempty"`
+	Held      int                `json:"held"`    // shards that this server holds
+	Shards    int                `json:"shards"`  // that there are
+	Workers   int                `json:"workers"` // that there are to be
+	Active    int                `json:"active"`  // workers that run something
+	Running   []RunSnapshot      `json:"running"` // longest first
+	Sources   []SourceSnapshot   `json:"sources"`
+	Queue     []queue.StateStats `json:"queue"`
+	Runs      Counts             `json:"runs"`
+	Leases    LeaseCounts        `json:"leases"`
+	Adapt     *AdaptSnapshot     `json:"adapt,omitempty"` // nil: the number of workers stays as set
+	Error     string             `json:"error,omitempty"` // why it is not healthy
 }
 
 // LeaseCounts says how often shards came and went; a singleton has one. All is
@@ -73,7 +73,7 @@ func (c *Controller[K]) Snapshot() Snapshot {
 	c.mu.Unlock()
 	s := Snapshot{
 		Name: c.name, Kind: c.kindOf(), Placement: c.placement(), Shards: len(holds), Workers: want,
-		Queue: c.q.Summary(), Runs: c.Counts(),
+		Queue: c.q.Stats().States, Runs: c.Counts(),
 	}
 	for i := range holds {
 		if holds[i].Load() != nil {

@@ -90,7 +90,7 @@ func TestFormsOfAPageSayTheSame(t *testing.T) {
 func TestEveryKeySaysWhyItIsNotRunning(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
 		q := w.buckets.Queue()
-		q.PauseKey(store.Key{Name: "data"}, "maintenance until noon", 0)
+		q.Hold(q.OfKey(store.Key{Name: "data"}), queue.Hold{Reason: "maintenance until noon"})
 		_ = w.buckets.Kick(store.Key{Name: "data"})
 		synctest.Wait()
 		for key, why := range map[string]string{
@@ -98,7 +98,7 @@ func TestEveryKeySaysWhyItIsNotRunning(t *testing.T) {
 			"failing-a": "it failed once, and is tried again in 57 s",
 			"parked-b":  "it is given up until somebody changes or kicks it",
 			"logs":      "it is to run in 9 min 57 s",
-			"data":      "held by PauseKey: maintenance until noon",
+			"data":      "held: maintenance until noon",
 			"nobody":    "The queue does not know this key",
 		} {
 			wantAll(t, get(t, h, http.StatusOK, "c", "bucket", "key", key, "format", "text"), why)
@@ -110,9 +110,9 @@ func TestEveryKeySaysWhyItIsNotRunning(t *testing.T) {
 		w.declare("new")
 		synctest.Wait()
 		wantAll(t, get(t, h, http.StatusOK, "c", "bucket", "key", "new", "format", "text"), "there are no workers")
-		q.Pause("an incident", 0)
-		wantAll(t, get(t, h, http.StatusOK, "c", "bucket", "key", "new", "format", "text"), "paused: an incident")
-		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "paused: an incident")
+		q.Hold(q.Whole(), queue.Hold{Reason: "an incident"})
+		wantAll(t, get(t, h, http.StatusOK, "c", "bucket", "key", "new", "format", "text"), "queue held: an incident")
+		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "queue held: an incident")
 	})
 }
 
@@ -360,7 +360,7 @@ func TestActionsDoWhatTheySay(t *testing.T) {
 		}
 		do("kick", hostile)
 		do("pause", "")
-		if p := w.buckets.QueueStats().Paused; p == "" {
+		if p := w.buckets.QueueStats().HeldBy; p == "" {
 			t.Error("the controller is not paused")
 		}
 		do("resume", "")

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/debug"
 )
@@ -192,9 +193,11 @@ func TestJudgeRejectsHandlersThatDoWhatTheyMustNot(t *testing.T) {
 	raw := "GET /?c=audit&key=%22%3E%3Cimg+src%3Dx%3E%1b HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	bubble(t, func(o *debug.Options) { o.Authorise = authorise }, func(t *testing.T, w *world, h *debug.Handler) {
 		for what, after := range map[string]func(w http.ResponseWriter, r *http.Request){
-			"":                     func(http.ResponseWriter, *http.Request) {},
-			"panicked":             func(http.ResponseWriter, *http.Request) { panic("boom") },
-			"changed":              func(http.ResponseWriter, *http.Request) { w.audit.Queue().Pause("by a GET", 0) },
+			"":         func(http.ResponseWriter, *http.Request) {},
+			"panicked": func(http.ResponseWriter, *http.Request) { panic("boom") },
+			"changed": func(http.ResponseWriter, *http.Request) {
+				w.audit.Queue().Hold(w.audit.Queue().Whole(), queue.Hold{Name: "GET", Reason: "by a GET"})
+			},
 			"the tag \"<img":       func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Query().Get("key")) },
 			"the tag \"<a onclick": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `<a onclick="x">`) },
 			"the tag \"<a href":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `<a href="javascript:x">`) },
@@ -215,7 +218,7 @@ func TestJudgeRejectsHandlersThatDoWhatTheyMustNot(t *testing.T) {
 			if what == "" && err != nil || what != "" && (err == nil || !strings.Contains(err.Error(), what)) {
 				t.Errorf("%q: %v", what, err)
 			}
-			w.audit.Queue().Resume()
+			w.audit.Queue().Release(w.audit.Queue().Whole(), "GET")
 		}
 		failing := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 		r, err := read([]byte(raw))

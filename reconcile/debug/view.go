@@ -302,7 +302,7 @@ func summarise(s reconcile.Snapshot, q queue.Stats) summary {
 		Keys:  q.Ready + q.Delayed + q.BackingOff + q.Throttled + q.Held + q.Running + q.Parked,
 		Ready: q.Ready, Delayed: q.Delayed, BackingOff: q.BackingOff, Throttled: q.Throttled,
 		Kept: q.Held, Running: q.Running, Parked: q.Parked, Oldest: q.OldestReady,
-		Paused: q.Paused, Error: s.Error, Runs: s.Runs,
+		Paused: q.HeldBy, Error: s.Error, Runs: s.Runs,
 	}
 }
 
