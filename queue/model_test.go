@@ -277,7 +277,7 @@ func (m *model) remove(key string, now time.Time) bool {
 		k.removed, k.added, k.urgent, k.raised = true, false, false, false
 		return was
 	}
-	k.attempts = 0
+	k.attempts, k.cool = 0, time.Time{} // nothing is kept of a key that was removed
 	m.rest(key, now)
 	return true
 }
@@ -527,7 +527,7 @@ func (m *model) settle(key string, kind modelResult, at time.Time, prio Priority
 	k.added, k.urgent, k.removed, k.raised = false, false, false, false
 	switch {
 	case was.removed:
-		k.attempts, kind = 0, modelDone
+		k.attempts, k.cool, kind = 0, time.Time{}, modelDone
 	case kind == modelDone || kind == modelAfter:
 		k.attempts = 0
 	case kind != modelThrottled:

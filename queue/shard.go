@@ -120,9 +120,10 @@ type admission[K comparable] interface {
 	// review changes the status that an entry is to have: a ready key may be held,
 	// and one with nothing to run is absent unless something keeps its entry.
 	review(i uint32, e *entry[K], to status) status
-	// enter and leave are called for the line of a throttled key.
+	// enter and leave are called for the line of a throttled key; stays: it enters
+	// again at once.
 	enter(i uint32, e *entry[K])
-	leave(i uint32, e *entry[K])
+	leave(i uint32, e *entry[K], stays bool)
 	// taken, began and ended are called in the course of a run.
 	taken(i uint32, e *entry[K])
 	began(i uint32, e *entry[K])
@@ -289,7 +290,7 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 		to.state = absent
 	}
 	from := e.state
-	s.leave(i, e)
+	s.leave(i, e, to.state)
 	e.set(to)
 	e.band = band
 	if to.state == absent {
@@ -323,8 +324,8 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 	}
 }
 
-// leave takes an entry out of the list of its state.
-func (s *shard[K]) leave(i uint32, e *entry[K]) {
+// leave takes an entry out of the list of its state, on its way to another one.
+func (s *shard[K]) leave(i uint32, e *entry[K], to State) {
 	switch e.state {
 	case StateReady:
 		if e.order != 0 { // else it was taken
@@ -339,7 +340,7 @@ func (s *shard[K]) leave(i uint32, e *entry[K]) {
 		}
 		s.fx.mask |= s.left()
 	case StateThrottled:
-		s.admission.leave(i, e)
+		s.admission.leave(i, e, to == StateThrottled)
 	case StateDelayed, StateBackingOff, StateIdle:
 		if e.due != 0 {
 			s.wheel.remove(&s.slab, e)

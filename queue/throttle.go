@@ -41,6 +41,14 @@ func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time)
 		return true
 	}
 	s.sampler.drop(i)
+	for _, b := range buckets { // the tokens that the key was let go on for are there for the next
+		if l := k.lines.of[b]; l != nil && b != refused && e.is(admitted) {
+			k.retry(l)
+		}
+	}
+	if e.is(recorded) && s.record(i).extra != nil {
+		s.record(i).first = 0 // its turn came: the row of debounced adds is over
+	}
 	x := e.status()
 	if k.isHeld(i, e) {
 		s.move(i, e, onRefuse(x, 0).start(0), e.band)
@@ -117,12 +125,12 @@ func (k *keeper[K]) enter(i uint32, e *entry[K]) {
 }
 
 // leave takes a throttled key out of its line.
-func (k *keeper[K]) leave(i uint32, e *entry[K]) {
+func (k *keeper[K]) leave(i uint32, e *entry[K], stays bool) {
 	l := k.lines.byNumber[e.due-1]
 	if e.order != 0 {
 		l.remove(i, e)
 	}
-	if _, n := l.len(); n > 0 {
+	if _, n := l.len(); n > 0 || stays {
 		return
 	}
 	l.bucket.unwatch(l)
