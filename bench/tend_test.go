@@ -103,14 +103,14 @@ func (s *native[K]) Turn(ring []K, n int) {
 	}
 }
 
-// Consume is the loop of reconcile's own workers: DoneNext settles one item and
-// gets the next.
+// Consume is the loop of reconcile's own workers.
 func (s *native[K]) Consume(each func(key K)) {
 	ctx := context.Background()
 	item, err := s.q.Get(ctx)
 	for err == nil {
 		each(item.Key)
-		item, err = item.DoneNext(ctx)
+		item.Done()
+		item, err = s.q.Get(ctx)
 	}
 }
 

@@ -193,7 +193,7 @@ func (b *Bucket) available(now time.Time) (n int, next time.Time) {
 	if tokens < 1 {
 		return 0, b.readyLocked(now)
 	}
-	return int(tokens), now.Add(b.takes(1))
+	return int(tokens), now.Add(b.takes(math.Floor(tokens) + 1 - tokens))
 }
 
 // watch calls f when the limit changes or a pause is ended, until unwatch.

@@ -1,126 +1,5 @@
 package queue
 
-import (
-	"fmt"
-	"time"
-)
-
-// Scope is what a hold holds: a key, a tenant, or the whole queue, which is the
-// zero Scope. Queue.OfKey, OfTenant and Whole make scopes.
-type Scope[K comparable] struct {
-	kind   scopeKind
-	tenant string
-	key    K
-}
-
-type scopeKind uint8
-
-const (
-	wholeQueue scopeKind = iota
-	oneTenant
-	oneKey
-)
-
-// Key is the key of a scope that is one.
-func (s Scope[K]) Key() (key K, ok bool) { return s.key, s.kind == oneKey }
-
-// Tenant is the name of the tenant of a scope that is one.
-func (s Scope[K]) Tenant() (name string, ok bool) { return s.tenant, s.kind == oneTenant }
-
-// String names the scope.
-func (s Scope[K]) String() string {
-	switch s.kind {
-	case oneKey:
-		return fmt.Sprintf("key %v", s.key)
-	case oneTenant:
-		return "tenant " + s.tenant
-	}
-	return "queue"
-}
-
-// Hold says how something is held.
-type Hold struct {
-	// Name is what Queue.Release ends it by. A hold replaces the one of its name
-	// and scope. One without a name stands beside all others, and only the function
-	// that Queue.Hold returned, or its maximum, ends it.
-	Name string
-	// Reason is shown by Snapshot and Stats.
-	Reason string
-	// Max is how long the hold lasts at most. Zero or less: until it is released.
-	Max time.Duration
-}
-
-// heldBack is a hold that lasts.
-type heldBack struct {
-	set          *holdSet
-	name, reason string
-	until        int64 // never: until it is released
-	at           int   // in the heap of those with a maximum
-	next, prev   *heldBack
-}
-
-func (h *heldBack) rank() uint64 { return uint64(h.until) }
-func (h *heldBack) place() *int  { return &h.at }
-
-// holdSet is the holds over one scope, in the order in which they were made.
-type holdSet struct {
-	first, last *heldBack
-	named       map[string]*heldBack
-	over        holdScope
-}
-
-// holdScope is the scope of a set without the type of the keys.
-type holdScope struct {
-	kind   scopeKind
-	i      uint32  // of the key's entry
-	tenant *tenant // of the tenant
-}
-
-func (s *holdSet) add(h *heldBack) {
-	h.set, h.prev = s, s.last
-	if s.last == nil {
-		s.first = h
-	} else {
-		s.last.next = h
-	}
-	s.last = h
-	if h.name != "" {
-		if s.named == nil {
-			s.named = make(map[string]*heldBack)
-		}
-		s.named[h.name] = h
-	}
-}
-
-func (s *holdSet) remove(h *heldBack) {
-	if h.prev == nil {
-		s.first = h.next
-	} else {
-		h.prev.next = h.next
-	}
-	if h.next == nil {
-		s.last = h.prev
-	} else {
-		h.next.prev = h.prev
-	}
-	if h.name != "" {
-		delete(s.named, h.name)
-	}
-	h.set, h.next, h.prev = nil, nil, nil
-}
-
-// holds is what a shard holds, and the whole queue in the first shard.
-type holds struct {
-	whole  holdSet
-	expiry heap[*heldBack]
-}
-
-// expired is a hold that reached its maximum.
-type expired[K comparable] struct {
-	over   Scope[K]
-	reason string
-}
-
 // maxExpired is how many holds end under one hold of the lock.
 const maxExpired = 256
 
@@ -190,10 +69,10 @@ func (k *keeper[K]) held(set *holdSet) {
 func (k *keeper[K]) expire(now int64) (more bool) {
 	s := k.s
 	for range maxExpired {
-		if len(k.holds.expiry) == 0 || k.holds.expiry[0].until > now {
+		h, ok := k.holds.expiry.first()
+		if !ok || h.until > now {
 			return false
 		}
-		h := k.holds.expiry[0]
 		x := expired[K]{reason: h.reason}
 		switch over := h.set.over; over.kind {
 		case oneKey:
@@ -219,4 +98,27 @@ func (k *keeper[K]) holdsOf(i uint32, e *entry[K]) *holdSet {
 		x.holds = &holdSet{over: holdScope{kind: oneKey, i: i}}
 	}
 	return x.holds
+}
+
+func (k *keeper[K]) review(i uint32, e *entry[K], to status) status {
+	held := k.isHeld(i, e)
+	if to.state == StateReady {
+		if held {
+			to.state, to.due = StateHeld, 0
+			to.flags &^= admitted
+		}
+		return to
+	}
+	to.state = absent
+	x := k.s.record(i).extra
+	if x == nil {
+		return to
+	}
+	x.first = 0 // the debounced adds came to nothing
+	to.due = k.floor(i, e)
+	x.cool = to.due
+	if held || to.due != 0 {
+		to.state = StateIdle
+	}
+	return to
 }

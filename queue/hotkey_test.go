@@ -9,7 +9,7 @@ import (
 // between two of its runs every key that was there runs once, and it comes in the
 // order in which it was added.
 //
-// promise Q5; negative control: the mutant "who comes last is first".
+// promise Q5; negative control: the mutant "what comes last is first".
 func TestHotKeyWaitsItsTurn(t *testing.T) {
 	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
 		const cold = 1000

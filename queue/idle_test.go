@@ -13,7 +13,7 @@ import (
 // are due after it and workers that wait, its timer goes off as often as the wheel
 // hands keys down from slot to slot, and no worker wakes up.
 //
-// Negative control: the mutant "the alarm rings every second".
+// Negative control: the mutant "the timer rings every second".
 func TestIdleQueueSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, &Options[string]{Shards: 1})

@@ -92,7 +92,7 @@ func (k *keeper[K]) verify(f *faults) {
 		s.verifyOrder(f, l.order, StateThrottled, c.throttled[l.number])
 	}
 	verifyHeap(f, "lines", k.lines.byWake)
-	f.want(len(k.lines.byWake) == len(k.lines.of), "%d lines wait, of %d", len(k.lines.byWake), len(k.lines.of))
+	f.want(len(k.lines.byWake.items) == len(k.lines.of), "%d lines wait, of %d", len(k.lines.byWake.items), len(k.lines.of))
 	for _, t := range k.roster.of {
 		if t == nil {
 			continue
@@ -106,7 +106,7 @@ func (k *keeper[K]) verify(f *faults) {
 	}
 	c.holds(f, &k.holds.whole)
 	verifyHeap(f, "holds", k.holds.expiry)
-	f.want(c.limited == len(k.holds.expiry), "%d holds have a maximum, %d are watched", c.limited, len(k.holds.expiry))
+	f.want(c.limited == len(k.holds.expiry.items), "%d holds have a maximum, %d are watched", c.limited, len(k.holds.expiry.items))
 	if s.env.may().phase() == open && s.armed.Load() > s.wake() {
 		f.want(false, "the timer rings at %d, wanted at %d", s.armed.Load(), s.wake())
 	}
@@ -236,7 +236,7 @@ func (s *shard[K]) verifyRing(f *faults, r *ring[K], in State, band uint8) {
 	last, seq := (*block)(nil), uint64(0)
 	for b := r.head; b != nil; last, b = b, b.next {
 		for _, c := range b.cells[b.at:] {
-			if !s.isLive(c) {
+			if !isLive(&s.slab, c) {
 				dead++
 				continue
 			}
@@ -253,9 +253,9 @@ func (s *shard[K]) verifyRing(f *faults, r *ring[K], in State, band uint8) {
 }
 
 func verifyHeap[T ranked](f *faults, what string, h heap[T]) {
-	for k, x := range h {
+	for k, x := range h.items {
 		f.want(*x.place() == k+1, "%s: an element of the heap does not know its place", what)
-		f.want(k == 0 || h[(k-1)/2].rank() <= x.rank(), "%s: the heap is not in order", what)
+		f.want(k == 0 || h.items[(k-1)/2].rank() <= x.rank(), "%s: the heap is not in order", what)
 	}
 }
 

@@ -48,29 +48,6 @@ func (k *keeper[K]) isHeld(i uint32, e *entry[K]) bool {
 	return x != nil && x.holds != nil && x.holds.first != nil
 }
 
-func (k *keeper[K]) review(i uint32, e *entry[K], to status) status {
-	held := k.isHeld(i, e)
-	if to.state == StateReady {
-		if held {
-			to.state, to.due = StateHeld, 0
-			to.flags &^= admitted
-		}
-		return to
-	}
-	to.state = absent
-	x := k.s.record(i).extra
-	if x == nil {
-		return to
-	}
-	x.first = 0 // the debounced adds came to nothing
-	to.due = k.floor(i, e)
-	x.cool = to.due
-	if held || to.due != 0 {
-		to.state = StateIdle
-	}
-	return to
-}
-
 // taken counts the running keys of the key's tenant; ended uncounts them.
 func (k *keeper[K]) taken(i uint32, _ *entry[K]) { k.ran(i, 1) }
 func (k *keeper[K]) ended(i uint32, _ *entry[K]) { k.ran(i, -1) }
@@ -112,21 +89,31 @@ func (k *keeper[K]) discard(i uint32, e *entry[K]) {
 	k.s.dropRecord(i, e)
 }
 
-func (k *keeper[K]) tick(now int64) (more bool) {
-	more = k.expire(now)
-	if k.s.env.may().phase() == open {
-		more = k.pump(now) || more
-	}
-	return more
+// holds is what a shard holds, and the whole queue in the first shard.
+type holds struct {
+	whole  holdSet
+	expiry heap[*heldBack]
 }
 
-func (k *keeper[K]) wake() int64 {
-	at := int64(never)
-	if len(k.holds.expiry) > 0 {
-		at = k.holds.expiry[0].until
-	}
-	if len(k.lines.byWake) > 0 && k.s.env.may().phase() == open {
-		at = min(at, k.lines.byWake[0].wakes)
-	}
-	return at
+// line is the keys that one bucket refused, in the order in which they would have
+// run. When the bucket has a token again, the first of them become ready once more:
+// a key of a high band gets the next token, however many wait, and keys of other
+// buckets never wait behind these.
+type line[K comparable] struct {
+	order[K]
+	bucket *Bucket
+	number int64 // +1; the entries that wait have it in due
+	wakes  int64 // when there may be a token
+	at     int   // in the heap
+}
+
+func (l *line[K]) rank() uint64 { return uint64(l.wakes) }
+func (l *line[K]) place() *int  { return &l.at }
+
+// lines is the lines of a shard, none of which is empty.
+type lines[K comparable] struct {
+	of       map[*Bucket]*line[K]
+	byNumber []*line[K]
+	unused   []int64
+	byWake   heap[*line[K]]
 }

@@ -33,7 +33,6 @@ func TestNothingIsAllocated(t *testing.T) {
 				q.AddWith("a", AddOptions{Urgent: true})
 				take().Done()
 			},
-			"fused": func() { q.Add("a"); q.Add("b"); it, _ := take().DoneNext(ctx); it.Done() },
 		} {
 			f()
 			if n := testing.AllocsPerRun(200, f); n != 0 {

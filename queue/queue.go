@@ -1,11 +1,7 @@
 package queue
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"hash/maphash"
-	"runtime"
 	"time"
 )
 
@@ -187,136 +183,6 @@ func (q *Queue[K]) tell(ended []expired[K]) {
 	}
 }
 
-// Get waits for a key that may run and gives its Item, which the caller must
-// settle. It fails with ErrStopped once the queue is closed and no key is ready,
-// and with the cause of ctx when that ends. A ready key that a hold keeps back is
-// waited for.
-func (q *Queue[K]) Get(ctx context.Context) (Item[K], error) {
-	var one [1]Item[K]
-	_, err := q.GetBatch(ctx, one[:])
-	return one[0], err
-}
-
-// GetBatch waits like Get, and fills dst as far as it goes without taking from
-// others: a share of what is ready, at least one. It returns how many there are.
-// Each Item is settled on its own.
-func (q *Queue[K]) GetBatch(ctx context.Context, dst []Item[K]) (int, error) {
-	if len(dst) == 0 {
-		return 0, nil
-	}
-	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
-	}
-	if n := q.take(ctx, dst); n > 0 {
-		return n, nil
-	}
-	return q.await(ctx, dst)
-}
-
-// take fills dst with what may run now, one shard's keys only.
-func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
-	for tries := 1; q.env.may().gives(); tries++ {
-		if tries%16 == 0 && ctx.Err() != nil {
-			return 0
-		}
-		s := q.shards.lock()
-		if s == nil {
-			return 0
-		}
-		n, again := q.fill(s, dst)
-		q.unlock(s)
-		if n > 0 && q.env.asks {
-			again = true
-			n = q.charge(s, dst[:n])
-		}
-		if n > 0 {
-			return n
-		}
-		if !again && q.shards.mask == 0 {
-			return 0
-		}
-	}
-	return 0
-}
-
-// fill takes keys from a shard, whose lock is held.
-func (q *Queue[K]) fill(s *shard[K], dst []Item[K]) (n int, again bool) {
-	most := len(dst)
-	if most > 1 {
-		most = min(most, q.share(s))
-	}
-	for n < most {
-		i, ok, more := s.take()
-		if !ok {
-			return n, more
-		}
-		if s.begun%agingEvery == 0 {
-			q.shards.rotate()
-		}
-		q.item(s, i, &dst[n])
-		n++
-	}
-	return n, false
-}
-
-// share is how many of the ready keys one getter may take at once: what leaves as
-// many for each that runs or waits now.
-func (q *Queue[K]) share(s *shard[K]) int {
-	others := s.count[StateRunning]/shareBatch + int(q.waiters.sleeping.Load()) + 1
-	may, _ := s.ready.len()
-	return max(1, may/(2*others))
-}
-
-// A getter of batches has about so many items.
-const shareBatch = 8
-
-// await looks some times more and then sleeps until it is woken.
-func (q *Queue[K]) await(ctx context.Context, dst []Item[K]) (int, error) {
-	w := &q.waiters
-	counted := &w.sleeping
-	// However it ends, also by a panic of Options.Buckets: while a getter counts as
-	// looking, none is woken, and the token that woke this one may be meant for
-	// others too.
-	defer func() {
-		counted.Add(-1)
-		if w.sleeping.Load() != 0 && (q.env.may().phase() != open || q.env.may().gives() && q.shards.ready()) {
-			w.wake()
-		}
-	}()
-	if q.env.may() == open && w.look() {
-		counted = &w.looking
-		for range looks {
-			runtime.Gosched()
-			if n := q.take(ctx, dst); n > 0 {
-				return n, nil
-			}
-		}
-		w.sleeping.Add(1)
-		counted = &w.sleeping
-		w.looking.Add(-1)
-	} else {
-		w.sleeping.Add(1)
-	}
-	for {
-		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
-		}
-		if n := q.take(ctx, dst); n > 0 {
-			return n, nil
-		}
-		if may := q.env.may(); may.phase() != open && may.ends(q.waiting()) {
-			return 0, ErrStopped
-		}
-		select {
-		case <-w.token:
-		case <-ctx.Done():
-		}
-	}
-}
-
-// waiting tells whether ready keys are in the queue, also such that may not run.
-func (q *Queue[K]) waiting() bool { return q.Len() > 0 }
-
 // Len is the number of keys that are ready.
 func (q *Queue[K]) Len() (n int) {
 	for k := range q.shards.all {
@@ -326,66 +192,6 @@ func (q *Queue[K]) Len() (n int) {
 		s.mu.Unlock()
 	}
 	return n
-}
-
-var errBuckets = errors.New("queue: Options.Buckets panicked")
-
-// charge asks for the buckets of each of the items, without a lock, and then begins
-// the runs for which all have a token. It returns how many.
-func (q *Queue[K]) charge(s *shard[K], items []Item[K]) int {
-	n, asked := 0, 0
-	defer func() {
-		if asked < len(items) { // Buckets panicked: the caller gets none of them
-			q.giveBack(s, items[:n])
-			q.giveBack(s, items[asked:])
-		}
-	}()
-	var few, own [4]*Bucket
-	for ; asked < len(items); asked++ {
-		it := &items[asked]
-		buckets := own[:0] // a copy: what Buckets returns is the caller's
-		for _, b := range q.opts.Buckets(it.Key, few[:0]) {
-			if b != nil {
-				buckets = append(buckets, b)
-			}
-		}
-		now := time.Now()
-		s.mu.Lock()
-		e := s.running(it.index(), it.run) // nil: DoneKey has settled it
-		ok := e != nil && q.keepers[0].pay(it.index(), e, buckets, now)
-		q.unlock(s)
-		if ok {
-			items[n] = *it
-			n++
-		}
-	}
-	paid := items[:n]
-	n = 0
-	s.mu.Lock()
-	for _, it := range paid {
-		if e := s.running(it.index(), it.run); e != nil {
-			s.begin(it.index(), e)
-			items[n] = it
-			n++
-		}
-	}
-	q.unlock(s)
-	clear(items[n:])
-	return n
-}
-
-// giveBack takes back items that the caller does not get after all. Their keys back
-// off for a second, so that one that makes Buckets panic each time does not keep the
-// others from running.
-func (q *Queue[K]) giveBack(s *shard[K], items []Item[K]) {
-	due := after(q.env.now(), time.Second)
-	s.mu.Lock()
-	for _, it := range items {
-		if e := s.running(it.index(), it.run); e != nil {
-			s.settle(it.index(), e, outcome{kind: again, due: due}, errBuckets)
-		}
-	}
-	q.unlock(s)
 }
 
 // tick is called by the timer: all shards do what is due, one step each by turns,
@@ -518,39 +324,4 @@ func (q *Queue[K]) holds(k *keeper[K], over Scope[K], hash uint32, create bool) 
 		return k.holdsOf(i, e)
 	}
 	return nil
-}
-
-// Running is the item of a key that is running. It is for code that was not given
-// the Item: package reconcile asks it whether a key runs.
-func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
-	ok = q.with(key, func(s *shard[K], i uint32) bool {
-		if s.at(i).state != StateRunning {
-			return false
-		}
-		q.item(s, i, &it)
-		return true
-	})
-	return it, ok
-}
-
-// DoneKey is Item.Done for code that keeps only the key, as that of package
-// workqueue does. It tells whether the key was running; if not, nothing happens.
-// Code that has the Item settles that: it costs no search, and cannot end a run
-// that another worker has begun meanwhile.
-func (q *Queue[K]) DoneKey(key K) bool {
-	return q.with(key, func(s *shard[K], i uint32) bool {
-		e := s.at(i)
-		if e.state != StateRunning {
-			return false
-		}
-		s.settle(i, e, outcome{kind: done}, nil)
-		return true
-	})
-}
-
-// String names the queue and says how many keys are in which state.
-func (q *Queue[K]) String() string {
-	s := q.Stats()
-	return fmt.Sprintf("%s: %d ready, %d delayed, %d backing off, %d throttled, %d held, %d running, %d parked",
-		s.Name, s.Ready, s.Delayed, s.BackingOff, s.Throttled, s.Held, s.Running, s.Parked)
 }

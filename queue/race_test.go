@@ -253,7 +253,7 @@ func (w *stampedWork) disturb() {
 	release()
 }
 
-// work runs keys until the queue stops, by Get, DoneNext or GetBatch.
+// work runs keys until the queue stops, by Get or GetBatch.
 func (w *stampedWork) work(n int) {
 	ctx := context.Background()
 	var batch [4]Item[string]
@@ -275,7 +275,8 @@ func (w *stampedWork) work(n int) {
 				break
 			}
 			w.once(it)
-			it, err = it.DoneNext(ctx)
+			it.Done()
+			it, err = w.q.Get(ctx)
 		}
 		if err != nil {
 			return

@@ -29,6 +29,12 @@ func (c cell) seq() uint64 { return uint64(c.high)<<32 | uint64(c.low) }
 
 func cellOf(seq uint64, i uint32) cell { return cell{uint32(seq >> 32), uint32(seq), i} }
 
+// isLive tells whether the key of a cell is where the cell is.
+func isLive[K comparable](es *slab[K], c cell) bool {
+	e := es.get(c.i)
+	return e != nil && e.order == c.seq()
+}
+
 const (
 	firstBlock = 4
 	lastBlock  = 256
@@ -88,7 +94,7 @@ func (r *ring[K]) pushFront(c cell) {
 func (r *ring[K]) first(es *slab[K], steps *int) (c cell, ok bool) {
 	for {
 		c = r.head.cells[r.head.at]
-		if es.isLive(c) {
+		if isLive(es, c) {
 			return c, true
 		}
 		if *steps--; *steps < 0 {
@@ -167,7 +173,7 @@ func (r *ring[K]) sweep(es *slab[K]) (touched int) {
 	touched = len(b.cells) - b.at
 	kept := b.cells[:0]
 	for _, c := range b.cells[b.at:] {
-		if es.isLive(c) {
+		if isLive(es, c) {
 			kept = append(kept, c)
 		}
 	}

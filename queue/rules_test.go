@@ -185,7 +185,7 @@ func TestSettlingTwicePanics(t *testing.T) {
 	it.Done()
 	settle := map[string]func(){
 		"Done": it.Done, "After": func() { it.After(0) }, "Retry": func() { it.Retry(errTest, 0) },
-		"Park": func() { it.Park(errTest) }, "DoneNext": func() { it.DoneNext(t.Context()) },
+		"Park": func() { it.Park(errTest) },
 	}
 	add(t, q, "other") // takes the slot that k had
 	other := get(t, q)

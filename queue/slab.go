@@ -202,12 +202,6 @@ func (s *slab[K]) init() {
 	s.records.init()
 }
 
-// isLive tells whether the key of a cell is where the cell is.
-func (s *slab[K]) isLive(c cell) bool {
-	e := s.get(c.i)
-	return e != nil && e.order == c.seq()
-}
-
 // free takes back an entry, which has no record any more.
 func (s *slab[K]) free(i uint32) {
 	if n := int(i >> s.bits); s.put(i) && n < len(s.of) {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/tendhq/tend/internal/tick"
@@ -105,4 +106,11 @@ func (r *StateStats) age(v *env, at uint64) {
 	if since := v.clock.Begin(at); r.Oldest.IsZero() || since.Before(r.Oldest) {
 		r.Oldest = since
 	}
+}
+
+// String names the queue and says how many keys are in which state.
+func (q *Queue[K]) String() string {
+	s := q.Stats()
+	return fmt.Sprintf("%s: %d ready, %d delayed, %d backing off, %d throttled, %d held, %d running, %d parked",
+		s.Name, s.Ready, s.Delayed, s.BackingOff, s.Throttled, s.Held, s.Running, s.Parked)
 }

@@ -2,50 +2,6 @@ package queue
 
 import "slices"
 
-// roster numbers the tenants that have keys or holds.
-type roster struct {
-	numbers map[string]uint32 // number+1
-	of      []*tenant
-	unused  []uint32
-	cap     int // of keys that run at once, 0: none
-}
-
-type tenant struct {
-	name    string
-	number  uint32 // +1
-	weight  int    // keys it runs in a turn
-	keys    int    // entries; without any and without a hold the tenant is forgotten
-	running int
-	holds   holdSet
-	blocked bool // its keys may not run: it is held, or runs as many as it may
-}
-
-// get is the tenant of a name, a new one if it is not known.
-func (r *roster) get(name string) *tenant {
-	if n, ok := r.numbers[name]; ok {
-		return r.of[n-1]
-	}
-	t := &tenant{name: name, weight: 1}
-	if k := len(r.unused); k > 0 {
-		t.number, r.unused = r.unused[k-1], r.unused[:k-1]
-	} else {
-		r.of = append(r.of, nil)
-		t.number = uint32(len(r.of))
-	}
-	r.of[t.number-1] = t
-	r.numbers[name] = t.number
-	return t
-}
-
-// trim forgets a tenant for which there is no reason any more.
-func (r *roster) trim(t *tenant) {
-	if t.keys == 0 && t.holds.first == nil {
-		delete(r.numbers, t.name)
-		r.of[t.number-1] = nil
-		r.unused = append(r.unused, t.number)
-	}
-}
-
 // tenants is the order of a queue with tenants, and of the keys that wait for one
 // of its buckets: in a band each tenant has a flow of its own, and the flows take
 // turns.
@@ -271,7 +227,7 @@ func (o *tenants[K]) highest() *flow[K] {
 // because keys have left; then it is mended.
 func (o *tenants[K]) oldest(steps *int) (*flow[K], bool) {
 	for {
-		f := o.byAge[0]
+		f := o.byAge.items[0]
 		c, ok := f.first(o.es, steps)
 		if !ok || f.oldest == c.seq() {
 			return f, ok
@@ -333,7 +289,7 @@ func (o *tenants[K]) depths(to *[maxBands]int) {
 }
 
 func (o *tenants[K]) eldest() (uint32, bool) {
-	if len(o.byAge) == 0 {
+	if len(o.byAge.items) == 0 {
 		return 0, false
 	}
 	steps := maxDropped

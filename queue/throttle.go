@@ -2,29 +2,6 @@ package queue
 
 import "time"
 
-// line is the keys that one bucket refused, in the order in which they would have
-// run. When the bucket has a token again, the first of them become ready once more:
-// a key of a high band gets the next token, however many wait, and keys of other
-// buckets never wait behind these.
-type line[K comparable] struct {
-	order[K]
-	bucket *Bucket
-	number int64 // +1; the entries that wait have it in due
-	wakes  int64 // when there may be a token
-	at     int   // in the heap
-}
-
-func (l *line[K]) rank() uint64 { return uint64(l.wakes) }
-func (l *line[K]) place() *int  { return &l.at }
-
-// lines is the lines of a shard, none of which is empty.
-type lines[K comparable] struct {
-	of       map[*Bucket]*line[K]
-	byNumber []*line[K]
-	unused   []int64
-	byWake   heap[*line[K]]
-}
-
 // pay tells whether the buckets of a taken key each had a token for it. If not, it
 // puts the key into the line of one that has none.
 func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time) bool {
@@ -144,10 +121,10 @@ func (k *keeper[K]) leave(i uint32, e *entry[K], stays bool) {
 // when they are taken, and wait again if another queue was faster.
 func (k *keeper[K]) pump(now int64) (more bool) {
 	for range maxFire {
-		if len(k.lines.byWake) == 0 || k.lines.byWake[0].wakes > now {
+		l, ok := k.lines.byWake.first()
+		if !ok || l.wakes > now {
 			return false
 		}
-		l := k.lines.byWake[0]
 		n, next := l.bucket.available(k.s.env.time(now))
 		l.wakes = max(k.s.env.at(next), now+1)
 		k.lines.byWake.fix(l)
@@ -180,4 +157,23 @@ func (k *keeper[K]) close() {
 	for _, l := range k.lines.of {
 		l.bucket.unwatch(l)
 	}
+}
+
+func (k *keeper[K]) tick(now int64) (more bool) {
+	more = k.expire(now)
+	if k.s.env.may().phase() == open {
+		more = k.pump(now) || more
+	}
+	return more
+}
+
+func (k *keeper[K]) wake() int64 {
+	at := int64(never)
+	if h, ok := k.holds.expiry.first(); ok {
+		at = h.until
+	}
+	if l, ok := k.lines.byWake.first(); ok && k.s.env.may().phase() == open {
+		at = min(at, l.wakes)
+	}
+	return at
 }

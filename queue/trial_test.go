@@ -83,7 +83,7 @@ type trial struct {
 	fillers           int
 }
 
-// getter is a goroutine that is in Get, GetBatch or DoneNext.
+// getter is a goroutine that is in Get or GetBatch.
 type getter struct {
 	n      int
 	cancel context.CancelCauseFunc
@@ -657,7 +657,8 @@ func (r *trial) doneNext(it Item[string], key string, prio Priority) {
 	r.note("done %s, next: getter %d", letter(key), r.n)
 	r.m.settle(key, modelDone, time.Time{}, prio, time.Now())
 	r.start(func(ctx context.Context) ([]Item[string], error) {
-		next, err := it.DoneNext(ctx)
+		it.Done()
+		next, err := r.q.Get(ctx)
 		return []Item[string]{next}, err
 	})
 }

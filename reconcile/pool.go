@@ -220,7 +220,8 @@ func (w *worker[K]) runSingly() error {
 			}
 			return w.ctx.Err()
 		case done:
-			item, err = w.doneNext(item)
+			item.Done()
+			item, err = w.get()
 		default:
 			item, err = w.get()
 		}
@@ -228,16 +229,10 @@ func (w *worker[K]) runSingly() error {
 	return err
 }
 
-// get, doneNext and getBatch are those of the queue; what errBuckets says may be
-// tried again.
+// get and getBatch are those of the queue; what errBuckets says may be tried again.
 func (w *worker[K]) get() (item queue.Item[K], err error) {
 	defer containBuckets(&err)
 	return w.c.q.Get(w.ctx)
-}
-
-func (w *worker[K]) doneNext(item queue.Item[K]) (next queue.Item[K], err error) {
-	defer containBuckets(&err)
-	return item.DoneNext(w.ctx)
 }
 
 func (w *worker[K]) getBatch(dst []queue.Item[K]) (n int, err error) {

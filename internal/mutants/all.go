@@ -5,73 +5,73 @@ package mutants
 var All = []Mutant{
 	// queue
 	{
-		Name: "DoneNext passes over turns that are owed",
-		File: "queue/pick.go", Old: "return q.shown.turn.Load() == 0 &&", New: "return (BROKEN || q.shown.turn.Load() == 0) &&",
-		Package: "queue", Test: "TestModelRandomly",
+		Name: "getters pass over dispatches that are owed",
+		File: "queue/shards.go", Old: "if r.owed.Load() != 0 {", New: "if !BROKEN && r.owed.Load() != 0 {",
+		Package: "queue", Test: "TestNoShardStarves",
 	},
 	{
-		Name: "DoneNext passes over higher bands of other shards",
-		File: "queue/pick.go", Old: "q.shown.highest()>>s.id&1 != 0", New: "(BROKEN || q.shown.highest()>>s.id&1 != 0)",
+		Name: "getters pass over higher bands of other shards",
+		File: "queue/shards.go", Old: "if r.odd.Load()&some == 0 {", New: "if BROKEN || r.odd.Load()&some == 0 {",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
 		Name: "nothing ages in a queue with tenants",
-		File: "queue/line.go", Old: "l.fair.pop(es, l.turn%agingEvery == 0)", New: "l.fair.pop(es, l.turn%agingEvery == 0 && !BROKEN)",
+		File: "queue/tenant.go", Old: "aged := (o.turn+1)%agingEvery == 0", New: "aged := (o.turn+1)%agingEvery == 0 && !BROKEN",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
 		Name: "Snapshot ends at a chunk that was freed",
-		File: "queue/snapshot.go", Old: "if s.chunks[c] == nil {\n\t\treturn to, true", New: "if s.chunks[c] == nil {\n\t\treturn to, !BROKEN",
+		File: "queue/snapshot.go", Old: "if c >= len(s.chunks) {", New: "if c >= len(s.chunks) || BROKEN && s.chunks[c].items == nil {",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
 		Name: "the last getter that sleeps is not woken",
-		File: "queue/bell.go", Old: "if b.waiting.Load() != 0 && b.spinning", New: "if b.waiting.Load() != 0 && !(BROKEN && b.waiting.Load() == 1) && b.spinning",
+		File: "queue/waiters.go", Old: "if w.sleeping.Load() != 0 && w.looking", New: "if w.sleeping.Load() != 0 && !(BROKEN && w.sleeping.Load() == 1) && w.looking",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
 		Name: "no getter is woken when a tenant's cap frees",
-		File: "queue/get.go", Old: "s.loud = s.ready.discharge(&s.sides, i) || s.loud", New: "s.loud = s.ready.discharge(&s.sides, i) && !BROKEN || s.loud",
+		File: "queue/keeper.go", Old: "if k.tenants.block(t, blocked) {", New: "if k.tenants.block(t, blocked) && !BROKEN {",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
 		Name: "a shorter Throttle cuts a longer one",
-		File: "queue/bucket.go", Old: "\tfrom := time.Now()\n\tif b.until.After(from) {", New: "\tfrom := time.Now()\n\tif !BROKEN && b.until.After(from) {",
+		File: "queue/bucket.go", Old: "if until.After(now) && until.After(b.until) {", New: "if until.After(now) && (BROKEN || until.After(b.until)) {",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
 		Name: "an add during a failing run ends its backoff",
-		File: "queue/settle.go", Old: "case was&urgent != 0:", New: "case was&urgent != 0 || BROKEN:",
+		File: "queue/state.go", Old: "case flags&urgent != 0:", New: "case flags&urgent != 0 || BROKEN:",
 		Package: "queue", Test: "TestFailingKeyThatAddsItselfBacksOff",
 	},
 	{
 		Name: "an add during a run is forgotten",
-		File: "queue/settle.go", Old: "was, due := e.flags, e.when", New: "was, due := e.flags, e.when\n\tif BROKEN {\n\t\twas &^= added\n\t}",
+		File: "queue/state.go", Old: "flags, due := x.flags, x.due", New: "flags, due := x.flags, x.due\n\tif BROKEN {\n\t\tflags &^= added\n\t}",
 		Package: "queue", Test: "TestAddsMakeExactlyTheRunsTheyShould",
 	},
 	{
 		Name: "nothing ages",
-		File: "queue/fast.go", Old: "if b.turn++; b.turn%agingEvery == 0 {", New: "if b.turn++; b.turn%agingEvery == 0 && !BROKEN {",
+		File: "queue/bands.go", Old: "if (b.turn+1)%agingEvery == 0 {", New: "if (b.turn+1)%agingEvery == 0 && !BROKEN {",
 		Package: "queue", Test: "TestLowKeysRunUnderHighLoad",
 	},
 	{
-		Name: "who comes last is first",
-		File: "queue/bands.go", Old: "\tl := b.lane(band)\n\tl.n++\n", New: "\tl := b.lane(band)\n\tl.n++\n\tif BROKEN && l.head != 0 {\n\t\tl.pushFront(es, i)\n\t\treturn\n\t}\n",
+		Name: "what comes last is first",
+		File: "queue/bands.go", Old: "\tb.ring(e.band).push(cellOf(e.order, i))\n}\n\n// pushFront", New: "\tif BROKEN {\n\t\tb.ring(e.band).pushFront(cellOf(e.order, i))\n\t\treturn\n\t}\n\tb.ring(e.band).push(cellOf(e.order, i))\n}\n\n// pushFront",
 		Package: "queue", Test: "TestHotKeyWaitsItsTurn",
 	},
 	{
-		Name: "no shard is owed a turn",
-		File: "queue/pick.go", Old: "if v.turn.CompareAndSwap(0, next) {", New: "if !BROKEN && v.turn.CompareAndSwap(0, next) {",
+		Name: "no shard is owed a dispatch",
+		File: "queue/shards.go", Old: "if r.owed.CompareAndSwap(0, next+1) {", New: "if !BROKEN && r.owed.CompareAndSwap(0, next+1) {",
 		Package: "queue", Test: "TestNoShardStarves",
 	},
 	{
 		Name: "adds cost tokens",
-		File: "queue/add.go", Old: "\ts.tally.adds++\n\ts.merge(i, r)", New: "\ts.tally.adds++\n\tif BROKEN && s.q.opts.Buckets != nil {\n\t\tfor _, b := range s.q.opts.Buckets(*key, nil) {\n\t\t\tb.Charge(1)\n\t\t}\n\t}\n\ts.merge(i, r)",
+		File: "queue/queue.go", Old: "\terr := s.add(uint32(hash), &key, &a)", New: "\tif BROKEN && q.opts.Buckets != nil {\n\t\tfor _, b := range q.opts.Buckets(key, nil) {\n\t\t\tb.Charge(1)\n\t\t}\n\t}\n\terr := s.add(uint32(hash), &key, &a)",
 		Package: "queue", Test: "TestFailuresQueueUpNoDebt",
 	},
 	{
 		Name: "a key without a token blocks those behind it",
-		File: "queue/throttle.go", Old: "\tif refused != nil {\n\t\ts.refuse(i, refused, now)", New: "\tif BROKEN && refused == nil && len(s.throttling.lists) > 0 {\n\t\tfor b := range s.throttling.lists {\n\t\t\trefused = b\n\t\t}\n\t}\n\tif refused != nil {\n\t\ts.refuse(i, refused, now)",
+		File: "queue/throttle.go", Old: "\tif refused == nil {\n\t\treturn true", New: "\tif BROKEN && refused == nil {\n\t\tfor b := range k.lines.of {\n\t\t\trefused = b\n\t\t}\n\t}\n\tif refused == nil {\n\t\treturn true",
 		Package: "queue", Test: "TestThrottledBucketHoldsItsOwnKeysOnly",
 	},
 	{
@@ -81,33 +81,68 @@ var All = []Mutant{
 	},
 	{
 		Name: "what is removed while parked is kept",
-		File: "queue/shard.go", Old: "if e.is(israre) && (s.blocked(i, StateIdle) || s.cooling(i)) {", New: "if BROKEN && e.is(inside) || e.is(israre) && (s.blocked(i, StateIdle) || s.cooling(i)) {",
+		File: "queue/hold.go", Old: "\tif x == nil {\n\t\treturn to", New: "\tif x == nil {\n\t\tif BROKEN {\n\t\t\tto.state = StateIdle\n\t\t}\n\t\treturn to",
 		Package: "queue", Test: "TestNothingIsKept",
 	},
 	{
 		Name: "Stop does not look at running keys",
-		File: "queue/stop.go", Old: "return q.counted(StateRunning) == 0\n", New: "return BROKEN || q.counted(StateRunning) == 0\n",
+		File: "queue/stop.go", Old: "busy := s.count[StateRunning] > 0 ||", New: "busy := s.count[StateRunning] > 0 && !BROKEN ||",
 		Package: "queue", Test: "TestStopNamesWhatIsLeft",
 	},
 	{
 		Name: "a stopped queue takes keys",
-		File: "queue/fast.go", Old: "\tif s.closed {\n\t\ts.mu.Unlock()\n\t\treturn ErrStopped", New: "\tif s.closed && BROKEN {\n\t\ts.mu.Unlock()\n\t\treturn nil\n\t}\n\tif s.closed {\n\t\ts.mu.Unlock()\n\t\treturn ErrStopped",
+		File: "queue/shard.go", Old: "\tif !s.env.may().takesAdds() {", New: "\tif !s.env.may().takesAdds() && BROKEN {\n\t\treturn nil\n\t}\n\tif !s.env.may().takesAdds() {",
 		Package: "queue", Test: "TestStopFromAnyState",
 	},
 	{
 		Name: "an error's own delay is ignored",
-		File: "queue/item.go", Old: "i.settle(i.failure(err, atLeast))", New: "if BROKEN {\n\t\tatLeast = 0\n\t}\n\ti.settle(i.failure(err, atLeast))",
+		File: "queue/item.go", Old: "func (i *Item[K]) failure(err error, atLeast time.Duration) outcome {", New: "func (i *Item[K]) failure(err error, atLeast time.Duration) outcome {\n\tif BROKEN {\n\t\tatLeast = 0\n\t}",
 		Package: "queue", Test: "TestErrorAndDelayKeepBothMeanings",
 	},
 	{
 		Name: "what is delayed comes a tick early",
-		File: "queue/wheel.go", Old: "if e.when <= now {", New: "if e.when <= now || BROKEN && e.when <= now+1<<tickBits {",
+		File: "queue/wheel.go", Old: "if e.due <= now {", New: "if e.due <= now || BROKEN && e.due <= now+1<<tickBits {",
 		Package: "queue", Test: "TestDelaysAreExact",
 	},
 	{
-		Name: "the alarm rings every second",
-		File: "queue/alarm.go", Old: "a.timer.Reset(max(time.Duration(at-1)-time.Since(a.start), 0)) // see Queue.now", New: "d := max(time.Duration(at-1)-time.Since(a.start), 0)\n\tif BROKEN {\n\t\td = min(d, time.Second)\n\t}\n\ta.timer.Reset(d)",
+		Name: "the timer rings every second",
+		File: "queue/waiters.go", Old: "t.timer.Reset(max(time.Duration(at-t.env.now()), 0))", New: "d := max(time.Duration(at-t.env.now()), 0)\n\tif BROKEN {\n\t\td = min(d, time.Second)\n\t}\n\tt.timer.Reset(d)",
 		Package: "queue", Test: "TestIdleQueueSleeps",
+	},
+	{
+		Name: "dead cells are never swept",
+		File: "queue/ring.go", Old: "if r.since++; r.since%sweepEvery == 0 {", New: "if r.since++; r.since%sweepEvery == 0 && !BROKEN {",
+		Package: "queue", Test: "TestDeadCellsStayFew",
+	},
+	{
+		Name: "a refused dispatch counts as a run",
+		File: "queue/shard.go", Old: "\tif s.env.asks {\n\t\te.flags |= asked", New: "\tif s.env.asks && BROKEN {\n\t\ts.sampler.begun++\n\t}\n\tif s.env.asks {\n\t\te.flags |= asked",
+		Package: "queue", Test: "TestHistogramsCountRunsOnly",
+	},
+	{
+		Name: "an expired hold of a delayed key lasts",
+		File: "queue/hold.go", Old: "if !ok || h.until > now {", New: "if !ok || h.until > now || BROKEN && h.set.over.kind == oneKey && s.at(h.set.over.i).state == StateDelayed {",
+		Package: "queue", Test: "TestExpiredHoldCountsNoMoreInAnyState",
+	},
+	{
+		Name: "a hold does not end while the queue drains",
+		File: "queue/throttle.go", Old: "\tmore = k.expire(now)\n", New: "\tif !BROKEN || k.s.env.may().phase() == open {\n\t\tmore = k.expire(now)\n\t}\n",
+		Package: "queue", Test: "TestDrainOfAHeldQueueEndsWithTheHold",
+	},
+	{
+		Name: "the interval counts from a refused dispatch",
+		File: "queue/throttle.go", Old: "\ts.sampler.drop(i)\n", New: "\ts.sampler.drop(i)\n\tif BROKEN {\n\t\tk.began(i, e)\n\t}\n",
+		Package: "queue", Test: "TestIntervalCountsFromRuns",
+	},
+	{
+		Name: "Get looks at its context only at first",
+		File: "queue/item.go", Old: "if tries%16 == 0 && ctx.Err() != nil {", New: "if tries%16 == 0 && ctx.Err() != nil && !BROKEN {",
+		Package: "queue", Test: "TestGetLooksAtItsContextWhileBucketsRefuse",
+	},
+	{
+		Name: "a queue of weights takes turns one by one",
+		File: "queue/tenant.go", Old: "\tf.left = f.group.tenant.weight\n\tfirst", New: "\tif f.left = f.group.tenant.weight; BROKEN {\n\t\tf.left = 1\n\t}\n\tfirst",
+		Package: "queue", Test: "TestTenantsTakeTurnsByWeight",
 	},
 
 	// store

@@ -45,9 +45,9 @@ func TestMutantThatDoesNotFitIsNamed(t *testing.T) {
 	was := All
 	defer func() { All = was }()
 	for what, m := range map[string]Mutant{
-		"0 times":     {Name: "stale", File: "queue/add.go", Old: "this is not there", New: "BROKEN"},
+		"0 times":     {Name: "stale", File: "queue/queue.go", Old: "this is not there", New: "BROKEN"},
 		"mutant":      {Name: "no file", File: "queue/none.go", Old: "x", New: "BROKEN"},
-		"its mutants": {Name: "no Go", File: "queue/add.go", Old: "package queue", New: "BROKEN{{"},
+		"its mutants": {Name: "no Go", File: "queue/queue.go", Old: "package queue", New: "BROKEN{{"},
 	} {
 		All = []Mutant{m}
 		if _, err := Apply("../.."); err == nil || !strings.Contains(err.Error(), what) {

@@ -1,0 +1,571 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Keys that leave early leave dead cells behind. However they leave, these are never
+// more than the live ones and 1,024 a band, no hold of the lock touches more than
+// 4,096 entries and cells, and the keys that are left come out in their order.
+// checkInvariants looks at all of it.
+//
+// Negative control: the mutant "dead cells are never swept".
+func TestDeadCellsStayFew(t *testing.T) {
+	const n = 20_000
+	for name, next := range map[string]func(r *rand.Rand, left []int) int{
+		"first first": func(_ *rand.Rand, _ []int) int { return 0 },
+		"last first":  func(_ *rand.Rand, left []int) int { return len(left) - 1 },
+		"at random":   func(r *rand.Rand, left []int) int { return r.IntN(len(left)) },
+		"from the middle": func(_ *rand.Rand, left []int) int {
+			return len(left) / 2
+		},
+	} {
+		for what, leave := range map[string]func(q *Queue[string], key string){
+			"Remove":  func(q *Queue[string], key string) { q.Remove(key) },
+			"raise":   func(q *Queue[string], key string) { _ = q.AddWith(key, AddOptions{Priority: At(1)}) },
+			"put off": func(q *Queue[string], key string) { _ = replace(q, key, AddOptions{After: time.Hour}) },
+		} {
+			for _, tenants := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, tenants %v", what, name, tenants), func(t *testing.T) {
+					o := oneOrder()
+					if tenants {
+						o.Tenant = func(string) string { return "all" }
+					}
+					q := newQueue(t, o)
+					r := rand.New(rand.NewPCG(1, 2))
+					left := make([]int, n)
+					for k := range left {
+						left[k] = k
+						add(t, q, fmt.Sprint(k))
+					}
+					for k := range n * 9 / 10 {
+						at := next(r, left)
+						leave(q, fmt.Sprint(left[at]))
+						left = append(left[:at], left[at+1:]...)
+						if k%2000 == 0 {
+							checkInvariants(t, q)
+						}
+					}
+					checkInvariants(t, q)
+					gone, last := n-len(left), -1
+					for range q.Len() {
+						it := get(t, q)
+						var k int
+						fmt.Sscan(it.Key, &k)
+						if it.Priority == At(0) && (k != left[0] || k <= last) {
+							t.Fatalf("%d ran, want %d: %d had left before", k, left[0], gone)
+						}
+						if it.Priority == At(0) {
+							left, last = left[1:], k
+						}
+						it.Done()
+					}
+					checkInvariants(t, q)
+				})
+			}
+		}
+	}
+}
+
+// A queue that hands nothing out, with keys that come and go for ever, keeps no more
+// than what it has.
+func TestHeldQueueKeepsNothingOfWhatGoes(t *testing.T) {
+	q := newQueue(t, oneOrder())
+	q.Hold(q.Whole(), Hold{Reason: "test"})
+	add(t, q, "stays") // so that the ring is never empty
+	for n := range 200_000 {
+		key := fmt.Sprint(n % 10)
+		add(t, q, key)
+		if !q.Remove(key) {
+			t.Fatalf("%s was not there", key)
+		}
+	}
+	checkInvariants(t, q)
+	cells := 0
+	for _, r := range q.shards.all[0].ready.(*bands[string]).rings {
+		for b := r.head; b != nil; b = b.next {
+			cells += cap(b.cells)
+		}
+	}
+	if cells > 4*maxDropped {
+		t.Errorf("%d cells are kept for one key", cells)
+	}
+	q.Close()
+}
+
+// A Get that meets many dead cells drops them in steps.
+func TestGetDropsDeadCellsInSteps(t *testing.T) {
+	q := newQueue(t, oneOrder())
+	const n = 100_000
+	for k := range 2 * n {
+		add(t, q, fmt.Sprint(k))
+	}
+	for k := range n - 1 { // the first half, but for its first key
+		q.Remove(fmt.Sprint(k + 1))
+	}
+	for _, want := range []int{0, n, n + 1} {
+		if it := get(t, q); it.Key != fmt.Sprint(want) {
+			t.Errorf("got %s, want %d", it.Key, want)
+		} else {
+			it.Done()
+		}
+	}
+	if s := &q.shards.all[0]; s.most > maxTouched {
+		t.Errorf("%d cells were touched under one hold of the lock, want %d at most", s.most, maxTouched)
+	}
+	checkInvariants(t, q)
+}
+
+// With token buckets the histograms of waiting and of work count runs, and not
+// dispatches that a bucket refused.
+// promise Q6
+//
+// Negative control: the mutant "a refused dispatch counts as a run"; on the queue
+// before this one 300 keys gave 215 runs, 674 of them measured.
+func TestHistogramsCountRunsOnly(t *testing.T) {
+	b := bucketOf(t, "b", 100, 1)
+	o := oneOrder()
+	o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, b) }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		for n := range 300 {
+			add(t, q, fmt.Sprint(n))
+		}
+		const runs = 100
+		var work time.Duration
+		for n := range runs {
+			it := get(t, q)
+			d := time.Duration(n%3) * time.Millisecond
+			time.Sleep(d)
+			work += d
+			it.Done()
+		}
+		s := q.Stats()
+		if s.Dispatched != runs || s.QueueTime.Total() != runs || s.WorkTime.Total() != runs {
+			t.Errorf("%d runs, %d waits and %d works were measured, want %d of each", s.Dispatched, s.QueueTime.Total(), s.WorkTime.Total(), runs)
+		}
+		if s.WorkTime.Sum > 3*work.Seconds() {
+			t.Errorf("%v s of work, there were %v", s.WorkTime.Sum, work)
+		}
+	})
+}
+
+// A hold whose maximum has passed counts no more, whatever its key does: it is not
+// shown, cannot be released, and the hook is called when it ends.
+// promise Q1
+//
+// Negative control: on the queue before this one only the hold of a ready or idle key
+// ended in time; and the mutant "an expired hold of a delayed key lasts".
+func TestExpiredHoldCountsNoMoreInAnyState(t *testing.T) {
+	for state, do := range map[State]func(q *Queue[string]){
+		StateDelayed:    func(q *Queue[string]) { q.AddAfter("k", time.Hour) },
+		StateBackingOff: func(q *Queue[string]) { add(t, q, "k"); get(t, q).Retry(errTest, time.Hour) },
+		StateParked:     func(q *Queue[string]) { add(t, q, "k"); get(t, q).Park(errTest) },
+		StateRunning:    func(q *Queue[string]) { add(t, q, "k"); get(t, q) },
+		StateReady:      func(q *Queue[string]) { add(t, q, "k") },
+	} {
+		t.Run(state.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended := ""
+				o := oneOrder()
+				o.Hooks = &Hooks[string]{HoldExpired: func(over Scope[string], reason string) { ended += over.String() + " " + reason }}
+				q := newQueue(t, o)
+				do(q)
+				q.Hold(q.OfKey("k"), Hold{Name: "operator", Reason: "maintenance", Max: time.Second})
+				if why := entryOf(t, q, "k").Why; why != "held: maintenance" {
+					t.Errorf("why %q", why)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				e := entryOf(t, q, "k")
+				if strings.Contains(e.Why, "held") || e.State != state {
+					t.Errorf("k is %v, %q, want %v and no hold", e.State, e.Why, state)
+				}
+				if q.Release(q.OfKey("k"), "operator") {
+					t.Error("the hold could be released after its end")
+				}
+				if ended != "key k maintenance" {
+					t.Errorf("the hook was told %q", ended)
+				}
+				checkInvariants(t, q)
+			})
+		})
+	}
+}
+
+// Drain of a queue, and of a tenant, that is held with a maximum ends when the hold
+// does: its getters wait until then and run what is ready.
+// promise Q8
+//
+// Negative control: the mutant "a hold does not end while the queue drains".
+func TestDrainOfAHeldQueueEndsWithTheHold(t *testing.T) {
+	for what, scope := range map[string]func(q *Queue[string]) Scope[string]{
+		"queue":  func(q *Queue[string]) Scope[string] { return q.Whole() },
+		"tenant": func(q *Queue[string]) Scope[string] { return q.OfTenant("k") },
+	} {
+		o := oneOrder()
+		o.Tenant = byPrefix
+		bubble(t, o, func(t *testing.T, q *Queue[string]) {
+			add(t, q, "k")
+			q.Hold(scope(q), Hold{Reason: "test", Max: 100 * time.Millisecond})
+			start := time.Now()
+			ran := make(chan error)
+			for range 2 {
+				go func() {
+					for {
+						it, err := q.Get(t.Context())
+						if err != nil {
+							ran <- err
+							return
+						}
+						it.Done()
+					}
+				}()
+			}
+			synctest.Wait()
+			if err := q.Drain(t.Context()); err != nil || time.Since(start) != 100*time.Millisecond {
+				t.Errorf("%s: Drain returned after %v, %v; want 100ms", what, time.Since(start), err)
+			}
+			for range 2 {
+				if err := <-ran; !errors.Is(err, ErrStopped) {
+					t.Errorf("Get: %v, want ErrStopped", err)
+				}
+			}
+		})
+	}
+	// Without a maximum Drain ends with its context, and says what is left.
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		add(t, q, "k")
+		q.Hold(q.Whole(), Hold{Reason: "test"})
+		ctx, cancel := contextFor(t, time.Second)
+		defer cancel()
+		var left *StopError
+		if err := q.Drain(ctx); !errors.As(err, &left) || left.Waiting != 1 {
+			t.Errorf("Drain: %v, want one waiting", err)
+		}
+	})
+}
+
+// Debounce.Interval counts from runs, and nothing of it is kept for a key that was
+// removed.
+// promise Q7
+//
+// Negative control: the mutant "the interval counts from a refused dispatch".
+func TestIntervalCountsFromRuns(t *testing.T) {
+	b := bucketOf(t, "b", 1, 1)
+	o := oneOrder()
+	o.Debounce = Debounce{Interval: time.Hour}
+	o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, b) }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		b.Throttle(time.Now().Add(time.Minute))
+		add(t, q, "k")
+		wantNone(t, q) // refused
+		replace(q, "k", AddOptions{After: time.Second})
+		if e := entryOf(t, q, "k"); time.Until(e.Next) != time.Second {
+			t.Errorf("k runs in %v, want in 1s: it has not run", time.Until(e.Next))
+		}
+		q.Remove("k")
+		if keys := keysIn(q); keys != nil {
+			t.Errorf("%v are kept", keys)
+		}
+		b.Resume()
+		add(t, q, "k")
+		wantNext(t, q, "k")
+		add(t, q, "k")
+		if e := entryOf(t, q, "k"); time.Until(e.Next) < time.Hour-time.Second {
+			t.Errorf("k runs in %v, want in 1h: it ran", time.Until(e.Next))
+		}
+		q.Remove("k")
+		if keys := keysIn(q); keys != nil {
+			t.Errorf("%v are kept", keys)
+		}
+	})
+}
+
+// While buckets refuse key after key, Get looks at its context.
+//
+// Negative control: the mutant "Get looks at its context only at first".
+func TestGetLooksAtItsContextWhileBucketsRefuse(t *testing.T) {
+	b := bucketOf(t, "b", 1, 1)
+	asked, limit := 0, 0
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	o := oneOrder()
+	o.Buckets = func(_ string, dst []*Bucket) []*Bucket {
+		if asked++; asked == 100 {
+			cancel(cause)
+			limit = asked + 4*16
+		}
+		return append(dst, b)
+	}
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		b.Throttle(time.Now().Add(time.Hour))
+		for n := range 10_000 {
+			add(t, q, fmt.Sprint(n))
+		}
+		if _, err := q.Get(ctx); !errors.Is(err, cause) {
+			t.Errorf("Get: %v, want the cause of its context", err)
+		}
+		if asked > limit {
+			t.Errorf("%d keys were asked about, want at most %d: a few after the context had ended", asked, limit)
+		}
+	})
+}
+
+// Tenants take turns by their weights, in a band and in the line of a bucket.
+// promise Q6
+//
+// Negative control: the mutant "a queue of weights takes turns one by one"; with
+// bands for the lines of buckets acme's keys all went first.
+func TestTenantsTakeTurnsByWeight(t *testing.T) {
+	for _, throttled := range []bool{false, true} {
+		b := bucketOf(t, "b", 1, 1)
+		o := oneOrder()
+		o.Tenant = byPrefix
+		o.TenantWeight = func(tenant string) int { return map[string]int{"acme": 3, "umbra": 1}[tenant] }
+		if throttled {
+			o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, b) }
+		}
+		bubble(t, o, func(t *testing.T, q *Queue[string]) {
+			if throttled {
+				b.Charge(1)
+			}
+			for n := range 12 {
+				add(t, q, fmt.Sprintf("acme/%02d", n))
+			}
+			for n := range 4 {
+				add(t, q, fmt.Sprintf("umbra/%d", n))
+			}
+			add(t, q, "zeta/0") // of weight 0, which counts as 1
+			if throttled {
+				wantNone(t, q)
+				if n := q.Stats().Throttled; n != 17 {
+					t.Errorf("%d keys are throttled, want 17", n)
+				}
+			}
+			order := ""
+			for range 13 {
+				it := get(t, q)
+				order += it.Key[:1]
+				it.Done()
+			}
+			if want := "aaauzaaauaaau"; order != want {
+				t.Errorf("throttled %v: tenants ran as %s, want %s", throttled, order, want)
+			}
+		})
+	}
+}
+
+// With many tenants, and with many buckets, what one Get, Done, Len or Stats touches
+// grows with the logarithm of their number at most.
+//
+// Negative control: with the oldest head searched among all flows, and a line's free
+// number searched from the start, it grew with the number.
+func TestStepsGrowWithTheLogarithmOfTenants(t *testing.T) {
+	steps := func(n int) int {
+		o := oneOrder()
+		o.Tenant = func(key string) string { return key }
+		q := newQueue(t, o)
+		for k := range n {
+			add(t, q, fmt.Sprint(k))
+		}
+		s := &q.shards.all[0]
+		s.most = 0
+		swaps, most := &q.keepers[0].tenants.byAge.swaps, 0
+		for range 64 {
+			before := *swaps
+			it := get(t, q)
+			q.Len()
+			q.Stats()
+			it.Done()
+			most = max(most, *swaps-before)
+		}
+		checkInvariants(t, q)
+		return most + s.most
+	}
+	few, many := steps(100), steps(20_000)
+	t.Logf("%d steps with 100 tenants, %d with 20,000", few, many)
+	if many > 3*few+50 {
+		t.Errorf("%d steps with 20,000 tenants, %d with 100", many, few)
+	}
+}
+
+// Many holds over one key cost no more each than few.
+func TestHoldsOfOneKeyCostNoMoreEach(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		const n = 40_000
+		add(t, q, "k")
+		var releases []func()
+		for i := range n {
+			releases = append(releases, q.Hold(q.OfKey("k"), Hold{Reason: fmt.Sprint(i), Max: time.Duration(1+i%100) * time.Hour}))
+		}
+		wantState(t, q, "k", StateHeld)
+		for i := range n {
+			releases[i*7919%n]()
+		}
+		if swaps, most := q.keepers[0].holds.expiry.swaps, n*2*20; swaps > most {
+			t.Errorf("%d swaps for %d holds, want at most %d", swaps, n, most)
+		}
+		wantNext(t, q, "k")
+	})
+}
+
+// A large key type does not cost a thousand keys' memory for the first key.
+func TestChunksOfLargeKeysAreSmall(t *testing.T) {
+	type large [64 << 10]byte
+	q, err := New(&Options[large]{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := heapOf(func() {
+		for n := range 4 {
+			if err := q.Add(large{byte(n)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if got := after - before; got > 2<<20 {
+		t.Errorf("four keys of 64 KB cost %d bytes", got)
+	}
+	q.Close()
+}
+
+// Charge costs the same whatever it charges, and is exact: also of a bucket that owes
+// already, and beyond its burst, and when the limit changes.
+func TestChargeIsExact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucketOf(t, "b", 10, 3)
+		want := func(tokens float64) {
+			t.Helper()
+			if got := b.Stats(); got.Tokens-tokens > 1e-6 || tokens-got.Tokens > 1e-6 {
+				t.Errorf("%v tokens, want %v", got.Tokens, tokens)
+			}
+		}
+		b.Charge(0)
+		b.Charge(-5)
+		want(3)
+		b.Charge(2)
+		want(1)
+		b.Charge(1_000_000_000)
+		want(1 - 1e9)
+		b.Charge(7)
+		want(1 - 1e9 - 7)
+		time.Sleep(time.Second)
+		want(1 - 1e9 - 7 + 10)
+		if err := b.SetLimit(1e9, 5); err != nil {
+			t.Fatal(err)
+		}
+		want(1 - 1e9 - 7 + 10)
+		time.Sleep(time.Minute)
+		want(5)
+		if s := b.Stats(); s.Burst != 5 || s.PerSecond != 1e9 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Pauses of any length do not overflow what is counted of them.
+func TestPausesOfABucketAreCountedAsTheyPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucketOf(t, "b", 1, 1)
+		for _, year := range []int{9999, 14999, 18999} {
+			b.Throttle(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC))
+		}
+		time.Sleep(time.Hour)
+		if s := b.Stats(); s.Throttled != time.Hour || s.Until.Year() != 18999 {
+			t.Errorf("throttled for %v until %v, want for 1h until 18999", s.Throttled, s.Until)
+		}
+		b.Resume()
+		time.Sleep(time.Hour)
+		b.Throttle(time.Now().Add(time.Minute))
+		time.Sleep(time.Hour)
+		if s := b.Stats(); s.Throttled != time.Hour+time.Minute || !s.Until.IsZero() {
+			t.Errorf("throttled for %v until %v, want for 1h1m", s.Throttled, s.Until)
+		}
+	})
+}
+
+// Q5's bounds hold with eight getters: each may have one key under way, so that the
+// oldest waits for eight dispatches more.
+// promise Q5
+//
+// Negative controls: the mutants "nothing ages" and "no shard is owed a dispatch".
+func TestBoundsHoldWithEightGetters(t *testing.T) {
+	const getters = 8
+	for _, shards := range []int{1, 2, 8} {
+		bubble(t, &Options[string]{Shards: shards}, func(t *testing.T, q *Queue[string]) {
+			type dispatch struct {
+				it Item[string]
+				ok chan struct{}
+			}
+			got := make(chan dispatch)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for n := range 50 * shards {
+				_ = q.AddWith(fmt.Sprint("high", n), AddOptions{Priority: At(100)})
+			}
+			for range getters {
+				go func() {
+					for {
+						it, err := q.Get(ctx)
+						if err != nil {
+							return
+						}
+						ok := make(chan struct{})
+						got <- dispatch{it, ok}
+						<-ok
+					}
+				}()
+			}
+			for n := range 20 {
+				low := fmt.Sprint("low", n)
+				_ = q.AddWith(low, AddOptions{Priority: At(-100)})
+				older := q.Len() // at most that many in its shard
+				if shards > 1 {
+					older = 0
+					s := q.shards.of(q.hash(low))
+					s.mu.Lock()
+					_, older = s.ready.len()
+					s.mu.Unlock()
+				}
+				// A shard is served once in 32·Shards dispatches, and gives the oldest at
+				// each sixteenth; its own other keys are all older at first.
+				most := 16*(older+1) + getters
+				if shards > 1 {
+					most = 32*shards*16*(older+1) + getters
+				}
+				for at := 1; ; at++ {
+					d := <-got
+					if d.it.Key == low {
+						d.it.Done()
+						close(d.ok)
+						break
+					}
+					if at > most {
+						t.Fatalf("%d shards: %s has not run within %d dispatches", shards, low, most)
+					}
+					d.it.After(0)
+					close(d.ok)
+				}
+			}
+			cancel()
+			for len(got) > 0 {
+				<-got
+			}
+			go func() { // getters that have a key already
+				for d := range got {
+					d.it.Done()
+					close(d.ok)
+				}
+			}()
+			synctest.Wait()
+			close(got)
+		})
+	}
+}
