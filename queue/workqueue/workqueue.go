@@ -22,7 +22,12 @@
 // where client-go runs it again when the timer ends. Of two AddAfter the earlier
 // wins, as there.
 //
-// The order is that of queue.Queue: first in, first out, within a shard.
+// With Options.Shards above 1 the order is first in, first out within a shard only.
+//
+// Stats().Adds counts every Add, also of a key that is there already, and not what
+// comes back by itself: AddAfter counts when it is called, not when its time has come.
+// A key that was added while it runs counts as ready, in Len and depth, when its run
+// has ended.
 //
 // There is no goroutine and nothing to leak: a queue that nobody shuts down is
 // garbage like any other value. Metrics are read from Queue.Queue by package
@@ -74,6 +79,9 @@ type Options[K comparable] struct {
 	// 1000 s: what client-go uses per key, with jitter, without its bucket for
 	// all keys.
 	Limiter Limiter[K]
+	// Shards is how many locks share the keys; each has an order of its own. Default
+	// 1: keys come out in the order in which they were added, as in client-go.
+	Shards int
 }
 
 // Queue is a queue.Queue with the methods of client-go's work queue. All are
@@ -96,14 +104,14 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	if opts.Limiter == nil {
 		opts.Limiter = NewLimiter[K](queue.Backoff{Base: 5 * time.Millisecond, Max: 1000 * time.Second})
 	}
-	q, err := queue.New(&queue.Options[K]{Name: opts.Name, UncheckedKeys: true})
+	q, err := queue.New(&queue.Options[K]{Name: opts.Name, Shards: max(opts.Shards, 1), UncheckedKeys: true})
 	if err != nil {
 		return nil, err
 	}
 	return &Queue[K]{q: q, limiter: opts.Limiter}, nil
 }
 
-// Queue is the queue underneath: for metrics, for Snapshot and Pause.
+// Queue is the queue underneath: for metrics, Snapshot and Hold.
 func (w *Queue[K]) Queue() *queue.Queue[K] { return w.q }
 
 // An add can fail here only because the queue is shut down, and then client-go

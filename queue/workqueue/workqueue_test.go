@@ -486,3 +486,32 @@ func TestCycleAllocatesNothing(t *testing.T) {
 		t.Errorf("a cycle allocates %v times, want 0", got)
 	}
 }
+
+// Delays that are over together come out in the order of their times, as in
+// client-go, unless Options.Shards says otherwise.
+func TestOneOrderByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, err := workqueue.New[string](nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+		for n := range want { // the last first
+			k := len(want) - 1 - n
+			q.AddAfter(want[k], time.Duration(k+1)*time.Second)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, key := range want {
+			got, _ := q.Get()
+			if got != key {
+				t.Fatalf("got %s, want %s", got, key)
+			}
+			q.Done(got)
+		}
+		q.ShutDown()
+		if _, err := workqueue.New(&workqueue.Options[string]{Shards: 1000}); err == nil {
+			t.Error("1,000 shards were taken")
+		}
+	})
+}
