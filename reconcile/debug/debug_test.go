@@ -112,7 +112,7 @@ func TestEveryKeySaysWhyItIsNotRunning(t *testing.T) {
 		wantAll(t, get(t, h, http.StatusOK, "c", "bucket", "key", "new", "format", "text"), "there are no workers")
 		q.Hold(q.Whole(), queue.Hold{Reason: "an incident"})
 		wantAll(t, get(t, h, http.StatusOK, "c", "bucket", "key", "new", "format", "text"), "queue held: an incident")
-		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "queue held: an incident")
+		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "paused: an incident")
 	})
 }
 
