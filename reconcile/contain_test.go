@@ -161,7 +161,7 @@ func TestHookThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
 			Logger: logger, Timeout: time.Second, StuckAfter: time.Second,
 			Queue: queue.Options[string]{Hooks: &queue.Hooks[string]{
 				Parked:      func(string, int, error) { runtime.Goexit() },
-				HoldExpired: func(string, string) { runtime.Goexit() },
+				HoldExpired: func(queue.Scope[string], string) { runtime.Goexit() },
 			}},
 			Hooks: reconcile.Hooks[string]{
 				OnStuck: func(string, time.Duration) { runtime.Goexit() },
@@ -178,7 +178,7 @@ func TestHookThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
 		}
 		run := start(t, c)
 		add(t, c, "stuck", "parks")
-		c.Queue().PauseKey("held", "why", time.Second)
+		c.Queue().Hold(c.Queue().OfKey("held"), queue.Hold{Reason: "why", Max: time.Second})
 		add(t, c, "held")
 		pass(time.Minute)
 		add(t, c, "late")

@@ -212,19 +212,13 @@ func (w *worker[K]) runSingly() error {
 			continue
 		}
 		w.items[0] = item
-		done := w.run(item)
-		switch {
-		case w.ctx.Err() != nil: // asked here, because Get gives what is ready all the same
-			if done {
-				item.Done()
-			}
-			return w.ctx.Err()
-		case done:
+		if w.run(item) {
 			item.Done()
-			item, err = w.get()
-		default:
-			item, err = w.get()
 		}
+		if w.ctx.Err() != nil { // asked here, because Get gives what is ready all the same
+			return w.ctx.Err()
+		}
+		item, err = w.get()
 	}
 	return err
 }
