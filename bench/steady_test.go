@@ -30,7 +30,7 @@ func TestCycleOfTheNativeQueueAllocatesNothing(t *testing.T) {
 
 // The goal is 62; what is above it are chunks that are not full.
 func TestBytesPerKeyInEveryState(t *testing.T) {
-	const n, most = 500_000, 66
+	const n, most, mostQueued = 500_000, 66, 74
 	keys := stringKeys(n)
 	for _, state := range []string{"queued", "delayed", "failed"} {
 		q, err := queue.New(&queue.Options[string]{Policy: queue.Backoff{Base: time.Hour, Jitter: queue.NoJitter}.Policy()})
@@ -56,7 +56,11 @@ func TestBytesPerKeyInEveryState(t *testing.T) {
 				item.Retry(nil, 0)
 			}
 		}
-		if got := float64(heap()-before) / n; got > most {
+		most := most
+		if state == "queued" {
+			most = mostQueued // with its cell in a ring
+		}
+		if got := float64(heap()-before) / n; got > float64(most) {
 			t.Errorf("%s: %.1f B/key, want at most %d", state, got, most)
 		}
 		runtime.KeepAlive(q)
