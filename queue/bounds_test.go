@@ -266,7 +266,8 @@ func TestIntervalCountsFromRuns(t *testing.T) {
 		b.Throttle(time.Now().Add(time.Minute))
 		add(t, q, "k")
 		wantNone(t, q) // refused
-		replace(q, "k", AddOptions{After: time.Second})
+		replace(q, "k", AddOptions{After: time.Minute})
+		replace(q, "k", AddOptions{After: time.Second}) // of a key that is delayed
 		if e := entryOf(t, q, "k"); time.Until(e.Next) != time.Second {
 			t.Errorf("k runs in %v, want in 1s: it has not run", time.Until(e.Next))
 		}

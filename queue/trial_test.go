@@ -713,7 +713,7 @@ func (r *trial) work(which, rounds int, bands bool) {
 
 // crowd adds some thousand keys, and takes part of them away the next time.
 func (r *trial) crowd() {
-	const n, from, to = 2400, 900, 2200
+	const n, from, to = 3400, 900, 3200 // two chunks become empty, of which one goes
 	if !r.kind.crowd || r.fillers > n {
 		return
 	}
