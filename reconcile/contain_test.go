@@ -32,10 +32,9 @@ func TestSourceThatEndsItsGoroutineIsStartedAgain(t *testing.T) {
 				var told failures[string]
 				r := record[string](nil)
 				c := newController(t, r, &reconcile.Options[string]{Hooks: reconcile.Hooks[string]{OnError: told.hear}})
-				lives := 0
+				var lives atomic.Int64
 				if err := c.Watch(reconcile.Source[string]{Name: "gone", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
-					lives++
-					if lives <= 2 {
+					if lives.Add(1) <= 2 {
 						if synced {
 							to.Synced()
 						}
@@ -52,9 +51,9 @@ func TestSourceThatEndsItsGoroutineIsStartedAgain(t *testing.T) {
 				if err := c.Health(); !endsItsGoroutine(err) || !strings.Contains(err.Error(), `"gone"`) {
 					t.Errorf("Health says %v, want the source that ended its goroutine", err)
 				}
-				expect(t, "lives before the backoff is over", lives, 1)
+				expect(t, "lives before the backoff is over", lives.Load(), 1)
 				pass(time.Minute)
-				expect(t, "lives", lives, 3)
+				expect(t, "lives", lives.Load(), 3)
 				expectList(t, "keys", r.keys(), "k")
 				fs := told.list()
 				if len(fs) != 2 || fs[0].Source != "gone" || !endsItsGoroutine(fs[0].Err) {

@@ -88,7 +88,7 @@ func (e *each[K, V]) Reconcile(ctx context.Context, key K) (Result, error) {
 // poll lists, and adds every key of the list and every key that left it.
 func (e *each[K, V]) poll(ctx context.Context, to Sink[K]) error {
 	var now map[K]V
-	err := protect(func() (err error) {
+	err := isolate(func() (err error) {
 		now, err = e.list(ctx)
 		return err
 	})

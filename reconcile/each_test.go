@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,7 @@ func rest(d time.Duration) {
 
 // listed is a list that a test changes, and the runs that Each makes of it.
 type listed struct {
+	mu   sync.Mutex       // guards what follows
 	want map[string][]int // not comparable: Each needs no such values
 	err  error
 	runs []string
@@ -28,6 +30,8 @@ type listed struct {
 }
 
 func (l *listed) list(context.Context) (map[string][]int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := make(map[string][]int)
 	for k, v := range l.want {
 		now[k] = slices.Clone(v)
@@ -40,6 +44,8 @@ func (l *listed) run(_ context.Context, key string, want *[]int) (reconcile.Resu
 	if want != nil {
 		text = fmt.Sprint(key, *want)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.runs = append(l.runs, text)
 	if l.fail[key] {
 		return reconcile.Result{}, errBoom
@@ -49,9 +55,18 @@ func (l *listed) run(_ context.Context, key string, want *[]int) (reconcile.Resu
 
 // ran gives the runs since the last call, in alphabetical order.
 func (l *listed) ran() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	runs := slices.Sorted(slices.Values(l.runs))
 	l.runs = nil
 	return runs
+}
+
+// edit changes the list.
+func (l *listed) edit(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f()
 }
 
 func each(t *testing.T, l *listed, o *reconcile.Options[string]) *reconcile.Controller[string] {
@@ -59,7 +74,7 @@ func each(t *testing.T, l *listed, o *reconcile.Options[string]) *reconcile.Cont
 	if o == nil {
 		o = &reconcile.Options[string]{}
 	}
-	o.Workers = 1 // so that a test needs no lock
+	o.Workers = 1
 	return must[*reconcile.Controller[string]](t)(reconcile.Each("records", time.Minute, l.list, l.run, o))
 }
 
@@ -77,8 +92,7 @@ func TestEachRunsEveryKeyOfTheListWithItsValueAtEachInterval(t *testing.T) {
 		expectRuns(t, l, "a[1]", "b[2]")
 		rest(time.Minute)
 		expectRuns(t, l, "a[1]", "b[2]")
-		l.want["a"] = []int{3}
-		delete(l.want, "b")
+		l.edit(func() { l.want["a"] = []int{3}; delete(l.want, "b") })
 		rest(time.Minute)
 		expectRuns(t, l, "a[3]", "b gone")
 		rest(time.Minute)
@@ -92,13 +106,13 @@ func TestEachTakesNoKeyForGoneWhenItsListFails(t *testing.T) {
 		c := each(t, l, nil)
 		start(t, c)
 		l.ran()
-		l.want, l.err = nil, errors.New("no answer")
+		l.edit(func() { l.want, l.err = nil, errors.New("no answer") })
 		rest(3 * time.Minute)
 		expectRuns(t, l)
 		if err := c.Health(); err == nil || !strings.Contains(err.Error(), "no answer") {
 			t.Errorf("health: got %v, want the list's error", err)
 		}
-		l.want, l.err = map[string][]int{"a": {2}}, nil
+		l.edit(func() { l.want, l.err = map[string][]int{"a": {2}}, nil })
 		rest(2 * time.Minute)
 		if got := l.ran(); len(got) == 0 || slices.Contains(got, "a gone") {
 			t.Errorf("ran %q after the list worked again", got)
@@ -118,12 +132,12 @@ func TestEachEndsABackoffOnlyForAKeyThatChanged(t *testing.T) {
 		l.ran()
 		rest(2 * time.Minute)
 		expectRuns(t, l, "b[1]", "b[1]")
-		l.want["a"] = []int{2}
+		l.edit(func() { l.want["a"] = []int{2} })
 		rest(time.Minute)
 		if got := l.ran(); !slices.Contains(got, "a[2]") {
 			t.Errorf("ran %q, want a with its new value at once", got)
 		}
-		delete(l.want, "a")
+		l.edit(func() { delete(l.want, "a") })
 		rest(time.Minute)
 		if got := l.ran(); !slices.Contains(got, "a gone") {
 			t.Errorf("ran %q, want a as gone at once", got)

@@ -111,13 +111,24 @@ func (l *life[K]) placed(ctx context.Context, place lease.Placement) error {
 		return l.work(ctx, 0)
 	}
 	var works sync.WaitGroup
+	var mu sync.Mutex // guards over; a work is counted before it is waited for, or refused
+	over := false
 	err := isolate(func() error {
 		return place.Run(ctx, func(ctx context.Context, shard int) error {
+			mu.Lock()
+			if over {
+				mu.Unlock()
+				return errPlacementEnded
+			}
 			works.Add(1)
+			mu.Unlock()
 			defer works.Done()
 			return l.work(ctx, shard)
 		})
 	})
+	mu.Lock()
+	over = true
+	mu.Unlock()
 	if err == nil {
 		err = errors.New("it ended")
 	}
@@ -127,6 +138,8 @@ func (l *life[K]) placed(ctx context.Context, place lease.Placement) error {
 	works.Wait() // a placement that panicked has not waited for them
 	return nil
 }
+
+var errPlacementEnded = errors.New("the placement's Run has returned")
 
 // work holds one shard for as long as ctx lives. It returns after the last run of
 // one of its keys has: only then may the lease be given to somebody else.

@@ -345,7 +345,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a foreign change during a run that wrote is not urgent",
-		File: "reconcile/settled.go", Old: "if w != nil && w.Has(at.cache.Backend(), at.cache.Kind(), at.rev) {", New: "if w != nil && (BROKEN || w.Has(at.cache.Backend(), at.cache.Kind(), at.rev)) {",
+		File: "reconcile/settled.go", Old: "if w != nil && w.Has(at.cache.Backend(), at.cache.Kind(), at.object(), at.rev) {", New: "if w != nil && (BROKEN || w.Has(at.cache.Backend(), at.cache.Kind(), at.object(), at.rev)) {",
 		Package: "reconcile", Test: "TestForeignChangeDuringARunThatWroteEndsItsBackoff",
 	},
 	{
