@@ -37,3 +37,5 @@ func resumeTenant[K comparable](q *Queue[K], tenant string) bool {
 func holdKey[K comparable](q *Queue[K], key K, most time.Duration) (release func()) {
 	return q.Hold(q.OfKey(key), Hold{Reason: "test", Max: most})
 }
+
+func countExpired(n *int) func(Scope[string], string) { return func(Scope[string], string) { *n++ } }

@@ -27,3 +27,47 @@ func (k kind) works() bool { return true }
 // pairsCostTokens says that a key of two buckets that is refused by one of them may
 // cost the keys of the other one a token, and holds up those that come after it.
 const pairsCostTokens = false
+
+// touched is how many entries and cells loops looked at since the last call under one
+// hold of the lock, at most.
+func touched[K comparable](q *Queue[K]) (most int) {
+	for k := range q.shards.all {
+		s := &q.shards.all[k]
+		s.mu.Lock()
+		most = max(most, s.most)
+		s.most = 0
+		s.mu.Unlock()
+	}
+	return most
+}
+
+// skipRuns counts n runs that did not happen.
+func skipRuns[K comparable](q *Queue[K], n uint64) {
+	for k := range q.shards.all {
+		q.shards.all[k].number += n
+	}
+}
+
+// worstRing is the ring that has most cells of keys that left more than live ones.
+func worstRing[K comparable](q *Queue[K]) (dead, live int) {
+	look := func(r *ring[K]) {
+		if r.dead-r.live > dead-live {
+			dead, live = r.dead, r.live
+		}
+	}
+	for k := range q.shards.all {
+		switch o := q.shards.all[k].ready.(type) {
+		case *bands[K]:
+			for _, r := range o.rings {
+				look(&r.ring)
+			}
+		case *tenants[K]:
+			for _, g := range o.groups {
+				for _, f := range g.flows {
+					look(&f.ring)
+				}
+			}
+		}
+	}
+	return dead, live
+}
