@@ -250,13 +250,6 @@ func TestWhatLeavesAPausedQueueIsNotKept(t *testing.T) {
 	}
 }
 
-func heapInUse() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // promise Q5, with eight getters: a key that may run, with n older ones ahead in its
 // shard, waits at most 16(n+1) dispatches of that shard, and what the others had
 // under way.
