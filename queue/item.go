@@ -163,6 +163,11 @@ func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
 			return 0
 		}
 		n, again := q.fill(s, dst)
+		for n == 0 && again && ctx.Err() == nil { // it used its steps up on dead cells: the shard keeps its turn
+			q.unlock(s)
+			s.mu.Lock()
+			n, again = q.fill(s, dst)
+		}
 		q.unlock(s)
 		if n > 0 && q.env.asks {
 			again = true

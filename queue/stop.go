@@ -46,9 +46,9 @@ func (q *Queue[K]) advance(to word) {
 	if to == stopped {
 		q.timer.stop()
 	} else {
-		q.timer.mu.Lock()
-		q.timer.reset(next)
-		q.timer.mu.Unlock()
+		// Never put off: a hold that was made meanwhile may have set it, and a ring for
+		// nothing does no harm.
+		q.timer.set(next)
 	}
 	q.env.clock.Stop()
 	q.waiters.wake()

@@ -12,7 +12,7 @@ import (
 func TestBrokenFileIsRefusedWhole(t *testing.T) {
 	for text, want := range map[string]string{
 		"roles: {a: {logn: true}}": "logn",
-		"roles: [a]":               "cannot unmarshal",
+		"roles: [a]":               "line 1: cannot construct",
 		"roles: {'': {}}":          `role "": the name has 0 bytes`,
 		"databases: {a: {}}":       `database "a": owner is missing`,
 		"roles: {" + strings.Repeat("a", 64) + ": {}}":        "64 bytes; expected 1 to 63",

@@ -17,8 +17,6 @@ type proxy struct {
 	target string
 	mode   mode
 	conns  map[net.Conn]bool
-	// frozen connections carry nothing any more.
-	frozen map[net.Conn]bool
 	turn   chan struct{} // closed and replaced when the mode changes
 	wg     sync.WaitGroup
 }
@@ -37,7 +35,7 @@ func newProxy(t testing.TB, target string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: l, target: target, conns: make(map[net.Conn]bool), frozen: make(map[net.Conn]bool), turn: make(chan struct{})}
+	p := &proxy{listener: l, target: target, conns: make(map[net.Conn]bool), turn: make(chan struct{})}
 	p.wg.Go(p.accept)
 	t.Cleanup(func() {
 		l.Close()
@@ -63,27 +61,6 @@ func (p *proxy) set(m mode) {
 			c.Close()
 		}
 	}
-}
-
-// freeze makes every open connection a blackhole for good, and lets new ones
-// through.
-func (p *proxy) freeze() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		p.frozen[c] = true
-	}
-	close(p.turn)
-	p.turn = make(chan struct{})
-}
-
-// redirect cuts every connection and sends new ones elsewhere.
-func (p *proxy) redirect(target string) {
-	p.mu.Lock()
-	p.target = target
-	p.mu.Unlock()
-	p.set(reset)
-	p.set(pass)
 }
 
 func (p *proxy) accept() {
@@ -137,9 +114,6 @@ func (p *proxy) open(c net.Conn) bool {
 	for {
 		p.mu.Lock()
 		m, turn := p.mode, p.turn
-		if p.frozen[c] && m != reset {
-			m = blackhole
-		}
 		p.mu.Unlock()
 		switch m {
 		case pass:
