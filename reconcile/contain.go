@@ -73,7 +73,7 @@ func checkError(err error) error {
 
 // maxWrapped bounds how many errors one may wrap, each counted as often as it can be
 // reached.
-const maxWrapped = 1 << 17
+const maxWrapped = 1 << 14
 
 // unwrapEnds reports whether a walk through all that err wraps comes to an end.
 func unwrapEnds(err error) bool {

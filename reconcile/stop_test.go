@@ -326,6 +326,7 @@ func TestRemovedSourceThatIgnoresItsEndIsNamed(t *testing.T) {
 			t.Errorf("Unwatch = %v, want ErrSourceRunning", err)
 		}
 		expect(t, "Unwatch waited", time.Since(began), time.Minute)
+		synctest.Wait() // OnError is called on a goroutine of its own
 		if err := c.Health(); !errors.Is(err, reconcile.ErrSourceRunning) || !strings.Contains(err.Error(), "deaf") {
 			t.Errorf("Health says %v, want the source that goes on", err)
 		}
