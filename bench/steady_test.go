@@ -30,7 +30,7 @@ func TestCycleOfTheNativeQueueAllocatesNothing(t *testing.T) {
 
 // The goal is 62; what is above it are chunks that are not full.
 func TestBytesPerKeyInEveryState(t *testing.T) {
-	const n, most, mostQueued = 500_000, 66, 74
+	const n, most, mostQueued = 500_000, 66, 75
 	keys := stringKeys(n)
 	for _, state := range []string{"queued", "delayed", "failed"} {
 		q, err := queue.New(&queue.Options[string]{Policy: queue.Backoff{Base: time.Hour, Jitter: queue.NoJitter}.Policy()})

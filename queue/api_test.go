@@ -10,10 +10,6 @@ func addReplacing[K comparable](q *Queue[K], key K, o AddOptions) error {
 	return q.AddWith(key, o)
 }
 
-func addUrgently[K comparable](q *Queue[K], key K) error {
-	return q.AddWith(key, AddOptions{Urgent: true})
-}
-
 func hold[K comparable](q *Queue[K], over Scope[K], most time.Duration) {
 	q.Hold(over, Hold{Name: "operator", Reason: "test", Max: most})
 }
@@ -37,5 +33,3 @@ func resumeTenant[K comparable](q *Queue[K], tenant string) bool {
 func holdKey[K comparable](q *Queue[K], key K, most time.Duration) (release func()) {
 	return q.Hold(q.OfKey(key), Hold{Reason: "test", Max: most})
 }
-
-func countExpired(n *int) func(Scope[string], string) { return func(Scope[string], string) { *n++ } }

@@ -529,7 +529,6 @@ func TestBoundsHoldWithEightGetters(t *testing.T) {
 				_ = q.AddWith(low, AddOptions{Priority: At(-100)})
 				older := q.Len() // at most that many in its shard
 				if shards > 1 {
-					older = 0
 					s := q.shards.of(q.hash(low))
 					s.mu.Lock()
 					_, older = s.ready.len()

@@ -194,7 +194,7 @@ func letter(key string) string { return key[:1] }
 // do performs one operation made of three bytes.
 func (r *trial) do(op, which, arg byte) {
 	r.n++
-	time.Sleep(1) // so that nothing else happens at the time of this
+	time.Sleep(time.Nanosecond) // so that nothing else happens at the time of this
 	key := r.names[which%letters]
 	d := r.delay(arg)
 	prio := Priority{}
@@ -386,7 +386,7 @@ func (r *trial) start(f func(ctx context.Context) ([]Item[string], error)) {
 // meet waits until the queue has nothing to do, and holds what getters came back with
 // against the model. A getter that sleeps then must have nothing to get.
 func (r *trial) meet() {
-	time.Sleep(1) // a timer that is due at once rings
+	time.Sleep(time.Nanosecond) // a timer that is due at once rings
 	synctest.Wait()
 	r.m.step(time.Now())
 	if slices.ContainsFunc(r.m.ready, func(key string) bool { return len(r.m.bucketsOf(key)) > 1 }) {
@@ -678,7 +678,7 @@ func (r *trial) work(which, rounds int, bands bool) {
 	r.meet()
 	r.pause("", 1, 0)
 	for _, other := range r.names {
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		r.add(other, AddOptions{Urgent: true}, false)
 		r.meet()
 	}
@@ -687,7 +687,7 @@ func (r *trial) work(which, rounds int, bands bool) {
 		it := r.items[key]
 		delete(r.items, key)
 		r.n++
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		was := r.dispatched
 		r.doneNext(it, key, Priority{})
 		r.meet()

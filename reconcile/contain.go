@@ -50,7 +50,7 @@ func newPanic(v any) *PanicError {
 
 func usable(err error) (ok bool) {
 	defer func() { _ = recover() }()
-	return checkError(err) == err
+	return checkError(err) == err //nolint:errorlint // the same value is meant, not one that wraps it
 }
 
 // checkError calls the methods of err that are called later to look at it and to
@@ -79,7 +79,7 @@ const maxWrapped = 1 << 14
 func unwrapEnds(err error) bool {
 	var rest []error // of joined errors that the walk has not come to
 	for range maxWrapped {
-		switch x := err.(type) {
+		switch x := err.(type) { //nolint:errorlint // this is the walk that errors.As would make
 		case interface{ Unwrap() error }:
 			err = x.Unwrap()
 		case interface{ Unwrap() []error }:

@@ -147,7 +147,7 @@ func TestEachEndsABackoffOnlyForAKeyThatChanged(t *testing.T) {
 
 func TestEachRefusesWhatIsMissing(t *testing.T) {
 	l := &listed{}
-	for what, make := range map[string]func() (*reconcile.Controller[string], error){
+	for what, build := range map[string]func() (*reconcile.Controller[string], error){
 		"interval": func() (*reconcile.Controller[string], error) { return reconcile.Each("r", 0, l.list, l.run, nil) },
 		"list": func() (*reconcile.Controller[string], error) {
 			return reconcile.Each[string, []int]("r", time.Minute, nil, l.run, nil)
@@ -159,7 +159,7 @@ func TestEachRefusesWhatIsMissing(t *testing.T) {
 			return reconcile.Each("", time.Minute, l.list, l.run, nil)
 		},
 	} {
-		if _, err := make(); err == nil || !strings.Contains(err.Error(), what) {
+		if _, err := build(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("without %s: got %v", what, err)
 		}
 	}

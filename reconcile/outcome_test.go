@@ -34,7 +34,7 @@ func script[K comparable](outcomes ...reconcile.Outcome) *recorder[K] {
 		if i >= len(outcomes) {
 			return result{}, nil
 		}
-		if p, ok := outcomes[i].Err.(panicking); ok {
+		if p, ok := errors.AsType[panicking](outcomes[i].Err); ok {
 			panic(p.error)
 		}
 		return outcomes[i].Result, outcomes[i].Err

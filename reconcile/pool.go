@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -206,7 +207,7 @@ func (w *worker[K]) loop() {
 func (w *worker[K]) runSingly() error {
 	w.items, w.keys = make([]queue.Item[K], 1), make([]K, 1)
 	item, err := w.get()
-	for err == nil || err == errBuckets {
+	for err == nil || errors.Is(err, errBuckets) {
 		if err != nil {
 			item, err = w.get()
 			continue
@@ -306,7 +307,7 @@ func (w *worker[K]) runBatches() error {
 		if n > 0 {
 			w.runBatch(buf[:n])
 		}
-		if err == nil || err == errBuckets {
+		if err == nil || errors.Is(err, errBuckets) {
 			err = w.ctx.Err()
 		}
 		if err != nil {

@@ -202,7 +202,7 @@ func (f *feed[K]) wait(ctx context.Context) bool {
 // taken notice or was reported.
 func (f *feed[K]) deaf(done chan struct{}) {
 	f.mu.Lock()
-	if f.done != done || f.err == ErrSourceRunning {
+	if f.done != done || errors.Is(f.err, ErrSourceRunning) {
 		f.mu.Unlock()
 		return
 	}

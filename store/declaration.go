@@ -18,7 +18,7 @@ type Declaration struct {
 	Value []byte // what Create would store
 }
 
-// ErrDeleting: the object is being deleted, so that a declaration has to wait until it
+// ErrDeleting says that the object is being deleted: a declaration has to wait until it
 // is gone.
 var ErrDeleting = errors.New("store: being deleted")
 

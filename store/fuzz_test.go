@@ -30,7 +30,7 @@ func FuzzRedact(f *testing.F) {
 		forms := map[string]string{
 			"plain": password, "quoted": fmt.Sprintf("%q", password), "hex": fmt.Sprintf("%x", password),
 			"base64": base64.StdEncoding.EncodeToString([]byte(password)), "escaped": url.QueryEscape(password),
-			"spaced": fmt.Sprintf("% x", password), "bytes": fmt.Sprint([]byte(password)),
+			"spaced": fmt.Sprintf("% x", password), "bytes": fmt.Sprintf("%d", []byte(password)),
 		}
 		for what, form := range forms {
 			if _, err := strconv.ParseFloat(form, 64); err == nil && len(form) < 8 {
@@ -64,7 +64,7 @@ func holdsForm(text, secret string) bool {
 		fmt.Sprintf("%q", secret), fmt.Sprintf("%+q", secret), fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret),
 		base64.RawStdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)),
 		url.QueryEscape(secret), url.PathEscape(secret), fmt.Sprintf("% x", secret), fmt.Sprintf("% X", secret),
-		fmt.Sprintf("%# x", secret), fmt.Sprintf("%# X", secret), fmt.Sprint([]byte(secret)),
+		fmt.Sprintf("%# x", secret), fmt.Sprintf("%# X", secret), fmt.Sprintf("%d", []byte(secret)),
 	} {
 		if strings.Contains(text, strings.Trim(form, `"`)) {
 			return true

@@ -247,7 +247,7 @@ func (c *secrets) addForms(s string) {
 		base64.URLEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)),
 		hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s))),
 		fmt.Sprintf("% x", s), fmt.Sprintf("% X", s), fmt.Sprintf("%# x", s), fmt.Sprintf("%# X", s),
-		fmt.Sprint([]byte(s)), strings.ReplaceAll(fmt.Sprintf("%# x", s), " ", ", "), // as %v and %#v print bytes
+		fmt.Sprintf("%d", []byte(s)), strings.ReplaceAll(fmt.Sprintf("%# x", s), " ", ", "), // as %v and %#v print bytes
 	}
 	if text, err := json.Marshal(s); err == nil {
 		forms = append(forms, quoted(string(text)))

@@ -348,7 +348,7 @@ func findKeys(v reflect.Value, r *report) {
 	var seen map[string]struct{} // nil while all keys are themselves
 	for it := v.MapRange(); it.Next(); {
 		text, plain := it.Key().String(), true
-		if m, ok := it.Key().Interface().(encoding.TextMarshaler); ok {
+		if m, ok := reflect.TypeAssert[encoding.TextMarshaler](it.Key()); ok {
 			b, err := m.MarshalText()
 			if err != nil {
 				r.refuse("has a key that cannot be encoded: %w", err)
@@ -377,7 +377,7 @@ func findKeys(v reflect.Value, r *report) {
 
 // jsonKey is the key as it is read back.
 func jsonKey(k reflect.Value) string {
-	if m, ok := k.Interface().(encoding.TextMarshaler); ok {
+	if m, ok := reflect.TypeAssert[encoding.TextMarshaler](k); ok {
 		b, _ := m.MarshalText() // findKeys has asked
 		return validText(string(b))
 	}

@@ -130,9 +130,10 @@ func (u user) runProgram(m goModule, version string, libraries []string) error {
 	} else if err != nil {
 		return err
 	}
-	imports := "package main\n\n"
+	var imports strings.Builder
+	imports.WriteString("package main\n\n")
 	for _, l := range libraries {
-		imports += fmt.Sprintf("import _ %q\n", l)
+		fmt.Fprintf(&imports, "import _ %q\n", l)
 	}
 	folder := filepath.Join(u.home, "use-"+name)
 	if err := os.Mkdir(folder, 0o755); err != nil {
@@ -140,7 +141,7 @@ func (u user) runProgram(m goModule, version string, libraries []string) error {
 	}
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(folder, "main.go"), program, 0o644),
-		os.WriteFile(filepath.Join(folder, "imports.go"), []byte(imports), 0o644),
+		os.WriteFile(filepath.Join(folder, "imports.go"), []byte(imports.String()), 0o644),
 	); err != nil {
 		return err
 	}

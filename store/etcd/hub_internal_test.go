@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -86,7 +85,7 @@ func TestSilenceIsNoticedAndItsEndToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &Backend{
 			opts:   Options{Silence: 10 * time.Second},
-			health: &health{place: "10.0.0.1:2379", log: slog.New(slog.NewTextHandler(io.Discard, nil)), ill: make(map[*hub]*store.UnavailableError)},
+			health: &health{place: "10.0.0.1:2379", log: slog.New(slog.DiscardHandler), ill: make(map[*hub]*store.UnavailableError)},
 		}
 		h := newHub(b, "thing")
 		h.opened = true

@@ -211,6 +211,8 @@ func (b *Backend) load(seen *contents) error {
 	}
 	b.pinFloor = b.history.head()
 	b.leases.arm(b)
+	b.mu.Lock() // look may come before this returns
+	defer b.mu.Unlock()
 	b.looking = time.AfterFunc(lookEvery, b.look)
 	return nil
 }
