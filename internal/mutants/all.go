@@ -502,6 +502,11 @@ var All = []Mutant{
 		File: "store/etcd/hub.go", Old: "\tif !h.down && time.Since(h.heard) >= h.limit() {", New: "\tif !h.down && time.Since(h.heard) >= h.limit() && !BROKEN {",
 		Package: "store/etcd", Test: "TestSilenceIsNoticedAndItsEndToo",
 	},
+	{
+		Name: "a cache does not ask whether its store serves",
+		File: "store/cache/snapshot.go", Old: "err != nil {\n\t\ts.unavailable(err)", New: "err != nil && !BROKEN {\n\t\ts.unavailable(err)",
+		Package: "store/cache", Test: "TestCacheOfABackendThatDoesNotServeSaysSo",
+	},
 
 	// reconcile/lifecycle
 	{

@@ -16,6 +16,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/goleak"
 
 	"github.com/tendhq/tend/store/etcd"
 )
@@ -43,9 +44,23 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
-		defer server.Close()
-		return m.Run()
+		code := m.Run()
+		server.Close()
+		if code == 0 {
+			if err := goleak.Find(etcdLeaves...); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = 1
+			}
+		}
+		return code
 	}())
+}
+
+// etcdLeaves are goroutines that etcd's server leaves behind when it is closed: idle
+// connections of its peer transport.
+var etcdLeaves = []goleak.Option{
+	goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+	goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 }
 
 // member says how to start one etcd server.
