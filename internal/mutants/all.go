@@ -461,6 +461,36 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestLiveIsZeroUntilTheMemberIsAmongThem",
 	},
 	{
+		Name: "a removal that was made already is owed for ever",
+		File: "reconcile/lease/session.go", Old: "errors.Is(a.err, store.ErrConflict) { // a conflict", New: "errors.Is(a.err, store.ErrConflict) && !BROKEN { // a conflict",
+		Package: "reconcile/lease", Test: "TestEveryCallMayFailOnce",
+	},
+	{
+		Name: "a new list of the members is not looked at",
+		File: "reconcile/lease/board.go", Old: "true\n\tb.version++\n", New: "true\n\tif !BROKEN || b.version == 0 {\n\t\tb.version++\n\t}\n",
+		Package: "reconcile/lease", Test: "TestMemberThatLeftDuringAGapOfTheWatchIsNoticed",
+	},
+	{
+		Name: "a shard waits for work that ignores its end",
+		File: "reconcile/lease/session.go", Old: "if time.Since(h.leaving) > s.opts.TTL {", New: "if time.Since(h.leaving) > s.opts.TTL && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestShardOfDeafWorkIsHandedOverAfterATTL",
+	},
+	{
+		Name: "work that winds up is not told that its record was removed",
+		File: "reconcile/lease/session.go", Old: "\tif errors.Is(why, ErrLost) {\n\t\th.distrust(why)", New: "\tif errors.Is(why, ErrLost) && !BROKEN {\n\t\th.distrust(why)",
+		Package: "reconcile/lease", Test: "TestWorkThatWindsUpLearnsThatItsRecordWasRemoved",
+	},
+	{
+		Name: "a host that was restarted within its term is refused",
+		File: "reconcile/lease/manual.go", Old: "if stored.Term > t {", New: "if stored.Term > t || BROKEN && stored.Term == t {",
+		Package: "reconcile/lease", Test: "TestHostRestartedWithinItsTermHoldsAgain",
+	},
+	{
+		Name: "a store that refuses renewals is asked with each question",
+		File: "reconcile/lease/session.go", Old: "} else if !sure && !failed {", New: "} else if !sure && (!failed || BROKEN) {",
+		Package: "reconcile/lease", Test: "TestDoubtDoesNotAskAStoreThatRefusesMoreOften",
+	},
+	{
 		Name: "a suspension is not counted",
 		File: "reconcile/lease/clock.go", Old: "if near(c.wall()-m.wall, elapsed) {", New: "if near(c.wall()-m.wall, elapsed) || BROKEN {",
 		Package: "reconcile/lease", Test: "TestSuspendedHolderIsNotTrustedBeforeItHasRenewed",

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
 )
 
 // machine has the clocks of one server, beside the monotonic one of the bubble.
@@ -110,6 +112,46 @@ func TestShortSuspensionCostsARenewalAndNoHold(t *testing.T) {
 		time.Sleep(time.Second) // a renewal takes 900 ms
 		if _, held := s.p.Lease(0).Held(); !held || l.begun() != 2 {
 			t.Errorf("held %v after a renewal, with %d shards begun; want the two from before", held, l.begun())
+		}
+		s.end()
+	})
+}
+
+// refusing is a link that refuses each renewal at once, and counts them.
+type refusing struct {
+	*link
+	renewals atomic.Int64
+}
+
+func (r *refusing) Renew(context.Context, store.LeaseID) error {
+	r.renewals.Add(1)
+	return errors.New("refused")
+}
+
+// A store that refuses renewals is asked every tenth of a TTL, however often the holder
+// asks whether it holds while its wall clock is in doubt.
+//
+// Negative control: with a renewal made at once in doubt after a failure too, it was asked
+// with each question.
+func TestDoubtDoesNotAskAStoreThatRefusesMoreOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(t)
+		defer b.Close()
+		m, l := &machine{}, &refusing{link: &link{Backend: b}}
+		m.began = time.Now()
+		p, err := lease.NewSharded(l, "job", 1, &lease.Options{TTL: ttl, Server: "s", Logger: quiet})
+		if err == nil {
+			lease.SetClock(p, m.wall, nil)
+		}
+		s := startPlacement(t, l.link, "s", p, err, newLedger(t).work("s", 0))
+		time.Sleep(time.Millisecond)
+		m.set.Store(int64(time.Hour))
+		for range 5000 { // of a millisecond, half a TTL
+			p.Lease(0).Held()
+			time.Sleep(time.Millisecond)
+		}
+		if n := l.renewals.Load(); n == 0 || n > 7 {
+			t.Errorf("%d renewals in half a TTL, want one at once and then one every tenth of it", n)
 		}
 		s.end()
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
 )
 
 // asked is a context that tells when somebody asks whether it is over.
@@ -110,6 +111,46 @@ func TestEachRefusedTermIsLoggedOnce(t *testing.T) {
 			if n := strings.Count(log.String(), term); n != 1 {
 				t.Errorf("%d lines with %s, want 1:\n%s", n, term, log.String())
 			}
+		}
+	})
+}
+
+// A host that was restarted in the middle of its term holds again under the same term,
+// and fences what its process before the restart still writes.
+//
+// promise L1. Negative control: with a term refused that is not above the stored one,
+// the lease was never held again.
+func TestHostRestartedWithinItsTermHoldsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(t)
+		defer b.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 2)
+		var guards []store.Compare
+		for range 2 { // the process before the restart is only frozen, and works on
+			m, err := lease.NewManual(b, "host")
+			if err != nil {
+				t.Fatal(err)
+			}
+			lease.LogTo(m, quiet)
+			m.Set(true, 7)
+			go func() { done <- m.Run(ctx, newLedger(t).work("s", 0)) }() // ends at cancel
+			time.Sleep(time.Minute)
+			guard, held := m.Lease(0).Held()
+			if !held {
+				t.Fatal("term 7 is not held")
+			}
+			guards = append(guards, guard)
+		}
+		for i, want := range []error{store.ErrFenced, nil} {
+			_, err := b.Commit(store.WithGuard(ctx, guards[i]), store.Txn{Ops: []store.Op{{Kind: "k", Key: store.Key{Name: "x"}, Put: store.Bytes("x")}}})
+			if !errors.Is(err, want) {
+				t.Errorf("a write of process %d: %v, want %v", i+1, err, want)
+			}
+		}
+		cancel()
+		if err := errors.Join(<-done, <-done); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -77,6 +77,41 @@ func TestMembersCountThoseWhoLive(t *testing.T) {
 	})
 }
 
+// A server that crashed and is back is one member, although the lease of its session
+// before the crash has not run out yet.
+//
+// Negative control: with sessions counted, two are live.
+func TestServerThatIsBackCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(t)
+		defer b.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 2)
+		cut := &link{Backend: b} // of the process that crashed
+		var last *lease.Members
+		for _, l := range []*link{cut, {Backend: b}} {
+			m, err := lease.NewMembers(l, "quotas", &lease.Options{Server: "one", Logger: quiet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = m
+			go func() { done <- m.Run(ctx) }() // ends at cancel
+			synctest.Wait()
+			if l == cut {
+				l.sever()
+			}
+		}
+		if n := last.Live(); n != 1 {
+			t.Errorf("%d live, want the one server", n)
+		}
+		cut.heal()
+		cancel()
+		if err := errors.Join(<-done, <-done); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestMembersNeedANameAndABackendWithLeases(t *testing.T) {
 	b := newBackend(t)
 	defer b.Close()

@@ -66,6 +66,61 @@ func TestWorkThatWindsUpLearnsWhenItsLeaseIsGone(t *testing.T) {
 	}
 }
 
+// Work of a shard that is handed over winds up while its record is there. Once that was
+// removed by somebody else the shard may be another's, and Gone says so.
+//
+// promise L1. Negative control: with the trust taken only from a hold that is not leaving
+// yet, Gone stayed open.
+func TestWorkThatWindsUpLearnsThatItsRecordWasRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const shards = 8
+		b := newBackend(t)
+		defer b.Close()
+		var mu sync.Mutex
+		winding := map[int]<-chan struct{}{} // by shard: Gone of work that winds up
+		s := start(t, b, "first", shards, func(ctx context.Context, shard int) error {
+			<-ctx.Done()
+			mu.Lock()
+			winding[shard] = lease.Gone(ctx)
+			mu.Unlock()
+			time.Sleep(ttl / 2)
+			return nil
+		})
+		time.Sleep(ttl)
+		guards := map[int]store.Compare{}
+		for shard := range shards {
+			guards[shard], _ = s.p.Lease(shard).Held()
+		}
+		other := start(t, b, "second", shards, newLedger(t).work("second", 0))
+		synctest.Wait()
+		mu.Lock()
+		if len(winding) == 0 || len(winding) == shards {
+			t.Fatalf("%d of %d shards are handed over, want some", len(winding), shards)
+		}
+		for shard, gone := range winding {
+			select {
+			case <-gone:
+				t.Fatalf("shard %d is gone before its work has wound up", shard)
+			default:
+			}
+			if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: lease.Kind, Key: guards[shard].Key}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		for shard, gone := range winding {
+			select {
+			case <-gone:
+			default:
+				t.Errorf("shard %d was removed, and its work is not told", shard)
+			}
+		}
+		mu.Unlock()
+		other.end()
+		s.end()
+	})
+}
+
 // A host may take its lease back while the work under it winds up.
 func TestHostThatTakesItsLeaseBackEndsTheWindingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
