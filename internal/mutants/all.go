@@ -691,6 +691,31 @@ var All = []Mutant{
 		File: "reconcile/cachesource.go", Old: "\t\tc.Old.Paused && !c.New.Paused ||", New: "\t\tc.Old.Paused && !c.New.Paused && !BROKEN ||",
 		Package: "reconcile/external", Test: "TestLiftingThePauseWakesTheKey",
 	},
+	{
+		Name: "a name that is taken counts as created",
+		File: "reconcile/external/intent.go", Old: "\tif a.o.ExclusiveCreate && errors.Is(err, ErrExists) {", New: "\tif BROKEN && errors.Is(err, ErrExists) {\n\t\treturn ReasonCreateFailed, errors.Join(err, a.outcome(ctx, o, true))\n\t}\n\tif a.o.ExclusiveCreate && errors.Is(err, ErrExists) {",
+		Package: "reconcile/external", Test: "TestExclusiveCreateThatIsRefusedTouchesNothingOfOthers",
+	},
+	{
+		Name: "a name that is taken is a failed create",
+		File: "reconcile/external/intent.go", Old: "\tif a.o.ExclusiveCreate && errors.Is(err, ErrExists) {", New: "\tif a.o.ExclusiveCreate && errors.Is(err, ErrExists) && !BROKEN {",
+		Package: "reconcile/external", Test: "TestResourceOfARetriedCreateIsNotLeftBehind",
+	},
+	{
+		Name: "a list is enough to end a deletion",
+		File: "reconcile/external/decide.go", Old: "return v.exclusive && !v.deleting &&", New: "return v.exclusive && (!v.deleting || BROKEN) &&",
+		Package: "reconcile/external", Test: "TestEndOfADeletionIsNotTakenFromAList",
+	},
+	{
+		Name: "a look comes before each create",
+		File: "reconcile/external/inventory.go", Old: "case known == absent && absenceOf(ctx) == listSuffices:", New: "case known == absent && absenceOf(ctx) == listSuffices && !BROKEN:",
+		Package: "reconcile/external", Test: "TestCreatesFromNothingReachTheBound",
+	},
+	{
+		Name: "drift that a list shows waits for the poll",
+		File: "reconcile/external/changed.go", Old: "\tif len(keys) == 0 {\n\t\treturn", New: "\tif len(keys) == 0 || BROKEN {\n\t\treturn",
+		Package: "reconcile/external", Test: "TestDriftOfAHundredthIsMendedWithinOneList",
+	},
 
 	// reconcile/quota
 	{

@@ -171,9 +171,14 @@ func TestSimulationWithPrunesEndsAsDeclared(t *testing.T) {
 	}
 }
 
-// simulateAudited simulates by mark, with an auditor whose inventory is edited.
+// simulateAudited simulates by mark, or, with every third seed, by exclusive creates and a
+// list, with an auditor whose inventory is edited.
 func (w *world) simulateAudited(seed uint64, a *auditor, edit func(*invOpts)) error {
-	s := w.simulation(seed, external.ByMark, straight)
+	naming, way := external.ByMark, straight
+	if seed%3 == 2 {
+		naming, way = external.ByUs, exclusively
+	}
+	s := w.simulation(seed, naming, way)
 	s.Acts = append(s.Acts, w.leaveBehind())
 	double := s.Invariant
 	s.Invariant = func() error {

@@ -111,7 +111,31 @@ func crashWorld(t *testing.T, naming external.Naming) *world {
 	return w
 }
 
+// exclusive is a world whose creates refuse a name that is taken, and whose looks are
+// served by the list of an inventory, which shows a write only after up to lag.
+func exclusive(w *world, lag time.Duration) *world {
+	w.o.ExclusiveCreate, w.listed = true, true
+	if lag > 0 {
+		w.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{Seed: 1, UniqueNames: true, Lag: lag, DeleteTakes: 3 * time.Second}))
+		w.o.CreationGrace, w.settle = lag+time.Second, lag+time.Second
+	}
+	return w
+}
+
 var namings = map[string]external.Naming{"our name": external.ByUs, "by mark": external.ByMark, "cloud's name": external.ByCloud}
+
+// crashWorlds are the worlds in which a process is killed at every step.
+func crashWorlds() map[string]func(*testing.T) *world {
+	all := map[string]func(*testing.T) *world{}
+	for name, naming := range namings {
+		all[name] = func(t *testing.T) *world { return crashWorld(t, naming) }
+	}
+	all["exclusive, by inventory"] = func(t *testing.T) *world { return exclusive(crashWorld(t, external.ByUs), 0) }
+	all["exclusive, by a list that lags by minutes"] = func(t *testing.T) *world {
+		return exclusive(crashWorld(t, external.ByUs), 3*time.Minute)
+	}
+	return all
+}
 
 // promise E1: the process dies, or is cancelled, before and after every call to
 // the store and to the cloud, over the whole life of an object, and a new one
@@ -122,23 +146,23 @@ var namings = map[string]external.Naming{"our name": external.ByUs, "by mark": e
 // the pending intent before Create this failed with two disks, killed at step
 // 10; without the creation grace in decide it failed even without a crash.
 func TestCrashAtEveryStepLeavesNothingDoubleLostOrBehind(t *testing.T) {
-	for name, naming := range namings {
+	for name, world := range crashWorlds() {
 		t.Run(name, func(t *testing.T) {
 			total := 0
 			synctest.Test(t, func(t *testing.T) {
-				wrong, steps := life(t, crashWorld(t, naming), 0, 0)
+				wrong, steps := life(t, world(t), 0, 0)
 				if wrong != "" {
 					t.Fatalf("without a crash: %s\n%s", wrong, strings.Join(steps.Trail(), "\n"))
 				}
 				total = steps.Count()
 			})
-			if total < 60 {
+			if total < 50 {
 				t.Fatalf("a life of only %d steps", total)
 			}
 			for n := 1; n <= total; n++ {
 				for how, at := range map[string][2]int{"kill": {n, 0}, "cancel": {0, n}} {
 					synctest.Test(t, func(t *testing.T) {
-						if wrong, steps := life(t, crashWorld(t, naming), at[0], at[1]); wrong != "" {
+						if wrong, steps := life(t, world(t), at[0], at[1]); wrong != "" {
 							t.Errorf("%s at step %d: %s\n%s", how, n, wrong, strings.Join(steps.Trail(), "\n"))
 						}
 					})

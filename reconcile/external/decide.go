@@ -39,6 +39,7 @@ type view struct {
 	paused    bool
 	policy    Policy
 	naming    Naming
+	exclusive bool // Create refuses a name that is taken, and marks what it makes
 	deleting  bool
 	finalizer bool // ours is on the object
 	others    bool // somebody else's is
@@ -121,12 +122,23 @@ func (v view) decideMissing() action {
 	return doCreate
 }
 
+// listSuffices says whether a list that does not show the resource is enough to create
+// it: the create itself then asks whether it is there. An end of a deletion needs a look
+// at the resource, and so does a create of unknown outcome, or a young one.
+func (v view) listSuffices() bool {
+	return v.exclusive && !v.deleting && v.phase != pending && !(v.young && v.phase == succeeded)
+}
+
 func (v view) decideExisting() action {
 	switch v.seen.Owner {
 	case Foreign:
 		return doRefuse
 	case Unmarked:
 		switch {
+		case v.exclusive && v.phase == pending && v.young:
+			return doWait // it may be ours: its mark may not be visible yet
+		case v.exclusive && v.phase == pending && !v.policy.Has(Adopt):
+			return doRefuse // an exclusive create leaves nothing without a mark
 		case v.phase == pending && v.naming == ByUs && v.policy.Has(Create):
 			return doCreate // cut short between creating and marking
 		case v.phase != succeeded && !v.policy.Has(Adopt):
@@ -156,6 +168,10 @@ func (v view) decideDeletion() action {
 		switch {
 		case v.policy.Has(Adopt):
 			return doDelete
+		case v.exclusive && v.phase == pending && v.young:
+			return doWait // its mark may not be visible yet
+		case v.exclusive && v.phase == pending:
+			return doRelease // an exclusive create leaves nothing without a mark
 		case v.phase == succeeded || v.phase == pending:
 			return doRefuse
 		}

@@ -20,30 +20,42 @@ func TestDecide(t *testing.T) {
 		is   view
 		want action
 	}{
-		"not looked at yet":                          {live(func(v *view) { v.observed = false }), doObserve},
-		"missing":                                    {live(func(*view) {}), doCreate},
-		"missing, finalizer not there yet":           {live(func(v *view) { v.finalizer = false }), doCreate},
-		"up to date":                                 {live(func(v *view) { v.seen = exists }), doKeep},
-		"differs":                                    {live(func(v *view) { v.seen = differs }), doUpdate},
-		"differs, update forbidden":                  {live(func(v *view) { v.seen, v.policy = differs, Observe|Create|Delete }), doTolerate},
-		"missing, create forbidden":                  {live(func(v *view) { v.policy = ObserveOnly }), doMissing},
-		"missing, observe and delete only":           {live(func(v *view) { v.policy = Observe | Delete }), doMissing},
-		"paused":                                     {live(func(v *view) { v.paused = true }), doPause},
-		"paused and deleted":                         {live(func(v *view) { v.paused, v.deleting = true, true }), doPause},
-		"empty policy":                               {live(func(v *view) { v.policy = Paused }), doPause},
-		"unknown policy":                             {live(func(v *view) { v.policy = All | 128 }), doReject},
-		"unknown policy and deleted":                 {live(func(v *view) { v.policy, v.deleting = Observe|128, true }), doReject},
-		"policy that acts without looking":           {live(func(v *view) { v.policy = Create }), doReject},
-		"created just now, not visible":              {live(func(v *view) { v.phase, v.young = succeeded, true }), doWait},
-		"created long ago, gone":                     {live(func(v *view) { v.phase = succeeded }), doCreate},
-		"created just now, not visible, deleted":     {live(func(v *view) { v.phase, v.young, v.deleting = succeeded, true, true }), doWait},
-		"create failed":                              {live(func(v *view) { v.phase, v.young = failed, true }), doCreate},
-		"create unknown, cloud's name":               {live(func(v *view) { v.phase, v.observed = pending, false }), doStop},
-		"create unknown, cloud's name, deleted":      {live(func(v *view) { v.phase, v.deleting, v.observed = pending, true, false }), doStop},
-		"create unknown, cloud's name, orphaned":     {live(func(v *view) { v.phase, v.deleting, v.policy = pending, true, ObserveOnly }), doRelease},
-		"create unknown, our name":                   {live(func(v *view) { v.phase, v.young, v.naming = pending, true, ByUs }), doCreate},
-		"create unknown, our name, it is there":      {live(func(v *view) { v.phase, v.naming, v.seen = pending, ByUs, exists }), doKeep},
-		"create unknown, our name, not marked":       {live(func(v *view) { v.phase, v.naming, v.seen = pending, ByUs, owned(exists, Unmarked) }), doCreate},
+		"not looked at yet":                      {live(func(v *view) { v.observed = false }), doObserve},
+		"missing":                                {live(func(*view) {}), doCreate},
+		"missing, finalizer not there yet":       {live(func(v *view) { v.finalizer = false }), doCreate},
+		"up to date":                             {live(func(v *view) { v.seen = exists }), doKeep},
+		"differs":                                {live(func(v *view) { v.seen = differs }), doUpdate},
+		"differs, update forbidden":              {live(func(v *view) { v.seen, v.policy = differs, Observe|Create|Delete }), doTolerate},
+		"missing, create forbidden":              {live(func(v *view) { v.policy = ObserveOnly }), doMissing},
+		"missing, observe and delete only":       {live(func(v *view) { v.policy = Observe | Delete }), doMissing},
+		"paused":                                 {live(func(v *view) { v.paused = true }), doPause},
+		"paused and deleted":                     {live(func(v *view) { v.paused, v.deleting = true, true }), doPause},
+		"empty policy":                           {live(func(v *view) { v.policy = Paused }), doPause},
+		"unknown policy":                         {live(func(v *view) { v.policy = All | 128 }), doReject},
+		"unknown policy and deleted":             {live(func(v *view) { v.policy, v.deleting = Observe|128, true }), doReject},
+		"policy that acts without looking":       {live(func(v *view) { v.policy = Create }), doReject},
+		"created just now, not visible":          {live(func(v *view) { v.phase, v.young = succeeded, true }), doWait},
+		"created long ago, gone":                 {live(func(v *view) { v.phase = succeeded }), doCreate},
+		"created just now, not visible, deleted": {live(func(v *view) { v.phase, v.young, v.deleting = succeeded, true, true }), doWait},
+		"create failed":                          {live(func(v *view) { v.phase, v.young = failed, true }), doCreate},
+		"create unknown, cloud's name":           {live(func(v *view) { v.phase, v.observed = pending, false }), doStop},
+		"create unknown, cloud's name, deleted":  {live(func(v *view) { v.phase, v.deleting, v.observed = pending, true, false }), doStop},
+		"create unknown, cloud's name, orphaned": {live(func(v *view) { v.phase, v.deleting, v.policy = pending, true, ObserveOnly }), doRelease},
+		"create unknown, our name":               {live(func(v *view) { v.phase, v.young, v.naming = pending, true, ByUs }), doCreate},
+		"create unknown, our name, it is there":  {live(func(v *view) { v.phase, v.naming, v.seen = pending, ByUs, exists }), doKeep},
+		"create unknown, our name, not marked":   {live(func(v *view) { v.phase, v.naming, v.seen = pending, ByUs, owned(exists, Unmarked) }), doCreate},
+		"exclusive create refused, not marked": {live(func(v *view) {
+			v.exclusive, v.phase, v.naming, v.seen = true, pending, ByUs, owned(exists, Unmarked)
+		}), doRefuse},
+		"exclusive create refused just now, not marked": {live(func(v *view) {
+			v.exclusive, v.young, v.phase, v.naming, v.seen = true, true, pending, ByUs, owned(exists, Unmarked)
+		}), doWait},
+		"exclusive create refused, not marked, deleted": {live(func(v *view) {
+			v.exclusive, v.deleting, v.phase, v.naming, v.seen = true, true, pending, ByUs, owned(exists, Unmarked)
+		}), doRelease},
+		"exclusive create refused just now, not marked, deleted": {live(func(v *view) {
+			v.exclusive, v.deleting, v.young, v.phase, v.naming, v.seen = true, true, true, pending, ByUs, owned(exists, Unmarked)
+		}), doWait},
 		"create unknown, our name, deleted":          {live(func(v *view) { v.phase, v.young, v.naming, v.deleting = pending, true, ByUs, true }), doWait},
 		"create unknown long ago, our name, deleted": {live(func(v *view) { v.phase, v.naming, v.deleting = pending, ByUs, true }), doRelease},
 		"create unknown, by mark, looked for":        {live(func(v *view) { v.phase, v.young, v.naming = pending, true, ByMark }), doWait},
@@ -81,11 +93,15 @@ func everyView(visit func(view)) {
 			for ph := untried; ph <= failed; ph++ {
 				for n := ByCloud; n <= lastNaming; n++ {
 					for w := Unreported; w <= lastOwnership; w++ {
-						visit(view{
+						v := view{
 							paused: on(0), deleting: on(1), finalizer: on(2), others: on(3), young: on(4), observed: on(5),
 							seen:   Observation{Exists: on(6), UpToDate: on(7), LateInitialized: on(8), Owner: w},
 							policy: p, phase: ph, naming: n,
-						})
+						}
+						visit(v)
+						if v.exclusive = n == ByUs; v.exclusive {
+							visit(v)
+						}
 					}
 				}
 			}
@@ -108,6 +124,8 @@ func TestDecideNeverTouchesWhatIsNotOurs(t *testing.T) {
 			t.Fatalf("%v without having looked: %+v", a, v)
 		case touches && v.seen.Exists && v.seen.Owner == Foreign:
 			t.Fatalf("%v of somebody else's resource: %+v", a, v)
+		case touches && v.exclusive && v.phase == pending && v.seen.Exists && v.seen.Owner == Unmarked && !v.policy.Has(Adopt):
+			t.Fatalf("%v of what an exclusive create of ours would have marked: %+v", a, v)
 		case a == doDelete && (v.seen.Owner == Former || v.seen.Owner == Unmarked && !v.policy.Has(Adopt)):
 			t.Fatalf("deletes what does not carry our mark: %+v", v)
 		case a == doDelete && (!v.deleting || !v.policy.Has(Delete) || !v.seen.Exists || v.others):
@@ -140,6 +158,8 @@ func TestDecideNeverCreatesOrLetsGoWhileACreateMayBeUnderWay(t *testing.T) {
 			t.Fatalf("creates again before the first could be seen: %+v", v)
 		case a == doRelease && v.policy.Has(Delete) && !v.seen.Exists && v.young && (v.phase == pending || v.phase == succeeded):
 			t.Fatalf("lets the object go before its resource could be seen: %+v", v)
+		case v.listSuffices() && (v.deleting || v.phase == pending || v.young && v.phase == succeeded || !v.exclusive):
+			t.Fatalf("takes a list for a look: %+v", v)
 		}
 	})
 }

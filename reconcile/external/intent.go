@@ -89,6 +89,9 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 	}
 	o := a.forClient()
 	err = a.try(ctx, calls, callCreate, o, a.client.Create)
+	if a.o.ExclusiveCreate && errors.Is(err, ErrExists) {
+		return ReasonCreateFailed, fmt.Errorf("create: %w", err) // it stays pending until a look shows whose it is
+	}
 	if isUnknown(err) {
 		return ReasonCreateFailed, fmt.Errorf("create, outcome unknown: %w", err) // it stays pending
 	}

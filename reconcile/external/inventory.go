@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/wall"
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 )
 
@@ -86,8 +88,10 @@ type InventoryOptions[S, T, R any] struct {
 //
 // A list that was under way when a resource was written, or begun soon after,
 // may show either side of the write, and so may a Get; so neither is used again
-// for that resource. That there is no resource is never answered from memory: a
-// create would follow, or the end of a deletion.
+// for that resource. What the write itself answered is ([Inventory.Wrote]). That
+// there is no resource is answered from memory only where a create follows that
+// would refuse a name that is taken ([Options.ExclusiveCreate]): never for the end of
+// a deletion.
 //
 // The list is made by the look that needs it first, within its context:
 // [Options.Timeout] has to leave the time for a whole one. Where that is too long,
@@ -113,6 +117,7 @@ type Inventory[S, T, R any] struct {
 	// compared is how many reports under way rest on the list begun then.
 	compared map[time.Time]int
 	calls    struct{ lists, gets, served uint64 }
+	changed  []*changedKeys // of the sources that run; see Changed
 }
 
 // snapshot is what one complete list showed.
@@ -123,8 +128,9 @@ type snapshot[R any] struct {
 
 // single is what Get showed of one resource.
 type single[R any] struct {
-	begun time.Time
-	r     R
+	begun  time.Time
+	r      R
+	answer bool // it is what a write of ours answered: it shows that write, however young it is
 }
 
 // detail is what Detail showed of a resource that a list showed so.
@@ -191,11 +197,18 @@ func (v *Inventory[S, T, R]) Look(ctx context.Context, id string) (r R, exists b
 		}
 		r, known = v.recall(id, at)
 	}
-	switch known {
-	case whole:
+	switch {
+	case known == whole:
 		return r, true, nil
-	case inPart:
+	case known == inPart:
 		return v.look(ctx, id, r)
+	case known == absent && absenceOf(ctx) == listSuffices:
+		return r, false, nil
+	case known == absent && absenceOf(ctx) == likely:
+		// Before the look, or a create that has to wait for its budget costs two.
+		if err := quota.Admit(ctx, quota.Write); err != nil {
+			return r, false, err
+		}
 	}
 	return v.get(ctx, id)
 }
@@ -205,6 +218,7 @@ type knowledge uint8
 
 const (
 	nothing knowledge = iota
+	absent            // a list that counts for it does not show it
 	inPart            // as the list shows it; the rest is for Detail to read
 	whole
 )
@@ -222,7 +236,7 @@ func (v *Inventory[S, T, R]) recall(id string, at time.Time) (R, knowledge) {
 }
 
 func (v *Inventory[S, T, R]) recallLocked(id string, at time.Time) (r R, known knowledge) {
-	if s, ok := v.single[id]; ok && v.usableLocked(id, s.begun, v.o.Fresh, at) {
+	if s, ok := v.single[id]; ok && (s.answer && recent(s.begun, v.o.Fresh, at) || v.usableLocked(id, s.begun, v.o.Fresh, at)) {
 		return s.r, whole
 	}
 	if !v.usableLocked(id, v.list.begun, v.o.Fresh, at) {
@@ -231,7 +245,7 @@ func (v *Inventory[S, T, R]) recallLocked(id string, at time.Time) (r R, known k
 	r, on := v.list.byID[id]
 	switch {
 	case !on:
-		return r, nothing
+		return r, absent
 	case v.o.Detail == nil:
 		return r, whole
 	}
@@ -276,6 +290,7 @@ func (v *Inventory[S, T, R]) get(ctx context.Context, id string) (R, bool, error
 	switch {
 	case err != nil:
 		return r, false, fmt.Errorf("external: inventory: get %q: %w", id, err)
+	case !v.settledLocked(id, got.begun): // used once: it may show either side of a write
 	case !exists:
 		delete(v.single, id)
 	case !got.begun.Before(v.single[id].begun):
@@ -313,6 +328,19 @@ func (v *Inventory[S, T, R]) Invalidate(id string) {
 	defer v.mu.Unlock()
 	v.written[id] = time.Now()
 	delete(v.single, id)
+	delete(v.detail, id)
+}
+
+// Wrote notes a resource as the answer of a write shows it, whole as Get does. It is for
+// a Create or Update of a client made by [Inventory.Client] to call before it returns:
+// then no look follows to see what the write did. It counts until a list that shows the
+// write, at most for Fresh.
+func (v *Inventory[S, T, R]) Wrote(r R) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	id, now := v.o.ID(r), time.Now()
+	v.written[id] = now
+	v.single[id] = single[R]{begun: now, r: r, answer: true}
 	delete(v.detail, id)
 }
 
@@ -359,6 +387,8 @@ var errCutShort = errors.New("external: inventory: the list was cut short")
 func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 	s := snapshot[R]{begun: time.Now(), byID: map[string]R{}}
 	l.err = errCutShort // what others hear after a panic in List
+	tell := func() {}
+	defer func() { tell() }() // after the list was adopted, or the objects would be run by the old one
 	defer func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -385,7 +415,9 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 	case ctx.Err() != nil: // a List may end quietly, too, when it is cancelled
 		l.err = fmt.Errorf("%w: %w", errCutShort, context.Cause(ctx))
 	case errors.Is(l.err, errCutShort):
+		were := v.difference(s)
 		l.complete, l.err = true, nil
+		tell = func() { v.tell(were) }
 	}
 	return l.err
 }
@@ -400,7 +432,9 @@ func (v *Inventory[S, T, R]) adoptLocked(s snapshot[R]) {
 		}
 	}
 	maps.DeleteFunc(v.written, func(_ string, at time.Time) bool { return !oldest.Before(at.Add(v.o.Settle)) })
-	maps.DeleteFunc(v.single, func(_ string, one single[R]) bool { return !s.begun.Before(one.begun) })
+	maps.DeleteFunc(v.single, func(id string, one single[R]) bool {
+		return !s.begun.Before(one.begun) && (!one.answer || v.settledLocked(id, s.begun))
+	})
 	// Another resource may have come under the same id: then the list shows it
 	// otherwise (its date, its owner), and what was read of the first is of no use.
 	maps.DeleteFunc(v.detail, func(id string, d detail[R]) bool {
@@ -429,26 +463,44 @@ func (v *Inventory[S, T, R]) forgetLocked() {
 // ObserveFunc f has is not used. It is a Connector too, of itself.
 func (v *Inventory[S, T, R]) Client(f ClientFuncs[S, T]) ClientFuncs[S, T] {
 	f.ObserveFunc = v.observe
-	f.CreateFunc = v.writes(f.CreateFunc)
-	f.UpdateFunc = v.writes(f.UpdateFunc)
-	f.DeleteFunc = v.writes(f.DeleteFunc)
+	f.CreateFunc = v.writes(f.CreateFunc, func(err error) bool { return isUnknown(err) || errors.Is(err, ErrExists) })
+	f.UpdateFunc = v.writes(f.UpdateFunc, func(error) bool { return true })
+	f.DeleteFunc = v.writes(f.DeleteFunc, func(error) bool { return true })
 	return f
 }
 
-func (v *Inventory[S, T, R]) writes(f func(context.Context, *store.Object[S, T]) error) func(context.Context, *store.Object[S, T]) error {
+// writes is f, after which its resource is not known any more: unless f failed without
+// effect, because it was throttled or by an error of which changed says so, or has told
+// the inventory what it wrote.
+func (v *Inventory[S, T, R]) writes(f func(context.Context, *store.Object[S, T]) error, changed func(error) bool) func(context.Context, *store.Object[S, T]) error {
 	if f == nil {
 		return nil
 	}
 	return func(ctx context.Context, o *store.Object[S, T]) error {
 		// Afterwards, for the write settles from then on; deferred, for a panic;
 		// and the id is asked for last, for a create learns it only then.
+		begun, known := time.Now(), false
 		defer func() {
-			if id := v.o.IDOf(o); id != "" {
+			if id := v.o.IDOf(o); id != "" && !known {
 				v.Invalidate(id)
 			}
 		}()
-		return f(ctx, o)
+		err := f(ctx, o)
+		if err == nil {
+			known = v.answeredSince(v.o.IDOf(o), begun)
+		} else {
+			known = queue.IsThrottled(err) || !changed(err)
+		}
+		return err
 	}
+}
+
+// answeredSince says whether Wrote was called for the resource since then.
+func (v *Inventory[S, T, R]) answeredSince(id string, begun time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.single[id]
+	return s.answer && !s.begun.Before(begun)
 }
 
 func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T]) (Observation, error) {

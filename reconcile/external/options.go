@@ -22,6 +22,14 @@ type Options[S, T any] struct {
 	// Naming says how a create of unknown outcome is resolved; zero: [ByCloud],
 	// that is, by a human.
 	Naming Naming
+	// ExclusiveCreate declares of the client's Create that it makes the resource in
+	// one call, with its ownership mark, and that it fails with an error that wraps
+	// [ErrExists] where the name is taken, be it by a resource of our own. Then a
+	// create is a question as good as a look: where the list of an [Inventory] says
+	// that the resource is missing, no single look comes before the create. It needs
+	// [ByUs]. False: each create is preceded by a look at the resource itself, as is
+	// necessary where a create overwrites what is there, or succeeds on it.
+	ExclusiveCreate bool
 	// CreationGrace is how long a resource may take to become visible after it
 	// was created; zero: 30 s. Until it is over the resource is neither created
 	// again nor, in a deletion, taken for gone. It is measured by this process's
@@ -99,6 +107,9 @@ func (o *Options[S, T]) complete(kind string) error {
 	}
 	if o.Naming > lastNaming {
 		return fmt.Errorf("external: Options.Naming is %d, which is none of ByCloud, ByUs, ByMark", o.Naming)
+	}
+	if o.ExclusiveCreate && o.Naming != ByUs {
+		return errors.New("external: Options.ExclusiveCreate needs Naming ByUs: only a name that is chosen before the create can be taken")
 	}
 	o.CreationGrace = cmp.Or(o.CreationGrace, defaultGrace)
 	o.Poll = cmp.Or(o.Poll, defaultPoll)

@@ -14,6 +14,12 @@ import (
 // see [Reconciler.ClearPending].
 var ErrCreateIncomplete = errors.New("external: a create was begun and its outcome is not known")
 
+// ErrExists is for a client's Create to wrap where the name is taken; see
+// [Options.ExclusiveCreate]. The create had no effect, but an earlier try may have had
+// one, of an SDK's own retry for example: the next run looks at the resource and finds
+// out by its ownership mark.
+var ErrExists = errors.New("external: the resource exists")
+
 // Unknown marks an error of a client's Create after which nobody knows whether
 // the resource was created: an answer of 502, 503 or 504 from something in
 // between, for example. Errors that say so themselves (deadlines,

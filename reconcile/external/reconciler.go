@@ -183,6 +183,7 @@ func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy) view {
 		paused:    o.Paused,
 		policy:    policy,
 		naming:    r.o.Naming,
+		exclusive: r.o.ExclusiveCreate,
 		deleting:  o.Deleting(),
 		finalizer: ours,
 		others:    len(o.Finalizers) > 1 || len(o.Finalizers) == 1 && !ours,
@@ -245,7 +246,7 @@ func (r *Reconciler[S, T]) close(ctx context.Context, client Client[S, T]) error
 // observe looks at the resource. The client gets a copy, of which status,
 // conditions and, for late initialisation, the spec are taken over.
 func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
-	if a.Asked() {
+	if calls = context.WithValue(calls, absenceKey{}, a.view.absence()); a.Asked() {
 		calls = context.WithValue(calls, freshKey{}, true)
 	}
 	o := a.store.Clone(a.Object)

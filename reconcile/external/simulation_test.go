@@ -27,6 +27,15 @@ func badCloud(seed uint64, unique bool) *reconciletest.Cloud {
 	}))
 }
 
+// laterCloud is that with creates that take effect up to ten seconds after their answer
+// was lost, and reads that lag by minutes.
+func laterCloud(seed uint64) *reconciletest.Cloud {
+	return must(reconciletest.NewCloud(&reconciletest.CloudOptions{
+		Seed: seed, UniqueNames: true, Latency: 200 * time.Millisecond, Lag: 3 * time.Minute, Late: 10 * time.Second,
+		DeleteTakes: 2 * time.Minute, Rate: 20, Errors: 0.05, Lost: 0.05, BrokenPages: 0.1, PageSize: 7,
+	}))
+}
+
 // throttling turns the cloud's quota into one that all controllers share.
 func throttling(bucket *queue.Bucket, err error) error {
 	if q, ok := errors.AsType[*reconciletest.QuotaError](err); ok {
@@ -140,10 +149,12 @@ func (w *world) asDeclared() error {
 // TestSimulationCatchesADoubleCreate.
 func TestSimulationEndsAsDeclared(t *testing.T) {
 	for name, run := range map[string]func(w *world, seed uint64) error{
-		"our name":               func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, straight) },
-		"by mark":                func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, straight) },
-		"our name, by inventory": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, byInventory) },
-		"by mark, under a quota": func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, underQuota) },
+		"our name":                func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, straight) },
+		"by mark":                 func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, straight) },
+		"our name, by inventory":  func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, byInventory) },
+		"exclusive, by inventory": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, exclusively) },
+		"exclusive, late, by a list that lags by minutes": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, lately) },
+		"by mark, under a quota":                          func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, underQuota) },
 	} {
 		for seed := range campaign.Seeds(t, 3, campaign.Length()/4) {
 			synctest.Test(t, func(t *testing.T) {
@@ -168,6 +179,8 @@ const (
 	byInventory
 	underQuota
 	lying
+	exclusively // by an inventory whose list is enough for a create
+	lately      // the same, by a cloud that is late with everything
 )
 
 func (w *world) simulate(seed uint64, naming external.Naming, way int) error {
@@ -179,6 +192,10 @@ func (w *world) simulation(seed uint64, naming external.Naming, way int) reconci
 	w.cloud = badCloud(seed, naming == external.ByUs && way != lying)
 	w.o.Naming = naming
 	w.o.CreationGrace = 15 * time.Second
+	w.o.ExclusiveCreate = way == exclusively || way == lately
+	if way == lately {
+		w.cloud, w.o.CreationGrace, w.settle = laterCloud(seed), 200*time.Second, 200*time.Second
+	}
 	bucket := must(queue.NewBucket("cloud", 18, 10))
 	return reconciletest.Simulation{
 		Seed: seed, Cloud: w.cloud, Every: 20 * time.Second, Drift: 0.15, Restart: 0.02, Jump: 0.05,
@@ -187,8 +204,8 @@ func (w *world) simulation(seed uint64, naming external.Naming, way int) reconci
 			w.lies = way == lying
 			w.restart(nil)
 			client := external.Client[diskSpec, diskStatus](w.client)
-			if way == byInventory {
-				client = w.inventory().Client(external.ClientFuncs[diskSpec, diskStatus]{
+			if way == byInventory || way == exclusively || way == lately {
+				client = w.inventory(func(o *invOpts) { o.Settle = w.settle }).Client(external.ClientFuncs[diskSpec, diskStatus]{
 					CreateFunc: w.client.Create, UpdateFunc: w.client.Update, DeleteFunc: w.client.Delete,
 				})
 			}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
@@ -35,7 +36,9 @@ type world struct {
 	backend store.Backend
 	store   *store.Store[diskSpec, diskStatus]
 	client  diskClient
-	lies    bool // the client names disks otherwise than w.o.Naming says
+	lies    bool          // the client names disks otherwise than w.o.Naming says
+	listed  bool          // looks are served by an inventory
+	settle  time.Duration // of that inventory; zero: its default
 	o       external.Options[diskSpec, diskStatus]
 	rec     *external.Reconciler[diskSpec, diskStatus]
 
@@ -72,13 +75,16 @@ func (w *world) restart(steps *reconciletest.Steps) {
 	}
 	w.cloud.Through(steps)
 	w.store = must(store.New[diskSpec, diskStatus](b, "Disk", nil))
-	w.client.cloud, w.client.naming = w.cloud, w.o.Naming
+	w.client.cloud, w.client.naming, w.client.exclusive = w.cloud, w.o.Naming, w.o.ExclusiveCreate
 	if w.lies {
 		w.client.naming = external.ByCloud
 	}
 	w.with(external.ConnectorFunc[diskSpec, diskStatus](func(_ context.Context, o *disk) (external.Client[diskSpec, diskStatus], error) {
 		return w.client, nil
 	}))
+	if w.listed {
+		w.reconcileBy(w.inventory(func(o *invOpts) { o.Settle = w.settle }))
+	}
 }
 
 // with makes a reconciler with another connector.
@@ -203,6 +209,8 @@ func (w *world) reasons() (all []string) {
 type diskClient struct {
 	cloud  *reconciletest.Cloud
 	naming external.Naming
+	// exclusive creates say that the name is taken, as Options.ExclusiveCreate declares.
+	exclusive bool
 }
 
 func markOf(o *disk) external.Mark { return external.NewMark(home, "Disk", o) }
@@ -279,6 +287,13 @@ func (c diskClient) desired(o *disk) reconciletest.Resource {
 
 func (c diskClient) Create(ctx context.Context, o *disk) error {
 	r, err := c.cloud.Create(ctx, c.desired(o))
+	if c.exclusive && errors.Is(err, reconciletest.ErrTimeout) && o.Intent.Attempt%2 == 1 {
+		// As SDKs do. The second try may be refused for what the first made.
+		r, err = c.cloud.Create(ctx, c.desired(o))
+	}
+	if c.exclusive && errors.Is(err, reconciletest.ErrExists) {
+		return fmt.Errorf("%w: %w", external.ErrExists, err)
+	}
 	if c.naming == external.ByUs && errors.Is(err, reconciletest.ErrExists) {
 		return nil // it is at our name: the next look says whose it is
 	}

@@ -53,11 +53,24 @@ type CloudOptions struct {
 	// Rate is the quota in calls per second over all calls, with a burst of one
 	// second's worth; zero: none.
 	Rate float64
+	// ReadRate and WriteRate are quotas of their own, in calls per second, for
+	// Get and List and for Create, Update and Delete, each with a burst of one
+	// second's worth; zero: none besides Rate. [Cloud.Grant] changes them.
+	ReadRate, WriteRate float64
+	// RetryAfter is the least that a refused call is told to wait; zero: until
+	// the next call fits into the quota.
+	RetryAfter time.Duration
 	// Errors is the part of calls, from 0 to 1, that fail without effect.
 	Errors float64
+	// FailEvery makes every call with a number that it divides fail without
+	// effect; zero: none.
+	FailEvery int
 	// Lost is the part of writes that take effect although the answer is
 	// [ErrTimeout].
 	Lost float64
+	// Late is how long after such an answer a Create takes effect at most. It is
+	// refused then if the name is taken by that time. Zero: at once.
+	Late time.Duration
 	// BrokenPages is the part of list pages that fail, after the pages before
 	// were delivered.
 	BrokenPages float64
@@ -98,8 +111,43 @@ type Cloud struct {
 	ids    []string // of things, in order, as of the last look at them
 	added  []string // ids that may have come since, in no order
 	calls  map[string]int
+	all    allowance // over all calls
+	reads  allowance
+	writes allowance
+	part   float64 // of the quotas that is granted; see Grant
+	served int     // calls within the quota, for FailEvery
+}
+
+// allowance is a token bucket with a burst of one second's worth.
+type allowance struct {
+	rate   float64 // calls per second; zero: no limit
 	tokens float64
 	refill time.Time
+}
+
+func newAllowance(rate float64, now time.Time) allowance {
+	return allowance{rate: rate, tokens: max(rate, 1), refill: now}
+}
+
+// fill adds the tokens that came since the last call, of the part that is granted, and
+// says how long the next whole one takes.
+func (a *allowance) fill(now time.Time, part float64) (wait time.Duration) {
+	if a.rate == 0 {
+		return 0
+	}
+	rate := a.rate * part
+	a.tokens = min(a.tokens+now.Sub(a.refill).Seconds()*rate, max(rate, 1))
+	a.refill = now
+	if a.tokens >= 1-1e-6 {
+		return 0
+	}
+	return time.Duration((1-a.tokens)/rate*float64(time.Second)).Round(time.Millisecond) + time.Millisecond
+}
+
+func (a *allowance) take() {
+	if a.rate != 0 {
+		a.tokens--
+	}
 }
 
 // thing is a resource with its past: what it truly is comes last.
@@ -126,21 +174,25 @@ func NewCloud(o *CloudOptions) (*Cloud, error) {
 			return nil, fmt.Errorf("reconciletest: CloudOptions.%s is %v, want a part from 0 to 1", name, part)
 		}
 	}
-	if c.o.Rate < 0 || c.o.PageSize < 0 || c.o.Lag < 0 || c.o.Latency < 0 || c.o.DeleteTakes < 0 {
+	if c.o.ReadRate < 0 || c.o.WriteRate < 0 || c.o.RetryAfter < 0 || c.o.FailEvery < 0 || c.o.Late < 0 ||
+		c.o.Rate < 0 || c.o.PageSize < 0 || c.o.Lag < 0 || c.o.Latency < 0 || c.o.DeleteTakes < 0 {
 		return nil, errors.New("reconciletest: CloudOptions: no number may be negative")
 	}
 	if c.o.PageSize == 0 {
 		c.o.PageSize = 1000
 	}
 	c.random = rand.New(rand.NewPCG(c.o.Seed, c.o.Seed^0x7e4d))
-	c.tokens, c.refill = max(c.o.Rate, 1), time.Now()
+	now := time.Now()
+	c.all, c.reads, c.writes = newAllowance(c.o.Rate, now), newAllowance(c.o.ReadRate, now), newAllowance(c.o.WriteRate, now)
+	c.part = 1
 	return c, nil
 }
 
 // Create makes a resource of r's Name, Tags and Props and returns it with its
 // id.
-func (c *Cloud) Create(ctx context.Context, r Resource) (made Resource, err error) {
-	err = c.write(ctx, "Create", func(now time.Time) error {
+func (c *Cloud) Create(ctx context.Context, r Resource) (Resource, error) {
+	var made Resource // not read unless the create took effect at once
+	err := c.write(ctx, "Create", func(now time.Time) error {
 		r = r.clone()
 		if r.ID = r.Name; !c.o.UniqueNames {
 			c.serial++
@@ -298,8 +350,19 @@ func (c *Cloud) write(ctx context.Context, op string, change func(now time.Time)
 		return err
 	}
 	c.mu.Lock()
-	err := change(time.Now())
-	lost := err == nil && c.chanceLocked(c.o.Lost)
+	var err error
+	late := op == "Create" && c.o.Late > 0 && c.chanceLocked(c.o.Lost)
+	lost := late
+	if late {
+		time.AfterFunc(time.Duration(c.random.Int64N(int64(c.o.Late))), func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			_ = change(time.Now()) // its answer was lost
+		})
+	} else {
+		err = change(time.Now())
+		lost = err == nil && c.chanceLocked(c.o.Lost)
+	}
 	c.mu.Unlock()
 	if dead := c.leave(op); dead != nil {
 		return dead
@@ -328,10 +391,11 @@ func (c *Cloud) enter(ctx context.Context, op string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls[op]++
-	if err := c.quotaLocked(time.Now()); err != nil {
+	if err := c.quotaLocked(op, time.Now()); err != nil {
 		return err
 	}
-	if c.chanceLocked(c.o.Errors) {
+	c.served++
+	if c.chanceLocked(c.o.Errors) || c.o.FailEvery > 0 && !c.healed && c.served%c.o.FailEvery == 0 {
 		return fmt.Errorf("%s: %w", op, ErrServer)
 	}
 	return nil
@@ -345,17 +409,18 @@ func (c *Cloud) leave(op string) error {
 	return steps.step("after cloud " + op)
 }
 
-func (c *Cloud) quotaLocked(now time.Time) error {
-	if c.o.Rate == 0 {
-		return nil
+// quotaLocked pays for a call from every quota that it counts against, or from none.
+func (c *Cloud) quotaLocked(op string, now time.Time) error {
+	own := &c.writes
+	if op == "Get" || op == "List" {
+		own = &c.reads
 	}
-	c.tokens = min(c.tokens+now.Sub(c.refill).Seconds()*c.o.Rate, max(c.o.Rate, 1))
-	c.refill = now
-	if c.tokens < 1 {
+	if wait := max(c.all.fill(now, c.part), own.fill(now, c.part)); wait > 0 {
 		c.calls["refused"]++
-		return &QuotaError{RetryAfter: time.Duration((1-c.tokens)/c.o.Rate*float64(time.Second)).Round(time.Millisecond) + time.Millisecond}
+		return &QuotaError{RetryAfter: max(wait, c.o.RetryAfter)}
 	}
-	c.tokens--
+	c.all.take()
+	own.take()
 	return nil
 }
 

@@ -67,6 +67,18 @@ func (c *Cloud) Relapse() {
 	c.healed = false
 }
 
+// Grant changes how much of its quotas the cloud grants, from 0, nothing, to 1, as it
+// was made. It tells its users nothing of it but by refusing calls.
+func (c *Cloud) Grant(part float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for _, a := range []*allowance{&c.all, &c.reads, &c.writes} {
+		a.fill(now, c.part)
+	}
+	c.part = max(part, 1e-9)
+}
+
 // Put places a resource behind the API's back, or replaces the one with its
 // id. An empty id is filled in as Create would. It is visible at once.
 func (c *Cloud) Put(r Resource) Resource {

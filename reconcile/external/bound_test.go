@@ -1,0 +1,404 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/quota"
+	"github.com/tendhq/tend/reconcile/reconciletest"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// The tests of this file hold what an inventory of many resources costs, in calls and
+// in the time of the bubble, against what the cloud's quota allows. Their size is
+// -resources; the whole table is
+//
+//	go test ./reconcile/external -run Bound -v -timeout 60m -args -resources 100000
+//
+// The cloud grants 200 reads and 100 writes a second and refuses what goes beyond.
+
+// bound is one measurement beside what the quota allows.
+type bound struct {
+	name        string
+	resources   int
+	reads, most int // calls that read, and how many are allowed
+	writes      int
+	took, least time.Duration // least is what the quota that binds takes for the calls needed
+	ratio       float64       // of took to least that is allowed
+	refused     int
+}
+
+// wrong says which limit the measurement misses, or is empty.
+func (b bound) wrong() string {
+	switch {
+	case b.reads > b.most:
+		return fmt.Sprintf("%d reads, want at most %d", b.reads, b.most)
+	case b.took > time.Duration(b.ratio*float64(b.least)):
+		return fmt.Sprintf("%v, want at most %.2f × %v", b.took, b.ratio, b.least)
+	}
+	return ""
+}
+
+func (b bound) String() string {
+	return fmt.Sprintf("%-34s %7d resources: %7d reads (at most %7d) %7d writes %4d refused; %11v, bound %11v, ratio %.3f (at most %.2f)",
+		b.name, b.resources, b.reads, b.most, b.writes, b.refused, b.took.Round(time.Millisecond), b.least.Round(time.Millisecond),
+		float64(b.took)/float64(b.least), b.ratio)
+}
+
+func (b bound) check(t *testing.T) {
+	t.Helper()
+	t.Log(b)
+	if wrong := b.wrong(); wrong != "" {
+		t.Errorf("%s: %s", b.name, wrong)
+	}
+}
+
+// atRate is how long so many calls take at so many a second.
+func atRate(calls int, perSecond float64) time.Duration {
+	return time.Duration(float64(calls) / perSecond * float64(time.Second))
+}
+
+// scene is a fleet under exact quotas, with what a test changes in it.
+type scene struct {
+	*fleet
+	n       int
+	answers bool // a Create's answer carries the state of the resource
+	extra   int  // looks too many before each run: a negative control
+	limits  quota.Limits
+}
+
+func newScene(t *testing.T, w *world, edit ...func(*reconciletest.CloudOptions)) *scene {
+	t.Helper()
+	n := *resources
+	o := reconciletest.CloudOptions{
+		UniqueNames: true, ReadRate: readRate.PerSecond, WriteRate: writeRate.PerSecond, PageSize: max(n/100, 10),
+	}
+	for _, e := range edit {
+		e(&o)
+	}
+	w.cloud = must(reconciletest.NewCloud(&o))
+	w.o.Poll, w.o.PollPhase, w.o.ExclusiveCreate = 10*time.Minute, true, true
+	w.restart(nil)
+	// Half of the cloud's burst, which is a second's worth: what has been saved up is
+	// no part of the bound.
+	return &scene{
+		fleet: &fleet{world: w, poll: w.o.Poll}, n: n,
+		limits: quota.Limits{
+			Read: quota.Rate{PerSecond: readRate.PerSecond, Burst: 100}, Write: quota.Rate{PerSecond: writeRate.PerSecond, Burst: 10},
+			Judge: judgeCloud,
+		},
+	}
+}
+
+// pages is how many pages a list of so many resources has.
+func (s *scene) pages(n int) int {
+	return max(1, int(math.Ceil(float64(n)/float64(max(s.n/100, 10)))))
+}
+
+// declareAll declares n disks that do not exist.
+func (s *scene) declareAll() (keys []store.Key) {
+	for i := range s.n {
+		o := must(s.store.Create(s.t.Context(), &disk{Meta: store.Meta{Namespace: "t", Name: fmt.Sprintf("d%05d", i)}, Spec: diskSpec{Size: "1", Zone: "z"}}))
+		keys = append(keys, o.Key())
+	}
+	return keys
+}
+
+// begin starts a process.
+func (s *scene) begin() {
+	s.set = must(quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) { return s.limits, nil }}))
+	s.quota = must(s.set.Get(quota.Name{Account: "acme", Region: "eu", API: "disks"}))
+	s.restart(nil)
+	f := limited(s.quota, s.client)
+	s.inv = s.world.inventory(func(o *invOpts) {
+		o.Fresh, o.List, o.Get = s.poll, s.fleet.pages, s.read(o.Get)
+	})
+	if s.answers {
+		create := f.CreateFunc
+		f.CreateFunc = func(ctx context.Context, o *disk) error {
+			err := create(ctx, o)
+			if err == nil {
+				r := s.client.desired(o)
+				r.ID = r.Name
+				s.inv.Wrote(r)
+			}
+			return err
+		}
+	}
+	remove := func(ctx context.Context, o *disk) error { // by name: it is not looked for once more
+		if err := s.cloud.Delete(ctx, nameOf(o)); !errors.Is(err, reconciletest.ErrNotFound) {
+			return err
+		}
+		return nil
+	}
+	f.DeleteFunc = func(ctx context.Context, o *disk) error {
+		return s.quota.Do(ctx, quota.Write, func(ctx context.Context) error { return remove(ctx, o) })
+	}
+	f = s.inv.Client(f)
+	if observe := f.ObserveFunc; s.extra > 0 {
+		f.ObserveFunc = func(ctx context.Context, o *disk) (external.Observation, error) {
+			for range s.extra {
+				_ = s.quota.Do(ctx, quota.Read, func(ctx context.Context) error {
+					_, err := s.cloud.Get(ctx, nameOf(o))
+					return err
+				})
+			}
+			return observe(ctx, o)
+		}
+	}
+	s.with(f)
+	o := reconcile.Options[reconcile.Request]{Workers: 16, Backoff: queue.Backoff{Base: 100 * time.Millisecond, Max: time.Minute}}
+	o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) {}
+	if err := quota.Limit(&o, alwaysQuota(s.quota)); err != nil {
+		s.t.Fatal(err)
+	}
+	ctl := must(reconcile.New("disks", s.rec, &o))
+	c := must(cache.New(s.store, nil))
+	if err := errors.Join(ctl.Watch(reconcile.From(c)), ctl.Watch(s.inv.Changed("drift"))); err != nil {
+		s.t.Fatal(err)
+	}
+	s.m = &reconcile.Manager{}
+	if err := s.m.Register(c, ctl, s.set); err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.m.Run(ctx) }() // ends at cancel
+	s.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+// until waits until reached says so, and says how long that took; at most limit.
+func (s *scene) until(limit time.Duration, reached func() bool) time.Duration {
+	begun := time.Now()
+	for !reached() && time.Since(begun) < limit {
+		time.Sleep(20 * time.Millisecond)
+	}
+	return time.Since(begun)
+}
+
+// made is how many creates were recorded as successes by the reconciler.
+func (s *scene) made() int { return int(s.rec.Stats().Calls["create"].OK) }
+
+func (s *scene) reads() int { return s.cloud.Calls("Get") + s.cloud.Calls("List") }
+
+// creates measures how the declared disks come to be, until all of them are ready.
+func (s *scene) creates(name string, perObject float64) bound {
+	s.declareAll()
+	s.begin()
+	defer func() { s.stop() }()
+	least := atRate(s.n, writeRate.PerSecond)
+	took := s.until(10*least, func() bool { return s.cloud.Calls("Create") >= s.n })
+	time.Sleep(3 * time.Second) // the last ones are looked at
+	synctest.Wait()
+	if err := s.asDeclared(); err != nil {
+		s.t.Error(err)
+	}
+	s.wantCalls(map[string]int{"Create": s.n})
+	return bound{
+		name: name, resources: s.n, reads: s.reads(), most: int(perObject * float64(s.n)), writes: s.cloud.Writes(),
+		took: took, least: least, ratio: 1.05, refused: s.cloud.Calls("refused"),
+	}
+}
+
+// All are declared and none exists: 1.05 of what the writes take by their quota, and 1.1
+// reads an object; where the answer of the create is the proof, nothing but one list.
+func TestCreatesFromNothingReachTheBound(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		newScene(t, w).creates("creates", 1.1).check(t)
+	})
+	bubble(t, func(t *testing.T, w *world) {
+		s := newScene(t, w)
+		s.answers = true
+		b := s.creates("creates whose answer is the proof", 0)
+		b.most = 1 // an empty list
+		b.check(t)
+	})
+}
+
+// One look too many makes the check of the bound fail: it is exact.
+func TestBoundOfCreatesCatchesOneLookTooMany(t *testing.T) {
+	for name, extra := range map[string]func(*scene){
+		"before each create": func(s *scene) { s.extra = 1 },
+		"no exclusive create": func(s *scene) {
+			s.o.ExclusiveCreate = false
+			s.restart(nil)
+		},
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			s := newScene(t, w)
+			s.n = min(s.n, 400)
+			extra(s)
+			if b := s.creates(name, 1.1); b.wrong() == "" {
+				t.Errorf("one look too many passed: %v", b)
+			}
+		})
+	}
+}
+
+// settled declares n disks that are in order, and starts a process whose first list is
+// made.
+func (s *scene) settled() (keys []store.Key) {
+	keys = s.settle(s.n)
+	s.begin()
+	time.Sleep(s.poll + time.Second)
+	synctest.Wait()
+	return keys
+}
+
+// counted runs what changes the world and counts the calls until reached says so.
+func (s *scene) counted(b bound, limit time.Duration, reached func() bool) bound {
+	reads, writes := s.reads(), s.cloud.Writes()
+	b.resources, b.took = s.n, s.until(limit, reached)
+	time.Sleep(3 * time.Second) // the last ones are looked at
+	synctest.Wait()
+	b.reads, b.writes, b.refused = s.reads()-reads, s.cloud.Writes()-writes, s.cloud.Calls("refused")
+	return b
+}
+
+// promise E2: the deletes are those of the objects, and each is proven by a look.
+func TestDeletesReachTheBound(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := newScene(t, w)
+		keys := s.settled()
+		defer func() { s.stop() }()
+		for _, k := range keys {
+			if err := s.store.Delete(t.Context(), must(s.store.Get(t.Context(), k))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		least := atRate(s.n, writeRate.PerSecond)
+		b := s.counted(bound{name: "deletes", most: s.n + s.pages(s.n), // one look for each, and a list
+			least: least, ratio: 1.05}, 10*least,
+			func() bool { return s.cloud.Calls("Delete") >= s.n })
+		b.check(t)
+		if left := must(s.store.List(t.Context(), store.Selector{})); len(left) != 0 || len(s.cloud.Truth()) != 0 {
+			t.Errorf("%d objects and %d resources are left", len(left), len(s.cloud.Truth()))
+		}
+	})
+}
+
+// A field of every resource is changed behind our back; the count begins when the list
+// shows it.
+func TestUpdatesOfDriftReachTheBound(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := newScene(t, w)
+		keys := s.settled()
+		defer func() { s.stop() }()
+		lists := s.cloud.Calls("List")
+		for _, k := range keys {
+			d := s.cloud.Peek("t-" + k.Name)
+			d.Props["size"] = "drift"
+			s.cloud.Put(d)
+		}
+		s.until(2*s.poll, func() bool { return s.cloud.Calls("List") >= lists+s.pages(s.n) })
+		least := atRate(s.n, writeRate.PerSecond)
+		b := s.counted(bound{name: "updates of drift", most: int(1.1 * float64(s.n)), least: least, ratio: 1.05}, 10*least+s.poll,
+			func() bool { return s.cloud.Calls("Update") >= s.n })
+		b.check(t)
+		if err := s.asDeclared(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A hundredth drifts at one moment: the last is mended within one interval of the list
+// and the time of the writes.
+func TestDriftOfAHundredthIsMendedWithinOneList(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := newScene(t, w)
+		keys := s.settled()
+		defer func() { s.stop() }()
+		lists := s.cloud.Calls("List")
+		s.until(2*s.poll, func() bool { return s.cloud.Calls("List") >= lists+s.pages(s.n) })
+		drifted := s.n / 100
+		for i := range drifted {
+			d := s.cloud.Peek("t-" + keys[i*100].Name)
+			d.Props["size"] = "drift"
+			s.cloud.Put(d)
+		}
+		least := s.poll + atRate(drifted, writeRate.PerSecond)
+		s.counted(bound{name: "1 % drifted at once", most: 2*s.pages(s.n) + drifted, least: least, ratio: 1.05}, 10*least,
+			func() bool { return s.cloud.Calls("Update") >= drifted }).check(t)
+	})
+}
+
+// Nothing changes: an interval costs the pages of one list.
+func TestSteadyDayCostsOneListAnInterval(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := newScene(t, w)
+		s.settled()
+		defer func() { s.stop() }()
+		intervals := 12
+		if *aDay {
+			intervals = 144
+		}
+		reads := s.reads()
+		time.Sleep(time.Duration(intervals) * s.poll)
+		b := bound{
+			name: "a steady day", resources: s.n, reads: s.reads() - reads, most: int(1.02 * float64(intervals*s.pages(s.n))),
+			writes: s.cloud.Writes(), took: 1, least: 1, ratio: 1.05, refused: s.cloud.Calls("refused"),
+		}
+		b.check(t)
+		if b.writes > 0 {
+			t.Errorf("%d writes although all was in order", b.writes)
+		}
+	})
+}
+
+// After a restart the first change is served after one list and nothing else.
+func TestRestartCostsOneListBeforeTheFirstChange(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := newScene(t, w)
+		keys := s.settle(s.n)
+		s.resize(keys[s.n/2], "2") // while no process runs
+		s.begin()
+		defer func() { s.stop() }()
+		b := s.counted(bound{name: "restart, first change", most: s.pages(s.n) + 1, least: atRate(s.pages(s.n), readRate.PerSecond) + time.Second, ratio: 1},
+			time.Minute, func() bool { return s.size(keys[s.n/2]) == "2" })
+		b.check(t)
+		for i := range 10 {
+			k := keys[i]
+			s.resize(k, "3")
+			s.counted(bound{name: "restart, live change", most: 2, least: time.Second, ratio: 1}, time.Minute, func() bool { return s.size(k) == "3" }).check(t)
+		}
+	})
+}
+
+// The cloud refuses what goes beyond its quota with a Retry-After of a second, or fails
+// every tenth call.
+func TestCreatesAgainstAFailingCloudReachTheBound(t *testing.T) {
+	for name, edit := range map[string]func(*reconciletest.CloudOptions){
+		"429 with Retry-After":   func(o *reconciletest.CloudOptions) { o.RetryAfter, o.WriteRate = time.Second, writeRate.PerSecond/2 },
+		"every tenth call fails": func(o *reconciletest.CloudOptions) { o.FailEvery = 10 },
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			s := newScene(t, w, edit)
+			granted := writeRate.PerSecond * 0.9
+			if name == "429 with Retry-After" {
+				granted = writeRate.PerSecond / 2
+				s.limits.Write.Ceiling = writeRate.PerSecond // the quota is not stated
+			}
+			s.declareAll()
+			s.begin()
+			defer func() { s.stop() }()
+			least := atRate(s.n, granted)
+			b := s.counted(bound{name: name, most: int(1.3 * float64(s.n)), least: least, ratio: 1.1}, 10*least,
+				func() bool { return s.made() >= s.n })
+			b.check(t)
+		})
+	}
+}
