@@ -15,6 +15,10 @@
 // names and labels of workqueue_* and controller_runtime_* are theirs. With
 // these differences in what they say:
 //
+//   - workqueue_adds_total counts the adds that were taken, also those of keys that
+//     were there already, and not what comes back by itself after a delay or a
+//     failure. In client-go it is the other way round.
+//
 //   - workqueue_retries_total counts runs that failed and are to run again, not
 //     every add with a delay.
 //

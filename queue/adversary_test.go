@@ -1,9 +1,13 @@
 package queue
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // A shard whose first ready keys have left is owed its turns all the same.
@@ -50,6 +54,51 @@ func TestOwedTurnIsNotLostOverKeysThatLeft(t *testing.T) {
 		q.AddWith(it.Key, AddOptions{Priority: At(5)})
 		it.Done()
 	}
+}
+
+// Keys of a tenant that is held wait in a bucket's line without taking tokens from
+// those of others.
+// promise Q6
+func TestHeldTenantCostsOthersNoTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := NewBucket("b", 10, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := New(&Options[string]{
+			Tenant:  func(key string) string { return key[:1] },
+			Buckets: func(_ string, dst []*Bucket) []*Bucket { return append(dst, b) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Throttle(time.Now().Add(time.Second))
+		for n := range 200 {
+			add(t, q, fmt.Sprint("a", n), fmt.Sprint("b", n))
+		}
+		got := map[string]int{}
+		var worker sync.WaitGroup
+		worker.Go(func() { // until the queue stops
+			for {
+				it, err := q.Get(context.Background())
+				if err != nil {
+					return
+				}
+				got[it.Key[:1]]++
+				it.Done()
+			}
+		})
+		synctest.Wait() // all keys are in the line
+		pauseTenant(q, "a", 0)
+		time.Sleep(11 * time.Second)
+		if err := q.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		worker.Wait()
+		if got["a"] > 0 || got["b"] < 99 {
+			t.Errorf("ran %v in 10 s at 10 tokens a second, want 100 of tenant b and none of a", got)
+		}
+	})
 }
 
 // What leaves early is not kept, whoever leaves: the last, the first, any, or all but
@@ -107,4 +156,47 @@ func TestRingsKeepFewCellsOfKeysThatLeft(t *testing.T) {
 			t.Errorf("seed %d: %d keys are left", seed, n)
 		}
 	}
+}
+
+// A bucket that has tokens for all that wait in its line lets all of them go at once.
+// promise Q6
+func TestBucketGivesItsWholeBurstAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 3000
+		b, err := NewBucket("b", 1, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := New(&Options[int]{Buckets: func(_ int, dst []*Bucket) []*Bucket { return append(dst, b) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Throttle(time.Now().Add(time.Second))
+		for key := range keys {
+			if err := q.Add(key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ran := 0
+		var worker sync.WaitGroup
+		worker.Go(func() { // until the queue stops
+			for {
+				it, err := q.Get(context.Background())
+				if err != nil {
+					return
+				}
+				ran++
+				it.Done()
+			}
+		})
+		time.Sleep(time.Second + time.Millisecond)
+		synctest.Wait()
+		if err := q.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		worker.Wait()
+		if ran != keys {
+			t.Errorf("%d keys ran when the bucket had %d tokens, want %d", ran, keys, keys)
+		}
+	})
 }

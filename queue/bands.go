@@ -2,17 +2,13 @@ package queue
 
 import "slices"
 
-// Every agingEvery-th dispatch goes to the oldest key, whatever its band.
-const agingEvery = 16
-
 // bands is the order of a queue without tenants: a ring for each band, the highest
 // first. Keys are numbered as they come in, so that the oldest key of all is the
 // head of one of the rings. A key that is raised comes in again in its higher band.
 type bands[K comparable] struct {
 	es     *slab[K]
-	number *uint64
+	number *numbers
 	rings  []*band[K] // highest first
-	turn   uint64     // dispatches, for aging
 }
 
 type band[K comparable] struct {
@@ -20,7 +16,7 @@ type band[K comparable] struct {
 	is uint8
 }
 
-func newBands[K comparable](es *slab[K], number *uint64) *bands[K] {
+func newBands[K comparable](es *slab[K], number *numbers) *bands[K] {
 	b := &bands[K]{es: es, number: number}
 	b.ring(middle)
 	return b
@@ -42,22 +38,13 @@ func (b *bands[K]) ring(is uint8) *band[K] {
 }
 
 func (b *bands[K]) push(i uint32, e *entry[K]) {
-	*b.number++
-	e.order = *b.number
+	e.order = b.number.next()
 	b.ring(e.band).push(cellOf(e.order, i))
 }
 
-// pushFront gives the key the age of the one before which it is put.
 func (b *bands[K]) pushFront(i uint32, e *entry[K]) {
-	r := b.ring(e.band)
-	steps := maxDropped
-	if r.live == 0 {
-		b.push(i, e)
-	} else {
-		c, _ := r.first(b.es, &steps)
-		e.order = c.seq()
-		r.pushFront(cellOf(e.order, i))
-	}
+	e.order = b.number.before()
+	b.ring(e.band).pushFront(cellOf(e.order, i))
 }
 
 func (b *bands[K]) remove(_ uint32, e *entry[K]) {
@@ -65,13 +52,13 @@ func (b *bands[K]) remove(_ uint32, e *entry[K]) {
 	b.ring(e.band).leave(b.es)
 }
 
-func (b *bands[K]) next() (i uint32, ok, again bool) {
+func (b *bands[K]) next(oldest bool) (i uint32, ok, again bool) {
 	r := b.highest()
 	if r == nil {
 		return 0, false, false
 	}
 	steps := maxDropped
-	if (b.turn+1)%agingEvery == 0 {
+	if oldest {
 		r, _ = b.oldest(&steps)
 	}
 	c, ok := r.first(b.es, &steps)
@@ -79,7 +66,6 @@ func (b *bands[K]) next() (i uint32, ok, again bool) {
 	if !ok {
 		return 0, false, true
 	}
-	b.turn++
 	r.take(b.es)
 	b.es.at(c.i).order = 0
 	return c.i, true, false

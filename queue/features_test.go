@@ -528,7 +528,7 @@ func TestSettlingTwicePanicsAfterMemoryWasGivenBack(t *testing.T) {
 			t.Fatal("the memory is still there")
 		}
 		for _, later := range []uint64{0, 1<<24 - 3<<chunkBits, 1<<32 - 1<<24 - 3<<chunkBits} {
-			s.number += later
+			s.number.last += later
 			others := burst()
 			for _, it := range old {
 				wantPanic(t, "queue: Item settled twice", it.Done)

@@ -55,12 +55,13 @@ type census struct {
 	timed, ages       int
 	tenants, running  map[uint32]int
 	throttled         map[int64]int
-	limited, unlisted int // holds with a maximum, without
+	out, blocked      map[int64]int // keys that a line let go
+	limited, unlisted int           // holds with a maximum, without
 }
 
 func (k *keeper[K]) verify(f *faults) {
 	s := k.s
-	c := census{tenants: map[uint32]int{}, running: map[uint32]int{}, throttled: map[int64]int{}}
+	c := census{tenants: map[uint32]int{}, running: map[uint32]int{}, throttled: map[int64]int{}, out: map[int64]int{}, blocked: map[int64]int{}}
 	for n, chunk := range s.chunks {
 		for at := range chunk.items {
 			if i := uint32(n)<<s.bits | uint32(at); chunk.items[at].state != absent {
@@ -84,11 +85,12 @@ func (k *keeper[K]) verify(f *faults) {
 	s.verifyOrder(f, s.ready, StateReady, c.count[StateReady])
 	for number, l := range k.lines.byNumber {
 		if l == nil {
-			f.want(c.throttled[int64(number+1)] == 0, "entries wait in line %d, which is gone", number+1)
+			f.want(c.throttled[int64(number+1)] == 0 && c.out[int64(number+1)] == 0, "entries wait in line %d, which is gone", number+1)
 			continue
 		}
 		f.want(k.lines.of[l.bucket] == l && l.number == int64(number+1), "bucket %s: its line is lost", l.bucket.name)
-		f.want(c.throttled[l.number] > 0, "bucket %s: an empty line is kept", l.bucket.name)
+		f.want(l.out == c.out[l.number] && l.blocked == c.blocked[l.number], "bucket %s: %d keys are out, %d of blocked tenants, counted %d, %d", l.bucket.name, c.out[l.number], c.blocked[l.number], l.out, l.blocked)
+		f.want(c.throttled[l.number] > 0 || l.out > 0, "bucket %s: an empty line is kept", l.bucket.name)
 		s.verifyOrder(f, l.order, StateThrottled, c.throttled[l.number])
 	}
 	verifyHeap(f, "lines", k.lines.byWake)
@@ -140,7 +142,7 @@ func (k *keeper[K]) inspect(i uint32, f *faults, c *census) {
 	f.want(e.is(asked) == (s.env.asks && e.state == StateRunning && e.is(asked)), "entry %d is asked about", i)
 	switch e.state {
 	case StateRunning:
-		f.want(e.order >= firstNumber, "entry %d has no number of a run", i)
+		f.want(e.order >= 1<<63, "entry %d has no number of a run", i)
 		if !e.is(asked) {
 			c.ages++
 		}
@@ -151,6 +153,13 @@ func (k *keeper[K]) inspect(i uint32, f *faults, c *census) {
 		c.throttled[e.due]++
 	case StateReady:
 		f.want(!k.isHeld(i, e), "entry %d is ready and held", i)
+		f.want(e.is(admitted) == (e.due != 0), "entry %d is ready for line %d", i, e.due)
+		if e.is(admitted) {
+			c.out[e.due]++
+			if t := k.ownerOf(i, e); t != nil && t.blocked {
+				c.blocked[e.due]++
+			}
+		}
 	case StateHeld:
 		f.want(e.due == 0 && (k.isHeld(i, e) || s.env.may().phase() != open), "entry %d is held by nothing", i)
 	case StateIdle:

@@ -39,6 +39,14 @@ func (k *keeper[K]) tenantOf(i uint32) *tenant {
 	return nil
 }
 
+// ownerOf is the tenant of any entry.
+func (k *keeper[K]) ownerOf(i uint32, e *entry[K]) *tenant {
+	if !e.is(recorded) {
+		return nil
+	}
+	return k.tenantOf(i)
+}
+
 // isHeld tells whether a hold keeps the key from running.
 func (k *keeper[K]) isHeld(i uint32, e *entry[K]) bool {
 	if !e.is(recorded) {
@@ -69,6 +77,7 @@ func (k *keeper[K]) admit(t *tenant) {
 	if k.tenants.block(t, blocked) {
 		k.s.fx.mask |= fxWake
 	}
+	k.readmit(t)
 	k.s.fx.mask |= k.s.topMayChange
 }
 
@@ -101,19 +110,58 @@ type holds struct {
 // buckets never wait behind these.
 type line[K comparable] struct {
 	order[K]
+	turns  turns
 	bucket *Bucket
 	number int64 // +1; the entries that wait have it in due
-	wakes  int64 // when there may be a token
+	wakes  int64 // when there may be a token for one of them
 	at     int   // in the heap
+
+	// Keys that were let go and have not been taken: each has one of the bucket's tokens,
+	// as far as its tenant is not blocked.
+	out, blocked int
 }
 
 func (l *line[K]) rank() uint64 { return uint64(l.wakes) }
 func (l *line[K]) place() *int  { return &l.at }
 
-// lines is the lines of a shard, none of which is empty.
+// lines is the lines of a shard, none of which is empty with no key out.
 type lines[K comparable] struct {
 	of       map[*Bucket]*line[K]
 	byNumber []*line[K]
 	unused   []int64
 	byWake   heap[*line[K]]
+}
+
+// retry makes the shard look at the line of a bucket whose limit has changed, or of
+// whose tokens one is free again.
+func (k *keeper[K]) retry(l *line[K]) {
+	if l.at != 0 { // else the line is gone by now
+		l.wakes = k.s.env.now()
+		k.lines.byWake.fix(l)
+		k.s.fx.mask |= fxTimer
+	}
+}
+
+// readmit gives the tokens that the keys of a blocked tenant were let go for to
+// others, and lets the lines that passed the tenant over look at its keys again.
+func (k *keeper[K]) readmit(t *tenant) {
+	for number, n := range t.admitted {
+		l := k.lines.byNumber[number-1]
+		if t.blocked {
+			l.blocked += n
+			k.retry(l)
+		} else {
+			l.blocked -= n
+		}
+	}
+	if t.blocked {
+		return
+	}
+	for _, number := range t.passed {
+		if l := k.lines.byNumber[number-1]; l != nil {
+			l.order.(*tenants[K]).block(t, false)
+			k.retry(l)
+		}
+	}
+	t.passed = nil
 }

@@ -270,10 +270,11 @@ func (m *model) addToRun(k *modelKey, o AddOptions, due time.Time, replace, wind
 func (m *model) remove(key string, now time.Time) bool {
 	k := m.keys[key]
 	switch {
-	case k == nil || k.state == StateIdle:
+	case k == nil || k.state == StateIdle && !k.cool.After(now):
 		return false
 	case k.state == StateRunning:
 		was := !k.removed || k.added
+		k.first, k.cool = time.Time{}, time.Time{}
 		k.removed, k.added, k.urgent, k.raised = true, false, false, false
 		return was
 	}
@@ -527,7 +528,7 @@ func (m *model) settle(key string, kind modelResult, at time.Time, prio Priority
 	k.added, k.urgent, k.removed, k.raised = false, false, false, false
 	switch {
 	case was.removed:
-		k.attempts, k.cool, kind = 0, time.Time{}, modelDone
+		k.attempts, kind = 0, modelDone
 	case kind == modelDone || kind == modelAfter:
 		k.attempts = 0
 	case kind != modelThrottled:

@@ -131,6 +131,11 @@ type tenant struct {
 	running int
 	holds   holdSet
 	blocked bool // its keys may not run: it is held, or runs as many as it may
+
+	// Of the lines of buckets, by number: how many of its keys each let go that have not
+	// been taken, and those that passed over its keys because it was blocked.
+	admitted map[int64]int
+	passed   []int64
 }
 
 // get is the tenant of a name, a new one if it is not known.

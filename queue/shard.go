@@ -20,8 +20,9 @@ import (
 type shard[K comparable] struct {
 	mu     spin.Mutex
 	fx     effects[K]
-	number uint64 // the last sequence or run number
+	number numbers
 	ready  order[K]
+	turns  turns
 	table  table
 	sampler
 	slab[K]
@@ -95,9 +96,10 @@ type order[K comparable] interface {
 	pushFront(i uint32, e *entry[K])
 	// remove takes out a key that leaves before its turn.
 	remove(i uint32, e *entry[K])
-	// next takes out the key whose turn it is. Not ok: there is none; or, again,
-	// the search has used its steps up and is to be repeated.
-	next() (i uint32, ok, again bool)
+	// next takes out the key whose turn it is, or the oldest one, whatever its band.
+	// Not ok: there is none; or, again, the search has used its steps up and is to be
+	// repeated.
+	next(oldest bool) (i uint32, ok, again bool)
 	// top is the highest band with a key that may run, plus one; 0: none.
 	top() uint32
 	// len is how many keys may run; all includes those of tenants that may not.
@@ -107,6 +109,14 @@ type order[K comparable] interface {
 	// eldest is the key that is ready for longest and may run.
 	eldest() (i uint32, ok bool)
 }
+
+// turns counts what an order has given: one key in agingEvery is the oldest,
+// whatever its band. A key that its bucket refuses gives its turn back.
+type turns uint64
+
+const agingEvery = 16
+
+func (t turns) aged() bool { return (t+1)%agingEvery == 0 }
 
 // admission decides whether a key may run now, and if not until when. It is asked
 // only about keys with a record, and in queues with debouncing or buckets.
@@ -124,6 +134,8 @@ type admission[K comparable] interface {
 	// again at once.
 	enter(i uint32, e *entry[K])
 	leave(i uint32, e *entry[K], stays bool)
+	// unadmit is called when a ready key that a line let go is not ready any more.
+	unadmit(i uint32, e *entry[K], to State)
 	// taken, began and ended are called in the course of a run.
 	taken(i uint32, e *entry[K])
 	began(i uint32, e *entry[K])
@@ -162,7 +174,7 @@ const (
 
 func (s *shard[K]) init(v *env) {
 	s.env = v
-	s.number = firstNumber
+	s.number = numbers{first, first}
 	s.sampled = new(sampled)
 	s.table.init()
 	s.slab.init()
@@ -290,7 +302,7 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 		to.state = absent
 	}
 	from := e.state
-	s.leave(i, e, to.state)
+	s.leave(i, e, to)
 	e.set(to)
 	e.band = band
 	if to.state == absent {
@@ -308,8 +320,7 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 		s.fx.mask |= fxWake | s.topMayChange
 		return
 	case StateRunning:
-		s.number++
-		e.order = s.number
+		e.order = s.number.next()
 		return // begin sets since
 	case StateThrottled:
 		s.admission.enter(i, e)
@@ -324,10 +335,13 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 	}
 }
 
-// leave takes an entry out of the list of its state, on its way to another one.
-func (s *shard[K]) leave(i uint32, e *entry[K], to State) {
+// leave takes an entry out of the list of its state, on its way to another status.
+func (s *shard[K]) leave(i uint32, e *entry[K], to status) {
 	switch e.state {
 	case StateReady:
+		if e.is(admitted) && (to.state != StateReady || to.flags&admitted == 0) {
+			s.admission.unadmit(i, e, to.state)
+		}
 		if e.order != 0 { // else it was taken
 			s.ready.remove(i, e)
 			s.sampler.drop(i)
@@ -340,7 +354,7 @@ func (s *shard[K]) leave(i uint32, e *entry[K], to State) {
 		}
 		s.fx.mask |= s.left()
 	case StateThrottled:
-		s.admission.leave(i, e, to == StateThrottled)
+		s.admission.leave(i, e, to.state == StateThrottled)
 	case StateDelayed, StateBackingOff, StateIdle:
 		if e.due != 0 {
 			s.wheel.remove(&s.slab, e)
@@ -362,7 +376,7 @@ func (s *shard[K]) free(i uint32, e *entry[K], from State) {
 	if e.is(recorded) {
 		s.admission.discard(i, e)
 	}
-	s.table.remove(e.hash, i)
+	s.touched += s.table.remove(e.hash, i)
 	s.slab.free(i)
 	if s.env.maxKeys > 0 {
 		s.env.keys.Add(-1)
@@ -375,10 +389,11 @@ func (s *shard[K]) take() (i uint32, ok, again bool) {
 	if !s.env.may().gives() {
 		return 0, false, false
 	}
-	i, ok, again = s.ready.next()
+	i, ok, again = s.ready.next(s.turns.aged())
 	if !ok {
 		return i, ok, again
 	}
+	s.turns++
 	e := s.at(i)
 	to := e.status()
 	to.state, to.due = StateRunning, 0
@@ -439,10 +454,7 @@ func (s *shard[K]) settle(i uint32, e *entry[K], o outcome, err error) State {
 func (s *shard[K]) result(i uint32, e *entry[K], o *outcome, err error) {
 	switch {
 	case e.is(removed):
-		if e.is(recorded) {
-			s.admission.forget(i, e)
-		}
-		return
+		return // what the record has came after Remove
 	case o.kind <= later:
 		s.record(i).err = nil
 	case err != nil:
@@ -464,7 +476,7 @@ func (s *shard[K]) remove(i uint32) bool {
 	e := s.at(i)
 	x := e.status()
 	to, ok := onRemove(x)
-	if ok && x.state != StateRunning && e.is(recorded) {
+	if ok && e.is(recorded) {
 		s.admission.forget(i, e)
 		to.flags = to.flags&^recorded | e.flags&recorded
 	}

@@ -41,9 +41,22 @@ func (e *entry[K]) prev() uint32 { return uint32(e.order) }
 func (e *entry[K]) setNext(i uint32) { e.order = e.order&(1<<32-1) | uint64(i)<<32 }
 func (e *entry[K]) setPrev(i uint32) { e.order = e.order&^(1<<32-1) | uint64(i) }
 
-// Sequence and run numbers come from one counter of 64 bits that begins here, so
+// numbers gives sequence and run numbers, each once: those of what comes in are
+// ascending, those of what is put before all others descending. They begin here, so
 // that no link of the wheel can look like one.
-const firstNumber = 1 << 63
+type numbers struct{ last, first uint64 }
+
+const first = 3 << 62
+
+func (n *numbers) next() uint64 {
+	n.last++
+	return n.last
+}
+
+func (n *numbers) before() uint64 {
+	n.first--
+	return n.first
+}
 
 // pool is an array of values that never move. It lies in chunks; places freed last
 // are used first, and of the chunks in which nothing is left one keeps its memory.

@@ -38,7 +38,7 @@ const (
 	removed                   // Remove came during the run: the result counts no more
 	raised                    // an add raised the priority during the run
 	recorded                  // the entry has a record: error, reasons, tenant, holds, debouncing
-	admitted                  // its bucket had a token for it: it goes before others that wait
+	admitted                  // its bucket's line let it go: it goes before others that wait
 	asked                     // taken, but its run has not begun: its buckets are being asked
 
 	duringRun = added | urgent | removed | raised
@@ -57,7 +57,10 @@ const (
 // It has four fields, so that the compiler keeps it in registers. The band, which
 // obeys one rule in every cell, is apart: see raises.
 type status struct {
-	due      int64 // delayed, backing off: when; running: when what was added is due, 0: at once
+	// due is, of a delayed key and one that backs off, when it runs; of an idle one when
+	// it has cooled down; of a running one when what was added is due, 0: at once; of a
+	// throttled one the number of its bucket's line, also once that let it go.
+	due      int64
 	attempts uint16
 	state    State
 	flags    flag
@@ -260,12 +263,13 @@ func onRemove(x status) (_ status, ok bool) {
 		ok = x.flags&removed == 0 || x.flags&added != 0
 		x.flags = x.flags&^duringRun | removed
 		return x, ok
-	case absent, StateIdle:
+	case absent:
 		return x, false
 	}
+	ok = x.state != StateIdle || x.due != 0 // an idle key with a time cools down
 	x.state, x.due, x.attempts = StateIdle, 0, 0
 	x.flags &^= admitted
-	return x, true
+	return x, ok
 }
 
 // onCancel takes back what was to run later; ok: there was something.

@@ -274,3 +274,39 @@ func TestWorkPerKeyDoesNotGrowWithTheirNumber(t *testing.T) {
 		t.Errorf("a search looks at %.1f words with 1,000 keys, at %.1f with 300,000, want at most 5", few, many)
 	}
 }
+
+// The table shrinks with its keys, not only once none is left.
+// promise Q7; seen to fail when only an empty segment gave its memory back.
+func TestTableShrinksWithItsKeys(t *testing.T) {
+	const n = 200_000
+	q := newQueue(t, &Options[string]{Shards: 1})
+	s := &q.shards.all[0]
+	size := func() (words int) {
+		last := (*fill)(nil)
+		for _, g := range s.table.dir {
+			if g.fill != last {
+				words += len(g.words)
+			}
+			last = g.fill
+		}
+		return words
+	}
+	for k := range n {
+		add(t, q, fmt.Sprint(k))
+	}
+	most := size()
+	for k := range n {
+		if k%100 != 0 {
+			q.Remove(fmt.Sprint(k))
+		}
+	}
+	checkInvariants(t, q)
+	if left := size(); left > most/8 {
+		t.Errorf("a table of %d words has %d when one key in a hundred is left, want %d at most", most, left, most/8)
+	}
+	for k := range n / 10 { // and it grows again
+		add(t, q, fmt.Sprint(k))
+	}
+	checkInvariants(t, q)
+	q.Close()
+}

@@ -32,7 +32,7 @@ type fill struct {
 
 const (
 	minSegment   = 16
-	keptSegment  = 256 // what a table without keys keeps
+	keptSegment  = 256 // the size below which a table of one segment does not shrink
 	splitSegment = 1008
 	afterSplit   = 672
 	sparseDepth  = 4  // up to some 4,000 keys segments are a quarter full at most, beyond it four fifths
@@ -93,9 +93,9 @@ func (s *segment) put(word uint64) {
 }
 
 // remove takes index i out and moves back what was displaced by it, so that
-// there are no tombstones. A segment that is empty then gives its memory back,
-// unless it is small or the only one.
-func (t *table) remove(hash, i uint32) {
+// there are no tombstones. A segment that is a sixth as full as it may be halves,
+// unless it is small; moved is how many words that moved.
+func (t *table) remove(hash, i uint32) (moved int) {
 	s := t.segment(hash)
 	word := uint64(hash)<<32 | uint64(i+1)
 	p := s.home(hash)
@@ -105,9 +105,15 @@ func (t *table) remove(hash, i uint32) {
 		}
 	}
 	s.closeGap(p)
-	if s.fill.n--; s.fill.n == 0 && (s.depth > 0 || len(s.words) > keptSegment) {
-		t.replace(hash, newSegment(minSegment, s.depth))
+	least := minSegment
+	if s.depth == 0 {
+		least = keptSegment
 	}
+	if s.fill.n--; s.fill.n*6 < s.fill.high && len(s.words) > least {
+		moved = int(s.fill.n)
+		t.replace(hash, s.part(0, 0, s.depth, len(s.words)/2))
+	}
+	return moved
 }
 
 func (s *segment) closeGap(gap uint32) {

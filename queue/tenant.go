@@ -16,15 +16,15 @@ import "slices"
 // of their heads gives the oldest key.
 type tenants[K comparable] struct {
 	es      *slab[K]
-	number  *uint64
+	number  *numbers
 	roster  *roster
 	groups  map[uint32]*group[K] // by number of the tenant
 	circles []*circle[K]         // highest band first
 	byAge   heap[*flow[K]]
-	may     int    // keys of tenants that are not blocked
-	all     int    // keys
-	turn    uint64 // dispatches, for aging
+	may     int // keys of tenants that are not blocked
+	all     int // keys
 	spare   []*flow[K]
+	pass    func(t *tenant) // notes a blocked tenant that next came upon, in a bucket's line
 }
 
 // group is what one tenant has.
@@ -56,7 +56,7 @@ type flow[K comparable] struct {
 func (f *flow[K]) rank() uint64 { return f.oldest }
 func (f *flow[K]) place() *int  { return &f.at }
 
-func newTenants[K comparable](es *slab[K], number *uint64, r *roster) *tenants[K] {
+func newTenants[K comparable](es *slab[K], number *numbers, r *roster) *tenants[K] {
 	return &tenants[K]{es: es, number: number, roster: r, groups: make(map[uint32]*group[K])}
 }
 
@@ -92,23 +92,21 @@ func (o *tenants[K]) circle(band uint8) *circle[K] {
 }
 
 func (o *tenants[K]) push(i uint32, e *entry[K]) {
-	*o.number++
-	e.order = *o.number
+	e.order = o.number.next()
 	f := o.flow(i, e)
 	f.push(cellOf(e.order, i))
 	o.added(f, e.order)
 }
 
 func (o *tenants[K]) pushFront(i uint32, e *entry[K]) {
+	e.order = o.number.before()
 	f := o.flow(i, e)
-	if f.live == 0 {
-		o.push(i, e)
-		return
-	}
-	c, _ := f.first(o.es, new(int))
-	e.order = c.seq()
 	f.pushFront(cellOf(e.order, i))
 	o.added(f, e.order)
+	if f.at > 0 {
+		f.oldest = e.order
+		o.byAge.fix(f)
+	}
 }
 
 // added counts a key of flow f, which enters its circle with the first.
@@ -184,25 +182,33 @@ func (o *tenants[K]) removed(f *flow[K]) {
 	}
 }
 
-func (o *tenants[K]) next() (i uint32, ok, again bool) {
+func (o *tenants[K]) next(oldest bool) (i uint32, ok, again bool) {
 	steps := maxDropped
 	defer func() { o.es.touched += maxDropped - steps }()
 	f := o.highest()
+	for ; f != nil; f = o.highest() {
+		if oldest {
+			if f, ok = o.oldest(&steps); !ok {
+				return 0, false, true
+			}
+		}
+		t := f.group.tenant
+		if !t.blocked {
+			break
+		}
+		// A line learns only here that a tenant is blocked: it may be one of many.
+		steps--
+		o.block(t, true)
+		o.pass(t)
+	}
 	if f == nil {
 		return 0, false, false
-	}
-	aged := (o.turn+1)%agingEvery == 0
-	if aged {
-		if f, ok = o.oldest(&steps); !ok {
-			return 0, false, true
-		}
 	}
 	c, ok := f.first(o.es, &steps)
 	if !ok {
 		return 0, false, true
 	}
-	o.turn++
-	if !aged {
+	if !oldest {
 		if f.left--; f.left <= 0 {
 			f.left = f.group.tenant.weight
 			f.circle.first = f.next

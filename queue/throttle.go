@@ -10,13 +10,14 @@ func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time)
 		s.settle(i, e, outcome{kind: done}, nil)
 		return false
 	}
-	refused := k.ahead(e, buckets)
+	refused := k.ahead(e, buckets, now)
 	if refused == nil {
 		refused = takeAll(now, buckets)
 	}
 	if refused == nil {
 		return true
 	}
+	s.turns--
 	s.sampler.drop(i)
 	for _, b := range buckets { // the tokens that the key was let go on for are there for the next
 		if l := k.lines.of[b]; l != nil && b != refused && e.is(admitted) {
@@ -36,12 +37,15 @@ func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time)
 }
 
 // ahead is a bucket in whose line are keys that go before e.
-func (k *keeper[K]) ahead(e *entry[K], buckets []*Bucket) *Bucket {
+func (k *keeper[K]) ahead(e *entry[K], buckets []*Bucket, now time.Time) *Bucket {
 	if e.is(admitted) {
 		return nil
 	}
 	for _, b := range buckets {
 		if l := k.lines.of[b]; l != nil && l.top() > uint32(e.band) {
+			if n, _ := b.available(now); n > l.out-l.blocked {
+				k.retry(l) // it waits behind a key that lacks a token of another bucket
+			}
 			return b
 		}
 	}
@@ -55,10 +59,12 @@ func (k *keeper[K]) line(b *Bucket, now time.Time) *line[K] {
 		return l
 	}
 	l := &line[K]{bucket: b}
-	if k.tenants != nil {
-		l.order = newTenants(&s.slab, &s.number, &k.roster)
-	} else {
+	if k.tenants == nil {
 		l.order = newBands(&s.slab, &s.number)
+	} else {
+		o := newTenants(&s.slab, &s.number, &k.roster)
+		o.pass = func(t *tenant) { t.passed = append(t.passed, l.number) }
+		l.order = o
 	}
 	if n := len(t.unused); n > 0 {
 		l.number, t.unused = t.unused[n-1], t.unused[:n-1]
@@ -81,18 +87,12 @@ func (k *keeper[K]) line(b *Bucket, now time.Time) *line[K] {
 	return l
 }
 
-// retry makes the shard look at a bucket whose limit has changed.
-func (k *keeper[K]) retry(l *line[K]) {
-	if l.at != 0 { // else the line is empty by now
-		l.wakes = k.s.env.now()
-		k.lines.byWake.fix(l)
-		k.s.fx.mask |= fxTimer
-	}
-}
-
-// enter puts a throttled key into its line, in front if it had been let go on.
+// enter puts a throttled key into its line, in front if it had been let go.
 func (k *keeper[K]) enter(i uint32, e *entry[K]) {
 	l := k.lines.byNumber[e.due-1]
+	if l.wakes == never {
+		k.retry(l)
+	}
 	if e.is(admitted) {
 		e.flags &^= admitted
 		l.pushFront(i, e)
@@ -107,46 +107,89 @@ func (k *keeper[K]) leave(i uint32, e *entry[K], stays bool) {
 	if e.order != 0 {
 		l.remove(i, e)
 	}
-	if _, n := l.len(); n > 0 || stays {
-		return
+	if !stays {
+		k.trimLine(l)
+	}
+}
+
+// trimLine ends a line that has no keys any more.
+func (k *keeper[K]) trimLine(l *line[K]) (gone bool) {
+	if _, n := l.len(); n > 0 || l.out > 0 {
+		return false
 	}
 	l.bucket.unwatch(l)
 	k.lines.byWake.remove(l)
 	delete(k.lines.of, l.bucket)
 	k.lines.byNumber[l.number-1] = nil
 	k.lines.unused = append(k.lines.unused, l.number)
+	return true
 }
 
-// pump lets the first keys of each bucket that has tokens become ready. They pay
-// when they are taken, and wait again if another queue was faster.
+// admitOne lets a key of a line go.
+func (k *keeper[K]) admitOne(l *line[K], i uint32) {
+	e := k.s.at(i)
+	l.out++
+	if t := k.ownerOf(i, e); t != nil {
+		if t.admitted == nil {
+			t.admitted = make(map[int64]int)
+		}
+		t.admitted[l.number]++
+	}
+	to := e.status().start(0)
+	to.flags |= admitted
+	to.due = l.number
+	k.s.move(i, e, to, e.band)
+}
+
+// unadmit uncounts a key that is taken, or does not run: then its token is free.
+func (k *keeper[K]) unadmit(i uint32, e *entry[K], to State) {
+	l := k.lines.byNumber[e.due-1]
+	l.out--
+	if t := k.ownerOf(i, e); t != nil {
+		if t.admitted[l.number]--; t.admitted[l.number] == 0 {
+			delete(t.admitted, l.number)
+		}
+		if t.blocked {
+			l.blocked--
+		}
+	}
+	if !k.trimLine(l) && to != StateRunning {
+		k.retry(l)
+	}
+}
+
+// pump lets the first keys of each bucket become ready for which it has tokens. They
+// pay when they are taken, and wait again if another queue was faster.
 func (k *keeper[K]) pump(now int64) (more bool) {
-	for range maxFire {
+	s := k.s
+	for s.touched <= maxTouched/2 {
 		l, ok := k.lines.byWake.first()
 		if !ok || l.wakes > now {
 			return false
 		}
-		n, next := l.bucket.available(k.s.env.time(now))
-		l.wakes = max(k.s.env.at(next), now+1)
-		k.lines.byWake.fix(l)
-		for range min(n, maxFire) {
-			if l.at == 0 || k.s.touched > maxTouched/2 {
+		s.touched++
+		n, next := l.bucket.available(s.env.time(now))
+		wakes := max(s.env.at(next), now+1)
+		for l.out-l.blocked < n {
+			i, ok, again := l.next(l.turns.aged())
+			if ok {
+				l.turns++
+				s.touched++
+				k.admitOne(l, i)
+			}
+			if again || s.touched > maxTouched/2 {
+				wakes = now // there may be more to let go
 				break
 			}
-			k.s.touched++
-			i, ok, _ := l.next()
 			if !ok {
-				l.wakes = now
-				k.lines.byWake.fix(l)
-				return true
+				break
 			}
-			e := k.s.at(i)
-			to := e.status().start(0)
-			to.flags |= admitted
-			k.s.move(i, e, to, e.band)
 		}
-		if k.s.touched > maxTouched/2 {
-			return true
+		if _, all := l.len(); all == 0 {
+			wakes = never
 		}
+		l.wakes = wakes
+		k.lines.byWake.fix(l)
 	}
 	return true
 }

@@ -16,7 +16,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "nothing ages in a queue with tenants",
-		File: "queue/tenant.go", Old: "aged := (o.turn+1)%agingEvery == 0", New: "aged := (o.turn+1)%agingEvery == 0 && !BROKEN",
+		File: "queue/tenant.go", Old: "if oldest {", New: "if oldest && !BROKEN {",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
@@ -51,12 +51,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "nothing ages",
-		File: "queue/bands.go", Old: "if (b.turn+1)%agingEvery == 0 {", New: "if (b.turn+1)%agingEvery == 0 && !BROKEN {",
+		File: "queue/bands.go", Old: "if oldest {", New: "if oldest && !BROKEN {",
 		Package: "queue", Test: "TestLowKeysRunUnderHighLoad",
 	},
 	{
 		Name: "what comes last is first",
-		File: "queue/bands.go", Old: "\tb.ring(e.band).push(cellOf(e.order, i))\n}\n\n// pushFront", New: "\tif BROKEN {\n\t\tb.ring(e.band).pushFront(cellOf(e.order, i))\n\t\treturn\n\t}\n\tb.ring(e.band).push(cellOf(e.order, i))\n}\n\n// pushFront",
+		File: "queue/bands.go", Old: "\te.order = b.number.next()\n", New: "\tif BROKEN {\n\t\tb.pushFront(i, e)\n\t\treturn\n\t}\n\te.order = b.number.next()\n",
 		Package: "queue", Test: "TestHotKeyWaitsItsTurn",
 	},
 	{
@@ -143,6 +143,41 @@ var All = []Mutant{
 		Name: "a queue of weights takes turns one by one",
 		File: "queue/tenant.go", Old: "\tf.left = f.group.tenant.weight\n\tfirst", New: "\tif f.left = f.group.tenant.weight; BROKEN {\n\t\tf.left = 1\n\t}\n\tfirst",
 		Package: "queue", Test: "TestTenantsTakeTurnsByWeight",
+	},
+	{
+		Name: "a refused key uses up the turn of the oldest",
+		File: "queue/throttle.go", Old: "\ts.turns--\n", New: "\tif !BROKEN {\n\t\ts.turns--\n\t}\n",
+		Package: "queue", Test: "TestRefusedKeyUsesUpNoTurnOfTheOldest",
+	},
+	{
+		Name: "the token of a key that leaves stays unused",
+		File: "queue/throttle.go", Old: "if !k.trimLine(l) && to != StateRunning {", New: "if !k.trimLine(l) && to != StateRunning && !BROKEN {",
+		Package: "queue", Test: "TestTokenOfAKeyThatLeavesGoesToTheNext",
+	},
+	{
+		Name: "a line lets keys of a blocked tenant go",
+		File: "queue/tenant.go", Old: "if !t.blocked {", New: "if !t.blocked || BROKEN {",
+		Package: "queue", Test: "TestHeldTenantCostsOthersNoTokens",
+	},
+	{
+		Name: "a line lets a few keys go for each token that comes",
+		File: "queue/throttle.go", Old: "for l.out-l.blocked < n {", New: "for few := 0; l.out-l.blocked < n && !(BROKEN && few == 256); few++ {",
+		Package: "queue", Test: "TestBucketGivesItsWholeBurstAtOnce",
+	},
+	{
+		Name: "a table keeps the size of its best day",
+		File: "queue/table.go", Old: "s.fill.n*6 < s.fill.high", New: "s.fill.n*6 < s.fill.high && !(BROKEN && s.fill.n > 0)",
+		Package: "queue", Test: "TestTableShrinksWithItsKeys",
+	},
+	{
+		Name: "Remove does not see a key that cools down",
+		File: "queue/state.go", Old: "ok = x.state != StateIdle || x.due != 0", New: "ok = x.state != StateIdle || x.due != 0 && !BROKEN",
+		Package: "queue", Test: "TestRemoveForgetsAKeyThatCoolsDown",
+	},
+	{
+		Name: "the end of a run forgets what was added after Remove",
+		File: "queue/shard.go", Old: "\tcase e.is(removed):\n\t\treturn", New: "\tcase e.is(removed):\n\t\tif BROKEN && e.is(recorded) {\n\t\t\ts.admission.forget(i, e)\n\t\t}\n\t\treturn",
+		Package: "queue", Test: "TestAddAfterRemoveDuringARunIsDebounced",
 	},
 
 	// store
