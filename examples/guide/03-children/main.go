@@ -1,0 +1,135 @@
+// Command 03-children has a controller whose objects own others: a set has so many
+// pods. The pods of a set that was deleted are deleted by a cascade.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lifecycle"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
+)
+
+type (
+	SetSpec   struct{ Pods int }
+	SetStatus struct{ Running int }
+	Set       = store.Object[SetSpec, SetStatus]
+	Pod       = store.Object[struct{}, struct{}]
+)
+
+type reconciler struct {
+	sets  *store.Store[SetSpec, SetStatus]
+	pods  *store.Store[struct{}, struct{}]
+	cache *cache.Cache[struct{}, struct{}] // of the pods
+}
+
+// guide: reconcile
+func (r reconciler) reconcile(ctx context.Context, set *Set) (reconcile.Result, error) {
+	there := map[string]*Pod{}
+	for pod := range r.cache.By(lifecycle.OwnerIndex, set.UID) {
+		there[pod.Name] = pod
+	}
+	want := map[string]bool{}
+	for i := range set.Spec.Pods {
+		name := fmt.Sprintf("%s-%d", set.Name, i)
+		want[name] = true
+		if there[name] != nil {
+			continue
+		}
+		if _, err := r.pods.Create(ctx, &Pod{Meta: store.Meta{
+			Name:   name,
+			Owners: []store.Owner{r.sets.OwnerOf(set)},
+		}}); err != nil {
+			return reconcile.Result{}, err
+		}
+		fmt.Println("created", name)
+	}
+	for name, pod := range there {
+		if want[name] {
+			continue
+		}
+		if err := r.pods.Delete(ctx, pod); err != nil {
+			return reconcile.Result{}, err
+		}
+		fmt.Println("deleted", name)
+	}
+	// What this run created is counted by the next one, which does not begin before
+	// the cache has seen it.
+	set.Status.Running = len(there)
+	if len(there) == len(want) {
+		set.SetReady()
+	} else {
+		set.SetProgressing("Scaling", "")
+	}
+	_, err := r.sets.UpdateStatus(ctx, set)
+	return reconcile.Result{}, err
+}
+
+// guide: end
+
+func main() {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the program prints what there is to see
+	ctx, stop := context.WithCancel(context.Background())
+	backend := must(memory.New(nil))
+	// guide: wire
+	sets := must(store.New[SetSpec, SetStatus](backend, "set", nil))
+	pods := must(store.New[struct{}, struct{}](backend, "pod", nil))
+	setCache := must(cache.New(sets, nil))
+	podCache := must(cache.New(pods, &cache.Options[struct{}, struct{}]{
+		Indexes: map[string]cache.IndexFunc[struct{}, struct{}]{
+			lifecycle.OwnerIndex: lifecycle.OwnerUIDs[struct{}, struct{}],
+		},
+	}))
+
+	r := reconciler{sets, pods, podCache}
+	controller := must(reconcile.New("sets", reconcile.AsReconciler(setCache, r.reconcile),
+		&reconcile.Options[reconcile.Request]{Writes: []string{"pod"}}))
+	check(controller.Watch(
+		reconcile.From(setCache),          // a set changed
+		reconcile.Owners(podCache, "set"), // a pod changed: its set is run
+	))
+	cascade := must(lifecycle.NewCascade("pods of sets that are gone", podCache, nil,
+		lifecycle.Owning[struct{}, struct{}](setCache)))
+
+	var manager reconcile.Manager
+	check(manager.Register(controller, cascade))
+	// guide: end
+	ended := make(chan error)
+	go func() { ended <- manager.Run(ctx) }()
+
+	web := must(sets.Create(ctx, &Set{Meta: store.Meta{Name: "web"}, Spec: SetSpec{Pods: 2}}))
+	web = must(sets.WaitReady(ctx, web.Key()))
+	fmt.Println(web.Status.Running, "pods run")
+
+	must(sets.Mutate(ctx, web.Key(), func(s *Set) error { s.Spec.Pods = 1; return nil }))
+	web = must(sets.WaitReady(ctx, web.Key()))
+	fmt.Println(web.Status.Running, "pod runs")
+
+	check(sets.Delete(ctx, web))
+	for event, err := range pods.Watch(ctx, web.Revision) { // what changed since then
+		check(err)
+		if event.Deleted {
+			fmt.Println("the cascade deleted", event.Key)
+			break
+		}
+	}
+	fmt.Println(len(must(pods.List(ctx, store.Selector{}))), "pods are left")
+	stop()
+	fmt.Println("ended with", <-ended)
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}

@@ -1,0 +1,233 @@
+// Command 04-cloud keeps 200 DNS zones at a provider as they are declared, within the
+// provider's quota, with one list call in place of 200 reads. The provider is a
+// simulated one, which refuses what is beyond its quota.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log"
+	"log/slog"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/quota"
+	"github.com/tendhq/tend/reconcile/reconciletest"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+type (
+	Spec  struct{ TTL string }
+	Zone  = store.Object[Spec, struct{}]
+	Zones = store.Store[Spec, struct{}]
+)
+
+// guide: calls
+
+// provider makes the calls, each one paid from the quota.
+type provider struct {
+	cloud        *reconciletest.Cloud
+	quota        *quota.Quota
+	installation string
+}
+
+func (p provider) create(ctx context.Context, z *Zone) error {
+	return p.quota.Do(ctx, quota.Write, func(ctx context.Context) error {
+		_, err := p.cloud.Create(ctx, p.desired(z))
+		return err
+	})
+}
+
+func (p provider) update(ctx context.Context, z *Zone) error {
+	return p.quota.Do(ctx, quota.Write, func(ctx context.Context) error {
+		return p.cloud.Update(ctx, p.desired(z))
+	})
+}
+
+func (p provider) delete(ctx context.Context, id string) error {
+	return p.quota.Do(ctx, quota.Write, func(ctx context.Context) error {
+		err := p.cloud.Delete(ctx, id)
+		if errors.Is(err, reconciletest.ErrNotFound) {
+			return nil // deleting what is gone is no error
+		}
+		return err
+	})
+}
+
+// desired is the zone as it should be: its properties, and the mark that says whose
+// it is.
+func (p provider) desired(z *Zone) reconciletest.Resource {
+	return reconciletest.Resource{
+		ID: z.Name, Name: z.Name, // the name is ours to choose
+		Tags:  map[string]string{"installation": p.installation, "key": z.Key().String(), "uid": z.UID},
+		Props: map[string]string{"ttl": z.Spec.TTL},
+	}
+}
+
+// guide: end
+
+// guide: looks
+
+// inventory answers every look at one zone from one list of all zones.
+func (p provider) inventory(zones *Zones) (*external.Inventory[Spec, struct{}, reconciletest.Resource], error) {
+	return external.NewInventory(external.InventoryOptions[Spec, struct{}, reconciletest.Resource]{
+		Store:        zones,
+		Installation: p.installation,
+		List: func(ctx context.Context) iter.Seq2[reconciletest.Resource, error] {
+			return func(yield func(reconciletest.Resource, error) bool) {
+				for after, more := "", true; more; { // each page is a call
+					var page []reconciletest.Resource
+					err := p.quota.Do(ctx, quota.Read, func(ctx context.Context) (err error) {
+						page, more, err = p.cloud.Page(ctx, after)
+						return err
+					})
+					if err != nil {
+						yield(reconciletest.Resource{}, err)
+						return
+					}
+					for _, r := range page {
+						if after = r.ID; !yield(r, nil) {
+							return
+						}
+					}
+				}
+			}
+		},
+		Get: func(ctx context.Context, id string) (r reconciletest.Resource, exists bool, err error) {
+			err = p.quota.Do(ctx, quota.Read, func(ctx context.Context) error {
+				r, err = p.cloud.Get(ctx, id)
+				return err
+			})
+			if errors.Is(err, reconciletest.ErrNotFound) {
+				return r, false, nil
+			}
+			return r, err == nil, err
+		},
+		Delete: func(ctx context.Context, r reconciletest.Resource) error { return p.delete(ctx, r.ID) },
+		ID:     func(r reconciletest.Resource) string { return r.ID },
+		IDOf:   func(z *Zone) string { return z.Name },
+		Owner: func(r reconciletest.Resource) (external.Mark, bool) {
+			key, err := store.ParseKey(r.Tags["key"])
+			return external.Mark{Installation: r.Tags["installation"], Kind: "zone", Key: key, UID: r.Tags["uid"]}, err == nil
+		},
+		Compare: func(z *Zone, r reconciletest.Resource) external.Observation {
+			if have := r.Props["ttl"]; have != z.Spec.TTL {
+				return external.Observation{Diff: fmt.Sprintf("ttl: %s, want %s", have, z.Spec.TTL)}
+			}
+			return external.Observation{UpToDate: true}
+		},
+		Fresh:  200 * time.Millisecond, // about the poll interval
+		Settle: time.Millisecond,       // a real cloud takes longer to show a write; the default is 30 s
+	})
+}
+
+// guide: end
+
+// guide: limits
+
+// limits is what the provider grants, and how its answers are to be read.
+func limits(quota.Name) (quota.Limits, error) {
+	return quota.Limits{
+		Read:  quota.Rate{PerSecond: 200},
+		Write: quota.Rate{PerSecond: 400},
+		Judge: func(err error) quota.Verdict {
+			if refused := new(reconciletest.QuotaError); errors.As(err, &refused) {
+				return quota.Verdict{Throttled: true, RetryAfter: refused.RetryAfter}
+			}
+			return quota.Verdict{Down: errors.Is(err, reconciletest.ErrServer)}
+		},
+	}, nil
+}
+
+// guide: end
+
+func main() {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the program prints what there is to see
+	ctx, stop := context.WithCancel(context.Background())
+	cloud := must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, Rate: 1000}))
+
+	// guide: wire
+	backend := must(memory.New(nil))
+	zones := must(store.New[Spec, struct{}](backend, "zone", nil))
+	quotas := must(quota.NewSet(quota.Options{Limits: limits}))
+	dns := provider{
+		cloud:        cloud,
+		quota:        must(quotas.Get(quota.Name{API: "dns"})),
+		installation: must(store.Installation(ctx, backend)),
+	}
+	inventory := must(dns.inventory(zones))
+
+	changes := make(chan external.Change, 1000)
+	reconciler := must(external.New(zones, inventory.Client(external.ClientFuncs[Spec, struct{}]{
+		CreateFunc: dns.create,
+		UpdateFunc: dns.update,
+		DeleteFunc: func(ctx context.Context, z *Zone) error { return dns.delete(ctx, z.Name) },
+	}), &external.Options[Spec, struct{}]{
+		Naming:  external.ByUs, // a zone's name is its identity
+		Poll:    200 * time.Millisecond,
+		Changes: func(_ context.Context, c external.Change) { changes <- c },
+	}))
+	var options reconcile.Options[reconcile.Request]
+	check(quota.Limit(&options, func(reconcile.Request) (*quota.Quota, error) { return dns.quota, nil }))
+	controller := must(reconciler.Controller("", nil, &options))
+	// guide: end
+
+	for i := range 200 {
+		must(zones.Create(ctx, &Zone{Meta: store.Meta{Name: name(i)}, Spec: Spec{TTL: "1h"}}))
+	}
+	var manager reconcile.Manager
+	check(manager.Register(controller, quotas))
+	ended := make(chan error)
+	go func() { ended <- manager.Run(ctx) }()
+	for i := range 200 {
+		must(zones.WaitReady(ctx, store.Key{Name: name(i)}))
+	}
+	fmt.Println(len(cloud.Truth()), "zones exist after", cloud.Calls("Create"), "creates")
+	for range 200 {
+		<-changes
+	}
+
+	drifted := cloud.Peek(name(7))
+	drifted.Props = map[string]string{"ttl": "1s"}
+	cloud.Put(drifted) // behind the API's back
+	show(<-changes)
+	must(zones.Mutate(ctx, store.Key{Name: name(8)}, func(z *Zone) error { z.Spec.TTL = "5m"; return nil }))
+	show(<-changes)
+	check(zones.Delete(ctx, must(zones.Get(ctx, store.Key{Name: name(9)}))))
+	show(<-changes)
+
+	cloud.Put(dns.desired(&Zone{Meta: store.Meta{Name: "forgotten.org", UID: "gone"}}))
+	for range 50 { // the list that is in memory may be older
+		pruned, err := inventory.Prune(ctx, external.Cap{Count: 3})
+		check(err)
+		if len(pruned) > 0 {
+			fmt.Println("pruned", pruned[0].ID, "which is ours by its mark and which nothing declares")
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	fmt.Println(cloud.Calls("refused"), "calls were beyond the quota")
+	stop()
+	fmt.Println("ended with", <-ended)
+}
+
+func name(i int) string { return fmt.Sprintf("zone-%d.org", i) }
+
+func show(c external.Change) {
+	fmt.Printf("%s %s (%s)\n", c.Action, c.Key, c.Before.Diff)
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}

@@ -1,0 +1,192 @@
+// Command 06-production is a whole service: a durable store, health, metrics, a debug
+// page, logs as JSON, and a stop in good order on SIGTERM.
+//
+//	go run ./examples/guide/06-production -db sites.db
+//	go run ./examples/guide/06-production -db sites.db -check   # start, look, stop
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tendhq/tend/metrics"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/debug"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/file"
+)
+
+type (
+	Spec   struct{ Servers int }
+	Status struct{ Running int }
+	Site   = store.Object[Spec, Status]
+)
+
+// guide: main
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		slog.Error("ended", "error", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	flags := flag.NewFlagSet("sites", flag.ContinueOnError)
+	db := flags.String("db", "sites.db", "the file that holds the declarations")
+	listen := flags.String("listen", "127.0.0.1:8080", "where /healthz, /readyz, /metrics and /debug are served")
+	check := flags.Bool("check", false, "start, ask each address once, and stop")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
+
+	// What can fail for want of a right, a port or a file fails here, before anything runs.
+	listener, err := net.Listen("tcp", *listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	backend, err := file.Open(*db, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, backend.Close()) }() // after everything that uses it
+
+	manager := reconcile.Manager{
+		StopTimeout: 20 * time.Second, // less than the supervisor waits before it kills
+		Summary:     time.Minute,      // a line about each controller
+	}
+	collector := metrics.New(&manager)
+	measured, err := collector.Measure("file", backend)
+	if err != nil {
+		return err
+	}
+	controller, err := newController(measured)
+	if err != nil {
+		return err
+	}
+	handler, err := newHandler(&manager, collector)
+	if err != nil {
+		return err
+	}
+	server := &webServer{listener: listener, handler: handler}
+	if err := manager.Register(controller, server); err != nil {
+		return err
+	}
+	if !*check {
+		return manager.Run(ctx)
+	}
+	return runAndLook(ctx, &manager, listener.Addr().String(), out)
+}
+
+// guide: end
+
+// guide: handler
+func newHandler(manager *reconcile.Manager, collector *metrics.Collector) (http.Handler, error) {
+	registry := prometheus.NewRegistry()
+	if err := errors.Join(
+		registry.Register(collector),
+		registry.Register(collectors.NewGoCollector()),
+	); err != nil {
+		return nil, err
+	}
+	page, err := debug.New(manager, nil)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /healthz", manager.Health()) // 503: something is wrong, and the body says what
+	mux.Handle("GET /readyz", manager.Ready())   // 503: not synced yet
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /debug", page)
+	return mux, nil
+}
+
+// webServer is a runner: the manager starts it, and stops it with everything else.
+type webServer struct {
+	listener net.Listener
+	handler  http.Handler
+}
+
+func (s *webServer) Name() string { return "web" }
+
+func (s *webServer) Run(ctx context.Context) error {
+	server := &http.Server{Handler: s.handler, ReadHeaderTimeout: 10 * time.Second}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// guide: end
+
+func newController(backend store.Backend) (*reconcile.Controller[reconcile.Request], error) {
+	sites, err := store.New[Spec, Status](backend, "site", nil)
+	if err != nil {
+		return nil, err
+	}
+	return reconcile.For(sites, func(ctx context.Context, site *Site) (reconcile.Result, error) {
+		reconcile.Logger(ctx).Debug("looking") // the line has the controller, the key and the run's id
+		site.Status.Running = site.Spec.Servers
+		site.SetReady()
+		_, err := sites.UpdateStatus(ctx, site)
+		return reconcile.Result{}, err
+	}, &reconcile.Options[reconcile.Request]{
+		Timeout: time.Minute,
+		Resync:  10 * time.Minute, // look again at what succeeded, to find drift
+	})
+}
+
+// runAndLook runs the manager until it is ready and each address was asked.
+func runAndLook(ctx context.Context, manager *reconcile.Manager, address string, out io.Writer) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- manager.Run(ctx) }()
+	for _, path := range []string{"/readyz", "/healthz", "/metrics", "/debug?format=text"} {
+		status, err := ask(ctx, "http://"+address+path)
+		for err == nil && status != http.StatusOK && path == "/readyz" { // until it is
+			time.Sleep(10 * time.Millisecond)
+			status, err = ask(ctx, "http://"+address+path)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, path, status)
+	}
+	stop()
+	err := <-ended
+	fmt.Fprintln(out, "stopped:", err)
+	return err
+}
+
+func ask(ctx context.Context, url string) (status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}
