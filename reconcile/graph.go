@@ -101,35 +101,83 @@ func describeCycle(cycle []edge) string {
 	return kinds + " (" + strings.Join(arrows, "; ") + ")"
 }
 
-// Mermaid draws which kind's changes wake which controller, as a Mermaid flow
-// chart, the same text every time. Dotted arrows are writes that a controller
-// says it makes (Options.Writes).
-func (m *Manager) Mermaid() string {
+// GraphNode is a kind, or a controller, in the picture of what wakes what.
+type GraphNode struct {
+	Name       string `json:"name"`
+	Controller bool   `json:"controller,omitempty"` // else it is a kind
+}
+
+// GraphEdge is an arrow between two nodes, by their places in Graph.Nodes: changes of
+// the kind From wake the controller To, or the controller From writes the kind To.
+type GraphEdge struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+	// Mapped: the controller's keys are of another kind than From.
+	Mapped bool `json:"mapped,omitempty"`
+	// Writes: the controller says that it writes objects of To (Options.Writes).
+	Writes bool `json:"writes,omitempty"`
+}
+
+// Graph is which kind's changes wake which controller.
+type Graph struct {
+	Nodes []GraphNode `json:"nodes"`
+	Edges []GraphEdge `json:"edges"`
+}
+
+// Graph returns the same graph every time, as long as nothing is registered and no
+// source added.
+func (m *Manager) Graph() Graph {
 	m.mu.Lock()
-	g := graphOf(m.members)
+	all := graphOf(m.members)
 	m.mu.Unlock()
-	slices.SortFunc(g, func(a, b graphNode) int { return strings.Compare(a.name, b.name) })
-	ids := make(map[string]string) // names may hold what Mermaid cannot read
-	var b strings.Builder
-	b.WriteString("flowchart LR\n")
-	node := func(name, shape string) string {
-		key := shape + name
-		if ids[key] == "" {
-			ids[key] = fmt.Sprintf("n%d", len(ids))
-			fmt.Fprintf(&b, "  %s"+shape+"\n", ids[key], strings.ReplaceAll(name, `"`, "#quot;"))
-		}
-		return ids[key]
-	}
-	const kind, ctl = `(["%s"])`, `["%s"]`
-	for _, n := range g {
-		c := node(n.name, ctl)
-		fmt.Fprintf(&b, "  %s --> %s\n", node(n.kind, kind), c)
+	slices.SortFunc(all, func(a, b graphNode) int { return strings.Compare(a.name, b.name) })
+	var g Graph
+	for _, n := range all {
+		kind := func(name string) int { return g.place(GraphNode{Name: name}) }
+		c := g.place(GraphNode{Name: n.name, Controller: true})
+		g.Edges = append(g.Edges, GraphEdge{From: kind(n.kind), To: c})
 		for _, m := range slices.SortedFunc(slices.Values(n.from), func(a, b mapped) int { return strings.Compare(a.kind, b.kind) }) {
-			fmt.Fprintf(&b, "  %s -->|mapped| %s\n", node(m.kind, kind), c)
+			g.Edges = append(g.Edges, GraphEdge{From: kind(m.kind), To: c, Mapped: true})
 		}
 		for _, to := range slices.Sorted(slices.Values(n.writes)) {
-			fmt.Fprintf(&b, "  %s -.-> %s\n", c, node(to, kind))
+			g.Edges = append(g.Edges, GraphEdge{From: c, To: kind(to), Writes: true})
 		}
+	}
+	return g
+}
+
+// place finds a node, or adds it.
+func (g *Graph) place(n GraphNode) int {
+	i := slices.Index(g.Nodes, n)
+	if i < 0 {
+		i = len(g.Nodes)
+		g.Nodes = append(g.Nodes, n)
+	}
+	return i
+}
+
+// Mermaid draws Graph as a Mermaid flow chart, the same text every time. Dotted
+// arrows are writes.
+func (m *Manager) Mermaid() string {
+	g := m.Graph()
+	var b strings.Builder
+	b.WriteString("flowchart LR\n")
+	for i, n := range g.Nodes {
+		shape := `(["%s"])`
+		if n.Controller {
+			shape = `["%s"]`
+		}
+		fmt.Fprintf(&b, "  n%d"+shape+"\n", i, strings.ReplaceAll(n.Name, `"`, "#quot;"))
+	}
+	for _, e := range g.Edges {
+		arrow := "-->"
+		switch {
+		case e.Writes:
+			arrow = "-.->"
+		case e.Mapped:
+			arrow = "-->|mapped|"
+		}
+		fmt.Fprintf(&b, "  n%d %s n%d\n", e.From, arrow, e.To)
 	}
 	return b.String()
 }

@@ -45,10 +45,13 @@ type KeySnapshot struct {
 	Since    time.Time `json:"since"`         // in that state
 	Next     time.Time `json:"next,omitzero"` // when it runs, if that is known
 	Attempts int       `json:"attempts,omitempty"`
-	Error    string    `json:"error,omitempty"` // of the last run, until one succeeds
-	Reasons  []string  `json:"reasons,omitempty"`
-	Priority int       `json:"priority,omitempty"`
-	Tenant   string    `json:"tenant,omitempty"`
+	// Throttled says that the last run ended because what it calls asked for a pause,
+	// which counts as no failure; Error has the text.
+	Throttled bool     `json:"throttled,omitempty"`
+	Error     string   `json:"error,omitempty"` // of the last run, until one succeeds
+	Reasons   []string `json:"reasons,omitempty"`
+	Priority  int      `json:"priority,omitempty"`
+	Tenant    string   `json:"tenant,omitempty"`
 }
 
 // Keys gives some of the keys in the queue. What it costs is said at
@@ -93,6 +96,7 @@ func keySnapshot[K comparable](e queue.Entry[K]) KeySnapshot {
 	}
 	if e.LastError != nil {
 		s.Error = fmt.Sprint(e.LastError) // survives an Error method that panics
+		s.Throttled = queue.IsThrottled(e.LastError)
 	}
 	return s
 }

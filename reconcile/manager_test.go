@@ -435,9 +435,9 @@ func TestMermaidDrawsWhatWakesWhat(t *testing.T) {
 	want := `flowchart LR
   n0["children"]
   n1(["child"])
-  n1 --> n0
   n2["parents"]
   n3(["parent"])
+  n1 --> n0
   n3 --> n2
   n1 -->|mapped| n2
   n2 -.-> n1

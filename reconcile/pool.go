@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/pprof"
 	"slices"
 	"sync"
 	"time"
@@ -104,6 +105,7 @@ func (p *pool[K]) adjustLocked() {
 func (p *pool[K]) startLocked() *slot[K] {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &slot[K]{c: p.c, cancel: cancel}
+	s.labels, s.worker = goroutineLabels(p.c.name)
 	w := &worker[K]{c: p.c, slot: s, ctx: ctx}
 	go w.loop() // ended by cancel, or by the queue's stop; waited for by wait
 	return s
@@ -261,6 +263,7 @@ func (w *worker[K]) run(item queue.Item[K]) (done bool) {
 		return true
 	}
 	x.stale = stale
+	pprof.SetGoroutineLabels(w.slot.labels) // each time: a run may have replaced them
 	res, err := c.call(x, item.Key)
 	if stale && err == nil {
 		c.after.sure(item.Key)
@@ -369,6 +372,7 @@ func (w *worker[K]) runPart(h *hold, items []queue.Item[K]) {
 		return
 	}
 	x.stale = stale
+	pprof.SetGoroutineLabels(w.slot.labels)
 	out, err := c.callBatch(x, w.keys)
 	for i := range items {
 		if stale && err == nil && out[i].Err == nil {

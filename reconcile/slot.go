@@ -43,6 +43,8 @@ func (h *hold) trusted() bool {
 type slot[K comparable] struct {
 	c      *Controller[K]
 	cancel context.CancelFunc // ends the worker after its present run
+	labels context.Context    // of its goroutine
+	worker string             // the label that no other worker has
 	place  int                // in the pool's list of slots; guarded by the pool's mu
 
 	// phase is one of the phases, and above these bits the number of runs that

@@ -11,13 +11,32 @@ import (
 	"github.com/tendhq/tend/reconcile"
 )
 
-// doneText is what a page says after an action.
-var doneText = map[string]string{
-	string(reconcile.ActionKick):   "The key was kicked.",
-	string(reconcile.ActionForget): "The key was forgotten.",
-	string(reconcile.ActionPause):  "Paused, in this process.",
-	string(reconcile.ActionResume): "Resumed.",
-	string(SetWorkers):             "The number of workers was set.",
+// actionText is what pages say about an action.
+type actionText struct {
+	button   string
+	question string // what it does, for the page that asks before it is done
+	done     string
+}
+
+var actionTexts = map[reconcile.Action]actionText{
+	reconcile.ActionKick: {
+		"run now", "This runs the key at once: it ends a backoff and a park, and the attempts begin anew.", "The key was kicked.",
+	},
+	reconcile.ActionForget: {
+		"forget", "This takes the key out of the queue, and its attempts with it. It comes back as soon as a source names it.", "The key was forgotten.",
+	},
+	reconcile.ActionPause: {
+		"pause", "Nothing of this runs in this process until it is resumed or the process restarts. Runs that have begun go on, and other servers are not told.", "Paused, in this process.",
+	},
+	reconcile.ActionResume: {
+		"resume", "What was paused on this page runs again.", "Resumed.",
+	},
+	SetWorkers: {
+		"set workers", "This is how many keys the controller runs at once, in this process, until it restarts. Runs that have begun go on.", "The number of workers was set.",
+	},
+	RetryFailed: {
+		"retry all that failed", "Every key of this controller whose last run failed runs at once, also those that were given up.", "The keys that failed run again.",
+	},
 }
 
 // maxWorkers bounds what a form can ask for: a slip of the finger must not start a
@@ -74,14 +93,16 @@ func (h *Handler) act(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	w.WriteHeader(http.StatusSeeOther)
 }
 
+var errNoAction = errors.New("do is none of kick, forget, pause, resume, workers, retry-failed")
+
 func readAction(r *http.Request) (Action, error) {
 	if err := r.ParseForm(); err != nil {
 		return Action{}, err
 	}
 	f := r.PostForm
 	a := Action{Do: reconcile.Action(f.Get("do")), Controller: f.Get("c"), Key: f.Get("key")}
-	if doneText[string(a.Do)] == "" {
-		return a, errors.New("do is none of kick, forget, pause, resume, workers")
+	if _, known := actionTexts[a.Do]; !known {
+		return a, errNoAction
 	}
 	if a.Do == SetWorkers {
 		n, err := strconv.Atoi(f.Get("workers"))
@@ -94,10 +115,34 @@ func readAction(r *http.Request) (Action, error) {
 }
 
 func (a Action) carryOut(ctx context.Context, c controller) error {
-	if a.Do == SetWorkers {
+	switch a.Do {
+	case SetWorkers:
 		return c.SetWorkers(a.Workers)
+	case RetryFailed:
+		return retryFailed(ctx, c)
 	}
 	return c.Do(ctx, a.Do, a.Key, "by the debug page")
+}
+
+// retryFailed kicks every key whose last run failed.
+func retryFailed(ctx context.Context, c controller) error {
+	q := reconcile.KeyQuery{Failed: true, Limit: 1000}
+	for {
+		page, err := c.Keys(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, k := range page.Keys {
+			err := c.Do(ctx, reconcile.ActionKick, k.Key, "")
+			if err != nil && !errors.Is(err, reconcile.ErrNoKey) { // one that has left needs no retry
+				return err
+			}
+		}
+		if !page.More {
+			return nil
+		}
+		q.From = page.Next
+	}
 }
 
 func (h *Handler) log() *slog.Logger {

@@ -24,8 +24,8 @@ var looksAt = []look{
 	{"desktop", 1280, 900, 1, false, false},
 	{"desktop-dark", 1280, 900, 1, false, true},
 	{"tablet", 800, 1100, 1, true, false},
-	{"phone", 390, 844, 2, true, false},
-	{"phone-dark", 390, 844, 2, true, true},
+	{"phone", 412, 844, 2, true, false},
+	{"phone-dark", 412, 844, 2, true, true},
 }
 
 // served is a world in real time, served, and settled.
@@ -74,7 +74,7 @@ func TestPageInABrowser(t *testing.T) {
 }
 
 func fitsEveryScreen(t *testing.T, b *browser, url string) {
-	pages := map[string]string{"overview": "", "controller": "?c=bucket", "key": "?c=bucket&key=failing-a", "drift": "?view=drift&kind=bucket&list=different"}
+	pages := map[string]string{"overview": "", "controller": "?c=bucket", "key": "?c=bucket&key=failing-a", "drift": "?view=drift&kind=bucket&list=different", "question": "?c=bucket&key=parked-b&ask=forget", "search": "?view=search&q=a", "running": "?c=bucket&key=slow-copy"}
 	paper := map[bool]string{}
 	for _, l := range looksAt {
 		b.wear(l)
@@ -226,6 +226,12 @@ func keysAreSearched(t *testing.T, b *browser, url string) {
 		err := b.tryEval(`Array.from(document.querySelectorAll(".filter ~ table td[data-label=key] a"), a => a.textContent)`, &keys)
 		return err == nil && slices.Equal(keys, []string{"parked-b"})
 	})
+	var wide, last float64
+	b.eval(`document.querySelector(".filter ~ table").offsetWidth`, &wide)
+	b.eval(`document.querySelector(".filter ~ table th:last-child").offsetWidth`, &last)
+	if wide == 0 || last == 0 {
+		t.Errorf("the table is %v wide, its last column %v", wide, last)
+	}
 	if at := b.url(); !strings.Contains(at, "q=park") || !strings.Contains(at, "c=bucket") {
 		t.Errorf("the search led to %s", at)
 	}
@@ -233,7 +239,13 @@ func keysAreSearched(t *testing.T, b *browser, url string) {
 
 func keyIsKicked(t *testing.T, b *browser, w *world, url string) {
 	b.open(url + "?c=bucket&key=parked-b")
-	b.click("xpath", `//button[.="kick"]`)
+	b.click("xpath", `//a[.="run now"]`)
+	b.awaitText("h1", "parked-b: run now?")
+	b.click("xpath", `//a[.="no"]`)
+	b.awaitText("h2", "State")
+	b.click("xpath", `//a[.="run now"]`)
+	b.awaitText("h1", "parked-b: run now?")
+	b.click("xpath", `//button[.="run now"]`)
 	b.awaitText("[role=status]", "The key was kicked.")
 	for ran := ""; ran != "parked-b"; ran = <-w.ended { // others may be due by now
 	}

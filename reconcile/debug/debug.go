@@ -63,7 +63,7 @@ type Section struct {
 
 // Action is what somebody wants to be done.
 type Action struct {
-	// Do is the action; setWorkers is not among reconcile's.
+	// Do is the action: one of reconcile's, SetWorkers or RetryFailed.
 	Do         reconcile.Action `json:"do"`
 	Controller string           `json:"controller"`
 	Key        string           `json:"key,omitempty"` // empty: the controller as a whole
@@ -72,6 +72,9 @@ type Action struct {
 
 // SetWorkers is the action of setting how many keys a controller runs at once.
 const SetWorkers reconcile.Action = "workers"
+
+// RetryFailed is the action of kicking every key of a controller whose last run failed.
+const RetryFailed reconcile.Action = "retry-failed"
 
 // Handler serves the page. Make one with New.
 type Handler struct {
@@ -179,6 +182,7 @@ type controller interface {
 	Keys(ctx context.Context, q reconcile.KeyQuery) (reconcile.KeyPage, error)
 	Key(ctx context.Context, printed string) (reconcile.KeySnapshot, bool)
 	Leases() []reconcile.LeaseSnapshot
+	Stack(printed string) (string, bool)
 	LeaseOf(ctx context.Context, printed string) (reconcile.LeaseSnapshot, bool)
 	Do(ctx context.Context, a reconcile.Action, printed, why string) error
 	SetWorkers(n int) error

@@ -34,7 +34,7 @@ func TestOverviewSaysWhatRunsWhatFailsAndWhy(t *testing.T) {
 			"== Drift and orphans: bucket", "orphans", "4 declared, 3 ours, 1 of others",
 			"== Events", "Created", "CannotCreate",
 			"== Program", "http://s3",
-			"flowchart LR",
+			"a change of the kind wakes the controller",
 		)
 		html := get(t, h, http.StatusOK)
 		wantAll(t, html, `<a href="?c=bucket">bucket</a>`, `<a href="?c=bucket&amp;key=slow-copy">slow-copy</a>`, "503 Slow Down", "s3 calls", "left-behind"[:0])
@@ -555,7 +555,7 @@ func TestShownRunsAreTheLongest(t *testing.T) {
 		if strings.Contains(text, "slow-29") {
 			t.Errorf("it shows the shortest:\n%s", text)
 		}
-		if n := strings.Count(get(t, h, http.StatusOK, "c", "bucket", "state", "running", "format", "json"), `"because": "it is running"`); n != 31 {
+		if n := strings.Count(get(t, h, http.StatusOK, "c", "bucket", "state", "running", "format", "json"), `"because": "it is running for`); n != 31 {
 			t.Errorf("%d running keys, want 31", n)
 		}
 	})

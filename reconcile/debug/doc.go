@@ -1,5 +1,4 @@
-// Package debug is a page for whoever wants to know at night why something does
-// not run: one [net/http.Handler] over a [reconcile.Manager].
+// Package debug is a page that shows an operator why something does not run: one [net/http.Handler] over a [reconcile.Manager].
 //
 //	h, err := debug.New(&manager, nil)
 //	…
@@ -8,9 +7,12 @@
 // It shows the controllers, their workers and what each runs since when; every
 // key with its state and why it is not running; last errors with their attempts;
 // what waits for a time, by that time; buckets, leases and shards, caches and
-// their revisions, drift and orphans, events, and which kind wakes which
-// controller. Keys can be searched, filtered by state and sorted, and paged
-// through however many there are.
+// their revisions, drift and orphans, events, and a drawing of which kind wakes
+// which controller. The page of a key that runs shows the stack of its run. Keys can
+// be searched in all controllers at once, and filtered by state, sorted and paged
+// through in one, however many there are.
+//
+// A page loads itself again every few seconds if that is asked for (?refresh=5).
 //
 // The same comes as HTML that needs no script, as JSON (?format=json, or an Accept
 // that names it), and as text for curl (?format=text).
@@ -18,9 +20,12 @@
 // # Actions
 //
 // The page only shows, unless [Options.Authorise] is set. Then keys can be kicked,
-// forgotten, paused and resumed, controllers paused and resumed, and their workers
-// set: by POST, asked of Authorise each time, refused when it comes from another
-// site's page, and logged.
+// forgotten, paused and resumed, controllers paused and resumed, their workers set,
+// and all their keys that failed retried: by POST, asked of Authorise each time,
+// refused when it comes from another site's page, and logged. A page asks before each
+// action, and says what it does; a program posts the same form without being asked:
+//
+//	curl -d do=kick -d c=buckets -d key=logs http://localhost:8085/debug
 //
 // # What it promises
 //
@@ -51,8 +56,8 @@
 // are two ways to print one list of tables made of it. That keeps the forms in
 // step, and there is one place where text is cleaned.
 //
-// Rejected: a page that refreshes itself (it needs a script, or loses what one was
-// reading), a diagram drawn by a script from elsewhere (the graph is text that
-// Mermaid draws), and a button without a server-side check (a hidden button is no
-// lock).
+// Rejected: a page that refreshes itself without being asked to (the reader loses the
+// place), a diagram drawn by a script from elsewhere (the graph is SVG, drawn here; JSON
+// has it as Mermaid's text too), and a button without a server-side check (a hidden
+// button is no lock).
 package debug

@@ -3,6 +3,7 @@ package debug
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tendhq/tend/queue"
@@ -18,12 +19,15 @@ func rowOf(k reconcile.KeySnapshot, c reconcile.Snapshot) keyRow {
 func because(k reconcile.KeySnapshot, c reconcile.Snapshot, now time.Time) string {
 	switch k.State {
 	case queue.StateRunning.String():
-		return "it is running" + again(k, now)
+		return running(k, c, now)
 	case queue.StateDelayed.String():
 		return "it is to run " + when(k.Next, now)
 	case queue.StateBackingOff.String():
 		if k.Error == "" {
 			return "it asked to be run again, and is " + when(k.Next, now)
+		}
+		if k.Throttled {
+			return "what it calls asked it to wait, which counts as no failure; it is tried again " + when(k.Next, now)
 		}
 		return fmt.Sprintf("it failed %s, and is tried again %s", times(k.Attempts), when(k.Next, now))
 	case queue.StateParked.String():
@@ -34,6 +38,32 @@ func because(k reconcile.KeySnapshot, c reconcile.Snapshot, now time.Time) strin
 		return whyReady(k, c)
 	}
 	return cmp.Or(k.Why, "it is "+k.State)
+}
+
+// running says for how long a key has been running, and whether it is stuck.
+func running(k reconcile.KeySnapshot, c reconcile.Snapshot, now time.Time) string {
+	r, ok := runOf(k.Key, c)
+	if !ok {
+		return "it is running" + again(k, now) // the run has ended since
+	}
+	text := "it is running for " + short(now.Sub(r.Since))
+	switch {
+	case r.Stuck:
+		text = "it is stuck: " + text + ", although its context ended: " + r.Ended
+	case r.Ended != "":
+		text += "; its context ended: " + r.Ended
+	}
+	return text + again(k, now)
+}
+
+// runOf finds the run of a printed key.
+func runOf(key string, c reconcile.Snapshot) (reconcile.RunSnapshot, bool) {
+	for _, r := range c.Running {
+		if slices.Contains(r.Keys, key) {
+			return r, true
+		}
+	}
+	return reconcile.RunSnapshot{}, false
 }
 
 func whyReady(k reconcile.KeySnapshot, c reconcile.Snapshot) string {

@@ -61,6 +61,8 @@ var requests = []string{
 	"GET /debug?c=bucket&state=failing&order=failures&q=a&limit=7&from=1.2 HTTP/1.1\r\nHost: [::1]:80\r\nAccept: text/plain\r\n\r\n",
 	"GET /?c=bucket&key=failing-a&format=json HTTP/1.0\r\nHost: 127.0.0.1\r\nCookie: a=b; c=\"<x>\"\r\n\r\n",
 	"GET /?view=events&kind=bucket&key=data&format=text HTTP/1.1\r\nHost: localhost\r\n\r\n",
+	"GET /?c=bucket&key=%22%3E%3Csvg%20onload=x%3E&ask=forget HTTP/1.1\r\nHost: localhost\r\n\r\n",
+	"GET /?view=search&q=%22%3E%3Cscript%3E&refresh=5 HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	"GET /?view=drift&kind=bucket&list=different&skip=1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	"GET /?c=%22%3E%3Cscript%3E&key=%00%1b%5b2J&done=kick HTTP/1.1\r\nHost: localhost\r\nReferer: http://evil/\r\n\r\n",
 	"HEAD /%2e%2e//x?%zz HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n",
@@ -152,15 +154,19 @@ var (
 	hidden    = regexp.MustCompile(`<input type="(?:hidden|search)"[^>]*>`)
 	attribute = regexp.MustCompile(`\s([^\s=]+)(?:="([^"]*)")?`)
 
-	tagNames = strings.Fields(`!DOCTYPE html head meta title style body header nav a h1 p span main section h2 form input select option button table thead tr th tbody td pre div`)
+	tagNames = strings.Fields(`!DOCTYPE html head meta title style body header nav a h1 p span main section h2 form input select option button table thead tr th tbody td pre div details summary svg defs marker path g rect text`)
 	// Of style and event handlers there is none.
-	attributes = strings.Fields(`html lang charset name content href class role method action type value placeholder aria-label scope data-label selected min max`)
+	attributes = strings.Fields(`html lang charset name content href class role method action type value placeholder aria-label scope data-label selected min max http-equiv width height viewBox id refX refY markerWidth markerHeight orient d marker-end x y rx`)
+	refresh    = regexp.MustCompile(`<meta http-equiv="refresh" content="[0-9]+">`)
 )
 
 // judgeBody finds what a request can have brought into an answer.
 func judgeBody(kind, body string) error {
 	switch {
 	case strings.HasPrefix(kind, "text/html"):
+		if strings.Contains(body, "http-equiv") && !refresh.MatchString(body) {
+			return errors.New("it has a header of its own")
+		}
 		for _, m := range tag.FindAllStringSubmatch(body, -1) {
 			name := tagName.FindString(m[1])
 			if !slices.Contains(tagNames, strings.TrimPrefix(name, "/")) {

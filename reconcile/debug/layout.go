@@ -3,11 +3,13 @@ package debug
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 )
 
@@ -19,6 +21,7 @@ type layout struct {
 	At       string
 	Done     string
 	Formats  []cell // the same otherwise
+	Refresh  int    // seconds; 0: the browser does not ask again
 	Sections []section
 }
 
@@ -32,7 +35,10 @@ type section struct {
 	Links   []cell
 	Pre     string // shown as it is
 	Filter  *filterForm
-	Actions []actionForm
+	Actions []cell // links to the questions before them
+	Ask     *actionForm
+	Picture *picture // of what the rows say
+	Wide    bool     // the last column has long texts
 }
 
 // cell is a text that has been cleaned.
@@ -43,8 +49,9 @@ type cell struct {
 }
 
 type filterForm struct {
-	Controller, Search string
-	States, Orders     []choice
+	Hidden         [][2]string
+	Search, Hint   string
+	States, Orders []choice
 }
 
 type choice struct {
@@ -57,6 +64,7 @@ type actionForm struct {
 	Do              reconcile.Action
 	Controller, Key string // exact
 	Workers         string // for a number to be asked; empty: none is
+	Back            string // where "no" leads
 }
 
 // plain is long if it may have no place to be broken.
@@ -118,7 +126,15 @@ func moment(t, now time.Time) cell {
 func layOut(v *view, self string) *layout {
 	l := &layout{Title: clean(v.Title), At: v.At.UTC().Format("2006-01-02 15:04:05 UTC"), Done: v.Done}
 	if len(self) <= 2*linkBytes {
-		l.Formats = []cell{{Text: "JSON", Link: withFormat(self, "json")}, {Text: "text", Link: withFormat(self, "text")}}
+		l.Formats = []cell{{Text: "JSON", Link: with(self, "format=json")}, {Text: "text", Link: with(self, "format=text")}}
+		switch {
+		case v.Ask != nil:
+		case v.Refresh > 0:
+			l.Refresh = v.Refresh
+			l.Formats = append(l.Formats, cell{Text: fmt.Sprintf("stop loading every %d s", v.Refresh), Link: self})
+		default:
+			l.Formats = append(l.Formats, cell{Text: "load every 5 s", Link: with(self, "refresh=5")})
+		}
 	}
 	p := printer{layout: l, now: v.At, may: v.Actions}
 	switch {
@@ -132,15 +148,20 @@ func layOut(v *view, self string) *layout {
 		p.eventsPage(v.Events)
 	case v.Drift != nil:
 		p.drift(v.Drift)
+	case v.Search != nil:
+		p.search(v.Search)
+	case v.Ask != nil:
+		p.ask(v.Ask)
 	}
 	return l
 }
 
-func withFormat(self, format string) string {
+// with adds a pair to a query.
+func with(self, pair string) string {
 	if self == "?" {
-		return "?format=" + format
+		return "?" + pair
 	}
-	return self + "&format=" + format
+	return self + "&" + pair
 }
 
 // printer adds sections to a layout.
@@ -150,7 +171,19 @@ type printer struct {
 	may bool // actions are offered
 }
 
-func (p *printer) add(s section) { p.Sections = append(p.Sections, s) }
+// add adds a section, without the columns of its table that have no value.
+func (p *printer) add(s section) {
+	for i := len(s.Columns) - 1; i >= 0 && len(s.Rows) > 0; i-- {
+		if !slices.ContainsFunc(s.Rows, func(r []cell) bool { return r[i].Text != "" }) {
+			s.Columns = slices.Delete(slices.Clone(s.Columns), i, i+1)
+			for j, r := range s.Rows {
+				s.Rows[j] = slices.Delete(r, i, i+1)
+			}
+		}
+	}
+	s.Wide = len(s.Columns) > 0 && slices.ContainsFunc(s.Rows, func(r []cell) bool { return len(r[len(r)-1].Text) > 40 })
+	p.Sections = append(p.Sections, s)
+}
 
 func (p *printer) here(title string, trail ...cell) {
 	p.Here = clean(title)
@@ -158,6 +191,7 @@ func (p *printer) here(title string, trail ...cell) {
 }
 
 func (p *printer) overview(v *overview) {
+	p.add(section{Filter: searchForm("")})
 	p.health(v.Checks)
 	p.controllers(v.Controllers)
 	p.runningNow(v)
@@ -177,7 +211,7 @@ func (p *printer) overview(v *overview) {
 		}
 		p.add(section{Title: clean(s.Title), Rows: rows, Empty: "nothing"})
 	}
-	p.add(section{Title: "What wakes what", Note: "as Mermaid draws it", Pre: printable(string(v.Graph))})
+	p.graph(v.WakesWhat)
 }
 
 func (p *printer) health(checks []reconcile.Check) {
@@ -197,7 +231,7 @@ func (p *printer) health(checks []reconcile.Check) {
 func (p *printer) controllers(all []summary) {
 	s := section{
 		Title: "Controllers", Empty: "none is registered",
-		Columns: []string{"name", "workers", "ready", "running", "delayed", "backing off", "throttled", "held", "parked", "runs", "failed", "remarks"},
+		Columns: []string{"name", "workers", "ready", "running", "delayed", "backing off", "throttled", "held", "parked", "runs", "failed", "throttled runs", "remarks"},
 	}
 	for _, c := range all {
 		at := func(state string, n int, look string) cell {
@@ -212,7 +246,7 @@ func (p *printer) controllers(all []summary) {
 			{Text: fmt.Sprintf("%d of %d", c.Active, c.Workers), Look: "num"},
 			at("ready", c.Ready, ""), at("running", c.Running, ""), at("delayed", c.Delayed, ""),
 			at("backing off", c.BackingOff, "bad"), at("throttled", c.Throttled, "warn"), at("held", c.Kept, "warn"), at("parked", c.Parked, "bad"),
-			number(c.Runs.Runs()), number(c.Runs.Error + c.Runs.Terminal), p.remarks(c),
+			number(c.Runs.Runs()), number(c.Runs.Error + c.Runs.Terminal), number(c.Runs.Throttled), p.remarks(c),
 		})
 	}
 	p.add(s)
@@ -263,15 +297,88 @@ func (p *printer) run(controller string, r reconcile.RunSnapshot) []cell {
 	return []cell{what, plain(short(p.now.Sub(r.Since))), some(r.Attempt, "bad"), remark}
 }
 
-func (p *printer) failing(all []failing) {
+func (p *printer) failing(all []controllerKey) {
 	s := section{Title: "Failing", Columns: []string{"controller", "key", "attempts", "why it is not running", "last error"}, Empty: "no key's last run failed"}
 	for _, k := range all {
 		s.Rows = append(s.Rows, []cell{
 			linked(k.Controller, filter{controller: k.Controller, state: failed, order: "failures"}.link()),
-			linked(k.Key, keyLink(k.Controller, k.exact)), number(k.Attempts), long(k.Because), bad(k.Error),
+			linked(k.Key, keyLink(k.Controller, k.exact)), number(k.Attempts), long(k.Because), lastError(k.keyRow),
 		})
 	}
 	p.add(s)
+}
+
+// lastError is bad news unless the run was only asked to wait.
+func lastError(k keyRow) cell {
+	c := bad(k.Error)
+	if k.Throttled {
+		c.Look = "long warn"
+	}
+	return c
+}
+
+func searchForm(contains string) *filterForm {
+	return &filterForm{Hidden: [][2]string{{"view", "search"}}, Search: contains, Hint: "any key contains"}
+}
+
+func stuckLook(r *reconcile.RunSnapshot) string {
+	if r != nil && r.Stuck {
+		return "long bad"
+	}
+	return "long"
+}
+
+func (p *printer) search(v *searchView) {
+	p.here("Search")
+	s := section{
+		Filter: searchForm(v.Contains), Columns: []string{"key", "controller", "state", "why it is not running", "last error"},
+		Empty: "no key that a queue knows contains this text",
+	}
+	for _, k := range v.Keys {
+		s.Rows = append(s.Rows, []cell{
+			linked(k.Key, keyLink(k.Controller, k.exact)), linked(k.Controller, link("c", k.Controller)),
+			looks(stateLook(k.keyRow), k.State), long(k.Because), lastError(k.keyRow),
+		})
+	}
+	for _, c := range v.More {
+		s.Links = append(s.Links, cell{Text: "more of " + clean(c), Link: filter{controller: c, search: v.Contains}.link()})
+	}
+	p.add(s)
+}
+
+// ask is the page with the question before an action.
+func (p *printer) ask(v *askView) {
+	says := actionTexts[v.Do]
+	back := cell{Text: clean(v.Controller), Link: link("c", v.Controller)}
+	p.here(fmt.Sprintf("%s: %s?", cmp.Or(v.Key, v.Controller), says.button), back)
+	if v.Key != "" {
+		back = cell{Text: clean(v.Key), Link: link("c", v.Controller, "key", v.Key)}
+		p.Trail = append(p.Trail, back)
+	}
+	form := &actionForm{Title: says.button, Do: v.Do, Controller: v.Controller, Key: v.Key, Back: back.Link}
+	if v.Do == SetWorkers {
+		form.Workers = strconv.Itoa(v.Workers)
+	}
+	p.add(section{Note: v.Question, Ask: form})
+}
+
+// actions are links to the questions before actions on a key, or with an empty one
+// on the controller.
+func actions(controller, key string, do ...reconcile.Action) (links []cell) {
+	for _, a := range do {
+		links = append(links, cell{Text: actionTexts[a].button, Link: link("c", controller, "key", key, "ask", string(a))})
+	}
+	return links
+}
+
+func stateLook(k keyRow) string {
+	switch {
+	case k.State == "parked", k.State == "backing off" && !k.Throttled:
+		return "bad"
+	case k.State == "throttled", k.State == "held", k.Throttled:
+		return "warn"
+	}
+	return ""
 }
 
 func (p *printer) inventories(all []inventoryView) {
@@ -285,6 +392,10 @@ func (p *printer) inventories(all []inventoryView) {
 			}
 		default:
 			s.Note = fmt.Sprintf("%d declared, %d ours, %d of others; listed %s", v.Declared, v.Ours, v.Foreign, moment(v.At, p.now).Text)
+			if len(slices.DeleteFunc(slices.Collect(maps.Values(v.Findings)), func(n int) bool { return n == 0 })) == 0 {
+				s.Empty = "all is as declared, and nothing is left over"
+				break
+			}
 			s.Columns = lists
 			var row []cell
 			for _, list := range lists {
@@ -462,8 +573,9 @@ func (p *printer) one(v *oneView) {
 
 func (p *printer) head(v *oneView) {
 	c := v.Summary
-	counts := fmt.Sprintf("%d succeeded, %d again by themselves, %d failed, %d given up, %d throttled, %d called off; %d panics, %d past their deadline",
-		c.Runs.Success, c.Runs.Requeue+c.Runs.RequeueAfter, c.Runs.Error, c.Runs.Terminal, c.Runs.Throttled, c.Runs.Canceled, c.Runs.Panic, c.Runs.Timeout)
+	again := c.Runs.Requeue + c.Runs.RequeueAfter
+	counts := fmt.Sprintf("%d succeeded, %d of them to run again at a time of their own; %d failed, %d given up, %d throttled, %d called off; %d panics, %d past their deadline",
+		c.Runs.Success+again, again, c.Runs.Error, c.Runs.Terminal, c.Runs.Throttled, c.Runs.Canceled, c.Runs.Panic, c.Runs.Timeout)
 	s := section{Rows: [][]cell{
 		{plain("kind"), plain(cmp.Or(c.Kind, "–"))},
 		{plain("runs on"), plain(fmt.Sprintf("%s; %d of %d shards here", c.Placement, c.Held, c.Shards))},
@@ -474,11 +586,11 @@ func (p *printer) head(v *oneView) {
 		s.Rows = append(s.Rows, []cell{plain("remarks"), r})
 	}
 	if p.may {
-		s.Actions = []actionForm{
-			{Title: "pause", Do: reconcile.ActionPause, Controller: c.Name},
-			{Title: "resume", Do: reconcile.ActionResume, Controller: c.Name},
-			{Title: "set workers", Do: SetWorkers, Controller: c.Name, Workers: strconv.Itoa(c.Workers)},
+		pause := reconcile.ActionPause
+		if c.Paused != "" {
+			pause = reconcile.ActionResume
 		}
+		s.Actions = actions(c.Name, "", pause, SetWorkers, RetryFailed)
 	}
 	p.add(s)
 }
@@ -491,19 +603,12 @@ func (p *printer) keys(v *oneView) {
 		Note: fmt.Sprintf("%d here, of %s that were looked at", len(v.Keys.Keys), grouped(strconv.Itoa(v.Keys.Looked))),
 	}
 	for _, k := range v.Keys.Keys {
-		look := ""
-		switch k.State {
-		case "parked", "backing off":
-			look = "bad"
-		case "throttled", "held":
-			look = "warn"
-		}
 		why := k.Because
 		if len(k.Reasons) > 0 {
 			why += "; added for: " + strings.Join(k.Reasons, ", ")
 		}
 		s.Rows = append(s.Rows, []cell{
-			linked(k.Key, keyLink(v.Summary.Name, k.exact)), looks(look, k.State), moment(k.Since, p.now), some(k.Attempts, "bad"), long(why), bad(k.Error),
+			linked(k.Key, keyLink(v.Summary.Name, k.exact)), looks(stateLook(k), k.State), moment(k.Since, p.now), some(k.Attempts, "bad"), long(why), lastError(k),
 		})
 	}
 	if f.from != "" {
@@ -516,7 +621,7 @@ func (p *printer) keys(v *oneView) {
 }
 
 func (f filter) form() *filterForm {
-	form := &filterForm{Controller: f.controller, Search: f.search}
+	form := &filterForm{Hidden: [][2]string{{"c", f.controller}}, Search: f.search, Hint: "key contains"}
 	form.States = []choice{{"", "in any state", f.state == ""}, {failed, "whose last run failed", f.state == failed}}
 	for _, s := range states() {
 		form.States = append(form.States, choice{s.String(), s.String(), f.state == s.String()})
@@ -547,13 +652,17 @@ func (p *printer) key(v *keyView) {
 	p.here(v.Key, linked(v.Controller, link("c", v.Controller)))
 	s := section{Title: "State"}
 	if k := v.State; k != nil {
+		why := "why it is not running"
+		if v.Run != nil {
+			why = "how it runs"
+		}
 		s.Rows = [][]cell{
 			{plain("state"), plain(k.State)},
-			{plain("why it is not running"), long(k.Because)},
+			{plain(why), looks(stuckLook(v.Run), k.Because)},
 			{plain("since"), moment(k.Since, p.now)},
 			{plain("runs next"), moment(k.Next, p.now)},
 			{plain("failures in a row"), some(k.Attempts, "bad")},
-			{plain("last error"), bad(k.Error)},
+			{plain("last error"), lastError(*k)},
 			{plain("added for"), long(strings.Join(k.Reasons, ", "))},
 			{plain("priority"), looks("num", strconv.Itoa(k.Priority))},
 		}
@@ -565,11 +674,18 @@ func (p *printer) key(v *keyView) {
 		s.Note = "The queue does not know this key: there is nothing to run for it, or it never was."
 	}
 	if p.may && v.exact != "" {
-		for _, a := range []reconcile.Action{reconcile.ActionKick, reconcile.ActionPause, reconcile.ActionResume, reconcile.ActionForget} {
-			s.Actions = append(s.Actions, actionForm{Title: string(a), Do: a, Controller: v.Controller, Key: v.exact})
+		do := []reconcile.Action{reconcile.ActionKick, reconcile.ActionPause, reconcile.ActionForget}
+		if v.State == nil { // it may be paused all the same
+			do = []reconcile.Action{reconcile.ActionKick, reconcile.ActionPause, reconcile.ActionResume}
+		} else if v.State.State == queue.StateHeld.String() {
+			do[1] = reconcile.ActionResume
 		}
+		s.Actions = actions(v.Controller, v.exact, do...)
 	}
 	p.add(s)
+	if v.Stack != "" {
+		p.add(section{Title: "Where its run stands", Note: "the innermost call first", Pre: printable(string(v.Stack))})
+	}
 	if v.Events != nil {
 		p.events("Events", v.Events, false)
 	}

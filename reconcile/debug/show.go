@@ -81,6 +81,7 @@ func render(f format, v *view, q url.Values) (body []byte, kind string, err erro
 	}
 	q.Del("format")
 	q.Del("done")
+	q.Del("refresh")
 	self := "?" + q.Encode()
 	if f == formatText {
 		writeText(&b, layOut(v, self))

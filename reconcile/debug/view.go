@@ -25,22 +25,25 @@ type (
 	view struct {
 		Title   string    `json:"title"`
 		At      time.Time `json:"at"`
-		Actions bool      `json:"actions"`        // may be asked for
-		Done    string    `json:"done,omitempty"` // what the request before this one did
+		Actions bool      `json:"actions"`           // may be asked for
+		Refresh int       `json:"refresh,omitempty"` // seconds until the browser asks again; 0: it does not
+		Done    string    `json:"done,omitempty"`    // what the request before this one did
 
 		Overview   *overview   `json:"overview,omitempty"`
 		Controller *oneView    `json:"controller,omitempty"`
 		Key        *keyView    `json:"key,omitempty"`
 		Events     *eventsView `json:"events,omitempty"`
 		Drift      *driftView  `json:"drift,omitempty"`
+		Search     *searchView `json:"search,omitempty"`
+		Ask        *askView    `json:"ask,omitempty"`
 	}
 
 	overview struct {
 		Checks      []reconcile.Check `json:"checks"`
 		Controllers []summary         `json:"controllers"`
-		Running     []running         `json:"running"` // longest first
+		Running     []runRow          `json:"running"` // longest first
 		Busy        int               `json:"busy"`    // of which these are some
-		Failing     []failing         `json:"failing"` // most attempts first
+		Failing     []controllerKey   `json:"failing"` // most attempts first
 		Buckets     []bucketView      `json:"buckets,omitempty"`
 		Leases      []leaseView       `json:"leases,omitempty"`
 		Caches      []cacheView       `json:"caches"`
@@ -48,6 +51,7 @@ type (
 		Events      []eventView       `json:"events,omitempty"`
 		Sections    []sectionView     `json:"sections,omitempty"`
 		Graph       text              `json:"graph"` // Mermaid
+		WakesWhat   reconcile.Graph   `json:"wakes"`
 	}
 
 	summary struct {
@@ -74,12 +78,13 @@ type (
 		Runs   reconcile.Counts `json:"runs"`
 	}
 
-	running struct {
+	runRow struct {
 		Controller string `json:"controller"`
 		reconcile.RunSnapshot
 	}
 
-	failing struct {
+	// controllerKey is a key with the controller that it is a key of.
+	controllerKey struct {
 		Controller string `json:"controller"`
 		keyRow
 	}
@@ -171,7 +176,23 @@ type (
 		// Elsewhere says which server runs the key, if this one does not.
 		Elsewhere string      `json:"elsewhere,omitempty"`
 		Events    []eventView `json:"events,omitempty"`
-		exact     string
+		// Run is the run that goes on, and Stack where it stands.
+		Run   *reconcile.RunSnapshot `json:"run,omitempty"`
+		Stack text                   `json:"stack,omitempty"`
+		exact string
+	}
+
+	searchView struct {
+		Contains string          `json:"contains"`
+		Keys     []controllerKey `json:"keys"`
+		// More are the controllers that have more such keys than are shown.
+		More []string `json:"more,omitempty"`
+	}
+
+	// askView is the question before an action.
+	askView struct {
+		Action
+		Question string `json:"question"`
 	}
 
 	eventsView struct {
@@ -215,7 +236,7 @@ var (
 // makeView works out what the request asks for.
 func (h *Handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 	slots := h.slots
-	if q.Has("c") { // slow ones have places of their own: they lock out each other only
+	if q.Has("c") || q.Get("view") == "search" { // slow ones have places of their own: they lock out each other only
 		slots = h.finds
 	}
 	select { // at most so many at once: a page looks at every key
@@ -224,9 +245,16 @@ func (h *Handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	v := &view{Title: h.o.Title, At: time.Now(), Actions: h.o.Authorise != nil, Done: doneText[q.Get("done")]}
+	v := &view{Title: h.o.Title, At: time.Now(), Actions: h.o.Authorise != nil, Done: actionTexts[reconcile.Action(q.Get("done"))].done}
 	var err error
+	if v.Refresh, err = readRefresh(q.Get("refresh")); err != nil {
+		return nil, err
+	}
 	switch {
+	case q.Has("ask"):
+		v.Ask, err = h.ask(ctx, q)
+	case q.Get("view") == "search":
+		v.Search, err = h.search(ctx, q.Get("q"))
 	case q.Get("view") == "events":
 		v.Events, err = h.events(q)
 	case q.Get("view") == "drift":
@@ -248,28 +276,31 @@ func (h *Handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 }
 
 func (h *Handler) overview(ctx context.Context) (*overview, error) {
-	v := &overview{Checks: h.manager.Checks(), Graph: text(h.manager.Mermaid())}
+	v := &overview{Checks: h.manager.Checks(), Graph: text(h.manager.Mermaid()), WakesWhat: h.manager.Graph()}
 	for _, c := range h.controllers() {
 		snap, stats := c.Snapshot(), c.QueueStats()
 		v.Controllers = append(v.Controllers, summarise(snap, stats))
 		for _, r := range snap.Running {
-			v.Running = append(v.Running, running{c.Name(), fewKeys(r)})
+			v.Running = append(v.Running, runRow{c.Name(), fewKeys(r)})
 		}
 		page, err := c.Keys(ctx, reconcile.KeyQuery{Failed: true, Order: queue.ByFailures, Limit: fewRows})
 		if err != nil {
 			return nil, err
 		}
 		for _, k := range page.Keys {
-			v.Failing = append(v.Failing, failing{c.Name(), rowOf(k, snap)})
+			if k.Throttled && k.Attempts == 0 {
+				continue
+			}
+			v.Failing = append(v.Failing, controllerKey{c.Name(), rowOf(k, snap)})
 		}
 		for _, l := range c.Leases() {
 			v.Leases = append(v.Leases, leaseView{c.Name(), l})
 		}
 	}
-	slices.SortStableFunc(v.Running, func(a, b running) int { return a.Since.Compare(b.Since) })
+	slices.SortStableFunc(v.Running, func(a, b runRow) int { return a.Since.Compare(b.Since) })
 	v.Busy = len(v.Running)
 	v.Running = v.Running[:min(len(v.Running), someRows)]
-	slices.SortStableFunc(v.Failing, func(a, b failing) int { return b.Attempts - a.Attempts })
+	slices.SortStableFunc(v.Failing, func(a, b controllerKey) int { return b.Attempts - a.Attempts })
 	v.Failing = v.Failing[:min(len(v.Failing), someRows)]
 	h.surroundings(v)
 	return v, nil
@@ -372,6 +403,11 @@ func (h *Handler) key(ctx context.Context, name, printed string) (*keyView, erro
 	if k, ok := c.Key(ctx, printed); ok {
 		row := rowOf(k, snap)
 		v.State = &row
+		if r, ok := runOf(printed, snap); ok {
+			r = fewKeys(r)
+			stack, _ := c.Stack(printed)
+			v.Run, v.Stack = &r, text(stack)
+		}
 	} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {
 		v.Elsewhere = elsewhere(l)
 	}
@@ -387,6 +423,57 @@ func elsewhere(l reconcile.LeaseSnapshot) string {
 		return fmt.Sprintf("This server does not hold the lease of this key, %s, and has not heard of one that does.", l.Name)
 	}
 	return fmt.Sprintf("This server does not hold the lease of this key, %s: %s does, and runs the key.", l.Name, l.Holder)
+}
+
+// search looks for keys in all controllers.
+func (h *Handler) search(ctx context.Context, contains string) (*searchView, error) {
+	v := &searchView{Contains: contains, Keys: []controllerKey{}}
+	if contains == "" {
+		return v, nil
+	}
+	for _, c := range h.controllers() {
+		page, err := c.Keys(ctx, reconcile.KeyQuery{Contains: contains, Limit: someRows})
+		if err != nil {
+			return nil, err
+		}
+		snap := c.Snapshot()
+		for _, k := range page.Keys {
+			v.Keys = append(v.Keys, controllerKey{c.Name(), rowOf(k, snap)})
+		}
+		if page.More {
+			v.More = append(v.More, c.Name())
+		}
+	}
+	return v, nil
+}
+
+// ask gives the question that comes before an action.
+func (h *Handler) ask(ctx context.Context, q url.Values) (*askView, error) {
+	a := Action{Do: reconcile.Action(q.Get("ask")), Controller: q.Get("c"), Key: q.Get("key")}
+	says, known := actionTexts[a.Do]
+	c, ok := h.controller(a.Controller)
+	switch {
+	case !known:
+		return nil, fmt.Errorf("%w: %w", errBadQuery, errNoAction)
+	case h.o.Authorise == nil:
+		return nil, fmt.Errorf("%w: no action is allowed", errNoView)
+	case !ok:
+		return nil, fmt.Errorf("%w: no controller of that name", errNoView)
+	}
+	a.Workers = c.Snapshot().Workers
+	return &askView{a, says.question}, ctx.Err()
+}
+
+// readRefresh reads after how many seconds the page is to be loaded again.
+func readRefresh(s string) (seconds int, err error) {
+	if s == "" {
+		return 0, nil
+	}
+	seconds, err = strconv.Atoi(s)
+	if err != nil || seconds < 1 || seconds > 3600 {
+		return 0, fmt.Errorf("%w: refresh is a number of seconds from 1 to 3600", errBadQuery)
+	}
+	return seconds, nil
 }
 
 func (h *Handler) events(q url.Values) (*eventsView, error) {

@@ -1,0 +1,71 @@
+package reconcile
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// The labels that a worker's goroutine carries while it runs a key. The pages of
+// net/http/pprof show them.
+const (
+	labelController = "tend.controller"
+	labelWorker     = "tend.worker" // a number, unique in the process
+)
+
+var lastWorker atomic.Uint64
+
+// goroutineLabels returns a context with labels that no other worker has, and the
+// number that makes them unique.
+func goroutineLabels(controller string) (context.Context, string) {
+	id := fmt.Sprint(lastWorker.Add(1))
+	return pprof.WithLabels(context.Background(), pprof.Labels(labelController, controller, labelWorker, id)), id
+}
+
+// Stack returns where the run of a printed key stands now: one line per call, the
+// innermost first, with function, file and line and without values. ok is false if
+// this process does not run the key, or if the reconciler has replaced its
+// goroutine's labels (runtime/pprof.Do). It looks at every goroutine of the process.
+func (c *Controller[K]) Stack(printed string) (stack string, ok bool) {
+	for _, s := range c.pool.all() {
+		if r, running := s.snapshot(); running && slices.Contains(r.Keys, printed) {
+			return stackOf(s.worker)
+		}
+	}
+	return "", false
+}
+
+// stackOf finds the goroutine of a worker. Goroutines that its runs have started carry
+// its labels too, but not its loop.
+func stackOf(worker string) (stack string, ok bool) {
+	var profile bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+		return "", false
+	}
+	label := fmt.Sprintf("%q:%q", labelWorker, worker)
+	for record := range strings.SplitSeq(profile.String(), "\n\n") {
+		if strings.Contains(record, label) && strings.Contains(record, "]).loop+") {
+			return callsOf(record), true
+		}
+	}
+	return "", false
+}
+
+// callsOf gives the calls of a record of the goroutine profile, whose lines have a
+// program counter, a function with an offset, and a file with a line.
+func callsOf(record string) string {
+	var b strings.Builder
+	for line := range strings.SplitSeq(record, "\n") {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || fields[0] != "#" || !strings.HasPrefix(fields[1], "0x") {
+			continue
+		}
+		function, _, _ := strings.Cut(fields[2], "+0x")
+		fmt.Fprintf(&b, "%s %s\n", function, strings.Join(fields[3:], " "))
+	}
+	return b.String()
+}
