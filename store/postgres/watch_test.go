@@ -79,6 +79,37 @@ func TestNotificationsAreOnlyABell(t *testing.T) {
 	if seen := <-got; fmt.Sprint(seen) != fmt.Sprint(want) {
 		t.Errorf("saw  %v\nwant %v", seen, want)
 	}
+	awaitWithoutBell(t, watcher, writer)
+}
+
+// awaitWithoutBell writes one change after another with a writer that does not notify, each
+// once a watch has seen the one before. The watch's start and a session that listens anew
+// may each make the watcher read once; five changes need more than that.
+func awaitWithoutBell(t *testing.T, watcher, writer store.Backend) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	write := func() store.Revision {
+		rev, err := writer.Commit(ctx, store.Txn{Ops: []store.Op{put(key("b"), "")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rev
+	}
+	seen, first := 0, write()
+	for batch, err := range watcher.Watch(ctx, "thing", first-1) {
+		if err != nil {
+			t.Fatalf("the watch ended after %d of 5 changes: %v", seen, err)
+		}
+		if len(batch.Changes) == 0 {
+			continue
+		}
+		if seen++; seen == 5 {
+			return
+		}
+		write()
+	}
+	t.Fatalf("saw %d of 5 changes", seen)
 }
 
 // A commit that has its revision and is held up must not be overtaken by one with a later
