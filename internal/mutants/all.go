@@ -751,8 +751,18 @@ var All = []Mutant{
 		File: "reconcile/external/changed.go", Old: "\tif len(keys) == 0 {\n\t\treturn", New: "\tif len(keys) == 0 || BROKEN {\n\t\treturn",
 		Package: "reconcile/external", Test: "TestDriftOfAHundredthIsMendedWithinOneList",
 	},
+	{
+		Name: "runs wait for a list with their workers",
+		File: "reconcile/external/changed.go", Old: "known != nothing || len(v.changed) == 0 ||", New: "known != nothing || BROKEN || len(v.changed) == 0 ||",
+		Package: "reconcile/external", Test: "TestStarvedAccountSlowsNoOther",
+	},
 
 	// reconcile/quota
+	{
+		Name: "a rate that was cut comes back by the second",
+		File: "reconcile/quota/budget.go", Old: "b.peak+steep*b.rate.Ceiling*after*after*after)", New: "b.peak+steep*b.rate.Ceiling*map[bool]float64{false: after * after * after, true: 0.01 / steep * b.used}[BROKEN])",
+		Package: "reconcile/quota", Test: "TestSilentCutOfTheQuotaIsFoundAndForgotten",
+	},
 	{
 		Name: "closing the breaker ends the endpoint's own pause",
 		File: "reconcile/quota/budget.go", Old: "\t\tb.bucket.Throttle(b.asked) // that pause was not ours to end", New: "\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t\tb.bucket.Throttle(b.asked) // that pause was not ours to end",

@@ -3,13 +3,17 @@ package external
 import (
 	"context"
 	"errors"
+	"iter"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
 )
 
 // Changed is a source that adds the objects whose resource a list shows otherwise than
@@ -17,7 +21,11 @@ import (
 // it and not an interval later. The object is the one that the resource's mark names,
 // as the lists show it or Detail read it; a resource without such a mark of ours wakes
 // nothing. What a write of ours may have changed is left out until the write has
-// settled. Each controller needs a source of its own. It makes no list: the looks do.
+// settled. Each controller needs a source of its own.
+//
+// While such a source runs, it makes the lists that looks of runs need, on its own
+// goroutine and bounded by an hour. The runs end meanwhile, and their objects are added
+// again when the list has ended: an account whose lists take long holds no worker.
 func (v *Inventory[S, T, R]) Changed(name string) reconcile.Source[reconcile.Request] {
 	return reconcile.Source[reconcile.Request]{Name: name, Run: func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
 		to.Synced()
@@ -25,18 +33,67 @@ func (v *Inventory[S, T, R]) Changed(name string) reconcile.Source[reconcile.Req
 		v.mu.Lock()
 		v.changed = append(v.changed, c)
 		v.mu.Unlock()
+		c.wake() // for runs that waited for a source that has ended
 		defer func() {
 			v.mu.Lock()
 			defer v.mu.Unlock()
-			for i, other := range v.changed {
-				if other == c {
-					v.changed = append(v.changed[:i:i], v.changed[i+1:]...)
-					return
-				}
-			}
+			v.changed = slices.DeleteFunc(v.changed, func(other *changedKeys) bool { return other == c })
 		}()
-		return c.feed(ctx, to)
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-c.more:
+			}
+			v.listForOthers(ctx)
+			if err := c.feed(ctx, to); err != nil {
+				return err
+			}
+		}
 	}}
+}
+
+// errListing ends a run whose look needs a list that a source of Changed is to make.
+var errListing = errors.New("external: inventory: a list is under way")
+
+// leave notes that the run of a key ends until there is a new list, and has a source
+// make one. False: there is no source, or nothing to wait for.
+func (v *Inventory[S, T, R]) leave(key store.Key, id string) bool {
+	at := time.Now()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, known := v.recallLocked(id, at); known != nothing || len(v.changed) == 0 || recent(v.list.begun, v.o.Fresh, at) || recent(v.failed, v.o.Fresh/4, at) {
+		return false
+	}
+	if v.waiting == nil {
+		v.waiting = map[store.Key]bool{}
+	}
+	v.waiting[key] = true
+	v.changed[0].wake()
+	return true
+}
+
+// longestList bounds a list that a source makes.
+const longestList = time.Hour
+
+// listForOthers makes the list that runs wait for, and has every source add their keys.
+func (v *Inventory[S, T, R]) listForOthers(ctx context.Context) {
+	v.mu.Lock()
+	wanted := len(v.waiting) > 0
+	v.mu.Unlock()
+	if !wanted {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestList)
+	defer cancel()
+	// An error is noted as such: the runs then look at their resources one by one.
+	_ = contain(func() error { return v.refresh(ctx, time.Now()) })
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, c := range v.changed {
+		c.note(maps.Keys(v.waiting))
+	}
+	v.waiting = nil
 }
 
 // changedKeys are the keys that one source has not added yet.
@@ -47,12 +104,16 @@ type changedKeys struct {
 	keys map[reconcile.Request]bool
 }
 
-func (c *changedKeys) note(keys []reconcile.Request) {
+func (c *changedKeys) note(keys iter.Seq[reconcile.Request]) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, k := range keys {
+	for k := range keys {
 		c.keys[k] = true
 	}
+	c.mu.Unlock()
+	c.wake()
+}
+
+func (c *changedKeys) wake() {
 	select {
 	case c.more <- struct{}{}:
 	default:
@@ -70,25 +131,27 @@ func (c *changedKeys) take() map[reconcile.Request]bool {
 // fullPause is the time after which a queue that was full is tried again.
 const fullPause = time.Second
 
+// manyKeys are so many that they come after what else is to be run.
+const manyKeys = 1000
+
+// feed adds the keys. It returns an error if the queue is stopped.
 func (c *changedKeys) feed(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-c.more:
+	keys, o := c.take(), queue.AddOptions{}
+	if len(keys) > manyKeys {
+		o.Priority = queue.At(-1)
+	}
+	for key := range keys {
+		err := to.Add(key, o)
+		for ; errors.Is(err, queue.ErrFull); err = to.Add(key, o) {
+			if !sleep.For(ctx, fullPause) {
+				return nil
+			}
 		}
-		for key := range c.take() {
-			err := to.Add(key, queue.AddOptions{})
-			for ; errors.Is(err, queue.ErrFull); err = to.Add(key, queue.AddOptions{}) {
-				if !sleep.For(ctx, fullPause) {
-					return nil
-				}
-			}
-			if err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // difference is what the resources were that a new list shows otherwise than the
@@ -131,6 +194,6 @@ func (v *Inventory[S, T, R]) tell(were []R) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, c := range v.changed {
-		c.note(keys)
+		c.note(slices.Values(keys))
 	}
 }

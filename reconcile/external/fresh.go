@@ -22,6 +22,11 @@ func absenceOf(ctx context.Context) absence {
 	return a
 }
 
+// inRun reports whether the Observe is part of a run, which may end for want of a list.
+func inRun(ctx context.Context) bool { return ctx.Value(runKey{}) != nil }
+
+type runKey struct{}
+
 func (v view) absence() absence {
 	switch {
 	case v.listSuffices():

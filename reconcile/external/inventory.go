@@ -117,7 +117,8 @@ type Inventory[S, T, R any] struct {
 	// compared is how many reports under way rest on the list begun then.
 	compared map[time.Time]int
 	calls    struct{ lists, gets, served uint64 }
-	changed  []*changedKeys // of the sources that run; see Changed
+	changed  []*changedKeys     // of the sources that run; see Changed
+	waiting  map[store.Key]bool // objects whose runs ended for want of a list
 }
 
 // snapshot is what one complete list showed.
@@ -507,6 +508,9 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	id := v.o.IDOf(o)
 	if id == "" {
 		return Observation{}, nil
+	}
+	if !Fresh(ctx) && inRun(ctx) && v.leave(o.Key(), id) {
+		return Observation{}, errListing
 	}
 	r, exists, err := v.Look(ctx, id)
 	if err != nil || !exists {

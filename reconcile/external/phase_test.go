@@ -36,6 +36,11 @@ func (w *world) startWith(o reconcile.Options[reconcile.Request]) (stop func()) 
 	if err := ctl.Watch(reconcile.From(c)); err != nil {
 		w.t.Fatal(err)
 	}
+	if w.lists != nil {
+		if err := ctl.Watch(w.lists.Changed("lists")); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 	var m reconcile.Manager
 	if err := m.Register(c, ctl); err != nil {
 		w.t.Fatal(err)

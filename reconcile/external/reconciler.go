@@ -201,7 +201,9 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 	}
 	a.client = client
 	defer a.close(ctx)
-	if err := a.observe(ctx, calls); err != nil {
+	if err := a.observe(ctx, calls); errors.Is(err, errListing) {
+		return reconcile.Result{RequeueAfter: listWait}, nil
+	} else if err != nil {
 		return a.fail(ctx, ReasonObserveFailed, fmt.Errorf("observe: %w", err))
 	}
 	if err := a.keepObserved(ctx); err != nil {
@@ -243,6 +245,10 @@ func (r *Reconciler[S, T]) close(ctx context.Context, client Client[S, T]) error
 	return contain(func() error { return c.Close(ctx) })
 }
 
+// listWait is the time after which a run that ended for want of a list is made again
+// though no source has added its key.
+const listWait = time.Minute
+
 // observe looks at the resource. The client gets a copy, of which status,
 // conditions and, for late initialisation, the spec are taken over.
 func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
@@ -251,8 +257,11 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 	}
 	o := a.store.Clone(a.Object)
 	o.Phase = ""
+	calls = context.WithValue(calls, runKey{}, true)
 	seen, err := a.client.Observe(calls, o)
-	a.tally.count(callObserve, err)
+	if !errors.Is(err, errListing) {
+		a.tally.count(callObserve, err)
+	}
 	if err != nil {
 		return cause(calls, err)
 	}

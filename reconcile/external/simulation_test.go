@@ -205,7 +205,11 @@ func (w *world) simulation(seed uint64, naming external.Naming, way int) reconci
 			w.restart(nil)
 			client := external.Client[diskSpec, diskStatus](w.client)
 			if way == byInventory || way == exclusively || way == lately {
-				client = w.inventory(func(o *invOpts) { o.Settle = w.settle }).Client(external.ClientFuncs[diskSpec, diskStatus]{
+				v := w.inventory(func(o *invOpts) { o.Settle = w.settle })
+				if way != byInventory {
+					w.lists = v
+				}
+				client = v.Client(external.ClientFuncs[diskSpec, diskStatus]{
 					CreateFunc: w.client.Create, UpdateFunc: w.client.Update, DeleteFunc: w.client.Delete,
 				})
 			}

@@ -39,6 +39,7 @@ type world struct {
 	lies    bool          // the client names disks otherwise than w.o.Naming says
 	listed  bool          // looks are served by an inventory
 	settle  time.Duration // of that inventory; zero: its default
+	lists   *inventory    // a source of it makes the lists; nil: the looks do
 	o       external.Options[diskSpec, diskStatus]
 	rec     *external.Reconciler[diskSpec, diskStatus]
 

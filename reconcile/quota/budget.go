@@ -23,6 +23,9 @@ type budget struct {
 
 	mu      sync.Mutex // guards what follows; taken before the bucket's own
 	found   float64    // calls per second of all servers together
+	peak    float64    // what found was when it last went down
+	low     float64    // what it went down to
+	used    float64    // seconds of full use since then
 	share   float64    // from 0, nothing, to 1
 	lowered time.Time  // when found last went down
 	asked   time.Time  // until when the cloud asked to be left alone
@@ -40,7 +43,7 @@ func newBudget(name string, r Rate) (*budget, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &budget{bucket: bucket, rate: r, found: r.PerSecond, share: 1}, nil
+	return &budget{bucket: bucket, rate: r, found: r.PerSecond, peak: r.PerSecond, low: r.PerSecond, share: 1}, nil
 }
 
 // trickle is the rate of a bucket that is to give nothing, for there is none of
@@ -93,15 +96,16 @@ func (b *budget) closedLocked() error {
 	return refuse(b, time.Now().Add(time.Second), "this server has no share of it at the moment")
 }
 
-// wait takes the next token that nobody has yet, and waits until it is there.
-func (b *budget) wait(ctx context.Context) error {
+// wait takes the next free token, and waits until it is there. It says when it took it.
+func (b *budget) wait(ctx context.Context) (paid time.Time, err error) {
 	b.mu.Lock()
 	if err := b.closedLocked(); err != nil {
 		b.mu.Unlock()
-		return err
+		return paid, err
 	}
 	s := b.bucket.Stats()
-	at := time.Now()
+	paid = time.Now()
+	at := paid
 	if missing := 1 - s.Tokens; missing > 0 {
 		at = at.Add(time.Duration(missing / s.PerSecond * float64(time.Second)))
 	}
@@ -111,16 +115,16 @@ func (b *budget) wait(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok && end.Before(at) {
 		b.stats.refused++
 		b.mu.Unlock()
-		return refuse(b, at, "its turn comes after the deadline")
+		return paid, refuse(b, at, "its turn comes after the deadline")
 	}
 	b.bucket.Charge(1)
 	b.mu.Unlock()
 	for { // again if the bucket was paused meanwhile
 		if !sleep.For(ctx, time.Until(at)) {
-			return context.Cause(ctx)
+			return paid, context.Cause(ctx)
 		}
 		if at = b.bucket.Stats().Until; at.IsZero() {
-			return nil
+			return paid, nil
 		}
 	}
 }
@@ -128,15 +132,20 @@ func (b *budget) wait(ctx context.Context) error {
 // call is one call under way.
 type call struct {
 	left  time.Time
-	probe bool // of an open circuit
-	tight bool // the budget was used up when it left
+	paid  time.Time // at the rate of that time
+	probe bool      // of an open circuit
+	tight bool      // the budget was used up when it left
 }
 
-// begin is asked just before a call leaves.
-func (b *budget) begin() (call, error) {
+// begin is asked just before a call leaves. Paid is when wait took its token; zero: it
+// was there when it was asked for.
+func (b *budget) begin(paid time.Time) (call, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := call{left: time.Now()}
+	c := call{left: time.Now(), paid: paid}
+	if paid.IsZero() {
+		c.paid = c.left
+	}
 	// The part may have been lost since the call was paid for, or while it waited.
 	if err := b.closedLocked(); err != nil {
 		return c, err
@@ -189,29 +198,54 @@ func (b *budget) closeLocked(c call) {
 	}
 }
 
-// The steps of the rate: additive up, multiplicative down (Chiu and Jain, 1989),
-// which is what makes several who share one limit end with equal parts.
+// The rate is found as CUBIC finds a congestion window (RFC 9438): it goes down to a
+// part of the rate that was refused, and up again by the cube of the time, so that it
+// comes back to that rate soon, stays near it for long, and leaves it ever faster if
+// nothing is refused.
+//
+//	found  │ ·                          ·
+//	       │  ·                        ·
+//	  peak ┼───·─ ─ ─ ─ ─ ─ ·  ·  ·  · ─ ─
+//	       │   │      ·                       peak + steep × Ceiling × (used − rise)³
+//	       │   │  ·
+//	       │   │·
+//	       └───┴──────────────┴────────── seconds of full use
+//	         refused         rise
 const (
-	down = 0.7
-	up   = 0.01 // of Ceiling, per second of full use
+	down  = 0.8
+	half  = 0.5                  // of a rate that was refused long before it was back: the quota was cut
+	steep = 0.9 / (40 * 40 * 40) // from a tenth of Ceiling to all of it within 40 s after the rise
 )
 
+// riseLocked is how many seconds of full use the rate takes back to its peak.
+func (b *budget) riseLocked() float64 {
+	return math.Cbrt(max(b.peak-b.low, 0) / (steep * b.rate.Ceiling))
+}
+
 func (b *budget) lowerLocked(c call) {
-	if b.rate.Ceiling == 0 || c.left.Before(b.lowered) {
+	if b.rate.Ceiling == 0 || c.paid.Before(b.lowered) {
 		return
 	}
+	part := down
+	if b.used < b.riseLocked()/2 {
+		part = half
+	}
 	b.lowered = time.Now()
-	b.found = max(b.found*down, b.rate.Floor)
+	b.peak, b.used = b.found, 0
+	b.found = max(b.found*part, b.rate.Floor)
+	b.low = b.found
 	b.applyLocked()
 }
 
 // raiseLocked raises the rate by what one call is of a second's calls. A budget
 // that was not used up proves nothing about what the cloud would take.
 func (b *budget) raiseLocked(c call) {
-	if b.rate.Ceiling == 0 || b.found == b.rate.Ceiling || b.share == 0 || !c.tight || c.left.Before(b.lowered) {
+	if b.rate.Ceiling == 0 || b.found == b.rate.Ceiling || b.share == 0 || !c.tight || c.paid.Before(b.lowered) {
 		return
 	}
-	b.found = min(b.found+up*b.rate.Ceiling/(b.found*b.share), b.rate.Ceiling)
+	b.used += 1 / (b.found * b.share)
+	after := b.used - b.riseLocked()
+	b.found = min(max(b.found, b.peak+steep*b.rate.Ceiling*after*after*after), b.rate.Ceiling)
 	if now := b.bucket.Stats().PerSecond; math.Abs(b.found*b.share-now) > now/100 || b.found == b.rate.Ceiling {
 		b.applyLocked() // not for each call: it wakes whoever waits
 	}

@@ -56,10 +56,12 @@ type Rate struct {
 	// Burst is how many calls may be made at once after a rest; zero: a second's
 	// worth of PerSecond, at least 1.
 	Burst int
-	// Ceiling lets the rate follow what the cloud takes: down to seven tenths
-	// for each answer that says "too many", at least to Floor, and while the
-	// budget is used up and nothing is refused up again, by a hundredth of
-	// Ceiling a second. Zero: the rate stays as it is.
+	// Ceiling lets the rate follow what the cloud takes: down to four fifths for
+	// an answer that says "too many", to a half for another one soon after, at
+	// least to Floor; and up again while the budget is used up and nothing is
+	// refused, soon to what it was before, then slowly, then ever faster: from a
+	// tenth of Ceiling to all of it within a minute. Zero: the rate stays as it
+	// is, and is never exceeded; set it where the quota is known.
 	Ceiling float64
 	// Floor is the least; zero: a hundredth of Ceiling.
 	Floor float64
@@ -158,10 +160,11 @@ func (q *Quota) Do(ctx context.Context, op Op, call func(context.Context) error)
 	q.use()
 	defer q.use() // what the call's end tells is to be remembered
 	b := q.budgets[op]
-	if err := q.pay(ctx, op); err != nil {
+	paid, err := q.pay(ctx, op)
+	if err != nil {
 		return err
 	}
-	c, err := b.begin()
+	c, err := b.begin(paid)
 	if err != nil {
 		return err
 	}
@@ -177,15 +180,16 @@ func (q *Quota) Do(ctx context.Context, op Op, call func(context.Context) error)
 	return err
 }
 
-// pay makes sure of a token for one call.
-func (q *Quota) pay(ctx context.Context, op Op) error {
+// pay makes sure of a token for one call, and says when it was taken if it had to be
+// waited for.
+func (q *Quota) pay(ctx context.Context, op Op) (paid time.Time, err error) {
 	b := q.budgets[op]
 	t := ticketOf(ctx)
 	if t == nil || t.quota != q {
 		return b.wait(ctx)
 	}
 	if first, err := t.spend(op); first || err != nil {
-		return err
+		return time.Time{}, err
 	}
 	return b.wait(ctx)
 }

@@ -248,8 +248,8 @@ func TestRefusalsOfOneMomentLowerTheRateOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if s := set.Snapshot()[0]; s.Found != 70 || s.Throttled != 10 {
-			t.Errorf("%+v, want the rate at 70 after 10 refusals", s)
+		if s := set.Snapshot()[0]; s.Found != 80 || s.Throttled != 10 {
+			t.Errorf("%+v, want the rate at 80 after 10 refusals", s)
 		}
 	})
 }
