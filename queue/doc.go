@@ -57,6 +57,9 @@
 //	running      what came during the run is kept as one add, the earliest and
 //	             highest, urgent if one was; Replace replaces it
 //
+// With AddOptions.KeepAttempts an urgent add does the same and leaves the attempts; of
+// several urgent adds during a run, one without it starts them from 0.
+//
 // "Noted" means that priority and reason are taken over and nothing else. The end of
 // a run meets what came during the run:
 //

@@ -36,6 +36,7 @@ type modelKey struct {
 	holds    []modelHold
 
 	added, urgent, removed, raised bool
+	keeping                        bool // every urgent add during the run keeps the attempts
 	again                          time.Time // due of what was added during the run; zero: at once
 
 	first time.Time // the first of the adds that Debounce.Window puts off; zero: none
@@ -219,7 +220,7 @@ func (m *model) add(key string, o AddOptions, now time.Time, replace bool) error
 			m.run(key, time.Time{}) // comes in as a new key of that band
 		}
 	}
-	if o.Urgent {
+	if o.Urgent && !o.KeepAttempts {
 		k.attempts = 0
 	}
 	switch k.state {
@@ -263,7 +264,9 @@ func (m *model) addToRun(k *modelKey, o AddOptions, due time.Time, replace, wind
 		due = earlier(due, k.again)
 	}
 	k.again = due
-	k.urgent = o.Urgent || k.added && k.urgent && !replace
+	before := k.added && k.urgent && !replace
+	k.keeping = (!o.Urgent || o.KeepAttempts) && (!before || k.keeping)
+	k.urgent = o.Urgent || before
 	k.added = true
 }
 
@@ -543,7 +546,9 @@ func (m *model) settle(key string, kind modelResult, at time.Time, prio Priority
 	}
 	switch {
 	case was.added && was.urgent:
-		k.attempts = 0
+		if !was.keeping {
+			k.attempts = 0
+		}
 		if kind == modelAfter || kind == modelRetry || kind == modelThrottled {
 			was.again = earlier(was.again, k.notBefore(at, now))
 		}

@@ -66,6 +66,11 @@ type AddOptions struct {
 	// ends a backoff and a park and starts the attempts again from 0. A key's own
 	// writes are never urgent.
 	Urgent bool
+	// KeepAttempts makes an urgent add leave the attempts as they are: it ends a
+	// backoff and a park, and the next failure waits for as long as it would have
+	// without it. It is for what may be the cure of a failure and comes again and
+	// again, such as a dependency that becomes ready. Without Urgent it means nothing.
+	KeepAttempts bool
 	// Replace makes this time and this priority win over those the key has: a key
 	// that is ready can be put off. Of a running key only what comes after the run
 	// is replaced. Unless Urgent is set too, a backoff can be put off and not

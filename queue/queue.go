@@ -94,6 +94,9 @@ func (q *Queue[K]) AddWith(key K, o AddOptions) error {
 	if o.Urgent {
 		a.how |= urgently
 	}
+	if o.Urgent && o.KeepAttempts {
+		a.how |= sparing
+	}
 	if o.Replace {
 		a.how |= replacing
 	}

@@ -154,6 +154,29 @@ func TestUrgentStartsAttemptsAnew(t *testing.T) {
 	})
 }
 
+// An urgent add with KeepAttempts ends a backoff and a park, before, during and after
+// the run, and the next failure counts on.
+func TestKeepAttemptsEndsTheWaitAndCountsOn(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		cure := AddOptions{Urgent: true, KeepAttempts: true}
+		add(t, q, "k")
+		for n, end := range []func(Item[string]){
+			func(it Item[string]) { it.Retry(errTest, time.Hour); q.AddWith("k", cure) },
+			func(it Item[string]) { it.Park(errTest); q.AddWith("k", cure) },
+			func(it Item[string]) { q.AddWith("k", cure); it.Retry(errTest, time.Hour) },
+			func(it Item[string]) { q.AddWith("k", cure); it.Park(errTest) },
+			func(it Item[string]) { it.Done() },
+		} {
+			began := time.Now()
+			it := get(t, q)
+			if waited := time.Since(began); it.Attempt != n || waited != 0 {
+				t.Errorf("attempt %d after %v, want %d at once", it.Attempt, waited, n)
+			}
+			end(it)
+		}
+	})
+}
+
 // TestSuccessStartsAttemptsAnew: error, error, success.
 // case 69, 70
 func TestSuccessStartsAttemptsAnew(t *testing.T) {

@@ -40,8 +40,9 @@ const (
 	recorded                  // the entry has a record: error, reasons, tenant, holds, debouncing
 	admitted                  // its bucket's line let it go: it goes before others that wait
 	asked                     // taken, but its run has not begun: its buckets are being asked
+	keeping                   // every urgent add during the run leaves the attempts as they are
 
-	duringRun = added | urgent | removed | raised
+	duringRun = added | urgent | removed | raised | keeping
 )
 
 // Bands are numbered from 0; that of At(0) is the middle one.
@@ -81,6 +82,7 @@ const (
 	replacing                    // AddOptions.Replace
 	windowed                     // due comes from Debounce.Window: a later time replaces an earlier one
 	raising                      // it gives the key another priority: see raises
+	sparing                      // AddOptions.KeepAttempts: it is urgent, and leaves the attempts as they are
 )
 
 func (m manner) is(x manner) bool { return m&x != 0 }
@@ -113,7 +115,7 @@ func onAdd(x status, r request) status {
 	if x.state == StateRunning {
 		return onAddDuringRun(x, r)
 	}
-	if r.how.is(urgently) {
+	if r.how.is(urgently) && !r.how.is(sparing) {
 		x.attempts = 0
 	}
 	switch x.state {
@@ -155,10 +157,13 @@ func onAddDuringRun(x status, r request) status {
 	if r.how.is(raising) {
 		x.flags |= raised
 	}
-	if r.how.is(urgently) {
-		x.flags |= urgent
-	} else if r.how.is(replacing) {
-		x.flags &^= urgent
+	switch {
+	case r.how.is(urgently) && !r.how.is(sparing):
+		x.flags = x.flags&^keeping | urgent
+	case r.how.is(urgently) && (x.flags&urgent == 0 || r.how.is(replacing)):
+		x.flags |= urgent | keeping
+	case r.how.is(replacing) && !r.how.is(urgently):
+		x.flags &^= urgent | keeping
 	}
 	return x
 }
@@ -189,7 +194,9 @@ func onSettle(x status, o outcome, now int64) status {
 	case flags&added == 0:
 		return x.end(o, now)
 	case flags&urgent != 0:
-		x.attempts = 0
+		if flags&keeping == 0 {
+			x.attempts = 0
+		}
 		if o.kind.repeats() {
 			due = min(due, o.due)
 		}
@@ -221,7 +228,7 @@ func (x status) end(o outcome, now int64) status {
 // onRefuse is what becomes of a key whose bucket has no token. It has not run, so
 // what was added meanwhile is no news.
 func onRefuse(x status, line int64) status {
-	if x.flags&urgent != 0 {
+	if x.flags&(urgent|keeping) == urgent {
 		x.attempts = 0
 	}
 	x.flags &^= duringRun | asked
@@ -279,7 +286,7 @@ func onCancel(x status) (_ status, ok bool) {
 		x.state, x.due = StateIdle, 0
 		return x, true
 	case x.state == StateRunning && x.flags&added != 0 && x.due > 0:
-		x.flags &^= added | urgent
+		x.flags &^= added | urgent | keeping
 		return x, true
 	}
 	return x, false

@@ -297,6 +297,12 @@ func checkDuringRun(sentence string) string {
 		{[]request{{due: sooner}, {due: evenLater, how: urgently}}, sooner, added | urgent},
 		{[]request{{due: sooner, how: urgently}, {due: evenLater, how: replacing}}, evenLater, added},
 		{[]request{{due: sooner, how: raising}, {due: evenLater}}, sooner, added | raised},
+		{[]request{{due: 0, how: urgently | sparing}}, 0, added | urgent | keeping},
+		{[]request{{due: 0, how: urgently | sparing}, {due: 0}}, 0, added | urgent | keeping},
+		{[]request{{due: 0, how: urgently | sparing}, {due: 0, how: urgently}}, 0, added | urgent},
+		{[]request{{due: 0, how: urgently}, {due: 0, how: urgently | sparing}}, 0, added | urgent},
+		{[]request{{due: 0, how: urgently}, {due: 0, how: urgently | sparing | replacing}}, 0, added | urgent | keeping},
+		{[]request{{due: 0, how: urgently | sparing}, {due: sooner, how: replacing}}, sooner, added},
 	} {
 		got := x
 		for _, r := range c.adds {

@@ -203,9 +203,9 @@ func (r *trial) do(op, which, arg byte) {
 	}
 	switch op % 32 {
 	case 0, 1, 2, 3, 4, 5, 6:
-		r.add(key, AddOptions{After: d, Priority: prio, Urgent: op>>5&7 == 0, Reason: []string{"", "watch"}[arg&1]}, false)
+		r.add(key, AddOptions{After: d, Priority: prio, Urgent: op>>5&7 == 0, KeepAttempts: arg>>1&1 == 0, Reason: []string{"", "watch"}[arg&1]}, false)
 	case 7, 8:
-		r.add(key, AddOptions{After: d, Priority: prio, Urgent: op>>5&3 == 0}, true)
+		r.add(key, AddOptions{After: d, Priority: prio, Urgent: op>>5&3 == 0, KeepAttempts: arg>>1&1 == 0}, true)
 	case 9:
 		r.note("cancel %s", letter(key))
 		if got, want := r.q.Cancel(key), r.m.cancel(key, time.Now()); got != want {
