@@ -37,12 +37,13 @@ var layers = map[string]int{
 	"store/memory":            1,
 	"store/storetest":         1,
 	"reconcile":               2,
-	"reconcile/lifecycle":     3,
+	"reconcile/depend":        3,
 	"reconcile/quota":         3,
-	"reconcile/external":      4,
-	"metrics":                 5,
-	"reconcile/debug":         5,
-	"reconcile/reconciletest": 5,
+	"reconcile/lifecycle":     4,
+	"reconcile/external":      5,
+	"metrics":                 6,
+	"reconcile/debug":         6,
+	"reconcile/reconciletest": 6,
 }
 
 // thirdParty names every module outside the standard library that a package's

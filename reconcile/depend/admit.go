@@ -1,0 +1,353 @@
+package depend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+)
+
+// ConditionDependencies says whether what an object needs is there. It is written when an
+// object first has to wait, and from then on.
+const ConditionDependencies = "Dependencies"
+
+// The reasons of [ConditionDependencies], and of the condition Ready of an object that
+// waits.
+const (
+	ReasonMet      = "Met"
+	ReasonNotFound = "NotFound" // a needed object does not exist
+	ReasonNotReady = "NotReady" // it exists, and may not be used yet
+	ReasonDeleting = "Deleting" // it is in deletion
+	ReasonCycle    = "Cycle"    // the objects wait for each other in a circle
+
+	ReasonWaiting = "WaitingForDependencies" // of Ready
+	ReasonInUse   = "InUse"                  // of Ready, of an object in deletion that others use
+)
+
+// waitAgain is how long a failing object that waits for its dependencies keeps its
+// attempts without a run. It runs when they are there, long before.
+const waitAgain = time.Hour
+
+// Permit is one run's leave to use what its object needs, or why it has to wait. A nil
+// Permit is that of an object that needs nothing: it is open.
+type Permit[S, T any] struct {
+	t       *Tracker[S, T]
+	user    *user
+	refs    []Ref
+	reason  string // empty: open
+	message string
+}
+
+// Admit says whether a run may go on with an object that is not in deletion: the object
+// is what the run has read, with what it has edited. The caller goes on if the Permit is
+// Open, and then ends it with End; else it describes the object with [Permit.Describe],
+// and ends the run with [Permit.Result].
+//
+// Before the first use of a needed object Admit records that in both objects, by writes
+// that compare revisions: write makes those of o, again from what is stored, and brings o
+// up to date. An error of write is returned as it is. An object that uses what it used
+// before costs no write and no read of a store.
+func (t *Tracker[S, T]) Admit(ctx context.Context, o *store.Object[S, T], write func(ctx context.Context, edit func(*store.Object[S, T]) error) error) (*Permit[S, T], error) {
+	record, err := readHolds(&o.Meta)
+	if err != nil {
+		return nil, err
+	}
+	targets := t.targets(o)
+	p := &Permit[S, T]{t: t}
+	looked := make([]state, len(targets))
+	for i, g := range targets {
+		looked[i] = t.look(g)
+		if t.needs[g.needs].waits {
+			p.refs = append(p.refs, t.ref(g))
+		}
+	}
+	open := t.beginRun(o, p, targets, looked)
+	if p.user == nil && len(record) == 0 {
+		return nil, nil
+	}
+	if !open {
+		err = t.refuse(ctx, p, targets, looked, record, write)
+	} else if fresh := t.unheld(targets, looked, record); len(fresh) > 0 {
+		err = t.hold(ctx, p, targets, looked, fresh, record, write)
+	}
+	if err != nil {
+		p.Abort()
+		return nil, err
+	}
+	return p, nil
+}
+
+// beginRun notes the run in the index.
+func (t *Tracker[S, T]) beginRun(o *store.Object[S, T], p *Permit[S, T], targets []target, looked []state) (open bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u, created := t.index.refer(o.Key(), targets, o.Revision)
+	if u == nil {
+		return true
+	}
+	p.user = u
+	open = t.index.begin(u, looked)
+	for _, n := range created {
+		t.changed[n.target] = struct{}{}
+	}
+	if !open {
+		t.dirty[u.key] = struct{}{} // the index may know better already
+	}
+	if !open || len(created) > 0 {
+		t.poke()
+	}
+	return open
+}
+
+// unheld are the needed objects that a first use has to be recorded of.
+func (t *Tracker[S, T]) unheld(targets []target, looked []state, record holds) (fresh []int) {
+	for i, g := range targets {
+		if t.needs[g.needs].waits && !(looked[i].kept && record.firm(t.ref(g))) {
+			fresh = append(fresh, i)
+		}
+	}
+	return fresh
+}
+
+// hold takes the holds that are missing: first in the object, so that the releaser sees
+// them; then it reads the needed objects, and keeps them by the finalizer; then it makes
+// the holds firm, because the run is about to use the objects.
+func (t *Tracker[S, T]) hold(ctx context.Context, p *Permit[S, T], targets []target, looked []state, fresh []int, record holds, write func(context.Context, func(*store.Object[S, T]) error) error) error {
+	refs := make([]Ref, 0, len(fresh))
+	for _, i := range fresh {
+		refs = append(refs, t.ref(targets[i]))
+	}
+	taken := record.add(refs, false)
+	if err := t.record(ctx, record, taken, write); err != nil {
+		return err
+	}
+	for _, i := range fresh {
+		g := targets[i]
+		now, err := t.take(ctx, g)
+		if err != nil {
+			return err
+		}
+		if looked[i] = now; !now.met {
+			t.mu.Lock()
+			t.index.wait(p.user)
+			t.dirty[p.user.key] = struct{}{}
+			t.mu.Unlock()
+			t.poke()
+			return t.refuse(ctx, p, targets, looked, taken, write)
+		}
+	}
+	if err := t.record(ctx, taken, taken.add(refs, true), write); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (t *Tracker[S, T]) take(ctx context.Context, g target) (state, error) {
+	n := t.needs[g.needs]
+	if n.cache.Backend() != t.users.Backend() {
+		ctx = store.WithoutGuards(ctx) // the lease's record is in the other one
+	}
+	return n.take(ctx, t.finalizer, g.key)
+}
+
+// record writes the holds of the object if they have changed.
+func (t *Tracker[S, T]) record(ctx context.Context, was, now holds, write func(context.Context, func(*store.Object[S, T]) error) error) error {
+	if slices.Equal(was, now) {
+		return nil
+	}
+	return write(ctx, func(o *store.Object[S, T]) error {
+		now.write(&o.Meta)
+		return nil
+	})
+}
+
+// refuse says why the run may not go on, and drops holds that no run has used.
+func (t *Tracker[S, T]) refuse(ctx context.Context, p *Permit[S, T], targets []target, looked []state, record holds, write func(context.Context, func(*store.Object[S, T]) error) error) error {
+	var unmet []string
+	for i, s := range looked {
+		if s.met {
+			continue
+		}
+		if p.reason == "" {
+			p.reason = s.reason()
+		}
+		unmet = append(unmet, t.ref(targets[i]).String()+" "+reasonText[s.reason()])
+	}
+	p.message = list(unmet)
+	if cycle := t.o.Graph.unmetCycle(Ref{t.kind, p.user.key}); cycle != nil {
+		p.reason, p.message = ReasonCycle, "they wait for each other: "+path(cycle)
+		t.mu.Lock()
+		p.user.flags |= cyclic
+		t.mu.Unlock()
+		t.o.Graph.tell(cycle)
+	}
+	return t.record(ctx, record, record.settled(), write)
+}
+
+var reasonText = map[string]string{
+	ReasonNotFound: "does not exist", ReasonNotReady: "is not ready", ReasonDeleting: "is being deleted",
+}
+
+// list joins the first few.
+func list(texts []string) string {
+	const few = 3
+	if len(texts) <= few {
+		return strings.Join(texts, ", ")
+	}
+	return fmt.Sprintf("%s, and %d more", strings.Join(texts[:few], ", "), len(texts)-few)
+}
+
+// Open reports whether the run may go on.
+func (p *Permit[S, T]) Open() bool { return p == nil || p.reason == "" }
+
+// Describe sets the object's conditions: what it waits for or, where it had to wait, that
+// it need not any more. It reports whether that changed anything. An object that is Ready
+// stays so: it was brought about, and is only not looked after.
+func (p *Permit[S, T]) Describe(o *store.Object[S, T]) (changed bool) {
+	if p.Open() {
+		c, ok := o.Condition(ConditionDependencies)
+		return ok && c.Status != store.True && o.SetCondition(store.Condition{Type: ConditionDependencies, Status: store.True, Reason: ReasonMet})
+	}
+	changed = o.SetCondition(store.Condition{Type: ConditionDependencies, Status: store.False, Reason: p.reason, Message: p.message})
+	if !o.Ready() {
+		before, _ := o.Condition(store.ConditionReady)
+		o.SetProgressing(ReasonWaiting, p.message)
+		after, _ := o.Condition(store.ConditionReady)
+		changed = changed || before != after
+	}
+	return changed
+}
+
+// Result ends a run that has to wait: it runs when what it needs is there, and keeps its
+// attempts until then.
+func (p *Permit[S, T]) Result(ctx context.Context) reconcile.Result {
+	if i, ok := reconcile.RunInfo(ctx); ok && i.Attempt > 0 {
+		return reconcile.Result{StillFailing: true, RequeueAfter: waitAgain}
+	}
+	return reconcile.Result{}
+}
+
+// End ends a run that was open: o is the object as the run leaves it, with its status, and
+// res and err what the run returns. After a success, of an object that is Ready if it says
+// at all how it is, holds on objects that are not needed any more are dropped: record
+// makes that write, from what is stored, again after a conflict.
+func (p *Permit[S, T]) End(ctx context.Context, o *store.Object[S, T], res reconcile.Result, err error, record func(ctx context.Context, edit func(*store.Object[S, T]) error) error) error {
+	if p == nil {
+		return nil
+	}
+	p.note(err != nil)
+	over := err == nil && !res.Requeue && !res.StillFailing && (o.Phase == "" || o.Ready())
+	if h, bad := readHolds(&o.Meta); !over || bad != nil || len(h.only(p.refs)) == len(h) {
+		return nil
+	}
+	return record(ctx, func(stored *store.Object[S, T]) error {
+		h, err := readHolds(&stored.Meta)
+		if err != nil || stored.UID != o.UID {
+			return err
+		}
+		// What a newer spec needs may be held already, by a run of another server.
+		h.only(append(p.t.Needs(stored), p.refs...)).write(&stored.Meta)
+		return nil
+	})
+}
+
+// Abort ends a run that failed before it could use anything, or that panicked.
+func (p *Permit[S, T]) Abort() { p.note(true) }
+
+// note tells the index how the run ended.
+func (p *Permit[S, T]) note(bad bool) {
+	if p == nil || p.user == nil || !p.Open() {
+		return
+	}
+	t := p.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w, ok := t.index.end(p.user, bad, t.now()); ok {
+		t.wakes = append(t.wakes, w)
+		t.poke()
+	}
+}
+
+// Wrap makes f wait for what its objects need, for reconcile.For and
+// reconcile.AsReconciler: an object whose needs are not met is not shown to f, and says so
+// in its conditions. An object in deletion is shown to f when nothing uses it any more.
+func (t *Tracker[S, T]) Wrap(f reconcile.ObjectFunc[S, T]) reconcile.ObjectFunc[S, T] {
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, o *store.Object[S, T]) (reconcile.Result, error) {
+		res, err := t.wrapped(ctx, o, f)
+		if errors.Is(err, store.ErrConflict) {
+			return reconcile.Result{Requeue: true}, nil
+		}
+		return res, err
+	}
+}
+
+func (t *Tracker[S, T]) wrapped(ctx context.Context, o *store.Object[S, T], f reconcile.ObjectFunc[S, T]) (res reconcile.Result, err error) {
+	s := t.users.Store()
+	if o.Deleting() {
+		if why := InUse(o.Finalizers); why != "" {
+			before := s.Clone(o)
+			o.SetTerminating(ReasonInUse, why)
+			return res, t.writeStatus(ctx, !s.SameStatus(before, o), o)
+		}
+		return f(ctx, o)
+	}
+	p, err := t.Admit(ctx, o, func(ctx context.Context, edit func(*store.Object[S, T]) error) error {
+		c := s.Clone(o)
+		if err := edit(c); err != nil {
+			return err
+		}
+		got, err := s.Update(ctx, c)
+		if err == nil {
+			*o = *got
+		}
+		return err
+	})
+	if err != nil {
+		return res, err
+	}
+	if err := t.writeStatus(ctx, p.Describe(o), o); err != nil {
+		p.Abort()
+		return res, err
+	}
+	if !p.Open() {
+		return p.Result(ctx), nil
+	}
+	ended := false
+	defer func() {
+		if !ended {
+			p.Abort() // a panic goes its way
+		}
+	}()
+	res, err = f(ctx, o)
+	ended = true
+	dropped := p.End(ctx, o, res, err, func(ctx context.Context, edit func(*store.Object[S, T]) error) error {
+		_, err := s.Mutate(ctx, o.Key(), edit)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	return res, errors.Join(err, dropped)
+}
+
+func (t *Tracker[S, T]) writeStatus(ctx context.Context, changed bool, o *store.Object[S, T]) error {
+	if !changed {
+		return nil
+	}
+	got, err := t.users.Store().UpdateStatus(ctx, o)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		*o = *got
+	}
+	return err
+}

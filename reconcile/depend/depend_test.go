@@ -1,0 +1,271 @@
+package depend_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/store"
+)
+
+// An object whose need does not exist, is not ready or is in deletion waits, says for
+// what, does not run, and runs within a second when it may.
+func TestObjectWaitsForWhatItNeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := true
+		s := newSystem(t, setting{fail: func(o *Thing) error {
+			if o.Name == "vpc" && broken {
+				return fmt.Errorf("the cloud is busy")
+			}
+			return nil
+		}})
+		defer s.start()()
+		s.declare("machine", "vpc", "subnet")
+		settle()
+		s.wantWaiting("machine", depend.ReasonNotFound, "thing vpc does not exist, thing subnet does not exist")
+		if o := s.get("machine"); o.Phase != store.PhaseProgressing || o.Ready() {
+			t.Errorf("phase %s, ready %v", o.Phase, o.Ready())
+		}
+		s.declare("subnet", "vpc")
+		settle()
+		s.declare("vpc")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		s.wantWaiting("subnet", depend.ReasonNotFound, "thing vpc does not exist") // as it was when it last looked
+		if n := s.ran("machine") + s.ran("subnet"); n != 0 {
+			t.Errorf("what waits ran %d times", n)
+		}
+		broken = false
+		check(t, s.ctrl.Kick(store.Key{Name: "vpc"}))
+		settle()
+		s.wantReady("vpc", "subnet", "machine")
+		if c, _ := s.get("machine").Condition(depend.ConditionDependencies); c.Status != store.True || c.Reason != depend.ReasonMet {
+			t.Errorf("the condition is %+v", c)
+		}
+		s.wantNothingRefused()
+	})
+}
+
+// What is needed is deleted when nothing uses it any more, and says so until then.
+func TestWhatIsUsedIsDeletedAfterItsUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{})
+		defer s.start()()
+		s.declare("vpc")
+		s.declare("subnet", "vpc")
+		s.declare("machine", "subnet", "vpc")
+		settle()
+		s.wantReady("vpc", "subnet", "machine")
+		s.remove("vpc")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		o := s.get("vpc")
+		if o == nil || !slices.Equal(depend.UserKinds(o.Finalizers), []string{"thing"}) {
+			t.Fatalf("it is not kept: %+v", o)
+		}
+		if c, _ := o.Condition(store.ConditionReady); c.Reason != depend.ReasonInUse || c.Message != "waiting until no thing uses it" {
+			t.Errorf("it says %s %q", c.Reason, c.Message)
+		}
+		s.declare("late", "vpc")
+		settle()
+		s.wantWaiting("late", depend.ReasonDeleting, "thing vpc is being deleted")
+		s.remove("subnet")
+		settle()
+		s.remove("machine")
+		settle()
+		for _, name := range []string{"vpc", "subnet", "machine"} {
+			if o := s.get(name); o != nil {
+				t.Errorf("%s is still there: %v %v", name, o.Finalizers, o.Conditions)
+			}
+		}
+		if n := s.cloud.len(); n != 0 {
+			t.Errorf("%d resources are left", n)
+		}
+		s.wantNothingRefused()
+		s.declare("vpc") // again, with another uid
+		settle()
+		s.wantReady("vpc", "late")
+	})
+}
+
+// A user that turns to another object lets the first one go when it uses the second, and
+// not before.
+func TestAnEditedReferenceKeepsTheOldObjectUntilTheNewOneIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{})
+		defer s.start()()
+		s.declare("old")
+		s.declare("user", "old")
+		settle()
+		s.edit("user", func(o *Thing) { o.Spec.Needs = []string{"new"} })
+		s.remove("old")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s.get("old") == nil {
+			t.Fatal("what is still used was deleted")
+		}
+		s.wantWaiting("user", depend.ReasonNotFound, "thing new does not exist")
+		s.declare("new")
+		settle()
+		s.wantReady("user", "new")
+		if s.get("old") != nil {
+			t.Error("what is not used any more is still there")
+		}
+		s.wantNothingRefused()
+	})
+}
+
+// A user that needs nothing any more holds nothing, and its annotation goes.
+func TestAnObjectThatNeedsNothingAnyMoreHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{})
+		defer s.start()()
+		s.declare("old")
+		s.declare("user", "old")
+		settle()
+		s.edit("user", func(o *Thing) { o.Spec.Needs = nil })
+		settle()
+		if text, held := s.get("user").Annotations[depend.HoldsAnnotation]; held {
+			t.Errorf("it holds %s", text)
+		}
+		s.remove("old")
+		settle()
+		if s.get("old") != nil {
+			t.Error("what is not used any more is still there")
+		}
+	})
+}
+
+// Objects that wait for each other say so, each of them; an edit ends it. A cycle that is
+// known is refused where it is declared.
+func TestCycleIsShownAndRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{})
+		defer s.start()()
+		s.declare("a", "b")
+		s.declare("b", "c")
+		s.declare("c", "a")
+		settle()
+		s.wantWaiting("a", depend.ReasonCycle, "they wait for each other: thing a → thing b → thing c → thing a")
+		s.wantWaiting("b", depend.ReasonCycle, "they wait for each other: thing b → thing c → thing a → thing b")
+		s.wantWaiting("c", depend.ReasonCycle, "they wait for each other: thing c → thing a → thing b → thing c")
+		err := s.tracker.Check(&Thing{Meta: store.Meta{Name: "c"}, Spec: Spec{Needs: []string{"a"}}})
+		if err == nil || !strings.Contains(err.Error(), "thing c → thing a → thing b → thing c") {
+			t.Errorf("Check: %v", err)
+		}
+		if err := s.tracker.Check(&Thing{Meta: store.Meta{Name: "c"}, Spec: Spec{Needs: []string{"c"}}}); err == nil {
+			t.Error("what needs itself is not refused")
+		}
+		if err := s.tracker.Check(&Thing{Meta: store.Meta{Name: "c"}}); err != nil {
+			t.Errorf("Check of what mends the cycle: %v", err)
+		}
+		s.edit("c", func(o *Thing) { o.Spec.Needs = nil })
+		settle()
+		s.wantReady("a", "b", "c")
+		s.wantNothingRefused()
+	})
+}
+
+// Every graph without cycles over three objects, and some over five, with a running
+// controller: declared in every order, then all asked to go in every order. Nothing is
+// refused, all are there in between, nothing is left.
+func TestEveryOrderOfEventsOverARunningController(t *testing.T) {
+	orders := permutationsOf(3)
+	small(t, 3, func(needs [][]int) {
+		for _, up := range orders {
+			for _, down := range orders {
+				synctest.Test(t, func(t *testing.T) { liveAndDie(t, needs, up, down) })
+			}
+		}
+	})
+	five := permutationsOf(5)
+	for g, needs := range [][][]int{
+		{{}, {0}, {1}, {2}, {3}},                   // a chain
+		{{}, {0}, {0}, {0}, {0}},                   // one that all need
+		{{}, {}, {}, {}, {0, 1, 2, 3}},             // one that needs all
+		{{}, {0}, {0}, {1, 2}, {3}},                // a diamond
+		{{}, {0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}}, // everything
+	} {
+		for n, up := range five {
+			if n%stride == g%stride {
+				synctest.Test(t, func(t *testing.T) { liveAndDie(t, needs, up, five[(n*7+g)%len(five)]) })
+			}
+		}
+	}
+}
+
+// stride leaves orders of five out, so that this takes seconds.
+const stride = 4
+
+func liveAndDie(t *testing.T, needs [][]int, up, down []int) {
+	s := newSystem(t, setting{})
+	defer s.start()()
+	name := func(i int) string { return fmt.Sprint("o", i) }
+	for _, i := range up {
+		var names []string
+		for _, n := range needs[i] {
+			names = append(names, name(n))
+		}
+		s.declare(name(i), names...)
+		synctest.Wait()
+	}
+	settle()
+	for i := range needs {
+		s.wantReady(name(i))
+		if n := s.ran(name(i)); n > 4 {
+			t.Errorf("%s ran %d times", name(i), n)
+		}
+	}
+	for _, i := range down {
+		s.remove(name(i))
+		synctest.Wait()
+	}
+	settle()
+	for i := range needs {
+		if o := s.get(name(i)); o != nil {
+			t.Errorf("%s is left: %v", name(i), o.Finalizers)
+		}
+	}
+	s.wantNothingRefused()
+	if t.Failed() {
+		t.Fatalf("needs %v, declared %v, removed %v", needs, up, down)
+	}
+}
+
+// small calls f for every graph without cycles over n objects.
+func small(t *testing.T, n int, f func(needs [][]int)) {
+	t.Helper()
+	pairs := n * (n - 1) / 2
+	for bits := range 1 << pairs {
+		needs, b := make([][]int, n), 0
+		for i := range n {
+			for j := range i {
+				if bits>>b&1 == 1 {
+					needs[i] = append(needs[i], j)
+				}
+				b++
+			}
+		}
+		f(needs)
+	}
+}
+
+func permutationsOf(n int) (all [][]int) {
+	var extend func(p []int)
+	extend = func(p []int) {
+		if len(p) == n {
+			all = append(all, slices.Clone(p))
+		}
+		for i := range n {
+			if !slices.Contains(p, i) {
+				extend(append(p, i))
+			}
+		}
+	}
+	extend(nil)
+	return all
+}

@@ -1,0 +1,241 @@
+package depend
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// index knows what the objects of this server refer to, in both directions:
+//
+//	users ──▶ user ── edges ──▶ node ◀── nodes     a node for each needed object that
+//	            ▲                 │                 some user refers to, and no other
+//	            └──── users ◀─────┘
+//
+// It decides who may run and who is woken. It knows no store, no clock and no goroutine;
+// the Tracker's lock guards it.
+type index struct {
+	users map[store.Key]*user
+	nodes map[target]*node
+	fresh time.Duration // the least time from one new start of a user's attempts to the next
+}
+
+// target names a needed object: which of the tracker's Needs, and the key.
+type target struct {
+	needs int
+	key   store.Key
+}
+
+// user is one object that needs others. An object that needs none has no user.
+type user struct {
+	key      store.Key
+	edges    []edge
+	revision store.Revision // of the object that the edges were read from
+	freshAt  time.Duration  // when its attempts last started anew, on the tracker's clock
+	flags    userFlags
+}
+
+type userFlags uint8
+
+const (
+	waiting userFlags = 1 << iota // its last run found something unmet
+	woken                         // it was handed to the queue and has not run since
+	ran                           // a run began with everything met
+	running                       // one does now
+	failed                        // the last one failed
+	touched                       // a needed object became usable during the run
+	cyclic                        // its last run found it in a cycle
+	renewed                       // its attempts have started anew once: freshAt counts
+)
+
+func (u *user) is(f userFlags) bool { return u.flags&f != 0 }
+
+// edge is one reference of a user.
+type edge struct {
+	node  *node
+	place int32 // of this edge in node.users
+	seen  *asked
+}
+
+// node is a needed object.
+type node struct {
+	target
+	now   state
+	known bool   // now is what a look has found
+	asked *asked // now.asked, shared by the edges that have seen it
+	users []backEdge
+}
+
+type backEdge struct {
+	user *user
+	edge int32 // in user.edges
+}
+
+// wake hands a user to the queue.
+type wake struct {
+	key store.Key
+	// keep says that the attempts are to stay as they are.
+	keep bool
+}
+
+func newIndex(fresh time.Duration) index {
+	return index{users: make(map[store.Key]*user), nodes: make(map[target]*node), fresh: fresh}
+}
+
+// refer makes the targets those of the user, and gives the user, nil if there are none,
+// and the nodes that are new.
+func (x *index) refer(key store.Key, targets []target, revision store.Revision) (u *user, created []*node) {
+	u = x.users[key]
+	if len(targets) == 0 {
+		if u != nil {
+			x.cut(u)
+			delete(x.users, key)
+		}
+		return nil, nil
+	}
+	if u == nil {
+		u = &user{key: key}
+		x.users[key] = u
+	}
+	u.revision = revision
+	if slices.EqualFunc(u.edges, targets, func(e edge, t target) bool { return e.node.target == t }) {
+		return u, nil
+	}
+	before := slices.Clone(u.edges)
+	edges := make([]edge, 0, len(targets))
+	for _, t := range targets {
+		n := x.nodes[t]
+		if n == nil {
+			n = &node{target: t, asked: new(asked)}
+			x.nodes[t] = n
+			created = append(created, n)
+		}
+		e := edge{node: n}
+		if i := slices.IndexFunc(before, func(b edge) bool { return b.node == n }); i >= 0 {
+			e.seen = before[i].seen
+		}
+		edges = append(edges, e)
+	}
+	x.cut(u)
+	u.edges = edges
+	for i := range u.edges {
+		n := u.edges[i].node
+		x.nodes[n.target] = n // cut may have dropped it
+		u.edges[i].place = int32(len(n.users))
+		n.users = append(n.users, backEdge{u, int32(i)})
+	}
+	return u, created
+}
+
+// cut takes the user's edges away, and the nodes that nothing refers to any more.
+func (x *index) cut(u *user) {
+	for i := range u.edges {
+		e := &u.edges[i]
+		n, last := e.node, len(e.node.users)-1
+		moved := n.users[last]
+		n.users[e.place] = moved
+		moved.user.edges[moved.edge].place = e.place
+		n.users[last] = backEdge{}
+		if n.users = n.users[:last]; last == 0 {
+			delete(x.nodes, n.target)
+		}
+	}
+	u.edges = nil
+}
+
+// set takes what a needed object has become, and gives the users to be woken.
+func (x *index) set(n *node, s state, now time.Duration) (wakes []wake) {
+	was, readied := n.now, n.known && !n.now.met
+	if was == s && n.known {
+		return nil
+	}
+	n.known = true
+	if n.now = s; s.asked != *n.asked {
+		n.asked = &asked{s.asked.uid, s.asked.value}
+	}
+	if !s.met || was.met && was.asked == s.asked {
+		return nil
+	}
+	for _, b := range n.users {
+		if w, ok := x.consider(b.user, readied, now); ok {
+			wakes = append(wakes, w)
+		}
+	}
+	return wakes
+}
+
+// consider decides whether a user is woken. Readied says that one of its needed objects
+// has just become usable.
+func (x *index) consider(u *user, readied bool, now time.Duration) (wake, bool) {
+	if u.is(running) && readied {
+		u.flags |= touched
+	}
+	if u.is(woken) || !u.met() {
+		return wake{}, false
+	}
+	differs := u.is(ran) && u.differs()
+	if !u.is(waiting) && !differs && !(u.is(failed) && readied && !u.is(running)) {
+		return wake{}, false
+	}
+	return x.wake(u, differs, now), true
+}
+
+// wake hands a user to the queue. Its attempts start anew if it is about something else
+// than its last run, and that was not so a moment ago.
+func (x *index) wake(u *user, differs bool, now time.Duration) wake {
+	u.flags |= woken
+	w := wake{key: u.key, keep: true}
+	if differs && (!u.is(renewed) || now-u.freshAt >= x.fresh) {
+		w.keep, u.freshAt = false, now
+		u.flags |= renewed
+	}
+	return w
+}
+
+// met reports whether everything that the user waits for is there.
+func (u *user) met() bool {
+	return !slices.ContainsFunc(u.edges, func(e edge) bool { return !e.node.now.met })
+}
+
+// differs reports whether something is not as the user's last run saw it.
+func (u *user) differs() bool {
+	return slices.ContainsFunc(u.edges, func(e edge) bool { return e.seen == nil || e.seen != e.node.asked && *e.seen != *e.node.asked })
+}
+
+// begin notes that a run of the user has looked at the needed objects: at those of the
+// edges, in order. It reports whether the run may go on.
+func (x *index) begin(u *user, looked []state) bool {
+	u.flags &^= woken | touched | waiting | running
+	for _, s := range looked {
+		if !s.met {
+			u.flags |= waiting
+			return false
+		}
+	}
+	for i, s := range looked {
+		e := &u.edges[i]
+		if e.seen = e.node.asked; *e.seen != s.asked { // the node is older or newer than the look
+			e.seen = &asked{s.asked.uid, s.asked.value}
+		}
+	}
+	u.flags = u.flags&^cyclic | ran | running
+	return true
+}
+
+// wait notes that a run that had begun found something unmet after all.
+func (x *index) wait(u *user) { u.flags = u.flags&^running | waiting }
+
+// end notes how a run ended, and gives the wake of a user that failed while what it needs
+// became usable.
+func (x *index) end(u *user, bad bool, now time.Duration) (wake, bool) {
+	again := bad && u.is(touched) && !u.is(woken) && u.met()
+	u.flags &^= running | touched | failed
+	if bad {
+		u.flags |= failed
+	}
+	if !again || x.users[u.key] != u {
+		return wake{}, false
+	}
+	return x.wake(u, u.differs(), now), true
+}
