@@ -36,7 +36,7 @@ type modelKey struct {
 	holds    []modelHold
 
 	added, urgent, removed, raised bool
-	keeping                        bool // every urgent add during the run keeps the attempts
+	keeping                        bool      // every urgent add during the run keeps the attempts
 	again                          time.Time // due of what was added during the run; zero: at once
 
 	first time.Time // the first of the adds that Debounce.Window puts off; zero: none

@@ -434,6 +434,57 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestWebhookRefusesWhatItShould",
 	},
 
+	// reconcile/depend
+	{
+		Name: "an object runs before what it needs is ready",
+		File: "reconcile/depend/index.go", Old: "\t\tif !s.met {\n\t\t\tu.flags |= waiting", New: "\t\tif !s.met && !BROKEN {\n\t\t\tu.flags |= waiting",
+		Package: "reconcile/depend", Test: "TestEveryOrderOfDeclarationsOfFiveObjects",
+	},
+	{
+		Name: "an object that waits is not woken",
+		File: "reconcile/depend/index.go", Old: "if !u.is(waiting) && !differs &&", New: "if (!u.is(waiting) || BROKEN) && !differs &&",
+		Package: "reconcile/depend", Test: "TestEveryOrderOfDeclarationsOfFiveObjects",
+	},
+	{
+		Name: "an object is woken before it may go on",
+		File: "reconcile/depend/index.go", Old: "if u.is(woken) || u.unmet > 0 {", New: "if u.is(woken) || u.unmet > 0 && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestEveryOrderOfDeclarationsOfFiveObjects",
+	},
+	{
+		Name: "an object is woken again and again",
+		File: "reconcile/depend/index.go", Old: "\tu.flags |= woken\n\tw := wake", New: "\tif !BROKEN {\n\t\tu.flags |= woken\n\t}\n\tw := wake",
+		Package: "reconcile/depend", Test: "TestAttemptsStartAnewOnlyForSomethingElse",
+	},
+	{
+		Name: "a dependency that becomes ready starts the attempts anew",
+		File: "reconcile/depend/index.go", Old: "if differs && (!u.is(renewed)", New: "if (differs || BROKEN) && (BROKEN || !u.is(renewed)",
+		Package: "reconcile/depend", Test: "TestFlappingReferenceWakesNoMoreThanItMust",
+	},
+	{
+		Name: "a needed object is not kept",
+		File: "reconcile/depend/need.go", Old: "\t\tn.AddFinalizer(finalizer)\n", New: "\t\tif !BROKEN {\n\t\t\tn.AddFinalizer(finalizer)\n\t\t}\n",
+		Package: "reconcile/depend", Test: "TestEveryOrderOfEventsOverARunningController",
+	},
+	{
+		Name: "a hold is recorded after the needed object was read",
+		File: "reconcile/depend/admit.go", Old: "\trefs := make([]Ref, 0, len(fresh))\n\tfor _, i := range fresh {\n\t\trefs = append(refs, t.ref(targets[i]))\n\t}\n", New: "\trefs := make([]Ref, 0, len(fresh))\n\tfor _, i := range fresh {\n\t\trefs = append(refs, t.ref(targets[i]))\n\t}\n\tlate := refs\n\tif BROKEN {\n\t\trefs = nil\n\t\tdefer func() { _ = p.record(ctx, p.held.add(late, true), write) }()\n\t}\n",
+		Package: "reconcile/depend", Test: "TestDeletedAtEveryStepOfAFirstUse",
+	},
+	{
+		Name: "the releaser trusts what its cache shows",
+		File: "reconcile/depend/release.go", Old: "\theld, err := r.t.listHolds(ctx)\n", New: "\theld, err := r.t.listHolds(ctx)\n\tif BROKEN {\n\t\tclear(held)\n\t}\n",
+		Package: "reconcile/depend", Test: "TestDeletedAtEveryStepOfAFirstUse",
+	},
+	{
+		Name: "a hold that no run has used is kept",
+		File: "reconcile/depend/admit.go", Old: "\treturn p.record(ctx, p.held.settled(), write)", New: "\tif BROKEN {\n\t\treturn nil\n\t}\n\treturn p.record(ctx, p.held.settled(), write)",
+		Package: "reconcile/depend", Test: "TestHalfTakenHoldIsDropped",
+	},
+	{
+		Name: "an urgent add that keeps the attempts starts them anew",
+		File: "queue/state.go", Old: "\tif r.how.is(urgently) && !r.how.is(sparing) {\n\t\tx.attempts = 0", New: "\tif r.how.is(urgently) && (BROKEN || !r.how.is(sparing)) {\n\t\tx.attempts = 0",
+		Package: "queue", Test: "TestKeepAttemptsEndsTheWaitAndCountsOn",
+	},
 	// reconcile/lease
 	{
 		Name: "writes are not fenced",

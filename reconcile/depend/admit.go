@@ -39,6 +39,7 @@ type Permit[S, T any] struct {
 	t       *Tracker[S, T]
 	user    *user
 	refs    []Ref
+	held    holds  // as the object records it
 	reason  string // empty: open
 	message string
 }
@@ -58,7 +59,7 @@ func (t *Tracker[S, T]) Admit(ctx context.Context, o *store.Object[S, T], write 
 		return nil, err
 	}
 	targets := t.targets(o)
-	p := &Permit[S, T]{t: t}
+	p := &Permit[S, T]{t: t, held: record}
 	looked := make([]state, len(targets))
 	for i, g := range targets {
 		looked[i] = t.look(g)
@@ -71,9 +72,9 @@ func (t *Tracker[S, T]) Admit(ctx context.Context, o *store.Object[S, T], write 
 		return nil, nil
 	}
 	if !open {
-		err = t.refuse(ctx, p, targets, looked, record, write)
+		err = t.refuse(ctx, p, targets, looked, write)
 	} else if fresh := t.unheld(targets, looked, record); len(fresh) > 0 {
-		err = t.hold(ctx, p, targets, looked, fresh, record, write)
+		err = t.hold(ctx, p, targets, looked, fresh, write)
 	}
 	if err != nil {
 		p.Abort()
@@ -106,8 +107,12 @@ func (t *Tracker[S, T]) beginRun(o *store.Object[S, T], p *Permit[S, T], targets
 
 // unheld are the needed objects that a first use has to be recorded of.
 func (t *Tracker[S, T]) unheld(targets []target, looked []state, record holds) (fresh []int) {
+	find := record.find()
 	for i, g := range targets {
-		if t.needs[g.needs].waits && !(looked[i].kept && record.firm(t.ref(g))) {
+		if !t.needs[g.needs].waits {
+			continue
+		}
+		if n := find(t.ref(g)); n < 0 || !record[n].firm || !looked[i].kept {
 			fresh = append(fresh, i)
 		}
 	}
@@ -117,13 +122,12 @@ func (t *Tracker[S, T]) unheld(targets []target, looked []state, record holds) (
 // hold takes the holds that are missing: first in the object, so that the releaser sees
 // them; then it reads the needed objects, and keeps them by the finalizer; then it makes
 // the holds firm, because the run is about to use the objects.
-func (t *Tracker[S, T]) hold(ctx context.Context, p *Permit[S, T], targets []target, looked []state, fresh []int, record holds, write func(context.Context, func(*store.Object[S, T]) error) error) error {
+func (t *Tracker[S, T]) hold(ctx context.Context, p *Permit[S, T], targets []target, looked []state, fresh []int, write func(context.Context, func(*store.Object[S, T]) error) error) error {
 	refs := make([]Ref, 0, len(fresh))
 	for _, i := range fresh {
 		refs = append(refs, t.ref(targets[i]))
 	}
-	taken := record.add(refs, false)
-	if err := t.record(ctx, record, taken, write); err != nil {
+	if err := p.record(ctx, p.held.add(refs, false), write); err != nil {
 		return err
 	}
 	for _, i := range fresh {
@@ -138,13 +142,10 @@ func (t *Tracker[S, T]) hold(ctx context.Context, p *Permit[S, T], targets []tar
 			t.dirty[p.user.key] = struct{}{}
 			t.mu.Unlock()
 			t.poke()
-			return t.refuse(ctx, p, targets, looked, taken, write)
+			return t.refuse(ctx, p, targets, looked, write)
 		}
 	}
-	if err := t.record(ctx, taken, taken.add(refs, true), write); err != nil {
-		return err
-	}
-	return nil
+	return p.record(ctx, p.held.add(refs, true), write)
 }
 
 func (t *Tracker[S, T]) take(ctx context.Context, g target) (state, error) {
@@ -156,18 +157,22 @@ func (t *Tracker[S, T]) take(ctx context.Context, g target) (state, error) {
 }
 
 // record writes the holds of the object if they have changed.
-func (t *Tracker[S, T]) record(ctx context.Context, was, now holds, write func(context.Context, func(*store.Object[S, T]) error) error) error {
-	if slices.Equal(was, now) {
+func (p *Permit[S, T]) record(ctx context.Context, now holds, write func(context.Context, func(*store.Object[S, T]) error) error) error {
+	if slices.Equal(p.held, now) {
 		return nil
 	}
-	return write(ctx, func(o *store.Object[S, T]) error {
+	err := write(ctx, func(o *store.Object[S, T]) error {
 		now.write(&o.Meta)
 		return nil
 	})
+	if err == nil {
+		p.held = now
+	}
+	return err
 }
 
 // refuse says why the run may not go on, and drops holds that no run has used.
-func (t *Tracker[S, T]) refuse(ctx context.Context, p *Permit[S, T], targets []target, looked []state, record holds, write func(context.Context, func(*store.Object[S, T]) error) error) error {
+func (t *Tracker[S, T]) refuse(ctx context.Context, p *Permit[S, T], targets []target, looked []state, write func(context.Context, func(*store.Object[S, T]) error) error) error {
 	var unmet []string
 	for i, s := range looked {
 		if s.met {
@@ -186,7 +191,7 @@ func (t *Tracker[S, T]) refuse(ctx context.Context, p *Permit[S, T], targets []t
 		t.mu.Unlock()
 		t.o.Graph.tell(cycle)
 	}
-	return t.record(ctx, record, record.settled(), write)
+	return p.record(ctx, p.held.settled(), write)
 }
 
 var reasonText = map[string]string{
@@ -242,7 +247,7 @@ func (p *Permit[S, T]) End(ctx context.Context, o *store.Object[S, T], res recon
 	}
 	p.note(err != nil)
 	over := err == nil && !res.Requeue && !res.StillFailing && (o.Phase == "" || o.Ready())
-	if h, bad := readHolds(&o.Meta); !over || bad != nil || len(h.only(p.refs)) == len(h) {
+	if !over || len(p.held) <= len(p.refs) { // there is a hold on each of refs
 		return nil
 	}
 	return record(ctx, func(stored *store.Object[S, T]) error {
@@ -251,7 +256,7 @@ func (p *Permit[S, T]) End(ctx context.Context, o *store.Object[S, T], res recon
 			return err
 		}
 		// What a newer spec needs may be held already, by a run of another server.
-		h.only(append(p.t.Needs(stored), p.refs...)).write(&stored.Meta)
+		h.only(append(p.t.waitsFor(stored), p.refs...)).write(&stored.Meta)
 		return nil
 	})
 }
@@ -292,12 +297,7 @@ func (t *Tracker[S, T]) Wrap(f reconcile.ObjectFunc[S, T]) reconcile.ObjectFunc[
 func (t *Tracker[S, T]) wrapped(ctx context.Context, o *store.Object[S, T], f reconcile.ObjectFunc[S, T]) (res reconcile.Result, err error) {
 	s := t.users.Store()
 	if o.Deleting() {
-		if why := InUse(o.Finalizers); why != "" {
-			before := s.Clone(o)
-			o.SetTerminating(ReasonInUse, why)
-			return res, t.writeStatus(ctx, !s.SameStatus(before, o), o)
-		}
-		return f(ctx, o)
+		return deleted(ctx, s, o, f)
 	}
 	p, err := t.Admit(ctx, o, func(ctx context.Context, edit func(*store.Object[S, T]) error) error {
 		c := s.Clone(o)
@@ -313,7 +313,7 @@ func (t *Tracker[S, T]) wrapped(ctx context.Context, o *store.Object[S, T], f re
 	if err != nil {
 		return res, err
 	}
-	if err := t.writeStatus(ctx, p.Describe(o), o); err != nil {
+	if err := writeStatus(ctx, s, p.Describe(o), o); err != nil {
 		p.Abort()
 		return res, err
 	}
@@ -338,11 +338,40 @@ func (t *Tracker[S, T]) wrapped(ctx context.Context, o *store.Object[S, T], f re
 	return res, errors.Join(err, dropped)
 }
 
-func (t *Tracker[S, T]) writeStatus(ctx context.Context, changed bool, o *store.Object[S, T]) error {
+// WaitForUsers makes f wait with the deletion of an object that others use. It is for the
+// reconciler of a kind that needs nothing itself; [Tracker.Wrap] does it too, and so do
+// lifecycle and external.
+func WaitForUsers[S, T any](s *store.Store[S, T], f reconcile.ObjectFunc[S, T]) reconcile.ObjectFunc[S, T] {
+	if s == nil || f == nil {
+		return nil
+	}
+	return func(ctx context.Context, o *store.Object[S, T]) (reconcile.Result, error) {
+		if !o.Deleting() {
+			return f(ctx, o)
+		}
+		res, err := deleted(ctx, s, o, f)
+		if errors.Is(err, store.ErrConflict) {
+			return reconcile.Result{Requeue: true}, nil
+		}
+		return res, err
+	}
+}
+
+func deleted[S, T any](ctx context.Context, s *store.Store[S, T], o *store.Object[S, T], f reconcile.ObjectFunc[S, T]) (reconcile.Result, error) {
+	why := InUse(o.Finalizers)
+	if why == "" {
+		return f(ctx, o)
+	}
+	before := s.Clone(o)
+	o.SetTerminating(ReasonInUse, why)
+	return reconcile.Result{}, writeStatus(ctx, s, !s.SameStatus(before, o), o)
+}
+
+func writeStatus[S, T any](ctx context.Context, s *store.Store[S, T], changed bool, o *store.Object[S, T]) error {
 	if !changed {
 		return nil
 	}
-	got, err := t.users.Store().UpdateStatus(ctx, o)
+	got, err := s.UpdateStatus(ctx, o)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}

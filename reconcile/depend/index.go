@@ -32,6 +32,7 @@ type user struct {
 	key      store.Key
 	edges    []edge
 	revision store.Revision // of the object that the edges were read from
+	unmet    int            // edges whose nodes are not met
 	freshAt  time.Duration  // when its attempts last started anew, on the tracker's clock
 	flags    userFlags
 }
@@ -118,9 +119,12 @@ func (x *index) refer(key store.Key, targets []target, revision store.Revision) 
 		edges = append(edges, e)
 	}
 	x.cut(u)
-	u.edges = edges
+	u.edges, u.unmet = edges, 0
 	for i := range u.edges {
 		n := u.edges[i].node
+		if !n.now.met {
+			u.unmet++
+		}
 		x.nodes[n.target] = n // cut may have dropped it
 		u.edges[i].place = int32(len(n.users))
 		n.users = append(n.users, backEdge{u, int32(i)})
@@ -141,7 +145,7 @@ func (x *index) cut(u *user) {
 			delete(x.nodes, n.target)
 		}
 	}
-	u.edges = nil
+	u.edges, u.unmet = nil, 0
 }
 
 // set takes what a needed object has become, and gives the users to be woken.
@@ -154,27 +158,36 @@ func (x *index) set(n *node, s state, now time.Duration) (wakes []wake) {
 	if n.now = s; s.asked != *n.asked {
 		n.asked = &asked{s.asked.uid, s.asked.value}
 	}
+	for _, b := range n.users {
+		switch {
+		case was.met && !s.met:
+			b.user.unmet++
+		case !was.met && s.met:
+			b.user.unmet--
+		}
+	}
 	if !s.met || was.met && was.asked == s.asked {
 		return nil
 	}
 	for _, b := range n.users {
-		if w, ok := x.consider(b.user, readied, now); ok {
+		if w, ok := x.consider(b.user, &b.user.edges[b.edge], readied, now); ok {
 			wakes = append(wakes, w)
 		}
 	}
 	return wakes
 }
 
-// consider decides whether a user is woken. Readied says that one of its needed objects
-// has just become usable.
-func (x *index) consider(u *user, readied bool, now time.Duration) (wake, bool) {
+// consider decides whether a user is woken, because of the object of one of its edges
+// (nil: of none). Readied says that the object has just become usable: others may have
+// changed before, when the user could not have run.
+func (x *index) consider(u *user, e *edge, readied bool, now time.Duration) (wake, bool) {
 	if u.is(running) && readied {
 		u.flags |= touched
 	}
-	if u.is(woken) || !u.met() {
+	if u.is(woken) || u.unmet > 0 {
 		return wake{}, false
 	}
-	differs := u.is(ran) && u.differs()
+	differs := u.is(ran) && (e != nil && e.differs() || (e == nil || readied || u.is(waiting)) && u.differs())
 	if !u.is(waiting) && !differs && !(u.is(failed) && readied && !u.is(running)) {
 		return wake{}, false
 	}
@@ -193,14 +206,11 @@ func (x *index) wake(u *user, differs bool, now time.Duration) wake {
 	return w
 }
 
-// met reports whether everything that the user waits for is there.
-func (u *user) met() bool {
-	return !slices.ContainsFunc(u.edges, func(e edge) bool { return !e.node.now.met })
-}
-
 // differs reports whether something is not as the user's last run saw it.
-func (u *user) differs() bool {
-	return slices.ContainsFunc(u.edges, func(e edge) bool { return e.seen == nil || e.seen != e.node.asked && *e.seen != *e.node.asked })
+func (u *user) differs() bool { return slices.ContainsFunc(u.edges, edge.differs) }
+
+func (e edge) differs() bool {
+	return e.seen == nil || e.seen != e.node.asked && *e.seen != *e.node.asked
 }
 
 // begin notes that a run of the user has looked at the needed objects: at those of the
@@ -229,7 +239,7 @@ func (x *index) wait(u *user) { u.flags = u.flags&^running | waiting }
 // end notes how a run ended, and gives the wake of a user that failed while what it needs
 // became usable.
 func (x *index) end(u *user, bad bool, now time.Duration) (wake, bool) {
-	again := bad && u.is(touched) && !u.is(woken) && u.met()
+	again := bad && u.is(touched) && !u.is(woken) && u.unmet == 0
 	u.flags &^= running | touched | failed
 	if bad {
 		u.flags |= failed

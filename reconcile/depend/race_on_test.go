@@ -3,4 +3,4 @@
 package depend
 
 // stride leaves cases out: the race detector makes them slow, and they have one goroutine.
-const stride = 16
+const stride = 17

@@ -105,15 +105,31 @@ func (h holds) write(m *store.Meta) {
 	m.Annotations[HoldsAnnotation] = string(text)
 }
 
-// firm reports whether the record has a firm hold on the object.
-func (h holds) firm(r Ref) bool { return slices.Contains(h, hold{r, true}) }
+// find gives what finds the place of a ref in the record, or -1. A long record is not
+// searched again for each: one object may need ten thousand.
+func (h holds) find() func(Ref) int {
+	if len(h) <= 16 {
+		return func(r Ref) int { return slices.IndexFunc(h, func(x hold) bool { return x.ref == r }) }
+	}
+	at := make(map[Ref]int, len(h))
+	for i, x := range h {
+		at[x.ref] = i
+	}
+	return func(r Ref) int {
+		if i, ok := at[r]; ok {
+			return i
+		}
+		return -1
+	}
+}
 
-// add is the record with a hold on each of refs. A hold that is there becomes firm with
-// firm, and stays as it is without.
+// add is the record with a hold on each of refs, none of which is given twice. A hold that
+// is there becomes firm with firm, and stays as it is without.
 func (h holds) add(refs []Ref, firm bool) holds {
+	find := h.find()
 	h = slices.Clone(h)
 	for _, r := range refs {
-		switch i := slices.IndexFunc(h, func(x hold) bool { return x.ref == r }); {
+		switch i := find(r); {
 		case i < 0:
 			h = append(h, hold{r, firm})
 		case firm:
@@ -130,5 +146,6 @@ func (h holds) settled() holds {
 
 // only is the record with nothing but the holds on refs.
 func (h holds) only(refs []Ref) holds {
-	return slices.DeleteFunc(slices.Clone(h), func(x hold) bool { return !slices.Contains(refs, x.ref) })
+	wanted := holds(nil).add(refs, true).find()
+	return slices.DeleteFunc(slices.Clone(h), func(x hold) bool { return wanted(x.ref) < 0 })
 }

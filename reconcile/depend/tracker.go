@@ -318,7 +318,7 @@ func (t *Tracker[S, T]) work(ctx context.Context, to reconcile.Sink[reconcile.Re
 	for key := range dirty { // those that were told to wait while the index was older than what they saw
 		t.mu.Lock()
 		if u := t.index.users[key]; u != nil && u.is(waiting) {
-			if w, ok := t.index.consider(u, false, t.now()); ok {
+			if w, ok := t.index.consider(u, nil, false, t.now()); ok {
 				t.wakes = append(t.wakes, w)
 			}
 		}

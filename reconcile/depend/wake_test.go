@@ -1,0 +1,267 @@
+package depend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// A hundred levels, declared from the top down: each waits for the one below it, and the
+// last one that is declared brings them all about, in order.
+func TestAHundredLevels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{})
+		defer s.start()()
+		for n := 99; n > 0; n-- {
+			s.declare(fmt.Sprint("level", n), fmt.Sprint("level", n-1))
+		}
+		settle()
+		s.declare("level0")
+		settle()
+		s.wantReady("level99")
+		for n := range 100 {
+			s.remove(fmt.Sprint("level", n))
+		}
+		settle()
+		if left := s.cloud.len(); left > 0 {
+			t.Errorf("%d are left", left)
+		}
+		s.wantNothingRefused()
+	})
+}
+
+// Ten thousand wait for one: they are handed to the queue at the pace that is stated, in
+// the low band, and each runs once. One that ten thousand are needed by runs once too.
+func TestTenThousandThatWaitForOneAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const users = 10_000
+		s := newSystem(t, setting{})
+		var all []string
+		for n := range users {
+			all = append(all, fmt.Sprint("user", n))
+			s.declare(all[n], "one")
+		}
+		s.declare("every", all...)
+		defer s.start()()
+		settle()
+		began := time.Now()
+		s.declare("one")
+		synctest.Wait()
+		if n := s.cloud.len(); n > 1+1000 {
+			t.Errorf("%d were there at once", n)
+		}
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if n := s.cloud.len(); n < 4000 || n > 1+1000+4000+100 {
+			t.Errorf("%d were there after %v", n, time.Since(began))
+		}
+		e, _ := s.ctrl.Queue().Lookup(store.Key{Name: "user9999"})
+		if e.State == queue.StateDelayed && e.Priority.Int() >= 0 {
+			t.Errorf("one that is spread has the priority %d, want the low band", e.Priority.Int())
+		}
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		s.wantReady("every")
+		for _, name := range all[:100] {
+			if n := s.ran(name); n > 3 { // it, and the echoes of its finalizer and of that of what it is needed by
+				t.Errorf("%s ran %d times", name, n)
+			}
+		}
+		if n := s.ran("every"); n > 2 {
+			t.Errorf("what needs them all ran %d times", n)
+		}
+		s.wantNothingRefused()
+	})
+}
+
+// A reference that flips between ready and not, once a second: what uses it and is well
+// does not run for it; what waits for something else as well is not woken; what fails is
+// woken once for each time that it becomes ready, and its attempts go on.
+func TestFlappingReferenceWakesNoMoreThanItMust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		attempts := 0
+		var s *system
+		s = newSystem(t, setting{fail: func(o *Thing) error {
+			if o.Name == "failing" {
+				e, _ := s.ctrl.Queue().Lookup(o.Key())
+				attempts = e.Attempts
+				return errors.New("it fails")
+			}
+			return nil
+		}})
+		defer s.start()()
+		s.declare("flips")
+		s.declare("well", "flips")
+		s.declare("failing", "flips")
+		s.declare("waits", "flips", "missing")
+		settle()
+		time.Sleep(2 * time.Hour) // the backoff has come to its end, an hour
+		synctest.Wait()
+		well, failing := s.ran("well"), s.ran("failing")
+		for n := range 120 {
+			o := s.get("flips")
+			if n%2 == 0 {
+				o.SetProgressing("Flips", "")
+			} else {
+				o.SetReady()
+			}
+			_, err := s.store.UpdateStatus(t.Context(), o)
+			check(t, err)
+			settle()
+		}
+		if n := s.ran("well") - well; n != 0 {
+			t.Errorf("what is well ran %d times", n)
+		}
+		if n := s.ran("waits"); n != 0 {
+			t.Errorf("what waits ran %d times", n)
+		}
+		if n := s.ran("failing") - failing; n < 59 || n > 61 {
+			t.Errorf("what fails ran %d times for 60 times of becoming ready", n)
+		}
+		if attempts < 60 {
+			t.Errorf("after that it has %d attempts: they started anew", attempts)
+		}
+	})
+}
+
+// secrets is a kind of its own, in another backend.
+func secrets(t testing.TB) (*store.Store[Spec, Status], *cache.Cache[Spec, Status]) {
+	s := must(store.New[Spec, Status](must(memory.New(nil))(t), "secret", nil))(t)
+	return s, must(cache.New(s, nil))(t)
+}
+
+// A mended secret ends the backoff and the park of what refers to it, within a second, and
+// the attempts start anew. Without that it took the rest of the backoff, up to an hour here.
+func TestMendedSecretEndsBackoffAndPark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store2, watched := secrets(t)
+		var good bool
+		s := newSystem(t, setting{watched: watched, fail: func(o *Thing) error {
+			switch {
+			case good || o.Spec.Secret == "":
+				return nil
+			case o.Name == "parks":
+				return reconcile.Terminal(errors.New("the password is wrong"))
+			}
+			return errors.New("the password is wrong")
+		}})
+		defer s.start()()
+		secret := must(store2.Create(t.Context(), &Thing{Meta: store.Meta{Name: "password"}}))(t)
+		for _, name := range []string{"backs off", "parks"} {
+			_, err := s.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: name}, Spec: Spec{Secret: "password"}})
+			check(t, err)
+		}
+		s.declare("stranger")
+		settle()
+		time.Sleep(3*time.Hour/4 - time.Second)
+		synctest.Wait()
+		parked, strangers := s.ran("parks"), s.ran("stranger")
+		secret.Spec.Size++
+		bad := must(store2.Update(t.Context(), secret))(t)
+		settle()
+		if s.ran("parks") != parked+1 {
+			t.Error("an edit of the secret did not end the park")
+		}
+		good = true
+		bad.Spec.Size++
+		_, err := store2.Update(t.Context(), bad)
+		check(t, err)
+		settle()
+		s.wantReady("backs off", "parks")
+		if s.ran("stranger") != strangers {
+			t.Error("what does not refer to the secret ran")
+		}
+	})
+}
+
+// A secret that ten thousand objects share: a live edit of one of them does not wait for
+// the others.
+func TestLiveEditDoesNotWaitForTheUsersOfASecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const users = 10_000
+		store2, watched := secrets(t)
+		slow := time.Duration(0)
+		s := newSystem(t, setting{watched: watched, fail: func(*Thing) error { time.Sleep(slow); return nil }})
+		secret := must(store2.Create(t.Context(), &Thing{Meta: store.Meta{Name: "shared"}}))(t)
+		for n := range users {
+			_, err := s.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: fmt.Sprint("user", n)}, Spec: Spec{Secret: "shared"}})
+			check(t, err)
+		}
+		defer s.start()()
+		settle()
+		slow = 50 * time.Millisecond // 8 workers: 160 runs a second, 62 s for all
+		secret.Spec.Size++
+		_, err := store2.Update(t.Context(), secret)
+		check(t, err)
+		settle()
+		ran := s.ran("user5000")
+		s.edit("user5000", func(o *Thing) { o.Spec.Size = 7 })
+		settle()
+		if s.ran("user5000") == ran {
+			t.Error("a live edit waits for the users of the secret")
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		for n := range users {
+			if s.ran(fmt.Sprint("user", n)) < 2 {
+				t.Fatalf("user%d did not run with the new secret", n)
+			}
+		}
+	})
+}
+
+// A value of the needed object is an input: the user waits until it is there, runs again
+// when it changes, and not when something else does.
+func TestValueIsWaitedForAndItsChangeRunsTheUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))(t)
+		ids := must(store.New[Spec, Status](b, "address", nil))(t)
+		addresses := must(cache.New(ids, nil))(t)
+		c := newCloud()
+		users := newHalf(t, b, "thing", c)
+		runs := 0
+		tracker := must(depend.New(users.cache, nil, depend.On(addresses, secretOf, &depend.NeedOptions[Spec, Status]{
+			Value: func(o *Thing) string { return o.Status.ID },
+		})))(t)
+		ctrl := must(reconcile.New("thing", reconcile.AsReconciler(users.cache, tracker.Wrap(func(context.Context, *Thing) (reconcile.Result, error) {
+			runs++
+			return reconcile.Result{}, nil
+		})), &reconcile.Options[reconcile.Request]{Reads: tracker.Caches()}))(t)
+		check(t, ctrl.Watch(reconcile.From(users.cache), tracker.Source()))
+		sys := &system{t: t, ctrl: ctrl}
+		defer sys.start()()
+		_, err := users.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "dns"}, Spec: Spec{Secret: "ip"}})
+		check(t, err)
+		_, err = ids.Create(t.Context(), &Thing{Meta: store.Meta{Name: "ip"}})
+		check(t, err)
+		settle()
+		set := func(id string, ready bool) {
+			o := must(ids.Get(t.Context(), store.Key{Name: "ip"}))(t)
+			if o.Status.ID = id; ready {
+				o.SetReady()
+			}
+			_, err := ids.UpdateStatus(t.Context(), o)
+			check(t, err)
+			settle()
+		}
+		for n, c := range []struct {
+			id    string
+			ready bool
+			runs  int
+		}{{"", true, 0}, {"10.0.0.1", true, 1}, {"10.0.0.2", false, 2}, {"10.0.0.2", true, 2}, {"", false, 2}, {"10.0.0.2", true, 2}} {
+			if set(c.id, c.ready); runs != c.runs {
+				t.Errorf("step %d: %d runs, want %d", n, runs, c.runs)
+			}
+		}
+	})
+}
