@@ -3,7 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
@@ -44,16 +44,14 @@ func (a *Adapt) complete(workers int) {
 	setDefault(&a.Interval, 5*time.Second)
 }
 
-// adaptive is what a controller has seen since it last thought the number over.
+// adaptive changes the number of workers. Its fields belong to the goroutine of its
+// run, but for the counts.
 type adaptive struct {
 	Adapt
+	before Counts // when the number was last thought over
+	took   time.Duration
 
-	mu        sync.Mutex // guards what follows
-	runs      int
-	throttled int
-	took      time.Duration
-	raised    uint64
-	lowered   uint64
+	raised, lowered atomic.Uint64
 }
 
 // AdaptSnapshot is what Options.Adapt did so far.
@@ -65,39 +63,28 @@ type AdaptSnapshot struct {
 }
 
 func (a *adaptive) snapshot() *AdaptSnapshot {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return &AdaptSnapshot{Min: a.Min, Max: a.Max, Raised: a.raised, Lowered: a.lowered}
+	return &AdaptSnapshot{Min: a.Min, Max: a.Max, Raised: a.raised.Load(), Lowered: a.lowered.Load()}
 }
 
-func (a *adaptive) saw(kind resultKind, took time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.runs++
-	a.took += took
-	if kind == resultThrottled {
-		a.throttled++
-	}
-}
-
-// next is the number of workers to have after n, and forgets what was seen.
-func (a *adaptive) next(n int, waiting bool) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	was, slow := n, a.Latency > 0 && a.runs > 0 && a.took/time.Duration(a.runs) > a.Latency
+// next is the number of workers to have after n, when so many runs have ended and
+// taken so long in all.
+func (a *adaptive) next(n int, all Counts, took time.Duration, waiting bool) int {
+	runs, throttled := all.Runs()-a.before.Runs(), all.Throttled-a.before.Throttled
+	slow := a.Latency > 0 && runs > 0 && (took-a.took)/time.Duration(runs) > a.Latency
+	a.before, a.took = all, took
+	was := n
 	switch {
-	case a.throttled > 0 || slow:
+	case throttled > 0 || slow:
 		n /= 2
-	case waiting && a.runs > 0:
+	case waiting && runs > 0:
 		n++
 	}
-	a.runs, a.throttled, a.took = 0, 0, 0
 	n = min(max(n, a.Min), a.Max)
 	switch {
 	case n > was:
-		a.raised++
+		a.raised.Add(1)
 	case n < was:
-		a.lowered++
+		a.lowered.Add(1)
 	}
 	return n
 }
@@ -106,6 +93,7 @@ func (a *adaptive) next(n int, waiting bool) int {
 type pooled interface {
 	Workers() int
 	SetWorkers(n int) error
+	totals() (Counts, time.Duration)
 	waiting() bool
 }
 
@@ -113,9 +101,10 @@ func (a *adaptive) run(ctx context.Context, c pooled) {
 	for sleep.For(ctx, a.Interval) {
 		was := c.Workers()
 		if was == 0 {
-			continue // somebody stopped them on purpose
+			continue // they were stopped on purpose
 		}
-		if n := a.next(was, c.waiting()); n != was {
+		all, took := c.totals()
+		if n := a.next(was, all, took, c.waiting()); n != was {
 			_ = c.SetWorkers(n) // n is positive
 		}
 	}

@@ -176,8 +176,11 @@ func unlessOwn[K comparable](to Sink[K], from Cached) func(store.Revision) Sink[
 
 // live admits a change that is urgent unless the key's own run made it.
 func (s *sink[K]) live(key K, from Cached, rev store.Revision, o queue.AddOptions) error {
-	return s.c.live(key, from, rev, o)
+	return s.c.live(seen[K]{key, from, rev}, o)
 }
+
+// saw notes that the source has taken a change.
+func (s *sink[K]) saw(key K, from Cached, rev store.Revision) { s.c.show(seen[K]{key, from, rev}) }
 
 func isNilPredicate[S, T any](p Predicate[S, T]) bool { return p == nil }
 

@@ -4,10 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"time"
-
-	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/store"
 )
 
 // This file keeps what user code does wrong with that user code (promise R3): a
@@ -97,87 +93,4 @@ func unwrapEnds(err error) bool {
 		err, rest = rest[len(rest)-1], rest[:len(rest)-1]
 	}
 	return false
-}
-
-// contain calls a hook on a goroutine of its own and waits for it, so that whatever
-// the hook does ends nothing else. It reports whether the hook returned; if not, the
-// log says why.
-func (c *Controller[K]) contain(name string, hook func()) (ok bool) {
-	done := make(chan struct{})
-	go func() { // ends with the hook, and is waited for below
-		defer close(done)
-		ok = c.containHere(name, hook)
-	}()
-	<-done
-	return ok
-}
-
-// containHere is contain on the goroutine of the caller, for hooks that are called
-// too often for a goroutine each. One that calls runtime.Goexit ends the caller.
-func (c *Controller[K]) containHere(name string, hook func()) (ok bool) {
-	defer func() {
-		if !ok {
-			c.hookFailed(name, recover())
-		}
-	}()
-	hook()
-	return true
-}
-
-// hookFailed logs that a hook panicked with v, or ended its goroutine if v is nil.
-func (c *Controller[K]) hookFailed(name string, v any) {
-	if v == nil {
-		c.log().Error("reconcile: hook ended its goroutine (runtime.Goexit)", "controller", c.name, "hook", name)
-		return
-	}
-	p := newPanic(v)
-	c.log().Error("reconcile: hook panicked", "controller", c.name, "hook", name, "err", store.Brief(p), "stack", string(p.Stack))
-}
-
-// errBuckets is what Queue.Buckets panics with after its own panic has been logged:
-// the queue then gives the key back, which backs off for a second.
-var errBuckets = errors.New("reconcile: Options.Queue.Buckets panicked")
-
-// containFuncs wraps the functions that the queue calls, so that a panic of one is
-// logged and ends nothing:
-//
-//	Policy   the failed key waits as Backoff says by default
-//	Tenant   the key belongs to no tenant
-//	Buckets  the key does not run now
-func (c *Controller[K]) containFuncs(o *queue.Options[K]) {
-	if policy := o.Policy; policy != nil {
-		fallback := queue.Backoff{}.Policy()
-		o.Policy = func(attempt int, err error) (d time.Duration) {
-			if !c.contain("Queue.Policy", func() { d = policy(attempt, err) }) {
-				d = fallback(attempt, err)
-			}
-			return d
-		}
-	}
-	if tenant := o.Tenant; tenant != nil {
-		o.Tenant = func(key K) (t string) {
-			c.containHere("Queue.Tenant", func() { t = tenant(key) })
-			return t
-		}
-	}
-	if buckets := o.Buckets; buckets != nil {
-		o.Buckets = func(key K, dst []*queue.Bucket) (b []*queue.Bucket) {
-			if !c.containHere("Queue.Buckets", func() { b = buckets(key, dst) }) {
-				panic(errBuckets)
-			}
-			return b
-		}
-	}
-}
-
-// containBuckets is deferred where a worker calls the queue. It makes an error of
-// the panic of Queue.Buckets.
-func containBuckets(err *error) {
-	switch v := recover(); v {
-	case nil:
-	case errBuckets:
-		*err = errBuckets
-	default:
-		panic(v)
-	}
 }

@@ -1,17 +1,16 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/tendhq/tend/internal/tick"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -26,36 +25,15 @@ import (
 // Make one with New, NewBatch or For, give it sources with Watch, and Run it, best
 // through a Manager. Its methods are safe for concurrent use; only Run blocks.
 type Controller[K comparable] struct {
-	name        string
-	rec         Reconciler[K]
-	batch       BatchReconciler[K] // instead of rec
-	forgets     Forgetter[K]       // nil: it remembers nothing of keys
-	o           Options[K]
-	userHooks   queue.Hooks[K]
-	q           *queue.Queue[K]
-	epoch       time.Time  // times of runs are counted from here
-	plain       bool       // a run that succeeded needs nothing but to be counted
-	clock       tick.Clock // of begins of runs, from epoch on
-	exact       bool       // they are read each
-	kind        string     // of the objects it is about, for the graph; "": not known
-	after       afters[K]
-	ill         atomic.Int64 // keys, about, whose failure was logged and whose recovery was not yet
-	adapt       *adaptive
-	pool        pool[K]
-	holds       []atomic.Pointer[hold] // by shard; nil: not ours
-	leased      atomic.Bool
-	stopped     atomic.Bool  // its queue was found stopped
-	opened      atomic.Int64 // when the workers began, since epoch
-	logger      atomic.Pointer[slog.Logger]
-	life        *life[K]
-	errDeadline error // the cause of a run past its deadline
-	shown       atomic.Pointer[inputs[K]]
+	pool[K]
+	life  *life[K]
+	adapt *adaptive
 
-	mu      sync.Mutex // guards what follows
-	running bool       // Run was called
+	// What follows is guarded by kernel.mu.
+	kind    string // of the objects it is about, for the graph; "": not known
+	running bool   // Run was called
 	feeds   []*feed[K]
 	removed []*feed[K]      // by Unwatch; may not have ended yet
-	cached  []Cached        // of feeds and Options.Reads
 	owned   []Cached        // made by For: run by the controller itself
 	place   lease.Placement // Options.Placement, or the Manager's choice
 }
@@ -102,51 +80,29 @@ func NewBatch[K comparable](name string, r BatchReconciler[K], o *Options[K]) (*
 }
 
 func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K], error) {
-	c := &Controller[K]{name: name, epoch: time.Now()}
+	k := &kernel[K]{name: name, epoch: time.Now()}
 	if o != nil {
-		c.o = *o
+		k.o = *o
 	}
 	if name == "" {
 		return nil, errors.New("no name")
 	}
-	if err := c.o.complete(batch); err != nil {
+	if err := k.o.complete(batch); err != nil {
 		return nil, err
 	}
-	if err := c.makeQueue(); err != nil {
+	k.changeView(func(v *view[K]) { v.logger, v.caches = k.o.Logger, k.o.Reads })
+	if err := k.makeQueue(); err != nil {
 		return nil, err
 	}
-	if c.o.Logger != nil {
-		c.logger.Store(c.o.Logger)
-	}
-	c.pool.c, c.pool.want, c.after.c = c, c.o.Workers, c
+	c := &Controller[K]{}
+	c.pendingWrites = &pendingWrites[K]{kernel: k}
+	c.alarm, c.want = newAlarm(), k.o.Workers
+	c.late = fmt.Errorf("reconcile: controller %q: %w of %v", name, ErrDeadline, k.o.Timeout)
 	c.life = newLife(c)
-	c.errDeadline = deadlineError(name, c.o.Timeout)
-	c.cached = c.o.Reads
-	c.showLocked() // nobody else has it yet
-	if c.o.Adapt != nil {
-		c.adapt = &adaptive{Adapt: *c.o.Adapt}
+	if k.o.Adapt != nil {
+		c.adapt = &adaptive{Adapt: *k.o.Adapt}
 	}
-	c.clock.Init(c.epoch)
-	c.exact = c.o.Hooks.OnDone != nil || c.adapt != nil || c.o.Timeout > 0 && c.o.Timeout < time.Second
-	c.plain = c.o.Resync == 0 && c.o.Hooks.OnDone == nil && c.adapt == nil
-	return c, c.setPlacement(c.o.Placement)
-}
-
-func (c *Controller[K]) makeQueue() (err error) {
-	qo := c.o.Queue
-	qo.Name = c.name
-	c.containFuncs(&qo)
-	if qo.Policy == nil {
-		qo.Policy = c.o.Backoff.Policy()
-	}
-	if qo.Hooks != nil {
-		c.userHooks = *qo.Hooks
-	}
-	hooks := c.userHooks
-	hooks.HoldExpired, hooks.Exhausted, hooks.Parked = c.holdExpired, c.exhausted, c.parked
-	qo.Hooks = &hooks
-	c.q, err = queue.New(&qo)
-	return err
+	return c, c.setPlacement(k.o.Placement)
 }
 
 // setPlacement decides where the controller runs; nil: here, at once. It is
@@ -169,10 +125,12 @@ func (c *Controller[K]) setPlacement(p lease.Placement) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.place = p
-	if len(c.holds) != shards {
-		c.holds = make([]atomic.Pointer[hold], shards)
-	}
-	c.leased.Store(leased(p)) // last: who has seen it looks at holds, without a lock
+	c.changeViewLocked(func(v *view[K]) {
+		if len(v.holds) != shards {
+			v.holds = make([]atomic.Pointer[hold], shards)
+		}
+		v.leased = leased(p)
+	})
 	return nil
 }
 
@@ -198,21 +156,31 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 		added = append(added, &feed[K]{c: c, Source: s})
 	}
 	c.feeds = slices.Concat(c.feeds, added) // a new slice: sources() gives out the old one
-	for _, f := range added {
-		c.useLocked(f)
-	}
-	c.showLocked()
+	c.feedsChangedLocked()
 	c.life.poke()
 	return nil
 }
 
-func (c *Controller[K]) useLocked(f *feed[K]) {
-	if f.cache != nil && !slices.Contains(c.cached, f.cache) {
-		c.cached = append(slices.Clip(c.cached), f.cache)
-	}
-	if !f.mapped && f.kind != "" && c.kind == "" {
-		c.kind = f.kind
-	}
+// feedsChangedLocked brings the view and the kind in line with the sources. A cache
+// whose source was removed is still read.
+func (c *Controller[K]) feedsChangedLocked() {
+	c.changeViewLocked(func(v *view[K]) {
+		v.shows, v.exists = nil, nil
+		for _, f := range c.feeds {
+			if f.cache != nil && !slices.Contains(v.caches, f.cache) {
+				v.caches = append(slices.Clip(v.caches), f.cache)
+			}
+			if f.cache != nil && !f.mapped {
+				v.shows = append(v.shows, f.cache)
+			}
+			if f.exists != nil {
+				v.exists = append(v.exists, f.exists)
+			}
+			if !f.mapped && c.kind == "" {
+				c.kind = f.kind
+			}
+		}
+	})
 }
 
 var errUnwatched = errors.New("source was removed")
@@ -234,7 +202,7 @@ func (c *Controller[K]) Unwatch(name string) error {
 	f := c.feeds[i]
 	c.feeds = slices.Concat(c.feeds[:i], c.feeds[i+1:])
 	c.removed = append(c.removed, f)
-	c.showLocked()
+	c.feedsChangedLocked()
 	c.mu.Unlock()
 	f.remove(errUnwatched)
 	ended := f.waitRemoved(c.life.context())
@@ -254,19 +222,11 @@ func (c *Controller[K]) removedSources() []*feed[K] {
 	return slices.Clone(c.removed)
 }
 
-// noteStopped is called when a worker leaves: it notes that it does so because the
-// program stopped the queue.
-func (c *Controller[K]) noteStopped(err error) {
-	if errors.Is(err, queue.ErrStopped) {
-		c.stopped.Store(true)
-	}
-}
-
 var errNotMade = errors.New("reconcile: this Controller is nil or zero: make one with New, NewBatch or For")
 
 // made refuses a Controller that no constructor made.
 func (c *Controller[K]) made() error {
-	if c == nil || c.q == nil {
+	if c == nil || c.pendingWrites == nil {
 		return errNotMade
 	}
 	return nil
@@ -311,6 +271,18 @@ func (c *Controller[K]) add(key K, o queue.AddOptions) error {
 	return c.enqueue(key, o)
 }
 
+// live admits a change that is urgent unless the key's own run made it.
+func (c *Controller[K]) live(at seen[K], o queue.AddOptions) error {
+	if c.elsewhere(at.key) {
+		return nil
+	}
+	running := c.askRunning(at) // before what is remembered: a run notes that before it ends
+	k := c.lookup(at.key)
+	o.Urgent = !running && !at.in(k.writes)
+	c.holdPending(at.key, k)
+	return c.enqueue(at.key, o)
+}
+
 // admit takes a key from a source. A key of another server is dropped: whoever
 // gets it lists it then.
 func (c *Controller[K]) admit(key K, o queue.AddOptions) error {
@@ -321,37 +293,11 @@ func (c *Controller[K]) admit(key K, o queue.AddOptions) error {
 	return c.enqueue(key, o)
 }
 
-// enqueue adds a key, and forgets it if its shard was lost meanwhile: what was dropped
-// with the shard does not include it, and it would be ready for ever.
-func (c *Controller[K]) enqueue(key K, o queue.AddOptions) error {
-	err := c.q.AddWith(key, o)
-	if err == nil && c.elsewhere(key) {
-		c.drop(key)
-	}
-	return err
-}
-
-// elsewhere reports whether a lease that this server does not have is needed.
-func (c *Controller[K]) elsewhere(key K) bool {
-	return c.leased.Load() && c.holdOf(key) == nil
-}
-
 // leased reports whether a placement takes leases: one that runs everywhere is as
 // good as none.
 func leased(p lease.Placement) bool {
 	return p != nil && reflect.TypeOf(p) != reflect.TypeOf(lease.EveryServer())
 }
-
-// shardOf is the shard of a key.
-func (c *Controller[K]) shardOf(key K) int {
-	if len(c.holds) == 1 {
-		return 0
-	}
-	return lease.Shard(c.o.Hash(key), len(c.holds))
-}
-
-// holdOf is the right to run the key; nil: there is none.
-func (c *Controller[K]) holdOf(key K) *hold { return c.holds[c.shardOf(key)].Load() }
 
 // SetWorkers changes how many keys are run at once, to at most 100,000; 0 runs none.
 // More workers start at once; one too many goes when its present run has ended. With
@@ -363,41 +309,29 @@ func (c *Controller[K]) SetWorkers(n int) error {
 	if n < 0 || n > maxWorkers {
 		return fmt.Errorf("reconcile: controller %q: SetWorkers(%d): want 0 to %d", c.name, n, maxWorkers)
 	}
-	c.pool.resize(n)
+	c.resize(n)
 	return nil
 }
 
 // Workers is how many workers there are to be.
 func (c *Controller[K]) Workers() int {
-	n, _ := c.pool.size()
+	n, _ := c.size()
 	return n
 }
 
 // sources gives the feeds; the slice is never written to.
 func (c *Controller[K]) sources() []*feed[K] {
-	return c.shown.Load().feeds
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.feeds
 }
-
-// caches gives what the controller reads; the slice is never written to.
-func (c *Controller[K]) caches() []Cached {
-	return c.shown.Load().cached
-}
-
-// inputs are a controller's feeds and caches, for those who ask at every run and must
-// not take its lock for that.
-type inputs[K comparable] struct {
-	feeds  []*feed[K]
-	cached []Cached
-}
-
-func (c *Controller[K]) showLocked() { c.shown.Store(&inputs[K]{c.feeds, c.cached}) }
 
 // ownedCaches are those that the controller runs itself.
 func (c *Controller[K]) ownedCaches() []Cached { return c.owned }
 
 // adopt makes the controller part of a Manager: it has stop in all to end.
 func (c *Controller[K]) adopt(l *slog.Logger, stop time.Duration) {
-	c.logger.CompareAndSwap(nil, l)
+	c.changeView(func(v *view[K]) { v.logger = cmp.Or(v.logger, l) })
 	c.o.Drain = min(c.o.Drain, stop*2/3)
 	c.o.Grace = min(c.o.Grace, stop/4)
 }
@@ -406,13 +340,6 @@ func (c *Controller[K]) placementOf() lease.Placement {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.place
-}
-
-func (c *Controller[K]) log() *slog.Logger {
-	if l := c.logger.Load(); l != nil {
-		return l
-	}
-	return slog.Default()
 }
 
 // Run runs the controller until ctx ends. Then it stops in this order, and

@@ -54,9 +54,8 @@
 // context, the lease's guard, and what [Logger] and [RunInfo] give. It does not end
 // when Run's context does: runs are drained first.
 //
-// Do not keep it beyond the run. A context that nobody looked at during the run
-// serves the next one too, and a goroutine that looks at it only then sees
-// somebody else's.
+// Each run has a context of its own: one that is kept says for ever that its run is
+// over, and which run that was.
 //
 // # Urgency
 //
@@ -90,23 +89,13 @@
 // lease: a key's run that outlives a hold keeps the key locked, which a fresh
 // queue would forget.
 //
-// What becomes of a key is worked out in pure code (judge) and done in one place
-// (settle).
+// What becomes of a key is decided in pure code (outcome.go) and carried out in one
+// place (settle.go).
 //
-// The run's context is a type of our own, not context.WithDeadline, because that
-// costs seven allocations and a timer for each run, several times everything else.
-// One watchdog looks at all runs instead of a timer each. A run that touches
-// neither its context nor a store allocates nothing.
-//
-// A key that wrote is held in the queue (S4) only if it is to run again before the
-// caches have seen the write: by itself, or because somebody adds it. When every key
-// that wrote was held, that was 5 of the 17 allocations and 11 % of the time of an
-// object that converges. An add that goes past the controller, straight to its
-// queue, or that comes during the run that writes, is noticed when a worker has the
-// key; it is held then and given back, which costs one token of its buckets. What is
-// remembered of such keys is asked for at every add and every run, by cores that take it
-// from each other each time: hence one question where there could be three, and records
-// that stay where they are.
+// The run's context is a type of this package, not context.WithDeadline: with the
+// logger and what a store asks for, that is fifteen allocations and a timer for each
+// run, where this is one. Its channel is made when Done is called, and one timer serves
+// the deadlines of all runs, which may end a few milliseconds late and never early.
 //
 // One generic type each; there are no Typed twins. Options are a struct, so that
 // they can be read, compared and printed. Builders that chain, and constructors that

@@ -56,7 +56,7 @@ type objects[S, T any] struct {
 
 // Reconcile implements Reconciler.
 func (r *objects[S, T]) Reconcile(ctx context.Context, key Request) (Result, error) {
-	if isStale(ctx) {
+	if x := runOf(ctx); x != nil && x.isStale() {
 		obj, err := r.cache.Store().Get(ctx, key)
 		if errors.Is(err, store.ErrNotFound) {
 			return Result{}, nil
@@ -83,13 +83,4 @@ func (r *objects[S, T]) run(ctx context.Context, obj *store.Object[S, T]) (Resul
 	defer s.RedactPanic(before, obj)
 	res, err := r.f(ctx, obj)
 	return res, s.RedactError(err, before, obj)
-}
-
-// isStale is Info.Stale without touching the context, where that can be.
-func isStale(ctx context.Context) bool {
-	if x, ok := ctx.(*runCtx[Request]); ok {
-		return x.stale
-	}
-	i, _ := RunInfo(ctx)
-	return i.Stale
 }

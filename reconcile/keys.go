@@ -235,7 +235,7 @@ type LeaseSnapshot struct {
 // Leases are those that the controller runs under; none if it needs none.
 func (c *Controller[K]) Leases() []LeaseSnapshot {
 	c.mu.Lock()
-	p, holds := c.place, c.holds
+	p, holds := c.place, c.view.Load().holds
 	c.mu.Unlock()
 	if !leased(p) {
 		return nil

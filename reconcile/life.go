@@ -24,7 +24,6 @@ import (
 //	one less          its keys dropped, its runs ended and waited for, its keys forgotten
 //	stop              see run
 type life[K comparable] struct {
-	*watchdog
 	c      *Controller[K]
 	signal chan struct{} // capacity 1: look again
 	broken chan error    // capacity 1: why it cannot go on
@@ -43,15 +42,10 @@ type life[K comparable] struct {
 }
 
 func newLife[K comparable](c *Controller[K]) *life[K] {
-	return &life[K]{watchdog: newWatchdog(), c: c, signal: make(chan struct{}, 1), broken: make(chan error, 1)}
+	return &life[K]{c: c, signal: make(chan struct{}, 1), broken: make(chan error, 1)}
 }
 
-func (l *life[K]) poke() {
-	select {
-	case l.signal <- struct{}{}:
-	default:
-	}
-}
+func (l *life[K]) poke() { notify(l.signal) }
 
 // run is Controller.Run.
 func (l *life[K]) run(ctx context.Context, place lease.Placement) error {
@@ -66,7 +60,7 @@ func (l *life[K]) run(ctx context.Context, place lease.Placement) error {
 	bg, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { l.govern(bg) })
-	wg.Go(func() { l.watch(bg) })
+	wg.Go(func() { l.c.watch(bg) })
 	if l.c.adapt != nil {
 		wg.Go(func() { l.c.adapt.run(bg, l.c) })
 	}
@@ -144,38 +138,36 @@ var errPlacementEnded = errors.New("the placement's Run has returned")
 // work holds one shard for as long as ctx lives. It returns after the last run of
 // one of its keys has: only then may the lease be given to somebody else.
 func (l *life[K]) work(ctx context.Context, shard int) error {
-	// Asking what WithoutCancel returns for a value allocates; asking through one that
-	// carries a value does not, and each run asks.
-	base := context.WithValue(context.WithoutCancel(ctx), runKey{}, nil)
-	h := &hold{shard: shard, base: base, lease: l.leaseOf(shard)}
+	h := newHold(ctx, shard, l.leaseOf(shard))
+	holds := l.c.view.Load().holds
 	l.mu.Lock()
 	l.held++
 	l.leases.Won++
 	l.gained = append(l.gained, shard)
-	l.c.holds[shard].Store(h)
+	holds[shard].Store(h)
 	l.mu.Unlock()
 	l.poke()
 
 	<-ctx.Done()
 	l.mu.Lock()
 	l.held--
-	l.c.holds[shard].Store(nil)
+	holds[shard].Store(nil)
 	stopping := l.ctx.Err() != nil
 	l.lost = l.lost || !stopping // what waits when we stop is to be counted
 	l.leases.end(context.Cause(ctx), stopping)
 	l.mu.Unlock()
 	l.poke()
 
-	mine := func(s *slot[K]) bool { return s.hold == h }
+	mine := func(x *run[K]) bool { return x.hold == h }
 	why := context.Cause(ctx)
 	if stopping {
 		// stop ends them when it is time, unless the lease does not last so long.
-		if allClosed(l.c.pool.cancelRuns(mine, nil, nil), lease.Gone(ctx)) {
+		if allClosed(l.c.cancelRuns(mine, nil, nil), lease.Gone(ctx)) {
 			return nil
 		}
 		why = lease.ErrLost
 	}
-	l.c.pool.endRuns(mine, context.Canceled, fmt.Errorf("reconcile: controller %q: %w: %w", l.c.name, ErrLeaseLost, why))
+	l.c.endRuns(mine, context.Canceled, fmt.Errorf("reconcile: controller %q: %w: %w", l.c.name, ErrLeaseLost, why))
 	l.mu.Lock()
 	l.left = true
 	l.mu.Unlock()
@@ -283,14 +275,14 @@ func (l *life[K]) setOpen(open bool) {
 	was := l.open
 	l.open = open
 	if open && !was {
-		l.c.opened.Store(int64(time.Since(l.c.epoch)))
+		l.c.changeView(func(v *view[K]) { v.opened = l.c.since() })
 	}
 	if open {
 		l.opened = true
 	}
 	l.mu.Unlock()
 	if was != open {
-		l.c.pool.setOpen(open)
+		l.c.setOpen(open)
 	}
 }
 
@@ -435,8 +427,8 @@ func (l *life[K]) stop(placed <-chan error) error {
 	defer cancel()
 	if err != nil {
 		cause := fmt.Errorf("reconcile: controller %q: %w", c.name, ErrShutdown)
-		every := func(*slot[K]) bool { return true }
-		c.pool.cancelRuns(every, context.Canceled, cause)
+		every := func(*run[K]) bool { return true }
+		c.cancelRuns(every, context.Canceled, cause)
 		err = c.q.Stop(grace)
 	}
 	return l.finish(grace, placed, err)
@@ -446,10 +438,9 @@ func (l *life[K]) stop(placed <-chan error) error {
 // the workers and the placement that wait for them are too.
 func (l *life[K]) finish(ctx context.Context, placed <-chan error, stopErr error) error {
 	left := l.stopSources(ctx, ErrShutdown, slices.Concat(l.c.sources(), l.c.removedSources()))
-	l.c.pool.shut()
-	l.c.clock.Stop()
+	l.c.shut()
 	if stopErr == nil {
-		if !l.c.pool.wait(ctx) {
+		if !l.c.wait(ctx) {
 			left = append(left, "workers")
 		}
 		select {
@@ -465,21 +456,4 @@ func (l *life[K]) finish(ctx context.Context, placed <-chan error, stopErr error
 		stopErr = errors.Join(stopErr, fmt.Errorf("reconcile: controller %q: still running: %v", l.c.name, left))
 	}
 	return stopErr
-}
-
-// dropOthers forgets the keys that are not ours to run any more.
-func (c *Controller[K]) dropOthers() {
-	for e := range c.q.Snapshot() {
-		if c.holdOf(e.Key) == nil {
-			c.drop(e.Key)
-		}
-	}
-}
-
-// drop forgets a key. Its shard may have come back since somebody asked, and with it
-// an add that was dropped too: sources that list bring it again, others do not.
-func (c *Controller[K]) drop(key K) {
-	if c.q.Remove(key) && c.holdOf(key) != nil {
-		_ = c.add(key, queue.AddOptions{Priority: bandLive}) // fails when it does not matter any more
-	}
 }

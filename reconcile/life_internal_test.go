@@ -15,13 +15,14 @@ func TestKeyWhoseShardCameBackIsNotDropped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.leased.Store(true)
-		c.holds[0].Store(&hold{})
+		c.changeView(func(v *view[string]) { v.leased = true })
+		holds := c.view.Load().holds
+		holds[0].Store(&hold{})
 		if err := c.Add("a"); err != nil {
 			t.Fatal(err)
 		}
 		if !back {
-			c.holds[0].Store(nil)
+			holds[0].Store(nil)
 		}
 		c.drop("a")
 		if _, kept := c.q.Lookup("a"); kept != back {

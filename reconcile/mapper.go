@@ -252,7 +252,7 @@ func (s *sink[K]) mapperFailed(object store.Key, attempt int, err error) {
 	s.c.failed(Failure[K]{
 		Controller: s.c.name, Source: s.Name, Attempt: attempt,
 		Err: fmt.Errorf("mapping %s %v: %w", s.kind, object, err),
-	})
+	}, attempt > 0)
 }
 
 func (s *sink[K]) skip(why string, attrs ...any) { (*feed[K])(s).skip(why, attrs...) }

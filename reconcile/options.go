@@ -27,8 +27,7 @@ type Options[K comparable] struct {
 	Batch int
 
 	// Timeout is a run's deadline: its context ends with the cause ErrDeadline.
-	// Default 5 minutes; negative: none. One of a second or more may come 9 ms late
-	// in a busy controller, which does not read the clock for each run.
+	// Default 5 minutes; negative: none.
 	Timeout time.Duration
 	// StuckAfter is how long a run may go on after its context ended before it
 	// is reported as stuck: in the log, to Hooks.OnStuck, in the Snapshot and
@@ -46,9 +45,6 @@ type Options[K comparable] struct {
 	// Grace is how long Run then waits for them before it returns and names
 	// those that are left. Default 10 s.
 	Grace time.Duration
-	// CrashOnPanic lets a panic of the reconciler end the process. Default: it
-	// is an error with a stack (promise R3).
-	CrashOnPanic bool
 
 	// Backoff is how long a failed key waits. Default: queue.Backoff's.
 	Backoff queue.Backoff

@@ -42,9 +42,9 @@ func (c *Counts) of(kind resultKind) *uint64 {
 	}[kind]
 }
 
-func (c *Counts) add(v verdict) {
-	*c.of(v.kind)++
-	if v.panic {
+func (c *Counts) add(d decision) {
+	*c.of(d.kind)++
+	if d.panic {
 		c.Panic++
 	}
 }
@@ -65,82 +65,80 @@ func (c Counts) Runs() (n uint64) {
 	return n
 }
 
-// verdict is what becomes of a key after a run. It is worked out in pure code,
-// by judge, and carried out in one place, by settle.
-type verdict struct {
+// decision is what becomes of a key after a run: judge makes it, in pure code, and
+// settle.go carries it out.
+type decision struct {
 	kind  resultKind
 	do    settlement
-	delay time.Duration // After: the delay; Retry: the least
+	delay time.Duration // settleAfter, settleStill: the delay; settleRetry: the least
 	err   error         // of the reconciler; nil: none
 	panic bool
-	again bool // the run before this one failed too; only known where it matters, see failing
+	again bool // the run before this one failed too; only known where it matters, see failedBefore
 }
 
+// settlement is the call that gives a key back to the queue.
 type settlement uint8
 
 const (
-	settleDone settlement = iota
-	settleAfter
-	settleRetry
-	settlePark
-	settleStill
+	settleDone  settlement = iota // Item.Done, or at the next resync
+	settleAfter                   // Item.After
+	settleRetry                   // Item.Retry
+	settlePark                    // Item.Park
+	settleStill                   // Item.After, with the last failure kept
 )
 
-// judge says what a run came to. over is the cause of its context's end, nil if
-// it has not ended.
+// judge decides what a run came to. over is the cause of its context's end, nil if
+// the context has not ended.
 //
-//	error              over      what
+//	error              over      decision
 //	any but a panic    shutdown  if the error comes from the end: again, attempts reset
 //	Terminal           –         parked
 //	RetryAfter(nil, d) –         after d, attempts reset; as the value of a panic: backoff, at least d
 //	RetryAfter(err, d) –         backoff, at least d
 //	other              –         backoff; Throttled pauses its bucket (the queue knows)
 //	nil                –         by the Result
-func judge(o Outcome, over error) verdict {
+func judge(o Outcome, over error) decision {
 	if o.Err == nil {
 		return judgeResult(o.Result)
 	}
-	v := verdict{kind: resultError, do: settleRetry, err: o.Err}
+	d := decision{kind: resultError, do: settleRetry, err: o.Err}
 	var panicked *PanicError
-	v.panic = errors.As(o.Err, &panicked)
+	d.panic = errors.As(o.Err, &panicked)
 	var again *retryAfterError
 	switch {
-	case !v.panic && kernelCanceled(o.Err, over):
-		return verdict{kind: resultCanceled, do: settleAfter}
+	case !d.panic && kernelCanceled(o.Err, over):
+		return decision{kind: resultCanceled, do: settleAfter}
 	case errors.Is(o.Err, ErrTerminal):
-		v.kind, v.do = resultTerminal, settlePark
-	case errors.As(o.Err, &again) && again.err == nil && !v.panic:
-		return verdict{kind: resultRequeueAfter, do: settleAfter, delay: again.d}
+		d.kind, d.do = resultTerminal, settlePark
+	case errors.As(o.Err, &again) && again.err == nil && !d.panic:
+		return decision{kind: resultRequeueAfter, do: settleAfter, delay: again.d}
 	case again != nil:
-		v.delay = again.d
+		d.delay = again.d
 	}
-	if queue.IsThrottled(o.Err) && !v.panic {
-		v.kind = resultThrottled
+	if queue.IsThrottled(o.Err) && !d.panic {
+		d.kind = resultThrottled
 	}
-	return v
+	return d
 }
 
-func judgeResult(r Result) verdict {
+func judgeResult(r Result) decision {
 	switch {
 	case r.StillFailing:
-		return verdict{kind: resultRequeue, do: settleStill, delay: r.RequeueAfter}
+		return decision{kind: resultRequeue, do: settleStill, delay: r.RequeueAfter}
 	case r.RequeueAfter > 0:
-		return verdict{kind: resultRequeueAfter, do: settleAfter, delay: r.RequeueAfter}
+		return decision{kind: resultRequeueAfter, do: settleAfter, delay: r.RequeueAfter}
 	case r.Requeue:
-		return verdict{kind: resultRequeue, do: settleRetry}
+		return decision{kind: resultRequeue, do: settleRetry}
 	}
-	return verdict{kind: resultSuccess, do: settleDone}
+	return decision{kind: resultSuccess, do: settleDone}
 }
 
-// kernelCanceled reports whether err says only that we ended the run ourselves.
-// A reconciler that returns a context.Canceled of its own making failed like any
-// other: taking it for a shutdown would lose the key.
+// kernelCanceled reports whether err says only that the controller ended the run. A
+// reconciler that returns a context.Canceled of its own failed like any other: as a
+// shutdown, the key would be lost.
 func kernelCanceled(err, over error) bool {
 	if over == nil || errors.Is(over, ErrDeadline) || errors.Is(over, errRunOver) {
 		return false
 	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, over)
 }
-
-// errRunOver is the cause of a run's context after the run returned.
-var errRunOver = errors.New("the run is over")

@@ -21,8 +21,8 @@ type Request = store.Key
 // The controller calls it from several goroutines, never twice at once for one
 // key. ctx ends at the run's deadline (context.Cause then is ErrDeadline),
 // when the lease is lost (ErrLeaseLost), and when the controller stopped and the
-// time to drain is over (ErrShutdown). Do not keep ctx after the return: the
-// next run may use it, unless it was touched during this one.
+// time to drain is over (ErrShutdown), and when Reconcile returns. Each run has a
+// context of its own.
 type Reconciler[K comparable] interface {
 	Reconcile(ctx context.Context, key K) (Result, error)
 }

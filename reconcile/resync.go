@@ -17,7 +17,7 @@ func (c *Controller[K]) housekeeping() time.Duration {
 }
 
 func (c *Controller[K]) keepHouse() {
-	c.after.age()
+	c.age()
 	if c.o.ParkedResync > 0 && c.q.Stats().Parked > 0 {
 		c.retryParked()
 	}

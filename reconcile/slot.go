@@ -2,201 +2,211 @@ package reconcile
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/tendhq/tend/internal/tick"
-	"github.com/tendhq/tend/reconcile/lease"
 )
 
-// hold is the right to run the keys of one shard, from gaining it to losing it.
-// A controller without leases has one for all keys.
-type hold struct {
-	shard int
-	base  context.Context // never cancelled; carries the guard
-	lease lease.Lease     // nil: there is nothing to lose
+// alarm is when to look at the runs: one timer for the deadlines of all of them.
+//
+// It is due when the first of them needs a look. A run that begins, and one whose
+// context ends, bring that forward; after a look it is never, until one of the runs
+// that are going on brings it forward again. So it does not ring while nothing runs,
+// and otherwise at most once in the length of a deadline, however many runs begin and
+// end meanwhile.
+type alarm struct {
+	due    atomic.Int64  // since the controller's epoch; never: notDue
+	signal chan struct{} // capacity 1: due was brought forward
 }
 
-// trusted asks the lease itself. A process that was stopped for longer than its
-// lease is back at work before anybody has told it of the loss.
-func (h *hold) trusted() bool {
-	if h.lease == nil {
-		return true
+const notDue = 1<<63 - 1
+
+func newAlarm() *alarm {
+	a := &alarm{signal: make(chan struct{}, 1)}
+	a.due.Store(notDue)
+	return a
+}
+
+// lookBy has the runs looked at by a time, since the controller's epoch; zero asks for
+// nothing. The caller has made the run visible before.
+func (a *alarm) lookBy(at time.Duration) {
+	for at > 0 {
+		due := a.due.Load()
+		if int64(at) >= due {
+			return
+		}
+		if a.due.CompareAndSwap(due, int64(at)) {
+			notify(a.signal)
+			return
+		}
 	}
-	_, ok := h.lease.Held()
-	return ok
 }
 
-// slot is one worker as others see it: what it runs, since when, and what came
-// of all its runs.
-//
-// A run begins with one store to phase, and ends with one compare-and-swap if nobody
-// has looked at it meanwhile. Who wants to look takes mu and marks the run as watched:
-// then it cannot end without mu. So a run costs two locked instructions, where a lock
-// at its begin and one at its end would cost four.
-//
-//	idle ──begin──▶ running ──succeed──▶ idle
-//	                   │ going (mu)
-//	                   ▼
-//	                watched ──finish (mu)──▶ idle
+// wait waits until it is time to look, or reports false when ctx ends.
+func (a *alarm) wait(ctx context.Context, epoch time.Time) bool {
+	timer := time.NewTimer(notDue)
+	defer timer.Stop()
+	for {
+		if due := a.due.Load(); due != notDue {
+			timer.Reset(time.Duration(due) - time.Since(epoch))
+		}
+		select {
+		case <-timer.C:
+			a.due.Store(notDue) // before the look: a run that begins now is seen, or says when it is due
+			return ctx.Err() == nil
+		case <-a.signal:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// notify sends on a channel of capacity one without waiting: a signal that is there
+// already says the same.
+func notify(signal chan<- struct{}) {
+	select {
+	case signal <- struct{}{}:
+	default:
+	}
+}
+
+// slot is one worker as others see it: what it runs, and how all its runs ended.
 type slot[K comparable] struct {
-	c      *Controller[K]
+	k      *kernel[K]
+	alarm  *alarm
 	cancel context.CancelFunc // ends the worker after its present run
 	labels context.Context    // of its goroutine
 	worker string             // the label that no other worker has
-	place  int                // in the pool's list of slots; guarded by the pool's mu
+	place  int                // in the pool's list of slots; guarded by pool.list
 
-	// phase is one of the phases, and above these bits the number of runs that
-	// succeeded with nobody looking. The worker alone leaves idle.
-	phase atomic.Uint64
-
-	mu sync.Mutex // guards phase from running on, and what follows
-
-	// While the phase is idle these are the worker's own; else they are guarded by mu,
-	// but that the worker may read what only it writes.
-	ctx     *runCtx[K] // of the present or the next run
-	hold    *hold
-	keys    []K // what is running; its first element for a single key
-	attempt int
-	started time.Duration // since the controller's epoch; up to two ticks early
-	over    time.Duration // when the context ended; 0: it has not
-	stuck   bool
-	ended   chan struct{} // closed at the end of the run; nil: nobody waits
-	maybe   []seen[K]     // changes that are urgent unless the run wrote them
-
-	counts Counts // of runs that are not counted in phase
+	mu     sync.Mutex // guards what follows, and the present run's state
+	run    *run[K]    // nil: none
+	counts Counts
+	took   time.Duration // all runs together; only where it is measured
 }
 
-const (
-	idle uint64 = iota
-	running
-	watched
-	phaseBits = 2
-	phases    = 1<<phaseBits - 1
-)
-
-// begin makes ready for a run of keys. It fails if the hold was lost.
-func (s *slot[K]) begin(h *hold, keys []K, attempt int) (*runCtx[K], bool) {
-	c := s.c
-	if s.ctx == nil {
-		s.ctx = &runCtx[K]{c: c}
+// begin makes x the slot's run. It fails if the hold was lost.
+func (s *slot[K]) begin(x *run[K]) bool {
+	x.mu = &s.mu
+	x.started = s.k.since()
+	if s.k.o.Timeout > 0 {
+		x.by = x.started + s.k.o.Timeout
 	}
-	s.hold, s.keys, s.attempt = h, keys, attempt
-	s.over, s.stuck = 0, false
-	x := s.ctx
-	x.base, x.key, x.attempt = h.base, keys[0], attempt
-	x.waits.Store(nil)
-	s.started, x.by = c.begins()
-	s.phase.Add(running - idle)
-	c.life.lookBy(x.by)
-	// Who takes the hold away does so first and looks for runs then: either we see
-	// that it is gone, or we are seen.
-	if c.holds[h.shard].Load() != h {
-		s.finish(nil, false) // what was asked about its keys is asked of whoever has them now
-		return nil, false
+	s.mu.Lock()
+	s.run = x
+	s.mu.Unlock()
+	s.alarm.lookBy(x.by)
+	// A hold is taken away before its runs are looked for: either this run sees that it
+	// is gone, or it is seen.
+	if s.k.view.Load().holds[x.hold.shard].Load() != x.hold {
+		s.finish(x, nil, false, 0) // the server that has the keys now is asked about their changes
+		return false
 	}
-	return x, true
+	return true
 }
 
-// begins is when a run begins that begins now, and its deadline (0: it has none).
-// With long deadlines the clock is asked for less than that: a reading costs as much
-// as all else that a controller does for a run. A deadline is never early by that.
-func (c *Controller[K]) begins() (at, by time.Duration) {
-	read := true
-	if c.exact {
-		at = time.Since(c.epoch)
-	} else {
-		at, read = c.clock.Since()
-	}
-	if c.o.Timeout <= 0 {
-		return at, 0
-	}
-	by = at + c.o.Timeout
-	if !read {
-		by += 2 * tick.Tick
-	}
-	return at, by
-}
-
-// going reports whether a run goes on, and keeps it from ending. The caller holds mu.
-func (s *slot[K]) going() bool {
-	for {
-		p := s.phase.Load()
-		switch p & phases {
-		case idle:
-			return false
-		case watched:
-			return true
-		}
-		if s.phase.CompareAndSwap(p, p+watched-running) {
-			return true
-		}
-	}
-}
-
-// finish records how the run ended, frees the slot, and gives the questions that
-// waited for its end.
-func (s *slot[K]) finish(verdicts []verdict, timeout bool) (maybe []seen[K]) {
+// finish frees the slot, ends the run's context, counts, and gives the questions that
+// waited for the end.
+func (s *slot[K]) finish(x *run[K], decisions []decision, timeout bool, took time.Duration) (asked []seen[K]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, v := range verdicts {
-		s.counts.add(v)
+	s.run = nil
+	x.endLocked(context.Canceled, errRunOver) // so that what hangs on it is let go
+	for _, d := range decisions {
+		s.counts.add(d)
 	}
 	if timeout {
 		s.counts.Timeout++
 	}
-	maybe, s.maybe = s.maybe, nil
-	if s.ctx.touched.Load() {
-		s.ctx = nil // somebody may still hold it: the next run gets a new one
+	s.took += took
+	if x.ended != nil {
+		close(x.ended)
 	}
-	s.hold, s.keys = nil, nil
-	if s.ended != nil {
-		close(s.ended)
-		s.ended = nil
-	}
-	s.phase.And(^uint64(phases))
-	return maybe
+	return x.asked
 }
 
-// succeed is finish for a run that succeeded, touched nothing and was looked at by
-// nobody. It reports whether it was that.
-func (s *slot[K]) succeed() bool {
-	p := s.phase.Load()
-	return p&phases == running && !s.ctx.touched.Load() &&
-		s.phase.CompareAndSwap(p, p+1<<phaseBits+idle-running)
+// present is the slot's run; nil: none.
+func (s *slot[K]) present() *run[K] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run
 }
 
 // count gives how the slot's runs have ended.
-func (s *slot[K]) count() Counts {
+func (s *slot[K]) count() (n Counts, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sum := s.counts
-	sum.Success += s.phase.Load() >> phaseBits
-	return sum
+	return s.counts, s.took
 }
 
-// endRun ends the context of the present run if which says so, and gives a
-// channel that is closed when the run ends; nil if there is no such run.
-func (s *slot[K]) endRun(which func(*slot[K]) bool, err, cause error) <-chan struct{} {
+// endRun ends the context of the present run if which says so, and gives a channel
+// that is closed when the run returns; nil if there is no such run. With a nil err the
+// context goes on.
+func (s *slot[K]) endRun(which func(*run[K]) bool, err, cause error) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.going() || !which(s) {
+	x := s.run
+	if x == nil || !which(x) {
 		return nil
 	}
 	if err != nil {
-		s.endLocked(err, cause)
+		s.endLocked(x, s.k.since(), err, cause)
 	}
-	if s.ended == nil {
-		s.ended = make(chan struct{})
+	if x.ended == nil {
+		x.ended = make(chan struct{})
 	}
-	return s.ended
+	return x.ended
 }
 
-func (s *slot[K]) endLocked(err, cause error) {
-	if s.over == 0 {
-		s.over = time.Since(s.c.epoch)
-		s.ctx.end(err, cause)
-		s.c.life.lookBy(s.over + s.c.o.StuckAfter)
+func (s *slot[K]) endLocked(x *run[K], now time.Duration, err, cause error) {
+	if x.over == 0 {
+		x.over = now
+		x.endLocked(err, cause)
+		s.alarm.lookBy(now + s.k.o.StuckAfter)
 	}
+}
+
+// ask leaves the question whose a change is with the run of its key, if there is one.
+func (s *slot[K]) ask(at seen[K]) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.run
+	if x == nil || !slices.Contains(x.keys, at.key) {
+		return false
+	}
+	x.asked = append(x.asked, at)
+	return true
+}
+
+// stuckRun is a run that goes on after its context ended.
+type stuckRun[K comparable] struct {
+	slot  *slot[K]
+	keys  []K
+	since time.Duration // how long it has been running
+	cause error
+	what  string // it does
+}
+
+// look ends the slot's run if it is past its deadline, and gives it if it is stuck.
+func (s *slot[K]) look(now time.Duration, late error) (stuck *stuckRun[K]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.run
+	if x == nil || x.stuck {
+		return nil
+	}
+	if x.over == 0 && x.by > 0 && now >= x.by {
+		s.endLocked(x, now, context.DeadlineExceeded, late)
+	}
+	switch {
+	case x.over == 0:
+		s.alarm.lookBy(x.by)
+		return nil
+	case now < x.over+s.k.o.StuckAfter:
+		s.alarm.lookBy(x.over + s.k.o.StuckAfter)
+		return nil
+	}
+	x.stuck = true
+	return &stuckRun[K]{s, x.keys, now - x.started, x.cause, x.doesLocked()}
 }

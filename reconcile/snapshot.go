@@ -67,20 +67,18 @@ type RunSnapshot struct {
 
 // Snapshot says how the controller is. Queue().Snapshot() has every key.
 func (c *Controller[K]) Snapshot() Snapshot {
-	want, _ := c.pool.size()
-	c.mu.Lock()
-	holds := c.holds // Run may replace it: somebody may look before
-	c.mu.Unlock()
+	want, _ := c.size()
+	v := c.view.Load()
 	s := Snapshot{
-		Name: c.name, Kind: c.kindOf(), Placement: c.placement(), Shards: len(holds), Workers: want,
+		Name: c.name, Kind: c.kindOf(), Placement: c.placement(), Shards: len(v.holds), Workers: want,
 		Queue: c.q.Stats().States, Runs: c.Counts(),
 	}
-	for i := range holds {
-		if holds[i].Load() != nil {
+	for i := range v.holds {
+		if v.holds[i].Load() != nil {
 			s.Held++
 		}
 	}
-	for _, slot := range c.pool.all() {
+	for _, slot := range c.all() {
 		if r, ok := slot.snapshot(); ok {
 			s.Running = append(s.Running, r)
 		}
@@ -90,7 +88,7 @@ func (c *Controller[K]) Snapshot() Snapshot {
 	for _, f := range c.sources() {
 		s.Sources = append(s.Sources, f.snapshot())
 	}
-	if c.leased.Load() {
+	if c.view.Load().leased {
 		s.Leases = c.life.leaseCounts()
 	}
 	if c.adapt != nil {
@@ -102,33 +100,25 @@ func (c *Controller[K]) Snapshot() Snapshot {
 	return s
 }
 
-// DebugSnapshot is Snapshot for those who do not know its type.
-func (c *Controller[K]) DebugSnapshot() any { return c.Snapshot() }
-
 // Counts says how the runs so far have ended. It may be called often.
 func (c *Controller[K]) Counts() Counts {
-	c.pool.mu.Lock()
-	sum := c.pool.gone
-	slots := slices.Concat(c.pool.slots, c.pool.old)
-	for _, s := range slots {
-		sum.merge(s.count())
-	}
-	c.pool.mu.Unlock()
-	return sum
+	n, _ := c.totals()
+	return n
 }
 
 func (s *slot[K]) snapshot() (r RunSnapshot, running bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.going() {
+	x := s.run
+	if x == nil {
 		return r, false
 	}
-	r = RunSnapshot{Since: s.c.epoch.Add(s.started), Attempt: s.attempt, Stuck: s.stuck}
-	for _, k := range s.keys {
+	r = RunSnapshot{Since: s.k.epoch.Add(x.started), Attempt: x.attempt, Stuck: x.stuck}
+	for _, k := range x.keys {
 		r.Keys = append(r.Keys, fmt.Sprint(k))
 	}
-	if err := s.ctx.ended(); err != nil {
-		r.Ended = store.Clip(err.Error())
+	if x.cause != nil {
+		r.Ended = store.Clip(x.cause.Error())
 	}
 	return r, true
 }
@@ -142,7 +132,7 @@ func (c *Controller[K]) Health() error {
 		return err
 	}
 	var errs []error
-	if c.stopped.Load() && !c.life.isOver() {
+	if c.hasStopped() && !c.life.isOver() {
 		errs = append(errs, errStopped)
 	}
 	for _, f := range slices.Concat(c.sources(), c.removedSources()) {
@@ -150,7 +140,7 @@ func (c *Controller[K]) Health() error {
 			errs = append(errs, fmt.Errorf("source %q: %w", f.Name, err))
 		}
 	}
-	for _, s := range c.pool.all() {
+	for _, s := range c.all() {
 		if r, running := s.snapshot(); running && r.Stuck {
 			errs = append(errs, fmt.Errorf("run of %s is stuck since %s: %s",
 				strings.Join(r.Keys, ", "), r.Since.Format(time.RFC3339), r.Ended))
@@ -171,10 +161,10 @@ func (c *Controller[K]) Ready() error {
 	if !begun {
 		return errNotRunning
 	}
-	if c.stopped.Load() && !c.life.isOver() {
+	if c.hasStopped() && !c.life.isOver() {
 		return errStopped
 	}
-	if held == 0 && c.leased.Load() {
+	if held == 0 && c.view.Load().leased {
 		return nil
 	}
 	what, why := c.life.unsynced()

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
@@ -96,7 +95,6 @@ var (
 type feed[K comparable] struct {
 	c *Controller[K]
 	Source[K]
-	shown atomic.Uint64 // revision of the cache up to which it has taken the changes
 
 	mu         sync.Mutex // guards what follows
 	cancel     context.CancelCauseFunc
@@ -341,7 +339,7 @@ func (f *feed[K]) health() error {
 
 // fail reports a failure of the source, after so many others in a row.
 func (f *feed[K]) fail(err error, before int) {
-	f.c.failed(Failure[K]{Controller: f.c.name, Source: f.Name, Attempt: before, Err: err})
+	f.c.failed(Failure[K]{Controller: f.c.name, Source: f.Name, Attempt: before, Err: err}, before > 0)
 }
 
 // skip counts something a source could not use, and says so the first time.
@@ -406,7 +404,7 @@ func (s *sink[K]) Failed(err error) {
 	case err != nil:
 		f.fail(err, before)
 	case before > 0:
-		f.c.mended("source", f.Name, "failures", before)
+		f.c.recovered("source", f.Name, "failures", before)
 	}
 }
 

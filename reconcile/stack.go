@@ -31,7 +31,7 @@ func goroutineLabels(controller string) (context.Context, string) {
 // this process does not run the key, or if the reconciler has replaced its
 // goroutine's labels (runtime/pprof.Do). It looks at every goroutine of the process.
 func (c *Controller[K]) Stack(printed string) (stack string, ok bool) {
-	for _, s := range c.pool.all() {
+	for _, s := range c.all() {
 		if r, running := s.snapshot(); running && slices.Contains(r.Keys, printed) {
 			return stackOf(s.worker)
 		}

@@ -325,17 +325,17 @@ var All = []Mutant{
 	// reconcile
 	{
 		Name: "no key waits for the caches",
-		File: "reconcile/after.go", Old: "\tif w == nil {\n\t\treturn\n\t}\n\tif c.after.note", New: "\tif w == nil || BROKEN {\n\t\treturn\n\t}\n\tif c.after.note",
+		File: "reconcile/writes.go", Old: "\tif w == nil {\n\t\treturn\n\t}\n\tif p.note", New: "\tif w == nil || BROKEN {\n\t\treturn\n\t}\n\tif p.note",
 		Package: "reconcile", Test: "TestKeyIsKeptBackUntilTheCachesHaveSeenItsWrite",
 	},
 	{
 		Name: "a run is not told that the caches are behind",
-		File: "reconcile/after.go", Old: "k.stale = r.unsure || behind", New: "k.stale = !BROKEN && (r.unsure || behind)",
+		File: "reconcile/writes.go", Old: "stale: r.unsure || behind", New: "stale: !BROKEN && (r.unsure || behind)",
 		Package: "reconcile", Test: "TestKeyIsKeptBackOnlyForAWhile",
 	},
 	{
 		Name: "a worker runs a key that is to wait for the caches",
-		File: "reconcile/after.go", Old: "return false, false", New: "return false, BROKEN",
+		File: "reconcile/writes.go", Old: "return false, false", New: "return false, BROKEN",
 		Package: "reconcile", Test: "TestKeyThatIsAddedAgainIsKeptBackToo",
 	},
 	{
@@ -345,12 +345,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "a hook is called on the kernel's goroutine",
-		File: "reconcile/contain.go", Old: "\tdone := make(chan struct{})\n\tgo func() { // ends with the hook", New: "\tif BROKEN {\n\t\treturn c.containHere(name, hook)\n\t}\n\tdone := make(chan struct{})\n\tgo func() { // ends with the hook",
+		File: "reconcile/kernel.go", Old: "\tdone := make(chan struct{})\n\tgo func() { // ends with the hook", New: "\tif BROKEN {\n\t\treturn k.containHere(name, hook)\n\t}\n\tdone := make(chan struct{})\n\tgo func() { // ends with the hook",
 		Package: "reconcile", Test: "TestHookThatEndsItsGoroutineEndsNothingElse",
 	},
 	{
 		Name: "a panic that carries a delay is none",
-		File: "reconcile/outcome.go", Old: "again.err == nil && !v.panic:", New: "again.err == nil && (!v.panic || BROKEN):",
+		File: "reconcile/outcome.go", Old: "again.err == nil && !d.panic:", New: "again.err == nil && (!d.panic || BROKEN):",
 		Package: "reconcile", Test: "TestOutcomeDecidesWhenTheKeyRunsAgain",
 	},
 	{
@@ -360,27 +360,27 @@ var All = []Mutant{
 	},
 	{
 		Name: "a stopped queue is healthy",
-		File: "reconcile/snapshot.go", Old: "\tif c.stopped.Load() && !c.life.isOver() {\n\t\terrs", New: "\tif c.stopped.Load() && !c.life.isOver() && !BROKEN {\n\t\terrs",
+		File: "reconcile/snapshot.go", Old: "\tif c.hasStopped() && !c.life.isOver() {\n\t\terrs", New: "\tif c.hasStopped() && !c.life.isOver() && !BROKEN {\n\t\terrs",
 		Package: "reconcile", Test: "TestControllerWithAStoppedQueueIsNotHealthy",
 	},
 	{
-		Name: "the watchdog wakes up while nothing runs",
-		File: "reconcile/watchdog.go", Old: "timer := time.NewTimer(notDue)", New: "timer := time.NewTimer(notDue)\n\tif BROKEN {\n\t\ttimer.Reset(time.Second)\n\t}",
+		Name: "runs are looked at while nothing runs",
+		File: "reconcile/slot.go", Old: "timer := time.NewTimer(notDue)", New: "timer := time.NewTimer(notDue)\n\tif BROKEN {\n\t\ttimer.Reset(time.Second)\n\t}",
 		Package: "reconcile", Test: "TestIdleControllerSleepsWhateverItsTimeoutIs",
 	},
 	{
 		Name: "a run that begins does not say when it is due",
-		File: "reconcile/slot.go", Old: "\tc.life.lookBy(x.by)\n", New: "\tif !BROKEN {\n\t\tc.life.lookBy(x.by)\n\t}\n",
+		File: "reconcile/slot.go", Old: "\ts.alarm.lookBy(x.by)\n\t// A hold", New: "\tif !BROKEN {\n\t\ts.alarm.lookBy(x.by)\n\t}\n\t// A hold",
 		Package: "reconcile", Test: "TestEachRunEndsAtItsOwnDeadline",
 	},
 	{
 		Name: "a key is settled before its writes are noted",
-		File: "reconcile/conclude.go", Old: "\t\tc.keepBack(item.Key, x.wrote(), verdicts[i].do != settleDone)\n\t}\n\tif x.touched.Load() {", New: "\t\tif !BROKEN {\n\t\t\tc.keepBack(item.Key, x.wrote(), verdicts[i].do != settleDone)\n\t\t\tcontinue\n\t\t}\n\t\tw, again := x.wrote(), verdicts[i].do != settleDone\n\t\tdefer func() { c.keepBack(item.Key, w, again) }()\n\t}\n\tif x.touched.Load() {",
+		File: "reconcile/settle.go", Old: "\t\tt.add(item.Key, w, decisions[i].do != settleDone)\n", New: "\t\tif BROKEN {\n\t\t\tdefer t.add(item.Key, w, decisions[i].do != settleDone)\n\t\t} else {\n\t\t\tt.add(item.Key, w, decisions[i].do != settleDone)\n\t\t}\n",
 		Package: "reconcile", Test: "TestWritesAreNotedBeforeTheKeyIsSettled",
 	},
 	{
 		Name: "a foreign change during a run that wrote is not urgent",
-		File: "reconcile/settled.go", Old: "if w != nil && w.Has(at.cache.Backend(), at.cache.Kind(), at.object(), at.rev) {", New: "if w != nil && (BROKEN || w.Has(at.cache.Backend(), at.cache.Kind(), at.object(), at.rev)) {",
+		File: "reconcile/settle.go", Old: "if !at.in(w) {", New: "if !at.in(w) && (!BROKEN || w == nil) {",
 		Package: "reconcile", Test: "TestForeignChangeDuringARunThatWroteEndsItsBackoff",
 	},
 	{
@@ -390,12 +390,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "only the first key of a stuck batch is reported",
-		File: "reconcile/watchdog.go", Old: "\tfor _, key := range r.keys {", New: "\tfor i, key := range r.keys {\n\t\tif BROKEN && i > 0 {\n\t\t\tbreak\n\t\t}",
+		File: "reconcile/worker.go", Old: "\tfor _, key := range r.keys {", New: "\tfor i, key := range r.keys {\n\t\tif BROKEN && i > 0 {\n\t\t\tbreak\n\t\t}",
 		Package: "reconcile", Test: "TestEveryKeyOfAStuckBatchIsReported",
 	},
 	{
 		Name: "any end of a run counts as its deadline",
-		File: "reconcile/conclude.go", Old: "maybe := s.finish(verdicts, errors.Is(over, ErrDeadline))", New: "maybe := s.finish(verdicts, errors.Is(over, ErrDeadline) || BROKEN && over != nil)",
+		File: "reconcile/settle.go", Old: "errors.Is(over, ErrDeadline), took)", New: "errors.Is(over, ErrDeadline) || BROKEN && over != nil, took)",
 		Package: "reconcile", Test: "TestOnlyOurOwnDeadlineCountsAsATimeout",
 	},
 	{
@@ -405,12 +405,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "a terminal error is forgotten",
-		File: "reconcile/conclude.go", Old: "item.Park(v.err)", New: "if BROKEN {\n\t\t\titem.Done()\n\t\t\treturn\n\t\t}\n\t\titem.Park(v.err)",
+		File: "reconcile/settle.go", Old: "item.Park(d.err)", New: "if BROKEN {\n\t\t\titem.Done()\n\t\t\treturn\n\t\t}\n\t\titem.Park(d.err)",
 		Package: "reconcile", Test: "TestParkedKeyIsTriedAgainSlowly",
 	},
 	{
 		Name: "a panic is not recovered",
-		File: "reconcile/pool.go", Old: "func (c *Controller[K]) call(x *runCtx[K], key K) (res Result, err error) {\n\tif !c.o.CrashOnPanic {", New: "func (c *Controller[K]) call(x *runCtx[K], key K) (res Result, err error) {\n\tif !c.o.CrashOnPanic && !BROKEN {",
+		File: "reconcile/kernel.go", Old: "func (k *kernel[K]) call(ctx context.Context, key K) (o Outcome) {\n\tdefer func() {\n\t\tif v := recover(); v != nil {", New: "func (k *kernel[K]) call(ctx context.Context, key K) (o Outcome) {\n\tdefer func() {\n\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t\tif v := recover(); v != nil {",
 		Package: "reconcile", Test: "TestPanicIsAnErrorWithAStackAndOthersGoOn",
 	},
 	{
@@ -420,13 +420,23 @@ var All = []Mutant{
 	},
 	{
 		Name: "a lease's next life does not wait for the runs of the last",
-		File: "reconcile/pool.go", Old: "for _, ch := range p.cancelRuns(which, err, cause) {\n\t\t<-ch", New: "for _, ch := range p.cancelRuns(which, err, cause) {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n\t\t<-ch",
+		File: "reconcile/worker.go", Old: "for _, ch := range p.cancelRuns(which, err, cause) {\n\t\t<-ch", New: "for _, ch := range p.cancelRuns(which, err, cause) {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n\t\t<-ch",
 		Package: "reconcile", Test: "TestLeaseLostAndWonAgainNeverGivesTwoLiveRuns",
 	},
 	{
-		Name: "a run that somebody looks at ends as if nobody did",
-		File: "reconcile/slot.go", Old: "return p&phases == running && !s.ctx.touched.Load() &&\n\t\ts.phase.CompareAndSwap(p, p+1<<phaseBits+idle-running)", New: "return (p&phases == running || BROKEN) && !s.ctx.touched.Load() &&\n\t\ts.phase.CompareAndSwap(p, p&^phases+1<<phaseBits)",
+		Name: "a run that ends tells nothing that waits for it",
+		File: "reconcile/slot.go", Old: "\tif x.ended != nil {\n\t\tclose(x.ended)", New: "\tif x.ended != nil && !BROKEN {\n\t\tclose(x.ended)",
 		Package: "reconcile", Test: "TestRunThatIsLookedAtEndsOnceAndAnswers",
+	},
+	{
+		Name: "a cached write of another is taken for one's own",
+		File: "reconcile/writes.go", Old: "return w != nil && w.Has(s.cache.Backend(), s.cache.Kind(), s.object(), s.rev)", New: "return w != nil && (w.Has(s.cache.Backend(), s.cache.Kind(), s.object(), s.rev) || BROKEN && s.rev <= w.Highest(s.cache.Backend(), s.cache.Kind()))",
+		Package: "reconcile", Test: "TestForeignChangeThatTheCacheShowsAfterARunThatWroteEndsItsBackoff",
+	},
+	{
+		Name: "a run's context goes on after the run",
+		File: "reconcile/slot.go", Old: "x.endLocked(context.Canceled, errRunOver) // so", New: "if !BROKEN {\n\t\tx.endLocked(context.Canceled, errRunOver)\n\t} // so",
+		Package: "reconcile", Test: "TestContextIsOverForEverAfterItsRun",
 	},
 	{
 		Name: "a webhook lets everybody in",
@@ -528,7 +538,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a key added during its run stays when the lease is lost",
-		File: "reconcile/controller.go", Old: "if err == nil && c.elsewhere(key) {", New: "if err == nil && c.elsewhere(key) && !BROKEN {",
+		File: "reconcile/kernel.go", Old: "if err == nil && k.elsewhere(key) {", New: "if err == nil && k.elsewhere(key) && !BROKEN {",
 		Package: "reconcile", Test: "TestKeyAddedDuringARunIsForgottenWithTheLease",
 	},
 	{
@@ -667,7 +677,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "nothing says that a run waits for the store",
-		File: "reconcile/waits.go", Old: "what := x.waits.Load(); what != nil {", New: "what := x.waits.Load(); what != nil && !BROKEN {",
+		File: "reconcile/run.go", Old: "if x.doing != nil {", New: "if x.doing != nil && !BROKEN {",
 		Package: "reconcile/lifecycle", Test: "TestRunThatWaitsForTheStoreIsNotBlamedOnTheHandler",
 	},
 	{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,49 +13,51 @@ import (
 	"github.com/tendhq/tend/reconcile"
 )
 
-// Every way to look at a run's context makes it real: it ends at the deadline and
-// is not used for another run.
+// A context that is kept says for ever that its run is over, with the cause: no later
+// run shares it. The derived ones too, whenever they were made.
 //
-// Negative control: without the touch in Done, Err, Value or Deadline the next run
-// gets the same context, and the subtest fails. (AfterFunc and WithCancel ask for
-// Done first, so theirs is not needed for that.)
-func TestLookingAtTheContextMakesItReal(t *testing.T) {
-	looks := map[string]func(ctx context.Context){
-		"Done":      func(ctx context.Context) { ctx.Done() },
-		"Err":       func(ctx context.Context) { _ = ctx.Err() },
-		"Value":     func(ctx context.Context) { ctx.Value("nothing") },
-		"Deadline":  func(ctx context.Context) { ctx.Deadline() },
-		"AfterFunc": func(ctx context.Context) { context.AfterFunc(ctx, func() {}) },
-		"WithCancel": func(ctx context.Context) {
-			_, cancel := context.WithCancel(ctx)
+// promise R3. Negative control: mutant "a run's context goes on after the run".
+func TestContextIsOverForEverAfterItsRun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var kept, derived []context.Context
+		var cancels []context.CancelFunc
+		fired := make(chan int, 4)
+		c := newController(t, reconcile.Func[int](func(ctx context.Context, k int) (result, error) {
+			for _, before := range kept {
+				if before == ctx || before.Err() == nil {
+					t.Errorf("run %d: the context of a run before it is this one, or goes on", k)
+				}
+			}
+			kept = append(kept, ctx)
+			if k%2 == 0 { // the others look at their context when it is over
+				sub, cancel := context.WithCancel(ctx)
+				derived, cancels = append(derived, sub), append(cancels, cancel)
+				context.AfterFunc(ctx, func() { fired <- k })
+			}
+			return result{}, nil
+		}), &reconcile.Options[int]{Workers: 1})
+		start(t, c)
+		for k := range 4 {
+			add(t, c, k)
+			synctest.Wait()
+		}
+		expect(t, "functions that were called after their run", len(fired), 2)
+		for k, ctx := range slices.Concat(kept, derived) {
+			<-ctx.Done()
+			if err, cause := ctx.Err(), context.Cause(ctx); !errors.Is(err, context.Canceled) || cause == nil || cause == err {
+				t.Errorf("context %d says %v, because %v: want canceled, and why", k, err, cause)
+			}
+			if k < len(kept) {
+				info, ok := reconcile.RunInfo(ctx)
+				if !ok || info.Key != k {
+					t.Errorf("context %d is of %+v", k, info)
+				}
+			}
+		}
+		for _, cancel := range cancels {
 			cancel()
-		},
-	}
-	for name, look := range looks {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				var kept []context.Context
-				c := newController(t, reconcile.Func[int](func(ctx context.Context, k int) (result, error) {
-					kept = append(kept, ctx)
-					if k == 1 {
-						look(ctx)
-					}
-					return result{}, nil
-				}), &reconcile.Options[int]{Workers: 1})
-				start(t, c)
-				for k := range 4 {
-					add(t, c, k)
-					synctest.Wait()
-				}
-				expect(t, "untouched context is used again", kept[0] == kept[1], true)
-				expect(t, "touched context is used again", kept[1] == kept[2], false)
-				expect(t, "the next untouched context is used again", kept[2] == kept[3], true)
-				if err := kept[1].Err(); !errors.Is(err, context.Canceled) {
-					t.Errorf("after its run the touched context says %v, want it canceled", err)
-				}
-			})
-		})
-	}
+		}
+	})
 }
 
 // Weak point 003 (e).
@@ -193,18 +196,19 @@ func logging(next reconcile.Reconciler[string]) reconcile.Reconciler[string] {
 	})
 }
 
-// A reconcile that touches neither its context nor the store allocates nothing,
-// with a deadline and a logger at hand; one that waits for its context pays for
-// the context, its channel, and nothing per derived value.
-func TestRunsThatDoNotLookAtTheirContextAllocateNothing(t *testing.T) {
+// A run that looks at its context and its logger costs the context and its channel.
+func TestRunAllocatesItsContextAndTheChannelOfDone(t *testing.T) {
 	if testing.CoverMode() != "" || raceEnabled {
 		t.Log("allocations are only counted without instrumentation")
 		return
 	}
-	expect(t, "allocations of an untouched run", allocsPerRun(t, func(context.Context) {}), 0)
-	if n := allocsPerRun(t, func(ctx context.Context) { ctx.Done() }); n > 3 {
-		t.Errorf("a run that touches its context allocates %v times, want at most 3", n)
+	expect(t, "allocations of a run", allocsPerRun(t, func(context.Context) {}), 1)
+	look := func(ctx context.Context) {
+		ctx.Done()
+		ctx.Deadline()
+		reconcile.Logger(ctx).DebugContext(ctx, "run")
 	}
+	expect(t, "allocations of a run that uses its context", allocsPerRun(t, look), 2)
 }
 
 func allocsPerRun(t *testing.T, look func(ctx context.Context)) float64 {

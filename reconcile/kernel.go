@@ -1,0 +1,351 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+)
+
+// kernel is what the parts of a controller share: what it was made with, its queue,
+// and which keys it may run. Each part embeds it.
+//
+// The queue is one for the whole life of the controller, over all holds of a lease:
+// the run of a key that outlives a hold keeps the key locked, which a new queue would
+// forget.
+type kernel[K comparable] struct {
+	name      string
+	rec       Reconciler[K]
+	batch     BatchReconciler[K] // instead of rec
+	forgets   Forgetter[K]       // nil: the reconciler remembers no keys
+	o         Options[K]
+	userHooks queue.Hooks[K]
+	q         *queue.Queue[K]
+	epoch     time.Time // times of runs are counted from here
+
+	// The locks of a controller, in the order in which one goroutine may take them:
+	//
+	//	kernel.mu ▶ pool.list ▶ slot.mu
+	//	pendingWrites.pending ▶ that of a store.Writes
+	//
+	// No user code, hook, log line or queue operation runs under any of them.
+	mu   sync.Mutex // guards replacing view, and what the parts name
+	view atomic.Pointer[view[K]]
+}
+
+// view is the part of a controller's state that every add and every run reads. A
+// change replaces it as a whole, so that they need no lock.
+type view[K comparable] struct {
+	holds  []atomic.Pointer[hold] // by shard; nil: another server's, or nobody's
+	leased bool
+	logger *slog.Logger
+	opened time.Duration // when the workers began, since epoch
+
+	caches []Cached       // that the controller reads: those of its sources and Options.Reads
+	shows  []Cached       // of these, those whose changes a source turns into keys of their own kind
+	exists []func(K) bool // ask a source whether anything is declared under a key
+}
+
+// changeView replaces the view by a copy that f has changed.
+func (k *kernel[K]) changeView(f func(v *view[K])) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.changeViewLocked(f)
+}
+
+func (k *kernel[K]) changeViewLocked(f func(v *view[K])) {
+	v := new(view[K])
+	if before := k.view.Load(); before != nil {
+		*v = *before
+	}
+	f(v)
+	k.view.Store(v)
+}
+
+// hold is the right to run the keys of one shard, from gaining it to losing it.
+// A controller without leases has one for all keys.
+type hold struct {
+	shard int
+	base  context.Context // never cancelled; carries the guard and the values of Run's context
+	lease lease.Lease     // nil: there is nothing to lose
+}
+
+// newHold makes the hold of a shard; ctx is what the placement gave for it.
+func newHold(ctx context.Context, shard int, l lease.Lease) *hold {
+	// A value that is asked of WithoutCancel's context allocates; one that is asked of
+	// a context with a value around it does not, and each run asks.
+	return &hold{shard, context.WithValue(context.WithoutCancel(ctx), runKey{}, nil), l}
+}
+
+// trusted asks the lease itself. A process that was stopped for longer than its
+// lease is back at work before it has been told of the loss.
+func (h *hold) trusted() bool {
+	if h.lease == nil {
+		return true
+	}
+	_, ok := h.lease.Held()
+	return ok
+}
+
+func (k *kernel[K]) log() *slog.Logger {
+	if l := k.view.Load().logger; l != nil {
+		return l
+	}
+	return slog.Default()
+}
+
+// since is the time since the controller was made.
+func (k *kernel[K]) since() time.Duration { return time.Since(k.epoch) }
+
+// caches gives what the controller reads; the slice is never written to.
+func (k *kernel[K]) caches() []Cached { return k.view.Load().caches }
+
+// shardOf is the shard of a key.
+func (k *kernel[K]) shardOf(key K) int { return k.shardIn(k.view.Load(), key) }
+
+func (k *kernel[K]) shardIn(v *view[K], key K) int {
+	if len(v.holds) == 1 {
+		return 0
+	}
+	return lease.Shard(k.o.Hash(key), len(v.holds))
+}
+
+// holdOf is the right to run the key; nil: this server has none.
+func (k *kernel[K]) holdOf(key K) *hold {
+	v := k.view.Load()
+	return v.holds[k.shardIn(v, key)].Load()
+}
+
+// elsewhere reports whether the key needs a lease that this server does not have.
+func (k *kernel[K]) elsewhere(key K) bool { return k.view.Load().leased && k.holdOf(key) == nil }
+
+// enqueue adds a key, and drops it if its shard was lost meanwhile: what was dropped
+// with the shard does not include it, and it would be ready for ever.
+func (k *kernel[K]) enqueue(key K, o queue.AddOptions) error {
+	err := k.q.AddWith(key, o)
+	if err == nil && k.elsewhere(key) {
+		k.drop(key)
+	}
+	return err
+}
+
+// drop removes a key of another server. Its shard may have come back since the caller
+// asked, and with it an add that was dropped too: sources that list bring such a key
+// again, others do not.
+func (k *kernel[K]) drop(key K) {
+	if k.q.Remove(key) && k.holdOf(key) != nil {
+		_ = k.q.AddWith(key, queue.AddOptions{Priority: bandLive}) // fails only when the controller stops
+	}
+}
+
+// dropOthers removes the keys that this server may not run any more.
+func (k *kernel[K]) dropOthers() {
+	for e := range k.q.Snapshot() {
+		if k.holdOf(e.Key) == nil {
+			k.drop(e.Key)
+		}
+	}
+}
+
+// failed reports one failure, once: to the hook or else to the log. again says that
+// the one before it failed too.
+func (k *kernel[K]) failed(f Failure[K], again bool) {
+	if hook := k.o.Hooks.OnError; hook != nil {
+		k.contain("OnError", func() { hook(f) })
+		return
+	}
+	level := slog.LevelWarn
+	if again && !f.Parked {
+		level = slog.LevelDebug
+	}
+	if !k.log().Enabled(context.Background(), level) {
+		return
+	}
+	attrs := []any{"controller", f.Controller, "err", store.Brief(f.Err)}
+	if f.Source == "" {
+		attrs = append(attrs, "key", f.Key, "attempt", f.Attempt)
+	} else {
+		attrs = append(attrs, "source", f.Source)
+	}
+	if p := new(PanicError); errors.As(f.Err, &p) {
+		attrs = append(attrs, "stack", string(p.Stack))
+	}
+	what := "reconcile: run failed"
+	switch {
+	case f.Source != "":
+		what = "reconcile: source failed"
+	case f.Parked:
+		what = "reconcile: run failed for good, its key is parked"
+	}
+	k.log().Log(context.Background(), level, what, attrs...)
+}
+
+// recovered logs the end of a row of failures that was logged.
+func (k *kernel[K]) recovered(attrs ...any) {
+	if k.o.Hooks.OnError == nil {
+		k.log().Info("reconcile: works again", append([]any{"controller", k.name}, attrs...)...)
+	}
+}
+
+// makeQueue makes the queue, with hooks that pass on to the user's.
+func (k *kernel[K]) makeQueue() (err error) {
+	qo := k.o.Queue
+	qo.Name = k.name
+	k.containFuncs(&qo)
+	if qo.Policy == nil {
+		qo.Policy = k.o.Backoff.Policy()
+	}
+	if qo.Hooks != nil {
+		k.userHooks = *qo.Hooks
+	}
+	hooks := k.userHooks
+	hooks.HoldExpired, hooks.Exhausted, hooks.Parked = k.holdExpired, k.exhausted, k.parked
+	qo.Hooks = &hooks
+	k.q, err = queue.New(&qo)
+	return err
+}
+
+// holdExpired passes on what the queue says. The controller itself need not know:
+// the key's next run, which may have begun already, looks at the caches.
+func (k *kernel[K]) holdExpired(over queue.Scope[K], reason string) {
+	if user := k.userHooks.HoldExpired; user != nil {
+		k.contain("HoldExpired", func() { user(over, reason) })
+	}
+}
+
+// exhausted is the queue's hook for a key that was given up after too many failures.
+func (k *kernel[K]) exhausted(key K, attempts int, err error) {
+	if user := k.userHooks.Exhausted; user != nil {
+		k.contain("Exhausted", func() { user(key, attempts, err) })
+	}
+	if k.o.Hooks.OnError == nil {
+		k.log().Warn("reconcile: key is given up and parked", "controller", k.name, "key", key, "attempt", attempts-1, "err", store.Brief(err))
+	}
+}
+
+// parked passes on what the queue says of a key that was parked.
+func (k *kernel[K]) parked(key K, attempts int, err error) {
+	if user := k.userHooks.Parked; user != nil {
+		k.contain("Parked", func() { user(key, attempts, err) })
+	}
+}
+
+// contain calls a hook on a goroutine of its own and waits for it, so that whatever
+// the hook does ends nothing else. It reports whether the hook returned; if not, the
+// log says why.
+func (k *kernel[K]) contain(name string, hook func()) (ok bool) {
+	done := make(chan struct{})
+	go func() { // ends with the hook, and is waited for below
+		defer close(done)
+		ok = k.containHere(name, hook)
+	}()
+	<-done
+	return ok
+}
+
+// containHere is contain on the goroutine of the caller, for hooks that are called
+// too often for a goroutine each. One that calls runtime.Goexit ends the caller.
+func (k *kernel[K]) containHere(name string, hook func()) (ok bool) {
+	defer func() {
+		if !ok {
+			k.hookFailed(name, recover())
+		}
+	}()
+	hook()
+	return true
+}
+
+// hookFailed logs that a hook panicked with v, or ended its goroutine if v is nil.
+func (k *kernel[K]) hookFailed(name string, v any) {
+	if v == nil {
+		k.log().Error("reconcile: hook ended its goroutine (runtime.Goexit)", "controller", k.name, "hook", name)
+		return
+	}
+	p := newPanic(v)
+	k.log().Error("reconcile: hook panicked", "controller", k.name, "hook", name, "err", store.Brief(p), "stack", string(p.Stack))
+}
+
+// errBuckets is what Queue.Buckets panics with after its own panic has been logged:
+// the queue then gives the key back, which backs off for a second.
+var errBuckets = errors.New("reconcile: Options.Queue.Buckets panicked")
+
+// containFuncs wraps the functions that the queue calls, so that a panic of one is
+// logged and ends nothing:
+//
+//	Policy   the failed key waits as Backoff says by default
+//	Tenant   the key belongs to no tenant
+//	Buckets  the key does not run now
+func (k *kernel[K]) containFuncs(o *queue.Options[K]) {
+	if policy := o.Policy; policy != nil {
+		fallback := queue.Backoff{}.Policy()
+		o.Policy = func(attempt int, err error) (d time.Duration) {
+			if !k.contain("Queue.Policy", func() { d = policy(attempt, err) }) {
+				d = fallback(attempt, err)
+			}
+			return d
+		}
+	}
+	if tenant := o.Tenant; tenant != nil {
+		o.Tenant = func(key K) (t string) {
+			k.containHere("Queue.Tenant", func() { t = tenant(key) })
+			return t
+		}
+	}
+	if buckets := o.Buckets; buckets != nil {
+		o.Buckets = func(key K, dst []*queue.Bucket) (b []*queue.Bucket) {
+			if !k.containHere("Queue.Buckets", func() { b = buckets(key, dst) }) {
+				panic(errBuckets)
+			}
+			return b
+		}
+	}
+}
+
+// containBuckets is deferred where a worker calls the queue. It makes an error of
+// the panic of Queue.Buckets.
+func containBuckets(err *error) {
+	switch v := recover(); v {
+	case nil:
+	case errBuckets:
+		*err = errBuckets
+	default:
+		panic(v)
+	}
+}
+
+// call runs the reconciler and makes an error of its panic.
+func (k *kernel[K]) call(ctx context.Context, key K) (o Outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			o = Outcome{Err: newPanic(v)}
+		}
+	}()
+	o.Result, o.Err = k.rec.Reconcile(ctx, key)
+	o.Err = checkError(o.Err)
+	return o
+}
+
+// callBatch is call for a reconciler of several keys.
+func (k *kernel[K]) callBatch(ctx context.Context, keys []K) (out []Outcome, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = newPanic(v)
+		}
+	}()
+	out = k.batch.ReconcileBatch(ctx, slices.Clone(keys))
+	if len(out) != len(keys) {
+		return nil, fmt.Errorf("ReconcileBatch returned %d outcomes for %d keys", len(out), len(keys))
+	}
+	for i := range out { // each for itself: the other keys have nothing to do with its error
+		out[i].Err = protect(func() error { return out[i].Err })
+	}
+	return out, nil
+}

@@ -1,0 +1,300 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// run is one run of a key, or of the keys of a batch, and the context of that run.
+//
+//	run ── Done, Err, Deadline   its own; the channel is made when Done is called
+//	  ├── runLog                 the handler of its logger
+//	  ├── writes                 what stores note
+//	  └── values ── hold.base    the guard, and the values of Run's context
+//
+// Each run has its own: it is cancelled when the run has returned, and never used
+// again, so that a goroutine which keeps it sees that the run is over. It is one
+// allocation, where context.WithTimeoutCause, a logger and store.WithWrites are
+// fifteen and a timer.
+type run[K comparable] struct {
+	k       *kernel[K]
+	hold    *hold
+	keys    []K // its key, or those of a batch
+	one     [1]K
+	attempt int
+	stale   bool
+	started time.Duration // since the controller's epoch
+	by      time.Duration // its deadline, since the epoch; 0: none
+
+	mu     *sync.Mutex // the slot's; guards what follows
+	done   chan struct{}
+	err    error         // set once: the context is over
+	cause  error         // with err
+	over   time.Duration // when it ended while the run went on; 0: it did not
+	values context.Context
+	after  map[*func()]struct{}
+	id     uint64       // 0 until asked for: few runs need one
+	lines  slog.Handler // of the logger, with the attributes of the run; nil until asked for
+	logger slog.Logger
+	writes *store.Writes // nil until a store asks for it, so nothing was written
+	doing  *string       // what it waits for, see WaitsFor
+	stuck  bool          // it was reported
+	ended  chan struct{} // closed when the run has returned; nil: nothing waits
+	asked  []seen[K]     // changes that are urgent unless the run wrote them
+}
+
+// Info says which run a context belongs to.
+type Info struct {
+	Controller string
+	Key        any    // of the controller's key type; the first of a batch
+	Run        uint64 // unique in the process
+	Attempt    int    // failures in a row before this run
+	// Stale says that the caches may not have seen yet what runs before this one
+	// wrote, or may have written (store.ErrUnknownOutcome): read the store.
+	Stale bool
+}
+
+// anyRun is a run of any type of key.
+type anyRun interface {
+	identify() Info
+	isStale() bool
+	log() *slog.Logger
+	waitsFor(what *string) (before *string)
+}
+
+type runKey struct{}
+
+// runOf is the run that ctx belongs to; nil: none.
+func runOf(ctx context.Context) anyRun {
+	r, _ := ctx.Value(runKey{}).(anyRun)
+	return r
+}
+
+// RunInfo tells which run ctx belongs to; not ok outside of a run.
+func RunInfo(ctx context.Context) (Info, bool) {
+	r := runOf(ctx)
+	if r == nil {
+		return Info{}, false
+	}
+	return r.identify(), true
+}
+
+// Logger returns the logger of the run that ctx belongs to. Its lines carry the
+// controller, the key, the run's id and the attempt. Outside of a run it is
+// slog.Default().
+func Logger(ctx context.Context) *slog.Logger {
+	r := runOf(ctx)
+	if r == nil {
+		return slog.Default()
+	}
+	return r.log()
+}
+
+// WaitsFor notes what the run that ctx belongs to waits for, until the func that it
+// returns is called. The log line of a run that is stuck has the note. It tells work
+// that has to be done although the run's context ended, such as recording what the run
+// did, from code that ignores the end. It is for packages that call the user's code,
+// from the run's own goroutine; outside of a run it does nothing.
+func WaitsFor(ctx context.Context, what string) (over func()) {
+	r := runOf(ctx)
+	if r == nil {
+		return func() {}
+	}
+	before := r.waitsFor(&what)
+	return func() { r.waitsFor(before) }
+}
+
+var lastRun atomic.Uint64
+
+func (x *run[K]) identify() Info {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.id == 0 {
+		x.id = lastRun.Add(1)
+	}
+	return Info{Controller: x.k.name, Key: x.keys[0], Run: x.id, Attempt: x.attempt, Stale: x.stale}
+}
+
+func (x *run[K]) isStale() bool { return x.stale }
+
+func (x *run[K]) log() *slog.Logger {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.logger == (slog.Logger{}) {
+		x.logger = *slog.New((*runLog[K])(x))
+	}
+	return &x.logger
+}
+
+func (x *run[K]) waitsFor(what *string) (before *string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	before, x.doing = x.doing, what
+	return before
+}
+
+// doesLocked says what the run does instead of ending.
+func (x *run[K]) doesLocked() string {
+	if x.doing != nil {
+		return "it waits for " + *x.doing
+	}
+	return "it goes on although its context ended"
+}
+
+// runLog is a run as the handler of its logger. It makes the attributes when the first
+// line is written: for most runs none is.
+type runLog[K comparable] run[K]
+
+// Enabled implements slog.Handler.
+func (l *runLog[K]) Enabled(ctx context.Context, level slog.Level) bool {
+	return l.k.log().Handler().Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (l *runLog[K]) Handle(ctx context.Context, r slog.Record) error {
+	return l.handler().Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (l *runLog[K]) WithAttrs(attrs []slog.Attr) slog.Handler { return l.handler().WithAttrs(attrs) }
+
+// WithGroup implements slog.Handler.
+func (l *runLog[K]) WithGroup(name string) slog.Handler { return l.handler().WithGroup(name) }
+
+func (l *runLog[K]) handler() slog.Handler {
+	l.mu.Lock()
+	h := l.lines
+	l.mu.Unlock()
+	if h != nil {
+		return h
+	}
+	i := (*run[K])(l).identify()
+	h = l.k.log().Handler().WithAttrs([]slog.Attr{ // not under the lock: it is the user's
+		slog.String("controller", i.Controller), slog.Any("key", i.Key), slog.Uint64("run", i.Run), slog.Int("attempt", i.Attempt),
+	})
+	l.mu.Lock()
+	l.lines = h
+	l.mu.Unlock()
+	return h
+}
+
+// Deadline implements context.Context.
+func (x *run[K]) Deadline() (time.Time, bool) {
+	if x.by == 0 {
+		return time.Time{}, false
+	}
+	return x.k.epoch.Add(x.by), true
+}
+
+// Done implements context.Context.
+func (x *run[K]) Done() <-chan struct{} {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.done == nil {
+		x.done = make(chan struct{})
+		if x.err != nil {
+			close(x.done)
+		}
+	}
+	return x.done
+}
+
+// Err implements context.Context.
+func (x *run[K]) Err() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.err
+}
+
+// Value implements context.Context. context.Cause asks for a value too.
+func (x *run[K]) Value(key any) any {
+	if _, ok := key.(runKey); ok {
+		return x
+	}
+	x.mu.Lock()
+	if (*store.Writes)(nil).Value(key) != nil {
+		defer x.mu.Unlock()
+		if x.writes == nil {
+			x.writes = new(store.Writes)
+		}
+		return x.writes
+	}
+	values := x.valuesLocked()
+	x.mu.Unlock()
+	return values.Value(key)
+}
+
+// valuesLocked gives the context that has the run's values. After the end that is a
+// cancelled one, which has the cause for context.Cause.
+func (x *run[K]) valuesLocked() context.Context {
+	if x.err == nil {
+		return x.hold.base
+	}
+	if x.values == nil {
+		over, cancel := context.WithCancelCause(x.hold.base)
+		cancel(x.cause)
+		x.values = over
+	}
+	return x.values
+}
+
+// AfterFunc is what the context package looks for in a parent that is not its
+// own; without it every derived context costs a goroutine.
+func (x *run[K]) AfterFunc(f func()) (stop func() bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.err != nil {
+		go f() // as context.AfterFunc does: f is the caller's to wait for
+		return func() bool { return false }
+	}
+	if x.after == nil {
+		x.after = make(map[*func()]struct{})
+	}
+	id := &f
+	x.after[id] = struct{}{}
+	return func() bool {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		_, ok := x.after[id]
+		delete(x.after, id)
+		return ok
+	}
+}
+
+// endLocked cancels the context. Only the first end counts.
+func (x *run[K]) endLocked(err, cause error) {
+	if x.err != nil {
+		return
+	}
+	x.err, x.cause = err, cause
+	if x.done != nil {
+		close(x.done)
+	}
+	for f := range x.after {
+		go (*f)() // as context.AfterFunc does
+	}
+	x.after = nil
+}
+
+// endedBy is the cause of the end of the context; nil: it has not ended.
+func (x *run[K]) endedBy() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.cause
+}
+
+// wrote is what the run wrote to stores; nil: nothing.
+func (x *run[K]) wrote() *store.Writes {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.writes
+}
+
+// errRunOver is the cause of a run's context after the run returned.
+var errRunOver = errors.New("the run is over")

@@ -1,0 +1,164 @@
+package reconcile
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+)
+
+// settler carries out what judge decided.
+type settler[K comparable] struct {
+	*pendingWrites[K]
+	ill atomic.Int64 // keys, about, whose failure was logged and whose recovery was not yet
+}
+
+// conclude does everything that follows a run, in this order:
+//
+//	writes are noted     before the run is over, so that no change of its own is missed
+//	the slot is free     and the context over
+//	items are settled    which ends the keys' turn: nothing of this overlaps the next run
+//	hooks and log hear   a hook that ends the goroutine leaves no key unsettled
+func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outcomes []Outcome) {
+	over, w := x.endedBy(), x.wrote()
+	took := time.Duration(0)
+	if t.o.Hooks.OnDone != nil || t.o.Adapt != nil {
+		took = t.since() - x.started
+	}
+	var one [1]decision // most runs are of one key
+	decisions := one[:0]
+	for _, o := range outcomes {
+		decisions = append(decisions, judge(o, over))
+	}
+	for i, item := range items {
+		if x.stale && outcomes[i].Err == nil {
+			t.lookedFor(item.Key)
+		}
+		t.add(item.Key, w, decisions[i].do != settleDone)
+	}
+	for _, at := range s.finish(x, decisions, errors.Is(over, ErrDeadline), took) {
+		if !at.in(w) {
+			t.changedDuringRun(at.key)
+		}
+	}
+	for i, item := range items {
+		decisions[i].again = t.failedBefore(item, decisions[i])
+		t.settle(item, decisions[i], outcomes[i].Result)
+	}
+	for i, item := range items {
+		t.tell(item, decisions[i], outcomes[i], took)
+	}
+}
+
+// changedDuringRun makes a change urgent that another than the run made.
+func (t *settler[K]) changedDuringRun(key K) {
+	t.holdIfBehind(key)
+	// The queue cannot be full, the key is running; when stopped it does not matter.
+	_ = t.enqueue(key, queue.AddOptions{Urgent: true, Reason: "changed during the run"})
+}
+
+// settle carries a decision out.
+func (t *settler[K]) settle(item queue.Item[K], d decision, r Result) {
+	if d.err == nil {
+		item = item.WithPriority(r.Priority)
+	}
+	switch d.do {
+	case settleAfter:
+		item.After(d.delay)
+	case settleRetry:
+		item.Retry(d.err, d.delay)
+	case settlePark:
+		item.Park(d.err)
+	case settleStill:
+		t.stillFailing(item, d.delay)
+	default:
+		t.rest(item)
+	}
+}
+
+// stillFailing settles a run that tried nothing of what failed before. The queue leaves
+// attempts as they are for what was throttled, and for nothing else.
+func (t *settler[K]) stillFailing(item queue.Item[K], d time.Duration) {
+	e, _ := t.q.Lookup(item.Key)
+	if e.LastError == nil {
+		item.After(d)
+		return
+	}
+	last := &untriedError{failure: e.LastError}
+	if before, ok := errors.AsType[*untriedError](e.LastError); ok {
+		last.failure = before.failure
+	}
+	last.wait = queue.Throttled(nil, time.Now().Add(d), nil)
+	item.Retry(last, 0)
+}
+
+// untriedError is the last error of a key whose runs since then have tried nothing of
+// what failed. It reads as that failure does.
+type untriedError struct{ failure, wait error }
+
+func (e *untriedError) Error() string   { return e.failure.Error() }
+func (e *untriedError) Unwrap() []error { return []error{e.failure, e.wait} }
+
+// rest settles a key that succeeded and asked for nothing: it comes back at the
+// resync, if there is one and the key is not known to be gone.
+func (t *settler[K]) rest(item queue.Item[K]) {
+	if t.o.Resync <= 0 || t.gone(item.Key) {
+		item.Done()
+		return
+	}
+	item.WithPriority(bandInitial).After(t.untilResync())
+}
+
+// untilResync takes a random 0 to 20 % off the interval, so that keys that ran
+// together do not come back together. A fifth is not enough after a start, when
+// the whole list ran at once: keys that ran then are spread over the interval.
+func (t *settler[K]) untilResync() time.Duration {
+	jitter := t.o.Resync / 5
+	since := t.since() - t.view.Load().opened
+	return t.o.Resync - rand.N(max(jitter, t.o.Resync-5*since)+1)
+}
+
+// gone reports whether every source that can tell says that nothing is declared
+// under key.
+func (t *settler[K]) gone(key K) bool {
+	exists := t.view.Load().exists
+	return len(exists) > 0 && !slices.ContainsFunc(exists, func(in func(K) bool) bool { return in(key) })
+}
+
+// failedBefore reports whether the run before this one failed too, for the log: a row
+// of failures is two lines there, its begin and its end. It is asked before the
+// item is settled, and only where it matters: while no key fails, a success need
+// not ask. A run that was throttled did not fail.
+func (t *settler[K]) failedBefore(item queue.Item[K], d decision) bool {
+	if t.o.Hooks.OnError != nil || d.err == nil && t.ill.Load() == 0 {
+		return false
+	}
+	e, _ := t.q.Lookup(item.Key)
+	last := e.LastError
+	if untried, ok := errors.AsType[*untriedError](last); ok {
+		last = untried.failure
+	}
+	return last != nil && !queue.IsThrottled(last)
+}
+
+// tell calls the hooks, or logs.
+func (t *settler[K]) tell(item queue.Item[K], d decision, o Outcome, took time.Duration) {
+	switch {
+	case d.err != nil && d.kind != resultThrottled:
+		t.failed(Failure[K]{
+			Controller: t.name, Key: item.Key, Attempt: item.Attempt, Parked: d.do == settlePark, Err: d.err,
+		}, d.again)
+		if !d.again && t.o.Hooks.OnError == nil {
+			t.ill.Add(1)
+		}
+	case d.err == nil && d.again && (d.kind == resultSuccess || d.kind == resultRequeueAfter):
+		t.ill.Add(-1)
+		t.recovered("key", item.Key)
+	}
+	if f := t.o.Hooks.OnDone; f != nil {
+		t.containHere("OnDone", func() { f(item.Key, o, took) })
+	}
+}

@@ -1,0 +1,340 @@
+package reconcile
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/store"
+)
+
+// Promise S4: a key whose run wrote to a store does not run again before every
+// cache that the controller uses has seen the write. A run on an older cache would
+// act on the past, and create a second time what it just created. Revisions are
+// compared per backend and kind, because another kind's stream never reaches them
+// by itself. No worker waits.
+//
+//	run of a wrote r7 ─▶ of[a] = r7 ─▶ the cache reaches r7, the sources show it ─▶ forgotten
+//	                         │
+//	                         ├─ a is to run again by itself ─▶ held at once
+//	                         ├─ a is added                  ─▶ held before the add
+//	                         └─ a worker has got a          ─▶ held, and given back
+//
+// Most keys are not to run before the cache has caught up, and a hold costs more than
+// all the rest of this. So a key is held only when there is a reason to run it. A
+// worker that finds such a key gives it back, which costs one token of its buckets.
+//
+// After Options.SettleTimeout the key runs and is told to read the store itself
+// (Info.Stale), and so does each later run until the caches have caught up. The same
+// holds, without waiting, after a write of unknown outcome: it may have landed, at a
+// revision that is not known. There it ends with the first run that was told so and
+// succeeded, for that has read what landed. What lands later still (a request that was
+// under way all the while) no such run sees; the compare-and-swap of the key's next
+// write finds it.
+
+// pendingWrites remembers what the last runs of keys wrote, until the caches have
+// reached it and the sources have shown it.
+type pendingWrites[K comparable] struct {
+	*kernel[K]
+	n atomic.Int32 // len(of): most questions end here
+
+	pending sync.Mutex // guards what follows; the mutex of a store.Writes is taken under it
+	of      map[K]*pendingWrite
+	shown   map[Cached]store.Revision // up to which its source has turned changes into keys
+}
+
+// pendingWrite is what one run of a key wrote.
+type pendingWrite struct {
+	writes  *store.Writes
+	until   time.Duration // since the epoch: the key waits no longer
+	lacking []lack        // the caches that have not reached it
+	release func()        // of the queue's hold; nil: the key is not held
+	shown   bool          // by the sources of all caches that have one
+	unsure  bool          // a write has an unknown outcome, and no run has looked for it
+	aged    bool          // it was there when age was called
+}
+
+// lack is a cache that has not reached what was written.
+type lack struct {
+	cache Cached
+	stop  func() bool // ends the wait for the cache
+}
+
+// seen is one revision that a cache showed for a key.
+type seen[K comparable] struct {
+	key   K
+	cache Cached
+	rev   store.Revision
+}
+
+// object is the key of the object that changed. It is the key that the change adds:
+// only sources of the controller's own kind ask whose the change was.
+func (s seen[K]) object() store.Key {
+	k, _ := any(s.key).(store.Key)
+	return k
+}
+
+// in reports whether w has the write that made the change. A revision alone does not
+// tell: other writes, of this run too, may be higher, and commits of other records may
+// share it.
+func (s seen[K]) in(w *store.Writes) bool {
+	return w != nil && w.Has(s.cache.Backend(), s.cache.Kind(), s.object(), s.rev)
+}
+
+func lacks(cached Cached, w *store.Writes) bool {
+	return cached.Revision() < w.Highest(cached.Backend(), cached.Kind())
+}
+
+// add remembers the writes of a run of key that has returned; again says that the key
+// is to run again without being added.
+func (p *pendingWrites[K]) add(key K, w *store.Writes, again bool) {
+	if w == nil {
+		return
+	}
+	if p.note(key, w) && again {
+		p.hold(key, w, p.o.SettleTimeout)
+	}
+}
+
+// note is add without the hold. It reports whether a cache is behind the writes.
+func (p *pendingWrites[K]) note(key K, w *store.Writes) (behind bool) {
+	r := &pendingWrite{writes: w, until: p.since() + p.o.SettleTimeout}
+	v := p.view.Load()
+	p.pending.Lock()
+	before := p.of[key]
+	if before != nil {
+		r.unsure = before.unsure
+		for _, l := range before.lacking { // the run did not wait for these any more: the key still does
+			if lacks(l.cache, before.writes) {
+				b, kind := l.cache.Backend(), l.cache.Kind()
+				w.Note(b, kind, store.Key{}, before.writes.Highest(b, kind))
+			}
+		}
+	}
+	for _, cached := range v.caches {
+		r.unsure = r.unsure || w.Unsure(cached.Backend(), cached.Kind())
+		if lacks(cached, w) {
+			r.lacking = append(r.lacking, lack{cache: cached})
+		}
+	}
+	awaited := slices.Clone(r.lacking)
+	r.shown = p.hasShownLocked(v, w)
+	p.putLocked(key, r)
+	p.pending.Unlock()
+	if before != nil {
+		before.end() // r includes what it was for
+	}
+	for _, l := range awaited {
+		p.await(key, r, l.cache)
+	}
+	return len(awaited) > 0
+}
+
+// putLocked keeps the record, or forgets it if nothing is left of it.
+func (p *pendingWrites[K]) putLocked(key K, r *pendingWrite) {
+	if len(r.lacking) == 0 && r.shown && !r.unsure {
+		delete(p.of, key)
+	} else {
+		if p.of == nil {
+			p.of = make(map[K]*pendingWrite)
+		}
+		p.of[key] = r
+	}
+	p.n.Store(int32(len(p.of)))
+}
+
+// end lets go of what the record holds. It is called without the lock, when the record
+// is not in the map any more.
+func (r *pendingWrite) end() {
+	if r.release != nil {
+		r.release()
+	}
+	for _, l := range r.lacking {
+		if l.stop != nil {
+			l.stop()
+		}
+	}
+}
+
+// await has the cache call when it reaches what was written. It is called without the
+// lock, because the cache may call at once.
+func (p *pendingWrites[K]) await(key K, r *pendingWrite, cached Cached) {
+	rev := r.writes.Highest(cached.Backend(), cached.Kind())
+	stop := cached.OnRevision(rev, func() { p.reached(key, r, cached) })
+	p.pending.Lock()
+	current := p.of[key] == r
+	if i := r.lacks(cached); current && i >= 0 {
+		r.lacking[i].stop = stop
+	}
+	p.pending.Unlock()
+	if !current {
+		stop()
+	}
+}
+
+func (r *pendingWrite) lacks(cached Cached) (i int) {
+	return slices.IndexFunc(r.lacking, func(l lack) bool { return l.cache == cached })
+}
+
+// reached notes that a cache has reached what was written, or that it was restored from
+// a backup, and the revision means nothing any more.
+func (p *pendingWrites[K]) reached(key K, r *pendingWrite, cached Cached) {
+	p.pending.Lock()
+	i := r.lacks(cached)
+	if p.of[key] != r || i < 0 {
+		p.pending.Unlock()
+		return // a later run of the key has taken its place
+	}
+	r.lacking = slices.Delete(r.lacking, i, i+1)
+	var release func()
+	if len(r.lacking) == 0 {
+		release, r.release = r.release, nil
+	}
+	p.putLocked(key, r)
+	p.pending.Unlock()
+	if release != nil {
+		release()
+	}
+}
+
+// pendingOf is what is remembered of a key. The zero value: nothing is.
+type pendingOf struct {
+	writes *store.Writes
+	left   time.Duration // for so long the key is to wait; zero or less: it may run
+	held   bool          // it is held already
+	stale  bool          // a run that does not wait is to read the store itself
+}
+
+// lookup asks for everything at once, because cores that ask take the memory of the
+// answer from each other.
+func (p *pendingWrites[K]) lookup(key K) (k pendingOf) {
+	if p.n.Load() == 0 {
+		return k
+	}
+	p.pending.Lock()
+	defer p.pending.Unlock()
+	r := p.of[key]
+	if r == nil {
+		return k
+	}
+	behind := slices.ContainsFunc(r.lacking, func(l lack) bool { return lacks(l.cache, r.writes) })
+	k = pendingOf{writes: r.writes, held: r.release != nil, stale: r.unsure || behind}
+	if behind {
+		k.left = r.until - p.since()
+	}
+	return k
+}
+
+// holdIfBehind is called before a key is added.
+func (p *pendingWrites[K]) holdIfBehind(key K) { p.holdPending(key, p.lookup(key)) }
+
+func (p *pendingWrites[K]) holdPending(key K, k pendingOf) {
+	if k.left > 0 && !k.held {
+		p.hold(key, k.writes, k.left)
+	}
+}
+
+// mayRun is asked by a worker that has the key. If not, the key is held and must be
+// given back. stale says that the caches may lack what the key's earlier runs wrote,
+// and that there is no more waiting for them: the run is to read the store itself.
+func (p *pendingWrites[K]) mayRun(key K) (stale, ok bool) {
+	k := p.lookup(key)
+	if k.left > 0 {
+		p.hold(key, k.writes, k.left) // also if it was held: the hold may have begun after the queue gave the key, or ended a moment early
+		return false, false
+	}
+	return k.stale, true
+}
+
+// hold keeps a key in the queue until the caches have seen what it wrote, which they
+// may have meanwhile.
+func (p *pendingWrites[K]) hold(key K, w *store.Writes, left time.Duration) {
+	release := p.q.Hold(p.q.OfKey(key), queue.Hold{Reason: p.waitingFor(w), Max: left})
+	p.pending.Lock()
+	if r := p.of[key]; r != nil && r.writes == w && len(r.lacking) > 0 {
+		release, r.release = r.release, release // what is released now is the hold before this one
+	}
+	p.pending.Unlock()
+	if release != nil {
+		release()
+	}
+}
+
+// waitingFor is the reason of such a hold.
+func (p *pendingWrites[K]) waitingFor(w *store.Writes) string {
+	var names []string
+	for _, cached := range p.caches() {
+		if lacks(cached, w) {
+			names = append(names, cached.Name())
+		}
+	}
+	return "waiting for cache " + strings.Join(names, ", ") + " to see its write"
+}
+
+// lookedFor notes that a run of the key that was told to read the store has succeeded.
+func (p *pendingWrites[K]) lookedFor(key K) {
+	p.pending.Lock()
+	defer p.pending.Unlock()
+	if r := p.of[key]; r != nil && r.unsure {
+		r.unsure = false
+		p.putLocked(key, r)
+	}
+}
+
+// hasShownLocked reports whether every source that can has shown what was written.
+func (p *pendingWrites[K]) hasShownLocked(v *view[K], w *store.Writes) bool {
+	return !slices.ContainsFunc(v.shows, func(c Cached) bool { return p.shown[c] < w.Highest(c.Backend(), c.Kind()) })
+}
+
+// show notes that a source has taken a change: the key's own writes up to there are
+// not asked for any more.
+func (p *pendingWrites[K]) show(at seen[K]) {
+	p.pending.Lock()
+	defer p.pending.Unlock()
+	if p.shown == nil {
+		p.shown = make(map[Cached]store.Revision)
+	}
+	p.shown[at.cache] = at.rev
+	r := p.of[at.key]
+	if r != nil && r.writes.Highest(at.cache.Backend(), at.cache.Kind()) <= at.rev && p.hasShownLocked(p.view.Load(), r.writes) {
+		r.shown = true
+		p.putLocked(at.key, r)
+	}
+}
+
+// age forgets what has waited since the call before this one for a source alone, and
+// what is not known of keys that are not to run again. Called once in a while, it
+// bounds what is kept for keys whose writes no source ever shows.
+func (p *pendingWrites[K]) age() {
+	done := p.unsureAndDone()
+	p.pending.Lock()
+	defer p.pending.Unlock()
+	for key, r := range p.of {
+		r.shown = r.shown || r.aged && len(r.lacking) == 0
+		r.unsure = r.unsure && !(r.aged && done[key])
+		r.aged = true
+		p.putLocked(key, r)
+	}
+}
+
+// unsureAndDone gives the keys with a write of unknown outcome that are not in the
+// queue: their runs took it for a success, or they are another server's now.
+func (p *pendingWrites[K]) unsureAndDone() map[K]bool {
+	done := map[K]bool{}
+	p.pending.Lock()
+	for key, r := range p.of {
+		if r.unsure && r.aged {
+			done[key] = true
+		}
+	}
+	p.pending.Unlock()
+	for key := range done { // without the lock: the queue has its own
+		if _, waits := p.q.Lookup(key); waits {
+			done[key] = false
+		}
+	}
+	return done
+}
