@@ -3,7 +3,8 @@
 //
 // Read in this order:
 //
-//   - README.md, for what tend promises and where others are the better choice;
+//   - README.md, docs/PROMISES.md and docs/COMPARISON.md, for what tend is, what it promises and where others
+//     are the better choice;
 //   - [github.com/tendhq/tend/reconcile], for controllers and the manager;
 //   - examples/quickstart, for the smallest whole program;
 //   - [github.com/tendhq/tend/queue], for the work queue under it all.

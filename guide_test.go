@@ -58,7 +58,14 @@ func TestPagesShowWhatTheProgramsHave(t *testing.T) {
 	}
 }
 
-// Negative control of the test above.
+// A new user reads the README to its end only if it is short.
+func TestReadmeIsShort(t *testing.T) {
+	if n := strings.Count(readPage(t, "README.md"), "\n"); n > 120 {
+		t.Errorf("README.md has %d lines, want 120 at most", n)
+	}
+}
+
+// Negative control of TestPagesShowWhatTheProgramsHave.
 func TestPageCheckFindsWhatIsWrong(t *testing.T) {
 	page := readPage(t, "docs/guide/01-loop.md")
 	for what, edit := range map[string][2]string{

@@ -15,12 +15,12 @@ var (
 	pageTest     = regexp.MustCompile("`([a-z/]+) ((?:Test|Fuzz)\\w+)`")
 	pageMutant   = regexp.MustCompile(`mutant "([^"]+)"`)
 	pageCampaign = regexp.MustCompile(`campaigns? ([\w-]+(?:, [\w-]+)*)`)
-	readmeRow    = regexp.MustCompile(`(?m)^\| ([A-Z]\d) \|`)
+	promiseRow   = regexp.MustCompile(`(?m)^\| ([A-Z]\d) \|`)
 )
 
 // Every name on the page is there, every row says how it is tested, how large it
-// can be made and what shows that it can fail, and every promise of the README has
-// a row. Negative control: TestTestingPageCheckFindsWhatIsWrong.
+// can be made and what shows that it can fail, and every promise of docs/PROMISES.md
+// has a row. Negative control: TestTestingPageCheckFindsWhatIsWrong.
 func TestEveryPromiseHasATestAndAControl(t *testing.T) {
 	for _, complaint := range checkTestingPage(t, readPage(t, "TESTING.md")) {
 		t.Error(complaint)
@@ -94,9 +94,9 @@ func checkTestingPage(t *testing.T, page string) (complaints []string) {
 			}
 		}
 	}
-	for _, promise := range readmeRow.FindAllStringSubmatch(readPage(t, "README.md"), -1) {
+	for _, promise := range promiseRow.FindAllStringSubmatch(readPage(t, "docs/PROMISES.md"), -1) {
 		if rows[promise[1]] == 0 {
-			complain(promise[1], "a promise of the README without a row")
+			complain(promise[1], "a promise without a row")
 		}
 	}
 	for n := 1; n <= 15; n++ {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// charts are bar charts of what the README shows; a chart without figures is
+// charts are bar charts, of which the README shows one; a chart without figures is
 // left out.
 func (r *results) charts() map[string]string {
 	charts := map[string]string{}

@@ -24,7 +24,7 @@ import (
 	"github.com/tendhq/tend/store/cache"
 )
 
-// The numbers of the README are of 100,000 resources; CI runs fewer, and checks
+// The numbers of docs/COST.md are of 100,000 resources; CI runs fewer, and checks
 // the same things:
 //
 //	go test ./reconcile/external -run AtScale -v -args -resources 100000

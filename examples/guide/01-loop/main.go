@@ -16,44 +16,29 @@ import (
 )
 
 func main() {
-	dir, err := os.MkdirTemp("", "loop")
+	path, err := os.MkdirTemp("", "loop")
 	check(err)
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(path)
 	ctx, stop := context.WithCancel(context.Background())
 	declared := &list{files: map[string]string{"motd": "welcome\n"}}
 	done := make(chan string)
+	dir := directory{path, done}
 
 	// guide: each
 	controller, err := reconcile.Each("files", 50*time.Millisecond, declared.get,
 		func(_ context.Context, name string, want *string) (reconcile.Result, error) {
-			file := filepath.Join(dir, name)
 			if want == nil { // the list does not have it any more
-				err := os.Remove(file)
-				if err == nil {
-					done <- "removed " + name
-				}
-				return reconcile.Result{}, err
+				return reconcile.Result{}, dir.remove(name)
 			}
-			have, err := os.ReadFile(file)
-			if err == nil && string(have) == *want {
-				return reconcile.Result{}, nil // as declared
-			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return reconcile.Result{}, err // tried again, with backoff
-			}
-			if err := os.WriteFile(file, []byte(*want), 0o600); err != nil {
-				return reconcile.Result{}, err
-			}
-			done <- "wrote " + name
-			return reconcile.Result{}, nil
+			return reconcile.Result{}, dir.keep(name, *want) // an error is tried again, with backoff
 		}, nil)
-	check(err)
 	// guide: end
+	check(err)
 
 	ended := make(chan error)
 	go func() { ended <- controller.Run(ctx) }()
 	fmt.Println("declared:  ", <-done)
-	check(os.Remove(filepath.Join(dir, "motd"))) // behind the controller's back
+	check(os.Remove(filepath.Join(path, "motd"))) // behind the controller's back
 	fmt.Println("drifted:   ", <-done)
 	declared.set(map[string]string{"motd": "back at noon\n"})
 	fmt.Println("edited:    ", <-done)
@@ -62,6 +47,39 @@ func main() {
 	stop()
 	fmt.Println("ended with", <-ended)
 }
+
+// directory is what is to be as declared.
+type directory struct {
+	path string
+	done chan<- string // told of each change
+}
+
+// guide: keep
+func (d directory) keep(name, want string) error {
+	file := filepath.Join(d.path, name)
+	have, err := os.ReadFile(file)
+	if err == nil && string(have) == want {
+		return nil // as declared
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(file, []byte(want), 0o600); err != nil {
+		return err
+	}
+	d.done <- "wrote " + name
+	return nil
+}
+
+func (d directory) remove(name string) error {
+	if err := os.Remove(filepath.Join(d.path, name)); err != nil {
+		return err
+	}
+	d.done <- "removed " + name
+	return nil
+}
+
+// guide: end
 
 // list is what is declared: a file, a database or an API in a real program.
 type list struct {
