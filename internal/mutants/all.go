@@ -817,6 +817,16 @@ var All = []Mutant{
 		File: "reconcile/external/changed.go", Old: "known != nothing || len(v.changed) == 0 ||", New: "known != nothing || BROKEN || len(v.changed) == 0 ||",
 		Package: "reconcile/external", Test: "TestStarvedAccountSlowsNoOther",
 	},
+	{
+		Name: "deletions have no limit",
+		File: "reconcile/external/deletelimit.go", Old: "case !held && len(d.begun) < d.limit.Count:", New: "case !held && (BROKEN || len(d.begun) < d.limit.Count):",
+		Package: "reconcile/external", Test: "TestDeletesBeyondTheLimitWaitForAWord",
+	},
+	{
+		Name: "a hold of deletions ends with the process",
+		File: "reconcile/external/deletelimit.go", Old: "r.deletes.count(uid, hold.Held != \"\")", New: "r.deletes.count(uid, hold.Held != \"\" && !BROKEN)",
+		Package: "reconcile/external", Test: "TestDeletesBeyondTheLimitWaitForAWord",
+	},
 
 	// reconcile/quota
 	{

@@ -16,6 +16,9 @@ import (
 // settle is the time from a create to the look that should find its resource.
 const settle = time.Second
 
+// heldPause is the time after which a deletion that waits for an operator asks again.
+const heldPause = time.Minute
+
 // Reasons of the Ready condition while a resource comes and goes.
 const (
 	ReasonCreating = "Creating"

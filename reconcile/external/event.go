@@ -60,10 +60,11 @@ const (
 	ReasonDeleteFailed     = "CannotDelete"
 	ReasonStoreFailed      = "CannotStore" // the object could not be written
 	ReasonCloseFailed      = "CannotClose"
-	ReasonMissing          = "Missing"  // and the policy forbids to create it
-	ReasonNotOurs          = "NotOurs"  // somebody else's mark, or none
-	ReasonDiffers          = "Differs"  // and the policy forbids to update it
-	ReasonAwaiting         = "Awaiting" // others have to finish first
+	ReasonMissing          = "Missing"     // and the policy forbids to create it
+	ReasonNotOurs          = "NotOurs"     // somebody else's mark, or none
+	ReasonDeletesHeld      = "DeletesHeld" // by [Options.DeleteLimit]
+	ReasonDiffers          = "Differs"     // and the policy forbids to update it
+	ReasonAwaiting         = "Awaiting"    // others have to finish first
 )
 
 // Recorder keeps events. Record is called during a run, from many goroutines.

@@ -73,6 +73,11 @@ type Options[S, T any] struct {
 	// cancellation and is bounded by 30 s.
 	Persist func(ctx context.Context, key store.Key, edit func(*store.Object[S, T]) error) error
 
+	// DeleteLimit is how many resources may be deleted with their objects in a while.
+	// What goes beyond it waits, on every server, for [Reconciler.AllowDeletes] or
+	// [Reconciler.ResumeDeletes]. Zero: there is no limit.
+	DeleteLimit DeleteLimit
+
 	// Recorder is given the events; nil: nobody.
 	Recorder Recorder
 	// Changes is told of each create, update and delete that was tried, with
@@ -108,6 +113,10 @@ func (o *Options[S, T]) complete(kind string) error {
 	if o.Naming > lastNaming {
 		return fmt.Errorf("external: Options.Naming is %d, which is none of ByCloud, ByUs, ByMark", o.Naming)
 	}
+	if o.DeleteLimit.Count < 0 || o.DeleteLimit.Window < 0 {
+		return fmt.Errorf("external: Options.DeleteLimit is %+v, want zero or more", o.DeleteLimit)
+	}
+	o.DeleteLimit.Window = cmp.Or(o.DeleteLimit.Window, defaultDeleteWindow)
 	if o.ExclusiveCreate && o.Naming != ByUs {
 		return errors.New("external: Options.ExclusiveCreate needs Naming ByUs: only a name that is chosen before the create can be taken")
 	}

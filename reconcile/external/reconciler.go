@@ -34,6 +34,7 @@ type Reconciler[S, T any] struct {
 	o         Options[S, T]
 	poll      poll[S, T]
 	tally     tally
+	deletes   deletions
 	seen      sightings
 }
 
@@ -54,6 +55,7 @@ func New[S, T any](s *store.Store[S, T], c Connector[S, T], o *Options[S, T]) (*
 	if err := r.o.complete(r.kind); err != nil {
 		return nil, err
 	}
+	r.deletes.limit = r.o.DeleteLimit
 	r.poll = poll[S, T]{
 		every: r.o.Poll, floor: r.o.MinPoll, jitter: r.o.PollJitter, hook: r.o.PollHook,
 		phased: r.o.PollPhase, start: time.Now(),
@@ -213,6 +215,16 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 	if l, ok := a.client.(lacking); ok {
 		if err := l.lacks(next); err != nil {
 			return a.fail(ctx, reasonOf[next], err)
+		}
+	}
+	if next == doDelete {
+		switch held, err := a.mayDelete(ctx, a.Stored().UID); {
+		case err != nil:
+			return a.fail(ctx, ReasonStoreFailed, err)
+		case held != "":
+			res := a.standoff(ctx, ReasonDeletesHeld, held)
+			res.RequeueAfter = min(heldPause, max(res.RequeueAfter, a.o.MinPoll))
+			return res, nil
 		}
 	}
 	if next == doCreate || next == doUpdate || next == doDelete {

@@ -1,0 +1,136 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/store"
+)
+
+// deleteWorld has n disks that are as declared, and then all are to be deleted.
+func deleteWorld(t *testing.T, w *world, n int) (keys []store.Key) {
+	w.o.DeleteLimit = external.DeleteLimit{Count: 3, Window: time.Hour}
+	w.restart(nil)
+	keys = w.populate(n)
+	w.reconcileAll(keys)
+	for _, k := range keys {
+		if err := w.store.Delete(t.Context(), must(w.store.Get(t.Context(), k))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return keys
+}
+
+// wantDeleted runs each key a few times and wants so many resources deleted so far.
+func (w *world) wantDeleted(when string, keys []store.Key, n int) {
+	w.t.Helper()
+	for range 3 {
+		for _, k := range keys {
+			if _, err := w.rec.Reconcile(w.t.Context(), k); err != nil && !errors.Is(err, store.ErrNotFound) {
+				w.t.Fatalf("%s: %v", when, err)
+			}
+		}
+	}
+	if got := len(keys) - len(w.cloud.Truth()); got != n {
+		w.t.Errorf("%s: %d resources are deleted, want %d", when, got, n)
+	}
+}
+
+// promise E2: what goes beyond the limit of deletions waits for an operator, whatever
+// time goes by and whatever process comes.
+//
+// Negative controls: mutants "deletions have no limit" and "a hold of deletions ends with
+// the process".
+func TestDeletesBeyondTheLimitWaitForAWord(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := deleteWorld(t, w, 12)
+		w.wantDeleted("at the limit", keys, 3)
+		held := must(w.store.Get(t.Context(), keys[11]))
+		if c, _ := held.Condition(store.ConditionSynced); c.Reason != external.ReasonDeletesHeld {
+			t.Errorf("the condition of what waits is %+v, want %s", c, external.ReasonDeletesHeld)
+		}
+		w.restart(nil)
+		w.wantDeleted("by the next process", keys, 3)
+		time.Sleep(3 * time.Hour)
+		w.wantDeleted("hours later", keys, 3)
+		if err := w.rec.AllowDeletes(t.Context(), 4); err != nil {
+			t.Fatal(err)
+		}
+		w.wantDeleted("after four were allowed", keys, 7)
+		w.restart(nil)
+		w.wantDeleted("by a third process", keys, 7)
+		reason, allowed, err := w.rec.DeletesHeld(t.Context())
+		if reason == "" || allowed != 0 || err != nil {
+			t.Errorf("held %q, %d allowed, %v; want a reason and none allowed", reason, allowed, err)
+		}
+		if err := w.rec.ResumeDeletes(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.wantDeleted("after the hold was ended", keys, 10)
+		time.Sleep(time.Hour)
+		w.wantDeleted("an hour after that", keys, 10) // it is held again
+	})
+}
+
+// What an operator allows first is not held at all, by several servers together.
+func TestAllowedDeletesAreSharedByTheServers(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := deleteWorld(t, w, 200)
+		if err := w.rec.AllowDeletes(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		first := w.rec
+		w.restart(nil)
+		for i, k := range keys {
+			r := first
+			if i%2 == 1 {
+				r = w.rec
+			}
+			for range 2 {
+				must(r.Reconcile(t.Context(), k))
+			}
+		}
+		// Each server has a limit of its own besides.
+		if got := len(keys) - len(w.cloud.Truth()); got != 100+2*3 {
+			t.Errorf("%d resources are deleted, want the 100 that were allowed and 3 by each server", got)
+		}
+	})
+}
+
+// A deletion that takes several tries counts once, and without a limit none is counted.
+func TestDeleteThatIsTriedAgainCountsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := deleteWorld(t, w, 3)
+		fail := errors.New("busy")
+		failing := must(external.New(w.store, external.ClientFuncs[diskSpec, diskStatus]{
+			ObserveFunc: w.client.Observe, DeleteFunc: func(context.Context, *disk) error { return fail },
+		}, &w.o))
+		for range 20 {
+			for _, k := range keys {
+				if _, err := failing.Reconcile(t.Context(), k); !errors.Is(err, fail) {
+					t.Fatalf("%v, want the client's own error", err)
+				}
+			}
+		}
+	})
+	bubble(t, func(t *testing.T, w *world) {
+		keys := deleteWorld(t, w, 30)
+		w.o.DeleteLimit = external.DeleteLimit{}
+		w.restart(nil)
+		w.wantDeleted("without a limit", keys, 30)
+		synctest.Wait()
+	})
+	for _, bad := range []external.DeleteLimit{{Count: -1}, {Count: 1, Window: -1}} {
+		if _, err := external.New(newWorld(t).store, nil, &external.Options[diskSpec, diskStatus]{DeleteLimit: bad}); err == nil {
+			t.Errorf("%+v was accepted", bad)
+		}
+	}
+	w := newWorld(t)
+	if err := w.rec.AllowDeletes(t.Context(), 0); err == nil {
+		t.Error("a word for no deletion was accepted")
+	}
+}
