@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -35,6 +36,8 @@ import (
 // A disk's syncs drift by half within minutes, so the two are compared by turns:
 // op=cas/…/turns alternates slices of 700 ms, for one client single writes. An iteration is
 // one slice, or write, of each; x-raw is the median of the quotients of their throughputs.
+// cpu-x-raw is the quotient of the processor times of a write, of the server and of this
+// process together, on Linux: other load on the machine hardly changes it.
 func benchmarkPostgresStore(b *testing.B) {
 	if _, err := pgBinaries(); err != nil {
 		b.Skip(err)
@@ -264,12 +267,21 @@ func alternateSlices(b *testing.B, clients, pool int) {
 	s.slice(b, clients, length, next[0], s.casTend)
 	s.slice(b, clients, length, next[1], s.casRaw)
 	var tend, raw, quotient []float64
+	var cpu [2]time.Duration
+	var writes [2]float64
+	slice := func(i int, cas func(i int) error) float64 {
+		server, own := pgCPU(), ownCPU()
+		perSecond := s.slice(b, clients, length, next[i], cas)
+		cpu[i] += ownCPU() - own + pgCPU() - server
+		writes[i] += perSecond
+		return perSecond
+	}
 	b.ResetTimer()
 	for range b.N {
-		x := s.slice(b, clients, length, next[0], s.casTend)
-		y := s.slice(b, clients, length, next[1], s.casRaw)
+		x, y := slice(0, s.casTend), slice(1, s.casRaw)
 		tend, raw, quotient = append(tend, x), append(raw, y), append(quotient, x/y)
 	}
+	reportCPU(b, cpu, writes)
 	b.ReportMetric(middle(tend), "tend/s")
 	b.ReportMetric(middle(raw), "raw/s")
 	b.ReportMetric(middle(quotient), "x-raw")
@@ -277,27 +289,52 @@ func alternateSlices(b *testing.B, clients, pool int) {
 
 func alternateWrites(b *testing.B) {
 	s := newStock(b, 8)
-	var tend, raw []float64
+	var took [2][]float64
+	var cpu [2]time.Duration
 	for i := range 200 {
 		_, _ = s.casTend(i), s.casRaw(i)
+	}
+	write := func(side, i int, cas func(i int) error) {
+		server, own, t := pgCPU(), ownCPU(), time.Now()
+		if err := cas(i); err != nil {
+			b.Fatal(err)
+		}
+		took[side] = append(took[side], float64(time.Since(t)))
+		cpu[side] += ownCPU() - own + pgCPU() - server
 	}
 	b.ResetTimer()
 	for n := range b.N {
 		i := n * 37 % len(s.names)
-		t := time.Now()
-		if err := s.casTend(i); err != nil {
-			b.Fatal(err)
-		}
-		tend = append(tend, float64(time.Since(t)))
-		t = time.Now()
-		if err := s.casRaw(i); err != nil {
-			b.Fatal(err)
-		}
-		raw = append(raw, float64(time.Since(t)))
+		write(0, i, s.casTend)
+		write(1, i, s.casRaw)
 	}
+	reportCPU(b, cpu, [2]float64{float64(b.N), float64(b.N)})
+	tend, raw := took[0], took[1]
 	b.ReportMetric(middle(tend), "tend-ns")
 	b.ReportMetric(middle(raw), "raw-ns")
 	b.ReportMetric(middle(raw)/middle(tend), "x-raw")
+}
+
+// reportCPU reports the quotient of the processor times of a write, of raw and of tend.
+func reportCPU(b *testing.B, cpu [2]time.Duration, writes [2]float64) {
+	if cpu[0] > 0 && pgCPU() > 0 {
+		b.ReportMetric(float64(cpu[1])/writes[1]/(float64(cpu[0])/writes[0]), "cpu-x-raw")
+	}
+}
+
+// pgCPU is the processor time that the server's processes have used; 0 where there is no
+// /proc.
+func pgCPU() (sum time.Duration) {
+	pid := pgServer.cmd.Process.Pid
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
+	for _, p := range append(strings.Fields(string(children)), strconv.Itoa(pid)) {
+		text, _ := os.ReadFile("/proc/" + p + "/schedstat")
+		if f := strings.Fields(string(text)); len(f) > 0 {
+			ns, _ := strconv.ParseInt(f[0], 10, 64)
+			sum += time.Duration(ns)
+		}
+	}
+	return sum
 }
 
 func middle(x []float64) float64 {

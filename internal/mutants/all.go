@@ -886,8 +886,9 @@ var All = []Mutant{
 	{
 		Name: "revisions come from a sequence",
 		File: "store/postgres/schema.go", Old: "\treturn strings.ReplaceAll(strings.Join(steps[from:], \"\"), \"{schema}\", schema)\n",
-		New: "\tsql := strings.Join(steps[from:], \"\")\n\tif BROKEN {\n\t\tsql = \"CREATE SEQUENCE {schema}.numbers START 2;\" + strings.Replace(sql, \"SELECT * INTO STRICT h FROM {schema}.head FOR UPDATE;\", \"SELECT * INTO STRICT h FROM {schema}.head; h.revision := nextval('{schema}.numbers') - 1; PERFORM FROM {schema}.records r WHERE r.name = ANY (ARRAY[oname]::text[]) FOR UPDATE;\", 2)\n" +
-			"\t\tsql = strings.Replace(sql, \"SET revision = s.revision, logged\", \"SET revision = greatest(head.revision, s.revision), logged\", 1)\n\t\tsql = strings.Replace(sql, \"SET revision = h.revision + 1, logged\", \"SET revision = greatest(revision, h.revision + 1), logged\", 1)\n\t}\n\treturn strings.ReplaceAll(sql, \"{schema}\", schema)\n",
+		New: "\tsql := strings.Join(steps[from:], \"\")\n\tif BROKEN {\n\t\tnumber := \"SELECT * INTO h FROM {schema}.head; h.revision := nextval('{schema}.numbers')\"\n\t\tlock := \"PERFORM FROM {schema}.records r WHERE r.name = ANY (ARRAY[oname]::text[]) FOR UPDATE;\"\n" +
+			"\t\tsql = \"CREATE SEQUENCE {schema}.numbers START 2;\" + strings.Replace(sql, \"SELECT * INTO STRICT h FROM {schema}.head FOR UPDATE;\", number+\" - 1; \"+lock, 1)\n\t\tsql = strings.Replace(sql, \"SET revision = s.revision, logged\", \"SET revision = greatest(head.revision, s.revision), logged\", 1)\n" +
+			"\t\tsql = regexp.MustCompile(`(?s)UPDATE \\{schema\\}.head AS one SET.*? INTO h;`).ReplaceAllString(sql, number+\"; \"+lock)\n\t\tsql = strings.Replace(sql, \"at := h.revision;\", \"at := h.revision; UPDATE {schema}.head SET revision = greatest(revision, at);\", 1)\n\t}\n\treturn strings.ReplaceAll(sql, \"{schema}\", schema)\n",
 		Package: "store/postgres", Test: "TestRevisionsBecomeVisibleInTheirOrder",
 	},
 	{

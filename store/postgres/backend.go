@@ -52,7 +52,7 @@ var (
 // Open connects to the database that a connection string names, in either form that pgx
 // understands, creates or upgrades the schema, and starts the backend. Among several
 // hosts it uses the primary. Unless the string says otherwise (pool_max_conns) it uses at
-// most 8 connections, and one more for notifications.
+// most 8 connections, and one more for notifications once a kind is watched.
 //
 // Open fails if no primary answers within Options.Timeout. No error contains the
 // connection string.

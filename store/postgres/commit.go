@@ -70,10 +70,10 @@ func conditions(t *store.Txn) iter.Seq2[int, *store.Compare] {
 	}
 }
 
-// arguments are the arrays of the function commit, one element a condition and one a
-// write.
+// arguments are the arrays of the function commit: c... one element a condition, o... one
+// a write, with the condition on the record that it writes.
 type arguments struct {
-	cm                   []int32
+	cm, cnumber          []int32
 	ckind, cspace, cname []string
 	ccreated, crevision  []int64
 	om                   []int32
@@ -81,27 +81,50 @@ type arguments struct {
 	oslot                []int16
 	ovalue               [][]byte
 	olease               []int64
+	onumber              []int32 // 0: there is no condition
+	ocreated, orevision  []int64
 }
 
 func together(batch []*member) *arguments {
 	a := new(arguments)
 	for i, m := range batch {
 		number := int32(i + 1)
-		for _, c := range conditions(&m.txn) {
-			a.cm = append(a.cm, number)
+		ops := m.txn.Ops
+		own := m.ownCondition()
+		for j, c := range conditions(&m.txn) {
+			if j == own {
+				continue
+			}
+			a.cm, a.cnumber = append(a.cm, number), append(a.cnumber, int32(j+1))
 			a.ckind, a.cspace, a.cname = append(a.ckind, c.Kind), append(a.cspace, c.Key.Namespace), append(a.cname, c.Key.Name)
 			a.ccreated, a.crevision = append(a.ccreated, int64(c.Created)), append(a.crevision, int64(c.Revision))
 		}
-		for j := range m.txn.Ops {
-			op := &m.txn.Ops[j]
+		for j := range ops {
+			op := &ops[j]
 			a.om = append(a.om, number)
 			a.okind, a.ospace, a.oname = append(a.okind, op.Kind), append(a.ospace, op.Key.Namespace), append(a.oname, op.Key.Name)
 			a.oslot = append(a.oslot, int16(store.Slot(op.Key)))
 			a.ovalue = append(a.ovalue, m.values[j])
 			a.olease = append(a.olease, int64(op.Lease))
+			var condition store.Compare
+			if own >= 0 {
+				condition = m.txn.If[own-len(m.txn.Guards)]
+			}
+			a.onumber = append(a.onumber, int32(own+1))
+			a.ocreated, a.orevision = append(a.ocreated, int64(condition.Created)), append(a.orevision, int64(condition.Revision))
 		}
 	}
 	return a
+}
+
+// ownCondition is the index, among all conditions of m, of the one on the record that m
+// writes, if m writes one record and that condition is the last. -1: there is none.
+func (m *member) ownCondition() int {
+	last := len(m.txn.If) - 1
+	if len(m.txn.Ops) == 1 && last >= 0 && m.txn.If[last].Kind == m.txn.Ops[0].Kind && m.txn.If[last].Key == m.txn.Ops[0].Key {
+		return len(m.txn.Guards) + last
+	}
+	return -1
 }
 
 // lone says that there is one member with one put, bound to no lease.
@@ -169,12 +192,19 @@ func (b *Backend) sendOnce(ctx context.Context, batch []*member) (executed bool,
 	return b.call(ctx, batch, nil)
 }
 
-const parameters = `$1::bigint, $2::text, $3::integer,
-	$4::integer[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[],
-	$10::integer[], $11::text[], $12::text[], $13::text[], $14::smallint[], $15::bytea[], $16::bigint[]`
+const (
+	parameters = `$1::bigint, $2::text, $3::integer,
+	$4::integer[], $5::integer[], $6::text[], $7::text[], $8::text[], $9::bigint[], $10::bigint[],
+	$11::integer[], $12::text[], $13::text[], $14::text[], $15::smallint[], $16::bytea[], $17::bigint[],
+	$18::integer[], $19::bigint[], $20::bigint[]`
+	commitSQL    = `SELECT * FROM {schema}.commit(` + parameters + `)`
+	drainSQL     = `SELECT * FROM {schema}.drain($21::bigint[], ` + parameters + `)`
+	commitOneSQL = `SELECT * FROM {schema}.commit_one($1::bigint, $2::text, $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
+		$8::text, $9::text, $10::text, $11::smallint, $12::bytea, $13::integer, $14::bigint, $15::bigint)`
+)
 
-// call calls the function commit, or for declarations, of which it is given the ids, the
-// function drain.
+// call calls the function commit or, for a lone member, commit_one, or for declarations,
+// of which it is given the ids, drain.
 func (b *Backend) call(ctx context.Context, batch []*member, declarations []int64) (executed bool, err error) {
 	conn, err := b.pool.Acquire(ctx)
 	if err != nil {
@@ -182,35 +212,40 @@ func (b *Backend) call(ctx context.Context, batch []*member, declarations []int6
 	}
 	defer conn.Release()
 	a := together(batch)
-	args := []any{
-		b.seen.Load(), b.channel(), int32(len(batch)),
-		a.cm, a.ckind, a.cspace, a.cname, a.ccreated, a.crevision,
-		a.om, a.okind, a.ospace, a.oname, a.oslot, a.ovalue, a.olease,
-	}
-	sql := `SELECT * FROM {schema}.commit(` + parameters + `)`
-	if declarations == nil && a.lone(batch) {
-		sql = `SELECT * FROM {schema}.commit_one($1::bigint, $2::text, $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
-			$8::text, $9::text, $10::text, $11::smallint, $12::bytea)`
-		args = []any{
+	lone := declarations == nil && a.lone(batch)
+	var rows pgx.Rows
+	if lone {
+		rows, err = conn.Query(ctx, b.sql(commitOneSQL),
 			b.seen.Load(), b.channel(), a.ckind, a.cspace, a.cname, a.ccreated, a.crevision,
-			a.okind[0], a.ospace[0], a.oname[0], a.oslot[0], a.ovalue[0],
+			a.okind[0], a.ospace[0], a.oname[0], a.oslot[0], a.ovalue[0], a.onumber[0], a.ocreated[0], a.orevision[0])
+	} else {
+		sql, args := commitSQL, []any{
+			b.seen.Load(), b.channel(), int32(len(batch)),
+			a.cm, a.cnumber, a.ckind, a.cspace, a.cname, a.ccreated, a.crevision,
+			a.om, a.okind, a.ospace, a.oname, a.oslot, a.ovalue, a.olease, a.onumber, a.ocreated, a.orevision,
 		}
+		if declarations != nil {
+			sql, args = drainSQL, append(args, declarations)
+		}
+		rows, err = conn.Query(ctx, b.sql(sql), args...)
 	}
-	if declarations != nil {
-		sql, args = `SELECT * FROM {schema}.drain($17::bigint[], `+parameters+`)`, append(args, declarations)
-	}
-	rows, err := conn.Query(ctx, b.sql(sql), args...)
 	if err != nil {
 		return false, err
 	}
-	answers, err := pgx.CollectRows(rows, pgx.RowToStructByPos[answer])
+	answers := make([]answer, 0, len(batch)+1)
+	var x answer
+	_, err = pgx.ForEachRow(rows, []any{&x.member, &x.at, &x.failed, &x.made, &x.found, &x.content}, func() error {
+		answers = append(answers, x)
+		x.content = nil
+		return nil
+	})
 	if err != nil {
 		return rows.CommandTag().String() != "", err
 	}
-	if len(answers) == 0 && declarations != nil {
+	switch {
+	case len(answers) == 0 && declarations != nil:
 		return true, nil // another server was faster
-	}
-	if len(answers) == 0 || answers[0].Failed != 0 {
+	case len(answers) == 0 || answers[0].failed == anotherStore:
 		return true, errEra
 	}
 	b.apply(batch, answers)
@@ -219,55 +254,58 @@ func (b *Backend) call(ctx context.Context, batch []*member, declarations []int6
 
 // answer is a row that the function commit returns.
 type answer struct {
-	Member  int32
-	At      int64
-	Failed  int32
-	Made    int64
-	Found   int64
-	Content []byte
+	member  int32 // 0: the store before
+	at      int64 // the revision
+	failed  int32 // 0: nothing; the number of a condition; or one of the constants
+	made    int64 // of the record that fails the condition
+	found   int64
+	content []byte
 }
 
-// apply hands out the answers. The first is about the store.
+const (
+	leaseGone    = -1
+	anotherStore = -2
+)
+
+// apply hands out the answers.
 func (b *Backend) apply(batch []*member, answers []answer) {
-	newest := answers[0].At
-	for _, m := range batch {
-		m.revision = store.Revision(answers[0].At) // unless it changed something
-	}
-	for _, a := range answers[1:] {
-		m := batch[a.Member-1]
+	newest := int64(0)
+	for _, a := range answers {
+		newest = max(newest, a.at)
+		if a.member == 0 {
+			for _, m := range batch {
+				m.revision = store.Revision(a.at) // unless it changed something
+			}
+			continue
+		}
+		m := batch[a.member-1]
 		switch {
-		case a.Failed == 0:
-			m.revision = store.Revision(a.At)
-			newest = max(newest, a.At)
-		case a.Failed < 0:
+		case a.failed == 0:
+			m.revision = store.Revision(a.at)
+		case a.failed == leaseGone:
 			m.revision, m.err = 0, fmt.Errorf("postgres: %w", store.ErrLeaseGone)
 		default:
-			m.revision, m.err = 0, m.refusal(a, batch)
+			m.revision, m.err = 0, m.refusal(a)
 		}
 	}
 	b.saw(newest)
 	b.tail.ring(newest)
 }
 
-// refusal is the error of a member of which a condition did not hold. The number of the
-// condition counts those of all members before.
-func (m *member) refusal(a answer, batch []*member) error {
-	n := int(a.Failed) - 1
-	for _, before := range batch[:a.Member-1] {
-		n -= len(before.txn.Guards) + len(before.txn.If)
-	}
+// refusal is the error of a member of which a condition did not hold.
+func (m *member) refusal(a answer) error {
 	for i, c := range conditions(&m.txn) {
-		if i != n {
+		if i+1 != int(a.failed) {
 			continue
 		}
 		if i < len(m.txn.Guards) {
 			return fmt.Errorf("postgres: %w: %v", store.ErrFenced, c)
 		}
 		err := &store.ConflictError{Want: *c}
-		if a.Found != 0 {
+		if a.found != 0 {
 			err.Current = store.Record{
-				Kind: c.Kind, Key: c.Key, Bytes: a.Content,
-				Created: store.Revision(a.Made), Revision: store.Revision(a.Found),
+				Kind: c.Kind, Key: c.Key, Bytes: a.content,
+				Created: store.Revision(a.made), Revision: store.Revision(a.found),
 			}
 		}
 		return err

@@ -48,11 +48,14 @@ CREATE TABLE {schema}.leases (
 	renewed bigint NOT NULL DEFAULT 0     -- counts renewals
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- origin names the server, its timeline, and this very table. It fails on a standby.
-CREATE FUNCTION {schema}.origin() RETURNS text LANGUAGE sql STABLE AS $$
-	SELECT system_identifier || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '/' || '{schema}.head'::regclass::oid
-	FROM pg_control_system()
-$$;
+-- origin names the server, its timeline, and this very table. It fails on a standby. It is not
+-- LANGUAGE sql, because every commit calls it, and such a function is parsed and planned again
+-- in every transaction.
+CREATE FUNCTION {schema}.origin() RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+	RETURN (SELECT system_identifier || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '/' || '{schema}.head'::regclass::oid
+		FROM pg_control_system());
+END $$;
 
 -- Commits are acknowledged when they are durable, whatever the server's default is.
 CREATE FUNCTION {schema}.durable() RETURNS void LANGUAGE plpgsql AS $$
@@ -62,18 +65,29 @@ BEGIN
 	END IF;
 END $$;
 
+-- holds judges a condition on a record with these revisions; NULL: there is no record. A
+-- wanted 0 stands for any value, and two of them for "there is no record".
+CREATE FUNCTION {schema}.holds(wcreated bigint, wrevision bigint, created bigint, revision bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+	SELECT CASE WHEN wcreated = 0 AND wrevision = 0 THEN revision IS NULL
+		ELSE revision IS NOT NULL AND (wcreated = 0 OR wcreated = created) AND (wrevision = 0 OR wrevision = revision) END
+$$;
+
 -- commit applies many transactions ("members", from 1), each with conditions of its own.
--- No member may write what another one reads or writes.
+-- No member may write what another one reads or writes. The arrays c... are conditions,
+-- with their member and their number from 1 within it; the arrays o... are writes. A
+-- condition on a record that its member writes may be given with that write (onumber,
+-- ocreated, orevision; onumber 0: there is none), so that the record is looked up once.
 --
--- The first row has member 0, the revision of the store before, its era, and in failed
--- whether nothing was done because the store is not the one that was seen (1) or not (0).
+-- The first row has member 0 and the revision of the store before. Its failed is -2 if
+-- nothing was done, because the store is not the one that was seen; it is the only row then.
 -- Then come the members that were refused, with the number of the first condition that
--- does not hold (from 1, over all conditions; -1: its lease is gone) and what is there,
--- and the members that changed something, with their revision.
+-- does not hold (-1: its lease is gone) and what is there, and the members that changed
+-- something, with their revision.
 CREATE FUNCTION {schema}.commit(
 	seen bigint, channel text, members integer,
-	cm integer[], ckind text[], cspace text[], cname text[], ccreated bigint[], crevision bigint[],
-	om integer[], okind text[], ospace text[], oname text[], oslot smallint[], ovalue bytea[], olease bigint[]
+	cm integer[], cnumber integer[], ckind text[], cspace text[], cname text[], ccreated bigint[], crevision bigint[],
+	om integer[], okind text[], ospace text[], oname text[], oslot smallint[], ovalue bytea[], olease bigint[],
+	onumber integer[], ocreated bigint[], orevision bigint[]
 ) RETURNS TABLE (member integer, at bigint, failed integer, made bigint, holds bigint, content bytea)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
@@ -90,40 +104,46 @@ BEGIN
 	-- From here on this transaction is alone, and what follows has a newer snapshot.
 	SELECT * INTO STRICT h FROM {schema}.head FOR UPDATE;
 	IF h.revision < seen OR h.origin <> {schema}.origin() THEN
-		RETURN QUERY SELECT 0, h.revision, 1, h.era, 0::bigint, NULL::bytea;
+		RETURN QUERY SELECT 0, h.revision, -2, 0::bigint, 0::bigint, NULL::bytea;
 		RETURN;
 	END IF;
-	RETURN QUERY SELECT 0, h.revision, 0, h.era, 0::bigint, NULL::bytea;
+	RETURN QUERY SELECT 0, h.revision, 0, 0::bigint, 0::bigint, NULL::bytea;
 	RETURN QUERY
-	WITH refused AS MATERIALIZED (
-		SELECT DISTINCT ON (c.m) c.m, c.i::integer AS i, coalesce(r.created, 0) AS created, coalesce(r.revision, 0) AS revision, r.value
-		FROM unnest(cm, ckind, cspace, cname, ccreated, crevision) WITH ORDINALITY AS c(m, kind, namespace, name, created, revision, i)
-		LEFT JOIN {schema}.records r ON r.kind = c.kind AND r.namespace = c.namespace AND r.name = c.name
-		WHERE CASE WHEN c.created = 0 AND c.revision = 0 THEN r.kind IS NOT NULL
-			ELSE r.kind IS NULL OR c.created <> 0 AND c.created <> r.created OR c.revision <> 0 AND c.revision <> r.revision END
-		ORDER BY c.m, c.i
-	), gone AS MATERIALIZED (
-		SELECT DISTINCT o.m FROM unnest(om, olease) AS o(m, lease)
-		WHERE o.lease <> 0 AND NOT EXISTS (SELECT FROM {schema}.leases l WHERE l.id = o.lease AND l.era = h.era)
-	), op AS MATERIALIZED (
-		SELECT o.*, r.created, r.revision AS prev,
-			h.revision + dense_rank() OVER (ORDER BY o.m) AS revision,
-			row_number() OVER (PARTITION BY o.m ORDER BY o.i)::integer AS ordinal,
-			CASE WHEN o.value IS NULL OR r.revision <= h.compacted THEN r.value END AS before
-		FROM unnest(om, okind, ospace, oname, oslot, ovalue, olease) WITH ORDINALITY AS o(m, kind, namespace, name, slot, value, lease, i)
+	WITH asked AS MATERIALIZED (
+		SELECT o.*, r.ctid AS place, r.created, r.revision AS prev, {schema}.holds(o.wcreated, o.wrevision, r.created, r.revision) OR o.n = 0 AS held,
+			CASE WHEN o.value IS NULL OR r.revision <= h.compacted OR NOT {schema}.holds(o.wcreated, o.wrevision, r.created, r.revision) THEN r.value END AS was
+		FROM unnest(om, okind, ospace, oname, oslot, ovalue, olease, onumber, ocreated, orevision)
+			WITH ORDINALITY AS o(m, kind, namespace, name, slot, value, lease, n, wcreated, wrevision, i)
 		LEFT JOIN {schema}.records r ON r.kind = o.kind AND r.namespace = o.namespace AND r.name = o.name
-		WHERE (o.value IS NOT NULL OR r.kind IS NOT NULL)
-			AND o.m NOT IN (SELECT m FROM refused) AND o.m NOT IN (SELECT m FROM gone)
+	), refused AS MATERIALIZED (
+		SELECT DISTINCT ON (m) * FROM (
+			SELECT m, n, created, prev, was FROM asked WHERE NOT held
+			UNION ALL
+			SELECT c.m, c.n, r.created, r.revision, r.value
+			FROM unnest(cm, cnumber, ckind, cspace, cname, ccreated, crevision) AS c(m, n, kind, namespace, name, created, revision)
+			LEFT JOIN {schema}.records r ON r.kind = c.kind AND r.namespace = c.namespace AND r.name = c.name
+			WHERE NOT {schema}.holds(c.created, c.revision, r.created, r.revision)
+		) AS failing ORDER BY m, n
+	), gone AS MATERIALIZED (
+		SELECT DISTINCT m FROM asked
+		WHERE lease <> 0 AND NOT EXISTS (SELECT FROM {schema}.leases l WHERE l.id = lease AND l.era = h.era)
+	), op AS MATERIALIZED (
+		SELECT m, kind, namespace, name, slot, value, lease, place, created, prev,
+			h.revision + dense_rank() OVER (ORDER BY m) AS revision,
+			row_number() OVER (PARTITION BY m ORDER BY i)::integer AS ordinal,
+			CASE WHEN value IS NULL OR prev <= h.compacted THEN was END AS before
+		FROM asked
+		WHERE (value IS NOT NULL OR prev IS NOT NULL)
+			AND m NOT IN (SELECT m FROM refused) AND m NOT IN (SELECT m FROM gone)
 	), updated AS (
+		-- The place of a record does not change meanwhile, because writers of records hold the lock.
 		UPDATE {schema}.records r SET revision = op.revision, value = op.value, lease = op.lease
-		FROM op WHERE op.prev IS NOT NULL AND op.value IS NOT NULL
-			AND r.kind = op.kind AND r.namespace = op.namespace AND r.name = op.name
+		FROM op WHERE op.value IS NOT NULL AND r.ctid = op.place
 	), inserted AS (
 		INSERT INTO {schema}.records (kind, namespace, name, slot, created, revision, lease, value)
 		SELECT kind, namespace, name, slot, revision, revision, lease, value FROM op WHERE prev IS NULL
 	), removed AS (
-		DELETE FROM {schema}.records r USING op
-		WHERE op.value IS NULL AND r.kind = op.kind AND r.namespace = op.namespace AND r.name = op.name
+		DELETE FROM {schema}.records r USING op WHERE op.value IS NULL AND r.ctid = op.place
 	), logged AS (
 		INSERT INTO {schema}.changes (revision, ordinal, kind, namespace, name, slot, created, prev, deleted, value, before)
 		SELECT revision, ordinal, kind, namespace, name, slot, coalesce(created, revision), coalesce(prev, 0),
@@ -135,7 +155,7 @@ BEGIN
 		WHERE s.revision IS NOT NULL
 		RETURNING CASE WHEN channel IS NOT NULL THEN pg_notify(channel, s.revision::text)::text END AS rung
 	)
-	SELECT m, 0::bigint, i, created, revision, CASE WHEN octet_length(value) <= 65536 / members THEN value END FROM refused
+	SELECT m, 0::bigint, n, coalesce(created, 0), coalesce(prev, 0), CASE WHEN octet_length(was) <= 65536 / members THEN was END FROM refused
 	UNION ALL
 	SELECT m, 0::bigint, -1, 0::bigint, 0::bigint, NULL::bytea FROM gone WHERE m NOT IN (SELECT m FROM refused)
 	UNION ALL
@@ -144,56 +164,66 @@ END $$;
 
 -- commit_one is commit for one member with one write, which is a put and bound to no
 -- lease: what a lone caller mostly asks for, with a fifth of the work for the planner and the
--- executor.
+-- executor. Its conditions on other records come before that on the record it writes. It
+-- returns the one row of that member, or failed = -2 if the store is not the one that was
+-- seen.
 CREATE FUNCTION {schema}.commit_one(
 	seen bigint, channel text,
 	ckind text[], cspace text[], cname text[], ccreated bigint[], crevision bigint[],
-	okind text, ospace text, oname text, oslot smallint, ovalue bytea
-) RETURNS TABLE (member integer, at bigint, failed integer, made bigint, holds bigint, content bytea)
+	okind text, ospace text, oname text, oslot smallint, ovalue bytea, onumber integer, ocreated bigint, orevision bigint,
+	OUT member integer, OUT at bigint, OUT failed integer, OUT made bigint, OUT holds bigint, OUT content bytea
+)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
 	h {schema}.head%ROWTYPE;
 	was record;
 BEGIN
+	member := 1; made := 0; holds := 0; failed := 0;
 	PERFORM {schema}.durable();
 	-- From here on this transaction is alone, and what follows has a newer snapshot.
-	SELECT * INTO STRICT h FROM {schema}.head FOR UPDATE;
-	member := 0; at := h.revision; made := h.era; holds := 0;
-	failed := (h.revision < seen OR h.origin <> {schema}.origin())::integer;
-	RETURN NEXT;
-	IF failed <> 0 THEN
+	-- If the log has to hold what is replaced, too, that is taken to be as long as the new value.
+	UPDATE {schema}.head AS one SET revision = one.revision + 1,
+		logged = one.logged + 200 + octet_length(ovalue) * CASE WHEN orevision BETWEEN 1 AND one.compacted THEN 2 ELSE 1 END
+	WHERE one.revision >= seen AND one.origin = {schema}.origin() RETURNING * INTO h;
+	IF h.revision IS NULL THEN
+		failed := -2;
 		RETURN;
 	END IF;
-	FOR n IN 1 .. coalesce(cardinality(ckind), 0) LOOP
+	FOR i IN 1 .. coalesce(cardinality(ckind), 0) LOOP
 		SELECT r.created, r.revision, r.value INTO was FROM {schema}.records r
-		WHERE r.kind = ckind[n] AND r.namespace = cspace[n] AND r.name = cname[n];
-		IF (CASE WHEN ccreated[n] = 0 AND crevision[n] = 0 THEN was.revision IS NOT NULL
-			ELSE was.revision IS NULL OR ccreated[n] <> 0 AND ccreated[n] <> was.created OR crevision[n] <> 0 AND crevision[n] <> was.revision END)
-		THEN
-			member := 1; at := 0; failed := n; made := coalesce(was.created, 0); holds := coalesce(was.revision, 0);
-			content := CASE WHEN octet_length(was.value) <= 65536 THEN was.value END;
-			RETURN NEXT;
-			RETURN;
+		WHERE r.kind = ckind[i] AND r.namespace = cspace[i] AND r.name = cname[i];
+		IF NOT {schema}.holds(ccreated[i], crevision[i], was.created, was.revision) THEN
+			failed := i;
+			EXIT;
 		END IF;
 	END LOOP;
-	SELECT r.created, r.revision, CASE WHEN r.revision <= h.compacted THEN r.value END AS before INTO was FROM {schema}.records r
-	WHERE r.kind = okind AND r.namespace = ospace AND r.name = oname;
+	IF failed = 0 THEN
+		SELECT r.ctid AS place, r.created, r.revision, r.value INTO was FROM {schema}.records r
+		WHERE r.kind = okind AND r.namespace = ospace AND r.name = oname;
+		IF onumber > 0 AND NOT {schema}.holds(ocreated, orevision, was.created, was.revision) THEN
+			failed := onumber;
+		END IF;
+	END IF;
+	IF failed <> 0 THEN
+		UPDATE {schema}.head SET revision = h.revision - 1;
+		at := h.revision - 1; made := coalesce(was.created, 0); holds := coalesce(was.revision, 0);
+		content := CASE WHEN octet_length(was.value) <= 65536 THEN was.value END;
+		RETURN;
+	END IF;
+	at := h.revision;
 	IF was.revision IS NULL THEN
 		INSERT INTO {schema}.records (kind, namespace, name, slot, created, revision, lease, value)
-		VALUES (okind, ospace, oname, oslot, h.revision + 1, h.revision + 1, 0, ovalue);
+		VALUES (okind, ospace, oname, oslot, at, at, 0, ovalue);
 	ELSE
-		UPDATE {schema}.records r SET revision = h.revision + 1, value = ovalue, lease = 0
-		WHERE r.kind = okind AND r.namespace = ospace AND r.name = oname;
+		UPDATE {schema}.records r SET revision = h.revision, value = ovalue, lease = 0 WHERE r.ctid = was.place;
 	END IF;
 	INSERT INTO {schema}.changes (revision, ordinal, kind, namespace, name, slot, created, prev, deleted, value, before)
-	VALUES (h.revision + 1, 1, okind, ospace, oname, oslot, coalesce(was.created, h.revision + 1), coalesce(was.revision, 0), false, ovalue, was.before);
-	UPDATE {schema}.head SET revision = h.revision + 1, logged = h.logged + octet_length(ovalue) + coalesce(octet_length(was.before), 0) + 200;
+	VALUES (at, 1, okind, ospace, oname, oslot, coalesce(was.created, at), coalesce(was.revision, 0), false, ovalue,
+		CASE WHEN was.revision <= h.compacted THEN was.value END);
 	IF channel IS NOT NULL THEN
-		PERFORM pg_notify(channel, (h.revision + 1)::text);
+		PERFORM pg_notify(channel, at::text);
 	END IF;
-	member := 1; at := h.revision + 1; failed := 0; made := 0; holds := 0; content := NULL;
-	RETURN NEXT;
 END $$;
 
 -- end_leases ends leases whose count of renewals is still the one given (-1: whatever it
@@ -267,8 +297,9 @@ END $$;
 -- removed in the same transaction, so that each is applied once.
 CREATE FUNCTION {schema}.drain(
 	ids bigint[], seen bigint, channel text, members integer,
-	cm integer[], ckind text[], cspace text[], cname text[], ccreated bigint[], crevision bigint[],
-	om integer[], okind text[], ospace text[], oname text[], oslot smallint[], ovalue bytea[], olease bigint[]
+	cm integer[], cnumber integer[], ckind text[], cspace text[], cname text[], ccreated bigint[], crevision bigint[],
+	om integer[], okind text[], ospace text[], oname text[], oslot smallint[], ovalue bytea[], olease bigint[],
+	onumber integer[], ocreated bigint[], orevision bigint[]
 ) RETURNS TABLE (member integer, at bigint, failed integer, made bigint, holds bigint, content bytea)
 LANGUAGE plpgsql
 SET enable_seqscan = off
@@ -285,8 +316,8 @@ BEGIN
 		RETURN;
 	END IF;
 	FOR member, at, failed, made, holds, content IN
-		SELECT * FROM {schema}.commit(seen, channel, members, cm, ckind, cspace, cname, ccreated, crevision,
-			om, okind, ospace, oname, oslot, ovalue, olease)
+		SELECT * FROM {schema}.commit(seen, channel, members, cm, cnumber, ckind, cspace, cname, ccreated, crevision,
+			om, okind, ospace, oname, oslot, ovalue, olease, onumber, ocreated, orevision)
 	LOOP
 		IF member = 0 AND failed <> 0 THEN
 			RETURN NEXT;

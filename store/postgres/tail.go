@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -25,6 +26,8 @@ type tail struct {
 	b *Backend
 	// bell has one element while there is a reason to look.
 	bell chan struct{}
+	// watched is closed when the first kind is watched.
+	watched chan struct{}
 
 	mu    sync.Mutex // guards the rest
 	rings map[string]*ring
@@ -50,7 +53,7 @@ const (
 )
 
 func newTail(b *Backend) *tail {
-	return &tail{b: b, bell: make(chan struct{}, 1), rings: make(map[string]*ring)}
+	return &tail{b: b, bell: make(chan struct{}, 1), watched: make(chan struct{}), rings: make(map[string]*ring)}
 }
 
 // ring says that the store may have reached a revision.
@@ -77,6 +80,9 @@ func (t *tail) follow(kind string) *ring {
 	r, ok := t.rings[kind]
 	if !ok {
 		r = &ring{wake: make(chan struct{})}
+		if len(t.rings) == 0 {
+			close(t.watched)
+		}
 		t.rings[kind] = r
 		t.look()
 	}
@@ -345,8 +351,13 @@ func cut(all []store.Change) map[string][]store.Batch {
 }
 
 // listen rings the bell on every notification. It holds no state of any worth: on another
-// connection it begins with a look at the log.
+// connection it begins with a look at the log. It begins when a kind is watched, because
+// PostgreSQL wakes every connection that listens, at every notification of the database.
 func (b *Backend) listen() {
+	select {
+	case <-b.tail.watched:
+	case <-b.ctx.Done():
+	}
 	for failures := 0; b.ctx.Err() == nil; failures++ {
 		began := time.Now()
 		err := b.listenOnce(b.ctx)
@@ -381,7 +392,9 @@ func (b *Backend) listenOnce(ctx context.Context) error {
 	if _, err := conn.Exec(dial, "LISTEN "+b.opts.Schema); err != nil {
 		return err
 	}
-	b.tail.look() // what was notified while no connection listened
+	// What was notified while no connection listened.
+	b.tail.look()
+	b.heard("inbox")
 	for {
 		// A connection that died without a word is found out by a question now and then.
 		wait, cancel := context.WithTimeout(ctx, 15*time.Second)
@@ -389,14 +402,7 @@ func (b *Backend) listenOnce(ctx context.Context) error {
 		cancel()
 		switch {
 		case err == nil:
-			if r, err := parseRevision(n.Payload); err == nil {
-				b.tail.ring(r)
-				break
-			}
-			select {
-			case b.inbox <- struct{}{}:
-			default: // it is going to look anyway
-			}
+			b.heard(n.Payload)
 		case ctx.Err() != nil || conn.IsClosed():
 			return err
 		default:
@@ -407,5 +413,18 @@ func (b *Backend) listenOnce(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+}
+
+// heard rings the bell that a notification is for: a revision is for watches, and anything
+// else for declarations.
+func (b *Backend) heard(payload string) {
+	if r, err := strconv.ParseInt(payload, 10, 64); err == nil {
+		b.tail.ring(r)
+		return
+	}
+	select {
+	case b.inbox <- struct{}{}:
+	default: // it is going to look anyway
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"math"
 	"sort"
-	"strconv"
 	"time"
 
 	"github.com/tendhq/tend/store"
@@ -24,8 +23,6 @@ func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) 
 		}
 	}
 }
-
-func parseRevision(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 
 // watcher is one reader of a ring.
 type watcher struct {
