@@ -1,8 +1,8 @@
-// Package fleet is what the examples with several servers share: it starts an etcd
-// inside the process, and servers as processes of their own, which can therefore
-// be killed as a power cut would, and it knows which of them owns what.
+// Package fleet is what the examples with several servers share: it starts an etcd inside the
+// process, or a private PostgreSQL server, and servers as processes of their own, which can
+// therefore be killed as a power cut would, and it knows which of them owns what.
 //
-//	Fleet ── etcd (in this process)
+//	Fleet ── etcd (in this process) or PostgreSQL
 //	  ├── server a ─┐ os.Executable() with -server a -etcd ENDPOINT, which says on
 //	  ├── server b ─┤ its standard output what it owns (Told), and stops in good
 //	  └── server c ─┘ order when its standard input ends (UntilTold)
@@ -22,8 +22,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"go.etcd.io/etcd/server/v3/embed"
 )
 
 // ServerEnv is set in the environment of the servers, so that the tests of an
@@ -37,14 +35,14 @@ type Owner struct {
 	Since  time.Time
 }
 
-// Fleet is an etcd and the servers on it. Its methods are safe for concurrent
+// Fleet is a shared store and the servers on it. Its methods are safe for concurrent
 // use, except that a server is to be stopped by one caller.
 type Fleet struct {
 	out   io.Writer
 	args  []string
-	dir   string
-	etcd  *embed.Etcd
+	place Place
 	began time.Time
+	stop  func() error // ends what holds the store
 
 	mu      sync.Mutex // guards what follows
 	live    map[string]*process
@@ -74,26 +72,21 @@ type process struct {
 	told  bool          // that it is to end
 }
 
-// New starts an etcd. Every server will get args. Close must be called.
-func New(out io.Writer, args ...string) (*Fleet, error) {
-	dir, err := os.MkdirTemp("", "tend-fleet")
+// New makes a store ready as o says. Every server will get args. Close must be called.
+func New(out io.Writer, o Options, args ...string) (*Fleet, error) {
+	place, stop, err := newPlace(o)
 	if err != nil {
-		return nil, err
-	}
-	e, err := startEtcd(dir)
-	if err != nil {
-		_ = os.RemoveAll(dir)
 		return nil, err
 	}
 	return &Fleet{
-		out: &lockedWriter{out: out}, args: args, dir: dir, etcd: e, began: time.Now(),
+		out: &lockedWriter{out: out}, args: args, place: place, stop: stop, began: time.Now(),
 		live: make(map[string]*process), owners: make(map[int]Owner), tokens: make(map[int]uint64),
 		changed: make(chan struct{}),
 	}, nil
 }
 
-// Endpoint is the etcd's address.
-func (f *Fleet) Endpoint() string { return f.etcd.Clients[0].Addr().String() }
+// Place is where the store is.
+func (f *Fleet) Place() Place { return f.place }
 
 // Say prints one event with the time since the beginning.
 func (f *Fleet) Say(format string, args ...any) {
@@ -107,8 +100,8 @@ func (f *Fleet) Start(name string) error {
 		return err
 	}
 	p := &process{read: make(chan struct{})}
-	p.cmd = exec.Command(self, append([]string{"-server", name, "-etcd", f.Endpoint()}, f.args...)...)
-	p.cmd.Env = append(os.Environ(), ServerEnv+"=1")
+	p.cmd = exec.Command(self, slices.Concat([]string{"-server", name}, f.place.flags(), f.args)...)
+	p.cmd.Env = append(os.Environ(), ServerEnv+"=1", dsnEnv+"="+f.place.DSN)
 	p.cmd.Stderr = f.out
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return err
@@ -244,7 +237,7 @@ func (f *Fleet) wrongLocked(err error) {
 
 // Await waits until ready says so; it is asked whenever a server says something,
 // and ten times a second. It fails when something has gone wrong. An error of
-// ready's is not that: on a machine that stood still for a while etcd has left a
+// ready's is not that: on a machine that stood still for a while the store has left a
 // question unanswered, and is asked again. It is told when ctx ends.
 func (f *Fleet) Await(ctx context.Context, what string, ready func() (bool, error)) error {
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -326,6 +319,5 @@ func (f *Fleet) Close() error {
 	for _, name := range f.Live() {
 		_ = f.Kill(name)
 	}
-	f.etcd.Close()
-	return os.RemoveAll(f.dir)
+	return f.stop()
 }

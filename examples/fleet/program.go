@@ -10,18 +10,14 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/etcd"
 )
 
 // Options are the flags that every example with several servers has.
 type Options struct {
-	Server, Etcd string        // to be one of the servers
-	For          time.Duration // how long the show goes on
-	TTL          time.Duration // of the leases
+	Place
+	Server string        // to be one of the servers
+	For    time.Duration // how long the show goes on
+	TTL    time.Duration // of the leases
 }
 
 // Program is an example: the show, or with -server one of its servers.
@@ -41,8 +37,11 @@ func (p Program) Run(args []string, in io.Reader, out, errs io.Writer) int {
 	flags.SetOutput(errs)
 	flags.DurationVar(&o.For, "for", 0, "go on for so long; 0: once through")
 	flags.DurationVar(&o.TTL, "ttl", 2*time.Second, p.TTL)
-	flags.StringVar(&o.Server, "server", "", "be a server of this name (needs -etcd)")
-	flags.StringVar(&o.Etcd, "etcd", "", "where that server finds etcd")
+	flags.StringVar(&o.Server, "server", "", "be a server of this name (needs -etcd, or -store postgres and -schema)")
+	flags.StringVar(&o.Store, "store", Etcd, "the store that the servers share: etcd or postgres")
+	flags.StringVar(&o.Endpoint, "etcd", "", "where a server finds etcd (default: one inside this process)")
+	flags.StringVar(&o.DSN, "dsn", os.Getenv(dsnEnv), "the PostgreSQL database, as a URL or key=value pairs (default: a private server from the machine's binaries)")
+	flags.StringVar(&o.Schema, "schema", "", "the schema in it (default: a new one, which is removed at the end)")
 	if p.Flags != nil {
 		p.Flags(flags)
 	}
@@ -50,6 +49,10 @@ func (p Program) Run(args []string, in io.Reader, out, errs io.Writer) int {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
 		}
+		return 2
+	}
+	if o.Store != Etcd && o.Store != Postgres {
+		fmt.Fprintf(errs, "%s: -store %s: want etcd or postgres\n", p.Name, o.Store)
 		return 2
 	}
 	if err := p.play(o, in, out); err != nil {
@@ -81,17 +84,4 @@ func TestMain(m interface{ Run() int }, main func()) {
 		main()
 	}
 	os.Exit(m.Run())
-}
-
-// Open gives the etcd at an endpoint, and the objects of one kind in it.
-func Open[S, T any](endpoint, kind string) (*etcd.Backend, *store.Store[S, T], error) {
-	backend, err := etcd.New(clientv3.Config{Endpoints: []string{endpoint}}, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	objects, err := store.New[S, T](backend, kind, nil)
-	if err != nil {
-		return nil, nil, errors.Join(err, backend.Close())
-	}
-	return backend, objects, nil
 }

@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tendhq/tend/examples/fleet"
+	"github.com/tendhq/tend/examples/pgserver"
 )
 
 func TestMain(m *testing.M) { fleet.TestMain(m, main) } // a process of the tests may be a server
@@ -19,10 +22,20 @@ func TestMain(m *testing.M) { fleet.TestMain(m, main) } // a process of the test
 // write, and the writer stopped for longer than its lease, inOrder fails
 // (TestLedgerOutOfOrderIsNoticed does that part without chance).
 func TestLeadershipIsHandedOver(t *testing.T) {
+	for _, shared := range []string{fleet.Etcd, fleet.Postgres} {
+		t.Run(shared, func(t *testing.T) { leadershipIsHandedOver(t, fleet.Place{Store: shared}) })
+	}
+}
+
+func leadershipIsHandedOver(t *testing.T, place fleet.Place) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
-	if err := show(ctx, options{TTL: 2 * time.Second}, &out); err != nil {
+	err := show(ctx, options{Place: place, TTL: 2 * time.Second}, &out)
+	if errors.Is(err, pgserver.ErrNoBinaries) && os.Getenv("TEND_NEED_POSTGRES") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	for _, end := range []string{"is killed (kill -9)", "is stopped in good order"} {

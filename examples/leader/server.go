@@ -11,7 +11,6 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/etcd"
 )
 
 type (
@@ -29,14 +28,14 @@ type (
 
 var ledgerKey = store.Key{Name: "ledger"}
 
-func open(endpoint string) (*etcd.Backend, *store.Store[struct{}, Pages], error) {
-	return fleet.Open[struct{}, Pages](endpoint, "ledger")
+func open(ctx context.Context, p fleet.Place) (store.Backend, *store.Store[struct{}, Pages], error) {
+	return fleet.Open[struct{}, Pages](ctx, p, "ledger")
 }
 
 // serve is one server. All three run this, and the lease decides which of them
 // gets to run the controller.
 func serve(ctx context.Context, o options, out io.Writer) error {
-	backend, ledgers, err := open(o.Etcd)
+	backend, ledgers, err := open(ctx, o.Place)
 	if err != nil {
 		return err
 	}

@@ -22,12 +22,12 @@ type director struct {
 // show starts three servers, does to them what happens to servers, and says what
 // came of it.
 func show(ctx context.Context, o options, out io.Writer) (err error) {
-	f, err := fleet.New(out, "-ttl", o.TTL.String())
+	f, err := fleet.New(out, o, "-ttl", o.TTL.String())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	backend, ledgers, err := open(f.Endpoint())
+	backend, ledgers, err := open(ctx, f.Place())
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func show(ctx context.Context, o options, out io.Writer) (err error) {
 	if _, err := ledgers.Create(ctx, &Ledger{Meta: store.Meta{Name: ledgerKey.Name}}); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Three servers, one etcd at %s, leases of %v.\n\n", f.Endpoint(), o.TTL)
+	fmt.Fprintf(out, "Three servers, %s, leases of %v.\n\n", f.Place(), o.TTL)
 	if err := f.StartAll("a", "b", "c"); err != nil {
 		return err
 	}

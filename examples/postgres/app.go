@@ -12,11 +12,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/examples/pgserver"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/file"
 	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/postgres"
 )
 
 // An app is one run of the program.
@@ -47,7 +49,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	return withServer(o, out, func(dsn string) error {
-		return withState(o, func(backend store.Backend) error {
+		return withState(ctx, o, dsn, func(backend store.Backend) error {
 			a := &app{o: o, out: out, began: time.Now(), news: make(chan struct{}, 1)}
 			if err := a.prepare(ctx, dsn, backend, d); err != nil {
 				return err
@@ -63,7 +65,7 @@ func withServer(o options, out io.Writer, f func(dsn string) error) error {
 	if o.DSN != "" {
 		return f(o.DSN)
 	}
-	server, err := startPrivate()
+	server, err := pgserver.Start()
 	if err != nil {
 		return err
 	}
@@ -71,15 +73,20 @@ func withServer(o options, out io.Writer, f func(dsn string) error) error {
 	return errors.Join(f(server.DSN), server.Stop())
 }
 
-// withState calls f with the state open: the directory's file, which one process
-// at a time may have, or a fresh one in memory.
-func withState(o options, f func(store.Backend) error) error {
+// withState calls f with the state open: the directory's file, which one process at a time
+// may have, or the schema tend of the server itself, or a fresh one in memory.
+func withState(ctx context.Context, o options, dsn string, f func(store.Backend) error) error {
 	var state store.Backend
 	var err error
-	if o.State == "" {
+	switch o.State {
+	case "":
 		state, err = memory.New(nil)
-	} else if err = os.MkdirAll(o.State, 0o700); err == nil {
-		state, err = file.Open(filepath.Join(o.State, "postgres.db"), nil)
+	case stateInServer:
+		state, err = postgres.Open(ctx, dsn, nil)
+	default:
+		if err = os.MkdirAll(o.State, 0o700); err == nil {
+			state, err = file.Open(filepath.Join(o.State, "postgres.db"), nil)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("-state: %w", err)

@@ -45,14 +45,6 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-func TestMachineWithoutPostgresIsToldWhatToDo(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	_, err := findBinaries(filepath.Join(t.TempDir(), "*"))
-	if !errors.Is(err, errNoBinaries) || !strings.Contains(err.Error(), "-dsn") {
-		t.Errorf("error %v", err)
-	}
-}
-
 // What is wrong with a DSN is said without the password in it.
 func TestPasswordOfABadDSNIsNotRepeated(t *testing.T) {
 	for _, dsn := range []string{

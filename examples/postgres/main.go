@@ -6,6 +6,7 @@
 //	go run ./examples/postgres              # converge, and keep it so
 //	go run ./examples/postgres -once        # converge, and exit
 //	go run ./examples/postgres -dsn postgres://me@host/postgres -state ./state
+//	go run ./examples/postgres -dsn postgres://me@host/postgres -state server
 //
 // While it runs, alter something by hand with the psql command that it prints,
 // and see it put back.
@@ -54,6 +55,9 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 	return 0
 }
 
+// stateInServer is the -state that keeps the state in the server that is looked after.
+const stateInServer = "server"
+
 // options are the flags.
 type options struct {
 	File    string
@@ -75,7 +79,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	f.SetOutput(out)
 	f.StringVar(&o.File, "file", "examples/postgres/declared.yaml", "the roles and databases declared")
 	f.StringVar(&o.DSN, "dsn", "", "the server, as a URL or key=value pairs (default: a private one, for as long as this runs)")
-	f.StringVar(&o.State, "state", "", "keep the state in this directory (default: in memory)")
+	f.StringVar(&o.State, "state", "", "keep the state in this directory, or, with the word server, in the schema tend of the server that is looked after (default: in memory)")
 	f.BoolVar(&o.Once, "once", false, "converge and exit")
 	f.BoolVar(&o.Verbose, "v", false, "log what the kernel does")
 	f.DurationVar(&o.Poll, "poll", 5*time.Second, "how often each role and database is looked at")

@@ -17,11 +17,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/tendhq/tend/examples/pgserver"
 )
 
 var shared struct {
 	once sync.Once
-	*private
+	*pgserver.Server
 	err error
 }
 
@@ -34,7 +36,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	code := m.Run()
-	if shared.private != nil {
+	if shared.Server != nil {
 		if err := shared.Stop(); err != nil {
 			fmt.Println("the tests' server did not stop well:", err)
 			code = 1
@@ -47,8 +49,8 @@ func TestMain(m *testing.M) {
 // binaries the test is skipped, unless TEND_NEED_POSTGRES is set, as in CI.
 func testServer(t *testing.T) string {
 	t.Helper()
-	shared.once.Do(func() { shared.private, shared.err = startPrivate() })
-	if errors.Is(shared.err, errNoBinaries) && os.Getenv("TEND_NEED_POSTGRES") == "" {
+	shared.once.Do(func() { shared.Server, shared.err = pgserver.Start() })
+	if errors.Is(shared.err, pgserver.ErrNoBinaries) && os.Getenv("TEND_NEED_POSTGRES") == "" {
 		t.Skip(shared.err)
 	}
 	if shared.err != nil {
@@ -213,6 +215,29 @@ func without[V any](m map[string]V, name string) map[string]V {
 	m = maps.Clone(m)
 	delete(m, name)
 	return m
+}
+
+// The declarations lie in the server that is looked after, and a second run finds them there.
+func TestStateIsKeptInTheServerItself(t *testing.T) {
+	admin := connectAdmin(t)
+	defer mustExec(t, admin, "DROP SCHEMA tend CASCADE")
+	d := declared{
+		Roles:     map[string]RoleSpec{"kept_inside": {Login: true}, "dropped_inside": {}},
+		Databases: map[string]DatabaseSpec{"kept_inside_db": {Owner: "kept_inside"}},
+	}
+	once(t, d, stateInServer)
+	if got := mustFind(t, admin, "kept_inside") + mustFind(t, admin, "dropped_inside"); strings.Count(got, "role ") != 2 {
+		t.Errorf("after the first run there are\n%s", got)
+	}
+	delete(d.Roles, "dropped_inside") // only a run that remembers it can drop it
+	once(t, d, stateInServer)
+	if got := mustFind(t, admin, "dropped_inside"); got != "" {
+		t.Errorf("after the second run there is still\n%s", got)
+	}
+	var records int
+	if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM tend.records WHERE name LIKE 'kept_inside%'").Scan(&records); err != nil || records != 2 {
+		t.Errorf("%d records in the server, error %v, want 2", records, err)
+	}
 }
 
 // What is altered by hand is put back, the mark too, whatever the names look

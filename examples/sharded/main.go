@@ -1,10 +1,11 @@
 // Command sharded shows keys spread over servers, each key worked on by one of
 // them, and what happens when servers die, stop and join. Three servers, each a
-// process of its own, share an etcd.
+// process of its own, share an etcd, or with -store postgres a PostgreSQL database.
 //
 //	go run ./examples/sharded                            # kill one, stop one, start one
 //	go run ./examples/sharded -keys 5000 -shards 256     # with more of both
 //	go run ./examples/sharded -for 1m                    # again and again
+//	go run ./examples/sharded -store postgres            # on a PostgreSQL server
 //
 // It ends by itself: with how many keys each event moved and for how long they had
 // no owner, and with an error if a key was worked on by a server whose time with

@@ -10,7 +10,6 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/etcd"
 )
 
 type (
@@ -25,14 +24,14 @@ type (
 	sites = store.Store[struct{}, Work]
 )
 
-func open(endpoint string) (*etcd.Backend, *sites, error) {
-	return fleet.Open[struct{}, Work](endpoint, "site")
+func open(ctx context.Context, p fleet.Place) (store.Backend, *sites, error) {
+	return fleet.Open[struct{}, Work](ctx, p, "site")
 }
 
 // serve is one server. All run this, and the leases of the shards decide which
 // sites are whose.
 func serve(ctx context.Context, o options, out io.Writer) error {
-	backend, all, err := open(o.Etcd)
+	backend, all, err := open(ctx, o.Place)
 	if err != nil {
 		return err
 	}

@@ -27,18 +27,18 @@ type director struct {
 // show starts three servers, does to them what happens to servers, and says what
 // came of it.
 func show(ctx context.Context, o options, out io.Writer) (err error) {
-	f, err := fleet.New(out, "-ttl", o.TTL.String(), "-shards", fmt.Sprint(o.Shards))
+	f, err := fleet.New(out, o.Options, "-ttl", o.TTL.String(), "-shards", fmt.Sprint(o.Shards))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	backend, all, err := open(f.Endpoint())
+	backend, all, err := open(ctx, f.Place())
 	if err != nil {
 		return err
 	}
 	defer backend.Close()
 	d := &director{Fleet: f, o: o, sites: all, last: make(map[store.Key]Work)}
-	fmt.Fprintf(out, "%d sites in %d shards, three servers, one etcd at %s, leases of %v.\n\n", o.Keys, o.Shards, f.Endpoint(), o.TTL)
+	fmt.Fprintf(out, "%d sites in %d shards, three servers, %s, leases of %v.\n\n", o.Keys, o.Shards, f.Place(), o.TTL)
 	for i := range o.Keys {
 		if _, err := all.Create(ctx, &Site{Meta: store.Meta{Name: fmt.Sprintf("site-%05d", i)}}); err != nil {
 			return err

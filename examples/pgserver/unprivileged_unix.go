@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package pgserver
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// lowerPrivileges puts the command in a process group of its own, so that Ctrl-C
-// reaches us and not the server under us; and since PostgreSQL refuses to be
-// root, root runs it as somebody else, who then owns dir.
+// lowerPrivileges puts the command in a process group of its own, so that Ctrl-C reaches
+// this process and not the server; and since PostgreSQL refuses to be root, root runs it as
+// another user, which then owns dir.
 func lowerPrivileges(cmd *exec.Cmd, dir string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() != 0 {

@@ -1,4 +1,6 @@
-package main
+// Package pgserver starts a private PostgreSQL server from the binaries on the machine. It is
+// part of the examples, not of tend.
+package pgserver
 
 import (
 	"bufio"
@@ -11,13 +13,13 @@ import (
 	"strings"
 )
 
-// errNoBinaries is what a machine without PostgreSQL gets.
-var errNoBinaries = errors.New("there is no PostgreSQL server on this machine (initdb and pg_ctl, in PATH or /usr/lib/postgresql/*/bin): " +
+// ErrNoBinaries is the error of a machine without PostgreSQL.
+var ErrNoBinaries = errors.New("there is no PostgreSQL server on this machine (initdb and pg_ctl, in PATH or /usr/lib/postgresql/*/bin): " +
 	"install one, for example with apt-get install postgresql, or name a running one with -dsn")
 
-// A private server lives in a temporary folder, listens there and nowhere else,
-// and ends with the process that started it, even by kill -9.
-type private struct {
+// Server is a server in a temporary directory. It listens there and nowhere else, and ends
+// with the process that started it, even by kill -9.
+type Server struct {
 	DSN string
 
 	dir   string
@@ -25,8 +27,8 @@ type private struct {
 	life  io.Closer // the shell's standard input
 }
 
-// script runs the server for as long as its standard input is open, which is as
-// long as we live. Nothing on it is worth a sync.
+// script runs the server for as long as its standard input is open, which is as long as
+// this process lives. The server does not sync: its data ends with it.
 const script = `
 trap 'pg_ctl -D "$1/data" -m immediate -t 180 stop >>"$1/log" 2>&1; rm -rf "$1" 2>/dev/null' EXIT
 initdb -D "$1/data" -U postgres -A trust -N -E UTF8 --no-locale >"$1/log" 2>&1 &&
@@ -38,18 +40,18 @@ echo ready
 cat >/dev/null
 `
 
-// startPrivate makes a server and waits until it answers. The error is
-// errNoBinaries, or what the server said.
-func startPrivate() (*private, error) {
+// Start makes a server and waits until it answers. The error is ErrNoBinaries, or what the
+// server said.
+func Start() (*Server, error) {
 	bin, err := findBinaries("/usr/lib/postgresql/*/bin")
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(privateParent(), "tend-postgres-")
+	dir, err := os.MkdirTemp(parent(), "tend-postgres-")
 	if err != nil {
 		return nil, err
 	}
-	p := &private{
+	p := &Server{
 		dir:   dir,
 		DSN:   fmt.Sprintf("host=%s user=postgres dbname=postgres", dir),
 		shell: exec.Command("/bin/sh", "-c", script, "sh", dir), // it ends by its input
@@ -65,16 +67,17 @@ func startPrivate() (*private, error) {
 	return p, nil
 }
 
-// privateParent is where a server's folder goes: its user must get there, who may
-// not be us, and the path of a socket in it has 107 bytes at most.
-func privateParent() string {
+// parent is where the server's directory goes: the server's user, which may be another one
+// than this process's, must be able to enter it, and the path of a socket in it has 107
+// bytes at most.
+func parent() string {
 	if dir := os.TempDir(); os.Geteuid() != 0 && len(dir) < 60 {
 		return dir
 	}
 	return "/tmp"
 }
 
-func (p *private) start() error {
+func (p *Server) start() error {
 	life, err := p.shell.StdinPipe()
 	if err != nil {
 		return err
@@ -98,7 +101,7 @@ func (p *private) start() error {
 }
 
 // Stop ends the server and removes what it kept.
-func (p *private) Stop() error {
+func (p *Server) Stop() error {
 	err := p.life.Close()
 	return errors.Join(err, p.shell.Wait(), os.RemoveAll(p.dir))
 }
@@ -113,7 +116,7 @@ func findBinaries(pattern string) (string, error) {
 	}
 	found, err := filepath.Glob(filepath.Join(pattern, "initdb"))
 	if err != nil || len(found) == 0 {
-		return "", errNoBinaries
+		return "", ErrNoBinaries
 	}
 	return filepath.Dir(found[len(found)-1]), nil
 }
