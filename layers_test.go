@@ -35,6 +35,7 @@ var layers = map[string]int{
 	"store/cache":             1,
 	"store/file":              1,
 	"store/memory":            1,
+	"store/objects":           2,
 	"store/storetest":         1,
 	"reconcile":               2,
 	"reconcile/depend":        3,

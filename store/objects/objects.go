@@ -1,0 +1,198 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// A Kind is the objects of one kind, without their Go types. [Of] and [OfCache] make
+// one of a store, [Bare] of a backend alone. All methods may be called from any
+// goroutine.
+type Kind interface {
+	// Kind is the kind's name.
+	Kind() string
+	// Get returns the object as of now, or [store.ErrNotFound].
+	Get(ctx context.Context, k store.Key) (Object, error)
+	// All yields every object that the selector picks, in no order. One that cannot
+	// be decoded has Err set.
+	All(ctx context.Context, sel store.Selector) iter.Seq2[Object, error]
+	// Watch yields what [store.Store.Watch] does.
+	Watch(ctx context.Context, after store.Revision) iter.Seq2[Event, error]
+	// Put creates the object of key k (at zero), or replaces its spec, labels,
+	// annotations, finalizers, owners and pause if it is at revision at. The rest of
+	// the JSON is ignored. See [store.Store.Parse] for secrets and errors, and
+	// [store.Store.Create] and [store.Store.Update] for the other errors.
+	Put(ctx context.Context, k store.Key, at store.Revision, data []byte) (Object, error)
+	// Edit lets change edit the metadata of the object, again after a conflict, and
+	// stores what [store.Store.Update] would. A nonzero at is the revision that the
+	// object must have.
+	Edit(ctx context.Context, k store.Key, at store.Revision, change func(*store.Meta) error) (Object, error)
+	// Delete asks for the deletion of the object if it is at the revision; zero
+	// means whatever it is at.
+	Delete(ctx context.Context, k store.Key, at store.Revision) error
+	// RemoveFinalizer takes a finalizer away by force, and logs it.
+	RemoveFinalizer(ctx context.Context, k store.Key, name string) (Object, error)
+}
+
+// Object is one object of any kind. It is read-only.
+type Object struct {
+	Kind string
+	store.Meta
+	Conditions         []store.Condition // without secrets
+	Phase              store.Phase
+	ObservedGeneration int64
+	// Err says that the object cannot be decoded; nothing but its key is known.
+	Err error
+
+	show func() ([]byte, error)
+}
+
+// Event is a change of one object, see [store.Event].
+type Event struct {
+	Kind     store.BatchKind
+	Revision store.Revision
+	Key      store.Key
+	Object   Object // zero unless HasObject
+	// HasObject is false for the ends of snapshots, for progress, and for deletions
+	// whose object is no longer known.
+	HasObject bool
+	Deleted   bool
+	Err       error // the object cannot be decoded
+}
+
+// JSON returns the whole object as [store.Store.Show] does: without its secrets.
+func (o Object) JSON() ([]byte, error) {
+	if o.show == nil {
+		return nil, o.Err
+	}
+	return o.show()
+}
+
+// Of returns the objects of a store.
+func Of[S, T any](s *store.Store[S, T]) Kind { return kind[S, T]{s, nil} }
+
+// OfCache returns the objects of a cache's store. All reads the cache, and so costs the
+// backend nothing; Get and Watch read the store.
+func OfCache[S, T any](c *cache.Cache[S, T]) Kind { return kind[S, T]{c.Store(), c} }
+
+type kind[S, T any] struct {
+	store *store.Store[S, T]
+	cache *cache.Cache[S, T]
+}
+
+func (k kind[S, T]) Kind() string { return k.store.Kind() }
+
+func (k kind[S, T]) object(o *store.Object[S, T]) Object {
+	v := Object{Kind: k.Kind(), Meta: o.Meta, Conditions: o.Conditions, Phase: o.Phase, ObservedGeneration: o.ObservedGeneration}
+	v.show = func() ([]byte, error) { return k.store.Show(o) }
+	if k.store.HasSecrets() {
+		v.Conditions = make([]store.Condition, len(o.Conditions))
+		for i, c := range o.Conditions {
+			c.Reason, c.Message = k.store.Redact(c.Reason, o), k.store.Redact(c.Message, o)
+			v.Conditions[i] = c
+		}
+	}
+	return v
+}
+
+// result is what the methods that write return.
+func (k kind[S, T]) result(o *store.Object[S, T], err error) (Object, error) {
+	if err != nil {
+		return Object{}, err
+	}
+	return k.object(o), nil
+}
+
+func (k kind[S, T]) Get(ctx context.Context, key store.Key) (Object, error) {
+	return k.result(k.store.Get(ctx, key))
+}
+
+func (k kind[S, T]) All(ctx context.Context, sel store.Selector) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		if k.cache != nil {
+			for o := range k.cache.All() {
+				if sel.Matches(&o.Meta) && !yield(k.object(o), nil) {
+					return
+				}
+			}
+			return
+		}
+		for o, err := range k.store.All(ctx, sel) {
+			v, more := Object{}, true
+			if err == nil {
+				v = k.object(o)
+			} else if broken, ok := errors.AsType[*store.DecodeError](err); ok {
+				v = Object{Kind: k.Kind(), Err: err}
+				v.Namespace, v.Name, v.Revision = broken.Key.Namespace, broken.Key.Name, broken.Revision
+				err = nil
+			}
+			if more = yield(v, err); !more {
+				return
+			}
+		}
+	}
+}
+
+func (k kind[S, T]) Watch(ctx context.Context, after store.Revision) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for e, err := range k.store.Watch(ctx, after) {
+			v := Event{Kind: e.Kind, Revision: e.Revision, Key: e.Key, Deleted: e.Deleted, Err: e.Err}
+			if e.Object != nil {
+				v.Object, v.HasObject = k.object(e.Object), true
+			}
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+func (k kind[S, T]) Put(ctx context.Context, key store.Key, at store.Revision, data []byte) (Object, error) {
+	var stored *store.Object[S, T]
+	if at != 0 {
+		var err error
+		if stored, err = k.store.Get(ctx, key); err != nil {
+			return Object{}, err
+		}
+	}
+	o, err := k.store.Parse(data, stored)
+	if err != nil {
+		return Object{}, err
+	}
+	o.Namespace, o.Name, o.Revision = key.Namespace, key.Name, at
+	if at == 0 {
+		var zero T // what was found is not declared
+		o.Status, o.Conditions, o.Phase, o.ObservedGeneration = zero, nil, "", 0
+		return k.result(k.store.Create(ctx, o))
+	}
+	return k.result(k.store.Update(ctx, o))
+}
+
+func (k kind[S, T]) Edit(ctx context.Context, key store.Key, at store.Revision, change func(*store.Meta) error) (Object, error) {
+	return k.result(k.store.Mutate(ctx, key, func(o *store.Object[S, T]) error {
+		if at != 0 && o.Revision != at {
+			return fmt.Errorf("%w: %s %s is at revision %d, not %d", store.ErrConflict, k.Kind(), key, o.Revision, at)
+		}
+		return change(&o.Meta)
+	}))
+}
+
+func (k kind[S, T]) Delete(ctx context.Context, key store.Key, at store.Revision) error {
+	o, err := k.store.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if at != 0 {
+		o.Revision = at
+	}
+	return k.store.Delete(ctx, o)
+}
+
+func (k kind[S, T]) RemoveFinalizer(ctx context.Context, key store.Key, name string) (Object, error) {
+	return k.result(k.store.RemoveFinalizer(ctx, key, name))
+}

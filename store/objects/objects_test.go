@@ -1,0 +1,189 @@
+package objects_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/file"
+	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/objects"
+)
+
+type (
+	spec struct {
+		Size     int
+		Password string `tend:"secret"`
+	}
+	status struct{ Made bool }
+	disk   = store.Object[spec, status]
+)
+
+func must[T any](x T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return x
+}
+
+func newDisks(b store.Backend, version int) *store.Store[spec, status] {
+	return must(store.New(b, "disk", &store.Options[spec, status]{Version: version, Validate: func(o *disk) error {
+		if o.Spec.Size < 0 {
+			return fmt.Errorf("a size of %d with %s", o.Spec.Size, o.Spec.Password)
+		}
+		return nil
+	}}))
+}
+
+func TestObjectsAreSeenAndEditedWithoutTheirTypes(t *testing.T) {
+	disks := newDisks(must(memory.New(nil)), 1)
+	k := objects.Of(disks)
+	o, err := k.Put(t.Context(), store.Key{Name: "a"}, 0, []byte(`{"spec":{"Size":1,"Password":"hunter2"},"status":{"Made":true}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := must(disks.Get(t.Context(), o.Key())); got.Spec != (spec{1, "hunter2"}) || got.Status.Made {
+		t.Errorf("created %+v", got)
+	}
+	text := string(must(o.JSON()))
+	if strings.Contains(text, "hunter2") || !strings.Contains(text, `"Size":1`) {
+		t.Errorf("shown: %s", text)
+	}
+	changed, err := k.Put(t.Context(), o.Key(), o.Revision, []byte(strings.Replace(text, `"Size":1`, `"Size":2`, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := must(disks.Get(t.Context(), o.Key())); got.Spec != (spec{2, "hunter2"}) || got.Generation != 2 {
+		t.Errorf("after the edit it is %+v", got)
+	}
+	for name, c := range map[string]struct {
+		at   store.Revision
+		data string
+		want error
+	}{
+		"an old revision":    {o.Revision, `{"spec":{"Size":3,"Password":"x"}}`, store.ErrConflict},
+		"what is there":      {0, `{"spec":{"Size":3,"Password":"x"}}`, store.ErrExists},
+		"what breaks a rule": {changed.Revision, `{"spec":{"Size":-1,"Password":"(secret)"}}`, store.ErrInvalid},
+		"what is no JSON":    {changed.Revision, `{"spec":{"Size":`, store.ErrInvalid},
+		"a field of no kind": {changed.Revision, `{"spec":{"Colour":1}}`, store.ErrInvalid},
+	} {
+		_, err := k.Put(t.Context(), o.Key(), c.at, []byte(c.data))
+		if !errors.Is(err, c.want) || strings.Contains(fmt.Sprint(err), "hunter2") {
+			t.Errorf("Put of %s: %v, want %v", name, err, c.want)
+		}
+	}
+	if _, err := k.Edit(t.Context(), o.Key(), o.Revision, func(m *store.Meta) error { return nil }); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("Edit at an old revision: %v", err)
+	}
+	paused := must(k.Edit(t.Context(), o.Key(), 0, func(m *store.Meta) error { m.Paused = true; m.AddFinalizer("f"); return nil }))
+	if !paused.Paused || paused.Generation != 2 {
+		t.Errorf("edited: %+v", paused.Meta)
+	}
+	if err := k.Delete(t.Context(), o.Key(), changed.Revision); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("Delete at an old revision: %v", err)
+	}
+	if err := k.Delete(t.Context(), o.Key(), paused.Revision); err != nil {
+		t.Fatal(err)
+	}
+	if got := must(k.Get(t.Context(), o.Key())); !got.Deleting() {
+		t.Errorf("after Delete: %+v", got.Meta)
+	}
+	if _, err := k.RemoveFinalizer(t.Context(), o.Key(), "f"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Get(t.Context(), o.Key()); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("after the last finalizer: %v", err)
+	}
+}
+
+func TestWatchSeesWhatAllSees(t *testing.T) {
+	k := objects.Of(newDisks(must(memory.New(nil)), 1))
+	for i := range 3 {
+		must(k.Put(t.Context(), store.Key{Name: fmt.Sprint("d", i)}, 0, []byte(`{"spec":{"Size":1,"Password":"hunter2"}}`)))
+	}
+	n := 0
+	for o, err := range k.All(t.Context(), store.Selector{}) {
+		if err != nil || o.Kind != "disk" {
+			t.Fatal(o, err)
+		}
+		n++
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	seen := 0
+	for e, err := range k.Watch(ctx, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == store.BatchSnapshotEnd {
+			break
+		}
+		if e.HasObject && strings.Contains(string(must(e.Object.JSON())), `"Password":"(secret)"`) {
+			seen++
+		}
+	}
+	if n != 3 || seen != 3 {
+		t.Errorf("%d listed, %d watched, want 3", n, seen)
+	}
+}
+
+// The plain command works on stores whose types it does not have.
+func TestBareKindChangesMetadataOnly(t *testing.T) {
+	b := must(file.Open(filepath.Join(t.TempDir(), "tend.db"), nil))
+	t.Cleanup(func() { _ = b.Close() })
+	disks := newDisks(b, 7) // a version that this program does not know
+	o := must(disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "a", Finalizers: []string{"gone"}}, Spec: spec{3, "hunter2"}}))
+	o.Status.Made = true
+	o = must(disks.UpdateStatus(t.Context(), o))
+	k := must(objects.Bare(b, "disk", false))
+	seen := must(k.Get(t.Context(), o.Key()))
+	if text := string(must(seen.JSON())); strings.Contains(text, "hunter2") || strings.Contains(text, "Size") || !strings.Contains(text, `"gone"`) {
+		t.Errorf("shown: %s", text)
+	}
+	if text := string(must(must(must(objects.Bare(b, "disk", true)).Get(t.Context(), o.Key())).JSON())); !strings.Contains(text, `"Size":3`) {
+		t.Errorf("shown with all: %s", text)
+	}
+	if _, err := k.Put(t.Context(), o.Key(), seen.Revision, []byte(`{"spec":{}}`)); !errors.Is(err, objects.ErrBare) {
+		t.Errorf("Put: %v", err)
+	}
+	if _, err := k.Edit(t.Context(), o.Key(), 0, func(m *store.Meta) error { m.Paused = true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	after := must(disks.Get(t.Context(), o.Key()))
+	if !after.Paused || after.Spec != o.Spec || after.Status != o.Status || after.Generation != o.Generation {
+		t.Errorf("after the edit: %+v", after)
+	}
+	if _, err := newDisks(b, 6).Update(t.Context(), after); err != nil && !errors.Is(err, store.ErrNewer) {
+		t.Fatal(err)
+	}
+	older := must(newDisks(b, 6).Get(t.Context(), o.Key()))
+	older.Paused = false
+	if _, err := newDisks(b, 6).Update(t.Context(), older); !errors.Is(err, store.ErrNewer) {
+		t.Errorf("the version of the schema was lost: %v", err)
+	}
+	if err := k.Delete(t.Context(), o.Key(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.RemoveFinalizer(t.Context(), o.Key(), "gone"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := disks.Get(t.Context(), o.Key()); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
+func Example() {
+	disks := newDisks(must(memory.New(nil)), 1)
+	k := objects.Of(disks)
+	o, err := k.Put(context.Background(), store.Key{Name: "data"}, 0, []byte(`{"spec": {"Size": 10, "Password": "hunter2"}}`))
+	fmt.Println(o.Kind, o.Key(), o.Generation, err)
+	all, _ := o.JSON()
+	fmt.Println(strings.Contains(string(all), "hunter2"))
+	// Output:
+	// disk data 1 <nil>
+	// false
+}

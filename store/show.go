@@ -1,0 +1,316 @@
+package store
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Show returns the JSON of an object without its secrets: "(secret)" ([Redacted]) stands
+// in place of each field tagged tend:"secret" that is not empty, and where the value of
+// one stands in other fields of spec and status, in conditions, labels and annotations.
+// It is the form in which people and programs read and edit objects; [Store.Parse]
+// reads it.
+func (s *Store[S, T]) Show(o *Object[S, T]) ([]byte, error) {
+	if o == nil {
+		return nil, s.noObject()
+	}
+	data, err := json.Marshal(o)
+	if err != nil || !s.secret {
+		return data, s.RedactError(err, o)
+	}
+	tree, err := readTree(data)
+	if err != nil {
+		return nil, s.hideDecode(err)
+	}
+	s.hide(tree, o)
+	return json.Marshal(tree)
+}
+
+// hide takes the secrets of o out of its JSON.
+func (s *Store[S, T]) hide(tree map[string]any, o *Object[S, T]) {
+	v := secrets{found: map[string]bool{}}
+	v.walk(reflect.ValueOf(&o.Spec).Elem(), false, 0)
+	v.walk(reflect.ValueOf(&o.Status).Elem(), false, 0)
+	tree["spec"] = v.redactTree(hideFields(reflect.ValueOf(&o.Spec).Elem(), tree["spec"]))
+	tree["status"] = v.redactTree(hideFields(reflect.ValueOf(&o.Status).Elem(), tree["status"]))
+	conditions, _ := tree["conditions"].([]any)
+	for _, c := range conditions {
+		for _, name := range []string{"reason", "message"} {
+			if text, ok := asMap(c)[name].(string); ok {
+				asMap(c)[name] = v.redact(text)
+			}
+		}
+	}
+	meta := asMap(tree["meta"])
+	for _, name := range []string{"labels", "annotations"} {
+		if x, ok := meta[name]; ok {
+			meta[name] = v.redactTree(x)
+		}
+	}
+}
+
+// redactTree takes the secrets out of every text and number of decoded JSON.
+func (c *secrets) redactTree(x any) any {
+	switch x := x.(type) {
+	case string:
+		return c.redact(x)
+	case json.Number:
+		if c.redact(x.String()) != x.String() {
+			return Redacted
+		}
+	case []any:
+		for i := range x {
+			x[i] = c.redactTree(x[i])
+		}
+	case map[string]any:
+		clean := make(map[string]any, len(x))
+		for k, v := range x {
+			clean[c.redact(k)] = c.redactTree(v)
+		}
+		return clean
+	}
+	return x
+}
+
+// hideFields replaces the tagged fields of v in its decoded JSON.
+func hideFields(v reflect.Value, x any) any {
+	if x == nil || !hasSecret(v.Type(), map[reflect.Type]bool{}) {
+		return x
+	}
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return x
+		}
+		v = v.Elem()
+	}
+	if marshals(v.Type()) {
+		return Redacted // what it has made of its fields is not known
+	}
+	switch tree := x.(type) {
+	case map[string]any:
+		switch v.Kind() {
+		case reflect.Struct:
+			hideStruct(v, tree)
+			return tree
+		case reflect.Map:
+			if hideMap(v, tree) {
+				return tree
+			}
+		}
+	case []any:
+		if k := v.Kind(); (k == reflect.Slice || k == reflect.Array) && v.Len() == len(tree) {
+			for i := range tree {
+				tree[i] = hideFields(v.Index(i), tree[i])
+			}
+			return tree
+		}
+	}
+	return Redacted
+}
+
+func hideStruct(v reflect.Value, tree map[string]any) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" && !marshals(f.Type) {
+			hideEmbedded(v.Field(i), isSecret(f), tree)
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		x, present := tree[name]
+		switch {
+		case !present:
+		case !isSecret(f):
+			tree[name] = hideFields(v.Field(i), x)
+		case !empty(x) && x != "":
+			tree[name] = Redacted
+		}
+	}
+}
+
+// hideEmbedded is hideStruct for a struct whose fields are among those of the outer one.
+func hideEmbedded(v reflect.Value, secret bool, tree map[string]any) {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return
+		}
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		if x, present := tree[v.Type().Name()]; present && secret && !empty(x) {
+			tree[v.Type().Name()] = Redacted
+		}
+		return
+	}
+	if !secret {
+		hideStruct(v, tree)
+		return
+	}
+	data, err := json.Marshal(v.Interface())
+	inner, wrong := readTree(data)
+	if err != nil || wrong != nil {
+		clear(tree) // its fields cannot be told from the others
+	}
+	for name, x := range inner {
+		if !empty(x) && x != "" {
+			tree[name] = Redacted
+		}
+	}
+}
+
+// hideMap reports false if the JSON's names cannot be matched with the keys.
+func hideMap(v reflect.Value, tree map[string]any) bool {
+	if hasSecret(v.Type().Key(), map[reflect.Type]bool{}) {
+		return false
+	}
+	for it := v.MapRange(); it.Next(); {
+		name := fmt.Sprint(it.Key())
+		if it.Key().Kind() == reflect.String {
+			name = it.Key().String()
+		} else if m, ok := reflect.TypeAssert[encoding.TextMarshaler](it.Key()); ok {
+			text, err := m.MarshalText()
+			if err != nil {
+				return false
+			}
+			name = string(text)
+		}
+		x, present := tree[name]
+		if !present {
+			return false
+		}
+		tree[name] = hideFields(it.Value(), x)
+	}
+	return true
+}
+
+// Parse reads the JSON of an object of this kind. "(secret)" where [Store.Show] has
+// put it keeps the value of stored, the object that is to be replaced; in a list the
+// element around it must be unchanged. Stored is nil for an object that is to be
+// created. A field that the kind does not have, and "(secret)" where no secret is
+// stored, are [ErrInvalid].
+func (s *Store[S, T]) Parse(data []byte, stored *Object[S, T]) (*Object[S, T], error) {
+	data, err := s.reveal(data, stored)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, s.kind, err)
+	}
+	if tooDeep(data) {
+		return nil, fmt.Errorf("%w: %s: nested more than %d deep", ErrInvalid, s.kind, MaxDepth)
+	}
+	o := new(Object[S, T])
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(o); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, s.kind, s.hideDecode(err))
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, fmt.Errorf("%w: %s: more than one object", ErrInvalid, s.kind)
+	}
+	return o, nil
+}
+
+// reveal puts the stored secrets where [Redacted] stands.
+func (s *Store[S, T]) reveal(data []byte, stored *Object[S, T]) ([]byte, error) {
+	if !s.secret || !bytes.Contains(data, []byte(Redacted)) {
+		return data, nil
+	}
+	tree, err := readTree(data)
+	if err != nil {
+		return nil, errHidden
+	}
+	var shown, full map[string]any
+	if stored != nil {
+		text, err := json.Marshal(stored)
+		if err != nil {
+			return nil, errHidden
+		}
+		full, _ = readTree(text)
+		shown, _ = readTree(text)
+		s.hide(shown, stored)
+	}
+	delete(tree, "status") // it is not taken
+	delete(tree, "conditions")
+	if err := revealIn(tree, shown, full, ""); err != nil {
+		return nil, err
+	}
+	return json.Marshal(tree)
+}
+
+func revealIn(tree, shown, full map[string]any, path string) (err error) {
+	for k, x := range tree {
+		if tree[k], err = revealed(x, shown[k], full[k], path+"."+k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errNoSecret = errors.New(Redacted + ` stands where no secret is stored, or in an element of a list that has changed: write the value`)
+
+// revealed gives x with the secrets of full, of which shown is what is shown.
+func revealed(x, shown, full any, path string) (any, error) {
+	if !mentionsSecret(x) {
+		return x, nil
+	}
+	if reflect.DeepEqual(x, shown) {
+		return full, nil
+	}
+	switch x := x.(type) {
+	case map[string]any:
+		return x, revealIn(x, asMap(shown), asMap(full), path)
+	case []any:
+		had, _ := shown.([]any)
+		values, _ := full.([]any)
+		for i := range x {
+			if !mentionsSecret(x[i]) {
+				continue
+			}
+			j, same := slices.IndexFunc(had, func(h any) bool { return reflect.DeepEqual(h, x[i]) }), 0
+			for _, h := range had {
+				if reflect.DeepEqual(h, x[i]) {
+					same++
+				}
+			}
+			if same != 1 || j >= len(values) {
+				return nil, fmt.Errorf("field %s[%d]: %w", strings.TrimPrefix(path, "."), i, errNoSecret)
+			}
+			x[i] = values[j]
+		}
+		return x, nil
+	}
+	return nil, fmt.Errorf("field %s: %w", strings.TrimPrefix(path, "."), errNoSecret)
+}
+
+// mentionsSecret reports whether [Redacted] stands somewhere in decoded JSON.
+func mentionsSecret(x any) bool {
+	switch x := x.(type) {
+	case string:
+		return strings.Contains(x, Redacted)
+	case []any:
+		return slices.ContainsFunc(x, mentionsSecret)
+	case map[string]any:
+		for k, v := range x {
+			if mentionsSecret(k) || mentionsSecret(v) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func readTree(data []byte) (tree map[string]any, err error) {
+	if tooDeep(data) {
+		return nil, fmt.Errorf("nested more than %d deep", MaxDepth)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	return tree, dec.Decode(&tree)
+}

@@ -1,0 +1,155 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+type (
+	showLogin struct {
+		User     string `json:"user"`
+		Password string `json:"password" tend:"secret"`
+	}
+	showSpec struct {
+		ShowEmbedded
+		Size    int                  `json:"size"`
+		URL     string               `json:"url"`
+		Pin     int                  `json:"pin" tend:"secret"`
+		Login   *showLogin           `json:"login,omitempty"`
+		Logins  []showLogin          `json:"logins"`
+		ByName  map[string]showLogin `json:"byName"`
+		Keys    map[string]string    `json:"keys,omitempty" tend:"secret"`
+		Bytes   []byte               `json:"bytes" tend:"secret"`
+		Nothing string               `json:"nothing" tend:"secret"`
+	}
+	showStatus struct {
+		Saw    string `json:"saw"`
+		Cookie string `json:"cookie" tend:"secret"`
+	}
+	// ShowEmbedded is exported, as an embedded field must be.
+	ShowEmbedded struct {
+		Token string `json:"token,omitempty" tend:"secret"`
+	}
+)
+
+var showSecrets = []string{"hunter2-in-login", "hunter2-in-list", "hunter2-in-map", "hunter2-in-keys", "hunter2-in-bytes", "aHVudGVyMi1pbi1ieXRlcw", "hunter2-embedded", "hunter2-cookie", "48151623"}
+
+func newShown(t *testing.T) (*store.Store[showSpec, showStatus], *store.Object[showSpec, showStatus]) {
+	t.Helper()
+	b, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.New[showSpec, showStatus](b, "login", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &store.Object[showSpec, showStatus]{Meta: store.Meta{Name: "a"}}
+	o.Labels = map[string]string{"of": "hunter2-in-login"}
+	o.Spec = showSpec{
+		Size: 3, Pin: 48151623, URL: "https://u:hunter2-in-login@host/", Login: &showLogin{"root", "hunter2-in-login"},
+		Logins: []showLogin{{"a", "hunter2-in-list"}, {"b", "hunter2-in-list-b"}},
+		ByName: map[string]showLogin{"x": {"x", "hunter2-in-map"}}, Keys: map[string]string{"k": "hunter2-in-keys"},
+		Bytes: []byte("hunter2-in-bytes"),
+	}
+	o.Spec.Token = "hunter2-embedded"
+	o.Status = showStatus{Saw: "saw 48151623 and hunter2-in-map", Cookie: "hunter2-cookie"}
+	o.SetProgressing("Refused", "the server refused hunter2-in-list")
+	if o, err = s.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	return s, o
+}
+
+func TestShowHidesEverySecretAndNothingElse(t *testing.T) {
+	s, o := newShown(t)
+	data, err := s.Show(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for _, secret := range showSecrets {
+		if strings.Contains(text, secret) {
+			t.Errorf("it shows %s:\n%s", secret, text)
+		}
+	}
+	for _, want := range []string{
+		`"size":3`, `"url":"https://u:(secret)@host/"`, `"user":"root"`, `"pin":"(secret)"`, `"keys":"(secret)"`, `"bytes":"(secret)"`,
+		`"token":"(secret)"`, `"nothing":""`, `"cookie":"(secret)"`, `"saw":"saw (secret) and (secret)"`, `"message":"the server refused (secret)"`, `"name":"a"`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it lacks %s:\n%s", want, text)
+		}
+	}
+	if o.Spec.Login.Password != "hunter2-in-login" {
+		t.Error("the object was changed")
+	}
+}
+
+func TestWhatIsShownCanBeEditedAndKeepsItsSecrets(t *testing.T) {
+	s, o := newShown(t)
+	edit := func(change func(spec map[string]any)) (*store.Object[showSpec, showStatus], error) {
+		t.Helper()
+		data, err := s.Show(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var tree map[string]any
+		if err := json.Unmarshal(data, &tree); err != nil {
+			t.Fatal(err)
+		}
+		change(tree["spec"].(map[string]any))
+		if data, err = json.Marshal(tree); err != nil {
+			t.Fatal(err)
+		}
+		return s.Parse(data, o)
+	}
+	got, err := edit(func(spec map[string]any) { spec["size"] = 4 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := o.Spec
+	want.Size = 4
+	if !reflect.DeepEqual(got.Spec, want) || got.Labels["of"] != "hunter2-in-login" {
+		t.Errorf("got %+v %v\nwant %+v", got.Spec, got.Labels, want)
+	}
+	got, err = edit(func(spec map[string]any) {
+		spec["pin"] = 7
+		spec["login"].(map[string]any)["password"] = "new"
+		list := spec["logins"].([]any)
+		spec["logins"] = []any{list[1], map[string]any{"user": "c", "password": "c"}, list[0]}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []showLogin{{"b", "hunter2-in-list-b"}, {"c", "c"}, {"a", "hunter2-in-list"}}; !reflect.DeepEqual(got.Spec.Logins, want) || got.Spec.Pin != 7 || got.Spec.Login.Password != "new" {
+		t.Errorf("got %+v", got.Spec)
+	}
+	for name, change := range map[string]func(map[string]any){
+		"an element of a list changed": func(spec map[string]any) { spec["logins"].([]any)[0].(map[string]any)["user"] = "other" },
+		"a new element":                func(spec map[string]any) { spec["byName"].(map[string]any)["y"] = map[string]any{"password": "(secret)"} },
+		"nothing was stored":           func(spec map[string]any) { spec["nothing"] = "(secret)" },
+		"part of a text":               func(spec map[string]any) { spec["url"] = "https://u:(secret)@other/" },
+		"a field of no kind":           func(spec map[string]any) { spec["colour"] = "hunter2-in-map" },
+		"another type":                 func(spec map[string]any) { spec["size"] = "hunter2-in-map" },
+	} {
+		_, err := edit(change)
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", name, err)
+		} else if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the error shows a secret: %v", name, err)
+		}
+	}
+	if _, err := s.Parse([]byte(`{"meta":{"name":"b"},"spec":{"nothing":"(secret)"}}`), nil); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("a new object with a hidden secret: %v", err)
+	}
+	if _, err := s.Parse([]byte(`{} {}`), nil); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("two objects: %v", err)
+	}
+}
