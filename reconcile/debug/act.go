@@ -3,6 +3,7 @@ package debug
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -34,6 +35,21 @@ var actionTexts = map[reconcile.Action]actionText{
 	SetWorkers: {
 		"set workers", "This is how many keys the controller runs at once, in this process, until it restarts. Runs that have begun go on.", "The number of workers was set.",
 	},
+	ObjectReconcile: {
+		"reconcile now", "The object is reconciled at once, on the server that runs it, also if it was given up.", "The object is reconciled.",
+	},
+	ObjectPause: {
+		"pause object", "No server reconciles the object until it is resumed, nor finishes its deletion. This lasts over restarts.", "The object is paused.",
+	},
+	ObjectResume: {
+		"resume object", "The object is reconciled again.", "The object is reconciled again.",
+	},
+	RemoveFinalizer: {
+		"remove finalizer", "The finalizer is taken away by force. What it protects, such as a resource in a cloud, may be left behind. If it is the last one and deletion was asked for, the object is gone.", "The finalizer was removed.",
+	},
+	ReleasePrune: {
+		"release prune", "What is not declared any more is deleted again, as far as Prune's limits allow. Look first whether the declarations are as they should be.", "The inventory may prune again.",
+	},
 	RetryFailed: {
 		"retry all that failed", "Every key of this controller whose last run failed runs at once, also those that were given up.", "The keys that failed run again.",
 	},
@@ -64,20 +80,19 @@ func (h *Handler) act(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		http.Error(w, clean(err.Error()), code)
 		return
 	}
-	log := h.log().With("action", a.Do, "controller", clean(a.Controller), "key", clean(a.Key), "workers", a.Workers, "from", r.RemoteAddr)
+	log := h.log().With("action", a.Do, "kind", clean(a.Kind), "finalizer", clean(a.Finalizer), "controller", clean(a.Controller), "key", clean(a.Key), "workers", a.Workers, "from", r.RemoteAddr)
 	if err := h.o.Authorise(r, a); err != nil {
 		log.Warn("debug: action refused", "err", err)
 		http.Error(w, clean(err.Error()), http.StatusForbidden)
 		return
 	}
-	c, ok := h.controller(a.Controller)
-	if !ok {
-		http.Error(w, "there is no controller of that name", http.StatusNotFound)
-		return
-	}
-	if err := a.carryOut(ctx, c); err != nil {
+	if err := h.carryOut(ctx, a); err != nil {
 		log.Warn("debug: action failed", "err", err)
-		http.Error(w, clean(err.Error()), http.StatusConflict)
+		code := status(err)
+		if code == http.StatusServiceUnavailable {
+			code = http.StatusConflict
+		}
+		http.Error(w, clean(err.Error()), code)
 		return
 	}
 	log.Info("debug: action done")
@@ -89,18 +104,29 @@ func (h *Handler) act(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return
 	}
 	// Not http.Redirect, which needs to know the path that we are mounted at.
-	w.Header().Set("Location", link("c", a.Controller, "key", a.Key, "done", string(a.Do)))
+	w.Header().Set("Location", a.page("done", string(a.Do)))
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-var errNoAction = errors.New("do is none of kick, forget, pause, resume, workers, retry-failed")
+var errNoAction = errors.New("do is none of kick, forget, pause, resume, workers, retry-failed, object-reconcile, object-pause, object-resume, object-remove-finalizer, release-prune")
+
+// page is the address of what the action is about.
+func (a Action) page(more ...string) string {
+	switch {
+	case a.Do == ReleasePrune:
+		return link(more...)
+	case onObjects(a.Do):
+		return link(append([]string{"view", "object", "kind", a.Kind, "key", a.Key}, more...)...)
+	}
+	return link(append([]string{"c", a.Controller, "key", a.Key}, more...)...)
+}
 
 func readAction(r *http.Request) (Action, error) {
 	if err := r.ParseForm(); err != nil {
 		return Action{}, err
 	}
 	f := r.PostForm
-	a := Action{Do: reconcile.Action(f.Get("do")), Controller: f.Get("c"), Key: f.Get("key")}
+	a := Action{Do: reconcile.Action(f.Get("do")), Controller: f.Get("c"), Key: f.Get("key"), Kind: f.Get("kind"), Finalizer: f.Get("finalizer")}
 	if _, known := actionTexts[a.Do]; !known {
 		return a, errNoAction
 	}
@@ -114,7 +140,14 @@ func readAction(r *http.Request) (Action, error) {
 	return a, nil
 }
 
-func (a Action) carryOut(ctx context.Context, c controller) error {
+func (h *Handler) carryOut(ctx context.Context, a Action) error {
+	if onObjects(a.Do) {
+		return h.carryOutOn(ctx, a)
+	}
+	c, ok := h.controller(a.Controller)
+	if !ok {
+		return fmt.Errorf("%w: there is no controller of that name", errNoView)
+	}
 	switch a.Do {
 	case SetWorkers:
 		return c.SetWorkers(a.Workers)

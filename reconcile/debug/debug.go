@@ -12,6 +12,8 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
 )
 
 // Options is what a page can show besides what the Manager runs, and what may be
@@ -25,6 +27,12 @@ type Options struct {
 	Events Events
 	// Inventories are shown with their drift and orphans.
 	Inventories []Inventory
+	// Objects are the kinds whose objects are shown: [objects.Of] and [objects.OfCache].
+	// Their secrets are not. A kind from a cache costs its backend nothing.
+	Objects []objects.Kind
+	// Links gives what an object needs and what needs it, for its page. It is called
+	// for each page and must not block. Default: nothing is said about it.
+	Links func(kind string, key store.Key) []Link
 	// Sections are what else the program has to say.
 	Sections []Section
 
@@ -68,6 +76,10 @@ type Action struct {
 	Controller string           `json:"controller"`
 	Key        string           `json:"key,omitempty"` // empty: the controller as a whole
 	Workers    int              `json:"workers,omitempty"`
+	// Kind is that of the object whose key Key is, for the actions on objects; Controller
+	// is empty then.
+	Kind      string `json:"kind,omitempty"`
+	Finalizer string `json:"finalizer,omitempty"` // of RemoveFinalizer
 }
 
 // SetWorkers is the action of setting how many keys a controller runs at once.
@@ -75,6 +87,24 @@ const SetWorkers reconcile.Action = "workers"
 
 // RetryFailed is the action of kicking every key of a controller whose last run failed.
 const RetryFailed reconcile.Action = "retry-failed"
+
+// The actions on objects, which work on every server.
+const (
+	// ObjectReconcile has the object reconciled now, see [store.AnnotationReconcileNow].
+	ObjectReconcile reconcile.Action = "object-reconcile"
+	// ObjectPause and ObjectResume set Meta.Paused.
+	ObjectPause  reconcile.Action = "object-pause"
+	ObjectResume reconcile.Action = "object-resume"
+	// RemoveFinalizer takes a finalizer away by force.
+	RemoveFinalizer reconcile.Action = "object-remove-finalizer"
+	// ReleasePrune lets the inventory of a kind prune again; it has no key.
+	ReleasePrune reconcile.Action = "release-prune"
+)
+
+// onObjects reports whether an action is on an object or a kind, not on a controller.
+func onObjects(a reconcile.Action) bool {
+	return a == ObjectReconcile || a == ObjectPause || a == ObjectResume || a == RemoveFinalizer || a == ReleasePrune
+}
 
 // Handler serves the page. Make one with New.
 type Handler struct {
@@ -117,6 +147,8 @@ func New(m *reconcile.Manager, o *Options) (*Handler, error) {
 	h.o.Buckets = slices.Clone(h.o.Buckets)
 	h.o.Inventories = slices.Clone(h.o.Inventories)
 	h.o.Sections = slices.Clone(h.o.Sections)
+	h.o.Objects = slices.Clone(h.o.Objects)
+	slices.SortFunc(h.o.Objects, func(a, b objects.Kind) int { return strings.Compare(a.Kind(), b.Kind()) })
 	h.o.Hosts = slices.Clone(h.o.Hosts)
 	return h, nil
 }
@@ -129,6 +161,8 @@ func (o *Options) check() error {
 		return errors.New("debug: Options.Buckets holds a nil bucket")
 	case slices.Contains(o.Inventories, nil):
 		return errors.New("debug: Options.Inventories holds a nil inventory")
+	case slices.Contains(o.Objects, nil):
+		return errors.New("debug: Options.Objects holds a nil kind")
 	case slices.ContainsFunc(o.Sections, func(s Section) bool { return s.Title == "" || s.Rows == nil }):
 		return errors.New("debug: Options.Sections holds one without Title or Rows")
 	}

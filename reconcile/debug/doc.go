@@ -12,6 +12,11 @@
 // be searched in all controllers at once, and filtered by state, sorted and paged
 // through in one, however many there are.
 //
+// With [Options.Objects] it shows the objects themselves, without their secrets: by
+// kind, found by name over all kinds, and one whole, with its conditions, what holds up
+// its deletion, and with [Options.Links] what it needs and what needs it. The page of a
+// key shows the object that it is the key of, also if the queue does not know the key.
+//
 // A page loads itself again every few seconds if that is asked for (?refresh=5).
 //
 // The same comes as HTML that needs no script, as JSON (?format=json, or an Accept
@@ -21,7 +26,8 @@
 //
 // The page only shows, unless [Options.Authorise] is set. Then keys can be kicked,
 // forgotten, paused and resumed, controllers paused and resumed, their workers set,
-// and all their keys that failed retried: by POST, asked of Authorise each time,
+// and all their keys that failed retried; objects can be reconciled now, paused and
+// resumed on every server, and a finalizer removed; a held prune can be released: by POST, asked of Authorise each time,
 // refused when it comes from another site's page, and logged. A page asks before each
 // action, and says what it does; a program posts the same form without being asked:
 //
@@ -37,6 +43,8 @@
 //     escaped, cut to 1,000 characters, and what does not print (control
 //     characters, marks that turn the direction of writing) is shown by its number,
 //     in the text form too. A policy forbids the browser to run anything.
+//   - Objects of a kind from a cache cost their backend nothing; those of a store are
+//     listed for each page about the kind.
 //   - It never changes what it shows, other than by an action.
 //
 // # What it does not

@@ -19,6 +19,7 @@ import (
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/objects"
 )
 
 type (
@@ -128,7 +129,7 @@ func (w *world) start(ctx context.Context) {
 
 func (w *world) options() *debug.Options {
 	return &debug.Options{
-		Title: "example", Buckets: []*queue.Bucket{w.quota}, Events: w.events, Inventories: []debug.Inventory{w},
+		Title: "example", Buckets: []*queue.Bucket{w.quota}, Events: w.events, Objects: []objects.Kind{objects.Of(w.store)}, Inventories: []debug.Inventory{w},
 		Sections: []debug.Section{{Title: "Program", Rows: func() [][2]string { return [][2]string{{"endpoint", "http://s3"}} }}},
 		Logger:   slog.New(slog.DiscardHandler),
 	}

@@ -65,6 +65,7 @@ type actionForm struct {
 	Controller, Key string // exact
 	Workers         string // for a number to be asked; empty: none is
 	Back            string // where "no" leads
+	Kind, Finalizer string // exact
 }
 
 // plain is long if it may have no place to be broken.
@@ -76,10 +77,12 @@ func plain(s string) cell {
 	return c
 }
 
-func linked(s, link string) cell        { return cell{Text: clean(s), Link: link, Look: "name"} }
-func looks(look, s string) cell         { return cell{Text: clean(s), Look: look} }
-func long(s string) cell                { return looks("long", s) }
-func number[N ~int | ~uint64](n N) cell { return cell{Text: grouped(fmt.Sprint(n)), Look: "num"} }
+func linked(s, link string) cell { return cell{Text: clean(s), Link: link, Look: "name"} }
+func looks(look, s string) cell  { return cell{Text: clean(s), Look: look} }
+func long(s string) cell         { return looks("long", s) }
+func number[N ~int | ~int64 | ~uint64](n N) cell {
+	return cell{Text: grouped(fmt.Sprint(n)), Look: "num"}
+}
 
 // grouped writes 1000000 as 1,000,000.
 func grouped(digits string) string {
@@ -148,6 +151,10 @@ func layOut(v *view, self string) *layout {
 		p.eventsPage(v.Events)
 	case v.Drift != nil:
 		p.drift(v.Drift)
+	case v.Objects != nil:
+		p.objectsPage(v.Objects)
+	case v.Object != nil:
+		p.object(v.Object)
 	case v.Search != nil:
 		p.search(v.Search)
 	case v.Ask != nil:
@@ -194,6 +201,7 @@ func (p *printer) overview(v *overview) {
 	p.add(section{Filter: searchForm("")})
 	p.health(v.Checks)
 	p.controllers(v.Controllers)
+	p.objectKinds(v.Objects)
 	p.runningNow(v)
 	p.failing(v.Failing)
 	p.inventories(v.Inventories)
@@ -344,18 +352,28 @@ func (p *printer) search(v *searchView) {
 		s.Links = append(s.Links, cell{Text: "more of " + clean(c), Link: filter{controller: c, search: v.Contains}.link()})
 	}
 	p.add(s)
+	if len(v.Objects) == 0 {
+		return
+	}
+	s = p.objectTable(v.Objects, true)
+	s.Title = "Objects"
+	for _, kind := range v.MoreKinds {
+		s.Links = append(s.Links, cell{Text: "more of " + clean(kind), Link: link("view", "objects", "kind", kind, "q", v.Contains)})
+	}
+	p.add(s)
 }
 
 // ask is the page with the question before an action.
 func (p *printer) ask(v *askView) {
 	says := actionTexts[v.Do]
-	back := cell{Text: clean(v.Controller), Link: link("c", v.Controller)}
-	p.here(fmt.Sprintf("%s: %s?", cmp.Or(v.Key, v.Controller), says.button), back)
-	if v.Key != "" {
-		back = cell{Text: clean(v.Key), Link: link("c", v.Controller, "key", v.Key)}
-		p.Trail = append(p.Trail, back)
+	p.here(strings.TrimSpace(fmt.Sprintf("%s: %s %s", cmp.Or(v.Key, v.Controller, v.Kind), says.button, v.Finalizer)) + "?")
+	if v.Controller != "" {
+		p.Trail = append(p.Trail, cell{Text: clean(v.Controller), Link: link("c", v.Controller)})
 	}
-	form := &actionForm{Title: says.button, Do: v.Do, Controller: v.Controller, Key: v.Key, Back: back.Link}
+	if v.Key != "" {
+		p.Trail = append(p.Trail, cell{Text: clean(v.Key), Link: v.page()})
+	}
+	form := &actionForm{Title: says.button, Do: v.Do, Controller: v.Controller, Key: v.Key, Kind: v.Kind, Finalizer: v.Finalizer, Back: v.page()}
 	if v.Do == SetWorkers {
 		form.Workers = strconv.Itoa(v.Workers)
 	}
@@ -409,6 +427,9 @@ func (p *printer) inventories(all []inventoryView) {
 		}
 		if v.Held != "" {
 			s.Note, s.Bad = s.Note+"; nothing is pruned: "+clean(v.Held), true
+			if p.may {
+				s.Actions = []cell{{Text: actionTexts[ReleasePrune].button, Link: link("ask", string(ReleasePrune), "kind", v.Kind)}}
+			}
 		}
 		p.add(s)
 	}
@@ -683,6 +704,9 @@ func (p *printer) key(v *keyView) {
 		s.Actions = actions(v.Controller, v.exact, do...)
 	}
 	p.add(s)
+	if v.Object != nil {
+		p.objectSections(v.Object, false)
+	}
 	if v.Stack != "" {
 		p.add(section{Title: "Where its run stands", Note: "the innermost call first", Pre: printable(string(v.Stack))})
 	}

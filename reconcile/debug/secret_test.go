@@ -27,6 +27,7 @@ import (
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
+	kinds "github.com/tendhq/tend/store/objects"
 )
 
 type (
@@ -215,7 +216,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 			}
 			said["the pages of keys"] += string(must(json.Marshal(must(c.Keys(t.Context(), reconcile.KeyQuery{Limit: 1000})))))
 		}
-		h := must(debug.New(&m, &debug.Options{Events: events, Inventories: []debug.Inventory{inventory}, Logger: log}))
+		h := must(debug.New(&m, &debug.Options{Events: events, Inventories: []debug.Inventory{inventory}, Objects: []kinds.Kind{kinds.Of(vaults)}, Logger: log}))
 		for _, format := range []string{"html", "json", "text"} {
 			for _, pairs := range [][]string{
 				nil,
@@ -225,6 +226,10 @@ func TestSecretsAppearNowhere(t *testing.T) {
 				{"c", "outside", "key", "create"},
 				{"c", "plain", "key", "panic"},
 				{"view", "events"},
+				{"view", "objects", "kind", vaults.Kind()},
+				{"view", "object", "kind", vaults.Kind(), "key", "create"},
+				{"view", "object", "kind", vaults.Kind(), "key", "condition"},
+				{"view", "search", "q", "create"},
 				{"view", "drift", "kind", "Vault", "list", "different"},
 			} {
 				said["the debug page as "+format] += get(t, h, http.StatusOK, append(pairs, "format", format)...)

@@ -29,21 +29,24 @@ type (
 		Refresh int       `json:"refresh,omitempty"` // seconds until the browser asks again; 0: it does not
 		Done    string    `json:"done,omitempty"`    // what the request before this one did
 
-		Overview   *overview   `json:"overview,omitempty"`
-		Controller *oneView    `json:"controller,omitempty"`
-		Key        *keyView    `json:"key,omitempty"`
-		Events     *eventsView `json:"events,omitempty"`
-		Drift      *driftView  `json:"drift,omitempty"`
-		Search     *searchView `json:"search,omitempty"`
-		Ask        *askView    `json:"ask,omitempty"`
+		Overview   *overview    `json:"overview,omitempty"`
+		Controller *oneView     `json:"controller,omitempty"`
+		Key        *keyView     `json:"key,omitempty"`
+		Events     *eventsView  `json:"events,omitempty"`
+		Drift      *driftView   `json:"drift,omitempty"`
+		Search     *searchView  `json:"search,omitempty"`
+		Objects    *objectsView `json:"objects,omitempty"`
+		Object     *objectView  `json:"object,omitempty"`
+		Ask        *askView     `json:"ask,omitempty"`
 	}
 
 	overview struct {
 		Checks      []reconcile.Check `json:"checks"`
 		Controllers []summary         `json:"controllers"`
-		Running     []runRow          `json:"running"` // longest first
-		Busy        int               `json:"busy"`    // of which these are some
-		Failing     []controllerKey   `json:"failing"` // most attempts first
+		Objects     []string          `json:"objects,omitempty"` // kinds whose objects are shown
+		Running     []runRow          `json:"running"`           // longest first
+		Busy        int               `json:"busy"`              // of which these are some
+		Failing     []controllerKey   `json:"failing"`           // most attempts first
 		Buckets     []bucketView      `json:"buckets,omitempty"`
 		Leases      []leaseView       `json:"leases,omitempty"`
 		Caches      []cacheView       `json:"caches"`
@@ -179,14 +182,18 @@ type (
 		// Run is the run that goes on, and Stack where it stands.
 		Run   *reconcile.RunSnapshot `json:"run,omitempty"`
 		Stack text                   `json:"stack,omitempty"`
-		exact string
+		// Object is what the key is the key of, if that is shown.
+		Object *objectView `json:"object,omitempty"`
+		exact  string
 	}
 
 	searchView struct {
 		Contains string          `json:"contains"`
 		Keys     []controllerKey `json:"keys"`
 		// More are the controllers that have more such keys than are shown.
-		More []string `json:"more,omitempty"`
+		More      []string    `json:"more,omitempty"`
+		Objects   []objectRow `json:"objects,omitempty"`
+		MoreKinds []string    `json:"moreKinds,omitempty"` // kinds with more such objects
 	}
 
 	// askView is the question before an action.
@@ -236,7 +243,7 @@ var (
 // makeView works out what the request asks for.
 func (h *Handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 	slots := h.slots
-	if q.Has("c") || q.Get("view") == "search" { // slow ones have places of their own: they lock out each other only
+	if q.Has("c") || slices.Contains([]string{"search", "objects", "object"}, q.Get("view")) { // slow ones have places of their own: they lock out each other only
 		slots = h.finds
 	}
 	select { // at most so many at once: a page looks at every key
@@ -253,6 +260,10 @@ func (h *Handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 	switch {
 	case q.Has("ask"):
 		v.Ask, err = h.ask(ctx, q)
+	case q.Get("view") == "objects":
+		v.Objects, err = h.objectPage(ctx, q)
+	case q.Get("view") == "object":
+		v.Object, err = h.object(ctx, q.Get("kind"), q.Get("key"))
 	case q.Get("view") == "search":
 		v.Search, err = h.search(ctx, q.Get("q"))
 	case q.Get("view") == "events":
@@ -302,6 +313,9 @@ func (h *Handler) overview(ctx context.Context) (*overview, error) {
 	v.Running = v.Running[:min(len(v.Running), someRows)]
 	slices.SortStableFunc(v.Failing, func(a, b controllerKey) int { return b.Attempts - a.Attempts })
 	v.Failing = v.Failing[:min(len(v.Failing), someRows)]
+	for _, k := range h.o.Objects {
+		v.Objects = append(v.Objects, k.Kind())
+	}
 	h.surroundings(v)
 	return v, nil
 }
@@ -411,6 +425,12 @@ func (h *Handler) key(ctx context.Context, name, printed string) (*keyView, erro
 	} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {
 		v.Elsewhere = elsewhere(l)
 	}
+	if _, err := h.objectKind(snap.Kind); err == nil {
+		if o, err := h.object(ctx, snap.Kind, printed); err == nil {
+			o.Keys, o.Events = nil, nil // they are on this page
+			v.Object = o
+		}
+	}
 	if key, err := store.ParseKey(printed); err == nil && snap.Kind != "" {
 		v.Events = h.eventsOf(external.EventQuery{Kind: snap.Kind, Key: key, Limit: manyRows})
 	}
@@ -444,12 +464,12 @@ func (h *Handler) search(ctx context.Context, contains string) (*searchView, err
 			v.More = append(v.More, c.Name())
 		}
 	}
-	return v, nil
+	return v, h.searchObjects(ctx, v)
 }
 
 // ask gives the question that comes before an action.
 func (h *Handler) ask(ctx context.Context, q url.Values) (*askView, error) {
-	a := Action{Do: reconcile.Action(q.Get("ask")), Controller: q.Get("c"), Key: q.Get("key")}
+	a := Action{Do: reconcile.Action(q.Get("ask")), Controller: q.Get("c"), Key: q.Get("key"), Kind: q.Get("kind"), Finalizer: q.Get("finalizer")}
 	says, known := actionTexts[a.Do]
 	c, ok := h.controller(a.Controller)
 	switch {
@@ -457,6 +477,8 @@ func (h *Handler) ask(ctx context.Context, q url.Values) (*askView, error) {
 		return nil, fmt.Errorf("%w: %w", errBadQuery, errNoAction)
 	case h.o.Authorise == nil:
 		return nil, fmt.Errorf("%w: no action is allowed", errNoView)
+	case onObjects(a.Do):
+		return &askView{a, says.question}, ctx.Err()
 	case !ok:
 		return nil, fmt.Errorf("%w: no controller of that name", errNoView)
 	}

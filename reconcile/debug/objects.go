@@ -1,0 +1,515 @@
+package debug
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
+)
+
+// A Link is one thing that an object needs, or that needs it.
+type Link struct {
+	Kind string    `json:"kind"`
+	Key  store.Key `json:"key"`
+	// Needed says that the other object needs this one; else this one needs it.
+	Needed bool `json:"needed,omitempty"`
+	// Missing says why the other object cannot be used yet. Empty: it can.
+	Missing string `json:"missing,omitempty"`
+}
+
+// What the views of objects are made of.
+type (
+	objectsView struct {
+		Kind    string `json:"kind"`
+		Total   int    `json:"total"`
+		Ready   int    `json:"ready"`
+		Pausing int    `json:"paused"`
+		Ending  int    `json:"deleting"`
+		Broken  int    `json:"undecodable"`
+
+		Contains string      `json:"contains,omitempty"`
+		State    string      `json:"state,omitempty"`
+		Objects  []objectRow `json:"objects"`
+		Next     string      `json:"next,omitempty"` // the query of the next page
+	}
+
+	objectRow struct {
+		Kind       string            `json:"kind"`
+		Key        string            `json:"key"`
+		Phase      string            `json:"phase,omitempty"`
+		Generation int64             `json:"generation"`
+		Observed   int64             `json:"observedGeneration"`
+		Created    time.Time         `json:"created,omitzero"`
+		Deleted    time.Time         `json:"deleted,omitzero"`
+		Paused     bool              `json:"paused,omitempty"`
+		Finalizers []string          `json:"finalizers,omitempty"`
+		Conditions []store.Condition `json:"conditions,omitempty"`
+		Error      string            `json:"error,omitempty"` // it cannot be decoded
+		exact      store.Key
+	}
+
+	objectView struct {
+		objectRow
+		UID      string          `json:"uid,omitempty"`
+		Revision store.Revision  `json:"revision"`
+		Owners   []store.Owner   `json:"owners,omitempty"`
+		HeldUp   string          `json:"heldUp,omitempty"` // what its deletion waits for
+		Links    []Link          `json:"links,omitempty"`
+		Object   json.RawMessage `json:"object,omitempty"` // without its secrets
+		Keys     []controllerKey `json:"keys,omitempty"`   // in the controllers of its kind
+		Events   []eventView     `json:"events,omitempty"`
+	}
+)
+
+// The states that objects can be filtered by.
+var objectStates = []string{"ready", "not ready", "deleting", "paused", "undecodable"}
+
+func (h *Handler) objectKind(name string) (objects.Kind, error) {
+	for _, k := range h.o.Objects {
+		if k.Kind() == name {
+			return k, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: the objects of that kind are not shown here", errNoView)
+}
+
+func rowOfObject(o objects.Object) objectRow {
+	r := objectRow{
+		Kind: o.Kind, Key: o.Key().String(), Phase: string(o.Phase), Generation: o.Generation, Observed: o.ObservedGeneration,
+		Created: o.Created, Deleted: o.Deleted, Paused: o.Paused, Finalizers: slices.Clone(o.Finalizers), Conditions: slices.Clone(o.Conditions),
+		exact: o.Key(),
+	}
+	if o.Err != nil {
+		r.Error = o.Err.Error()
+	}
+	return r
+}
+
+// in reports whether the object is in one of objectStates; every one is in "".
+func (r objectRow) in(state string) bool {
+	ready := r.Phase == string(store.PhaseReady) && r.Observed == r.Generation && r.Deleted.IsZero()
+	switch state {
+	case "ready":
+		return r.Error == "" && ready
+	case "not ready":
+		return r.Error == "" && !ready
+	case "deleting":
+		return !r.Deleted.IsZero()
+	case "paused":
+		return r.Paused
+	case "undecodable":
+		return r.Error != ""
+	}
+	return true
+}
+
+// objectPage looks at all objects of a kind and shows some, in the order of their keys.
+func (h *Handler) objectPage(ctx context.Context, q url.Values) (*objectsView, error) {
+	k, err := h.objectKind(q.Get("kind"))
+	if err != nil {
+		return nil, err
+	}
+	v := &objectsView{Kind: k.Kind(), Contains: q.Get("q"), State: q.Get("state")}
+	if v.State != "" && !slices.Contains(objectStates, v.State) {
+		return nil, fmt.Errorf("%w: no state of that name", errBadQuery)
+	}
+	rows, err := v.read(ctx, k, q.Get("after"))
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) > pageRows {
+		rows = rows[:pageRows]
+		v.Next = link("view", "objects", "kind", v.Kind, "q", v.Contains, "state", v.State, "after", rows[pageRows-1].Key)
+	}
+	v.Objects = rows
+	return v, nil
+}
+
+// read counts all objects, and returns the first of those that are wanted after a key:
+// one more than fit, if there are more.
+func (v *objectsView) read(ctx context.Context, k objects.Kind, after string) ([]objectRow, error) {
+	rows := make([]objectRow, 0, 2*pageRows)
+	for o, err := range k.All(ctx, store.Selector{}) {
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		r := rowOfObject(o)
+		v.count(r)
+		if r.Key <= after || !strings.Contains(r.Key, v.Contains) || !r.in(v.State) {
+			continue
+		}
+		if rows = append(rows, r); len(rows) == cap(rows) {
+			rows = firstRows(rows)
+		}
+	}
+	return firstRows(rows), nil
+}
+
+// firstRows sorts, and keeps a page and one more.
+func firstRows(rows []objectRow) []objectRow {
+	slices.SortFunc(rows, func(a, b objectRow) int { return strings.Compare(a.Key, b.Key) })
+	return rows[:min(len(rows), pageRows+1)]
+}
+
+func (v *objectsView) count(r objectRow) {
+	v.Total++
+	for state, n := range map[string]*int{"ready": &v.Ready, "paused": &v.Pausing, "deleting": &v.Ending, "undecodable": &v.Broken} {
+		if r.in(state) {
+			*n++
+		}
+	}
+}
+
+// object shows one object whole.
+func (h *Handler) object(ctx context.Context, kind, printed string) (*objectView, error) {
+	k, err := h.objectKind(kind)
+	if err != nil {
+		return nil, err
+	}
+	key, err := store.ParseKey(printed)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBadQuery, err)
+	}
+	o, err := k.Get(ctx, key)
+	if broken, ok := errors.AsType[*store.DecodeError](err); ok {
+		o, err = objects.Object{Kind: kind, Err: broken}, nil
+		o.Namespace, o.Name, o.Revision = key.Namespace, key.Name, broken.Revision
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, fmt.Errorf("%w: there is no object of that key", errNoView)
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := &objectView{objectRow: rowOfObject(o), UID: o.UID, Revision: o.Revision, Owners: slices.Clone(o.Owners), HeldUp: heldUp(o, time.Now())}
+	if o.Err == nil {
+		if v.Object, err = o.JSON(); err != nil {
+			return nil, err
+		}
+	}
+	if h.o.Links != nil {
+		v.Links = slices.Clone(h.o.Links(kind, key))
+	}
+	for _, c := range h.controllers() {
+		snap := c.Snapshot()
+		if snap.Kind != kind {
+			continue
+		}
+		row := keyRow{KeySnapshot: reconcile.KeySnapshot{Key: printed, State: "idle"}, Because: "there is nothing to run", exact: printed}
+		if s, ok := c.Key(ctx, printed); ok {
+			row = rowOf(s, snap)
+		} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {
+			row.Because = elsewhere(l)
+		}
+		v.Keys = append(v.Keys, controllerKey{c.Name(), row})
+	}
+	v.Events = h.eventsOf(external.EventQuery{Kind: kind, Key: key, Limit: manyRows})
+	return v, nil
+}
+
+// heldUp says what the deletion of an object waits for.
+func heldUp(o objects.Object, now time.Time) string {
+	if !o.Deleting() {
+		return ""
+	}
+	text := fmt.Sprintf("its deletion was asked for %s ago", short(now.Sub(o.Deleted)))
+	if len(o.Finalizers) == 0 {
+		return text
+	}
+	return text + ", and waits until these finalizers are removed: " + strings.Join(o.Finalizers, ", ")
+}
+
+// searchObjects finds objects of every kind by their keys.
+func (h *Handler) searchObjects(ctx context.Context, v *searchView) error {
+	for _, k := range h.o.Objects {
+		page := &objectsView{Contains: v.Contains}
+		rows, err := page.read(ctx, k, "")
+		if err != nil {
+			return err
+		}
+		if len(rows) > someRows {
+			rows = rows[:someRows]
+			v.MoreKinds = append(v.MoreKinds, k.Kind())
+		}
+		v.Objects = append(v.Objects, rows...)
+	}
+	return nil
+}
+
+func objectLink(kind string, key store.Key) string {
+	if printed := key.String(); len(printed) <= linkBytes {
+		return link("view", "object", "kind", kind, "key", printed)
+	}
+	return ""
+}
+
+func (p *printer) objectKinds(kinds []string) {
+	if len(kinds) == 0 {
+		return
+	}
+	s := section{Title: "Objects"}
+	for _, k := range kinds {
+		s.Links = append(s.Links, cell{Text: clean(k), Link: link("view", "objects", "kind", k)})
+	}
+	p.add(s)
+}
+
+func (p *printer) objectsPage(v *objectsView) {
+	p.here("Objects: " + v.Kind)
+	form := &filterForm{Hidden: [][2]string{{"view", "objects"}, {"kind", v.Kind}}, Search: v.Contains, Hint: "key contains"}
+	form.States = []choice{{"", "in any state", v.State == ""}}
+	for _, s := range objectStates {
+		form.States = append(form.States, choice{s, s, v.State == s})
+	}
+	note := fmt.Sprintf("%s in all: %d ready, %d in deletion, %d paused", grouped(fmt.Sprint(v.Total)), v.Ready, v.Ending, v.Pausing)
+	if v.Broken > 0 {
+		note += fmt.Sprintf("; %d cannot be decoded", v.Broken)
+	}
+	s := p.objectTable(v.Objects, false)
+	s.Filter, s.Note, s.Empty = form, note, "there are none of that sort"
+	if v.Next != "" {
+		s.Links = append(s.Links, cell{Text: "next page", Link: v.Next})
+	}
+	p.add(s)
+}
+
+func (p *printer) objectTable(rows []objectRow, kinds bool) section {
+	s := section{Columns: []string{"kind", "key", "phase", "age", "generation", "seen", "conditions", "finalizers", "remarks"}}
+	for _, r := range rows {
+		kind := cell{}
+		if kinds {
+			kind = linked(r.Kind, link("view", "objects", "kind", r.Kind))
+		}
+		s.Rows = append(s.Rows, []cell{
+			kind, linked(r.Key, objectLink(r.Kind, r.exact)), phase(r), age(r.Created, p.now), number(r.Generation), seen(r),
+			long(conditions(r.Conditions)), plain(strings.Join(r.Finalizers, ", ")), remarksOf(r, p.now),
+		})
+	}
+	return s
+}
+
+func phase(r objectRow) cell {
+	c := looks("warn", cmp.Or(r.Phase, "not reconciled yet"))
+	if r.in("ready") {
+		c.Look = "good"
+	}
+	if r.Error != "" {
+		return cell{}
+	}
+	return c
+}
+
+// seen is the generation that the phase is about.
+func seen(r objectRow) cell {
+	c := number(r.Observed)
+	if r.Observed != r.Generation {
+		c.Look += " warn"
+	}
+	return c
+}
+
+func age(t, now time.Time) cell {
+	if t.IsZero() {
+		return cell{}
+	}
+	return plain(short(now.Sub(t)))
+}
+
+// conditions lists those that say more than that all is well.
+func conditions(all []store.Condition) string {
+	var says []string
+	for _, c := range all {
+		text := fmt.Sprintf("%s is %s", c.Type, c.Status)
+		if c.Reason != "" {
+			text += " (" + c.Reason + ")"
+		}
+		says = append(says, text)
+	}
+	return strings.Join(says, ", ")
+}
+
+func remarksOf(r objectRow, now time.Time) cell {
+	var says []string
+	if r.Error != "" {
+		says = append(says, r.Error)
+	}
+	if !r.Deleted.IsZero() {
+		says = append(says, "in deletion for "+short(now.Sub(r.Deleted)))
+	}
+	if r.Paused {
+		says = append(says, "paused")
+	}
+	if len(says) == 0 {
+		return cell{}
+	}
+	return bad(strings.Join(says, "; "))
+}
+
+func (p *printer) object(v *objectView) {
+	p.here(v.Key, cell{Text: "Objects: " + clean(v.Kind), Link: link("view", "objects", "kind", v.Kind)})
+	p.objectSections(v, true)
+	for _, k := range v.Keys {
+		p.add(section{
+			Title: "In the queue of " + clean(k.Controller),
+			Rows: [][]cell{
+				{plain("state"), looks(stateLook(k.keyRow), k.State)}, {plain("why"), long(k.Because)}, {plain("last error"), lastError(k.keyRow)},
+			},
+			Links: []cell{{Text: "its key", Link: keyLink(k.Controller, k.exact)}},
+		})
+	}
+	if v.Events != nil {
+		p.events("Events", v.Events, false)
+	}
+}
+
+// objectSections show an object, also on the page of its key.
+func (p *printer) objectSections(v *objectView, whole bool) {
+	s := section{Title: "Object"}
+	pair := func(name string, c cell) {
+		if c.Text != "" {
+			s.Rows = append(s.Rows, []cell{plain(name), c})
+		}
+	}
+	pair("cannot be decoded", bad(v.Error))
+	pair("phase", phase(v.objectRow))
+	pair("deletion", bad(v.HeldUp))
+	if v.Paused {
+		pair("paused", looks("warn", "on every server, until it is resumed"))
+	}
+	pair("age", age(v.Created, p.now))
+	pair("generation", plain(fmt.Sprintf("%d; reconciled: %d", v.Generation, v.Observed)))
+	pair("revision", number(uint64(v.Revision)))
+	pair("uid", plain(v.UID))
+	pair("finalizers", plain(strings.Join(v.Finalizers, ", ")))
+	var owners []string
+	for _, o := range v.Owners {
+		owners = append(owners, o.Kind+" "+o.Key.String())
+	}
+	pair("owners", plain(strings.Join(owners, ", ")))
+	if !whole {
+		s.Links = []cell{{Text: "the whole object", Link: objectLink(v.Kind, v.exact)}}
+	}
+	if p.may && v.Error == "" {
+		s.Actions = objectActions(v.objectRow)
+	}
+	p.add(s)
+	p.conditionTable(v.Conditions)
+	p.links(v.Links)
+	if whole && len(v.Object) > 0 {
+		var b bytes.Buffer
+		if json.Indent(&b, v.Object, "", "  ") == nil {
+			p.add(section{Title: "All of it", Note: "secrets are not shown", Pre: printable(b.String()) + "\n"})
+		}
+	}
+}
+
+func (p *printer) conditionTable(all []store.Condition) {
+	if len(all) == 0 {
+		return
+	}
+	s := section{Title: "Conditions", Columns: []string{"condition", "status", "since", "reason", "generation", "message"}}
+	for _, c := range all {
+		status := plain(string(c.Status))
+		switch c.Status {
+		case store.True:
+			status.Look = "good"
+		case store.False:
+			status.Look = "bad"
+		}
+		s.Rows = append(s.Rows, []cell{plain(c.Type), status, moment(c.Since, p.now), plain(c.Reason), number(c.ObservedGeneration), long(c.Message)})
+	}
+	p.add(s)
+}
+
+func (p *printer) links(all []Link) {
+	for _, needed := range []bool{false, true} {
+		s := section{Title: "Needs", Columns: []string{"kind", "key", "why it cannot be used yet"}}
+		if needed {
+			s.Title = "Needed by"
+		}
+		for _, l := range all {
+			if l.Needed == needed {
+				s.Rows = append(s.Rows, []cell{plain(l.Kind), linked(l.Key.String(), objectLink(l.Kind, l.Key)), bad(l.Missing)})
+			}
+		}
+		if len(s.Rows) > 0 {
+			p.add(s)
+		}
+	}
+}
+
+// objectActions are links to the questions before actions on an object.
+func objectActions(r objectRow) (links []cell) {
+	if len(r.Key) > linkBytes {
+		return nil
+	}
+	pause := ObjectPause
+	if r.Paused {
+		pause = ObjectResume
+	}
+	for _, a := range []reconcile.Action{ObjectReconcile, pause} {
+		links = append(links, cell{Text: actionTexts[a].button, Link: link("ask", string(a), "kind", r.Kind, "key", r.Key)})
+	}
+	for _, f := range r.Finalizers {
+		links = append(links, cell{
+			Text: actionTexts[RemoveFinalizer].button + " " + clean(f), Link: link("ask", string(RemoveFinalizer), "kind", r.Kind, "key", r.Key, "finalizer", f),
+		})
+	}
+	return links
+}
+
+// carryOutOn does an action on an object, or on the inventory of a kind.
+func (h *Handler) carryOutOn(ctx context.Context, a Action) error {
+	if a.Do == ReleasePrune {
+		for _, i := range h.o.Inventories {
+			r, ok := i.(interface{ Release(context.Context) error })
+			if ok && i.Snapshot().Kind == a.Kind {
+				return r.Release(ctx)
+			}
+		}
+		return fmt.Errorf("%w: no inventory of that kind can be released", errNoView)
+	}
+	k, err := h.objectKind(a.Kind)
+	if err != nil {
+		return err
+	}
+	key, err := store.ParseKey(a.Key)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBadQuery, err)
+	}
+	switch a.Do {
+	case RemoveFinalizer:
+		_, err = k.RemoveFinalizer(ctx, key, a.Finalizer)
+	default:
+		_, err = k.Edit(ctx, key, 0, func(m *store.Meta) error {
+			switch a.Do {
+			case ObjectReconcile:
+				notes := map[string]string{store.AnnotationReconcileNow: time.Now().UTC().Format(time.RFC3339Nano)}
+				for name, value := range m.Annotations {
+					if name != store.AnnotationReconcileNow {
+						notes[name] = value
+					}
+				}
+				m.Annotations = notes
+			default:
+				m.Paused = a.Do == ObjectPause
+			}
+			return nil
+		})
+	}
+	return err
+}
