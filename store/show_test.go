@@ -133,11 +133,13 @@ func TestWhatIsShownCanBeEditedAndKeepsItsSecrets(t *testing.T) {
 	}
 	for name, change := range map[string]func(map[string]any){
 		"an element of a list changed": func(spec map[string]any) { spec["logins"].([]any)[0].(map[string]any)["user"] = "other" },
-		"a new element":                func(spec map[string]any) { spec["byName"].(map[string]any)["y"] = map[string]any{"password": "(secret)"} },
-		"nothing was stored":           func(spec map[string]any) { spec["nothing"] = "(secret)" },
-		"part of a text":               func(spec map[string]any) { spec["url"] = "https://u:(secret)@other/" },
-		"a field of no kind":           func(spec map[string]any) { spec["colour"] = "hunter2-in-map" },
-		"another type":                 func(spec map[string]any) { spec["size"] = "hunter2-in-map" },
+		"a new element": func(spec map[string]any) {
+			spec["byName"].(map[string]any)["y"] = map[string]any{"password": "(secret)"}
+		},
+		"nothing was stored": func(spec map[string]any) { spec["nothing"] = "(secret)" },
+		"part of a text":     func(spec map[string]any) { spec["url"] = "https://u:(secret)@other/" },
+		"a field of no kind": func(spec map[string]any) { spec["colour"] = "hunter2-in-map" },
+		"another type":       func(spec map[string]any) { spec["size"] = "hunter2-in-map" },
 	} {
 		_, err := edit(change)
 		if !errors.Is(err, store.ErrInvalid) {
