@@ -641,6 +641,16 @@ var All = []Mutant{
 		Package: "reconcile/lifecycle", Test: "TestNoSideEffectWithoutAStoredFinalizer",
 	},
 	{
+		Name: "what is stored counts as what a handler has seen",
+		File: "reconcile/lifecycle/ledger.go", Old: "c.known, c.seen = true, e.sight(run.first)", New: "c.known, c.seen = true, e.sight(map[bool]*store.Object[S, T]{true: run.Stored(), false: run.first}[BROKEN])",
+		Package: "reconcile/lifecycle", Test: "TestEditDuringAddIsAnUpdateAfterwards",
+	},
+	{
+		Name: "a handler that gave up waits as long as the others sleep",
+		File: "reconcile/lifecycle/calls.go", Old: "append(times, revivals...)", New: "append(times, revivals[:map[bool]int{false: len(revivals)}[BROKEN]]...)",
+		Package: "reconcile/lifecycle", Test: "TestHandlerThatGaveUpIsRevivedBesideOneThatSleeps",
+	},
+	{
 		Name: "a spec edit of a provider's object ends no backoff",
 		File: "reconcile/lifecycle/controller.go", Old: "is.Generation > was.Generation ||", New: "is.Generation > was.Generation && !BROKEN ||",
 		Package: "reconcile/lifecycle", Test: "TestEditOfAFailingProviderObjectRunsAtOnce",

@@ -732,3 +732,56 @@ func TestRetriesOfManyKeysLeaveNothingBehind(t *testing.T) {
 		expectForgotten(t, l)
 	})
 }
+
+// A handler that gave up is tried again within the hour (and a tenth) that is stated,
+// although the handler beside it asked for a day.
+//
+// Negative control: with only what waits for a retry or a wake looked at, the key ran
+// again after the day.
+func TestHandlerThatGaveUpIsRevivedBesideOneThatSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		s := newWidgets(t)
+		gaveUp := d.handler("gave-up", func(context.Context, *widget) error { return reconcile.Terminal(errBoom) })
+		sleeps := d.handler("sleeps", nil)
+		sleeps.Add = func(context.Context, *widget) (reconcile.Result, error) {
+			return reconcile.Result{RequeueAfter: 24 * time.Hour}, nil
+		}
+		l := mustNew(t, s, gaveUp, sleeps)
+		create(t, s, "a")
+		err := runFails(t, l, "a", errBoom)
+		if delay, ok := reconcile.Delay(err); !ok || delay < time.Hour || delay > time.Hour+6*time.Minute {
+			t.Errorf("the key runs again after %v, want within the hour and a tenth", delay)
+		}
+	})
+}
+
+// The attempts of an Update that failed are not those of the Delete that comes instead,
+// also where the handler keeps its retry.
+//
+// Negative control: with the retry's attempt taken for every call, Delete's first was
+// attempt 2.
+func TestDeleteCountsItsOwnAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		s := newWidgets(t)
+		h := d.handler("h", nil)
+		h.Supersede = func(Pending[widgetSpec, widgetStatus]) bool { return false }
+		h.Add = func(context.Context, *widget) (reconcile.Result, error) { return reconcile.Result{}, errBoom }
+		h.Delete = func(ctx context.Context, _ *widget) (reconcile.Result, error) {
+			call := Current(ctx)
+			d.note("Deleted at attempt %d, %v", call.Attempt, call.Err)
+			return reconcile.Result{}, nil
+		}
+		l := mustNew(t, s, h)
+		create(t, s, "a")
+		for range 2 {
+			runFails(t, l, "a", errBoom)
+			time.Sleep(queue.DefaultMax)
+		}
+		remove(t, s, "a")
+		run(t, l, "a")
+		d.expect(t, "Deleted at attempt 0, <nil>")
+		expectGone(t, s, "a")
+	})
+}

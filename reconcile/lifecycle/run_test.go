@@ -153,6 +153,27 @@ func TestDeletionDuringTheFirstAddIsNotMissed(t *testing.T) {
 	}
 }
 
+// The spec is edited while Add runs for the one of before, and recording the finalizer
+// reads the newer object: what Add was called with counts as handled, not what is stored.
+//
+// promise R1. case 119. Negative control: with the stored object taken for the one that
+// was handled, the edit was no Update but a Resync.
+func TestEditDuringAddIsAnUpdateAfterwards(t *testing.T) {
+	var d diary
+	s := newWidgets(t)
+	h := d.handler("h", nil)
+	h.Add = func(_ context.Context, o *widget) (reconcile.Result, error) {
+		d.note("h Added %d", o.Spec.Size)
+		edit(t, s, "a", resize(2))
+		return reconcile.Result{}, nil
+	}
+	l := mustNew(t, s, h)
+	create(t, s, "a")
+	run(t, l, "a")
+	run(t, l, "a")
+	d.expect(t, "h Added 1", "h Updated 1->2")
+}
+
 // What happened is on record although the run is over.
 func TestOutcomesAreRecordedAfterTheRunWasCancelled(t *testing.T) {
 	s := newWidgets(t)
