@@ -22,8 +22,9 @@ var layers = map[string]int{
 	"internal/campaign":       0,  // for tests
 	"internal/comingfrom":     0,  // for tests
 	"internal/diagram":        0,  // a command
-	"internal/mutants":        0,  // for tests
-	"internal/release":        0,  // a command
+	"internal/endless":        -1,
+	"internal/mutants":        0, // for tests
+	"internal/release":        0, // a command
 	"internal/sleep":          -1,
 	"internal/spin":           -1,
 	"internal/tick":           -1,

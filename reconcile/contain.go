@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+
+	"github.com/tendhq/tend/internal/endless"
 )
 
 // This file keeps what user code does wrong with that user code (promise R3): a
@@ -53,44 +55,14 @@ func usable(err error) (ok bool) {
 // print it, so that one that panics does so inside the recover of the caller. An
 // error that is a nil pointer in an interface (a *PathError that was declared and
 // never set) is such an error. One whose Unwrap has no end would keep errors.Is busy
-// for ever; checkError replaces it by one of the same text that wraps nothing.
+// for ever: see endless.Cut.
 func checkError(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
-	if !unwrapEnds(err) {
-		return fmt.Errorf("%s (%T: its Unwrap has no end)", text, err)
-	}
+	_ = err.Error()
+	err = endless.Cut(err)
 	var p *PanicError
 	_ = errors.Is(err, ErrTerminal) || errors.As(err, &p)
 	return err
-}
-
-// maxWrapped bounds how many errors one may wrap, each counted as often as it can be
-// reached.
-const maxWrapped = 1 << 14
-
-// unwrapEnds reports whether a walk through all that err wraps comes to an end.
-func unwrapEnds(err error) bool {
-	var rest []error // of joined errors that the walk has not come to
-	for range maxWrapped {
-		switch x := err.(type) { //nolint:errorlint // this is the walk that errors.As would make
-		case interface{ Unwrap() error }:
-			err = x.Unwrap()
-		case interface{ Unwrap() []error }:
-			rest = append(rest, x.Unwrap()...)
-			err = nil
-		default:
-			err = nil
-		}
-		if err != nil {
-			continue
-		}
-		if len(rest) == 0 {
-			return true
-		}
-		err, rest = rest[len(rest)-1], rest[:len(rest)-1]
-	}
-	return false
 }

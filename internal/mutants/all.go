@@ -349,6 +349,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestHookThatEndsItsGoroutineEndsNothingElse",
 	},
 	{
+		Name: "an error without an end is kept",
+		File: "internal/endless/endless.go", Old: "if err == nil || ends(err) {", New: "if err == nil || BROKEN || ends(err) {",
+		Package: "internal/endless", Test: "TestErrorWithoutAnEndIsCutAndOthersStay",
+	},
+	{
 		Name: "a panic that carries a delay is none",
 		File: "reconcile/outcome.go", Old: "again.err == nil && !d.panic:", New: "again.err == nil && (!d.panic || BROKEN):",
 		Package: "reconcile", Test: "TestOutcomeDecidesWhenTheKeyRunsAgain",
@@ -729,7 +734,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a list that failed counts as complete",
-		File: "reconcile/external/inventory.go", Old: "\t\tif err != nil {\n\t\t\tl.err = fmt.Errorf(\"external: inventory: list: %w\", err)", New: "\t\tif err != nil && BROKEN {\n\t\t\tbreak\n\t\t}\n\t\tif err != nil {\n\t\t\tl.err = fmt.Errorf(\"external: inventory: list: %w\", err)",
+		File: "reconcile/external/inventory.go", Old: "\t\tif err != nil {\n\t\t\tl.err = fmt.Errorf(\"external: inventory: list: %w\", endless.Cut(err))", New: "\t\tif err != nil && BROKEN {\n\t\t\tbreak\n\t\t}\n\t\tif err != nil {\n\t\t\tl.err = fmt.Errorf(\"external: inventory: list: %w\", endless.Cut(err))",
 		Package: "reconcile/external", Test: "TestPruneDeletesNothingByAPartialListAtScale",
 	},
 	{

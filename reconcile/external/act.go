@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
@@ -219,8 +220,9 @@ func (a *attempt[S, T]) event(ctx context.Context, t EventType, reason, message 
 	}, a.log)
 }
 
-// cause names the deadline that a client ran into.
+// cause names the deadline that a client ran into, and cuts an error that has no end.
 func cause(calls context.Context, err error) error {
+	err = endless.Cut(err)
 	if err != nil && calls.Err() != nil && errors.Is(err, calls.Err()) {
 		return fmt.Errorf("%w: %w", err, context.Cause(calls))
 	}

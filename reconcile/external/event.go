@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/store"
 )
 
@@ -98,5 +99,5 @@ func contain(f func() error) (err error) {
 			err = fmt.Errorf("external: panic: %v", p)
 		}
 	}()
-	return f()
+	return endless.Cut(f())
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/reconcile"
@@ -169,7 +170,7 @@ func (a *attempt[S, T]) persist(ctx context.Context, edit func(*store.Object[S, 
 		fmt.Errorf("external: the store took no record of the create for %v", persistTime))
 	defer cancel()
 	if a.o.Persist != nil {
-		return a.o.Persist(ctx, a.Object.Key(), edit)
+		return endless.Cut(a.o.Persist(ctx, a.Object.Key(), edit))
 	}
 	for pause := persistPause; ; pause *= 2 {
 		err := a.RecordIntent(ctx, edit)

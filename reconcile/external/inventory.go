@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/quota"
@@ -285,6 +286,7 @@ func (v *Inventory[S, T, R]) failing() bool {
 func (v *Inventory[S, T, R]) get(ctx context.Context, id string) (R, bool, error) {
 	got := single[R]{begun: time.Now()}
 	r, exists, err := v.o.Get(ctx, id)
+	err = endless.Cut(err)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.calls.gets++
@@ -305,6 +307,7 @@ func (v *Inventory[S, T, R]) get(ctx context.Context, id string) (R, bool, error
 func (v *Inventory[S, T, R]) look(ctx context.Context, id string, listed R) (R, bool, error) {
 	d := detail[R]{begun: time.Now(), listed: listed}
 	r, exists, err := v.o.Detail(ctx, listed)
+	err = endless.Cut(err)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.calls.gets++
@@ -407,7 +410,7 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 	}()
 	for r, err := range v.o.List(ctx) {
 		if err != nil {
-			l.err = fmt.Errorf("external: inventory: list: %w", err)
+			l.err = fmt.Errorf("external: inventory: list: %w", endless.Cut(err))
 			break
 		}
 		s.byID[v.o.ID(r)] = r

@@ -6,6 +6,7 @@ import (
 	"io"
 	"syscall"
 
+	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/store"
 )
 
@@ -42,8 +43,9 @@ func (e *unknownError) Unwrap() error { return e.err }
 // resource, the reverse makes a look-up or a question to a human.
 func isUnknown(err error) bool {
 	var marked *unknownError
+	var cut *endless.Error // which may have wrapped any of these
 	var timeout interface{ Timeout() bool }
-	if errors.As(err, &marked) || errors.As(err, &timeout) && timeout.Timeout() {
+	if errors.As(err, &marked) || errors.As(err, &cut) || errors.As(err, &timeout) && timeout.Timeout() {
 		return true
 	}
 	for _, known := range []error{

@@ -10,7 +10,15 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/tendhq/tend/internal/endless"
 )
+
+// loop is an error that unwraps to itself.
+type loop struct{}
+
+func (e *loop) Error() string { return "loop" }
+func (e *loop) Unwrap() error { return e }
 
 func TestErrorsAfterWhichNobodyKnowsAreToldFromFailures(t *testing.T) {
 	for _, c := range []struct {
@@ -28,6 +36,7 @@ func TestErrorsAfterWhichNobodyKnowsAreToldFromFailures(t *testing.T) {
 		{&url.Error{Op: "Put", URL: "/", Err: io.EOF}, true},
 		{&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, true},
 		{errors.Join(errors.New("a"), io.ErrUnexpectedEOF), true},
+		{fmt.Errorf("create: %w", endless.Cut(&loop{})), true},
 	} {
 		if got := isUnknown(c.err); got != c.want {
 			t.Errorf("isUnknown(%v) = %v, want %v", c.err, got, c.want)

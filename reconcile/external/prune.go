@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/store"
 )
 
@@ -181,7 +182,7 @@ func (v *Inventory[S, T, R]) pruneOne(ctx context.Context, f Finding) (deleted b
 		return false, nil
 	}
 	defer v.Invalidate(f.ID)
-	if err := v.o.Delete(ctx, r); err != nil {
+	if err := endless.Cut(v.o.Delete(ctx, r)); err != nil {
 		return false, err
 	}
 	return true, nil

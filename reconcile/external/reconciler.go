@@ -271,11 +271,12 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 	o.Phase = ""
 	calls = context.WithValue(calls, runKey{}, true)
 	seen, err := a.client.Observe(calls, o)
+	err = cause(calls, err)
 	if !errors.Is(err, errListing) {
 		a.tally.count(callObserve, err)
 	}
 	if err != nil {
-		return cause(calls, err)
+		return err
 	}
 	a.view.seen, a.view.observed = seen, true
 	a.Object.Status, a.Object.Conditions = o.Status, o.Conditions

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -29,7 +30,7 @@ func (r *Reconciler[S, T]) connect(ctx context.Context, o *store.Object[S, T]) (
 	client, err := r.connector.Connect(ctx, o)
 	switch {
 	case err != nil:
-		return nil, r.store.RedactError(err, before, o)
+		return nil, r.store.RedactError(endless.Cut(err), before, o)
 	case client == nil:
 		return nil, errNoClient
 	case r.store.HasSecrets():
@@ -42,7 +43,7 @@ func (r *Reconciler[S, T]) connect(ctx context.Context, o *store.Object[S, T]) (
 func (r *Reconciler[S, T]) policyOf(o *store.Object[S, T]) (Policy, error) {
 	defer r.store.RedactPanic(o)
 	p, err := r.o.Policy(o)
-	return p, r.store.RedactError(err, o)
+	return p, r.store.RedactError(endless.Cut(err), o)
 }
 
 func (r redacted[S, T]) call(ctx context.Context, o *store.Object[S, T], f func(context.Context, *store.Object[S, T]) error) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -89,7 +90,7 @@ func ensure[S, T, C, A any](ctx context.Context, access Access[S, T, C, A], o *s
 		return a, res, nil
 	}
 	if a, res, err = access.Ensure(ctx, o, config); err != nil {
-		err = fmt.Errorf("ensure access: %w", err)
+		err = fmt.Errorf("ensure access: %w", endless.Cut(err))
 	}
 	return a, res, err
 }
@@ -99,7 +100,7 @@ func release[S, T, C, A any](ctx context.Context, access Access[S, T, C, A], o *
 		return res, nil
 	}
 	if res, err = access.Release(ctx, o, config); err != nil {
-		err = fmt.Errorf("release access: %w", err)
+		err = fmt.Errorf("release access: %w", endless.Cut(err))
 	}
 	return res, err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
@@ -221,7 +222,7 @@ func (w *handlerWork[S, T]) call(ctx context.Context, run *Run[S, T], p plan[S, 
 		}
 	}()
 	res, err := e.invoke(context.WithValue(ctx, callKey{}, &tell), p.action, p.old, run.Object)
-	ended = true
+	ended, err = true, endless.Cut(err)
 	unfinished := res.Requeue || p.action == Deleted && res.RequeueAfter > 0
 	if err == nil && !unfinished {
 		err = run.settle(ctx, e, p.action)

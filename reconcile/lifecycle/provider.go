@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -77,6 +78,7 @@ func (w *providerWork[S, T, C, A]) createOrUpdate(ctx context.Context, run *Run[
 	}
 	said := run.Listen()
 	res, err = w.provider.CreateOrUpdate(ctx, run.Object, c, a)
+	err = endless.Cut(err)
 	switch {
 	case run.saidSo(said, err):
 	case err != nil:
@@ -156,6 +158,7 @@ func (w *providerWork[S, T, C, A]) tearDown(ctx context.Context, run *Run[S, T],
 	}
 	said := run.Listen()
 	res, err = w.provider.Delete(ctx, run.Object, c, a)
+	err = endless.Cut(err)
 	switch {
 	case run.saidSo(said, err):
 	case err != nil:
