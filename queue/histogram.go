@@ -67,27 +67,24 @@ const (
 // histogram has a counter for each bound, and for the octaves that occur one for
 // each bin.
 type histogram struct {
-	counts [len(bounds) + 1]uint64
-	fine   [octaves]*[binsPerOctave]uint64
-	zero   uint64
-	n      uint64  // of all counters
-	sum    float64 // ns
+	counts  [len(bounds) + 1]uint64
+	fine    [octaves]*[binsPerOctave]uint64
+	zero    uint64
+	sum     float64 // ns
+	sampled int64   // the last sample
+	like    uint64  // durations that count as that, and have not been added
 }
 
-// sample adds a sampled duration; a short one also stands for all of total that
-// were not counted since the last.
-func (h *histogram) sample(ticks uint32, ns int64, total uint64) {
-	if ticks >= longTicks || total <= h.n {
-		h.observe(ns, 1)
-		return
-	}
-	h.observe(ns, total-h.n)
+// sample adds a duration for which those that follow stand until the next.
+func (h *histogram) sample(ns int64) {
+	h.flush()
+	h.sampled, h.like = ns, 1
 }
 
-// long counts a duration if it is so long that ticks measure it.
-func (h *histogram) long(ticks uint32) {
-	if ticks >= longTicks {
-		h.observe(int64(ticks)<<tick.Bits, 1)
+func (h *histogram) flush() {
+	if h.like > 0 {
+		h.observe(h.sampled, h.like)
+		h.like = 0
 	}
 }
 
@@ -96,7 +93,6 @@ func (h *histogram) observe(ns int64, weight uint64) {
 	ns = max(ns, 0)
 	b, _ := slices.BinarySearch(bounds[:], ns)
 	h.counts[b] += weight
-	h.n += weight
 	h.sum += float64(ns) * float64(weight)
 	if ns == 0 {
 		h.zero += weight
@@ -127,6 +123,7 @@ var fractions = func() (f [binsPerOctave]float64) {
 }()
 
 func (h *histogram) addTo(to *Histogram) {
+	h.flush()
 	if to.Bounds == nil {
 		for _, b := range bounds {
 			to.Bounds = append(to.Bounds, time.Duration(b).Seconds())
@@ -151,96 +148,24 @@ func (h *histogram) addTo(to *Histogram) {
 	to.Sum += h.sum / float64(time.Second)
 }
 
-// clock tells since when a key is in its state. Entries keep the lower 32 bits of
-// its ticks, which are 208 days.
-type clock struct{ tick.Clock }
-
-// tick is the present tick.
-func (c *clock) tick() uint32 { return uint32(c.Ticks()) }
-
-// warm is tick without a reading; 0 says that it needs one.
-func (c *clock) warm() uint32 { return uint32(c.Warm()) }
-
-// extend restores the upper bits of an entry's tick: the last one with these lower
-// bits that is not later than now, or some minutes later, when the entry may have
-// been read. An entry that is in its state for longer than 208 days looks younger.
+// extend restores the upper bits of an entry's tick, of which it keeps the lower 32,
+// 208 days: the last one with these lower bits that is not later than now, or some
+// minutes later, when the entry may have been read. An entry that is in its state for
+// longer than 208 days looks younger.
 func extend(at uint32, now uint64) uint64 {
 	latest := now + 1<<16
 	return latest - uint64(uint32(latest)-at)
 }
 
-// ages says since when keys are running: the ticks in which their runs began,
-// ascending, with how many are left of each.
-type ages struct {
-	ticks []tickCount
-	first int // those before are done
-}
-
-type tickCount struct{ tick, n uint32 }
-
-// mostAges bounds the ticks that are told apart; beyond it neighbours count as the
-// earlier of two.
-const mostAges = maxTouched
-
-func (a *ages) add(tick uint32) {
-	if last := len(a.ticks) - 1; last >= a.first && a.ticks[last].tick == tick {
-		a.ticks[last].n++
-		return
-	}
-	if len(a.ticks) == cap(a.ticks) || len(a.ticks) == mostAges {
-		a.squeeze()
-	}
-	a.ticks = append(a.ticks, tickCount{tick, 1})
-}
-
-func (a *ages) remove(tick uint32) {
-	at := len(a.ticks) - 1
-	if a.ticks[at].tick != tick {
-		at = a.first + sort.Search(len(a.ticks)-a.first, func(k int) bool { return int32(a.ticks[a.first+k].tick-tick) > 0 }) - 1
-	}
-	a.ticks[at].n--
-	for a.first < len(a.ticks) && a.ticks[a.first].n == 0 {
-		a.first++
-	}
-	if a.first == len(a.ticks) {
-		a.ticks, a.first = a.ticks[:0], 0
-	}
-}
-
-// squeeze makes room by dropping the ticks of which none is left, and by joining
-// neighbours if that is not enough.
-func (a *ages) squeeze() {
-	kept := a.ticks[:0]
-	for _, t := range a.ticks[a.first:] {
-		if t.n > 0 {
-			kept = append(kept, t)
-		}
-	}
-	if len(kept) == mostAges {
-		for k := range mostAges / 2 {
-			kept[k] = tickCount{kept[2*k].tick, kept[2*k].n + kept[2*k+1].n}
-		}
-		kept = kept[:mostAges/2]
-	}
-	a.ticks, a.first = kept, 0
-}
-
-// sampler measures how long keys are ready before they run and how long they run,
+// meter measures how long keys are ready before they run and how long they run,
 // without reading the clock for each of them. What is longer than two ticks of the
 // clock is seen from the tick in which each key came into its state. Of the shorter
-// times a sample is measured and stands for all that were not counted since the
-// last: while the queue is quiet the next key as soon as there is no sample, else
-// one in 64 at most.
-type sampler struct {
-	key          uint32 // the sample, an entry's index+1; 0: none
-	skip         uint32 // keys until the next sample
-	begun, ended uint64 // runs
-	ages         ages
-	*sampled
-}
-
-type sampled struct {
-	from           int64 // when the sample became ready, then when it began to run
+// times a sample is measured, for which the others stand: while the queue is quiet
+// the next key as soon as there is no sample, else one in 64 at most.
+type meter struct {
+	key            uint32 // the sample, an entry's index+1; 0: none
+	skip           uint32 // keys until the next sample
+	from           int64  // when the sample became ready, then when it began to run
 	waited, worked histogram
 }
 
@@ -249,58 +174,39 @@ const (
 	longTicks   = 2
 )
 
-// ready is called when entry i becomes ready. Like begin it returns the present
-// tick.
-func (s *sampler) ready(c *clock, i uint32) uint32 {
-	if now := c.warm(); now != 0 && s.skip > 0 {
-		s.skip--
-		return now
-	}
-	s.skip = sampleEvery - 1
-	if now := c.Now(); s.key == 0 || now-s.from > longTicks<<tick.Bits { // else the sample may be a short one
-		s.key, s.from = i+1, now
-	}
-	return c.tick()
-}
-
-// begin is called when the run of entry i begins.
-func (s *sampler) begin(c *clock, i, since uint32) uint32 {
-	s.begun++
-	at := c.warm()
-	if at-since < longTicks && s.key != i+1 {
-		s.ages.add(at)
-		return at
-	}
-	at = c.tick()
-	s.ages.add(at)
-	if s.key == i+1 {
-		now := c.Now()
-		s.waited.sample(at-since, now-s.from, s.begun)
-		s.from = now
-	} else {
-		s.waited.long(at - since)
-	}
-	return at
-}
-
-// end is called when the run of entry i has ended.
-func (s *sampler) end(c *clock, i, since uint32) {
-	s.ended++
-	s.ages.remove(since)
-	if c.warm()-since < longTicks && s.key != i+1 {
+// ready is called when entry i becomes ready.
+func (m *meter) ready(c *tick.Clock, i uint32) {
+	if m.skip > 0 && c.Warm() != 0 {
+		m.skip--
 		return
 	}
-	if at := c.tick(); s.key == i+1 {
-		s.worked.sample(at-since, c.Now()-s.from, s.ended)
-		s.key = 0
-	} else {
-		s.worked.long(at - since)
+	m.skip = sampleEvery - 1
+	if now := c.Now(); m.key == 0 || now-m.from > longTicks<<tick.Bits { // else the sample may be a short one
+		m.key, m.from = i+1, now
 	}
 }
 
-// drop is called when entry i leaves without a run.
-func (s *sampler) drop(i uint32) {
-	if s.key == i+1 {
-		s.key = 0
+// count adds how long entry i was ready or ran, from one tick to another.
+func (m *meter) count(h *histogram, c *tick.Clock, i, from, to uint32) {
+	switch ticks := to - from; {
+	case m.key == i+1:
+		now := c.Now()
+		if ticks < longTicks {
+			h.sample(now - m.from)
+		} else {
+			h.observe(now-m.from, 1)
+		}
+		m.from = now
+	case ticks < longTicks:
+		h.like++
+	default:
+		h.observe(int64(ticks)<<tick.Bits, 1)
+	}
+}
+
+// drop is called when entry i has run, or leaves without a run.
+func (m *meter) drop(i uint32) {
+	if m.key == i+1 {
+		m.key = 0
 	}
 }

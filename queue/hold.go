@@ -47,7 +47,8 @@ func (k *keeper[K]) held(set *holdSet) {
 		switch e.state {
 		case StateReady, StateThrottled:
 			if set.first != nil {
-				to = to.start(0)
+				to.state, to.due = StateHeld, 0
+				to.flags &^= admitted
 				s.move(over.i, e, to, e.band)
 			}
 		case StateHeld:

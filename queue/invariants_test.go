@@ -62,9 +62,9 @@ type census struct {
 func (k *keeper[K]) verify(f *faults) {
 	s := k.s
 	c := census{tenants: map[uint32]int{}, running: map[uint32]int{}, throttled: map[int64]int{}, out: map[int64]int{}, blocked: map[int64]int{}}
-	for n, chunk := range s.chunks {
-		for at := range chunk.items {
-			if i := uint32(n)<<s.bits | uint32(at); chunk.items[at].state != absent {
+	for n := range s.entries {
+		for at := range s.entries[n] {
+			if i := uint32(n)<<s.bits | uint32(at); s.at(i).state != absent {
 				k.inspect(i, f, &c)
 			}
 		}
@@ -72,13 +72,9 @@ func (k *keeper[K]) verify(f *faults) {
 	f.want(c.count == s.count, "keys by state %v, counted %v", c.count, s.count)
 	f.want(c.live == s.inUse(), "%d entries live, %d places in use", c.live, s.inUse())
 	f.want(c.live == s.table.words(), "%d entries live, %d in the table", c.live, s.table.words())
-	f.want(c.records == s.records.inUse(), "%d entries with a record, %d records", c.records, s.records.inUse())
+	f.want(c.records == s.recordsInUse(), "%d entries with a record, %d records", c.records, s.recordsInUse())
 	f.want(c.timed == s.wheel.n, "%d entries wait for a time, %d in the wheel", c.timed, s.wheel.n)
-	n := 0
-	for _, t := range s.ages.ticks[s.ages.first:] {
-		n += int(t.n)
-	}
-	f.want(n == c.ages, "%d keys run, %d have an age", c.ages, n)
+	f.want(s.running.live == c.ages, "%d keys run, %d have an age", c.ages, s.running.live)
 	f.want(s.fx.mask == 0 && s.fx.expired == nil, "something was not done after the lock")
 	f.want(s.most <= maxTouched, "%d entries and cells were touched under one hold of the lock", s.most)
 	s.verifyWheel(f)
@@ -109,9 +105,6 @@ func (k *keeper[K]) verify(f *faults) {
 	c.holds(f, &k.holds.whole)
 	verifyHeap(f, "holds", k.holds.expiry)
 	f.want(c.limited == len(k.holds.expiry.items), "%d holds have a maximum, %d are watched", c.limited, len(k.holds.expiry.items))
-	if s.env.may().phase() == open && s.armed.Load() > s.wake() {
-		f.want(false, "the timer rings at %d, wanted at %d", s.armed.Load(), s.wake())
-	}
 }
 
 func (c *census) holds(f *faults, set *holdSet) {
@@ -270,18 +263,30 @@ func verifyHeap[T ranked](f *faults, what string, h heap[T]) {
 
 // inUse and words count what is in use: nothing else asks, and a counter would cost
 // each cycle a write.
-func (p *pool[T]) inUse() (n int) {
-	for c := range p.chunks {
-		n += int(p.chunks[c].live)
+func (s *slab[K]) inUse() (n int) {
+	for c := range s.chunks {
+		n += int(s.chunks[c].live)
 	}
 	return n
 }
 
 // memory is how many chunks have memory.
-func (p *pool[T]) memory() (n int) {
-	for c := range p.chunks {
-		if p.chunks[c].items != nil {
+func (s *slab[K]) memory() (n int) {
+	for _, entries := range s.entries {
+		if entries != nil {
 			n++
+		}
+	}
+	return n
+}
+
+// recordsInUse is how many records there are.
+func (s *slab[K]) recordsInUse() (n int) {
+	for _, chunk := range s.records {
+		for _, r := range chunk {
+			if r != nil {
+				n++
+			}
 		}
 	}
 	return n

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"runtime"
 	"time"
 )
 
@@ -87,7 +86,7 @@ func (i *Item[K]) settle(o outcome, err error) {
 	q := i.queue()
 	s := &q.shards.all[uint8(i.at>>32)]
 	s.mu.Lock()
-	e := s.running(i.index(), i.run)
+	e := s.runs(i.index(), i.run)
 	if e == nil {
 		s.mu.Unlock()
 		panic("queue: Item settled twice")
@@ -214,33 +213,18 @@ func (q *Queue[K]) share(s *shard[K]) int {
 // A getter of batches has about so many items.
 const shareBatch = 8
 
-// await looks some times more and then sleeps until it is woken.
+// await sleeps until it is woken and there is a key to take.
 func (q *Queue[K]) await(ctx context.Context, dst []Item[K]) (int, error) {
 	w := &q.waiters
-	counted := &w.sleeping
-	// However it ends, also by a panic of Options.Buckets: while a getter counts as
-	// looking, none is woken, and the token that woke this one may be meant for
-	// others too.
+	w.sleeping.Add(1)
+	// However it ends, also by a panic of Options.Buckets: the token that woke this
+	// getter may be meant for others too.
 	defer func() {
-		counted.Add(-1)
+		w.sleeping.Add(-1)
 		if w.sleeping.Load() != 0 && (q.env.may().phase() != open || q.env.may().gives() && q.shards.ready()) {
 			w.wake()
 		}
 	}()
-	if q.env.may() == open && w.look() {
-		counted = &w.looking
-		for range looks {
-			runtime.Gosched()
-			if n := q.take(ctx, dst); n > 0 {
-				return n, nil
-			}
-		}
-		w.sleeping.Add(1)
-		counted = &w.sleeping
-		w.looking.Add(-1)
-	} else {
-		w.sleeping.Add(1)
-	}
 	for {
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
@@ -284,7 +268,7 @@ func (q *Queue[K]) charge(s *shard[K], items []Item[K]) int {
 		}
 		now := time.Now()
 		s.mu.Lock()
-		e := s.running(it.index(), it.run) // nil: DoneKey has settled it
+		e := s.runs(it.index(), it.run) // nil: DoneKey has settled it
 		ok := e != nil && q.keepers[0].pay(it.index(), e, buckets, now)
 		q.unlock(s)
 		if ok {
@@ -296,7 +280,7 @@ func (q *Queue[K]) charge(s *shard[K], items []Item[K]) int {
 	n = 0
 	s.mu.Lock()
 	for _, it := range paid {
-		if e := s.running(it.index(), it.run); e != nil {
+		if e := s.runs(it.index(), it.run); e != nil {
 			s.begin(it.index(), e)
 			items[n] = it
 			n++
@@ -314,7 +298,7 @@ func (q *Queue[K]) giveBack(s *shard[K], items []Item[K]) {
 	due := after(q.env.now(), time.Second)
 	s.mu.Lock()
 	for _, it := range items {
-		if e := s.running(it.index(), it.run); e != nil {
+		if e := s.runs(it.index(), it.run); e != nil {
 			s.settle(it.index(), e, outcome{kind: again, due: due}, errBuckets)
 		}
 	}

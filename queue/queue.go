@@ -215,9 +215,6 @@ func (q *Queue[K]) tick() {
 
 // step does some of what is due in a shard, and tells when there is more.
 func (q *Queue[K]) step(s *shard[K], now int64, ended *[]expired[K]) (next int64) {
-	if at := s.armed.Load(); at > now {
-		return at
-	}
 	s.mu.Lock()
 	next = never
 	if q.env.may().phase() != stopped {
@@ -227,7 +224,6 @@ func (q *Queue[K]) step(s *shard[K], now int64, ended *[]expired[K]) (next int64
 			next = max(s.wake(), now+1)
 		}
 	}
-	s.armed.Store(next)
 	fx := s.unlock()
 	if fx.mask&fxHooks != 0 {
 		*ended = append(*ended, *fx.expired...)

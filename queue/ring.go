@@ -148,7 +148,7 @@ func (r *ring[K]) changed(es *slab[K]) {
 		return
 	}
 	if r.live == 0 {
-		*r = ring[K]{head: r.tail, tail: r.tail}
+		r.head, r.swept, r.dead = r.tail, nil, 0
 		r.tail.at, r.tail.cells = 0, r.tail.cells[:0]
 		return
 	}

@@ -2,10 +2,11 @@ package queue
 
 import (
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/tendhq/tend/internal/spin"
+	"github.com/tendhq/tend/internal/tick"
 )
 
 // shard is a whole queue with one lock and one order: the core. It knows of no
@@ -18,22 +19,23 @@ import (
 //	      ── wheel      entries that wait for a time
 //	      ── admission  may a key run, and if not until when
 type shard[K comparable] struct {
-	mu     spin.Mutex
+	mu     sync.Mutex
 	fx     effects[K]
 	number numbers
 	ready  order[K]
 	turns  turns
 	table  table
-	sampler
 	slab[K]
-	adds         uint64
+	running     ring[K] // keys whose run has begun, by run number
+	began       uint64  // the sum of the ticks in which they began
+	adds, begun uint64
+	*meter
 	count        [states]int // entries by state
 	wheel        wheel[K]
 	admission    admission[K]
 	retries      uint64
-	fired        []uint32     // scratch of tick
-	armed        atomic.Int64 // when the timer rings for this shard at the latest; written under mu
-	most         int          // of touched, under one hold of the lock
+	fired        []uint32 // scratch of tick
+	most         int      // of touched, under one hold of the lock
 	id           uint8
 	env          *env
 	topMayChange uint8            // fxTop, 0 if publish is nil
@@ -44,7 +46,7 @@ type shard[K comparable] struct {
 // env is what the shards of a queue have in common.
 type env struct {
 	start   time.Time
-	clock   clock
+	clock   tick.Clock
 	word    atomic.Uint32
 	heldBy  atomic.Pointer[string] // the reason of the first hold over the whole queue
 	maxKeys int64
@@ -175,11 +177,10 @@ const (
 func (s *shard[K]) init(v *env) {
 	s.env = v
 	s.number = numbers{first, first}
-	s.sampled = new(sampled)
+	s.meter = new(meter)
 	s.table.init()
 	s.slab.init()
 	s.wheel.wake = never
-	s.armed.Store(never)
 }
 
 // isQuiet tells whether unlock has nothing to give back.
@@ -194,11 +195,7 @@ func (s *shard[K]) unlock() effects[K] {
 		s.publish(s.ready.top())
 	}
 	if fx.mask&fxTimer != 0 {
-		if fx.ring = s.wake(); fx.ring < s.armed.Load() {
-			s.armed.Store(fx.ring)
-		} else {
-			fx.mask &^= fxTimer
-		}
+		fx.ring = s.wake()
 	}
 	s.mu.Unlock()
 	return fx
@@ -237,7 +234,7 @@ func (s *shard[K]) find(hash uint32, key *K) (i, p uint32, ok bool) {
 // create makes an entry for key that is in no state yet; p is where the search for
 // it ended.
 func (s *shard[K]) create(hash, p uint32, key *K) (i uint32, e *entry[K]) {
-	i = s.pool.take()
+	i = s.alloc()
 	e = s.at(i)
 	e.key, e.hash, e.band = *key, hash, middle
 	s.touched += s.table.insert(hash, i, p)
@@ -275,89 +272,70 @@ func (s *shard[K]) add(hash uint32, key *K, a *ask) error {
 		band = uint8(a.band)
 		a.how |= raising
 	}
-	s.change(i, e, onAdd(x, a.request), band)
+	s.move(i, e, onAdd(x, a.request), band)
 	return nil
 }
 
-// change gives an entry another status and band.
-func (s *shard[K]) change(i uint32, e *entry[K], to status, band uint8) {
-	switch {
-	case to.state != e.state || to.due != e.due && e.state != StateRunning:
-	case band != e.band && (e.state == StateReady || e.state == StateThrottled):
-	default:
+// move gives an entry another status and band. It is the only place where an entry
+// goes from one list to another: it keeps lists, wheel, counters and ages right, and
+// notes what has to happen once the lock is free.
+func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
+	from := e.state
+	if to.state == from && from != StateIdle && (to.due == e.due || from == StateRunning) &&
+		(band == e.band || from != StateReady && from != StateThrottled) {
 		e.set(to)
 		e.band = band
 		return
 	}
-	s.move(i, e, to, band)
-}
-
-// move is the only place where an entry goes from one list to another. It keeps
-// lists, wheel, counters and ages right, and notes what has to happen once the
-// lock is free.
-func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
-	if to.flags&recorded != 0 && (to.state == StateReady || to.state == StateIdle) {
-		to = s.admission.review(i, e, to)
-	} else if to.state == StateIdle {
+	if to.state == StateIdle {
 		to.state = absent
 	}
-	from := e.state
-	s.leave(i, e, to)
-	e.set(to)
-	e.band = band
-	if to.state == absent {
-		s.free(i, e, from)
-		return
+	if to.flags&recorded != 0 && (to.state == StateReady || to.state == absent) {
+		to = s.admission.review(i, e, to)
 	}
-	s.count[from]--
-	s.count[to.state]++
-	switch to.state {
-	case StateReady:
-		if from != StateReady {
-			e.since = s.sampler.ready(&s.env.clock, i)
-		}
-		s.ready.push(i, e)
-		s.fx.mask |= fxWake | s.topMayChange
-		return
-	case StateRunning:
-		e.order = s.number.next()
-		return // begin sets since
-	case StateThrottled:
-		s.admission.enter(i, e)
-	case StateDelayed, StateBackingOff, StateIdle:
-		if to.due != 0 {
-			s.wheel.add(&s.slab, i, e)
-			s.fx.mask |= fxTimer
-		}
-	}
-	if from != to.state {
-		e.since = s.env.clock.tick()
-	}
-}
-
-// leave takes an entry out of the list of its state, on its way to another status.
-func (s *shard[K]) leave(i uint32, e *entry[K], to status) {
-	switch e.state {
+	switch from {
 	case StateReady:
 		if e.is(admitted) && (to.state != StateReady || to.flags&admitted == 0) {
 			s.admission.unadmit(i, e, to.state)
 		}
 		if e.order != 0 { // else it was taken
 			s.ready.remove(i, e)
-			s.sampler.drop(i)
+			s.drop(i)
 		}
 		s.fx.mask |= s.topMayChange | s.left()
 	case StateRunning:
-		e.order = 0
-		if e.is(recorded) {
-			s.admission.ended(i, e)
-		}
-		s.fx.mask |= s.left()
+		s.end(i, e)
 	case StateThrottled:
 		s.admission.leave(i, e, to.state == StateThrottled)
 	case StateDelayed, StateBackingOff, StateIdle:
 		if e.due != 0 {
 			s.wheel.remove(&s.slab, e)
+		}
+	}
+	e.set(to)
+	e.band = band
+	s.count[from]--
+	s.count[to.state]++
+	if from != to.state && to.state != StateRunning { // begin says since when it runs
+		e.since = uint32(s.env.clock.Ticks())
+	}
+	switch to.state {
+	case absent:
+		s.forget(i, e)
+	case StateReady:
+		if from != StateReady {
+			s.meter.ready(&s.env.clock, i)
+		}
+		s.ready.push(i, e)
+		s.fx.mask |= fxWake | s.topMayChange
+	case StateRunning:
+		e.order = s.number.next()
+	case StateThrottled:
+		s.admission.enter(i, e)
+	case StateDelayed, StateBackingOff, StateIdle:
+		if to.due != 0 {
+			s.wheel.add(&s.slab, i, e)
+			s.fx.mask |= fxTimer
 		}
 	}
 }
@@ -370,14 +348,14 @@ func (s *shard[K]) left() uint8 {
 	return 0
 }
 
-// free ends an entry that is in no list.
-func (s *shard[K]) free(i uint32, e *entry[K], from State) {
-	s.count[from]--
+// forget ends an entry that is in no list.
+func (s *shard[K]) forget(i uint32, e *entry[K]) {
+	s.count[absent]--
 	if e.is(recorded) {
 		s.admission.discard(i, e)
 	}
 	s.touched += s.table.remove(e.hash, i)
-	s.slab.free(i)
+	s.free(i)
 	if s.env.maxKeys > 0 {
 		s.env.keys.Add(-1)
 	}
@@ -411,15 +389,36 @@ func (s *shard[K]) take() (i uint32, ok, again bool) {
 
 // begin begins the run of a key that was taken.
 func (s *shard[K]) begin(i uint32, e *entry[K]) {
-	e.since = s.sampler.begin(&s.env.clock, i, e.since)
+	now := s.env.clock.Ticks()
+	s.meter.count(&s.waited, &s.env.clock, i, e.since, uint32(now))
+	e.since = uint32(now)
+	s.begun++
+	s.began += now
+	s.running.push(cellOf(e.order, i))
 	if e.flags != 0 || s.env.delays {
 		e.flags &^= asked | admitted
 		s.admission.began(i, e)
 	}
 }
 
-// running is the entry of the run with a number, nil if that has ended.
-func (s *shard[K]) running(i uint32, number uint64) *entry[K] {
+// end ends the run of a key, or what was to be one.
+func (s *shard[K]) end(i uint32, e *entry[K]) {
+	e.order = 0
+	if !e.is(asked) {
+		now := s.env.clock.Ticks()
+		s.meter.count(&s.worked, &s.env.clock, i, e.since, uint32(now))
+		s.began -= extend(e.since, now)
+		s.running.leave(&s.slab)
+	}
+	s.drop(i)
+	if e.is(recorded) {
+		s.admission.ended(i, e)
+	}
+	s.fx.mask |= s.left()
+}
+
+// runs is the entry of the run with a number, nil if that has ended.
+func (s *shard[K]) runs(i uint32, number uint64) *entry[K] {
 	if e := s.get(i); e != nil && e.state == StateRunning && e.order == number {
 		return e
 	}
@@ -428,11 +427,6 @@ func (s *shard[K]) running(i uint32, number uint64) *entry[K] {
 
 // settle ends the run of an entry, and tells the state it is in then.
 func (s *shard[K]) settle(i uint32, e *entry[K], o outcome, err error) State {
-	if e.is(asked) {
-		s.sampler.drop(i)
-	} else {
-		s.sampler.end(&s.env.clock, i, e.since)
-	}
 	if e.is(recorded) || err != nil {
 		s.result(i, e, &o, err)
 	}
@@ -480,7 +474,7 @@ func (s *shard[K]) remove(i uint32) bool {
 		s.admission.forget(i, e)
 		to.flags = to.flags&^recorded | e.flags&recorded
 	}
-	s.change(i, e, to, e.band)
+	s.move(i, e, to, e.band)
 	return ok
 }
 
@@ -489,7 +483,7 @@ func (s *shard[K]) cancel(i uint32) bool {
 	e := s.at(i)
 	x := e.status()
 	to, ok := onCancel(x)
-	s.change(i, e, to, e.band)
+	s.move(i, e, to, e.band)
 	return ok
 }
 

@@ -43,7 +43,7 @@ func (e *entry[K]) setPrev(i uint32) { e.order = e.order&^(1<<32-1) | uint64(i) 
 
 // numbers gives sequence and run numbers, each once: those of what comes in are
 // ascending, those of what is put before all others descending. They begin here, so
-// that no link of the wheel can look like one.
+// that neither a link of the wheel nor a free place can look like one.
 type numbers struct{ last, first uint64 }
 
 const first = 3 << 62
@@ -58,140 +58,100 @@ func (n *numbers) before() uint64 {
 	return n.first
 }
 
-// pool is an array of values that never move. It lies in chunks; places freed last
-// are used first, and of the chunks in which nothing is left one keeps its memory.
-type pool[T any] struct {
-	bits   uint8  // of an index, for the place in its chunk
-	open   uint32 // first chunk with a free place, number+1
-	gone   uint32 // first chunk without memory, number+1
-	unused int    // chunks with memory in which nothing is left, at most one
-	chunks []chunk[T]
+// slab holds the entries of a shard, in chunks, and the records of those that have
+// one. Places freed last are used first, and of the chunks without an entry one keeps
+// its memory.
+type slab[K comparable] struct {
+	bits    uint8        // of an index, for the place in its chunk
+	entries [][]entry[K] // by chunk; nil: it has no memory
+	records [][]*record  // by chunk and place; nil: none had one
+	chunks  []chunk
+	open    []uint32  // chunks with a free place
+	empty   int       // chunks with memory and no entry, at most one
+	spare   []*record // for the next that need one
+	reasons reasons
+	touched int // entries and cells that loops looked at under this hold of the lock
 }
 
-type chunk[T any] struct {
-	items      []T
-	free       []uint16 // by place: the next free one+1
-	head       uint16   // the first free place+1
-	used       uint16   // places from here on were never in use
-	live       uint16
-	next, prev uint32 // in the list of open chunks, or next in that of the gone
+type chunk struct {
+	free uint16 // the first free place+1; its entry has the next one in order
+	used uint16 // places from here on were never in use
+	live uint16
 }
 
 const (
 	chunkBits  = 10 // at most 1,024 places a chunk, and less if they are large
 	chunkBytes = 64 << 10
+	maxSpare   = 64
 )
 
-func (p *pool[T]) init() {
-	var one T
-	p.bits = uint8(min(chunkBits, bits.Len64(max(chunkBytes/max(uint64(unsafe.Sizeof(one)), 1), 1))-1))
+func (s *slab[K]) init() {
+	var e entry[K]
+	s.bits = uint8(min(chunkBits, bits.Len64(max(chunkBytes/uint64(unsafe.Sizeof(e)), 1))-1))
 }
 
-// at is the value of an index that take gave.
-func (p *pool[T]) at(i uint32) *T {
-	return &p.chunks[i>>(p.bits&31)].items[i&(1<<(p.bits&31)-1)]
+// at is the entry of an index that alloc gave.
+func (s *slab[K]) at(i uint32) *entry[K] {
+	return &s.entries[i>>(s.bits&31)][i&(1<<(s.bits&31)-1)]
 }
 
 // get is at, or nil if the chunk of i has no memory any more.
-func (p *pool[T]) get(i uint32) *T {
-	if n := i >> (p.bits & 31); int(n) < len(p.chunks) {
-		if at := i & (1<<(p.bits&31) - 1); int(at) < len(p.chunks[n].items) {
-			return &p.chunks[n].items[at]
-		}
+func (s *slab[K]) get(i uint32) *entry[K] {
+	if n := i >> (s.bits & 31); int(n) < len(s.entries) && s.entries[n] != nil {
+		return s.at(i)
 	}
 	return nil
 }
 
-// take gives the index of a zero value.
-func (p *pool[T]) take() (i uint32) {
-	if p.open == 0 {
-		p.grow()
+// alloc gives the index of a zero entry.
+func (s *slab[K]) alloc() uint32 {
+	if len(s.open) == 0 {
+		s.open = append(s.open, uint32(len(s.chunks)))
+		s.chunks, s.entries = append(s.chunks, chunk{}), append(s.entries, nil)
 	}
-	c := &p.chunks[p.open-1]
-	at := c.head
+	n := s.open[len(s.open)-1]
+	c := &s.chunks[n]
+	if s.entries[n] == nil {
+		s.entries[n] = make([]entry[K], 1<<s.bits)
+		*c = chunk{}
+		s.empty++
+	}
+	if c.live == 0 {
+		s.empty--
+	}
+	at := c.free
 	if at != 0 {
-		c.head = c.free[at-1]
+		e := &s.entries[n][at-1]
+		c.free, e.order = uint16(e.order), 0
 	} else {
 		c.used++
 		at = c.used
 	}
-	i = (p.open-1)<<(p.bits&31) | uint32(at-1)
-	if c.live++; c.live == 1 {
-		p.unused--
+	if c.live++; int(c.live) == len(s.entries[n]) {
+		s.open = s.open[:len(s.open)-1]
 	}
-	if int(c.live) == len(c.items) {
-		p.unlink(p.open)
-	}
-	return i
+	return n<<(s.bits&31) | uint32(at-1)
 }
 
-// put takes an index back, and tells whether the memory of its chunk went.
-func (p *pool[T]) put(i uint32) (gone bool) {
-	n, at := i>>(p.bits&31), i&(1<<(p.bits&31)-1)
-	c := &p.chunks[n]
-	var none T
-	c.items[at] = none
-	c.free[at] = c.head
-	c.head = uint16(at + 1)
-	if int(c.live) == len(c.items) {
-		p.link(n + 1)
+// free takes an index back, whose entry has no record any more.
+func (s *slab[K]) free(i uint32) {
+	n, at := i>>(s.bits&31), i&(1<<(s.bits&31)-1)
+	c := &s.chunks[n]
+	s.entries[n][at] = entry[K]{order: uint64(c.free)}
+	c.free = uint16(at + 1)
+	if int(c.live) == len(s.entries[n]) {
+		s.open = append(s.open, n)
 	}
 	if c.live--; c.live > 0 {
-		return false
+		return
 	}
-	if p.unused++; p.unused == 1 {
-		return false
+	if s.empty++; s.empty > 1 {
+		s.empty--
+		s.entries[n] = nil
+		if int(n) < len(s.records) {
+			s.records[n] = nil
+		}
 	}
-	p.unlink(n + 1)
-	*c = chunk[T]{next: p.gone}
-	p.gone = n + 1
-	p.unused--
-	return true
-}
-
-func (p *pool[T]) grow() {
-	n := p.gone
-	if n != 0 {
-		p.gone = p.chunks[n-1].next
-	} else {
-		p.chunks = append(p.chunks, chunk[T]{})
-		n = uint32(len(p.chunks))
-	}
-	p.chunks[n-1] = chunk[T]{items: make([]T, 1<<p.bits), free: make([]uint16, 1<<p.bits)}
-	p.unused++
-	p.link(n)
-}
-
-// link puts chunk n first among the open ones.
-func (p *pool[T]) link(n uint32) {
-	c := &p.chunks[n-1]
-	c.next, c.prev = p.open, 0
-	if p.open != 0 {
-		p.chunks[p.open-1].prev = n
-	}
-	p.open = n
-}
-
-func (p *pool[T]) unlink(n uint32) {
-	c := &p.chunks[n-1]
-	if c.prev == 0 {
-		p.open = c.next
-	} else {
-		p.chunks[c.prev-1].next = c.next
-	}
-	if c.next != 0 {
-		p.chunks[c.next-1].prev = c.prev
-	}
-	c.next, c.prev = 0, 0
-}
-
-// slab holds the entries of a shard, and the records of those that have one.
-type slab[K comparable] struct {
-	pool[entry[K]]
-	records pool[record]
-	of      [][]uint32 // the index of an entry's record, by chunk and place; nil where there was none
-	reasons reasons
-	touched int // entries and cells that loops looked at under this hold of the lock
 }
 
 // record is what only some keys have: those that failed with an error, were added
@@ -210,21 +170,9 @@ type extra struct {
 	cool  int64 // it does not start before, by Debounce.Interval
 }
 
-func (s *slab[K]) init() {
-	s.pool.init()
-	s.records.init()
-}
-
-// free takes back an entry, which has no record any more.
-func (s *slab[K]) free(i uint32) {
-	if n := int(i >> s.bits); s.put(i) && n < len(s.of) {
-		s.of[n] = nil
-	}
-}
-
 // record is the entry's record. It must have one.
 func (s *slab[K]) record(i uint32) *record {
-	return s.records.at(s.of[i>>s.bits][i&(1<<s.bits-1)])
+	return s.records[i>>s.bits][i&(1<<s.bits-1)]
 }
 
 // recorded is the entry's record, made if there is none.
@@ -234,13 +182,18 @@ func (s *slab[K]) recorded(i uint32, e *entry[K]) *record {
 	}
 	e.flags |= recorded
 	n := int(i >> s.bits)
-	for n >= len(s.of) {
-		s.of = append(s.of, nil)
+	for n >= len(s.records) {
+		s.records = append(s.records, nil)
 	}
-	if s.of[n] == nil {
-		s.of[n] = make([]uint32, 1<<s.bits)
+	if s.records[n] == nil {
+		s.records[n] = make([]*record, 1<<s.bits)
 	}
-	s.of[n][i&(1<<s.bits-1)] = s.records.take()
+	if len(s.spare) == 0 {
+		s.spare = append(s.spare, new(record))
+	}
+	last := len(s.spare) - 1
+	s.records[n][i&(1<<s.bits-1)] = s.spare[last]
+	s.spare = s.spare[:last]
 	return s.record(i)
 }
 
@@ -272,7 +225,12 @@ func (s *slab[K]) trim(i uint32, e *entry[K]) {
 // dropRecord drops the record.
 func (s *slab[K]) dropRecord(i uint32, e *entry[K]) {
 	e.flags &^= recorded
-	s.records.put(s.of[i>>s.bits][i&(1<<s.bits-1)])
+	r := &s.records[i>>s.bits][i&(1<<s.bits-1)]
+	if len(s.spare) < maxSpare {
+		**r = record{}
+		s.spare = append(s.spare, *r)
+	}
+	*r = nil
 }
 
 // reasons numbers the different reasons, so that a key can have several in 32

@@ -54,33 +54,45 @@ func (e briefError) Error() string {
 func (q *Queue[K]) Snapshot() iter.Seq[Entry[K]] {
 	return func(yield func(Entry[K]) bool) {
 		var step []Entry[K]
-		for k, admission := range q.keepers {
-			for c, more := 0, true; more; c++ {
-				step, more = admission.snapshot(&q.shards.all[k], c, step[:0])
-				for _, e := range step {
-					if !yield(e) {
-						return
-					}
+		q.walk(0, func(uint64) bool {
+			for _, e := range step {
+				if !yield(e) {
+					return false
 				}
 			}
-		}
+			step = step[:0]
+			return true
+		}, func(k *keeper[K], place, now uint64) {
+			step = append(step, k.describe(uint32(place), now))
+		})
 	}
 }
 
-// snapshot appends the keys of chunk c; more says that there are further chunks.
-func (k *keeper[K]) snapshot(s *shard[K], c int, to []Entry[K]) (_ []Entry[K], more bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c >= len(s.chunks) {
-		return to, false
-	}
-	now := s.env.clock.Exact()
-	for n := range s.chunks[c].items {
-		if i := uint32(c)<<s.bits | uint32(n); s.at(i).state != absent {
-			to = append(to, k.describe(i, now))
+// walk calls look under the lock for every entry from a place on, and step without
+// the lock before each chunk, with the place where it begins, and at the end; it ends
+// as well when that returns false. A place is the number of a shard in the upper and
+// the index of an entry in the lower half.
+func (q *Queue[K]) walk(place uint64, step func(next uint64) bool, look func(k *keeper[K], place, now uint64)) {
+	for step(place) && place>>32 < uint64(len(q.keepers)) {
+		k := q.keepers[place>>32]
+		s := k.s
+		size := uint64(1) << s.bits
+		place &^= size - 1
+		s.mu.Lock()
+		n, now := uint32(place)>>s.bits, q.env.clock.Exact()
+		there := int(n) < len(s.entries)
+		if there {
+			for at := range s.entries[n] {
+				if s.entries[n][at].state != absent {
+					look(k, place+uint64(at), now)
+				}
+			}
+		}
+		s.mu.Unlock()
+		if place += size; !there {
+			place = (place>>32 + 1) << 32
 		}
 	}
-	return to, true
 }
 
 func (k *keeper[K]) describe(i uint32, now uint64) Entry[K] {
@@ -212,22 +224,26 @@ const (
 // Next goes on. In the other orders half a look is no page, and Page returns the
 // cause. It fails as well on options that make no sense.
 func (q *Queue[K]) Page(ctx context.Context, o PageOptions[K]) (Page[K], error) {
-	w := walk[K]{PageOptions: o, q: q, now: q.env.clock.Exact(), size: 1 << q.shards.all[0].bits}
-	if err := w.complete(); err != nil {
+	p := pager[K]{PageOptions: o, now: q.env.clock.Exact()}
+	if err := p.complete(); err != nil {
 		return Page[K]{}, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, err)
 	}
-	for w.at = w.start(); !w.full() && w.next(); w.at += w.size {
-		if ctx.Err() != nil {
-			if o.Order != ByPlace {
-				return Page[K]{}, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, context.Cause(ctx))
-			}
-			p := w.page()
-			p.More, p.Next = true, Cursor{Place: max(w.at, o.From.Place)}
-			return p, nil
-		}
-		w.chunk()
+	start := uint64(0)
+	if o.Order == ByPlace {
+		start = o.From.Place
 	}
-	return w.page(), nil
+	stopped := false
+	q.walk(start, func(next uint64) bool {
+		p.sift()
+		if stopped = ctx.Err() != nil && next>>32 < uint64(len(q.keepers)); stopped {
+			p.next = Cursor{Place: next}
+		}
+		return !stopped && !p.full()
+	}, p.consider)
+	if stopped && o.Order != ByPlace {
+		return Page[K]{}, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, context.Cause(ctx))
+	}
+	return p.page(stopped), nil
 }
 
 // Lookup is what the queue knows of one key; not ok: nothing.
@@ -243,196 +259,119 @@ func (q *Queue[K]) Lookup(key K) (e Entry[K], ok bool) {
 	return e, ok
 }
 
-// walk is the making of a page. A place is the number of a shard in the upper and
-// the index of an entry in the lower half.
-type walk[K comparable] struct {
+// pager makes a page.
+type pager[K comparable] struct {
 	PageOptions[K]
-	q      *Queue[K]
 	states uint16 // bits of the states wanted
-	size   uint64 // places in a chunk
-	at     uint64 // place of the chunk's first entry
 	now    uint64 // the tick in which it began
 	looked int
-	found  []candidate[K]
 	step   []candidate[K] // of one chunk
-	worst  *candidate[K]  // of the last cut: what comes after it is of no use
-}
-
-// candidate is a key that may be on the page.
-type candidate[K comparable] struct {
-	rank  int64
-	place uint64
-	key   K
-}
-
-func (c *candidate[K]) after(o Cursor) bool {
-	return c.rank > o.Rank || c.rank == o.Rank && c.place >= o.Place
-}
-
-func (w *walk[K]) complete() error {
-	if w.Order >= orders {
-		return fmt.Errorf("Order is %d, which is none", w.Order)
-	}
-	if w.Limit < 0 || w.Limit > maxPage {
-		return fmt.Errorf("Limit is %d, want 0 to %d", w.Limit, maxPage)
-	}
-	if w.Limit == 0 {
-		w.Limit = defaultPage
-	}
-	for _, s := range w.States {
-		if s == absent || s >= states {
-			return fmt.Errorf("States holds %d, which is no state of a key", s)
-		}
-		w.states |= 1 << s
-	}
-	if len(w.States) == 0 {
-		w.states = ^uint16(1 << absent)
-	}
-	return nil
-}
-
-func (w *walk[K]) start() uint64 {
-	if w.Order == ByPlace {
-		return w.From.Place &^ (w.size - 1)
-	}
-	return 0
+	found  []candidate[K]
+	worst  *candidate[K] // of the last cut: what comes after it is of no use
+	next   Cursor        // where to go on if there was no time for more
 }
 
 // full says that a page ByPlace has one key more than it shows, so that it is
 // known that there are more.
-func (w *walk[K]) full() bool { return w.Order == ByPlace && len(w.found) > w.Limit }
+func (p *pager[K]) full() bool { return p.Order == ByPlace && len(p.found) > p.Limit }
 
-// next moves to the next shard at the end of one; false: there are no more.
-func (w *walk[K]) next() bool {
-	for k := w.at >> 32; k < uint64(len(w.q.shards.all)); k++ {
-		if w.at>>32 != k {
-			w.at = k << 32
-		}
-		s := &w.q.shards.all[k]
-		s.mu.Lock()
-		chunks := len(s.chunks)
-		s.mu.Unlock()
-		if uint64(uint32(w.at))/w.size < uint64(chunks) {
-			return true
-		}
-	}
-	return false
+// candidate is a key that may be on the page.
+type candidate[K comparable] struct {
+	Cursor
+	Entry[K]
 }
 
-// chunk looks at one chunk: under the lock only at what lies in the entries, and
-// at the keys without it.
-func (w *walk[K]) chunk() {
-	w.step = w.step[:0]
-	s := &w.q.shards.all[w.at>>32]
-	s.mu.Lock()
-	if first := uint32(w.at); s.chunks[first>>s.bits].items != nil {
-		for i := first; i < first+uint32(w.size); i++ {
-			w.consider(s, i)
-		}
-	}
-	s.mu.Unlock()
-	for _, c := range w.step {
-		if w.Match != nil && !w.Match(c.key) {
-			continue
-		}
-		if w.found = append(w.found, c); w.full() {
-			return
-		}
-		if w.Order != ByPlace && len(w.found) == 2*w.Limit+2 {
-			w.cut()
-		}
-	}
+func (c Cursor) compare(o Cursor) int {
+	return cmp.Or(cmp.Compare(c.Rank, o.Rank), cmp.Compare(c.Place, o.Place))
 }
 
-// consider makes the entry a candidate if it is wanted. The shard is locked.
-func (w *walk[K]) consider(s *shard[K], i uint32) {
-	e := s.at(i)
-	if e.state != absent {
-		w.looked++
+func (p *pager[K]) complete() error {
+	switch {
+	case p.Order >= orders:
+		return fmt.Errorf("Order is %d, which is none", p.Order)
+	case p.Limit < 0 || p.Limit > maxPage:
+		return fmt.Errorf("Limit is %d, want 0 to %d", p.Limit, maxPage)
+	case p.Limit == 0:
+		p.Limit = defaultPage
 	}
-	if !w.wants(s, i) {
+	if p.Order == ByPlace {
+		p.From.Rank = 0
+	}
+	for _, s := range p.States {
+		if s == absent || s >= states {
+			return fmt.Errorf("States holds %d, which is no state of a key", s)
+		}
+		p.states |= 1 << s
+	}
+	if len(p.States) == 0 {
+		p.states = ^uint16(0)
+	}
+	return nil
+}
+
+// consider makes an entry a candidate if it is wanted. Its shard is locked.
+func (p *pager[K]) consider(k *keeper[K], place, now uint64) {
+	e := k.s.at(uint32(place))
+	p.looked++
+	if p.states&(1<<e.state) == 0 || p.Failed && !(e.is(recorded) && k.s.record(uint32(place)).err != nil) {
 		return
 	}
-	c := candidate[K]{place: w.at&^(1<<32-1) | uint64(i)}
-	if w.Order == ByPlace {
-		if c.place < w.From.Place || w.Match == nil && len(w.found)+len(w.step) > w.Limit {
-			return
-		}
-	} else {
-		c.rank = w.rank(e)
-		if !c.after(w.From) {
-			return
-		}
-		if w.worst != nil && compareCandidates(c, *w.worst) > 0 {
-			return
-		}
+	at := Cursor{p.rank(e), place}
+	if at.compare(p.From) < 0 || p.worst != nil && at.compare(p.worst.Cursor) > 0 {
+		return
 	}
-	c.key = e.key
-	w.step = append(w.step, c)
+	if p.Order == ByPlace && p.Match == nil && len(p.found)+len(p.step) > p.Limit {
+		return
+	}
+	p.step = append(p.step, candidate[K]{at, k.describe(uint32(place), now)})
 }
 
-func (w *walk[K]) wants(s *shard[K], i uint32) bool {
-	e := s.at(i)
-	if w.states&(1<<e.state) == 0 {
-		return false
+func (p *pager[K]) rank(e *entry[K]) int64 {
+	switch {
+	case p.Order == ByPlace:
+		return 0
+	case p.Order == ByAge:
+		return int64(extend(e.since, p.now))
+	case p.Order == ByFailures:
+		return 1<<16 - 1 - int64(e.attempts)
+	case e.state == StateDelayed || e.state == StateBackingOff:
+		return e.due
 	}
-	return !w.Failed || e.is(recorded) && s.record(i).err != nil
+	return never
 }
 
-func (w *walk[K]) rank(e *entry[K]) int64 {
-	switch w.Order {
-	case ByNext:
-		if e.state == StateDelayed || e.state == StateBackingOff {
-			return e.due
+// sift keeps what Match wants of a chunk.
+func (p *pager[K]) sift() {
+	for _, c := range p.step {
+		if !p.full() && (p.Match == nil || p.Match(c.Key)) {
+			p.found = append(p.found, c)
 		}
-		return never
-	case ByAge:
-		return int64(extend(e.since, w.now))
 	}
-	return 1<<16 - 1 - int64(e.attempts)
-}
-
-func compareCandidates[K comparable](a, b candidate[K]) int {
-	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.place, b.place))
+	p.step = p.step[:0]
+	if len(p.found) > 2*p.Limit {
+		p.cut()
+	}
 }
 
 // cut keeps what can still be on the page, and one more.
-func (w *walk[K]) cut() {
-	slices.SortFunc(w.found, compareCandidates[K])
-	if len(w.found) > w.Limit {
-		w.found = w.found[:w.Limit+1]
-		worst := w.found[w.Limit]
-		w.worst = &worst
+func (p *pager[K]) cut() {
+	slices.SortFunc(p.found, func(a, b candidate[K]) int { return a.compare(b.Cursor) })
+	if len(p.found) > p.Limit {
+		worst := p.found[p.Limit]
+		p.found, p.worst = p.found[:p.Limit+1], &worst
 	}
 }
 
-// page describes the candidates that are left. What changed meanwhile so that it
-// is not wanted any more is left out.
-func (w *walk[K]) page() Page[K] {
-	if w.Order != ByPlace {
-		w.cut()
+func (p *pager[K]) page(more bool) Page[K] {
+	p.cut()
+	page := Page[K]{Looked: p.looked, More: more, Next: p.next}
+	if len(p.found) > p.Limit {
+		page.More, p.found = true, p.found[:p.Limit]
+		page.Next = p.found[p.Limit-1].Cursor
+		page.Next.Place++
 	}
-	p := Page[K]{Looked: w.looked}
-	if p.More = len(w.found) > w.Limit; p.More {
-		w.found = w.found[:w.Limit]
-		last := w.found[w.Limit-1]
-		p.Next = Cursor{Rank: last.rank, Place: last.place + 1}
+	for _, c := range p.found {
+		page.Entries = append(page.Entries, c.Entry)
 	}
-	for _, c := range w.found {
-		if e, ok := w.describe(c); ok {
-			p.Entries = append(p.Entries, e)
-		}
-	}
-	return p
-}
-
-func (w *walk[K]) describe(c candidate[K]) (Entry[K], bool) {
-	k, i := w.q.keepers[c.place>>32], uint32(c.place)
-	s := k.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.get(i); e == nil || e.state == absent || e.key != c.key || !w.wants(s, i) {
-		return Entry[K]{}, false
-	}
-	return k.describe(i, w.now), true
+	return page
 }

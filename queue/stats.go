@@ -92,12 +92,11 @@ func (s *shard[K]) stats(st *Stats, bands *[maxBands]int, rows *[states]StateSta
 	if i, ok := s.ready.eldest(); ok {
 		rows[StateReady].age(s.env, extend(s.at(i).since, now))
 	}
-	for _, t := range s.ages.ticks[s.ages.first:] {
-		if t.n > 0 {
-			at := extend(t.tick, now)
-			rows[StateRunning].age(s.env, at)
-			rows[StateRunning].Total += time.Duration(uint64(t.n)*(max(now, at)-at)) << tick.Bits
+	if steps := maxDropped; s.running.live > 0 {
+		if c, ok := s.running.first(&s.slab, &steps); ok {
+			rows[StateRunning].age(s.env, extend(s.at(c.i).since, now))
 		}
+		rows[StateRunning].Total += time.Duration(uint64(s.running.live)*now-s.began) << tick.Bits
 	}
 }
 

@@ -40,7 +40,6 @@ func (q *Queue[K]) advance(to word) {
 		s.mu.Lock() // an add that found the queue open ends before Close does
 		c.close()
 		next = min(next, s.wake())
-		s.armed.Store(next)
 		s.mu.Unlock()
 	}
 	if to == stopped {

@@ -18,7 +18,6 @@ func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time)
 		return true
 	}
 	s.turns--
-	s.sampler.drop(i)
 	for _, b := range buckets { // the tokens that the key was let go on for are there for the next
 		if l := k.lines.of[b]; l != nil && b != refused && e.is(admitted) {
 			k.retry(l)

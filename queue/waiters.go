@@ -8,37 +8,21 @@ import (
 
 // waiters wakes getters that sleep. A burst of adds wakes one of them; it takes a
 // key and wakes the next while there are more. So an add pays for a wake-up only
-// when a getter sleeps, and for one at most. Before a getter sleeps it looks a few
-// times more, because falling asleep and waking up cost as much as several runs, and
-// no getter is woken while one looks.
+// when a getter sleeps, and for one at most.
 //
 // The invariant is that if a getter sleeps, no shard has a key that may run which
 // no getter is on its way to: an adder first makes its key ready and then looks
-// for a getter to wake; a getter first says that it sleeps, then that it does not
-// look any more, and then looks once again.
+// for a getter to wake; a getter first says that it sleeps and then looks once more.
 type waiters struct {
 	sleeping atomic.Int32 // getters that sleep, or are about to
-	looking  atomic.Int32 // getters that look
 	token    chan struct{}
 }
 
-// looks is how often a getter looks before it sleeps.
-const looks = 3
-
-// wake wakes a getter if one sleeps and none looks.
+// wake wakes a getter if one sleeps.
 func (w *waiters) wake() {
-	if w.sleeping.Load() != 0 && w.looking.Load() == 0 {
+	if w.sleeping.Load() != 0 {
 		signal(w.token)
 	}
-}
-
-// look counts the caller as looking, and tells whether it may: one at a time.
-func (w *waiters) look() bool {
-	if w.looking.Add(1) == 1 {
-		return true
-	}
-	w.looking.Add(-1)
-	return false
 }
 
 // signal puts a token into a channel with room for one, if it is not there.
@@ -55,41 +39,36 @@ type timer struct {
 	env  *env
 	ring func()
 
+	at atomic.Int64 // when it rings; written under mu
+
 	mu      sync.Mutex // guards what follows; taken with no shard's lock held
 	timer   *time.Timer
-	at      int64
 	ringing int
 	stopped bool
 	quiet   chan struct{} // closed once stopped and no longer ringing
 }
 
 func (t *timer) init(v *env, ring func()) {
-	t.env, t.ring, t.at = v, ring, never
+	t.env, t.ring = v, ring
+	t.at.Store(never)
 	t.quiet = make(chan struct{})
 	t.timer = time.AfterFunc(time.Hour, t.fire)
 	t.timer.Stop()
 }
 
-// set makes the timer ring at the given time, unless it rings before.
+// set makes the timer ring at the given time, unless it rings before. What is due
+// is there for the ring that is under way to see, so that a look without the lock
+// does to find that nothing has to be set.
 func (t *timer) set(at int64) {
+	if at >= t.at.Load() {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at < t.at {
-		t.reset(at)
+	if at < t.at.Load() && !t.stopped {
+		t.at.Store(at)
+		t.timer.Reset(max(time.Duration(at-t.env.now()), 0))
 	}
-}
-
-// reset makes the timer ring at the given time, or never. It needs mu held.
-func (t *timer) reset(at int64) {
-	if t.stopped {
-		return
-	}
-	t.at = at
-	if at == never {
-		t.timer.Stop()
-		return
-	}
-	t.timer.Reset(max(time.Duration(at-t.env.now()), 0))
 }
 
 // fire runs in a goroutine of the runtime's timer; Drain and Stop wait for it.
@@ -99,7 +78,7 @@ func (t *timer) fire() {
 		t.mu.Unlock()
 		return
 	}
-	t.at = never
+	t.at.Store(never)
 	t.ringing++
 	t.mu.Unlock()
 

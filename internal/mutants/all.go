@@ -21,12 +21,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "Snapshot ends at a chunk that was freed",
-		File: "queue/snapshot.go", Old: "if c >= len(s.chunks) {", New: "if c >= len(s.chunks) || BROKEN && s.chunks[c].items == nil {",
+		File: "queue/snapshot.go", Old: "there := int(n) < len(s.entries)", New: "there := int(n) < len(s.entries) && !(BROKEN && s.entries[n] == nil)",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
 		Name: "the last getter that sleeps is not woken",
-		File: "queue/waiters.go", Old: "if w.sleeping.Load() != 0 && w.looking", New: "if w.sleeping.Load() != 0 && !(BROKEN && w.sleeping.Load() == 1) && w.looking",
+		File: "queue/waiters.go", Old: "if w.sleeping.Load() != 0 {", New: "if w.sleeping.Load() != 0 && !(BROKEN && w.sleeping.Load() == 1) {",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
@@ -116,7 +116,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a refused dispatch counts as a run",
-		File: "queue/shard.go", Old: "\tif s.env.asks {\n\t\te.flags |= asked", New: "\tif s.env.asks && BROKEN {\n\t\ts.sampler.begun++\n\t}\n\tif s.env.asks {\n\t\te.flags |= asked",
+		File: "queue/shard.go", Old: "\tif s.env.asks {\n\t\te.flags |= asked", New: "\tif s.env.asks && BROKEN {\n\t\ts.begun++\n\t}\n\tif s.env.asks {\n\t\te.flags |= asked",
 		Package: "queue", Test: "TestHistogramsCountRunsOnly",
 	},
 	{
@@ -131,7 +131,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the interval counts from a refused dispatch",
-		File: "queue/throttle.go", Old: "\ts.sampler.drop(i)\n", New: "\ts.sampler.drop(i)\n\tif BROKEN {\n\t\tk.began(i, e)\n\t}\n",
+		File: "queue/throttle.go", Old: "\tif e.is(recorded) && s.record(i).extra != nil {\n", New: "\tif BROKEN {\n\t\tk.began(i, e)\n\t}\n\tif e.is(recorded) && s.record(i).extra != nil {\n",
 		Package: "queue", Test: "TestIntervalCountsFromRuns",
 	},
 	{
