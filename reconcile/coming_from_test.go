@@ -7,8 +7,8 @@ import (
 	"github.com/tendhq/tend/internal/comingfrom"
 )
 
-// The pages for those who come from Consul's controller and from
-// controller-runtime have all of their names, and none of ours that is not in the
+// The pages for users of Consul's controller, of controller-runtime, of job queues and of
+// cron have all of their names, and none of ours that is not in the
 // code. Negative control: with reconcile.Same renamed on the page it failed.
 func TestComingFromPagesNameWhatExists(t *testing.T) {
 	for page, theirs := range map[string]string{
@@ -22,6 +22,14 @@ func TestComingFromPagesNameWhatExists(t *testing.T) {
 		"COMING-FROM-CONTROLLER-RUNTIME.md": `
 			Reconciler Reconciler.Reconcile Func Request NamespacedName NamespacedName.Namespace NamespacedName.Name
 			Result Result.Requeue Result.RequeueAfter`,
+		"COMING-FROM-RIVER.md": `
+			Worker Worker.Work JobArgs JobArgs.Kind Client.Insert Client.InsertTx InsertOpts.ScheduledAt InsertOpts.Priority
+			InsertOpts.Queue InsertOpts.MaxAttempts UniqueOpts Worker.Timeout Worker.NextRetry JobSnooze JobCancel ErrorHandler
+			QueueConfig.MaxWorkers PeriodicJob Client.Start Client.Stop
+			Task NewTask Handler ServeMux asynq.Client.Enqueue ProcessIn ProcessAt Unique TaskID MaxRetry Timeout Deadline
+			Retention SkipRetry Config.Concurrency Config.Queues Config.RetryDelayFunc Scheduler Inspector Server.Run
+			Server.Shutdown`,
+		"COMING-FROM-CRON.md": `time.NewTicker`,
 	} {
 		if err := comingfrom.Check(page, strings.Fields(theirs)); err != nil {
 			t.Errorf("%s:\n%v", page, err)

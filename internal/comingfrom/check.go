@@ -15,8 +15,8 @@ import (
 
 // packages is what a page may name, and where it lies under the root.
 var packages = map[string]string{
-	"cache": "store/cache", "debug": "reconcile/debug", "external": "reconcile/external", "lease": "reconcile/lease",
-	"lifecycle": "reconcile/lifecycle", "memory": "store/memory", "metrics": "metrics", "queue": "queue",
+	"cache": "store/cache", "debug": "reconcile/debug", "depend": "reconcile/depend", "external": "reconcile/external", "lease": "reconcile/lease",
+	"lifecycle": "reconcile/lifecycle", "memory": "store/memory", "metrics": "metrics", "postgres": "store/postgres", "queue": "queue",
 	"quota": "reconcile/quota", "reconcile": "reconcile", "reconciletest": "reconcile/reconciletest", "store": "store",
 }
 

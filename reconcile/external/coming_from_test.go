@@ -31,7 +31,9 @@ func TestComingFromPageNamesWhatExists(t *testing.T) {
 			PollIntervalHook WithPollIntervalHook WithPollInterval WithPollJitterHook Reconciler NewReconciler
 			ReconcilerOption WithCreationGracePeriod WithExternalConnecter WithExternalConnectDisconnecter WithFinalizer
 			WithLogger WithRecorder WithTimeout WithDeterministicExternalName WithManagementPolicies WithMinPollInterval
-			WithChangeLogger ManagementPolicies ExternalCreateIncomplete`
+			WithChangeLogger ManagementPolicies ExternalCreateIncomplete WithReferenceResolver WithInitializers
+			WithConnectionPublishers ConnectionDetails ExternalObservation.ConnectionDetails WithMetricRecorder MetricRecorder
+			TypedExternalClient TypedExternalConnector`
 	if err := comingfrom.Check("COMING-FROM-CROSSPLANE.md", strings.Fields(theirs)); err != nil {
 		t.Error(err)
 	}
