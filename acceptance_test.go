@@ -24,7 +24,7 @@ var (
 // The page and the tests must agree in both directions: a case without a mark
 // has to say "(not yet)", and a mark has to name a case that the page claims.
 func TestEveryAcceptanceCaseIsKept(t *testing.T) {
-	page, err := os.ReadFile("ACCEPTANCE.md")
+	page, err := os.ReadFile("docs/ACCEPTANCE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestEveryAcceptanceCaseIsKept(t *testing.T) {
 // In both directions, too: a weak point that no test names, and a mark that the
 // page does not know. Negative control: with the mark of 003 (h) taken away it failed.
 func TestEveryWeakPointHasATest(t *testing.T) {
-	page, err := os.ReadFile("ACCEPTANCE.md")
+	page, err := os.ReadFile("docs/ACCEPTANCE.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ var layers = map[string]int{
 	"internal/diagram":        0,  // a command
 	"internal/endless":        -1,
 	"internal/mutants":        0, // for tests
+	"internal/promises":       0, // a command
 	"internal/release":        0, // a command
 	"internal/sleep":          -1,
 	"internal/spin":           -1,

@@ -22,7 +22,7 @@ var (
 // can be made and what shows that it can fail, and every promise of docs/PROMISES.md
 // has a row. Negative control: TestTestingPageCheckFindsWhatIsWrong.
 func TestEveryPromiseHasATestAndAControl(t *testing.T) {
-	for _, complaint := range checkTestingPage(t, readPage(t, "TESTING.md")) {
+	for _, complaint := range checkTestingPage(t, readPage(t, "internal/promises/table.md")) {
 		t.Error(complaint)
 	}
 }
@@ -108,7 +108,7 @@ func checkTestingPage(t *testing.T, page string) (complaints []string) {
 }
 
 func TestTestingPageCheckFindsWhatIsWrong(t *testing.T) {
-	page := readPage(t, "TESTING.md")
+	page := readPage(t, "internal/promises/table.md")
 	for what, edit := range map[string][2]string{
 		"there is no TestGone in queue":          {"queue TestNothingIsKept`", "queue TestGone`"},
 		"there is no mutant nothing ages at all": {`mutant "nothing ages"`, `mutant "nothing ages at all"`},

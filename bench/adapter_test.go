@@ -46,7 +46,8 @@ func TestReconcilerOfControllerRuntimeRunsHere(t *testing.T) {
 		case "a/later":
 			return ctrl.Result{RequeueAfter: time.Hour}, nil
 		case "a/again":
-			return ctrl.Result{Requeue: true}, nil //nolint:staticcheck // SA1019: old reconcilers use it
+			//lint:ignore SA1019 old reconcilers use it
+			return ctrl.Result{Requeue: true}, nil //nolint:staticcheck // SA1019: as above
 		case "a/fails":
 			return ctrl.Result{}, broken
 		case "a/never":

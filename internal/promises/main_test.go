@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// Every promise has rows and tests that name it, as the repository is now.
+func TestEveryPromiseIsListedWithItsTests(t *testing.T) {
+	var out bytes.Buffer
+	if err := list(&out, os.DirFS("../.."), nil); err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile(`(?m)^[A-Z]\d  `).Split(out.String(), -1)[1:]
+	if len(blocks) < 20 {
+		t.Fatalf("there are %d promises, want 20:\n%s", len(blocks), out.String())
+	}
+	for _, block := range blocks {
+		text, _, _ := strings.Cut(block, "\n")
+		if !strings.Contains(block, "    control  ") {
+			t.Errorf("no row for the promise %s", text)
+		}
+		if strings.Contains(block, "named by 0 tests") {
+			t.Errorf("no test names the promise %s", text)
+		}
+	}
+	for _, want := range []string{"queue TestModelRandomly", "1 A failing key that wakes itself runs hot"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the list lacks %q", want)
+		}
+	}
+}
+
+func TestMarksAreFoundAboveAndInsideOfTests(t *testing.T) {
+	tests, err := marked(fstest.MapFS{
+		"queue/a_test.go": {Data: []byte("// It holds.\n//\n// promises Q1 to Q3, in part\nfunc TestA(t *testing.T) {\n\t// promise Q8\n}\n\nfunc TestB(t *testing.T) {\n}\n\n// promise S1 and S2. Not of a test.\nfunc helper() {\n}\n")},
+		"queue/b.go":      {Data: []byte("// promise Q4\nfunc TestC(\n")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"Q1", "Q2", "Q3", "Q8"} {
+		if !slices.Equal(tests[p], []string{"queue TestA"}) {
+			t.Errorf("%s: %v, want queue TestA", p, tests[p])
+		}
+	}
+	if len(tests) != 4 {
+		t.Errorf("found %v, want marks of Q1, Q2, Q3 and Q8 only", tests)
+	}
+}
+
+func TestUnknownPromiseIsRefused(t *testing.T) {
+	for _, ids := range [][]string{{"Q99"}, {"Z1"}} {
+		if err := list(new(bytes.Buffer), os.DirFS("../.."), ids); err == nil || !strings.Contains(err.Error(), "there is no promise") {
+			t.Errorf("%v: %v", ids, err)
+		}
+	}
+	if err := list(new(bytes.Buffer), fstest.MapFS{}, nil); err == nil {
+		t.Error("it ran outside of the repository")
+	}
+}
