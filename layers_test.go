@@ -45,6 +45,7 @@ var layers = map[string]int{
 	"reconcile/lifecycle":     4,
 	"reconcile/external":      5,
 	"metrics":                 6,
+	"reconcile/api":           6,
 	"reconcile/debug":         6,
 	"reconcile/reconciletest": 6,
 }

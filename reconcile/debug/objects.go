@@ -491,25 +491,10 @@ func (h *Handler) carryOutOn(ctx context.Context, a Action) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBadQuery, err)
 	}
-	switch a.Do {
-	case RemoveFinalizer:
+	if a.Do == RemoveFinalizer {
 		_, err = k.RemoveFinalizer(ctx, key, a.Finalizer)
-	default:
-		_, err = k.Edit(ctx, key, 0, func(m *store.Meta) error {
-			switch a.Do {
-			case ObjectReconcile:
-				notes := map[string]string{store.AnnotationReconcileNow: time.Now().UTC().Format(time.RFC3339Nano)}
-				for name, value := range m.Annotations {
-					if name != store.AnnotationReconcileNow {
-						notes[name] = value
-					}
-				}
-				m.Annotations = notes
-			default:
-				m.Paused = a.Do == ObjectPause
-			}
-			return nil
-		})
+	} else {
+		_, err = objects.Do(ctx, k, key, strings.TrimPrefix(string(a.Do), "object-"))
 	}
 	return err
 }

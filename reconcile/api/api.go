@@ -1,0 +1,407 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
+)
+
+// Access is what a request wants.
+type Access struct {
+	Do        string    `json:"do"` // one of the constants
+	Kind      string    `json:"kind,omitempty"`
+	Key       store.Key `json:"key,omitzero"`
+	Finalizer string    `json:"finalizer,omitempty"`
+}
+
+// What may be wanted. List is also for the list of kinds, which has no Kind.
+const (
+	List            = "list"
+	Watch           = "watch"
+	Get             = "get"
+	Create          = "create"
+	Replace         = "replace"
+	Delete          = "delete"
+	Reconcile       = "reconcile"
+	Pause           = "pause"
+	Resume          = "resume"
+	RemoveFinalizer = "remove-finalizer"
+)
+
+// Writes reports whether the access changes something.
+func (a Access) Writes() bool { return a.Do != List && a.Do != Watch && a.Do != Get }
+
+// Options say what may be done. Nil and zero fields mean the stated default. New copies
+// them.
+type Options struct {
+	// Allow is asked about each request before anything is done; an error refuses it
+	// and is told to the caller. It may look at r's headers and connection, not at its
+	// body. Default: nothing is allowed.
+	Allow func(r *http.Request, a Access) error
+	// Hosts are the names that requests may ask for, as in [reconcile.CheckHost].
+	Hosts []string
+	// Timeout bounds a request that is no watch. Default 30 s.
+	Timeout time.Duration
+	// Watches is how many watches may go on at once. Default 100.
+	Watches int
+	// Heartbeat is how often a watch that has nothing to say sends a comment. Default 15 s.
+	Heartbeat time.Duration
+	// Logger is told of each write and each refusal. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// Handler serves objects. Make one with New.
+type Handler struct {
+	kinds   []objects.Kind
+	o       Options
+	origin  *http.CrossOriginProtection
+	watches chan struct{} // one for each that goes on
+}
+
+// New makes a handler for the kinds. It fails on a nil kind, on two of one name, and on
+// negative options.
+func New(kinds []objects.Kind, o *Options) (*Handler, error) {
+	h := &Handler{kinds: slices.Clone(kinds), origin: http.NewCrossOriginProtection()}
+	if o != nil {
+		h.o = *o
+	}
+	names := map[string]bool{}
+	for _, k := range kinds {
+		if k == nil {
+			return nil, errors.New("api: New: nil kind")
+		}
+		if names[k.Kind()] {
+			return nil, fmt.Errorf("api: New: two kinds %q", k.Kind())
+		}
+		names[k.Kind()] = true
+	}
+	if h.o.Timeout < 0 || h.o.Watches < 0 || h.o.Heartbeat < 0 {
+		return nil, errors.New("api: New: a negative option")
+	}
+	h.o.Timeout = max(h.o.Timeout, 0)
+	if h.o.Timeout == 0 {
+		h.o.Timeout = 30 * time.Second
+	}
+	if h.o.Watches == 0 {
+		h.o.Watches = 100
+	}
+	if h.o.Heartbeat == 0 {
+		h.o.Heartbeat = 15 * time.Second
+	}
+	h.o.Hosts = slices.Clone(h.o.Hosts)
+	h.watches = make(chan struct{}, h.o.Watches)
+	slices.SortFunc(h.kinds, func(a, b objects.Kind) int { return strings.Compare(a.Kind(), b.Kind()) })
+	return h, nil
+}
+
+// failure is an answer that is no success.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+func fail(code int, format string, args ...any) error {
+	return &failure{code, fmt.Errorf(format, args...)}
+}
+
+// codes gives the status of an error of a store.
+var codes = []struct {
+	err  error
+	code int
+}{
+	{store.ErrNotFound, http.StatusNotFound},
+	{objects.ErrBare, http.StatusMethodNotAllowed},
+	{store.ErrExists, http.StatusConflict},
+	{store.ErrConflict, http.StatusPreconditionFailed},
+	{store.ErrInvalid, http.StatusUnprocessableEntity},
+	{store.ErrNewer, http.StatusConflict},
+}
+
+func codeOf(err error) int {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.code
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return http.StatusRequestEntityTooLarge
+	}
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	return http.StatusServiceUnavailable
+}
+
+// maxBody leaves room for a form of the object that is longer than the stored one.
+const maxBody = 2 * store.MaxValue
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	w.Header().Set("Cache-Control", "no-store")
+	a, q, err := h.prepare(r)
+	if err == nil {
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		err = h.serve(w, r, a, q)
+	}
+	if a.Writes() && a.Do != "" {
+		h.audit(r, a, err)
+	} else if err != nil && codeOf(err) == http.StatusForbidden {
+		h.audit(r, a, err)
+	}
+	if err != nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(codeOf(err))
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
+	}
+}
+
+func (h *Handler) audit(r *http.Request, a Access, err error) {
+	log := h.o.Logger
+	if log == nil {
+		log = slog.Default()
+	}
+	log = log.With("action", a.Do, "kind", a.Kind, "key", a.Key.String(), "from", r.RemoteAddr)
+	if a.Finalizer != "" {
+		log = log.With("finalizer", a.Finalizer)
+	}
+	if err != nil {
+		log.Warn("api: refused", "status", codeOf(err), "err", err)
+		return
+	}
+	log.Info("api: written")
+}
+
+// prepare finds out what a request wants, and whether that is allowed.
+func (h *Handler) prepare(r *http.Request) (a Access, q url.Values, err error) {
+	if err := reconcile.CheckHost(r, h.o.Hosts...); err != nil {
+		return a, nil, &failure{http.StatusForbidden, err}
+	}
+	if err := h.origin.Check(r); err != nil {
+		return a, nil, fail(http.StatusForbidden, "this came from another site's page")
+	}
+	if q, err = url.ParseQuery(r.URL.RawQuery); err != nil {
+		return a, nil, fail(http.StatusBadRequest, "the query cannot be understood")
+	}
+	if a, err = accessOf(r, q); err != nil {
+		return a, q, err
+	}
+	if h.o.Allow == nil {
+		return a, q, fail(http.StatusForbidden, "nothing is allowed here")
+	}
+	if err := h.o.Allow(r, a); err != nil {
+		return a, q, &failure{http.StatusForbidden, err}
+	}
+	return a, q, nil
+}
+
+func accessOf(r *http.Request, q url.Values) (a Access, err error) {
+	a.Kind, a.Finalizer = q.Get("kind"), q.Get("finalizer")
+	if text := q.Get("key"); text != "" {
+		if a.Key, err = store.ParseKey(text); err != nil {
+			return a, &failure{http.StatusBadRequest, err}
+		}
+	}
+	one := a.Kind != "" && q.Get("key") != ""
+	switch {
+	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && one:
+		a.Do = Get
+	case r.Method == http.MethodGet && q.Get("watch") == "true" && a.Kind != "":
+		a.Do = Watch
+	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+		a.Do = List
+	case !one:
+		return a, fail(http.StatusBadRequest, "%s needs a kind and a key", r.Method)
+	case r.Method == http.MethodPut && r.Header.Get("If-None-Match") == "*":
+		a.Do = Create
+	case r.Method == http.MethodPut:
+		a.Do = Replace
+	case r.Method == http.MethodDelete:
+		a.Do = Delete
+	case r.Method == http.MethodPost && slices.Contains([]string{Reconcile, Pause, Resume, RemoveFinalizer}, q.Get("do")):
+		a.Do = q.Get("do")
+	case r.Method == http.MethodPost:
+		return a, fail(http.StatusBadRequest, "do is none of reconcile, pause, resume, remove-finalizer")
+	default:
+		return a, fail(http.StatusMethodNotAllowed, "GET, HEAD, PUT, DELETE and POST")
+	}
+	return a, nil
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, a Access, q url.Values) error {
+	if a.Kind == "" {
+		return answer(w, map[string]any{"kinds": h.names()})
+	}
+	i := slices.IndexFunc(h.kinds, func(k objects.Kind) bool { return k.Kind() == a.Kind })
+	if i < 0 {
+		return fail(http.StatusNotFound, "there is no kind of that name here")
+	}
+	k := h.kinds[i]
+	if a.Do == Watch {
+		return h.watch(w, r, k, q)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), h.o.Timeout)
+	defer cancel()
+	switch a.Do {
+	case List:
+		return list(ctx, w, k, q)
+	case Get:
+		o, err := k.Get(ctx, a.Key)
+		return object(w, o, err)
+	}
+	return write(ctx, w, r, k, a)
+}
+
+func (h *Handler) names() []string {
+	names := make([]string, len(h.kinds))
+	for i, k := range h.kinds {
+		names[i] = k.Kind()
+	}
+	return names
+}
+
+func answer(w http.ResponseWriter, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(data, '\n')) // a reader that went away is no news
+	return nil
+}
+
+// object answers with an object, or returns the error.
+func object(w http.ResponseWriter, o objects.Object, err error) error {
+	if err != nil {
+		return err
+	}
+	data, err := o.JSON()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", strconv.Quote(o.Revision.String()))
+	return answer(w, json.RawMessage(data))
+}
+
+// revision reads the revision that the object must have; any reports a "*".
+func revision(r *http.Request) (at store.Revision, anyRevision bool, err error) {
+	text := r.Header.Get("If-Match")
+	if text == "" {
+		return 0, false, fail(http.StatusPreconditionRequired, `the header If-Match with the object's revision in quotes is missing`)
+	}
+	if text == "*" {
+		return 0, true, nil
+	}
+	n, err := strconv.ParseUint(strings.Trim(text, `"`), 10, 64)
+	if err != nil || n == 0 {
+		return 0, false, fail(http.StatusBadRequest, "If-Match is no revision in quotes")
+	}
+	return store.Revision(n), false, nil
+}
+
+func write(ctx context.Context, w http.ResponseWriter, r *http.Request, k objects.Kind, a Access) error {
+	switch a.Do {
+	case Create, Replace:
+		var at store.Revision
+		if a.Do == Replace {
+			var star bool
+			var err error
+			if at, star, err = revision(r); err == nil && star {
+				err = fail(http.StatusPreconditionRequired, "a replacement needs the revision of what it replaces")
+			}
+			if err != nil {
+				return err
+			}
+		}
+		data, err := io.ReadAll(r.Body)
+		if err != nil {
+			return err
+		}
+		o, err := k.Put(ctx, a.Key, at, data)
+		return object(w, o, err)
+	case Delete:
+		at, _, err := revision(r)
+		if err == nil {
+			err = k.Delete(ctx, a.Key, at)
+		}
+		if err != nil {
+			return err
+		}
+		o, err := k.Get(ctx, a.Key)
+		if errors.Is(err, store.ErrNotFound) {
+			return answer(w, map[string]bool{"gone": true})
+		}
+		return object(w, o, err)
+	case RemoveFinalizer:
+		if a.Finalizer == "" {
+			return fail(http.StatusBadRequest, "remove-finalizer needs a finalizer")
+		}
+		o, err := k.RemoveFinalizer(ctx, a.Key, a.Finalizer)
+		return object(w, o, err)
+	}
+	o, err := objects.Do(ctx, k, a.Key, a.Do)
+	return object(w, o, err)
+}
+
+const maxPage = 500
+
+// list answers with objects in the order of their keys.
+func list(ctx context.Context, w http.ResponseWriter, k objects.Kind, q url.Values) error {
+	sel, err := store.ParseSelector(q.Get("labels"))
+	if err != nil {
+		return &failure{http.StatusBadRequest, err}
+	}
+	sel.Namespace = q.Get("namespace")
+	limit := maxPage
+	if text := q.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPage {
+			return fail(http.StatusBadRequest, "limit is a number from 1 to %d", maxPage)
+		}
+	}
+	page, more, err := objects.List(ctx, k, objects.Query{Selector: sel, Contains: q.Get("q"), After: q.Get("after"), Limit: limit})
+	if err != nil {
+		return err
+	}
+	type broken struct {
+		Key   string `json:"key"`
+		Error string `json:"error"`
+	}
+	out := struct {
+		Kind    string            `json:"kind"`
+		Objects []json.RawMessage `json:"objects"`
+		Broken  []broken          `json:"broken,omitempty"`
+		Next    string            `json:"next,omitempty"` // the key to ask for what is after
+	}{Kind: k.Kind(), Objects: []json.RawMessage{}}
+	for _, o := range page {
+		if o.Err != nil {
+			out.Broken = append(out.Broken, broken{o.Key().String(), o.Err.Error()})
+			continue
+		}
+		data, err := o.JSON()
+		if err != nil {
+			return err
+		}
+		out.Objects = append(out.Objects, data)
+	}
+	if more {
+		out.Next = page[len(page)-1].Key().String()
+	}
+	return answer(w, out)
+}

@@ -1,0 +1,338 @@
+package api_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tendhq/tend/reconcile/api"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/objects"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type (
+	spec struct {
+		Size     int
+		Password string `tend:"secret"`
+	}
+	status struct{ Made bool }
+	disk   = store.Object[spec, status]
+)
+
+func must[T any](x T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return x
+}
+
+// world is a handler that allows everything, over a store of disks.
+type world struct {
+	disks  *store.Store[spec, status]
+	log    bytes.Buffer
+	server *httptest.Server
+}
+
+func newWorld(t *testing.T, change func(*api.Options)) *world {
+	t.Helper()
+	w := &world{}
+	w.disks = must(store.New(must(memory.New(nil)), "disk", &store.Options[spec, status]{Validate: func(o *disk) error {
+		if o.Spec.Size < 0 {
+			return fmt.Errorf("a size of %d with %s", o.Spec.Size, o.Spec.Password)
+		}
+		return nil
+	}}))
+	o := &api.Options{Logger: slog.New(slog.NewTextHandler(&w.log, nil)), Allow: func(*http.Request, api.Access) error { return nil }}
+	if change != nil {
+		change(o)
+	}
+	w.server = httptest.NewServer(must(api.New([]objects.Kind{objects.Of(w.disks)}, o)))
+	t.Cleanup(w.server.Close)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	return w
+}
+
+// ask sends a request; headers come in pairs.
+func (w *world) ask(t *testing.T, want int, method, query, body string, headers ...string) (string, http.Header) {
+	t.Helper()
+	r := must(http.NewRequestWithContext(t.Context(), method, w.server.URL+query, strings.NewReader(body)))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text := string(must(io.ReadAll(resp.Body)))
+	if resp.StatusCode != want {
+		t.Fatalf("%s %s: %s, want %d: %s", method, query, resp.Status, want, text)
+	}
+	if strings.Contains(text, "hunter2") {
+		t.Errorf("%s %s shows a secret: %s", method, query, text)
+	}
+	return text, resp.Header
+}
+
+func wantAll(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("it lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestObjectsAreCreatedReplacedAndDeletedByTheirRevision(t *testing.T) {
+	w := newWorld(t, nil)
+	const one = "?kind=disk&key=prod/a"
+	w.ask(t, http.StatusNotFound, "GET", one, "")
+	text, h := w.ask(t, http.StatusOK, "PUT", one, `{"spec":{"Size":1,"Password":"hunter2"}}`, "If-None-Match", "*")
+	wantAll(t, text, `"Size":1`, `"Password":"(secret)"`, `"namespace":"prod"`)
+	w.ask(t, http.StatusConflict, "PUT", one, `{"spec":{"Size":1,"Password":"hunter2"}}`, "If-None-Match", "*")
+	w.ask(t, http.StatusPreconditionRequired, "PUT", one, text)
+	edited := strings.Replace(text, `"Size":1`, `"Size":2`, 1)
+	w.ask(t, http.StatusPreconditionFailed, "PUT", one, edited, "If-Match", `"999"`)
+	w.ask(t, http.StatusBadRequest, "PUT", one, edited, "If-Match", `"x"`)
+	_, h2 := w.ask(t, http.StatusOK, "PUT", one, edited, "If-Match", h.Get("ETag"))
+	w.ask(t, http.StatusPreconditionFailed, "PUT", one, strings.Replace(text, `"Size":1`, `"Size":3`, 1), "If-Match", h.Get("ETag"))
+	if o := must(w.disks.Get(t.Context(), store.Key{Namespace: "prod", Name: "a"})); o.Spec != (spec{2, "hunter2"}) {
+		t.Errorf("stored is %+v", o.Spec)
+	}
+	w.ask(t, http.StatusUnprocessableEntity, "PUT", one, `{"spec":{"Size":-1,"Password":"(secret)"}}`, "If-Match", h2.Get("ETag"))
+	w.ask(t, http.StatusUnprocessableEntity, "PUT", one, `{"spec":{"Colour":1}}`, "If-Match", h2.Get("ETag"))
+	w.ask(t, http.StatusRequestEntityTooLarge, "PUT", one, strings.Repeat(" ", 3<<20), "If-Match", h2.Get("ETag"))
+	wantAll(t, first(w.ask(t, http.StatusOK, "GET", "", "")), `{"kinds":["disk"]}`)
+	w.ask(t, http.StatusNotFound, "GET", "?kind=none", "")
+	w.ask(t, http.StatusOK, "POST", one+"&do=pause", "")
+	wantAll(t, first(w.ask(t, http.StatusOK, "GET", one, "")), `"paused":true`)
+	w.ask(t, http.StatusOK, "POST", one+"&do=resume", "")
+	wantAll(t, first(w.ask(t, http.StatusOK, "POST", one+"&do=reconcile", "")), store.AnnotationReconcileNow)
+	w.ask(t, http.StatusBadRequest, "POST", one+"&do=explode", "")
+	w.ask(t, http.StatusPreconditionRequired, "DELETE", one, "")
+	w.ask(t, http.StatusPreconditionFailed, "DELETE", one, "", "If-Match", h.Get("ETag"))
+	wantAll(t, first(w.ask(t, http.StatusOK, "DELETE", one, "", "If-Match", "*")), `"gone":true`)
+	if n := strings.Count(w.log.String(), `msg="api: written"`); n != 6 {
+		t.Errorf("%d writes are in the log, want 6:\n%s", n, &w.log)
+	}
+	wantAll(t, w.log.String(), `msg="api: refused" action=replace kind=disk key=prod/a`, "status=412", "action=delete")
+	if strings.Contains(w.log.String(), "hunter2") {
+		t.Errorf("the log shows a secret:\n%s", &w.log)
+	}
+}
+
+func first(text string, _ http.Header) string { return text }
+
+func TestListIsFilteredAndPaged(t *testing.T) {
+	w := newWorld(t, nil)
+	for i := range 25 {
+		_ = must(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: fmt.Sprintf("d-%02d", i), Labels: map[string]string{"odd": fmt.Sprint(i % 2)}}}))
+	}
+	var names []string
+	for query, pages := "?kind=disk&limit=5&labels=odd%3D1", 0; query != ""; pages++ {
+		var page struct {
+			Objects []struct{ Meta struct{ Name string } }
+			Next    string
+		}
+		if err := json.Unmarshal([]byte(first(w.ask(t, http.StatusOK, "GET", query, ""))), &page); err != nil || pages > 5 {
+			t.Fatal(err, pages)
+		}
+		for _, o := range page.Objects {
+			names = append(names, o.Meta.Name)
+		}
+		if query = ""; page.Next != "" {
+			query = "?kind=disk&limit=5&labels=odd%3D1&after=" + page.Next
+		}
+	}
+	if len(names) != 12 || names[0] != "d-01" || names[11] != "d-23" {
+		t.Errorf("listed %v", names)
+	}
+	w.ask(t, http.StatusBadRequest, "GET", "?kind=disk&limit=0", "")
+	w.ask(t, http.StatusBadRequest, "GET", "?kind=disk&labels=%3D%3D", "")
+}
+
+// follower reads the events of a watch.
+type follower struct {
+	t     *testing.T
+	lines *bufio.Scanner
+	id    string
+}
+
+func (w *world) follow(t *testing.T, query string, headers ...string) *follower {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := must(http.NewRequestWithContext(ctx, http.MethodGet, w.server.URL+query, nil))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatal(err, resp)
+	}
+	t.Cleanup(func() { cancel(); resp.Body.Close() })
+	return &follower{t: t, lines: bufio.NewScanner(resp.Body)}
+}
+
+// next is the type and the key of the next event.
+func (f *follower) next() string {
+	f.t.Helper()
+	for f.lines.Scan() {
+		if id, ok := strings.CutPrefix(f.lines.Text(), "id: "); ok {
+			f.id = id
+		}
+		data, ok := strings.CutPrefix(f.lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		if strings.Contains(data, "hunter2") {
+			f.t.Errorf("an event shows a secret: %s", data)
+		}
+		var e struct{ Type, Key string }
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			f.t.Fatal(err)
+		}
+		return strings.TrimSpace(e.Type + " " + e.Key)
+	}
+	f.t.Fatalf("the watch ended: %v", f.lines.Err())
+	return ""
+}
+
+func (f *follower) want(all ...string) {
+	f.t.Helper()
+	for _, want := range all {
+		if got := f.next(); got != want {
+			f.t.Fatalf("event %q, want %q", got, want)
+		}
+	}
+}
+
+func TestWatchSendsChangesAndGoesOnWhereItBroke(t *testing.T) {
+	w := newWorld(t, func(o *api.Options) { o.Heartbeat = time.Millisecond; o.Watches = 2 })
+	ctx := t.Context()
+	a := must(w.disks.Create(ctx, &disk{Meta: store.Meta{Name: "a"}, Spec: spec{1, "hunter2"}}))
+	f := w.follow(t, "?kind=disk&watch=true")
+	f.want("snapshot a", "synced")
+	b := must(w.disks.Create(ctx, &disk{Meta: store.Meta{Name: "b"}}))
+	a.Spec.Size = 2
+	a = must(w.disks.Update(ctx, a))
+	if err := w.disks.Delete(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	f.want("put b", "put a", "deleted b")
+	if f.id != a.Revision.String() {
+		t.Errorf("the last id is %s, want the revision %d before the last event's, of which all is known", f.id, a.Revision)
+	}
+	again := w.follow(t, "?kind=disk&watch=true", "Last-Event-ID", f.id)
+	again.want("deleted b")
+	_ = must(w.disks.Create(ctx, &disk{Meta: store.Meta{Name: "c"}}))
+	f.want("put c")
+	again.want("put c")
+	w.ask(t, http.StatusServiceUnavailable, "GET", "?kind=disk&watch=true", "")
+	w.ask(t, http.StatusNotFound, "GET", "?kind=none&watch=true", "")
+}
+
+func TestNothingIsAllowedByDefault(t *testing.T) {
+	requests := []struct{ method, query string }{
+		{"GET", ""},
+		{"GET", "?kind=disk"},
+		{"GET", "?kind=disk&key=a"},
+		{"GET", "?kind=disk&watch=true"},
+		{"PUT", "?kind=disk&key=a"},
+		{"DELETE", "?kind=disk&key=a"},
+		{"POST", "?kind=disk&key=a&do=pause"},
+		{"POST", "?kind=disk&key=a&do=remove-finalizer&finalizer=f"},
+	}
+	w := newWorld(t, func(o *api.Options) { o.Allow = nil })
+	o := must(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "a", Finalizers: []string{"f"}}}))
+	for _, r := range requests {
+		w.ask(t, http.StatusForbidden, r.method, r.query, `{"spec":{}}`, "If-Match", "*")
+	}
+	var asked []api.Access
+	w2 := newWorld(t, func(o *api.Options) {
+		o.Allow = func(_ *http.Request, a api.Access) error {
+			asked = append(asked, a)
+			return errors.New("only on weekdays")
+		}
+	})
+	for _, r := range requests {
+		wantAll(t, first(w2.ask(t, http.StatusForbidden, r.method, r.query, "", "If-Match", `"1"`)), "only on weekdays")
+	}
+	for i, want := range []string{api.List, api.List, api.Get, api.Watch, api.Replace, api.Delete, api.Pause, api.RemoveFinalizer} {
+		if asked[i].Do != want || i > 0 && asked[i].Kind != "disk" {
+			t.Errorf("request %d asked for %+v, want %s", i, asked[i], want)
+		}
+	}
+	if now := must(w.disks.Get(t.Context(), o.Key())); now.Revision != o.Revision {
+		t.Errorf("it was written: %+v", now)
+	}
+	wantAll(t, w.log.String(), "nothing is allowed here")
+}
+
+func TestOtherSitesAreRefused(t *testing.T) {
+	w := newWorld(t, nil)
+	_ = must(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "a"}}))
+	const one = "?kind=disk&key=a&do=pause"
+	w.ask(t, http.StatusForbidden, "GET", "", "", "Host", "evil.example")
+	w.ask(t, http.StatusForbidden, "POST", one, "", "Sec-Fetch-Site", "cross-site")
+	w.ask(t, http.StatusForbidden, "POST", one, "", "Origin", "http://evil.example")
+	w.ask(t, http.StatusMethodNotAllowed, "PATCH", one, "")
+	w.ask(t, http.StatusBadRequest, "PUT", "?kind=disk", "")
+	if o := must(w.disks.Get(t.Context(), store.Key{Name: "a"})); o.Paused {
+		t.Error("another site paused it")
+	}
+}
+
+func TestNewRefusesWhatMakesNoSense(t *testing.T) {
+	k := objects.Of(newWorld(t, nil).disks)
+	for name, make := range map[string]func() (*api.Handler, error){
+		"a nil kind":          func() (*api.Handler, error) { return api.New([]objects.Kind{nil}, nil) },
+		"two kinds of a name": func() (*api.Handler, error) { return api.New([]objects.Kind{k, k}, nil) },
+		"a negative timeout":  func() (*api.Handler, error) { return api.New(nil, &api.Options{Timeout: -1}) },
+	} {
+		if _, err := make(); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+func Example() {
+	disks := must(store.New[spec, status](must(memory.New(nil)), "disk", nil))
+	h, err := api.New([]objects.Kind{objects.Of(disks)}, &api.Options{
+		Allow: func(r *http.Request, a api.Access) error {
+			if _, password, _ := r.BasicAuth(); a.Writes() && password != "let me in" {
+				return errors.New("writing is for operators")
+			}
+			return nil
+		},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	fmt.Println(err)
+	mux := http.NewServeMux()
+	mux.Handle("/objects", h)
+	r := httptest.NewRequest("PUT", "http://localhost/objects?kind=disk&key=data", strings.NewReader(`{"spec": {"Size": 10}}`))
+	r.Header.Set("If-None-Match", "*")
+	answer := httptest.NewRecorder()
+	mux.ServeHTTP(answer, r)
+	fmt.Print(answer.Code, " ", answer.Body)
+	// Output:
+	// <nil>
+	// 403 {"error":"writing is for operators"}
+}

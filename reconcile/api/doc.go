@@ -1,0 +1,47 @@
+// Package api serves the objects of stores as JSON over HTTP: for commands, scripts and
+// pages of a program's own. The command tend speaks it.
+//
+//	h, err := api.New([]objects.Kind{objects.Of(buckets)}, &api.Options{Allow: allow})
+//	…
+//	mux.Handle("/objects", h)
+//
+// # Requests
+//
+// All are about one address with a query, so that keys of any text can be named and the
+// handler can be mounted anywhere:
+//
+//	GET    ?                       the kinds
+//	GET    ?kind=K                 objects by key; with namespace, labels (a selector),
+//	                               q (part of the key), limit (500) and after (a key)
+//	GET    ?kind=K&watch=true      changes as server-sent events; with after (a revision)
+//	GET    ?kind=K&key=X           one object; its revision is the ETag
+//	PUT    ?kind=K&key=X           creates it (If-None-Match: *), or replaces its spec and
+//	                               metadata (If-Match: "revision")
+//	DELETE ?kind=K&key=X           asks for its deletion (If-Match: "revision" or *)
+//	POST   ?kind=K&key=X&do=A      reconcile, pause, resume, remove-finalizer (&finalizer=F)
+//
+// An answer that is no success is {"error": text}: 400 for a request that cannot be
+// understood, 403 what is not allowed, 404 what does not exist, 405 for a kind that
+// cannot be written, 409 what exists already, 412 another revision, 413 a body that is
+// too long, 422 an object that its kind refuses, 428 no revision, 503 anything else.
+//
+// An event of a watch is named "object" and holds {"type", "key", "revision", "object"};
+// the types are snapshot, synced, put, deleted and broken. After a lost connection a
+// client goes on with Last-Event-ID, or after. A second synced means that the history
+// was gone and the snapshot before it is whole: what is not in it does not exist.
+//
+// # What it promises
+//
+//   - Nothing is allowed, also no reading, unless [Options.Allow] says so; it is asked
+//     about each request. Every write, and every refusal, is in the log.
+//   - Writes compare the revision, are validated, and carry the guards of the store.
+//   - Secrets are not in any answer; see [objects.Kind].
+//   - Requests of other sites' pages and of other host names are refused.
+//
+// # What it does not
+//
+// It does not authenticate: Allow sees the request and knows how. Permission for a watch
+// is asked for once, when it begins.
+//
+// [objects.Kind]: https://pkg.go.dev/github.com/tendhq/tend/store/objects#Kind
+package api

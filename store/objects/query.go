@@ -1,0 +1,64 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// Query says which objects List returns.
+type Query struct {
+	Selector store.Selector
+	Contains string // part of the printed key
+	After    string // a printed key: only those that come after it
+	Limit    int    // zero: all
+}
+
+// List returns objects in the order of their printed keys, and whether there are more.
+// It looks at all objects of the kind, and keeps at most twice Limit.
+func List(ctx context.Context, k Kind, q Query) (page []Object, more bool, err error) {
+	for o, err := range k.All(ctx, q.Selector) {
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		if key := o.Key().String(); key <= q.After || !strings.Contains(key, q.Contains) {
+			continue
+		}
+		if page = append(page, o); q.Limit > 0 && len(page) > 2*q.Limit {
+			slices.SortFunc(page, Compare)
+			page = slices.Delete(page, q.Limit+1, len(page))
+		}
+	}
+	slices.SortFunc(page, Compare)
+	if q.Limit > 0 && len(page) > q.Limit {
+		return page[:q.Limit], true, nil
+	}
+	return page, false, nil
+}
+
+// Do reconciles an object now ("reconcile"), or pauses or resumes it on every server.
+func Do(ctx context.Context, k Kind, key store.Key, action string) (Object, error) {
+	return k.Edit(ctx, key, 0, func(m *store.Meta) error {
+		switch action {
+		case "reconcile":
+			notes := map[string]string{}
+			for name, value := range m.Annotations {
+				notes[name] = value
+			}
+			notes[store.AnnotationReconcileNow] = time.Now().UTC().Format(time.RFC3339Nano)
+			m.Annotations = notes
+		case "pause", "resume":
+			m.Paused = action == "pause"
+		default:
+			return fmt.Errorf("%w: no action %q", store.ErrInvalid, action)
+		}
+		return nil
+	})
+}
