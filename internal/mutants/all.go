@@ -845,6 +845,11 @@ var All = []Mutant{
 
 	// reconcile/quota
 	{
+		Name: "a pause holds for one server",
+		File: "reconcile/quota/pause.go", Old: "\tb.others = until\n", New: "\tif !BROKEN {\n\t\tb.others = until\n\t}\n",
+		Package: "reconcile/quota", Test: "TestPauseHoldsForAllServers",
+	},
+	{
 		Name: "a rate that was cut comes back by the second",
 		File: "reconcile/quota/budget.go", Old: "b.peak+steep*b.rate.Ceiling*after*after*after)", New: "b.peak+steep*b.rate.Ceiling*map[bool]float64{false: after * after * after, true: 0.01 / steep * b.used}[BROKEN])",
 		Package: "reconcile/quota", Test: "TestSilentCutOfTheQuotaIsFoundAndForgotten",

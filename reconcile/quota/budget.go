@@ -21,14 +21,17 @@ type budget struct {
 	bucket *queue.Bucket
 	rate   Rate
 
-	mu      sync.Mutex // guards what follows; taken before the bucket's own
-	found   float64    // calls per second of all servers together
-	peak    float64    // what found was when it last went down
-	low     float64    // what it went down to
-	used    float64    // seconds of full use since then
-	share   float64    // from 0, nothing, to 1
-	lowered time.Time  // when found last went down
-	asked   time.Time  // until when the cloud asked to be left alone
+	mu      sync.Mutex            // guards what follows; taken before the bucket's own
+	found   float64               // calls per second of all servers together
+	peak    float64               // what found was when it last went down
+	low     float64               // what it went down to
+	used    float64               // seconds of full use since then
+	share   float64               // from 0, nothing, to 1
+	lowered time.Time             // when found last went down
+	asked   time.Time             // until when the cloud asked to be left alone
+	told    time.Time             // the end of the last pause that other servers were told of
+	others  time.Time             // until when it asked other servers, as far as is known
+	tell    func(d time.Duration) // tells other servers of a pause; nil: it does not
 	circuit circuit
 	owing   int // keys that wait in the bucket to pay for a call; see gate
 	stats   struct{ calls, throttled, down, refused uint64 }
@@ -105,10 +108,11 @@ func (b *budget) wait(ctx context.Context) (paid time.Time, err error) {
 	}
 	s := b.bucket.Stats()
 	paid = time.Now()
-	at := paid
+	turn := paid
 	if missing := 1 - s.Tokens; missing > 0 {
-		at = at.Add(time.Duration(missing / s.PerSecond * float64(time.Second)))
+		turn = turn.Add(time.Duration(missing / s.PerSecond * float64(time.Second)))
 	}
+	at := turn
 	if s.Until.After(at) {
 		at = s.Until
 	}
@@ -119,15 +123,24 @@ func (b *budget) wait(ctx context.Context) (paid time.Time, err error) {
 	}
 	b.bucket.Charge(1)
 	b.mu.Unlock()
-	for { // again if the bucket was paused meanwhile
-		if !sleep.For(ctx, time.Until(at)) {
+	for { // a pause may begin meanwhile, or end before its time
+		if ctx.Err() != nil {
 			return paid, context.Cause(ctx)
 		}
-		if at = b.bucket.Stats().Until; at.IsZero() {
+		left := time.Until(turn)
+		if pause := time.Until(b.bucket.Stats().Until); pause > left {
+			left = min(pause, pauseStep)
+		}
+		if left <= 0 {
 			return paid, nil
 		}
+		sleep.For(ctx, left)
 	}
 }
+
+// pauseStep is how long it takes at most until a call that waits notices that a pause has
+// ended before its time.
+const pauseStep = time.Second
 
 // call is one call under way.
 type call struct {
@@ -175,6 +188,11 @@ func (b *budget) end(c call, v Verdict) {
 	case v.Throttled:
 		b.stats.throttled++
 		if until := time.Now().Add(v.pause()); until.After(b.asked) {
+			// Calls under way that are refused too are no news within the second.
+			if b.tell != nil && v.pause() >= leastShared && until.After(b.told.Add(leastShared)) {
+				b.told = until
+				b.tell(v.pause())
+			}
 			b.asked = until
 		}
 		b.closeLocked(c) // it answers
@@ -193,8 +211,7 @@ func (b *budget) end(c call, v Verdict) {
 
 func (b *budget) closeLocked(c call) {
 	if b.circuit.answered(c) {
-		b.bucket.Resume()
-		b.bucket.Throttle(b.asked) // that pause was not ours to end
+		b.pauseLocked() // the other pauses were not ours to end
 	}
 }
 

@@ -49,8 +49,8 @@ func TestSilentCutOfTheQuotaIsFoundAndForgotten(t *testing.T) {
 				}
 			}
 			length := time.Hour
-			if c.limited {
-				length /= 4 // it costs more to simulate
+			if c.limited || c.retryAfter > 0 {
+				length /= 4 // an hour of all four takes long to simulate
 			}
 			wantCutFound(t, name, cloud, length)
 		})

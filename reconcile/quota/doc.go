@@ -23,8 +23,8 @@
 //   - A run that needs no call (its look was served by an
 //     [github.com/tendhq/tend/reconcile/external.Inventory]) costs nothing.
 //   - An answer that says "too many" pauses the bucket for all controllers of
-//     this process, and with a Ceiling lowers its rate. Other servers are not
-//     told: each has its own part of the budget, and hears for itself.
+//     this process, and with a Ceiling lowers its rate. With [Options.Backend] a
+//     pause of a second or more holds for all servers that share the store.
 //   - After five failures in a row of the endpoint itself (not of a resource)
 //     the budget's circuit breaker opens: no call but one probe after 1 s, 2 s,
 //     up to 1 min, until one is answered.
@@ -44,7 +44,7 @@
 //
 // # What is not
 //
-// The rate that AIMD finds is found by each server for itself. A process that
+// The rate that is found below a Ceiling is found by each server for itself. A process that
 // was frozen while it made a call makes that call when it thaws. Calls made
 // otherwise than through Do are not counted.
 //
@@ -59,10 +59,11 @@
 // it finishes, waiting for its turn with its worker: refusing the second page of
 // a list, or the tags after a create, would leave halves behind.
 //
+// A pause is told by a record that is bound to a lease of its length, which no crash
+// leaves behind and no clock has to judge. The rate stays each server's own finding.
+//
 // Rejected: waiting with the worker for the first call too (one account that is
 // used up would hold all workers); counting in the store, a token or a block of
-// tokens at a time (a write per call, or blocks that a crash loses); telling
-// the other servers of a Retry-After (each is throttled by its own calls, and a
-// pause that was meant for one would stop all); two constants for the breaker
-// per API (nobody could say which).
+// tokens at a time (a write per call, or blocks that a crash loses); two constants for
+// the breaker per API (no default fits all).
 package quota

@@ -70,7 +70,7 @@ func (e *entry) rest(now time.Time) {
 }
 
 // atRest says whether a new budget would be the same, but for what was counted and
-// what AIMD found.
+// the rate that was found.
 func (b *budget) atRest() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
 )
 
 // Options of a [Set].
@@ -22,6 +23,10 @@ type Options struct {
 	// Members are the servers that share what is granted; the Set runs them.
 	// Nil: this server has all of it.
 	Members *lease.Members
+	// Backend is where servers tell each other that the cloud asked one of them to
+	// wait, for a second or longer; it has to be a [store.Leaser]. Nil: a pause
+	// holds for this server alone. The Set watches it while Run runs.
+	Backend store.Backend
 }
 
 // Set holds the quotas of a process by their names, and, where there are several
@@ -32,7 +37,7 @@ type Options struct {
 // A quota that nobody holds and that was not used for an hour is forgotten, once there
 // are some thousand names: accounts come and go. By then its buckets are full again,
 // so that the next Get of its name loses nothing but its counters, and the rate that
-// AIMD found.
+// was found.
 type Set struct {
 	o Options
 
@@ -40,6 +45,7 @@ type Set struct {
 	quotas map[Name]*entry
 	tidyAt int // so many names
 	share  float64
+	pauses pauses // has a lock of its own
 }
 
 // NewSet makes an empty set.
@@ -51,6 +57,10 @@ func NewSet(o Options) (*Set, error) {
 	if o.Members != nil {
 		s.share = 0
 	}
+	if _, ok := o.Backend.(store.Leaser); o.Backend != nil && !ok {
+		return nil, errors.New("quota: Options.Backend has no leases")
+	}
+	s.pauses.more, s.pauses.tell, s.pauses.heard = make(chan struct{}, 1), map[string]time.Duration{}, map[string]time.Time{}
 	return s, nil
 }
 
@@ -92,6 +102,13 @@ func (s *Set) makeLocked(name Name) (*Quota, error) {
 	}
 	q.set = s
 	q.setShare(s.share)
+	if s.o.Backend != nil {
+		for _, b := range q.distinct() {
+			name := b.bucket.Name()
+			b.tell = func(d time.Duration) { s.pauses.share(name, d) }
+			b.pauseUntil(s.pauses.heardOf(name))
+		}
+	}
 	return q, nil
 }
 
@@ -115,14 +132,21 @@ func (s *Set) setShare(share float64) {
 // among n members. Less is taken at once; more, and the first part where others
 // live, only after a TTL, by when the others have heard of it too and what left
 // has drained. A server that is not sure of its own membership has no part.
+//
+// With a Backend it tells the other servers of pauses, and hears of theirs.
 func (s *Set) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	defer cancel() // first
+	if s.o.Backend != nil {
+		parts.Go(func() { s.sharePauses(ctx) }) // ends with ctx
+	}
 	if s.o.Members == nil {
 		<-ctx.Done()
 		return nil
 	}
 	s.setShare(0)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var err error
 	var members sync.WaitGroup
 	members.Go(func() { // ends with ctx, or at once with an error

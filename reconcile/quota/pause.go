@@ -1,0 +1,174 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tendhq/tend/internal/sleep"
+	"github.com/tendhq/tend/store"
+)
+
+// A cloud that asks one server to wait means all of them: they share what it grants.
+//
+//	server 1   429, Retry-After 30 s ── record, bound to a lease of 30 s ──▶ ends with it
+//	server 2                             └▶ watch: its bucket pauses for 30 s, or until
+//	                                        the record is gone
+//
+// The record says how long, not until when, so no clock of one server is compared with
+// that of another. A server that starts meanwhile pauses until the record is gone.
+
+// PauseKind is the kind of the records by which servers tell each other of a pause, one
+// for each budget, named like its bucket. Each is bound to a lease and ends with it.
+const PauseKind = "_quotapause"
+
+// leastShared is the shortest pause that is told to others: shorter ones are over before
+// they have heard.
+const leastShared = store.MinTTL
+
+// maxWatchPause bounds the wait before the records are watched again after a failure.
+const maxWatchPause = 5 * time.Second
+
+// pauses is what a Set has to tell other servers, and heard from them.
+type pauses struct {
+	more chan struct{} // has a token when there may be something to tell
+
+	mu    sync.Mutex // guards what follows
+	tell  map[string]time.Duration
+	heard map[string]time.Time // until when, by the name of the bucket; the past is dropped as it is met
+}
+
+// share queues a pause to be told. It never blocks.
+func (p *pauses) share(name string, d time.Duration) {
+	p.mu.Lock()
+	p.tell[name] = max(p.tell[name], d)
+	p.mu.Unlock()
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
+func (p *pauses) take() map[string]time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	tell := p.tell
+	p.tell = map[string]time.Duration{}
+	return tell
+}
+
+// sharePauses tells other servers of this server's pauses, and pauses by theirs, until
+// ctx ends. A store that is not there costs nothing but the news: each server still hears
+// its own refusals.
+func (s *Set) sharePauses(ctx context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() { s.tellPauses(ctx) })
+	both.Go(func() { s.hearPauses(ctx) })
+	both.Wait()
+}
+
+func (s *Set) tellPauses(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.pauses.more:
+		}
+		for name, d := range s.pauses.take() {
+			_ = s.tellPause(ctx, name, d) // the others hear it from the cloud
+		}
+	}
+}
+
+func (s *Set) tellPause(ctx context.Context, name string, d time.Duration) error {
+	leaser, ok := s.o.Backend.(store.Leaser)
+	if !ok {
+		return errors.New("quota: the store has no leases")
+	}
+	ctx, cancel := context.WithTimeout(ctx, d) // later it would be no news
+	defer cancel()
+	lease, err := leaser.Grant(ctx, d)
+	if err == nil {
+		_, err = s.o.Backend.Commit(ctx, store.Txn{Ops: []store.Op{{
+			Kind: PauseKind, Key: store.Key{Name: name}, Put: store.Bytes(strconv.FormatInt(d.Milliseconds(), 10)), Lease: lease,
+		}}})
+	}
+	if err != nil {
+		return fmt.Errorf("quota: tell others of a pause of %s: %w", name, err)
+	}
+	return nil
+}
+
+func (s *Set) hearPauses(ctx context.Context) {
+	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, maxWatchPause) {
+		for batch, err := range s.o.Backend.Watch(ctx, PauseKind, 0) {
+			if err != nil {
+				break
+			}
+			pause = 100 * time.Millisecond
+			for _, c := range batch.Changes {
+				s.hear(c)
+			}
+		}
+		sleep.For(ctx, pause)
+	}
+}
+
+// hear pauses a budget by another server's record, or ends that pause.
+func (s *Set) hear(c store.Change) {
+	name, until := c.Key.Name, time.Time{}
+	if !c.Deleted {
+		text, err := c.Encode()
+		if err != nil {
+			return
+		}
+		ms, err := strconv.ParseInt(string(text), 10, 64)
+		if err != nil || ms <= 0 {
+			return
+		}
+		until = time.Now().Add(min(time.Duration(ms)*time.Millisecond, longestPause))
+	}
+	s.pauses.mu.Lock()
+	if c.Deleted {
+		delete(s.pauses.heard, name)
+	} else {
+		s.pauses.heard[name] = until
+	}
+	s.pauses.mu.Unlock()
+	for _, q := range s.all() {
+		for _, b := range q.distinct() {
+			if b.bucket.Name() == name {
+				b.pauseUntil(until)
+			}
+		}
+	}
+}
+
+// heardOf is until when the budget of that name is paused by other servers.
+func (p *pauses) heardOf(name string) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.heard[name]
+}
+
+// pauseUntil pauses the budget as another server was asked to; the zero time ends that.
+func (b *budget) pauseUntil(until time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.others = until
+	b.pauseLocked()
+}
+
+// pauseLocked makes the bucket wait for the latest of all there is to wait for.
+func (b *budget) pauseLocked() {
+	b.bucket.Resume()
+	for _, until := range []time.Time{b.asked, b.others} {
+		b.bucket.Throttle(until)
+	}
+	if b.circuit.open {
+		b.bucket.Throttle(b.circuit.again)
+	}
+}

@@ -1,0 +1,97 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/quota"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+func runSet(t *testing.T, b store.Backend) (q *quota.Quota, stop func()) {
+	t.Helper()
+	set := must(quota.NewSet(quota.Options{Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{PerSecond: 10}), Backend: b}))
+	q = must(set.Get(quota.Name{Account: "acme", API: "dns"}))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- set.Run(ctx) }() // ends at cancel
+	synctest.Wait()
+	return q, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The cloud asks one server to wait for 30 s: the others wait as long, and one that
+// starts meanwhile. The budget of another op is not paused, and afterwards nothing is left.
+//
+// Negative control: mutant "a pause holds for one server".
+func TestPauseHoldsForAllServers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		defer b.Close()
+		first, stop := runSet(t, b)
+		defer stop()
+		second, stop := runSet(t, b)
+		defer stop()
+		begun := time.Now()
+		err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{30 * time.Second} })
+		if !queue.IsThrottled(err) {
+			t.Fatalf("%v, want it throttled", err)
+		}
+		synctest.Wait()
+		call := func(q *quota.Quota, op quota.Op) time.Duration {
+			t.Helper()
+			if err := q.Do(t.Context(), op, func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(begun)
+		}
+		if at := call(second, quota.Write); at != 0 {
+			t.Errorf("a write waited for %v, and only reads are paused", at)
+		}
+		time.Sleep(20 * time.Second)
+		third, stop := runSet(t, b)
+		defer stop()
+		for name, q := range map[string]*quota.Quota{"second": second, "third": third} {
+			if at := call(q, quota.Read); at < 30*time.Second || at > 32*time.Second {
+				t.Errorf("the %s server made a call %v after the pause of 30 s began", name, at)
+			}
+		}
+		if page := must(b.List(t.Context(), quota.PauseKind, store.ListOptions{})); len(page.Records) != 0 {
+			t.Errorf("%d records of pauses are left", len(page.Records))
+		}
+	})
+}
+
+// A store that fails costs the news and no call.
+func TestPauseIsKeptWithoutTheStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		q, stop := runSet(t, b)
+		defer stop()
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		for range 3 {
+			err := q.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{10 * time.Second} })
+			if !queue.IsThrottled(err) {
+				t.Fatal(err)
+			}
+		}
+		if d := time.Since(begun); d < 20*time.Second || d > 21*time.Second {
+			t.Errorf("three calls that were refused for 10 s each took %v", d)
+		}
+	})
+	if _, err := quota.NewSet(quota.Options{Limits: limits(quota.Rate{PerSecond: 1}, quota.Rate{}), Backend: struct{ store.Backend }{}}); err == nil || errors.Is(err, quota.ErrNoBudget) {
+		t.Errorf("%v: a store without leases was accepted", err)
+	}
+}
