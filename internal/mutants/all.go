@@ -856,7 +856,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "closing the breaker ends the endpoint's own pause",
-		File: "reconcile/quota/budget.go", Old: "\t\tb.bucket.Throttle(b.asked) // that pause was not ours to end", New: "\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t\tb.bucket.Throttle(b.asked) // that pause was not ours to end",
+		File: "reconcile/quota/budget.go", Old: "\t\tb.pauseLocked() // the other pauses were not ours to end", New: "\t\tif BROKEN {\n\t\t\tb.bucket.Resume()\n\t\t\treturn\n\t\t}\n\t\tb.pauseLocked() // the other pauses were not ours to end",
 		Package: "reconcile/quota", Test: "TestClosingTheBreakerKeepsTheRetryAfter",
 	},
 
