@@ -13,29 +13,83 @@ import (
 // It returns how many objects it wrote. An object that is already there with
 // the same uid is skipped, so that a copy that broke off can be made again; one
 // with another uid is [ErrExists]. Fields that this program does not know are copied
-// if both stores have the same codec. Nobody should write to src meanwhile.
+// if both stores have the same codec.
+//
+// At the end Copy compares every object of src, as it is then, with that of dst. If one
+// differs or is missing, because src was written meanwhile, or either store since an
+// earlier copy broke off, the error is [ErrConflict] and names the object: delete it from
+// dst, and copy again. No controller should work on the kind meanwhile. Objects that only
+// dst has are left alone.
 func Copy[S, T any](ctx context.Context, dst, src *Store[S, T]) (int, error) {
 	n := 0
+	if err := src.eachRecord(ctx, func(r Record) error {
+		wrote, err := copyOne(ctx, dst, src, r)
+		if wrote {
+			n++
+		}
+		return err
+	}); err != nil {
+		return n, err
+	}
+	kernel, err := newShape[kernelPart](src.kind)
+	if err != nil {
+		return n, err
+	}
+	return n, src.eachRecord(ctx, func(r Record) error { return checkCopy(ctx, dst, src, r, &kernel) })
+}
+
+// eachRecord calls f for every record of the kind, all of one revision, until f fails.
+func (s *Store[S, T]) eachRecord(ctx context.Context, f func(Record) error) error {
 	o := ListOptions{}
 	for {
-		page, err := src.backend.List(ctx, src.kind, o)
+		page, err := s.backend.List(ctx, s.kind, o)
 		if err != nil {
-			return n, err
+			return err
 		}
 		for _, r := range page.Records {
-			wrote, err := copyOne(ctx, dst, src, r)
-			if err != nil {
-				return n, err
-			}
-			if wrote {
-				n++
+			if err := f(r); err != nil {
+				return err
 			}
 		}
 		if page.Cursor == "" {
-			return n, nil
+			return nil
 		}
 		o.Cursor = page.Cursor
 	}
+}
+
+// kernelPart is what every object has besides spec and status.
+type kernelPart struct {
+	Meta       Meta
+	Conditions []Condition
+	Phase      Phase
+	Observed   int64
+}
+
+func kernelPartOf[S, T any](o *Object[S, T]) *kernelPart {
+	k := &kernelPart{o.Meta, o.Conditions, o.Phase, o.ObservedGeneration}
+	k.Meta.Revision = 0 // each store has its own
+	return k
+}
+
+// checkCopy compares an object of src with that of dst.
+func checkCopy[S, T any](ctx context.Context, dst, src *Store[S, T], r Record, kernel *shape[kernelPart]) error {
+	f, err := src.decode(r)
+	if err != nil {
+		return err
+	}
+	there, err := dst.Get(ctx, r.Key)
+	if errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("%w: %s %s was created while it was copied: copy again", ErrConflict, src.kind, r.Key)
+	}
+	if err != nil {
+		return err
+	}
+	if !src.spec.equal(&f.Spec, &there.Spec) || !src.status.equal(&f.Status, &there.Status) ||
+		!kernel.equal(kernelPartOf(f.Object), kernelPartOf(there)) {
+		return fmt.Errorf("%w: %s %s differs from its copy: delete the copy, and copy again", ErrConflict, src.kind, r.Key)
+	}
+	return nil
 }
 
 func copyOne[S, T any](ctx context.Context, dst, src *Store[S, T], r Record) (bool, error) {

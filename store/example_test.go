@@ -81,6 +81,29 @@ func ExampleStore_Apply() {
 	// true 2
 }
 
+// A kind moves to another backend. A copy that broke off is made again, and Copy compares
+// all objects at the end.
+func ExampleCopy() {
+	ctx := context.Background()
+	file, _ := memory.New(nil) // file.Open("state.db", nil)
+	database, _ := memory.New(nil)
+	defer file.Close()
+	defer database.Close() // postgres.Open(ctx, "postgres://app@db/app", nil)
+	src, _ := store.New[VolumeSpec, VolumeStatus](file, "Volume", nil)
+	dst, _ := store.New[VolumeSpec, VolumeStatus](database, "Volume", nil)
+	_, _ = src.Create(ctx, &Volume{Meta: store.Meta{Name: "a"}, Spec: VolumeSpec{SizeGiB: 1}})
+
+	fmt.Println(store.Copy(ctx, dst, src))
+	fmt.Println(store.Copy(ctx, dst, src)) // again: nothing is left to do
+	_, _ = src.Mutate(ctx, store.Key{Name: "a"}, func(v *Volume) error { v.Spec.SizeGiB = 2; return nil })
+	_, err := store.Copy(ctx, dst, src)
+	fmt.Println(err)
+	// Output:
+	// 1 <nil>
+	// 0 <nil>
+	// store: conflict: Volume a differs from its copy: delete the copy, and copy again
+}
+
 func ExampleParseSelector() {
 	sel, err := store.ParseSelector("env in (prod, staging), team, !legacy")
 	fmt.Println(sel, err)

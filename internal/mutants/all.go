@@ -912,6 +912,11 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestRevisionsBecomeVisibleInTheirOrder",
 	},
 	{
+		Name: "a lease ends by the wall clock",
+		File: "store/postgres/keep.go", Old: "\tseen := make(map[int64]observation, len(rows))\n", New: "\tseen := make(map[int64]observation, len(rows))\n\tif BROKEN {\n\t\tasked, answered = asked.Round(0), answered.Round(0)\n\t}\n",
+		Package: "store/postgres", Test: "TestWallClockThatIsSetEndsNoLease",
+	},
+	{
 		Name: "commits that invalidate each other share a transaction",
 		File: "store/postgres/batch.go", Old: "fits := len(batch) == 0 || m.fits(q.touched)", New: "fits := BROKEN || len(batch) == 0 || m.fits(q.touched)",
 		Package: "store/postgres", Test: "TestCommitsThatInvalidateEachOtherNeverBothSucceed",

@@ -237,9 +237,10 @@ func TestOlderSchemaIsUpgradedOnce(t *testing.T) {
 }
 
 // No clock of the server decides anything: it steps, and that of a standby may be ahead.
-// Every SQL statement of the package is in these files.
+// Every SQL statement of the package is in these files. TestWallClockThatIsSetEndsNoLease is
+// about the clock of the process.
 //
-// promise L2. Negative control: the mutant "a lease by the wall clock of the server".
+// promise L2
 func TestNoClockOfTheServerIsRead(t *testing.T) {
 	files, err := filepath.Glob("*.*")
 	if err != nil {

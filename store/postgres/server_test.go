@@ -85,10 +85,9 @@ func binaries() (string, error) {
 type server struct {
 	dir     string
 	options []string
-	// wrap is put before the command line, e.g. to shift a clock.
-	port int
-	cmd  *exec.Cmd
-	gone chan struct{}
+	port    int
+	cmd     *exec.Cmd
+	gone    chan struct{} // closed when the process of cmd has ended
 }
 
 // newDir makes a directory that the server's user may enter. The path of a socket in it
@@ -142,6 +141,7 @@ func (s *server) command(name string, args ...string) (*exec.Cmd, error) {
 	cmd.Dir = s.dir
 	c, err := unprivileged()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: c}
+	dieWithParent(cmd.SysProcAttr)
 	return cmd, err
 }
 
@@ -164,8 +164,8 @@ func (s *server) run(name string, args ...string) error {
 
 func (s *server) data() string { return filepath.Join(s.dir, "data") }
 
-func (s *server) initdb() error {
-	return s.run("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--no-locale")
+func (s *server) initdb(more ...string) error {
+	return s.run("initdb", append([]string{"-D", s.data(), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--no-locale"}, more...)...)
 }
 
 // start starts the server and waits until it answers.

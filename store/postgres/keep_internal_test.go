@@ -1,0 +1,43 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// stepped is t as a process reads it whose wall clock was set, by that much, and whose
+// monotonic clock went on.
+func stepped(t *testing.T, at time.Time, by time.Duration) time.Time {
+	t.Helper()
+	set := at
+	*(*uint64)(unsafe.Pointer(&set)) += uint64(by/time.Second) << 30 // the seconds of the wall clock
+	if set.Sub(at) != 0 || set.Round(0).Sub(at.Round(0)) != by {
+		t.Fatalf("%v is not %v with another wall clock: package time has changed", set, at)
+	}
+	return set
+}
+
+// The wall clock of the server that observes leases may be set, by hours and in either
+// direction: a lease ends after its TTL of the monotonic clock.
+//
+// promise L2. Negative control: the mutant "a lease ends by the wall clock".
+func TestWallClockThatIsSetEndsNoLease(t *testing.T) {
+	const ttl = 10 * time.Second
+	for _, by := range []time.Duration{3 * time.Hour, -3 * time.Hour} {
+		o := newObserver(nil)
+		h, rows := head{era: 1}, []leaseRow{{id: 5, era: 1, ttl: ttl.Milliseconds(), renewed: 7}}
+		began := time.Now()
+		if ids, _, _ := o.observe(h, rows, began, began); len(ids) > 0 {
+			t.Fatalf("a lease that was just seen has ended")
+		}
+		soon := stepped(t, began.Add(ttl-time.Second), by)
+		if ids, _, _ := o.observe(h, rows, soon, soon); len(ids) > 0 {
+			t.Errorf("with the clock set by %v a lease ended before its TTL", by)
+		}
+		late := stepped(t, began.Add(ttl), by)
+		if ids, counts, _ := o.observe(h, rows, late, late); len(ids) != 1 || ids[0] != 5 || counts[0] != 7 {
+			t.Errorf("with the clock set by %v a lease did not end after its TTL: %v %v", by, ids, counts)
+		}
+	}
+}
