@@ -295,6 +295,11 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestReadsAreOfOneMoment",
 	},
 	{
+		Name: "a lease id comes again after a restart",
+		File: "store/file/lease.go", Old: "\treturn bucket.SetSequence(uint64(g.lease.id))", New: "\tif BROKEN {\n\t\treturn nil\n\t}\n\treturn bucket.SetSequence(uint64(g.lease.id))",
+		Package: "store/file", Test: "TestLeaseIDsAreNotUsedAgainAfterARestart",
+	},
+	{
 		Name: "an error of the disk is swallowed",
 		File: "store/file/commit.go", Old: "return b.commitFailed(id, err)", New: "if !BROKEN {\n\t\t\treturn b.commitFailed(id, err)\n\t\t}",
 		Package: "store/file", Test: "TestFullDiskIsAClearErrorAndLosesNothing",
@@ -305,6 +310,11 @@ var All = []Mutant{
 		Name: "a snapshot at the same revision counts as a restore",
 		File: "store/cache/relist.go", Old: "c.relist = &relist{restored: at < c.Revision()}", New: "c.relist = &relist{restored: at < c.Revision() || BROKEN && at == c.Revision()}",
 		Package: "store/cache", Test: "TestSnapshotAtTheSameRevisionIsNoRestore",
+	},
+	{
+		Name: "a waiter that fills a gap of the heap is not raised",
+		File: "store/cache/waiter.go", Old: "\t\th.up(i)\n\t\th.down(i)", New: "\t\tif !BROKEN {\n\t\t\th.up(i)\n\t\t}\n\t\th.down(i)",
+		Package: "store/cache", Test: "TestWaitersAreCalledInTimeWhateverIsTakenBack",
 	},
 	{
 		Name: "what vanished during a gap stays",
@@ -781,6 +791,21 @@ var All = []Mutant{
 		Name: "late initialisation goes on in a deletion",
 		File: "reconcile/external/reconciler.go", Old: "\tif a.view.deleting {\n\t\treturn nil", New: "\tif a.view.deleting && (!BROKEN || a.late == nil) {\n\t\treturn nil",
 		Package: "reconcile/external", Test: "TestNothingIsFilledInDuringADeletion",
+	},
+	{
+		Name: "a fenced outcome is written again and again",
+		File: "reconcile/external/intent.go", Old: "err == nil || isFinal(err) || !sleep", New: "err == nil || isFinal(err) && !BROKEN || !sleep",
+		Package: "reconcile/external", Test: "TestFencedOutcomeIsNotTriedAgain",
+	},
+	{
+		Name: "a requested run waits for the object's phase",
+		File: "reconcile/external/reconciler.go", Old: "d > 0 && !a.Asked() &&", New: "d > 0 && (BROKEN || !a.Asked()) &&",
+		Package: "reconcile/external", Test: "TestRequestedRunDoesNotWaitForThePhase",
+	},
+	{
+		Name: "a write settles from its begin",
+		File: "reconcile/external/inventory.go", Old: "\t\tbegun, known := time.Now(), false\n\t\tdefer func() {\n", New: "\t\tbegun, known := time.Now(), false\n\t\tif BROKEN {\n\t\t\tv.Invalidate(v.o.IDOf(o))\n\t\t\treturn f(ctx, o)\n\t\t}\n\t\tdefer func() {\n",
+		Package: "reconcile/external", Test: "TestListDuringALongWriteIsNotBelieved",
 	},
 	{
 		Name: "a failure is no event",

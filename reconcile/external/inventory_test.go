@@ -472,3 +472,33 @@ func TestFoundIsToldOfReportsBeforeAnythingIsPruned(t *testing.T) {
 		w.wantCalls(map[string]int{"Delete": 0})
 	})
 }
+
+// A write settles from its end: a list that was begun while it was under way may not show
+// it, however long ago it began.
+//
+// Negative control: with the resource invalidated before the write only, the list of 15 s
+// before its end was believed.
+func TestListDuringALongWriteIsNotBelieved(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(2)
+		v := w.inventory(func(o *invOpts) { o.Settle = 30 * time.Second })
+		f := v.Client(external.ClientFuncs[diskSpec, diskStatus]{UpdateFunc: func(ctx context.Context, o *disk) error {
+			time.Sleep(35 * time.Second)
+			wantLook(t, v, "t-"+keys[1].Name, true) // lists
+			time.Sleep(15 * time.Second)
+			o.Status.ID = nameOf(o)
+			return w.client.Update(ctx, o)
+		}})
+		o := must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size = "2"; return nil }))
+		if err := f.UpdateFunc(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		r, exists, err := v.Look(t.Context(), "t-"+keys[0].Name)
+		if err != nil || !exists || r.Props["size"] != "2" {
+			t.Errorf("after the write the inventory shows %v, %v, %v; want size 2", r.Props, exists, err)
+		}
+		if w.cloud.Calls("List") == 0 {
+			t.Error("no list was made during the write")
+		}
+	})
+}

@@ -197,6 +197,38 @@ func TestOutcomeIsStoredThoughTheStoreRefusesAtFirst(t *testing.T) {
 	}
 }
 
+// case 88. An outcome that is fenced is another server's to find out: the run ends at once.
+//
+// Negative control: with the fence taken for trouble of the store, it was tried for 30 s.
+func TestFencedOutcomeIsNotTriedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.declare()
+		created, refused := false, 0
+		f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+			f.ObserveFunc = w.client.Observe
+			f.CreateFunc = func(ctx context.Context, o *disk) error {
+				created = true
+				return w.client.Create(ctx, o)
+			}
+		})
+		w.store = must(store.New[diskSpec, diskStatus](&failing{w.backend, func() error {
+			if !created {
+				return nil
+			}
+			refused++
+			return store.ErrFenced
+		}}, "Disk", nil))
+		w.with(f)
+		began := time.Now()
+		if err := w.fails(); !errors.Is(err, store.ErrFenced) || time.Since(began) != 0 {
+			t.Errorf("ended with %v after %v, want ErrFenced at once", err, time.Since(began))
+		}
+		if refused > 2 { // the outcome, and the status
+			t.Errorf("%d writes were tried, want one of the outcome and one of the status", refused)
+		}
+	})
+}
+
 // case 88: a hook may take over how the outcome is stored.
 func TestPersistHookStoresTheOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

@@ -118,6 +118,27 @@ func TestRestartDoesNotStampedeAndServesLiveChangesAtOnce(t *testing.T) {
 	})
 }
 
+// An operator who asks for a run after a restart gets a look at once, and not at the
+// object's phase.
+//
+// Negative control: with the request not looked at, it waited for the phase.
+func TestRequestedRunDoesNotWaitForThePhase(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.converged()
+		w.o.Poll, w.o.PollPhase = time.Hour, true
+		w.restart(nil)
+		looks := w.cloud.Calls("Get")
+		if res := w.run(); res.RequeueAfter == 0 || w.cloud.Calls("Get") != looks {
+			t.Fatalf("Result %+v after %d looks, want it to wait for its phase", res, w.cloud.Calls("Get")-looks)
+		}
+		w.edit(func(o *disk) { o.Annotations = map[string]string{store.AnnotationReconcileNow: "now"} })
+		w.run()
+		if got := w.cloud.Calls("Get") - looks; got != 1 {
+			t.Errorf("%d looks for the request, want 1", got)
+		}
+	})
+}
+
 // A cloud that asks to be left alone is left alone by all, and no object's
 // status says that it failed.
 func TestThrottledCloudIsNotAFailureOfTheObject(t *testing.T) {

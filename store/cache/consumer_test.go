@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 
@@ -168,6 +169,45 @@ func TestOnRevisionCallsWhenTheCacheHasSeenTheWrite(t *testing.T) {
 		f.send(progress(9))
 		if len(got) != 4 || c.Snapshot().Waiters != 0 {
 			t.Errorf("%q, %d waiters; want progress to call the last one too", got, c.Snapshot().Waiters)
+		}
+	})
+}
+
+// Waiters that are taken back from the middle leave the others in order: each is called
+// with the revision that it waits for, and none before.
+//
+// promise S4. Negative control: with what fills a gap only sunk and never raised, some
+// were called late.
+func TestWaitersAreCalledInTimeWhateverIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(end(1))
+		random := rand.New(rand.NewPCG(1, 2))
+		at := store.Revision(1)
+		for range 200 {
+			waits := map[store.Revision]int{}
+			var stops []func() bool
+			for range 20 {
+				r := at + store.Revision(1+random.IntN(40))
+				waits[r]++
+				stop := c.OnRevision(r, func() { waits[r]-- })
+				stops = append(stops, func() bool { waits[r]--; return stop() })
+			}
+			for _, i := range random.Perm(len(stops))[:8] {
+				if !stops[i]() {
+					t.Fatal("a waiter was called before its time")
+				}
+			}
+			for range 40 {
+				at++
+				f.send(progress(at))
+				synctest.Wait()
+				for r, n := range waits {
+					if r <= at && n != 0 {
+						t.Fatalf("at revision %d %d calls are missing for revision %d", at, n, r)
+					}
+				}
+			}
 		}
 	})
 }

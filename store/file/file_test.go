@@ -830,3 +830,24 @@ func TestLeaseSurvivesARestartAndThenExpires(t *testing.T) {
 		}
 	})
 }
+
+// A lease that ended before a restart gives its id to none after it: a holder that was
+// frozen meanwhile still knows it.
+//
+// promise L1. Negative control: with the bucket's sequence not written the id came again.
+func TestLeaseIDsAreNotUsedAgainAfterARestart(t *testing.T) {
+	path := newPath(t)
+	b := open(t, path, nil)
+	id, err := b.Grant(t.Context(), time.Minute)
+	if err == nil {
+		err = b.Revoke(t.Context(), id)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeNow(t, b)
+	b = open(t, path, nil)
+	if next, err := b.Grant(t.Context(), time.Minute); err != nil || next == id {
+		t.Errorf("Grant returned %d, %v; want another id than %d", next, err, id)
+	}
+}
