@@ -14,7 +14,7 @@ func (k *keeper[K]) hold(set *holdSet, h *heldBack) {
 		k.holds.expiry.add(h)
 		k.s.fx.mask |= fxTimer
 	}
-	k.held(set)
+	k.apply(set)
 }
 
 // release ends a hold that lasts.
@@ -22,11 +22,11 @@ func (k *keeper[K]) release(h *heldBack) {
 	set := h.set
 	k.holds.expiry.remove(h)
 	set.remove(h)
-	k.held(set)
+	k.apply(set)
 }
 
-// held lets what a set holds run or not, after a change of the set.
-func (k *keeper[K]) held(set *holdSet) {
+// apply lets what a set holds run or not, after a change of the set.
+func (k *keeper[K]) apply(set *holdSet) {
 	s := k.s
 	switch over := set.over; over.kind {
 	case wholeQueue:

@@ -15,23 +15,20 @@ type Item[K comparable] struct {
 	Attempt  int      // failures in a row before this run
 	Priority Priority // the band it came from
 
-	q   *Queue[K]
-	run uint64 // the number of the run
-	at  uint64 // index of the entry | shard<<32 | band<<40 | chosen
+	band   uint8 // the band that the entry had
+	shard  uint8
+	chosen bool // WithPriority was called
+	q      *Queue[K]
+	run    uint64 // the number of the run
+	index  uint32 // of the entry
 }
-
-// chosen says that WithPriority was called.
-const chosen = 1 << 48
 
 // item makes the item of a running entry.
 func (q *Queue[K]) item(s *shard[K], i uint32, it *Item[K]) {
 	e := s.at(i)
 	it.Key, it.Attempt, it.Priority = e.key, int(e.attempts), atBand(e.band)
-	it.q, it.run = q, e.order
-	it.at = uint64(i) | uint64(s.id)<<32 | uint64(e.band)<<40
+	it.band, it.shard, it.q, it.run, it.index = e.band, s.id, q, e.order, i
 }
-
-func (i *Item[K]) index() uint32 { return uint32(i.at) }
 
 // WithPriority gives the item the priority that its key is to have after the
 // run. Without it the key keeps the one it has. An add that came during the run
@@ -39,7 +36,7 @@ func (i *Item[K]) index() uint32 { return uint32(i.at) }
 func (i Item[K]) WithPriority(p Priority) Item[K] {
 	if !p.IsZero() {
 		i.Priority = p
-		i.at |= chosen
+		i.chosen = true
 	}
 	return i
 }
@@ -84,17 +81,17 @@ func (i *Item[K]) queue() *Queue[K] {
 
 func (i *Item[K]) settle(o outcome, err error) {
 	q := i.queue()
-	s := &q.shards.all[uint8(i.at>>32)]
+	s := &q.shards.all[i.shard]
 	s.mu.Lock()
-	e := s.runs(i.index(), i.run)
+	e := s.runs(i.index, i.run)
 	if e == nil {
 		s.mu.Unlock()
 		panic("queue: Item settled twice")
 	}
-	if p := i.Priority; p.n != 0 && (i.at&chosen != 0 || p.band() != uint8(i.at>>40)) {
+	if p := i.Priority; p.n != 0 && (i.chosen || p.band() != i.band) {
 		e.band = onPriority(e.status(), e.band, p.band())
 	}
-	to := s.settle(i.index(), e, o, err)
+	to := s.settle(i.index, e, o, err)
 	q.unlock(s)
 	if to != StateParked {
 		return
@@ -232,7 +229,7 @@ func (q *Queue[K]) await(ctx context.Context, dst []Item[K]) (int, error) {
 		if n := q.take(ctx, dst); n > 0 {
 			return n, nil
 		}
-		if may := q.env.may(); may.phase() != open && may.ends(q.waiting()) {
+		if may := q.env.may(); may.phase() != open && may.ends(q.Len() > 0) {
 			return 0, ErrStopped
 		}
 		select {
@@ -241,9 +238,6 @@ func (q *Queue[K]) await(ctx context.Context, dst []Item[K]) (int, error) {
 		}
 	}
 }
-
-// waiting tells whether ready keys are in the queue, also such that may not run.
-func (q *Queue[K]) waiting() bool { return q.Len() > 0 }
 
 var errBuckets = errors.New("queue: Options.Buckets panicked")
 
@@ -268,8 +262,8 @@ func (q *Queue[K]) charge(s *shard[K], items []Item[K]) int {
 		}
 		now := time.Now()
 		s.mu.Lock()
-		e := s.runs(it.index(), it.run) // nil: DoneKey has settled it
-		ok := e != nil && q.keepers[0].pay(it.index(), e, buckets, now)
+		e := s.runs(it.index, it.run) // nil: DoneKey has settled it
+		ok := e != nil && q.keepers[0].pay(it.index, e, buckets, now)
 		q.unlock(s)
 		if ok {
 			items[n] = *it
@@ -280,8 +274,8 @@ func (q *Queue[K]) charge(s *shard[K], items []Item[K]) int {
 	n = 0
 	s.mu.Lock()
 	for _, it := range paid {
-		if e := s.runs(it.index(), it.run); e != nil {
-			s.begin(it.index(), e)
+		if e := s.runs(it.index, it.run); e != nil {
+			s.begin(it.index, e)
 			items[n] = it
 			n++
 		}
@@ -298,8 +292,8 @@ func (q *Queue[K]) giveBack(s *shard[K], items []Item[K]) {
 	due := after(q.env.now(), time.Second)
 	s.mu.Lock()
 	for _, it := range items {
-		if e := s.runs(it.index(), it.run); e != nil {
-			s.settle(it.index(), e, outcome{kind: again, due: due}, errBuckets)
+		if e := s.runs(it.index, it.run); e != nil {
+			s.settle(it.index, e, outcome{kind: again, due: due}, errBuckets)
 		}
 	}
 	q.unlock(s)

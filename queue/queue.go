@@ -167,7 +167,7 @@ func (q *Queue[K]) carryOut(fx effects[K]) {
 		q.waiters.wake()
 	}
 	if fx.mask&fxTimer != 0 {
-		q.timer.set(fx.ring)
+		q.timer.set(fx.due)
 	}
 	if fx.mask&fxLeft != 0 {
 		signal(q.news)

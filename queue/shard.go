@@ -161,7 +161,7 @@ type ask struct {
 // effects is what has to happen once the lock is free.
 type effects[K comparable] struct {
 	mask    uint8
-	ring    int64         // when the timer is to ring
+	due     int64         // when the timer is to ring
 	expired *[]expired[K] // holds that ended
 }
 
@@ -176,7 +176,7 @@ const (
 
 func (s *shard[K]) init(v *env) {
 	s.env = v
-	s.number = numbers{first, first}
+	s.number = numbers{firstNumber, firstNumber}
 	s.meter = new(meter)
 	s.table.init()
 	s.slab.init()
@@ -195,7 +195,7 @@ func (s *shard[K]) unlock() effects[K] {
 		s.publish(s.ready.top())
 	}
 	if fx.mask&fxTimer != 0 {
-		fx.ring = s.wake()
+		fx.due = s.wake()
 	}
 	s.mu.Unlock()
 	return fx

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"math/bits"
 	"sync/atomic"
 )
@@ -51,25 +52,25 @@ func (r *shards[K]) init(n int, v *env) {
 // of is the shard of a hash. Tables use its lower bits.
 func (r *shards[K]) of(hash uint64) *shard[K] { return &r.all[hash>>58&r.mask] }
 
-// publish lets getters see the top band of shard k, whose lock is held.
+// publish lets getters see the top band of shard k, whose lock is held. A shard with
+// nothing keeps what it showed last: a bit of some says whether that counts.
 func (r *shards[K]) publish(k int, top uint32) {
-	was := r.tops[k].Load()
-	if was == top {
-		return
+	if was := r.tops[k].Load(); top != 0 && top != was {
+		r.tops[k].Store(top) // first, for the words lead to it
+		flip(&r.odd, k, isOdd(top))
 	}
-	r.tops[k].Store(top) // first, for the words lead to it
-	flip(&r.odd, k, isOdd(was), isOdd(top))
-	flip(&r.some, k, was != 0, top != 0)
+	flip(&r.some, k, top != 0)
 }
 
 func isOdd(top uint32) bool { return top != 0 && top != middle+1 }
 
-// flip changes the bit of a shard. Its lock is held, so that an addition will do.
-func flip(word *atomic.Uint64, k int, was, is bool) {
-	switch {
-	case is && !was:
+// flip sets or clears the bit of a shard. Its lock is held, so that nothing else
+// changes the bit and an addition will do.
+func flip(word *atomic.Uint64, k int, on bool) {
+	switch is := word.Load()>>k&1 == 1; {
+	case on && !is:
 		word.Add(1 << k)
-	case was && !is:
+	case is && !on:
 		word.Add(-(1 << k))
 	}
 }
@@ -91,29 +92,17 @@ func (r *shards[K]) lock() *shard[K] {
 		return nil
 	}
 	at := r.current.Load()
-	after := equals >> at << at
-	if s := r.lockOne(after); s != nil {
-		return s
-	}
-	if s := r.lockOne(equals &^ after); s != nil {
-		return s
-	}
-	if after == 0 {
-		after = equals
-	}
-	s := &r.all[bits.TrailingZeros64(after)]
-	s.mu.Lock()
-	return s
-}
-
-// lockOne locks the first shard of a set whose lock is free, nil if none is.
-func (r *shards[K]) lockOne(set uint64) *shard[K] {
-	for ; set != 0; set &= set - 1 {
-		if s := &r.all[bits.TrailingZeros64(set)]; s.mu.TryLock() {
-			return s
+	behind := equals >> at << at
+	for _, set := range [2]uint64{behind, equals &^ behind} {
+		for ; set != 0; set &= set - 1 {
+			if s := &r.all[bits.TrailingZeros64(set)]; s.mu.TryLock() {
+				return s
+			}
 		}
 	}
-	return nil
+	s := &r.all[bits.TrailingZeros64(cmp.Or(behind, equals))]
+	s.mu.Lock()
+	return s
 }
 
 // highest is the set of the shards whose top band is highest.
@@ -147,7 +136,7 @@ func (r *shards[K]) rotate() {
 	}
 }
 
-// some tells whether a key may run.
+// ready tells whether a key may run.
 func (r *shards[K]) ready() bool {
 	if r.mask != 0 {
 		return r.some.Load() != 0

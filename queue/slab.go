@@ -46,7 +46,7 @@ func (e *entry[K]) setPrev(i uint32) { e.order = e.order&^(1<<32-1) | uint64(i) 
 // that neither a link of the wheel nor a free place can look like one.
 type numbers struct{ last, first uint64 }
 
-const first = 3 << 62
+const firstNumber = 3 << 62
 
 func (n *numbers) next() uint64 {
 	n.last++

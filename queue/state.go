@@ -323,8 +323,8 @@ func (w word) phase() word     { return w &^ paused }
 func (w word) takesAdds() bool { return w.phase() == open }
 func (w word) gives() bool     { return w < stopped }
 
-// ends tells whether Get fails when nothing may run; waiting: there are ready
-// keys, which a hold keeps back.
-func (w word) ends(waiting bool) bool {
-	return w.phase() == stopped || w.phase() == draining && !waiting
+// ends tells whether Get fails when nothing may run; heldBack: there are ready keys,
+// which a hold keeps back.
+func (w word) ends(heldBack bool) bool {
+	return w.phase() == stopped || w.phase() == draining && !heldBack
 }

@@ -64,7 +64,7 @@ func (q *Queue[K]) Drain(ctx context.Context) error {
 		return err
 	}
 	q.timer.stop()
-	return q.rest(ctx)
+	return q.awaitTimer(ctx)
 }
 
 // drained looks at each shard once: what is ready in one moment may be running in the
@@ -89,14 +89,14 @@ func (q *Queue[K]) drained() bool {
 // added again after a restart. Stop may be called again, from any state.
 func (q *Queue[K]) Stop(ctx context.Context) error {
 	q.advance(stopped)
-	if err := q.rest(ctx); err != nil {
+	if err := q.awaitTimer(ctx); err != nil {
 		return err
 	}
 	return q.wait(ctx, q.drained)
 }
 
-// rest waits until the timer, which has been stopped, does not ring any more.
-func (q *Queue[K]) rest(ctx context.Context) error {
+// awaitTimer waits until the timer, which has been stopped, does not ring any more.
+func (q *Queue[K]) awaitTimer(ctx context.Context) error {
 	select {
 	case <-q.timer.quiet: // even if ctx has ended too
 		return nil

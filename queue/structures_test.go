@@ -310,3 +310,28 @@ func TestTableShrinksWithItsKeys(t *testing.T) {
 	checkInvariants(t, q)
 	q.Close()
 }
+
+// Snapshot and Page see the keys behind a chunk that gave its memory back.
+// promise Q1
+func TestSnapshotSeesKeysBehindAFreedChunk(t *testing.T) {
+	q := newQueue(t, oneOrder())
+	s := &q.shards.all[0]
+	n := 4 << s.bits
+	for k := range n {
+		add(t, q, fmt.Sprintf("%05d", k))
+	}
+	for k := range n - 10 {
+		q.Remove(fmt.Sprintf("%05d", k))
+	}
+	if s.memory() == len(s.entries) {
+		t.Fatal("no chunk gave its memory back: the test is blind")
+	}
+	if keys := keysIn(q); len(keys) != 10 {
+		t.Errorf("Snapshot saw %v, want the last ten of %d keys", keys, n)
+	}
+	if p, err := q.Page(t.Context(), PageOptions[string]{}); err != nil || len(p.Entries) != 10 {
+		t.Errorf("a page has %d keys, %v; want 10", len(p.Entries), err)
+	}
+	checkInvariants(t, q)
+	q.Close()
+}

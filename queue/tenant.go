@@ -109,7 +109,7 @@ func (o *tenants[K]) pushFront(i uint32, e *entry[K]) {
 	}
 }
 
-// added counts a key of flow f, which enters its circle with the first.
+// added counts a key of flow f, which comes into its circle with the first.
 func (o *tenants[K]) added(f *flow[K], seq uint64) {
 	o.all++
 	f.circle.n++
@@ -120,12 +120,12 @@ func (o *tenants[K]) added(f *flow[K], seq uint64) {
 	o.may++
 	if f.next == nil {
 		f.oldest = seq
-		o.enter(f)
+		o.link(f)
 	}
 }
 
-// enter puts a flow at the end of its circle: just before the one whose turn it is.
-func (o *tenants[K]) enter(f *flow[K]) {
+// link puts a flow at the end of its circle: just before the one whose turn it is.
+func (o *tenants[K]) link(f *flow[K]) {
 	o.byAge.add(f)
 	f.left = f.group.tenant.weight
 	first := f.circle.first
@@ -137,8 +137,8 @@ func (o *tenants[K]) enter(f *flow[K]) {
 	f.prev.next, first.prev = f, f
 }
 
-// exit takes a flow out of its circle, if it is in.
-func (o *tenants[K]) exit(f *flow[K]) {
+// unlink takes a flow out of its circle, if it is in.
+func (o *tenants[K]) unlink(f *flow[K]) {
 	if f.next == nil {
 		return
 	}
@@ -170,7 +170,7 @@ func (o *tenants[K]) removed(f *flow[K]) {
 	if f.live > 0 {
 		return
 	}
-	o.exit(f)
+	o.unlink(f)
 	g := f.group
 	g.flows = slices.DeleteFunc(g.flows, func(x *flow[K]) bool { return x == f })
 	if len(g.flows) == 0 && !g.blocked {
@@ -263,9 +263,9 @@ func (o *tenants[K]) block(t *tenant, blocked bool) (more bool) {
 	g.blocked = blocked
 	for _, f := range g.flows {
 		if blocked {
-			o.exit(f)
+			o.unlink(f)
 		} else {
-			o.enter(f)
+			o.link(f)
 		}
 	}
 	if blocked {

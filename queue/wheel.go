@@ -175,25 +175,16 @@ func (w *wheel[K]) first() (tick int64, level int) {
 	return tick, level
 }
 
-// schedule finds when to look again. It looks at few entries: in a crowded slot
-// the slot's own beginning or end must do.
+// schedule finds when to look again: when the next slot of a higher level is reached,
+// or when the first entry of the next slot of level 0 is due.
 func (w *wheel[K]) schedule(es *slab[K], now int64) {
+	t, level := w.first()
 	w.wake = never
-	for l := range levels {
-		at := w.tick >> (8 * l)
-		d := nextBit(&w.bitmap[l], uint32(at)&255)
-		if d < 0 {
-			continue
-		}
-		begin := (at + int64(d)) << (8*l + tickBits)
-		if begin >= w.wake {
-			continue // nothing in it is due before
-		}
-		if begin <= now {
-			begin += 1 << tickBits
-		}
-		slot := uint32(l)<<8 | uint32(at+int64(d))&255
-		w.wake = min(w.wake, w.earliest(es, w.slots[slot].head, begin))
+	if t != never {
+		w.wake = max(t<<tickBits, now+1)
+	}
+	if level == 0 && t != never {
+		w.wake = w.earliest(es, w.slots[uint32(t)&255].head, max(w.wake, (now>>tickBits+1)<<tickBits))
 	}
 }
 
@@ -215,8 +206,8 @@ func (w *wheel[K]) earliest(es *slab[K], i uint32, crowded int64) int64 {
 // 256; -1 if none is.
 func nextBit(m *[4]uint64, bit uint32) int {
 	w := bit >> 6
-	if rest := m[w] >> (bit & 63); rest != 0 {
-		return bits.TrailingZeros64(rest)
+	if word := m[w] >> (bit & 63); word != 0 {
+		return bits.TrailingZeros64(word)
 	}
 	for k := uint32(1); k <= 4; k++ {
 		if word := m[(w+k)&3]; word != 0 {

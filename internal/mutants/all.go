@@ -22,7 +22,7 @@ var All = []Mutant{
 	{
 		Name: "Snapshot ends at a chunk that was freed",
 		File: "queue/snapshot.go", Old: "there := int(n) < len(s.entries)", New: "there := int(n) < len(s.entries) && !(BROKEN && s.entries[n] == nil)",
-		Package: "queue", Test: "TestModelRandomly",
+		Package: "queue", Test: "TestSnapshotSeesKeysBehindAFreedChunk",
 	},
 	{
 		Name: "the last getter that sleeps is not woken",
