@@ -21,9 +21,8 @@ type tenants[K comparable] struct {
 	groups  map[uint32]*group[K] // by number of the tenant
 	circles []*circle[K]         // highest band first
 	byAge   heap[*flow[K]]
-	may     int // keys of tenants that are not blocked
-	all     int // keys
-	spare   []*flow[K]
+	may     int             // keys of tenants that are not blocked
+	all     int             // keys
 	pass    func(t *tenant) // notes a blocked tenant that next came upon, in a bucket's line
 }
 
@@ -74,11 +73,7 @@ func (o *tenants[K]) flow(i uint32, e *entry[K]) *flow[K] {
 			return f
 		}
 	}
-	f := &flow[K]{}
-	if n := len(o.spare); n > 0 {
-		f, o.spare = o.spare[n-1], o.spare[:n-1]
-	}
-	f.group, f.circle = g, o.circle(e.band)
+	f := &flow[K]{group: g, circle: o.circle(e.band)}
 	g.flows = append(g.flows, f)
 	return f
 }
@@ -175,10 +170,6 @@ func (o *tenants[K]) removed(f *flow[K]) {
 	g.flows = slices.DeleteFunc(g.flows, func(x *flow[K]) bool { return x == f })
 	if len(g.flows) == 0 && !g.blocked {
 		delete(o.groups, g.tenant.number)
-	}
-	if len(o.spare) < 16 && cap(f.head.cells) <= 4*firstBlock {
-		f.group, f.circle = nil, nil
-		o.spare = append(o.spare, f)
 	}
 }
 
