@@ -336,3 +336,79 @@ func Example() {
 	// <nil>
 	// 403 {"error":"writing is for operators"}
 }
+
+func TestClientSeesAndEditsWhatTheServerHas(t *testing.T) {
+	w := newWorld(t, nil)
+	c := must(api.NewClient(w.server.URL, nil, nil))
+	if names := must(c.Kinds(t.Context())); len(names) != 1 || names[0] != "disk" {
+		t.Errorf("kinds %v", names)
+	}
+	k, key := c.Kind("disk"), store.Key{Namespace: "prod", Name: "a / b?"}
+	o := must(k.Put(t.Context(), key, 0, []byte(`{"spec":{"Size":1,"Password":"hunter2"}}`)))
+	if o.Revision == 0 || o.Key() != key {
+		t.Errorf("created %+v", o.Meta)
+	}
+	edited := must(k.Edit(t.Context(), key, o.Revision, func(m *store.Meta) error { m.AddFinalizer("f"); return nil }))
+	_ = must(objects.Do(t.Context(), k, key, "pause"))
+	if o := must(w.disks.Get(t.Context(), key)); !o.Paused || !o.HasFinalizer("f") || o.Spec != (spec{1, "hunter2"}) {
+		t.Errorf("edited %+v", o)
+	}
+	for name, c := range map[string]struct{ err, want error }{
+		"Get":         {second(k.Get(t.Context(), store.Key{Name: "none"})), store.ErrNotFound},
+		"Edit":        {second(k.Edit(t.Context(), key, o.Revision, func(*store.Meta) error { return nil })), store.ErrConflict},
+		"Put, again":  {second(k.Put(t.Context(), key, 0, []byte(`{"spec":{"Password":"x"}}`))), store.ErrExists},
+		"Put, stale":  {second(k.Put(t.Context(), key, edited.Revision, []byte(`{"spec":{"Password":"x"}}`))), store.ErrConflict},
+		"Put, no":     {second(k.Put(t.Context(), store.Key{Name: "b"}, 0, []byte(`{"spec":{"Colour":"x"}}`))), store.ErrInvalid},
+		"Delete":      {k.Delete(t.Context(), key, o.Revision), store.ErrConflict},
+		"unreachable": {second(must(api.NewClient("http://127.0.0.1:1", nil, nil)).Kinds(t.Context())), api.ErrUnreachable},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %v", name, c.err, c.want)
+		}
+	}
+	for i := range 600 { // more than a page
+		_ = must(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: fmt.Sprint("d", i)}}))
+	}
+	n := 0
+	for o, err := range k.All(t.Context(), store.Selector{}) {
+		if err != nil || o.Err != nil {
+			t.Fatal(err, o.Err)
+		}
+		n++
+	}
+	if n != 601 {
+		t.Errorf("%d objects, want 601", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	seen, synced := 0, false
+	for e, err := range k.Watch(ctx, 0) {
+		switch {
+		case synced:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("after the end of its context: %+v, %v", e, err)
+			}
+		case err != nil:
+			t.Fatal(err)
+		case e.Kind == store.BatchSnapshotEnd:
+			synced = true
+			cancel()
+		case e.HasObject:
+			seen++
+		}
+	}
+	if seen != 601 || !synced {
+		t.Errorf("%d objects watched, want 601", seen)
+	}
+	denied := newWorld(t, func(o *api.Options) { o.Allow = nil })
+	if _, err := must(api.NewClient(denied.server.URL, nil, nil)).Kinds(t.Context()); !errors.Is(err, api.ErrNotAllowed) {
+		t.Errorf("what is not allowed: %v", err)
+	}
+	for _, address := range []string{"", "localhost:80", "ftp://x", "http://", "http://x/?a=b"} {
+		if _, err := api.NewClient(address, nil, nil); err == nil {
+			t.Errorf("%q is an address", address)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

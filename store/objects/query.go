@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,6 +46,9 @@ func List(ctx context.Context, k Kind, q Query) (page []Object, more bool, err e
 
 // Do reconciles an object now ("reconcile"), or pauses or resumes it on every server.
 func Do(ctx context.Context, k Kind, key store.Key, action string) (Object, error) {
+	if d, ok := k.(Doer); ok {
+		return d.Do(ctx, key, action)
+	}
 	return k.Edit(ctx, key, 0, func(m *store.Meta) error {
 		switch action {
 		case "reconcile":
@@ -61,4 +65,25 @@ func Do(ctx context.Context, k Kind, key store.Key, action string) (Object, erro
 		}
 		return nil
 	})
+}
+
+// Parse makes an Object of its JSON, as [Object.JSON] returns it.
+func Parse(kind string, data []byte) (Object, error) {
+	o := Object{Kind: kind}
+	head := struct {
+		Meta               *store.Meta        `json:"meta"`
+		Conditions         *[]store.Condition `json:"conditions"`
+		Phase              *store.Phase       `json:"phase"`
+		ObservedGeneration *int64             `json:"observedGeneration"`
+	}{&o.Meta, &o.Conditions, &o.Phase, &o.ObservedGeneration}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return Object{}, fmt.Errorf("%w: %s: %w", store.ErrInvalid, kind, err)
+	}
+	o.show = func() ([]byte, error) { return data, nil }
+	return o, nil
+}
+
+// A Doer is a [Kind] that carries out the actions of Do itself.
+type Doer interface {
+	Do(ctx context.Context, key store.Key, action string) (Object, error)
 }

@@ -1,0 +1,315 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
+)
+
+// decode reads a JSON object, and keeps numbers as they are.
+func decode(data []byte) (tree map[string]any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	return tree, dec.Decode(&tree)
+}
+
+// toYAML writes JSON as YAML.
+func toYAML(data []byte) (string, error) {
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if err := dec.Decode(&v); err != nil {
+		return "", err
+	}
+	text, err := yaml.Marshal(numbers(v))
+	return string(text), err
+}
+
+// numbers gives the numbers of decoded JSON the types that YAML prints as numbers.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		var u uint64
+		if _, err := fmt.Sscan(v.String(), &u); err == nil && fmt.Sprint(u) == v.String() {
+			return u
+		}
+		f, _ := v.Float64()
+		return f
+	case []any:
+		for i := range v {
+			v[i] = numbers(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = numbers(v[k])
+		}
+	}
+	return v
+}
+
+// declaration is one object of a file.
+type declaration struct {
+	Kind string
+	Meta struct {
+		Namespace, Name     string
+		Labels, Annotations map[string]string
+	}
+	Spec any
+}
+
+// readDeclarations reads objects in YAML, of which JSON is a part.
+func readDeclarations(in io.Reader) (all []declaration, err error) {
+	dec := yaml.NewDecoder(in)
+	for {
+		var tree map[string]any
+		err := dec.Decode(&tree)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: declaration %d: %w", store.ErrInvalid, len(all)+1, err)
+		}
+		if len(tree) == 0 {
+			continue // between two separators
+		}
+		data, err := json.Marshal(tree)
+		var d declaration
+		if err == nil {
+			err = json.Unmarshal(data, &d)
+		}
+		if err == nil && (d.Kind == "" || d.Meta.Name == "") {
+			err = errors.New("it needs a kind and a meta.name")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: declaration %d: %w", store.ErrInvalid, len(all)+1, err)
+		}
+		all = append(all, d)
+	}
+}
+
+func (r *command) apply(ctx context.Context, _ []string) error {
+	if r.file == "" {
+		return usage("%s apply -f FILE", r.Name)
+	}
+	in := r.Stdin
+	if r.file != "-" {
+		f, err := os.Open(r.file)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	all, err := readDeclarations(in)
+	if err != nil {
+		return err
+	}
+	for _, d := range all { // all are read before the first is written
+		key := store.Key{Namespace: d.Meta.Namespace, Name: d.Meta.Name}
+		if key.Namespace == "" {
+			key.Namespace = r.namespace
+		}
+		k, err := r.kind(d.Kind)
+		if err != nil {
+			return err
+		}
+		did, err := applyOne(ctx, k, key, d)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", d.Kind, key, err)
+		}
+		fmt.Fprintf(r.Stdout, "%s %s: %s\n", word(d.Kind), word(key.String()), did)
+	}
+	return nil
+}
+
+// applyTries is how often apply reads an object again that was written meanwhile.
+const applyTries = 5
+
+// applyOne creates an object, or replaces its spec and adds labels and annotations.
+func applyOne(ctx context.Context, k objects.Kind, key store.Key, d declaration) (did string, err error) {
+	for range applyTries {
+		o, err := k.Get(ctx, key)
+		did, at, meta := "created", store.Revision(0), store.Meta{Namespace: key.Namespace, Name: key.Name}
+		switch {
+		case err == nil:
+			did, at, meta = "replaced", o.Revision, o.Meta
+		case !errors.Is(err, store.ErrNotFound):
+			return "", err
+		}
+		meta.Labels, meta.Annotations = union(meta.Labels, d.Meta.Labels), union(meta.Annotations, d.Meta.Annotations)
+		data, err := json.Marshal(map[string]any{"meta": meta, "spec": d.Spec})
+		if err != nil {
+			return "", err
+		}
+		next, err := k.Put(ctx, key, at, data)
+		switch {
+		case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrExists) && at == 0:
+			continue
+		case err == nil && at != 0 && next.Revision == at:
+			did = "unchanged"
+		}
+		return did, err
+	}
+	return "", fmt.Errorf("%w: it was written by others meanwhile, %d times", store.ErrConflict, applyTries)
+}
+
+func union(a, b map[string]string) map[string]string {
+	if len(b) == 0 {
+		return a
+	}
+	all := make(map[string]string, len(a)+len(b))
+	for _, m := range []map[string]string{a, b} {
+		for k, v := range m {
+			all[k] = v
+		}
+	}
+	return all
+}
+
+func (r *command) edit(ctx context.Context, args []string) error {
+	k, key, err := r.named(args)
+	if err != nil {
+		return err
+	}
+	o, err := k.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if at := store.Revision(r.revision); at != 0 && o.Revision != at {
+		return fmt.Errorf("%w: it is at revision %d", store.ErrConflict, o.Revision)
+	}
+	data, err := o.JSON()
+	if err != nil {
+		return err
+	}
+	text, err := toYAML(data)
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "tend-edit-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	file := filepath.Join(folder, "object.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	if err := r.Edit(ctx, file); err != nil {
+		return err
+	}
+	edited, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if string(edited) == text {
+		fmt.Fprintln(r.Stdout, "nothing was changed")
+		return nil
+	}
+	var tree map[string]any
+	if err := yaml.Unmarshal(edited, &tree); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	if data, err = json.Marshal(tree); err != nil {
+		return err
+	}
+	next, err := put(ctx, k, o, data)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.Stdout, "%s %s: revision %d\n", word(o.Kind), word(key.String()), next.Revision)
+	return nil
+}
+
+// put replaces an object. Of a kind whose type is not known it replaces the metadata.
+func put(ctx context.Context, k objects.Kind, o objects.Object, data []byte) (objects.Object, error) {
+	next, err := k.Put(ctx, o.Key(), o.Revision, data)
+	if !errors.Is(err, objects.ErrBare) {
+		return next, err
+	}
+	was, wrong := o.JSON()
+	if wrong != nil {
+		return next, wrong
+	}
+	before, wrong := decode(was)
+	after, wrong2 := decode(data)
+	if wrong = errors.Join(wrong, wrong2); wrong != nil {
+		return next, fmt.Errorf("%w: %w", store.ErrInvalid, wrong)
+	}
+	for _, name := range []string{"spec", "status"} {
+		a, _ := json.Marshal(before[name])
+		b, _ := json.Marshal(after[name])
+		if !bytes.Equal(a, b) {
+			return next, err
+		}
+	}
+	meta, wrong := objects.Parse(k.Kind(), data)
+	if wrong != nil {
+		return next, wrong
+	}
+	return k.Edit(ctx, o.Key(), o.Revision, func(m *store.Meta) error {
+		m.Labels, m.Annotations, m.Finalizers, m.Owners, m.Paused = meta.Labels, meta.Annotations, meta.Finalizers, meta.Owners, meta.Paused
+		return nil
+	})
+}
+
+func (r *command) remove(ctx context.Context, args []string) error {
+	k, key, err := r.named(args)
+	if err != nil {
+		return err
+	}
+	if err := k.Delete(ctx, key, store.Revision(r.revision)); err != nil {
+		return err
+	}
+	o, err := k.Get(ctx, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		fmt.Fprintf(r.Stdout, "%s %s: gone\n", word(args[0]), word(key.String()))
+		return nil
+	case err != nil:
+		return err
+	}
+	fmt.Fprintf(r.Stdout, "%s %s: in deletion, waits for %s\n", word(args[0]), word(key.String()), word(strings.Join(o.Finalizers, ", ")))
+	return nil
+}
+
+// act returns the command that does an action of objects.Do.
+func act(action, did string) func(r *command, ctx context.Context, args []string) error {
+	return func(r *command, ctx context.Context, args []string) error {
+		k, key, err := r.named(args)
+		if err != nil {
+			return err
+		}
+		if _, err := objects.Do(ctx, k, key, action); err != nil {
+			return err
+		}
+		fmt.Fprintf(r.Stdout, "%s %s: %s\n", word(args[0]), word(key.String()), did)
+		return nil
+	}
+}
+
+func (r *command) removeFinalizer(ctx context.Context, args []string) error {
+	k, key, err := r.named(args)
+	if err != nil {
+		return err
+	}
+	if _, err := k.RemoveFinalizer(ctx, key, args[2]); err != nil {
+		return err
+	}
+	fmt.Fprintf(r.Stdout, "%s %s: %s is removed\n", word(args[0]), word(key.String()), word(args[2]))
+	return nil
+}

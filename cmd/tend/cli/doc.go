@@ -1,0 +1,54 @@
+// Package cli is the command tend: it shows and mends the objects of a running service
+// over HTTP (package reconcile/api), or straight on a store when the service is down.
+//
+//	tend -server http://localhost:8085/objects get bucket
+//	tend -store file:/var/lib/shop/tend.db describe bucket prod/logs
+//
+// The commands:
+//
+//	kinds                          the kinds of the server
+//	get KIND [KEY]                 a table of objects, or one
+//	describe KIND KEY              one object whole: conditions, deletion, metadata, spec
+//	watch KIND                     changes, as they come, until interrupted
+//	apply -f FILE                  creates or replaces what a file declares ("-": stdin)
+//	edit KIND KEY                  opens the object in $EDITOR and stores what comes of it
+//	delete KIND KEY                asks for the deletion
+//	kick, pause, resume KIND KEY   reconcile now; pause and resume on every server
+//	remove-finalizer KIND KEY NAME by force
+//	why KIND KEY                   why it is not as declared, or not run
+//	completion bash|zsh|fish       a script that completes commands
+//
+// The flags stand before or after the command: -server or -store (or the environment's
+// TEND_SERVER and TEND_STORE), -o table, json or yaml, -n namespace, -l labels,
+// -revision (edit and delete only what is at it), -debug (address of the debug page, for
+// why) and -show-secrets. TEND_TOKEN is sent to the server as a bearer token. A store is
+// file:PATH, etcd:ENDPOINT,…[/PREFIX] or postgres:DSN.
+//
+// A file of declarations holds objects in YAML or JSON, separated by "---":
+//
+//	kind: bucket
+//	meta: {namespace: prod, name: logs}
+//	spec: {versioning: true}
+//
+// Apply replaces the spec whole and adds labels and annotations. What it does not name
+// stays: finalizers, owners, the pause, other objects.
+//
+// # Exit codes
+//
+//	0  done
+//	1  another error
+//	2  the command line cannot be understood
+//	3  the object or kind does not exist
+//	4  the object is at another revision, or exists already
+//	5  the server does not allow it
+//	6  the kind refuses the object
+//	7  the server or store cannot be reached
+//	8  the kind's type is needed: metadata only
+//
+// # Types
+//
+// Validation, codecs and secrets are in a kind's Go type. A service that calls [Run]
+// with [Config.Kinds] has a command that also writes specs straight on a store. Without,
+// a store's objects are shown without spec and status, unless -show-secrets says that
+// all of them may be seen, secrets too.
+package cli

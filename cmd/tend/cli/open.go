@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/etcd"
+	"github.com/tendhq/tend/store/file"
+	"github.com/tendhq/tend/store/postgres"
+)
+
+var errOpen = errors.New("the store cannot be opened")
+
+// open opens the store, and makes the host's kinds on it.
+func (r *command) open(ctx context.Context) (err error) {
+	scheme, rest, _ := strings.Cut(r.store, ":")
+	switch {
+	case scheme == "file" && rest != "":
+		if _, err = os.Stat(rest); err == nil { // file.Open would create it
+			r.backend, err = opened(file.Open(rest, nil))
+		}
+	case scheme == "etcd" && rest != "":
+		endpoints, prefix, found := strings.Cut(rest, "/")
+		o := &etcd.Options{}
+		if found {
+			o.Prefix = "/" + prefix
+		}
+		r.backend, err = opened(etcd.New(clientv3.Config{Endpoints: strings.Split(endpoints, ",")}, o))
+	case scheme == "postgres" && rest != "":
+		dsn := rest
+		if strings.HasPrefix(rest, "//") {
+			dsn = r.store
+		}
+		r.backend, err = opened(postgres.Open(ctx, dsn, nil))
+	case r.Open != nil:
+		r.backend, err = r.Open(ctx, r.store)
+	default:
+		return usage("a store is file:PATH, etcd:ENDPOINT,.../PREFIX or postgres:DSN")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errOpen, err)
+	}
+	if r.Kinds != nil {
+		r.kinds, err = r.Kinds(r.backend)
+	}
+	return err
+}
+
+// opened makes no Backend of a nil pointer.
+func opened[B store.Backend](b B, err error) (store.Backend, error) {
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// runEditor runs the user's editor on a file.
+func (r *command) runEditor(ctx context.Context, path string) error {
+	editor := strings.Fields(r.Getenv("VISUAL"))
+	if len(editor) == 0 {
+		editor = strings.Fields(r.Getenv("EDITOR"))
+	}
+	if len(editor) == 0 {
+		editor = []string{"vi"}
+	}
+	cmd := exec.CommandContext(ctx, editor[0], append(editor[1:], path)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, r.Stdout, r.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("editor %s: %w", editor[0], err)
+	}
+	return nil
+}

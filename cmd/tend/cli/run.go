@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/tendhq/tend/reconcile/api"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
+)
+
+// Config is what a host's command differs in. The zero value is the plain command.
+type Config struct {
+	// Name is the command's, for its messages. Default "tend".
+	Name string
+	// Kinds makes the host's kinds on a store that was opened with -store. Default: none,
+	// and metadata only is shown and changed.
+	Kinds func(b store.Backend) ([]objects.Kind, error)
+	// Open opens a store that is none of file:, etcd: and postgres:. Default: an error.
+	Open func(ctx context.Context, address string) (store.Backend, error)
+	// Edit changes a file. Default: $VISUAL or $EDITOR on it, or vi.
+	Edit func(ctx context.Context, path string) error
+	// Stdin, Stdout and Stderr default to those of the process.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Getenv defaults to os.Getenv.
+	Getenv func(string) string
+}
+
+// The exit codes of Run.
+const (
+	Done        = 0
+	Failed      = 1
+	Usage       = 2
+	NotFound    = 3
+	Conflict    = 4
+	NotAllowed  = 5
+	Invalid     = 6
+	Unreachable = 7
+	NeedsType   = 8
+)
+
+var errUsage = errors.New("usage")
+
+func usage(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
+}
+
+// exitCode gives the exit code for an error.
+func exitCode(err error) int {
+	if err == nil {
+		return Done
+	}
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{errUsage, Usage},
+		{api.ErrNotAllowed, NotAllowed},
+		{api.ErrUnreachable, Unreachable},
+		{errOpen, Unreachable},
+		{objects.ErrBare, NeedsType},
+		{store.ErrConflict, Conflict},
+		{store.ErrExists, Conflict},
+		{store.ErrNotFound, NotFound},
+		{store.ErrInvalid, Invalid},
+	} {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	return Failed
+}
+
+// command is one run of the command.
+type command struct {
+	Config
+	server, store, debug, output, namespace, labels, file string
+	revision                                              uint64
+	showSecrets                                           bool
+
+	client  *api.Client
+	backend store.Backend
+	kinds   []objects.Kind // of the host, on backend
+}
+
+// Run runs the command with arguments (without the program's name), and returns its
+// exit code. It returns when ctx ends.
+func Run(ctx context.Context, args []string, c Config) int {
+	r := &command{Config: c}
+	r.Name = cmp.Or(c.Name, "tend")
+	if r.Stdin == nil {
+		r.Stdin = os.Stdin
+	}
+	if r.Stdout == nil {
+		r.Stdout = os.Stdout
+	}
+	if r.Stderr == nil {
+		r.Stderr = os.Stderr
+	}
+	if r.Getenv == nil {
+		r.Getenv = os.Getenv
+	}
+	if r.Edit == nil {
+		r.Edit = r.runEditor
+	}
+	err := r.run(ctx, args)
+	if errors.Is(err, flag.ErrHelp) {
+		r.help(r.Stdout)
+		return Done
+	}
+	if err != nil {
+		fmt.Fprintf(r.Stderr, "%s: %s\n", r.Name, printable(err.Error()))
+	}
+	if errors.Is(err, errUsage) {
+		fmt.Fprintf(r.Stderr, "%s help lists the commands\n", r.Name)
+	}
+	return exitCode(err)
+}
+
+// verb is one command.
+type verb struct {
+	args string // what it needs, as help shows it; in brackets: may be missing
+	says string
+	do   func(r *command, ctx context.Context, args []string) error
+}
+
+var verbs map[string]verb
+
+func init() { // not in the declaration: help and completion refer to it
+	verbs = map[string]verb{
+		"kinds":            {"", "lists the kinds of the server", (*command).listKinds},
+		"get":              {"KIND [KEY]", "shows objects in a table, or one", (*command).get},
+		"describe":         {"KIND KEY", "shows one object whole", (*command).describe},
+		"watch":            {"KIND", "shows changes as they come", (*command).watch},
+		"apply":            {"-f FILE", "creates or replaces what a file declares", (*command).apply},
+		"edit":             {"KIND KEY", "opens an object in $EDITOR", (*command).edit},
+		"delete":           {"KIND KEY", "asks for an object's deletion", (*command).remove},
+		"kick":             {"KIND KEY", "has an object reconciled now", act("reconcile", "is reconciled")},
+		"pause":            {"KIND KEY", "pauses an object on every server", act("pause", "is paused")},
+		"resume":           {"KIND KEY", "ends a pause", act("resume", "is not paused")},
+		"remove-finalizer": {"KIND KEY NAME", "takes a finalizer away by force", (*command).removeFinalizer},
+		"why":              {"KIND KEY", "says why an object is not as declared, or not run", (*command).why},
+		"completion":       {"SHELL", "prints a script for bash, zsh or fish", (*command).completion},
+	}
+}
+
+func (r *command) run(ctx context.Context, args []string) error {
+	words, err := r.parse(args)
+	if err != nil {
+		return err
+	}
+	if len(words) == 0 || words[0] == "help" {
+		return flag.ErrHelp
+	}
+	v, known := verbs[words[0]]
+	if !known {
+		return usage("there is no command %q", words[0])
+	}
+	fewest, most := 0, 0
+	if !strings.HasPrefix(v.args, "-") {
+		for word := range strings.FieldsSeq(v.args) {
+			most++
+			if !strings.HasPrefix(word, "[") {
+				fewest++
+			}
+		}
+	}
+	if n := len(words) - 1; n < fewest || n > most {
+		return usage("%s %s %s", r.Name, words[0], v.args)
+	}
+	if words[0] != "completion" {
+		if err := r.connect(ctx); err != nil {
+			return err
+		}
+		if r.backend != nil {
+			defer r.backend.Close()
+		}
+	}
+	return v.do(r, ctx, words[1:])
+}
+
+// parse reads the flags, wherever they stand, and returns the other words.
+func (r *command) parse(args []string) (words []string, err error) {
+	f := flag.NewFlagSet(r.Name, flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.StringVar(&r.server, "server", "", "address of the service's objects")
+	f.StringVar(&r.store, "store", "", "address of a store")
+	f.StringVar(&r.debug, "debug", "", "address of the service's debug page")
+	f.StringVar(&r.output, "o", "table", "table, json or yaml")
+	f.StringVar(&r.namespace, "n", "", "namespace")
+	f.StringVar(&r.labels, "l", "", "labels")
+	f.StringVar(&r.file, "f", "", "file of declarations")
+	f.Uint64Var(&r.revision, "revision", 0, "revision that the object must have")
+	f.BoolVar(&r.showSecrets, "show-secrets", false, "show specs whose secrets are not known")
+	for {
+		if err := f.Parse(args); err != nil {
+			if errors.Is(err, flag.ErrHelp) {
+				return nil, err
+			}
+			return nil, usage("%v", err)
+		}
+		if f.NArg() == 0 {
+			break
+		}
+		words, args = append(words, f.Arg(0)), f.Args()[1:]
+	}
+	if r.server == "" && r.store == "" {
+		r.server, r.store = r.Getenv("TEND_SERVER"), r.Getenv("TEND_STORE")
+		if r.server != "" {
+			r.store = ""
+		}
+	}
+	if !slices.Contains([]string{"table", "json", "yaml"}, r.output) {
+		return nil, usage("-o is table, json or yaml")
+	}
+	return words, nil
+}
+
+func (r *command) help(w io.Writer) {
+	fmt.Fprintf(w, "%s shows and mends the objects of a service.\n\n  %s [-server URL | -store ADDRESS] [-o table|json|yaml] [-n NAMESPACE] [-l LABELS] COMMAND\n\n", r.Name, r.Name)
+	names := make([]string, 0, len(verbs))
+	for name := range verbs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(w, "  %-32s %s\n", name+" "+verbs[name].args, verbs[name].says)
+	}
+	fmt.Fprintf(w, `
+URL is that of the service's objects, such as http://localhost:8085/objects; ADDRESS is file:PATH,
+etcd:ENDPOINT,.../PREFIX or postgres:DSN. They may stand in TEND_SERVER and TEND_STORE, and a bearer
+token in TEND_TOKEN.
+
+Exit codes: %d done, %d error, %d usage, %d not found, %d conflict, %d not allowed, %d invalid, %d unreachable,
+%d the kind's type is needed.
+`, Done, Failed, Usage, NotFound, Conflict, NotAllowed, Invalid, Unreachable, NeedsType)
+}
+
+// connect makes the client, or opens the store.
+func (r *command) connect(ctx context.Context) error {
+	switch {
+	case r.server != "" && r.store != "":
+		return usage("-server and -store exclude each other")
+	case r.server != "":
+		header := http.Header{}
+		if token := r.Getenv("TEND_TOKEN"); token != "" {
+			header.Set("Authorization", "Bearer "+token)
+		}
+		var err error
+		if r.client, err = api.NewClient(r.server, nil, header); err != nil {
+			return usage("%v", err)
+		}
+		return nil
+	case r.store != "":
+		return r.open(ctx)
+	}
+	return usage("neither -server nor -store is given, nor TEND_SERVER or TEND_STORE set")
+}
+
+// kind is the kind of that name, of the server, of the host, or without its type.
+func (r *command) kind(name string) (objects.Kind, error) {
+	if r.client != nil {
+		return r.client.Kind(name), nil
+	}
+	for _, k := range r.kinds {
+		if k.Kind() == name {
+			return k, nil
+		}
+	}
+	if r.Kinds != nil {
+		return nil, fmt.Errorf("%w: there is no kind %q", store.ErrNotFound, name)
+	}
+	return objects.Bare(r.backend, name, r.showSecrets)
+}
+
+// named is the kind and the key that two arguments name.
+func (r *command) named(args []string) (objects.Kind, store.Key, error) {
+	key, err := store.ParseKey(args[1])
+	if err != nil {
+		return nil, key, usage("%v", err)
+	}
+	if key.Namespace == "" {
+		key.Namespace = r.namespace
+	}
+	k, err := r.kind(args[0])
+	return k, key, err
+}

@@ -1,0 +1,404 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
+)
+
+// printable replaces what does not print by its number: keys and messages are text
+// that anybody may have chosen, and a terminal obeys control characters.
+func printable(s string) string {
+	var b strings.Builder
+	for _, c := range s {
+		switch {
+		case c == '\n' || c == '\t' || unicode.IsPrint(c):
+			b.WriteRune(c)
+		case c < 0x10000:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, c)
+		}
+	}
+	return b.String()
+}
+
+// word is printable text without the blanks that a table is made of.
+func word(s string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(printable(s))
+}
+
+func (r *command) listKinds(ctx context.Context, _ []string) error {
+	var names []string
+	if r.client == nil {
+		if r.Kinds == nil {
+			return fmt.Errorf("a store does not list its kinds: %w", objects.ErrBare)
+		}
+		for _, k := range r.kinds {
+			names = append(names, k.Kind())
+		}
+	} else {
+		var err error
+		if names, err = r.client.Kinds(ctx); err != nil {
+			return err
+		}
+	}
+	if r.output != "table" {
+		return r.print(names)
+	}
+	for _, n := range names {
+		fmt.Fprintln(r.Stdout, word(n))
+	}
+	return nil
+}
+
+func (r *command) get(ctx context.Context, args []string) error {
+	if len(args) == 2 {
+		k, key, err := r.named(args)
+		if err != nil {
+			return err
+		}
+		o, err := k.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if r.output != "table" {
+			return r.printObject(o)
+		}
+		return r.table([]objects.Object{o})
+	}
+	k, err := r.kind(args[0])
+	if err != nil {
+		return err
+	}
+	sel, err := store.ParseSelector(r.labels)
+	if err != nil {
+		return usage("-l: %v", err)
+	}
+	sel.Namespace = r.namespace
+	page, _, err := objects.List(ctx, k, objects.Query{Selector: sel})
+	if err != nil {
+		return err
+	}
+	if r.output == "table" {
+		return r.table(page)
+	}
+	all := make([]any, 0, len(page))
+	for _, o := range page {
+		tree, err := treeOf(o)
+		if err != nil {
+			return err
+		}
+		all = append(all, tree)
+	}
+	return r.print(all)
+}
+
+func (r *command) table(all []objects.Object) error {
+	w := tabwriter.NewWriter(r.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "KEY\tPHASE\tREADY\tGENERATION\tSEEN\tAGE\tREMARKS")
+	for _, o := range all {
+		if o.Err != nil {
+			fmt.Fprintf(w, "%s\t-\t-\t-\t-\t-\t%s\n", word(o.Key().String()), word(o.Err.Error()))
+			continue
+		}
+		ready := "-"
+		for _, c := range o.Conditions {
+			if c.Type == store.ConditionReady {
+				ready = string(c.Status)
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", word(o.Key().String()), word(cmp.Or(string(o.Phase), "-")), word(ready),
+			o.Generation, o.ObservedGeneration, age(o.Created), word(strings.Join(remarks(o), "; ")))
+	}
+	return w.Flush()
+}
+
+func age(t time.Time) string {
+	d := max(time.Since(t), 0)
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}
+
+// remarks are what is out of the ordinary.
+func remarks(o objects.Object) (says []string) {
+	if o.Deleting() {
+		says = append(says, "in deletion for "+age(o.Deleted)+", waits for "+cmp.Or(strings.Join(o.Finalizers, ", "), "nothing"))
+	}
+	if o.Paused {
+		says = append(says, "paused")
+	}
+	return says
+}
+
+// print writes a value as JSON or YAML.
+func (r *command) print(v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	text := string(data) + "\n"
+	if r.output == "yaml" {
+		if text, err = toYAML(data); err != nil {
+			return err
+		}
+	}
+	_, err = io.WriteString(r.Stdout, printable(text))
+	return err
+}
+
+// treeOf is the object's JSON with its kind, as apply reads it.
+func treeOf(o objects.Object) (map[string]any, error) {
+	data, err := o.JSON()
+	if err != nil {
+		return nil, err
+	}
+	tree, err := decode(data)
+	if err == nil {
+		tree["kind"] = o.Kind
+	}
+	return tree, err
+}
+
+func (r *command) printObject(o objects.Object) error {
+	tree, err := treeOf(o)
+	if err != nil {
+		return err
+	}
+	return r.print(tree)
+}
+
+func (r *command) describe(ctx context.Context, args []string) error {
+	k, key, err := r.named(args)
+	if err != nil {
+		return err
+	}
+	o, err := k.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if r.output != "table" {
+		return r.printObject(o)
+	}
+	w := tabwriter.NewWriter(r.Stdout, 0, 0, 2, ' ', 0)
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, word(text))
+		}
+	}
+	line("kind", o.Kind)
+	line("key", o.Key().String())
+	line("uid", o.UID)
+	line("revision", o.Revision.String())
+	line("generation", fmt.Sprintf("%d, reconciled %d", o.Generation, o.ObservedGeneration))
+	line("phase", cmp.Or(string(o.Phase), "not reconciled yet"))
+	line("created", o.Created.Format(time.RFC3339))
+	line("remarks", strings.Join(remarks(o), "; "))
+	line("finalizers", strings.Join(o.Finalizers, ", "))
+	for _, owner := range o.Owners {
+		line("owner", owner.Kind+" "+owner.Key.String())
+	}
+	for _, c := range o.Conditions {
+		line("condition "+word(c.Type), conditionText(c))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	tree, err := treeOf(o)
+	if err != nil {
+		return err
+	}
+	rest := map[string]any{}
+	for _, name := range []string{"spec", "status"} {
+		if x, ok := tree[name]; ok {
+			rest[name] = x
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	r.output = "yaml"
+	return r.print(rest)
+}
+
+func conditionText(c store.Condition) string {
+	text := string(c.Status)
+	if c.Reason != "" {
+		text += " " + c.Reason
+	}
+	if c.Message != "" {
+		text += ": " + c.Message
+	}
+	return text
+}
+
+func (r *command) watch(ctx context.Context, args []string) error {
+	k, err := r.kind(args[0])
+	if err != nil {
+		return err
+	}
+	for e, err := range k.Watch(ctx, store.Revision(r.revision)) {
+		if ctx.Err() != nil {
+			return nil // it was interrupted
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.showEvent(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *command) showEvent(e objects.Event) error {
+	what := "put"
+	switch {
+	case e.Err != nil:
+		what = "broken"
+	case e.Deleted:
+		what = "deleted"
+	case e.Kind == store.BatchSnapshot:
+		what = "is"
+	case e.Kind != store.BatchChanges:
+		return nil
+	}
+	if r.output == "table" {
+		_, err := fmt.Fprintf(r.Stdout, "%s  %s  revision %d  %s\n", what, word(e.Key.String()), e.Revision, word(strings.Join(eventRemarks(e), "; ")))
+		return err
+	}
+	v := map[string]any{"type": what, "key": e.Key.String(), "revision": e.Revision.String()}
+	if e.HasObject {
+		tree, err := treeOf(e.Object)
+		if err != nil {
+			return err
+		}
+		v["object"] = tree
+	}
+	if r.output == "json" { // one line each, so that programs can read them as they come
+		data, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(r.Stdout, printable(string(data)))
+		return err
+	}
+	if _, err := io.WriteString(r.Stdout, "---\n"); err != nil {
+		return err
+	}
+	return r.print(v)
+}
+
+func eventRemarks(e objects.Event) []string {
+	if e.Err != nil {
+		return []string{e.Err.Error()}
+	}
+	if !e.HasObject || e.Deleted {
+		return nil
+	}
+	return append([]string{cmp.Or(string(e.Object.Phase), "not reconciled yet")}, remarks(e.Object)...)
+}
+
+// why tells from the object, and from the debug page if there is one, what an object
+// waits for.
+func (r *command) why(ctx context.Context, args []string) error {
+	k, key, err := r.named(args)
+	if err != nil {
+		return err
+	}
+	o, err := k.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	says := remarks(o)
+	if o.ObservedGeneration != o.Generation {
+		says = append(says, fmt.Sprintf("generation %d is not reconciled yet; the last was %d", o.Generation, o.ObservedGeneration))
+	}
+	for _, c := range o.Conditions {
+		if c.Status != store.True {
+			says = append(says, c.Type+" is "+conditionText(c))
+		}
+	}
+	queued, err := r.askQueues(ctx, o)
+	if err != nil {
+		queued = []string{"what the queues say is not known: " + err.Error()}
+	}
+	says = append(says, queued...)
+	if len(says) == 0 {
+		says = []string{"nothing is in its way"}
+	}
+	if r.output != "table" {
+		return r.print(map[string]any{"kind": o.Kind, "key": o.Key().String(), "why": says})
+	}
+	for _, s := range says {
+		fmt.Fprintln(r.Stdout, word(s))
+	}
+	return nil
+}
+
+// askQueues asks the debug page of the service.
+func (r *command) askQueues(ctx context.Context, o objects.Object) (says []string, err error) {
+	if r.client == nil && r.debug == "" {
+		return nil, fmt.Errorf("the service is not asked, only its store")
+	}
+	address := r.debug
+	if address == "" {
+		u, err := url.Parse(r.server)
+		if err != nil {
+			return nil, err
+		}
+		u.Path = path.Join(path.Dir(u.Path), "debug")
+		address = u.String()
+	}
+	q := url.Values{"view": {"object"}, "kind": {o.Kind}, "key": {o.Key().String()}, "format": {"json"}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"?"+q.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if token := r.Getenv("TEND_TOKEN"); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the debug page at %s answers %s", address, resp.Status)
+	}
+	var page struct {
+		Object struct {
+			Keys []struct{ Controller, State, Because, Error string }
+		}
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 8<<20)).Decode(&page); err != nil {
+		return nil, err
+	}
+	for _, k := range page.Object.Keys {
+		text := fmt.Sprintf("controller %s: %s: %s", k.Controller, k.State, k.Because)
+		if k.Error != "" {
+			text += "; last error: " + k.Error
+		}
+		says = append(says, text)
+	}
+	return says, nil
+}
