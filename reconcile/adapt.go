@@ -91,24 +91,21 @@ func (a *adaptive) next(n int, all Counts, took time.Duration, waiting bool) int
 
 // pooled is the part of a controller that is adapted.
 type pooled interface {
-	Workers() int
-	SetWorkers(n int) error
+	size() (want, running int)
+	resize(n int)
 	totals() (Counts, time.Duration)
 	waiting() bool
 }
 
 func (a *adaptive) run(ctx context.Context, c pooled) {
 	for sleep.For(ctx, a.Interval) {
-		was := c.Workers()
+		was, _ := c.size()
 		if was == 0 {
 			continue // they were stopped on purpose
 		}
 		all, took := c.totals()
 		if n := a.next(was, all, took, c.waiting()); n != was {
-			_ = c.SetWorkers(n) // n is positive
+			c.resize(n)
 		}
 	}
 }
-
-// waiting reports whether more workers would have something to do.
-func (c *Controller[K]) waiting() bool { return c.q.Len() > 0 }

@@ -46,7 +46,8 @@ func FromWith[S, T any](c *cache.Cache[S, T], o FromOptions[S, T]) Source[Reques
 	return Source[Request]{
 		Name: c.Name(), kind: c.Kind(), cache: c,
 		exists: func(k Request) bool { _, ok := c.Get(k); return ok },
-		relist: func(to Sink[Request]) error {
+		relist: func(to kernelSink[Request], gained []int) error {
+			to = to.forShards(gained)
 			for obj := range c.All() {
 				if err := to.Add(obj.Key(), queue.AddOptions{Priority: bandInitial}); err != nil {
 					return err
@@ -55,54 +56,25 @@ func FromWith[S, T any](c *cache.Cache[S, T], o FromOptions[S, T]) Source[Reques
 			return nil
 		},
 		Run: func(ctx context.Context, to Sink[Request]) error {
-			saw, _ := to.(interface {
-				saw(Request, Cached, store.Revision)
-			})
-			own, tell := unlessOwn(to, c), telling(to)
+			kernel := kernelSinkOf(to)
 			return follow(ctx, c, to, func(ch cache.Change[S, T]) error {
-				if saw != nil { // after the question whose write it was has been answered
-					defer saw.saw(ch.Key, c, revisionOf(ch))
-				}
+				rev := revisionOf(ch)
+				defer kernel.took(ch.Key, c, rev) // after the question whose write it was has been answered
 				switch {
 				case ch.Initial:
 					return addWaiting(ctx, to, ch.Key, queue.AddOptions{Priority: bandInitial})
 				case !o.When(ch):
 					return nil
 				}
-				tell(ch.Key, ch.Key, revisionOf(ch))
+				kernel.caused(ch.Key, ch.Key, rev)
 				if !o.Urgent(ch) {
 					return addWaiting(ctx, to, ch.Key, queue.AddOptions{Priority: bandLive})
 				}
-				return addWaiting(ctx, own(revisionOf(ch)), ch.Key, queue.AddOptions{Priority: bandLive, Urgent: true})
+				return waitForRoom(ctx, func() error {
+					return kernel.addUnlessOwn(ch.Key, c, rev, queue.AddOptions{Priority: bandLive, Urgent: true})
+				})
 			})
 		},
-	}
-}
-
-// telling gives what tells the controller which change is about to add a key.
-func telling[K comparable](to Sink[K]) func(key K, object store.Key, rev store.Revision) {
-	if s, ok := to.(interface {
-		caused(K, store.Key, store.Revision)
-	}); ok {
-		return s.caused
-	}
-	return func(K, store.Key, store.Revision) {}
-}
-
-// caused tells the controller which change is about to add key.
-func caused[K comparable](to Sink[K], key K, object store.Key, rev store.Revision) {
-	if s, ok := to.(interface {
-		caused(K, store.Key, store.Revision)
-	}); ok {
-		s.caused(key, object, rev)
-	}
-}
-
-func (s *sink[K]) caused(key K, object store.Key, rev store.Revision) {
-	if hook := s.c.o.Hooks.OnAdd; hook != nil && !s.c.elsewhere(key) {
-		s.c.containHere("OnAdd", func() {
-			hook(key, Origin{Controller: s.c.name, Source: s.Name, Kind: s.kind, Key: object, Revision: rev})
-		})
 	}
 }
 
@@ -125,7 +97,7 @@ func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], t
 	return nil
 }
 
-// urgent is the rule of From: somebody wants this object to be looked at now. A
+// urgent is the rule of From: the change asks for a run now. A
 // change that came with an own write folded over it needs no urgency: the
 // write compared revisions, so the run that made it had read the change.
 func urgent[S, T any](c cache.Change[S, T]) bool {
@@ -147,40 +119,6 @@ func revisionOf[S, T any](c cache.Change[S, T]) store.Revision {
 	}
 	return c.Revision
 }
-
-// ownSink asks the controller whether the key's own run made the change.
-type ownSink[K comparable] struct {
-	Sink[K]
-	live func(K, Cached, store.Revision, queue.AddOptions) error
-	from Cached
-	rev  store.Revision
-}
-
-func (s *ownSink[K]) Add(key K, o queue.AddOptions) error { return s.live(key, s.from, s.rev, o) }
-
-// unlessOwn gives what makes a sink for each revision: one that asks whether the
-// key's own run made it. It is one sink for all, used one revision after the other.
-func unlessOwn[K comparable](to Sink[K], from Cached) func(store.Revision) Sink[K] {
-	l, ok := to.(interface {
-		live(K, Cached, store.Revision, queue.AddOptions) error
-	})
-	if !ok {
-		return func(store.Revision) Sink[K] { return to } // somebody else's sink: nothing is known of its runs
-	}
-	own := &ownSink[K]{Sink: to, live: l.live, from: from}
-	return func(r store.Revision) Sink[K] {
-		own.rev = r
-		return own
-	}
-}
-
-// live admits a change that is urgent unless the key's own run made it.
-func (s *sink[K]) live(key K, from Cached, rev store.Revision, o queue.AddOptions) error {
-	return s.c.live(seen[K]{key, from, rev}, o)
-}
-
-// saw notes that the source has taken a change.
-func (s *sink[K]) saw(key K, from Cached, rev store.Revision) { s.c.show(seen[K]{key, from, rev}) }
 
 func isNilPredicate[S, T any](p Predicate[S, T]) bool { return p == nil }
 

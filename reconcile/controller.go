@@ -25,17 +25,8 @@ import (
 // Make one with New, NewBatch or For, give it sources with Watch, and Run it, best
 // through a Manager. Its methods are safe for concurrent use; only Run blocks.
 type Controller[K comparable] struct {
-	pool[K]
-	life  *life[K]
-	adapt *adaptive
-
-	// What follows is guarded by kernel.mu.
-	kind    string // of the objects it is about, for the graph; "": not known
-	running bool   // Run was called
-	feeds   []*feed[K]
-	removed []*feed[K]      // by Unwatch; may not have ended yet
-	owned   []Cached        // made by For: run by the controller itself
-	place   lease.Placement // Options.Placement, or the Manager's choice
+	supervisor[K]
+	began bool // Run was called; guarded by kernel.mu
 }
 
 // New returns a controller that runs r. K is inferred from r's method. The name
@@ -80,7 +71,7 @@ func NewBatch[K comparable](name string, r BatchReconciler[K], o *Options[K]) (*
 }
 
 func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K], error) {
-	k := &kernel[K]{name: name, epoch: time.Now()}
+	k := &kernel[K]{name: name, epoch: time.Now(), rung: make(chan struct{}, 1)}
 	if o != nil {
 		k.o = *o
 	}
@@ -98,7 +89,6 @@ func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K]
 	c.pendingWrites = &pendingWrites[K]{kernel: k}
 	c.alarm, c.want = newAlarm(), k.o.Workers
 	c.late = fmt.Errorf("reconcile: controller %q: %w of %v", name, ErrDeadline, k.o.Timeout)
-	c.life = newLife(c)
 	if k.o.Adapt != nil {
 		c.adapt = &adaptive{Adapt: *k.o.Adapt}
 	}
@@ -142,48 +132,12 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 	if err := c.made(); err != nil {
 		return fmt.Errorf("%w: Watch", err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var added []*feed[K]
-	for _, s := range sources {
-		err := s.check()
-		if err == nil && slices.ContainsFunc(slices.Concat(c.feeds, added), func(f *feed[K]) bool { return f.Name == s.Name }) {
-			err = fmt.Errorf("%w: %q", ErrSourceExists, s.Name)
-		}
-		if err != nil {
-			return fmt.Errorf("reconcile: controller %q: Watch: %w", c.name, err)
-		}
-		added = append(added, &feed[K]{c: c, Source: s})
+	if err := c.addSources(sources); err != nil {
+		return fmt.Errorf("reconcile: controller %q: Watch: %w", c.name, err)
 	}
-	c.feeds = slices.Concat(c.feeds, added) // a new slice: sources() gives out the old one
-	c.feedsChangedLocked()
-	c.life.poke()
+	c.post(message{what: sourcesChanged})
 	return nil
 }
-
-// feedsChangedLocked brings the view and the kind in line with the sources. A cache
-// whose source was removed is still read.
-func (c *Controller[K]) feedsChangedLocked() {
-	c.changeViewLocked(func(v *view[K]) {
-		v.shows, v.exists = nil, nil
-		for _, f := range c.feeds {
-			if f.cache != nil && !slices.Contains(v.caches, f.cache) {
-				v.caches = append(slices.Clip(v.caches), f.cache)
-			}
-			if f.cache != nil && !f.mapped {
-				v.shows = append(v.shows, f.cache)
-			}
-			if f.exists != nil {
-				v.exists = append(v.exists, f.exists)
-			}
-			if !f.mapped && c.kind == "" {
-				c.kind = f.kind
-			}
-		}
-	})
-}
-
-var errUnwatched = errors.New("source was removed")
 
 // Unwatch removes a source and returns when it has ended. Keys that it added
 // stay. It fails with ErrNoSource, and with ErrSourceRunning if the source has not
@@ -193,33 +147,14 @@ func (c *Controller[K]) Unwatch(name string) error {
 	if err := c.made(); err != nil {
 		return fmt.Errorf("%w: Unwatch", err)
 	}
-	c.mu.Lock()
-	i := slices.IndexFunc(c.feeds, func(f *feed[K]) bool { return f.Name == name })
-	if i < 0 {
-		c.mu.Unlock()
-		return fmt.Errorf("reconcile: controller %q: %w: %q", c.name, ErrNoSource, name)
+	ended, err := c.removeSource(name)
+	if err == nil && !ended {
+		err = fmt.Errorf("Unwatch(%q): %w", name, ErrSourceRunning)
 	}
-	f := c.feeds[i]
-	c.feeds = slices.Concat(c.feeds[:i], c.feeds[i+1:])
-	c.removed = append(c.removed, f)
-	c.feedsChangedLocked()
-	c.mu.Unlock()
-	f.remove(errUnwatched)
-	ended := f.waitRemoved(c.life.context())
-	c.removedSources() // forgets it if it has
-	c.life.poke()
-	if !ended {
-		return fmt.Errorf("reconcile: controller %q: Unwatch(%q): %w", c.name, name, ErrSourceRunning)
+	if err != nil {
+		return fmt.Errorf("reconcile: controller %q: %w", c.name, err)
 	}
 	return nil
-}
-
-// removedSources are those that were removed and have not ended.
-func (c *Controller[K]) removedSources() []*feed[K] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.removed = slices.DeleteFunc(c.removed, (*feed[K]).hasEnded)
-	return slices.Clone(c.removed)
 }
 
 var errNotMade = errors.New("reconcile: this Controller is nil or zero: make one with New, NewBatch or For")
@@ -271,34 +206,6 @@ func (c *Controller[K]) add(key K, o queue.AddOptions) error {
 	return c.enqueue(key, o)
 }
 
-// live admits a change that is urgent unless the key's own run made it.
-func (c *Controller[K]) live(at seen[K], o queue.AddOptions) error {
-	if c.elsewhere(at.key) {
-		return nil
-	}
-	running := c.askRunning(at) // before what is remembered: a run notes that before it ends
-	k := c.lookup(at.key)
-	o.Urgent = !running && !at.in(k.writes)
-	c.holdPending(at.key, k)
-	return c.enqueue(at.key, o)
-}
-
-// admit takes a key from a source. A key of another server is dropped: whoever
-// gets it lists it then.
-func (c *Controller[K]) admit(key K, o queue.AddOptions) error {
-	if c.elsewhere(key) {
-		return nil
-	}
-	c.holdIfBehind(key)
-	return c.enqueue(key, o)
-}
-
-// leased reports whether a placement takes leases: one that runs everywhere is as
-// good as none.
-func leased(p lease.Placement) bool {
-	return p != nil && reflect.TypeOf(p) != reflect.TypeOf(lease.EveryServer())
-}
-
 // SetWorkers changes how many keys are run at once, to at most 100,000; 0 runs none.
 // More workers start at once; one too many goes when its present run has ended. With
 // Options.Adapt the number goes on changing from n.
@@ -319,13 +226,6 @@ func (c *Controller[K]) Workers() int {
 	return n
 }
 
-// sources gives the feeds; the slice is never written to.
-func (c *Controller[K]) sources() []*feed[K] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.feeds
-}
-
 // ownedCaches are those that the controller runs itself.
 func (c *Controller[K]) ownedCaches() []Cached { return c.owned }
 
@@ -334,12 +234,6 @@ func (c *Controller[K]) adopt(l *slog.Logger, stop time.Duration) {
 	c.changeView(func(v *view[K]) { v.logger = cmp.Or(v.logger, l) })
 	c.o.Drain = min(c.o.Drain, stop*2/3)
 	c.o.Grace = min(c.o.Grace, stop/4)
-}
-
-func (c *Controller[K]) placementOf() lease.Placement {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.place
 }
 
 // Run runs the controller until ctx ends. Then it stops in this order, and
@@ -356,12 +250,11 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 		return fmt.Errorf("%w: Run", err)
 	}
 	c.mu.Lock()
-	again := c.running
-	c.running = true
-	place := c.place
+	again, place := c.began, c.place
+	c.began = true
 	c.mu.Unlock()
 	if again {
 		return fmt.Errorf("reconcile: controller %q: %w", c.name, ErrRunning)
 	}
-	return c.life.run(ctx, place)
+	return c.run(ctx, place)
 }

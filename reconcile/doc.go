@@ -79,11 +79,11 @@
 //
 // # Design notes
 //
-// A controller is one queue, a pool of workers, and one governor goroutine that
-// looks at facts (shards held, sources there, sources synced) and brings sources
-// and workers in line with them. The alternative, transitions made by whoever
-// notices an event, was the origin of the double lives that leases lost and won
-// again have given elsewhere.
+// A controller is one queue, a pool of workers, and one supervisor: the goroutine of
+// Run, which learns from messages what happened (shards gained and lost, sources synced
+// and ended) and brings sources and workers in line with it. Were transitions made by
+// whatever goroutine notices an event, a lease that is lost and won again could give a
+// controller two lives at once.
 //
 // The queue is one for the controller's whole life, also over several holds of a
 // lease: a key's run that outlives a hold keeps the key locked, which a fresh
@@ -111,3 +111,25 @@
 // Dependency cycles count mapped sources only. A parent that writes its children and
 // watches them is everyday life; a cycle of mapped kinds feeds itself.
 package reconcile
+
+// The states of a controller that runs, which its supervisor goes through. A test holds
+// this against the transitions in supervisor.go.
+//
+//	new         ─▶ waiting      Run was called
+//	waiting     ─▶ syncing      a shard was gained: sources are started
+//	waiting     ─▶ running      … and there is nothing to sync
+//	waiting     ─▶ draining     Run's context ended, or the controller cannot go on
+//	syncing     ─▶ running      all sources and caches have synced: workers are started
+//	syncing     ─▶ releasing    the last shard was lost: sources are told to end
+//	syncing     ─▶ waiting      … and there are none
+//	syncing     ─▶ draining
+//	running     ─▶ releasing    the last shard was lost: sources and workers are told to end
+//	running     ─▶ waiting      … and there are no sources
+//	running     ─▶ draining
+//	releasing   ─▶ waiting      the last source has ended
+//	releasing   ─▶ syncing      a shard was gained: sources start again as they end
+//	releasing   ─▶ running      … and there is nothing to sync
+//	releasing   ─▶ draining
+//	draining    ─▶ cancelling   Options.Drain is over: the contexts of runs end
+//	draining    ─▶ stopped      nothing is left
+//	cancelling  ─▶ stopped      nothing is left, or Options.Grace is over

@@ -25,10 +25,10 @@ func Every[K, V comparable](name string, interval time.Duration, list func(ctx c
 		return Source[K]{Name: name, bad: fmt.Errorf("Every(%q): needs a list function and an interval above 0, got %v", name, interval)}
 	}
 	return Source[K]{Name: name, Run: func(ctx context.Context, to Sink[K]) error {
-		p := &poll[K, V]{to: to, list: list, first: true}
+		p, kernel := &poll[K, V]{to: to, list: list, first: true}, kernelSinkOf(to)
 		// What vanishes between two runs of the source must be noticed too.
-		p.known, _ = kept(to).(map[K]V)
-		defer func() { keep(to, p.known) }()
+		p.known, _ = kernel.kept().(map[K]V)
+		defer func() { kernel.keep(p.known) }()
 		if p.known == nil {
 			p.known = make(map[K]V)
 		}
@@ -48,7 +48,8 @@ type poll[K, V comparable] struct {
 // until ctx ends or the queue is stopped. A failure is reported to the sink, and
 // tried again with backoff, never later than the interval.
 func pollUntil[K comparable](ctx context.Context, to Sink[K], interval time.Duration, once func(context.Context) error) error {
-	for failures := 0; ; {
+	kernel, backoff := kernelSinkOf(to), restarts()
+	for failing := false; ; {
 		wait := interval - rand.N(interval/10+1)
 		err := once(ctx)
 		switch {
@@ -57,12 +58,13 @@ func pollUntil[K comparable](ctx context.Context, to Sink[K], interval time.Dura
 		case errors.Is(err, queue.ErrStopped):
 			return err
 		case err != nil:
-			report(to, err)
-			wait = min(restartDelay(failures), interval)
-			failures++
-		case failures > 0:
-			report(to, nil)
-			failures = 0
+			kernel.Failed(err)
+			wait = min(backoff.Next(), interval)
+			failing = true
+		case failing:
+			kernel.Failed(nil)
+			backoff.Reset()
+			failing = false
 		}
 		if !sleep.For(ctx, wait) {
 			return nil

@@ -23,7 +23,7 @@ func (c *Controller[K]) node() graphNode {
 	if n.kind == "" {
 		n.kind = c.name // it is about something that is no kind of a store
 	}
-	for _, f := range c.sources() {
+	for _, f := range c.allFeeds() {
 		if f.mapped && f.kind != "" && f.kind != n.kind &&
 			!slices.ContainsFunc(n.from, func(m mapped) bool { return m.kind == f.kind }) {
 			n.from = append(n.from, mapped{f.kind, f.Name})

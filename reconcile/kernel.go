@@ -37,9 +37,75 @@ type kernel[K comparable] struct {
 	//	pendingWrites.pending ▶ that of a store.Writes
 	//
 	// No user code, hook, log line or queue operation runs under any of them.
-	mu   sync.Mutex // guards replacing view, and what the parts name
+	mu   sync.Mutex // guards mail, replacing view, and what the parts say
 	view atomic.Pointer[view[K]]
+	mail []message     // for the supervisor, in order
+	rung chan struct{} // capacity 1: there is mail
 }
+
+// message is what the supervisor is told.
+type message struct {
+	what  event
+	shard int   // gained: which
+	err   error // lost: why; failed: what
+}
+
+type event uint8
+
+const (
+	sourcesChanged event = iota // Watch or Unwatch was called, or a cache of Options.Reads has synced
+	sourceSynced
+	sourceEnded
+	shardGained
+	shardLost
+	runsLeft // the last run of a shard that was lost has returned
+	failed   // the controller cannot go on
+)
+
+// post tells the supervisor. It does not wait; what is posted when the controller does
+// not run is read when it does.
+func (k *kernel[K]) post(m message) {
+	k.mu.Lock()
+	k.mail = append(k.mail, m)
+	k.mu.Unlock()
+	notify(k.rung)
+}
+
+// takeMail empties the mailbox.
+func (k *kernel[K]) takeMail() []message {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m := k.mail
+	k.mail = nil
+	return m
+}
+
+// notify sends on a channel of capacity one without waiting: a signal that is there
+// already says the same.
+func notify(signal chan<- struct{}) {
+	select {
+	case signal <- struct{}{}:
+	default:
+	}
+}
+
+// Cached is what a controller needs to know of a cache; *cache.Cache is one.
+type Cached interface {
+	Name() string
+	Kind() string
+	Backend() store.Backend
+	Revision() store.Revision
+	OnRevision(r store.Revision, f func()) (stop func() bool)
+	Synced() <-chan struct{}
+	Run(ctx context.Context) error
+}
+
+// Priorities of what sources add: what was there at the start comes after what
+// happens.
+var (
+	bandInitial = queue.At(-100)
+	bandLive    = queue.At(0)
+)
 
 // view is the part of a controller's state that every add and every run reads. A
 // change replaces it as a whole, so that they need no lock.
@@ -155,9 +221,9 @@ func (k *kernel[K]) dropOthers() {
 	}
 }
 
-// failed reports one failure, once: to the hook or else to the log. again says that
+// report reports one failure, once: to the hook or else to the log. again says that
 // the one before it failed too.
-func (k *kernel[K]) failed(f Failure[K], again bool) {
+func (k *kernel[K]) report(f Failure[K], again bool) {
 	if hook := k.o.Hooks.OnError; hook != nil {
 		k.contain("OnError", func() { hook(f) })
 		return

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -51,12 +50,11 @@ func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], o 
 	setDefaultFunc(&o.When, Any)
 	return Source[K]{
 		Name: c.Name() + " mapped", kind: c.Kind(), mapped: true, cache: c,
-		relist: func(to Sink[K]) error {
-			p, ok := kept(to).(*mapping[K, S, T])
+		relist: func(to kernelSink[K], gained []int) error {
+			p, ok := to.kept().(*mapping[K, S, T])
 			if !ok {
 				return nil // it is about to list everything anyway
 			}
-			gained := to.(*gainedSink[K]).gained
 			for obj := range c.All() {
 				if err := p.note(obj.Key(), step[S, T]{old: obj, now: obj, initial: true, only: gained}); err != nil {
 					return err
@@ -65,7 +63,7 @@ func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], o 
 			return nil
 		},
 		Run: func(ctx context.Context, to Sink[K]) error {
-			return runMapping(ctx, c, to, m, o)
+			return runMapping(ctx, c, kernelSinkOf(to), m, o)
 		},
 	}
 }
@@ -83,21 +81,21 @@ type step[S, T any] struct {
 type mapping[K comparable, S, T any] struct {
 	mapper Mapper[K, S, T]
 	urgent bool
-	to     Sink[K]
+	to     kernelSink[K]
 	q      *queue.Queue[store.Key]
 
 	mu   sync.Mutex // guards todo
 	todo map[store.Key]step[S, T]
 }
 
-func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to Sink[K], m Mapper[K, S, T], o MapOptions[S, T]) error {
+func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to kernelSink[K], m Mapper[K, S, T], o MapOptions[S, T]) error {
 	q, err := queue.New(&queue.Options[store.Key]{Name: c.Name() + " mapper", Policy: o.Backoff.Policy(), Shards: 1})
 	if err != nil {
 		return err
 	}
 	p := &mapping[K, S, T]{mapper: m, urgent: o.Urgent, to: to, q: q, todo: make(map[store.Key]step[S, T])}
-	keep(to, p)
-	defer keep[K](to, nil)
+	to.keep(p)
+	defer to.keep(nil)
 	var wg sync.WaitGroup
 	wg.Go(func() { // ended by the queue's Stop
 		for isolate(func() error { p.work(ctx); return nil }) != nil {
@@ -108,7 +106,7 @@ func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T
 		_ = q.Stop(context.Background()) // only p.work holds items, and it settles them
 		wg.Wait()
 	}()
-	return follow(ctx, c, to, func(ch cache.Change[S, T]) error {
+	return follow(ctx, c, Sink[K](to), func(ch cache.Change[S, T]) error {
 		if !ch.Initial && !o.When(ch) {
 			return nil
 		}
@@ -168,7 +166,7 @@ func (p *mapping[K, S, T]) mapItem(ctx context.Context, item queue.Item[store.Ke
 			item.Done()
 			return
 		}
-		mapperFailed(p.to, item.Key, item.Attempt, err)
+		p.to.mapperFailed(item.Key, item.Attempt, err)
 		item.Retry(err, 0)
 	}()
 	err = p.mapOne(ctx, item.Key)
@@ -183,9 +181,7 @@ func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error
 	if !ok {
 		return nil
 	}
-	if f, ok := p.to.(interface{ skip(string, ...any) }); ok {
-		ctx = context.WithValue(ctx, skipKey{}, f.skip)
-	}
+	ctx = context.WithValue(ctx, skipKey{}, p.to.skip)
 	mapped := false
 	defer func() {
 		if !mapped {
@@ -210,7 +206,7 @@ func (p *mapping[K, S, T]) send(ctx context.Context, object store.Key, s step[S,
 	}
 	to := p.to
 	if s.only != nil {
-		to = &gainedSink[K]{sink: p.to.(*sink[K]), gained: s.only}
+		to = to.forShards(s.only)
 	}
 	sent := make(map[K]struct{}, len(keys)) // the old and the new object often name the same
 	for _, k := range keys {
@@ -219,9 +215,9 @@ func (p *mapping[K, S, T]) send(ctx context.Context, object store.Key, s step[S,
 		}
 		sent[k] = struct{}{}
 		if !s.initial {
-			caused(to, k, object, s.at)
+			to.caused(k, object, s.at)
 		}
-		if err := addWaiting(ctx, to, k, o); err != nil {
+		if err := addWaiting(ctx, Sink[K](to), k, o); err != nil {
 			return err
 		}
 	}
@@ -238,21 +234,3 @@ func (p *mapping[K, S, T]) putBack(key store.Key, s step[S, T]) {
 		p.todo[key] = p.widenedLocked(key, newer)
 	}
 }
-
-// mapperFailed reports a failed mapping if the sink cares to know.
-func mapperFailed[K comparable](to Sink[K], object store.Key, attempt int, err error) {
-	if f, ok := to.(interface {
-		mapperFailed(store.Key, int, error)
-	}); ok {
-		f.mapperFailed(object, attempt, err)
-	}
-}
-
-func (s *sink[K]) mapperFailed(object store.Key, attempt int, err error) {
-	s.c.failed(Failure[K]{
-		Controller: s.c.name, Source: s.Name, Attempt: attempt,
-		Err: fmt.Errorf("mapping %s %v: %w", s.kind, object, err),
-	}, attempt > 0)
-}
-
-func (s *sink[K]) skip(why string, attrs ...any) { (*feed[K])(s).skip(why, attrs...) }

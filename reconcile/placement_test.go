@@ -357,7 +357,7 @@ func (b *cutOff) Commit(ctx context.Context, txn store.Txn) (store.Revision, err
 // A server that is told to stop lets its runs finish, but no longer than its lease
 // lasts: another server begins with their keys then.
 //
-// promise L1, promise L2. Negative control: without lease.Gone in life.work the
+// promise L1, promise L2. Negative control: without lease.Gone in holdShard the
 // runs go on until Drain is over, and both servers run the key at once.
 func TestDrainingRunsEndBeforeTheirLeaseCanBeTaken(t *testing.T) {
 	for name, cut := range map[string]bool{"drain longer than the lease is kept": false, "store cut off while draining": true} {

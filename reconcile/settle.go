@@ -37,7 +37,7 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 		if x.stale && outcomes[i].Err == nil {
 			t.lookedFor(item.Key)
 		}
-		t.add(item.Key, w, decisions[i].do != settleDone)
+		t.wrote(item.Key, w, decisions[i].do != settleDone)
 	}
 	for _, at := range s.finish(x, decisions, errors.Is(over, ErrDeadline), took) {
 		if !at.in(w) {
@@ -148,7 +148,7 @@ func (t *settler[K]) failedBefore(item queue.Item[K], d decision) bool {
 func (t *settler[K]) tell(item queue.Item[K], d decision, o Outcome, took time.Duration) {
 	switch {
 	case d.err != nil && d.kind != resultThrottled:
-		t.failed(Failure[K]{
+		t.report(Failure[K]{
 			Controller: t.name, Key: item.Key, Attempt: item.Attempt, Parked: d.do == settlePark, Err: d.err,
 		}, d.again)
 		if !d.again && t.o.Hooks.OnError == nil {

@@ -62,15 +62,6 @@ func (a *alarm) wait(ctx context.Context, epoch time.Time) bool {
 	}
 }
 
-// notify sends on a channel of capacity one without waiting: a signal that is there
-// already says the same.
-func notify(signal chan<- struct{}) {
-	select {
-	case signal <- struct{}{}:
-	default:
-	}
-}
-
 // slot is one worker as others see it: what it runs, and how all its runs ended.
 type slot[K comparable] struct {
 	k      *kernel[K]

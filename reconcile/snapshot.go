@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
 
@@ -30,30 +29,6 @@ type Snapshot struct {
 	Leases    LeaseCounts        `json:"leases"`
 	Adapt     *AdaptSnapshot     `json:"adapt,omitempty"` // nil: the number of workers stays as set
 	Error     string             `json:"error,omitempty"` // why it is not healthy
-}
-
-// LeaseCounts says how often shards came and went; a singleton has one. All is
-// zero without a lease.
-type LeaseCounts struct {
-	Won uint64 `json:"won"`
-	// HandedOver were given up, by their own server, for another that is to have
-	// them.
-	HandedOver uint64 `json:"handedOver"`
-	// Lost were taken away: the lease could not be renewed in time, its record
-	// was removed, or a host that elects by itself (lease.Manual) said so.
-	Lost uint64 `json:"lost"`
-}
-
-// end counts the end of a hold. One that is given back because the controller
-// stops is neither.
-func (n *LeaseCounts) end(cause error, stopping bool) {
-	switch {
-	case stopping:
-	case errors.Is(cause, lease.ErrLost):
-		n.Lost++
-	default:
-		n.HandedOver++
-	}
 }
 
 // RunSnapshot is one run that is going on.
@@ -85,11 +60,11 @@ func (c *Controller[K]) Snapshot() Snapshot {
 	}
 	s.Active = len(s.Running)
 	slices.SortFunc(s.Running, func(a, b RunSnapshot) int { return a.Since.Compare(b.Since) })
-	for _, f := range c.sources() {
+	for _, f := range c.allFeeds() {
 		s.Sources = append(s.Sources, f.snapshot())
 	}
 	if c.view.Load().leased {
-		s.Leases = c.life.leaseCounts()
+		_, s.Leases = c.state()
 	}
 	if c.adapt != nil {
 		s.Adapt = c.adapt.snapshot()
@@ -132,10 +107,10 @@ func (c *Controller[K]) Health() error {
 		return err
 	}
 	var errs []error
-	if c.hasStopped() && !c.life.isOver() {
+	if c.hasStopped() && !c.isOver() {
 		errs = append(errs, errStopped)
 	}
-	for _, f := range slices.Concat(c.sources(), c.removedSources()) {
+	for _, f := range slices.Concat(c.allFeeds(), c.removedFeeds()) {
 		if err := f.health(); err != nil {
 			errs = append(errs, fmt.Errorf("source %q: %w", f.Name, err))
 		}
@@ -155,19 +130,17 @@ func (c *Controller[K]) Ready() error {
 	if err := c.made(); err != nil {
 		return err
 	}
-	c.life.mu.Lock()
-	begun, held := c.life.ctx != nil, c.life.held
-	c.life.mu.Unlock()
-	if !begun {
+	now, _ := c.state()
+	if now == stateNew {
 		return errNotRunning
 	}
-	if c.hasStopped() && !c.life.isOver() {
+	if c.hasStopped() && !c.isOver() {
 		return errStopped
 	}
-	if held == 0 && c.view.Load().leased {
+	if now >= stateDraining || c.view.Load().leased && (now == stateWaiting || now == stateReleasing) {
 		return nil
 	}
-	what, why := c.life.unsynced()
+	what, why := c.unsynced()
 	switch {
 	case why != nil:
 		return fmt.Errorf("waiting for %s to sync: %w", what, why)
@@ -185,7 +158,7 @@ func (c *Controller[K]) String() string {
 		fmt.Fprintf(&b, " of %s", kind)
 	}
 	b.WriteString(", watches ")
-	feeds := slices.SortedFunc(slices.Values(c.sources()), func(a, b *feed[K]) int { return cmp.Compare(a.Name, b.Name) })
+	feeds := slices.SortedFunc(slices.Values(c.allFeeds()), func(a, b *feed[K]) int { return cmp.Compare(a.Name, b.Name) })
 	for i, f := range feeds {
 		if i > 0 {
 			b.WriteString(", ")
@@ -222,4 +195,32 @@ func (c *Controller[K]) kindOf() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.kind
+}
+
+func (f *feed[K]) snapshot() SourceSnapshot {
+	s := f.describe()
+	if err := f.health(); err != nil {
+		s.Error = store.Clip(err.Error())
+	}
+	return s
+}
+
+func (f *feed[K]) describe() SourceSnapshot {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	return SourceSnapshot{
+		Name: f.Name, Kind: f.Source.kind, State: f.state.String(),
+		Synced: f.synced, Restarts: f.restarts, Skipped: f.skipped,
+	}
+}
+
+// SourceSnapshot is how one source is at a moment.
+type SourceSnapshot struct {
+	Name     string `json:"name"`
+	Kind     string `json:"kind,omitempty"`
+	State    string `json:"state"`
+	Synced   bool   `json:"synced"`
+	Restarts int    `json:"restarts"`
+	Skipped  uint64 `json:"skipped"`
+	Error    string `json:"error,omitempty"`
 }

@@ -26,7 +26,7 @@ func (p brokenPlacement) Run(ctx context.Context, work lease.Work) error {
 	time.Sleep(time.Minute)
 	cancel()
 	<-done
-	time.Sleep(time.Minute) // the governor has seen it by now
+	time.Sleep(time.Minute) // the supervisor has seen it by now
 	return errBoom
 }
 
@@ -42,7 +42,7 @@ func deafUntil(release <-chan struct{}) reconcile.Source[string] {
 // A placement that fails stops its controller, and a source that ignores the end
 // of its context is named: it must not keep the failure from being heard.
 //
-// Negative control: with the governor waiting for the source until the end of
+// Negative control: with the supervisor waiting for the source until the end of
 // the context that Run was given, Run never returns.
 func TestFailedPlacementIsHeardAlthoughASourceHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -252,56 +252,6 @@ func TestErrorJoinedWithACancellationIsReturned(t *testing.T) {
 		err := start(t, &m).end()
 		if !errors.Is(err, errBoom) || strings.Contains(err.Error(), "quiet") {
 			t.Errorf("Run: %v, want that of news alone", err)
-		}
-	})
-}
-
-// The governor may hold a list of sources in which one is about to be started that
-// was removed meanwhile. It must not be: nobody would ever end it.
-//
-// Negative control: without feed.removed the source is started after Unwatch has
-// returned, and outlives Run.
-func TestSourceThatWasRemovedIsNotStarted(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		p := newHandPlaced(3)
-		c := newController(t, record[string](nil), &reconcile.Options[string]{
-			Placement: p, Hash: func(string) uint64 { return 0 },
-		})
-		deaf := make(chan struct{}) // one element lets it end
-		slow := reconcile.Source[string]{Name: "slow", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
-			to.Synced()
-			<-ctx.Done()
-			<-deaf
-			return nil
-		}}
-		started := 0
-		gone := reconcile.Source[string]{Name: "gone", Run: func(ctx context.Context, _ reconcile.Sink[string]) error {
-			started++
-			<-ctx.Done()
-			return nil
-		}}
-		if err := c.Watch(slow); err != nil {
-			t.Fatal(err)
-		}
-		run := start(t, c)
-		p.give(0)
-		p.give(1) // slow is to list again: the governor waits for its end
-		if err := c.Watch(gone); err != nil {
-			t.Fatal(err)
-		}
-		p.give(2)
-		deaf <- struct{}{} // the governor looks again, sees both, and waits for slow
-		synctest.Wait()
-		if err := c.Unwatch("gone"); err != nil {
-			t.Fatal(err)
-		}
-		deaf <- struct{}{}
-		synctest.Wait()
-		expect(t, "starts of a source that was removed", started, 0)
-		run.stop()
-		deaf <- struct{}{}
-		if err := run.end(); err != nil {
-			t.Error(err)
 		}
 	})
 }

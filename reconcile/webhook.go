@@ -44,8 +44,8 @@ type Webhook[K comparable] struct {
 	calls   chan struct{} // one for each call that is being answered
 	refused atomic.Uint64
 
-	mu   sync.Mutex // guards sink
-	sink Sink[K]    // nil while the source is not running
+	mu   sync.Mutex    // guards sink
+	sink kernelSink[K] // nil while the source is not running
 }
 
 // WebhookOptions configure NewWebhook.
@@ -113,7 +113,7 @@ func (h *Webhook[K]) attach(to Sink[K]) bool {
 	if h.sink != nil {
 		return false
 	}
-	h.sink = to
+	h.sink = kernelSinkOf(to)
 	return true
 }
 
@@ -146,8 +146,8 @@ func (h *Webhook[K]) refuse(r *http.Request, status int, why error) {
 	h.mu.Lock()
 	to := h.sink
 	h.mu.Unlock()
-	if s, ok := to.(interface{ skip(string, ...any) }); ok {
-		s.skip("a call was refused", "status", status, "from", r.RemoteAddr, "err", store.Brief(why))
+	if to != nil {
+		to.skip("a call was refused", "status", status, "from", r.RemoteAddr, "err", store.Brief(why))
 	}
 }
 
@@ -199,12 +199,11 @@ func (h *Webhook[K]) queue(keys []K) (status int, why string) {
 		return http.StatusServiceUnavailable, "not running"
 	}
 	status = http.StatusAccepted
-	others, _ := to.(interface{ elsewhere(key K) bool })
 	for _, k := range keys {
 		if h.opts.Known != nil && !h.opts.Known(k) {
 			continue
 		}
-		if others != nil && others.elsewhere(k) {
+		if to.elsewhere(k) {
 			status, why = http.StatusServiceUnavailable, ErrElsewhere.Error()
 			continue
 		}

@@ -255,6 +255,9 @@ func (p *pool[K]) endRuns(which func(*run[K]) bool, err, cause error) {
 	}
 }
 
+// waiting reports whether more workers would have something to do.
+func (p *pool[K]) waiting() bool { return p.q.Len() > 0 }
+
 // worker takes keys from the queue, runs them and settles them.
 type worker[K comparable] struct {
 	p    *pool[K]

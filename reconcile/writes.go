@@ -88,9 +88,9 @@ func lacks(cached Cached, w *store.Writes) bool {
 	return cached.Revision() < w.Highest(cached.Backend(), cached.Kind())
 }
 
-// add remembers the writes of a run of key that has returned; again says that the key
+// wrote remembers the writes of a run of key that has returned; again says that the key
 // is to run again without being added.
-func (p *pendingWrites[K]) add(key K, w *store.Writes, again bool) {
+func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 	if w == nil {
 		return
 	}
@@ -99,7 +99,7 @@ func (p *pendingWrites[K]) add(key K, w *store.Writes, again bool) {
 	}
 }
 
-// note is add without the hold. It reports whether a cache is behind the writes.
+// note is wrote without the hold. It reports whether a cache is behind the writes.
 func (p *pendingWrites[K]) note(key K, w *store.Writes) (behind bool) {
 	r := &pendingWrite{writes: w, until: p.since() + p.o.SettleTimeout}
 	v := p.view.Load()

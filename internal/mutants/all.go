@@ -350,7 +350,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a source that ends its goroutine is not noticed",
-		File: "reconcile/source.go", Old: "err := isolate(func() error { return f.Run(ctx, (*sink[K])(f)) })", New: "call := isolate\n\t\tif BROKEN {\n\t\t\tcall = protect\n\t\t}\n\t\terr := call(func() error { return f.Run(ctx, (*sink[K])(f)) })",
+		File: "reconcile/feed.go", Old: "err := isolate(func() error { return f.Run(ctx, (*sink[K])(f)) })", New: "call := isolate\n\t\tif BROKEN {\n\t\t\tcall = protect\n\t\t}\n\t\terr := call(func() error { return f.Run(ctx, (*sink[K])(f)) })",
 		Package: "reconcile", Test: "TestSourceThatEndsItsGoroutineIsStartedAgain",
 	},
 	{
@@ -370,12 +370,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "a removed source is not waited for",
-		File: "reconcile/life.go", Old: "slices.Concat(l.c.sources(), l.c.removedSources()))", New: "func() []*feed[K] {\n\t\tif BROKEN {\n\t\t\treturn l.c.sources()\n\t\t}\n\t\treturn slices.Concat(l.c.sources(), l.c.removedSources())\n\t}())",
+		File: "reconcile/supervisor.go", Old: "slices.Concat(s.allFeeds(), s.removedFeeds())", New: "func() []*feed[K] {\n\t\tif BROKEN {\n\t\t\treturn s.allFeeds()\n\t\t}\n\t\treturn slices.Concat(s.allFeeds(), s.removedFeeds())\n\t}()",
 		Package: "reconcile", Test: "TestRemovedSourceThatIgnoresItsEndIsNamed",
 	},
 	{
 		Name: "a stopped queue is healthy",
-		File: "reconcile/snapshot.go", Old: "\tif c.hasStopped() && !c.life.isOver() {\n\t\terrs", New: "\tif c.hasStopped() && !c.life.isOver() && !BROKEN {\n\t\terrs",
+		File: "reconcile/snapshot.go", Old: "\tif c.hasStopped() && !c.isOver() {\n\t\terrs", New: "\tif c.hasStopped() && !c.isOver() && !BROKEN {\n\t\terrs",
 		Package: "reconcile", Test: "TestControllerWithAStoppedQueueIsNotHealthy",
 	},
 	{
@@ -390,7 +390,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a key is settled before its writes are noted",
-		File: "reconcile/settle.go", Old: "\t\tt.add(item.Key, w, decisions[i].do != settleDone)\n", New: "\t\tif BROKEN {\n\t\t\tdefer t.add(item.Key, w, decisions[i].do != settleDone)\n\t\t} else {\n\t\t\tt.add(item.Key, w, decisions[i].do != settleDone)\n\t\t}\n",
+		File: "reconcile/settle.go", Old: "\t\tt.wrote(item.Key, w, decisions[i].do != settleDone)\n", New: "\t\tif BROKEN {\n\t\t\tdefer t.wrote(item.Key, w, decisions[i].do != settleDone)\n\t\t} else {\n\t\t\tt.wrote(item.Key, w, decisions[i].do != settleDone)\n\t\t}\n",
 		Package: "reconcile", Test: "TestWritesAreNotedBeforeTheKeyIsSettled",
 	},
 	{
@@ -400,7 +400,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "caches that are only read are not waited for",
-		File: "reconcile/life.go", Old: "return \"cache \" + cached.Name(), healthOf(cached)", New: "if BROKEN {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\treturn \"cache \" + cached.Name(), healthOf(cached)",
+		File: "reconcile/feed.go", Old: "return \"cache \" + cached.Name(), healthOf(cached)", New: "if BROKEN {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\treturn \"cache \" + cached.Name(), healthOf(cached)",
 		Package: "reconcile", Test: "TestNoKeyIsRunBeforeTheCachesThatAreReadAreSynced",
 	},
 	{
@@ -430,7 +430,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "workers do not wait for the sources",
-		File: "reconcile/life.go", Old: `held > 0 && !over && what == "" {`, New: `held > 0 && !over && (BROKEN || what == "") {`,
+		File: "reconcile/supervisor.go", Old: "case what == \"\":\n\t\ts.changeView", New: "case what == \"\" || BROKEN:\n\t\ts.changeView",
 		Package: "reconcile", Test: "TestNoKeyIsRunBeforeAllSourcesAreSynced",
 	},
 	{

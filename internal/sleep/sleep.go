@@ -2,6 +2,7 @@ package sleep
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -18,3 +19,28 @@ func For(ctx context.Context, d time.Duration) bool {
 	}
 	return ctx.Err() == nil
 }
+
+// Backoff is how long to wait between tries of what fails: it doubles from Min to Max.
+// Each wait is up to a quarter longer or shorter, so that what failed together is not
+// tried again together. A Backoff is for
+// one goroutine.
+type Backoff struct {
+	Min, Max time.Duration // both above 0
+	tries    int
+}
+
+// Next is how long to wait after one more failure.
+func (b *Backoff) Next() time.Duration {
+	d := b.Max
+	if b.tries < 62 && b.Max>>b.tries > b.Min {
+		d = b.Min << b.tries
+	}
+	b.tries++
+	return d*3/4 + rand.N(d/2+1)
+}
+
+// Wait waits for Next, or reports false when ctx ends.
+func (b *Backoff) Wait(ctx context.Context) bool { return For(ctx, b.Next()) }
+
+// Reset begins with Min again, after a success.
+func (b *Backoff) Reset() { b.tries = 0 }

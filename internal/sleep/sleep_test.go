@@ -40,3 +40,21 @@ func ExampleFor() {
 	// true
 	// false
 }
+
+func TestBackoffDoublesFromMinToMaxAndBeginsAgain(t *testing.T) {
+	b := sleep.Backoff{Min: time.Second, Max: 10 * time.Second}
+	for range 2 {
+		for n, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
+			want *= time.Second
+			if d := b.Next(); d < want*3/4 || d > want*5/4+1 {
+				t.Errorf("wait %d is %v, want %v and a quarter more or less", n, d, want)
+			}
+		}
+		for range 100 {
+			if d := b.Next(); d < b.Max*3/4 || d > b.Max*5/4+1 {
+				t.Errorf("a late wait is %v, want about %v", d, b.Max)
+			}
+		}
+		b.Reset()
+	}
+}

@@ -1,0 +1,471 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+)
+
+// state is what a controller's supervisor does. The diagram is in doc.go.
+type state uint8
+
+const (
+	stateNew        state = iota // Run was not called
+	stateWaiting                 // no shard is held: no source and no worker runs
+	stateSyncing                 // sources run, and have not listed everything yet (promise R4)
+	stateRunning                 // workers run
+	stateReleasing               // the last shard was lost, and sources have not ended yet
+	stateDraining                // told to stop: runs may go on for Options.Drain
+	stateCancelling              // their contexts have ended: they have Options.Grace
+	stateStopped
+)
+
+func (s state) String() string {
+	return [...]string{"new", "waiting", "syncing", "running", "releasing", "draining", "cancelling", "stopped"}[s]
+}
+
+// transitions are the states that may follow each state.
+var transitions = map[state][]state{
+	stateNew:        {stateWaiting},
+	stateWaiting:    {stateSyncing, stateRunning, stateDraining},
+	stateSyncing:    {stateRunning, stateReleasing, stateWaiting, stateDraining},
+	stateRunning:    {stateReleasing, stateWaiting, stateDraining},
+	stateReleasing:  {stateWaiting, stateSyncing, stateRunning, stateDraining},
+	stateDraining:   {stateCancelling, stateStopped},
+	stateCancelling: {stateStopped},
+}
+
+// supervisor runs a controller: it brings sources and workers in line with which
+// shards are held and which sources have synced. The goroutine of Run owns it, and
+// learns from messages what happened; others read what kernel.mu guards.
+type supervisor[K comparable] struct {
+	sources[K]
+	adapt *adaptive
+	owned []Cached        // made by For: run by the controller itself
+	place lease.Placement // Options.Placement, or the Manager's choice; guarded by kernel.mu
+
+	now    state // written by the supervisor, guarded by kernel.mu
+	leases LeaseCounts
+
+	// The supervisor alone has these.
+	held     int         // shards
+	gained   []int       // shards whose keys are not listed yet
+	opened   bool        // the workers ran, or it was said what they wait for
+	patience *time.Timer // Options.SyncTimeout, while syncing
+}
+
+// run is Controller.Run.
+func (s *supervisor[K]) run(ctx context.Context, place lease.Placement) error {
+	// It ends too when the placement fails: what waits for something until then, such
+	// as a source to end, must not wait for ever.
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	s.mu.Lock()
+	s.running = ctx
+	s.mu.Unlock()
+	// What serves the runs outlives ctx: they go on while the controller drains.
+	bg, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { s.watch(bg) })
+	if s.adapt != nil {
+		wg.Go(func() { s.adapt.run(bg, s) })
+	}
+	for _, cached := range s.owned {
+		wg.Go(func() { s.runCache(bg, cached) })
+	}
+	for _, cached := range s.o.Reads {
+		wg.Go(func() {
+			select {
+			case <-cached.Synced():
+				s.post(message{what: sourcesChanged})
+			case <-bg.Done():
+			}
+		})
+	}
+	placed := make(chan struct{})
+	go func() { // ends with ctx and the last run; waited for by stop
+		defer close(placed)
+		s.placed(ctx, place)
+	}()
+	err := s.supervise(ctx)
+	end()
+	err = errors.Join(err, s.stop(placed))
+	cancel()
+	wg.Wait()
+	return err
+}
+
+// runCache runs a cache that only this controller uses: without it no change would be
+// heard of any more.
+func (s *supervisor[K]) runCache(ctx context.Context, cached Cached) {
+	if err := cached.Run(ctx); err != nil && ctx.Err() == nil {
+		s.post(message{what: failed, err: fmt.Errorf("reconcile: controller %q: its cache: %w", s.name, err)})
+	}
+}
+
+// placed runs the controller where its placement says, until ctx ends.
+func (s *supervisor[K]) placed(ctx context.Context, place lease.Placement) {
+	if !leased(place) {
+		s.holdShard(ctx, 0)
+		return
+	}
+	var works sync.WaitGroup
+	over := false // guarded by kernel.mu: a work is counted before it is waited for, or refused
+	err := isolate(func() error {
+		return place.Run(ctx, func(ctx context.Context, shard int) error {
+			s.mu.Lock()
+			if over {
+				s.mu.Unlock()
+				return errPlacementEnded
+			}
+			works.Add(1)
+			s.mu.Unlock()
+			defer works.Done()
+			s.holdShard(ctx, shard)
+			return nil
+		})
+	})
+	s.mu.Lock()
+	over = true
+	s.mu.Unlock()
+	if err == nil {
+		err = errors.New("it ended")
+	}
+	if ctx.Err() == nil {
+		s.post(message{what: failed, err: fmt.Errorf("reconcile: controller %q: placement %v: %w", s.name, place, err)}) // which ends ctx
+	}
+	works.Wait() // a placement that panicked has not waited for them
+}
+
+var errPlacementEnded = errors.New("the placement's Run has returned")
+
+// holdShard holds one shard for as long as ctx lives. It returns after the last run of
+// one of its keys has: only then may another server have the lease.
+func (s *supervisor[K]) holdShard(ctx context.Context, shard int) {
+	h := newHold(ctx, shard, s.leaseOf(shard))
+	held := &s.view.Load().holds[shard]
+	held.Store(h)
+	s.post(message{what: shardGained, shard: shard})
+
+	<-ctx.Done()
+	held.Store(nil)
+	why := context.Cause(ctx)
+	s.mu.Lock()
+	stopping := s.running.Err() != nil
+	s.mu.Unlock()
+	mine := func(x *run[K]) bool { return x.hold == h }
+	if stopping {
+		// stop ends them when it is time, unless the lease does not last so long.
+		if allClosed(s.cancelRuns(mine, nil, nil), lease.Gone(ctx)) {
+			return
+		}
+		why = lease.ErrLost
+	} else {
+		s.post(message{what: shardLost, err: why})
+	}
+	s.endRuns(mine, context.Canceled, fmt.Errorf("reconcile: controller %q: %w: %w", s.name, ErrLeaseLost, why))
+	s.post(message{what: runsLeft})
+}
+
+// leaseOf is the lease of a shard; nil: there is nothing to lose.
+func (s *supervisor[K]) leaseOf(shard int) lease.Lease {
+	if place := s.placementOf(); leased(place) {
+		return place.Lease(shard)
+	}
+	return nil
+}
+
+func (s *supervisor[K]) placementOf() lease.Placement {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.place
+}
+
+// leased reports whether a placement takes leases: one that runs everywhere is as
+// good as none.
+func leased(p lease.Placement) bool {
+	return p != nil && reflect.TypeOf(p) != reflect.TypeOf(lease.EveryServer())
+}
+
+// allClosed waits until all are closed, or reports false if until is before.
+func allClosed(all []<-chan struct{}, until <-chan struct{}) bool {
+	for _, ch := range all {
+		select {
+		case <-ch:
+		case <-until:
+			return false
+		}
+	}
+	return true
+}
+
+// supervise does what messages ask for, until ctx ends or the controller cannot go on.
+func (s *supervisor[K]) supervise(ctx context.Context) error {
+	tick := time.NewTicker(s.housekeeping())
+	defer tick.Stop()
+	s.patience = time.NewTimer(time.Hour)
+	s.patience.Stop()
+	defer s.patience.Stop()
+	for {
+		s.step()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.rung:
+			for _, m := range s.takeMail() {
+				if m.what == failed {
+					return m.err
+				}
+				s.take(m)
+			}
+		case <-s.patience.C:
+			if err := s.tooLate(); err != nil {
+				return err
+			}
+		case <-tick.C:
+			s.keepHouse()
+			s.sayWaiting()
+		}
+	}
+}
+
+// take does what one message asks for; what else follows from it does step.
+func (s *supervisor[K]) take(m message) {
+	switch m.what {
+	case shardGained:
+		s.held++
+		s.gained = append(s.gained, m.shard)
+		s.countLease(func(n *LeaseCounts) { n.Won++ })
+	case shardLost:
+		s.held--
+		s.countLease(func(n *LeaseCounts) { n.end(m.err) })
+		s.dropOthers()
+	case runsLeft:
+		if s.forgets != nil {
+			s.contain("Forget", func() { s.forgets.Forget(func(key K) bool { return s.holdOf(key) == nil }) })
+		}
+	}
+}
+
+func (s *supervisor[K]) countLease(f func(*LeaseCounts)) {
+	s.mu.Lock()
+	f(&s.leases)
+	s.mu.Unlock()
+}
+
+// step brings sources and workers in line with the facts.
+func (s *supervisor[K]) step() {
+	if s.held == 0 {
+		s.release()
+		return
+	}
+	for _, f := range s.allFeeds() {
+		if f.reap() {
+			f.start(context.WithoutCancel(s.running))
+		} else if len(s.gained) > 0 {
+			f.listAgain(s.gained)
+		}
+	}
+	s.gained = nil
+	switch what, _ := s.unsynced(); {
+	case s.now == stateRunning: // new sources do not make the keys wait
+	case what == "":
+		s.changeView(func(v *view[K]) { v.opened = s.since() })
+		s.opened = true
+		s.setOpen(true)
+		s.enter(stateRunning)
+	default:
+		s.enter(stateSyncing)
+	}
+}
+
+// release ends sources and workers, as no shard is held.
+func (s *supervisor[K]) release() {
+	if s.now == stateWaiting {
+		return
+	}
+	s.setOpen(false)
+	s.gained = nil
+	left := false
+	for _, f := range s.allFeeds() {
+		f.end(errNotHeld)
+		left = !f.reap() || left
+	}
+	if left {
+		s.enter(stateReleasing)
+	} else {
+		s.enter(stateWaiting)
+	}
+}
+
+var errNotHeld = errors.New("nothing is held any more")
+
+// enter changes the state.
+func (s *supervisor[K]) enter(next state) {
+	if s.now == next {
+		return
+	}
+	if !slices.Contains(transitions[s.now], next) {
+		panic(fmt.Sprintf("reconcile: BUG: controller %q goes from %v to %v", s.name, s.now, next))
+	}
+	s.mu.Lock()
+	s.now = next
+	s.mu.Unlock()
+	if s.patience.Stop(); next == stateSyncing && s.o.SyncTimeout > 0 {
+		s.patience.Reset(s.o.SyncTimeout)
+	}
+}
+
+// tooLate says what has not synced in time; nil: all has after all.
+func (s *supervisor[K]) tooLate() error {
+	what, why := s.unsynced()
+	if what == "" {
+		return nil
+	}
+	err := fmt.Errorf("reconcile: controller %q: %s: %w (%v)", s.name, what, ErrNotSynced, s.o.SyncTimeout)
+	if why != nil {
+		err = fmt.Errorf("%w: %w", err, why)
+	}
+	return err
+}
+
+// sayWaiting says once what the workers wait for.
+func (s *supervisor[K]) sayWaiting() {
+	if s.now != stateSyncing || s.opened {
+		return
+	}
+	s.opened = true
+	if what, why := s.unsynced(); what != "" {
+		attrs := []any{"controller", s.name, "waitingFor", what}
+		if why != nil {
+			attrs = append(attrs, "err", store.Brief(why))
+		}
+		s.log().Warn("reconcile: controller waits for its sources", attrs...)
+	}
+}
+
+// isOver reports whether Run stops, or has returned.
+func (s *supervisor[K]) isOver() bool {
+	now, _ := s.state()
+	return now >= stateDraining
+}
+
+// state gives the state and how often leases came and went.
+func (s *supervisor[K]) state() (state, LeaseCounts) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now, s.leases
+}
+
+// stop ends everything in order: see Controller.Run.
+func (s *supervisor[K]) stop(placed <-chan struct{}) error {
+	s.enter(stateDraining)
+	for _, f := range s.allFeeds() {
+		f.end(ErrShutdown)
+	}
+	drain, cancel := context.WithTimeoutCause(context.Background(), max(s.o.Drain, 0), errors.New("time to drain is over"))
+	defer cancel()
+	err := s.q.Stop(drain)
+	// One grace for all that is left: what a Manager allows for stopping is
+	// counted on the sum of the two.
+	grace, cancel := context.WithTimeoutCause(context.Background(), s.o.Grace, errors.New("grace is over"))
+	defer cancel()
+	if err != nil {
+		s.enter(stateCancelling)
+		cause := fmt.Errorf("reconcile: controller %q: %w", s.name, ErrShutdown)
+		s.cancelRuns(func(*run[K]) bool { return true }, context.Canceled, cause)
+		err = s.q.Stop(grace)
+	}
+	err = s.finish(grace, placed, err)
+	s.enter(stateStopped)
+	return err
+}
+
+// finish waits for what is left besides runs; with a stopErr runs are left, and
+// the workers and the placement that wait for them are too.
+func (s *supervisor[K]) finish(ctx context.Context, placed <-chan struct{}, stopErr error) error {
+	var left []string
+	for _, f := range slices.Concat(s.allFeeds(), s.removedFeeds()) {
+		f.end(ErrShutdown)
+		if !f.wait(ctx) {
+			left = append(left, "source "+f.Name)
+		}
+	}
+	s.shut()
+	if stopErr == nil {
+		if !s.wait(ctx) {
+			left = append(left, "workers")
+		}
+		if !waitFor(ctx, placed) {
+			left = append(left, "placement")
+		}
+	} else if stop := new(queue.StopError); errors.As(stopErr, &stop) {
+		stopErr = fmt.Errorf("reconcile: controller %q: %w", s.name, stopErr)
+	}
+	if len(left) > 0 {
+		stopErr = errors.Join(stopErr, fmt.Errorf("reconcile: controller %q: still running: %v", s.name, left))
+	}
+	return stopErr
+}
+
+// housekeeping is how often keepHouse is called.
+func (s *supervisor[K]) housekeeping() time.Duration {
+	d := time.Minute
+	if s.o.ParkedResync > 0 {
+		d = min(d, max(s.o.ParkedResync/10, time.Second))
+	}
+	return d
+}
+
+func (s *supervisor[K]) keepHouse() {
+	s.age()
+	if s.o.ParkedResync > 0 && s.q.Stats().Parked > 0 {
+		s.retryParked()
+	}
+}
+
+// retryParked runs once more what has been parked for long: whatever made it
+// fail may have been mended without anything that its sources could see. The
+// lowest band, because it most likely fails again.
+func (s *supervisor[K]) retryParked() {
+	now := time.Now()
+	for e := range s.q.Snapshot() {
+		if e.State != queue.StateParked {
+			continue
+		}
+		if now.Sub(e.Since) >= s.o.ParkedResync-rand.N(s.o.ParkedResync/5+1) {
+			_ = s.q.AddWith(e.Key, queue.AddOptions{Urgent: true, Replace: true, Priority: bandInitial, Reason: "slow resync"})
+		}
+	}
+}
+
+// LeaseCounts says how often shards came and went; a singleton has one. All is
+// zero without a lease.
+type LeaseCounts struct {
+	Won uint64 `json:"won"`
+	// HandedOver were given up, by their own server, for another that is to have
+	// them.
+	HandedOver uint64 `json:"handedOver"`
+	// Lost were taken away: the lease could not be renewed in time, its record
+	// was removed, or a host that elects by itself (lease.Manual) said so.
+	Lost uint64 `json:"lost"`
+}
+
+// end counts the end of a hold. One that is given back because the controller
+// stops is neither.
+func (n *LeaseCounts) end(cause error) {
+	if errors.Is(cause, lease.ErrLost) {
+		n.Lost++
+	} else {
+		n.HandedOver++
+	}
+}
