@@ -27,7 +27,7 @@ var (
 // here and not beside the programs because the go command takes a cached result for
 // valid when only a file outside the test's own module has changed.
 //
-// go test . -run TestPagesShowWhatTheProgramsHave -update writes the blocks anew.
+// go test . -run TestPagesShowWhatTheProgramsHave -update rewrites the blocks.
 func TestPagesShowWhatTheProgramsHave(t *testing.T) {
 	pages, err := filepath.Glob("docs/guide/*.md")
 	if err != nil || len(pages) < 10 {

@@ -10,9 +10,9 @@ import (
 	"github.com/tendhq/tend/internal/mutants"
 )
 
-// Whether they are caught is for go run ./bench/mutants, which builds all packages
-// anew. Here is what whoever edits the code must hear at once: a mutant that does
-// not fit it any more, and one whose test is gone.
+// Whether they are caught is for go run ./bench/mutants, which rebuilds all
+// packages. This test reports at once what an edit of the code breaks: a mutant that
+// does not fit the code any more, and one whose test is gone.
 func TestMutantsFitTheCode(t *testing.T) {
 	if _, err := mutants.Apply("."); err != nil {
 		t.Error(err)

@@ -4,8 +4,8 @@
 //	go test -C bench -run '^$' -bench '^BenchmarkCycle$' one family
 //	go run ./bench/report                                several interleaved passes, RESULTS.md and charts
 //
-// It is a module of its own, so that no peer ever enters the go.mod of those
-// who only use tend.
+// It is a module of its own, so that no peer ever enters the go.mod of a
+// program that only uses tend.
 //
 // A sub-benchmark is named dimension=value/…/impl=NAME, NAME being one of
 //
@@ -16,7 +16,7 @@
 //	controller-runtime   its priority queue; in BenchmarkController its controller
 //	bbolt, clientv3      in BenchmarkStore: what the file and etcd backends lie on, used raw
 //	go-memdb             in BenchmarkStore and BenchmarkStoreMemory: the database in memory of Consul and Nomad
-//	go-memdb-latest      its watchers, who see the latest and not all that was written
+//	go-memdb-latest      its watchers, which see the latest and not all that was written
 //	parts                in BenchmarkConverge: what converging is made of, one part at a time
 //	limit                a bare loop: locks and a map, a channel, a hand-written copy
 //	least                a queue, in BenchmarkConverge a kernel, without promises: what the work costs on this machine
@@ -45,7 +45,7 @@
 // while it ran; report drops samples above 20 and compares medians of passes
 // in which the implementations took turns.
 //
-// # Who is not here
+// # What is not here
 //
 // github.com/cosi-project/runtime and github.com/cilium/statedb belong beside the
 // memory store, and COSI's controllers into BenchmarkConverge. Neither module was to

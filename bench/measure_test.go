@@ -13,7 +13,7 @@ import (
 // measure times body alone and says what share of one core others burned
 // meanwhile. While another process takes a core, a two-core figure is silently
 // a one-core figure; report drops such samples. cpu-ns/op is the CPU time of all
-// goroutines: it hardly minds who else is at work, but does not see waiting.
+// goroutines: other processes hardly change it, but it does not see waiting.
 func measure(b *testing.B, body func()) {
 	b.Helper()
 	b.ReportAllocs()

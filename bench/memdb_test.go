@@ -20,11 +20,11 @@ import (
 //   - One table with one index, the one it must have. The index is a type of our
 //     own: the ready-made field indexes find their fields by reflection.
 //   - A write transaction for each operation, because each is a caller of its own
-//     who wants to know the outcome before he goes on. Writes that share a
+//     that needs the outcome before it goes on. Writes that share a
 //     transaction are cheaper by far; so are tend's.
-//   - It keeps the pointer that it is given and hands out the same, and nobody may
-//     write to what is behind it. So a writer copies once, before he changes what
-//     he has read, and a reader not at all unless he wants to write. tend and
+//   - It keeps the pointer that it is given and hands out the same, and no caller
+//     may write to what is behind it. So a writer copies once, before it changes what
+//     it has read, and a reader only if it writes. tend and
 //     impl=limit copy what goes in and what comes out. get and list-10k give a
 //     copy that is the caller's own, as they do for the others; cached-get and
 //     cached-list-10k give what is shared.
@@ -246,7 +246,7 @@ func watchMemdb(b *testing.B, watchers int) {
 				if o.Revision == start {
 					watching.Done() // its channel is made; the first write is yet to come
 				}
-				if int(o.Revision-start) == next { // nobody writes beyond it before all have said so
+				if int(o.Revision-start) == next { // no writer goes beyond it before all have said so
 					next = min(next+burst, b.N)
 					seen.Done()
 				}

@@ -12,7 +12,7 @@ import (
 type subject[K comparable] interface {
 	Add(key K)
 	AddAfter(key K, d time.Duration)
-	// Fill adds all keys; nobody else is at work.
+	// Fill adds all keys; no other goroutine is at work.
 	Fill(keys []K)
 	// Cycle adds a key, gets it and settles it, n times, going round keys.
 	Cycle(keys []K, n int)

@@ -296,8 +296,8 @@ func watchLimit(b *testing.B, watchers int) {
 }
 
 // watchTendStore is the same. The writer waits after every 1,024 updates for all
-// watchers, as the limit's does when a channel is full: nobody is cut off, and
-// everybody sees every event. A watcher is handed the backend's records, whose values
+// watchers, as the limit's does when a channel is full: no watcher is cut off,
+// and each sees every event. A watcher is handed the backend's records, whose values
 // are the objects themselves, shared, as the limit's channels carry them.
 func watchTendStore(b *testing.B, watchers int) {
 	const burst = 1024

@@ -111,7 +111,7 @@ func stopMember() {
 	}
 }
 
-// newPrefix is a part of the key space that nobody has used.
+// newPrefix is a part of the key space that was not used before.
 func newPrefix() string { return fmt.Sprint("/bench", member.prefixes.Add(1)) }
 
 func openEtcd(b *testing.B, prefix string) *etcd.Backend {
@@ -152,7 +152,7 @@ func moveRecords(b *testing.B, clients int, cas func(name string, was int64) int
 		}
 		all.Wait()
 	}
-	round(1000 + 2*clients) // also warms the server up, for whoever comes first
+	round(1000 + 2*clients) // also warms the server up for the first benchmark
 	measure(b, func() { round(b.N) })
 }
 

@@ -200,7 +200,7 @@ func (m *measured) observe(ctx context.Context, op operation, begun time.Time, e
 	if h == nil {
 		made := m.times.WithLabelValues(m.name, op.String(), out.String())
 		h = &made
-		at.Store(h) // whoever was faster stored the same histogram
+		at.Store(h) // a goroutine that was faster stored the same histogram
 	}
 	(*h).Observe(took.Seconds())
 	if out == outcomeFenced {

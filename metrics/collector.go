@@ -195,7 +195,7 @@ func (n names) unique(of, name string) string {
 		n[at] = 1
 		return name
 	}
-	for { // somebody may have been given such a name
+	for { // another collector may have such a name
 		n[at]++
 		another := fmt.Sprintf("%s#%d", name, n[at])
 		if n[[2]string{of, another}] == 0 {

@@ -22,8 +22,8 @@
 //   - workqueue_retries_total counts runs that failed and are to run again, not
 //     every add with a delay.
 //
-//   - The histograms have their bounds, and are native histograms too for whoever
-//     scrapes such. Of runs and waits shorter than some milliseconds a sample is
+//   - The histograms have their bounds, and are native histograms too for scrapers
+//     that ask for them. Of runs and waits shorter than some milliseconds a sample is
 //     measured and stands for the rest; longer ones are all counted, to a tick of
 //     4 ms.
 //
@@ -42,7 +42,7 @@
 // What has no counterpart there is called tend_*. From the Manager come queues
 // (keys by state, oldest ready age), controllers (stuck runs, shards, hand-overs,
 // lost leases, adapting workers), sources and caches (restarts and lag of their
-// watches). The rest is added by who has it: quotas with their buckets by AddQuotas,
+// watches). The rest is added by the program: quotas with their buckets by AddQuotas,
 // other buckets by AddBucket, reconcilers of external resources (their calls, and
 // drift) by AddExternal, inventories (what is missing, different, orphaned) by
 // AddInventory. A store is measured by wrapping

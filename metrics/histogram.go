@@ -29,8 +29,8 @@ const (
 	nativeBuckets = 100
 )
 
-// histogram sends h with the given bounds, and as a native histogram to whoever
-// scrapes such.
+// histogram sends h with the given bounds, and as a native histogram to
+// scrapers that ask for one.
 func (s sink) histogram(d *prometheus.Desc, h *queue.Histogram, bounds []float64, labels ...string) {
 	labels = validAll(labels)
 	total, upTo := h.Total(), make(map[float64]uint64, len(bounds))
@@ -64,7 +64,7 @@ func native(d *prometheus.Desc, h *queue.Histogram, total uint64, labels []strin
 
 // both is a histogram with bounds of its own that is a native one too, as those
 // of the peers are. client_golang makes such only where it observes by itself, and
-// takes no two metrics of one name and labels; and whoever writes a Metric has to
+// takes no two metrics of one name and labels; and an implementation of Metric has to
 // name client_model's type, which is why that is in our go.mod.
 type both struct {
 	prometheus.Metric

@@ -21,7 +21,7 @@ func bounds(h *dto.Histogram) string {
 	return strings.Join(s, " ")
 }
 
-// The bounds, as the peers print them: somebody's dashboard may ask for one by
+// The bounds, as the peers print them: a dashboard may ask for one by
 // its label.
 func TestBucketsAreThePeers(t *testing.T) {
 	c, stop := running(t)

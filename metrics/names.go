@@ -74,7 +74,7 @@ var (
 	watchRestarts    = describe("tend_watch_restarts_total", "Watches that ended and were opened again, by reason: disconnected went on where it broke off, compacted had to take a new snapshot.", "cache", "reason")
 	watchResyncs     = describe("tend_watch_resyncs_total", "Snapshots after the first, by reason: lost is a watch too old or too slow, restored a store whose revision went back.", "cache", "reason")
 	watchLag         = describe("tend_watch_lag_seconds", "How long a run has been waiting for the cache to see a write, or the backend has not served, whichever is longer; 0 if neither.", "cache")
-	watchLagRevs     = describe("tend_watch_lag_revisions", "How many revisions the cache is behind the newest write that somebody waits for; 0 if nobody does.", "cache")
+	watchLagRevs     = describe("tend_watch_lag_revisions", "How many revisions the cache is behind the newest write that a run waits for; 0 if none does.", "cache")
 )
 
 // Rate limits, stores, and what is outside.
@@ -106,5 +106,5 @@ var (
 	inventoryLists    = describe("tend_inventory_lists_total", "Lists made of the external system, failed ones included.", "kind")
 	inventoryGets     = describe("tend_inventory_gets_total", "Single resources read.", "kind")
 	inventoryServed   = describe("tend_inventory_served_total", "Looks that cost no call.", "kind")
-	inventoryHeld     = describe("tend_inventory_prune_held", "1 while Prune refuses because somebody, or a store that went back in time, holds it.", "kind")
+	inventoryHeld     = describe("tend_inventory_prune_held", "1 while Prune refuses because of a hold: of an operator, or of a store that went back in time.", "kind")
 )

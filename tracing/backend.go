@@ -17,7 +17,7 @@ import (
 // first write of a commit), tend.writes, and tend.revision. That there is no such
 // record, and a conflict, are answers: they are tend.outcome, and no error.
 //
-// It remembers who wrote what, to link runs to. Make stores, leases and caches of
+// It remembers the span of each write, to link runs to it. Make stores, leases and caches of
 // what it returns, not of b: backends are told apart by identity. It offers leases
 // if b does.
 func (t *Tracer) Backend(b store.Backend) store.Backend {

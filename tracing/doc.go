@@ -10,7 +10,7 @@
 // A trace then looks like this:
 //
 //	reconcile disks          tend.key=a tend.attempt=0 tend.result=success
-//	│  link: written by ──▶  store commit, in the trace of whoever changed a's spec
+//	│  link: written by ──▶  store commit, in the trace that changed a's spec
 //	├─ store get             Disk a
 //	├─ HTTP PUT              api.cloud.example 200
 //	└─ store commit          Disk a, revision 17
@@ -24,9 +24,9 @@
 //
 //   - the writes that woke it (tend.cause=write): every change of an object, also
 //     one that was mapped to this key, that was written through [Tracer.Backend]
-//     in this process by somebody who had a span;
+//     in this process within a span;
 //   - the run before it (retry), if that failed or asked to be run again;
-//   - whoever said so with [Cause] before adding the key (add): a webhook's
+//   - the span that was given to [Cause] before adding the key (add): a webhook's
 //     handler, an operator's command.
 //
 // A link is not promised. What another process wrote is not known here, nor what

@@ -38,7 +38,7 @@ func Example() {
 		panic(err)
 	}
 
-	// Somebody asks for a run, within a span of his own.
+	// A request asks for a run, within a span of its own.
 	request, span := provider.Tracer("web").Start(ctx, "POST /disks/a/check")
 	tracing.Cause(request, t, "disks", "a")
 	if err := disks.Add("a"); err != nil {

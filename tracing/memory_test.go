@@ -41,7 +41,7 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 // Keys that were noted and never run, because they were forgotten or another server
-// has them now, keep nobody else out.
+// has them now, keep no other key out.
 //
 // Negative control: with new keys turned away while there is no room, no key had a
 // link any more.

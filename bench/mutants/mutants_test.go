@@ -48,7 +48,7 @@ func TestMutantsAreChosenByAPartOfTheirName(t *testing.T) {
 	}
 }
 
-// Who counts hears of every time that was missed.
+// The counter is told of every time that was missed.
 func TestWithEachAMutantMustBeCaughtEveryTime(t *testing.T) {
 	dir := t.TempDir()
 	m := mutants.Mutant{Name: "wrong", Package: ".", Test: "TestX"}

@@ -25,7 +25,7 @@ import (
 )
 
 // families run in this order, each in all its implementations, before the next
-// pass begins: so a quiet minute or a busy one favours nobody.
+// pass begins: so a quiet minute or a busy one favours none.
 var families = []struct {
 	bench string
 	time  string   // instead of -time; 1x: one operation is the whole family

@@ -23,7 +23,7 @@ const tooForeign = 20
 // wide is the spread, in percent of the median, above which a figure is marked.
 const wide = 15
 
-// few is the number of samples below which a time is marked: nobody knows how far
+// few is the number of samples below which a time is marked: it is not known how far
 // it would spread.
 const few = 3
 
@@ -148,7 +148,7 @@ func (r *results) markdown() string {
 	b.WriteString("Medians of interleaved passes; ratios within this run are what counts, times are not. " +
 		"A sample while other processes took more than 20 % of a core is dropped. " +
 		"† says that none was left and all were used: then goals are judged by cpu-ns/op where there is one, the CPU time of all goroutines together, which minds others least. " +
-		"~ says that highest and lowest are more than 15 % of the median apart, ‡ that fewer than three samples were left, so that nobody knows how far they would be. " +
+		"~ says that highest and lowest are more than 15 % of the median apart, ‡ that fewer than three samples were left, so that it is not known how far they would be. " +
 		"A goal missed says what a queue without any promise (for converging: no kernel at all) reaches beside the same peer, called least: beyond that the goal is past what the machine does.\n\n")
 	r.writeGoals(&b)
 	r.writeFigures(&b)

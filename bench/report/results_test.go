@@ -143,7 +143,7 @@ func TestReportSaysByWhichCommandsAndAtWhichCommitItWasMeasured(t *testing.T) {
 	}
 }
 
-// A test that is named in RESULTS.md and is gone would be a promise that nobody keeps.
+// A test that is named in RESULTS.md and is gone would be an empty promise.
 func TestTestsThatTheReportNamesExist(t *testing.T) {
 	named := regexp.MustCompile(`\((\w+), (Test\w+)\)`).FindAllStringSubmatch(asserted, -1)
 	if len(named) < 4 {

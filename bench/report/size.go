@@ -13,7 +13,7 @@ import (
 
 // sizes builds the two services of bench/size and writes what they weigh, in the
 // form of benchmark output: the binary without symbols, the modules linked into
-// it, and the modules in the graph of who requires the library.
+// it, and the modules in the graph of a program that requires the library.
 func sizes(dir, tmp string, out io.Writer) error {
 	for _, s := range []struct{ name, service, module string }{
 		{"tend", "./size/tend", "github.com/tendhq/tend"},

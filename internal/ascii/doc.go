@@ -1,4 +1,3 @@
-// Package ascii writes JSON that holds nothing but printable ASCII: what a text of
-// somebody else's turns round or hides, in a terminal or an editor that shows the
-// JSON, is escaped.
+// Package ascii writes JSON that holds nothing but printable ASCII: characters of a
+// foreign text that turn or hide what a terminal or an editor shows are escaped.
 package ascii

@@ -1,6 +1,6 @@
 // Package campaign gives random tests their seeds: in the small size, in which CI
-// runs them, the same ones each time; for long, by the flag -campaign, ones that
-// nobody has tried. go run ./bench/nightly sets it.
+// runs them, the same ones each time; for long, by the flag -campaign, new
+// ones. go run ./bench/nightly sets it.
 //
 //	go test ./reconcile -run AtAnyStep                  150 seeds from 0
 //	go test ./reconcile -run AtAnyStep -campaign 1h     from a random one, for an hour

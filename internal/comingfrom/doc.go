@@ -1,4 +1,4 @@
-// Package comingfrom checks the pages for those who come from another library
+// Package comingfrom checks the pages for users of another library
 // (COMING-FROM-*.md, beside the packages that they are about): that each has all
 // the names of the other side, and none of ours that is not in the code.
 //

@@ -75,7 +75,7 @@ func TestReleaseThatCannotBeFetchedIsNone(t *testing.T) {
 	}
 }
 
-// A tag on the go.mod files as they are between releases is what nobody can fetch.
+// A tag on the go.mod files as they are between releases cannot be fetched.
 func TestUserCannotGetModulesThatReplaceEachOther(t *testing.T) {
 	root := smallRepository(t)
 	clone, remove, err := cloneAt(root, "HEAD")

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// So often it is looked, and counted so far in between, lest looking takes the cache
-// line from who is to unlock it.
+// looks is the number of TryLock attempts, and gap the busy wait between them, so that
+// spinning does not keep taking the cache line from the holder.
 const (
 	looks = 100
 	gap   = 10
 )
 
-// alone says that who holds a lock cannot run while somebody looks.
+// alone says that there is one processor: the holder cannot run while another goroutine spins.
 var alone = runtime.NumCPU() == 1
 
 // free looks until try succeeds, and reports whether it has.
@@ -30,10 +30,10 @@ func free(try func() bool) bool {
 	return false
 }
 
-// Mutex is a [sync.Mutex] that is looked at before anybody sleeps for it.
+// Mutex is a [sync.Mutex] whose Lock spins before it parks.
 type Mutex struct{ sync.Mutex }
 
-// Lock is [sync.Mutex.Lock]. It is too large to be inlined: who cannot spare the call
+// Lock is [sync.Mutex.Lock]. It is too large to be inlined: a caller that cannot spare the call
 // writes it out, with TryLock and Wait.
 func (m *Mutex) Lock() {
 	if !m.TryLock() {
@@ -48,7 +48,7 @@ func (m *Mutex) Wait() {
 	}
 }
 
-// RWMutex is a [sync.RWMutex] that is looked at before anybody sleeps for it.
+// RWMutex is a [sync.RWMutex] whose Lock spins before it parks.
 type RWMutex struct{ mu sync.RWMutex }
 
 // Lock is [sync.RWMutex.Lock].

@@ -9,8 +9,8 @@ import (
 // what a whole cycle of the queue does, so one that is asked often does not read it:
 // once many readings have fallen into one tick, it stays put until a timer has
 // cooled it down. What it tells is thus no older than two ticks of the time in which
-// the process ran (but where who is about to set the timer is put aside just then, as
-// long as that lasts), and one that is asked seldom reads exactly.
+// the process ran (or older, while the goroutine that is about to set the timer is
+// preempted), and one that is asked seldom reads exactly.
 type Clock struct {
 	warm    atomic.Uint64 // the tick to tell; 0: read the clock
 	last    atomic.Uint64 // the tick of the last reading

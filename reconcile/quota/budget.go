@@ -73,7 +73,7 @@ func (b *budget) applyLocked() {
 	}
 }
 
-// take takes a token if one is there and no key waits for it: who waits in the
+// take takes a token if one is there and no key waits for it: a key that waits in the
 // queue goes first, or a stream of new runs would keep it waiting for ever.
 func (b *budget) take() error {
 	b.mu.Lock()
@@ -264,7 +264,7 @@ func (b *budget) raiseLocked(c call) {
 	after := b.used - b.riseLocked()
 	b.found = min(max(b.found, b.peak+steep*b.rate.Ceiling*after*after*after), b.rate.Ceiling)
 	if now := b.bucket.Stats().PerSecond; math.Abs(b.found*b.share-now) > now/100 || b.found == b.rate.Ceiling {
-		b.applyLocked() // not for each call: it wakes whoever waits
+		b.applyLocked() // not for each call: it wakes all waiters
 	}
 }
 

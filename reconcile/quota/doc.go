@@ -50,7 +50,7 @@
 //
 // # Design notes
 //
-// A run pays when it makes a call and not when it begins, since nobody can say
+// A run pays when it makes a call and not when it begins, since it is not known
 // before whether an inventory will serve it: with a token per run, 100,000 keys
 // that cost 100 list calls would wait for 100,000 tokens. The price is a second
 // run for each key that found the budget used up: it ran up to its first call.

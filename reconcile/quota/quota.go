@@ -154,7 +154,7 @@ var ErrNoBudget = errors.New("quota: no budget")
 // example), wait for their turn, unless ctx would end before: then they are
 // refused too.
 //
-// An answer that says "too many" pauses the bucket for all who share it and
+// An answer that says "too many" pauses the bucket for all that share it and
 // makes Do's error one of [queue.Throttled]. Otherwise Do returns what call did.
 func (q *Quota) Do(ctx context.Context, op Op, call func(context.Context) error) error {
 	q.use()

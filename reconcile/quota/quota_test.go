@@ -176,7 +176,7 @@ func TestRetryAfterPausesTheBucketForEveryController(t *testing.T) {
 	})
 }
 
-// The cloud takes 40 calls a second and says so to nobody. From far below and
+// The cloud takes 40 calls a second and does not say so. From far below and
 // from far above the rate ends up near it, with few refusals.
 //
 // Negative control: without raiseLocked the low start stayed at 5; without
@@ -621,7 +621,7 @@ func TestErrorsOfHTTPClientsAreJudged(t *testing.T) {
 // are of the time before.
 //
 // Negative control: with every failed probe counted, the bucket of a breaker long closed
-// was paused anew by each, for up to a minute.
+// was paused again by each, for up to a minute.
 func TestProbesThatHungDoNotPauseAnEndpointThatIsBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		set := newSet(quota.Rate{PerSecond: 1000}, quota.Rate{})

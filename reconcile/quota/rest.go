@@ -6,9 +6,9 @@ import (
 )
 
 // A Set must not keep every name it ever heard of, and must not make a second quota of
-// a name whose first somebody holds: that would be twice the budget.
+// a name whose first is still held: that would be twice the budget.
 //
-//	used ──▶ held ── an hour, and at rest ──▶ resting ── nobody holds it ──▶ forgotten
+//	used ──▶ held ── an hour, and at rest ──▶ resting ── no longer held ──▶ forgotten
 //	          ▲                                  │
 //	          └──────────── used, or Get ────────┘
 
@@ -78,7 +78,7 @@ func (b *budget) atRest() bool {
 	return b.owing == 0 && !b.circuit.open && s.Until.IsZero() && s.Tokens >= float64(s.Burst)
 }
 
-// tidyLocked forgets what nobody uses, whenever so many names have been added that it
+// tidyLocked forgets what is not used, whenever so many names have been added that it
 // costs each of them little.
 func (s *Set) tidyLocked() {
 	if len(s.quotas) < s.tidyAt {

@@ -100,8 +100,8 @@ func TestLimitsAreAskedAgainAnHourAfterAnError(t *testing.T) {
 	})
 }
 
-// A quota that somebody holds stays the quota of its name; one that is used up is
-// remembered though nobody holds it, and so is one that was used again after a rest.
+// A quota that is held stays the quota of its name; one that is used up is
+// remembered though it is not held, and so is one that was used again after a rest.
 //
 // Negative controls: with what is at rest deleted at once, the held name had a second
 // quota; with rest taking no notice of atRest, the used up one was full; with use not
@@ -134,7 +134,7 @@ func TestQuotaThatIsHeldOrUsedUpIsNotForgotten(t *testing.T) {
 		held := must(set.Get(quota.Name{Account: "held"}))
 		wear(t, set, 4)
 		spend(holder)
-		runtime.KeepAlive(holder) // from here on nobody has it
+		runtime.KeepAlive(holder) // from here on it is not held
 		wear(t, set, 4)
 		if again := must(set.Get(quota.Name{Account: "held"})); again != held {
 			t.Error("a name has a second quota while the first is held")

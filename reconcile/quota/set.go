@@ -32,9 +32,9 @@ type Options struct {
 // Set holds the quotas of a process by their names, and, where there are several
 // servers, keeps each at its part. It is a Runner for a Manager: without
 // Members, Run has nothing to do and need not be called; with them there is no
-// budget before it has found out who lives.
+// budget before it has found the live members.
 //
-// A quota that nobody holds and that was not used for an hour is forgotten, once there
+// A quota that is not held and that was not used for an hour is forgotten, once there
 // are some thousand names: accounts come and go. By then its buckets are full again,
 // so that the next Get of its name loses nothing but its counters, and the rate that
 // was found.
@@ -67,8 +67,8 @@ func NewSet(o Options) (*Set, error) {
 // String names the set, for logs.
 func (s *Set) String() string { return "quotas" }
 
-// Get is the quota of that name: the same one at every call, for as long as somebody
-// holds it. An error is that of Limits, or says which of the limits cannot be; it too
+// Get is the quota of that name: the same one at every call, for as long as it is
+// held. An error is that of Limits, or says which of the limits cannot be; it too
 // is the same at every call, for an hour.
 func (s *Set) Get(name Name) (*Quota, error) {
 	s.mu.Lock()
@@ -83,7 +83,7 @@ func (s *Set) Get(name Name) (*Quota, error) {
 	if e.err = err; err == nil {
 		e.hold(q)
 	}
-	s.tidyLocked() // first, lest it finds the new one
+	s.tidyLocked() // first: it must not find the new one
 	s.quotas[name] = e
 	return q, err
 }
@@ -155,12 +155,12 @@ func (s *Set) Run(ctx context.Context) error {
 	})
 	s.follow(ctx)
 	members.Wait()
-	// The part is kept: runs that drain may finish what they began. Those who
+	// The part is kept: runs that drain may finish what they began. Those that
 	// stay wait for a TTL before they take it.
 	return err
 }
 
-// follow brings the share in line with who lives, until ctx ends.
+// follow brings the share in line with the live members, until ctx ends.
 func (s *Set) follow(ctx context.Context) {
 	share, wanted := 0.0, 0.0
 	raise := time.NewTimer(0) // runs while more is coming to us than we take

@@ -103,7 +103,7 @@ func TestServersDivideTheBudget(t *testing.T) {
 		}
 		const ttl = 15 * time.Second
 		one := startServer(t, b, "one")
-		wantShares(t, "alone", 1, one) // at once: nobody else could have it
+		wantShares(t, "alone", 1, one) // at once: no other server could have it
 		two := startServer(t, b, "two")
 		all = []*server{one, two}
 		wantShares(t, "a second one joined", 0.5, one)
@@ -222,8 +222,8 @@ func ExampleEstimate() {
 	// 100000 resources by a list with pages of 1000: 100 reads and 0 writes every 5m0s (0.333 and 0 a second)
 }
 
-// Whoever waits for a turn, or was paid for in a queue, when the part is lost makes no
-// call: what it would spend is somebody else's by then.
+// A call that waits for its turn, or was paid for in a queue, when the part is lost is not
+// made: what it would spend is another server's by then.
 //
 // Negative control: asked only before the wait, the waiting ones called one after
 // another for as long as their turns came.

@@ -93,7 +93,7 @@ func (r Resource) clone() Resource {
 }
 
 // Cloud is a pretend provider of resources, with the faults that real ones
-// have, from a seed. It lives in the time of whoever calls it, so in a synctest
+// have, from a seed. It lives in the time of its caller, so in a synctest
 // bubble a day passes at once. Methods may be called from many goroutines.
 //
 //	call ─ step ─ latency ─ quota ─ fault ─ truth ── after a lag ──▶ what reads show

@@ -22,7 +22,7 @@ var ErrKilled = errors.New("reconciletest: the process is dead")
 // nothing it does has any effect: every later call is [ErrKilled]. To the store
 // and the cloud that is what kill -9 looks like.
 //
-// The zero value kills nobody; so does a nil *Steps. Safe for concurrent use,
+// The zero value kills nothing; so does a nil *Steps. Safe for concurrent use,
 // but the numbering is the same in every run only with one worker.
 type Steps struct {
 	// Kill is the number of the step at which the process dies; zero: never.

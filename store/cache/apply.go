@@ -181,7 +181,7 @@ func (c *Cache[S, T]) unlistLocked(h *held[S, T]) {
 }
 
 // reach records that the kind is complete up to r, which a cache first is when
-// it has synced, and calls those who waited for it. reset calls everybody: the
+// it has synced, and calls the waiters for it. reset calls all waiters: the
 // history they waited in is gone.
 func (c *Cache[S, T]) reach(r store.Revision, reset bool) {
 	c.mu.Lock()

@@ -73,8 +73,8 @@ type Options[S, T any] struct {
 	// backend, because of Finalizers.
 	Selector store.Selector
 	// Finalizers keep an object of the namespace in the cache although its
-	// labels do not match, for as long as it carries one of them: whoever holds
-	// a finalizer must see the deletion. Default: none.
+	// labels do not match, for as long as it carries one of them: the
+	// owner of a finalizer must see the deletion. Default: none.
 	Finalizers []string
 
 	// Indexes are the named lookups that By serves. Default: none.

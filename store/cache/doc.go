@@ -14,9 +14,9 @@
 //     from a backup) is found by comparing with the new snapshot and becomes an
 //     ordinary deletion.
 //   - OnRevision says when the cache has seen a write of one's own (promise S4),
-//     so that nobody reconciles from a copy older than what he wrote.
+//     so that no key is reconciled from a copy older than its own write.
 //   - Each consumer of Changes has its own pace. One that is slow, or has
-//     failed, skips intermediate states, alone; nobody else notices.
+//     failed, skips intermediate states, alone; the others do not notice.
 //   - An object that cannot be decoded is reported with its key. The cache keeps
 //     the last version it could read, or none, and everything else flows.
 //   - A cache limited by Selector goes on holding an object that carries one of
@@ -24,11 +24,11 @@
 //
 // # What it does not
 //
-//   - It never writes, and a read is as old as the watch is late. Who must know
-//     reads the store.
+//   - It never writes, and a read is as old as the watch is late. Read the
+//     store where that matters.
 //   - Two caches, or a cache and the store, are not one moment.
 //   - Nothing stops a caller from writing to a shared object.
-//     Options.DetectMutations finds out who did, in tests.
+//     Options.DetectMutations finds such writes, in tests.
 //
 // # Design notes
 //

@@ -235,7 +235,7 @@ func TestLimitedCacheFollowsAnObjectThatCarriesOurFinalizer(t *testing.T) {
 		f.send(changes(3, put(at(3, "a", label("tier", "db"), finalizer("x")))))
 		expectSteps(t, p, "a 1>2@2", "a 2>-@3")
 
-		// After a restart nobody remembers that it once matched.
+		// After a restart it is not known that it once matched.
 		f, c = start(t, o)
 		f.send(snapshot(2, put(at(2, "a", label("tier", "db"), finalizer("tend/bucket")))), end(2))
 		expect(t, "after a restart", names(c.All()), "a@2")
@@ -369,7 +369,7 @@ func TestBackendRestoredFromABackupIsReadAnew(t *testing.T) {
 			t.Errorf("revision %d, %d restores; want 5, 1", c.Revision(), c.Snapshot().Restores)
 		}
 		if !called {
-			t.Error("who waited for a revision of the lost history was not called")
+			t.Error("a waiter for a revision of the lost history was not called")
 		}
 	})
 }
@@ -436,7 +436,7 @@ func TestMutatedObjectIsFound(t *testing.T) {
 		go func() { ended <- c.Run(ctx) }()
 		f.send(snapshot(2, put(at(1, "a", label("k", "v"))), put(at(2, "b"))), end(2), changes(3, put(at(3, "b"))))
 		if err := c.CheckMutations(); err != nil {
-			t.Errorf("CheckMutations found %v, nobody wrote", err)
+			t.Errorf("CheckMutations found %v, and there was no write", err)
 		}
 		a, _ := c.Get(store.Key{Name: "a"})
 		a.Labels["k"] = "mine"
@@ -475,7 +475,7 @@ func TestLagIsTheWriteThatSomebodyWaitsFor(t *testing.T) {
 		began := time.Now()
 		c.OnRevision(3, func() {})
 		if l := c.Snapshot().Lag; l != (cache.Lag{}) {
-			t.Errorf("nobody waits, and the lag is %+v", l)
+			t.Errorf("there is no waiter, and the lag is %+v", l)
 		}
 		c.OnRevision(10, func() {})
 		time.Sleep(time.Minute)

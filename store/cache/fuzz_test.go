@@ -9,8 +9,8 @@ import (
 	"github.com/tendhq/tend/store/cache"
 )
 
-// FuzzStoredBytes lets somebody else write to the store: an older or newer
-// version of the program, or an enemy. The object is held under the key where it
+// FuzzStoredBytes writes to the store as another program would: an older or
+// newer version, or an attacker. The object is held under the key where it
 // lies, or reported with it; its neighbour is held in any case.
 func FuzzStoredBytes(f *testing.F) {
 	for _, seed := range []string{

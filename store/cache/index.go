@@ -37,7 +37,7 @@ func (x *index[S, T]) remove(o *store.Object[S, T], values []string) {
 		set := x.values[v]
 		delete(set, o)
 		if len(set) == 0 {
-			delete(x.values, v) // a value nobody carries any more costs nothing
+			delete(x.values, v) // a value that no object has any more costs nothing
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// ErrMutated is reported for an object that somebody wrote to although it is
-// shared by everybody who reads the cache.
+// ErrMutated is reported for an object that was written to although it is
+// shared by all readers of the cache.
 var ErrMutated = errors.New("cache: a shared object was written to")
 
 // A fingerprint is what an object looked like when the cache got it.

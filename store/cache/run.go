@@ -124,8 +124,8 @@ func pause(ctx context.Context, failures int) {
 	sleep.For(ctx, d/2+rand.N(d/2))
 }
 
-// report hands an error to whoever wants it. It is called without the lock, and
-// a hook that panics hurts nobody but itself.
+// report hands an error to the hook, if there is one. It is called without the lock, and
+// a hook that panics ends nothing else.
 func (c *Cache[S, T]) report(key store.Key, err error) {
 	if c.opts.OnError == nil {
 		what, attrs := "cache: watch failed", []any{"cache", c.name}

@@ -38,12 +38,12 @@ type Snapshot struct {
 	// Snapshots counts how often a whole snapshot was taken; 1 is the first.
 	Snapshots int
 	// Restores counts the snapshots that were older than what the cache had
-	// seen: the backend was restored from a backup. Who deletes what the store
-	// does not name must stop when this rises, and ask a human.
+	// seen: the backend was restored from a backup. A program that deletes
+	// what the store does not name must stop when this rises, and ask a person.
 	Restores int
 	// Restarts counts how often the watch ended and was opened again.
 	Restarts Restarts
-	// Lag says how far the cache is behind a write that somebody waits for.
+	// Lag says how far the cache is behind a write that a run waits for.
 	Lag Lag
 	// Undecodable are the objects that are stored and cannot be decoded. The
 	// cache holds their last readable version, if it saw one.

@@ -15,7 +15,7 @@ import (
 // A revision orders one backend's commits only: hand in what was written to
 // this cache's kind (Kind) on this cache's backend (Backend). When the backend
 // was restored from a backup, revisions handed out before have no meaning any
-// more, and everybody who waits for one is called.
+// more, and every waiter is called.
 //
 // promise S4 rests on this: a key whose run wrote at r is held until then.
 func (c *Cache[S, T]) OnRevision(r store.Revision, f func()) (stop func() bool) {

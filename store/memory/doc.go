@@ -8,15 +8,15 @@
 // kind. One that is under way may fall behind by as many changes as the kind has
 // records, if that is more: a burst of new records is read to its end, however
 // long. Beyond that it gets [store.ErrCompacted] and starts again with a snapshot,
-// which is less to read by then. It holds up nobody, because watchers read from
+// which is less to read by then. It holds up no writer, because watchers read from
 // the history on their own and no commit waits for them.
 //
 // # Design notes
 //
 // One lock guards everything, so that a transaction over several kinds needs no
-// second thought. It is a read-write lock whose waiters look again for a microsecond
-// before they sleep: with two cores at work three of four times that somebody slept
-// were for this lock, and without that sleep an object converged in 9 % less time.
+// second thought. It is a read-write lock that spins for a microsecond before it parks
+// (internal/spin): with two cores at work three of four parks
+// were for this lock, and without them an object converged in 9 % less time.
 // Entries are values of the map: to change them in place behind an address saves a commit
 // one look-up, and costs a list 10 to 17 %, a Get 5 %.
 // Sharding it by kind was left out: commits take well under a

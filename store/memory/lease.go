@@ -78,7 +78,7 @@ func (b *Backend) Revoke(ctx context.Context, id store.LeaseID) error {
 }
 
 // expire runs on a timer. A renewal may have come between the timer's firing
-// and the lock; it set the timer anew.
+// and the lock; it set the timer again.
 func (b *Backend) expire(id store.LeaseID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -46,7 +46,7 @@ type table struct {
 	kind    string
 	entries map[store.Key]entry
 	log     changelog
-	// wake is closed when something was committed; nil while nobody waits.
+	// wake is closed when something was committed; nil while no watcher waits.
 	wake chan struct{}
 }
 

@@ -199,7 +199,7 @@ func TestAWaitingWatcherIsWokenByProgress(t *testing.T) {
 	})
 }
 
-// A list that nobody goes on reading must not be held for ever, nor cut off one
+// A list that is not read to its end must not be held for ever, nor cut off one
 // that is being read.
 func TestListsReadPageByPageAreHeldInTurn(t *testing.T) {
 	b := open(t, nil)
@@ -229,7 +229,7 @@ func TestListsReadPageByPageAreHeldInTurn(t *testing.T) {
 	}
 }
 
-// A lease's timer and its renewal may meet; whoever is later decides.
+// A lease's timer and its renewal may meet; the later one decides.
 func TestRenewalAtTheLastMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, nil)
@@ -295,7 +295,7 @@ func TestALeaseOfManyKeysEndsInOneCommit(t *testing.T) {
 //
 // A burst of new records, however much longer than the history, is no reason to
 // cut a watcher off: what it has to read is not more than the records there are.
-// Broken on purpose: with drop not asking who awaits a chunk, the watcher is cut
+// Broken on purpose: with drop not asking for the readers of a chunk, the watcher is cut
 // off and this test failed.
 func TestBurstOfNewRecordsDoesNotOverrunAWatcher(t *testing.T) {
 	const records, history = 10_000, 100

@@ -33,16 +33,16 @@ const (
 	// Refused fails the call before it reaches the backend, for certain: the
 	// error matches [ErrInjected]. In a watch it ends the stream.
 	Refused
-	// RequestLost keeps a Commit from the backend, and nobody can tell:
+	// RequestLost keeps a Commit from the backend, and the caller cannot tell:
 	// [store.ErrUnknownOutcome]. Other methods break as Refused.
 	RequestLost
-	// ReplyLost lets a Commit happen, and nobody can tell:
+	// ReplyLost lets a Commit happen, and the caller cannot tell:
 	// [store.ErrUnknownOutcome]. Other methods are called and then break as
 	// Refused.
 	ReplyLost
 )
 
-// Call describes a call to the one who decides about it. A watch asks once when
+// Call describes a call to the function that decides about it. A watch asks once when
 // it begins and then before each batch.
 type Call struct {
 	// N counts the calls to this wrapper, from 1.

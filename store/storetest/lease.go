@@ -86,7 +86,7 @@ func (e *env) keepAlive(l store.Leaser, name string) (judged bool) {
 	return true
 }
 
-// letExpire watches a record go with a lease that nobody renews. It says no when
+// letExpire watches a record go with a lease that is not renewed. It says no when
 // this process was held up until the lease could rightly have expired before the
 // record was written.
 func (e *env) letExpire(l store.Leaser, name string) (judged bool) {
