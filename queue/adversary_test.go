@@ -101,7 +101,7 @@ func TestHeldTenantCostsOthersNoTokens(t *testing.T) {
 	})
 }
 
-// What leaves early is not kept, whoever leaves: the last, the first, any, or all but
+// What leaves early is not kept, whichever leaves: the last, the first, any, or all but
 // the first.
 func TestRingsKeepFewCellsOfKeysThatLeft(t *testing.T) {
 	for seed := range uint64(60) {

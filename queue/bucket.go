@@ -67,7 +67,7 @@ func (b *Bucket) String() string {
 	return fmt.Sprintf("%s: %g/s, burst %d", s.Name, s.PerSecond, s.Burst)
 }
 
-// Throttle pauses the bucket until the given time for all who share it. A time
+// Throttle pauses the bucket until the given time, in every queue that uses it. A time
 // before the end of a pause that lasts changes nothing.
 func (b *Bucket) Throttle(until time.Time) {
 	b.mu.Lock()
@@ -92,7 +92,7 @@ func (b *Bucket) countLocked(now time.Time) {
 	b.from = now
 }
 
-// Resume ends a pause before its time, for all who share the bucket.
+// Resume ends a pause before its time, in every queue that uses the bucket.
 func (b *Bucket) Resume() {
 	b.mu.Lock()
 	b.countLocked(time.Now())
@@ -160,18 +160,6 @@ func (b *Bucket) Stats() BucketStats {
 	}
 }
 
-// readyLocked is when the next token is there: now, or later.
-func (b *Bucket) readyLocked(now time.Time) time.Time {
-	if b.until.After(now) {
-		return b.until
-	}
-	missing := 1 - b.limit.TokensAt(now)
-	if missing <= 0 {
-		return now
-	}
-	return now.Add(b.takes(missing))
-}
-
 // takes is how long so many tokens take to come, and a microsecond more, so that
 // rounding does not end a wait just before.
 func (b *Bucket) takes(tokens float64) time.Duration {
@@ -186,14 +174,16 @@ const longest = float64(100 * 365 * 24 * time.Hour)
 func (b *Bucket) available(now time.Time) (n int, next time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.availableLocked(now)
+}
+
+func (b *Bucket) availableLocked(now time.Time) (n int, next time.Time) {
 	if b.until.After(now) {
 		return 0, b.until
 	}
 	tokens := b.limit.TokensAt(now)
-	if tokens < 1 {
-		return 0, b.readyLocked(now)
-	}
-	return int(tokens), now.Add(b.takes(math.Floor(tokens) + 1 - tokens))
+	whole := max(math.Floor(tokens), 0)
+	return int(whole), now.Add(b.takes(whole + 1 - tokens))
 }
 
 // watch calls f when the limit changes or a pause is ended, until unwatch.
@@ -220,7 +210,7 @@ func takeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
 	for _, b := range buckets { // in the order of their ids: no deadlock
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if refused == nil && b.readyLocked(now).After(now) {
+		if n, _ := b.availableLocked(now); n == 0 && refused == nil {
 			refused = b
 		}
 	}
@@ -241,7 +231,7 @@ type throttledError struct {
 
 // Throttled is an error that says that a cloud takes no calls until the given
 // time. Item.Retry with it (or with an error that wraps it) pauses the
-// bucket for all who share it and counts no failure. err may be nil.
+// bucket in every queue that uses it and counts no failure. err may be nil.
 func Throttled(b *Bucket, until time.Time, err error) error {
 	return &throttledError{b, until, err}
 }

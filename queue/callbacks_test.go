@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -13,7 +14,7 @@ import (
 // one that was asked about, nor those that were taken with it.
 // promise Q1
 //
-// Negative control: without giveBack all three stayed on loan for ever, and Stop did
+// Negative control: without giveBack all three kept running for ever, and Stop did
 // not end.
 func TestPanicInBucketsLosesNoKey(t *testing.T) {
 	sick := true
@@ -45,6 +46,46 @@ func TestPanicInBucketsLosesNoKey(t *testing.T) {
 		wantNext(t, q, "d", "e", "f")
 		time.Sleep(time.Minute)
 		wantNext(t, q, "a", "b", "c")
+	})
+}
+
+// A function of the options that ends its goroutine (t.FailNow does) ends that of the
+// caller and no more: no lock stays taken, and no key stays running.
+// promise Q1
+//
+// Negative control: with giveBack called only after a recovered panic the key that was
+// asked about kept running.
+func TestCallbackThatEndsItsGoroutineLosesNoKey(t *testing.T) {
+	sick := ""
+	exit := func(what string) {
+		if sick == what {
+			runtime.Goexit()
+		}
+	}
+	o := oneOrder()
+	o.Tenant = func(key string) string { exit("Tenant"); return key }
+	o.TenantWeight = func(string) int { exit("TenantWeight"); return 1 }
+	o.Buckets = func(_ string, dst []*Bucket) []*Bucket { exit("Buckets"); return dst }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		for _, sick = range []string{"Tenant", "TenantWeight", "Buckets"} {
+			var caller sync.WaitGroup
+			caller.Go(func() {
+				if q.Add(sick) == nil {
+					_, _ = q.Get(t.Context())
+				}
+				t.Errorf("%s did not end its caller", sick)
+			})
+			caller.Wait()
+			checkInvariants(t, q)
+			if n := q.Stats().Running; n != 0 {
+				t.Errorf("%s: %d keys are running, want none", sick, n)
+			}
+		}
+		sick = ""
+		add(t, q, "after")
+		wantNext(t, q, "after")
+		time.Sleep(time.Minute)
+		wantNext(t, q, "Buckets")
 	})
 }
 
@@ -128,17 +169,17 @@ func TestRefusedAddsTakeNoRoom(t *testing.T) {
 	q.Close()
 }
 
-// A key whose run is ended by somebody who knows only its key, while its buckets are
-// asked, is gone, and nobody gets it.
+// A key whose run is ended by DoneKey while its buckets are asked is gone, and no
+// getter gets it.
 //
-// Negative control: without the look at the loan the freed entry was paid for, and
+// Negative control: without the look at the number of the run the freed entry was paid for, and
 // Get gave a key that is in no table.
 func TestKeyThatIsSettledWhileItsBucketsAreAskedIsNotLent(t *testing.T) {
 	o := oneOrder()
 	var q *Queue[string]
 	o.Buckets = func(key string, dst []*Bucket) []*Bucket {
 		if key == "a" && !q.DoneKey(key) {
-			t.Error("a is not on loan")
+			t.Error("a does not run")
 		}
 		return dst
 	}
@@ -151,8 +192,7 @@ func TestKeyThatIsSettledWhileItsBucketsAreAskedIsNotLent(t *testing.T) {
 	})
 }
 
-// A hook that panics does so in its caller, and keeps nobody waiting who waits for the
-// run to end.
+// A hook that panics does so in its caller, and Stop does not wait longer for the run.
 //
 // Negative control: with settled after the hook, Stop waited for ever.
 func TestStopHearsOfARunWhoseHookPanics(t *testing.T) {

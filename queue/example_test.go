@@ -61,7 +61,7 @@ func ExampleThrottled() {
 		Shards: 1, // one order for all keys, for what is printed below
 		Buckets: func(key string, dst []*queue.Bucket) []*queue.Bucket {
 			if key == "report" {
-				return dst // it calls nobody
+				return dst // it calls no cloud
 			}
 			return append(dst, quota)
 		},

@@ -22,7 +22,7 @@ var endOfTime = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 // A cloud that never wants to be called again is not called all the time.
 //
 // Negative control: with int64(t.Sub(q.start))+1, which overflows, the key ran at
-// once, and the alarm rang without a pause.
+// once, and the timer rang without a pause.
 func TestThrottleUntilTheEndOfTimeLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := bucketOf(t, "cloud", 10, 10)
@@ -33,7 +33,7 @@ func TestThrottleUntilTheEndOfTimeLasts(t *testing.T) {
 		ring := q.timer.ring
 		q.timer.ring = func() {
 			if rings++; rings > 10_000 {
-				panic("the alarm rings without a pause")
+				panic("the timer rings without a pause")
 			}
 			ring()
 		}
@@ -45,7 +45,7 @@ func TestThrottleUntilTheEndOfTimeLasts(t *testing.T) {
 		time.Sleep(time.Hour)
 		wantNone(t, q)
 		if rings > 100 {
-			t.Errorf("the alarm rang %d times in an hour in which nothing is due", rings)
+			t.Errorf("the timer rang %d times in an hour in which nothing is due", rings)
 		}
 		cloud.Resume()
 		wantNext(t, q, "two")

@@ -452,7 +452,7 @@ func TestErrorTextsThatAreShownAreCut(t *testing.T) {
 // whatever is added after it.
 //
 // Negative control: with the interval applied to every add of a run, and each add of
-// a window putting the time off anew, k ran after 10 s, and after 5 s.
+// a window putting the time off again, k ran after 10 s, and after 5 s.
 func TestUrgentAddDuringARunIsNotDebounced(t *testing.T) {
 	for _, d := range []Debounce{{Interval: 10 * time.Second}, {Window: 5 * time.Second}} {
 		o := oneOrder()

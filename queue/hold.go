@@ -115,7 +115,7 @@ func (k *keeper[K]) review(i uint32, e *entry[K], to status) status {
 	if x == nil {
 		return to
 	}
-	x.first = 0 // the debounced adds came to nothing
+	x.first = 0 // the debounced adds have led to no run
 	to.due = k.floor(i, e)
 	x.cool = to.due
 	if held || to.due != 0 {

@@ -132,7 +132,7 @@ func TestPageHoldsOnlyWhatIsWanted(t *testing.T) {
 	})
 }
 
-// Whoever looks must not stop those who work: Match may add to the queue itself, to
+// A page must not stop adders and getters: Match may add to the queue itself, to
 // any shard, which would wait for ever if a lock were held. And in one step under
 // the lock no more than a chunk is looked at.
 //
@@ -191,7 +191,7 @@ func TestPageRefusesWhatMakesNoSense(t *testing.T) {
 			t.Errorf("%+v was taken", o)
 		}
 	}
-	// A cursor comes out of a link that anybody can edit.
+	// A cursor comes out of a link that any reader can edit.
 	for _, c := range []Cursor{{Place: 1 << 63}, {Place: 1<<64 - 1, Rank: -1}, {Rank: never, Place: 1 << 40}, {Place: 1<<32 - 1}} {
 		for order := range orders {
 			if _, err := q.Page(t.Context(), PageOptions[string]{From: c, Order: order}); err != nil {

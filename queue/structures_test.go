@@ -114,7 +114,7 @@ func TestDelaysAreExact(t *testing.T) {
 					checkInvariants(t, q)
 				}
 			}
-			begin := time.Now() // nobody took keys before
+			begin := time.Now() // no key was taken before
 			for len(due) > 0 {
 				it := get(t, q)
 				late := time.Since(due[it.Key])

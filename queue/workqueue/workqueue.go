@@ -29,7 +29,7 @@
 // A key that was added while it runs counts as ready, in Len and depth, when its run
 // has ended.
 //
-// There is no goroutine and nothing to leak: a queue that nobody shuts down is
+// There is no goroutine and nothing to leak: a queue that is never shut down is
 // garbage like any other value. Metrics are read from Queue.Queue by package
 // metrics, rather than written by a provider.
 //
@@ -47,7 +47,7 @@
 // dropped, because it costs the same search, twice.
 //
 // AddRateLimited asks the caller's limiter and adds with its delay, rather than
-// failing the item: the interface lets anybody call it at any time, also for a
+// failing the item: the interface lets every caller call it at any time, also for a
 // key that is not running, and an Add must beat the delay.
 package workqueue
 
