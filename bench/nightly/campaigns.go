@@ -7,7 +7,8 @@ import (
 )
 
 // A campaign is a test that can go on for long. Its name is what the command line
-// takes; control names the test, run in CI, that shows that it can fail.
+// takes; control names the test, run in CI, that shows that it can fail: of the same package,
+// of another one, named before it, or a mutant.
 type campaign struct {
 	name, promises, what string
 	module, pkg, test    string
@@ -86,17 +87,17 @@ var campaigns = []campaign{
 	},
 	{
 		name: "etcd-leases", promises: "L1, L2", what: "five servers share twelve shards, killed, frozen and sent away; fencing tokens never go back",
-		module: "store/etcd", pkg: ".", test: "^TestLeaseCampaign$", control: "TestLeaseCheckerRejectsAnOldToken",
+		module: "store/etcd", pkg: ".", test: "^TestLeaseCampaign$", control: "store/storetest/campaign TestLeaseCheckerRejectsAnOldToken",
 		args: func(d time.Duration) []string { return []string{"-leases", d.String()} },
 	},
 	{
 		name: "postgres-faults", promises: "S1, S2", what: "a server killed, stopped, restarted, vacuumed and cut off; histories judged by porcupine, watches by the log",
-		module: "store/postgres", pkg: ".", test: "^TestServerUnderFaultsIsLinearizableAndItsWatchesAreGapless$", control: "TestCheckersRejectBrokenHistories",
+		module: "store/postgres", pkg: ".", test: "^TestServerUnderFaultsIsLinearizableAndItsWatchesAreGapless$", control: "store/storetest/campaign TestWatchCheckerRejectsBrokenStreams",
 		args: func(d time.Duration) []string { return []string{"-faults", d.String()} },
 	},
 	{
 		name: "postgres-leases", promises: "L1, L2", what: "five processes share twelve shards, killed, frozen and sent away, on a server that crashes; fencing tokens never go back",
-		module: "store/postgres", pkg: ".", test: "^TestLeaseCampaign$", control: "TestLeaseCheckerRejectsAnOldToken",
+		module: "store/postgres", pkg: ".", test: "^TestLeaseCampaign$", control: "store/storetest/campaign TestLeaseCheckerRejectsAnOldToken",
 		args: func(d time.Duration) []string { return []string{"-leases", d.String()} },
 	},
 	{

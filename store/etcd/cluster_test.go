@@ -21,6 +21,7 @@ import (
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
 	"github.com/tendhq/tend/store/storetest"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 // memberEnv makes the test binary an etcd server instead of a test.
@@ -50,7 +51,7 @@ func runMember(cfg string) int {
 type process struct {
 	t     *testing.T
 	cfg   member
-	proxy *proxy
+	proxy *campaign.Proxy
 	cmd   *exec.Cmd
 	stdin io.Closer
 }
@@ -81,7 +82,7 @@ func startMembers(t *testing.T, like member) *cluster {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.proxy = newProxy(t, u.Host)
+		p.proxy = campaign.NewProxy(t, u.Host)
 	}
 	t.Cleanup(func() {
 		for _, p := range c.members {
@@ -147,7 +148,7 @@ func (c *cluster) open(o etcd.Options) *etcd.Backend {
 	c.t.Helper()
 	var endpoints []string
 	for _, p := range c.members {
-		endpoints = append(endpoints, p.proxy.addr())
+		endpoints = append(endpoints, p.proxy.Addr())
 	}
 	return c.openAt(endpoints, o)
 }

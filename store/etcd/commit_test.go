@@ -12,6 +12,7 @@ import (
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 func key(name string) store.Key { return store.Key{Namespace: "ns", Name: name} }
@@ -108,13 +109,13 @@ func TestOneRefusedCommitDoesNotFailItsNeighbours(t *testing.T) {
 // A caller that gives up must not take back what others sent along with it, and
 // must be told that its own outcome is open.
 func TestCancelledCommitIsUnknownOnceSentAndUndoneBefore(t *testing.T) {
-	p := newProxy(t, endpoint(server))
-	b := openAt(t, p.addr(), etcd.Options{Prefix: newPrefix(), InFlight: 1})
+	p := campaign.NewProxy(t, endpoint(server))
+	b := openAt(t, p.Addr(), etcd.Options{Prefix: newPrefix(), InFlight: 1})
 	ctx := t.Context()
 	if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("warm"), "v")}}); err != nil {
 		t.Fatal(err)
 	}
-	p.set(blackhole)
+	p.Set(campaign.Blackhole)
 	first, cancelFirst := context.WithCancel(ctx)
 	sent := make(chan error, 1)
 	go func() {
@@ -137,7 +138,7 @@ func TestCancelledCommitIsUnknownOnceSentAndUndoneBefore(t *testing.T) {
 	if err := <-sent; !errors.Is(err, store.ErrUnknownOutcome) || !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled after it was sent: %v, want ErrUnknownOutcome and context.Canceled", err)
 	}
-	p.set(pass)
+	p.Set(campaign.Pass)
 	waitFor(t, func() bool { return b.InFlight() == 0 })
 	if _, err := b.Get(ctx, "thing", key("queued")); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the withdrawn Commit was applied: %v", err)
@@ -146,20 +147,20 @@ func TestCancelledCommitIsUnknownOnceSentAndUndoneBefore(t *testing.T) {
 
 // A partition must not block for ever: etcd's client has no timeout of its own.
 func TestWriteIntoAPartitionEndsWithAnUnknownOutcome(t *testing.T) {
-	p := newProxy(t, endpoint(server))
-	b := openAt(t, p.addr(), etcd.Options{Prefix: newPrefix(), Timeout: time.Second})
+	p := campaign.NewProxy(t, endpoint(server))
+	b := openAt(t, p.Addr(), etcd.Options{Prefix: newPrefix(), Timeout: time.Second})
 	waitFor(t, func() bool {
 		_, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("warm"), "v")}})
 		return err == nil
 	})
-	p.set(blackhole)
+	p.Set(campaign.Blackhole)
 	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "v")}}); !errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("Commit into a blackhole: %v, want ErrUnknownOutcome", err)
 	}
 	if _, err := b.Get(t.Context(), "thing", key("a")); err == nil || errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Get from a blackhole: %v, want an error that claims nothing", err)
 	}
-	p.set(pass)
+	p.Set(campaign.Pass)
 }
 
 // waitFor waits for something that other goroutines bring about and that gives

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 // A client that never had a connection says so at once, with the endpoint and the
@@ -76,19 +77,19 @@ func TestClientWithoutAConnectionSaysWhyAtOnce(t *testing.T) {
 // A client that had a connection waits for the next one as long as a request may
 // take: a server that restarts is no error. What was not sent by then is known.
 func TestClientThatLostItsConnectionWaitsForTheNext(t *testing.T) {
-	p := newProxy(t, endpoint(server))
-	b := openAt(t, p.addr(), etcd.Options{Prefix: newPrefix(), Timeout: time.Second})
+	p := campaign.NewProxy(t, endpoint(server))
+	b := openAt(t, p.Addr(), etcd.Options{Prefix: newPrefix(), Timeout: time.Second})
 	write(t, b, "warm")
-	p.set(reset)
+	p.Set(campaign.Reset)
 	var err error
 	waitFor(t, func() bool { // the first may meet the connection while it breaks
 		err = putBytes(t, b, "a", nil)
 		return !errors.Is(err, store.ErrUnknownOutcome)
 	})
-	if err == nil || !strings.Contains(err.Error(), p.addr()) || !strings.Contains(err.Error(), "timeout") {
-		t.Errorf("Commit without a connection: %v, want that it was not sent to %s within the timeout", err, p.addr())
+	if err == nil || !strings.Contains(err.Error(), p.Addr()) || !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("Commit without a connection: %v, want that it was not sent to %s within the timeout", err, p.Addr())
 	}
-	p.set(pass)
+	p.Set(campaign.Pass)
 	waitFor(t, func() bool { return putBytes(t, b, "a", nil) == nil })
 }
 

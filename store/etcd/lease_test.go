@@ -4,7 +4,6 @@ package etcd_test
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,8 +11,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -31,6 +28,7 @@ import (
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 var (
@@ -199,7 +197,7 @@ type worker struct {
 	name    string
 	cfg     string
 	hear    func(w *worker, line string)
-	proxies []*proxy
+	proxies []*campaign.Proxy
 	cmd     *exec.Cmd
 	stdin   io.Closer
 	heard   chan struct{} // closed when it has nothing more to say
@@ -210,9 +208,9 @@ func newWorker(t *testing.T, c *cluster, cfg serverConfig, hear func(w *worker, 
 	t.Helper()
 	w := &worker{name: cfg.Name, hear: hear}
 	for _, m := range c.members {
-		p := newProxy(t, strings.TrimPrefix(m.cfg.Client, "http://"))
+		p := campaign.NewProxy(t, strings.TrimPrefix(m.cfg.Client, "http://"))
 		w.proxies = append(w.proxies, p)
-		cfg.Endpoints = append(cfg.Endpoints, p.addr())
+		cfg.Endpoints = append(cfg.Endpoints, p.Addr())
 	}
 	text, err := json.Marshal(cfg)
 	if err != nil {
@@ -269,13 +267,13 @@ func (w *worker) pause()  { _ = w.cmd.Process.Signal(syscall.SIGSTOP) }
 func (w *worker) resume() { _ = w.cmd.Process.Signal(syscall.SIGCONT) }
 
 // cut has the server's connections carry nothing, until heal.
-func (w *worker) cut() { w.reach(blackhole) }
+func (w *worker) cut() { w.reach(campaign.Blackhole) }
 
-func (w *worker) heal() { w.reach(pass) }
+func (w *worker) heal() { w.reach(campaign.Pass) }
 
-func (w *worker) reach(m mode) {
+func (w *worker) reach(m campaign.Mode) {
 	for _, p := range w.proxies {
-		p.set(m)
+		p.Set(m)
 	}
 }
 
@@ -301,55 +299,55 @@ func TestLeaseCampaign(t *testing.T) {
 		_, err := direct.Get(t.Context(), "work", shardRecord(0))
 		return errors.Is(err, store.ErrNotFound)
 	})
-	var trust trustLog
+	var trust campaign.Trust
 	var workers []*worker
 	for i := range 5 {
 		cfg := serverConfig{Name: fmt.Sprint("server", i), Prefix: prefix, Unfenced: *unfenced, Sessions: *sessions, Rate: 100}
 		if i == 0 {
 			cfg.Rate = 92
 		}
-		workers = append(workers, newWorker(t, c, cfg, func(_ *worker, line string) { trust.hear(line) }))
+		workers = append(workers, newWorker(t, c, cfg, func(_ *worker, line string) { trust.Hear(line) }))
 	}
-	log := &leaseLog{last: make(map[string]acceptedWrite)}
+	log := new(campaign.Leases)
 	wctx, stopWatching := context.WithCancel(t.Context())
 	defer stopWatching()
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		log.follow(wctx, direct)
+		log.Follow(wctx, direct)
 	}()
-	waitFor(t, func() bool { return log.shards() == campaignShards })
+	waitFor(t, func() bool { return log.Shards() == campaignShards })
 
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	campaign(ctx, cancel, *leasesFor, func() bool { return log.changed() >= 5 })
+	campaign.Until(ctx, cancel, *leasesFor, func() bool { return log.Moves() >= 5 })
 	r := rand.New(rand.NewPCG(seed, 1))
 	victim := func() *worker { return workers[r.IntN(len(workers))] }
 	if *sessions {
 		victim = func() *worker { // mutexes are not shared out: one server has them all
-			name := log.holder(shardRecord(0))
+			name := log.Holder(shardRecord(0))
 			return workers[slices.IndexFunc(workers, func(w *worker) bool { return w.name == name })]
 		}
 	}
 	faults := tormentServers(ctx, t, victim, c, r)
 
-	mark := log.count()
-	waitFor(t, func() bool { return log.count() > mark+2*campaignShards })
+	mark := log.Count()
+	waitFor(t, func() bool { return log.Count() > mark+2*campaignShards })
 	stopWatching()
 	<-watched
-	for _, p := range append(log.problems, trust.problems()...) {
+	for _, p := range append(log.Problems(), trust.Problems()...) {
 		t.Error(p)
 	}
-	t.Logf("campaign: %d accepted writes, %d changes of holder, %d faults", log.writes, log.moves, faults)
-	t.Logf("longest without a write: %v", log.idle.Round(time.Millisecond))
+	t.Logf("campaign: %d accepted writes, %d changes of holder, %d faults", log.Count(), log.Moves(), faults)
+	t.Logf("longest without a write: %v", log.Idle().Round(time.Millisecond))
 	// A crash: the TTL, plus what etcd adds after a leader's death (a full TTL
 	// anew), plus claiming. Doubled for a machine with other things to do; where
 	// many other things are done, as beside other packages' tests, it proves
 	// nothing, and only a long campaign is held to it.
-	if bound := 2 * (2*campaignTTL + 3*time.Second); log.idle > bound && *leasesFor >= time.Minute {
-		t.Errorf("a shard went without a write for %v, the bound is %v", log.idle, bound)
+	if bound := 2 * (2*campaignTTL + 3*time.Second); log.Idle() > bound && *leasesFor >= time.Minute {
+		t.Errorf("a shard went without a write for %v, the bound is %v", log.Idle(), bound)
 	}
 }
 
@@ -396,151 +394,4 @@ func tormentServers(ctx context.Context, t *testing.T, victim func() *worker, c 
 		wait(100*time.Millisecond, 500*time.Millisecond)
 	}
 	return faults
-}
-
-type acceptedWrite struct {
-	token  uint64
-	server string
-	at     time.Time
-}
-
-// leaseLog watches the accepted writes.
-type leaseLog struct {
-	view
-	last     map[string]acceptedWrite
-	writes   int
-	moves    int
-	idle     time.Duration
-	problems []string
-}
-
-func (l *leaseLog) shards() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.last) }
-func (l *leaseLog) count() int  { l.mu.Lock(); defer l.mu.Unlock(); return l.writes }
-
-func (l *leaseLog) holder(k store.Key) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last[k.Name].server
-}
-
-func (l *leaseLog) changed() int { l.mu.Lock(); defer l.mu.Unlock(); return l.moves }
-
-func (l *leaseLog) follow(ctx context.Context, b *etcd.Backend) {
-	after := store.Revision(0)
-	for ctx.Err() == nil {
-		for batch, err := range b.Watch(ctx, "work", after) {
-			if err != nil {
-				break
-			}
-			l.mu.Lock()
-			for _, c := range batch.Changes {
-				l.accept(c)
-			}
-			l.mu.Unlock()
-			if batch.Kind != store.BatchSnapshot {
-				after = batch.Revision
-			}
-		}
-	}
-}
-
-func (l *leaseLog) accept(c store.Change) {
-	var w acceptedWrite
-	if _, err := fmt.Sscanf(contents(c.Record), "%d %s", &w.token, &w.server); err != nil {
-		l.problems = append(l.problems, fmt.Sprintf("unreadable write %q: %v", contents(c.Record), err))
-		return
-	}
-	w.at = time.Now()
-	was, known := l.last[c.Key.Name]
-	l.last[c.Key.Name] = w
-	l.writes++
-	if !known {
-		return
-	}
-	l.idle = max(l.idle, w.at.Sub(was.at))
-	switch {
-	case w.token < was.token:
-		l.problems = append(l.problems, fmt.Sprintf("%s: %s wrote under token %d after %s had written under %d",
-			c.Key, w.server, w.token, was.server, was.token))
-	case w.token > was.token:
-		l.moves++
-	}
-}
-
-func TestLeaseCheckerRejectsAnOldToken(t *testing.T) {
-	log := &leaseLog{last: make(map[string]acceptedWrite)}
-	for _, text := range []string{"5 a", "5 a", "9 b", "5 a"} {
-		log.accept(store.Change{Record: store.Record{Key: shardRecord(0), Revision: 1, Bytes: []byte(text)}})
-	}
-	if len(log.problems) != 1 || !strings.Contains(log.problems[0], "token 5 after") {
-		t.Errorf("problems %q, want the one old token", log.problems)
-	}
-}
-
-// trusted is what is known of a server's trust in one hold of a shard: that it
-// had it at some moment no later than first, and at one no earlier than last.
-type trusted struct {
-	token       uint64
-	first, last int64 // nanoseconds by the clock of the machine, which all share
-}
-
-// trustLog hears of all servers' trust.
-type trustLog struct {
-	mu    sync.Mutex                  // guards the rest
-	holds map[int]map[uint64]*trusted // by shard and token
-	odd   []string
-}
-
-func (l *trustLog) hear(line string) {
-	var shard int
-	var h trusted
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, err := fmt.Sscanf(line, "trust %d %d %d %d", &shard, &h.token, &h.first, &h.last); err != nil {
-		l.odd = append(l.odd, fmt.Sprintf("unreadable %q", line))
-		return
-	}
-	if l.holds == nil {
-		l.holds = make(map[int]map[uint64]*trusted)
-	}
-	if l.holds[shard] == nil {
-		l.holds[shard] = make(map[uint64]*trusted)
-	}
-	if was := l.holds[shard][h.token]; was != nil {
-		h.first, h.last = min(h.first, was.first), max(h.last, was.last)
-	}
-	l.holds[shard][h.token] = &h
-}
-
-// problems names the holds that were trusted when a later one was too.
-func (l *trustLog) problems() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	list := l.odd
-	for shard, holds := range l.holds {
-		byToken := slices.SortedFunc(maps.Values(holds), func(a, b *trusted) int { return cmp.Compare(a.token, b.token) })
-		next := int64(math.MaxInt64) // when the trust in any later hold had begun
-		for _, h := range slices.Backward(byToken) {
-			if h.last > next {
-				list = append(list, fmt.Sprintf("shard %d: the hold with token %d was trusted %v after a later one was",
-					shard, h.token, time.Duration(h.last-next)))
-			}
-			next = min(next, h.first)
-		}
-	}
-	return list
-}
-
-func TestTrustCheckerRejectsTwoAtATime(t *testing.T) {
-	var log trustLog
-	log.hear("trust 0 5 1000 2000")
-	log.hear("trust 0 5 1000 3000")
-	log.hear("trust 0 9 4000 5000")
-	if p := log.problems(); len(p) != 0 {
-		t.Errorf("problems %q with one after the other", p)
-	}
-	log.hear("trust 0 5 1000 4001")
-	if p := log.problems(); len(p) != 1 || !strings.Contains(p[0], "token 5 was trusted 1ns after") {
-		t.Errorf("problems %q, want the one overlap", p)
-	}
 }

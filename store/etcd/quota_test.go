@@ -16,6 +16,7 @@ import (
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store/etcd"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 // The budget that the servers of these tests share.
@@ -30,7 +31,7 @@ type spender struct {
 	name    string
 	set     *quota.Set
 	members *lease.Members
-	link    *proxy // its way to etcd
+	link    *campaign.Proxy // its way to etcd
 
 	stop  context.CancelFunc
 	ended sync.WaitGroup
@@ -49,9 +50,9 @@ type spent struct {
 // test ends, or is stopped.
 func newSpender(t *testing.T, prefix, among, name string) *spender {
 	t.Helper()
-	s := &spender{name: name, link: newProxy(t, endpoint(server))}
+	s := &spender{name: name, link: campaign.NewProxy(t, endpoint(server))}
 	// What etcd answers late, or not at all, is asked again within the lease.
-	b := openAt(t, s.link.addr(), etcd.Options{Prefix: prefix, Timeout: sharedTTL / 3})
+	b := openAt(t, s.link.Addr(), etcd.Options{Prefix: prefix, Timeout: sharedTTL / 3})
 	var err error
 	s.members, err = lease.NewMembers(b, among, &lease.Options{TTL: sharedTTL, Server: name, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -252,22 +253,22 @@ func shareABudget(t *testing.T, prefix string) (problems []string, late time.Dur
 
 	a := join("a")
 	await(t, "alone", 1, a)
-	a.link.set(blackhole) // it hears nothing of b, and spends until its lease is over
+	a.link.Set(campaign.Blackhole) // it hears nothing of b, and spends until its lease is over
 	b := join("b")
 	await(t, "b has joined, and a is cut off", 1, b)
-	a.link.set(pass)
+	a.link.Set(campaign.Pass)
 	await(t, "a is back", 2, a, b)
 	c := join("c")
 	await(t, "c has joined", 3, a, b, c)
 	leave(c)
 	c.end()
 	await(t, "c has left", 2, a, b)
-	b.link.set(blackhole) // it goes on, as it may, and cannot renew its lease
+	b.link.Set(campaign.Blackhole) // it goes on, as it may, and cannot renew its lease
 	await(t, "b is cut off", 1, a)
 	if b.share() != 0 {
 		problems = append(problems, fmt.Sprintf("b is cut off and has a part of %v", b.share()))
 	}
-	b.link.set(reset) // and is gone for good
+	b.link.Set(campaign.Reset) // and is gone for good
 	leave(b)
 	b.end()
 

@@ -22,6 +22,7 @@ import (
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
 	"github.com/tendhq/tend/store/storetest"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 // etcdEnv set to "required" makes a missing etcd program an error instead of a skip.
@@ -158,8 +159,8 @@ func TestOvertakenCopyRestartsWatchersWithASnapshot(t *testing.T) {
 	onVersions(t, func(t *testing.T, binary string) {
 		p := startAlone(t, binary)
 		c := p.raw()
-		through := newProxy(t, p.host())
-		b := openAt(t, through.addr(), etcd.Options{Silence: time.Second})
+		through := campaign.NewProxy(t, p.host())
+		b := openAt(t, through.Addr(), etcd.Options{Silence: time.Second})
 		write(t, b, "kept")
 		p.kill()
 		saved := filepath.Join(t.TempDir(), "copy")
@@ -171,7 +172,7 @@ func TestOvertakenCopyRestartsWatchersWithASnapshot(t *testing.T) {
 		write(t, b, "lost")
 		r.upTo("lost")
 
-		through.set(reset)
+		through.Set(campaign.Reset)
 		p.kill()
 		if err := errors.Join(os.RemoveAll(p.data()), os.CopyFS(p.data(), os.DirFS(saved)), private(p.data())); err != nil {
 			t.Fatal(err)
@@ -182,7 +183,7 @@ func TestOvertakenCopyRestartsWatchersWithASnapshot(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		through.set(pass)
+		through.Set(campaign.Pass)
 		r.endsCompacted()
 		for _, change := range watch(t, b, 0).upTo("other19") {
 			if change.Key == key("lost") {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 // reader pulls batches one at a time.
@@ -66,18 +67,18 @@ func write(t testing.TB, b *etcd.Backend, name string) store.Revision {
 }
 
 func TestWatchGoesOnAfterConnectionsWereCut(t *testing.T) {
-	p := newProxy(t, endpoint(server))
+	p := campaign.NewProxy(t, endpoint(server))
 	prefix := newPrefix()
 	writer := openAt(t, endpoint(server), etcd.Options{Prefix: prefix})
-	b := openAt(t, p.addr(), etcd.Options{Prefix: prefix, Silence: time.Second})
+	b := openAt(t, p.Addr(), etcd.Options{Prefix: prefix, Silence: time.Second})
 	r := watch(t, b, 0)
 	write(t, writer, "before")
 	r.upTo("before")
-	p.set(reset)
+	p.Set(campaign.Reset)
 	for i := range 5 {
 		write(t, writer, fmt.Sprint("during", i))
 	}
-	p.set(pass)
+	p.Set(campaign.Pass)
 	write(t, writer, "after")
 	seen := r.upTo("after")
 	if len(seen) != 6 {
@@ -91,11 +92,11 @@ func TestWatchGoesOnAfterConnectionsWereCut(t *testing.T) {
 // Negative control: with streams.drop made a no-op the test does not end: new
 // streams on the old connection are as silent.
 func TestSilentStreamIsOpenedAnew(t *testing.T) {
-	p := newProxy(t, endpoint(server))
+	p := campaign.NewProxy(t, endpoint(server))
 	prefix := newPrefix()
 	writer := openAt(t, endpoint(server), etcd.Options{Prefix: prefix})
 	b, err := etcd.New(clientv3.Config{
-		Endpoints: []string{p.addr()}, DialKeepAliveTime: time.Hour, // gRPC will not notice
+		Endpoints: []string{p.Addr()}, DialKeepAliveTime: time.Hour, // gRPC will not notice
 	}, &etcd.Options{Prefix: prefix, Silence: 500 * time.Millisecond, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
@@ -104,25 +105,25 @@ func TestSilentStreamIsOpenedAnew(t *testing.T) {
 	r := watch(t, b, 0)
 	write(t, writer, "before")
 	r.upTo("before")
-	p.freeze() // what is open now stays open and dead; new connections work
+	p.Freeze() // what is open now stays open and dead; new connections work
 	write(t, writer, "after")
 	r.upTo("after")
 }
 
 func TestCompactedHistoryRestartsWatchersWithASnapshot(t *testing.T) {
-	p := newProxy(t, endpoint(server))
+	p := campaign.NewProxy(t, endpoint(server))
 	prefix := newPrefix()
 	writer := openAt(t, endpoint(server), etcd.Options{Prefix: prefix})
-	b := openAt(t, p.addr(), etcd.Options{Prefix: prefix, Silence: time.Second})
+	b := openAt(t, p.Addr(), etcd.Options{Prefix: prefix, Silence: time.Second})
 	write(t, writer, "gone")
 	r := watch(t, b, 0)
 	r.upTo("gone")
-	p.set(reset)
+	p.Set(campaign.Reset)
 	if _, err := writer.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "thing", Key: key("gone")}}}); err != nil {
 		t.Fatal(err)
 	}
 	compact(t, endpoint(server), write(t, writer, "new"))
-	p.set(pass)
+	p.Set(campaign.Pass)
 	for {
 		batch, err, ok := r.next()
 		if !ok {
@@ -147,10 +148,10 @@ func TestCompactedHistoryRestartsWatchersWithASnapshot(t *testing.T) {
 // An idle watcher must not be overtaken by the compaction of other kinds'
 // changes: progress moves its position along.
 func TestIdleWatchSurvivesUnrelatedChurnAndCompaction(t *testing.T) {
-	p := newProxy(t, endpoint(server))
+	p := campaign.NewProxy(t, endpoint(server))
 	prefix := newPrefix()
 	writer := openAt(t, endpoint(server), etcd.Options{Prefix: prefix})
-	b := openAt(t, p.addr(), etcd.Options{Prefix: prefix, Silence: 200 * time.Millisecond})
+	b := openAt(t, p.Addr(), etcd.Options{Prefix: prefix, Silence: 200 * time.Millisecond})
 	next, stop := iter.Pull2(b.Watch(t.Context(), "idle", 0))
 	defer stop()
 	if batch, err, _ := next(); err != nil || batch.Kind != store.BatchSnapshotEnd {
@@ -168,8 +169,8 @@ func TestIdleWatchSurvivesUnrelatedChurnAndCompaction(t *testing.T) {
 		at = batch.Revision
 	}
 	compact(t, endpoint(server), head)
-	p.set(reset)
-	p.set(pass)
+	p.Set(campaign.Reset)
+	p.Set(campaign.Pass)
 	op := store.Op{Kind: "idle", Key: key("a"), Put: store.Bytes("v")}
 	if _, err := writer.Commit(t.Context(), store.Txn{Ops: []store.Op{op}}); err != nil {
 		t.Fatal(err)
@@ -237,20 +238,20 @@ func TestRestoredStoreRestartsWatchersWithASnapshot(t *testing.T) {
 	}
 	defer other.Close()
 	prefix := newPrefix()
-	p := newProxy(t, endpoint(server))
+	p := campaign.NewProxy(t, endpoint(server))
 	before := openAt(t, endpoint(server), etcd.Options{Prefix: prefix})
 	after := openAt(t, endpoint(other), etcd.Options{Prefix: prefix})
 	for i := range 30 { // so that the backup is behind
 		write(t, before, fmt.Sprint("lost", i))
 	}
 	kept := write(t, after, "kept")
-	b := openAt(t, p.addr(), etcd.Options{Prefix: prefix, Silence: time.Second})
+	b := openAt(t, p.Addr(), etcd.Options{Prefix: prefix, Silence: time.Second})
 	r := watch(t, b, 0)
 	if head := write(t, before, "seen"); head <= kept {
 		t.Fatalf("the old store is at %d, the restored one at %d: nothing is tested", head, kept)
 	}
 	r.upTo("seen")
-	p.redirect(endpoint(other))
+	p.Redirect(endpoint(other))
 	for {
 		_, err, ok := r.next()
 		if errors.Is(err, store.ErrCompacted) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/postgres"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 func TestConflictCarriesWhatIsThere(t *testing.T) {
@@ -210,7 +211,7 @@ func TestCancelledCommitIsUnknownOnceSentAndUndoneBefore(t *testing.T) {
 //
 // promise S1
 func TestLostAnswerToACommitIsAnUnknownOutcome(t *testing.T) {
-	p := newProxy(t, shared.addr())
+	p := campaign.NewProxy(t, shared.addr())
 	b := openAt(t, proxied(p), postgres.Options{})
 	ctx := t.Context()
 	release := holdHead(t, b)
@@ -220,18 +221,18 @@ func TestLostAnswerToACommitIsAnUnknownOutcome(t *testing.T) {
 		outcome <- err
 	}()
 	blocked(t, b)
-	p.set(blackhole)
+	p.Set(campaign.Blackhole)
 	release()
 	direct := openAt(t, shared.socket(), postgres.Options{Schema: b.Schema()})
 	waitFor(t, func() bool {
 		_, err := direct.Get(ctx, "thing", key("a"))
 		return err == nil
 	})
-	p.set(reset)
+	p.Set(campaign.Reset)
 	if err := <-outcome; !errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("Commit whose answer was lost: %v, want ErrUnknownOutcome", err)
 	}
-	p.set(pass)
+	p.Set(campaign.Pass)
 	if rec, err := b.Get(ctx, "thing", key("a")); err != nil || rec.Revision != rec.Created {
 		t.Errorf("the record was written again: %+v, error %v", rec, err)
 	}
@@ -260,26 +261,26 @@ func TestTerminatedSessionIsTriedAgain(t *testing.T) {
 // A commit that meets a dead path ends with an unknown outcome, and a read with an error
 // that claims nothing.
 func TestWriteIntoAPartitionEndsWithAnUnknownOutcome(t *testing.T) {
-	p := newProxy(t, shared.addr())
+	p := campaign.NewProxy(t, shared.addr())
 	b := openAt(t, proxied(p), postgres.Options{Timeout: time.Second})
 	waitFor(t, func() bool {
 		_, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("warm"), "v")}})
 		return err == nil
 	})
-	p.set(blackhole)
+	p.Set(campaign.Blackhole)
 	if _, err := b.Get(t.Context(), "thing", key("a")); err == nil || errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Get from a blackhole: %v, want an error that claims nothing", err)
 	}
-	p.set(pass)
+	p.Set(campaign.Pass)
 	waitFor(t, func() bool {
 		_, err := b.Get(t.Context(), "thing", key("warm"))
 		return err == nil
 	})
-	p.set(blackhole)
+	p.Set(campaign.Blackhole)
 	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "v")}}); err == nil {
 		t.Error("Commit into a blackhole succeeded")
 	}
-	p.set(pass)
+	p.Set(campaign.Pass)
 }
 
 // Databases may have another default isolation level than read committed: the server then

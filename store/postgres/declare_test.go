@@ -19,6 +19,7 @@ import (
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/postgres"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 type widgetSpec struct {
@@ -290,7 +291,7 @@ func TestDeclarationsSurviveKillsBetweenAnyTwoSteps(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var declared atomic.Int64
-	campaign(ctx, stop, *declaresFor, func() bool { return declared.Load() >= 100 })
+	campaign.Until(ctx, stop, *declaresFor, func() bool { return declared.Load() >= 100 })
 	var wg sync.WaitGroup
 	for i := range 4 {
 		name := fmt.Sprint("w", i)
@@ -346,9 +347,9 @@ func TestDeclarationsSurviveKillsBetweenAnyTwoSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &view{}
-	log.readKind(t.Context(), b, "widget", 1, head)
-	for _, c := range log.changes {
+	log := &campaign.Watched{}
+	log.ReadKind(t.Context(), b, "widget", 1, head)
+	for _, c := range log.Changes {
 		w, err := objects.Decode(c.Record)
 		if err != nil {
 			t.Fatal(err)
@@ -358,5 +359,5 @@ func TestDeclarationsSurviveKillsBetweenAnyTwoSteps(t *testing.T) {
 		}
 		last[c.Key] = w.Spec.Size
 	}
-	t.Logf("campaign: %d declarations, %d changes, %d kills", declared.Load(), len(log.changes), faults)
+	t.Logf("campaign: %d declarations, %d changes, %d kills", declared.Load(), len(log.Changes), faults)
 }

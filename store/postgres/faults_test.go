@@ -16,6 +16,7 @@ import (
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/postgres"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 var faultsFor = flag.Duration("faults", 8*time.Second, "how long the fault campaign lasts")
@@ -30,20 +31,21 @@ var faultsFor = flag.Duration("faults", 8*time.Second, "how long the fault campa
 //   - every watcher saw the log from its snapshot on, in order, without a gap and
 //     without a repetition.
 //
-// promise S1, promise S2. Negative control: TestCheckersRejectBrokenHistories feeds the
+// promise S1, promise S2. Negative control: TestWatchCheckerRejectsBrokenStreams and, in
+// store/etcd, TestCheckersRejectBrokenHistories feed the
 // same checkers a stale read, a lost write, a repeated, a missing and a swapped change.
 func TestServerUnderFaultsIsLinearizableAndItsWatchesAreGapless(t *testing.T) {
 	s := startServer(t)
-	proxy := newProxy(t, s.addr())
+	proxy := campaign.NewProxy(t, s.addr())
 	schema := newSchema()
 	direct := openAt(t, s.dsn(), postgres.Options{Schema: schema, Timeout: 20 * time.Second})
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	hist := &history{began: time.Now()}
+	hist := &campaign.History{Began: time.Now()}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	// However slow the machine: a quiet test is no test.
-	campaign(ctx, stop, *faultsFor, func() bool { return hist.count() >= 500 })
+	campaign.Until(ctx, stop, *faultsFor, func() bool { return hist.Count() >= 500 })
 
 	var work, watching sync.WaitGroup
 	backend := func(i int) *postgres.Backend {
@@ -52,16 +54,16 @@ func TestServerUnderFaultsIsLinearizableAndItsWatchesAreGapless(t *testing.T) {
 	}
 	for i := range 6 {
 		b := backend(i)
-		work.Go(func() { hist.client(ctx, b, i, rand.New(rand.NewPCG(seed, uint64(i)))) })
+		work.Go(func() { hist.Client(ctx, b, i, rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
 	wctx, stopWatching := context.WithCancel(t.Context())
 	defer stopWatching()
-	var views []*view
+	var views []*campaign.Watched
 	for i := range 4 {
 		b := backend(i)
-		v := &view{}
+		v := &campaign.Watched{}
 		views = append(views, v)
-		watching.Go(func() { v.follow(wctx, b) })
+		watching.Go(func() { v.Follow(wctx, b) })
 	}
 	faults := s.torment(ctx, t, proxy, rand.New(rand.NewPCG(seed, 99)))
 	work.Wait()
@@ -73,39 +75,39 @@ func TestServerUnderFaultsIsLinearizableAndItsWatchesAreGapless(t *testing.T) {
 		last = rev
 		return err == nil
 	})
-	log := &view{}
+	log := &campaign.Watched{}
 	lctx, stopLog := context.WithTimeout(t.Context(), patience)
 	defer stopLog()
-	log.read(lctx, direct, 1, last)
+	log.Read(lctx, direct, 1, last)
 	for _, v := range views {
-		waitFor(t, func() bool { return v.reached() >= last })
+		waitFor(t, func() bool { return v.Reached() >= last })
 	}
 	stopWatching()
 	watching.Wait()
 
 	for i, v := range views {
-		if err := v.check(log); err != nil {
+		if err := v.Check(log); err != nil {
 			t.Errorf("watcher %d: %v", i, err)
 		}
-		if v.resyncs > 0 {
-			t.Errorf("watcher %d began again %d times, although nothing was compacted", i, v.resyncs)
+		if v.Resyncs > 0 {
+			t.Errorf("watcher %d began again %d times, although nothing was compacted", i, v.Resyncs)
 		}
 	}
-	ops, unknown, err := hist.operations(log)
+	ops, unknown, err := hist.Operations(log)
 	if err != nil {
 		t.Error(err)
 	}
-	t.Logf("campaign: %d operations, %d with an unknown outcome, %d faults, %d changes", len(ops), unknown, faults, len(log.changes))
+	t.Logf("campaign: %d operations, %d with an unknown outcome, %d faults, %d changes", len(ops), unknown, faults, len(log.Changes))
 	checkLinearizable(t, ops)
 }
 
 // proxied is the connection string of what a proxy leads to.
-func proxied(p *proxy) string {
-	return "postgres://postgres@" + p.addr() + "/postgres?sslmode=disable&connect_timeout=2"
+func proxied(p *campaign.Proxy) string {
+	return "postgres://postgres@" + p.Addr() + "/postgres?sslmode=disable&connect_timeout=2"
 }
 
 // torment breaks one thing after the other until ctx ends, and mends it all.
-func (s *server) torment(ctx context.Context, t *testing.T, proxy *proxy, r *rand.Rand) (faults int) {
+func (s *server) torment(ctx context.Context, t *testing.T, proxy *campaign.Proxy, r *rand.Rand) (faults int) {
 	wait := func(least, most time.Duration) {
 		t := time.NewTimer(least + time.Duration(r.Int64N(int64(most-least))))
 		defer t.Stop()
@@ -137,13 +139,13 @@ func (s *server) torment(ctx context.Context, t *testing.T, proxy *proxy, r *ran
 				wait(10*time.Millisecond, 100*time.Millisecond)
 			}
 		case 4:
-			proxy.set(reset)
+			proxy.Set(campaign.Reset)
 			wait(100*time.Millisecond, 500*time.Millisecond)
-			proxy.set(pass)
+			proxy.Set(campaign.Pass)
 		case 5:
-			proxy.set(blackhole)
+			proxy.Set(campaign.Blackhole)
 			wait(300*time.Millisecond, 3*time.Second)
-			proxy.set(pass)
+			proxy.Set(campaign.Pass)
 		case 6:
 			_ = s.exec("VACUUM FULL")
 			_ = s.exec("VACUUM ANALYZE")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/postgres"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 func TestManyServersStartAtOnceAndCreateTheSchemaOnce(t *testing.T) {
@@ -114,7 +115,7 @@ func TestPasswordIsInNoErrorAndNoLogLine(t *testing.T) {
 	var log bytes.Buffer
 	var mu sync.Mutex
 	logger := slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))
-	p := newProxy(t, shared.addr())
+	p := campaign.NewProxy(t, shared.addr())
 	for _, dsn := range []string{
 		"postgres://postgres:" + password + "@127.0.0.1:1/postgres",
 		"postgres://postgres:" + password + "@127.0.0.1:port/postgres",
@@ -122,8 +123,8 @@ func TestPasswordIsInNoErrorAndNoLogLine(t *testing.T) {
 		"host=127.0.0.1 port=1 user=postgres password=" + password,
 		"host=127.0.0.1 port=x user=postgres password='" + password + "'",
 		"host=127.0.0.1 passwd=" + password + " password = '" + password,
-		"postgres://nobody_at_all:" + password + "@" + p.addr() + "/nothing?sslmode=disable",
-		"postgres://postgres:" + password + "@" + p.addr() + "/postgres?sslmode=verify-full",
+		"postgres://nobody_at_all:" + password + "@" + p.Addr() + "/nothing?sslmode=disable",
+		"postgres://postgres:" + password + "@" + p.Addr() + "/postgres?sslmode=verify-full",
 	} {
 		b, err := postgres.Open(t.Context(), dsn, &postgres.Options{Timeout: time.Second, Logger: logger})
 		if err == nil {
@@ -135,7 +136,7 @@ func TestPasswordIsInNoErrorAndNoLogLine(t *testing.T) {
 			t.Errorf("the error shows the password: %v", err)
 		}
 	}
-	b, err := postgres.Open(t.Context(), "postgres://postgres:"+password+"@"+p.addr()+"/postgres?sslmode=disable",
+	b, err := postgres.Open(t.Context(), "postgres://postgres:"+password+"@"+p.Addr()+"/postgres?sslmode=disable",
 		&postgres.Options{Schema: newSchema(), Timeout: time.Second, Logger: logger})
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +145,7 @@ func TestPasswordIsInNoErrorAndNoLogLine(t *testing.T) {
 	for range b.Watch(t.Context(), "thing", 0) {
 		break // a kind is watched: from now on there is a connection for notifications
 	}
-	p.set(reset)
+	p.Set(campaign.Reset)
 	_, err = b.Get(t.Context(), "thing", key("a"))
 	_, err2 := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "1")}})
 	waitFor(t, func() bool { return b.Health() != nil })
@@ -153,7 +154,7 @@ func TestPasswordIsInNoErrorAndNoLogLine(t *testing.T) {
 	if text := fmt.Sprint(err, err2, b.Health(), logged()); strings.Contains(text, "s3cr3t") {
 		t.Errorf("a password is in %s", text)
 	}
-	p.set(pass)
+	p.Set(campaign.Pass)
 	waitFor(t, func() bool { return b.Health() == nil })
 }
 

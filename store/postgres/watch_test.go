@@ -13,6 +13,7 @@ import (
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/postgres"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 // await reads n changes of a watch after a revision, and fails if they do not come within
@@ -26,7 +27,7 @@ func await(t testing.TB, b store.Backend, after store.Revision, n int) (got []st
 			t.Fatalf("watch after %d: %v; saw %v", after, err, got)
 		}
 		for _, c := range batch.Changes {
-			got = append(got, show(c))
+			got = append(got, campaign.Show(c))
 		}
 		if len(got) >= n {
 			return got

@@ -1,6 +1,4 @@
-//go:build unix
-
-package etcd_test
+package campaign
 
 import (
 	"net"
@@ -8,14 +6,14 @@ import (
 	"testing"
 )
 
-// proxy stands between a client and a server and breaks the connection in the
-// ways that networks do.
-type proxy struct {
+// Proxy stands between a client and a server and breaks the connection in the ways that
+// networks do. It is safe for concurrent use.
+type Proxy struct {
 	listener net.Listener
 
 	mu     sync.Mutex // guards the rest
 	target string
-	mode   mode
+	mode   Mode
 	conns  map[net.Conn]bool
 	// frozen connections carry nothing any more.
 	frozen map[net.Conn]bool
@@ -23,39 +21,44 @@ type proxy struct {
 	wg     sync.WaitGroup
 }
 
-type mode int
+// Mode is what a Proxy does with its connections.
+type Mode int
 
+// The modes of a Proxy.
 const (
-	pass      mode = iota
-	blackhole      // connections stay open, nothing comes through
-	reset          // connections are cut, new ones refused
+	Pass      Mode = iota // everything goes through
+	Blackhole             // connections stay open, nothing comes through
+	Reset                 // connections are cut, new ones refused
 )
 
-func newProxy(t testing.TB, target string) *proxy {
+// NewProxy listens on a port of its own until the test ends.
+func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: l, target: target, conns: make(map[net.Conn]bool), frozen: make(map[net.Conn]bool), turn: make(chan struct{})}
+	p := &Proxy{listener: l, target: target, conns: make(map[net.Conn]bool), frozen: make(map[net.Conn]bool), turn: make(chan struct{})}
 	p.wg.Go(p.accept)
 	t.Cleanup(func() {
 		l.Close()
-		p.set(reset)
+		p.Set(Reset)
 		p.wg.Wait()
 	})
 	return p
 }
 
-func (p *proxy) addr() string { return p.listener.Addr().String() }
+// Addr is where the Proxy listens.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-func (p *proxy) set(m mode) {
+// Set changes the mode, also for connections that are open.
+func (p *Proxy) Set(m Mode) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mode = m
 	close(p.turn)
 	p.turn = make(chan struct{})
-	if m == reset {
+	if m == Reset {
 		for c := range p.conns {
 			if tcp, ok := c.(*net.TCPConn); ok {
 				_ = tcp.SetLinger(0)
@@ -65,9 +68,9 @@ func (p *proxy) set(m mode) {
 	}
 }
 
-// freeze makes every open connection a blackhole for good, and lets new ones
+// Freeze makes every open connection a Blackhole for good, and lets new ones
 // through.
-func (p *proxy) freeze() {
+func (p *Proxy) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
@@ -77,16 +80,16 @@ func (p *proxy) freeze() {
 	p.turn = make(chan struct{})
 }
 
-// redirect cuts every connection and sends new ones elsewhere.
-func (p *proxy) redirect(target string) {
+// Redirect cuts every connection and sends new ones elsewhere.
+func (p *Proxy) Redirect(target string) {
 	p.mu.Lock()
 	p.target = target
 	p.mu.Unlock()
-	p.set(reset)
-	p.set(pass)
+	p.Set(Reset)
+	p.Set(Pass)
 }
 
-func (p *proxy) accept() {
+func (p *Proxy) accept() {
 	for {
 		in, err := p.listener.Accept()
 		if err != nil {
@@ -101,7 +104,7 @@ func (p *proxy) accept() {
 			continue
 		}
 		p.mu.Lock()
-		refuse := p.mode == reset
+		refuse := p.mode == Reset
 		if !refuse {
 			p.conns[in], p.conns[out] = true, true
 			p.wg.Go(func() { p.pump(in, out) })
@@ -115,7 +118,7 @@ func (p *proxy) accept() {
 	}
 }
 
-func (p *proxy) pump(from, to net.Conn) {
+func (p *Proxy) pump(from, to net.Conn) {
 	defer from.Close()
 	defer to.Close()
 	buf := make([]byte, 32<<10)
@@ -132,19 +135,19 @@ func (p *proxy) pump(from, to net.Conn) {
 	}
 }
 
-// open waits until traffic may pass. It says no when the connection was cut.
-func (p *proxy) open(c net.Conn) bool {
+// open waits until traffic may pass. It is false when the connection was cut.
+func (p *Proxy) open(c net.Conn) bool {
 	for {
 		p.mu.Lock()
 		m, turn := p.mode, p.turn
-		if p.frozen[c] && m != reset {
-			m = blackhole
+		if p.frozen[c] && m != Reset {
+			m = Blackhole
 		}
 		p.mu.Unlock()
 		switch m {
-		case pass:
+		case Pass:
 			return true
-		case reset:
+		case Reset:
 			return false
 		}
 		<-turn

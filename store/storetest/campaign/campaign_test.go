@@ -1,0 +1,60 @@
+package campaign
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tendhq/tend/store"
+)
+
+// The judge of watches must reject what is wrong.
+func TestWatchCheckerRejectsBrokenStreams(t *testing.T) {
+	change := func(n int) store.Change {
+		return store.Change{Record: store.Record{Key: store.Key{Name: "a"}, Revision: store.Revision(n), Bytes: []byte(fmt.Sprint(n))}}
+	}
+	log := &Watched{Changes: []store.Change{change(2), change(3), change(4), change(5)}, At: 5}
+	for name, c := range map[string]struct {
+		seen []store.Change
+		ok   bool
+	}{
+		"sound":    {[]store.Change{change(3), change(4), change(5)}, true},
+		"gap":      {[]store.Change{change(3), change(5)}, false},
+		"repeated": {[]store.Change{change(3), change(4), change(4), change(5)}, false},
+		"swapped":  {[]store.Change{change(4), change(3), change(5)}, false},
+		"cut off":  {[]store.Change{change(3), change(4)}, false},
+	} {
+		v := &Watched{From: 2, At: 5, Changes: c.seen}
+		if err := v.Check(log); (err == nil) != c.ok {
+			t.Errorf("%s: %v, want ok %v", name, err, c.ok)
+		}
+	}
+	lost := &History{ops: []Operation{{1, Input{Key: "a", Write: true, Value: "9"}, Output{Revision: 9}, 0, 1}}}
+	if _, _, err := lost.Operations(log); err == nil {
+		t.Error("an acknowledged write that the log lacks was accepted")
+	}
+}
+
+func TestLeaseCheckerRejectsAnOldToken(t *testing.T) {
+	log := new(Leases)
+	for _, text := range []string{"5 a", "5 a", "9 b", "5 a"} {
+		log.accept(store.Change{Record: store.Record{Key: store.Key{Name: "shard0"}, Revision: 1, Bytes: []byte(text)}})
+	}
+	if len(log.problems) != 1 || !strings.Contains(log.problems[0], "token 5 after") {
+		t.Errorf("problems %q, want the one old token", log.problems)
+	}
+}
+
+func TestTrustCheckerRejectsTwoAtATime(t *testing.T) {
+	var log Trust
+	log.Hear("trust 0 5 1000 2000")
+	log.Hear("trust 0 5 1000 3000")
+	log.Hear("trust 0 9 4000 5000")
+	if p := log.Problems(); len(p) != 0 {
+		t.Errorf("problems %q with one after the other", p)
+	}
+	log.Hear("trust 0 5 1000 4001")
+	if p := log.Problems(); len(p) != 1 || !strings.Contains(p[0], "token 5 was trusted 1ns after") {
+		t.Errorf("problems %q, want the one overlap", p)
+	}
+}
