@@ -22,8 +22,8 @@ var arguments = map[string][]string{
 // the guide shows output.txt is checked in the root module, beside the pages.)
 func TestProgramsPrintWhatTheGuideSays(t *testing.T) {
 	programs, err := filepath.Glob("*/main.go")
-	if err != nil || len(programs) != 7 {
-		t.Fatalf("found the programs %v, %v; want 7", programs, err)
+	if err != nil || len(programs) != 8 {
+		t.Fatalf("found the programs %v, %v; want 8", programs, err)
 	}
 	bin := t.TempDir()
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin+string(filepath.Separator), "./...").CombinedOutput(); err != nil {
