@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tendhq/tend/internal/comingfrom"
 )
 
 var updatePages = flag.Bool("update", false, "write the files and regions that pages show into the pages")
@@ -54,6 +56,23 @@ func TestPagesShowWhatTheProgramsHave(t *testing.T) {
 	for _, file := range programs {
 		if !strings.Contains(used, "<!-- show "+filepath.ToSlash(file)) {
 			t.Errorf("no page shows anything of %s", file)
+		}
+	}
+}
+
+// Every name of the code that the README, the guide and the other pages of docs quote exists.
+func TestPagesNameWhatExists(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guide, err := filepath.Glob("docs/guide/*.md")
+	if err != nil || len(guide) < 10 {
+		t.Fatalf("the guide has the pages %v, %v", guide, err)
+	}
+	for _, page := range append(append(pages, guide...), "README.md", "SECURITY.md") {
+		if err := comingfrom.CheckNames(page); err != nil {
+			t.Errorf("%s:\n%v", page, err)
 		}
 	}
 }

@@ -23,6 +23,8 @@ var packages = map[string]string{
 var (
 	quoted  = regexp.MustCompile("`([^`]+)`")
 	example = regexp.MustCompile(`^Example[A-Z_]?\w*$`)
+	member  = regexp.MustCompile(`^[A-Z]\w*\.[A-Z]\w*$`)
+	block   = regexp.MustCompile("(?ms)^```.*?^```")
 )
 
 // Check reads a page and returns everything that is wrong with it, joined: a name
@@ -34,15 +36,9 @@ func Check(page string, theirs []string) error {
 	if err != nil {
 		return err
 	}
-	root, err := findRoot(filepath.Dir(page))
+	c, err := newChecker(filepath.Dir(page))
 	if err != nil {
 		return err
-	}
-	c := checker{ours: map[string]bool{}, examples: map[string]bool{}, theirs: map[string]bool{}}
-	for name, dir := range packages {
-		if err := declarations(filepath.Join(root, filepath.FromSlash(dir)), false, func(d string) { c.ours[name+"."+d] = true }); err != nil {
-			return err
-		}
 	}
 	if err := declarations(filepath.Dir(page), true, func(d string) { c.examples[d] = true }); err != nil {
 		return err
@@ -60,6 +56,48 @@ func Check(page string, theirs []string) error {
 		}
 	}
 	return errors.Join(c.wrong...)
+}
+
+// CheckNames reads any other page and returns the names that it quotes and the code does
+// not have, joined: pkg.Name of our packages, and Type.Member, which one of them must have.
+// What stands in blocks of code is not looked at.
+func CheckNames(page string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	c, err := newChecker(filepath.Dir(page))
+	if err != nil {
+		return err
+	}
+	members := map[string]bool{}
+	for name := range c.ours {
+		_, member, _ := strings.Cut(name, ".")
+		members[member] = true
+	}
+	prose := block.ReplaceAllString(string(text), "")
+	c.prose(prose)
+	for _, m := range quoted.FindAllStringSubmatch(prose, -1) {
+		if member.MatchString(m[1]) && !members[m[1]] {
+			c.complain("no package has %s", m[1])
+		}
+	}
+	return errors.Join(c.wrong...)
+}
+
+// newChecker knows the declarations of the packages below the go.mod file above dir.
+func newChecker(dir string) (*checker, error) {
+	root, err := findRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &checker{ours: map[string]bool{}, examples: map[string]bool{}, theirs: map[string]bool{}}
+	for name, folder := range packages {
+		if err := declarations(filepath.Join(root, filepath.FromSlash(folder)), false, func(d string) { c.ours[name+"."+d] = true }); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
 type checker struct {

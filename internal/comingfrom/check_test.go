@@ -7,6 +7,26 @@ import (
 	"testing"
 )
 
+func TestNamesOfAnyPageAreLookedUp(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":         "module m\n",
+		"queue/queue.go": "package queue\ntype Queue[K any] struct{ Name string }\n",
+		"PAGE.md":        "`queue.Queue`, `Queue.Name`, `other.Thing`, `queue.Heap`, `Queue.Size`\n```go\n`queue.Never`\n```\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := CheckNames(filepath.Join(dir, "PAGE.md"))
+	if want := "there is no queue.Heap\nno package has Queue.Size"; err == nil || err.Error() != want {
+		t.Errorf("found %v, want %s", err, want)
+	}
+}
+
 // Each thing that can be wrong with a page is found, and nothing else is.
 func TestEveryFaultOfAPageIsFound(t *testing.T) {
 	dir := t.TempDir()
