@@ -18,7 +18,8 @@ import (
 // own ([ByUs]) neither is creating what is already there and ours.
 //
 // The object is a copy for the client to edit; of its edits only those are kept
-// that each method names. [ClientFuncs] makes a client of funcs.
+// that each method names. [ClientFuncs] makes a client of funcs. A client may be a
+// [BatchObserver] or [BatchDeleter] besides; see [Gather].
 type Client[S, T any] interface {
 	// Observe looks at the resource and changes nothing outside. It may edit
 	// Status and Conditions, which are stored at the end of the run, and, where

@@ -227,9 +227,10 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 			return res, nil
 		}
 	}
-	if next == doCreate || next == doUpdate || next == doDelete {
+	if next == doCreate || next == doUpdate {
 		// Before a finalizer and an intent are stored: a call that is refused for
-		// want of budget should not cost the store two writes at each try.
+		// want of budget should not cost the store two writes at each try. A deletion
+		// stores neither, and may be one of many in a call; see Batch.
 		if err := quota.Admit(calls, quota.Write); err != nil {
 			return a.fail(ctx, reasonOf[next], err)
 		}

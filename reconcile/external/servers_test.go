@@ -3,7 +3,6 @@ package external_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -73,7 +72,7 @@ type server struct {
 
 func startServer(w *world, name string, limits quota.Limits) *server {
 	s := &server{cord: &cord{Backend: w.backend, Leaser: w.backend.(store.Leaser)}}
-	options := &lease.Options{Server: name, TTL: serverTTL, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	options := &lease.Options{Server: name, TTL: serverTTL, Logger: slog.New(slog.DiscardHandler)}
 	members := must(lease.NewMembers(s.cord, "quotas", options))
 	set := must(quota.NewSet(quota.Options{
 		Limits:  func(quota.Name) (quota.Limits, error) { return limits, nil },

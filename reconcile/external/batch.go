@@ -1,0 +1,212 @@
+package external
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// BatchObserver is a [Client] that can look at many resources by one call; see [Gather].
+type BatchObserver[S, T any] interface {
+	// ObserveBatch is Observe for each object, with an outcome for each, in order.
+	ObserveBatch(ctx context.Context, objects []*store.Object[S, T]) []Outcome[Observation]
+}
+
+// BatchDeleter is a [Client] that can delete many resources by one call; see [Gather].
+type BatchDeleter[S, T any] interface {
+	// DeleteBatch is Delete for each object, with an error or nil for each, in order.
+	DeleteBatch(ctx context.Context, objects []*store.Object[S, T]) []error
+}
+
+// Outcome is how a call of a [Batch] ended for one item.
+type Outcome[R any] struct {
+	Value R
+	Err   error
+}
+
+// BatchOptions bounds what a [Batch] gathers. Zero fields mean the stated default.
+type BatchOptions struct {
+	// Wait is how long the first item of a batch waits for others; zero: 50 ms.
+	Wait time.Duration
+	// Most is how many items a batch has at most; a full one does not wait. Zero: 100.
+	Most int
+	// Timeout bounds the call of a batch, which outlives the runs that wait for it;
+	// zero: 1 minute.
+	Timeout time.Duration
+}
+
+// Batch gathers calls of many goroutines for one item each into calls for many items.
+//
+//	Call(a) ──┐
+//	Call(b) ──┼─ Wait, or Most ──▶ call([a b c]) ──▶ an outcome for each
+//	Call(c) ──┘
+//
+// It is for the DeleteFunc of a client or the Get and Detail of an [Inventory] where the
+// cloud takes many ids at once. A goroutine waits in Call for its outcome, and so does
+// the worker of a run: a batch has no more items than the controller has workers.
+// Safe for concurrent use. Made by [NewBatch].
+type Batch[I, R any] struct {
+	call func(ctx context.Context, items []I) []Outcome[R]
+	o    BatchOptions
+
+	mu      sync.Mutex // guards what follows
+	pending *gathering[I, R]
+}
+
+// gathering is one batch before its call.
+type gathering[I, R any] struct {
+	items    []I
+	full     chan struct{} // closed when there are Most
+	done     chan struct{} // closed when outcomes are there
+	outcomes []Outcome[R]
+}
+
+// NewBatch makes a Batch of a call for many items, which returns an outcome for each, in
+// order. The call's context carries nothing of the runs that wait: a [quota.Quota] in it
+// is paid once for a batch. Options may be nil. An error says what is missing or negative.
+func NewBatch[I, R any](call func(ctx context.Context, items []I) []Outcome[R], o *BatchOptions) (*Batch[I, R], error) {
+	if call == nil {
+		return nil, errors.New("external: NewBatch: no call")
+	}
+	b := &Batch[I, R]{call: call}
+	if o != nil {
+		b.o = *o
+	}
+	if b.o.Wait < 0 || b.o.Most < 0 || b.o.Timeout < 0 {
+		return nil, fmt.Errorf("external: BatchOptions is %+v, want zero or more", b.o)
+	}
+	b.o.Wait, b.o.Most = cmp.Or(b.o.Wait, 50*time.Millisecond), cmp.Or(b.o.Most, 100)
+	b.o.Timeout = cmp.Or(b.o.Timeout, defaultTimeout)
+	return b, nil
+}
+
+// Call puts an item into the next batch and waits for its outcome. An error is that of
+// the item, or the cause of ctx if it ends first: then the call may still be made.
+func (b *Batch[I, R]) Call(ctx context.Context, item I) (R, error) {
+	b.mu.Lock()
+	g := b.pending
+	first := g == nil
+	if first {
+		g = &gathering[I, R]{full: make(chan struct{}), done: make(chan struct{})}
+		b.pending = g
+	}
+	at := len(g.items)
+	if g.items = append(g.items, item); len(g.items) == b.o.Most {
+		b.pending = nil
+		close(g.full)
+	}
+	b.mu.Unlock()
+	if first {
+		go b.run(g) // it ends after Wait and Timeout; all of g wait for it
+	}
+	select {
+	case <-g.done:
+		return g.outcomes[at].Value, g.outcomes[at].Err
+	case <-ctx.Done():
+		var none R
+		return none, context.Cause(ctx)
+	}
+}
+
+// run waits until the batch is full or its time is over, and makes the call.
+func (b *Batch[I, R]) run(g *gathering[I, R]) {
+	wait := time.NewTimer(b.o.Wait)
+	defer wait.Stop()
+	select {
+	case <-g.full:
+	case <-wait.C:
+		b.mu.Lock()
+		if b.pending == g {
+			b.pending = nil
+		}
+		b.mu.Unlock()
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), b.o.Timeout, errTimeout)
+	defer cancel()
+	err := contain(func() error {
+		if g.outcomes = b.call(ctx, g.items); len(g.outcomes) != len(g.items) {
+			return fmt.Errorf("external: a batch of %d items has %d outcomes", len(g.items), len(g.outcomes))
+		}
+		return nil
+	})
+	if err != nil { // of the whole batch
+		g.outcomes = make([]Outcome[R], len(g.items))
+		for i := range g.outcomes {
+			g.outcomes[i].Err = err
+		}
+	}
+	close(g.done)
+}
+
+// Gather makes a client that calls ObserveBatch and DeleteBatch of c, where c is a
+// [BatchObserver] or a [BatchDeleter], for what several runs ask within a bound of time.
+// Its other methods are those of c, and so are all of them for a client that is neither.
+// Share one among all runs of an account: give it to [Always]. A client that is a
+// [Closer] has to stay open as long as it is in use; Close is not called.
+func Gather[S, T any](c Client[S, T], o *BatchOptions) (Client[S, T], error) {
+	g := &gathered[S, T]{Client: c}
+	var err error
+	if many, ok := c.(BatchObserver[S, T]); ok {
+		if g.observes, err = NewBatch(many.ObserveBatch, o); err != nil {
+			return nil, err
+		}
+	}
+	if many, ok := c.(BatchDeleter[S, T]); ok {
+		g.deletes, err = NewBatch(func(ctx context.Context, objects []*store.Object[S, T]) []Outcome[struct{}] {
+			errs := many.DeleteBatch(ctx, objects)
+			outcomes := make([]Outcome[struct{}], len(errs))
+			for i, err := range errs {
+				outcomes[i].Err = err
+			}
+			return outcomes
+		}, o)
+		if err != nil {
+			return nil, err
+		}
+	}
+	if g.observes == nil && g.deletes == nil {
+		return c, nil
+	}
+	return g, nil
+}
+
+// gathered is what Gather makes.
+type gathered[S, T any] struct {
+	Client[S, T]
+	observes *Batch[*store.Object[S, T], Observation]
+	deletes  *Batch[*store.Object[S, T], struct{}]
+}
+
+// Observe gives the batch an object of its own: a run that is over before its batch must
+// not have its object edited.
+func (g *gathered[S, T]) Observe(ctx context.Context, o *store.Object[S, T]) (Observation, error) {
+	if g.observes == nil {
+		return g.Client.Observe(ctx, o)
+	}
+	mine := *o
+	seen, err := g.observes.Call(ctx, &mine)
+	if ctx.Err() == nil {
+		*o = mine
+	}
+	return seen, err
+}
+
+func (g *gathered[S, T]) Delete(ctx context.Context, o *store.Object[S, T]) error {
+	if g.deletes == nil {
+		return g.Client.Delete(ctx, o)
+	}
+	_, err := g.deletes.Call(ctx, o)
+	return err
+}
+
+func (g *gathered[S, T]) lacks(a action) error {
+	if l, ok := g.Client.(lacking); ok {
+		return l.lacks(a)
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/quota"
+	"github.com/tendhq/tend/store"
+)
+
+// bulkClient is a diskClient of a cloud that observes and deletes many disks by one call.
+type bulkClient struct {
+	diskClient
+	quota *quota.Quota
+
+	mu       sync.Mutex // guards what follows
+	observes []int      // the sizes of the batches
+	deletes  []int
+	refuse   string // the name of a disk that cannot be deleted
+}
+
+func (c *bulkClient) ObserveBatch(ctx context.Context, objects []*disk) []external.Outcome[external.Observation] {
+	c.mu.Lock()
+	c.observes = append(c.observes, len(objects))
+	c.mu.Unlock()
+	all := make([]external.Outcome[external.Observation], len(objects))
+	err := c.quota.Do(ctx, quota.Read, func(context.Context) error { return nil })
+	for i, o := range objects {
+		if all[i].Err = err; err == nil {
+			all[i].Value, all[i].Err = c.diskClient.Observe(ctx, o)
+		}
+	}
+	return all
+}
+
+func (c *bulkClient) DeleteBatch(ctx context.Context, objects []*disk) []error {
+	c.mu.Lock()
+	c.deletes = append(c.deletes, len(objects))
+	refuse := c.refuse
+	c.mu.Unlock()
+	all := make([]error, len(objects))
+	err := c.quota.Do(ctx, quota.Write, func(context.Context) error { return nil })
+	for i, o := range objects {
+		switch {
+		case err != nil:
+			all[i] = err
+		case o.Name == refuse:
+			all[i] = errors.New("protected")
+		default:
+			all[i] = c.diskClient.Delete(ctx, o)
+		}
+	}
+	return all
+}
+
+func sum(all []int) (n int) {
+	for _, one := range all {
+		n += one
+	}
+	return n
+}
+
+// 400 looks and 400 deletions go out in batches of 100, each paid once, and one that
+// cannot be deleted fails alone.
+//
+// Negative control: with batches of one the test failed with 400 calls.
+func TestManyAreObservedAndDeletedByFewCalls(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const n, most = 400, 100
+		q := newQuota(quota.Rate{PerSecond: 10, Burst: 5}, quota.Rate{PerSecond: 10, Burst: 5})
+		bulk := &bulkClient{diskClient: w.client, quota: q}
+		keys := w.populate(n)
+		w.with(external.Always(must(external.Gather[diskSpec, diskStatus](bulk, &external.BatchOptions{Most: most}))))
+		o := reconcile.Options[reconcile.Request]{Workers: most, Backoff: queue.Backoff{Base: time.Second, Max: time.Minute}}
+		if err := quota.Limit(&o, alwaysQuota(q)); err != nil {
+			t.Fatal(err)
+		}
+		stop := w.startWith(o)
+		defer stop()
+		time.Sleep(10 * time.Second)
+		bulk.mu.Lock()
+		if got := len(bulk.observes); sum(bulk.observes) < n || got > 2*n/most+2 {
+			t.Errorf("%d looks by %d calls, want %d by about %d", sum(bulk.observes), got, n, n/most)
+		}
+		bulk.refuse = keys[7].Name
+		bulk.mu.Unlock()
+		for _, k := range keys {
+			if err := w.store.Delete(t.Context(), must(w.store.Get(t.Context(), k))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(20 * time.Second)
+		bulk.mu.Lock()
+		defer bulk.mu.Unlock()
+		if got := len(bulk.deletes); sum(bulk.deletes) < n || got > n/most+12 { // the one that fails is tried again
+			t.Errorf("%d deletes by %d calls, want %d by %d and some for the one that fails", sum(bulk.deletes), got, n, n/most)
+		}
+		left := must(w.store.List(t.Context(), store.Selector{}))
+		if len(left) != 1 || left[0].Name != bulk.refuse || len(w.cloud.Truth()) != 1 {
+			t.Fatalf("%d objects and %d disks are left, want the one that is protected", len(left), len(w.cloud.Truth()))
+		}
+		if c, _ := left[0].Condition(store.ConditionSynced); !strings.Contains(c.Message, "protected") {
+			t.Errorf("its condition is %+v, want its own error", c)
+		}
+	})
+}
+
+// A batch goes out when its time is over or when it is full, whichever is first, and the
+// end of one caller is not that of the others.
+func TestBatchWaitsForItsTimeOrItsSize(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *world) {
+		var sizes []int
+		b := must(external.NewBatch(func(_ context.Context, items []int) []external.Outcome[string] {
+			sizes = append(sizes, len(items))
+			all := make([]external.Outcome[string], len(items))
+			for i, n := range items {
+				all[i].Value = fmt.Sprint(n)
+			}
+			return all
+		}, &external.BatchOptions{Wait: time.Second, Most: 3}))
+		begun := time.Now()
+		call := func(ctx context.Context, n int, after time.Duration) {
+			got, err := b.Call(ctx, n)
+			if err != nil || got != fmt.Sprint(n) || time.Since(begun) != after {
+				t.Errorf("item %d: %q, %v after %v, want it after %v", n, got, err, time.Since(begun), after)
+			}
+		}
+		for n := range 3 {
+			go call(t.Context(), n, 0)
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			if _, err := b.Call(ctx, 4); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v, want the caller's own end", err)
+			}
+		}()
+		synctest.Wait()
+		go call(t.Context(), 5, time.Second)
+		synctest.Wait()
+		cancel()
+		time.Sleep(2 * time.Second)
+		if fmt.Sprint(sizes) != "[3 2]" {
+			t.Errorf("batches of %v, want 3 and 2", sizes)
+		}
+	})
+}
+
+// A call that panics, or forgets an outcome, fails for each of its items and for no other.
+func TestBatchThatFailsFailsForEachOfItsItems(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for name, call := range map[string]func(context.Context, []int) []external.Outcome[int]{
+			"panic":   func(context.Context, []int) []external.Outcome[int] { panic("boom") },
+			"outcome": func(context.Context, []int) []external.Outcome[int] { return nil },
+		} {
+			b := must(external.NewBatch(call, nil))
+			if _, err := b.Call(t.Context(), 1); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+		if _, err := external.NewBatch[int, int](nil, nil); err == nil {
+			t.Error("a batch without a call was accepted")
+		}
+		if _, err := external.Gather[diskSpec, diskStatus](&bulkClient{}, &external.BatchOptions{Most: -1}); err == nil {
+			t.Error("a negative size was accepted")
+		}
+		plain := external.Client[diskSpec, diskStatus](w.client)
+		if c := must(external.Gather(plain, nil)); c != plain {
+			t.Errorf("a client without batches became %T", c)
+		}
+	})
+}
