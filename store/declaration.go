@@ -88,10 +88,13 @@ func (d Declaration) Over(stored []byte) ([]byte, error) {
 	}
 	old.all["schema"] = declared.all["schema"]
 	data, err := json.Marshal(old.all)
-	if err == nil && len(data) > MaxValue {
-		err = fmt.Errorf("%w: %s %s: %d bytes encoded, at most %d", ErrInvalid, d.Kind, d.Key, len(data), MaxValue)
+	if most := min(max(MaxObject, len(stored)), MaxValue); err == nil && len(data) > most {
+		err = fmt.Errorf("%w: %s %s: %d bytes encoded, at most %d", ErrInvalid, d.Kind, d.Key, len(data), most)
 	}
-	return data, err
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
 }
 
 // document is an encoded object, of which only the outer fields are known.

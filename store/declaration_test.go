@@ -3,6 +3,7 @@ package store_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/tendhq/tend/store"
@@ -83,6 +84,35 @@ func TestDeclarationChangesWhatUpdateChanges(t *testing.T) {
 	}
 	if err := json.Unmarshal(after, &fields); err != nil || string(fields["unknown"]) != `{"kept":12345678901234567890}` {
 		t.Errorf("a field that the program does not know became %s, error %v", fields["unknown"], err)
+	}
+}
+
+// A declaration leaves the room that any object needs for what is added to it later (see
+// MaxObject), as an edit does, and makes no larger what is over that bound already.
+//
+// Negative control: with MaxValue for the bound the result could not be deleted.
+func TestDeclarationOverLeavesRoom(t *testing.T) {
+	value := func(size int) []byte {
+		head, tail := `{"meta":{"generation":1},"schema":1,"spec":{"text":"`, `"}}`
+		return []byte(head + strings.Repeat("x", size-len(head)-len(tail)) + tail)
+	}
+	small := value(100)
+	for _, c := range []struct {
+		stored []byte
+		size   int
+		ok     bool
+	}{
+		{small, store.MaxObject, true},
+		{small, store.MaxObject + 1, false},
+		{small, store.MaxValue, false},
+		{value(store.MaxObject + 100), store.MaxObject + 99, true},
+		{value(store.MaxObject + 100), store.MaxObject + 101, false},
+	} {
+		d := store.Declaration{Kind: "Thing", Key: store.Key{Name: "a"}, Value: value(c.size)}
+		next, err := d.Over(c.stored)
+		if c.ok && (err != nil || len(next) != c.size) || !c.ok && (!errors.Is(err, store.ErrInvalid) || next != nil) {
+			t.Errorf("%d bytes over %d: %d bytes, error %v; want it done: %v", c.size, len(c.stored), len(next), err, c.ok)
+		}
 	}
 }
 

@@ -110,6 +110,7 @@ var campaigns = []campaign{
 	fuzz("./store", "KeepUnknownFields", "."),
 	fuzz("./store", "Key", "."),
 	fuzz("./store", "Selector", "."),
+	fuzz("./store", "SelectorString", "."),
 	fuzz("./store", "Redact", "."),
 	fuzz("./store/cache", "StoredBytes", "."),
 	fuzz("./store/file", "Row", "."),

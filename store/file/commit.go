@@ -200,9 +200,13 @@ func (b *Backend) nextGroup() []*pending {
 // commitGroup decides every member. None is told before the disk has answered:
 // a conflict with a write of the same group is only true if that write was.
 func (b *Backend) commitGroup(members []*pending) {
+	b.inDoubt = false
 	err := guarded(func() error { return b.writeGroup(members) })
 	if err == nil {
 		return
+	}
+	if b.inDoubt { // a panic between the first page and publish
+		err = b.stopInDoubt(err)
 	}
 	for _, p := range members {
 		p.revision, p.err = 0, err
@@ -238,13 +242,17 @@ func (b *Backend) writeGroup(members []*pending) error {
 		defer b.retract()
 	}
 	id := tx.ID()
+	b.inDoubt = true
 	if err := tx.Commit(); err != nil {
-		return b.commitFailed(id, err)
+		err = b.commitFailed(id, err)
+		b.inDoubt = false
+		return err
 	}
 	if b.opts.beforePublish != nil {
 		b.opts.beforePublish()
 	}
 	b.publish(g)
+	b.inDoubt = false
 	return nil
 }
 
@@ -258,6 +266,12 @@ func (b *Backend) commitFailed(txid int, cause error) error {
 	if err == nil && now < txid {
 		return fmt.Errorf("file: nothing was written: %w", cause)
 	}
+	return b.stopInDoubt(cause)
+}
+
+// stopInDoubt refuses everything from now on: what was being committed may be on the disk
+// and is not published.
+func (b *Backend) stopInDoubt(cause error) error {
 	b.fail(fmt.Errorf("file: the disk failed in the middle of a commit, open the file anew: %w", cause))
 	return fmt.Errorf("%w: file: %w", store.ErrUnknownOutcome, cause)
 }

@@ -744,6 +744,35 @@ func TestCommitThatMayBeOnDiskIsUnknownAndStopsTheBackend(t *testing.T) {
 	expect(t, "after reopening", contentsOf(t, open(t, path, nil), store.ListOptions{}), "a=1@1")
 }
 
+// A panic after the pages were written, as bbolt has on a file that is cut short under it,
+// leaves what the disk has and what readers are shown apart: the outcome is unknown, and
+// nothing goes on from there.
+//
+// promise S1. Negative control: with the panic taken for a damaged file alone, the next
+// commit was accepted at the revision of the first, which may have been read.
+func TestPanicInTheMiddleOfACommitStopsTheBackend(t *testing.T) {
+	path, cut := newPath(t), false
+	b := open(t, path, &Options{beforePublish: func() {
+		if cut {
+			panic("cut short")
+		}
+	}})
+	commit(t, b, put("a", "1"))
+	cut = true
+	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put("b", "1")}}); !errors.Is(err, store.ErrUnknownOutcome) || !errors.Is(err, ErrCorrupt) {
+		t.Errorf("the commit got %v, want an unknown outcome and the cause", err)
+	}
+	cut = false
+	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put("c", "1")}}); err == nil || !strings.Contains(err.Error(), "open the file anew") {
+		t.Errorf("the next commit got %v, want it refused", err)
+	}
+	if b.Health() == nil {
+		t.Error("the backend is healthy")
+	}
+	closeNow(t, b)
+	expect(t, "after reopening", contentsOf(t, open(t, path, nil), store.ListOptions{}), "a=1@1 b=1@2")
+}
+
 func TestCloseEndsWatchesAndWaitsForCommits(t *testing.T) {
 	path := newPath(t)
 	b := open(t, path, nil)
