@@ -300,8 +300,13 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestLeaseIDsAreNotUsedAgainAfterARestart",
 	},
 	{
+		Name: "a commit that was cut short by a panic is gone on from",
+		File: "store/file/commit.go", Old: "if b.inDoubt {", New: "if b.inDoubt && !BROKEN {",
+		Package: "store/file", Test: "TestPanicInTheMiddleOfACommitStopsTheBackend",
+	},
+	{
 		Name: "an error of the disk is swallowed",
-		File: "store/file/commit.go", Old: "return b.commitFailed(id, err)", New: "if !BROKEN {\n\t\t\treturn b.commitFailed(id, err)\n\t\t}",
+		File: "store/file/commit.go", Old: "\t\tb.inDoubt = false\n\t\treturn err\n", New: "\t\tb.inDoubt = false\n\t\tif !BROKEN {\n\t\t\treturn err\n\t\t}\n",
 		Package: "store/file", Test: "TestFullDiskIsAClearErrorAndLosesNothing",
 	},
 

@@ -260,7 +260,7 @@ func (b *Backend) writeGroup(members []*pending) error {
 // bbolt writes its pages, then one meta page that makes them count. If the meta
 // page did not get as far as the kernel, nothing happened and the next commit
 // may try again. If it did and only the sync failed, what a reader sees now may
-// not be there after a crash: nobody can go on from that.
+// not be there after a crash: the backend stops.
 func (b *Backend) commitFailed(txid int, cause error) error {
 	now, err := b.txOnDisk()
 	if err == nil && now < txid {
