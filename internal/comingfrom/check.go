@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -83,6 +84,25 @@ func CheckNames(page string) error {
 		}
 	}
 	return errors.Join(c.wrong...)
+}
+
+// Declared returns what our packages export, as pkg.Name and pkg.Type.Member. Dir is the
+// root of the repository, or a folder below it.
+func Declared(dir string) ([]string, error) {
+	c, err := newChecker(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for name := range c.ours {
+		_, ours, _ := strings.Cut(name, ".")
+		outer, inner, _ := strings.Cut(ours, ".")
+		if ast.IsExported(outer) && (inner == "" || ast.IsExported(inner)) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // newChecker knows the declarations of the packages below the go.mod file above dir.
