@@ -30,8 +30,8 @@ func TestThrottleUntilTheEndOfTimeLasts(t *testing.T) {
 		o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, cloud) }
 		q := newQueue(t, o)
 		rings := 0
-		ring := q.timer.ring
-		q.timer.ring = func() {
+		ring := q.timer.tick
+		q.timer.tick = func() {
 			if rings++; rings > 10_000 {
 				panic("the timer rings without a pause")
 			}

@@ -3,8 +3,8 @@ package queue
 // maxExpired is how many holds end under one hold of the lock.
 const maxExpired = 256
 
-// hold adds a hold to a set, in the place of the one of its name.
-func (k *keeper[K]) hold(set *holdSet, h *heldBack) {
+// addHold adds a hold to a set, in the place of the one of its name.
+func (k *keeper[K]) addHold(set *holdSet, h *heldBack) {
 	if was := set.named[h.name]; was != nil {
 		k.holds.expiry.remove(was)
 		set.remove(was)
@@ -17,8 +17,8 @@ func (k *keeper[K]) hold(set *holdSet, h *heldBack) {
 	k.apply(set)
 }
 
-// release ends a hold that lasts.
-func (k *keeper[K]) release(h *heldBack) {
+// endHold ends a hold that lasts.
+func (k *keeper[K]) endHold(h *heldBack) {
 	set := h.set
 	k.holds.expiry.remove(h)
 	set.remove(h)
@@ -87,7 +87,7 @@ func (k *keeper[K]) expire(now int64) (more bool) {
 		*s.fx.expired = append(*s.fx.expired, x)
 		s.fx.mask |= fxHooks
 		s.touched++
-		k.release(h)
+		k.endHold(h)
 	}
 	return true
 }

@@ -18,8 +18,8 @@ func TestIdleQueueSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, &Options[string]{Shards: 1})
 		rings := 0
-		ring := q.timer.ring
-		q.timer.ring = func() { rings++; ring() }
+		ring := q.timer.tick
+		q.timer.tick = func() { rings++; ring() }
 		for n := range 10_000 {
 			if err := q.AddAfter(fmt.Sprint(n), 25*time.Hour+time.Duration(n)*time.Second); err != nil {
 				t.Fatal(err)

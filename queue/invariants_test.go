@@ -149,7 +149,7 @@ func (k *keeper[K]) inspect(i uint32, f *faults, c *census) {
 		f.want(e.is(admitted) == (e.due != 0), "entry %d is ready for line %d", i, e.due)
 		if e.is(admitted) {
 			c.out[e.due]++
-			if t := k.ownerOf(i, e); t != nil && t.blocked {
+			if t := k.tenantOf(i, e); t != nil && t.blocked {
 				c.blocked[e.due]++
 			}
 		}
@@ -265,7 +265,7 @@ func verifyHeap[T ranked](f *faults, what string, h heap[T]) {
 // each cycle a write.
 func (s *slab[K]) inUse() (n int) {
 	for c := range s.chunks {
-		n += int(s.chunks[c].live)
+		n += int(s.chunks[c].n)
 	}
 	return n
 }

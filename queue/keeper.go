@@ -31,20 +31,14 @@ func (k *keeper[K]) join(i uint32, e *entry[K], reason, tenant string, weight in
 	k.roster.of[r.tenant-1].weight = weight
 }
 
-// tenantOf is the tenant of an entry with a record, nil if it has none.
-func (k *keeper[K]) tenantOf(i uint32) *tenant {
-	if n := k.s.record(i).tenant; n != 0 {
-		return k.roster.of[n-1]
+// tenantOf is the tenant of an entry, nil if it has none.
+func (k *keeper[K]) tenantOf(i uint32, e *entry[K]) *tenant {
+	if e.is(recorded) {
+		if n := k.s.record(i).tenant; n != 0 {
+			return k.roster.of[n-1]
+		}
 	}
 	return nil
-}
-
-// ownerOf is the tenant of any entry.
-func (k *keeper[K]) ownerOf(i uint32, e *entry[K]) *tenant {
-	if !e.is(recorded) {
-		return nil
-	}
-	return k.tenantOf(i)
 }
 
 // isHeld tells whether a hold keeps the key from running.
@@ -57,11 +51,11 @@ func (k *keeper[K]) isHeld(i uint32, e *entry[K]) bool {
 }
 
 // taken counts the running keys of the key's tenant; ended uncounts them.
-func (k *keeper[K]) taken(i uint32, _ *entry[K]) { k.ran(i, 1) }
-func (k *keeper[K]) ended(i uint32, _ *entry[K]) { k.ran(i, -1) }
+func (k *keeper[K]) taken(i uint32, e *entry[K]) { k.ran(i, e, 1) }
+func (k *keeper[K]) ended(i uint32, e *entry[K]) { k.ran(i, e, -1) }
 
-func (k *keeper[K]) ran(i uint32, by int) {
-	if t := k.tenantOf(i); t != nil {
+func (k *keeper[K]) ran(i uint32, e *entry[K], by int) {
+	if t := k.tenantOf(i, e); t != nil {
 		t.running += by
 		k.admit(t)
 	}
@@ -91,7 +85,7 @@ func (k *keeper[K]) forget(i uint32, e *entry[K]) {
 }
 
 func (k *keeper[K]) discard(i uint32, e *entry[K]) {
-	if t := k.tenantOf(i); t != nil {
+	if t := k.tenantOf(i, e); t != nil {
 		t.keys--
 		k.roster.trim(t)
 	}

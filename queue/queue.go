@@ -257,11 +257,11 @@ func (q *Queue[K]) Hold(over Scope[K], h Hold) (release func()) {
 	if h.Max > 0 {
 		x.until = after(q.env.now(), h.Max)
 	}
-	q.holding(over, true, func(k *keeper[K], set *holdSet) { k.hold(set, x) })
+	q.holding(over, true, func(k *keeper[K], set *holdSet) { k.addHold(set, x) })
 	return func() {
 		q.holding(over, false, func(k *keeper[K], _ *holdSet) {
 			if x.set != nil {
-				k.release(x)
+				k.endHold(x)
 			}
 		})
 	}
@@ -273,7 +273,7 @@ func (q *Queue[K]) Release(over Scope[K], name string) (ok bool) {
 	q.holding(over, false, func(k *keeper[K], set *holdSet) {
 		h := set.named[name]
 		if ok = h != nil; ok {
-			k.release(h)
+			k.endHold(h)
 		}
 	})
 	return ok

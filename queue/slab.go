@@ -76,7 +76,7 @@ type slab[K comparable] struct {
 type chunk struct {
 	free uint16 // the first free place+1; its entry has the next one in order
 	used uint16 // places from here on were never in use
-	live uint16
+	n    uint16 // entries
 }
 
 const (
@@ -116,7 +116,7 @@ func (s *slab[K]) alloc() uint32 {
 		*c = chunk{}
 		s.empty++
 	}
-	if c.live == 0 {
+	if c.n == 0 {
 		s.empty--
 	}
 	at := c.free
@@ -127,7 +127,7 @@ func (s *slab[K]) alloc() uint32 {
 		c.used++
 		at = c.used
 	}
-	if c.live++; int(c.live) == len(s.entries[n]) {
+	if c.n++; int(c.n) == len(s.entries[n]) {
 		s.open = s.open[:len(s.open)-1]
 	}
 	return n<<(s.bits&31) | uint32(at-1)
@@ -139,10 +139,10 @@ func (s *slab[K]) free(i uint32) {
 	c := &s.chunks[n]
 	s.entries[n][at] = entry[K]{order: uint64(c.free)}
 	c.free = uint16(at + 1)
-	if int(c.live) == len(s.entries[n]) {
+	if int(c.n) == len(s.entries[n]) {
 		s.open = append(s.open, n)
 	}
-	if c.live--; c.live > 0 {
+	if c.n--; c.n > 0 {
 		return
 	}
 	if s.empty++; s.empty > 1 {
@@ -258,8 +258,8 @@ func (r *reasons) bit(name string) uint32 {
 	return bit
 }
 
-// list names the reasons in set.
-func (r *reasons) list(set uint32) []string {
+// of names the reasons in set.
+func (r *reasons) of(set uint32) []string {
 	var names []string
 	for ; set != 0; set &= set - 1 {
 		n := bits.TrailingZeros32(set)

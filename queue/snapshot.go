@@ -107,8 +107,8 @@ func (k *keeper[K]) describe(i uint32, now uint64) Entry[K] {
 		if r.err != nil {
 			x.LastError = briefError{r.err}
 		}
-		x.Reasons = s.reasons.list(r.reasons)
-		if t := k.tenantOf(i); t != nil {
+		x.Reasons = s.reasons.of(r.reasons)
+		if t := k.tenantOf(i, e); t != nil {
 			x.Tenant = t.name
 		}
 	}
@@ -145,10 +145,7 @@ func (k *keeper[K]) whyReady(i uint32, e *entry[K]) string {
 	if by := k.s.env.heldBy.Load(); by != nil {
 		return "queue held: " + *by
 	}
-	if !e.is(recorded) {
-		return ""
-	}
-	switch t := k.tenantOf(i); {
+	switch t := k.tenantOf(i, e); {
 	case t == nil:
 		return ""
 	case t.holds.first != nil:

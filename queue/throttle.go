@@ -128,7 +128,7 @@ func (k *keeper[K]) trimLine(l *line[K]) (gone bool) {
 func (k *keeper[K]) admitOne(l *line[K], i uint32) {
 	e := k.s.at(i)
 	l.out++
-	if t := k.ownerOf(i, e); t != nil {
+	if t := k.tenantOf(i, e); t != nil {
 		if t.admitted == nil {
 			t.admitted = make(map[int64]int)
 		}
@@ -144,7 +144,7 @@ func (k *keeper[K]) admitOne(l *line[K], i uint32) {
 func (k *keeper[K]) unadmit(i uint32, e *entry[K], to State) {
 	l := k.lines.byNumber[e.due-1]
 	l.out--
-	if t := k.ownerOf(i, e); t != nil {
+	if t := k.tenantOf(i, e); t != nil {
 		if t.admitted[l.number]--; t.admitted[l.number] == 0 {
 			delete(t.admitted, l.number)
 		}

@@ -37,7 +37,7 @@ func signal(token chan struct{}) {
 // waits for a time.
 type timer struct {
 	env  *env
-	ring func()
+	tick func()
 
 	at atomic.Int64 // when it rings; written under mu
 
@@ -48,8 +48,8 @@ type timer struct {
 	quiet   chan struct{} // closed once stopped and no longer ringing
 }
 
-func (t *timer) init(v *env, ring func()) {
-	t.env, t.ring = v, ring
+func (t *timer) init(v *env, tick func()) {
+	t.env, t.tick = v, tick
 	t.at.Store(never)
 	t.quiet = make(chan struct{})
 	t.timer = time.AfterFunc(time.Hour, t.fire)
@@ -82,7 +82,7 @@ func (t *timer) fire() {
 	t.ringing++
 	t.mu.Unlock()
 
-	t.ring()
+	t.tick()
 
 	t.mu.Lock()
 	t.ringing--
