@@ -245,7 +245,7 @@ func (p *Permit[S, T]) End(ctx context.Context, o *store.Object[S, T], res recon
 	if p == nil {
 		return nil
 	}
-	p.note(err != nil)
+	p.note(err != nil || res.Requeue || res.StillFailing)
 	over := err == nil && !res.Requeue && !res.StillFailing && (o.Phase == "" || o.Ready())
 	if !over || len(p.held) <= len(p.refs) { // there is a hold on each of refs
 		return nil

@@ -37,7 +37,7 @@ type user struct {
 	flags    userFlags
 }
 
-type userFlags uint8
+type userFlags uint16
 
 const (
 	waiting userFlags = 1 << iota // its last run found something unmet
@@ -45,7 +45,8 @@ const (
 	ran                           // a run began with everything met
 	running                       // one does now
 	failed                        // the last one failed
-	touched                       // a needed object became usable during the run
+	moved                         // a needed object changed during the run
+	touched                       // and became usable
 	cyclic                        // its last run found it in a cycle
 	renewed                       // its attempts have started anew once: freshAt counts
 )
@@ -181,14 +182,17 @@ func (x *index) set(n *node, s state, now time.Duration) (wakes []wake) {
 // (nil: of none). Readied says that the object has just become usable: others may have
 // changed before, when the user could not have run.
 func (x *index) consider(u *user, e *edge, readied bool, now time.Duration) (wake, bool) {
-	if u.is(running) && readied {
-		u.flags |= touched
+	if u.is(running) {
+		if u.flags |= moved; readied {
+			u.flags |= touched
+		}
+		return wake{}, false // end asks again, when the run has said what became of it
 	}
 	if u.is(woken) || u.unmet > 0 {
 		return wake{}, false
 	}
 	differs := u.is(ran) && (e != nil && e.differs() || (e == nil || readied || u.is(waiting)) && u.differs())
-	if !u.is(waiting) && !differs && !(u.is(failed) && readied && !u.is(running)) {
+	if !u.is(waiting) && !differs && !(u.is(failed) && readied) {
 		return wake{}, false
 	}
 	return x.wake(u, differs, now), true
@@ -216,7 +220,7 @@ func (e edge) differs() bool {
 // begin notes that a run of the user has looked at the needed objects: at those of the
 // edges, in order. It reports whether the run may go on.
 func (x *index) begin(u *user, looked []state) bool {
-	u.flags &^= woken | touched | waiting | running
+	u.flags &^= woken | moved | touched | waiting | running
 	for _, s := range looked {
 		if !s.met {
 			u.flags |= waiting
@@ -236,16 +240,17 @@ func (x *index) begin(u *user, looked []state) bool {
 // wait notes that a run that had begun found something unmet after all.
 func (x *index) wait(u *user) { u.flags = u.flags&^running | waiting }
 
-// end notes how a run ended, and gives the wake of a user that failed while what it needs
-// became usable.
+// end notes how a run ended, and gives the wake of a user that has not seen what it needs
+// as it is, or that failed while it became usable.
 func (x *index) end(u *user, bad bool, now time.Duration) (wake, bool) {
-	again := bad && u.is(touched) && !u.is(woken) && u.unmet == 0
-	u.flags &^= running | touched | failed
+	differs := u.is(moved) && u.differs()
+	again := (differs || bad && u.is(touched)) && !u.is(woken) && u.unmet == 0
+	u.flags &^= running | moved | touched | failed
 	if bad {
 		u.flags |= failed
 	}
 	if !again || x.users[u.key] != u {
 		return wake{}, false
 	}
-	return x.wake(u, u.differs(), now), true
+	return x.wake(u, differs, now), true
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -46,6 +48,10 @@ func (l *Lifecycle[S, T]) Controller(name string, c *cache.Cache[S, T], o *recon
 	if o != nil {
 		options = *o
 	}
+	if l.depends != nil {
+		options.Reads = slices.Concat(options.Reads, l.depends.Caches())
+		dependencies = append(slices.Clip(dependencies), l.depends.Source())
+	}
 	if err := ownDelays(&options); err != nil {
 		return nil, fmt.Errorf("lifecycle: controller %q: %w", name, err)
 	}
@@ -65,7 +71,7 @@ func (l *Lifecycle[S, T]) Controller(name string, c *cache.Cache[S, T], o *recon
 func (l *Lifecycle[S, T]) noting(s reconcile.Source[reconcile.Request]) reconcile.Source[reconcile.Request] {
 	if run := s.Run; run != nil {
 		s.Run = func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
-			return run(ctx, notingSink{to, l.work.note})
+			return run(ctx, notingSink{to, l.work})
 		}
 	}
 	return s
@@ -73,11 +79,16 @@ func (l *Lifecycle[S, T]) noting(s reconcile.Source[reconcile.Request]) reconcil
 
 type notingSink struct {
 	reconcile.Sink[reconcile.Request]
-	note func(reconcile.Request)
+	work interface {
+		note(key store.Key)
+		cured(key store.Key, anew bool)
+	}
 }
 
 func (n notingSink) Add(key reconcile.Request, o queue.AddOptions) error {
-	n.note(key)
+	if n.work.note(key); o.Urgent {
+		n.work.cured(key, !o.KeepAttempts)
+	}
 	return n.Sink.Add(key, o)
 }
 
@@ -140,6 +151,7 @@ func (l *Lifecycle[S, T]) concerns(ch cache.Change[S, T]) bool {
 	_, ignored := was.Annotations[AnnotationIgnore]
 	_, ignores := is.Annotations[AnnotationIgnore]
 	return was.Paused != is.Paused || ignored && !ignores ||
+		is.Deleting() && len(depend.UserKinds(is.Finalizers)) < len(depend.UserKinds(was.Finalizers)) ||
 		l.work.mindsLabels() && !maps.Equal(was.Labels, is.Labels)
 }
 

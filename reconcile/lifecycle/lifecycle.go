@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 )
 
@@ -38,6 +39,7 @@ const defaultPace = 5 * time.Millisecond
 type Lifecycle[S, T any] struct {
 	store   *store.Store[S, T]
 	options Options
+	depends *depend.Tracker[S, T] // nil: the objects need nothing
 	work    work[S, T]
 }
 
@@ -55,6 +57,9 @@ type work[S, T any] interface {
 	forget(left func(store.Key) bool)
 	// note hears of every key that something it depends on asked to be run.
 	note(key store.Key)
+	// cured hears of every key for which something that it depends on may have mended
+	// what failed; anew says that the attempts start from 0.
+	cured(key store.Key, anew bool)
 	// follow makes a round each time that something concerns every object, or
 	// every one that the func it passes says; nil is all.
 	follow(ctx context.Context, f *follower, round func(concerns func(*store.Object[S, T]) bool) error) error
@@ -149,6 +154,23 @@ func (l *Lifecycle[S, T]) checkFinalizers(o *Options) error {
 	return nil
 }
 
+// DependOn makes the objects wait for what they need: an object is shown to the handlers or
+// the provider when its needs are met, says in its conditions what it waits for until then,
+// and is run again when they change. It is called before [Lifecycle.Controller], once.
+// Whatever is called, an object in deletion that others use waits until they have gone.
+func (l *Lifecycle[S, T]) DependOn(t *depend.Tracker[S, T]) error {
+	switch {
+	case t == nil:
+		return fmt.Errorf("lifecycle: kind %q: DependOn without a tracker", l.store.Kind())
+	case t.Kind() != l.store.Kind():
+		return fmt.Errorf("lifecycle: kind %q: DependOn with a tracker of kind %q", l.store.Kind(), t.Kind())
+	case l.depends != nil:
+		return fmt.Errorf("lifecycle: kind %q: DependOn was called before", l.store.Kind())
+	}
+	l.depends = t
+	return nil
+}
+
 // Handlers is the list of handlers, and nil for a provider.
 func (l *Lifecycle[S, T]) Handlers() *Handlers[S, T] {
 	if w, ok := l.work.(*handlerWork[S, T]); ok {
@@ -201,5 +223,36 @@ func (l *Lifecycle[S, T]) step(ctx context.Context, run *Run[S, T]) (reconcile.R
 	if err := run.TakeRequest(ctx); err != nil {
 		return Again(err)
 	}
-	return l.work.step(ctx, run)
+	if why := depend.InUse(run.Stored().Finalizers); run.Deleting() && why != "" {
+		run.Object.SetTerminating(depend.ReasonInUse, why)
+		return reconcile.Result{}, nil // the finalizer that goes wakes it
+	}
+	if l.depends == nil || run.Deleting() {
+		return l.work.step(ctx, run)
+	}
+	return l.permitted(ctx, run)
+}
+
+// permitted is the part of a run that waits for what its object needs.
+func (l *Lifecycle[S, T]) permitted(ctx context.Context, run *Run[S, T]) (res reconcile.Result, err error) {
+	permit, err := l.depends.Admit(ctx, run.Object, run.Write)
+	if err != nil {
+		return Again(err)
+	}
+	permit.Describe(run.Object)
+	if !permit.Open() {
+		return permit.Result(ctx), nil
+	}
+	ended := false
+	defer func() {
+		if !ended { // a panic goes its way
+			permit.Abort()
+		}
+	}()
+	res, err = l.work.step(ctx, run)
+	ended = true
+	if dropped := permit.End(ctx, run.Object, res, err, run.Record); dropped != nil {
+		return reconcile.Result{}, errors.Join(err, dropped)
+	}
+	return res, err
 }

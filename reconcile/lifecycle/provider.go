@@ -193,6 +193,8 @@ func (w *providerWork[S, T, C, A]) urgent(*store.Object[S, T]) (jump, decided bo
 
 func (w *providerWork[S, T, C, A]) note(store.Key) {}
 
+func (w *providerWork[S, T, C, A]) cured(store.Key, bool) {} // its retries are the queue's
+
 // follow runs every object again after a change of the config.
 func (w *providerWork[S, T, C, A]) follow(ctx context.Context, f *follower, round func(func(*store.Object[S, T]) bool) error) error {
 	return w.config.follow(ctx, f, func() error { return round(nil) })

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -19,13 +20,17 @@ type Match[C, S, T any] func(ctx context.Context, ref *store.Object[S, T], confi
 // object as it was and as it is, so an edited reference wakes both sides; only
 // what match names is run. To watch one namespace give it a cache of one.
 //
+// What match names after the start ends its backoff and its park, keeps the attempts, and
+// is spread if it is much, see [depend.Watched]. A [depend.Tracker] with depend.Watching
+// does more with less code, where the object itself says what it refers to.
+//
 // Only changes that pass all of when count; without any, every change does. A
 // nil part is refused by Watch.
 func WatchRef[C, S, T any](c *cache.Cache[S, T], config Config[C], match Match[C, S, T], when ...reconcile.Predicate[S, T]) reconcile.Source[reconcile.Request] {
 	if config == nil || match == nil {
 		return reconcile.Source[reconcile.Request]{}
 	}
-	return reconcile.Map(c, func(ctx context.Context, old, now *store.Object[S, T]) ([]reconcile.Request, error) {
+	return depend.Watched(reconcile.Map(c, func(ctx context.Context, old, now *store.Object[S, T]) ([]reconcile.Request, error) {
 		cfg, loaded, _ := config.current(ctx) // one that cannot be read is one that is not loaded
 		var keys []reconcile.Request
 		for _, ref := range []*store.Object[S, T]{old, now} {
@@ -39,5 +44,5 @@ func WatchRef[C, S, T any](c *cache.Cache[S, T], config Config[C], match Match[C
 			keys = append(keys, more...)
 		}
 		return keys, nil
-	}, when...)
+	}, when...))
 }

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/tendhq/tend/store"
 )
@@ -17,6 +18,25 @@ func (w *handlerWork[S, T]) note(key store.Key) {
 	ks := w.led.keys[key]
 	if ks != nil && slices.ContainsFunc(ks.calls, func(c *callState[S, T]) bool { return c.retry != nil }) {
 		ks.noted = true
+	}
+}
+
+// cured makes the retries of a key due. One that has given up begins again.
+func (w *handlerWork[S, T]) cured(key store.Key, anew bool) {
+	w.led.mu.Lock()
+	defer w.led.mu.Unlock()
+	ks := w.led.keys[key]
+	if ks == nil {
+		return
+	}
+	for _, c := range ks.calls {
+		if c.retry == nil {
+			continue
+		}
+		c.retry.due = time.Now()
+		if anew {
+			c.retry.attempt = 0
+		}
 	}
 }
 

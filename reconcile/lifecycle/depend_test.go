@@ -1,0 +1,209 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
+)
+
+type (
+	partSpec   struct{ Needs string }
+	partStatus struct{}
+	part       = store.Object[partSpec, partStatus]
+)
+
+// parts is a provider of parts, some of which need another one.
+type parts struct {
+	calls []string
+	fail  func(name string) error
+}
+
+func (p *parts) CreateOrUpdate(_ context.Context, o *part, _, _ struct{}) (reconcile.Result, error) {
+	p.calls = append(p.calls, "+"+o.Name)
+	if p.fail != nil {
+		return reconcile.Result{}, p.fail(o.Name)
+	}
+	return reconcile.Result{}, nil
+}
+
+func (p *parts) Delete(_ context.Context, o *part, _, _ struct{}) (reconcile.Result, error) {
+	p.calls = append(p.calls, "-"+o.Name)
+	return reconcile.Result{}, nil
+}
+
+// workshop runs a lifecycle of parts with their dependencies.
+func workshop(t *testing.T, build func(s *store.Store[partSpec, partStatus]) (*Lifecycle[partSpec, partStatus], error)) *store.Store[partSpec, partStatus] {
+	t.Helper()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := memory.New(nil)
+	ok(err)
+	s, err := store.New[partSpec, partStatus](b, "part", nil)
+	ok(err)
+	c, err := cache.New(s, nil)
+	ok(err)
+	tracker, err := depend.New(c, nil, depend.On(c, func(o *part) []store.Key {
+		if o.Spec.Needs == "" {
+			return nil
+		}
+		return []store.Key{{Name: o.Spec.Needs}}
+	}, nil))
+	ok(err)
+	l, err := build(s)
+	ok(err)
+	ok(l.DependOn(tracker))
+	if l.DependOn(tracker) == nil || l.DependOn(nil) == nil {
+		t.Error("a second tracker is taken")
+	}
+	ctrl, err := l.Controller("", c, &reconcile.Options[reconcile.Request]{
+		Workers: 1, Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour, Jitter: queue.NoJitter},
+	})
+	ok(err)
+	ctx, stop := context.WithCancel(t.Context())
+	m := &reconcile.Manager{}
+	ok(m.Register(ctrl))
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	t.Cleanup(func() { stop(); ok(<-done) })
+	return s
+}
+
+func declarePart(t *testing.T, s *store.Store[partSpec, partStatus], name, needs string) {
+	t.Helper()
+	if _, err := s.Create(t.Context(), &part{Meta: store.Meta{Name: name}, Spec: partSpec{needs}}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+func removePart(t *testing.T, s *store.Store[partSpec, partStatus], name string) {
+	t.Helper()
+	o, err := s.Get(t.Context(), store.Key{Name: name})
+	if err == nil {
+		err = s.Delete(t.Context(), o)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// A provider's objects are created in the order of their needs and deleted in reverse,
+// whatever the order in which they are declared and removed, and say what they wait for.
+func TestProviderKeepsTheOrderOfItsObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &parts{}
+		s := workshop(t, func(s *store.Store[partSpec, partStatus]) (*Lifecycle[partSpec, partStatus], error) {
+			return NewProvider(s, p, StaticConfig(struct{}{}), nil, nil)
+		})
+		declarePart(t, s, "roof", "wall")
+		o, err := s.Get(t.Context(), store.Key{Name: "roof"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, _ := o.Condition(store.ConditionReady); c.Reason != depend.ReasonWaiting || c.Message != "part wall does not exist" || len(o.Finalizers) > 0 {
+			t.Errorf("it says %s %q, finalizers %v", c.Reason, c.Message, o.Finalizers)
+		}
+		declarePart(t, s, "wall", "floor")
+		declarePart(t, s, "floor", "")
+		removePart(t, s, "floor")
+		o, err = s.Get(t.Context(), store.Key{Name: "floor"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, _ := o.Condition(store.ConditionReady); c.Reason != depend.ReasonInUse || o.Phase != store.PhaseTerminating {
+			t.Errorf("it says %s %s %q", o.Phase, c.Reason, c.Message)
+		}
+		removePart(t, s, "wall")
+		removePart(t, s, "roof")
+		if want := []string{"+floor", "+wall", "+roof", "-roof", "-wall", "-floor"}; !slices.Equal(p.calls, want) {
+			t.Errorf("called %v, want %v", p.calls, want)
+		}
+		if left, err := s.List(t.Context(), store.Selector{}); err != nil || len(left) > 0 {
+			t.Errorf("%d are left, %v", len(left), err)
+		}
+	})
+}
+
+// flip makes a part unready and ready again, as its own run would.
+func flip(t *testing.T, s *store.Store[partSpec, partStatus], name string) {
+	t.Helper()
+	for _, ready := range []bool{false, true} {
+		o, err := s.Get(t.Context(), store.Key{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.SetReady(); !ready {
+			o.SetProgressing("Repair", "")
+		}
+		if _, err = s.UpdateStatus(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+	}
+}
+
+// A dependency that becomes ready again ends the backoff of a provider's object, and that
+// of a handler, which keeps a time of its own.
+func TestDependencyEndsTheBackoffOfProvidersAndHandlers(t *testing.T) {
+	errBroken := errors.New("broken")
+	for name, build := range map[string]func(s *store.Store[partSpec, partStatus], p *parts) (*Lifecycle[partSpec, partStatus], error){
+		"provider": func(s *store.Store[partSpec, partStatus], p *parts) (*Lifecycle[partSpec, partStatus], error) {
+			return NewProvider(s, p, StaticConfig(struct{}{}), nil, nil)
+		},
+		"handler": func(s *store.Store[partSpec, partStatus], p *parts) (*Lifecycle[partSpec, partStatus], error) {
+			add := func(ctx context.Context, o *part) (reconcile.Result, error) {
+				return p.CreateOrUpdate(ctx, o, struct{}{}, struct{}{})
+			}
+			return New(s, nil, Handler[partSpec, partStatus]{
+				Name: "one", Add: add, Update: func(ctx context.Context, _, o *part) (reconcile.Result, error) { return add(ctx, o) }, Resync: add,
+				Delete: func(context.Context, *part) (reconcile.Result, error) { return reconcile.Result{}, nil },
+				Retry:  queue.Backoff{Base: time.Hour, Max: time.Hour, Jitter: queue.NoJitter}.Policy(),
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				broken := true
+				p := &parts{fail: func(name string) error {
+					if name == "wall" && broken {
+						return errBroken
+					}
+					return nil
+				}}
+				s := workshop(t, func(s *store.Store[partSpec, partStatus]) (*Lifecycle[partSpec, partStatus], error) {
+					return build(s, p)
+				})
+				declarePart(t, s, "floor", "")
+				declarePart(t, s, "wall", "floor")
+				calls := len(p.calls)
+				broken = false
+				flip(t, s, "floor")
+				o, err := s.Get(t.Context(), store.Key{Name: "wall"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !o.Ready() || len(p.calls) == calls {
+					t.Errorf("it is still backing off: %v %+v", p.calls, o.Conditions)
+				}
+			})
+		})
+	}
+}
