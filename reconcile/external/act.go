@@ -10,6 +10,7 @@ import (
 	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/lifecycle"
 	"github.com/tendhq/tend/store"
 )
@@ -39,7 +40,11 @@ func (a *attempt[S, T]) act(ctx, calls context.Context, next action) (reconcile.
 	case doStop:
 		return a.stop(ctx)
 	case doAwait:
-		a.Object.SetTerminating(ReasonAwaiting, "waiting for the finalizers of others")
+		reason, message := ReasonAwaiting, "waiting for the finalizers of others"
+		if why := depend.InUse(a.Stored().Finalizers); why != "" {
+			reason, message = depend.ReasonInUse, why
+		}
+		a.Object.SetTerminating(reason, message)
 		return a.later(), nil
 	case doWait:
 		return reconcile.Result{Requeue: true}, nil

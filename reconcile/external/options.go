@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/lifecycle"
 	"github.com/tendhq/tend/store"
 )
@@ -78,6 +79,13 @@ type Options[S, T any] struct {
 	// [Reconciler.ResumeDeletes]. Zero: there is no limit.
 	DeleteLimit DeleteLimit
 
+	// Depends says what the objects need: an object is looked at and brought about when
+	// its needs are met, says in its conditions what it waits for until then, and runs
+	// again when they change; [Reconciler.Controller] watches for that. Nil: they need
+	// nothing. Whatever is set, an object in deletion that others use waits until they
+	// have gone.
+	Depends *depend.Tracker[S, T]
+
 	// Recorder is given the events; nil: nobody.
 	Recorder Recorder
 	// Changes is told of each create, update and delete that was tried, with
@@ -127,6 +135,9 @@ func (o *Options[S, T]) complete(kind string) error {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	if o.PollJitter > o.Poll {
 		return fmt.Errorf("external: Options.PollJitter is %v, more than Poll, which is %v", o.PollJitter, o.Poll)
+	}
+	if o.Depends != nil && o.Depends.Kind() != kind {
+		return fmt.Errorf("external: Options.Depends is of kind %q, want %q", o.Depends.Kind(), kind)
 	}
 	if o.Policy == nil {
 		o.Policy = annotatedPolicy[S, T]

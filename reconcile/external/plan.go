@@ -10,14 +10,19 @@ import (
 	"strings"
 
 	"github.com/tendhq/tend/internal/wall"
+	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 )
 
 // Plan is what would be done to the outside, and was not.
 type Plan struct {
-	Kind  string `json:"kind"`
-	Steps []Step `json:"steps"` // in the order of their keys
-	Kept  int    `json:"kept"`  // resources that are as declared
+	Kind string `json:"kind"`
+	// Steps are in the order of their keys. With [Options.Depends] a step comes after
+	// those that it needs, and a deletion before those; see also [Sequence].
+	Steps []Step `json:"steps"`
+	Kept  int    `json:"kept"` // resources that are as declared
+	// Needs are the objects that those of the steps need, by [Options.Depends].
+	Needs map[store.Key][]depend.Ref `json:"needs,omitempty"`
 }
 
 // Step is one thing that would be done, or would be refused.
@@ -30,6 +35,8 @@ type Step struct {
 	ID     string    `json:"id,omitempty"`
 	Diff   string    `json:"diff,omitempty"`
 	Why    string    `json:"why,omitempty"`
+	// Kind is set by [Sequence].
+	Kind string `json:"kind,omitempty"`
 }
 
 // changes reports whether the step would change something outside.
@@ -59,6 +66,7 @@ func (r *Reconciler[S, T]) Plan(ctx context.Context, orphans ...Finding) (Plan, 
 		case "nothing":
 		default:
 			p.Steps = append(p.Steps, s)
+			noteNeeds(&p, r.o.Depends, o)
 		}
 		if ctx.Err() != nil {
 			return Plan{}, fmt.Errorf("external: plan: %w", context.Cause(ctx))
@@ -67,10 +75,24 @@ func (r *Reconciler[S, T]) Plan(ctx context.Context, orphans ...Finding) (Plan, 
 	slices.SortFunc(p.Steps, func(a, b Step) int {
 		return cmp.Or(strings.Compare(a.Key.Namespace, b.Key.Namespace), strings.Compare(a.Key.Name, b.Key.Name))
 	})
+	if r.o.Depends != nil {
+		p.Steps = inOrder(r.kind, p.Steps, func(ref depend.Ref) []depend.Ref { return p.Needs[ref.Key] })
+	}
 	for _, f := range orphans {
 		p.Steps = append(p.Steps, Step{Action: "prune", Key: f.Key, ID: f.ID, Why: "ours by its mark, and not declared"})
 	}
 	return p, nil
+}
+
+// noteNeeds is generic because a Plan is of no type of objects.
+func noteNeeds[S, T any](p *Plan, d *depend.Tracker[S, T], o *store.Object[S, T]) {
+	if d == nil {
+		return
+	}
+	if p.Needs == nil {
+		p.Needs = make(map[store.Key][]depend.Ref)
+	}
+	p.Needs[o.Key()] = d.Needs(o)
 }
 
 // foresee is what a run would do about one object.
@@ -84,6 +106,57 @@ func (r *Reconciler[S, T]) foresee(ctx context.Context, o *store.Object[S, T]) S
 	step.Diff = v.seen.Diff
 	step.Action, step.Why = foretell(decide(v), v)
 	return step
+}
+
+// Sequence puts the steps of several kinds into the order in which they can be done:
+// first what is created or changed, each after what it needs, then what is deleted, each
+// before what it needs, then the orphans, by kind in the reverse order of the plans: give
+// the plans in the order of [depend.Graph.Kinds]. What is not to be done comes where its
+// doing would. Steps of a cycle keep their order.
+func Sequence(plans ...Plan) []Step {
+	var steps, orphans []Step
+	for _, p := range plans {
+		for _, s := range p.Steps {
+			s.Kind = p.Kind
+			steps = append(steps, s)
+		}
+	}
+	for _, p := range slices.Backward(plans) {
+		for _, s := range p.Steps {
+			if s.Kind = p.Kind; s.Action == "prune" {
+				orphans = append(orphans, s)
+			}
+		}
+	}
+	steps = slices.DeleteFunc(steps, func(s Step) bool { return s.Action == "prune" })
+	needs := make(map[string]map[store.Key][]depend.Ref, len(plans))
+	for _, p := range plans {
+		needs[p.Kind] = p.Needs
+	}
+	return append(inOrder("", steps, func(r depend.Ref) []depend.Ref { return needs[r.Kind][r.Key] }), orphans...)
+}
+
+// inOrder puts steps in the order of their needs, deletions last and in reverse. Kind is
+// that of steps that have none.
+func inOrder(kind string, steps []Step, needs func(depend.Ref) []depend.Ref) []Step {
+	at := make(map[depend.Ref]int, len(steps))
+	refs := make([]depend.Ref, 0, len(steps))
+	for i, s := range steps {
+		ref := depend.Ref{Kind: cmp.Or(s.Kind, kind), Key: s.Key}
+		at[ref] = i
+		refs = append(refs, ref)
+	}
+	order, _ := depend.Order(refs, needs)
+	var forward, deletions []Step
+	for _, r := range order {
+		if s := steps[at[r]]; s.Action == "delete" {
+			deletions = append(deletions, s)
+		} else {
+			forward = append(forward, s)
+		}
+	}
+	slices.Reverse(deletions)
+	return append(forward, deletions...)
 }
 
 func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (view, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/tendhq/tend/internal/wall"
@@ -79,11 +80,20 @@ func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reco
 			return nil, fmt.Errorf("external: controller %q: %w", name, err)
 		}
 	}
-	ctrl, err := reconcile.New(name, r, o)
+	var options reconcile.Options[reconcile.Request]
+	if o != nil {
+		options = *o
+	}
+	sources := []reconcile.Source[reconcile.Request]{reconcile.From(c)}
+	if d := r.o.Depends; d != nil {
+		options.Reads = slices.Concat(options.Reads, d.Caches())
+		sources = append(sources, d.Source())
+	}
+	ctrl, err := reconcile.New(name, r, &options)
 	if err != nil {
 		return nil, err
 	}
-	return ctrl, ctrl.Watch(reconcile.From(c))
+	return ctrl, ctrl.Watch(sources...)
 }
 
 // String names the kind, for logs.
@@ -168,6 +178,33 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 	if next := decide(a.view); next != doObserve {
 		return a.act(ctx, nil, next)
 	}
+	if a.o.Depends == nil || a.view.deleting {
+		return a.permitted(ctx)
+	}
+	permit, err := a.o.Depends.Admit(ctx, a.Object, a.Write)
+	if err != nil {
+		return a.fail(ctx, ReasonStoreFailed, err)
+	}
+	permit.Describe(a.Object)
+	if !permit.Open() {
+		return permit.Result(ctx), nil
+	}
+	ended := false
+	defer func() {
+		if !ended { // a panic goes its way
+			permit.Abort()
+		}
+	}()
+	res, err := a.permitted(ctx)
+	ended = true
+	if dropped := permit.End(ctx, a.Object, res, err, a.Record); dropped != nil {
+		return a.fail(ctx, ReasonStoreFailed, errors.Join(err, dropped))
+	}
+	return res, err
+}
+
+// permitted is the part of a run that may use what the object needs.
+func (a *attempt[S, T]) permitted(ctx context.Context) (reconcile.Result, error) {
 	if d := a.poll.notDue(a.Stored()); d > 0 && !a.Asked() && a.view.phase != pending {
 		return reconcile.Result{RequeueAfter: d}, nil
 	}
