@@ -118,7 +118,11 @@ func (a *app) prepare(ctx context.Context, dsn string, backend store.Backend, d 
 	if a.roles, err = newKeeper(a, backend, roles, d.Roles); err != nil {
 		return err
 	}
-	if a.databases, err = newKeeper(a, backend, databases, d.Databases); err != nil {
+	stored, err := a.roles.store.List(ctx, store.Selector{})
+	if err != nil {
+		return err
+	}
+	if a.databases, err = newKeeper(a, backend, databases, d.Databases, owners(a.roles, stored)); err != nil {
 		return err
 	}
 	if err = a.roles.controller.Watch(freed(a.databases, a.roles)); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -28,7 +29,8 @@ type keeper[S comparable] struct {
 	agreed map[string]int64 // the generation in which this process saw it as declared
 }
 
-func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], declared map[string]S) (*keeper[S], error) {
+// newKeeper makes a keeper of objects with these needs, often none.
+func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], declared map[string]S, needs ...depend.Needs[S, Seen[S]]) (*keeper[S], error) {
 	k := &keeper[S]{thing: t, declared: declared, agreed: map[string]int64{}}
 	var err error
 	if k.store, err = store.New[S, Seen[S]](backend, t.kind, nil); err != nil {
@@ -36,6 +38,12 @@ func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], declared
 	}
 	if k.cache, err = cache.New(k.store, nil); err != nil {
 		return nil, err
+	}
+	var depends *depend.Tracker[S, Seen[S]]
+	if len(needs) > 0 {
+		if depends, err = depend.New(k.cache, &depend.Options{Logger: a.log}, needs...); err != nil {
+			return nil, err
+		}
 	}
 	connect := external.ConnectorFunc[S, Seen[S]](func(_ context.Context, o *store.Object[S, Seen[S]]) (external.Client[S, Seen[S]], error) {
 		h := &hand[S]{thing: t, session: a.session, mark: mark{external.NewMark(a.installation, t.kind, o)}}
@@ -51,11 +59,12 @@ func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], declared
 		Poll:          a.o.Poll,
 		MinPoll:       min(a.o.Poll, time.Second),
 		Changes:       a.changed,
+		Depends:       depends,
 	})
 	if err != nil {
 		return nil, err
 	}
-	k.controller, err = reconcile.New(t.kind, reconciler, &reconcile.Options[reconcile.Request]{
+	k.controller, err = reconciler.Controller("", k.cache, &reconcile.Options[reconcile.Request]{
 		Workers: 4, // they take turns at the one connection
 		Backoff: queue.Backoff{Base: 50 * time.Millisecond, Max: a.o.Poll},
 		Hooks: reconcile.Hooks[reconcile.Request]{
@@ -63,10 +72,7 @@ func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], declared
 		},
 		Logger: a.log,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return k, k.controller.Watch(reconcile.From(k.cache))
+	return k, err
 }
 
 func (k *keeper[S]) agree(name string, generation int64) {
@@ -122,6 +128,10 @@ func describe[S comparable](kind, name string, o *store.Object[S, Seen[S]]) stri
 	}
 	if why := obstacle(o); why != "" {
 		text += ": " + why
+	} else if o != nil {
+		if c, _ := o.Condition(depend.ConditionDependencies); c.Status == store.False {
+			text += ": " + c.Message
+		}
 	}
 	return text
 }
@@ -137,9 +147,27 @@ func obstacle[S comparable](o *store.Object[S, Seen[S]]) string {
 	return ""
 }
 
+// owners says which role a database needs: its owner, if it is one of those that are
+// declared here or were.
+func owners(roles *keeper[RoleSpec], stored []*store.Object[RoleSpec, Seen[RoleSpec]]) depend.Needs[DatabaseSpec, Seen[DatabaseSpec]] {
+	ours := make(map[string]struct{})
+	for name := range roles.declared {
+		ours[name] = struct{}{}
+	}
+	for _, o := range stored {
+		ours[o.Name] = struct{}{}
+	}
+	return depend.On(roles.cache, func(o *store.Object[DatabaseSpec, Seen[DatabaseSpec]]) []store.Key {
+		if _, ok := ours[o.Spec.Owner]; !ok {
+			return nil
+		}
+		return []store.Key{{Name: o.Spec.Owner}}
+	}, nil)
+}
+
 // freed is the source that runs the roles that are waiting to be dropped when a
-// database that was theirs changes hands or goes: the server would refuse them
-// until then, and they would find out only after their backoff.
+// database that was altered by hand to be theirs changes hands or goes: the server would
+// refuse them until then, and they would find out only after their backoff.
 func freed(d *keeper[DatabaseSpec], r *keeper[RoleSpec]) reconcile.Source[reconcile.Request] {
 	mapper := func(_ context.Context, old, now *store.Object[DatabaseSpec, Seen[DatabaseSpec]]) (keys []reconcile.Request, _ error) {
 		for _, o := range [2]*store.Object[DatabaseSpec, Seen[DatabaseSpec]]{old, now} {

@@ -359,3 +359,37 @@ func TestPrivateServerIsGoneAfterwards(t *testing.T) {
 		t.Errorf("the server's folder %q is still there: %v", dir, err)
 	}
 }
+
+// A database waits for the role that owns it, and is dropped before it: nothing that the
+// server refuses is tried, and no line says that something failed.
+//
+// Negative control: without the need of the databases this said "role does not exist".
+func TestHappyPathSaysNoError(t *testing.T) {
+	dsn, dir := testServer(t), t.TempDir()
+	d := declared{Roles: map[string]RoleSpec{}, Databases: map[string]DatabaseSpec{}}
+	for n := range 6 {
+		name := fmt.Sprint("happy_", n)
+		d.Roles[name] = RoleSpec{Login: true}
+		d.Databases[name] = DatabaseSpec{Owner: name}
+	}
+	for _, d := range []declared{d, {}} {
+		file := filepath.Join(dir, "declared.yaml")
+		if err := writeDeclared(file, d); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		o, err := parseOptions([]string{"-file", file, "-state", filepath.Join(dir, "state"), "-dsn", dsn, "-once", "-timeout", "5m"}, &out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := run(t.Context(), o, &out); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out.String(), "  x ") {
+			t.Errorf("on the happy path something failed:\n%s", &out)
+		}
+		if got := mustFind(t, connectAdmin(t), "happy_"); got != d.expected() {
+			t.Errorf("there is\n%swant\n%s", got, d.expected())
+		}
+	}
+}

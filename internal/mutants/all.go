@@ -515,6 +515,26 @@ var All = []Mutant{
 		File: "queue/state.go", Old: "\tif r.how.is(urgently) && !r.how.is(sparing) {\n\t\tx.attempts = 0", New: "\tif r.how.is(urgently) && (BROKEN || !r.how.is(sparing)) {\n\t\tx.attempts = 0",
 		Package: "queue", Test: "TestKeepAttemptsEndsTheWaitAndCountsOn",
 	},
+	{
+		Name: "a provider's object is deleted under its users",
+		File: "reconcile/lifecycle/lifecycle.go", Old: "run.Deleting() && why != \"\" {", New: "run.Deleting() && why != \"\" && !BROKEN {",
+		Package: "reconcile/lifecycle", Test: "TestProviderKeepsTheOrderOfItsObjects",
+	},
+	{
+		Name: "a provider's object does not wait for what it needs",
+		File: "reconcile/lifecycle/lifecycle.go", Old: "if l.depends == nil || run.Deleting() {", New: "if l.depends == nil || run.Deleting() || BROKEN {",
+		Package: "reconcile/lifecycle", Test: "TestProviderKeepsTheOrderOfItsObjects",
+	},
+	{
+		Name: "the retry of a handler outlives its cure",
+		File: "reconcile/lifecycle/rounds.go", Old: "\t\tc.retry.due = time.Now()\n", New: "\t\tif !BROKEN {\n\t\t\tc.retry.due = time.Now()\n\t\t}\n",
+		Package: "reconcile/lifecycle", Test: "TestDependencyEndsTheBackoffOfProvidersAndHandlers",
+	},
+	{
+		Name: "a mended secret ends no park",
+		File: "reconcile/depend/watched.go", Old: "\to.Urgent = true\n", New: "\to.Urgent = !BROKEN\n",
+		Package: "reconcile/lifecycle", Test: "TestWatchRefEndsBackoffAndPark",
+	},
 	// reconcile/lease
 	{
 		Name: "writes are not fenced",

@@ -207,3 +207,74 @@ func TestDependencyEndsTheBackoffOfProvidersAndHandlers(t *testing.T) {
 		})
 	}
 }
+
+// A secret that WatchRef watches is mended: what backs off or is parked because of it runs
+// within a second, and its attempts go on. Before, one was well after minutes of backoff
+// and the other after the hour of the parked resync.
+func TestWatchRefEndsBackoffAndPark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ok := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, err := memory.New(nil)
+		ok(err)
+		s, err := store.New[partSpec, partStatus](b, "part", nil)
+		ok(err)
+		secretStore, err := store.New[partSpec, partStatus](b, "secret", nil)
+		ok(err)
+		secrets, err := cache.New(secretStore, nil)
+		ok(err)
+		good := false
+		p := &parts{fail: func(name string) error {
+			switch {
+			case good:
+				return nil
+			case name == "parks":
+				return reconcile.Terminal(errors.New("the password is wrong"))
+			}
+			return errors.New("the password is wrong")
+		}}
+		config := StaticConfig(struct{}{})
+		l, err := NewProvider(s, p, config, nil, nil)
+		ok(err)
+		ctrl, err := l.Controller("", nil, &reconcile.Options[reconcile.Request]{
+			Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour, Jitter: queue.NoJitter},
+		})
+		ok(err)
+		ok(ctrl.Watch(WatchRef(secrets, config, func(context.Context, *store.Object[partSpec, partStatus], struct{}, bool) ([]reconcile.Request, error) {
+			return []reconcile.Request{{Name: "backs off"}, {Name: "parks"}}, nil
+		})))
+		ctx, stop := context.WithCancel(t.Context())
+		m := &reconcile.Manager{}
+		ok(m.Register(ctrl))
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		defer func() { stop(); ok(<-done) }()
+		secret, err := secretStore.Create(t.Context(), &part{Meta: store.Meta{Name: "password"}})
+		ok(err)
+		declarePart(t, s, "backs off", "")
+		declarePart(t, s, "parks", "")
+		secret.Spec.Needs = "another wrong one"
+		secret, err = secretStore.Update(t.Context(), secret)
+		ok(err)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if e, _ := ctrl.Queue().Lookup(store.Key{Name: "backs off"}); e.Attempts != 2 {
+			t.Errorf("%d attempts after an edit that mended nothing, want 2", e.Attempts)
+		}
+		good = true
+		secret.Spec.Needs = "the right one"
+		_, err = secretStore.Update(t.Context(), secret)
+		ok(err)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for _, name := range []string{"backs off", "parks"} {
+			if o, err := s.Get(t.Context(), store.Key{Name: name}); err != nil || !o.Ready() {
+				t.Errorf("%s is not ready: %+v, %v", name, o.Conditions, err)
+			}
+		}
+	})
+}

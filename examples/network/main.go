@@ -1,0 +1,104 @@
+// Command network keeps a small network: VPCs, subnets that need a VPC, and machines that
+// need subnets, on a cloud inside the process that refuses what comes in the wrong order.
+// It brings the network up, tears it down again, and says how many calls that took and how
+// many of them were refused.
+//
+//	go run ./examples/network                    # a thousand objects
+//	go run ./examples/network -size 10000        # ten thousand, with 30,000 references
+//	go run ./examples/network -size 10 -plan     # what would be done, in order
+//	go run ./examples/network -state ./state     # kept in a file
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/file"
+	"github.com/tendhq/tend/store/memory"
+)
+
+type options struct {
+	Size  int
+	Plan  bool
+	State string
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.Size, "size", 1000, "how many objects, from 10; 10,000 have 30,000 references")
+	flag.BoolVar(&o.Plan, "plan", false, "print what would be done, and do nothing")
+	flag.StringVar(&o.State, "state", "", "a folder for what is declared; empty: it is kept in memory")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "network:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options, out io.Writer) error {
+	if o.Size < 10 {
+		return fmt.Errorf("-size is %d, want 10 or more", o.Size)
+	}
+	backend, err := openState(o.State)
+	if err != nil {
+		return fmt.Errorf("-state: %w", err)
+	}
+	return errors.Join(liveOn(ctx, o, backend, newCloud(), out), backend.Close())
+}
+
+func openState(folder string) (store.Backend, error) {
+	if folder == "" {
+		return memory.New(nil)
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	return file.Open(filepath.Join(folder, "network.db"), nil)
+}
+
+// liveOn brings the network up on a cloud and tears it down.
+func liveOn(ctx context.Context, o options, backend store.Backend, cloud *cloud, out io.Writer) error {
+	n, err := newNetwork(backend, cloud)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	references, err := n.declare(ctx, o.Size)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "declared %d objects with %d references in %v\n", o.Size, references, round(began))
+	if o.Plan {
+		return n.plan(ctx, out)
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- n.manager.Run(running) }() // received below
+	began = time.Now()
+	err = n.await(ctx, running, ended, func(seen counts) bool { return seen.ready == o.Size })
+	if err == nil {
+		fmt.Fprintf(out, "up in %v: %s\n", round(began), cloud)
+		began = time.Now()
+		if err = n.removeAll(ctx); err == nil {
+			err = n.await(ctx, running, ended, func(seen counts) bool { return seen.there == 0 })
+		}
+	}
+	if err == nil {
+		fmt.Fprintf(out, "down in %v: %s\n", round(began), cloud)
+	}
+	stop()
+	return errors.Join(err, <-ended)
+}
+
+func round(began time.Time) time.Duration { return time.Since(began).Round(time.Millisecond) }
