@@ -180,6 +180,9 @@ func follow[S comparable](ctx context.Context, a *app, k *keeper[S]) {
 			if why := obstacle(ch.New); why != "" && why != obstacle(ch.Old) {
 				a.say("x %s %s  %s", k.thing.kind, ch.Key.Name, why)
 			}
+			if why := waitsFor(ch.New); why != "" && why != waitsFor(ch.Old) {
+				a.say(". %s %s  %s", k.thing.kind, ch.Key.Name, why)
+			}
 		}
 		a.wake()
 	}

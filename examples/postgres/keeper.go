@@ -128,12 +128,25 @@ func describe[S comparable](kind, name string, o *store.Object[S, Seen[S]]) stri
 	}
 	if why := obstacle(o); why != "" {
 		text += ": " + why
-	} else if o != nil {
-		if c, _ := o.Condition(depend.ConditionDependencies); c.Status == store.False {
-			text += ": " + c.Message
-		}
+	} else if why := waitsFor(o); why != "" {
+		text += ": " + why
 	}
 	return text
+}
+
+// waitsFor is what the object waits for, by its conditions: the role that it needs, or
+// the databases that still need it; empty: nothing.
+func waitsFor[S comparable](o *store.Object[S, Seen[S]]) string {
+	if o == nil {
+		return ""
+	}
+	if c, _ := o.Condition(depend.ConditionDependencies); c.Status == store.False {
+		return c.Message
+	}
+	if c, _ := o.Condition(store.ConditionReady); c.Reason == depend.ReasonInUse {
+		return c.Message
+	}
+	return ""
 }
 
 // obstacle is what the object's condition says stands in its way; empty: nothing.
