@@ -12,7 +12,7 @@ import (
 // A cloud holds resources by kind and name. It refuses to create one before those that it
 // needs, and to delete one that others need. It is safe for concurrent use.
 type cloud struct {
-	// step is called before and after each call, and may refuse it. Nil: nobody is.
+	// step is called before and after each call, and may refuse it. Nil: nothing is called.
 	step func(what string) error
 
 	mu        sync.Mutex // guards what follows

@@ -55,5 +55,5 @@
 // the key up in a cache can find an older spec than the run then reads.
 //
 // One finalizer for each kind of users, not for each user: ten thousand objects may use
-// one. Who holds it is in the users, where it goes when they go.
+// one. Each user has the record of what it holds, and the record goes with the user.
 package depend

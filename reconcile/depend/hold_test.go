@@ -128,7 +128,7 @@ func newHalf(t testing.TB, b store.Backend, kind string, c *cloud) *half {
 }
 
 // run keeps the objects of the kind until stop. Without needs it has no tracker at all: it
-// is a server that does not know who uses its objects.
+// is a server that does not know what uses its objects.
 func (h *half) run(t testing.TB, needs ...depend.Needs[Spec, Status]) (stop func()) {
 	sys := &system{t: t, cloud: h.cloud, store: h.store, cache: h.cache, runs: map[string]int{}}
 	f := sys.reconcile
@@ -180,7 +180,7 @@ func TestTwoServersAndTwoStoresKeepTheOrder(t *testing.T) {
 			t.Fatalf("the machine is not ready: %+v, %v", o, err)
 		}
 		stopMachines()
-		remove(vpc, "v") // while nobody looks after the machines
+		remove(vpc, "v") // while no server runs the machines
 		settle()
 		stopVPCs()
 		vpc = newHalf(t, vpcs, "vpc", c)

@@ -13,7 +13,7 @@ import (
 //	            ▲                 │                 some user refers to, and no other
 //	            └──── users ◀─────┘
 //
-// It decides who may run and who is woken. It knows no store, no clock and no goroutine;
+// It decides which users may run and which are woken. It knows no store, no clock and no goroutine;
 // the Tracker's lock guards it.
 type index struct {
 	users map[store.Key]*user
@@ -33,7 +33,7 @@ type user struct {
 	edges    []edge
 	revision store.Revision // of the object that the edges were read from
 	unmet    int            // edges whose nodes are not met
-	freshAt  time.Duration  // when its attempts last started anew, on the tracker's clock
+	freshAt  time.Duration  // when its attempts last started from 0, on the tracker's clock
 	flags    userFlags
 }
 
@@ -48,7 +48,7 @@ const (
 	moved                         // a needed object changed during the run
 	touched                       // and became usable
 	cyclic                        // its last run found it in a cycle
-	renewed                       // its attempts have started anew once: freshAt counts
+	renewed                       // its attempts have started from 0 once: freshAt counts
 )
 
 func (u *user) is(f userFlags) bool { return u.flags&f != 0 }
@@ -198,7 +198,7 @@ func (x *index) consider(u *user, e *edge, readied bool, now time.Duration) (wak
 	return x.wake(u, differs, now), true
 }
 
-// wake hands a user to the queue. Its attempts start anew if it is about something else
+// wake hands a user to the queue. Its attempts start from 0 if it is about something else
 // than its last run, and that was not so a moment ago.
 func (x *index) wake(u *user, differs bool, now time.Duration) wake {
 	u.flags |= woken

@@ -160,7 +160,7 @@ func (w *world) drain() {
 	}
 	for i := range w.needs {
 		if w.declared[i] && w.waits[i] && w.met(i) {
-			w.fail("%d may go on, and nobody woke it", i)
+			w.fail("%d may go on, and was not woken", i)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func TestFlappingReferenceWakesNoMoreThanItMust(t *testing.T) {
 			t.Errorf("what fails ran %d times for 60 times of becoming ready", n)
 		}
 		if attempts < 60 {
-			t.Errorf("after that it has %d attempts: they started anew", attempts)
+			t.Errorf("after that it has %d attempts: they started from 0", attempts)
 		}
 	})
 }
@@ -141,7 +141,7 @@ func secrets(t testing.TB) (*store.Store[Spec, Status], *cache.Cache[Spec, Statu
 }
 
 // A mended secret ends the backoff and the park of what refers to it, within a second, and
-// the attempts start anew. Without that it took the rest of the backoff, up to an hour here.
+// the attempts start from 0. Without that it took the rest of the backoff, up to an hour here.
 func TestMendedSecretEndsBackoffAndPark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store2, watched := secrets(t)

@@ -14,7 +14,7 @@ import (
 // the attempts. A thousand keys are added at once and further ones at a thousand a second;
 // all but the first hundred of them run in the low band, so that a change of one object
 // does not wait for them. Where a function of the object says what it refers to, use a
-// [Tracker] with [Watching], which also knows when the attempts are to start anew.
+// [Tracker] with [Watching], which also knows when the attempts start from 0.
 func Watched(s reconcile.Source[reconcile.Request]) reconcile.Source[reconcile.Request] {
 	if run := s.Run; run != nil {
 		s.Run = func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {

@@ -81,7 +81,7 @@ type notingSink struct {
 	reconcile.Sink[reconcile.Request]
 	work interface {
 		note(key store.Key)
-		cured(key store.Key, anew bool)
+		cured(key store.Key, fromZero bool)
 	}
 }
 

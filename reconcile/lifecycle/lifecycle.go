@@ -58,8 +58,8 @@ type work[S, T any] interface {
 	// note hears of every key that something it depends on asked to be run.
 	note(key store.Key)
 	// cured hears of every key for which something that it depends on may have mended
-	// what failed; anew says that the attempts start from 0.
-	cured(key store.Key, anew bool)
+	// what failed; fromZero says that the attempts start from 0.
+	cured(key store.Key, fromZero bool)
 	// follow makes a round each time that something concerns every object, or
 	// every one that the func it passes says; nil is all.
 	follow(ctx context.Context, f *follower, round func(concerns func(*store.Object[S, T]) bool) error) error

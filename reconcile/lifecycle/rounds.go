@@ -22,7 +22,7 @@ func (w *handlerWork[S, T]) note(key store.Key) {
 }
 
 // cured makes the retries of a key due. One that has given up begins again.
-func (w *handlerWork[S, T]) cured(key store.Key, anew bool) {
+func (w *handlerWork[S, T]) cured(key store.Key, fromZero bool) {
 	w.led.mu.Lock()
 	defer w.led.mu.Unlock()
 	ks := w.led.keys[key]
@@ -34,7 +34,7 @@ func (w *handlerWork[S, T]) cured(key store.Key, anew bool) {
 			continue
 		}
 		c.retry.due = time.Now()
-		if anew {
+		if fromZero {
 			c.retry.attempt = 0
 		}
 	}
