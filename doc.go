@@ -21,7 +21,7 @@
 //	L1  reconcile/lease       queue/workqueue      store/{memory,file,cache,storetest}   store/etcd (own module)
 //	L0  queue                 store
 //
-// Beside them stand internal/campaign, comingfrom and mutants, for tests,
+// Beside them stand internal/campaign, comingfrom, fileorder and mutants, for tests,
 // and below all of them internal/sleep and spin.
 //
 // Nothing flows back up except through the store's watch and the settlement of

@@ -23,6 +23,7 @@ var layers = map[string]int{
 	"internal/comingfrom":      0,  // for tests
 	"internal/diagram":         0,  // a command
 	"internal/endless":         -1,
+	"internal/fileorder":       0, // for tests
 	"internal/mutants":         0, // for tests
 	"internal/promises":        0, // a command
 	"internal/release":         0, // a command

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 
 	"github.com/tendhq/tend/internal/endless"
@@ -65,4 +66,10 @@ func checkError(err error) error {
 	var p *PanicError
 	_ = errors.Is(err, ErrTerminal) || errors.As(err, &p)
 	return err
+}
+
+// isNil also reports a nil pointer or function in an interface.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return v == nil || (r.Kind() == reflect.Pointer || r.Kind() == reflect.Func) && r.IsNil()
 }

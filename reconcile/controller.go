@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -167,12 +166,6 @@ func (c *Controller[K]) made() error {
 	return nil
 }
 
-// isNil also reports a nil pointer or function in an interface.
-func isNil(v any) bool {
-	r := reflect.ValueOf(v)
-	return v == nil || (r.Kind() == reflect.Pointer || r.Kind() == reflect.Func) && r.IsNil()
-}
-
 // Name is the controller's name.
 func (c *Controller[K]) Name() string { return c.name }
 
@@ -224,6 +217,18 @@ func (c *Controller[K]) SetWorkers(n int) error {
 func (c *Controller[K]) Workers() int {
 	n, _ := c.size()
 	return n
+}
+
+// Counts says how the runs so far have ended. It may be called often.
+func (c *Controller[K]) Counts() Counts {
+	n, _ := c.totals()
+	return n
+}
+
+func (c *Controller[K]) kindOf() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kind
 }
 
 // ownedCaches are those that the controller runs itself.

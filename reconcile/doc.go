@@ -133,3 +133,43 @@ package reconcile
 //	draining    ─▶ cancelling   Options.Drain is over: the contexts of runs end
 //	draining    ─▶ stopped      nothing is left
 //	cancelling  ─▶ stopped      nothing is left, or Options.Grace is over
+
+// The files, from the ground up; a file uses only what is declared in itself and in
+// those before it (TestFilesPointDown):
+//
+//	reconciler    what users write: Reconciler, Result
+//	errors        causes and errors, Terminal, RetryAfter
+//	contain       panics and runtime.Goexit of user code
+//	options       what New is told
+//	kernel        what all parts of a controller share
+//	outcome       what a run came to: pure
+//	run           one run and its context
+//	writes        S4: what runs wrote and caches lack
+//	slot          one worker as others see it; deadlines
+//	settle        what follows a run
+//	worker        the workers
+//	adapt         … how many
+//	source        Source, Sink
+//	predicate     which changes matter
+//	cachesource   sources: the changes of a cache
+//	mapper        … mapped to other keys
+//	owners        … to their owners
+//	every         … a list that is polled
+//	chan          … a channel
+//	feed          a source of a running controller; its sink
+//	supervisor    what runs when
+//	controller    Controller
+//	for           controllers of the objects of a store
+//	each          … of a list
+//	hosts         HTTP: which names are served
+//	webhook       HTTP: a source
+//	cycles        controllers that wake each other in a circle
+//	summary       a line in the log for each controller
+//	group         several controllers under one placement
+//	manager       Manager
+//	snapshot      introspection: a controller at a moment
+//	keys          … its keys
+//	stack         … where a run stands
+//	observe       … what a Manager runs
+//	graph         … which controllers wake which
+//	health        … health and readiness

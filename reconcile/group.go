@@ -15,7 +15,7 @@ type group struct {
 	size int
 	done chan struct{} // closed when the placement's Run has returned
 
-	mu    sync.Mutex // guards what follows
+	mu    *sync.Mutex // the Manager's; guards what follows
 	works []lease.Work
 	err   error
 }

@@ -40,7 +40,7 @@ func (m *Manager) check(of func(*member) error) []Check {
 		list = append(list, checked(mb, of))
 		if c, ok := mb.Runner.(controller); ok {
 			for _, cached := range c.ownedCaches() {
-				own := &member{Runner: cached, name: nameOf(cached, 0)}
+				own := &member{Runner: cached, name: nameOf(cached, 0), mu: &m.mu}
 				own.state, _ = mb.status()
 				list = append(list, checked(own, of))
 			}

@@ -89,17 +89,6 @@ func notify(signal chan<- struct{}) {
 	}
 }
 
-// Cached is what a controller needs to know of a cache; *cache.Cache is one.
-type Cached interface {
-	Name() string
-	Kind() string
-	Backend() store.Backend
-	Revision() store.Revision
-	OnRevision(r store.Revision, f func()) (stop func() bool)
-	Synced() <-chan struct{}
-	Run(ctx context.Context) error
-}
-
 // Priorities of what sources add: what was there at the start comes after what
 // happens.
 var (
@@ -143,6 +132,9 @@ type hold struct {
 	base  context.Context // never cancelled; carries the guard and the values of Run's context
 	lease lease.Lease     // nil: there is nothing to lose
 }
+
+// runKey is the key under which a context has the run that it belongs to.
+type runKey struct{}
 
 // newHold makes the hold of a shard; ctx is what the placement gave for it.
 func newHold(ctx context.Context, shard int, l lease.Lease) *hold {

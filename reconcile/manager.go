@@ -58,7 +58,7 @@ type Manager struct {
 	// Default: Register refuses it.
 	AllowCycles bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards what follows, and what members and groups say
 	running bool
 	members []*member
 }
@@ -82,8 +82,8 @@ type member struct {
 	name  string
 	cache bool // outlives the others: they need it to stop in order
 
-	mu    sync.Mutex // guards what follows
-	state string     // "waiting", "running", "ended", "failed"
+	mu    *sync.Mutex // the Manager's; guards what follows
+	state string      // "waiting", "running", "ended", "failed"
 	err   error
 }
 
@@ -113,7 +113,7 @@ func (m *Manager) Register(rs ...Runner) error {
 			}
 		}
 		_, isCache := r.(Cached)
-		members = append(members, &member{Runner: r, name: name, cache: isCache, state: "waiting"})
+		members = append(members, &member{Runner: r, name: name, cache: isCache, mu: &m.mu, state: "waiting"})
 	}
 	if err := m.checkCycles(members); err != nil {
 		return err
@@ -149,6 +149,15 @@ func (m *Manager) checkCycles(members []*member) error {
 	}
 	m.log().Warn("reconcile: controllers wake each other in a circle", "err", store.Brief(err))
 	return nil
+}
+
+func graphOf(members []*member) (g graph) {
+	for _, mb := range members {
+		if c, ok := mb.Runner.(controller); ok {
+			g = append(g, c.node())
+		}
+	}
+	return g
 }
 
 func (m *Manager) log() *slog.Logger {
@@ -195,7 +204,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		defer func() { stopCaches(); <-done }()
 		go func() { // ends with the caches; waited for above
 			defer close(done)
-			m.summarise(cacheCtx, members)
+			summarise(cacheCtx, m.Summary, summarisedOf(members))
 		}()
 	}
 	r.await(ctx)
@@ -206,6 +215,16 @@ func (m *Manager) Run(ctx context.Context) error {
 	stopCaches()
 	r.collect(timer.C, func(*member) bool { return true })
 	return r.result()
+}
+
+// summarisedOf are the controllers among members.
+func summarisedOf(members []*member) (list []summarised) {
+	for _, mb := range members {
+		if c, ok := mb.Runner.(summarised); ok {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // begin freezes the Manager and works out what runs.
@@ -258,7 +277,7 @@ func (m *Manager) foundCaches() (found []*member) {
 		for _, cached := range c.caches() {
 			if !slices.Contains(known, cached) {
 				known = append(known, cached)
-				found = append(found, &member{Runner: cached, name: "cache " + cached.Name(), cache: true, state: "waiting"})
+				found = append(found, &member{Runner: cached, name: "cache " + cached.Name(), cache: true, mu: &m.mu, state: "waiting"})
 			}
 		}
 	}
@@ -294,7 +313,7 @@ func (m *Manager) place() error {
 		if len(cs) < 2 {
 			continue
 		}
-		g := &group{Placement: p, size: len(cs), done: make(chan struct{})}
+		g := &group{Placement: p, size: len(cs), mu: &m.mu, done: make(chan struct{})}
 		for _, c := range cs {
 			if err := c.setPlacement(g); err != nil {
 				return err

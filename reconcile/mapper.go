@@ -172,6 +172,9 @@ func (p *mapping[K, S, T]) mapItem(ctx context.Context, item queue.Item[store.Ke
 	err = p.mapOne(ctx, item.Key)
 }
 
+// skipKey is the key under which a mapper's context has kernelSink.skip.
+type skipKey struct{}
+
 // mapOne maps one object and puts the step back if that fails.
 func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error) {
 	p.mu.Lock()

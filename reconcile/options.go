@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -102,6 +103,17 @@ type Options[K comparable] struct {
 	// Logger takes what there is to say. Default: the Manager's, else
 	// slog.Default().
 	Logger *slog.Logger
+}
+
+// Cached is what a controller needs to know of a cache; *cache.Cache is one.
+type Cached interface {
+	Name() string
+	Kind() string
+	Backend() store.Backend
+	Revision() store.Revision
+	OnRevision(r store.Revision, f func()) (stop func() bool)
+	Synced() <-chan struct{}
+	Run(ctx context.Context) error
 }
 
 // Hooks is a set of functions to be told; any may be nil. They are called without a
@@ -232,4 +244,39 @@ func (o *Options[K]) check(batch bool) error {
 		}
 	}
 	return o.Adapt.check()
+}
+
+// Adapt lets the number of workers follow what the other side can take, by
+// additive increase and multiplicative decrease, as TCP does: after an interval
+// with a throttled run, or with a mean run time above Latency, there are half as
+// many; after one without, in which keys were waiting, one more.
+type Adapt struct {
+	// Min and Max bound the number of workers. Defaults: 1, and eight times
+	// Options.Workers. At most 100,000.
+	Min, Max int
+	// Latency is the mean time of a run above which the other side counts as
+	// overloaded. Default: it does not count.
+	Latency time.Duration
+	// Interval is how often the number is thought over. Default 5 s.
+	Interval time.Duration
+}
+
+func (a *Adapt) check() error {
+	switch {
+	case a == nil:
+		return nil
+	case a.Min < 0 || a.Max < 0 || a.Latency < 0 || a.Interval < 0:
+		return fmt.Errorf("Adapt has a negative field: %+v", *a)
+	case a.Min > maxWorkers || a.Max > maxWorkers:
+		return fmt.Errorf("Adapt wants %d to %d workers, at most %d can be had", a.Min, a.Max, maxWorkers)
+	case a.Max > 0 && a.Min > a.Max:
+		return fmt.Errorf("Adapt.Min %d is above Adapt.Max %d", a.Min, a.Max)
+	}
+	return nil
+}
+
+func (a *Adapt) complete(workers int) {
+	setDefault(&a.Min, 1)
+	setDefault(&a.Max, max(min(8*workers, maxWorkers), a.Min))
+	setDefault(&a.Interval, 5*time.Second)
 }

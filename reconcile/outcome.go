@@ -142,3 +142,6 @@ func kernelCanceled(err, over error) bool {
 	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, over)
 }
+
+// errRunOver is the cause of a run's context after the run returned.
+var errRunOver = errors.New("the run is over")

@@ -47,8 +47,6 @@ func skipOwner(ctx context.Context, o store.Owner) {
 	}
 }
 
-type skipKey struct{}
-
 // Same is the source of keys that are named like a cache's objects: when a/x of
 // the cache's kind changes, a/x of the controller's kind is run.
 func Same[S, T any](c *cache.Cache[S, T], when ...Predicate[S, T]) Source[Request] {

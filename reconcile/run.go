@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -60,6 +59,27 @@ type Info struct {
 	Stale bool
 }
 
+// seen is one revision that a cache showed for a key.
+type seen[K comparable] struct {
+	key   K
+	cache Cached
+	rev   store.Revision
+}
+
+// object is the key of the object that changed. It is the key that the change adds:
+// only sources of the controller's own kind ask whose the change was.
+func (s seen[K]) object() store.Key {
+	k, _ := any(s.key).(store.Key)
+	return k
+}
+
+// in reports whether w has the write that made the change. A revision alone does not
+// tell: other writes, of this run too, may be higher, and commits of other records may
+// share it.
+func (s seen[K]) in(w *store.Writes) bool {
+	return w != nil && w.Has(s.cache.Backend(), s.cache.Kind(), s.object(), s.rev)
+}
+
 // anyRun is a run of any type of key.
 type anyRun interface {
 	identify() Info
@@ -67,8 +87,6 @@ type anyRun interface {
 	log() *slog.Logger
 	waitsFor(what *string) (before *string)
 }
-
-type runKey struct{}
 
 // runOf is the run that ctx belongs to; nil: none.
 func runOf(ctx context.Context) anyRun {
@@ -110,13 +128,14 @@ func WaitsFor(ctx context.Context, what string) (over func()) {
 	return func() { r.waitsFor(before) }
 }
 
-var lastRun atomic.Uint64
+// lastID is the last number of a run or a worker.
+var lastID atomic.Uint64
 
 func (x *run[K]) identify() Info {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.id == 0 {
-		x.id = lastRun.Add(1)
+		x.id = lastID.Add(1)
 	}
 	return Info{Controller: x.k.name, Key: x.keys[0], Run: x.id, Attempt: x.attempt, Stale: x.stale}
 }
@@ -295,6 +314,3 @@ func (x *run[K]) wrote() *store.Writes {
 	defer x.mu.Unlock()
 	return x.writes
 }
-
-// errRunOver is the cause of a run's context after the run returned.
-var errRunOver = errors.New("the run is over")

@@ -44,7 +44,7 @@ func TestContextIsOverForEverAfterItsRun(t *testing.T) {
 		expect(t, "functions that were called after their run", len(fired), 2)
 		for k, ctx := range slices.Concat(kept, derived) {
 			<-ctx.Done()
-			if err, cause := ctx.Err(), context.Cause(ctx); !errors.Is(err, context.Canceled) || cause == nil || cause == err {
+			if err, cause := ctx.Err(), context.Cause(ctx); !errors.Is(err, context.Canceled) || cause == nil || errors.Is(cause, context.Canceled) {
 				t.Errorf("context %d says %v, because %v: want canceled, and why", k, err, cause)
 			}
 			if k < len(kept) {

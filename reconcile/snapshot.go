@@ -67,18 +67,13 @@ func (c *Controller[K]) Snapshot() Snapshot {
 		_, s.Leases = c.state()
 	}
 	if c.adapt != nil {
-		s.Adapt = c.adapt.snapshot()
+		s.Adapt = &AdaptSnapshot{Min: c.adapt.Min, Max: c.adapt.Max}
+		s.Adapt.Raised, s.Adapt.Lowered = c.adapted()
 	}
 	if err := c.Health(); err != nil {
 		s.Error = store.Clip(err.Error())
 	}
 	return s
-}
-
-// Counts says how the runs so far have ended. It may be called often.
-func (c *Controller[K]) Counts() Counts {
-	n, _ := c.totals()
-	return n
 }
 
 func (s *slot[K]) snapshot() (r RunSnapshot, running bool) {
@@ -191,12 +186,6 @@ func (c *Controller[K]) placement() string {
 	return c.place.String()
 }
 
-func (c *Controller[K]) kindOf() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.kind
-}
-
 func (f *feed[K]) snapshot() SourceSnapshot {
 	s := f.describe()
 	if err := f.health(); err != nil {
@@ -223,4 +212,12 @@ type SourceSnapshot struct {
 	Restarts int    `json:"restarts"`
 	Skipped  uint64 `json:"skipped"`
 	Error    string `json:"error,omitempty"`
+}
+
+// AdaptSnapshot is what Options.Adapt did so far.
+type AdaptSnapshot struct {
+	Min     int    `json:"min"`
+	Max     int    `json:"max"`
+	Raised  uint64 `json:"raised"`  // how often the number of workers went up by one
+	Lowered uint64 `json:"lowered"` // how often it was halved
 }

@@ -2,29 +2,11 @@ package reconcile
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"runtime/pprof"
 	"slices"
 	"strings"
-	"sync/atomic"
 )
-
-// The labels that a worker's goroutine carries while it runs a key. The pages of
-// net/http/pprof show them.
-const (
-	labelController = "tend.controller"
-	labelWorker     = "tend.worker" // a number, unique in the process
-)
-
-var lastWorker atomic.Uint64
-
-// goroutineLabels returns a context with labels that no other worker has, and the
-// number that makes them unique.
-func goroutineLabels(controller string) (context.Context, string) {
-	id := fmt.Sprint(lastWorker.Add(1))
-	return pprof.WithLabels(context.Background(), pprof.Labels(labelController, controller, labelWorker, id)), id
-}
 
 // Stack returns where the run of a printed key stands now: one line per call, the
 // innermost first, with function, file and line and without values. ok is false if

@@ -15,17 +15,13 @@ type summarised interface {
 }
 
 // summarise writes a line about each controller every so often, until ctx ends.
-func (m *Manager) summarise(ctx context.Context, members []*member) {
+func summarise(ctx context.Context, interval time.Duration, list []summarised) {
 	before := make(map[string]Counts)
-	for sleep.For(ctx, m.Summary) {
-		for _, mb := range members {
-			c, ok := mb.Runner.(summarised)
-			if !ok {
-				continue
-			}
+	for sleep.For(ctx, interval) {
+		for _, c := range list {
 			now, attrs := c.summary(before[c.Name()])
 			before[c.Name()] = now
-			c.sum(append(attrs, "in", m.Summary))
+			c.sum(append(attrs, "in", interval))
 		}
 	}
 }

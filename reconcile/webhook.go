@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/queue"
@@ -39,13 +38,13 @@ import (
 // called mark the object in the store (store.AnnotationReconcileNow) instead: that
 // reaches whoever has its key.
 type Webhook[K comparable] struct {
-	name    string
-	opts    WebhookOptions[K]
-	calls   chan struct{} // one for each call that is being answered
-	refused atomic.Uint64
+	name  string
+	opts  WebhookOptions[K]
+	calls chan struct{} // one for each call that is being answered
 
-	mu   sync.Mutex    // guards sink
-	sink kernelSink[K] // nil while the source is not running
+	mu      sync.Mutex // guards what follows
+	refused uint64
+	sink    kernelSink[K] // nil while the source is not running
 }
 
 // WebhookOptions configure NewWebhook.
@@ -124,7 +123,11 @@ func (h *Webhook[K]) detach() {
 }
 
 // Refused is how many calls were answered with another status than 202.
-func (h *Webhook[K]) Refused() uint64 { return h.refused.Load() }
+func (h *Webhook[K]) Refused() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refused
+}
 
 // ServeHTTP answers one call.
 func (h *Webhook[K]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -142,8 +145,8 @@ func (h *Webhook[K]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // refuse counts a refused call, and has the controller log the first.
 func (h *Webhook[K]) refuse(r *http.Request, status int, why error) {
-	h.refused.Add(1)
 	h.mu.Lock()
+	h.refused++
 	to := h.sink
 	h.mu.Unlock()
 	if to != nil {

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/pprof"
 	"slices"
 	"sync"
@@ -29,7 +30,9 @@ type pool[K comparable] struct {
 	took  time.Duration // all their runs together
 	stops bool          // a worker left because the program stopped the queue
 	looks int           // at the runs, by watch
-	empty chan struct{} // closed when the last worker has left; nil: nothing waits
+
+	raised, lowered uint64        // how often adaptTo did that to want
+	empty           chan struct{} // closed when the last worker has left; nil: nothing waits
 }
 
 // slotList is some slots in no order, each of which knows its place in it: workers
@@ -61,6 +64,27 @@ func (p *pool[K]) resize(n int) {
 	defer p.list.Unlock()
 	p.want = n
 	p.adjustLocked()
+}
+
+// adaptTo is resize, and counts.
+func (p *pool[K]) adaptTo(n int) {
+	p.list.Lock()
+	defer p.list.Unlock()
+	switch {
+	case n > p.want:
+		p.raised++
+	case n < p.want:
+		p.lowered++
+	}
+	p.want = n
+	p.adjustLocked()
+}
+
+// adapted is how often adaptTo has raised and lowered the number.
+func (p *pool[K]) adapted() (raised, lowered uint64) {
+	p.list.Lock()
+	defer p.list.Unlock()
+	return p.raised, p.lowered
 }
 
 // setOpen starts all workers, or tells all of them to go.
@@ -257,6 +281,20 @@ func (p *pool[K]) endRuns(which func(*run[K]) bool, err, cause error) {
 
 // waiting reports whether more workers would have something to do.
 func (p *pool[K]) waiting() bool { return p.q.Len() > 0 }
+
+// The labels that a worker's goroutine carries while it runs a key. The pages of
+// net/http/pprof show them.
+const (
+	labelController = "tend.controller"
+	labelWorker     = "tend.worker" // a number, unique in the process
+)
+
+// goroutineLabels returns a context with labels that no other worker has, and the
+// number that makes them unique.
+func goroutineLabels(controller string) (context.Context, string) {
+	id := fmt.Sprint(lastID.Add(1))
+	return pprof.WithLabels(context.Background(), pprof.Labels(labelController, controller, labelWorker, id)), id
+}
 
 // worker takes keys from the queue, runs them and settles them.
 type worker[K comparable] struct {

@@ -63,27 +63,6 @@ type lack struct {
 	stop  func() bool // ends the wait for the cache
 }
 
-// seen is one revision that a cache showed for a key.
-type seen[K comparable] struct {
-	key   K
-	cache Cached
-	rev   store.Revision
-}
-
-// object is the key of the object that changed. It is the key that the change adds:
-// only sources of the controller's own kind ask whose the change was.
-func (s seen[K]) object() store.Key {
-	k, _ := any(s.key).(store.Key)
-	return k
-}
-
-// in reports whether w has the write that made the change. A revision alone does not
-// tell: other writes, of this run too, may be higher, and commits of other records may
-// share it.
-func (s seen[K]) in(w *store.Writes) bool {
-	return w != nil && w.Has(s.cache.Backend(), s.cache.Kind(), s.object(), s.rev)
-}
-
 func lacks(cached Cached, w *store.Writes) bool {
 	return cached.Revision() < w.Highest(cached.Backend(), cached.Kind())
 }

@@ -450,7 +450,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a cached write of another is taken for one's own",
-		File: "reconcile/writes.go", Old: "return w != nil && w.Has(s.cache.Backend(), s.cache.Kind(), s.object(), s.rev)", New: "return w != nil && (w.Has(s.cache.Backend(), s.cache.Kind(), s.object(), s.rev) || BROKEN && s.rev <= w.Highest(s.cache.Backend(), s.cache.Kind()))",
+		File: "reconcile/run.go", Old: "return w != nil && w.Has(s.cache.Backend(), s.cache.Kind(), s.object(), s.rev)", New: "return w != nil && (w.Has(s.cache.Backend(), s.cache.Kind(), s.object(), s.rev) || BROKEN && s.rev <= w.Highest(s.cache.Backend(), s.cache.Kind()))",
 		Package: "reconcile", Test: "TestForeignChangeThatTheCacheShowsAfterARunThatWroteEndsItsBackoff",
 	},
 	{

@@ -1,0 +1,110 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// graphNode is a controller in the dependency graph.
+type graphNode struct {
+	name   string
+	kind   string   // that it is about
+	from   []mapped // kinds whose changes are mapped to it
+	writes []string // kinds that it writes besides, by its own account
+	ends   bool     // its runs only delete, so that no cycle goes on through it
+}
+
+// mapped is a source whose objects are of another kind than the keys it adds.
+type mapped struct{ kind, source string }
+
+func (c *Controller[K]) node() graphNode {
+	n := graphNode{name: c.name, kind: c.kindOf(), writes: c.o.Writes, ends: c.o.OnlyDeletes}
+	if n.kind == "" {
+		n.kind = c.name // it is about something that is no kind of a store
+	}
+	for _, f := range c.allFeeds() {
+		if f.mapped && f.kind != "" && f.kind != n.kind &&
+			!slices.ContainsFunc(n.from, func(m mapped) bool { return m.kind == f.kind }) {
+			n.from = append(n.from, mapped{f.kind, f.Name})
+		}
+	}
+	return n
+}
+
+// graph has the kinds as nodes and "a change of a wakes the controller of b" as
+// edges a → b, through mapped sources. Kinds written besides are shown, but
+// do not count for cycles: a parent that writes its children and watches them is
+// no mistake. Nor does a controller that only deletes: each object goes once.
+type graph []graphNode
+
+// edge is one source of one controller.
+type edge struct{ from, to, controller, source string }
+
+func (e edge) String() string {
+	return fmt.Sprintf("%s wakes controller %q by its source %q", e.from, e.controller, e.source)
+}
+
+// cycle gives the edges of one cycle; nil: there is none.
+func (g graph) cycle() []edge {
+	edges := make(map[string][]edge)
+	for _, n := range g {
+		if n.ends {
+			continue
+		}
+		for _, m := range n.from {
+			edges[m.kind] = append(edges[m.kind], edge{m.kind, n.kind, n.name, m.source})
+		}
+	}
+	done := make(map[string]bool)
+	for _, n := range g {
+		if path := findCycle(edges, done, nil, n.kind); path != nil {
+			return path
+		}
+	}
+	return nil
+}
+
+// findCycle searches from the kind at, to which path leads.
+func findCycle(edges map[string][]edge, done map[string]bool, path []edge, at string) []edge {
+	if i := slices.IndexFunc(path, func(e edge) bool { return e.from == at }); i >= 0 {
+		return slices.Clone(path[i:])
+	}
+	if done[at] {
+		return nil
+	}
+	for _, e := range edges[at] {
+		if cycle := findCycle(edges, done, append(path, e), e.to); cycle != nil {
+			return cycle
+		}
+	}
+	done[at] = true
+	return nil
+}
+
+// describeCycle writes a cycle's kinds, and which controller and source each arrow is.
+func describeCycle(cycle []edge) string {
+	kinds, arrows := cycle[0].from, make([]string, len(cycle))
+	for i, e := range cycle {
+		kinds += " → " + e.to
+		arrows[i] = e.String()
+	}
+	return kinds + " (" + strings.Join(arrows, "; ") + ")"
+}
+
+// GraphNode is a kind, or a controller, in the picture of what wakes what.
+type GraphNode struct {
+	Name       string `json:"name"`
+	Controller bool   `json:"controller,omitempty"` // else it is a kind
+}
+
+// GraphEdge is an arrow between two nodes, by their places in Graph.Nodes: changes of
+// the kind From wake the controller To, or the controller From writes the kind To.
+type GraphEdge struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+	// Mapped: the controller's keys are of another kind than From.
+	Mapped bool `json:"mapped,omitempty"`
+	// Writes: the controller says that it writes objects of To (Options.Writes).
+	Writes bool `json:"writes,omitempty"`
+}
