@@ -302,12 +302,12 @@ func TestOtherSitesAreRefused(t *testing.T) {
 
 func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 	k := objects.Of(newWorld(t, nil).disks)
-	for name, make := range map[string]func() (*api.Handler, error){
+	for name, build := range map[string]func() (*api.Handler, error){
 		"a nil kind":          func() (*api.Handler, error) { return api.New([]objects.Kind{nil}, nil) },
 		"two kinds of a name": func() (*api.Handler, error) { return api.New([]objects.Kind{k, k}, nil) },
 		"a negative timeout":  func() (*api.Handler, error) { return api.New(nil, &api.Options{Timeout: -1}) },
 	} {
-		if _, err := make(); err == nil {
+		if _, err := build(); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}

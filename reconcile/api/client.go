@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -53,9 +54,7 @@ func (c *Client) send(ctx context.Context, method string, q url.Values, body []b
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range c.header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, c.header)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -81,7 +80,7 @@ func failed(resp *http.Response) error {
 		says.Error = "the server answers " + resp.Status
 	}
 	err := errors.New(says.Error)
-	kind := error(nil)
+	var kind error
 	switch resp.StatusCode {
 	case http.StatusForbidden, http.StatusUnauthorized:
 		kind = ErrNotAllowed

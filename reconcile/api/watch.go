@@ -47,7 +47,7 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, k objects.Kind, 
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := stream{w, http.NewResponseController(w)}
 	if err := out.send(": tend\n\n"); err != nil {
-		return nil //nolint:nilerr // the reader went away
+		return nil // the reader went away
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	events := make(chan string)

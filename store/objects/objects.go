@@ -123,7 +123,7 @@ func (k kind[S, T]) All(ctx context.Context, sel store.Selector) iter.Seq2[Objec
 			return
 		}
 		for o, err := range k.store.All(ctx, sel) {
-			v, more := Object{}, true
+			var v Object
 			if err == nil {
 				v = k.object(o)
 			} else if broken, ok := errors.AsType[*store.DecodeError](err); ok {
@@ -131,7 +131,7 @@ func (k kind[S, T]) All(ctx context.Context, sel store.Selector) iter.Seq2[Objec
 				v.Namespace, v.Name, v.Revision = broken.Key.Namespace, broken.Key.Name, broken.Revision
 				err = nil
 			}
-			if more = yield(v, err); !more {
+			if !yield(v, err) {
 				return
 			}
 		}

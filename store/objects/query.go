@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -53,9 +54,7 @@ func Do(ctx context.Context, k Kind, key store.Key, action string) (Object, erro
 		switch action {
 		case "reconcile":
 			notes := map[string]string{}
-			for name, value := range m.Annotations {
-				notes[name] = value
-			}
+			maps.Copy(notes, m.Annotations)
 			notes[store.AnnotationReconcileNow] = time.Now().UTC().Format(time.RFC3339Nano)
 			m.Annotations = notes
 		case "pause", "resume":
