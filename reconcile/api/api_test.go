@@ -238,7 +238,7 @@ func TestWatchSendsChangesAndGoesOnWhereItBroke(t *testing.T) {
 	}
 	f.want("put b", "put a", "deleted b")
 	if f.id != a.Revision.String() {
-		t.Errorf("the last id is %s, want the revision %d before the last event's, of which all is known", f.id, a.Revision)
+		t.Fatalf("the last id is %s, want the revision %d before the last event's, of which all is known", f.id, a.Revision)
 	}
 	again := w.follow(t, "?kind=disk&watch=true", "Last-Event-ID", f.id)
 	again.want("deleted b")
