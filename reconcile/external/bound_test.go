@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,7 @@ type scene struct {
 	*fleet
 	n       int
 	answers bool // a Create's answer carries the state of the resource
+	names   bool // a list shows names only
 	extra   int  // looks too many before each run: a negative control
 	limits  quota.Limits
 }
@@ -121,6 +123,19 @@ func (s *scene) begin() {
 	f := limited(s.quota, s.client)
 	s.inv = s.world.inventory(func(o *invOpts) {
 		o.Fresh, o.List, o.Get = s.poll, s.fleet.pages, s.read(o.Get)
+		if s.names {
+			whole := o.Get
+			o.Detail = func(ctx context.Context, r resource) (resource, bool, error) { return whole(ctx, r.ID) }
+			o.List = func(ctx context.Context) iter.Seq2[resource, error] {
+				return func(yield func(resource, error) bool) {
+					for r, err := range s.fleet.pages(ctx) {
+						if !yield(resource{ID: r.ID}, err) {
+							return
+						}
+					}
+				}
+			}
+		}
 	})
 	if s.answers {
 		create := f.CreateFunc
@@ -226,6 +241,29 @@ func TestCreatesFromNothingReachTheBound(t *testing.T) {
 		b := s.creates("creates whose answer is the proof", 0)
 		b.most = 1 + int(b.took/s.poll)*s.pages(s.n) // an empty list, and one an interval
 		b.check(t)
+	})
+}
+
+// A list of names only: the look after the create, and the details when a list shows the
+// new name, are 2.1 reads a resource.
+func TestCreatesByAListOfNamesReachTheBound(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := newScene(t, w)
+		s.names = true
+		reads := s.creates("creates, by a list of names", 1.1)
+		reads.check(t)
+	})
+	bubble(t, func(t *testing.T, w *world) {
+		s := newScene(t, w)
+		s.names = true
+		s.settle(s.n)
+		s.begin()
+		defer func() { s.stop() }()
+		time.Sleep(s.poll + time.Second)
+		synctest.Wait()
+		bound{
+			name: "details of a list of names", resources: s.n, reads: s.reads(), most: s.n + 2*s.pages(s.n), took: 1, least: 1, ratio: 1,
+		}.check(t)
 	})
 }
 

@@ -70,7 +70,8 @@
 // the watch. The second look could be saved only by not listening to one's own
 // writes, and then nothing would tell an echo from a webhook that came meanwhile. It
 // finds out whether the change took effect, costs a call per change and none per
-// interval, and by an [Inventory] none at all where nothing was written outside.
+// interval, and by an [Inventory] none at all where nothing was written outside or the
+// write's answer is known ([Inventory.Wrote]).
 //
 // Update and Delete cannot edit the object. Their edits would be stored or lost
 // depending on what failed after them; what a run finds out is found out by
