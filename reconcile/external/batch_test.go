@@ -149,6 +149,7 @@ func TestBatchWaitsForItsTimeOrItsSize(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		if fmt.Sprint(sizes) != "[3 2]" {
 			t.Errorf("batches of %v, want 3 and 2", sizes)
 		}
