@@ -175,9 +175,13 @@ func TestCycleIsShownAndRefused(t *testing.T) {
 // refused, all are there in between, nothing is left.
 func TestEveryOrderOfEventsOverARunningController(t *testing.T) {
 	orders := permutationsOf(3)
+	n := 0
 	small(t, 3, func(needs [][]int) {
 		for _, up := range orders {
 			for _, down := range orders {
+				if n++; n%(stride/4) != 0 {
+					continue
+				}
 				synctest.Test(t, func(t *testing.T) { liveAndDie(t, needs, up, down) })
 			}
 		}
@@ -197,9 +201,6 @@ func TestEveryOrderOfEventsOverARunningController(t *testing.T) {
 		}
 	}
 }
-
-// stride leaves orders of five out, so that this takes seconds.
-const stride = 4
 
 func liveAndDie(t *testing.T, needs [][]int, up, down []int) {
 	s := newSystem(t, setting{})

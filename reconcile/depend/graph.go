@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +12,7 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// ErrCycle: objects need each other in a circle.
+// ErrCycle says that objects need each other in a circle.
 var ErrCycle = errors.New("depend: dependency cycle")
 
 // Graph joins the trackers of several kinds of one process, so that cycles over kinds are
@@ -286,10 +287,7 @@ func (g *Graph) View(r Ref) View {
 		v.Needs = t.links(r.Key)
 	}
 	g.mu.Lock()
-	kinds := make(map[string]linked, len(g.trackers))
-	for kind, t := range g.trackers {
-		kinds[kind] = t
-	}
+	kinds := maps.Clone(g.trackers)
 	g.mu.Unlock()
 	for kind, t := range kinds {
 		some, all := t.usersOf(r, maxUsers)

@@ -97,8 +97,11 @@ func (t *Tracker[S, T]) complete() error {
 		return errors.New("there are none")
 	}
 	for _, n := range t.needs {
-		if n.err != nil {
+		switch {
+		case n.err != nil:
 			return n.err
+		case n.cache == nil:
+			return errors.New("one is made by neither On nor Watching")
 		}
 	}
 	o := &t.o

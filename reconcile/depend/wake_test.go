@@ -44,7 +44,7 @@ func TestAHundredLevels(t *testing.T) {
 // the low band, and each runs once. One that ten thousand are needed by runs once too.
 func TestTenThousandThatWaitForOneAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const users = 10_000
+		const users = many
 		s := newSystem(t, setting{})
 		var all []string
 		for n := range users {
@@ -62,10 +62,10 @@ func TestTenThousandThatWaitForOneAreSpread(t *testing.T) {
 		}
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		if n := s.cloud.len(); n < 4000 || n > 1+1000+4000+100 {
+		if n := s.cloud.len(); n < min(users, 4000) || n > 1+1000+4000+100 {
 			t.Errorf("%d were there after %v", n, time.Since(began))
 		}
-		e, _ := s.ctrl.Queue().Lookup(store.Key{Name: "user9999"})
+		e, _ := s.ctrl.Queue().Lookup(store.Key{Name: all[users-1]})
 		if e.State == queue.StateDelayed && e.Priority.Int() >= 0 {
 			t.Errorf("one that is spread has the priority %d, want the low band", e.Priority.Int())
 		}
@@ -188,7 +188,7 @@ func TestMendedSecretEndsBackoffAndPark(t *testing.T) {
 // the others.
 func TestLiveEditDoesNotWaitForTheUsersOfASecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const users = 10_000
+		const users = many
 		store2, watched := secrets(t)
 		slow := time.Duration(0)
 		s := newSystem(t, setting{watched: watched, fail: func(*Thing) error { time.Sleep(slow); return nil }})
@@ -204,10 +204,11 @@ func TestLiveEditDoesNotWaitForTheUsersOfASecret(t *testing.T) {
 		_, err := store2.Update(t.Context(), secret)
 		check(t, err)
 		settle()
-		ran := s.ran("user5000")
-		s.edit("user5000", func(o *Thing) { o.Spec.Size = 7 })
+		one := fmt.Sprint("user", users/2)
+		ran := s.ran(one)
+		s.edit(one, func(o *Thing) { o.Spec.Size = 7 })
 		settle()
-		if s.ran("user5000") == ran {
+		if s.ran(one) == ran {
 			t.Error("a live edit waits for the users of the secret")
 		}
 		time.Sleep(2 * time.Minute)

@@ -1,0 +1,72 @@
+package depend_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// A graph shows what an object needs and what uses it, why it waits, and the order of the
+// kinds; kinds that need each other in a circle have none.
+func TestGraphShowsBothDirectionsAndTheOrderOfKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		graph := depend.NewGraph()
+		s := newSystem(t, setting{options: &depend.Options{Graph: graph}})
+		defer s.start()()
+		s.declare("vpc")
+		s.declare("subnet", "vpc", "route")
+		settle()
+		ref := func(name string) depend.Ref { return depend.Ref{Kind: "thing", Key: store.Key{Name: name}} }
+		v := graph.View(ref("subnet"))
+		if want := []depend.Link{{Ref: ref("vpc")}, {Ref: ref("route"), Unmet: depend.ReasonNotFound}}; !slices.Equal(v.Needs, want) {
+			t.Errorf("it needs %+v, want %+v", v.Needs, want)
+		}
+		if v := graph.View(ref("vpc")); !slices.Equal(v.Users, []depend.Ref{ref("subnet")}) || v.Hidden != 0 {
+			t.Errorf("it is used by %+v", v)
+		}
+		if _, err := depend.New(s.cache, &depend.Options{Graph: graph}, depend.On(s.cache, needed, nil)); err == nil {
+			t.Error("a second tracker of the kind is taken")
+		}
+	})
+	kind := func(name string) *cache.Cache[Spec, Status] {
+		return must(cache.New(must(store.New[Spec, Status](must(memory.New(nil))(t), name, nil))(t), nil))(t)
+	}
+	vpc, subnet, machine := kind("vpc"), kind("subnet"), kind("machine")
+	o := &depend.Options{Graph: depend.NewGraph()}
+	must(depend.New(machine, o, depend.On(subnet, needed, nil), depend.Watching(kind("secret"), needed, nil)))(t)
+	must(depend.New(subnet, o, depend.On(vpc, needed, nil), depend.On(subnet, needed, nil)))(t)
+	if kinds, err := o.Graph.Kinds(); err != nil || !slices.Equal(kinds, []string{"vpc", "subnet", "machine"}) {
+		t.Errorf("the kinds are %v, %v", kinds, err)
+	}
+	must(depend.New(vpc, o, depend.On(machine, needed, nil)))(t)
+	if kinds, err := o.Graph.Kinds(); !errors.Is(err, depend.ErrCycle) {
+		t.Errorf("the kinds of a circle are %v, %v", kinds, err)
+	}
+}
+
+func TestNewRefusesWhatCannotWork(t *testing.T) {
+	c := must(cache.New(must(store.New[Spec, Status](must(memory.New(nil))(t), "thing", nil))(t), nil))(t)
+	good := depend.On(c, needed, nil)
+	for name, err := range map[string]error{
+		"no users":           errorOf(depend.New(nil, nil, good)),
+		"no needs":           errorOf(depend.New[Spec, Status](c, nil)),
+		"no cache":           errorOf(depend.New(c, nil, depend.On[Spec, Status, Spec, Status](nil, needed, nil))),
+		"no keys":            errorOf(depend.New(c, nil, depend.On[Spec, Status](c, nil, nil))),
+		"a negative Burst":   errorOf(depend.New(c, &depend.Options{Burst: -1}, good)),
+		"a negative pace":    errorOf(depend.New(c, &depend.Options{PerSecond: -1}, good)),
+		"a negative Fresh":   errorOf(depend.New(c, &depend.Options{Fresh: -1}, good)),
+		"a zero Needs value": errorOf(depend.New(c, nil, depend.Needs[Spec, Status]{})),
+	} {
+		if err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+func errorOf(_ *depend.Tracker[Spec, Status], err error) error { return err }
