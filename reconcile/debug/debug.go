@@ -31,7 +31,7 @@ type Options struct {
 	// Their secrets are not. A kind from a cache costs its backend nothing.
 	Objects []objects.Kind
 	// Links gives what an object needs and what needs it, for its page. It is called
-	// for each page and must not block. Default: nothing is said about it.
+	// for each page and must not block; see LinksOf. Default: nothing is said about it.
 	Links func(kind string, key store.Key) []Link
 	// Sections are what else the program has to say.
 	Sections []Section
