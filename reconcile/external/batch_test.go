@@ -72,7 +72,7 @@ func sum(all []int) (n int) {
 // 400 looks and 400 deletions go out in batches of 100, each paid once, and one that
 // cannot be deleted fails alone.
 //
-// Negative control: with batches of one the test failed with 400 calls.
+// Negative control: with batches of one the test fails, with a call for each look.
 func TestManyAreObservedAndDeletedByFewCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		const n, most = 400, 100
