@@ -16,7 +16,8 @@ type ObjectFunc[S, T any] func(ctx context.Context, o *store.Object[S, T]) (Resu
 // For returns a controller for the objects of a store, named for their kind: it
 // has a cache of its own, which it runs itself, watches it, and calls f for each
 // object that exists when it is run. An object that is gone is not run: what must
-// be cleaned up needs a finalizer (reconcile/lifecycle).
+// be cleaned up needs a finalizer (reconcile/lifecycle). A paused object is run: f
+// looks at its Paused, which lifecycle and external do by themselves.
 func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S, T]) (Result, error), o *Options[Request]) (*Controller[Request], error) {
 	if s == nil {
 		return nil, errors.New("reconcile: For: no store")
