@@ -178,7 +178,7 @@ func (c *Controller[K]) Add(key K) error {
 	return c.add(key, queue.AddOptions{Priority: bandLive})
 }
 
-// Kick is Add for somebody who will not wait: it ends a backoff or a park.
+// Kick is Add that does not wait: it ends a backoff or a park.
 func (c *Controller[K]) Kick(key K) error {
 	return c.add(key, queue.AddOptions{Priority: bandLive, Urgent: true, Reason: "kick"})
 }

@@ -19,8 +19,8 @@
 //
 //   - R1. Level-triggered: a reconciler gets a key, never an event.
 //   - R2. An error beats the Result. [RetryAfter] carries a delay with an error or
-//     without one; [Terminal] parks the key with its reason until somebody
-//     changes what is wanted or kicks it, or the slow resync comes round. What
+//     without one; [Terminal] parks the key with its reason until what is
+//     wanted changes, the key is kicked, or the slow resync comes round. What
 //     was added during the run that parked gets one more try. Parking and
 //     attempts live in memory: a restart tries everything once more.
 //   - R3. A panic is an error with a stack; the others go on. A run past its
@@ -92,9 +92,8 @@
 // What becomes of a key is decided in pure code (outcome.go) and carried out in one
 // place (settle.go).
 //
-// The run's context is a type of this package, not context.WithDeadline: with the
-// logger and what a store asks for, that is fifteen allocations and a timer for each
-// run, where this is one. Its channel is made when Done is called, and one timer serves
+// The run's context is a type of this package, not context.WithDeadline: that costs
+// seven allocations and a timer for each run, where this is one. Its channel is made when Done is called, and one timer serves
 // the deadlines of all runs, which may end a few milliseconds late and never early.
 //
 // One generic type each; there are no Typed twins. Options are a struct, so that

@@ -99,7 +99,7 @@ var (
 // view is the part of a controller's state that every add and every run reads. A
 // change replaces it as a whole, so that they need no lock.
 type view[K comparable] struct {
-	holds  []atomic.Pointer[hold] // by shard; nil: another server's, or nobody's
+	holds  []atomic.Pointer[hold] // by shard; nil: this server may not run its keys
 	leased bool
 	logger *slog.Logger
 	opened time.Duration // when the workers began, since epoch

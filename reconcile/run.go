@@ -19,8 +19,7 @@ import (
 //
 // Each run has its own: it is cancelled when the run has returned, and never used
 // again, so that a goroutine which keeps it sees that the run is over. It is one
-// allocation, where context.WithTimeoutCause, a logger and store.WithWrites are
-// fifteen and a timer.
+// allocation, where a context with a deadline alone is seven and a timer.
 type run[K comparable] struct {
 	k       *kernel[K]
 	hold    *hold
