@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -54,5 +56,40 @@ func TestListingAgainDoesNotHideANewerChange(t *testing.T) {
 				t.Errorf("maps %v for shards %v, want %v for %v", name(got.now), got.only, name(c.now), c.only)
 			}
 		})
+	}
+}
+
+// A change that comes while the mapper fails with the one before is not lost: the retry
+// maps from what was mapped last to the newest object.
+//
+// promise R1. Negative control: with the failed step put back over the newer one, the
+// retry mapped the object of before.
+func TestChangeDuringAFailedMappingIsMappedByTheRetry(t *testing.T) {
+	type object = store.Object[int, int]
+	v1, v2, v3 := &object{Meta: store.Meta{Revision: 1}}, &object{Meta: store.Meta{Revision: 2}}, &object{Meta: store.Meta{Revision: 3}}
+	q, err := queue.New(&queue.Options[store.Key]{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := store.Key{Name: "a"}
+	p := &mapping[store.Key, int, int]{q: q, to: new(sink[store.Key]), todo: make(map[store.Key]step[int, int])}
+	calls := 0
+	p.mapper = func(_ context.Context, old, now *object) ([]store.Key, error) {
+		if calls++; calls == 1 {
+			return nil, errors.Join(errors.New("not yet"), p.note(key, step[int, int]{old: v2, now: v3, at: 3}))
+		}
+		if old != v1 || now != v3 {
+			t.Errorf("the retry maps from revision %d to %d, want from 1 to 3", old.Revision, now.Revision)
+		}
+		return nil, nil
+	}
+	if err := p.note(key, step[int, int]{old: v1, now: v2, at: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.mapOne(t.Context(), key); err == nil {
+		t.Error("the first mapping succeeded")
+	}
+	if err := p.mapOne(t.Context(), key); err != nil || calls != 2 {
+		t.Errorf("the retry returned %v after %d calls", err, calls)
 	}
 }

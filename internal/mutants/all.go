@@ -364,6 +364,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestHookThatEndsItsGoroutineEndsNothingElse",
 	},
 	{
+		Name: "a mapping that failed is put back over a newer change",
+		File: "reconcile/mapper.go", Old: "\tif ok {\n\t\tp.todo[key] = p.widenedLocked(key, newer)", New: "\tif ok && !BROKEN {\n\t\tp.todo[key] = p.widenedLocked(key, newer)",
+		Package: "reconcile", Test: "TestChangeDuringAFailedMappingIsMappedByTheRetry",
+	},
+	{
 		Name: "an error without an end is kept",
 		File: "internal/endless/endless.go", Old: "if err == nil || ends(err) {", New: "if err == nil || BROKEN || ends(err) {",
 		Package: "internal/endless", Test: "TestErrorWithoutAnEndIsCutAndOthersStay",
