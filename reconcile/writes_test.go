@@ -1090,8 +1090,8 @@ func TestOwnWritesToTwoKindsDoNotJumpTheBackoff(t *testing.T) {
 // A cache is cut off for hours, and a key writes all the same, each time it has waited
 // for as long as it has to. What is kept of it does not grow with its runs.
 //
-// Negative control: without the stop in pendingWrite.end there were as many as there
-// had been runs.
+// Negative control: without the stop in pendingWrite.end there are as many as there
+// were runs.
 func TestCutOffCacheDoesNotMakeMemoryGrow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore(t, newBackend(t), "thing")

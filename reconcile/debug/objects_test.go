@@ -43,8 +43,8 @@ func withObjects(t *testing.T, change func(*debug.Options), f func(t *testing.T,
 	})
 }
 
-// Seen to fail: an object that hangs in its deletion was on no page; its key's page said
-// that the queue does not know the key.
+// Before debug.Options.Objects an object that hangs in its deletion was on no page: its
+// key's page said that the queue does not know the key.
 func TestPageOfAnObjectInDeletionSaysWhatItWaitsFor(t *testing.T) {
 	withObjects(t, nil, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler) {
 		o := must(w.store.Create(t.Context(), &bucket{Meta: store.Meta{Name: "hangs", Finalizers: []string{"other.example/foreign"}}, Spec: spec{Size: 3}}))
