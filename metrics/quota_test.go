@@ -59,8 +59,8 @@ func TestBudgetsAreShownWithTheirBuckets(t *testing.T) {
 		write, read := "budget=acme/disks/write", "budget=acme/disks/read"
 		want(t, f, "tend_quota_calls_total", 2, write)
 		want(t, f, "tend_quota_throttled_total", 1, write)
-		want(t, f, "tend_quota_found", 1.4, write)
-		want(t, f, "tend_quota_limit", 1.4, write)
+		want(t, f, "tend_quota_found", 1.6, write)
+		want(t, f, "tend_quota_limit", 1.6, write)
 		want(t, f, "tend_quota_share", 1, write)
 		want(t, f, "tend_quota_members", 1, write)
 		want(t, f, "tend_quota_circuit_open", 0, write)

@@ -101,11 +101,8 @@ func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], t
 // change that came with an own write folded over it needs no urgency: the
 // write compared revisions, so the run that made it had read the change.
 func urgent[S, T any](c cache.Change[S, T]) bool {
-	switch {
-	case c.New == nil:
-		return true
-	case c.Old == nil || c.Old.UID != c.New.UID:
-		return true // made after the start
+	if c.New == nil || c.Old == nil {
+		return true // gone, or made after the start, or both: the cache tells of two lives one after the other
 	}
 	return c.New.Generation > c.Old.Generation ||
 		c.New.Deleting() && !c.Old.Deleting() ||

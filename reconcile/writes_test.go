@@ -1122,3 +1122,34 @@ func TestCutOffCacheDoesNotMakeMemoryGrow(t *testing.T) {
 		expect(t, "waiting when the cache is back", ca.Snapshot().Waiters <= 1, true)
 	})
 }
+
+// An object that was deleted and created again while its cache was cut off is another one,
+// also where its generation is the same: it does not wait for the backoff of the first.
+//
+// promise Q4. Negative control: where neither an end nor a beginning is urgent, the key
+// waits for its backoff.
+func TestObjectThatWasMadeAgainEndsTheBackoffOfTheFirst(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		ca := newCache(t, s)
+		cut := &stoppable{Cached: ca}
+		r := script[store.Key](reconcile.Outcome{Err: errors.New("broken")})
+		c := newController(t, r, &reconcile.Options[store.Key]{Backoff: exactly(time.Hour)})
+		if err := c.Watch(reconcile.From(ca)); err != nil {
+			t.Fatal(err)
+		}
+		first := create(t, s, "a")
+		cut.start(t)
+		start(t, c)
+		synctest.Wait()
+		cut.stop()
+		if err := s.Delete(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		create(t, s, "a")
+		cut.start(t)
+		defer cut.stop()
+		pass(time.Minute)
+		expect(t, "runs", r.count(), 2)
+	})
+}
