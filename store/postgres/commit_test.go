@@ -38,6 +38,75 @@ func TestConflictCarriesWhatIsThere(t *testing.T) {
 	}
 }
 
+// A Commit to a store that was restored, or whose server was replaced, since the backend
+// looked last begins a new era and is then made, whether it is alone in its transaction or
+// not. Nothing was done before, so its outcome is known.
+//
+// Negative control: with no revision in the answer of commit_one, a lone Commit was of
+// unknown outcome.
+func TestCommitThatFindsAnotherStoreBeginsANewEra(t *testing.T) {
+	for name, ops := range map[string][]store.Op{
+		"one write":  {put(key("a"), "2")},
+		"two writes": {put(key("a"), "2"), put(key("b"), "2")},
+	} {
+		for cause, change := range map[string]string{"another origin": "origin = 'another'", "an older revision": "revision = revision - 1"} {
+			t.Run(name+" after "+cause, func(t *testing.T) {
+				b := open(t, postgres.Options{})
+				ctx := t.Context()
+				head, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "1")}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				lock := holdHead(t, b, change)
+				done := make(chan error, 1)
+				var again store.Revision
+				go func() { // ends with the commit
+					var err error
+					again, err = b.Commit(ctx, store.Txn{Ops: ops})
+					done <- err
+				}()
+				blocked(t, b)
+				lock()
+				if err := <-done; err != nil || again <= head+1 {
+					t.Errorf("Commit = %d, %v; want a revision of a new era, beyond %d", again, err, head)
+				}
+			})
+		}
+	}
+}
+
+// A Commit that is refused writes nothing to the log, and counts as nothing: what is
+// counted decides how far back watches can resume.
+//
+// Negative control: with only the revision taken back by commit_one, 200,400 bytes were
+// counted.
+func TestRefusedCommitCountsAsNothingInTheLog(t *testing.T) {
+	b := open(t, postgres.Options{})
+	ctx := t.Context()
+	if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "1")}}); err != nil {
+		t.Fatal(err)
+	}
+	logged := func() (n int64) {
+		if err := shared.query("SELECT logged FROM "+b.Schema()+".head", &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := logged()
+	for _, txn := range []store.Txn{
+		{If: absent(key("a"))},
+		{If: append(absent(key("a")), absent(key("b"))...)},
+	} {
+		txn.Ops = []store.Op{put(key("a"), strings.Repeat("x", 100_000))}
+		if _, err := b.Commit(ctx, txn); !errors.Is(err, store.ErrConflict) {
+			t.Fatalf("Commit over an existing record: %v, want a conflict", err)
+		}
+	}
+	if now := logged(); now != before {
+		t.Errorf("%d bytes are counted as logged by refused commits, want none", now-before)
+	}
+}
+
 // Members of one transaction are judged by the state before it, so none may write what
 // another one compares: both would succeed.
 //
@@ -135,8 +204,9 @@ func TestRefusedMembersDoNotTouchTheirNeighbours(t *testing.T) {
 	}
 }
 
-// holdHead takes the lock that every commit needs, and returns what releases it.
-func holdHead(t testing.TB, b *postgres.Backend) (release func()) {
+// holdHead takes the lock that every commit needs, changes head if it is given SET clauses,
+// and returns what releases the lock.
+func holdHead(t testing.TB, b *postgres.Backend, set ...string) (release func()) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), shared.socket())
 	if err != nil {
@@ -145,6 +215,11 @@ func holdHead(t testing.TB, b *postgres.Backend) (release func()) {
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	if _, err := conn.Exec(t.Context(), "BEGIN; SELECT FROM "+b.Schema()+".head FOR UPDATE"); err != nil {
 		t.Fatal(err)
+	}
+	for _, clause := range set {
+		if _, err := conn.Exec(t.Context(), "UPDATE "+b.Schema()+".head SET "+clause); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return func() {
 		if _, err := conn.Exec(context.Background(), "COMMIT"); err != nil {

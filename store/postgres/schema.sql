@@ -179,7 +179,7 @@ DECLARE
 	h {schema}.head%ROWTYPE;
 	was record;
 BEGIN
-	member := 1; made := 0; holds := 0; failed := 0;
+	member := 1; at := 0; failed := 0; made := 0; holds := 0; -- a NULL would be an error of the caller's
 	PERFORM {schema}.durable();
 	-- From here on this transaction is alone, and what follows has a newer snapshot.
 	-- If the log has to hold what is replaced, too, that is taken to be as long as the new value.
@@ -206,7 +206,8 @@ BEGIN
 		END IF;
 	END IF;
 	IF failed <> 0 THEN
-		UPDATE {schema}.head SET revision = h.revision - 1;
+		UPDATE {schema}.head SET revision = h.revision - 1,
+			logged = h.logged - 200 - octet_length(ovalue) * CASE WHEN orevision BETWEEN 1 AND h.compacted THEN 2 ELSE 1 END;
 		at := h.revision - 1; made := coalesce(was.created, 0); holds := coalesce(was.revision, 0);
 		content := CASE WHEN octet_length(was.value) <= 65536 THEN was.value END;
 		RETURN;
