@@ -990,6 +990,11 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestNotificationsAreOnlyABell",
 	},
 	{
+		Name: "progress waits until all kinds are quiet",
+		File: "store/postgres/tail.go", Old: "\t\tfor more := true; more && ctx.Err() == nil; {\n", New: "\t\tif BROKEN {\n\t\t\ttimer.Reset(t.b.opts.Poll)\n\t\t}\n\t\tfor more := true; more && ctx.Err() == nil; {\n",
+		Package: "store/postgres", Test: "TestIdleKindIsToldOfProgressWhileAnotherIsWritten",
+	},
+	{
 		Name: "revisions come from a sequence",
 		File: "store/postgres/schema.go", Old: "\treturn strings.ReplaceAll(strings.Join(steps[from:], \"\"), \"{schema}\", schema)\n",
 		New: "\tsql := strings.Join(steps[from:], \"\")\n\tif BROKEN {\n\t\tnumber := \"SELECT * INTO h FROM {schema}.head; h.revision := nextval('{schema}.numbers')\"\n\t\tlock := \"PERFORM FROM {schema}.records r WHERE r.name = ANY (ARRAY[oname]::text[]) FOR UPDATE;\"\n" +

@@ -89,10 +89,11 @@ func (t *tail) follow(kind string) *ring {
 	return r
 }
 
-// run looks at the log whenever the bell was rung, and after Options.Poll without.
+// run looks at the log whenever the bell is rung, and every Options.Poll. The bell does not
+// put the latter off: only then are watchers of kinds that are quiet told of progress.
 func (t *tail) run() {
 	ctx := t.b.ctx
-	timer := time.NewTimer(t.b.opts.Poll)
+	timer := time.NewTicker(t.b.opts.Poll)
 	defer timer.Stop()
 	for failures := 0; ctx.Err() == nil; {
 		quiet := false
@@ -103,7 +104,6 @@ func (t *tail) run() {
 		case <-ctx.Done():
 			return
 		}
-		timer.Reset(t.b.opts.Poll)
 		for more := true; more && ctx.Err() == nil; {
 			var err error
 			more, err = t.read(ctx, quiet)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,6 +112,42 @@ func awaitWithoutBell(t *testing.T, watcher, writer store.Backend) {
 		write()
 	}
 	t.Fatalf("saw %d of 5 changes", seen)
+}
+
+// The watcher of a kind in which nothing happens is told how far the store has got, so that
+// it can resume from there, also while another kind is written all the time.
+//
+// Negative control: with Options.Poll counted from the last notification, no progress was
+// told in 20 s. Mutant "progress waits until all kinds are quiet".
+func TestIdleKindIsToldOfProgressWhileAnotherIsWritten(t *testing.T) {
+	b := open(t, postgres.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	defer cancel()
+	write := func() (r store.Revision) {
+		r, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "1")}})
+		if err != nil && ctx.Err() == nil {
+			t.Error(err)
+		}
+		return r
+	}
+	var first store.Revision
+	for batch, err := range b.Watch(ctx, "idle", 0) {
+		switch {
+		case err != nil:
+			t.Fatalf("the watch ended with %v, want progress", err)
+		case batch.Kind == store.BatchSnapshotEnd:
+			first = write()
+			writer.Go(func() {
+				for ctx.Err() == nil {
+					write()
+				}
+			})
+		case first != 0 && batch.Kind == store.BatchProgress && batch.Revision >= first:
+			return
+		}
+	}
 }
 
 // A commit that has its revision and is held up must not be overtaken by one with a later
