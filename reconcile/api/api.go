@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +28,9 @@ type Access struct {
 	Finalizer string    `json:"finalizer,omitempty"`
 }
 
-// What may be wanted. List is also for the list of kinds, which has no Kind.
+// What may be wanted. List is also for the list of kinds, which has no Kind. Replace may
+// also pause and resume the object, remove its finalizers, and have it reconciled: these
+// are metadata, which a PUT replaces.
 const (
 	List            = "list"
 	Watch           = "watch"
@@ -53,7 +56,8 @@ type Options struct {
 	Allow func(r *http.Request, a Access) error
 	// Hosts are the names that requests may ask for, as in [reconcile.CheckHost].
 	Hosts []string
-	// Timeout bounds a request that is no watch. Default 30 s.
+	// Timeout bounds a request that is no watch, its body with it; its answer has 30 s
+	// more to go out. Default 30 s.
 	Timeout time.Duration
 	// Watches is how many watches may go on at once. Default 100.
 	Watches int
@@ -131,6 +135,7 @@ var codes = []struct {
 	{store.ErrConflict, http.StatusPreconditionFailed},
 	{store.ErrInvalid, http.StatusUnprocessableEntity},
 	{store.ErrNewer, http.StatusConflict},
+	{os.ErrDeadlineExceeded, http.StatusRequestTimeout}, // the body did not come in
 }
 
 func codeOf(err error) int {
@@ -259,6 +264,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, a Access, q url.
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.Timeout)
 	defer cancel()
+	conn := http.NewResponseController(w) // deadlines count where they can be set
+	_ = conn.SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime))
+	if a.Writes() {
+		_ = conn.SetReadDeadline(time.Now().Add(h.o.Timeout))
+	}
 	switch a.Do {
 	case List:
 		return list(ctx, w, k, q)

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -412,3 +414,67 @@ func TestClientSeesAndEditsWhatTheServerHas(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// A server behind a redirect from http to https, or to a page that asks for a password.
+func TestWriteThatIsRedirectedIsNoSuccess(t *testing.T) {
+	w := newWorld(t, nil)
+	o := must(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "a"}}))
+	for _, code := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther} {
+		before := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			http.Redirect(out, r, w.server.URL+"?"+r.URL.RawQuery, code)
+		}))
+		t.Cleanup(before.Close)
+		k := must(api.NewClient(before.URL, nil, nil)).Kind("disk")
+		if _, err := k.Get(t.Context(), o.Key()); err != nil {
+			t.Errorf("%d: a read: %v", code, err)
+		}
+		for name, err := range map[string]error{
+			"Put":             second(k.Put(t.Context(), o.Key(), o.Revision, []byte(`{"spec":{"Size":1}}`))),
+			"Delete":          k.Delete(t.Context(), o.Key(), o.Revision),
+			"pause":           second(objects.Do(t.Context(), k, o.Key(), "pause")),
+			"RemoveFinalizer": second(k.RemoveFinalizer(t.Context(), o.Key(), "f")),
+		} {
+			if err == nil {
+				t.Errorf("%d: %s did nothing, and returned no error", code, name)
+			}
+		}
+	}
+}
+
+// A body that does not come in, and an answer that is not read, end with the timeout.
+func TestSlowCallersAreNotWaitedFor(t *testing.T) {
+	w := newWorld(t, func(o *api.Options) { o.Timeout = 50 * time.Millisecond })
+	conn := must(new(net.Dialer).DialContext(t.Context(), "tcp", w.server.Listener.Addr().String()))
+	defer conn.Close()
+	_ = must(fmt.Fprintf(conn, "PUT /?kind=disk&key=a HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: *\r\nContent-Length: 100\r\n\r\n{"))
+	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second)) // without the timeout it would never answer
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal("no answer to half a body:", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("the answer to half a body is %s", resp.Status)
+	}
+}
+
+// panicking is a kind whose watch panics.
+type (
+	anyKind   = objects.Kind // an embedded field Kind would hide the method
+	panicking struct{ anyKind }
+)
+
+func (panicking) Watch(context.Context, store.Revision) iter.Seq2[objects.Event, error] {
+	return func(func(objects.Event, error) bool) { panic("boom") }
+}
+
+func TestPanicInAWatchEndsOnlyTheWatch(t *testing.T) {
+	w := newWorld(t, nil)
+	h := must(api.New([]objects.Kind{panicking{objects.Of(w.disks)}}, &api.Options{Allow: func(*http.Request, api.Access) error { return nil }}))
+	defer func() {
+		if p := recover(); p == nil {
+			t.Error("the panic did not reach the server")
+		}
+	}()
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://localhost/?kind=disk&watch=true", nil))
+}

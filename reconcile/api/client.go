@@ -34,7 +34,8 @@ var ErrUnreachable = errors.New("the server does not answer")
 
 // NewClient returns a client for the handler at an address such as
 // "http://localhost:8085/objects". It sends the header with each request. A nil client
-// is http.DefaultClient; one with a Timeout ends watches.
+// is http.DefaultClient; one with a Timeout ends watches. A redirect that would turn a
+// write into a GET is not followed: the write fails.
 func NewClient(address string, client *http.Client, header http.Header) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
@@ -43,8 +44,22 @@ func NewClient(address string, client *http.Client, header http.Header) (*Client
 	if client == nil {
 		client = http.DefaultClient
 	}
-	return &Client{u, client, header.Clone()}, nil
+	c := *client
+	c.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		switch {
+		case r.Method != via[0].Method: // 301, 302 and 303 turn a write into a GET
+			return http.ErrUseLastResponse
+		case client.CheckRedirect != nil:
+			return client.CheckRedirect(r, via)
+		case len(via) >= maxRedirects:
+			return errors.New("too many redirects")
+		}
+		return nil
+	}
+	return &Client{u, &c, header.Clone()}, nil
 }
+
+const maxRedirects = 10 // as of http.Client
 
 // send sends a request, and returns the answer if it is a success.
 func (c *Client) send(ctx context.Context, method string, q url.Values, body []byte, header ...string) (*http.Response, error) {

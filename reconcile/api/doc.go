@@ -22,7 +22,7 @@
 //
 // An answer that is no success is {"error": text}: 400 for a request that cannot be
 // understood, 403 what is not allowed, 404 what does not exist, 405 for a kind that
-// cannot be written, 409 what exists already, 412 another revision, 413 a body that is
+// cannot be written, 408 a body that does not come in, 409 what exists already, 412 another revision, 413 a body that is
 // too long, 422 an object that its kind refuses, 428 no revision, 503 anything else.
 //
 // An event of a watch is named "object" and holds {"type", "key", "revision", "object"};
@@ -36,7 +36,8 @@
 //     about each request. Every write, and every refusal, is in the log.
 //   - Writes compare the revision, are validated, and carry the guards of the store.
 //   - Secrets are not in any answer; see [objects.Kind].
-//   - Requests of other sites' pages and of other host names are refused.
+//   - Writes of other sites' pages, and all requests of other host names, are refused.
+//     Reads have no CORS headers, so that other sites' pages cannot see the answers.
 //
 // # What it does not
 //

@@ -52,9 +52,11 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, k objects.Kind, 
 	ctx, cancel := context.WithCancel(r.Context())
 	events := make(chan string)
 	done := make(chan struct{})
-	go func() { // ended by cancel, waited for below
+	var panicked any // read after done
+	go func() {      // ended by cancel, waited for below
 		defer close(done)
 		defer close(events)
+		defer func() { panicked = recover() }() // of the kind's code: it must not end the program
 		var ids lastWhole
 		for e, err := range k.Watch(ctx, after) {
 			select {
@@ -66,7 +68,9 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, k objects.Kind, 
 	}()
 	defer func() {
 		cancel()
-		<-done
+		if <-done; panicked != nil {
+			panic(panicked) // as in any handler: the server logs it and ends the connection
+		}
 	}()
 	beat := time.NewTicker(h.o.Heartbeat)
 	defer beat.Stop()
