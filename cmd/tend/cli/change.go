@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -33,13 +34,19 @@ func toYAML(data []byte) (string, error) {
 	if err := dec.Decode(&v); err != nil {
 		return "", err
 	}
-	text, err := yaml.Marshal(numbers(v))
+	text, err := yaml.Marshal(forYAML(v))
 	return string(text), err
 }
 
-// numbers gives the numbers of decoded JSON the types that YAML prints as numbers.
-func numbers(v any) any {
+// forYAML gives the numbers of decoded JSON the types that YAML prints as numbers, and
+// puts texts that do not print into quotes: printable replaces characters by escapes,
+// which count only there.
+func forYAML(v any) any {
 	switch v := v.(type) {
+	case string:
+		if printable(v) != v {
+			return quoted(v)
+		}
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
 			return n
@@ -52,14 +59,38 @@ func numbers(v any) any {
 		return f
 	case []any:
 		for i := range v {
-			v[i] = numbers(v[i])
+			v[i] = forYAML(v[i])
 		}
 	case map[string]any:
-		for k := range v {
-			v[k] = numbers(v[k])
-		}
+		return mapForYAML(v)
 	}
 	return v
+}
+
+// mapForYAML is forYAML for a map. One with a key that does not print is a node, in
+// which keys can be quoted.
+func mapForYAML(v map[string]any) any {
+	plain := true
+	for k := range v {
+		v[k] = forYAML(v[k])
+		plain = plain && printable(k) == k
+	}
+	if plain {
+		return v
+	}
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	for _, k := range slices.Sorted(maps.Keys(v)) {
+		value := new(yaml.Node)
+		if err := value.Encode(v[k]); err != nil {
+			value = quoted(fmt.Sprint(v[k])) // decoded JSON can be encoded
+		}
+		n.Content = append(n.Content, quoted(k), value)
+	}
+	return n
+}
+
+func quoted(s string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: s}
 }
 
 // declaration is one object of a file.
@@ -69,15 +100,25 @@ type declaration struct {
 		Namespace, Name     string
 		Labels, Annotations map[string]string
 	}
-	Spec any
+	Spec json.RawMessage // not any, whose numbers have 53 bits
 }
 
-// readDeclarations reads objects in YAML, of which JSON is a part.
+// readDeclarations reads one object in JSON, or objects in YAML. YAML's reader does not
+// know all escapes of JSON.
 func readDeclarations(in io.Reader) (all []declaration, err error) {
-	dec := yaml.NewDecoder(in)
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	next := yaml.NewDecoder(bytes.NewReader(text)).Decode
+	if json.Valid(text) {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber()
+		next = dec.Decode
+	}
 	for {
 		var tree map[string]any
-		err := dec.Decode(&tree)
+		err := next(&tree)
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
@@ -92,8 +133,12 @@ func readDeclarations(in io.Reader) (all []declaration, err error) {
 		if err == nil {
 			err = json.Unmarshal(data, &d)
 		}
-		if err == nil && (d.Kind == "" || d.Meta.Name == "") {
+		switch {
+		case err != nil:
+		case d.Kind == "" || d.Meta.Name == "":
 			err = errors.New("it needs a kind and a meta.name")
+		case len(d.Spec) == 0 || string(d.Spec) == "null":
+			err = errors.New("it needs a spec, which replaces the one that is there; an empty one is {}")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: declaration %d: %w", store.ErrInvalid, len(all)+1, err)
@@ -221,6 +266,15 @@ func (r *command) edit(ctx context.Context, args []string) error {
 	var tree map[string]any
 	if err := yaml.Unmarshal(edited, &tree); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	was, err := decode(data)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"meta", "spec"} {
+		if was[name] != nil && tree[name] == nil {
+			return fmt.Errorf("%w: the edited object has no %s; nothing is stored", store.ErrInvalid, name)
+		}
 	}
 	if data, err = json.Marshal(tree); err != nil {
 		return err

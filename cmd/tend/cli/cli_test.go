@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -370,4 +371,85 @@ func Example() {
 	code := cli.Run(context.Background(), []string{"-server", server.URL, "why", "disk", "data", "-debug", server.URL + "/none"}, cli.Config{Stderr: io.Discard, Stdout: io.Discard})
 	fmt.Println(code)
 	// Output: 0
+}
+
+// An emptied file is how many editors are left without a change.
+func TestNothingIsReplacedByAnObjectWithoutItsSpec(t *testing.T) {
+	d, c := service(t)
+	key := store.Key{Namespace: "prod", Name: "data"}
+	c.run(cli.Done, declared, "apply", "-f", "-")
+	for what, text := range map[string]string{"emptied": "", "a comment": "# nothing\n", "no spec": "meta: {name: data}\n", "no meta": "spec: {size: 12}\n", "null": "meta:\nspec:\n"} {
+		c.config.Edit = func(_ context.Context, path string) error { return os.WriteFile(path, []byte(text), 0o600) }
+		c.run(cli.Invalid, "", "edit", "disk", "prod/data")
+		if o := must(d.Get(t.Context(), key)); o.Spec != (spec{10, "hunter2"}) || o.Labels["tier"] != "gold" {
+			t.Fatalf("%s: it is %+v", what, o)
+		}
+	}
+	for _, text := range []string{
+		"kind: disk\nmeta: {name: data, namespace: prod}\n", "kind: disk\nmeta: {name: data, namespace: prod}\nspec:\n",
+		"kind: disk\nmeta: {name: data, namespace: prod}\nsepc: {size: 12}\n",
+	} {
+		c.run(cli.Invalid, text, "apply", "-f", "-")
+		if o := must(d.Get(t.Context(), key)); o.Spec != (spec{10, "hunter2"}) {
+			t.Fatalf("%s: it is %+v", text, o)
+		}
+	}
+}
+
+func TestWhatDoesNotPrintIsReadAgainAsItWas(t *testing.T) {
+	d, c := service(t)
+	key := store.Key{Name: "data"}
+	want := "a\u00a0b\u200dc\u202ed\U000e0001e\x1b[31mf\u009bg\nh: \\u00a0"
+	for _, output := range []string{"yaml", "json"} {
+		_ = must(d.Create(t.Context(), &disk{Meta: store.Meta{Name: key.Name, Annotations: map[string]string{"text": want, "na\u00a0me": "a\u00a0b"}}}))
+		text := c.run(cli.Done, "", "get", "disk", "data", "-o", output)
+		if strings.ContainsAny(text, "\u00a0\u200d\u202e\U000e0001\x1b\u009b") {
+			t.Errorf("%s: it prints %q", output, text)
+		}
+		if output == "json" && !json.Valid([]byte(text)) {
+			t.Errorf("it is not JSON: %s", text)
+		}
+		c.run(cli.Done, "", "delete", "disk", "data")
+		c.run(cli.Done, text, "apply", "-f", "-")
+		got := must(d.Get(t.Context(), key))
+		if got.Annotations["text"] != want || got.Annotations["na\u00a0me"] != "a\u00a0b" {
+			t.Errorf("%s: %q comes back from\n%s", output, got.Annotations, text)
+		}
+		c.run(cli.Done, "", "delete", "disk", "data")
+	}
+}
+
+func TestNumbersOfMoreThan53BitsAreKept(t *testing.T) {
+	d, c := service(t)
+	key := store.Key{Name: "data"}
+	c.run(cli.Done, "kind: disk\nmeta: {name: data}\nspec: {size: 9007199254740993}\n", "apply", "-f", "-")
+	if o := must(d.Get(t.Context(), key)); o.Spec.Size != 9007199254740993 {
+		t.Errorf("applied: size %d", o.Spec.Size)
+	}
+	for _, output := range []string{"yaml", "json"} {
+		c.run(cli.Done, strings.ReplaceAll(c.run(cli.Done, "", "get", "disk", "data", "-o", output), "0993", "0995"), "apply", "-f", "-")
+		if o := must(d.Get(t.Context(), key)); o.Spec.Size != 9007199254740995 {
+			t.Errorf("%s: size %d", output, o.Spec.Size)
+		}
+	}
+}
+
+// A server chooses the names of its kinds, and a shell completes them.
+func TestCompletionRunsNothingThatAServerNames(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash here")
+	}
+	c := &tend{t: t, env: map[string]string{}}
+	file := filepath.Join(t.TempDir(), "made")
+	script := "tend() { echo disk; echo dock; echo '$(echo>" + file + ")'; echo 'd`echo>" + file + "`'; }\n" + c.run(cli.Done, "", "completion", "bash") +
+		"\nCOMP_WORDS=(tend get di); COMP_CWORD=2; _tend; echo \"<${COMPREPLY[*]}>\"" +
+		"\nCOMP_WORDS=(tend get ''); COMP_CWORD=2; _tend; echo \"${#COMPREPLY[@]}\"; echo \"${COMPREPLY[3]}\"; eval \": ${COMPREPLY[*]}\""
+	out, err := exec.CommandContext(t.Context(), bash, "-c", script).CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "<disk>\n4\n") {
+		t.Errorf("bash says %q, %v", out, err)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("completion ran what a server named")
+	}
 }

@@ -21,7 +21,13 @@ func (r *command) completion(_ context.Context, args []string) error {
   if [ "$COMP_CWORD" -eq 1 ]; then
     COMPREPLY=($(compgen -W "%[3]s" -- "$word"))
   elif [ "$COMP_CWORD" -eq 2 ]; then
-    COMPREPLY=($(compgen -W "$(%[1]s kinds 2>/dev/null)" -- "$word"))
+    COMPREPLY=()
+    local kind
+    while IFS= read -r kind; do # not compgen -W: it would run what stands in a name
+      case $kind in
+        "$word"*) COMPREPLY+=("$(printf %%q "$kind")") ;;
+      esac
+    done < <(%[1]s kinds 2>/dev/null)
   fi
 }
 complete -F _%[2]s %[1]s

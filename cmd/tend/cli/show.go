@@ -13,14 +13,29 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
 
 // printable replaces what does not print by its number: keys and messages are text
-// that anybody may have chosen, and a terminal obeys control characters.
+// that anybody may have chosen, and a terminal obeys control characters. What stands in
+// double quotes in YAML means the same afterwards.
 func printable(s string) string {
+	return escaped(s, func(c rune) string { return fmt.Sprintf(`\U%08x`, c) })
+}
+
+// printableJSON is printable for JSON, which means the same afterwards.
+func printableJSON(s string) string {
+	return escaped(s, func(c rune) string {
+		high, low := utf16.EncodeRune(c)
+		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+	})
+}
+
+// escaped replaces what does not print; long gives what replaces a character above U+FFFF.
+func escaped(s string, long func(rune) string) string {
 	var b strings.Builder
 	for _, c := range s {
 		switch {
@@ -29,7 +44,7 @@ func printable(s string) string {
 		case c < 0x10000:
 			fmt.Fprintf(&b, `\u%04x`, c)
 		default:
-			fmt.Fprintf(&b, `\U%08x`, c)
+			b.WriteString(long(c))
 		}
 	}
 	return b.String()
@@ -156,13 +171,14 @@ func (r *command) print(v any) error {
 	if err != nil {
 		return err
 	}
-	text := string(data) + "\n"
+	text := printableJSON(string(data)) + "\n"
 	if r.output == "yaml" {
 		if text, err = toYAML(data); err != nil {
 			return err
 		}
+		text = printable(text)
 	}
-	_, err = io.WriteString(r.Stdout, printable(text))
+	_, err = io.WriteString(r.Stdout, text)
 	return err
 }
 
@@ -299,7 +315,7 @@ func (r *command) showEvent(e objects.Event) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(r.Stdout, printable(string(data)))
+		_, err = fmt.Fprintln(r.Stdout, printableJSON(string(data)))
 		return err
 	}
 	if _, err := io.WriteString(r.Stdout, "---\n"); err != nil {
