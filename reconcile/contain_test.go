@@ -15,6 +15,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
 )
 
 // endsItsGoroutine reports whether a failure says that user code called
@@ -433,4 +434,87 @@ func TestErrorThatUnwrapsToItselfIsAFailureLikeAnyOther(t *testing.T) {
 			}
 		})
 	}
+}
+
+// exits is a function of Options.Queue that ends its goroutine while it is on.
+type exits struct{ on atomic.Bool }
+
+func (e *exits) tenant() string {
+	if e.on.Load() {
+		runtime.Goexit()
+	}
+	return "t"
+}
+
+// A change that comes during a run is added by the worker, before the key is settled. A
+// Tenant that ends its goroutine then leaves no key locked.
+//
+// promise Q2, R3. Negative control: with Tenant called on the worker's goroutine the key
+// runs for ever, and Stop waits for it.
+func TestTenantThatEndsItsGoroutineLeavesNoKeyLocked(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var bad exits
+		o := &reconcile.Options[store.Key]{Backoff: exactly(time.Hour)}
+		o.Queue.Tenant = func(store.Key) string { return bad.tenant() }
+		g := newRig(t, o, func(context.Context, *rig, store.Key) (result, error) {
+			time.Sleep(time.Second)
+			bad.on.Store(true)
+			time.AfterFunc(time.Second, func() { bad.on.Store(false) })
+			return result{}, nil
+		})
+		create(t, g.things, "a")
+		g.start(t)
+		time.Sleep(500 * time.Millisecond)
+		mutate(t, g.things, "a", func(o *thing) { o.Spec.Size++ })
+		pass(time.Minute)
+		expectList(t, "runs at", g.r.times(), 0, time.Second)
+		if e, ok := entry(g.c, key("a")); ok {
+			t.Errorf("the key is %v, want it to be at rest", e.State)
+		}
+	})
+}
+
+// The supervisor adds keys too, such as those that were parked for long.
+//
+// promise R3. Negative control: with Tenant called on the goroutine of Run that ends, and
+// sources, workers and the watchdog go on without it.
+func TestTenantThatEndsItsGoroutineDoesNotEndRun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var bad exits
+		o := &reconcile.Options[string]{ParkedResync: time.Minute}
+		o.Queue.Tenant = func(string) string { return bad.tenant() }
+		r := record(func(context.Context, string) (result, error) { return result{}, reconcile.Terminal(errBoom) })
+		c := newController(t, r, o)
+		run := start(t, c)
+		add(t, c, "k")
+		pass(time.Second)
+		bad.on.Store(true)
+		pass(2 * time.Minute)
+		bad.on.Store(false)
+		pass(2 * time.Minute)
+		if r.count() < 2 {
+			t.Errorf("%d runs, want the parked key tried again", r.count())
+		}
+		if err := run.end(); err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+	})
+}
+
+// promise R3. Negative control: without the wrapper the panic is that of the adding goroutine.
+func TestPanicInTenantWeightIsContained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		r := record[string](nil)
+		c := newController(t, r, &reconcile.Options[string]{Logger: logger, Queue: queue.Options[string]{
+			Tenant: func(string) string { return "t" }, TenantWeight: func(string) int { panic(errBoom) },
+		}})
+		start(t, c)
+		add(t, c, "k")
+		pass(time.Second)
+		expect(t, "runs", r.count(), 1)
+		if !strings.Contains(lines.String(), "Queue.TenantWeight") {
+			t.Errorf("the log says nothing of the panic:\n%s", lines)
+		}
+	})
 }

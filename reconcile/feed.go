@@ -120,6 +120,7 @@ func (s *sources[K]) removeSource(name string) (ended bool, err error) {
 		ctx = context.Background()
 	}
 	f.end(errUnwatched)
+	s.post(message{what: sourcesChanged}) // its end may be long in coming, and keys wait for it no more
 	patience, cancel := context.WithTimeout(ctx, s.o.StuckAfter)
 	defer cancel()
 	ended = waitFor(patience, done)

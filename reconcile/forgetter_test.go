@@ -3,7 +3,9 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,5 +90,58 @@ func TestReconcilerIsToldToForgetKeysAfterTheirLastRun(t *testing.T) {
 		if err := run.end(); err != nil {
 			t.Fatal(err)
 		}
+	})
+}
+
+// slowForgetter is a rememberer whose first Forget hangs.
+type slowForgetter struct {
+	rememberer
+	first   atomic.Bool
+	release chan struct{}
+}
+
+func (r *slowForgetter) Forget(left func(key string) bool) {
+	if r.first.CompareAndSwap(false, true) {
+		<-r.release
+	}
+	r.rememberer.Forget(left)
+}
+
+// A Forget that hangs keeps its shard. Those of other shards are called, and Run returns
+// and names what is left.
+//
+// promise Q8. Negative control: with Forget called by the supervisor nothing is forgotten
+// any more, and Run never returns.
+func TestForgetThatHangsKeepsItsOwnShardOnly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hashes := make([]uint64, 2) // by shard
+		for h := range uint64(100) {
+			hashes[lease.Shard(h, 2)] = h
+		}
+		r := &slowForgetter{rememberer: rememberer{keys: make(map[string]bool)}, release: make(chan struct{})}
+		p := newHandPlaced(2)
+		c := newController(t, r, &reconcile.Options[string]{
+			Placement: p, Hash: func(key string) uint64 { return hashes[key[0]-'0'] }, Drain: time.Second, Grace: time.Second,
+		})
+		run := start(t, c)
+		p.give(0, 1)
+		add(t, c, "0", "1")
+		synctest.Wait()
+		expect(t, "remembered", r.remembers(), 2)
+		p.take(0)
+		expect(t, "remembered while Forget hangs", r.remembers(), 2)
+		p.take(1)
+		expect(t, "remembered of no shard", r.remembers(), 0)
+		run.stop()
+		pass(time.Minute)
+		select {
+		case <-run.done:
+			if run.err == nil || !strings.Contains(run.err.Error(), "placement") {
+				t.Errorf("Run = %v, want the placement named, which waits for Forget", run.err)
+			}
+		default:
+			t.Error("Run has not returned a minute after it was told to")
+		}
+		close(r.release)
 	})
 }

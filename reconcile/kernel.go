@@ -58,8 +58,7 @@ const (
 	sourceEnded
 	shardGained
 	shardLost
-	runsLeft // the last run of a shard that was lost has returned
-	failed   // the controller cannot go on
+	failed // the controller cannot go on
 )
 
 // post tells the supervisor. It does not wait; what is posted when the controller does
@@ -335,12 +334,16 @@ func (k *kernel[K]) hookFailed(name string, v any) {
 // the queue then gives the key back, which backs off for a second.
 var errBuckets = errors.New("reconcile: Options.Queue.Buckets panicked")
 
-// containFuncs wraps the functions that the queue calls, so that a panic of one is
-// logged and ends nothing:
+// containFuncs wraps the functions that the queue calls, so that a panic of one, or
+// runtime.Goexit, is logged and ends nothing but a worker in Buckets, which is replaced:
 //
-//	Policy   the failed key waits as Backoff says by default
-//	Tenant   the key belongs to no tenant
-//	Buckets  the key does not run now
+//	Policy        the failed key waits as Backoff says by default
+//	Tenant        the key belongs to no tenant
+//	TenantWeight  the tenant has the weight 1
+//	Buckets       the key does not run now
+//
+// An add calls Tenant and TenantWeight, also one by the supervisor, and one by a worker
+// whose items are not settled yet: neither may lose its goroutine.
 func (k *kernel[K]) containFuncs(o *queue.Options[K]) {
 	if policy := o.Policy; policy != nil {
 		fallback := queue.Backoff{}.Policy()
@@ -353,8 +356,14 @@ func (k *kernel[K]) containFuncs(o *queue.Options[K]) {
 	}
 	if tenant := o.Tenant; tenant != nil {
 		o.Tenant = func(key K) (t string) {
-			k.containHere("Queue.Tenant", func() { t = tenant(key) })
+			k.contain("Queue.Tenant", func() { t = tenant(key) })
 			return t
+		}
+	}
+	if weight := o.TenantWeight; weight != nil {
+		o.TenantWeight = func(tenant string) (w int) {
+			k.contain("Queue.TenantWeight", func() { w = weight(tenant) })
+			return max(w, 1)
 		}
 	}
 	if buckets := o.Buckets; buckets != nil {

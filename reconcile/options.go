@@ -51,9 +51,10 @@ type Options[K comparable] struct {
 	Backoff queue.Backoff
 	// Queue is for what else a queue can do: a Policy in place of Backoff,
 	// MaxAttempts, MaxKeys, Tenant, Buckets, Debounce. Its Name is the
-	// controller's, whatever it says. A panic of one of its functions is logged.
-	// Then the key backs off as Backoff does by default (Policy), belongs to the
-	// tenant "" (Tenant), or does not run for a second (Buckets).
+	// controller's, whatever it says. A panic of one of its functions, or
+	// runtime.Goexit, is logged. Then the key backs off as Backoff does by default
+	// (Policy), belongs to the tenant "" (Tenant), whose weight is 1 (TenantWeight),
+	// or does not run for a second (Buckets).
 	Queue queue.Options[K]
 
 	// Resync runs a key again this long after it succeeded without asking for

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tendhq/tend/queue"
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
@@ -806,6 +809,39 @@ func TestSharedPlacementIsGivenBackAfterTheLastRun(t *testing.T) {
 		expect(t, "the most runs of one key at a time", most.Load(), 1)
 		if err := second.end(); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// A source that has nothing more to say is started again at once when a shard is gained.
+// Nothing posts its end a second time.
+//
+// promise Q1. Negative control: with sources looked at for a start before they are told to
+// list again, the keys of the second shard wait for the next housekeeping, up to a minute.
+func TestSourceThatHasEndedListsAgainWhenAShardIsGained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hashes := make([]uint64, 2) // by shard
+		for h := range uint64(100) {
+			hashes[lease.Shard(h, 2)] = h
+		}
+		p := newHandPlaced(2)
+		r := record[string](nil)
+		c := newController(t, r, &reconcile.Options[string]{Placement: p, Hash: func(k string) uint64 { return hashes[k[0]-'0'] }})
+		if err := c.Watch(reconcile.Source[string]{Name: "once", Run: func(_ context.Context, to reconcile.Sink[string]) error {
+			defer to.Synced()
+			return errors.Join(to.Add("0", queue.AddOptions{}), to.Add("1", queue.AddOptions{}))
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, c)
+		p.give(0)
+		expectList(t, "keys of the first shard", r.keys(), "0")
+		p.give(1)
+		if keys := r.keys(); !slices.Contains(keys, "1") {
+			t.Errorf("keys run: %v, want that of the second shard too", keys)
+		}
+		if err := run.end(); err != nil {
+			t.Errorf("Run = %v, want nil", err)
 		}
 	})
 }

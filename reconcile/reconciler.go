@@ -40,9 +40,10 @@ func (f Func[K]) Reconcile(ctx context.Context, key K) (Result, error) { return 
 // one has to pass the call on.
 type Forgetter[K comparable] interface {
 	// Forget is to drop every remembered key that left reports true for. It is called
-	// after the last run of those keys, while others run, and should be quick; left
-	// does not block and may be called with a lock held. A panic is logged. It is not
-	// called when the controller stops.
+	// after the last run of those keys and before their lease is given up, while others
+	// run, perhaps by several goroutines at once, and should be quick; left does not
+	// block and may be called with a lock held. A panic is logged. It is not called when
+	// the controller stops.
 	Forget(left func(key K) bool)
 }
 

@@ -568,3 +568,32 @@ func TestWithoutOnErrorFailuresAreLogged(t *testing.T) {
 		}
 	})
 }
+
+// Keys do not wait for a source that was removed, also if it ignores its end.
+//
+// Negative control: without a message from Unwatch they wait for the next housekeeping.
+func TestKeysDoNotWaitForASourceThatWasRemoved(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		r := record[string](nil)
+		c := newController(t, r, nil)
+		if err := c.Watch(reconcile.Source[string]{Name: "deaf", Run: func(context.Context, reconcile.Sink[string]) error {
+			<-release
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		add(t, c, "k")
+		pass(time.Second)
+		expect(t, "runs before the source has synced", r.count(), 0)
+		removed := make(chan error, 1)
+		go func() { removed <- c.Unwatch("deaf") }()
+		synctest.Wait()
+		expect(t, "runs", r.count(), 1)
+		close(release)
+		if err := <-removed; err != nil {
+			t.Errorf("Unwatch = %v", err)
+		}
+	})
+}

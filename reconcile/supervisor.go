@@ -149,7 +149,8 @@ func (s *supervisor[K]) placed(ctx context.Context, place lease.Placement) {
 var errPlacementEnded = errors.New("the placement's Run has returned")
 
 // holdShard holds one shard for as long as ctx lives. It returns after the last run of
-// one of its keys has: only then may another server have the lease.
+// one of its keys has, and what the reconciler remembers of them is forgotten: only then
+// may another server have the lease.
 func (s *supervisor[K]) holdShard(ctx context.Context, shard int) {
 	h := newHold(ctx, shard, s.leaseOf(shard))
 	held := &s.view.Load().holds[shard]
@@ -173,7 +174,10 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int) {
 		s.post(message{what: shardLost, err: why})
 	}
 	s.endRuns(mine, context.Canceled, fmt.Errorf("reconcile: controller %q: %w: %w", s.name, ErrLeaseLost, why))
-	s.post(message{what: runsLeft})
+	if s.forgets != nil && !stopping {
+		// Before the shard can come back: its keys are another server's now.
+		s.contain("Forget", func() { s.forgets.Forget(func(key K) bool { return s.holdOf(key) == nil }) })
+	}
 }
 
 // leaseOf is the lease of a shard; nil: there is nothing to lose.
@@ -249,10 +253,6 @@ func (s *supervisor[K]) take(m message) {
 		s.held--
 		s.countLease(func(n *LeaseCounts) { n.end(m.err) })
 		s.dropOthers()
-	case runsLeft:
-		if s.forgets != nil {
-			s.contain("Forget", func() { s.forgets.Forget(func(key K) bool { return s.holdOf(key) == nil }) })
-		}
 	}
 }
 
@@ -269,10 +269,11 @@ func (s *supervisor[K]) step() {
 		return
 	}
 	for _, f := range s.allFeeds() {
-		if f.reap() {
-			f.start(context.WithoutCancel(s.running))
-		} else if len(s.gained) > 0 {
+		if len(s.gained) > 0 && !f.reap() {
 			f.listAgain(s.gained)
+		}
+		if f.reap() { // also what had ended by itself, and so posts nothing now
+			f.start(context.WithoutCancel(s.running))
 		}
 	}
 	s.gained = nil

@@ -308,6 +308,7 @@ type worker[K comparable] struct {
 }
 
 func (w *worker[K]) loop() {
+	pprof.SetGoroutineLabels(w.slot.labels) // it has those of what started it, which may be a run
 	// On its own, so that it happens even if a hook that goexit calls ends the
 	// goroutine a second time.
 	defer w.p.leave(w.slot)

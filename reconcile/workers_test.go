@@ -794,3 +794,25 @@ func TestStuckRunIsReportedUnderItsOwnKey(t *testing.T) {
 		expectList(t, "keys that were reported", got, "a", "b")
 	})
 }
+
+// A worker that a run has started does not carry the labels of that run's worker: Stack
+// would take its goroutine for the one that runs the key.
+//
+// Negative control: with labels set at the beginning of a run only, Stack shows an idle worker.
+func TestStackIsThatOfTheRunThatStartedWorkers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var c *reconcile.Controller[string]
+		c = newController(t, record(func(context.Context, string) (result, error) {
+			defer func() { <-release }()
+			return result{}, c.SetWorkers(4)
+		}), &reconcile.Options[string]{Workers: 1})
+		start(t, c)
+		add(t, c, "k")
+		synctest.Wait()
+		if stack, ok := c.Stack("k"); !ok || !strings.Contains(stack, "TestStackIsThatOfTheRun") {
+			t.Errorf("Stack (%v):\n%s\nwant the reconciler in it", ok, stack)
+		}
+		close(release)
+	})
+}
