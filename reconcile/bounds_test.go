@@ -201,18 +201,18 @@ func TestManagersStopTimeoutHasSensibleBounds(t *testing.T) {
 func TestAbsurdNumbersAreRefused(t *testing.T) {
 	r := record[string](nil)
 	for name, o := range map[string]reconcile.Options[string]{
-		"Workers": {Workers: 1 << 62},
-		"Adapt":   {Adapt: &reconcile.Adapt{Max: 1 << 62}},
+		"Workers": {Workers: math.MaxInt},
+		"Adapt":   {Adapt: &reconcile.Adapt{Max: math.MaxInt}},
 	} {
-		if _, err := reconcile.New("x", r, &o); err == nil || !strings.Contains(err.Error(), fmt.Sprint(1<<62)) {
+		if _, err := reconcile.New("x", r, &o); err == nil || !strings.Contains(err.Error(), fmt.Sprint(math.MaxInt)) {
 			t.Errorf("New with absurd %s = %v", name, err)
 		}
 	}
-	if _, err := reconcile.NewBatch("x", intBatches(nil), &reconcile.Options[int]{Batch: 1 << 62}); err == nil {
+	if _, err := reconcile.NewBatch("x", intBatches(nil), &reconcile.Options[int]{Batch: math.MaxInt}); err == nil {
 		t.Error("NewBatch with an absurd Batch gave no error")
 	}
 	c := newController(t, r, &reconcile.Options[string]{Workers: 3})
-	for _, n := range []int{1 << 62, 1_000_000, -1} {
+	for _, n := range []int{math.MaxInt, 1_000_000, -1} {
 		if err := c.SetWorkers(n); err == nil {
 			t.Errorf("SetWorkers(%d) gave no error", n)
 		}

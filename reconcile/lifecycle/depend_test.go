@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,12 +25,26 @@ type (
 
 // parts is a provider of parts, some of which need another one.
 type parts struct {
-	calls []string
-	fail  func(name string) error
+	fail func(name string) error
+
+	mu    sync.Mutex
+	calls []string // guarded by mu
+}
+
+func (p *parts) note(call string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, call)
+}
+
+func (p *parts) called() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.calls)
 }
 
 func (p *parts) CreateOrUpdate(_ context.Context, o *part, _, _ struct{}) (reconcile.Result, error) {
-	p.calls = append(p.calls, "+"+o.Name)
+	p.note("+" + o.Name)
 	if p.fail != nil {
 		return reconcile.Result{}, p.fail(o.Name)
 	}
@@ -37,7 +52,7 @@ func (p *parts) CreateOrUpdate(_ context.Context, o *part, _, _ struct{}) (recon
 }
 
 func (p *parts) Delete(_ context.Context, o *part, _, _ struct{}) (reconcile.Result, error) {
-	p.calls = append(p.calls, "-"+o.Name)
+	p.note("-" + o.Name)
 	return reconcile.Result{}, nil
 }
 
@@ -132,8 +147,8 @@ func TestProviderKeepsTheOrderOfItsObjects(t *testing.T) {
 		}
 		removePart(t, s, "wall")
 		removePart(t, s, "roof")
-		if want := []string{"+floor", "+wall", "+roof", "-roof", "-wall", "-floor"}; !slices.Equal(p.calls, want) {
-			t.Errorf("called %v, want %v", p.calls, want)
+		if want := []string{"+floor", "+wall", "+roof", "-roof", "-wall", "-floor"}; !slices.Equal(p.called(), want) {
+			t.Errorf("called %v, want %v", p.called(), want)
 		}
 		if left, err := s.List(t.Context(), store.Selector{}); err != nil || len(left) > 0 {
 			t.Errorf("%d are left, %v", len(left), err)
@@ -193,15 +208,15 @@ func TestDependencyEndsTheBackoffOfProvidersAndHandlers(t *testing.T) {
 				})
 				declarePart(t, s, "floor", "")
 				declarePart(t, s, "wall", "floor")
-				calls := len(p.calls)
+				calls := len(p.called())
 				broken = false
 				flip(t, s, "floor")
 				o, err := s.Get(t.Context(), store.Key{Name: "wall"})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !o.Ready() || len(p.calls) == calls {
-					t.Errorf("it is still backing off: %v %+v", p.calls, o.Conditions)
+				if !o.Ready() || len(p.called()) == calls {
+					t.Errorf("it is still backing off: %v %+v", p.called(), o.Conditions)
 				}
 			})
 		})
