@@ -231,6 +231,9 @@ func (x *index) begin(u *user, looked []state) bool {
 		e := &u.edges[i]
 		if e.seen = e.node.asked; *e.seen != s.asked { // the node is older or newer than the look
 			e.seen = &asked{s.asked.uid, s.asked.value}
+			if e.node.known {
+				u.flags |= moved // a newer one changed before the run was noted: end asks again
+			}
 		}
 	}
 	u.flags = u.flags&^cyclic | ran | running

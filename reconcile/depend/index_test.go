@@ -368,6 +368,34 @@ func TestReadinessDuringAFailingRunEndsItsBackoff(t *testing.T) {
 	}
 }
 
+// A needed object changes between the look of an object's first run and the note that the
+// run has begun: the run saw the old value, so it is made again. One that the index has not
+// heard of yet is told as always, and wakes nothing twice.
+func TestChangeBetweenTheLookAndTheRunIsSeenByAnotherRun(t *testing.T) {
+	x := newIndex(time.Minute)
+	at := func(value string) state {
+		return state{exists: true, met: true, asked: asked{uid: "1", value: value}}
+	}
+	one := []target{{0, keyOf(0)}}
+	u, created := x.refer(keyOf(1), one, 1)
+	x.set(created[0], at("old"), 0)
+	x.set(created[0], at("new"), 0) // after the look
+	if !x.begin(u, []state{at("old")}) {
+		t.Fatal("the run may not go on")
+	}
+	if _, again := x.end(u, false, 0); !again {
+		t.Error("the run saw the old value, and no other follows")
+	}
+	u, created = x.refer(keyOf(2), []target{{0, keyOf(3)}}, 1)
+	x.begin(u, []state{at("old")})
+	if _, again := x.end(u, false, 0); again {
+		t.Error("a run whose needed object the index does not know yet is made again")
+	}
+	if wakes := x.set(created[0], at("old"), 0); len(wakes) > 0 {
+		t.Errorf("%v are woken for what they saw", wakes)
+	}
+}
+
 func TestPaceLetsABurstThroughAndThenOneAfterTheOther(t *testing.T) {
 	p := newPacer(1000, 3)
 	for n, want := range []time.Duration{0, 0, 0, time.Millisecond, 2 * time.Millisecond} {
