@@ -341,6 +341,58 @@ func TestHoldThatARestoreLostIsTakenAgain(t *testing.T) {
 	})
 }
 
+// listing is a backend that calls after each list of things has been read.
+type listing struct {
+	store.Backend
+	after func()
+}
+
+func (b *listing) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	page, err := b.Backend.List(ctx, kind, o)
+	b.after()
+	return page, err
+}
+
+// Between a releaser's list of the holds and its write the needed object goes, by another
+// server's releaser, and another one takes its name, is used, and is asked to go: that one
+// was not in the list, and stays.
+//
+// promise E2
+func TestReleaseOfOneObjectIsNotThatOfTheNextOfItsName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, done := must(memory.New(nil))(t), false
+		other := newSystem(t, setting{backend: b})
+		var s *system
+		s = newSystem(t, setting{backend: &listing{b, func() {
+			if old := other.get("vpc"); done || old == nil || !old.Deleting() || s.ctrl == nil {
+				return
+			}
+			done = true
+			other.edit("vpc", func(o *Thing) { o.Finalizers = nil })
+			declare := func(name string, m store.Meta, needs ...string) {
+				m.Name = name
+				_, err := other.store.Create(t.Context(), &Thing{Meta: m, Spec: Spec{Needs: needs}})
+				check(t, err)
+			}
+			declare("user", store.Meta{Annotations: map[string]string{depend.HoldsAnnotation: `["=thing/vpc"]`}}, "vpc")
+			declare("vpc", store.Meta{Finalizers: []string{depend.Finalizer("thing")}})
+			other.remove("vpc")
+		}}})
+		defer s.start()()
+		s.declare("vpc")
+		s.edit("vpc", func(o *Thing) { o.AddFinalizer(depend.Finalizer("thing")) })
+		settle()
+		s.remove("vpc")
+		settle()
+		if !done {
+			t.Fatal("no releaser has listed")
+		}
+		if s.get("vpc") == nil {
+			t.Error("the new one is deleted under its user")
+		}
+	})
+}
+
 // lagging is a backend whose watches show everything late.
 type lagging struct {
 	store.Backend

@@ -24,11 +24,11 @@ type Needs[S, T any] struct {
 	// take reads the object from its store and, if it is usable, makes sure that it
 	// carries the finalizer.
 	take func(ctx context.Context, finalizer string, key store.Key) (state, error)
-	// leaving tells whether the object is in deletion and carries the finalizer, as far as
-	// the cache knows.
-	leaving func(finalizer string, key store.Key) bool
-	// release removes the finalizer from an object in deletion.
-	release func(ctx context.Context, finalizer string, key store.Key) error
+	// leaving is the uid of an object that is in deletion and carries the finalizer, as far
+	// as the cache knows; empty: it is not, or does not.
+	leaving func(finalizer string, key store.Key) (uid string)
+	// release removes the finalizer from the object of the uid, if it is in deletion.
+	release func(ctx context.Context, finalizer string, key store.Key, uid string) error
 	// changes calls each for the key of every needed object and of every change, and
 	// synced after the first whole list, until ctx ends.
 	changes func(ctx context.Context, each func(store.Key), synced func()) error
@@ -166,14 +166,16 @@ func (k needed[NS, NT]) take(ctx context.Context, finalizer string, key store.Ke
 	return s, nil
 }
 
-func (k needed[NS, NT]) leaving(finalizer string, key store.Key) bool {
-	n, ok := k.cache.Get(key)
-	return ok && n.Deleting() && n.HasFinalizer(finalizer)
+func (k needed[NS, NT]) leaving(finalizer string, key store.Key) (uid string) {
+	if n, ok := k.cache.Get(key); ok && n.Deleting() && n.HasFinalizer(finalizer) {
+		return n.UID
+	}
+	return ""
 }
 
-func (k needed[NS, NT]) release(ctx context.Context, finalizer string, key store.Key) error {
+func (k needed[NS, NT]) release(ctx context.Context, finalizer string, key store.Key, uid string) error {
 	_, err := k.cache.Store().Mutate(ctx, key, func(n *store.Object[NS, NT]) error {
-		if n.Deleting() {
+		if n.Deleting() && n.UID == uid { // another of its name may be held since the list
 			n.RemoveFinalizer(finalizer)
 		}
 		return nil

@@ -36,8 +36,9 @@ func (t *Tracker[S, T]) newReleaser() (*reconcile.Controller[Ref], error) {
 func (r *releaser[S, T]) ReconcileBatch(ctx context.Context, refs []Ref) []reconcile.Outcome {
 	out := make([]reconcile.Outcome, len(refs))
 	var free []int
+	uids := make([]string, len(refs))
 	for i, ref := range refs {
-		if r.t.mayRelease(ref) {
+		if uids[i] = r.t.mayRelease(ref); uids[i] != "" {
 			free = append(free, i)
 		}
 	}
@@ -52,24 +53,24 @@ func (r *releaser[S, T]) ReconcileBatch(ctx context.Context, refs []Ref) []recon
 		case is:
 			out[i].Result.RequeueAfter = releaseAgain
 		default:
-			out[i].Err = r.t.release(ctx, refs[i])
+			out[i].Err = r.t.release(ctx, refs[i], uids[i])
 		}
 	}
 	return out
 }
 
-// mayRelease reports whether an object carries the finalizer in deletion, and no user is
-// known here to hold it. Otherwise the source tells when that changes.
-func (t *Tracker[S, T]) mayRelease(ref Ref) bool {
+// mayRelease is the uid of an object that carries the finalizer in deletion, and that no
+// user is known here to hold. Otherwise it is empty, and the source tells when that changes.
+func (t *Tracker[S, T]) mayRelease(ref Ref) (uid string) {
 	t.mu.Lock()
 	n := t.held[ref]
 	t.mu.Unlock()
 	for _, k := range t.needs {
-		if n == 0 && k.kind == ref.Kind && k.leaving(t.finalizer, ref.Key) {
-			return true
+		if n == 0 && k.kind == ref.Kind && uid == "" {
+			uid = k.leaving(t.finalizer, ref.Key)
 		}
 	}
-	return false
+	return uid
 }
 
 // listHolds is everything that the objects in the users' store hold.
@@ -100,12 +101,12 @@ func (t *Tracker[S, T]) listHolds(ctx context.Context) (map[Ref]struct{}, error)
 	}
 }
 
-func (t *Tracker[S, T]) release(ctx context.Context, ref Ref) error {
+func (t *Tracker[S, T]) release(ctx context.Context, ref Ref, uid string) error {
 	for _, k := range t.needs {
 		if k.kind != ref.Kind {
 			continue
 		}
-		if err := k.release(ctx, t.finalizer, ref.Key); err != nil {
+		if err := k.release(ctx, t.finalizer, ref.Key, uid); err != nil {
 			return err
 		}
 		t.log().LogAttrs(ctx, slog.LevelDebug, "depend: nothing uses an object in deletion any more", slog.String("object", ref.String()), slog.String("users", t.kind))

@@ -291,7 +291,7 @@ func (t *Tracker[S, T]) noteChanged(g target) {
 	leaving := t.needs[g.needs].leaving(t.finalizer, g.key)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if leaving && t.held[t.ref(g)] == 0 {
+	if leaving != "" && t.held[t.ref(g)] == 0 {
 		t.released = append(t.released, t.ref(g))
 		t.poke()
 	}
