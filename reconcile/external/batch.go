@@ -61,8 +61,9 @@ type Batch[I, R any] struct {
 // gathering is one batch before its call.
 type gathering[I, R any] struct {
 	items    []I
-	full     chan struct{} // closed when there are Most
-	done     chan struct{} // closed when outcomes are there
+	callers  []context.Context // of the items
+	full     chan struct{}     // closed when there are Most
+	done     chan struct{}     // closed when outcomes are there
 	outcomes []Outcome[R]
 }
 
@@ -86,7 +87,8 @@ func NewBatch[I, R any](call func(ctx context.Context, items []I) []Outcome[R], 
 }
 
 // Call puts an item into the next batch and waits for its outcome. An error is that of
-// the item, or the cause of ctx if it ends first: then the call may still be made.
+// the item, or the cause of ctx if it ends first: then the call may be under way, but is
+// not made for the item any more if it was not.
 func (b *Batch[I, R]) Call(ctx context.Context, item I) (R, error) {
 	b.mu.Lock()
 	g := b.pending
@@ -96,6 +98,7 @@ func (b *Batch[I, R]) Call(ctx context.Context, item I) (R, error) {
 		b.pending = g
 	}
 	at := len(g.items)
+	g.callers = append(g.callers, ctx)
 	if g.items = append(g.items, item); len(g.items) == b.o.Most {
 		b.pending = nil
 		close(g.full)
@@ -126,21 +129,41 @@ func (b *Batch[I, R]) run(g *gathering[I, R]) {
 		}
 		b.mu.Unlock()
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), b.o.Timeout, errTimeout)
-	defer cancel()
-	err := contain(func() error {
-		if g.outcomes = b.call(ctx, g.items); len(g.outcomes) != len(g.items) {
-			return fmt.Errorf("external: a batch of %d items has %d outcomes", len(g.items), len(g.outcomes))
+	g.outcomes = make([]Outcome[R], len(g.items))
+	var items []I
+	var places []int // of the items in g.items
+	for i, caller := range g.callers {
+		if caller.Err() != nil { // its key may be another server's by now
+			g.outcomes[i].Err = context.Cause(caller)
+			continue
 		}
-		return nil
-	})
-	if err != nil { // of the whole batch
-		g.outcomes = make([]Outcome[R], len(g.items))
-		for i := range g.outcomes {
-			g.outcomes[i].Err = err
+		items, places = append(items, g.items[i]), append(places, i)
+	}
+	if len(items) > 0 {
+		for n, outcome := range b.outcomes(items) {
+			g.outcomes[places[n]] = outcome
 		}
 	}
 	close(g.done)
+}
+
+// outcomes makes the call. An error of the whole call is that of each item.
+func (b *Batch[I, R]) outcomes(items []I) (all []Outcome[R]) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), b.o.Timeout, errTimeout)
+	defer cancel()
+	err := contain(func() error {
+		if all = b.call(ctx, items); len(all) != len(items) {
+			return fmt.Errorf("external: a batch of %d items has %d outcomes", len(items), len(all))
+		}
+		return nil
+	})
+	if err != nil {
+		all = make([]Outcome[R], len(items))
+		for i := range all {
+			all[i].Err = err
+		}
+	}
+	return all
 }
 
 // Gather makes a client that calls ObserveBatch and DeleteBatch of c, where c is a

@@ -115,7 +115,10 @@ func TestManyAreObservedAndDeletedByFewCalls(t *testing.T) {
 }
 
 // A batch goes out when its time is over or when it is full, whichever is first, and the
-// end of one caller is not that of the others.
+// end of one caller is not that of the others. No call is made for a caller that has ended
+// before: its key may be another server's by then.
+//
+// promise E2
 func TestBatchWaitsForItsTimeOrItsSize(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *world) {
 		var sizes []int
@@ -150,8 +153,8 @@ func TestBatchWaitsForItsTimeOrItsSize(t *testing.T) {
 		cancel()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if fmt.Sprint(sizes) != "[3 2]" {
-			t.Errorf("batches of %v, want 3 and 2", sizes)
+		if fmt.Sprint(sizes) != "[3 1]" {
+			t.Errorf("batches of %v, want 3, and 1 without the item of the caller that ended", sizes)
 		}
 	})
 }
@@ -168,6 +171,14 @@ func TestBatchThatFailsFailsForEachOfItsItems(t *testing.T) {
 				t.Errorf("%s: no error", name)
 			}
 		}
+		ended, cancel := context.WithCancel(t.Context())
+		b := must(external.NewBatch(func(_ context.Context, items []int) []external.Outcome[int] {
+			t.Errorf("a batch of %v was called, and all its callers have ended", items)
+			return nil
+		}, nil))
+		cancel()
+		_, _ = b.Call(ended, 1)
+		time.Sleep(time.Second)
 		if _, err := external.NewBatch[int, int](nil, nil); err == nil {
 			t.Error("a batch without a call was accepted")
 		}
