@@ -42,6 +42,7 @@ type Permit[S, T any] struct {
 	held    holds  // as the object records it
 	reason  string // empty: open
 	message string
+	keep    bool // End drops no hold
 }
 
 // Admit says whether a run may go on with an object that is not in deletion: the object
@@ -247,7 +248,7 @@ func (p *Permit[S, T]) End(ctx context.Context, o *store.Object[S, T], res recon
 	}
 	p.note(err != nil || res.Requeue || res.StillFailing)
 	over := err == nil && !res.Requeue && !res.StillFailing && (o.Phase == "" || o.Ready())
-	if !over || len(p.held) <= len(p.refs) { // there is a hold on each of refs
+	if !over || p.keep || len(p.held) <= len(p.refs) { // there is a hold on each of refs
 		return nil
 	}
 	return record(ctx, func(stored *store.Object[S, T]) error {
@@ -259,6 +260,14 @@ func (p *Permit[S, T]) End(ctx context.Context, o *store.Object[S, T], res recon
 		h.only(append(p.t.waitsFor(stored), p.refs...)).write(&stored.Meta)
 		return nil
 	})
+}
+
+// Keep has End keep every hold: the run succeeded, and did not bring about what the object
+// says now, so what it used before is still used.
+func (p *Permit[S, T]) Keep() {
+	if p != nil {
+		p.keep = true
+	}
 }
 
 // Abort ends a run that failed before it could use anything, or that panicked.

@@ -151,6 +151,7 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 		}
 		a.event(ctx, Normal, a.updated(), "updated the resource")
 	case doTolerate:
+		a.tolerated = true
 		reason, message = ReasonDiffers, "the resource differs, and the policy forbids to update it"
 	}
 	a.synced(store.True, reason, message)

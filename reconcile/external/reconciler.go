@@ -129,7 +129,9 @@ type attempt[S, T any] struct {
 	view   view
 	client Client[S, T]
 	said   bool // Observe set the phase itself
-	late   *S   // what Observe filled in, to be stored
+	// tolerated says that the resource differs, and that the policy forbids to update it.
+	tolerated bool
+	late      *S // what Observe filled in, to be stored
 }
 
 // contained runs the attempt and writes the status, after a panic too. The
@@ -197,6 +199,9 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 	}()
 	res, err := a.permitted(ctx)
 	ended = true
+	if a.tolerated {
+		permit.Keep()
+	}
 	if dropped := permit.End(ctx, a.Object, res, err, a.Record); dropped != nil {
 		return a.fail(ctx, ReasonStoreFailed, errors.Join(err, dropped))
 	}
