@@ -205,6 +205,9 @@ func (s *Store[S, T]) Parse(data []byte, stored *Object[S, T]) (*Object[S, T], e
 	if tooDeep(data) {
 		return nil, fmt.Errorf("%w: %s: nested more than %d deep", ErrInvalid, s.kind, MaxDepth)
 	}
+	if string(bytes.TrimSpace(data)) == "null" {
+		return nil, fmt.Errorf("%w: %s: null is no object", ErrInvalid, s.kind)
+	}
 	o := new(Object[S, T])
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -219,12 +222,15 @@ func (s *Store[S, T]) Parse(data []byte, stored *Object[S, T]) (*Object[S, T], e
 
 // reveal puts the stored secrets where [Redacted] stands.
 func (s *Store[S, T]) reveal(data []byte, stored *Object[S, T]) ([]byte, error) {
-	if !s.secret || !bytes.Contains(data, []byte(Redacted)) {
+	if !s.secret || !json.Valid(data) { // what is not valid cannot be decoded either
 		return data, nil
 	}
 	tree, err := readTree(data)
 	if err != nil {
 		return nil, errHidden
+	}
+	if !mentionsSecret(tree) { // of the tree: in the bytes it may be written with escapes
+		return data, nil
 	}
 	var shown, full map[string]any
 	if stored != nil {

@@ -155,3 +155,21 @@ func TestWhatIsShownCanBeEditedAndKeepsItsSecrets(t *testing.T) {
 		t.Errorf("two objects: %v", err)
 	}
 }
+
+// The negative control looked for "(secret)" in the bytes: an escape hid it, and it was
+// stored in place of the password.
+func TestSecretIsKeptHoweverItsPlaceIsWritten(t *testing.T) {
+	s, o := newShown(t)
+	got, err := s.Parse([]byte(`{"meta":{"name":"a"},"spec":{"login":{"user":"root","password":"\u0028secret\u0029"}}}`), o)
+	if err != nil || got.Spec.Login.Password != "hunter2-in-login" {
+		t.Errorf("got %v, and the password is not what was stored", err)
+	}
+	if _, err := s.Parse([]byte(`{"spec":{"login":{"password":"(s\u0065cret)"}}}`), nil); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("without a stored object: %v", err)
+	}
+	for _, text := range []string{"null", " null\n", `{"meta":{"labels":{"of":"(secret)"}}} {}`} {
+		if _, err := s.Parse([]byte(text), o); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%q: %v, want ErrInvalid", text, err)
+		}
+	}
+}

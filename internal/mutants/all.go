@@ -923,7 +923,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what stands in place of a secret is stored",
-		File: "store/show.go", Old: "if !s.secret || !bytes", New: "if BROKEN || !s.secret || !bytes",
+		File: "store/show.go", Old: "if !s.secret || !json.Valid", New: "if BROKEN || !s.secret || !json.Valid",
 		Package: "store", Test: "TestWhatIsShownCanBeEditedAndKeepsItsSecrets",
 	},
 	{

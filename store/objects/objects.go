@@ -77,7 +77,7 @@ func (o Object) JSON() ([]byte, error) {
 func Of[S, T any](s *store.Store[S, T]) Kind { return kind[S, T]{s, nil} }
 
 // OfCache returns the objects of a cache's store. All reads the cache, and so costs the
-// backend nothing; Get and Watch read the store.
+// backend nothing; before the cache has synced it is an error. Get and Watch read the store.
 func OfCache[S, T any](c *cache.Cache[S, T]) Kind { return kind[S, T]{c.Store(), c} }
 
 type kind[S, T any] struct {
@@ -115,11 +115,7 @@ func (k kind[S, T]) Get(ctx context.Context, key store.Key) (Object, error) {
 func (k kind[S, T]) All(ctx context.Context, sel store.Selector) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		if k.cache != nil {
-			for o := range k.cache.All() {
-				if sel.Matches(&o.Meta) && !yield(k.object(o), nil) {
-					return
-				}
-			}
+			k.cached(sel)(yield)
 			return
 		}
 		for o, err := range k.store.All(ctx, sel) {
@@ -127,11 +123,41 @@ func (k kind[S, T]) All(ctx context.Context, sel store.Selector) iter.Seq2[Objec
 			if err == nil {
 				v = k.object(o)
 			} else if broken, ok := errors.AsType[*store.DecodeError](err); ok {
-				v = Object{Kind: k.Kind(), Err: err}
-				v.Namespace, v.Name, v.Revision = broken.Key.Namespace, broken.Key.Name, broken.Revision
+				v = k.undecodable(broken.Key, err)
+				v.Revision = broken.Revision
 				err = nil
 			}
 			if !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+func (k kind[S, T]) undecodable(key store.Key, err error) Object {
+	v := Object{Kind: k.Kind(), Err: err}
+	v.Namespace, v.Name = key.Namespace, key.Name
+	return v
+}
+
+// cached is All of a cache. Of an object that cannot be decoded the cache may hold an
+// older version, which is left out.
+func (k kind[S, T]) cached(sel store.Selector) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		select {
+		case <-k.cache.Synced():
+		default:
+			yield(Object{}, fmt.Errorf("objects: the cache of %s has not synced yet", k.Kind()))
+			return
+		}
+		broken := k.cache.Snapshot().Undecodable
+		for o := range k.cache.All() {
+			if _, is := broken[o.Key()]; !is && sel.Matches(&o.Meta) && !yield(k.object(o), nil) {
+				return
+			}
+		}
+		for key, err := range broken {
+			if (sel.Namespace == "" || sel.Namespace == key.Namespace) && !yield(k.undecodable(key, err), nil) {
 				return
 			}
 		}
@@ -156,7 +182,10 @@ func (k kind[S, T]) Put(ctx context.Context, key store.Key, at store.Revision, d
 	var stored *store.Object[S, T]
 	if at != 0 {
 		var err error
-		if stored, err = k.store.Get(ctx, key); err != nil {
+		if stored, err = k.store.Get(ctx, key); err == nil && stored.Revision != at {
+			err = conflict(k.Kind(), key, stored.Revision, at)
+		}
+		if err != nil {
 			return Object{}, err
 		}
 	}
@@ -173,10 +202,14 @@ func (k kind[S, T]) Put(ctx context.Context, key store.Key, at store.Revision, d
 	return k.result(k.store.Update(ctx, o))
 }
 
+func conflict(kind string, key store.Key, is, at store.Revision) error {
+	return fmt.Errorf("%w: %s %s is at revision %d, not %d", store.ErrConflict, kind, key, is, at)
+}
+
 func (k kind[S, T]) Edit(ctx context.Context, key store.Key, at store.Revision, change func(*store.Meta) error) (Object, error) {
 	return k.result(k.store.Mutate(ctx, key, func(o *store.Object[S, T]) error {
 		if at != 0 && o.Revision != at {
-			return fmt.Errorf("%w: %s %s is at revision %d, not %d", store.ErrConflict, k.Kind(), key, o.Revision, at)
+			return conflict(k.Kind(), key, o.Revision, at)
 		}
 		return change(&o.Meta)
 	}))

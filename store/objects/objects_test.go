@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/file"
 	"github.com/tendhq/tend/store/memory"
 	"github.com/tendhq/tend/store/objects"
@@ -187,4 +188,56 @@ func Example() {
 	// Output:
 	// disk data 1 <nil>
 	// false
+}
+
+// A list that is short because the cache is, would look as if objects did not exist.
+func TestKindOfACacheListsAllOrFails(t *testing.T) {
+	b := must(file.Open(filepath.Join(t.TempDir(), "tend.db"), nil))
+	t.Cleanup(func() { _ = b.Close() })
+	disks := newDisks(b, 1)
+	_ = must(disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "a"}, Spec: spec{1, "x"}}))
+	others := must(store.New[struct{ Size string }, status](b, "disk", nil)) // what disks cannot decode
+	for _, ns := range []string{"", "prod"} {
+		o := &store.Object[struct{ Size string }, status]{Meta: store.Meta{Namespace: ns, Name: "broken"}}
+		o.Spec.Size = "large"
+		_ = must(others.Create(t.Context(), o))
+	}
+	c := must(cache.New(disks, &cache.Options[spec, status]{OnError: func(store.Key, error) {}}))
+	list := func(sel store.Selector) (string, error) {
+		page, _, err := objects.List(t.Context(), objects.OfCache(c), objects.Query{Selector: sel})
+		text := ""
+		for _, o := range page {
+			text += fmt.Sprint(o.Key(), o.Err != nil, " ")
+		}
+		return text, err
+	}
+	if got, err := list(store.Selector{}); err == nil {
+		t.Errorf("before the cache has synced: %q and no error", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }() // ended by cancel, waited for below
+	defer func() {
+		cancel()
+		<-done
+	}()
+	<-c.Synced()
+	for namespace, want := range map[string]string{"": "a false broken true prod/broken true ", "prod": "prod/broken true "} {
+		if got, err := list(store.Selector{Namespace: namespace}); got != want || err != nil {
+			t.Errorf("in namespace %q: %q, %v; want %q", namespace, got, err, want)
+		}
+	}
+}
+
+// Another writer is a conflict, also where the secrets cannot be told any more.
+func TestPutAtAnOldRevisionIsAConflictWhateverTheSecretsAre(t *testing.T) {
+	disks := newDisks(must(memory.New(nil)), 1)
+	k := objects.Of(disks)
+	o := must(disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "a"}, Spec: spec{1, "hunter2"}}))
+	next := disks.Clone(o)
+	next.Spec.Password = ""
+	_ = must(disks.Update(t.Context(), next))
+	if _, err := k.Put(t.Context(), o.Key(), o.Revision, []byte(`{"spec":{"Size":2,"Password":"(secret)"}}`)); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("Put: %v, want a conflict", err)
+	}
 }
