@@ -458,3 +458,28 @@ func TestDeletedAtEveryStepOfAFirstUse(t *testing.T) {
 		}
 	}
 }
+
+// The cache of a needed object is late, and shows it ready when it is not any more: its user
+// asks again at a pace, and not in a loop of writes.
+func TestLateCacheIsNoLoopOfWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counting{Backend: must(memory.New(nil))(t)}
+		late := &lagging{Backend: must(memory.New(nil))(t)}
+		vpc, machine := newHalf(t, late, "vpc", newCloud()), newHalf(t, c, "machine", newCloud())
+		defer machine.run(t, depend.On(vpc.cache, needed, nil))()
+		v := must(vpc.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "v"}}))(t)
+		v.SetReady()
+		v = must(vpc.store.UpdateStatus(t.Context(), v))(t)
+		settle()
+		late.by = 10 * time.Second
+		v.SetProgressing("Repair", "")
+		must(vpc.store.UpdateStatus(t.Context(), v))(t)
+		before := c.commits.Load()
+		must(machine.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "m"}, Spec: Spec{Needs: []string{"v"}}}))(t)
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if n := c.commits.Load() - before; n > 60 {
+			t.Errorf("%d commits in the ten seconds in which the cache is late", n)
+		}
+	})
+}

@@ -49,6 +49,7 @@ const (
 	touched                       // and became usable
 	cyclic                        // its last run found it in a cycle
 	renewed                       // its attempts have started from 0 once: freshAt counts
+	behind                        // its last run read from a store what the cache does not show yet
 )
 
 func (u *user) is(f userFlags) bool { return u.flags&f != 0 }
@@ -79,7 +80,12 @@ type wake struct {
 	key store.Key
 	// keep says that the attempts are to stay as they are.
 	keep bool
+	// after is how long it waits at least.
+	after time.Duration
 }
+
+// behindPause is the pace of the runs that read again what a late cache shows otherwise.
+const behindPause = 500 * time.Millisecond
 
 func newIndex(fresh time.Duration) index {
 	return index{users: make(map[store.Key]*user), nodes: make(map[target]*node), fresh: fresh}
@@ -203,6 +209,9 @@ func (x *index) consider(u *user, e *edge, readied bool, now time.Duration) (wak
 func (x *index) wake(u *user, differs bool, now time.Duration) wake {
 	u.flags |= woken
 	w := wake{key: u.key, keep: true}
+	if u.is(behind) {
+		w.after = behindPause
+	}
 	if differs && (!u.is(renewed) || now-u.freshAt >= x.fresh) {
 		w.keep, u.freshAt = false, now
 		u.flags |= renewed
@@ -220,7 +229,7 @@ func (e edge) differs() bool {
 // begin notes that a run of the user has looked at the needed objects: at those of the
 // edges, in order. It reports whether the run may go on.
 func (x *index) begin(u *user, looked []state) bool {
-	u.flags &^= woken | moved | touched | waiting | running
+	u.flags &^= woken | moved | touched | waiting | running | behind
 	for _, s := range looked {
 		if !s.met {
 			u.flags |= waiting
@@ -241,7 +250,7 @@ func (x *index) begin(u *user, looked []state) bool {
 }
 
 // wait notes that a run that had begun found something unmet after all.
-func (x *index) wait(u *user) { u.flags = u.flags&^running | waiting }
+func (x *index) wait(u *user) { u.flags = u.flags&^running | waiting | behind }
 
 // end notes how a run ended, and gives the wake of a user that has not seen what it needs
 // as it is, or that failed while it became usable.

@@ -377,7 +377,7 @@ func (t *Tracker[S, T]) send(ctx context.Context, to reconcile.Sink[reconcile.Re
 		t.mu.Lock()
 		after := t.pace.delay(t.now())
 		t.mu.Unlock()
-		o := queue.AddOptions{Urgent: true, KeepAttempts: w.keep, After: after, Priority: band, Reason: "dependency"}
+		o := queue.AddOptions{Urgent: true, KeepAttempts: w.keep, After: max(after, w.after), Priority: band, Reason: "dependency"}
 		if err := addWaiting(ctx, to, w.key, o); err != nil {
 			t.mu.Lock()
 			t.wakes = append(wakes[i:], t.wakes...) // for the next life of the source
