@@ -491,6 +491,18 @@ func TestStringDescribesTheController(t *testing.T) {
 	for range 3 {
 		expect(t, "String", c.String(), want)
 	}
+	again := newController(t, record[store.Key](nil), &reconcile.Options[store.Key]{
+		Workers: 3, Backoff: queue.Backoff{Base: time.Second, Max: time.Minute}, Timeout: 30 * time.Second,
+	})
+	for _, s := range []reconcile.Source[store.Key]{ // in another order
+		reconcile.Map(newCache(t, parts), mapper), reconcile.Chan("ant", make(chan store.Key)),
+		reconcile.From(newCache(t, things)), reconcile.Chan("zebra", make(chan store.Key)),
+	} {
+		if err := again.Watch(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, "String of a controller with the same watches", again.String(), want)
 	placed := newController(t, record[string](nil), &reconcile.Options[string]{Placement: newHandPlaced(1)})
 	want = `controller "test", watches nothing; 8 workers, backoff 100ms to 5m0s, timeout 5m0s, by hand`
 	expect(t, "String of a placed controller", placed.String(), want)
@@ -513,7 +525,7 @@ func TestOptionsAreCopied(t *testing.T) {
 			both = append(both, must[*reconcile.Controller[string]](t)(reconcile.New(name, r, &o)))
 		}
 		a, b := both[0], both[1]
-		was := a.String()
+		was := []string{a.String(), b.String()}
 		o.Workers, o.Backoff, o.Adapt.Max, o.Middleware[0] = 9, exactly(time.Hour), 1, nil
 		o.Timeout, o.Reads = 1, append(o.Reads, nil)
 		hooks.Parked = func(string, int, error) { t.Error("a hook of the queue that was set later was called") }
@@ -525,10 +537,11 @@ func TestOptionsAreCopied(t *testing.T) {
 			expect(t, "runs that parked their key", c.Counts().Terminal, 1)
 		}
 		expect(t, "middlewares applied", wrapped, 2)
-		expect(t, "String", a.String(), was)
+		expectList(t, "String", []string{a.String(), b.String()}, was...)
 		expect(t, "workers", a.Workers(), 3)
 		expect(t, "the other's workers", b.Workers(), 3)
 		expect(t, "the most workers", a.Snapshot().Adapt.Max, 5)
+		expect(t, "the other's most workers", b.Snapshot().Adapt.Max, 5)
 		if err := a.SetWorkers(1); err != nil {
 			t.Fatal(err)
 		}

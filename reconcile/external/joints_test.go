@@ -3,6 +3,7 @@ package external_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,22 @@ func TestLiftingThePauseWakesTheKey(t *testing.T) {
 			w.wantCalls(map[string]int{"Get": 1})
 			w.edit(func(o *disk) { o.Paused = false })
 			w.rest(10 * time.Second)
+			w.wantCondition(store.ConditionReady, store.True, "")
+			w.wantCondition(store.ConditionSynced, store.True, "")
+		})
+	})
+	t.Run("that its policy paused", func(t *testing.T) {
+		bubble(t, func(t *testing.T, w *world) {
+			defer w.live()()
+			w.declare(func(o *disk) { o.Annotations = map[string]string{external.PolicyAnnotation: "paused"} })
+			w.rest(10 * time.Second)
+			w.wantCondition(store.ConditionSynced, store.False, external.ReasonPaused)
+			w.wantCalls(map[string]int{"Get": 0, "Create": 0})
+			w.edit(func(o *disk) {
+				o.Annotations = map[string]string{store.AnnotationReconcileNow: "now"} // an annotation alone wakes nothing
+			})
+			w.rest(10 * time.Second)
+			w.wantCondition(store.ConditionSynced, store.True, "")
 			w.wantCondition(store.ConditionReady, store.True, "")
 		})
 	})
@@ -129,8 +146,8 @@ func TestEveryFailureIsAnEvent(t *testing.T) {
 				w.fails()
 				wantSlice(t, "events", w.reasons(), []string{reason, reason})
 				for _, e := range w.events {
-					if e.Type != external.Warning || e.Count != 1 || e.Message == "" {
-						t.Errorf("event %+v, want a warning that counts once and says why", e)
+					if e.Type != external.Warning || e.Key != key || e.Kind != "Disk" || e.Count != 1 || !strings.Contains(e.Message, "busy") {
+						t.Errorf("event %+v, want a warning about the object that counts once and says why", e)
 					}
 				}
 			})

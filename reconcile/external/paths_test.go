@@ -528,15 +528,34 @@ func TestRecorderNeverChangesTheResult(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
 			o := w.o
 			o.Recorder = r
-			w.rec = must(external.New(w.store, external.Always[diskSpec, diskStatus](w.client), &o))
+			with := func(c external.Client[diskSpec, diskStatus]) {
+				w.rec = must(external.New(w.store, external.Always[diskSpec, diskStatus](c), &o))
+			}
+			expect := func(after string, want reconcile.Result) {
+				t.Helper()
+				if res := w.run(); res != want {
+					t.Errorf("%s: Result %+v %s, want %+v", name, res, after, want)
+				}
+			}
+			busy := errors.New("busy")
+			with(external.ClientFuncs[diskSpec, diskStatus]{ObserveFunc: func(context.Context, *disk) (external.Observation, error) {
+				return external.Observation{}, busy
+			}})
 			w.declare()
-			if res := w.run(); res != (reconcile.Result{RequeueAfter: time.Second}) {
-				t.Errorf("%s: Result %+v after a create", name, res)
+			if err := w.fails(); !errors.Is(err, busy) {
+				t.Errorf("%s: error %v after a failure, want %v", name, err, busy)
 			}
-			if res := w.run(); res != (reconcile.Result{RequeueAfter: time.Minute}) {
-				t.Errorf("%s: Result %+v", name, res)
-			}
+			with(w.client)
+			expect("after a create", reconcile.Result{RequeueAfter: time.Second})
+			expect("when up to date", reconcile.Result{RequeueAfter: time.Minute})
 			w.wantCondition(store.ConditionSynced, store.True, "")
+			w.edit(func(o *disk) { o.Spec.Size = "2" })
+			expect("after an update", reconcile.Result{RequeueAfter: time.Minute})
+			w.edit(func(o *disk) { o.Paused = true })
+			expect("of a paused object", reconcile.Result{})
+			w.edit(func(o *disk) { o.Paused = false })
+			w.delete()
+			expect("after a delete", reconcile.Result{Requeue: true})
 		})
 	}
 }

@@ -3,6 +3,7 @@ package external_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -304,18 +305,19 @@ func TestCreationGraceComesBeforeCreateAndBeforeLettingGo(t *testing.T) {
 		w.declare()
 		w.run()
 		w.cloud.Remove("t-a") // as if it were not visible yet
-		time.Sleep(29 * time.Second)
 		before := w.get()
-		if res := w.run(); !res.Requeue {
-			t.Errorf("Result %+v within the grace, want Requeue", res)
+		for range 30 { // at once, and until 29 s after the create
+			if res := w.run(); !res.Requeue {
+				t.Errorf("Result %+v within the grace, want Requeue", res)
+			}
+			w.wantCalls(map[string]int{"Create": 1})
+			time.Sleep(time.Second)
 		}
 		if now := w.get(); now.Revision != before.Revision {
 			t.Errorf("revision %d within the grace, it was %d: want nothing written (%+v)", now.Revision, before.Revision, now.Conditions)
 		}
-		w.wantCalls(map[string]int{"Create": 1})
 
-		time.Sleep(time.Second)
-		w.run()
+		w.run() // 30 s after the create
 		w.wantCalls(map[string]int{"Create": 2})
 
 		w.cloud.Remove("t-a")
@@ -460,6 +462,52 @@ func TestUpToDateIsLookedAtAgainAtThePollInterval(t *testing.T) {
 		if res := w.run(); res != (reconcile.Result{RequeueAfter: time.Minute}) {
 			t.Errorf("Result %+v, want the default poll of a minute", res)
 		}
+	})
+	t.Run("within the jitter", func(t *testing.T) {
+		bubble(t, func(t *testing.T, w *world) {
+			w.o.Poll, w.o.PollJitter = 10*time.Minute, time.Minute
+			w.restart(nil)
+			w.converged()
+			seen := map[time.Duration]bool{}
+			for range 100 {
+				res := w.run()
+				if res.Requeue || res.RequeueAfter < 9*time.Minute || res.RequeueAfter > 11*time.Minute {
+					t.Fatalf("Result %+v, want 10m ± 1m", res)
+				}
+				seen[res.RequeueAfter] = true
+			}
+			if len(seen) < 2 {
+				t.Errorf("100 polls after %v, want a jitter", seen)
+			}
+		})
+	})
+	t.Run("as the hook says", func(t *testing.T) {
+		bubble(t, func(t *testing.T, w *world) {
+			var got []time.Duration
+			w.o.PollHook = func(o *disk, d time.Duration) time.Duration {
+				if o.Key() != key {
+					t.Errorf("the hook was called for %v, want %v", o.Key(), key)
+				}
+				got = append(got, d)
+				return 3 * time.Second // below MinPoll: the hook has the last word
+			}
+			w.restart(nil)
+			w.converged()
+			for _, own := range []string{"", "5m"} {
+				w.edit(func(o *disk) { o.Annotations = map[string]string{external.PollAnnotation: own} })
+				got = nil
+				if res := w.run(); res != (reconcile.Result{RequeueAfter: 3 * time.Second}) {
+					t.Errorf("Result %+v, want what the hook said", res)
+				}
+				want := time.Minute
+				if own != "" {
+					want = 5 * time.Minute
+				}
+				if len(got) == 0 || slices.ContainsFunc(got, func(d time.Duration) bool { return d != want }) {
+					t.Errorf("own interval %q: the hook got %v, want %v", own, got, want)
+				}
+			}
+		})
 	})
 }
 

@@ -332,15 +332,45 @@ func TestListOfHandlersIsEditedUnderLoad(t *testing.T) {
 	var adding sync.Mutex // so that the order of the serials is that of the list
 	serial := last
 	stop := make(chan struct{})
+	reconcileOnce := func(name string) (calls []int) {
+		if _, err := l.Reconcile(context.WithValue(t.Context(), seen{}, &calls), key(name)); err != nil && !errors.Is(err, errBoom) {
+			t.Error(err)
+		}
+		if len(calls) <= last || calls[0] != 0 || calls[last] != last {
+			t.Errorf("called %v, want the two that stay to be the first two", calls)
+		}
+		if !slices.IsSorted(calls) || len(slices.Compact(slices.Clone(calls))) != len(calls) {
+			t.Errorf("called %v, want each once, in the order in which they were added", calls)
+		}
+		return calls
+	}
+	forget := func(name string) {
+		for gone := false; !gone; { // a handler that came meanwhile may want a run of its own
+			run(t, l, name)
+			_, err := s.Get(t.Context(), key(name))
+			gone = errors.Is(err, store.ErrNotFound)
+		}
+		run(t, l, name)
+	}
 	for range 100 {
 		editors.Go(func() {
-			for range 20 {
+			for round := range 20 {
 				adding.Lock()
 				serial++
+				mine := serial
 				name, err := l.Handlers().Add(watch(serial, serial%2 == 0, map[bool]error{true: errBoom}[serial%4 < 2]))
 				adding.Unlock()
 				if err != nil {
 					t.Error(err)
+				}
+				if round == 0 { // a run that begins and ends while the handler is there calls it
+					key := fmt.Sprint("of ", name)
+					create(t, s, key)
+					if calls := reconcileOnce(key); !slices.Contains(calls, mine) {
+						t.Errorf("called %v, want handler %d among them, which was there all the time", calls, mine)
+					}
+					remove(t, s, key)
+					defer forget(key)
 				}
 				if !l.Handlers().Remove(name) {
 					t.Errorf("%s was not there", name)
@@ -358,23 +388,9 @@ func TestListOfHandlersIsEditedUnderLoad(t *testing.T) {
 				}
 				name := fmt.Sprint(w, "-", i)
 				create(t, s, name)
-				var calls []int
-				if _, err := l.Reconcile(context.WithValue(t.Context(), seen{}, &calls), key(name)); err != nil && !errors.Is(err, errBoom) {
-					t.Error(err)
-				}
-				if len(calls) <= last || calls[0] != 0 || calls[last] != last {
-					t.Errorf("called %v, want the two that stay to be the first two", calls)
-				}
-				if !slices.IsSorted(calls) || len(slices.Compact(slices.Clone(calls))) != len(calls) {
-					t.Errorf("called %v, want each once, in the order in which they were added", calls)
-				}
+				reconcileOnce(name)
 				remove(t, s, name)
-				for gone := false; !gone; { // a handler that came meanwhile may want a run of its own
-					run(t, l, name)
-					_, err := s.Get(t.Context(), key(name))
-					gone = errors.Is(err, store.ErrNotFound)
-				}
-				run(t, l, name)
+				forget(name)
 			}
 		})
 	}

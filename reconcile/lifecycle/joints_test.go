@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,7 +124,7 @@ func TestConfigInDeletionIsNone(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := hosts()
-		start(t, mustProvide(t, s, p, watchConfig(t, cs, nil), nil), nil, nil)
+		ctrl := start(t, mustProvide(t, s, p, watchConfig(t, cs, nil), fakeAccess{diary: &p.diary}), nil, nil)
 		create(t, s, "a")
 		restFor(time.Second)
 		expectReady(t, get(t, s, "a"), store.True, store.PhaseReady, "Ready")
@@ -135,6 +136,9 @@ func TestConfigInDeletionIsNone(t *testing.T) {
 		o := get(t, s, "a")
 		expectReady(t, o, store.False, store.PhaseProgressing, ReasonConfigMissing)
 		p.expect(t)
+		if n := ctrl.Counts(); n.Error+n.Terminal+n.Timeout+n.Panic != 0 {
+			t.Errorf("%+v, want no error for want of a config", n)
+		}
 		if len(o.Finalizers) != 1 || o.Status.Note != "one" {
 			t.Errorf("%+v, want it left as it is", o)
 		}
@@ -163,7 +167,11 @@ func TestFailingEnsureIsTriedAtGrowingIntervals(t *testing.T) {
 		if want := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}; !slices.Equal(gaps, want) {
 			t.Errorf("Ensure was tried after %v, want %v", gaps, want)
 		}
-		expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonAccessFailed)
+		failed := get(t, s, "a")
+		expectReady(t, failed, store.False, store.PhaseProgressing, ReasonAccessFailed)
+		if c, _ := failed.Condition(store.ConditionReady); !strings.Contains(c.Message, errBoom.Error()) {
+			t.Errorf("Ready says %q, want why Ensure failed", c.Message)
+		}
 	})
 }
 
@@ -176,7 +184,8 @@ func TestBackendOfTheConfigThatIsDownStopsNothing(t *testing.T) {
 		secrets := on[map[string]string, struct{}](t, b, "secret")
 		putConfig(t, cs, "main", settings{Hosts: []string{"one"}})
 		cfg := watchConfig(t, cs, nil)
-		l := mustProvide(t, s, hosts(), cfg, nil)
+		p := hosts()
+		l := mustProvide(t, s, p, cfg, nil)
 		ours, err := cache.New(secrets, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -190,6 +199,10 @@ func TestBackendOfTheConfigThatIsDownStopsNothing(t *testing.T) {
 		manage(t, ctrl)
 		create(t, s, "a")
 		restFor(time.Second)
+		p.expect(t, "CreateOrUpdate ")
+		putSecret(t, secrets, "one")
+		restFor(time.Minute)
+		p.expect(t, "CreateOrUpdate ")
 
 		b.fall(errBoom)
 		restFor(time.Minute)
@@ -203,9 +216,11 @@ func TestBackendOfTheConfigThatIsDownStopsNothing(t *testing.T) {
 				t.Errorf("%s: %+v, want it run with the last good config", name, o)
 			}
 		}
+		p.take()
 		remove(t, s, "b")
 		restFor(time.Second)
 		expectGone(t, s, "b")
+		p.expect(t, "Delete ")
 
 		b.fall(nil)
 		restFor(5 * time.Minute)
@@ -214,7 +229,18 @@ func TestBackendOfTheConfigThatIsDownStopsNothing(t *testing.T) {
 		if got := get(t, s, "a").Status.Note; got != "two" {
 			t.Errorf("ran with %q, want the config that came when the backend was back", got)
 		}
+		p.take()
+		putSecret(t, secrets, "two")
+		restFor(time.Minute)
+		p.expect(t, "CreateOrUpdate ")
 	})
+}
+
+func putSecret(t *testing.T, s *store.Store[map[string]string, struct{}], name string) {
+	t.Helper()
+	if _, err := s.Create(t.Context(), &secret{Meta: store.Meta{Name: name}}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // case 139: a provider without a matcher runs nothing for a secret, and one whose
@@ -232,7 +258,11 @@ func TestSecretsRunNothingWithoutAMatch(t *testing.T) {
 		if _, err := l.Controller("", nil, nil, WatchRef[settings, map[string]string, struct{}](all, cfg, nil)); err == nil {
 			t.Error("a reference without a matcher was taken")
 		}
-		none := func(context.Context, *secret, settings, bool) ([]reconcile.Request, error) { return nil, nil }
+		asked := 0
+		none := func(context.Context, *secret, settings, bool) ([]reconcile.Request, error) {
+			asked++
+			return nil, nil
+		}
 		ctrl, err := l.Controller("", nil, patient(), WatchRef(all, cfg, none))
 		if err != nil {
 			t.Fatal(err)
@@ -246,10 +276,11 @@ func TestSecretsRunNothingWithoutAMatch(t *testing.T) {
 		create(t, s, "a")
 		restFor(time.Second)
 		p.take()
-		if _, err := secrets.Create(t.Context(), &secret{Meta: store.Meta{Name: "a"}}); err != nil {
-			t.Fatal(err)
-		}
-		restFor(time.Hour)
+		putSecret(t, secrets, "a")
+		restFor(time.Minute) // after an hour the rounds may have run "a"
 		p.expect(t)
+		if asked != 1 {
+			t.Errorf("the matcher was asked %d times, want once", asked)
+		}
 	})
 }

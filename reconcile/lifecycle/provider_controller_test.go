@@ -134,7 +134,6 @@ func putConfig(t *testing.T, s *configs, name string, c settings) {
 func hosts() *fakeProvider {
 	p := &fakeProvider{}
 	p.create = func(_ context.Context, o *widget, c settings, _ client) (reconcile.Result, error) {
-		p.take() // drop the note without the name
 		o.Status.Note = strings.Join(c.Hosts, ",")
 		return reconcile.Result{}, nil
 	}
@@ -146,7 +145,7 @@ func TestConfigIsFollowedAcrossBackends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, cs := newWidgets(t), newKind[settings, struct{}](t, "config")
 		p := hosts()
-		start(t, mustProvide(t, s, p, watchConfig(t, cs, nil), nil), nil, nil)
+		ctrl := start(t, mustProvide(t, s, p, watchConfig(t, cs, nil), fakeAccess{diary: &p.diary}), nil, nil)
 		create(t, s, "a")
 		restFor(time.Second)
 		expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonConfigMissing)
@@ -178,7 +177,10 @@ func TestConfigIsFollowedAcrossBackends(t *testing.T) {
 		if o.Status.Note != "two" || len(o.Finalizers) != 1 {
 			t.Errorf("%+v, want nothing torn down", o)
 		}
-		p.expect(t) // neither CreateOrUpdate nor Delete
+		p.expect(t) // neither CreateOrUpdate nor Delete nor Release
+		if n := ctrl.Counts(); n.Error+n.Terminal+n.Timeout+n.Panic != 0 {
+			t.Errorf("%+v, want no error for want of a config", n)
+		}
 	})
 }
 

@@ -207,6 +207,9 @@ func TestFailingEnsureBacksOffAndSaysSo(t *testing.T) {
 	runFails(t, mustProvide(t, s, p, nil, a), "a", errBoom)
 	p.expect(t, "Ensure")
 	expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonAccessFailed)
+	if c, _ := get(t, s, "a").Condition(store.ConditionReady); !strings.Contains(c.Message, errBoom.Error()) {
+		t.Errorf("Ready says %q, want why Ensure failed", c.Message)
+	}
 }
 
 // case 48, 50; weak point 002 (c): a finished deletion asked for one more run.
