@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -396,7 +397,7 @@ func TestWebhookNeedsItsParts(t *testing.T) {
 	auth := func(*http.Request, []byte) error { return nil }
 	keys := func(*http.Request, []byte) ([]string, error) { return nil, nil }
 	for _, o := range []reconcile.WebhookOptions[string]{
-		{Keys: keys}, {Auth: auth}, {Auth: auth, Keys: keys, MaxBody: -1}, {Auth: auth, Keys: keys, MaxCalls: -1}, {Auth: auth, Keys: keys, MaxCalls: 1 << 62},
+		{Keys: keys}, {Auth: auth}, {Auth: auth, Keys: keys, MaxBody: -1}, {Auth: auth, Keys: keys, MaxCalls: -1}, {Auth: auth, Keys: keys, MaxCalls: math.MaxInt},
 	} {
 		if _, err := reconcile.NewWebhook("hook", o); err == nil {
 			t.Errorf("NewWebhook(%+v) gave no error", o)
