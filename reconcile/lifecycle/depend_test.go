@@ -270,8 +270,10 @@ func TestWatchRefEndsBackoffAndPark(t *testing.T) {
 		defer func() { stop(); ok(<-done) }()
 		secret, err := secretStore.Create(t.Context(), &part{Meta: store.Meta{Name: "password"}})
 		ok(err)
+		synctest.Wait() // the secret is known before its users run, and each has run before the edit
 		declarePart(t, s, "backs off", "")
 		declarePart(t, s, "parks", "")
+		synctest.Wait()
 		secret.Spec.Needs = "another wrong one"
 		secret, err = secretStore.Update(t.Context(), secret)
 		ok(err)
