@@ -29,7 +29,7 @@ import (
 
 type (
 	spec struct {
-		Size     int    `json:"size"`
+		Size     int64  `json:"size"`
 		Password string `json:"password,omitempty" tend:"secret"`
 	}
 	status struct {
