@@ -41,12 +41,10 @@ func newBrowser(t *testing.T) *browser {
 		}
 		t.Skip("no chromium and chromedriver here (Debian's packages chromium and chromium-driver): the page is not tested in a browser")
 	}
-	dir, err := os.MkdirTemp("", "tend-browser-") //nolint:usetesting // see below
+	dir, err := os.MkdirTemp("", "tend-browser-") //nolint:usetesting // t.TempDir fails when an ending browser writes there once more
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not t.TempDir, which fails the test when a process of the browser that is
-	// just ending writes there once more.
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	port := startDriver(t, driver, dir)
 	b := &browser{t: t, client: &http.Client{Timeout: patience, Transport: &http.Transport{}}}
