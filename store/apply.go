@@ -176,7 +176,7 @@ func (a *applier[S, T]) put(ctx context.Context, want *Object[S, T]) error {
 }
 
 // remove deletes at the revision that was counted against the cap: an object
-// that somebody changed since, perhaps to declare it again, is a conflict.
+// that has changed since, perhaps because it was declared again, is a conflict.
 func (a *applier[S, T]) remove(ctx context.Context, o *Object[S, T]) error {
 	err := a.s.Delete(ctx, o)
 	if errors.Is(err, ErrNotFound) {

@@ -141,7 +141,7 @@ func TestApplyChecksTheWholeSetFirst(t *testing.T) {
 	}{
 		"twice":           {declared("a", "b", "a"), "file", 1, store.ErrInvalid},
 		"invalid":         {append(declared("a"), long), "file", 1, store.ErrInvalid},
-		"somebody else's": {declared("a", "by hand"), "file", 1, store.ErrExists},
+		"another owner's": {declared("a", "by hand"), "file", 1, store.ErrExists},
 		"no owner":        {declared("a"), "", 1, store.ErrInvalid},
 		"negative cap":    {declared("a"), "file", -1, store.ErrInvalid},
 	} {

@@ -44,7 +44,7 @@ type Backend interface {
 	// does not hold is a [*ConflictError] with what is there instead. Nothing
 	// was written in either case. Deleting what does not exist changes nothing
 	// and is no error. A transaction that changes nothing returns the current
-	// revision and nobody is told.
+	// revision, and no watcher is told.
 	//
 	// When the backend cannot tell whether the transaction was applied (a
 	// deadline passed or the connection broke after it was sent) the error is
@@ -98,8 +98,8 @@ type Backend interface {
 type Leaser interface {
 	// Shared reports whether another process can have the same store open.
 	Shared() bool
-	// Grant starts a lease that lives for at least ttl and, while nobody
-	// renews it, not much longer. A ttl below [MinTTL] is [ErrInvalid].
+	// Grant starts a lease that lives for at least ttl and, unless it is
+	// renewed, not much longer. A ttl below [MinTTL] is [ErrInvalid].
 	Grant(ctx context.Context, ttl time.Duration) (LeaseID, error)
 	// Renew lets the lease live for at least its ttl from now. A lease that
 	// ended or never was is [ErrLeaseGone]: it cannot be revived.

@@ -176,9 +176,9 @@ func nest(depth int) string {
 	return strings.Repeat(`{"x":`, depth) + `1` + strings.Repeat(`}`, depth)
 }
 
-// Who else writes to the store may nest as deep as he likes, in what we know and
-// in what we only keep. It is reported with its key like anything that cannot be
-// read.
+// Another program that writes to the store may nest as deep as it likes, in fields
+// that are known and in others. Such a record is reported with its key like anything
+// that cannot be read.
 //
 // Negative control: without the limit all of them were read. Keeping the unknown
 // field at the bottom of 900 known levels around 900 kB then took a write 17

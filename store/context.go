@@ -12,7 +12,7 @@ type (
 )
 
 // WithGuard returns a context whose every Commit is made on the condition g: a
-// write by somebody whose guard no longer holds is [ErrFenced]. Guards add up:
+// write whose guard no longer holds is [ErrFenced]. Guards add up:
 // all of those along the context must hold. context.WithoutCancel keeps them.
 //
 // A guard is a record of one backend. A write to another backend with this

@@ -10,7 +10,7 @@ import (
 var zeroTime time.Time
 
 // Delete deletes the object if it is at o's revision. While it has finalizers it
-// is only marked: Deleted is set and the generation grows, and whoever removes
+// is only marked: Deleted is set and the generation grows, and the write that removes
 // the last finalizer deletes it. Deleting what is already marked does nothing,
 // at whatever revision. The errors are those of [Store.Update].
 func (s *Store[S, T]) Delete(ctx context.Context, o *Object[S, T]) error {
@@ -69,8 +69,8 @@ func (s *Store[S, T]) DeleteUndecodable(ctx context.Context, k Key) error {
 	return nil
 }
 
-// RemoveFinalizer takes a finalizer away by force, for an operator who knows
-// that whoever owns it will not come back. What the finalizer protected may be
+// RemoveFinalizer takes a finalizer away by force, for an operator: the program
+// that owns it will not come back. What the finalizer protected may be
 // left behind; the removal is logged as a warning. Removing what is not there
 // does nothing. It returns the object as stored then.
 func (s *Store[S, T]) RemoveFinalizer(ctx context.Context, k Key, name string) (*Object[S, T], error) {

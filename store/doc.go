@@ -23,8 +23,8 @@
 // The generation counts changes of the spec and the request for deletion, never
 // a status write, and an object with finalizers is marked, not removed (S3).
 //
-// A write whose outcome nobody knows is [ErrUnknownOutcome], neither success nor
-// failure. A write made with a guarded context ([WithGuard]) by somebody who
+// A write whose outcome cannot be known is [ErrUnknownOutcome], neither success nor
+// failure. A write made with a guarded context ([WithGuard]) by a server that
 // lost the lease is [ErrFenced].
 //
 // # What is not

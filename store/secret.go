@@ -35,7 +35,7 @@ const Redacted = "(secret)"
 // alone; booleans are not.
 //
 // It knows the objects' values and no others: what a cloud answered with another
-// value has to be kept out of the text by whoever makes it. Kinds without such a
+// value has to be kept out of the text by the code that makes it. Kinds without such a
 // field cost nothing.
 func (s *Store[S, T]) Redact(text string, objects ...*Object[S, T]) string {
 	if !s.secret || text == "" {

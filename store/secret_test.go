@@ -119,7 +119,7 @@ func TestShortSecretsAreTakenOutWhereTheyStandAlone(t *testing.T) {
 	if got, want := s.Redact("pin 4242, port 42424, v4242", o), "pin (secret), port 42424, v4242"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	o.Spec.Password = "84739201" // nobody has such a number by chance
+	o.Spec.Password = "84739201" // no such number is there by chance
 	if got, want := s.Redact("pw84739201x", o), "pw(secret)x"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

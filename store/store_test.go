@@ -91,7 +91,7 @@ func TestStaleWriteIsAConflictThatShowsWhatIsThere(t *testing.T) {
 	})
 }
 
-// racing is a backend in which somebody else writes between a Store's read and
+// racing is a backend in which another client writes between a Store's read and
 // its commit.
 type racing struct {
 	store.Backend
@@ -126,7 +126,7 @@ func TestWriteBetweenReadAndCommit(t *testing.T) {
 	o.Spec.Region = "us-1"
 	r.between = touch
 	_, err := s.Update(t.Context(), o)
-	wantErr(t, "Update of what somebody changed", err, store.ErrConflict)
+	wantErr(t, "Update of what was changed", err, store.ErrConflict)
 
 	r.between = touch
 	calls := 0
@@ -138,7 +138,7 @@ func TestWriteBetweenReadAndCommit(t *testing.T) {
 	r.between = remove
 	o.Spec.Region = "eu-9"
 	_, err = s.Update(t.Context(), o)
-	wantErr(t, "Update of what somebody deleted", err, store.ErrNotFound)
+	wantErr(t, "Update of what was deleted", err, store.ErrNotFound)
 	_, err = s.Mutate(t.Context(), o.Key(), func(*bucket) error { return nil })
 	wantErr(t, "Mutate of nothing", err, store.ErrNotFound)
 }

@@ -2,7 +2,7 @@ package store
 
 import "fmt"
 
-// value is an object as a backend holds it. Nobody modifies it after the commit
+// value is an object as a backend holds it. It is not modified after the commit
 // that stored it, so a backend of Go values, lists and caches share it.
 type value[S, T any] struct {
 	Object[S, T]

@@ -31,7 +31,7 @@ type Event[S, T any] struct {
 // A lost connection is taken up where it broke. After a compaction, an overrun
 // or the restore of a backup the sequence begins again with a snapshot: an
 // object that is not in it by its SnapshotEnd is gone. A snapshot that breaks off
-// is begun anew without a word; what only the part before the break showed follows
+// is begun again silently; what only the part before the break showed follows
 // its end as deleted. Pauses between attempts grow from 50 ms to 5 s.
 //
 // The sequence ends, with an error as its last element, when ctx does, when the

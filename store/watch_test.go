@@ -181,8 +181,8 @@ func (b *tornSnapshot) Watch(ctx context.Context, kind string, after store.Revis
 
 // promise S2
 //
-// Negative control: with nothing said of it, the object was there for ever to who
-// reads the sequence, and WaitReady waited for it until its context ended.
+// Negative control: with nothing said of it, the object was there for ever to a reader
+// of the sequence, and WaitReady waited for it until its context ended.
 func TestWhatOnlyATornSnapshotShowedIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t, nil)

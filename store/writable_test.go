@@ -165,7 +165,7 @@ func TestRefusedNameIsQuoted(t *testing.T) {
 	}
 }
 
-// Writers of one object who meet a conflict pause: 16 of them that make 20 changes each
+// Writers of one object that meet a conflict pause: 16 of them that make 20 changes each
 // took over 4,000 attempts on a file.
 func TestMutatePausesUnderContention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

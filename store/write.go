@@ -223,7 +223,7 @@ func (s *Store[S, T]) check(o *Object[S, T], newSpec bool) error {
 	return nil
 }
 
-// checkGuard refuses a write that nobody would fence.
+// checkGuard refuses a write that no guard would fence.
 func (s *Store[S, T]) checkGuard(ctx context.Context) error {
 	if s.guarded && len(Guards(ctx)) == 0 {
 		return fmt.Errorf("%w: %s requires one; use the context of the run", ErrUnguarded, s.kind)

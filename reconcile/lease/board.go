@@ -43,7 +43,7 @@ type owner struct {
 	created store.Revision
 }
 
-// board is what the store says of one placement: who lives, who holds what. It
+// board is what the store says of one placement: its live servers and their shards. It
 // is fed by a watch and read by the session's goroutine.
 type board struct {
 	name    string
@@ -55,7 +55,7 @@ type board struct {
 	synced   bool       // a snapshot has been read to its end
 	revision store.Revision
 	records  records
-	version  int // counts the changes of who lives
+	version  int // counts the changes of the live servers
 }
 
 // records are those of a placement, by the name in the record's key.
@@ -170,7 +170,7 @@ func (b *board) notify() {
 	}
 }
 
-// holder tells who has the shard, and whether the board is at least as new as
+// holder returns the owner of the shard, and whether the board is at least as new as
 // the revision: an older one knows nothing of what was written then.
 func (b *board) holder(shard store.Key, after store.Revision) (o owner, held, known bool) {
 	b.mu.Lock()
@@ -179,7 +179,7 @@ func (b *board) holder(shard store.Key, after store.Revision) (o owner, held, kn
 	return o, held, b.synced && b.revision >= after
 }
 
-// census is who lives, as far as it concerns those who divide the keys as we do.
+// census is the live servers, as far as it concerns those that divide the keys as we do.
 //
 // Servers that divide them otherwise, as in the middle of a deployment, must not work
 // beside each other: a key would be in a shard of each. So the oldest member rules,
@@ -188,7 +188,7 @@ func (b *board) holder(shard store.Key, after store.Revision) (o owner, held, kn
 type census struct {
 	live  map[string]string // servers by session; none if another division rules
 	rule  []store.Compare   // holds for as long as the oldest member lives
-	other int               // into how many shards those divide who rule; 0: as we do
+	other int               // into how many shards the ruling servers divide; 0: as we do
 }
 
 // members lists the servers that live, and the version of that list; unless the
@@ -223,7 +223,7 @@ func (b *board) members(known int) (c census, version int, changed bool) {
 	return c, b.version, true
 }
 
-// alike says whether a record is of somebody who divides the keys as we do.
+// alike reports whether a record is of a server that divides the keys as we do.
 func (b *board) alike(o owner) bool { return o.Shards == 0 || o.Shards == b.shards }
 
 // others says whether shards of another division are still held.

@@ -101,8 +101,8 @@ func TestDeploymentThatChangesTheNumberOfShardsRunsNoKeyTwice(t *testing.T) {
 	}
 }
 
-// One who came late of the division that ruled gives its shards up to the one that rules
-// next, and drains them first.
+// A server that joined late, of the division that ruled, gives its shards up to the division
+// that rules next, and drains them first.
 //
 // Negative control: with the records that are left not asked about, the next one began
 // while the latecomer drained.
@@ -130,8 +130,8 @@ func TestLatecomerOfTheOldDivisionGivesWay(t *testing.T) {
 	})
 }
 
-// A claim that is on its way when the oldest member leaves is refused: those who rule next
-// have looked, and seen none.
+// A claim that is on its way when the oldest member leaves is refused: the servers that rule
+// next have looked, and seen none.
 //
 // Negative control: without the rule among its conditions it landed, and its shards were worked on by both.
 func TestClaimMadeUnderTheRuleOfBeforeIsRefused(t *testing.T) {

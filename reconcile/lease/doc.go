@@ -40,8 +40,8 @@
 // # What is not
 //
 // A call to something that knows no fencing token (most clouds) can be finished
-// by a process that was frozen in the middle of it, after somebody else has
-// taken over. [Token] gives the token to those who can use one; for the others
+// by a process that was frozen in the middle of it, after another server has
+// taken over. [Token] gives the token to calls that can use one; for the others
 // the create intent and deterministic names of reconcile/external are the
 // answer. A machine that was suspended notices within a tenth of the TTL after its
 // resume, or with the next question whether a lease is held; what it had begun goes on
@@ -58,8 +58,8 @@
 // members that live.
 //
 // The guard is the create revision of the shard's record (Chubby's sequencer,
-// in etcd's terms): whoever takes the shard over has to create the record anew,
-// so the compare fails for ever. Fencing by the backend's lease id, or by a
+// in etcd's terms): a server that takes the shard over has to create the record
+// again, so the compare fails for ever. Fencing by the backend's lease id, or by a
 // clock of ours, was rejected: neither is known to the store at the moment it
 // commits.
 //

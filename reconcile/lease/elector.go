@@ -77,7 +77,7 @@ func (o *Options) withDefaults() (Options, error) {
 //
 //	Run ── session (one backend lease) ── hold (one shard) ── work
 //	         │ renews, and is over when it cannot
-//	         └ board: what the store says who holds what
+//	         └ board: what the store says of the holders
 type elector struct {
 	title   string // for String
 	name    string
@@ -90,9 +90,9 @@ type elector struct {
 	// hold it, given the sessions that live and their servers' names.
 	wants func(members map[string]string, id string, n int) []bool
 	// member is how the names of records begin by which sessions announce
-	// themselves to each other, because wants asks who lives. It differs between
+	// themselves to each other, because wants needs the live servers. It differs between
 	// Sharded and Members, whose names people choose alike: a session that holds no
-	// shards must not be given a share of them. "": nobody asks.
+	// shards must not be given a share of them. "": sessions are not announced.
 	member string
 	// joined is told of each session of a member, with what reports whether it may
 	// be trusted, and with nil of its end. Nil: there is nothing to tell.
@@ -154,7 +154,7 @@ func (e *elector) Shards() int           { return len(e.shards) }
 func (e *elector) Lease(shard int) Lease { return e.shards[shard] }
 
 // Holder is the server that holds a shard's lease, as far as this one has heard;
-// not ok: nobody, or it has heard of none yet. It is for people to look at: by
+// not ok: none holds it, or this one has not heard yet. It is for people to look at: by
 // the time it is read it may be another.
 func (e *elector) Holder(shard int) (server string, ok bool) {
 	b := e.seen.Load()

@@ -142,9 +142,9 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 	for _, call := range []string{"grant", "announce", "claim", "renew", "remove", "revoke", "watch"} {
 		for f := slow; f <= lost; f++ {
 			for nth := int32(1); nth <= 3; nth++ {
-				for _, who := range []string{"first", "second"} {
-					t.Run(fmt.Sprintf("%s %d of the %s is %v", call, nth, who, f), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) { failOnce(t, call, nth, f, who) })
+				for _, victim := range []string{"first", "second"} {
+					t.Run(fmt.Sprintf("%s %d of the %s is %v", call, nth, victim, f), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { failOnce(t, call, nth, f, victim) })
 					})
 				}
 			}
@@ -152,13 +152,13 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 	}
 }
 
-func failOnce(t *testing.T, call string, nth int32, f fault, who string) {
+func failOnce(t *testing.T, call string, nth int32, f fault, victim string) {
 	const shards, step = 4, 100 * time.Millisecond
 	b, l := newBackend(t), newLedger(t)
 	defer b.Close()
 	on := func(name string) *limp {
 		m := &limp{link: &link{Backend: b}, fault: f, by: 3 * time.Second}
-		if name == who {
+		if name == victim {
 			m.call, m.nth = call, nth
 		}
 		return m

@@ -9,9 +9,9 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// Somebody else writes to the placement's own records: an older or newer version,
-// or an enemy. He can keep servers from a shard, or draw shards to a server that
-// does not exist; he cannot have two work on one, and nothing panics. Once his
+// Another program writes to the placement's own records: an older or newer version,
+// or an attacker's. It can keep servers from a shard, or draw shards to a server that
+// does not exist; it cannot make two servers work on one, and nothing panics. Once its
 // record is gone all shards are worked on again.
 func FuzzRecord(f *testing.F) {
 	for _, name := range []string{"shard-00000", "shard-00003", "shard-99999", "member-x", "member-", "term", "else"} {

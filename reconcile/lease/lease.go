@@ -24,11 +24,11 @@ type Lease interface {
 	Name() string
 	// Held says whether this server holds the lease at this moment, and gives
 	// the guard that proves it to the store. A guard without a kind proves
-	// nothing (EveryServer, or a Manual without a backend): there is nobody to
-	// fence against. Held does not block.
+	// nothing (EveryServer, or a Manual without a backend): there is no other
+	// server to fence against. Held does not block.
 	Held() (guard store.Compare, ok bool)
 	// Changed receives a value after the lease was won or lost. It holds one
-	// notification while nobody listens; ask Held for the latest state.
+	// notification until it is received; ask Held for the latest state.
 	Changed() <-chan struct{}
 }
 
@@ -46,7 +46,7 @@ type Placement interface {
 	String() string
 	// Shards is into how many parts the keys are divided; 1 where they are not.
 	Shards() int
-	// Lease is the lease of one shard, for whoever wants to look. It panics if
+	// Lease is the lease of one shard. It panics if
 	// shard is not in [0, Shards).
 	Lease(shard int) Lease
 	// Run wins leases and calls work for each shard while it holds it, each in
@@ -69,7 +69,7 @@ func Token(ctx context.Context) (epoch uint64, ok bool) {
 type goneKey struct{}
 
 // Gone is closed when the hold that ctx belongs to is not to be trusted any
-// more: from then on the work may be somebody else's. Often that is when ctx
+// more: from then on the work may be another server's. Often that is when ctx
 // ends. It is later when this server stops in good order: then ctx ends first,
 // and work may finish what it has begun until Gone is closed. It is nil, which
 // is never, outside of Work and where there is no lease (EveryServer).

@@ -164,7 +164,7 @@ func (s *server) end() {
 	<-s.done
 }
 
-// ledger sees who works on what, and catches two at a time.
+// ledger notes which server works on what, and reports two at a time.
 type ledger struct {
 	t interface {
 		Errorf(format string, args ...any)
@@ -235,7 +235,7 @@ func (l *ledger) begun() int {
 	return l.moves
 }
 
-// longestIdle gives idle and begins to count it anew.
+// longestIdle returns idle and begins to count it again.
 func (l *ledger) longestIdle() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -328,8 +328,8 @@ func TestWorkRunsOnlyWhileTheLeaseIsHeld(t *testing.T) {
 	})
 }
 
-// A holder that cannot renew stops before the store lets anybody else in, and
-// whoever comes next gets in within a bound.
+// A holder that cannot renew stops before the store grants the lease to another,
+// and the next holder gets it within a bound.
 //
 // promise L1. Negative control: with trust counted from the answer to a renewal
 // and no margin (s.until = time.Now().Add(TTL) after Renew) the ledger catches

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrStaleTerm says that a host claims to hold a lease by a term lower than one
-// that the store has already seen: somebody else has been elected since.
+// that the store has already seen: another server has been elected since.
 var ErrStaleTerm = errors.New("lease: term is older than the one in the store")
 
 // Manual is the placement of a host that has an election of its own (Raft, a
@@ -42,7 +42,7 @@ type setting struct {
 
 var _ Placement = (*Manual)(nil)
 
-// NewManual makes a lease that nobody holds yet. The backend may be nil.
+// NewManual makes a lease that is not held yet. The backend may be nil.
 func NewManual(b store.Backend, name string) (*Manual, error) {
 	if err := checkName(name); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// asked is a context that tells when somebody asks whether it is over.
+// asked is a context that tells when its Err or Done is called.
 type asked struct {
 	context.Context
 	hook func()
@@ -28,7 +28,7 @@ func (c asked) Err() error {
 // is just taking note of the loss, gets a new hold, and a Run that ends.
 //
 // Negative control: with the work distrusted only if the setting is still another
-// one, nobody ends it, and Run heard neither of settings nor of its context.
+// one, nothing ends it, and Run heard neither of settings nor of its context.
 func TestHostSetBackWhileItsLossIsNotedHoldsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger(t)
@@ -156,10 +156,10 @@ func TestHostRestartedWithinItsTermHoldsAgain(t *testing.T) {
 }
 
 // Names are chosen by people: "buckets" for the placement of a controller, and
-// "buckets" for those who share the quota of its API.
+// "buckets" for the servers that share the quota of its API.
 //
 // Negative control: with one prefix for both kinds of members, rendezvous hashing
-// gives half of the shards to sessions that hold none, and nobody ever runs them.
+// gives half of the shards to sessions that hold none, and they never run.
 func TestMembersOfTheSameNameAsAPlacementTakeNoShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
@@ -177,7 +177,7 @@ func TestMembersOfTheSameNameAsAPlacementTakeNoShards(t *testing.T) {
 			t.Errorf("%d of 64 shards are worked on", n)
 		}
 		if n := m.Live(); n != 1 {
-			t.Errorf("%d live, want 1: who holds shards is not among them", n)
+			t.Errorf("%d live, want 1: a server that holds shards is not among them", n)
 		}
 		cancel()
 		if err := <-done; err != nil {

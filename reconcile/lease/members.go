@@ -62,7 +62,7 @@ func (m *Members) Live() int {
 }
 
 // Changed receives a value after what Live says has changed. It holds one
-// notification while nobody listens, and is for one listener.
+// notification until it is received, and is for one listener.
 func (m *Members) Changed() <-chan struct{} { return m.changed }
 
 // Run is a member until ctx ends, and leaves before it returns. Calling it twice
@@ -78,8 +78,8 @@ func (m *Members) joined(trusted func() bool) {
 	m.notify()
 }
 
-// saw takes note of who lives. As long as we are not among them the board is of
-// before we joined.
+// saw takes note of the live servers. As long as this one is not among them the
+// board is older than its join.
 func (m *Members) saw(members map[string]string, session string) {
 	servers := map[string]bool{}
 	for _, server := range members {

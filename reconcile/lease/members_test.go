@@ -11,7 +11,7 @@ import (
 )
 
 // Negative control: without joined(nil) at the end of a session, a server that
-// was cut off was told of its loss by nobody.
+// was cut off was not told of its loss.
 func TestMembersCountThoseWhoLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBackend(t)

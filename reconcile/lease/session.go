@@ -47,7 +47,7 @@ type session struct {
 	shareOf int
 	// rule has to hold for a claim made by that share: see census.
 	rule []store.Compare
-	// waits is into how many shards those divide the keys whom we wait for; 0: nobody.
+	// waits is into how many shards the servers that we wait for divide the keys; 0: we wait for none.
 	waits int
 }
 
@@ -255,7 +255,7 @@ func (s *session) act(ctx context.Context) (again bool) {
 		}
 		switch wanted := wanted[shard]; {
 		case h != nil && (!held || o.created != h.created):
-			h.leave(ErrLost) // somebody removed our record: the fence is down
+			h.leave(ErrLost) // our record was removed: the fence is down
 			delete(s.holds, shard)
 		case h != nil && !wanted:
 			h.leave(errMoved)
@@ -323,7 +323,7 @@ func (s *session) claim(ctx context.Context, shards []int) bool {
 		key := s.keys[shard]
 		free := store.Compare{Kind: Kind, Key: key}
 		created, err := s.backend.Commit(cctx, store.Txn{
-			// Whoever looks after the rule has changed sees each claim made under it.
+			// A server that looks after the rule has changed sees each claim made under it.
 			If:  append(slices.Clip(s.rule), free),
 			Ops: []store.Op{{Kind: Kind, Key: key, Put: s.note(), Lease: s.lease}},
 		})
@@ -332,8 +332,8 @@ func (s *session) claim(ctx context.Context, shards []int) bool {
 		if a.err == nil {
 			s.begin(a.shard, a.created)
 		}
-		// A conflict is a race lost, and the board will say to whom, or who is
-		// the oldest now. Anything else is settled by looking at the board again:
+		// A conflict is a race lost, and the board will show the winner, or the
+		// oldest member now. Anything else is settled by looking at the board again:
 		// an unknown outcome shows there as a record of ours.
 		ok = ok && (a.err == nil || errors.Is(a.err, store.ErrConflict))
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// NewSingleton places work on one server at a time: whoever takes the lease of
-// that name first, until it stops or dies. The backend must have leases
+// NewSingleton places work on one server at a time: the first that takes the lease
+// of that name, until it stops or dies. The backend must have leases
 // ([store.Leaser]) and be the same for all servers.
 func NewSingleton(b store.Backend, name string, o *Options) (Placement, error) {
 	e, err := newElector(b, name, fmt.Sprintf("singleton %q", name), 1, o)

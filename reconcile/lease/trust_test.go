@@ -67,7 +67,7 @@ func TestWorkThatWindsUpLearnsWhenItsLeaseIsGone(t *testing.T) {
 }
 
 // Work of a shard that is handed over winds up while its record is there. Once that was
-// removed by somebody else the shard may be another's, and Gone says so.
+// removed by another program the shard may be another server's, and Gone says so.
 //
 // promise L1. Negative control: with the trust taken only from a hold that is not leaving
 // yet, Gone stayed open.
@@ -373,8 +373,8 @@ func (c *complaints) get() []string {
 	return c.list
 }
 
-// alternate cuts off whoever of the two holds the lease, at any phase of its
-// renewals, until the other one has it.
+// alternate cuts off the holder of the lease, at any phase of its renewals, until the
+// other server has it.
 func alternate(t *testing.T, l *ledger, a, z *server) {
 	t.Helper()
 	for round := range 20 {

@@ -13,7 +13,7 @@ import (
 
 // ErrNoAccess is what Ensure returns for an object in deletion when the access
 // that it had is gone already. The provider's Delete is then called with the
-// zero A: it may be the only one who knows what else there is to clean up.
+// zero A: only the provider may know what else there is to clean up.
 var ErrNoAccess = errors.New("lifecycle: there is no access any more")
 
 // Access gives a provider what it needs to reach the place that one object

@@ -163,8 +163,8 @@ func (w *handlerWork[S, T]) unsettled(run *Run[S, T]) (open bool, failing error)
 // one of them does cannot change what the next is called for.
 //
 // A run that nothing explains (no change, no retry, no delay that ran out) was
-// asked for by somebody: a resync, a kick, a source of something the object
-// depends on. It is every handler's Resync.
+// asked for: by a resync, a kick, or a source of something the object depends
+// on. It is every handler's Resync.
 func (w *handlerWork[S, T]) plan(run *Run[S, T]) []plan[S, T] {
 	w.led.mu.Lock()
 	defer w.led.mu.Unlock()

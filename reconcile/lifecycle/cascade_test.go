@@ -144,7 +144,7 @@ func TestCascadeDeletesTheChildrenOfOwnersThatHaveGone(t *testing.T) {
 		child("of-both", ownedBy(one, two))
 		child("of-one", ownedBy(one))
 		child("of-one-and-a-stranger", slices.Concat(ownedBy(one), stranger))
-		child("of-nobody", nil)
+		child("of-none", nil)
 		child("orphan", []store.Owner{{Kind: "parent", Key: one.Key(), UID: "an-earlier-one"}})
 		owners, err := cache.New(parents, nil)
 		if err != nil {
@@ -156,25 +156,25 @@ func TestCascadeDeletesTheChildrenOfOwnersThatHaveGone(t *testing.T) {
 		}
 		manage(t, c)
 		restFor(time.Minute)
-		expect("at the start, another object has the owner's name", "of-both", "of-nobody", "of-one", "of-one-and-a-stranger")
+		expect("at the start, another object has the owner's name", "of-both", "of-none", "of-one", "of-one-and-a-stranger")
 
 		drop("one")
 		restFor(time.Minute)
-		expect("the owner is in deletion", "of-both", "of-nobody", "of-one", "of-one-and-a-stranger")
+		expect("the owner is in deletion", "of-both", "of-none", "of-one", "of-one-and-a-stranger")
 		release("one")
-		expect("the owner has gone", "of-both", "of-nobody", "of-one-and-a-stranger")
+		expect("the owner has gone", "of-both", "of-none", "of-one-and-a-stranger")
 
 		child("late", ownedBy(one))
 		child("guarded", ownedBy(one), "mine")
 		restFor(time.Minute)
-		expect("a child of one that has gone", "guarded", "of-both", "of-nobody", "of-one-and-a-stranger")
+		expect("a child of one that has gone", "guarded", "of-both", "of-none", "of-one-and-a-stranger")
 		if !get(t, s, "guarded").Deleting() {
 			t.Error("a child with a finalizer is not marked")
 		}
 		drop("two")
 		release("two")
-		expect("the last owner has gone", "guarded", "of-nobody", "of-one-and-a-stranger")
-		edit(t, s, "of-nobody", func(o *widget) { o.Owners = ownedBy(two) })
+		expect("the last owner has gone", "guarded", "of-none", "of-one-and-a-stranger")
+		edit(t, s, "of-none", func(o *widget) { o.Owners = ownedBy(two) })
 		restFor(time.Minute)
 		expect("an owner that has gone is named later", "guarded", "of-one-and-a-stranger")
 	})

@@ -7,8 +7,8 @@ import (
 	"github.com/tendhq/tend/internal/comingfrom"
 )
 
-// The pages for those who come from Grafana's and openMCP's runtimes have all of
-// their names, and none of ours that is not in the code.
+// The pages for users of Grafana's and openMCP's runtimes list all of
+// their names, and no name of ours that is not in the code.
 //
 // Negative control: with lifecycle.Wrap renamed it failed.
 func TestComingFromPagesNameWhatExists(t *testing.T) {

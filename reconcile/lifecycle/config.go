@@ -19,7 +19,7 @@ type Config[C any] interface {
 	current(ctx context.Context) (c C, loaded bool, err error)
 
 	// follow calls changed after every change, again if it failed, until ctx
-	// ends. f is what whoever follows keeps from one call to the next.
+	// ends. f is the follower's state, kept from one call to the next.
 	follow(ctx context.Context, f *follower, changed func() error) error
 
 	// check says what is wrong with it.
@@ -31,7 +31,7 @@ type Config[C any] interface {
 // that were run together do not stay together.
 type Poller interface{ PollInterval() time.Duration }
 
-// follower is one of those who follow a config, which several may share.
+// follower is what one follower of a config keeps. Several may share a config.
 type follower struct {
 	told  uint64 // of the config's changes
 	keeps bool   // it keeps the config up to date
@@ -74,7 +74,7 @@ func (s static[C]) follow(ctx context.Context, _ *follower, _ func() error) erro
 
 func (s static[C]) check() error { return s.err }
 
-// firstRead bounds how long a run waits for a config that nobody has read yet.
+// firstRead bounds how long a run waits for a config that has not been read yet.
 const firstRead = 5 * time.Second
 
 // WatchedConfig is the spec of one object, named by its key, of any store: it
@@ -107,7 +107,7 @@ type watched[C, T any] struct {
 	now       *store.Object[C, T] // in force; nil: none. Never modified.
 	known     bool                // whether the store has told
 	followers int                 // that keep now up to date
-	changes   uint64              // of now, since somebody may have run with it
+	changes   uint64              // of now, since a run may have used it
 	asked     uint64              // readings begun
 	answered  uint64              // of these, the newest that was taken
 }
@@ -174,8 +174,7 @@ func (w *watched[C, T]) keep(f *follower, keeps bool) {
 	f.keeps = keeps
 }
 
-// tell passes a change on to a follower once, whoever of the runs and the watches
-// found it.
+// tell passes a change on to a follower once, whether a run or a watch found it.
 func (w *watched[C, T]) tell(f *follower, changed func() error) error {
 	w.mu.Lock()
 	changes := w.changes

@@ -127,8 +127,8 @@ func (l *Lifecycle[S, T]) Finalizers() []string { return l.work.finalizers() }
 // From is the source of the objects' own changes, for the Watch of a controller
 // that is to serve further caches of the kind (Controller has one of its own).
 // Unlike reconcile.From it passes nothing that a run writes itself, finalizers
-// included: a run that nothing explains is taken for a Resync that somebody
-// asked for. What ends a backoff is decided by the handlers' Supersede.
+// included: a run that nothing explains is taken for a Resync that was asked
+// for. The handlers' Supersede decides what ends a backoff.
 func (l *Lifecycle[S, T]) From(c *cache.Cache[S, T]) reconcile.Source[reconcile.Request] {
 	return reconcile.FromWith(c, reconcile.FromOptions[S, T]{
 		When: l.concerns,
@@ -155,7 +155,7 @@ func (l *Lifecycle[S, T]) concerns(ch cache.Change[S, T]) bool {
 		l.work.mindsLabels() && !maps.Equal(was.Labels, is.Labels)
 }
 
-// asks says whether somebody has just set the reconcile-now annotation.
+// asks reports whether the change set the reconcile-now annotation.
 func asks[S, T any](ch cache.Change[S, T]) bool {
 	if ch.New == nil {
 		return false
@@ -168,8 +168,8 @@ func asks[S, T any](ch cache.Change[S, T]) bool {
 	return !had || before != now
 }
 
-// urgent is the rule where no retry of a handler has a say: somebody wants this
-// object to be looked at.
+// urgent is the rule where no retry of a handler has a say: it reports whether
+// the change asks for a run of the object now.
 func urgent[S, T any](ch cache.Change[S, T]) bool {
 	was, is := ch.Old, ch.New
 	return was == nil || is == nil || was.UID != is.UID || is.Generation > was.Generation ||
@@ -206,8 +206,8 @@ func (l *Lifecycle[S, T]) rounds(c *cache.Cache[S, T]) reconcile.Source[reconcil
 	}
 }
 
-// addWaiting adds a key, and waits while the queue is full: a round that gave
-// up would leave objects that nobody comes back to.
+// addWaiting adds a key, and waits while the queue is full: the objects after
+// the one at which a round gave up would not be run.
 func addWaiting(ctx context.Context, to reconcile.Sink[reconcile.Request], key reconcile.Request, o queue.AddOptions) error {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		err := to.Add(key, o)

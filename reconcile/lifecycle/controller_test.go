@@ -83,7 +83,7 @@ func TestOurOwnWritesAndStatusWritesCallNobody(t *testing.T) {
 		restFor(time.Minute)
 		d.expect(t, "h Added 1")
 		o := get(t, s, "a")
-		o.Status.Note = "somebody else's"
+		o.Status.Note = "another writer's"
 		if _, err := s.UpdateStatus(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -302,8 +302,8 @@ func TestRemovingAHandlerLetsGoWhatWaitedForIt(t *testing.T) {
 	})
 }
 
-// case 108; weak point 001 (g): the list was edited in place under those who
-// read it.
+// case 108; weak point 001 (g): the list was edited in place under its
+// readers.
 //
 // Half of the handlers that come and go fail, so that retries are pending when they are
 // removed. Those that a run calls are in the order in which they were added.
@@ -621,7 +621,7 @@ func TestThrottledHandlerWaitsForItsBucket(t *testing.T) {
 	})
 }
 
-// case 43: for handlers, too. Asking for a run starts a failing call anew.
+// case 43: for handlers, too. Asking for a run starts a failing call again.
 func TestReconcileNowReachesAHandlerThatBacksOffAndOneThatGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d diary

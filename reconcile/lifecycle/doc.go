@@ -16,8 +16,8 @@
 // It promises:
 //
 //   - The finalizer is stored before the first side effect, so that no deletion
-//     passes unnoticed, and goes after the last one. Nobody else's is touched,
-//     and no write brings back an object that has vanished.
+//     passes unnoticed, and goes after the last one. No other finalizer is
+//     touched, and no write brings back an object that has vanished.
 //   - The status is written on every way out of a run, a panic and a deadline
 //     included, once, and only if it changed. It speaks of the generation that
 //     was run.
@@ -37,7 +37,7 @@
 //
 // Whether an Add has succeeded is in the name of the finalizer ("pending." and
 // the name, or the name), not in an annotation beside it or in the status: it
-// changes in one write of one field that nobody else edits. How far a deletion
+// changes in one write of one field that only this package edits. How far a deletion
 // has got is an annotation all the same, since no finalizer can be added to an
 // object in deletion.
 //

@@ -11,7 +11,7 @@ const MaxFinalizer = 63
 
 // pendingPrefix marks a finalizer whose Add has not succeeded yet. It is part
 // of the stored name, and not an annotation beside it, so that the step from
-// pending to done is one write of one field that nobody else edits.
+// pending to done is one write of one field that only this package edits.
 const pendingPrefix = "pending."
 
 // FinalizerName derives the name of the finalizer that a handler of a kind

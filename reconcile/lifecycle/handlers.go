@@ -67,8 +67,8 @@ func (h *Handlers[S, T]) Add(handler Handler[S, T]) (string, error) {
 // attempts.
 //
 // Its finalizer stays on living objects, so that the handler can come back; an
-// object in deletion is let go without it. After a restart nobody knows the
-// name any more: a version that has dropped a handler lists its finalizer in
+// object in deletion is let go without it. After a restart the name is not known
+// any more: a version that has dropped a handler lists its finalizer in
 // [Options.Retired].
 func (h *Handlers[S, T]) Remove(name string) bool {
 	return h.remove(func(e *entry[S, T]) bool { return e.Name == name }) > 0
@@ -113,8 +113,8 @@ func (h *Handlers[S, T]) remove(match func(*entry[S, T]) bool) int {
 	return len(gone)
 }
 
-// notify asks for a run of every object. One request waits if nobody listens
-// yet; more would say nothing new.
+// notify asks for a run of every object. One request waits until the controller
+// listens; more would say nothing new.
 func (h *Handlers[S, T]) notify() {
 	select {
 	case h.changed <- struct{}{}:

@@ -546,7 +546,7 @@ func TestRemovedHandlerIsNeverCalledAgainAndTheOthersKeepTheirAttempts(t *testin
 		edit(t, s, "a", resize(2))
 		run(t, l, "a")
 		d.expect(t)
-		remove(t, s, "a") // nobody is left to clean up, so nobody is waited for
+		remove(t, s, "a") // there is no handler left to clean up, so none is waited for
 		run(t, l, "a")
 		expectGone(t, s, "a")
 	})

@@ -81,7 +81,7 @@ func (d *diary) note(format string, args ...any) {
 	d.lines = append(d.lines, fmt.Sprintf(format, args...))
 }
 
-// take gives the notes and starts anew.
+// take returns the notes and begins an empty list.
 func (d *diary) take() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

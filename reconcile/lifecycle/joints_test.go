@@ -119,7 +119,7 @@ func TestTakingOffTheIgnoreAnnotationCallsTheHandlers(t *testing.T) {
 func TestConfigInDeletionIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, cs := newWidgets(t), newKind[settings, struct{}](t, "config")
-		c, err := cs.Create(t.Context(), &config{Meta: store.Meta{Name: "main", Finalizers: []string{"somebody.else"}}, Spec: settings{Hosts: []string{"one"}}})
+		c, err := cs.Create(t.Context(), &config{Meta: store.Meta{Name: "main", Finalizers: []string{"another.controller"}}, Spec: settings{Hosts: []string{"one"}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -70,7 +70,7 @@ type retry[S, T any] struct {
 	judged    store.Revision // the newest change that was held against it
 }
 
-// ofLocked gives the state of a key, made anew if its name now belongs to
+// ofLocked returns the state of a key, a new one if its name now belongs to
 // another object. mu is held.
 func (m *ledger[S, T]) ofLocked(o *store.Object[S, T]) *keyState[S, T] {
 	ks := m.keys[o.Key()]

@@ -20,8 +20,8 @@ type Options struct {
 	Finalizer string
 
 	// Retired lists finalizers of handlers or providers that earlier versions
-	// had. An object in deletion is let go without them; nobody else would
-	// ever remove them.
+	// had. An object in deletion is let go without them: no code is left that
+	// would remove them.
 	Retired []string
 
 	// Pace is the time from one object to the next when every object is run

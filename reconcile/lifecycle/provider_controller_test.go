@@ -219,7 +219,7 @@ func TestConfigThatCannotBeReadStaysInForceAndDeletionsGoOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := on[settings, struct{}](t, b.Backend, "config") // somebody whose connection works
+		other := on[settings, struct{}](t, b.Backend, "config") // a client whose connection works
 		if _, err := other.Mutate(t.Context(), key("main"), func(o *config) error { o.Spec.Hosts = []string{"two"}; return nil }); err != nil {
 			t.Fatal(err, rev)
 		}
@@ -514,8 +514,8 @@ func TestStatusThatCannotBeWrittenIsJoinedToTheError(t *testing.T) {
 
 // Two kinds go by one config, as the providers of one service do.
 //
-// Negative control: with the news kept by the config, whoever asked first took it,
-// and the objects of the other stayed as they were.
+// Negative control: with the news kept by the config, the follower that asked first
+// took it, and the objects of the other stayed as they were.
 func TestProvidersThatShareAConfigAreBothTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cs := newKind[settings, struct{}](t, "config")
@@ -555,7 +555,7 @@ func (b *lateAnswer) Get(ctx context.Context, kind string, k store.Key) (store.R
 	return r, err
 }
 
-// A run reads the config for itself while nobody follows it yet. Its answer comes
+// A run reads the config for itself while it has no follower yet. Its answer comes
 // when a newer one has been read.
 //
 // Negative control: with the reading that ends last in force, the old config stayed

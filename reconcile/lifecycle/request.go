@@ -24,7 +24,7 @@ func (r *Run[S, T]) Ignored() bool {
 }
 
 // Asked reports whether the object carried [store.AnnotationReconcileNow] when
-// this run began: somebody wants it to be looked at now, whatever is known.
+// this run began: a person or program wants it to be looked at now.
 func (r *Run[S, T]) Asked() bool {
 	_, ok := r.first.Annotations[store.AnnotationReconcileNow]
 	return ok

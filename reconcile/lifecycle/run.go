@@ -15,12 +15,12 @@ import (
 // made although the run was cancelled or ran out of time, but not for ever.
 const recordTimeout = 30 * time.Second
 
-// recordTries is how often such a write is made when others keep getting in
-// between. Each loss means that somebody else's write landed.
+// recordTries is how often such a write is tried. Each conflict means that
+// another writer's write landed.
 const recordTries = 5
 
 // ErrDeleting is returned by [Run.Ensure] for an object that is being
-// deleted: a finalizer that were added now could be one that nobody removes.
+// deleted: a finalizer added now might never be removed.
 var ErrDeleting = errors.New("lifecycle: the object is being deleted")
 
 // Run is one run's hold on one object: what was read, what user code made of
@@ -101,7 +101,7 @@ func (r *Run[S, T]) Swap(ctx context.Context, from, to string) error {
 	})
 }
 
-// Remove takes finalizers of ours off the object, and nobody else's. When the
+// Remove takes finalizers of ours off the object, and no others. When the
 // last one goes from a deleted object the object goes, and End writes no
 // status. It is written as [Run.Record] writes.
 func (r *Run[S, T]) Remove(ctx context.Context, finalizers ...string) error {
@@ -121,8 +121,8 @@ func (r *Run[S, T]) Remove(ctx context.Context, finalizers ...string) error {
 // it, except for what edit copies over. On success the working copy has the
 // new revision, generation and finalizers.
 //
-// A conflict is returned as it comes ([store.ErrConflict]): somebody changed
-// the object, so the run's premises may be gone.
+// A conflict is returned as it comes ([store.ErrConflict]): the object has
+// changed, so what the run decided may no longer be right.
 func (r *Run[S, T]) Write(ctx context.Context, edit func(*store.Object[S, T]) error) error {
 	if err := r.update(ctx, r.store.Update, edit); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (r *Run[S, T]) adopt(got *store.Object[S, T]) {
 	r.Object.Intent = got.Intent
 }
 
-// reread learns what the store has now, after somebody else's write.
+// reread learns what the store has now, after another writer's write.
 func (r *Run[S, T]) reread(ctx context.Context) error {
 	got, err := r.store.Get(ctx, r.Object.Key())
 	switch {
@@ -237,7 +237,7 @@ func (r *Run[S, T]) message(err error) string {
 // can still say so.
 //
 // After a conflict the status is written again onto the newer object if that
-// is the same object and nobody else changed its status in between; otherwise
+// is the same object and its status has not changed in between; otherwise
 // the conflict is returned. An object that is gone needs no status.
 func (r *Run[S, T]) End(ctx context.Context, err error) error {
 	if r.store.HasSecrets() {
@@ -260,7 +260,7 @@ func (r *Run[S, T]) writeStatus(ctx context.Context) error {
 			return nil // a write of unknown outcome had landed
 		}
 		if !r.store.SameStatus(r.stored, r.status) {
-			return fmt.Errorf("lifecycle: status of %s: somebody else wrote it during the run: %w", r.Object.Key(), store.ErrConflict)
+			return fmt.Errorf("lifecycle: status of %s: another writer changed it during the run: %w", r.Object.Key(), store.ErrConflict)
 		}
 		next := r.store.Clone(r.stored)
 		next.Status, next.Conditions = r.Object.Status, r.Object.Conditions
@@ -304,9 +304,9 @@ func over(ctx context.Context) error {
 	return fmt.Errorf("lifecycle: the run was over before it was done: %w", context.Cause(ctx))
 }
 
-// Again says how a run ends whose Ensure or Write lost against somebody else.
-// A conflict is nobody's fault: the key runs again with backoff and no error
-// is counted. An object that has vanished, or is in deletion by now, is not
+// Again says how a run ends whose Ensure or Write lost against another writer.
+// A conflict is no failure: the key runs again with backoff and no error is
+// counted. An object that has vanished, or is in deletion by now, is not
 // for this run any more; its own change wakes the key. Any other error is
 // returned as it is.
 func Again(err error) (reconcile.Result, error) {

@@ -236,7 +236,7 @@ func TestStatusIsWrittenWhenTheRunPanics(t *testing.T) {
 	expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonFailed)
 }
 
-// The status lands on the newer object if nobody else wrote one, for the
+// The status lands on the newer object if no other writer wrote one, for the
 // generation that was run; otherwise the conflict shows.
 func TestStatusAfterAConflict(t *testing.T) {
 	s := newWidgets(t)
@@ -260,7 +260,7 @@ func TestStatusAfterAConflict(t *testing.T) {
 	}
 	r.Object.Status.Note = "mine again"
 	if err := r.End(t.Context(), errBoom); !errors.Is(err, store.ErrConflict) || !errors.Is(err, errBoom) {
-		t.Errorf("End over somebody else's status = %v, want the conflict and the run's own error", err)
+		t.Errorf("End over another writer's status = %v, want the conflict and the run's own error", err)
 	}
 	if got := get(t, s, "a").Status.Note; got != "theirs" {
 		t.Errorf("status = %q, want theirs kept", got)

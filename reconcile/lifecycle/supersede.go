@@ -119,7 +119,7 @@ func (w *handlerWork[S, T]) withdraw(o *store.Object[S, T], m encounter[S, T]) b
 	return true
 }
 
-// withdrawAll drops every retry of a key: somebody asked for a fresh start.
+// withdrawAll drops every retry of a key, for a fresh start that was asked for.
 func (w *handlerWork[S, T]) withdrawAll(key store.Key) {
 	w.led.mu.Lock()
 	defer w.led.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// Commit is a group commit. Callers queue up; whoever finds no committer at
+// Commit is a group commit. Callers queue up; a caller that finds no committer at
 // work starts one, which takes everything queued as one bbolt transaction, one
 // fsync, and goes on while there is more. So the writers that arrive during one
-// fsync share the next, a lone writer waits for nobody, and an idle backend has
-// no goroutine. A lone writer that nothing can make give up is its own committer.
+// fsync share the next, a lone writer waits for no other, and an idle backend has
+// no goroutine. A lone writer whose context cannot end is its own committer.
 
 // A pending is one member of a group.
 type pending struct {
@@ -40,7 +40,7 @@ const maxGroup = 512
 
 // submit queues p and waits for its outcome or for ctx, whichever is first. A
 // member that gives up before its group was taken is certain not to have been
-// written; afterwards nobody can say before the disk answers.
+// written; afterwards that is not known before the disk answers.
 func (b *Backend) submit(ctx context.Context, p *pending) (store.Revision, error) {
 	// Asked first: of a member that the committer took before we looked at ctx
 	// we could only say that its outcome is unknown.
@@ -88,8 +88,8 @@ func (b *Backend) enqueue(p *pending) error {
 }
 
 // commitAlone commits p on the caller's goroutine if there is no committer; false
-// means that there is one, or that it is too late. Who can give up is not served
-// here: nobody could tell him before the disk answers.
+// means that there is one, or that it is too late. A caller whose context can end is
+// not served here: it could not return before the disk answers.
 func (b *Backend) commitAlone(p *pending) bool {
 	b.queueMu.Lock()
 	free := !b.closing && !b.committing
@@ -116,8 +116,8 @@ func (b *Backend) commitAlone(p *pending) bool {
 	return true
 }
 
-// enter has Close wait for the caller, who calls working.Done; false means that
-// it is too late.
+// enter makes Close wait until the caller calls working.Done; false means that it is
+// too late.
 func (b *Backend) enter() bool {
 	b.queueMu.Lock()
 	defer b.queueMu.Unlock()
@@ -151,18 +151,18 @@ func (b *Backend) commitAll() {
 			return
 		}
 		b.commitGroup(members)
-		b.submitted.Add(-int64(len(members))) // before they hear of it: tests count who waits
+		b.submitted.Add(-int64(len(members))) // before they hear of it: tests count the waiting callers
 		for _, p := range members {
 			close(p.done)
 		}
 	}
 }
 
-// gather lets those come who were in the last group: they have just been
+// gather lets the writers of the last group come: they have just been
 // released, or woken by the same event, and are about to commit again. Without it
 // they would split into two halves that take turns at the disk, each waiting for
 // the other's sync. It yields the processor a bounded number of times, some tens
-// of microseconds in all, and a writer who was alone last time waits for nobody.
+// of microseconds in all, and a writer that was alone last time does not wait.
 func (b *Backend) gather() {
 	for range maxYields {
 		if b.queued() >= b.lastGroup {
@@ -272,7 +272,7 @@ func (b *Backend) commitFailed(txid int, cause error) error {
 // stopInDoubt refuses everything from now on: what was being committed may be on the disk
 // and is not published.
 func (b *Backend) stopInDoubt(cause error) error {
-	b.fail(fmt.Errorf("file: the disk failed in the middle of a commit, open the file anew: %w", cause))
+	b.fail(fmt.Errorf("file: the disk failed in the middle of a commit, open the file again: %w", cause))
 	return fmt.Errorf("%w: file: %w", store.ErrUnknownOutcome, cause)
 }
 

@@ -12,12 +12,12 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// A lone writer that nothing can make give up commits on his own goroutine; one
-// that can give up does not, or a disk that hangs would hold him beyond his deadline.
-// Who comes meanwhile is committed when he is through, and Close waits for both.
+// A lone writer whose context cannot end commits on its own goroutine; one whose context
+// can end does not, or a disk that hangs would hold it beyond its deadline. Writers that
+// come meanwhile are committed when it is through, and Close waits for all.
 //
 // Negative control: without commitAlone the first runs elsewhere; without asking
-// ctx.Done the second does not; without starting a committer for those who came, they
+// ctx.Done the second does not; without starting a committer for the later writers, they
 // wait for ever.
 func TestLoneWriterCommitsOnItsOwnGoroutine(t *testing.T) {
 	b := open(t, newPath(t), nil)

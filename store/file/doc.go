@@ -21,9 +21,9 @@
 //     half a second, and before each commit. From then on every operation is refused
 //     with ErrReplaced, and Health says so.
 //   - A full or failing disk gives the system's error, and nothing was written.
-//     If the disk fails so late that nobody can know, the outcome is
+//     If the disk fails so late that this cannot be known, the outcome is
 //     store.ErrUnknownOutcome and the backend refuses everything until it is
-//     opened anew.
+//     opened again.
 //
 // # What it does not
 //
@@ -49,16 +49,16 @@
 // mapped memory, and a damaged page makes it panic, fault, or answer wrongly.
 // It has no checksums either, so every row and chunk carries one that includes
 // its key, and the number and the sum of all rows are kept, which tells when a
-// page full of records has vanished. A check that is optional is
-// one that nobody runs. From a warm cache, with records of 500 bytes, Open takes
+// page full of records has vanished. The check is not optional: it would not
+// be run. From a warm cache, with records of 500 bytes, Open takes
 // 1.1 s per gigabyte: 0.5 for the pages, 0.35 for rows and chunks with their sums,
 // and 0.25 for bbolt to find the free pages. Checking a page when it is first read
 // was rejected: bbolt cannot be told to, and what a lost page held would be missing
 // from a list long before anybody met the damage.
 //
-// bbolt's DB.Batch was rejected for group commit: it runs everybody's function
-// again when one fails, and waits a fixed time for company. Here the group is
-// whoever came while the last one was on its way to the disk.
+// bbolt's DB.Batch was rejected for group commit: it runs every function of the batch
+// again when one fails, and waits a fixed time for more. Here the group is the writers
+// that came while the last one was on its way to the disk.
 //
 // bbolt's list of free pages is not kept in the file (NoFreelistSync): a checkpoint
 // frees thousands of pages, and bbolt writes the whole list with every commit. With

@@ -137,7 +137,7 @@ func (o *Options) setDefaults() error {
 }
 
 // createMissing creates the file under another name and links it into place
-// when it is complete: whoever finds the path finds a whole file, and of two
+// when it is complete: a process that finds the path finds a whole file, and of two
 // processes that create at once one finds the other's.
 func createMissing(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
@@ -201,7 +201,7 @@ func (b *Backend) open(seen *contents) error {
 func (b *Backend) load(seen *contents) error {
 	txid, err := b.txOnDisk()
 	if err == nil && txid != seen.txid {
-		seen, err = walk(b.db) // somebody wrote to it between our two looks
+		seen, err = walk(b.db) // it was written to between our two looks
 	}
 	if err != nil {
 		return err

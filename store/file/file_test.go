@@ -736,7 +736,7 @@ func TestCommitThatMayBeOnDiskIsUnknownAndStopsTheBackend(t *testing.T) {
 		"Grant":  second(b.Grant(t.Context(), time.Minute)),
 		"Watch":  second(follow(t, b, 1, 2)),
 	} {
-		if !errors.Is(err, cause) || !strings.Contains(err.Error(), "open the file anew") {
+		if !errors.Is(err, cause) || !strings.Contains(err.Error(), "open the file again") {
 			t.Errorf("%s returned %v, want the cause and what to do", name, err)
 		}
 	}
@@ -763,7 +763,7 @@ func TestPanicInTheMiddleOfACommitStopsTheBackend(t *testing.T) {
 		t.Errorf("the commit got %v, want an unknown outcome and the cause", err)
 	}
 	cut = false
-	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put("c", "1")}}); err == nil || !strings.Contains(err.Error(), "open the file anew") {
+	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put("c", "1")}}); err == nil || !strings.Contains(err.Error(), "open the file again") {
 		t.Errorf("the next commit got %v, want it refused", err)
 	}
 	if b.Health() == nil {
@@ -840,7 +840,7 @@ func TestLeaseSurvivesARestartAndThenExpires(t *testing.T) {
 		closeNow(t, b)
 
 		b = open(t, path, nil)
-		time.Sleep(9 * time.Second) // nobody could renew while the file was closed
+		time.Sleep(9 * time.Second) // no lease could be renewed while the file was closed
 		if err := b.Renew(t.Context(), id); err != nil {
 			t.Errorf("Renew after the restart returned %v", err)
 		}

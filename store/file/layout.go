@@ -40,7 +40,7 @@ const format = "tend file 1"
 
 // state is the accounting of the objects bucket. bbolt has no checksums, so a
 // page that a bad copy left empty would read as objects that were never there,
-// and somebody's resources in a cloud would be deleted for it. Count and sum
+// and a user's resources in a cloud would be deleted for it. Count and sum
 // (of all rows' checksums, in any order) tell.
 type state struct {
 	checkpoint store.Revision // the objects bucket is the state at this revision

@@ -14,7 +14,7 @@ import (
 
 // A lease is a promise to renew; records bound to it go when it ends. Leases
 // are in the file, their clocks are not: after Open every lease has its whole
-// time again, as nobody could renew while the file was closed.
+// time again, as it could not be renewed while the file was closed.
 type lease struct {
 	ttl     time.Duration
 	keys    map[address]struct{}

@@ -22,7 +22,7 @@ const defaultPage = 1000
 // List returns a page of records in the order of namespace and name. All pages
 // of one list show the same revision: what was written since is taken back from
 // the history in memory. Where that no longer reaches (or the file was reopened
-// in between), the answer is store.ErrCompacted and the list has to begin anew.
+// in between), the answer is store.ErrCompacted and the list has to begin again.
 func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
 	if err := context.Cause(ctx); err != nil {
 		return store.Page{}, err

@@ -87,7 +87,7 @@ func (g *group) events(ops []store.Op, data [][]byte) ([]event, error) {
 	return events, nil
 }
 
-// deletion carries the last version, so that whoever watches learns what went.
+// deletion carries the last version, so that a watcher learns what went.
 func deletion(a address, was *row) event {
 	return event{addr: a, deleted: true, was: was, row: row{created: was.created, data: was.data}}
 }

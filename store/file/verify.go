@@ -35,9 +35,9 @@ func inspect(path string, wait time.Duration) (c *contents, err error) {
 		return nil, fmt.Errorf("%w: %s is not a regular file", ErrForeign, path)
 	}
 	if info.Size() == 0 {
-		// An empty file is what a failed copy leaves. To start anew in its place
+		// An empty file is what a failed copy leaves. To create a new store in its place
 		// would make everything declared in it look deleted.
-		return nil, fmt.Errorf("%w: %s is empty; remove it to start anew", ErrCorrupt, path)
+		return nil, fmt.Errorf("%w: %s is empty; remove it to begin with a new one", ErrCorrupt, path)
 	}
 	err = guarded(func() error {
 		db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: wait})
