@@ -369,7 +369,7 @@ func (p *plant) live() []string {
 	time.Sleep(20 * time.Millisecond) // the hands do not know yet
 	close(quit)
 	hands.Wait()
-	time.Sleep(5 * time.Second) // who comes late, comes now
+	time.Sleep(5 * time.Second) // late callers come now
 	if err := p.c.Add(key("k1")); !errors.Is(err, queue.ErrStopped) && !errors.Is(err, reconcile.ErrElsewhere) {
 		p.complain("Add after the stop: %v", err)
 	}

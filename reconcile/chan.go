@@ -24,7 +24,7 @@ func Chan[K comparable](name string, ch <-chan K) Source[K] {
 				return nil
 			case key, ok := <-ch:
 				if !ok {
-					return nil // said by whoever runs the source
+					return nil // the feed reports it
 				}
 				if err := addWaiting(ctx, to, key, queue.AddOptions{Priority: bandLive}); err != nil {
 					return err

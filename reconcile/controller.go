@@ -246,7 +246,7 @@ func (c *Controller[K]) adopt(l *slog.Logger, stop time.Duration) {
 // Options.Drain; their contexts (ErrShutdown), for Options.Grace. What is still
 // running then is named in the error, which is a *queue.StopError, and goes on
 // alone: no second run of those keys starts in this process. Nothing that was
-// only queued is lost, because after a restart the sources list everything anew.
+// only queued is lost, because after a restart the sources list everything again.
 //
 // Values of ctx are there in the runs' contexts; its end is not. A second Run is
 // ErrRunning: a controller runs once.

@@ -33,13 +33,13 @@ var (
 	// ErrNoSource: no source of that name is watched.
 	ErrNoSource = errors.New("no such source")
 	// ErrSourceRunning: a source goes on although its context ended. Nothing is
-	// started anew before it returns.
+	// started again before it returns.
 	ErrSourceRunning = errors.New("source goes on although its context ended")
 	// ErrNameTaken: a Manager has a runner of that name already.
 	ErrNameTaken = errors.New("name is taken")
 	// ErrCycle: controllers wake each other in a circle.
 	ErrCycle = errors.New("dependency cycle")
-	// ErrSourceEnded: a source returned although nobody stopped it.
+	// ErrSourceEnded: a source returned although it was not stopped.
 	ErrSourceEnded = errors.New("source ended")
 )
 
@@ -51,7 +51,7 @@ var ErrTerminal = errors.New("terminal")
 // it was unpaused or kicked) or the slow resync (Options.ParkedResync). If
 // anything was added while the run went on, the key is tried once more, with
 // backoff: what was added may be the cure. It is found through any wrapping.
-// Terminal(nil) is an error too: whoever calls it means to stop.
+// Terminal(nil) is an error too: a caller of Terminal means to stop.
 func Terminal(err error) error { return &terminalError{err} }
 
 type terminalError struct{ err error }

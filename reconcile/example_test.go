@@ -69,7 +69,7 @@ func ExampleNew() {
 	// hello, world
 }
 
-// A parked key waits until somebody changes what is wanted, or kicks it.
+// A parked key waits until its spec changes or it is kicked.
 func ExampleTerminal() {
 	ctx, stop := context.WithCancel(context.Background())
 	var controller *reconcile.Controller[string]

@@ -243,15 +243,15 @@ func (c *Controller[K]) Leases() []LeaseSnapshot {
 	if g, ok := p.(*group); ok {
 		p = g.Placement
 	}
-	who, _ := p.(interface {
+	holder, _ := p.(interface {
 		Holder(shard int) (string, bool)
 	})
 	list := make([]LeaseSnapshot, len(holds))
 	for i := range list {
 		list[i] = leaseSnapshot(i, p.Lease(i))
 		list[i].Running = holds[i].Load() != nil
-		if who != nil {
-			list[i].Holder, _ = who.Holder(i)
+		if holder != nil {
+			list[i].Holder, _ = holder.Holder(i)
 		}
 	}
 	return list

@@ -116,7 +116,7 @@ func TestErrorThatCannotBePrintedIsShownAsSuch(t *testing.T) {
 	})
 }
 
-// Who holds a lease is told by everybody, also by those who do not.
+// Every server names the holder of a lease, also one that does not hold it.
 func TestLeasesNameTheirHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend, err := memory.New(nil)

@@ -37,7 +37,7 @@ func TestRowOfFailuresIsLoggedOnceAndItsEndToo(t *testing.T) {
 	})
 }
 
-// An urgent add starts the attempts anew; that is neither a new row nor does it
+// An urgent add starts the attempts from 0; that is neither a new row nor does it
 // hide the end of the old one.
 func TestUrgentAddIsNoNewRowOfFailures(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestSourceThatKeepsFailingIsLoggedOnce(t *testing.T) {
 }
 
 // The texts of errors come from clouds and stores too; what is kept and shown of
-// them is bounded, and who asks what error it is still finds out.
+// them is bounded, and errors.Is and errors.As still find the error.
 //
 // Negative control: without Brief in failedAgain the line has 3 MiB.
 func TestErrorTextsAreCut(t *testing.T) {

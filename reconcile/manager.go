@@ -338,7 +338,7 @@ func (m *Manager) defaultPlacement(c controller) (lease.Placement, error) {
 
 // managed is one Run of a Manager. Its fields belong to Run's goroutine.
 type managed struct {
-	ended chan *member // capacity for all: nobody blocks on a Run that gave up
+	ended chan *member // capacity for all: no sender blocks on a Run that gave up
 	left  []*member
 	errs  []error
 	late  bool

@@ -181,7 +181,7 @@ func TestCachesOutliveTheControllers(t *testing.T) {
 	})
 }
 
-// A cache is run once, whoever names it, and one that several controllers watch
+// A cache is run once, however many controllers name it, and one that several watch
 // feeds all of them.
 //
 // case 101
@@ -242,7 +242,7 @@ func get(h http.Handler) (status int, checks map[string]string) {
 	return w.Code, checks
 }
 
-// Whoever asks for health by a name that the operator has not allowed gets nothing: a
+// A request for health by a name that the operator has not allowed gets nothing: a
 // web site may have given its own name our address.
 func TestHealthAndReadyAreServedUnderAllowedNamesOnly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -476,7 +476,7 @@ func TestManagerRunsEveryCacheThatIsUsed(t *testing.T) {
 
 // A program may run nothing but caches, to show what is in them.
 //
-// Negative control: with caches counted as nobody, Run returned at once.
+// Negative control: with caches not counted as runners, Run returned at once.
 func TestManagerOfCachesAloneRunsThem(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBackend(t)

@@ -2,7 +2,7 @@ package reconcile
 
 import "github.com/tendhq/tend/queue"
 
-// QueueStats is Queue().Stats(), for those who do not know the type of the keys.
+// QueueStats is Queue().Stats(), for code that does not know the type of the keys.
 func (c *Controller[K]) QueueStats() queue.Stats { return c.q.Stats() }
 
 // Runners are the runners that were registered and the caches that controllers

@@ -99,7 +99,7 @@ type Options[K comparable] struct {
 
 	// Middleware wraps the reconciler, the first outermost. Default: none.
 	Middleware []func(Reconciler[K]) Reconciler[K]
-	// Hooks hear what happens. Default: nobody does.
+	// Hooks hear what happens. Default: none.
 	Hooks Hooks[K]
 	// Logger takes what there is to say. Default: the Manager's, else
 	// slog.Default().

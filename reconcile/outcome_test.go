@@ -400,8 +400,8 @@ func TestPanicInAHookOfTheQueueIsContained(t *testing.T) {
 	})
 }
 
-// An error that is a nil pointer in an interface panics as soon as somebody looks into
-// it. That is a panic of whoever returned it, and the others go on.
+// An error that is a nil pointer in an interface panics as soon as its methods are called.
+// That is a panic of the reconciler that returned it, and the others go on.
 // promise R3
 //
 // Negative control: without checkError in Controller.call, callBatch and protect it ended

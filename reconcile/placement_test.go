@@ -430,7 +430,7 @@ type doubtfulPlacement struct {
 
 func (p doubtfulPlacement) Lease(int) lease.Lease { return p.l }
 
-// No run begins on a lease that has run out, although nobody has said so yet: a
+// No run begins on a lease that has run out, although that has not been reported yet: a
 // process that was stopped for a while must not do one more thing.
 //
 // promise L1. Negative control: without trusted in worker.run the key runs.
@@ -678,7 +678,7 @@ func TestShardedServersRunEachKeyOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(time.Minute)
-		expect(t, "shards held by those who stay", servers[1].c.Snapshot().Held+servers[2].c.Snapshot().Held, 16)
+		expect(t, "shards held by the servers that stay", servers[1].c.Snapshot().Held+servers[2].c.Snapshot().Held, 16)
 		seen := make(map[store.Key]bool)
 		for _, v := range servers[1:] {
 			for _, run := range v.r.all() {

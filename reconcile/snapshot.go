@@ -12,7 +12,7 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// Snapshot is how a controller is at a moment, for whoever debugs at night. Keys
+// Snapshot is the state of a controller at a moment, for an operator. Keys
 // are in their printed form.
 type Snapshot struct {
 	Name      string             `json:"name"`

@@ -32,7 +32,7 @@ type Source[K comparable] struct {
 	// must not send anything after it returned.
 	//
 	// It is also started again when the server gets more keys to run (leases):
-	// then it must list everything anew.
+	// then it must list everything again.
 	Run func(ctx context.Context, to Sink[K]) error
 
 	kind   string                                     // of the objects that wake the controller

@@ -73,7 +73,7 @@ func TestNoKeyIsRunBeforeAllSourcesAreSynced(t *testing.T) {
 			t.Errorf("Ready says %v, want nil", err)
 		}
 
-		// A source that comes later holds nobody up.
+		// A source that comes later does not hold the runs up.
 		if err := c.Watch(late("three", time.Hour)); err != nil {
 			t.Fatal(err)
 		}
@@ -370,7 +370,7 @@ func TestSourcesThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-// Whoever reads that a source has not synced reads why.
+// The error of a source that has not synced says why.
 func TestNotSyncedSaysWhyTheSourceFailed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		logger, lines := quiet()
@@ -485,7 +485,7 @@ func TestSourcesComeAndGoWhileRunning(t *testing.T) {
 			if err := c.Unwatch("ch"); err != nil {
 				t.Fatal(err)
 			}
-			ch <- "nobody reads this"
+			ch <- "this is not read"
 			synctest.Wait()
 			<-ch
 		}
@@ -564,7 +564,7 @@ func TestWithoutOnErrorFailuresAreLogged(t *testing.T) {
 		pass(time.Minute)
 		expect(t, "lines", strings.Count(lines.String(), "run failed"), 1)
 		if !strings.Contains(lines.String(), "controller=test err=boom key=k attempt=0") {
-			t.Errorf("the line does not say who and what:\n%s", lines)
+			t.Errorf("the line does not name the controller and the error:\n%s", lines)
 		}
 	})
 }

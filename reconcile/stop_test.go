@@ -60,7 +60,7 @@ func TestFailedPlacementIsHeardAlthoughASourceHangs(t *testing.T) {
 }
 
 // A source that ignores the end of its context keeps its controller from starting
-// anew when the lease comes back; Health says so.
+// again when the lease comes back; Health says so.
 //
 // Negative control: without the timer in feed.wait Health says that all is well.
 func TestSourceThatIgnoresItsEndIsReported(t *testing.T) {

@@ -36,7 +36,7 @@ import (
 //
 // Under a sharded placement no server takes every key, so have the handler that is
 // called mark the object in the store (store.AnnotationReconcileNow) instead: that
-// reaches whoever has its key.
+// reaches the server that has its key.
 type Webhook[K comparable] struct {
 	name  string
 	opts  WebhookOptions[K]
@@ -63,7 +63,7 @@ type WebhookOptions[K comparable] struct {
 	// refused where the server can do that. Default 1 MiB.
 	MaxBody int64
 	// MaxCalls bounds how many calls are answered at once, and with MaxBody the
-	// memory that callers who are not let in can take. Default 64.
+	// memory that refused callers can take. Default 64.
 	MaxCalls int
 }
 

@@ -284,8 +284,8 @@ func TestWebhookQueuesTheOthersWhenOneFindsNoRoom(t *testing.T) {
 
 // A call about a key of another server is not answered as if it had been taken.
 //
-// Negative control: with the key dropped as those of other sources are, who list
-// again when it becomes theirs, the caller got 202 and nobody ran it.
+// Negative control: with the key dropped as those of other sources are, which list
+// again when it becomes theirs, the caller got 202 and no server ran it.
 func TestWebhookSaysThatAKeyIsAnotherServers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := newHandPlaced(2)
@@ -322,7 +322,7 @@ func TestWebhookSaysThatAKeyIsAnotherServers(t *testing.T) {
 	})
 }
 
-// Who sends slowly, or stops in the middle, holds one request and nothing else: the
+// A caller that sends slowly, or stops in the middle, holds one request and nothing else: the
 // server's own timeouts end it, and no key of it is queued.
 func TestWebhookBodyThatNeverEndsQueuesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -356,7 +356,7 @@ func TestWebhookBodyThatNeverEndsQueuesNothing(t *testing.T) {
 }
 
 // Whatever is sent is answered with one of the statuses that are documented, and
-// who is not let in causes nothing, whatever he sends.
+// a caller that is refused causes nothing, whatever it sends.
 func FuzzWebhook(f *testing.F) {
 	f.Add("POST", "secret", []byte("a b c"))
 	f.Add("POST", "", []byte("a"))

@@ -139,7 +139,7 @@ func keptBackWhenAdded(t *testing.T, again func(*reconcile.Controller[store.Key]
 	pass(time.Minute)
 	if again != nil {
 		if _, ok := entry(c, key("a")); ok {
-			t.Error("a key that nobody added is in the queue")
+			t.Error("a key that was not added is in the queue")
 		}
 		if err := again(c, key("a")); err != nil {
 			t.Fatal(err)
@@ -316,7 +316,7 @@ func (s *scripted) OnRevision(r store.Revision, f func()) (stop func() bool) {
 func (s *scripted) reach(r store.Revision)   { s.call(r, r) }
 func (s *scripted) restore(r store.Revision) { s.call(r, math.MaxUint64) }
 
-// call says r, and calls those who wait for what is at most upTo.
+// call says r, and calls the waiters for what is at most upTo.
 func (s *scripted) call(r, upTo store.Revision) {
 	s.mu.Lock()
 	s.rev = r
@@ -348,7 +348,7 @@ func TestBurstOfWritesIsForgottenWhenTheCacheHasCaughtUp(t *testing.T) {
 			create(t, g.things, strconv.Itoa(i))
 		}
 		g.start(t)
-		pass(10 * time.Second) // what nobody forgets is dropped after minutes
+		pass(10 * time.Second) // what is not forgotten is dropped after minutes
 		expect(t, "runs", g.r.count(), 2*keys)
 		for i := range keys {
 			if _, ok := entry(g.c, key(strconv.Itoa(i))); ok {
@@ -681,7 +681,7 @@ func TestOwnWritesDoNotJumpTheBackoff(t *testing.T) {
 	})
 }
 
-// promise Q4: what somebody else changed ends a backoff: the spec, deletion,
+// promise Q4: what another writer changed ends a backoff: the spec, deletion,
 // unpausing, the annotation; a status or a label does not.
 func TestOnlyAForeignChangeOfWhatIsWantedEndsABackoff(t *testing.T) {
 	for _, test := range []struct {
@@ -727,7 +727,7 @@ func TestOnlyAForeignChangeOfWhatIsWantedEndsABackoff(t *testing.T) {
 				}
 				expect(t, "runs", g.r.count(), want)
 				if test.urgent {
-					expectList(t, "attempts start anew", g.r.attempts(), 0, 0)
+					expectList(t, "attempts start from 0", g.r.attempts(), 0, 0)
 				}
 			})
 		})
@@ -752,7 +752,7 @@ func TestForeignChangeDuringAFailingRunIsRunAtOnce(t *testing.T) {
 	})
 }
 
-// A run that wrote something itself does not hide what somebody else changed
+// A run that wrote something itself does not hide what another writer changed
 // meanwhile.
 //
 // promise Q4

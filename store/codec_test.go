@@ -165,7 +165,7 @@ func TestTheRecordsAddressNamesTheObject(t *testing.T) {
 	m := newMemory(t, nil)
 	s := newBuckets(t, m, nil)
 	key := store.Key{Namespace: "prod", Name: "a"}
-	putRaw(t, m, key, `{"meta": {"name": "somebody-else", "namespace": "kube-system"}}`)
+	putRaw(t, m, key, `{"meta": {"name": "another", "namespace": "kube-system"}}`)
 	if o := must[*bucket](t)(s.Get(t.Context(), key)); o.Key() != key {
 		t.Errorf("the object says that it is %s", o.Key())
 	}

@@ -354,7 +354,7 @@ func TestAnswersOfAStoreAreNoErrors(t *testing.T) {
 		w := newWorld(t, nil, nil, nil2)
 		ctx, user := w.span("user")
 		defer user.End()
-		_, missing := w.store.Get(ctx, store.Key{Name: "nobody"})
+		_, missing := w.store.Get(ctx, store.Key{Name: "absent"})
 		w.create(ctx, "a")
 		_, exists := w.store.Create(ctx, &disk{Meta: store.Meta{Name: "a"}})
 		fenced := store.WithGuard(ctx, store.Compare{Kind: "Lease", Key: store.Key{Name: "gone"}, Created: 1})
@@ -366,7 +366,7 @@ func TestAnswersOfAStoreAreNoErrors(t *testing.T) {
 		for _, s := range w.exporter.GetSpans() {
 			got = append(got, fmt.Sprint(s.Name, " ", attr(s, "tend.name"), " ", attr(s, "tend.outcome"), " ", s.Status.Code == codes.Error))
 		}
-		want := []string{"store get nobody not_found false", "store commit a ok false", "store commit a conflict false", "store commit b fenced true"}
+		want := []string{"store get absent not_found false", "store commit a ok false", "store commit a conflict false", "store commit b fenced true"}
 		if !slices.Equal(got, want) {
 			t.Errorf("spans %q, want %q", got, want)
 		}

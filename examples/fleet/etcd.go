@@ -20,7 +20,7 @@ func startEtcd(dir string) (*embed.Etcd, error) {
 	cfg := embed.NewConfig()
 	cfg.Dir = dir
 	cfg.LogLevel, cfg.LogOutputs = "fatal", []string{os.DevNull}
-	cfg.UnsafeNoFsync = true // nobody wants this data tomorrow
+	cfg.UnsafeNoFsync = true // the data is thrown away
 	cfg.TickMs, cfg.ElectionMs = 50, 500
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*free}, []url.URL{*free}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{*free}, []url.URL{*free}

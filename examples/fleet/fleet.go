@@ -160,7 +160,7 @@ func (f *Fleet) listen(name string, p *process, out io.Reader) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !p.told {
-		f.wrongLocked(fmt.Errorf("server %s ended although nobody told it to", name))
+		f.wrongLocked(fmt.Errorf("server %s ended without being told to", name))
 	}
 	maps.DeleteFunc(f.owners, func(_ int, o Owner) bool { return o.Server == name })
 	delete(f.live, name)
@@ -199,7 +199,7 @@ func (f *Fleet) notifyLocked() {
 	f.changed = make(chan struct{})
 }
 
-// Owners tells who of the living works on which shard.
+// Owners returns the live server that works on each shard.
 func (f *Fleet) Owners() map[int]Owner {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -49,7 +49,7 @@ func leadershipIsHandedOver(t *testing.T, place fleet.Place) {
 	}
 }
 
-// leaderAfter finds who it was whose time ended so, and who led next.
+// leaderAfter finds the leader whose time ended so, and the next leader.
 func leaderAfter(told, end string) (was, now string) {
 	for line := range strings.Lines(told) {
 		_, line, _ = strings.Cut(line, "s  ") // the time

@@ -47,7 +47,7 @@ func serve(ctx context.Context, o options, out io.Writer) error {
 	}
 	controller, err := reconcile.For(ledgers, func(ctx context.Context, l *Ledger) (reconcile.Result, error) {
 		// Nothing here asks whether this server still leads: a write with this
-		// context by one who does not is refused.
+		// context by a server that does not is refused.
 		token, _ := lease.Token(ctx)
 		terms := l.Status.Terms
 		if n := len(terms); n == 0 || terms[n-1].Token != token {

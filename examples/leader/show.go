@@ -79,7 +79,7 @@ func (d *director) round(ctx context.Context) error {
 	return nil
 }
 
-// leader waits until somebody leads.
+// leader waits until a server leads.
 func (d *director) leader(ctx context.Context) (leader fleet.Owner, err error) {
 	err = d.Await(ctx, "a leader", func() (led bool, _ error) {
 		leader, led = d.Owners()[0]
@@ -88,7 +88,7 @@ func (d *director) leader(ctx context.Context) (leader fleet.Owner, err error) {
 	return leader, err
 }
 
-// awaitLeader waits until somebody leads under another token than the one before,
+// awaitLeader waits until a server leads under another token than the one before,
 // whose time ended at before.Since, and has written some entries. (On a machine
 // that is busy enough a leader may lose its lease before it has; then the next
 // one's count.)
@@ -138,7 +138,7 @@ func (d *director) sum(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// inOrder checks that nobody wrote after somebody else had led.
+// inOrder checks that no server wrote after the next one had led.
 func inOrder(terms []Term) error {
 	last := Term{}
 	for _, t := range terms {

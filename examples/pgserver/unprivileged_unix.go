@@ -19,7 +19,8 @@ func lowerPrivileges(cmd *exec.Cmd, dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	for _, name := range []string{"postgres", "nobody"} {
+	users := []string{"postgres", "nobody"}
+	for _, name := range users {
 		u, err := user.Lookup(name)
 		if err != nil {
 			continue
@@ -35,5 +36,5 @@ func lowerPrivileges(cmd *exec.Cmd, dir string) error {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		return os.Chown(dir, int(uid), int(gid))
 	}
-	return fmt.Errorf("PostgreSQL does not run as root, and there is no user postgres or nobody to run it as")
+	return fmt.Errorf("PostgreSQL does not run as root, and there is none of the users %q to run it as", users)
 }

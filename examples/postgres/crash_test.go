@@ -83,7 +83,7 @@ func (b *steppedBackend) Commit(ctx context.Context, t store.Txn) (store.Revisio
 	return b.Backend.Commit(ctx, t)
 }
 
-// A lane is a store, and a part of the server that nobody else touches.
+// A lane is a store, and a part of the server that no other lane touches.
 type lane struct {
 	name  string
 	dir   string
@@ -154,7 +154,7 @@ func (l *lane) live(ctx context.Context, first, lanes int) error {
 		}
 		turn++
 		if killed, err = l.program(ctx, l.declaration(turn), kill); err == nil && killed {
-			turn += kill / 2 % 2 // every other time somebody thinks better of it meanwhile
+			turn += kill / 2 % 2 // every other time the declaration has changed meanwhile
 			_, err = l.program(ctx, l.declaration(turn), 0)
 		}
 		if err == nil {

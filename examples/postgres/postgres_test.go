@@ -316,7 +316,7 @@ func TestRoleGoesOnlyAfterTheDatabaseItOwns(t *testing.T) {
 	}
 }
 
-// A role or database of somebody else is neither altered nor dropped.
+// A role or database that this program did not make is neither altered nor dropped.
 //
 // promise E2
 func TestWhatCarriesNoMarkIsNotTouched(t *testing.T) {

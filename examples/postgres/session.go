@@ -22,8 +22,8 @@ import (
 type session struct {
 	config *pgx.ConnConfig
 	lock   string        // the installation, one of which works at a time
-	turn   chan struct{} // holds a value while somebody has the connection
-	conn   *pgx.Conn     // whoever has the turn may touch it; nil: none yet
+	turn   chan struct{} // holds a value while the connection is in use
+	conn   *pgx.Conn     // belongs to the holder of turn; nil: none yet
 }
 
 func newSession(dsn, installation string, dial pgconn.DialFunc) (*session, error) {
@@ -92,7 +92,7 @@ func (s *session) close() error {
 }
 
 // answer makes an error readable, and says of one that is no answer of the
-// server that nobody knows what became of the statement.
+// server that the outcome of the statement is not known.
 func answer(err error) error {
 	var refusal *pgconn.PgError
 	switch {

@@ -134,7 +134,7 @@ var databases = thing[DatabaseSpec]{
 	},
 	// A database cannot be created in a transaction, so there is a moment at
 	// which it has no comment. What tells it from a stranger's then is a limit of
-	// connections that nobody else would choose, and no server can reach.
+	// connections that no other program would choose, and no server can reach.
 	create: func(name string, d DatabaseSpec, m mark) string {
 		return fmt.Sprintf("CREATE DATABASE %s OWNER %s CONNECTION LIMIT %d", name, ident(d.Owner), m.number())
 	},

@@ -13,7 +13,7 @@ import (
 )
 
 type (
-	// Work says who worked on a site last.
+	// Work names the server that worked on a site last.
 	Work struct {
 		By    string
 		Token uint64 // of the hold on the site's shard

@@ -491,7 +491,7 @@ var All = []Mutant{
 		Package: "reconcile/depend", Test: "TestAttemptsStartAnewOnlyForSomethingElse",
 	},
 	{
-		Name: "a dependency that becomes ready starts the attempts anew",
+		Name: "a dependency that becomes ready starts the attempts from 0",
 		File: "reconcile/depend/index.go", Old: "if differs && (!u.is(renewed)", New: "if (differs || BROKEN) && (BROKEN || !u.is(renewed)",
 		Package: "reconcile/depend", Test: "TestFlappingReferenceWakesNoMoreThanItMust",
 	},
@@ -516,7 +516,7 @@ var All = []Mutant{
 		Package: "reconcile/depend", Test: "TestHalfTakenHoldIsDropped",
 	},
 	{
-		Name: "an urgent add that keeps the attempts starts them anew",
+		Name: "an urgent add that keeps the attempts starts them from 0",
 		File: "queue/state.go", Old: "\tif r.how.is(urgently) && !r.how.is(sparing) {\n\t\tx.attempts = 0", New: "\tif r.how.is(urgently) && (BROKEN || !r.how.is(sparing)) {\n\t\tx.attempts = 0",
 		Package: "queue", Test: "TestKeepAttemptsEndsTheWaitAndCountsOn",
 	},
@@ -711,7 +711,7 @@ var All = []Mutant{
 		Package: "reconcile/lifecycle", Test: "TestLiftingThePauseEndsTheBackoffOfAProvider",
 	},
 	{
-		Name: "taking off the ignore annotation wakes nobody",
+		Name: "taking off the ignore annotation wakes no worker",
 		File: "reconcile/lifecycle/controller.go", Old: "ignored && !ignores ||", New: "ignored && !ignores && !BROKEN ||",
 		Package: "reconcile/lifecycle", Test: "TestTakingOffTheIgnoreAnnotationCallsTheHandlers",
 	},
@@ -813,7 +813,7 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestCreateIsNotCalledAfterTheEndOfTheRun",
 	},
 	{
-		Name: "a cleared create wakes nobody",
+		Name: "a cleared create wakes no worker",
 		File: "reconcile/external/intent.go", Old: "\t\tif err == nil {\n\t\t\treturn r.wake(ctx, key)", New: "\t\tif err == nil {\n\t\t\tif BROKEN {\n\t\t\t\treturn nil\n\t\t\t}\n\t\t\treturn r.wake(ctx, key)",
 		Package: "reconcile/external", Test: "TestClearPendingWakesTheParkedKey",
 	},
@@ -958,7 +958,7 @@ var All = []Mutant{
 		Package: "reconcile/debug", Test: "TestOnlyNamesThatAreAllowedAreServed",
 	},
 	{
-		Name: "nobody is asked whether an action is allowed",
+		Name: "an action is carried out without asking whether it is allowed",
 		File: "reconcile/debug/act.go", Old: "if err := h.o.Authorise(r, a); err != nil {", New: "if err := h.o.Authorise(r, a); err != nil && !BROKEN {",
 		Package: "reconcile/debug", Test: "TestActionsThatCannotBeAreRefused",
 	},

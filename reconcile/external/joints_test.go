@@ -89,7 +89,7 @@ func TestLiftingThePauseWakesTheKey(t *testing.T) {
 
 // An operator who has looked does not wait for the slow resync of parked keys.
 //
-// Negative control: mutant "a cleared create wakes nobody".
+// Negative control: mutant "a cleared create wakes no worker".
 func TestClearPendingWakesTheParkedKey(t *testing.T) {
 	for name, answer := range map[string]string{"it was not created": "", "it was created": "r-000001"} {
 		t.Run(name, func(t *testing.T) {

@@ -94,7 +94,7 @@ func TestLiftingThePauseEndsTheBackoffOfAProvider(t *testing.T) {
 	})
 }
 
-// Negative control: mutant "taking off the ignore annotation wakes nobody".
+// Negative control: mutant "taking off the ignore annotation wakes no worker".
 func TestTakingOffTheIgnoreAnnotationCallsTheHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d diary

@@ -25,7 +25,7 @@ type member struct {
 	size int // bytes it adds to a request
 	ops  int // what it counts against maxTxnOps
 
-	done chan struct{} // closed when what follows is set; nil: nobody waits for it
+	done chan struct{} // closed when what follows is set; nil: no caller waits for it
 	resp *pb.TxnResponse
 	head *pb.ResponseHeader
 	err  error
@@ -123,7 +123,7 @@ func (b *batcher) withdraw(ctx context.Context, m *member) error {
 func (b *batcher) sender(batch []*member) {
 	for batch != nil {
 		b.send(batch)
-		// Those who were just answered often have the next Commit ready: let them
+		// The callers just answered often have the next Commit ready: let them
 		// come before the next request leaves, instead of making them wait for
 		// the one after it.
 		runtime.Gosched()
@@ -131,7 +131,7 @@ func (b *batcher) sender(batch []*member) {
 	}
 }
 
-// next is what a request that has ended is followed by: nil if nobody waits.
+// next is the request that follows one that has ended: nil if no caller waits.
 func (b *batcher) next() []*member {
 	b.mu.Lock()
 	defer b.mu.Unlock()

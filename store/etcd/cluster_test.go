@@ -33,7 +33,7 @@ func runMember(cfg string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	// Somebody else may have had the port while nobody listened.
+	// Another process may have had the port in between.
 	e, err := m.start()
 	for end := time.Now().Add(patience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); e, err = m.start() {
 		time.Sleep(100 * time.Millisecond)

@@ -39,7 +39,7 @@ func TestClientWithoutAConnectionSaysWhyAtOnce(t *testing.T) {
 		endpoint, word string
 		tls            *tls.Config
 	}{
-		"nobody listens":             {free, "connection refused", nil},
+		"nothing listens":            {free, "connection refused", nil},
 		"another authority":          {endpoint(secure), "certificate", other.client},
 		"the server wants TLS":       {endpoint(secure), "", nil},
 		"the server does not do TLS": {endpoint(server), "handshake", certs.client},

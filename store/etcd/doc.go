@@ -2,8 +2,8 @@
 //
 // [Backend] implements [store.Backend] and [store.Leaser]; the contract is there.
 // A record is one etcd key, PREFIX/KIND/NAMESPACE/NAME, and a [store.Revision] is
-// etcd's own. It lives in a module of its own, so that who does not use it does
-// not download etcd's client.
+// etcd's own. It lives in a module of its own, so that a program that does not use
+// it does not download etcd's client.
 //
 // # What etcd is asked for
 //
@@ -21,8 +21,8 @@
 //     connection yet, later after the deadline.
 //   - All watches of a kind share one stream. A slow reader is cut off alone, with
 //     [store.ErrCompacted].
-//   - Leases are renewed one question at a time (KeepAliveOnce), for whoever holds
-//     one has to count his trust from the question. See package lease.
+//   - Leases are renewed one request at a time (KeepAliveOnce), because a holder
+//     has to count its trust from the request. See package lease.
 //
 // # Versions
 //
@@ -61,9 +61,9 @@
 // # Permissions
 //
 // With etcd's authentication on, a server needs read and write on the prefix.
-// Somebody who may only look needs read on PREFIX/ and nothing else. Leases, shard
-// and member records lie under PREFIX/_lease/; who may write there can depose
-// anybody.
+// A user that may only look needs read on PREFIX/ and nothing else. Leases, shard
+// and member records lie under PREFIX/_lease/; a user that may write there can depose
+// any server.
 //
 // # Speed
 //

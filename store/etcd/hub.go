@@ -20,8 +20,8 @@ import (
 // hub turns one etcd watch of a kind into as many local ones as are asked for.
 //
 // It keeps the latest batches in a ring that its watchers read at their own
-// pace. One that falls out of the ring gets store.ErrCompacted; nobody else
-// notices, and nothing is buffered for anybody in particular.
+// pace. One that falls out of the ring gets store.ErrCompacted; the others do
+// not notice, and nothing is buffered for a single watcher.
 //
 //	start=5   ring [r7] [r9] [r12]   head=14 (nothing of the kind in 13 and 14)
 //	                ▲          ▲
@@ -35,7 +35,7 @@ type hub struct {
 	ring   []store.Batch  // one batch a revision, rising
 	start  store.Revision // changes after this revision are in the ring, or newer
 	head   store.Revision // everything up to here has been seen
-	epoch  int            // grows when the stream had to begin anew: watchers resync
+	epoch  int            // grows when the stream had to begin again: watchers resync
 	wake   chan struct{}  // closed and replaced whenever something above changed
 	opened bool           // the stream has been established once
 

@@ -281,14 +281,14 @@ func (w *worker) reach(m campaign.Mode) {
 // stopped for longer than their leases live, cut off, and sent away in good order,
 // while members of the cluster fail too, its leader among them; the clock of one
 // server runs slow, by as much as the margin allows. Of every shard the tokens of accepted writes
-// never decrease: once somebody has written under a new hold, nobody writes under
-// an older one. No two servers trust their hold on one shard at a time. And every
+// never decrease: after a write under a new hold, no write is made under an older
+// one. No two servers trust their hold on one shard at a time. And every
 // shard is written again in the end; in a campaign of a minute or more, within the
 // bound.
 //
 // promise L1, promise L2. Negative controls: go test -run Campaign -unfenced, in
 // which the servers write without their guard, fails with a token that went
-// back, and -sessions, in which they trust etcd's own recipe, with two who trust
+// back, and -sessions, in which they trust etcd's own recipe, with two that trust
 // their hold at a time too. TestLeaseCheckerRejectsAnOldToken and
 // TestTrustCheckerRejectsTwoAtATime do it without chance.
 func TestLeaseCampaign(t *testing.T) {
@@ -344,7 +344,7 @@ func TestLeaseCampaign(t *testing.T) {
 	t.Logf("campaign: %d accepted writes, %d changes of holder, %d faults", log.Count(), log.Moves(), faults)
 	t.Logf("longest without a write: %v", log.Idle().Round(time.Millisecond))
 	// A crash: the TTL, plus what etcd adds after a leader's death (a full TTL
-	// anew), plus claiming. Doubled for a machine with other things to do; where
+	// again), plus claiming. Doubled for a machine with other things to do; where
 	// many other things are done, as beside other packages' tests, it proves
 	// nothing, and only a long campaign is held to it.
 	// A machine that lets this process stand still lets the servers and etcd stand still

@@ -33,8 +33,8 @@ func (s *said) Write(p []byte) (int, error) {
 }
 
 // A server that has used up its space takes no new lease, and keeps those that are
-// there: who works goes on for as long as he likes, and leaves in good order; nobody
-// can follow him, which is said, until there is space again. Then somebody does.
+// there: a holder goes on for as long as it likes, and leaves in good order; no server
+// can follow it, which is said, until there is space again. Then one does.
 //
 // Negative control: with the first server's renewals taken for grants the renewal
 // failed.
@@ -75,12 +75,12 @@ func TestLeaseOutlivesTheSpaceOfItsServer(t *testing.T) {
 				t.Fatalf("%s: %s, want %s", what, got, want)
 			}
 		case <-time.After(patience):
-			t.Fatalf("%s: nobody, want %s", what, want)
+			t.Fatalf("%s: none, want %s", what, want)
 		}
 	}
 	held, stopFirst := start("first", first, time.Minute, &said{text: "\x00", done: make(chan struct{})})
 	defer stopFirst()
-	await("who begins", begun, "first")
+	await("the server that begins", begun, "first")
 
 	kept, _ := fillUp(t, e, bytes.Repeat([]byte("x"), 64<<10))
 	full := &said{text: "space", done: make(chan struct{})}
@@ -98,7 +98,7 @@ func TestLeaseOutlivesTheSpaceOfItsServer(t *testing.T) {
 		t.Errorf("held %v, %d began and %d ended while there was no space; want the first to go on", ok, len(begun), len(ended))
 	}
 	stopFirst()
-	await("who ends", ended, "first")
+	await("the server that ends", ended, "first")
 
 	b := open()
 	for _, name := range kept {
@@ -110,5 +110,5 @@ func TestLeaseOutlivesTheSpaceOfItsServer(t *testing.T) {
 		t.Errorf("%s works, and there is no space for its lease", <-begun)
 	}
 	freeSpace(t, e)
-	await("who begins when there is space again", begun, "second")
+	await("the server that begins when there is space again", begun, "second")
 }

@@ -149,7 +149,7 @@ func overspent(calls []spent, servers int) (problems []string) {
 }
 
 // tardiness watches servers for as long as ctx lives: it returns for how long one
-// of them, at most, had more than the members that somebody knows of leave to it.
+// of them, at most, had more than the members that any server knows of leave to it.
 // That is what news took; the promise is made for news that takes less than a TTL.
 func tardiness(ctx context.Context, all func() []*spender) (longest time.Duration) {
 	since := map[string]time.Time{}
@@ -204,7 +204,7 @@ func shares(servers []*spender) (all []float64) {
 
 // Servers that join, leave and are cut off share one budget: however long one
 // looks, together they make no more calls than it has. One that is cut off stops by
-// itself, and its part goes to who is left.
+// itself, and its part goes to the servers that are left.
 //
 // Nothing here depends on how fast things are: calls are counted against the time
 // in which they were certainly allowed, and a machine that is so busy that a server

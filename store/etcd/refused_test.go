@@ -123,7 +123,7 @@ func fillUp(t *testing.T, e *embed.Etcd, value []byte) (kept []string, refused m
 				name := fmt.Sprintf("t%d-%d", w, n)
 				err := putBytes(t, b, name, value)
 				if errors.Is(err, store.ErrUnknownOutcome) && !strings.Contains(err.Error(), "space") {
-					continue // a machine that stood still: nobody knows what became of it
+					continue // a machine that stood still: the outcome is not known
 				}
 				mu.Lock()
 				if err == nil {

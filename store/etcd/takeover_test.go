@@ -219,7 +219,7 @@ func (w *witness) stop(name string, stopped bool) {
 	w.stopped[name] = stopped
 }
 
-// holds gives who holds what.
+// holds returns the holders by shard.
 func (w *witness) holds() map[int]holding {
 	w.mu.Lock()
 	defer w.mu.Unlock()

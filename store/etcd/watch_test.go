@@ -86,8 +86,8 @@ func TestWatchGoesOnAfterConnectionsWereCut(t *testing.T) {
 	}
 }
 
-// A watch over a connection that died without a word stays silent for ever,
-// unless somebody asks it for a sign of life.
+// A watch over a connection that died silently stays silent for ever, unless it is
+// asked for a sign of life.
 //
 // Negative control: with streams.drop made a no-op the test does not end: new
 // streams on the old connection are as silent.
@@ -224,7 +224,7 @@ func TestRevisionBeyondTheHeadIsCompacted(t *testing.T) {
 }
 
 // A cluster restored from a backup: another cluster id, an older head, the same
-// addresses. Every watcher begins anew, and sees what is there now.
+// addresses. Every watcher begins again, and sees what is there now.
 //
 // promise S2. Negative control: with position comparing nothing, the watch waits
 // in silence for revisions to come round again.
@@ -318,7 +318,7 @@ func TestCloseEndsWatches(t *testing.T) {
 // have needed a stream of its own.
 //
 // Negative control: with the end of ctx noticed between the start of that stream and
-// whoever stops it, the stream ran on until the backend was closed.
+// the code that stops it, the stream ran on until the backend was closed.
 func TestWatchOfACallerThatIsGoneLeavesNoStream(t *testing.T) {
 	b := open(t, etcd.Options{})
 	before := write(t, b, "before")

@@ -27,7 +27,7 @@ type Options struct {
 	// it bounds how late a watch is when one was lost. 0 means 1 s, and 50 ms with
 	// NoNotify.
 	Poll time.Duration
-	// HistoryAge is how long the log of changes is kept. Who resumes a watch after
+	// HistoryAge is how long the log of changes is kept. A watch that is resumed after
 	// more than that gets [store.ErrCompacted]. 0 means 10 minutes.
 	HistoryAge time.Duration
 	// HistoryBytes is the size of the log above which older changes are dropped

@@ -105,7 +105,8 @@ func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
-	for _, name := range []string{"postgres", "nobody"} {
+	users := []string{"postgres", "nobody"}
+	for _, name := range users {
 		u, err := user.Lookup(name)
 		if err != nil {
 			continue
@@ -117,7 +118,7 @@ func unprivileged() (*syscall.Credential, error) {
 		gid, err := strconv.ParseUint(u.Gid, 10, 32)
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, err
 	}
-	return nil, errors.New("there is no user postgres or nobody to run PostgreSQL as")
+	return nil, fmt.Errorf("there is none of the users %q to run PostgreSQL as", users)
 }
 
 func own(path string) error {

@@ -85,7 +85,7 @@ func TestNotificationsAreOnlyABell(t *testing.T) {
 }
 
 // awaitWithoutBell writes one change after another with a writer that does not notify, each
-// once a watch has seen the one before. The watch's start and a session that listens anew
+// once a watch has seen the one before. The watch's start and a session that listens again
 // may each make the watcher read once; five changes need more than that.
 func awaitWithoutBell(t *testing.T, watcher, writer store.Backend) {
 	t.Helper()

@@ -438,7 +438,7 @@ var broken = []struct {
 	{"renewing a lease does nothing", "Lease/that is renewed", func(b *override) {
 		b.renew = func(context.Context, store.LeaseID) error { return nil }
 	}},
-	{"a lease is shorter than asked for", "Lease/that nobody renews", func(b *override) {
+	{"a lease is shorter than asked for", "Lease/that is not renewed", func(b *override) {
 		b.grant = func(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
 			return b.inner.Grant(ctx, max(store.MinTTL, ttl/2))
 		}

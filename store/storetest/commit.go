@@ -276,7 +276,7 @@ var commitChecks = []check{
 			e.Errorf("%d increments were acknowledged, the record says %s", won.Load(), data)
 		}
 	}},
-	{"Commit/of owners who let go of an object at once the last one deletes it, once", func(e *env) {
+	{"Commit/of owners that let go of an object at once the last one deletes it, once", func(e *env) {
 		const owners = 8
 		s, err := store.New[struct{}, struct{}](e.b, kind, nil)
 		if err != nil {

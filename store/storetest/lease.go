@@ -139,7 +139,7 @@ var leaseChecks = []check{
 			e.Errorf("Revoke of a lease that ended: %v", err)
 		}
 	})},
-	{"Lease/that nobody renews expires, not before its time", leased(func(e *env, l store.Leaser) {
+	{"Lease/that is not renewed expires, not before its time", leased(func(e *env, l store.Leaser) {
 		e.tenTimes(l, e.letExpire)
 	})},
 	{"Lease/that is renewed lives on", leased(func(e *env, l store.Leaser) {
