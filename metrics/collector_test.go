@@ -460,7 +460,7 @@ func TestWorkersThatAdaptAreShown(t *testing.T) {
 // with a name given that a second "a" had been shown under.
 func TestNamesThatPrometheusDoesNotTakeAreShownOtherwise(t *testing.T) {
 	c := metrics.New(nil)
-	set, err := quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+	set, err := quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
 		return quota.Limits{Read: quota.Rate{PerSecond: 1}, Judge: func(error) quota.Verdict { return quota.Verdict{} }}, nil
 	}})
 	if err != nil {

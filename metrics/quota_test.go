@@ -19,7 +19,7 @@ var (
 // newQuotas is a set whose quotas have ten reads and two writes a second.
 func newQuotas(t *testing.T) *quota.Set {
 	t.Helper()
-	s, err := quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+	s, err := quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
 		return quota.Limits{
 			Read:  quota.Rate{PerSecond: 10, Burst: 20},
 			Write: quota.Rate{PerSecond: 2, Ceiling: 20},

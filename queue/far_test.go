@@ -159,7 +159,7 @@ func TestPagesByAgeAreInOrderWhenTicksWrap(t *testing.T) {
 		var got []string
 		o := PageOptions[string]{Order: ByAge, Limit: 1}
 		for more := true; more; {
-			p, err := q.Page(t.Context(), o)
+			p, err := q.Page(t.Context(), &o)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,7 +17,7 @@ func pages(t *testing.T, q *Queue[string], o PageOptions[string]) []string {
 	t.Helper()
 	var keys []string
 	for {
-		p, err := q.Page(t.Context(), o)
+		p, err := q.Page(t.Context(), &o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestPageHoldsNoLockWhileItMatches(t *testing.T) {
 		add(t, q, fmt.Sprint("key-", i))
 	}
 	calls := 0
-	p, err := q.Page(t.Context(), PageOptions[string]{Order: ByAge, Limit: 5, Match: func(key string) bool {
+	p, err := q.Page(t.Context(), &PageOptions[string]{Order: ByAge, Limit: 5, Match: func(key string) bool {
 		calls++
 		add(t, q, key)
 		_, _ = q.Lookup(key)
@@ -168,15 +168,15 @@ func TestPageEndsWithItsContext(t *testing.T) {
 		}
 		return false
 	}}
-	p, err := q.Page(ctx, o)
+	p, err := q.Page(ctx, &o)
 	if err != nil || !p.More || p.Looked != 2048 {
 		t.Fatalf("page %+v, %v: want it to end after two chunks", p, err)
 	}
 	o.From = p.Next
-	if p, err = q.Page(t.Context(), o); err != nil || p.More || p.Looked != 5000-2048 {
+	if p, err = q.Page(t.Context(), &o); err != nil || p.More || p.Looked != 5000-2048 {
 		t.Errorf("it goes on with %+v, %v", p, err)
 	}
-	if _, err := q.Page(ctx, PageOptions[string]{Order: ByNext}); !errors.Is(err, cause) {
+	if _, err := q.Page(ctx, &PageOptions[string]{Order: ByNext}); !errors.Is(err, cause) {
 		t.Errorf("half a sorted page: %v, want the cause", err)
 	}
 }
@@ -187,14 +187,14 @@ func TestPageRefusesWhatMakesNoSense(t *testing.T) {
 	for _, o := range []PageOptions[string]{
 		{Limit: -1}, {Limit: maxPage + 1}, {Order: orders}, {States: []State{states}}, {States: []State{absent}},
 	} {
-		if _, err := q.Page(t.Context(), o); err == nil {
+		if _, err := q.Page(t.Context(), &o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
 	}
 	// A cursor comes out of a link that any reader can edit.
 	for _, c := range []Cursor{{Place: 1 << 63}, {Place: 1<<64 - 1, Rank: -1}, {Rank: never, Place: 1 << 40}, {Place: 1<<32 - 1}} {
 		for order := range orders {
-			if _, err := q.Page(t.Context(), PageOptions[string]{From: c, Order: order}); err != nil {
+			if _, err := q.Page(t.Context(), &PageOptions[string]{From: c, Order: order}); err != nil {
 				t.Errorf("cursor %+v: %v", c, err)
 			}
 		}
@@ -212,7 +212,7 @@ func TestPageKeepsNoMoreThanAPage(t *testing.T) {
 		least := math.Inf(1) // what another goroutine allocates meanwhile is counted too
 		for range 3 {
 			least = min(least, testing.AllocsPerRun(3, func() {
-				if p, err := q.Page(context.Background(), o); err != nil || len(p.Entries) != 50 {
+				if p, err := q.Page(context.Background(), &o); err != nil || len(p.Entries) != 50 {
 					t.Fatalf("%d keys, %v", len(p.Entries), err)
 				}
 			}))

@@ -156,7 +156,7 @@ func (k *keeper[K]) whyReady(i uint32, e *entry[K]) string {
 	return ""
 }
 
-// PageOptions say which keys a Page holds. The zero value is the first hundred.
+// PageOptions say which keys a Page holds. Nil and the zero value are the first hundred.
 type PageOptions[K comparable] struct {
 	// States are those of the keys that are wanted. Default: all.
 	States []State
@@ -220,14 +220,17 @@ const (
 // The end of ctx ends a page ByPlace early: it holds what was found until then, and
 // Next goes on. In the other orders half a look is no page, and Page returns the
 // cause. It fails as well on options that make no sense.
-func (q *Queue[K]) Page(ctx context.Context, o PageOptions[K]) (Page[K], error) {
-	p := pager[K]{PageOptions: o, now: q.env.clock.Exact()}
+func (q *Queue[K]) Page(ctx context.Context, o *PageOptions[K]) (Page[K], error) {
+	p := pager[K]{now: q.env.clock.Exact()}
+	if o != nil {
+		p.PageOptions = *o
+	}
 	if err := p.complete(); err != nil {
 		return Page[K]{}, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, err)
 	}
 	start := uint64(0)
-	if o.Order == ByPlace {
-		start = o.From.Place
+	if p.Order == ByPlace {
+		start = p.From.Place
 	}
 	stopped := false
 	q.walk(start, func(next uint64) bool {
@@ -237,7 +240,7 @@ func (q *Queue[K]) Page(ctx context.Context, o PageOptions[K]) (Page[K], error) 
 		}
 		return !stopped && !p.full()
 	}, p.consider)
-	if stopped && o.Order != ByPlace {
+	if stopped && p.Order != ByPlace {
 		return Page[K]{}, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, context.Cause(ctx))
 	}
 	return p.page(stopped), nil

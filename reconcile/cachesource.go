@@ -21,7 +21,7 @@ func From[S, T any](c *cache.Cache[S, T], when ...Predicate[S, T]) Source[Reques
 	if slices.ContainsFunc(when, isNilPredicate) {
 		return Source[Request]{bad: errors.New("From: a nil Predicate")}
 	}
-	return FromWith(c, FromOptions[S, T]{When: all(when)})
+	return FromWith(c, &FromOptions[S, T]{When: all(when)})
 }
 
 // FromOptions is what else From can do.
@@ -34,10 +34,14 @@ type FromOptions[S, T any] struct {
 	Urgent func(c cache.Change[S, T]) bool
 }
 
-// FromWith is From with options.
-func FromWith[S, T any](c *cache.Cache[S, T], o FromOptions[S, T]) Source[Request] {
+// FromWith is From with options; nil is the defaults.
+func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[Request] {
 	if c == nil {
 		return Source[Request]{bad: errors.New("From: no cache")}
+	}
+	var o FromOptions[S, T]
+	if given != nil {
+		o = *given
 	}
 	setDefaultFunc(&o.When, Changed)
 	if o.Urgent == nil {

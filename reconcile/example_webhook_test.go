@@ -24,7 +24,7 @@ func ExampleNewWebhook() {
 		mac.Write(body)
 		return []byte("sha256=" + hex.EncodeToString(mac.Sum(nil)))
 	}
-	hook, err := reconcile.NewWebhook("pushes", reconcile.WebhookOptions[string]{
+	hook, err := reconcile.NewWebhook("pushes", &reconcile.WebhookOptions[string]{
 		Auth: func(r *http.Request, body []byte) error {
 			if !hmac.Equal([]byte(r.Header.Get("X-Hub-Signature-256")), signature(body)) {
 				return errors.New("wrong signature")

@@ -64,7 +64,7 @@ func (c *Controller[K]) Keys(ctx context.Context, q KeyQuery) (KeyPage, error) {
 	if q.Contains != "" {
 		o.Match = containing[K](q.Contains)
 	}
-	p, err := c.q.Page(ctx, o)
+	p, err := c.q.Page(ctx, &o)
 	if err != nil {
 		return KeyPage{}, fmt.Errorf("reconcile: controller %q: keys: %w", c.name, err)
 	}
@@ -139,7 +139,7 @@ func (c *Controller[K]) keyOf(ctx context.Context, printed string) (key K, err e
 		}
 		return key, nil
 	}
-	p, err := c.q.Page(ctx, queue.PageOptions[K]{Limit: 1, Match: func(k K) bool { return fmt.Sprint(k) == printed }})
+	p, err := c.q.Page(ctx, &queue.PageOptions[K]{Limit: 1, Match: func(k K) bool { return fmt.Sprint(k) == printed }})
 	switch {
 	case err != nil:
 		return key, err

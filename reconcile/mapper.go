@@ -28,7 +28,7 @@ func Map[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], when .
 	if slices.ContainsFunc(when, isNilPredicate) {
 		return Source[K]{bad: errors.New("Map: a nil Predicate")}
 	}
-	return MapWith(c, m, MapOptions[S, T]{When: all(when)})
+	return MapWith(c, m, &MapOptions[S, T]{When: all(when)})
 }
 
 // MapOptions is what else Map can do.
@@ -42,10 +42,14 @@ type MapOptions[S, T any] struct {
 	Backoff queue.Backoff
 }
 
-// MapWith is Map with options.
-func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], o MapOptions[S, T]) Source[K] {
+// MapWith is Map with options; nil is the defaults.
+func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], given *MapOptions[S, T]) Source[K] {
 	if c == nil || m == nil {
 		return Source[K]{bad: errors.New("Map: needs a cache and a mapper")}
+	}
+	var o MapOptions[S, T]
+	if given != nil {
+		o = *given
 	}
 	setDefaultFunc(&o.When, Any)
 	return Source[K]{

@@ -111,7 +111,7 @@ func TestFailedMappingIsRetriedAndLosesNothing(t *testing.T) {
 					panic("mapper")
 				}
 				return byRef(ctx, old, now)
-			}, reconcile.MapOptions[spec, status]{Backoff: exactly(time.Second)})
+			}, &reconcile.MapOptions[spec, status]{Backoff: exactly(time.Second)})
 		})
 		create(t, g.s, "a", ref("x"))
 		g.start(t)
@@ -148,7 +148,7 @@ func TestMapperSeesTheNewestAndTheOldestNotMapped(t *testing.T) {
 					return nil, errBoom
 				}
 				return byRef(ctx, old, now)
-			}, reconcile.MapOptions[spec, status]{Backoff: exactly(10 * time.Second)})
+			}, &reconcile.MapOptions[spec, status]{Backoff: exactly(10 * time.Second)})
 		})
 		create(t, g.s, "a", ref("old"))
 		g.start(t)
@@ -225,7 +225,7 @@ func TestMappedChangeIsUrgentOnlyIfTheSourceSaysSo(t *testing.T) {
 	for _, urgent := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
 			g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] {
-				return reconcile.MapWith(c, byRef, reconcile.MapOptions[spec, status]{Urgent: urgent})
+				return reconcile.MapWith(c, byRef, &reconcile.MapOptions[spec, status]{Urgent: urgent})
 			})
 			g.r.do = func(context.Context, store.Key) (result, error) { return result{}, reconcile.Terminal(errBoom) }
 			create(t, g.s, "a", ref("x"))
@@ -246,7 +246,7 @@ func TestMappedChangeIsUrgentOnlyIfTheSourceSaysSo(t *testing.T) {
 func TestMappedInitialObjectsAreNotUrgentAndLow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] {
-			return reconcile.MapWith(c, byRef, reconcile.MapOptions[spec, status]{Urgent: true})
+			return reconcile.MapWith(c, byRef, &reconcile.MapOptions[spec, status]{Urgent: true})
 		})
 		if err := g.c.SetWorkers(0); err != nil {
 			t.Fatal(err)

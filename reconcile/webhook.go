@@ -74,7 +74,11 @@ const (
 )
 
 // NewWebhook returns a webhook. It fails if Auth or Keys is missing.
-func NewWebhook[K comparable](name string, o WebhookOptions[K]) (*Webhook[K], error) {
+func NewWebhook[K comparable](name string, given *WebhookOptions[K]) (*Webhook[K], error) {
+	var o WebhookOptions[K]
+	if given != nil {
+		o = *given
+	}
 	switch {
 	case name == "":
 		return nil, errors.New("reconcile: NewWebhook: no name")

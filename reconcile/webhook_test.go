@@ -46,7 +46,7 @@ func newWebhook(t *testing.T, edit func(*reconcile.WebhookOptions[string])) *rec
 	if edit != nil {
 		edit(&o)
 	}
-	return must[*reconcile.Webhook[string]](t)(reconcile.NewWebhook("hook", o))
+	return must[*reconcile.Webhook[string]](t)(reconcile.NewWebhook("hook", &o))
 }
 
 func call(h http.Handler, method, auth, body string) *httptest.ResponseRecorder {
@@ -399,11 +399,11 @@ func TestWebhookNeedsItsParts(t *testing.T) {
 	for _, o := range []reconcile.WebhookOptions[string]{
 		{Keys: keys}, {Auth: auth}, {Auth: auth, Keys: keys, MaxBody: -1}, {Auth: auth, Keys: keys, MaxCalls: -1}, {Auth: auth, Keys: keys, MaxCalls: math.MaxInt},
 	} {
-		if _, err := reconcile.NewWebhook("hook", o); err == nil {
+		if _, err := reconcile.NewWebhook("hook", &o); err == nil {
 			t.Errorf("NewWebhook(%+v) gave no error", o)
 		}
 	}
-	if _, err := reconcile.NewWebhook("", reconcile.WebhookOptions[string]{Auth: auth, Keys: keys}); err == nil {
+	if _, err := reconcile.NewWebhook("", &reconcile.WebhookOptions[string]{Auth: auth, Keys: keys}); err == nil {
 		t.Error("NewWebhook without a name gave no error")
 	}
 }

@@ -982,7 +982,7 @@ func TestSourceHasItsOwnUrgency(t *testing.T) {
 		ca := newCache(t, s)
 		r := record(func(context.Context, store.Key) (result, error) { return result{}, errors.New("no") })
 		c := newController(t, r, &reconcile.Options[store.Key]{Backoff: exactly(time.Hour)})
-		if err := c.Watch(reconcile.FromWith(ca, reconcile.FromOptions[spec, status]{
+		if err := c.Watch(reconcile.FromWith(ca, &reconcile.FromOptions[spec, status]{
 			When:   reconcile.LabelsChanged[spec, status],
 			Urgent: func(ch cache.Change[spec, status]) bool { return ch.New != nil && ch.New.Labels["x"] == "now" },
 		})); err != nil {
@@ -1063,7 +1063,7 @@ func TestOwnWritesToTwoKindsDoNotJumpTheBackoff(t *testing.T) {
 			start(t, ca)
 			create(t, s, "a")
 			synctest.Wait()
-			if err := c.Watch(reconcile.FromWith(ca, reconcile.FromOptions[spec, status]{When: when})); err != nil {
+			if err := c.Watch(reconcile.FromWith(ca, &reconcile.FromOptions[spec, status]{When: when})); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -41,7 +41,7 @@ func newCloud(a *app, s *store.Store[BucketSpec, BucketStatus]) (*cloud, error) 
 		seen: a.tally.Seen, store: s,
 	}
 	var err error
-	c.inventory, err = external.NewInventory(external.InventoryOptions[BucketSpec, BucketStatus, sighting]{
+	c.inventory, err = external.NewInventory(&external.InventoryOptions[BucketSpec, BucketStatus, sighting]{
 		Store: s, Installation: a.o.Installation,
 		List: c.buckets.list, Get: c.get, Detail: c.detail, Delete: c.deleteOrphan,
 		ID:      func(seen sighting) string { return seen.name },

@@ -73,7 +73,7 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 		Hooks:   reconcile.Hooks[reconcile.Request]{OnError: a.failed, OnDone: a.ran},
 		Logger:  kernelLogger(a.o.Verbose),
 	}
-	if err := quota.Limit(o, func(reconcile.Request) (*quota.Quota, error) { return a.quota.Quota, nil }); err != nil {
+	if o, err = quota.Limit(func(reconcile.Request) (*quota.Quota, error) { return a.quota.Quota, nil }, o); err != nil {
 		return nil, err
 	}
 	if k.controller, err = reconcile.New("buckets", k.reconciler, o); err != nil {

@@ -137,7 +137,7 @@ func otherTarget(t *testing.T) (address string, panics *atomic.Bool) {
 	if _, err := disks.Create(t.Context(), &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: "declared"}}); err != nil {
 		t.Fatal(err)
 	}
-	v, err := external.NewInventory(external.InventoryOptions[struct{}, struct{}, string]{
+	v, err := external.NewInventory(&external.InventoryOptions[struct{}, struct{}, string]{
 		Store: disks, Installation: "here",
 		List: func(context.Context) iter.Seq2[string, error] { return maps.All(map[string]error{"orphan": nil}) },
 		Get:  func(_ context.Context, id string) (string, bool, error) { return id, id == "orphan", nil },

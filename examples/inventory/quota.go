@@ -25,7 +25,7 @@ func newPaced(o options) (*paced, error) {
 		Write: quota.Rate{PerSecond: o.Writes, Ceiling: o.Writes, Burst: o.Workers},
 		Judge: judge,
 	}
-	set, err := quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) { return limits, nil }})
+	set, err := quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) { return limits, nil }})
 	if err != nil {
 		return nil, err
 	}

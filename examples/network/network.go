@@ -49,22 +49,22 @@ func newNetwork(b store.Backend, c *cloud) (n *network, err error) {
 	if n.machines, err = newKind[MachineSpec](b, c, "machine"); err != nil {
 		return nil, err
 	}
-	subnets, err := depend.New(n.subnets.cache, graph, depend.On(n.vpcs.cache, func(s *Subnet) []store.Key {
+	subnets, err := depend.New(n.subnets.cache, depend.On(n.vpcs.cache, func(s *Subnet) []store.Key {
 		keys := []store.Key{{Name: s.Spec.VPC}}
 		if s.Spec.Peer != "" {
 			keys = append(keys, store.Key{Name: s.Spec.Peer})
 		}
 		return keys
-	}, nil))
+	}, nil), graph)
 	if err != nil {
 		return nil, err
 	}
-	machines, err := depend.New(n.machines.cache, graph, depend.On(n.subnets.cache, func(m *Machine) (keys []store.Key) {
+	machines, err := depend.New(n.machines.cache, depend.On(n.subnets.cache, func(m *Machine) (keys []store.Key) {
 		for _, name := range m.Spec.Subnets {
 			keys = append(keys, store.Key{Name: name})
 		}
 		return keys
-	}, nil))
+	}, nil), graph)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], declared
 	}
 	var depends *depend.Tracker[S, Seen[S]]
 	if len(needs) > 0 {
-		if depends, err = depend.New(k.cache, &depend.Options{Logger: a.log}, needs...); err != nil {
+		if depends, err = depend.New(k.cache, depend.All(needs...), &depend.Options{Logger: a.log}); err != nil {
 			return nil, err
 		}
 	}
@@ -195,5 +195,5 @@ func freed(d *keeper[DatabaseSpec], r *keeper[RoleSpec]) reconcile.Source[reconc
 		}
 		return keys, nil
 	}
-	return reconcile.MapWith(d.cache, mapper, reconcile.MapOptions[DatabaseSpec, Seen[DatabaseSpec]]{Urgent: true})
+	return reconcile.MapWith(d.cache, mapper, &reconcile.MapOptions[DatabaseSpec, Seen[DatabaseSpec]]{Urgent: true})
 }

@@ -23,9 +23,9 @@ func TestObjectPageShowsWhatItNeedsAndWhatNeedsIt(t *testing.T) {
 		roles, databases := must(store.New[spec, status](b, "role", nil)), must(store.New[spec, status](b, "database", nil))
 		roleCache, databaseCache := must(cache.New(roles, nil)), must(cache.New(databases, nil))
 		g := depend.NewGraph()
-		owners := must(depend.New(databaseCache, &depend.Options{Graph: g}, depend.On(roleCache, func(*bucket) []store.Key {
+		owners := must(depend.New(databaseCache, depend.On(roleCache, func(*bucket) []store.Key {
 			return []store.Key{{Name: "alice"}}
-		}, nil)))
+		}, nil), &depend.Options{Graph: g}))
 		silent := slog.New(slog.DiscardHandler)
 		c := must(reconcile.New("database", reconcile.AsReconciler(databaseCache, owners.Wrap(func(context.Context, *bucket) (reconcile.Result, error) {
 			return reconcile.Result{}, nil

@@ -153,10 +153,10 @@ func TestSecretsAppearNowhere(t *testing.T) {
 			}
 			return reconcile.Result{}, errors.New(blab(o))
 		}), options))
-		cycle := must(reconcile.New("cycle", must(lifecycle.New(vaults, nil, lifecycle.Handler[vaultSpec, status]{Name: "blab", Add: func(_ context.Context, o *vault) (reconcile.Result, error) {
+		cycle := must(reconcile.New("cycle", must(lifecycle.New(vaults, []lifecycle.Handler[vaultSpec, status]{{Name: "blab", Add: func(_ context.Context, o *vault) (reconcile.Result, error) {
 			o.SetCondition(store.Condition{Type: "Blab", Status: store.True, Reason: "Blab", Message: blab(o)})
 			return reconcile.Result{}, errors.New(blab(o))
-		}})), options))
+		}}}, nil)), options))
 		for _, c := range []*reconcile.Controller[reconcile.Request]{outside, plain, cycle} {
 			if err := errors.Join(c.Watch(reconcile.From(objects)), m.Register(c)); err != nil {
 				t.Fatal(err)
@@ -174,7 +174,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 		}
 		time.Sleep(3 * time.Minute)
 
-		inventory := must(external.NewInventory(external.InventoryOptions[vaultSpec, status, string]{
+		inventory := must(external.NewInventory(&external.InventoryOptions[vaultSpec, status, string]{
 			Store: vaults, Installation: "here",
 			List: func(context.Context) iter.Seq2[string, error] {
 				return func(yield func(string, error) bool) { yield("update", nil) }

@@ -1,7 +1,7 @@
 // Package depend says what must be there before what, and gone before what: a database
 // needs its role, a machine its subnet.
 //
-//	subnets, err := depend.New(subnetCache, nil, depend.On(vpcCache,
+//	subnets, err := depend.New(subnetCache, depend.On(vpcCache,
 //		func(s *Subnet) []store.Key { return []store.Key{{Name: s.Spec.VPC}} }, nil))
 //
 // An object whose needs are not met waits, with a condition that says for what, without

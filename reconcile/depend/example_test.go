@@ -41,9 +41,9 @@ func Example() {
 	databaseCache, err := cache.New(databases, nil)
 	ok(err)
 
-	owners, err := depend.New(databaseCache, nil, depend.On(roleCache, func(d *Database) []store.Key {
+	owners, err := depend.New(databaseCache, depend.On(roleCache, func(d *Database) []store.Key {
 		return []store.Key{{Name: d.Spec.Owner}}
-	}, nil))
+	}, nil), nil)
 	ok(err)
 	database, err := reconcile.New("database", reconcile.AsReconciler(databaseCache, owners.Wrap(
 		func(_ context.Context, d *Database) (reconcile.Result, error) {

@@ -30,7 +30,7 @@ func TestGraphShowsBothDirectionsAndTheOrderOfKinds(t *testing.T) {
 		if v := graph.View(ref("vpc")); !slices.Equal(v.Users, []depend.Ref{ref("subnet")}) || v.Hidden != 0 {
 			t.Errorf("it is used by %+v", v)
 		}
-		if _, err := depend.New(s.cache, &depend.Options{Graph: graph}, depend.On(s.cache, needed, nil)); err == nil {
+		if _, err := depend.New(s.cache, depend.On(s.cache, needed, nil), &depend.Options{Graph: graph}); err == nil {
 			t.Error("a second tracker of the kind is taken")
 		}
 	})
@@ -39,12 +39,12 @@ func TestGraphShowsBothDirectionsAndTheOrderOfKinds(t *testing.T) {
 	}
 	vpc, subnet, machine := kind("vpc"), kind("subnet"), kind("machine")
 	o := &depend.Options{Graph: depend.NewGraph()}
-	must(depend.New(machine, o, depend.On(subnet, needed, nil), depend.Watching(kind("secret"), needed, nil)))(t)
-	must(depend.New(subnet, o, depend.On(vpc, needed, nil), depend.On(subnet, needed, nil)))(t)
+	must(depend.New(machine, depend.All(depend.On(subnet, needed, nil), depend.Watching(kind("secret"), needed, nil)), o))(t)
+	must(depend.New(subnet, depend.All(depend.On(vpc, needed, nil), depend.On(subnet, needed, nil)), o))(t)
 	if kinds, err := o.Graph.Kinds(); err != nil || !slices.Equal(kinds, []string{"vpc", "subnet", "machine"}) {
 		t.Errorf("the kinds are %v, %v", kinds, err)
 	}
-	must(depend.New(vpc, o, depend.On(machine, needed, nil)))(t)
+	must(depend.New(vpc, depend.On(machine, needed, nil), o))(t)
 	if kinds, err := o.Graph.Kinds(); !errors.Is(err, depend.ErrCycle) {
 		t.Errorf("the kinds of a circle are %v, %v", kinds, err)
 	}
@@ -54,14 +54,14 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	c := must(cache.New(must(store.New[Spec, Status](must(memory.New(nil))(t), "thing", nil))(t), nil))(t)
 	good := depend.On(c, needed, nil)
 	for name, err := range map[string]error{
-		"no users":           errorOf(depend.New(nil, nil, good)),
-		"no needs":           errorOf(depend.New[Spec, Status](c, nil)),
-		"no cache":           errorOf(depend.New(c, nil, depend.On[Spec, Status, Spec, Status](nil, needed, nil))),
-		"no keys":            errorOf(depend.New(c, nil, depend.On[Spec, Status](c, nil, nil))),
-		"a negative Burst":   errorOf(depend.New(c, &depend.Options{Burst: -1}, good)),
-		"a negative pace":    errorOf(depend.New(c, &depend.Options{PerSecond: -1}, good)),
-		"a negative Fresh":   errorOf(depend.New(c, &depend.Options{Fresh: -1}, good)),
-		"a zero Needs value": errorOf(depend.New(c, nil, depend.Needs[Spec, Status]{})),
+		"no users":           errorOf(depend.New(nil, good, nil)),
+		"no needs":           errorOf(depend.New[Spec, Status](c, depend.Needs[Spec, Status]{}, nil)),
+		"no cache":           errorOf(depend.New(c, depend.On[Spec, Status, Spec, Status](nil, needed, nil), nil)),
+		"no keys":            errorOf(depend.New(c, depend.On[Spec, Status](c, nil, nil), nil)),
+		"a negative Burst":   errorOf(depend.New(c, good, &depend.Options{Burst: -1})),
+		"a negative pace":    errorOf(depend.New(c, good, &depend.Options{PerSecond: -1})),
+		"a negative Fresh":   errorOf(depend.New(c, good, &depend.Options{Fresh: -1})),
+		"a zero Needs value": errorOf(depend.New(c, depend.Needs[Spec, Status]{}, nil)),
 	} {
 		if err == nil {
 			t.Errorf("%s is taken", name)

@@ -114,7 +114,7 @@ func newSystem(t testing.TB, o setting) *system {
 	if o.watched != nil {
 		needs = append(needs, depend.Watching(o.watched, secretOf, nil))
 	}
-	s.tracker = must(depend.New(s.cache, o.options, needs...))(t)
+	s.tracker = must(depend.New(s.cache, depend.All(needs...), o.options))(t)
 	r := reconcile.AsReconciler(s.cache, s.tracker.Wrap(s.reconcile))
 	s.ctrl = must(reconcile.New("thing", r, &reconcile.Options[reconcile.Request]{
 		Reads: s.tracker.Caches(), Logger: slog.New(slog.DiscardHandler),

@@ -76,7 +76,7 @@ func TestRunsReadNoStoreForWhatTheyHold(t *testing.T) {
 func TestNeedsCostLittleMemory(t *testing.T) {
 	const n = 5000
 	c := must(cache.New(must(store.New[Spec, Status](must(memory.New(nil))(t), "thing", nil))(t), nil))(t)
-	tracker := must(depend.New(c, nil, depend.On(c, needed, nil)))(t)
+	tracker := must(depend.New(c, depend.On(c, needed, nil), nil))(t)
 	admit := func(o *Thing) {
 		if _, err := tracker.Admit(t.Context(), o, nil); err != nil {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func (h *half) run(t testing.TB, needs ...depend.Needs[Spec, Status]) (stop func
 	o := &reconcile.Options[reconcile.Request]{Logger: slog.New(slog.DiscardHandler)}
 	sources := []reconcile.Source[reconcile.Request]{reconcile.From(h.cache)}
 	if len(needs) > 0 {
-		tracker := must(depend.New(h.cache, nil, needs...))(t)
+		tracker := must(depend.New(h.cache, depend.All(needs...), nil))(t)
 		f = tracker.Wrap(f)
 		o.Reads = tracker.Caches()
 		sources = append(sources, tracker.Source())

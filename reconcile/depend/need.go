@@ -11,8 +11,11 @@ import (
 	"github.com/tendhq/tend/store/cache"
 )
 
-// Needs is one kind of which objects need some: made by [On] or [Watching].
+// Needs is one kind of which objects need some, made by [On] or [Watching], or several
+// kinds, made by [All].
 type Needs[S, T any] struct {
+	several []Needs[S, T] // in place of the fields that follow
+
 	kind  string
 	waits bool // the object waits for it and keeps it; else it is only watched
 	cache reconcile.Cached
@@ -81,6 +84,20 @@ func newNeeds[S, T, NS, NT any](c *cache.Cache[NS, NT], keys func(o *store.Objec
 		kind: c.Kind(), waits: waits, cache: c, keys: keys,
 		look: k.look, take: k.take, leaving: k.leaving, release: k.release, changes: k.changes,
 	}
+}
+
+// All is several needs as one, for [New].
+func All[S, T any](needs ...Needs[S, T]) Needs[S, T] { return Needs[S, T]{several: needs} }
+
+// list is each need by itself.
+func (n Needs[S, T]) list() (all []Needs[S, T]) {
+	if n.several == nil {
+		return []Needs[S, T]{n}
+	}
+	for _, part := range n.several {
+		all = append(all, part.list()...)
+	}
+	return all
 }
 
 // needed is what Needs knows of the type of the needed objects.

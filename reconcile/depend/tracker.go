@@ -72,12 +72,12 @@ type Tracker[S, T any] struct {
 
 // New makes a tracker of the objects of a cache. It starts nothing. It fails without a
 // cache or needs, and on needs that lack a part.
-func New[S, T any](users *cache.Cache[S, T], o *Options, needs ...Needs[S, T]) (*Tracker[S, T], error) {
+func New[S, T any](users *cache.Cache[S, T], needs Needs[S, T], o *Options) (*Tracker[S, T], error) {
 	if users == nil {
 		return nil, errors.New("depend: there is no cache of the objects that need others")
 	}
 	t := &Tracker[S, T]{
-		users: users, kind: users.Kind(), finalizer: Finalizer(users.Kind()), needs: needs,
+		users: users, kind: users.Kind(), finalizer: Finalizer(users.Kind()), needs: needs.list(),
 		epoch: time.Now(), signal: make(chan struct{}, 1),
 		dirty: make(map[store.Key]struct{}), changed: make(map[target]struct{}), held: make(map[Ref]int),
 	}
@@ -101,7 +101,7 @@ func (t *Tracker[S, T]) complete() error {
 		case n.err != nil:
 			return n.err
 		case n.cache == nil:
-			return errors.New("one is made by neither On nor Watching")
+			return errors.New("one is made by neither On, Watching nor All")
 		}
 	}
 	o := &t.o

@@ -231,9 +231,9 @@ func TestValueIsWaitedForAndItsChangeRunsTheUser(t *testing.T) {
 		c := newCloud()
 		users := newHalf(t, b, "thing", c)
 		runs := 0
-		tracker := must(depend.New(users.cache, nil, depend.On(addresses, secretOf, &depend.NeedOptions[Spec, Status]{
+		tracker := must(depend.New(users.cache, depend.On(addresses, secretOf, &depend.NeedOptions[Spec, Status]{
 			Value: func(o *Thing) string { return o.Status.ID },
-		})))(t)
+		}), nil))(t)
 		ctrl := must(reconcile.New("thing", reconcile.AsReconciler(users.cache, tracker.Wrap(func(context.Context, *Thing) (reconcile.Result, error) {
 			runs++
 			return reconcile.Result{}, nil

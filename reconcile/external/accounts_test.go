@@ -36,7 +36,7 @@ func startAccounts(w *world, accounts []*account) (stop func()) {
 	w.o.Poll, w.o.PollPhase, w.o.ExclusiveCreate = 10*time.Minute, true, true
 	w.restart(nil)
 	byName := map[string]*account{}
-	set := must(quota.NewSet(quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
+	set := must(quota.NewSet(&quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
 		a := byName[n.Account]
 		return quota.Limits{
 			Read: quota.Rate{PerSecond: a.read, Burst: max(1, int(a.read/2))}, Write: quota.Rate{PerSecond: a.write, Burst: max(1, int(a.write/10))},
@@ -45,14 +45,15 @@ func startAccounts(w *world, accounts []*account) (stop func()) {
 	}}))
 	o := reconcile.Options[reconcile.Request]{Workers: 16, Backoff: queue.Backoff{Base: 100 * time.Millisecond, Max: time.Minute}}
 	of := func(k reconcile.Request) (*quota.Quota, error) { return byName[k.Namespace].quota, nil }
-	if err := quota.Limit(&o, of); err != nil {
+	options, err := quota.Limit(of, &o)
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.with(external.ConnectorFunc[diskSpec, diskStatus](func(_ context.Context, o *disk) (external.Client[diskSpec, diskStatus], error) {
 		return byName[o.Namespace].client, nil
 	}))
-	ctl, c := must(reconcile.New("disks", w.rec, &o)), must(cache.New(w.store, nil))
-	err := ctl.Watch(reconcile.From(c))
+	ctl, c := must(reconcile.New("disks", w.rec, options)), must(cache.New(w.store, nil))
+	err = ctl.Watch(reconcile.From(c))
 	for _, a := range accounts {
 		byName[a.name] = a
 		a.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, ReadRate: a.read, WriteRate: a.write, PageSize: max(a.n/100, 1)}))

@@ -81,10 +81,11 @@ func TestManyAreObservedAndDeletedByFewCalls(t *testing.T) {
 		keys := w.populate(n)
 		w.with(external.Always(must(external.Gather[diskSpec, diskStatus](bulk, &external.BatchOptions{Most: most}))))
 		o := reconcile.Options[reconcile.Request]{Workers: most, Backoff: queue.Backoff{Base: time.Second, Max: time.Minute}}
-		if err := quota.Limit(&o, alwaysQuota(q)); err != nil {
+		limited, err := quota.Limit(alwaysQuota(q), &o)
+		if err != nil {
 			t.Fatal(err)
 		}
-		stop := w.startWith(o)
+		stop := w.startWith(*limited)
 		defer stop()
 		time.Sleep(10 * time.Second)
 		bulk.mu.Lock()

@@ -117,7 +117,7 @@ func (s *scene) declareAll() (keys []store.Key) {
 
 // begin starts a process.
 func (s *scene) begin() {
-	s.set = must(quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) { return s.limits, nil }}))
+	s.set = must(quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) { return s.limits, nil }}))
 	s.quota = must(s.set.Get(quota.Name{Account: "acme", Region: "eu", API: "disks"}))
 	s.restart(nil)
 	f := limited(s.quota, s.client)
@@ -173,10 +173,11 @@ func (s *scene) begin() {
 	s.with(f)
 	o := reconcile.Options[reconcile.Request]{Workers: 16, Backoff: queue.Backoff{Base: 100 * time.Millisecond, Max: time.Minute}}
 	o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) {}
-	if err := quota.Limit(&o, alwaysQuota(s.quota)); err != nil {
+	limited, err := quota.Limit(alwaysQuota(s.quota), &o)
+	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctl := must(reconcile.New("disks", s.rec, &o))
+	ctl := must(reconcile.New("disks", s.rec, limited))
 	c := must(cache.New(s.store, nil))
 	if err := errors.Join(ctl.Watch(reconcile.From(c)), ctl.Watch(s.inv.Changed("drift"))); err != nil {
 		s.t.Fatal(err)

@@ -26,9 +26,9 @@ func TestWhatAResourceThatMayNotBeUpdatedUsesStaysHeld(t *testing.T) {
 		go func() { _ = known.Run(t.Context()) }()
 		<-known.Synced()
 		disks := must(cache.New(w.store, nil))
-		w.o.Depends = must(depend.New(disks, nil, depend.On(known, func(o *disk) []store.Key {
+		w.o.Depends = must(depend.New(disks, depend.On(known, func(o *disk) []store.Key {
 			return []store.Key{{Name: o.Labels["zone"]}}
-		}, nil)))
+		}, nil), nil))
 		w.o.Policy = func(*disk) (external.Policy, error) {
 			return external.Observe | external.Create | external.Delete, nil
 		}

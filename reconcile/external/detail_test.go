@@ -302,7 +302,7 @@ func TestUnreadableDetailsAreReportedWithoutSecrets(t *testing.T) {
 		vaults := must(store.New[vaultSpec, diskStatus](w.backend, "vault", nil))
 		must(vaults.Create(t.Context(), &vault{Meta: store.Meta{Name: "v"}, Spec: vaultSpec{Key: "open-sesame-4711"}}))
 		w.cloud.Put(resource{ID: "v", Name: "v"})
-		v := must(external.NewInventory(external.InventoryOptions[vaultSpec, diskStatus, resource]{
+		v := must(external.NewInventory(&external.InventoryOptions[vaultSpec, diskStatus, resource]{
 			Store: vaults, Installation: home,
 			List:    func(ctx context.Context) iter.Seq2[resource, error] { return w.cloud.List(ctx) },
 			Get:     w.options().Get,

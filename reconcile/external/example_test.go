@@ -124,7 +124,7 @@ func ExampleInventory() {
 	}
 	cloud.Put(client.desired(&zone{Meta: store.Meta{Name: "old.org"}}))
 
-	inventory, err := external.NewInventory(external.InventoryOptions[zoneSpec, struct{}, reconciletest.Resource]{
+	inventory, err := external.NewInventory(&external.InventoryOptions[zoneSpec, struct{}, reconciletest.Resource]{
 		Store: zones, Installation: "here",
 		List: func(ctx context.Context) iter.Seq2[reconciletest.Resource, error] { return cloud.List(ctx) },
 		Get: func(ctx context.Context, id string) (reconciletest.Resource, bool, error) {

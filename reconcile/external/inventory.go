@@ -158,7 +158,11 @@ const (
 
 // NewInventory makes an inventory. It calls nothing yet. It returns an error
 // that names the option that is missing or cannot be.
-func NewInventory[S, T, R any](o InventoryOptions[S, T, R]) (*Inventory[S, T, R], error) {
+func NewInventory[S, T, R any](given *InventoryOptions[S, T, R]) (*Inventory[S, T, R], error) {
+	var o InventoryOptions[S, T, R]
+	if given != nil {
+		o = *given
+	}
 	for name, missing := range map[string]bool{
 		"Store": o.Store == nil, "Installation": o.Installation == "", "List": o.List == nil, "Get": o.Get == nil,
 		"ID": o.ID == nil, "Owner": o.Owner == nil, "Compare": o.Compare == nil,

@@ -54,7 +54,7 @@ func (w *world) inventory(edit ...func(*invOpts)) *inventory {
 	for _, e := range edit {
 		e(&o)
 	}
-	return must(external.NewInventory(o))
+	return must(external.NewInventory(&o))
 }
 
 // reconcileBy makes the world's reconciler observe through the inventory.
@@ -432,7 +432,7 @@ func TestNewInventoryNamesWhatIsMissing(t *testing.T) {
 	} {
 		o := w.options()
 		unset(&o)
-		if _, err := external.NewInventory(o); err == nil || !strings.Contains(err.Error(), "InventoryOptions."+name) {
+		if _, err := external.NewInventory(&o); err == nil || !strings.Contains(err.Error(), "InventoryOptions."+name) {
 			t.Errorf("%s: %v, want an error that names it", name, err)
 		}
 	}

@@ -251,7 +251,7 @@ func TestPruneAsksAgainBeforeEachDelete(t *testing.T) {
 			}
 			return nameOf(o)
 		}
-		v = must(external.NewInventory(o))
+		v = must(external.NewInventory(&o))
 		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 0 || w.cloud.Calls("Delete") != 0 {
 			t.Errorf("pruned %v, %v; want nothing", done, err)
 		}

@@ -25,7 +25,7 @@ func judgeCloud(err error) quota.Verdict {
 }
 
 func newQuota(read, write quota.Rate) *quota.Quota {
-	set := must(quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+	set := must(quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
 		return quota.Limits{Read: read, Write: write, Judge: judgeCloud}, nil
 	}}))
 	return must(set.Get(quota.Name{API: "cloud"}))
@@ -72,10 +72,11 @@ func TestChangesWaitForTheWriteBudgetAndStoreNothingMeanwhile(t *testing.T) {
 		}
 		before := revision()
 		o := reconcile.Options[reconcile.Request]{Workers: 4, Backoff: queue.Backoff{Base: time.Second, Max: time.Minute}}
-		if err := quota.Limit(&o, alwaysQuota(q)); err != nil {
+		limited, err := quota.Limit(alwaysQuota(q), &o)
+		if err != nil {
 			t.Fatal(err)
 		}
-		stop := w.startWith(o)
+		stop := w.startWith(*limited)
 		defer stop()
 		time.Sleep(n / 2 * time.Second)
 		if made := w.cloud.Calls("Create"); made < n/2 || made > n/2+2 {

@@ -78,7 +78,7 @@ func (f *fleet) settle(n int) []store.Key {
 
 // startFleet begins a process.
 func (f *fleet) startFleet(byInventory bool) {
-	f.set = must(quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+	f.set = must(quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
 		return quota.Limits{Read: readRate, Write: writeRate, Judge: judgeCloud}, nil
 	}}))
 	f.quota = must(f.set.Get(quota.Name{Account: "acme", Region: "eu", API: "disks"}))
@@ -94,10 +94,11 @@ func (f *fleet) startFleet(byInventory bool) {
 	f.with(client)
 	o := reconcile.Options[reconcile.Request]{Workers: 16, Backoff: queue.Backoff{Base: time.Second, Max: time.Minute}}
 	o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) {}
-	if err := quota.Limit(&o, alwaysQuota(f.quota)); err != nil {
+	limited, err := quota.Limit(alwaysQuota(f.quota), &o)
+	if err != nil {
 		f.t.Fatal(err)
 	}
-	ctl := must(reconcile.New("disks", f.rec, &o))
+	ctl := must(reconcile.New("disks", f.rec, limited))
 	c := must(cache.New(f.store, nil))
 	if err := ctl.Watch(reconcile.From(c)); err != nil {
 		f.t.Fatal(err)

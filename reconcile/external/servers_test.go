@@ -74,7 +74,7 @@ func startServer(w *world, name string, limits quota.Limits) *server {
 	s := &server{cord: &cord{Backend: w.backend, Leaser: w.backend.(store.Leaser)}}
 	options := &lease.Options{Server: name, TTL: serverTTL, Logger: slog.New(slog.DiscardHandler)}
 	members := must(lease.NewMembers(s.cord, "quotas", options))
-	set := must(quota.NewSet(quota.Options{
+	set := must(quota.NewSet(&quota.Options{
 		Limits:  func(quota.Name) (quota.Limits, error) { return limits, nil },
 		Members: members, Backend: s.cord,
 	}))
@@ -92,10 +92,11 @@ func startServer(w *world, name string, limits quota.Limits) *server {
 		Placement: must(lease.NewSharded(s.cord, "disks", 512, options)),
 	}
 	o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) {}
-	if err := quota.Limit(&o, alwaysQuota(q)); err != nil {
+	limited, err := quota.Limit(alwaysQuota(q), &o)
+	if err != nil {
 		w.t.Fatal(err)
 	}
-	ctl, c := must(reconcile.New("disks", mine.rec, &o)), must(cache.New(disks, nil))
+	ctl, c := must(reconcile.New("disks", mine.rec, limited)), must(cache.New(disks, nil))
 	m := &reconcile.Manager{Logger: options.Logger}
 	for _, err := range []error{ctl.Watch(reconcile.From(c)), ctl.Watch(inv.Changed("lists")), m.Register(c, ctl, set)} {
 		if err != nil {

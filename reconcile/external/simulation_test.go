@@ -217,10 +217,11 @@ func (w *world) simulation(seed uint64, naming external.Naming, way int) reconci
 				q := newQuota(quota.Rate{PerSecond: 12, Burst: 5, Ceiling: 50}, quota.Rate{PerSecond: 4, Burst: 3, Ceiling: 50})
 				w.with(limited(q, client))
 				o := reconcile.Options[reconcile.Request]{Workers: 4, Backoff: queue.Backoff{Base: time.Second, Max: time.Minute}}
-				if err := quota.Limit(&o, alwaysQuota(q)); err != nil {
+				limited, err := quota.Limit(alwaysQuota(q), &o)
+				if err != nil {
 					return nil, err
 				}
-				return w.startWith(o), nil
+				return w.startWith(*limited), nil
 			}
 			w.with(throttled(client, bucket))
 			return w.start(bucket, 4), nil

@@ -80,10 +80,11 @@ func Owning[S, T, OS, OT any](owners *cache.Cache[OS, OT]) OwnerKind[S, T] {
 // That an owner has gone is read from its store, never concluded from a cache.
 // It is an error if a part is missing, or the children's cache lacks
 // [OwnerIndex].
-func NewCascade[S, T any](name string, children *cache.Cache[S, T], o *reconcile.Options[reconcile.Request], owners ...OwnerKind[S, T]) (*reconcile.Controller[reconcile.Request], error) {
+func NewCascade[S, T any](name string, children *cache.Cache[S, T], owners []OwnerKind[S, T], o *reconcile.Options[reconcile.Request]) (*reconcile.Controller[reconcile.Request], error) {
 	if err := checkCascade(children, owners); err != nil {
 		return nil, fmt.Errorf("lifecycle: cascade %q: %w", name, err)
 	}
+	owners = slices.Clone(owners)
 	c := &cascade[S, T]{children: children, owners: owners}
 	var own reconcile.Options[reconcile.Request]
 	if o != nil {

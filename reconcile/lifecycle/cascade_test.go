@@ -50,7 +50,7 @@ func TestParentMayWatchChildrenThatACascadeDeletes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		gc, err := NewCascade("gc", children, nil, Owning[widgetSpec, widgetStatus](owners))
+		gc, err := NewCascade("gc", children, []OwnerKind[widgetSpec, widgetStatus]{Owning[widgetSpec, widgetStatus](owners)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestCascadeDeletesTheChildrenOfOwnersThatHaveGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := NewCascade("cascade", childCache(t, s), nil, Owning[widgetSpec, widgetStatus](owners))
+		c, err := NewCascade("cascade", childCache(t, s), []OwnerKind[widgetSpec, widgetStatus]{Owning[widgetSpec, widgetStatus](owners)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestCascadeConcludesNothingFromACache(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := NewCascade("cascade", childCache(t, s), nil, Owning[widgetSpec, widgetStatus](owners))
+		c, err := NewCascade("cascade", childCache(t, s), []OwnerKind[widgetSpec, widgetStatus]{Owning[widgetSpec, widgetStatus](owners)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,10 +212,10 @@ func TestCascadeWithAPartMissingIsRefused(t *testing.T) {
 	s := newWidgets(t)
 	owners := Owning[widgetSpec, widgetStatus](newCache(t, s, nil))
 	for want, err := range map[string]error{
-		"children": second(NewCascade("c", nil, nil, owners)),
-		"owners":   second(NewCascade("c", childCache(t, s), nil, Owning[widgetSpec, widgetStatus, widgetSpec, widgetStatus](nil))),
-		"kind":     second(NewCascade("c", childCache(t, s), nil)),
-		OwnerIndex: second(NewCascade("c", newCache(t, s, nil), nil, owners)),
+		"children": second(NewCascade("c", nil, []OwnerKind[widgetSpec, widgetStatus]{owners}, nil)),
+		"owners":   second(NewCascade("c", childCache(t, s), []OwnerKind[widgetSpec, widgetStatus]{Owning[widgetSpec, widgetStatus, widgetSpec, widgetStatus](nil)}, nil)),
+		"kind":     second(NewCascade("c", childCache(t, s), nil, nil)),
+		OwnerIndex: second(NewCascade("c", newCache(t, s, nil), []OwnerKind[widgetSpec, widgetStatus]{owners}, nil)),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q named", err, want)

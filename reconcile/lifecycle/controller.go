@@ -34,7 +34,7 @@ import (
 // Options are those of the controller. Handlers have retry policies of their
 // own; the controller's backoff is for what fails around them, and for a
 // provider.
-func (l *Lifecycle[S, T]) Controller(name string, c *cache.Cache[S, T], o *reconcile.Options[reconcile.Request], dependencies ...reconcile.Source[reconcile.Request]) (*reconcile.Controller[reconcile.Request], error) {
+func (l *Lifecycle[S, T]) Controller(name string, c *cache.Cache[S, T], dependencies []reconcile.Source[reconcile.Request], o *reconcile.Options[reconcile.Request]) (*reconcile.Controller[reconcile.Request], error) {
 	if name == "" {
 		name = l.store.Kind()
 	}
@@ -130,7 +130,7 @@ func (l *Lifecycle[S, T]) Finalizers() []string { return l.work.finalizers() }
 // included: a run that nothing explains is taken for a Resync that was asked
 // for. The handlers' Supersede decides what ends a backoff.
 func (l *Lifecycle[S, T]) From(c *cache.Cache[S, T]) reconcile.Source[reconcile.Request] {
-	return reconcile.FromWith(c, reconcile.FromOptions[S, T]{
+	return reconcile.FromWith(c, &reconcile.FromOptions[S, T]{
 		When: l.concerns,
 		Urgent: func(ch cache.Change[S, T]) bool {
 			if ch.New != nil {

@@ -36,7 +36,7 @@ func newCache(t *testing.T, s *widgets, o *cache.Options[widgetSpec, widgetStatu
 // start runs a controller of the lifecycle until the test ends.
 func start(t *testing.T, l *Lifecycle[widgetSpec, widgetStatus], c *widgetCache, o *reconcile.Options[reconcile.Request]) *reconcile.Controller[reconcile.Request] {
 	t.Helper()
-	ctrl, err := l.Controller("", c, o)
+	ctrl, err := l.Controller("", c, nil, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestDependencyThatChangesDuringARetryReachesTheOtherHandlers(t *testing.T) 
 		failing.Retry = queue.ExponentialRetry(time.Hour, 9)
 		l := mustNew(t, s, d.handler("fine", nil), failing)
 		changes := make(chan reconcile.Request)
-		ctrl, err := l.Controller("", nil, nil, reconcile.Chan("dependency", changes))
+		ctrl, err := l.Controller("", nil, []reconcile.Source[reconcile.Request]{reconcile.Chan("dependency", changes)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -424,7 +424,7 @@ func TestSeveralSourcesOfOneKindReachEveryHandler(t *testing.T) {
 		one := newCache(t, s, &cache.Options[widgetSpec, widgetStatus]{Name: "one", Selector: store.Selector{Namespace: "one"}})
 		two := newCache(t, s, &cache.Options[widgetSpec, widgetStatus]{Name: "two", Selector: store.Selector{Namespace: "two"}})
 		l := mustNew(t, s, d.handler("a", nil), d.handler("b", nil))
-		ctrl, err := l.Controller("", one, nil)
+		ctrl, err := l.Controller("", one, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -531,14 +531,14 @@ func (r runner2) Run(ctx context.Context) error { return r(ctx) }
 // case 97
 func TestControllerIsNamedForItsKind(t *testing.T) {
 	l := mustNew(t, newWidgets(t))
-	c, err := l.Controller("", nil, nil)
+	c, err := l.Controller("", nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := c.Name(); got != "widget" {
 		t.Errorf("Name() = %q, want the kind", got)
 	}
-	again, err := l.Controller("", nil, nil)
+	again, err := l.Controller("", nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -688,7 +688,7 @@ func TestSourceThatFailsIsHeardAndStartedAgain(t *testing.T) {
 		l := mustNew(t, s, Handler[widgetSpec, widgetStatus]{})
 		o := &reconcile.Options[reconcile.Request]{}
 		o.Hooks.OnError = func(f reconcile.Failure[reconcile.Request]) { heard = append(heard, f) }
-		ctrl, err := l.Controller("", nil, o, reconcile.Source[reconcile.Request]{
+		ctrl, err := l.Controller("", nil, []reconcile.Source[reconcile.Request]{{
 			Name: "feed",
 			Run: func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
 				to.Synced()
@@ -698,7 +698,7 @@ func TestSourceThatFailsIsHeardAndStartedAgain(t *testing.T) {
 				<-ctx.Done()
 				return nil
 			},
-		})
+		}}, o)
 		if err != nil {
 			t.Fatal(err)
 		}

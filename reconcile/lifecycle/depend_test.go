@@ -71,12 +71,12 @@ func workshop(t *testing.T, build func(s *store.Store[partSpec, partStatus]) (*L
 	ok(err)
 	c, err := cache.New(s, nil)
 	ok(err)
-	tracker, err := depend.New(c, nil, depend.On(c, func(o *part) []store.Key {
+	tracker, err := depend.New(c, depend.On(c, func(o *part) []store.Key {
 		if o.Spec.Needs == "" {
 			return nil
 		}
 		return []store.Key{{Name: o.Spec.Needs}}
-	}, nil))
+	}, nil), nil)
 	ok(err)
 	l, err := build(s)
 	ok(err)
@@ -84,7 +84,7 @@ func workshop(t *testing.T, build func(s *store.Store[partSpec, partStatus]) (*L
 	if l.DependOn(tracker) == nil || l.DependOn(nil) == nil {
 		t.Error("a second tracker is taken")
 	}
-	ctrl, err := l.Controller("", c, &reconcile.Options[reconcile.Request]{
+	ctrl, err := l.Controller("", c, nil, &reconcile.Options[reconcile.Request]{
 		Workers: 1, Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour, Jitter: queue.NoJitter},
 	})
 	ok(err)
@@ -187,11 +187,11 @@ func TestDependencyEndsTheBackoffOfProvidersAndHandlers(t *testing.T) {
 			add := func(ctx context.Context, o *part) (reconcile.Result, error) {
 				return p.CreateOrUpdate(ctx, o, struct{}{}, struct{}{})
 			}
-			return New(s, nil, Handler[partSpec, partStatus]{
+			return New(s, []Handler[partSpec, partStatus]{{
 				Name: "one", Add: add, Update: func(ctx context.Context, _, o *part) (reconcile.Result, error) { return add(ctx, o) }, Resync: add,
 				Delete: func(context.Context, *part) (reconcile.Result, error) { return reconcile.Result{}, nil },
 				Retry:  queue.Backoff{Base: time.Hour, Max: time.Hour, Jitter: queue.NoJitter}.Policy(),
-			})
+			}}, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestWatchRefEndsBackoffAndPark(t *testing.T) {
 		config := StaticConfig(struct{}{})
 		l, err := NewProvider(s, p, config, nil, nil)
 		ok(err)
-		ctrl, err := l.Controller("", nil, &reconcile.Options[reconcile.Request]{
+		ctrl, err := l.Controller("", nil, nil, &reconcile.Options[reconcile.Request]{
 			Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour, Jitter: queue.NoJitter},
 		})
 		ok(err)

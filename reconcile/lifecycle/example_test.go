@@ -45,11 +45,11 @@ func ExampleNew() {
 			return reconcile.Result{}, nil
 		},
 	}
-	life, err := lifecycle.New(zones, nil, dns)
+	life, err := lifecycle.New(zones, []lifecycle.Handler[ZoneSpec, ZoneStatus]{dns}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	controller, err := life.Controller("", nil, nil)
+	controller, err := life.Controller("", nil, nil, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -619,11 +619,11 @@ func TestHandlersThatCannotBeAreRefused(t *testing.T) {
 		{"an illegal finalizer", []Handler[widgetSpec, widgetStatus]{{Finalizer: "a b"}}},
 		{"a finalizer for a simple one", []Handler[widgetSpec, widgetStatus]{{Simple: true, Finalizer: "x"}}},
 	} {
-		if _, err := New(s, nil, c.h...); err == nil {
+		if _, err := New(s, c.h, nil); err == nil {
 			t.Errorf("%s: New = nil error, want one", c.name)
 		}
 	}
-	if _, err := New[widgetSpec, widgetStatus](nil, nil); err == nil {
+	if _, err := New[widgetSpec, widgetStatus](nil, nil, nil); err == nil {
 		t.Error("no store: New = nil error, want one")
 	}
 	l := mustNew(t, s, Handler[widgetSpec, widgetStatus]{Finalizer: "mine"})

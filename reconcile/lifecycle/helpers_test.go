@@ -122,7 +122,7 @@ func (d *diary) handler(name string, fail func(ctx context.Context, o *widget) e
 
 func mustNew(t *testing.T, s *store.Store[widgetSpec, widgetStatus], hs ...Handler[widgetSpec, widgetStatus]) *Lifecycle[widgetSpec, widgetStatus] {
 	t.Helper()
-	l, err := New(s, nil, hs...)
+	l, err := New(s, hs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -190,9 +190,9 @@ func TestBackendOfTheConfigThatIsDownStopsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctrl, err := l.Controller("", nil, patient(), WatchRef(ours, cfg, func(context.Context, *secret, settings, bool) ([]reconcile.Request, error) {
+		ctrl, err := l.Controller("", nil, []reconcile.Source[reconcile.Request]{WatchRef(ours, cfg, func(context.Context, *secret, settings, bool) ([]reconcile.Request, error) {
 			return []reconcile.Request{key("a")}, nil
-		}))
+		})}, patient())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func TestSecretsRunNothingWithoutAMatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := mustProvide(t, s, p, cfg, nil)
-		if _, err := l.Controller("", nil, nil, WatchRef[settings, map[string]string, struct{}](all, cfg, nil)); err == nil {
+		if _, err := l.Controller("", nil, []reconcile.Source[reconcile.Request]{WatchRef[settings, map[string]string, struct{}](all, cfg, nil)}, nil); err == nil {
 			t.Error("a reference without a matcher was taken")
 		}
 		asked := 0
@@ -263,12 +263,12 @@ func TestSecretsRunNothingWithoutAMatch(t *testing.T) {
 			asked++
 			return nil, nil
 		}
-		ctrl, err := l.Controller("", nil, patient(), WatchRef(all, cfg, none))
+		ctrl, err := l.Controller("", nil, []reconcile.Source[reconcile.Request]{WatchRef(all, cfg, none)}, patient())
 		if err != nil {
 			t.Fatal(err)
 		}
 		manage(t, ctrl)
-		without, err := mustProvide(t, s, p, cfg, nil).Controller("without", nil, patient())
+		without, err := mustProvide(t, s, p, cfg, nil).Controller("without", nil, nil, patient())
 		if err != nil {
 			t.Fatal(err)
 		}

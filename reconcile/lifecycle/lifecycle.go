@@ -71,7 +71,7 @@ type work[S, T any] interface {
 
 // New makes a lifecycle of handlers, which are called in the order given. The
 // list may be edited while it runs, see [Lifecycle.Handlers]; it may be empty.
-func New[S, T any](s *store.Store[S, T], o *Options, handlers ...Handler[S, T]) (*Lifecycle[S, T], error) {
+func New[S, T any](s *store.Store[S, T], handlers []Handler[S, T], o *Options) (*Lifecycle[S, T], error) {
 	l, err := newLifecycle(s, o)
 	if err != nil {
 		return nil, err

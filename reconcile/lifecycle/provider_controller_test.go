@@ -433,7 +433,7 @@ func TestReferencedSecretWakesTheObjectsThatReferToIt(t *testing.T) {
 		}
 		var told []bool
 		fails := 0
-		ctrl, err := l.Controller("", nil, nil, WatchRef(ours, cfg, func(ctx context.Context, ref *secret, c settings, loaded bool) ([]reconcile.Request, error) {
+		ctrl, err := l.Controller("", nil, []reconcile.Source[reconcile.Request]{WatchRef(ours, cfg, func(ctx context.Context, ref *secret, c settings, loaded bool) ([]reconcile.Request, error) {
 			told = append(told, loaded)
 			if fails > 0 {
 				fails--
@@ -449,7 +449,7 @@ func TestReferencedSecretWakesTheObjectsThatReferToIt(t *testing.T) {
 				}
 			}
 			return keys, nil
-		}))
+		})}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

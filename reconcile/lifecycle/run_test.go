@@ -371,7 +371,7 @@ func TestRetiredFinalizersDoNotHoldUpADeletion(t *testing.T) {
 	run(t, mustProvide(t, s, &fakeProvider{}, nil, nil), "b")
 	remove(t, s, "a")
 	remove(t, s, "b")
-	l, err := New[widgetSpec, widgetStatus](s, &Options{Retired: []string{"tend.widget.old", "tend.widget.provider"}})
+	l, err := New[widgetSpec, widgetStatus](s, nil, &Options{Retired: []string{"tend.widget.old", "tend.widget.provider"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,9 +66,9 @@ func TestSecretsOfAnObjectThatIsGoneAreTakenOut(t *testing.T) {
 		} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				s := newSafes(t)
-				l, err := New(s, nil, Handler[safeSpec, struct{}]{Simple: true, Delete: func(_ context.Context, o *safe) (reconcile.Result, error) {
+				l, err := New(s, []Handler[safeSpec, struct{}]{{Simple: true, Delete: func(_ context.Context, o *safe) (reconcile.Result, error) {
 					return reconcile.Result{}, fail("cannot close " + o.Spec.Code)
-				}})
+				}}}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -117,7 +117,7 @@ func TestSecretAtTheEndOfAMessageIsNotCutInTwo(t *testing.T) {
 			fail := func(context.Context, *safe) (reconcile.Result, error) {
 				return reconcile.Result{}, errors.New(text[len("handler: "):])
 			}
-			return New(s, nil, Handler[safeSpec, struct{}]{Add: fail, Resync: fail})
+			return New(s, []Handler[safeSpec, struct{}]{{Add: fail, Resync: fail}}, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestSecretOfBeforeIsNotInAFailureThatIsStillToldOf(t *testing.T) {
 		Retry:     func(int, error) time.Duration { return time.Hour },
 		Supersede: func(Pending[safeSpec, struct{}]) bool { return false },
 	}
-	l, err := New(s, nil, fails, Handler[safeSpec, struct{}]{Name: "works"})
+	l, err := New(s, []Handler[safeSpec, struct{}]{fails, {Name: "works"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,11 @@
 // two budgets, reads and writes, each a [queue.Bucket]. [Limit] puts a
 // controller under them, and every call goes through [Quota.Do]:
 //
-//	quotas, err := quota.NewSet(quota.Options{Limits: limits})
+//	quotas, err := quota.NewSet(&quota.Options{Limits: limits})
 //	…
-//	err = quota.Limit(&options, func(key reconcile.Request) (*quota.Quota, error) {
+//	options, err := quota.Limit(func(key reconcile.Request) (*quota.Quota, error) {
 //		return quotas.Get(quota.Name{Account: key.Namespace, API: "dns"})
-//	})
+//	}, nil)
 //	…
 //	err := q.Do(ctx, quota.Read, func(ctx context.Context) error { … })
 //

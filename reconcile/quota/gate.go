@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,28 +12,32 @@ import (
 	"github.com/tendhq/tend/reconcile"
 )
 
-// Limit puts a controller under quotas: of says which one the calls of a key's
-// runs count against, nil for none. An error of of parks the key. It adds to
-// o.Queue.Buckets and o.Middleware what is needed; give o to one controller
-// only. Batches are not limited.
+// Limit returns a copy of o, which may be nil, with which a controller is under quotas:
+// of says which one the calls of a key's runs count against, nil for none. An error of
+// of parks the key. The copy has further Queue.Buckets and Middleware; give it to one
+// controller only. Batches are not limited. Limit fails without of.
 //
 // A run costs nothing before it makes a call through [Quota.Do]. The first call
 // that finds the budget used up is refused; the run ends, and the key waits in
 // the queue, in order of priority and age, without a worker. When its turn has
 // come the call is paid and the key runs again.
-func Limit[K comparable](o *reconcile.Options[K], of func(key K) (*Quota, error)) error {
-	if o == nil || of == nil {
-		return errors.New("quota: Limit needs options and a function")
+func Limit[K comparable](of func(key K) (*Quota, error), o *reconcile.Options[K]) (*reconcile.Options[K], error) {
+	if of == nil {
+		return nil, errors.New("quota: Limit: no function that tells a key's quota")
+	}
+	var limited reconcile.Options[K]
+	if o != nil {
+		limited = *o
 	}
 	g := &gate[K]{of: of, owed: map[K]debt{}}
-	before := o.Queue.Buckets
-	o.Queue.Buckets = func(key K, dst []*queue.Bucket) []*queue.Bucket {
+	before := limited.Queue.Buckets
+	limited.Queue.Buckets = func(key K, dst []*queue.Bucket) []*queue.Bucket {
 		if before != nil {
 			dst = before(key, dst)
 		}
 		return g.buckets(key, dst)
 	}
-	o.Middleware = append(o.Middleware, func(next reconcile.Reconciler[K]) reconcile.Reconciler[K] {
+	limited.Middleware = append(slices.Clip(limited.Middleware), func(next reconcile.Reconciler[K]) reconcile.Reconciler[K] {
 		return reconcile.Func[K](func(ctx context.Context, key K) (reconcile.Result, error) {
 			t, err := g.begin(key)
 			if err != nil {
@@ -44,7 +49,7 @@ func Limit[K comparable](o *reconcile.Options[K], of func(key K) (*Quota, error)
 			return next.Reconcile(ctx, key)
 		})
 	})
-	return nil
+	return &limited, nil
 }
 
 // gate knows which keys of one controller wait for a budget:

@@ -49,7 +49,7 @@ func limits(read, write quota.Rate) func(quota.Name) (quota.Limits, error) {
 }
 
 func newSet(read, write quota.Rate) *quota.Set {
-	return must(quota.NewSet(quota.Options{Limits: limits(read, write)}))
+	return must(quota.NewSet(&quota.Options{Limits: limits(read, write)}))
 }
 
 // api records when calls were made.
@@ -118,10 +118,11 @@ func run(t *testing.T, name string, o reconcile.Options[string], of func(string)
 			t.Errorf("%s: %s failed: %v", name, fail.Key, fail.Err)
 		}
 	}
-	if err := quota.Limit(&o, of); err != nil {
+	limited, err := quota.Limit(of, &o)
+	if err != nil {
 		t.Fatal(err)
 	}
-	c := must(reconcile.New(name, reconcile.Func[string](f), &o))
+	c := must(reconcile.New(name, reconcile.Func[string](f), limited))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }() // ends at cancel

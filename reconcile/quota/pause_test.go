@@ -15,7 +15,7 @@ import (
 
 func runSet(t *testing.T, b store.Backend) (q *quota.Quota, stop func()) {
 	t.Helper()
-	set := must(quota.NewSet(quota.Options{Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{PerSecond: 10}), Backend: b}))
+	set := must(quota.NewSet(&quota.Options{Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{PerSecond: 10}), Backend: b}))
 	q = must(set.Get(quota.Name{Account: "acme", API: "dns"}))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -91,7 +91,7 @@ func TestPauseIsKeptWithoutTheStore(t *testing.T) {
 			t.Errorf("three calls that were refused for 10 s each took %v", d)
 		}
 	})
-	if _, err := quota.NewSet(quota.Options{Limits: limits(quota.Rate{PerSecond: 1}, quota.Rate{}), Backend: struct{ store.Backend }{}}); err == nil || errors.Is(err, quota.ErrNoBudget) {
+	if _, err := quota.NewSet(&quota.Options{Limits: limits(quota.Rate{PerSecond: 1}, quota.Rate{}), Backend: struct{ store.Backend }{}}); err == nil || errors.Is(err, quota.ErrNoBudget) {
 		t.Errorf("%v: a store without leases was accepted", err)
 	}
 }

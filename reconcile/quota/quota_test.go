@@ -474,19 +474,20 @@ func TestKeysThatNeverComeBackAreForgotten(t *testing.T) {
 
 func TestKeyWhoseQuotaCannotBeIsParkedWithTheReason(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		set := must(quota.NewSet(quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
+		set := must(quota.NewSet(&quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
 			return quota.Limits{}, errors.New("no such account")
 		}}))
 		var o reconcile.Options[string]
 		failed := make(chan error, 1)
 		o.Hooks.OnError = func(f reconcile.Failure[string]) { failed <- f.Err }
-		if err := quota.Limit(&o, func(key string) (*quota.Quota, error) { return set.Get(quota.Name{Account: key}) }); err != nil {
+		limited, err := quota.Limit(func(key string) (*quota.Quota, error) { return set.Get(quota.Name{Account: key}) }, &o)
+		if err != nil {
 			t.Fatal(err)
 		}
 		c := must(reconcile.New("zones", reconcile.Func[string](func(context.Context, string) (reconcile.Result, error) {
 			t.Error("it ran")
 			return reconcile.Result{}, nil
-		}), &o))
+		}), limited))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- c.Run(ctx) }() // ends at cancel
@@ -532,16 +533,16 @@ func TestSetGivesTheSameQuotaAndNamesWhatCannotBe(t *testing.T) {
 			t.Errorf("%+v: %v, want an error that names Write", r, err)
 		}
 	}
-	noJudge := must(quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+	noJudge := must(quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
 		return quota.Limits{Read: quota.Rate{PerSecond: 1}}, nil
 	}}))
 	if _, err := noJudge.Get(name); err == nil || !strings.Contains(err.Error(), "Judge") {
 		t.Errorf("without Judge: %v", err)
 	}
-	if _, err := quota.NewSet(quota.Options{}); err == nil {
+	if _, err := quota.NewSet(&quota.Options{}); err == nil {
 		t.Error("a set without limits")
 	}
-	if err := quota.Limit(&reconcile.Options[string]{}, nil); err == nil {
+	if _, err := quota.Limit[string](nil, nil); err == nil {
 		t.Error("Limit without a function")
 	}
 }

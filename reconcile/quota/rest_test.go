@@ -50,7 +50,7 @@ func TestNamesThatNobodyUsesAreForgotten(t *testing.T) {
 func TestNamesWithoutLimitsAreForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		asked := 0
-		set := must(quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+		set := must(quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
 			asked++
 			return quota.Limits{}, errDown
 		}}))
@@ -77,7 +77,7 @@ func TestNamesWithoutLimitsAreForgotten(t *testing.T) {
 func TestLimitsAreAskedAgainAnHourAfterAnError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		asked := 0
-		set := must(quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+		set := must(quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
 			if asked++; asked == 1 {
 				return quota.Limits{}, errDown
 			}
@@ -108,7 +108,7 @@ func TestLimitsAreAskedAgainAnHourAfterAnError(t *testing.T) {
 // holding again, the one used after a rest was.
 func TestQuotaThatIsHeldOrUsedUpIsNotForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		set := must(quota.NewSet(quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
+		set := must(quota.NewSet(&quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
 			l := quota.Limits{Read: quota.Rate{PerSecond: 10}, Judge: judge}
 			if n.API == "slow" {
 				l.Read = quota.Rate{PerSecond: 1.0 / (30 * 24 * 3600), Burst: 3}

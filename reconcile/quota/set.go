@@ -48,12 +48,12 @@ type Set struct {
 	pauses pauses // has a lock of its own
 }
 
-// NewSet makes an empty set.
-func NewSet(o Options) (*Set, error) {
-	if o.Limits == nil {
+// NewSet makes an empty set. It fails without Limits.
+func NewSet(o *Options) (*Set, error) {
+	if o == nil || o.Limits == nil {
 		return nil, errors.New("quota: Options.Limits is required")
 	}
-	s := &Set{o: o, quotas: map[Name]*entry{}, tidyAt: manyNames, share: 1}
+	s := &Set{o: *o, quotas: map[Name]*entry{}, tidyAt: manyNames, share: 1}
 	if o.Members != nil {
 		s.share = 0
 	}

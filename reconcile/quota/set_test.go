@@ -52,7 +52,7 @@ func startServer(t *testing.T, b *memory.Backend, name string) *server {
 	t.Helper()
 	s := &server{link: &link{Backend: b}}
 	members := must(lease.NewMembers(s.link, "quotas", &lease.Options{Server: name, Logger: slog.New(slog.DiscardHandler)}))
-	s.set = must(quota.NewSet(quota.Options{Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{PerSecond: 10}), Members: members}))
+	s.set = must(quota.NewSet(&quota.Options{Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{PerSecond: 10}), Members: members}))
 	must(s.set.Get(quota.Name{API: "dns"}))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -177,7 +177,7 @@ func TestServerThatComesBackUnderItsNameCountsOnce(t *testing.T) {
 }
 
 func ExampleSet() {
-	quotas, err := quota.NewSet(quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+	quotas, err := quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
 		return quota.Limits{
 			Read:  quota.Rate{PerSecond: 10},
 			Write: quota.Rate{PerSecond: 1},

@@ -58,7 +58,7 @@ func newSpender(t *testing.T, prefix, among, name string) *spender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.set, err = quota.NewSet(quota.Options{
+	s.set, err = quota.NewSet(&quota.Options{
 		Members: s.members,
 		Limits: func(quota.Name) (quota.Limits, error) {
 			return quota.Limits{

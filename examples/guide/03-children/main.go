@@ -93,8 +93,7 @@ func main() {
 		reconcile.From(setCache),          // a set changed
 		reconcile.Owners(podCache, "set"), // a pod changed: its set is run
 	))
-	cascade := must(lifecycle.NewCascade("pods of sets that are gone", podCache, nil,
-		lifecycle.Owning[struct{}, struct{}](setCache)))
+	cascade := must(lifecycle.NewCascade("pods of sets that are gone", podCache, []lifecycle.OwnerKind[struct{}, struct{}]{lifecycle.Owning[struct{}, struct{}](setCache)}, nil))
 
 	var manager reconcile.Manager
 	check(manager.Register(controller, cascade))

@@ -31,9 +31,9 @@ func main() {
 	// guide: wire
 	roleCache := must(cache.New(roles, nil))
 	databaseCache := must(cache.New(databases, nil))
-	needs := must(depend.New(databaseCache, nil, depend.On(roleCache, func(d *Database) []store.Key {
+	needs := must(depend.New(databaseCache, depend.On(roleCache, func(d *Database) []store.Key {
 		return []store.Key{{Name: d.Spec.Role}}
-	}, nil)))
+	}, nil), nil))
 
 	database := must(reconcile.New("database", reconcile.AsReconciler(databaseCache, needs.Wrap(
 		func(ctx context.Context, d *Database) (reconcile.Result, error) {

@@ -74,7 +74,7 @@ func (p provider) desired(z *Zone) reconciletest.Resource {
 
 // inventory answers every look at one zone from one list of all zones.
 func (p provider) inventory(zones *Zones) (*external.Inventory[Spec, struct{}, reconciletest.Resource], error) {
-	return external.NewInventory(external.InventoryOptions[Spec, struct{}, reconciletest.Resource]{
+	return external.NewInventory(&external.InventoryOptions[Spec, struct{}, reconciletest.Resource]{
 		Store:        zones,
 		Installation: p.installation,
 		List: func(ctx context.Context) iter.Seq2[reconciletest.Resource, error] {
@@ -153,7 +153,7 @@ func main() {
 	// guide: wire
 	backend := must(memory.New(nil))
 	zones := must(store.New[Spec, struct{}](backend, "zone", nil))
-	quotas := must(quota.NewSet(quota.Options{Limits: limits}))
+	quotas := must(quota.NewSet(&quota.Options{Limits: limits}))
 	dns := provider{
 		cloud:        cloud,
 		quota:        must(quotas.Get(quota.Name{API: "dns"})),
@@ -171,9 +171,8 @@ func main() {
 		Poll:    200 * time.Millisecond,
 		Changes: func(_ context.Context, c external.Change) { changes <- c },
 	}))
-	var options reconcile.Options[reconcile.Request]
-	check(quota.Limit(&options, func(reconcile.Request) (*quota.Quota, error) { return dns.quota, nil }))
-	controller := must(reconciler.Controller("", nil, &options))
+	options := must(quota.Limit(func(reconcile.Request) (*quota.Quota, error) { return dns.quota, nil }, nil))
+	controller := must(reconciler.Controller("", nil, options))
 	// guide: end
 
 	for i := range 200 {
