@@ -20,7 +20,7 @@ import (
 // [storetest.Run]: https://pkg.go.dev/github.com/tendhq/tend/store/storetest#Run
 type Backend interface {
 	// Get returns the record as of now: it sees every Commit that returned
-	// before Get was called, by whomever it was made (linearizable). A record
+	// before Get was called, by any client (linearizable). A record
 	// that does not exist is [ErrNotFound]; a kind or key that could never
 	// exist is [ErrInvalid].
 	Get(ctx context.Context, kind string, key Key) (Record, error)

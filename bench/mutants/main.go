@@ -4,6 +4,7 @@
 //	go run ./bench/mutants           all of them
 //	go run ./bench/mutants fence     those whose name has this in it
 //	go run ./bench/mutants -each 20  each of them 20 times, and all must be caught
+//	go run ./bench/mutants -part 1/3 those of a third of the packages
 //
 // It runs from the root of the repository. Each package's tests are built once,
 // with all mutants in them and each of them off; every test named is first run so,
@@ -14,11 +15,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"log"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -27,6 +30,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tendhq/tend/internal/mutants"
 )
@@ -34,14 +38,46 @@ import (
 func main() {
 	log.SetFlags(0)
 	times := flag.Int("each", 0, "try each mutant so often, and count; 0: until it is caught, five times at most")
-	flag.Usage = func() { fmt.Fprintln(os.Stderr, "usage: mutants [-each n] [part of a name ...]") }
+	part := flag.String("part", "1/1", "i/n: only the i-th of n parts, each of about as many mutants")
+	flag.Usage = func() { fmt.Fprintln(os.Stderr, "usage: mutants [-each n] [-part i/n] [part of a name ...]") }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, chosen(flag.Args()), *times); err != nil {
+	list, err := partOf(chosen(flag.Args()), *part)
+	if err == nil {
+		err = run(ctx, list, *times)
+	}
+	if err != nil {
 		stop()
 		log.Fatal(err)
 	}
+}
+
+// partOf returns the i-th of n parts of the list, for "i/n". The mutants of a package
+// are in one part, so that its tests are built once; the largest package goes first,
+// each into the part that is smallest by then.
+func partOf(list []mutants.Mutant, part string) ([]mutants.Mutant, error) {
+	var i, n int
+	if _, err := fmt.Sscanf(part, "%d/%d", &i, &n); err != nil || i < 1 || i > n {
+		return nil, fmt.Errorf("-part %q: want i/n with 1 <= i <= n", part)
+	}
+	of := make(map[string][]mutants.Mutant)
+	for _, m := range list {
+		of[m.Package] = append(of[m.Package], m)
+	}
+	parts := make([][]mutants.Mutant, n)
+	for _, pkg := range slices.SortedFunc(maps.Keys(of), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(of[b]), len(of[a])), cmp.Compare(a, b))
+	}) {
+		smallest := 0
+		for p := range parts {
+			if len(parts[p]) < len(parts[smallest]) {
+				smallest = p
+			}
+		}
+		parts[smallest] = append(parts[smallest], of[pkg]...)
+	}
+	return parts[i-1], nil
 }
 
 func chosen(parts []string) (list []mutants.Mutant) {
@@ -73,11 +109,16 @@ func run(ctx context.Context, list []mutants.Mutant, times int) error {
 		return err
 	}
 	escaped := 0
-	verdicts := each(list, func(m mutants.Mutant) error { return try(ctx, dir, m, times) })
+	took := make([]time.Duration, len(list))
+	verdicts := each(list, func(i int, m mutants.Mutant) error {
+		begin := time.Now()
+		defer func() { took[i] = time.Since(begin) }()
+		return try(ctx, dir, m, times)
+	})
 	for i, err := range verdicts {
 		m := list[i]
 		if err == nil {
-			fmt.Printf("caught   %s, by %s %s\n", m.Name, m.Package, m.Test)
+			fmt.Printf("caught   %s, by %s %s (%.1f s)\n", m.Name, m.Package, m.Test, took[i].Seconds())
 			continue
 		}
 		escaped++
@@ -91,7 +132,7 @@ func run(ctx context.Context, list []mutants.Mutant, times int) error {
 }
 
 // each calls f for all of the list, as many at a time as there are processors.
-func each[T any](list []T, f func(T) error) []error {
+func each[T any](list []T, f func(int, T) error) []error {
 	errs := make([]error, len(list))
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var all sync.WaitGroup
@@ -99,7 +140,7 @@ func each[T any](list []T, f func(T) error) []error {
 		slots <- struct{}{}
 		all.Go(func() { // as long as f; waited for below
 			defer func() { <-slots }()
-			errs[i] = f(x)
+			errs[i] = f(i, x)
 		})
 	}
 	all.Wait()

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -45,6 +46,39 @@ func TestMutantsAreChosenByAPartOfTheirName(t *testing.T) {
 	}
 	if err := run(t.Context(), nil, 0); err == nil {
 		t.Error("a run of no mutant passed")
+	}
+}
+
+// Each mutant is in one part, and a package's mutants are together.
+func TestPartsAreDisjointAndWhole(t *testing.T) {
+	const n = 3
+	seen, home := map[string]bool{}, map[string]int{}
+	for i := 1; i <= n; i++ {
+		list, err := partOf(mutants.All, fmt.Sprintf("%d/%d", i, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) < len(mutants.All)/(2*n) {
+			t.Errorf("part %d has %d of %d mutants", i, len(list), len(mutants.All))
+		}
+		for _, m := range list {
+			if seen[m.Name] {
+				t.Errorf("%q is in two parts", m.Name)
+			}
+			seen[m.Name] = true
+			if h, ok := home[m.Package]; ok && h != i {
+				t.Errorf("mutants of %s are in parts %d and %d", m.Package, h, i)
+			}
+			home[m.Package] = i
+		}
+	}
+	if len(seen) != len(mutants.All) {
+		t.Errorf("the parts have %d of %d mutants", len(seen), len(mutants.All))
+	}
+	for _, part := range []string{"", "0/3", "4/3", "x"} {
+		if _, err := partOf(mutants.All, part); err == nil {
+			t.Errorf("part %q is no error", part)
+		}
 	}
 }
 
