@@ -40,12 +40,14 @@ type Owner struct {
 type Fleet struct {
 	out   io.Writer
 	args  []string
+	other string // the program of every second server; "": none
 	place Place
 	began time.Time
 	stop  func() error // ends what holds the store
 
 	mu      sync.Mutex // guards what follows
 	live    map[string]*process
+	starts  int
 	owners  map[int]Owner
 	tokens  map[int]uint64 // the highest seen
 	moves   int            // times that a shard went to another hold
@@ -79,7 +81,7 @@ func New(out io.Writer, o Options, args ...string) (*Fleet, error) {
 		return nil, err
 	}
 	return &Fleet{
-		out: &lockedWriter{out: out}, args: args, place: place, stop: stop, began: time.Now(),
+		out: &lockedWriter{out: out}, args: args, other: o.With, place: place, stop: stop, began: time.Now(),
 		live: make(map[string]*process), owners: make(map[int]Owner), tokens: make(map[int]uint64),
 		changed: make(chan struct{}),
 	}, nil
@@ -93,14 +95,25 @@ func (f *Fleet) Say(format string, args ...any) {
 	fmt.Fprintf(f.out, "%6.2fs  %s\n", time.Since(f.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
+// program returns what the next server runs.
+func (f *Fleet) program() (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.starts++
+	if f.other != "" && f.starts%2 == 0 {
+		return f.other, nil
+	}
+	return os.Executable()
+}
+
 // Start starts a server.
 func (f *Fleet) Start(name string) error {
-	self, err := os.Executable()
+	program, err := f.program()
 	if err != nil {
 		return err
 	}
 	p := &process{read: make(chan struct{})}
-	p.cmd = exec.Command(self, slices.Concat([]string{"-server", name}, f.place.flags(), f.args)...)
+	p.cmd = exec.Command(program, slices.Concat([]string{"-server", name}, f.place.flags(), f.args)...)
 	p.cmd.Env = append(os.Environ(), ServerEnv+"=1", dsnEnv+"="+f.place.DSN)
 	p.cmd.Stderr = f.out
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

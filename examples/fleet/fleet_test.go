@@ -3,6 +3,8 @@ package fleet
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
 	"testing"
 	"testing/synctest"
 )
@@ -41,4 +43,25 @@ func TestAQuestionWithoutAnAnswerIsAskedAgain(t *testing.T) {
 			t.Errorf("Await = %v, want what went wrong", err)
 		}
 	})
+}
+
+func TestEverySecondServerIsTheOtherProgram(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for other, want := range map[string][]string{"": {self, self, self, self}, "older": {self, "older", self, "older"}} {
+		f := &Fleet{other: other}
+		var got []string
+		for range want {
+			program, err := f.program()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, program)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("with %q the servers are %q, want %q", other, got, want)
+		}
+	}
 }

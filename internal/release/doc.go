@@ -3,6 +3,7 @@
 //	go run ./internal/release                   rehearse: nothing is left behind
 //	go run ./internal/release -version v0.1.0   release; git push stays with you
 //	go run ./internal/release -api APIDIFF      show what changed in the API
+//	go run ./internal/release -beside           run servers of the last release and of this version together
 //
 // All modules are released together, under one version, from one commit. Every
 // go.mod file that git knows is a module of the release, except for those of bench,
@@ -29,4 +30,9 @@
 // With -api it prints how the exported names of the released modules differ from
 // those of the last release, by golang.org/x/exp/cmd/apidiff, and fails unless the
 // CHANGELOG's section "Unreleased" names every change that breaks programs.
+//
+// With -beside it builds the examples leader and sharded of the last release (or of -old COMMIT)
+// and of this version, and runs servers of both on one etcd and on one PostgreSQL, as in the
+// middle of a deployment. They are killed, stopped and started, and it fails if a key is worked
+// on by two, or by none.
 package main

@@ -13,6 +13,8 @@ func main() {
 	version := flag.String("version", "", "the version to release, such as v0.1.0; without it a release is rehearsed")
 	checks := flag.String("checks", ".ci/run", "the `program` that must succeed before a release; a rehearsal does not run it")
 	apidiff := flag.String("api", "", "only compare the API with the last release's, by this apidiff `program`")
+	side := flag.Bool("beside", false, "only run servers of the last release and of this version side by side")
+	old := flag.String("old", "", "with -beside: the `commit` of the older servers; empty: the last release")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
@@ -22,6 +24,8 @@ func main() {
 	switch {
 	case *apidiff != "":
 		err = compareAPI(".", *apidiff)
+	case *side:
+		err = beside(".", *old)
 	case *version == "":
 		err = rehearse(".")
 	default:
