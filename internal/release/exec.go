@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,8 +19,13 @@ func command(folder string, env []string, name string, args ...string) error {
 // output is command, and returns what the program prints to its standard output,
 // without the space around it.
 func output(folder string, env []string, name string, args ...string) (string, error) {
+	return outputWithin(context.Background(), folder, env, name, args...)
+}
+
+// outputWithin is output of a program that is killed when ctx ends.
+func outputWithin(ctx context.Context, folder string, env []string, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
-	cmd := exec.Command(name, args...)
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
