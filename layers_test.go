@@ -43,6 +43,7 @@ var layers = map[string]int{
 	"store/storetest/campaign": 1,
 	"reconcile":                2,
 	"reconcile/depend":         3,
+	"reconcile/program":        3,
 	"reconcile/quota":          3,
 	"reconcile/lifecycle":      4,
 	"reconcile/external":       5,

@@ -1,0 +1,49 @@
+// Package program runs a whole program: a Manager, until its context ends or until
+// everything is as declared, with progress on the way, and at the end what is left and
+// why.
+//
+//	sites, err := program.Of(sitesCache, nil) // one Part for each kind
+//	err = sites.Track(&options)               // before reconcile.New(…, &options)
+//	…
+//	err = program.Run(ctx, &manager, &program.Options{
+//		Parts: []program.Part{sites, file}, // package declare makes the file
+//		Once:  true,                        // end when everything is as declared
+//		Out:   program.NewPrinter(os.Stdout),
+//	})
+//	var left *program.LeftError // lists what is left, each with its reason
+//
+// # When an object is as declared
+//
+// A [Kind] reads the objects of a cache. An object counts as declared and done when
+//
+//   - it is not being deleted, and Ready in its present generation. An object without a
+//     Ready condition, as of a reconciler that writes no conditions, counts by its runs
+//     alone; see [KindOptions.Done].
+//   - with [Kind.Track], a run in this process ended without an error, and that run began
+//     when the cache had the object's present generation. A stored "ready" proves nothing
+//     about the world after a restart; a run does.
+//
+// Without Track the stored conditions decide, whichever process wrote them. That is the
+// choice for several servers that share the keys, for a follower, and for a program that
+// only watches. With Track, each server counts its own runs only: a server without the
+// lease does not get done.
+//
+// An object that is being deleted is left until it is gone. A new object is left from
+// the moment at which the cache has it. [Kind.WaitRevision] waits for the objects as they
+// were at a revision instead, whatever is declared after it: it ends although others go
+// on declaring.
+//
+// # What is not
+//
+// Done is about the last run: what changes in the world behind the program's back is
+// found by the next poll or resync. Objects that a cache's Selector leaves out do not
+// count. Runs of a BatchReconciler are not tracked: a controller of one runs no
+// middleware.
+//
+// # Design notes
+//
+// Progress is counted again from the cache when something has changed, at most for a
+// tenth of one processor's time, instead of being kept up to date with each change.
+// Counts of changes and counts of runs come from different goroutines, and a total that
+// is added up from both is wrong for a moment, in which a program would end.
+package program

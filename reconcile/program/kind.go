@@ -1,0 +1,369 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// KindOptions tune a Kind. Nil and zero fields mean the stated default.
+type KindOptions[S, T any] struct {
+	// Done reports whether an object that is not being deleted is as declared, by what is
+	// stored of it. It must not block or change the object. Default: it is Ready in its
+	// present generation, or with Track also if it has no Ready condition.
+	Done func(o *store.Object[S, T]) bool
+	// Stuck reports whether an object that is not done needs a person, and why: waiting
+	// does not help it. It is asked besides what the Kind knows: paused objects, and with
+	// Track those whose last run failed with reconcile.Terminal. Default: no other is.
+	Stuck func(o *store.Object[S, T]) (why string, stuck bool)
+}
+
+// A Kind is the objects of one kind as a Part. Make one with Of. It is safe for
+// concurrent use, and starts no goroutine but in Follow.
+type Kind[S, T any] struct {
+	cache *cache.Cache[S, T]
+	o     KindOptions[S, T]
+
+	mu      sync.Mutex // guards what follows
+	tracked bool
+	runs    map[store.Key]lastRun // with Track: of this process
+	wake    subscribers
+}
+
+// lastRun is how the last run of a key in this process ended.
+type lastRun struct {
+	uid        string
+	generation int64 // that a run without an error began with; 0: there was none
+	err        error // of the last run; nil: none
+}
+
+// Of makes a Part of the objects of a cache, which the program has to run: a Manager
+// does so if a controller watches it or if it is registered. It fails on a nil cache.
+func Of[S, T any](c *cache.Cache[S, T], o *KindOptions[S, T]) (*Kind[S, T], error) {
+	if c == nil {
+		return nil, errors.New("program: Of: no cache")
+	}
+	k := &Kind[S, T]{cache: c, runs: make(map[store.Key]lastRun)}
+	if o != nil {
+		k.o = *o
+	}
+	return k, nil
+}
+
+// Track makes the runs of the controller that o is given to what counts: see the
+// package's comment. Call it before New is given o, which must be for one controller,
+// whose keys are those of the objects. Two controllers of one kind cannot both be
+// tracked: the second Track fails.
+func (k *Kind[S, T]) Track(o *reconcile.Options[reconcile.Request]) error {
+	if o == nil {
+		return errors.New("program: Track: no options")
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.tracked {
+		return fmt.Errorf("program: Track: the runs of %s are tracked already", k.cache.Kind())
+	}
+	k.tracked = true
+	// Innermost, so that what other middleware makes of the error does not hide it.
+	o.Middleware = append(o.Middleware, func(next reconcile.Reconciler[reconcile.Request]) reconcile.Reconciler[reconcile.Request] {
+		return &tracked[S, T]{k, next}
+	})
+	return nil
+}
+
+// tracked is a reconciler whose runs are noted.
+type tracked[S, T any] struct {
+	kind *Kind[S, T]
+	next reconcile.Reconciler[reconcile.Request]
+}
+
+// Forget implements reconcile.Forgetter: other servers run these keys now.
+func (r *tracked[S, T]) Forget(left func(reconcile.Request) bool) {
+	if f, ok := r.next.(reconcile.Forgetter[reconcile.Request]); ok {
+		defer f.Forget(left)
+	}
+	r.kind.mu.Lock()
+	defer r.kind.mu.Unlock()
+	for key := range r.kind.runs {
+		if left(key) {
+			delete(r.kind.runs, key)
+		}
+	}
+}
+
+// errNoReturn is noted of a run that panicked or ended its goroutine.
+var errNoReturn = errors.New("the run did not return; the log has the stack")
+
+// Reconcile implements reconcile.Reconciler.
+func (r *tracked[S, T]) Reconcile(ctx context.Context, key reconcile.Request) (res reconcile.Result, err error) {
+	// The reconciler reads this version or a newer one.
+	began, exists := r.kind.cache.Get(key)
+	err = errNoReturn
+	defer func() {
+		if exists {
+			r.kind.note(ctx, began, res, err)
+		}
+	}()
+	res, err = r.next.Reconcile(ctx, key)
+	return res, err
+}
+
+// note keeps how a run ended.
+func (k *Kind[S, T]) note(ctx context.Context, began *store.Object[S, T], res reconcile.Result, err error) {
+	switch {
+	case queue.IsThrottled(err), err == nil && res.StillFailing,
+		err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), reconcile.ErrDeadline):
+		return // it says nothing new about the object
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	last := k.runs[began.Key()]
+	before := last
+	if last.uid != began.UID {
+		last = lastRun{uid: began.UID}
+	}
+	switch {
+	case asksAgain(res, err):
+		last.err, last.generation = nil, 0
+	case err != nil:
+		last.err, last.generation = err, 0
+	default:
+		last.err, last.generation = nil, began.Generation
+	}
+	k.runs[began.Key()] = last
+	if before.uid != last.uid || before.generation != last.generation || !sameText(before.err, last.err) {
+		k.wake.notify()
+	}
+}
+
+func sameText(a, b error) bool {
+	return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
+}
+
+// asksAgain reports whether the run said that it is not done, without a failure.
+func asksAgain(res reconcile.Result, err error) bool {
+	if err == nil {
+		return res.Requeue && res.RequeueAfter <= 0
+	}
+	_, delayed := reconcile.Delay(err)
+	return delayed && errors.Unwrap(err) == nil
+}
+
+// Progress implements Part.
+func (k *Kind[S, T]) Progress() Progress {
+	p, _ := k.look(false)
+	return p
+}
+
+// Left implements Part: the objects in the order of their keys.
+func (k *Kind[S, T]) Left() []Left {
+	_, left := k.look(true)
+	return left
+}
+
+func (k *Kind[S, T]) look(list bool) (p Progress, left []Left) {
+	select {
+	case <-k.cache.Synced():
+		p.Synced = true
+	default:
+		return p, []Left{{Kind: k.cache.Kind(), Why: "the store has not been read yet"}}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	total := 0
+	for o := range k.cache.All() {
+		total++
+		l, done := k.judgeLocked(o)
+		switch {
+		case o.Deleting():
+			p.Deleting++
+		case done:
+			p.Declared++
+			p.Done++
+			continue
+		default:
+			p.Declared++
+		}
+		if l.Failing {
+			p.Failing++
+		}
+		if l.Stuck {
+			p.Stuck++
+		}
+		if list {
+			left = append(left, l)
+		}
+	}
+	if len(k.runs) > total { // of objects that are gone
+		for key := range k.runs {
+			if _, there := k.cache.Get(key); !there {
+				delete(k.runs, key)
+			}
+		}
+	}
+	sortLeft(left)
+	return p, left
+}
+
+// judgeLocked reports whether o is done, and if not what is in the way.
+func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
+	last := k.runs[o.Key()]
+	if last.uid != o.UID {
+		last = lastRun{}
+	}
+	if !o.Deleting() && k.doneLocked(o, last, o.Generation) {
+		return l, true
+	}
+	l = Left{Kind: k.cache.Kind(), Key: o.Key(), Deleting: o.Deleting()}
+	synced, _ := o.Condition(store.ConditionSynced)
+	l.Failing = last.err != nil || synced.Status == store.False
+	switch {
+	case o.Paused:
+		l.Why, l.Stuck = "paused", true
+		return l, false
+	case last.err != nil:
+		l.Why, l.Stuck = store.Clip(last.err.Error()), errors.Is(last.err, reconcile.ErrTerminal)
+	default:
+		l.Why = inTheWay(o)
+	}
+	if k.o.Stuck != nil && !l.Stuck {
+		if why, stuck := k.o.Stuck(o); stuck {
+			l.Why, l.Stuck, l.Failing = why, true, true
+		}
+	}
+	if l.Why == "" {
+		l.Why = "no run has confirmed it yet"
+		if !k.tracked {
+			l.Why = "not ready"
+		}
+	}
+	return l, false
+}
+
+// doneLocked reports whether o was reconciled for this generation or a later one.
+func (k *Kind[S, T]) doneLocked(o *store.Object[S, T], last lastRun, generation int64) bool {
+	if k.tracked && (last.err != nil || last.generation < generation) {
+		return false
+	}
+	if k.o.Done != nil {
+		return k.o.Done(o)
+	}
+	ready, has := o.Condition(store.ConditionReady)
+	if !has {
+		return k.tracked
+	}
+	return ready.Status == store.True && ready.ObservedGeneration >= generation
+}
+
+// inTheWay is what the conditions of an object say is missing; empty: nothing.
+func inTheWay[S, T any](o *store.Object[S, T]) string {
+	var ready string
+	for _, c := range o.Conditions {
+		if c.Status != store.False || c.Reason == "" && c.Message == "" {
+			continue
+		}
+		text := strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
+		if c.Type != store.ConditionReady {
+			return text // Ready only sums up
+		}
+		ready = text
+	}
+	if ready == "" && o.Deleting() && len(o.Finalizers) > 0 {
+		return "it has the finalizers " + strings.Join(o.Finalizers, ", ")
+	}
+	return ready
+}
+
+// Follow implements Part.
+func (k *Kind[S, T]) Follow(ctx context.Context, changed func()) {
+	k.mu.Lock()
+	remove := k.wake.add(changed)
+	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		remove()
+	}()
+	for _, err := range k.cache.Changes(ctx) {
+		if err != nil {
+			return // ctx ended
+		}
+		changed()
+	}
+}
+
+// WaitRevision blocks until every object that the cache has at revision r, or now if it is
+// beyond that, is done for the generation that it has then, or is gone. Objects that are
+// declared later do not count, nor do later changes of these: it ends although others go
+// on. r is a revision of the cache's backend; 0 is where the cache is once it has synced.
+// The error is a *LeftError when ctx ends first.
+func (k *Kind[S, T]) WaitRevision(ctx context.Context, r store.Revision) error {
+	if err := k.reach(ctx, r); err != nil {
+		return err
+	}
+	type was struct {
+		uid        string
+		generation int64
+	}
+	open := make(map[store.Key]was)
+	for o := range k.cache.All() {
+		open[o.Key()] = was{o.UID, o.Generation}
+	}
+	var left []Left
+	err := await(ctx, []Part{k}, func() bool {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		left = left[:0]
+		for key, was := range open {
+			o, there := k.cache.Get(key)
+			last := k.runs[key]
+			if !there || o.UID != was.uid {
+				delete(open, key)
+				continue
+			}
+			if last.uid != o.UID {
+				last = lastRun{}
+			}
+			if !o.Deleting() && k.doneLocked(o, last, was.generation) {
+				delete(open, key)
+				continue
+			}
+			l, _ := k.judgeLocked(o)
+			left = append(left, l)
+		}
+		return len(open) == 0
+	})
+	if err != nil {
+		sortLeft(left)
+		return &LeftError{Cause: err, Left: left}
+	}
+	return nil
+}
+
+// reach waits until the cache has a revision.
+func (k *Kind[S, T]) reach(ctx context.Context, r store.Revision) error {
+	notYet := func() error {
+		return &LeftError{Cause: context.Cause(ctx), Left: []Left{{Kind: k.cache.Kind(), Why: fmt.Sprintf("the cache is at revision %d, not yet at %d", k.cache.Revision(), r)}}}
+	}
+	select {
+	case <-k.cache.Synced():
+	case <-ctx.Done():
+		return notYet()
+	}
+	reached := make(chan struct{})
+	stop := k.cache.OnRevision(r, func() { close(reached) })
+	defer stop()
+	select {
+	case <-reached:
+		return nil
+	case <-ctx.Done():
+		return notYet()
+	}
+}

@@ -1,0 +1,557 @@
+package program_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/reconcile/program"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
+)
+
+type (
+	spec   struct{ Size int }
+	status struct{ Size int }
+	site   = store.Object[spec, status]
+	sites  = store.Store[spec, status]
+	run    = func(ctx context.Context, o *site) (reconcile.Result, error)
+)
+
+// service is one server of a program over a backend.
+type service struct {
+	sites   *sites
+	cache   *cache.Cache[spec, status]
+	part    *program.Kind[spec, status]
+	manager reconcile.Manager
+}
+
+// quiet is the logger of what is not looked at.
+var quiet = slog.New(slog.DiscardHandler)
+
+// newService makes a server that reconciles with f, tracked or not.
+func newService(t *testing.T, b store.Backend, track bool, placement lease.Placement, f run) *service {
+	t.Helper()
+	s := &service{manager: reconcile.Manager{Logger: quiet}}
+	s.sites = must(store.New[spec, status](b, "site", nil))
+	s.cache = must(cache.New(s.sites, nil))
+	s.part = must(program.Of(s.cache, nil))
+	o := reconcile.Options[reconcile.Request]{Placement: placement}
+	if track {
+		check(t, s.part.Track(&o))
+	}
+	c := must(reconcile.New("sites", reconcile.AsReconciler(s.cache, f), &o))
+	check(t, c.Watch(reconcile.From(s.cache)))
+	check(t, s.manager.Register(c))
+	return s
+}
+
+func (s *service) create(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		must(s.sites.Create(t.Context(), &site{Meta: store.Meta{Name: name}, Spec: spec{Size: 1}}))
+	}
+}
+
+// resize makes an object as declared and says so.
+func (s *service) resize(ctx context.Context, o *site) (reconcile.Result, error) {
+	o.Status.Size = o.Spec.Size
+	o.SetReady()
+	_, err := s.sites.UpdateStatus(ctx, o)
+	return reconcile.Result{}, err
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// once are the options of a program that ends.
+func (s *service) once() *program.Options {
+	return &program.Options{Parts: []program.Part{s.part}, Once: true, Timeout: time.Minute, Logger: quiet}
+}
+
+func TestOnceEndsWhenEverythingIsAsDeclared(t *testing.T) {
+	for _, track := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var s *service
+			s = newService(t, must(memory.New(nil)), track, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
+				if o.Name == "slow" && o.Status.Size == 0 { // ready a minute less a second after the others
+					o.Status.Size = 1
+					_, err := s.sites.UpdateStatus(ctx, o)
+					return reconcile.Result{RequeueAfter: 59 * time.Second}, err
+				}
+				return s.resize(ctx, o)
+			})
+			s.create(t, "a", "b", "slow")
+			// An object that has no Ready condition is done after a run where runs count.
+			check(t, mutateReady(t, s, "slow"))
+			began := time.Now()
+			complete := 0
+			o := s.once()
+			o.Complete = func(context.Context) error {
+				complete++
+				if p := s.part.Progress(); !p.Complete() || p.Declared != 3 || p.Done != 3 {
+					t.Errorf("complete with %+v", p)
+				}
+				return nil
+			}
+			if err := program.Run(t.Context(), &s.manager, o); err != nil || complete != 1 {
+				t.Errorf("Run = %v, complete %d times; want nil, once", err, complete)
+			}
+			if took := time.Since(began); took < 59*time.Second {
+				t.Errorf("track %v: ended after %v, before slow was ready", track, took)
+			}
+		})
+	}
+}
+
+// mutateReady gives an object a Ready condition that is False.
+func mutateReady(t *testing.T, s *service, name string) error {
+	o := must(s.sites.Get(t.Context(), store.Key{Name: name}))
+	o.SetProgressing("Waiting", "for a minute")
+	_, err := s.sites.UpdateStatus(t.Context(), o)
+	return err
+}
+
+func TestNothingDeclaredIsComplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, must(memory.New(nil)), true, nil, func(context.Context, *site) (reconcile.Result, error) {
+			return reconcile.Result{}, nil
+		})
+		if s.part.Progress().Complete() {
+			t.Error("complete before the cache has synced")
+		}
+		check(t, program.Run(t.Context(), &s.manager, s.once()))
+	})
+}
+
+// A stored "ready" says nothing about the world after a restart: with Track a run has to
+// confirm it.
+//
+// Negative control: with a doneLocked that does not look at the runs, this fails.
+func TestAStoredReadyIsNotEnoughWhereRunsCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		first := &service{sites: must(store.New[spec, status](b, "site", nil))}
+		first.create(t, "a")
+		o := must(first.sites.Get(t.Context(), store.Key{Name: "a"}))
+		_, err := first.resize(t.Context(), o)
+		check(t, err)
+		broken := errors.New("the world is gone")
+		for _, track := range []bool{true, false} {
+			s := newService(t, b, track, nil, func(context.Context, *site) (reconcile.Result, error) {
+				return reconcile.Result{}, broken
+			})
+			err := program.Run(t.Context(), &s.manager, s.once())
+			var left *program.LeftError
+			if !track {
+				if err != nil {
+					t.Errorf("untracked: %v, want what is stored to count", err)
+				}
+				continue
+			}
+			if !errors.As(err, &left) || !errors.Is(err, program.ErrTimeout) || len(left.Left) != 1 ||
+				left.Left[0].Why != broken.Error() || !left.Left[0].Failing || left.Left[0].Stuck {
+				t.Errorf("tracked: %v, want a timeout and the run's error", err)
+			}
+		}
+	})
+}
+
+// Everything that is left is named with its reason, and when none of it gets better by
+// waiting the program does not wait.
+func TestWhatIsLeftIsNamedWithItsReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s *service
+		s = newService(t, must(memory.New(nil)), true, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
+			switch o.Name {
+			case "bad":
+				return reconcile.Result{}, reconcile.Terminal(errors.New("it is declared for the moon"))
+			case "paused":
+				return reconcile.Result{}, nil
+			}
+			return s.resize(ctx, o)
+		})
+		s.create(t, "good", "bad", "paused")
+		_, err := s.sites.Mutate(t.Context(), store.Key{Name: "paused"}, func(o *site) error { o.Paused = true; return nil })
+		check(t, err)
+		check(t, mutateReady(t, s, "paused"))
+		var out bytes.Buffer
+		o := s.once()
+		o.Out = program.NewPrinter(&out)
+		began := time.Now()
+		err = program.Run(t.Context(), &s.manager, o)
+		if !errors.Is(err, program.ErrStuck) || time.Since(began) > time.Second {
+			t.Fatalf("Run = %v after %v, want ErrStuck at once", err, time.Since(began))
+		}
+		want := "  site bad: terminal: it is declared for the moon\n  site paused: paused"
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is\n%v\nwant\n%s", err, want)
+		}
+		if got := out.String(); strings.Count(got, "x site bad: terminal: it is declared for the moon") != 1 {
+			t.Errorf("printed\n%s\nwant the failure once", got)
+		}
+	})
+}
+
+func TestReasonsComeFromConditions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, must(memory.New(nil)), false, nil, func(context.Context, *site) (reconcile.Result, error) {
+			return reconcile.Result{}, nil
+		})
+		s.create(t, "bare", "conditions", "ready")
+		o := must(s.sites.Get(t.Context(), store.Key{Name: "conditions"}))
+		o.SetProgressing("Creating", "")
+		o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: "CreateFailed", Message: "no quota"})
+		must(s.sites.UpdateStatus(t.Context(), o))
+		check(t, mutateReady(t, s, "ready"))
+		o = must(s.sites.Create(t.Context(), &site{Meta: store.Meta{Name: "going", Finalizers: []string{"ours"}}}))
+		check(t, s.sites.Delete(t.Context(), o))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var manager sync.WaitGroup
+		manager.Go(func() { check(t, s.manager.Run(ctx)) })
+		synctest.Wait()
+		want := []program.Left{
+			{Kind: "site", Key: store.Key{Name: "bare"}, Why: "not ready"},
+			{Kind: "site", Key: store.Key{Name: "conditions"}, Why: "CreateFailed: no quota", Failing: true},
+			{Kind: "site", Key: store.Key{Name: "going"}, Why: "it has the finalizers ours", Deleting: true},
+			{Kind: "site", Key: store.Key{Name: "ready"}, Why: "Waiting: for a minute"},
+		}
+		if got := s.part.Left(); !slices.Equal(got, want) {
+			t.Errorf("left\n%s\nwant\n%s", program.ListLeft(got), program.ListLeft(want))
+		}
+		if got, want := s.part.Progress().String(), "0 of 3 as declared, 1 failing, 1 being deleted"; got != want {
+			t.Errorf("progress %q, want %q", got, want)
+		}
+		cancel()
+		manager.Wait()
+	})
+}
+
+// The run that is under way when a spec changes was of the spec before.
+//
+// Negative control: with a note that keeps the generation at the run's end, this fails.
+func TestARunOfAnOlderGenerationDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, goOn := make(chan struct{}, 10), make(chan struct{})
+		var s *service
+		s = newService(t, must(memory.New(nil)), true, nil, func(context.Context, *site) (reconcile.Result, error) {
+			began <- struct{}{}
+			<-goOn
+			return reconcile.Result{}, nil // without a condition: the runs alone count
+		})
+		s.create(t, "a")
+		ended := make(chan error, 1)
+		go func() { ended <- program.Run(t.Context(), &s.manager, s.once()) }()
+		<-began
+		_, err := s.sites.Mutate(t.Context(), store.Key{Name: "a"}, func(o *site) error { o.Spec.Size = 2; return nil })
+		check(t, err)
+		synctest.Wait()
+		goOn <- struct{}{} // the run of generation 1 ends
+		synctest.Wait()
+		time.Sleep(time.Second)
+		select {
+		case err := <-ended:
+			t.Fatalf("ended with %v before generation 2 was run", err)
+		case <-began:
+		}
+		close(goOn)
+		check(t, <-ended)
+	})
+}
+
+// Three servers share the keys, by shards; each knows when all of them are done, from
+// what is stored. One that counts its own runs knows of its own only.
+func TestSeveralServersKnowWhenAllIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		var by [3]atomic.Int64
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var servers [3]*service
+		var running sync.WaitGroup
+		for i := range servers {
+			p := must(lease.NewSharded(b, "sites", 16, &lease.Options{TTL: 2 * time.Second, Server: string(rune('a' + i)), Logger: quiet}))
+			servers[i] = newService(t, b, false, p, func(ctx context.Context, o *site) (reconcile.Result, error) {
+				by[i].Add(1)
+				return servers[i].resize(ctx, o)
+			})
+			running.Go(func() {
+				check(t, program.Run(ctx, &servers[i].manager, &program.Options{Parts: []program.Part{servers[i].part}, Logger: quiet}))
+			})
+		}
+		time.Sleep(time.Minute) // of the bubble: by then each has its share of the shards
+		for i := range 50 {
+			servers[0].create(t, fmt.Sprintf("site-%02d", i))
+		}
+		for i, s := range servers {
+			check(t, program.WaitFor(t.Context(), func(p program.Progress) bool { return p.Done == 50 }, s.part))
+			if p := s.part.Progress(); p.Done != 50 || by[i].Load() == 50 {
+				t.Errorf("server %d: %v after %d runs of its own, want all 50 by all servers", i, p, by[i].Load())
+			}
+		}
+		stop()
+		running.Wait()
+	})
+}
+
+// Deletion: what is being deleted is left until it is gone.
+func TestADeletionIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s *service
+		s = newService(t, must(memory.New(nil)), true, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
+			if !o.Deleting() {
+				return s.resize(ctx, o)
+			}
+			if time.Since(o.Deleted) < 10*time.Second {
+				return reconcile.Result{RequeueAfter: 10 * time.Second}, nil
+			}
+			_, err := s.sites.Mutate(ctx, o.Key(), func(o *site) error { o.RemoveFinalizer("ours"); return nil })
+			return reconcile.Result{}, err
+		})
+		o := must(s.sites.Create(t.Context(), &site{Meta: store.Meta{Name: "going", Finalizers: []string{"ours"}}}))
+		s.create(t, "stays")
+		check(t, s.sites.Delete(t.Context(), o))
+		began := time.Now()
+		check(t, program.Run(t.Context(), &s.manager, s.once()))
+		if took := time.Since(began); took < 10*time.Second {
+			t.Errorf("ended after %v, before the object was gone", took)
+		}
+		if p := s.part.Progress(); p.Declared != 1 || p.Deleting != 0 {
+			t.Errorf("in the end %+v", p)
+		}
+	})
+}
+
+// Without Once the end of the context is no error, and what is left is said.
+func TestAServiceEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, must(memory.New(nil)), true, nil, func(context.Context, *site) (reconcile.Result, error) {
+			return reconcile.Result{}, errors.New("no route to host")
+		})
+		s.create(t, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		var out, log bytes.Buffer
+		ended := make(chan error, 1)
+		go func() {
+			ended <- program.Run(ctx, &s.manager, &program.Options{
+				Parts: []program.Part{s.part}, Out: program.NewPrinter(&out), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			})
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+		if want := "0 of 1 as declared, 1 failing; left:\n  site a: no route to host\n"; !strings.HasSuffix(out.String(), want) {
+			t.Errorf("printed\n%s\nwant at the end\n%s", out.String(), want)
+		}
+		if !strings.Contains(log.String(), "ended, and not everything is as declared") || !strings.Contains(log.String(), "no route to host") {
+			t.Errorf("logged\n%s\nwant what is left", log.String())
+		}
+		// The same with Once is an error that says why it ended.
+		s = newService(t, s.sites.Backend(), true, nil, func(context.Context, *site) (reconcile.Result, error) {
+			return reconcile.Result{}, errors.New("no route to host")
+		})
+		told := errors.New("told to stop")
+		ctx, end := context.WithCancelCause(t.Context())
+		go func() { ended <- program.Run(ctx, &s.manager, s.once()) }()
+		synctest.Wait()
+		end(told)
+		var left *program.LeftError
+		if err := <-ended; !errors.Is(err, told) || !errors.As(err, &left) || len(left.Left) != 1 {
+			t.Errorf("Run = %v, want why it ended and what is left", err)
+		}
+	})
+}
+
+// A revision is waited for although others go on declaring.
+func TestARevisionIsWaitedForWhileOthersGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, track := range []bool{true, false} {
+			var s *service
+			release := make(chan struct{})
+			s = newService(t, must(memory.New(nil)), track, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
+				if o.Name == "late" {
+					<-ctx.Done()
+					return reconcile.Result{}, context.Cause(ctx)
+				}
+				<-release
+				return s.resize(ctx, o)
+			})
+			s.create(t, "a", "b")
+			at := must(s.sites.Get(t.Context(), store.Key{Name: "b"})).Revision
+			ctx, cancel := context.WithCancel(t.Context())
+			var manager sync.WaitGroup
+			manager.Go(func() { check(t, s.manager.Run(ctx)) })
+			waited := make(chan error, 1)
+			go func() { waited <- s.part.WaitRevision(ctx, at) }()
+			synctest.Wait()
+			s.create(t, "late") // never done
+			synctest.Wait()
+			short, stop := context.WithTimeoutCause(ctx, time.Second, errors.New("a second"))
+			var left *program.LeftError
+			if err := s.part.WaitRevision(short, at); !errors.As(err, &left) || len(left.Left) != 3 {
+				t.Errorf("track %v: before any run: %v, want all three left", track, err)
+			}
+			stop()
+			close(release)
+			if err := <-waited; err != nil {
+				t.Errorf("track %v: WaitRevision = %v, want nil: late came after it", track, err)
+			}
+			if p := s.part.Progress(); p.Done != 2 || p.Declared != 3 {
+				t.Errorf("track %v: %v", track, p)
+			}
+			short, stop = context.WithTimeoutCause(ctx, time.Second, errors.New("a second"))
+			if err := s.part.WaitRevision(short, at+1000); err == nil || !strings.Contains(err.Error(), "not yet at") {
+				t.Errorf("a revision that is not there yet: %v", err)
+			}
+			stop()
+			cancel()
+			manager.Wait()
+		}
+	})
+}
+
+// What the manager ends with is Run's error, and Complete's ends the program.
+func TestErrorsOfTheManagerAndOfCompleteEndTheProgram(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, must(memory.New(nil)), true, nil, func(context.Context, *site) (reconcile.Result, error) {
+			return reconcile.Result{}, nil
+		})
+		boom := errors.New("boom")
+		check(t, s.manager.Register(failing{boom}))
+		if err := program.Run(t.Context(), &s.manager, &program.Options{Parts: []program.Part{s.part}, Logger: quiet}); !errors.Is(err, boom) {
+			t.Errorf("Run = %v, want the runner's error", err)
+		}
+		s = newService(t, must(memory.New(nil)), true, nil, func(context.Context, *site) (reconcile.Result, error) {
+			return reconcile.Result{}, nil
+		})
+		if err := program.Run(t.Context(), &s.manager, &program.Options{
+			Parts: []program.Part{s.part}, Logger: quiet, Complete: func(context.Context) error { return boom },
+		}); !errors.Is(err, boom) {
+			t.Errorf("Run = %v, want Complete's error", err)
+		}
+	})
+}
+
+type failing struct{ err error }
+
+func (f failing) Run(context.Context) error { return f.err }
+
+// A run that panics is left with that reason, and one whose calls are throttled or that
+// ends with the server says nothing about its object.
+func TestPanicsAndEndsOfRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s *service
+		s = newService(t, must(memory.New(nil)), true, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
+			switch o.Name {
+			case "panics":
+				panic("a bug")
+			case "asks":
+				return reconcile.Result{}, reconcile.RetryAfter(nil, time.Hour)
+			case "requeues":
+				return reconcile.Result{Requeue: true}, nil
+			}
+			<-ctx.Done()
+			return reconcile.Result{}, ctx.Err()
+		})
+		s.create(t, "panics", "asks", "requeues", "waits")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- program.Run(ctx, &s.manager, s.once()) }()
+		synctest.Wait()
+		cancel()
+		var left *program.LeftError
+		if err := <-ended; !errors.As(err, &left) {
+			t.Fatalf("Run = %v", err)
+		}
+		want := "  site asks: no run has confirmed it yet\n  site panics: the run did not return; the log has the stack\n" +
+			"  site requeues: no run has confirmed it yet\n  site waits: no run has confirmed it yet"
+		if got := program.ListLeft(left.Left); got != want {
+			t.Errorf("left\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+func TestBadOptionsAreErrors(t *testing.T) {
+	s := newService(t, must(memory.New(nil)), true, nil, func(context.Context, *site) (reconcile.Result, error) {
+		return reconcile.Result{}, nil
+	})
+	if err := s.part.Track(&reconcile.Options[reconcile.Request]{}); err == nil {
+		t.Error("a second Track is accepted")
+	}
+	if err := must(program.Of(s.cache, nil)).Track(nil); err == nil {
+		t.Error("Track(nil) is accepted")
+	}
+	if _, err := program.Of[spec, status](nil, nil); err == nil {
+		t.Error("Of(nil) is accepted")
+	}
+	for _, o := range []*program.Options{
+		{Once: true},
+		{Parts: []program.Part{nil}},
+		{Parts: []program.Part{s.part}, Timeout: time.Second},
+		{Parts: []program.Part{s.part}, Once: true, Timeout: -1},
+	} {
+		if err := program.Run(t.Context(), &s.manager, o); err == nil || !strings.HasPrefix(err.Error(), "program: ") {
+			t.Errorf("Run with %+v: %v", o, err)
+		}
+	}
+	if err := program.Run(t.Context(), nil, nil); err == nil {
+		t.Error("a nil manager is accepted")
+	}
+}
+
+// A printer that is no terminal prints the progress at most once a second.
+func TestPrinterWithoutATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		p := program.NewPrinter(&out)
+		for i := range 30 {
+			p.Progress(fmt.Sprintf("%d of 30", i))
+			time.Sleep(time.Second / 10)
+		}
+		p.Line("%d of %d", 30, 30)
+		p.Progress("")
+		p.Text("the end")
+		want := "   0.0s  0 of 30\n   1.0s  10 of 30\n   2.0s  20 of 30\n   3.0s  30 of 30\nthe end\n"
+		if got := out.String(); got != want {
+			t.Errorf("printed\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+// What is left is listed up to a bound.
+func TestAListOfWhatIsLeftIsBounded(t *testing.T) {
+	var left []program.Left
+	for i := range 100 {
+		left = append(left, program.Left{Kind: "site", Key: store.Key{Name: fmt.Sprint(i)}, Why: "not ready"})
+	}
+	text := (&program.LeftError{Cause: program.ErrTimeout, Left: left}).Error()
+	if n := strings.Count(text, "site "); n != 20 || !strings.HasSuffix(text, "and 80 more") {
+		t.Errorf("%d listed:\n%s", n, text)
+	}
+}
