@@ -45,6 +45,7 @@ var layers = map[string]int{
 	"reconcile/depend":         3,
 	"reconcile/program":        3,
 	"reconcile/quota":          3,
+	"reconcile/declare":        4,
 	"reconcile/lifecycle":      4,
 	"reconcile/external":       5,
 	"metrics":                  6,

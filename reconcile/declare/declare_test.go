@@ -1,0 +1,524 @@
+package declare_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/declare"
+	"github.com/tendhq/tend/reconcile/program"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
+)
+
+type (
+	spec struct {
+		Size int
+		Name string `json:",omitempty"`
+	}
+	site  = store.Object[spec, struct{}]
+	sites = store.Store[spec, struct{}]
+)
+
+// world is a file and a running controller of it.
+type world struct {
+	t     *testing.T
+	path  string
+	sites *sites
+	cache *cache.Cache[spec, struct{}]
+	file  *declare.File[spec, struct{}]
+	log   *lockedBuffer
+	stop  func() error
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// start runs a file with this content, in a bubble. The file's times are real and the
+// bubble's are of the year 2000, so every content has to settle.
+func start(t *testing.T, content string, o *declare.Options[spec, struct{}]) *world {
+	t.Helper()
+	w := &world{t: t, path: filepath.Join(t.TempDir(), "sites.json"), log: &lockedBuffer{}}
+	w.write(content)
+	w.run(must(memory.New(nil)), o)
+	return w
+}
+
+func (w *world) run(b store.Backend, o *declare.Options[spec, struct{}]) {
+	w.t.Helper()
+	w.sites = must(store.New[spec, struct{}](b, "site", nil))
+	w.cache = must(cache.New(w.sites, nil))
+	w.file = must(declare.New(w.sites, w.cache, w.path, o))
+	m := reconcile.Manager{Logger: slog.New(slog.NewTextHandler(w.log, nil))}
+	if err := m.Register(w.file.Controller()); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	w.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	w.t.Cleanup(func() { _ = w.stop() })
+}
+
+// write replaces the content in place.
+func (w *world) write(content string) {
+	w.t.Helper()
+	if err := os.WriteFile(w.path, []byte(content), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// settle lets the file be looked at often enough.
+func (w *world) settle() {
+	time.Sleep(5 * time.Second) // of the bubble
+	synctest.Wait()
+}
+
+// expect checks what the store has, as name:size.
+func (w *world) expect(want ...string) {
+	w.t.Helper()
+	var got []string
+	for _, o := range must(w.sites.List(w.t.Context(), store.Selector{})) {
+		text := fmt.Sprintf("%s:%d", o.Name, o.Spec.Size)
+		if o.Deleting() {
+			text += " going"
+		}
+		got = append(got, text)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		w.t.Errorf("the store has %v, want %v", got, want)
+	}
+}
+
+// expectLeft checks that the file names this as what is left; "" is nothing.
+func (w *world) expectLeft(want string) {
+	w.t.Helper()
+	p, left := w.file.Progress(), w.file.Left()
+	if want == "" {
+		if !p.Complete() || len(left) > 0 {
+			w.t.Errorf("%+v, left %v; want nothing left", p, left)
+		}
+		return
+	}
+	if p.Complete() || len(left) != 1 || !strings.Contains(left[0].String(), want) {
+		w.t.Errorf("%+v, left %v; want %q", p, left, want)
+	}
+}
+
+// list is a file's content: {name: size}.
+func list(sizes ...any) string {
+	var items []string
+	for i := 0; i < len(sizes); i += 2 {
+		items = append(items, fmt.Sprintf(`{"meta": {"name": "%s"}, "spec": {"Size": %d}}`, sizes[i], sizes[i+1]))
+	}
+	return "[" + strings.Join(items, ",\n ") + "]"
+}
+
+func TestTheStoreFollowsTheFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, list("a", 1, "b", 2), nil)
+		if w.file.Progress().Complete() {
+			t.Error("complete before the file is applied")
+		}
+		w.settle()
+		w.expect("a:1", "b:2")
+		w.expectLeft("")
+		w.write(list("a", 1, "b", 3, "c", 4))
+		w.settle()
+		w.expect("a:1", "b:3", "c:4")
+		w.write(list("c", 4))
+		w.settle()
+		w.expect("c:4")
+		w.expectLeft("")
+		if got := strings.Count(w.log.String(), "the file is applied"); got != 3 {
+			t.Errorf("logged %d times that the file is applied, want 3:\n%s", got, w.log)
+		}
+	})
+}
+
+// A file that is written in place in steps, each shorter than a look, is not read half.
+//
+// Negative control: with a look that takes a content when it sees it first, this fails.
+func TestAHalfWrittenFileIsNotTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, list("a", 1, "b", 2, "c", 3), nil)
+		w.settle()
+		for i, half := range []string{"", list("a", 1), list("a", 1, "b", 2)} {
+			w.write(half) // valid lists, all but the first
+			time.Sleep(1100 * time.Millisecond)
+			synctest.Wait()
+			w.expect("a:1", "b:2", "c:3")
+			if i == 0 && !w.file.Progress().Complete() {
+				t.Errorf("%v: a content that has not settled counts", w.file.Left())
+			}
+		}
+		w.write(list("a", 1, "b", 2, "c", 3, "d", 4))
+		w.settle()
+		w.expect("a:1", "b:2", "c:3", "d:4")
+	})
+}
+
+// What cannot be applied changes nothing, and is named until it is mended.
+func TestABrokenFileChangesNothing(t *testing.T) {
+	good := list("a", 1, "b", 2)
+	for _, c := range []struct{ name, content, want string }{
+		{"empty", "", "it is empty"},
+		{"cut off", good[:len(good)-20], "line 2: it ends in the middle of a declaration"},
+		{"an object twice", list("a", 1, "b", 2, "a", 3), "site a is declared twice"},
+		{"a field twice", `[{"meta": {"name": "a"},` + "\n" + `"spec": {"Size": 1, "Size": 2}}]`, `line 2: the field "Size" is given twice`},
+		{"an unknown field", `{"meta": {"name": "a"}, "spec": {"Sice": 1}}`, `unknown field "Sice"`},
+		{"a status", `{"meta": {"name": "a"}, "spec": {}, "status": {}}`, `unknown field "status"`},
+		{"another kind", `{"kind": "sight", "meta": {"name": "a"}}`, `the kind "sight" is unknown here; expected "site"`},
+		{"no name", `{"meta": {}}`, "name"},
+		{"more after the list", `[] 1`, "there is more after the list"},
+		{"not JSON", "a: 1", "line 1: invalid character"},
+		{"a number", "12", "cannot unmarshal number"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, good, nil)
+				w.settle()
+				w.write(c.content)
+				w.settle()
+				w.expect("a:1", "b:2")
+				w.expectLeft(c.want)
+				if p := w.file.Progress(); p.Stuck != 1 {
+					t.Errorf("%+v, want one that is stuck", p)
+				}
+				if !strings.Contains(w.log.String(), "level=WARN") {
+					t.Errorf("nothing is logged as a warning:\n%s", w.log)
+				}
+				w.write(list("a", 1, "b", 3))
+				w.settle()
+				w.expect("a:1", "b:3")
+				w.expectLeft("")
+			})
+		})
+	}
+}
+
+func TestAFileThatIsGoneOrUnreadableChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, list("a", 1), nil)
+		w.settle()
+		for _, take := range []struct {
+			name, want string
+			away, back func() error
+		}{
+			{
+				"removed", "no such file",
+				func() error { return os.Remove(w.path) },
+				func() error { return nil },
+			},
+			{
+				"a folder", "no regular file",
+				func() error { return errors.Join(os.Remove(w.path), os.Mkdir(w.path, 0o700)) },
+				func() error { return os.Remove(w.path) },
+			},
+			{
+				"unreadable", "permission denied",
+				func() error { return os.Chmod(w.path, 0) },
+				func() error { return os.Chmod(w.path, 0o600) },
+			},
+		} {
+			if take.name == "unreadable" && (runtime.GOOS == "windows" || os.Geteuid() == 0) {
+				continue // root reads everything
+			}
+			if err := take.away(); err != nil {
+				t.Fatal(err)
+			}
+			if take.name == "unreadable" { // the permission alone is no reason to read
+				if err := os.Chtimes(w.path, time.Time{}, time.Now()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.settle()
+			w.expect("a:1")
+			w.expectLeft(take.want)
+			if err := w.file.Controller().Health(); err == nil || !strings.Contains(err.Error(), take.want) {
+				t.Errorf("%s: Health = %v, want it to say %q", take.name, err, take.want)
+			}
+			if err := take.back(); err != nil {
+				t.Fatal(err)
+			}
+			w.write(list("a", 1))
+			w.settle()
+			w.expectLeft("")
+			if err := w.file.Controller().Health(); err != nil {
+				t.Errorf("%s: Health after it was mended: %v", take.name, err)
+			}
+		}
+	})
+}
+
+// A program that is started before its file waits for it.
+func TestAFileThatIsNotThereYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, path: filepath.Join(t.TempDir(), "sites.json"), log: &lockedBuffer{}}
+		w.run(must(memory.New(nil)), nil)
+		w.settle()
+		if err := w.file.Controller().Ready(); err == nil {
+			t.Error("ready without a file")
+		}
+		if _, err := w.file.Read(); err == nil || !strings.Contains(err.Error(), "sites.json") {
+			t.Errorf("Read = %v, want the path", err)
+		}
+		w.write(list("a", 1))
+		w.settle()
+		w.expect("a:1")
+		if err := w.file.Controller().Ready(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A mounted ConfigMap is a link to a link to a folder; an update swaps the one in the
+// middle. Size and time of both versions may be the same.
+//
+// Negative control: with a sameFile that compares time and size only, this fails.
+func TestASwappedLinkIsSeen(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a right of their own on Windows; CI runs this elsewhere")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		at := time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC) // old for the bubble: taken at once
+		version := func(name, content string) {
+			folder := filepath.Join(dir, name)
+			file := filepath.Join(folder, "sites.json")
+			if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(file, []byte(content), 0o600), os.Chtimes(file, at, at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		point := func(to string) { // as the kubelet does
+			next := filepath.Join(dir, "..data_tmp")
+			if err := errors.Join(os.Symlink(to, next), os.Rename(next, filepath.Join(dir, "..data"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		version("1", list("a", 1))
+		version("2", list("a", 2))
+		point("1")
+		w := &world{t: t, path: filepath.Join(dir, "sites.json"), log: &lockedBuffer{}}
+		if err := os.Symlink(filepath.Join("..data", "sites.json"), w.path); err != nil {
+			t.Fatal(err)
+		}
+		w.run(must(memory.New(nil)), nil)
+		w.settle()
+		w.expect("a:1")
+		point("2")
+		w.settle()
+		w.expect("a:2")
+		if err := os.RemoveAll(filepath.Join(dir, "1")); err != nil {
+			t.Fatal(err)
+		}
+		// The link dangles for a while: nothing changes.
+		point("3")
+		w.settle()
+		w.expect("a:2")
+		w.expectLeft("no such file")
+		version("3", list("a", 3))
+		w.settle()
+		w.expect("a:3")
+	})
+}
+
+// An editor that saves by writing another file and renaming it over.
+func TestARenamedFileIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, list("a", 1), nil)
+		w.settle()
+		next := w.path + ".new"
+		if err := errors.Join(os.WriteFile(next, []byte(list("a", 9)), 0o600), os.Rename(next, w.path)); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		w.expect("a:9")
+	})
+}
+
+// A file that suddenly declares much less is refused until it is confirmed.
+func TestTooManyDeletionsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		allowed := 1
+		w := start(t, list("a", 1, "b", 2, "c", 3), &declare.Options[spec, struct{}]{
+			MaxDelete: func(stored int) int {
+				if stored != 0 && stored != 3 && stored != 1 {
+					t.Errorf("MaxDelete of %d stored", stored)
+				}
+				return allowed
+			},
+		})
+		w.settle()
+		w.write(list("a", 1))
+		w.settle()
+		w.expect("a:1", "b:2", "c:3")
+		w.expectLeft("refusing to delete 2 objects of kind site")
+		if err := w.file.Confirm(2); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		w.expect("a:1")
+		w.expectLeft("")
+		// The confirmation was for that content only.
+		allowed = 0
+		w.write("[]")
+		w.settle()
+		w.expect("a:1")
+		w.expectLeft("refusing to delete 1 objects")
+	})
+}
+
+// Others' edits of what the file declares are undone, and what they delete comes back,
+// also after a deletion that took long.
+func TestWhatOthersAlterIsPutBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, list("a", 1, "b", 2), nil)
+		w.settle()
+		must(w.sites.Mutate(t.Context(), store.Key{Name: "a"}, func(o *site) error { o.Spec.Size = 7; return nil }))
+		w.settle()
+		w.expect("a:1", "b:2")
+		b := must(w.sites.Mutate(t.Context(), store.Key{Name: "b"}, func(o *site) error { o.AddFinalizer("ours"); return nil }))
+		if err := w.sites.Delete(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		w.expect("a:1", "b:2 going")
+		w.expectLeft("site b: it waits until the object of this name is deleted")
+		must(w.sites.Mutate(t.Context(), store.Key{Name: "b"}, func(o *site) error { o.RemoveFinalizer("ours"); return nil }))
+		w.settle()
+		w.expect("a:1", "b:2")
+		w.expectLeft("")
+	})
+}
+
+// An object that others declared is not taken over.
+func TestAnObjectOfOthersIsNotTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		must(must(store.New[spec, struct{}](b, "site", nil)).Create(t.Context(), &site{Meta: store.Meta{Name: "a"}, Spec: spec{Size: 5}}))
+		w := &world{t: t, path: filepath.Join(t.TempDir(), "sites.json"), log: &lockedBuffer{}}
+		w.write(list("a", 1))
+		w.run(b, nil)
+		w.settle()
+		w.expect("a:5")
+		if left := program.ListLeft(w.file.Left()); !strings.Contains(left, "is not declared by sites.json") {
+			t.Errorf("left:\n%s\nwant why the file is refused", left)
+		}
+	})
+}
+
+// Two kinds in one file, each with its File.
+func TestTwoKindsInOneFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		roles := must(store.New[spec, struct{}](b, "role", nil))
+		both := `{"kind": "role", "meta": {"name": "r"}, "spec": {"Size": 1}}
+			{"kind": "site", "meta": {"name": "a"}, "spec": {"Size": 2}}`
+		var got []string
+		for _, decode := range []func([]byte) ([]*site, error){
+			declare.JSON(roles, "site"), declare.JSON(must(store.New[spec, struct{}](b, "site", nil)), "role"),
+		} {
+			for _, o := range must(decode([]byte(both))) {
+				got = append(got, o.Name)
+			}
+		}
+		if !slices.Equal(got, []string{"r", "a"}) {
+			t.Errorf("decoded %v", got)
+		}
+		if _, err := declare.JSON(roles)([]byte(both)); err == nil || !strings.Contains(err.Error(), "line 2") {
+			t.Errorf("a kind that no File reads: %v, want an error with its line", err)
+		}
+	})
+}
+
+// A program ends when the file is applied and its objects are done, and not in between.
+func TestAProgramWaitsForItsFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "sites.json")
+		if err := os.WriteFile(path, []byte(list("a", 1, "b", 2)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := must(store.New[spec, struct{}](must(memory.New(nil)), "site", nil))
+		c := must(cache.New(s, nil))
+		file := must(declare.New(s, c, path, nil))
+		part := must(program.Of(c, nil))
+		var o reconcile.Options[reconcile.Request]
+		if err := part.Track(&o); err != nil {
+			t.Fatal(err)
+		}
+		runs := 0
+		controller := must(reconcile.New("sites", reconcile.AsReconciler(c, func(context.Context, *site) (reconcile.Result, error) {
+			runs++
+			return reconcile.Result{}, nil
+		}), &reconcile.Options[reconcile.Request]{Workers: 1, Middleware: o.Middleware}))
+		m := reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
+		if err := errors.Join(controller.Watch(reconcile.From(c)), m.Register(controller, file.Controller())); err != nil {
+			t.Fatal(err)
+		}
+		if err := program.Run(t.Context(), &m, &program.Options{
+			Parts: []program.Part{file, part}, Once: true, Timeout: time.Minute, Logger: m.Logger,
+		}); err != nil || runs != 2 {
+			t.Errorf("Run = %v after %d runs, want 2", err, runs)
+		}
+	})
+}
+
+func TestBadOptionsAreErrors(t *testing.T) {
+	s := must(store.New[spec, struct{}](must(memory.New(nil)), "site", nil))
+	c := must(cache.New(s, nil))
+	for _, f := range []func() (*declare.File[spec, struct{}], error){
+		func() (*declare.File[spec, struct{}], error) { return declare.New(nil, c, "x", nil) },
+		func() (*declare.File[spec, struct{}], error) { return declare.New(s, nil, "x", nil) },
+		func() (*declare.File[spec, struct{}], error) { return declare.New(s, c, "", nil) },
+		func() (*declare.File[spec, struct{}], error) {
+			return declare.New(s, c, "x", &declare.Options[spec, struct{}]{Every: -1})
+		},
+	} {
+		if _, err := f(); err == nil {
+			t.Error("New accepts what it cannot use")
+		}
+	}
+	long := must(declare.New(s, c, filepath.Join(t.TempDir(), "x"), &declare.Options[spec, struct{}]{MaxBytes: 3}))
+	if err := os.WriteFile(long.Path(), []byte("[   ]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := long.Read(); err == nil || !strings.Contains(err.Error(), "longer than 3 bytes") {
+		t.Errorf("a file that is too long: %v", err)
+	}
+}

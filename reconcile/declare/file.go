@@ -1,0 +1,382 @@
+package declare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/program"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// Options tune a File. Nil and zero fields mean the stated default.
+type Options[S, T any] struct {
+	// Decode reads the objects of the kind from the file's content. An error is final for
+	// this content. Default: JSON, see the package's comment and JSON.
+	Decode func(data []byte) ([]*store.Object[S, T], error)
+	// Owner labels the objects, so that the file knows those that it declared before; two
+	// files of one kind need two. At most 63 characters, as a label's value. Default: the
+	// file's name without its folder.
+	Owner string
+	// MaxDelete is how many objects one content may delete, where the store has so many
+	// of this owner's. Default: 10.
+	MaxDelete func(stored int) int
+	// Every is how often the file is looked at. Default 1 s.
+	Every time.Duration
+	// MaxBytes is how long the file may be. Default 64 MiB.
+	MaxBytes int64
+	// Applied hears what a content came to when something was written, or the first time.
+	// Its context is that of the run. Default: it is logged.
+	Applied func(ctx context.Context, did store.Applied, declared int)
+	// Controller is what the controller is told besides; its Workers is 1. Default:
+	// reconcile's defaults.
+	Controller *reconcile.Options[string]
+}
+
+const (
+	defaultEvery     = time.Second
+	defaultMaxBytes  = 64 << 20
+	defaultMaxDelete = 10
+)
+
+// A File is a file of declarations. It is a Part of a program: what is in the file and
+// not yet in the store is left, and so is the file while it cannot be applied. Its
+// methods are safe for concurrent use.
+type File[S, T any] struct {
+	store      *store.Store[S, T]
+	cache      *cache.Cache[S, T]
+	path       string
+	o          Options[S, T]
+	controller *reconcile.Controller[string]
+	watch      watch // belongs to the source's goroutine
+
+	mu        sync.Mutex // guards what follows
+	content   *content   // the latest that was taken; nil: none yet
+	applied   *content   // the one that applying was tried of last
+	declared  map[store.Key]*store.Object[S, T]
+	unread    error // why the file cannot be read; nil: it can
+	failed    error // why applied is not in force; nil: it is
+	confirmed int   // deletions that an operator allowed for this content
+	followers map[*follower]struct{}
+}
+
+type follower struct{ changed func() }
+
+// content is the content of the file at one moment.
+type content struct {
+	data []byte
+	sum  [32]byte
+}
+
+// New makes a File for the objects of a store, with a cache of the same store. The
+// controller is called "file" and the file's name. It fails on what is missing and on
+// options that make no sense; it does not look at the file, see Read.
+func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *Options[S, T]) (*File[S, T], error) {
+	if s == nil || c == nil || path == "" {
+		return nil, errors.New("declare: New needs a store, a cache and a path")
+	}
+	f := &File[S, T]{store: s, cache: c, path: path, followers: make(map[*follower]struct{})}
+	if o != nil {
+		f.o = *o
+	}
+	if f.o.Every < 0 || f.o.MaxBytes < 0 {
+		return nil, fmt.Errorf("declare: Options.Every is %v and MaxBytes %d, want 0 or more", f.o.Every, f.o.MaxBytes)
+	}
+	if f.o.Every == 0 {
+		f.o.Every = defaultEvery
+	}
+	if f.o.MaxBytes == 0 {
+		f.o.MaxBytes = defaultMaxBytes
+	}
+	if f.o.Owner == "" {
+		f.o.Owner = filepath.Base(path)
+	}
+	if f.o.Decode == nil {
+		f.o.Decode = JSON(s)
+	}
+	f.watch = watch{path: path, max: f.o.MaxBytes}
+	var control reconcile.Options[string]
+	if f.o.Controller != nil {
+		control = *f.o.Controller
+	}
+	control.Workers = 1
+	var err error
+	f.controller, err = reconcile.New("file "+filepath.Base(path), reconcile.Func[string](f.reconcile), &control)
+	if err != nil {
+		return nil, err
+	}
+	err = f.controller.Watch(
+		reconcile.Source[string]{Name: "file", Run: f.follow},
+		reconcile.MapWith(c, f.altered, reconcile.MapOptions[S, T]{When: reconcile.Any[S, T]}),
+	)
+	return f, err
+}
+
+// Controller is what keeps the store as the file says. Register it with a Manager.
+func (f *File[S, T]) Controller() *reconcile.Controller[string] { return f.controller }
+
+// Path is the file's path.
+func (f *File[S, T]) Path() string { return f.path }
+
+// Read reads the file now and returns what it declares, and why it cannot be applied if
+// that can be known without the store: for a program that does not start with a broken
+// file. It changes nothing.
+func (f *File[S, T]) Read() ([]*store.Object[S, T], error) {
+	w := watch{path: f.path, max: f.o.MaxBytes}
+	data, _, err := w.read()
+	if err != nil {
+		return nil, fmt.Errorf("declare: %w", err)
+	}
+	return f.decode(data)
+}
+
+func (f *File[S, T]) decode(data []byte) ([]*store.Object[S, T], error) {
+	set, err := f.o.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("declare: %s is broken: %w", f.path, err)
+	}
+	seen := make(map[store.Key]bool, len(set))
+	for _, o := range set {
+		if o == nil {
+			return nil, fmt.Errorf("declare: %s is broken: a nil object", f.path)
+		}
+		if seen[o.Key()] {
+			return nil, fmt.Errorf("declare: %s is broken: %s %s is declared twice", f.path, f.store.Kind(), o.Key())
+		}
+		seen[o.Key()] = true
+	}
+	return set, nil
+}
+
+// Confirm allows up to n deletions for the present content, which was refused for
+// them, and tries it again.
+func (f *File[S, T]) Confirm(n int) error {
+	f.mu.Lock()
+	f.confirmed = n
+	f.mu.Unlock()
+	return f.controller.Kick(f.path)
+}
+
+// follow is the source: it looks at the file until ctx ends.
+func (f *File[S, T]) follow(ctx context.Context, to reconcile.Sink[string]) error {
+	report, _ := to.(reconcile.Reporter)
+	tick := time.NewTicker(f.o.Every)
+	defer tick.Stop()
+	f.watch.forget() // the lease may have been another server's meanwhile
+	for synced := false; ; {
+		next, err := f.watch.look()
+		if f.setRead(next, err) && report != nil {
+			report.Failed(err)
+		}
+		if next != nil {
+			if err := to.Add(f.path, urgent); err != nil {
+				return err
+			}
+			if !synced {
+				synced = true
+				to.Synced()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// setRead keeps what a look came to and reports whether the error is news.
+func (f *File[S, T]) setRead(next *content, err error) (news bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	news = (err == nil) != (f.unread == nil) || err != nil && err.Error() != f.unread.Error()
+	f.unread = err
+	if next != nil {
+		if f.content == nil || f.content.sum != next.sum {
+			f.confirmed = 0
+		}
+		f.content = next
+	}
+	if news || next != nil {
+		f.notifyLocked()
+	}
+	return news
+}
+
+// altered wakes the file when an object is not as it declares, because others changed or
+// deleted it, or because the object before it is gone at last.
+func (f *File[S, T]) altered(_ context.Context, old, now *store.Object[S, T]) ([]string, error) {
+	o := now
+	if o == nil {
+		o = old
+	}
+	f.mu.Lock()
+	want := f.declared[o.Key()]
+	f.mu.Unlock()
+	if want == nil || now != nil && (now.Deleting() || f.store.SameSpec(want, now)) {
+		return nil, nil
+	}
+	return []string{f.path}, nil
+}
+
+// reconcile applies the latest content.
+func (f *File[S, T]) reconcile(ctx context.Context, _ string) (reconcile.Result, error) {
+	f.mu.Lock()
+	latest, confirmed := f.content, f.confirmed
+	f.mu.Unlock()
+	if latest == nil {
+		return reconcile.Result{}, nil // the file has not been read on this server
+	}
+	set, err := f.decode(latest.data)
+	if err != nil {
+		return reconcile.Result{}, f.end(latest, nil, reconcile.Terminal(err))
+	}
+	most, err := f.maxDelete(ctx)
+	if err != nil {
+		return reconcile.Result{}, f.end(latest, nil, err)
+	}
+	did, err := f.store.Apply(ctx, set, f.o.Owner, max(most, confirmed, 0))
+	if tooMany, refused := errors.AsType[*store.CapError](err); refused {
+		err = reconcile.Terminal(fmt.Errorf("%s: %w", f.path, tooMany))
+	} else if errors.Is(err, store.ErrInvalid) {
+		err = reconcile.Terminal(fmt.Errorf("%s: %w", f.path, err))
+	}
+	first := f.isFirst(latest)
+	err = f.end(latest, set, err)
+	if err == nil && (first || did.Created+did.Updated+did.Deleted > 0) {
+		if f.o.Applied != nil {
+			f.o.Applied(ctx, did, len(set))
+		} else {
+			reconcile.Logger(ctx).Info("declare: the file is applied", "path", f.path, "declared", len(set),
+				"created", did.Created, "updated", did.Updated, "deleted", did.Deleted, "waiting", did.Waiting)
+		}
+	}
+	return reconcile.Result{}, err
+}
+
+// maxDelete asks the host how many objects may go.
+func (f *File[S, T]) maxDelete(ctx context.Context) (int, error) {
+	if f.o.MaxDelete == nil {
+		return defaultMaxDelete, nil
+	}
+	stored := 0
+	for o, err := range f.store.All(ctx, store.Selector{}) {
+		if err != nil {
+			return 0, err
+		}
+		if o.Labels[store.LabelOwner] == f.o.Owner && !o.Deleting() {
+			stored++
+		}
+	}
+	return f.o.MaxDelete(stored), nil
+}
+
+func (f *File[S, T]) isFirst(c *content) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.applied == nil || f.applied.sum != c.sum
+}
+
+// end keeps what applying came to. A content that was refused leaves what was declared
+// before in force; set is nil if there is none.
+func (f *File[S, T]) end(c *content, set []*store.Object[S, T], err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.applied, f.failed = c, err
+	if set != nil && !errors.Is(err, reconcile.ErrTerminal) {
+		f.declared = make(map[store.Key]*store.Object[S, T], len(set))
+		for _, o := range set {
+			f.declared[o.Key()] = o
+		}
+	}
+	f.notifyLocked()
+	return err
+}
+
+func (f *File[S, T]) notifyLocked() {
+	for w := range f.followers {
+		w.changed()
+	}
+}
+
+// Progress implements program.Part.
+func (f *File[S, T]) Progress() program.Progress {
+	p, _ := f.look()
+	return p
+}
+
+// Left implements program.Part.
+func (f *File[S, T]) Left() []program.Left {
+	_, left := f.look()
+	return left
+}
+
+// look compares what the file declares with what the cache has. What both have is the
+// Kind's to count.
+func (f *File[S, T]) look() (p program.Progress, left []program.Left) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	problem := func(err error, stuck bool) {
+		p.Declared++
+		p.Failing++
+		l := program.Left{Kind: "file " + filepath.Base(f.path), Why: store.Clip(err.Error()), Failing: true, Stuck: stuck}
+		if stuck {
+			p.Stuck++
+		}
+		left = append(left, l)
+	}
+	p.Synced = f.applied != nil && f.content == f.applied
+	switch {
+	case f.unread != nil:
+		problem(f.unread, false)
+	case !p.Synced:
+		left = append(left, program.Left{Kind: "file " + filepath.Base(f.path), Why: "it is not applied yet"})
+	case f.failed != nil:
+		problem(f.failed, errors.Is(f.failed, reconcile.ErrTerminal))
+	}
+	for key, want := range f.declared {
+		l := program.Left{Kind: f.store.Kind(), Key: key, Why: "it is not yet as the file says"}
+		switch o, there := f.cache.Get(key); {
+		case !there:
+			p.Declared++
+		case o.Deleting():
+			p.Declared++
+			l.Why = "it waits until the object of this name is deleted"
+		case f.store.SameSpec(o, want):
+			continue
+		default: // the Kind counts it, and may find it done
+			p.Synced = false
+		}
+		left = append(left, l)
+	}
+	for o := range f.cache.All() {
+		if f.failed == nil && f.declared[o.Key()] == nil && o.Labels[store.LabelOwner] == f.o.Owner && !o.Deleting() {
+			p.Synced = false // its deletion is not in the cache yet
+		}
+	}
+	return p, left
+}
+
+// Follow implements program.Part.
+func (f *File[S, T]) Follow(ctx context.Context, changed func()) {
+	w := &follower{changed}
+	f.mu.Lock()
+	f.followers[w] = struct{}{}
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		delete(f.followers, w)
+		f.mu.Unlock()
+	}()
+	for _, err := range f.cache.Changes(ctx) {
+		if err != nil {
+			return // ctx ended
+		}
+		changed()
+	}
+}
