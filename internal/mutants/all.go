@@ -941,6 +941,22 @@ var All = []Mutant{
 		File: "reconcile/api/watch.go", Old: "l.whole, l.last = l.last, e.Revision", New: "l.whole, l.last = l.last, e.Revision\n\t\t\tif BROKEN {\n\t\t\t\tl.whole = e.Revision\n\t\t\t}",
 		Package: "reconcile/api", Test: "TestWatchSendsChangesAndGoesOnWhereItBroke",
 	},
+	// reconcile/program, reconcile/declare
+	{
+		Name: "a file of declarations is taken while it is written",
+		File: "reconcile/declare/watch.go", Old: "\tif !settled {\n", New: "\tif !settled && !BROKEN {\n",
+		Package: "reconcile/declare", Test: "TestAHalfWrittenFileIsNotTaken",
+	},
+	{
+		Name: "a file of declarations may delete all that it declared",
+		File: "reconcile/declare/file.go", Old: "max(most, confirmed, 0))", New: "max(most, confirmed, map[bool]int{BROKEN: 1 << 30}[true]))",
+		Package: "reconcile/declare", Test: "TestTooManyDeletionsAreRefused",
+	},
+	{
+		Name: "a run of an older generation confirms the present one",
+		File: "reconcile/program/kind.go", Old: "nil, began.Generation\n", New: "nil, began.Generation\n\t\tif BROKEN {\n\t\t\tlast.generation++\n\t\t}\n",
+		Package: "reconcile/program", Test: "TestARunOfAnOlderGenerationDoesNotCount",
+	},
 	// reconcile/debug
 	{
 		Name: "a throttled key is said to have failed",

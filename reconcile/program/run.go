@@ -94,7 +94,7 @@ type running struct {
 func (p *running) run(ctx context.Context, m *reconcile.Manager) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	// Those who look outlive the manager: they see how its last runs end.
+	// The progress line outlives the manager: it shows how the last runs end.
 	looking, stopLooking := context.WithCancel(context.WithoutCancel(ctx))
 	var manager, lookers sync.WaitGroup
 	defer lookers.Wait()
