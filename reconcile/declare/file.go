@@ -112,7 +112,7 @@ func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *O
 	}
 	err = f.controller.Watch(
 		reconcile.Source[string]{Name: "file", Run: f.follow},
-		reconcile.MapWith(c, f.altered, reconcile.MapOptions[S, T]{When: reconcile.Any[S, T]}),
+		reconcile.Map(c, f.altered),
 	)
 	return f, err
 }
