@@ -1,7 +1,10 @@
 package campaign
 
 import (
+	"context"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,5 +59,37 @@ func TestTrustCheckerRejectsTwoAtATime(t *testing.T) {
 	log.Hear("trust 0 5 1000 4001")
 	if p := log.Problems(); len(p) != 1 || !strings.Contains(p[0], "token 5 was trusted 1ns after") {
 		t.Errorf("problems %q, want the one overlap", p)
+	}
+}
+
+// compacted is a backend whose first watch breaks off, and cannot be resumed.
+type compacted struct {
+	store.Backend
+	asked []store.Revision
+	end   context.CancelFunc
+}
+
+func (b *compacted) Watch(_ context.Context, _ string, after store.Revision) iter.Seq2[store.Batch, error] {
+	b.asked = append(b.asked, after)
+	return func(yield func(store.Batch, error) bool) {
+		switch {
+		case len(b.asked) == 1:
+			yield(store.Batch{Kind: store.BatchSnapshotEnd, Revision: 3}, nil)
+		case len(b.asked) == 3:
+			b.end()
+		case after != 0:
+			yield(store.Batch{}, store.ErrCompacted)
+		}
+	}
+}
+
+// Negative control: with the same revision asked for again and again, no later write was
+// checked, and the goroutine spun.
+func TestFollowingWritesOfHoldersBeginsAgainWhenItIsTooFarBehind(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	b := &compacted{end: end}
+	new(Leases).Follow(ctx, b)
+	if want := []store.Revision{0, 3, 0}; !slices.Equal(b.asked, want) {
+		t.Errorf("watched after %d, want %d", b.asked, want)
 	}
 }

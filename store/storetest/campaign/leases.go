@@ -3,6 +3,7 @@ package campaign
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -56,11 +57,14 @@ func (l *Leases) Problems() []string {
 	return slices.Clone(l.problems)
 }
 
-// Follow watches until ctx ends.
+// Follow watches until ctx ends, and begins again with a snapshot when it is too far behind.
 func (l *Leases) Follow(ctx context.Context, b store.Backend) {
 	after := store.Revision(0)
 	for ctx.Err() == nil {
 		for batch, err := range b.Watch(ctx, "work", after) {
+			if errors.Is(err, store.ErrCompacted) {
+				after = 0
+			}
 			if err != nil {
 				break
 			}
