@@ -17,16 +17,14 @@ import (
 // An idle controller has nothing to wake up for, whatever its deadlines are.
 func TestIdleControllerSleepsWhateverItsTimeoutIs(t *testing.T) {
 	for _, timeout := range []time.Duration{1, time.Millisecond, 5 * time.Minute, -1} {
-		for _, stuckAfter := range []time.Duration{1, 0} {
-			bubble(t, func(t *testing.T) {
-				c := newController(t, record[string](nil), &reconcile.Options[string]{Timeout: timeout, StuckAfter: stuckAfter})
-				start(t, c)
-				pass(time.Hour)
-				if n := reconcile.Looks(c); n != 0 {
-					t.Errorf("timeout %v, stuck after %v: the watchdog of an idle controller looked %d times in an hour", timeout, stuckAfter, n)
-				}
-			})
-		}
+		bubble(t, func(t *testing.T) {
+			c := newController(t, record[string](nil), &reconcile.Options[string]{Timeout: timeout})
+			start(t, c)
+			pass(time.Hour)
+			if n := reconcile.Looks(c); n != 0 {
+				t.Errorf("timeout %v: the watchdog of an idle controller looked %d times in an hour", timeout, n)
+			}
+		})
 	}
 }
 
@@ -83,21 +81,21 @@ func TestEachRunEndsAtItsOwnDeadline(t *testing.T) {
 		r := record(func(ctx context.Context, i int) (result, error) {
 			began := time.Now()
 			if i == 0 { // stays beyond its end: the watchdog waits for it to be stuck
-				time.Sleep(12 * time.Second)
+				time.Sleep(30 * time.Second)
 				return result{}, nil
 			}
 			<-ctx.Done()
 			took.add(time.Since(began).Round(10 * time.Millisecond))
 			return result{}, nil
 		})
-		c := newController(t, r, &reconcile.Options[int]{Timeout: 2 * time.Second, StuckAfter: time.Minute})
+		c := newController(t, r, &reconcile.Options[int]{Timeout: 20 * time.Second})
 		start(t, c)
 		for i := range 5 {
 			add(t, c, i)
 			pass(700 * time.Millisecond)
 		}
-		pass(10 * time.Second)
-		expectList(t, "took", took.get(), seconds(2, 2, 2, 2)...)
+		pass(30 * time.Second)
+		expectList(t, "took", took.get(), seconds(20, 20, 20, 20)...)
 	})
 }
 
@@ -126,7 +124,7 @@ func TestLargestTimesMeanNever(t *testing.T) {
 		})
 		var told list[string]
 		c := newController(t, r, &reconcile.Options[string]{
-			Timeout: most, StuckAfter: most, Drain: most, Grace: most, Resync: most, ParkedResync: most, SettleTimeout: most, SyncTimeout: most,
+			Timeout: most, StopTimeout: most, Resync: most, ParkedResync: most, CacheWait: most, SyncTimeout: most,
 			Hooks: reconcile.Hooks[string]{OnStuck: func(k string, _ time.Duration) { told.add(k) }},
 		})
 		run := start(t, c)
@@ -142,18 +140,6 @@ func TestLargestTimesMeanNever(t *testing.T) {
 		if took := time.Since(began); took < 10*time.Minute {
 			t.Errorf("the stop took %v, want the long run drained", took)
 		}
-		expectList(t, "stuck", told.get())
-	})
-	bubble(t, func(t *testing.T) { // the same of a run whose context did end
-		var told list[string]
-		r := record(func(context.Context, string) (result, error) { time.Sleep(time.Hour); return result{}, nil })
-		c := newController(t, r, &reconcile.Options[string]{
-			Timeout: time.Second, StuckAfter: most,
-			Hooks: reconcile.Hooks[string]{OnStuck: func(k string, _ time.Duration) { told.add(k) }},
-		})
-		start(t, c)
-		add(t, c, "k")
-		pass(2 * time.Hour)
 		expectList(t, "stuck", told.get())
 	})
 }
@@ -246,3 +232,57 @@ func TestManyWorkersComeAndGo(t *testing.T) {
 		}
 	})
 }
+
+// The times that follow from Timeout and StopTimeout are those that the options' comments
+// name.
+//
+// case 79; promise R3
+func TestTimesThatFollowFromTimeoutAndStopTimeout(t *testing.T) {
+	for timeout, want := range map[time.Duration]time.Duration{
+		time.Millisecond: 10 * time.Millisecond, time.Minute: 6 * time.Second, time.Hour: 30 * time.Second,
+	} {
+		bubble(t, func(t *testing.T) {
+			var told list[time.Duration]
+			r := record(func(context.Context, string) (result, error) { time.Sleep(2 * time.Hour); return result{}, nil })
+			c := newController(t, r, &reconcile.Options[string]{
+				Timeout: timeout, Hooks: reconcile.Hooks[string]{OnStuck: func(_ string, since time.Duration) { told.add(since) }},
+			})
+			start(t, c)
+			add(t, c, "k")
+			pass(2 * time.Hour)
+			expectList(t, "reported as stuck after", told.get(), timeout+want)
+		})
+	}
+	// The Manager's StopTimeout is the most and the default of a controller's.
+	for _, c := range []struct{ managers, own, drain time.Duration }{
+		{0, 0, 30 * time.Second},
+		{12 * time.Second, 0, 8 * time.Second},
+		{12 * time.Second, time.Hour, 8 * time.Second},
+		{12 * time.Second, 3 * time.Second, 2 * time.Second},
+		{12 * time.Second, -1, 0},
+	} {
+		bubble(t, func(t *testing.T) {
+			var drained time.Duration
+			ctl := newController(t, record(func(ctx context.Context, _ string) (result, error) {
+				<-ctx.Done()
+				drained = time.Since(ctx.Value(beganKey{}).(time.Time))
+				return result{}, ctx.Err()
+			}), &reconcile.Options[string]{StopTimeout: c.own})
+			m := reconcile.Manager{StopTimeout: c.managers}
+			if err := m.Register(ctl); err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(context.WithValue(t.Context(), beganKey{}, time.Now()))
+			ended := make(chan error)
+			go func() { ended <- m.Run(ctx) }() // awaited below
+			add(t, ctl, "k")
+			synctest.Wait()
+			stop()
+			if err := <-ended; err != nil || drained != c.drain {
+				t.Errorf("%v of a Manager with %v: the run was drained for %v (%v), want %v", c.own, c.managers, drained, err, c.drain)
+			}
+		})
+	}
+}
+
+type beganKey struct{}

@@ -65,8 +65,8 @@ func newPlant(t testing.TB, seed uint64, steps *atomic.Int64) *plant {
 	p.lease = need(lease.NewManual(b, "plant"))
 	p.lease.Set(true, 1)
 	p.c = need(reconcile.For(p.things, p.reconcile, &reconcile.Options[store.Key]{
-		Workers: 4, Placement: p.lease, Timeout: 200 * time.Millisecond, StuckAfter: 20 * time.Millisecond, ReplaceStuck: seed%2 == 0,
-		Drain: 300 * time.Millisecond, Grace: time.Second, SettleTimeout: 50 * time.Millisecond, Resync: time.Second,
+		Workers: 4, Placement: p.lease, Timeout: 200 * time.Millisecond, ReplaceStuck: seed%2 == 0,
+		StopTimeout: 1200 * time.Millisecond, CacheWait: 50 * time.Millisecond, Resync: time.Second,
 		Queue: p.queue(),
 		Hooks: reconcile.Hooks[store.Key]{
 			OnError: p.hear,
@@ -317,7 +317,7 @@ func (p *plant) extra(ctx context.Context, name string, to reconcile.Sink[store.
 		select {
 		case <-ctx.Done():
 			if n%3 == 0 {
-				time.Sleep(30 * time.Millisecond) // longer than StuckAfter
+				time.Sleep(30 * time.Millisecond) // longer than a source may go on unreported
 			}
 			return nil
 		case <-time.After(5 * time.Millisecond):
@@ -362,8 +362,8 @@ func (p *plant) live() []string {
 	if err != nil {
 		p.complain("Run: %v", err)
 	}
-	if took := time.Since(stopped); took > 1300*time.Millisecond {
-		p.complain("stopping took %v, Drain and Grace are 1.3 s", took)
+	if took := time.Since(stopped); took > 1100*time.Millisecond {
+		p.complain("stopping took %v, want at most 1.1 s", took)
 	}
 	p.mu.Unlock()
 	time.Sleep(20 * time.Millisecond) // the hands do not know yet

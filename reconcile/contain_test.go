@@ -158,7 +158,7 @@ func TestHookThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
 		})
 		lives := 0
 		c := newController(t, r, &reconcile.Options[string]{
-			Logger: logger, Timeout: time.Second, StuckAfter: time.Second,
+			Logger: logger, Timeout: time.Second,
 			Queue: queue.Options[string]{Hooks: &queue.Hooks[string]{
 				Parked:      func(string, int, error) { runtime.Goexit() },
 				HoldExpired: func(queue.Scope[string], string) { runtime.Goexit() },

@@ -140,7 +140,7 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 
 // Unwatch removes a source and returns when it has ended. Keys that it added
 // stay. It fails with ErrNoSource, and with ErrSourceRunning if the source has not
-// ended after Options.StuckAfter, or when Run's context ends before: then Run waits
+// ended after the time that Options.Timeout says, or when Run's context ends before: then Run waits
 // for it and names it. A source that calls Unwatch for itself gets that error.
 func (c *Controller[K]) Unwatch(name string) error {
 	if err := c.made(); err != nil {
@@ -234,16 +234,16 @@ func (c *Controller[K]) kindOf() string {
 // ownedCaches are those that the controller runs itself.
 func (c *Controller[K]) ownedCaches() []Cached { return c.owned }
 
-// adopt makes the controller part of a Manager: it has stop in all to end.
+// adopt makes the controller part of a Manager: it has stop in all to end. It is called
+// before Run.
 func (c *Controller[K]) adopt(l *slog.Logger, stop time.Duration) {
 	c.changeView(func(v *view[K]) { v.logger = cmp.Or(v.logger, l) })
-	c.o.Drain = min(c.o.Drain, stop*2/3)
-	c.o.Grace = min(c.o.Grace, stop/4)
+	c.o.StopTimeout = min(cmp.Or(c.o.StopTimeout, stop), stop)
 }
 
 // Run runs the controller until ctx ends. Then it stops in this order, and
-// returns after its last goroutine has ended: sources; running keys, for
-// Options.Drain; their contexts (ErrShutdown), for Options.Grace. What is still
+// returns after its last goroutine has ended: sources; running keys, for two thirds of
+// Options.StopTimeout; their contexts (ErrShutdown), for another quarter. What is still
 // running then is named in the error, which is a *queue.StopError, and goes on
 // alone: no second run of those keys starts in this process. Nothing that was
 // only queued is lost, because after a restart the sources list everything again.

@@ -29,7 +29,7 @@
 //     [Options.ReplaceStuck] a spare worker takes its place.
 //   - R4. No key is run before every source has listed what there is.
 //   - S4. A key that wrote to a store is not run again before the caches that its
-//     controller uses have seen the write, or [Options.SettleTimeout] has passed;
+//     controller uses have seen the write, or [Options.CacheWait] has passed;
 //     then [Info] says that they are stale. No worker waits.
 //   - L1, L2. Under a lease the run's context carries the guard that the store
 //     checks, so a deposed server's write is refused without the reconciler
@@ -129,9 +129,9 @@ package reconcile
 //	releasing   ─▶ syncing      a shard was gained: sources start again as they end
 //	releasing   ─▶ running      … and there is nothing to sync
 //	releasing   ─▶ draining
-//	draining    ─▶ cancelling   Options.Drain is over: the contexts of runs end
+//	draining    ─▶ cancelling   two thirds of Options.StopTimeout are over: the contexts of runs end
 //	draining    ─▶ stopped      nothing is left
-//	cancelling  ─▶ stopped      nothing is left, or Options.Grace is over
+//	cancelling  ─▶ stopped      nothing is left, or another quarter is over
 
 // The files, from the ground up; a file uses only what is declared in itself and in
 // those before it (TestFilesPointDown):

@@ -101,7 +101,7 @@ func (s *sources[K]) addSources(list []Source[K]) error {
 }
 
 // removeSource takes a source out and tells it to end. It reports whether the source has
-// ended before Options.StuckAfter and the end of Run's context.
+// ended before it counts as stuck and the end of Run's context.
 func (s *sources[K]) removeSource(name string) (ended bool, err error) {
 	s.mu.Lock()
 	i := slices.IndexFunc(s.feeds, func(f *feed[K]) bool { return f.Name == name })
@@ -121,7 +121,7 @@ func (s *sources[K]) removeSource(name string) (ended bool, err error) {
 	}
 	f.end(errUnwatched)
 	s.post(message{what: sourcesChanged}) // its end may be long in coming, and keys wait for it no more
-	patience, cancel := context.WithTimeout(ctx, s.o.StuckAfter)
+	patience, cancel := context.WithTimeout(ctx, s.o.stuckAfter())
 	defer cancel()
 	ended = waitFor(patience, done)
 	if !ended && ctx.Err() == nil {
@@ -264,7 +264,7 @@ func (f *feed[K]) end(cause error) {
 	f.ending, f.synced = true, false
 	f.cancel(cause)
 	if done := f.done; !f.over {
-		f.late = time.AfterFunc(f.of.o.StuckAfter, func() { f.ignoredItsEnd(done) })
+		f.late = time.AfterFunc(f.of.o.stuckAfter(), func() { f.ignoredItsEnd(done) })
 	}
 }
 

@@ -121,7 +121,7 @@ func TestForgetThatHangsKeepsItsOwnShardOnly(t *testing.T) {
 		r := &slowForgetter{rememberer: rememberer{keys: make(map[string]bool)}, release: make(chan struct{})}
 		p := newHandPlaced(2)
 		c := newController(t, r, &reconcile.Options[string]{
-			Placement: p, Hash: func(key string) uint64 { return hashes[key[0]-'0'] }, Drain: time.Second, Grace: time.Second,
+			Placement: p, Hash: func(key string) uint64 { return hashes[key[0]-'0'] }, StopTimeout: 3 * time.Second,
 		})
 		run := start(t, c)
 		p.give(0, 1)

@@ -37,9 +37,8 @@ type Runner interface {
 type Manager struct {
 	// Logger is for the controllers that have none. Default: slog.Default().
 	Logger *slog.Logger
-	// StopTimeout is how long stopping may take in all. Default 45 s; a negative one
-	// is an error of Run. Two thirds of it at most are for draining, whatever
-	// Options.Drain says.
+	// StopTimeout is how long stopping may take in all. Default 45 s; a negative one is
+	// an error of Run. Options.StopTimeout says what controllers do with it.
 	StopTimeout time.Duration
 	// Placement is for the controllers that have none. Default: a controller
 	// whose caches are on a backend that another process can open too
@@ -86,8 +85,6 @@ type member struct {
 	state string      // "waiting", "running", "ended", "failed"
 	err   error
 }
-
-const defaultStopTimeout = 45 * time.Second
 
 // Register adds runners. It fails, and adds none, on a nil runner, on one that
 // is there already, on a name that is taken (ErrNameTaken), on controllers that

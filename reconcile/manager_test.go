@@ -129,7 +129,7 @@ func TestRunReturnsAfterTheLastOrAtTheDeadlineWithItsName(t *testing.T) {
 		deaf := must[*reconcile.Controller[string]](t)(reconcile.New("deaf", record(func(context.Context, string) (result, error) {
 			<-release
 			return result{}, nil
-		}), &reconcile.Options[string]{Grace: time.Minute, Drain: time.Minute}))
+		}), &reconcile.Options[string]{StopTimeout: 2 * time.Minute}))
 		slow := must[*reconcile.Controller[string]](t)(reconcile.New("slow", record(func(context.Context, string) (result, error) {
 			time.Sleep(8 * time.Second)
 			return result{}, nil

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,23 +30,25 @@ type Options[K comparable] struct {
 
 	// Timeout is a run's deadline: its context ends with the cause ErrDeadline.
 	// Default 5 minutes; negative: none.
+	//
+	// A run that goes on for a tenth of Timeout after its context ended, but at least
+	// for 10 ms and at most for 30 s, is reported as stuck: in the log, to
+	// Hooks.OnStuck, in the Snapshot and in Health. Its key stays locked until it
+	// returns. A source that goes on for so long after it was told to end is reported
+	// too.
 	Timeout time.Duration
-	// StuckAfter is how long a run may go on after its context ended before it
-	// is reported as stuck: in the log, to Hooks.OnStuck, in the Snapshot and
-	// in Health. Its key stays locked until it returns. A source that goes on for
-	// so long after it was told to end is reported too. Default 30 s.
-	StuckAfter time.Duration
 	// ReplaceStuck starts a spare worker for each stuck run, so that hung calls
 	// cannot use the workers up. Each one left behind costs its goroutine for as
 	// long as it hangs. Default: off.
 	ReplaceStuck bool
-	// Drain is how long running keys may go on when the controller stops, before
-	// their contexts end. They end earlier if the lease cannot be kept for so long
-	// (ErrLeaseLost). Default 20 s; negative: they end at once.
-	Drain time.Duration
-	// Grace is how long Run then waits for them before it returns and names
-	// those that are left. Default 10 s.
-	Grace time.Duration
+	// StopTimeout bounds how long stopping takes. For two thirds of it running keys may
+	// go on. Then their contexts end (ErrShutdown), earlier if the lease cannot be kept
+	// for so long (ErrLeaseLost). For another quarter Run waits for them; then it returns
+	// and names those that are left. What remains of it is for a Manager's caches.
+	//
+	// Default: the Manager's StopTimeout, which is also the most; without a Manager 45 s.
+	// Negative: contexts end at once, and Run waits as long as by default.
+	StopTimeout time.Duration
 
 	// Backoff is how long a failed key waits. Default: queue.Backoff's.
 	Backoff queue.Backoff
@@ -67,10 +70,9 @@ type Options[K comparable] struct {
 	// ParkedResync is how often a parked key is tried again although nothing
 	// happened, less a random 0 to 20 %. Default 1 h; negative: never.
 	ParkedResync time.Duration
-	// SettleTimeout is how long a key that wrote to the store is kept back at
-	// most until the caches its controller uses have seen the write (promise S4).
-	// Default 30 s.
-	SettleTimeout time.Duration
+	// CacheWait is how long a key that wrote to the store is kept back at most until
+	// the caches its controller uses have seen the write (promise S4). Default 30 s.
+	CacheWait time.Duration
 	// SyncTimeout is how long the sources and caches may take to sync, from when
 	// the controller holds its lease, if it needs one. After that Run fails with
 	// ErrNotSynced, so that a supervisor or another server can try. Default 0: as
@@ -162,14 +164,12 @@ type Failure[K comparable] struct {
 }
 
 const (
-	defaultWorkers       = 8
-	defaultBatch         = 16
-	defaultTimeout       = 5 * time.Minute
-	defaultStuckAfter    = 30 * time.Second
-	defaultDrain         = 20 * time.Second
-	defaultGrace         = 10 * time.Second
-	defaultParkedResync  = time.Hour
-	defaultSettleTimeout = 30 * time.Second
+	defaultWorkers      = 8
+	defaultBatch        = 16
+	defaultTimeout      = 5 * time.Minute
+	defaultStopTimeout  = 45 * time.Second
+	defaultParkedResync = time.Hour
+	defaultCacheWait    = 30 * time.Second
 
 	maxWorkers = 100_000
 	maxBatch   = 100_000
@@ -185,13 +185,10 @@ func (o *Options[K]) complete(batch bool) error {
 	}
 	setDefault(&o.Workers, defaultWorkers)
 	setDefault(&o.Timeout, defaultTimeout)
-	setDefault(&o.StuckAfter, defaultStuckAfter)
-	setDefault(&o.Drain, defaultDrain)
-	setDefault(&o.Grace, defaultGrace)
 	setDefault(&o.ParkedResync, defaultParkedResync)
-	setDefault(&o.SettleTimeout, defaultSettleTimeout)
+	setDefault(&o.CacheWait, defaultCacheWait)
 	for _, d := range []*time.Duration{
-		&o.Timeout, &o.StuckAfter, &o.Drain, &o.Grace, &o.Resync, &o.ParkedResync, &o.SettleTimeout, &o.SyncTimeout,
+		&o.Timeout, &o.StopTimeout, &o.Resync, &o.ParkedResync, &o.CacheWait, &o.SyncTimeout,
 	} {
 		*d = min(*d, maxTime)
 	}
@@ -209,6 +206,28 @@ func (o *Options[K]) complete(batch bool) error {
 	return nil
 }
 
+// stuckAfter is how long a run or a source may go on after the end of its context before
+// it is reported.
+func (o *Options[K]) stuckAfter() time.Duration {
+	if o.Timeout < 0 {
+		return 30 * time.Second
+	}
+	return min(max(o.Timeout/10, 10*time.Millisecond), 30*time.Second)
+}
+
+// drain is how long runs may go on when the controller stops; grace is how long it then
+// waits for the end of those whose contexts have ended.
+func (o *Options[K]) drain() time.Duration {
+	return max(cmp.Or(o.StopTimeout, defaultStopTimeout), 0) * 2 / 3
+}
+
+func (o *Options[K]) grace() time.Duration {
+	if o.StopTimeout <= 0 {
+		return defaultStopTimeout / 4
+	}
+	return o.StopTimeout / 4
+}
+
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -224,16 +243,12 @@ func (o *Options[K]) check(batch bool) error {
 		return fmt.Errorf("Batch is %d, want 0 to %d", o.Batch, maxBatch)
 	case o.Batch > 0 && !batch:
 		return errors.New("Batch is set, but the reconciler is no BatchReconciler")
-	case o.StuckAfter < 0:
-		return fmt.Errorf("StuckAfter is %v, want 0 or more", o.StuckAfter)
-	case o.Grace < 0:
-		return fmt.Errorf("Grace is %v, want 0 or more", o.Grace)
 	case o.Resync < 0:
 		return fmt.Errorf("Resync is %v, want 0 or more", o.Resync)
 	case o.SyncTimeout < 0:
 		return fmt.Errorf("SyncTimeout is %v, want 0 or more", o.SyncTimeout)
-	case o.SettleTimeout < 0:
-		return fmt.Errorf("SettleTimeout is %v, want 0 or more", o.SettleTimeout)
+	case o.CacheWait < 0:
+		return fmt.Errorf("CacheWait is %v, want 0 or more", o.CacheWait)
 	case o.Queue.Policy != nil && o.Backoff != (queue.Backoff{}):
 		return errors.New("Backoff and Queue.Policy are both set: use one")
 	case slices.ContainsFunc(o.Reads, func(c Cached) bool { return isNil(c) }):

@@ -520,7 +520,7 @@ func TestOnlyOurOwnDeadlineCountsAsATimeout(t *testing.T) {
 			<-sub.Done()
 			return result{}, sub.Err()
 		})
-		c := newController(t, r, &reconcile.Options[string]{Timeout: 10 * time.Second, Backoff: exactly(time.Hour), Drain: -1})
+		c := newController(t, r, &reconcile.Options[string]{Timeout: 10 * time.Second, Backoff: exactly(time.Hour), StopTimeout: -1})
 		add(t, c, "slow", "sub")
 		run := start(t, c)
 		pass(time.Minute)

@@ -361,7 +361,7 @@ func (b *cutOff) Commit(ctx context.Context, txn store.Txn) (store.Revision, err
 // lasts: another server begins with their keys then.
 //
 // promise L1, promise L2. Negative control: without lease.Gone in holdShard the
-// runs go on until Drain is over, and both servers run the key at once.
+// runs go on until the time to drain is over, and both servers run the key at once.
 func TestDrainingRunsEndBeforeTheirLeaseCanBeTaken(t *testing.T) {
 	for name, cut := range map[string]bool{"drain longer than the lease is kept": false, "store cut off while draining": true} {
 		t.Run(name, func(t *testing.T) {
@@ -374,7 +374,7 @@ func TestDrainingRunsEndBeforeTheirLeaseCanBeTaken(t *testing.T) {
 				add := func(server string) (*server, *cutOff) {
 					link := &cutOff{Backend: b}
 					p := must[lease.Placement](t)(lease.NewSingleton(link, "test", &lease.Options{Server: server, Logger: slog.New(slog.DiscardHandler)}))
-					o := reconcile.Options[store.Key]{Drain: 25 * time.Minute, Timeout: -1}
+					o := reconcile.Options[store.Key]{StopTimeout: 40 * time.Minute, Timeout: -1}
 					return newServer(t, newStore(t, link, "thing"), p, o, func(ctx context.Context, k store.Key) (result, error) {
 						mu.Lock()
 						if now++; now > 1 {

@@ -154,7 +154,7 @@ func (s *slot[K]) endLocked(x *run[K], now time.Duration, err, cause error) {
 	if x.over == 0 {
 		x.over = now
 		x.endLocked(err, cause)
-		s.alarm.lookBy(now + s.k.o.StuckAfter)
+		s.alarm.lookBy(now + s.k.o.stuckAfter())
 	}
 }
 
@@ -194,8 +194,8 @@ func (s *slot[K]) look(now time.Duration, late error) (stuck *stuckRun[K]) {
 	case x.over == 0:
 		s.alarm.lookBy(x.by)
 		return nil
-	case now < x.over+s.k.o.StuckAfter:
-		s.alarm.lookBy(x.over + s.k.o.StuckAfter)
+	case now < x.over+s.k.o.stuckAfter():
+		s.alarm.lookBy(x.over + s.k.o.stuckAfter())
 		return nil
 	}
 	x.stuck = true

@@ -70,7 +70,7 @@ func TestSourceThatIgnoresItsEndIsReported(t *testing.T) {
 		var told failures[string]
 		release := make(chan struct{})
 		c := newController(t, record[string](nil), &reconcile.Options[string]{
-			Placement: p, StuckAfter: 10 * time.Second, Hooks: reconcile.Hooks[string]{OnError: told.hear},
+			Placement: p, Timeout: 100 * time.Second, Hooks: reconcile.Hooks[string]{OnError: told.hear},
 		})
 		if err := c.Watch(deafUntil(release)); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestNoWorkersMeansNoneAlsoBesideAStuckRun(t *testing.T) {
 			return result{}, nil
 		})
 		c := newController(t, r, &reconcile.Options[string]{
-			Workers: 1, Timeout: time.Minute, StuckAfter: time.Second, ReplaceStuck: true,
+			Workers: 1, Timeout: time.Minute, ReplaceStuck: true,
 		})
 		add(t, c, "busy")
 		start(t, c)
@@ -190,13 +190,13 @@ func (b intBatches) ReconcileBatch(ctx context.Context, keys []int) []reconcile.
 	return b(ctx, keys)
 }
 
-// The time to stop is Drain and Grace together, also when a source hangs and a
+// The time to stop is StopTimeout at most, also when a source hangs and a
 // run does: a Manager counts on it.
-func TestStoppingTakesNoLongerThanDrainAndGrace(t *testing.T) {
+func TestStoppingTakesNoLongerThanStopTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
 		r := record(func(context.Context, string) (result, error) { <-release; return result{}, nil })
-		c := newController(t, r, &reconcile.Options[string]{Drain: 10 * time.Second, Grace: 4 * time.Second})
+		c := newController(t, r, &reconcile.Options[string]{StopTimeout: 12 * time.Second})
 		if err := c.Watch(deafUntil(release)); err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestStoppingTakesNoLongerThanDrainAndGrace(t *testing.T) {
 		run := start(t, c)
 		began := time.Now()
 		err := run.end()
-		expect(t, "stopping took", time.Since(began), 14*time.Second)
+		expect(t, "stopping took", time.Since(began), 11*time.Second)
 		var stop *queue.StopError
 		if !errors.As(err, &stop) || !strings.Contains(err.Error(), "source deaf") {
 			t.Errorf("got %v, want the run and the source named", err)
@@ -265,7 +265,7 @@ func TestRemovedSourceThatIgnoresItsEndIsNamed(t *testing.T) {
 		release := make(chan struct{})
 		var told failures[string]
 		c := newController(t, record[string](nil), &reconcile.Options[string]{
-			StuckAfter: time.Minute, Drain: time.Second, Grace: time.Second, Hooks: reconcile.Hooks[string]{OnError: told.hear},
+			StopTimeout: 3 * time.Second, Hooks: reconcile.Hooks[string]{OnError: told.hear},
 		})
 		if err := c.Watch(deafUntil(release)); err != nil {
 			t.Fatal(err)
@@ -275,7 +275,7 @@ func TestRemovedSourceThatIgnoresItsEndIsNamed(t *testing.T) {
 		if err := c.Unwatch("deaf"); !errors.Is(err, reconcile.ErrSourceRunning) {
 			t.Errorf("Unwatch = %v, want ErrSourceRunning", err)
 		}
-		expect(t, "Unwatch waited", time.Since(began), time.Minute)
+		expect(t, "Unwatch waited", time.Since(began), 30*time.Second)
 		synctest.Wait() // OnError is called on a goroutine of its own
 		if err := c.Health(); !errors.Is(err, reconcile.ErrSourceRunning) || !strings.Contains(err.Error(), "deaf") {
 			t.Errorf("Health says %v, want the source that goes on", err)
@@ -294,7 +294,7 @@ func TestRemovedSourceThatIgnoresItsEndIsNamed(t *testing.T) {
 	})
 	bubble(t, func(t *testing.T) { // Run waits for one that ends in time
 		release := make(chan struct{})
-		c := newController(t, record[string](nil), &reconcile.Options[string]{Grace: time.Minute})
+		c := newController(t, record[string](nil), &reconcile.Options[string]{StopTimeout: 4 * time.Minute})
 		if err := c.Watch(deafUntil(release)); err != nil {
 			t.Fatal(err)
 		}

@@ -24,8 +24,8 @@ const (
 	stateSyncing                 // sources run, and have not listed everything yet (promise R4)
 	stateRunning                 // workers run
 	stateReleasing               // the last shard was lost, and sources have not ended yet
-	stateDraining                // told to stop: runs may go on for Options.Drain
-	stateCancelling              // their contexts have ended: they have Options.Grace
+	stateDraining                // told to stop: runs may go on for two thirds of StopTimeout
+	stateCancelling              // their contexts have ended: they have another quarter
 	stateStopped
 )
 
@@ -373,12 +373,12 @@ func (s *supervisor[K]) stop(placed <-chan struct{}) error {
 	for _, f := range s.allFeeds() {
 		f.end(ErrShutdown)
 	}
-	drain, cancel := context.WithTimeoutCause(context.Background(), max(s.o.Drain, 0), errors.New("time to drain is over"))
+	drain, cancel := context.WithTimeoutCause(context.Background(), s.o.drain(), errors.New("time to drain is over"))
 	defer cancel()
 	err := s.q.Stop(drain)
 	// One grace for all that is left: what a Manager allows for stopping is
 	// counted on the sum of the two.
-	grace, cancel := context.WithTimeoutCause(context.Background(), s.o.Grace, errors.New("grace is over"))
+	grace, cancel := context.WithTimeoutCause(context.Background(), s.o.grace(), errors.New("grace is over"))
 	defer cancel()
 	if err != nil {
 		s.enter(stateCancelling)

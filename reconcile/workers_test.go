@@ -73,7 +73,7 @@ func TestStuckRunIsReportedKeepsItsKeyAndFreesASlot(t *testing.T) {
 				})
 				logger, lines := quiet()
 				c := newController(t, r, &reconcile.Options[string]{
-					Workers: 1, Timeout: time.Minute, StuckAfter: 10 * time.Second, ReplaceStuck: replace, Logger: logger,
+					Workers: 1, Timeout: time.Minute, ReplaceStuck: replace, Logger: logger,
 					Queue: queue.Options[string]{Shards: 1},
 					Hooks: reconcile.Hooks[string]{OnStuck: func(k string, since time.Duration) {
 						stuck.add(fmt.Sprint(k, " ", since))
@@ -81,10 +81,10 @@ func TestStuckRunIsReportedKeepsItsKeyAndFreesASlot(t *testing.T) {
 				})
 				add(t, c, "stuck", "other")
 				start(t, c)
-				pass(69 * time.Second)
+				pass(65 * time.Second)
 				expectList(t, "reported too early", stuck.get())
 				pass(time.Hour)
-				expectList(t, "reported", stuck.get(), "stuck 1m10s")
+				expectList(t, "reported", stuck.get(), "stuck 1m6s")
 				expect(t, "log lines", strings.Count(lines.String(), "run is stuck"), 1)
 				add(t, c, "stuck")
 				synctest.Wait()
@@ -252,7 +252,7 @@ func TestStartStopAndResizeUnderLoad(t *testing.T) {
 				}
 				return result{}, nil
 			})
-			c := newController(t, r, &reconcile.Options[int]{Drain: time.Second})
+			c := newController(t, r, &reconcile.Options[int]{StopTimeout: 1500 * time.Millisecond})
 			run := start(t, c)
 			var wg sync.WaitGroup
 			stop := make(chan struct{})
@@ -317,7 +317,7 @@ func TestStopDrainsThenCancelsThenNamesWhatIsLeft(t *testing.T) {
 			}
 			return result{}, nil
 		})
-		c := newController(t, r, &reconcile.Options[string]{Workers: 3, Drain: 10 * time.Second, Grace: 3 * time.Second})
+		c := newController(t, r, &reconcile.Options[string]{Workers: 3, StopTimeout: 12 * time.Second})
 		add(t, c, "quick", "slow", "deaf")
 		run := start(t, c)
 		if err := c.Queue().AddAfter("later", time.Hour); err != nil {
@@ -325,7 +325,7 @@ func TestStopDrainsThenCancelsThenNamesWhatIsLeft(t *testing.T) {
 		}
 		began := time.Now()
 		err := run.end()
-		expect(t, "stopping took", time.Since(began), 13*time.Second)
+		expect(t, "stopping took", time.Since(began), 11*time.Second)
 		var stop *queue.StopError
 		if !errors.As(err, &stop) || fmt.Sprint(stop.Running) != "[deaf]" || stop.Waiting != 2 {
 			t.Errorf("got %v, want a StopError that names deaf, with slow and later waiting", err)
@@ -344,13 +344,13 @@ func TestStopDrainsThenCancelsThenNamesWhatIsLeft(t *testing.T) {
 
 // A reconciler's own canceled context while the controller stops is still told
 // from the kernel's: only the kernel's own cause counts as shutdown.
-func TestNegativeDrainCancelsAtOnce(t *testing.T) {
+func TestNegativeStopTimeoutCancelsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := record(func(ctx context.Context, k string) (result, error) {
 			<-ctx.Done()
 			return result{}, context.Cause(ctx)
 		})
-		c := newController(t, r, &reconcile.Options[string]{Drain: -1})
+		c := newController(t, r, &reconcile.Options[string]{StopTimeout: -1})
 		add(t, c, "k")
 		run := start(t, c)
 		began := time.Now()
@@ -568,9 +568,7 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 		"negative workers":    {Workers: -1},
 		"batch without batch": {Batch: 3},
 		"negative resync":     {Resync: -1},
-		"negative grace":      {Grace: -1},
-		"negative stuck":      {StuckAfter: -1},
-		"negative settle":     {SettleTimeout: -1},
+		"negative wait":       {CacheWait: -1},
 		"two policies":        {Backoff: exactly(1), Queue: queue.Options[string]{Policy: exactly(1).Policy()}},
 		"nil cache":           {Reads: []reconcile.Cached{nil}},
 		"nil middleware":      {Middleware: []func(reconcile.Reconciler[string]) reconcile.Reconciler[string]{nil}},
@@ -657,7 +655,7 @@ func TestEveryKeyOfAStuckBatchIsReported(t *testing.T) {
 			<-release
 			return make([]reconcile.Outcome, len(keys))
 		}), &reconcile.Options[int]{
-			Workers: 1, Timeout: time.Minute, StuckAfter: time.Second, Logger: logger, Queue: queue.Options[int]{Shards: 1},
+			Workers: 1, Timeout: time.Minute, Logger: logger, Queue: queue.Options[int]{Shards: 1},
 			Hooks: reconcile.Hooks[int]{OnStuck: func(k int, _ time.Duration) { stuck.add(k) }},
 		}))
 		for k := range 64 {
@@ -787,7 +785,7 @@ func TestStuckRunIsReportedUnderItsOwnKey(t *testing.T) {
 			return result{}, nil
 		})
 		c := newController(t, r, &reconcile.Options[string]{
-			Workers: 2, Timeout: time.Second, StuckAfter: time.Second,
+			Workers: 2, Timeout: time.Second,
 			Hooks: reconcile.Hooks[string]{OnStuck: func(k string, _ time.Duration) {
 				if stuck.add(k); len(stuck.get()) == 1 {
 					close(release)
@@ -799,7 +797,7 @@ func TestStuckRunIsReportedUnderItsOwnKey(t *testing.T) {
 		add(t, c, "a", "b")
 		synctest.Wait()
 		add(t, c, "c", "d")
-		pass(2500 * time.Millisecond)
+		pass(1500 * time.Millisecond)
 		close(next)
 		synctest.Wait()
 		got := stuck.get()

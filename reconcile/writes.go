@@ -27,7 +27,7 @@ import (
 // all the rest of this. So a key is held only when there is a reason to run it. A
 // worker that finds such a key gives it back, which costs one token of its buckets.
 //
-// After Options.SettleTimeout the key runs and is told to read the store itself
+// After Options.CacheWait the key runs and is told to read the store itself
 // (Info.Stale), and so does each later run until the caches have caught up. The same
 // holds, without waiting, after a write of unknown outcome: it may have landed, at a
 // revision that is not known. There it ends with the first run that was told so and
@@ -74,13 +74,13 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 		return
 	}
 	if p.note(key, w) && again {
-		p.hold(key, w, p.o.SettleTimeout)
+		p.hold(key, w, p.o.CacheWait)
 	}
 }
 
 // note is wrote without the hold. It reports whether a cache is behind the writes.
 func (p *pendingWrites[K]) note(key K, w *store.Writes) (behind bool) {
-	r := &pendingWrite{writes: w, until: p.since() + p.o.SettleTimeout}
+	r := &pendingWrite{writes: w, until: p.since() + p.o.CacheWait}
 	v := p.view.Load()
 	p.pending.Lock()
 	before := p.of[key]

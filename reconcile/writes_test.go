@@ -51,7 +51,7 @@ func TestKeyIsKeptBackUntilTheCachesHaveSeenItsWrite(t *testing.T) {
 			_, err = other.Create(ctx, &thing{Meta: store.Meta{Name: "a"}})
 			return result{RequeueAfter: time.Second}, err
 		})
-		c := newController(t, r, &reconcile.Options[store.Key]{Workers: 1, Reads: []reconcile.Cached{stopped}, SettleTimeout: time.Hour})
+		c := newController(t, r, &reconcile.Options[store.Key]{Workers: 1, Reads: []reconcile.Cached{stopped}, CacheWait: time.Hour})
 		stopped.start(t)
 		start(t, c)
 		add(t, c, key("a"))
@@ -124,7 +124,7 @@ func keptBackWhenAdded(t *testing.T, again func(*reconcile.Controller[store.Key]
 		}
 		return err
 	}
-	o := &reconcile.Options[store.Key]{Workers: 1, Reads: []reconcile.Cached{stopped}, SettleTimeout: time.Hour}
+	o := &reconcile.Options[store.Key]{Workers: 1, Reads: []reconcile.Cached{stopped}, CacheWait: time.Hour}
 	if batch {
 		c = must[*reconcile.Controller[store.Key]](t)(reconcile.NewBatch("test", batchOf(func(ctx context.Context, keys []store.Key) []reconcile.Outcome {
 			return []reconcile.Outcome{{Err: run(ctx, keys[0])}}
@@ -163,7 +163,7 @@ func keptBackWhenAdded(t *testing.T, again func(*reconcile.Controller[store.Key]
 // promise S4: a key that is added again is kept back for the rest of the time that
 // began with its write, no longer, and then reads the store.
 //
-// Negative control: with the whole SettleTimeout for a hold that begins later, the
+// Negative control: with the whole CacheWait for a hold that begins later, the
 // second run comes at 80 s.
 func TestKeyThatIsAddedAgainIsKeptBackForTheRestOfTheTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestKeyThatIsAddedAgainIsKeptBackForTheRestOfTheTime(t *testing.T) {
 			_, err := s.Create(ctx, &thing{Meta: store.Meta{Name: "a"}})
 			return result{}, err
 		})
-		c := newController(t, r, &reconcile.Options[store.Key]{Reads: []reconcile.Cached{stopped}, SettleTimeout: time.Minute})
+		c := newController(t, r, &reconcile.Options[store.Key]{Reads: []reconcile.Cached{stopped}, CacheWait: time.Minute})
 		stopped.start(t)
 		add(t, c, key("a"))
 		stopped.stop()
@@ -212,7 +212,7 @@ func TestKeyWaitsForAllCaches(t *testing.T) {
 			_, err2 := two.Create(ctx, &thing{Meta: store.Meta{Name: "a"}})
 			return result{Requeue: true}, errors.Join(err1, err2)
 		})
-		c := newController(t, r, &reconcile.Options[store.Key]{Reads: []reconcile.Cached{first, second}, SettleTimeout: time.Hour})
+		c := newController(t, r, &reconcile.Options[store.Key]{Reads: []reconcile.Cached{first, second}, CacheWait: time.Hour})
 		for _, s := range []*stoppable{first, second} {
 			s.start(t)
 			s.stop()
@@ -262,7 +262,7 @@ func TestKeysAreLetGoAsTheCacheCatchesUp(t *testing.T) {
 			}
 			return result{Requeue: true}, err
 		})
-		c := newController(t, r, &reconcile.Options[store.Key]{Workers: 2, Reads: []reconcile.Cached{ca}, SettleTimeout: time.Hour})
+		c := newController(t, r, &reconcile.Options[store.Key]{Workers: 2, Reads: []reconcile.Cached{ca}, CacheWait: time.Hour})
 		start(t, c)
 		for _, k := range []string{"a", "b", "c", "d"} {
 			add(t, c, key(k))
@@ -403,7 +403,7 @@ func TestKeyIsKeptBackOnlyForAWhile(t *testing.T) {
 			return result{RequeueAfter: time.Second}, err
 		})
 		c := newController(t, r, &reconcile.Options[store.Key]{
-			Reads: []reconcile.Cached{stopped}, SettleTimeout: time.Minute,
+			Reads: []reconcile.Cached{stopped}, CacheWait: time.Minute,
 			Queue: queue.Options[store.Key]{Hooks: &queue.Hooks[store.Key]{
 				HoldExpired: func(_ queue.Scope[store.Key], why string) {
 					expired = append(expired, why)
@@ -459,7 +459,7 @@ func TestRunsReadTheStoreForAsLongAsTheCacheIsBehind(t *testing.T) {
 			return result{}, nil
 		})
 		c := newController(t, r, &reconcile.Options[store.Key]{
-			Reads: []reconcile.Cached{stopped, fed}, SettleTimeout: time.Minute, Backoff: exactly(time.Second),
+			Reads: []reconcile.Cached{stopped, fed}, CacheWait: time.Minute, Backoff: exactly(time.Second),
 		})
 		stopped.start(t)
 		fed.start(t)
@@ -576,7 +576,7 @@ func TestBatchIsToldThatTheCachesAreBehind(t *testing.T) {
 					out[0].Result.Requeue = true
 				}
 				return out
-			}), &reconcile.Options[store.Key]{Reads: []reconcile.Cached{stopped}, SettleTimeout: time.Minute}))
+			}), &reconcile.Options[store.Key]{Reads: []reconcile.Cached{stopped}, CacheWait: time.Minute}))
 		stopped.start(t)
 		add(t, c, key("a"))
 		stopped.stop()
@@ -611,7 +611,7 @@ func TestObjectComesFromTheStoreWhenTheCacheIsBehind(t *testing.T) {
 			return result{RequeueAfter: time.Second}, err
 		}
 		c := newController(t, reconcile.AsReconciler(ca, f), &reconcile.Options[store.Key]{
-			Reads: []reconcile.Cached{ca}, SettleTimeout: time.Minute,
+			Reads: []reconcile.Cached{ca}, CacheWait: time.Minute,
 		})
 		create(t, s, "a")
 		stopped.start(t)
@@ -1023,7 +1023,7 @@ func TestOwnWriteThatIsShownLateDoesNotJumpTheBackoff(t *testing.T) {
 			return result{}, errBoom
 		})
 		c := newController(t, r, &reconcile.Options[store.Key]{
-			ParkedResync: 10 * time.Second, SettleTimeout: time.Minute, Backoff: exactly(time.Hour),
+			ParkedResync: 10 * time.Second, CacheWait: time.Minute, Backoff: exactly(time.Hour),
 		})
 		if err := c.Watch(reconcile.From(ca)); err != nil {
 			t.Fatal(err)
@@ -1101,7 +1101,7 @@ func TestCutOffCacheDoesNotMakeMemoryGrow(t *testing.T) {
 			_, err := s.Mutate(ctx, k, func(o *thing) error { o.Status.Size++; return nil })
 			return result{RequeueAfter: time.Second}, err
 		})
-		c := newController(t, r, &reconcile.Options[store.Key]{SettleTimeout: time.Second})
+		c := newController(t, r, &reconcile.Options[store.Key]{CacheWait: time.Second})
 		if err := c.Watch(reconcile.From(ca)); err != nil {
 			t.Fatal(err)
 		}

@@ -70,7 +70,7 @@ func TestPageOfAStuckKeySaysSoAndWhereItStands(t *testing.T) {
 		return reconcile.Result{}, nil
 	}
 	for _, batch := range []bool{false, true} {
-		o := reconcile.Options[string]{Workers: 2, Timeout: 10 * time.Second, StuckAfter: 5 * time.Second}
+		o := reconcile.Options[string]{Workers: 2, Timeout: 10 * time.Second}
 		check := func(c *reconcile.Controller[string], h *debug.Handler) {
 			release = make(chan struct{}) // of this bubble
 			add(t, c, "stuck")

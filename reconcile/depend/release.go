@@ -28,7 +28,7 @@ const (
 
 func (t *Tracker[S, T]) newReleaser() (*reconcile.Controller[Ref], error) {
 	return reconcile.NewBatch(t.kind+" releases", &releaser[S, T]{t}, &reconcile.Options[Ref]{
-		Workers: 1, Batch: releaseBatch, Drain: -1, Logger: t.o.Logger,
+		Workers: 1, Batch: releaseBatch, StopTimeout: -1, Logger: t.o.Logger,
 	})
 }
 

@@ -101,7 +101,7 @@ func TestRunThatWaitsForTheStoreIsNotBlamedOnTheHandler(t *testing.T) {
 				}})
 				create(t, s, "a")
 				start(t, l, nil, &reconcile.Options[reconcile.Request]{
-					Timeout: time.Second, StuckAfter: 5 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+					Timeout: time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 					Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour},
 				})
 				restFor(15 * time.Second)

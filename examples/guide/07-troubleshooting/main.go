@@ -35,8 +35,8 @@ func main() {
 		}
 		return reconcile.Result{}, nil
 	}), &reconcile.Options[string]{
-		Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour},
-		Drain:   -1, // runs are cancelled at once when the controller stops
+		Backoff:     queue.Backoff{Base: time.Hour, Max: time.Hour},
+		StopTimeout: -1, // runs are cancelled at once when the controller stops
 		Queue: queue.Options[string]{Buckets: func(key string, buckets []*queue.Bucket) []*queue.Bucket {
 			if key == "throttled" {
 				buckets = append(buckets, empty)
