@@ -13,6 +13,8 @@ type graphNode struct {
 	from   []mapped // kinds whose changes are mapped to it
 	writes []string // kinds that it writes besides, by its own account
 	ends   bool     // its runs only delete, so that no cycle goes on through it
+
+	relations []Relation // of its sources
 }
 
 // mapped is a source whose objects are of another kind than the keys it adds.
@@ -24,6 +26,7 @@ func (c *Controller[K]) node() graphNode {
 		n.kind = c.name // it is about something that is no kind of a store
 	}
 	for _, f := range c.allFeeds() {
+		n.relations = append(n.relations, f.Relations...)
 		if f.mapped && f.kind != "" && f.kind != n.kind &&
 			!slices.ContainsFunc(n.from, func(m mapped) bool { return m.kind == f.kind }) {
 			n.from = append(n.from, mapped{f.kind, f.Name})
@@ -107,4 +110,24 @@ type GraphEdge struct {
 	Mapped bool `json:"mapped,omitempty"`
 	// Writes: the controller says that it writes objects of To (Options.Writes).
 	Writes bool `json:"writes,omitempty"`
+	// As is what objects of From are to those of the controller's kind. Empty: no source
+	// says so.
+	As Role `json:"as,omitempty"`
 }
+
+// Relation is what objects of a kind are to those that a source runs.
+type Relation struct {
+	Kind string
+	As   Role
+}
+
+// Role is what one object is to another.
+type Role string
+
+// The roles of a [Relation].
+const (
+	Needed  Role = "needed"  // the other waits for it, and it waits with its deletion: see package depend
+	Watched Role = "watched" // the other refers to it, and waits for nothing
+	Owner   Role = "owner"   // it owns the other (store.Meta.Owners)
+	Owned   Role = "owned"   // the other owns it
+)

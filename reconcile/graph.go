@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,14 +25,29 @@ func (m *Manager) Graph() Graph {
 		kind := func(name string) int { return g.place(GraphNode{Name: name}) }
 		c := g.place(GraphNode{Name: n.name, Controller: true})
 		g.Edges = append(g.Edges, GraphEdge{From: kind(n.kind), To: c})
-		for _, m := range slices.SortedFunc(slices.Values(n.from), func(a, b mapped) int { return strings.Compare(a.kind, b.kind) }) {
-			g.Edges = append(g.Edges, GraphEdge{From: kind(m.kind), To: c, Mapped: true})
+		for _, r := range n.wokenBy() {
+			g.Edges = append(g.Edges, GraphEdge{From: kind(r.Kind), To: c, Mapped: true, As: r.As})
 		}
 		for _, to := range slices.Sorted(slices.Values(n.writes)) {
 			g.Edges = append(g.Edges, GraphEdge{From: c, To: kind(to), Writes: true})
 		}
 	}
 	return g
+}
+
+// wokenBy are the kinds whose changes wake keys of another object than the changed one,
+// in order, each once for each role.
+func (n graphNode) wokenBy() []Relation {
+	all := slices.Clone(n.relations)
+	for _, m := range n.from {
+		if !slices.ContainsFunc(all, func(r Relation) bool { return r.Kind == m.kind }) {
+			all = append(all, Relation{Kind: m.kind})
+		}
+	}
+	slices.SortFunc(all, func(a, b Relation) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(string(a.As), string(b.As)))
+	})
+	return slices.Compact(all)
 }
 
 // place finds a node, or adds it.
@@ -45,7 +61,9 @@ func (g *Graph) place(n GraphNode) int {
 }
 
 // Mermaid draws Graph as a Mermaid flow chart, the same text every time. Dotted
-// arrows are writes.
+// arrows are writes. An arrow from a kind to a controller that runs other keys than that
+// of the changed object says what the object is to those: needed, watched, owner, owned
+// or, where no source says so, mapped.
 func (m *Manager) Mermaid() string {
 	g := m.Graph()
 	var b strings.Builder
@@ -63,7 +81,7 @@ func (m *Manager) Mermaid() string {
 		case e.Writes:
 			arrow = "-.->"
 		case e.Mapped:
-			arrow = "-->|mapped|"
+			arrow = "-->|" + string(cmp.Or(e.As, "mapped")) + "|"
 		}
 		fmt.Fprintf(&b, "  n%d %s n%d\n", e.From, arrow, e.To)
 	}

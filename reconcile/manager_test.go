@@ -439,7 +439,7 @@ func TestMermaidDrawsWhatWakesWhat(t *testing.T) {
   n3(["parent"])
   n1 --> n0
   n3 --> n2
-  n1 -->|mapped| n2
+  n1 -->|owned| n2
   n2 -.-> n1
 `
 	for range 3 {

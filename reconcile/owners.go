@@ -26,6 +26,7 @@ func Owners[S, T any](c *cache.Cache[S, T], kind string, when ...Predicate[S, T]
 		return keys, nil
 	}, when...)
 	s.Name = c.Name() + " owned by " + kind
+	s.Relations = []Relation{{c.Kind(), Owned}}
 	return s
 }
 

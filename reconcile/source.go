@@ -34,6 +34,9 @@ type Source[K comparable] struct {
 	// It is also started again when the server gets more keys to run (leases):
 	// then it must list everything again.
 	Run func(ctx context.Context, to Sink[K]) error
+	// Relations say what objects of other kinds are to those that the source runs, for
+	// [Manager.Graph]. They change nothing else.
+	Relations []Relation
 
 	kind   string                                     // of the objects that wake the controller
 	mapped bool                                       // its keys are not those of the objects

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +29,7 @@ type linked interface {
 	kinds() []string
 	links(key store.Key) []Link
 	usersOf(ref Ref, most int) (some []store.Key, all int)
+	families() (own family, needed []family)
 }
 
 // NewGraph makes a graph without trackers; [Options.Graph] adds them.
@@ -272,6 +272,7 @@ type Link struct {
 type View struct {
 	Ref    Ref    `json:"ref"`
 	Needs  []Link `json:"needs,omitempty"`
+	Owners []Ref  `json:"owners,omitempty"`
 	Users  []Ref  `json:"users,omitempty"`  // that refer to it: some of them
 	Hidden int    `json:"hidden,omitempty"` // users beyond those
 }
@@ -279,17 +280,14 @@ type View struct {
 // maxUsers is how many users of one kind a View names.
 const maxUsers = 100
 
-// View shows what an object needs, and what refers to it. It copies, and costs what it
+// View shows what an object needs, what owns it, and what refers to it. It copies, and costs what it
 // shows.
 func (g *Graph) View(r Ref) View {
-	v := View{Ref: r}
+	v := View{Ref: r, Owners: g.ownersOf(r)}
 	if t := g.tracker(r.Kind); t != nil {
 		v.Needs = t.links(r.Key)
 	}
-	g.mu.Lock()
-	kinds := maps.Clone(g.trackers)
-	g.mu.Unlock()
-	for kind, t := range kinds {
+	for kind, t := range g.all() {
 		some, all := t.usersOf(r, maxUsers)
 		for _, key := range some {
 			v.Users = append(v.Users, Ref{kind, key})
@@ -315,6 +313,13 @@ func (t *Tracker[S, T]) links(key store.Key) (links []Link) {
 		links = append(links, l)
 	}
 	return links
+}
+
+func (t *Tracker[S, T]) families() (own family, needed []family) {
+	for _, n := range t.needs {
+		needed = append(needed, n.family)
+	}
+	return familyOf(t.users), needed
 }
 
 func (t *Tracker[S, T]) usersOf(r Ref, most int) (some []store.Key, all int) {

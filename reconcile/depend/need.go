@@ -22,6 +22,8 @@ type Needs[S, T any] struct {
 	keys  func(o *store.Object[S, T]) []store.Key
 	err   error // why it cannot be used
 
+	family family // the needed objects, for a Graph
+
 	// look is the needed object as the cache has it.
 	look func(finalizer string, key store.Key) state
 	// take reads the object from its store and, if it is usable, makes sure that it
@@ -35,6 +37,14 @@ type Needs[S, T any] struct {
 	// changes calls each for the key of every needed object and of every change, and
 	// synced after the first whole list, until ctx ends.
 	changes func(ctx context.Context, each func(store.Key), synced func()) error
+}
+
+// role is what an object of the kind is to those that refer to it.
+func (n Needs[S, T]) role() reconcile.Role {
+	if n.waits {
+		return reconcile.Needed
+	}
+	return reconcile.Watched
 }
 
 // NeedOptions say what of a needed object is asked for. Nil and zero fields mean the
@@ -81,7 +91,7 @@ func newNeeds[S, T, NS, NT any](c *cache.Cache[NS, NT], keys func(o *store.Objec
 	}
 	k := needed[NS, NT]{cache: c, options: o, waits: waits}
 	return Needs[S, T]{
-		kind: c.Kind(), waits: waits, cache: c, keys: keys,
+		kind: c.Kind(), waits: waits, cache: c, keys: keys, family: familyOf(c),
 		look: k.look, take: k.take, leaving: k.leaving, release: k.release, changes: k.changes,
 	}
 }

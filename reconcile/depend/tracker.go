@@ -183,7 +183,11 @@ func (t *Tracker[S, T]) poke() {
 // object what it needs. It also removes the finalizers of needed objects that nothing
 // uses any more.
 func (t *Tracker[S, T]) Source() reconcile.Source[reconcile.Request] {
-	return reconcile.Source[reconcile.Request]{Name: t.users.Name() + " dependencies", Run: t.run}
+	s := reconcile.Source[reconcile.Request]{Name: t.users.Name() + " dependencies", Run: t.run}
+	for _, n := range t.needs {
+		s.Relations = append(s.Relations, reconcile.Relation{Kind: n.kind, As: n.role()})
+	}
+	return s
 }
 
 // run keeps the index until ctx ends:

@@ -57,7 +57,7 @@ func Owning[S, T, OS, OT any](owners *cache.Cache[OS, OT]) OwnerKind[S, T] {
 			return err == nil && o.UID != owner.UID, err
 		},
 		orphans: func(children *cache.Cache[S, T]) reconcile.Source[reconcile.Request] {
-			return reconcile.Map(owners, func(_ context.Context, was, is *store.Object[OS, OT]) ([]reconcile.Request, error) {
+			s := reconcile.Map(owners, func(_ context.Context, was, is *store.Object[OS, OT]) ([]reconcile.Request, error) {
 				var keys []reconcile.Request
 				if was != nil && (is == nil || is.UID != was.UID) {
 					for child := range children.By(OwnerIndex, was.UID) {
@@ -66,6 +66,8 @@ func Owning[S, T, OS, OT any](owners *cache.Cache[OS, OT]) OwnerKind[S, T] {
 				}
 				return keys, nil
 			})
+			s.Relations = []reconcile.Relation{{Kind: owners.Kind(), As: reconcile.Owner}}
+			return s
 		},
 	}
 }

@@ -30,7 +30,7 @@ func WatchRef[C, S, T any](c *cache.Cache[S, T], config Config[C], match Match[C
 	if config == nil || match == nil {
 		return reconcile.Source[reconcile.Request]{}
 	}
-	return depend.Watched(reconcile.Map(c, func(ctx context.Context, old, now *store.Object[S, T]) ([]reconcile.Request, error) {
+	s := depend.Watched(reconcile.Map(c, func(ctx context.Context, old, now *store.Object[S, T]) ([]reconcile.Request, error) {
 		cfg, loaded, _ := config.current(ctx) // one that cannot be read is one that is not loaded
 		var keys []reconcile.Request
 		for _, ref := range []*store.Object[S, T]{old, now} {
@@ -45,4 +45,8 @@ func WatchRef[C, S, T any](c *cache.Cache[S, T], config Config[C], match Match[C
 		}
 		return keys, nil
 	}, when...))
+	if c != nil {
+		s.Relations = []reconcile.Relation{{Kind: c.Kind(), As: reconcile.Watched}}
+	}
+	return s
 }

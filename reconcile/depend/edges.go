@@ -1,0 +1,214 @@
+package depend
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+// Edge says what one object is to another.
+type Edge struct {
+	From  Ref            `json:"from"`            // the object that needs the other, watches it, or is owned by it
+	To    Ref            `json:"to"`              // the object that is needed, watched, or the owner
+	As    reconcile.Role `json:"as"`              // what To is to From: reconcile.Needed, Watched or Owner
+	Unmet string         `json:"unmet,omitempty"` // why To may not be used: one of the reasons; empty: it may
+}
+
+func compareEdges(a, b Edge) int {
+	return cmp.Or(compareRefs(a.From, b.From), compareRefs(a.To, b.To), strings.Compare(string(a.As), string(b.As)))
+}
+
+// maxRead is how many objects one call of Edges or Owned reads at most of each cache.
+const maxRead = 100_000
+
+// family is a cache whose objects may have owners.
+type family struct {
+	kind   string
+	all    iter.Seq[*store.Meta] // at most maxRead
+	owners func(key store.Key) []store.Owner
+}
+
+func familyOf[S, T any](c *cache.Cache[S, T]) family {
+	return family{
+		kind: c.Kind(),
+		all: func(yield func(*store.Meta) bool) {
+			read := 0
+			for o := range c.All() {
+				if read++; read > maxRead || !yield(&o.Meta) {
+					return
+				}
+			}
+		},
+		owners: func(key store.Key) []store.Owner {
+			if o, ok := c.Get(key); ok {
+				return o.Owners
+			}
+			return nil
+		},
+	}
+}
+
+// Edges are the needs and the owners of all objects, as far as this process knows them:
+// with a kind those from and to objects of the kind, with an empty one all. At most as many
+// as most are returned, the first ones in the order of their objects; hidden is how many
+// there are beside those. Of a kind with more than 100,000 objects only so many are read.
+// The call copies what it returns and may take a tenth of a second for so many.
+func (g *Graph) Edges(kind string, most int) (edges []Edge, hidden int) {
+	most = max(most, 0)
+	take := func(e Edge) {
+		if kind != "" && e.From.Kind != kind && e.To.Kind != kind {
+			return
+		}
+		if edges = append(edges, e); len(edges) >= 2*most+100 {
+			edges, hidden = first(edges, most, hidden)
+		}
+	}
+	trackers := g.all()
+	for f := range g.families(trackers) {
+		for m := range f.all {
+			from := Ref{f.kind, m.Key()}
+			if t := trackers[f.kind]; t != nil {
+				for _, l := range t.links(from.Key) {
+					take(l.from(from))
+				}
+			}
+			for _, o := range m.Owners {
+				take(Edge{From: from, To: Ref{o.Kind, o.Key}, As: reconcile.Owner})
+			}
+		}
+	}
+	return first(edges, most, hidden)
+}
+
+// first keeps the first edges, and counts the others.
+func first(edges []Edge, most, hidden int) ([]Edge, int) {
+	slices.SortFunc(edges, compareEdges)
+	if len(edges) > most {
+		hidden += len(edges) - most
+		edges = edges[:most]
+	}
+	return edges, hidden
+}
+
+// from is the link as an edge of an object.
+func (l Link) from(r Ref) Edge {
+	e := Edge{From: r, To: l.Ref, As: reconcile.Needed, Unmet: l.Unmet}
+	if l.Watched {
+		e.As = reconcile.Watched
+	}
+	return e
+}
+
+// Around are the edges near an object: its own, in both directions, then those of the
+// objects that they lead to, and so on, the nearest first, at most as many as most; more
+// says that there are others. Of the users of one object a hundred of each kind count, and
+// of owners only those of the objects that are reached: see [Graph.Owned].
+func (g *Graph) Around(r Ref, most int) (edges []Edge, more bool) {
+	reached, seen := map[Ref]bool{r: true}, make(map[Edge]bool)
+	for next := []Ref{r}; len(next) > 0; next = next[1:] {
+		v := g.View(next[0])
+		more = more || v.Hidden > 0
+		for _, e := range v.edges(g) {
+			switch {
+			case seen[e]:
+				continue
+			case len(edges) == most:
+				return edges, true
+			}
+			seen[e] = true
+			edges = append(edges, e)
+			for _, end := range [2]Ref{e.From, e.To} {
+				if !reached[end] {
+					reached[end] = true
+					next = append(next, end)
+				}
+			}
+		}
+	}
+	return edges, more
+}
+
+// edges are those of an object in both directions.
+func (v View) edges(g *Graph) (edges []Edge) {
+	for _, l := range v.Needs {
+		edges = append(edges, l.from(v.Ref))
+	}
+	for _, o := range v.Owners {
+		edges = append(edges, Edge{From: v.Ref, To: o, As: reconcile.Owner})
+	}
+	for _, u := range v.Users {
+		t := g.tracker(u.Kind)
+		for _, l := range t.links(u.Key) {
+			if l.Ref == v.Ref {
+				edges = append(edges, l.from(u))
+			}
+		}
+	}
+	return edges
+}
+
+// Owned are the objects that an object owns, of the kinds that this process knows, at most
+// as many as most; hidden is how many there are beside those. It reads the caches of all
+// kinds, of each at most 100,000 objects.
+func (g *Graph) Owned(r Ref, most int) (refs []Ref, hidden int) {
+	for f := range g.families(g.all()) {
+		for m := range f.all {
+			if slices.ContainsFunc(m.Owners, func(o store.Owner) bool { return o.Kind == r.Kind && o.Key == r.Key }) {
+				refs = append(refs, Ref{f.kind, m.Key()})
+			}
+		}
+	}
+	slices.SortFunc(refs, compareRefs)
+	n := min(len(refs), max(most, 0))
+	return refs[:n:n], len(refs) - n
+}
+
+// all are the trackers at this moment.
+func (g *Graph) all() map[string]linked {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.trackers)
+}
+
+// families yields each kind that a tracker knows once, in order.
+func (g *Graph) families(trackers map[string]linked) iter.Seq[family] {
+	return func(yield func(family) bool) {
+		done := make(map[string]bool)
+		var others []family
+		for _, kind := range slices.Sorted(maps.Keys(trackers)) {
+			own, needed := trackers[kind].families()
+			done[kind] = true
+			others = append(others, needed...)
+			if !yield(own) {
+				return
+			}
+		}
+		slices.SortStableFunc(others, func(a, b family) int { return strings.Compare(a.kind, b.kind) })
+		for _, f := range others {
+			if !done[f.kind] {
+				done[f.kind] = true
+				if !yield(f) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ownersOf are the owners of an object, from the first cache of the kind.
+func (g *Graph) ownersOf(r Ref) (refs []Ref) {
+	for f := range g.families(g.all()) {
+		if f.kind == r.Kind {
+			for _, o := range f.owners(r.Key) {
+				refs = append(refs, Ref{o.Kind, o.Key})
+			}
+		}
+	}
+	return refs
+}
