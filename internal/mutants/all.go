@@ -540,6 +540,21 @@ var All = []Mutant{
 		File: "reconcile/depend/watched.go", Old: "\to.Urgent = true\n", New: "\to.Urgent = !BROKEN\n",
 		Package: "reconcile/lifecycle", Test: "TestWatchRefEndsBackoffAndPark",
 	},
+	{
+		Name: "a kind is pruned before those that need it",
+		File: "reconcile/external/prunekinds.go", Old: "return place(order, b.kind()) - place(order, a.kind())", New: "if BROKEN {\n\t\t\ta, b = b, a\n\t\t}\n\t\treturn place(order, b.kind()) - place(order, a.kind())",
+		Package: "reconcile/external", Test: "TestKindsArePrunedAfterThoseThatNeedThem",
+	},
+	{
+		Name: "a kind is pruned while orphans that need it are left",
+		File: "reconcile/external/prunekinds.go", Old: "if p.Err != nil && p.Kind != kind", New: "if p.Err != nil && !BROKEN && p.Kind != kind",
+		Package: "reconcile/external", Test: "TestKindIsNotPrunedWhileOrphansOfItsUsersAreLeft",
+	},
+	{
+		Name: "an orphan that a declared object needs is pruned",
+		File: "reconcile/external/prune.go", Old: "if used != nil && used(f.Key) {", New: "if used != nil && used(f.Key) && !BROKEN {",
+		Package: "reconcile/external", Test: "TestKindsArePrunedAfterThoseThatNeedThem",
+	},
 	// reconcile/lease
 	{
 		Name: "writes are not fenced",

@@ -151,6 +151,24 @@ func (g *Graph) Kinds() ([]string, error) {
 	return kinds, nil
 }
 
+// Needs reports whether objects of a kind need objects of another one, themselves or by way
+// of other kinds, as the trackers declare it.
+func (g *Graph) Needs(kind, other string) bool {
+	trackers, seen := g.all(), make(map[string]bool)
+	for next := []string{kind}; len(next) > 0; next = next[1:] {
+		t := trackers[next[0]]
+		if t == nil || seen[next[0]] {
+			continue
+		}
+		seen[next[0]] = true
+		if slices.Contains(t.kinds(), other) {
+			return true
+		}
+		next = append(next, t.kinds()...)
+	}
+	return false
+}
+
 func compareRefs(a, b Ref) int {
 	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Key.Namespace, b.Key.Namespace), strings.Compare(a.Key.Name, b.Key.Name))
 }

@@ -95,47 +95,63 @@ func (v *Inventory[S, T, R]) Hold(reason string) {
 // Just before each deletion both sides are asked again, about this one
 // resource: it must still carry the mark, and its key must still not be
 // declared. What is unsettled in the report is left to a later prune. An error,
-// also a cancelled ctx, ends the prune; only what is in use ([ErrInUse]) is left
-// where it is, and named by the error at the end.
+// also a cancelled ctx, ends the prune; only what is in use ([ErrInUse]) is tried again
+// after others have gone, until none goes any more, and then left where it is and named
+// by the error at the end. [PruneKinds] prunes several kinds in order.
 func (v *Inventory[S, T, R]) Prune(ctx context.Context, most Cap) ([]Finding, error) {
-	orphans, err := v.Prunable(ctx, most)
+	done, _, err := v.prune(ctx, most, nil)
+	return done, err
+}
+
+// prune is Prune that leaves the resources of keys that are used where they are, and
+// counts those of which it could not be decided whether they are orphans.
+func (v *Inventory[S, T, R]) prune(ctx context.Context, most Cap, used func(store.Key) bool) (done []Finding, undecided int, err error) {
+	report, err := v.prunable(ctx, most)
 	if err != nil {
-		return nil, errors.Join(err, v.keepHold(ctx))
+		return nil, 0, errors.Join(err, v.keepHold(ctx))
 	}
-	var done []Finding
+	left := report.Orphans
 	var inUse []error
-	for _, f := range orphans {
-		deleted, err := v.pruneOne(ctx, f)
-		if deleted {
-			done = append(done, f)
+	for progress := true; progress; { // what is in use may be used by another orphan
+		orphans, before := left, len(done)
+		left, inUse = nil, nil
+		for _, f := range orphans {
+			deleted, err := v.pruneOne(ctx, f, used)
+			if deleted {
+				done = append(done, f)
+			}
+			if err != nil {
+				err = fmt.Errorf("external: prune %s: %w", f, err)
+			}
+			switch {
+			case errors.Is(err, ErrInUse):
+				left, inUse = append(left, f), append(inUse, err)
+			case err != nil:
+				return done, report.undecided, errors.Join(append(inUse, err)...)
+			}
 		}
-		if err != nil {
-			err = fmt.Errorf("external: prune %s: %w", f, err)
-		}
-		switch {
-		case errors.Is(err, ErrInUse):
-			inUse = append(inUse, err)
-		case err != nil:
-			return done, errors.Join(append(inUse, err)...)
-		}
+		progress = len(left) > 0 && len(done) > before
 	}
-	return done, errors.Join(inUse...)
+	return done, report.undecided, errors.Join(inUse...)
 }
 
 // Prunable is what Prune would delete now. It decides as Prune does, refuses
 // with the same errors, and deletes nothing. Both make a new [Report] of it.
 func (v *Inventory[S, T, R]) Prunable(ctx context.Context, most Cap) ([]Finding, error) {
+	s, err := v.prunable(ctx, most)
+	return s.Orphans, err
+}
+
+// prunable is a report whose orphans may be deleted.
+func (v *Inventory[S, T, R]) prunable(ctx context.Context, most Cap) (Report, error) {
 	s, err := v.Report(ctx)
 	if err != nil {
-		return nil, errors.Join(&PruneError{Reason: "the two sides could not be compared"}, err)
+		return Report{}, errors.Join(&PruneError{Reason: "the two sides could not be compared"}, err)
 	}
-	if len(s.Orphans) == 0 {
-		return nil, nil
+	if reason := v.objection(s, most); len(s.Orphans) > 0 && reason != "" {
+		return Report{}, &PruneError{Reason: reason, Would: s.Orphans}
 	}
-	if reason := v.objection(s, most); reason != "" {
-		return nil, &PruneError{Reason: reason, Would: s.Orphans}
-	}
-	return s.Orphans, nil
+	return s, nil
 }
 
 // objection is why nothing may be deleted, or empty.
@@ -162,9 +178,12 @@ func (v *Inventory[S, T, R]) objection(r Report, most Cap) string {
 }
 
 // pruneOne deletes one orphan, if it still is one.
-func (v *Inventory[S, T, R]) pruneOne(ctx context.Context, f Finding) (deleted bool, err error) {
+func (v *Inventory[S, T, R]) pruneOne(ctx context.Context, f Finding, used func(store.Key) bool) (deleted bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, context.Cause(ctx)
+	}
+	if used != nil && used(f.Key) {
+		return false, fmt.Errorf("%w: an object needs it that is declared", ErrInUse)
 	}
 	r, exists, err := v.get(ctx, f.ID)
 	if err != nil || !exists {

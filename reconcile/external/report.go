@@ -37,6 +37,8 @@ type Report struct {
 	Unreadable []Finding `json:"unreadable,omitempty"` // on the list, and their details could not be read; they are nothing of the above
 	Unsettled  []Finding `json:"unsettled,omitempty"`  // would be one of the above, but were written too late for the list to count
 	Foreign    int       `json:"foreign"`              // neither declared nor ours
+
+	undecided int // resources of which it could not be decided whether they are orphans
 }
 
 // Finding is one resource, or the lack of one.
@@ -78,6 +80,9 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 			return Report{}, fmt.Errorf("external: inventory: %w", context.Cause(ctx))
 		case err != nil:
 			s.Unreadable = append(s.Unreadable, v.unreadable(id, byID[id], err))
+			if byID[id] == nil {
+				s.undecided++
+			}
 		case exists:
 			v.place(&s, id, r, byID[id], byKey)
 		default:
@@ -167,6 +172,9 @@ func (v *Inventory[S, T, R]) find(s *Report, where *[]Finding, f Finding, begott
 	settled := v.settledLocked(f.ID, s.Listed)
 	v.mu.Unlock()
 	if begotten || !settled {
+		if where == &s.Orphans {
+			s.undecided++
+		}
 		where = &s.Unsettled
 	}
 	*where = append(*where, f)

@@ -1,0 +1,90 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/store"
+)
+
+// Pruner is one kind for [PruneKinds]: an [Inventory].
+type Pruner interface {
+	kind() string
+	prune(ctx context.Context, most Cap, used func(store.Key) bool) (done []Finding, undecided int, err error)
+}
+
+func (v *Inventory[S, T, R]) kind() string { return v.o.Store.Kind() }
+
+// Pruned is what [PruneKinds] did about one inventory.
+type Pruned struct {
+	Kind    string
+	Deleted []Finding
+	Err     error // of its Prune, or why it was not pruned
+}
+
+// PruneKinds prunes several kinds, which may lie in several stores, in the order of their
+// needs: each kind after those whose objects need it, so that the orphaned machines go
+// before their orphaned subnets. Of each it does what [Inventory.Prune] does, with the same
+// refusals, and besides:
+//
+//   - a kind is not pruned if one that needs it was not pruned to the end, be it that a
+//     resource of that one was written too lately, or could not be read;
+//   - an orphan that a declared object refers to, as far as the graph knows, is in use and
+//     stays ([ErrInUse]).
+//
+// Most is the cap for each kind, as in Prune. Kinds that the graph does not know come
+// first, in the given order. The results are in the order in which the kinds were
+// pruned; the error joins theirs. Kinds that need each other in a circle have no order:
+// that is a [depend.ErrCycle], and nothing is pruned.
+func PruneKinds(ctx context.Context, g *depend.Graph, most Cap, inventories ...Pruner) ([]Pruned, error) {
+	if g == nil {
+		return nil, errors.New("external: PruneKinds: no graph")
+	}
+	order, err := g.Kinds()
+	if err != nil {
+		return nil, fmt.Errorf("external: PruneKinds: %w", err)
+	}
+	inventories = slices.Clone(inventories)
+	slices.SortStableFunc(inventories, func(a, b Pruner) int {
+		return place(order, b.kind()) - place(order, a.kind())
+	})
+	var all []Pruned
+	var errs []error
+	for _, v := range inventories {
+		p := Pruned{Kind: v.kind()}
+		if user := leftover(g, all, p.Kind); user != "" {
+			p.Err = fmt.Errorf("external: kind %q is not pruned: it is needed by kind %q, of which not all orphans have gone", p.Kind, user)
+		} else {
+			undecided := 0
+			p.Deleted, undecided, p.Err = v.prune(ctx, most, func(key store.Key) bool {
+				return len(g.View(depend.Ref{Kind: p.Kind, Key: key}).Users) > 0
+			})
+			if undecided > 0 {
+				p.Err = errors.Join(p.Err, fmt.Errorf("external: prune kind %q: of %d resources it could not be decided whether they are orphans", p.Kind, undecided))
+			}
+		}
+		all, errs = append(all, p), append(errs, p.Err)
+	}
+	return all, errors.Join(errs...)
+}
+
+// place is where a kind comes; those that the graph does not know come before all others.
+func place(order []string, kind string) int {
+	if i := slices.Index(order, kind); i >= 0 {
+		return i
+	}
+	return len(order)
+}
+
+// leftover is a kind that needs this one and was not pruned to the end.
+func leftover(g *depend.Graph, all []Pruned, kind string) string {
+	for _, p := range all {
+		if p.Err != nil && p.Kind != kind && g.Needs(p.Kind, kind) {
+			return p.Kind
+		}
+	}
+	return ""
+}
