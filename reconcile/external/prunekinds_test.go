@@ -52,7 +52,7 @@ func newNetwork(t *testing.T) *network {
 	for i, kind := range networkKinds {
 		s := must(store.New[partSpec, struct{}](must(memory.New(nil)), kind, nil))
 		n.stores[kind], caches[kind] = s, must(cache.New(s, nil))
-		n.inventories = append(n.inventories, must(external.NewInventory(n.options(kind))))
+		n.inventories = append(n.inventories, must(external.NewInventory(new(n.options(kind)))))
 		if i == 0 {
 			continue
 		}
