@@ -57,14 +57,14 @@ func newNetwork(t *testing.T) *network {
 			continue
 		}
 		needed := networkKinds[i-1]
-		tracker := must(depend.New(caches[kind], &depend.Options{Graph: n.graph}, depend.On(caches[needed], func(o *part) (keys []store.Key) {
+		tracker := must(depend.New(caches[kind], depend.On(caches[needed], func(o *part) (keys []store.Key) {
 			for _, id := range o.Spec.Needs {
 				if name, ok := strings.CutPrefix(id, needed+"/"); ok {
 					keys = append(keys, store.Key{Name: name})
 				}
 			}
 			return keys
-		}, nil)))
+		}, nil), &depend.Options{Graph: n.graph}))
 		ctrl := must(reconcile.New(kind, reconcile.AsReconciler(caches[kind], tracker.Wrap(func(context.Context, *part) (reconcile.Result, error) {
 			return reconcile.Result{}, nil
 		})), &reconcile.Options[reconcile.Request]{Reads: tracker.Caches()}))
