@@ -22,8 +22,11 @@ import (
 
 // Access is what a request wants.
 type Access struct {
-	Do        string    `json:"do"` // one of the constants
-	Kind      string    `json:"kind,omitempty"`
+	Do   string `json:"do"` // one of the constants
+	Kind string `json:"kind,omitempty"`
+	// Namespace is the only one that a List or a Watch shows; empty: it shows all. Of
+	// the others it is the key's.
+	Namespace string    `json:"namespace,omitempty"`
 	Key       store.Key `json:"key,omitzero"`
 	Finalizer string    `json:"finalizer,omitempty"`
 }
@@ -199,7 +202,8 @@ func (h *Handler) prepare(r *http.Request) (a Access, q url.Values, err error) {
 	if err := reconcile.CheckHost(r, h.o.Hosts...); err != nil {
 		return a, nil, &failure{http.StatusForbidden, err}
 	}
-	if err := h.origin.Check(r); err != nil {
+	// Reads too: a browser sends those of any page, and a watch takes a place.
+	if err := h.origin.Check(&http.Request{Method: http.MethodPost, Host: r.Host, Header: r.Header, URL: r.URL}); err != nil {
 		return a, nil, fail(http.StatusForbidden, "this came from another site's page")
 	}
 	if q, err = url.ParseQuery(r.URL.RawQuery); err != nil {
@@ -225,6 +229,9 @@ func accessOf(r *http.Request, q url.Values) (a Access, err error) {
 		}
 	}
 	one := a.Kind != "" && q.Get("key") != ""
+	if a.Namespace = q.Get("namespace"); one {
+		a.Namespace = a.Key.Namespace
+	}
 	switch {
 	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && one:
 		a.Do = Get
@@ -260,7 +267,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, a Access, q url.
 	}
 	k := h.kinds[i]
 	if a.Do == Watch {
-		return h.watch(w, r, k, q)
+		return h.watch(w, r, k, a.Namespace, q)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.Timeout)
 	defer cancel()
@@ -271,7 +278,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, a Access, q url.
 	}
 	switch a.Do {
 	case List:
-		return list(ctx, w, k, q)
+		return list(ctx, w, k, a.Namespace, q)
 	case Get:
 		o, err := k.Get(ctx, a.Key)
 		return object(w, o, err)
@@ -373,12 +380,12 @@ func write(ctx context.Context, w http.ResponseWriter, r *http.Request, k object
 const maxPage = 500
 
 // list answers with objects in the order of their keys.
-func list(ctx context.Context, w http.ResponseWriter, k objects.Kind, q url.Values) error {
+func list(ctx context.Context, w http.ResponseWriter, k objects.Kind, namespace string, q url.Values) error {
 	sel, err := store.ParseSelector(q.Get("labels"))
 	if err != nil {
 		return &failure{http.StatusBadRequest, err}
 	}
-	sel.Namespace = q.Get("namespace")
+	sel.Namespace = namespace
 	limit := maxPage
 	if text := q.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPage {

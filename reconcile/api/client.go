@@ -38,8 +38,11 @@ var ErrUnreachable = errors.New("the server does not answer")
 // write into a GET is not followed: the write fails.
 func NewClient(address string, client *http.Client, header http.Header) (*Client, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
-		return nil, fmt.Errorf("api: %q is not the address of a server, such as http://localhost:8085/objects", address)
+	if err != nil { // its text has the address, maybe with a password
+		return nil, errors.New("api: the address of the server cannot be parsed; one is http://localhost:8085/objects")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
+		return nil, fmt.Errorf("api: %q is not the address of a server, such as http://localhost:8085/objects", u.Redacted())
 	}
 	if client == nil {
 		client = http.DefaultClient

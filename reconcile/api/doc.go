@@ -13,7 +13,8 @@
 //	GET    ?                       the kinds
 //	GET    ?kind=K                 objects by key; with namespace, labels (a selector),
 //	                               q (part of the key), limit (500) and after (a key)
-//	GET    ?kind=K&watch=true      changes as server-sent events; with after (a revision)
+//	GET    ?kind=K&watch=true      changes as server-sent events; with namespace and after
+//	                               (a revision)
 //	GET    ?kind=K&key=X           one object; its revision is the ETag
 //	PUT    ?kind=K&key=X           creates it (If-None-Match: *), or replaces its spec and
 //	                               metadata (If-Match: "revision")
@@ -36,8 +37,8 @@
 //     about each request. Every write, and every refusal, is in the log.
 //   - Writes compare the revision, are validated, and carry the guards of the store.
 //   - Secrets are not in any answer; see [objects.Kind].
-//   - Writes of other sites' pages, and all requests of other host names, are refused.
-//     Reads have no CORS headers, so that other sites' pages cannot see the answers.
+//   - Requests of other sites' pages, and of other host names, are refused: reads too, so
+//     that no page elsewhere takes the place of a watch.
 //
 // # What it does not
 //

@@ -24,8 +24,9 @@ type event struct {
 
 const writeTime = 30 * time.Second // for one event to go out
 
-// watch sends changes until the caller leaves or the store is closed.
-func (h *Handler) watch(w http.ResponseWriter, r *http.Request, k objects.Kind, q url.Values) error {
+// watch sends changes, of one namespace if that is not empty, until the caller leaves or
+// the store is closed.
+func (h *Handler) watch(w http.ResponseWriter, r *http.Request, k objects.Kind, namespace string, q url.Values) error {
 	select {
 	case h.watches <- struct{}{}:
 		defer func() { <-h.watches }()
@@ -59,8 +60,15 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, k objects.Kind, 
 		defer func() { panicked = recover() }() // of the kind's code: it must not end the program
 		var ids lastWhole
 		for e, err := range k.Watch(ctx, after) {
+			text := ids.of(e)
+			if namespace == "" || e.Key.Namespace == namespace || e.Key == (store.Key{}) { // without a key it is no object's
+				text += lines(e, err)
+			}
+			if text == "" {
+				continue
+			}
 			select {
-			case events <- ids.of(e) + lines(e, err):
+			case events <- text:
 			case <-ctx.Done():
 				return
 			}

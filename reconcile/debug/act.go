@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"strconv"
+	"time"
 
 	"github.com/tendhq/tend/internal/ascii"
 	"github.com/tendhq/tend/reconcile"
@@ -70,14 +72,17 @@ func (h *Handler) act(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		http.Error(w, "this came from another site's page", http.StatusForbidden)
 		return
 	}
+	if r.ContentLength > maxBody {
+		http.Error(w, "the body is too long", http.StatusRequestEntityTooLarge)
+		return
+	}
+	// The action stands in the body, so that the body is read before Authorise is asked:
+	// up to maxBody, and for as long as a page may take.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.o.Timeout)) // where it can be set
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	a, err := readAction(r)
 	if err != nil {
-		code := http.StatusBadRequest
-		if tooBig := new(http.MaxBytesError); errors.As(err, &tooBig) {
-			code = http.StatusRequestEntityTooLarge
-		}
-		http.Error(w, clean(err.Error()), code)
+		http.Error(w, clean(err.Error()), bodyStatus(err))
 		return
 	}
 	log := h.log().With("action", a.Do, "kind", clean(a.Kind), "finalizer", clean(a.Finalizer), "controller", clean(a.Controller), "key", clean(a.Key), "workers", a.Workers, "from", r.RemoteAddr)
@@ -106,6 +111,17 @@ func (h *Handler) act(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	// Not http.Redirect, which needs to know the path that we are mounted at.
 	w.Header().Set("Location", a.page("done", string(a.Do)))
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// bodyStatus is the answer's code for an error of readAction.
+func bodyStatus(err error) int {
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
+		return http.StatusRequestEntityTooLarge
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return http.StatusRequestTimeout
+	}
+	return http.StatusBadRequest
 }
 
 var errNoAction = errors.New("do is none of kick, forget, pause, resume, workers, retry-failed, object-reconcile, object-pause, object-resume, object-remove-finalizer, release-prune")

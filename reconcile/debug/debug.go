@@ -37,8 +37,10 @@ type Options struct {
 	Sections []Section
 
 	// Authorise is asked before each action; an error refuses it, and is what
-	// the caller is told. It may look at r's headers and connection; the body is
-	// read. Default: nobody may do anything, and no action is offered.
+	// the caller is told. It may look at r's headers and connection. The body, which
+	// names the action, has been read: 64 KiB at most, within Timeout. A host that
+	// checks credentials before a body is read does so in front of the handler.
+	// Default: nothing is allowed, and no action is offered.
 	Authorise func(r *http.Request, a Action) error
 	// Hosts are the names that requests may ask for, besides localhost and IP
 	// addresses: the server's own, and those of a proxy that passes them on. Others

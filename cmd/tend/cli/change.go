@@ -97,14 +97,15 @@ func quoted(s string) *yaml.Node {
 type declaration struct {
 	Kind string
 	Meta struct {
-		Namespace, Name     string
+		Namespace           *string // nil: the command line's
+		Name                string
 		Labels, Annotations map[string]string
 	}
 	Spec json.RawMessage // not any, whose numbers have 53 bits
 }
 
-// readDeclarations reads one object in JSON, or objects in YAML. YAML's reader does not
-// know all escapes of JSON.
+// readDeclarations reads objects and lists of objects, in JSON or YAML. YAML's reader does
+// not know all escapes of JSON.
 func readDeclarations(in io.Reader) (all []declaration, err error) {
 	text, err := io.ReadAll(in)
 	if err != nil {
@@ -117,7 +118,7 @@ func readDeclarations(in io.Reader) (all []declaration, err error) {
 		next = dec.Decode
 	}
 	for {
-		var tree map[string]any
+		var tree any
 		err := next(&tree)
 		if errors.Is(err, io.EOF) {
 			return all, nil
@@ -125,26 +126,33 @@ func readDeclarations(in io.Reader) (all []declaration, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: declaration %d: %w", store.ErrInvalid, len(all)+1, err)
 		}
-		if len(tree) == 0 {
-			continue // between two separators
+		list, isList := tree.([]any)
+		if one, isOne := tree.(map[string]any); !isList && (!isOne || len(one) > 0) && tree != nil { // else it is between two separators
+			list = []any{tree}
 		}
-		data, err := json.Marshal(tree)
-		var d declaration
-		if err == nil {
-			err = json.Unmarshal(data, &d)
+		for _, tree := range list {
+			d, err := readDeclaration(tree)
+			if err != nil {
+				return nil, fmt.Errorf("%w: declaration %d: %w", store.ErrInvalid, len(all)+1, err)
+			}
+			all = append(all, d)
 		}
-		switch {
-		case err != nil:
-		case d.Kind == "" || d.Meta.Name == "":
-			err = errors.New("it needs a kind and a meta.name")
-		case len(d.Spec) == 0 || string(d.Spec) == "null":
-			err = errors.New("it needs a spec, which replaces the one that is there; an empty one is {}")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: declaration %d: %w", store.ErrInvalid, len(all)+1, err)
-		}
-		all = append(all, d)
 	}
+}
+
+func readDeclaration(tree any) (d declaration, err error) {
+	data, err := json.Marshal(tree)
+	if err == nil {
+		err = json.Unmarshal(data, &d)
+	}
+	switch {
+	case err != nil:
+	case d.Kind == "" || d.Meta.Name == "":
+		err = errors.New("it needs a kind and a meta.name")
+	case len(d.Spec) == 0 || string(d.Spec) == "null":
+		err = errors.New("it needs a spec, which replaces the one that is there; an empty one is {}")
+	}
+	return d, err
 }
 
 func (r *command) apply(ctx context.Context, _ []string) error {
@@ -165,9 +173,9 @@ func (r *command) apply(ctx context.Context, _ []string) error {
 		return err
 	}
 	for _, d := range all { // all are read before the first is written
-		key := store.Key{Namespace: d.Meta.Namespace, Name: d.Meta.Name}
-		if key.Namespace == "" {
-			key.Namespace = r.namespace
+		key := store.Key{Namespace: r.namespace, Name: d.Meta.Name}
+		if d.Meta.Namespace != nil {
+			key.Namespace = *d.Meta.Namespace
 		}
 		k, err := r.kind(d.Kind)
 		if err != nil {
@@ -247,22 +255,33 @@ func (r *command) edit(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
 	file := filepath.Join(folder, "object.yaml")
+	edited, err := r.typed(ctx, file, text)
+	if err == nil && edited == text {
+		fmt.Fprintln(r.Stdout, "nothing was changed")
+	} else if err == nil {
+		err = r.storeEdit(ctx, k, o, data, []byte(edited))
+	}
+	if now, wrong := os.ReadFile(file); err != nil && wrong == nil && string(now) != text {
+		return fmt.Errorf("%w; your edit is in %s", err, file)
+	}
+	return errors.Join(err, os.RemoveAll(folder))
+}
+
+// typed is what the user makes of a text in a file.
+func (r *command) typed(ctx context.Context, file, text string) (string, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return err
+		return "", err
 	}
 	if err := r.Edit(ctx, file); err != nil {
-		return err
+		return "", err
 	}
 	edited, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	if string(edited) == text {
-		fmt.Fprintln(r.Stdout, "nothing was changed")
-		return nil
-	}
+	return string(edited), err
+}
+
+// storeEdit stores what the user made of an object; data is its JSON before.
+func (r *command) storeEdit(ctx context.Context, k objects.Kind, o objects.Object, data, edited []byte) error {
 	var tree map[string]any
 	if err := yaml.Unmarshal(edited, &tree); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
@@ -283,7 +302,7 @@ func (r *command) edit(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.Stdout, "%s %s: revision %d\n", word(o.Kind), word(key.String()), next.Revision)
+	fmt.Fprintf(r.Stdout, "%s %s: revision %d\n", word(o.Kind), word(o.Key().String()), next.Revision)
 	return nil
 }
 

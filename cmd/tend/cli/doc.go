@@ -11,7 +11,8 @@
 //	describe KIND KEY              one object whole: conditions, deletion, metadata, spec
 //	watch KIND                     changes, as they come, until interrupted
 //	apply -f FILE                  creates or replaces what a file declares ("-": stdin)
-//	edit KIND KEY                  opens the object in $EDITOR and stores what comes of it
+//	edit KIND KEY                  opens the object in $EDITOR and stores what comes of it;
+//	                               an edit that cannot be stored is kept in its file
 //	delete KIND KEY                asks for the deletion
 //	kick, pause, resume KIND KEY   reconcile now; pause and resume on every server
 //	remove-finalizer KIND KEY NAME by force
@@ -19,12 +20,14 @@
 //	completion bash|zsh|fish       a script that completes commands
 //
 // The flags stand before or after the command: -server or -store (or the environment's
-// TEND_SERVER and TEND_STORE), -o table, json or yaml, -n namespace, -l labels,
+// TEND_SERVER and TEND_STORE), -o table, json or yaml, -n namespace (of keys and objects
+// that name none; "/name" and an empty meta.namespace name the empty one), -l labels,
 // -revision (edit and delete only what is at it), -debug (address of the debug page, for
 // why) and -show-secrets. TEND_TOKEN is sent to the server as a bearer token. A store is
 // file:PATH, etcd:ENDPOINT,…[/PREFIX] or postgres:DSN.
 //
-// A file of declarations holds objects in YAML or JSON, separated by "---":
+// A file of declarations holds objects in YAML or JSON, separated by "---", or a list of
+// them, as get prints it:
 //
 //	kind: bucket
 //	meta: {namespace: prod, name: logs}

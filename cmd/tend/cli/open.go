@@ -48,7 +48,9 @@ func (r *command) open(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: %w", errOpen, err)
 	}
 	if r.Kinds != nil {
-		r.kinds, err = r.Kinds(r.backend)
+		if r.kinds, err = r.Kinds(r.backend); err != nil {
+			err = errors.Join(err, r.backend.Close())
+		}
 	}
 	return err
 }

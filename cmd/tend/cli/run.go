@@ -288,7 +288,7 @@ func (r *command) named(args []string) (objects.Kind, store.Key, error) {
 	if err != nil {
 		return nil, key, usage("%v", err)
 	}
-	if key.Namespace == "" {
+	if !strings.Contains(args[1], "/") { // "/name" has no namespace, and says so
 		key.Namespace = r.namespace
 	}
 	k, err := r.kind(args[0])

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -376,17 +377,15 @@ func (r *command) askQueues(ctx context.Context, o objects.Object) (says []strin
 	if r.client == nil && r.debug == "" {
 		return nil, fmt.Errorf("the service is not asked, only its store")
 	}
-	address := r.debug
-	if address == "" {
-		u, err := url.Parse(r.server)
-		if err != nil {
-			return nil, err
-		}
-		u.Path = path.Join(path.Dir(u.Path), "debug")
-		address = u.String()
+	u, err := url.Parse(cmp.Or(r.debug, r.server))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" { // its text has the address, maybe with a password
+		return nil, errors.New("the address of the debug page cannot be understood")
 	}
-	q := url.Values{"view": {"object"}, "kind": {o.Kind}, "key": {o.Key().String()}, "format": {"json"}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"?"+q.Encode(), nil)
+	if r.debug == "" {
+		u.Path = path.Join(path.Dir(u.Path), "debug")
+	}
+	u.RawQuery = url.Values{"view": {"object"}, "kind": {o.Kind}, "key": {o.Key().String()}, "format": {"json"}}.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -399,7 +398,7 @@ func (r *command) askQueues(ctx context.Context, o objects.Object) (says []strin
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the debug page at %s answers %s", address, resp.Status)
+		return nil, fmt.Errorf("the debug page at %s answers %s", u.Redacted(), resp.Status)
 	}
 	var page struct {
 		Object struct {

@@ -1,0 +1,65 @@
+package debug_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/debug"
+)
+
+// A body that does not come in must not hold a goroutine and a connection for as long
+// as its sender likes.
+func TestActionWhoseBodyDoesNotComeInIsRefused(t *testing.T) {
+	asked := make(chan debug.Action, 1)
+	w := newWorld()
+	o := w.options()
+	o.Timeout = 10 * time.Millisecond
+	o.Authorise = func(_ *http.Request, a debug.Action) error { asked <- a; return nil }
+	server := httptest.NewServer(must(debug.New(&w.manager, o)))
+	defer server.Close()
+	conn := must(net.Dial("tcp", strings.TrimPrefix(server.URL, "http://")))
+	defer conn.Close()
+	_ = must(fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\n"))
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, len("HTTP/1.1 408 "))
+	if _, err := conn.Read(answer); err != nil || string(answer) != "HTTP/1.1 408 " {
+		t.Errorf("the answer is %q, %v", answer, err)
+	}
+	if len(asked) > 0 {
+		t.Errorf("Authorise was asked about %+v", <-asked)
+	}
+}
+
+// The size that a request declares is enough to refuse it.
+func TestActionWithALongBodyIsRefusedBeforeItIsRead(t *testing.T) {
+	w := newWorld()
+	o := w.options()
+	o.Authorise = func(*http.Request, debug.Action) error { return nil }
+	h := must(debug.New(&w.manager, o))
+	body := &countingReader{Reader: strings.NewReader(strings.Repeat("a", 1<<20))}
+	r := httptest.NewRequest(http.MethodPost, "http://localhost/debug", body)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.ContentLength = 1 << 20
+	send(t, h, http.StatusRequestEntityTooLarge, r)
+	if body.read > 0 {
+		t.Errorf("%d bytes of the body were read", body.read)
+	}
+}
+
+type countingReader struct {
+	*strings.Reader
+	read int
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.read += n
+	return n, err
+}
