@@ -207,6 +207,57 @@ func TestHookThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
 	})
 }
 
+// A hook that never returns stops neither the watchdog nor the queue's timer: deadlines
+// still end, delays still end, stuck runs are still replaced, and Run returns in time and
+// names the hook.
+//
+// promise R3, promise Q8
+func TestHookThatHangsStopsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var late time.Duration // how long the run went on that honours its context
+		r := record(func(ctx context.Context, k string) (result, error) {
+			switch k {
+			case "stuck":
+				<-release
+			case "late":
+				began := time.Now()
+				<-ctx.Done()
+				late = time.Since(began)
+			}
+			return result{}, nil
+		})
+		c := newController(t, r, &reconcile.Options[string]{
+			Workers: 1, ReplaceStuck: true, Timeout: time.Second, StuckAfter: time.Second, Drain: time.Second, Grace: time.Second,
+			Queue: queue.Options[string]{Hooks: &queue.Hooks[string]{
+				HoldExpired: func(queue.Scope[string], string) { <-release },
+			}},
+			Hooks: reconcile.Hooks[string]{OnStuck: func(string, time.Duration) { <-release }},
+		})
+		run := start(t, c)
+		c.Queue().Hold(c.Queue().OfKey("held"), queue.Hold{Reason: "why", Max: time.Second})
+		add(t, c, "stuck")
+		pass(time.Minute)
+		if err := c.Queue().AddAfter("late", time.Second); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		if late == 0 || late > 1100*time.Millisecond {
+			t.Errorf("a run's deadline of 1 s came after %v (0: never) while OnStuck hung", late)
+		}
+		expectList(t, "keys", r.keys(), "stuck", "late")
+		began := time.Now()
+		err := run.end()
+		expect(t, "Run took to end", time.Since(began), 2250*time.Millisecond) // Drain, Grace, and a quarter of it for the hooks
+		for _, name := range []string{"stuck", "hook OnStuck", "hook HoldExpired"} {
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("Run = %v, want %s named", err, name)
+			}
+		}
+		close(release)
+	})
+}
+
 // A hook that hears of a run which ended its goroutine, and ends it once more, does
 // not keep the worker from being replaced, nor the controller from stopping.
 //

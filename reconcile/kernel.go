@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,8 @@ type kernel[K comparable] struct {
 	view atomic.Pointer[view[K]]
 	mail []message     // for the supervisor, in order
 	rung chan struct{} // capacity 1: there is mail
+
+	parts map[*part]struct{} // guarded by mu
 }
 
 // message is what the supervisor is told.
@@ -274,7 +277,7 @@ func (k *kernel[K]) makeQueue() (err error) {
 // the key's next run, which may have begun already, looks at the caches.
 func (k *kernel[K]) holdExpired(over queue.Scope[K], reason string) {
 	if user := k.userHooks.HoldExpired; user != nil {
-		k.contain("HoldExpired", func() { user(over, reason) })
+		k.callAside("HoldExpired", func() { user(over, reason) }) // the queue's timer calls this
 	}
 }
 
@@ -328,6 +331,61 @@ func (k *kernel[K]) hookFailed(name string, v any) {
 	}
 	p := newPanic(v)
 	k.log().Error("reconcile: hook panicked", "controller", k.name, "hook", name, "err", store.Brief(p), "stack", string(p.Stack))
+}
+
+// part is a goroutine of the controller that Run waits for at its end, for a bounded
+// time, and names if it goes on.
+type part struct {
+	name string
+	done chan struct{} // closed as its last act
+}
+
+// startPart runs f as a part.
+func (k *kernel[K]) startPart(name string, f func()) {
+	p := &part{name: name, done: make(chan struct{})}
+	k.mu.Lock()
+	if k.parts == nil {
+		k.parts = make(map[*part]struct{})
+	}
+	k.parts[p] = struct{}{}
+	k.mu.Unlock()
+	go func() { // ends with f; waited for by waitForParts
+		defer func() {
+			k.mu.Lock()
+			delete(k.parts, p)
+			k.mu.Unlock()
+			close(p.done)
+		}()
+		f()
+	}()
+}
+
+// callAside calls a hook and does not wait for it: the caller must go on even if the
+// hook never returns. The hook is contained.
+func (k *kernel[K]) callAside(name string, hook func()) {
+	k.startPart("hook "+name, func() { k.containHere(name, hook) })
+}
+
+// waitForParts waits until no part is left, or gives the names of those that are left
+// when ctx ends. A part may start others.
+func (k *kernel[K]) waitForParts(ctx context.Context) (left []string) {
+	for {
+		k.mu.Lock()
+		parts := slices.Collect(maps.Keys(k.parts))
+		k.mu.Unlock()
+		if len(parts) == 0 {
+			return nil
+		}
+		for _, p := range parts {
+			if !waitFor(ctx, p.done) {
+				left = append(left, p.name)
+			}
+		}
+		if len(left) > 0 {
+			slices.Sort(left)
+			return slices.Compact(left)
+		}
+	}
 }
 
 // errBuckets is what Queue.Buckets panics with after its own panic has been logged:

@@ -120,9 +120,10 @@ type Cached interface {
 }
 
 // Hooks is a set of functions to be told; any may be nil. They are called without a
-// lock held, and should be quick: what happened waits for them. OnAdd and OnDone are
-// called on the goroutine that found out, the others on one of their own. A panic
-// in one, or runtime.Goexit, is contained and logged.
+// lock held, and should be quick: what happened waits for them, except for OnStuck. OnAdd
+// and OnDone are called on the goroutine that found out, the others on one of their own. A
+// panic in one, or runtime.Goexit, is contained and logged. Run names one that has not
+// returned when Options.Grace is over.
 type Hooks[K comparable] struct {
 	// OnError hears every failure of the reconciler, a mapper or a source, once.
 	// Nil: they are logged instead, the first in a row and the one that parks the
@@ -133,7 +134,8 @@ type Hooks[K comparable] struct {
 	// it does. What was there when the source started, and what other sources
 	// add, it does not hear of.
 	OnAdd func(key K, by Origin)
-	// OnStuck hears of a run that goes on long after its context ended.
+	// OnStuck hears of a run that goes on long after its context ended. The reports of
+	// two runs may come at the same time.
 	OnStuck func(key K, since time.Duration)
 	// OnDone hears the end of every run, with how long it took.
 	OnDone func(key K, o Outcome, took time.Duration)

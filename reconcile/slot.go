@@ -172,7 +172,6 @@ func (s *slot[K]) ask(at seen[K]) bool {
 
 // stuckRun is a run that goes on after its context ended.
 type stuckRun[K comparable] struct {
-	slot  *slot[K]
 	keys  []K
 	since time.Duration // how long it has been running
 	cause error
@@ -199,5 +198,5 @@ func (s *slot[K]) look(now time.Duration, late error) (stuck *stuckRun[K]) {
 		return nil
 	}
 	x.stuck = true
-	return &stuckRun[K]{s, x.keys, now - x.started, x.cause, x.doesLocked()}
+	return &stuckRun[K]{x.keys, now - x.started, x.cause, x.doesLocked()}
 }

@@ -74,16 +74,16 @@ func (s *supervisor[K]) run(ctx context.Context, place lease.Placement) error {
 	s.mu.Unlock()
 	// What serves the runs outlives ctx: they go on while the controller drains.
 	bg, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var wg sync.WaitGroup
-	wg.Go(func() { s.watch(bg) })
+	defer cancel()
+	s.startPart("watchdog", func() { s.watch(bg) })
 	if s.adapt != nil {
-		wg.Go(func() { s.adapt.run(bg, s) })
+		s.startPart("Adapt", func() { s.adapt.run(bg, s) })
 	}
 	for _, cached := range s.owned {
-		wg.Go(func() { s.runCache(bg, cached) })
+		s.startPart("cache "+cached.Name(), func() { s.runCache(bg, cached) })
 	}
 	for _, cached := range s.o.Reads {
-		wg.Go(func() {
+		s.startPart("cache "+cached.Name(), func() {
 			select {
 			case <-cached.Synced():
 				s.post(message{what: sourcesChanged})
@@ -98,10 +98,7 @@ func (s *supervisor[K]) run(ctx context.Context, place lease.Placement) error {
 	}()
 	err := s.supervise(ctx)
 	end()
-	err = errors.Join(err, s.stop(placed))
-	cancel()
-	wg.Wait()
-	return err
+	return errors.Join(err, s.stop(placed, cancel))
 }
 
 // runCache runs a cache that only this controller uses: without it no change would be
@@ -367,8 +364,8 @@ func (s *supervisor[K]) state() (state, LeaseCounts) {
 	return s.now, s.leases
 }
 
-// stop ends everything in order: see Controller.Run.
-func (s *supervisor[K]) stop(placed <-chan struct{}) error {
+// stop ends everything in order: see Controller.Run. endParts ends what serves the runs.
+func (s *supervisor[K]) stop(placed <-chan struct{}, endParts func()) error {
 	s.enter(stateDraining)
 	for _, f := range s.allFeeds() {
 		f.end(ErrShutdown)
@@ -386,15 +383,30 @@ func (s *supervisor[K]) stop(placed <-chan struct{}) error {
 		s.cancelRuns(func(*run[K]) bool { return true }, context.Canceled, cause)
 		err = s.q.Stop(grace)
 	}
-	err = s.finish(grace, placed, err)
+	left := s.finish(grace, placed, err)
+	endParts()
+	// Grace may be over, and they end at once unless they hang.
+	last, _ := grace.Deadline()
+	if least := time.Now().Add(max(s.o.Grace/4, 100*time.Millisecond)); least.After(last) {
+		last = least
+	}
+	ending, cancel := context.WithDeadline(context.Background(), last)
+	defer cancel()
+	left = append(left, s.waitForParts(ending)...)
 	s.enter(stateStopped)
+	if stop := new(queue.StopError); errors.As(err, &stop) {
+		err = fmt.Errorf("reconcile: controller %q: %w", s.name, err)
+	}
+	if len(left) > 0 {
+		err = errors.Join(err, fmt.Errorf("reconcile: controller %q: still running: %v", s.name, left))
+	}
 	return err
 }
 
-// finish waits for what is left besides runs; with a stopErr runs are left, and
-// the workers and the placement that wait for them are too.
-func (s *supervisor[K]) finish(ctx context.Context, placed <-chan struct{}, stopErr error) error {
-	var left []string
+// finish waits for sources, workers and the placement, and gives the names of those that
+// go on when ctx ends. With a stopErr runs are left, and the workers and the placement
+// that wait for them are too.
+func (s *supervisor[K]) finish(ctx context.Context, placed <-chan struct{}, stopErr error) (left []string) {
 	for _, f := range slices.Concat(s.allFeeds(), s.removedFeeds()) {
 		f.end(ErrShutdown)
 		if !f.wait(ctx) {
@@ -402,20 +414,16 @@ func (s *supervisor[K]) finish(ctx context.Context, placed <-chan struct{}, stop
 		}
 	}
 	s.shut()
-	if stopErr == nil {
-		if !s.wait(ctx) {
-			left = append(left, "workers")
-		}
-		if !waitFor(ctx, placed) {
-			left = append(left, "placement")
-		}
-	} else if stop := new(queue.StopError); errors.As(stopErr, &stop) {
-		stopErr = fmt.Errorf("reconcile: controller %q: %w", s.name, stopErr)
+	if stopErr != nil {
+		return left
 	}
-	if len(left) > 0 {
-		stopErr = errors.Join(stopErr, fmt.Errorf("reconcile: controller %q: still running: %v", s.name, left))
+	if !s.wait(ctx) {
+		left = append(left, "workers")
 	}
-	return stopErr
+	if !waitFor(ctx, placed) {
+		left = append(left, "placement")
+	}
+	return left
 }
 
 // housekeeping is how often keepHouse is called.

@@ -229,14 +229,17 @@ func (p *pool[K]) watch(ctx context.Context) {
 		p.looks++
 		p.list.Unlock()
 		now := p.since()
-		var stuck []stuckRun[K] // reported after the look: a hook may take its time
 		for _, s := range p.all() {
-			if r := s.look(now, p.late); r != nil {
-				stuck = append(stuck, *r)
+			r := s.look(now, p.late)
+			if r == nil {
+				continue
 			}
-		}
-		for _, r := range stuck {
-			p.reportStuck(r)
+			// The log and the hook are the user's code, which may hang: no other
+			// run's deadline waits for them.
+			p.startPart("hook OnStuck", func() { p.reportStuck(*r) })
+			if p.o.ReplaceStuck {
+				p.replace(s)
+			}
 		}
 	}
 }
@@ -246,12 +249,11 @@ func (p *pool[K]) reportStuck(r stuckRun[K]) {
 	for _, key := range r.keys {
 		p.log().Error("reconcile: run is stuck: "+r.what,
 			"controller", p.name, "key", key, "running", r.since, "cause", store.Brief(r.cause))
+	}
+	for _, key := range r.keys {
 		if f := p.o.Hooks.OnStuck; f != nil {
 			p.contain("OnStuck", func() { f(key, r.since) })
 		}
-	}
-	if p.o.ReplaceStuck {
-		p.replace(r.slot)
 	}
 }
 
