@@ -80,6 +80,7 @@ func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K]
 	if err := k.o.complete(batch); err != nil {
 		return nil, err
 	}
+	k.ownHash = k.o.Hash != nil
 	k.changeView(func(v *view[K]) { v.logger, v.caches = k.o.Logger, k.o.Reads })
 	if err := k.makeQueue(); err != nil {
 		return nil, err

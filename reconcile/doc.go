@@ -140,6 +140,7 @@ package reconcile
 //	errors        causes and errors, Terminal, RetryAfter
 //	contain       panics and runtime.Goexit of user code
 //	options       what New is told
+//	parts         goroutines that Run waits for and names
 //	kernel        what all parts of a controller share
 //	outcome       what a run came to: pure
 //	run           one run and its context

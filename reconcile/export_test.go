@@ -9,3 +9,6 @@ func Looks[K comparable](c *Controller[K]) int {
 	defer c.list.Unlock()
 	return c.looks
 }
+
+// Ill is how many failures were logged since all keys were last found well.
+func Ill[K comparable](c *Controller[K]) uint64 { return c.ill.Load() }

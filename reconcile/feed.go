@@ -62,9 +62,6 @@ func (s feedState) String() string {
 	return [...]string{"idle", "running", "restarting", "ended"}[s]
 }
 
-// errRelist ends one run of a source that is to list again. It is no failure.
-var errRelist = errors.New("source is started again")
-
 // allFeeds gives the feeds; the slice is never written to.
 func (s *sources[K]) allFeeds() []*feed[K] {
 	s.mu.Lock()
@@ -132,25 +129,6 @@ func (s *sources[K]) removeSource(name string) (ended bool, err error) {
 }
 
 var errUnwatched = errors.New("source was removed")
-
-// waitFor waits until done is closed or nil, or reports false when ctx ends. What has
-// ended counts as ended even if ctx has too.
-func waitFor(ctx context.Context, done <-chan struct{}) bool {
-	if done == nil {
-		return true
-	}
-	select {
-	case <-done:
-		return true
-	default:
-	}
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
 
 // changedLocked brings the view and the kind in line with the sources. A cache whose
 // source was removed is still read.
@@ -477,7 +455,7 @@ type shardsSink[K comparable] struct {
 
 // Add implements Sink.
 func (s *shardsSink[K]) Add(key K, o queue.AddOptions) error {
-	if !slices.Contains(s.shards, s.of.shardOf(key)) {
+	if shard, ok := s.of.shardOf(key); ok && !slices.Contains(s.shards, shard) {
 		return nil
 	}
 	return s.sink.Add(key, o)

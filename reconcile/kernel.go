@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,6 +30,7 @@ type kernel[K comparable] struct {
 	userHooks queue.Hooks[K]
 	q         *queue.Queue[K]
 	epoch     time.Time // times of runs are counted from here
+	ownHash   bool      // o.Hash is the user's
 
 	// The locks of a controller, in the order in which one goroutine may take them:
 	//
@@ -43,7 +43,7 @@ type kernel[K comparable] struct {
 	mail []message     // for the supervisor, in order
 	rung chan struct{} // capacity 1: there is mail
 
-	parts map[*part]struct{} // guarded by mu
+	parts parts // what Run waits for at its end
 }
 
 // message is what the supervisor is told.
@@ -168,20 +168,36 @@ func (k *kernel[K]) since() time.Duration { return time.Since(k.epoch) }
 // caches gives what the controller reads; the slice is never written to.
 func (k *kernel[K]) caches() []Cached { return k.view.Load().caches }
 
-// shardOf is the shard of a key.
-func (k *kernel[K]) shardOf(key K) int { return k.shardIn(k.view.Load(), key) }
+// shardOf is the shard of a key; not ok: Options.Hash failed.
+func (k *kernel[K]) shardOf(key K) (shard int, ok bool) { return k.shardIn(k.view.Load(), key) }
 
-func (k *kernel[K]) shardIn(v *view[K], key K) int {
+func (k *kernel[K]) shardIn(v *view[K], key K) (shard int, ok bool) {
 	if len(v.holds) == 1 {
-		return 0
+		return 0, true
 	}
-	return lease.Shard(k.o.Hash(key), len(v.holds))
+	hash, ok := uint64(0), true
+	if k.ownHash {
+		ok = k.contain("Hash", func() { hash = k.o.Hash(key) })
+	} else {
+		hash = k.o.Hash(key)
+	}
+	return lease.Shard(hash, len(v.holds)), ok
 }
+
+// unknownHold stands for the hold of a key whose Options.Hash failed. Such a key is kept
+// in the queue and fails until Hash works: any server may be the one that is to run it.
+var unknownHold = &hold{shard: -1}
+
+var errHash = errors.New("Options.Hash panicked or called runtime.Goexit: the key's shard is not known")
 
 // holdOf is the right to run the key; nil: this server has none.
 func (k *kernel[K]) holdOf(key K) *hold {
 	v := k.view.Load()
-	return v.holds[k.shardIn(v, key)].Load()
+	shard, ok := k.shardIn(v, key)
+	if !ok {
+		return unknownHold
+	}
+	return v.holds[shard].Load()
 }
 
 // elsewhere reports whether the key needs a lease that this server does not have.
@@ -333,59 +349,10 @@ func (k *kernel[K]) hookFailed(name string, v any) {
 	k.log().Error("reconcile: hook panicked", "controller", k.name, "hook", name, "err", store.Brief(p), "stack", string(p.Stack))
 }
 
-// part is a goroutine of the controller that Run waits for at its end, for a bounded
-// time, and names if it goes on.
-type part struct {
-	name string
-	done chan struct{} // closed as its last act
-}
-
-// startPart runs f as a part.
-func (k *kernel[K]) startPart(name string, f func()) {
-	p := &part{name: name, done: make(chan struct{})}
-	k.mu.Lock()
-	if k.parts == nil {
-		k.parts = make(map[*part]struct{})
-	}
-	k.parts[p] = struct{}{}
-	k.mu.Unlock()
-	go func() { // ends with f; waited for by waitForParts
-		defer func() {
-			k.mu.Lock()
-			delete(k.parts, p)
-			k.mu.Unlock()
-			close(p.done)
-		}()
-		f()
-	}()
-}
-
 // callAside calls a hook and does not wait for it: the caller must go on even if the
 // hook never returns. The hook is contained.
 func (k *kernel[K]) callAside(name string, hook func()) {
-	k.startPart("hook "+name, func() { k.containHere(name, hook) })
-}
-
-// waitForParts waits until no part is left, or gives the names of those that are left
-// when ctx ends. A part may start others.
-func (k *kernel[K]) waitForParts(ctx context.Context) (left []string) {
-	for {
-		k.mu.Lock()
-		parts := slices.Collect(maps.Keys(k.parts))
-		k.mu.Unlock()
-		if len(parts) == 0 {
-			return nil
-		}
-		for _, p := range parts {
-			if !waitFor(ctx, p.done) {
-				left = append(left, p.name)
-			}
-		}
-		if len(left) > 0 {
-			slices.Sort(left)
-			return slices.Compact(left)
-		}
-	}
+	k.parts.start("hook "+name, func() { k.containHere(name, hook) })
 }
 
 // errBuckets is what Queue.Buckets panics with after its own panic has been logged:

@@ -257,8 +257,8 @@ func (c *Controller[K]) Leases() []LeaseSnapshot {
 	return list
 }
 
-// LeaseOf is the lease under which a key runs; not ok: it needs none, or the text names
-// no key. Of keys that are neither text nor TextUnmarshalers only those in the queue
+// LeaseOf is the lease under which a key runs; not ok: it needs none, the text names
+// no key, or Options.Hash failed. Of keys that are neither text nor TextUnmarshalers only those in the queue
 // are found, and none are on a server that does not hold their lease.
 func (c *Controller[K]) LeaseOf(ctx context.Context, printed string) (l LeaseSnapshot, ok bool) {
 	leases := c.Leases()
@@ -272,7 +272,11 @@ func (c *Controller[K]) LeaseOf(ctx context.Context, printed string) (l LeaseSna
 	if err != nil {
 		return l, false
 	}
-	return leases[c.shardOf(key)], true
+	shard, ok := c.shardOf(key)
+	if !ok {
+		return l, false
+	}
+	return leases[shard], true
 }
 
 func leaseSnapshot(shard int, l lease.Lease) LeaseSnapshot {

@@ -58,6 +58,36 @@ func TestUrgentAddIsNoNewRowOfFailures(t *testing.T) {
 	})
 }
 
+// A failing key that is removed leaves nothing behind: successes are not asked for ever
+// after whether they end a row of failures.
+func TestRemovedKeyIsNoFailureForEver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		fail := true
+		c := newController(t, record(func(_ context.Context, k string) (result, error) {
+			if fail {
+				return result{}, errBoom
+			}
+			return result{}, nil
+		}), &reconcile.Options[string]{Logger: logger, Backoff: exactly(time.Hour)})
+		add(t, c, "removed", "fails")
+		start(t, c)
+		pass(5 * time.Minute)
+		c.Queue().Remove("removed")
+		pass(5 * time.Minute)
+		if reconcile.Ill(c) == 0 {
+			t.Error("no failure is noted while a key fails")
+		}
+		fail = false
+		if err := c.Kick("fails"); err != nil {
+			t.Fatal(err)
+		}
+		pass(5 * time.Minute)
+		expect(t, "recoveries", strings.Count(lines.String(), "works again"), 1)
+		expect(t, "failures noted after the last key that failed was gone", reconcile.Ill(c), 0)
+	})
+}
+
 // What counts no failure is no line, and does not hide the failure after it.
 func TestThrottledAndRequeuedRunsAreNotLoggedAsFailures(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -57,7 +57,7 @@ func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], gi
 		relist: func(to kernelSink[K], gained []int) error {
 			p, ok := to.kept().(*mapping[K, S, T])
 			if !ok {
-				return nil // it is about to list everything anyway
+				return errRelist // it is about to list, or feeds a sink that keeps nothing: a wrapper's
 			}
 			for obj := range c.All() {
 				if err := p.note(obj.Key(), step[S, T]{old: obj, now: obj, initial: true, only: gained}); err != nil {

@@ -88,7 +88,8 @@ type Options[K comparable] struct {
 	Placement lease.Placement
 	// Hash spreads keys over shards. It must be the same in every process and
 	// version. Default: lease.HashKey, for K = Request; other keys need one when
-	// the Placement has shards.
+	// the Placement has shards. A key for which it panics, or calls runtime.Goexit,
+	// does not run: each try is logged and fails, and the key backs off.
 	Hash func(key K) uint64
 	// Writes names the kinds that the reconciler writes besides its own. It is
 	// for the Manager's dependency graph only. Default: none.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,6 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
-
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -745,7 +745,7 @@ func TestKeyAddedDuringARunIsForgottenWithTheLease(t *testing.T) {
 		obj := create(t, s, "a")
 		p := newHandPlaced(1)
 		v := newServer(t, s, p, reconcile.Options[store.Key]{}, func(context.Context, store.Key) (result, error) {
-			pass(4 * time.Second)
+			time.Sleep(4 * time.Second)
 			return result{}, nil
 		})
 		p.give(0)
@@ -783,7 +783,7 @@ func TestSharedPlacementIsGivenBackAfterTheLastRun(t *testing.T) {
 						most.Store(max(most.Load(), going.Add(1)))
 						defer going.Add(-1)
 					}
-					pass(slow)
+					time.Sleep(slow)
 					return result{}, nil
 				})
 				c := must[*reconcile.Controller[string]](t)(reconcile.New(c, r, nil))
@@ -844,4 +844,92 @@ func TestSourceThatHasEndedListsAgainWhenAShardIsGained(t *testing.T) {
 			t.Errorf("Run = %v, want nil", err)
 		}
 	})
+}
+
+// A source whose sink another package has wrapped keeps nothing for its next run, and
+// cannot list beside its Run: it is started again for a gained shard.
+//
+// promise Q1
+func TestMapBehindAWrappedSinkListsAgainWhenAShardIsGained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		names := make([]string, 2) // of what is mapped, by shard
+		for i := range 100 {
+			name := fmt.Sprint("mapped-", i)
+			names[lease.Shard(lease.HashKey(key(name)), 2)] = name
+		}
+		create(t, s, "a", ref(names[0]))
+		create(t, s, "b", ref(names[1]))
+		ca := newCache(t, s)
+		p := newHandPlaced(2)
+		r := record[store.Key](nil)
+		c := newController(t, r, &reconcile.Options[store.Key]{Placement: p})
+		src := reconcile.Map(ca, byRef)
+		inner := src.Run
+		src.Run = func(ctx context.Context, to reconcile.Sink[store.Key]) error {
+			return inner(ctx, struct{ reconcile.Sink[store.Key] }{to})
+		}
+		if err := c.Watch(src); err != nil {
+			t.Fatal(err)
+		}
+		var m reconcile.Manager
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		start(t, &m)
+		p.give(0)
+		expectList(t, "keys of the first shard", r.keys(), key(names[0]))
+		p.give(1)
+		if keys := r.keys(); !slices.Contains(keys, key(names[1])) {
+			t.Errorf("keys run: %v, want that of the second shard too", keys)
+		}
+	})
+}
+
+// promise R3, promise Q8: a panic of Options.Hash, or the end of its goroutine, ends
+// neither the caller of Add nor the supervisor nor a worker. Its key is not lost: it fails
+// and backs off until Hash works, and other keys run.
+func TestHashThatFailsIsContained(t *testing.T) {
+	for name, failure := range map[string]func(){
+		"panic": func() { panic(errBoom) }, "Goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				hashes := make([]uint64, 2) // by shard
+				for h := range uint64(100) {
+					hashes[lease.Shard(h, 2)] = h
+				}
+				var bad atomic.Bool
+				var told failures[string]
+				p := newHandPlaced(2)
+				r := record[string](nil)
+				c := newController(t, r, &reconcile.Options[string]{
+					Placement: p, Backoff: exactly(time.Second), Hooks: reconcile.Hooks[string]{OnError: told.hear},
+					Hash: func(k string) uint64 {
+						if bad.Load() && k[0] == '0' {
+							failure()
+						}
+						return hashes[k[0]-'0']
+					},
+				})
+				run := start(t, c)
+				p.give(0, 1)
+				bad.Store(true)
+				add(t, c, "0 added", "1 added")
+				pass(10 * time.Second)
+				expectList(t, "keys while Hash fails", r.keys(), "1 added")
+				if fs := told.list(); len(fs) < 2 || fs[0].Key != "0 added" || !strings.Contains(fs[0].Err.Error(), "Hash") {
+					t.Errorf("OnError heard %+v, want failures of the key", fs)
+				}
+				p.take(1) // the supervisor asks where each key belongs
+				p.give(1)
+				bad.Store(false)
+				pass(time.Minute)
+				expectList(t, "keys", r.keys(), "1 added", "0 added")
+				if err := run.end(); err != nil {
+					t.Errorf("Run = %v, want nil", err)
+				}
+			})
+		})
+	}
 }

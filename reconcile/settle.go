@@ -13,7 +13,7 @@ import (
 // settler carries out what judge decided.
 type settler[K comparable] struct {
 	*pendingWrites[K]
-	ill atomic.Int64 // keys, about, whose failure was logged and whose recovery was not yet
+	ill atomic.Uint64 // failures that were logged since all keys were last found well
 }
 
 // conclude does everything that follows a run, in this order:
@@ -51,6 +51,29 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 	for i, item := range items {
 		t.tell(item, decisions[i], outcomes[i], took)
 	}
+}
+
+// refuse settles a key that failed before it could run.
+func (t *settler[K]) refuse(item queue.Item[K], err error) {
+	d := decision{kind: resultError, do: settleRetry, err: err}
+	d.again = t.failedBefore(item, d)
+	t.settle(item, d, Result{})
+	t.tellEnd(item, d)
+}
+
+// noteWell finds out whether a key still has a failure whose end is to be logged. A key
+// may also have been removed.
+func (t *settler[K]) noteWell() {
+	ill := t.ill.Load()
+	if ill == 0 {
+		return
+	}
+	for e := range t.q.Snapshot() {
+		if e.LastError != nil {
+			return
+		}
+	}
+	t.ill.CompareAndSwap(ill, 0) // a failure that was settled meanwhile counts after that
 }
 
 // changedDuringRun makes a change urgent that another than the run made.
@@ -146,6 +169,14 @@ func (t *settler[K]) failedBefore(item queue.Item[K], d decision) bool {
 
 // tell calls the hooks, or logs.
 func (t *settler[K]) tell(item queue.Item[K], d decision, o Outcome, took time.Duration) {
+	t.tellEnd(item, d)
+	if f := t.o.Hooks.OnDone; f != nil {
+		t.containHere("OnDone", func() { f(item.Key, o, took) })
+	}
+}
+
+// tellEnd says that a key failed, or works again.
+func (t *settler[K]) tellEnd(item queue.Item[K], d decision) {
 	switch {
 	case d.err != nil && d.kind != resultThrottled:
 		t.report(Failure[K]{
@@ -155,10 +186,6 @@ func (t *settler[K]) tell(item queue.Item[K], d decision, o Outcome, took time.D
 			t.ill.Add(1)
 		}
 	case d.err == nil && d.again && (d.kind == resultSuccess || d.kind == resultRequeueAfter):
-		t.ill.Add(-1)
 		t.recovered("key", item.Key)
-	}
-	if f := t.o.Hooks.OnDone; f != nil {
-		t.containHere("OnDone", func() { f(item.Key, o, took) })
 	}
 }

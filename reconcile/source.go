@@ -124,6 +124,9 @@ func (s *foreignSink[K]) forShards([]int) kernelSink[K]       { return s }
 func (s *foreignSink[K]) keep(v any)                          { s.value = v }
 func (s *foreignSink[K]) kept() any                           { return s.value }
 
+// errRelist ends one run of a source that is to list again. It is no failure.
+var errRelist = errors.New("source is started again")
+
 // restarts is the backoff of a source that fails, and of a list that does.
 func restarts() *sleep.Backoff {
 	return &sleep.Backoff{Min: 500 * time.Millisecond, Max: time.Minute}

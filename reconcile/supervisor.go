@@ -75,15 +75,15 @@ func (s *supervisor[K]) run(ctx context.Context, place lease.Placement) error {
 	// What serves the runs outlives ctx: they go on while the controller drains.
 	bg, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	s.startPart("watchdog", func() { s.watch(bg) })
+	s.parts.start("watchdog", func() { s.watch(bg) })
 	if s.adapt != nil {
-		s.startPart("Adapt", func() { s.adapt.run(bg, s) })
+		s.parts.start("Adapt", func() { s.adapt.run(bg, s) })
 	}
 	for _, cached := range s.owned {
-		s.startPart("cache "+cached.Name(), func() { s.runCache(bg, cached) })
+		s.parts.start("cache "+cached.Name(), func() { s.runCache(bg, cached) })
 	}
 	for _, cached := range s.o.Reads {
-		s.startPart("cache "+cached.Name(), func() {
+		s.parts.start("cache "+cached.Name(), func() {
 			select {
 			case <-cached.Synced():
 				s.post(message{what: sourcesChanged})
@@ -392,7 +392,7 @@ func (s *supervisor[K]) stop(placed <-chan struct{}, endParts func()) error {
 	}
 	ending, cancel := context.WithDeadline(context.Background(), last)
 	defer cancel()
-	left = append(left, s.waitForParts(ending)...)
+	left = append(left, s.parts.wait(ending)...)
 	s.enter(stateStopped)
 	if stop := new(queue.StopError); errors.As(err, &stop) {
 		err = fmt.Errorf("reconcile: controller %q: %w", s.name, err)
@@ -437,6 +437,7 @@ func (s *supervisor[K]) housekeeping() time.Duration {
 
 func (s *supervisor[K]) keepHouse() {
 	s.age()
+	s.noteWell()
 	if s.o.ParkedResync > 0 && s.q.Stats().Parked > 0 {
 		s.retryParked()
 	}

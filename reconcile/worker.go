@@ -236,7 +236,7 @@ func (p *pool[K]) watch(ctx context.Context) {
 			}
 			// The log and the hook are the user's code, which may hang: no other
 			// run's deadline waits for them.
-			p.startPart("hook OnStuck", func() { p.reportStuck(*r) })
+			p.parts.start("hook OnStuck", func() { p.reportStuck(*r) })
 			if p.o.ReplaceStuck {
 				p.replace(s)
 			}
@@ -250,10 +250,12 @@ func (p *pool[K]) reportStuck(r stuckRun[K]) {
 		p.log().Error("reconcile: run is stuck: "+r.what,
 			"controller", p.name, "key", key, "running", r.since, "cause", store.Brief(r.cause))
 	}
+	told := p.o.Hooks.OnStuck
+	if told == nil {
+		return
+	}
 	for _, key := range r.keys {
-		if f := p.o.Hooks.OnStuck; f != nil {
-			p.contain("OnStuck", func() { f(key, r.since) })
-		}
+		p.contain("OnStuck", func() { told(key, r.since) })
 	}
 }
 
@@ -379,6 +381,9 @@ func (w *worker[K]) run(item queue.Item[K]) {
 	case h == nil:
 		item.Done() // another server's
 		return
+	case h == unknownHold:
+		w.p.refuse(item, errHash)
+		return
 	case !h.trusted():
 		item.After(distrustDelay)
 		return
@@ -436,6 +441,11 @@ func (w *worker[K]) runPart(h *hold, items []queue.Item[K]) {
 	switch {
 	case h == nil:
 		doneAll(items) // another server's
+		return
+	case h == unknownHold:
+		for _, item := range items {
+			w.p.refuse(item, errHash)
+		}
 		return
 	case !h.trusted():
 		for _, item := range items {

@@ -364,6 +364,26 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestHookThatEndsItsGoroutineEndsNothingElse",
 	},
 	{
+		Name: "the watchdog waits for OnStuck",
+		File: "reconcile/worker.go", Old: "\t\t\tp.parts.start(\"hook OnStuck\"", New: "\t\t\tif BROKEN {\n\t\t\t\tp.reportStuck(*r)\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tp.parts.start(\"hook OnStuck\"",
+		Package: "reconcile", Test: "TestHookThatHangsStopsNothing",
+	},
+	{
+		Name: "the queue's timer waits for HoldExpired",
+		File: "reconcile/kernel.go", Old: "k.callAside(\"HoldExpired\", func", New: "if BROKEN {\n\t\t\tk.contain(\"HoldExpired\", func() { user(over, reason) })\n\t\t\treturn\n\t\t}\n\t\tk.callAside(\"HoldExpired\", func",
+		Package: "reconcile", Test: "TestHookThatHangsStopsNothing",
+	},
+	{
+		Name: "a key whose hash fails is another server's",
+		File: "reconcile/kernel.go", Old: "\tif !ok {\n\t\treturn unknownHold", New: "\tif !ok {\n\t\tif BROKEN {\n\t\t\treturn nil\n\t\t}\n\t\treturn unknownHold",
+		Package: "reconcile", Test: "TestHashThatFailsIsContained",
+	},
+	{
+		Name: "a source behind a wrapped sink is not listed for a gained shard",
+		File: "reconcile/mapper.go", Old: "\t\t\tif !ok {\n\t\t\t\treturn errRelist", New: "\t\t\tif !ok {\n\t\t\t\tif BROKEN {\n\t\t\t\t\treturn nil\n\t\t\t\t}\n\t\t\t\treturn errRelist",
+		Package: "reconcile", Test: "TestMapBehindAWrappedSinkListsAgainWhenAShardIsGained",
+	},
+	{
 		Name: "a mapping that failed is put back over a newer change",
 		File: "reconcile/mapper.go", Old: "\tif ok {\n\t\tp.todo[key] = p.widenedLocked(key, newer)", New: "\tif ok && !BROKEN {\n\t\tp.todo[key] = p.widenedLocked(key, newer)",
 		Package: "reconcile", Test: "TestChangeDuringAFailedMappingIsMappedByTheRetry",
@@ -415,7 +435,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "only the first key of a stuck batch is reported",
-		File: "reconcile/worker.go", Old: "\tfor _, key := range r.keys {", New: "\tfor i, key := range r.keys {\n\t\tif BROKEN && i > 0 {\n\t\t\tbreak\n\t\t}",
+		File: "reconcile/worker.go", Old: "\tfor _, key := range r.keys {\n\t\tp.contain", New: "\tfor i, key := range r.keys {\n\t\tif BROKEN && i > 0 {\n\t\t\tbreak\n\t\t}\n\t\tp.contain",
 		Package: "reconcile", Test: "TestEveryKeyOfAStuckBatchIsReported",
 	},
 	{
@@ -914,6 +934,16 @@ var All = []Mutant{
 	},
 
 	// reconcile/quota
+	{
+		Name: "servers share the record of a pause",
+		File: "reconcile/quota/pause.go", Old: "Key: store.Key{Namespace: s.pauses.server, Name: name}", New: "Key: store.Key{Namespace: map[bool]string{false: s.pauses.server}[BROKEN], Name: name}",
+		Package: "reconcile/quota", Test: "TestShorterPauseOfOneServerEndsNoLongerOneOfAnother",
+	},
+	{
+		Name: "a record of a pause that is seen again begins it again",
+		File: "reconcile/quota/pause.go", Old: "if known, ok := p.heard[c.Key]; !ok || known.rev != c.Revision {", New: "if known, ok := p.heard[c.Key]; !ok || known.rev != c.Revision || BROKEN {",
+		Package: "reconcile/quota", Test: "TestWatchThatBeginsAgainLengthensNoPause",
+	},
 	{
 		Name: "a pause holds for one server",
 		File: "reconcile/quota/pause.go", Old: "\tb.others = until\n", New: "\tif !BROKEN {\n\t\tb.others = until\n\t}\n",

@@ -19,10 +19,13 @@ import (
 //	                                        the record is gone
 //
 // The record says how long, not until when, so no clock of one server is compared with
-// that of another. A server that starts meanwhile pauses until the record is gone.
+// that of another. A server that starts meanwhile pauses until the record is gone. Each
+// server has records of its own, and the longest of all counts: a server that was asked to
+// wait for a shorter time takes nothing from the others.
 
-// PauseKind is the kind of the records by which servers tell each other of a pause, one
-// for each budget, named like its bucket. Each is bound to a lease and ends with it.
+// PauseKind is the kind of the records by which servers tell each other of a pause: one
+// for each budget that a server was asked to pause, named like its bucket, in a namespace
+// that is the server's. Each is bound to a lease and ends with it.
 const PauseKind = "_quotapause"
 
 // leastShared is the shortest pause that is told to others: shorter ones are over before
@@ -34,11 +37,19 @@ const maxWatchPause = 5 * time.Second
 
 // pauses is what a Set has to tell other servers, and heard from them.
 type pauses struct {
-	more chan struct{} // has a token when there may be something to tell
+	server string        // the namespace of the records that this server writes
+	more   chan struct{} // has a token when there may be something to tell
 
 	mu    sync.Mutex // guards what follows
 	tell  map[string]time.Duration
-	heard map[string]time.Time // until when, by the name of the bucket; the past is dropped as it is met
+	heard map[store.Key]heardPause // by record
+}
+
+// heardPause is what a record said when it was first seen. A watch that begins again shows
+// the same record once more, which is no new pause.
+type heardPause struct {
+	rev   store.Revision
+	until time.Time
 }
 
 // share queues a pause to be told. It never blocks.
@@ -71,6 +82,7 @@ func (s *Set) sharePauses(ctx context.Context) {
 }
 
 func (s *Set) tellPauses(ctx context.Context) {
+	told := map[string]time.Time{} // until when, by the name of the bucket
 	for {
 		select {
 		case <-ctx.Done():
@@ -78,7 +90,10 @@ func (s *Set) tellPauses(ctx context.Context) {
 		case <-s.pauses.more:
 		}
 		for name, d := range s.pauses.take() {
-			_ = s.tellPause(ctx, name, d) // the others hear it from the cloud
+			if until := time.Now().Add(d); until.After(told[name]) {
+				told[name] = until
+				_ = s.tellPause(ctx, name, d) // the others hear it from the cloud
+			}
 		}
 	}
 }
@@ -93,7 +108,7 @@ func (s *Set) tellPause(ctx context.Context, name string, d time.Duration) error
 	lease, err := leaser.Grant(ctx, d)
 	if err == nil {
 		_, err = s.o.Backend.Commit(ctx, store.Txn{Ops: []store.Op{{
-			Kind: PauseKind, Key: store.Key{Name: name}, Put: store.Bytes(strconv.FormatInt(d.Milliseconds(), 10)), Lease: lease,
+			Kind: PauseKind, Key: store.Key{Namespace: s.pauses.server, Name: name}, Put: store.Bytes(strconv.FormatInt(d.Milliseconds(), 10)), Lease: lease,
 		}}})
 	}
 	if err != nil {
@@ -104,40 +119,71 @@ func (s *Set) tellPause(ctx context.Context, name string, d time.Duration) error
 
 func (s *Set) hearPauses(ctx context.Context) {
 	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, maxWatchPause) {
+		listed := map[store.Key]bool{}
 		for batch, err := range s.o.Backend.Watch(ctx, PauseKind, 0) {
 			if err != nil {
 				break
 			}
 			pause = 100 * time.Millisecond
 			for _, c := range batch.Changes {
+				listed[c.Key] = true
 				s.hear(c)
+			}
+			if batch.Kind == store.BatchSnapshotEnd {
+				s.forget(listed)
 			}
 		}
 		sleep.For(ctx, pause)
 	}
 }
 
-// hear pauses a budget by another server's record, or ends that pause.
+// hear pauses a budget by a record, or ends that pause.
 func (s *Set) hear(c store.Change) {
-	name, until := c.Key.Name, time.Time{}
-	if !c.Deleted {
-		text, err := c.Encode()
-		if err != nil {
-			return
-		}
-		ms, err := strconv.ParseInt(string(text), 10, 64)
-		if err != nil || ms <= 0 {
-			return
-		}
-		until = time.Now().Add(min(time.Duration(ms)*time.Millisecond, longestPause))
-	}
-	s.pauses.mu.Lock()
+	p := &s.pauses
 	if c.Deleted {
-		delete(s.pauses.heard, name)
-	} else {
-		s.pauses.heard[name] = until
+		p.mu.Lock()
+		delete(p.heard, c.Key)
+		p.mu.Unlock()
+		s.pauseBudget(c.Key.Name)
+		return
 	}
-	s.pauses.mu.Unlock()
+	text, err := c.Encode()
+	if err != nil {
+		return
+	}
+	ms, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || ms <= 0 {
+		return
+	}
+	until := time.Now().Add(min(time.Duration(ms)*time.Millisecond, longestPause))
+	p.mu.Lock()
+	if known, ok := p.heard[c.Key]; !ok || known.rev != c.Revision {
+		p.heard[c.Key] = heardPause{c.Revision, until}
+	}
+	p.mu.Unlock()
+	s.pauseBudget(c.Key.Name)
+}
+
+// forget ends the pauses whose records have gone while nothing watched.
+func (s *Set) forget(listed map[store.Key]bool) {
+	p := &s.pauses
+	var gone []string
+	p.mu.Lock()
+	for key := range p.heard {
+		if !listed[key] {
+			delete(p.heard, key)
+			gone = append(gone, key.Name)
+		}
+	}
+	p.mu.Unlock()
+	for _, name := range gone {
+		s.pauseBudget(name)
+	}
+}
+
+// pauseBudget pauses the budget of that name as all records together say.
+func (s *Set) pauseBudget(name string) {
+	until := s.pauses.heardOf(name)
 	for _, q := range s.all() {
 		for _, b := range q.distinct() {
 			if b.bucket.Name() == name {
@@ -147,11 +193,17 @@ func (s *Set) hear(c store.Change) {
 	}
 }
 
-// heardOf is until when the budget of that name is paused by other servers.
-func (p *pauses) heardOf(name string) time.Time {
+// heardOf is until when the budget of that name is paused by other servers; the zero
+// time: it is not.
+func (p *pauses) heardOf(name string) (until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.heard[name]
+	for key, h := range p.heard {
+		if key.Name == name && h.until.After(until) {
+			until = h.until
+		}
+	}
+	return until
 }
 
 // pauseUntil pauses the budget as another server was asked to; the zero time ends that.

@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +68,108 @@ func TestPauseHoldsForAllServers(t *testing.T) {
 		}
 		if page := must(b.List(t.Context(), quota.PauseKind, store.ListOptions{})); len(page.Records) != 0 {
 			t.Errorf("%d records of pauses are left", len(page.Records))
+		}
+	})
+}
+
+// One server is asked to wait for a minute, another then for 10 s: all wait for the minute.
+//
+// promise Q6
+func TestShorterPauseOfOneServerEndsNoLongerOneOfAnother(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		defer b.Close()
+		first, stop := runSet(t, b)
+		defer stop()
+		second, stop := runSet(t, b)
+		defer stop()
+		begun := time.Now()
+		answer := make(chan struct{})
+		done := make(chan error)
+		go func() { // sent before the first server was refused, and answered after
+			done <- second.Do(t.Context(), quota.Read, func(context.Context) error {
+				<-answer
+				return &busy{10 * time.Second}
+			})
+		}()
+		synctest.Wait()
+		if err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{time.Minute} }); !queue.IsThrottled(err) {
+			t.Fatalf("%v, want it throttled", err)
+		}
+		synctest.Wait()
+		close(answer)
+		if err := <-done; !queue.IsThrottled(err) {
+			t.Fatalf("%v, want it throttled", err)
+		}
+		synctest.Wait()
+		third, stop := runSet(t, b)
+		defer stop()
+		for name, q := range map[string]*quota.Quota{"second": second, "third": third} {
+			if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if at := time.Since(begun); at < time.Minute || at > 62*time.Second {
+				t.Errorf("the %s server made a call %v after the pause of 1 min began", name, at)
+			}
+		}
+	})
+}
+
+// brittle is a backend whose watches can be ended.
+type brittle struct {
+	*memory.Backend
+	end func() context.Context // ends the next watch
+}
+
+func (b *brittle) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		over := b.end()
+		defer context.AfterFunc(over, cancel)()
+		if over.Err() != nil {
+			yield(store.Batch{}, errDown)
+			return
+		}
+		for batch, err := range b.Backend.Watch(ctx, kind, after) {
+			if !yield(batch, err) {
+				return
+			}
+		}
+		yield(store.Batch{}, errDown)
+	}
+}
+
+// The watch begins again and shows the same record: that is no new pause. Then the store
+// is gone, and nothing says that the record is.
+//
+// promise Q6
+func TestWatchThatBeginsAgainLengthensNoPause(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		defer b.Close()
+		begun := time.Now()
+		first, stop := runSet(t, b)
+		defer stop()
+		second, stop := runSet(t, &brittle{b, func() context.Context {
+			ends := 20 * time.Second
+			if time.Since(begun) >= ends {
+				ends = 25 * time.Second
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), ends-time.Since(begun))
+			t.Cleanup(cancel)
+			return ctx
+		}})
+		defer stop()
+		if err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{30 * time.Second} }); !queue.IsThrottled(err) {
+			t.Fatalf("%v, want it throttled", err)
+		}
+		synctest.Wait()
+		if err := second.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if at := time.Since(begun); at < 30*time.Second || at > 32*time.Second {
+			t.Errorf("the second server made a call %v after the pause of 30 s began", at)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -60,7 +61,9 @@ func NewSet(o *Options) (*Set, error) {
 	if _, ok := o.Backend.(store.Leaser); o.Backend != nil && !ok {
 		return nil, errors.New("quota: Options.Backend has no leases")
 	}
-	s.pauses.more, s.pauses.tell, s.pauses.heard = make(chan struct{}, 1), map[string]time.Duration{}, map[string]time.Time{}
+	s.pauses = pauses{
+		server: rand.Text(), more: make(chan struct{}, 1), tell: map[string]time.Duration{}, heard: map[store.Key]heardPause{},
+	}
 	return s, nil
 }
 
