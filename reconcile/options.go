@@ -44,7 +44,8 @@ type Options[K comparable] struct {
 	// StopTimeout bounds how long stopping takes. For two thirds of it running keys may
 	// go on. Then their contexts end (ErrShutdown), earlier if the lease cannot be kept
 	// for so long (ErrLeaseLost). For another quarter Run waits for them; then it returns
-	// and names those that are left. What remains of it is for a Manager's caches.
+	// and names those that are left. What remains of it is for hooks that have not
+	// returned, and for caches.
 	//
 	// Default: the Manager's StopTimeout, which is also the most; without a Manager 45 s.
 	// Negative: contexts end at once, and Run waits as long as by default.
@@ -124,7 +125,7 @@ type Cached interface {
 // lock held, and should be quick: what happened waits for them, except for OnStuck. OnAdd
 // and OnDone are called on the goroutine that found out, the others on one of their own. A
 // panic in one, or runtime.Goexit, is contained and logged. Run names one that has not
-// returned when Options.Grace is over.
+// returned when Options.StopTimeout is over.
 type Hooks[K comparable] struct {
 	// OnError hears every failure of the reconciler, a mapper or a source, once.
 	// Nil: they are logged instead, the first in a row and the one that parks the

@@ -387,7 +387,7 @@ func (s *supervisor[K]) stop(placed <-chan struct{}, endParts func()) error {
 	endParts()
 	// Grace may be over, and they end at once unless they hang.
 	last, _ := grace.Deadline()
-	if least := time.Now().Add(max(s.o.Grace/4, 100*time.Millisecond)); least.After(last) {
+	if least := time.Now().Add(max(s.o.grace()/3, 100*time.Millisecond)); least.After(last) {
 		last = least
 	}
 	ending, cancel := context.WithDeadline(context.Background(), last)
