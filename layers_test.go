@@ -52,6 +52,7 @@ var layers = map[string]int{
 	"reconcile/api":            6,
 	"reconcile/debug":          6,
 	"reconcile/reconciletest":  6,
+	"reconcile/web":            7,
 }
 
 // thirdParty names every module outside the standard library that a package's
@@ -61,7 +62,8 @@ var thirdParty = map[string][]string{
 	"store/cache": {"github.com/puzpuzpuz/xsync/v4"},
 	"store/file":  {"go.etcd.io/bbolt"},
 	// client_model names the argument of client_golang's Metric.Write.
-	"metrics": {"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
+	"metrics":       {"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
+	"reconcile/web": {"github.com/prometheus/client_golang"},
 }
 
 // forTests may be imported by the tests of any package.

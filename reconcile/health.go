@@ -16,10 +16,18 @@ type Check struct {
 
 // Health answers 200 if nothing is wrong and 503 otherwise, with every check and
 // its reason as JSON: {"ok":false,"checks":[{"name":"buckets","ok":false,"reason":…}]}.
-// Restarting the process is not always the cure for what is wrong; Ready is
-// what load balancers and rolling updates should look at.
+// Restarting the process is not always the cure for what is wrong: supervisors should
+// look at Live, load balancers and rolling updates at Ready.
 func (m *Manager) Health() http.Handler {
 	return m.checks((*member).health)
+}
+
+// Live answers 200 as long as a restart would not help, and 503 once a runner has ended
+// with an error, in the form of Health: Run is stopping the others then and returns,
+// unless something hangs. A store that is away, a source that fails and a run that is
+// stuck are no reason: they are for Health. It is what a supervisor should look at.
+func (m *Manager) Live() http.Handler {
+	return m.checks((*member).live)
 }
 
 // Ready answers 200 once everything that runs has synced, and 503 until then,
@@ -71,6 +79,11 @@ func (mb *member) placement() error {
 		return h.Health()
 	}
 	return nil
+}
+
+func (mb *member) live() error {
+	_, err := mb.status()
+	return err
 }
 
 func (mb *member) health() error {

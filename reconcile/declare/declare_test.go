@@ -478,15 +478,12 @@ func TestAProgramWaitsForItsFile(t *testing.T) {
 		c := must(cache.New(s, nil))
 		file := must(declare.New(s, c, path, nil))
 		part := must(program.Of(c, nil))
-		var o reconcile.Options[reconcile.Request]
-		if err := part.Track(&o); err != nil {
-			t.Fatal(err)
-		}
+		o := must(part.Track(&reconcile.Options[reconcile.Request]{Workers: 1}))
 		runs := 0
 		controller := must(reconcile.New("sites", reconcile.AsReconciler(c, func(context.Context, *site) (reconcile.Result, error) {
 			runs++
 			return reconcile.Result{}, nil
-		}), &reconcile.Options[reconcile.Request]{Workers: 1, Middleware: o.Middleware}))
+		}), o))
 		m := reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
 		if err := errors.Join(controller.Watch(reconcile.From(c)), m.Register(controller, file.Controller())); err != nil {
 			t.Fatal(err)

@@ -2,8 +2,8 @@
 // everything is as declared, with progress on the way, and at the end what is left and
 // why.
 //
-//	sites, err := program.Of(sitesCache, nil) // one Part for each kind
-//	err = sites.Track(&options)               // before reconcile.New(…, &options)
+//	sites, err := program.Of(cache, nil) // one Part for each kind
+//	options, err = sites.Track(options)  // for the controller; see below
 //	…
 //	err = program.Run(ctx, &manager, &program.Options{
 //		Parts: []program.Part{sites, file}, // package declare makes the file

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -57,45 +58,31 @@ func Of[S, T any](c *cache.Cache[S, T], o *KindOptions[S, T]) (*Kind[S, T], erro
 	return k, nil
 }
 
-// Track makes the runs of the controller that o is given to what counts: see the
-// package's comment. Call it before New is given o, which must be for one controller,
-// whose keys are those of the objects. Two controllers of one kind cannot both be
-// tracked: the second Track fails.
-func (k *Kind[S, T]) Track(o *reconcile.Options[reconcile.Request]) error {
-	if o == nil {
-		return errors.New("program: Track: no options")
+// Track returns a copy of o, which may be nil, for a controller whose runs are what counts:
+// see the package's comment. The copy has one more Middleware; give it to one controller
+// only, whose keys are those of the objects. A second Track fails: two controllers of one
+// kind cannot both be tracked.
+func (k *Kind[S, T]) Track(o *reconcile.Options[reconcile.Request]) (*reconcile.Options[reconcile.Request], error) {
+	var with reconcile.Options[reconcile.Request]
+	if o != nil {
+		with = *o
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.tracked {
-		return fmt.Errorf("program: Track: the runs of %s are tracked already", k.cache.Kind())
+		return nil, fmt.Errorf("program: Track: the runs of %s are tracked already", k.cache.Kind())
 	}
 	k.tracked = true
-	// Innermost, so that what other middleware makes of the error does not hide it.
-	o.Middleware = append(o.Middleware, func(next reconcile.Reconciler[reconcile.Request]) reconcile.Reconciler[reconcile.Request] {
+	with.Middleware = append(slices.Clip(with.Middleware), func(next reconcile.Reconciler[reconcile.Request]) reconcile.Reconciler[reconcile.Request] {
 		return &tracked[S, T]{k, next}
 	})
-	return nil
+	return &with, nil
 }
 
 // tracked is a reconciler whose runs are noted.
 type tracked[S, T any] struct {
 	kind *Kind[S, T]
 	next reconcile.Reconciler[reconcile.Request]
-}
-
-// Forget implements reconcile.Forgetter: other servers run these keys now.
-func (r *tracked[S, T]) Forget(left func(reconcile.Request) bool) {
-	if f, ok := r.next.(reconcile.Forgetter[reconcile.Request]); ok {
-		defer f.Forget(left)
-	}
-	r.kind.mu.Lock()
-	defer r.kind.mu.Unlock()
-	for key := range r.kind.runs {
-		if left(key) {
-			delete(r.kind.runs, key)
-		}
-	}
 }
 
 // errNoReturn is noted of a run that panicked or ended its goroutine.

@@ -19,13 +19,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/debug"
+	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/file"
 )
@@ -49,7 +45,7 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("sites", flag.ContinueOnError)
 	db := flags.String("db", "sites.db", "the file that holds the declarations")
-	listen := flags.String("listen", "127.0.0.1:8080", "where /healthz, /readyz, /metrics and /debug are served")
+	listen := flags.String("listen", "127.0.0.1:8080", "where /livez, /readyz, /healthz, /metrics and /debug are served")
 	check := flags.Bool("check", false, "start, ask each address once, and stop")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -81,11 +77,10 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	handler, err := newHandler(&manager, collector)
+	server, err := newWeb(&manager, collector, listener)
 	if err != nil {
 		return err
 	}
-	server := &webServer{listener: listener, handler: handler}
 	if err := manager.Register(controller, server); err != nil {
 		return err
 	}
@@ -98,41 +93,15 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 // guide: end
 
 // guide: handler
-func newHandler(manager *reconcile.Manager, collector *metrics.Collector) (http.Handler, error) {
-	registry := prometheus.NewRegistry()
-	if err := errors.Join(
-		registry.Register(collector),
-		registry.Register(collectors.NewGoCollector()),
-	); err != nil {
-		return nil, err
-	}
-	page, err := debug.New(manager, nil)
+func newWeb(manager *reconcile.Manager, collector *metrics.Collector, listener net.Listener) (reconcile.Runner, error) {
+	handler, err := web.New(manager, &web.Options{
+		Metrics: collector,
+		Pprof:   true, // profiles at /debug/pprof/
+	})
 	if err != nil {
 		return nil, err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /healthz", manager.Health()) // 503: something is wrong, and the body says what
-	mux.Handle("GET /readyz", manager.Ready())   // 503: not synced yet
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.Handle("GET /debug", page)
-	return mux, nil
-}
-
-// webServer is a runner: the manager starts it, and stops it with everything else.
-type webServer struct {
-	listener net.Listener
-	handler  http.Handler
-}
-
-func (s *webServer) Name() string { return "web" }
-
-func (s *webServer) Run(ctx context.Context) error {
-	server := &http.Server{Handler: s.handler, ReadHeaderTimeout: 10 * time.Second}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return web.Serve(listener, handler), nil // the manager starts it, and stops it with everything else
 }
 
 // guide: end
@@ -160,7 +129,7 @@ func runAndLook(ctx context.Context, manager *reconcile.Manager, address string,
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- manager.Run(ctx) }()
-	for _, path := range []string{"/readyz", "/healthz", "/metrics", "/debug?format=text"} {
+	for _, path := range []string{"/readyz", "/livez", "/healthz", "/metrics", "/debug?format=text"} {
 		status, err := ask(ctx, "http://"+address+path)
 		for err == nil && status != http.StatusOK && path == "/readyz" { // until it is
 			time.Sleep(10 * time.Millisecond)

@@ -1,0 +1,366 @@
+package web_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/debug"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/reconcile/web"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+type site = store.Object[struct{}, struct{}]
+
+var errAway = errors.New("dial tcp 10.0.0.1:2379: connection refused")
+
+// remote is a backend on other machines, which can be away.
+type remote struct {
+	store.Backend
+	store.Leaser
+	away  atomic.Bool
+	since time.Time
+}
+
+func newRemote() *remote {
+	b := must(memory.New(nil))
+	return &remote{Backend: b, Leaser: any(b).(store.Leaser), since: time.Now()}
+}
+
+func (b *remote) err() error {
+	if b.away.Load() {
+		return errAway
+	}
+	return nil
+}
+
+func (b *remote) Shared() bool { return true }
+
+func (b *remote) Health() error {
+	if err := b.err(); err != nil {
+		return &store.UnavailableError{Since: b.since, Err: err}
+	}
+	return nil
+}
+
+func (b *remote) Get(ctx context.Context, kind string, k store.Key) (store.Record, error) {
+	if err := b.err(); err != nil {
+		return store.Record{}, err
+	}
+	return b.Backend.Get(ctx, kind, k)
+}
+
+func (b *remote) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	if err := b.err(); err != nil {
+		return 0, err
+	}
+	return b.Backend.Commit(ctx, t)
+}
+
+func (b *remote) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+	if err := b.err(); err != nil {
+		return 0, err
+	}
+	return b.Leaser.Grant(ctx, ttl)
+}
+
+func (b *remote) Renew(ctx context.Context, id store.LeaseID) error {
+	if err := b.err(); err != nil {
+		return err
+	}
+	return b.Leaser.Renew(ctx, id)
+}
+
+// Watch breaks when the backend goes away.
+func (b *remote) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		if err := b.err(); err != nil {
+			yield(store.Batch{}, err)
+			return
+		}
+		for batch, err := range b.Backend.Watch(ctx, kind, after) {
+			if away := b.err(); away != nil {
+				batch, err = store.Batch{}, away
+			}
+			if !yield(batch, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// newManager is a manager with one controller on a backend.
+func newManager(b store.Backend) *reconcile.Manager {
+	sites := must(store.New[struct{}, struct{}](b, "site", nil))
+	m := &reconcile.Manager{Logger: quiet, Hosts: []string{"sites.example"}}
+	c := must(reconcile.For(sites, func(context.Context, *site) (reconcile.Result, error) {
+		return reconcile.Result{}, nil
+	}, &reconcile.Options[reconcile.Request]{Placement: must(lease.NewSingleton(b, "sites", &lease.Options{TTL: 5 * time.Second, Logger: quiet}))}))
+	if err := m.Register(c); err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// ask returns the status and the body of an answer.
+func ask(h http.Handler, target string, header ...string) (int, string) {
+	r := httptest.NewRequest(http.MethodGet, "http://localhost"+target, nil)
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// A store that is away is no reason to restart; readiness and health say it.
+//
+// Negative control: with a Live of the checks of Health, this fails.
+func TestLivenessHoldsWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRemote()
+		m := newManager(b)
+		h := must(web.New(m, nil))
+		expect := func(when string, live, ready, healthy int) {
+			t.Helper()
+			for path, want := range map[string]int{"/livez": live, "/readyz": ready, "/healthz": healthy} {
+				if got, body := ask(h, path); got != want {
+					t.Errorf("%s: %s answers %d, want %d:\n%s", when, path, got, want, body)
+				}
+			}
+		}
+		expect("before Run", 200, 503, 503)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		expect("running", 200, 200, 200)
+		b.away.Store(true)
+		for _, long := range []time.Duration{10 * time.Second, time.Hour} {
+			time.Sleep(long)
+			synctest.Wait()
+			expect("away", 200, 503, 503)
+		}
+		if _, body := ask(h, "/healthz"); !strings.Contains(body, "FAIL  ") || !strings.Contains(body, errAway.Error()) {
+			t.Errorf("/healthz says\n%s\nwant the reason", body)
+		}
+		if _, body := ask(h, "/healthz", "Accept", "application/json"); !strings.HasPrefix(body, `{"ok":false,"checks":[`) {
+			t.Errorf("/healthz as JSON is %s", body)
+		}
+		b.away.Store(false)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		expect("back", 200, 200, 200)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A runner that failed while another hangs in its stop is what a restart mends.
+func TestLivenessFailsWhenARunnerFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &reconcile.Manager{Logger: quiet, StopTimeout: time.Hour}
+		h := must(web.New(m, nil))
+		release := make(chan struct{})
+		fail := make(chan struct{})
+		if err := m.Register(runner(func(context.Context) error { <-fail; return errors.New("no memory") }),
+			runner(func(context.Context) error { <-release; return nil })); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(t.Context()) }()
+		synctest.Wait()
+		if got, _ := ask(h, "/livez"); got != 200 {
+			t.Errorf("/livez answers %d", got)
+		}
+		close(fail)
+		synctest.Wait()
+		if got, body := ask(h, "/livez"); got != 503 || !strings.Contains(body, "no memory") {
+			t.Errorf("/livez answers %d, want 503:\n%s", got, body)
+		}
+		close(release)
+		<-ended
+	})
+}
+
+type runner func(ctx context.Context) error
+
+func (r runner) Run(ctx context.Context) error { return r(ctx) }
+
+func TestMetricsAndDebugAreServed(t *testing.T) {
+	m := newManager(newRemote())
+	own := prometheus.NewGauge(prometheus.GaugeOpts{Name: "sites_total", Help: "Sites."})
+	h := must(web.New(m, &web.Options{
+		Collectors: []prometheus.Collector{own}, Debug: &debug.Options{Title: "the sites"},
+		Handlers: map[string]http.Handler{"/api/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "api") })},
+	}))
+	code, body := ask(h, "/metrics")
+	for _, want := range []string{"workqueue_depth{", "go_goroutines ", "process_cpu_seconds_total ", "sites_total 0"} {
+		if code != 200 || !strings.Contains(body, want) {
+			t.Errorf("/metrics answers %d without %q", code, want)
+		}
+	}
+	if code, body := ask(h, "/debug?format=text"); code != 200 || !strings.Contains(body, "site") {
+		t.Errorf("/debug answers %d:\n%s", code, body)
+	}
+	if code, body := ask(h, "/debug", "Accept", "text/html"); code != 200 || !strings.Contains(body, "the sites") {
+		t.Errorf("/debug answers %d:\n%s", code, body)
+	}
+	if code, body := ask(h, "/api/x"); code != 200 || body != "api" {
+		t.Errorf("/api/ answers %d %s", code, body)
+	}
+	if code, _ := ask(h, "/debug/pprof/"); code != 404 {
+		t.Errorf("profiles are served although they are off: %d", code)
+	}
+	if code, _ := ask(http.DefaultServeMux, "/debug/pprof/heap"); code != 404 {
+		t.Errorf("the package added profiles to http.DefaultServeMux: %d", code)
+	}
+}
+
+func TestHostsAndAllowGuardEachPath(t *testing.T) {
+	m := newManager(newRemote())
+	h := must(web.New(m, &web.Options{Pprof: true, Allow: func(r *http.Request) error {
+		if r.Header.Get("Authorization") != "Bearer let-me-in" {
+			return errors.New("a token is missing")
+		}
+		return nil
+	}}))
+	for _, path := range []string{"/livez", "/readyz", "/healthz", "/metrics", "/debug", "/debug/pprof/"} {
+		probe := path == "/livez" || path == "/readyz"
+		if code, _ := ask(h, path, "Host", "evil.example", "Authorization", "Bearer let-me-in"); code != 403 {
+			t.Errorf("%s answers %d to another host's name", path, code)
+		}
+		if code, _ := ask(h, path, "Host", "sites.example", "Authorization", "Bearer let-me-in"); code == 403 {
+			t.Errorf("%s refuses the manager's host", path)
+		}
+		code, body := ask(h, path)
+		if refused := code == 403 && strings.Contains(body, "a token is missing"); refused == probe {
+			t.Errorf("%s without a password answers %d %s", path, code, body)
+		}
+	}
+	only := must(web.New(m, &web.Options{Hosts: []string{"other.example"}}))
+	if code, _ := ask(only, "/livez", "Host", "sites.example"); code != 403 {
+		t.Errorf("Options.Hosts does not replace the manager's: %d", code)
+	}
+}
+
+func TestProfilesOnDemand(t *testing.T) {
+	h := must(web.New(newManager(newRemote()), &web.Options{Pprof: true}))
+	if code, body := ask(h, "/debug/pprof/"); code != 200 || !strings.Contains(body, "goroutine ") || !strings.Contains(body, "profile\n") {
+		t.Errorf("the list answers %d:\n%s", code, body)
+	}
+	if code, body := ask(h, "/debug/pprof/goroutine?debug=1"); code != 200 || !strings.Contains(body, "TestProfilesOnDemand") {
+		t.Errorf("goroutines answer %d:\n%s", code, body)
+	}
+	for _, path := range []string{"/debug/pprof/heap", "/debug/pprof/profile?seconds=0.01"} {
+		code, body := ask(h, path)
+		if _, err := gzip.NewReader(bytes.NewReader([]byte(body))); code != 200 || err != nil {
+			t.Errorf("%s answers %d, not a profile: %v", path, code, err)
+		}
+	}
+	if code, body := ask(h, "/debug/pprof/trace?seconds=0.01"); code != 200 || !strings.HasPrefix(body, "go 1.") {
+		t.Errorf("the trace answers %d", code)
+	}
+	for path, want := range map[string]int{
+		"/debug/pprof/nothing": 404, "/debug/pprof/profile?seconds=x": 400, "/debug/pprof/profile?seconds=0": 400,
+		"/debug/pprof/trace?seconds=1000": 400, "/debug/pprof/profile?seconds=NaN": 400,
+	} {
+		if code, _ := ask(h, path); code != want {
+			t.Errorf("%s answers %d, want %d", path, code, want)
+		}
+	}
+}
+
+// The server ends with its manager, and lets an answer that is under way out.
+func TestServeEndsWithItsContext(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, goOn := make(chan struct{}), make(chan struct{})
+	s := web.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(began)
+		<-goOn
+		_, _ = io.WriteString(w, "done")
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	answer := make(chan string, 1)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	go func() {
+		res, err := client.Get("http://" + l.Addr().String())
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body)
+		answer <- string(body)
+	}()
+	<-began
+	cancel()
+	close(goOn)
+	if got := <-answer; got != "done" {
+		t.Errorf("the answer is %q", got)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	// A listener that is closed under it is an error.
+	l = must(net.Listen("tcp", "127.0.0.1:0"))
+	l.Close()
+	if err := web.Serve(l, http.NotFoundHandler()).Run(t.Context()); err == nil {
+		t.Error("Run returns nil for a listener that is closed")
+	}
+}
+
+func TestBadOptionsAreErrors(t *testing.T) {
+	m := newManager(newRemote())
+	twice := prometheus.NewGauge(prometheus.GaugeOpts{Name: "go_goroutines"})
+	for name, o := range map[string]*web.Options{
+		"a clash of metrics": {Collectors: []prometheus.Collector{twice}},
+		"a nil collector":    {Collectors: []prometheus.Collector{nil}},
+		"a bad debug page":   {Debug: &debug.Options{Timeout: -1}},
+		"a pattern twice":    {Handlers: map[string]http.Handler{"GET /livez": http.NotFoundHandler()}},
+	} {
+		if _, err := web.New(m, o); err == nil || !strings.HasPrefix(err.Error(), "web: New: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := web.New(nil, nil); err == nil {
+		t.Error("a nil manager is accepted")
+	}
+}
