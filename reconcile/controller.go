@@ -42,11 +42,12 @@ func New[K comparable](name string, r Reconciler[K], o *Options[K]) (*Controller
 		return nil, fmt.Errorf("reconcile: New(%s): %w", name, err)
 	}
 	c.rec = r
-	c.forgets, _ = r.(Forgetter[K])
+	c.remember(r)
 	for _, m := range slices.Backward(c.o.Middleware) {
 		if c.rec = m(c.rec); isNil(c.rec) {
 			return nil, fmt.Errorf("reconcile: New(%s): a middleware returned nil", name)
 		}
+		c.remember(c.rec)
 	}
 	return c, nil
 }
@@ -65,8 +66,15 @@ func NewBatch[K comparable](name string, r BatchReconciler[K], o *Options[K]) (*
 		return nil, fmt.Errorf("reconcile: NewBatch(%s): %w", name, err)
 	}
 	c.batch = r
-	c.forgets, _ = r.(Forgetter[K])
+	c.remember(r)
 	return c, nil
+}
+
+// remember notes what is to be told of keys that have left, if r is.
+func (k *kernel[K]) remember(r any) {
+	if f, ok := r.(Forgetter[K]); ok {
+		k.forgets = append(k.forgets, f)
+	}
 }
 
 func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K], error) {

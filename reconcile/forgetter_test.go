@@ -18,11 +18,16 @@ import (
 type rememberer struct {
 	mu   sync.Mutex
 	keys map[string]bool
-	deaf chan struct{} // a run of "0 deaf" ends when it is closed
+	deaf chan struct{}                // a run of "0 deaf" ends when it is closed
+	next reconcile.Reconciler[string] // nil: there is none
 }
 
-func (r *rememberer) Reconcile(_ context.Context, key string) (reconcile.Result, error) {
-	if key == "0 deaf" {
+func (r *rememberer) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	if r.next != nil {
+		if _, err := r.next.Reconcile(ctx, key); err != nil {
+			return reconcile.Result{}, err
+		}
+	} else if key == "0 deaf" {
 		<-r.deaf
 	}
 	r.mu.Lock()
@@ -61,10 +66,15 @@ func TestReconcilerIsToldToForgetKeysAfterTheirLastRun(t *testing.T) {
 		}
 		r := &rememberer{keys: make(map[string]bool), deaf: make(chan struct{})}
 		p := newHandPlaced(2)
+		around := &rememberer{keys: make(map[string]bool)} // a middleware that remembers, too
 		c := newController(t, r, &reconcile.Options[string]{
 			Placement: p,
 			Hash:      func(key string) uint64 { return hashes[key[0]-'0'] },
 			Middleware: []func(reconcile.Reconciler[string]) reconcile.Reconciler[string]{
+				func(next reconcile.Reconciler[string]) reconcile.Reconciler[string] {
+					around.next = next
+					return around
+				},
 				func(next reconcile.Reconciler[string]) reconcile.Reconciler[string] {
 					return reconcile.Func[string](next.Reconcile) // hides Forget
 				},
@@ -85,8 +95,9 @@ func TestReconcilerIsToldToForgetKeysAfterTheirLastRun(t *testing.T) {
 		close(r.deaf)
 		synctest.Wait()
 		expect(t, "remembered when shard 0 has left", r.remembers(), 100)
+		expect(t, "remembered by the middleware", around.remembers(), 100)
 		p.take(1)
-		expect(t, "remembered of no shard", r.remembers(), 0)
+		expect(t, "remembered of no shard", r.remembers()+around.remembers(), 0)
 		if err := run.end(); err != nil {
 			t.Fatal(err)
 		}

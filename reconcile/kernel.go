@@ -25,7 +25,7 @@ type kernel[K comparable] struct {
 	name      string
 	rec       Reconciler[K]
 	batch     BatchReconciler[K] // instead of rec
-	forgets   Forgetter[K]       // nil: the reconciler remembers no keys
+	forgets   []Forgetter[K]     // the reconciler and its middleware, as far as they remember keys
 	o         Options[K]
 	userHooks queue.Hooks[K]
 	q         *queue.Queue[K]

@@ -36,8 +36,8 @@ func (f Func[K]) Reconcile(ctx context.Context, key K) (Result, error) { return 
 // A Forgetter is a Reconciler or BatchReconciler that remembers keys from run to run.
 // Where keys are placed by a lease, the controller tells it when some have left this
 // server, in good order or not: what it remembers of them is of no use any more, since
-// other servers run them now. A middleware does not hide it; a Reconciler that wraps
-// one has to pass the call on.
+// other servers run them now. A middleware does not hide it, and is told too if it is a
+// Forgetter; a Reconciler that wraps one has to pass the call on.
 type Forgetter[K comparable] interface {
 	// Forget is to drop every remembered key that left reports true for. It is called
 	// after the last run of those keys and before their lease is given up, while others

@@ -171,9 +171,12 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int) {
 		s.post(message{what: shardLost, err: why})
 	}
 	s.endRuns(mine, context.Canceled, fmt.Errorf("reconcile: controller %q: %w: %w", s.name, ErrLeaseLost, why))
-	if s.forgets != nil && !stopping {
-		// Before the shard can come back: its keys are another server's now.
-		s.contain("Forget", func() { s.forgets.Forget(func(key K) bool { return s.holdOf(key) == nil }) })
+	if stopping {
+		return
+	}
+	// Before the shard can come back: its keys are another server's now.
+	for _, f := range s.forgets {
+		s.contain("Forget", func() { f.Forget(func(key K) bool { return s.holdOf(key) == nil }) })
 	}
 }
 

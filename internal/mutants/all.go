@@ -794,12 +794,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "the creation grace goes by wall clocks",
-		File: "reconcile/external/reconciler.go", Old: "\tfirst := r.seen.note(o.Key(), o.UID, o.Intent)\n", New: "\tfirst := r.seen.note(o.Key(), o.UID, o.Intent)\n\tif _, at := phaseOf(o.Intent); BROKEN {\n\t\tfirst = time.Now().Add(at.Sub(wall.Now()))\n\t}\n",
+		File: "reconcile/external/reconciler.go", Old: "\t\tgraceEnd = first.Add(r.o.CreationGrace)\n", New: "\t\tif _, at := phaseOf(o.Intent); BROKEN {\n\t\t\tfirst = time.Now().Add(at.Sub(wall.Now()))\n\t\t}\n\t\tgraceEnd = first.Add(r.o.CreationGrace)\n",
 		Package: "reconcile/external", Test: "TestWrongClockDoesNotCreateASecondResource",
 	},
 	{
 		Name: "the creation grace goes by wall clocks, seen by the simulation",
-		File: "reconcile/external/reconciler.go", Old: "\t\tyoung:     !first.IsZero() && time.Since(first)", New: "\t\tyoung: BROKEN && func() bool {\n\t\t\t_, at := phaseOf(o.Intent)\n\t\t\treturn wall.Now().Sub(at) < r.o.CreationGrace\n\t\t}() || !BROKEN && !first.IsZero() && time.Since(first)",
+		File: "reconcile/external/reconciler.go", Old: "\t\tyoung:     time.Until(graceEnd) > 0,", New: "\t\tyoung: BROKEN && func() bool {\n\t\t\t_, at := phaseOf(o.Intent)\n\t\t\treturn wall.Now().Sub(at) < r.o.CreationGrace\n\t\t}() || !BROKEN && time.Until(graceEnd) > 0,",
 		Package: "reconcile/external", Test: "TestSimulationEndsAsDeclared",
 	},
 	{
@@ -909,7 +909,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a look comes before each create",
-		File: "reconcile/external/inventory.go", Old: "case known == absent && absenceOf(ctx) == listSuffices:", New: "case known == absent && absenceOf(ctx) == listSuffices && !BROKEN:",
+		File: "reconcile/external/inventory.go", Old: "case known == absent && why.proof == listSuffices && v.absentSince(id, at, why.since):", New: "case known == absent && why.proof == listSuffices && v.absentSince(id, at, why.since) && !BROKEN:",
 		Package: "reconcile/external", Test: "TestCreatesFromNothingReachTheBound",
 	},
 	{
@@ -933,6 +933,17 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestDeletesBeyondTheLimitWaitForAWord",
 	},
 
+	{
+		Name: "a list from before a create suffices after the grace",
+		File: "reconcile/external/inventory.go", Old: "return known == absent && !v.list.begun.Before(since)", New: "return known == absent && (BROKEN || !v.list.begun.Before(since))",
+		Package: "reconcile/external", Test: "TestListFromBeforeACreateIsNoReasonToCreate",
+	},
+	{
+		Name: "a list without budget counts as one that failed",
+		File: "reconcile/external/inventory.go", Old: "case queue.IsThrottled(l.err):", New: "case queue.IsThrottled(l.err) && !BROKEN:",
+		Package: "reconcile/external", Test: "TestListWithoutBudgetIsMadeWhenThereIsOne",
+	},
+
 	// reconcile/quota
 	{
 		Name: "servers share the record of a pause",
@@ -943,6 +954,21 @@ var All = []Mutant{
 		Name: "a record of a pause that is seen again begins it again",
 		File: "reconcile/quota/pause.go", Old: "if known, ok := p.heard[c.Key]; !ok || known.rev != c.Revision {", New: "if known, ok := p.heard[c.Key]; !ok || known.rev != c.Revision || BROKEN {",
 		Package: "reconcile/quota", Test: "TestWatchThatBeginsAgainLengthensNoPause",
+	},
+	{
+		Name: "a part grows at once",
+		File: "reconcile/quota/part.go", Old: "for len(s.later) > 0 && now.Sub(s.later[0].since) >= ttl {", New: "for len(s.later) > 0 && (BROKEN || now.Sub(s.later[0].since) >= ttl) {",
+		Package: "reconcile/quota", Test: "TestPartIsTheLeastOfATTL",
+	},
+	{
+		Name: "a server that waits takes what others keep",
+		File: "reconcile/quota/part.go", Old: "\t\t\trest -= min(need, equal)\n", New: "\t\t\tif !BROKEN {\n\t\t\t\trest -= min(need, equal)\n\t\t\t}\n",
+		Package: "reconcile/quota", Test: "TestPartThatIsNotNeededIsLent",
+	},
+	{
+		Name: "keys that have left are waited for",
+		File: "reconcile/quota/gate.go", Old: "\t\tif left(key) {\n", New: "\t\tif left(key) && !BROKEN {\n",
+		Package: "reconcile/quota", Test: "TestKeysThatLeaveAServerOweItNothing",
 	},
 	{
 		Name: "a pause holds for one server",

@@ -73,8 +73,13 @@ func (v *Inventory[S, T, R]) leave(key store.Key, id string) bool {
 	return true
 }
 
-// longestList bounds a list that a source makes.
-const longestList = time.Hour
+const (
+	// longestList bounds a list that a source makes.
+	longestList = time.Hour
+	// budgetPause is the time after which a list that was refused for want of a budget
+	// is tried again: a server that has just begun has no part of it yet.
+	budgetPause = time.Second
+)
 
 // listForOthers makes the list that runs wait for, and has every source add their keys.
 func (v *Inventory[S, T, R]) listForOthers(ctx context.Context) {
@@ -87,7 +92,12 @@ func (v *Inventory[S, T, R]) listForOthers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, longestList)
 	defer cancel()
 	// An error is noted as such: the runs then look at their resources one by one.
-	_ = contain(func() error { return v.refresh(ctx, time.Now()) })
+	for {
+		err := contain(func() error { return v.refresh(ctx, time.Now()) })
+		if !queue.IsThrottled(err) || !sleep.For(ctx, budgetPause) {
+			break
+		}
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, c := range v.changed {

@@ -1,5 +1,7 @@
 package external
 
+import "time"
+
 // Naming says how a resource can be found again when nobody knows whether its
 // creation succeeded.
 type Naming uint8
@@ -44,8 +46,9 @@ type view struct {
 	finalizer bool // ours is on the object
 	others    bool // somebody else's is
 	phase     phase
-	young     bool // less than the grace has gone by since this process learned of phase
-	observed  bool // seen is filled in
+	young     bool      // graceEnd is not reached
+	graceEnd  time.Time // the creation grace after this process learned of phase; zero: it has none
+	observed  bool      // seen is filled in
 	seen      Observation
 }
 

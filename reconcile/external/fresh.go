@@ -1,6 +1,9 @@
 package external
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 type freshKey struct{}
 
@@ -9,12 +12,19 @@ type freshKey struct{}
 type absenceKey struct{}
 
 // absence says what a list that does not show the resource is worth.
-type absence uint8
+type absence struct {
+	proof proof
+	// since is when a list has to begin at the earliest that suffices: an older one may
+	// be of before a create that another server has recorded.
+	since time.Time
+}
+
+type proof uint8
 
 const (
-	toBeProven   absence = iota // nothing: a look has to show it
-	likely                      // a create follows if a look shows it
-	listSuffices                // the create itself asks; see view.listSuffices
+	byLook       proof = iota // the list is worth nothing: a look has to show the absence
+	byLookFirst               // the same, and a create follows if a look shows it
+	listSuffices              // the create itself asks; see view.listSuffices
 )
 
 func absenceOf(ctx context.Context) absence {
@@ -30,11 +40,11 @@ type runKey struct{}
 func (v view) absence() absence {
 	switch {
 	case v.listSuffices():
-		return listSuffices
+		return absence{listSuffices, v.graceEnd}
 	case !v.deleting && v.policy.Has(Create) && !v.young:
-		return likely
+		return absence{proof: byLookFirst}
 	}
-	return toBeProven
+	return absence{}
 }
 
 // Fresh reports whether Observe is to look at the resource itself, and not at

@@ -203,14 +203,14 @@ func (v *Inventory[S, T, R]) Look(ctx context.Context, id string) (r R, exists b
 		}
 		r, known = v.recall(id, at)
 	}
-	switch {
+	switch why := absenceOf(ctx); {
 	case known == whole:
 		return r, true, nil
 	case known == inPart:
 		return v.look(ctx, id, r)
-	case known == absent && absenceOf(ctx) == listSuffices:
+	case known == absent && why.proof == listSuffices && v.absentSince(id, at, why.since):
 		return r, false, nil
-	case known == absent && absenceOf(ctx) == likely:
+	case known == absent && why.proof != byLook:
 		// Before the look, or a create that has to wait for its budget costs two.
 		if err := quota.Admit(ctx, quota.Write); err != nil {
 			return r, false, err
@@ -239,6 +239,15 @@ func (v *Inventory[S, T, R]) recall(id string, at time.Time) (R, knowledge) {
 		v.calls.served++
 	}
 	return r, known
+}
+
+// absentSince says whether a list that was begun at that time or later shows that there is
+// no such resource.
+func (v *Inventory[S, T, R]) absentSince(id string, at, since time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, known := v.recallLocked(id, at)
+	return known == absent && !v.list.begun.Before(since)
 }
 
 func (v *Inventory[S, T, R]) recallLocked(id string, at time.Time) (r R, known knowledge) {
@@ -405,6 +414,7 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 		switch {
 		case l.complete:
 			v.adoptLocked(s)
+		case queue.IsThrottled(l.err): // a list without budget says nothing of the lists
 		case !errors.Is(l.err, errCutShort) || l.late:
 			v.failed = time.Now()
 			v.forgetLocked()

@@ -222,7 +222,10 @@ func (a *attempt[S, T]) permitted(ctx context.Context) (reconcile.Result, error)
 func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy) view {
 	ours := o.HasFinalizer(r.o.Finalizer)
 	phase, _ := phaseOf(o.Intent)
-	first := r.seen.note(o.Key(), o.UID, o.Intent)
+	var graceEnd time.Time
+	if first := r.seen.note(o.Key(), o.UID, o.Intent); !first.IsZero() {
+		graceEnd = first.Add(r.o.CreationGrace)
+	}
 	return view{
 		paused:    o.Paused,
 		policy:    policy,
@@ -232,7 +235,8 @@ func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy) view {
 		finalizer: ours,
 		others:    len(o.Finalizers) > 1 || len(o.Finalizers) == 1 && !ours,
 		phase:     phase,
-		young:     !first.IsZero() && time.Since(first) < r.o.CreationGrace,
+		young:     time.Until(graceEnd) > 0,
+		graceEnd:  graceEnd,
 	}
 }
 

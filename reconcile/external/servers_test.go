@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -64,13 +66,48 @@ func (c *cord) Revoke(ctx context.Context, id store.LeaseID) error {
 
 const serverTTL = 2 * time.Second
 
+// callLog is when the calls to a cloud left their servers.
+type callLog struct {
+	mu     sync.Mutex // guards what follows
+	reads  []time.Time
+	writes []time.Time
+}
+
+// of is a client whose calls are noted.
+func (l *callLog) of(c external.Client[diskSpec, diskStatus]) external.ClientFuncs[diskSpec, diskStatus] {
+	write := func(f func(context.Context, *disk) error) func(context.Context, *disk) error {
+		return func(ctx context.Context, o *disk) error { l.note(&l.writes); return f(ctx, o) }
+	}
+	return external.ClientFuncs[diskSpec, diskStatus]{
+		ObserveFunc: c.Observe, CreateFunc: write(c.Create), UpdateFunc: write(c.Update), DeleteFunc: write(c.Delete),
+	}
+}
+
+func (l *callLog) note(calls *[]time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*calls = append(*calls, time.Now())
+}
+
+// busiest is how many of the calls lie in the window of that length that has the most.
+func busiest(calls []time.Time, window time.Duration) (most int) {
+	calls = slices.SortedFunc(slices.Values(calls), time.Time.Compare)
+	for first, last := 0, 0; last < len(calls); last++ {
+		for calls[last].Sub(calls[first]) >= window {
+			first++
+		}
+		most = max(most, last-first+1)
+	}
+	return most
+}
+
 // server is one of several that share the disks and the quota of a cloud.
 type server struct {
 	cord *cord
 	stop func()
 }
 
-func startServer(w *world, name string, limits quota.Limits) *server {
+func startServer(w *world, name string, limits quota.Limits, calls *callLog) *server {
 	s := &server{cord: &cord{Backend: w.backend, Leaser: w.backend.(store.Leaser)}}
 	options := &lease.Options{Server: name, TTL: serverTTL, Logger: slog.New(slog.DiscardHandler)}
 	members := must(lease.NewMembers(s.cord, "quotas", options))
@@ -83,10 +120,14 @@ func startServer(w *world, name string, limits quota.Limits) *server {
 	mine := &world{t: w.t, cloud: w.cloud, store: disks, o: w.o}
 	f := &fleet{world: mine, quota: q}
 	inv := mine.inventory(func(o *invOpts) {
-		o.Fresh, o.List, o.Get = w.o.Poll, f.pages, f.read(o.Get)
+		get := o.Get
+		o.Fresh, o.List, o.Get = w.o.Poll, f.pages, f.read(func(ctx context.Context, id string) (resource, bool, error) {
+			calls.note(&calls.reads)
+			return get(ctx, id)
+		})
 	})
 	client := diskClient{cloud: w.cloud, naming: external.ByUs, exclusive: true}
-	mine.with(inv.Client(limited(q, client)))
+	mine.with(inv.Client(limited(q, calls.of(client))))
 	o := reconcile.Options[reconcile.Request]{
 		Workers: 16, Backoff: queue.Backoff{Base: 100 * time.Millisecond, Max: time.Minute},
 		Placement: must(lease.NewSharded(s.cord, "disks", 512, options)),
@@ -124,14 +165,15 @@ func TestServersShareTheQuotaToTheBound(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		// Slower than elsewhere: at the whole rate a hundredth of the disks would be there
 		// before the others have noticed that a server is gone.
-		rate := max(10, writeRate.PerSecond*float64(*resources)/100_000)
-		limits := quota.Limits{Read: quota.Rate{PerSecond: 2 * rate}, Write: quota.Rate{PerSecond: rate}, Judge: judgeCloud}
+		n := max(*resources, 1000)
+		rate := max(10, writeRate.PerSecond*float64(n)/100_000)
+		limits := quota.Limits{Read: quota.Rate{PerSecond: 2 * rate}, Write: quota.Rate{PerSecond: rate, Burst: 3}, Judge: judgeCloud}
+		calls := &callLog{}
 		w.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, ReadRate: 2 * rate, WriteRate: rate}))
 		w.o.Poll, w.o.PollPhase, w.o.ExclusiveCreate = 10*time.Minute, true, true
-		n := *resources
 		var all []*server
 		for i := range 3 {
-			all = append(all, startServer(w, fmt.Sprint("server-", i), limits))
+			all = append(all, startServer(w, fmt.Sprint("server-", i), limits, calls))
 		}
 		time.Sleep(5 * serverTTL)
 		for i := range n {
@@ -148,7 +190,7 @@ func TestServersShareTheQuotaToTheBound(t *testing.T) {
 		all[0].cord.cut.Store(true)
 		all[0].stop()
 		wait(2 * n / 3)
-		all = append(all[1:], startServer(w, "server-3", limits))
+		all = append(all[1:], startServer(w, "server-3", limits, calls))
 		wait(n)
 		took := time.Since(begun)
 		time.Sleep(time.Minute)
@@ -162,6 +204,13 @@ func TestServersShareTheQuotaToTheBound(t *testing.T) {
 		b.check(t)
 		for _, s := range all {
 			s.stop()
+		}
+		const window = 10 * time.Second
+		if got, most := busiest(calls.writes, window), int(window.Seconds()*rate)+limits.Write.Burst; got > most {
+			t.Errorf("%d writes within %v, the grant is %d", got, window, most)
+		}
+		if got := w.cloud.Calls("Create") - b.refused; got != n {
+			t.Errorf("%d creates for %d disks: a disk that another server made was created again", got, n)
 		}
 		if b.refused > 0 {
 			t.Errorf("the cloud refused %d calls: more than its grant was used", b.refused)

@@ -22,6 +22,8 @@ type note struct {
 	Server string `json:"server"`
 	// Shards is into how many it divides the keys; 0: it does not say.
 	Shards int `json:"shards,omitempty"`
+	// Says is what a member tells the others; see Members.Say.
+	Says string `json:"says,omitempty"`
 }
 
 // Encode implements store.Value.
@@ -221,6 +223,24 @@ func (b *board) members(known int) (c census, version int, changed bool) {
 		c.live, c.other = nil, o.Shards
 	}
 	return c, b.version, true
+}
+
+// said is what each server says that lives, by its name: of two sessions of one server the
+// newer one's.
+func (b *board) said() map[string]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	newest := map[string]owner{}
+	for name, o := range b.records.by {
+		if b.isMember(name) && o.created > newest[o.Server].created {
+			newest[o.Server] = o
+		}
+	}
+	said := make(map[string]string, len(newest))
+	for server, o := range newest {
+		said[server] = o.Says
+	}
+	return said
 }
 
 // alike reports whether a record is of a server that divides the keys as we do.

@@ -97,7 +97,11 @@ type elector struct {
 	// joined is told of each session of a member, with what reports whether it may
 	// be trusted, and with nil of its end. Nil: there is nothing to tell.
 	joined func(trusted func() bool)
-	clock  clock
+	// says is what a member tells the others, and speak has a token when that has
+	// changed. Nil: it tells nothing.
+	says  func() string
+	speak chan struct{}
+	clock clock
 
 	once running
 	seen atomic.Pointer[board] // of the present or the last session; nil: none yet

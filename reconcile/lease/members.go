@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -17,9 +18,11 @@ type Members struct {
 	e       *elector
 	changed chan struct{} // capacity 1: one notification waits, none is lost
 
-	mu      sync.Mutex // guards the two below
+	mu      sync.Mutex // guards what follows
 	live    int
-	trusted func() bool // whether this server can be sure of being a member; nil: it is none
+	said    map[string]string // by server
+	says    string            // by this server
+	trusted func() bool       // whether this server can be sure of being a member; nil: it is none
 }
 
 // NewMembers makes a membership under a name, in a backend that all of them
@@ -34,6 +37,7 @@ func NewMembers(b store.Backend, name string, o *Options) (*Members, error) {
 	m := &Members{e: e, changed: make(chan struct{}, 1)}
 	e.member = "peer-"
 	e.joined = m.joined
+	e.says, e.speak = m.own, make(chan struct{}, 1)
 	e.wants = func(members map[string]string, session string, _ int) []bool {
 		m.saw(members, session)
 		return []bool{}
@@ -61,7 +65,42 @@ func (m *Members) Live() int {
 	return m.live
 }
 
-// Changed receives a value after what Live says has changed. It holds one
+// Say tells the other members a text, which replaces the one before: it is stored in
+// this server's record, which the others read in [Members.Said] soon after. A few hundred
+// bytes are meant, and no secrets. It does not block; while Run does not run, the text
+// is kept for the next time that this server is a member.
+func (m *Members) Say(text string) {
+	m.mu.Lock()
+	changed := m.says != text
+	m.says = text
+	m.mu.Unlock()
+	if changed {
+		select {
+		case m.e.speak <- struct{}{}:
+		default: // one waits already, and own tells the latest
+		}
+	}
+}
+
+func (m *Members) own() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.says
+}
+
+// Said is what each live member said last, by the name of its server ("" if it said
+// nothing), as far as this server has heard, this server included. It is for the caller
+// to keep. Said does not block.
+func (m *Members) Said() map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.said)
+}
+
+// Server is the name of this server among the members.
+func (m *Members) Server() string { return m.e.opts.Server }
+
+// Changed receives a value after what Live or Said says has changed. It holds one
 // notification until it is received, and is for one listener.
 func (m *Members) Changed() <-chan struct{} { return m.changed }
 
@@ -73,7 +112,7 @@ func (m *Members) Run(ctx context.Context) error {
 
 func (m *Members) joined(trusted func() bool) {
 	m.mu.Lock()
-	m.live, m.trusted = 0, trusted
+	m.live, m.said, m.trusted = 0, nil, trusted
 	m.mu.Unlock()
 	m.notify()
 }
@@ -85,8 +124,9 @@ func (m *Members) saw(members map[string]string, session string) {
 	for _, server := range members {
 		servers[server] = true
 	}
+	said := m.e.seen.Load().said()
 	m.mu.Lock()
-	m.live = len(servers)
+	m.live, m.said = len(servers), said
 	if _, ok := members[session]; !ok {
 		m.live = 0
 	}

@@ -89,7 +89,7 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 	helpers.Go(func() { s.board.follow(s.ctx, e.backend, s.trouble("cannot watch leases")) })
 
 	if e.member != "" {
-		if err := s.commit(s.ctx, store.Op{Kind: Kind, Key: memberKey(e.name, e.member, s.id), Put: s.note(), Lease: s.lease}, nil); err != nil {
+		if err := s.announce(); err != nil {
 			return err
 		}
 	}
@@ -98,6 +98,15 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 		defer e.joined(nil)
 	}
 	return s.loop(ctx)
+}
+
+// announce writes the record of a member, with what it says to the others.
+func (s *session) announce() error {
+	n := s.note()
+	if s.says != nil {
+		n.Says = s.says()
+	}
+	return s.commit(s.ctx, store.Op{Kind: Kind, Key: memberKey(s.name, s.member, s.id), Put: n, Lease: s.lease}, nil)
 }
 
 func (s *session) note() note {
@@ -229,12 +238,26 @@ func (s *session) loop(ctx context.Context) error {
 			s.loseAll()
 			return context.Cause(s.ctx)
 		case <-s.board.changed:
+		case <-s.speak:
+			if s.announce() != nil { // the store is away, and the lease may be soon
+				s.sleepThenSpeak()
+			}
 		case <-retry.C:
 		case h := <-s.finished:
 			s.release(s.returned(h))
 		}
 	}
 	return s.giveBack(ctx)
+}
+
+// sleepThenSpeak has the member's record written again after a while.
+func (s *session) sleepThenSpeak() {
+	time.AfterFunc(s.opts.TTL/10, func() {
+		select {
+		case s.speak <- struct{}{}:
+		default: // one waits already
+		}
+	})
 }
 
 // act brings what is held in line with what should be. It says whether to look

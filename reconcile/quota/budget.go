@@ -15,7 +15,7 @@ import (
 //
 //	rate of the bucket = found × share
 //	found   follows the cloud's answers, between Floor and Ceiling
-//	share   is this server's part, 1/n of n
+//	share   is this server's part; see part.go
 //	circuit opens when the endpoint is down
 type budget struct {
 	bucket *queue.Bucket
@@ -52,6 +52,13 @@ func newBudget(name string, r Rate) (*budget, error) {
 // trickle is the rate of a bucket that is to give nothing, for there is none of
 // zero: a token in some 30 years.
 const trickle = 1e-9
+
+// part is which part of the budget is this server's.
+func (b *budget) part() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.share
+}
 
 // setShare says which part of the budget is this server's.
 func (b *budget) setShare(share float64) {

@@ -32,7 +32,10 @@
 // # Over several servers
 //
 // Each of n live members takes 1/n of every rate, and no call of a cloud costs
-// a call of the store. A server lowers its part as soon as it hears of another,
+// a call of the store. While a server waits for a budget of which others need less
+// than their parts, those say so in their member records, and it takes the rest: its
+// part follows within three TTLs. A server lowers its part as soon as it hears of
+// another, or of another that waits,
 // and raises it, or takes its first, a TTL later ([lease.Members]; 15 s unless
 // set otherwise); one that is alone takes its first at once. So as long as news
 // reaches everybody within a TTL, and a server that leaves has drained within

@@ -25,31 +25,51 @@ func Limit[K comparable](of func(key K) (*Quota, error), o *reconcile.Options[K]
 	if of == nil {
 		return nil, errors.New("quota: Limit: no function that tells a key's quota")
 	}
-	var limited reconcile.Options[K]
+	var mine reconcile.Options[K]
 	if o != nil {
-		limited = *o
+		mine = *o
 	}
 	g := &gate[K]{of: of, owed: map[K]debt{}}
-	before := limited.Queue.Buckets
-	limited.Queue.Buckets = func(key K, dst []*queue.Bucket) []*queue.Bucket {
+	before := mine.Queue.Buckets
+	mine.Queue.Buckets = func(key K, dst []*queue.Bucket) []*queue.Bucket {
 		if before != nil {
 			dst = before(key, dst)
 		}
 		return g.buckets(key, dst)
 	}
-	limited.Middleware = append(slices.Clip(limited.Middleware), func(next reconcile.Reconciler[K]) reconcile.Reconciler[K] {
-		return reconcile.Func[K](func(ctx context.Context, key K) (reconcile.Result, error) {
-			t, err := g.begin(key)
-			if err != nil {
-				return reconcile.Result{}, reconcile.Terminal(err)
-			}
-			if t != nil {
-				ctx = context.WithValue(ctx, ticketKey{}, t)
-			}
-			return next.Reconcile(ctx, key)
-		})
+	mine.Middleware = append(slices.Clip(mine.Middleware), func(next reconcile.Reconciler[K]) reconcile.Reconciler[K] {
+		return limited[K]{next, g}
 	})
-	return &limited, nil
+	return &mine, nil
+}
+
+// limited is a reconciler whose runs are under quotas.
+type limited[K comparable] struct {
+	next reconcile.Reconciler[K]
+	gate *gate[K]
+}
+
+func (l limited[K]) Reconcile(ctx context.Context, key K) (reconcile.Result, error) {
+	t, err := l.gate.begin(key)
+	if err != nil {
+		return reconcile.Result{}, reconcile.Terminal(err)
+	}
+	if t != nil {
+		ctx = context.WithValue(ctx, ticketKey{}, t)
+	}
+	return l.next.Reconcile(ctx, key)
+}
+
+// Forget implements reconcile.Forgetter: keys that other servers run now pay there. Left
+// in the count, they would have this server wait for them, and say that it does.
+func (l limited[K]) Forget(left func(key K) bool) {
+	l.gate.mu.Lock()
+	defer l.gate.mu.Unlock()
+	for key, d := range l.gate.owed {
+		if left(key) {
+			l.gate.forgetLocked(key, d)
+		}
+	}
 }
 
 // gate knows which keys of one controller wait for a budget:

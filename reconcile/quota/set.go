@@ -44,9 +44,10 @@ type Set struct {
 
 	mu     sync.Mutex // guards what follows; taken before any lock of a quota
 	quotas map[Name]*entry
-	tidyAt int // so many names
-	share  float64
-	pauses pauses // has a lock of its own
+	tidyAt int     // so many names
+	share  float64 // of a budget that is new
+	said   needs   // what this server said last; its parts are no greater
+	pauses pauses  // has a lock of its own
 }
 
 // NewSet makes an empty set. It fails without Limits.
@@ -104,7 +105,13 @@ func (s *Set) makeLocked(name Name) (*Quota, error) {
 		return nil, err
 	}
 	q.set = s
-	q.setShare(s.share)
+	for _, b := range q.distinct() {
+		share := s.share
+		if need := s.said[b.bucket.Name()]; need > 0 { // of a quota of that name that was forgotten
+			share = min(share, need)
+		}
+		b.setShare(share)
+	}
 	if s.o.Backend != nil {
 		for _, b := range q.distinct() {
 			name := b.bucket.Name()
@@ -115,26 +122,14 @@ func (s *Set) makeLocked(name Name) (*Quota, error) {
 	return q, nil
 }
 
-func (q *Quota) setShare(share float64) {
-	q.budgets[Read].setShare(share)
-	q.budgets[Write].setShare(share)
-}
-
-func (s *Set) setShare(share float64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.share = share
-	for _, e := range s.quotas {
-		if q := e.quota.Value(); q != nil {
-			q.setShare(share)
-		}
-	}
-}
-
-// Run keeps this server at its part of every quota until ctx ends: 1/n of it
-// among n members. Less is taken at once; more, and the first part where others
+// Run keeps this server at its part of every budget until ctx ends: 1/n of it
+// among n members, and more where this server waits for it and others need less than
+// their parts. Less is taken at once; more, and the first part where others
 // live, only after a TTL, by when the others have heard of it too and what left
 // has drained. A server that is not sure of its own membership has no part.
+//
+// While a server waits for a budget, the members write what they need of it into their
+// own records: at most ten times a TTL, and not at all while no server waits.
 //
 // With a Backend it tells the other servers of pauses, and hears of theirs.
 func (s *Set) Run(ctx context.Context) error {
@@ -149,7 +144,7 @@ func (s *Set) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	s.setShare(0)
+	s.divide(&following{parts: map[*budget]*steered{}}, board{})
 	var err error
 	var members sync.WaitGroup
 	members.Go(func() { // ends with ctx, or at once with an error
@@ -163,38 +158,131 @@ func (s *Set) Run(ctx context.Context) error {
 	return err
 }
 
-// follow brings the share in line with the live members, until ctx ends.
+// looks is how often a server looks at what it needs within a TTL.
+const looks = 10
+
+// follow brings the parts in line with what the live members say, until ctx ends.
 func (s *Set) follow(ctx context.Context) {
-	share, wanted := 0.0, 0.0
-	raise := time.NewTimer(0) // runs while more is coming to us than we take
-	raise.Stop()
-	defer raise.Stop()
-	for {
-		n, want := s.o.Members.Live(), 0.0
+	ttl := s.o.Members.TTL()
+	look := time.NewTicker(ttl / looks)
+	defer look.Stop()
+	grow := time.NewTimer(0) // runs while more is coming to us than we take
+	defer grow.Stop()
+	f := following{parts: map[*budget]*steered{}, gauges: map[*budget]*gauge{}, ttl: ttl}
+	for measured := false; ; {
+		b := s.board()
 		if ctx.Err() != nil {
-			return // it may be 0 because we have left: the part is kept
+			return // no member lives because we have left: the parts are kept
 		}
-		if n > 0 {
-			want = 1 / float64(n)
+		if measured && b.live > 0 {
+			s.say(f.measure(s.budgets(), b))
 		}
-		switch {
-		case want <= share || n == 1 && share == 0:
-			raise.Stop()
-			share = want
-			s.setShare(share)
-		case want != wanted: // a wait that was begun for another share is no wait for this one
-			raise.Reset(s.o.Members.TTL())
+		if next := s.divide(&f, b); !next.IsZero() {
+			grow.Reset(time.Until(next))
 		}
-		wanted = want
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.o.Members.Changed():
-		case <-raise.C:
-			share = wanted
-			s.setShare(share)
+			measured = false
+		case <-grow.C:
+			measured = false
+		case <-look.C:
+			measured = true
 		}
 	}
+}
+
+// following is what follow knows of each budget.
+type following struct {
+	ttl    time.Duration
+	equal  steered // of a budget of which no server has said anything
+	parts  map[*budget]*steered
+	gauges map[*budget]*gauge
+}
+
+func (s *Set) board() board {
+	b := board{self: s.o.Members.Server(), said: map[string]needs{}}
+	for server, text := range s.o.Members.Said() {
+		b.said[server] = readNeeds(text)
+	}
+	if b.live = s.o.Members.Live(); b.live > 0 {
+		b.live = max(b.live, len(b.said)) // one may have come between the two
+	}
+	return b
+}
+
+// measure is what this server needs.
+func (f *following) measure(all []*budget, b board) needs {
+	now, said := time.Now(), needs{}
+	known := f.gauges
+	f.gauges = make(map[*budget]*gauge, len(all))
+	for _, one := range all {
+		g := known[one]
+		if g == nil {
+			g = &gauge{}
+		}
+		f.gauges[one] = g
+		name := one.bucket.Name()
+		if g.read(one, now, 1/float64(b.live), b.hungry(name)); g.need > 0 && len(said) < mostNeeds {
+			said[name] = g.need
+		}
+	}
+	return said
+}
+
+// say tells the other members what this server needs. It is bound by it from now on.
+func (s *Set) say(n needs) {
+	s.mu.Lock()
+	s.said = n
+	s.mu.Unlock()
+	s.o.Members.Say(n.String())
+}
+
+// divide gives each budget its part by the board, and says when the next one grows.
+func (s *Set) divide(f *following, b board) (next time.Time) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	take := func(p *steered, name string) float64 {
+		allowed := b.part(name)
+		if need := s.said[name]; need > 0 {
+			allowed = min(allowed, need)
+		}
+		if b.live == 1 && p.part == 0 {
+			p.part, p.later = allowed, nil // no other server can have it
+		}
+		part := p.steer(allowed, now, f.ttl)
+		if due := p.due(f.ttl); !due.IsZero() && (next.IsZero() || due.Before(next)) {
+			next = due
+		}
+		return part
+	}
+	s.share = take(&f.equal, "")
+	known := f.parts
+	f.parts = make(map[*budget]*steered, len(known))
+	for _, e := range s.quotas {
+		q := e.quota.Value()
+		if q == nil {
+			continue
+		}
+		for _, one := range q.distinct() {
+			p := known[one]
+			if p == nil {
+				p = &steered{part: one.part()}
+			}
+			f.parts[one] = p
+			one.setShare(take(p, one.bucket.Name()))
+		}
+	}
+	return next
+}
+
+func (s *Set) budgets() (all []*budget) {
+	for _, q := range s.all() {
+		all = append(all, q.distinct()...)
+	}
+	return all
 }
 
 // Buckets are those of all quotas, for the debug page: a read and a write bucket each,
