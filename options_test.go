@@ -136,8 +136,9 @@ func TestNoFunctionChangesItsOptions(t *testing.T) {
 	}
 	o := controller()
 	unchanged("reconcile.New", o, func() error { _, err := reconcile.New("a", nothing, o); return err })
-	unchanged("reconcile.For", o, func() error {
-		_, err := reconcile.For(things, func(context.Context, *object) (reconcile.Result, error) { return reconcile.Result{}, nil }, o)
+	of := &reconcile.ForOptions[spec, spec]{Options: *o, Cache: &cache.Options[spec, spec]{Finalizers: make([]string, 0, 4)}}
+	unchanged("reconcile.For", of, func() error {
+		_, err := reconcile.For(things, func(context.Context, *object) (reconcile.Result, error) { return reconcile.Result{}, nil }, of)
 		return err
 	})
 	unchanged("reconcile.Each", o, func() error {

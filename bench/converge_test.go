@@ -235,7 +235,7 @@ func convergeTend(b *testing.B, s *diskStore, wrote func()) (stop func()) {
 }
 
 func register(b *testing.B, m *reconcile.Manager, s *diskStore, workers int, wrote func()) {
-	o := &reconcile.Options[reconcile.Request]{Workers: workers, Logger: slog.New(slog.DiscardHandler)}
+	o := &reconcile.ForOptions[diskSpec, diskStatus]{Options: reconcile.Options[reconcile.Request]{Workers: workers, Logger: slog.New(slog.DiscardHandler)}}
 	c, err := reconcile.For(s, func(ctx context.Context, d *disk) (reconcile.Result, error) {
 		return reconcile.Result{}, settleDisk(ctx, s, d, wrote)
 	}, o)

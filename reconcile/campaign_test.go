@@ -37,7 +37,7 @@ type plant struct {
 	t      testing.TB
 	seed   uint64
 	things *things
-	c      *reconcile.Controller[store.Key]
+	c      *reconcile.ObjectController[spec, status]
 	m      reconcile.Manager
 	lease  *lease.Manual
 	pushed chan store.Key
@@ -64,7 +64,7 @@ func newPlant(t testing.TB, seed uint64, steps *atomic.Int64) *plant {
 	p.things = need(store.New[spec, status](b, "thing", nil))
 	p.lease = need(lease.NewManual(b, "plant"))
 	p.lease.Set(true, 1)
-	p.c = need(reconcile.For(p.things, p.reconcile, &reconcile.Options[store.Key]{
+	p.c = need(reconcile.For(p.things, p.reconcile, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[store.Key]{
 		Workers: 4, Placement: p.lease, Timeout: 200 * time.Millisecond, ReplaceStuck: seed%2 == 0,
 		StopTimeout: 1200 * time.Millisecond, CacheWait: 50 * time.Millisecond, Resync: time.Second,
 		Queue: p.queue(),
@@ -74,7 +74,7 @@ func newPlant(t testing.TB, seed uint64, steps *atomic.Int64) *plant {
 			OnDone:  func(store.Key, reconcile.Outcome, time.Duration) { p.mayEnd(50) },
 		},
 		Logger: slog.New(slog.DiscardHandler),
-	}))
+	}}))
 	if err := p.c.Watch(reconcile.Chan("pushed", p.pushed), reconcile.Every("poll", 30*time.Millisecond, p.poll)); err != nil {
 		t.Fatal(err)
 	}

@@ -234,12 +234,6 @@ func (c *Controller[K]) Counts() Counts {
 	return n
 }
 
-func (c *Controller[K]) kindOf() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.kind
-}
-
 // ownedCaches are those that the controller runs itself.
 func (c *Controller[K]) ownedCaches() []Cached { return c.owned }
 
@@ -269,6 +263,9 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 	c.mu.Unlock()
 	if again {
 		return fmt.Errorf("reconcile: controller %q: %w", c.name, ErrRunning)
+	}
+	if owns := c.needsKind(); owns != "" {
+		return fmt.Errorf("reconcile: controller %q: source %q needs to know the kind of its owners: watch From a cache of it, or use Owners", c.name, owns)
 	}
 	return c.run(ctx, place)
 }

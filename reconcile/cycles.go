@@ -114,20 +114,3 @@ type GraphEdge struct {
 	// says so.
 	As Role `json:"as,omitempty"`
 }
-
-// Relation is what objects of a kind are to those that a source runs.
-type Relation struct {
-	Kind string
-	As   Role
-}
-
-// Role is what one object is to another.
-type Role string
-
-// The roles of a [Relation].
-const (
-	Needed  Role = "needed"  // the other waits for it, and it waits with its deletion: see package depend
-	Watched Role = "watched" // the other refers to it, and waits for nothing
-	Owner   Role = "owner"   // it owns the other (store.Meta.Owners)
-	Owned   Role = "owned"   // the other owns it
-)

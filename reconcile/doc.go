@@ -9,7 +9,7 @@
 // sources that wake its keys ([Controller.Watch]), and a [Manager] that runs the
 // controllers with the caches and leases they use. Sources are the changes of a
 // store seen through a cache ([From], and for keys that depend on other objects
-// [Map], [Owners], [Same]), a list that is polled ([Every]), a channel ([Chan]), HTTP
+// [Map], [Owns], [Same]), a list that is polled ([Every]), a channel ([Chan]), HTTP
 // calls ([NewWebhook]), or any function ([Source]).
 //
 // Read next: examples/quickstart, a whole program, and then the package comment of

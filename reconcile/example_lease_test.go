@@ -30,11 +30,8 @@ func Example_underALease() {
 	services, _ := store.New[ServiceSpec, struct{}](backend, "service", nil)
 	proxies, _ := store.New[ProxySpec, ProxyStatus](backend, "proxy", nil)
 	serviceCache, _ := cache.New(services, nil)
-	proxyCache, _ := cache.New(proxies, &cache.Options[ProxySpec, ProxyStatus]{
-		Indexes: map[string]cache.IndexFunc[ProxySpec, ProxyStatus]{
-			"upstream": func(p *Proxy) []string { return []string{p.Spec.Upstream} },
-		},
-	})
+	proxyCache, _ := cache.New(proxies, nil)
+	byUpstream, _ := proxyCache.AddIndex("upstream", func(p *Proxy) []string { return []string{p.Spec.Upstream} })
 	routes := make(chan string)
 	route := func(ctx context.Context, p *Proxy) (reconcile.Result, error) {
 		service, ok := serviceCache.Get(store.Key{Name: p.Spec.Upstream})
@@ -65,7 +62,7 @@ func Example_underALease() {
 			if now == nil {
 				return nil, nil
 			}
-			for p := range proxyCache.By("upstream", now.Name) {
+			for p := range byUpstream.Get(now.Name) {
 				keys = append(keys, p.Key())
 			}
 			return keys, nil

@@ -26,20 +26,12 @@ func Example_ownersAndTheirObjects() {
 	backend, _ := memory.New(nil)
 	sets, _ := store.New[SetSpec, SetStatus](backend, "set", nil)
 	pods, _ := store.New[struct{}, struct{}](backend, "pod", nil)
-	setCache, _ := cache.New(sets, nil)
-	podCache, _ := cache.New(pods, &cache.Options[struct{}, struct{}]{
-		Indexes: map[string]cache.IndexFunc[struct{}, struct{}]{
-			"owner": lifecycle.OwnerUIDs[struct{}, struct{}],
-		},
-	})
+	podCache, _ := cache.New(pods, nil)
+	byOwner, _ := podCache.AddIndex("owner", lifecycle.OwnerUIDs)
 	counts := make(chan int)
-	reconciler := reconcile.Func[reconcile.Request](func(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
-		set, ok := setCache.Get(key)
-		if !ok {
-			return reconcile.Result{}, nil // it went; there is nothing to do
-		}
+	controller, err := reconcile.For(sets, func(ctx context.Context, set *Set) (reconcile.Result, error) {
 		there := map[string]bool{}
-		for p := range podCache.By("owner", set.UID) {
+		for p := range byOwner.Get(set.UID) {
 			there[p.Name] = true
 		}
 		for i := range set.Spec.Replicas {
@@ -54,7 +46,7 @@ func Example_ownersAndTheirObjects() {
 		}
 		// What was just created is seen by the next run: it does not begin before
 		// the cache has got there.
-		if set = sets.Clone(set); set.Status.Running == len(there) {
+		if set.Status.Running == len(there) {
 			return reconcile.Result{}, nil
 		}
 		set.Status.Running = len(there)
@@ -63,13 +55,12 @@ func Example_ownersAndTheirObjects() {
 		}
 		counts <- set.Status.Running
 		return reconcile.Result{}, nil
-	})
-	controller, err := reconcile.New("sets", reconciler, &reconcile.Options[reconcile.Request]{Writes: []string{"pod"}})
+	}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	_ = controller.Watch(reconcile.From(setCache), reconcile.Owners(podCache, "set"))
+	_ = controller.Watch(reconcile.Owns(podCache))
 	_, _ = sets.Create(ctx, &Set{Meta: store.Meta{Name: "web"}, Spec: SetSpec{Replicas: 3}})
 
 	var manager reconcile.Manager

@@ -170,6 +170,24 @@ func (s *sources[K]) unsynced() (what string, why error) {
 	return "", nil
 }
 
+// kindOf is the kind of the objects that the controller is about; "": not known.
+func (s *sources[K]) kindOf() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kind
+}
+
+// needsKind names a source that cannot run because that kind is not known; "": all can.
+func (s *sources[K]) needsKind() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.feeds, func(f *feed[K]) bool { return f.owns })
+	if s.kind != "" || i < 0 {
+		return ""
+	}
+	return s.feeds[i].Name
+}
+
 // healthOf asks what is wrong with something that may be able to tell.
 func healthOf(v any) error {
 	if h, ok := v.(interface{ Health() error }); ok {
@@ -407,6 +425,8 @@ func (s *sink[K]) addUnlessOwn(key K, from Cached, rev store.Revision, o queue.A
 }
 
 func (s *sink[K]) took(key K, from Cached, rev store.Revision) { s.of.show(seen[K]{key, from, rev}) }
+
+func (s *sink[K]) kindOf() string { return s.of.kindOf() }
 
 func (s *sink[K]) elsewhere(key K) bool { return s.of.elsewhere(key) }
 

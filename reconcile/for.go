@@ -13,28 +13,52 @@ import (
 // edits count once they are written to the store.
 type ObjectFunc[S, T any] func(ctx context.Context, o *store.Object[S, T]) (Result, error)
 
+// ForOptions are the options of For. Nil and zero fields mean the stated default.
+type ForOptions[S, T any] struct {
+	Options[Request] // of the controller
+
+	// When says which changes run an object. Default: Changed.
+	When Predicate[S, T]
+	// Cache are the options of the controller's own cache. Default: the whole kind.
+	Cache *cache.Options[S, T]
+}
+
+// An ObjectController is a Controller for the objects of a store, with their cache. It is
+// made by For.
+type ObjectController[S, T any] struct {
+	*Controller[Request]
+	own *cache.Cache[S, T]
+}
+
+// Cache is the controller's own cache, which it runs itself: to read, to add an index
+// before Run, and for sources of other controllers.
+func (c *ObjectController[S, T]) Cache() *cache.Cache[S, T] { return c.own }
+
 // For returns a controller for the objects of a store, named for their kind: it
 // has a cache of its own, which it runs itself, watches it, and calls f for each
 // object that exists when it is run. An object that is gone is not run: what must
 // be cleaned up needs a finalizer (reconcile/lifecycle). A paused object is run: f
 // looks at its Paused, which lifecycle and external do by themselves.
-func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S, T]) (Result, error), o *Options[Request]) (*Controller[Request], error) {
+func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S, T]) (Result, error), o *ForOptions[S, T]) (*ObjectController[S, T], error) {
 	if s == nil {
 		return nil, errors.New("reconcile: For: no store")
 	}
 	if f == nil {
 		return nil, fmt.Errorf("reconcile: For(%s): no function", s.Kind())
 	}
-	own, err := cache.New(s, nil)
+	if o == nil {
+		o = &ForOptions[S, T]{}
+	}
+	own, err := cache.New(s, o.Cache)
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: For(%s): %w", s.Kind(), err)
 	}
-	c, err := New(s.Kind(), AsReconciler(own, f), o)
+	c, err := New(s.Kind(), AsReconciler(own, f), &o.Options)
 	if err != nil {
 		return nil, err
 	}
 	c.owned = []Cached{own}
-	return c, c.Watch(From(own))
+	return &ObjectController[S, T]{c, own}, c.Watch(FromWith(own, &FromOptions[S, T]{When: o.When}))
 }
 
 // AsReconciler makes a Reconciler of a function of an object. The object comes

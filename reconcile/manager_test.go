@@ -549,8 +549,7 @@ func TestHealthTellsOfAControllersOwnCache(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := &cutWatch{Backend: newBackend(t), cut: make(chan struct{})}
 		s := newStore(t, b, "thing")
-		c := must[*reconcile.Controller[store.Key]](t)(reconcile.For(s, func(context.Context, *thing) (result, error) { return result{}, nil },
-			&reconcile.Options[store.Key]{Logger: slog.New(slog.DiscardHandler)}))
+		c := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(s, func(context.Context, *thing) (result, error) { return result{}, nil }, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[store.Key]{Logger: slog.New(slog.DiscardHandler)}}))
 		var m reconcile.Manager
 		if err := m.Register(c); err != nil {
 			t.Fatal(err)
@@ -575,7 +574,7 @@ func TestHealthTellsOfAControllersOwnCache(t *testing.T) {
 func TestControllerEndsWithItsOwnCache(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBackend(t)
-		c := must[*reconcile.Controller[store.Key]](t)(reconcile.For(newStore(t, b, "thing"), func(context.Context, *thing) (result, error) { return result{}, nil }, nil))
+		c := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(newStore(t, b, "thing"), func(context.Context, *thing) (result, error) { return result{}, nil }, nil))
 		run := start(t, c)
 		if err := b.Close(); err != nil {
 			t.Fatal(err)

@@ -176,8 +176,8 @@ func (p *mapping[K, S, T]) mapItem(ctx context.Context, item queue.Item[store.Ke
 	err = p.mapOne(ctx, item.Key)
 }
 
-// skipKey is the key under which a mapper's context has kernelSink.skip.
-type skipKey struct{}
+// sinkKey is the key under which a mapper's context has its kernelSink.
+type sinkKey struct{}
 
 // mapOne maps one object and puts the step back if that fails.
 func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error) {
@@ -188,7 +188,7 @@ func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error
 	if !ok {
 		return nil
 	}
-	ctx = context.WithValue(ctx, skipKey{}, p.to.skip)
+	ctx = context.WithValue(ctx, sinkKey{}, p.to)
 	mapped := false
 	defer func() {
 		if !mapped {

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,18 +10,29 @@ import (
 	"github.com/tendhq/tend/store/cache"
 )
 
-// Owners is the source of the owners, of one kind, of a cache's objects: when an
-// object changes, its owners are run, those it had before included. Owners of
-// other kinds are skipped, counted (SourceSnapshot.Skipped), and mentioned once in
-// the log.
+// Owns is the source of the owners of a cache's objects: when an object changes, those of
+// its owners that are of the controller's kind are run, those it had before included.
+// Other owners are skipped, counted (SourceSnapshot.Skipped), and mentioned once in the
+// log. The controller is one of [For], or watches [From] a cache of its kind; Run refuses
+// it otherwise. See [store.Store.OwnerOf].
+func Owns[S, T any](children *cache.Cache[S, T], when ...Predicate[S, T]) Source[Request] {
+	s := Owners(children, "", when...)
+	if s.bad == nil {
+		s.Name, s.owns = children.Name()+" owned", true
+	}
+	return s
+}
+
+// Owners is [Owns] with the kind of the owners, for a controller of any kind.
 func Owners[S, T any](c *cache.Cache[S, T], kind string, when ...Predicate[S, T]) Source[Request] {
 	if c == nil {
 		return Source[Request]{bad: errors.New("Owners: no cache")}
 	}
 	s := Map(c, func(ctx context.Context, old, now *store.Object[S, T]) (keys []Request, _ error) {
+		to := mappingFor(ctx)
 		for _, o := range [2]*store.Object[S, T]{old, now} {
 			if o != nil {
-				keys = appendOwners(ctx, keys, o.Owners, kind)
+				keys = appendOwners(to, keys, o.Owners, cmp.Or(kind, to.kindOf()))
 			}
 		}
 		return keys, nil
@@ -30,10 +42,10 @@ func Owners[S, T any](c *cache.Cache[S, T], kind string, when ...Predicate[S, T]
 	return s
 }
 
-func appendOwners(ctx context.Context, keys []Request, owners []store.Owner, kind string) []Request {
+func appendOwners(to ownersSink, keys []Request, owners []store.Owner, kind string) []Request {
 	for _, o := range owners {
 		if o.Kind != kind {
-			skipOwner(ctx, o)
+			to.skip("owner of another kind", "kind", o.Kind, "owner", o.Key)
 		} else if !slices.Contains(keys, o.Key) {
 			keys = append(keys, o.Key)
 		}
@@ -41,11 +53,15 @@ func appendOwners(ctx context.Context, keys []Request, owners []store.Owner, kin
 	return keys
 }
 
-// skipOwner tells the source whose mapper is running that an owner was no use.
-func skipOwner(ctx context.Context, o store.Owner) {
-	if f, ok := ctx.Value(skipKey{}).(func(string, ...any)); ok {
-		f("owner of another kind", "kind", o.Kind, "owner", o.Key)
-	}
+// ownersSink is the sink of the mapping that runs a mapper, for any type of key.
+type ownersSink interface {
+	skip(why string, attrs ...any)
+	kindOf() string
+}
+
+func mappingFor(ctx context.Context) ownersSink {
+	to, _ := ctx.Value(sinkKey{}).(ownersSink)
+	return to
 }
 
 // Same is the source of keys that are named like a cache's objects: when a/x of

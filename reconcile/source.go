@@ -40,11 +40,29 @@ type Source[K comparable] struct {
 
 	kind   string                                     // of the objects that wake the controller
 	mapped bool                                       // its keys are not those of the objects
+	owns   bool                                       // it needs to know the controller's kind
 	cache  Cached                                     // what it is fed by, or nil
 	bad    error                                      // why it cannot be watched; nil: it can
 	exists func(K) bool                               // whether a key is declared at all; nil: not known
 	relist func(to kernelSink[K], gained []int) error // lists for the shards that were gained, beside Run and without waiting; nil: Run is started again
 }
+
+// Relation is what objects of a kind are to those that a source runs.
+type Relation struct {
+	Kind string
+	As   Role
+}
+
+// Role is what one object is to another.
+type Role string
+
+// The roles of a [Relation].
+const (
+	Needed  Role = "needed"  // the other waits for it, and it waits with its deletion: see package depend
+	Watched Role = "watched" // the other refers to it, and waits for nothing
+	Owner   Role = "owner"   // it owns the other (store.Meta.Owners)
+	Owned   Role = "owned"   // the other owns it
+)
 
 // A Sink takes the keys that a Source finds. It is safe for concurrent use.
 type Sink[K comparable] interface {
@@ -82,6 +100,8 @@ type kernelSink[K comparable] interface {
 	skip(why string, attrs ...any)
 	// mapperFailed reports that an object could not be mapped to keys.
 	mapperFailed(object store.Key, attempt int, err error)
+	// kindOf is the kind of the objects that the controller is about; "": not known.
+	kindOf() string
 	// elsewhere reports whether Add drops the key, because another server runs it.
 	elsewhere(key K) bool
 	// forShards is the same sink for the keys of some shards: it drops all others.
@@ -119,6 +139,7 @@ func (s *foreignSink[K]) took(K, Cached, store.Revision)      {}
 func (s *foreignSink[K]) caused(K, store.Key, store.Revision) {}
 func (s *foreignSink[K]) skip(string, ...any)                 {}
 func (s *foreignSink[K]) mapperFailed(store.Key, int, error)  {}
+func (s *foreignSink[K]) kindOf() string                      { return "" }
 func (s *foreignSink[K]) elsewhere(K) bool                    { return false }
 func (s *foreignSink[K]) forShards([]int) kernelSink[K]       { return s }
 func (s *foreignSink[K]) keep(v any)                          { s.value = v }

@@ -867,13 +867,13 @@ func TestAbsentObjectIsNotReconciled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore(t, newBackend(t), "thing")
 		called := 0
-		c := must[*reconcile.Controller[store.Key]](t)(reconcile.For(s, func(context.Context, *thing) (result, error) {
+		c := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(s, func(context.Context, *thing) (result, error) {
 			called++
 			return result{}, errBoom
 		}, nil))
 		expect(t, "name", c.Name(), "thing") // case 97
 		start(t, c)
-		add(t, c, key("absent"))
+		add(t, c.Controller, key("absent"))
 		pass(time.Minute)
 		expect(t, "calls", called, 0)
 		expect(t, "successes", c.Counts().Success, 1)
@@ -885,7 +885,7 @@ func TestForGivesACopyAndConverges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore(t, newBackend(t), "thing")
 		var sizes []int
-		c := must[*reconcile.Controller[store.Key]](t)(reconcile.For(s, func(ctx context.Context, o *thing) (result, error) {
+		c := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(s, func(ctx context.Context, o *thing) (result, error) {
 			sizes = append(sizes, o.Spec.Size)
 			o.Spec.Size = 99 // never written: UpdateStatus keeps the stored spec
 			o.Status.Size = sizes[len(sizes)-1]

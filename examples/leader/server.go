@@ -57,7 +57,7 @@ func serve(ctx context.Context, o options, out io.Writer) error {
 		l.Status.Terms = terms
 		_, err := ledgers.UpdateStatus(ctx, l)
 		return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, err
-	}, &reconcile.Options[store.Key]{Placement: fleet.Told(placement, out)})
+	}, &reconcile.ForOptions[struct{}, Pages]{Options: reconcile.Options[store.Key]{Placement: fleet.Told(placement, out)}})
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func serve(ctx context.Context, o options, out io.Writer) error {
 		s.Status = Work{By: o.Server, Token: token, Hands: s.Status.Hands + 1}
 		_, err := all.UpdateStatus(ctx, s)
 		return reconcile.Result{}, err
-	}, &reconcile.Options[store.Key]{Placement: fleet.Told(placement, out)})
+	}, &reconcile.ForOptions[struct{}, Work]{Options: reconcile.Options[store.Key]{Placement: fleet.Told(placement, out)}})
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ const hostile = `"><script>window.pwned=1</script><img src=x onerror="window.pwn
 // keys do what their names say, and "audit", which is woken by them.
 type world struct {
 	manager reconcile.Manager
-	buckets *reconcile.Controller[reconcile.Request]
+	buckets *reconcile.ObjectController[spec, status]
 	audit   *reconcile.Controller[string]
 	events  *external.Throttled
 	quota   *queue.Bucket
@@ -64,12 +64,12 @@ func newWorld() *world {
 	w.store = must(store.New[spec, status](must(memory.New(nil)), "bucket", nil))
 	w.events = must(external.NewThrottled(nil, nil))
 	w.quota = must(queue.NewBucket("s3 calls", 10, 5))
-	options := &reconcile.Options[reconcile.Request]{
+	options := reconcile.Options[reconcile.Request]{
 		Workers: 4, Logger: slog.New(slog.DiscardHandler),
 		Backoff: queue.Backoff{Base: time.Minute, Max: time.Minute, Jitter: queue.NoJitter},
 		Hooks:   reconcile.Hooks[reconcile.Request]{OnDone: func(k reconcile.Request, _ reconcile.Outcome, _ time.Duration) { w.ended <- k.Name }},
 	}
-	w.buckets = must(reconcile.For(w.store, w.run, options))
+	w.buckets = must(reconcile.For(w.store, w.run, &reconcile.ForOptions[spec, status]{Options: options}))
 	w.audit = must(reconcile.New("audit", reconcile.Func[string](func(context.Context, string) (reconcile.Result, error) {
 		return reconcile.Result{RequeueAfter: time.Hour}, nil
 	}), &reconcile.Options[string]{Workers: 2, Logger: options.Logger}))

@@ -11,15 +11,12 @@ import (
 	"github.com/tendhq/tend/store/cache"
 )
 
-// OwnerIndex is the name of the cache index that [NewCascade] needs, and
-// [OwnerUIDs] its func:
+// OwnerUIDs is the function of an index that files objects under the uid of each of their
+// owners:
 //
-//	cache.New(s, &cache.Options[S, T]{Indexes: map[string]cache.IndexFunc[S, T]{
-//		lifecycle.OwnerIndex: lifecycle.OwnerUIDs[S, T],
-//	}})
-const OwnerIndex = "owner-uid"
-
-// OwnerUIDs files an object under the uid of each of its owners.
+//	byOwner, err := podCache.AddIndex("owner", lifecycle.OwnerUIDs)
+//	…
+//	for pod := range byOwner.Get(set.UID) { … }
 func OwnerUIDs[S, T any](o *store.Object[S, T]) []string {
 	var uids []string
 	for _, owner := range o.Owners {
@@ -34,7 +31,7 @@ type OwnerKind[S, T any] struct {
 	// gone says for sure that this very owner is no more.
 	gone func(ctx context.Context, owner store.Owner) (bool, error)
 	// orphans is the source of the children of an owner that went.
-	orphans func(children *cache.Cache[S, T]) reconcile.Source[reconcile.Request]
+	orphans func(children *cache.Index[S, T]) reconcile.Source[reconcile.Request]
 }
 
 // Owning makes the objects of a cache owners for [NewCascade]; S and T are
@@ -56,11 +53,11 @@ func Owning[S, T, OS, OT any](owners *cache.Cache[OS, OT]) OwnerKind[S, T] {
 			}
 			return err == nil && o.UID != owner.UID, err
 		},
-		orphans: func(children *cache.Cache[S, T]) reconcile.Source[reconcile.Request] {
+		orphans: func(children *cache.Index[S, T]) reconcile.Source[reconcile.Request] {
 			s := reconcile.Map(owners, func(_ context.Context, was, is *store.Object[OS, OT]) ([]reconcile.Request, error) {
 				var keys []reconcile.Request
 				if was != nil && (is == nil || is.UID != was.UID) {
-					for child := range children.By(OwnerIndex, was.UID) {
+					for child := range children.Get(was.UID) {
 						keys = append(keys, child.Key())
 					}
 				}
@@ -79,14 +76,19 @@ func Owning[S, T, OS, OT any](owners *cache.Cache[OS, OT]) OwnerKind[S, T] {
 // its owners has gone; an owner of a kind that is not among those given counts
 // as alive. A child with finalizers is marked, as by any other deletion.
 //
-// That an owner has gone is read from its store, never concluded from a cache.
-// It is an error if a part is missing, or the children's cache lacks
-// [OwnerIndex].
+// That an owner has gone is read from its store, never concluded from a cache. It is an
+// error if a part is missing, or if the children's cache runs already, to which
+// NewCascade adds an index. The controllers of the owners may watch the children
+// ([reconcile.Owns]).
 func NewCascade[S, T any](name string, children *cache.Cache[S, T], owners []OwnerKind[S, T], o *reconcile.Options[reconcile.Request]) (*reconcile.Controller[reconcile.Request], error) {
 	if err := checkCascade(children, owners); err != nil {
 		return nil, fmt.Errorf("lifecycle: cascade %q: %w", name, err)
 	}
 	owners = slices.Clone(owners)
+	byOwner, err := children.AddIndex("owner uid", OwnerUIDs)
+	if err != nil {
+		return nil, fmt.Errorf("lifecycle: cascade %q: %w", name, err)
+	}
 	c := &cascade[S, T]{children: children, owners: owners}
 	var own reconcile.Options[reconcile.Request]
 	if o != nil {
@@ -99,12 +101,12 @@ func NewCascade[S, T any](name string, children *cache.Cache[S, T], owners []Own
 	}
 	sources := []reconcile.Source[reconcile.Request]{reconcile.From(children, ownersChanged)}
 	for _, kind := range owners {
-		sources = append(sources, kind.orphans(children))
+		sources = append(sources, kind.orphans(byOwner))
 	}
 	return ctrl, ctrl.Watch(sources...)
 }
 
-func checkCascade[S, T any](children *cache.Cache[S, T], owners []OwnerKind[S, T]) (err error) {
+func checkCascade[S, T any](children *cache.Cache[S, T], owners []OwnerKind[S, T]) error {
 	switch {
 	case children == nil:
 		return errors.New("there is no cache of children")
@@ -113,12 +115,6 @@ func checkCascade[S, T any](children *cache.Cache[S, T], owners []OwnerKind[S, T
 	case slices.ContainsFunc(owners, func(k OwnerKind[S, T]) bool { return k.gone == nil }):
 		return errors.New("there is no cache of owners")
 	}
-	defer func() {
-		if recover() != nil {
-			err = fmt.Errorf("the cache %q has no index %q: see OwnerIndex", children.Name(), OwnerIndex)
-		}
-	}()
-	children.By(OwnerIndex, "")
 	return nil
 }
 

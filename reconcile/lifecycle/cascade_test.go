@@ -16,9 +16,7 @@ import (
 
 func childCache(t *testing.T, s *widgets) *widgetCache {
 	t.Helper()
-	return newCache(t, s, &cache.Options[widgetSpec, widgetStatus]{Indexes: map[string]cache.IndexFunc[widgetSpec, widgetStatus]{
-		OwnerIndex: OwnerUIDs[widgetSpec, widgetStatus],
-	}})
+	return newCache(t, s, nil)
 }
 
 func ownedBy(os ...*store.Object[struct{}, struct{}]) []store.Owner {
@@ -45,7 +43,7 @@ func TestParentMayWatchChildrenThatACascadeDeletes(t *testing.T) {
 			return reconcile.Result{}, nil
 		}), nil)
 		if err == nil {
-			err = parent.Watch(reconcile.From(owners), reconcile.Owners(children, "parent"))
+			err = parent.Watch(reconcile.From(owners), reconcile.Owns(children))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -211,11 +209,17 @@ func TestCascadeConcludesNothingFromACache(t *testing.T) {
 func TestCascadeWithAPartMissingIsRefused(t *testing.T) {
 	s := newWidgets(t)
 	owners := Owning[widgetSpec, widgetStatus](newCache(t, s, nil))
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	ran := newCache(t, s, nil)
+	if err := ran.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
 	for want, err := range map[string]error{
 		"children": second(NewCascade("c", nil, []OwnerKind[widgetSpec, widgetStatus]{owners}, nil)),
 		"owners":   second(NewCascade("c", childCache(t, s), []OwnerKind[widgetSpec, widgetStatus]{Owning[widgetSpec, widgetStatus, widgetSpec, widgetStatus](nil)}, nil)),
 		"kind":     second(NewCascade("c", childCache(t, s), nil, nil)),
-		OwnerIndex: second(NewCascade("c", newCache(t, s, nil), []OwnerKind[widgetSpec, widgetStatus]{owners}, nil)),
+		"running":  second(NewCascade("c", ran, []OwnerKind[widgetSpec, widgetStatus]{owners}, nil)),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q named", err, want)

@@ -115,7 +115,7 @@ func TestManagerStopsAtAnyMomentAndConvergesInTheEnd(t *testing.T) {
 					err = nil
 				}
 				return reconcile.Result{RequeueAfter: time.Minute}, err
-			}, &reconcile.Options[reconcile.Request]{Logger: quiet})
+			}, &reconcile.ForOptions[struct{}, struct{}]{Options: reconcile.Options[reconcile.Request]{Logger: quiet}})
 			if err != nil {
 				return nil, err
 			}

@@ -121,7 +121,9 @@ func newManager(b store.Backend) *reconcile.Manager {
 	m := &reconcile.Manager{Logger: quiet, Hosts: []string{"sites.example"}}
 	c := must(reconcile.For(sites, func(context.Context, *site) (reconcile.Result, error) {
 		return reconcile.Result{}, nil
-	}, &reconcile.Options[reconcile.Request]{Placement: must(lease.NewSingleton(b, "sites", &lease.Options{TTL: 5 * time.Second, Logger: quiet}))}))
+	}, &reconcile.ForOptions[struct{}, struct{}]{Options: reconcile.Options[reconcile.Request]{
+		Placement: must(lease.NewSingleton(b, "sites", &lease.Options{TTL: 5 * time.Second, Logger: quiet})),
+	}}))
 	if err := m.Register(c); err != nil {
 		panic(err)
 	}

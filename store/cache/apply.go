@@ -102,7 +102,7 @@ func (c *Cache[S, T]) indexValues(o *store.Object[S, T]) [][]string {
 
 // ask contains a panic of the user's function: the object is then not found
 // under this index, and everything else goes on.
-func (c *Cache[S, T]) ask(x *index[S, T], o *store.Object[S, T]) (values []string) {
+func (c *Cache[S, T]) ask(x *Index[S, T], o *store.Object[S, T]) (values []string) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.report(o.Key(), fmt.Errorf("cache: index %s of %s panicked: %v", x.name, o.Key(), p))

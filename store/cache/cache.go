@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -19,7 +18,7 @@ import (
 //
 //	backend ── watch ──▶ Run ──▶ objects ──▶ Get              (no lock)
 //	                      │      list ───────▶ All             (copied under a read lock)
-//	                      │      indexes ────▶ By              (copied under a read lock)
+//	                      │      indexes ────▶ Index.Get       (copied under a read lock)
 //	                      │      backlogs ───▶ Changes         (one per consumer)
 //	                      └────▶ revision ───▶ OnRevision
 //
@@ -34,7 +33,7 @@ type Cache[S, T any] struct {
 	running  atomic.Bool
 	synced   chan struct{} // closed at the end of the first snapshot
 
-	indexes []*index[S, T] // by name; their values are guarded by mu
+	indexes []*Index[S, T] // complete when Run begins; their values are guarded by mu
 
 	// Run's goroutine alone uses these.
 	relist    *relist      // nil unless a snapshot is on its way in
@@ -44,6 +43,7 @@ type Cache[S, T any] struct {
 	due       []func()     // scratch of reach
 
 	mu         spin.RWMutex // guards what follows; never held over user code
+	began      bool         // Run was called
 	list       []*store.Object[S, T]
 	consumers  []*backlog[S, T]
 	waiters    waiters
@@ -76,9 +76,6 @@ type Options[S, T any] struct {
 	// labels do not match, for as long as it carries one of them: the
 	// owner of a finalizer must see the deletion. Default: none.
 	Finalizers []string
-
-	// Indexes are the named lookups that By serves. Default: none.
-	Indexes map[string]IndexFunc[S, T]
 
 	// Backlog is how many changes are kept in order for one consumer of
 	// Changes before they are folded to one per key, which costs more than to keep them
@@ -142,14 +139,6 @@ func (c *Cache[S, T]) setup() error {
 		o.Backlog = defaultBacklog
 	}
 	o.Finalizers = slices.Clone(o.Finalizers)
-	for _, name := range slices.Sorted(maps.Keys(o.Indexes)) {
-		fn := o.Indexes[name]
-		if fn == nil {
-			return fmt.Errorf("cache: New(%s): index %q has no function", c.name, name)
-		}
-		c.indexes = append(c.indexes, &index[S, T]{name: name, fn: fn, values: make(map[string]map[*store.Object[S, T]]struct{})})
-	}
-	o.Indexes = nil
 	return nil
 }
 

@@ -25,11 +25,11 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	c, err := cache.New(buckets, &cache.Options[BucketSpec, BucketStatus]{
-		Indexes: map[string]cache.IndexFunc[BucketSpec, BucketStatus]{
-			"region": func(b *Bucket) []string { return []string{b.Spec.Region} },
-		},
-	})
+	c, err := cache.New(buckets, nil)
+	if err != nil {
+		panic(err)
+	}
+	byRegion, err := c.AddIndex("region", func(b *Bucket) []string { return []string{b.Spec.Region} })
 	if err != nil {
 		panic(err)
 	}
@@ -45,7 +45,7 @@ func Example() {
 	c.OnRevision(logs.Revision, func() { close(seen) })
 	<-seen
 
-	for b := range c.By("region", "eu") {
+	for b := range byRegion.Get("eu") {
 		fmt.Println(b.Name, "is in", b.Spec.Region)
 	}
 	cancel()

@@ -104,7 +104,10 @@ func TestKeyThatABatchNamesTwiceIsHeldOnce(t *testing.T) {
 
 func TestAllAndByShowTheMomentTheyBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, c := start(t, &cache.Options[spec, status]{Indexes: byRegion})
+		f := newFeed()
+		c := newCache(t, f, nil)
+		regions, _ := byRegion(t, c)
+		run(t, c)
 		f.send(snapshot(2, put(at(1, "a", region("eu"))), put(at(2, "b", region("eu")))), end(2))
 		for _, seq := range []struct {
 			name string
@@ -122,7 +125,7 @@ func TestAllAndByShowTheMomentTheyBegan(t *testing.T) {
 			}},
 			{"By", func() string {
 				var got []string
-				for o := range c.By("region", "eu") {
+				for o := range regions.Get("eu") {
 					if len(got) == 0 {
 						f.send(changes(c.Revision()+1, del(at(c.Revision(), "z", region("eu")), c.Revision()+1)))
 					}
@@ -139,58 +142,81 @@ func TestAllAndByShowTheMomentTheyBegan(t *testing.T) {
 	})
 }
 
-var byRegion = map[string]cache.IndexFunc[spec, status]{
-	"region": func(o *object) []string { return []string{o.Spec.Region} },
-	"labels": func(o *object) []string {
+// byRegion adds an index by region and one by label.
+func byRegion(t *testing.T, c *cache.Cache[spec, status]) (regions, labels *cache.Index[spec, status]) {
+	t.Helper()
+	regions = addIndex(t, c, "region", func(o *object) []string { return []string{o.Spec.Region} })
+	labels = addIndex(t, c, "labels", func(o *object) []string {
 		var vs []string
 		for k, v := range o.Labels {
 			vs = append(vs, k+"="+v)
 		}
 		return vs
-	},
+	})
+	return regions, labels
+}
+
+func addIndex(t *testing.T, c *cache.Cache[spec, status], name string, fn cache.IndexFunc[spec, status]) *cache.Index[spec, status] {
+	t.Helper()
+	x, err := c.AddIndex(name, fn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
 }
 
 // case 102
-func TestNamedIndexYieldsExactlyTheMatchingSet(t *testing.T) {
+func TestIndexYieldsExactlyTheMatchingSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, c := start(t, &cache.Options[spec, status]{Indexes: byRegion})
+		f := newFeed()
+		c := newCache(t, f, nil)
+		regions, labels := byRegion(t, c)
+		run(t, c)
 		f.send(snapshot(3, put(at(1, "a", region("eu"))), put(at(2, "b", region("us"), label("k", "v"))), put(at(3, "c", region("eu")))), end(3))
-		expect(t, "eu", names(c.By("region", "eu")), "a@1 c@3")
-		expect(t, "label", names(c.By("labels", "k=v")), "b@2")
+		expect(t, "eu", names(regions.Get("eu")), "a@1 c@3")
+		expect(t, "label", names(labels.Get("k=v")), "b@2")
 
 		f.send(changes(6, put(at(4, "d", region("eu"))), put(at(5, "a", region("us"))), del(at(3, "c", region("eu")), 6)))
-		expect(t, "eu after edits", names(c.By("region", "eu")), "d@4")
-		expect(t, "us after edits", names(c.By("region", "us")), "a@5 b@2")
-		expect(t, "nobody", names(c.By("region", "mars")), "")
+		expect(t, "eu after edits", names(regions.Get("eu")), "d@4")
+		expect(t, "us after edits", names(regions.Get("us")), "a@5 b@2")
+		expect(t, "nobody", names(regions.Get("mars")), "")
 
 		f.send(changes(7, put(at(7, "b", region("us")))))
-		expect(t, "label gone", names(c.By("labels", "k=v")), "")
+		expect(t, "label gone", names(labels.Get("k=v")), "")
 	})
 }
 
-func TestIndexNobodyNamedPanics(t *testing.T) {
-	c := newCache(t, newFeed(), nil)
-	defer func() {
-		if recover() == nil {
-			t.Error("By of an unknown index returned, want a panic: an empty answer hides the misspelling")
+// An index that is added later would lack the objects that are there already.
+func TestIndexIsAddedBeforeTheCacheRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, newFeed(), nil)
+		if _, err := c.AddIndex("region", nil); err == nil || !strings.Contains(err.Error(), "region") {
+			t.Errorf("AddIndex without a function: %v, want an error that names it", err)
 		}
-	}()
-	c.By("regoin", "eu")
+		stop := run(t, c)
+		synctest.Wait()
+		for range 2 {
+			if _, err := c.AddIndex("late", func(*object) []string { return nil }); !errors.Is(err, cache.ErrRunning) {
+				t.Errorf("AddIndex after Run: %v, want ErrRunning", err)
+			}
+			stop()
+		}
+	})
 }
 
 func TestPanickingIndexFunctionHurtsOnlyItsIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reported []string
-		f, c := start(t, &cache.Options[spec, status]{
-			Indexes: map[string]cache.IndexFunc[spec, status]{
-				"bad":  func(o *object) []string { panic("boom " + o.Name) },
-				"good": func(o *object) []string { return []string{o.Name} },
-			},
+		f := newFeed()
+		c := newCache(t, f, &cache.Options[spec, status]{
 			OnError: func(k store.Key, err error) { reported = append(reported, k.Name); panic("and the hook too") },
 		})
+		bad := addIndex(t, c, "bad", func(o *object) []string { panic("boom " + o.Name) })
+		good := addIndex(t, c, "good", func(o *object) []string { return []string{o.Name} })
+		run(t, c)
 		f.send(snapshot(1, put(at(1, "a"))), end(1))
-		expect(t, "good index", names(c.By("good", "a")), "a@1")
-		expect(t, "bad index", names(c.By("bad", "a")), "")
+		expect(t, "good index", names(good.Get("a")), "a@1")
+		expect(t, "bad index", names(bad.Get("a")), "")
 		expect(t, "reported", sorted(reported), "a")
 	})
 }
@@ -414,8 +440,7 @@ func TestIllegalOptionsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]*cache.Options[spec, status]{
-		"Backlog":     {Backlog: -1},
-		"index \"x\"": {Indexes: map[string]cache.IndexFunc[spec, status]{"x": nil}},
+		"Backlog": {Backlog: -1},
 	} {
 		if c, err := cache.New(s, o); err == nil || c != nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("New returned %v, %v; want an error that names %s", c, err, name)

@@ -30,9 +30,9 @@ func FuzzStoredBytes(f *testing.F) {
 		reported := make(map[store.Key]error)
 		feed := newFeed()
 		c := newCache(t, feed, &cache.Options[spec, status]{
-			Indexes: byRegion, DetectMutations: true,
-			OnError: func(k store.Key, err error) { reported[k] = err },
+			DetectMutations: true, OnError: func(k store.Key, err error) { reported[k] = err },
 		})
+		byRegion(t, c)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- c.Run(ctx) }()

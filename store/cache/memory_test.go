@@ -141,8 +141,9 @@ func runFaulty(t *testing.T, seed uint64) (snapshots int) {
 		t.Fatal(err)
 	}
 	c := newCache(t, storetest.Faulty(b, faults), &cache.Options[spec, status]{
-		Backlog: 8, Indexes: byRegion, DetectMutations: true, OnError: func(store.Key, error) {},
+		Backlog: 8, DetectMutations: true, OnError: func(store.Key, error) {},
 	})
+	regions, _ := byRegion(t, c)
 	run(t, c)
 	view := follow(t, c)
 	churn(t, s, rand.New(rand.NewPCG(seed, 1)))
@@ -168,7 +169,7 @@ func runFaulty(t *testing.T, seed uint64) (snapshots int) {
 	if diff := cmp.Diff(want, view()); diff != "" {
 		t.Errorf("seed %d: the consumer differs from the store (-want +got):\n%s", seed, diff)
 	}
-	checkIndex(t, c)
+	checkIndex(t, c, regions)
 	return c.Snapshot().Snapshots
 }
 
@@ -233,7 +234,7 @@ func follow(t *testing.T, c *cache.Cache[spec, status]) func() map[store.Key]sto
 }
 
 // checkIndex compares an index with what All says.
-func checkIndex(t *testing.T, c *cache.Cache[spec, status]) {
+func checkIndex(t *testing.T, c *cache.Cache[spec, status], regions *cache.Index[spec, status]) {
 	t.Helper()
 	want := map[string]int{}
 	for o := range c.All() {
@@ -241,7 +242,7 @@ func checkIndex(t *testing.T, c *cache.Cache[spec, status]) {
 	}
 	for region, n := range want {
 		got := 0
-		for o := range c.By("region", region) {
+		for o := range regions.Get(region) {
 			if held, _ := c.Get(o.Key()); held != o {
 				t.Errorf("the index files an object of %s that the cache does not hold", o.Key())
 			}

@@ -33,6 +33,9 @@ func (c *Cache[S, T]) Run(ctx context.Context) error {
 		return fmt.Errorf("%w: %s", ErrRunning, c.name)
 	}
 	defer c.running.Store(false)
+	c.mu.Lock()
+	c.began = true
+	c.mu.Unlock()
 	var failures int
 	for {
 		progressed, err := c.follow(ctx)

@@ -67,11 +67,11 @@ func runController(ctx context.Context, b *etcd.Backend, cfg serverConfig) error
 		}
 		fmt.Printf("run %s %d %d %d\n", o.Name, token, first, last)
 		return reconcile.Result{}, err
-	}, &reconcile.Options[store.Key]{
+	}, &reconcile.ForOptions[struct{}, done]{Options: reconcile.Options[store.Key]{
 		Placement: tellingHolds{p}, Workers: 16, Logger: quiet,
 		Backoff: queue.Backoff{Base: 50 * time.Millisecond, Max: time.Second},
 		Hooks:   reconcile.Hooks[store.Key]{OnError: func(reconcile.Failure[store.Key]) {}},
-	})
+	}})
 	if err != nil {
 		return err
 	}

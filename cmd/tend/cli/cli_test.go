@@ -111,7 +111,7 @@ func service(t *testing.T) (*disks, *tend) {
 		o.SetReady()
 		_, err := d.UpdateStatus(ctx, o)
 		return reconcile.Result{}, err
-	}, &reconcile.Options[reconcile.Request]{Logger: silent}))
+	}, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[reconcile.Request]{Logger: silent}}))
 	m := &reconcile.Manager{Logger: silent}
 	if err := m.Register(c); err != nil {
 		t.Fatal(err)

@@ -23,15 +23,15 @@ type (
 )
 
 type reconciler struct {
-	sets  *store.Store[SetSpec, SetStatus]
-	pods  *store.Store[struct{}, struct{}]
-	cache *cache.Cache[struct{}, struct{}] // of the pods
+	sets    *store.Store[SetSpec, SetStatus]
+	pods    *store.Store[struct{}, struct{}]
+	byOwner *cache.Index[struct{}, struct{}] // finds the pods of a set
 }
 
 // guide: reconcile
 func (r reconciler) reconcile(ctx context.Context, set *Set) (reconcile.Result, error) {
 	there := map[string]*Pod{}
-	for pod := range r.cache.By(lifecycle.OwnerIndex, set.UID) {
+	for pod := range r.byOwner.Get(set.UID) {
 		there[pod.Name] = pod
 	}
 	want := map[string]bool{}
@@ -79,21 +79,13 @@ func main() {
 	// guide: wire
 	sets := must(store.New[SetSpec, SetStatus](backend, "set", nil))
 	pods := must(store.New[struct{}, struct{}](backend, "pod", nil))
-	setCache := must(cache.New(sets, nil))
-	podCache := must(cache.New(pods, &cache.Options[struct{}, struct{}]{
-		Indexes: map[string]cache.IndexFunc[struct{}, struct{}]{
-			lifecycle.OwnerIndex: lifecycle.OwnerUIDs[struct{}, struct{}],
-		},
-	}))
+	podCache := must(cache.New(pods, nil))
+	byOwner := must(podCache.AddIndex("owner", lifecycle.OwnerUIDs))
 
-	r := reconciler{sets, pods, podCache}
-	controller := must(reconcile.New("sets", reconcile.AsReconciler(setCache, r.reconcile),
-		&reconcile.Options[reconcile.Request]{Writes: []string{"pod"}}))
-	check(controller.Watch(
-		reconcile.From(setCache),          // a set changed
-		reconcile.Owners(podCache, "set"), // a pod changed: its set is run
-	))
-	cascade := must(lifecycle.NewCascade("pods of sets that are gone", podCache, []lifecycle.OwnerKind[struct{}, struct{}]{lifecycle.Owning[struct{}, struct{}](setCache)}, nil))
+	controller := must(reconcile.For(sets, reconciler{sets, pods, byOwner}.reconcile, nil))
+	check(controller.Watch(reconcile.Owns(podCache))) // a pod changed: its set is run
+	cascade := must(lifecycle.NewCascade("pods of sets that are gone", podCache,
+		[]lifecycle.OwnerKind[struct{}, struct{}]{lifecycle.Owning[struct{}, struct{}](controller.Cache())}, nil))
 
 	var manager reconcile.Manager
 	check(manager.Register(controller, cascade))

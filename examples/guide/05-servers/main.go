@@ -26,7 +26,7 @@ type (
 
 type server struct {
 	name       string
-	controller *reconcile.Controller[reconcile.Request]
+	controller *reconcile.ObjectController[struct{}, Work]
 	stop       context.CancelFunc
 	ended      chan error
 }
@@ -46,7 +46,7 @@ func start(name string, backend store.Backend) *server {
 		site.Status.By = name
 		_, err := sites.UpdateStatus(ctx, site) // refused, if the shard is another server's by now
 		return reconcile.Result{}, err
-	}, &reconcile.Options[reconcile.Request]{Placement: placement}))
+	}, &reconcile.ForOptions[struct{}, Work]{Options: reconcile.Options[reconcile.Request]{Placement: placement}}))
 	s := &server{name: name, controller: controller, ended: make(chan error)}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())

@@ -106,7 +106,7 @@ func newWeb(manager *reconcile.Manager, collector *metrics.Collector, listener n
 
 // guide: end
 
-func newController(backend store.Backend) (*reconcile.Controller[reconcile.Request], error) {
+func newController(backend store.Backend) (*reconcile.ObjectController[Spec, Status], error) {
 	sites, err := store.New[Spec, Status](backend, "site", nil)
 	if err != nil {
 		return nil, err
@@ -117,10 +117,10 @@ func newController(backend store.Backend) (*reconcile.Controller[reconcile.Reque
 		site.SetReady()
 		_, err := sites.UpdateStatus(ctx, site)
 		return reconcile.Result{}, err
-	}, &reconcile.Options[reconcile.Request]{
+	}, &reconcile.ForOptions[Spec, Status]{Options: reconcile.Options[reconcile.Request]{
 		Timeout: time.Minute,
 		Resync:  10 * time.Minute, // look again at what succeeded, to find drift
-	})
+	}})
 }
 
 // runAndLook runs the manager until it is ready and each address was asked.

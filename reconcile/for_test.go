@@ -1,0 +1,97 @@
+package reconcile_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+type objectController = reconcile.ObjectController[spec, status]
+
+// For is enough for a program with children: a predicate and a selector limit what is run,
+// the cache is there to index and to read, and a child runs its owner.
+func TestForWithPredicateIndexAndChildren(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		parents, children := newStore(t, b, "parent"), newStore(t, b, "child")
+		childCache := newCache(t, children)
+		byOwner := must[*cache.Index[spec, status]](t)(childCache.AddIndex("owner", func(o *thing) []string {
+			var uids []string
+			for _, owner := range o.Owners {
+				uids = append(uids, owner.UID)
+			}
+			return uids
+		}))
+		var ran list[string]
+		c := must[*objectController](t)(reconcile.For(parents, func(_ context.Context, o *thing) (result, error) {
+			n := 0
+			for range byOwner.Get(o.UID) {
+				n++
+			}
+			ran.add(o.Name + strings.Repeat("+", n))
+			return result{}, nil
+		}, &reconcile.ForOptions[spec, status]{
+			Options: reconcile.Options[store.Key]{Workers: 1},
+			When:    reconcile.LabelsChanged[spec, status],
+			Cache:   &cache.Options[spec, status]{Selector: store.Selector{Labels: []store.Requirement{{Key: "run"}}}},
+		}))
+		bySize := must[*cache.Index[spec, status]](t)(c.Cache().AddIndex("size", func(o *thing) []string {
+			return []string{strings.Repeat("x", o.Spec.Size)}
+		}))
+		if err := c.Watch(reconcile.Owns(childCache)); err != nil {
+			t.Fatal(err)
+		}
+		labelled := func(o *thing) { o.Labels = map[string]string{"run": "yes"}; o.Spec.Size = 2 }
+		a := create(t, parents, "a", labelled)
+		create(t, parents, "unlabelled")
+		var m reconcile.Manager
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		start(t, &m)
+		expectList(t, "at the start", ran.get(), "a")
+		mutate(t, parents, "a", func(o *thing) { o.Spec.Size = 3 })
+		synctest.Wait()
+		expectList(t, "after a change that the predicate drops", ran.get(), "a")
+		create(t, children, "c", func(o *thing) {
+			o.Owners = []store.Owner{parents.OwnerOf(a), {Kind: "other", Key: key("x"), UID: "u"}}
+		})
+		synctest.Wait()
+		expectList(t, "after a child came", ran.get(), "a", "a+")
+		found := 0
+		for range bySize.Get("xxx") {
+			found++
+		}
+		expect(t, "objects by size", found, 1)
+		for _, s := range c.Snapshot().Sources {
+			if s.Name == "child owned" {
+				expect(t, "owners of another kind", s.Skipped, 1)
+			}
+		}
+	})
+}
+
+// Owns needs to know the controller's kind, and says so at once.
+func TestOwnsOfAControllerWithoutAKindIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		c := newController(t, record[store.Key](nil), nil)
+		if err := c.Watch(reconcile.Owns(newCache(t, newStore(t, b, "child")))); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if err := c.Run(ctx); err == nil || !strings.Contains(err.Error(), `"child owned"`) || ctx.Err() != nil {
+			t.Errorf("Run = %v, want an error that names the source, at once", err)
+		}
+		if err := c.Watch(reconcile.Owns[spec, status](nil)); err == nil {
+			t.Error("Owns without a cache gave no error")
+		}
+	})
+}
