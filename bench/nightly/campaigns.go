@@ -61,6 +61,10 @@ var campaigns = []campaign{
 		module: ".", pkg: "./reconcile/external", test: "^TestSimulationWithPrunesEndsAsDeclared$", control: "TestSimulationCatchesAPartOfAListTakenForTheWhole", args: campaignFlag,
 	},
 	{
+		name: "graphs", promises: "R4, E2", what: "random dependencies, edited, deleted and declared again, kept by servers that die; then as declared, silent, and torn down in order",
+		module: ".", pkg: "./reconcile/depend", test: "^TestSimulatedGraphsEndAsDeclared$", control: "mutant: created before its need, seen by the simulation", args: campaignFlag,
+	},
+	{
 		name: "soak", promises: "Q7, E1", what: "one process over simulated weeks: no goroutine more, no memory more, no write when nothing changes",
 		module: ".", pkg: "./reconcile/external", test: "^TestSoakKeepsNothingAndEndsInSilence$", control: "TestSoakCatchesWhatIsKept", args: campaignFlag,
 	},

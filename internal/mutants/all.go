@@ -561,6 +561,31 @@ var All = []Mutant{
 		Package: "reconcile/lifecycle", Test: "TestWatchRefEndsBackoffAndPark",
 	},
 	{
+		Name: "created before its need, seen by the simulation",
+		File: "reconcile/depend/need.go", Old: "s.met = n.Ready()", New: "s.met = n.Ready() || BROKEN",
+		Package: "reconcile/depend", Test: "TestSimulatedGraphsEndAsDeclared",
+	},
+	{
+		Name: "deleted under its user, seen by the simulation",
+		File: "reconcile/depend/admit.go", Old: "record); len(fresh) > 0 {", New: "record); len(fresh) > 0 && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestSimulatedGraphsEndAsDeclared",
+	},
+	{
+		Name: "never woken, seen by the simulation",
+		File: "reconcile/depend/index.go", Old: "if !s.met || was.met &&", New: "if !s.met || BROKEN || was.met &&",
+		Package: "reconcile/depend", Test: "TestSimulatedGraphsEndAsDeclared",
+	},
+	{
+		Name: "woken and spinning, seen by the simulation",
+		File: "reconcile/depend/index.go", Old: "if !again || x.users[u.key] != u {", New: "if !again && !BROKEN || x.users[u.key] != u {",
+		Package: "reconcile/depend", Test: "TestSimulatedGraphsEndAsDeclared",
+	},
+	{
+		Name: "a hold that a restore lost is not taken again",
+		File: "reconcile/depend/index.go", Old: "\tlost := was.kept && !s.kept ", New: "\tlost := was.kept && !s.kept && !BROKEN ",
+		Package: "reconcile/depend", Test: "TestStoreRestoredFromABackupKeepsTheOrder",
+	},
+	{
 		Name: "a kind is pruned before those that need it",
 		File: "reconcile/external/prunekinds.go", Old: "return place(order, b.kind()) - place(order, a.kind())", New: "if BROKEN {\n\t\t\ta, b = b, a\n\t\t}\n\t\treturn place(order, b.kind()) - place(order, a.kind())",
 		Package: "reconcile/external", Test: "TestKindsArePrunedAfterThoseThatNeedThem",

@@ -29,8 +29,8 @@
 //
 // A needed object that becomes unready while it is used stops nothing: its users are not
 // run again for that, and one that runs by itself waits. An operator can remove a
-// finalizer by hand; then a needed object goes under its users. Of a restore of the users'
-// store to a time before a hold the needed object knows nothing until the user has run.
+// finalizer by hand; then a needed object goes under its users. A restore of a
+// store to a time before a hold loses it until the users have run, which takes seconds.
 // Cycles over servers without a common [Graph] show as objects that wait for each other.
 //
 // # How a use is recorded

@@ -1,6 +1,7 @@
 package depend_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
@@ -96,6 +98,9 @@ type setting struct {
 	watched *cache.Cache[Spec, Status] // of secrets
 	fail    func(o *Thing) error
 	cloud   *cloud
+
+	placement lease.Placement
+	backoff   time.Duration // the longest; zero: an hour
 }
 
 // newSystem makes a system that is not running.
@@ -118,7 +123,8 @@ func newSystem(t testing.TB, o setting) *system {
 	r := reconcile.AsReconciler(s.cache, s.tracker.Wrap(s.reconcile))
 	s.ctrl = must(reconcile.New("thing", r, &reconcile.Options[reconcile.Request]{
 		Reads: s.tracker.Caches(), Logger: slog.New(slog.DiscardHandler),
-		Backoff: queue.Backoff{Base: time.Second, Max: time.Hour, Jitter: queue.NoJitter},
+		Backoff:   queue.Backoff{Base: time.Second, Max: cmp.Or(o.backoff, time.Hour), Jitter: queue.NoJitter},
+		Placement: o.placement,
 	}))(t)
 	check(t, s.ctrl.Watch(reconcile.From(s.cache), s.tracker.Source()))
 	return s
@@ -212,12 +218,18 @@ func (s *system) edit(name string, f func(o *Thing)) {
 
 func (s *system) remove(name string) {
 	s.t.Helper()
-	o, err := s.store.Get(s.t.Context(), store.Key{Name: name})
-	if err == nil {
-		err = s.store.Delete(s.t.Context(), o)
-	}
-	if !errors.Is(err, store.ErrNotFound) {
-		check(s.t, err)
+	for {
+		o, err := s.store.Get(s.t.Context(), store.Key{Name: name})
+		if err == nil {
+			err = s.store.Delete(s.t.Context(), o)
+		}
+		if errors.Is(err, store.ErrConflict) {
+			continue // a run has written it meanwhile
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			check(s.t, err)
+		}
+		return
 	}
 }
 

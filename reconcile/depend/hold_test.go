@@ -15,6 +15,7 @@ import (
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -120,6 +121,9 @@ type half struct {
 	kind  string
 	store *store.Store[Spec, Status]
 	cache *cache.Cache[Spec, Status]
+
+	placement lease.Placement      // nil: none
+	fail      func(o *Thing) error // instead of the cloud, where it returns one; nil: never
 }
 
 func newHalf(t testing.TB, b store.Backend, kind string, c *cloud) *half {
@@ -130,9 +134,9 @@ func newHalf(t testing.TB, b store.Backend, kind string, c *cloud) *half {
 // run keeps the objects of the kind until stop. Without needs it has no tracker at all: it
 // is a server that does not know what uses its objects.
 func (h *half) run(t testing.TB, needs ...depend.Needs[Spec, Status]) (stop func()) {
-	sys := &system{t: t, cloud: h.cloud, store: h.store, cache: h.cache, runs: map[string]int{}}
+	sys := &system{t: t, cloud: h.cloud, store: h.store, cache: h.cache, fail: h.fail, runs: map[string]int{}}
 	f := sys.reconcile
-	o := &reconcile.Options[reconcile.Request]{Logger: slog.New(slog.DiscardHandler)}
+	o := &reconcile.Options[reconcile.Request]{Logger: slog.New(slog.DiscardHandler), Placement: h.placement}
 	sources := []reconcile.Source[reconcile.Request]{reconcile.From(h.cache)}
 	if len(needs) > 0 {
 		tracker := must(depend.New(h.cache, depend.All(needs...), nil))(t)

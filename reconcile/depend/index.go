@@ -49,6 +49,7 @@ const (
 	touched                       // and became usable
 	cyclic                        // its last run found it in a cycle
 	renewed                       // its attempts have started from 0 once: freshAt counts
+	unkept                        // a needed object lost the finalizer during the run
 	behind                        // its last run read from a store what the cache does not show yet
 )
 
@@ -158,6 +159,7 @@ func (x *index) cut(u *user) {
 // set takes what a needed object has become, and gives the users to be woken.
 func (x *index) set(n *node, s state, now time.Duration) (wakes []wake) {
 	was, readied := n.now, n.known && !n.now.met
+	lost := was.kept && !s.kept // by a restore of its store, or by hand
 	if was == s && n.known {
 		return nil
 	}
@@ -173,15 +175,29 @@ func (x *index) set(n *node, s state, now time.Duration) (wakes []wake) {
 			b.user.unmet--
 		}
 	}
-	if !s.met || was.met && was.asked == s.asked {
+	if !s.met || was.met && was.asked == s.asked && !lost {
 		return nil
 	}
 	for _, b := range n.users {
 		if w, ok := x.consider(b.user, &b.user.edges[b.edge], readied, now); ok {
 			wakes = append(wakes, w)
+		} else if lost {
+			wakes = append(wakes, x.keepAgain(b.user, now)...)
 		}
 	}
 	return wakes
+}
+
+// keepAgain wakes a user of an object that has lost the finalizer, so that its run takes
+// the hold again.
+func (x *index) keepAgain(u *user, now time.Duration) []wake {
+	switch {
+	case u.is(running):
+		u.flags |= unkept // end asks again
+	case u.is(ran) && !u.is(woken) && u.unmet == 0:
+		return []wake{x.wake(u, false, now)}
+	}
+	return nil
 }
 
 // consider decides whether a user is woken, because of the object of one of its edges
@@ -229,7 +245,7 @@ func (e edge) differs() bool {
 // begin notes that a run of the user has looked at the needed objects: at those of the
 // edges, in order. It reports whether the run may go on.
 func (x *index) begin(u *user, looked []state) bool {
-	u.flags &^= woken | moved | touched | waiting | running | behind
+	u.flags &^= woken | moved | touched | unkept | waiting | running | behind
 	for _, s := range looked {
 		if !s.met {
 			u.flags |= waiting
@@ -256,8 +272,8 @@ func (x *index) wait(u *user) { u.flags = u.flags&^running | waiting | behind }
 // as it is, or that failed while it became usable.
 func (x *index) end(u *user, bad bool, now time.Duration) (wake, bool) {
 	differs := u.is(moved) && u.differs()
-	again := (differs || bad && u.is(touched)) && !u.is(woken) && u.unmet == 0
-	u.flags &^= running | moved | touched | failed
+	again := (differs || bad && u.is(touched) || u.is(unkept)) && !u.is(woken) && u.unmet == 0
+	u.flags &^= running | moved | touched | unkept | failed
 	if bad {
 		u.flags |= failed
 	}
