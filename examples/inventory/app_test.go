@@ -261,7 +261,7 @@ func TestForeignBucketIsLeftAlone(t *testing.T) {
 	}
 	for _, w := range server.Writes() {
 		if strings.Contains(w, "acme-theirs") {
-			t.Errorf("sent %s to somebody else's bucket", w)
+			t.Errorf("sent %s to another's bucket", w)
 		}
 	}
 	checkBuckets(t, server, "", append(numbered(20), "acme-theirs", "acme-new")...)
@@ -307,7 +307,7 @@ func TestBucketWithAnObjectInItIsNotDeleted(t *testing.T) {
 	})
 }
 
-// The answer to a create gets lost after the bucket was made: nobody knows how
+// The answer to a create gets lost after the bucket was made: it is not known how
 // it ended. It must be found out, not tried again.
 //
 // Negative control: with the SDK's own retries left on, CreateBucket left twice
@@ -378,7 +378,7 @@ func TestUnreachableEndpointFailsOnceWithTheReason(t *testing.T) {
 	var s *session
 	var err error
 	for timeout := 500 * time.Millisecond; timeout < patience; timeout *= 2 {
-		s = begin(t, declaring("acme-a"), options{Endpoint: nobody, Once: true, Timeout: timeout})
+		s = begin(t, declaring("acme-a"), options{Endpoint: deaf, Once: true, Timeout: timeout})
 		if err = s.Result(t); s.String() != "" {
 			break
 		}
@@ -391,7 +391,7 @@ func TestUnreachableEndpointFailsOnceWithTheReason(t *testing.T) {
 	}
 }
 
-// The endpoint asks for patience: everybody waits, nobody fails.
+// The endpoint asks for patience: all wait, none fails.
 func TestThrottlingPausesEverybodyAndIsNoFailure(t *testing.T) {
 	eachKind(t, func(t *testing.T, server *testS3, prefix string) {
 		var asked atomic.Int32

@@ -21,7 +21,7 @@ type buckets struct {
 }
 
 // A sighting is a bucket as the endpoint shows it. A list shows the first half:
-// what is on it is there, and what was made anew under an old name is younger.
+// what is on it is there, and what was made again under an old name is younger.
 // Whose a bucket is no list tells, nor anything else that is declared.
 type sighting struct {
 	exists  bool
@@ -41,7 +41,7 @@ func (b *buckets) client(region string) *s3.Client {
 	return b.endpoint.In(region)
 }
 
-// home is where buckets are that nobody says to be elsewhere.
+// home is where buckets are that are not said to be elsewhere.
 const home = "us-east-1"
 
 // pageSize is the longest page that S3 gives. A list that asks for none is told

@@ -135,7 +135,7 @@ func (c *chaos) alter(ctx context.Context, e Entry, seen sighting) (what string,
 	case 1:
 		return "versioning switched", c.buckets.setVersioning(ctx, e.Name, e.Region, !e.Versioning)
 	default:
-		seen.labels.Owner = "nobody@elsewhere.example"
+		seen.labels.Owner = "other@elsewhere.example"
 		return "given to another owner", c.buckets.label(ctx, e.Name, e.Region, seen.labels)
 	}
 }

@@ -52,12 +52,12 @@ func TestChaosDoesNotTakeATouchForAMend(t *testing.T) {
 	c.Touched("acme-0")
 	c.check(t.Context())
 	if len(c.waiting) != 1 {
-		t.Error("an altered bucket counts as put back because somebody touched it")
+		t.Error("an altered bucket counts as put back because it was touched")
 	}
 	mend(t, b, entries[0])
 	c.check(t.Context())
 	if len(c.waiting) != 1 {
-		t.Error("the bucket was read although nobody touched it")
+		t.Error("the bucket was read although it was not touched")
 	}
 	c.Touched("acme-0")
 	c.check(t.Context())

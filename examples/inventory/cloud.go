@@ -101,7 +101,7 @@ func (c *cloud) compare(o *Bucket, seen sighting) external.Observation {
 	}
 }
 
-// saw notes what a look came to, and refuses what nobody can mend.
+// saw notes what a look came to, and refuses what cannot be mended.
 func (c *cloud) saw(o *Bucket, seen external.Observation) error {
 	if !seen.Exists {
 		o.Status = BucketStatus{Bucket: c.buckets.ownership.BucketName(o.Name)}
@@ -116,7 +116,7 @@ func (c *cloud) saw(o *Bucket, seen external.Observation) error {
 }
 
 // deleteOrphan deletes a bucket that was read just before, and found to be ours
-// and nobody's.
+// and not declared.
 func (c *cloud) deleteOrphan(ctx context.Context, seen sighting) error {
 	err := c.buckets.removeNamed(ctx, seen.name, cmp.Or(seen.region, home))
 	switch {
@@ -153,7 +153,7 @@ func (c *cloud) Create(ctx context.Context, o *Bucket) error {
 		// the bucket missing, or unmarked with our intent on record.
 		err = c.buckets.label(ctx, o.Name, o.Spec.Region, c.labels(o))
 	case isCode(err, "BucketAlreadyExists"):
-		err = fmt.Errorf("the name is taken, by somebody else or a moment ago: %w", brief(err))
+		err = fmt.Errorf("the name is taken, by another account or a moment ago: %w", brief(err))
 	}
 	if err == nil && o.Spec.Versioning {
 		err = c.buckets.setVersioning(ctx, o.Name, o.Spec.Region, true)
@@ -193,8 +193,8 @@ func (c *cloud) Delete(ctx context.Context, o *Bucket) error {
 	return c.explain(err)
 }
 
-// explain tells the kernel what an error means: wait for everybody's sake, give
-// up until somebody edits something, or try again.
+// explain tells the kernel what an error means: wait for the sake of all, give
+// up until something is edited, or try again.
 func (c *cloud) explain(err error) error {
 	if err == nil {
 		return nil

@@ -42,7 +42,7 @@ func newEndpoint(ctx context.Context, where string, workers int, wrap func(aws.H
 	})
 	opts := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(client),
-		// The kernel retries: it knows the key's backoff and who else waits for
+		// The kernel retries: it knows the key's backoff and what else waits for
 		// the same quota. Two layers of retries would multiply.
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
@@ -99,7 +99,7 @@ func (e *endpoint) In(region string) *s3.Client {
 			o.Region = region
 			if e.url != "" {
 				o.BaseEndpoint = aws.String(e.url)
-				o.UsePathStyle = true // bucket.localhost would need DNS that nobody set up
+				o.UsePathStyle = true // bucket.localhost would need DNS that is not set up
 			}
 		})
 		e.clients[region] = c

@@ -230,11 +230,11 @@ func TestAnswersFromBeforeAnOutageDoNotEndIt(t *testing.T) {
 	}
 }
 
-// nobody listens here, nor is the port ever given to somebody who asks for any.
-const nobody = "http://127.0.0.1:1"
+// deaf is where no server listens, nor is the port ever given to a server that asks for any.
+const deaf = "http://127.0.0.1:1"
 
 func TestUnreachableEndpointIsSaidAtOnce(t *testing.T) {
-	e, m, said := metered(t, nobody)
+	e, m, said := metered(t, deaf)
 	for range 5 {
 		if _, err := probeOwnership(t.Context(), e.In("us-east-1"), "demo"); err == nil {
 			t.Error("the probe of a closed port succeeded")

@@ -273,7 +273,7 @@ func bucketNames(t *testing.T, url string) []string {
 	return names
 }
 
-// makeBucket makes one as somebody else would: in the region that the test's
+// makeBucket makes one as another account would: in the region that the test's
 // inventories declare, and without a mark.
 func makeBucket(t *testing.T, url, name string) {
 	t.Helper()

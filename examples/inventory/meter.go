@@ -33,7 +33,7 @@ const (
 	// second call is not back at every other.
 	backAfter = 5
 	// downAfter refusals in a row begin one: a single 403 may be about a single
-	// bucket, somebody else's. A connection that fails is about them all.
+	// bucket, another's. A connection that fails is about them all.
 	downAfter = 3
 )
 

@@ -109,7 +109,7 @@ func (o *options) complete() error {
 	case o.TrustState && !o.Prune:
 		return errors.New("-trust-state is for -prune")
 	case o.Prune && o.Installation == "" && o.State == "" && !o.inProcess():
-		// "demo" is everybody's name who tries this program.
+		// "demo" is the name of all that try this program.
 		return errors.New("-prune wants -state, or an -installation of your own: what others marked would be taken for yours")
 	case o.Poll < 0 || o.Timeout <= 0 || o.Workers < 1 || !(o.Rate > 0) || !(o.Writes > 0):
 		return errors.New("-poll, -timeout, -workers, -rate and -writes must be above zero")
@@ -125,14 +125,14 @@ func (o *options) complete() error {
 	return nil
 }
 
-// harmless: the endpoint is one where altering buckets at random hurts nobody.
+// harmless: the endpoint is one where altering buckets at random does no harm.
 func (o *options) harmless() bool {
 	u, err := url.Parse(o.Endpoint)
 	return o.inProcess() || err == nil && isLoopback(u)
 }
 
 // localByDefault: a page that shows every bucket's name is not for the whole
-// network unless somebody says so.
+// network unless it is told to.
 func localByDefault(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

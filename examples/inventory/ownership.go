@@ -24,7 +24,7 @@ type Labels struct {
 }
 
 // Ownership is how one sees whose a bucket is, and how one says so. A mark
-// identifies, it does not authorise: whoever may tag a bucket may mark it.
+// identifies, it does not authorise: an account that may tag a bucket may mark it.
 type Ownership interface {
 	// BucketName is what a declared bucket is called at the endpoint.
 	BucketName(declared string) string
@@ -69,7 +69,7 @@ func (l Labels) into(tags map[string]string) map[string]string {
 	return tags
 }
 
-// labelsOf is the way back. A mark that cannot be read is somebody else's.
+// labelsOf is the way back. A mark that cannot be read is another's.
 func labelsOf(tags map[string]string) Labels {
 	l := Labels{Tenant: tags[tagTenant], Owner: tags[tagOwner]}
 	_, l.Marked = tags[tagInstallation]

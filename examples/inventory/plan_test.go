@@ -47,7 +47,7 @@ func TestPlanShowsWhatARunWouldDoAndTouchesNothing(t *testing.T) {
 			t.Errorf("plan of an edit: exit code %d, want 2; it printed:\n%s", code, out)
 		}
 		if !strings.Contains(notes, "1 buckets carry our mark, are not declared") || !strings.Contains(notes, prefix+"acme-b") {
-			t.Errorf("the plan does not tell of acme-b, which nobody declares:\n%s", notes)
+			t.Errorf("the plan does not tell of acme-b, which is not declared:\n%s", notes)
 		}
 		checkBuckets(t, server, prefix, "acme-a", "acme-b+")
 	})

@@ -27,7 +27,7 @@ func probeOwnership(ctx context.Context, c *s3.Client, installation string) (Own
 	case err != nil:
 		return nil, fmt.Errorf("probing for tags: %w", err)
 	}
-	// It is ours: its name is 26 random letters that nobody else had seen.
+	// It is ours: its name is 26 random letters that no other process had seen.
 	if _, err := c.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &name}); err != nil && !isMissing(err) {
 		return nil, fmt.Errorf("probing for tags: the endpoint made bucket %s of a request to tag it; removing it: %w", name, err)
 	}

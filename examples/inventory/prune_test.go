@@ -23,7 +23,7 @@ func leave(t *testing.T, server *testS3, names ...string) {
 	server.Writes()
 }
 
-// deletions are the buckets that somebody asked to delete.
+// deletions are the buckets that were asked to be deleted.
 func deletions(server *testS3) (names []string) {
 	for _, w := range server.Writes() {
 		if name, ok := strings.CutPrefix(w, "DELETE "); ok && !strings.HasPrefix(name, "tend-probe-") {
@@ -34,7 +34,7 @@ func deletions(server *testS3) (names []string) {
 }
 
 // Empty buckets that carry our mark and are not declared go; one that is not
-// empty, one of others and one of nobody stay.
+// empty, one of others and one without a mark stay.
 //
 // Negative control: with an Owner that takes every mark for ours, acme-theirs was
 // asked for; with BucketNotEmpty taken for a failure like others, acme-left stayed.
@@ -243,7 +243,7 @@ func TestListServesTheLooks(t *testing.T) {
 }
 
 // What was declared after a backup of the state was made is not pruned when that is
-// restored, unless somebody says that it should be.
+// restored, unless an operator says that it should be.
 //
 // Negative control: with marks that do not tell when they were declared, acme-new was
 // deleted.

@@ -11,7 +11,7 @@ import (
 )
 
 // A paced is the HTTP client that keeps all calls within the account's quota,
-// whoever makes them: runs, lists, the probe. There is one quota for all
+// from wherever they come: runs, lists, the probe. There is one quota for all
 // regions: they are one account.
 type paced struct {
 	*quota.Quota

@@ -62,12 +62,12 @@ func (e *briefError) Unwrap() error { return e.err }
 // isMissing: no such bucket. HEAD has no body, so its answer is a bare NotFound.
 func isMissing(err error) bool { return isCode(err, "NoSuchBucket", "NotFound") }
 
-// isTaken: somebody has a bucket of that name already, perhaps we.
+// isTaken: an account has a bucket of that name already, perhaps we.
 func isTaken(err error) bool {
 	return isCode(err, "BucketAlreadyExists", "BucketAlreadyOwnedByYou", "OperationAborted")
 }
 
-// isHopeless: the same request will get the same answer until somebody edits
+// isHopeless: the same request will get the same answer until an operator edits
 // something.
 func isHopeless(err error) bool {
 	return isCode(err, "InvalidBucketName", "IllegalLocationConstraintException", "InvalidLocationConstraint",

@@ -15,7 +15,7 @@ import (
 )
 
 // debugPage is what /debug shows: the kernel's work, and what this program knows
-// besides. It has no actions: nobody is authenticated here.
+// besides. It has no actions: no user is authenticated here.
 func (a *app) debugPage() (http.Handler, error) {
 	return debug.New(&a.kernel.manager, &debug.Options{
 		Title:       "inventory",

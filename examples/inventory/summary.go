@@ -18,10 +18,10 @@ type changes struct {
 
 	mu      sync.Mutex // guards count and touched
 	count   map[string]int
-	touched func(name string) // somebody who wants to know, or nil
+	touched func(name string) // is told of changes, or nil
 }
 
-// watch makes f hear of every bucket that is changed; nil: nobody.
+// watch makes f hear of every bucket that is changed; nil: nothing does.
 func (c *changes) watch(f func(name string)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

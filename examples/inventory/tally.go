@@ -26,7 +26,7 @@ type standing struct {
 	spec     BucketSpec
 	ready    bool
 	deleting bool
-	blocked  string // why nothing is done about it until somebody else acts
+	blocked  string // why nothing is done about it until another acts
 }
 
 // looked is what the endpoint showed of a bucket when it was last looked at.
@@ -58,7 +58,7 @@ type count struct {
 // Converged: everything is as declared, and nothing is left to delete.
 func (c count) Converged() bool { return c.Ready == c.Declared && c.Deleting == 0 }
 
-// Stuck: nothing moves any more without somebody's help.
+// Stuck: nothing moves any more without help.
 func (c count) Stuck() bool {
 	return c.Hopeless > 0 && c.Ready+c.Hopeless == c.Declared+c.Deleting
 }
@@ -74,7 +74,7 @@ func (c count) String() string {
 	return s
 }
 
-// change runs f and wakes whoever waits.
+// change runs f and wakes what waits.
 func (t *tally) change(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

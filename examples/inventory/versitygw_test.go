@@ -50,7 +50,7 @@ func newVersity(t *testing.T) *testS3 {
 			t.Fatal(err)
 		}
 	}
-	socket := filepath.Join(dir, "s") // no port that somebody else could have
+	socket := filepath.Join(dir, "s") // no port that another process could have
 	cmd := exec.Command(program, "--port", socket, "--access", "tend", "--secret", "tend", "--quiet",
 		"posix", "--sidecar", args[0], "--versioning-dir", args[1], args[2])
 	var said bytes.Buffer
@@ -166,7 +166,7 @@ func TestVersityChaosIsPutBack(t *testing.T) {
 	checkBuckets(t, server, "", names...)
 }
 
-// Somebody else's bucket is left alone although it is declared, and one with an
+// Another's bucket is left alone although it is declared, and one with an
 // object in it although it is not.
 //
 // promise E2
@@ -201,7 +201,7 @@ func TestVersityForeignAndFullBucketsAreLeftAlone(t *testing.T) {
 	}
 	for _, w := range server.Writes() {
 		if strings.Contains(w, "acme-theirs") {
-			t.Errorf("sent %s to somebody else's bucket", w)
+			t.Errorf("sent %s to another's bucket", w)
 		}
 	}
 	if tags, err := readTags(t.Context(), c, "acme-theirs"); err != nil || !maps.Equal(tags, theirs) {
@@ -244,7 +244,7 @@ func TestVersityPlanTouchesNothing(t *testing.T) {
 }
 
 // What carries our mark in its tags, is not declared and is empty is pruned; what
-// is not empty stays, and what is somebody else's.
+// is not empty stays, and what is another's.
 //
 // promise E2
 func TestVersityPruneDeletesEmptyOrphansOfOurs(t *testing.T) {

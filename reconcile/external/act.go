@@ -82,7 +82,7 @@ func (a *attempt[S, T]) stop(ctx context.Context) (reconcile.Result, error) {
 		"%w: attempt %d, begun %s; look for the resource, then call ClearPending", ErrCreateIncomplete, i.Attempt, i.Pending.Format(time.RFC3339))))
 }
 
-// standoff is a state that only somebody else can end: it is shown, and looked
+// standoff is a state that only another party can end: it is shown, and looked
 // at again at the poll interval.
 func (a *attempt[S, T]) standoff(ctx context.Context, reason, message string) reconcile.Result {
 	if a.view.deleting {

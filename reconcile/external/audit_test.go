@@ -20,7 +20,7 @@ import (
 // inventory that lists each time, and holds what comes of it against the truth:
 //
 //   - what is reported as missing was not there for all of the last minute,
-//   - what is reported as an orphan, or pruned, is declared by nobody.
+//   - what is reported as an orphan, or pruned, is not declared.
 type auditor struct {
 	w   *world
 	inv *inventory
@@ -137,7 +137,7 @@ func (a *auditor) invariant() error {
 	return a.wrong
 }
 
-// leaveBehind puts something of ours into the cloud that nobody declares.
+// leaveBehind puts something of ours into the cloud that is not declared.
 func (w *world) leaveBehind() func(*rand.Rand) (string, error) {
 	n := 0
 	return func(*rand.Rand) (string, error) {
@@ -151,7 +151,7 @@ func (w *world) leaveBehind() func(*rand.Rand) (string, error) {
 }
 
 // promise E2, under everything at once: what a report says is true, only what
-// nobody declares is pruned, and in the end all of that is.
+// is not declared is pruned, and in the end all of that is.
 //
 // Negative controls: TestSimulationCatchesAPartOfAListTakenForTheWhole, and: with load
 // taking a list that ended with an error for complete, a disk was reported as missing.
@@ -229,7 +229,7 @@ func TestSimulationCatchesAPartOfAListTakenForTheWhole(t *testing.T) {
 						return func(yield func(resource, error) bool) {
 							for r, err := range list(ctx) {
 								if err != nil || !yield(r, nil) {
-									return // and nobody hears of it
+									return // without an error
 								}
 							}
 						}

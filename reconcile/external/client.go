@@ -31,7 +31,7 @@ type Client[S, T any] interface {
 	// outcome even if the run was cancelled meanwhile.
 	//
 	// An error means that nothing was created, unless it is one after which
-	// nobody knows: a deadline, a cancellation, anything with a Timeout method
+	// is not known: a deadline, a cancellation, anything with a Timeout method
 	// that says true, a connection that broke, or an error marked with
 	// [Unknown]. See [Naming] for what becomes of those.
 	//

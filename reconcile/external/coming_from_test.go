@@ -7,7 +7,7 @@ import (
 	"github.com/tendhq/tend/internal/comingfrom"
 )
 
-// The page for those who come from Crossplane or provider-runtime has all of
+// The page for users of Crossplane or provider-runtime has all of
 // their names, and none of ours that is not in the code.
 //
 // Negative control: with external.Nop renamed on the page this failed.

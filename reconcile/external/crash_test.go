@@ -73,8 +73,8 @@ func life(t *testing.T, w *world, kill, cut int) (wrong string, steps *reconcile
 	return "", steps
 }
 
-// takeOver lets a new process go on, with a human beside it who answers when it
-// stops to ask: he looks into the cloud, and says what he found.
+// takeOver lets a new process go on, with a human beside it that answers when it
+// stops to ask, after a look into the cloud.
 func (w *world) takeOver(user *store.Store[diskSpec, diskStatus]) {
 	for {
 		last, _ := reconciletest.RunUntilIdle(w.t.Context(), w.rec, key, time.Minute)
@@ -261,7 +261,7 @@ func TestLostAnswerOfACreateMakesNoSecondResource(t *testing.T) {
 // mark yet.
 //
 // Negative control: mutant "a failed create hides one of unknown outcome"; with that
-// the first was left behind, and the second refused as somebody else's.
+// the first was left behind, and the second refused as another's.
 func TestFailedCreateDoesNotHideAnEarlierOneOfUnknownOutcome(t *testing.T) {
 	twice := func(w *world, observe func(made int) external.Observation) (made, deleted *int) {
 		tries := 0

@@ -2,7 +2,7 @@ package external
 
 import "time"
 
-// Naming says how a resource can be found again when nobody knows whether its
+// Naming says how a resource can be found again when it is not known whether its
 // creation succeeded.
 type Naming uint8
 
@@ -30,7 +30,7 @@ type phase uint8
 
 const (
 	untried phase = iota
-	pending       // it was begun, and nobody knows how it ended
+	pending       // it was begun, and how it ended is not known
 	succeeded
 	failed
 )
@@ -44,7 +44,7 @@ type view struct {
 	exclusive bool // Create refuses a name that is taken, and marks what it makes
 	deleting  bool
 	finalizer bool // ours is on the object
-	others    bool // somebody else's is
+	others    bool // another's is
 	phase     phase
 	young     bool      // graceEnd is not reached
 	graceEnd  time.Time // the creation grace after this process learned of phase; zero: it has none
@@ -65,7 +65,7 @@ const (
 	doWait              // it may not be visible yet
 	doMissing           // it is not there and may not be created
 	doCreate            // also finishes a create that was cut short
-	doRefuse            // it is somebody else's: say so, touch nothing
+	doRefuse            // it is another's: say so, touch nothing
 	doDelete            //
 	doRelease           // nothing is left to do: the finalizer goes
 	doUpdate            //
@@ -115,7 +115,7 @@ func (v view) decideMissing() action {
 		return doWait
 	case v.young && v.phase == pending && (v.deleting || v.naming == ByMark):
 		// The request may still be under way. Letting the object go now, or
-		// creating another, would leave the first one to nobody.
+		// creating another, would leave the first one without an object.
 		return doWait
 	case v.deleting:
 		return doRelease

@@ -67,13 +67,13 @@ func TestDecide(t *testing.T) {
 		"deleted, never ours":                        {live(func(v *view) { v.deleting, v.finalizer, v.observed = true, false, false }), doNothing},
 		"deleted, exists":                            {live(func(v *view) { v.deleting, v.seen = true, exists }), doDelete},
 		"deleted, gone":                              {live(func(v *view) { v.deleting = true }), doRelease},
-		"deleted, somebody else's":                   {live(func(v *view) { v.deleting, v.seen = true, owned(exists, Foreign) }), doRelease},
+		"deleted, another's":                         {live(func(v *view) { v.deleting, v.seen = true, owned(exists, Foreign) }), doRelease},
 		"deleted, an earlier object's":               {live(func(v *view) { v.deleting, v.seen = true, owned(exists, Former) }), doRelease},
 		"deleted, not marked":                        {live(func(v *view) { v.deleting, v.seen = true, owned(exists, Unmarked) }), doRelease},
 		"deleted, not marked, adopted by policy":     {live(func(v *view) { v.deleting, v.policy, v.seen = true, All|Adopt, owned(exists, Unmarked) }), doDelete},
 		"deleted, ours by record, its mark gone":     {live(func(v *view) { v.deleting, v.phase, v.seen = true, succeeded, owned(exists, Unmarked) }), doRefuse},
-		"somebody else's":                            {live(func(v *view) { v.seen = owned(differs, Foreign) }), doRefuse},
-		"somebody else's, adopting":                  {live(func(v *view) { v.policy, v.seen = All|Adopt, owned(differs, Foreign) }), doRefuse},
+		"another's":                                  {live(func(v *view) { v.seen = owned(differs, Foreign) }), doRefuse},
+		"another's, adopting":                        {live(func(v *view) { v.policy, v.seen = All|Adopt, owned(differs, Foreign) }), doRefuse},
 		"not marked":                                 {live(func(v *view) { v.seen = owned(exists, Unmarked) }), doRefuse},
 		"not marked, adopting":                       {live(func(v *view) { v.policy, v.seen = All|Adopt, owned(exists, Unmarked) }), doUpdate},
 		"ours by record, its mark gone":              {live(func(v *view) { v.phase, v.seen = succeeded, owned(exists, Unmarked) }), doUpdate},
@@ -123,13 +123,13 @@ func TestDecideNeverTouchesWhatIsNotOurs(t *testing.T) {
 		case touches && !v.observed:
 			t.Fatalf("%v without having looked: %+v", a, v)
 		case touches && v.seen.Exists && v.seen.Owner == Foreign:
-			t.Fatalf("%v of somebody else's resource: %+v", a, v)
+			t.Fatalf("%v of another's resource: %+v", a, v)
 		case touches && v.exclusive && v.phase == pending && v.seen.Exists && v.seen.Owner == Unmarked && !v.policy.Has(Adopt):
 			t.Fatalf("%v of what an exclusive create of ours would have marked: %+v", a, v)
 		case a == doDelete && (v.seen.Owner == Former || v.seen.Owner == Unmarked && !v.policy.Has(Adopt)):
 			t.Fatalf("deletes what does not carry our mark: %+v", v)
 		case a == doDelete && (!v.deleting || !v.policy.Has(Delete) || !v.seen.Exists || v.others):
-			t.Fatalf("deletes what nobody asked to delete: %+v", v)
+			t.Fatalf("deletes what is not to be deleted: %+v", v)
 		case a == doCreate && (v.deleting || !v.policy.Has(Create)):
 			t.Fatalf("creates for an object in deletion, or against its policy: %+v", v)
 		case a == doUpdate && (v.deleting || !v.policy.Has(Update) || !v.seen.Exists):

@@ -23,7 +23,7 @@ type DeleteLimit struct {
 }
 
 // DeleteHoldKind is the kind of the records that hold deletions, one for each kind of
-// objects, named like that; see [Reconciler.AllowDeletes]. It is exported for those who
+// objects, named like that; see [Reconciler.AllowDeletes]. It is exported for programs that
 // copy a store to try something out.
 const DeleteHoldKind = "_deletehold"
 

@@ -205,7 +205,7 @@ func TestPrunableIsPruneWithoutTheDeletes(t *testing.T) {
 	})
 }
 
-// A list that takes longer than it may be old serves those who waited for it:
+// A list that takes longer than it may be old serves the callers that waited for it:
 // else each of them would read its resource after all, and list again.
 //
 // Negative control: with the age asked for after the list, 20 were read.

@@ -9,8 +9,8 @@
 // the creation grace, late initialisation, conditions, deadlines, polls,
 // events and a log of changes.
 //
-// Those who know Crossplane's managed reconciler, or provider-runtime, find
-// their names in COMING-FROM-CROSSPLANE.md beside this file.
+// The names of Crossplane's managed reconciler and of provider-runtime are
+// explained in COMING-FROM-CROSSPLANE.md beside this file.
 //
 // # Promises
 //
@@ -21,8 +21,8 @@
 // ([ByMark]), or else the object stops and says so ([ErrCreateIncomplete]).
 //
 // E2, deletes happen only for what we own: a resource whose [Mark] names
-// somebody else is never touched; one without a mark only where the policy says
-// [Adopt]. [Inventory.Prune], which deletes what nobody declares any more,
+// another owner is never touched; one without a mark only where the policy says
+// [Adopt]. [Inventory.Prune], which deletes what is no longer declared,
 // needs both sides complete, and keeps to a [Cap].
 //
 // # What it does not promise

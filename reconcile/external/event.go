@@ -62,7 +62,7 @@ const (
 	ReasonStoreFailed      = "CannotStore" // the object could not be written
 	ReasonCloseFailed      = "CannotClose"
 	ReasonMissing          = "Missing"     // and the policy forbids to create it
-	ReasonNotOurs          = "NotOurs"     // somebody else's mark, or none
+	ReasonNotOurs          = "NotOurs"     // another's mark, or none
 	ReasonDeletesHeld      = "DeletesHeld" // by [Options.DeleteLimit]
 	ReasonDiffers          = "Differs"     // and the policy forbids to update it
 	ReasonAwaiting         = "Awaiting"    // others have to finish first

@@ -38,8 +38,8 @@ func TestNoisyObjectDrivesOutNoOthersEvents(t *testing.T) {
 	if e := of(external.EventQuery{Key: store.Key{Name: "noisy"}, Limit: 3}); len(e) != 3 || e[0].Kind != "net" {
 		t.Errorf("by key alone, three: %+v", e)
 	}
-	if e := of(external.EventQuery{Kind: "disk", Key: store.Key{Name: "nobody"}}); e != nil {
-		t.Errorf("of nobody: %+v", e)
+	if e := of(external.EventQuery{Kind: "disk", Key: store.Key{Name: "none"}}); e != nil {
+		t.Errorf("of no object: %+v", e)
 	}
 	if n := len(r.Snapshot()); n != 10 {
 		t.Errorf("%d events are kept, want 1 + 8 + 1", n)

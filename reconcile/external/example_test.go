@@ -111,7 +111,7 @@ func ExampleNew() {
 	// ready: true
 }
 
-// One list of the provider answers every look, and shows what nobody declares.
+// One list of the provider answers every look, and shows what is not declared.
 func ExampleInventory() {
 	ctx := context.Background()
 	backend, _ := memory.New(nil)

@@ -48,6 +48,6 @@ func (v view) absence() absence {
 }
 
 // Fresh reports whether Observe is to look at the resource itself, and not at
-// what an [Inventory] or another cache has of it: somebody asked for this run
+// what an [Inventory] or another cache has of it: this run was asked for
 // with the annotation [store.AnnotationReconcileNow].
 func Fresh(ctx context.Context) bool { return ctx.Value(freshKey{}) != nil }

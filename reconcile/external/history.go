@@ -21,7 +21,7 @@ import (
 //
 // The marks in the cloud are what the store cannot forget. A sign as young as the
 // orphan's declaration would prove that the backup is younger, and the declaration
-// therefore gone by somebody's will.
+// therefore gone by an operator's will.
 //
 // Signs and declarations are times of the clocks of whatever servers wrote them. A
 // clock that is off by more than apart can have a prune refused that need not be, until
@@ -36,7 +36,7 @@ type history struct {
 
 // HoldKind is the kind of the records that have prunes refused, one for each kind
 // of objects, named like that. [Inventory.Release] removes it. It is exported for
-// those who copy a store to try something out.
+// programs that copy a store to try something out.
 const HoldKind = "_prunehold"
 
 // apart is how far the clocks of our servers may be apart.
@@ -84,7 +84,7 @@ func (v *Inventory[S, T, R]) noteStore(ctx context.Context) error {
 	switch {
 	case reason != "":
 		h.lost, h.stored = reason, true
-	case h.stored: // somebody has released it
+	case h.stored: // an operator has released it
 		*h = history{high: h.high, trusted: true}
 	}
 	if page.Revision < h.high && h.lost == "" {

@@ -21,7 +21,7 @@ func (w *world) backup() store.Backend {
 	return b
 }
 
-// promise E2: a store that was restored from a backup while nobody ran lacks what
+// promise E2: a store that was restored from a backup while no process ran lacks what
 // was declared since. The marks of its resources say when that was, and nothing
 // deletes them, not even a process that comes later and finds the store busy again.
 //
@@ -73,12 +73,12 @@ func TestPruneIsHeldAfterARestoreWhileNobodyRan(t *testing.T) {
 			t.Fatal(err)
 		}
 		if done, err := first.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 1 || done[0].ID != "t-new" {
-			t.Errorf("after somebody's word: pruned %v, %v; want t-new", done, err)
+			t.Errorf("after an operator's word: pruned %v, %v; want t-new", done, err)
 		}
 	})
 }
 
-// A store that was lost, and begun anew under the same installation, remembers
+// A store that was lost, and begun again under the same installation, remembers
 // nothing; what the cloud has of before is not pruned.
 func TestPruneIsHeldWhenTheStoreWasLost(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -96,7 +96,7 @@ func TestPruneIsHeldWhenTheStoreWasLost(t *testing.T) {
 }
 
 // What the store outlived is no sign of a restore: its declaration is gone because
-// somebody took it away.
+// another process took it away.
 func TestOrphanThatTheStoreOutlivedIsPruned(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		keys := w.populate(30)

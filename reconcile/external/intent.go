@@ -66,7 +66,7 @@ func latest(times ...time.Time) (last time.Time) {
 //	intent      by compare-and-swap: "pending", and only if that was stored
 //	Create      ------------------------------------------------- the outside
 //	outcome     on a context that survives the run: succeeded or failed, or
-//	            nothing, if nobody knows of this try or of one before it
+//	            nothing, if that is not known of this try or of one before it
 //
 // A crash, or a lost lease, between the second line and the fourth leaves
 // "pending"; what the next run makes of it is said by the Naming.
@@ -108,7 +108,7 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 // unresolved says that an earlier try may have made the resource: that it cannot be
 // seen yet, or is there without our mark. A try that fails says nothing of the one
 // before it; as a failure on record it would let a deletion leave the resource behind,
-// and make us refuse as somebody else's what we have yet to mark.
+// and make us refuse as another's what we have yet to mark.
 func (a *attempt[S, T]) unresolved() bool {
 	return a.view.phase == pending && (a.view.young || a.view.seen.Exists)
 }
@@ -190,8 +190,8 @@ func isFinal(err error) bool {
 }
 
 // ClearPending declares that the newest create of an object did not happen, or
-// that what it made was removed by hand: the next run creates anew. It is for a
-// human who has looked, after [ErrCreateIncomplete]. An object whose create is
+// that what it made was removed by hand: the next run creates again. It is for a
+// human that has looked, after [ErrCreateIncomplete]. An object whose create is
 // not pending is left alone, and that is no error.
 //
 // To declare the contrary, that the resource was created, give it its name:
@@ -220,7 +220,7 @@ func (r *Reconciler[S, T]) ClearPending(ctx context.Context, key store.Key, exte
 }
 
 // wake asks for a run of the key, which is parked: nothing else about the
-// object has changed. The time is for whoever reads the object; no clock is asked how
+// object has changed. The time is for people that read the object; no clock is asked how
 // long ago it was.
 func (r *Reconciler[S, T]) wake(ctx context.Context, key store.Key) error {
 	_, err := r.store.Mutate(ctx, key, func(o *store.Object[S, T]) error {

@@ -55,8 +55,8 @@ type InventoryOptions[S, T, R any] struct {
 
 	// Found is told of every report, those that Prune makes included, before
 	// anything is deleted: to raise an alarm, open a ticket, or call Hold. It is
-	// called by whoever asked for the report; a panic in it ends the report, and the
-	// prune, with an error. Nil: nobody.
+	// called by the caller that asked for the report; a panic in it ends the report, and the
+	// prune, with an error. Nil: it is not reported.
 	Found func(ctx context.Context, r Report)
 
 	// Settle is how long the cloud takes at most to show a write everywhere;
@@ -98,8 +98,8 @@ type InventoryOptions[S, T, R any] struct {
 // [Options.Timeout] has to leave the time for a whole one. Where that is too long,
 // call [Inventory.Report] more often than Fresh, with a context of its own.
 //
-// From the same list fall out what is missing, what differs and what nobody
-// declares ([Inventory.Report]), and what may be deleted of that
+// From the same list fall out what is missing, what differs and what is not
+// declared ([Inventory.Report]), and what may be deleted of that
 // ([Inventory.Prune]). Safe for concurrent use; it starts no goroutine.
 type Inventory[S, T, R any] struct {
 	o    InventoryOptions[S, T, R]
@@ -148,7 +148,7 @@ type listing struct {
 	complete bool // read after done, as what follows is
 	err      error
 	took     time.Duration
-	late     bool // who listed had no more time
+	late     bool // the caller that listed had no more time
 }
 
 const (
@@ -194,7 +194,7 @@ func (v *Inventory[S, T, R]) Look(ctx context.Context, id string) (r R, exists b
 		return v.get(ctx, id)
 	}
 	// How old things are is asked as of now: a list that takes longer than Fresh
-	// would otherwise serve nobody who waited for it.
+	// would otherwise serve no caller that waited for it.
 	at := time.Now()
 	r, known := v.recall(id, at)
 	if known == nothing && !v.failing() {
@@ -229,7 +229,7 @@ const (
 	whole
 )
 
-// recall answers from what is known, if that may be shown to who asked at that
+// recall answers from what is known, if that may be shown to a caller that asked at that
 // time.
 func (v *Inventory[S, T, R]) recall(id string, at time.Time) (R, knowledge) {
 	v.mu.Lock()
@@ -271,7 +271,7 @@ func (v *Inventory[S, T, R]) recallLocked(id string, at time.Time) (r R, known k
 }
 
 // usableLocked says whether what was read of a resource at some time may be
-// shown to who asked at another: it is recent, and was read after the last write
+// shown to a caller that asked at another: it is recent, and was read after the last write
 // had settled.
 func (v *Inventory[S, T, R]) usableLocked(id string, begun time.Time, fresh time.Duration, at time.Time) bool {
 	return v.settledLocked(id, begun) && recent(begun, fresh, at)
@@ -361,7 +361,7 @@ func (v *Inventory[S, T, R]) Wrote(r R) {
 	delete(v.detail, id)
 }
 
-// refresh makes sure of a complete list that is recent to who asked at that time.
+// refresh makes sure of a complete list that is recent to a caller that asked at that time.
 // It waits for one that is under way, else it lists itself.
 func (v *Inventory[S, T, R]) refresh(ctx context.Context, at time.Time) error {
 	for {
@@ -391,7 +391,7 @@ func (v *Inventory[S, T, R]) refresh(ctx context.Context, at time.Time) error {
 	}
 }
 
-// tooLongFor says that whoever listed ran out of time, and that ctx leaves no more.
+// tooLongFor says that the caller that listed ran out of time, and that ctx leaves no more.
 func (l *listing) tooLongFor(ctx context.Context) bool {
 	end, bounded := ctx.Deadline()
 	return l.late && bounded && time.Until(end) <= l.took
@@ -400,7 +400,7 @@ func (l *listing) tooLongFor(ctx context.Context) bool {
 // errCutShort is a list that ended with its caller, not with the cloud.
 var errCutShort = errors.New("external: inventory: the list was cut short")
 
-// load lists, on the goroutine of whoever came first.
+// load lists, on the goroutine of the caller that came first.
 func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 	s := snapshot[R]{begun: time.Now(), byID: map[string]R{}}
 	l.err = errCutShort // what others hear after a panic in List
@@ -443,7 +443,7 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 // adoptLocked takes over a complete list and forgets what it makes old.
 func (v *Inventory[S, T, R]) adoptLocked(s snapshot[R]) {
 	v.list, v.failed = s, time.Time{}
-	oldest := s.begun // of the lists that somebody goes by
+	oldest := s.begun // of the lists that reports go by
 	for begun := range v.compared {
 		if begun.Before(oldest) {
 			oldest = begun
@@ -461,8 +461,8 @@ func (v *Inventory[S, T, R]) adoptLocked(s snapshot[R]) {
 	})
 }
 
-// longestLook is how long after it asked somebody may still wait for his answer,
-// which has to be of after each write before he asked.
+// longestLook bounds how long a caller may wait for an answer, which has to be of after
+// each write before it asked.
 const longestLook = time.Hour
 
 // forgetLocked forgets what is too old to be shown to anybody. A complete list does

@@ -308,8 +308,8 @@ func TestInventoryForgetsAlsoWhileListsFail(t *testing.T) {
 	})
 }
 
-// A list takes longer than a run may. Whoever begins it loses the run, and then
-// single looks serve for a while, those who waited for it among them; who has more
+// A list takes longer than a run may. The caller that begins it loses the run, and then
+// single looks serve for a while, also the callers that waited for it; one that has more
 // time lists.
 //
 // Negative control: with a list that ran out of its caller's time no reason to leave
@@ -339,20 +339,20 @@ func TestListThatTakesTooLongForARunIsNotTriedByEach(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			if err := look(0); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("who listed in vain: %v", err)
+				t.Errorf("the list in vain: %v", err)
 			}
 		})
 		time.Sleep(time.Second)
 		for i := range 9 {
 			all.Go(func() {
 				if err := look(1 + i); err != nil {
-					t.Errorf("who waited for the list: %v", err)
+					t.Errorf("the look that waited for the list: %v", err)
 				}
 			})
 		}
 		all.Wait()
 		if err := look(0); err != nil {
-			t.Errorf("who came after: %v", err)
+			t.Errorf("the look after it: %v", err)
 		}
 		if s := v.Snapshot(); s.Lists != 1 || s.Gets != 10 {
 			t.Errorf("%d lists and %d single looks, want 1 and 10", s.Lists, s.Gets)
@@ -361,11 +361,11 @@ func TestListThatTakesTooLongForARunIsNotTriedByEach(t *testing.T) {
 		all.Go(func() { _ = look(0) }) // lists in vain once more
 		synctest.Wait()
 		if r, err := v.Report(t.Context()); err != nil || r.Present != 10 {
-			t.Errorf("who has the time: %v, %v", r.Present, err)
+			t.Errorf("the report that has the time: %v, %v", r.Present, err)
 		}
 		all.Wait()
 		if s := v.Snapshot(); s.Lists != 3 {
-			t.Errorf("%d lists, want one more in vain, and that of who had the time", s.Lists)
+			t.Errorf("%d lists, want one more in vain, and that of the caller that had the time", s.Lists)
 		}
 	})
 }
@@ -438,7 +438,7 @@ func TestNewInventoryNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// Whoever is told of a report may act on it before anything is deleted.
+// What is told of a report may act on it before anything is deleted.
 //
 // Negative control: with Found never called, both were deleted.
 func TestFoundIsToldOfReportsBeforeAnythingIsPruned(t *testing.T) {
@@ -455,12 +455,12 @@ func TestFoundIsToldOfReportsBeforeAnythingIsPruned(t *testing.T) {
 					panic("boom")
 				}
 				if told = append(told, r); len(r.Orphans) > 1 {
-					v.Hold("more than one: somebody should look")
+					v.Hold("more than one: an operator should look")
 				}
 			}
 		})
-		if _, err := v.Prune(t.Context(), external.Cap{}); !errors.Is(err, external.ErrPruneRefused) || !strings.Contains(err.Error(), "somebody should look") {
-			t.Errorf("prune = %v, want it held by who was told", err)
+		if _, err := v.Prune(t.Context(), external.Cap{}); !errors.Is(err, external.ErrPruneRefused) || !strings.Contains(err.Error(), "an operator should look") {
+			t.Errorf("prune = %v, want it held by what was told", err)
 		}
 		if len(told) != 1 || len(told[0].Orphans) != 2 {
 			t.Errorf("told %+v, want one report with two orphans", told)

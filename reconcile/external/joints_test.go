@@ -87,7 +87,7 @@ func TestLiftingThePauseWakesTheKey(t *testing.T) {
 	})
 }
 
-// An operator who has looked does not wait for the slow resync of parked keys.
+// An operator that has looked does not wait for the slow resync of parked keys.
 //
 // Negative control: mutant "a cleared create wakes no worker".
 func TestClearPendingWakesTheParkedKey(t *testing.T) {
@@ -193,7 +193,7 @@ func TestOutcomeOfACancelledRunIsStoredWhenTheStoreTakesItAgain(t *testing.T) {
 			},
 		})
 		w.store = good
-		_, _ = w.rec.Reconcile(ctx, key) // what it returns after its end is nobody's
+		_, _ = w.rec.Reconcile(ctx, key) // what it returns after its end counts for nothing
 		if i := w.get().Intent; i.Succeeded.IsZero() || i.ExternalName != "r-000001" {
 			t.Errorf("intent %+v, want the success and the name on record", i)
 		}
@@ -225,7 +225,7 @@ func TestPersistHookOutlivesTheRun(t *testing.T) {
 	})
 }
 
-// An object in deletion keeps its spec: nobody fills it in any more.
+// An object in deletion keeps its spec: it is not filled in any more.
 //
 // Negative control: mutant "late initialisation goes on in a deletion".
 func TestNothingIsFilledInDuringADeletion(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 // a comment, in its name) when it is created, and it is the only ground on
 // which anything is ever deleted.
 //
-// A mark identifies; it is no authority. Whoever may edit a resource's tags
+// A mark identifies; it is no authority. A user that may edit a resource's tags
 // may have it pruned, or shield it. The caps of [Inventory.Prune] and the plan
 // are the protection against that.
 type Mark struct {
@@ -65,10 +65,10 @@ const (
 	// it was left behind, or the store was lost. It is taken over, by Update,
 	// but is never deleted before it was.
 	Former
-	// Unmarked carries nobody's mark. It is taken over only where the policy
+	// Unmarked carries no mark. It is taken over only where the policy
 	// holds [Adopt], or where we are on record for having created it.
 	Unmarked
-	// Foreign carries somebody else's mark. It is never touched.
+	// Foreign carries another's mark. It is never touched.
 	Foreign
 
 	lastOwnership = Foreign

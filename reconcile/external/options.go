@@ -86,16 +86,16 @@ type Options[S, T any] struct {
 	// have gone.
 	Depends *depend.Tracker[S, T]
 
-	// Recorder is given the events; nil: nobody.
+	// Recorder is given the events; nil: none is.
 	Recorder Recorder
 	// Changes is told of each create, update and delete that was tried, with
 	// what was seen before it. It is called during the run; a panic in it is
-	// logged. Nil: nobody.
+	// logged. Nil: there is none.
 	Changes func(ctx context.Context, c Change)
 }
 
 // PolicyAnnotation on an object is its own policy, as [ParsePolicy] reads it.
-// An edit of an annotation alone wakes nobody: it counts from the object's next
+// An edit of an annotation alone wakes nothing: it counts from the object's next
 // run, or at once with [store.AnnotationReconcileNow].
 const PolicyAnnotation = "tend.policy"
 

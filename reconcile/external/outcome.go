@@ -21,7 +21,7 @@ var ErrCreateIncomplete = errors.New("external: a create was begun and its outco
 // out by its ownership mark.
 var ErrExists = errors.New("external: the resource exists")
 
-// Unknown marks an error of a client's Create after which nobody knows whether
+// Unknown marks an error of a client's Create after which it is not known whether
 // the resource was created: an answer of 502, 503 or 504 from something in
 // between, for example. Errors that say so themselves (deadlines,
 // cancellations, network timeouts, broken connections) need no mark. Unknown of

@@ -80,7 +80,7 @@ func TestRestartDoesNotStampedeAndServesLiveChangesAtOnce(t *testing.T) {
 		resize := func(k store.Key) {
 			must(w.store.Mutate(t.Context(), k, func(o *disk) error { o.Spec.Size = "2"; return nil }))
 		}
-		resize(edited) // while nobody runs
+		resize(edited) // while no process runs
 		w.o.Poll, w.o.PollPhase = time.Hour, true
 		w.restart(nil)
 		stop := w.start(nil, 4)
@@ -92,7 +92,7 @@ func TestRestartDoesNotStampedeAndServesLiveChangesAtOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if size(edited) != "2" {
-			t.Error("what was edited while nobody ran was not served within a second")
+			t.Error("what was edited while no process ran was not served within a second")
 		}
 		resize(live)
 		time.Sleep(time.Second)
@@ -118,7 +118,7 @@ func TestRestartDoesNotStampedeAndServesLiveChangesAtOnce(t *testing.T) {
 	})
 }
 
-// An operator who asks for a run after a restart gets a look at once, and not at the
+// An operator that asks for a run after a restart gets a look at once, and not at the
 // object's phase.
 //
 // Negative control: with the request not looked at, it waited for the phase.

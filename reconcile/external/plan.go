@@ -104,7 +104,7 @@ func (r *Reconciler[S, T]) foresee(ctx context.Context, o *store.Object[S, T]) S
 		return step
 	}
 	step.Diff = v.seen.Diff
-	step.Action, step.Why = foretell(decide(v), v)
+	step.Action, step.Why = describe(decide(v), v)
 	return step
 }
 
@@ -188,8 +188,8 @@ func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (
 	return v, nil
 }
 
-// foretell puts an action into the words of a plan.
-func foretell(a action, v view) (word, why string) {
+// describe puts an action into the words of a plan.
+func describe(a action, v view) (word, why string) {
 	switch a {
 	case doCreate, doDelete, doKeep:
 		return a.String(), ""

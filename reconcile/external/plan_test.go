@@ -119,7 +119,7 @@ func TestExistingResourceIsTakenOverOnlyWhereThePolicyAdopts(t *testing.T) {
 	})
 }
 
-// What carries somebody else's mark is never touched, not even by a deletion.
+// What carries another's mark is never touched, not even by a deletion.
 func TestForeignResourceSurvivesTheDeletionOfItsDeclaration(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.converged()
@@ -181,7 +181,7 @@ Disk: 0 to change, 1 as declared, 2 not to be done
 }
 
 // shortMemory is a backend that has forgotten the instant of a list as soon as
-// somebody has called the cloud.
+// a call has reached the cloud.
 type shortMemory struct {
 	store.Backend
 	cloud *reconciletest.Cloud

@@ -19,7 +19,7 @@ const (
 	Update                      // change it when it differs
 	LateInit                    // store what Observe filled into the spec
 	Delete                      // delete it with its object; without it the resource is left behind
-	Adopt                       // take over a resource that carries nobody's ownership mark
+	Adopt                       // take over a resource that carries no ownership mark
 
 	known = Observe | Create | Update | LateInit | Delete | Adopt
 )

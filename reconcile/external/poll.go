@@ -51,8 +51,8 @@ func (p poll[S, T]) interval(o *store.Object[S, T]) time.Duration {
 }
 
 // notDue is the time until an object's first look in this process, if that can
-// wait for its phase: it was in order when another process last looked, nobody
-// has changed or asked for anything since, and its phase has not come around
+// wait for its phase: it was in order when another process last looked, nothing
+// was changed or asked for since, and its phase has not come around
 // since we started. It is zero if the object has to be looked at now.
 func (p poll[S, T]) notDue(o *store.Object[S, T]) time.Duration {
 	d := p.interval(o)

@@ -66,7 +66,7 @@ func (c Cap) limit(n int) int {
 }
 
 // Hold makes every later Prune refuse, with the reason given, until Release. It
-// is for whoever knows that the declarations cannot be trusted: they are still
+// is for operators that know that the declarations cannot be trusted: they are still
 // being loaded, or come from a backup.
 func (v *Inventory[S, T, R]) Hold(reason string) {
 	v.mu.Lock()
@@ -82,10 +82,10 @@ func (v *Inventory[S, T, R]) Hold(reason string) {
 // cannot be read, there are none, the store seems to have been restored from a
 // backup (see below), Hold is in force, or there are more orphans than the cap
 // allows. Most overrides [InventoryOptions.Cap] for this call, for an
-// operator who has seen the refusal; its zero value overrides nothing.
+// operator that has seen the refusal; its zero value overrides nothing.
 //
 // After a restore what was declared since the backup counts as orphaned. Two things
-// give that away: the revision went back while somebody looked; or an orphan was
+// give that away: the revision went back while this process looked; or an orphan was
 // declared, by its mark, after the newest thing that the store remembered when this
 // inventory was made, and before that: nothing that the store has now is as young.
 // Then a record in the store has every Prune refused, in other processes and later

@@ -14,7 +14,7 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// orphan puts a resource with our mark into the cloud that nobody declares.
+// orphan puts a resource with our mark into the cloud that is not declared.
 func (w *world) orphan(name string) {
 	w.cloud.Put(resource{Name: name, Tags: tags(external.Mark{
 		Installation: home, Kind: "Disk", Key: store.Key{Namespace: "t", Name: name}, UID: "u-" + name,

@@ -153,8 +153,8 @@ func (a *attempt[S, T]) contained(ctx context.Context) (res reconcile.Result, er
 }
 
 // lost joins how the run ended with how its status was written. A conflict is
-// nobody's fault: the run is made again, silently, but never in place of a
-// failure that somebody has to hear of.
+// no failure: the run is made again, silently, but never in place of a
+// failure that has to be reported.
 func lost(res reconcile.Result, err, status error) (reconcile.Result, error) {
 	again := false
 	for _, e := range []*error{&err, &status} {

@@ -190,7 +190,7 @@ func (v *Inventory[S, T, R]) begotten(o *store.Object[S, T], listed time.Time) b
 	return (ph == pending || ph == succeeded) && wall.At(listed).Before(since.Add(v.o.Settle))
 }
 
-// orphaned says whether a resource with our mark belongs to nobody any more. O
+// orphaned says whether a resource with our mark belongs to no object any more. O
 // is the object that has the mark's key now, or nil. If there is one, the
 // resource is an orphan only if it was made for an earlier object of that key
 // and this one has another: what an object may still take over, or what cannot

@@ -36,7 +36,7 @@ func (w *world) runOf(k store.Key) {
 }
 
 // A list is up to Fresh old. What our own runs created, updated, took over, deleted or
-// pruned since it was begun is not as the list shows it, and no drift; what somebody
+// pruned since it was begun is not as the list shows it, and no drift; what another
 // else did before it was begun is.
 //
 // Negative control: with find never asking whether a resource is settled, one each was

@@ -123,7 +123,7 @@ func TestOrphanedObjectGoesWithoutALook(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.converged(func(o *disk) {
 			o.Annotations = map[string]string{external.PolicyAnnotation: "observe,create,update"}
-			o.Finalizers = []string{"somebody"} // keeps it readable for the test
+			o.Finalizers = []string{"another"} // keeps it readable for the test
 		})
 		w.delete()
 		before, calls := w.get(), w.cloud.TotalCalls()
@@ -132,7 +132,7 @@ func TestOrphanedObjectGoesWithoutALook(t *testing.T) {
 		}
 		after := w.get()
 		if len(after.Finalizers) != 1 || after.Phase != before.Phase || w.cloud.TotalCalls() != calls {
-			t.Errorf("finalizers %q, phase %s, %d calls; want only somebody's, %s, none", after.Finalizers, after.Phase, w.cloud.TotalCalls()-calls, before.Phase)
+			t.Errorf("finalizers %q, phase %s, %d calls; want only another's, %s, none", after.Finalizers, after.Phase, w.cloud.TotalCalls()-calls, before.Phase)
 		}
 		if len(w.cloud.Truth()) != 1 {
 			t.Error("an orphaned resource was deleted")

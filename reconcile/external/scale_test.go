@@ -171,7 +171,7 @@ func (f *fleet) wantBudgetKept() {
 
 // One poll interval of ten minutes, when all is in order but for what drifts:
 // what it costs by an inventory, and by one look for each. The counts are those
-// that quota.Estimate foretells.
+// that quota.Estimate predicts.
 //
 // Negative control: with a list that is never recent enough, an interval by
 // inventory came to 16,000 calls for 400 resources.
@@ -271,13 +271,13 @@ func TestRestartAtScale(t *testing.T) {
 			f := newFleet(w, time.Hour)
 			keys := f.settle(n)
 			edited, live := keys[n/2], keys[n-1]
-			f.resize(edited, "2") // while nobody runs
+			f.resize(edited, "2") // while no process runs
 			f.startFleet(false)
 			defer func() { f.stop() }()
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if f.size(edited) != "2" {
-				t.Error("what was edited while nobody ran was not served within a second")
+				t.Error("what was edited while no process ran was not served within a second")
 			}
 			f.resize(live, "3")
 			time.Sleep(time.Second)

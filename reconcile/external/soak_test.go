@@ -84,7 +84,7 @@ func soak(t *testing.T, seed uint64, storms int, leak func()) (wrong error) {
 }
 
 // storm is two hours of bad weather and two calm ones. After the first of these all is as
-// declared, and in the second nobody writes anything, to the cloud or to the store.
+// declared, and in the second nothing is written, to the cloud or to the store.
 func (w *world) storm(seed uint64) error {
 	w.cloud.Relapse()
 	var at store.Revision

@@ -14,7 +14,7 @@ type Stats struct {
 	// "update", "delete").
 	Calls map[string]CallCounts
 	// Drifted counts the looks that found a resource of ours to differ although
-	// nothing new had been declared since it was last in order: somebody else
+	// nothing new had been declared since it was last in order: another writer
 	// changed it.
 	Drifted uint64
 }

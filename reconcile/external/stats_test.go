@@ -10,7 +10,7 @@ import (
 	"github.com/tendhq/tend/reconcile/external"
 )
 
-// Drift is what somebody else changed. A new spec is work, a difference that the
+// Drift is what another writer changed. A new spec is work, a difference that the
 // policy lets be is known, and a failure to put drift right is not another one.
 func TestDriftIsCountedOnceAndNotForNewSpecs(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
