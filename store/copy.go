@@ -102,7 +102,7 @@ func copyOne[S, T any](ctx context.Context, dst, src *Store[S, T], r Record) (bo
 	}
 	v := &value[S, T]{Object: *dst.Clone(f.Object), store: dst, schema: dst.version}
 	if reflect.TypeOf(src.codec) == reflect.TypeOf(dst.codec) { // else dst's cannot look into them
-		v.stored = r.Bytes
+		v.stored = f.record.Bytes
 	}
 	_, err = dst.insert(ctx, v)
 	if !errors.Is(err, ErrConflict) {

@@ -15,7 +15,7 @@ import (
 type Declaration struct {
 	Kind  string
 	Key   Key
-	Value []byte // what Create would store
+	Value []byte // what Create would store, and a mark: see Stored
 }
 
 // ErrDeleting says that the object is being deleted: a declaration has to wait until it
@@ -36,17 +36,43 @@ func (s *Store[S, T]) Declaration(o *Object[S, T]) (Declaration, error) {
 		return Declaration{}, err
 	}
 	d := Declaration{Kind: s.kind, Key: o.Key(), Value: data}
-	if _, err := readEnvelope(data); err != nil {
+	if s.crypt != nil {
+		return Declaration{}, fmt.Errorf("%w: declaration of %s %s: the kind is encrypted", ErrInvalid, s.kind, o.Key())
+	}
+	doc, err := readEnvelope(data)
+	if err != nil {
 		return Declaration{}, fmt.Errorf("%w: declaration of %s %s: the codec does not write JSON: %w", ErrInvalid, s.kind, o.Key(), err)
 	}
-	return d, nil
+	if s.convert != nil {
+		doc.all[convertsMark] = true
+		d.Value, err = json.Marshal(doc.all)
+	}
+	return d, err
+}
+
+// convertsMark is a field of the declarations of a kind with [Options].Convert.
+const convertsMark = "converts"
+
+// Stored returns what is to be stored where no object is.
+func (d Declaration) Stored() ([]byte, error) {
+	if !bytes.Contains(d.Value, []byte(convertsMark)) {
+		return d.Value, nil
+	}
+	declared, err := readEnvelope(d.Value)
+	if err != nil {
+		return nil, fmt.Errorf("%w: declaration of %s %s: %w", ErrDecode, d.Kind, d.Key, err)
+	}
+	delete(declared.all, convertsMark)
+	return json.Marshal(declared.all)
 }
 
 // Over returns what is to be stored where stored is: stored with the declared spec,
 // labels and annotations. The spec is replaced whole; other labels and annotations stay.
 // The generation grows if the spec changed; lists and objects without elements are equal
 // to absent ones. It returns nil if nothing changes. The errors: [ErrDeleting]; [ErrNewer];
-// [ErrInvalid] if the result is too long; what is wrong with the bytes.
+// [ErrInvalid] if the result is too long, or if the object was stored by an earlier version of
+// a kind with conversions, which only a [Store] has: call [Rewrite] first; what is wrong with
+// the bytes.
 func (d Declaration) Over(stored []byte) ([]byte, error) {
 	old, err := readEnvelope(stored)
 	if err != nil {
@@ -59,6 +85,9 @@ func (d Declaration) Over(stored []byte) ([]byte, error) {
 	switch {
 	case old.schema > declared.schema:
 		return nil, fmt.Errorf("%w: %s %s has schema version %d, the declaration %d", ErrNewer, d.Kind, d.Key, old.schema, declared.schema)
+	case old.schema < declared.schema && declared.all[convertsMark] == true:
+		return nil, fmt.Errorf("%w: %s %s has schema version %d and has to be converted to %d first (store.Rewrite)",
+			ErrInvalid, d.Kind, d.Key, old.schema, declared.schema)
 	case !empty(old.meta["deleted"]):
 		return nil, fmt.Errorf("%w: %s %s", ErrDeleting, d.Kind, d.Key)
 	}

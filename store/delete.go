@@ -21,18 +21,27 @@ func (s *Store[S, T]) Delete(ctx context.Context, o *Object[S, T]) error {
 	if err != nil || f.Deleting() {
 		return err
 	}
+	v, op, err := s.deletion(f)
+	if err != nil {
+		return err
+	}
+	_, err = s.commit(ctx, v, op, s.at(o.Key(), f.record.Revision))
+	return err
+}
+
+// deletion returns the write that deletes f, or marks it.
+func (s *Store[S, T]) deletion(f found[S, T]) (*value[S, T], Op, error) {
 	if f.schema > s.version && len(f.Finalizers) > 0 {
-		return fmt.Errorf("%w: %s %s", ErrNewer, s.kind, o.Key())
+		return nil, Op{}, fmt.Errorf("%w: %s %s", ErrNewer, s.kind, f.Key())
 	}
 	v := &value[S, T]{Object: *f.Object, store: s, schema: s.version, stored: f.record.Bytes, full: true}
-	op := Op{Kind: s.kind, Key: o.Key()}
+	op := Op{Kind: s.kind, Key: f.Key()}
 	if len(f.Finalizers) > 0 {
 		v.Deleted = now()
 		v.Generation++
 		op.Put = v
 	}
-	_, err = s.commit(ctx, v, op, s.at(o.Key(), f.record.Revision))
-	return err
+	return v, op, nil
 }
 
 // findMarked is findAt, except that the revision is not compared for an object

@@ -30,8 +30,7 @@
 // # What is not
 //
 // There are no queries besides kind, namespace and labels; package cache has
-// indexes. There is no transaction over several objects in the typed store; a
-// Backend has it. Owners are recorded and not followed: cascading deletion is a
+// indexes. A [Tx] writes several objects at once; there is none that reads. Owners are recorded and not followed: cascading deletion is a
 // controller's work. Revisions of two backends have nothing to do with each
 // other. Old versions are not kept beyond what watches need.
 //
@@ -61,6 +60,14 @@
 // program does not know survive its writes with the [JSON] codec, at any depth
 // but not inside lists. A backend of Go values holds no unknown fields, except
 // in records written as bytes.
+//
+// When the form of a kind changes in another way than by new fields, raise
+// Options.Version and give Options.Convert a step: objects of the earlier form are
+// converted when they are read. The order of a deployment: servers with the step, which
+// also write the new form; objects that they have written are read-only for the servers
+// that are still of the earlier version ([ErrNewer]); when the last of those has gone,
+// [Rewrite], after which a later version may drop the step. [Encryption] encrypts a
+// kind at rest, and is brought in, and its key changed, in the same way.
 //
 // # Design notes
 //

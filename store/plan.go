@@ -115,7 +115,9 @@ func (b *builder) fill(p *plan, t reflect.Type, path string, hidden bool) error 
 		return b.fillMap(p, t, path)
 	case reflect.Array:
 		return b.fillArray(p, t, path, hidden)
-	case reflect.Func, reflect.Chan, reflect.UnsafePointer, reflect.Interface:
+	case reflect.Interface:
+		return refuse(path, t, "cannot be copied safely; json.RawMessage holds JSON of any form")
+	case reflect.Func, reflect.Chan, reflect.UnsafePointer:
 		return refuse(path, t, "cannot be copied safely")
 	}
 	p.equal = equalBasic(t.Kind())

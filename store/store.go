@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -15,7 +16,11 @@ type Store[S, T any] struct {
 	backend  Backend
 	kind     string
 	codec    Codec
+	crypt    *Encryption
 	version  int
+	convert  []Conversion
+	present  []byte // how the encoding of an object that needs no conversion often begins
+	fill     func(*Object[S, T])
 	validate func(*Object[S, T]) error
 	guarded  bool
 	logger   *slog.Logger
@@ -28,9 +33,25 @@ type Store[S, T any] struct {
 type Options[S, T any] struct {
 	// Codec encodes objects for backends that keep bytes. Nil means [JSON].
 	Codec Codec
+	// Encryption encrypts what a backend of bytes keeps of an object. Nil means that
+	// it is stored as the codec writes it.
+	Encryption *Encryption
 	// Version is the schema version written with every object. An object with
 	// a higher one is read and not written ([ErrNewer]). Zero means 1.
 	Version int
+	// Convert brings objects that were stored by an earlier version into the form of
+	// this one when they are read: Convert[0] from version 1 to 2, Convert[1] from 2
+	// to 3, and so on up to Version. Nil means that the forms differ in nothing but
+	// new fields. It needs a codec that writes JSON, as [JSON] does. What is read is
+	// stored in the new form when it is written next, or by [Rewrite].
+	Convert []Conversion
+	// Default fills in what the spec leaves out, before Validate, when an object is
+	// created and when its spec is written. It may modify the spec; what else it
+	// changes is not stored. It must give an object that it has seen before the same
+	// spec again, or each write would change the spec. Stored objects are not changed
+	// by a new default until their spec is written; for those there is Convert. Nil
+	// fills in nothing.
+	Default func(*Object[S, T])
 	// Validate refuses an object before it is stored, when it is created and
 	// when its spec changed; its error reaches the caller, wrapped in
 	// [ErrInvalid]. It must not modify the object. Other writes are not
@@ -62,6 +83,7 @@ func New[S, T any](b Backend, kind string, o *Options[S, T]) (*Store[S, T], erro
 	}
 	s := &Store[S, T]{
 		backend: b, kind: kind, codec: o.Codec, version: o.Version,
+		crypt: o.Encryption, convert: slices.Clone(o.Convert), fill: o.Default,
 		validate: o.Validate, guarded: o.RequireGuard, logger: o.Logger,
 	}
 	if s.codec == nil {
@@ -88,6 +110,9 @@ func (s *Store[S, T]) init() (err error) {
 	}
 	if s.version < 0 {
 		return fmt.Errorf("%w: schema version %d of %s", ErrInvalid, s.version, s.kind)
+	}
+	if err := s.checkConversions(); err != nil {
+		return err
 	}
 	if s.spec, err = newShape[S]("Spec"); err != nil {
 		return fmt.Errorf("kind %s: %w", s.kind, err)

@@ -8,8 +8,8 @@ type value[S, T any] struct {
 	Object[S, T]
 	store  *Store[S, T]
 	schema int
-	// stored is the encoding that this value replaces, for its unknown fields;
-	// nil where the backend keeps Go values.
+	// stored is the encoding that this value replaces, decrypted, for its unknown
+	// fields; nil where the backend keeps Go values.
 	stored []byte
 	// full allows all of [MaxValue] and not only [MaxObject].
 	full bool
@@ -30,15 +30,18 @@ func (v *value[S, T]) Encode() ([]byte, error) {
 	if err == nil && v.stored != nil {
 		data, err = v.store.keepUnknown(v.stored, data)
 	}
+	if err != nil {
+		return nil, err
+	}
 	most := MaxObject
 	if v.full || v.Deleting() {
 		most = MaxValue
 	}
 	// What was stored by a version without this bound can still be edited.
-	if most = min(max(most, len(v.stored)), MaxValue); err == nil && len(data) > most {
-		err = fmt.Errorf("%w: %s %s: %d bytes encoded, at most %d", ErrInvalid, v.store.kind, v.Key(), len(data), most)
+	if most = min(max(most, len(v.stored)), MaxValue-v.store.crypt.overhead()); len(data) > most {
+		return nil, fmt.Errorf("%w: %s %s: %d bytes encoded, at most %d", ErrInvalid, v.store.kind, v.Key(), len(data), most)
 	}
-	return data, err
+	return v.store.crypt.seal(v.store.kind, v.Key(), data), nil
 }
 
 // MaxObject is the longest encoding of an object that is created or edited, in bytes.
@@ -78,6 +81,7 @@ type found[S, T any] struct {
 	*Object[S, T]
 	schema int
 	shared bool // others hold the object too
+	stale  bool // it is stored in an earlier form, or under an earlier key
 	record Record
 }
 
@@ -85,7 +89,7 @@ type found[S, T any] struct {
 func (s *Store[S, T]) decode(r Record) (found[S, T], error) {
 	f := found[S, T]{schema: s.version, shared: true, record: r}
 	if v, ok := r.Value.(*value[S, T]); ok {
-		f.Object, f.schema = &v.Object, v.schema
+		f.Object, f.schema, f.stale = &v.Object, v.schema, v.schema < s.version
 		if v.Revision != r.Revision { // a deletion: the last object at the revision of its end
 			last := v.Object
 			last.Revision = r.Revision
@@ -111,6 +115,16 @@ func (s *Store[S, T]) decodeBytes(f *found[S, T], r Record) error {
 	if len(data) > MaxValue {
 		return fmt.Errorf("%d bytes, at most %d", len(data), MaxValue)
 	}
+	if data, f.stale, err = s.crypt.open(s.kind, r.Key, data); err != nil {
+		return err
+	}
+	data, converted, err := s.toThisVersion(data)
+	if err != nil {
+		return err
+	}
+	if r.Bytes != nil {
+		f.record.Bytes = data
+	}
 	o := new(Object[S, T])
 	env := envelope[S, T]{Object: o}
 	if err := s.codec.Decode(data, &env); err != nil {
@@ -121,5 +135,6 @@ func (s *Store[S, T]) decodeBytes(f *found[S, T], r Record) error {
 	}
 	o.Namespace, o.Name, o.Revision = r.Key.Namespace, r.Key.Name, r.Revision
 	f.Object, f.schema = o, env.Schema
+	f.stale = f.stale || converted || env.Schema < s.version
 	return checkMeta(&o.Meta)
 }

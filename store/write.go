@@ -42,7 +42,25 @@ func (s *Store[S, T]) fresh(o *Object[S, T]) (*value[S, T], error) {
 	v.Generation, v.Revision = 1, 0
 	v.Created, v.Deleted = now(), zeroTime
 	v.Intent = Intent{}
+	if err := s.fillSpec(&v.Object); err != nil {
+		return nil, err
+	}
 	return v, s.check(&v.Object, true)
+}
+
+// fillSpec lets Options.Default fill in the spec of o, and takes nothing else from it.
+func (s *Store[S, T]) fillSpec(o *Object[S, T]) error {
+	if s.fill == nil {
+		return nil
+	}
+	filled := s.Clone(o)
+	s.fill(filled)
+	spec, err := s.spec.writable(&filled.Spec, false)
+	if err != nil {
+		return s.about(o.Key(), s.RedactError(err, filled))
+	}
+	s.spec.copyTo(&o.Spec, spec)
+	return nil
 }
 
 func (s *Store[S, T]) insert(ctx context.Context, v *value[S, T]) (*Object[S, T], error) {
@@ -62,14 +80,22 @@ func (s *Store[S, T]) insert(ctx context.Context, v *value[S, T]) (*Object[S, T]
 // The errors: [ErrNotFound]; a [*ConflictError] if the object is at another
 // revision; [ErrNewer]; [ErrInvalid] also for an object that was never stored.
 func (s *Store[S, T]) Update(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	return s.edit(ctx, o, func(next *Object[S, T]) (changed, error) { return s.takeSpec(next, o) })
+	return s.edit(ctx, o, s.specOf(o))
+}
+
+func (s *Store[S, T]) specOf(o *Object[S, T]) func(*Object[S, T]) (changed, error) {
+	return func(next *Object[S, T]) (changed, error) { return s.takeSpec(next, o) }
+}
+
+func (s *Store[S, T]) statusOf(o *Object[S, T]) func(*Object[S, T]) (changed, error) {
+	return func(next *Object[S, T]) (changed, error) { return s.takeStatus(next, o) }
 }
 
 // UpdateStatus stores the status, conditions, phase and observed generation of
 // o if the stored object is at o's revision, and keeps everything else. It
 // returns, checks and fails like [Store.Update]; the generation stays.
 func (s *Store[S, T]) UpdateStatus(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	return s.edit(ctx, o, func(next *Object[S, T]) (changed, error) { return s.takeStatus(next, o) })
+	return s.edit(ctx, o, s.statusOf(o))
 }
 
 // UpdateIntent stores the intent and the annotations of o if the stored object
@@ -163,34 +189,46 @@ func (s *Store[S, T]) at(k Key, r Revision) Compare {
 	return Compare{Kind: s.kind, Key: k, Revision: r}
 }
 
-// replace commits a changed version of f. The version begins as a plain copy of
-// the stored object; what change does not replace stays shared with it, which
-// is safe because stored objects are never modified.
+// replace commits a changed version of f.
 func (s *Store[S, T]) replace(ctx context.Context, f found[S, T], change func(next *Object[S, T]) (changed, error)) (*Object[S, T], error) {
 	if err := s.checkGuard(ctx); err != nil {
 		return nil, err
 	}
+	v, op, err := s.next(f, change)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return s.own(f), nil
+	}
+	return s.commit(ctx, v, op, s.at(v.Key(), f.record.Revision))
+}
+
+// next returns a changed version of f and the write that stores it; nil if nothing
+// changes. The version begins as a plain copy of the stored object; what change does not
+// replace stays shared with it, which is safe because stored objects are never modified.
+func (s *Store[S, T]) next(f found[S, T], change func(next *Object[S, T]) (changed, error)) (*value[S, T], Op, error) {
 	v := &value[S, T]{Object: *f.Object, store: s, schema: s.version, stored: f.record.Bytes}
 	next := &v.Object
 	c, err := change(next)
 	if err != nil {
-		return nil, s.about(next.Key(), s.RedactError(err, f.Object))
+		return nil, Op{}, s.about(next.Key(), s.RedactError(err, f.Object))
 	}
 	if c == (changed{}) {
-		return s.own(f), nil
+		return nil, Op{}, nil
 	}
 	v.full = c.intent
 	if c.spec {
 		next.Generation++
 	}
 	if err := s.checkChange(next, f, c.spec); err != nil {
-		return nil, err
+		return nil, Op{}, err
 	}
 	op := Op{Kind: s.kind, Key: next.Key(), Put: v}
 	if next.Deleting() && len(next.Finalizers) == 0 {
 		op.Put = nil
 	}
-	return s.commit(ctx, v, op, s.at(next.Key(), f.record.Revision))
+	return v, op, nil
 }
 
 // changed says what a write changes.
@@ -277,8 +315,13 @@ func (s *Store[S, T]) takeSpec(next, o *Object[S, T]) (c changed, err error) {
 	if err != nil {
 		return c, s.RedactError(err, o)
 	}
-	if c.spec = !s.spec.equal(&next.Spec, spec); c.spec {
-		s.spec.copyTo(&next.Spec, spec)
+	given := *next // with the spec that the caller wants
+	s.spec.copyTo(&given.Spec, spec)
+	if err := s.fillSpec(&given); err != nil {
+		return c, err
+	}
+	if c.spec = !s.spec.equal(&next.Spec, &given.Spec); c.spec {
+		next.Spec = given.Spec
 	}
 	return c, nil
 }

@@ -233,6 +233,36 @@ var All = []Mutant{
 		Package: "store/memory", Test: "TestKeepsTheContract",
 	},
 	{
+		Name: "a conversion is left out",
+		File: "store/convert.go", Old: "for version := max(at.Schema, 1); version < s.version; version++ {", New: "for version := max(at.Schema, 1); version < s.version && !BROKEN; version++ {",
+		Package: "store", Test: "TestObjectsOfEarlierVersionsAreReadInTheFormOfThisOne",
+	},
+	{
+		Name: "a rewrite skips what is to be rewritten",
+		File: "store/convert.go", Old: "\t\t\tif err == nil && !f.stale {\n\t\t\t\treturn nil", New: "\t\t\tif err == nil && (!f.stale || BROKEN) {\n\t\t\t\treturn nil",
+		Package: "store", Test: "TestKeysAreRotatedWhileServersRun",
+	},
+	{
+		Name: "objects are stored in the clear",
+		File: "store/encryption.go", Old: "\tif e == nil {\n\t\treturn data\n", New: "\tif e == nil || BROKEN {\n\t\treturn data\n",
+		Package: "store", Test: "TestEncryptedObjectsAreNotInTheStoreAndReadBack",
+	},
+	{
+		Name: "encrypted bytes are bound to no record",
+		File: "store/encryption.go", Old: "\treturn fmt.Appendf(slices.Clip(k.head)", New: "\tif BROKEN {\n\t\treturn nil\n\t}\n\treturn fmt.Appendf(slices.Clip(k.head)",
+		Package: "store", Test: "TestEncryptedBytesOfAnotherRecordAreNotRead",
+	},
+	{
+		Name: "the writes of a transaction are not noted",
+		File: "store/tx.go", Old: "\tfor _, op := range t.Ops {\n", New: "\tfor _, op := range t.Ops {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n",
+		Package: "store", Test: "TestWritesOfATransactionHappenTogether",
+	},
+	{
+		Name: "a transaction forgets the condition of what it does not change",
+		File: "store/tx.go", Old: "\t\tif cond != nil {\n", New: "\t\tif cond != nil && (op != nil || !BROKEN) {\n",
+		Package: "store", Test: "TestTransactionHoldsWhatItDoesNotChange",
+	},
+	{
 		Name: "a write that met a conflict is tried again at once",
 		File: "store/write.go", Old: "\t\tsleep.For(ctx, conflictPause(", New: "\t\tif BROKEN {\n\t\t\tcontinue\n\t\t}\n\t\tsleep.For(ctx, conflictPause(",
 		Package: "store", Test: "TestMutatePausesUnderContention",

@@ -196,12 +196,15 @@ func (b *Backend) applyDeclarations(ctx context.Context, rows []declared) (again
 // One that changes nothing has no write.
 func (d *declared) next() (store.Txn, error) {
 	t := store.Txn{If: []store.Compare{{Kind: d.Kind, Key: d.Key, Revision: d.current.Revision}}}
-	value := d.Value
+	var value []byte
+	var err error
 	if d.current.Revision != 0 {
-		var err error
-		if value, err = d.Over(d.current.Bytes); err != nil || value == nil {
-			return t, err
-		}
+		value, err = d.Over(d.current.Bytes)
+	} else {
+		value, err = d.Stored()
+	}
+	if err != nil || value == nil {
+		return t, err
 	}
 	t.Ops = []store.Op{{Kind: d.Kind, Key: d.Key, Put: store.Bytes(value)}}
 	return t, nil

@@ -1,0 +1,134 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tendhq/tend/internal/sleep"
+)
+
+// Conversion brings an object that an earlier version of the program stored into the
+// form of the next version. It gets the decoded JSON, with the fields "spec", "status" and
+// "meta" as they were written, and modifies it. Numbers are [json.Number]. It must not
+// change "meta". It runs each time such an object is read, also by caches, on several
+// goroutines at once, and must always give the same result. An error, or a panic, makes
+// the object one that cannot be decoded ([*DecodeError]); nothing is written then.
+type Conversion func(object map[string]any) error
+
+// checkConversions says what is wrong with [Options].Convert.
+func (s *Store[S, T]) checkConversions() error {
+	if s.convert == nil {
+		return nil
+	}
+	if len(s.convert) != s.version-1 {
+		return fmt.Errorf("%w: %s: %d conversions for version %d, want %d", ErrInvalid, s.kind, len(s.convert), s.version, s.version-1)
+	}
+	for i, step := range s.convert {
+		if step == nil {
+			return fmt.Errorf("%w: %s: no conversion from version %d", ErrInvalid, s.kind, i+1)
+		}
+	}
+	s.present = fmt.Appendf(nil, `{"schema":%d,`, s.version)
+	data, err := s.codec.Encode(json.RawMessage(`{"a":1}`))
+	if err != nil || !json.Valid(data) {
+		return fmt.Errorf("%w: %s: conversions need a codec that writes JSON", ErrInvalid, s.kind)
+	}
+	return nil
+}
+
+// toThisVersion converts the bytes of an object, decrypted, if an earlier version wrote
+// them.
+func (s *Store[S, T]) toThisVersion(data []byte) (now []byte, converted bool, err error) {
+	if s.convert == nil || bytes.HasPrefix(data, s.present) {
+		return data, false, nil
+	}
+	var at struct {
+		Schema int `json:"schema"`
+	}
+	if err := s.codec.Decode(data, &at); err != nil {
+		return nil, false, s.hideDecode(err)
+	}
+	if at.Schema >= s.version {
+		return data, false, nil
+	}
+	doc, err := readEnvelope(data)
+	if err != nil {
+		return nil, false, s.hideDecode(err)
+	}
+	for version := max(at.Schema, 1); version < s.version; version++ {
+		if err := runStep(s.convert[version-1], doc.all); err != nil {
+			return nil, false, fmt.Errorf("conversion from version %d: %w", version, s.hideDecode(err))
+		}
+	}
+	doc.all["schema"] = s.version
+	now, err = json.Marshal(doc.all)
+	return now, true, err
+}
+
+// runStep calls a conversion. What it panics with may hold a part of the object.
+func runStep(step Conversion, doc map[string]any) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic of type %T", v)
+		}
+	}()
+	return step(doc)
+}
+
+// Rewrite stores every object of the kind that is stored in an earlier form again, in that
+// of s: one that an earlier version of the program wrote ([Options].Version, Convert), and one
+// that is not encrypted, or under an older key ([Options].Encryption). Specs, status and
+// generations stay as they are. It returns how many it stored.
+//
+// It can be ended and called again, on any server and beside controllers: what is in the new
+// form already is skipped, and a conflict with another write is tried again. Objects that
+// cannot be decoded, or are of a newer version, are left, and named in the error. As long as
+// an earlier version of the program runs, it may store objects in its form again, but none
+// that is in the new one ([ErrNewer]): call Rewrite when the last one has gone.
+func Rewrite[S, T any](ctx context.Context, s *Store[S, T]) (n int, err error) {
+	for {
+		before := n
+		var wrong []error
+		err := s.eachRecord(ctx, func(r Record) error {
+			f, err := s.decode(r)
+			if err == nil && !f.stale {
+				return nil
+			}
+			rewritten, err := s.rewrite(ctx, r.Key)
+			if rewritten {
+				n++
+			}
+			if errors.Is(err, ErrDecode) || errors.Is(err, ErrNewer) || errors.Is(err, ErrInvalid) {
+				wrong = append(wrong, err)
+				return nil
+			}
+			return err
+		})
+		if errors.Is(err, ErrCompacted) && n > before {
+			continue // the list took too long; what is done is skipped
+		}
+		return n, errors.Join(append(wrong, err)...)
+	}
+}
+
+func (s *Store[S, T]) rewrite(ctx context.Context, k Key) (done bool, err error) {
+	for conflicts := 0; ; conflicts++ {
+		began := time.Now()
+		f, err := s.find(ctx, k)
+		if errors.Is(err, ErrNotFound) || err == nil && !f.stale {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		_, err = s.replace(ctx, f, func(*Object[S, T]) (changed, error) { return changed{rest: true, intent: true}, nil })
+		if !errors.Is(err, ErrConflict) {
+			return err == nil, err
+		}
+		sleep.For(ctx, conflictPause(conflicts, time.Since(began)))
+	}
+}

@@ -1,0 +1,234 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// Version 1 had a field "place", version 2 called it "region", version 3 writes rules
+// instead of a list of prefixes.
+var conversions = []store.Conversion{
+	func(o map[string]any) error {
+		spec, _ := o["spec"].(map[string]any)
+		spec["region"] = spec["place"]
+		delete(spec, "place")
+		return nil
+	},
+	func(o map[string]any) error {
+		spec, _ := o["spec"].(map[string]any)
+		prefixes, _ := spec["prefixes"].([]any)
+		var rules []any
+		for _, p := range prefixes {
+			text, ok := p.(string)
+			if !ok {
+				return fmt.Errorf("a prefix is a %T", p)
+			}
+			rules = append(rules, map[string]any{"prefix": text, "days": json.Number("7")})
+		}
+		delete(spec, "prefixes")
+		if rules != nil {
+			spec["rules"] = rules
+		}
+		return nil
+	},
+}
+
+const (
+	version1 = `{"schema":1,"meta":{"name":"a","namespace":"prod","uid":"u1","generation":4,"labels":{"big":"1"}},"spec":{"place":"eu-1","prefixes":["x","y"],"later":12345678901234567890},"status":{"arn":"arn:a"}}`
+	version2 = `{"schema":2,"meta":{"name":"b","namespace":"prod","uid":"u2","generation":1},"spec":{"region":"eu-2","prefixes":["z"]},"status":{}}`
+	version3 = `{"schema":3,"meta":{"name":"c","namespace":"prod","uid":"u3","generation":1},"spec":{"region":"eu-3"},"status":{}}`
+)
+
+func inThreeVersions(t *testing.T) (store.Backend, *buckets) {
+	b := newMemory(t, &memory.Options{Encode: true})
+	for name, data := range map[string]string{"a": version1, "b": version2, "c": version3} {
+		putRaw(t, b, store.Key{Namespace: "prod", Name: name}, data)
+	}
+	return b, newBuckets(t, b, &store.Options[bucketSpec, bucketStatus]{Version: 3, Convert: conversions})
+}
+
+// Negative control: mutant "a conversion is left out".
+func TestObjectsOfEarlierVersionsAreReadInTheFormOfThisOne(t *testing.T) {
+	b, s := inThreeVersions(t)
+	all := must[[]*bucket](t)(s.List(t.Context(), store.Selector{}))
+	got := map[string]string{}
+	for _, o := range all {
+		got[o.Name] = fmt.Sprint(o.Spec.Region, o.Spec.Rules, o.Status.ARN, o.Generation)
+	}
+	for name, want := range map[string]string{"a": "eu-1[{x 7 []} {y 7 []}]arn:a4", "b": "eu-2[{z 7 []}]1", "c": "eu-3[]1"} {
+		if got[name] != want {
+			t.Errorf("%s is %s, want %s", name, got[name], want)
+		}
+	}
+	// A status write stores the whole object in the new form, with the generation and the
+	// fields that this program does not know.
+	a := stored(t, s, named("a"))
+	a.Status.ARN = "arn:b"
+	a = must[*bucket](t)(s.UpdateStatus(t.Context(), a))
+	if a.Generation != 4 || a.Spec.Region != "eu-1" {
+		t.Errorf("after a status write it is %+v", a)
+	}
+	raw := rawJSON(t, b, a.Key())
+	if spec := raw["spec"].(map[string]any); raw["schema"] != float64(3) || spec["place"] != nil || spec["region"] != "eu-1" || spec["later"] == nil {
+		t.Errorf("stored as %v", raw)
+	}
+	r, err := b.Get(t.Context(), "Bucket", a.Key())
+	if data, _ := r.Encode(); err != nil || !strings.Contains(string(data), `"later":12345678901234567890`) {
+		t.Errorf("stored as %s: digits of a number are lost", data)
+	}
+	older := newBuckets(t, b, &store.Options[bucketSpec, bucketStatus]{Version: 2, Convert: conversions[:1]})
+	_, err = older.UpdateStatus(t.Context(), must[*bucket](t)(older.Get(t.Context(), a.Key())))
+	if err != nil { // nothing changed, so nothing is refused
+		t.Error(err)
+	}
+	back := must[*bucket](t)(older.Get(t.Context(), a.Key()))
+	back.Status.ARN = "older"
+	_, err = older.UpdateStatus(t.Context(), back)
+	wantErr(t, "a write by the earlier version", err, store.ErrNewer)
+}
+
+// Negative control: mutant "a rewrite skips what is to be rewritten".
+func TestRewriteStoresAllInTheNewFormAndCanGoOn(t *testing.T) {
+	b, s := inThreeVersions(t)
+	broken := store.Key{Namespace: "prod", Name: "broken"}
+	putRaw(t, b, broken, `{"schema":2,"meta":{"name":"broken"},"spec":{"prefixes":[1]}}`)
+	putRaw(t, b, store.Key{Namespace: "prod", Name: "newer"}, `{"schema":4,"meta":{"name":"newer"},"spec":{}}`)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancelling := &cancelAfter{Backend: b, n: 1, cancel: cancel}
+	part, err := store.Rewrite(ctx, newBuckets(t, cancelling, &store.Options[bucketSpec, bucketStatus]{Version: 3, Convert: conversions}))
+	if part != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("ended after one it says %d, %v", part, err)
+	}
+	n, err := store.Rewrite(t.Context(), s)
+	var undecodable *store.DecodeError
+	if n != 1 || !errors.As(err, &undecodable) || undecodable.Key != broken || !strings.Contains(err.Error(), "from version 2: a prefix is a") {
+		t.Errorf("the rest: %d, %v; want one, and the one that is broken", n, err)
+	}
+	for _, name := range []string{"a", "b"} {
+		if raw := rawJSON(t, b, store.Key{Namespace: "prod", Name: name}); raw["schema"] != float64(3) {
+			t.Errorf("%s is stored as %v", name, raw)
+		}
+	}
+	rev := must[*bucket](t)(s.Get(t.Context(), named("a").Key())).Revision
+	if n, _ := store.Rewrite(t.Context(), s); n != 0 {
+		t.Errorf("a third time %d are written", n)
+	}
+	if o := stored(t, s, named("a")); o.Revision != rev || o.Generation != 4 || o.UID != "u1" {
+		t.Errorf("it is %+v", o.Meta)
+	}
+}
+
+// cancelAfter cancels after n commits.
+type cancelAfter struct {
+	store.Backend
+	n      int
+	cancel func()
+}
+
+func (b *cancelAfter) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	if b.n == 0 {
+		b.cancel()
+		return 0, context.Cause(ctx)
+	}
+	b.n--
+	return b.Backend.Commit(ctx, t)
+}
+
+func TestConversionsThatCannotWorkAreRefused(t *testing.T) {
+	b := newMemory(t, nil)
+	for name, o := range map[string]*store.Options[bucketSpec, bucketStatus]{
+		"too few":    {Version: 3, Convert: conversions[:1]},
+		"too many":   {Version: 2, Convert: conversions},
+		"a nil":      {Version: 2, Convert: []store.Conversion{nil}},
+		"no version": {Convert: conversions},
+		"no JSON":    {Version: 2, Convert: conversions[:1], Codec: notJSON{}},
+	} {
+		_, err := store.New(b, "Bucket", o)
+		wantErr(t, name, err, store.ErrInvalid)
+	}
+}
+
+type notJSON struct{}
+
+func (notJSON) Encode(any) ([]byte, error) { return []byte("x"), nil }
+func (notJSON) Decode([]byte, any) error   { return nil }
+
+// promise R3
+func TestConversionThatPanicsMakesOneObjectUndecodable(t *testing.T) {
+	b := newMemory(t, &memory.Options{Encode: true})
+	putRaw(t, b, named("a").Key(), version1)
+	s := newBuckets(t, b, &store.Options[bucketSpec, bucketStatus]{Version: 2, Convert: []store.Conversion{func(map[string]any) error { panic("secret value") }}})
+	_, err := s.Get(t.Context(), named("a").Key())
+	if wantErr(t, "Get", err, store.ErrDecode); err != nil && strings.Contains(err.Error(), "secret value") {
+		t.Errorf("%v shows what was panicked with", err)
+	}
+}
+
+func TestDeclarationOfAConvertedKindWaitsForTheRewrite(t *testing.T) {
+	b, s := inThreeVersions(t)
+	o := named("a")
+	o.Spec.Region = "eu-9"
+	d, err := s.Declaration(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := d.Stored(); err != nil || strings.Contains(string(data), "converts") {
+		t.Errorf("a new object is stored as %s, %v", data, err)
+	}
+	_, err = d.Over([]byte(version1))
+	wantErr(t, "over an object of version 1", err, store.ErrInvalid)
+	if _, err := store.Rewrite(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.Get(t.Context(), "Bucket", o.Key())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := d.Over(r.Bytes)
+	if err != nil || !strings.Contains(string(data), "eu-9") || strings.Contains(string(data), "converts") {
+		t.Errorf("after the rewrite: %s, %v", data, err)
+	}
+}
+
+func TestDefaultsAreFilledInBeforeValidateAndChangeNothingAgain(t *testing.T) {
+	for name, o := range map[string]*memory.Options{"values": nil, "bytes": {Encode: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := newBuckets(t, newMemory(t, o), &store.Options[bucketSpec, bucketStatus]{
+				Default: func(o *bucket) {
+					if o.Spec.Region == "" {
+						o.Spec.Region = "eu-1"
+					}
+					o.Name, o.Status.ARN, o.Generation = "other", "other", 99 // has no effect
+				},
+				Validate: func(o *bucket) error {
+					if o.Spec.Region == "" {
+						return errors.New("no region")
+					}
+					return nil
+				},
+			})
+			given := &bucket{Meta: store.Meta{Name: "a"}}
+			made := must[*bucket](t)(s.Create(t.Context(), given))
+			if made.Spec.Region != "eu-1" || made.Name != "a" || made.Status.ARN != "" || made.Generation != 1 || given.Spec.Region != "" {
+				t.Errorf("created %+v of %+v", made, given)
+			}
+			made.Spec.Region = ""
+			same := must[*bucket](t)(s.Update(t.Context(), made))
+			if same.Revision != made.Revision || same.Generation != 1 {
+				t.Errorf("a spec that only leaves out the default was written: %+v", same.Meta)
+			}
+			next := must[*bucket](t)(s.Mutate(t.Context(), made.Key(), func(o *bucket) error { o.Spec = bucketSpec{Tags: map[string]string{"a": "b"}}; return nil }))
+			if next.Generation != 2 || next.Spec.Region != "eu-1" {
+				t.Errorf("changed to %+v", next)
+			}
+		})
+	}
+}
