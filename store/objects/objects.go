@@ -39,6 +39,13 @@ type Kind interface {
 	RemoveFinalizer(ctx context.Context, k store.Key, name string) (Object, error)
 }
 
+// Rewriter is a [Kind] that has its Go type: [Of] and [OfCache] make one, [Bare] does not.
+type Rewriter interface {
+	Kind
+	// Rewrite is [store.Rewrite].
+	Rewrite(ctx context.Context) (int, error)
+}
+
 // Object is one object of any kind. It is read-only.
 type Object struct {
 	Kind string
@@ -86,6 +93,9 @@ type kind[S, T any] struct {
 }
 
 func (k kind[S, T]) Kind() string { return k.store.Kind() }
+
+// Rewrite implements [Rewriter].
+func (k kind[S, T]) Rewrite(ctx context.Context) (int, error) { return store.Rewrite(ctx, k.store) }
 
 func (k kind[S, T]) object(o *store.Object[S, T]) Object {
 	v := Object{Kind: k.Kind(), Meta: o.Meta, Conditions: o.Conditions, Phase: o.Phase, ObservedGeneration: o.ObservedGeneration}

@@ -384,3 +384,21 @@ func (r *command) removeFinalizer(ctx context.Context, args []string) error {
 	fmt.Fprintf(r.Stdout, "%s %s: %s is removed\n", word(args[0]), word(key.String()), word(args[2]))
 	return nil
 }
+
+// rewrite brings the objects of a kind into the form of the host's version.
+func (r *command) rewrite(ctx context.Context, args []string) error {
+	if r.client != nil {
+		return usage("rewrite works on a store: use -store")
+	}
+	k, err := r.kind(args[0])
+	if err != nil {
+		return err
+	}
+	typed, ok := k.(objects.Rewriter)
+	if !ok {
+		return fmt.Errorf("%w: rewrite %s", objects.ErrBare, args[0])
+	}
+	n, err := typed.Rewrite(ctx)
+	fmt.Fprintf(r.Stdout, "%d rewritten\n", n)
+	return err
+}

@@ -16,6 +16,8 @@
 //	delete KIND KEY                asks for the deletion
 //	kick, pause, resume KIND KEY   reconcile now; pause and resume on every server
 //	remove-finalizer KIND KEY NAME by force
+//	rewrite KIND                   stores objects of earlier versions, or under older keys,
+//	                               again (store.Rewrite); can be ended and called again
 //	why KIND KEY                   why it is not as declared, or not run
 //	completion bash|zsh|fish       a script that completes commands
 //

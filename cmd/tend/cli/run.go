@@ -149,6 +149,7 @@ func init() { // not in the declaration: help and completion refer to it
 		"resume":           {"KIND KEY", "ends a pause", act("resume", "is not paused")},
 		"remove-finalizer": {"KIND KEY NAME", "takes a finalizer away by force", (*command).removeFinalizer},
 		"why":              {"KIND KEY", "says why an object is not as declared, or not run", (*command).why},
+		"rewrite":          {"KIND", "stores objects of earlier versions, or under older keys, again", (*command).rewrite},
 		"completion":       {"SHELL", "prints a script for bash, zsh or fish", (*command).completion},
 	}
 }
