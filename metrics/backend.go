@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -52,6 +53,19 @@ type measured struct {
 
 // Health implements store.HealthChecker.
 func (m *measured) Health() error { return store.Health(m.Backend) }
+
+// ListSlots implements store.SlotReader.
+func (m *measured) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
+	begun := time.Now()
+	p, err := store.ListSlots(ctx, m.Backend, kind, slots, o)
+	m.observe(ctx, opList, begun, err)
+	return p, err
+}
+
+// WatchSlots implements store.SlotReader. Like Watch it has no duration.
+func (m *measured) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+	return store.WatchSlots(ctx, m.Backend, kind, slots, after)
+}
 
 type measuredLeaser struct {
 	*measured

@@ -9,7 +9,7 @@
 //	 Store[Spec, Status]      Get List All Watch WaitReady
 //	      │                   Create Update UpdateStatus Mutate Delete Apply
 //	      │  records: kind, namespace, name → value, revisions
-//	   Backend                Get List Commit Watch Close  (+ Leaser)
+//	   Backend                Get List Commit Watch Close  (+ Leaser, SlotReader)
 //	      │
 //	memory │ file │ etcd
 //

@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"errors"
+	"iter"
 	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -68,6 +69,21 @@ func (b *backend) List(ctx context.Context, kind string, o store.ListOptions) (s
 	span.SetAttributes(attribute.Int("tend.records", len(p.Records)))
 	ended(span, p.Revision, err)
 	return p, err
+}
+
+// ListSlots implements store.SlotReader.
+func (b *backend) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
+	ctx, span := b.t.begin(ctx, "store list", ofKey(kind, store.Key{Namespace: o.Namespace})...)
+	defer span.End()
+	p, err := store.ListSlots(ctx, b.Backend, kind, slots, o)
+	span.SetAttributes(attribute.Int("tend.records", len(p.Records)), attribute.Int("tend.slots", slots.Len()))
+	ended(span, p.Revision, err)
+	return p, err
+}
+
+// WatchSlots implements store.SlotReader. Like Watch it passes through.
+func (b *backend) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+	return store.WatchSlots(ctx, b.Backend, kind, slots, after)
 }
 
 // Commit implements store.Backend.

@@ -19,11 +19,20 @@ import (
 // transaction is open, which keeps bbolt from reusing pages.
 const defaultPage = 1000
 
+// maxRead bounds how many records are read for a page of some slots, in Limits.
+const maxRead = 64
+
 // List returns a page of records in the order of namespace and name. All pages
 // of one list show the same revision: what was written since is taken back from
 // the history in memory. Where that no longer reaches (or the file was reopened
 // in between), the answer is store.ErrCompacted and the list has to begin again.
 func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	return b.ListSlots(ctx, kind, store.AllSlots(), o)
+}
+
+// ListSlots implements store.SlotReader. It reads the records of the other slots too,
+// and copies nothing of them.
+func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
 	if err := context.Cause(ctx); err != nil {
 		return store.Page{}, err
 	}
@@ -44,7 +53,7 @@ func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (s
 	var page store.Page
 	err = guarded(func() error {
 		defer func() { _ = v.tx.Rollback() }()
-		page, err = v.page(kind, o)
+		page, err = v.page(kind, slots, o)
 		return err
 	})
 	return page, err
@@ -89,12 +98,13 @@ func (b *Backend) pin(kind string, from address, o store.ListOptions) (*view, er
 }
 
 // page merges the transaction's rows with the differences, in order.
-func (v *view) page(kind string, o store.ListOptions) (store.Page, error) {
+func (v *view) page(kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
 	p := store.Page{Revision: v.at}
 	limit := o.Limit
 	if limit == 0 {
 		limit = defaultPage
 	}
+	all, read := slots == store.AllSlots(), 0
 	diff := slices.Sorted(maps.Keys(v.diff))
 	c := v.tx.Bucket(bucketObjects).Cursor()
 	k, val := c.Seek([]byte(v.from))
@@ -109,22 +119,25 @@ func (v *view) page(kind string, o store.ListOptions) (store.Page, error) {
 		if a == "" {
 			return p, nil
 		}
-		if len(p.Records) == limit {
+		if read++; len(p.Records) == limit || !all && read > maxRead*limit {
 			p.Cursor = sealCursor(kind, o.Namespace, v.at, a)
 			return p, nil
 		}
+		_, key, _ := a.split()
+		wanted := all || slots.HasKey(key)
 		var r *row
 		var err error
 		if fromDiff {
 			r, diff = v.diff[a], diff[1:]
-		} else if r, err = copyRow(k, val); err != nil {
-			return store.Page{}, err
+		} else if wanted {
+			if r, err = copyRow(k, val); err != nil {
+				return store.Page{}, err
+			}
 		}
 		if string(k) == string(a) {
 			k, val = c.Next()
 		}
-		if r != nil {
-			_, key, _ := a.split()
+		if r != nil && wanted {
 			p.Records = append(p.Records, r.record(kind, key))
 		}
 	}

@@ -13,6 +13,16 @@ import (
 // costs nothing while nothing happens; one that falls behind the history, or
 // asks for more than there is, gets store.ErrCompacted, alone.
 func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return b.watch(ctx, kind, store.AllSlots(), after)
+}
+
+// WatchSlots implements store.SlotReader.
+func (b *Backend) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+	return store.FilterSlots(b.watch(ctx, kind, slots, after), slots)
+}
+
+// watch takes a snapshot of some slots; its changes are those of all.
+func (b *Backend) watch(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
 		if err := store.CheckKind(kind); err != nil {
 			yield(store.Batch{}, err)
@@ -20,7 +30,7 @@ func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) 
 		}
 		if after == 0 {
 			var ok bool
-			if after, ok = b.yieldSnapshot(ctx, kind, yield); !ok {
+			if after, ok = b.yieldSnapshot(ctx, kind, slots, yield); !ok {
 				return
 			}
 		}
@@ -88,12 +98,12 @@ func compacted(kind string, after store.Revision) error {
 	return fmt.Errorf("file: watch %s after revision %d: %w", kind, after, store.ErrCompacted)
 }
 
-// yieldSnapshot yields all records of a kind as of one revision, and that
+// yieldSnapshot yields the records of some slots of a kind as of one revision, and that
 // revision. A consumer so slow that the history moved on gets ErrCompacted.
-func (b *Backend) yieldSnapshot(ctx context.Context, kind string, yield func(store.Batch, error) bool) (store.Revision, bool) {
+func (b *Backend) yieldSnapshot(ctx context.Context, kind string, slots store.SlotSet, yield func(store.Batch, error) bool) (store.Revision, bool) {
 	var o store.ListOptions
 	for {
-		p, err := b.List(ctx, kind, o)
+		p, err := b.ListSlots(ctx, kind, slots, o)
 		if err != nil {
 			yield(store.Batch{}, err)
 			return 0, false

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 
 	"github.com/tendhq/tend/store"
@@ -13,6 +14,11 @@ const maxPins = 16
 
 // List implements [store.Backend]. Without a Limit the whole list is one page.
 func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	return b.ListSlots(ctx, kind, store.AllSlots(), o)
+}
+
+// ListSlots implements [store.SlotReader].
+func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
 	if err := store.CheckKind(kind); err != nil {
 		return store.Page{}, err
 	}
@@ -23,9 +29,9 @@ func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (s
 		return store.Page{}, ended(ctx)
 	}
 	if o.Cursor != "" {
-		return b.nextPage(kind, o)
+		return b.nextPage(kind, slots, o)
 	}
-	p := &pin{kind: kind, namespace: o.Namespace}
+	p := &pin{kind: kind, namespace: o.Namespace, slots: slots}
 	if err := b.fill(p, o.At); err != nil {
 		return store.Page{}, err
 	}
@@ -54,14 +60,26 @@ func (b *Backend) fill(p *pin, at store.Revision) error {
 		return nil
 	}
 	if p.namespace == "" {
-		p.records = make([]store.Record, 0, len(t.entries))
+		p.records = make([]store.Record, 0, len(t.entries)*p.slots.Len()/store.Slots)
 	}
-	for k, e := range t.entries {
+	for k, e := range entriesOf(t, p.slots) {
 		if p.namespace == "" || p.namespace == k.Namespace {
 			p.records = append(p.records, e.record(p.kind, k))
 		}
 	}
 	return nil
+}
+
+// entriesOf yields the entries of some slots of a table.
+func entriesOf(t *table, slots store.SlotSet) iter.Seq2[store.Key, entry] {
+	all := slots == store.AllSlots()
+	return func(yield func(store.Key, entry) bool) {
+		for k, e := range t.entries {
+			if (all || slots.HasKey(k)) && !yield(k, e) {
+				return
+			}
+		}
+	}
 }
 
 // checkInstantLocked accepts a past revision only if the kind has not changed
@@ -76,7 +94,7 @@ func (b *Backend) checkInstantLocked(t *table, at store.Revision) error {
 	return nil
 }
 
-func (b *Backend) nextPage(kind string, o store.ListOptions) (store.Page, error) {
+func (b *Backend) nextPage(kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
 	b.mu.RLock()
 	closed := b.closed
 	b.mu.RUnlock()
@@ -92,7 +110,7 @@ func (b *Backend) nextPage(kind string, o store.ListOptions) (store.Page, error)
 	if err != nil {
 		return store.Page{}, err
 	}
-	if p.kind != kind || p.namespace != o.Namespace || from <= 0 || from >= len(p.records) {
+	if p.kind != kind || p.namespace != o.Namespace || p.slots != slots || from <= 0 || from >= len(p.records) {
 		return store.Page{}, fmt.Errorf("%w: cursor %q belongs to another list", store.ErrInvalid, o.Cursor)
 	}
 	return b.pins.page(p, id, from, o.Limit), nil
@@ -103,6 +121,7 @@ func cursor(id, from int) string { return fmt.Sprintf("%d:%d", id, from) }
 // pin is a list at one instant. It is not modified once it was added to pins.
 type pin struct {
 	kind, namespace string
+	slots           store.SlotSet
 	revision        store.Revision
 	records         []store.Record
 }

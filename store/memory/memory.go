@@ -20,7 +20,7 @@ type Options struct {
 	Encode bool
 }
 
-// Backend implements [store.Backend] and [store.Leaser]. Make one with [New].
+// Backend implements [store.Backend], [store.Leaser] and [store.SlotReader]. Make one with [New].
 type Backend struct {
 	history int
 	encode  bool
@@ -37,8 +37,9 @@ type Backend struct {
 }
 
 var (
-	_ store.Backend = (*Backend)(nil)
-	_ store.Leaser  = (*Backend)(nil)
+	_ store.Backend    = (*Backend)(nil)
+	_ store.Leaser     = (*Backend)(nil)
+	_ store.SlotReader = (*Backend)(nil)
 )
 
 // table is one kind.

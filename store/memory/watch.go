@@ -15,8 +15,18 @@ const snapshotPage = 512
 
 // Watch implements [store.Backend]. It runs on the caller's goroutine.
 func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return b.watch(ctx, kind, store.AllSlots(), after)
+}
+
+// WatchSlots implements [store.SlotReader].
+func (b *Backend) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+	return store.FilterSlots(b.watch(ctx, kind, slots, after), slots)
+}
+
+// watch takes a snapshot of some slots; its changes are those of all.
+func (b *Backend) watch(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
-		w := &watcher{b: b, kind: kind, at: after}
+		w := &watcher{b: b, kind: kind, slots: slots, at: after}
 		err := store.CheckKind(kind)
 		if err == nil && ctx.Err() != nil {
 			err = ended(ctx)
@@ -46,6 +56,7 @@ var errStopped = errors.New("stopped")
 type watcher struct {
 	b       *Backend
 	kind    string
+	slots   store.SlotSet // of the snapshot
 	at      store.Revision
 	reached atomic.Uint64 // at, for the changelog
 }
@@ -82,7 +93,7 @@ func (w *watcher) reach(r store.Revision) {
 type yielder = func(store.Batch, error) bool
 
 func (w *watcher) snapshot(yield yielder) error {
-	changes, rev, err := w.b.snapshot(w.kind)
+	changes, rev, err := w.b.snapshot(w.kind, w.slots)
 	if err != nil {
 		return err
 	}
@@ -100,7 +111,7 @@ func (w *watcher) snapshot(yield yielder) error {
 	return nil
 }
 
-func (b *Backend) snapshot(kind string) ([]store.Change, store.Revision, error) {
+func (b *Backend) snapshot(kind string, slots store.SlotSet) ([]store.Change, store.Revision, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if b.closed {
@@ -110,8 +121,8 @@ func (b *Backend) snapshot(kind string) ([]store.Change, store.Revision, error) 
 	if t == nil {
 		return nil, b.rev, nil
 	}
-	changes := make([]store.Change, 0, len(t.entries))
-	for k, e := range t.entries {
+	changes := make([]store.Change, 0, len(t.entries)*slots.Len()/store.Slots)
+	for k, e := range entriesOf(t, slots) {
 		changes = append(changes, store.Change{Record: e.record(kind, k)})
 	}
 	return changes, b.rev, nil

@@ -20,12 +20,17 @@ const (
 	pageBytes   = 1 << 20
 )
 
-// List implements store.Backend. A page holds at most 1,000 records and about 1 MiB.
+// List implements store.Backend, as [Backend.ListSlots] does.
+func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	return b.ListSlots(ctx, kind, store.AllSlots(), o)
+}
+
+// ListSlots implements store.SlotReader. A page holds at most 1,000 records and about 1 MiB.
 //
 // A page at an earlier revision is made of the records as they are now and of the log:
 // for each record that was changed since, the log holds what the first of those changes
 // replaced.
-func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
 	if err := store.CheckKind(kind); err != nil {
 		return store.Page{}, err
 	}
@@ -35,7 +40,7 @@ func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (s
 	if o.At > math.MaxInt64 {
 		return store.Page{}, fmt.Errorf("postgres: %w: revision %d is not reached yet", store.ErrInvalid, o.At)
 	}
-	q := query{kind: kind, namespace: o.Namespace, at: int64(o.At), limit: pageRecords}
+	q := query{kind: kind, slots: bitmap(slots), namespace: o.Namespace, at: int64(o.At), limit: pageRecords}
 	if o.Limit > 0 {
 		q.limit = min(q.limit, o.Limit)
 	}
@@ -65,7 +70,8 @@ func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (s
 
 type query struct {
 	kind, namespace string
-	at              int64 // 0: now
+	slots           []byte // see bitmap
+	at              int64  // 0: now
 	last            store.Key
 	limit           int
 	pinned          bool // at comes from a cursor
@@ -76,8 +82,8 @@ func (b *Backend) page(ctx context.Context, q query) (store.Page, error) {
 	batch := &pgx.Batch{}
 	batch.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	batch.Queue(b.sql(`SELECT h.revision, h.compacted FROM {schema}.head h`))
-	batch.Queue(b.sql(pageSQL), q.kind, q.namespace, q.last.Namespace, q.last.Name, q.limit, pageBytes)
-	batch.Queue(b.sql(restoreSQL), q.kind, q.namespace, q.last.Namespace, q.last.Name, q.limit, pageBytes, q.at)
+	batch.Queue(b.sql(pageSQL), q.kind, q.namespace, q.last.Namespace, q.last.Name, q.limit, pageBytes, q.slots)
+	batch.Queue(b.sql(restoreSQL), q.kind, q.namespace, q.last.Namespace, q.last.Name, q.limit, pageBytes, q.slots, q.at)
 	batch.Queue("COMMIT")
 	res := b.pool.SendBatch(ctx, batch)
 	defer res.Close()
@@ -128,6 +134,7 @@ const pageOf = `
 		FROM (
 			SELECT namespace, name, created, revision, value FROM {schema}.records
 			WHERE kind = $1 AND ($2 = '' OR namespace = $2) AND (namespace, name) > ($3, $4)
+				AND coalesce(get_bit($7::bytea, slot) = 1, true)
 			ORDER BY namespace, name LIMIT $5::integer + 1
 		) AS counted
 	) AS weighed WHERE weight < $6::bigint`
@@ -144,7 +151,8 @@ const restoreSQL = `
 	), next AS (
 		SELECT DISTINCT ON (namespace, name) namespace, name, created, prev, deleted, value, before
 		FROM {schema}.changes c
-		WHERE $7::bigint > 0 AND revision > $7::bigint AND kind = $1 AND ($2 = '' OR namespace = $2) AND (namespace, name) > ($3, $4)
+		WHERE $8::bigint > 0 AND revision > $8::bigint AND kind = $1 AND ($2 = '' OR namespace = $2) AND (namespace, name) > ($3, $4)
+			AND coalesce(get_bit($7::bytea, slot) = 1, true)
 			AND NOT EXISTS (SELECT FROM edge e WHERE e.more AND (c.namespace, c.name) > (e.namespace, e.name))
 		ORDER BY namespace, name, revision
 	)
@@ -157,6 +165,14 @@ const restoreSQL = `
 			AND o.revision = n.prev AND o.kind = $1 AND o.namespace = n.namespace AND o.name = n.name
 	) AS old ON true
 	ORDER BY n.namespace, n.name`
+
+// bitmap is the parameter of get_bit for a set of slots; nil, which is NULL, for all.
+func bitmap(slots store.SlotSet) []byte {
+	if slots == store.AllSlots() {
+		return nil
+	}
+	return slots.Bitmap()
+}
 
 // readPage reads the answer to pageSQL.
 func readPage(res pgx.BatchResults, kind string) (all []store.Record, more bool, err error) {

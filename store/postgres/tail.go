@@ -33,10 +33,14 @@ type tail struct {
 	rings map[string]*ring
 	pos   int64 // everything up to here was read
 	era   int64
+	asked int // counts the changes of what is read: see follow
 }
 
 // ring holds the latest batches of a kind. Its tail guards it.
 type ring struct {
+	watchers map[*watcher]struct{}
+	slots    store.SlotSet // that the tail reads: those of all watchers together
+
 	opened  bool  // the tail reads this kind
 	start   int64 // all changes after this revision are in batches, up to tail.pos
 	batches []store.Batch
@@ -73,20 +77,47 @@ func (t *tail) look() {
 	}
 }
 
-// follow returns the ring of a kind.
-func (t *tail) follow(kind string) *ring {
+// follow returns the ring of a watcher's kind. If the ring lacks slots of the watcher,
+// what it holds so far is dropped, and so is what is being read for it: from pos on it
+// has them, and watchers that are not that far read the log themselves.
+func (t *tail) follow(w *watcher) *ring {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r, ok := t.rings[kind]
+	r, ok := t.rings[w.kind]
 	if !ok {
-		r = &ring{wake: make(chan struct{})}
+		r = &ring{watchers: make(map[*watcher]struct{}), wake: make(chan struct{})}
 		if len(t.rings) == 0 {
 			close(t.watched)
 		}
-		t.rings[kind] = r
+		t.rings[w.kind] = r
 		t.look()
 	}
+	r.watchers[w] = struct{}{}
+	if !r.slots.Contains(w.slots) {
+		r.slots = r.slots.Union(w.slots)
+		r.start, r.batches, r.bytes = t.pos, nil, 0
+		t.asked++
+		if r.opened {
+			r.wakeLocked()
+		}
+	}
 	return r
+}
+
+// leave ends what is read for this watcher alone. The ring of a kind that no watcher
+// is left of goes on with the slots it has.
+func (t *tail) leave(w *watcher) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(w.r.watchers, w)
+	if len(w.r.watchers) == 0 {
+		return
+	}
+	var slots store.SlotSet
+	for other := range w.r.watchers {
+		slots = slots.Union(other.slots)
+	}
+	w.r.slots = slots
 }
 
 // run looks at the log whenever the bell is rung, and every Options.Poll. The bell does not
@@ -117,25 +148,32 @@ func (t *tail) run() {
 	}
 }
 
-// kinds returns those that are watched, and whether one of them is new.
-func (t *tail) kinds() (all []string, pos int64, fresh bool) {
+// wanted says what is read of the log: the kinds, and of each its slots, see bitmap.
+type wanted struct {
+	kinds []string
+	slots [][]byte
+}
+
+// wanted returns what is watched, the state of asked, and whether nothing was read so far.
+func (t *tail) wanted() (all wanted, pos int64, asked int, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	idle := true
 	for kind, r := range t.rings {
-		all = append(all, kind)
+		all.kinds = append(all.kinds, kind)
+		all.slots = append(all.slots, bitmap(r.slots))
 		idle = idle && !r.opened
 	}
 	if idle {
-		return all, -1, true
+		return all, -1, t.asked, true
 	}
-	return all, t.pos, false
+	return all, t.pos, t.asked, false
 }
 
 // read reads the log from pos on and says whether there is more.
 func (t *tail) read(ctx context.Context, quiet bool) (more bool, err error) {
-	kinds, pos, fresh := t.kinds()
-	if len(kinds) == 0 {
+	all, pos, asked, fresh := t.wanted()
+	if len(all.kinds) == 0 {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.b.opts.Timeout, errTimeout)
@@ -150,7 +188,7 @@ func (t *tail) read(ctx context.Context, quiet bool) (more bool, err error) {
 		t.restartLocked(h.revision, h.era)
 		return true, nil
 	}
-	got, err := t.b.changes(ctx, kinds, pos)
+	got, err := t.b.changes(ctx, all, pos)
 	if errors.Is(err, errEra) {
 		if err = t.b.newEra(ctx); err == nil {
 			return true, nil
@@ -165,7 +203,10 @@ func (t *tail) read(ctx context.Context, quiet bool) (more bool, err error) {
 		t.restartLocked(got.head.revision, got.head.era)
 		return false, nil
 	}
-	t.takeLocked(kinds, pos, got, quiet)
+	if t.asked != asked {
+		return true, nil // a watcher wants slots that were not read
+	}
+	t.takeLocked(all.kinds, pos, got, quiet)
 	return got.more, nil
 }
 
@@ -182,7 +223,8 @@ func (t *tail) takeLocked(kinds []string, pos int64, got excerpt, quiet bool) {
 		for _, b := range batches {
 			r.push(b)
 		}
-		if quiet && r.mark < t.pos {
+		// A change of a slot that is not read may be a write of a run that waits for it.
+		if (quiet || r.slots != store.AllSlots()) && r.mark < t.pos {
 			r.mark, changed = t.pos, true
 		}
 		if changed {
@@ -254,12 +296,12 @@ const (
 // changes reads the log after a revision. The error is errEra if the store is not the one
 // that was seen. Whether the log still holds what came after the revision is for the
 // caller to see, from the head.
-func (b *Backend) changes(ctx context.Context, kinds []string, after int64) (excerpt, error) {
+func (b *Backend) changes(ctx context.Context, of wanted, after int64) (excerpt, error) {
 	for limit := excerptRows; ; limit *= 4 {
 		var e excerpt
 		var whole bool
 		err := b.retry(ctx, func() (err error) {
-			e, whole, err = b.changesOnce(ctx, kinds, after, limit)
+			e, whole, err = b.changesOnce(ctx, of, after, limit)
 			return err
 		})
 		if err != nil {
@@ -277,7 +319,7 @@ func (b *Backend) changes(ctx context.Context, kinds []string, after int64) (exc
 
 // changesOnce reads at most limit changes. A revision of which only a part was read is
 // left out; whole says that not everything had to be.
-func (b *Backend) changesOnce(ctx context.Context, kinds []string, after int64, limit int) (e excerpt, whole bool, err error) {
+func (b *Backend) changesOnce(ctx context.Context, of wanted, after int64, limit int) (e excerpt, whole bool, err error) {
 	// One statement is one snapshot: all commits up to head.revision, and no other, are in it.
 	rows, err := b.pool.Query(ctx, b.sql(`
 		SELECT `+columnsOfHead+`, c.total, c.revision, c.kind, c.namespace, c.name, c.created, c.deleted, c.value
@@ -289,11 +331,12 @@ func (b *Backend) changesOnce(ctx context.Context, kinds []string, after int64, 
 				FROM (
 					SELECT revision, ordinal, kind, namespace, name, created, deleted, value FROM {schema}.changes
 					WHERE revision > $1 AND kind = ANY ($2)
+						AND coalesce(get_bit(($5::bytea[])[array_position($2, kind)], slot) = 1, true)
 					ORDER BY revision, ordinal LIMIT $3::integer
 				) AS counted
 			) AS weighed WHERE weight < $4::bigint
 		) AS c ON true
-		ORDER BY c.revision, c.ordinal`), after, kinds, limit, int64(excerptBytes)*int64(limit)/excerptRows)
+		ORDER BY c.revision, c.ordinal`), after, of.kinds, limit, int64(excerptBytes)*int64(limit)/excerptRows, of.slots)
 	if err != nil {
 		return e, false, err
 	}

@@ -16,8 +16,19 @@ import (
 // from before what is remembered here, or is too slow, reads the log itself. It gets
 // store.ErrCompacted only when the log no longer holds what it has not seen.
 func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return b.watch(ctx, kind, store.AllSlots(), after)
+}
+
+// WatchSlots implements store.SlotReader. What is read of the log is what any of this
+// process's watches of the kind asks for: the server leaves out the other slots.
+func (b *Backend) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+	return store.FilterSlots(b.watch(ctx, kind, slots, after), slots)
+}
+
+// watch yields the records of these slots, and maybe changes of others.
+func (b *Backend) watch(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
-		w := &watcher{b: b, kind: kind, at: after, yield: yield}
+		w := &watcher{b: b, kind: kind, slots: slots, at: after, yield: yield}
 		if err := w.run(ctx); err != nil && !w.stopped {
 			yield(store.Batch{}, err)
 		}
@@ -28,6 +39,7 @@ func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) 
 type watcher struct {
 	b       *Backend
 	kind    string
+	slots   store.SlotSet
 	r       *ring
 	epoch   int            // of the ring, when this watcher began
 	at      store.Revision // everything up to here has been yielded
@@ -45,6 +57,8 @@ func (w *watcher) run(ctx context.Context) error {
 	if err := store.CheckKind(w.kind); err != nil {
 		return err
 	}
+	w.r = w.b.tail.follow(w)
+	defer w.b.tail.leave(w)
 	if err := w.attach(ctx); err != nil {
 		return err
 	}
@@ -61,7 +75,6 @@ func (w *watcher) run(ctx context.Context) error {
 // attach waits until the ring has a position: what it collects from then on follows
 // without a gap on whatever is read afterwards.
 func (w *watcher) attach(ctx context.Context) error {
-	w.r = w.b.tail.follow(w.kind)
 	patience := time.NewTimer(w.b.opts.Timeout)
 	defer patience.Stop()
 	for {
@@ -84,11 +97,11 @@ func (w *watcher) attach(ctx context.Context) error {
 	}
 }
 
-// snapshot yields every record of the kind, from one revision.
+// snapshot yields every record of the watcher's slots, from one revision.
 func (w *watcher) snapshot(ctx context.Context) error {
 	o := store.ListOptions{}
 	for {
-		page, err := w.b.List(ctx, w.kind, o)
+		page, err := w.b.ListSlots(ctx, w.kind, w.slots, o)
 		if err != nil {
 			return err
 		}
@@ -141,7 +154,7 @@ func (w *watcher) readLog(ctx context.Context) (excerpt, error) {
 	}
 	defer done()
 	for {
-		got, err := w.b.changes(ctx, []string{w.kind}, int64(w.at))
+		got, err := w.b.changes(ctx, wanted{[]string{w.kind}, [][]byte{bitmap(w.slots)}}, int64(w.at))
 		if errors.Is(err, errEra) {
 			if err = w.b.newEra(ctx); err == nil {
 				continue

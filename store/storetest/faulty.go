@@ -156,6 +156,17 @@ func (f *faulty) List(ctx context.Context, kind string, o store.ListOptions) (p 
 	return p, nil
 }
 
+func (f *faulty) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (p store.Page, err error) {
+	err = f.around(ctx, "List", kind, func() error {
+		p, err = store.ListSlots(ctx, f.inner, kind, slots, o)
+		return err
+	})
+	if err != nil {
+		return store.Page{}, err
+	}
+	return p, nil
+}
+
 func (f *faulty) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
 	kind := ""
 	if len(t.Ops) > 0 {
@@ -178,6 +189,15 @@ func (f *faulty) Commit(ctx context.Context, t store.Txn) (store.Revision, error
 }
 
 func (f *faulty) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return f.watch(ctx, kind, f.inner.Watch(ctx, kind, after))
+}
+
+func (f *faulty) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+	return f.watch(ctx, kind, store.WatchSlots(ctx, f.inner, kind, slots, after))
+}
+
+// watch passes on the batches of a watch of the inner backend.
+func (f *faulty) watch(ctx context.Context, kind string, inner iter.Seq2[store.Batch, error]) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
 		b, err := f.strike(ctx, "Watch", kind)
 		if err == nil && b != Nothing {
@@ -187,7 +207,7 @@ func (f *faulty) Watch(ctx context.Context, kind string, after store.Revision) i
 			yield(store.Batch{}, err)
 			return
 		}
-		for batch, err := range f.inner.Watch(ctx, kind, after) {
+		for batch, err := range inner {
 			if err == nil {
 				batch, err = f.carry(ctx, kind, batch)
 			}

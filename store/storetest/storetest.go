@@ -51,7 +51,7 @@ type check struct {
 
 func checks() []check {
 	var all []check
-	for _, part := range [][]check{getChecks, commitChecks, momentChecks, listChecks, watchChecks, typedChecks, leaseChecks, closeChecks} {
+	for _, part := range [][]check{getChecks, commitChecks, momentChecks, listChecks, watchChecks, slotChecks, typedChecks, leaseChecks, closeChecks} {
 		all = append(all, part...)
 	}
 	return all
