@@ -15,6 +15,8 @@ type step[S, T any] struct {
 	oldAt    [][]string // index values, in the order of Cache.indexes
 	newAt    [][]string
 	revision store.Revision
+	initial  bool // see Change
+	left     bool
 }
 
 // read decodes a stored version. One that cannot be decoded is reported, and
@@ -137,7 +139,7 @@ func (c *Cache[S, T]) applyLocked(s *step[S, T]) {
 			x.add(s.new, s.newAt[i])
 		}
 	}
-	ch := Change[S, T]{Key: s.key, Old: s.old, New: s.new, Revision: s.revision}
+	ch := Change[S, T]{Key: s.key, Old: s.old, New: s.new, Revision: s.revision, Initial: s.initial, Left: s.left}
 	for _, q := range c.consumers {
 		q.add(ch)
 	}

@@ -72,7 +72,9 @@ func (q *backlog[S, T]) mergeLocked(ch Change[S, T]) {
 	}
 	// Old stays what the consumer last saw. An object that came and went
 	// meanwhile leaves an entry with neither, which deliver skips.
-	q.pending[i].New, q.pending[i].Revision = ch.New, ch.Revision
+	p := &q.pending[i]
+	p.New, p.Revision, p.Left = ch.New, ch.Revision, ch.Left
+	p.Initial = ch.New != nil && (p.Initial || ch.Initial)
 }
 
 // take returns what is pending and starts a new, ordered backlog in spare.
@@ -122,7 +124,7 @@ func yieldSteps[S, T any](ch Change[S, T], yield func(Change[S, T], error) bool)
 		return true
 	case ch.Old != nil && ch.New != nil && ch.Old.UID != ch.New.UID:
 		gone := ch
-		gone.New, ch.Old = nil, nil
+		gone.New, gone.Initial, ch.Old = nil, false, nil
 		return yield(gone, nil) && yield(ch, nil)
 	}
 	return yield(ch, nil)

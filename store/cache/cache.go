@@ -51,6 +51,8 @@ type Cache[S, T any] struct {
 	broken     map[store.Key]error // stored, but cannot be decoded
 	feed       feed
 	prints     map[store.Key]fingerprint // empty unless Options.DetectMutations
+
+	shards *shards // nil: the cache is of the whole kind
 }
 
 // held is what the table keeps for a key for as long as there is an object: the
@@ -76,6 +78,15 @@ type Options[S, T any] struct {
 	// labels do not match, for as long as it carries one of them: the
 	// owner of a finalizer must see the deletion. Default: none.
 	Finalizers []string
+
+	// Shards divides the kind into so many shards by the hash of the key
+	// (store.ShardOf), of which the cache holds, decodes and indexes those that
+	// HoldShard asks for; of others it keeps nothing. A controller with a sharded
+	// placement of as many shards asks for those that it owns. With a power of two up to
+	// store.Slots the store sends nothing else, if it can (store.SlotReader). The cache
+	// has synced at once, of nothing; Holds and HoldShard say what is complete. Get, All
+	// and By know of no other objects: see Read. Default: 0, the whole kind.
+	Shards int
 
 	// Backlog is how many changes are kept in order for one consumer of
 	// Changes before they are folded to one per key, which costs more than to keep them
@@ -134,6 +145,12 @@ func (c *Cache[S, T]) setup() error {
 	}
 	if o.Backlog < 0 {
 		return fmt.Errorf("cache: New(%s): Backlog is %d, must not be negative", c.name, o.Backlog)
+	}
+	if o.Shards < 0 {
+		return fmt.Errorf("cache: New(%s): Shards is %d, must not be negative", c.name, o.Shards)
+	}
+	if o.Shards > 0 {
+		c.shards = &shards{n: o.Shards, wake: make(chan struct{}, 1), wanted: make(map[int]*want)}
 	}
 	if o.Backlog == 0 {
 		o.Backlog = defaultBacklog

@@ -20,8 +20,12 @@ type Change[S, T any] struct {
 	New *store.Object[S, T]
 	// Revision is the backend's revision at which the step was seen.
 	Revision store.Revision
-	// Initial says that New was there when the consumer arrived.
+	// Initial says that New was there when the consumer arrived, or when its shard did
+	// (Options.Shards).
 	Initial bool
+	// Left says that New is nil because the cache does not hold the object's shard any
+	// more, not because the object is gone.
+	Left bool
 	// Synced marks the end of the initial objects. It comes exactly once, and
 	// carries nothing but the revision of that snapshot.
 	Synced bool

@@ -22,7 +22,8 @@ const (
 // Run feeds the cache until ctx ends, and blocks meanwhile. It opens the watch,
 // opens it again with a growing pause when it breaks, and takes a new snapshot
 // when the backend has forgotten the changes in between (store.ErrCompacted) or
-// was restored to an earlier revision. It starts no goroutine. It returns nil
+// was restored to an earlier revision. It starts no goroutine, unless
+// the cache is one of shards: then two read the store, and end before Run. It returns nil
 // when ctx ended, ErrRunning when the cache is running already, an error that
 // wraps store.ErrClosed when the backend was closed under it, and one that
 // wraps ErrMutated when Options.DetectMutations found something.
@@ -36,6 +37,9 @@ func (c *Cache[S, T]) Run(ctx context.Context) error {
 	c.mu.Lock()
 	c.began = true
 	c.mu.Unlock()
+	if c.shards != nil {
+		return c.runShards(ctx)
+	}
 	var failures int
 	for {
 		progressed, err := c.follow(ctx)
@@ -120,11 +124,16 @@ func pause(ctx context.Context, failures int) {
 	if failures == 0 {
 		return
 	}
+	sleep.For(ctx, pauseOf(failures))
+}
+
+// pauseOf is how long to wait after so many failures in a row, one or more.
+func pauseOf(failures int) time.Duration {
 	d := maxReopen
 	if failures < 8 {
 		d = min(d, minReopen<<(failures-1))
 	}
-	sleep.For(ctx, d/2+rand.N(d/2))
+	return d/2 + rand.N(d/2)
 }
 
 // report hands an error to the hook, if there is one. It is called without the lock, and

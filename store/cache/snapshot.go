@@ -50,6 +50,8 @@ type Snapshot struct {
 	Undecodable map[store.Key]error
 	// Waiters is the number of OnRevision calls still waiting.
 	Waiters int
+	// Shards are those that the cache holds; nil for a cache of the whole kind.
+	Shards *ShardsSnapshot
 	// Consumers are those that read Changes.
 	Consumers []ConsumerSnapshot
 }
@@ -116,6 +118,9 @@ func (c *Cache[S, T]) snapshot() Snapshot {
 		Undecodable: maps.Clone(c.broken), Waiters: len(c.waiters),
 		Restarts: Restarts{Disconnected: c.feed.broken, Compacted: c.feed.compacted}, Lag: c.lagLocked(),
 	}
+	if c.shards != nil {
+		s.Shards = c.shards.snapshotLocked()
+	}
 	for _, x := range c.indexes {
 		s.Indexes = append(s.Indexes, x.name)
 	}
@@ -125,6 +130,9 @@ func (c *Cache[S, T]) snapshot() Snapshot {
 	}
 	return s
 }
+
+// healthyWait is for how long a shard that was gained may be on its way.
+const healthyWait = 10 * time.Second
 
 // Health returns nil when the cache is synced, follows its backend and could
 // decode everything, and otherwise the reasons, joined. A cache that is not
@@ -137,6 +145,9 @@ func (c *Cache[S, T]) Health() error {
 	}
 	if !s.Connected && s.Err != nil {
 		reasons = append(reasons, fmt.Errorf("cache: %s has had no watch since %s: %w", s.Name, s.Since.Format(time.RFC3339), s.Err))
+	}
+	if p := s.Shards; p != nil && len(p.Waiting) > 0 && time.Since(p.Since) > healthyWait {
+		reasons = append(reasons, fmt.Errorf("cache: %s waits for the objects of shards %v of %d since %s", s.Name, p.Waiting, p.Of, p.Since.Format(time.RFC3339)))
 	}
 	if n := len(s.Undecodable); n > 0 {
 		reasons = append(reasons, fmt.Errorf("cache: %s has %d objects that cannot be decoded", s.Name, n))

@@ -122,7 +122,7 @@ func (w *watcher) snapshot(ctx context.Context) error {
 
 // catchUp reads the log until its end.
 func (w *watcher) catchUp(ctx context.Context) error {
-	for !w.stopped {
+	for told := w.at; !w.stopped; {
 		if w.at > math.MaxInt64 {
 			return w.compacted()
 		}
@@ -135,12 +135,15 @@ func (w *watcher) catchUp(ctx context.Context) error {
 			return w.compacted()
 		}
 		for _, b := range got.batches[w.kind] {
-			if !w.give(b) {
+			if told = b.Revision; !w.give(b) {
 				return nil
 			}
 		}
-		w.at = max(w.at, store.Revision(got.upTo)) // no progress is told; the tail does that
+		w.at = max(w.at, store.Revision(got.upTo))
 		if !got.more {
+			if w.at > told { // the tail may be there already, and has nothing to tell
+				w.give(store.Batch{Kind: store.BatchProgress, Revision: w.at})
+			}
 			return nil
 		}
 	}

@@ -1,0 +1,557 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tendhq/tend/store"
+)
+
+// A cache of shards (Options.Shards) holds the objects of those that HoldShard asks
+// for:
+//
+//	            ┌──── watch goroutine ◀── WatchSlots (slots of all shards held)
+//	Run's loop ◀┤
+//	            └──── list goroutine  ◀── ListSlots  (slots of the shards just gained)
+//
+//	        HoldShard                 the list ends            released
+//	shard ────────────▶ being listed ───────────────▶ ready ────────────▶ forgotten
+//
+// When a shard is gained, the watch is opened again with its slots, from the revision
+// that the cache has reached, and only then the list begins: so the list is no older
+// than the watch, and together they have no gap. Changes are applied as they come, also
+// those of a shard that is being listed; of a record and a change the newer one wins.
+type shards struct {
+	n    int
+	wake chan struct{} // capacity 1: wanted has changed
+
+	wanted map[int]*want // by shard; guarded by Cache.mu
+	others Others        // guarded by Cache.mu
+
+	// Run's goroutine alone has these.
+	parts    map[int]*part
+	watch    *stream[store.Batch] // nil: none is open
+	watched  store.SlotSet        // by watch
+	snapshot map[int]*part        // the parts that the watch's snapshot shows; nil: none is on its way
+	list     *stream[store.Page]  // nil: none is on its way
+	listed   map[int]*part        // the parts that list is for
+	touched  map[store.Key]store.Revision
+	from     store.Revision // the watch began after it
+	listFrom store.Revision // from, when the list began: the list is no older
+	fresh    bool           // the next watch begins with a snapshot
+	failures int            // of the watch, in a row
+	retry    <-chan time.Time
+	relistAt <-chan time.Time // when a list that failed is tried again
+	lists    int              // failures of lists, in a row
+}
+
+// want is a shard that is asked for.
+type want struct {
+	users   int
+	since   time.Time
+	ready   chan struct{}
+	isReady bool // it is complete
+	closed  bool // ready is; it stays closed when Run ends, and isReady does not
+}
+
+// part is a shard that the cache holds or is about to.
+type part struct {
+	of    *want // a shard that was released and is asked for again is another part: it is listed again
+	ready bool
+	at    store.Revision // of the list that showed it
+}
+
+// Others counts what the cache was given of objects that it does not hold.
+type Others struct {
+	// Changes of other shards that this process read from the store and dropped, and
+	// the bytes of their contents. Zero where the store itself leaves them out.
+	Changes, Bytes uint64
+}
+
+// A ShardsSnapshot says which shards a cache holds.
+type ShardsSnapshot struct {
+	Of      int   // shards of the kind
+	Ready   []int // the shards that are complete
+	Waiting []int // those that are asked for and not yet complete
+	// Since is when the first of Waiting was asked for.
+	Since  time.Time
+	Others Others
+}
+
+// HoldShard asks for the objects of a shard. ready is closed once the cache has all of
+// them, as they were after HoldShard was called or later. They stay until each call's
+// release was called; calling it again does nothing. Then the cache forgets them: a
+// consumer of Changes sees them go with Left. HoldShard does not block. It panics if the
+// cache is not one of shards (Options.Shards), or has no such shard.
+func (c *Cache[S, T]) HoldShard(shard int) (ready <-chan struct{}, release func()) {
+	if c.shards == nil || shard < 0 || shard >= c.shards.n {
+		panic(fmt.Sprintf("cache: %s: HoldShard(%d) of %d", c.name, shard, c.Shards()))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.shards.wanted[shard]
+	if w == nil {
+		w = &want{since: time.Now(), ready: make(chan struct{})}
+		c.shards.wanted[shard] = w
+		c.shards.notify()
+	}
+	w.users++
+	return w.ready, sync.OnceFunc(func() { c.releaseShard(shard, w) })
+}
+
+func (c *Cache[S, T]) releaseShard(shard int, w *want) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.users--; w.users == 0 {
+		delete(c.shards.wanted, shard)
+		c.shards.notify()
+	}
+}
+
+func (s *shards) notify() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Shards is Options.Shards: 0 for a cache of the whole kind.
+func (c *Cache[S, T]) Shards() int { return c.opts.Shards }
+
+// Holds reports whether what Get says of the key can be relied on: whether the cache
+// has synced and, if it is one of shards, has the whole shard of the key.
+func (c *Cache[S, T]) Holds(k store.Key) bool {
+	if !c.hasSynced() || c.shards == nil {
+		return c.hasSynced()
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	w := c.shards.wanted[store.ShardOf(k, c.shards.n)]
+	return w != nil && w.isReady
+}
+
+// Read returns the object as the cache holds it, or from the store if it is not one of
+// those that the cache holds (see Holds). The object may be shared and is read-only. An
+// object that does not exist is store.ErrNotFound; other errors are those of the store.
+func (c *Cache[S, T]) Read(ctx context.Context, k store.Key) (*store.Object[S, T], error) {
+	if c.Holds(k) {
+		if o, ok := c.Get(k); ok && c.Holds(k) {
+			return o, nil
+		} else if c.Holds(k) {
+			return nil, fmt.Errorf("cache: %s %s: %w", c.Kind(), k, store.ErrNotFound)
+		}
+	}
+	return c.store.Get(ctx, k)
+}
+
+// snapshotLocked says which shards are there.
+func (s *shards) snapshotLocked() *ShardsSnapshot {
+	out := &ShardsSnapshot{Of: s.n, Others: s.others}
+	for shard, w := range s.wanted {
+		if w.isReady {
+			out.Ready = append(out.Ready, shard)
+			continue
+		}
+		out.Waiting = append(out.Waiting, shard)
+		if out.Since.IsZero() || w.since.Before(out.Since) {
+			out.Since = w.since
+		}
+	}
+	slices.Sort(out.Ready)
+	slices.Sort(out.Waiting)
+	return out
+}
+
+// stream is a goroutine that reads the store for Run's loop.
+type stream[T any] struct {
+	ch   chan result[T]
+	stop func() // ends the goroutine and waits for it
+}
+
+type result[T any] struct {
+	v   T
+	err error
+}
+
+// startStream calls read on a goroutine of its own. read passes on what it finds by
+// give, which reports whether to go on; the error that read returns is passed on last.
+func startStream[T any](ctx context.Context, read func(ctx context.Context, give func(T) bool) error) *stream[T] {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &stream[T]{ch: make(chan result[T])}
+	done := make(chan struct{})
+	give := func(r result[T]) bool {
+		select {
+		case s.ch <- r:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	go func() { // ended and waited for by stop
+		defer close(done)
+		err := read(ctx, func(v T) bool { return give(result[T]{v: v}) })
+		give(result[T]{err: err})
+	}()
+	s.stop = func() { cancel(); <-done }
+	return s
+}
+
+func (s *stream[T]) results() <-chan result[T] {
+	if s == nil {
+		return nil
+	}
+	return s.ch
+}
+
+// runShards is Run of a cache of shards.
+func (c *Cache[S, T]) runShards(ctx context.Context) error {
+	s := c.shards
+	s.parts, s.fresh = make(map[int]*part), true
+	c.mu.Lock()
+	wanted := maps.Clone(s.wanted)
+	c.mu.Unlock()
+	c.dropParts(func(shard int) bool { return wanted[shard] == nil }) // those of the run before
+	c.reach(c.Revision(), false)                                      // of no shard everything is there
+	defer c.unready()
+	defer s.stopWatch()
+	defer s.stopList()
+	for {
+		c.fitParts(ctx)
+		var err error
+		select {
+		case <-ctx.Done():
+			c.down(nil)
+			return c.CheckMutations()
+		case <-s.wake:
+		case <-s.retry:
+			s.retry = nil
+		case <-s.relistAt:
+			s.relistAt = nil
+		case r := <-s.watch.results():
+			err = c.takeWatched(ctx, r)
+		case r := <-s.list.results():
+			c.takeListed(ctx, r)
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+func (s *shards) stopWatch() {
+	if s.watch != nil {
+		s.watch.stop()
+		s.watch, s.snapshot = nil, nil
+	}
+}
+
+func (s *shards) stopList() {
+	if s.list != nil {
+		s.list.stop()
+		s.list, s.listed, s.touched = nil, nil, nil
+	}
+}
+
+// unready notes that nothing feeds the cache any more: what it holds is not relied on.
+func (c *Cache[S, T]) unready() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.shards.wanted {
+		if w.isReady {
+			w.isReady, w.since = false, time.Now()
+		}
+	}
+	c.shards.notify()
+}
+
+// fitParts brings the parts, the watch and the list in line with what is wanted.
+func (c *Cache[S, T]) fitParts(ctx context.Context) {
+	s := c.shards
+	gained := make(map[int]*want)
+	c.mu.Lock()
+	for shard, w := range s.wanted {
+		if p := s.parts[shard]; p == nil || p.of != w {
+			gained[shard] = w
+		} else if p.ready && !w.isReady {
+			if w.isReady = true; !w.closed {
+				w.closed = true
+				close(w.ready)
+			}
+		}
+	}
+	lost := make(map[int]bool)
+	for shard, p := range s.parts {
+		if s.wanted[shard] != p.of {
+			lost[shard] = true
+		}
+	}
+	c.mu.Unlock()
+
+	if len(lost) > 0 {
+		for shard := range lost {
+			delete(s.parts, shard)
+		}
+		c.dropParts(func(shard int) bool { return lost[shard] })
+	}
+	if len(s.parts)+len(gained) == 0 {
+		s.stopList()
+		s.stopWatch()
+		c.abandonSnapshot()
+		s.fresh = true
+		return
+	}
+	if s.snapshot != nil || s.list != nil || s.retry != nil || s.relistAt != nil {
+		gained = nil // they come next
+	}
+	for shard, w := range gained {
+		s.parts[shard] = &part{of: w}
+	}
+	if s.watch == nil && s.retry == nil || s.watch != nil && s.snapshot == nil && s.watched != s.slots() {
+		c.openWatch(ctx)
+	}
+	if s.snapshot == nil && s.list == nil && s.watch != nil && s.relistAt == nil {
+		c.openList(ctx)
+	}
+}
+
+// slots are those of all parts.
+func (s *shards) slots() (all store.SlotSet) {
+	for shard := range s.parts {
+		all = all.Union(store.SlotsOf(shard, s.n))
+	}
+	return all
+}
+
+// openWatch watches the slots of all parts, from where the cache is; or, where that is
+// not possible, from a snapshot of all, which makes a list superfluous.
+func (c *Cache[S, T]) openWatch(ctx context.Context) {
+	s := c.shards
+	s.stopWatch()
+	var after store.Revision
+	if c.abandonSnapshot(); s.fresh {
+		s.stopList()
+		s.snapshot = make(map[int]*part, len(s.parts))
+		for shard, p := range s.parts {
+			s.snapshot[shard] = p
+		}
+	} else {
+		after = c.Revision()
+	}
+	slots := s.slots()
+	s.watched, s.from = slots, after
+	s.watch = startStream(ctx, func(ctx context.Context, give func(store.Batch) bool) error {
+		for b, err := range store.WatchSlots(ctx, c.store.Backend(), c.Kind(), slots, after) {
+			if err != nil || !give(b) {
+				return err
+			}
+		}
+		return errEnded
+	})
+}
+
+// takeWatched applies what the watch says. Its error ends Run.
+func (c *Cache[S, T]) takeWatched(ctx context.Context, r result[store.Batch]) error {
+	s, b := c.shards, r.v
+	if r.err != nil {
+		s.stopWatch()
+		c.abandonSnapshot()
+		c.down(r.err)
+		if errors.Is(r.err, store.ErrClosed) {
+			return fmt.Errorf("cache: %s: %w", c.name, r.err)
+		}
+		if s.fresh = s.fresh || errors.Is(r.err, store.ErrCompacted); s.fresh {
+			s.stopList()
+		}
+		if ctx.Err() == nil {
+			c.lost(r.err)
+			c.reportWatch(fmt.Errorf("cache: watch of %s ended: %w", c.name, r.err), s.failures > 0)
+		}
+		if s.failures > 0 {
+			s.retry = time.After(pauseOf(s.failures))
+		}
+		s.failures++
+		return nil
+	}
+	if b.Kind == store.BatchChanges || b.Kind == store.BatchProgress {
+		s.failures = 0
+	}
+	b = c.ours(b)
+	c.take(b)
+	if b.Kind == store.BatchSnapshotEnd {
+		for shard, p := range s.snapshot {
+			if s.parts[shard] == p {
+				p.ready, p.at = true, b.Revision
+			}
+		}
+		s.snapshot, s.fresh = nil, false
+	}
+	return nil
+}
+
+// ours is the batch without what the cache does not hold, or knows already. It does not
+// write to what it shares with b.
+func (c *Cache[S, T]) ours(b store.Batch) store.Batch {
+	s := c.shards
+	skipped, bytes := b.Skipped, b.SkippedBytes
+	keep := func(ch *store.Change) bool {
+		shard := store.ShardOf(ch.Key, s.n)
+		p := s.parts[shard]
+		switch {
+		case p == nil || b.Kind == store.BatchSnapshot && s.snapshot[shard] != p:
+			skipped++
+			bytes += len(ch.Bytes)
+			return false
+		case b.Kind != store.BatchChanges:
+			return true
+		case c.isOlder(p, ch):
+			return false
+		case s.listed[shard] == p:
+			s.touched[ch.Key] = ch.Revision
+		}
+		return true
+	}
+	n := 0
+	for n < len(b.Changes) && keep(&b.Changes[n]) {
+		n++
+	}
+	if all := b.Changes; n < len(all) {
+		b.Changes = slices.Clone(all[:n])
+		for i := n + 1; i < len(all); i++ {
+			if keep(&all[i]) {
+				b.Changes = append(b.Changes, all[i])
+			}
+		}
+	}
+	if skipped > 0 {
+		c.mu.Lock()
+		s.others.Changes += uint64(skipped)
+		s.others.Bytes += uint64(bytes)
+		c.mu.Unlock()
+	}
+	return b
+}
+
+// isOlder reports whether the list of the part, which may be newer than the watch, has
+// shown what came after the change.
+func (c *Cache[S, T]) isOlder(p *part, ch *store.Change) bool {
+	if p.ready && ch.Revision > p.at {
+		return false
+	}
+	h, ok := c.Get(ch.Key)
+	switch {
+	case !ok:
+		return ch.Revision <= p.at
+	case ch.Deleted:
+		return h.Revision > ch.Revision
+	}
+	return h.Revision >= ch.Revision
+}
+
+// startOver has everything read again: the store is older than what was seen of it.
+func (s *shards) startOver() {
+	s.stopList()
+	s.stopWatch()
+	s.fresh = true
+}
+
+// dropParts forgets what the cache has of some shards.
+func (c *Cache[S, T]) dropParts(lost func(shard int) bool) {
+	var steps []step[S, T]
+	for o := range c.All() {
+		if key := o.Key(); lost(store.ShardOf(key, c.shards.n)) {
+			if st, ok := c.prepare(key, nil, c.Revision()); ok {
+				st.left = true
+				steps = append(steps, st)
+			}
+		}
+	}
+	for key := range c.broken { // Run's goroutine alone writes it
+		if lost(store.ShardOf(key, c.shards.n)) {
+			c.mend(key)
+		}
+	}
+	c.apply(steps)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cap(c.list) > 2*len(c.list)+1024 {
+		c.list = slices.Clone(c.list)
+	}
+}
+
+// listPage is how many records a page of a list has at most.
+const listPage = 1000
+
+// openList lists the parts that are not ready, if there are any.
+func (c *Cache[S, T]) openList(ctx context.Context) {
+	s := c.shards
+	listed := make(map[int]*part)
+	var slots store.SlotSet
+	for shard, p := range s.parts {
+		if !p.ready {
+			listed[shard] = p
+			slots = slots.Union(store.SlotsOf(shard, s.n))
+		}
+	}
+	if len(listed) == 0 {
+		return
+	}
+	s.listFrom, s.listed, s.touched = s.from, listed, make(map[store.Key]store.Revision)
+	s.list = startStream(ctx, func(ctx context.Context, give func(store.Page) bool) error {
+		o := store.ListOptions{Limit: listPage}
+		for {
+			p, err := store.ListSlots(ctx, c.store.Backend(), c.Kind(), slots, o)
+			if err != nil || !give(p) || p.Cursor == "" {
+				return err
+			}
+			o.Cursor = p.Cursor
+		}
+	})
+}
+
+// takeListed applies a page of the list of the parts that were gained.
+func (c *Cache[S, T]) takeListed(ctx context.Context, r result[store.Page]) {
+	s, page := c.shards, r.v
+	if r.err != nil {
+		// What was shown stays: the watch goes on with it, and the next list mends it.
+		s.stopList()
+		if ctx.Err() == nil {
+			c.reportWatch(fmt.Errorf("cache: list of %s: %w", c.name, r.err), s.lists > 0)
+		}
+		s.lists++
+		s.relistAt = time.After(pauseOf(s.lists))
+		return
+	}
+	if page.Revision < s.listFrom {
+		c.abandonSnapshot()
+		s.startOver()
+		return
+	}
+	steps := make([]step[S, T], 0, len(page.Records))
+	for _, rec := range page.Records {
+		shard := store.ShardOf(rec.Key, s.n)
+		p := s.parts[shard]
+		if p == nil || s.listed[shard] != p || s.touched[rec.Key] >= rec.Revision {
+			continue
+		}
+		if st, ok := c.read(rec, page.Revision); ok {
+			st.initial = true
+			steps = append(steps, st)
+		}
+	}
+	c.apply(steps)
+	if page.Cursor != "" {
+		return
+	}
+	for shard, p := range s.listed {
+		if s.parts[shard] == p {
+			p.ready, p.at = true, page.Revision
+		}
+	}
+	s.lists = 0
+	s.stopList()
+}

@@ -1,0 +1,371 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/storetest"
+)
+
+const shards = 4
+
+// sharded is a cache of shards over a memory backend, and what a consumer made of it.
+type sharded struct {
+	*testing.T
+	b     *memory.Backend
+	s     *store.Store[spec, status] // writes past all faults
+	c     *cache.Cache[spec, status]
+	calm  bool // no faults any more
+	mu    sync.Mutex
+	saw   map[store.Key]store.Revision // by the changes
+	lefts int
+}
+
+func newSharded(t *testing.T, history int, faults storetest.Rates, seed uint64) *sharded {
+	b, err := memory.New(&memory.Options{History: history})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &sharded{T: t, b: b, saw: make(map[store.Key]store.Revision)}
+	random := storetest.Random(seed, faults)
+	faulty := storetest.Faulty(b, func(c storetest.Call) storetest.Fault {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.calm {
+			return storetest.Fault{}
+		}
+		return random(c)
+	})
+	w.s = newStore(t, b)
+	c, err := cache.New(newStore(t, faulty), &cache.Options[spec, status]{Shards: shards, Backlog: 8, OnError: func(store.Key, error) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.c = c
+	return w
+}
+
+func newStore(t *testing.T, b store.Backend) *store.Store[spec, status] {
+	s, err := store.New[spec, status](b, "thing", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// run runs the cache until stop, which waits for it.
+func (w *sharded) run() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := w.c.Run(ctx); err != nil {
+			w.Errorf("Run: %v", err)
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}
+
+// consume has a consumer keep up with the changes until stop.
+func (w *sharded) consume() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ch, err := range w.c.Changes(ctx) {
+			if err != nil {
+				return
+			}
+			w.mu.Lock()
+			switch {
+			case ch.Synced:
+			case ch.New == nil:
+				delete(w.saw, ch.Key)
+				if ch.Left {
+					w.lefts++
+				}
+			default:
+				w.saw[ch.Key] = ch.New.Revision
+			}
+			w.mu.Unlock()
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}
+
+func (w *sharded) put(name string) {
+	o := &object{}
+	o.Name, o.Spec.Size = name, fmt.Sprint(rand.Int())
+	if was, err := w.s.Get(w.Context(), o.Key()); err == nil {
+		was.Spec = o.Spec
+		_, err = w.s.Update(w.Context(), was)
+		w.must(err)
+		return
+	}
+	_, err := w.s.Create(w.Context(), o)
+	w.must(err)
+}
+
+func (w *sharded) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// stored are the revisions of the stored objects of some shards.
+func (w *sharded) stored(in func(shard int) bool) map[store.Key]store.Revision {
+	all := make(map[store.Key]store.Revision)
+	for o, err := range w.s.All(w.Context(), store.Selector{}) {
+		w.must(err)
+		if in(store.ShardOf(o.Key(), shards)) {
+			all[o.Key()] = o.Revision
+		}
+	}
+	return all
+}
+
+func (w *sharded) shown() map[store.Key]store.Revision {
+	all := make(map[store.Key]store.Revision)
+	for o := range w.c.All() {
+		all[o.Key()] = o.Revision
+	}
+	return all
+}
+
+// wantShard checks a shard that is complete, while nothing is written.
+func (w *sharded) wantShard(shard int) {
+	w.Helper()
+	want := w.stored(func(i int) bool { return i == shard })
+	got := w.shown()
+	maps.DeleteFunc(got, func(k store.Key, _ store.Revision) bool { return store.ShardOf(k, shards) != shard })
+	if !maps.Equal(got, want) {
+		w.Errorf("shard %d is ready and shows %v, want %v", shard, got, want)
+	}
+}
+
+// promise S2, of each shard: a ready shard misses nothing, and one that was given up
+// shows nothing, whatever breaks meanwhile.
+func TestShardsThatComeAndGoShowExactlyWhatIsStored(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 1))
+				w := newSharded(t, 20, storetest.Rates{Refused: 0.05, Delayed: 0.5, Delay: 20 * time.Millisecond}, seed)
+				defer w.b.Close()
+				stop := w.run()
+				defer w.consume()()
+				held := make(map[int]func())
+				for range 300 {
+					switch name := fmt.Sprint("o", r.IntN(60)); r.IntN(14) {
+					case 0, 1:
+						shard := r.IntN(shards)
+						if held[shard] != nil {
+							continue
+						}
+						var ready <-chan struct{}
+						ready, held[shard] = w.c.HoldShard(shard)
+						if r.IntN(2) == 0 {
+							<-ready
+							w.wantShard(shard)
+						}
+					case 2:
+						for shard, release := range held { // any one
+							release()
+							delete(held, shard)
+							break
+						}
+					case 3:
+						for range 30 { // more than the history keeps
+							w.put(name)
+						}
+					case 4:
+						o, err := w.s.Get(t.Context(), store.Key{Name: name})
+						if err == nil {
+							err = w.s.Delete(t.Context(), o)
+						}
+						if err != nil && !errors.Is(err, store.ErrNotFound) {
+							t.Fatal(err)
+						}
+					case 5:
+						time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond) // of the bubble's clock
+					case 6:
+						if r.IntN(5) == 0 {
+							stop()
+							stop = w.run()
+						}
+					default:
+						w.put(name)
+					}
+				}
+				w.mu.Lock()
+				w.calm = true
+				w.mu.Unlock()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				want := w.stored(func(shard int) bool { return held[shard] != nil })
+				if got := w.shown(); !maps.Equal(got, want) {
+					t.Errorf("holds %v and shows\n%v, want\n%v", slices.Sorted(maps.Keys(held)), got, want)
+				}
+				if !maps.Equal(w.saw, want) {
+					t.Errorf("a consumer has\n%v, want\n%v", w.saw, want)
+				}
+				if s := w.c.Snapshot().Shards; len(s.Waiting) > 0 || !slices.Equal(s.Ready, slices.Sorted(maps.Keys(held))) {
+					t.Errorf("says that %v are ready and waits for %v, want %v", s.Ready, s.Waiting, slices.Sorted(maps.Keys(held)))
+				}
+				for _, release := range held {
+					release()
+				}
+				synctest.Wait()
+				if n := w.c.Len(); n != 0 || len(w.saw) != 0 {
+					t.Errorf("shows %d objects of no shard, and a consumer %d", n, len(w.saw))
+				}
+				stop()
+			})
+		})
+	}
+}
+
+func TestHoldShardIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSharded(t, 0, storetest.Rates{}, 1)
+		defer w.b.Close()
+		for i := range 40 {
+			w.put(fmt.Sprint("o", i))
+		}
+		defer w.run()()
+		defer w.consume()()
+		ready1, release1 := w.c.HoldShard(1)
+		ready2, release2 := w.c.HoldShard(1)
+		<-ready1
+		<-ready2
+		w.wantShard(1)
+		n := w.c.Len()
+		release1()
+		release1()
+		synctest.Wait()
+		if w.c.Len() != n || n == 0 {
+			t.Errorf("%d objects while one user is left, want %d", w.c.Len(), n)
+		}
+		release2()
+		synctest.Wait()
+		if w.c.Len() != 0 || w.lefts != n {
+			t.Errorf("%d objects and %d that left, want 0 and %d", w.c.Len(), w.lefts, n)
+		}
+	})
+}
+
+// promise S4, of each shard: whoever waits for a write to another shard is told.
+func TestACacheOfShardsReachesTheRevisionOfAWriteToAnotherShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSharded(t, 0, storetest.Rates{}, 1)
+		defer w.b.Close()
+		defer w.run()()
+		ready, release := w.c.HoldShard(0)
+		defer release()
+		<-ready
+		o := &object{}
+		for i := 0; store.ShardOf(o.Key(), shards) == 0 || i == 0; i++ {
+			o.Name = fmt.Sprint("o", i)
+		}
+		o, err := w.s.Create(t.Context(), o)
+		w.must(err)
+		reached := make(chan struct{})
+		w.c.OnRevision(o.Revision, func() { close(reached) })
+		<-reached
+		if _, ok := w.c.Get(o.Key()); ok || w.c.Holds(o.Key()) {
+			t.Errorf("the cache holds an object of another shard")
+		}
+		if got, err := w.c.Read(t.Context(), o.Key()); err != nil || got.Revision != o.Revision {
+			t.Errorf("Read of another shard's object: %v, %v", got, err)
+		}
+		if others := w.c.Snapshot().Shards.Others; others.Changes != 1 {
+			t.Errorf("%d changes of others' objects are counted, want 1", others.Changes)
+		}
+	})
+}
+
+// swapped is a backend that was restored from a backup: another one with fewer commits.
+type swapped struct {
+	store.Backend
+	cut chan struct{}
+	now func() store.Backend
+}
+
+func (s *swapped) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	ctx, cancel := context.WithCancel(ctx)
+	context.AfterFunc(ctx, cancel)
+	cut := s.cut
+	return func(yield func(store.Batch, error) bool) {
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() {
+			select {
+			case <-cut:
+			case <-stop:
+			}
+			cancel()
+		}()
+		s.now().Watch(ctx, kind, after)(yield)
+	}
+}
+
+func (s *swapped) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	return s.now().List(ctx, kind, o)
+}
+
+// promise S2: after a restore the cache shows what is there, and says so.
+func TestACacheOfShardsFollowsARestoredStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, backup := newSharded(t, 0, storetest.Rates{}, 1), newSharded(t, 0, storetest.Rates{}, 1)
+		defer w.b.Close()
+		defer backup.b.Close()
+		for i := range 30 {
+			w.put(fmt.Sprint("o", i))
+			if i%2 == 0 && i < 20 {
+				backup.put(fmt.Sprint("o", i))
+			}
+		}
+		var mu sync.Mutex
+		now := store.Backend(w.b)
+		s := &swapped{Backend: w.b, cut: make(chan struct{}), now: func() store.Backend {
+			mu.Lock()
+			defer mu.Unlock()
+			return now
+		}}
+		c, err := cache.New(newStore(t, s), &cache.Options[spec, status]{Shards: shards, OnError: func(store.Key, error) {}})
+		w.must(err)
+		w.c, backup.c = c, c
+		stop := w.run()
+		defer stop()
+		ready, release := c.HoldShard(2)
+		defer release()
+		<-ready
+		w.wantShard(2)
+		mu.Lock()
+		now = backup.b
+		mu.Unlock()
+		close(s.cut)
+		s.cut = make(chan struct{})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		backup.wantShard(2)
+		if n := c.Snapshot().Restores; n != 1 {
+			t.Errorf("%d restores are counted, want 1", n)
+		}
+		ready, release3 := c.HoldShard(3)
+		defer release3()
+		<-ready
+		backup.wantShard(3)
+	})
+}
