@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/tendhq/tend/store"
@@ -24,5 +25,43 @@ func TestSlotNeverChanges(t *testing.T) {
 		if got := store.Slot(c.key); got != c.slot {
 			t.Errorf("Slot(%q) = %d, want %d", c.key, got, c.slot)
 		}
+	}
+}
+
+// Shards are sets of slots, so that another number of shards rewrites no record.
+func TestSlotsOfHaveTheKeysOfTheirShard(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 7, 12, 64, 100, 1000, 1024, 2048} {
+		apart := n&(n-1) == 0 && n <= store.Slots
+		var all store.SlotSet
+		slots := 0
+		for shard := range n {
+			of := store.SlotsOf(shard, n)
+			all, slots = all.Union(of), slots+of.Len()
+		}
+		if all != store.AllSlots() || apart && slots != store.Slots {
+			t.Errorf("%d shards have %v, %d together", n, all, slots)
+		}
+		for i := range 2000 {
+			k := store.Key{Namespace: "ns", Name: fmt.Sprint(i)}
+			if of := store.SlotsOf(store.ShardOf(k, n), n); !of.HasKey(k) {
+				t.Errorf("%v is in shard %d of %d and not in its slots", k, store.ShardOf(k, n), n)
+			}
+		}
+	}
+}
+
+func TestBitmapHasABitForEachSlot(t *testing.T) {
+	var s store.SlotSet
+	s.Add(0)
+	s.Add(13)
+	s.Add(1023)
+	b := s.Bitmap()
+	for slot := range store.Slots {
+		if got := b[slot/8]>>(slot%8)&1 == 1; got != s.Has(slot) {
+			t.Errorf("bit %d is %v", slot, got)
+		}
+	}
+	if len(b) != store.Slots/8 || s.Len() != 3 || s.Contains(store.AllSlots()) || !store.AllSlots().Contains(s) {
+		t.Errorf("%d bytes, %d slots", len(b), s.Len())
 	}
 }

@@ -41,6 +41,10 @@ func TestHashKeyAndShardNeverChange(t *testing.T) {
 		if got, want := store.Slot(c.key), lease.Shard(c.hash, store.Slots); got != want {
 			t.Errorf("Slot(%q) = %d, want %d, the shard of so many", c.key, got, want)
 		}
+		// A cache of shards has the same shards as a placement.
+		if got64, got1000 := store.ShardOf(c.key, 64), store.ShardOf(c.key, 1000); got64 != c.of64 || got1000 != c.of1000 {
+			t.Errorf("ShardOf(%q) = %d of 64 and %d of 1000, want %d and %d", c.key, got64, got1000, c.of64, c.of1000)
+		}
 	}
 }
 
