@@ -213,8 +213,43 @@ var All = []Mutant{
 	},
 	{
 		Name: "a resumed watch leaves out a revision",
-		File: "store/memory/watch.go", Old: "w := &watcher{b: b, kind: kind, at: after}", New: "w := &watcher{b: b, kind: kind, at: after}\n\t\tif BROKEN && after > 0 {\n\t\t\tw.at++\n\t\t}",
+		File: "store/memory/watch.go", Old: "w := &watcher{b: b, kind: kind, slots: slots, at: after}", New: "w := &watcher{b: b, kind: kind, slots: slots, at: after}\n\t\tif BROKEN && after > 0 {\n\t\t\tw.at++\n\t\t}",
 		Package: "store/storetest", Test: "TestNothingIsLostOrDoubledUnderFaults",
+	},
+	{
+		Name: "the slots filter lets the event of another slot through",
+		File: "store/slot.go", Old: "\t\tif slots.HasKey(all[i].Key) {\n\t\t\tb.Changes", New: "\t\tif BROKEN || slots.HasKey(all[i].Key) {\n\t\t\tb.Changes",
+		Package: "store/memory", Test: "TestKeepsTheContract",
+	},
+	{
+		Name: "a commit to other slots is not told as progress",
+		File: "store/slot.go", Old: "if b.Kind == BatchSnapshot && len", New: "if BROKEN && b.Kind == BatchProgress && b.Skipped > 0 {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tif b.Kind == BatchSnapshot && len",
+		Package: "store/cache", Test: "TestACacheOfShardsReachesTheRevisionOfAWriteToAnotherShard",
+	},
+	{
+		Name: "a cache goes on showing the objects of a shard that it gave up",
+		File: "store/cache/shards.go", Old: "if key := o.Key(); lost(store.ShardOf(key, c.shards.n)) {", New: "if key := o.Key(); !BROKEN && lost(store.ShardOf(key, c.shards.n)) {",
+		Package: "store/cache", Test: "TestShardsThatComeAndGoShowExactlyWhatIsStored",
+	},
+	{
+		Name: "a shard that was gained is not listed",
+		File: "store/cache/shards.go", Old: "if len(listed) == 0 {", New: "if BROKEN {\n\t\tfor _, p := range listed {\n\t\t\tp.ready = true\n\t\t}\n\t\tlisted = nil\n\t}\n\tif len(listed) == 0 {",
+		Package: "store/cache", Test: "TestShardsThatComeAndGoShowExactlyWhatIsStored",
+	},
+	{
+		Name: "what changes while a shard is listed is lost",
+		File: "store/cache/shards.go", Old: "s.late = append(s.late, *ch)", New: "if !BROKEN {\n\t\t\t\ts.late = append(s.late, *ch)\n\t\t\t}",
+		Package: "store/cache", Test: "TestAListThatIsLateDoesNotCoverNewerChanges",
+	},
+	{
+		Name: "a late watch covers a newer list",
+		File: "store/cache/shards.go", Old: "return p.ready && ch.Revision > p.at", New: "return p.ready && (BROKEN || ch.Revision > p.at)",
+		Package: "store/cache", Test: "TestAWatchThatIsLateDoesNotCoverTheList",
+	},
+	{
+		Name: "a shard asked for again at once is not listed again",
+		File: "store/cache/shards.go", Old: "if p := s.parts[shard]; p == nil || p.of != w {", New: "if p := s.parts[shard]; BROKEN && p != nil && p.of != w {\n\t\t\tp.of = w\n\t\t}\n\t\tif p := s.parts[shard]; p == nil || p.of != w {",
+		Package: "store/cache", Test: "TestShardsThatComeAndGoShowExactlyWhatIsStored",
 	},
 	{
 		Name: "the secret's tag is not looked at",

@@ -28,7 +28,8 @@ const (
 // wraps store.ErrClosed when the backend was closed under it, and one that
 // wraps ErrMutated when Options.DetectMutations found something.
 //
-// After Run has returned the cache keeps what it had and may be run again.
+// After Run has returned the cache keeps what it had and may be run again; one of
+// shards begins with none then.
 func (c *Cache[S, T]) Run(ctx context.Context) error {
 	if !c.running.CompareAndSwap(false, true) {
 		return fmt.Errorf("%w: %s", ErrRunning, c.name)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -24,8 +23,8 @@ import (
 //
 // When a shard is gained, the watch is opened again with its slots, from the revision
 // that the cache has reached, and only then the list begins: so the list is no older
-// than the watch, and together they have no gap. Changes are applied as they come, also
-// those of a shard that is being listed; of a record and a change the newer one wins.
+// than the watch, and together they have no gap. Changes of a shard that is being listed
+// wait until the list has ended; those that are no newer than the list are dropped.
 type shards struct {
 	n    int
 	wake chan struct{} // capacity 1: wanted has changed
@@ -40,11 +39,10 @@ type shards struct {
 	snapshot map[int]*part        // the parts that the watch's snapshot shows; nil: none is on its way
 	list     *stream[store.Page]  // nil: none is on its way
 	listed   map[int]*part        // the parts that list is for
-	touched  map[store.Key]store.Revision
-	from     store.Revision // the watch began after it
-	listFrom store.Revision // from, when the list began: the list is no older
-	fresh    bool           // the next watch begins with a snapshot
-	failures int            // of the watch, in a row
+	late     []store.Change       // of listed, in order: what the watch said meanwhile
+	listFrom store.Revision       // what the watch said up to here, the list has
+	fresh    bool                 // the next watch begins with a snapshot
+	failures int                  // of the watch, in a row
 	retry    <-chan time.Time
 	relistAt <-chan time.Time // when a list that failed is tried again
 	lists    int              // failures of lists, in a row
@@ -212,11 +210,8 @@ func (s *stream[T]) results() <-chan result[T] {
 func (c *Cache[S, T]) runShards(ctx context.Context) error {
 	s := c.shards
 	s.parts, s.fresh = make(map[int]*part), true
-	c.mu.Lock()
-	wanted := maps.Clone(s.wanted)
-	c.mu.Unlock()
-	c.dropParts(func(shard int) bool { return wanted[shard] == nil }) // those of the run before
-	c.reach(c.Revision(), false)                                      // of no shard everything is there
+	c.dropParts(func(int) bool { return true }) // those of the run before: they may have been released
+	c.reach(c.Revision(), false)                // of no shard everything is there
 	defer c.unready()
 	defer s.stopWatch()
 	defer s.stopList()
@@ -253,7 +248,7 @@ func (s *shards) stopWatch() {
 func (s *shards) stopList() {
 	if s.list != nil {
 		s.list.stop()
-		s.list, s.listed, s.touched = nil, nil, nil
+		s.list, s.listed, s.late = nil, nil, nil
 	}
 }
 
@@ -343,7 +338,7 @@ func (c *Cache[S, T]) openWatch(ctx context.Context) {
 		after = c.Revision()
 	}
 	slots := s.slots()
-	s.watched, s.from = slots, after
+	s.watched = slots
 	s.watch = startStream(ctx, func(ctx context.Context, give func(store.Batch) bool) error {
 		for b, err := range store.WatchSlots(ctx, c.store.Backend(), c.Kind(), slots, after) {
 			if err != nil || !give(b) {
@@ -408,12 +403,11 @@ func (c *Cache[S, T]) ours(b store.Batch) store.Batch {
 			return false
 		case b.Kind != store.BatchChanges:
 			return true
-		case c.isOlder(p, ch):
-			return false
 		case s.listed[shard] == p:
-			s.touched[ch.Key] = ch.Revision
+			s.late = append(s.late, *ch)
+			return false
 		}
-		return true
+		return p.ready && ch.Revision > p.at
 	}
 	n := 0
 	for n < len(b.Changes) && keep(&b.Changes[n]) {
@@ -434,22 +428,6 @@ func (c *Cache[S, T]) ours(b store.Batch) store.Batch {
 		c.mu.Unlock()
 	}
 	return b
-}
-
-// isOlder reports whether the list of the part, which may be newer than the watch, has
-// shown what came after the change.
-func (c *Cache[S, T]) isOlder(p *part, ch *store.Change) bool {
-	if p.ready && ch.Revision > p.at {
-		return false
-	}
-	h, ok := c.Get(ch.Key)
-	switch {
-	case !ok:
-		return ch.Revision <= p.at
-	case ch.Deleted:
-		return h.Revision > ch.Revision
-	}
-	return h.Revision >= ch.Revision
 }
 
 // startOver has everything read again: the store is older than what was seen of it.
@@ -500,7 +478,7 @@ func (c *Cache[S, T]) openList(ctx context.Context) {
 	if len(listed) == 0 {
 		return
 	}
-	s.listFrom, s.listed, s.touched = s.from, listed, make(map[store.Key]store.Revision)
+	s.listFrom, s.listed = c.Revision(), listed
 	s.list = startStream(ctx, func(ctx context.Context, give func(store.Page) bool) error {
 		o := store.ListOptions{Limit: listPage}
 		for {
@@ -517,8 +495,9 @@ func (c *Cache[S, T]) openList(ctx context.Context) {
 func (c *Cache[S, T]) takeListed(ctx context.Context, r result[store.Page]) {
 	s, page := c.shards, r.v
 	if r.err != nil {
-		// What was shown stays: the watch goes on with it, and the next list mends it.
+		listed := s.listed
 		s.stopList()
+		c.dropParts(func(shard int) bool { return listed[shard] != nil }) // what changes meanwhile is dropped
 		if ctx.Err() == nil {
 			c.reportWatch(fmt.Errorf("cache: list of %s: %w", c.name, r.err), s.lists > 0)
 		}
@@ -535,7 +514,7 @@ func (c *Cache[S, T]) takeListed(ctx context.Context, r result[store.Page]) {
 	for _, rec := range page.Records {
 		shard := store.ShardOf(rec.Key, s.n)
 		p := s.parts[shard]
-		if p == nil || s.listed[shard] != p || s.touched[rec.Key] >= rec.Revision {
+		if p == nil || s.listed[shard] != p {
 			continue
 		}
 		if st, ok := c.read(rec, page.Revision); ok {
@@ -552,6 +531,8 @@ func (c *Cache[S, T]) takeListed(ctx context.Context, r result[store.Page]) {
 			p.ready, p.at = true, page.Revision
 		}
 	}
+	late := s.late
 	s.lists = 0
 	s.stopList()
+	c.takeChanges(c.ours(store.Batch{Kind: store.BatchChanges, Changes: late}))
 }

@@ -265,7 +265,7 @@ func TestHoldShardIsCounted(t *testing.T) {
 	})
 }
 
-// promise S4, of each shard: whoever waits for a write to another shard is told.
+// promise S4, of each shard: a wait for a write to another shard ends.
 func TestACacheOfShardsReachesTheRevisionOfAWriteToAnotherShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSharded(t, 0, storetest.Rates{}, 1)
@@ -367,5 +367,133 @@ func TestACacheOfShardsFollowsARestoredStore(t *testing.T) {
 		defer release3()
 		<-ready
 		backup.wantShard(3)
+	})
+}
+
+// gated is a backend whose watches and lists wait for a test, after they have read.
+type gated struct {
+	store.Backend
+	watch, list chan struct{} // closed: open
+}
+
+func (g *gated) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		for b, err := range g.Backend.Watch(ctx, kind, after) {
+			if b.Kind == store.BatchChanges {
+				select {
+				case <-g.watch:
+				case <-ctx.Done():
+				}
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
+func (g *gated) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	p, err := g.Backend.List(ctx, kind, o)
+	select {
+	case <-g.list:
+	case <-ctx.Done():
+	}
+	return p, err
+}
+
+// namesOf gives names of objects of a shard.
+func namesOf(shard, n int) (names []string) {
+	for i := 0; len(names) < n; i++ {
+		if name := fmt.Sprint("o", i); store.ShardOf(store.Key{Name: name}, shards) == shard {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// newGated makes a cache that holds shard 0, with the gates shut.
+func newGated(t *testing.T) (*sharded, *gated) {
+	w := newSharded(t, 0, storetest.Rates{}, 1)
+	g := &gated{w.b, make(chan struct{}), make(chan struct{})}
+	c, err := cache.New(newStore(t, g), &cache.Options[spec, status]{Shards: shards})
+	w.must(err)
+	w.c = c
+	return w, g
+}
+
+func TestAListThatIsLateDoesNotCoverNewerChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, g := newGated(t)
+		defer w.b.Close()
+		close(g.watch)
+		names := namesOf(1, 4)
+		for _, name := range names[:3] {
+			w.put(name)
+		}
+		defer w.run()()
+		_, release0 := w.c.HoldShard(0)
+		defer release0()
+		synctest.Wait() // the snapshot of a watch; what is gained from now on is listed
+		ready, release := w.c.HoldShard(1)
+		defer release()
+		synctest.Wait() // the list has read, and waits
+		w.put(names[0])
+		gone, err := w.s.Get(t.Context(), store.Key{Name: names[1]})
+		w.must(err)
+		w.must(w.s.Delete(t.Context(), gone))
+		w.put(names[3])
+		synctest.Wait()
+		select {
+		case <-ready:
+			t.Error("the shard is ready before its list")
+		default:
+		}
+		if w.c.Holds(store.Key{Name: names[0]}) {
+			t.Error("what Get says is relied on before the list")
+		}
+		close(g.list)
+		<-ready
+		w.wantShard(1)
+	})
+}
+
+func TestAWatchThatIsLateDoesNotCoverTheList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, g := newGated(t)
+		defer w.b.Close()
+		close(g.list)
+		names := namesOf(1, 3)
+		w.put(names[0])
+		w.put(names[1])
+		defer w.run()()
+		_, release0 := w.c.HoldShard(0)
+		defer release0()
+		synctest.Wait()
+		for range 3 { // the watch of all shards begins before these, and the list comes after
+			w.put(names[0])
+			w.put(names[2])
+		}
+		gone, err := w.s.Get(t.Context(), store.Key{Name: names[1]})
+		w.must(err)
+		w.must(w.s.Delete(t.Context(), gone))
+		ready, release := w.c.HoldShard(1)
+		defer release()
+		<-ready
+		w.wantShard(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for ch, err := range w.c.Changes(ctx) {
+				if err == nil && !ch.Initial && !ch.Synced {
+					t.Errorf("after the list, which is newer: %v at %d", ch.Key, ch.Revision)
+				}
+			}
+		})
+		synctest.Wait()
+		close(g.watch)
+		synctest.Wait()
+		w.wantShard(1)
+		cancel()
+		wg.Wait()
 	})
 }
