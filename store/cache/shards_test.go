@@ -298,14 +298,13 @@ func TestACacheOfShardsReachesTheRevisionOfAWriteToAnotherShard(t *testing.T) {
 // swapped is a backend that was restored from a backup: another one with fewer commits.
 type swapped struct {
 	store.Backend
-	cut chan struct{}
-	now func() store.Backend
+	now func() (b store.Backend, cut <-chan struct{})
 }
 
 func (s *swapped) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(ctx, cancel)
-	cut := s.cut
+	b, cut := s.now()
 	return func(yield func(store.Batch, error) bool) {
 		stop := make(chan struct{})
 		defer close(stop)
@@ -316,12 +315,13 @@ func (s *swapped) Watch(ctx context.Context, kind string, after store.Revision) 
 			}
 			cancel()
 		}()
-		s.now().Watch(ctx, kind, after)(yield)
+		b.Watch(ctx, kind, after)(yield)
 	}
 }
 
 func (s *swapped) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
-	return s.now().List(ctx, kind, o)
+	b, _ := s.now()
+	return b.List(ctx, kind, o)
 }
 
 // promise S2: after a restore the cache shows what is there, and says so.
@@ -337,11 +337,11 @@ func TestACacheOfShardsFollowsARestoredStore(t *testing.T) {
 			}
 		}
 		var mu sync.Mutex
-		now := store.Backend(w.b)
-		s := &swapped{Backend: w.b, cut: make(chan struct{}), now: func() store.Backend {
+		now, cut := store.Backend(w.b), make(chan struct{})
+		s := &swapped{Backend: w.b, now: func() (store.Backend, <-chan struct{}) {
 			mu.Lock()
 			defer mu.Unlock()
-			return now
+			return now, cut
 		}}
 		c, err := cache.New(newStore(t, s), &cache.Options[spec, status]{Shards: shards, OnError: func(store.Key, error) {}})
 		w.must(err)
@@ -353,10 +353,9 @@ func TestACacheOfShardsFollowsARestoredStore(t *testing.T) {
 		<-ready
 		w.wantShard(2)
 		mu.Lock()
-		now = backup.b
+		close(cut)
+		now, cut = backup.b, make(chan struct{})
 		mu.Unlock()
-		close(s.cut)
-		s.cut = make(chan struct{})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		backup.wantShard(2)
