@@ -137,7 +137,7 @@ func unprivileged(t *testing.T) *syscall.Credential {
 			return &syscall.Credential{Uid: uint32(must(strconv.ParseUint(u.Uid, 10, 32))), Gid: uint32(must(strconv.ParseUint(u.Gid, 10, 32)))}
 		}
 	}
-	t.Fatal("there is no user postgres or nobody to run PostgreSQL as")
+	t.Fatal("there is no unprivileged user to run PostgreSQL as")
 	return nil
 }
 
