@@ -5,41 +5,36 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 )
 
 // An app is one run of the program.
 //
-//	inventory.yaml ─ watch ─▶ store ─▶ kernel ─▶ cloud ─▶ S3
-//	                            │                          ▲
-//	                            ▼                          │
-//	      report ◀─ tally ◀─ cache              chaos ─────┘
+//	inventory.yaml ─ declare ─▶ store ─▶ kernel ─▶ cloud ─▶ S3
+//	                              │                          ▲
+//	                              ▼                          │
+//	        program ◀─────────  cache             chaos ─────┘
 type app struct {
-	o     options
-	out   *report
-	tally *tally
-	done  *changes
-	meter *meter
-
-	file    *fileWatch
+	o       options
+	out     *program.Printer
+	done    *changes
+	meter   *meter
 	quota   *paced
 	buckets *buckets
 	kernel  *kernel
 
-	loading  sync.Mutex // one load at a time; taken before mu
 	sweeping sync.Mutex // one sweep at a time
-	mu       sync.Mutex // guards entries
-	entries  []Entry    // the inventory in force
 }
 
 func newApp(o options, out io.Writer) *app {
-	a := &app{o: o, out: newReport(out), tally: newTally()}
+	a := &app{o: o, out: program.NewPrinter(out)}
 	a.done = &changes{say: a.out.Line, count: map[string]int{}}
 	return a
 }
@@ -57,7 +52,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 			if err := a.prepare(ctx, state, state, url, entries); err != nil {
 				return err
 			}
-			return a.keep(ctx, entries)
+			return a.keep(ctx)
 		})
 	})
 }
@@ -90,11 +85,10 @@ func (a *app) prepare(ctx context.Context, state, backend store.Backend, url str
 
 // openFile reads the inventory; nothing is reconciled from a broken one.
 func (a *app) openFile() ([]Entry, error) {
-	file, data, err := newFileWatch(a.o.File, a.o.watchEvery)
+	data, err := os.ReadFile(a.o.File)
 	if err != nil {
 		return nil, fmt.Errorf("the inventory cannot be read: %w", err)
 	}
-	a.file = file
 	entries, err := parseInventory(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s is broken:\n%w", a.o.File, err)
@@ -187,9 +181,12 @@ func checkLengths(entries []Entry, own Ownership) error {
 	return nil
 }
 
-// inForce is a copy of the inventory in force.
-func (a *app) inForce() []Entry {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.entries)
+// inForce is what the store holds as declared.
+func (a *app) inForce() (entries []Entry) {
+	for o := range a.kernel.cache.All() {
+		if !o.Deleting() {
+			entries = append(entries, o.Spec.entry(o.Name))
+		}
+	}
+	return entries
 }

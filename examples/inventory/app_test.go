@@ -249,7 +249,7 @@ func TestForeignBucketIsLeftAlone(t *testing.T) {
 	makeBucket(t, server.URL, "acme-theirs")
 	server.Writes()
 	s := begin(t, declaring(append(numbered(20), "acme-theirs+")...), options{Endpoint: server.URL, Once: true})
-	if err := s.Result(t); err == nil || !strings.Contains(s.String(), "acme-theirs: ") {
+	if err := s.Result(t); err == nil || !strings.Contains(err.Error(), "bucket acme-theirs: ") {
 		t.Errorf("run = %v, want a failure that names the bucket; it printed:\n%s", err, s)
 	}
 	s = begin(t, declaring(append(numbered(20), "acme-theirs+")...), options{Endpoint: server.URL})
@@ -277,7 +277,7 @@ func TestBucketInAnotherRegionIsSaidAndLeft(t *testing.T) {
 	}
 	moved := strings.Replace(declaring(numbered(20)...), "region: eu-central-1", "region: us-east-1", 1)
 	s = begin(t, moved, options{Endpoint: server.URL, Once: true, Timeout: time.Hour})
-	if err := s.Result(t); err == nil || s.Count("is in eu-central-1 and declared for us-east-1") < 20 {
+	if err := s.Result(t); err == nil || strings.Count(err.Error(), "is in eu-central-1 and declared for us-east-1") < 20 {
 		t.Errorf("run = %v, want 20 buckets named; it printed:\n%s", err, s)
 	}
 	checkBuckets(t, server, "", numbered(20)...)
@@ -431,7 +431,7 @@ func TestInterruptSaysWhatWasLeft(t *testing.T) {
 	if err := s.End(t); err != nil {
 		t.Errorf("run = %v, want nil for an interrupt", err)
 	}
-	if s.Count("left, of 20 declared:") != 1 || s.Count("\n  acme-1") != 10 {
+	if s.Count("10 of 20 as declared, 10 failing; left:") != 1 || s.Count("\n  bucket acme-1") != 10 {
 		t.Errorf("it printed:\n%s", s)
 	}
 }

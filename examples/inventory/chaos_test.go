@@ -8,6 +8,9 @@ import (
 	"testing"
 )
 
+// acme is a bucket's spec.
+var acme = BucketSpec{Tenant: "acme", Owner: "team@acme.example", Region: "eu-central-1"}
+
 func chaosOver(t *testing.T, n int) (*buckets, []Entry) {
 	server := newTestS3(t, true)
 	e, _, _ := metered(t, server.URL)

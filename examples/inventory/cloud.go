@@ -28,7 +28,6 @@ type cloud struct {
 	buckets      *buckets
 	installation string
 	durable      bool // the store outlives the process, and so do its uids
-	seen         func(name string, l looked)
 	store        *store.Store[BucketSpec, BucketStatus]
 	inventory    *cloudInventory
 }
@@ -37,8 +36,7 @@ type cloudInventory = external.Inventory[BucketSpec, BucketStatus, sighting]
 
 func newCloud(a *app, s *store.Store[BucketSpec, BucketStatus]) (*cloud, error) {
 	c := &cloud{
-		buckets: a.buckets, installation: a.o.Installation, durable: a.o.State != "",
-		seen: a.tally.Seen, store: s,
+		buckets: a.buckets, installation: a.o.Installation, durable: a.o.State != "", store: s,
 	}
 	var err error
 	c.inventory, err = external.NewInventory(&external.InventoryOptions[BucketSpec, BucketStatus, sighting]{
@@ -105,9 +103,7 @@ func (c *cloud) compare(o *Bucket, seen sighting) external.Observation {
 func (c *cloud) saw(o *Bucket, seen external.Observation) error {
 	if !seen.Exists {
 		o.Status = BucketStatus{Bucket: c.buckets.ownership.BucketName(o.Name)}
-		seen.Diff = diffText(sighting{}.differences(o.Spec))
 	}
-	c.seen(o.Name, looked{exists: seen.Exists, diff: seen.Diff})
 	if at := (sighting{region: o.Status.Region}); seen.Exists && at.elsewhere(o.Spec.Region) && !o.Deleting() {
 		return reconcile.Terminal(fmt.Errorf(
 			"the bucket is in %s and declared for %s; S3 cannot move it", at.region, o.Spec.Region))

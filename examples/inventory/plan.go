@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
@@ -54,15 +55,9 @@ func (a *app) plan(ctx context.Context, state store.Backend, url string, entries
 	if err := a.prepare(ctx, state, scratch, url, entries); err != nil {
 		return external.Plan{}, err
 	}
-	err = a.kernel.Load(ctx, entries, a.o.Removals)
-	if _, refused := errors.AsType[*store.CapError](err); refused {
-		a.out.Line("a run would refuse: %v", err)
-		err = a.kernel.Load(ctx, entries, math.MaxInt)
-	}
-	if err != nil {
+	if err := a.load(ctx); err != nil {
 		return external.Plan{}, err
 	}
-	a.entries = entries
 	if err := a.trustState(ctx); err != nil {
 		return external.Plan{}, err
 	}
@@ -75,6 +70,29 @@ func (a *app) plan(ctx context.Context, state store.Backend, url string, entries
 		return p, err
 	}
 	return p, a.tellCost(len(entries), p.Changes())
+}
+
+// load makes the scratch store hold what the file declares, as a run would or although it
+// would refuse.
+func (a *app) load(ctx context.Context) error {
+	data, err := os.ReadFile(a.o.File)
+	if err != nil {
+		return err
+	}
+	set, err := a.decode(data)
+	if err != nil {
+		return err
+	}
+	before, err := a.kernel.store.List(ctx, store.Selector{})
+	if err != nil {
+		return err
+	}
+	_, err = a.kernel.store.Apply(ctx, set, declaredBy, a.maxRemovals(len(before)))
+	if tooMany, refused := errors.AsType[*store.CapError](err); refused {
+		a.out.Line("a run would refuse: %v; if that is meant, start it with %s", err, confirm(tooMany))
+		_, err = a.kernel.store.Apply(ctx, set, declaredBy, math.MaxInt)
+	}
+	return err
 }
 
 // copyState copies what is on record of the buckets.

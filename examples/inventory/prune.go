@@ -14,7 +14,7 @@ import (
 // all of the guards of external.Inventory agree; without, it is told, and left.
 
 // sweepNowAndThen looks after what no object stands for until ctx ends.
-func (a *app) sweepNowAndThen(ctx context.Context) {
+func (a *app) sweepNowAndThen(ctx context.Context) error {
 	every := time.NewTicker(max(10*a.o.Poll, time.Minute))
 	defer every.Stop()
 	for {
@@ -22,7 +22,7 @@ func (a *app) sweepNowAndThen(ctx context.Context) {
 		case <-every.C:
 			_ = a.sweep(ctx, false) // said, if it is news
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }

@@ -143,3 +143,10 @@ func (s *session) edit(t *testing.T, content string) {
 		t.Fatal(err)
 	}
 }
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

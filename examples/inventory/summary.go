@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/program"
 )
 
 // changes counts what was done at the endpoint, and prints a line for each.
@@ -58,7 +59,7 @@ func (c *changes) String() string {
 }
 
 // summary is the last thing that is printed.
-func summary(c count, done *changes, calls map[string]int, took time.Duration) string {
+func summary(p program.Progress, done *changes, calls map[string]int, took time.Duration) string {
 	total := 0
 	var ops []string
 	for _, op := range slices.Sorted(maps.Keys(calls)) {
@@ -66,7 +67,7 @@ func summary(c count, done *changes, calls map[string]int, took time.Duration) s
 		ops = append(ops, fmt.Sprintf("%s %d", op, calls[op]))
 	}
 	return fmt.Sprintf("%v: %v, in %v and %d calls (%s)",
-		c, done, took.Round(10*time.Millisecond), total, strings.Join(ops, ", "))
+		p, done, took.Round(10*time.Millisecond), total, strings.Join(ops, ", "))
 }
 
 // leftText lists what is not as declared, the first of it.

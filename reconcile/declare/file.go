@@ -324,7 +324,7 @@ func (f *File[S, T]) look() (p program.Progress, left []program.Left) {
 	problem := func(err error, stuck bool) {
 		p.Declared++
 		p.Failing++
-		l := program.Left{Kind: "file " + filepath.Base(f.path), Why: store.Clip(err.Error()), Failing: true, Stuck: stuck}
+		l := program.Left{Kind: "file " + filepath.Base(f.path), Why: store.Clip(err.Error()), Err: err, Failing: true, Stuck: stuck}
 		if stuck {
 			p.Stuck++
 		}

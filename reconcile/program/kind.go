@@ -216,13 +216,13 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 		l.Why, l.Stuck = "paused", true
 		return l, false
 	case last.err != nil:
-		l.Why, l.Stuck = store.Clip(last.err.Error()), errors.Is(last.err, reconcile.ErrTerminal)
+		l.Why, l.Err, l.Stuck = store.Clip(last.err.Error()), last.err, errors.Is(last.err, reconcile.ErrTerminal)
 	default:
 		l.Why = inTheWay(o)
 	}
 	if k.o.Stuck != nil && !l.Stuck {
 		if why, stuck := k.o.Stuck(o); stuck {
-			l.Why, l.Stuck, l.Failing = why, true, true
+			l.Why, l.Stuck, l.Failing = store.Clip(why), true, true
 		}
 	}
 	if l.Why == "" {

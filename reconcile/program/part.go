@@ -73,6 +73,7 @@ type Left struct {
 	Kind string
 	Key  store.Key // zero for what is no object
 	Why  string    // at most store.MaxMessage bytes
+	Err  error     // what Why tells of, for errors.Is and As; nil: no error
 	// Deleting says that it is being deleted, Failing that its last run failed, and Stuck
 	// that it needs a person.
 	Deleting, Failing, Stuck bool
@@ -111,8 +112,16 @@ func (e *LeftError) Error() string {
 	return fmt.Sprintf("program: %v; left:\n%s", e.Cause, ListLeft(e.Left))
 }
 
-// Unwrap returns Cause.
-func (e *LeftError) Unwrap() error { return e.Cause }
+// Unwrap returns Cause and the errors of what is left.
+func (e *LeftError) Unwrap() []error {
+	errs := []error{e.Cause}
+	for _, l := range e.Left {
+		if l.Err != nil {
+			errs = append(errs, l.Err)
+		}
+	}
+	return errs
+}
 
 // ListLeft is a line for each of what is left, the first 20.
 func ListLeft(left []Left) string {

@@ -34,9 +34,12 @@ type Options struct {
 	// Manager still running; what it returns ends the program. Its context ends with the
 	// program's. It may block: with Once the program ends after it. Default: nothing.
 	Complete func(ctx context.Context) error
-	// Out gets the progress, each thing that begins to fail, and at the end what is left.
-	// Default: nothing is printed.
+	// Out gets the progress, each thing that begins to fail, and without Once at the end
+	// what is left. Default: nothing is printed.
 	Out *Printer
+	// Failing hears of each thing that begins to fail, and of a new reason, in place of
+	// the line on Out. It should be quick: the progress waits for it.
+	Failing func(l Left)
 	// Logger gets the same, without the progress. Default: nothing is logged if Out is
 	// set, else the Manager's Logger, or slog.Default().
 	Logger *slog.Logger
@@ -81,6 +84,13 @@ func Run(ctx context.Context, m *reconcile.Manager, o *Options) error {
 	}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
+	}
+	if p.Failing == nil {
+		p.Failing = func(l Left) {
+			if p.Out != nil {
+				p.Out.Line("x %s", l)
+			}
+		}
 	}
 	return p.run(ctx, m)
 }
@@ -163,7 +173,7 @@ func (p *running) failed(err error) error {
 // show prints the progress, and what begins to fail, until ctx ends.
 func (p *running) show(ctx context.Context) {
 	failing := make(map[string]string) // what is left → why, as it was said
-	_ = await(ctx, p.Parts, func() bool {
+	look := func() bool {
 		now := ProgressOf(p.Parts...)
 		if p.Out != nil {
 			if now.Complete() || !now.Synced {
@@ -182,13 +192,15 @@ func (p *running) show(ctx context.Context) {
 				continue
 			}
 			name := l.Kind + " " + l.Key.String()
-			if still[name] = l.Why; failing[name] != l.Why && p.Out != nil {
-				p.Out.Line("x %s", l)
+			if still[name] = l.Why; failing[name] != l.Why {
+				p.Failing(l)
 			}
 		}
 		failing = still
 		return false
-	})
+	}
+	_ = await(ctx, p.Parts, look)
+	look() // what the last runs came to
 	if p.Out != nil {
 		p.Out.Progress("")
 	}
