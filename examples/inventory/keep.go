@@ -26,7 +26,7 @@ func (a *app) keep(ctx context.Context) error {
 		}
 	}
 	began := time.Now()
-	o := &program.Options{Parts: a.kernel.parts, Once: a.o.Once, Out: a.out, Failing: a.failing}
+	o := &program.Options{Parts: a.kernel.parts, Once: a.o.Once, Out: a.out, Left: a.left}
 	if o.Once {
 		o.Timeout = a.o.Timeout
 	}
@@ -88,14 +88,14 @@ func (a *app) runChaos(ctx context.Context) error {
 	return err
 }
 
-// failing is told of each thing that begins to fail. Nothing is said while the endpoint
+// left is told what is left, and says what fails. Nothing is said while the endpoint
 // itself is the reason: that has been said already.
-func (a *app) failing(l program.Left) {
+func (a *app) left(l program.Left) {
 	hint := ""
 	if tooMany, ok := errors.AsType[*store.CapError](l.Err); ok {
 		hint = "; if that is meant, start with " + confirm(tooMany)
 	}
-	if a.meter.Down() == "" {
+	if l.Failing && a.meter.Down() == "" {
 		a.out.Line("x %s  %s%s", cmp.Or(l.Key.Name, l.Kind), l.Why, hint)
 	}
 }

@@ -8,13 +8,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/tendhq/tend/examples/pgserver"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/file"
 	"github.com/tendhq/tend/store/memory"
@@ -23,9 +25,9 @@ import (
 
 // An app is one run of the program.
 //
-//	declared.yaml ─ Apply ─▶ store ─▶ controllers ─▶ session ─▶ PostgreSQL
-//	                           ▲          │
-//	                           └─ status ◀┘
+//	declared.yaml ─ declare ─▶ store ─▶ controllers ─▶ session ─▶ PostgreSQL
+//	                             ▲          │
+//	                             └─ status ◀┘
 type app struct {
 	o            options
 	installation string // whose roles and databases these are
@@ -34,11 +36,10 @@ type app struct {
 	roles        *keeper[RoleSpec]
 	databases    *keeper[DatabaseSpec]
 	manager      reconcile.Manager
-	news         chan struct{} // holds a value when left may have a new answer
+	out          *program.Printer
 
-	mu    sync.Mutex // guards what follows, and keeps lines whole
-	out   io.Writer
-	began time.Time
+	mu   sync.Mutex // guards ours
+	ours map[string]bool
 }
 
 // run does everything, and returns what kept it from converging, or nil. It ends
@@ -50,7 +51,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	}
 	return withServer(o, out, func(dsn string) error {
 		return withState(ctx, o, dsn, func(backend store.Backend) error {
-			a := &app{o: o, out: out, began: time.Now(), news: make(chan struct{}, 1)}
+			a := &app{o: o, out: program.NewPrinter(out), ours: make(map[string]bool)}
 			if err := a.prepare(ctx, dsn, backend, d); err != nil {
 				return err
 			}
@@ -115,130 +116,71 @@ func (a *app) prepare(ctx context.Context, dsn string, backend store.Backend, d 
 	if a.session, err = newSession(dsn, a.installation, a.o.dial); err != nil {
 		return err
 	}
-	if a.roles, err = newKeeper(a, backend, roles, d.Roles); err != nil {
+	a.manager.Logger = a.log
+	a.known(d)
+	if a.roles, err = newKeeper(a, backend, roles, func(d declared) map[string]RoleSpec { return d.Roles }); err != nil {
 		return err
 	}
 	stored, err := a.roles.store.List(ctx, store.Selector{})
 	if err != nil {
 		return err
 	}
-	if a.databases, err = newKeeper(a, backend, databases, d.Databases, owners(a.roles, stored)); err != nil {
+	for _, o := range stored {
+		a.ours[o.Name] = true
+	}
+	if a.databases, err = newKeeper(a, backend, databases, func(d declared) map[string]DatabaseSpec { return d.Databases }, a.owners()); err != nil {
 		return err
 	}
 	if err = a.roles.controller.Watch(freed(a.databases, a.roles)); err != nil {
 		return err
 	}
-	return a.manager.Register(a.roles.cache, a.databases.cache, a.roles.controller, a.databases.controller)
+	return a.manager.Register(a.roles.cache, a.databases.cache, a.roles.controller, a.databases.controller,
+		a.roles.file.Controller(), a.databases.file.Controller())
 }
 
-var errTimeout = errors.New("-timeout is over")
-
-// keep loads what is declared and runs the controllers until ctx ends, or with
-// -once until nothing is left to do.
-func (a *app) keep(ctx context.Context) error {
-	if a.o.Once {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, a.o.Timeout, errTimeout)
-		defer cancel()
-	}
-	if err := a.load(ctx); err != nil {
-		return err
-	}
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- a.manager.Run(running) }() // received below, on every way out
-	var helpers sync.WaitGroup
-	helpers.Go(func() { follow(running, a, a.roles) })
-	helpers.Go(func() { follow(running, a, a.databases) })
-	err := a.await(ctx, ended)
-	stop()
-	helpers.Wait()
-	return errors.Join(err, <-ended)
-}
-
-func (a *app) load(ctx context.Context) error {
-	if err := a.roles.load(ctx); err != nil {
-		return err
-	}
-	return a.databases.load(ctx)
-}
-
-// follow says what stands in the way of each object, and wakes the app at every
-// change of a cache, until ctx ends.
-func follow[S comparable](ctx context.Context, a *app, k *keeper[S]) {
-	for ch, err := range k.cache.Changes(ctx) {
-		switch {
-		case err != nil:
-			return
-		case ch.Synced:
-		case ch.New == nil: // one that is declared again may have waited for this
-			if err := k.load(ctx); err != nil && ctx.Err() == nil {
-				a.say("%v", err)
-			}
-		default:
-			if why := obstacle(ch.New); why != "" && why != obstacle(ch.Old) {
-				a.say("x %s %s  %s", k.thing.kind, ch.Key.Name, why)
-			}
-			if why := waitsFor(ch.New); why != "" && why != waitsFor(ch.Old) {
-				a.say(". %s %s  %s", k.thing.kind, ch.Key.Name, why)
-			}
-		}
-		a.wake()
-	}
-}
-
-func (a *app) wake() {
-	select {
-	case a.news <- struct{}{}:
-	default: // there is news already
-	}
-}
-
-// await returns when nothing is left to do, nil if that is what was asked for.
-// The manager, which ctx ends too, may be the first to say so: what is left is
-// told all the same, and as it is then.
-func (a *app) await(ctx context.Context, ended chan error) error {
-	for reached := false; ctx.Err() == nil; {
-		left := a.left()
-		if len(left) == 0 && !reached {
-			a.say("%d roles and %d databases are as declared", len(a.roles.declared), len(a.databases.declared))
-		}
-		reached = len(left) == 0
-		if reached && a.o.Once {
-			return nil
-		}
-		select {
-		case <-a.news:
-		case err := <-ended:
-			ended <- nil
-			if err != nil || ctx.Err() == nil {
-				return err
-			}
-		case <-ctx.Done():
-		}
-	}
-	if left := a.left(); len(left) > 0 {
-		return fmt.Errorf("%w; left:\n  %s", context.Cause(ctx), strings.Join(left, "\n  "))
-	}
-	return nil
-}
-
-// left lists what is not known to be as declared, of both kinds.
-func (a *app) left() []string { return append(a.roles.left(), a.databases.left()...) }
-
-func (a *app) say(format string, args ...any) {
+// known keeps which roles are or were declared here.
+func (a *app) known(d declared) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	fmt.Fprintf(a.out, "%6.1fs  %s\n", time.Since(a.began).Seconds(), fmt.Sprintf(format, args...))
+	for name := range d.Roles {
+		a.ours[name] = true
+	}
+}
+
+// keep runs everything until ctx ends, or with -once until nothing is left to do.
+func (a *app) keep(ctx context.Context) error {
+	o := &program.Options{
+		Parts: []program.Part{a.roles.file, a.databases.file, a.roles.objects, a.databases.objects},
+		Once:  a.o.Once, Out: a.out, Left: a.left,
+	}
+	if o.Once {
+		o.Timeout = a.o.Timeout
+	}
+	o.Complete = func(context.Context) error {
+		a.out.Line("%d roles and %d databases are as declared", a.roles.objects.Progress().Done, a.databases.objects.Progress().Done)
+		return nil
+	}
+	return program.Run(ctx, &a.manager, o)
+}
+
+var waits = []string{depend.ReasonInUse, depend.ReasonNotFound, depend.ReasonNotReady, depend.ReasonCycle}
+
+// left says what fails, and what waits for another.
+func (a *app) left(l program.Left) {
+	switch {
+	case l.Failing:
+		a.out.Line("x %s %s  %s", l.Kind, l.Key.Name, l.Why)
+	case slices.ContainsFunc(waits, func(reason string) bool { return strings.HasPrefix(l.Why, reason) }):
+		a.out.Line(". %s %s  %s", l.Kind, l.Key.Name, l.Why)
+	}
 }
 
 var signs = map[string]string{"create": "+", "update": "~", "delete": "-"}
 
 // changed is told of everything that was done to the server, or tried; what
-// failed is said by follow.
+// failed is said by left.
 func (a *app) changed(_ context.Context, c external.Change) {
 	if c.Err == nil {
-		a.say("%s %s %s  %s", signs[c.Action], c.Kind, c.Key.Name, c.Before.Diff)
+		a.out.Line("%s %s %s  %s", signs[c.Action], c.Kind, c.Key.Name, c.Before.Diff)
 	}
 }

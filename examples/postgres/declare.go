@@ -35,20 +35,24 @@ const maxConnections = 1<<30 - 1
 const maxIdentifier = 63
 
 func readDeclared(path string) (declared, error) {
-	var d declared
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return d, fmt.Errorf("what is declared cannot be read: %w", err)
+		return declared{}, fmt.Errorf("what is declared cannot be read: %w", err)
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&d); err != nil && !errors.Is(err, io.EOF) {
-		return d, fmt.Errorf("%s is broken: %w", path, err)
-	}
-	if err := d.check(); err != nil {
+	d, err := parseDeclared(data)
+	if err != nil {
 		return d, fmt.Errorf("%s is broken: %w", path, err)
 	}
 	return d, nil
+}
+
+func parseDeclared(data []byte) (d declared, err error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&d); err != nil && !errors.Is(err, io.EOF) {
+		return d, err
+	}
+	return d, d.check()
 }
 
 // check finds everything that is wrong, to be mended in one go.

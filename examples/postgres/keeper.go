@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/declare"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -19,19 +18,16 @@ import (
 // cache of it, and a controller that runs the external reconciler for what
 // changes or is due.
 type keeper[S comparable] struct {
-	thing      thing[S]
-	declared   map[string]S
 	store      *store.Store[S, Seen[S]]
 	cache      *cache.Cache[S, Seen[S]]
 	controller *reconcile.Controller[reconcile.Request]
-
-	mu     sync.Mutex
-	agreed map[string]int64 // the generation in which this process saw it as declared
+	file       *declare.File[S, Seen[S]]
+	objects    *program.Kind[S, Seen[S]]
 }
 
 // newKeeper makes a keeper of objects with these needs, often none.
-func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], declared map[string]S, needs ...depend.Needs[S, Seen[S]]) (*keeper[S], error) {
-	k := &keeper[S]{thing: t, declared: declared, agreed: map[string]int64{}}
+func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], specs func(declared) map[string]S, needs ...depend.Needs[S, Seen[S]]) (*keeper[S], error) {
+	k := &keeper[S]{}
 	var err error
 	if k.store, err = store.New[S, Seen[S]](backend, t.kind, nil); err != nil {
 		return nil, err
@@ -50,7 +46,6 @@ func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], declared
 		if a.o.State == "" {
 			h.mark.UID, h.mark.Declared = "", 0 // a uid of a store in memory says nothing to the next process
 		}
-		h.agree = func(generation int64) { k.agree(o.Name, generation) }
 		return h, nil
 	})
 	reconciler, err := external.New(k.store, connect, &external.Options[S, Seen[S]]{
@@ -64,114 +59,49 @@ func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], declared
 	if err != nil {
 		return nil, err
 	}
-	k.controller, err = reconciler.Controller("", k.cache, &reconcile.Options[reconcile.Request]{
+	if k.objects, err = program.Of(k.cache, &program.KindOptions[S, Seen[S]]{Stuck: notOurs[S]}); err != nil {
+		return nil, err
+	}
+	o, err := k.objects.Track(&reconcile.Options[reconcile.Request]{
 		Workers: 4, // they take turns at the one connection
 		Backoff: queue.Backoff{Base: 50 * time.Millisecond, Max: a.o.Poll},
-		Hooks: reconcile.Hooks[reconcile.Request]{
-			OnDone: func(reconcile.Request, reconcile.Outcome, time.Duration) { a.wake() },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if k.controller, err = reconciler.Controller("", k.cache, o); err != nil {
+		return nil, err
+	}
+	k.file, err = declare.New(k.store, k.cache, a.o.File, &declare.Options[S, Seen[S]]{
+		Every: min(a.o.Poll, time.Second),
+		Decode: func(data []byte) (set []*store.Object[S, Seen[S]], err error) {
+			d, err := parseDeclared(data)
+			if err != nil {
+				return nil, err
+			}
+			a.known(d)
+			for name, spec := range specs(d) {
+				set = append(set, &store.Object[S, Seen[S]]{Meta: store.Meta{Name: name}, Spec: spec})
+			}
+			return set, nil
 		},
-		Logger: a.log,
 	})
 	return k, err
 }
 
-func (k *keeper[S]) agree(name string, generation int64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.agreed[name] = generation
-}
-
-// load makes the store hold what is declared. What was declared before and is not
-// now is deleted, which the reconciler then does on the server before the object
-// goes. Some may have to wait for the end of a deletion under way.
-func (k *keeper[S]) load(ctx context.Context) error {
-	set := make([]*store.Object[S, Seen[S]], 0, len(k.declared))
-	for name, spec := range k.declared {
-		set = append(set, &store.Object[S, Seen[S]]{Meta: store.Meta{Name: name}, Spec: spec})
-	}
-	_, err := k.store.Apply(ctx, set, "declared.yaml", maxRemovals)
-	return err
-}
-
-// maxRemovals is how many of one kind an edit may take away: a file that is half
-// written, or another file by mistake, does not empty a server.
-const maxRemovals = 10
-
-// left lists what is not known to be as declared, with the reason where there is
-// one. It reads the cache, which may be behind: then something is left.
-func (k *keeper[S]) left() (left []string) {
-	select {
-	case <-k.cache.Synced():
-	default:
-		return []string{"the state has not been read yet"}
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(k.declared)) {
-		o, ok := k.cache.Get(store.Key{Name: name})
-		if !ok || o.Deleting() || o.Spec != k.declared[name] || !o.Ready() || k.agreed[name] != o.Generation {
-			left = append(left, describe(k.thing.kind, name, o))
-		}
-	}
-	for o := range k.cache.All() {
-		if _, ok := k.declared[o.Name]; !ok {
-			left = append(left, describe(k.thing.kind, o.Name, o))
-		}
-	}
-	return left
-}
-
-func describe[S comparable](kind, name string, o *store.Object[S, Seen[S]]) string {
-	text := kind + " " + name
-	if o != nil && o.Deleting() {
-		text += ", to be dropped"
-	}
-	if why := obstacle(o); why != "" {
-		text += ": " + why
-	} else if why := waitsFor(o); why != "" {
-		text += ": " + why
-	}
-	return text
-}
-
-// waitsFor is what the object waits for, by its conditions: the role that it needs, or
-// the databases that still need it; empty: nothing.
-func waitsFor[S comparable](o *store.Object[S, Seen[S]]) string {
-	if o == nil {
-		return ""
-	}
-	if c, _ := o.Condition(depend.ConditionDependencies); c.Status == store.False {
-		return c.Message
-	}
-	if c, _ := o.Condition(store.ConditionReady); c.Reason == depend.ReasonInUse {
-		return c.Message
-	}
-	return ""
-}
-
-// obstacle is what the object's condition says stands in its way; empty: nothing.
-func obstacle[S comparable](o *store.Object[S, Seen[S]]) string {
-	if o == nil {
-		return ""
-	}
-	if c, ok := o.Condition(store.ConditionSynced); ok && c.Status == store.False {
-		return c.Reason + ": " + c.Message
-	}
-	return ""
+// notOurs: what others made is left alone until somebody acts.
+func notOurs[S comparable](o *store.Object[S, Seen[S]]) (why string, stuck bool) {
+	c, _ := o.Condition(store.ConditionSynced)
+	return c.Message, c.Status == store.False && c.Reason == external.ReasonNotOurs
 }
 
 // owners says which role a database needs: its owner, if it is one of those that are
 // declared here or were.
-func owners(roles *keeper[RoleSpec], stored []*store.Object[RoleSpec, Seen[RoleSpec]]) depend.Needs[DatabaseSpec, Seen[DatabaseSpec]] {
-	ours := make(map[string]struct{})
-	for name := range roles.declared {
-		ours[name] = struct{}{}
-	}
-	for _, o := range stored {
-		ours[o.Name] = struct{}{}
-	}
-	return depend.On(roles.cache, func(o *store.Object[DatabaseSpec, Seen[DatabaseSpec]]) []store.Key {
-		if _, ok := ours[o.Spec.Owner]; !ok {
+func (a *app) owners() depend.Needs[DatabaseSpec, Seen[DatabaseSpec]] {
+	return depend.On(a.roles.cache, func(o *store.Object[DatabaseSpec, Seen[DatabaseSpec]]) []store.Key {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if !a.ours[o.Spec.Owner] {
 			return nil
 		}
 		return []store.Key{{Name: o.Spec.Owner}}

@@ -298,7 +298,7 @@ func TestRoleGoesOnlyAfterTheDatabaseItOwns(t *testing.T) {
 	p := begin(t, role, options{State: state})
 	p.await(". Role order_r", "waiting until no Database uses it")
 	err := p.end()
-	if err == nil || !strings.Contains(err.Error(), "Role order_r, to be dropped: waiting until no Database uses it") || strings.Contains(p.String(), "x Role") {
+	if err != nil || !strings.Contains(p.String(), "left:\n  Role order_r, being deleted: InUse: waiting until no Database uses it") || strings.Contains(p.String(), "x Role") {
 		t.Errorf("run = %v, want the role's condition; it printed\n%s", err, p)
 	}
 	if got := mustFind(t, admin, "order"); got != d.expected() {

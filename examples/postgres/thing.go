@@ -43,8 +43,7 @@ type mark struct {
 type hand[S comparable] struct {
 	thing[S]
 	*session
-	mark  mark
-	agree func(generation int64) // told when the server is as declared
+	mark mark
 }
 
 // Observe looks at the thing.
@@ -69,9 +68,6 @@ func (h *hand[S]) Observe(ctx context.Context, o *store.Object[S, Seen[S]]) (ext
 	if !seen.UpToDate {
 		seen.Diff = fmt.Sprintf("found %+v, declared %+v", found, o.Spec)
 	}
-	if seen.UpToDate && seen.Owner == external.Ours {
-		h.agree(o.Generation)
-	}
 	return seen, nil
 }
 
@@ -87,11 +83,7 @@ func (h *hand[S]) Create(ctx context.Context, o *store.Object[S, Seen[S]]) error
 
 // Update makes the thing as declared, mark included.
 func (h *hand[S]) Update(ctx context.Context, o *store.Object[S, Seen[S]]) error {
-	err := h.exec(ctx, h.update(ident(o.Name), o.Spec, h.mark))
-	if err == nil {
-		h.agree(o.Generation)
-	}
-	return err
+	return h.exec(ctx, h.update(ident(o.Name), o.Spec, h.mark))
 }
 
 // Delete drops the thing. The server refuses while anything depends on it, and

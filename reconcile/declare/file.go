@@ -74,7 +74,7 @@ type content struct {
 }
 
 // New makes a File for the objects of a store, with a cache of the same store. The
-// controller is called "file" and the file's name. It fails on what is missing and on
+// controller is called for the file and the kind, such as "sites.json:site". It fails on what is missing and on
 // options that make no sense; it does not look at the file, see Read.
 func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *Options[S, T]) (*File[S, T], error) {
 	if s == nil || c == nil || path == "" {
@@ -106,7 +106,7 @@ func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *O
 	}
 	control.Workers = 1
 	var err error
-	f.controller, err = reconcile.New("file "+filepath.Base(path), reconcile.Func[string](f.reconcile), &control)
+	f.controller, err = reconcile.New(filepath.Base(path)+":"+s.Kind(), reconcile.Func[string](f.reconcile), &control)
 	if err != nil {
 		return nil, err
 	}

@@ -37,9 +37,9 @@ type Options struct {
 	// Out gets the progress, each thing that begins to fail, and without Once at the end
 	// what is left. Default: nothing is printed.
 	Out *Printer
-	// Failing hears of each thing that begins to fail, and of a new reason, in place of
-	// the line on Out. It should be quick: the progress waits for it.
-	Failing func(l Left)
+	// Left hears of each thing that is left, once for each reason. It should be quick: the
+	// progress waits for it. Default: those that fail are printed on Out.
+	Left func(l Left)
 	// Logger gets the same, without the progress. Default: nothing is logged if Out is
 	// set, else the Manager's Logger, or slog.Default().
 	Logger *slog.Logger
@@ -85,9 +85,9 @@ func Run(ctx context.Context, m *reconcile.Manager, o *Options) error {
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
-	if p.Failing == nil {
-		p.Failing = func(l Left) {
-			if p.Out != nil {
+	if p.Left == nil {
+		p.Left = func(l Left) {
+			if p.Out != nil && l.Failing {
 				p.Out.Line("x %s", l)
 			}
 		}
@@ -170,9 +170,9 @@ func (p *running) failed(err error) error {
 	return nil // the context ended, as that of a service does
 }
 
-// show prints the progress, and what begins to fail, until ctx ends.
+// show prints the progress, and tells what is left, until ctx ends.
 func (p *running) show(ctx context.Context) {
-	failing := make(map[string]string) // what is left → why, as it was said
+	said := make(map[string]string) // what is left → why
 	look := func() bool {
 		now := ProgressOf(p.Parts...)
 		if p.Out != nil {
@@ -182,21 +182,18 @@ func (p *running) show(ctx context.Context) {
 				p.Out.Progress(now.String())
 			}
 		}
-		if now.Failing == 0 {
-			clear(failing)
+		if now.Complete() {
+			clear(said)
 			return false
 		}
 		still := make(map[string]string)
 		for _, l := range LeftOf(p.Parts...) {
-			if !l.Failing {
-				continue
-			}
 			name := l.Kind + " " + l.Key.String()
-			if still[name] = l.Why; failing[name] != l.Why {
-				p.Failing(l)
+			if still[name] = l.Why; said[name] != l.Why {
+				p.Left(l)
 			}
 		}
-		failing = still
+		said = still
 		return false
 	}
 	_ = await(ctx, p.Parts, look)
