@@ -100,7 +100,7 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	)
 }
 
-// notOurs: nothing is done about a bucket of others until somebody acts.
+// notOurs reports a bucket of others: it is left alone until a person acts.
 func notOurs(o *Bucket) (why string, stuck bool) {
 	c, _ := o.Condition(store.ConditionSynced)
 	return c.Message, c.Status == store.False && c.Reason == external.ReasonNotOurs

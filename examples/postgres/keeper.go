@@ -89,7 +89,7 @@ func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], specs fu
 	return k, err
 }
 
-// notOurs: what others made is left alone until somebody acts.
+// notOurs reports what others made: it is left alone until a person acts.
 func notOurs[S comparable](o *store.Object[S, Seen[S]]) (why string, stuck bool) {
 	c, _ := o.Condition(store.ConditionSynced)
 	return c.Message, c.Status == store.False && c.Reason == external.ReasonNotOurs
