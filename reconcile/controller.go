@@ -175,6 +175,12 @@ func (c *Controller[K]) made() error {
 	return nil
 }
 
+func (c *Controller[K]) hasRun() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.began
+}
+
 // Name is the controller's name.
 func (c *Controller[K]) Name() string { return c.name }
 

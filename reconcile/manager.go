@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
@@ -57,9 +58,10 @@ type Manager struct {
 	// Default: Register refuses it.
 	AllowCycles bool
 
-	mu      sync.Mutex // guards what follows, and what members and groups say
+	mu      sync.Mutex // guards what follows, what members and groups say, and managed
 	running bool
-	members []*member
+	members []*member // replaced, never written to: others have the old one
+	run     *managed  // of Run; nil before it
 }
 
 // controller is a Controller[K] of any K, as a Manager needs it.
@@ -67,6 +69,7 @@ type controller interface {
 	Runner
 	Name() string
 	made() error
+	hasRun() bool
 	caches() []Cached
 	ownedCaches() []Cached
 	adopt(l *slog.Logger, stop time.Duration)
@@ -80,10 +83,14 @@ type member struct {
 	Runner
 	name  string
 	cache bool // outlives the others: they need it to stop in order
+	found bool // a cache that was not registered: it runs for the controllers that use it
 
-	mu    *sync.Mutex // the Manager's; guards what follows
-	state string      // "waiting", "running", "ended", "failed"
-	err   error
+	mu      *sync.Mutex // the Manager's; guards what follows
+	state   string      // "waiting", "running", "ended", "failed"
+	err     error
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when Run has returned; nil: it was not called
+	stopped bool          // by the func that Start gave: its error is for that caller
 }
 
 // Register adds runners. It fails, and adds none, on a nil runner, on one that
@@ -95,28 +102,34 @@ func (m *Manager) Register(rs ...Runner) error {
 	if m.running {
 		return fmt.Errorf("reconcile: Manager.Register: %w", ErrRunning)
 	}
+	members, err := m.withLocked(rs)
+	if err != nil {
+		return fmt.Errorf("reconcile: Manager.Register: %w", err)
+	}
+	m.members = members
+	return nil
+}
+
+// withLocked is the members with further ones, if these are allowed.
+func (m *Manager) withLocked(rs []Runner) ([]*member, error) {
 	members := slices.Clone(m.members)
 	for _, r := range rs {
 		if isNil(r) {
-			return errors.New("reconcile: Manager.Register: nil runner")
+			return nil, errors.New("nil runner")
 		}
 		if c, ok := r.(controller); ok && c.made() != nil {
-			return fmt.Errorf("%w: Manager.Register", c.made())
+			return nil, c.made()
 		}
 		name := nameOf(r, len(members))
 		for _, o := range members {
 			if o.name == name || same(o.Runner, r) {
-				return fmt.Errorf("reconcile: Manager.Register: %w: %q", ErrNameTaken, name)
+				return nil, fmt.Errorf("%w: %q", ErrNameTaken, name)
 			}
 		}
 		_, isCache := r.(Cached)
 		members = append(members, &member{Runner: r, name: name, cache: isCache, mu: &m.mu, state: "waiting"})
 	}
-	if err := m.checkCycles(members); err != nil {
-		return err
-	}
-	m.members = members
-	return nil
+	return members, m.checkCycles(members)
 }
 
 // same tells one that is registered twice also where it has no name.
@@ -142,7 +155,7 @@ func (m *Manager) checkCycles(members []*member) error {
 	}
 	err := fmt.Errorf("%w: %s", ErrCycle, describeCycle(cycle))
 	if !m.AllowCycles {
-		return fmt.Errorf("reconcile: Manager: %w; leave one of these sources out, set Options.OnlyDeletes of a controller that does nothing but delete its objects, or set Manager.AllowCycles", err)
+		return fmt.Errorf("%w; leave one of these sources out, set Options.OnlyDeletes of a controller that does nothing but delete its objects, or set Manager.AllowCycles", err)
 	}
 	m.log().Warn("reconcile: controllers wake each other in a circle", "err", store.Brief(err))
 	return nil
@@ -175,43 +188,143 @@ func (m *Manager) log() *slog.Logger {
 // and all went well, or if all runners but the caches returned nil by themselves. A
 // second Run is ErrRunning.
 func (m *Manager) Run(ctx context.Context) error {
-	members, err := m.begin()
+	r, err := m.begin(ctx)
 	if err != nil {
 		return fmt.Errorf("reconcile: Manager.Run: %w", err)
 	}
-	r := &managed{ended: make(chan *member, len(members)), left: slices.Clone(members)}
-	// Caches serve the controllers while these drain.
-	base := context.WithoutCancel(ctx)
-	cacheCtx, stopCaches := context.WithCancel(base)
-	defer stopCaches()
-	runCtx, stopRunners := context.WithCancel(ctx)
-	defer stopRunners()
-	for _, mb := range members {
-		if mb.cache {
-			r.start(cacheCtx, mb)
-		}
-	}
-	for _, mb := range members {
-		if !mb.cache {
-			r.start(runCtx, mb)
-		}
-	}
+	defer r.stopCaches()
+	defer r.stopRunners()
 	if m.Summary > 0 {
 		done := make(chan struct{})
-		defer func() { stopCaches(); <-done }()
+		defer func() { r.stopCaches(); <-done }()
 		go func() { // ends with the caches; waited for above
 			defer close(done)
-			summarise(cacheCtx, m.Summary, summarisedOf(members))
+			m.summarise(r.cacheCtx)
 		}()
 	}
 	r.await(ctx)
-	stopRunners()
+	m.mu.Lock()
+	r.stopping = true
+	m.mu.Unlock()
+	r.stopRunners()
 	timer := time.NewTimer(m.stopTimeout())
 	defer timer.Stop()
 	r.collect(timer.C, func(mb *member) bool { return !mb.cache })
-	stopCaches()
+	r.stopCaches()
 	r.collect(timer.C, func(*member) bool { return true })
 	return r.result()
+}
+
+// Start runs a further runner while Run does, and the caches that it uses, with the checks
+// of Register. It fails when Run was not called, or is stopping, with a controller that
+// has run before, and with one whose placement another one has.
+//
+// stop ends the runner and returns when it has ended, with its error, which does not end
+// the Manager; caches that nothing else uses any more end after it. The name is free then.
+// A runner that has not ended after StopTimeout goes on, keeps its name, and is named in
+// the error, a *LeftoverError. Calling stop again gives the same. A runner that ends by
+// itself is one that was registered: an error ends the Manager.
+func (m *Manager) Start(r Runner) (stop func() error, err error) {
+	mb, err := m.start(r)
+	if err != nil {
+		return nil, fmt.Errorf("reconcile: Manager.Start: %w", err)
+	}
+	return func() error { return m.stop(mb) }, nil
+}
+
+var errNotStartable = errors.New("the Manager is not running: Register is for what runs from the beginning")
+
+func (m *Manager) start(r Runner) (*member, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.run == nil || m.run.stopping {
+		return nil, errNotStartable
+	}
+	members, err := m.withLocked([]Runner{r})
+	if err != nil {
+		return nil, err
+	}
+	mb := members[len(members)-1]
+	if c, ok := r.(controller); ok {
+		if c.hasRun() {
+			return nil, fmt.Errorf("controller %q: %w", mb.name, ErrRunning)
+		}
+		if other := placedLike(m.members, c.placementOf()); other != "" {
+			return nil, fmt.Errorf("controller %q: its placement is that of %q, which runs already: give it one of its own", mb.name, other)
+		}
+		if err := m.place([]*member{mb}); err != nil {
+			return nil, err
+		}
+	}
+	found := m.foundCaches(members)
+	m.members = slices.Concat(found, members)
+	for _, f := range found {
+		m.run.startLocked(f)
+	}
+	m.run.startLocked(mb)
+	return mb, nil
+}
+
+// placedLike names a controller of that placement; "": none has it.
+func placedLike(members []*member, p lease.Placement) string {
+	for _, mb := range members {
+		if c, ok := mb.Runner.(controller); ok && leased(p) {
+			its := c.placementOf()
+			if g, ok := its.(*group); ok {
+				its = g.Placement
+			}
+			if its == p {
+				return mb.name
+			}
+		}
+	}
+	return ""
+}
+
+// stop ends a member that start has started, and the caches that only it used.
+func (m *Manager) stop(mb *member) error {
+	m.mu.Lock()
+	mb.stopped = true
+	m.mu.Unlock()
+	mb.cancel()
+	limit, cancel := context.WithTimeout(context.Background(), m.stopTimeout())
+	defer cancel()
+	if !waitFor(limit, mb.done) {
+		return &LeftoverError{Names: []string{mb.name}}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.members = slices.DeleteFunc(slices.Clone(m.members), func(o *member) bool { return o == mb })
+	for _, o := range m.members {
+		if o.found && !usedBy(m.members, o.Runner) {
+			o.stopped = true
+			o.cancel()
+		}
+	}
+	m.members = slices.DeleteFunc(m.members, func(o *member) bool { return o.found && o.stopped })
+	return mb.err
+}
+
+func usedBy(members []*member, cached Runner) bool {
+	return slices.ContainsFunc(members, func(mb *member) bool {
+		c, ok := mb.Runner.(controller)
+		return ok && slices.ContainsFunc(c.caches(), func(o Cached) bool { return Runner(o) == cached })
+	})
+}
+
+// summarise writes a line about each controller every so often, until ctx ends.
+func (m *Manager) summarise(ctx context.Context) {
+	before := make(map[string]Counts)
+	for sleep.For(ctx, m.Summary) {
+		m.mu.Lock()
+		list := summarisedOf(m.members)
+		m.mu.Unlock()
+		for _, c := range list {
+			now, attrs := c.summary(before[c.Name()])
+			before[c.Name()] = now
+			c.sum(append(attrs, "in", m.Summary))
+		}
+	}
 }
 
 // summarisedOf are the controllers among members.
@@ -224,8 +337,8 @@ func summarisedOf(members []*member) (list []summarised) {
 	return list
 }
 
-// begin freezes the Manager and works out what runs.
-func (m *Manager) begin() ([]*member, error) {
+// begin freezes the Manager, works out what runs, and starts it, caches first.
+func (m *Manager) begin(ctx context.Context) (*managed, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.running {
@@ -241,12 +354,24 @@ func (m *Manager) begin() ([]*member, error) {
 	if err := m.checkCycles(m.members); err != nil {
 		return nil, err
 	}
-	if err := m.place(); err != nil {
+	if err := m.place(m.members); err != nil {
 		return nil, err
 	}
 	m.running = true
-	m.members = append(m.foundCaches(), m.members...)
-	return m.members, nil
+	m.members = append(m.foundCaches(m.members), m.members...)
+	r := &managed{mu: &m.mu, news: make(chan struct{}, 1)}
+	// Caches serve the controllers while these drain.
+	r.cacheCtx, r.stopCaches = context.WithCancel(context.WithoutCancel(ctx))
+	r.runCtx, r.stopRunners = context.WithCancel(ctx)
+	for _, caches := range []bool{true, false} {
+		for _, mb := range m.members {
+			if mb.cache == caches {
+				r.startLocked(mb)
+			}
+		}
+	}
+	m.run = r
+	return r, nil
 }
 
 func (m *Manager) stopTimeout() time.Duration {
@@ -256,9 +381,9 @@ func (m *Manager) stopTimeout() time.Duration {
 }
 
 // foundCaches makes members of the caches that controllers use.
-func (m *Manager) foundCaches() (found []*member) {
+func (m *Manager) foundCaches(members []*member) (found []*member) {
 	var known []Cached
-	for _, mb := range m.members {
+	for _, mb := range members {
 		if cached, ok := mb.Runner.(Cached); ok {
 			known = append(known, cached)
 		}
@@ -266,7 +391,7 @@ func (m *Manager) foundCaches() (found []*member) {
 			known = append(known, c.ownedCaches()...)
 		}
 	}
-	for _, mb := range m.members {
+	for _, mb := range members {
 		c, ok := mb.Runner.(controller)
 		if !ok {
 			continue
@@ -274,7 +399,7 @@ func (m *Manager) foundCaches() (found []*member) {
 		for _, cached := range c.caches() {
 			if !slices.Contains(known, cached) {
 				known = append(known, cached)
-				found = append(found, &member{Runner: cached, name: "cache " + cached.Name(), cache: true, mu: &m.mu, state: "waiting"})
+				found = append(found, &member{Runner: cached, name: nameOf(cached, 0), cache: true, found: true, mu: &m.mu, state: "waiting"})
 			}
 		}
 	}
@@ -283,10 +408,10 @@ func (m *Manager) foundCaches() (found []*member) {
 
 // place gives every controller its logger, its time to stop and its placement. A
 // placement that several share is run once for all of them.
-func (m *Manager) place() error {
+func (m *Manager) place(members []*member) error {
 	limit := m.stopTimeout()
 	shared := make(map[lease.Placement][]controller)
-	for _, mb := range m.members {
+	for _, mb := range members {
 		c, ok := mb.Runner.(controller)
 		if !ok {
 			continue
@@ -333,31 +458,55 @@ func (m *Manager) defaultPlacement(c controller) (lease.Placement, error) {
 	return nil, nil
 }
 
-// managed is one Run of a Manager. Its fields belong to Run's goroutine.
+// managed is one Run of a Manager.
 type managed struct {
-	ended chan *member // capacity for all: no sender blocks on a Run that gave up
-	left  []*member
-	errs  []error
-	late  bool
+	cacheCtx, runCtx        context.Context
+	stopCaches, stopRunners context.CancelFunc
+	news                    chan struct{} // capacity 1: a member was started or has ended
+
+	mu       *sync.Mutex // the Manager's; guards what follows
+	stopping bool
+	left     []*member // that have not ended
+	errs     []error
+	late     bool // Run's goroutine alone
 }
 
-func (r *managed) start(ctx context.Context, mb *member) {
-	mb.set("running", nil)
-	go func() { // ended by ctx; waited for through ended
+func (r *managed) startLocked(mb *member) {
+	base := r.runCtx
+	if mb.cache {
+		base = r.cacheCtx
+	}
+	ctx, cancel := context.WithCancel(base)
+	mb.state, mb.cancel, mb.done = "running", cancel, make(chan struct{})
+	r.left = append(r.left, mb)
+	notify(r.news)
+	go func() { // ended by ctx; waited for through done and left
 		err := errGoexit
 		defer func() {
 			if ctx.Err() != nil && onlyCanceled(err) {
 				err = nil // it only says that it was told to stop
 			}
-			if err != nil {
-				mb.set("failed", err)
-			} else {
-				mb.set("ended", nil)
-			}
-			r.ended <- mb
+			cancel()
+			r.ended(mb, err)
 		}()
 		err = protect(func() error { return mb.Run(ctx) })
 	}()
+}
+
+// ended notes that a member's Run has returned.
+func (r *managed) ended(mb *member, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	mb.state, mb.err = "ended", err
+	if err != nil {
+		mb.state = "failed"
+	}
+	r.left = slices.DeleteFunc(r.left, func(o *member) bool { return o == mb })
+	if err != nil && !mb.stopped {
+		r.errs = append(r.errs, fmt.Errorf("%s: %w", mb.name, err))
+	}
+	close(mb.done)
+	notify(r.news)
 }
 
 // onlyCanceled reports whether err says nothing but that a context was cancelled.
@@ -374,46 +523,51 @@ func onlyCanceled(err error) bool {
 // all but the caches have ended. Where there is nothing but caches, they are what is
 // run for.
 func (r *managed) await(ctx context.Context) {
+	r.mu.Lock()
 	others := slices.ContainsFunc(r.left, func(mb *member) bool { return !mb.cache })
-	for slices.ContainsFunc(r.left, func(mb *member) bool { return !mb.cache || !others }) {
+	r.mu.Unlock()
+	for r.goesOn(func(mb *member) bool { return !mb.cache || !others }) && !r.failed() {
 		select {
 		case <-ctx.Done():
 			return
-		case mb := <-r.ended:
-			r.take(mb)
-			if len(r.errs) > 0 {
-				return
-			}
+		case <-r.news:
 		}
 	}
 }
 
+// goesOn reports whether a member that which picks has not ended.
+func (r *managed) goesOn(which func(*member) bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.left, which)
+}
+
+func (r *managed) failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.errs) > 0
+}
+
 // collect waits until every member that which picks has ended, or time is up.
 func (r *managed) collect(timeout <-chan time.Time, which func(*member) bool) {
-	for !r.late && slices.ContainsFunc(r.left, which) {
+	for !r.late && r.goesOn(which) {
 		select {
-		case mb := <-r.ended:
-			r.take(mb)
+		case <-r.news:
 		case <-timeout:
 			r.late = true
 		}
 	}
 }
 
-func (r *managed) take(mb *member) {
-	r.left = slices.DeleteFunc(r.left, func(o *member) bool { return o == mb })
-	if _, err := mb.status(); err != nil {
-		r.errs = append(r.errs, fmt.Errorf("%s: %w", mb.name, err))
-	}
-}
-
 func (r *managed) result() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if len(r.left) > 0 {
 		e := &LeftoverError{}
 		for _, mb := range r.left {
 			e.Names = append(e.Names, mb.name)
 		}
-		r.errs = append(r.errs, e)
+		return errors.Join(append(r.errs, e)...)
 	}
 	return errors.Join(r.errs...)
 }
@@ -424,12 +578,6 @@ type LeftoverError struct{ Names []string }
 
 func (e *LeftoverError) Error() string {
 	return "reconcile: still running when the time to stop was over: " + strings.Join(e.Names, ", ")
-}
-
-func (mb *member) set(state string, err error) {
-	mb.mu.Lock()
-	mb.state, mb.err = state, err
-	mb.mu.Unlock()
 }
 
 func (mb *member) status() (state string, err error) {

@@ -13,7 +13,7 @@ func (m *Manager) Runners() []Runner {
 	defer m.mu.Unlock()
 	members := m.members
 	if !m.running {
-		members = append(m.foundCaches(), members...)
+		members = append(m.foundCaches(members), members...)
 	}
 	rs := make([]Runner, 0, len(members))
 	for _, mb := range members {

@@ -1,29 +1,12 @@
 package reconcile
 
-import (
-	"context"
-	"time"
-
-	"github.com/tendhq/tend/internal/sleep"
-)
+import "time"
 
 // summarised is a Controller of any K, as the summary needs it.
 type summarised interface {
 	Name() string
 	summary(since Counts) (now Counts, attrs []any)
 	sum(attrs []any)
-}
-
-// summarise writes a line about each controller every so often, until ctx ends.
-func summarise(ctx context.Context, interval time.Duration, list []summarised) {
-	before := make(map[string]Counts)
-	for sleep.For(ctx, interval) {
-		for _, c := range list {
-			now, attrs := c.summary(before[c.Name()])
-			before[c.Name()] = now
-			c.sum(append(attrs, "in", interval))
-		}
-	}
 }
 
 func (c *Controller[K]) sum(attrs []any) { c.log().Info("reconcile: summary", attrs...) }
