@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/file"
 	"github.com/tendhq/tend/store/memory"
@@ -81,24 +82,24 @@ func liveOn(ctx context.Context, o options, backend store.Backend, cloud *cloud,
 	if o.Plan {
 		return n.plan(ctx, out)
 	}
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- n.manager.Run(running) }() // received below
 	began = time.Now()
-	err = n.await(ctx, running, ended, func(seen counts) bool { return seen.ready == o.Size })
-	if err == nil {
-		fmt.Fprintf(out, "up in %v: %s\n", round(began), cloud)
-		began = time.Now()
-		if err = n.removeAll(ctx); err == nil {
-			err = n.await(ctx, running, ended, func(seen counts) bool { return seen.there == 0 })
-		}
-	}
-	if err == nil {
-		fmt.Fprintf(out, "down in %v: %s\n", round(began), cloud)
-	}
-	stop()
-	return errors.Join(err, <-ended)
+	return program.Run(ctx, &n.manager, &program.Options{
+		Parts: n.parts(),
+		Once:  true,
+		Complete: func(ctx context.Context) error {
+			fmt.Fprintf(out, "up in %v: %s\n", round(began), cloud)
+			began = time.Now()
+			if err := n.removeAll(ctx); err != nil {
+				return err
+			}
+			gone := func(p program.Progress) bool { return p.Declared+p.Deleting == 0 }
+			if err := program.WaitFor(ctx, gone, n.parts()...); err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "down in %v: %s\n", round(began), cloud)
+			return nil
+		},
+	})
 }
 
 func round(began time.Time) time.Duration { return time.Since(began).Round(time.Millisecond) }

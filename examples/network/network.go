@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -84,6 +84,7 @@ type kind[S any] struct {
 	cache      *cache.Cache[S, Status]
 	depends    *depend.Tracker[S, Status]
 	reconciler *external.Reconciler[S, Status]
+	objects    *program.Kind[S, Status]
 	controller *reconcile.Controller[reconcile.Request]
 }
 
@@ -107,8 +108,20 @@ func (k *kind[S]) control(d *depend.Tracker[S, Status]) (err error) {
 	if err != nil {
 		return err
 	}
-	k.controller, err = k.reconciler.Controller("", k.cache, &reconcile.Options[reconcile.Request]{Workers: 32})
+	if k.objects, err = program.Of(k.cache, nil); err != nil {
+		return err
+	}
+	o, err := k.objects.Track(&reconcile.Options[reconcile.Request]{Workers: 32})
+	if err != nil {
+		return err
+	}
+	k.controller, err = k.reconciler.Controller("", k.cache, o)
 	return err
+}
+
+// parts are what the program waits for.
+func (n *network) parts() []program.Part {
+	return []program.Part{n.vpcs.objects, n.subnets.objects, n.machines.objects}
 }
 
 func (k *kind[S]) resource(o *store.Object[S, Status]) resource {
@@ -217,74 +230,6 @@ func (k *kind[S]) remove(ctx context.Context, o *store.Object[S, Status]) error 
 			return ignore(err, store.ErrNotFound)
 		}
 	}
-}
-
-// counts is how many objects there are, and how many of them are ready.
-type counts struct{ there, ready int }
-
-// await waits until the objects are as done says, which is asked after every change.
-func (n *network) await(ctx, running context.Context, ended chan error, done func(counts) bool) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	news := make(chan counts)
-	var followers sync.WaitGroup
-	defer followers.Wait()
-	defer cancel()
-	followers.Go(func() { follow(ctx, n.vpcs, news) })
-	followers.Go(func() { follow(ctx, n.subnets, news) })
-	followers.Go(func() { follow(ctx, n.machines, news) })
-	var all counts
-	for synced := 0; ; {
-		select {
-		case change := <-news:
-			if change == (counts{}) {
-				synced++
-			}
-			all.there += change.there
-			all.ready += change.ready
-			if synced == 3 && done(all) {
-				return nil
-			}
-		case err := <-ended:
-			ended <- nil
-			return fmt.Errorf("the manager ended: %w", err)
-		case <-running.Done():
-			return context.Cause(running)
-		}
-	}
-}
-
-// follow tells of the changes of a kind, and with zeros that all there was has been told.
-func follow[S any](ctx context.Context, k *kind[S], news chan<- counts) {
-	for ch, err := range k.cache.Changes(ctx) {
-		if err != nil {
-			return
-		}
-		change := count(ch.New)
-		if before := count(ch.Old); !ch.Synced {
-			change.there -= before.there
-			change.ready -= before.ready
-			if change == (counts{}) {
-				continue
-			}
-		}
-		select {
-		case news <- change:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func count[S any](o *store.Object[S, Status]) (c counts) {
-	if o == nil {
-		return c
-	}
-	c.there = 1
-	if o.Ready() {
-		c.ready = 1
-	}
-	return c
 }
 
 // plan prints what would be done, in order.
