@@ -1,126 +1,288 @@
 package queue
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
-// bands is the order of a queue without tenants: a ring for each band, the highest
-// first. Keys are numbered as they come in, so that the oldest key of all is the
-// head of one of the rings. A key that is raised comes in again in its higher band.
+// bands is the order of a shard's ready keys, and of the keys that wait in a bucket's
+// line. The highest band is first. In a band each tenant has a flow of its own, and the
+// flows take turns; keys without a tenant share one flow.
+//
+//	band 128 ──▶ acme: key ─ key ─ key ─ …
+//	  ▲          umbra: key
+//	  └───────── zeta: key ─ key
+//
+// Every run costs the same, so deficit round robin comes down to turns of as many keys
+// as the tenant's weight says. The flows of a blocked tenant are out of their circles,
+// and what it has ready costs nothing.
+//
+// Keys are numbered as they come in, and a key that is raised comes in again in its
+// higher band. A heap of all flows by the number of their heads gives the oldest key.
 type bands[K comparable] struct {
 	es     *slab[K]
 	number *numbers
-	rings  []*band[K] // highest first
+	roster *roster
+	all    []*band[K]           // highest first
+	groups map[uint32]*group[K] // by number of the tenant
+	none   *group[K]            // keys without a tenant
+	byAge  heap[*flow[K]]
+	n      int             // keys, those of blocked tenants included
+	pass   func(t *tenant) // notes a blocked tenant that next came upon, in a bucket's line
 }
 
+// band is the flows of one band that may run.
 type band[K comparable] struct {
+	is    uint8
+	first *flow[K] // whose turn it is
+	n     int      // keys, those of blocked tenants included
+}
+
+// group is what one tenant has.
+type group[K comparable] struct {
+	tenant  *tenant
+	flows   []*flow[K]
+	blocked bool
+}
+
+// flow is what one tenant has in one band.
+type flow[K comparable] struct {
 	ring[K]
-	is uint8
+	group      *group[K]
+	band       *band[K]
+	next, prev *flow[K] // in the circle, nil outside
+	left       int      // keys until its turn ends
+	oldest     uint64   // a sequence number that is not above its head's
+	at         int      // in the heap
 }
 
-func newBands[K comparable](es *slab[K], number *numbers) *bands[K] {
-	b := &bands[K]{es: es, number: number}
-	b.ring(middle)
-	return b
+func (f *flow[K]) rank() uint64 { return f.oldest }
+func (f *flow[K]) place() *int  { return &f.at }
+
+func newBands[K comparable](s *shard[K], r *roster) *bands[K] {
+	return &bands[K]{
+		es: &s.slab, number: &s.number, roster: r,
+		groups: make(map[uint32]*group[K]), none: &group[K]{tenant: &tenant{weight: 1}},
+	}
 }
 
-// ring is the ring of a band, made if there is none.
-func (b *bands[K]) ring(is uint8) *band[K] {
-	for k, r := range b.rings {
-		switch {
-		case r.is == is:
-			return r
-		case r.is < is:
-			b.rings = slices.Insert(b.rings, k, &band[K]{is: is})
-			return b.rings[k]
+// flow is the flow of entry i, made if there is none.
+func (o *bands[K]) flow(i uint32, e *entry[K]) *flow[K] {
+	g := o.none
+	if e.is(recorded) {
+		if number := o.es.record(i).tenant; number != 0 {
+			g = o.group(number)
 		}
 	}
-	b.rings = append(b.rings, &band[K]{is: is})
-	return b.rings[len(b.rings)-1]
-}
-
-func (b *bands[K]) push(i uint32, e *entry[K]) {
-	e.order = b.number.next()
-	b.ring(e.band).push(cellOf(e.order, i))
-}
-
-func (b *bands[K]) pushFront(i uint32, e *entry[K]) {
-	e.order = b.number.before()
-	b.ring(e.band).pushFront(cellOf(e.order, i))
-}
-
-func (b *bands[K]) remove(_ uint32, e *entry[K]) {
-	e.order = 0
-	b.ring(e.band).leave(b.es)
-}
-
-func (b *bands[K]) next(oldest bool) (i uint32, ok, again bool) {
-	r := b.highest()
-	if r == nil {
-		return 0, false, false
+	for _, f := range g.flows {
+		if f.band.is == e.band {
+			return f
+		}
 	}
-	steps := maxDropped
-	if oldest {
-		r, _ = b.oldest(&steps)
-	}
-	c, ok := r.first(b.es, &steps)
-	b.es.touched += maxDropped - steps
+	at, ok := slices.BinarySearchFunc(o.all, e.band, func(b *band[K], is uint8) int { return int(is) - int(b.is) })
 	if !ok {
-		return 0, false, true
+		o.all = slices.Insert(o.all, at, &band[K]{is: e.band})
 	}
-	r.take(b.es)
-	b.es.at(c.i).order = 0
-	return c.i, true, false
+	f := &flow[K]{group: g, band: o.all[at], oldest: math.MaxUint64}
+	g.flows = append(g.flows, f)
+	o.byAge.add(f)
+	return f
 }
 
-func (b *bands[K]) highest() *band[K] {
-	for _, r := range b.rings {
-		if r.live > 0 {
-			return r
+// group is what a tenant has, made if there is none.
+func (o *bands[K]) group(number uint32) *group[K] {
+	g := o.groups[number]
+	if g == nil {
+		g = &group[K]{tenant: o.roster.of[number-1]}
+		o.groups[number] = g
+	}
+	return g
+}
+
+// trim forgets what a tenant has if that is nothing.
+func (o *bands[K]) trim(g *group[K]) {
+	if g == o.none || g.blocked || slices.ContainsFunc(g.flows, func(f *flow[K]) bool { return f.live > 0 }) {
+		return
+	}
+	for _, f := range g.flows {
+		o.byAge.remove(f)
+	}
+	delete(o.groups, g.tenant.number)
+}
+
+func (o *bands[K]) push(i uint32, e *entry[K], front bool) {
+	f := o.flow(i, e)
+	if front {
+		e.order = o.number.before()
+		f.pushFront(cellOf(e.order, i))
+	} else {
+		e.order = o.number.next()
+		f.push(cellOf(e.order, i))
+	}
+	o.n++
+	f.band.n++
+	if f.oldest > e.order {
+		f.oldest = e.order
+		o.byAge.fix(f)
+	}
+	if f.next == nil && !f.group.blocked {
+		f.link()
+	}
+}
+
+// link puts a flow at the end of its circle: just before the one whose turn it is.
+func (f *flow[K]) link() {
+	f.left = f.group.tenant.weight
+	first := f.band.first
+	if first == nil {
+		f.next, f.prev, f.band.first = f, f, f
+		return
+	}
+	f.next, f.prev = first, first.prev
+	f.prev.next, first.prev = f, f
+}
+
+// unlink takes a flow out of its circle, if it is in.
+func (f *flow[K]) unlink() {
+	if f.next == nil {
+		return
+	}
+	f.prev.next, f.next.prev = f.next, f.prev
+	if f.band.first == f {
+		if f.band.first = f.next; f.next == f {
+			f.band.first = nil
+		}
+	}
+	f.next, f.prev = nil, nil
+}
+
+func (o *bands[K]) remove(i uint32, e *entry[K]) {
+	e.order = 0
+	f := o.flow(i, e)
+	f.leave(o.es)
+	o.removed(f)
+}
+
+// removed uncounts a key of flow f, which leaves its circle with the last.
+func (o *bands[K]) removed(f *flow[K]) {
+	o.n--
+	f.band.n--
+	if f.live == 0 {
+		f.unlink()
+		o.trim(f.group)
+	}
+}
+
+func (o *bands[K]) next(oldest bool) (i uint32, ok, again bool) {
+	for f := o.highest(); f != nil; f = o.highest() {
+		if oldest {
+			if f = o.oldest(); f == nil {
+				return 0, false, true
+			}
+		}
+		if t := f.group.tenant; t.blocked {
+			// A line learns only here that a tenant is blocked: it may be one of many.
+			o.es.touched++
+			o.block(t, true)
+			o.pass(t)
+			continue
+		}
+		c, ok := f.first(o.es)
+		if !ok {
+			return 0, false, true
+		}
+		if !oldest {
+			if f.left--; f.left <= 0 {
+				f.left = f.group.tenant.weight
+				f.band.first = f.next
+			}
+		}
+		f.take(o.es)
+		o.es.at(c.i).order = 0
+		o.removed(f)
+		return c.i, true, false
+	}
+	return 0, false, false
+}
+
+func (o *bands[K]) highest() *flow[K] {
+	for _, b := range o.all {
+		if b.first != nil {
+			return b.first
 		}
 	}
 	return nil
 }
 
-// oldest is the ring with the oldest head. If the steps are used up it is one whose
-// head is not known.
-func (b *bands[K]) oldest(steps *int) (found *band[K], head cell) {
-	for _, r := range b.rings {
-		if r.live == 0 {
-			continue
+// oldest is the flow with the oldest head, of which there must be one; nil: the search
+// has used its steps up. What the heap orders by may be too old, because keys have left;
+// then it is mended.
+func (o *bands[K]) oldest() *flow[K] {
+	for !o.es.tired() {
+		f, seq := o.byAge.items[0], uint64(math.MaxUint64)
+		if f.next != nil {
+			c, ok := f.first(o.es)
+			if !ok {
+				break
+			}
+			seq = c.seq()
 		}
-		c, ok := r.first(b.es, steps)
-		if !ok {
-			return r, c
+		if f.oldest == seq {
+			return f
 		}
-		if found == nil || c.seq() < head.seq() {
-			found, head = r, c
-		}
+		f.oldest = seq
+		o.byAge.fix(f)
+		o.es.touched++
 	}
-	return found, head
+	return nil
 }
 
-func (b *bands[K]) top() uint32 {
-	if r := b.highest(); r != nil {
-		return uint32(r.is) + 1
+// block takes the flows of a tenant out of their circles, or puts them back; more:
+// keys may run now that could not before.
+func (o *bands[K]) block(t *tenant, blocked bool) (more bool) {
+	g := o.groups[t.number]
+	if g == nil && !blocked {
+		return false
+	}
+	g = o.group(t.number)
+	if g.blocked == blocked {
+		return false
+	}
+	g.blocked = blocked
+	for _, f := range g.flows {
+		switch {
+		case blocked:
+			f.unlink()
+		case f.live > 0:
+			f.link()
+			f.oldest = 0
+			o.byAge.fix(f)
+			more = true
+		}
+	}
+	o.trim(g)
+	return more
+}
+
+func (o *bands[K]) top() uint32 {
+	if f := o.highest(); f != nil {
+		return uint32(f.band.is) + 1
 	}
 	return 0
 }
 
-func (b *bands[K]) len() (may, all int) {
-	for _, r := range b.rings {
-		all += r.live
-	}
-	return all, all
-}
-
-func (b *bands[K]) depths(to *[maxBands]int) {
-	for _, r := range b.rings {
-		to[r.is] += r.live
+func (o *bands[K]) depths(to *[maxBands]int) {
+	for _, b := range o.all {
+		to[b.is] += b.n
 	}
 }
 
-func (b *bands[K]) eldest() (uint32, bool) {
-	steps := maxDropped
-	r, c := b.oldest(&steps)
-	b.es.touched += maxDropped - steps
-	return c.i, r != nil && steps >= 0
+func (o *bands[K]) eldest() (i uint32, ok bool) {
+	if o.highest() != nil {
+		if f := o.oldest(); f != nil {
+			c, ok := f.first(o.es)
+			return c.i, ok
+		}
+	}
+	return 0, false
 }

@@ -89,7 +89,7 @@ func TestHeldQueueKeepsNothingOfWhatGoes(t *testing.T) {
 	}
 	checkInvariants(t, q)
 	cells := 0
-	for _, r := range q.shards.all[0].ready.(*bands[string]).rings {
+	for _, r := range q.shards.all[0].ready.(*bands[string]).byAge.items {
 		for b := r.head; b != nil; b = b.next {
 			cells += cap(b.cells)
 		}
@@ -378,7 +378,7 @@ func TestStepsGrowWithTheLogarithmOfTenants(t *testing.T) {
 		}
 		s := &q.shards.all[0]
 		s.most = 0
-		swaps, most := &q.keepers[0].tenants.byAge.swaps, 0
+		swaps, most := &q.keepers[0].s.ready.(*bands[string]).byAge.swaps, 0
 		for range 64 {
 			before := *swaps
 			it := get(t, q)
@@ -410,7 +410,7 @@ func TestHoldsOfOneKeyCostNoMoreEach(t *testing.T) {
 		for i := range n {
 			releases[i*7919%n]()
 		}
-		if swaps, most := q.keepers[0].holds.expiry.swaps, n*2*20; swaps > most {
+		if swaps, most := q.keepers[0].expiry.swaps, n*2*20; swaps > most {
 			t.Errorf("%d swaps for %d holds, want at most %d", swaps, n, most)
 		}
 		wantNext(t, q, "k")
@@ -531,7 +531,7 @@ func TestBoundsHoldWithEightGetters(t *testing.T) {
 				if shards > 1 {
 					s := q.shards.of(q.hash(low))
 					s.mu.Lock()
-					_, older = s.ready.len()
+					older = s.count[StateReady]
 					s.mu.Unlock()
 				}
 				// A shard is served once in 32·Shards dispatches, and gives the oldest at

@@ -19,7 +19,7 @@ import (
 // when a run starts, never before, so that nothing queues up a debt.
 type Bucket struct {
 	name string
-	id   uint64 // the order in which several are locked
+	id   int64 // from 1 on; the order in which several are locked
 
 	mu        sync.Mutex // guards what follows
 	limit     *rate.Limiter
@@ -29,7 +29,7 @@ type Bucket struct {
 	watchers  map[any]func()
 }
 
-var bucketID atomic.Uint64
+var bucketID atomic.Int64
 
 // NewBucket makes a bucket that is refilled with perSecond tokens a second and
 // holds burst of them; it is full at first. perSecond must be positive and

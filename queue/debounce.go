@@ -25,10 +25,7 @@ func (k *keeper[K]) delay(i uint32, e *entry[K], r request, now int64) request {
 
 // floor is the end of the interval since the key's last run.
 func (k *keeper[K]) floor(i uint32, e *entry[K]) int64 {
-	if !e.is(recorded) {
-		return 0
-	}
-	if x := k.s.record(i).extra; x != nil && x.cool != 0 && x.cool > k.s.env.now() {
+	if x := k.extraOf(i, e); x != nil && x.cool != 0 && x.cool > k.s.env.now() {
 		return x.cool
 	}
 	return 0

@@ -103,8 +103,7 @@ package queue
 //	bucket     token buckets
 //	options    what New is told; errors; backoff
 //	shard      the core: one queue with one lock; its order and admission
-//	bands      the order of bands, with aging
-//	tenant     the order of tenants, which take turns
+//	bands      the order of bands, with aging; tenants take turns
 //	keeper     the admission: records, caps of tenants
 //	debounce   … adds that are put off
 //	hold       … holds

@@ -120,8 +120,8 @@ func TestThrottledBucketHoldsItsOwnKeysOnly(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		ran := runs(t, q, time.Second, func(it Item[string]) { it.Done() })
-		if len(ran) != 996 || len(q.keepers[0].lines.of) != 0 {
-			t.Errorf("%d keys ran, %d lists are left; want 996, 0", len(ran), len(q.keepers[0].lines.of))
+		if len(ran) != 996 || len(q.keepers[0].lines) != 0 {
+			t.Errorf("%d keys ran, %d lists are left; want 996, 0", len(ran), len(q.keepers[0].lines))
 		}
 	})
 }

@@ -3,7 +3,6 @@ package queue
 import (
 	"math"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/tendhq/tend/internal/tick"
@@ -56,96 +55,53 @@ func (h *Histogram) Total() (n uint64) {
 	return n
 }
 
-// The bins of Fine that are kept: from 2^-30 s, a nanosecond, to 2^20 s, twelve
-// days. What is longer counts as that long.
-const (
-	binsPerOctave = 8
-	firstBin      = -30*binsPerOctave + 1
-	octaves       = 50
-)
-
-// histogram has a counter for each bound, and for the octaves that occur one for
-// each bin.
-type histogram struct {
-	counts  [len(bounds) + 1]uint64
-	fine    [octaves]*[binsPerOctave]uint64
-	zero    uint64
-	sum     float64 // ns
-	sampled int64   // the last sample
-	like    uint64  // durations that count as that, and have not been added
-}
-
-// sample adds a duration for which those that follow stand until the next.
-func (h *histogram) sample(ns int64) {
-	h.flush()
-	h.sampled, h.like = ns, 1
-}
-
-func (h *histogram) flush() {
-	if h.like > 0 {
-		h.observe(h.sampled, h.like)
-		h.like = 0
+// init makes the bounds and the counters.
+func (h *Histogram) init() {
+	for _, b := range bounds {
+		h.Bounds = append(h.Bounds, time.Duration(b).Seconds())
 	}
+	h.Counts, h.Fine = make([]uint64, len(bounds)+1), make(map[int]uint64)
 }
+
+// Bins outside these are not kept: from a nanosecond to twelve days. What is longer
+// counts as that long.
+const firstBin, lastBin = -30*8 + 1, 20 * 8
 
 // observe counts a duration as often as weight says.
-func (h *histogram) observe(ns int64, weight uint64) {
+func (h *Histogram) observe(ns int64, weight uint64) {
 	ns = max(ns, 0)
 	b, _ := slices.BinarySearch(bounds[:], ns)
-	h.counts[b] += weight
-	h.sum += float64(ns) * float64(weight)
+	h.Counts[b] += weight
+	h.Sum += float64(ns) / 1e9 * float64(weight)
 	if ns == 0 {
-		h.zero += weight
+		h.Zero += weight
 		return
 	}
-	o, bin := fineBin(ns)
-	if h.fine[o] == nil {
-		h.fine[o] = new([binsPerOctave]uint64)
-	}
-	h.fine[o][bin] += weight
-}
-
-// fineBin is the place of a duration's bin. The bin is worked out as Prometheus
-// does it, from the same bounds, so that a duration on a bound falls alike.
-func fineBin(ns int64) (octave, bin int) {
+	// As Prometheus works it out, from the same bounds, so that a duration on a bound
+	// falls alike.
 	frac, exp := math.Frexp(float64(ns) / 1e9)
-	k := (exp-1)*binsPerOctave + sort.SearchFloat64s(fractions[:], frac)
-	i := min(max(k-firstBin, 0), octaves*binsPerOctave-1)
-	return i / binsPerOctave, i % binsPerOctave
+	k, _ := slices.BinarySearch(fractions[:], frac)
+	h.Fine[min(max((exp-1)*len(fractions)+k, firstBin), lastBin)] += weight
 }
 
 // fractions are the bounds of an octave's bins, from 0.5 on.
-var fractions = func() (f [binsPerOctave]float64) {
+var fractions = func() (f [8]float64) {
 	for k := range f {
-		f[k] = math.Exp2(float64(k)/binsPerOctave) / 2
+		f[k] = math.Exp2(float64(k)/8) / 2
 	}
 	return f
 }()
 
-func (h *histogram) addTo(to *Histogram) {
-	h.flush()
-	if to.Bounds == nil {
-		for _, b := range bounds {
-			to.Bounds = append(to.Bounds, time.Duration(b).Seconds())
-		}
-		to.Counts = make([]uint64, len(h.counts))
-		to.Fine = make(map[int]uint64)
+// add adds the counts of another one.
+func (h *Histogram) add(o *Histogram) {
+	for k, n := range o.Counts {
+		h.Counts[k] += n
 	}
-	for k, n := range h.counts {
-		to.Counts[k] += n
+	for k, n := range o.Fine {
+		h.Fine[k] += n
 	}
-	for o, bins := range h.fine {
-		if bins == nil {
-			continue
-		}
-		for k, n := range bins {
-			if n > 0 {
-				to.Fine[firstBin+o*binsPerOctave+k] += n
-			}
-		}
-	}
-	to.Zero += h.zero
-	to.Sum += h.sum / float64(time.Second)
+	h.Zero += o.Zero
+	h.Sum += o.Sum
 }
 
 // extend restores the upper bits of an entry's tick, of which it keeps the lower 32,
@@ -166,13 +122,29 @@ type meter struct {
 	key            uint32 // the sample, an entry's index+1; 0: none
 	skip           uint32 // keys until the next sample
 	from           int64  // when the sample became ready, then when it began to run
-	waited, worked histogram
+	waited, worked sampled
+}
+
+// sampled is a histogram and the last sample.
+type sampled struct {
+	Histogram
+	last int64  // ns
+	like uint64 // durations that count as that, and have not been added
 }
 
 const (
 	sampleEvery = 64
 	longTicks   = 2
 )
+
+// flush counts the last sample and what it stands for.
+func (h *sampled) flush() *Histogram {
+	if h.like > 0 {
+		h.observe(h.last, h.like)
+		h.like = 0
+	}
+	return &h.Histogram
+}
 
 // ready is called when entry i becomes ready.
 func (m *meter) ready(c *tick.Clock, i uint32) {
@@ -187,12 +159,13 @@ func (m *meter) ready(c *tick.Clock, i uint32) {
 }
 
 // count adds how long entry i was ready or ran, from one tick to another.
-func (m *meter) count(h *histogram, c *tick.Clock, i, from, to uint32) {
+func (m *meter) count(h *sampled, c *tick.Clock, i, from, to uint32) {
 	switch ticks := to - from; {
 	case m.key == i+1:
 		now := c.Now()
 		if ticks < longTicks {
-			h.sample(now - m.from)
+			h.flush()
+			h.last, h.like = now-m.from, 1
 		} else {
 			h.observe(now-m.from, 1)
 		}

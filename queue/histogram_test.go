@@ -12,7 +12,8 @@ import (
 // places that the documentation of Histogram says.
 func TestHistogramCountsEachDurationBetweenItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var h histogram
+		var h Histogram
+		h.init()
 		all := rapid.SliceOfN(rapid.OneOf(
 			rapid.Int64Range(0, int64(300*time.Hour)), rapid.Int64Range(0, 2000), rapid.SampledFrom(bounds[:]),
 		), 0, 30).Draw(t, "durations")
@@ -22,7 +23,8 @@ func TestHistogramCountsEachDurationBetweenItsBounds(t *testing.T) {
 			weights += uint64(i + 1)
 		}
 		var got Histogram
-		h.addTo(&got)
+		got.init()
+		got.add(&h)
 		for _, bound := range bounds {
 			want := uint64(0)
 			for i, ns := range all {
@@ -51,13 +53,15 @@ func TestHistogramCountsEachDurationBetweenItsBounds(t *testing.T) {
 }
 
 func TestHistogramAddsUpOverShards(t *testing.T) {
-	var a, b histogram
+	var a, b, sum Histogram
+	for _, h := range []*Histogram{&a, &b, &sum} {
+		h.init()
+	}
 	a.observe(int64(time.Second), 2)
 	b.observe(int64(time.Second), 3)
 	b.observe(0, 1)
-	var sum Histogram
-	a.addTo(&sum)
-	b.addTo(&sum)
+	sum.add(&a)
+	sum.add(&b)
 	if sum.UpTo(time.Second) != 6 || sum.UpTo(time.Second-1) != 1 || sum.Fine[0] != 5 || sum.Zero != 1 || sum.Sum != 5 {
 		t.Errorf("%+v", sum)
 	}

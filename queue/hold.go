@@ -6,12 +6,17 @@ const maxExpired = 256
 // addHold adds a hold to a set, in the place of the one of its name.
 func (k *keeper[K]) addHold(set *holdSet, h *heldBack) {
 	if was := set.named[h.name]; was != nil {
-		k.holds.expiry.remove(was)
-		set.remove(was)
+		k.drop(was)
 	}
-	set.add(h)
+	h.set, h.element = set, set.holds.PushBack(h)
+	if set.named == nil {
+		set.named = make(map[string]*heldBack)
+	}
+	if h.name != "" {
+		set.named[h.name] = h
+	}
 	if h.until != never {
-		k.holds.expiry.add(h)
+		k.expiry.add(h)
 		k.s.fx.mask |= fxTimer
 	}
 	k.apply(set)
@@ -20,18 +25,25 @@ func (k *keeper[K]) addHold(set *holdSet, h *heldBack) {
 // endHold ends a hold that lasts.
 func (k *keeper[K]) endHold(h *heldBack) {
 	set := h.set
-	k.holds.expiry.remove(h)
-	set.remove(h)
+	k.drop(h)
 	k.apply(set)
+}
+
+// drop takes a hold out of its set.
+func (k *keeper[K]) drop(h *heldBack) {
+	k.expiry.remove(h)
+	h.set.holds.Remove(h.element)
+	delete(h.set.named, h.name)
+	h.set = nil
 }
 
 // apply lets what a set holds run or not, after a change of the set.
 func (k *keeper[K]) apply(set *holdSet) {
 	s := k.s
-	switch over := set.over; over.kind {
+	switch set.kind {
 	case wholeQueue:
-		if set.first != nil {
-			s.env.heldBy.Store(&set.first.reason)
+		if set.lasts() {
+			s.env.heldBy.Store(set.reason())
 			s.env.word.Or(uint32(paused))
 		} else {
 			s.env.word.And(^uint32(paused))
@@ -39,29 +51,25 @@ func (k *keeper[K]) apply(set *holdSet) {
 			s.fx.mask |= fxWake
 		}
 	case oneTenant:
-		k.admit(over.tenant)
-		k.roster.trim(over.tenant)
+		k.admit(set.tenant)
+		k.roster.trim(set.tenant)
 	case oneKey:
-		e := s.at(over.i)
+		e := s.at(set.i)
+		if !set.lasts() {
+			s.record(set.i).holds = nil
+		}
 		to := e.status()
-		switch e.state {
-		case StateReady, StateThrottled:
-			if set.first != nil {
-				to.state, to.due = StateHeld, 0
-				to.flags &^= admitted
-				s.move(over.i, e, to, e.band)
-			}
-		case StateHeld:
-			// While the queue drains nothing becomes ready that a getter may not
-			// wait for any more.
-			if set.first == nil && s.env.may().phase() == open {
-				s.move(over.i, e, to.start(0), e.band)
-			}
-		case absent, StateIdle:
+		switch {
+		case e.state == absent || e.state == StateIdle:
 			to.state, to.due = StateIdle, 0
-			s.move(over.i, e, to, e.band)
-		default:
-			s.trim(over.i, e)
+			s.move(set.i, e, to, e.band)
+		case (e.state == StateReady || e.state == StateThrottled) && set.lasts():
+			s.move(set.i, e, to.hold(), e.band)
+		case e.state == StateHeld && !set.lasts() && s.env.may().phase() == open: // while the queue drains nothing becomes ready that a getter may not wait for
+			s.move(set.i, e, to.start(0), e.band)
+		}
+		if e.is(recorded) {
+			s.trim(set.i, e)
 		}
 	}
 }
@@ -70,21 +78,18 @@ func (k *keeper[K]) apply(set *holdSet) {
 func (k *keeper[K]) expire(now int64) (more bool) {
 	s := k.s
 	for range maxExpired {
-		h, ok := k.holds.expiry.first()
+		h, ok := k.expiry.first()
 		if !ok || h.until > now {
 			return false
 		}
-		x := expired[K]{reason: h.reason}
-		switch over := h.set.over; over.kind {
+		x := expired[K]{reason: h.reason, over: Scope[K]{kind: h.set.kind}}
+		switch set := h.set; set.kind {
 		case oneKey:
-			x.over = Scope[K]{kind: oneKey, key: s.at(over.i).key}
+			x.over.key = s.at(set.i).key
 		case oneTenant:
-			x.over = Scope[K]{kind: oneTenant, tenant: over.tenant.name}
+			x.over.tenant = set.tenant.name
 		}
-		if s.fx.expired == nil {
-			s.fx.expired = new([]expired[K])
-		}
-		*s.fx.expired = append(*s.fx.expired, x)
+		s.fx.expired = append(s.fx.expired, x)
 		s.fx.mask |= fxHooks
 		s.touched++
 		k.endHold(h)
@@ -92,21 +97,11 @@ func (k *keeper[K]) expire(now int64) (more bool) {
 	return true
 }
 
-// holdsOf is the set of a key, made if there is none.
-func (k *keeper[K]) holdsOf(i uint32, e *entry[K]) *holdSet {
-	x := k.s.extra(i, e)
-	if x.holds == nil {
-		x.holds = &holdSet{over: holdScope{kind: oneKey, i: i}}
-	}
-	return x.holds
-}
-
 func (k *keeper[K]) review(i uint32, e *entry[K], to status) status {
 	held := k.isHeld(i, e)
 	if to.state == StateReady {
 		if held {
-			to.state, to.due = StateHeld, 0
-			to.flags &^= admitted
+			return to.hold()
 		}
 		return to
 	}

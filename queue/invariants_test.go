@@ -32,7 +32,7 @@ func checkInvariants[K comparable](t testing.TB, q *Queue[K]) {
 	if r := &q.shards; len(q.keepers) > 1 {
 		f.want(r.some.Load() == some && r.odd.Load()&some == odd, "shards %b show something, %b something odd, but have %b, %b", r.some.Load(), r.odd.Load(), some, odd)
 	}
-	held := q.keepers[0].holds.whole.first != nil
+	held := q.keepers[0].whole.lasts()
 	f.want(held == (q.env.may()&paused != 0) && held == (q.env.heldBy.Load() != nil), "the queue is held: %v, but the word is %b", held, q.env.may())
 	for _, err := range f {
 		t.Error(err)
@@ -62,8 +62,8 @@ type census struct {
 func (k *keeper[K]) verify(f *faults) {
 	s := k.s
 	c := census{tenants: map[uint32]int{}, running: map[uint32]int{}, throttled: map[int64]int{}, out: map[int64]int{}, blocked: map[int64]int{}}
-	for n := range s.entries {
-		for at := range s.entries[n] {
+	for n := range s.chunks {
+		for at := range s.chunks[n].entries {
 			if i := uint32(n)<<s.bits | uint32(at); s.at(i).state != absent {
 				k.inspect(i, f, &c)
 			}
@@ -78,38 +78,38 @@ func (k *keeper[K]) verify(f *faults) {
 	f.want(s.fx.mask == 0 && s.fx.expired == nil, "something was not done after the lock")
 	f.want(s.most <= maxTouched, "%d entries and cells were touched under one hold of the lock", s.most)
 	s.verifyWheel(f)
-	s.verifyOrder(f, s.ready, StateReady, c.count[StateReady])
-	for number, l := range k.lines.byNumber {
-		if l == nil {
-			f.want(c.throttled[int64(number+1)] == 0 && c.out[int64(number+1)] == 0, "entries wait in line %d, which is gone", number+1)
-			continue
-		}
-		f.want(k.lines.of[l.bucket] == l && l.number == int64(number+1), "bucket %s: its line is lost", l.bucket.name)
-		f.want(l.out == c.out[l.number] && l.blocked == c.blocked[l.number], "bucket %s: %d keys are out, %d of blocked tenants, counted %d, %d", l.bucket.name, c.out[l.number], c.blocked[l.number], l.out, l.blocked)
-		f.want(c.throttled[l.number] > 0 || l.out > 0, "bucket %s: an empty line is kept", l.bucket.name)
-		s.verifyOrder(f, l.order, StateThrottled, c.throttled[l.number])
+	s.verifyOrder(f, s.ready.(*bands[K]), StateReady, c.count[StateReady])
+	for number, l := range k.lines {
+		f.want(l.bucket.id == number, "bucket %s: its line is lost", l.bucket.name)
+		f.want(l.out == c.out[number] && l.blocked == c.blocked[number], "bucket %s: %d keys are out, %d of blocked tenants, counted %d, %d", l.bucket.name, c.out[number], c.blocked[number], l.out, l.blocked)
+		f.want(c.throttled[number] > 0 || l.out > 0, "bucket %s: an empty line is kept", l.bucket.name)
+		s.verifyOrder(f, l.bands, StateThrottled, c.throttled[number])
+		delete(c.throttled, number)
+		delete(c.out, number)
 	}
-	verifyHeap(f, "lines", k.lines.byWake)
-	f.want(len(k.lines.byWake.items) == len(k.lines.of), "%d lines wait, of %d", len(k.lines.byWake.items), len(k.lines.of))
+	f.want(len(c.throttled) == 0 && len(c.out) == 0, "entries wait in lines that are gone: %v, %v", c.throttled, c.out)
+	verifyHeap(f, "lines", k.byWake)
+	f.want(len(k.byWake.items) == len(k.lines), "%d lines wait, of %d", len(k.byWake.items), len(k.lines))
 	for _, t := range k.roster.of {
 		if t == nil {
 			continue
 		}
 		f.want(t.keys == c.tenants[t.number], "tenant %s: %d keys, counted %d", t.name, c.tenants[t.number], t.keys)
 		f.want(t.running == c.running[t.number], "tenant %s: %d running, counted %d", t.name, c.running[t.number], t.running)
-		f.want(t.keys > 0 || t.holds.first != nil, "tenant %s is kept for nothing", t.name)
-		blocked := t.holds.first != nil || k.roster.cap > 0 && t.running >= k.roster.cap
+		f.want(t.keys > 0 || t.holds.lasts(), "tenant %s is kept for nothing", t.name)
+		blocked := t.holds.lasts() || k.roster.cap > 0 && t.running >= k.roster.cap
 		f.want(t.blocked == blocked, "tenant %s is blocked: %v, want %v", t.name, t.blocked, blocked)
 		c.holds(f, &t.holds)
 	}
-	c.holds(f, &k.holds.whole)
-	verifyHeap(f, "holds", k.holds.expiry)
-	f.want(c.limited == len(k.holds.expiry.items), "%d holds have a maximum, %d are watched", c.limited, len(k.holds.expiry.items))
+	c.holds(f, &k.whole)
+	verifyHeap(f, "holds", k.expiry)
+	f.want(c.limited == len(k.expiry.items), "%d holds have a maximum, %d are watched", c.limited, len(k.expiry.items))
 }
 
 func (c *census) holds(f *faults, set *holdSet) {
 	named := 0
-	for h := set.first; h != nil; h = h.next {
+	for x := set.holds.Front(); x != nil; x = x.Next() {
+		h := x.Value.(*heldBack)
 		f.want(h.set == set, "a hold is in another set")
 		if h.until == never {
 			c.unlisted++
@@ -181,14 +181,14 @@ func (k *keeper[K]) inspect(i uint32, f *faults, c *census) {
 func (s *shard[K]) verifyWheel(f *faults) {
 	n := 0
 	for slot, l := range s.wheel.slots {
-		level := slot >> 8
-		bit := s.wheel.bitmap[level][slot&255>>6]>>(slot&63)&1 == 1
+		level := slot >> slotBits
+		bit := s.wheel.used[level]>>(slot&lastSlot)&1 == 1
 		f.want(bit == (l.head != 0), "wheel slot %d: bit %v, head %d", slot, bit, l.head)
 		prev := uint32(0)
 		for i := l.head; i != 0; i = s.at(i - 1).next() {
 			e := s.at(i - 1)
 			f.want(e.prev() == prev && int(e.slot) == slot, "wheel slot %d: links disagree", slot)
-			f.want(e.due>>tickBits>>(8*level) >= s.wheel.tick>>(8*level) || level == 0, "entry %d was passed by", i-1)
+			f.want(e.due>>tickBits>>(slotBits*level) >= s.wheel.tick>>(slotBits*level) || level == 0, "entry %d was passed by", i-1)
 			f.want(e.due >= s.wheel.wake || s.env.may() != open, "entry %d is due before the wheel wakes", i-1)
 			prev = i
 			n++
@@ -198,39 +198,46 @@ func (s *shard[K]) verifyWheel(f *faults) {
 	f.want(n == s.wheel.n, "%d entries in the wheel's slots, counted %d", n, s.wheel.n)
 }
 
-func (s *shard[K]) verifyOrder(f *faults, o order[K], in State, want int) {
-	may, all := o.len()
-	f.want(all == want, "%d keys are %v, %d in their order", want, in, all)
-	switch o := o.(type) {
-	case *bands[K]:
-		for k, r := range o.rings {
-			s.verifyRing(f, &r.ring, in, r.is)
-			f.want(k == 0 || o.rings[k-1].is > r.is, "bands are not in order")
+func (s *shard[K]) verifyOrder(f *faults, o *bands[K], in State, want int) {
+	f.want(o.n == want, "%d keys are %v, %d in their order", want, in, o.n)
+	n, flows, keys := 0, 0, map[*band[K]]int{}
+	inspect := func(g *group[K]) {
+		live := 0
+		for _, x := range g.flows {
+			s.verifyRing(f, &x.ring, in, x.band.is)
+			f.want((x.next != nil) == (x.live > 0 && !g.blocked), "tenant %s band %d: in circle %v with %d keys", g.tenant.name, x.band.is, x.next != nil, x.live)
+			f.want(x.at > 0 && (x.next == nil || x.oldest <= s.headOf(&x.ring)), "tenant %s band %d: its place by age is %d", g.tenant.name, x.band.is, x.oldest)
+			keys[x.band] += x.live
+			live += x.live
 		}
-	case *tenants[K]:
-		n, free, circles := 0, 0, map[*circle[K]]int{}
-		for number, g := range o.groups {
-			f.want(g.tenant.number == number && o.roster.of[number-1] == g.tenant, "tenant %s is lost", g.tenant.name)
-			f.want(len(g.flows) > 0 || g.blocked, "tenant %s has a group for nothing", g.tenant.name)
-			m := 0
-			for _, x := range g.flows {
-				s.verifyRing(f, &x.ring, in, x.circle.band)
-				f.want(x.live > 0 && (x.next != nil) == !g.blocked && (x.at > 0) == !g.blocked, "tenant %s band %d: in circle %v with %d keys", g.tenant.name, x.circle.band, x.next != nil, x.live)
-				circles[x.circle] += x.live
-				m += x.live
-			}
-			f.want(m == g.n, "tenant %s has %d keys, counted %d", g.tenant.name, m, g.n)
-			n += m
-			if !g.blocked {
-				free += m
-			}
-		}
-		f.want(n == all && free == may, "%d keys in flows, %d may run, counted %d, %d", n, free, all, may)
-		for _, x := range o.circles {
-			f.want(x.n == circles[x], "circle %d: %d keys, counted %d", x.band, circles[x], x.n)
-		}
-		verifyHeap(f, "flows", o.byAge)
+		f.want(g == o.none || live > 0 || g.blocked, "tenant %s has a group for nothing", g.tenant.name)
+		n += live
+		flows += len(g.flows)
 	}
+	inspect(o.none)
+	for number, g := range o.groups {
+		f.want(g.tenant.number == number && o.roster.of[number-1] == g.tenant, "tenant %s is lost", g.tenant.name)
+		inspect(g)
+	}
+	f.want(n == o.n, "%d keys in flows, counted %d", n, o.n)
+	for k, x := range o.all {
+		f.want(x.n == keys[x], "band %d: %d keys, counted %d", x.is, keys[x], x.n)
+		f.want(k == 0 || o.all[k-1].is > x.is, "bands are not in order")
+	}
+	f.want(flows == len(o.byAge.items), "%d flows, %d ordered by age", flows, len(o.byAge.items))
+	verifyHeap(f, "flows", o.byAge)
+}
+
+// headOf is the number of the first live cell.
+func (s *shard[K]) headOf(r *ring[K]) uint64 {
+	for b := r.head; b != nil; b = b.next {
+		for _, c := range b.cells[b.at:] {
+			if isLive(&s.slab, c) {
+				return c.seq()
+			}
+		}
+	}
+	return 0
 }
 
 func (s *shard[K]) verifyRing(f *faults, r *ring[K], in State, band uint8) {
@@ -272,8 +279,8 @@ func (s *slab[K]) inUse() (n int) {
 
 // memory is how many chunks have memory.
 func (s *slab[K]) memory() (n int) {
-	for _, entries := range s.entries {
-		if entries != nil {
+	for _, c := range s.chunks {
+		if c.entries != nil {
 			n++
 		}
 	}
@@ -282,8 +289,8 @@ func (s *slab[K]) memory() (n int) {
 
 // recordsInUse is how many records there are.
 func (s *slab[K]) recordsInUse() (n int) {
-	for _, chunk := range s.records {
-		for _, r := range chunk {
+	for _, c := range s.chunks {
+		for _, r := range c.records {
 			if r != nil {
 				n++
 			}

@@ -203,8 +203,7 @@ func (q *Queue[K]) fill(s *shard[K], dst []Item[K]) (n int, again bool) {
 // many for each that runs or waits now.
 func (q *Queue[K]) share(s *shard[K]) int {
 	others := s.count[StateRunning]/shareBatch + int(q.waiters.sleeping.Load()) + 1
-	may, _ := s.ready.len()
-	return max(1, may/(2*others))
+	return max(1, s.count[StateReady]/(2*others))
 }
 
 // A getter of batches has about so many items.
@@ -243,42 +242,34 @@ var errBuckets = errors.New("queue: Options.Buckets panicked")
 
 // charge asks for the buckets of each of the items, without a lock, and then begins
 // the runs for which all have a token. It returns how many.
-func (q *Queue[K]) charge(s *shard[K], items []Item[K]) int {
-	n, asked := 0, 0
+func (q *Queue[K]) charge(s *shard[K], items []Item[K]) (n int) {
+	var few [4]*Bucket
+	all, ends, asking := few[:0], make([]int, 0, shareBatch), true
 	defer func() {
-		if asked < len(items) { // Buckets panicked: the caller gets none of them
-			q.giveBack(s, items[:n])
-			q.giveBack(s, items[asked:])
+		if asking { // Buckets panicked: the caller gets none of them
+			q.giveBack(s, items)
 		}
 	}()
-	var few, own [4]*Bucket
-	for ; asked < len(items); asked++ {
-		it := &items[asked]
-		buckets := own[:0] // a copy: what Buckets returns is the caller's
-		for _, b := range q.opts.Buckets(it.Key, few[:0]) {
+	for k := range items {
+		var own [4]*Bucket // a copy: what Buckets returns is the caller's
+		for _, b := range q.opts.Buckets(items[k].Key, own[:0]) {
 			if b != nil {
-				buckets = append(buckets, b)
+				all = append(all, b)
 			}
 		}
-		now := time.Now()
-		s.mu.Lock()
+		ends = append(ends, len(all))
+	}
+	asking = false
+	now, from := time.Now(), 0
+	s.mu.Lock()
+	for k := range items {
+		it := &items[k]
 		e := s.runs(it.index, it.run) // nil: DoneKey has settled it
-		ok := e != nil && q.keepers[0].pay(it.index, e, buckets, now)
-		q.unlock(s)
-		if ok {
+		if e != nil && q.keepers[0].pay(it.index, e, all[from:ends[k]:ends[k]], now) {
 			items[n] = *it
 			n++
 		}
-	}
-	paid := items[:n]
-	n = 0
-	s.mu.Lock()
-	for _, it := range paid {
-		if e := s.runs(it.index, it.run); e != nil {
-			s.begin(it.index, e)
-			items[n] = it
-			n++
-		}
+		from = ends[k]
 	}
 	q.unlock(s)
 	clear(items[n:])

@@ -6,10 +6,11 @@ package queue
 type keeper[K comparable] struct {
 	s        *shard[K]
 	debounce Debounce
-	holds    holds
 	roster   roster
-	tenants  *tenants[K] // the order of the shard, if it has tenants
-	lines    lines[K]
+	whole    holdSet // the holds over the whole queue, in the first shard
+	expiry   heap[*heldBack]
+	lines    map[int64]*line[K] // by number; none is empty with no key out
+	byWake   heap[*line[K]]
 	// locked calls f with the lock held and carries out what has to happen then.
 	locked func(f func())
 }
@@ -18,7 +19,7 @@ type keeper[K comparable] struct {
 func (k *keeper[K]) join(i uint32, e *entry[K], reason, tenant string, weight int) {
 	r := k.s.recorded(i, e)
 	if reason != "" {
-		r.reasons |= k.s.reasons.bit(reason)
+		r.reasons |= k.s.reasonBit(reason)
 	}
 	if weight == 0 {
 		return
@@ -41,18 +42,19 @@ func (k *keeper[K]) tenantOf(i uint32, e *entry[K]) *tenant {
 	return nil
 }
 
-// isHeld tells whether a hold keeps the key from running.
-func (k *keeper[K]) isHeld(i uint32, e *entry[K]) bool {
-	if !e.is(recorded) {
-		return false
+// extraOf is what the key has beside its record, nil if it has none.
+func (k *keeper[K]) extraOf(i uint32, e *entry[K]) *extra {
+	if e.is(recorded) {
+		return k.s.record(i).extra
 	}
-	x := k.s.record(i).extra
-	return x != nil && x.holds != nil && x.holds.first != nil
+	return nil
 }
 
-// taken counts the running keys of the key's tenant; ended uncounts them.
-func (k *keeper[K]) taken(i uint32, e *entry[K]) { k.ran(i, e, 1) }
-func (k *keeper[K]) ended(i uint32, e *entry[K]) { k.ran(i, e, -1) }
+// isHeld tells whether a hold keeps the key from running.
+func (k *keeper[K]) isHeld(i uint32, e *entry[K]) bool {
+	x := k.extraOf(i, e)
+	return x != nil && x.holds != nil && x.holds.lasts()
+}
 
 func (k *keeper[K]) ran(i uint32, e *entry[K], by int) {
 	if t := k.tenantOf(i, e); t != nil {
@@ -63,12 +65,12 @@ func (k *keeper[K]) ran(i uint32, e *entry[K], by int) {
 
 // admit lets the keys of a tenant run, or not, after a change.
 func (k *keeper[K]) admit(t *tenant) {
-	blocked := t.holds.first != nil || k.roster.cap > 0 && t.running >= k.roster.cap
+	blocked := t.holds.lasts() || k.roster.cap > 0 && t.running >= k.roster.cap
 	if blocked == t.blocked {
 		return
 	}
 	t.blocked = blocked
-	if k.tenants.block(t, blocked) {
+	if k.s.ready.block(t, blocked) {
 		k.s.fx.mask |= fxWake
 	}
 	k.readmit(t)
@@ -92,23 +94,16 @@ func (k *keeper[K]) discard(i uint32, e *entry[K]) {
 	k.s.dropRecord(i, e)
 }
 
-// holds is what a shard holds, and the whole queue in the first shard.
-type holds struct {
-	whole  holdSet
-	expiry heap[*heldBack]
-}
-
 // line is the keys that one bucket refused, in the order in which they would have
 // run. When the bucket has a token again, the first of them become ready once more:
 // a key of a high band gets the next token, however many wait, and keys of other
 // buckets never wait behind these.
 type line[K comparable] struct {
-	order[K]
+	*bands[K]
 	turns  turns
-	bucket *Bucket
-	number int64 // +1; the entries that wait have it in due
-	wakes  int64 // when there may be a token for one of them
-	at     int   // in the heap
+	bucket *Bucket // the entries that wait have its number in due
+	wakes  int64   // when there may be a token for one of them
+	at     int     // in the heap
 
 	// Keys that were let go and have not been taken: each has one of the bucket's tokens,
 	// as far as its tenant is not blocked.
@@ -118,20 +113,12 @@ type line[K comparable] struct {
 func (l *line[K]) rank() uint64 { return uint64(l.wakes) }
 func (l *line[K]) place() *int  { return &l.at }
 
-// lines is the lines of a shard, none of which is empty with no key out.
-type lines[K comparable] struct {
-	of       map[*Bucket]*line[K]
-	byNumber []*line[K]
-	unused   []int64
-	byWake   heap[*line[K]]
-}
-
 // retry makes the shard look at the line of a bucket whose limit has changed, or of
 // whose tokens one is free again.
 func (k *keeper[K]) retry(l *line[K]) {
 	if l.at != 0 { // else the line is gone by now
 		l.wakes = k.s.env.now()
-		k.lines.byWake.fix(l)
+		k.byWake.fix(l)
 		k.s.fx.mask |= fxTimer
 	}
 }
@@ -139,23 +126,22 @@ func (k *keeper[K]) retry(l *line[K]) {
 // readmit gives the tokens that the keys of a blocked tenant were let go for to
 // others, and lets the lines that passed the tenant over look at its keys again.
 func (k *keeper[K]) readmit(t *tenant) {
-	for number, n := range t.admitted {
-		l := k.lines.byNumber[number-1]
-		if t.blocked {
-			l.blocked += n
-			k.retry(l)
-		} else {
-			l.blocked -= n
+	if !t.blocked {
+		for number, n := range t.admitted {
+			k.lines[number].blocked -= n
 		}
-	}
-	if t.blocked {
+		for _, number := range t.passed {
+			if l := k.lines[number]; l != nil {
+				l.block(t, false)
+				k.retry(l)
+			}
+		}
+		t.passed = nil
 		return
 	}
-	for _, number := range t.passed {
-		if l := k.lines.byNumber[number-1]; l != nil {
-			l.order.(*tenants[K]).block(t, false)
-			k.retry(l)
-		}
+	for number, n := range t.admitted {
+		l := k.lines[number]
+		l.blocked += n
+		k.retry(l)
 	}
-	t.passed = nil
 }

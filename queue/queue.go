@@ -52,20 +52,14 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 
 // admit gives a shard its order and its admission.
 func (q *Queue[K]) admit(s *shard[K]) *keeper[K] {
-	k := &keeper[K]{s: s, debounce: q.opts.Debounce}
+	k := &keeper[K]{s: s, debounce: q.opts.Debounce, lines: make(map[int64]*line[K])}
+	k.roster = roster{numbers: make(map[string]uint32), cap: q.opts.TenantRunning}
 	k.locked = func(f func()) {
 		s.mu.Lock()
 		f()
 		q.unlock(s)
 	}
-	s.admission = k
-	if q.opts.Tenant == nil {
-		s.ready = newBands(&s.slab, &s.number)
-		return k
-	}
-	k.roster = roster{numbers: make(map[string]uint32), cap: q.opts.TenantRunning}
-	k.tenants = newTenants(&s.slab, &s.number, &k.roster)
-	s.ready = k.tenants
+	s.admission, s.ready = k, newBands(s, &k.roster)
 	return k
 }
 
@@ -173,7 +167,7 @@ func (q *Queue[K]) carryOut(fx effects[K]) {
 		signal(q.news)
 	}
 	if fx.mask&fxHooks != 0 {
-		q.tell(*fx.expired)
+		q.tell(fx.expired)
 	}
 }
 
@@ -226,7 +220,7 @@ func (q *Queue[K]) step(s *shard[K], now int64, ended *[]expired[K]) (next int64
 	}
 	fx := s.unlock()
 	if fx.mask&fxHooks != 0 {
-		*ended = append(*ended, *fx.expired...)
+		*ended = append(*ended, fx.expired...)
 		fx.mask &^= fxHooks
 	}
 	q.carryOut(fx)
@@ -286,8 +280,7 @@ func (q *Queue[K]) holding(over Scope[K], create bool, f func(*keeper[K], *holdS
 	if over.kind == oneKey {
 		hash = q.hash(over.key)
 	}
-	at := hash >> 58 & q.shards.mask
-	k := q.keepers[at]
+	k := q.keepers[q.shards.of(hash).id]
 	k.locked(func() {
 		if set := q.holds(k, over, uint32(hash), create); set != nil {
 			f(k, set)
@@ -300,27 +293,29 @@ func (q *Queue[K]) holds(k *keeper[K], over Scope[K], hash uint32, create bool) 
 	s := k.s
 	switch over.kind {
 	case wholeQueue:
-		return &k.holds.whole
+		return &k.whole
 	case oneTenant:
-		if k.tenants == nil || !create && k.roster.numbers[over.tenant] == 0 {
+		if q.opts.Tenant == nil || !create && k.roster.numbers[over.tenant] == 0 {
 			return nil
 		}
-		t := k.roster.get(over.tenant)
-		t.holds.over = holdScope{kind: oneTenant, tenant: t}
-		return &t.holds
+		return &k.roster.get(over.tenant).holds
 	}
 	i, p, ok := s.find(hash, &over.key)
+	if !ok && !create {
+		return nil
+	}
 	if !ok {
-		if !create {
-			return nil
-		}
 		if s.env.maxKeys > 0 {
 			s.env.keys.Add(1)
 		}
 		i, _ = s.create(hash, p, &over.key)
 	}
-	if e := s.at(i); create || k.isHeld(i, e) {
-		return k.holdsOf(i, e)
+	e := s.at(i)
+	if create && !k.isHeld(i, e) {
+		s.extra(i, e).holds = &holdSet{kind: oneKey, i: i}
+	}
+	if x := k.extraOf(i, e); x != nil {
+		return x.holds
 	}
 	return nil
 }

@@ -39,9 +39,7 @@ const (
 	firstBlock = 4
 	lastBlock  = 256
 	sweepEvery = 4
-	// maxTouched bounds the entries and cells that one hold of the lock looks at.
-	maxTouched = 4096
-	// maxDropped bounds the dead cells that one search drops.
+	// maxDropped bounds the dead cells beyond the live ones of a ring.
 	maxDropped = 1024
 )
 
@@ -91,15 +89,16 @@ func (r *ring[K]) pushFront(c cell) {
 
 // first is the first live cell. There must be one; not ok: the search used its
 // steps up on dead cells, and is to be repeated.
-func (r *ring[K]) first(es *slab[K], steps *int) (c cell, ok bool) {
+func (r *ring[K]) first(es *slab[K]) (c cell, ok bool) {
 	for {
 		c = r.head.cells[r.head.at]
 		if isLive(es, c) {
 			return c, true
 		}
-		if *steps--; *steps < 0 {
+		if es.tired() {
 			return c, false
 		}
+		es.touched++
 		r.dead--
 		r.drop()
 	}

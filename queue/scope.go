@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"container/list"
 	"fmt"
 	"time"
 )
@@ -52,11 +53,11 @@ type Hold struct {
 
 // heldBack is a hold that lasts.
 type heldBack struct {
-	set          *holdSet
+	set          *holdSet // nil: it has ended
 	name, reason string
 	until        int64 // never: until it is released
 	at           int   // in the heap of those with a maximum
-	next, prev   *heldBack
+	element      *list.Element
 }
 
 func (h *heldBack) rank() uint64 { return uint64(h.until) }
@@ -64,50 +65,17 @@ func (h *heldBack) place() *int  { return &h.at }
 
 // holdSet is the holds over one scope, in the order in which they were made.
 type holdSet struct {
-	first, last *heldBack
-	named       map[string]*heldBack
-	over        holdScope
-}
-
-// holdScope is the scope of a set without the type of the keys.
-type holdScope struct {
 	kind   scopeKind
 	i      uint32  // of the key's entry
 	tenant *tenant // of the tenant
+	holds  list.List
+	named  map[string]*heldBack
 }
 
-func (s *holdSet) add(h *heldBack) {
-	h.set, h.prev = s, s.last
-	if s.last == nil {
-		s.first = h
-	} else {
-		s.last.next = h
-	}
-	s.last = h
-	if h.name != "" {
-		if s.named == nil {
-			s.named = make(map[string]*heldBack)
-		}
-		s.named[h.name] = h
-	}
-}
+func (s *holdSet) lasts() bool { return s.holds.Len() > 0 }
 
-func (s *holdSet) remove(h *heldBack) {
-	if h.prev == nil {
-		s.first = h.next
-	} else {
-		h.prev.next = h.next
-	}
-	if h.next == nil {
-		s.last = h.prev
-	} else {
-		h.next.prev = h.prev
-	}
-	if h.name != "" {
-		delete(s.named, h.name)
-	}
-	h.set, h.next, h.prev = nil, nil, nil
-}
+// reason is that of the first hold; there must be one.
+func (s *holdSet) reason() *string { return &s.holds.Front().Value.(*heldBack).reason }
 
 // expired is a hold that reached its maximum.
 type expired[K comparable] struct {
@@ -143,21 +111,20 @@ func (r *roster) get(name string) *tenant {
 	if n, ok := r.numbers[name]; ok {
 		return r.of[n-1]
 	}
-	t := &tenant{name: name, weight: 1}
-	if k := len(r.unused); k > 0 {
-		t.number, r.unused = r.unused[k-1], r.unused[:k-1]
-	} else {
+	if len(r.unused) == 0 {
 		r.of = append(r.of, nil)
-		t.number = uint32(len(r.of))
+		r.unused = append(r.unused, uint32(len(r.of)))
 	}
-	r.of[t.number-1] = t
-	r.numbers[name] = t.number
+	last := len(r.unused) - 1
+	t := &tenant{name: name, weight: 1, number: r.unused[last]}
+	t.holds = holdSet{kind: oneTenant, tenant: t}
+	r.unused, r.of[t.number-1], r.numbers[name] = r.unused[:last], t, t.number
 	return t
 }
 
 // trim forgets a tenant for which there is no reason any more.
 func (r *roster) trim(t *tenant) {
-	if t.keys == 0 && t.holds.first == nil {
+	if t.keys == 0 && !t.holds.lasts() {
 		delete(r.numbers, t.name)
 		r.of[t.number-1] = nil
 		r.unused = append(r.unused, t.number)

@@ -56,17 +56,8 @@ func worstRing[K comparable](q *Queue[K]) (dead, live int) {
 		}
 	}
 	for k := range q.shards.all {
-		switch o := q.shards.all[k].ready.(type) {
-		case *bands[K]:
-			for _, r := range o.rings {
-				look(&r.ring)
-			}
-		case *tenants[K]:
-			for _, g := range o.groups {
-				for _, f := range g.flows {
-					look(&f.ring)
-				}
-			}
+		for _, f := range q.shards.all[k].ready.(*bands[K]).byAge.items {
+			look(&f.ring)
 		}
 	}
 	return dead, live

@@ -93,19 +93,18 @@ func after(now int64, d time.Duration) int64 {
 
 // order decides which ready key is next.
 type order[K comparable] interface {
-	// push puts a key at the end of its band, pushFront at the head.
-	push(i uint32, e *entry[K])
-	pushFront(i uint32, e *entry[K])
+	// push puts a key at the end of its band, or in front.
+	push(i uint32, e *entry[K], front bool)
 	// remove takes out a key that leaves before its turn.
 	remove(i uint32, e *entry[K])
 	// next takes out the key whose turn it is, or the oldest one, whatever its band.
 	// Not ok: there is none; or, again, the search has used its steps up and is to be
 	// repeated.
 	next(oldest bool) (i uint32, ok, again bool)
+	// block keeps the keys of a tenant from running, or lets them; more: there are some.
+	block(t *tenant, blocked bool) (more bool)
 	// top is the highest band with a key that may run, plus one; 0: none.
 	top() uint32
-	// len is how many keys may run; all includes those of tenants that may not.
-	len() (may, all int)
 	// depths adds the number of keys in each band.
 	depths(to *[maxBands]int)
 	// eldest is the key that is ready for longest and may run.
@@ -138,10 +137,10 @@ type admission[K comparable] interface {
 	leave(i uint32, e *entry[K], stays bool)
 	// unadmit is called when a ready key that a line let go is not ready any more.
 	unadmit(i uint32, e *entry[K], to State)
-	// taken, began and ended are called in the course of a run.
-	taken(i uint32, e *entry[K])
+	// ran is called when a key is taken, by 1, and when its run ends, by -1; began when
+	// the run begins.
+	ran(i uint32, e *entry[K], by int)
 	began(i uint32, e *entry[K])
-	ended(i uint32, e *entry[K])
 	// forget makes the record that of a key that never ran; discard ends it.
 	forget(i uint32, e *entry[K])
 	discard(i uint32, e *entry[K])
@@ -161,8 +160,8 @@ type ask struct {
 // effects is what has to happen once the lock is free.
 type effects[K comparable] struct {
 	mask    uint8
-	due     int64         // when the timer is to ring
-	expired *[]expired[K] // holds that ended
+	due     int64        // when the timer is to ring
+	expired []expired[K] // holds that ended
 }
 
 // The bits of effects.mask.
@@ -178,6 +177,8 @@ func (s *shard[K]) init(v *env) {
 	s.env = v
 	s.number = numbers{firstNumber, firstNumber}
 	s.meter = new(meter)
+	s.waited.init()
+	s.worked.init()
 	s.table.init()
 	s.slab.init()
 	s.wheel.wake = never
@@ -326,7 +327,7 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 		if from != StateReady {
 			s.meter.ready(&s.env.clock, i)
 		}
-		s.ready.push(i, e)
+		s.ready.push(i, e, false)
 		s.fx.mask |= fxWake | s.topMayChange
 	case StateRunning:
 		e.order = s.number.next()
@@ -376,7 +377,7 @@ func (s *shard[K]) take() (i uint32, ok, again bool) {
 	to := e.status()
 	to.state, to.due = StateRunning, 0
 	if e.is(recorded) {
-		s.admission.taken(i, e)
+		s.admission.ran(i, e, 1)
 	}
 	s.move(i, e, to, e.band)
 	if s.env.asks {
@@ -412,7 +413,7 @@ func (s *shard[K]) end(i uint32, e *entry[K]) {
 	}
 	s.drop(i)
 	if e.is(recorded) {
-		s.admission.ended(i, e)
+		s.admission.ran(i, e, -1)
 	}
 	s.fx.mask |= s.left()
 }
@@ -492,10 +493,12 @@ func (s *shard[K]) tick(now int64) (more bool) {
 	if s.env.may().phase() != open {
 		return s.admission.tick(now)
 	}
-	s.fired, more = s.wheel.fire(&s.slab, now, s.fired[:0])
-	for _, i := range s.fired {
-		e := s.at(i)
-		s.move(i, e, onDue(e.status()), e.band)
+	for more = true; more && s.touched < maxStep; {
+		s.fired, more = s.wheel.fire(&s.slab, now, s.fired[:0])
+		for _, i := range s.fired {
+			e := s.at(i)
+			s.move(i, e, onDue(e.status()), e.band)
+		}
 	}
 	if !more {
 		s.wheel.schedule(&s.slab, now)

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"math/bits"
+	"slices"
 	"unsafe"
 )
 
@@ -62,27 +63,28 @@ func (n *numbers) before() uint64 {
 // one. Places freed last are used first, and of the chunks without an entry one keeps
 // its memory.
 type slab[K comparable] struct {
-	bits    uint8        // of an index, for the place in its chunk
-	entries [][]entry[K] // by chunk; nil: it has no memory
-	records [][]*record  // by chunk and place; nil: none had one
-	chunks  []chunk
+	bits    uint8 // of an index, for the place in its chunk
+	chunks  []chunk[K]
 	open    []uint32  // chunks with a free place
 	empty   int       // chunks with memory and no entry, at most one
 	spare   []*record // for the next that need one
-	reasons reasons
-	touched int // entries and cells that loops looked at under this hold of the lock
+	reasons []string  // the different ones, so that a key can have several in 32 bits
+	touched int       // entries and cells that loops looked at under this hold of the lock
 }
 
-type chunk struct {
-	free uint16 // the first free place+1; its entry has the next one in order
-	used uint16 // places from here on were never in use
-	n    uint16 // entries
+type chunk[K comparable] struct {
+	entries       []entry[K] // nil: it has no memory
+	records       []*record  // nil: none had one
+	free, used, n uint16     // the first free place+1, whose entry has the next one in order; places ever used; entries
 }
 
 const (
 	chunkBits  = 10 // at most 1,024 places a chunk, and less if they are large
 	chunkBytes = 64 << 10
 	maxSpare   = 64
+
+	// maxTouched bounds the entries and cells that one hold of the lock looks at.
+	maxTouched = 4096
 )
 
 func (s *slab[K]) init() {
@@ -90,15 +92,25 @@ func (s *slab[K]) init() {
 	s.bits = uint8(min(chunkBits, bits.Len64(max(chunkBytes/uint64(unsafe.Sizeof(e)), 1))-1))
 }
 
+// tired tells whether this hold of the lock has looked at enough: a search ends then
+// and is repeated under the next one.
+func (s *slab[K]) tired() bool { return s.touched >= maxTouched/2 }
+
+// split is the chunk of an index and the place in it.
+func (s *slab[K]) split(i uint32) (c *chunk[K], at uint32) {
+	return &s.chunks[i>>(s.bits&31)], i & (1<<(s.bits&31) - 1)
+}
+
 // at is the entry of an index that alloc gave.
 func (s *slab[K]) at(i uint32) *entry[K] {
-	return &s.entries[i>>(s.bits&31)][i&(1<<(s.bits&31)-1)]
+	c, at := s.split(i)
+	return &c.entries[at]
 }
 
 // get is at, or nil if the chunk of i has no memory any more.
 func (s *slab[K]) get(i uint32) *entry[K] {
-	if n := i >> (s.bits & 31); int(n) < len(s.entries) && s.entries[n] != nil {
-		return s.at(i)
+	if c, at := s.split(i); c.entries != nil {
+		return &c.entries[at]
 	}
 	return nil
 }
@@ -107,27 +119,24 @@ func (s *slab[K]) get(i uint32) *entry[K] {
 func (s *slab[K]) alloc() uint32 {
 	if len(s.open) == 0 {
 		s.open = append(s.open, uint32(len(s.chunks)))
-		s.chunks, s.entries = append(s.chunks, chunk{}), append(s.entries, nil)
+		s.chunks = append(s.chunks, chunk[K]{})
 	}
 	n := s.open[len(s.open)-1]
 	c := &s.chunks[n]
-	if s.entries[n] == nil {
-		s.entries[n] = make([]entry[K], 1<<s.bits)
-		*c = chunk{}
-		s.empty++
-	}
-	if c.n == 0 {
+	if c.entries == nil {
+		*c = chunk[K]{entries: make([]entry[K], 1<<s.bits)}
+	} else if c.n == 0 {
 		s.empty--
 	}
 	at := c.free
 	if at != 0 {
-		e := &s.entries[n][at-1]
+		e := &c.entries[at-1]
 		c.free, e.order = uint16(e.order), 0
 	} else {
 		c.used++
 		at = c.used
 	}
-	if c.n++; int(c.n) == len(s.entries[n]) {
+	if c.n++; int(c.n) == len(c.entries) {
 		s.open = s.open[:len(s.open)-1]
 	}
 	return n<<(s.bits&31) | uint32(at-1)
@@ -135,22 +144,19 @@ func (s *slab[K]) alloc() uint32 {
 
 // free takes an index back, whose entry has no record any more.
 func (s *slab[K]) free(i uint32) {
-	n, at := i>>(s.bits&31), i&(1<<(s.bits&31)-1)
-	c := &s.chunks[n]
-	s.entries[n][at] = entry[K]{order: uint64(c.free)}
+	c, at := s.split(i)
+	c.entries[at] = entry[K]{order: uint64(c.free)}
 	c.free = uint16(at + 1)
-	if int(c.n) == len(s.entries[n]) {
-		s.open = append(s.open, n)
+	if int(c.n) == len(c.entries) {
+		s.open = append(s.open, i>>(s.bits&31))
 	}
 	if c.n--; c.n > 0 {
 		return
 	}
-	if s.empty++; s.empty > 1 {
-		s.empty--
-		s.entries[n] = nil
-		if int(n) < len(s.records) {
-			s.records[n] = nil
-		}
+	if s.empty == 0 {
+		s.empty = 1
+	} else {
+		*c = chunk[K]{}
 	}
 }
 
@@ -158,9 +164,9 @@ func (s *slab[K]) free(i uint32) {
 // with a reason, are held or debounced, or belong to a tenant.
 type record struct {
 	err     error  // of the last run, until one succeeds
-	reasons uint32 // a bit for each, see reasons
+	reasons uint32 // a bit for each
 	tenant  uint32 // number+1
-	*extra
+	*extra         // most have none, and a key that failed costs half with it
 }
 
 // extra is what hardly any key has.
@@ -172,29 +178,26 @@ type extra struct {
 
 // record is the entry's record. It must have one.
 func (s *slab[K]) record(i uint32) *record {
-	return s.records[i>>s.bits][i&(1<<s.bits-1)]
+	c, at := s.split(i)
+	return c.records[at]
 }
 
 // recorded is the entry's record, made if there is none.
 func (s *slab[K]) recorded(i uint32, e *entry[K]) *record {
+	c, at := s.split(i)
 	if e.is(recorded) {
-		return s.record(i)
+		return c.records[at]
 	}
 	e.flags |= recorded
-	n := int(i >> s.bits)
-	for n >= len(s.records) {
-		s.records = append(s.records, nil)
-	}
-	if s.records[n] == nil {
-		s.records[n] = make([]*record, 1<<s.bits)
+	if c.records == nil {
+		c.records = make([]*record, len(c.entries))
 	}
 	if len(s.spare) == 0 {
 		s.spare = append(s.spare, new(record))
 	}
 	last := len(s.spare) - 1
-	s.records[n][i&(1<<s.bits-1)] = s.spare[last]
-	s.spare = s.spare[:last]
-	return s.record(i)
+	c.records[at], s.spare = s.spare[last], s.spare[:last]
+	return c.records[at]
 }
 
 // extra is what there is beside the record, made if there is none.
@@ -209,13 +212,8 @@ func (s *slab[K]) extra(i uint32, e *entry[K]) *extra {
 // trim drops the record of an entry that needs none any more.
 func (s *slab[K]) trim(i uint32, e *entry[K]) {
 	r := s.record(i)
-	if x := r.extra; x != nil {
-		if x.holds != nil && x.holds.first == nil {
-			x.holds = nil
-		}
-		if *x == (extra{}) {
-			r.extra = nil
-		}
+	if r.extra != nil && *r.extra == (extra{}) {
+		r.extra = nil
 	}
 	if *r == (record{}) {
 		s.dropRecord(i, e)
@@ -225,49 +223,37 @@ func (s *slab[K]) trim(i uint32, e *entry[K]) {
 // dropRecord drops the record.
 func (s *slab[K]) dropRecord(i uint32, e *entry[K]) {
 	e.flags &^= recorded
-	r := &s.records[i>>s.bits][i&(1<<s.bits-1)]
+	c, at := s.split(i)
 	if len(s.spare) < maxSpare {
-		**r = record{}
-		s.spare = append(s.spare, *r)
+		*c.records[at] = record{}
+		s.spare = append(s.spare, c.records[at])
 	}
-	*r = nil
+	c.records[at] = nil
 }
 
-// reasons numbers the different reasons, so that a key can have several in 32
-// bits. What comes after the 31st is "other".
-type reasons struct {
-	bits  map[string]uint32
-	names []string
-}
-
+// What comes after the 31st reason is "other".
 const otherReason = 31
 
-func (r *reasons) bit(name string) uint32 {
-	if bit, ok := r.bits[name]; ok {
-		return bit
+// reasonBit is the bit of a reason.
+func (s *slab[K]) reasonBit(name string) uint32 {
+	n := slices.Index(s.reasons, name)
+	switch {
+	case n >= 0:
+	case len(s.reasons) > otherReason:
+		n = otherReason
+	case len(s.reasons) == otherReason:
+		name = "other"
+		fallthrough
+	default:
+		n, s.reasons = len(s.reasons), append(s.reasons, name)
 	}
-	if len(r.names) == otherReason {
-		return 1 << otherReason
-	}
-	if r.bits == nil {
-		r.bits = make(map[string]uint32)
-	}
-	bit := uint32(1) << len(r.names)
-	r.bits[name] = bit
-	r.names = append(r.names, name)
-	return bit
+	return 1 << n
 }
 
-// of names the reasons in set.
-func (r *reasons) of(set uint32) []string {
-	var names []string
+// reasonsOf names the reasons in set.
+func (s *slab[K]) reasonsOf(set uint32) (names []string) {
 	for ; set != 0; set &= set - 1 {
-		n := bits.TrailingZeros32(set)
-		if n == otherReason {
-			names = append(names, "other")
-			continue
-		}
-		names = append(names, r.names[n])
+		names = append(names, s.reasons[bits.TrailingZeros32(set)])
 	}
 	return names
 }

@@ -5,9 +5,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
+	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Entry is what a queue knows about a key.
@@ -37,14 +38,10 @@ func (e briefError) Unwrap() error { return e.err }
 
 func (e briefError) Error() string {
 	text := e.err.Error()
-	if len(text) <= MaxErrorText {
-		return text
+	if len(text) > MaxErrorText {
+		text = strings.ToValidUTF8(text[:MaxErrorText-len("…")], "") + "…"
 	}
-	n := MaxErrorText - len("…")
-	for !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + "…"
+	return text
 }
 
 // Snapshot yields every key. It is not of one instant: it walks the queue in
@@ -53,44 +50,55 @@ func (e briefError) Error() string {
 // Stats for exact totals.
 func (q *Queue[K]) Snapshot() iter.Seq[Entry[K]] {
 	return func(yield func(Entry[K]) bool) {
-		var step []Entry[K]
-		q.walk(0, func(uint64) bool {
-			for _, e := range step {
-				if !yield(e) {
-					return false
-				}
-			}
-			step = step[:0]
-			return true
-		}, func(k *keeper[K], place, now uint64) {
-			step = append(step, k.describe(uint32(place), now))
-		})
-	}
-}
-
-// walk calls look under the lock for every entry from a place on, and step without
-// the lock before each chunk, with the place where it begins, and at the end; it ends
-// as well when that returns false. A place is the number of a shard in the upper and
-// the index of an entry in the lower half.
-func (q *Queue[K]) walk(place uint64, step func(next uint64) bool, look func(k *keeper[K], place, now uint64)) {
-	for step(place) && place>>32 < uint64(len(q.keepers)) {
-		k := q.keepers[place>>32]
-		s := k.s
-		size := uint64(1) << s.bits
-		place &^= size - 1
-		s.mu.Lock()
-		n, now := uint32(place)>>s.bits, q.env.clock.Exact()
-		there := int(n) < len(s.entries)
-		if there {
-			for at := range s.entries[n] {
-				if s.entries[n][at].state != absent {
-					look(k, place+uint64(at), now)
+		for _, found := range q.walk(0, func(*keeper[K], uint64, *entry[K]) (int64, bool) { return 0, true }) {
+			for _, c := range found {
+				if !yield(c.Entry) {
+					return
 				}
 			}
 		}
-		s.mu.Unlock()
-		if place += size; !there {
-			place = (place>>32 + 1) << 32
+	}
+}
+
+// candidate is a key that may be on a page.
+type candidate[K comparable] struct {
+	Cursor
+	Entry[K]
+}
+
+// walk yields what wants accepts, from a place on, chunk by chunk, with the place after
+// the chunk. The lock is held while wants is called, and not while the chunk is yielded.
+// A place is the number of a shard in the upper and the index of an entry in the lower
+// half.
+func (q *Queue[K]) walk(place uint64, wants func(k *keeper[K], place uint64, e *entry[K]) (rank int64, ok bool)) iter.Seq2[uint64, []candidate[K]] {
+	return func(yield func(uint64, []candidate[K]) bool) {
+		var found []candidate[K]
+		for place>>32 < uint64(len(q.keepers)) {
+			k := q.keepers[place>>32]
+			s := k.s
+			place = place >> s.bits << s.bits
+			s.mu.Lock()
+			n, now := uint32(place)>>s.bits, q.env.clock.Exact()
+			there := int(n) < len(s.chunks)
+			if there {
+				for at := range s.chunks[n].entries {
+					e, place := &s.chunks[n].entries[at], place+uint64(at)
+					if e.state == absent {
+						continue
+					}
+					if rank, ok := wants(k, place, e); ok {
+						found = append(found, candidate[K]{Cursor{rank, place}, k.describe(uint32(place), now)})
+					}
+				}
+			}
+			s.mu.Unlock()
+			if place += 1 << s.bits; !there {
+				place = (place>>32 + 1) << 32
+			}
+			if !yield(place, found) {
+				return
+			}
+			found = found[:0]
 		}
 	}
 }
@@ -107,7 +115,7 @@ func (k *keeper[K]) describe(i uint32, now uint64) Entry[K] {
 		if r.err != nil {
 			x.LastError = briefError{r.err}
 		}
-		x.Reasons = s.reasons.of(r.reasons)
+		x.Reasons = s.reasonsOf(r.reasons)
 		if t := k.tenantOf(i, e); t != nil {
 			x.Tenant = t.name
 		}
@@ -121,39 +129,28 @@ func (k *keeper[K]) describe(i uint32, now uint64) Entry[K] {
 
 // why says why the key does not run now.
 func (k *keeper[K]) why(i uint32, e *entry[K]) string {
-	if k.s.env.may().phase() != open && e.state != StateRunning {
+	switch {
+	case k.s.env.may().phase() != open && e.state != StateRunning:
 		return "shut down"
+	case k.isHeld(i, e):
+		return "held: " + *k.s.record(i).holds.reason()
+	case e.state == StateThrottled:
+		return "throttled by " + k.lines[e.due].bucket.name
+	case e.state == StateBackingOff || e.state == StateParked:
+		return e.state.String()
+	case e.state != StateReady:
+		return ""
 	}
-	if k.isHeld(i, e) {
-		return "held: " + k.s.record(i).holds.first.reason
-	}
-	switch e.state {
-	case StateThrottled:
-		return "throttled by " + k.lines.byNumber[e.due-1].bucket.name
-	case StateBackingOff:
-		return "backing off"
-	case StateParked:
-		return "parked"
-	case StateReady:
-		return k.whyReady(i, e)
-	}
-	return ""
-}
-
-// whyReady says why a ready key does not run now.
-func (k *keeper[K]) whyReady(i uint32, e *entry[K]) string {
 	if by := k.s.env.heldBy.Load(); by != nil {
 		return "queue held: " + *by
 	}
 	switch t := k.tenantOf(i, e); {
-	case t == nil:
+	case t == nil || !t.blocked:
 		return ""
-	case t.holds.first != nil:
-		return "tenant held: " + t.holds.first.reason
-	case t.blocked:
-		return "tenant runs as many as it may"
+	case t.holds.lasts():
+		return "tenant held: " + *t.holds.reason()
 	}
-	return ""
+	return "tenant runs as many as it may"
 }
 
 // PageOptions say which keys a Page holds. Nil and the zero value are the first hundred.
@@ -220,42 +217,46 @@ const (
 // The end of ctx ends a page ByPlace early: it holds what was found until then, and
 // Next goes on. In the other orders half a look is no page, and Page returns the
 // cause. It fails as well on options that make no sense.
-func (q *Queue[K]) Page(ctx context.Context, o *PageOptions[K]) (Page[K], error) {
+func (q *Queue[K]) Page(ctx context.Context, o *PageOptions[K]) (page Page[K], err error) {
 	p := pager[K]{now: q.env.clock.Exact()}
 	if o != nil {
 		p.PageOptions = *o
 	}
-	if err := p.complete(); err != nil {
-		return Page[K]{}, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, err)
+	start, err := p.complete()
+	if err != nil {
+		return page, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, err)
 	}
-	start := uint64(0)
-	if p.Order == ByPlace {
-		start = p.From.Place
-	}
-	stopped := false
-	q.walk(start, func(next uint64) bool {
-		p.sift()
-		if stopped = ctx.Err() != nil && next>>32 < uint64(len(q.keepers)); stopped {
-			p.next = Cursor{Place: next}
+	for next, found := range q.walk(start, p.wants) {
+		p.add(found)
+		if p.Order == ByPlace && len(p.found) > p.Limit {
+			break
 		}
-		return !stopped && !p.full()
-	}, p.consider)
-	if stopped && p.Order != ByPlace {
-		return Page[K]{}, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, context.Cause(ctx))
+		if ctx.Err() != nil && next>>32 < uint64(len(q.keepers)) {
+			if p.Order != ByPlace {
+				return page, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, context.Cause(ctx))
+			}
+			page.More, page.Next.Place = true, next
+			break
+		}
 	}
-	return p.page(stopped), nil
+	if len(p.found) > p.Limit {
+		p.found = p.found[:p.Limit]
+		page.More, page.Next = true, p.found[p.Limit-1].Cursor
+		page.Next.Place++
+	}
+	for _, c := range p.found {
+		page.Entries = append(page.Entries, c.Entry)
+	}
+	page.Looked = p.looked
+	return page, nil
 }
 
 // Lookup is what the queue knows of one key; not ok: nothing.
 func (q *Queue[K]) Lookup(key K) (e Entry[K], ok bool) {
-	hash := q.hash(key)
-	k := q.keepers[hash>>58&q.shards.mask]
-	k.s.mu.Lock()
-	defer k.s.mu.Unlock()
-	i, _, ok := k.s.find(uint32(hash), &key)
-	if ok {
-		e = k.describe(i, q.env.clock.Exact())
-	}
+	ok = q.with(key, func(s *shard[K], i uint32) bool {
+		e = q.keepers[s.id].describe(i, q.env.clock.Exact())
+		return true
+	})
 	return e, ok
 }
 
@@ -265,113 +266,66 @@ type pager[K comparable] struct {
 	states uint16 // bits of the states wanted
 	now    uint64 // the tick in which it began
 	looked int
-	step   []candidate[K] // of one chunk
-	found  []candidate[K]
-	worst  *candidate[K] // of the last cut: what comes after it is of no use
-	next   Cursor        // where to go on if there was no time for more
-}
-
-// full says that a page ByPlace has one key more than it shows, so that it is
-// known that there are more.
-func (p *pager[K]) full() bool { return p.Order == ByPlace && len(p.found) > p.Limit }
-
-// candidate is a key that may be on the page.
-type candidate[K comparable] struct {
-	Cursor
-	Entry[K]
+	wanted int            // candidates so far
+	found  []candidate[K] // sorted; one more than the page shows if there are more
 }
 
 func (c Cursor) compare(o Cursor) int {
 	return cmp.Or(cmp.Compare(c.Rank, o.Rank), cmp.Compare(c.Place, o.Place))
 }
 
-func (p *pager[K]) complete() error {
-	switch {
-	case p.Order >= orders:
-		return fmt.Errorf("Order is %d, which is none", p.Order)
-	case p.Limit < 0 || p.Limit > maxPage:
-		return fmt.Errorf("Limit is %d, want 0 to %d", p.Limit, maxPage)
-	case p.Limit == 0:
-		p.Limit = defaultPage
+// complete checks the options and fills in the defaults. It gives the place to begin at.
+func (p *pager[K]) complete() (start uint64, err error) {
+	if p.Order >= orders {
+		return 0, fmt.Errorf("Order is %d, which is none", p.Order)
 	}
-	if p.Order == ByPlace {
-		p.From.Rank = 0
+	if p.Limit < 0 || p.Limit > maxPage {
+		return 0, fmt.Errorf("Limit is %d, want 0 to %d", p.Limit, maxPage)
 	}
+	p.Limit = cmp.Or(p.Limit, defaultPage)
 	for _, s := range p.States {
 		if s == absent || s >= states {
-			return fmt.Errorf("States holds %d, which is no state of a key", s)
+			return 0, fmt.Errorf("States holds %d, which is no state of a key", s)
 		}
 		p.states |= 1 << s
 	}
-	if len(p.States) == 0 {
-		p.states = ^uint16(0)
+	p.states = cmp.Or(p.states, math.MaxUint16)
+	if p.Order == ByPlace {
+		p.From.Rank, start = 0, p.From.Place
 	}
-	return nil
+	return start, nil
 }
 
-// consider makes an entry a candidate if it is wanted. Its shard is locked.
-func (p *pager[K]) consider(k *keeper[K], place, now uint64) {
-	e := k.s.at(uint32(place))
+// wants tells whether an entry may be on the page, and its rank. Its shard is locked.
+func (p *pager[K]) wants(k *keeper[K], place uint64, e *entry[K]) (rank int64, ok bool) {
 	p.looked++
 	if p.states&(1<<e.state) == 0 || p.Failed && !(e.is(recorded) && k.s.record(uint32(place)).err != nil) {
-		return
+		return 0, false
 	}
-	at := Cursor{p.rank(e), place}
-	if at.compare(p.From) < 0 || p.worst != nil && at.compare(p.worst.Cursor) > 0 {
-		return
-	}
-	if p.Order == ByPlace && p.Match == nil && len(p.found)+len(p.step) > p.Limit {
-		return
-	}
-	p.step = append(p.step, candidate[K]{at, k.describe(uint32(place), now)})
-}
-
-func (p *pager[K]) rank(e *entry[K]) int64 {
-	switch {
-	case p.Order == ByPlace:
-		return 0
+	switch waits := e.state == StateDelayed || e.state == StateBackingOff; {
 	case p.Order == ByAge:
-		return int64(extend(e.since, p.now))
+		rank = int64(extend(e.since, p.now))
 	case p.Order == ByFailures:
-		return 1<<16 - 1 - int64(e.attempts)
-	case e.state == StateDelayed || e.state == StateBackingOff:
-		return e.due
+		rank = math.MaxUint16 - int64(e.attempts)
+	case p.Order == ByNext && waits:
+		rank = e.due
+	case p.Order == ByNext:
+		rank = never
+	case p.Match == nil && p.wanted > p.Limit:
+		return 0, false
 	}
-	return never
+	p.wanted++
+	at := Cursor{rank, place}
+	return rank, at.compare(p.From) >= 0 && (len(p.found) <= p.Limit || at.compare(p.found[p.Limit].Cursor) < 0)
 }
 
-// sift keeps what Match wants of a chunk.
-func (p *pager[K]) sift() {
-	for _, c := range p.step {
-		if !p.full() && (p.Match == nil || p.Match(c.Key)) {
+// add keeps what Match wants, as far as it can still be on the page, and one more.
+func (p *pager[K]) add(found []candidate[K]) {
+	for _, c := range found {
+		if p.Match == nil || p.Match(c.Key) {
 			p.found = append(p.found, c)
 		}
 	}
-	p.step = p.step[:0]
-	if len(p.found) > 2*p.Limit {
-		p.cut()
-	}
-}
-
-// cut keeps what can still be on the page, and one more.
-func (p *pager[K]) cut() {
 	slices.SortFunc(p.found, func(a, b candidate[K]) int { return a.compare(b.Cursor) })
-	if len(p.found) > p.Limit {
-		worst := p.found[p.Limit]
-		p.found, p.worst = p.found[:p.Limit+1], &worst
-	}
-}
-
-func (p *pager[K]) page(more bool) Page[K] {
-	p.cut()
-	page := Page[K]{Looked: p.looked, More: more, Next: p.next}
-	if len(p.found) > p.Limit {
-		page.More, p.found = true, p.found[:p.Limit]
-		page.Next = p.found[p.Limit-1].Cursor
-		page.Next.Place++
-	}
-	for _, c := range p.found {
-		page.Entries = append(page.Entries, c.Entry)
-	}
-	return page
+	p.found = p.found[:min(len(p.found), p.Limit+1)]
 }

@@ -254,6 +254,13 @@ func (x status) startAt(due, now int64) status {
 	return x.start(due)
 }
 
+// hold keeps a key that is due from running.
+func (x status) hold() status {
+	x.state, x.due = StateHeld, 0
+	x.flags &^= admitted
+	return x
+}
+
 // onDue ends the wait for a time.
 func onDue(x status) status {
 	if x.state == StateIdle {

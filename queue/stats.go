@@ -47,17 +47,15 @@ type BandStats struct {
 // and may be called often.
 func (q *Queue[K]) Stats() Stats {
 	st := Stats{Name: q.opts.Name}
+	st.QueueTime.init()
+	st.WorkTime.init()
 	var bands [maxBands]int
 	var rows [states]StateStats
 	for k := range q.shards.all {
-		q.shards.all[k].stats(&st, &bands, &rows)
-	}
-	st.OldestReady = rows[StateReady].Oldest
-	for at, n := range map[State]*int{
-		StateReady: &st.Ready, StateDelayed: &st.Delayed, StateBackingOff: &st.BackingOff, StateThrottled: &st.Throttled,
-		StateHeld: &st.Held, StateRunning: &st.Running, StateParked: &st.Parked,
-	} {
-		*n = rows[at].Keys
+		s := &q.shards.all[k]
+		s.mu.Lock()
+		s.stats(&st, &bands, &rows)
+		q.unlock(s)
 	}
 	for at, row := range rows {
 		if row.Keys > 0 {
@@ -70,6 +68,10 @@ func (q *Queue[K]) Stats() Stats {
 			st.Bands = append(st.Bands, BandStats{atBand(uint8(b)), n})
 		}
 	}
+	st.OldestReady = rows[StateReady].Oldest
+	st.Ready, st.Delayed, st.BackingOff = rows[StateReady].Keys, rows[StateDelayed].Keys, rows[StateBackingOff].Keys
+	st.Throttled, st.Held = rows[StateThrottled].Keys, rows[StateHeld].Keys
+	st.Running, st.Parked = rows[StateRunning].Keys, rows[StateParked].Keys
 	if by := q.env.heldBy.Load(); by != nil {
 		st.HeldBy = *by
 	}
@@ -77,33 +79,29 @@ func (q *Queue[K]) Stats() Stats {
 }
 
 func (s *shard[K]) stats(st *Stats, bands *[maxBands]int, rows *[states]StateStats) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	st.Adds += s.adds
 	st.Dispatched += s.begun
 	st.Retries += s.retries
 	for at, n := range s.count {
 		rows[at].Keys += n
 	}
-	s.waited.addTo(&st.QueueTime)
-	s.worked.addTo(&st.WorkTime)
+	st.QueueTime.add(s.waited.flush())
+	st.WorkTime.add(s.worked.flush())
 	s.ready.depths(bands)
 	now := s.env.clock.Exact()
-	if i, ok := s.ready.eldest(); ok {
-		rows[StateReady].age(s.env, extend(s.at(i).since, now))
+	age := func(r *StateStats, i uint32) {
+		if since := s.env.clock.Begin(extend(s.at(i).since, now)); r.Oldest.IsZero() || since.Before(r.Oldest) {
+			r.Oldest = since
+		}
 	}
-	if steps := maxDropped; s.running.live > 0 {
-		if c, ok := s.running.first(&s.slab, &steps); ok {
-			rows[StateRunning].age(s.env, extend(s.at(c.i).since, now))
+	if i, ok := s.ready.eldest(); ok {
+		age(&rows[StateReady], i)
+	}
+	if s.running.live > 0 {
+		if c, ok := s.running.first(&s.slab); ok {
+			age(&rows[StateRunning], c.i)
 		}
 		rows[StateRunning].Total += time.Duration(uint64(s.running.live)*now-s.began) << tick.Bits
-	}
-}
-
-// age counts a key that is in the state since a tick.
-func (r *StateStats) age(v *env, at uint64) {
-	if since := v.clock.Begin(at); r.Oldest.IsZero() || since.Before(r.Oldest) {
-		r.Oldest = since
 	}
 }
 

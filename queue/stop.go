@@ -60,11 +60,23 @@ func (q *Queue[K]) advance(to word) {
 // *StopError and the queue stays closed.
 func (q *Queue[K]) Drain(ctx context.Context) error {
 	q.advance(draining)
-	if err := q.wait(ctx, q.drained); err != nil {
+	if err := q.awaitDrained(ctx); err != nil {
 		return err
 	}
 	q.timer.stop()
 	return q.awaitTimer(ctx)
+}
+
+// Stop is Close, makes Get fail with ErrStopped at once, and waits until all
+// items are settled. If ctx ends before, it fails with a *StopError that names
+// their keys; none of them runs again here. What waited does not run: it is to be
+// added again after a restart. Stop may be called again, from any state.
+func (q *Queue[K]) Stop(ctx context.Context) error {
+	q.advance(stopped)
+	if err := q.awaitTimer(ctx); err != nil {
+		return err
+	}
+	return q.awaitDrained(ctx)
 }
 
 // drained looks at each shard once: what is ready in one moment may be running in the
@@ -83,18 +95,6 @@ func (q *Queue[K]) drained() bool {
 	return true
 }
 
-// Stop is Close, makes Get fail with ErrStopped at once, and waits until all
-// items are settled. If ctx ends before, it fails with a *StopError that names
-// their keys; none of them runs again here. What waited does not run: it is to be
-// added again after a restart. Stop may be called again, from any state.
-func (q *Queue[K]) Stop(ctx context.Context) error {
-	q.advance(stopped)
-	if err := q.awaitTimer(ctx); err != nil {
-		return err
-	}
-	return q.wait(ctx, q.drained)
-}
-
 // awaitTimer waits until the timer, which has been stopped, does not ring any more.
 func (q *Queue[K]) awaitTimer(ctx context.Context) error {
 	select {
@@ -110,14 +110,15 @@ func (q *Queue[K]) awaitTimer(ctx context.Context) error {
 	}
 }
 
-func (q *Queue[K]) wait(ctx context.Context, over func() bool) error {
-	for !over() {
+func (q *Queue[K]) awaitDrained(ctx context.Context) error {
+	for over := false; !q.drained(); {
+		if over {
+			return q.leftovers(context.Cause(ctx))
+		}
 		select {
 		case <-q.news:
 		case <-ctx.Done():
-			if !over() {
-				return q.leftovers(context.Cause(ctx))
-			}
+			over = true
 		}
 	}
 	signal(q.news) // for others that wait

@@ -2,8 +2,8 @@ package queue
 
 import "time"
 
-// pay tells whether the buckets of a taken key each had a token for it. If not, it
-// puts the key into the line of one that has none.
+// pay tells whether the buckets of a taken key each had a token for it, and begins its
+// run then. If not, it puts the key into the line of one that has none.
 func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time) bool {
 	s := k.s
 	if e.is(removed) {
@@ -15,23 +15,25 @@ func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time)
 		refused = takeAll(now, buckets)
 	}
 	if refused == nil {
+		s.begin(i, e)
 		return true
 	}
 	s.turns--
 	for _, b := range buckets { // the tokens that the key was let go on for are there for the next
-		if l := k.lines.of[b]; l != nil && b != refused && e.is(admitted) {
+		if l := k.lines[b.id]; l != nil && b != refused && e.is(admitted) {
 			k.retry(l)
 		}
 	}
-	if e.is(recorded) && s.record(i).extra != nil {
-		s.record(i).first = 0 // its turn came: the row of debounced adds is over
+	if x := k.extraOf(i, e); x != nil {
+		x.first = 0 // its turn came: the row of debounced adds is over
 	}
-	x := e.status()
+	to := onRefuse(e.status(), refused.id)
 	if k.isHeld(i, e) {
-		s.move(i, e, onRefuse(x, 0).start(0), e.band)
-		return false
+		to = to.hold()
+	} else {
+		k.line(refused, now)
 	}
-	s.move(i, e, onRefuse(x, k.line(refused, now).number), e.band)
+	s.move(i, e, to, e.band)
 	return false
 }
 
@@ -41,7 +43,7 @@ func (k *keeper[K]) ahead(e *entry[K], buckets []*Bucket, now time.Time) *Bucket
 		return nil
 	}
 	for _, b := range buckets {
-		if l := k.lines.of[b]; l != nil && l.top() > uint32(e.band) {
+		if l := k.lines[b.id]; l != nil && l.top() > uint32(e.band) {
 			if n, _ := b.available(now); n > l.out-l.blocked {
 				k.retry(l) // it waits behind a key that lacks a token of another bucket
 			}
@@ -51,58 +53,37 @@ func (k *keeper[K]) ahead(e *entry[K], buckets []*Bucket, now time.Time) *Bucket
 	return nil
 }
 
-// line is the line of a bucket, made if there is none.
-func (k *keeper[K]) line(b *Bucket, now time.Time) *line[K] {
-	t, s := &k.lines, k.s
-	if l := t.of[b]; l != nil {
-		return l
+// line makes the line of a bucket, if there is none.
+func (k *keeper[K]) line(b *Bucket, now time.Time) {
+	s := k.s
+	if k.lines[b.id] != nil {
+		return
 	}
-	l := &line[K]{bucket: b}
-	if k.tenants == nil {
-		l.order = newBands(&s.slab, &s.number)
-	} else {
-		o := newTenants(&s.slab, &s.number, &k.roster)
-		o.pass = func(t *tenant) { t.passed = append(t.passed, l.number) }
-		l.order = o
-	}
-	if n := len(t.unused); n > 0 {
-		l.number, t.unused = t.unused[n-1], t.unused[:n-1]
-	} else {
-		t.byNumber = append(t.byNumber, nil)
-		l.number = int64(len(t.byNumber))
-	}
-	t.byNumber[l.number-1] = l
-	if t.of == nil {
-		t.of = make(map[*Bucket]*line[K])
-	}
-	t.of[b] = l
+	_, next := b.available(now)
+	l := &line[K]{bucket: b, bands: newBands(s, &k.roster), wakes: s.env.at(next)}
+	l.pass = func(t *tenant) { t.passed = append(t.passed, b.id) }
+	k.lines[b.id] = l
 	if s.env.may().phase() == open { // else no token lets a key run any more, and the bucket may outlive the queue
 		b.watch(l, func() { k.locked(func() { k.retry(l) }) })
 	}
-	_, next := b.available(now)
-	l.wakes = s.env.at(next)
-	t.byWake.add(l)
+	k.byWake.add(l)
 	s.fx.mask |= fxTimer
-	return l
 }
 
 // enter puts a throttled key into its line, in front if it had been let go.
 func (k *keeper[K]) enter(i uint32, e *entry[K]) {
-	l := k.lines.byNumber[e.due-1]
+	l := k.lines[e.due]
 	if l.wakes == never {
 		k.retry(l)
 	}
-	if e.is(admitted) {
-		e.flags &^= admitted
-		l.pushFront(i, e)
-	} else {
-		l.push(i, e)
-	}
+	front := e.is(admitted)
+	e.flags &^= admitted
+	l.push(i, e, front)
 }
 
 // leave takes a throttled key out of its line.
 func (k *keeper[K]) leave(i uint32, e *entry[K], stays bool) {
-	l := k.lines.byNumber[e.due-1]
+	l := k.lines[e.due]
 	if e.order != 0 {
 		l.remove(i, e)
 	}
@@ -113,14 +94,12 @@ func (k *keeper[K]) leave(i uint32, e *entry[K], stays bool) {
 
 // trimLine ends a line that has no keys any more.
 func (k *keeper[K]) trimLine(l *line[K]) (gone bool) {
-	if _, n := l.len(); n > 0 || l.out > 0 {
+	if l.n > 0 || l.out > 0 {
 		return false
 	}
 	l.bucket.unwatch(l)
-	k.lines.byWake.remove(l)
-	delete(k.lines.of, l.bucket)
-	k.lines.byNumber[l.number-1] = nil
-	k.lines.unused = append(k.lines.unused, l.number)
+	k.byWake.remove(l)
+	delete(k.lines, l.bucket.id)
 	return true
 }
 
@@ -132,21 +111,21 @@ func (k *keeper[K]) admitOne(l *line[K], i uint32) {
 		if t.admitted == nil {
 			t.admitted = make(map[int64]int)
 		}
-		t.admitted[l.number]++
+		t.admitted[l.bucket.id]++
 	}
 	to := e.status().start(0)
 	to.flags |= admitted
-	to.due = l.number
+	to.due = l.bucket.id
 	k.s.move(i, e, to, e.band)
 }
 
 // unadmit uncounts a key that is taken, or does not run: then its token is free.
 func (k *keeper[K]) unadmit(i uint32, e *entry[K], to State) {
-	l := k.lines.byNumber[e.due-1]
+	l := k.lines[e.due]
 	l.out--
 	if t := k.tenantOf(i, e); t != nil {
-		if t.admitted[l.number]--; t.admitted[l.number] == 0 {
-			delete(t.admitted, l.number)
+		if t.admitted[e.due]--; t.admitted[e.due] == 0 {
+			delete(t.admitted, e.due)
 		}
 		if t.blocked {
 			l.blocked--
@@ -161,14 +140,14 @@ func (k *keeper[K]) unadmit(i uint32, e *entry[K], to State) {
 // pay when they are taken, and wait again if another queue was faster.
 func (k *keeper[K]) pump(now int64) (more bool) {
 	s := k.s
-	for s.touched <= maxTouched/2 {
-		l, ok := k.lines.byWake.first()
+	for !s.tired() {
+		l, ok := k.byWake.first()
 		if !ok || l.wakes > now {
 			return false
 		}
 		s.touched++
 		n, next := l.bucket.available(s.env.time(now))
-		wakes := max(s.env.at(next), now+1)
+		l.wakes = max(s.env.at(next), now+1)
 		for l.out-l.blocked < n {
 			i, ok, again := l.next(l.turns.aged())
 			if ok {
@@ -176,19 +155,18 @@ func (k *keeper[K]) pump(now int64) (more bool) {
 				s.touched++
 				k.admitOne(l, i)
 			}
-			if again || s.touched > maxTouched/2 {
-				wakes = now // there may be more to let go
+			if again || s.tired() {
+				l.wakes = now // there may be more to let go
 				break
 			}
 			if !ok {
 				break
 			}
 		}
-		if _, all := l.len(); all == 0 {
-			wakes = never
+		if l.n == 0 {
+			l.wakes = never
 		}
-		l.wakes = wakes
-		k.lines.byWake.fix(l)
+		k.byWake.fix(l)
 	}
 	return true
 }
@@ -196,7 +174,7 @@ func (k *keeper[K]) pump(now int64) (more bool) {
 // close ends the watch of the buckets, which may be shared with queues that live
 // longer.
 func (k *keeper[K]) close() {
-	for _, l := range k.lines.of {
+	for _, l := range k.lines {
 		l.bucket.unwatch(l)
 	}
 }
@@ -211,10 +189,10 @@ func (k *keeper[K]) tick(now int64) (more bool) {
 
 func (k *keeper[K]) wake() int64 {
 	at := int64(never)
-	if h, ok := k.holds.expiry.first(); ok {
+	if h, ok := k.expiry.first(); ok {
 		at = h.until
 	}
-	if l, ok := k.lines.byWake.first(); ok && k.s.env.may().phase() == open {
+	if l, ok := k.byWake.first(); ok && k.s.env.may().phase() == open {
 		at = min(at, l.wakes)
 	}
 	return at
