@@ -90,7 +90,7 @@ func (k *keeper[K]) expire(now int64) (more bool) {
 			x.over.tenant = set.tenant.name
 		}
 		s.fx.expired = append(s.fx.expired, x)
-		s.fx.mask |= fxHooks
+		s.fx.mask |= fxHolds
 		s.touched++
 		k.endHold(h)
 	}

@@ -14,23 +14,11 @@ func checkInvariants[K comparable](t testing.TB, q *Queue[K]) {
 		defer q.shards.all[k].mu.Unlock()
 	}
 	var f faults
-	var some, odd uint64
 	for k, c := range q.keepers {
-		s := &q.shards.all[k]
 		c.verify(&f)
-		top := s.ready.top()
-		if v := q.shards.tops[k].Load(); len(q.keepers) > 1 && top != 0 && v != top {
+		if v, top := q.shards.tops[k].Load(), c.s.ready.top(); len(q.keepers) > 1 && v != top {
 			f.want(false, "shard %d shows band %d, has %d", k, v, top)
 		}
-		if top != 0 {
-			some |= 1 << k
-		}
-		if isOdd(top) {
-			odd |= 1 << k
-		}
-	}
-	if r := &q.shards; len(q.keepers) > 1 {
-		f.want(r.some.Load() == some && r.odd.Load()&some == odd, "shards %b show something, %b something odd, but have %b, %b", r.some.Load(), r.odd.Load(), some, odd)
 	}
 	held := q.keepers[0].whole.lasts()
 	f.want(held == (q.env.may()&paused != 0) && held == (q.env.heldBy.Load() != nil), "the queue is held: %v, but the word is %b", held, q.env.may())

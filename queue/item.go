@@ -150,42 +150,40 @@ func (q *Queue[K]) GetBatch(ctx context.Context, dst []Item[K]) (int, error) {
 
 // take fills dst with what may run now, one shard's keys only.
 func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
+	var s *shard[K]
 	for tries := 1; q.env.may().gives(); tries++ {
 		if tries%16 == 0 && ctx.Err() != nil {
 			return 0
 		}
-		s := q.shards.lock()
-		if s == nil {
+		if s != nil {
+			s.mu.Lock()
+		} else if s = q.shards.lock(); s == nil {
 			return 0
 		}
 		n, again := q.fill(s, dst)
-		for n == 0 && again && ctx.Err() == nil { // it used its steps up on dead cells: the shard keeps its turn
-			q.unlock(s)
-			s.mu.Lock()
-			n, again = q.fill(s, dst)
-		}
 		q.unlock(s)
 		if n > 0 && q.env.asks {
-			again = true
-			n = q.charge(s, dst[:n])
+			n, again = q.charge(s, dst[:n]), true
 		}
-		if n > 0 {
+		if n > 0 || !again && q.shards.mask == 0 {
 			return n
 		}
-		if !again && q.shards.mask == 0 {
-			return 0
+		if !again { // else it used its steps up on dead cells, and the shard keeps its turn
+			s = nil
 		}
 	}
 	return 0
 }
 
-// fill takes keys from a shard, whose lock is held.
+// fill takes keys from a shard, whose lock is held: of several at most what leaves as
+// many for each getter that runs or waits now.
 func (q *Queue[K]) fill(s *shard[K], dst []Item[K]) (n int, again bool) {
 	most := len(dst)
 	if most > 1 {
-		most = min(most, q.share(s))
+		others := s.count[StateRunning]/shareBatch + int(q.waiters.sleeping.Load()) + 1
+		most = max(1, min(most, mostAtOnce, s.count[StateReady]/(2*others)))
 	}
-	for n < most {
+	for ; n < most; n++ {
 		i, ok, more := s.take()
 		if !ok {
 			return n, more
@@ -194,20 +192,14 @@ func (q *Queue[K]) fill(s *shard[K], dst []Item[K]) (n int, again bool) {
 			q.shards.rotate()
 		}
 		q.item(s, i, &dst[n])
-		n++
 	}
 	return n, false
 }
 
-// share is how many of the ready keys one getter may take at once: what leaves as
-// many for each that runs or waits now.
-func (q *Queue[K]) share(s *shard[K]) int {
-	others := s.count[StateRunning]/shareBatch + int(q.waiters.sleeping.Load()) + 1
-	return max(1, s.count[StateReady]/(2*others))
-}
-
-// A getter of batches has about so many items.
-const shareBatch = 8
+const (
+	shareBatch = 8 // a getter of batches has about so many items
+	mostAtOnce   = maxTouched / 4
+)
 
 // await sleeps until it is woken and there is a key to take.
 func (q *Queue[K]) await(ctx context.Context, dst []Item[K]) (int, error) {
@@ -241,65 +233,58 @@ func (q *Queue[K]) await(ctx context.Context, dst []Item[K]) (int, error) {
 var errBuckets = errors.New("queue: Options.Buckets panicked")
 
 // charge asks for the buckets of each of the items, without a lock, and then begins
-// the runs for which all have a token. It returns how many.
+// the runs for which all have a token. It returns how many. If Buckets panics the
+// caller gets none of them: they back off for a second, so that a key that makes it
+// panic each time does not keep the others from running.
 func (q *Queue[K]) charge(s *shard[K], items []Item[K]) (n int) {
+	each := func(f func(k int, e *entry[K])) {
+		s.mu.Lock()
+		for k, it := range items {
+			if e := s.runs(it.index, it.run); e != nil { // nil: DoneKey has settled it
+				f(k, e)
+			}
+		}
+		q.unlock(s)
+	}
 	var few [4]*Bucket
-	all, ends, asking := few[:0], make([]int, 0, shareBatch), true
+	all, ends, asked := few[:0], make([]int, 1, shareBatch), false
 	defer func() {
-		if asking { // Buckets panicked: the caller gets none of them
-			q.giveBack(s, items)
+		if !asked {
+			due := after(q.env.now(), time.Second)
+			each(func(k int, e *entry[K]) { s.settle(items[k].index, e, outcome{kind: again, due: due}, errBuckets) })
 		}
 	}()
-	for k := range items {
-		var own [4]*Bucket // a copy: what Buckets returns is the caller's
-		for _, b := range q.opts.Buckets(items[k].Key, own[:0]) {
+	for _, it := range items {
+		var own [4]*Bucket // what Buckets returns is the caller's
+		for _, b := range q.opts.Buckets(it.Key, own[:0]) {
 			if b != nil {
 				all = append(all, b)
 			}
 		}
 		ends = append(ends, len(all))
 	}
-	asking = false
-	now, from := time.Now(), 0
-	s.mu.Lock()
-	for k := range items {
-		it := &items[k]
-		e := s.runs(it.index, it.run) // nil: DoneKey has settled it
-		if e != nil && q.keepers[0].pay(it.index, e, all[from:ends[k]:ends[k]], now) {
-			items[n] = *it
+	asked = true
+	now := time.Now()
+	each(func(k int, e *entry[K]) {
+		if q.keepers[0].pay(items[k].index, e, all[ends[k]:ends[k+1]], now) {
+			items[n] = items[k]
 			n++
 		}
-		from = ends[k]
-	}
-	q.unlock(s)
+	})
 	clear(items[n:])
 	return n
-}
-
-// giveBack takes back items that the caller does not get after all. Their keys back
-// off for a second, so that one that makes Buckets panic each time does not keep the
-// others from running.
-func (q *Queue[K]) giveBack(s *shard[K], items []Item[K]) {
-	due := after(q.env.now(), time.Second)
-	s.mu.Lock()
-	for _, it := range items {
-		if e := s.runs(it.index, it.run); e != nil {
-			s.settle(it.index, e, outcome{kind: again, due: due}, errBuckets)
-		}
-	}
-	q.unlock(s)
 }
 
 // Running is the item of a key that is running. It is for code that was not given
 // the Item: package reconcile asks it whether a key runs.
 func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
 	ok = q.with(key, func(s *shard[K], i uint32) bool {
-		if s.at(i).state != StateRunning {
-			return false
-		}
 		q.item(s, i, &it)
-		return true
+		return s.at(i).state == StateRunning
 	})
+	if !ok {
+		it = Item[K]{}
+	}
 	return it, ok
 }
 
@@ -310,10 +295,10 @@ func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
 func (q *Queue[K]) DoneKey(key K) bool {
 	return q.with(key, func(s *shard[K], i uint32) bool {
 		e := s.at(i)
-		if e.state != StateRunning {
-			return false
+		running := e.state == StateRunning
+		if running {
+			s.settle(i, e, outcome{kind: done}, nil)
 		}
-		s.settle(i, e, outcome{kind: done}, nil)
-		return true
+		return running
 	})
 }

@@ -1,9 +1,11 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"reflect"
 	"runtime"
@@ -154,94 +156,61 @@ type Debounce struct {
 	MaxWait time.Duration
 }
 
-func (d Debounce) on() bool { return d.Interval > 0 || d.Window > 0 }
-
 // complete checks the options and fills in the defaults.
 func (o *Options[K]) complete() error {
-	if o.Name == "" {
-		o.Name = "queue"
-	}
+	o.Name = cmp.Or(o.Name, "queue")
+	o.Debounce.MaxWait = cmp.Or(o.Debounce.MaxWait, 10*o.Debounce.Window)
 	if o.Policy == nil {
 		o.Policy = Backoff{}.Policy()
 	}
-	if o.Hooks == nil {
-		o.Hooks = &Hooks[K]{}
-	} else {
-		hooks := *o.Hooks
-		o.Hooks = &hooks
+	var hooks Hooks[K] // a copy
+	if o.Hooks != nil {
+		hooks = *o.Hooks
 	}
-	if o.Debounce.MaxWait == 0 {
-		o.Debounce.MaxWait = 10 * o.Debounce.Window
+	o.Hooks = &hooks
+	oneOrder, d := o.Tenant != nil || o.Buckets != nil, o.Debounce
+	for _, c := range []struct {
+		bad  bool
+		what string
+		is   any
+	}{
+		{o.MaxAttempts < 0, "MaxAttempts is %d, want 0 or more", o.MaxAttempts},
+		{o.MaxKeys < 0 || o.MaxKeys > math.MaxInt32, "MaxKeys is %d, want 0 to 2147483647", o.MaxKeys},
+		{o.Shards < 0 || o.Shards > maxShards, "Shards is %d, want 0 to 64", o.Shards},
+		{o.Shards > 1 && oneOrder, "Shards is %d, but Tenant and Buckets need one order: leave it 0 or 1", o.Shards},
+		{o.TenantRunning < 0, "TenantRunning is %d, want 0 or more", o.TenantRunning},
+		{o.TenantRunning > 0 && o.Tenant == nil, "TenantRunning is %d, but Tenant is not set", o.TenantRunning},
+		{o.TenantWeight != nil && o.Tenant == nil, "TenantWeight is set, but Tenant is %v", nil},
+		{min(d.Interval, d.Window, d.MaxWait) < 0, "Debounce %v has a negative time", d},
+		{d.MaxWait < d.Window, "Debounce %v has a MaxWait that is less than its Window", d},
+	} {
+		if c.bad {
+			return fmt.Errorf("queue: %s: "+c.what, o.Name, c.is)
+		}
 	}
-	if err := o.check(); err != nil {
-		return fmt.Errorf("queue: %s: %w", o.Name, err)
+	if t := reflect.TypeFor[K](); !o.UncheckedKeys {
+		if why := unfit(t); why != "" {
+			return fmt.Errorf("queue: %s: key type %v holds %s: keys are compared by value, so use strings and integers, or structs of them", o.Name, t, why)
+		}
 	}
-	o.Shards = o.shards()
+	switch n := runtime.GOMAXPROCS(0); {
+	case oneOrder || o.Shards == 0 && n == 1:
+		o.Shards = 1
+	case o.Shards == 0:
+		o.Shards = min(4*n, mostShards)
+	}
+	o.Shards = 1 << bits.Len(uint(o.Shards-1))
 	return nil
 }
 
-func (o *Options[K]) check() error {
-	oneOrder := o.Tenant != nil || o.Buckets != nil
-	switch {
-	case o.MaxAttempts < 0:
-		return fmt.Errorf("MaxAttempts is %d, want 0 or more", o.MaxAttempts)
-	case o.MaxKeys < 0 || o.MaxKeys > math.MaxInt32:
-		return fmt.Errorf("MaxKeys is %d, want 0 to %d", o.MaxKeys, math.MaxInt32)
-	case o.Shards < 0 || o.Shards > maxShards:
-		return fmt.Errorf("Shards is %d, want 0 to %d", o.Shards, maxShards)
-	case o.Shards > 1 && oneOrder:
-		return fmt.Errorf("Shards is %d, but Tenant and Buckets need one order: leave it 0 or 1", o.Shards)
-	case o.TenantRunning < 0:
-		return fmt.Errorf("TenantRunning is %d, want 0 or more", o.TenantRunning)
-	case (o.TenantRunning > 0 || o.TenantWeight != nil) && o.Tenant == nil:
-		return errors.New("TenantRunning or TenantWeight is set, but Tenant is not")
-	case o.Debounce.Interval < 0 || o.Debounce.Window < 0 || o.Debounce.MaxWait < 0:
-		return fmt.Errorf("Debounce %v has a negative time", o.Debounce)
-	case o.Debounce.MaxWait < o.Debounce.Window:
-		return fmt.Errorf("Debounce.MaxWait %v is less than its Window %v", o.Debounce.MaxWait, o.Debounce.Window)
-	}
-	if o.UncheckedKeys {
-		return nil
-	}
-	return checkKey[K]()
-}
+const (
+	maxShards = 64
+	// mostShards is how many shards a queue has by default at most: they serve more
+	// than any number of workers asks for, and each that is used keeps some 70 KB.
+	mostShards = 16
+)
 
-const maxShards = 64
-
-func (o *Options[K]) shards() int {
-	switch {
-	case o.Tenant != nil || o.Buckets != nil:
-		return 1
-	case o.Shards > 0:
-		return ceilPow2(o.Shards)
-	}
-	if n := runtime.GOMAXPROCS(0); n > 1 {
-		return ceilPow2(min(4*n, mostShards))
-	}
-	return 1
-}
-
-// mostShards is how many shards a queue has by default at most: they serve more
-// than any number of workers asks for, and each that is used keeps some 70 KB.
-const mostShards = 16
-
-func ceilPow2(n int) int {
-	p := 1
-	for p < n {
-		p *= 2
-	}
-	return p
-}
-
-// checkKey refuses key types whose values can look alike and be different.
-func checkKey[K comparable]() error {
-	t := reflect.TypeFor[K]()
-	if why := unfit(t); why != "" {
-		return fmt.Errorf("key type %v holds %s: keys are compared by value, so use strings and integers, or structs of them", t, why)
-	}
-	return nil
-}
-
+// unfit says what a key type holds whose values can look alike and be different.
 func unfit(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.UnsafePointer:
@@ -297,13 +266,8 @@ const (
 // Policy makes a policy of b. Base or Max of zero or less means its default;
 // a Max below Base means Base.
 func (b Backoff) Policy() Policy {
-	if b.Base <= 0 {
-		b.Base = DefaultBase
-	}
-	if b.Max <= 0 {
-		b.Max = DefaultMax
-	}
-	b.Max = max(b.Max, b.Base)
+	b.Base = cmp.Or(max(b.Base, 0), DefaultBase)
+	b.Max = max(cmp.Or(max(b.Max, 0), DefaultMax), b.Base)
 	return func(attempt int, _ error) time.Duration {
 		d := doubled(b.Base, attempt, b.Max)
 		if b.Jitter == NoJitter {

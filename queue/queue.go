@@ -39,7 +39,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	q.env.clock.Init(q.env.start)
 	q.env.maxKeys = int64(q.opts.MaxKeys)
 	q.env.asks = q.opts.Buckets != nil
-	q.env.delays = q.opts.Debounce.on()
+	q.env.delays = max(q.opts.Debounce.Interval, q.opts.Debounce.Window) > 0
 	q.shards.init(q.opts.Shards, &q.env)
 	for k := range q.shards.all {
 		q.keepers = append(q.keepers, q.admit(&q.shards.all[k]))
@@ -149,7 +149,7 @@ func (q *Queue[K]) with(key K, f func(s *shard[K], i uint32) bool) bool {
 
 // unlock frees the lock of a shard and carries out what has to happen then.
 func (q *Queue[K]) unlock(s *shard[K]) {
-	if s.isQuiet() {
+	if s.fx.mask == 0 && s.touched == 0 {
 		s.mu.Unlock()
 		return
 	}
@@ -166,15 +166,8 @@ func (q *Queue[K]) carryOut(fx effects[K]) {
 	if fx.mask&fxLeft != 0 {
 		signal(q.news)
 	}
-	if fx.mask&fxHooks != 0 {
-		q.tell(fx.expired)
-	}
-}
-
-// tell calls the hook.
-func (q *Queue[K]) tell(ended []expired[K]) {
-	if hook := q.opts.Hooks.HoldExpired; hook != nil {
-		for _, x := range ended {
+	for _, x := range fx.expired {
+		if hook := q.opts.Hooks.HoldExpired; hook != nil {
 			hook(x.over, x.reason)
 		}
 	}
@@ -195,36 +188,25 @@ func (q *Queue[K]) Len() (n int) {
 // until nothing is due. The timer is set once for all of them, before hooks are
 // called, which may take their time.
 func (q *Queue[K]) tick() {
-	var ended []expired[K]
-	next, now := int64(0), int64(0)
-	for next <= now {
-		next, now = never, q.env.now()
+	last := effects[K]{mask: fxTimer}
+	for now := int64(0); last.due <= now; {
+		last.due, now = never, q.env.now()
 		for k := range q.shards.all {
-			next = min(next, q.step(&q.shards.all[k], now, &ended))
+			s := &q.shards.all[k]
+			s.mu.Lock()
+			switch {
+			case q.env.may().phase() == stopped:
+			case s.wake() <= now && s.tick(now):
+				last.due = 0
+			default:
+				last.due = min(last.due, max(s.wake(), now+1))
+			}
+			fx := s.unlock()
+			last.expired, fx.expired = append(last.expired, fx.expired...), nil
+			q.carryOut(fx)
 		}
 	}
-	q.timer.set(next)
-	q.tell(ended)
-}
-
-// step does some of what is due in a shard, and tells when there is more.
-func (q *Queue[K]) step(s *shard[K], now int64, ended *[]expired[K]) (next int64) {
-	s.mu.Lock()
-	next = never
-	if q.env.may().phase() != stopped {
-		if s.wake() <= now && s.tick(now) {
-			next = 0
-		} else {
-			next = max(s.wake(), now+1)
-		}
-	}
-	fx := s.unlock()
-	if fx.mask&fxHooks != 0 {
-		*ended = append(*ended, fx.expired...)
-		fx.mask &^= fxHooks
-	}
-	q.carryOut(fx)
-	return next
+	q.carryOut(last)
 }
 
 // Whole is the scope of the whole queue, the zero Scope.

@@ -71,16 +71,12 @@ func (v *env) time(at int64) time.Time { return v.start.Add(time.Duration(at - 1
 // room counts one more key, if there is room for it. CompareAndSwap, not Add and
 // undo: a transient overshoot would make a concurrent add fail.
 func (v *env) room() bool {
-	for v.maxKeys > 0 {
-		n := v.keys.Load()
-		if n >= v.maxKeys {
-			return false
-		}
+	for n := v.keys.Load(); n < v.maxKeys; n = v.keys.Load() {
 		if v.keys.CompareAndSwap(n, n+1) {
-			break
+			return true
 		}
 	}
-	return true
+	return v.maxKeys == 0
 }
 
 // after is now+d; far beyond a lifetime it is as good as never.
@@ -170,7 +166,7 @@ const (
 	fxTop                     // the top band may have changed
 	fxTimer                   // something may be due earlier than before
 	fxLeft                    // a key is not ready or running any more, while Drain or Stop wait
-	fxHooks                   // holds have expired
+	fxHolds                   // holds have expired
 )
 
 func (s *shard[K]) init(v *env) {
@@ -183,9 +179,6 @@ func (s *shard[K]) init(v *env) {
 	s.slab.init()
 	s.wheel.wake = never
 }
-
-// isQuiet tells whether unlock has nothing to give back.
-func (s *shard[K]) isQuiet() bool { return s.fx.mask == 0 && s.touched == 0 }
 
 // unlock frees the lock and gives back what is to be done then.
 func (s *shard[K]) unlock() effects[K] {
@@ -205,10 +198,11 @@ func (s *shard[K]) unlock() effects[K] {
 // wake is when something is due. What waits for a time does not become due any
 // more once the queue takes no adds.
 func (s *shard[K]) wake() int64 {
-	if s.env.may().phase() != open {
-		return s.admission.wake()
+	at := s.admission.wake()
+	if s.env.may().phase() == open {
+		at = min(at, s.wheel.wake)
 	}
-	return min(s.wheel.wake, s.admission.wake())
+	return at
 }
 
 // find is the entry of key, and the slot of the table where the search ended.

@@ -26,9 +26,7 @@ type shards[K comparable] struct {
 	// What getters see without the locks. It is never less than what may run once
 	// the locks are free, so that no getter goes to sleep over a ready key.
 	_       [64]byte
-	some    atomic.Uint64            // a bit for each shard with something that may run
-	odd     atomic.Uint64            // … whose top band is not the middle one
-	tops    [maxShards]atomic.Uint32 // top bands, plus one
+	tops    [maxShards]atomic.Uint32 // top bands, plus one; 0: nothing may run
 	current atomic.Uint32
 	owed    atomic.Uint32 // the shard that is owed a dispatch, plus one; 0: none
 	_       [64]byte
@@ -44,36 +42,17 @@ func (r *shards[K]) init(n int, v *env) {
 		s.id = uint8(k)
 		if n > 1 {
 			s.topMayChange = fxTop
-			s.publish = func(top uint32) { r.publish(k, top) }
+			s.publish = func(top uint32) {
+				if top != r.tops[k].Load() {
+					r.tops[k].Store(top)
+				}
+			}
 		}
 	}
 }
 
 // of is the shard of a hash. Tables use its lower bits.
 func (r *shards[K]) of(hash uint64) *shard[K] { return &r.all[hash>>58&r.mask] }
-
-// publish lets getters see the top band of shard k, whose lock is held. A shard with
-// nothing keeps what it showed last: a bit of some says whether that counts.
-func (r *shards[K]) publish(k int, top uint32) {
-	if was := r.tops[k].Load(); top != 0 && top != was {
-		r.tops[k].Store(top) // first, for the words lead to it
-		flip(&r.odd, k, isOdd(top))
-	}
-	flip(&r.some, k, top != 0)
-}
-
-func isOdd(top uint32) bool { return top != 0 && top != middle+1 }
-
-// flip sets or clears the bit of a shard. Its lock is held, so that nothing else
-// changes the bit and an addition will do.
-func flip(word *atomic.Uint64, k int, on bool) {
-	switch is := word.Load()>>k&1 == 1; {
-	case on && !is:
-		word.Add(1 << k)
-	case is && !on:
-		word.Add(-(1 << k))
-	}
-}
 
 // lock locks the shard to take from, nil if nothing may run.
 func (r *shards[K]) lock() *shard[K] {
@@ -82,7 +61,7 @@ func (r *shards[K]) lock() *shard[K] {
 		return &r.all[0]
 	}
 	if r.owed.Load() != 0 {
-		if k := r.owed.Swap(0); k != 0 && r.some.Load()>>(k-1)&1 != 0 {
+		if k := r.owed.Swap(0); k != 0 && r.tops[k-1].Load() != 0 {
 			r.all[k-1].mu.Lock()
 			return &r.all[k-1]
 		}
@@ -107,15 +86,10 @@ func (r *shards[K]) lock() *shard[K] {
 
 // highest is the set of the shards whose top band is highest.
 func (r *shards[K]) highest() (equals uint64) {
-	some := r.some.Load()
-	if r.odd.Load()&some == 0 {
-		return some
-	}
-	var top uint32
-	for set := some; set != 0; set &= set - 1 {
-		k := bits.TrailingZeros64(set)
+	top := uint32(1)
+	for k := range r.all {
 		switch t := r.tops[k].Load(); {
-		case t > top || equals == 0:
+		case t > top:
 			top, equals = t, 1<<k
 		case t == top:
 			equals |= 1 << k
@@ -139,7 +113,7 @@ func (r *shards[K]) rotate() {
 // ready tells whether a key may run.
 func (r *shards[K]) ready() bool {
 	if r.mask != 0 {
-		return r.some.Load() != 0
+		return r.highest() != 0
 	}
 	s := &r.all[0]
 	s.mu.Lock()

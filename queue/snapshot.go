@@ -66,16 +66,17 @@ type candidate[K comparable] struct {
 	Entry[K]
 }
 
-// walk yields what wants accepts, from a place on, chunk by chunk, with the place after
-// the chunk. The lock is held while wants is called, and not while the chunk is yielded.
+// walk yields what wants accepts, from a place on, chunk by chunk, before the first one
+// nothing, with the place where the next chunk begins. The lock is held while wants is called, and not while the chunk is yielded.
 // A place is the number of a shard in the upper and the index of an entry in the lower
 // half.
 func (q *Queue[K]) walk(place uint64, wants func(k *keeper[K], place uint64, e *entry[K]) (rank int64, ok bool)) iter.Seq2[uint64, []candidate[K]] {
 	return func(yield func(uint64, []candidate[K]) bool) {
 		var found []candidate[K]
-		for place>>32 < uint64(len(q.keepers)) {
+		for yield(place, found) && place>>32 < uint64(len(q.keepers)) {
 			k := q.keepers[place>>32]
 			s := k.s
+			found = found[:0]
 			place = place >> s.bits << s.bits
 			s.mu.Lock()
 			n, now := uint32(place)>>s.bits, q.env.clock.Exact()
@@ -95,10 +96,6 @@ func (q *Queue[K]) walk(place uint64, wants func(k *keeper[K], place uint64, e *
 			if place += 1 << s.bits; !there {
 				place = (place>>32 + 1) << 32
 			}
-			if !yield(place, found) {
-				return
-			}
-			found = found[:0]
 		}
 	}
 }
@@ -314,9 +311,12 @@ func (p *pager[K]) wants(k *keeper[K], place uint64, e *entry[K]) (rank int64, o
 	case p.Match == nil && p.wanted > p.Limit:
 		return 0, false
 	}
-	p.wanted++
 	at := Cursor{rank, place}
-	return rank, at.compare(p.From) >= 0 && (len(p.found) <= p.Limit || at.compare(p.found[p.Limit].Cursor) < 0)
+	if at.compare(p.From) < 0 || len(p.found) > p.Limit && at.compare(p.found[p.Limit].Cursor) > 0 {
+		return 0, false
+	}
+	p.wanted++
+	return rank, true
 }
 
 // add keeps what Match wants, as far as it can still be on the page, and one more.

@@ -130,13 +130,14 @@ func onAdd(x status, r request) status {
 			return x.start(r.due)
 		}
 	case StateBackingOff:
-		switch {
-		case r.how.is(urgently) && (r.how.is(replacing) || r.due < x.due):
+		if r.how.is(urgently) && !r.how.is(replacing) {
+			return x.start(min(r.due, x.due)) // no backoff any more, but at the time of the retry
+		}
+		if r.how.is(urgently) {
 			return x.start(r.due)
-		case r.how.is(urgently):
-			return x.start(x.due) // no backoff any more, but at the time of the retry
-		case r.how.is(replacing) && r.due > x.due:
-			x.due = r.due
+		}
+		if r.how.is(replacing) {
+			x.due = max(x.due, r.due)
 		}
 	case StateParked:
 		if r.how.is(urgently) {
@@ -190,9 +191,7 @@ func onSettle(x status, o outcome, now int64) status {
 	case o.kind.fails() && x.attempts < math.MaxUint16:
 		x.attempts++
 	}
-	switch {
-	case flags&added == 0:
-		return x.end(o, now)
+	switch came := flags&added != 0; {
 	case flags&urgent != 0:
 		if flags&keeping == 0 {
 			x.attempts = 0
@@ -201,23 +200,15 @@ func onSettle(x status, o outcome, now int64) status {
 			due = min(due, o.due)
 		}
 		return x.startAt(due, now)
-	case o.kind == done:
+	case came && o.kind == done:
 		return x.startAt(due, now)
-	case o.kind == later:
+	case came && o.kind == later:
 		return x.startAt(min(due, o.due), now)
-	}
-	x.state, x.due = StateBackingOff, o.due
-	return x
-}
-
-// end is the column "nothing came" of the table of results.
-func (x status) end(o outcome, now int64) status {
-	switch o.kind {
-	case done:
-		x.state = StateIdle
-	case later:
+	case o.kind == later:
 		return x.startAt(o.due, now)
-	case retry, again:
+	case o.kind == done:
+		x.state = StateIdle
+	case came || o.kind.repeats():
 		x.state, x.due = StateBackingOff, o.due
 	default:
 		x.state = StateParked

@@ -11,17 +11,17 @@ var All = []Mutant{
 	},
 	{
 		Name: "getters pass over higher bands of other shards",
-		File: "queue/shards.go", Old: "if r.odd.Load()&some == 0 {", New: "if BROKEN || r.odd.Load()&some == 0 {",
+		File: "queue/shards.go", Old: "case t > top:", New: "case t > top && !(BROKEN && equals != 0):",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
 		Name: "nothing ages in a queue with tenants",
-		File: "queue/tenant.go", Old: "if oldest {", New: "if oldest && !BROKEN {",
+		File: "queue/bands.go", Old: "if oldest {", New: "if oldest && !(BROKEN && f.group != o.none) {",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
 		Name: "Snapshot ends at a chunk that was freed",
-		File: "queue/snapshot.go", Old: "there := int(n) < len(s.entries)", New: "there := int(n) < len(s.entries) && !(BROKEN && s.entries[n] == nil)",
+		File: "queue/snapshot.go", Old: "there := int(n) < len(s.chunks)", New: "there := int(n) < len(s.chunks) && !(BROKEN && s.chunks[n].entries == nil)",
 		Package: "queue", Test: "TestSnapshotSeesKeysBehindAFreedChunk",
 	},
 	{
@@ -31,7 +31,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "no getter is woken when a tenant's cap frees",
-		File: "queue/keeper.go", Old: "if k.tenants.block(t, blocked) {", New: "if k.tenants.block(t, blocked) && !BROKEN {",
+		File: "queue/keeper.go", Old: "if k.s.ready.block(t, blocked) {", New: "if k.s.ready.block(t, blocked) && !BROKEN {",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
@@ -56,7 +56,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what comes last is first",
-		File: "queue/bands.go", Old: "\te.order = b.number.next()\n", New: "\tif BROKEN {\n\t\tb.pushFront(i, e)\n\t\treturn\n\t}\n\te.order = b.number.next()\n",
+		File: "queue/bands.go", Old: "if front {", New: "if front || BROKEN {",
 		Package: "queue", Test: "TestHotKeyWaitsItsTurn",
 	},
 	{
@@ -71,7 +71,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a key without a token blocks those behind it",
-		File: "queue/throttle.go", Old: "\tif refused == nil {\n\t\treturn true", New: "\tif BROKEN && refused == nil {\n\t\tfor b := range k.lines.of {\n\t\t\trefused = b\n\t\t}\n\t}\n\tif refused == nil {\n\t\treturn true",
+		File: "queue/throttle.go", Old: "\tif refused == nil {\n\t\ts.begin", New: "\tif BROKEN && refused == nil {\n\t\tfor _, l := range k.lines {\n\t\t\trefused = l.bucket\n\t\t}\n\t}\n\tif refused == nil {\n\t\ts.begin",
 		Package: "queue", Test: "TestThrottledBucketHoldsItsOwnKeysOnly",
 	},
 	{
@@ -131,7 +131,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the interval counts from a refused dispatch",
-		File: "queue/throttle.go", Old: "\tif e.is(recorded) && s.record(i).extra != nil {\n", New: "\tif BROKEN {\n\t\tk.began(i, e)\n\t}\n\tif e.is(recorded) && s.record(i).extra != nil {\n",
+		File: "queue/throttle.go", Old: "\tif x := k.extraOf(i, e); x != nil {\n\t\tx.first = 0", New: "\tif BROKEN {\n\t\tk.began(i, e)\n\t}\n\tif x := k.extraOf(i, e); x != nil {\n\t\tx.first = 0",
 		Package: "queue", Test: "TestIntervalCountsFromRuns",
 	},
 	{
@@ -141,7 +141,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a queue of weights takes turns one by one",
-		File: "queue/tenant.go", Old: "\tf.left = f.group.tenant.weight\n\tfirst", New: "\tif f.left = f.group.tenant.weight; BROKEN {\n\t\tf.left = 1\n\t}\n\tfirst",
+		File: "queue/bands.go", Old: "\tf.left = f.group.tenant.weight\n\tfirst", New: "\tif f.left = f.group.tenant.weight; BROKEN {\n\t\tf.left = 1\n\t}\n\tfirst",
 		Package: "queue", Test: "TestTenantsTakeTurnsByWeight",
 	},
 	{
@@ -156,7 +156,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a line lets keys of a blocked tenant go",
-		File: "queue/tenant.go", Old: "if !t.blocked {", New: "if !t.blocked || BROKEN {",
+		File: "queue/bands.go", Old: "t.blocked {", New: "t.blocked && !BROKEN {",
 		Package: "queue", Test: "TestHeldTenantCostsOthersNoTokens",
 	},
 	{
