@@ -55,6 +55,13 @@ func (h *Histogram) Total() (n uint64) {
 	return n
 }
 
+func newMeter() *meter {
+	m := new(meter)
+	m.waited.init()
+	m.worked.init()
+	return m
+}
+
 // init makes the bounds and the counters.
 func (h *Histogram) init() {
 	for _, b := range bounds {

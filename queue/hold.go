@@ -17,7 +17,7 @@ func (k *keeper[K]) addHold(set *holdSet, h *heldBack) {
 	}
 	if h.until != never {
 		k.expiry.add(h)
-		k.s.fx.mask |= fxTimer
+		k.s.fx |= fxTimer
 	}
 	k.apply(set)
 }
@@ -48,7 +48,7 @@ func (k *keeper[K]) apply(set *holdSet) {
 		} else {
 			s.env.word.And(^uint32(paused))
 			s.env.heldBy.Store(nil)
-			s.fx.mask |= fxWake
+			s.fx |= fxWake
 		}
 	case oneTenant:
 		k.admit(set.tenant)
@@ -89,8 +89,8 @@ func (k *keeper[K]) expire(now int64) (more bool) {
 		case oneTenant:
 			x.over.tenant = set.tenant.name
 		}
-		s.fx.expired = append(s.fx.expired, x)
-		s.fx.mask |= fxHolds
+		s.expired = append(s.expired, x)
+		s.fx |= fxHolds
 		s.touched++
 		k.endHold(h)
 	}

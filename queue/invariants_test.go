@@ -63,7 +63,7 @@ func (k *keeper[K]) verify(f *faults) {
 	f.want(c.records == s.recordsInUse(), "%d entries with a record, %d records", c.records, s.recordsInUse())
 	f.want(c.timed == s.wheel.n, "%d entries wait for a time, %d in the wheel", c.timed, s.wheel.n)
 	f.want(s.running.live == c.ages, "%d keys run, %d have an age", c.ages, s.running.live)
-	f.want(s.fx.mask == 0 && s.fx.expired == nil, "something was not done after the lock")
+	f.want(s.fx&^fxTop == 0 && s.expired == nil, "something was not done after the lock")
 	f.want(s.most <= maxTouched, "%d entries and cells were touched under one hold of the lock", s.most)
 	s.verifyWheel(f)
 	s.verifyOrder(f, s.ready.(*bands[K]), StateReady, c.count[StateReady])

@@ -198,7 +198,7 @@ func (q *Queue[K]) fill(s *shard[K], dst []Item[K]) (n int, again bool) {
 
 const (
 	shareBatch = 8 // a getter of batches has about so many items
-	mostAtOnce   = maxTouched / 4
+	mostAtOnce = maxTouched / 4
 )
 
 // await sleeps until it is woken and there is a key to take.

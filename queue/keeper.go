@@ -71,10 +71,10 @@ func (k *keeper[K]) admit(t *tenant) {
 	}
 	t.blocked = blocked
 	if k.s.ready.block(t, blocked) {
-		k.s.fx.mask |= fxWake
+		k.s.fx |= fxWake
 	}
 	k.readmit(t)
-	k.s.fx.mask |= k.s.topMayChange
+	k.s.fx |= fxTop
 }
 
 func (k *keeper[K]) forget(i uint32, e *entry[K]) {
@@ -119,7 +119,7 @@ func (k *keeper[K]) retry(l *line[K]) {
 	if l.at != 0 { // else the line is gone by now
 		l.wakes = k.s.env.now()
 		k.byWake.fix(l)
-		k.s.fx.mask |= fxTimer
+		k.s.fx |= fxTimer
 	}
 }
 

@@ -149,26 +149,30 @@ func (q *Queue[K]) with(key K, f func(s *shard[K], i uint32) bool) bool {
 
 // unlock frees the lock of a shard and carries out what has to happen then.
 func (q *Queue[K]) unlock(s *shard[K]) {
-	if s.fx.mask == 0 && s.touched == 0 {
-		s.mu.Unlock()
-		return
+	if fx := s.unlock(); fx != 0 {
+		q.carryOut(s, fx)
 	}
-	q.carryOut(s.unlock())
 }
 
-func (q *Queue[K]) carryOut(fx effects[K]) {
-	if fx.mask&(fxWake|fxLeft) != 0 {
+func (q *Queue[K]) carryOut(s *shard[K], fx effects) {
+	if fx&(fxWake|fxLeft) != 0 {
 		q.waiters.wake()
 	}
-	if fx.mask&fxTimer != 0 {
-		q.timer.set(fx.due)
+	if fx&fxTimer != 0 {
+		q.timer.set(s.due.Load())
 	}
-	if fx.mask&fxLeft != 0 {
+	if fx&fxLeft != 0 {
 		signal(q.news)
 	}
-	for _, x := range fx.expired {
-		if hook := q.opts.Hooks.HoldExpired; hook != nil {
-			hook(x.over, x.reason)
+	if fx&fxHolds != 0 {
+		s.mu.Lock()
+		expired := s.expired
+		s.expired = nil
+		s.mu.Unlock()
+		for _, x := range expired {
+			if hook := q.opts.Hooks.HoldExpired; hook != nil {
+				hook(x.over, x.reason)
+			}
 		}
 	}
 }
@@ -188,25 +192,26 @@ func (q *Queue[K]) Len() (n int) {
 // until nothing is due. The timer is set once for all of them, before hooks are
 // called, which may take their time.
 func (q *Queue[K]) tick() {
-	last := effects[K]{mask: fxTimer}
-	for now := int64(0); last.due <= now; {
-		last.due, now = never, q.env.now()
+	next := int64(0)
+	for now := int64(0); next <= now; {
+		next, now = never, q.env.now()
 		for k := range q.shards.all {
 			s := &q.shards.all[k]
 			s.mu.Lock()
 			switch {
 			case q.env.may().phase() == stopped:
 			case s.wake() <= now && s.tick(now):
-				last.due = 0
+				next = 0
 			default:
-				last.due = min(last.due, max(s.wake(), now+1))
+				next = min(next, max(s.wake(), now+1))
 			}
-			fx := s.unlock()
-			last.expired, fx.expired = append(last.expired, fx.expired...), nil
-			q.carryOut(fx)
+			q.carryOut(s, s.unlock()&^fxHolds)
 		}
 	}
-	q.carryOut(last)
+	q.timer.set(next)
+	for k := range q.shards.all {
+		q.carryOut(&q.shards.all[k], fxHolds)
+	}
 }
 
 // Whole is the scope of the whole queue, the zero Scope.
@@ -290,7 +295,7 @@ func (q *Queue[K]) holds(k *keeper[K], over Scope[K], hash uint32, create bool) 
 		if s.env.maxKeys > 0 {
 			s.env.keys.Add(1)
 		}
-		i, _ = s.create(hash, p, &over.key)
+		i = s.create(hash, p, &over.key)
 	}
 	e := s.at(i)
 	if create && !k.isHeld(i, e) {

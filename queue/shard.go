@@ -20,27 +20,27 @@ import (
 //	      ── admission  may a key run, and if not until when
 type shard[K comparable] struct {
 	mu     sync.Mutex
-	fx     effects[K]
-	number numbers
+	fx     effects
+	id     uint8
+	env    *env
 	ready  order[K]
 	turns  turns
+	number numbers
 	table  table
 	slab[K]
-	running     ring[K] // keys whose run has begun, by run number
-	began       uint64  // the sum of the ticks in which they began
-	adds, begun uint64
+	count                [states]int // entries by state
+	adds, begun, retries uint64
+	running              ring[K] // keys whose run has begun, by run number
+	began                uint64  // the sum of the ticks in which they began
 	*meter
-	count        [states]int // entries by state
-	wheel        wheel[K]
-	admission    admission[K]
-	retries      uint64
-	fired        []uint32 // scratch of tick
-	most         int      // of touched, under one hold of the lock
-	id           uint8
-	env          *env
-	topMayChange uint8            // fxTop, 0 if publish is nil
-	publish      func(top uint32) // called under mu when the top band may have changed
-	_            [64]byte         // the next shard's lock is in another cache line
+	wheel     wheel[K]
+	admission admission[K]
+	fired     []uint32       // scratch of tick
+	most      int            // of touched, under one hold of the lock
+	shown     *atomic.Uint32 // what getters see of the top band without the lock; nil: nothing
+	due       atomic.Int64   // for fxTimer
+	expired   []expired[K]   // for fxHolds
+	_         [64]byte       // the next shard's lock is in another cache line
 }
 
 // env is what the shards of a queue have in common.
@@ -56,6 +56,14 @@ type env struct {
 }
 
 func (v *env) may() word { return word(v.word.Load()) }
+
+// left is the effect of a key that is not ready or running any more.
+func (v *env) left() effects {
+	if v.may().phase() != open {
+		return fxLeft
+	}
+	return 0
+}
 
 // now is the time since the queue's start, on the monotonic clock. It is at least
 // 1: 0 means no time.
@@ -154,45 +162,42 @@ type ask struct {
 }
 
 // effects is what has to happen once the lock is free.
-type effects[K comparable] struct {
-	mask    uint8
-	due     int64        // when the timer is to ring
-	expired []expired[K] // holds that ended
-}
+type effects uint8
 
-// The bits of effects.mask.
 const (
-	fxWake  uint8 = 1 << iota // a key became ready: wake a getter
-	fxTop                     // the top band may have changed
-	fxTimer                   // something may be due earlier than before
-	fxLeft                    // a key is not ready or running any more, while Drain or Stop wait
-	fxHolds                   // holds have expired
+	fxWake  effects = 1 << iota // a key became ready: wake a getter
+	fxTop                       // the top band may have changed: show it
+	fxTimer                     // something may be due earlier than before, see due
+	fxLeft                      // a key is not ready or running any more, while Drain or Stop wait
+	fxHolds                     // holds have expired, see expired
 )
 
-func (s *shard[K]) init(v *env) {
-	s.env = v
+func (s *shard[K]) init(id uint8, v *env) {
+	s.id, s.env = id, v
 	s.number = numbers{firstNumber, firstNumber}
-	s.meter = new(meter)
-	s.waited.init()
-	s.worked.init()
+	s.meter = newMeter()
 	s.table.init()
 	s.slab.init()
 	s.wheel.wake = never
 }
 
 // unlock frees the lock and gives back what is to be done then.
-func (s *shard[K]) unlock() effects[K] {
-	s.most, s.touched = max(s.most, s.touched), 0
+func (s *shard[K]) unlock() effects {
 	fx := s.fx
-	s.fx = effects[K]{}
-	if fx.mask&fxTop != 0 {
-		s.publish(s.ready.top())
+	s.fx = 0
+	if s.touched > 0 {
+		s.most, s.touched = max(s.most, s.touched), 0
 	}
-	if fx.mask&fxTimer != 0 {
-		fx.due = s.wake()
+	if fx&fxTop != 0 && s.shown != nil {
+		if top := s.ready.top(); top != s.shown.Load() {
+			s.shown.Store(top)
+		}
+	}
+	if fx&fxTimer != 0 {
+		s.due.Store(s.wake())
 	}
 	s.mu.Unlock()
-	return fx
+	return fx &^ fxTop
 }
 
 // wake is when something is due. What waits for a time does not become due any
@@ -228,13 +233,13 @@ func (s *shard[K]) find(hash uint32, key *K) (i, p uint32, ok bool) {
 
 // create makes an entry for key that is in no state yet; p is where the search for
 // it ended.
-func (s *shard[K]) create(hash, p uint32, key *K) (i uint32, e *entry[K]) {
+func (s *shard[K]) create(hash, p uint32, key *K) (i uint32) {
 	i = s.alloc()
-	e = s.at(i)
+	e := s.at(i)
 	e.key, e.hash, e.band = *key, hash, middle
 	s.touched += s.table.insert(hash, i, p)
 	s.count[absent]++
-	return i, e
+	return i
 }
 
 // add is the way of every add.
@@ -243,15 +248,13 @@ func (s *shard[K]) add(hash uint32, key *K, a *ask) error {
 		return ErrStopped
 	}
 	i, p, ok := s.find(hash, key)
-	var e *entry[K]
-	if ok {
-		e = s.at(i)
-	} else {
+	if !ok {
 		if !s.env.room() {
 			return ErrFull
 		}
-		i, e = s.create(hash, p, key)
+		i = s.create(hash, p, key)
 	}
+	e := s.at(i)
 	s.adds++
 	if a.weight != 0 || a.reason != "" {
 		s.admission.join(i, e, a.reason, a.tenant, a.weight)
@@ -297,7 +300,7 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 			s.ready.remove(i, e)
 			s.drop(i)
 		}
-		s.fx.mask |= s.topMayChange | s.left()
+		s.fx |= fxTop | s.env.left()
 	case StateRunning:
 		s.end(i, e)
 	case StateThrottled:
@@ -322,7 +325,7 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 			s.meter.ready(&s.env.clock, i)
 		}
 		s.ready.push(i, e, false)
-		s.fx.mask |= fxWake | s.topMayChange
+		s.fx |= fxWake | fxTop
 	case StateRunning:
 		e.order = s.number.next()
 	case StateThrottled:
@@ -330,17 +333,9 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 	case StateDelayed, StateBackingOff, StateIdle:
 		if to.due != 0 {
 			s.wheel.add(&s.slab, i, e)
-			s.fx.mask |= fxTimer
+			s.fx |= fxTimer
 		}
 	}
-}
-
-// left is the effect of a key that is not ready or running any more.
-func (s *shard[K]) left() uint8 {
-	if s.env.may().phase() != open {
-		return fxLeft
-	}
-	return 0
 }
 
 // forget ends an entry that is in no list.
@@ -362,17 +357,16 @@ func (s *shard[K]) take() (i uint32, ok, again bool) {
 	if !s.env.may().gives() {
 		return 0, false, false
 	}
-	i, ok, again = s.ready.next(s.turns.aged())
-	if !ok {
+	if i, ok, again = s.ready.next(s.turns.aged()); !ok {
 		return i, ok, again
 	}
 	s.turns++
 	e := s.at(i)
-	to := e.status()
-	to.state, to.due = StateRunning, 0
 	if e.is(recorded) {
 		s.admission.ran(i, e, 1)
 	}
+	to := e.status()
+	to.state, to.due = StateRunning, 0
 	s.move(i, e, to, e.band)
 	if s.env.asks {
 		e.flags |= asked
@@ -409,7 +403,7 @@ func (s *shard[K]) end(i uint32, e *entry[K]) {
 	if e.is(recorded) {
 		s.admission.ran(i, e, -1)
 	}
-	s.fx.mask |= s.left()
+	s.fx |= s.env.left()
 }
 
 // runs is the entry of the run with a number, nil if that has ended.
@@ -463,8 +457,7 @@ func (s *shard[K]) result(i uint32, e *entry[K], o *outcome, err error) {
 // remove forgets a key; ok: there was something to forget.
 func (s *shard[K]) remove(i uint32) bool {
 	e := s.at(i)
-	x := e.status()
-	to, ok := onRemove(x)
+	to, ok := onRemove(e.status())
 	if ok && e.is(recorded) {
 		s.admission.forget(i, e)
 		to.flags = to.flags&^recorded | e.flags&recorded
@@ -476,8 +469,7 @@ func (s *shard[K]) remove(i uint32) bool {
 // cancel takes back what was to run later; ok: there was something.
 func (s *shard[K]) cancel(i uint32) bool {
 	e := s.at(i)
-	x := e.status()
-	to, ok := onCancel(x)
+	to, ok := onCancel(e.status())
 	s.move(i, e, to, e.band)
 	return ok
 }

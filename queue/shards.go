@@ -37,16 +37,9 @@ func (r *shards[K]) init(n int, v *env) {
 	r.all = make([]shard[K], n)
 	r.mask = uint64(n - 1)
 	for k := range r.all {
-		s := &r.all[k]
-		s.init(v)
-		s.id = uint8(k)
+		r.all[k].init(uint8(k), v)
 		if n > 1 {
-			s.topMayChange = fxTop
-			s.publish = func(top uint32) {
-				if top != r.tops[k].Load() {
-					r.tops[k].Store(top)
-				}
-			}
+			r.all[k].shown = &r.tops[k]
 		}
 	}
 }

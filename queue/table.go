@@ -39,18 +39,7 @@ const (
 	maxDepth     = 22 // beyond it segments grow without splitting: hashes have 32 bits
 )
 
-func (t *table) init() {
-	t.dir = []segment{newSegment(minSegment, 0)}
-	t.depth = 0
-}
-
-func newSegment(size int, depth uint8) segment {
-	f := &fill{high: uint32(size / 5 * 4)}
-	if depth < sparseDepth {
-		f.high = uint32(size / 4)
-	}
-	return segment{words: make([]uint64, size), fill: f, depth: depth}
-}
+func (t *table) init() { t.dir, t.depth = []segment{(&segment{}).part(0, 0, 0, minSegment)}, 0 }
 
 func (t *table) segment(hash uint32) *segment {
 	return &t.dir[uint64(hash)<<(t.depth&31)>>32]
@@ -62,34 +51,30 @@ func (s *segment) home(hash uint32) uint32 {
 	return uint32(uint64(hash<<(s.depth&31)) * uint64(len(s.words)) >> 32)
 }
 
-// insert adds index i, which must not be there: into the empty slot p, where the
-// search for it ended. It tells how many words it moved to make room.
-func (t *table) insert(hash, i, p uint32) (moved int) {
-	s := t.segment(hash)
-	word := uint64(hash)<<32 | uint64(i+1)
-	if s.fill.n < s.fill.high {
-		s.fill.n++
-		s.words[p] = word
-		return 0
-	}
-	for s.fill.n >= s.fill.high {
-		moved += int(s.fill.n)
-		t.grow(hash)
-		s = t.segment(hash)
-	}
-	s.fill.n++
-	s.put(word)
-	return moved
-}
-
-func (s *segment) put(word uint64) {
-	p := s.home(uint32(word >> 32))
-	for s.words[p] != 0 {
+// seek is the first slot from the home of hash on that has a word.
+func (s *segment) seek(hash uint32, word uint64) uint32 {
+	p := s.home(hash)
+	for s.words[p] != word {
 		if p++; int(p) == len(s.words) {
 			p = 0
 		}
 	}
-	s.words[p] = word
+	return p
+}
+
+// insert adds index i, which must not be there: into the empty slot p, where the
+// search for it ended. It tells how many words it moved to make room.
+func (t *table) insert(hash, i, p uint32) (moved int) {
+	s := t.segment(hash)
+	for s.fill.n >= s.fill.high {
+		moved += int(s.fill.n)
+		t.grow(hash)
+		s = t.segment(hash)
+		p = s.seek(hash, 0)
+	}
+	s.fill.n++
+	s.words[p] = uint64(hash)<<32 | uint64(i+1)
+	return moved
 }
 
 // remove takes index i out and moves back what was displaced by it, so that
@@ -97,14 +82,7 @@ func (s *segment) put(word uint64) {
 // unless it is small; moved is how many words that moved.
 func (t *table) remove(hash, i uint32) (moved int) {
 	s := t.segment(hash)
-	word := uint64(hash)<<32 | uint64(i+1)
-	p := s.home(hash)
-	for s.words[p] != word {
-		if p++; int(p) == len(s.words) {
-			p = 0
-		}
-	}
-	s.closeGap(p)
+	s.closeGap(s.seek(hash, uint64(hash)<<32|uint64(i+1)))
 	least := minSegment
 	if s.depth == 0 {
 		least = keptSegment
@@ -127,10 +105,8 @@ func (s *segment) closeGap(gap uint32) {
 			break
 		}
 		// w may move to the gap unless its home lies between the two.
-		h := s.home(uint32(w >> 32))
-		if distance(h, p, size) >= distance(gap, p, size) {
-			words[gap] = w
-			gap = p
+		if h := s.home(uint32(w >> 32)); distance(h, p, size) >= distance(gap, p, size) {
+			words[gap], gap = w, p
 		}
 	}
 	words[gap] = 0
@@ -138,10 +114,10 @@ func (s *segment) closeGap(gap uint32) {
 
 // distance is how far it is from a on to b in a ring.
 func distance(a, b, size uint32) uint32 {
-	if b >= a {
-		return b - a
+	if b < a {
+		b += size
 	}
-	return b + size - a
+	return b - a
 }
 
 // grow makes room in the segment of hash: it doubles, or splits in two.
@@ -155,8 +131,13 @@ func (t *table) grow(hash uint32) {
 		t.replace(hash, old.part(0, 0, old.depth, size))
 		return
 	}
-	if old.depth == t.depth {
-		t.double()
+	if old.depth == t.depth { // the directory doubles
+		dir := make([]segment, 2*len(t.dir))
+		for k, s := range t.dir {
+			dir[2*k], dir[2*k+1] = s, s
+		}
+		t.dir = dir
+		t.depth++
 	}
 	bit := uint32(1) << (31 - old.depth)
 	t.replace(hash&^bit, old.part(bit, 0, old.depth+1, afterSplit))
@@ -166,18 +147,19 @@ func (t *table) grow(hash uint32) {
 // part is a segment with the words of s whose hashes have a bit or have it not. It
 // has a size, or more if they are that many.
 func (s *segment) part(bit, is uint32, depth uint8, size int) segment {
-	n := 0
+	var words []uint64
 	for _, w := range s.words {
 		if w != 0 && uint32(w>>32)&bit == is {
-			n++
+			words = append(words, w)
 		}
 	}
-	to := newSegment(max(size, n*3/2), depth)
-	to.fill.n = uint32(n)
-	for _, w := range s.words {
-		if w != 0 && uint32(w>>32)&bit == is {
-			to.put(w)
-		}
+	size = max(size, len(words)*3/2)
+	to := segment{words: make([]uint64, size), fill: &fill{n: uint32(len(words)), high: uint32(size / 5 * 4)}, depth: depth}
+	if depth < sparseDepth {
+		to.fill.high = uint32(size / 4)
+	}
+	for _, w := range words {
+		to.words[to.seek(uint32(w>>32), 0)] = w
 	}
 	return to
 }
@@ -189,13 +171,4 @@ func (t *table) replace(hash uint32, s segment) {
 	for k := range many {
 		t.dir[first+k] = s
 	}
-}
-
-func (t *table) double() {
-	dir := make([]segment, 2*len(t.dir))
-	for k, s := range t.dir {
-		dir[2*k], dir[2*k+1] = s, s
-	}
-	t.dir = dir
-	t.depth++
 }

@@ -67,7 +67,7 @@ func (k *keeper[K]) line(b *Bucket, now time.Time) {
 		b.watch(l, func() { k.locked(func() { k.retry(l) }) })
 	}
 	k.byWake.add(l)
-	s.fx.mask |= fxTimer
+	s.fx |= fxTimer
 }
 
 // enter puts a throttled key into its line, in front if it had been let go.
