@@ -41,11 +41,8 @@ func NewBucket(name string, perSecond float64, burst int) (*Bucket, error) {
 	if err := checkLimit(perSecond, burst); err != nil {
 		return nil, fmt.Errorf("queue: bucket %s: %w", name, err)
 	}
-	return &Bucket{
-		name:  name,
-		id:    bucketID.Add(1),
-		limit: rate.NewLimiter(rate.Limit(perSecond), burst),
-	}, nil
+	limit := rate.NewLimiter(rate.Limit(perSecond), burst)
+	return &Bucket{name: name, id: bucketID.Add(1), limit: limit, watchers: make(map[any]func())}, nil
 }
 
 func checkLimit(perSecond float64, burst int) error {
@@ -94,10 +91,22 @@ func (b *Bucket) countLocked(now time.Time) {
 
 // Resume ends a pause before its time, in every queue that uses the bucket.
 func (b *Bucket) Resume() {
+	b.change(func(now time.Time) {
+		b.countLocked(now)
+		b.until = time.Time{}
+	})
+}
+
+// change calls f under the lock and lets the queues look again, without the lock:
+// theirs come first.
+func (b *Bucket) change(f func(now time.Time)) {
 	b.mu.Lock()
-	b.countLocked(time.Now())
-	b.until = time.Time{}
-	b.unlockAndWake()
+	f(time.Now())
+	wake := slices.Collect(maps.Values(b.watchers))
+	b.mu.Unlock()
+	for _, f := range wake {
+		f()
+	}
 }
 
 // Charge takes n more tokens for a run that used more than the one it started
@@ -121,21 +130,11 @@ func (b *Bucket) SetLimit(perSecond float64, burst int) error {
 	if err := checkLimit(perSecond, burst); err != nil {
 		return fmt.Errorf("queue: bucket %s: %w", b.name, err)
 	}
-	b.mu.Lock()
-	now := time.Now()
-	b.limit.SetLimitAt(now, rate.Limit(perSecond))
-	b.limit.SetBurstAt(now, burst)
-	b.unlockAndWake()
+	b.change(func(now time.Time) {
+		b.limit.SetLimitAt(now, rate.Limit(perSecond))
+		b.limit.SetBurstAt(now, burst)
+	})
 	return nil
-}
-
-// unlockAndWake lets the queues look again, without the lock: theirs come first.
-func (b *Bucket) unlockAndWake() {
-	wake := slices.Collect(maps.Values(b.watchers))
-	b.mu.Unlock()
-	for _, f := range wake {
-		f()
-	}
 }
 
 // BucketStats is what a bucket is doing.
@@ -186,20 +185,15 @@ func (b *Bucket) availableLocked(now time.Time) (n int, next time.Time) {
 	return int(whole), now.Add(b.takes(whole + 1 - tokens))
 }
 
-// watch calls f when the limit changes or a pause is ended, until unwatch.
+// watch calls f when the limit changes or a pause is ended, until it is called with nil.
 func (b *Bucket) watch(line any, f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.watchers == nil {
-		b.watchers = make(map[any]func())
+	if f == nil {
+		delete(b.watchers, line)
+	} else {
+		b.watchers[line] = f
 	}
-	b.watchers[line] = f
-}
-
-func (b *Bucket) unwatch(line any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.watchers, line)
 }
 
 // takeAll takes a token from each bucket, or none from any: then it names one

@@ -98,7 +98,10 @@ func (q *Queue[K]) AddWith(key K, o AddOptions) error {
 		a.due = after(q.env.now(), o.After)
 	}
 	if q.opts.Tenant != nil {
-		a.tenant, a.weight = q.tenant(key)
+		a.tenant, a.weight = q.opts.Tenant(key), 1
+		if q.opts.TenantWeight != nil {
+			a.weight = max(1, q.opts.TenantWeight(a.tenant))
+		}
 	}
 	if q.env.delays {
 		a.now = q.env.now()
@@ -109,15 +112,6 @@ func (q *Queue[K]) AddWith(key K, o AddOptions) error {
 	err := s.add(uint32(hash), &key, &a)
 	q.unlock(s)
 	return err
-}
-
-// tenant is the tenant of a key, and its weight.
-func (q *Queue[K]) tenant(key K) (name string, weight int) {
-	name, weight = q.opts.Tenant(key), 1
-	if q.opts.TenantWeight != nil {
-		weight = max(weight, q.opts.TenantWeight(name))
-	}
-	return name, weight
 }
 
 // Cancel takes back what was to run later, and tells whether there was such a
@@ -238,9 +232,14 @@ func (q *Queue[K]) Hold(over Scope[K], h Hold) (release func()) {
 	if h.Max > 0 {
 		x.until = after(q.env.now(), h.Max)
 	}
-	q.holding(over, true, func(k *keeper[K], set *holdSet) { k.addHold(set, x) })
+	k, hash := q.keeperOf(over)
+	k.locked(func() {
+		if set := q.holds(k, over, hash, true); set != nil {
+			k.addHold(set, x)
+		}
+	})
 	return func() {
-		q.holding(over, false, func(k *keeper[K], _ *holdSet) {
+		k.locked(func() {
 			if x.set != nil {
 				k.endHold(x)
 			}
@@ -251,28 +250,23 @@ func (q *Queue[K]) Hold(over Scope[K], h Hold) (release func()) {
 // Release ends the hold of a name over a scope, and tells whether there was one.
 // Holds without a name are not found by it.
 func (q *Queue[K]) Release(over Scope[K], name string) (ok bool) {
-	q.holding(over, false, func(k *keeper[K], set *holdSet) {
-		h := set.named[name]
-		if ok = h != nil; ok {
-			k.endHold(h)
+	k, hash := q.keeperOf(over)
+	k.locked(func() {
+		set := q.holds(k, over, hash, false)
+		if ok = set != nil && set.named[name] != nil; ok {
+			k.endHold(set.named[name])
 		}
 	})
 	return ok
 }
 
-// holding calls f under the lock for the holds over a scope, if there are any or
-// they are to be made.
-func (q *Queue[K]) holding(over Scope[K], create bool, f func(*keeper[K], *holdSet)) {
-	var hash uint64
-	if over.kind == oneKey {
-		hash = q.hash(over.key)
+// keeperOf is the keeper of what a scope holds: the first one, unless that is a key.
+func (q *Queue[K]) keeperOf(over Scope[K]) (k *keeper[K], hash uint32) {
+	if over.kind != oneKey {
+		return q.keepers[0], 0
 	}
-	k := q.keepers[q.shards.of(hash).id]
-	k.locked(func() {
-		if set := q.holds(k, over, uint32(hash), create); set != nil {
-			f(k, set)
-		}
-	})
+	h := q.hash(over.key)
+	return q.keepers[q.shards.of(h).id], uint32(h)
 }
 
 // holds is the set of the holds over a scope, nil if there is none.

@@ -1,10 +1,6 @@
 package queue
 
-import (
-	"cmp"
-	"math/bits"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // shards spreads keys over shards by their hash, and chooses the shard that a
 // getter takes from:
@@ -63,18 +59,21 @@ func (r *shards[K]) lock() *shard[K] {
 	if equals == 0 {
 		return nil
 	}
-	at := r.current.Load()
-	behind := equals >> at << at
-	for _, set := range [2]uint64{behind, equals &^ behind} {
-		for ; set != 0; set &= set - 1 {
-			if s := &r.all[bits.TrailingZeros64(set)]; s.mu.TryLock() {
-				return s
-			}
+	var first *shard[K]
+	for k := range uint32(len(r.all)) {
+		at := (r.current.Load() + k) & uint32(r.mask)
+		if equals>>at&1 == 0 {
+			continue
+		}
+		if first == nil {
+			first = &r.all[at]
+		}
+		if r.all[at].mu.TryLock() {
+			return &r.all[at]
 		}
 	}
-	s := &r.all[bits.TrailingZeros64(cmp.Or(behind, equals))]
-	s.mu.Lock()
-	return s
+	first.mu.Lock()
+	return first
 }
 
 // highest is the set of the shards whose top band is highest.

@@ -183,32 +183,27 @@ func onSettle(x status, o outcome, now int64) status {
 	flags, due := x.flags, x.due
 	x.flags &^= duringRun | asked
 	x.due = 0
+	if flags&removed != 0 {
+		o.kind = done
+	}
 	switch {
-	case flags&removed != 0:
-		x.attempts, o.kind = 0, done
-	case o.kind <= later:
+	case o.kind <= later || flags&(urgent|keeping) == urgent:
 		x.attempts = 0
 	case o.kind.fails() && x.attempts < math.MaxUint16:
 		x.attempts++
 	}
-	switch came := flags&added != 0; {
-	case flags&urgent != 0:
-		if flags&keeping == 0 {
-			x.attempts = 0
-		}
-		if o.kind.repeats() {
-			due = min(due, o.due)
-		}
+	if flags&added == 0 {
+		due = math.MaxInt64
+	}
+	if o.kind == later || o.kind.repeats() && flags&urgent != 0 {
+		due = min(due, o.due)
+	}
+	switch {
+	case flags&urgent != 0, o.kind == later, o.kind == done && flags&added != 0:
 		return x.startAt(due, now)
-	case came && o.kind == done:
-		return x.startAt(due, now)
-	case came && o.kind == later:
-		return x.startAt(min(due, o.due), now)
-	case o.kind == later:
-		return x.startAt(o.due, now)
 	case o.kind == done:
 		x.state = StateIdle
-	case came || o.kind.repeats():
+	case o.kind.repeats() || flags&added != 0:
 		x.state, x.due = StateBackingOff, o.due
 	default:
 		x.state = StateParked
@@ -281,13 +276,12 @@ func onRemove(x status) (_ status, ok bool) {
 func onCancel(x status) (_ status, ok bool) {
 	switch {
 	case x.state == StateDelayed:
-		x.state, x.due = StateIdle, 0
-		return x, true
+		x.state, x.due, ok = StateIdle, 0, true
 	case x.state == StateRunning && x.flags&added != 0 && x.due > 0:
 		x.flags &^= added | urgent | keeping
-		return x, true
+		ok = true
 	}
-	return x, false
+	return x, ok
 }
 
 // onPriority is the band of a run's key whose item asks for another one.

@@ -98,14 +98,14 @@ func (q *Queue[K]) drained() bool {
 // awaitTimer waits until the timer, which has been stopped, does not ring any more.
 func (q *Queue[K]) awaitTimer(ctx context.Context) error {
 	select {
-	case <-q.timer.quiet: // even if ctx has ended too
-		return nil
-	default:
-	}
-	select {
 	case <-q.timer.quiet:
 		return nil
-	case <-ctx.Done(): // most likely a hook has not returned
+	case <-ctx.Done():
+	}
+	select {
+	case <-q.timer.quiet: // both have ended
+		return nil
+	default: // most likely a hook has not returned
 		return q.leftovers(fmt.Errorf("a hook or timer has not returned: %w", context.Cause(ctx)))
 	}
 }

@@ -97,7 +97,7 @@ func (k *keeper[K]) trimLine(l *line[K]) (gone bool) {
 	if l.n > 0 || l.out > 0 {
 		return false
 	}
-	l.bucket.unwatch(l)
+	l.bucket.watch(l, nil)
 	k.byWake.remove(l)
 	delete(k.lines, l.bucket.id)
 	return true
@@ -175,7 +175,7 @@ func (k *keeper[K]) pump(now int64) (more bool) {
 // longer.
 func (k *keeper[K]) close() {
 	for _, l := range k.lines {
-		l.bucket.unwatch(l)
+		l.bucket.watch(l, nil)
 	}
 }
 

@@ -36,7 +36,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "an add during a failing run ends its backoff",
-		File: "queue/state.go", Old: "case flags&urgent != 0:", New: "case flags&urgent != 0 || BROKEN:",
+		File: "queue/state.go", Old: "case flags&urgent != 0, o.kind == later,", New: "case flags&urgent != 0 || BROKEN, o.kind == later,",
 		Package: "queue", Test: "TestFailingKeyThatAddsItselfBacksOff",
 	},
 	{
