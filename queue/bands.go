@@ -173,11 +173,11 @@ func (o *bands[K]) removed(f *flow[K]) {
 	}
 }
 
-func (o *bands[K]) next(oldest bool) (i uint32, ok, again bool) {
+func (o *bands[K]) next(oldest bool) (i uint32, e *entry[K], again bool) {
 	for f := o.highest(); f != nil; f = o.highest() {
 		if oldest {
 			if f = o.oldest(); f == nil {
-				return 0, false, true
+				return 0, nil, true
 			}
 		}
 		if t := f.group.tenant; t.blocked {
@@ -187,9 +187,9 @@ func (o *bands[K]) next(oldest bool) (i uint32, ok, again bool) {
 			o.pass(t)
 			continue
 		}
-		c, ok := f.first(o.es)
-		if !ok {
-			return 0, false, true
+		c, e := f.first(o.es)
+		if e == nil {
+			return 0, nil, true
 		}
 		if !oldest {
 			if f.left--; f.left <= 0 {
@@ -198,11 +198,11 @@ func (o *bands[K]) next(oldest bool) (i uint32, ok, again bool) {
 			}
 		}
 		f.take(o.es)
-		o.es.at(c.i).order = 0
+		e.order = 0
 		o.removed(f)
-		return c.i, true, false
+		return c.i, e, false
 	}
-	return 0, false, false
+	return 0, nil, false
 }
 
 func (o *bands[K]) highest() *flow[K] {
@@ -221,8 +221,8 @@ func (o *bands[K]) oldest() *flow[K] {
 	for !o.es.tired() {
 		f, seq := o.byAge.items[0], uint64(math.MaxUint64)
 		if f.next != nil {
-			c, ok := f.first(o.es)
-			if !ok {
+			c, e := f.first(o.es)
+			if e == nil {
 				break
 			}
 			seq = c.seq()
@@ -277,12 +277,11 @@ func (o *bands[K]) depths(to *[maxBands]int) {
 	}
 }
 
-func (o *bands[K]) eldest() (i uint32, ok bool) {
+func (o *bands[K]) eldest() (e *entry[K]) {
 	if o.highest() != nil {
 		if f := o.oldest(); f != nil {
-			c, ok := f.first(o.es)
-			return c.i, ok
+			_, e = f.first(o.es)
 		}
 	}
-	return 0, false
+	return e
 }

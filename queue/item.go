@@ -24,8 +24,7 @@ type Item[K comparable] struct {
 }
 
 // item makes the item of a running entry.
-func (q *Queue[K]) item(s *shard[K], i uint32, it *Item[K]) {
-	e := s.at(i)
+func (q *Queue[K]) item(s *shard[K], i uint32, e *entry[K], it *Item[K]) {
 	it.Key, it.Attempt, it.Priority = e.key, int(e.attempts), atBand(e.band)
 	it.band, it.shard, it.q, it.run, it.index = e.band, s.id, q, e.order, i
 }
@@ -184,14 +183,14 @@ func (q *Queue[K]) fill(s *shard[K], dst []Item[K]) (n int, again bool) {
 		most = max(1, min(most, mostAtOnce, s.count[StateReady]/(2*others)))
 	}
 	for ; n < most; n++ {
-		i, ok, more := s.take()
-		if !ok {
-			return n, more
+		i, e, again := s.take()
+		if e == nil {
+			return n, again
 		}
 		if s.begun%agingEvery == 0 {
 			q.shards.rotate()
 		}
-		q.item(s, i, &dst[n])
+		q.item(s, i, e, &dst[n])
 	}
 	return n, false
 }
@@ -279,8 +278,9 @@ func (q *Queue[K]) charge(s *shard[K], items []Item[K]) (n int) {
 // the Item: package reconcile asks it whether a key runs.
 func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
 	ok = q.with(key, func(s *shard[K], i uint32) bool {
-		q.item(s, i, &it)
-		return s.at(i).state == StateRunning
+		e := s.at(i)
+		q.item(s, i, e, &it)
+		return e.state == StateRunning
 	})
 	if !ok {
 		it = Item[K]{}

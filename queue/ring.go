@@ -87,16 +87,16 @@ func (r *ring[K]) pushFront(c cell) {
 	r.live++
 }
 
-// first is the first live cell. There must be one; not ok: the search used its
-// steps up on dead cells, and is to be repeated.
-func (r *ring[K]) first(es *slab[K]) (c cell, ok bool) {
+// first is the first live cell and its entry. There must be one; nil: the search used
+// its steps up on dead cells, and is to be repeated.
+func (r *ring[K]) first(es *slab[K]) (c cell, e *entry[K]) {
 	for {
 		c = r.head.cells[r.head.at]
-		if isLive(es, c) {
-			return c, true
+		if e := es.get(c.i); e != nil && e.order == c.seq() {
+			return c, e
 		}
 		if es.tired() {
-			return c, false
+			return c, nil
 		}
 		es.touched++
 		r.dead--

@@ -102,9 +102,9 @@ type order[K comparable] interface {
 	// remove takes out a key that leaves before its turn.
 	remove(i uint32, e *entry[K])
 	// next takes out the key whose turn it is, or the oldest one, whatever its band.
-	// Not ok: there is none; or, again, the search has used its steps up and is to be
+	// Nil: there is none; or, again, the search has used its steps up and is to be
 	// repeated.
-	next(oldest bool) (i uint32, ok, again bool)
+	next(oldest bool) (i uint32, e *entry[K], again bool)
 	// block keeps the keys of a tenant from running, or lets them; more: there are some.
 	block(t *tenant, blocked bool) (more bool)
 	// top is the highest band with a key that may run, plus one; 0: none.
@@ -112,7 +112,7 @@ type order[K comparable] interface {
 	// depths adds the number of keys in each band.
 	depths(to *[maxBands]int)
 	// eldest is the key that is ready for longest and may run.
-	eldest() (i uint32, ok bool)
+	eldest() *entry[K]
 }
 
 // turns counts what an order has given: one key in agingEvery is the oldest,
@@ -351,17 +351,16 @@ func (s *shard[K]) forget(i uint32, e *entry[K]) {
 	}
 }
 
-// take hands out the key whose turn it is. Not ok: there is none; or, again, the
-// lock is to be freed before the search goes on.
-func (s *shard[K]) take() (i uint32, ok, again bool) {
+// take hands out the key whose turn it is. Nil: there is none; or, again, the lock is
+// to be freed before the search goes on.
+func (s *shard[K]) take() (i uint32, e *entry[K], again bool) {
 	if !s.env.may().gives() {
-		return 0, false, false
+		return 0, nil, false
 	}
-	if i, ok, again = s.ready.next(s.turns.aged()); !ok {
-		return i, ok, again
+	if i, e, again = s.ready.next(s.turns.aged()); e == nil {
+		return 0, nil, again
 	}
 	s.turns++
-	e := s.at(i)
 	if e.is(recorded) {
 		s.admission.ran(i, e, 1)
 	}
@@ -373,7 +372,7 @@ func (s *shard[K]) take() (i uint32, ok, again bool) {
 	} else {
 		s.begin(i, e)
 	}
-	return i, true, false
+	return i, e, false
 }
 
 // begin begins the run of a key that was taken.

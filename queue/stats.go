@@ -89,18 +89,18 @@ func (s *shard[K]) stats(st *Stats, bands *[maxBands]int, rows *[states]StateSta
 	st.WorkTime.add(s.worked.flush())
 	s.ready.depths(bands)
 	now := s.env.clock.Exact()
-	age := func(r *StateStats, i uint32) {
-		if since := s.env.clock.Begin(extend(s.at(i).since, now)); r.Oldest.IsZero() || since.Before(r.Oldest) {
+	age := func(r *StateStats, e *entry[K]) {
+		if e == nil {
+			return
+		}
+		if since := s.env.clock.Begin(extend(e.since, now)); r.Oldest.IsZero() || since.Before(r.Oldest) {
 			r.Oldest = since
 		}
 	}
-	if i, ok := s.ready.eldest(); ok {
-		age(&rows[StateReady], i)
-	}
+	age(&rows[StateReady], s.ready.eldest())
 	if s.running.live > 0 {
-		if c, ok := s.running.first(&s.slab); ok {
-			age(&rows[StateRunning], c.i)
-		}
+		_, e := s.running.first(&s.slab)
+		age(&rows[StateRunning], e)
 		rows[StateRunning].Total += time.Duration(uint64(s.running.live)*now-s.began) << tick.Bits
 	}
 }

@@ -104,8 +104,7 @@ func (k *keeper[K]) trimLine(l *line[K]) (gone bool) {
 }
 
 // admitOne lets a key of a line go.
-func (k *keeper[K]) admitOne(l *line[K], i uint32) {
-	e := k.s.at(i)
+func (k *keeper[K]) admitOne(l *line[K], i uint32, e *entry[K]) {
 	l.out++
 	if t := k.tenantOf(i, e); t != nil {
 		if t.admitted == nil {
@@ -149,17 +148,16 @@ func (k *keeper[K]) pump(now int64) (more bool) {
 		n, next := l.bucket.available(s.env.time(now))
 		l.wakes = max(s.env.at(next), now+1)
 		for l.out-l.blocked < n {
-			i, ok, again := l.next(l.turns.aged())
-			if ok {
+			i, e, again := l.next(l.turns.aged())
+			if e != nil {
 				l.turns++
 				s.touched++
-				k.admitOne(l, i)
+				k.admitOne(l, i, e)
 			}
 			if again || s.tired() {
 				l.wakes = now // there may be more to let go
-				break
 			}
-			if !ok {
+			if e == nil || s.tired() {
 				break
 			}
 		}
