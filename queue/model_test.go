@@ -273,7 +273,10 @@ func (m *model) addToRun(k *modelKey, o AddOptions, due time.Time, replace, wind
 func (m *model) remove(key string, now time.Time) bool {
 	k := m.keys[key]
 	switch {
-	case k == nil || k.state == StateIdle && !k.cool.After(now):
+	case k == nil:
+		return false
+	case k.state == StateIdle && !k.cool.After(now):
+		k.attempts = 0 // of a key that is only held nothing is kept but its holds
 		return false
 	case k.state == StateRunning:
 		was := !k.removed || k.added

@@ -60,8 +60,9 @@ func (r *shards[K]) lock() *shard[K] {
 		return nil
 	}
 	var first *shard[K]
+	current := r.current.Load()
 	for k := range uint32(len(r.all)) {
-		at := (r.current.Load() + k) & uint32(r.mask)
+		at := (current + k) & uint32(r.mask)
 		if equals>>at&1 == 0 {
 			continue
 		}
