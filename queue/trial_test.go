@@ -332,7 +332,7 @@ func (r *trial) bucket(n int, kind, arg byte, d time.Duration) {
 	case 0, 1, 2:
 		r.note("throttle %s for %v", b.Name(), d)
 		b.Throttle(now.Add(d))
-		if until := now.Add(d); until.After(m.until) && d > 0 {
+		if until := now.Add(d); until.After(m.until) {
 			m.until = until
 		}
 	case 3:
@@ -640,12 +640,13 @@ func (r *trial) settle(which int, kind byte, d time.Duration, prio Priority) {
 		it.Park(fail)
 		r.m.settle(key, modelPark, due(policy), prio, now)
 	case 7:
-		until := now.Add(3 * d)
-		r.note("throttled %s until %v, at least %v", letter(key), 3*d, d)
+		// Not until now: the timer runs after the getter that this settling wakes.
+		until := now.Add(max(3*d, time.Millisecond))
+		r.note("throttled %s until %v, at least %v", letter(key), until.Sub(now), d)
 		var b *Bucket
 		if r.kind.buckets {
 			b = r.buckets[which%2]
-			if m := r.m.buckets[which%2]; until.After(m.until) && d > 0 {
+			if m := r.m.buckets[which%2]; until.After(m.until) {
 				m.until = until
 			}
 		}
