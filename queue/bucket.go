@@ -125,6 +125,17 @@ func (b *Bucket) Charge(n int) {
 	b.limit.ReserveN(now, n)
 }
 
+// Refund gives back n tokens that a run has taken and not used. What goes beyond the burst
+// is lost. Keys that wait for the bucket go at once.
+func (b *Bucket) Refund(n int) {
+	if n <= 0 {
+		return
+	}
+	b.mu.Lock()
+	b.limit.ReserveN(time.Now(), -n)
+	b.unlockAndWake()
+}
+
 // SetLimit changes what NewBucket was given.
 func (b *Bucket) SetLimit(perSecond float64, burst int) error {
 	if err := checkLimit(perSecond, burst); err != nil {

@@ -1051,6 +1051,11 @@ var All = []Mutant{
 		Package: "reconcile/quota", Test: "TestPartThatIsNotNeededIsLent",
 	},
 	{
+		Name: "a token that was not used is lost",
+		File: "reconcile/quota/gate.go", Old: "\t\tif unused {\n", New: "\t\tif unused && !BROKEN {\n",
+		Package: "reconcile/quota", Test: "TestTokenThatARunDidNotUseComesBack",
+	},
+	{
 		Name: "keys that have left are waited for",
 		File: "reconcile/quota/gate.go", Old: "\t\tif left(key) {\n", New: "\t\tif left(key) && !BROKEN {\n",
 		Package: "reconcile/quota", Test: "TestKeysThatLeaveAServerOweItNothing",

@@ -9,13 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 )
 
 // account is a cloud with a quota and a list of its own. Its disks are in the namespace of
@@ -43,17 +41,11 @@ func startAccounts(w *world, accounts []*account) (stop func()) {
 			Judge: judgeCloud,
 		}, nil
 	}}))
-	o := reconcile.Options[reconcile.Request]{Workers: 16, Backoff: queue.Backoff{Base: 100 * time.Millisecond, Max: time.Minute}}
 	of := func(k reconcile.Request) (*quota.Quota, error) { return byName[k.Namespace].quota, nil }
-	options, err := quota.Limit(of, &o)
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	w.with(external.ConnectorFunc[diskSpec, diskStatus](func(_ context.Context, o *disk) (external.Client[diskSpec, diskStatus], error) {
 		return byName[o.Namespace].client, nil
 	}))
-	ctl, c := must(reconcile.New("disks", w.rec, options)), must(cache.New(w.store, nil))
-	err = ctl.Watch(reconcile.From(c))
+	var sources []reconcile.Source[reconcile.Request]
 	for _, a := range accounts {
 		byName[a.name] = a
 		a.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, ReadRate: a.read, WriteRate: a.write, PageSize: max(a.n/100, 1)}))
@@ -72,21 +64,10 @@ func startAccounts(w *world, accounts []*account) (stop func()) {
 			})
 		})
 		a.client = a.inv.Client(limited(a.quota, client))
-		err = errors.Join(err, ctl.Watch(a.inv.Changed("lists of "+a.name)))
+		sources = append(sources, a.inv.Changed("lists of "+a.name))
 	}
-	m := &reconcile.Manager{}
-	if err := errors.Join(err, m.Register(c, ctl, set)); err != nil {
-		w.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(w.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }() // ends at cancel
-	return func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Error(err)
-		}
-	}
+	_, stop = w.serve(sixteen(of), sources, set)
+	return stop
 }
 
 func (a *account) disk(i int, size string) *disk {

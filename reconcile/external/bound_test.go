@@ -10,13 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 )
 
 // The tests of this file hold what an inventory of many resources costs, in calls and
@@ -171,30 +169,7 @@ func (s *scene) begin() {
 		}
 	}
 	s.with(f)
-	o := reconcile.Options[reconcile.Request]{Workers: 16, Backoff: queue.Backoff{Base: 100 * time.Millisecond, Max: time.Minute}}
-	o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) {}
-	limited, err := quota.Limit(alwaysQuota(s.quota), &o)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	ctl := must(reconcile.New("disks", s.rec, limited))
-	c := must(cache.New(s.store, nil))
-	if err := errors.Join(ctl.Watch(reconcile.From(c)), ctl.Watch(s.inv.Changed("drift"))); err != nil {
-		s.t.Fatal(err)
-	}
-	s.m = &reconcile.Manager{}
-	if err := s.m.Register(c, ctl, s.set); err != nil {
-		s.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(s.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.m.Run(ctx) }() // ends at cancel
-	s.stop = func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
-	}
+	s.m, s.stop = s.serve(sixteen(alwaysQuota(s.quota)), []reconcile.Source[reconcile.Request]{s.inv.Changed("drift")}, s.set)
 }
 
 // until waits until reached says so, and says how long that took; at most limit.

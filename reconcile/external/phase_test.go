@@ -2,7 +2,9 @@ package external_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -30,31 +33,41 @@ func (w *world) start(bucket *queue.Bucket, workers int) (stop func()) {
 // startWith is start with options of the test's own.
 func (w *world) startWith(o reconcile.Options[reconcile.Request]) (stop func()) {
 	w.t.Helper()
-	c := must(cache.New(w.store, nil))
-	o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) {}
-	ctl := must(reconcile.New("disks", w.rec, &o))
-	if err := ctl.Watch(reconcile.From(c)); err != nil {
-		w.t.Fatal(err)
-	}
+	var sources []reconcile.Source[reconcile.Request]
 	if w.lists != nil {
-		if err := ctl.Watch(w.lists.Changed("lists")); err != nil {
-			w.t.Fatal(err)
-		}
+		sources = append(sources, w.lists.Changed("lists"))
 	}
-	var m reconcile.Manager
-	if err := m.Register(c, ctl); err != nil {
+	_, stop = w.serve(&o, sources)
+	return stop
+}
+
+// serve runs the world's reconciler under a manager, with a cache, further sources of its
+// keys and other runners, until stop is called.
+func (w *world) serve(o *reconcile.Options[reconcile.Request], sources []reconcile.Source[reconcile.Request], others ...reconcile.Runner) (m *reconcile.Manager, stop func()) {
+	w.t.Helper()
+	o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) {}
+	ctl, c := must(reconcile.New("disks", w.rec, o)), must(cache.New(w.store, nil))
+	m = &reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
+	if err := errors.Join(ctl.Watch(append(sources, reconcile.From(c))...), m.Register(append(others, c, ctl)...)); err != nil {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }() // ends at cancel
-	return func() {
+	return m, func() {
 		w.t.Helper()
 		cancel()
 		if err := <-done; err != nil {
 			w.t.Errorf("Run: %v", err)
 		}
 	}
+}
+
+// sixteen are the options of a controller with 16 workers under quotas.
+func sixteen(of func(reconcile.Request) (*quota.Quota, error)) *reconcile.Options[reconcile.Request] {
+	return must(quota.Limit(of, &reconcile.Options[reconcile.Request]{
+		Workers: 16, Backoff: queue.Backoff{Base: 100 * time.Millisecond, Max: time.Minute},
+	}))
 }
 
 // After a restart with very many objects that are in order the cloud is not

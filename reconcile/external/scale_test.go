@@ -15,13 +15,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tendhq/tend/metrics"
-	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 )
 
 // The numbers of docs/COST.md are of 100,000 resources; CI runs fewer, and checks
@@ -30,7 +28,7 @@ import (
 //	go test ./reconcile/external -run AtScale -v -args -resources 100000
 //	go test ./reconcile/external -run ADayOf -v -timeout 30m -args -resources 100000 -day
 var (
-	resources = flag.Int("resources", 400, "how many resources the AtScale tests have")
+	resources = flag.Int("resources", size, "how many resources the tests of bounds have, and the AtScale ones")
 	aDay      = flag.Bool("day", false, "let ADayOf last a day, not two hours")
 )
 
@@ -92,30 +90,7 @@ func (f *fleet) startFleet(byInventory bool) {
 		client = f.inv.Client(client)
 	}
 	f.with(client)
-	o := reconcile.Options[reconcile.Request]{Workers: 16, Backoff: queue.Backoff{Base: time.Second, Max: time.Minute}}
-	o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) {}
-	limited, err := quota.Limit(alwaysQuota(f.quota), &o)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	ctl := must(reconcile.New("disks", f.rec, limited))
-	c := must(cache.New(f.store, nil))
-	if err := ctl.Watch(reconcile.From(c)); err != nil {
-		f.t.Fatal(err)
-	}
-	f.m = &reconcile.Manager{}
-	if err := f.m.Register(c, ctl, f.set); err != nil {
-		f.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(f.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- f.m.Run(ctx) }() // ends at cancel
-	f.stop = func() {
-		cancel()
-		if err := <-done; err != nil {
-			f.t.Error(err)
-		}
-	}
+	f.m, f.stop = f.serve(sixteen(alwaysQuota(f.quota)), nil, f.set)
 }
 
 // pages is the cloud's list, each page paid for.
@@ -224,38 +199,33 @@ func TestCallsOfAnIntervalAtScale(t *testing.T) {
 	}
 }
 
-// All are declared and none exists. They come to be as fast as the write budget
-// allows, and no faster.
+// All are declared and none exists, and each is looked at by itself: what docs/COST.md
+// compares an inventory with. TestCreatesFromNothingReachTheBound is the same by one.
 func TestConvergenceFromNothingAtScale(t *testing.T) {
-	n := *resources
-	for _, byInventory := range []bool{false, true} {
-		bubble(t, func(t *testing.T, w *world) {
-			f := newFleet(w, 10*time.Minute)
-			for i := range n {
-				must(f.store.Create(t.Context(), &disk{Meta: store.Meta{Namespace: "t", Name: fmt.Sprintf("d%06d", i)}, Spec: diskSpec{Size: "1", Zone: "z"}}))
-			}
-			begun := time.Now()
-			f.startFleet(byInventory)
-			defer func() { f.stop() }()
-			least := time.Duration(float64(n) / writeRate.PerSecond * float64(time.Second))
-			for f.cloud.Calls("Create") < n && time.Since(begun) < 10*least+time.Minute {
-				time.Sleep(time.Second)
-			}
-			made := time.Since(begun)
-			if most := 3*least + 20*time.Second; made > most {
-				t.Errorf("by inventory %v: %d creates took %v, want at most %v; the write budget alone takes %v", byInventory, f.cloud.Calls("Create"), made, most, least)
-			}
-			reads := f.cloud.TotalCalls() - f.cloud.Writes()
-			t.Logf("%d creates, by inventory %v: %v, with %d reads; the write budget alone takes %v", n, byInventory, made, reads, least)
-			time.Sleep(15*time.Minute + least)
-			synctest.Wait()
-			if err := f.asDeclared(); err != nil {
-				t.Error(err)
-			}
-			f.wantCalls(map[string]int{"Create": n})
-			f.wantBudgetKept()
-		})
-	}
+	bubble(t, func(t *testing.T, w *world) {
+		f := newFleet(w, 10*time.Minute)
+		for i := range *resources {
+			must(f.store.Create(t.Context(), &disk{Meta: store.Meta{Namespace: "t", Name: fmt.Sprintf("d%06d", i)}, Spec: diskSpec{Size: "1", Zone: "z"}}))
+		}
+		begun, least := time.Now(), atRate(*resources, writeRate.PerSecond)
+		f.startFleet(false)
+		defer func() { f.stop() }()
+		for f.cloud.Calls("Create") < *resources && time.Since(begun) < 10*least+time.Minute {
+			time.Sleep(time.Second)
+		}
+		b := bound{
+			name: "creates, one look for each", resources: *resources, took: time.Since(begun), least: least + 10*time.Second, ratio: 3,
+			reads: f.cloud.TotalCalls() - f.cloud.Writes(), most: 5 * *resources,
+		}
+		time.Sleep(15*time.Minute + least)
+		synctest.Wait()
+		b.check(t)
+		if err := f.asDeclared(); err != nil {
+			t.Error(err)
+		}
+		f.wantCalls(map[string]int{"Create": *resources})
+		f.wantBudgetKept()
+	})
 }
 
 // Trap 15 of those that the likes of this fall into: a restart. The first minute

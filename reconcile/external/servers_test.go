@@ -11,14 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 )
 
 // cord is a server's connection to the store. A server that is killed has lost it, and
@@ -128,31 +126,10 @@ func startServer(w *world, name string, limits quota.Limits, calls *callLog) *se
 	})
 	client := diskClient{cloud: w.cloud, naming: external.ByUs, exclusive: true}
 	mine.with(inv.Client(limited(q, calls.of(client))))
-	o := reconcile.Options[reconcile.Request]{
-		Workers: 16, Backoff: queue.Backoff{Base: 100 * time.Millisecond, Max: time.Minute},
-		Placement: must(lease.NewSharded(s.cord, "disks", 512, options)),
-	}
-	o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) {}
-	limited, err := quota.Limit(alwaysQuota(q), &o)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ctl, c := must(reconcile.New("disks", mine.rec, limited)), must(cache.New(disks, nil))
-	m := &reconcile.Manager{Logger: options.Logger}
-	for _, err := range []error{ctl.Watch(reconcile.From(c)), ctl.Watch(inv.Changed("lists")), m.Register(c, ctl, set)} {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithCancel(w.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }() // ends at cancel
-	s.stop = func() {
-		cancel()
-		if err := <-done; err != nil && !s.cord.cut.Load() {
-			w.t.Error(err)
-		}
-	}
+	o := sixteen(alwaysQuota(q))
+	o.Placement = must(lease.NewSharded(s.cord, "disks", 512, options))
+	_, stop := mine.serve(o, []reconcile.Source[reconcile.Request]{inv.Changed("lists")}, set)
+	s.stop = stop
 	return s
 }
 

@@ -56,6 +56,7 @@ func (l limited[K]) Reconcile(ctx context.Context, key K) (reconcile.Result, err
 	}
 	if t != nil {
 		ctx = context.WithValue(ctx, ticketKey{}, t)
+		defer t.refund()
 	}
 	return l.next.Reconcile(ctx, key)
 }
@@ -213,6 +214,20 @@ func (t *ticket) admitLocked(op Op) error {
 	}
 	t.held[op] = true
 	return nil
+}
+
+// refund gives back what the run has paid for and not used: its look was served without a
+// call, or another budget was used up.
+func (t *ticket) refund() {
+	t.mu.Lock()
+	held := t.held
+	t.held = [2]bool{}
+	t.mu.Unlock()
+	for op, unused := range held {
+		if unused {
+			t.quota.budgets[op].bucket.Refund(1)
+		}
+	}
 }
 
 // spend pays for a call, if it is the run's first of its kind.

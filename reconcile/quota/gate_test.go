@@ -2,10 +2,69 @@ package quota
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tendhq/tend/reconcile"
 )
+
+// A run that has paid for a call and makes none gives the token back: its look was served
+// by a list meanwhile, or another budget is used up.
+//
+// It was seen to fail: a server that joined others made no call for twenty seconds, while
+// 133 keys paid, one after another, for reads that they did not make.
+//
+// Negative control: mutant "a token that was not used is lost".
+func TestTokenThatARunDidNotUseComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, err := NewSet(&Options{Limits: func(Name) (Limits, error) {
+			return Limits{Read: Rate{PerSecond: 0.001, Burst: 1}, Judge: func(error) Verdict { return Verdict{} }}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := set.Get(Name{API: "dns"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := false
+		o, err := Limit(func(string) (*Quota, error) { return q, nil }, &reconcile.Options[string]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := 0
+		c, err := reconcile.New("dns", reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
+			if runs++; served {
+				return reconcile.Result{}, nil
+			}
+			return reconcile.Result{}, q.Do(ctx, Read, func(context.Context) error { return nil })
+		}), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }() // ends at cancel
+		for i := range 10 {
+			if err := c.Add(fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait() // one has called, nine wait for the next token
+		served, runs = true, 0
+		time.Sleep(1001 * time.Second)
+		synctest.Wait()
+		if runs != 9 || set.Snapshot()[0].Owing != 0 {
+			t.Errorf("%d runs by one token that none of them needs, want 9; %d keys wait", runs, set.Snapshot()[0].Owing)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 // Keys that other servers run now are not counted as waiting here, and those that stay are.
 //

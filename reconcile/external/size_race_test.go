@@ -1,0 +1,6 @@
+//go:build race
+
+package external_test
+
+// size is small under the race detector, which looks for races and not for bounds.
+const size = 200

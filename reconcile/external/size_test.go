@@ -1,0 +1,7 @@
+//go:build !race
+
+package external_test
+
+// size is how many resources the tests of bounds have: a hundredth of the 100,000 of
+// docs/COST.md.
+const size = 1000
