@@ -128,12 +128,9 @@ func (b *Bucket) Charge(n int) {
 // Refund gives back n tokens that a run has taken and not used. What goes beyond the burst
 // is lost. Keys that wait for the bucket go at once.
 func (b *Bucket) Refund(n int) {
-	if n <= 0 {
-		return
+	if n > 0 {
+		b.change(func(now time.Time) { b.limit.ReserveN(now, -n) })
 	}
-	b.mu.Lock()
-	b.limit.ReserveN(time.Now(), -n)
-	b.unlockAndWake()
 }
 
 // SetLimit changes what NewBucket was given.
