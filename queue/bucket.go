@@ -26,6 +26,7 @@ type Bucket struct {
 	from      time.Time     // since when it is paused, as far as throttled does not count it
 	until     time.Time     // until when Throttle pauses it; zero: it is not paused
 	throttled time.Duration // for how long it was paused before from
+	taken     uint64
 	watchers  map[any]func()
 }
 
@@ -123,6 +124,7 @@ func (b *Bucket) Charge(n int) {
 		defer b.limit.SetBurstAt(now, burst)
 	}
 	b.limit.ReserveN(now, n)
+	b.taken += uint64(n)
 }
 
 // Refund gives back n tokens that a run has taken and not used. What goes beyond the burst
@@ -153,6 +155,7 @@ type BucketStats struct {
 	Tokens    float64       // there now; negative after Charge
 	Until     time.Time     // paused until then; zero: not paused
 	Throttled time.Duration // for how long Throttle has paused it in all
+	Taken     uint64        // tokens taken in all, by runs and by Charge
 }
 
 // Stats reads the bucket.
@@ -163,7 +166,7 @@ func (b *Bucket) Stats() BucketStats {
 	b.countLocked(now)
 	return BucketStats{
 		Name: b.name, PerSecond: float64(b.limit.Limit()), Burst: b.limit.Burst(),
-		Tokens: b.limit.TokensAt(now), Until: b.until, Throttled: b.throttled,
+		Tokens: b.limit.TokensAt(now), Until: b.until, Throttled: b.throttled, Taken: b.taken,
 	}
 }
 
@@ -219,6 +222,7 @@ func takeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
 	if refused == nil {
 		for _, b := range buckets {
 			b.limit.AllowN(now, 1)
+			b.taken++
 		}
 	}
 	return refused

@@ -29,8 +29,9 @@ type kernel[K comparable] struct {
 	o         Options[K]
 	userHooks queue.Hooks[K]
 	q         *queue.Queue[K]
-	epoch     time.Time // times of runs are counted from here
-	ownHash   bool      // o.Hash is the user's
+	epoch     time.Time                     // times of runs are counted from here
+	recent    atomic.Pointer[recentRuns[K]] // nil: nothing keeps runs
+	ownHash   bool                          // o.Hash is the user's
 
 	// The locks of a controller, in the order in which one goroutine may take them:
 	//

@@ -62,6 +62,8 @@ type Manager struct {
 	running bool
 	members []*member // replaced, never written to: others have the old one
 	run     *managed  // of Run; nil before it
+
+	sampling sampling
 }
 
 // controller is a Controller[K] of any K, as a Manager needs it.
@@ -202,6 +204,8 @@ func (m *Manager) Run(ctx context.Context) error {
 			m.summarise(r.cacheCtx)
 		}()
 	}
+	stopSampling := m.sampling.start(r.cacheCtx)
+	defer stopSampling()
 	r.await(ctx)
 	m.mu.Lock()
 	r.stopping = true

@@ -24,9 +24,11 @@ type settler[K comparable] struct {
 //	hooks and log hear   a hook that ends the goroutine leaves no key unsettled
 func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outcomes []Outcome) {
 	over, w := x.endedBy(), x.wrote()
-	took := time.Duration(0)
-	if t.o.Hooks.OnDone != nil || t.o.Adapt != nil {
-		took = t.since() - x.started
+	var ended, took time.Duration
+	recent := t.recent.Load()
+	if t.o.Hooks.OnDone != nil || t.o.Adapt != nil || recent != nil {
+		ended = t.since()
+		took = ended - x.started
 	}
 	var one [1]decision // most runs are of one key
 	decisions := one[:0]
@@ -45,6 +47,9 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 		}
 	}
 	for i, item := range items {
+		if recent != nil {
+			recent.add(item.Key, ended, took, decisions[i].kind)
+		}
 		decisions[i].again = t.failedBefore(item, decisions[i])
 		t.settle(item, decisions[i], outcomes[i].Result)
 	}

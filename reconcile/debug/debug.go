@@ -11,8 +11,8 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
-	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
 
@@ -30,9 +30,9 @@ type Options struct {
 	// Objects are the kinds whose objects are shown: [objects.Of] and [objects.OfCache].
 	// Their secrets are not. A kind from a cache costs its backend nothing.
 	Objects []objects.Kind
-	// Links gives what an object needs and what needs it, for its page. It is called
-	// for each page and must not block; see LinksOf. Default: nothing is said about it.
-	Links func(kind string, key store.Key) []Link
+	// Needs is what the objects need, watch and are owned by: for the pages of objects, and
+	// for a drawing of the kinds. Default: nothing is said about it.
+	Needs *depend.Graph
 	// Sections are what else the program has to say.
 	Sections []Section
 
@@ -115,6 +115,7 @@ type Handler struct {
 	origin  *http.CrossOriginProtection
 	slots   chan struct{} // one for each page that is being made
 	finds   chan struct{} // the same, for pages that look at all keys of a controller
+	history history
 }
 
 const (
@@ -152,6 +153,8 @@ func New(m *reconcile.Manager, o *Options) (*Handler, error) {
 	h.o.Objects = slices.Clone(h.o.Objects)
 	slices.SortFunc(h.o.Objects, func(a, b objects.Kind) int { return strings.Compare(a.Kind(), b.Kind()) })
 	h.o.Hosts = slices.Clone(h.o.Hosts)
+	h.keep()
+	m.Sample(h.keep)
 	return h, nil
 }
 
@@ -222,6 +225,9 @@ type controller interface {
 	LeaseOf(ctx context.Context, printed string) (reconcile.LeaseSnapshot, bool)
 	Do(ctx context.Context, a reconcile.Action, printed, why string) error
 	SetWorkers(n int) error
+	Counts() reconcile.Counts
+	KeepRuns()
+	RecentRuns(ctx context.Context, printed string) []reconcile.RunRecord
 }
 
 func (h *Handler) controllers() (cs []controller) {

@@ -23,6 +23,8 @@ type layout struct {
 	Formats  []cell // the same otherwise
 	Refresh  int    // seconds; 0: the browser does not ask again
 	Sections []section
+	Says     string // the state of all, in a sentence
+	Well     bool
 }
 
 type section struct {
@@ -39,6 +41,10 @@ type section struct {
 	Ask     *actionForm
 	Picture *picture // of what the rows say
 	Wide    bool     // the last column has long texts
+	Field   []fieldRow
+	Legend  []cell // of Field
+	Charts  []charts
+	Strip   []bar
 }
 
 // cell is a text that has been cleaned.
@@ -198,12 +204,16 @@ func (p *printer) here(title string, trail ...cell) {
 }
 
 func (p *printer) overview(v *overview) {
+	p.Says, p.Well = v.Says, v.AllWell
 	p.add(section{Filter: searchForm("")})
-	p.health(v.Checks)
-	p.controllers(v.Controllers)
-	p.objectKinds(v.Objects)
-	p.runningNow(v)
+	if v.Objects != nil {
+		p.field(v.Objects)
+	}
 	p.failing(v.Failing)
+	p.health(v.Checks)
+	p.historyCharts(v.History)
+	p.controllers(v.Controllers)
+	p.runningNow(v)
 	p.inventories(v.Inventories)
 	p.buckets(v.Buckets)
 	p.leases(v.Leases)
@@ -219,6 +229,7 @@ func (p *printer) overview(v *overview) {
 		}
 		p.add(section{Title: clean(s.Title), Rows: rows, Empty: "nothing"})
 	}
+	p.needs(v.Needs)
 	p.graph(v.WakesWhat)
 }
 
@@ -578,6 +589,7 @@ func (p *printer) one(v *oneView) {
 		s.Rows = append(s.Rows, p.run(name, r))
 	}
 	p.add(s)
+	p.historyCharts(v.History)
 	p.keys(v)
 	p.sources(v.Sources)
 	if len(v.Leases) > 0 {
@@ -688,6 +700,9 @@ func (p *printer) key(v *keyView) {
 			{plain("priority"), looks("num", strconv.Itoa(k.Priority))},
 		}
 		s.Rows = append(s.Rows, []cell{plain("tenant"), plain(k.Tenant)})
+		if k.Attempts == 0 {
+			s.Rows[4][1] = cell{} // left out
+		}
 		s.Rows = slices.DeleteFunc(s.Rows, func(r []cell) bool { return r[1].Text == "" })
 	} else if v.Elsewhere != "" {
 		s.Note = v.Elsewhere
@@ -704,6 +719,7 @@ func (p *printer) key(v *keyView) {
 		s.Actions = actions(v.Controller, v.exact, do...)
 	}
 	p.add(s)
+	p.strip(v.Recent)
 	if v.Object != nil {
 		p.objectSections(v.Object, false)
 	}

@@ -46,7 +46,7 @@ func TestObjectPageShowsWhatItNeedsAndWhatNeedsIt(t *testing.T) {
 		}()
 		_ = must(databases.Create(ctx, &bucket{Meta: store.Meta{Name: "shop"}}))
 		synctest.Wait()
-		h := must(debug.New(m, &debug.Options{Objects: []objects.Kind{objects.Of(roles), objects.OfCache(databaseCache)}, Links: debug.LinksOf(g)}))
+		h := must(debug.New(m, &debug.Options{Objects: []objects.Kind{objects.Of(roles), objects.OfCache(databaseCache)}, Needs: g}))
 		page := get(t, h, http.StatusOK, "view", "object", "kind", "database", "key", "shop", "format", "text")
 		wantAll(t, page, "== Needs\n", "role", "alice", "why it cannot be used yet")
 		_ = must(roles.Create(ctx, &bucket{Meta: store.Meta{Name: "alice"}}))

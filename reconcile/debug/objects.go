@@ -18,8 +18,8 @@ import (
 	"github.com/tendhq/tend/store/objects"
 )
 
-// A Link is one thing that an object needs, or that needs it.
-type Link struct {
+// objectLine is one thing that an object needs, or that needs it.
+type objectLine struct {
 	Kind string    `json:"kind"`
 	Key  store.Key `json:"key"`
 	// Needed says that the other object needs this one; else this one needs it.
@@ -65,7 +65,8 @@ type (
 		Revision store.Revision  `json:"revision"`
 		Owners   []store.Owner   `json:"owners,omitempty"`
 		HeldUp   string          `json:"heldUp,omitempty"` // what its deletion waits for
-		Links    []Link          `json:"links,omitempty"`
+		Links    []objectLine    `json:"links,omitempty"`
+		Needs    *needsView      `json:"needs,omitempty"`  // the same over several steps
 		Object   json.RawMessage `json:"object,omitempty"` // without its secrets
 		Keys     []controllerKey `json:"keys,omitempty"`   // in the controllers of its kind
 		Events   []eventView     `json:"events,omitempty"`
@@ -73,7 +74,7 @@ type (
 )
 
 // The states that objects can be filtered by.
-var objectStates = []string{"ready", "not ready", "deleting", "paused", "undecodable"}
+var objectStates = []string{"ready", "not ready", "failing", "waiting", "deleting", "paused", "undecodable"}
 
 func (h *Handler) objectKind(name string) (objects.Kind, error) {
 	for _, k := range h.o.Objects {
@@ -104,6 +105,10 @@ func (r objectRow) in(state string) bool {
 		return r.Error == "" && ready
 	case "not ready":
 		return r.Error == "" && !ready
+	case "failing":
+		return r.Error == "" && r.failing()
+	case "waiting": // for its turn, or for another object: not ready for no other reason
+		return r.Error == "" && !ready && !r.failing() && !r.Paused && r.Deleted.IsZero()
 	case "deleting":
 		return !r.Deleted.IsZero()
 	case "paused":
@@ -201,9 +206,7 @@ func (h *Handler) object(ctx context.Context, kind, printed string) (*objectView
 			return nil, err
 		}
 	}
-	if h.o.Links != nil {
-		v.Links = slices.Clone(h.o.Links(kind, key))
-	}
+	v.Links, v.Needs = h.links(kind, key), h.needsAround(kind, key)
 	for _, c := range h.controllers() {
 		snap := c.Snapshot()
 		if snap.Kind != kind {
@@ -255,17 +258,6 @@ func objectLink(kind string, key store.Key) string {
 		return link("view", "object", "kind", kind, "key", printed)
 	}
 	return ""
-}
-
-func (p *printer) objectKinds(kinds []string) {
-	if len(kinds) == 0 {
-		return
-	}
-	s := section{Title: "Objects"}
-	for _, k := range kinds {
-		s.Links = append(s.Links, cell{Text: clean(k), Link: link("view", "objects", "kind", k)})
-	}
-	p.add(s)
 }
 
 func (p *printer) objectsPage(v *objectsView) {
@@ -408,6 +400,9 @@ func (p *printer) objectSections(v *objectView, whole bool) {
 	}
 	p.add(s)
 	p.conditionTable(v.Conditions)
+	if whole {
+		p.needs(v.Needs)
+	}
 	p.links(v.Links)
 	if whole && len(v.Object) > 0 {
 		var b bytes.Buffer
@@ -435,7 +430,7 @@ func (p *printer) conditionTable(all []store.Condition) {
 	p.add(s)
 }
 
-func (p *printer) links(all []Link) {
+func (p *printer) links(all []objectLine) {
 	for _, needed := range []bool{false, true} {
 		s := section{Title: "Needs", Columns: []string{"kind", "key", "why it cannot be used yet"}}
 		if needed {

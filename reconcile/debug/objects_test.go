@@ -68,9 +68,6 @@ func TestPageOfAnObjectInDeletionSaysWhatItWaitsFor(t *testing.T) {
 func TestObjectIsShownWholeAndWithoutItsSecrets(t *testing.T) {
 	withObjects(t, func(o *debug.Options) {
 		allow(new([]debug.Action))(o)
-		o.Links = func(kind string, k store.Key) []debug.Link {
-			return []debug.Link{{Kind: "subnet", Key: store.Key{Name: "net-a"}, Missing: "it is not ready"}, {Kind: "machine", Key: store.Key{Name: "vm-1"}, Needed: true}}
-		}
 	}, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler) {
 		wantAll(t, get(t, h, http.StatusOK), `href="?kind=account&amp;view=objects"`)
 		pages := [][]string{
@@ -90,7 +87,7 @@ func TestObjectIsShownWholeAndWithoutItsSecrets(t *testing.T) {
 		wantAll(t, get(t, h, http.StatusOK, "view", "objects", "kind", "account", "format", "text"), "root", "Progressing", "Ready is False (Refused)", "cloud.example/account")
 		wantAll(t, get(t, h, http.StatusOK, "view", "search", "q", "root"), `href="?key=root&amp;kind=account&amp;view=object"`)
 		text := get(t, h, http.StatusOK, "view", "object", "kind", "account", "key", "root", "format", "text")
-		wantAll(t, text, `"Password": "(secret)"`, `"User": "root"`, "the cloud refused (secret)", "== Needs\n", "net-a", "it is not ready", "== Needed by", "vm-1")
+		wantAll(t, text, `"Password": "(secret)"`, `"User": "root"`, "the cloud refused (secret)")
 		wantAll(t, get(t, h, http.StatusOK, "view", "object", "kind", "bucket", "key", "parked-b", "format", "text"), "== In the queue of bucket", "parked", "the name is taken")
 		get(t, h, http.StatusNotFound, "view", "object", "kind", "account", "key", "nobody")
 		get(t, h, http.StatusNotFound, "view", "objects", "kind", "none")

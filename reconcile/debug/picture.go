@@ -23,8 +23,8 @@ type box struct {
 }
 
 type arrow struct {
-	Path   string
-	Dashed bool
+	Path        string
+	Dashed, Bad bool
 }
 
 const (
@@ -48,7 +48,18 @@ func (p *printer) graph(g reconcile.Graph) {
 		s.Rows = append(s.Rows, []cell{nodeCell(from), nodeCell(to), plain(how)})
 	}
 	if n := len(g.Nodes); n > 0 && n <= maxBoxes {
-		s.Picture = draw(g)
+		d := drawing{title: "Which kinds wake which controllers; the same as a table follows"}
+		for _, n := range g.Nodes {
+			one := drawnNode{name: n.Name, square: n.Controller}
+			if n.Controller {
+				one.link = link("c", n.Name)
+			}
+			d.nodes = append(d.nodes, one)
+		}
+		for _, e := range g.Edges {
+			d.edges = append(d.edges, drawnEdge{from: e.From, to: e.To, dashed: e.Writes})
+		}
+		s.Picture = d.draw()
 	}
 	p.add(s)
 }
@@ -60,16 +71,33 @@ func nodeCell(n reconcile.GraphNode) cell {
 	return looks("name", n.Name)
 }
 
+// A drawing is what a picture is made of: nodes, and edges that lead from left to right.
+type drawing struct {
+	title string
+	nodes []drawnNode
+	edges []drawnEdge
+}
+
+type drawnNode struct {
+	name, link string
+	square     bool
+}
+
+type drawnEdge struct {
+	from, to    int
+	dashed, bad bool
+}
+
 // draw places each node in the column after the last of those that lead to it.
 // Arrows that close a circle go back.
-func draw(g reconcile.Graph) *picture {
-	columns := ranks(g)
-	p := &picture{Title: "Which kinds wake which controllers; the same as a table follows"}
+func (g drawing) draw() *picture {
+	columns := g.ranks()
+	p := &picture{Title: g.title}
 	used := make(map[int]int) // boxes in each column
-	for i, n := range g.Nodes {
-		b := box{Name: clean(n.Name), Text: boxText(n.Name), Width: boxWidth, Height: boxHeight, Round: boxHeight / 2}
-		if n.Controller {
-			b.Round, b.Link = 3, link("c", n.Name)
+	for i, n := range g.nodes {
+		b := box{Name: clean(n.name), Text: boxText(n.name), Link: n.link, Width: boxWidth, Height: boxHeight, Round: boxHeight / 2}
+		if n.square {
+			b.Round = 3
 		}
 		column := columns[i]
 		b.X, b.Y = 1+column*(boxWidth+columnGap), 1+used[column]*(boxHeight+rowGap)
@@ -78,8 +106,8 @@ func draw(g reconcile.Graph) *picture {
 		p.Boxes = append(p.Boxes, b)
 		p.Width, p.Height = max(p.Width, b.X+boxWidth+1), max(p.Height, b.Y+boxHeight+1)
 	}
-	for _, e := range g.Edges {
-		p.Arrows = append(p.Arrows, arrow{p.path(p.Boxes[e.From], p.Boxes[e.To]), e.Writes})
+	for _, e := range g.edges {
+		p.Arrows = append(p.Arrows, arrow{p.path(p.Boxes[e.from], p.Boxes[e.to]), e.dashed, e.bad})
 	}
 	return p
 }
@@ -102,15 +130,15 @@ func (p *picture) path(from, to box) string {
 // ranks gives the column of each node: 0 for those that nothing leads to, and for
 // the others one more than the highest of those that lead to them. An edge that
 // closes a circle, in a search from the first node on, does not count.
-func ranks(g reconcile.Graph) []int {
-	next := make([][]int, len(g.Nodes))
-	into := make([]int, len(g.Nodes)) // wakes that lead to a node
-	for _, e := range g.Edges {
-		next[e.From] = append(next[e.From], e.To)
-		into[e.To]++
+func (g drawing) ranks() []int {
+	next := make([][]int, len(g.nodes))
+	into := make([]int, len(g.nodes)) // wakes that lead to a node
+	for _, e := range g.edges {
+		next[e.from] = append(next[e.from], e.to)
+		into[e.to]++
 	}
-	column := make([]int, len(g.Nodes))
-	onPath := make([]bool, len(g.Nodes))
+	column := make([]int, len(g.nodes))
+	onPath := make([]bool, len(g.nodes))
 	budget := 100_000 // of steps: a dense graph has exponentially many paths
 	var visit func(i int)
 	visit = func(i int) {
@@ -124,7 +152,7 @@ func ranks(g reconcile.Graph) []int {
 		onPath[i] = false
 	}
 	for _, roots := range []bool{true, false} { // those in circles come last
-		for i := range g.Nodes {
+		for i := range g.nodes {
 			if (into[i] == 0) == roots && column[i] == 0 {
 				visit(i)
 			}

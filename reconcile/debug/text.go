@@ -15,6 +15,9 @@ func writeText(b *bytes.Buffer, l *layout) {
 		title += " / " + l.Here
 	}
 	fmt.Fprintf(b, "%s, %s\n", oneLine(title), l.At)
+	if l.Says != "" {
+		fmt.Fprintf(b, "%s\n", oneLine(l.Says))
+	}
 	if l.Done != "" {
 		fmt.Fprintf(b, "%s\n", l.Done)
 	}
@@ -28,6 +31,11 @@ func writeText(b *bytes.Buffer, l *layout) {
 		}
 		if len(s.Rows) == 0 && s.Empty != "" {
 			fmt.Fprintf(b, "(%s)\n", s.Empty)
+		}
+		for _, c := range s.Charts {
+			for _, x := range c.All {
+				fmt.Fprintf(b, "%s: %s: %s\n", oneLine(c.Of.Text), x.Title, x.Says)
+			}
 		}
 		writeTable(b, s)
 		if s.Pre != "" {

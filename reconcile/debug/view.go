@@ -41,9 +41,12 @@ type (
 	}
 
 	overview struct {
+		Says        string            `json:"says"` // whether all is as declared, and if not, what is in the way
+		AllWell     bool              `json:"allIsWell"`
 		Checks      []reconcile.Check `json:"checks"`
 		Controllers []summary         `json:"controllers"`
-		Objects     []string          `json:"objects,omitempty"` // kinds whose objects are shown
+		Objects     *fieldView        `json:"objects,omitempty"` // all of them, by kind
+		History     *historyView      `json:"history,omitempty"` // of an hour
 		Running     []runRow          `json:"running"`           // longest first
 		Busy        int               `json:"busy"`              // of which these are some
 		Failing     []controllerKey   `json:"failing"`           // most attempts first
@@ -55,6 +58,7 @@ type (
 		Sections    []sectionView     `json:"sections,omitempty"`
 		Graph       text              `json:"graph"` // Mermaid
 		WakesWhat   reconcile.Graph   `json:"wakes"`
+		Needs       *needsView        `json:"needs,omitempty"` // what needs what, by kind
 	}
 
 	summary struct {
@@ -158,6 +162,7 @@ type (
 	// oneView is one controller.
 	oneView struct {
 		Summary summary                    `json:"summary"`
+		History *historyView               `json:"history,omitempty"` // of an hour
 		Running []reconcile.RunSnapshot    `json:"running"`
 		Sources []reconcile.SourceSnapshot `json:"sources"`
 		Leases  []reconcile.LeaseSnapshot  `json:"leases,omitempty"`
@@ -182,6 +187,8 @@ type (
 		// Run is the run that goes on, and Stack where it stands.
 		Run   *reconcile.RunSnapshot `json:"run,omitempty"`
 		Stack text                   `json:"stack,omitempty"`
+		// Recent are its last runs, the newest first.
+		Recent []reconcile.RunRecord `json:"recent,omitempty"`
 		// Object is what the key is the key of, if that is shown.
 		Object *objectView `json:"object,omitempty"`
 		exact  string
@@ -313,10 +320,13 @@ func (h *Handler) overview(ctx context.Context) (*overview, error) {
 	v.Running = v.Running[:min(len(v.Running), someRows)]
 	slices.SortStableFunc(v.Failing, func(a, b controllerKey) int { return b.Attempts - a.Attempts })
 	v.Failing = v.Failing[:min(len(v.Failing), someRows)]
-	for _, k := range h.o.Objects {
-		v.Objects = append(v.Objects, k.Kind())
+	if len(h.o.Objects) > 0 {
+		v.Objects = h.field(ctx)
 	}
 	h.surroundings(v)
+	v.History = h.history.view()
+	v.Needs = h.kindsThatNeed()
+	v.Says, v.AllWell = v.sentence(time.Now())
 	return v, nil
 }
 
@@ -389,7 +399,7 @@ func (h *Handler) one(ctx context.Context, q url.Values) (*oneView, error) {
 	}
 	snap := c.Snapshot()
 	v := &oneView{
-		Summary: summarise(snap, c.QueueStats()), Sources: snap.Sources, Leases: c.Leases(),
+		Summary: summarise(snap, c.QueueStats()), History: h.history.view().one(c.Name()), Sources: snap.Sources, Leases: c.Leases(),
 		Keys: keysView{Keys: make([]keyRow, 0, len(page.Keys)), Looked: page.Looked, filter: f},
 	}
 	for _, r := range snap.Running {
@@ -413,7 +423,7 @@ func (h *Handler) key(ctx context.Context, name, printed string) (*keyView, erro
 		return nil, fmt.Errorf("%w: no controller of that name", errNoView)
 	}
 	snap := c.Snapshot()
-	v := &keyView{Controller: name, Key: printed, exact: printed}
+	v := &keyView{Controller: name, Key: printed, exact: printed, Recent: c.RecentRuns(ctx, printed)}
 	if k, ok := c.Key(ctx, printed); ok {
 		row := rowOf(k, snap)
 		v.State = &row

@@ -1,0 +1,113 @@
+package debug
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// sentence says whether all is as declared, and if not, what is in the way: the gravest
+// first, at most four things.
+func (v *overview) sentence(now time.Time) (says string, allWell bool) {
+	problems := v.problems(now)
+	total, ready := v.Objects.counts()
+	switch {
+	case len(problems) == 0 && total == 0:
+		return "Nothing fails, and nothing is stuck.", true
+	case len(problems) == 0 && ready == total:
+		return fmt.Sprintf("All %s are as declared.", objectCount(total)), true
+	}
+	if total > 0 {
+		says = fmt.Sprintf("%s of %s are as declared.", grouped(fmt.Sprint(ready)), objectCount(total))
+	}
+	if n := len(problems); n > 4 {
+		problems = append(problems[:4:4], fmt.Sprintf("%d more", n-4))
+	}
+	if len(problems) > 0 {
+		says += " In the way: " + strings.Join(problems, "; ") + "."
+	}
+	return strings.TrimSpace(says), false
+}
+
+func objectCount(n int) string {
+	if n == 1 {
+		return "1 object"
+	}
+	return grouped(fmt.Sprint(n)) + " objects"
+}
+
+// counts are all objects, and those that are ready.
+func (f *fieldView) counts() (total, ready int) {
+	if f == nil {
+		return 0, 0
+	}
+	for _, k := range f.Kinds {
+		total += k.Total
+		ready += k.States["ready"]
+	}
+	return total, ready
+}
+
+func (v *overview) problems(now time.Time) (all []string) {
+	say := func(format string, args ...any) { all = append(all, clean(fmt.Sprintf(format, args...))) }
+	for _, c := range v.Checks {
+		if !c.OK {
+			say("%s is not well (%s)", c.Name, strings.TrimSuffix(cut(c.Reason, 200), "."))
+		}
+	}
+	for _, r := range v.Running {
+		if r.Stuck {
+			say("the run of %s in %s is stuck for %s", strings.Join(r.Keys, ", "), r.Controller, short(now.Sub(r.Since)))
+		}
+	}
+	for _, c := range v.Controllers {
+		if c.Paused != "" {
+			say("controller %s is paused", c.Name)
+		}
+	}
+	for i, k := range v.Failing { // most attempts first
+		if i == 0 {
+			text := cut(k.Error, 200)
+			say("%s of %s fails (%s)", k.Key, k.Controller, strings.TrimSuffix(text, "."))
+		} else if i == len(v.Failing)-1 {
+			say("%d other keys fail", i)
+		}
+	}
+	for _, b := range v.Buckets {
+		if b.Until.After(now) {
+			say("bucket %s is paused for %s", b.Name, short(b.Until.Sub(now)))
+		}
+	}
+	for _, i := range v.Inventories {
+		if i.Held != "" {
+			say("nothing of %s is pruned (%s)", i.Kind, i.Held)
+		}
+	}
+	return append(all, v.Objects.problems()...)
+}
+
+// problems are the states of objects that are not ready.
+func (f *fieldView) problems() (all []string) {
+	if f == nil {
+		return nil
+	}
+	for _, k := range f.Kinds {
+		if k.Error != "" {
+			all = append(all, clean(fmt.Sprintf("the objects of %s cannot be listed (%s)", k.Kind, k.Error)))
+		}
+	}
+	var says []string
+	for _, state := range fieldStates[:len(fieldStates)-1] {
+		n := 0
+		for _, k := range f.Kinds {
+			n += k.States[state]
+		}
+		if n > 0 {
+			says = append(says, fmt.Sprintf("%s %s", grouped(fmt.Sprint(n)), state))
+		}
+	}
+	if len(says) > 0 {
+		all = append(all, "of the objects "+strings.Join(says, ", "))
+	}
+	return all
+}
