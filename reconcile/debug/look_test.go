@@ -37,11 +37,11 @@ func withShop(t *testing.T, run func(s *shop, o *bucket) (reconcile.Result, erro
 		s.store = must(store.New[spec, status](must(memory.New(nil)), "bucket", nil))
 		c := must(reconcile.For(s.store, func(ctx context.Context, o *bucket) (reconcile.Result, error) {
 			return run(s, o)
-		}, &reconcile.Options[reconcile.Request]{
+		}, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[reconcile.Request]{
 			Logger: silent, Backoff: queue.Backoff{Base: time.Minute, Max: time.Minute, Jitter: queue.NoJitter},
 			Queue: queue.Options[reconcile.Request]{Buckets: func(_ reconcile.Request, to []*queue.Bucket) []*queue.Bucket { return append(to, s.quota) }},
-		}))
-		s.controller = c
+		}}))
+		s.controller = c.Controller
 		if err := s.manager.Register(c); err != nil {
 			t.Fatal(err)
 		}
