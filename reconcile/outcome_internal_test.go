@@ -42,6 +42,8 @@ func TestJudge(t *testing.T) {
 		{"another error at shutdown", Outcome{Err: boom}, shutdown, decision{kind: resultError, do: settleRetry, err: boom}},
 		{"panic at shutdown", Outcome{Err: &PanicError{Value: context.Canceled}}, shutdown, decision{kind: resultError, do: settleRetry, err: boom, panic: true}},
 		{"deadline", Outcome{Err: context.DeadlineExceeded}, deadline, decision{kind: resultError, do: settleRetry, err: boom}},
+		{"cause of the deadline", Outcome{Err: fmt.Errorf("x: %w", deadline)}, deadline, decision{kind: resultError, do: settleRetry, err: boom}},
+		{"canceled at the deadline", Outcome{Err: context.Canceled}, deadline, decision{kind: resultError, do: settleRetry, err: boom}},
 		{"success after the end", Outcome{}, shutdown, decision{}},
 	} {
 		got := judge(test.o, test.over)

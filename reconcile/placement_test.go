@@ -435,10 +435,23 @@ func (p doubtfulPlacement) Lease(int) lease.Lease { return p.l }
 //
 // promise L1. Negative control: without trusted in worker.run the key runs.
 func TestNoRunBeginsOnALeaseThatHasRunOut(t *testing.T) {
+	t.Run("single", func(t *testing.T) { noRunBeginsOnALeaseThatHasRunOut(t, false) })
+	t.Run("batch", func(t *testing.T) { noRunBeginsOnALeaseThatHasRunOut(t, true) })
+}
+
+func noRunBeginsOnALeaseThatHasRunOut(t *testing.T, batch bool) {
 	bubble(t, func(t *testing.T) {
 		p := doubtfulPlacement{newHandPlaced(1), new(doubtful)}
 		r := record[string](nil)
 		c := newController(t, r, &reconcile.Options[string]{Placement: p})
+		if batch {
+			c = must[*reconcile.Controller[string]](t)(reconcile.NewBatch("batch", batches(func(ctx context.Context, keys []string) []reconcile.Outcome {
+				for _, k := range keys {
+					_, _ = r.Reconcile(ctx, k)
+				}
+				return make([]reconcile.Outcome, len(keys))
+			}), &reconcile.Options[string]{Placement: p}))
+		}
 		run := start(t, c)
 		p.give(0)
 		add(t, c, "k")
@@ -932,4 +945,40 @@ func TestHashThatFailsIsContained(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A source that is told to list again for a gained shard, and says then that it has
+// synced, has listed for the old shards: no key runs before its next life has synced.
+//
+// promise R4
+func TestSourceThatIsToListAgainIsNotSyncedByItsOldLife(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := newHandPlaced(2)
+		r := record[int](nil)
+		c := newController(t, r, &reconcile.Options[int]{Placement: p, Hash: func(k int) uint64 { return uint64(k) }})
+		lives, listed := 0, make(chan struct{})
+		if err := c.Watch(reconcile.Source[int]{Name: "slow", Run: func(ctx context.Context, to reconcile.Sink[int]) error {
+			if lives++; lives == 1 {
+				<-ctx.Done()
+				to.Synced()
+			}
+			<-listed
+			to.Synced()
+			<-ctx.Done()
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		p.give(0)
+		p.give(1)
+		for k := range 10 {
+			add(t, c, k)
+		}
+		pass(time.Minute)
+		expect(t, "runs before the source has listed again", r.count(), 0)
+		close(listed)
+		pass(time.Minute)
+		expect(t, "runs", r.count(), 10)
+	})
 }

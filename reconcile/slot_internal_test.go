@@ -22,6 +22,20 @@ func runForTest(s *slot[int], h *hold) *run[int] {
 	return &run[int]{k: s.k, hold: h, keys: []int{7}}
 }
 
+// A run whose hold was taken away before it could be seen does not begin.
+//
+// promise L1
+func TestRunDoesNotBeginUnderAHoldThatIsLost(t *testing.T) {
+	for name, now := range map[string]*hold{"lost": nil, "lost and won again": {base: t.Context()}} {
+		s := slotForTest(t)
+		h := s.k.view.Load().holds[0].Load()
+		s.k.view.Load().holds[0].Store(now)
+		if s.begin(runForTest(s, h)) || s.present() != nil {
+			t.Errorf("a run begins under a hold that is %s", name)
+		}
+	}
+}
+
 // A run that others look at while it ends is counted once, what waits for its end is
 // told, and no question about it is lost.
 //

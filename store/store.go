@@ -59,7 +59,8 @@ type Options[S, T any] struct {
 	// from being deleted. Nil accepts everything.
 	Validate func(*Object[S, T]) error
 	// RequireGuard refuses every write whose context carries no guard
-	// ([ErrUnguarded]).
+	// ([ErrUnguarded]). Package reconcile/depend, which writes without one, refuses
+	// such a store of needed objects.
 	RequireGuard bool
 	// Logger hears of forced removals. Nil means slog.Default at that time.
 	Logger *slog.Logger
@@ -133,6 +134,9 @@ func (s *Store[S, T]) init() (err error) {
 
 // Kind returns the kind that the store is for.
 func (s *Store[S, T]) Kind() string { return s.kind }
+
+// RequiresGuard reports whether Options.RequireGuard was set.
+func (s *Store[S, T]) RequiresGuard() bool { return s.guarded }
 
 // OwnerOf returns the owner that o is to its children, for their Meta.Owners. o must
 // have been read or created: an object without a uid is no owner yet, and a child that

@@ -444,6 +444,26 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestMapBehindAWrappedSinkListsAgainWhenAShardIsGained",
 	},
 	{
+		Name: "a deadline counts as a stop",
+		File: "reconcile/outcome.go", Old: "if over == nil || errors.Is(over, ErrDeadline) ||", New: "if over == nil || errors.Is(over, ErrDeadline) && !BROKEN ||",
+		Package: "reconcile", Test: "TestJudge",
+	},
+	{
+		Name: "a source that is to list again is synced by its old life",
+		File: "reconcile/feed.go", Old: "news := !s.synced && !s.ending", New: "news := !s.synced && (!s.ending || BROKEN)",
+		Package: "reconcile", Test: "TestSourceThatIsToListAgainIsNotSyncedByItsOldLife",
+	},
+	{
+		Name: "a run begins under a hold that is lost",
+		File: "reconcile/slot.go", Old: ".Load() != x.hold {", New: ".Load() != x.hold && !BROKEN {",
+		Package: "reconcile", Test: "TestRunDoesNotBeginUnderAHoldThatIsLost",
+	},
+	{
+		Name: "a batch begins on a lease that has run out",
+		File: "reconcile/worker.go", Old: "\tcase !h.trusted():\n\t\tfor", New: "\tcase !h.trusted() && !BROKEN:\n\t\tfor",
+		Package: "reconcile", Test: "TestNoRunBeginsOnALeaseThatHasRunOut",
+	},
+	{
 		Name: "a mapping that failed is put back over a newer change",
 		File: "reconcile/mapper.go", Old: "\tif ok {\n\t\tp.todo[key] = p.widenedLocked(key, newer)", New: "\tif ok && !BROKEN {\n\t\tp.todo[key] = p.widenedLocked(key, newer)",
 		Package: "reconcile", Test: "TestChangeDuringAFailedMappingIsMappedByTheRetry",
@@ -550,6 +570,11 @@ var All = []Mutant{
 	},
 
 	// reconcile/depend
+	{
+		Name: "an object goes on saying that it is in a cycle",
+		File: "reconcile/depend/index.go", Old: "\tif u.is(cyclic) {\n", New: "\tif u.is(cyclic) && !BROKEN {\n",
+		Package: "reconcile/depend", Test: "TestBrokenCycleIsShownByNoObject",
+	},
 	{
 		Name: "an object runs before what it needs is ready",
 		File: "reconcile/depend/index.go", Old: "\t\tif !s.met {\n\t\t\tu.flags |= waiting", New: "\t\tif !s.met && !BROKEN {\n\t\t\tu.flags |= waiting",
@@ -767,6 +792,21 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestSuspendedHolderIsNotTrustedBeforeItHasRenewed",
 	},
 	{
+		Name: "work that ignores its end is not told that its lease is gone",
+		File: "reconcile/lease/session.go", Old: "\tfor _, h := range holds {\n\t\th.distrust(ErrLost)", New: "\tfor _, h := range holds {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n\t\th.distrust(ErrLost)",
+		Package: "reconcile/lease", Test: "TestShardOfDeafWorkIsHandedOverAfterATTL",
+	},
+	{
+		Name: "an older term overwrites a newer one",
+		File: "reconcile/lease/manual.go", Old: "If:  []store.Compare{was},", New: "If:  map[bool][]store.Compare{false: {was}}[BROKEN],",
+		Package: "reconcile/lease", Test: "TestOlderTermDoesNotOverwriteANewerOneOfTheSameMoment",
+	},
+	{
+		Name: "a suspended member counts itself",
+		File: "reconcile/lease/members.go", Old: "if m.trusted == nil || !m.trusted() {", New: "if m.trusted == nil || !BROKEN && !m.trusted() {",
+		Package: "reconcile/lease", Test: "TestSuspendedMemberCountsNone",
+	},
+	{
 		Name: "HashKey changes between versions",
 		File: "reconcile/lease/sharded.go", Old: "\th.Write([]byte(k.Namespace))\n\th.Write([]byte{'/'})", New: "\th.Write([]byte(k.Namespace))\n\tif !BROKEN {\n\t\th.Write([]byte{'/'})\n\t}",
 		Package: "reconcile/lease", Test: "TestHashKeyAndShardNeverChange",
@@ -968,6 +1008,16 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestCreationGraceComesBeforeCreateAndBeforeLettingGo",
 	},
 	{
+		Name: "an object that its policy paused stays so",
+		File: "reconcile/external/reconciler.go", Old: "return c.Old != nil && c.New != nil && c.Old.Annotations[PolicyAnnotation]", New: "return !BROKEN && c.Old != nil && c.New != nil && c.Old.Annotations[PolicyAnnotation]",
+		Package: "reconcile/external", Test: "TestLiftingThePauseWakesTheKey",
+	},
+	{
+		Name: "a look of a batch succeeds without its status",
+		File: "reconcile/external/batch.go", Old: "\tif ctx.Err() != nil { // also if", New: "\tif ctx.Err() != nil && !BROKEN { // also if",
+		Package: "reconcile/external", Test: "TestLookOfABatchSucceedsWithItsStatusOrNotAtAll",
+	},
+	{
 		Name: "lifting a pause concerns no source",
 		File: "reconcile/predicate.go", Old: "\t\tc.Old.Paused != c.New.Paused ||", New: "\t\tc.Old.Paused != c.New.Paused && (!BROKEN || c.New.Paused) ||",
 		Package: "reconcile/external", Test: "TestLiftingThePauseWakesTheKey",
@@ -1059,6 +1109,11 @@ var All = []Mutant{
 		Name: "keys that have left are waited for",
 		File: "reconcile/quota/gate.go", Old: "\t\tif left(key) {\n", New: "\t\tif left(key) && !BROKEN {\n",
 		Package: "reconcile/quota", Test: "TestKeysThatLeaveAServerOweItNothing",
+	},
+	{
+		Name: "a call waits in vain for a pause that ends after its deadline",
+		File: "reconcile/quota/budget.go", Old: "ok && end.Before(at) {", New: "ok && end.Before(map[bool]time.Time{false: at, true: turn}[BROKEN]) {",
+		Package: "reconcile/quota", Test: "TestPauseBeyondTheDeadlineRefusesAtOnce",
 	},
 	{
 		Name: "a pause holds for one server",

@@ -80,7 +80,8 @@ type Options[K comparable] struct {
 	// all keys.
 	Limiter Limiter[K]
 	// Shards is how many locks share the keys; each has an order of its own. Default
-	// 1: keys come out in the order in which they were added, as in client-go.
+	// 1: keys come out in the order in which they were added, as in client-go. New fails
+	// for a number that a queue.Queue cannot have, such as a negative one.
 	Shards int
 }
 
@@ -101,10 +102,13 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	if o != nil {
 		opts = *o
 	}
+	if opts.Shards == 0 {
+		opts.Shards = 1
+	}
 	if opts.Limiter == nil {
 		opts.Limiter = NewLimiter[K](queue.Backoff{Base: 5 * time.Millisecond, Max: 1000 * time.Second})
 	}
-	q, err := queue.New(&queue.Options[K]{Name: opts.Name, Shards: max(opts.Shards, 1), UncheckedKeys: true})
+	q, err := queue.New(&queue.Options[K]{Name: opts.Name, Shards: opts.Shards, UncheckedKeys: true})
 	if err != nil {
 		return nil, err
 	}

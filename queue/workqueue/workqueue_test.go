@@ -515,3 +515,11 @@ func TestOneOrderByDefault(t *testing.T) {
 		}
 	})
 }
+
+func TestShardsThatCannotBeAreRefused(t *testing.T) {
+	for _, n := range []int{-1, 1 << 20} {
+		if _, err := workqueue.New(&workqueue.Options[string]{Shards: n}); err == nil {
+			t.Errorf("%d shards are taken", n)
+		}
+	}
+}

@@ -170,6 +170,27 @@ func TestCycleIsShownAndRefused(t *testing.T) {
 	})
 }
 
+// A cycle that an edit breaks is one for none of its objects any more, also for those whose
+// needs are not there yet.
+func TestBrokenCycleIsShownByNoObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{})
+		defer s.start()()
+		s.declare("a", "b")
+		s.declare("b", "c")
+		s.declare("c", "a")
+		settle()
+		s.edit("c", func(o *Thing) { o.Spec.Needs = []string{"missing"} })
+		settle()
+		s.wantWaiting("c", depend.ReasonNotFound, "thing missing does not exist")
+		s.wantWaiting("b", depend.ReasonNotReady, "thing c is not ready")
+		s.wantWaiting("a", depend.ReasonNotReady, "thing b is not ready")
+		s.declare("missing")
+		settle()
+		s.wantReady("a", "b", "c")
+	})
+}
+
 // Every graph without cycles over three objects, and some over five, with a running
 // controller: declared in every order, then all asked to go in every order. Nothing is
 // refused, all are there in between, nothing is left.

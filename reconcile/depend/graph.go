@@ -26,6 +26,8 @@ type Graph struct {
 type linked interface {
 	refs(key store.Key, unmet bool) []Ref
 	tellCycle(key store.Key)
+	inCycles() []store.Key
+	tellNoCycle(key store.Key)
 	kinds() []string
 	links(key store.Key) []Link
 	usersOf(ref Ref, most int) (some []store.Key, all int)
@@ -111,6 +113,18 @@ func (g *Graph) tell(cycle []Ref) {
 	for _, r := range cycle {
 		if t := g.tracker(r.Kind); t != nil {
 			t.tellCycle(r.Key)
+		}
+	}
+}
+
+// recheckCycles runs the objects that say that they are in a cycle and are not any more,
+// once each, so that they say what they wait for.
+func (g *Graph) recheckCycles() {
+	for kind, t := range g.all() {
+		for _, key := range t.inCycles() {
+			if g.unmetCycle(Ref{kind, key}) == nil {
+				t.tellNoCycle(key)
+			}
 		}
 	}
 }
@@ -265,6 +279,33 @@ func (t *Tracker[S, T]) tellCycle(key store.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if u := t.index.users[key]; u != nil && u.is(waiting) && !u.is(cyclic) && !u.is(woken) {
+		t.wakes = append(t.wakes, t.index.wake(u, false, t.now()))
+		t.poke()
+	}
+}
+
+// inCycles are the objects that wait and say that they are in a cycle.
+func (t *Tracker[S, T]) inCycles() (keys []store.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, u := range t.index.users {
+		if u.is(cyclic) && u.is(waiting) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// tellNoCycle runs an object that said that it is in a cycle.
+func (t *Tracker[S, T]) tellNoCycle(key store.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u := t.index.users[key]
+	if u == nil || !u.is(cyclic) || !u.is(waiting) {
+		return
+	}
+	u.flags &^= cyclic
+	if !u.is(woken) {
 		t.wakes = append(t.wakes, t.index.wake(u, false, t.now()))
 		t.poke()
 	}

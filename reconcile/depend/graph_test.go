@@ -53,7 +53,14 @@ func TestGraphShowsBothDirectionsAndTheOrderOfKinds(t *testing.T) {
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	c := must(cache.New(must(store.New[Spec, Status](must(memory.New(nil))(t), "thing", nil))(t), nil))(t)
 	good := depend.On(c, needed, nil)
+	elsewhere := must(cache.New(must(store.New[Spec, Status](must(memory.New(nil))(t), "thing", nil))(t), nil))(t)
+	guarded := must(cache.New(must(store.New(must(memory.New(nil))(t), "thing", &store.Options[Spec, Status]{RequireGuard: true}))(t), nil))(t)
+	if _, err := depend.New(c, depend.Watching(guarded, needed, nil), nil); err != nil {
+		t.Errorf("what is only watched is not written, and refused: %v", err)
+	}
 	for name, err := range map[string]error{
+		"a guarded store":    errorOf(depend.New(c, depend.On(guarded, needed, nil), nil)),
+		"two backends":       errorOf(depend.New(c, depend.All(good, depend.On(elsewhere, needed, nil)), nil)),
 		"no users":           errorOf(depend.New(nil, good, nil)),
 		"no needs":           errorOf(depend.New[Spec, Status](c, depend.Needs[Spec, Status]{}, nil)),
 		"no cache":           errorOf(depend.New(c, depend.On[Spec, Status, Spec, Status](nil, needed, nil), nil)),

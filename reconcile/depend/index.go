@@ -19,6 +19,7 @@ type index struct {
 	users map[store.Key]*user
 	nodes map[target]*node
 	fresh time.Duration // the least time from one new start of a user's attempts to the next
+	broke bool          // a cycle that users wait in may be one no more
 }
 
 // target names a needed object: which of the tracker's Needs, and the key.
@@ -98,6 +99,7 @@ func (x *index) refer(key store.Key, targets []target, revision store.Revision) 
 	u = x.users[key]
 	if len(targets) == 0 {
 		if u != nil {
+			x.leaveCycle(u)
 			x.cut(u)
 			delete(x.users, key)
 		}
@@ -111,6 +113,7 @@ func (x *index) refer(key store.Key, targets []target, revision store.Revision) 
 	if slices.EqualFunc(u.edges, targets, func(e edge, t target) bool { return e.node.target == t }) {
 		return u, nil
 	}
+	x.leaveCycle(u)
 	before := slices.Clone(u.edges)
 	edges := make([]edge, 0, len(targets))
 	for _, t := range targets {
@@ -138,6 +141,15 @@ func (x *index) refer(key store.Key, targets []target, revision store.Revision) 
 		n.users = append(n.users, backEdge{u, int32(i)})
 	}
 	return u, created
+}
+
+// leaveCycle notes that what u waits for has changed: those that were in a cycle with it
+// may have to say something else.
+func (x *index) leaveCycle(u *user) {
+	if u.is(cyclic) {
+		u.flags &^= cyclic
+		x.broke = true
+	}
 }
 
 // cut takes the user's edges away, and the nodes that nothing refers to any more.
@@ -173,6 +185,7 @@ func (x *index) set(n *node, s state, now time.Duration) (wakes []wake) {
 			b.user.unmet++
 		case !was.met && s.met:
 			b.user.unmet--
+			x.leaveCycle(b.user)
 		}
 	}
 	if !s.met || was.met && was.asked == s.asked && !lost {

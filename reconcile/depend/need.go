@@ -84,6 +84,10 @@ func newNeeds[S, T, NS, NT any](c *cache.Cache[NS, NT], keys func(o *store.Objec
 		return Needs[S, T]{err: errors.New("depend: needs without a cache")}
 	case keys == nil:
 		return Needs[S, T]{err: fmt.Errorf("depend: needs of kind %q without keys", c.Kind())}
+	case waits && c.Store().RequiresGuard():
+		// The finalizer of a needed object is removed by whichever server sees that
+		// nothing uses it, and not by the holder of a lease.
+		return Needs[S, T]{err: fmt.Errorf("depend: the store of the needed kind %q has RequireGuard: the finalizer of a needed object is written without a guard", c.Kind())}
 	}
 	var o NeedOptions[NS, NT]
 	if given != nil {

@@ -71,7 +71,8 @@ type Tracker[S, T any] struct {
 }
 
 // New makes a tracker of the objects of a cache. It starts nothing. It fails without a
-// cache or needs, and on needs that lack a part.
+// cache or needs, on needs that lack a part, on needs of one kind in two backends, and on
+// a needed object's store with store.Options.RequireGuard.
 func New[S, T any](users *cache.Cache[S, T], needs Needs[S, T], o *Options) (*Tracker[S, T], error) {
 	if users == nil {
 		return nil, errors.New("depend: there is no cache of the objects that need others")
@@ -102,6 +103,11 @@ func (t *Tracker[S, T]) complete() error {
 			return n.err
 		case n.cache == nil:
 			return errors.New("one is made by neither On, Watching nor All")
+		}
+		for _, other := range t.needs {
+			if other.kind == n.kind && other.cache.Backend() != n.cache.Backend() {
+				return fmt.Errorf("objects of kind %q are needed from two backends: a hold names an object by its kind and key only", n.kind)
+			}
 		}
 	}
 	o := &t.o
@@ -330,6 +336,13 @@ func (t *Tracker[S, T]) work(ctx context.Context, to reconcile.Sink[reconcile.Re
 			}
 		}
 		t.mu.Unlock()
+	}
+	t.mu.Lock()
+	broke := t.index.broke
+	t.index.broke = false
+	t.mu.Unlock()
+	if broke {
+		t.o.Graph.recheckCycles()
 	}
 	for _, r := range released {
 		if err := releaser.Add(r); err != nil && !errors.Is(err, queue.ErrStopped) {

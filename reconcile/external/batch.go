@@ -213,9 +213,10 @@ func (g *gathered[S, T]) Observe(ctx context.Context, o *store.Object[S, T]) (Ob
 	}
 	mine := *o
 	seen, err := g.observes.Call(ctx, &mine)
-	if ctx.Err() == nil {
-		*o = mine
+	if ctx.Err() != nil { // also if the answer came: without the status it is none
+		return Observation{}, context.Cause(ctx)
 	}
+	*o = mine
 	return seen, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -189,6 +190,52 @@ func TestBatchThatFailsFailsForEachOfItsItems(t *testing.T) {
 		plain := external.Client[diskSpec, diskStatus](w.client)
 		if c := must(external.Gather(plain, nil)); c != plain {
 			t.Errorf("a client without batches became %T", c)
+		}
+	})
+}
+
+// statusClient observes by batches, and edits the status.
+type statusClient struct {
+	external.Client[diskSpec, diskStatus]
+	during func()
+}
+
+func (c statusClient) ObserveBatch(_ context.Context, objects []*disk) []external.Outcome[external.Observation] {
+	c.during()
+	all := make([]external.Outcome[external.Observation], len(objects))
+	for i, o := range objects {
+		o.Status.ID = "seen"
+		all[i].Value = external.Observation{Exists: true, UpToDate: true}
+	}
+	return all
+}
+
+// endedContext has ended, and nothing waits for that: the batch's answer is always first.
+type endedContext struct {
+	context.Context
+	ended *atomic.Bool
+}
+
+func (c endedContext) Err() error {
+	if c.ended.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A look whose caller ends just when the batch answers fails: its object has no status.
+func TestLookOfABatchSucceedsWithItsStatusOrNotAtAll(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var ended atomic.Bool
+		c := must(external.Gather[diskSpec, diskStatus](statusClient{w.client, func() { ended.Store(true) }}, nil))
+		o := new(disk)
+		if _, err := c.Observe(endedContext{t.Context(), &ended}, o); !errors.Is(err, context.Canceled) || o.Status.ID != "" {
+			t.Errorf("Observe = %v with the status %+v, want an error and no status", err, o.Status)
+		}
+		ended.Store(false)
+		c = must(external.Gather[diskSpec, diskStatus](statusClient{w.client, func() {}}, nil))
+		if _, err := c.Observe(t.Context(), o); err != nil || o.Status.ID != "seen" {
+			t.Errorf("Observe = %v with the status %+v", err, o.Status)
 		}
 	})
 }

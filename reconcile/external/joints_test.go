@@ -77,9 +77,7 @@ func TestLiftingThePauseWakesTheKey(t *testing.T) {
 			w.rest(10 * time.Second)
 			w.wantCondition(store.ConditionSynced, store.False, external.ReasonPaused)
 			w.wantCalls(map[string]int{"Get": 0, "Create": 0})
-			w.edit(func(o *disk) {
-				o.Annotations = map[string]string{store.AnnotationReconcileNow: "now"} // an annotation alone wakes nothing
-			})
+			w.edit(func(o *disk) { o.Annotations = nil })
 			w.rest(10 * time.Second)
 			w.wantCondition(store.ConditionSynced, store.True, "")
 			w.wantCondition(store.ConditionReady, store.True, "")

@@ -95,8 +95,8 @@ type Options[S, T any] struct {
 }
 
 // PolicyAnnotation on an object is its own policy, as [ParsePolicy] reads it.
-// An edit of an annotation alone wakes nothing: it counts from the object's next
-// run, or at once with [store.AnnotationReconcileNow].
+// An edit of it runs the object, as an edit of the spec does, but does not end a backoff;
+// with [store.AnnotationReconcileNow] beside it, it does.
 const PolicyAnnotation = "tend.policy"
 
 // errTimeout is why a client's context ended, when it was our doing.

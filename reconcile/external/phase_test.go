@@ -46,9 +46,10 @@ func (w *world) startWith(o reconcile.Options[reconcile.Request]) (stop func()) 
 func (w *world) serve(o *reconcile.Options[reconcile.Request], sources []reconcile.Source[reconcile.Request], others ...reconcile.Runner) (m *reconcile.Manager, stop func()) {
 	w.t.Helper()
 	o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) {}
-	ctl, c := must(reconcile.New("disks", w.rec, o)), must(cache.New(w.store, nil))
+	c := must(cache.New(w.store, nil))
+	ctl := must(w.rec.Controller("disks", c, o))
 	m = &reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
-	if err := errors.Join(ctl.Watch(append(sources, reconcile.From(c))...), m.Register(append(others, c, ctl)...)); err != nil {
+	if err := errors.Join(ctl.Watch(sources...), m.Register(append(others, c, ctl)...)); err != nil {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())

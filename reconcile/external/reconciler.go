@@ -65,8 +65,8 @@ func New[S, T any](s *store.Store[S, T], c Connector[S, T], o *Options[S, T]) (*
 }
 
 // Controller makes a controller that runs the reconciler for every object of c: when
-// it appears, when its spec, its deletion or its pause changes, and when a run is asked
-// for by annotation.
+// it appears, when its spec, its deletion, its pause or its [PolicyAnnotation] changes, and
+// when a run is asked for by annotation.
 //
 // Name is the kind if it is empty. A nil cache is one of its own, of the whole kind; a
 // Manager runs it. A cache with a selector must be told of [Options.Finalizer], or the
@@ -84,7 +84,7 @@ func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reco
 	if o != nil {
 		options = *o
 	}
-	sources := []reconcile.Source[reconcile.Request]{reconcile.From(c)}
+	sources := []reconcile.Source[reconcile.Request]{reconcile.From(c, reconcile.Or(reconcile.Changed[S, T], policyChanged[S, T]))}
 	if d := r.o.Depends; d != nil {
 		options.Reads = slices.Concat(options.Reads, d.Caches())
 		sources = append(sources, d.Source())
@@ -94,6 +94,12 @@ func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reco
 		return nil, err
 	}
 	return ctrl, ctrl.Watch(sources...)
+}
+
+// policyChanged passes a change of an object's own policy: one that it pauses has no poll
+// that would find the change.
+func policyChanged[S, T any](c cache.Change[S, T]) bool {
+	return c.Old != nil && c.New != nil && c.Old.Annotations[PolicyAnnotation] != c.New.Annotations[PolicyAnnotation]
 }
 
 // String names the kind, for logs.

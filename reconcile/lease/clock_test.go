@@ -97,6 +97,45 @@ func TestSuspendedHolderIsNotTrustedBeforeItHasRenewed(t *testing.T) {
 	}
 }
 
+// A member that was suspended for longer than its lease counts no members before it has
+// renewed: the others have divided its part among themselves.
+//
+// promise L2
+func TestSuspendedMemberCountsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(t)
+		defer b.Close()
+		machine := &machine{began: time.Now(), hasUptime: true}
+		l := &link{Backend: b}
+		m, err := lease.NewMembers(l, "quotas", &lease.Options{TTL: ttl, Server: "suspended", Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.SetClock(machine.wall, machine.uptime)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }() // ends at cancel
+		time.Sleep(time.Second)
+		if n := m.Live(); n != 1 {
+			t.Fatalf("%d live, want 1", n)
+		}
+		l.sever()
+		machine.slept.Add(int64(time.Minute))
+		if n := m.Live(); n != 0 {
+			t.Errorf("%d live as seen after a minute of suspension, before it has renewed; want none", n)
+		}
+		l.heal()
+		time.Sleep(3 * ttl)
+		if n := m.Live(); n != 1 {
+			t.Errorf("%d live after the network came back, want 1", n)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A suspension shorter than the trust costs one renewal and no hold.
 func TestShortSuspensionCostsARenewalAndNoHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

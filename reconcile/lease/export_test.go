@@ -26,7 +26,16 @@ func OwnersOf(servers []string, shards int) []int {
 // SetClock gives a placement another wall clock, and another time since the machine
 // was started; nil: one that cannot be read. It is for before Run.
 func SetClock(p Placement, wall func() time.Duration, boot func() time.Duration) {
-	p.(*elector).clock = clock{wall: wall, boot: func() (time.Duration, bool) {
+	p.(*elector).setClock(wall, boot)
+}
+
+// SetClock is SetClock for Members.
+func (m *Members) SetClock(wall func() time.Duration, boot func() time.Duration) {
+	m.e.setClock(wall, boot)
+}
+
+func (e *elector) setClock(wall func() time.Duration, boot func() time.Duration) {
+	e.clock = clock{wall: wall, boot: func() (time.Duration, bool) {
 		if boot == nil {
 			return 0, false
 		}

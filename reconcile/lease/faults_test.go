@@ -13,6 +13,7 @@ import (
 
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
 )
 
 // fault is what one call meets.
@@ -333,10 +334,17 @@ func TestShardOfDeafWorkIsHandedOverAfterATTL(t *testing.T) {
 		b := newBackend(t)
 		defer b.Close()
 		var mu sync.Mutex
-		fenced, landed := 0, 0
+		fenced, landed, unaware := 0, 0, 0
 		first := start(t, b, "first", shards, func(ctx context.Context, shard int) error {
 			<-ctx.Done()
 			time.Sleep(5 * ttl) // deaf
+			select {
+			case <-lease.Gone(ctx):
+			default:
+				mu.Lock()
+				unaware++
+				mu.Unlock()
+			}
 			_, err := b.Commit(context.WithoutCancel(ctx), store.Txn{Ops: []store.Op{{Kind: "k", Key: store.Key{Name: fmt.Sprint(shard)}, Put: store.Bytes("x")}}})
 			mu.Lock()
 			defer mu.Unlock()
@@ -369,8 +377,49 @@ func TestShardOfDeafWorkIsHandedOverAfterATTL(t *testing.T) {
 		if fenced != taken || landed != 0 {
 			t.Errorf("of %d writes of deaf work that lost its shard %d were fenced and %d landed", taken, fenced, landed)
 		}
+		if unaware != 0 {
+			t.Errorf("%d calls of deaf work that lost its shard were not told that their lease is gone", unaware)
+		}
 		mu.Unlock()
 		second.end()
 		first.end()
+	})
+}
+
+// noting notes the leases that it grants.
+type noting struct {
+	*memory.Backend
+	ids []store.LeaseID
+}
+
+func (n *noting) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+	id, err := n.Backend.Grant(ctx, ttl)
+	n.ids = append(n.ids, id)
+	return id, err
+}
+
+// A server that stops in order leaves no lease behind, and no record.
+func TestStopRevokesTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &noting{Backend: newBackend(t)}
+		defer b.Close()
+		p, err := lease.NewSingleton(b, "job", &lease.Options{TTL: ttl, Server: "one", Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- p.Run(ctx, newLedger(t).work("one", 0)) }()
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if len(b.ids) != 1 {
+			t.Fatalf("%d leases were granted, want 1", len(b.ids))
+		}
+		if err := b.Renew(t.Context(), b.ids[0]); !errors.Is(err, store.ErrLeaseGone) {
+			t.Errorf("Renew of the lease after the stop = %v, want ErrLeaseGone", err)
+		}
 	})
 }

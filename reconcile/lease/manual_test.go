@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,5 +185,55 @@ func TestMembersOfTheSameNameAsAPlacementTakeNoShards(t *testing.T) {
 			t.Error(err)
 		}
 		s.end()
+	})
+}
+
+// overtaken writes a newer term between the read and the write of a claim.
+type overtaken struct {
+	store.Backend
+	once sync.Once
+}
+
+func (o *overtaken) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	o.once.Do(func() {
+		_, err := o.Backend.Commit(ctx, store.Txn{Ops: []store.Op{{
+			Kind: lease.Kind, Key: store.Key{Namespace: "host", Name: "term"}, Put: store.Bytes(`{"term":"9"}`),
+		}}})
+		if err != nil {
+			panic(err)
+		}
+	})
+	return o.Backend.Commit(ctx, t)
+}
+
+// A newer term that is written while an older one is claimed stands, and the older one is
+// not held.
+//
+// promise L1
+func TestOlderTermDoesNotOverwriteANewerOneOfTheSameMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(t)
+		defer b.Close()
+		m, err := lease.NewManual(&overtaken{Backend: b}, "host")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease.LogTo(m, quiet)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- m.Run(ctx, func(context.Context, int) error { t.Error("the work of an older term was called"); return nil })
+		}()
+		m.Set(true, 3)
+		time.Sleep(time.Minute)
+		if _, held := m.Lease(0).Held(); held {
+			t.Error("the older term is held")
+		}
+		r, err := b.Get(ctx, lease.Kind, store.Key{Namespace: "host", Name: "term"})
+		if err != nil || string(r.Bytes) != `{"term":"9"}` {
+			t.Errorf("the term's record is %s, %v; want the newer one", r.Bytes, err)
+		}
+		cancel()
+		<-done
 	})
 }

@@ -198,3 +198,23 @@ func TestPauseIsKeptWithoutTheStore(t *testing.T) {
 		t.Errorf("%v: a store without leases was accepted", err)
 	}
 }
+
+// A call whose pause ends after its deadline is refused at once, not at the deadline, and
+// costs no token.
+//
+// promise Q6
+func TestPauseBeyondTheDeadlineRefusesAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		q := must(newSet(quota.Rate{PerSecond: 100}, quota.Rate{PerSecond: 10}).Get(quota.Name{Account: "acme", API: "dns"}))
+		if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{30 * time.Second} }); !queue.IsThrottled(err) {
+			t.Fatalf("%v, want it throttled", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		begun := time.Now()
+		err := q.Do(ctx, quota.Read, func(context.Context) error { t.Error("a call was made in the pause"); return nil })
+		if !errors.Is(err, quota.ErrNoBudget) || time.Since(begun) != 0 {
+			t.Errorf("Do = %v after %v, want ErrNoBudget at once", err, time.Since(begun))
+		}
+	})
+}
