@@ -30,6 +30,8 @@ type Queue interface {
 type Collector struct {
 	manager *reconcile.Manager
 	times   *prometheus.HistogramVec // of measured backends
+	ready   *prometheus.HistogramVec // of the objects' kinds
+	scrape  sync.Mutex               // held while the objects are listed; guards what a watched keeps
 
 	mu          sync.Mutex // guards what follows
 	queues      []Queue
@@ -38,6 +40,7 @@ type Collector struct {
 	quotas      []*quota.Set
 	externals   []External
 	inventories []Inventory
+	kinds       []*watched
 	bands       map[string]map[int]bool // by queue: the priorities that were seen
 }
 
@@ -54,7 +57,7 @@ type Inventory interface {
 // New makes a collector of everything that m runs, also of what is registered
 // later. m may be nil.
 func New(m *reconcile.Manager) *Collector {
-	return &Collector{manager: m, times: newStoreTimes(), bands: map[string]map[int]bool{}}
+	return &Collector{manager: m, times: newStoreTimes(), ready: newReadyTimes(), bands: map[string]map[int]bool{}}
 }
 
 // AddQueue adds a queue that is not a controller's. It fails on nil and on a name
@@ -135,10 +138,17 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	c.mu.Lock()
 	queues, buckets, backends := slices.Clone(c.queues), slices.Clone(c.buckets), slices.Clone(c.backends)
 	quotas, externals, inventories := slices.Clone(c.quotas), slices.Clone(c.externals), slices.Clone(c.inventories)
+	kinds := slices.Clone(c.kinds)
 	c.mu.Unlock()
 
 	c.times.Collect(to)
 	s, names := sink{to}, names{}
+	c.scrape.Lock()
+	for _, k := range kinds {
+		k.read(s, c.ready)
+	}
+	c.scrape.Unlock()
+	c.ready.Collect(to)
 	for _, q := range queues {
 		st := q.Stats()
 		st.Name = names.unique("queue", st.Name)

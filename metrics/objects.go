@@ -1,0 +1,129 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
+)
+
+const (
+	readyTimeName = "tend_object_ready_seconds"
+	readyTimeHelp = "How long objects took from their creation to their first time ready, of those that were created since this process began."
+)
+
+// listTime bounds the listing of one kind for a scrape.
+const listTime = 5 * time.Second
+
+func newReadyTimes() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: readyTimeName, Help: readyTimeHelp, Buckets: prometheus.ExponentialBuckets(0.1, 2, 18), // to 3.6 h
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: nativeBuckets,
+	}, []string{"kind"})
+}
+
+// watched is a kind whose objects are counted at each scrape.
+type watched struct {
+	objects.Kind
+	from  time.Time       // objects that were created before are not timed
+	timed map[string]bool // UIDs of those that were, and are still there
+}
+
+// AddObjects adds the objects of a kind: how many are ready, synced, paused and in
+// deletion, since when the oldest is not ready, not synced or in deletion, and how long
+// objects took to be ready. Each scrape looks at all of them: take [objects.OfCache], which
+// costs the backend nothing. Every server that is scraped counts all objects of its cache,
+// so take the maximum over servers, not the sum. It fails on nil and on a kind that was
+// added before.
+func (c *Collector) AddObjects(k objects.Kind) error {
+	if k == nil {
+		return addTo[*watched](c, &c.kinds, nil, "AddObjects", nil)
+	}
+	return addTo(c, &c.kinds, &watched{Kind: k, from: time.Now(), timed: map[string]bool{}}, "AddObjects", func(w *watched) string { return w.Kind.Kind() })
+}
+
+// objectCounts is what one listing found.
+type objectCounts struct {
+	states map[string]int
+	oldest map[string]time.Time // by state, of those that are in it
+}
+
+func (n *objectCounts) in(state string, since time.Time) {
+	n.states[state]++
+	if at, ok := n.oldest[state]; !ok || since.Before(at) {
+		n.oldest[state] = since
+	}
+}
+
+// count adds an object; ready is since when it is ready, zero if it is not.
+func (n *objectCounts) count(o objects.Object) (ready time.Time) {
+	n.states["all"]++
+	if o.Paused {
+		n.states["paused"]++
+	}
+	if o.Deleting() {
+		n.in("deleting", o.Deleted)
+	}
+	since := map[string]time.Time{store.ConditionReady: o.Created, store.ConditionSynced: o.Created}
+	is := map[string]bool{}
+	for _, c := range o.Conditions {
+		if _, asked := since[c.Type]; asked {
+			since[c.Type], is[c.Type] = c.Since, c.Status == store.True
+		}
+	}
+	if is[store.ConditionReady] {
+		n.states["ready"]++
+		ready = since[store.ConditionReady]
+	} else {
+		n.in("not ready", since[store.ConditionReady])
+	}
+	if is[store.ConditionSynced] {
+		n.states["synced"]++
+	} else {
+		n.in("not synced", since[store.ConditionSynced])
+	}
+	return ready
+}
+
+// read lists the objects of a kind. Of a kind that cannot be listed nothing is told, which
+// is not the same as 0.
+func (w *watched) read(s sink, times *prometheus.HistogramVec) {
+	ctx, cancel := context.WithTimeout(context.Background(), listTime)
+	defer cancel()
+	n := objectCounts{states: map[string]int{}, oldest: map[string]time.Time{}}
+	timed := map[string]bool{}
+	kind := valid(w.Kind.Kind())
+	for o, err := range w.All(ctx, store.Selector{}) {
+		if err != nil || ctx.Err() != nil {
+			return
+		}
+		if o.Err != nil {
+			n.states["all"]++ // it cannot be decoded, which tend_cache_undecodable_objects tells
+			continue
+		}
+		ready := n.count(o)
+		if o.Created.Before(w.from) || ready.IsZero() {
+			if w.timed[o.UID] {
+				timed[o.UID] = true
+			}
+			continue
+		}
+		if timed[o.UID] = true; !w.timed[o.UID] {
+			times.WithLabelValues(kind).Observe(max(ready.Sub(o.Created), 0).Seconds())
+		}
+	}
+	w.timed = timed
+	for _, state := range []string{"all", "ready", "synced", "paused", "deleting"} {
+		s.gauge(objectStates, float64(n.states[state]), kind, state)
+	}
+	for _, state := range []string{"not ready", "not synced", "deleting"} {
+		age := 0.0
+		if at, ok := n.oldest[state]; ok {
+			age = max(time.Since(at), 0).Seconds()
+		}
+		s.gauge(objectOldest, age, kind, state)
+	}
+}
