@@ -157,6 +157,7 @@ package reconcile
 //	every         … a list that is polled
 //	chan          … a channel
 //	feed          a source of a running controller; its sink
+//	milestones    what a healthy controller says
 //	supervisor    what runs when
 //	controller    Controller
 //	for           controllers of the objects of a store

@@ -33,7 +33,7 @@ func TestRowOfFailuresIsLoggedOnceAndItsEndToo(t *testing.T) {
 		expect(t, "recoveries", strings.Count(b.String(), "level=INFO msg=\"reconcile: works again\" controller=test key=k"), 1)
 		add(t, c, "k")
 		pass(time.Minute)
-		expect(t, "lines after another success", strings.Count(b.String(), "\n"), 6)
+		expect(t, "lines after another success", strings.Count(b.String(), "\n"), 7) // one: it synced
 	})
 }
 
@@ -100,7 +100,7 @@ func TestThrottledAndRequeuedRunsAreNotLoggedAsFailures(t *testing.T) {
 		pass(time.Minute)
 		expect(t, "warnings", strings.Count(lines.String(), "level=WARN"), 1)
 		expect(t, "recoveries", strings.Count(lines.String(), "works again"), 1)
-		expect(t, "lines", strings.Count(lines.String(), "\n"), 2)
+		expect(t, "lines", strings.Count(lines.String(), "\n"), 3) // one: it synced
 	})
 }
 
@@ -111,7 +111,7 @@ func TestParkedKeyIsALineOfItsOwn(t *testing.T) {
 		add(t, c, "k")
 		start(t, c)
 		pass(time.Minute)
-		expect(t, "lines", strings.Count(lines.String(), "\n"), 2)
+		expect(t, "lines", strings.Count(lines.String(), "level=WARN"), 2)
 		expect(t, "parked", strings.Count(lines.String(), "its key is parked"), 1)
 
 		logger, lines = quiet()
@@ -123,7 +123,7 @@ func TestParkedKeyIsALineOfItsOwn(t *testing.T) {
 		add(t, d, "k")
 		start(t, d)
 		pass(time.Minute)
-		expect(t, "lines", strings.Count(lines.String(), "\n"), 2)
+		expect(t, "lines", strings.Count(lines.String(), "level=WARN"), 2)
 		expect(t, "given up", strings.Count(lines.String(), "key is given up and parked\" controller=test key=k attempt=2 err=boom"), 1)
 		expect(t, "calls of the user's hook", heard, 1)
 	})
@@ -179,11 +179,14 @@ func TestErrorTextsAreCut(t *testing.T) {
 		start(t, c)
 		pass(time.Second)
 		for line := range strings.Lines(lines.String()) {
+			if strings.Contains(line, "controller synced") {
+				continue
+			}
 			if len(line) > store.MaxMessage+300 || !strings.Contains(line, "…") {
 				t.Errorf("a line of %d bytes: %.100s", len(line), line)
 			}
 		}
-		expect(t, "lines", strings.Count(lines.String(), "\n"), 2)
+		expect(t, "lines", strings.Count(lines.String(), "\n"), 3) // one: it synced
 		for e := range c.Queue().Snapshot() {
 			if n := len(e.LastError.Error()); n > queue.MaxErrorText || n < queue.MaxErrorText-3 || !errors.Is(e.LastError, errBoom) {
 				t.Errorf("the queue shows an error of %d bytes that is boom: %v", n, errors.Is(e.LastError, errBoom))
@@ -219,7 +222,9 @@ func TestManagerLogsASummaryPerIntervalWhenAsked(t *testing.T) {
 		var got []string
 		for line := range strings.Lines(lines.String()) {
 			_, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "msg=")
-			got = append(got, text)
+			if strings.Contains(text, "summary") {
+				got = append(got, text)
+			}
 		}
 		const rest = " throttled=0 ready=0 oldestReady=0s running=0 delayed=1 backingOff=0 held=0 parked=1 in=1m0s"
 		expectList(t, "lines", got,

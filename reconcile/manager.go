@@ -189,11 +189,20 @@ func (m *Manager) log() *slog.Logger {
 // that names those that have not (*LeftoverError). It returns nil if ctx ended
 // and all went well, or if all runners but the caches returned nil by themselves. A
 // second Run is ErrRunning.
-func (m *Manager) Run(ctx context.Context) error {
+func (m *Manager) Run(ctx context.Context) (err error) {
 	r, err := m.begin(ctx)
 	if err != nil {
 		return fmt.Errorf("reconcile: Manager.Run: %w", err)
 	}
+	began := time.Now()
+	m.sayStarted()
+	defer func() {
+		if err != nil {
+			m.log().Warn("reconcile: manager ended", "after", time.Since(began).Round(time.Millisecond), "err", store.Brief(err))
+		} else {
+			m.log().Info("reconcile: manager ended", "after", time.Since(began).Round(time.Millisecond))
+		}
+	}()
 	defer r.stopCaches()
 	defer r.stopRunners()
 	if m.Summary > 0 {
@@ -329,6 +338,22 @@ func (m *Manager) summarise(ctx context.Context) {
 			c.sum(append(attrs, "in", m.Summary))
 		}
 	}
+}
+
+// sayStarted logs what runs.
+func (m *Manager) sayStarted() {
+	m.mu.Lock()
+	members := m.members
+	m.mu.Unlock()
+	var controllers, others []string
+	for _, mb := range members {
+		if _, ok := mb.Runner.(controller); ok {
+			controllers = append(controllers, mb.name)
+		} else {
+			others = append(others, mb.name)
+		}
+	}
+	m.log().Info("reconcile: manager started", "controllers", controllers, "others", others)
 }
 
 // summarisedOf are the controllers among members.

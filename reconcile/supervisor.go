@@ -60,6 +60,10 @@ type supervisor[K comparable] struct {
 	held     int         // shards
 	gained   []int       // shards whose keys are not listed yet
 	opened   bool        // the workers ran, or it was said what they wait for
+	asked    time.Time   // when the shards were gained whose listing is not logged yet; zero: none
+	told     handovers   // since the last line about them
+	together *time.Timer // for one line about many shards that came or went
+	armed    bool        // together is
 	patience *time.Timer // Options.SyncTimeout, while syncing
 }
 
@@ -219,6 +223,9 @@ func (s *supervisor[K]) supervise(ctx context.Context) error {
 	s.patience = time.NewTimer(time.Hour)
 	s.patience.Stop()
 	defer s.patience.Stop()
+	s.together = time.NewTimer(time.Hour)
+	s.together.Stop()
+	defer s.together.Stop()
 	for {
 		s.step()
 		select {
@@ -231,6 +238,9 @@ func (s *supervisor[K]) supervise(ctx context.Context) error {
 				}
 				s.take(m)
 			}
+			s.sayHandovers(false)
+		case <-s.together.C:
+			s.sayHandovers(true)
 		case <-s.patience.C:
 			if err := s.tooLate(); err != nil {
 				return err
@@ -248,12 +258,38 @@ func (s *supervisor[K]) take(m message) {
 	case shardGained:
 		s.held++
 		s.gained = append(s.gained, m.shard)
+		s.told.gained = append(s.told.gained, m.shard)
+		if s.asked.IsZero() {
+			s.asked = time.Now()
+		}
 		s.countLease(func(n *LeaseCounts) { n.Won++ })
 	case shardLost:
 		s.held--
+		s.told.lose(m.err)
 		s.countLease(func(n *LeaseCounts) { n.end(m.err) })
 		s.dropOthers()
 	}
+}
+
+// sayHandovers logs which shards came and went: those of a second in one line.
+func (s *supervisor[K]) sayHandovers(now bool) {
+	place := s.placementOf()
+	if !s.told.any() || !leased(place) {
+		return
+	}
+	if !now && place.Shards() > 1 {
+		if !s.armed {
+			s.armed = true
+			s.together.Reset(time.Second)
+		}
+		return
+	}
+	if g, ok := place.(*group); ok {
+		place = g.Placement
+	}
+	h := s.told
+	s.told, s.armed = handovers{}, false
+	s.kernel.sayHandovers(place, h, s.held)
 }
 
 func (s *supervisor[K]) countLease(f func(*LeaseCounts)) {
@@ -284,6 +320,8 @@ func (s *supervisor[K]) step() {
 		s.opened = true
 		s.setOpen(true)
 		s.enter(stateRunning)
+		s.saySynced(time.Since(s.asked))
+		s.asked = time.Time{}
 	default:
 		s.enter(stateSyncing)
 	}
@@ -373,6 +411,9 @@ func (s *supervisor[K]) stop(placed <-chan struct{}, endParts func()) error {
 	for _, f := range s.allFeeds() {
 		f.end(ErrShutdown)
 	}
+	s.sayHandovers(true)
+	stats := s.q.Stats()
+	s.log().Info("reconcile: controller drains", "controller", s.name, "running", stats.Running, "ready", stats.Ready)
 	drain, cancel := context.WithTimeoutCause(context.Background(), s.o.drain(), errors.New("time to drain is over"))
 	defer cancel()
 	err := s.q.Stop(drain)
@@ -397,6 +438,7 @@ func (s *supervisor[K]) stop(placed <-chan struct{}, endParts func()) error {
 	defer cancel()
 	left = append(left, s.parts.wait(ending)...)
 	s.enter(stateStopped)
+	s.log().Info("reconcile: controller ended", "controller", s.name, "left", len(left))
 	if stop := new(queue.StopError); errors.As(err, &stop) {
 		err = fmt.Errorf("reconcile: controller %q: %w", s.name, err)
 	}

@@ -57,7 +57,8 @@ type board struct {
 	synced   bool       // a snapshot has been read to its end
 	revision store.Revision
 	records  records
-	version  int // counts the changes of the live servers
+	version  int               // counts the changes of the live servers
+	before   map[string]string // shard's record → the server that held it last, of those that ended
 }
 
 // records are those of a placement, by the name in the record's key.
@@ -67,7 +68,10 @@ type records struct {
 }
 
 func newBoard(name, member string, shards int) *board {
-	return &board{name: name, member: member, shards: shards, changed: make(chan struct{}, 1), records: records{by: make(map[string]owner)}}
+	return &board{
+		name: name, member: member, shards: shards, changed: make(chan struct{}, 1),
+		records: records{by: make(map[string]owner)}, before: make(map[string]string),
+	}
 }
 
 // follow keeps the board up to date until ctx ends. While the store cannot be
@@ -107,6 +111,11 @@ func (b *board) collect(into *records, batch store.Batch) {
 
 func (b *board) replace(all records, at store.Revision) {
 	b.mu.Lock()
+	for name, o := range b.records.by {
+		if _, held := all.by[name]; !held {
+			b.endedLocked(name, o)
+		}
+	}
 	b.records, b.revision, b.synced = all, at, true
 	b.version++
 	b.mu.Unlock()
@@ -137,6 +146,9 @@ func (b *board) set(in *records, c store.Change) {
 		in.strange--
 	}
 	if c.Deleted {
+		if o, held := in.by[name]; held && in == &b.records {
+			b.endedLocked(name, o)
+		}
 		delete(in.by, name)
 		return
 	}
@@ -145,6 +157,14 @@ func (b *board) set(in *records, c store.Change) {
 	}
 	if b.strange(name, in.by[name]) {
 		in.strange++
+	}
+}
+
+// endedLocked notes whose a shard was. Sessions of members are not noted: each has another
+// name.
+func (b *board) endedLocked(name string, o owner) {
+	if strings.HasPrefix(name, "shard-") {
+		b.before[name] = o.Server
 	}
 }
 

@@ -169,6 +169,20 @@ func (e *elector) Holder(shard int) (server string, ok bool) {
 	return o.Server, held
 }
 
+// Previous is the server that held a shard's lease before the present holder, as far as
+// this one has heard since it began to watch; not ok: it has not heard of one. It is for
+// people to look at.
+func (e *elector) Previous(shard int) (server string, ok bool) {
+	b := e.seen.Load()
+	if b == nil {
+		return "", false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	server, ok = b.before[e.keys[shard].Name]
+	return server, ok
+}
+
 // Health returns what the backend says of itself: while it is unavailable no lease can
 // be won or renewed.
 func (e *elector) Health() error {
