@@ -785,3 +785,61 @@ func TestDeleteCountsItsOwnAttempts(t *testing.T) {
 		expectGone(t, s, "a")
 	})
 }
+
+// promise R2: an error's own delay is the least, whatever the policy of the handler says.
+func TestRetryAfterOfAHandlerIsHonoured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		s := newWidgets(t)
+		h := d.handler("h", func(context.Context, *widget) error { return reconcile.RetryAfter(errBoom, 10*time.Minute) })
+		h.Retry = queue.ExponentialRetry(5*time.Second, 5)
+		l := mustNew(t, s, h)
+		create(t, s, "a")
+		if got, _ := reconcile.Delay(runFails(t, l, "a", errBoom)); got != 10*time.Minute {
+			t.Errorf("delay = %v, want the ten minutes that the error asks for", got)
+		}
+	})
+}
+
+// A handler that asked for another run and then fails is called when its retry is due, not
+// at the time that it asked for before.
+func TestRetryReplacesTheTimeThatAHandlerAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		s := newWidgets(t)
+		h := d.handler("h", nil)
+		h.Add = func(context.Context, *widget) (reconcile.Result, error) {
+			return reconcile.Result{RequeueAfter: time.Hour}, nil
+		}
+		h.Update = func(context.Context, *widget, *widget) (reconcile.Result, error) { return reconcile.Result{}, errBoom }
+		h.Retry = func(int, error) time.Duration { return 24 * time.Hour }
+		l := mustNew(t, s, h)
+		create(t, s, "a")
+		if got := run(t, l, "a").RequeueAfter; got != time.Hour {
+			t.Fatalf("RequeueAfter = %v, want the hour that the handler asked for", got)
+		}
+		edit(t, s, "a", resize(2))
+		if got, _ := reconcile.Delay(runFails(t, l, "a", errBoom)); got != 24*time.Hour {
+			t.Errorf("delay = %v, want that of the retry", got)
+		}
+	})
+}
+
+// An object that takes the name of another, whose finalizers were removed by hand, is new.
+//
+// promise R1
+func TestObjectOfTheSameNameIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		s := newWidgets(t)
+		l := mustNew(t, s, d.handler("h", nil))
+		create(t, s, "a")
+		run(t, l, "a")
+		d.expect(t, "h Added 1")
+		edit(t, s, "a", func(o *widget) { o.Finalizers = nil })
+		remove(t, s, "a")
+		create(t, s, "a")
+		run(t, l, "a")
+		d.expect(t, "h Added 1")
+	})
+}

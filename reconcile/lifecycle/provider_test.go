@@ -576,3 +576,28 @@ func TestDeletionWaitsForTheOtherAccessThoughOneIsGone(t *testing.T) {
 		expectGone(t, s, "a")
 	}
 }
+
+// failingAccess fails to be ensured.
+type failingAccess struct {
+	fakeAccess
+	err error
+}
+
+func (a failingAccess) Ensure(context.Context, *widget, settings) (client, reconcile.Result, error) {
+	return client{}, reconcile.Result{}, a.err
+}
+
+// Of two accesses one is gone for good and the other fails: the failure counts, because
+// what it hides may be there to be cleaned up.
+func TestErrorOfOneAccessBeatsTheLackOfTheOther(t *testing.T) {
+	var d diary
+	none, broken := failingAccess{fakeAccess{diary: &d, name: "1"}, ErrNoAccess}, failingAccess{fakeAccess{diary: &d, name: "2"}, errBoom}
+	for name, a := range map[string]Access[widgetSpec, widgetStatus, settings, Both[client, client]]{
+		"first lacks":  JoinAccess[widgetSpec, widgetStatus, settings](none, broken),
+		"second lacks": JoinAccess[widgetSpec, widgetStatus, settings](broken, none),
+	} {
+		if _, _, err := a.Ensure(t.Context(), new(widget), settings{}); !errors.Is(err, errBoom) || errors.Is(err, ErrNoAccess) {
+			t.Errorf("%s: Ensure = %v, want the failure alone", name, err)
+		}
+	}
+}
