@@ -50,7 +50,7 @@
 //     characters, marks that turn the direction of writing) is shown by its number,
 //     in the text form too. A policy forbids the browser to run anything.
 //   - Objects of a kind from a cache cost their backend nothing; those of a store are
-//     listed for each page about the kind.
+//     listed for each page about the kind, and for each overview.
 //   - It never changes what it shows, other than by an action.
 //
 // # What it does not

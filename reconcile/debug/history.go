@@ -37,8 +37,11 @@ type ring struct {
 }
 
 func (r *ring) add(counts [2]uint64, s sample) {
+	if r.current { // two of one name: the first counts
+		return
+	}
 	r.current = true
-	if !r.begun { // what was before the first sample is not this one's
+	if !r.begun || counts[0] < r.counts[0] || counts[1] < r.counts[1] { // the first sample, or another of the same name: what was before is not this one's
 		r.begun, r.counts = true, counts
 		return
 	}
