@@ -84,6 +84,7 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 
 // follow calls each for every change of a cache, and Synced where it belongs.
 func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to Sink[K], each func(cache.Change[S, T]) error) error {
+	synced := false
 	for ch, err := range c.Changes(ctx) {
 		switch {
 		case ctx.Err() != nil:
@@ -91,8 +92,13 @@ func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], t
 		case err != nil:
 			return err
 		case ch.Synced:
+			synced = true
 			to.Synced()
 			continue
+		case ch.Left:
+			continue // its shard is another server's, and it is not gone
+		case ch.Initial && synced:
+			continue // of a shard that was gained: it is listed when all of it is there
 		}
 		if err := each(ch); err != nil {
 			return err

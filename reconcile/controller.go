@@ -25,7 +25,8 @@ import (
 // through a Manager. Its methods are safe for concurrent use; only Run blocks.
 type Controller[K comparable] struct {
 	supervisor[K]
-	began bool // Run was called; guarded by kernel.mu
+	began  bool // Run was called; guarded by kernel.mu
+	hashed bool // Options.Hash is the user's
 }
 
 // New returns a controller that runs r. K is inferred from r's method. The name
@@ -93,7 +94,7 @@ func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K]
 	if err := k.makeQueue(); err != nil {
 		return nil, err
 	}
-	c := &Controller[K]{}
+	c := &Controller[K]{hashed: k.o.Hash != nil}
 	c.pendingWrites = &pendingWrites[K]{kernel: k}
 	c.alarm, c.want = newAlarm(), k.o.Workers
 	c.late = fmt.Errorf("reconcile: controller %q: %w of %v", name, ErrDeadline, k.o.Timeout)
@@ -139,6 +140,14 @@ func (c *Controller[K]) setPlacement(p lease.Placement) error {
 func (c *Controller[K]) Watch(sources ...Source[K]) error {
 	if err := c.made(); err != nil {
 		return fmt.Errorf("%w: Watch", err)
+	}
+	c.mu.Lock()
+	began := c.began
+	c.mu.Unlock()
+	for _, src := range sources {
+		if p, ok := src.cache.(partial); ok && began && p.Shards() > 0 {
+			return fmt.Errorf("reconcile: controller %q: Watch: cache %q holds shards: watch it before Run", c.name, p.Name())
+		}
 	}
 	if err := c.addSources(sources); err != nil {
 		return fmt.Errorf("reconcile: controller %q: Watch: %w", c.name, err)
@@ -272,6 +281,9 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 	}
 	if owns := c.needsKind(); owns != "" {
 		return fmt.Errorf("reconcile: controller %q: source %q needs to know the kind of its owners: watch From a cache of it, or use Owners", c.name, owns)
+	}
+	if err := c.checkShards(c.hashed); err != nil {
+		return err
 	}
 	return c.run(ctx, place)
 }

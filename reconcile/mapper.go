@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -50,6 +51,9 @@ func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], gi
 	var o MapOptions[S, T]
 	if given != nil {
 		o = *given
+	}
+	if c.Shards() > 0 {
+		return Source[K]{bad: fmt.Errorf("Map: cache %q holds shards: another server's keys may depend on what it does not show", c.Name())}
 	}
 	setDefaultFunc(&o.When, Any)
 	return Source[K]{

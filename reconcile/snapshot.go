@@ -15,20 +15,24 @@ import (
 // Snapshot is the state of a controller at a moment, for an operator. Keys
 // are in their printed form.
 type Snapshot struct {
-	Name      string             `json:"name"`
-	Kind      string             `json:"kind,omitempty"`
-	Placement string             `json:"placement,omitempty"`
-	Held      int                `json:"held"`    // shards that this server holds
-	Shards    int                `json:"shards"`  // that there are
-	Workers   int                `json:"workers"` // that there are to be
-	Active    int                `json:"active"`  // workers that run something
-	Running   []RunSnapshot      `json:"running"` // longest first
-	Sources   []SourceSnapshot   `json:"sources"`
-	Queue     []queue.StateStats `json:"queue"`
-	Runs      Counts             `json:"runs"`
-	Leases    LeaseCounts        `json:"leases"`
-	Adapt     *AdaptSnapshot     `json:"adapt,omitempty"` // nil: the number of workers stays as set
-	Error     string             `json:"error,omitempty"` // why it is not healthy
+	Name      string `json:"name"`
+	Kind      string `json:"kind,omitempty"`
+	Placement string `json:"placement,omitempty"`
+	Held      int    `json:"held"`   // shards that this server holds
+	Shards    int    `json:"shards"` // that there are
+	// Loading are the shards whose lease this server has, and whose keys wait because a
+	// cache of shards does not have their objects yet; LoadingFrom is that cache.
+	Loading     []int              `json:"loading,omitempty"`
+	LoadingFrom string             `json:"loadingFrom,omitempty"`
+	Workers     int                `json:"workers"` // that there are to be
+	Active      int                `json:"active"`  // workers that run something
+	Running     []RunSnapshot      `json:"running"` // longest first
+	Sources     []SourceSnapshot   `json:"sources"`
+	Queue       []queue.StateStats `json:"queue"`
+	Runs        Counts             `json:"runs"`
+	Leases      LeaseCounts        `json:"leases"`
+	Adapt       *AdaptSnapshot     `json:"adapt,omitempty"` // nil: the number of workers stays as set
+	Error       string             `json:"error,omitempty"` // why it is not healthy
 }
 
 // RunSnapshot is one run that is going on.
@@ -53,6 +57,7 @@ func (c *Controller[K]) Snapshot() Snapshot {
 			s.Held++
 		}
 	}
+	s.Loading, s.LoadingFrom = c.loadingShards()
 	for _, slot := range c.all() {
 		if r, ok := slot.snapshot(); ok {
 			s.Running = append(s.Running, r)

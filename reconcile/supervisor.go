@@ -53,8 +53,9 @@ type supervisor[K comparable] struct {
 	owned []Cached        // made by For: run by the controller itself
 	place lease.Placement // Options.Placement, or the Manager's choice; guarded by kernel.mu
 
-	now    state // written by the supervisor, guarded by kernel.mu
-	leases LeaseCounts
+	now     state          // written by the supervisor, guarded by kernel.mu
+	loading map[int]string // the cache that each shard waits for: see loadShard; guarded by kernel.mu
+	leases  LeaseCounts
 
 	// The supervisor alone has these.
 	held     int         // shards
@@ -153,6 +154,11 @@ var errPlacementEnded = errors.New("the placement's Run has returned")
 // one of its keys has, and what the reconciler remembers of them is forgotten: only then
 // may another server have the lease.
 func (s *supervisor[K]) holdShard(ctx context.Context, shard int) {
+	release, ok := s.loadShard(ctx, shard)
+	defer release() // after the last run, which reads the caches
+	if !ok {
+		return
+	}
 	h := newHold(ctx, shard, s.leaseOf(shard))
 	held := &s.view.Load().holds[shard]
 	held.Store(h)
@@ -379,6 +385,9 @@ func (s *supervisor[K]) tooLate() error {
 
 // sayWaiting says once what the workers wait for.
 func (s *supervisor[K]) sayWaiting() {
+	if shards, cache := s.loadingShards(); s.now == stateWaiting && len(shards) > 0 {
+		s.log().Warn("reconcile: controller waits for a cache to list its shards", "controller", s.name, "cache", cache, "shards", shards)
+	}
 	if s.now != stateSyncing || s.opened {
 		return
 	}

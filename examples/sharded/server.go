@@ -10,6 +10,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
 )
 
 type (
@@ -49,7 +50,10 @@ func serve(ctx context.Context, o options, out io.Writer) error {
 		s.Status = Work{By: o.Server, Token: token, Hands: s.Status.Hands + 1}
 		_, err := all.UpdateStatus(ctx, s)
 		return reconcile.Result{}, err
-	}, &reconcile.ForOptions[struct{}, Work]{Options: reconcile.Options[store.Key]{Placement: fleet.Told(placement, out)}})
+	}, &reconcile.ForOptions[struct{}, Work]{
+		Options: reconcile.Options[store.Key]{Placement: fleet.Told(placement, out)},
+		Cache:   &cache.Options[struct{}, Work]{Shards: o.Shards}, // the sites of its own shards, no others
+	})
 	if err != nil {
 		return err
 	}

@@ -247,6 +247,16 @@ var All = []Mutant{
 		Package: "store/cache", Test: "TestShardsThatComeAndGoShowExactlyWhatIsStored",
 	},
 	{
+		Name: "keys of a gained shard do not wait for its list",
+		File: "reconcile/shards.go", Old: "if !waitFor(ctx, ready) {", New: "if !BROKEN && !waitFor(ctx, ready) {",
+		Package: "reconcile", Test: "TestKeysOfAGainedShardWaitForItsList",
+	},
+	{
+		Name: "a lost shard is forgotten before its last run has ended",
+		File: "reconcile/supervisor.go", Old: "	held.Store(nil)\n	why := context.Cause(ctx)", New: "	held.Store(nil)\n	if BROKEN {\n		release()\n	}\n	why := context.Cause(ctx)",
+		Package: "reconcile", Test: "TestShardsMoveWhileObjectsChange",
+	},
+	{
 		Name: "the secret's tag is not looked at",
 		File: "store/secret.go", Old: `return slices.Contains(strings.Split(f.Tag.Get("tend"), ","), "secret")`, New: `return !BROKEN && slices.Contains(strings.Split(f.Tag.Get("tend"), ","), "secret")`,
 		Package: "store", Test: "TestSecretsAreTakenOutOfTexts",

@@ -74,7 +74,7 @@ func (q *backlog[S, T]) mergeLocked(ch Change[S, T]) {
 	// meanwhile leaves an entry with neither, which deliver skips.
 	p := &q.pending[i]
 	p.New, p.Revision, p.Left = ch.New, ch.Revision, ch.Left
-	p.Initial = ch.New != nil && (p.Initial || ch.Initial)
+	p.Initial = ch.Initial // a change after it is news
 }
 
 // take returns what is pending and starts a new, ordered backlog in spare.

@@ -215,8 +215,11 @@ func (c *Cache[S, T]) runShards(ctx context.Context) error {
 	defer c.unready()
 	defer s.stopWatch()
 	defer s.stopList()
-	for {
-		c.fitParts(ctx)
+	for fits := false; ; {
+		if !fits { // not for each change: it looks at every shard
+			c.fitParts(ctx)
+		}
+		fits = false
 		var err error
 		select {
 		case <-ctx.Done():
@@ -228,6 +231,7 @@ func (c *Cache[S, T]) runShards(ctx context.Context) error {
 		case <-s.relistAt:
 			s.relistAt = nil
 		case r := <-s.watch.results():
+			fits = r.err == nil && r.v.Kind != store.BatchSnapshotEnd
 			err = c.takeWatched(ctx, r)
 		case r := <-s.list.results():
 			c.takeListed(ctx, r)

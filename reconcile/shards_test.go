@@ -1,0 +1,238 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+)
+
+const fleetShards = 16
+
+// part is a server whose cache holds its own shards only.
+type part struct {
+	name string
+	c    *reconcile.ObjectController[spec, status]
+	run  *running
+}
+
+// fleet runs things on servers that come and go, and checks what each run sees.
+type fleet struct {
+	*testing.T
+	b *store.Backend
+	s *things
+
+	mu    sync.Mutex
+	busy  map[store.Key]string
+	wrote map[store.Key]store.Revision // by the last run of a key, on whatever server
+	runs  map[store.Key]int
+}
+
+func (f *fleet) join(name string) *part {
+	p := &part{name: name}
+	placement := must[lease.Placement](f.T)(lease.NewSharded(*f.b, "test", fleetShards, &lease.Options{Server: name}))
+	p.c = must[*reconcile.ObjectController[spec, status]](f.T)(reconcile.For(f.s, func(ctx context.Context, o *thing) (result, error) {
+		return f.reconcile(ctx, p, o)
+	}, &reconcile.ForOptions[spec, status]{
+		Options: reconcile.Options[store.Key]{Placement: placement},
+		Cache:   &cache.Options[spec, status]{Shards: fleetShards},
+	}))
+	var m reconcile.Manager
+	if err := m.Register(p.c); err != nil {
+		f.Fatal(err)
+	}
+	p.run = start(f.T, &m)
+	return p
+}
+
+func (f *fleet) reconcile(ctx context.Context, p *part, o *thing) (result, error) {
+	k := o.Key()
+	f.mu.Lock()
+	if by := f.busy[k]; by != "" {
+		f.Errorf("%v is run by %s and %s at once", k, by, p.name)
+	}
+	f.busy[k] = p.name
+	f.runs[k]++
+	if o.Revision < f.wrote[k] {
+		f.Errorf("%s runs %v as of %d, and the run before wrote it at %d", p.name, k, o.Revision, f.wrote[k])
+	}
+	f.mu.Unlock()
+	time.Sleep(5 * time.Millisecond)
+	var err error
+	if _, ok := p.c.Cache().Get(k); !ok {
+		f.Errorf("%s runs %v, and its cache has forgotten it", p.name, k)
+	}
+	if o.Status.Size != o.Spec.Size {
+		o.Status.Size = o.Spec.Size
+		_, err = f.s.UpdateStatus(ctx, o)
+	}
+	f.mu.Lock()
+	if err == nil {
+		f.wrote[k] = max(f.wrote[k], o.Revision)
+	}
+	delete(f.busy, k)
+	f.mu.Unlock()
+	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrFenced) {
+		err = nil // the change or the new owner brings another run
+	}
+	return result{}, err
+}
+
+// promises L2, R4, S2: while servers come and go and leases are lost, no key is run by two
+// servers, none on an older state than the run before it left, none is forgotten; and a
+// server's cache shows the objects of its own shards, all of them and no others.
+func TestShardsMoveWhileObjectsChange(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 7))
+				var b store.Backend = newBackend(t)
+				f := &fleet{T: t, b: &b, s: newStore(t, b, "thing"), busy: map[store.Key]string{}, wrote: map[store.Key]store.Revision{}, runs: map[store.Key]int{}}
+				const n = 120
+				for i := range n {
+					create(t, f.s, fmt.Sprint("t", i))
+				}
+				servers := []*part{f.join("s0"), f.join("s1")}
+				for step := range 60 {
+					switch x := r.IntN(10); {
+					case x == 0 && len(servers) < 4:
+						servers = append(servers, f.join(fmt.Sprint("s", step)))
+					case x == 1 && len(servers) > 1:
+						i := r.IntN(len(servers))
+						if err := servers[i].run.end(); err != nil {
+							t.Fatal(err)
+						}
+						servers = slices.Delete(servers, i, i+1)
+					case x == 2: // a shard's lease is taken away
+						k := store.Key{Namespace: "test", Name: fmt.Sprintf("shard-%05d", r.IntN(fleetShards))}
+						if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: lease.Kind, Key: k}}}); err != nil {
+							t.Fatal(err)
+						}
+					default:
+						mutate(t, f.s, fmt.Sprint("t", r.IntN(n)), func(o *thing) { o.Spec.Size++ })
+					}
+					time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
+				}
+				pass(2 * time.Minute)
+				shown := 0
+				for _, p := range servers {
+					at := p.c.Cache().Snapshot().Shards
+					if len(at.Waiting) > 0 || len(at.Ready) != p.c.Snapshot().Held {
+						t.Errorf("%s has %d shards and caches %v, waits for %v", p.name, p.c.Snapshot().Held, at.Ready, at.Waiting)
+					}
+					for o := range p.c.Cache().All() {
+						shown++
+						if !slices.Contains(at.Ready, store.ShardOf(o.Key(), fleetShards)) {
+							t.Errorf("%s shows %v of another server's shard", p.name, o.Key())
+						}
+					}
+				}
+				expect(t, "objects shown by all servers together", shown, n)
+				for o, err := range f.s.All(t.Context(), store.Selector{}) {
+					if err != nil || o.Status.Size != o.Spec.Size || f.runs[o.Key()] == 0 {
+						t.Errorf("%v was forgotten: status %d of %d, %d runs, %v", o.Key(), o.Status.Size, o.Spec.Size, f.runs[o.Key()], err)
+					}
+				}
+				for _, p := range servers {
+					if err := p.run.end(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// slowLists makes the lists of a kind wait.
+type slowLists struct {
+	store.Backend
+	store.Leaser
+	gate chan struct{}
+}
+
+func (s *slowLists) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	select {
+	case <-s.gate:
+	case <-ctx.Done():
+		return store.Page{}, context.Cause(ctx)
+	}
+	return s.Backend.List(ctx, kind, o)
+}
+
+// promise R4, of each shard: its keys wait until its objects are listed, and the
+// snapshot says so; those of the other shards do not wait.
+func TestKeysOfAGainedShardWaitForItsList(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		inner := newBackend(t)
+		s := &slowLists{Backend: inner, Leaser: inner, gate: make(chan struct{})}
+		things := newStore(t, s, "thing")
+		for i := range 40 {
+			create(t, things, fmt.Sprint("t", i))
+		}
+		p := newHandPlaced(2)
+		var ran list[int]
+		c := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(things, func(_ context.Context, o *thing) (result, error) {
+			ran.add(store.ShardOf(o.Key(), 2))
+			return result{}, nil
+		}, &reconcile.ForOptions[spec, status]{
+			Options: reconcile.Options[store.Key]{Placement: p}, Cache: &cache.Options[spec, status]{Shards: 2},
+		}))
+		run := start(t, c)
+		p.give(0)
+		synctest.Wait()
+		first := len(ran.get())
+		if first == 0 || slices.Contains(ran.get(), 1) {
+			t.Errorf("shards that ran: %v", ran.get())
+		}
+		p.give(1)
+		synctest.Wait()
+		expect(t, "runs before the list", len(ran.get()), first)
+		at := c.Snapshot()
+		expect(t, "shards held", at.Held, 1)
+		expectList(t, "shards that are loaded", at.Loading, 1)
+		expect(t, "the cache that is waited for", at.LoadingFrom, "thing")
+		close(s.gate)
+		synctest.Wait()
+		expect(t, "runs", len(ran.get()), 40)
+		if at := c.Snapshot(); at.Held != 2 || len(at.Loading) > 0 {
+			t.Errorf("after the list: %d shards held, %v loading", at.Held, at.Loading)
+		}
+		if err := run.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestACacheOfOtherShardsIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		f := func(context.Context, *thing) (result, error) { return result{}, nil }
+		for _, o := range []reconcile.Options[store.Key]{
+			{},
+			{Placement: newHandPlaced(4)},
+			{Placement: newHandPlaced(8), Hash: func(store.Key) uint64 { return 1 }},
+		} {
+			c := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(s, f, &reconcile.ForOptions[spec, status]{Options: o, Cache: &cache.Options[spec, status]{Shards: 8}}))
+			if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "holds shards") {
+				t.Errorf("%v: Run returned %v", o.Placement, err)
+			}
+		}
+		c := newController(t, record[store.Key](nil), nil)
+		own := must[*cache.Cache[spec, status]](t)(cache.New(s, &cache.Options[spec, status]{Shards: 8}))
+		err := c.Watch(reconcile.Map(own, func(_ context.Context, _, o *thing) ([]store.Key, error) { return nil, nil }))
+		if err == nil || !strings.Contains(err.Error(), "holds shards") {
+			t.Errorf("Map of a cache of shards: %v", err)
+		}
+	})
+}
