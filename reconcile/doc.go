@@ -142,6 +142,7 @@ package reconcile
 //	options       what New is told
 //	parts         goroutines that Run waits for and names
 //	kernel        what all parts of a controller share
+//	shards        caches that hold some shards of a kind
 //	outcome       what a run came to: pure
 //	run           one run and its context
 //	writes        S4: what runs wrote and caches lack

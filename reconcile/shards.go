@@ -1,11 +1,6 @@
 package reconcile
 
-import (
-	"context"
-	"fmt"
-	"maps"
-	"slices"
-)
+import "fmt"
 
 // partial is a cache that holds some shards of a kind: cache.Options.Shards.
 type partial interface {
@@ -35,57 +30,4 @@ func (k *kernel[K]) checkShards(hashed bool) error {
 		}
 	}
 	return nil
-}
-
-// loadShard has the caches hold a shard, and waits until they have all of it: before, no
-// key of the shard may run (promise R4). It reports false if ctx ends first. In any
-// case release is to be called when the last run of the shard has ended.
-func (s *supervisor[K]) loadShard(ctx context.Context, shard int) (release func(), ok bool) {
-	caches := s.partialCaches()
-	var readies []<-chan struct{}
-	var releases []func()
-	for _, p := range caches {
-		ready, release := p.HoldShard(shard)
-		readies, releases = append(readies, ready), append(releases, release)
-	}
-	release = func() {
-		for _, f := range releases {
-			f()
-		}
-	}
-	for i, ready := range readies {
-		s.setLoading(shard, caches[i].Name())
-		if !waitFor(ctx, ready) {
-			s.setLoading(shard, "")
-			return release, false
-		}
-	}
-	s.setLoading(shard, "")
-	return release, ctx.Err() == nil
-}
-
-// setLoading notes which cache a shard waits for; "": none.
-func (s *supervisor[K]) setLoading(shard int, cache string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if cache == "" {
-		delete(s.loading, shard)
-		return
-	}
-	if s.loading == nil {
-		s.loading = make(map[int]string)
-	}
-	s.loading[shard] = cache
-}
-
-// loadingShards are those whose lease is held and whose objects a cache does not have
-// yet, and one of these caches.
-func (s *supervisor[K]) loadingShards() (shards []int, cache string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	shards = slices.Sorted(maps.Keys(s.loading))
-	if len(shards) > 0 {
-		cache = s.loading[shards[0]]
-	}
-	return shards, cache
 }
