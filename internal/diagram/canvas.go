@@ -22,6 +22,7 @@ type canvas struct {
 	nodes               map[string]box // of a graph
 	actors              []actor        // of a sequence
 	y                   float64        // of a sequence's last line
+	plot                *plot          // of a chart; nil before its axes
 }
 
 type (

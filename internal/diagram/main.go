@@ -4,7 +4,7 @@
 //
 //	go run ./internal/diagram
 //
-// A picture is a graph or a sequence, as its first line says. Lines of a graph:
+// A picture is a graph, a sequence or a chart, as its first line says. Lines of a graph:
 //
 //	node ID COLUMN ROW LABEL
 //	edge FROM TO [bend N] [at T] LABEL     N pixels to the right of the straight line; the label at T of its length
@@ -15,6 +15,12 @@
 //	FROM -> TO: TEXT
 //	ID: TEXT                               what ID does by itself
 //	phase TEXT
+//
+// Lines of a chart:
+//
+//	axes X Y NAME                          the greatest values, and what x is
+//	line NAME: Y Y …                       the values of x = 0, 1, 2 and so on
+//	bound NAME: Y Y …                      the same, dashed
 package main
 
 import (
@@ -62,9 +68,9 @@ func draw(text string) (string, error) {
 	var c canvas
 	first, rest, _ := strings.Cut(text, "\n")
 	kind, title, _ := strings.Cut(first, " ")
-	line := map[string]func(string) error{"graph": c.graphLine, "sequence": c.sequenceLine}[kind]
+	line := map[string]func(string) error{"graph": c.graphLine, "sequence": c.sequenceLine, "chart": c.chartLine}[kind]
 	if line == nil || title == "" {
-		return "", fmt.Errorf("the first line is %q, want graph or sequence, and a title", first)
+		return "", fmt.Errorf("the first line is %q, want graph, sequence or chart, and a title", first)
 	}
 	c.title = title
 	for i, s := range strings.Split(rest, "\n") {

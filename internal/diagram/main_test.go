@@ -68,11 +68,16 @@ func TestDrawAllWritesThePictures(t *testing.T) {
 
 func TestWhatCannotBeDrawnIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"picture A\n":                       "want graph or sequence",
-		"graph\n":                           "want graph or sequence",
-		"graph A\nbox x\n":                  "line 2",
-		"graph A\nnode x 0 y\n":             "want an id, a column",
-		"graph A\nnode x 0 0 x\nedge x y\n": "want the ids of two nodes",
+		"picture A\n":                        "want graph, sequence or chart",
+		"graph\n":                            "want graph, sequence or chart",
+		"chart A\nline a: 1\n":               "is not axes",
+		"chart A\naxes 3 0 x\n":              "want the greatest x",
+		"chart A\naxes 3 9 x\nline a: 1 b\n": `value 1 is "b"`,
+		"chart A\naxes 3 9 x\nline a: 10\n":  "within the axes",
+		"chart A\naxes 3 9 x\nbound a:\n":    "has no values",
+		"graph A\nbox x\n":                   "line 2",
+		"graph A\nnode x 0 y\n":              "want an id, a column",
+		"graph A\nnode x 0 0 x\nedge x y\n":  "want the ids of two nodes",
 		"graph A\nnode x 0 0 x\nnode y 0 1 y\nedge x y bend far away now\n": "line 4",
 		"sequence A\na -> b: hello\n":                                       "before the actors",
 		"sequence A\nactors a b\na -> c: hello\n":                           "want actors",

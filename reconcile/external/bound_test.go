@@ -191,8 +191,17 @@ func (s *scene) creates(name string, perObject float64) bound {
 	s.declareAll()
 	s.begin()
 	defer func() { s.stop() }()
-	least := atRate(s.n, writeRate.PerSecond)
-	took := s.until(10*least, func() bool { return s.cloud.Calls("Create") >= s.n })
+	begun, least := time.Now(), atRate(s.n, writeRate.PerSecond)
+	var reads, writes []int // by minute, for the chart of docs/guide/04-cloud.md
+	took := s.until(10*least, func() bool {
+		if minute := int(time.Since(begun) / time.Minute); minute >= len(reads) {
+			reads, writes = append(reads, s.reads()), append(writes, s.cloud.Writes())
+		}
+		return s.cloud.Calls("Create") >= s.n
+	})
+	if *chart {
+		s.t.Logf("%s by minute: reads %v, writes %v", name, reads, writes)
+	}
 	time.Sleep(3 * time.Second) // the last ones are looked at
 	synctest.Wait()
 	if err := s.asDeclared(); err != nil {
@@ -415,4 +424,50 @@ func TestCreatesAgainstAFailingCloudReachTheBound(t *testing.T) {
 			b.check(t)
 		})
 	}
+}
+
+// In the middle of the creates the cloud grants a tenth for an hour (at a smaller size for
+// a part of it) and says so by refusals alone: at most 2 % of the calls are refused
+// meanwhile, all of the quota is in use within 60 s afterwards, and the whole takes at most
+// 1.25 of what is granted.
+//
+// Negative control: mutant "a rate that was cut comes back by the second".
+func TestCreatesThroughASilentCutReachTheBound(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := newScene(t, w)
+		whole := s.n >= 100_000
+		length := time.Duration(float64(time.Hour) * float64(s.n) / 100_000)
+		s.limits.Write.Ceiling = writeRate.PerSecond
+		s.declareAll()
+		s.begin()
+		defer func() { s.stop() }()
+		begun, first := time.Now(), s.n/4
+		s.until(time.Hour, func() bool { return s.made() >= first })
+		calls, refused := s.cloud.Writes(), s.cloud.Calls("refused")
+		s.cloud.Grant(0.1)
+		time.Sleep(length)
+		calls, refused = s.cloud.Writes()-calls, s.cloud.Calls("refused")-refused
+		// To find the new rate takes some refusals, however long it lasts.
+		if most := max(calls/50, 40); refused > most {
+			t.Errorf("%d of %d calls were refused during the cut, want at most %d", refused, calls, most)
+		}
+		s.cloud.Grant(1)
+		if whole {
+			time.Sleep(time.Minute)
+			made := s.made()
+			time.Sleep(10 * time.Second)
+			if got := s.made() - made; got < 950 {
+				t.Errorf("%d creates in the 10 s that begin a minute after the cut, want 950", got)
+			}
+		}
+		s.until(time.Hour, func() bool { return s.made() >= s.n })
+		cut, recovery := int(length.Seconds()*writeRate.PerSecond/10), time.Duration(0)
+		if !whole {
+			recovery = 30 * time.Second // which takes as long at every size
+		}
+		bound{
+			name: "a silent cut to a tenth", resources: s.n, reads: s.reads(), most: int(1.3 * float64(s.n)), writes: s.cloud.Writes(),
+			took: time.Since(begun), least: length + recovery + atRate(s.n-cut, writeRate.PerSecond), ratio: 1.25, refused: refused,
+		}.check(t)
+	})
 }

@@ -29,6 +29,7 @@ import (
 //	go test ./reconcile/external -run ADayOf -v -timeout 30m -args -resources 100000 -day
 var (
 	resources = flag.Int("resources", size, "how many resources the tests of bounds have, and the AtScale ones")
+	chart     = flag.Bool("chart", false, "log the calls of each minute")
 	aDay      = flag.Bool("day", false, "let ADayOf last a day, not two hours")
 )
 
