@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,7 +50,7 @@ func startAccounts(w *world, accounts []*account) (stop func()) {
 	var sources []reconcile.Source[reconcile.Request]
 	for _, a := range accounts {
 		byName[a.name] = a
-		a.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, ReadRate: a.read, WriteRate: a.write, PageSize: max(a.n/100, 1)}))
+		a.open()
 		a.quota = must(set.Get(quota.Name{Account: a.name, API: "disks"}))
 		client := diskClient{cloud: a.cloud, naming: external.ByUs, exclusive: true}
 		f := &fleet{world: &world{cloud: a.cloud}, quota: a.quota}
@@ -68,6 +70,13 @@ func startAccounts(w *world, accounts []*account) (stop func()) {
 	}
 	_, stop = w.serve(sixteen(of), sources, set)
 	return stop
+}
+
+// open makes the account's cloud, unless it is there.
+func (a *account) open() {
+	if a.cloud == nil {
+		a.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, ReadRate: a.read, WriteRate: a.write, PageSize: max(a.n/100, 1)}))
+	}
 }
 
 func (a *account) disk(i int, size string) *disk {
@@ -112,4 +121,103 @@ func TestStarvedAccountSlowsNoOther(t *testing.T) {
 		b.check(t)
 		synctest.Wait()
 	})
+}
+
+// heapOf is the live heap now.
+func heapOf() uint64 {
+	var m runtime.MemStats
+	for range 2 { // what a finalizer frees goes with the second
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// mostHeap is how much live heap a server may hold for each resource, beside the store:
+// cache, queue, inventory and what the controller remembers.
+const mostHeap = 2200
+
+// A server that has all resources of twenty accounts, ten times -resources in all: a change
+// that was made while no process ran is served after one list of its account, an interval
+// costs the pages of the lists, and each resource takes at most mostHeap bytes of live heap.
+// A million is -args -resources 100000.
+//
+// Negative control: with two kilobytes more held for each resource, and with one look too
+// many for each, the check fails.
+func TestServerOfTwentyAccountsHoldsAMillion(t *testing.T) {
+	for name, c := range map[string]struct {
+		held, looks int // too many, for each resource
+		wrong       bool
+	}{"as it is": {}, "two kilobytes more": {held: 2048, wrong: true}, "a look more": {looks: 1, wrong: true}} {
+		bubble(t, func(t *testing.T, w *world) {
+			const accounts, read, write = 20, 200, 100
+			n := *resources / 2 // in each
+			if c.wrong {
+				n = min(n, 100)
+			}
+			var all []*account
+			for i := range accounts {
+				a := &account{name: fmt.Sprintf("account-%02d", i), n: n, read: read, write: write}
+				a.open()
+				all = append(all, a)
+				for i := range n {
+					o := a.disk(i, "1")
+					o.Finalizers = []string{must(finalizerName())}
+					o = must(w.store.Create(t.Context(), o))
+					a.cloud.Put(diskClient{}.desired(o))
+					o.SetReady()
+					o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.True, Reason: "Success"})
+					o.Status = diskStatus{ID: nameOf(o), State: "available"}
+					must(w.store.UpdateStatus(t.Context(), o))
+				}
+			}
+			edited := all[accounts/2].disk(n/2, "2")
+			must(w.store.Mutate(t.Context(), edited.Key(), func(o *disk) error { o.Spec.Size = "2"; return nil }))
+			before := heapOf()
+			begun := time.Now()
+			stop := startAccounts(w, all)
+			defer stop()
+			for all[accounts/2].cloud.Peek(nameOf(edited)).Props["size"] != "2" && time.Since(begun) < time.Hour {
+				time.Sleep(10 * time.Millisecond)
+			}
+			first, pages := time.Since(begun), int(math.Ceil(float64(n)/float64(max(n/100, 1))))
+			time.Sleep(w.o.Poll + time.Minute)
+			synctest.Wait()
+			lists := func() (calls int) {
+				for _, a := range all {
+					calls += a.cloud.TotalCalls()
+				}
+				return calls
+			}
+			calls := lists()
+			time.Sleep(w.o.Poll)
+			for range c.looks {
+				for _, a := range all {
+					for i := range n {
+						_, _ = a.cloud.Get(t.Context(), nameOf(a.disk(i, "1")))
+					}
+				}
+			}
+			synctest.Wait()
+			calls = lists() - calls
+			more := make([]byte, c.held*n*accounts)
+			each := int(heapOf()-before) / (n * accounts)
+			runtime.KeepAlive(more)
+			b := bound{
+				name: "20 accounts: " + name, resources: n * accounts, took: first, least: atRate(pages, read) + time.Second, ratio: 1,
+				reads: calls, most: int(1.02*float64(pages*accounts)) + accounts,
+			}
+			wrong := b.wrong()
+			if wrong == "" && each > mostHeap {
+				wrong = fmt.Sprintf("%d bytes of live heap for each, want at most %d", each, mostHeap)
+			}
+			t.Logf("%v, %d bytes of live heap for each", b, each)
+			if wrong != "" && !c.wrong {
+				t.Error(wrong)
+			}
+			if wrong == "" && c.wrong {
+				t.Errorf("%s passed", name)
+			}
+		})
+	}
 }
