@@ -94,7 +94,7 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	k.parts = []program.Part{file, objects}
 	k.manager.Logger = kernelLogger(a.o.Verbose)
 	return k, errors.Join(
-		k.controller.Watch(reconcile.From(k.cache), k.inventory.Changed("lists")),
+		k.controller.Watch(reconcile.From(k.cache)),
 		k.manager.Register(k.cache, k.controller, file.Controller()),
 		k.collector.AddQuotas(a.quota.set), k.collector.AddExternal(k.reconciler), k.collector.AddInventory(k.inventory),
 	)

@@ -430,8 +430,7 @@ func TestCreatesAgainstAFailingCloudReachTheBound(t *testing.T) {
 // a part of it) and says so by refusals alone: at most 2 % of the calls are refused
 // meanwhile, all of the quota is in use within 60 s afterwards, and the whole takes at most
 // 1.25 of what is granted.
-//
-// Negative control: mutant "a rate that was cut comes back by the second".
+// TestSilentCutOfTheQuotaIsFoundAndForgotten of package quota has the control.
 func TestCreatesThroughASilentCutReachTheBound(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := newScene(t, w)
