@@ -152,8 +152,8 @@ func TestServerOfTwentyAccountsHoldsAMillion(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
 			const accounts, read, write = 20, 200, 100
 			n := *resources / 2 // in each
-			if c.wrong {
-				n = min(n, 100)
+			if c.wrong || *resources < 1000 {
+				n = min(n, 40)
 			}
 			var all []*account
 			for i := range accounts {
