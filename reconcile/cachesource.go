@@ -71,6 +71,9 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 					return nil
 				}
 				kernel.caused(ch.Key, ch.Key, rev)
+				if supersedes(ch) {
+					defer kernel.supersede(ch.Key, c, rev) // after the add: the run that ends is followed by one more
+				}
 				if !o.Urgent(ch) {
 					return addWaiting(ctx, to, ch.Key, queue.AddOptions{Priority: bandLive})
 				}
@@ -118,6 +121,11 @@ func urgent[S, T any](c cache.Change[S, T]) bool {
 		c.New.Deleting() && !c.Old.Deleting() ||
 		c.Old.Paused && !c.New.Paused ||
 		c.Old.Annotations[store.AnnotationReconcileNow] != c.New.Annotations[store.AnnotationReconcileNow]
+}
+
+// supersedes reports whether what a run of the object is about is not wanted any more.
+func supersedes[S, T any](c cache.Change[S, T]) bool {
+	return c.New == nil || c.Old == nil || c.New.Generation > c.Old.Generation || c.New.Deleting() && !c.Old.Deleting()
 }
 
 func revisionOf[S, T any](c cache.Change[S, T]) store.Revision {

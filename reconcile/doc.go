@@ -49,7 +49,8 @@
 // # The context of a run
 //
 // It ends at [Options.Timeout] ([ErrDeadline]), when the lease is lost
-// ([ErrLeaseLost]), when the controller's time to drain is over ([ErrShutdown]), and
+// ([ErrLeaseLost]), when the controller's time to drain is over ([ErrShutdown]), with
+// [Options.EndSuperseded] when the object has changed ([ErrSuperseded]), and
 // when the run returns. [context.Cause] tells which. It carries the values of Run's
 // context, the lease's guard, and what [Logger] and [RunInfo] give. It does not end
 // when Run's context does: runs are drained first.

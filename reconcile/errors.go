@@ -15,6 +15,9 @@ var (
 	ErrDeadline = fmt.Errorf("run is past its deadline: %w", context.DeadlineExceeded)
 	// ErrShutdown: the controller stops, and the time to drain is over.
 	ErrShutdown = errors.New("controller is stopping")
+	// ErrSuperseded: the key's object has a newer spec, is being deleted, or is gone
+	// (Options.EndSuperseded).
+	ErrSuperseded = errors.New("object has changed")
 	// ErrLeaseLost: this server may no longer run the key.
 	ErrLeaseLost = errors.New("lease lost")
 )

@@ -424,6 +424,10 @@ func (s *sink[K]) addUnlessOwn(key K, from Cached, rev store.Revision, o queue.A
 	return s.of.admitUnlessOwn(seen[K]{key, from, rev}, o)
 }
 
+func (s *sink[K]) supersede(key K, from Cached, rev store.Revision) {
+	s.of.supersede(seen[K]{key, from, rev})
+}
+
 func (s *sink[K]) took(key K, from Cached, rev store.Revision) { s.of.show(seen[K]{key, from, rev}) }
 
 func (s *sink[K]) kindOf() string { return s.of.kindOf() }

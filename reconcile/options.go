@@ -37,6 +37,13 @@ type Options[K comparable] struct {
 	// returns. A source that goes on for so long after it was told to end is reported
 	// too.
 	Timeout time.Duration
+	// EndSuperseded ends a run's context, with the cause ErrSuperseded, when the object of
+	// its key gets a newer spec, is to be deleted, or goes, and the run did not do that
+	// itself. The run should return soon: what it returns because of that is no failure,
+	// and the key runs again at once. An object that changes faster than its runs take
+	// never has a whole one. It counts for sources of the controller's own kind (From),
+	// and not for batches. Default: the run is not told.
+	EndSuperseded bool
 	// ReplaceStuck starts a spare worker for each stuck run, so that hung calls
 	// cannot use the workers up. Each one left behind costs its goroutine for as
 	// long as it hangs. Default: off.
@@ -247,6 +254,8 @@ func (o *Options[K]) check(batch bool) error {
 		return fmt.Errorf("Batch is %d, want 0 to %d", o.Batch, maxBatch)
 	case o.Batch > 0 && !batch:
 		return errors.New("Batch is set, but the reconciler is no BatchReconciler")
+	case o.EndSuperseded && batch:
+		return errors.New("EndSuperseded is set, but a batch has one context for many keys")
 	case o.Resync < 0:
 		return fmt.Errorf("Resync is %v, want 0 or more", o.Resync)
 	case o.SyncTimeout < 0:

@@ -31,7 +31,7 @@ type Counts struct {
 	Error        uint64 `json:"error"`
 	Terminal     uint64 `json:"terminal"`
 	Throttled    uint64 `json:"throttled"`
-	Canceled     uint64 `json:"canceled"` // by a lost lease or the controller's stop
+	Canceled     uint64 `json:"canceled"` // by a lost lease, the controller's stop or a newer spec
 	Panic        uint64 `json:"panic"`
 	Timeout      uint64 `json:"timeout"`
 }

@@ -56,8 +56,10 @@ type Result struct {
 	// jitter, with its attempts reset. Something that happens earlier uses the
 	// timer up, so return what is left of a TTL each time. Zero or less: unset.
 	RequeueAfter time.Duration
-	// Requeue runs the key again with the backoff of a failure, but counted
-	// neither as an error nor as a success. RequeueAfter beats it.
+	// Requeue runs the key again with the backoff of a failure, but counted neither as an
+	// error nor as a success. RequeueAfter beats it. It is for code that was written for
+	// controller-runtime: return an error if something failed, and RequeueAfter to look
+	// again at a time of your own.
 	Requeue bool
 	// StillFailing says that the run has tried nothing of what failed before: the key
 	// runs again after RequeueAfter, and keeps its attempts and its last error. The

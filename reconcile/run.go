@@ -45,6 +45,14 @@ type run[K comparable] struct {
 	stuck  bool          // it was reported
 	ended  chan struct{} // closed when the run has returned; nil: nothing waits
 	asked  []seen[K]     // changes that are urgent unless the run wrote them
+	newer  *newer[K]     // nil: the run is not told of changes
+}
+
+// newer is how a run learns that its object has changed (Options.EndSuperseded).
+type newer[K comparable] struct {
+	since  map[Cached]store.Revision // what caches showed when the run began: it has seen that
+	asked  []seen[K]                 // changes that came while a write of the run was under way
+	landed func()                    // called after each write of the run
 }
 
 // Info says which run a context belongs to.
@@ -240,6 +248,9 @@ func (x *run[K]) Value(key any) any {
 		defer x.mu.Unlock()
 		if x.writes == nil {
 			x.writes = new(store.Writes)
+			if x.newer != nil {
+				x.writes.Landed = x.newer.landed
+			}
 		}
 		return x.writes
 	}
@@ -311,5 +322,8 @@ func (x *run[K]) endedBy() error {
 func (x *run[K]) wrote() *store.Writes {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.writes == nil || x.writes.Empty() {
+		return nil
+	}
 	return x.writes
 }

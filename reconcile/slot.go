@@ -2,10 +2,13 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tendhq/tend/store"
 )
 
 // alarm is when to look at the runs: one timer for the deadlines of all of them.
@@ -83,6 +86,12 @@ func (s *slot[K]) begin(x *run[K]) bool {
 	x.started = s.k.since()
 	if s.k.o.Timeout > 0 {
 		x.by = x.started + s.k.o.Timeout
+	}
+	if s.k.o.EndSuperseded {
+		x.newer = &newer[K]{since: make(map[Cached]store.Revision), landed: func() { s.landed(x) }}
+		for _, cached := range s.k.view.Load().shows {
+			x.newer.since[cached] = cached.Revision()
+		}
 	}
 	s.mu.Lock()
 	s.run = x
@@ -168,6 +177,43 @@ func (s *slot[K]) ask(at seen[K]) bool {
 	}
 	x.asked = append(x.asked, at)
 	return true
+}
+
+// supersede ends the present run if it is one of the key, and the change is neither one
+// that it has seen nor its own.
+func (s *slot[K]) supersede(at seen[K]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.run
+	if x == nil || x.newer == nil || !slices.Contains(x.keys, at.key) || at.rev <= x.newer.since[at.cache] {
+		return
+	}
+	x.newer.asked = append(x.newer.asked, at)
+	s.endSupersededLocked(x)
+}
+
+// landed is called when the outcome of a write of x is known.
+func (s *slot[K]) landed(x *run[K]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == x {
+		s.endSupersededLocked(x)
+	}
+}
+
+// endSupersededLocked ends the run if a change was made by another. A watch can be faster
+// than the call that wrote: while a write of the run is under way it is not known whose
+// the change is.
+func (s *slot[K]) endSupersededLocked(x *run[K]) {
+	if x.writes != nil && x.writes.Writing() {
+		return
+	}
+	for _, at := range x.newer.asked {
+		if !at.in(x.writes) {
+			s.endLocked(x, s.k.since(), context.Canceled, fmt.Errorf("reconcile: controller %q: %v: %w", s.k.name, at.key, ErrSuperseded))
+		}
+	}
+	x.newer.asked = nil
 }
 
 // stuckRun is a run that goes on after its context ended.

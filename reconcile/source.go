@@ -91,6 +91,8 @@ type kernelSink[K comparable] interface {
 	// addUnlessOwn is Add of a key whose object a cache shows at a revision: the add is
 	// urgent unless the key's own run wrote that revision.
 	addUnlessOwn(key K, from Cached, rev store.Revision, o queue.AddOptions) error
+	// supersede says that a cache shows a change of the key's object that a run should know.
+	supersede(key K, from Cached, rev store.Revision)
 	// took says that the source has turned the changes of the cache up to a revision
 	// into adds.
 	took(key K, from Cached, rev store.Revision)
@@ -135,6 +137,7 @@ func (s *foreignSink[K]) Failed(err error) {
 	}
 }
 
+func (s *foreignSink[K]) supersede(K, Cached, store.Revision) {}
 func (s *foreignSink[K]) took(K, Cached, store.Revision)      {}
 func (s *foreignSink[K]) caused(K, store.Key, store.Revision) {}
 func (s *foreignSink[K]) skip(string, ...any)                 {}

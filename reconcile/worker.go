@@ -193,6 +193,18 @@ func (p *pool[K]) askRunning(at seen[K]) bool {
 	return slices.ContainsFunc(p.all(), func(s *slot[K]) bool { return s.ask(at) })
 }
 
+// supersede tells the run of a key, if there is one, that its object has changed.
+func (p *pool[K]) supersede(at seen[K]) {
+	if !p.o.EndSuperseded || at.in(p.lookup(at.key).writes) {
+		return
+	}
+	if _, running := p.q.Running(at.key); running {
+		for _, s := range p.all() {
+			s.supersede(at)
+		}
+	}
+}
+
 // totals are how all runs ended, and how long they took together where that is
 // measured.
 func (p *pool[K]) totals() (n Counts, took time.Duration) {

@@ -40,9 +40,14 @@ func Guards(ctx context.Context) []Compare {
 // revision by itself, so both are part of the key. The zero value is ready; it
 // is safe for concurrent use.
 type Writes struct {
-	mu    sync.Mutex
-	notes []note  // in the order of the writes
-	one   [1]note // their memory as long as there is one: mostly there is
+	// Landed is called after each write, once its outcome is known and noted. Nil: nothing
+	// is. It is set before the first write and must not block.
+	Landed func()
+
+	mu    sync.Mutex // guards what follows
+	begun int        // writes whose outcome is not known yet
+	notes []note     // in the order of the writes
+	one   [1]note    // their memory as long as there is one: mostly there is
 }
 
 type note struct {
@@ -111,8 +116,46 @@ func (w *Writes) Unsure(b Backend, kind string) bool {
 	return slices.ContainsFunc(w.notes, func(n note) bool { return n.at == (written{b, kind}) && n.rev == 0 })
 }
 
-func noteWrite(ctx context.Context, b Backend, kind string, key Key, r Revision) {
-	if w, ok := ctx.Value(writesKey{}).(*Writes); ok {
-		w.Note(b, kind, key, r)
+// Empty reports whether no write was noted.
+func (w *Writes) Empty() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.notes) == 0
+}
+
+// Writing reports whether a write was begun whose outcome is not known yet: a watch may
+// show it before it is noted.
+func (w *Writes) Writing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.begun > 0
+}
+
+// beginWrite is called before a commit, and what it gives after it; nil: nothing collects
+// the writes of the context.
+func beginWrite(ctx context.Context) *Writes {
+	w, ok := ctx.Value(writesKey{}).(*Writes)
+	if !ok {
+		return nil
+	}
+	w.mu.Lock()
+	w.begun++
+	w.mu.Unlock()
+	return w
+}
+
+// end notes the records of a commit that was begun; none if it did not land.
+func (w *Writes) end(b Backend, ops []Op, r Revision) {
+	if w == nil {
+		return
+	}
+	for _, op := range ops {
+		w.Note(b, op.Kind, op.Key, r)
+	}
+	w.mu.Lock()
+	w.begun--
+	w.mu.Unlock()
+	if w.Landed != nil {
+		w.Landed()
 	}
 }

@@ -164,20 +164,18 @@ func (tx *Tx) Commit(ctx context.Context) error {
 			t.Ops = append(t.Ops, *op)
 		}
 	}
+	noting := beginWrite(ctx)
 	r, err := backend.Commit(ctx, t)
-	switch {
-	case errors.Is(err, ErrUnknownOutcome):
-		r = 0
-	case err != nil:
+	if err != nil {
+		noting.end(backend, noted(err, t.Ops), 0)
+		tx.over = errors.Is(err, ErrUnknownOutcome)
+		if tx.over {
+			return err
+		}
 		return txError(err)
 	}
+	noting.end(backend, t.Ops, r)
 	tx.over = true
-	for _, op := range t.Ops {
-		noteWrite(ctx, backend, op.Kind, op.Key, r)
-	}
-	if err != nil {
-		return err
-	}
 	for _, w := range tx.writes {
 		w.stored(r)
 	}

@@ -278,17 +278,24 @@ func (s *Store[S, T]) commit(ctx context.Context, v *value[S, T], op Op, cond Co
 		conds [1]Compare
 		ops   [1]Op
 	}{[1]Compare{cond}, [1]Op{op}}
+	w := beginWrite(ctx)
 	rev, err := s.backend.Commit(ctx, Txn{If: t.conds[:], Ops: t.ops[:]})
 	if err != nil {
-		if errors.Is(err, ErrUnknownOutcome) {
-			noteWrite(ctx, s.backend, s.kind, op.Key, 0)
-		}
+		w.end(s.backend, noted(err, t.ops[:]), 0)
 		return nil, gone(err, cond)
 	}
-	noteWrite(ctx, s.backend, s.kind, op.Key, rev)
+	w.end(s.backend, t.ops[:], rev)
 	stored := s.Clone(&v.Object)
 	stored.Revision = rev
 	return stored, nil
+}
+
+// noted are the writes of a commit that failed which may have landed all the same.
+func noted(err error, ops []Op) []Op {
+	if errors.Is(err, ErrUnknownOutcome) {
+		return ops
+	}
+	return nil
 }
 
 // gone turns the conflict with nothing into [ErrNotFound].

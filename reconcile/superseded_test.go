@@ -1,0 +1,163 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+)
+
+// lateAnswers is a backend whose watch is a second faster than the answers of its commits.
+type lateAnswers struct{ store.Backend }
+
+func (b lateAnswers) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	r, err := b.Backend.Commit(ctx, t)
+	time.Sleep(time.Second)
+	return r, err
+}
+
+// A run is told by the end of its context that its object has a newer spec or is to go,
+// if it asks for that; what the run wrote itself, and what is no such change, does not
+// end it, however late the store answers.
+//
+// Negative control: without Writes.Writing the run that writes its own spec is ended.
+func TestRunIsToldThatItsObjectHasChanged(t *testing.T) {
+	deleted := func(t *testing.T, s *things) {
+		if err := s.Delete(t.Context(), must[*thing](t)(s.Get(t.Context(), key("a")))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newSpec := func(t *testing.T, s *things) { mutate(t, s, "a", func(o *thing) { o.Spec.Size += 10 }) }
+	ownSpec := func(ctx context.Context, s *things) {
+		if _, err := s.Mutate(ctx, key("a"), func(o *thing) error { o.Spec.Size++; return nil }); err != nil {
+			panic(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		off       bool
+		finalizer string
+		own       func(ctx context.Context, s *things)
+		edit      func(t *testing.T, s *things)
+		ended     time.Duration // since the run's begin; 0: not
+	}{
+		"newer spec":         {edit: newSpec, ended: 5 * time.Second},
+		"deletion asked for": {edit: deleted, finalizer: "keep", ended: 5 * time.Second},
+		"gone":               {edit: deleted, ended: 5 * time.Second},
+		"not asked for":      {edit: newSpec, off: true},
+		"a label": {edit: func(t *testing.T, s *things) {
+			mutate(t, s, "a", func(o *thing) { o.Labels = map[string]string{"x": "y"} })
+		}},
+		"its own spec":                 {own: ownSpec},
+		"its own spec, then another's": {own: ownSpec, edit: newSpec, ended: 5 * time.Second},
+		"another's, while it is writing": {own: func(ctx context.Context, s *things) {
+			time.Sleep(5*time.Second - 500*time.Millisecond)
+			o, err := s.Get(ctx, key("a"))
+			if err != nil {
+				panic(err)
+			}
+			o.Status.Size++
+			if _, err := s.UpdateStatus(ctx, o); err != nil { // at 4.5 s, answered at 5.5 s
+				panic(err)
+			}
+		}, edit: newSpec, ended: 5500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newBackend(t)
+				s, run := newStore(t, b, "thing"), newStore(t, lateAnswers{b}, "thing")
+				create(t, s, "a", func(o *thing) {
+					if c.finalizer != "" {
+						o.Finalizers = []string{c.finalizer}
+					}
+				})
+				var ended list[time.Duration]
+				runs := 0
+				ctl := must[*objectController](t)(reconcile.For(run, func(ctx context.Context, o *thing) (result, error) {
+					if runs++; runs > 1 {
+						return result{}, nil
+					}
+					began := time.Now()
+					if c.own != nil {
+						c.own(ctx, run)
+					}
+					select {
+					case <-ctx.Done():
+						ended.add(time.Since(began))
+						if err := context.Cause(ctx); !errors.Is(err, reconcile.ErrSuperseded) || !strings.Contains(err.Error(), `"thing"`) {
+							t.Errorf("the run ended by %v, want ErrSuperseded of the controller", err)
+						}
+						return result{}, ctx.Err()
+					case <-time.After(time.Minute):
+						return result{}, nil
+					}
+				}, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[store.Key]{EndSuperseded: !c.off}}))
+				start(t, ctl)
+				time.Sleep(5 * time.Second)
+				if c.edit != nil {
+					c.edit(t, s)
+				}
+				pass(10 * time.Minute)
+				n := ctl.Counts()
+				if c.ended == 0 {
+					expectList(t, "ended", ended.get())
+					expect(t, "runs that were cancelled", n.Canceled, 0)
+					return
+				}
+				expectList(t, "ended", ended.get(), c.ended)
+				expect(t, "runs that were cancelled", n.Canceled, 1)
+				expect(t, "failures", n.Error, 0)
+				expect(t, "runs after it", n.Success, 1)
+			})
+		})
+	}
+	if _, err := reconcile.NewBatch("b", intBatches(nil), &reconcile.Options[int]{EndSuperseded: true}); err == nil {
+		t.Error("EndSuperseded of a batch gave no error")
+	}
+}
+
+// The change may be made by any server; the server that runs the key is told, and no run
+// of another key or server.
+func TestRunIsToldOfAChangeByAnotherServer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		hashes := map[string]uint64{}
+		for h := range uint64(100) {
+			hashes[[]string{"a", "b"}[lease.Shard(h, 2)]] = h
+		}
+		var told list[string]
+		server := func(name string, shard int) *things {
+			s := newStore(t, b, "thing")
+			p := newHandPlaced(2)
+			c := must[*objectController](t)(reconcile.For(s, func(ctx context.Context, o *thing) (result, error) {
+				select {
+				case <-ctx.Done():
+					told.add(name + " " + o.Name)
+				case <-time.After(time.Hour):
+				}
+				return result{}, ctx.Err()
+			}, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[store.Key]{
+				EndSuperseded: true, Timeout: -1, Placement: p, StopTimeout: -1,
+				Hash: func(k store.Key) uint64 { return hashes[k.Name] },
+			}}))
+			start(t, c)
+			p.give(shard)
+			return s
+		}
+		create(t, newStore(t, b, "thing"), "a")
+		create(t, newStore(t, b, "thing"), "b")
+		_, two := server("one", 0), server("two", 1)
+		synctest.Wait()
+		mutate(t, two, "a", func(o *thing) { o.Spec.Size++ }) // by the server that does not have the key
+		pass(time.Minute)
+		expectList(t, "told", told.get(), "one a")
+		mutate(t, two, "b", func(o *thing) { o.Spec.Size++ }) // by the server that has it, but not by the run
+		pass(time.Minute)
+		expectList(t, "told", told.get(), "one a", "two b")
+	})
+}
