@@ -248,7 +248,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "keys of a gained shard do not wait for its list",
-		File: "reconcile/shards.go", Old: "if !waitFor(ctx, ready) {", New: "if !BROKEN && !waitFor(ctx, ready) {",
+		File: "reconcile/supervisor.go", Old: "if !waitFor(ctx, ready) {", New: "if !BROKEN && !waitFor(ctx, ready) {",
 		Package: "reconcile", Test: "TestKeysOfAGainedShardWaitForItsList",
 	},
 	{
