@@ -257,8 +257,7 @@ func TestReasonsComeFromConditions(t *testing.T) {
 func TestARunOfAnOlderGenerationDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, goOn := make(chan struct{}, 10), make(chan struct{})
-		var s *service
-		s = newService(t, must(memory.New(nil)), true, nil, func(context.Context, *site) (reconcile.Result, error) {
+		s := newService(t, must(memory.New(nil)), true, nil, func(context.Context, *site) (reconcile.Result, error) {
 			began <- struct{}{}
 			<-goOn
 			return reconcile.Result{}, nil // without a condition: the runs alone count
@@ -463,8 +462,7 @@ func (f failing) Run(context.Context) error { return f.err }
 // ends with the server says nothing about its object.
 func TestPanicsAndEndsOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s *service
-		s = newService(t, must(memory.New(nil)), true, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
+		s := newService(t, must(memory.New(nil)), true, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
 			switch o.Name {
 			case "panics":
 				panic("a bug")

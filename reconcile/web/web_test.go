@@ -223,13 +223,13 @@ func (r runner) Run(ctx context.Context) error { return r(ctx) }
 
 func TestMetricsAndDebugAreServed(t *testing.T) {
 	m := newManager(newRemote())
-	own := prometheus.NewGauge(prometheus.GaugeOpts{Name: "sites_total", Help: "Sites."})
+	own := prometheus.NewGauge(prometheus.GaugeOpts{Name: "sites_declared", Help: "Sites."})
 	h := must(web.New(m, &web.Options{
 		Collectors: []prometheus.Collector{own}, Debug: &debug.Options{Title: "the sites"},
 		Handlers: map[string]http.Handler{"/api/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "api") })},
 	}))
 	code, body := ask(h, "/metrics")
-	for _, want := range []string{"workqueue_depth{", "go_goroutines ", "process_cpu_seconds_total ", "sites_total 0"} {
+	for _, want := range []string{"workqueue_depth{", "go_goroutines ", "process_cpu_seconds_total ", "sites_declared 0"} {
 		if code != 200 || !strings.Contains(body, want) {
 			t.Errorf("/metrics answers %d without %q", code, want)
 		}
@@ -351,7 +351,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 
 func TestBadOptionsAreErrors(t *testing.T) {
 	m := newManager(newRemote())
-	twice := prometheus.NewGauge(prometheus.GaugeOpts{Name: "go_goroutines"})
+	twice := prometheus.NewGauge(prometheus.GaugeOpts{Name: "go_goroutines", Help: "Another."})
 	for name, o := range map[string]*web.Options{
 		"a clash of metrics": {Collectors: []prometheus.Collector{twice}},
 		"a nil collector":    {Collectors: []prometheus.Collector{nil}},
