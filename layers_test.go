@@ -20,6 +20,7 @@ var layers = map[string]int{
 	"":                         -1, // documentation only, imports nothing
 	"internal/ascii":           -1, // below all
 	"internal/campaign":        0,  // for tests
+	"internal/dependtest":      7,  // for tests
 	"internal/comingfrom":      0,  // for tests
 	"internal/diagram":         0,  // a command
 	"internal/endless":         -1,

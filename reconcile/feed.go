@@ -69,6 +69,16 @@ func (s *sources[K]) allFeeds() []*feed[K] {
 	return s.feeds
 }
 
+// ownCache is the cache of the objects that the keys name; nil: no source says.
+func (s *sources[K]) ownCache() Cached {
+	for _, f := range s.allFeeds() {
+		if !f.mapped && f.cache != nil {
+			return f.cache
+		}
+	}
+	return nil
+}
+
 // removedFeeds are those that were removed and have not ended.
 func (s *sources[K]) removedFeeds() []*feed[K] {
 	s.mu.Lock()

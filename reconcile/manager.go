@@ -42,9 +42,10 @@ type Manager struct {
 	// an error of Run. Options.StopTimeout says what controllers do with it.
 	StopTimeout time.Duration
 	// Placement is for the controllers that have none. Default: a controller
-	// whose caches are on a backend that another process can open too
+	// whose objects are on a backend that another process can open too
 	// (store.Leaser, Shared) runs on one server at a time, by a lease named
-	// for it; one on a backend of this process alone runs at once. To run on
+	// for it, in that backend; one on a backend of this process alone runs at once.
+	// Where no source says whose objects the keys are, those of its caches count. To run on
 	// every server in spite of a shared backend, say lease.EveryServer().
 	Placement lease.Placement
 	// Summary is how often a line is logged about each controller: how many runs
@@ -73,6 +74,7 @@ type controller interface {
 	made() error
 	hasRun() bool
 	caches() []Cached
+	ownCache() Cached
 	ownedCaches() []Cached
 	adopt(l *slog.Logger, stop time.Duration)
 	placementOf() lease.Placement
@@ -478,7 +480,11 @@ func (m *Manager) defaultPlacement(c controller) (lease.Placement, error) {
 	if m.Placement != nil {
 		return m.Placement, nil
 	}
-	for _, cached := range c.caches() {
+	caches := c.caches()
+	if own := c.ownCache(); own != nil {
+		caches = []Cached{own} // a lease in another backend would fence every write to this one
+	}
+	for _, cached := range caches {
 		b := cached.Backend()
 		if l, ok := b.(store.Leaser); ok && l.Shared() {
 			return lease.NewSingleton(b, c.Name(), &lease.Options{Logger: m.log()})

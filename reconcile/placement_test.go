@@ -982,3 +982,45 @@ func TestSourceThatIsToListAgainIsNotSyncedByItsOldLife(t *testing.T) {
 		expect(t, "runs", r.count(), 10)
 	})
 }
+
+// A controller whose objects lie in one store, and that reads a cache of another one which
+// servers share, has its lease where its objects are, and none where they are this
+// process's alone: a lease in the other store fences every write to its own objects.
+//
+// promise L1
+func TestLeaseLiesWhereTheControllersObjectsAre(t *testing.T) {
+	for name, shared := range map[string]bool{"its objects are shared": true, "its objects are of this process": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				share := func(b *memory.Backend) store.Backend { return sharedBackend{b, b} }
+				var own store.Backend = newBackend(t)
+				if shared {
+					own = share(newBackend(t))
+				}
+				things, others := newStore(t, own, "thing"), newCache(t, newStore(t, share(newBackend(t)), "other"))
+				c := newCache(t, things)
+				ctrl := must[*reconcile.Controller[store.Key]](t)(reconcile.New("things", reconcile.AsReconciler(c, func(ctx context.Context, o *store.Object[spec, status]) (result, error) {
+					if _, leased := lease.Token(ctx); leased != shared {
+						t.Errorf("runs under a lease: %v, want %v", leased, shared)
+					}
+					o.SetReady()
+					_, err := things.UpdateStatus(ctx, o)
+					return result{}, err
+				}), &reconcile.Options[store.Key]{Reads: []reconcile.Cached{others}}))
+				if err := ctrl.Watch(reconcile.From(c)); err != nil {
+					t.Fatal(err)
+				}
+				create(t, things, "a")
+				var m reconcile.Manager
+				if err := m.Register(ctrl); err != nil {
+					t.Fatal(err)
+				}
+				start(t, &m)
+				pass(time.Minute)
+				if o, err := things.Get(t.Context(), key("a")); err != nil || !o.Ready() {
+					t.Errorf("its status is %+v, %v: want it written", o, err)
+				}
+			})
+		})
+	}
+}
