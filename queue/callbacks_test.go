@@ -256,3 +256,50 @@ func TestPanicInBucketsKeepsNobodyAsleep(t *testing.T) {
 		}
 	})
 }
+
+// A key that leaves while it is asked for its buckets, by Remove, by DoneKey or because
+// Buckets panics, leaves its token to the next key of the line, which does not wait
+// until there is one more.
+// promise Q6; seen to fail: the second key ran after another hour.
+func TestTokenOfAKeyThatLeavesWhileItIsAskedForGoesToTheNext(t *testing.T) {
+	for name, leave := range map[string]func(q *Queue[string]){
+		"Remove":  func(q *Queue[string]) { q.Remove("first") },
+		"DoneKey": func(q *Queue[string]) { q.DoneKey("first") },
+		"a panic": func(*Queue[string]) { panic(errTest) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bucketOf(t, "slow", 1.0/3600, 1)
+			o := oneOrder()
+			leaves, q := false, (*Queue[string])(nil)
+			o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+				if leaves && key == "first" {
+					leaves = false
+					leave(q)
+				}
+				return append(dst, b)
+			}
+			bubble(t, o, func(t *testing.T, made *Queue[string]) {
+				q = made
+				if takeAll(time.Now(), []*Bucket{b}) != nil {
+					t.Fatal("the bucket is not full")
+				}
+				add(t, q, "first", "second")
+				wantNone(t, q)
+				leaves = true
+				time.Sleep(time.Hour + time.Millisecond)
+				func() {
+					defer func() {
+						if r := recover(); r != nil && r != errTest {
+							panic(r)
+						}
+					}()
+					wantNone(t, q)
+				}()
+				if leaves {
+					t.Fatal("the first key was not asked for: the test is blind")
+				}
+				wantNext(t, q, "second")
+			})
+		})
+	}
+}

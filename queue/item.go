@@ -236,22 +236,23 @@ var errBuckets = errors.New("queue: Options.Buckets panicked")
 // caller gets none of them: they back off for a second, so that a key that makes it
 // panic each time does not keep the others from running.
 func (q *Queue[K]) charge(s *shard[K], items []Item[K]) (n int) {
-	each := func(f func(k int, e *entry[K])) {
+	var few [4]*Bucket
+	all, ends, asked, k := few[:0], make([]int, 1, shareBatch), false, q.keepers[0]
+	defer func() {
+		if asked {
+			return
+		}
+		due := after(q.env.now(), time.Second)
 		s.mu.Lock()
-		for k, it := range items {
-			if e := s.runs(it.index, it.run); e != nil { // nil: DoneKey has settled it
-				f(k, e)
+		for _, it := range items {
+			if e := s.runs(it.index, it.run); e != nil {
+				s.settle(it.index, e, outcome{kind: again, due: due}, errBuckets)
 			}
 		}
-		q.unlock(s)
-	}
-	var few [4]*Bucket
-	all, ends, asked := few[:0], make([]int, 1, shareBatch), false
-	defer func() {
-		if !asked {
-			due := after(q.env.now(), time.Second)
-			each(func(k int, e *entry[K]) { s.settle(items[k].index, e, outcome{kind: again, due: due}, errBuckets) })
+		for _, l := range k.lines { // some of them may have been let go on tokens
+			k.retry(l)
 		}
+		q.unlock(s)
 	}()
 	for _, it := range items {
 		var own [4]*Bucket // what Buckets returns is the caller's
@@ -264,12 +265,14 @@ func (q *Queue[K]) charge(s *shard[K], items []Item[K]) (n int) {
 	}
 	asked = true
 	now := time.Now()
-	each(func(k int, e *entry[K]) {
-		if q.keepers[0].pay(items[k].index, e, all[ends[k]:ends[k+1]], now) {
-			items[n] = items[k]
+	s.mu.Lock()
+	for at, it := range items {
+		if k.pay(it.index, s.runs(it.index, it.run), all[ends[at]:ends[at+1]], now) {
+			items[n] = it
 			n++
 		}
-	})
+	}
+	q.unlock(s)
 	clear(items[n:])
 	return n
 }

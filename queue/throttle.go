@@ -3,26 +3,32 @@ package queue
 import "time"
 
 // pay tells whether the buckets of a taken key each had a token for it, and begins its
-// run then. If not, it puts the key into the line of one that has none.
+// run then. If not, it puts the key into the line of one that has none. Nil: the key was
+// settled while its buckets were asked for.
 func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time) bool {
 	s := k.s
-	if e.is(removed) {
-		s.settle(i, e, outcome{kind: done}, nil)
-		return false
+	var refused *Bucket
+	gone := e == nil || e.is(removed)
+	if !gone {
+		if refused = k.ahead(e, buckets); refused == nil {
+			refused = takeAll(now, buckets)
+		}
+		if refused == nil {
+			s.begin(i, e)
+			return true
+		}
+		s.turns--
 	}
-	refused := k.ahead(e, buckets, now)
-	if refused == nil {
-		refused = takeAll(now, buckets)
-	}
-	if refused == nil {
-		s.begin(i, e)
-		return true
-	}
-	s.turns--
 	for _, b := range buckets { // the tokens that the key was let go on for are there for the next
-		if l := k.lines[b.id]; l != nil && b != refused && e.is(admitted) {
+		if l := k.lines[b.id]; l != nil && b != refused && (gone || e.is(admitted)) {
 			k.retry(l)
 		}
+	}
+	if gone {
+		if e != nil {
+			s.settle(i, e, outcome{kind: done}, nil)
+		}
+		return false
 	}
 	if x := k.extraOf(i, e); x != nil {
 		x.first = 0 // its turn came: the row of debounced adds is over
@@ -38,15 +44,9 @@ func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time)
 }
 
 // ahead is a bucket in whose line are keys that go before e.
-func (k *keeper[K]) ahead(e *entry[K], buckets []*Bucket, now time.Time) *Bucket {
-	if e.is(admitted) {
-		return nil
-	}
+func (k *keeper[K]) ahead(e *entry[K], buckets []*Bucket) *Bucket {
 	for _, b := range buckets {
-		if l := k.lines[b.id]; l != nil && l.top() > uint32(e.band) {
-			if n, _ := b.available(now); n > l.out-l.blocked {
-				k.retry(l) // it waits behind a key that lacks a token of another bucket
-			}
+		if l := k.lines[b.id]; l != nil && l.top() > uint32(e.band) && !e.is(admitted) {
 			return b
 		}
 	}

@@ -150,6 +150,11 @@ var All = []Mutant{
 		Package: "queue", Test: "TestTokenOfAKeyThatLeavesGoesToTheNext",
 	},
 	{
+		Name: "the token of a key that leaves while it is asked for stays unused",
+		File: "queue/throttle.go", Old: "(gone || e.is(admitted))", New: "(gone && !BROKEN || e != nil && e.is(admitted) && !BROKEN)",
+		Package: "queue", Test: "TestTokenOfAKeyThatLeavesWhileItIsAskedForGoesToTheNext",
+	},
+	{
 		Name: "a line lets keys of a blocked tenant go",
 		File: "queue/bands.go", Old: "t.blocked {", New: "t.blocked && !BROKEN {",
 		Package: "queue", Test: "TestHeldTenantCostsOthersNoTokens",
