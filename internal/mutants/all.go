@@ -66,7 +66,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a key without a token blocks those behind it",
-		File: "queue/throttle.go", Old: "\tif refused == nil {\n\t\ts.begin", New: "\tif BROKEN && refused == nil {\n\t\tfor _, l := range k.lines {\n\t\t\trefused = l.bucket\n\t\t}\n\t}\n\tif refused == nil {\n\t\ts.begin",
+		File: "queue/throttle.go", Old: "\t\tif refused == nil {\n\t\t\ts.begin", New: "\t\tif BROKEN && refused == nil {\n\t\t\tfor _, l := range k.lines {\n\t\t\t\trefused = l.bucket\n\t\t\t}\n\t\t}\n\t\tif refused == nil {\n\t\t\ts.begin",
 		Package: "queue", Test: "TestThrottledBucketHoldsItsOwnKeysOnly",
 	},
 	{
