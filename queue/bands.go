@@ -48,6 +48,7 @@ type group[K comparable] struct {
 // flow is what one tenant has in one band.
 type flow[K comparable] struct {
 	ring[K]
+	is         uint8 // that of its band
 	group      *group[K]
 	band       *band[K]
 	next, prev *flow[K] // in the circle, nil outside
@@ -75,7 +76,7 @@ func (o *bands[K]) flow(i uint32, e *entry[K]) *flow[K] {
 		}
 	}
 	for _, f := range g.flows {
-		if f.band.is == e.band {
+		if f.is == e.band {
 			return f
 		}
 	}
@@ -83,7 +84,7 @@ func (o *bands[K]) flow(i uint32, e *entry[K]) *flow[K] {
 	if !ok {
 		o.all = slices.Insert(o.all, at, &band[K]{is: e.band})
 	}
-	f := &flow[K]{group: g, band: o.all[at], oldest: math.MaxUint64}
+	f := &flow[K]{is: e.band, group: g, band: o.all[at], oldest: math.MaxUint64}
 	g.flows = append(g.flows, f)
 	o.byAge.add(f)
 	return f
@@ -101,7 +102,7 @@ func (o *bands[K]) group(number uint32) *group[K] {
 
 // trim forgets what a tenant has if that is nothing.
 func (o *bands[K]) trim(g *group[K]) {
-	if g == o.none || g.blocked || slices.ContainsFunc(g.flows, func(f *flow[K]) bool { return f.live > 0 }) {
+	if g.blocked || slices.ContainsFunc(g.flows, func(f *flow[K]) bool { return f.live > 0 }) {
 		return
 	}
 	for _, f := range g.flows {
@@ -169,7 +170,9 @@ func (o *bands[K]) removed(f *flow[K]) {
 	f.band.n--
 	if f.live == 0 {
 		f.unlink()
-		o.trim(f.group)
+		if f.group != o.none {
+			o.trim(f.group)
+		}
 	}
 }
 
@@ -180,7 +183,7 @@ func (o *bands[K]) next(oldest bool) (i uint32, e *entry[K], again bool) {
 				return 0, nil, true
 			}
 		}
-		if t := f.group.tenant; t.blocked {
+		if t := f.group.tenant; f.group != o.none && t.blocked {
 			// A line learns only here that a tenant is blocked: it may be one of many.
 			o.es.touched++
 			o.block(t, true)

@@ -1,6 +1,10 @@
 package queue
 
-import "sync/atomic"
+import (
+	"cmp"
+	"math/bits"
+	"sync/atomic"
+)
 
 // shards spreads keys over shards by their hash, and chooses the shard that a
 // getter takes from:
@@ -59,22 +63,18 @@ func (r *shards[K]) lock() *shard[K] {
 	if equals == 0 {
 		return nil
 	}
-	var first *shard[K]
-	current := r.current.Load()
-	for k := range uint32(len(r.all)) {
-		at := (current + k) & uint32(r.mask)
-		if equals>>at&1 == 0 {
-			continue
-		}
-		if first == nil {
-			first = &r.all[at]
-		}
-		if r.all[at].mu.TryLock() {
-			return &r.all[at]
+	at := r.current.Load()
+	behind := equals >> at << at
+	for _, set := range [2]uint64{behind, equals &^ behind} {
+		for ; set != 0; set &= set - 1 {
+			if s := &r.all[bits.TrailingZeros64(set)]; s.mu.TryLock() {
+				return s
+			}
 		}
 	}
-	first.mu.Lock()
-	return first
+	s := &r.all[bits.TrailingZeros64(cmp.Or(behind, equals))]
+	s.mu.Lock()
+	return s
 }
 
 // highest is the set of the shards whose top band is highest.

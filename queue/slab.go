@@ -76,6 +76,7 @@ type chunk[K comparable] struct {
 	entries       []entry[K] // nil: it has no memory
 	records       []*record  // nil: none had one
 	free, used, n uint16     // the first free place+1, whose entry has the next one in order; places ever used; entries
+	_             [8]byte    // an index is found by a shift
 }
 
 const (
