@@ -15,7 +15,7 @@ import (
 //
 // Negative control: the test looks for a call that it must find outside of move.
 func TestOnePlaceMovesAnEntry(t *testing.T) {
-	// Who may call what; a line of a bucket is a list that enter and leave keep for move.
+	// The callers of each; a line of a bucket is a list that enter and leave keep for move.
 	allowed := map[string][]string{
 		"e.set":           {"move"},
 		"s.ready.push":    {"move"},
