@@ -299,7 +299,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the writes of a transaction are not noted",
-		File: "store/tx.go", Old: "\tfor _, op := range t.Ops {\n", New: "\tfor _, op := range t.Ops {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n",
+		File: "store/tx.go", Old: "\tnoting.end(backend, t.Ops, r)\n", New: "\tif !BROKEN {\n\t\tnoting.end(backend, t.Ops, r)\n\t}\n",
 		Package: "store", Test: "TestWritesOfATransactionHappenTogether",
 	},
 	{

@@ -5,7 +5,7 @@ package etcd_test
 import (
 	"testing"
 
-	"github.com/tendhq/tend/internal/dependtest"
+	"github.com/tendhq/tend/reconcile/depend/dependtest"
 	"github.com/tendhq/tend/store/etcd"
 	"github.com/tendhq/tend/store/memory"
 )

@@ -5,7 +5,7 @@ package postgres_test
 import (
 	"testing"
 
-	"github.com/tendhq/tend/internal/dependtest"
+	"github.com/tendhq/tend/reconcile/depend/dependtest"
 	"github.com/tendhq/tend/store/memory"
 	"github.com/tendhq/tend/store/postgres"
 )
