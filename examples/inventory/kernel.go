@@ -15,6 +15,7 @@ import (
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/objects"
 )
 
 // A kernel is tend, put together for buckets: a store of what is declared, a
@@ -64,7 +65,7 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects, err := program.Of(k.cache, &program.KindOptions[BucketSpec, BucketStatus]{Stuck: notOurs})
+	buckets, err := program.Of(k.cache, &program.KindOptions[BucketSpec, BucketStatus]{Stuck: notOurs})
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o, err = objects.Track(o); err != nil {
+	if o, err = buckets.Track(o); err != nil {
 		return nil, err
 	}
 	if k.controller, err = reconcile.New("buckets", k.reconciler, o); err != nil {
@@ -91,12 +92,13 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.parts = []program.Part{file, objects}
+	k.parts = []program.Part{file, buckets}
 	k.manager.Logger = kernelLogger(a.o.Verbose)
 	return k, errors.Join(
 		k.controller.Watch(reconcile.From(k.cache)),
 		k.manager.Register(k.cache, k.controller, file.Controller()),
 		k.collector.AddQuotas(a.quota.set), k.collector.AddExternal(k.reconciler), k.collector.AddInventory(k.inventory),
+		k.collector.AddObjects(objects.OfCache(k.cache)),
 	)
 }
 

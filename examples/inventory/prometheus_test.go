@@ -32,6 +32,7 @@ import (
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/objects"
 )
 
 // The dashboard, the alerts and the metrics themselves are tried on a Prometheus
@@ -153,17 +154,23 @@ func otherTarget(t *testing.T) (address string, panics *atomic.Bool) {
 	if r, err := v.Report(t.Context()); err != nil || len(r.Orphans) != 1 {
 		t.Fatalf("the report says %+v, %v; want an orphan", r, err)
 	}
-	ctl, err := reconcile.New("other", reconcile.Func[string](func(context.Context, string) (reconcile.Result, error) {
+	tapes, err := store.New[struct{}, struct{}](backend, "Tape", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	ctl, err := reconcile.New("other", reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
 		if panics.Load() {
 			panic("as told")
 		}
-		return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, nil
+		runs++
+		return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, renew(ctx, tapes, runs)
 	}), &reconcile.Options[string]{Adapt: &reconcile.Adapt{}, Logger: kernelLogger(false)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	if err := errors.Join(m.Register(ctl), c.AddInventory(v), registry.Register(c)); err != nil {
+	if err := errors.Join(m.Register(ctl), c.AddInventory(v), c.AddObjects(objects.Of(tapes)), registry.Register(c)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -181,6 +188,24 @@ func otherTarget(t *testing.T) (address string, panics *atomic.Bool) {
 	web := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	t.Cleanup(web.Close)
 	return strings.TrimPrefix(web.URL, "http://"), panics
+}
+
+// renew replaces the object of the run before by another one that becomes ready: how long
+// objects take to be ready is a rate, which needs some at each scrape.
+func renew(ctx context.Context, tapes *store.Store[struct{}, struct{}], run int) error {
+	name := func(n int) store.Key { return store.Key{Name: fmt.Sprint("tape-", n)} }
+	if old, err := tapes.Get(ctx, name(run-1)); err == nil {
+		if err := tapes.Delete(ctx, old); err != nil {
+			return err
+		}
+	}
+	o, err := tapes.Create(ctx, &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: name(run).Name}})
+	if err != nil {
+		return err
+	}
+	o.SetReady()
+	_, err = tapes.UpdateStatus(ctx, o)
+	return err
 }
 
 // dashboardExpressions yields every query of the dashboard, its variables filled
