@@ -305,3 +305,38 @@ func TestTokenOfAKeyThatLeavesWhileItIsAskedForGoesToTheNext(t *testing.T) {
 		})
 	}
 }
+
+// Buckets may name a bucket twice, as when two limits of a key are one: the key takes one
+// token of it.
+// promise Q6; seen to fail: the refusal of such a key was a nil pointer, with the queue locked.
+func TestBucketThatIsNamedTwiceGivesOneToken(t *testing.T) {
+	b, other := bucketOf(t, "b", 1, 2), bucketOf(t, "other", 1, 9)
+	o := oneOrder()
+	o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, b, other, b) }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "first", "second", "third")
+		wantNext(t, q, "first", "second")
+		wantNone(t, q)
+		time.Sleep(time.Second + time.Millisecond)
+		wantNext(t, q, "third")
+	})
+}
+
+// A token that comes back between the refusal of a key and the making of its line, which
+// nothing wakes yet, lets the key go at once.
+// promise Q6; seen to fail: the key waited an hour for one more token.
+func TestTokenThatComesWhileALineIsMadeIsSeen(t *testing.T) {
+	b := bucketOf(t, "slow", 1.0/3600, 1)
+	o := oneOrder()
+	o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, b) }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		k := q.keepers[0]
+		k.locked(func() {
+			k.line(b, time.Now()) // as pay does, with the token back by now
+			if l := k.lines[b.id]; l.wakes > q.env.now() {
+				t.Errorf("the line waits %v for one more token", time.Duration(l.wakes-q.env.now()))
+			}
+			k.trimLine(k.lines[b.id])
+		})
+	})
+}

@@ -115,10 +115,10 @@ type Options[K comparable] struct {
 	// no cap. It needs Tenant.
 	TenantRunning int
 	// Buckets appends to dst the buckets that a run of key takes a token from, all
-	// of them or none; nil ones do not count. It is called without a lock, each
-	// time the key is about to run. If it panics, so does Get or GetBatch, and the keys
-	// that it was about to give back off for a second; the tokens that some of them
-	// took already are spent. Default nil: no bucket.
+	// of them or none; nil ones do not count, and one that is there twice counts once. It
+	// is called without a lock, each time the key is about to run. If it panics, so does
+	// Get or GetBatch, and the keys that it was about to give back off for a second; no
+	// token is taken for them. Default nil: no bucket.
 	Buckets func(key K, dst []*Bucket) []*Bucket
 	// Debounce keeps keys from running too often. Default: it does not.
 	Debounce Debounce

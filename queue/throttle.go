@@ -20,6 +20,9 @@ func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time)
 		s.turns--
 	}
 	for _, b := range buckets { // the tokens that the key was let go on for are there for the next
+		if b == nil {
+			break // takeAll has moved those that are there twice together, and left nil at the end
+		}
 		if l := k.lines[b.id]; l != nil && b != refused && (gone || e.is(admitted)) {
 			k.retry(l)
 		}
@@ -59,13 +62,17 @@ func (k *keeper[K]) line(b *Bucket, now time.Time) {
 	if k.lines[b.id] != nil {
 		return
 	}
-	_, next := b.available(now)
-	l := &line[K]{bucket: b, bands: newBands(s, &k.roster), wakes: s.env.at(next)}
+	l := &line[K]{bucket: b, bands: newBands(s, &k.roster)}
 	l.pass = func(t *tenant) { t.passed = append(t.passed, b.id) }
 	k.lines[b.id] = l
 	if s.env.may().phase() == open { // else no token lets a key run any more, and the bucket may outlive the queue
 		b.watch(l, func() { k.locked(func() { k.retry(l) }) })
 	}
+	n, next := b.available(now)
+	if n > 0 { // it has come since the key was refused, and before the watch
+		next = now
+	}
+	l.wakes = s.env.at(next)
 	k.byWake.add(l)
 	s.fx |= fxTimer
 }

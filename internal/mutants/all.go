@@ -155,6 +155,16 @@ var All = []Mutant{
 		Package: "queue", Test: "TestTokenOfAKeyThatLeavesWhileItIsAskedForGoesToTheNext",
 	},
 	{
+		Name: "a bucket that is named twice is two",
+		File: "queue/throttle.go", Old: "if b == nil {", New: "if b == nil && !BROKEN {",
+		Package: "queue", Test: "TestBucketThatIsNamedTwiceGivesOneToken",
+	},
+	{
+		Name: "a token that comes before the line of its bucket waits for one more",
+		File: "queue/throttle.go", Old: "\tif n > 0 {", New: "\tif n > 0 && !BROKEN {",
+		Package: "queue", Test: "TestTokenThatComesWhileALineIsMadeIsSeen",
+	},
+	{
 		Name: "a line lets keys of a blocked tenant go",
 		File: "queue/bands.go", Old: "f.group != o.none && t.blocked {", New: "f.group != o.none && t.blocked && !BROKEN {",
 		Package: "queue", Test: "TestHeldTenantCostsOthersNoTokens",
