@@ -167,7 +167,11 @@ func (m *meter) ready(c *tick.Clock, i uint32) {
 
 // count adds how long entry i was ready or ran, from one tick to another.
 func (m *meter) count(h *sampled, c *tick.Clock, i, from, to uint32) {
-	switch ticks := to - from; {
+	ticks := to - from
+	if -ticks < 1<<16 {
+		ticks = 0 // the clock may tell a tick before the last one: see extend
+	}
+	switch {
 	case m.key == i+1:
 		now := c.Now()
 		if ticks < longTicks {
