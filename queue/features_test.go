@@ -623,3 +623,44 @@ func TestPageThatHadNoTimeShowsNothingTwice(t *testing.T) {
 		wantNext(t, q, "a", "b", "c")
 	})
 }
+
+// Remove of a key that is kept only because it is held forgets the error of its
+// last run too; seen to fail: the attempts were forgotten and the error was not.
+func TestRemoveOfAHeldKeyForgetsItsError(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		add(t, q, "a")
+		get(t, q).Retry(errTest, 0)
+		release := q.Hold(q.OfKey("a"), Hold{})
+		defer release()
+		if err := q.AddWith("a", AddOptions{Urgent: true, KeepAttempts: true, Replace: true, After: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if !q.Cancel("a") {
+			t.Fatal("nothing to cancel")
+		}
+		q.Remove("a")
+		e, _ := q.Lookup("a")
+		if e.LastError != nil || e.Attempts != 0 {
+			t.Errorf("after Remove: %d attempts, %v", e.Attempts, e.LastError)
+		}
+	})
+}
+
+// A pause that has ended when it is told of delays nothing. (The trial
+// pauses for a millisecond at least.)
+func TestPauseThatIsOverDelaysNothing(t *testing.T) {
+	b := bucketOf(t, "b", 1000, 10)
+	o := oneOrder()
+	o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, b) }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		for _, ago := range []time.Duration{0, time.Millisecond, 1 << 62} {
+			begin := time.Now()
+			add(t, q, "a")
+			get(t, q).Retry(Throttled(b, begin.Add(-ago), errTest), 0)
+			wantNext(t, q, "a")
+			if d := time.Since(begin); d != 0 || b.Stats().Throttled != 0 {
+				t.Errorf("%v ago: %v later, %v", ago, d, b.Stats().Throttled)
+			}
+		}
+	})
+}

@@ -457,7 +457,7 @@ func (s *shard[K]) result(i uint32, e *entry[K], o *outcome, err error) {
 func (s *shard[K]) remove(i uint32) bool {
 	e := s.at(i)
 	to, ok := onRemove(e.status())
-	if ok && e.is(recorded) {
+	if e.is(recorded) {
 		s.admission.forget(i, e)
 		to.flags = to.flags&^recorded | e.flags&recorded
 	}
