@@ -340,3 +340,34 @@ func TestTokenThatComesWhileALineIsMadeIsSeen(t *testing.T) {
 		})
 	})
 }
+
+// A panic of Buckets for a key that no line let go wakes no line, however many there are.
+// seen to fail: it woke them all.
+func TestPanicInBucketsForANewKeyWakesNoLine(t *testing.T) {
+	b := bucketOf(t, "slow", 1.0/3600, 1)
+	o := oneOrder()
+	o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+		if key == "bad" {
+			panic(errTest)
+		}
+		return append(dst, b)
+	}
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "first", "second")
+		wantNext(t, q, "first")
+		wantNone(t, q)
+		wakes := q.keepers[0].lines[b.id].wakes
+		add(t, q, "bad")
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic of Buckets does not reach its getter")
+				}
+			}()
+			wantNone(t, q)
+		}()
+		if now := q.keepers[0].lines[b.id].wakes; now != wakes {
+			t.Errorf("the line wakes at %d, want %d", now, wakes)
+		}
+	})
+}

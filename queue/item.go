@@ -242,15 +242,19 @@ func (q *Queue[K]) charge(s *shard[K], items []Item[K]) (n int) {
 		if asked {
 			return
 		}
-		due := after(q.env.now(), time.Second)
+		due, free := after(q.env.now(), time.Second), false
 		s.mu.Lock()
 		for _, it := range items {
-			if e := s.runs(it.index, it.run); e != nil {
+			e := s.runs(it.index, it.run)
+			free = free || e == nil || e.is(admitted)
+			if e != nil {
 				s.settle(it.index, e, outcome{kind: again, due: due}, errBuckets)
 			}
 		}
-		for _, l := range k.lines { // some of them may have been let go on tokens
-			k.retry(l)
+		if free { // a line, and it is not known which, had let one of them go on a token
+			for _, l := range k.lines {
+				k.retry(l)
+			}
 		}
 		q.unlock(s)
 	}()
