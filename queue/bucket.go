@@ -23,6 +23,7 @@ type Bucket struct {
 
 	mu        sync.Mutex // guards what follows
 	limit     *rate.Limiter
+	last      time.Time     // when limit was changed; it counts what follows an earlier time twice
 	from      time.Time     // since when it is paused, as far as throttled does not count it
 	until     time.Time     // until when Throttle pauses it; zero: it is not paused
 	throttled time.Duration // for how long it was paused before from
@@ -102,7 +103,8 @@ func (b *Bucket) Resume() {
 // theirs come first.
 func (b *Bucket) change(f func(now time.Time)) {
 	b.mu.Lock()
-	f(time.Now())
+	b.last = time.Now()
+	f(b.last)
 	wake := slices.Collect(maps.Values(b.watchers))
 	b.mu.Unlock()
 	for _, f := range wake {
@@ -124,6 +126,7 @@ func (b *Bucket) Charge(n int) {
 		defer b.limit.SetBurstAt(now, burst)
 	}
 	b.limit.ReserveN(now, n)
+	b.last = now
 	b.taken += uint64(n)
 }
 
@@ -221,7 +224,10 @@ func takeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
 	}
 	if refused == nil {
 		for _, b := range buckets {
-			b.limit.AllowN(now, 1)
+			if now.After(b.last) { // else it was read before the lock
+				b.last = now
+			}
+			b.limit.AllowN(b.last, 1)
 			b.taken++
 		}
 	}

@@ -165,6 +165,11 @@ var All = []Mutant{
 		Package: "queue", Test: "TestTokenThatComesWhileALineIsMadeIsSeen",
 	},
 	{
+		Name: "a time that was read before a bucket's lock counts twice",
+		File: "queue/bucket.go", Old: "if now.After(b.last) {", New: "if BROKEN || now.After(b.last) {",
+		Package: "queue", Test: "TestTokensOfNoTimeAreCountedTwice",
+	},
+	{
 		Name: "a line lets keys of a blocked tenant go",
 		File: "queue/bands.go", Old: "f.group != o.none && t.blocked {", New: "f.group != o.none && t.blocked && !BROKEN {",
 		Package: "queue", Test: "TestHeldTenantCostsOthersNoTokens",
