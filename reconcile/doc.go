@@ -142,9 +142,10 @@ package reconcile
 //	contain       panics and runtime.Goexit of user code
 //	options       what New is told
 //	parts         goroutines that Run waits for and names
+//	outcome       what a run came to: pure
+//	recent        the last runs of keys
 //	kernel        what all parts of a controller share
 //	shards        caches that hold some shards of a kind
-//	outcome       what a run came to: pure
 //	run           one run and its context
 //	writes        S4: what runs wrote and caches lack
 //	slot          one worker as others see it; deadlines
@@ -169,6 +170,7 @@ package reconcile
 //	cycles        controllers that wake each other in a circle
 //	summary       a line in the log for each controller
 //	group         several controllers under one placement
+//	sample        functions that a Manager calls every so often
 //	manager       Manager
 //	snapshot      introspection: a controller at a moment
 //	keys          … its keys

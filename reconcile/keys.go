@@ -283,3 +283,31 @@ func leaseSnapshot(shard int, l lease.Lease) LeaseSnapshot {
 	_, held := l.Held()
 	return LeaseSnapshot{Shard: shard, Name: l.Name(), Held: held}
 }
+
+// KeepRuns has the controller keep when the last twenty runs of each key ended, how long
+// they took and how they ended, for RecentRuns: of at most 4,096 keys, in 1.5 MB and the
+// keys. Without it nothing is kept. A run costs a lock and the search of a map more, about
+// 100 ns. A second call changes nothing.
+func (c *Controller[K]) KeepRuns() {
+	if c.made() == nil {
+		c.recent.CompareAndSwap(nil, newRecentRuns[K](c.epoch))
+	}
+}
+
+// RecentRuns returns the last runs, at most twenty and the newest first, of the key that is
+// printed like that: none before KeepRuns, and none of a key whose record has made place.
+// ctx bounds the search for the key.
+func (c *Controller[K]) RecentRuns(ctx context.Context, printed string) []RunRecord {
+	r := c.recent.Load()
+	if r == nil {
+		return nil
+	}
+	key, err := c.keyOf(ctx, printed)
+	if err != nil {
+		var found bool
+		if key, found = r.printed(printed); !found {
+			return nil
+		}
+	}
+	return r.of(key)
+}

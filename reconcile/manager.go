@@ -64,7 +64,7 @@ type Manager struct {
 	members []*member // replaced, never written to: others have the old one
 	run     *managed  // of Run; nil before it
 
-	sampling sampling
+	samples sampling
 }
 
 // controller is a Controller[K] of any K, as a Manager needs it.
@@ -215,7 +215,7 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 			m.summarise(r.cacheCtx)
 		}()
 	}
-	stopSampling := m.sampling.start(r.cacheCtx)
+	stopSampling := m.samples.start(r.cacheCtx)
 	defer stopSampling()
 	r.await(ctx)
 	m.mu.Lock()
@@ -228,6 +228,14 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 	r.stopCaches()
 	r.collect(timer.C, func(*member) bool { return true })
 	return r.result()
+}
+
+// Sample has the Manager call f every SampleEvery while it runs, the first time when it
+// begins, or at once if it runs: for pages that show a history. All such functions are
+// called on one goroutine, which there is only with such a function and ends before Run
+// returns. f must be quick and must not panic. Before and after Run it is not called.
+func (m *Manager) Sample(f func()) {
+	m.samples.add(f)
 }
 
 // Start runs a further runner while Run does, and the caches that it uses, with the checks

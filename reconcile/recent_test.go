@@ -126,6 +126,7 @@ func TestManagerSamplesWhileItRuns(t *testing.T) {
 		time.Sleep(reconcile.SampleEvery / 2)
 		m.Sample(func() { during++ })
 		time.Sleep(10 * reconcile.SampleEvery)
+		synctest.Wait()
 		if before != 11 || during != 10 {
 			t.Errorf("sampled %d and %d times, want 11 and 10", before, during)
 		}
@@ -135,6 +136,7 @@ func TestManagerSamplesWhileItRuns(t *testing.T) {
 		}
 		m.Sample(func() { t.Error("sampled after Run") })
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if before != 11 {
 			t.Errorf("sampled after Run: %d", before)
 		}

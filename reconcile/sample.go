@@ -19,12 +19,8 @@ type sampling struct {
 	over  sync.WaitGroup // the goroutine
 }
 
-// Sample has the Manager call f every SampleEvery while it runs, the first time when it
-// begins, or at once if it runs: for pages that show a history. All such functions are
-// called on one goroutine, which there is only with such a function and ends before Run
-// returns. f must be quick and must not panic. Before and after Run it is not called.
-func (m *Manager) Sample(f func()) {
-	s := &m.sampling
+// add adds a function, which is called at once if a Manager runs.
+func (s *sampling) add(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fs = append(s.fs, f)
