@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -240,7 +241,8 @@ func (m *Manager) Sample(f func()) {
 
 // Start runs a further runner while Run does, and the caches that it uses, with the checks
 // of Register. It fails when Run was not called, or is stopping, with a controller that
-// has run before, and with one whose placement another one has.
+// has run before, with one whose placement another one has (Manager.Placement included),
+// and with one of For whose cache runs already, for others that use it.
 //
 // stop ends the runner and returns when it has ended, with its error, which does not end
 // the Manager; caches that nothing else uses any more end after it. The name is free then.
@@ -272,7 +274,12 @@ func (m *Manager) start(r Runner) (*member, error) {
 		if c.hasRun() {
 			return nil, fmt.Errorf("controller %q: %w", mb.name, ErrRunning)
 		}
-		if other := placedLike(m.members, c.placementOf()); other != "" {
+		for _, cached := range c.ownedCaches() {
+			if slices.ContainsFunc(m.members, func(o *member) bool { return same(o.Runner, cached) }) {
+				return nil, fmt.Errorf("controller %q: its cache runs already, for those that use it: start it before them", mb.name)
+			}
+		}
+		if other := placedLike(m.members, cmp.Or(c.placementOf(), m.Placement)); other != "" {
 			return nil, fmt.Errorf("controller %q: its placement is that of %q, which runs already: give it one of its own", mb.name, other)
 		}
 		if err := m.place([]*member{mb}); err != nil {
@@ -325,7 +332,21 @@ func (m *Manager) stop(mb *member) error {
 		}
 	}
 	m.members = slices.DeleteFunc(m.members, func(o *member) bool { return o.found && o.stopped })
+	if c, ok := mb.Runner.(controller); ok && !m.run.stopping {
+		m.runOwnedLocked(c)
+	}
 	return mb.err
+}
+
+// runOwnedLocked runs on the caches that a controller ran itself, for others that use them.
+func (m *Manager) runOwnedLocked(c controller) {
+	for _, cached := range c.ownedCaches() {
+		if usedBy(m.members, cached) && !slices.ContainsFunc(m.members, func(o *member) bool { return same(o.Runner, cached) }) {
+			f := m.found(cached)
+			m.members = slices.Concat([]*member{f}, m.members)
+			m.run.startLocked(f)
+		}
+	}
 }
 
 func usedBy(members []*member, cached Runner) bool {
@@ -337,16 +358,18 @@ func usedBy(members []*member, cached Runner) bool {
 
 // summarise writes a line about each controller every so often, until ctx ends.
 func (m *Manager) summarise(ctx context.Context) {
-	before := make(map[string]Counts)
+	before := make(map[summarised]Counts) // by controller: a name may be used again
 	for sleep.For(ctx, m.Summary) {
 		m.mu.Lock()
 		list := summarisedOf(m.members)
 		m.mu.Unlock()
+		counts := make(map[summarised]Counts)
 		for _, c := range list {
-			now, attrs := c.summary(before[c.Name()])
-			before[c.Name()] = now
+			now, attrs := c.summary(before[c])
+			counts[c] = now
 			c.sum(append(attrs, "in", m.Summary))
 		}
+		before = counts
 	}
 }
 
@@ -438,11 +461,16 @@ func (m *Manager) foundCaches(members []*member) (found []*member) {
 		for _, cached := range c.caches() {
 			if !slices.Contains(known, cached) {
 				known = append(known, cached)
-				found = append(found, &member{Runner: cached, name: nameOf(cached, 0), cache: true, found: true, mu: &m.mu, state: "waiting"})
+				found = append(found, m.found(cached))
 			}
 		}
 	}
 	return found
+}
+
+// found makes a member of a cache that was not registered.
+func (m *Manager) found(cached Cached) *member {
+	return &member{Runner: cached, name: nameOf(cached, 0), cache: true, found: true, mu: &m.mu, state: "waiting"}
 }
 
 // place gives every controller its logger, its time to stop and its placement. A
@@ -521,6 +549,12 @@ func (r *managed) startLocked(mb *member) {
 	}
 	ctx, cancel := context.WithCancel(base)
 	mb.state, mb.cancel, mb.done = "running", cancel, make(chan struct{})
+	var before []*member // runs of the same cache that are ending: nothing used it any more
+	for _, o := range r.left {
+		if same(o.Runner, mb.Runner) {
+			before = append(before, o)
+		}
+	}
 	r.left = append(r.left, mb)
 	notify(r.news)
 	go func() { // ended by ctx; waited for through done and left
@@ -532,6 +566,12 @@ func (r *managed) startLocked(mb *member) {
 			cancel()
 			r.ended(mb, err)
 		}()
+		for _, o := range before {
+			if !waitFor(ctx, o.done) {
+				err = nil
+				return
+			}
+		}
 		err = protect(func() error { return mb.Run(ctx) })
 	}()
 }
@@ -623,8 +663,13 @@ func (e *LeftoverError) Error() string {
 	return "reconcile: still running when the time to stop was over: " + strings.Join(e.Names, ", ")
 }
 
+// status is how it is, and why it failed if it has: the error of one that was stopped is
+// for the caller of stop.
 func (mb *member) status() (state string, err error) {
 	mb.mu.Lock()
 	defer mb.mu.Unlock()
+	if mb.stopped {
+		return mb.state, nil
+	}
 	return mb.state, mb.err
 }

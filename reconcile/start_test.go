@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -223,4 +227,214 @@ func TestStartBesideTheStop(t *testing.T) {
 			<-ended
 		})
 	}
+}
+
+// A controller that would have the Manager's placement, which another one has already, is
+// refused. It is no reason for the Manager to end.
+func TestStartRefusesTheManagersPlacementThatIsTaken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := must[lease.Placement](t)(lease.NewSingleton(newBackend(t), "shared", nil))
+		m := reconcile.Manager{Placement: p}
+		unplaced := func(name string) *reconcile.Controller[string] {
+			return must[*reconcile.Controller[string]](t)(reconcile.New(name, record[string](nil), nil))
+		}
+		if err := m.Register(unplaced("first")); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		if _, err := m.Start(unplaced("second")); err == nil || !strings.Contains(err.Error(), "runs already") {
+			t.Errorf("Start gave %v, want that the placement runs already", err)
+		}
+		synctest.Wait()
+		select {
+		case <-run.done:
+			t.Fatalf("Run = %v", run.err)
+		default:
+		}
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// slowCache is a cache that takes a second to end.
+type slowCache struct {
+	*cache.Cache[spec, status]
+}
+
+func (c slowCache) Run(ctx context.Context) error {
+	slow, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	context.AfterFunc(ctx, func() { time.Sleep(time.Second); cancel() })
+	return c.Cache.Run(slow)
+}
+
+// A cache that ends, because nothing uses it any more, is run again for a controller that
+// is started meanwhile.
+func TestStartWithACacheThatIsEnding(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		slow := &slowCache{newCache(t, newStore(t, newBackend(t), "thing"))}
+		var m reconcile.Manager
+		if err := m.Register(&runner{"base", untilDone}); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		for range 3 {
+			c := must[*reconcile.Controller[string]](t)(reconcile.New("reads", record[string](nil), &reconcile.Options[string]{Reads: []reconcile.Cached{slow}}))
+			stop, err := m.Start(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if err := stop(); err != nil {
+				t.Errorf("stop = %v", err)
+			}
+		}
+		time.Sleep(time.Minute)
+		select {
+		case <-run.done:
+			t.Fatalf("Run = %v", run.err)
+		default:
+		}
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A controller of For runs its cache itself. When it is stopped, the cache goes on for the
+// others that use it, and where it runs for others the controller is refused.
+func TestStartOfAControllerWithACacheOfItsOwn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		things := newStore(t, newBackend(t), "thing")
+		var ran list[string]
+		own := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(things, func(context.Context, *thing) (result, error) {
+			return result{}, nil
+		}, nil))
+		other := must[*reconcile.Controller[store.Key]](t)(reconcile.New("other", record(func(_ context.Context, k store.Key) (result, error) {
+			ran.add(k.Name)
+			return result{}, nil
+		}), nil))
+		if err := other.Watch(reconcile.From(own.Cache())); err != nil {
+			t.Fatal(err)
+		}
+		var m reconcile.Manager
+		if err := m.Register(&runner{"base", untilDone}); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		stop, err := m.Start(own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Start(other); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := stop(); err != nil {
+			t.Errorf("stop = %v", err)
+		}
+		synctest.Wait()
+		create(t, things, "a")
+		time.Sleep(time.Minute)
+		expectList(t, "runs", ran.get(), "a")
+
+		late := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(newStore(t, newBackend(t), "late"), func(context.Context, *thing) (result, error) {
+			return result{}, nil
+		}, nil))
+		uses := must[*reconcile.Controller[store.Key]](t)(reconcile.New("uses", record[store.Key](nil), nil))
+		if err := uses.Watch(reconcile.From(late.Cache())); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Start(uses); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Start(late); err == nil || !strings.Contains(err.Error(), "runs already") {
+			t.Errorf("Start = %v, want that its cache runs already", err)
+		}
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// What was stopped and ends late with an error is no reason to restart the process.
+func TestStoppedRunnerThatFailsLateIsNoReasonToRestart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var m reconcile.Manager
+		if err := m.Register(&runner{"base", untilDone}); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		release := make(chan struct{})
+		stop, err := m.Start(&runner{"hangs", func(context.Context) error { <-release; return errBoom }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var left *reconcile.LeftoverError
+		if err := stop(); !errors.As(err, &left) {
+			t.Errorf("stop = %v, want the runner named", err)
+		}
+		close(release)
+		synctest.Wait()
+		answer := httptest.NewRecorder()
+		m.Live().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/livez", http.NoBody))
+		expect(t, "status of Live", answer.Code, http.StatusOK)
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// The summary of a controller that has the name of one that was stopped counts its own runs.
+func TestSummaryOfANameThatIsUsedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var lines logLines
+		m := reconcile.Manager{Summary: time.Minute, Logger: slog.New(slog.NewTextHandler(&lines, nil))}
+		if err := m.Register(&runner{"base", untilDone}); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		for _, keys := range []int{3, 1} {
+			c := must[*reconcile.Controller[string]](t)(reconcile.New("again", record[string](nil), nil))
+			stop, err := m.Start(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range keys {
+				if err := c.Add(fmt.Sprint(n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Minute + time.Second)
+			if err := stop(); err != nil {
+				t.Errorf("stop = %v", err)
+			}
+		}
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"runs=3", "runs=1 "} {
+			if !strings.Contains(lines.String(), want) {
+				t.Errorf("no summary with %s in\n%s", want, lines.String())
+			}
+		}
+	})
+}
+
+type logLines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

@@ -389,6 +389,7 @@ func (s *supervisor[K]) step() {
 
 // release ends sources and workers, as no shard is held.
 func (s *supervisor[K]) release() {
+	s.asked = time.Time{}
 	if s.now == stateWaiting {
 		return
 	}
