@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -510,6 +511,13 @@ func TestBadOptionsAreErrors(t *testing.T) {
 		if _, err := f(); err == nil {
 			t.Error("New accepts what it cannot use")
 		}
+	}
+	whole := must(declare.New(s, c, filepath.Join(t.TempDir(), "whole"), &declare.Options[spec, struct{}]{MaxBytes: math.MaxInt64}))
+	if err := os.WriteFile(whole.Path(), []byte(`{"meta": {"name": "a"}, "spec": {"Size": 1}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if set, err := whole.Read(); err != nil || len(set) != 1 {
+		t.Errorf("a file without a bound to its length: %v, %v", set, err)
 	}
 	long := must(declare.New(s, c, filepath.Join(t.TempDir(), "x"), &declare.Options[spec, struct{}]{MaxBytes: 3}))
 	if err := os.WriteFile(long.Path(), []byte("[   ]"), 0o600); err != nil {

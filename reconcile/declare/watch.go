@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -98,7 +99,7 @@ func (w *watch) read() ([]byte, os.FileInfo, error) {
 	if info, err = f.Stat(); err != nil {
 		return nil, nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, w.max+1))
+	data, err := io.ReadAll(io.LimitReader(f, min(w.max, math.MaxInt64-1)+1))
 	if err == nil && int64(len(data)) > w.max {
 		err = fmt.Errorf("%s is longer than %d bytes", w.path, w.max)
 	}
