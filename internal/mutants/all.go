@@ -1088,6 +1088,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestStarvedAccountSlowsNoOther",
 	},
 	{
+		Name: "a run that comes back for a list asks again",
+		File: "reconcile/external/changed.go", Old: "if recent(asked, longestLook, at) {", New: "if recent(asked, longestLook, at) && !BROKEN {",
+		Package: "reconcile/external", Test: "TestListThatTakesLongServesTheRunsThatLeftForIt",
+	},
+	{
 		Name: "deletions have no limit",
 		File: "reconcile/external/deletelimit.go", Old: "case !held && len(d.begun) < d.limit.Count:", New: "case !held && (BROKEN || len(d.begun) < d.limit.Count):",
 		Package: "reconcile/external", Test: "TestDeletesBeyondTheLimitWaitForAWord",

@@ -57,20 +57,28 @@ func (v *Inventory[S, T, R]) Changed(name string) reconcile.Source[reconcile.Req
 var errListing = errors.New("external: inventory: a list is under way")
 
 // leave notes that the run of a key ends until there is a new list, and has a source
-// make one. False: there is no source, or nothing to wait for.
-func (v *Inventory[S, T, R]) leave(key store.Key, id string) bool {
-	at := time.Now()
+// make one. False: there is no source, nothing to wait for, or a fresh look is wanted. At is when the look was
+// asked for: by the run that left, if this one comes back for it. Else a list that takes
+// longer than Fresh would serve no run, and be made again and again.
+func (v *Inventory[S, T, R]) leave(key store.Key, id string, fresh bool) (at time.Time, left bool) {
+	at = time.Now()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if _, known := v.recallLocked(id, at); known != nothing || len(v.changed) == 0 || recent(v.list.begun, v.o.Fresh, at) || recent(v.failed, v.o.Fresh/4, at) {
-		return false
+	for _, asked := range []time.Time{v.back[key], v.waiting[key]} {
+		if recent(asked, longestLook, at) {
+			at = asked
+		}
+	}
+	delete(v.back, key)
+	if _, known := v.recallLocked(id, at); known != nothing || len(v.changed) == 0 || fresh || recent(v.list.begun, v.o.Fresh, at) || recent(v.failed, v.o.Fresh/4, at) {
+		return at, false
 	}
 	if v.waiting == nil {
-		v.waiting = map[store.Key]bool{}
+		v.waiting = map[store.Key]time.Time{}
 	}
-	v.waiting[key] = true
+	v.waiting[key] = at
 	v.changed[0].wake()
-	return true
+	return at, true
 }
 
 const (
@@ -103,6 +111,8 @@ func (v *Inventory[S, T, R]) listForOthers(ctx context.Context) {
 	for _, c := range v.changed {
 		c.note(maps.Keys(v.waiting))
 	}
+	maps.DeleteFunc(v.back, func(_ store.Key, at time.Time) bool { return !recent(at, longestLook, time.Now()) })
+	maps.Copy(v.back, v.waiting)
 	v.waiting = nil
 }
 

@@ -2,11 +2,13 @@ package external_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
@@ -82,4 +84,54 @@ func TestListWithoutBudgetIsMadeWhenThereIsOne(t *testing.T) {
 		w.wantCalls(map[string]int{"List": 1, "Create": 2, "Get": 2}) // the looks after the creates
 		w.wantCondition(store.ConditionReady, store.True, "")
 	})
+}
+
+// A list that takes longer than it may be old serves the runs that ended for want of it,
+// and so does one that fails: they come back once, and hold no worker for a list of their
+// own.
+//
+// It was seen to fail with the age of the list asked for as of the run that came back: no
+// object was ever looked at, and the list was made again and again.
+//
+// Negative control: mutant "a run that comes back for a list asks again".
+func TestListThatTakesLongServesTheRunsThatLeftForIt(t *testing.T) {
+	for name, fails := range map[string]bool{"list": false, "list that fails": true, "list that panics": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				exclusive(w, 0)
+				w.restart(nil)
+				lists := 0
+				w.lists = w.inventory(func(o *invOpts) {
+					list := o.List
+					o.Fresh = time.Minute
+					o.List = func(ctx context.Context) iter.Seq2[resource, error] {
+						return func(yield func(resource, error) bool) {
+							lists++
+							sleep.For(ctx, 5*time.Minute)
+							switch {
+							case name == "list that panics":
+								panic("boom")
+							case fails:
+								yield(resource{}, errors.New("no list today"))
+							default:
+								list(ctx)(yield)
+							}
+						}
+					}
+				})
+				w.reconcileBy(w.lists)
+				w.declare()
+				stop := w.startWith(reconcile.Options[reconcile.Request]{Workers: 4})
+				defer stop()
+				time.Sleep(5*time.Minute + 10*time.Second)
+				synctest.Wait()
+				w.wantCalls(map[string]int{"Create": 1})
+				time.Sleep(6 * time.Minute) // a second list is for the look after the create
+				synctest.Wait()
+				if w.wantCondition(store.ConditionReady, store.True, ""); lists > 2 {
+					t.Errorf("%d lists were begun", lists)
+				}
+			})
+		})
+	}
 }

@@ -118,8 +118,9 @@ type Inventory[S, T, R any] struct {
 	// compared is how many reports under way rest on the list begun then.
 	compared map[time.Time]int
 	calls    struct{ lists, gets, served uint64 }
-	changed  []*changedKeys     // of the sources that run; see Changed
-	waiting  map[store.Key]bool // objects whose runs ended for want of a list
+	changed  []*changedKeys          // of the sources that run; see Changed
+	waiting  map[store.Key]time.Time // objects whose runs ended for want of a list, and when
+	back     map[store.Key]time.Time // those whose list has come, and that have not run since
 }
 
 // snapshot is what one complete list showed.
@@ -182,7 +183,7 @@ func NewInventory[S, T, R any](given *InventoryOptions[S, T, R]) (*Inventory[S, 
 	o.Cap = o.Cap.orDefault()
 	return &Inventory[S, T, R]{
 		o: o, made: wall.Now(), written: map[string]time.Time{}, single: map[string]single[R]{}, detail: map[string]detail[R]{},
-		compared: map[time.Time]int{},
+		compared: map[time.Time]int{}, back: map[store.Key]time.Time{},
 	}, nil
 }
 
@@ -190,14 +191,18 @@ func NewInventory[S, T, R any](given *InventoryOptions[S, T, R]) (*Inventory[S, 
 // [Inventory]. It may list the whole cloud; callers that come meanwhile wait
 // for the same list. If the list fails, the one resource is read instead.
 func (v *Inventory[S, T, R]) Look(ctx context.Context, id string) (r R, exists bool, err error) {
+	// How old things are is asked as of now: a list that takes longer than Fresh
+	// would otherwise serve no caller that waited for it.
+	return v.lookAsOf(ctx, id, time.Now())
+}
+
+// lookAsOf is Look for a caller that asked at that time.
+func (v *Inventory[S, T, R]) lookAsOf(ctx context.Context, id string, at time.Time) (r R, exists bool, err error) {
 	if Fresh(ctx) {
 		return v.get(ctx, id)
 	}
-	// How old things are is asked as of now: a list that takes longer than Fresh
-	// would otherwise serve no caller that waited for it.
-	at := time.Now()
 	r, known := v.recall(id, at)
-	if known == nothing && !v.failing() {
+	if known == nothing && !v.failing(at) {
 		if err := v.refresh(ctx, at); err != nil && ctx.Err() != nil {
 			return r, false, err
 		}
@@ -288,12 +293,12 @@ func recent(t time.Time, fresh time.Duration, at time.Time) bool {
 	return !t.IsZero() && at.Sub(t) <= fresh
 }
 
-// failing says whether a look should not list: while lists fail they are tried a
-// few times per interval, not once per look.
-func (v *Inventory[S, T, R]) failing() bool {
+// failing says whether a look that was asked for at that time should not list: while
+// lists fail they are tried a few times per interval, not once per look.
+func (v *Inventory[S, T, R]) failing(at time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return recent(v.failed, v.o.Fresh/4, time.Now())
+	return recent(v.failed, v.o.Fresh/4, at)
 }
 
 func (v *Inventory[S, T, R]) get(ctx context.Context, id string) (R, bool, error) {
@@ -404,6 +409,7 @@ var errCutShort = errors.New("external: inventory: the list was cut short")
 func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 	s := snapshot[R]{begun: time.Now(), byID: map[string]R{}}
 	l.err = errCutShort // what others hear after a panic in List
+	panicked := true
 	tell := func() {}
 	defer func() { tell() }() // after the list was adopted, or the objects would be run by the old one
 	defer func() {
@@ -415,7 +421,7 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 		case l.complete:
 			v.adoptLocked(s)
 		case queue.IsThrottled(l.err): // a list without budget says nothing of the lists
-		case !errors.Is(l.err, errCutShort) || l.late:
+		case !errors.Is(l.err, errCutShort) || l.late || panicked:
 			v.failed = time.Now()
 			v.forgetLocked()
 		}
@@ -429,6 +435,7 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 		}
 		s.byID[v.o.ID(r)] = r
 	}
+	panicked = false
 	switch {
 	case ctx.Err() != nil: // a List may end quietly, too, when it is cancelled
 		l.err = fmt.Errorf("%w: %w", errCutShort, context.Cause(ctx))
@@ -526,10 +533,14 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	if id == "" {
 		return Observation{}, nil
 	}
-	if !Fresh(ctx) && inRun(ctx) && v.leave(o.Key(), id) {
-		return Observation{}, errListing
+	at := time.Now()
+	if inRun(ctx) {
+		var left bool
+		if at, left = v.leave(o.Key(), id, Fresh(ctx)); left {
+			return Observation{}, errListing
+		}
 	}
-	r, exists, err := v.Look(ctx, id)
+	r, exists, err := v.lookAsOf(ctx, id, at)
 	if err != nil || !exists {
 		return Observation{}, err
 	}
