@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/tendhq/tend/store"
 )
@@ -79,7 +80,8 @@ type Left struct {
 	Deleting, Failing, Stuck bool
 }
 
-// String is such as "site shop: DialError: no route to host".
+// String is such as "site shop: DialError: no route to host", on one line: of characters
+// that do not show, U+FFFD takes the place.
 func (l Left) String() string {
 	s := l.Kind
 	if l.Key != (store.Key{}) {
@@ -88,7 +90,12 @@ func (l Left) String() string {
 	if l.Deleting {
 		s += ", being deleted"
 	}
-	return s + ": " + l.Why
+	return s + ": " + strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, l.Why)
 }
 
 func sortLeft(left []Left) {
