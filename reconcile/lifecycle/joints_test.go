@@ -268,17 +268,22 @@ func TestSecretsRunNothingWithoutAMatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		manage(t, ctrl)
-		without, err := mustProvide(t, s, p, cfg, nil).Controller("without", nil, nil, patient())
+		// Of a store of its own: two controllers of one object get conflicts, and run it again.
+		others, q := newWidgets(t), &fakeProvider{}
+		without, err := mustProvide(t, others, q, cfg, nil).Controller("without", nil, nil, patient())
 		if err != nil {
 			t.Fatal(err)
 		}
 		manage(t, without)
 		create(t, s, "a")
+		create(t, others, "a")
 		restFor(time.Second)
-		p.take()
+		p.expect(t, "CreateOrUpdate ")
+		q.expect(t, "CreateOrUpdate ")
 		putSecret(t, secrets, "a")
 		restFor(time.Minute) // after an hour the rounds may have run "a"
 		p.expect(t)
+		q.expect(t)
 		if asked != 1 {
 			t.Errorf("the matcher was asked %d times, want once", asked)
 		}
