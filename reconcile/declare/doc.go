@@ -24,7 +24,7 @@
 //     [File.Confirm].
 //   - An object of the file that others delete is created again, and one whose spec others
 //     change is changed back.
-//   - Two declarations of one object, a JSON field given twice, an unknown field, and an
+//   - Two declarations of one object, a JSON field given twice in one spelling, an unknown field, and an
 //     object that is there and was not declared by this file are errors.
 //
 // # Several servers

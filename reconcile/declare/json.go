@@ -28,7 +28,7 @@ type declaration struct {
 //	{"kind": "site", "meta": {"namespace": "eu", "name": "shop"}, "spec": {"Servers": 3}}
 //
 // The kind may be left out. Declarations of the kinds in others are left to the files of
-// those: several Files may read one file. A field that is unknown or given twice, and a
+// those: several Files may read one file. A field that is unknown or given twice in one spelling, and a
 // kind that is neither, are errors, which name the line.
 func JSON[S, T any](s *store.Store[S, T], others ...string) func(data []byte) ([]*store.Object[S, T], error) {
 	others = slices.Clone(others)
