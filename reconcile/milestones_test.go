@@ -119,13 +119,15 @@ func TestManyShardsAreOneLine(t *testing.T) {
 		two := startLogging(t, s, sharded("two"))
 		pass(time.Minute)
 		gave, won := logged(one.lines, "shards handed over"), logged(two.lines, "shards gained")
-		if len(gave) != 1 || len(won) != 1 || !strings.HasSuffix(won[0], "from=[one]") {
-			t.Errorf("logged %q and %q, want one line each, and from which", gave, won)
+		// The first may have handed them over before the second looked: then it has not
+		// heard from which.
+		if len(gave) != 1 || len(won) != 1 || !strings.Contains(won[0], "gained=16") {
+			t.Errorf("logged %q and %q, want one line each", gave, won)
 		}
 		noError(t, one.run.end())
 		pass(time.Minute)
-		if won = logged(two.lines, "shards gained"); len(won) != 2 || !strings.Contains(won[1], "held=32 of=32") {
-			t.Errorf("logged %q, want what the second has in the end", won)
+		if won = logged(two.lines, "shards gained"); len(won) != 2 || !strings.Contains(won[1], "held=32 of=32") || !strings.HasSuffix(won[1], "from=[one]") {
+			t.Errorf("logged %q, want what the second has in the end, and from which", won)
 		}
 		noError(t, two.run.end())
 		if slices.ContainsFunc(logged(two.lines, ""), func(line string) bool { return strings.Contains(line, "lost") }) {

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,14 +30,14 @@ func TestTokenThatARunDidNotUseComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		served := false
+		var served atomic.Bool
 		o, err := Limit(func(string) (*Quota, error) { return q, nil }, &reconcile.Options[string]{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		runs := 0
+		var runs atomic.Int64
 		c, err := reconcile.New("dns", reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
-			if runs++; served {
+			if runs.Add(1); served.Load() {
 				return reconcile.Result{}, nil
 			}
 			return reconcile.Result{}, q.Do(ctx, Read, func(context.Context) error { return nil })
@@ -53,11 +54,12 @@ func TestTokenThatARunDidNotUseComesBack(t *testing.T) {
 			}
 		}
 		synctest.Wait() // one has called, nine wait for the next token
-		served, runs = true, 0
+		served.Store(true)
+		runs.Store(0)
 		time.Sleep(1001 * time.Second)
 		synctest.Wait()
-		if runs != 9 || set.Snapshot()[0].Owing != 0 {
-			t.Errorf("%d runs by one token that none of them needs, want 9; %d keys wait", runs, set.Snapshot()[0].Owing)
+		if runs.Load() != 9 || set.Snapshot()[0].Owing != 0 {
+			t.Errorf("%d runs by one token that none of them needs, want 9; %d keys wait", runs.Load(), set.Snapshot()[0].Owing)
 		}
 		cancel()
 		if err := <-done; err != nil {
