@@ -96,6 +96,7 @@ type setting struct {
 	backend store.Backend
 	options *depend.Options
 	watched *cache.Cache[Spec, Status] // of secrets
+	need    *depend.NeedOptions[Spec, Status]
 	fail    func(o *Thing) error
 	cloud   *cloud
 
@@ -115,7 +116,7 @@ func newSystem(t testing.TB, o setting) *system {
 	}
 	s.store = must(store.New[Spec, Status](o.backend, "thing", nil))(t)
 	s.cache = must(cache.New(s.store, nil))(t)
-	needs := []depend.Needs[Spec, Status]{depend.On(s.cache, needed, nil)}
+	needs := []depend.Needs[Spec, Status]{depend.On(s.cache, needed, o.need)}
 	if o.watched != nil {
 		needs = append(needs, depend.Watching(o.watched, secretOf, nil))
 	}

@@ -5,6 +5,7 @@ package dependtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -31,8 +32,9 @@ type (
 // Run declares, for each kind of reconciler, an object in the store users that needs one
 // in the store needed, and wants that the needed one is created first and deleted last; that
 // the conditions say what is waited for; and that another value of
-// the needed object ends the backoff of its user. Run waits for what it wants, and so takes as long as the
-// backends do.
+// the needed object ends the backoff of its user. Run takes as long as the backends do, and
+// fails when one kind of reconciler has taken longer than two minutes: all calls of a store
+// end then.
 func Run(t *testing.T, needed, users store.Backend) {
 	for name, build := range map[string]builder{
 		"plain": plain, "provider": provider, "external": resources,
@@ -54,6 +56,11 @@ type world struct {
 	calls []string
 	fails bool // the first create of the user
 }
+
+// bound is how long the test of one kind of reconciler may take, and its controllers' stop.
+const bound = 2 * time.Minute
+
+var errSlow = fmt.Errorf("the test has taken %v", bound)
 
 var errBusy = errors.New("the cloud is busy")
 
@@ -178,20 +185,21 @@ func resources(w *world, s *things, c *cached, d *depend.Tracker[spec, none]) (*
 // end is one of the two kinds.
 type end struct {
 	t     *testing.T
+	ctx   context.Context // ends at the bound of the test
 	store *things
 	cache *cached
 	name  string // of the object
 }
 
-func newEnd(t *testing.T, b store.Backend, kind, name string) *end {
+func newEnd(ctx context.Context, t *testing.T, b store.Backend, kind, name string) *end {
 	s := must(store.New[spec, none](b, kind, nil))(t)
-	return &end{t: t, store: s, cache: must(cache.New(s, nil))(t), name: name}
+	return &end{t: t, ctx: ctx, store: s, cache: must(cache.New(s, nil))(t), name: name}
 }
 
 // await waits until the object, nil for none, is as is says.
 func (e *end) await(what string, is func(o *thing) bool) {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeoutCause(e.t.Context(), 20*time.Second, errors.New("20 s have gone by"))
+	ctx, cancel := context.WithTimeoutCause(e.ctx, 20*time.Second, errors.New("20 s have gone by"))
 	defer cancel()
 	var last *thing
 	listed := false
@@ -225,22 +233,22 @@ func ready(o *thing) bool { return o != nil && o.Ready() }
 func gone(o *thing) bool  { return o == nil }
 
 func (e *end) declare(needs string) {
-	must(e.store.Create(e.t.Context(), &thing{Meta: store.Meta{Name: e.name}, Spec: spec{needs}}))(e.t)
+	must(e.store.Create(e.ctx, &thing{Meta: store.Meta{Name: e.name}, Spec: spec{needs}}))(e.t)
 }
 
 // change makes a write of what is stored, again after a conflict.
 func (e *end) change(write func(o *thing) error) {
 	e.t.Helper()
 	for {
-		o, err := e.store.Get(e.t.Context(), store.Key{Name: e.name})
+		o, err := e.store.Get(e.ctx, store.Key{Name: e.name})
 		if err == nil {
 			err = write(o)
 		}
-		if errors.Is(err, store.ErrConflict) {
+		if errors.Is(err, store.ErrConflict) && e.ctx.Err() == nil {
 			continue
 		}
 		if err != nil {
-			e.t.Fatal(err)
+			e.t.Fatalf("%v; %v", err, context.Cause(e.ctx))
 		}
 		return
 	}
@@ -248,13 +256,15 @@ func (e *end) change(write func(o *thing) error) {
 
 func (e *end) delete() {
 	e.t.Helper()
-	e.change(func(o *thing) error { return e.store.Delete(e.t.Context(), o) })
+	e.change(func(o *thing) error { return e.store.Delete(e.ctx, o) })
 }
 
 func run(t *testing.T, name string, needed, users store.Backend, build builder) {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), bound, errSlow)
+	t.Cleanup(cancel)
 	w := &world{there: map[string]bool{}, failed: make(chan struct{}), fails: true}
-	need, user := newEnd(t, needed, "need-"+name, "need"), newEnd(t, users, "user-"+name, "user")
-	theirs := newEnd(t, needed, "need-"+name, "need") // the needed kind as the users' server reads it
+	need, user := newEnd(ctx, t, needed, "need-"+name, "need"), newEnd(ctx, t, users, "user-"+name, "user")
+	theirs := newEnd(ctx, t, needed, "need-"+name, "need") // the needed kind as the users' server reads it
 	tracker := must(depend.New(user.cache, depend.On(theirs.cache, func(o *thing) []store.Key {
 		return []store.Key{{Name: o.Spec.Needs}}
 	}, &depend.NeedOptions[spec, none]{
@@ -266,13 +276,18 @@ func run(t *testing.T, name string, needed, users store.Backend, build builder) 
 		if err := m.Register(ctrl); err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+		running, stop := context.WithCancel(context.WithoutCancel(ctx))
 		done := make(chan error, 1)
-		go func() { done <- m.Run(ctx) }() // ended and received by the cleanup
+		go func() { done <- m.Run(running) }() // ended and received by the cleanup
 		t.Cleanup(func() {
 			stop()
-			if err := <-done; err != nil {
-				t.Error(err)
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(bound):
+				t.Errorf("the controllers did not stop in %v", bound)
 			}
 		})
 	}
@@ -282,12 +297,12 @@ func run(t *testing.T, name string, needed, users store.Backend, build builder) 
 	need.declare("")
 	select {
 	case <-w.failed:
-	case <-time.After(time.Minute):
-		t.Fatal("the user was not tried in a minute")
+	case <-ctx.Done():
+		t.Fatalf("the user was not tried: %v", context.Cause(ctx))
 	}
 	need.change(func(o *thing) error {
 		o.Labels = map[string]string{"address": "2"}
-		_, err := need.store.Update(t.Context(), o)
+		_, err := need.store.Update(ctx, o)
 		return err
 	})
 	user.await("another value of what it needs makes the user ready, and not an hour", ready)
