@@ -464,3 +464,38 @@ func TestOrderPutsEachAfterWhatItNeeds(t *testing.T) {
 		}
 	})
 }
+
+// The order of ten thousand objects with 30,000 references asks of each once what it needs,
+// and so follows each reference once, also where all of them are one long way.
+func TestOrderVisitsEachObjectOnce(t *testing.T) {
+	const n = 10_000
+	for name, needs := range map[string]func(i int) []int{
+		"a long way":        func(i int) []int { return []int{i - 1, i - 2, i - 3} },
+		"one that all need": func(i int) []int { return []int{0, i / 2, i / 3} },
+		"a circle of all":   func(i int) []int { return []int{(i + 1) % n, i - 1, i - 2} },
+	} {
+		asked, followed := map[Ref]int{}, 0
+		var all []Ref
+		for i := range n {
+			all = append(all, Ref{"thing", keyOf(n - 1 - i)})
+		}
+		order, _ := Order(all, func(r Ref) (refs []Ref) {
+			asked[r]++
+			i, _ := strconv.Atoi(r.Key.Name)
+			for _, to := range needs(i) {
+				if to >= 0 && to != i {
+					refs = append(refs, Ref{"thing", keyOf(to)})
+				}
+			}
+			followed += len(refs)
+			return refs
+		})
+		visits := 0
+		for _, times := range asked {
+			visits += times
+		}
+		if len(order) != n || len(asked) != n || visits != n || followed > 3*n {
+			t.Errorf("%s: %d in order, %d of them asked, %d times, %d references followed", name, len(order), len(asked), visits, followed)
+		}
+	}
+}

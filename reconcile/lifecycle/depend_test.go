@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -291,6 +292,114 @@ func TestWatchRefEndsBackoffAndPark(t *testing.T) {
 		for _, name := range []string{"backs off", "parks"} {
 			if o, err := s.Get(t.Context(), store.Key{Name: name}); err != nil || !o.Ready() {
 				t.Errorf("%s is not ready: %+v, %v", name, o.Conditions, err)
+			}
+		}
+	})
+}
+
+// A secret that ten thousand objects refer to by WatchRef is mended: a thousand of them are
+// added at once and the others at a thousand a second, all but a hundred in the low band; a
+// live edit of one of them beside that is served within a second; and each runs with the
+// secret in the end.
+//
+// promise Q4
+func TestLiveEditDoesNotWaitForTheUsersOfAWatchedRef(t *testing.T) {
+	users := 10_000
+	if raceEnabled {
+		users = 3000
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ok := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, err := memory.New(nil)
+		ok(err)
+		s, err := store.New[partSpec, partStatus](b, "part", nil)
+		ok(err)
+		secretStore, err := store.New[partSpec, partStatus](b, "secret", nil)
+		ok(err)
+		secrets, err := cache.New(secretStore, nil)
+		ok(err)
+		secret, err := secretStore.Create(t.Context(), &part{Meta: store.Meta{Name: "shared"}})
+		ok(err)
+		var all []reconcile.Request
+		for n := range users {
+			all = append(all, reconcile.Request{Name: fmt.Sprint("user", n)})
+			_, err := s.Create(t.Context(), &part{Meta: store.Meta{Name: all[n].Name}})
+			ok(err)
+		}
+		var mu sync.Mutex
+		slow, runs := time.Duration(0), make(map[string]int) // guarded by mu
+		p := &parts{fail: func(name string) error {
+			mu.Lock()
+			runs[name]++
+			pause := slow
+			mu.Unlock()
+			time.Sleep(pause)
+			return nil
+		}}
+		ran := func(name string) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return runs[name]
+		}
+		config := StaticConfig(struct{}{})
+		l, err := NewProvider(s, p, config, nil, nil)
+		ok(err)
+		ctrl, err := l.Controller("", nil, nil, &reconcile.Options[reconcile.Request]{Workers: 8})
+		ok(err)
+		ok(ctrl.Watch(WatchRef(secrets, config, func(context.Context, *store.Object[partSpec, partStatus], struct{}, bool) ([]reconcile.Request, error) {
+			return all, nil
+		})))
+		ctx, stop := context.WithCancel(t.Context())
+		m := &reconcile.Manager{}
+		ok(m.Register(ctrl))
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		defer func() { stop(); ok(<-done) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		slow = 50 * time.Millisecond // 8 workers: 160 runs a second, a minute for all
+		clear(runs)
+		mu.Unlock()
+		secret.Spec.Needs = "mended"
+		_, err = secretStore.Update(t.Context(), secret)
+		ok(err)
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		live, waiting := 0, 0 // a thousand are there at once, but for those that run
+		for _, key := range all {
+			e, there := ctrl.Queue().Lookup(key)
+			switch {
+			case there && e.State == queue.StateDelayed:
+				waiting++
+			case there && e.Priority.Int() >= 0:
+				live++
+			}
+		}
+		if live > 110 || waiting < users-1100 {
+			t.Errorf("%d of %d are live and %d wait for their time, want about 100 and %d", live, users, waiting, users-1000)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		one := all[users/2]
+		before := ran(one.Name)
+		_, err = s.Mutate(t.Context(), one, func(o *part) error { o.Spec.Needs = "edited"; return nil })
+		ok(err)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if ran(one.Name) == before {
+			t.Error("a live edit waits for the users of the secret")
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		for _, key := range all {
+			if ran(key.Name) == 0 {
+				t.Fatalf("%s did not run with the mended secret", key)
 			}
 		}
 	})

@@ -1,0 +1,263 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/reconcile/program"
+	"github.com/tendhq/tend/store"
+)
+
+var (
+	kills    = flag.Int("kills", 6, "how many processes are killed on the way up, and as many on the way down")
+	killSize = flag.Int("killsize", 20, "how many objects the network of the killed processes has")
+	killSeed = flag.Uint64("killseed", 0, "what decides where they are killed; 0: another one each time")
+)
+
+// killAt in the environment makes the test binary a program of its own, which kills itself at
+// the step of that number; 0: at none.
+const killAt = "TEND_NETWORK_KILL_AT"
+
+// slowest is how long a process may take.
+const slowest = time.Minute
+
+func TestMain(m *testing.M) {
+	if os.Getenv(killAt) == "" {
+		os.Exit(m.Run())
+	}
+	if err := asProgram(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// asProgram brings the network up ("up") or tears it down ("down"), on a store and a cloud
+// that are kept in a folder, and ends.
+func asProgram(folder, size, way string) error {
+	at, err := strconv.ParseInt(os.Getenv(killAt), 10, 64)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(size)
+	if err != nil {
+		return err
+	}
+	var steps atomic.Int64
+	step := func() {
+		if steps.Add(1) == at {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+	c, err := openCloud(folder)
+	if err != nil {
+		return err
+	}
+	c.step = func(string) error {
+		step()
+		err := saveCloud(folder, c)
+		step()
+		return err
+	}
+	b, err := openState(folder)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), slowest)
+	defer cancel()
+	err = errors.Join(goOneWay(ctx, &steppedBackend{b, step}, c, n, way), b.Close())
+	fmt.Println(steps.Load())
+	return err
+}
+
+func goOneWay(ctx context.Context, b store.Backend, c *cloud, size int, way string) error {
+	n, err := newNetwork(b, c)
+	if err != nil {
+		return err
+	}
+	done := program.Progress.Complete
+	if way == "up" {
+		_, err = n.declare(ctx, size)
+	} else {
+		done = func(p program.Progress) bool { return p.Synced && p.Declared+p.Deleting == 0 }
+		err = n.removeAll(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- n.manager.Run(running) }()
+	err = program.WaitFor(ctx, done, n.parts()...)
+	stop()
+	return errors.Join(err, <-ended)
+}
+
+// steppedBackend has a step before and after each write.
+type steppedBackend struct {
+	store.Backend
+	step func()
+}
+
+func (b *steppedBackend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	b.step()
+	defer b.step()
+	return b.Backend.Commit(ctx, t)
+}
+
+// savedCloud is a cloud as a file holds it. The file is written before and after each call,
+// and the call returns after that, so that all that a call has returned outlives the process.
+type savedCloud struct {
+	Resources []savedResource
+	Calls     map[string]int
+	Refused   []string
+}
+
+type savedResource struct {
+	Ref   depend.Ref
+	Spec  string
+	Needs []depend.Ref
+}
+
+var saving sync.Mutex
+
+func saveCloud(folder string, c *cloud) error {
+	saving.Lock()
+	defer saving.Unlock()
+	c.mu.Lock()
+	s := savedCloud{Calls: maps.Clone(c.calls), Refused: slices.Clone(c.refused)}
+	for ref, r := range c.resources {
+		s.Resources = append(s.Resources, savedResource{ref, r.spec, r.needs})
+	}
+	c.mu.Unlock()
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(folder, "cloud.json")
+	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+func openCloud(folder string) (*cloud, error) {
+	c := newCloud()
+	text, err := os.ReadFile(filepath.Join(folder, "cloud.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var s savedCloud
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, err
+	}
+	for _, r := range s.Resources {
+		c.resources[r.Ref] = resource{r.Spec, r.Needs}
+		for _, n := range r.Needs {
+			c.users[n]++
+		}
+	}
+	if s.Calls != nil {
+		c.calls = s.Calls
+	}
+	c.refused = s.Refused
+	return c, nil
+}
+
+// process runs the program as a process of its own, and reports whether it was killed and
+// how many steps it took if not.
+func runProcess(t *testing.T, folder, way string, kill int) (killed bool, steps int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), slowest+10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], folder, fmt.Sprint(*killSize), way)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", killAt, kill), "GORACE=atexit_sleep_ms=0")
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && kill > 0 && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL && ctx.Err() == nil {
+		return true, 0
+	}
+	if err != nil {
+		t.Fatalf("a process on the way %s, to be killed at step %d: %v\n%s", way, kill, err, out)
+	}
+	if _, err := fmt.Sscan(string(out), &steps); err != nil {
+		t.Fatalf("the process said %q: %v", out, err)
+	}
+	return false, steps
+}
+
+// A process that keeps the network over a file is killed with SIGKILL, at steps of chance
+// before and after its writes to the store and its calls to the cloud, and started again each
+// time: the network ends as declared, is torn down in order with processes killed on the way,
+// and no call was refused for the order, of any of the processes.
+//
+// promise E1, promise E2
+func TestKilledProcessesEndAsDeclaredAndTearDownInOrder(t *testing.T) {
+	seed := *killSeed
+	for seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("go test ./examples/network -run %s -kills %d -killsize %d -killseed %d", t.Name(), *kills, *killSize, seed)
+	chance := rand.New(rand.NewPCG(seed, 0))
+	whole := map[string]int{} // steps of a life that is not killed
+	rehearsal := t.TempDir()
+	for _, way := range []string{"up", "down"} {
+		_, whole[way] = runProcess(t, rehearsal, way, 0)
+		if whole[way] < 3**killSize {
+			t.Fatalf("the whole way %s of %d objects took %d steps", way, *killSize, whole[way])
+		}
+	}
+	folder := t.TempDir()
+	for _, way := range []string{"up", "down"} {
+		dead := 0
+		for range *kills {
+			// Each has a part of the whole way, so that most of them die on it.
+			if killed, _ := runProcess(t, folder, way, 1+chance.IntN(whole[way]/(*kills))); killed {
+				dead++
+			}
+		}
+		if dead == 0 {
+			t.Errorf("none of %d processes was killed on the way %s", *kills, way)
+		}
+		runProcess(t, folder, way, 0)
+		c, err := openCloud(folder)
+		check(t, err)
+		want := map[string]int{"up": *killSize, "down": 0}[way]
+		if len(c.resources) != want {
+			t.Errorf("%d resources are there after the way %s, want %d", len(c.resources), way, want)
+		}
+		if len(c.refused) > 0 {
+			t.Errorf("refused for order on the way %s: %q", way, c.refused)
+		}
+		t.Logf("%s: %d processes killed; %s", way, dead, c)
+	}
+	b, err := openState(folder)
+	check(t, err)
+	for _, kind := range []string{"vpc", "subnet", "machine"} {
+		if p, err := b.List(t.Context(), kind, store.ListOptions{}); err != nil || len(p.Records) > 0 {
+			t.Errorf("%d objects of the kind %s are left, %v", len(p.Records), kind, err)
+		}
+	}
+	check(t, b.Close())
+}
