@@ -499,3 +499,83 @@ func TestOrderVisitsEachObjectOnce(t *testing.T) {
 		}
 	}
 }
+
+// classes calls f for one graph of each class of graphs that differ only in the numbers of
+// their objects, and says how many there are.
+func classes(n int, cycles bool, f func(needs [][]int)) (count int) {
+	orders := permutations(n)
+	seen := make(map[int]struct{})
+	graphs(n, cycles, func(needs [][]int) {
+		for p, order := range orders {
+			code := 0
+			for i := range needs {
+				for _, to := range needs[i] {
+					code |= 1 << (order[i]*n + order[to])
+				}
+			}
+			if _, twice := seen[code]; twice && p == 0 {
+				return
+			}
+			seen[code] = struct{}{}
+		}
+		count++
+		f(needs)
+	})
+	return count
+}
+
+// Every sequence of events on objects that all stand: two of them on every graph over four
+// objects with all cycles, and two on every one over five without, with runs after each
+// event, and at the end. An event is one that changes something: an object that is there is
+// removed or flips, one that is not is declared.
+//
+// Of graphs that differ only in the numbers of their objects one is taken, because every
+// event happens to every object: 218 graphs over four objects in place of 4096, and 302 over
+// five in place of 29,281 (of which 1024 have their needs among lower numbers). Graphs over
+// five with cycles, of which there are 9608, and longer sequences are left to the
+// simulation.
+func TestEveryPairOfEventsOnUpToFiveObjects(t *testing.T) {
+	for _, c := range []struct {
+		n      int
+		cycles bool
+		graphs int
+	}{{4, true, 218}, {5, false, 302}} {
+		sequences := 0
+		found := classes(c.n, c.cycles, func(needs [][]int) {
+			for code := range 2 * (2 * c.n) * (2 * c.n) {
+				if sequences++; stride > 20 && sequences%7 != 0 {
+					continue // under the race detector
+				}
+				w := newWorld(t, needs)
+				for i := range c.n {
+					w.declare(i)
+				}
+				w.drain()
+				for events, n := code/2, 0; n < 2; n++ {
+					event := events % (2 * c.n)
+					events /= 2 * c.n
+					i := event / 2
+					switch {
+					case !w.declared[i]:
+						w.declare(i)
+					case event%2 == 0:
+						w.remove(i)
+					default:
+						w.flip(i)
+					}
+					if code%2 == 0 {
+						w.drain()
+					}
+				}
+				w.drain()
+				for i := range c.n {
+					w.remove(i)
+				}
+				w.empty()
+			}
+		})
+		if found != c.graphs || sequences != c.graphs*8*c.n*c.n {
+			t.Errorf("%d graphs over %d objects with %d sequences, want %d with %d", found, c.n, sequences, c.graphs, c.graphs*8*c.n*c.n)
+		}
+	}
+}

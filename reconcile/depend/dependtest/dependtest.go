@@ -32,14 +32,19 @@ type (
 // Run declares, for each kind of reconciler, an object in the store users that needs one
 // in the store needed, and wants that the needed one is created first and deleted last; that
 // the conditions say what is waited for; and that another value of
-// the needed object ends the backoff of its user. Run takes as long as the backends do, and
+// the needed object ends the backoff and the park of its user. Run takes as long as the backends do, and
 // fails when one kind of reconciler has taken longer than two minutes: all calls of a store
 // end then.
 func Run(t *testing.T, needed, users store.Backend) {
 	for name, build := range map[string]builder{
 		"plain": plain, "provider": provider, "external": resources,
 	} {
-		t.Run(name, func(t *testing.T) { run(t, name, needed, users, build) })
+		t.Run(name+" backs off", func(t *testing.T) {
+			run(t, name, needed, users, build, reconcile.RetryAfter(errBusy, time.Hour)) // so long that a test would see it
+		})
+		t.Run(name+" is parked", func(t *testing.T) {
+			run(t, name+"-parked", needed, users, build, reconcile.Terminal(errBusy))
+		})
 	}
 }
 
@@ -54,7 +59,7 @@ type world struct {
 	mu    sync.Mutex // guards what follows
 	there map[string]bool
 	calls []string
-	fails bool // the first create of the user
+	fail  error // of the first create of the user
 }
 
 // bound is how long the test of one kind of reconciler may take, and its controllers' stop.
@@ -67,10 +72,10 @@ var errBusy = errors.New("the cloud is busy")
 func (w *world) create(name string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.fails && name == "user" {
-		w.fails = false
+	if fail := w.fail; fail != nil && name == "user" {
+		w.fail = nil
 		close(w.failed)
-		return reconcile.RetryAfter(errBusy, time.Hour) // so long that a test would see it
+		return fail
 	}
 	if !w.there[name] {
 		w.calls = append(w.calls, "+"+name)
@@ -259,10 +264,10 @@ func (e *end) delete() {
 	e.change(func(o *thing) error { return e.store.Delete(e.ctx, o) })
 }
 
-func run(t *testing.T, name string, needed, users store.Backend, build builder) {
+func run(t *testing.T, name string, needed, users store.Backend, build builder, fail error) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), bound, errSlow)
 	t.Cleanup(cancel)
-	w := &world{there: map[string]bool{}, failed: make(chan struct{}), fails: true}
+	w := &world{there: map[string]bool{}, failed: make(chan struct{}), fail: fail}
 	need, user := newEnd(ctx, t, needed, "need-"+name, "need"), newEnd(ctx, t, users, "user-"+name, "user")
 	theirs := newEnd(ctx, t, needed, "need-"+name, "need") // the needed kind as the users' server reads it
 	tracker := must(depend.New(user.cache, depend.On(theirs.cache, func(o *thing) []store.Key {
