@@ -23,7 +23,7 @@ type actionText struct {
 
 var actionTexts = map[reconcile.Action]actionText{
 	reconcile.ActionKick: {
-		"run now", "This runs the key at once: it ends a backoff and a park, and the attempts begin anew.", "The key was kicked.",
+		"run now", "This runs the key at once: it ends a backoff and a park, and the attempts begin from 0.", "The key was kicked.",
 	},
 	reconcile.ActionForget: {
 		"forget", "This takes the key out of the queue, and its attempts with it. It comes back as soon as a source names it.", "The key was forgotten.",

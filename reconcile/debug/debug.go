@@ -71,7 +71,7 @@ type Section struct {
 	Rows func() [][2]string
 }
 
-// Action is what somebody wants to be done.
+// Action is what a request asks for.
 type Action struct {
 	// Do is the action: one of reconcile's, SetWorkers or RetryFailed.
 	Do         reconcile.Action `json:"do"`

@@ -28,7 +28,7 @@ func TestOverviewSaysWhatRunsWhatFailsAndWhy(t *testing.T) {
 			"== Controllers", "bucket", "audit", "1 of 4",
 			"== Running now", "slow-copy", "3 s",
 			"== Failing", "failing-a", "it failed once, and is tried again in 57 s", "503 Slow Down",
-			"parked-b", "it is given up until somebody changes or kicks it", "terminal: the name is taken",
+			"parked-b", "it is given up until it is changed or kicked", "terminal: the name is taken",
 			"== Rate limits", "s3 calls",
 			"== Caches", "connected",
 			"== Drift and orphans: bucket", "orphans", "4 declared, 3 ours, 1 of others",
@@ -96,7 +96,7 @@ func TestEveryKeySaysWhyItIsNotRunning(t *testing.T) {
 		for key, why := range map[string]string{
 			"slow-copy": "it is running",
 			"failing-a": "it failed once, and is tried again in 57 s",
-			"parked-b":  "it is given up until somebody changes or kicks it",
+			"parked-b":  "it is given up until it is changed or kicked",
 			"logs":      "it is to run in 9 min 57 s",
 			"data":      "held: maintenance until noon",
 			"nobody":    "The queue does not know this key",
@@ -343,7 +343,7 @@ func TestActionsDoWhatTheySay(t *testing.T) {
 		time.Sleep(time.Second)
 		do("kick", "parked-b")
 		if k := key("parked-b"); k.State != "parked" || !k.Since.After(began) {
-			t.Errorf("after a kick: %+v, want it parked anew", k)
+			t.Errorf("after a kick: %+v, want it parked again", k)
 		}
 		do("pause", "logs")
 		do("kick", "logs")
@@ -409,7 +409,7 @@ func TestActionsThatCannotBeAreRefused(t *testing.T) {
 }
 
 // A page of another site can make a browser post here, with the cookies and the
-// address of whoever looks at it.
+// address of its reader.
 //
 // Negative control: without the check of the origin, "cross-site" and the foreign
 // Origin were carried out.

@@ -55,8 +55,8 @@
 //
 // # What it does not
 //
-// It does not authenticate who reads: put it on localhost, or behind something that
-// does. Whoever may read it sees keys and error texts. What lies in fields tagged
+// It does not authenticate its readers: put it on localhost, or behind something that
+// does. A reader sees keys and error texts. What lies in fields tagged
 // tend:"secret" is taken out before it gets here; see [store.Store.Redact].
 //
 // Every view is of several moments: a key can have moved on between two lines.

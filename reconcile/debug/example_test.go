@@ -41,7 +41,7 @@ func Example() {
 	// why it is not running  this server holds no lease
 }
 
-// Actions are there once somebody says who may ask for them.
+// Actions are there once Authorise says which requests may ask for them.
 func ExampleOptions() {
 	var manager reconcile.Manager
 	_, err := debug.New(&manager, &debug.Options{

@@ -31,7 +31,7 @@ func because(k reconcile.KeySnapshot, c reconcile.Snapshot, now time.Time) strin
 		}
 		return fmt.Sprintf("it failed %s, and is tried again %s", times(k.Attempts), when(k.Next, now))
 	case queue.StateParked.String():
-		return "it is given up until somebody changes or kicks it, or the slow resync comes round"
+		return "it is given up until it is changed or kicked, or the slow resync comes round"
 	case queue.StateIdle.String():
 		return cmp.Or(k.Why, "there is nothing to run")
 	case queue.StateReady.String():

@@ -27,7 +27,7 @@ const token = "let-me-in"
 
 func authorise(r *http.Request, _ debug.Action) error {
 	if r.Header.Get("X-Token") != token {
-		return errors.New("who are you?")
+		return errors.New("not authorised")
 	}
 	return nil
 }
@@ -35,7 +35,7 @@ func authorise(r *http.Request, _ debug.Action) error {
 // Whatever the bytes of a request are, as far as net/http takes them for one: the
 // handler does not panic, answers with a status that blames the right side, tells
 // the browser to run nothing, prints no markup and no terminal's commands that
-// came with the request, and changes nothing for who is not authorised.
+// came with the request, and changes nothing for a caller that is not authorised.
 //
 // Negative control: TestJudgeRejectsHandlersThatDoWhatTheyMustNot.
 func FuzzHandler(f *testing.F) {

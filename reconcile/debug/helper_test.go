@@ -28,7 +28,7 @@ type (
 	bucket = store.Object[spec, status]
 )
 
-// hostile is what somebody who may name things would name one.
+// hostile is a name that an attacker with the right to name things would choose.
 const hostile = `"><script>window.pwned=1</script><img src=x onerror="window.pwned=1">javascript:alert(1)`
 
 // world is a manager with something of everything: the controller "buckets", whose

@@ -62,8 +62,8 @@ func TestObjectPageShowsWhatItNeedsAndWhatNeedsIt(t *testing.T) {
 	})
 }
 
-// The drawing shows objects that wait for each other, in the color of what is wrong, and who
-// owns what, dashed; the table under it says both in words.
+// The drawing shows objects that wait for each other, in the color of what is wrong, and owners,
+// dashed; the table under it says both in words.
 func TestDrawingShowsACycleAndAnOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type ring struct{ Needs string }

@@ -164,7 +164,7 @@ func TestActionsOnObjectsDoWhatTheySay(t *testing.T) {
 	withObjects(t, nil, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler) {
 		post(t, h, http.StatusMethodNotAllowed, nil, "do", "object-pause", "kind", "account", "key", "root")
 		if html := get(t, h, http.StatusOK, "view", "object", "kind", "account", "key", "root"); strings.Contains(html, "ask=") {
-			t.Error("actions are offered that nobody may do")
+			t.Error("actions are offered that no caller may do")
 		}
 	})
 }

@@ -256,7 +256,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 				}
 			}
 		}
-		// Those who are meant to have it have it.
+		// The code that is meant to have it has it.
 		if o := must(vaults.Get(context.Background(), store.Key{Name: "create"})); o.Spec.Login != secretSpec().Login {
 			t.Errorf("the store holds %+v", o.Spec.Login)
 		}
