@@ -80,7 +80,7 @@ func TestTransactionOfWhichOneWriteFailsChangesNothing(t *testing.T) {
 	there := must[*bucket](t)(s.Create(t.Context(), named("there")))
 	stale := s.Clone(there)
 	there.Spec.Region = "eu-2"
-	there = must[*bucket](t)(s.Update(t.Context(), there))
+	must[*bucket](t)(s.Update(t.Context(), there))
 	stale.Spec.Region = "eu-3"
 	other := newBuckets(t, newMemory(t, nil), nil)
 	invalid := named("invalid")

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 )
 
@@ -19,10 +22,12 @@ const showLimit = 5 * time.Minute
 // beside runs servers of an older version (the last release, unless old names a commit)
 // and of this one side by side, as in the middle of a deployment: they share the leases,
 // shards and records of one store, are killed, stopped and started, and no key may be
-// worked on by two. It does so on etcd and on PostgreSQL.
+// worked on by two. They also share the quota of an account, and together may not make more
+// calls than it grants. It does so on etcd and on PostgreSQL, at the same time.
 //
-// Negative control: with another separator in lease.HashKey the sites never all have their
-// owner.
+// Negative controls: with another separator in lease.HashKey the sites never all have their
+// owner; with another name of the members in examples/quota's servers of one version, that
+// version's servers and the other's each take the whole quota.
 func beside(folder, old string) error {
 	root, last, err := repository(folder)
 	if err != nil {
@@ -46,7 +51,10 @@ func beside(folder, old string) error {
 		return err
 	}
 	defer os.RemoveAll(programs)
-	for _, example := range []string{"leader", "sharded"} {
+	if err := lendQuota(root, clone); err != nil {
+		return err
+	}
+	for _, example := range []string{"leader", "sharded", "quota"} {
 		before, now := filepath.Join(programs, example+"-before"+exe()), filepath.Join(programs, example+exe())
 		if err := command(clone, nil, "go", "build", "-o", before, "./examples/"+example); err != nil {
 			return err
@@ -54,14 +62,47 @@ func beside(folder, old string) error {
 		if err := command(root, nil, "go", "build", "-o", now, "./examples/"+example); err != nil {
 			return err
 		}
-		for _, store := range []string{"etcd", "postgres"} {
-			ctx, cancel := context.WithTimeout(context.Background(), showLimit)
-			told, err := outputWithin(ctx, root, nil, now, "-store", store, "-with", before)
-			cancel()
-			if err != nil {
-				return fmt.Errorf("%s on %s, with servers of %s beside: %w", example, store, base, err)
-			}
-			fmt.Printf("%s on %s, servers of %s and of this version:\n%s\n\n", example, store, base, told)
+		stores := []string{"etcd", "postgres"}
+		errs := make([]error, len(stores))
+		var shows sync.WaitGroup
+		for i, store := range stores {
+			shows.Go(func() { // ends with the show, or at showLimit
+				ctx, cancel := context.WithTimeout(context.Background(), showLimit)
+				defer cancel()
+				told, err := outputWithin(ctx, root, nil, now, "-store", store, "-with", before)
+				if err != nil {
+					errs[i] = fmt.Errorf("%s on %s, with servers of %s beside: %w", example, store, base, err)
+					return
+				}
+				fmt.Printf("%s on %s, servers of %s and of this version:\n%s\n\n", example, store, base, told)
+			})
+		}
+		shows.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lendQuota gives this version's examples/quota to an older version that has none. It was
+// written when quota.NewSet took its options by value in firstBeside.
+func lendQuota(root, clone string) error {
+	to := filepath.Join(clone, "examples", "quota")
+	if _, err := os.Stat(to); err == nil {
+		return nil
+	}
+	if err := os.Mkdir(to, 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{"main.go", "server.go", "show.go"} {
+		text, err := os.ReadFile(filepath.Join(root, "examples", "quota", name))
+		if err != nil {
+			return err
+		}
+		text = bytes.ReplaceAll(text, []byte("NewSet(&quota.Options{"), []byte("NewSet(quota.Options{"))
+		if err := os.WriteFile(filepath.Join(to, name), text, 0o644); err != nil {
+			return err
 		}
 	}
 	return nil
