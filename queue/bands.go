@@ -28,6 +28,7 @@ type bands[K comparable] struct {
 	none   *group[K]            // keys without a tenant
 	byAge  heap[*flow[K]]
 	n      int             // keys, those of blocked tenants included
+	held   int             // … how many those are
 	pass   func(t *tenant) // notes a blocked tenant that next came upon, in a bucket's line
 }
 
@@ -122,6 +123,9 @@ func (o *bands[K]) push(i uint32, e *entry[K], front bool) {
 	}
 	o.n++
 	f.band.n++
+	if f.group.blocked {
+		o.held++
+	}
 	if f.oldest > e.order {
 		f.oldest = e.order
 		o.byAge.fix(f)
@@ -168,6 +172,9 @@ func (o *bands[K]) remove(i uint32, e *entry[K]) {
 func (o *bands[K]) removed(f *flow[K]) {
 	o.n--
 	f.band.n--
+	if f.group.blocked {
+		o.held--
+	}
 	if f.live == 0 {
 		f.unlink()
 		if f.group != o.none {
@@ -256,7 +263,9 @@ func (o *bands[K]) block(t *tenant, blocked bool) (more bool) {
 		switch {
 		case blocked:
 			f.unlink()
+			o.held += f.live
 		case f.live > 0:
+			o.held -= f.live
 			f.link()
 			f.oldest = 0
 			o.byAge.fix(f)
@@ -266,6 +275,8 @@ func (o *bands[K]) block(t *tenant, blocked bool) (more bool) {
 	o.trim(g)
 	return more
 }
+
+func (o *bands[K]) runnable() int { return o.n - o.held }
 
 func (o *bands[K]) top() uint32 {
 	if f := o.highest(); f != nil {

@@ -19,6 +19,16 @@ type defect struct {
 	get   func(ctx context.Context, q *Queue[string]) (Item[string], error)
 	done  func(it Item[string])
 	retry func(it Item[string], err error, atLeast time.Duration)
+
+	refund func(b *Bucket, n int)
+}
+
+func (d *defect) orRefund(b *Bucket, n int) {
+	if d.refund == nil {
+		b.Refund(n)
+		return
+	}
+	d.refund(b, n)
 }
 
 func (d *defect) orAdd(q *Queue[string], key string, o AddOptions) error {
@@ -67,7 +77,7 @@ func isRunning(q *Queue[string], key string) bool {
 // The comparison with the model is worth what it catches: a queue that breaks a
 // promise, in one respect at a time.
 //
-// It is the negative control of promises Q1 to Q5 in TestModelRandomly and
+// It is the negative control of promises Q1 to Q6 in TestModelRandomly and
 // FuzzModel.
 func TestModelCatchesBrokenQueues(t *testing.T) {
 	for _, c := range []struct {
@@ -142,6 +152,12 @@ func TestModelCatchesBrokenQueues(t *testing.T) {
 				}
 				return q.Get(ctx)
 			}}
+		}},
+		{"Q6", "tokens that come back are lost", func() defect {
+			return defect{refund: func(*Bucket, int) {}}
+		}},
+		{"Q6", "tokens come back twice", func() defect {
+			return defect{refund: func(b *Bucket, n int) { b.Refund(n); b.Refund(n) }}
 		}},
 		{"Q1", "a held key runs", func() defect {
 			return defect{hold: func(*Queue[string], string, time.Duration) func() { return func() {} }}

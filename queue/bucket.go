@@ -130,12 +130,15 @@ func (b *Bucket) Charge(n int) {
 	b.taken += uint64(n)
 }
 
-// Refund gives back n tokens that a run has taken and not used. What goes beyond the burst
-// is lost. Keys that wait for the bucket go at once.
+// Refund gives back n tokens that a run has taken and not used; call it once for each
+// token. Never do more come back than were taken in all, and what goes beyond the burst is
+// lost. Keys that wait for the bucket go at once.
 func (b *Bucket) Refund(n int) {
-	if n > 0 {
-		b.change(func(now time.Time) { b.limit.ReserveN(now, -n) })
-	}
+	b.change(func(now time.Time) {
+		n := min(max(n, 0), int(b.taken))
+		b.taken -= uint64(n)
+		b.limit.ReserveN(now, -n)
+	})
 }
 
 // SetLimit changes what NewBucket was given.
@@ -158,7 +161,7 @@ type BucketStats struct {
 	Tokens    float64       // there now; negative after Charge
 	Until     time.Time     // paused until then; zero: not paused
 	Throttled time.Duration // for how long Throttle has paused it in all
-	Taken     uint64        // tokens taken in all, by runs and by Charge
+	Taken     uint64        // tokens taken in all, by runs and by Charge, less those given back by Refund
 }
 
 // Stats reads the bucket.

@@ -188,7 +188,7 @@ func (s *shard[K]) verifyWheel(f *faults) {
 
 func (s *shard[K]) verifyOrder(f *faults, o *bands[K], in State, want int) {
 	f.want(o.n == want, "%d keys are %v, %d in their order", want, in, o.n)
-	n, flows, keys := 0, 0, map[*band[K]]int{}
+	n, held, flows, keys := 0, 0, 0, map[*band[K]]int{}
 	inspect := func(g *group[K]) {
 		live := 0
 		for _, x := range g.flows {
@@ -200,6 +200,9 @@ func (s *shard[K]) verifyOrder(f *faults, o *bands[K], in State, want int) {
 		}
 		f.want(g == o.none || live > 0 || g.blocked, "tenant %s has a group for nothing", g.tenant.name)
 		n += live
+		if g.blocked {
+			held += live
+		}
 		flows += len(g.flows)
 	}
 	inspect(o.none)
@@ -207,7 +210,7 @@ func (s *shard[K]) verifyOrder(f *faults, o *bands[K], in State, want int) {
 		f.want(g.tenant.number == number && o.roster.of[number-1] == g.tenant, "tenant %s is lost", g.tenant.name)
 		inspect(g)
 	}
-	f.want(n == o.n, "%d keys in flows, counted %d", n, o.n)
+	f.want(n == o.n && held == o.held, "%d keys in flows, %d of blocked tenants, counted %d and %d", n, held, o.n, o.held)
 	for k, x := range o.all {
 		f.want(x.n == keys[x], "band %d: %d keys, counted %d", x.is, keys[x], x.n)
 		f.want(k == 0 || o.all[k-1].is > x.is, "bands are not in order")

@@ -180,7 +180,7 @@ func (q *Queue[K]) fill(s *shard[K], dst []Item[K]) (n int, again bool) {
 	most := len(dst)
 	if most > 1 {
 		others := s.count[StateRunning]/shareBatch + int(q.waiters.sleeping.Load()) + 1
-		most = max(1, min(most, mostAtOnce, s.count[StateReady]/(2*others)))
+		most = max(1, min(most, mostAtOnce, s.ready.runnable()/(2*others)))
 	}
 	for ; n < most; n++ {
 		i, e, again := s.take()

@@ -77,11 +77,13 @@ func (k *keeper[K]) admit(t *tenant) {
 	k.s.fx |= fxTop
 }
 
-func (k *keeper[K]) forget(i uint32, e *entry[K]) {
+func (k *keeper[K]) forget(i uint32, e *entry[K], cool bool) {
 	r := k.s.record(i)
 	r.err, r.reasons = nil, 0
 	if r.extra != nil {
-		r.first, r.cool = 0, 0
+		if r.first = 0; cool {
+			r.cool = 0
+		}
 	}
 	k.s.trim(i, e)
 }

@@ -70,6 +70,7 @@ type modelBucket struct {
 	rate   float64
 	burst  int
 	tokens float64
+	taken  int
 	at     time.Time // when there were so many
 	until  time.Time // paused until then
 }
@@ -294,6 +295,7 @@ func (m *model) cancel(key string, now time.Time) bool {
 	switch {
 	case k == nil:
 	case k.state == StateDelayed:
+		k.attempts = 0
 		m.rest(key, now)
 		return true
 	case k.state == StateRunning && k.added && !k.again.IsZero():
@@ -508,6 +510,7 @@ func (m *model) dispatch(key string, now time.Time) error {
 	}
 	for _, b := range m.bucketsOf(key) {
 		m.buckets[b].tokens--
+		m.buckets[b].taken++
 	}
 	if m.tenantOf != nil {
 		m.tenant(m.tenantOf(key)).running++

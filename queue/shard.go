@@ -107,6 +107,8 @@ type order[K comparable] interface {
 	next(oldest bool) (i uint32, e *entry[K], again bool)
 	// block keeps the keys of a tenant from running, or lets them; more: there are some.
 	block(t *tenant, blocked bool) (more bool)
+	// runnable is how many keys may run.
+	runnable() int
 	// top is the highest band with a key that may run, plus one; 0: none.
 	top() uint32
 	// depths adds the number of keys in each band.
@@ -145,8 +147,9 @@ type admission[K comparable] interface {
 	// the run begins.
 	ran(i uint32, e *entry[K], by int)
 	began(i uint32, e *entry[K])
-	// forget makes the record that of a key that never ran; discard ends it.
-	forget(i uint32, e *entry[K])
+	// forget makes the record that of a key that never ran, or, unless cool, of one whose
+	// interval since its last run goes on; discard ends it.
+	forget(i uint32, e *entry[K], cool bool)
 	discard(i uint32, e *entry[K])
 	// tick lets go what may run at now; wake is when there is something to let go.
 	tick(now int64) (more bool)
@@ -456,11 +459,10 @@ func (s *shard[K]) result(i uint32, e *entry[K], o *outcome, err error) {
 // remove forgets a key; ok: there was something to forget.
 func (s *shard[K]) remove(i uint32) bool {
 	e := s.at(i)
-	to, ok := onRemove(e.status())
 	if e.is(recorded) {
-		s.admission.forget(i, e)
-		to.flags = to.flags&^recorded | e.flags&recorded
+		s.admission.forget(i, e, true)
 	}
+	to, ok := onRemove(e.status())
 	s.move(i, e, to, e.band)
 	return ok
 }
@@ -468,6 +470,9 @@ func (s *shard[K]) remove(i uint32) bool {
 // cancel takes back what was to run later; ok: there was something.
 func (s *shard[K]) cancel(i uint32) bool {
 	e := s.at(i)
+	if e.is(recorded) && e.state == StateDelayed {
+		s.admission.forget(i, e, false)
+	}
 	to, ok := onCancel(e.status())
 	s.move(i, e, to, e.band)
 	return ok

@@ -276,7 +276,7 @@ func onRemove(x status) (_ status, ok bool) {
 func onCancel(x status) (_ status, ok bool) {
 	switch {
 	case x.state == StateDelayed:
-		x.state, x.due, ok = StateIdle, 0, true
+		x.state, x.due, x.attempts, ok = StateIdle, 0, 0, true
 	case x.state == StateRunning && x.flags&added != 0 && x.due > 0:
 		x.flags &^= added | urgent | keeping
 		ok = true

@@ -168,7 +168,7 @@ func (k *keeper[K]) pump(now int64) (more bool) {
 				break
 			}
 		}
-		if l.n == 0 {
+		if l.top() == 0 {
 			l.wakes = never
 		}
 		k.byWake.fix(l)

@@ -329,7 +329,14 @@ func (r *trial) bucket(n int, kind, arg byte, d time.Duration) {
 	now := time.Now()
 	m.fill(now)
 	switch kind % 8 {
-	case 0, 1, 2:
+	case 2:
+		n := int(arg % 4)
+		r.note("refund %s %d", b.Name(), n)
+		r.bad.orRefund(b, n)
+		n = min(n, m.taken)
+		m.taken -= n
+		m.tokens = min(m.tokens+float64(n), float64(m.burst))
+	case 0, 1:
 		r.note("throttle %s for %v", b.Name(), d)
 		b.Throttle(now.Add(d))
 		if until := now.Add(d); until.After(m.until) {
@@ -343,6 +350,7 @@ func (r *trial) bucket(n int, kind, arg byte, d time.Duration) {
 		r.note("charge %s %d", b.Name(), arg%8)
 		b.Charge(int(arg % 8))
 		m.tokens -= float64(arg % 8)
+		m.taken += int(arg % 8)
 	default:
 		rate, burst := float64(arg%16+1), int(arg>>4)%4+1
 		r.note("%s: %v a second, burst %d", b.Name(), rate, burst)
@@ -786,6 +794,11 @@ func (r *trial) compare() {
 	}
 	if st.Ready+st.Throttled != len(r.m.ready) {
 		r.t.Fatalf("%d keys ready and %d throttled, want %d", st.Ready, st.Throttled, len(r.m.ready))
+	}
+	for n, b := range r.buckets {
+		if taken := b.Stats().Taken; taken != uint64(r.m.buckets[n].taken) {
+			r.t.Fatalf("%s: %d tokens are taken, want %d", b.Name(), taken, r.m.buckets[n].taken)
+		}
 	}
 	verify(r.t, r.q)
 }

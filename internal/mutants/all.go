@@ -191,8 +191,28 @@ var All = []Mutant{
 	},
 	{
 		Name: "the end of a run forgets what was added after Remove",
-		File: "queue/shard.go", Old: "\tcase e.is(removed):\n\t\treturn", New: "\tcase e.is(removed):\n\t\tif BROKEN && e.is(recorded) {\n\t\t\ts.admission.forget(i, e)\n\t\t}\n\t\treturn",
+		File: "queue/shard.go", Old: "\tcase e.is(removed):\n\t\treturn", New: "\tcase e.is(removed):\n\t\tif BROKEN && e.is(recorded) {\n\t\t\ts.admission.forget(i, e, true)\n\t\t}\n\t\treturn",
 		Package: "queue", Test: "TestAddAfterRemoveDuringARunIsDebounced",
+	},
+	{
+		Name: "Cancel keeps the failures of a key that is held",
+		File: "queue/shard.go", Old: "if e.is(recorded) && e.state == StateDelayed {", New: "if e.is(recorded) && e.state == StateDelayed && !BROKEN {",
+		Package: "queue", Test: "TestCancelOfAHeldDelayedKeyForgetsItsFailures",
+	},
+	{
+		Name: "the timer rings for the line of a tenant that is held",
+		File: "queue/throttle.go", Old: "if l.top() == 0 {", New: "if l.top() == 0 && !(BROKEN && l.n > 0) {",
+		Package: "queue", Test: "TestLineOfABlockedTenantRingsNoTimer",
+	},
+	{
+		Name: "the share of a batch counts keys of tenants that are held",
+		File: "queue/item.go", Old: "s.ready.runnable()/(2*others)", New: "map[bool]int{true: s.count[StateReady], false: s.ready.runnable()}[BROKEN]/(2*others)",
+		Package: "queue", Test: "TestShareOfABatchCountsWhatMayRun",
+	},
+	{
+		Name: "more tokens come back than were taken",
+		File: "queue/bucket.go", Old: "n := min(max(n, 0), int(b.taken))", New: "n := max(n, 0)\n\t\tif !BROKEN {\n\t\t\tn = min(n, int(b.taken))\n\t\t}",
+		Package: "queue", Test: "TestRefundGivesBackNoMoreThanWasTaken",
 	},
 
 	// store

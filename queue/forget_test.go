@@ -1,0 +1,134 @@
+package queue
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Cancel forgets a delayed key whether a hold keeps its entry or not.
+// promise Q7; seen to fail: the key that was held began its next run with attempt 1 and
+// showed the error of the run before.
+func TestCancelOfAHeldDelayedKeyForgetsItsFailures(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		add(t, q, "a")
+		get(t, q).Retry(errTest, 0)
+		if err := q.AddWith("a", AddOptions{After: time.Millisecond, Urgent: true, KeepAttempts: true, Reason: "cure"}); err != nil {
+			t.Fatal(err)
+		}
+		wantState(t, q, "a", StateDelayed)
+		release := q.Hold(q.OfKey("a"), Hold{Reason: "test"})
+		if !q.Cancel("a") {
+			t.Fatal("Cancel found nothing to take back")
+		}
+		if e := entryOf(t, q, "a"); e.State != StateIdle || e.Attempts != 0 || e.LastError != nil || len(e.Reasons) != 0 {
+			t.Errorf("after Cancel: %v, %d attempts, error %v, reasons %v; want idle and nothing else", e.State, e.Attempts, e.LastError, e.Reasons)
+		}
+		release()
+		if keys := keysIn(q); len(keys) != 0 {
+			t.Errorf("%s are kept", keys)
+		}
+	})
+}
+
+// Cancel does not let a key run before the interval since its last run has passed.
+func TestCancelKeepsTheInterval(t *testing.T) {
+	o := oneOrder()
+	o.Debounce.Interval = time.Hour
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "a")
+		wantNext(t, q, "a")
+		q.AddAfter("a", 2*time.Hour)
+		q.Cancel("a")
+		add(t, q, "a")
+		wantNone(t, q)
+		time.Sleep(time.Hour)
+		wantNext(t, q, "a")
+	})
+}
+
+// A bucket's line rings no timer for keys that may not run whatever tokens there are.
+//
+// seen to fail: with ten tokens a second the timer rang 36,001 times in an hour.
+func TestLineOfABlockedTenantRingsNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := oneOrder()
+		o.Tenant = func(string) string { return "acme" }
+		cloud := bucketOf(t, "cloud", 10, 1)
+		o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, cloud) }
+		q := newQueue(t, o)
+		rings := 0
+		ring := q.timer.tick
+		q.timer.tick = func() { rings++; ring() }
+		add(t, q, "a", "b", "c")
+		wantNext(t, q, "a")
+		wantNone(t, q)
+		release := q.Hold(q.OfTenant("acme"), Hold{Reason: "test"})
+		time.Sleep(time.Hour)
+		if rings > 10 {
+			t.Errorf("the timer rang %d times in an hour in which no key may run", rings)
+		}
+		checkInvariants(t, q)
+		release()
+		time.Sleep(time.Second)
+		wantNext(t, q, "b")
+		time.Sleep(time.Second)
+		wantNext(t, q, "c")
+		if err := q.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The share of a batch is one of what may run.
+//
+// seen to fail: a getter took all eight keys that may run, because of ninety-two of a
+// tenant that is held.
+func TestShareOfABatchCountsWhatMayRun(t *testing.T) {
+	o := oneOrder()
+	o.Tenant = func(key string) string { return key[:1] }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		q.Hold(q.OfTenant("h"), Hold{Reason: "test"})
+		for n := range 100 {
+			add(t, q, string("mh"[min(n/8, 1)])+string(rune('0'+n)))
+		}
+		items := make([]Item[string], 50)
+		n, err := q.GetBatch(t.Context(), items)
+		if err != nil || n != 4 {
+			t.Errorf("a batch of %d, %v; want half of the 8 keys that may run", n, err)
+		}
+		for _, it := range items[:n] {
+			it.Done()
+		}
+		checkInvariants(t, q)
+	})
+}
+
+// No more tokens come back than were taken, however often Refund is called; Taken is
+// what runs and Charge took and kept.
+//
+// seen to fail: Taken was 3 after the refunds, and the second one gave a token more.
+func TestRefundGivesBackNoMoreThanWasTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucketOf(t, "cloud", 0.001, 5)
+		want := func(taken uint64, tokens int) {
+			t.Helper()
+			if s := b.Stats(); s.Taken != taken || int(s.Tokens) != tokens {
+				t.Errorf("%d tokens taken and %v there, want %d and %d", s.Taken, s.Tokens, taken, tokens)
+			}
+		}
+		b.Charge(3)
+		want(3, 2)
+		b.Refund(2)
+		want(1, 4)
+		b.Refund(2)
+		want(0, 5)
+		b.Refund(2)
+		want(0, 5)
+		if err := b.SetLimit(0.001, 100); err != nil {
+			t.Fatal(err)
+		}
+		b.Refund(90)
+		want(0, 5)
+	})
+}
