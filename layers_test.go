@@ -41,6 +41,7 @@ var layers = map[string]int{
 	"store/objects":               2,
 	"store/storetest":             1,
 	"store/storetest/campaign":    1,
+	"reconcile/internal/recent":   1,
 	"reconcile":                   2,
 	"reconcile/depend":            3,
 	"reconcile/program":           3,

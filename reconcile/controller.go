@@ -94,6 +94,7 @@ func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K]
 	if err := k.makeQueue(); err != nil {
 		return nil, err
 	}
+	k.parts.mu = &k.mu
 	c := &Controller[K]{hashed: k.o.Hash != nil}
 	c.pendingWrites = &pendingWrites[K]{kernel: k}
 	c.alarm, c.want = newAlarm(), k.o.Workers

@@ -143,7 +143,6 @@ package reconcile
 //	options       what New is told
 //	parts         goroutines that Run waits for and names
 //	outcome       what a run came to: pure
-//	recent        the last runs of keys
 //	kernel        what all parts of a controller share
 //	shards        caches that hold some shards of a kind
 //	run           one run and its context
@@ -170,7 +169,6 @@ package reconcile
 //	cycles        controllers that wake each other in a circle
 //	summary       a line in the log for each controller
 //	group         several controllers under one placement
-//	sample        functions that a Manager calls every so often
 //	manager       Manager
 //	snapshot      introspection: a controller at a moment
 //	keys          … its keys

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/queue"
@@ -41,6 +41,7 @@ func Each[K comparable, V any](name string, interval time.Duration, list func(ct
 		return nil, fmt.Errorf("reconcile: Each(%q): no function", name)
 	}
 	e := &each[K, V]{list: list, f: f}
+	e.want.Store(new(map[K]V))
 	c, err := New(name, e, o)
 	if err != nil {
 		return nil, err
@@ -65,8 +66,7 @@ type each[K comparable, V any] struct {
 	list func(context.Context) (map[K]V, error)
 	f    EachFunc[K, V]
 
-	mu   sync.Mutex
-	want map[K]V // the latest list
+	want atomic.Pointer[map[K]V] // to the latest list, which is not written to
 
 	// added has the values that keys were added with. Only the source's goroutine
 	// touches it, and it outlives that: what changes between two runs of the source
@@ -76,9 +76,7 @@ type each[K comparable, V any] struct {
 
 // Reconcile implements Reconciler.
 func (e *each[K, V]) Reconcile(ctx context.Context, key K) (Result, error) {
-	e.mu.Lock()
-	want, ok := e.want[key]
-	e.mu.Unlock()
+	want, ok := (*e.want.Load())[key]
 	if !ok {
 		return e.f(ctx, key, nil)
 	}
@@ -95,9 +93,7 @@ func (e *each[K, V]) poll(ctx context.Context, to Sink[K]) error {
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	e.want = now
-	e.mu.Unlock()
+	e.want.Store(&now)
 	if e.added == nil {
 		e.added = make(map[K]V, len(now))
 	}

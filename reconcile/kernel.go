@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/internal/recent"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
@@ -29,20 +30,23 @@ type kernel[K comparable] struct {
 	o         Options[K]
 	userHooks queue.Hooks[K]
 	q         *queue.Queue[K]
-	epoch     time.Time                     // times of runs are counted from here
-	recent    atomic.Pointer[recentRuns[K]] // nil: nothing keeps runs
-	ownHash   bool                          // o.Hash is the user's
+	epoch     time.Time // times of runs are counted from here
+	ownHash   bool      // o.Hash is the user's
 
-	// The locks of a controller, in the order in which one goroutine may take them:
+	// The locks of the package, in the order in which one goroutine may take them:
 	//
-	//	kernel.mu ▶ pool.list ▶ slot.mu
+	//	Manager.mu ▶ kernel.mu ▶ slot.mu ▶ that of a store.Writes
 	//	pendingWrites.pending ▶ that of a store.Writes
+	//	mapping.mu
+	//	Webhook.mu
 	//
-	// No user code, hook, log line or queue operation runs under any of them.
-	mu   sync.Mutex // guards mail, replacing view, and what the parts say
-	view atomic.Pointer[view[K]]
-	mail []message     // for the supervisor, in order
-	rung chan struct{} // capacity 1: there is mail
+	// No user code, hook, log line or queue operation runs under any of them. A run takes
+	// slot.mu and, if a run has written something, pendingWrites.pending: kernel.mu is for what
+	// changes seldom.
+	mu   sync.Mutex              // guards mail, replacing view, parts, and what pool, sources and supervisor say
+	view atomic.Pointer[view[K]] // a change replaces what it points to
+	mail []message               // for the supervisor, in order
+	rung chan struct{}           // capacity 1: there is mail
 
 	parts parts // what Run waits for at its end
 }
@@ -102,7 +106,7 @@ var (
 // view is the part of a controller's state that every add and every run reads. A
 // change replaces it as a whole, so that they need no lock.
 type view[K comparable] struct {
-	holds  []atomic.Pointer[hold] // by shard; nil: this server may not run its keys
+	holds  []atomic.Pointer[hold] // the hold of each shard; nil: this server may not run its keys
 	leased bool
 	logger *slog.Logger
 	opened time.Duration // when the workers began, since epoch
@@ -110,6 +114,9 @@ type view[K comparable] struct {
 	caches []Cached       // that the controller reads: those of its sources and Options.Reads
 	shows  []Cached       // of these, those whose changes a source turns into keys of their own kind
 	exists []func(K) bool // ask a source whether anything is declared under a key
+
+	recent *recent.Runs[K] // nil: nothing keeps runs
+	ill    uint64          // failures that were logged since all keys were last found well
 }
 
 // changeView replaces the view by a copy that f has changed.

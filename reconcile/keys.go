@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/internal/recent"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
@@ -284,30 +285,62 @@ func leaseSnapshot(shard int, l lease.Lease) LeaseSnapshot {
 	return LeaseSnapshot{Shard: shard, Name: l.Name(), Held: held}
 }
 
+// A RunRecord is one run that has ended.
+type RunRecord struct {
+	Ended  time.Time     `json:"ended"` // to a tenth of a second
+	Took   time.Duration `json:"took"`  // to 100 µs
+	Result string        `json:"result"`
+}
+
+// What RunRecord.Result may be.
+const (
+	RunSucceeded = "succeeded" // also if it asked to be run again
+	RunFailed    = "failed"
+	RunParked    = "given up" // it failed in a way that no retry mends
+	RunThrottled = "throttled"
+	RunCanceled  = "cancelled" // by a lost lease or the controller's stop
+)
+
+var runResults = [resultKinds]string{
+	resultSuccess: RunSucceeded, resultRequeue: RunSucceeded, resultRequeueAfter: RunSucceeded,
+	resultError: RunFailed, resultTerminal: RunParked, resultThrottled: RunThrottled, resultCanceled: RunCanceled,
+}
+
 // KeepRuns has the controller keep when the last twenty runs of each key ended, how long
 // they took and how they ended, for RecentRuns: of at most 4,096 keys, in 1.5 MB and the
 // keys. Without it nothing is kept. A run costs a lock and the search of a map more, about
 // 100 ns. A second call changes nothing.
 func (c *Controller[K]) KeepRuns() {
-	if c.made() == nil {
-		c.recent.CompareAndSwap(nil, newRecentRuns[K](c.epoch))
+	if c.made() != nil || c.view.Load().recent != nil {
+		return
 	}
+	c.changeView(func(v *view[K]) {
+		if v.recent == nil {
+			v.recent = recent.New[K](c.epoch)
+		}
+	})
 }
 
 // RecentRuns returns the last runs, at most twenty and the newest first, of the key that is
 // printed like that: none before KeepRuns, and none of a key whose record has made place.
 // ctx bounds the search for the key.
-func (c *Controller[K]) RecentRuns(ctx context.Context, printed string) []RunRecord {
-	r := c.recent.Load()
-	if r == nil {
+func (c *Controller[K]) RecentRuns(ctx context.Context, printed string) (all []RunRecord) {
+	if c.made() != nil {
+		return nil
+	}
+	kept := c.view.Load().recent
+	if kept == nil {
 		return nil
 	}
 	key, err := c.keyOf(ctx, printed)
 	if err != nil {
 		var found bool
-		if key, found = r.printed(printed); !found {
+		if key, found = kept.Printed(printed); !found {
 			return nil
 		}
 	}
-	return r.of(key)
+	for _, r := range kept.Of(key) {
+		all = append(all, RunRecord{Ended: r.Ended, Took: r.Took, Result: runResults[r.Kind]})
+	}
+	return all
 }

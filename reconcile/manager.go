@@ -64,8 +64,7 @@ type Manager struct {
 	running bool
 	members []*member // replaced, never written to: others have the old one
 	run     *managed  // of Run; nil before it
-
-	samples sampling
+	samples []func()  // that Sample was given
 }
 
 // controller is a Controller[K] of any K, as a Manager needs it.
@@ -206,18 +205,9 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 			m.log().Info("reconcile: manager ended", "after", time.Since(began).Round(time.Millisecond))
 		}
 	}()
+	defer r.wait()
 	defer r.stopCaches()
 	defer r.stopRunners()
-	if m.Summary > 0 {
-		done := make(chan struct{})
-		defer func() { r.stopCaches(); <-done }()
-		go func() { // ends with the caches; waited for above
-			defer close(done)
-			m.summarise(r.cacheCtx)
-		}()
-	}
-	stopSampling := m.samples.start(r.cacheCtx)
-	defer stopSampling()
 	r.await(ctx)
 	m.mu.Lock()
 	r.stopping = true
@@ -231,12 +221,39 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 	return r.result()
 }
 
+// SampleEvery is how often a Manager calls what Sample was given.
+const SampleEvery = 10 * time.Second
+
 // Sample has the Manager call f every SampleEvery while it runs, the first time when it
 // begins, or at once if it runs: for pages that show a history. All such functions are
 // called on one goroutine, which there is only with such a function and ends before Run
 // returns. f must be quick and must not panic. Before and after Run it is not called.
 func (m *Manager) Sample(f func()) {
-	m.samples.add(f)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.samples = append(m.samples, f)
+	if m.run != nil {
+		m.sampleLocked(m.run)
+	}
+}
+
+// sampleLocked starts the calls, if there is something to call and Run goes on.
+func (m *Manager) sampleLocked(r *managed) {
+	if len(m.samples) > 0 && !r.sampling {
+		r.sampling = true
+		r.aside.Go(func() { m.sample(r.cacheCtx) })
+	}
+}
+
+func (m *Manager) sample(ctx context.Context) {
+	for again := true; again; again = sleep.For(ctx, SampleEvery) {
+		m.mu.Lock()
+		fs := slices.Clone(m.samples)
+		m.mu.Unlock()
+		for _, f := range fs {
+			f()
+		}
+	}
 }
 
 // Start runs a further runner while Run does, and the caches that it uses, with the checks
@@ -433,6 +450,10 @@ func (m *Manager) begin(ctx context.Context) (*managed, error) {
 		}
 	}
 	m.run = r
+	m.sampleLocked(r)
+	if m.Summary > 0 {
+		r.aside.Go(func() { m.summarise(r.cacheCtx) })
+	}
 	return r, nil
 }
 
@@ -533,10 +554,12 @@ func (m *Manager) defaultPlacement(c controller) (lease.Placement, error) {
 type managed struct {
 	cacheCtx, runCtx        context.Context
 	stopCaches, stopRunners context.CancelFunc
-	news                    chan struct{} // capacity 1: a member was started or has ended
+	news                    chan struct{}  // capacity 1: a member was started or has ended
+	aside                   sync.WaitGroup // what ends with cacheCtx and is no member
 
 	mu       *sync.Mutex // the Manager's; guards what follows
 	stopping bool
+	sampling bool      // what Sample was given is called, or not any more
 	left     []*member // that have not ended
 	errs     []error
 	late     bool // Run's goroutine alone
@@ -616,6 +639,14 @@ func (r *managed) await(ctx context.Context) {
 		case <-r.news:
 		}
 	}
+}
+
+// wait waits for what is no member. The contexts have ended.
+func (r *managed) wait() {
+	r.mu.Lock()
+	r.sampling = true
+	r.mu.Unlock()
+	r.aside.Wait()
 }
 
 // goesOn reports whether a member that which picks has not ended.

@@ -10,7 +10,7 @@ import (
 // parts are goroutines of a controller that Run waits for at its end, for a bounded time,
 // and names if they go on.
 type parts struct {
-	mu  sync.Mutex // guards all; nothing else is locked under it
+	mu  *sync.Mutex // the kernel's; guards all
 	all map[*part]struct{}
 }
 

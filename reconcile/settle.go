@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/queue"
@@ -13,7 +12,6 @@ import (
 // settler carries out what judge decided.
 type settler[K comparable] struct {
 	*pendingWrites[K]
-	ill atomic.Uint64 // failures that were logged since all keys were last found well
 }
 
 // conclude does everything that follows a run, in this order:
@@ -25,7 +23,7 @@ type settler[K comparable] struct {
 func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outcomes []Outcome) {
 	over, w := x.endedBy(), x.wrote()
 	var ended, took time.Duration
-	recent := t.recent.Load()
+	recent := t.view.Load().recent
 	if t.o.Hooks.OnDone != nil || t.o.Adapt != nil || recent != nil {
 		ended = t.since()
 		took = ended - x.started
@@ -48,7 +46,7 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 	}
 	for i, item := range items {
 		if recent != nil {
-			recent.add(item.Key, ended, took, decisions[i].kind)
+			recent.Add(item.Key, ended, took, uint8(decisions[i].kind))
 		}
 		decisions[i].again = t.failedBefore(item, decisions[i])
 		t.settle(item, decisions[i], outcomes[i].Result)
@@ -69,7 +67,7 @@ func (t *settler[K]) refuse(item queue.Item[K], err error) {
 // noteWell finds out whether a key still has a failure whose end is to be logged. A key
 // may also have been removed.
 func (t *settler[K]) noteWell() {
-	ill := t.ill.Load()
+	ill := t.view.Load().ill
 	if ill == 0 {
 		return
 	}
@@ -78,7 +76,11 @@ func (t *settler[K]) noteWell() {
 			return
 		}
 	}
-	t.ill.CompareAndSwap(ill, 0) // a failure that was settled meanwhile counts after that
+	t.changeView(func(v *view[K]) {
+		if v.ill == ill { // no failure was settled meanwhile
+			v.ill = 0
+		}
+	})
 }
 
 // changedDuringRun makes a change urgent that another than the run made.
@@ -161,7 +163,7 @@ func (t *settler[K]) gone(key K) bool {
 // item is settled, and only where it matters: while no key fails, a success need
 // not ask. A run that was throttled did not fail.
 func (t *settler[K]) failedBefore(item queue.Item[K], d decision) bool {
-	if t.o.Hooks.OnError != nil || d.err == nil && t.ill.Load() == 0 {
+	if t.o.Hooks.OnError != nil || d.err == nil && t.view.Load().ill == 0 {
 		return false
 	}
 	e, _ := t.q.Lookup(item.Key)
@@ -188,7 +190,7 @@ func (t *settler[K]) tellEnd(item queue.Item[K], d decision) {
 			Controller: t.name, Key: item.Key, Attempt: item.Attempt, Parked: d.do == settlePark, Err: d.err,
 		}, d.again)
 		if !d.again && t.o.Hooks.OnError == nil {
-			t.ill.Add(1)
+			t.changeView(func(v *view[K]) { v.ill++ })
 		}
 	case d.err == nil && d.again && (d.kind == resultSuccess || d.kind == resultRequeueAfter):
 		t.recovered("key", item.Key)

@@ -19,7 +19,7 @@ import (
 // and otherwise at most once in the length of a deadline, however many runs begin and
 // end meanwhile.
 type alarm struct {
-	due    atomic.Int64  // since the controller's epoch; never: notDue
+	due    atomic.Int64  // when to look, since the controller's epoch; never: notDue
 	signal chan struct{} // capacity 1: due was brought forward
 }
 
@@ -72,7 +72,7 @@ type slot[K comparable] struct {
 	cancel context.CancelFunc // ends the worker after its present run
 	labels context.Context    // of its goroutine
 	worker string             // the label that no other worker has
-	place  int                // in the pool's list of slots; guarded by pool.list
+	place  int                // in the pool's list of slots; guarded by kernel.mu
 
 	mu     sync.Mutex // guards what follows, and the present run's state
 	run    *run[K]    // nil: none

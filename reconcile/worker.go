@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/pprof"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tendhq/tend/queue"
@@ -20,7 +19,7 @@ type pool[K comparable] struct {
 	alarm *alarm
 	late  error // the cause of a run past its deadline
 
-	list  sync.Mutex // guards what follows; taken before a slot's
+	// What follows is guarded by kernel.mu.
 	open  bool
 	over  bool // no worker is started any more
 	want  int
@@ -60,16 +59,16 @@ func (l *slotList[K]) remove(s *slot[K]) bool {
 
 // resize sets how many workers there are to be.
 func (p *pool[K]) resize(n int) {
-	p.list.Lock()
-	defer p.list.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.want = n
 	p.adjustLocked()
 }
 
 // adaptTo is resize, and counts.
 func (p *pool[K]) adaptTo(n int) {
-	p.list.Lock()
-	defer p.list.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch {
 	case n > p.want:
 		p.raised++
@@ -82,23 +81,23 @@ func (p *pool[K]) adaptTo(n int) {
 
 // adapted is how often adaptTo has raised and lowered the number.
 func (p *pool[K]) adapted() (raised, lowered uint64) {
-	p.list.Lock()
-	defer p.list.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return p.raised, p.lowered
 }
 
 // setOpen starts all workers, or tells all of them to go.
 func (p *pool[K]) setOpen(open bool) {
-	p.list.Lock()
-	defer p.list.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.open = open
 	p.adjustLocked()
 }
 
 // shut tells all workers to go, for good.
 func (p *pool[K]) shut() {
-	p.list.Lock()
-	defer p.list.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.over = true
 	p.adjustLocked()
 }
@@ -106,8 +105,8 @@ func (p *pool[K]) shut() {
 // replace starts another worker in place of one that is stuck or whose goroutine
 // was ended under it. The stuck one goes when its run has returned after all.
 func (p *pool[K]) replace(s *slot[K]) {
-	p.list.Lock()
-	defer p.list.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.slots.remove(s) {
 		s.cancel()
 		p.old.add(s)
@@ -142,8 +141,8 @@ func (p *pool[K]) startLocked() *slot[K] {
 
 // leave is a worker's last act.
 func (p *pool[K]) leave(s *slot[K]) {
-	p.list.Lock()
-	defer p.list.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	s.cancel()
 	n, took := s.count()
 	p.gone.merge(n)
@@ -158,16 +157,16 @@ func (p *pool[K]) leave(s *slot[K]) {
 // wait waits until no worker is left, or reports false when ctx ends. No worker
 // may be started meanwhile.
 func (p *pool[K]) wait(ctx context.Context) bool {
-	p.list.Lock()
+	p.mu.Lock()
 	if len(p.slots)+len(p.old) == 0 {
-		p.list.Unlock()
+		p.mu.Unlock()
 		return true
 	}
 	if p.empty == nil {
 		p.empty = make(chan struct{})
 	}
 	empty := p.empty
-	p.list.Unlock()
+	p.mu.Unlock()
 	select {
 	case <-empty:
 		return true
@@ -178,8 +177,8 @@ func (p *pool[K]) wait(ctx context.Context) bool {
 
 // all gives every slot that may be running something.
 func (p *pool[K]) all() []*slot[K] {
-	p.list.Lock()
-	defer p.list.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return slices.Concat(p.slots, p.old)
 }
 
@@ -208,8 +207,8 @@ func (p *pool[K]) supersede(at seen[K]) {
 // totals are how all runs ended, and how long they took together where that is
 // measured.
 func (p *pool[K]) totals() (n Counts, took time.Duration) {
-	p.list.Lock()
-	defer p.list.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	n, took = p.gone, p.took
 	for _, s := range slices.Concat(p.slots, p.old) {
 		m, d := s.count()
@@ -221,25 +220,25 @@ func (p *pool[K]) totals() (n Counts, took time.Duration) {
 
 // hasStopped reports whether a worker found the queue stopped.
 func (p *pool[K]) hasStopped() bool {
-	p.list.Lock()
-	defer p.list.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return p.stops
 }
 
 func (p *pool[K]) noteStopped(err error) {
 	if errors.Is(err, queue.ErrStopped) {
-		p.list.Lock()
+		p.mu.Lock()
 		p.stops = true
-		p.list.Unlock()
+		p.mu.Unlock()
 	}
 }
 
 // watch looks at the runs whenever one is due, until ctx ends.
 func (p *pool[K]) watch(ctx context.Context) {
 	for p.alarm.wait(ctx, p.epoch) {
-		p.list.Lock()
+		p.mu.Lock()
 		p.looks++
-		p.list.Unlock()
+		p.mu.Unlock()
 		now := p.since()
 		for _, s := range p.all() {
 			r := s.look(now, p.late)
@@ -272,8 +271,8 @@ func (p *pool[K]) reportStuck(r stuckRun[K]) {
 }
 
 func (p *pool[K]) size() (want, running int) {
-	p.list.Lock()
-	defer p.list.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return p.want, len(p.slots) + len(p.old)
 }
 

@@ -39,7 +39,7 @@ import (
 // reached it and the sources have shown it.
 type pendingWrites[K comparable] struct {
 	*kernel[K]
-	n atomic.Int32 // len(of): most questions end here
+	n atomic.Int32 // len(of), kept beside it: most questions end here
 
 	pending sync.Mutex // guards what follows; the mutex of a store.Writes is taken under it
 	of      map[K]*pendingWrite
