@@ -27,7 +27,7 @@ import (
 //	hands ──▶ store ──▶ cache ─┐
 //	hands ──▶ channel ─────────┼──▶ controller ──▶ runs that end in every way
 //	poll ──────────────────────┘       ▲
-//	hands ──▶ lease, workers, pauses, sources that come and go
+//	hands ──▶ lease, workers, pauses, sources and controllers that come and go
 //
 // User code ends in every way there is: with errors, also endless ones, with panics and
 // with runtime.Goexit, in runs, sources, lists, hooks and functions of the queue. Each
@@ -50,14 +50,20 @@ type plant struct {
 
 	mu      sync.Mutex // guards what follows
 	running map[store.Key]int
-	deaths  map[string]int // of sources and lists that ended by themselves
-	heard   map[string]int // of them, by OnError
-	over    bool           // Run has returned
+	edits   map[store.Key]int       // by hands, of the spec or the life of an object, begun
+	edited  map[store.Key]time.Time // when the last of them had been made
+	told    map[store.Key]int       // runs that were ended because of one
+	deaths  map[string]int          // of sources and lists that ended by themselves
+	heard   map[string]int          // of them, by OnError
+	over    bool                    // Run has returned
 	wrong   []string
 }
 
 func newPlant(t testing.TB, seed uint64, steps *atomic.Int64) *plant {
-	p := &plant{t: t, seed: seed, steps: steps, pushed: make(chan store.Key), running: make(map[store.Key]int), deaths: make(map[string]int), heard: make(map[string]int)}
+	p := &plant{
+		t: t, seed: seed, steps: steps, pushed: make(chan store.Key), running: make(map[store.Key]int),
+		edits: make(map[store.Key]int), edited: make(map[store.Key]time.Time), told: make(map[store.Key]int), deaths: make(map[string]int), heard: make(map[string]int),
+	}
 	p.stopAt = 1 + rand.New(rand.NewPCG(seed, 1)).Int64N(400)
 	b := need(memory.New(nil))
 	t.Cleanup(func() { _ = b.Close() })
@@ -65,7 +71,7 @@ func newPlant(t testing.TB, seed uint64, steps *atomic.Int64) *plant {
 	p.lease = need(lease.NewManual(b, "plant"))
 	p.lease.Set(true, 1)
 	p.c = need(reconcile.For(p.things, p.reconcile, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[store.Key]{
-		Workers: 4, Placement: p.lease, Timeout: 200 * time.Millisecond, ReplaceStuck: seed%2 == 0,
+		Workers: 4, Placement: p.lease, Timeout: 200 * time.Millisecond, ReplaceStuck: seed%2 == 0, EndSuperseded: seed%3 == 0,
 		StopTimeout: 1200 * time.Millisecond, CacheWait: 50 * time.Millisecond, Resync: time.Second,
 		Queue: p.queue(),
 		Hooks: reconcile.Hooks[store.Key]{
@@ -218,6 +224,7 @@ func (p *plant) reconcile(ctx context.Context, o *thing) (result, error) {
 			p.mu.Unlock()
 		}
 	case <-ctx.Done():
+		p.judgeEnd(o.Key(), began, context.Cause(ctx))
 		return result{}, context.Cause(ctx)
 	}
 	p.step()
@@ -244,9 +251,91 @@ func (p *plant) reconcile(ctx context.Context, o *thing) (result, error) {
 	return result{}, err
 }
 
+// judgeEnd judges why the context of a run ended, which began to wait at a time. Each
+// edit ends one run at most, and with EndSuperseded it is the edit that ends the run and
+// not the deadline long after it.
+func (p *plant) judgeEnd(k store.Key, began time.Time, cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case errors.Is(cause, reconcile.ErrSuperseded):
+		if p.told[k]++; p.told[k] > p.edits[k] {
+			p.complain("%d runs of %s were ended because it changed, and it has changed %d times", p.told[k], k, p.edits[k])
+		}
+	case errors.Is(cause, reconcile.ErrDeadline) && p.seed%3 == 0 && p.n.Load() < p.stopAt:
+		if at := p.edited[k]; at.After(began) && time.Since(at) > 20*time.Millisecond {
+			p.complain("a run of %s was not told that it changed, %v before its deadline", k, time.Since(at))
+		}
+	}
+}
+
+// edit makes a change that a run of the object should know.
+func (p *plant) edit(k store.Key, change func() error) {
+	p.mu.Lock()
+	p.edits[k]++
+	p.mu.Unlock()
+	err := change()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.edits[k]--
+	} else {
+		p.edited[k] = time.Now()
+	}
+}
+
+// guest is a controller that comes to the Manager while it runs, and goes.
+func (p *plant) guest(id int) (stop func() error) {
+	var gone atomic.Bool
+	c := need(reconcile.New(fmt.Sprint("guest", id), reconcile.Func[store.Key](func(ctx context.Context, k store.Key) (result, error) {
+		if gone.Load() {
+			p.mu.Lock()
+			p.complain("a run of guest %d began after it was stopped", id)
+			p.mu.Unlock()
+		}
+		k.Namespace = fmt.Sprint("guest", id)
+		defer p.enter(k)()
+		select {
+		case <-time.After(3 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		return result{}, nil
+	}), &reconcile.Options[store.Key]{Logger: slog.New(slog.DiscardHandler)}))
+	if err := c.Watch(reconcile.From(p.c.Cache())); err != nil {
+		panic(err)
+	}
+	end, err := p.m.Start(c)
+	if err != nil {
+		if p.n.Load() < p.stopAt || !strings.Contains(err.Error(), "is not running") {
+			p.mu.Lock()
+			p.complain("Start of guest %d: %v", id, err)
+			p.mu.Unlock()
+		}
+		return nil
+	}
+	return func() error {
+		err := end()
+		gone.Store(true)
+		return err
+	}
+}
+
 // hand works the plant until quit is closed.
 func (p *plant) hand(id int, quit <-chan struct{}) {
 	r := rand.New(rand.NewPCG(p.seed, 1000+uint64(id)))
+	var guest func() error // that was started; nil: none
+	dismiss := func() {
+		if guest == nil {
+			return
+		}
+		if err := guest(); err != nil {
+			p.mu.Lock()
+			p.complain("guest %d was stopped: %v", id, err)
+			p.mu.Unlock()
+		}
+		guest = nil
+	}
+	defer dismiss()
 	ctx := context.Background()
 	for {
 		select {
@@ -256,14 +345,20 @@ func (p *plant) hand(id int, quit <-chan struct{}) {
 		}
 		p.step()
 		k := key(fmt.Sprint("k", r.IntN(10)))
-		switch r.IntN(16) {
+		switch r.IntN(18) {
 		case 0, 1:
-			_, _ = p.things.Create(ctx, &thing{Meta: store.Meta{Name: k.Name}})
+			p.edit(k, func() error {
+				_, err := p.things.Create(ctx, &thing{Meta: store.Meta{Name: k.Name}})
+				return err
+			})
 		case 2, 3:
-			_, _ = p.things.Mutate(ctx, k, func(o *thing) error { o.Spec.Size++; return nil })
+			p.edit(k, func() error {
+				_, err := p.things.Mutate(ctx, k, func(o *thing) error { o.Spec.Size++; return nil })
+				return err
+			})
 		case 4:
 			if o, err := p.things.Get(ctx, k); err == nil {
-				_ = p.things.Delete(ctx, o)
+				p.edit(k, func() error { return p.things.Delete(ctx, o) })
 			}
 		case 5:
 			select {
@@ -296,6 +391,12 @@ func (p *plant) hand(id int, quit <-chan struct{}) {
 				p.complain("a second Run: %v", err)
 				p.mu.Unlock()
 			}
+		case 15:
+			if guest == nil {
+				guest = p.guest(id)
+			}
+		case 16:
+			dismiss()
 		default:
 			_ = p.c.Kick(k)
 		}
