@@ -30,12 +30,17 @@ func adapt(r ctrl.Reconciler) reconcile.Func[reconcile.Request] {
 		if errors.Is(err, ctrl.TerminalError(nil)) {
 			err = reconcile.Terminal(err)
 		}
-		//lint:ignore SA1019 old reconcilers use it
-		return reconcile.Result{Requeue: result.Requeue, RequeueAfter: result.RequeueAfter}, err //nolint:staticcheck // SA1019: as above
+		return resultOf(result), err
 	}
 }
 
 // guide: end
+
+// resultOf copies the fields of a result, the deprecated one too: old reconcilers use it.
+func resultOf(r ctrl.Result) reconcile.Result {
+	//lint:ignore SA1019 old reconcilers use it
+	return reconcile.Result{Requeue: r.Requeue, RequeueAfter: r.RequeueAfter} //nolint:staticcheck // SA1019: as above
+}
 
 // A reconciler of controller-runtime gets its key, and what it returns means what it
 // means there.

@@ -534,6 +534,31 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestRemovedSourceThatIgnoresItsEndIsNamed",
 	},
 	{
+		Name: "a run is not told that its object has changed",
+		File: "reconcile/slot.go", Old: "if x == nil || x.newer == nil ||", New: "if BROKEN || x == nil || x.newer == nil ||",
+		Package: "reconcile", Test: "TestRunIsToldThatItsObjectHasChanged",
+	},
+	{
+		Name: "a run is ended by its own write",
+		File: "reconcile/slot.go", Old: "\t\tif !at.in(x.writes) {", New: "\t\tif BROKEN || !at.in(x.writes) {",
+		Package: "reconcile", Test: "TestRunIsToldThatItsObjectHasChanged",
+	},
+	{
+		Name: "a runner is started while the Manager stops",
+		File: "reconcile/manager.go", Old: "if m.run == nil || m.run.stopping {", New: "if m.run == nil || m.run.stopping && !BROKEN {",
+		Package: "reconcile", Test: "TestRunnerIsAddedAndEndedWhileTheManagerRuns",
+	},
+	{
+		Name: "the cache of a runner that was stopped runs on",
+		File: "reconcile/manager.go", Old: "if o.found && !usedBy(m.members, o.Runner) {", New: "if o.found && !usedBy(m.members, o.Runner) && !BROKEN {",
+		Package: "reconcile", Test: "TestRunnerIsAddedAndEndedWhileTheManagerRuns",
+	},
+	{
+		Name: "a runner that was stopped is not waited for",
+		File: "reconcile/manager.go", Old: "if !waitFor(limit, mb.done) {", New: "if !BROKEN && !waitFor(limit, mb.done) {",
+		Package: "reconcile", Test: "TestStoppedRunnersErrorIsThatOfStop",
+	},
+	{
 		Name: "a stopped queue is healthy",
 		File: "reconcile/snapshot.go", Old: "\tif c.hasStopped() && !c.isOver() {\n\t\terrs", New: "\tif c.hasStopped() && !c.isOver() && !BROKEN {\n\t\terrs",
 		Package: "reconcile", Test: "TestControllerWithAStoppedQueueIsNotHealthy",
