@@ -18,7 +18,7 @@ import (
 // call took and how it ended, and the writes that were fenced. Make stores,
 // leases and caches of what it returns, not of b: backends are told apart by
 // identity. It offers leases if b does. A measured call reads the clock twice and
-// allocates nothing. Measure fails on nil, on a name that was measured before, and on
+// allocates nothing, unless it has an exemplar. Measure fails on nil, on a name that was measured before, and on
 // one that is not UTF-8, which Prometheus does not take.
 func (c *Collector) Measure(name string, b store.Backend) (store.Backend, error) {
 	if b == nil {
@@ -34,7 +34,7 @@ func (c *Collector) Measure(name string, b store.Backend) (store.Backend, error)
 			return nil, fmt.Errorf("metrics: Measure: there is a backend %q already", name)
 		}
 	}
-	m := &measured{Backend: b, name: name, times: c.times}
+	m := &measured{Backend: b, name: name, times: c.times, exemplar: &c.exemplar}
 	c.backends = append(c.backends, m)
 	if l, ok := b.(store.Leaser); ok {
 		return &measuredLeaser{measured: m, Leaser: l}, nil
@@ -47,6 +47,7 @@ type measured struct {
 	store.Backend // Watch and Close pass through: they have no duration
 	name          string
 	times         *prometheus.HistogramVec
+	exemplar      *traces
 	timings       [operations][outcomes]atomic.Pointer[prometheus.Observer] // of times; nil: did not occur
 	refused       atomic.Uint64                                             // writes that were fenced
 }
@@ -216,7 +217,11 @@ func (m *measured) observe(ctx context.Context, op operation, begun time.Time, e
 		h = &made
 		at.Store(h) // a goroutine that was faster stored the same histogram
 	}
-	(*h).Observe(took.Seconds())
+	if labels := m.exemplar.of(ctx); labels != nil {
+		(*h).(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), labels)
+	} else {
+		(*h).Observe(took.Seconds())
+	}
 	if out == outcomeFenced {
 		m.refused.Add(1)
 	}

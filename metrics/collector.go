@@ -31,7 +31,9 @@ type Collector struct {
 	manager *reconcile.Manager
 	times   *prometheus.HistogramVec // of measured backends
 	ready   *prometheus.HistogramVec // of the objects' kinds
-	scrape  sync.Mutex               // held while the objects are listed; guards what a watched keeps
+
+	exemplar traces
+	scrape   sync.Mutex // held while the objects are listed; guards what a watched keeps
 
 	mu          sync.Mutex // guards what follows
 	queues      []Queue
@@ -41,7 +43,8 @@ type Collector struct {
 	externals   []External
 	inventories []Inventory
 	kinds       []*watched
-	bands       map[string]map[int]bool // by queue: the priorities that were seen
+	bands       map[string]map[int]bool  // by queue: the priorities that were seen
+	runs        map[string]*runExemplars // by controller
 }
 
 // External is an *external.Reconciler of any types.
@@ -57,7 +60,7 @@ type Inventory interface {
 // New makes a collector of everything that m runs, also of what is registered
 // later. m may be nil.
 func New(m *reconcile.Manager) *Collector {
-	return &Collector{manager: m, times: newStoreTimes(), ready: newReadyTimes(), bands: map[string]map[int]bool{}}
+	return &Collector{manager: m, times: newStoreTimes(), ready: newReadyTimes(), bands: map[string]map[int]bool{}, runs: map[string]*runExemplars{}}
 }
 
 // AddQueue adds a queue that is not a controller's. It fails on nil and on a name
@@ -152,7 +155,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	for _, q := range queues {
 		st := q.Stats()
 		st.Name = names.unique("queue", st.Name)
-		c.queue(s, st)
+		c.queue(s, st, nil)
 	}
 	for _, b := range buckets {
 		st := b.Stats()
@@ -181,10 +184,11 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		switch r := r.(type) {
 		case controller:
 			snap, st := r.Snapshot(), r.QueueStats()
+			runs := c.exemplarsSeen(snap.Name)
 			snap.Name = names.unique("queue", snap.Name)
 			st.Name = snap.Name
-			c.queue(s, st)
-			control(s, snap, st)
+			c.queue(s, st, runs)
+			control(s, snap, st, runs)
 		case cached:
 			snap := r.Snapshot()
 			snap.Name = names.unique("cache", snap.Name)
@@ -239,15 +243,15 @@ func (s sink) gauge(d *prometheus.Desc, x float64, labels ...string) {
 	s.to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, x, validAll(labels)...)
 }
 
-func (c *Collector) queue(s sink, st queue.Stats) {
+func (c *Collector) queue(s sink, st queue.Stats, runs []prometheus.Exemplar) {
 	name := st.Name
 	for label, n := range c.depths(st) {
 		s.gauge(depth, float64(n), name, name, label)
 	}
 	s.count(adds, st.Adds, name, name)
 	s.count(retries, st.Retries, name, name)
-	s.histogram(queueTime, &st.QueueTime, workqueueBuckets, name, name)
-	s.histogram(workTime, &st.WorkTime, workqueueBuckets, name, name)
+	s.histogram(queueTime, &st.QueueTime, workqueueBuckets, nil, name, name)
+	s.histogram(workTime, &st.WorkTime, workqueueBuckets, runs, name, name)
 	var unfinished, longest time.Duration
 	for _, row := range st.States {
 		if row.State == queue.StateRunning {
@@ -308,7 +312,7 @@ func (c *Collector) depths(st queue.Stats) map[string]int {
 	return depths
 }
 
-func control(s sink, c reconcile.Snapshot, st queue.Stats) {
+func control(s sink, c reconcile.Snapshot, st queue.Stats, runs []prometheus.Exemplar) {
 	name := c.Name
 	for result, n := range map[string]uint64{
 		"success": c.Runs.Success, "requeue": c.Runs.Requeue, "requeue_after": c.Runs.RequeueAfter,
@@ -320,7 +324,7 @@ func control(s sink, c reconcile.Snapshot, st queue.Stats) {
 	s.count(terminalErrors, c.Runs.Terminal, name)
 	s.count(panics, c.Runs.Panic, name)
 	s.count(timeouts, c.Runs.Timeout, name)
-	s.histogram(reconcileTime, &st.WorkTime, reconcileBuckets, name)
+	s.histogram(reconcileTime, &st.WorkTime, reconcileBuckets, runs, name)
 	s.gauge(maxWorkers, float64(c.Workers), name)
 	s.gauge(activeWorkers, float64(c.Active), name)
 	stuck := 0

@@ -51,6 +51,14 @@
 //	collector := metrics.New(m)
 //	backend, err = collector.Measure("main", backend)
 //
+// # Exemplars
+//
+// A bucket of a histogram of runs or of store calls can name a trace that fell into it,
+// from which a dashboard leads to the trace:
+//
+//	collector.Exemplars(tracing.Exemplar)
+//	options = metrics.With(collector, tracing.With(tracer, options))
+//
 // # Dashboard and alerts
 //
 // dashboard.json is a Grafana dashboard, alerts.yaml are alert rules for

@@ -30,17 +30,23 @@ const (
 )
 
 // histogram sends h with the given bounds, and as a native histogram to
-// scrapers that ask for one.
-func (s sink) histogram(d *prometheus.Desc, h *queue.Histogram, bounds []float64, labels ...string) {
+// scrapers that ask for one, with exemplars if there are some.
+func (s sink) histogram(d *prometheus.Desc, h *queue.Histogram, bounds []float64, exemplars []prometheus.Exemplar, labels ...string) {
 	labels = validAll(labels)
 	total, upTo := h.Total(), make(map[float64]uint64, len(bounds))
 	for _, bound := range bounds {
 		upTo[bound] = h.UpTo(time.Duration(math.Round(bound * 1e9)))
 	}
-	s.to <- both{
+	m := prometheus.Metric(both{
 		Metric: prometheus.MustNewConstHistogram(d, total, h.Sum, upTo, labels...),
 		native: native(d, h, total, labels),
+	})
+	if len(exemplars) > 0 {
+		if with, err := prometheus.NewMetricWithExemplars(m, exemplars...); err == nil { // else a label's name is not Prometheus's
+			m = with
+		}
 	}
+	s.to <- m
 }
 
 // native merges neighbouring bins until there are few enough. As counters only

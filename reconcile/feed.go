@@ -426,7 +426,7 @@ func (s *sink[K]) Failed(err error) {
 	case err != nil:
 		(*feed[K])(s).fail(err, before)
 	case before > 0:
-		s.of.recovered("source", s.Name, "failures", before)
+		s.of.recovered(nil, "source", s.Name, "failures", before)
 	}
 }
 

@@ -240,8 +240,8 @@ func (k *kernel[K]) dropOthers() {
 }
 
 // report reports one failure, once: to the hook or else to the log. again says that
-// the one before it failed too.
-func (k *kernel[K]) report(f Failure[K], again bool) {
+// the one before it failed too. added goes to the log line.
+func (k *kernel[K]) report(f Failure[K], again bool, added ...slog.Attr) {
 	if hook := k.o.Hooks.OnError; hook != nil {
 		k.contain("OnError", func() { hook(f) })
 		return
@@ -262,6 +262,9 @@ func (k *kernel[K]) report(f Failure[K], again bool) {
 	if p := new(PanicError); errors.As(f.Err, &p) {
 		attrs = append(attrs, "stack", string(p.Stack))
 	}
+	for _, a := range added {
+		attrs = append(attrs, a)
+	}
 	what := "reconcile: run failed"
 	switch {
 	case f.Source != "":
@@ -273,10 +276,15 @@ func (k *kernel[K]) report(f Failure[K], again bool) {
 }
 
 // recovered logs the end of a row of failures that was logged.
-func (k *kernel[K]) recovered(attrs ...any) {
-	if k.o.Hooks.OnError == nil {
-		k.log().Info("reconcile: works again", append([]any{"controller", k.name}, attrs...)...)
+func (k *kernel[K]) recovered(added []slog.Attr, attrs ...any) {
+	if k.o.Hooks.OnError != nil {
+		return
 	}
+	attrs = append([]any{"controller", k.name}, attrs...)
+	for _, a := range added {
+		attrs = append(attrs, a)
+	}
+	k.log().Info("reconcile: works again", attrs...)
 }
 
 // makeQueue makes the queue, with hooks that pass on to the user's.

@@ -264,3 +264,68 @@ func TestOnAddHearsWhichChangeAddsAKey(t *testing.T) {
 			fmt.Sprintf("test %v by thing mapped: thing %v %d", key("target"), key("new"), o.Revision))
 	})
 }
+
+// What middleware adds to a run's log is in the lines of its Logger, also of one that was
+// asked for before, in the kernel's line of how the run ended, and in no other run's.
+//
+// Negative control: without x.lines = nil in addToLog the line "after" lacks it.
+func TestMiddlewareAddsToTheLinesOfItsRun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		runs := 0
+		c := newController(t, reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
+			log := reconcile.Logger(ctx)
+			log.Info("before")
+			runs++
+			reconcile.AddToLog(ctx, slog.Int("trace", runs))
+			reconcile.AddToLog(ctx, slog.String("span", fmt.Sprint("s", runs)))
+			log.Info("after")
+			if runs == 1 {
+				return reconcile.Result{}, errBoom
+			}
+			return reconcile.Result{}, nil
+		}), &reconcile.Options[string]{Logger: logger, Backoff: exactly(time.Second)})
+		add(t, c, "k")
+		start(t, c)
+		pass(time.Minute)
+		for text, want := range map[string][]string{
+			"before":      {"", ""},
+			"after":       {" trace=1 span=s1", " trace=2 span=s2"},
+			"run failed":  {" trace=1 span=s1"},
+			"works again": {" trace=2 span=s2"},
+		} {
+			found := logged(lines, text)
+			if len(found) != len(want) {
+				t.Errorf("%q: %d lines, want %d: %v", text, len(found), len(want), found)
+				continue
+			}
+			for i, line := range found {
+				_, added, _ := strings.Cut(line, " trace=")
+				if want[i] == "" && added != "" || want[i] != "" && " trace="+added != want[i] {
+					t.Errorf("%q, run %d: %s, want it to end with %q", text, i+1, line, want[i])
+				}
+			}
+		}
+		reconcile.AddToLog(t.Context(), slog.Int("trace", 0)) // outside of a run: nothing
+	})
+}
+
+// The line of a stuck run has what was added, too.
+func TestStuckRunsLineHasWhatWasAdded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		release := make(chan struct{})
+		c := newController(t, reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
+			reconcile.AddToLog(ctx, slog.String("trace", "t1"))
+			<-release
+			return reconcile.Result{}, nil
+		}), &reconcile.Options[string]{Logger: logger, Timeout: time.Second})
+		add(t, c, "k")
+		start(t, c)
+		pass(time.Hour)
+		close(release)
+		if found := logged(lines, "run is stuck"); len(found) != 1 || !strings.HasSuffix(found[0], " trace=t1") {
+			t.Errorf("%q, want one line that ends with trace=t1", found)
+		}
+	})
+}

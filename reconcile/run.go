@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,6 @@ type run[K comparable] struct {
 	keys    []K // its key, or those of a batch
 	one     [1]K
 	attempt int
-	stale   bool
 	started time.Duration // since the controller's epoch
 	by      time.Duration // its deadline, since the epoch; 0: none
 
@@ -42,7 +42,9 @@ type run[K comparable] struct {
 	logger slog.Logger
 	writes *store.Writes // nil until a store asks for it, so nothing was written
 	doing  *string       // what it waits for, see WaitsFor
+	added  *[]slog.Attr  // to its log lines, see AddToLog; nil: none
 	stuck  bool          // it was reported
+	stale  bool          // not guarded: it is set before the run begins
 	ended  chan struct{} // closed when the run has returned; nil: nothing waits
 	asked  []seen[K]     // changes that are urgent unless the run wrote them
 	newer  *newer[K]     // nil: the run is not told of changes
@@ -92,6 +94,7 @@ type anyRun interface {
 	identify() Info
 	isStale() bool
 	log() *slog.Logger
+	addToLog(attrs []slog.Attr)
 	waitsFor(what *string) (before *string)
 }
 
@@ -119,6 +122,16 @@ func Logger(ctx context.Context) *slog.Logger {
 		return slog.Default()
 	}
 	return r.log()
+}
+
+// AddToLog adds attributes to the log lines of the run that ctx belongs to: to those of
+// Logger, also of a Logger that was asked for before, and to the kernel's lines about how
+// the run ended. Middleware calls it: package tracing adds the trace's id. Outside of a
+// run it does nothing. It is safe for concurrent use.
+func AddToLog(ctx context.Context, attrs ...slog.Attr) {
+	if r := runOf(ctx); r != nil && len(attrs) > 0 {
+		r.addToLog(attrs)
+	}
 }
 
 // WaitsFor notes what the run that ctx belongs to waits for, until the func that it
@@ -158,6 +171,28 @@ func (x *run[K]) log() *slog.Logger {
 	return &x.logger
 }
 
+func (x *run[K]) addToLog(attrs []slog.Attr) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := slices.Concat(x.addedLocked(), attrs)
+	x.added, x.lines = &all, nil
+}
+
+// addedLocked is what AddToLog added. It is not changed any more.
+func (x *run[K]) addedLocked() []slog.Attr {
+	if x.added == nil {
+		return nil
+	}
+	return *x.added
+}
+
+// toLog is what AddToLog added, for the kernel's own lines.
+func (x *run[K]) toLog() []slog.Attr {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.addedLocked()
+}
+
 func (x *run[K]) waitsFor(what *string) (before *string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -195,17 +230,23 @@ func (l *runLog[K]) WithGroup(name string) slog.Handler { return l.handler().Wit
 
 func (l *runLog[K]) handler() slog.Handler {
 	l.mu.Lock()
-	h := l.lines
+	h, added := l.lines, l.added
 	l.mu.Unlock()
 	if h != nil {
 		return h
 	}
 	i := (*run[K])(l).identify()
-	h = l.k.log().Handler().WithAttrs([]slog.Attr{ // not under the lock: it is the user's
+	attrs := []slog.Attr{
 		slog.String("controller", i.Controller), slog.Any("key", i.Key), slog.Uint64("run", i.Run), slog.Int("attempt", i.Attempt),
-	})
+	}
+	if added != nil {
+		attrs = append(attrs, *added...)
+	}
+	h = l.k.log().Handler().WithAttrs(attrs) // not under the lock: it is the user's
 	l.mu.Lock()
-	l.lines = h
+	if l.added == added { // else it lacks what was added meanwhile
+		l.lines = h
+	}
 	l.mu.Unlock()
 	return h
 }

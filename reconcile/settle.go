@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -52,7 +53,7 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 		t.settle(item, decisions[i], outcomes[i].Result)
 	}
 	for i, item := range items {
-		t.tell(item, decisions[i], outcomes[i], took)
+		t.tell(x, item, decisions[i], outcomes[i], took)
 	}
 }
 
@@ -61,7 +62,7 @@ func (t *settler[K]) refuse(item queue.Item[K], err error) {
 	d := decision{kind: resultError, do: settleRetry, err: err}
 	d.again = t.failedBefore(item, d)
 	t.settle(item, d, Result{})
-	t.tellEnd(item, d)
+	t.tellEnd(nil, item, d)
 }
 
 // noteWell finds out whether a key still has a failure whose end is to be logged. A key
@@ -175,24 +176,28 @@ func (t *settler[K]) failedBefore(item queue.Item[K], d decision) bool {
 }
 
 // tell calls the hooks, or logs.
-func (t *settler[K]) tell(item queue.Item[K], d decision, o Outcome, took time.Duration) {
-	t.tellEnd(item, d)
+func (t *settler[K]) tell(x *run[K], item queue.Item[K], d decision, o Outcome, took time.Duration) {
+	t.tellEnd(x, item, d)
 	if f := t.o.Hooks.OnDone; f != nil {
 		t.containHere("OnDone", func() { f(item.Key, o, took) })
 	}
 }
 
-// tellEnd says that a key failed, or works again.
-func (t *settler[K]) tellEnd(item queue.Item[K], d decision) {
+// tellEnd says that a key failed, or works again; x is nil for a key that could not run.
+func (t *settler[K]) tellEnd(x *run[K], item queue.Item[K], d decision) {
+	var added []slog.Attr
+	if x != nil {
+		added = x.toLog()
+	}
 	switch {
 	case d.err != nil && d.kind != resultThrottled:
 		t.report(Failure[K]{
 			Controller: t.name, Key: item.Key, Attempt: item.Attempt, Parked: d.do == settlePark, Err: d.err,
-		}, d.again)
+		}, d.again, added...)
 		if !d.again && t.o.Hooks.OnError == nil {
 			t.changeView(func(v *view[K]) { v.ill++ })
 		}
 	case d.err == nil && d.again && (d.kind == resultSuccess || d.kind == resultRequeueAfter):
-		t.recovered("key", item.Key)
+		t.recovered(added, "key", item.Key)
 	}
 }

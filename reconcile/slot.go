@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -222,6 +223,7 @@ type stuckRun[K comparable] struct {
 	since time.Duration // how long it has been running
 	cause error
 	what  string // it does
+	added []slog.Attr
 }
 
 // look ends the slot's run if it is past its deadline, and gives it if it is stuck.
@@ -244,5 +246,5 @@ func (s *slot[K]) look(now time.Duration, late error) (stuck *stuckRun[K]) {
 		return nil
 	}
 	x.stuck = true
-	return &stuckRun[K]{x.keys, now - x.started, x.cause, x.doesLocked()}
+	return &stuckRun[K]{x.keys, now - x.started, x.cause, x.doesLocked(), x.addedLocked()}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/pprof"
 	"slices"
 	"time"
@@ -258,8 +259,10 @@ func (p *pool[K]) watch(ctx context.Context) {
 // reportStuck says that a run goes on after the end of its context.
 func (p *pool[K]) reportStuck(r stuckRun[K]) {
 	for _, key := range r.keys {
-		p.log().Error("reconcile: run is stuck: "+r.what,
-			"controller", p.name, "key", key, "running", r.since, "cause", store.Brief(r.cause))
+		attrs := append([]slog.Attr{
+			slog.String("controller", p.name), slog.Any("key", key), slog.Duration("running", r.since), slog.Any("cause", store.Brief(r.cause)),
+		}, r.added...)
+		p.log().LogAttrs(context.Background(), slog.LevelError, "reconcile: run is stuck: "+r.what, attrs...)
 	}
 	told := p.o.Hooks.OnStuck
 	if told == nil {

@@ -33,6 +33,12 @@
 // was there when the process started, and memory is bounded: of more than
 // [Options.Remember] writes, or waiting keys, the oldest have no link.
 //
+// # Logs and metrics
+//
+// The log lines of a traced run carry its trace_id and span_id. [Exemplar] makes the
+// histograms of package metrics lead to traces. The example examples/guide/06-production
+// wires all of it, with an exporter.
+//
 // # Cost
 //
 // A span needs the run's context, so a traced run costs the allocations that an

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -25,6 +26,9 @@ import (
 // lost lease or the stop). Its status is
 // an error for the two that are failures, with a text of at most 1 KiB, and for a
 // panic.
+//
+// The run's log lines get the attributes trace_id and span_id: those of
+// reconcile.Logger, and the kernel's about how the run ended.
 //
 // Two controllers of one name in one process need two Tracers.
 func With[K comparable](t *Tracer, o *reconcile.Options[K]) *reconcile.Options[K] {
@@ -56,6 +60,16 @@ func Cause[K comparable](ctx context.Context, t *Tracer, controller string, key 
 	}
 }
 
+// Exemplar returns the labels trace_id and span_id of the span of ctx if that is sampled,
+// else nil: what metrics.Collector's method Exemplars asks for.
+func Exemplar(ctx context.Context) map[string]string {
+	by := trace.SpanContextFromContext(ctx)
+	if !by.IsValid() || !by.IsSampled() {
+		return nil
+	}
+	return map[string]string{"trace_id": by.TraceID().String(), "span_id": by.SpanID().String()}
+}
+
 // runs makes a span of each run of next.
 type runs[K comparable] struct {
 	t    *Tracer
@@ -73,6 +87,9 @@ func (r *runs[K]) Reconcile(ctx context.Context, key K) (res reconcile.Result, e
 			attribute.Int64("tend.run", int64(info.Run)),
 			attribute.Int("tend.attempt", info.Attempt),
 		))
+	if by := span.SpanContext(); by.IsValid() {
+		reconcile.AddToLog(ctx, slog.String("trace_id", by.TraceID().String()), slog.String("span_id", by.SpanID().String()))
+	}
 	returned := false
 	defer func() {
 		if !returned { // a panic, which is the controller's to deal with, or Goexit

@@ -1,24 +1,29 @@
 package tracing_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
@@ -438,4 +443,71 @@ func TestWithKeepsHooksAndMiddleware(t *testing.T) {
 	if tracing.With[string](tracer, nil).Hooks.OnAdd == nil {
 		t.Error("of nil options nothing is traced")
 	}
+}
+
+// A traced run's log lines and the buckets of its histograms have the id of its trace, so
+// that each leads to the others; a span that is not sampled is no exemplar.
+//
+// Negative control: without the call of AddToLog in runs.Reconcile no line has an id.
+func TestLogLinesAndExemplarsNameTheTrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exporter := tracetest.NewInMemoryExporter()
+		tracer := must(tracing.New(sdk.NewTracerProvider(sdk.WithSyncer(exporter)), nil))
+		var lines bytes.Buffer // of one worker, read after the stop
+		m := &reconcile.Manager{Logger: slog.New(slog.NewTextHandler(&lines, nil))}
+		c := metrics.New(m)
+		c.Exemplars(tracing.Exemplar)
+		backend := must(c.Measure("main", must(memory.New(nil))))
+		disks := must(store.New[spec, status](backend, "Disk", nil))
+		run := reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
+			reconcile.Logger(ctx).Info("looking")
+			_, err := disks.Get(ctx, store.Key{Name: "a"})
+			return reconcile.Result{}, reconcile.Terminal(err)
+		})
+		ctl := must(reconcile.New("disks", run, metrics.With(c, tracing.With(tracer, &reconcile.Options[string]{Workers: 1}))))
+		if err := errors.Join(m.Register(ctl), ctl.Add("a")); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }() // ended by cancel, waited for below
+		synctest.Wait()
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(c)
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		r.Header.Set("Accept", "application/openmetrics-text")
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(w, r)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		spans := exporter.GetSpans()
+		if len(spans) != 1 {
+			t.Fatalf("%d spans, want the run", len(spans))
+		}
+		id := `trace_id=` + spans[0].SpanContext.TraceID().String()
+		for _, text := range []string{"msg=looking", `msg="reconcile: run failed for good`} {
+			found := false
+			for line := range strings.Lines(lines.String()) {
+				found = found || strings.Contains(line, text) && strings.Contains(line, id)
+			}
+			if !found {
+				t.Errorf("no line %s with %s in\n%s", text, id, lines.String())
+			}
+		}
+		id = `trace_id="` + spans[0].SpanContext.TraceID().String() + `"`
+		for _, name := range []string{"controller_runtime_reconcile_time_seconds_bucket", "workqueue_work_duration_seconds_bucket", "tend_store_operation_duration_seconds_bucket"} {
+			found := false
+			for line := range strings.Lines(w.Body.String()) {
+				found = found || strings.HasPrefix(line, name) && strings.Contains(line, "# {") && strings.Contains(line, id)
+			}
+			if !found {
+				t.Errorf("no bucket of %s has an exemplar with %s", name, id)
+			}
+		}
+		if sampled := tracing.Exemplar(trace.ContextWithSpanContext(ctx, spans[0].SpanContext.WithTraceFlags(0))); sampled != nil {
+			t.Errorf("a span that is not sampled has the exemplar %v", sampled)
+		}
+	})
 }

@@ -1,8 +1,9 @@
 // Package web is one HTTP handler with all that an operator asks of a service.
 //
-//	handler, err := web.New(&manager, nil)
-//	listener, err := net.Listen("tcp", "127.0.0.1:8080")
-//	err = manager.Register(controller, web.Serve(listener, handler))
+//	page, err := web.Listen("127.0.0.1:8080", &manager, &web.Options{
+//		Objects: []objects.Kind{objects.OfCache(controller.Cache())},
+//	})
+//	err = manager.Register(controller, page)
 //
 //	/livez        for a supervisor: 503 when only a restart can help, see [reconcile.Manager.Live]
 //	/readyz       for load balancers and rolling updates: 503 until everything has synced

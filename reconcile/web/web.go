@@ -18,6 +18,7 @@ import (
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/debug"
+	"github.com/tendhq/tend/store/objects"
 )
 
 // Options tune a Handler. Nil and zero fields mean the stated default. New copies them.
@@ -26,6 +27,10 @@ type Options struct {
 	Metrics *metrics.Collector
 	// Collectors are served at /metrics besides. Default: none.
 	Collectors []prometheus.Collector
+	// Objects are the kinds whose objects the debug page shows, besides those of
+	// Debug.Objects, and /metrics counts by state, see metrics.Collector.AddObjects: take
+	// objects.OfCache. A kind that Metrics counts already is an error. Default: none.
+	Objects []objects.Kind
 	// Debug tunes the debug page. Its Hosts is replaced by Hosts. Default: debug's.
 	Debug *debug.Options
 	// Pprof serves profiles of Go at /debug/pprof/. They cost time while one is made, and
@@ -57,11 +62,19 @@ func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 	if o != nil {
 		opts = *o
 	}
+	if opts.Metrics == nil {
+		opts.Metrics = metrics.New(m)
+	}
+	for _, k := range opts.Objects {
+		if err := opts.Metrics.AddObjects(k); err != nil {
+			return nil, fmt.Errorf("web: New: Options.Objects: %w", err)
+		}
+	}
 	hosts := slices.Clone(opts.Hosts)
 	if opts.Hosts == nil {
 		hosts = slices.Clone(m.Hosts)
 	}
-	scrape, err := opts.scrape(m)
+	scrape, err := opts.scrape()
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +83,7 @@ func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 		page = *opts.Debug
 	}
 	page.Hosts = hosts
+	page.Objects = slices.Concat(page.Objects, opts.Objects)
 	shown, err := debug.New(m, &page)
 	if err != nil {
 		return nil, fmt.Errorf("web: New: %w", err)
@@ -104,10 +118,7 @@ func handle(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 }
 
 // scrape serves the metrics.
-func (o *Options) scrape(m *reconcile.Manager) (http.Handler, error) {
-	if o.Metrics == nil {
-		o.Metrics = metrics.New(m)
-	}
+func (o *Options) scrape() (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	all := append([]prometheus.Collector{
 		o.Metrics, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -183,22 +194,50 @@ func printable(s string) string {
 	}, s)
 }
 
+// Listen is New and Serve on a TCP address, such as "127.0.0.1:8080"; port 0 is a free one.
+// It listens at once, so that a port that is taken is an error before anything runs, and
+// does not serve before it runs: register it with m.
+func Listen(address string, m *reconcile.Manager, o *Options) (*Server, error) {
+	h, err := New(m, o)
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("web: Listen: %w", err)
+	}
+	return Serve(l, h), nil
+}
+
 // Serve is a runner that serves h on l, named for l's address, until its context ends.
 // Then it takes no more requests and gives those under way five seconds. It closes l.
-func Serve(l net.Listener, h http.Handler) reconcile.Runner { return &server{l, h} }
+func Serve(l net.Listener, h http.Handler) *Server { return &Server{l, h} }
 
-type server struct {
+// A Server is a runner that serves a handler. Make one with Listen or Serve.
+type Server struct {
 	listener net.Listener
 	handler  http.Handler
+}
+
+// Addr is where it listens, such as "127.0.0.1:8080".
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Close ends listening, for a program that ends before the Server runs. A Server that has
+// run is closed.
+func (s *Server) Close() error {
+	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 const stopTime = 5 * time.Second
 
 // Name implements reconcile.Runner's optional method.
-func (s *server) Name() string { return "web " + s.listener.Addr().String() }
+func (s *Server) Name() string { return "web " + s.Addr() }
 
 // Run implements reconcile.Runner.
-func (s *server) Run(ctx context.Context) error {
+func (s *Server) Run(ctx context.Context) error {
 	web := &http.Server{Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

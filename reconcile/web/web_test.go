@@ -19,12 +19,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/debug"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/objects"
 )
 
 type site = store.Object[struct{}, struct{}]
@@ -364,5 +366,87 @@ func TestBadOptionsAreErrors(t *testing.T) {
 	}
 	if _, err := web.New(nil, nil); err == nil {
 		t.Error("a nil manager is accepted")
+	}
+}
+
+// The kinds given are on the debug page and are counted at /metrics; a second handler with
+// the same collector would count them twice, which is refused.
+//
+// Negative control: without the loop over opts.Objects in New, both assertions of /metrics
+// fail.
+func TestObjectsAreShownAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		sites := must(store.New[struct{}, struct{}](b, "site", nil))
+		c := must(reconcile.For(sites, func(ctx context.Context, s *site) (reconcile.Result, error) {
+			s.SetReady()
+			_, err := sites.UpdateStatus(ctx, s)
+			return reconcile.Result{}, err
+		}, nil))
+		m := &reconcile.Manager{Logger: quiet}
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		o := &web.Options{Metrics: metrics.New(m), Objects: []objects.Kind{objects.OfCache(c.Cache())}}
+		h := must(web.New(m, o))
+		for _, name := range []string{"a", "b"} {
+			_ = must(sites.Create(t.Context(), &site{Meta: store.Meta{Name: name}}))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }() // ended by cancel, waited for below
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		_, body := ask(h, "/metrics")
+		for _, want := range []string{`tend_objects{kind="site",state="all"} 2`, `tend_objects{kind="site",state="ready"} 2`} {
+			if !strings.Contains(body, want) {
+				t.Errorf("/metrics lacks %s", want)
+			}
+		}
+		if code, body := ask(h, "/debug?view=objects&kind=site&format=text"); code != 200 || !strings.Contains(body, "2 of 2 objects") && !strings.Contains(body, "Ready") {
+			t.Errorf("the objects' page answers %d:\n%s", code, body)
+		}
+		if _, err := web.New(m, o); err == nil || !strings.Contains(err.Error(), "Options.Objects") {
+			t.Errorf("the same kind twice: %v", err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Listen takes the port at once and serves while the manager runs; one that never runs is
+// closed by Close.
+func TestListenServesWhileTheManagerRuns(t *testing.T) {
+	m := newManager(must(memory.New(nil)))
+	s := must(web.Listen("127.0.0.1:0", m, nil))
+	if _, err := web.Listen(s.Addr(), m, nil); err == nil || !strings.Contains(err.Error(), "web: Listen: ") {
+		t.Errorf("a port that is taken: %v", err)
+	}
+	if err := m.Register(s); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }() // ended by cancel, waited for below
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get("http://" + s.Addr() + "/livez")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Body.Close(); res.StatusCode != http.StatusOK {
+		t.Errorf("/livez answers %s", res.Status)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("closing what has run: %v", err)
+	}
+	idle := must(web.Listen(s.Addr(), m, nil)) // the port is free again
+	if err := idle.Close(); err != nil {
+		t.Error(err)
 	}
 }

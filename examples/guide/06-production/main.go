@@ -1,7 +1,8 @@
 // Command 06-production is a whole service: a durable store, health, metrics, a debug
-// page, logs as JSON, and a stop in good order on SIGTERM.
+// page, traces, logs as JSON, and a stop in good order on SIGTERM.
 //
 //	go run ./examples/guide/06-production -db sites.db
+//	go run ./examples/guide/06-production -db sites.db -traces traces.json
 //	go run ./examples/guide/06-production -db sites.db -check   # start, look, stop
 package main
 
@@ -12,18 +13,24 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
+	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/file"
+	"github.com/tendhq/tend/store/objects"
+	"github.com/tendhq/tend/tracing"
 )
 
 type (
@@ -46,81 +53,103 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("sites", flag.ContinueOnError)
 	db := flags.String("db", "sites.db", "the file that holds the declarations")
 	listen := flags.String("listen", "127.0.0.1:8080", "where /livez, /readyz, /healthz, /metrics and /debug are served")
+	traces := flags.String("traces", "", "the file that gets a JSON object for each span; empty: nothing is traced")
 	check := flags.Bool("check", false, "start, ask each address once, and stop")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
 
+	manager := reconcile.Manager{
+		StopTimeout: 20 * time.Second, // less than the supervisor waits before it kills
+		Summary:     time.Minute,      // a line about each controller
+	}
 	// What can fail for want of a right, a port or a file fails here, before anything runs.
-	listener, err := net.Listen("tcp", *listen)
+	tracer, flush, err := newTracer(*traces)
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	defer func() { err = errors.Join(err, flush()) }() // after everything that is traced
 	backend, err := file.Open(*db, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }() // after everything that uses it
-
-	manager := reconcile.Manager{
-		StopTimeout: 20 * time.Second, // less than the supervisor waits before it kills
-		Summary:     time.Minute,      // a line about each controller
-	}
 	collector := metrics.New(&manager)
-	measured, err := collector.Measure("file", backend)
+	collector.Exemplars(tracing.Exemplar) // histograms lead to traces
+	measured, err := collector.Measure("file", tracer.Backend(backend))
 	if err != nil {
 		return err
 	}
-	controller, err := newController(measured)
+	controller, err := newController(measured, metrics.With(collector, tracing.With(tracer, &reconcile.Options[reconcile.Request]{
+		Timeout: time.Minute,
+		Resync:  10 * time.Minute, // look again at what succeeded, to find drift
+	})))
 	if err != nil {
 		return err
 	}
-	server, err := newWeb(&manager, collector, listener)
+	page, err := newPage(*listen, &manager, collector, controller)
 	if err != nil {
 		return err
 	}
-	if err := manager.Register(controller, server); err != nil {
+	defer page.Close()
+	if err := manager.Register(controller, page); err != nil {
 		return err
 	}
 	if !*check {
-		return manager.Run(ctx)
+		return program.Run(ctx, &manager, nil)
 	}
-	return runAndLook(ctx, &manager, listener.Addr().String(), out)
+	return runAndLook(ctx, &manager, page.Addr(), out)
 }
 
 // guide: end
 
 // guide: handler
-func newWeb(manager *reconcile.Manager, collector *metrics.Collector, listener net.Listener) (reconcile.Runner, error) {
-	handler, err := web.New(manager, &web.Options{
+func newPage(listen string, manager *reconcile.Manager, collector *metrics.Collector, sites *reconcile.ObjectController[Spec, Status]) (*web.Server, error) {
+	return web.Listen(listen, manager, &web.Options{
 		Metrics: collector,
-		Pprof:   true, // profiles at /debug/pprof/
-	})
-	if err != nil {
-		return nil, err
-	}
-	return web.Serve(listener, handler), nil // the manager starts it, and stops it with everything else
+		Objects: []objects.Kind{objects.OfCache(sites.Cache())}, // shown, and counted by state
+		Pprof:   true,                                           // profiles at /debug/pprof/
+	}) // the manager starts it, and stops it with everything else
 }
 
 // guide: end
 
-func newController(backend store.Backend) (*reconcile.ObjectController[Spec, Status], error) {
+// guide: traces
+// newTracer writes spans to a file, if one is named. OTLP's exporter takes the place of
+// stdouttrace where there is a collector. flush writes the last of them.
+func newTracer(path string) (t *tracing.Tracer, flush func() error, err error) {
+	if path == "" {
+		t, err = tracing.New(noop.NewTracerProvider(), nil)
+		return t, func() error { return nil }, err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	exporter, err := stdouttrace.New(stdouttrace.WithWriter(f))
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	provider := trace.NewTracerProvider(trace.WithBatcher(exporter))
+	t, err = tracing.New(provider, nil)
+	return t, func() error { return errors.Join(provider.Shutdown(context.Background()), f.Close()) }, err
+}
+
+// guide: end
+
+func newController(backend store.Backend, o *reconcile.Options[reconcile.Request]) (*reconcile.ObjectController[Spec, Status], error) {
 	sites, err := store.New[Spec, Status](backend, "site", nil)
 	if err != nil {
 		return nil, err
 	}
 	return reconcile.For(sites, func(ctx context.Context, site *Site) (reconcile.Result, error) {
-		reconcile.Logger(ctx).Debug("looking") // the line has the controller, the key and the run's id
+		reconcile.Logger(ctx).Debug("looking") // the line has the controller, the key, the run's id and the trace's
 		site.Status.Running = site.Spec.Servers
 		site.SetReady()
 		_, err := sites.UpdateStatus(ctx, site)
 		return reconcile.Result{}, err
-	}, &reconcile.ForOptions[Spec, Status]{Options: reconcile.Options[reconcile.Request]{
-		Timeout: time.Minute,
-		Resync:  10 * time.Minute, // look again at what succeeded, to find drift
-	}})
+	}, &reconcile.ForOptions[Spec, Status]{Options: *o})
 }
 
 // runAndLook runs the manager until it is ready and each address was asked.
@@ -128,7 +157,7 @@ func runAndLook(ctx context.Context, manager *reconcile.Manager, address string,
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- manager.Run(ctx) }()
+	go func() { ended <- program.Run(ctx, manager, nil) }()
 	for _, path := range []string{"/readyz", "/livez", "/healthz", "/metrics", "/debug?format=text"} {
 		status, err := ask(ctx, "http://"+address+path)
 		for err == nil && status != http.StatusOK && path == "/readyz" { // until it is
