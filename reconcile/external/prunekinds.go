@@ -58,7 +58,7 @@ func PruneKinds(ctx context.Context, g *depend.Graph, most Cap, inventories ...P
 		if user := leftover(g, all, p.Kind); user != "" {
 			p.Err = fmt.Errorf("external: kind %q is not pruned: it is needed by kind %q, of which not all orphans have gone", p.Kind, user)
 		} else {
-			undecided := 0
+			var undecided int
 			p.Deleted, undecided, p.Err = v.prune(ctx, most, func(key store.Key) bool {
 				return len(g.View(depend.Ref{Kind: p.Kind, Key: key}).Users) > 0
 			})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -335,9 +336,7 @@ func (c *Cache[S, T]) openWatch(ctx context.Context) {
 	if c.abandonSnapshot(); s.fresh {
 		s.stopList()
 		s.snapshot = make(map[int]*part, len(s.parts))
-		for shard, p := range s.parts {
-			s.snapshot[shard] = p
-		}
+		maps.Copy(s.snapshot, s.parts)
 	} else {
 		after = c.Revision()
 	}
