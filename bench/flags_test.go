@@ -19,6 +19,7 @@ var (
 	watchersFlag    = list("watchers", "watchers of Store on the memory backend", count, 1, 100, 1e4)
 	objectsFlag     = list("objects", "numbers of objects of Converge", count, 1e4, 1e5, 1e6)
 	postgresObjects = flag.Int("postgres-objects", 100_000, "records of Store on the PostgreSQL backend")
+	serversObjects  = flag.Int("servers-objects", 100_000, "objects of Servers")
 	shardsFlag      = list("shards", "shards of tend's queues, the first counts; empty: the default", count)
 )
 
@@ -55,6 +56,9 @@ func shards() int {
 }
 
 func TestMain(m *testing.M) {
+	if cfg := os.Getenv(serverEnv); cfg != "" {
+		os.Exit(serveBench(cfg)) // this process is a server of BenchmarkServers
+	}
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "bench: what is", flag.Args(), "for?")

@@ -1315,6 +1315,11 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestRevisionsBecomeVisibleInTheirOrder",
 	},
 	{
+		Name: "what is written between two looks is never trimmed",
+		File: "store/postgres/keep.go", Old: "\tif h.logged-o.trimmed.logged >", New: "\tif !BROKEN && h.logged-o.trimmed.logged >",
+		Package: "store/postgres", Test: "TestLogIsTrimmedBySize",
+	},
+	{
 		Name: "a lease ends by the wall clock",
 		File: "store/postgres/keep.go", Old: "\tseen := make(map[int64]observation, len(rows))\n", New: "\tseen := make(map[int64]observation, len(rows))\n\tif BROKEN {\n\t\tasked, answered = asked.Round(0), answered.Round(0)\n\t}\n",
 		Package: "store/postgres", Test: "TestWallClockThatIsSetEndsNoLease",

@@ -173,7 +173,9 @@ func (c *cluster) openAt(endpoints []string, o etcd.Options) *etcd.Backend {
 	return b
 }
 
-func TestContractOnThreeMembers(t *testing.T) {
+// Three members, and every Commit in a request of its own. TestContractOnOneMember has
+// shared requests, and so have three members in TestClusterUnderFaultsIsLinearizableAndItsWatchesAreGapless.
+func TestContractOnThreeMembersWithoutBatching(t *testing.T) {
 	c := startMembers(t, member{Calm: true})
 	ready := c.openDirect(etcd.Options{Prefix: newPrefix()})
 	waitFor(t, func() bool {
@@ -181,6 +183,6 @@ func TestContractOnThreeMembers(t *testing.T) {
 		return errors.Is(err, store.ErrNotFound)
 	})
 	storetest.Run(t, func(testing.TB) store.Backend {
-		return c.openDirect(etcd.Options{Prefix: newPrefix(), Timeout: patience})
+		return c.openDirect(etcd.Options{Prefix: newPrefix(), Timeout: patience, Batch: 1, InFlight: 1})
 	}, forget(t, c.members[0].cfg.Client))
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/tendhq/tend/store/storetest"
 )
 
-// forget has the server drop its history up to now.
+// forget has the server drop its history up to now, that of all tests: none that uses it
+// may be parallel with another.
 func forget(t testing.TB, endpoint string) *storetest.Options {
 	return &storetest.Options{Compact: func(ctx context.Context, b store.Backend, _ string) error {
 		// etcd still serves the revision it is compacted at: go one beyond.
@@ -28,12 +29,6 @@ func forget(t testing.TB, endpoint string) *storetest.Options {
 
 func TestContractOnOneMember(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) store.Backend { return open(t, etcd.Options{}) }, forget(t, endpoint(server)))
-}
-
-func TestContractWithoutBatching(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) store.Backend {
-		return open(t, etcd.Options{Batch: 1, InFlight: 1})
-	}, forget(t, endpoint(server)))
 }
 
 func compact(t testing.TB, endpoint string, at store.Revision) {

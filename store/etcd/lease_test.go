@@ -3,21 +3,17 @@
 package etcd_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -71,11 +67,7 @@ func runServer(text string) int {
 		return 1
 	}
 	defer b.Close()
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
+	ctx := campaign.UntilReleased()
 	switch {
 	case cfg.Shards > 0:
 		err = runController(ctx, b, cfg)
@@ -100,7 +92,7 @@ func runShards(ctx context.Context, b *etcd.Backend, cfg serverConfig) error {
 	}
 	return p.Run(ctx, func(ctx context.Context, shard int) error {
 		token, _ := lease.Token(ctx)
-		workOn(ctx, b, cfg, shard, token, func() bool { _, held := p.Lease(shard).Held(); return held })
+		campaign.WriteAsHolder(ctx, b, cfg.Name, shard, token, cfg.Unfenced, func() bool { _, held := p.Lease(shard).Held(); return held })
 		return nil
 	})
 }
@@ -137,7 +129,7 @@ func runSessions(ctx context.Context, b *etcd.Backend, cfg serverConfig) error {
 				if m.Lock(sctx) != nil {
 					return
 				}
-				workOn(sctx, b, cfg, shard, uint64(m.Header().Revision), func() bool {
+				campaign.WriteAsHolder(sctx, b, cfg.Name, shard, uint64(m.Header().Revision), cfg.Unfenced, func() bool {
 					select {
 					case <-session.Done():
 						return false
@@ -157,124 +149,16 @@ func runSessions(ctx context.Context, b *etcd.Backend, cfg serverConfig) error {
 	return nil
 }
 
-// workOn works on a shard for as long as it is trusted, and tells when that was
-// the case for certain: "trust SHARD TOKEN FIRST LAST", where First is a moment
-// after the trust began and Last one before it was found to hold.
-func workOn(ctx context.Context, b *etcd.Backend, cfg serverConfig, shard int, token uint64, trusted func() bool) {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	var first, told int64
-	for ctx.Err() == nil {
-		before := time.Now().UnixNano()
-		if !trusted() {
-			return
-		}
-		if first == 0 {
-			first = time.Now().UnixNano()
-		}
-		if before-told > int64(50*time.Millisecond) {
-			fmt.Printf("trust %d %d %d %d\n", shard, token, first, before)
-			told = before
-		}
-		// Between this check and the write the process may be stopped for
-		// longer than its lease lives: that is what the guard is for. The wait
-		// is here, so that it is, and the write does not hear of the end of ctx,
-		// so that nothing else keeps it back.
-		<-tick.C
-		wctx := context.WithoutCancel(ctx)
-		if cfg.Unfenced {
-			wctx = store.WithoutGuards(wctx)
-		}
-		value := store.Bytes(fmt.Sprintf("%d %s", token, cfg.Name))
-		_, _ = b.Commit(wctx, store.Txn{Ops: []store.Op{{Kind: "work", Key: shardRecord(shard), Put: value}}})
-	}
-}
-
-func shardRecord(shard int) store.Key { return store.Key{Name: fmt.Sprint("shard", shard)} }
-
-// worker is a server under test: a process, with its own way to each member.
-type worker struct {
-	name    string
-	cfg     string
-	hear    func(w *worker, line string)
-	proxies []*campaign.Proxy
-	cmd     *exec.Cmd
-	stdin   io.Closer
-	heard   chan struct{} // closed when it has nothing more to say
-}
-
-// newWorker starts a server, and hears what it says.
-func newWorker(t *testing.T, c *cluster, cfg serverConfig, hear func(w *worker, line string)) *worker {
+// newWorker starts a process, and passes on what it says.
+func newWorker(t *testing.T, c *cluster, cfg serverConfig, hear func(w *campaign.Worker, line string)) *campaign.Worker {
 	t.Helper()
-	w := &worker{name: cfg.Name, hear: hear}
+	var proxies []*campaign.Proxy
 	for _, m := range c.members {
 		p := campaign.NewProxy(t, strings.TrimPrefix(m.cfg.Client, "http://"))
-		w.proxies = append(w.proxies, p)
+		proxies = append(proxies, p)
 		cfg.Endpoints = append(cfg.Endpoints, p.Addr())
 	}
-	text, err := json.Marshal(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.cfg = string(text)
-	w.start(t)
-	t.Cleanup(func() {
-		w.resume()
-		w.kill()
-	})
-	return w
-}
-
-func (w *worker) start(t *testing.T) {
-	t.Helper()
-	w.cmd = exec.Command(os.Args[0])
-	w.cmd.Env = append(os.Environ(), serverEnv+"="+w.cfg)
-	w.cmd.Stderr = os.Stderr
-	var err error
-	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := w.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	heard := make(chan struct{})
-	w.heard = heard
-	go func() { // ends with the process
-		defer close(heard)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			w.hear(w, lines.Text())
-		}
-	}()
-}
-
-func (w *worker) kill() {
-	_ = w.cmd.Process.Kill()
-	<-w.heard
-	_ = w.cmd.Wait()
-}
-
-func (w *worker) stop() {
-	w.stdin.Close()
-	<-w.heard
-	_ = w.cmd.Wait()
-}
-
-func (w *worker) pause()  { _ = w.cmd.Process.Signal(syscall.SIGSTOP) }
-func (w *worker) resume() { _ = w.cmd.Process.Signal(syscall.SIGCONT) }
-
-// cut has the server's connections carry nothing, until heal.
-func (w *worker) cut() { w.reach(campaign.Blackhole) }
-
-func (w *worker) heal() { w.reach(campaign.Pass) }
-
-func (w *worker) reach(m campaign.Mode) {
-	for _, p := range w.proxies {
-		p.Set(m)
-	}
+	return campaign.NewWorker(t, cfg.Name, serverEnv, cfg, proxies, hear)
 }
 
 // Five servers share twelve shards on a cluster of three. They are killed,
@@ -296,17 +180,17 @@ func TestLeaseCampaign(t *testing.T) {
 	prefix := newPrefix()
 	direct := c.openDirect(etcd.Options{Prefix: prefix, Timeout: 10 * time.Second})
 	waitFor(t, func() bool {
-		_, err := direct.Get(t.Context(), "work", shardRecord(0))
+		_, err := direct.Get(t.Context(), "work", campaign.ShardRecord(0))
 		return errors.Is(err, store.ErrNotFound)
 	})
 	var trust campaign.Trust
-	var workers []*worker
+	var workers []*campaign.Worker
 	for i := range 5 {
 		cfg := serverConfig{Name: fmt.Sprint("server", i), Prefix: prefix, Unfenced: *unfenced, Sessions: *sessions, Rate: 100}
 		if i == 0 {
 			cfg.Rate = 92
 		}
-		workers = append(workers, newWorker(t, c, cfg, func(_ *worker, line string) { trust.Hear(line) }))
+		workers = append(workers, newWorker(t, c, cfg, func(_ *campaign.Worker, line string) { trust.Hear(line) }))
 	}
 	log := new(campaign.Leases)
 	wctx, stopWatching := context.WithCancel(t.Context())
@@ -325,14 +209,22 @@ func TestLeaseCampaign(t *testing.T) {
 	defer cancel()
 	campaign.Until(ctx, cancel, *leasesFor, func() bool { return log.Moves() >= 5 })
 	r := rand.New(rand.NewPCG(seed, 1))
-	victim := func() *worker { return workers[r.IntN(len(workers))] }
+	victim := func() *campaign.Worker { return workers[r.IntN(len(workers))] }
 	if *sessions {
-		victim = func() *worker { // mutexes are not shared out: one server has them all
-			name := log.Holder(shardRecord(0))
-			return workers[slices.IndexFunc(workers, func(w *worker) bool { return w.name == name })]
+		victim = func() *campaign.Worker { // mutexes are not shared out: one server has them all
+			name := log.Holder(campaign.ShardRecord(0))
+			return workers[slices.IndexFunc(workers, func(w *campaign.Worker) bool { return w.Name == name })]
 		}
 	}
-	faults := tormentServers(ctx, t, victim, c, r)
+	crash := func(choose func(m *process) *process) func() { // of a member of the cluster
+		return func() {
+			m := choose(c.members[r.IntN(len(c.members))])
+			m.kill()
+			campaign.Wait(ctx, r, 100*time.Millisecond, time.Second)
+			m.start()
+		}
+	}
+	faults := campaign.Torment(ctx, t, r, campaignTTL, victim, crash(func(m *process) *process { return m }), crash(c.leader))
 
 	mark := log.Count()
 	waitFor(t, func() bool { return log.Count() > mark+2*campaignShards })
@@ -386,49 +278,4 @@ func startHeartbeat() *heartbeat {
 func (h *heartbeat) longest() time.Duration {
 	close(h.stop)
 	return <-h.most
-}
-
-func tormentServers(ctx context.Context, t *testing.T, victim func() *worker, c *cluster, r *rand.Rand) (faults int) {
-	wait := func(least, most time.Duration) {
-		timer := time.NewTimer(least + time.Duration(r.Int64N(int64(most-least))))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
-	order := []int{0, 1, 2, 3, 4, 5, 6} // each fault comes once before any comes again
-	for ; ctx.Err() == nil; faults++ {
-		w := victim()
-		if faults%len(order) == 0 {
-			r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		}
-		switch order[faults%len(order)] {
-		case 0: // crash
-			w.kill()
-			wait(100*time.Millisecond, time.Second)
-			w.start(t)
-		case 1, 2: // frozen past its lease, at any instant
-			w.pause()
-			wait(campaignTTL+time.Second, campaignTTL+3*time.Second)
-			w.resume()
-		case 3: // leaves in good order, and comes back
-			w.stop()
-			w.start(t)
-		case 4: // cut off while it works
-			w.cut()
-			wait(campaignTTL+time.Second, campaignTTL+3*time.Second)
-			w.heal()
-		case 5, 6:
-			m := c.members[r.IntN(len(c.members))]
-			if order[faults%len(order)] == 6 {
-				m = c.leader(m)
-			}
-			m.kill()
-			wait(100*time.Millisecond, time.Second)
-			m.start()
-		}
-		wait(100*time.Millisecond, 500*time.Millisecond)
-	}
-	return faults
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 var (
@@ -305,12 +306,12 @@ func TestShardedServersTakeOver(t *testing.T) {
 	defer cancel()
 	watching.Go(func() { w.follow(ctx, things) })
 
-	var workers []*worker
+	var workers []*campaign.Worker
 	var names []string
 	for i := range 5 {
 		cfg := serverConfig{Name: fmt.Sprint("server", i), Prefix: prefix, Rate: 100, Shards: *takeoverShards}
 		names = append(names, cfg.Name)
-		workers = append(workers, newWorker(t, c, cfg, func(v *worker, line string) { w.hear(v.name, line) }))
+		workers = append(workers, newWorker(t, c, cfg, func(v *campaign.Worker, line string) { w.hear(v.Name, line) }))
 	}
 	w.await(t, "every key to be worked on", func() bool { return w.settled(*takeoverKeys, names...) })
 
@@ -318,39 +319,39 @@ func TestShardedServersTakeOver(t *testing.T) {
 	killed.event, stopped.event, frozen.event, cut.event, joined.event = "kill -9", "told to stop", "SIGSTOP", "cut off from the store", "joins"
 	// lose does something to a server, waits until the others have taken over, and
 	// measures; regain ends it and waits until the server has its share again.
-	lose := func(into *times, v *worker, do func()) {
+	lose := func(into *times, v *campaign.Worker, do func()) {
 		before, event := w.holds(), time.Now()
-		w.stop(v.name, true)
+		w.stop(v.Name, true)
 		do()
 		w.await(t, "takeover after "+into.event, func() bool { return w.settled(*takeoverKeys) })
 		w.measure(into, event, before)
 	}
-	regain := func(into *times, v *worker, do func()) {
+	regain := func(into *times, v *campaign.Worker, do func()) {
 		before, event := w.holds(), time.Now()
-		w.stop(v.name, false)
+		w.stop(v.Name, false)
 		do()
-		w.await(t, v.name+" to have its share again", func() bool { return w.settled(*takeoverKeys, names...) })
+		w.await(t, v.Name+" to have its share again", func() bool { return w.settled(*takeoverKeys, names...) })
 		if into != nil {
 			w.measure(into, event, before)
 		}
 	}
 	for round := range *takeoverRounds {
-		next := func(i int) *worker { return workers[(4*round+i)%len(workers)] }
+		next := func(i int) *campaign.Worker { return workers[(4*round+i)%len(workers)] }
 		v := next(0)
-		lose(&killed, v, v.kill)
-		regain(&joined, v, func() { v.start(t) })
+		lose(&killed, v, v.Kill)
+		regain(&joined, v, func() { v.Start(t) })
 		v = next(1)
-		lose(&stopped, v, v.stop)
-		regain(&joined, v, func() { v.start(t) })
+		lose(&stopped, v, v.Stop)
+		regain(&joined, v, func() { v.Start(t) })
 		v = next(2)
-		lose(&frozen, v, v.pause)
-		regain(nil, v, v.resume)
+		lose(&frozen, v, v.Pause)
+		regain(nil, v, v.Resume)
 		v = next(3)
-		lose(&cut, v, v.cut)
-		regain(nil, v, v.heal)
+		lose(&cut, v, v.Cut)
+		regain(nil, v, v.Heal)
 	}
 	for _, v := range workers {
-		v.stop()
+		v.Stop()
 	}
 	for _, p := range append(w.odd, w.overlaps()...) {
 		t.Error(p)

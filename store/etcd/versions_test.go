@@ -32,22 +32,26 @@ const etcdEnv = "TEND_ETCD"
 // and the one that the distribution has installed, Debian's 3.4.23 for example.
 func onVersions(t *testing.T, test func(t *testing.T, binary string)) {
 	t.Run("module", func(t *testing.T) { test(t, "") })
-	t.Run("installed", func(t *testing.T) {
-		binary, err := exec.LookPath("etcd")
-		if err != nil {
-			if os.Getenv(etcdEnv) == "required" {
-				t.Fatal(err)
-			}
-			t.Skip("no etcd is installed")
-		}
-		version, err := exec.Command(binary, "--version").Output()
-		if err != nil {
+	t.Run("installed", func(t *testing.T) { test(t, installed(t)) })
+}
+
+// installed is the program of the version that the distribution has installed.
+func installed(t *testing.T) string {
+	t.Helper()
+	binary, err := exec.LookPath("etcd")
+	if err != nil {
+		if os.Getenv(etcdEnv) == "required" {
 			t.Fatal(err)
 		}
-		first, _, _ := strings.Cut(string(version), "\n")
-		t.Log(first)
-		test(t, binary)
-	})
+		t.Skip("no etcd is installed")
+	}
+	version, err := exec.Command(binary, "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(version), "\n")
+	t.Log(first)
+	return binary
 }
 
 // command runs the program as the member says. It ends with the test's process.
@@ -97,14 +101,13 @@ func (p *process) raw() *clientv3.Client {
 	return c
 }
 
-func TestContractOnEachVersion(t *testing.T) {
-	onVersions(t, func(t *testing.T, binary string) {
-		p := startAlone(t, binary)
-		p.raw()
-		storetest.Run(t, func(t testing.TB) store.Backend {
-			return openAt(t, p.cfg.Client, etcd.Options{Prefix: newPrefix()})
-		}, forget(t, p.cfg.Client))
-	})
+// TestContractOnOneMember is on the module's version.
+func TestContractOnInstalledVersion(t *testing.T) {
+	p := startAlone(t, installed(t))
+	p.raw()
+	storetest.Run(t, func(t testing.TB) store.Backend {
+		return openAt(t, p.cfg.Client, etcd.Options{Prefix: newPrefix()})
+	}, forget(t, p.cfg.Client))
 }
 
 // endsCompacted reads until the watch ends because its history is gone.

@@ -3,8 +3,8 @@
 package file
 
 import (
-	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,20 +20,26 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 // The test binary runs itself again as the process that is killed, refused, or
 // out of disk.
-const (
-	childEnv  = "TEND_FILE_TEST_CHILD"
-	childPath = "TEND_FILE_TEST_PATH"
-)
+const childEnv = "TEND_FILE_TEST_CHILD"
 
 var kills = flag.Int("kills", 6, "how often TestKilledProcessLosesNothingAcknowledged kills its child")
 
+// childConfig is what a child reads from its environment, as JSON.
+type childConfig struct{ Do, Path string }
+
 func child() int {
-	path := os.Getenv(childPath)
-	switch os.Getenv(childEnv) {
+	var cfg childConfig
+	if err := json.Unmarshal([]byte(os.Getenv(childEnv)), &cfg); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	path := cfg.Path
+	switch cfg.Do {
 	case "write":
 		return childWrites(path)
 	case "open":
@@ -55,7 +61,11 @@ func child() int {
 func childCommand(t *testing.T, mode, path string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+mode, childPath+"="+path)
+	cfg, err := json.Marshal(childConfig{mode, path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(os.Environ(), childEnv+"="+string(cfg))
 	cmd.Stderr = os.Stderr
 	return cmd
 }
@@ -129,32 +139,25 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 // kills it in whatever it is doing then.
 func runAndKill(t *testing.T, path string, lines int, acked map[string]int) (last store.Revision) {
 	t.Helper()
-	cmd := childCommand(t, "write", path)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	in := bufio.NewScanner(out)
-	for n := 0; in.Scan(); n++ {
+	said, full := 0, make(chan struct{})
+	w := campaign.NewWorker(t, "writer", childEnv, childConfig{"write", path}, nil, func(_ *campaign.Worker, line string) {
 		var name string
 		var value int
 		var rev store.Revision
-		if _, err := fmt.Sscan(in.Text(), &name, &value, (*uint64)(&rev)); err != nil {
-			break // the kill cut the line: it was not said
+		if _, err := fmt.Sscan(line, &name, &value, (*uint64)(&rev)); err != nil {
+			return // the kill cut the line: it was not said
 		}
 		acked[name], last = max(acked[name], value), max(last, rev)
-		if n == lines {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+		if said++; said == lines {
+			close(full)
 		}
+	})
+	select {
+	case <-full:
+	case <-w.Ended():
+		t.Fatal("the child ended before it was killed")
 	}
-	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Fatalf("the child ended with %v, want killed", err)
-	}
+	w.Kill()
 	return last
 }
 

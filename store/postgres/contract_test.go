@@ -15,7 +15,7 @@ import (
 func key(name string) store.Key { return store.Key{Namespace: "ns", Name: name} }
 
 // forget has the backend drop its log up to now.
-var forget = &storetest.Options{Compact: func(ctx context.Context, b store.Backend, _ string) error {
+var forget = &storetest.Options{Parallel: true, Compact: func(ctx context.Context, b store.Backend, _ string) error {
 	head, err := b.Commit(ctx, store.Txn{})
 	if err == nil {
 		err = b.(*postgres.Backend).Compact(ctx, head)

@@ -265,7 +265,7 @@ func TestDeclarationOfAnOlderProgramIsPutAside(t *testing.T) {
 	}
 }
 
-var declaresFor = flag.Duration("declares", 5*time.Second, "how long the campaign against declarations lasts")
+var declaresFor = flag.Duration("declares", 3*time.Second, "how long the campaign against declarations lasts")
 
 // Servers that apply declarations are killed at any instant, and the database with them,
 // while callers declare numbers that grow, and an operator edits the objects in between.
@@ -274,6 +274,7 @@ var declaresFor = flag.Duration("declares", 5*time.Second, "how long the campaig
 //
 // promise S3
 func TestDeclarationsSurviveKillsBetweenAnyTwoSteps(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	schema := newSchema()
 	b := openAt(t, s.dsn(), postgres.Options{Schema: schema, Timeout: 20 * time.Second})
@@ -282,9 +283,9 @@ func TestDeclarationsSurviveKillsBetweenAnyTwoSteps(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "CREATE TABLE "+schema+".business (name text PRIMARY KEY, size int)"); err != nil {
 		t.Fatal(err)
 	}
-	var workers []*worker
+	var workers []*campaign.Worker
 	for i := range 3 {
-		workers = append(workers, newWorker(t, s, serverConfig{Name: fmt.Sprint(i), Schema: schema, DrainOnly: true, Rate: 100}, func(*worker, string) {}))
+		workers = append(workers, newWorker(t, s, serverConfig{Name: fmt.Sprint(i), Schema: schema, DrainOnly: true, Rate: 100}, func(*campaign.Worker, string) {}))
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -313,17 +314,12 @@ func TestDeclarationsSurviveKillsBetweenAnyTwoSteps(t *testing.T) {
 	faults := 0
 	for ; ctx.Err() == nil; faults++ {
 		w := workers[r.IntN(len(workers))]
-		w.kill()
+		w.Kill()
 		if faults%5 == 4 {
-			_ = s.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+			s.endSessions()
 		}
-		w.start(t)
-		pause := time.NewTimer(time.Duration(r.Int64N(int64(300 * time.Millisecond))))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-		}
-		pause.Stop()
+		w.Start(t)
+		campaign.Wait(ctx, r, 0, 300*time.Millisecond)
 	}
 	wg.Wait()
 	// The inbox empties, and every object is what its business row says.

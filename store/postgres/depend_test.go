@@ -15,6 +15,7 @@ import (
 //
 // promise R4, promise E2, promise Q4
 func TestDependenciesHoldForEveryReconcilerOverTwoStores(t *testing.T) {
+	t.Parallel()
 	elsewhere, err := memory.New(nil)
 	if err != nil {
 		t.Fatal(err)

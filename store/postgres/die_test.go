@@ -19,6 +19,7 @@ const dieEnv = "TEND_POSTGRES_DIE"
 //
 // Seen to fail without Pdeathsig.
 func TestServerEndsWithTheTests(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(dieEnv) != "" {
 		fmt.Printf("server %d %s\n", shared.cmd.Process.Pid, shared.dir)
 		select {} // until it is killed

@@ -9,7 +9,7 @@ import (
 
 // Compact drops the log up to a revision.
 func (b *Backend) Compact(ctx context.Context, r store.Revision) error {
-	return b.compact(ctx, int64(r))
+	return b.compact(ctx, int64(r), false)
 }
 
 // Schema is the schema in use.

@@ -69,6 +69,7 @@ func hosts(servers ...*server) string {
 //
 // promise S2, promise L1, promise L2
 func TestPromotedStandbyThatLacksCommitsBeginsANewEra(t *testing.T) {
+	t.Parallel()
 	primary := startServer(t)
 	standby := primary.standby(t)
 	schema := newSchema()
@@ -191,6 +192,7 @@ func TestPromotedStandbyThatLacksCommitsBeginsANewEra(t *testing.T) {
 //
 // promise S2
 func TestRestoredDiskIsNoticedByWhoeverHasSeenMore(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	o := postgres.Options{Schema: newSchema(), Timeout: 30 * time.Second}
 	b := openAt(t, s.dsn(), o)
@@ -242,6 +244,7 @@ func TestRestoredDiskIsNoticedByWhoeverHasSeenMore(t *testing.T) {
 //
 // promise S1
 func TestSynchronousStandbyHasAllThatWasAcknowledged(t *testing.T) {
+	t.Parallel()
 	primary := startServer(t)
 	standby := primary.standby(t)
 	for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"} {

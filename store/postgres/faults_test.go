@@ -19,7 +19,7 @@ import (
 	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
-var faultsFor = flag.Duration("faults", 8*time.Second, "how long the fault campaign lasts")
+var faultsFor = flag.Duration("faults", 6*time.Second, "how long the fault campaign lasts")
 
 // A server is killed, stopped, restarted, cut off and reset, its sessions are terminated,
 // and it is vacuumed, while writers compare and swap and watchers follow. Half of the
@@ -35,6 +35,7 @@ var faultsFor = flag.Duration("faults", 8*time.Second, "how long the fault campa
 // store/etcd, TestCheckersRejectBrokenHistories feed the
 // same checkers a stale read, a lost write, a repeated, a missing and a swapped change.
 func TestServerUnderFaultsIsLinearizableAndItsWatchesAreGapless(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	proxy := campaign.NewProxy(t, s.addr())
 	schema := newSchema()
@@ -108,14 +109,7 @@ func proxied(p *campaign.Proxy) string {
 
 // torment breaks one thing after the other until ctx ends, and mends it all.
 func (s *server) torment(ctx context.Context, t *testing.T, proxy *campaign.Proxy, r *rand.Rand) (faults int) {
-	wait := func(least, most time.Duration) {
-		t := time.NewTimer(least + time.Duration(r.Int64N(int64(most-least))))
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-		}
-	}
+	wait := func(least, most time.Duration) { campaign.Wait(ctx, r, least, most) }
 	order := r.Perm(7) // each fault comes once before any comes again
 	for wait(200*time.Millisecond, 600*time.Millisecond); ctx.Err() == nil; faults++ {
 		if faults%len(order) == 0 {
@@ -135,7 +129,7 @@ func (s *server) torment(ctx context.Context, t *testing.T, proxy *campaign.Prox
 			s.signal(syscall.SIGCONT)
 		case 3: // an operator ends every session
 			for range 5 {
-				_ = s.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+				s.endSessions()
 				wait(10*time.Millisecond, 100*time.Millisecond)
 			}
 		case 4:
@@ -160,6 +154,11 @@ func (s *server) mustStart(t testing.TB) {
 	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// endSessions ends all sessions, as an operator may.
+func (s *server) endSessions() {
+	_ = s.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
 }
 
 // exec runs a statement as a superuser.

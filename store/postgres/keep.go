@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // observation is a lease as this process has seen it.
@@ -30,8 +32,13 @@ type observer struct {
 	since  time.Time // the era was seen
 	leases map[int64]observation
 
-	samples  []sample
-	trimming chan struct{} // closed when the trim under way has ended; nil: none
+	samples []sample
+	trimmed sample // the log needs to hold only what came after it
+
+	trimming chan struct{} // closed when the trim under way has ended; nil: none was begun
+	// What follows is set by the trim under way, and read after it has ended.
+	cut    int64 // the revision up to which the log exceeds Options.HistoryBytes
+	failed bool  // what was to be dropped is there
 }
 
 // sample is the state of the log at a moment of the monotonic clock.
@@ -129,9 +136,11 @@ func (o *observer) read(ctx context.Context) (h head, all []leaseRow, err error)
 // and after the instant that rows shows.
 func (o *observer) observe(h head, rows []leaseRow, asked, answered time.Time) (ids, counts []int64, next time.Duration) {
 	if h.era != o.era {
-		// Renewals may have been lost with the era before: nothing seen in it counts.
+		// Renewals, and changes in the log, may have been lost with the era before:
+		// nothing seen in it counts.
 		o.era, o.since = h.era, answered
 		clear(o.leases)
+		o.samples, o.trimmed = nil, sample{}
 	}
 	next = slowest
 	seen := make(map[int64]observation, len(rows))
@@ -156,49 +165,94 @@ func (o *observer) observe(h head, rows []leaseRow, asked, answered time.Time) (
 }
 
 // trim drops the changes that are older than Options.HistoryAge, or that make the log
-// larger than Options.HistoryBytes. Ages are those of the process's monotonic clock.
+// larger than Options.HistoryBytes.
 func (o *observer) trim(h head, now time.Time) {
-	opts := &o.b.opts
-	n := len(o.samples)
-	if n == 0 || now.Sub(o.samples[n-1].at) >= opts.HistoryAge/20 || h.logged-o.samples[n-1].logged >= opts.HistoryBytes/20 {
-		o.samples = append(o.samples, sample{now, h.revision, h.logged})
-	}
-	upTo := int64(0)
-	for len(o.samples) > 0 {
-		s := o.samples[0]
-		if now.Sub(s.at) < opts.HistoryAge && h.logged-s.logged < opts.HistoryBytes {
-			break
-		}
-		upTo, o.samples = s.revision, o.samples[1:]
-	}
-	if upTo <= h.compacted {
-		return
-	}
 	if o.trimming != nil {
 		select {
 		case <-o.trimming:
 		default:
-			return // a later sample will do
+			return // the next look finds the same to do
 		}
+	}
+	upTo, measure := o.excess(h, now)
+	again := o.failed
+	if upTo <= h.compacted && !measure && !again {
+		return
 	}
 	done := make(chan struct{})
 	o.trimming = done
 	o.b.live.Go(func() { // ends with b.ctx; Close waits for it
 		defer close(done)
-		if err := o.b.compact(o.b.ctx, upTo); err != nil && o.b.ctx.Err() == nil {
-			opts.Logger.Warn("postgres: cannot trim the log", "schema", opts.Schema, "error", err)
+		var err error
+		if measure || again {
+			o.cut, err = o.b.beyond(o.b.ctx, o.b.opts.HistoryBytes)
+		}
+		if err == nil {
+			err = o.b.compact(o.b.ctx, max(upTo, o.cut), again)
+		}
+		o.failed = err != nil
+		if o.failed && !again && o.b.ctx.Err() == nil {
+			o.b.opts.Logger.Warn("postgres: cannot trim the log", "schema", o.b.opts.Schema, "error", err)
 		}
 	})
 }
 
+// excess returns the revision up to which the log is too old or too large, as far as the
+// samples tell. Ages are those of the process's monotonic clock. If the samples are too far
+// apart, because much was written between two looks or because the process has just
+// started, measure says that the log itself has to be asked for the revision.
+//
+//	samples   s1 ──────── s2 ─ s3 ─ s4      s1 is too old, or too many bytes ago; what
+//	          trimmed     └─ within ──┘     came between it and s2 may be too much
+func (o *observer) excess(h head, now time.Time) (upTo int64, measure bool) {
+	opts := &o.b.opts
+	n := len(o.samples)
+	if n == 0 || now.Sub(o.samples[n-1].at) >= opts.HistoryAge/20 || h.logged-o.samples[n-1].logged >= opts.HistoryBytes/20 {
+		o.samples = append(o.samples, sample{now, h.revision, h.logged})
+	}
+	for len(o.samples) > 0 {
+		s := o.samples[0]
+		if now.Sub(s.at) < opts.HistoryAge && h.logged-s.logged < opts.HistoryBytes {
+			break
+		}
+		o.trimmed, o.samples = s, o.samples[1:]
+	}
+	if h.logged-o.trimmed.logged > opts.HistoryBytes+opts.HistoryBytes/4 {
+		o.trimmed.logged = h.logged - opts.HistoryBytes
+		return max(o.trimmed.revision, o.cut), true
+	}
+	return max(o.trimmed.revision, o.cut), false
+}
+
+// beyond returns the last revision with which the newest part of the log, read backwards,
+// is larger than so many bytes; 0 if the whole log is not.
+func (b *Backend) beyond(ctx context.Context, bytes int64) (revision int64, err error) {
+	err = b.pool.QueryRow(ctx, b.sql(`
+		SELECT revision FROM (
+			SELECT revision, sum(octet_length(value) + coalesce(octet_length(before), 0) + 200)
+				OVER (ORDER BY revision DESC, ordinal DESC) AS bytes
+			FROM {schema}.changes
+		) AS newest WHERE bytes > $1 ORDER BY revision DESC LIMIT 1`), bytes).Scan(&revision)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil
+	}
+	return revision, err
+}
+
 // compact drops the changes up to a revision. A change stays if it is what a later one
-// replaced, because pages of a list that is pinned to a revision between need it.
-func (b *Backend) compact(ctx context.Context, upTo int64) error {
+// replaced, because pages of a list that is pinned to a revision between need it. Unless
+// again is set, it does nothing if another server has done or begun it.
+func (b *Backend) compact(ctx context.Context, upTo int64, again bool) error {
 	// On its own, so that commits wait for this short transaction only. From its end on,
 	// a commit that replaces what is to be dropped puts it beside its own change.
 	tag, err := b.pool.Exec(ctx, b.sql(`UPDATE {schema}.head SET compacted = $1 WHERE compacted < $1 AND revision >= $1`), upTo)
-	if err != nil || tag.RowsAffected() == 0 {
-		return err // another server does it
+	switch {
+	case err != nil || tag.RowsAffected() == 0 && !again:
+		return err
+	case tag.RowsAffected() == 0:
+		if err := b.pool.QueryRow(ctx, b.sql(`SELECT compacted FROM {schema}.head`)).Scan(&upTo); err != nil {
+			return err
+		}
 	}
 	_, err = b.pool.Exec(ctx, b.sql(`
 		DELETE FROM {schema}.changes c WHERE c.revision <= $1 AND NOT EXISTS (

@@ -41,3 +41,18 @@ func TestWallClockThatIsSetEndsNoLease(t *testing.T) {
 		}
 	}
 }
+
+// What the samples say is to be dropped is said until it has been dropped: a trim may be
+// put off because another one is under way, and nothing more be written.
+func TestTrimThatIsPutOffIsNotForgotten(t *testing.T) {
+	o := newObserver(&Backend{opts: Options{HistoryAge: time.Hour, HistoryBytes: 1000}})
+	now := time.Now()
+	for i := range int64(30) { // 100 bytes each
+		o.excess(head{revision: i, logged: 100 * i}, now)
+	}
+	for range 3 {
+		if upTo, measure := o.excess(head{revision: 30, logged: 3000}, now); upTo != 20 || measure {
+			t.Errorf("the log is to be trimmed up to %d, to be measured: %v; want 20, because 1,000 bytes are after it", upTo, measure)
+		}
+	}
+}

@@ -26,6 +26,10 @@ import (
 // shared is the server that most tests use, each in a schema of its own.
 var shared *server
 
+// pristine is a server that is never started: others are copies of its data, because initdb
+// takes longer than all else that a test does with a server of its own.
+var pristine *server
+
 // need makes a machine without PostgreSQL fail the tests instead of skipping them.
 const need = "TEND_NEED_POSTGRES"
 
@@ -48,8 +52,9 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		shared = &server{dir: dir, options: []string{"-c", "fsync=off", "-c", "max_connections=300"}}
-		if err := errors.Join(shared.initdb(), shared.start()); err != nil {
+		pristine = &server{dir: filepath.Join(dir, "pristine")}
+		shared = &server{dir: filepath.Join(dir, "shared"), options: []string{"-c", "fsync=off", "-c", "max_connections=300"}}
+		if err := errors.Join(pristine.mkdir(), pristine.initdb(), shared.mkdir(), shared.copy(pristine), shared.start()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -169,6 +174,17 @@ func (s *server) initdb(more ...string) error {
 	return s.run("initdb", append([]string{"-D", s.data(), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--no-locale"}, more...)...)
 }
 
+// mkdir makes the directory of s within that of the tests.
+func (s *server) mkdir() error {
+	if err := os.Mkdir(s.dir, 0o700); err != nil {
+		return err
+	}
+	return own(s.dir)
+}
+
+// copy gives s the data of a server that does not run.
+func (s *server) copy(of *server) error { return s.run("cp", "-a", of.data(), s.data()) }
+
 // start starts the server and waits until it answers.
 func (s *server) start() error {
 	if s.port == 0 {
@@ -265,7 +281,7 @@ func startServer(t testing.TB, options ...string) *server {
 		}
 		os.RemoveAll(dir)
 	})
-	if err := errors.Join(s.initdb(), s.start()); err != nil {
+	if err := errors.Join(s.copy(pristine), s.start()); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -30,7 +30,7 @@ func ReadWhileWriting(t testing.TB, b store.Backend, commits, groups int) {
 var momentChecks = []check{
 	{"Reads/show whole commits, as of the revision that they say, while others are made", func(e *env) {
 		m := &moments{t: e.TB, b: e.b, ctx: e.ctx, groups: 4}
-		m.run(60)
+		m.run(30)
 	}},
 }
 

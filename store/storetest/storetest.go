@@ -20,6 +20,10 @@ type Options struct {
 	// expire at once. It is for backends that use no network and no
 	// process.
 	Bubble bool
+	// Parallel runs the subtests in parallel with each other, at most go test's
+	// -parallel at a time. It is for backends that wait for a server or a disk, and
+	// has no effect with Bubble.
+	Parallel bool
 	// Patience is how long the suite waits for something that must happen.
 	// Zero means 3 minutes: it ends a hang, it measures nothing.
 	Patience time.Duration
@@ -37,6 +41,9 @@ func Run(t *testing.T, newBackend func(t testing.TB) store.Backend, o *Options) 
 			if o.Bubble {
 				synctest.Test(t, func(t *testing.T) { c.against(t, newBackend, *o) })
 				return
+			}
+			if o.Parallel {
+				t.Parallel()
 			}
 			c.against(t, newBackend, *o)
 		})

@@ -179,7 +179,17 @@ var typedChecks = []check{
 				Spec: spoken{Text: strings.Repeat("x", size)},
 			}
 		}
-		taken, refused := store.MaxValue-8<<10, store.MaxValue
+		// An encoding is as much longer than its text for any text of seven digits' length.
+		known := object(1_000_000)
+		if _, err := s.Create(e.ctx, known); err != nil {
+			e.Fatalf("Create of 1,000,000 bytes: %v", err)
+		}
+		data, err := e.get(known.Key()).Encode()
+		if err != nil {
+			e.Fatal(err)
+		}
+		longest := 1_000_000 + store.MaxObject - len(data)
+		taken, refused := longest-16, longest+16
 		for refused-taken > 1 {
 			size := (taken + refused) / 2
 			_, err := s.Create(e.ctx, object(size))

@@ -7,6 +7,8 @@
 //	Leases    writes of holders: no token goes back
 //	Trust     what servers believe of their holds: no two at a time
 //	Proxy     a connection that is cut, or silent
+//	Worker    a process of the test's binary that is killed, frozen and cut off (Unix)
+//	Torment   what breaks Workers and the store, one thing after the other (Unix)
 //
 // A History gives operations for a checker of linearizability, with [Step] as its model; the
 // checker itself (porcupine, in the modules of etcd and PostgreSQL) is no dependency of tend.
