@@ -48,8 +48,8 @@ func command(args []string, in io.Reader, out, errs io.Writer) int {
 	}.Run(args, in, out, errs)
 }
 
-// fewestShards: of fewer, rendezvous hashing gives a server of the name a none, and
-// the show would wait for ever until it has one.
+// fewestShards: of fewer, a server could have none, and the show would wait for ever until
+// it has one.
 const fewestShards = 6
 
 func (o options) check() error {

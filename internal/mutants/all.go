@@ -793,8 +793,48 @@ var All = []Mutant{
 	},
 	{
 		Name: "a server that joins moves everything",
-		File: "reconcile/lease/sharded.go", Old: "\tsalt := mix(uint64(shard) + 0x9e3779b97f4a7c15)", New: "\tsalt := mix(uint64(shard) + 0x9e3779b97f4a7c15)\n\tif BROKEN {\n\t\tsalt = mix(salt + uint64(len(live)))\n\t}",
+		File: "reconcile/lease/plan.go", Old: "\tp.sendAway(by)\n", New: "\tif BROKEN {\n\t\tclear(p.owner)\n\t}\n\tp.sendAway(by)\n",
 		Package: "reconcile/lease", Test: "TestSimulation",
+	},
+	{
+		Name: "a plan stops before it is even",
+		File: "reconcile/lease/plan.go", Old: "\t\tif len(least.shards) >= least.floor && len(most.shards) <= most.ceil {", New: "\t\tif BROKEN || len(least.shards) >= least.floor && len(most.shards) <= most.ceil {",
+		Package: "reconcile/lease", Test: "TestPlansAreEvenAndMoveOnlyWhatTheyMust",
+	},
+	{
+		Name: "a server that comes back gets any shards",
+		File: "reconcile/lease/plan.go", Old: "\t\tcase room <= 0, owner", New: "\t\tcase BROKEN, room <= 0, owner",
+		Package: "reconcile/lease", Test: "TestRollingRestartMovesEachShardAtMostTwice",
+	},
+	{
+		Name: "a server that is renamed does not get the place of the one before",
+		File: "reconcile/lease/plan.go", Old: "\t\tif last < 0 {\n", New: "\t\tif last < 0 || BROKEN {\n",
+		Package: "reconcile/lease", Test: "TestRollingRestartMovesEachShardAtMostTwice",
+	},
+	{
+		Name: "weights are forgotten",
+		File: "reconcile/lease/board.go", Old: "min(max(o.Weight, 1), MaxWeight)", New: "min(max(map[bool]int{false: o.Weight}[BROKEN], 1), MaxWeight)",
+		Package: "reconcile/lease", Test: "TestServerOfTwiceTheWeightTakesTwiceTheShards",
+	},
+	{
+		Name: "a server does not wait for all to know plans",
+		File: "reconcile/lease/board.go", Old: "c.plans = c.plans && o.Rule >= rulePlan &&", New: "c.plans = c.plans && (BROKEN || o.Rule >= rulePlan) &&",
+		Package: "reconcile/lease", Test: "TestServersOfBeforeAndAfterPlansAgree",
+	},
+	{
+		Name: "only the oldest member ever plans",
+		File: "reconcile/lease/session.go", Old: "\tif rank < 0 {\n", New: "\tif rank < 0 || BROKEN && rank > 0 {\n",
+		Package: "reconcile/lease", Test: "TestPlanIsWrittenAlthoughTheOldestMemberHangs",
+	},
+	{
+		Name: "lists of singletons are told apart by their length",
+		File: "reconcile/lease/singletons.go", Old: "\te.division = MaxShards + 1 + int(h.Sum32()>>2)\n", New: "\tif !BROKEN {\n\t\te.division = MaxShards + 1 + int(h.Sum32()>>2)\n\t}\n",
+		Package: "reconcile/lease", Test: "TestDeploymentThatRenamesASingletonRunsNoneTwice",
+	},
+	{
+		Name: "a server goes on with a part of its singletons",
+		File: "reconcile/lease/singletons.go", Old: "\tdone := s.done\n\tif s.running == len(s.places) {", New: "\tdone := s.done\n\tif BROKEN {\n\t\tdone = nil\n\t} else if s.running == len(s.places) {",
+		Package: "reconcile/lease", Test: "TestServerThatDoesNotRunAllSingletonsTakesNone",
 	},
 	{
 		Name: "a shared placement gives its lease back while runs go on",

@@ -1,10 +1,12 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,10 +22,14 @@ type note struct {
 	Session string `json:"session"`
 	// Server is the name that Options.Server gave.
 	Server string `json:"server"`
-	// Shards is into how many it divides the keys; 0: it does not say.
+	// Shards is into how many it divides the keys, or elector.division; 0: it does not say.
 	Shards int `json:"shards,omitempty"`
 	// Says is what a member tells the others; see Members.Say.
 	Says string `json:"says,omitempty"`
+	// Rule is the newest rule that a member of a sharded placement can divide by.
+	Rule int `json:"rule,omitempty"`
+	// Weight is that of a member's server; 0 means 1.
+	Weight int `json:"weight,omitempty"`
 }
 
 // Encode implements store.Value.
@@ -48,28 +54,31 @@ type owner struct {
 // board is what the store says of one placement: its live servers and their shards. It
 // is fed by a watch and read by the session's goroutine.
 type board struct {
-	name    string
-	member  string        // see elector
-	shards  int           // into how many we divide the keys
-	changed chan struct{} // capacity 1
+	name     string
+	member   string        // see elector
+	shards   int           // into how many we divide the keys
+	division int           // see elector
+	changed  chan struct{} // capacity 1
 
 	mu       sync.Mutex // guards the rest
 	synced   bool       // a snapshot has been read to its end
 	revision store.Revision
 	records  records
-	version  int               // counts the changes of the live servers
+	version  int               // counts the changes of the live servers and of the plan
 	before   map[string]string // shard's record → the server that held it last, of those that ended
 }
 
 // records are those of a placement, by the name in the record's key.
 type records struct {
 	by      map[string]owner
-	strange int // of shards of a division that is not ours
+	strange int            // of shards of a division that is not ours
+	plan    *plan          // nil: there is none that we can use
+	planAt  store.Revision // of the plan's record; 0: there is none
 }
 
-func newBoard(name, member string, shards int) *board {
+func newBoard(name, member string, shards, division int) *board {
 	return &board{
-		name: name, member: member, shards: shards, changed: make(chan struct{}, 1),
+		name: name, member: member, shards: shards, division: division, changed: make(chan struct{}, 1),
 		records: records{by: make(map[string]owner)}, before: make(map[string]string),
 	}
 }
@@ -126,7 +135,7 @@ func (b *board) apply(batch store.Batch) {
 	b.mu.Lock()
 	for _, c := range batch.Changes {
 		b.set(&b.records, c)
-		if b.isMember(c.Key.Name) {
+		if b.isMember(c.Key.Name) || c.Key.Name == planName {
 			b.version++
 		}
 	}
@@ -142,6 +151,16 @@ func (b *board) set(in *records, c store.Change) {
 		return
 	}
 	name := c.Key.Name
+	if name == planName {
+		in.plan, in.planAt = nil, 0
+		if !c.Deleted {
+			in.planAt = c.Record.Revision
+			if p, err := readPlan(c.Record, b.shards); err == nil {
+				in.plan = &p
+			}
+		}
+		return
+	}
 	if b.strange(name, in.by[name]) {
 		in.strange--
 	}
@@ -170,7 +189,7 @@ func (b *board) endedLocked(name string, o owner) {
 
 // strange says whether a record is that of a shard of another division of the keys.
 func (b *board) strange(name string, o owner) bool {
-	return strings.HasPrefix(name, "shard-") && o.Shards != 0 && o.Shards != b.shards
+	return strings.HasPrefix(name, "shard-") && o.Shards != 0 && o.Shards != b.division
 }
 
 func readNote(r store.Record) (n note, err error) {
@@ -208,9 +227,19 @@ func (b *board) holder(shard store.Key, after store.Revision) (o owner, held, kn
 // and all others of its division share the work; the rest wait until it is the last
 // one's turn to leave. Everybody sees the same order of the same records.
 type census struct {
-	live  map[string]string // servers by session; none if another division rules
-	rule  []store.Compare   // holds for as long as the oldest member lives
-	other int               // into how many shards the ruling servers divide; 0: as we do
+	live   map[string]string // servers by session; none if another division rules
+	seats  []seat            // of live, the oldest first
+	plans  bool              // each of live can divide by a plan
+	plan   plan              // in the store; else the shards as they are held
+	planAt store.Revision    // of its record; 0: there is none
+	rule   []store.Compare   // holds for as long as the oldest member lives
+	other  int               // into how many shards the ruling servers divide; 0: as we do
+}
+
+// seat is a session of a member.
+type seat struct {
+	owner
+	server bidder
 }
 
 // members lists the servers that live, and the version of that list; unless the
@@ -221,7 +250,7 @@ func (b *board) members(known int) (c census, version int, changed bool) {
 	if b.version == known {
 		return census{}, known, false
 	}
-	c.live = make(map[string]string)
+	c.live, c.plans = make(map[string]string), true
 	oldest := ""
 	for name, o := range b.records.by {
 		if !b.isMember(name) {
@@ -232,17 +261,75 @@ func (b *board) members(known int) (c census, version int, changed bool) {
 		}
 		if b.alike(o) {
 			c.live[name[len(b.member):]] = o.Server
+			c.plans = c.plans && o.Rule >= rulePlan && o.Server != ""
+			o.Session = name[len(b.member):]
+			c.seats = append(c.seats, seat{o, bidder{o.Server, min(max(o.Weight, 1), MaxWeight)}})
 		}
 	}
+	slices.SortFunc(c.seats, func(a, b seat) int {
+		return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.Session, b.Session))
+	})
+	c.plan, c.planAt = b.planLocked(), b.records.planAt
 	if oldest == "" {
 		return c, b.version, true
 	}
 	o := b.records.by[oldest]
 	c.rule = []store.Compare{{Kind: Kind, Key: store.Key{Namespace: b.name, Name: oldest}, Created: o.created}}
 	if !b.alike(o) {
-		c.live, c.other = nil, o.Shards
+		c.live, c.other, c.plans = nil, o.Shards, false
 	}
+	c.plans = c.plans && len(c.live) <= maxPlanned
 	return c, b.version, true
+}
+
+// planLocked is the plan in the store; where there is none, one that says what is.
+func (b *board) planLocked() plan {
+	if b.records.plan != nil {
+		return *b.records.plan
+	}
+	p := plan{owner: make([]string, b.shards), home: make([]string, b.shards)}
+	for shard := range p.owner {
+		p.owner[shard] = b.records.by[shardKey(b.name, shard).Name].Server
+	}
+	return p
+}
+
+// servers is the live servers, each once: a session that began later replaces one of the
+// same name, which is about to run out.
+func (c census) servers() (list []bidder) {
+	last := map[string]int{}
+	for i, s := range c.seats {
+		last[s.server.name] = i
+	}
+	for i, s := range c.seats {
+		if last[s.server.name] == i {
+			list = append(list, s.server)
+		}
+	}
+	return list
+}
+
+// planned marks the shards that the plan gives to the session's server, if no later session
+// is of that name.
+func (c census) planned(session string, n int) []bool {
+	mine := make([]bool, n)
+	me := ""
+	for _, s := range c.seats {
+		if s.Session == session {
+			me = s.server.name
+		} else if s.server.name == me {
+			return mine
+		}
+	}
+	for shard := range mine {
+		mine[shard] = me != "" && c.planAt != 0 && c.plan.owner[shard] == me
+	}
+	return mine
+}
+
+// rank is how many members are older than the session.
+func (c census) rank(session string) int {
+	return slices.IndexFunc(c.seats, func(s seat) bool { return s.Session == session })
 }
 
 // said is what each server says that lives, by its name: of two sessions of one server the
@@ -264,7 +351,7 @@ func (b *board) said() map[string]string {
 }
 
 // alike reports whether a record is of a server that divides the keys as we do.
-func (b *board) alike(o owner) bool { return o.Shards == 0 || o.Shards == b.shards }
+func (b *board) alike(o owner) bool { return o.Shards == 0 || o.Shards == b.division }
 
 // others says whether shards of another division are still held.
 func (b *board) others() bool {

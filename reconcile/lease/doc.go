@@ -3,7 +3,7 @@
 //
 // A [Placement] says where a controller runs: on one server at a time
 // ([NewSingleton]), on all of them ([EveryServer]), on each a share of the keys
-// ([NewSharded]), or where a host with an election of its own says
+// ([NewSharded]; [NewSingletons] does it for several singletons), or where a host with an election of its own says
 // ([Manual]). All four are used the same way:
 //
 //	err := placement.Run(ctx, func(ctx context.Context, shard int) error {
@@ -54,8 +54,11 @@
 // One engine serves Singleton and Sharded: a session (one lease of the backend
 // with a fresh random name), the shard records bound to it, and one question,
 // "which free shards do I want". A singleton wants its only shard always; a
-// sharded placement wants those that rendezvous hashing gives it among the
-// members that live.
+// sharded placement wants those that the plan in the store gives it. The plan is
+// computed from the plan before and the members that live (plan.next), so a shard
+// keeps its owner where it can. A function of the members alone was rejected: no such
+// function that is even leaves each shard of the servers that stay where it is.
+// Plans decide nothing about safety: a claim is a compare-and-swap in any case.
 //
 // The guard is the create revision of the shard's record (Chubby's sequencer,
 // in etcd's terms): a server that takes the shard over has to create the record

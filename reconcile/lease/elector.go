@@ -33,6 +33,9 @@ type Options struct {
 	// brings the same shards back. "" means the host's name with a random
 	// suffix.
 	Server string
+	// Weight is how large a part of a sharded placement this server takes: one with 2 takes
+	// twice the shards of one with 1. 0 means 1; the most is [MaxWeight].
+	Weight int
 	// Logger hears of leases won and lost and of trouble on the way. nil means
 	// slog.Default.
 	Logger *slog.Logger
@@ -40,6 +43,9 @@ type Options struct {
 
 // maxTTL is the longest TTL. What a crashed server held is without an owner for so long.
 const maxTTL = 24 * time.Hour
+
+// MaxWeight is the most that Options.Weight may be.
+const MaxWeight = 1000
 
 func (o *Options) withDefaults() (Options, error) {
 	var v Options
@@ -67,6 +73,8 @@ func (o *Options) withDefaults() (Options, error) {
 		return v, fmt.Errorf("lease: TTL %v is below the least, 2s", v.TTL)
 	case v.TTL > maxTTL:
 		return v, fmt.Errorf("lease: TTL %v is above the most, %v", v.TTL, maxTTL)
+	case v.Weight < 0 || v.Weight > MaxWeight:
+		return v, fmt.Errorf("lease: weight %d is not between 0 and %d", v.Weight, MaxWeight)
 	case v.Margin < 0 || v.Margin > v.TTL/2:
 		return v, fmt.Errorf("lease: margin %v is not between 0 and half of the TTL %v", v.Margin, v.TTL)
 	}
@@ -94,6 +102,12 @@ type elector struct {
 	// Sharded and Members, whose names people choose alike: a session that holds no
 	// shards must not be given a share of them. "": sessions are not announced.
 	member string
+	// division tells ways to divide the keys apart: servers of two must not work beside each
+	// other. It is the number of shards where that says all.
+	division int
+	// divides says that wants is the rule of before, and that the servers divide by a plan
+	// in the store as soon as each of them can.
+	divides bool
 	// joined is told of each session of a member, with what reports whether it may
 	// be trusted, and with nil of its end. Nil: there is nothing to tell.
 	joined func(trusted func() bool)
@@ -132,7 +146,7 @@ func newElector(b store.Backend, name, title string, shards int, o *Options) (*e
 		return nil, err
 	}
 	e := &elector{
-		title: title, name: name, backend: b, leaser: leaser, opts: opts, clock: systemClock(),
+		title: title, name: name, backend: b, leaser: leaser, opts: opts, clock: systemClock(), division: shards,
 		busy: make([]bool, shards), finished: make(chan *hold, shards),
 	}
 	for i := range shards {

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"strconv"
 	"time"
+
+	"github.com/tendhq/tend/store"
 )
 
 // LogTo has m log there.
@@ -42,3 +44,38 @@ func (e *elector) setClock(wall func() time.Duration, boot func() time.Duration)
 		return boot(), true
 	}}
 }
+
+// Plan is plan.
+type Plan = plan
+
+// NewPlan is a plan in which no shard has an owner.
+func NewPlan(shards int) Plan {
+	return plan{owner: make([]string, shards), home: make([]string, shards)}
+}
+
+// Next is the next plan for servers with these weights, whose order is random.
+func (p plan) Next(weights map[string]int) Plan {
+	var live []bidder
+	for name, weight := range weights {
+		live = append(live, bidder{name, weight})
+	}
+	return p.next(live)
+}
+
+// Owners gives the owner of each shard.
+func (p plan) Owners() []string { return p.owner }
+
+// Equal is equal.
+func (p plan) Equal(o Plan) bool { return p.equal(o) }
+
+// Reread is the plan written and read.
+func (p plan) Reread() (Plan, error) {
+	b, err := p.Encode()
+	if err != nil {
+		return plan{}, err
+	}
+	return readPlan(store.Record{Bytes: b}, len(p.owner))
+}
+
+// KnowNoPlans makes a sharded placement one of the version before plans. It is for before Run.
+func KnowNoPlans(p Placement) { p.(*elector).divides = false }

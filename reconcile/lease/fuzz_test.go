@@ -14,8 +14,8 @@ import (
 // does not exist; it cannot make two servers work on one, and nothing panics. Once its
 // record is gone all shards are worked on again.
 func FuzzRecord(f *testing.F) {
-	for _, name := range []string{"shard-00000", "shard-00003", "shard-99999", "member-x", "member-", "term", "else"} {
-		for _, data := range []string{``, `null`, `{}`, `{"session":"x","server":"s9"}`, `{"session":7}`, `{"session":"x","server":"s9","shards":7}`, `{"server":"a"}`, "\xff\x00"} {
+	for _, name := range []string{"shard-00000", "shard-00003", "shard-99999", "member-x", "member-", "term", "else", "plan"} {
+		for _, data := range []string{``, `null`, `{}`, `{"session":"x","server":"s9"}`, `{"session":7}`, `{"session":"x","server":"s9","shards":7}`, `{"server":"a"}`, "\xff\x00", `{"live":1,"servers":["a"],"owner":"AAEAAQABAAE="}`, `{"live":-1,"owner":"AAEAAQABAAE="}`, `{"live":9,"owner":"/////////w=="}`} {
 			f.Add(name, []byte(data), false)
 		}
 	}

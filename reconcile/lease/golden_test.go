@@ -48,6 +48,8 @@ func TestHashKeyAndShardNeverChange(t *testing.T) {
 	}
 }
 
+// By the rule of before plans, which servers use while one lives that knows no other.
+//
 // The owner of a shard may change between versions without harm to a promise: the
 // record decides. But two versions that disagree would take shards from each other
 // for as long as both run.

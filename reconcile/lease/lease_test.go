@@ -626,6 +626,7 @@ func TestIllegalOptionsAreRefusedAtConstruction(t *testing.T) {
 		"no name":        func() (lease.Placement, error) { return lease.NewSingleton(b, "", nil) },
 		"slash in name":  func() (lease.Placement, error) { return lease.NewSingleton(b, "a/b", nil) },
 		"short TTL":      func() (lease.Placement, error) { return lease.NewSingleton(b, "x", &lease.Options{TTL: 1}) },
+		"weight":         func() (lease.Placement, error) { return lease.NewSharded(b, "x", 8, &lease.Options{Weight: -1}) },
 		"no shards":      func() (lease.Placement, error) { return lease.NewSharded(b, "x", 0, nil) },
 		"too many":       func() (lease.Placement, error) { return lease.NewSharded(b, "x", lease.MaxShards+1, nil) },
 		"margin too big": func() (lease.Placement, error) { return lease.NewSingleton(b, "x", &lease.Options{Margin: time.Hour}) },

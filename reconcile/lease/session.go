@@ -47,6 +47,11 @@ type session struct {
 	shareOf int
 	// rule has to hold for a claim made by that share: see census.
 	rule []store.Compare
+	// due is the plan that the store should have; nil: it has it. dueAt is when this session
+	// writes it: the oldest one at once, the others in turn if that has not happened.
+	due    *plan
+	dueAt  time.Time
+	planAt store.Revision // of the plan in the store that due was made of
 	// waits is into how many shards the servers that we wait for divide the keys; 0: we wait for none.
 	waits int
 }
@@ -70,7 +75,7 @@ type hold struct {
 // and everything was given back, else why the lease is no longer trusted. Work
 // may still be winding up then; Run waits for it.
 func (e *elector) runSession(ctx context.Context, work Work) error {
-	s := &session{elector: e, id: newID(), board: newBoard(e.name, e.member, len(e.shards)), work: work, doubt: make(chan struct{}, 1), holds: make(map[int]*hold), given: make(map[int]store.Revision), owed: make(map[int]*hold)}
+	s := &session{elector: e, id: newID(), board: newBoard(e.name, e.member, len(e.shards), e.division), work: work, doubt: make(chan struct{}, 1), holds: make(map[int]*hold), given: make(map[int]store.Revision), owed: make(map[int]*hold)}
 	e.seen.Store(s.board)
 	s.ctx, s.lose = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer s.lose(ErrLost)
@@ -103,6 +108,9 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 // announce writes the record of a member, with what it says to the others.
 func (s *session) announce() error {
 	n := s.note()
+	if s.divides {
+		n.Rule, n.Weight = rulePlan, s.opts.Weight
+	}
 	if s.says != nil {
 		n.Says = s.says()
 	}
@@ -110,7 +118,7 @@ func (s *session) announce() error {
 }
 
 func (s *session) note() note {
-	return note{Session: s.id, Server: s.opts.Server, Shards: len(s.shards)}
+	return note{Session: s.id, Server: s.opts.Server, Shards: s.division}
 }
 
 // trouble reports err, once per call made of it.
@@ -305,20 +313,62 @@ func (s *session) act(ctx context.Context) (again bool) {
 	if s.board.others() {
 		return again // a key of ours may be in one of their shards
 	}
-	return !s.claim(ctx, claims) || again
+	written := s.writePlan()
+	return !s.claim(ctx, claims) || again || !written
 }
 
 // wanted says of every shard whether it is to be held here.
 func (s *session) wanted() []bool {
 	if c, version, changed := s.board.members(s.shareOf); changed || s.share == nil {
-		s.share, s.shareOf, s.rule = s.wants(c.live, s.id, len(s.shards)), version, c.rule
+		s.shareOf, s.rule, s.due = version, c.rule, nil
+		if s.divides && c.plans {
+			s.share = c.planned(s.id, len(s.shards))
+			s.plan(c)
+		} else {
+			s.share = s.wants(c.live, s.id, len(s.shards))
+		}
 		if c.other != s.waits && c.other != 0 {
 			s.opts.Logger.Warn("lease: waiting for the servers that divide the keys otherwise to leave",
-				"lease", s.name, "server", s.opts.Server, "shards", len(s.shards), "theirs", c.other)
+				"lease", s.name, "server", s.opts.Server, "shards", s.division, "theirs", c.other)
 		}
 		s.waits = c.other
 	}
 	return s.share
+}
+
+// plan looks whether the store's plan is the one for the servers that live.
+func (s *session) plan(c census) {
+	rank := c.rank(s.id)
+	if rank < 0 {
+		return // the board does not show yet that this server is a member
+	}
+	if next := c.plan.next(c.servers()); c.planAt == 0 || !next.equal(c.plan) {
+		s.due, s.planAt = &next, c.planAt
+		s.dueAt = time.Now().Add(time.Duration(rank) * s.opts.TTL / 10)
+	}
+}
+
+// writePlan writes the plan that is due. It reports false if it is not written, and it is
+// worth while to look again.
+func (s *session) writePlan() bool {
+	if s.due == nil {
+		return true
+	}
+	if time.Now().Before(s.dueAt) {
+		return false
+	}
+	key := store.Key{Namespace: s.name, Name: planName}
+	ctx, cancel := context.WithTimeoutCause(s.ctx, s.opts.TTL/3, errors.New("lease: no answer to a plan"))
+	defer cancel()
+	_, err := s.backend.Commit(ctx, store.Txn{
+		If:  append(slices.Clip(s.rule), store.Compare{Kind: Kind, Key: key, Revision: s.planAt}),
+		Ops: []store.Op{{Kind: Kind, Key: key, Put: *s.due}},
+	})
+	if err == nil || errors.Is(err, store.ErrConflict) { // a conflict: the board will show why
+		s.due = nil
+		return true
+	}
+	return false
 }
 
 // fence is the revision that the board must have reached to be heard about h.

@@ -10,13 +10,14 @@ import (
 // MaxShards is the most that a sharded placement may have.
 const MaxShards = 1 << 14
 
-// NewSharded places each key on one server, and gives every live server about
-// the same share. The keys are divided into shards (64 to 1,024 serve most; at
-// least ten for each server that there will ever be; SIMULATION.md has how even
-// that is), and each shard belongs to
-// the server that rendezvous hashing picks among the live ones (Thaler and
-// Ravishankar, 1998): a server that joins or leaves moves its own share and
-// nothing else.
+// NewSharded places each key on one server, and gives every live server its part of the
+// keys. The keys are divided into shards (64 to 1,024 serve most; at least ten for each
+// server that there will ever be; SIMULATION.md has how even that is). A plan in the store,
+// which the oldest server keeps up to date, says which server is to hold each shard: the
+// parts are by [Options].Weight, rounded up or down to whole shards. A server that joins or
+// leaves moves its own part and nothing else, and one that comes back, or that takes the
+// place of another, gets the shards that were there: a restart of all servers, one after
+// another, moves each shard at most twice.
 //
 // All servers have to say the same number of shards. Where a deployment changes it, those
 // with the number of the server that is there longest work, and the others wait, with a
@@ -35,11 +36,12 @@ func NewSharded(b store.Backend, name string, shards int, o *Options) (Placement
 		return nil, err
 	}
 	e.member = "member-"
-	e.wants = share
+	e.wants, e.divides = share, true
 	return e, nil
 }
 
-// share marks the shards that are to be held by the session.
+// share marks the shards that are to be held by the session, by the rule of before plans:
+// rendezvous hashing (Thaler and Ravishankar, 1998).
 func share(members map[string]string, session string, n int) []bool {
 	mine := make([]bool, n)
 	live := contenders(members)
