@@ -29,7 +29,7 @@ func startCrew(t *testing.T, b *memory.Backend, l *ledger, name string, all, nam
 	}
 	for _, single := range names {
 		id := slices.Index(all, single)
-		work := func(ctx context.Context, _ int) error { return l.work(name, time.Second)(ctx, id) }
+		work := func(ctx context.Context, _ int) error { return l.work(name, ttl/20)(ctx, id) }
 		c.runs = append(c.runs, startPlacement(t, c.link, name, group.Placement(single), nil, work))
 	}
 	return c
