@@ -270,6 +270,16 @@ func IsThrottled(err error) bool {
 	return ok
 }
 
+// ThrottledUntil is the time that an error of Throttled was made with, through any
+// wrapping; false: err is none. The time may have passed.
+func ThrottledUntil(err error) (until time.Time, ok bool) {
+	e, ok := errors.AsType[*throttledError](err)
+	if !ok {
+		return until, false
+	}
+	return e.until, true
+}
+
 // throttle pauses the bucket of an error that Throttled made, if err is one.
 func throttle(err error) (until time.Time, ok bool) {
 	e, ok := errors.AsType[*throttledError](err)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -48,27 +47,24 @@ const home = "us-east-1"
 // no regions.
 const pageSize = 1000
 
-// list goes through all buckets of the account, page by page.
-func (b *buckets) list(ctx context.Context) iter.Seq2[sighting, error] {
-	return func(yield func(sighting, error) bool) {
-		pages := s3.NewListBucketsPaginator(b.client(home), &s3.ListBucketsInput{MaxBuckets: aws.Int32(pageSize)})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				yield(sighting{}, err)
-				return
-			}
-			for _, bucket := range page.Buckets {
-				seen := sighting{exists: true, name: aws.ToString(bucket.Name), created: aws.ToTime(bucket.CreationDate)}
-				if b.region == "" {
-					seen.region = aws.ToString(bucket.BucketRegion)
-				}
-				if !yield(seen, nil) {
-					return
-				}
-			}
-		}
+// page reads one page of all buckets of the account.
+func (b *buckets) page(ctx context.Context, token string) (all []sighting, next string, err error) {
+	in := &s3.ListBucketsInput{MaxBuckets: aws.Int32(pageSize)}
+	if token != "" {
+		in.ContinuationToken = &token
 	}
+	page, err := b.client(home).ListBuckets(ctx, in)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, bucket := range page.Buckets {
+		seen := sighting{exists: true, name: aws.ToString(bucket.Name), created: aws.ToTime(bucket.CreationDate)}
+		if b.region == "" {
+			seen.region = aws.ToString(bucket.BucketRegion)
+		}
+		all = append(all, seen)
+	}
+	return all, aws.ToString(page.ContinuationToken), nil
 }
 
 // look reads all that is declared about a bucket. A bucket that is missing is no

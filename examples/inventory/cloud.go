@@ -41,7 +41,7 @@ func newCloud(a *app, s *store.Store[BucketSpec, BucketStatus]) (*cloud, error) 
 	var err error
 	c.inventory, err = external.NewInventory(&external.InventoryOptions[BucketSpec, BucketStatus, sighting]{
 		Store: s, Installation: a.o.Installation,
-		List: c.buckets.list, Get: c.get, Detail: c.detail, Delete: c.deleteOrphan,
+		List: external.Pages(c.buckets.page), Get: c.get, Detail: c.detail, Delete: c.deleteOrphan,
 		ID:      func(seen sighting) string { return seen.name },
 		IDOf:    func(o *Bucket) string { return c.buckets.ownership.BucketName(o.Name) },
 		Owner:   func(seen sighting) (external.Mark, bool) { return seen.labels.Mark, seen.labels.Marked },

@@ -1133,6 +1133,16 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestLookOfABatchSucceedsWithItsStatusOrNotAtAll",
 	},
 	{
+		Name: "a list ends with the first page that fails",
+		File: "reconcile/external/pages.go", Old: "} else if failed++; failed == pageTries ||", New: "} else if failed++; BROKEN || failed == pageTries ||",
+		Package: "reconcile/external", Test: "TestPageThatFailsIsReadAgain",
+	},
+	{
+		Name: "a throttled list begins again",
+		File: "reconcile/external/pages.go", Old: "\t\t\tif after == \"\" {", New: "\t\t\tif after == \"\" || BROKEN {",
+		Package: "reconcile/external", Test: "TestThrottledListOfASourceIsOneList",
+	},
+	{
 		Name: "lifting a pause concerns no source",
 		File: "reconcile/predicate.go", Old: "\t\tc.Old.Paused != c.New.Paused ||", New: "\t\tc.Old.Paused != c.New.Paused && (!BROKEN || c.New.Paused) ||",
 		Package: "reconcile/external", Test: "TestLiftingThePauseWakesTheKey",

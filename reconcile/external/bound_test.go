@@ -402,26 +402,53 @@ func TestRestartCostsOneListBeforeTheFirstChange(t *testing.T) {
 }
 
 // The cloud refuses what goes beyond its quota with a Retry-After of a second, or fails
-// every tenth call.
+// every tenth call. The lists come as often for so many resources as those of 100,000 come
+// at the default interval.
+//
+// Negative controls: with lists that begin again after each page that failed, and with a
+// look too many before each run, the check fails.
 func TestCreatesAgainstAFailingCloudReachTheBound(t *testing.T) {
-	for name, edit := range map[string]func(*reconciletest.CloudOptions){
-		"429 with Retry-After":   func(o *reconciletest.CloudOptions) { o.RetryAfter, o.WriteRate = time.Second, writeRate.PerSecond/2 },
-		"every tenth call fails": func(o *reconciletest.CloudOptions) { o.FailEvery = 10 },
+	retryAfter := func(o *reconciletest.CloudOptions) { o.RetryAfter, o.WriteRate = time.Second, writeRate.PerSecond/2 }
+	failing := func(o *reconciletest.CloudOptions) { o.FailEvery = 10 }
+	for name, c := range map[string]struct {
+		edit    func(*reconciletest.CloudOptions)
+		granted float64
+		control func(*scene) // nil: the check passes
+	}{
+		"429 with Retry-After":                          {retryAfter, writeRate.PerSecond / 2, nil},
+		"429 with Retry-After, a look more":             {retryAfter, writeRate.PerSecond / 2, func(s *scene) { s.extra = 1 }},
+		"every tenth call fails":                        {failing, writeRate.PerSecond * 0.9, nil},
+		"every tenth call fails, no page is read again": {failing, writeRate.PerSecond * 0.9, func(s *scene) { s.brittle = true }},
+		"every tenth call fails, a look more":           {failing, writeRate.PerSecond * 0.9, func(s *scene) { s.extra = 1 }},
 	} {
 		bubble(t, func(t *testing.T, w *world) {
-			s := newScene(t, w, edit)
-			granted := writeRate.PerSecond * 0.9
-			if name == "429 with Retry-After" {
-				granted = writeRate.PerSecond / 2
+			s := newScene(t, w, c.edit)
+			if c.control != nil {
+				s.n = min(s.n, 400) // the check is the same at every size
+			}
+			s.poll = max(s.poll*time.Duration(s.n)/100_000, time.Second)
+			s.limits.Write.Ceiling = 0
+			if c.granted == writeRate.PerSecond/2 {
 				s.limits.Write.Ceiling = writeRate.PerSecond // the quota is not stated
+			}
+			if c.control != nil {
+				c.control(s)
 			}
 			s.declareAll()
 			s.begin()
 			defer func() { s.stop() }()
-			least := atRate(s.n, granted)
-			b := s.counted(bound{name: name, most: int(1.3 * float64(s.n)), least: least, ratio: 1.1}, 10*least,
-				func() bool { return s.made() >= s.n })
-			b.check(t)
+			least := atRate(s.n, c.granted)
+			b := s.counted(bound{name: name, least: least, ratio: 1.1}, 10*least, func() bool { return s.made() >= s.n })
+			// A tenth of the reads fail, too: of the looks, 1.1 each, and of one list an interval.
+			lists := 2 + int(b.took/s.poll)
+			b.most = int((1.1*float64(s.n) + float64(lists*s.pages(s.n))) / 0.9)
+			if c.control == nil {
+				b.check(t)
+			} else if b.wrong() == "" {
+				t.Errorf("the check passes although it must not: %v", b)
+			} else {
+				t.Logf("fails as it should: %v", b)
+			}
 		})
 	}
 }

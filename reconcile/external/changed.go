@@ -84,8 +84,8 @@ func (v *Inventory[S, T, R]) leave(key store.Key, id string, fresh bool) (at tim
 const (
 	// longestList bounds a list that a source makes.
 	longestList = time.Hour
-	// budgetPause is the time after which a list that was refused for want of a budget
-	// is tried again: a server that has just begun has no part of it yet.
+	// budgetPause is the least time after which a list that was refused for want of a
+	// budget is tried again: a server that has just begun has no part of it yet.
 	budgetPause = time.Second
 )
 
@@ -102,7 +102,8 @@ func (v *Inventory[S, T, R]) listForOthers(ctx context.Context) {
 	// An error is noted as such: the runs then look at their resources one by one.
 	for {
 		err := contain(func() error { return v.refresh(ctx, time.Now()) })
-		if !queue.IsThrottled(err) || !sleep.For(ctx, budgetPause) {
+		until, throttled := queue.ThrottledUntil(err)
+		if !throttled || !sleep.For(ctx, max(time.Until(until), budgetPause)) {
 			break
 		}
 	}

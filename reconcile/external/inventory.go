@@ -28,7 +28,8 @@ type InventoryOptions[S, T, R any] struct {
 	Installation string
 
 	// List goes through all the resources there are, page by page. An error
-	// ends it, and makes all of it worthless. Required.
+	// ends it, and makes all of it worthless; [Pages] makes a List that reads a
+	// page again before it gives up. Required.
 	List func(ctx context.Context) iter.Seq2[R, error]
 	// Get reads one resource by its id; false: there is none. It is asked about
 	// what the list does not show, or may show as it was before a write.

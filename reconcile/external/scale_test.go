@@ -39,6 +39,8 @@ type fleet struct {
 	*world
 	poll  time.Duration
 	quota *quota.Quota
+	// brittle: a page that fails ends the list, without external.Pages; a negative control.
+	brittle bool
 	set   *quota.Set
 	inv   *inventory // nil: each disk is looked at by itself
 	stop  func()
@@ -96,22 +98,39 @@ func (f *fleet) startFleet(byInventory bool) {
 
 // pages is the cloud's list, each page paid for.
 func (f *fleet) pages(ctx context.Context) iter.Seq2[resource, error] {
+	if f.brittle { // a list as it would be written by hand
+		return f.pagesOnce(ctx)
+	}
+	return external.Pages(f.page)(ctx)
+}
+
+func (f *fleet) page(ctx context.Context, after string) (page []resource, next string, err error) {
+	more := false
+	err = f.quota.Do(ctx, quota.Read, func(ctx context.Context) (err error) {
+		page, more, err = f.cloud.Page(ctx, after)
+		return err
+	})
+	if more {
+		next = page[len(page)-1].ID
+	}
+	return page, next, err
+}
+
+// pagesOnce reads each page once.
+func (f *fleet) pagesOnce(ctx context.Context) iter.Seq2[resource, error] {
 	return func(yield func(resource, error) bool) {
 		for after, more := "", true; more; {
-			var page []resource
-			err := f.quota.Do(ctx, quota.Read, func(ctx context.Context) (err error) {
-				page, more, err = f.cloud.Page(ctx, after)
-				return err
-			})
+			page, next, err := f.page(ctx, after)
 			if err != nil {
 				yield(resource{}, err)
 				return
 			}
 			for _, r := range page {
-				if after = r.ID; !yield(r, nil) {
+				if !yield(r, nil) {
 					return
 				}
 			}
+			after, more = next, next != ""
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log"
 	"log/slog"
 	"time"
@@ -77,26 +76,17 @@ func (p provider) inventory(zones *Zones) (*external.Inventory[Spec, struct{}, r
 	return external.NewInventory(&external.InventoryOptions[Spec, struct{}, reconciletest.Resource]{
 		Store:        zones,
 		Installation: p.installation,
-		List: func(ctx context.Context) iter.Seq2[reconciletest.Resource, error] {
-			return func(yield func(reconciletest.Resource, error) bool) {
-				for after, more := "", true; more; { // each page is a call
-					var page []reconciletest.Resource
-					err := p.quota.Do(ctx, quota.Read, func(ctx context.Context) (err error) {
-						page, more, err = p.cloud.Page(ctx, after)
-						return err
-					})
-					if err != nil {
-						yield(reconciletest.Resource{}, err)
-						return
-					}
-					for _, r := range page {
-						if after = r.ID; !yield(r, nil) {
-							return
-						}
-					}
-				}
+		List: external.Pages(func(ctx context.Context, after string) (page []reconciletest.Resource, next string, err error) {
+			more := false // each page is a call; one that fails is read again
+			err = p.quota.Do(ctx, quota.Read, func(ctx context.Context) (err error) {
+				page, more, err = p.cloud.Page(ctx, after)
+				return err
+			})
+			if more {
+				next = page[len(page)-1].ID
 			}
-		},
+			return page, next, err
+		}),
 		Get: func(ctx context.Context, id string) (r reconciletest.Resource, exists bool, err error) {
 			err = p.quota.Do(ctx, quota.Read, func(ctx context.Context) error {
 				r, err = p.cloud.Get(ctx, id)
