@@ -1211,6 +1211,11 @@ var All = []Mutant{
 
 	// reconcile/quota
 	{
+		Name: "a forgotten budget comes back with an equal part",
+		File: "reconcile/quota/set.go", Old: "time.Since(u.until) < s.o.Members.TTL()", New: "!BROKEN && time.Since(u.until) < s.o.Members.TTL()",
+		Package: "reconcile/quota", Test: "TestForgottenBudgetComesBackWithThePartThatWasSaid",
+	},
+	{
 		Name: "servers share the record of a pause",
 		File: "reconcile/quota/pause.go", Old: "Key: store.Key{Namespace: s.pauses.server, Name: name}", New: "Key: store.Key{Namespace: map[bool]string{false: s.pauses.server}[BROKEN], Name: name}",
 		Package: "reconcile/quota", Test: "TestShorterPauseOfOneServerEndsNoLongerOneOfAnother",

@@ -92,15 +92,15 @@ func TestListGoesOnAtThePageThatFailed(t *testing.T) {
 		calls  int
 		took   time.Duration // at least, and at most a second or so more
 	}{
-		"throttled for 30 s":                  {page: 5, times: 1, err: func() error { return busy(30 * time.Second) }, calls: 11, took: 30 * time.Second},
-		"throttled again and again":           {page: 5, times: 20, err: func() error { return busy(time.Second) }, calls: 30, took: 20 * time.Second},
-		"throttled beyond the caller's time":  {page: 5, times: 1, err: func() error { return busy(30 * time.Second) }, within: 20 * time.Second, wrong: true, calls: 6},
-		"the first page is throttled":         {page: 0, times: 1, err: func() error { return busy(30 * time.Second) }, wrong: true, calls: 1},
-		"the first page fails":                {page: 0, times: 1, err: func() error { return io.ErrUnexpectedEOF }, calls: 11},
-		"four failures":                       {page: 9, times: 4, err: func() error { return io.ErrUnexpectedEOF }, calls: 14, took: time.Second},
-		"five failures":                       {page: 9, times: 5, err: func() error { return io.ErrUnexpectedEOF }, wrong: true, calls: 14, took: time.Second},
-		"terminal":                            {page: 5, times: 1, err: func() error { return reconcile.Terminal(io.ErrUnexpectedEOF) }, wrong: true, calls: 6},
-		"an error that unwraps to itself": {page: 5, times: 1, err: func() error { return &loop{} }, calls: 11},
+		"throttled for 30 s":                 {page: 5, times: 1, err: func() error { return busy(30 * time.Second) }, calls: 11, took: 30 * time.Second},
+		"throttled again and again":          {page: 5, times: 20, err: func() error { return busy(time.Second) }, calls: 30, took: 20 * time.Second},
+		"throttled beyond the caller's time": {page: 5, times: 1, err: func() error { return busy(30 * time.Second) }, within: 20 * time.Second, wrong: true, calls: 6},
+		"the first page is throttled":        {page: 0, times: 1, err: func() error { return busy(30 * time.Second) }, wrong: true, calls: 1},
+		"the first page fails":               {page: 0, times: 1, err: func() error { return io.ErrUnexpectedEOF }, calls: 11},
+		"four failures":                      {page: 9, times: 4, err: func() error { return io.ErrUnexpectedEOF }, calls: 14, took: time.Second},
+		"five failures":                      {page: 9, times: 5, err: func() error { return io.ErrUnexpectedEOF }, wrong: true, calls: 14, took: time.Second},
+		"terminal":                           {page: 5, times: 1, err: func() error { return reconcile.Terminal(io.ErrUnexpectedEOF) }, wrong: true, calls: 6},
+		"an error that unwraps to itself":    {page: 5, times: 1, err: func() error { return &loop{} }, calls: 11},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

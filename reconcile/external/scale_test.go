@@ -41,10 +41,10 @@ type fleet struct {
 	quota *quota.Quota
 	// brittle: a page that fails ends the list, without external.Pages; a negative control.
 	brittle bool
-	set   *quota.Set
-	inv   *inventory // nil: each disk is looked at by itself
-	stop  func()
-	m     *reconcile.Manager
+	set     *quota.Set
+	inv     *inventory // nil: each disk is looked at by itself
+	stop    func()
+	m       *reconcile.Manager
 }
 
 var (

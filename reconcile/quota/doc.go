@@ -18,8 +18,8 @@
 // # What is promised
 //
 //   - A call is paid for before it is made. A key whose budget is used up waits
-//     in its queue, without a worker, in the order of priority and age, and
-//     holds up no key of another budget. (Tenants do not take turns there.)
+//     in its queue, without a worker, in the order of priority and age, tenants in
+//     turns by weight (queue.Options.Tenant), and holds up no key of another budget.
 //   - A run that needs no call (its look was served by an
 //     [github.com/tendhq/tend/reconcile/external.Inventory]) costs nothing.
 //   - An answer that says "too many" pauses the bucket for all controllers of
@@ -43,7 +43,8 @@
 // a change is what lies in the buckets at that moment, Burst in all, and one
 // call for each server beyond Burst, since no bucket holds less than one. A
 // server that cannot renew its lease has no part: it makes no calls before it
-// has joined again.
+// has joined again. News that a watch does not bring within a TTL, while leases are
+// renewed, is not noticed: with store/etcd keep Options.Silence at half a TTL at most.
 //
 // # What is not
 //

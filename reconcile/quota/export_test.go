@@ -13,3 +13,11 @@ func (s *Set) Names() int {
 	defer s.mu.Unlock()
 	return len(s.quotas)
 }
+
+// Knows says whether the set knows a name.
+func (s *Set) Knows(name Name) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.quotas[name]
+	return ok
+}

@@ -44,10 +44,18 @@ type Set struct {
 
 	mu     sync.Mutex // guards what follows; taken before any lock of a quota
 	quotas map[Name]*entry
-	tidyAt int     // so many names
-	share  float64 // of a budget that is new
-	said   needs   // what this server said last; its parts are no greater
-	pauses pauses  // has a lock of its own
+	tidyAt int               // so many names
+	share  float64           // of a budget that is new
+	said   needs             // what this server said last; its parts are no greater
+	unsaid map[string]unsaid // what it said within the last TTL and says no more
+	pauses pauses            // has a lock of its own
+}
+
+// unsaid is a need that this server said until some time: for a TTL after it, servers may
+// go on with their parts of what was left.
+type unsaid struct {
+	need  float64
+	until time.Time
 }
 
 // NewSet makes an empty set. It fails without Limits.
@@ -55,7 +63,7 @@ func NewSet(o *Options) (*Set, error) {
 	if o == nil || o.Limits == nil {
 		return nil, errors.New("quota: Options.Limits is required")
 	}
-	s := &Set{o: *o, quotas: map[Name]*entry{}, tidyAt: manyNames, share: 1}
+	s := &Set{o: *o, quotas: map[Name]*entry{}, tidyAt: manyNames, share: 1, unsaid: map[string]unsaid{}}
 	if o.Members != nil {
 		s.share = 0
 	}
@@ -106,11 +114,7 @@ func (s *Set) makeLocked(name Name) (*Quota, error) {
 	}
 	q.set = s
 	for _, b := range q.distinct() {
-		share := s.share
-		if need := s.said[b.bucket.Name()]; need > 0 { // of a quota of that name that was forgotten
-			share = min(share, need)
-		}
-		b.setShare(share)
+		b.setShare(min(s.share, s.boundLocked(b.bucket.Name())))
 	}
 	if s.o.Backend != nil {
 		for _, b := range q.distinct() {
@@ -120,6 +124,18 @@ func (s *Set) makeLocked(name Name) (*Quota, error) {
 		}
 	}
 	return q, nil
+}
+
+// boundLocked is the most that this server takes of a new budget by what it said of one of
+// that name that was forgotten: what it left may be with other servers for a TTL more.
+func (s *Set) boundLocked(name string) float64 {
+	if need := s.said[name]; need > 0 {
+		return need
+	}
+	if u, ok := s.unsaid[name]; ok && time.Since(u.until) < s.o.Members.TTL() {
+		return u.need
+	}
+	return 1
 }
 
 // Run keeps this server at its part of every budget until ctx ends: 1/n of it
@@ -233,7 +249,14 @@ func (f *following) measure(all []*budget, b board) needs {
 
 // say tells the other members what this server needs. It is bound by it from now on.
 func (s *Set) say(n needs) {
+	now := time.Now()
 	s.mu.Lock()
+	maps.DeleteFunc(s.unsaid, func(_ string, u unsaid) bool { return now.Sub(u.until) >= s.o.Members.TTL() })
+	for name, need := range s.said {
+		if n[name] == 0 {
+			s.unsaid[name] = unsaid{need, now}
+		}
+	}
 	s.said = n
 	s.mu.Unlock()
 	s.o.Members.Say(n.String())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -219,6 +220,70 @@ func TestPartThatIsNotNeededIsLent(t *testing.T) {
 		for _, s := range all {
 			s.stop()
 		}
+	})
+}
+
+// A server that said that it needs little of a budget, forgot the budget and needs it again
+// has the little until a TTL after it last said so: the others may use the rest for so long.
+//
+// It was seen to fail: the new budget had an equal part at once.
+func TestForgottenBudgetComesBackWithThePartThatWasSaid(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const ttl = 15 * time.Second
+		b := must(memory.New(nil))
+		defer b.Close()
+		busy, idle := startServer(t, b, "busy"), startServer(t, b, "idle")
+		name := quota.Name{API: "dns"} // both have it
+		time.Sleep(time.Hour + time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 4 { // they end with ctx
+			go func() {
+				for ctx.Err() == nil {
+					q := must(busy.set.Get(name))
+					if q.Do(ctx, quota.Write, func(context.Context) error { return nil }) != nil {
+						time.Sleep(time.Second)
+					}
+				}
+			}()
+		}
+		time.Sleep(3 * ttl)
+		writes := func(s *server) float64 {
+			for _, one := range s.set.Snapshot() {
+				if one.Bucket.Name == "dns/write" {
+					return one.Share
+				}
+			}
+			return 0
+		}
+		synctest.Wait()
+		if got := writes(idle); got <= 0 || got > 0.1 {
+			t.Errorf("the server at rest has %v of the budget, want a little", got)
+		}
+		for round := range 3 { // which is a reason to forget
+			for i := range 1000 {
+				must(idle.set.Get(quota.Name{Account: fmt.Sprintf("%d-%d", round, i)}))
+			}
+			runtime.GC()
+		}
+		if idle.set.Knows(name) {
+			t.Error("the budget was not forgotten")
+		}
+		time.Sleep(ttl / 5) // the server says no more of it
+		must(idle.set.Get(name))
+		if got := writes(idle); got > 0.1 {
+			t.Errorf("the budget that came back has a part of %v at once, want what was said before", got)
+		}
+		for range 2 * 10 * ttl / time.Second {
+			time.Sleep(time.Second / 10)
+			synctest.Wait()
+			if sum := writes(busy) + writes(idle); sum > 1+1e-9 {
+				t.Errorf("the parts came to %v", sum)
+			}
+		}
+		cancel()
+		time.Sleep(2 * time.Second) // the last of them ends
+		busy.stop()
+		idle.stop()
 	})
 }
 
