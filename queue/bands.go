@@ -59,11 +59,12 @@ type flow[K comparable] struct {
 }
 
 func (f *flow[K]) rank() uint64 { return f.oldest }
-func (f *flow[K]) place() *int  { return &f.at }
+func (f *flow[K]) placed() *int { return &f.at }
 
 func newBands[K comparable](s *shard[K], r *roster) *bands[K] {
 	return &bands[K]{
-		es: &s.slab, number: &s.number, roster: r,
+		byAge: heap[*flow[K]]{by: byRank[*flow[K]]{}},
+		es:    &s.slab, number: &s.number, roster: r,
 		groups: make(map[uint32]*group[K]), none: &group[K]{tenant: &tenant{weight: 1}},
 	}
 }
@@ -229,7 +230,7 @@ func (o *bands[K]) highest() *flow[K] {
 // then it is mended.
 func (o *bands[K]) oldest() *flow[K] {
 	for !o.es.tired() {
-		f, seq := o.byAge.items[0], uint64(math.MaxUint64)
+		f, seq := *o.byAge.at(0), uint64(math.MaxUint64)
 		if f.next != nil {
 			c, e := f.first(o.es)
 			if e == nil {

@@ -89,7 +89,7 @@ func TestHeldQueueKeepsNothingOfWhatGoes(t *testing.T) {
 	}
 	checkInvariants(t, q)
 	cells := 0
-	for _, r := range q.shards.all[0].ready.(*bands[string]).byAge.items {
+	for _, r := range q.shards.all[0].ready.(*bands[string]).byAge.elements() {
 		for b := r.head; b != nil; b = b.next {
 			cells += cap(b.cells)
 		}

@@ -93,12 +93,11 @@ package queue
 // those before it (TestFilesPointDown):
 //
 //	state      the two tables: what adds and results do to a key; the queue-wide word
-//	heap       what is next by some rank
+//	heap       what is next by some rank, or in time
 //	scope      what can be held, the holds over it, the tenants
 //	slab       entries with their keys, in chunks; records of what few keys have
 //	table      from a key to its entry
 //	ring       the ready keys of a band
-//	wheel      what waits for a time
 //	histogram  how long keys are ready and run
 //	bucket     token buckets
 //	options    what New is told; errors; backoff

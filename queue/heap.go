@@ -1,61 +1,94 @@
 package queue
 
+import "math"
+
 // heap is a binary heap whose elements know their place in it, so that each can
-// be moved or removed in logarithmic time.
-type heap[T ranked] struct {
-	items []T
-	swaps int // so far: what tests count
+// be moved or removed in logarithmic time. Its memory comes and goes in chunks: no add
+// waits while a million elements are copied.
+type heap[T any] struct {
+	by     ranking[T]
+	chunks [][]T // of heapChunk elements each
+	n      int
+	swaps  int // so far
 }
 
-// ranked is what a heap orders, lowest rank first. Place is where it keeps its
-// place+1; 0: it is in no heap.
+const heapChunk = 128
+
+// ranking is the order of a heap's elements. A place counts from 1; 0: it is in no heap.
+type ranking[T any] interface {
+	before(a, b T) bool
+	place(x T) int
+	moved(x T, place int)
+}
+
+// never is the time of what has none.
+const never = math.MaxInt64
+
+// ranked is an element that has its rank, the lowest first, and its place.
 type ranked interface {
 	rank() uint64
-	place() *int
+	placed() *int
 }
 
-// first is the element of the lowest rank, if there is one.
+// byRank is the ranking of such elements.
+type byRank[T ranked] struct{}
+
+func (byRank[T]) before(a, b T) bool   { return a.rank() < b.rank() }
+func (byRank[T]) place(x T) int        { return *x.placed() }
+func (byRank[T]) moved(x T, place int) { *x.placed() = place }
+
+func (h *heap[T]) at(k int) *T { return &h.chunks[k/heapChunk][k%heapChunk] }
+
+// first is the element that is before all others, if there is one.
 func (h *heap[T]) first() (x T, ok bool) {
-	if len(h.items) == 0 {
+	if h.n == 0 {
 		return x, false
 	}
-	return h.items[0], true
+	return *h.at(0), true
 }
 
 // add puts x in.
 func (h *heap[T]) add(x T) {
-	h.items = append(h.items, x)
-	*x.place() = len(h.items)
+	if h.n == len(h.chunks)*heapChunk {
+		h.chunks = append(h.chunks, make([]T, heapChunk))
+	}
+	*h.at(h.n) = x
+	h.n++
+	h.by.moved(x, h.n)
 	h.fix(x)
 }
 
 // remove takes x out, if it is in.
 func (h *heap[T]) remove(x T) {
-	at, last := *x.place()-1, len(h.items)-1
+	at, last := h.by.place(x)-1, h.n-1
 	if at < 0 {
 		return
 	}
 	h.swap(at, last)
 	var none T
-	h.items[last] = none
-	h.items = h.items[:last]
-	if *x.place() = 0; at < last {
-		h.fix(h.items[at])
+	*h.at(last) = none
+	h.n--
+	if h.by.moved(x, 0); at < last {
+		h.fix(*h.at(at))
+	}
+	if k := len(h.chunks) - 1; last <= (k-1)*heapChunk { // one empty chunk stays
+		h.chunks[k] = nil
+		h.chunks = h.chunks[:k]
 	}
 }
 
 // fix is called when the rank of x has changed.
 func (h *heap[T]) fix(x T) {
-	at := *x.place() - 1
+	at := h.by.place(x) - 1
 	for ; at > 0 && h.less(at, (at-1)/2); at = (at - 1) / 2 {
 		h.swap(at, (at-1)/2)
 	}
 	for {
 		child := 2*at + 1
-		if child+1 < len(h.items) && h.less(child+1, child) {
+		if child+1 < h.n && h.less(child+1, child) {
 			child++
 		}
-		if child >= len(h.items) || !h.less(child, at) {
+		if child >= h.n || !h.less(child, at) {
 			return
 		}
 		h.swap(at, child)
@@ -63,10 +96,12 @@ func (h *heap[T]) fix(x T) {
 	}
 }
 
-func (h *heap[T]) less(a, b int) bool { return h.items[a].rank() < h.items[b].rank() }
+func (h *heap[T]) less(a, b int) bool { return h.by.before(*h.at(a), *h.at(b)) }
 
 func (h *heap[T]) swap(a, b int) {
-	h.items[a], h.items[b] = h.items[b], h.items[a]
-	*h.items[a].place(), *h.items[b].place() = a+1, b+1
+	x, y := h.at(a), h.at(b)
+	*x, *y = *y, *x
+	h.by.moved(*x, a+1)
+	h.by.moved(*y, b+1)
 	h.swaps++
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // A queue in which nothing is due does nothing: over a day, with 10,000 keys that
-// are due after it and workers that wait, its timer goes off as often as the wheel
-// hands keys down from slot to slot, and no worker wakes up.
+// are due after it and workers that wait, its timer does not go off, and
+// no worker wakes up.
 //
 // Negative control: the mutant "the timer rings every second".
 func TestIdleQueueSleeps(t *testing.T) {

@@ -61,11 +61,11 @@ func (k *keeper[K]) verify(f *faults) {
 	f.want(c.live == s.inUse(), "%d entries live, %d places in use", c.live, s.inUse())
 	f.want(c.live == s.table.words(), "%d entries live, %d in the table", c.live, s.table.words())
 	f.want(c.records == s.recordsInUse(), "%d entries with a record, %d records", c.records, s.recordsInUse())
-	f.want(c.timed == s.wheel.n, "%d entries wait for a time, %d in the wheel", c.timed, s.wheel.n)
+	f.want(c.timed == s.timed.n, "%d entries wait for a time, %d in the heap", c.timed, s.timed.n)
 	f.want(s.running.live == c.ages, "%d keys run, %d have an age", c.ages, s.running.live)
 	f.want(s.fx&^fxTop == 0 && s.expired == nil, "something was not done after the lock")
 	f.want(s.most <= maxTouched, "%d entries and cells were touched under one hold of the lock", s.most)
-	s.verifyWheel(f)
+	verifyHeap(f, "times", s.timed)
 	s.verifyOrder(f, s.ready.(*bands[K]), StateReady, c.count[StateReady])
 	for number, l := range k.lines {
 		f.want(l.bucket.id == number, "bucket %s: its line is lost", l.bucket.name)
@@ -77,7 +77,7 @@ func (k *keeper[K]) verify(f *faults) {
 	}
 	f.want(len(c.throttled) == 0 && len(c.out) == 0, "entries wait in lines that are gone: %v, %v", c.throttled, c.out)
 	verifyHeap(f, "lines", k.byWake)
-	f.want(len(k.byWake.items) == len(k.lines), "%d lines wait, of %d", len(k.byWake.items), len(k.lines))
+	f.want(k.byWake.n == len(k.lines), "%d lines wait, of %d", k.byWake.n, len(k.lines))
 	for _, t := range k.roster.of {
 		if t == nil {
 			continue
@@ -91,7 +91,7 @@ func (k *keeper[K]) verify(f *faults) {
 	}
 	c.holds(f, &k.whole)
 	verifyHeap(f, "holds", k.expiry)
-	f.want(c.limited == len(k.expiry.items), "%d holds have a maximum, %d are watched", c.limited, len(k.expiry.items))
+	f.want(c.limited == k.expiry.n, "%d holds have a maximum, %d are watched", c.limited, k.expiry.n)
 }
 
 func (c *census) holds(f *faults, set *holdSet) {
@@ -166,26 +166,6 @@ func (k *keeper[K]) inspect(i uint32, f *faults, c *census) {
 	}
 }
 
-func (s *shard[K]) verifyWheel(f *faults) {
-	n := 0
-	for slot, l := range s.wheel.slots {
-		level := slot >> slotBits
-		bit := s.wheel.used[level]>>(slot&lastSlot)&1 == 1
-		f.want(bit == (l.head != 0), "wheel slot %d: bit %v, head %d", slot, bit, l.head)
-		prev := uint32(0)
-		for i := l.head; i != 0; i = s.at(i - 1).next() {
-			e := s.at(i - 1)
-			f.want(e.prev() == prev && int(e.slot) == slot, "wheel slot %d: links disagree", slot)
-			f.want(e.due>>tickBits>>(slotBits*level) >= s.wheel.tick>>(slotBits*level) || level == 0, "entry %d was passed by", i-1)
-			f.want(e.due >= s.wheel.wake || s.env.may() != open, "entry %d is due before the wheel wakes", i-1)
-			prev = i
-			n++
-		}
-		f.want(l.tail == prev, "wheel slot %d: bad end", slot)
-	}
-	f.want(n == s.wheel.n, "%d entries in the wheel's slots, counted %d", n, s.wheel.n)
-}
-
 func (s *shard[K]) verifyOrder(f *faults, o *bands[K], in State, want int) {
 	f.want(o.n == want, "%d keys are %v, %d in their order", want, in, o.n)
 	n, held, flows, keys := 0, 0, 0, map[*band[K]]int{}
@@ -215,7 +195,7 @@ func (s *shard[K]) verifyOrder(f *faults, o *bands[K], in State, want int) {
 		f.want(x.n == keys[x], "band %d: %d keys, counted %d", x.is, keys[x], x.n)
 		f.want(k == 0 || o.all[k-1].is > x.is, "bands are not in order")
 	}
-	f.want(flows == len(o.byAge.items), "%d flows, %d ordered by age", flows, len(o.byAge.items))
+	f.want(flows == o.byAge.n, "%d flows, %d ordered by age", flows, o.byAge.n)
 	verifyHeap(f, "flows", o.byAge)
 }
 
@@ -252,11 +232,20 @@ func (s *shard[K]) verifyRing(f *faults, r *ring[K], in State, band uint8) {
 	f.want(dead <= live+maxDropped, "band %d: %d dead cells beside %d live ones", band, dead, live)
 }
 
-func verifyHeap[T ranked](f *faults, what string, h heap[T]) {
-	for k, x := range h.items {
-		f.want(*x.place() == k+1, "%s: an element of the heap does not know its place", what)
-		f.want(k == 0 || h.items[(k-1)/2].rank() <= x.rank(), "%s: the heap is not in order", what)
+func verifyHeap[T any](f *faults, what string, h heap[T]) {
+	for k := range h.n {
+		f.want(h.by.place(*h.at(k)) == k+1, "%s: an element of the heap does not know its place", what)
+		f.want(k == 0 || !h.by.before(*h.at(k), *h.at((k - 1) / 2)), "%s: the heap is not in order", what)
 	}
+	f.want(len(h.chunks) <= h.n/heapChunk+2, "%s: %d chunks for %d elements", what, len(h.chunks), h.n)
+}
+
+// elements are those of a heap.
+func (h *heap[T]) elements() (all []T) {
+	for k := range h.n {
+		all = append(all, *h.at(k))
+	}
+	return all
 }
 
 // inUse and words count what is in use: nothing else asks, and a counter would cost

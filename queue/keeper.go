@@ -113,7 +113,7 @@ type line[K comparable] struct {
 }
 
 func (l *line[K]) rank() uint64 { return uint64(l.wakes) }
-func (l *line[K]) place() *int  { return &l.at }
+func (l *line[K]) placed() *int { return &l.at }
 
 // retry makes the shard look at the line of a bucket whose limit has changed, or of
 // whose tokens one is free again.

@@ -24,8 +24,8 @@ func TestOnePlaceMovesAnEntry(t *testing.T) {
 		"l.push":          {"enter"},
 		"l.remove":        {"leave"},
 		"l.next":          {"pump"}, // which calls move by admitOne
-		"s.wheel.add":     {"move"},
-		"s.wheel.remove":  {"move"},
+		"s.timed.add":     {"move"},
+		"s.timed.remove":  {"move"},
 		"s.running.push":  {"begin"},
 		"s.running.leave": {"end"},
 		"s.table.insert":  {"create"},
@@ -36,7 +36,7 @@ func TestOnePlaceMovesAnEntry(t *testing.T) {
 	writes := map[string][]string{ // of fields of an entry, which is called e everywhere
 		"e.state": {},
 		"e.due":   {"set", "result"}, // result: not before the interval has passed
-		"e.order": {"push", "remove", "next", "add", "setNext", "setPrev", "alloc", "move", "end"},
+		"e.order": {"push", "remove", "next", "moved", "alloc", "move", "end"},
 	}
 	called := map[string]int{}
 	for _, f := range parseAll(t) {

@@ -53,6 +53,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 // admit gives a shard its order and its admission.
 func (q *Queue[K]) admit(s *shard[K]) *keeper[K] {
 	k := &keeper[K]{s: s, debounce: q.opts.Debounce, lines: make(map[int64]*line[K])}
+	k.expiry.by, k.byWake.by = byRank[*heldBack]{}, byRank[*line[K]]{}
 	k.roster = roster{numbers: make(map[string]uint32), cap: q.opts.TenantRunning}
 	k.locked = func(f func()) {
 		s.mu.Lock()

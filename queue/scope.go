@@ -61,7 +61,7 @@ type heldBack struct {
 }
 
 func (h *heldBack) rank() uint64 { return uint64(h.until) }
-func (h *heldBack) place() *int  { return &h.at }
+func (h *heldBack) placed() *int { return &h.at }
 
 // holdSet is the holds over one scope, in the order in which they were made.
 type holdSet struct {

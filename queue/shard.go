@@ -16,7 +16,7 @@ import (
 //	shard ── table      hash ▶ entry
 //	      ── slab       entries with their keys, records
 //	      ── ready      order: which ready key is next
-//	      ── wheel      entries that wait for a time
+//	      ── timed      entries that wait for a time
 //	      ── admission  may a key run, and if not until when
 type shard[K comparable] struct {
 	mu     sync.Mutex
@@ -33,9 +33,8 @@ type shard[K comparable] struct {
 	running              ring[K] // keys whose run has begun, by run number
 	began                uint64  // the sum of the ticks in which they began
 	*meter
-	wheel     wheel[K]
+	timed     heap[uint32] // entries that wait for a time
 	admission admission[K]
-	fired     []uint32       // scratch of tick
 	most      int            // of touched, under one hold of the lock
 	shown     *atomic.Uint32 // what getters see of the top band without the lock; nil: nothing
 	due       atomic.Int64   // for fxTimer
@@ -181,7 +180,7 @@ func (s *shard[K]) init(id uint8, v *env) {
 	s.meter = newMeter()
 	s.table.init()
 	s.slab.init()
-	s.wheel.wake = never
+	s.timed.by = byTime[K]{&s.slab}
 }
 
 // unlock frees the lock and gives back what is to be done then.
@@ -207,8 +206,8 @@ func (s *shard[K]) unlock() effects {
 // more once the queue takes no adds.
 func (s *shard[K]) wake() int64 {
 	at := s.admission.wake()
-	if s.env.may().phase() == open {
-		at = min(at, s.wheel.wake)
+	if i, ok := s.timed.first(); ok && s.env.may().phase() == open {
+		at = min(at, s.at(i).due)
 	}
 	return at
 }
@@ -278,7 +277,7 @@ func (s *shard[K]) add(hash uint32, key *K, a *ask) error {
 }
 
 // move gives an entry another status and band. It is the only place where an entry
-// goes from one list to another: it keeps lists, wheel, counters and ages right, and
+// goes from one list to another: it keeps lists, timers, counters and ages right, and
 // notes what has to happen once the lock is free.
 func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 	from := e.state
@@ -310,7 +309,8 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 		s.admission.leave(i, e, to.state == StateThrottled)
 	case StateDelayed, StateBackingOff, StateIdle:
 		if e.due != 0 {
-			s.wheel.remove(&s.slab, e)
+			s.timed.remove(i)
+			e.order = 0
 		}
 	}
 	e.set(to)
@@ -335,8 +335,11 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 		s.admission.enter(i, e)
 	case StateDelayed, StateBackingOff, StateIdle:
 		if to.due != 0 {
-			s.wheel.add(&s.slab, i, e)
-			s.fx |= fxTimer
+			e.order = s.number.next() << 33 >> 1
+			s.timed.add(i)
+			if first, _ := s.timed.first(); first == i {
+				s.fx |= fxTimer
+			}
 		}
 	}
 }
@@ -480,18 +483,15 @@ func (s *shard[K]) cancel(i uint32) bool {
 
 // tick lets the entries run that are due, and tells whether there are more.
 func (s *shard[K]) tick(now int64) (more bool) {
-	if s.env.may().phase() != open {
-		return s.admission.tick(now)
-	}
-	for more = true; more && s.touched < maxStep; {
-		s.fired, more = s.wheel.fire(&s.slab, now, s.fired[:0])
-		for _, i := range s.fired {
-			e := s.at(i)
-			s.move(i, e, onDue(e.status()), e.band)
+	for s.env.may().phase() == open && !more {
+		i, ok := s.timed.first()
+		if !ok || s.at(i).due > now {
+			break
 		}
-	}
-	if !more {
-		s.wheel.schedule(&s.slab, now)
+		before, e := s.timed.swaps, s.at(i)
+		s.move(i, e, onDue(e.status()), e.band)
+		s.touched += 1 + 2*(s.timed.swaps-before) // each swap compares two
+		more = s.tired()
 	}
 	return s.admission.tick(now) || more
 }

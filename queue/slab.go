@@ -14,13 +14,13 @@ type entry[K comparable] struct {
 	key K
 	// order is, of a ready or throttled key, the sequence number of its cell in a
 	// ring, and 0 when it is in none; of a running one the number of the run; of one
-	// in the wheel its links, next<<32 | previous, as index+1.
+	// that waits for a time its place in the heap, below 31 bits of a number that tells
+	// which of several with the same time came first.
 	order    uint64
 	due      int64 // see status; throttled: the number of the bucket's line
 	hash     uint32
 	since    uint32 // the tick in which it came into its state
 	attempts uint16 // failures in a row
-	slot     uint16 // of the wheel
 	band     uint8
 	state    State
 	flags    flag
@@ -36,15 +36,9 @@ func (e *entry[K]) set(x status) {
 
 func (e *entry[K]) is(f flag) bool { return e.flags&f != 0 }
 
-func (e *entry[K]) next() uint32 { return uint32(e.order >> 32) }
-func (e *entry[K]) prev() uint32 { return uint32(e.order) }
-
-func (e *entry[K]) setNext(i uint32) { e.order = e.order&(1<<32-1) | uint64(i)<<32 }
-func (e *entry[K]) setPrev(i uint32) { e.order = e.order&^(1<<32-1) | uint64(i) }
-
 // numbers gives sequence and run numbers, each once: those of what comes in are
 // ascending, those of what is put before all others descending. They begin here, so
-// that neither a link of the wheel nor a free place can look like one.
+// that neither a place in the heap nor a free one can look like one.
 type numbers struct{ last, first uint64 }
 
 const firstNumber = 3 << 62
@@ -234,6 +228,21 @@ func (s *slab[K]) dropRecord(i uint32, e *entry[K]) {
 
 // What comes after the 31st reason is "other".
 const otherReason = 31
+
+// byTime is the ranking of entries that wait for a time.
+type byTime[K comparable] struct{ *slab[K] }
+
+func (b byTime[K]) before(i, j uint32) bool {
+	x, y := b.at(i), b.at(j)
+	return x.due < y.due || x.due == y.due && int32((x.order>>32-y.order>>32)<<1) < 0
+}
+
+func (b byTime[K]) place(i uint32) int { return int(uint32(b.at(i).order)) }
+
+func (b byTime[K]) moved(i uint32, place int) {
+	e := b.at(i)
+	e.order = e.order>>32<<32 | uint64(place)
+}
 
 // reasonBit is the bit of a reason.
 func (s *slab[K]) reasonBit(name string) uint32 {

@@ -96,7 +96,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what is delayed comes a tick early",
-		File: "queue/wheel.go", Old: "if e.due <= now {", New: "if e.due <= now || BROKEN && e.due <= now+1<<tickBits {",
+		File: "queue/shard.go", Old: "if !ok || s.at(i).due > now {", New: "if !ok || s.at(i).due > now+map[bool]int64{true: 1 << 18}[BROKEN] {",
 		Package: "queue", Test: "TestDelaysAreExact",
 	},
 	{
