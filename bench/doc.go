@@ -40,12 +40,24 @@
 // of every +prom figure, ours included. Our registry holds what that one holds
 // besides: the metrics of the process and of the Go runtime.
 //
-// Times on a shared machine mean nothing from one run to the next. Every
-// benchmark reports foreign-%, the share of one core that other processes took
-// while it ran; report drops samples above 20 and compares medians of passes
-// in which the implementations took turns.
+// Every benchmark reports foreign-%, the share of one core that other processes took while it
+// ran; report drops samples above 20 and compares medians of passes with turns.
 //
-// # What is not here
+// # Finding your own settings
+//
+// The families take flags, after -args because go test has a -work of its own. -work
+// says what a run does: none, context, cache, status, http, or how long it waits:
+//
+//	go test -C bench -run '^$' -bench 'Controller/.*/.*/impl=tend' -benchtime 1000x \
+//		-args -workers 8,64 -batch 1,16 -work 100us,10ms -keys 100k
+//
+// With -work 10ms, ns/op is 10 ms divided by the workers: the pool is the limit, and more
+// workers help until the cloud's quota does not. With -work none the figure is the kernel's
+// own cost, and more workers than cores only add hand-offs. -batch is worth it when one call
+// to the cloud can serve many keys.
+package bench
+
+// What is not here.
 //
 // github.com/cosi-project/runtime and github.com/cilium/statedb belong beside the
 // memory store, and COSI's controllers into BenchmarkConverge. Neither module was to
@@ -71,28 +83,3 @@
 //	Nomad, lib/delayheap                      a heap of delays by key, not a queue; refuses a key that is there
 //	Juju, worker                              runs and restarts workers; no queue
 //	River, asynq                              jobs in Postgres and Redis
-//
-// # Finding your own settings
-//
-// The families take flags, after -args because go test has a -work of its own. -work
-// says what a run does: none, context, cache, status, http, or how long it waits:
-//
-//	go test -C bench -run '^$' -bench 'Controller/.*/.*/impl=tend' -benchtime 1000x \
-//		-args -workers 8,64 -batch 1,16 -work 100us,10ms -keys 100k
-//
-// Say a reconcile waits 10 ms for a cloud, and there are 100,000 keys:
-//
-//	Controller/workers=8/work=10ms/impl=tend     1326175 ns/op   14477 cpu-ns/op
-//	Controller/workers=64/work=10ms/impl=tend     170672 ns/op    4865 cpu-ns/op
-//	Controller/workers=8/work=100µs/impl=tend     178676 ns/op    6054 cpu-ns/op
-//	Controller/workers=64/work=100µs/impl=tend     16164 ns/op    1577 cpu-ns/op
-//
-// ns/op is 10 ms divided by the workers: with 8 of them a round over all keys takes
-// 133 s, with 64 it takes 17 s, and the CPU does next to nothing. So the pool
-// is the limit, and more workers help until the cloud's quota does not. (A wait of
-// 100 µs costs more than that, because Go's timers round up to a millisecond.)
-// With -work none the figure is the kernel's own cost, some hundred nanoseconds, and
-// more workers than cores only add hand-offs. -batch is worth it when one call to
-// the cloud can serve many keys; for its own sake it is not: the worker goes
-// through its batch one key after the other.
-package bench

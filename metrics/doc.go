@@ -4,39 +4,27 @@
 //	…
 //	registry.MustRegister(metrics.New(m))
 //
-// There is no global registry and nothing is registered behind your back: a
-// Collector is one prometheus.Collector, registered where you say. It reads at
-// scrape time what queues and controllers count anyway, so metrics cost a
-// reconcile nothing.
+// A Collector is one prometheus.Collector, registered where you say. It reads at scrape
+// time what queues and controllers count anyway, so metrics cost a reconcile nothing.
 //
 // # Names
 //
 // Dashboards and alerts made for controller-runtime and client-go work: the
-// names and labels of workqueue_* and controller_runtime_* are theirs. With
-// these differences in what they say:
-//
+// names and labels of workqueue_* and controller_runtime_* are theirs. They differ in
+// what some of them count:
 //   - workqueue_adds_total counts the adds that were taken, also those of keys that
 //     were there already, and not what comes back by itself after a delay or a
 //     failure. In client-go it is the other way round.
-//
 //   - workqueue_retries_total counts runs that failed and are to run again, not
 //     every add with a delay.
-//
 //   - The histograms have their bounds, and are native histograms too for scrapers
 //     that ask for them. Of runs and waits shorter than some milliseconds a sample is
-//     measured and stands for the rest; longer ones are all counted, to a tick of
-//     4 ms.
-//
+//     measured and stands for the rest; longer ones are all counted, to 4 ms.
 //   - controller_runtime_reconcile_time_seconds is how long a key was on loan,
 //     the same as workqueue_work_duration_seconds.
-//
-//   - controller_runtime_reconcile_total has two results more: throttled (a
-//     bucket was paused, which is no failure) and canceled (by a lost lease or
-//     the stop).
-//
-//   - workqueue_depth tells at most 25 priorities apart, as controller-runtime
-//     does.
-//
+//   - controller_runtime_reconcile_total has two results more: throttled (a bucket was
+//     paused, which is no failure) and canceled (by a lost lease or the stop).
+//   - workqueue_depth tells at most 25 priorities apart, as controller-runtime does.
 //   - leader_election_slowpath_total is missing: there is no slow path.
 //
 // What has no counterpart there is called tend_*. From the Manager come queues
@@ -45,11 +33,7 @@
 // watches). The rest is added by the program: quotas with their buckets by AddQuotas,
 // other buckets by AddBucket, reconcilers of external resources (their calls, and
 // drift) by AddExternal, inventories (what is missing, different, orphaned) by
-// AddInventory. A store is measured by wrapping
-// its backend in Measure before stores, caches and leases are made of it:
-//
-//	collector := metrics.New(m)
-//	backend, err = collector.Measure("main", backend)
+// AddInventory. Measure wraps a backend before stores, caches and leases are made of it.
 //
 // # Exemplars
 //
@@ -70,8 +54,9 @@
 // Label values are names of controllers, sources, caches, kinds, buckets, budgets
 // and backends, states, results and priorities: things that a program has few of. Keys
 // and error texts are never label values.
-//
-// # Design notes
+package metrics
+
+// Design notes.
 //
 // Counters that are written as things happen were rejected: one labelled
 // increment costs as much as a whole cycle of the queue, and the histograms
@@ -80,4 +65,3 @@
 // A scrape walks the entries of each queue for the age of running keys: some
 // milliseconds at a million keys, under a shard's lock for microseconds at a
 // time.
-package metrics

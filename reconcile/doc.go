@@ -8,20 +8,15 @@
 // A program is a [Controller] for each kind of thing ([For], [New], [NewBatch]), the
 // sources that wake its keys ([Controller.Watch]), and a [Manager] that runs the
 // controllers with the caches and leases they use. Sources are the changes of a
-// store seen through a cache ([From], and for keys that depend on other objects
-// [Map], [Owns], [Same]), a list that is polled ([Every]), a channel ([Chan]), HTTP
-// calls ([NewWebhook]), or any function ([Source]).
-//
-// Read next: examples/quickstart, a whole program, and then the package comment of
-// queue, which says when a key runs.
+// store ([From]; [Map], [Owns] and [Same] for keys that depend on other objects), a list
+// that is polled ([Every]), a channel ([Chan]), HTTP calls ([NewWebhook]), or any [Source].
 //
 // # What is promised
 //
 //   - R1. Level-triggered: a reconciler gets a key, never an event.
 //   - R2. An error beats the Result. [RetryAfter] carries a delay with an error or
-//     without one; [Terminal] parks the key with its reason until what is
-//     wanted changes, the key is kicked, or the slow resync comes round. What
-//     was added during the run that parked gets one more try. Parking and
+//     without one; [Terminal] parks the key with its reason until what is wanted
+//     changes, the key is kicked, or the slow resync comes round. Parking and
 //     attempts live in memory: a restart tries everything once more.
 //   - R3. A panic is an error with a stack; the others go on. A run past its
 //     deadline has its context ended with a cause that names whose deadline it
@@ -32,19 +27,15 @@
 //     controller uses have seen the write, or [Options.CacheWait] has passed;
 //     then [Info] says that they are stale. No worker waits.
 //   - L1, L2. Under a lease the run's context carries the guard that the store
-//     checks, so a deposed server's write is refused without the reconciler
-//     doing anything. A lost lease ends the runs and waits for them before
-//     anything else happens; lost and won again never gives two live runs.
+//     checks, so a deposed server's write is refused. A lost lease ends the runs and
+//     waits for them; lost and won again never gives two live runs.
 //   - Q8. Run returns after the last goroutine has ended. What ignores the end of
 //     its context is named in the error, and no second run of its key begins.
 //
 // # What is not
 //
-// A run is not a transaction, and may happen again at any time for no reason:
-// reconcilers must be idempotent. Changes are not counted, and states in between
-// are skipped. There is no order between keys beyond priority. Attempts, delays and
-// parked keys are not stored. A goroutine that a reconciler leaves behind is not
-// waited for.
+// A run may happen again at any time for no reason: reconcilers must be idempotent.
+// States in between are skipped. There is no order between keys beyond priority.
 //
 // # The context of a run
 //
@@ -53,32 +44,28 @@
 // [Options.EndSuperseded] when the object has changed ([ErrSuperseded]), and
 // when the run returns. [context.Cause] tells which. It carries the values of Run's
 // context, the lease's guard, and what [Logger] and [RunInfo] give. It does not end
-// when Run's context does: runs are drained first.
-//
-// Each run has a context of its own: one that is kept says for ever that its run is
-// over, and which run that was.
+// when Run's context does: runs are drained first. Each run has a context of its own.
 //
 // # Urgency
 //
-// An ordinary add of a key that is backing off is absorbed into the retry;
-// otherwise a reconciler that fails after it wrote something would wake itself
-// without pause. A change is urgent, and ends the backoff, only if the generation
-// rose, deletion was asked for, the object is new, gone or unpaused, or it was
-// annotated with [store.AnnotationReconcileNow], and the key's own run did not write
-// that revision. A watch can be faster than the write that it reports, so while the
-// key is running the question waits for the end of the run.
+// An ordinary add of a key that is backing off is absorbed into the retry. A change is
+// urgent, and ends the backoff, only if the generation rose, deletion was asked for, the
+// object is new, gone or unpaused, or it was annotated with
+// [store.AnnotationReconcileNow], and the key's own run did not write that revision.
 //
 // # Several servers
 //
 // [Options.Placement] says where keys run; package lease has the placements. Without
-// one, a Manager runs controllers whose caches are on a backend that other
-// processes can open on one server at a time, and all others at once. Servers
-// without the lease keep their caches warm, and neither their sources nor their
-// workers run. With a sharded placement each server admits the keys of its own
-// shards; when it gains one its sources list again, and only the new shard's keys
-// are taken.
+// one, a Manager runs controllers whose caches are on a backend that other processes can
+// open on one server at a time, and all others at once.
+package reconcile
+
+// Design notes.
 //
-// # Design notes
+// An ordinary add of a key that is backing off does not end the backoff: a reconciler that
+// fails after it wrote something would wake itself without pause. A watch can be faster than
+// the write that it reports, so while the key is running the question whether a change is
+// urgent waits for the end of the run.
 //
 // A controller is one queue, a pool of workers, and one supervisor: the goroutine of
 // Run, which learns from messages what happened (shards gained and lost, sources synced
@@ -94,8 +81,9 @@
 // place (settle.go).
 //
 // The run's context is a type of this package, not context.WithDeadline: that costs
-// seven allocations and a timer for each run, where this is one. Its channel is made when Done is called, and one timer serves
-// the deadlines of all runs, which may end a few milliseconds late and never early.
+// seven allocations and a timer for each run, where this is one. Its channel is made when
+// Done is called, and one timer serves the deadlines of all runs, which may end a few
+// milliseconds late and never early.
 //
 // One generic type each; there are no Typed twins. Options are a struct, so that
 // they can be read, compared and printed. Builders that chain, and constructors that
@@ -110,7 +98,6 @@
 //
 // Dependency cycles count mapped sources only. A parent that writes its children and
 // watches them is everyday life; a cycle of mapped kinds feeds itself.
-package reconcile
 
 // The states of a controller that runs, which its supervisor goes through. A test holds
 // this against the transitions in supervisor.go.

@@ -2,16 +2,15 @@
 // contract for every place they can lie in.
 //
 // An [Object] is a spec (what is wanted), a status (what was found) and a
-// [Meta]. A [Store] reads and writes the objects of one kind. It lies on a
-// [Backend], which is small and knows nothing of types: store/memory keeps Go
-// values, store/file one durable file, store/etcd a cluster for many servers.
+// [Meta]. A [Store] reads and writes the objects of one kind. It lies on a [Backend],
+// which is small and knows nothing of types.
 //
 //	 Store[Spec, Status]      Get List All Watch WaitReady
 //	      │                   Create Update UpdateStatus Mutate Delete Apply
 //	      │  records: kind, namespace, name → value, revisions
 //	   Backend                Get List Commit Watch Close  (+ Leaser, SlotReader)
 //	      │
-//	memory │ file │ etcd
+//	memory │ file │ etcd │ postgres
 //
 // # What is promised
 //
@@ -21,37 +20,30 @@
 // snapshot, its end, then changes; it resumes after a disconnect, and after a
 // compaction or the restore of a backup it begins again with a snapshot (S2).
 // The generation counts changes of the spec and the request for deletion, never
-// a status write, and an object with finalizers is marked, not removed (S3).
-//
-// A write whose outcome cannot be known is [ErrUnknownOutcome], neither success nor
-// failure. A write made with a guarded context ([WithGuard]) by a server that
-// lost the lease is [ErrFenced].
+// a status write, and an object with finalizers is marked, not removed (S3). A write
+// whose outcome cannot be known is [ErrUnknownOutcome]; one made with a guarded context
+// ([WithGuard]) by a server that lost the lease is [ErrFenced].
 //
 // # What is not
 //
-// There are no queries besides kind, namespace and labels; package cache has
-// indexes. A [Tx] writes several objects at once; there is none that reads. Owners are recorded and not followed: cascading deletion is a
-// controller's work. Revisions of two backends have nothing to do with each
-// other. Old versions are not kept beyond what watches need.
+// There are no queries besides kind, namespace and labels; package cache has indexes. A [Tx]
+// writes several objects at once; there is none that reads. Owners are recorded and not
+// followed: cascading deletion is a controller's work.
 //
 // # What can be written
 //
-// With the [JSON] codec an object is read back as it was written, on every backend,
-// so that the same write again changes nothing. [New] refuses types with fields that
-// JSON drops. A write refuses NaN and infinities, years before 0 and after 9999, map
+// With the [JSON] codec an object is read back as it was written, on every backend.
+// [New] refuses types with fields that JSON drops. A write refuses NaN and infinities, years before 0 and after 9999, map
 // keys of which JSON would make one, what is nested more than [MaxDepth] deep, and a
 // spec or annotation that is not UTF-8: the error is [ErrInvalid], and nothing was
-// written. In a status and in conditions, which may repeat what a cloud said, what is
-// not UTF-8 is replaced by U+FFFD. Times in a zone that RFC 3339 cannot say become
-// UTC, and a pointer to a nil slice, map or pointer becomes nil.
+// written. In a status and in conditions what is not UTF-8 is replaced by U+FFFD. Times in
+// a zone that RFC 3339 cannot say become UTC, a pointer to a nil slice, map or pointer nil.
 //
 // # Sharing
 //
 // Objects that Get, List, All and the writes return are the caller's own. What
 // [Store.Decode] and [Store.Watch] hand out is shared and read-only: over the
-// memory backend it is the very value that the backend keeps, so that a cache
-// of 100,000 objects costs pointers. A new version of an object shares with the
-// old one what the write was not about.
+// memory backend it is the very value that is kept.
 //
 // # Versions of a program
 //
@@ -61,15 +53,14 @@
 // but not inside lists. A backend of Go values holds no unknown fields, except
 // in records written as bytes.
 //
-// When the form of a kind changes in another way than by new fields, raise
-// Options.Version and give Options.Convert a step: objects of the earlier form are
-// converted when they are read. The order of a deployment: servers with the step, which
-// also write the new form; objects that they have written are read-only for the servers
-// that are still of the earlier version ([ErrNewer]); when the last of those has gone,
-// [Rewrite], after which a later version may drop the step. [Encryption] encrypts a
-// kind at rest, and is brought in, and its key changed, in the same way.
-//
-// # Design notes
+// When the form changes in another way than by new fields, raise Options.Version and give
+// Options.Convert a step, by which objects of the earlier form are converted when they are
+// read. Deploy servers with the step first; when the last of the others has gone, [Rewrite]
+// all. [Encryption] encrypts a kind at rest, and is brought in, and its key changed, in the
+// same way.
+package store
+
+// Design notes.
 //
 // Update reads before it commits, because it keeps the stored status and tells
 // whether the spec changed. That is a second round trip on a cluster. Keeping
@@ -112,4 +103,3 @@
 // tenth. Run it with
 //
 //	go test -run XXX -bench 'Store|Watch|Memory' ./store/memory
-package store

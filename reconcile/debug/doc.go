@@ -23,18 +23,16 @@
 // it, drawn in the order of creation. The page of a
 // key shows the object that it is the key of, also if the queue does not know the key.
 //
-// A page loads itself again every few seconds if that is asked for (?refresh=5).
-//
-// The same comes as HTML that needs no script, as JSON (?format=json, or an Accept
-// that names it), and as text for curl (?format=text).
+// The same comes as HTML that needs no script, as JSON (?format=json, or an Accept that names
+// it), and as text for curl (?format=text). A page loads itself again if asked to (?refresh=5).
 //
 // # Actions
 //
 // The page only shows, unless [Options.Authorise] is set. Then keys can be kicked,
 // forgotten, paused and resumed, controllers paused and resumed, their workers set,
-// and all their keys that failed retried; objects can be reconciled now, paused and
-// resumed on every server, and a finalizer removed; a held prune can be released: by POST, asked of Authorise each time,
-// refused when it comes from another site's page, and logged. A page asks before each
+// and all their keys that failed retried; objects can be reconciled now, paused and resumed
+// on every server, and a finalizer removed; a held prune can be released: by POST, asked of
+// Authorise each time, refused when it comes from another site's page, and logged. A page asks before each
 // action, and says what it does; a program posts the same form without being asked:
 //
 //	curl -d do=kick -d c=buckets -d key=logs http://localhost:8085/debug
@@ -60,8 +58,9 @@
 // tend:"secret" is taken out before it gets here; see [store.Store.Redact].
 //
 // Every view is of several moments: a key can have moved on between two lines.
-//
-// # Design notes
+package debug
+
+// Design notes.
 //
 // All views are one address with a query, so that the handler can be mounted at
 // any path, with or without http.StripPrefix, behind any proxy.
@@ -78,4 +77,3 @@
 // place), a diagram drawn by a script from elsewhere (the graph is SVG, drawn here; JSON
 // has it as Mermaid's text too), and a button without a server-side check (a hidden
 // button is no lock).
-package debug

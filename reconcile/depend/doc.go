@@ -45,8 +45,9 @@
 // list holds it. Both sides write before they read the other, so one of them sees the
 // other, in any two stores with linearizable reads. A crash leaves a "?" hold, which the
 // object's next run drops if the needed object is in deletion: it was never used.
-//
-// # Design notes
+package depend
+
+// Design notes.
 //
 // What an object needs is a function of the object, and not a list in its metadata: the
 // spec has the reference already, and two records of one thing differ some day.
@@ -56,4 +57,3 @@
 //
 // One finalizer for each kind of users, not for each user: ten thousand objects may use
 // one. Each user has the record of what it holds, and the record goes with the user.
-package depend

@@ -43,8 +43,9 @@
 //
 // A client that reports no ownership ([Unreported]) owns whatever it finds under
 // its external name; E2 then is as good as the names are.
-//
-// # Design notes
+package external
+
+// Design notes.
 //
 // The intent is a field of the object's meta and not an annotation, so that no
 // user write and no client can lose it, and the external name is part of it, so
@@ -84,4 +85,3 @@
 // clients by the connector (it could not tell which one); an own rate limiter
 // (package quota's are shared by all controllers and know Retry-After: a run that
 // is to change something asks there first, before it stores anything).
-package external

@@ -48,8 +48,9 @@
 // until then. A virtual machine that was paused by its host, or restored from a
 // snapshot, may have no clock that counted: its store writes are fenced, its other
 // calls are not until its lease is found to be gone.
-//
-// # Design notes
+package lease
+
+// Design notes.
 //
 // One engine serves Singleton and Sharded: a session (one lease of the backend
 // with a fresh random name), the shard records bound to it, and one question,
@@ -79,4 +80,3 @@
 // Run takes a function instead of giving out acquire and release calls, because
 // the order "cancel, wait, release" is the promise: with a function there is no
 // other order to write.
-package lease

@@ -27,8 +27,9 @@
 // It does not promise that Add or Delete is called exactly once: a crash after
 // one has done its work and before that is on record makes it happen again.
 // They have to be idempotent.
-//
-// # Design notes
+package lifecycle
+
+// Design notes.
 //
 // Run is a struct with few methods, and not a framework with hooks: the three
 // users of it differ in their order of steps (external observes before it adds
@@ -54,4 +55,3 @@
 // guard, so a deposed server is refused. Writes that come before a side effect
 // (Ensure, Write) do not, and are never retried on a conflict: what the run was
 // about to do rests on what it has read.
-package lifecycle

@@ -51,8 +51,9 @@
 // The rate that is found below a Ceiling is found by each server for itself. A process that
 // was frozen while it made a call makes that call when it thaws. Calls made
 // otherwise than through Do are not counted.
-//
-// # Design notes
+package quota
+
+// Design notes.
 //
 // A run pays when it makes a call and not when it begins, since it is not known
 // before whether an inventory will serve it: with a token per run, 100,000 keys
@@ -70,4 +71,3 @@
 // used up would hold all workers); counting in the store, a token or a block of
 // tokens at a time (a write per call, or blocks that a crash loses); two constants for
 // the breaker per API (no default fits all).
-package quota

@@ -29,8 +29,9 @@
 //   - Two caches, or a cache and the store, are not one moment.
 //   - Nothing stops a caller from writing to a shared object.
 //     Options.DetectMutations finds such writes, in tests.
-//
-// # Design notes
+package cache
+
+// Design notes.
 //
 // The table is xsync's: its read path is lock-free, and the cache is read far
 // more often than it is written. Version 4 hashes a key of two strings as fast as the
@@ -61,4 +62,3 @@
 // The cache reads the backend's own batches, not Store.Watch: only a batch says
 // where a revision ends, and OnRevision must not call before the last of
 // several records that one commit wrote.
-package cache

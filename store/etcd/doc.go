@@ -32,7 +32,15 @@
 // the position of a watch without changes moves every ten minutes only: after a
 // connection broke, it takes a new snapshot if the server compacted meanwhile.
 //
-// # How a watch stays honest
+// # Permissions
+//
+// With etcd's authentication on, a server needs read and write on the prefix.
+// A user that may only look needs read on PREFIX/ and nothing else. Leases, shard
+// and member records lie under PREFIX/_lease/; a user that may write there can depose
+// any server.
+package etcd
+
+// How a watch stays honest.
 //
 // Six things were seen to leave a watch silent, or wrong, while the cluster was
 // healthy, and each has its answer here:
@@ -57,15 +65,8 @@
 // A cluster that gives no sign of life for one and a half times [Options.Silence] is
 // unavailable: [Backend.Health] says since when and why, the log has one line, and
 // caches and managers go by it.
-//
-// # Permissions
-//
-// With etcd's authentication on, a server needs read and write on the prefix.
-// A user that may only look needs read on PREFIX/ and nothing else. Leases, shard
-// and member records lie under PREFIX/_lease/; a user that may write there can depose
-// any server.
-//
-// # Speed
+
+// Speed.
 //
 // Beside etcd's raw client, doing the same compare, put and read-if-not on one
 // embedded member that shares two cores with both (BenchmarkStore in module bench;
@@ -100,8 +101,8 @@
 // but then a store restored from a backup, which hands out revisions a second
 // time, could have the status of a lost history written over its own, and nothing
 // would notice.
-//
-// # Design notes
+
+// Design notes.
 //
 // Members of one request may not share a key that one of them writes: etcd judges
 // all compares of a transaction, nested ones too, by the state before any of its
@@ -133,4 +134,3 @@
 // Known limits are etcd's: requests of 1.5 MiB, a database of some GiB, and a space
 // quota that, once exceeded, refuses lease grants too, so that elections stop with
 // the writes until it is compacted, defragmented and disarmed.
-package etcd

@@ -33,8 +33,9 @@
 //   - It does not shrink the file, and does not encrypt it; the file is created
 //     with mode 0600.
 //   - A network file system whose locks do not work is no place for it.
-//
-// # Design notes
+package file
+
+// Design notes.
 //
 // A commit appends to a log; the records themselves are brought up to date at a
 // checkpoint, every few thousand of them. Writing each record in place at each
@@ -80,10 +81,9 @@
 //
 // Close to the end of a lease its clock decides, not the file: clocks are not
 // kept across restarts, a lease has its whole time again after Open.
-//
-// # Reading the source
+
+// Reading the source.
 //
 // file.go opens and reads, commit.go is the group commit, txn.go decides a
 // transaction, checkpoint.go and layout.go say what lies where, history.go is
 // the log in memory, verify.go and pages.go what is checked at Open.
-package file
