@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -49,10 +50,11 @@ type Fleet struct {
 	live    map[string]*process
 	starts  int
 	owners  map[int]Owner
-	tokens  map[int]uint64 // the highest seen
-	moves   int            // times that a shard went to another hold
-	problem error          // the first thing that must not happen
-	changed chan struct{}  // closed and replaced when something changes
+	tokens  map[int]uint64    // the highest seen
+	moves   int               // times that a shard went to another hold
+	answers map[string]string // by server: the last line that begins with "= "
+	problem error             // the first thing that must not happen
+	changed chan struct{}     // closed and replaced when something changes
 }
 
 // lockedWriter lets the servers' standard error and the events take turns.
@@ -69,7 +71,7 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 
 type process struct {
 	cmd   *exec.Cmd
-	stdin io.Closer
+	stdin io.WriteCloser
 	read  chan struct{} // closed when its output has been read to the end
 	told  bool          // that it is to end
 }
@@ -83,6 +85,7 @@ func New(out io.Writer, o Options, args ...string) (*Fleet, error) {
 	return &Fleet{
 		out: &lockedWriter{out: out}, args: args, other: o.With, place: place, stop: stop, began: time.Now(),
 		live: make(map[string]*process), owners: make(map[int]Owner), tokens: make(map[int]uint64),
+		answers: make(map[string]string),
 		changed: make(chan struct{}),
 	}, nil
 }
@@ -204,7 +207,37 @@ func (f *Fleet) hear(name, line string) {
 		}
 		return
 	}
+	if answer, ok := strings.CutPrefix(line, "= "); ok {
+		f.answers[name] = answer
+		return
+	}
 	fmt.Fprintf(f.out, "%s: %s\n", name, line)
+}
+
+// Ask asks each server that runs, and gives what they answer, by server: a line that begins
+// with "= ", which is left out. A server that ends meanwhile is left out.
+func (f *Fleet) Ask(ctx context.Context) (map[string]string, error) {
+	f.mu.Lock()
+	for name, p := range f.live {
+		delete(f.answers, name)
+		if !p.told {
+			fmt.Fprintln(p.stdin) // a server that has ended does not answer
+		}
+	}
+	f.mu.Unlock()
+	answers := make(map[string]string)
+	err := f.Await(ctx, "each server to answer", func() (bool, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		clear(answers)
+		for name := range f.live {
+			if answers[name] = f.answers[name]; answers[name] == "" {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	return answers, err
 }
 
 func (f *Fleet) notifyLocked() {

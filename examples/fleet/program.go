@@ -19,6 +19,8 @@ type Options struct {
 	For    time.Duration // how long the show goes on
 	TTL    time.Duration // of the leases
 	With   string        // the program of every second server, another version of this one
+
+	Asked <-chan struct{} // of a server: receives when it is to answer; see Fleet.Ask
 }
 
 // Program is an example: the show, or with -server one of its servers.
@@ -71,8 +73,9 @@ func (p Program) play(o Options, in io.Reader, out io.Writer) error {
 		}
 	}
 	if o.Server != "" {
-		ctx, stop := UntilTold(in)
+		ctx, asked, stop := UntilTold(in)
 		defer stop()
+		o.Asked = asked
 		return p.Serve(ctx, o, out)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

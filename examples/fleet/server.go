@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -13,14 +14,21 @@ import (
 )
 
 // UntilTold gives a server's context: it ends with a signal, and with the end of
-// in, by which a Fleet tells its servers to stop in good order.
-func UntilTold(in io.Reader) (context.Context, context.CancelFunc) {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+// in, by which a Fleet tells its servers to stop in good order. Each line before that is a
+// question (Fleet.Ask): asked receives a value.
+func UntilTold(in io.Reader) (ctx context.Context, asked <-chan struct{}, stop context.CancelFunc) {
+	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	questions := make(chan struct{}, 1)
 	go func() { // ends with the process
-		_, _ = io.Copy(io.Discard, in)
-		cancel()
+		for lines := bufio.NewScanner(in); lines.Scan(); {
+			select {
+			case questions <- struct{}{}:
+			default: // one waits already
+			}
+		}
+		stop()
 	}()
-	return ctx, cancel
+	return ctx, questions, stop
 }
 
 // Told is the placement p, and says on out which shards the server begins to work

@@ -1,11 +1,13 @@
 // Command sharded shows keys spread over servers, each key worked on by one of
-// them, and what happens when servers die, stop and join. Three servers, each a
+// them, and what happens when servers die, stop and join. Servers, each a
 // process of its own, share an etcd, or with -store postgres a PostgreSQL database.
 //
 //	go run ./examples/sharded                            # kill one, stop one, start one
-//	go run ./examples/sharded -keys 5000 -shards 256     # with more of both
+//	go run ./examples/sharded -objects 5000 -shards 256  # with more of both
+//	go run ./examples/sharded -objects 100000 -servers 5 # see each server's memory shrink and grow
 //	go run ./examples/sharded -for 1m                    # again and again
 //	go run ./examples/sharded -store postgres            # on a PostgreSQL server
+//	go run ./examples/sharded -store postgres -objects 100000 -measure 1,2,4,8
 //
 // It ends by itself: with how many keys each event moved and for how long they had
 // no owner, and with an error if a key was worked on by a server whose time with
@@ -18,6 +20,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/tendhq/tend/examples/fleet"
 	"github.com/tendhq/tend/reconcile/lease"
@@ -25,7 +29,8 @@ import (
 
 type options struct {
 	fleet.Options
-	Keys, Shards int
+	Objects, Shards, Servers, Bytes int
+	Measure                         string
 }
 
 func main() { os.Exit(command(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -41,23 +46,49 @@ func command(args []string, in io.Reader, out, errs io.Writer) int {
 	return fleet.Program{
 		Name: "sharded", TTL: "how long the shards of a server that died stay its own",
 		Flags: func(f *flag.FlagSet) {
-			f.IntVar(&o.Keys, "keys", 300, "how many keys there are to work on")
+			f.IntVar(&o.Objects, "objects", 300, "how many objects there are to work on")
+			f.IntVar(&o.Servers, "servers", defaultServers, "how many servers share them")
+			f.IntVar(&o.Bytes, "bytes", 1024, "of the text in each object")
+			f.StringVar(&o.Measure, "measure", "", "measure with so many servers one after another, such as 1,2,4,8")
 			f.IntVar(&o.Shards, "shards", 32, "into how many shards they are divided")
 		},
-		Check: func() error { return o.check() }, Serve: as(serve), Show: as(show),
+		Check: func() error { return o.check() }, Serve: as(serve), Show: as(func(ctx context.Context, o options, out io.Writer) error {
+			if o.Measure != "" {
+				return measure(ctx, o, out)
+			}
+			return show(ctx, o, out)
+		}),
 	}.Run(args, in, out, errs)
 }
 
-// fewestShards: of fewer, a server could have none, and the show would wait for ever until
-// it has one.
-const fewestShards = 6
+const defaultServers = 3
 
 func (o options) check() error {
 	switch {
-	case o.Keys < 1:
-		return fmt.Errorf("-keys %d: want at least 1", o.Keys)
-	case o.Shards < fewestShards || o.Shards > lease.MaxShards:
-		return fmt.Errorf("-shards %d: want %d to %d, so that each of the three servers has some", o.Shards, fewestShards, lease.MaxShards)
+	case o.Objects < 1:
+		return fmt.Errorf("-objects %d: want at least 1", o.Objects)
+	case o.Servers < 2 || o.Servers > 26:
+		return fmt.Errorf("-servers %d: want 2 to 26", o.Servers)
+	case o.Bytes < 0:
+		return fmt.Errorf("-bytes %d: want at least 0", o.Bytes)
+	case o.Shards < 2*o.Servers || o.Shards > lease.MaxShards:
+		return fmt.Errorf("-shards %d: want %d to %d, so that each of the servers has some", o.Shards, 2*o.Servers, lease.MaxShards)
 	}
-	return nil
+	_, err := o.sizes()
+	return err
+}
+
+// sizes are the numbers of -measure.
+func (o options) sizes() (sizes []int, err error) {
+	if o.Measure == "" {
+		return nil, nil
+	}
+	for text := range strings.SplitSeq(o.Measure, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > o.Shards {
+			return nil, fmt.Errorf("-measure %s: want numbers of servers with commas between them, such as 1,2,4", o.Measure)
+		}
+		sizes = append(sizes, n)
+	}
+	return sizes, nil
 }

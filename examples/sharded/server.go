@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"time"
 
 	"github.com/tendhq/tend/examples/fleet"
 	"github.com/tendhq/tend/reconcile"
@@ -20,13 +23,18 @@ type (
 		Token uint64 // of the hold on the site's shard
 		Hands int    // through which it went
 	}
+	// Plan is what a site is to be.
+	Plan struct {
+		Text  string
+		Round int // of the measurement that changed it last
+	}
 	// Site is what there is to work on.
-	Site  = store.Object[struct{}, Work]
-	sites = store.Store[struct{}, Work]
+	Site  = store.Object[Plan, Work]
+	sites = store.Store[Plan, Work]
 )
 
 func open(ctx context.Context, p fleet.Place) (store.Backend, *sites, error) {
-	return fleet.Open[struct{}, Work](ctx, p, "site")
+	return fleet.Open[Plan, Work](ctx, p, "site")
 }
 
 // serve is one server. All run this, and the leases of the shards decide which
@@ -42,17 +50,19 @@ func serve(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	var runs atomic.Int64
 	controller, err := reconcile.For(all, func(ctx context.Context, s *Site) (reconcile.Result, error) {
+		defer runs.Add(1)
 		token, _ := lease.Token(ctx)
-		if s.Status.Token == token {
-			return reconcile.Result{}, nil // as it should be
+		if s.Status.Token == token || o.Measure != "" {
+			return reconcile.Result{}, nil // as it should be, or measured without writes
 		}
 		s.Status = Work{By: o.Server, Token: token, Hands: s.Status.Hands + 1}
 		_, err := all.UpdateStatus(ctx, s)
 		return reconcile.Result{}, err
-	}, &reconcile.ForOptions[struct{}, Work]{
+	}, &reconcile.ForOptions[Plan, Work]{
 		Options: reconcile.Options[store.Key]{Placement: fleet.Told(placement, out)},
-		Cache:   &cache.Options[struct{}, Work]{Shards: o.Shards}, // the sites of its own shards, no others
+		Cache:   &cache.Options[Plan, Work]{Shards: o.Shards}, // the sites of its own shards, no others
 	})
 	if err != nil {
 		return err
@@ -61,5 +71,45 @@ func serve(ctx context.Context, o options, out io.Writer) error {
 	if err := manager.Register(controller); err != nil {
 		return fmt.Errorf("server %s: %w", o.Server, err)
 	}
-	return manager.Run(ctx)
+	running := make(chan error, 1)
+	go func() { running <- manager.Run(ctx) }()
+	for {
+		select {
+		case <-o.Asked:
+			fmt.Fprintln(out, "=", usage{
+				Heap: liveHeap(), CPU: ownCPU(), Objects: controller.Cache().Snapshot().Objects, Runs: int(runs.Load()),
+				Others: controller.Cache().Snapshot().Shards.Others.Changes,
+			})
+		case err := <-running:
+			return err
+		}
+	}
+}
+
+// usage is what a server answers when it is asked.
+type usage struct {
+	Heap          uint64 // bytes that live
+	CPU           time.Duration
+	Objects, Runs int
+	Others        uint64 // changes of other servers' objects that it read
+}
+
+const usageForm = "heap=%d cpu=%d objects=%d runs=%d others=%d"
+
+func (u usage) String() string {
+	return fmt.Sprintf(usageForm, u.Heap, u.CPU, u.Objects, u.Runs, u.Others)
+}
+
+func readUsage(text string) (u usage, err error) {
+	_, err = fmt.Sscanf(text, usageForm, &u.Heap, (*int64)(&u.CPU), &u.Objects, &u.Runs, &u.Others)
+	return u, err
+}
+
+// liveHeap is what is left after two collections: what a finalizer frees goes with the second.
+func liveHeap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

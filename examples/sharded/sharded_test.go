@@ -34,14 +34,15 @@ func sitesAreHandedOver(t *testing.T, place fleet.Place) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
-	err := show(ctx, options{Options: fleet.Options{Place: place, TTL: 2 * time.Second}, Keys: 100, Shards: 16}, &out)
+	err := show(ctx, options{Options: fleet.Options{Place: place, TTL: 2 * time.Second}, Objects: 100, Shards: 16, Servers: 3}, &out)
 	if errors.Is(err, pgserver.ErrNoBinaries) && os.Getenv("TEND_NEED_POSTGRES") == "" {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	settled := `\n.*every site has its owner: .*; \d+ moved, the last after \S+ s`
+	settled := `\n.*every site has its owner: .*; \d+ moved, the last after \S+ s` +
+		`\n.*live heap: [ab] [\d.]+ MB for \d+, .*`
 	if !regexp.MustCompile(`c is started` + settled +
 		`\n.*a is killed \(kill -9\)` + settled + `\n.*a is started again` + settled +
 		`\n.*b is stopped in good order` + settled + `\n.*b is started again` + settled +
@@ -50,10 +51,33 @@ func sitesAreHandedOver(t *testing.T, place fleet.Place) {
 	}
 }
 
+// The measurement goes through: each number of servers has its line.
+func TestMeasurementHasALineForEachNumberOfServers(t *testing.T) {
+	var out bytes.Buffer
+	o := options{Options: fleet.Options{Place: fleet.Place{Store: fleet.Etcd}, TTL: 2 * time.Second}, Objects: few + 200, Shards: 16, Servers: 3, Measure: "1,2"}
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	if err := measure(ctx, o, &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if !regexp.MustCompile(`\n\| 1 \| 1200 \| (.*\n)*\| 2 \| \d+ \| `).MatchString(out.String()) {
+		t.Errorf("measured\n%s\nwant a line for 1 and for 2 servers", out.String())
+	}
+}
+
 // Negative control: with 1 as the fewest, the first of these went on for ever.
 func TestNumbersThatTheShowCannotGoOnWithAreRefused(t *testing.T) {
 	for _, args := range [][]string{
-		{"-shards", "1"}, {"-shards", "5"}, {"-shards", "16385"}, {"-keys", "0"},
+		{"-shards", "1"},
+		{"-shards", "5"},
+		{"-shards", "16385"},
+		{"-objects", "0"},
+		{"-servers", "1"},
+		{"-servers", "27"},
+		{"-bytes", "-1"},
+		{"-measure", "1,x"},
+		{"-measure", "0"},
+		{"-objects", "1000", "-measure", "1,2"},
 	} {
 		var errs bytes.Buffer
 		if code := command(args, strings.NewReader(""), io.Discard, &errs); code != 1 || !strings.Contains(errs.String(), args[0]) {
@@ -61,7 +85,7 @@ func TestNumbersThatTheShowCannotGoOnWithAreRefused(t *testing.T) {
 		}
 	}
 	all := fleet.Options{TTL: time.Second}
-	if err := (options{Options: all, Keys: 1, Shards: fewestShards}).check(); err != nil {
+	if err := (options{Options: all, Objects: 1, Shards: 6, Servers: 3}).check(); err != nil {
 		t.Error(err)
 	}
 }

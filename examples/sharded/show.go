@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tendhq/tend/examples/fleet"
@@ -19,6 +21,7 @@ type director struct {
 	*fleet.Fleet
 	o     options
 	sites *sites
+	names []string
 	last  map[store.Key]Work // as they were after the event before
 	moved int                // keys, in all
 	gap   time.Duration      // the longest that keys had no owner
@@ -27,7 +30,11 @@ type director struct {
 // show starts three servers, does to them what happens to servers, and says what
 // came of it.
 func show(ctx context.Context, o options, out io.Writer) (err error) {
-	f, err := fleet.New(out, o.Options, "-ttl", o.TTL.String(), "-shards", fmt.Sprint(o.Shards))
+	args := []string{"-ttl", o.TTL.String(), "-shards", fmt.Sprint(o.Shards)}
+	if o.Servers != defaultServers {
+		args = append(args, "-servers", fmt.Sprint(o.Servers)) // a server of another version may not know it
+	}
+	f, err := fleet.New(out, o.Options, args...)
 	if err != nil {
 		return err
 	}
@@ -38,31 +45,29 @@ func show(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	defer backend.Close()
 	d := &director{Fleet: f, o: o, sites: all, last: make(map[store.Key]Work)}
-	fmt.Fprintf(out, "%d sites in %d shards, three servers, %s, leases of %v.\n\n", o.Keys, o.Shards, f.Place(), o.TTL)
-	for i := range o.Keys {
-		if _, err := all.Create(ctx, &Site{Meta: store.Meta{Name: fmt.Sprintf("site-%05d", i)}}); err != nil {
-			return err
-		}
-	}
-	if err := f.StartAll("a", "b", "c"); err != nil {
+	fmt.Fprintf(out, "%d sites in %d shards, %d servers, %s, leases of %v.\n\n", o.Objects, o.Shards, o.Servers, f.Place(), o.TTL)
+	if err := create(ctx, all, 0, o.Objects, o.Bytes); err != nil {
 		return err
 	}
-	if err := d.settle(ctx, time.Now(), "a", "b", "c"); err != nil {
+	d.names = names(o.Servers)
+	if err := f.StartAll(d.names...); err != nil {
+		return err
+	}
+	if err := d.settle(ctx, time.Now(), d.names...); err != nil {
 		return err
 	}
 	d.moved = 0 // they had to go somewhere
 	if err := f.Play(ctx, o.For, func(n int) error { return d.round(ctx, n) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\n%d sites, %d times handed over; none was written to under a hold that was over.\n", o.Keys, d.moved)
+	fmt.Fprintf(out, "\n%d sites, %d times handed over; none was written to under a hold that was over.\n", o.Objects, d.moved)
 	fmt.Fprintf(out, "Longest time from an event to the beginning of the new owner's work: %.2f s.\n", d.gap.Seconds())
 	return nil
 }
 
 // round kills a server, stops another in good order, and starts both again.
 func (d *director) round(ctx context.Context, n int) error {
-	names := []string{"a", "b", "c"}
-	killed, stopped := names[n%3], names[(n+1)%3]
+	killed, stopped := d.names[n%len(d.names)], d.names[(n+1)%len(d.names)]
 	for _, event := range []struct {
 		name, what string
 		do         func(string) error
@@ -121,7 +126,89 @@ func (d *director) settle(ctx context.Context, event time.Time, joined ...string
 	}
 	d.last, d.moved, d.gap = now, d.moved+moved, max(d.gap, gap)
 	d.Say("every site has its owner: %s; %d moved, the last after %.2f s", d.describe(owners), moved, gap.Seconds())
+	return d.memory(ctx)
+}
+
+// memory tells what each server holds, once each holds the objects of its own shards.
+func (d *director) memory(ctx context.Context) error {
+	if d.o.With != "" {
+		return nil // a server of another version may not answer
+	}
+	used, err := ask(ctx, d.Fleet, func(all map[string]usage) bool {
+		objects := 0
+		for _, u := range all {
+			objects += u.Objects
+		}
+		return objects == d.o.Objects
+	})
+	if err != nil {
+		return err
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		list = append(list, fmt.Sprintf("%s %.1f MB for %d", name, float64(used[name].Heap)/1e6, used[name].Objects))
+	}
+	d.Say("live heap: %s", strings.Join(list, ", "))
 	return nil
+}
+
+// ask asks the servers again and again, until what they answer is enough.
+func ask(ctx context.Context, f *fleet.Fleet, enough func(map[string]usage) bool) (map[string]usage, error) {
+	for {
+		answers, err := f.Ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		used := make(map[string]usage)
+		for name, answer := range answers {
+			if used[name], err = readUsage(answer); err != nil {
+				return nil, fmt.Errorf("server %s: %w", name, err)
+			}
+		}
+		if enough(used) {
+			return used, nil
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// names are those of so many servers.
+func names(n int) (list []string) {
+	for i := range n {
+		list = append(list, string(rune('a'+i)))
+	}
+	return list
+}
+
+func siteKey(i int) store.Key { return store.Key{Name: fmt.Sprintf("site-%07d", i)} }
+
+// create makes the sites with these numbers.
+func create(ctx context.Context, all *sites, from, to, size int) error {
+	return each(from, to, func(i int) error {
+		text := strings.Repeat(fmt.Sprintf("%08d", i), size/8+1)[:size]
+		_, err := all.Create(ctx, &Site{Meta: store.Meta{Name: siteKey(i).Name}, Spec: Plan{Text: text}})
+		return err
+	})
+}
+
+// each calls do for each number, many at a time, and gives the errors.
+func each(from, to int, do func(i int) error) error {
+	const atATime = 64
+	var wg sync.WaitGroup
+	errs := make([]error, atATime)
+	for w := range atATime {
+		wg.Go(func() {
+			for i := from + w; i < to && errs[w] == nil; i += atATime {
+				errs[w] = do(i)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 func (d *director) shardOf(k store.Key) int { return lease.Shard(lease.HashKey(k), d.o.Shards) }
