@@ -29,7 +29,6 @@ var layers = map[string]int{
 	"internal/release":            0, // a command
 	"internal/sleep":              -1,
 	"internal/spin":               -1,
-	"internal/tick":               -1,
 	"internal/wall":               -1,
 	"queue":                       0,
 	"store":                       0,

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/tendhq/tend/internal/tick"
 )
 
 func contextFor(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
@@ -123,7 +121,7 @@ func TestTimesAreRightInAProcessThatRunsForYears(t *testing.T) {
 // The same of keys that run while the ticks wrap.
 func TestAgesOfRunsAreRightWhenTicksWrap(t *testing.T) {
 	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
-		time.Sleep(1<<(32+tick.Bits) - 2*time.Minute)
+		time.Sleep(1<<(32+clockBits) - 2*time.Minute)
 		var its []Item[string]
 		for n := range 4 {
 			add(t, q, fmt.Sprint(n))
@@ -151,7 +149,7 @@ func TestAgesOfRunsAreRightWhenTicksWrap(t *testing.T) {
 // The same where the ticks wrap between the two keys.
 func TestPagesByAgeAreInOrderWhenTicksWrap(t *testing.T) {
 	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
-		time.Sleep(1<<(32+tick.Bits) - time.Minute)
+		time.Sleep(1<<(32+clockBits) - time.Minute)
 		for n := range 4 {
 			add(t, q, fmt.Sprint(n))
 			time.Sleep(time.Minute)

@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/tendhq/tend/internal/tick"
 )
 
 // Histogram counts durations, twice: with bounds that people look at, and with
@@ -154,26 +152,26 @@ func (h *sampled) flush() *Histogram {
 }
 
 // ready is called when entry i becomes ready.
-func (m *meter) ready(c *tick.Clock, i uint32) {
-	if m.skip > 0 && c.Warm() != 0 {
+func (m *meter) ready(c *clock, i uint32) {
+	if m.skip > 0 && c.warm.Load() != 0 {
 		m.skip--
 		return
 	}
 	m.skip = sampleEvery - 1
-	if now := c.Now(); m.key == 0 || now-m.from > longTicks<<tick.Bits { // else the sample may be a short one
+	if now := c.now(); m.key == 0 || now-m.from > longTicks<<clockBits { // else the sample may be a short one
 		m.key, m.from = i+1, now
 	}
 }
 
 // count adds how long entry i was ready or ran, from one tick to another.
-func (m *meter) count(h *sampled, c *tick.Clock, i, from, to uint32) {
+func (m *meter) count(h *sampled, c *clock, i, from, to uint32) {
 	ticks := to - from
 	if -ticks < 1<<16 {
 		ticks = 0 // the clock may tell a tick before the last one: see extend
 	}
 	switch {
 	case m.key == i+1:
-		now := c.Now()
+		now := c.now()
 		if ticks < longTicks {
 			h.flush()
 			h.last, h.like = now-m.from, 1
@@ -184,7 +182,7 @@ func (m *meter) count(h *sampled, c *tick.Clock, i, from, to uint32) {
 	case ticks < longTicks:
 		h.like++
 	default:
-		h.observe(int64(ticks)<<tick.Bits, 1)
+		h.observe(int64(ticks)<<clockBits, 1)
 	}
 }
 

@@ -164,7 +164,7 @@ func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
 		if n > 0 && q.env.asks {
 			n, again = q.charge(s, dst[:n]), true
 		}
-		if n > 0 || !again && q.shards.mask == 0 {
+		if n > 0 {
 			return n
 		}
 		if !again { // else it used its steps up on dead cells, and the shard keeps its turn

@@ -36,7 +36,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 		return nil, err
 	}
 	q.env.start = time.Now()
-	q.env.clock.Init(q.env.start)
+	q.env.clock.init(q.env.start)
 	q.env.maxKeys = int64(q.opts.MaxKeys)
 	q.env.asks = q.opts.Buckets != nil
 	q.env.delays = max(q.opts.Debounce.Interval, q.opts.Debounce.Window) > 0

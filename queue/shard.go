@@ -5,8 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/tendhq/tend/internal/tick"
 )
 
 // shard is a whole queue with one lock and one order: the core. It knows of no
@@ -36,7 +34,7 @@ type shard[K comparable] struct {
 	timed     heap[uint32] // entries that wait for a time
 	admission admission[K]
 	most      int            // of touched, under one hold of the lock
-	shown     *atomic.Uint32 // what getters see of the top band without the lock; nil: nothing
+	shown     *atomic.Uint32 // what getters see of the top band without the lock
 	due       atomic.Int64   // for fxTimer
 	expired   []expired[K]   // for fxHolds
 	_         [64]byte       // the next shard's lock is in another cache line
@@ -45,7 +43,7 @@ type shard[K comparable] struct {
 // env is what the shards of a queue have in common.
 type env struct {
 	start   time.Time
-	clock   tick.Clock
+	clock   clock
 	word    atomic.Uint32
 	heldBy  atomic.Pointer[string] // the reason of the first hold over the whole queue
 	maxKeys int64
@@ -190,7 +188,7 @@ func (s *shard[K]) unlock() effects {
 	if s.touched > 0 {
 		s.most, s.touched = max(s.most, s.touched), 0
 	}
-	if fx&fxTop != 0 && s.shown != nil {
+	if fx&fxTop != 0 {
 		if top := s.ready.top(); top != s.shown.Load() {
 			s.shown.Store(top)
 		}
@@ -318,7 +316,7 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 	s.count[from]--
 	s.count[to.state]++
 	if from != to.state && to.state != StateRunning { // begin says since when it runs
-		e.since = uint32(s.env.clock.Ticks())
+		e.since = uint32(s.env.clock.ticks())
 	}
 	switch to.state {
 	case absent:
@@ -383,7 +381,7 @@ func (s *shard[K]) take() (i uint32, e *entry[K], again bool) {
 
 // begin begins the run of a key that was taken.
 func (s *shard[K]) begin(i uint32, e *entry[K]) {
-	now := s.env.clock.Ticks()
+	now := s.env.clock.ticks()
 	s.meter.count(&s.waited, &s.env.clock, i, e.since, uint32(now))
 	e.since = uint32(now)
 	s.begun++
@@ -399,7 +397,7 @@ func (s *shard[K]) begin(i uint32, e *entry[K]) {
 func (s *shard[K]) end(i uint32, e *entry[K]) {
 	e.order = 0
 	if !e.is(asked) {
-		now := s.env.clock.Ticks()
+		now := s.env.clock.ticks()
 		s.meter.count(&s.worked, &s.env.clock, i, e.since, uint32(now))
 		s.began -= extend(e.since, now)
 		s.running.leave(&s.slab)

@@ -38,9 +38,7 @@ func (r *shards[K]) init(n int, v *env) {
 	r.mask = uint64(n - 1)
 	for k := range r.all {
 		r.all[k].init(uint8(k), v)
-		if n > 1 {
-			r.all[k].shown = &r.tops[k]
-		}
+		r.all[k].shown = &r.tops[k]
 	}
 }
 
@@ -49,10 +47,6 @@ func (r *shards[K]) of(hash uint64) *shard[K] { return &r.all[hash>>58&r.mask] }
 
 // lock locks the shard to take from, nil if nothing may run.
 func (r *shards[K]) lock() *shard[K] {
-	if r.mask == 0 {
-		r.all[0].mu.Lock()
-		return &r.all[0]
-	}
 	if r.owed.Load() != 0 {
 		if k := r.owed.Swap(0); k != 0 && r.tops[k-1].Load() != 0 {
 			r.all[k-1].mu.Lock()
@@ -94,7 +88,7 @@ func (r *shards[K]) highest() (equals uint64) {
 // rotate makes the next shard current, unless the last one is owed its dispatch
 // still.
 func (r *shards[K]) rotate() {
-	if r.mask == 0 || r.owed.Load() != 0 {
+	if r.owed.Load() != 0 {
 		return
 	}
 	next := (r.current.Load() + 1) & uint32(r.mask)
@@ -104,12 +98,4 @@ func (r *shards[K]) rotate() {
 }
 
 // ready tells whether a key may run.
-func (r *shards[K]) ready() bool {
-	if r.mask != 0 {
-		return r.highest() != 0
-	}
-	s := &r.all[0]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ready.top() != 0
-}
+func (r *shards[K]) ready() bool { return r.highest() != 0 }

@@ -79,7 +79,7 @@ func (q *Queue[K]) walk(place uint64, wants func(k *keeper[K], place uint64, e *
 			found = found[:0]
 			place = place >> s.bits << s.bits
 			s.mu.Lock()
-			n, now := uint32(place)>>s.bits, q.env.clock.Exact()
+			n, now := uint32(place)>>s.bits, q.env.clock.exact()
 			there := int(n) < len(s.chunks)
 			if there {
 				for at := range s.chunks[n].entries {
@@ -104,7 +104,7 @@ func (k *keeper[K]) describe(i uint32, now uint64) Entry[K] {
 	s := k.s
 	e := s.at(i)
 	x := Entry[K]{
-		Key: e.key, State: e.state, Since: s.env.clock.Begin(extend(e.since, now)),
+		Key: e.key, State: e.state, Since: s.env.clock.begin(extend(e.since, now)),
 		Attempts: int(e.attempts), Priority: atBand(e.band),
 	}
 	if e.is(recorded) {
@@ -215,7 +215,7 @@ const (
 // Next goes on. In the other orders half a look is no page, and Page returns the
 // cause. It fails as well on options that make no sense.
 func (q *Queue[K]) Page(ctx context.Context, o *PageOptions[K]) (page Page[K], err error) {
-	p := pager[K]{now: q.env.clock.Exact()}
+	p := pager[K]{now: q.env.clock.exact()}
 	if o != nil {
 		p.PageOptions = *o
 	}
@@ -251,7 +251,7 @@ func (q *Queue[K]) Page(ctx context.Context, o *PageOptions[K]) (page Page[K], e
 // Lookup is what the queue knows of one key; not ok: nothing.
 func (q *Queue[K]) Lookup(key K) (e Entry[K], ok bool) {
 	ok = q.with(key, func(s *shard[K], i uint32) bool {
-		e = q.keepers[s.id].describe(i, q.env.clock.Exact())
+		e = q.keepers[s.id].describe(i, q.env.clock.exact())
 		return true
 	})
 	return e, ok

@@ -3,8 +3,6 @@ package queue
 import (
 	"fmt"
 	"time"
-
-	"github.com/tendhq/tend/internal/tick"
 )
 
 // Stats is what a queue did and has. What comes from one shard is of one moment.
@@ -88,12 +86,12 @@ func (s *shard[K]) stats(st *Stats, bands *[maxBands]int, rows *[states]StateSta
 	st.QueueTime.add(s.waited.flush())
 	st.WorkTime.add(s.worked.flush())
 	s.ready.depths(bands)
-	now := s.env.clock.Exact()
+	now := s.env.clock.exact()
 	age := func(r *StateStats, e *entry[K]) {
 		if e == nil {
 			return
 		}
-		if since := s.env.clock.Begin(extend(e.since, now)); r.Oldest.IsZero() || since.Before(r.Oldest) {
+		if since := s.env.clock.begin(extend(e.since, now)); r.Oldest.IsZero() || since.Before(r.Oldest) {
 			r.Oldest = since
 		}
 	}
@@ -101,7 +99,7 @@ func (s *shard[K]) stats(st *Stats, bands *[maxBands]int, rows *[states]StateSta
 	if s.running.live > 0 {
 		_, e := s.running.first(&s.slab)
 		age(&rows[StateRunning], e)
-		rows[StateRunning].Total += time.Duration(uint64(s.running.live)*now-s.began) << tick.Bits
+		rows[StateRunning].Total += time.Duration(uint64(s.running.live)*now-s.began) << clockBits
 	}
 }
 

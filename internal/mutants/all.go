@@ -6,7 +6,7 @@ var All = []Mutant{
 	// queue
 	{
 		Name: "getters pass over dispatches that are owed",
-		File: "queue/shards.go", Old: "if r.owed.Load() != 0 {", New: "if !BROKEN && r.owed.Load() != 0 {",
+		File: "queue/shards.go", Old: "if r.owed.Load() != 0 {\n\t\tif k", New: "if !BROKEN && r.owed.Load() != 0 {\n\t\tif k",
 		Package: "queue", Test: "TestNoShardStarves",
 	},
 	{
