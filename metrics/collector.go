@@ -123,13 +123,6 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// controller is a *reconcile.Controller[K] of any K.
-type controller interface {
-	Name() string
-	QueueStats() queue.Stats
-	Snapshot() reconcile.Snapshot
-}
-
 // cached is a *cache.Cache[S, T] of any types.
 type cached interface {
 	Snapshot() cache.Snapshot
@@ -181,15 +174,14 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	for _, r := range c.manager.Runners() {
-		switch r := r.(type) {
-		case controller:
-			snap, st := r.Snapshot(), r.QueueStats()
+		if i, ok := reconcile.Inspect(r); ok {
+			snap, st := i.Snapshot(), i.QueueStats()
 			runs := c.exemplarsSeen(snap.Name)
 			snap.Name = names.unique("queue", snap.Name)
 			st.Name = snap.Name
 			c.queue(s, st, runs)
 			control(s, snap, st, runs)
-		case cached:
+		} else if r, ok := r.(cached); ok {
 			snap := r.Snapshot()
 			snap.Name = names.unique("cache", snap.Name)
 			watch(s, snap)

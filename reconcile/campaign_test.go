@@ -55,6 +55,7 @@ type plant struct {
 	told    map[store.Key]int       // runs that were ended because of one
 	deaths  map[string]int          // of sources and lists that ended by themselves
 	heard   map[string]int          // of them, by OnError
+	stopped time.Time               // when it was told to stop; zero: it was not
 	over    bool                    // Run has returned
 	wrong   []string
 }
@@ -218,6 +219,7 @@ func (p *plant) reconcile(ctx context.Context, o *thing) (result, error) {
 	began := time.Now()
 	select {
 	case <-time.After(wait):
+		p.judgeEnd(o.Key(), began, nil)
 		if time.Since(began) > 300*time.Millisecond {
 			p.mu.Lock()
 			p.complain("a run of %s missed its deadline of 200 ms", o.Key())
@@ -251,9 +253,9 @@ func (p *plant) reconcile(ctx context.Context, o *thing) (result, error) {
 	return result{}, err
 }
 
-// judgeEnd judges why the context of a run ended, which began to wait at a time. Each
-// edit ends one run at most, and with EndSuperseded it is the edit that ends the run and
-// not the deadline long after it.
+// judgeEnd judges why the context of a run ended (nil: it has not), which began to wait at
+// a time. Each edit ends one run at most; with EndSuperseded no run goes on for long after
+// an edit, unless sources ended meanwhile.
 func (p *plant) judgeEnd(k store.Key, began time.Time, cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -262,9 +264,13 @@ func (p *plant) judgeEnd(k store.Key, began time.Time, cause error) {
 		if p.told[k]++; p.told[k] > p.edits[k] {
 			p.complain("%d runs of %s were ended because it changed, and it has changed %d times", p.told[k], k, p.edits[k])
 		}
-	case errors.Is(cause, reconcile.ErrDeadline) && p.seed%3 == 0 && p.n.Load() < p.stopAt:
-		if at := p.edited[k]; at.After(began) && time.Since(at) > 20*time.Millisecond {
-			p.complain("a run of %s was not told that it changed, %v before its deadline", k, time.Since(at))
+	case !errors.Is(cause, reconcile.ErrLeaseLost) && p.seed%3 == 0:
+		until := p.stopped
+		if until.IsZero() {
+			until = time.Now()
+		}
+		if at := p.edited[k]; at.After(began) && until.Sub(at) > 20*time.Millisecond {
+			p.complain("a run of %s was not told that it had changed, for %v: it ended by %v", k, until.Sub(at), cause)
 		}
 	}
 }
@@ -444,8 +450,12 @@ func (p *plant) extra(ctx context.Context, name string, to reconcile.Sink[store.
 // live runs the plant until it was stopped, and says what was wrong.
 func (p *plant) live() []string {
 	ctx, stop := context.WithCancel(context.Background())
-	var stopped time.Time
-	p.stop = func() { stopped = time.Now(); stop() }
+	p.stop = func() {
+		p.mu.Lock()
+		p.stopped = time.Now()
+		p.mu.Unlock()
+		stop()
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- p.m.Run(ctx) }() // awaited below
 	synctest.Wait()
@@ -463,7 +473,7 @@ func (p *plant) live() []string {
 	if err != nil {
 		p.complain("Run: %v", err)
 	}
-	if took := time.Since(stopped); took > 1100*time.Millisecond {
+	if took := time.Since(p.stopped); took > 1100*time.Millisecond {
 		p.complain("stopping took %v, want at most 1.1 s", took)
 	}
 	p.mu.Unlock()

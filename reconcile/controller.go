@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -258,6 +259,38 @@ func (c *Controller[K]) ownedCaches() []Cached { return c.owned }
 func (c *Controller[K]) adopt(l *slog.Logger, stop time.Duration) {
 	c.changeView(func(v *view[K]) { v.logger = cmp.Or(v.logger, l) })
 	c.o.StopTimeout = min(cmp.Or(c.o.StopTimeout, stop), stop)
+}
+
+// String describes the controller, the same text every time.
+func (c *Controller[K]) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "controller %q", c.name)
+	if kind := c.kindOf(); kind != "" {
+		fmt.Fprintf(&b, " of %s", kind)
+	}
+	b.WriteString(", watches ")
+	feeds := slices.SortedFunc(slices.Values(c.allFeeds()), func(a, b *feed[K]) int { return cmp.Compare(a.Name, b.Name) })
+	for i, f := range feeds {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(f.Name)
+	}
+	if len(feeds) == 0 {
+		b.WriteString("nothing")
+	}
+	fmt.Fprintf(&b, "; %d workers, %s, timeout %v, %s", c.o.Workers, c.backoff(), c.o.Timeout, c.condition().placement())
+	return b.String()
+}
+
+func (c *Controller[K]) backoff() string {
+	if c.o.Queue.Policy != nil {
+		return "a retry policy of its own"
+	}
+	b := c.o.Backoff
+	setDefault(&b.Base, queue.DefaultBase)
+	setDefault(&b.Max, queue.DefaultMax)
+	return fmt.Sprintf("backoff %v to %v", b.Base, max(b.Base, b.Max))
 }
 
 // Run runs the controller until ctx ends. Then it stops in this order, and

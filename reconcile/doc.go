@@ -148,6 +148,7 @@ package reconcile
 //	feed          a source of a running controller; its sink
 //	milestones    what a healthy controller says
 //	supervisor    what runs when
+//	condition     how all of that is at a moment
 //	controller    Controller
 //	for           controllers of the objects of a store
 //	each          … of a list

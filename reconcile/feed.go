@@ -366,17 +366,6 @@ func (f *feed[K]) set(s feedState, err error) {
 	f.of.mu.Unlock()
 }
 
-// health is nil, or why the source is not well: it says so itself, it is not
-// running, or the run before ended with an error and this one is young.
-func (f *feed[K]) health() error {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
-	if f.state == feedRunning && !f.told && f.synced && time.Since(f.began) > healthyRun {
-		return nil
-	}
-	return f.err
-}
-
 // isSynced also gives why the source is not well, if it is not.
 func (f *feed[K]) isSynced() (bool, error) {
 	f.of.mu.Lock()

@@ -277,3 +277,13 @@ func (l *list[T]) get() []T {
 	defer l.mu.Unlock()
 	return append([]T(nil), l.all...)
 }
+
+// inspected is a controller as pages and tools see it.
+func inspected(t testing.TB, r reconcile.Runner) reconcile.Inspection {
+	t.Helper()
+	i, ok := reconcile.Inspect(r)
+	if !ok {
+		t.Fatalf("%T cannot be inspected", r)
+	}
+	return i
+}

@@ -10,12 +10,90 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/internal/recent"
-	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
 
-// What follows is for pages and tools that do not know the type of a controller's
-// keys: keys go in and out in their printed form.
+// An Inspection is a controller as pages and tools see it that do not know the type of its
+// keys: keys go in and out in their printed form. [Inspect] gives it. Its methods are safe
+// for concurrent use; those with a context may take long where there are many keys.
+type Inspection interface {
+	Name() string
+	// Counts, SetWorkers and Snapshot are those of the Controller.
+	Counts() Counts
+	SetWorkers(n int) error
+	Snapshot() Snapshot
+	// QueueStats is Queue().Stats().
+	QueueStats() queue.Stats
+	// Keys gives some of the keys in the queue. What it costs is said at
+	// queue.Queue.Page; ctx bounds it.
+	Keys(ctx context.Context, q KeyQuery) (KeyPage, error)
+	// Key is one key of the queue; not ok: the queue does not know it, because there
+	// is nothing to run for it.
+	Key(ctx context.Context, printed string) (k KeySnapshot, ok bool)
+	// Do carries an action out on a printed key; an empty one means the controller as
+	// a whole, which can be paused and resumed. Why is shown as the reason. It fails
+	// with ErrNoKey if the key cannot be found or read, and as Controller.Kick does.
+	Do(ctx context.Context, a Action, printed, why string) error
+	// Leases are those that the controller runs under; none if it needs none.
+	Leases() []LeaseSnapshot
+	// LeaseOf is the lease under which a key runs; not ok: it needs none, the text names
+	// no key, or Options.Hash failed. Of keys that are neither text nor TextUnmarshalers
+	// only those in the queue are found, and none are on a server that does not hold
+	// their lease.
+	LeaseOf(ctx context.Context, printed string) (l LeaseSnapshot, ok bool)
+	// Stack returns where the run of a printed key stands now: one line per call, the
+	// innermost first, with function, file and line and without values. ok is false if
+	// this process does not run the key, or if the reconciler has replaced its
+	// goroutine's labels (runtime/pprof.Do). It looks at every goroutine of the process.
+	Stack(printed string) (stack string, ok bool)
+	// KeepRuns has the controller keep when the last twenty runs of each key ended, how
+	// long they took and how they ended, for RecentRuns: of at most 4,096 keys, in 1.5 MB
+	// and the keys. Without it nothing is kept. A run costs a lock and the search of a
+	// map more, about 100 ns. A second call changes nothing.
+	KeepRuns()
+	// RecentRuns returns the last runs, at most twenty and the newest first, of the key
+	// that is printed like that: none before KeepRuns, and none of a key whose record has
+	// made place. ctx bounds the search for the key.
+	RecentRuns(ctx context.Context, printed string) []RunRecord
+}
+
+// Inspect gives the Inspection of a controller of any type of keys; not ok: r is none, or
+// one that no constructor made.
+func Inspect(r Runner) (i Inspection, ok bool) {
+	c, ok := r.(interface{ inspect() Inspection })
+	if !ok || isNil(r) {
+		return nil, false
+	}
+	i = c.inspect()
+	return i, i != nil
+}
+
+func (c *Controller[K]) inspect() Inspection {
+	if c.made() != nil {
+		return nil
+	}
+	return inspection[K]{c}
+}
+
+// inspected is all of a controller that introspection reads and changes.
+type inspected[K comparable] interface {
+	Name() string
+	Counts() Counts
+	SetWorkers(n int) error
+	Snapshot() Snapshot
+	Queue() *queue.Queue[K]
+	Kick(key K) error
+	condition() condition
+	shardOf(key K) (shard int, ok bool)
+	keepRuns()
+	keptRuns() *recent.Runs[K]
+}
+
+// inspection implements Inspection.
+type inspection[K comparable] struct{ inspected[K] }
+
+// QueueStats implements Inspection.
+func (c inspection[K]) QueueStats() queue.Stats { return c.Queue().Stats() }
 
 // ErrNoKey says that a controller's queue has no key that is printed like that.
 var ErrNoKey = errors.New("no such key")
@@ -55,19 +133,15 @@ type KeySnapshot struct {
 	Tenant    string   `json:"tenant,omitempty"`
 }
 
-// Keys gives some of the keys in the queue. What it costs is said at
-// queue.Queue.Page; ctx bounds it.
-func (c *Controller[K]) Keys(ctx context.Context, q KeyQuery) (KeyPage, error) {
-	if err := c.made(); err != nil {
-		return KeyPage{}, fmt.Errorf("%w: Keys", err)
-	}
+// Keys implements Inspection.
+func (c inspection[K]) Keys(ctx context.Context, q KeyQuery) (KeyPage, error) {
 	o := queue.PageOptions[K]{States: q.States, Failed: q.Failed, Order: q.Order, Limit: q.Limit, From: q.From}
 	if q.Contains != "" {
 		o.Match = containing[K](q.Contains)
 	}
-	p, err := c.q.Page(ctx, &o)
+	p, err := c.Queue().Page(ctx, &o)
 	if err != nil {
-		return KeyPage{}, fmt.Errorf("reconcile: controller %q: keys: %w", c.name, err)
+		return KeyPage{}, fmt.Errorf("reconcile: controller %q: keys: %w", c.Name(), err)
 	}
 	page := KeyPage{Next: p.Next, More: p.More, Looked: p.Looked, Keys: make([]KeySnapshot, 0, len(p.Entries))}
 	for _, e := range p.Entries {
@@ -76,14 +150,13 @@ func (c *Controller[K]) Keys(ctx context.Context, q KeyQuery) (KeyPage, error) {
 	return page, nil
 }
 
-// Key is one key of the queue; not ok: the queue does not know it, because there
-// is nothing to run for it.
-func (c *Controller[K]) Key(ctx context.Context, printed string) (KeySnapshot, bool) {
+// Key implements Inspection.
+func (c inspection[K]) Key(ctx context.Context, printed string) (KeySnapshot, bool) {
 	key, err := c.keyOf(ctx, printed)
 	if err != nil {
 		return KeySnapshot{}, false
 	}
-	e, ok := c.q.Lookup(key)
+	e, ok := c.Queue().Lookup(key)
 	if !ok {
 		return KeySnapshot{}, false
 	}
@@ -129,7 +202,7 @@ func keyContains(k store.Key, text string) bool {
 
 // keyOf reads a printed key. A key of a type that cannot be read has to be in the
 // queue, and is looked for there.
-func (c *Controller[K]) keyOf(ctx context.Context, printed string) (key K, err error) {
+func (c inspection[K]) keyOf(ctx context.Context, printed string) (key K, err error) {
 	switch k := any(&key).(type) {
 	case *string:
 		*k = printed
@@ -140,7 +213,7 @@ func (c *Controller[K]) keyOf(ctx context.Context, printed string) (key K, err e
 		}
 		return key, nil
 	}
-	p, err := c.q.Page(ctx, &queue.PageOptions[K]{Limit: 1, Match: func(k K) bool { return fmt.Sprint(k) == printed }})
+	p, err := c.Queue().Page(ctx, &queue.PageOptions[K]{Limit: 1, Match: func(k K) bool { return fmt.Sprint(k) == printed }})
 	switch {
 	case err != nil:
 		return key, err
@@ -170,28 +243,23 @@ const (
 // heldByOperator is the name of the holds that ActionPause makes.
 const heldByOperator = "operator"
 
-// Do carries an action out on a printed key; an empty one means the controller as
-// a whole, which can be paused and resumed. Why is shown as the reason. It fails
-// with ErrNoKey if the key cannot be found or read, and as Kick does.
-func (c *Controller[K]) Do(ctx context.Context, a Action, printed, why string) error {
-	if err := c.made(); err != nil {
-		return fmt.Errorf("%w: Do", err)
-	}
+// Do implements Inspection.
+func (c inspection[K]) Do(ctx context.Context, a Action, printed, why string) error {
 	err := c.do(ctx, a, printed, why)
 	if err != nil {
-		return fmt.Errorf("reconcile: controller %q: %s %.200s: %w", c.name, a, printed, err)
+		return fmt.Errorf("reconcile: controller %q: %s %.200s: %w", c.Name(), a, printed, err)
 	}
 	return nil
 }
 
-func (c *Controller[K]) do(ctx context.Context, a Action, printed, why string) error {
+func (c inspection[K]) do(ctx context.Context, a Action, printed, why string) error {
 	if printed == "" {
 		switch a {
 		case ActionPause:
-			c.q.Hold(c.q.Whole(), queue.Hold{Name: heldByOperator, Reason: why})
+			c.Queue().Hold(c.Queue().Whole(), queue.Hold{Name: heldByOperator, Reason: why})
 			return nil
 		case ActionResume:
-			if !c.q.Release(c.q.Whole(), heldByOperator) {
+			if !c.Queue().Release(c.Queue().Whole(), heldByOperator) {
 				return errors.New("it was not paused")
 			}
 			return nil
@@ -206,13 +274,13 @@ func (c *Controller[K]) do(ctx context.Context, a Action, printed, why string) e
 	case ActionKick:
 		return c.Kick(key)
 	case ActionForget:
-		if !c.q.Remove(key) {
+		if !c.Queue().Remove(key) {
 			return ErrNoKey
 		}
 	case ActionPause:
-		c.q.Hold(c.q.OfKey(key), queue.Hold{Name: heldByOperator, Reason: why})
+		c.Queue().Hold(c.Queue().OfKey(key), queue.Hold{Name: heldByOperator, Reason: why})
 	case ActionResume:
-		if !c.q.Release(c.q.OfKey(key), heldByOperator) {
+		if !c.Queue().Release(c.Queue().OfKey(key), heldByOperator) {
 			return errors.New("it was not paused")
 		}
 	default:
@@ -233,24 +301,24 @@ type LeaseSnapshot struct {
 	Holder string `json:"holder,omitempty"`
 }
 
-// Leases are those that the controller runs under; none if it needs none.
-func (c *Controller[K]) Leases() []LeaseSnapshot {
-	c.mu.Lock()
-	p, holds := c.place, c.view.Load().holds
-	c.mu.Unlock()
-	if !leased(p) {
+// Leases implements Inspection.
+func (c inspection[K]) Leases() []LeaseSnapshot {
+	at := c.condition()
+	if !at.leased {
 		return nil
 	}
+	p := at.place
 	if g, ok := p.(*group); ok {
 		p = g.Placement
 	}
 	holder, _ := p.(interface {
 		Holder(shard int) (string, bool)
 	})
-	list := make([]LeaseSnapshot, len(holds))
+	list := make([]LeaseSnapshot, len(at.held))
 	for i := range list {
-		list[i] = leaseSnapshot(i, p.Lease(i))
-		list[i].Running = holds[i].Load() != nil
+		l := p.Lease(i)
+		_, held := l.Held()
+		list[i] = LeaseSnapshot{Shard: i, Name: l.Name(), Held: held, Running: at.held[i]}
 		if holder != nil {
 			list[i].Holder, _ = holder.Holder(i)
 		}
@@ -258,10 +326,8 @@ func (c *Controller[K]) Leases() []LeaseSnapshot {
 	return list
 }
 
-// LeaseOf is the lease under which a key runs; not ok: it needs none, the text names
-// no key, or Options.Hash failed. Of keys that are neither text nor TextUnmarshalers only those in the queue
-// are found, and none are on a server that does not hold their lease.
-func (c *Controller[K]) LeaseOf(ctx context.Context, printed string) (l LeaseSnapshot, ok bool) {
+// LeaseOf implements Inspection.
+func (c inspection[K]) LeaseOf(ctx context.Context, printed string) (l LeaseSnapshot, ok bool) {
 	leases := c.Leases()
 	switch len(leases) {
 	case 0:
@@ -278,11 +344,6 @@ func (c *Controller[K]) LeaseOf(ctx context.Context, printed string) (l LeaseSna
 		return l, false
 	}
 	return leases[shard], true
-}
-
-func leaseSnapshot(shard int, l lease.Lease) LeaseSnapshot {
-	_, held := l.Held()
-	return LeaseSnapshot{Shard: shard, Name: l.Name(), Held: held}
 }
 
 // A RunRecord is one run that has ended.
@@ -306,29 +367,12 @@ var runResults = [resultKinds]string{
 	resultError: RunFailed, resultTerminal: RunParked, resultThrottled: RunThrottled, resultCanceled: RunCanceled,
 }
 
-// KeepRuns has the controller keep when the last twenty runs of each key ended, how long
-// they took and how they ended, for RecentRuns: of at most 4,096 keys, in 1.5 MB and the
-// keys. Without it nothing is kept. A run costs a lock and the search of a map more, about
-// 100 ns. A second call changes nothing.
-func (c *Controller[K]) KeepRuns() {
-	if c.made() != nil || c.view.Load().recent != nil {
-		return
-	}
-	c.changeView(func(v *view[K]) {
-		if v.recent == nil {
-			v.recent = recent.New[K](c.epoch)
-		}
-	})
-}
+// KeepRuns implements Inspection.
+func (c inspection[K]) KeepRuns() { c.keepRuns() }
 
-// RecentRuns returns the last runs, at most twenty and the newest first, of the key that is
-// printed like that: none before KeepRuns, and none of a key whose record has made place.
-// ctx bounds the search for the key.
-func (c *Controller[K]) RecentRuns(ctx context.Context, printed string) (all []RunRecord) {
-	if c.made() != nil {
-		return nil
-	}
-	kept := c.view.Load().recent
+// RecentRuns implements Inspection.
+func (c inspection[K]) RecentRuns(ctx context.Context, printed string) (all []RunRecord) {
+	kept := c.keptRuns()
 	if kept == nil {
 		return nil
 	}

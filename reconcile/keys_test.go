@@ -37,9 +37,29 @@ func still[K comparable](t *testing.T, name string, o *Options[K]) *Controller[K
 	return c
 }
 
+func inspectionOf(t *testing.T, r Runner) Inspection {
+	t.Helper()
+	i, ok := Inspect(r)
+	if !ok {
+		t.Fatalf("%T cannot be inspected", r)
+	}
+	return i
+}
+
+// What is no controller, or one that no constructor made, cannot be inspected.
+func TestInspectRefusesWhatIsNoController(t *testing.T) {
+	var none *Controller[string]
+	for _, r := range []Runner{nil, none, new(Controller[string]), new(Manager)} {
+		if i, ok := Inspect(r); ok || i != nil {
+			t.Errorf("Inspect(%T) = %v, %t", r, i, ok)
+		}
+	}
+}
+
 // Keys of every type can be found by how they are printed.
 func TestActionsFindKeysByTheirPrintedForm(t *testing.T) {
-	byKey, byText, byPair := still[Request](t, "keys", nil), still[string](t, "texts", nil), still[pair](t, "pairs", nil)
+	pairs := still[pair](t, "pairs", nil)
+	byKey, byText, byPair := inspectionOf(t, still[Request](t, "keys", nil)), inspectionOf(t, still[string](t, "texts", nil)), inspectionOf(t, pairs)
 	if err := byKey.Do(t.Context(), ActionKick, "ns/name", ""); err != nil {
 		t.Error(err)
 	}
@@ -49,18 +69,15 @@ func TestActionsFindKeysByTheirPrintedForm(t *testing.T) {
 	if err := byPair.Do(t.Context(), ActionKick, "{1 2}", ""); !errors.Is(err, ErrNoKey) {
 		t.Errorf("a key that cannot be read and is not there: %v", err)
 	}
-	if err := byPair.Add(pair{1, 2}); err != nil {
+	if err := pairs.Add(pair{1, 2}); err != nil {
 		t.Fatal(err)
 	}
 	if err := byPair.Do(t.Context(), ActionPause, "{1 2}", "for a look"); err != nil {
 		t.Error(err)
 	}
-	for _, c := range []interface {
-		Keys(context.Context, KeyQuery) (KeyPage, error)
-		Key(context.Context, string) (KeySnapshot, bool)
-	}{byKey, byText, byPair} {
+	for _, c := range []Inspection{byKey, byText, byPair} {
 		p, err := c.Keys(t.Context(), KeyQuery{Contains: "n"})
-		if c == any(byPair) {
+		if c == byPair {
 			p, err = c.Keys(t.Context(), KeyQuery{Contains: "1 2"})
 		}
 		if err != nil || len(p.Keys) != 1 {
@@ -109,7 +126,7 @@ func TestErrorThatCannotBePrintedIsShownAsSuch(t *testing.T) {
 			t.Fatal(err)
 		}
 		item.Park(loud{})
-		k, _ := c.Key(t.Context(), "a")
+		k, _ := inspectionOf(t, c).Key(t.Context(), "a")
 		if k.State != queue.StateParked.String() || !strings.Contains(k.Error, "PANIC") {
 			t.Errorf("%+v", k)
 		}
@@ -123,7 +140,7 @@ func TestLeasesNameTheirHolder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var servers []*Controller[Request]
+		var servers []Inspection
 		var stops []func()
 		for _, name := range []string{"one", "two"} {
 			p, err := lease.NewSharded(backend, "keys", 4, &lease.Options{Server: name})
@@ -131,7 +148,7 @@ func TestLeasesNameTheirHolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := still[Request](t, "keys", &Options[Request]{Placement: p})
-			for _, l := range c.Leases() {
+			for _, l := range inspectionOf(t, c).Leases() {
 				if l.Held || l.Running || l.Holder != "" {
 					t.Errorf("before it runs: %+v", l)
 				}
@@ -140,7 +157,7 @@ func TestLeasesNameTheirHolder(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- c.Run(ctx) }() // ended and waited for by its stop
 			stops = append(stops, func() { cancel(); <-done })
-			servers = append(servers, c)
+			servers = append(servers, inspectionOf(t, c))
 		}
 		time.Sleep(time.Minute)
 		held := map[string]int{}
@@ -157,7 +174,7 @@ func TestLeasesNameTheirHolder(t *testing.T) {
 		for _, stop := range stops {
 			stop()
 		}
-		if l := still[Request](t, "keys", nil).Leases(); l != nil {
+		if l := inspectionOf(t, still[Request](t, "keys", nil)).Leases(); l != nil {
 			t.Errorf("without a lease: %+v", l)
 		}
 	})

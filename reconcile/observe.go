@@ -1,10 +1,5 @@
 package reconcile
 
-import "github.com/tendhq/tend/queue"
-
-// QueueStats is Queue().Stats(), for code that does not know the type of the keys.
-func (c *Controller[K]) QueueStats() queue.Stats { return c.q.Stats() }
-
 // Runners are the runners that were registered and the caches that controllers
 // use: what Run runs. Metrics and debug pages ask it again and again, because until
 // Run caches come to it with each source that is added.

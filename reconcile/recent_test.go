@@ -51,16 +51,16 @@ func TestLastTwentyRunsOfAKeyAreKept(t *testing.T) {
 			}
 			return reconcile.Result{RequeueAfter: time.Second}, nil
 		}, nil)
-		if all := c.RecentRuns(t.Context(), "a"); all != nil {
+		if all := inspected(t, c).RecentRuns(t.Context(), "a"); all != nil {
 			t.Errorf("nothing was asked for, and it keeps %v", all)
 		}
-		c.KeepRuns()
+		inspected(t, c).KeepRuns()
 		begun := time.Now()
 		if err := c.Add("a"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)
-		all := c.RecentRuns(t.Context(), "a")
+		all := inspected(t, c).RecentRuns(t.Context(), "a")
 		if n != 25 || len(all) != 20 {
 			t.Fatalf("%d runs, of which %d are kept: %v", n, len(all), all)
 		}
@@ -79,7 +79,7 @@ func TestLastTwentyRunsOfAKeyAreKept(t *testing.T) {
 				t.Errorf("run %d before the last: ended %v", i, r.Ended)
 			}
 		}
-		if all := c.RecentRuns(t.Context(), "b"); all != nil {
+		if all := inspected(t, c).RecentRuns(t.Context(), "b"); all != nil {
 			t.Errorf("of another key it keeps %v", all)
 		}
 	})
@@ -90,7 +90,7 @@ func TestRunsOfABoundedNumberOfKeysAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const keys = 10_000
 		c := startOne(t, func(context.Context, string) (reconcile.Result, error) { return reconcile.Result{}, nil }, nil)
-		c.KeepRuns()
+		inspected(t, c).KeepRuns()
 		for i := range keys {
 			if err := c.Add(fmt.Sprint(i)); err != nil {
 				t.Fatal(err)
@@ -99,7 +99,7 @@ func TestRunsOfABoundedNumberOfKeysAreKept(t *testing.T) {
 		synctest.Wait()
 		kept := 0
 		for i := range keys {
-			kept += len(c.RecentRuns(t.Context(), fmt.Sprint(i)))
+			kept += len(inspected(t, c).RecentRuns(t.Context(), fmt.Sprint(i)))
 		}
 		if kept < 3000 || kept > 4096 {
 			t.Errorf("the runs of %d keys are kept, want about 4,096", kept)

@@ -60,7 +60,7 @@ func TestRunThatIsLookedAtEndsOnceAndAnswers(t *testing.T) {
 			}
 		})
 	}
-	look(func() { s.snapshot() })
+	look(func() { s.condition() })
 	look(func() {
 		n, _ := s.count()
 		if n := n.Runs(); n > begun.Load() {

@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,56 +45,40 @@ type RunSnapshot struct {
 
 // Snapshot says how the controller is. Queue().Snapshot() has every key.
 func (c *Controller[K]) Snapshot() Snapshot {
-	want, _ := c.size()
-	v := c.view.Load()
-	s := Snapshot{
-		Name: c.name, Kind: c.kindOf(), Placement: c.placement(), Shards: len(v.holds), Workers: want,
-		Queue: c.q.Stats().States, Runs: c.Counts(),
+	if c.made() != nil {
+		return Snapshot{}
 	}
-	for i := range v.holds {
-		if v.holds[i].Load() != nil {
+	at := c.condition()
+	s := Snapshot{
+		Name: c.name, Kind: at.kind, Placement: at.placement(), Shards: len(at.held), Loading: at.loading, LoadingFrom: at.loadingFrom,
+		Workers: at.workers, Active: len(at.runs), Queue: c.q.Stats().States, Runs: c.Counts(), Leases: at.leases, Adapt: at.adapt,
+	}
+	for _, held := range at.held {
+		if held {
 			s.Held++
 		}
 	}
-	s.Loading, s.LoadingFrom = c.loadingShards()
-	for _, slot := range c.all() {
-		if r, ok := slot.snapshot(); ok {
-			s.Running = append(s.Running, r)
+	for _, r := range at.runs {
+		s.Running = append(s.Running, RunSnapshot{Keys: r.keys, Since: r.since, Attempt: r.attempt, Ended: textOf(r.ended), Stuck: r.stuck})
+	}
+	slices.SortFunc(s.Running, func(a, b RunSnapshot) int { return a.Since.Compare(b.Since) })
+	for _, f := range at.sources {
+		if !f.removed {
+			s.Sources = append(s.Sources, SourceSnapshot{
+				Name: f.name, Kind: f.kind, State: f.state.String(), Synced: f.synced, Restarts: f.restarts, Skipped: f.skipped, Error: textOf(f.err),
+			})
 		}
 	}
-	s.Active = len(s.Running)
-	slices.SortFunc(s.Running, func(a, b RunSnapshot) int { return a.Since.Compare(b.Since) })
-	for _, f := range c.allFeeds() {
-		s.Sources = append(s.Sources, f.snapshot())
-	}
-	if c.view.Load().leased {
-		_, s.Leases = c.state()
-	}
-	if c.adapt != nil {
-		s.Adapt = &AdaptSnapshot{Min: c.adapt.Min, Max: c.adapt.Max}
-		s.Adapt.Raised, s.Adapt.Lowered = c.adapted()
-	}
-	if err := c.Health(); err != nil {
-		s.Error = store.Clip(err.Error())
-	}
+	s.Error = textOf(at.health())
 	return s
 }
 
-func (s *slot[K]) snapshot() (r RunSnapshot, running bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	x := s.run
-	if x == nil {
-		return r, false
+// textOf is the text of an error, cut; "" for nil.
+func textOf(err error) string {
+	if err == nil {
+		return ""
 	}
-	r = RunSnapshot{Since: s.k.epoch.Add(x.started), Attempt: x.attempt, Stuck: x.stuck}
-	for _, k := range x.keys {
-		r.Keys = append(r.Keys, fmt.Sprint(k))
-	}
-	if x.cause != nil {
-		r.Ended = store.Clip(x.cause.Error())
-	}
-	return r, true
+	return store.Clip(err.Error())
 }
 
 // Health is nil, or says what is wrong with the controller: a source that keeps
@@ -106,19 +89,23 @@ func (c *Controller[K]) Health() error {
 	if err := c.made(); err != nil {
 		return err
 	}
+	return c.condition().health()
+}
+
+func (c condition) health() error {
 	var errs []error
-	if c.hasStopped() && !c.isOver() {
+	if c.queueStopped {
 		errs = append(errs, errStopped)
 	}
-	for _, f := range slices.Concat(c.allFeeds(), c.removedFeeds()) {
-		if err := f.health(); err != nil {
-			errs = append(errs, fmt.Errorf("source %q: %w", f.Name, err))
+	for _, f := range c.sources {
+		if f.err != nil {
+			errs = append(errs, fmt.Errorf("source %q: %w", f.name, f.err))
 		}
 	}
-	for _, s := range c.all() {
-		if r, running := s.snapshot(); running && r.Stuck {
+	for _, r := range c.runs {
+		if r.stuck {
 			errs = append(errs, fmt.Errorf("run of %s is stuck since %s: %s",
-				strings.Join(r.Keys, ", "), r.Since.Format(time.RFC3339), r.Ended))
+				strings.Join(r.keys, ", "), r.since.Format(time.RFC3339), textOf(r.ended)))
 		}
 	}
 	return errors.Join(errs...)
@@ -130,82 +117,23 @@ func (c *Controller[K]) Ready() error {
 	if err := c.made(); err != nil {
 		return err
 	}
-	now, _ := c.state()
-	if now == stateNew {
-		return errNotRunning
-	}
-	if c.hasStopped() && !c.isOver() {
-		return errStopped
-	}
-	if now >= stateDraining || c.view.Load().leased && (now == stateWaiting || now == stateReleasing) {
-		return nil
-	}
-	what, why := c.unsynced()
+	return c.condition().ready()
+}
+
+func (c condition) ready() error {
 	switch {
-	case why != nil:
-		return fmt.Errorf("waiting for %s to sync: %w", what, why)
-	case what != "":
-		return fmt.Errorf("waiting for %s to sync", what)
+	case c.state == stateNew:
+		return errNotRunning
+	case c.queueStopped:
+		return errStopped
+	case c.state >= stateDraining, c.leased && (c.state == stateWaiting || c.state == stateReleasing):
+		return nil
+	case c.why != nil:
+		return fmt.Errorf("waiting for %s to sync: %w", c.waitsFor, c.why)
+	case c.waitsFor != "":
+		return fmt.Errorf("waiting for %s to sync", c.waitsFor)
 	}
 	return nil
-}
-
-// String describes the controller, the same text every time.
-func (c *Controller[K]) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "controller %q", c.name)
-	if kind := c.kindOf(); kind != "" {
-		fmt.Fprintf(&b, " of %s", kind)
-	}
-	b.WriteString(", watches ")
-	feeds := slices.SortedFunc(slices.Values(c.allFeeds()), func(a, b *feed[K]) int { return cmp.Compare(a.Name, b.Name) })
-	for i, f := range feeds {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(f.Name)
-	}
-	if len(feeds) == 0 {
-		b.WriteString("nothing")
-	}
-	fmt.Fprintf(&b, "; %d workers, %s, timeout %v, %s", c.o.Workers, c.backoff(), c.o.Timeout, c.placement())
-	return b.String()
-}
-
-func (c *Controller[K]) backoff() string {
-	if c.o.Queue.Policy != nil {
-		return "a retry policy of its own"
-	}
-	b := c.o.Backoff
-	setDefault(&b.Base, queue.DefaultBase)
-	setDefault(&b.Max, queue.DefaultMax)
-	return fmt.Sprintf("backoff %v to %v", b.Base, max(b.Base, b.Max))
-}
-
-func (c *Controller[K]) placement() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.place == nil {
-		return "on every server"
-	}
-	return c.place.String()
-}
-
-func (f *feed[K]) snapshot() SourceSnapshot {
-	s := f.describe()
-	if err := f.health(); err != nil {
-		s.Error = store.Clip(err.Error())
-	}
-	return s
-}
-
-func (f *feed[K]) describe() SourceSnapshot {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
-	return SourceSnapshot{
-		Name: f.Name, Kind: f.Source.kind, State: f.state.String(),
-		Synced: f.synced, Restarts: f.restarts, Skipped: f.skipped,
-	}
 }
 
 // SourceSnapshot is how one source is at a moment.
@@ -217,12 +145,4 @@ type SourceSnapshot struct {
 	Restarts int    `json:"restarts"`
 	Skipped  uint64 `json:"skipped"`
 	Error    string `json:"error,omitempty"`
-}
-
-// AdaptSnapshot is what Options.Adapt did so far.
-type AdaptSnapshot struct {
-	Min     int    `json:"min"`
-	Max     int    `json:"max"`
-	Raised  uint64 `json:"raised"`  // how often the number of workers went up by one
-	Lowered uint64 `json:"lowered"` // how often it was halved
 }

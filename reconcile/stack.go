@@ -8,14 +8,11 @@ import (
 	"strings"
 )
 
-// Stack returns where the run of a printed key stands now: one line per call, the
-// innermost first, with function, file and line and without values. ok is false if
-// this process does not run the key, or if the reconciler has replaced its
-// goroutine's labels (runtime/pprof.Do). It looks at every goroutine of the process.
-func (c *Controller[K]) Stack(printed string) (stack string, ok bool) {
-	for _, s := range c.all() {
-		if r, running := s.snapshot(); running && slices.Contains(r.Keys, printed) {
-			return stackOf(s.worker)
+// Stack implements Inspection.
+func (c inspection[K]) Stack(printed string) (stack string, ok bool) {
+	for _, r := range c.condition().runs {
+		if slices.Contains(r.keys, printed) {
+			return stackOf(r.worker)
 		}
 	}
 	return "", false

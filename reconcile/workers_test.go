@@ -633,8 +633,6 @@ func TestWhatIsNilOrZeroIsAnError(t *testing.T) {
 			"Run":        func() error { return c.Run(t.Context()) },
 			"Health":     func() error { return c.Health() },
 			"Ready":      func() error { return c.Ready() },
-			"Do":         func() error { return c.Do(t.Context(), reconcile.ActionKick, "k", "why") },
-			"Keys":       func() error { _, err := c.Keys(t.Context(), reconcile.KeyQuery{}); return err },
 		} {
 			if err := f(); err == nil || !strings.Contains(err.Error(), "make one with New") {
 				t.Errorf("%s of a Controller that no constructor made = %v", what, err)
@@ -821,7 +819,7 @@ func TestStackIsThatOfTheRunThatStartedWorkers(t *testing.T) {
 		start(t, c)
 		add(t, c, "k")
 		synctest.Wait()
-		if stack, ok := c.Stack("k"); !ok || !strings.Contains(stack, "TestStackIsThatOfTheRun") {
+		if stack, ok := inspected(t, c).Stack("k"); !ok || !strings.Contains(stack, "TestStackIsThatOfTheRun") {
 			t.Errorf("Stack (%v):\n%s\nwant the reconciler in it", ok, stack)
 		}
 		close(release)

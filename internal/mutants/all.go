@@ -560,7 +560,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a stopped queue is healthy",
-		File: "reconcile/snapshot.go", Old: "\tif c.hasStopped() && !c.isOver() {\n\t\terrs", New: "\tif c.hasStopped() && !c.isOver() && !BROKEN {\n\t\terrs",
+		File: "reconcile/snapshot.go", Old: "\tif c.queueStopped {\n\t\terrs", New: "\tif c.queueStopped && !BROKEN {\n\t\terrs",
 		Package: "reconcile", Test: "TestControllerWithAStoppedQueueIsNotHealthy",
 	},
 	{

@@ -174,7 +174,7 @@ func (h *Handler) carryOut(ctx context.Context, a Action) error {
 }
 
 // retryFailed kicks every key whose last run failed.
-func retryFailed(ctx context.Context, c controller) error {
+func retryFailed(ctx context.Context, c reconcile.Inspection) error {
 	q := reconcile.KeyQuery{Failed: true, Limit: 1000}
 	for {
 		page, err := c.Keys(ctx, q)

@@ -213,34 +213,17 @@ func protect(h http.Header) {
 	h.Set("Vary", "Accept")
 }
 
-// controller is a *reconcile.Controller of any type of keys.
-type controller interface {
-	Name() string
-	Snapshot() reconcile.Snapshot
-	QueueStats() queue.Stats
-	Keys(ctx context.Context, q reconcile.KeyQuery) (reconcile.KeyPage, error)
-	Key(ctx context.Context, printed string) (reconcile.KeySnapshot, bool)
-	Leases() []reconcile.LeaseSnapshot
-	Stack(printed string) (string, bool)
-	LeaseOf(ctx context.Context, printed string) (reconcile.LeaseSnapshot, bool)
-	Do(ctx context.Context, a reconcile.Action, printed, why string) error
-	SetWorkers(n int) error
-	Counts() reconcile.Counts
-	KeepRuns()
-	RecentRuns(ctx context.Context, printed string) []reconcile.RunRecord
-}
-
-func (h *Handler) controllers() (cs []controller) {
+func (h *Handler) controllers() (cs []reconcile.Inspection) {
 	for _, r := range h.manager.Runners() {
-		if c, ok := r.(controller); ok {
+		if c, ok := reconcile.Inspect(r); ok {
 			cs = append(cs, c)
 		}
 	}
-	slices.SortFunc(cs, func(a, b controller) int { return strings.Compare(a.Name(), b.Name()) })
+	slices.SortFunc(cs, func(a, b reconcile.Inspection) int { return strings.Compare(a.Name(), b.Name()) })
 	return cs
 }
 
-func (h *Handler) controller(name string) (controller, bool) {
+func (h *Handler) controller(name string) (reconcile.Inspection, bool) {
 	for _, c := range h.controllers() {
 		if c.Name() == name {
 			return c, true

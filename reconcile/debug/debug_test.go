@@ -306,7 +306,7 @@ func TestPageOnlyShowsUnlessActionsAreEnabled(t *testing.T) {
 				t.Errorf("%v offers actions", pairs)
 			}
 		}
-		if k, _ := w.buckets.Key(t.Context(), "failing-a"); k.Attempts != 1 {
+		if k, _ := inspected(w.buckets).Key(t.Context(), "failing-a"); k.Attempts != 1 {
 			t.Errorf("it ran: %+v", k)
 		}
 	})
@@ -327,7 +327,7 @@ func TestActionsDoWhatTheySay(t *testing.T) {
 	bubble(t, allow(&asked), func(t *testing.T, w *world, h *debug.Handler) {
 		key := func(name string) reconcile.KeySnapshot {
 			synctest.Wait()
-			k, _ := w.buckets.Key(t.Context(), name)
+			k, _ := inspected(w.buckets).Key(t.Context(), name)
 			return k
 		}
 		do := func(action, name string) {
@@ -360,7 +360,7 @@ func TestActionsDoWhatTheySay(t *testing.T) {
 		}
 		do("kick", hostile)
 		do("pause", "")
-		if p := w.buckets.QueueStats().HeldBy; p == "" {
+		if p := w.buckets.Queue().Stats().HeldBy; p == "" {
 			t.Error("the controller is not paused")
 		}
 		do("resume", "")
@@ -402,7 +402,7 @@ func TestActionsThatCannotBeAreRefused(t *testing.T) {
 	no := errors.New("only on weekdays")
 	bubble(t, func(o *debug.Options) { o.Authorise = func(*http.Request, debug.Action) error { return no } }, func(t *testing.T, w *world, h *debug.Handler) {
 		wantAll(t, post(t, h, http.StatusForbidden, nil, "do", "kick", "c", "bucket", "key", "failing-a").Body.String(), no.Error())
-		if k, _ := w.buckets.Key(t.Context(), "failing-a"); k.Attempts != 1 {
+		if k, _ := inspected(w.buckets).Key(t.Context(), "failing-a"); k.Attempts != 1 {
 			t.Errorf("it ran: %+v", k)
 		}
 	})

@@ -93,9 +93,9 @@ func read(raw []byte) (*http.Request, error) {
 // state is what an action could change.
 func (w *world) state() any {
 	synctest.Wait()
-	page, err := w.buckets.Keys(context.Background(), reconcile.KeyQuery{Limit: 1000})
+	page, err := inspected(w.buckets).Keys(context.Background(), reconcile.KeyQuery{Limit: 1000})
 	return []any{
-		w.buckets.Snapshot(), w.buckets.QueueStats(), w.audit.Snapshot(), w.audit.QueueStats(), page, err, w.quota.Stats(),
+		w.buckets.Snapshot(), w.buckets.Queue().Stats(), w.audit.Snapshot(), w.audit.Queue().Stats(), page, err, w.quota.Stats(),
 	}
 }
 

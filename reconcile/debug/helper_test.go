@@ -199,3 +199,12 @@ func wantAll(t *testing.T, text string, wants ...string) {
 		}
 	}
 }
+
+// inspected is a controller as the pages see it.
+func inspected(r reconcile.Runner) reconcile.Inspection {
+	i, ok := reconcile.Inspect(r)
+	if !ok {
+		panic(fmt.Sprintf("%T cannot be inspected", r))
+	}
+	return i
+}

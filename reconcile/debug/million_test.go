@@ -60,7 +60,7 @@ func TestPagesHoldAtAMillionKeys(t *testing.T) {
 	// The pages go on to the end, and hold what they should.
 	seen := 0
 	for q := (reconcile.KeyQuery{Contains: "0007", Limit: 1000}); ; {
-		p, err := c.Keys(t.Context(), q)
+		p, err := inspected(c).Keys(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}

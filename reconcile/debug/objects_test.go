@@ -54,7 +54,7 @@ func TestPageOfAnObjectInDeletionSaysWhatItWaitsFor(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		want := []string{"its deletion was asked for 5 min 0 s ago, and waits until these finalizers are removed: other.example/foreign"}
-		if err := w.buckets.Do(t.Context(), "forget", "hangs", ""); err != nil {
+		if err := inspected(w.buckets).Do(t.Context(), "forget", "hangs", ""); err != nil {
 			t.Fatal(err)
 		}
 		for _, format := range []string{"html", "text", "json"} {
@@ -195,12 +195,12 @@ func TestHeldPruneIsReleasedAndFailedKeysAreRetried(t *testing.T) {
 		if i.reason != "" {
 			t.Error("the prune is held")
 		}
-		before, _ := w.buckets.Key(t.Context(), "parked-b")
+		before, _ := inspected(w.buckets).Key(t.Context(), "parked-b")
 		runs := w.buckets.Counts().Runs()
 		time.Sleep(time.Second)
 		post(t, h, http.StatusSeeOther, nil, "do", "retry-failed", "c", "bucket")
 		synctest.Wait()
-		after, _ := w.buckets.Key(t.Context(), "parked-b")
+		after, _ := inspected(w.buckets).Key(t.Context(), "parked-b")
 		if n := w.buckets.Counts().Runs() - runs; n != 3 || !after.Since.After(before.Since) {
 			t.Errorf("%d keys ran, want the 3 that failed; parked-b was %+v and is %+v", n, before, after)
 		}

@@ -210,11 +210,11 @@ func TestSecretsAppearNowhere(t *testing.T) {
 		quiet["the metrics"] = fmt.Sprint(must(registry.Gather()))
 		quiet["the health report"] = fmt.Sprintf("%+v", m.Checks())
 		for _, c := range []*reconcile.Controller[reconcile.Request]{outside, plain, cycle} {
-			quiet["the controllers' snapshots"] += string(must(json.Marshal(c.Snapshot()))) + string(must(json.Marshal(c.QueueStats())))
+			quiet["the controllers' snapshots"] += string(must(json.Marshal(c.Snapshot()))) + string(must(json.Marshal(c.Queue().Stats())))
 			for e := range c.Queue().Snapshot() {
 				said["the queues' snapshots"] += fmt.Sprintf("%+v", e)
 			}
-			said["the pages of keys"] += string(must(json.Marshal(must(c.Keys(t.Context(), reconcile.KeyQuery{Limit: 1000})))))
+			said["the pages of keys"] += string(must(json.Marshal(must(inspected(c).Keys(t.Context(), reconcile.KeyQuery{Limit: 1000})))))
 		}
 		h := must(debug.New(&m, &debug.Options{Events: events, Inventories: []debug.Inventory{inventory}, Objects: []kinds.Kind{kinds.Of(vaults)}, Logger: log}))
 		for _, format := range []string{"html", "json", "text"} {

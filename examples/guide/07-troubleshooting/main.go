@@ -49,6 +49,7 @@ func main() {
 	ended := make(chan error)
 	go func() { ended <- controller.Run(ctx) }()
 	// guide: ask
+	inspection, _ := reconcile.Inspect(controller)
 	for _, k := range []struct{ key, state string }{
 		{"fails", "backing off"},
 		{"broken", "parked"},
@@ -60,9 +61,9 @@ func main() {
 	} {
 		check(controller.Add(k.key))
 		if k.state == "held" {
-			check(controller.Do(ctx, reconcile.ActionPause, k.key, "its server is moved"))
+			check(inspection.Do(ctx, reconcile.ActionPause, k.key, "its server is moved"))
 		}
-		found := await(ctx, controller, k.key, k.state)
+		found := await(ctx, inspection, k.key, k.state)
 		fmt.Printf("%-10s %-12s %s\n", k.key, cmp.Or(found.State, "not queued"), cmp.Or(found.Error, found.Why, "-"))
 	}
 	// guide: end
@@ -71,7 +72,7 @@ func main() {
 }
 
 // await waits until the key is in the state; empty: until the queue does not know it.
-func await(ctx context.Context, c *reconcile.Controller[string], key, state string) reconcile.KeySnapshot {
+func await(ctx context.Context, c reconcile.Inspection, key, state string) reconcile.KeySnapshot {
 	for {
 		found, known := c.Key(ctx, key)
 		if known && found.State == state || !known && state == "" {

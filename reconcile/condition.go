@@ -1,0 +1,145 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/internal/recent"
+	"github.com/tendhq/tend/reconcile/lease"
+)
+
+// condition is how a controller is at a moment. It is what introspection reads of the
+// kernel, besides the queue.
+type condition struct {
+	kind         string // of the objects that it is about; "": not known
+	state        state
+	queueStopped bool // by the program: nothing runs any more
+
+	place       lease.Placement // nil: it runs everywhere
+	leased      bool            // place takes leases
+	leases      LeaseCounts
+	held        []bool // by shard: this server runs its keys
+	loading     []int  // shards that wait for a cache, which loadingFrom names
+	loadingFrom string
+
+	workers  int // that there are to be
+	adapt    *AdaptSnapshot
+	runs     []runCondition
+	sources  []sourceCondition
+	waitsFor string // what has not synced; "": everything has
+	why      error  // it has not, if that is known
+}
+
+// runCondition is one run that is going on.
+type runCondition struct {
+	keys    []string // printed
+	since   time.Time
+	attempt int
+	ended   error  // why its context is over; nil: it is not
+	stuck   bool   // it was reported
+	worker  string // the label of its goroutine
+}
+
+// sourceCondition is one source.
+type sourceCondition struct {
+	name, kind string
+	removed    bool // by Unwatch, and it goes on
+	state      feedState
+	synced     bool
+	restarts   int
+	skipped    uint64
+	err        error // why it is not well; nil: it is
+}
+
+func (s *supervisor[K]) condition() condition {
+	s.mu.Lock()
+	v := s.view.Load()
+	c := condition{kind: s.kind, place: s.place, leased: v.leased}
+	s.mu.Unlock()
+	if c.state, c.leases = s.state(); !c.leased {
+		c.leases = LeaseCounts{}
+	}
+	c.queueStopped = s.hasStopped() && !s.isOver()
+	for i := range v.holds {
+		c.held = append(c.held, v.holds[i].Load() != nil)
+	}
+	c.loading, c.loadingFrom = s.loadingShards()
+	c.workers, _ = s.size()
+	if s.adapt != nil {
+		c.adapt = &AdaptSnapshot{Min: s.adapt.Min, Max: s.adapt.Max}
+		c.adapt.Raised, c.adapt.Lowered = s.adapted()
+	}
+	for _, slot := range s.all() {
+		if r, running := slot.condition(); running {
+			c.runs = append(c.runs, r)
+		}
+	}
+	for _, f := range slices.Concat(s.allFeeds(), s.removedFeeds()) {
+		c.sources = append(c.sources, f.condition())
+	}
+	c.waitsFor, c.why = s.unsynced()
+	return c
+}
+
+// placement describes where the controller runs.
+func (c condition) placement() string {
+	if c.place == nil {
+		return "on every server"
+	}
+	return c.place.String()
+}
+
+func (s *slot[K]) condition() (c runCondition, running bool) {
+	s.mu.Lock()
+	x := s.run
+	if x != nil {
+		c = runCondition{since: s.k.epoch.Add(x.started), attempt: x.attempt, ended: x.cause, stuck: x.stuck, worker: s.worker}
+	}
+	s.mu.Unlock()
+	if x == nil {
+		return c, false
+	}
+	for _, k := range x.keys { // without the lock: a key's String is user code
+		c.keys = append(c.keys, fmt.Sprint(k))
+	}
+	return c, true
+}
+
+// condition has as error: the source says so itself, it is not running, or the run before
+// ended with an error and this one is young.
+func (f *feed[K]) condition() sourceCondition {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	c := sourceCondition{
+		name: f.Name, kind: f.kind, removed: f.removed, state: f.state,
+		synced: f.synced, restarts: f.restarts, skipped: f.skipped, err: f.err,
+	}
+	if f.state == feedRunning && !f.told && f.synced && time.Since(f.began) > healthyRun {
+		c.err = nil
+	}
+	return c
+}
+
+// AdaptSnapshot is what Options.Adapt did so far.
+type AdaptSnapshot struct {
+	Min     int    `json:"min"`
+	Max     int    `json:"max"`
+	Raised  uint64 `json:"raised"`  // how often the number of workers went up by one
+	Lowered uint64 `json:"lowered"` // how often it was halved
+}
+
+// keepRuns has the runs kept from now on.
+func (k *kernel[K]) keepRuns() {
+	if k.keptRuns() != nil {
+		return
+	}
+	k.changeView(func(v *view[K]) {
+		if v.recent == nil {
+			v.recent = recent.New[K](k.epoch)
+		}
+	})
+}
+
+// keptRuns are those; nil: none are kept.
+func (k *kernel[K]) keptRuns() *recent.Runs[K] { return k.view.Load().recent }
