@@ -14,7 +14,7 @@
 //	tend-workqueue       queue/workqueue, the adapter shaped like client-go's queue
 //	client-go            k8s.io/client-go/util/workqueue
 //	controller-runtime   its priority queue; in BenchmarkController its controller
-//	bbolt, clientv3      in BenchmarkStore: what the file and etcd backends lie on, used raw
+//	bbolt, clientv3, pgx in BenchmarkStore: what the file, etcd and PostgreSQL backends lie on, used raw
 //	go-memdb             in BenchmarkStore and BenchmarkStoreMemory: the database in memory of Consul and Nomad
 //	go-memdb-latest      its watchers, which see the latest and not all that was written
 //	parts                in BenchmarkConverge: what converging is made of, one part at a time

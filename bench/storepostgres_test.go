@@ -42,10 +42,11 @@ func benchmarkPostgresStore(b *testing.B) {
 	if _, err := pgBinaries(); err != nil {
 		b.Skip(err)
 	}
-	b.Run("op=cas/clients=1/turns", alternateWrites)
+	cas := "op=cas/objects=" + short(*postgresObjects)
+	b.Run(cas+"/clients=1/turns", alternateWrites)
 	for _, clients := range []int{16, 64, 256} {
 		for _, pool := range []int{8, 32, 64} {
-			b.Run(fmt.Sprintf("op=cas/clients=%d/turns/pool=%d", clients, pool), func(b *testing.B) { alternateSlices(b, clients, pool) })
+			b.Run(fmt.Sprintf("%s/clients=%d/turns/pool=%d", cas, clients, pool), func(b *testing.B) { alternateSlices(b, clients, pool) })
 		}
 	}
 	for _, writers := range []int{0, 64} {
@@ -192,6 +193,7 @@ func newStock(b *testing.B, pool int) *stock {
 	for i := range s.value {
 		s.value[i] = byte('a' + i*7%26)
 	}
+	b.Cleanup(func() { pgExec(b, "DROP SCHEMA IF EXISTS "+s.schema+" CASCADE") }) // after the backends are closed
 	s.backend, s.raw = openPostgres(b, s.schema), pgPool(b, pool)
 	n := *postgresObjects
 	pgExec(b, `CREATE TABLE `+s.schema+`.raw (kind text, namespace text, name text, revision bigint, value bytea, PRIMARY KEY (kind, namespace, name)) WITH (fillfactor = 80)`)
@@ -204,7 +206,6 @@ func newStock(b *testing.B, pool int) *stock {
 	for i := range n {
 		s.names[i], s.tend[i], s.plain[i] = fmt.Sprint("k", i), 1, 1
 	}
-	b.Cleanup(func() { pgExec(b, "DROP SCHEMA "+s.schema+" CASCADE") })
 	return s
 }
 

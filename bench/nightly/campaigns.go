@@ -109,6 +109,11 @@ var campaigns = []campaign{
 		module: "store/postgres", pkg: ".", test: "^TestDeclarationsSurviveKillsBetweenAnyTwoSteps$", control: "mutant: a declaration is applied and left in the inbox",
 		args: func(d time.Duration) []string { return []string{"-declares", d.String()} },
 	},
+	{
+		name: "postgres-bloat", promises: "S1", what: "ten writes of each of many objects leave the tables within the bytes that docs/POSTGRES.md states",
+		module: "store/postgres", pkg: ".", test: "^TestTablesStayWithinTheStatedBytes$", control: "TestSizeCheckRejectsATableThatIsNotVacuumed",
+		args: perSecond("-bloat", 100),
+	},
 	fuzz("./queue", "Model", "."),
 	fuzz("./store", "Decode", "."),
 	fuzz("./store", "KeepUnknownFields", "."),

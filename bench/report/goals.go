@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,6 +13,7 @@ type goal struct {
 	unit       string
 	least      float64 // peer / ours
 	most       float64 // ours, if there is no peer
+	floor      float64 // ours at least, if there is neither a peer nor most
 	minus      string  // the name of what ours is without, if there is no peer
 }
 
@@ -113,6 +115,27 @@ func storeGoals() []goal {
 		goal{id: "G12", what: "etcd, 100 watchers", ours: cluster("watch/watchers=100", "tend"), peer: cluster("watch/watchers=100", "clientv3"), unit: "ns/op", least: 4})
 }
 
+// postgresGoals are against raw pgx at its best pool, so each pool has to be reached.
+func postgresGoals() []goal {
+	at := func(work string) string { return "Store/backend=postgres/" + work }
+	gs := []goal{{id: "G18", what: "PostgreSQL CAS, 1 writer, times raw", ours: at("op=cas/objects=100k/clients=1/turns"), unit: "x-raw", floor: 0.85}}
+	for _, g := range []struct {
+		objects, writers string
+		floor            float64
+	}{{"100k", "16", 1.5}, {"100k", "64", 2.5}, {"100k", "256", 4}, {"1M", "256", 3}} {
+		for _, pool := range []string{"8", "32", "64"} {
+			gs = append(gs, goal{
+				id: "G18", what: "PostgreSQL CAS, " + g.writers + " writers, " + g.objects + " objects, times raw with a pool of " + pool,
+				ours: at("op=cas/objects=" + g.objects + "/clients=" + g.writers + "/turns/pool=" + pool), unit: "x-raw", floor: g.floor,
+			})
+		}
+	}
+	return append(gs,
+		goal{id: "G18", what: "PostgreSQL, 100 watchers", ours: at("op=watch/watchers=100/impl=tend"), peer: at("op=watch/watchers=100/impl=pgx"), unit: "ns/op", least: 4},
+		goal{id: "G18", what: "PostgreSQL, a change is with a watcher, idle", ours: at("op=deliver/writers=0/impl=tend"), peer: at("op=deliver/writers=0/impl=pgx"), unit: "median-ns", least: 1 / 1.2},
+		goal{id: "G18", what: "PostgreSQL, a change is with a watcher, 64 writers", ours: at("op=deliver/writers=64/impl=tend"), peer: at("op=deliver/writers=64/impl=pgx"), unit: "median-ns", least: 1 / 0.3})
+}
+
 func convergeGoals() []goal {
 	at := func(objects, impl string) string { return "Converge/objects=" + objects + "/impl=" + impl }
 	return []goal{
@@ -130,7 +153,7 @@ func convergeGoals() []goal {
 func goals() []goal {
 	gs := append(cycleGoals(), pipelineGoals()...)
 	gs = append(append(gs, controllerGoals()...), otherGoals()...)
-	return append(append(gs, storeGoals()...), convergeGoals()...)
+	return slices.Concat(gs, storeGoals(), postgresGoals(), convergeGoals())
 }
 
 // writeGoals writes every goal, met, missed or not measured in this run.
@@ -161,6 +184,9 @@ func (r *results) goal(g goal) string {
 		}
 		ours.median -= without.median
 		ours.spread = 0 // of a difference it says nothing
+	}
+	if g.peer == "" && g.floor > 0 {
+		return fmt.Sprintf("| %s | %s | | %v | | | | ≥ %v | %s |\n", g.id, g.what, ours, g.floor, verdict(ours.median >= g.floor))
 	}
 	if g.peer == "" {
 		return fmt.Sprintf("| %s | %s | | %v | | | | ≤ %v | %s |\n", g.id, g.what, ours, g.most, verdict(ours.median <= g.most))

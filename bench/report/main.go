@@ -54,6 +54,8 @@ var families = []struct {
 	{bench: "^BenchmarkConverge$", time: "1x"},
 	{bench: "^BenchmarkManager$", time: "1x"},
 	{bench: "^BenchmarkIdle$", time: "1x"},
+	{bench: "^BenchmarkStore$/^backend=postgres$/^op=cas$/^objects=1M$/^clients=256$", once: true, args: []string{"-postgres-objects", "1000000"}},
+	{bench: "^BenchmarkServers$", time: "1x", once: true},
 }
 
 func main() {

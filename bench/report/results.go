@@ -157,7 +157,14 @@ func (r *results) markdown() string {
 
 var shown = []string{
 	"ns/op", "cpu-ns/op", "ns/object", "B/op", "allocs/op", "allocs/object", "B/key", "B/object", "peak-MB", "cpu-ms", "MB", "linked", "modules", "ns/add", "cpu-ns/key", "p50-ms", "p99-ms", "max-ms", "early",
-	"p50-ns/add", "p99-ns/add", "foreign-%",
+	"p50-ns/add", "p99-ns/add", "tend/s", "raw/s", "x-raw", "cpu-x-raw", "median-ns", "s/converge", "s-until-first", "objects/s", "foreign-%",
+}
+
+// measured says whether any benchmark of the family has figures of the unit.
+func (r *results) measured(family, unit string) bool {
+	return slices.ContainsFunc(r.order, func(name string) bool {
+		return strings.HasPrefix(name, family+"/") && r.samples[name][unit] != nil
+	})
 }
 
 // writeFigures writes one table for each family.
@@ -171,7 +178,7 @@ func (r *results) writeFigures(b *strings.Builder) {
 		done = append(done, family)
 		var units []string
 		for _, u := range shown {
-			if _, ok := r.samples[name][u]; ok && !(u == "ns/op" && r.samples[name]["B/key"] != nil) {
+			if r.measured(family, u) && !(u == "ns/op" && r.measured(family, "B/key")) {
 				units = append(units, u)
 			}
 		}
