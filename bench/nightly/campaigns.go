@@ -65,6 +65,14 @@ var campaigns = []campaign{
 		module: ".", pkg: "./reconcile/depend", test: "^TestSimulatedGraphsEndAsDeclared$", control: "mutant: created before its need, seen by the simulation", args: campaignFlag,
 	},
 	{
+		name: "graphs-index", promises: "R4", what: "every order of events on every graph of up to five objects: which may run, which wait, which are woken",
+		module: ".", pkg: "./reconcile/depend", test: "^TestEveryOrderOfEventsOnUpToFiveObjects$", control: "mutant: an object is woken before it may go on", args: campaignFlag,
+	},
+	{
+		name: "graphs-kernel", promises: "R4, E2", what: "every act in every state of every graph of up to four objects, and graphs of five, with a running controller over a store",
+		module: ".", pkg: "./reconcile/depend", test: "^TestRunningControllerAgreesInEveryOrderOfEvents$", control: "mutant: deleted under its user, in every order", args: campaignFlag,
+	},
+	{
 		name: "soak", promises: "Q7, E1", what: "one process over simulated weeks: no goroutine more, no memory more, no write when nothing changes",
 		module: ".", pkg: "./reconcile/external", test: "^TestSoakKeepsNothingAndEndsInSilence$", control: "TestSoakCatchesWhatIsKept", args: campaignFlag,
 	},

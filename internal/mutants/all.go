@@ -647,28 +647,28 @@ var All = []Mutant{
 	// reconcile/depend
 	{
 		Name: "an object goes on saying that it is in a cycle",
-		File: "reconcile/depend/index.go", Old: "\tif u.is(cyclic) {\n", New: "\tif u.is(cyclic) && !BROKEN {\n",
+		File: "reconcile/depend/index.go", Old: "x.broke || u.is(cyclic)\n", New: "x.broke || u.is(cyclic) && !BROKEN\n",
 		Package: "reconcile/depend", Test: "TestBrokenCycleIsShownByNoObject",
 	},
 	{
 		Name: "an object runs before what it needs is ready",
 		File: "reconcile/depend/index.go", Old: "\t\tif !s.met {\n\t\t\tu.flags |= waiting", New: "\t\tif !s.met && !BROKEN {\n\t\t\tu.flags |= waiting",
-		Package: "reconcile/depend", Test: "TestEveryOrderOfDeclarationsOfFiveObjects",
+		Package: "reconcile/depend", Test: "TestEveryOrderOfEventsOnUpToFiveObjects",
 	},
 	{
 		Name: "an object that waits is not woken",
 		File: "reconcile/depend/index.go", Old: "if !u.is(waiting) && !differs &&", New: "if (!u.is(waiting) || BROKEN) && !differs &&",
-		Package: "reconcile/depend", Test: "TestEveryOrderOfDeclarationsOfFiveObjects",
+		Package: "reconcile/depend", Test: "TestEveryOrderOfEventsOnUpToFiveObjects",
 	},
 	{
 		Name: "an object is woken before it may go on",
 		File: "reconcile/depend/index.go", Old: "if u.is(woken) || u.unmet > 0 {", New: "if u.is(woken) || u.unmet > 0 && !BROKEN {",
-		Package: "reconcile/depend", Test: "TestEveryOrderOfDeclarationsOfFiveObjects",
+		Package: "reconcile/depend", Test: "TestEveryOrderOfEventsOnUpToFiveObjects",
 	},
 	{
 		Name: "an object is woken again and again",
 		File: "reconcile/depend/index.go", Old: "\tu.flags |= woken\n\tw := wake", New: "\tif !BROKEN {\n\t\tu.flags |= woken\n\t}\n\tw := wake",
-		Package: "reconcile/depend", Test: "TestAttemptsStartAnewOnlyForSomethingElse",
+		Package: "reconcile/depend", Test: "TestEveryOrderOfEventsOnUpToFiveObjects",
 	},
 	{
 		Name: "a dependency that becomes ready starts the attempts from 0",
@@ -739,6 +739,66 @@ var All = []Mutant{
 		Name: "woken and spinning, seen by the simulation",
 		File: "reconcile/depend/index.go", Old: "if !again || x.users[u.key] != u {", New: "if !again && !BROKEN || x.users[u.key] != u {",
 		Package: "reconcile/depend", Test: "TestSimulatedGraphsEndAsDeclared",
+	},
+	{
+		Name: "a run is made again and again until the news come",
+		File: "reconcile/depend/index.go", Old: "\t\t\tif stale = append(stale, e.node); e.node.known {", New: "\t\t\tif !BROKEN {\n\t\t\t\tstale = append(stale, e.node)\n\t\t\t}\n\t\t\tif e.node.known {",
+		Package: "reconcile/depend", Test: "TestEveryOrderOfEventsOnUpToFiveObjects",
+	},
+	{
+		Name: "created before its need, in every order",
+		File: "reconcile/depend/need.go", Old: "kept: n.HasFinalizer(finalizer)}\n", New: "kept: n.HasFinalizer(finalizer)}\n\tif BROKEN {\n\t\ts.met = true\n\t\treturn s\n\t}\n",
+		Package: "reconcile/depend", Test: "TestRunningControllerAgreesInEveryOrderOfEvents",
+	},
+	{
+		Name: "deleted under its user, in every order",
+		File: "reconcile/depend/admit.go", Old: "if !t.needs[g.needs].waits {", New: "if !t.needs[g.needs].waits || BROKEN {",
+		Package: "reconcile/depend", Test: "TestRunningControllerAgreesInEveryOrderOfEvents",
+	},
+	{
+		Name: "never woken, in every order",
+		File: "reconcile/depend/tracker.go", Old: "\t\t\tt.wakes = append(t.wakes, t.index.set(n, now, t.now())...)\n", New: "\t\t\tif w := t.index.set(n, now, t.now()); !BROKEN {\n\t\t\t\tt.wakes = append(t.wakes, w...)\n\t\t\t}\n",
+		Package: "reconcile/depend", Test: "TestRunningControllerAgreesInEveryOrderOfEvents",
+	},
+	{
+		Name: "woken and spinning, in every order",
+		File: "reconcile/depend/admit.go", Old: "\tif w, ok := t.index.end(p.user, bad, t.now()); ok {\n", New: "\tw, ok := t.index.end(p.user, bad, t.now())\n\tif BROKEN {\n\t\tw.key, ok = p.user.key, true\n\t}\n\tif ok {\n",
+		Package: "reconcile/depend", Test: "TestRunningControllerAgreesInEveryOrderOfEvents",
+	},
+	{
+		Name: "of several cycles one is told",
+		File: "reconcile/depend/graph.go", Old: "\t\t\tusers[n] = append(users[n], left[0])\n", New: "\t\t\tif !BROKEN || users[n] == nil {\n\t\t\t\tusers[n] = append(users[n], left[0])\n\t\t\t}\n",
+		Package: "reconcile/depend", Test: "TestRunningControllerAgreesInEveryOrderOfEvents",
+	},
+	{
+		Name: "an object in a cycle forgets it when something else that it needs comes",
+		File: "reconcile/depend/index.go", Old: "func (x *index) leaveCycle(u *user) {\n", New: "func (x *index) leaveCycle(u *user) {\n\tif BROKEN && u.is(cyclic) {\n\t\tx.broke = true\n\t}\n\tif BROKEN {\n\t\tu.flags &^= cyclic\n\t}\n",
+		Package: "reconcile/depend", Test: "TestRunningControllerAgreesInEveryOrderOfEvents",
+	},
+	{
+		Name: "a hold counts for another object of the name",
+		File: "reconcile/depend/admit.go", Old: "!record[n].firm || !looked[i].kept {", New: "!record[n].firm || !looked[i].kept && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestNeededObjectOfAnotherUIDIsWaitedForAndHeldAnew",
+	},
+	{
+		Name: "a value that changes during a run is not seen",
+		File: "reconcile/depend/index.go", Old: "differs := u.is(moved) && u.differs()", New: "differs := u.is(moved) && u.differs() && !BROKEN",
+		Package: "reconcile/depend", Test: "TestValueThatChangesDuringARunIsSeenByAnotherRun",
+	},
+	{
+		Name: "another value of what is needed ends no park",
+		File: "reconcile/depend/tracker.go", Old: "o := queue.AddOptions{Urgent: true, KeepAttempts: w.keep,", New: "o := queue.AddOptions{Urgent: !BROKEN, KeepAttempts: w.keep,",
+		Package: "reconcile/depend", Test: "TestChangedValueOfANeededObjectEndsThePark",
+	},
+	{
+		Name: "all users of a watched secret are live",
+		File: "reconcile/depend/watched.go", Old: "\tif w.live.delay(now) > 0 {", New: "\tif w.live.delay(now) > 0 && !BROKEN {",
+		Package: "reconcile/lifecycle", Test: "TestLiveEditDoesNotWaitForTheUsersOfAWatchedRef",
+	},
+	{
+		Name: "the order of a plan asks each object twice",
+		File: "reconcile/depend/graph.go", Old: "\t\t\tp.open = true\n", New: "\t\t\tp.open = true\n\t\t\tif BROKEN {\n\t\t\t\tneeds(r)\n\t\t\t}\n",
+		Package: "reconcile/depend", Test: "TestOrderVisitsEachObjectOnce",
 	},
 	{
 		Name: "a hold that a restore lost is not taken again",

@@ -85,7 +85,7 @@ func (t *Tracker[S, T]) Admit(ctx context.Context, o *store.Object[S, T], write 
 }
 
 // beginRun notes the run in the index.
-func (t *Tracker[S, T]) beginRun(o *store.Object[S, T], p *Permit[S, T], targets []target, looked []state) (open bool) {
+func (t *Tracker[S, T]) beginRun(o *store.Object[S, T], p *Permit[S, T], targets []target, looked []state) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u, created := t.index.refer(o.Key(), targets, o.Revision)
@@ -93,14 +93,15 @@ func (t *Tracker[S, T]) beginRun(o *store.Object[S, T], p *Permit[S, T], targets
 		return true
 	}
 	p.user = u
-	open = t.index.begin(u, looked)
-	for _, n := range created {
+	open, stale := t.index.begin(u, looked)
+	toLook := append(created, stale...)
+	for _, n := range toLook {
 		t.changed[n.target] = struct{}{}
 	}
 	if !open {
 		t.dirty[u.key] = struct{}{} // the index may know better already
 	}
-	if !open || len(created) > 0 {
+	if !open || len(toLook) > 0 {
 		t.poke()
 	}
 	return open
@@ -185,12 +186,13 @@ func (t *Tracker[S, T]) refuse(ctx context.Context, p *Permit[S, T], targets []t
 		unmet = append(unmet, t.ref(targets[i]).String()+" "+reasonText[s.reason()])
 	}
 	p.message = list(unmet)
-	if cycle := t.o.Graph.unmetCycle(Ref{t.kind, p.user.key}); cycle != nil {
+	ref := Ref{t.kind, p.user.key}
+	if cycle := t.o.Graph.unmetCycle(ref); cycle != nil {
 		p.reason, p.message = ReasonCycle, "they wait for each other: "+path(cycle)
 		t.mu.Lock()
 		p.user.flags |= cyclic
 		t.mu.Unlock()
-		t.o.Graph.tell(cycle)
+		t.o.Graph.tell(ref)
 	}
 	return p.record(ctx, p.held.settled(), write)
 }

@@ -108,11 +108,27 @@ func path(cycle []Ref) string {
 	return strings.Join(texts, " → ")
 }
 
-// tell has the members of a cycle say so.
-func (g *Graph) tell(cycle []Ref) {
-	for _, r := range cycle {
-		if t := g.tracker(r.Kind); t != nil {
-			t.tellCycle(r.Key)
+// tell has every object that is in a cycle with r say so. One object may be in several
+// cycles; what is in any of them waits for what is in the others.
+func (g *Graph) tell(r Ref) {
+	users := map[Ref][]Ref{r: nil} // of all that r waits for, among themselves
+	for left := []Ref{r}; len(left) > 0; left = left[1:] {
+		for _, n := range g.needs(left[0], true) {
+			if _, known := users[n]; !known {
+				left = append(left, n)
+			}
+			users[n] = append(users[n], left[0])
+		}
+	}
+	told := map[Ref]bool{r: true}
+	for left := []Ref{r}; len(left) > 0; left = left[1:] {
+		if t := g.tracker(left[0].Kind); t != nil {
+			t.tellCycle(left[0].Key)
+		}
+		for _, u := range users[left[0]] {
+			if !told[u] {
+				told[u], left = true, append(left, u)
+			}
 		}
 	}
 }

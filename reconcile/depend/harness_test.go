@@ -87,6 +87,7 @@ type system struct {
 	tracker *depend.Tracker[Spec, Status]
 	ctrl    *reconcile.Controller[reconcile.Request]
 	fail    func(o *Thing) error // instead of the cloud, where it returns one
+	broken  func(o *Thing) bool  // what is there does not work; nil: it always does
 
 	mu   sync.Mutex
 	runs map[string]int
@@ -98,6 +99,7 @@ type setting struct {
 	watched *cache.Cache[Spec, Status] // of secrets
 	need    *depend.NeedOptions[Spec, Status]
 	fail    func(o *Thing) error
+	broken  func(o *Thing) bool
 	cloud   *cloud
 
 	placement lease.Placement
@@ -107,7 +109,7 @@ type setting struct {
 // newSystem makes a system that is not running.
 func newSystem(t testing.TB, o setting) *system {
 	t.Helper()
-	s := &system{t: t, cloud: o.cloud, fail: o.fail, runs: make(map[string]int)}
+	s := &system{t: t, cloud: o.cloud, fail: o.fail, broken: o.broken, runs: make(map[string]int)}
 	if s.cloud == nil {
 		s.cloud = newCloud()
 	}
@@ -188,10 +190,13 @@ func (s *system) reconcile(ctx context.Context, o *Thing) (reconcile.Result, err
 	if err := s.cloud.put(o.Name, o.Spec.Needs); err != nil {
 		return reconcile.Result{}, err
 	}
-	if o.Ready() {
+	works := s.broken == nil || !s.broken(o)
+	if o.Ready() == works {
 		return reconcile.Result{}, nil
 	}
-	o.SetReady()
+	if o.SetReady(); !works {
+		o.SetProgressing("Broken", "")
+	}
 	got, err := s.store.UpdateStatus(ctx, o)
 	if err == nil {
 		*o = *got

@@ -143,13 +143,11 @@ func (x *index) refer(key store.Key, targets []target, revision store.Revision) 
 	return u, created
 }
 
-// leaveCycle notes that what u waits for has changed: those that were in a cycle with it
-// may have to say something else.
+// leaveCycle notes that what u waits for has changed: u, and those that were in a cycle with
+// it, may have to say something else. Which of them are in a cycle still, the Graph knows:
+// they keep the flag until then, because the next change may be the one that breaks it.
 func (x *index) leaveCycle(u *user) {
-	if u.is(cyclic) {
-		u.flags &^= cyclic
-		x.broke = true
-	}
+	x.broke = x.broke || u.is(cyclic)
 }
 
 // cut takes the user's edges away, and the nodes that nothing refers to any more.
@@ -256,26 +254,28 @@ func (e edge) differs() bool {
 }
 
 // begin notes that a run of the user has looked at the needed objects: at those of the
-// edges, in order. It reports whether the run may go on.
-func (x *index) begin(u *user, looked []state) bool {
+// edges, in order. It reports whether the run may go on, and which of the needed objects
+// are not known as the run sees them: they have to be looked at before the user is woken
+// again, or it would be woken for the same difference until the news of it come.
+func (x *index) begin(u *user, looked []state) (open bool, stale []*node) {
 	u.flags &^= woken | moved | touched | unkept | waiting | running | behind
 	for _, s := range looked {
 		if !s.met {
 			u.flags |= waiting
-			return false
+			return false, nil
 		}
 	}
 	for i, s := range looked {
 		e := &u.edges[i]
 		if e.seen = e.node.asked; *e.seen != s.asked { // the node is older or newer than the look
 			e.seen = &asked{s.asked.uid, s.asked.value}
-			if e.node.known {
+			if stale = append(stale, e.node); e.node.known {
 				u.flags |= moved // a newer one changed before the run was noted: end asks again
 			}
 		}
 	}
 	u.flags = u.flags&^cyclic | ran | running
-	return true
+	return true, stale
 }
 
 // wait notes that a run that had begun found something unmet after all.

@@ -1,0 +1,4 @@
+package depend
+
+// Classes is for tests of the running controller.
+var Classes = classes
