@@ -34,3 +34,19 @@ func ExampleNewSingleton() {
 	// working; fenced: true guards: 1
 	// released: <nil>
 }
+
+// Three controllers of which each runs on one server, and of which each of three servers
+// gets one. Each server makes the group with the same names.
+func ExampleNewSingletons() {
+	backend, err := memory.New(nil) // in production one that the servers share
+	if err != nil {
+		panic(err)
+	}
+	defer backend.Close()
+	group, err := lease.NewSingletons(backend, "controllers", []string{"sites", "billing", "mail"}, nil)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(group.Placement("sites")) // for reconcile.Options.Placement
+	// Output: singleton "sites" of "controllers"
+}

@@ -232,6 +232,21 @@ type fleet struct {
 	gaps []gap
 	// begun counts how often the work of each shard was begun.
 	begun map[int]int
+	lists map[listing]int // objects that a cache of a server's own shards lists
+	loads []load
+}
+
+// listing is a moment in which a server gains shards: a cache lists them together.
+type listing struct {
+	server string
+	at     time.Time
+}
+
+// load is what caches of own shards read in a scene.
+type load struct {
+	what                string
+	objects, most, each int // listed by all servers, by the one with the most, and lists of all servers
+	held                int // objects of the fullest server in the end
 }
 
 // gap is a time for which the keys of a shard had no owner.
@@ -269,6 +284,7 @@ func (f *fleet) work(name string) lease.Work {
 		f.crowd.enter(name, shard)
 		f.mu.Lock()
 		f.begun[shard]++
+		f.lists[listing{name, time.Now().Truncate(time.Second)}] += f.keysOf[shard]
 		if since, ok := f.free[shard]; ok {
 			f.gaps = append(f.gaps, gap{f.keysOf[shard], time.Since(since)})
 			delete(f.free, shard)
@@ -317,11 +333,15 @@ func (f *fleet) scene(what string, bound time.Duration, do func()) string {
 	f.gaps = nil
 	f.mu.Unlock()
 	before := f.crowd.begun()
+	f.mu.Lock()
+	clear(f.lists)
+	f.mu.Unlock()
 	do()
 	time.Sleep(4 * f.ttl)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.settled(what)
+	f.count(what)
 	slices.SortFunc(f.gaps, func(a, b gap) int { return cmp.Compare(a.d, b.d) })
 	keys, longest := 0, time.Duration(0)
 	for _, g := range f.gaps {
@@ -376,11 +396,80 @@ func (f *fleet) settled(what string) {
 	}
 }
 
+// count notes what the caches have read since the last time. f.mu is held.
+func (f *fleet) count(what string) {
+	l := load{what: what}
+	by, held := map[string]int{}, map[string]int{}
+	for at, objects := range f.lists {
+		l.objects += objects
+		by[at.server] += objects
+		l.most = max(l.most, by[at.server])
+		l.each++
+	}
+	f.crowd.mu.Lock()
+	for shard, name := range f.crowd.on {
+		held[name] += f.keysOf[shard]
+		l.held = max(l.held, held[name])
+	}
+	f.crowd.mu.Unlock()
+	clear(f.lists)
+	f.loads = append(f.loads, l)
+}
+
+// What the model of the store's load takes for an object: stored and listed, a page of a list
+// at the most, and live on the heap of a server.
+const (
+	objectBytes = 1400
+	pageBytes   = 1 << 20
+	heapBytes   = 2200
+)
+
+// storesLoad is the page's part about what caches of own shards read from the store.
+func (f *fleet) storesLoad() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+## What the store gives, and a server holds
+
+The same scenes, with a cache of its own shards on each server (cache.Options.Shards). An object
+has %s bytes in the store and %s on a heap, a page of a list %s bytes. Counted is what was listed;
+a store that reads by slot (PostgreSQL, with its column) gives just that. A store that does not
+(etcd) reads the whole kind for each list: %s GB and %s pages each.
+
+| what happens | objects listed | the most by one server | GB by slot | pages by slot | lists | GB without slots | heap of the fullest server |
+|---|---|---|---|---|---|---|---|
+`, group(objectBytes), group(heapBytes), group(pageBytes), gb(f.simulation.keys), group(pages(f.simulation.keys)))
+	for _, l := range f.loads {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s MB |\n", l.what, group(l.objects), group(l.most), gb(l.objects), group(pages(l.objects)),
+			group(l.each), gbOf(float64(l.each)*float64(f.simulation.keys)), group(int(int64(l.held)*heapBytes/1e6)))
+	}
+	changes := 1000 // a second, of the whole fleet
+	fmt.Fprintf(&b, `
+Of %s changes a second a server reads %s by slot, %.1f kB/s; without slots all of them, %.1f MB/s, and
+the store sends %.0f MB/s to the fleet.
+
+What breaks first is a store without slots: a start of the fleet reads the whole kind at least once
+for each server, %d × %s GB = %s TB, and each gained shard once more; and an etcd with its quota of
+8 GB holds no more than %s objects of this size in any case. What one would do: use PostgreSQL, or
+divide the objects into several kinds or clusters. There the writes come next, one commit a change
+(bench/RESULTS.md has how many a second a server of it takes); this is not simulated.
+`, group(changes), group(changes/f.simulation.servers), float64(changes/f.simulation.servers*objectBytes)/1e3, float64(changes*objectBytes)/1e6,
+		float64(changes)*objectBytes*float64(f.simulation.servers)/1e6,
+		f.simulation.servers, gb(f.simulation.keys), strconv.FormatFloat(float64(f.simulation.servers)*float64(f.simulation.keys)*objectBytes/1e12, 'f', 1, 64),
+		group(8_000_000_000/objectBytes))
+	return b.String()
+}
+
+func gb(objects int) string { return strconv.FormatFloat(float64(objects)*objectBytes/1e9, 'f', 2, 64) }
+
+func gbOf(objects float64) string { return group(int(objects * objectBytes / 1e9)) }
+
+func pages(objects int) int { return int((int64(objects)*objectBytes + pageBytes - 1) / pageBytes) }
+
 // play has the fleet live through what happens to fleets.
 func (s simulation) play(t *testing.T, keysOf []int) string {
 	f := &fleet{
 		simulation: s, t: t, b: newBackend(t), keysOf: keysOf, servers: make(map[string]*server), machines: make(map[string]*machine),
-		crowd: newLedger(t), dead: make(map[string]time.Time), free: make(map[int]time.Time), begun: make(map[int]int),
+		crowd: newLedger(t), dead: make(map[string]time.Time), free: make(map[int]time.Time), begun: make(map[int]int), lists: make(map[listing]int),
 	}
 	defer f.b.Close()
 	inOrder := s.drain + time.Second       // the last run, and some round trips
@@ -391,6 +480,9 @@ func (s simulation) play(t *testing.T, keysOf []int) string {
 	}
 	time.Sleep(4 * s.ttl)
 	f.settled("start")
+	f.mu.Lock()
+	f.count("start, all at once")
+	f.mu.Unlock()
 	var b strings.Builder
 	fmt.Fprintf(&b, `## Hand-over
 
@@ -435,6 +527,7 @@ new owner begins. At no time were two servers at work on one shard.
 		f.silence(s.ttl / 3)
 	}))
 	b.WriteString("\nA server that crashed is missed after its lease has run out: two thirds of the\nTTL at the least, since it is renewed every third, and the whole of it at the\nmost. TTL is what to change when that is too long.\n")
+	b.WriteString(f.storesLoad())
 	for _, srv := range f.servers {
 		if !f.alive(srv.name) {
 			srv.link.heal()

@@ -22,12 +22,13 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/etcd"
 	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 var (
-	takeoverShards = flag.Int("shards", 48, "how many shards the takeover test has")
+	takeoverShards = flag.Int("shards", 64, "how many shards the takeover test has")
 	takeoverKeys   = flag.Int("keys", 600, "and how many keys")
 	takeoverRounds = flag.Int("rounds", 1, "how often it does everything to a server that it does")
 	takeoverPage   = flag.String("page", "", "the file to add what it measured to")
@@ -39,7 +40,8 @@ type done struct {
 	Token uint64
 }
 
-// runController is a server as users write them: a controller, placed by shards.
+// runController is a server as users write them: a controller, placed by shards, whose cache
+// holds the objects of its own shards.
 // It tells of its holds, "hold SHARD TOKEN AT" and "drop SHARD TOKEN AT", and of
 // its runs, "run KEY TOKEN FIRST LAST": the run was under way at First, and at
 // Last, when its hold was found to be trusted still.
@@ -53,9 +55,13 @@ func runController(ctx context.Context, b *etcd.Backend, cfg serverConfig) error
 	if err != nil {
 		return err
 	}
-	c, err := reconcile.For(things, func(ctx context.Context, o *store.Object[struct{}, done]) (reconcile.Result, error) {
+	var c *reconcile.ObjectController[struct{}, done]
+	c, err = reconcile.For(things, func(ctx context.Context, o *store.Object[struct{}, done]) (reconcile.Result, error) {
 		first := time.Now().UnixNano()
 		token, _ := lease.Token(ctx)
+		if _, ok := c.Cache().Get(o.Key()); !ok {
+			fmt.Printf("forgotten %s is run under %d, and the cache does not have it\n", o.Name, token)
+		}
 		if o.Status.Token == token {
 			return reconcile.Result{}, nil
 		}
@@ -72,7 +78,7 @@ func runController(ctx context.Context, b *etcd.Backend, cfg serverConfig) error
 		Placement: tellingHolds{p}, Workers: 16, Logger: quiet,
 		Backoff: queue.Backoff{Base: 50 * time.Millisecond, Max: time.Second},
 		Hooks:   reconcile.Hooks[store.Key]{OnError: func(reconcile.Failure[store.Key]) {}},
-	}})
+	}, Cache: &cache.Options[struct{}, done]{Shards: cfg.Shards}})
 	if err != nil {
 		return err
 	}
@@ -80,7 +86,34 @@ func runController(ctx context.Context, b *etcd.Backend, cfg serverConfig) error
 	if err := m.Register(c); err != nil {
 		return err
 	}
+	look := time.NewTicker(500 * time.Millisecond)
+	defer look.Stop()
+	go func() { // ends with the process
+		for range look.C {
+			for _, k := range strangers(c.Cache()) {
+				fmt.Printf("stranger %s is shown by %s, which does not have its shard\n", k.Name, cfg.Name)
+			}
+		}
+	}()
 	return m.Run(ctx)
+}
+
+// strangers are the objects that a cache shows although their shards were not its own, neither
+// before it was read nor after.
+func strangers(c *cache.Cache[struct{}, done]) (keys []store.Key) {
+	own := make(map[int]bool)
+	note := func() {
+		at := c.Snapshot().Shards
+		for _, shard := range slices.Concat(at.Ready, at.Waiting) {
+			own[shard] = true
+		}
+	}
+	note()
+	for o := range c.All() {
+		keys = append(keys, o.Key())
+	}
+	note()
+	return slices.DeleteFunc(keys, func(k store.Key) bool { return own[store.ShardOf(k, c.Shards())] })
 }
 
 type tellingHolds struct{ lease.Placement }
@@ -314,6 +347,14 @@ func TestShardedServersTakeOver(t *testing.T) {
 		workers = append(workers, newWorker(t, c, cfg, func(v *campaign.Worker, line string) { w.hear(v.Name, line) }))
 	}
 	w.await(t, "every key to be worked on", func() bool { return w.settled(*takeoverKeys, names...) })
+	watching.Go(func() { // objects change while their shards move
+		for i := 0; ctx.Err() == nil; i++ {
+			_, _ = things.Mutate(ctx, store.Key{Name: thingName(i % *takeoverKeys)}, func(o *store.Object[struct{}, done]) error {
+				o.Labels = map[string]string{"turn": fmt.Sprint(i)}
+				return nil
+			})
+		}
+	})
 
 	var killed, stopped, frozen, cut, joined times
 	killed.event, stopped.event, frozen.event, cut.event, joined.event = "kill -9", "told to stop", "SIGSTOP", "cut off from the store", "joins"
@@ -376,6 +417,8 @@ func TestShardedServersTakeOver(t *testing.T) {
 	}
 }
 
+func thingName(i int) string { return fmt.Sprintf("thing-%06d", i) }
+
 func makeThings(t *testing.T, things *store.Store[struct{}, done], n int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -385,7 +428,7 @@ func makeThings(t *testing.T, things *store.Store[struct{}, done], n int) {
 			for i := range next {
 				err := errors.New("not tried")
 				for err != nil && !errors.Is(err, store.ErrExists) && t.Context().Err() == nil { // a leader may still have to be found
-					_, err = things.Create(t.Context(), &store.Object[struct{}, done]{Meta: store.Meta{Name: fmt.Sprintf("thing-%06d", i)}})
+					_, err = things.Create(t.Context(), &store.Object[struct{}, done]{Meta: store.Meta{Name: thingName(i)}})
 				}
 			}
 		})
