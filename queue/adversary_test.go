@@ -12,7 +12,7 @@ import (
 
 // A shard whose first ready keys have left is owed its turns all the same.
 // promise Q5
-func TestOwedTurnIsNotLostOverKeysThatLeft(t *testing.T) {
+func TestDispatchOfTheNextShardIsNotLostOverKeysThatLeft(t *testing.T) {
 	const shards, leaving = 8, 9900
 	q, err := New(&Options[int]{Shards: shards})
 	if err != nil {

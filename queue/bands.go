@@ -20,16 +20,16 @@ import (
 // Keys are numbered as they come in, and a key that is raised comes in again in its
 // higher band. A heap of all flows by the number of their heads gives the oldest key.
 type bands[K comparable] struct {
-	es     *slab[K]
-	number *numbers
-	roster *roster
-	all    []*band[K]           // highest first
-	groups map[uint32]*group[K] // by number of the tenant
-	none   *group[K]            // keys without a tenant
-	byAge  heap[*flow[K]]
-	n      int             // keys, those of blocked tenants included
-	held   int             // … how many those are
-	pass   func(t *tenant) // notes a blocked tenant that next came upon, in a bucket's line
+	es      *slab[K]
+	number  *numbers
+	roster  *roster
+	all     []*band[K]           // highest first
+	groups  map[uint32]*group[K] // by number of the tenant
+	none    *group[K]            // keys without a tenant
+	byAge   heap[*flow[K]]
+	n       int             // keys, those of blocked tenants included
+	blocked int             // … how many those are
+	pass    func(t *tenant) // notes a blocked tenant that next came upon, in a bucket's line
 }
 
 // band is the flows of one band that may run.
@@ -125,7 +125,7 @@ func (o *bands[K]) push(i uint32, e *entry[K], front bool) {
 	o.n++
 	f.band.n++
 	if f.group.blocked {
-		o.held++
+		o.blocked++
 	}
 	if f.oldest > e.order {
 		f.oldest = e.order
@@ -174,7 +174,7 @@ func (o *bands[K]) removed(f *flow[K]) {
 	o.n--
 	f.band.n--
 	if f.group.blocked {
-		o.held--
+		o.blocked--
 	}
 	if f.live == 0 {
 		f.unlink()
@@ -264,9 +264,9 @@ func (o *bands[K]) block(t *tenant, blocked bool) (more bool) {
 		switch {
 		case blocked:
 			f.unlink()
-			o.held += f.live
+			o.blocked += f.live
 		case f.live > 0:
-			o.held -= f.live
+			o.blocked -= f.live
 			f.link()
 			f.oldest = 0
 			o.byAge.fix(f)
@@ -277,7 +277,7 @@ func (o *bands[K]) block(t *tenant, blocked bool) (more bool) {
 	return more
 }
 
-func (o *bands[K]) runnable() int { return o.n - o.held }
+func (o *bands[K]) runnable() int { return o.n - o.blocked }
 
 func (o *bands[K]) top() uint32 {
 	if f := o.highest(); f != nil {

@@ -2,6 +2,8 @@ package queue
 
 import (
 	"fmt"
+	"runtime"
+	"runtime/metrics"
 	"sync"
 	"testing"
 )
@@ -67,4 +69,29 @@ func BenchmarkLimit(b *testing.B) {
 			mu.Unlock()
 		}
 	}
+}
+
+// BenchmarkCollect: a collection beside a queue with a million string keys, in CPU time
+// of the collector. The entries are scanned, for their keys are beside their state.
+func BenchmarkCollect(b *testing.B) {
+	keys := benchKeys(1_000_000)
+	q := benchQueue(b, &Options[string]{})
+	for _, key := range keys {
+		_ = q.Add(key)
+	}
+	spent := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}}
+	read := func() float64 {
+		runtime.GC()
+		metrics.Read(spent)
+		return spent[0].Value.Float64()
+	}
+	before := read()
+	n := 0
+	for b.Loop() {
+		runtime.GC()
+		n++
+	}
+	b.ReportMetric((read()-before)/float64(n+1)*1e3, "gc-cpu-ms/op")
+	runtime.KeepAlive(keys)
+	runtime.KeepAlive(q)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -496,7 +497,7 @@ func TestPausesOfABucketAreCountedAsTheyPass(t *testing.T) {
 // oldest waits for eight dispatches more.
 // promise Q5
 //
-// Negative controls: the mutants "nothing ages" and "no shard is owed a dispatch".
+// Negative controls: the mutants "nothing ages" and "no shard becomes current for a dispatch".
 func TestBoundsHoldWithEightGetters(t *testing.T) {
 	const getters = 8
 	for _, shards := range []int{1, 2, 8} {
@@ -566,6 +567,48 @@ func TestBoundsHoldWithEightGetters(t *testing.T) {
 			}()
 			synctest.Wait()
 			close(got)
+		})
+	}
+}
+
+// Sequence numbers have 64 bits, of which a queue uses a quarter: 146 years at a billion
+// a second. Their halves overflow into each other, in cells, items and the order of
+// keys that are due at the same time.
+//
+// Negative controls: the mutants "a cell keeps the lower half of its number" and "keys
+// that are due together are out of order once in two billion".
+func TestSequenceNumbersDoNotWrap(t *testing.T) {
+	if years := (math.MaxUint64 - uint64(firstNumber)) / (365 * 24 * 3600 * 1e9); years < 100 {
+		t.Errorf("numbers last for %d years at a billion a second", years)
+	}
+	for _, bits := range []int{31, 32, 33} {
+		bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+			number := &q.shards.all[0].number
+			keys := strings.Split("abcdefghij", "")
+			number.last = firstNumber + 1<<bits - 5
+			add(t, q, keys...)
+			if number.last < firstNumber+1<<bits {
+				t.Fatal("the numbers did not overflow: the test is blind")
+			}
+			q.Remove("c")
+			q.AddWith("h", AddOptions{Priority: At(1)})
+			checkInvariants(t, q)
+			wantNext(t, q, "h", "a", "b", "d", "e", "f", "g", "i", "j")
+
+			number.last = firstNumber + 1<<bits - 5
+			due := time.Now().Add(time.Hour)
+			for _, key := range keys {
+				q.AddAfter(key, time.Until(due))
+			}
+			checkInvariants(t, q)
+			time.Sleep(time.Hour)
+			wantNext(t, q, keys...)
+
+			number.last = firstNumber + 1<<bits - 2
+			add(t, q, "a", "b")
+			first, second := get(t, q), get(t, q)
+			second.Done()
+			first.Done()
 		})
 	}
 }

@@ -174,7 +174,7 @@ func TestRefusedAddsTakeNoRoom(t *testing.T) {
 //
 // Negative control: without the look at the number of the run the freed entry was paid for, and
 // Get gave a key that is in no table.
-func TestKeyThatIsSettledWhileItsBucketsAreAskedIsNotLent(t *testing.T) {
+func TestKeyThatIsSettledWhileItsBucketsAreAskedIsNotGiven(t *testing.T) {
 	o := oneOrder()
 	var q *Queue[string]
 	o.Buckets = func(key string, dst []*Bucket) []*Bucket {

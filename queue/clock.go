@@ -7,7 +7,7 @@ import (
 
 // clock tells the time in ticks of 4.2 ms, from 1 on. A reading of the real clock costs
 // a good part of a whole cycle, so one that is asked often does not read it: once many
-// readings have fallen into one tick, it tells that tick until its timer rings, a tick
+// readings have fallen into one tick, it tells that tick until its timer fires, a tick
 // later. What it tells is thus no older than two ticks of the time in which the process
 // ran (or older, while the goroutine that is about to set the timer is preempted), and
 // one that is asked seldom reads exactly.

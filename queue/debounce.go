@@ -8,14 +8,14 @@ func (k *keeper[K]) delay(i uint32, e *entry[K], r request, now int64) request {
 	if r.how.is(urgently) || e.state != StateRunning && e.state > StateIdle && e.state != StateDelayed {
 		return r
 	}
-	if d.Window > 0 && r.due < after(now, d.Window) && (!r.how.is(replacing) || r.due == 0) {
+	if d.Window > 0 && r.due < plus(now, d.Window) && (!r.how.is(replacing) || r.due == 0) {
 		x := k.s.extra(i, e)
 		if x.first != 0 {
 			r.how |= windowed
 		} else {
 			x.first = now
 		}
-		r.due = min(after(now, d.Window), after(x.first, d.MaxWait))
+		r.due = min(plus(now, d.Window), plus(x.first, d.MaxWait))
 	}
 	if e.state != StateRunning {
 		r.due = max(r.due, k.floor(i, e))
@@ -35,7 +35,7 @@ func (k *keeper[K]) floor(i uint32, e *entry[K]) int64 {
 func (k *keeper[K]) began(i uint32, e *entry[K]) {
 	s := k.s
 	if k.debounce.Interval > 0 {
-		s.extra(i, e).cool = after(s.env.now(), k.debounce.Interval)
+		s.extra(i, e).cool = plus(s.env.now(), k.debounce.Interval)
 	}
 	if !e.is(recorded) {
 		return

@@ -37,9 +37,9 @@
 // adds across shards. It keeps nothing across a restart; sources add everything
 // again. A hold is one of this process, not the lasting pause of an object in a store.
 //
-// # What happens when things meet
+// # How adds and results combine
 //
-// An add meets a key in some state. "Now" is an add without a delay, "after d" one
+// An add finds a key in some state. "Now" is an add without a delay, "after d" one
 // with; priority is the higher of the two in every row, and that of the add for
 // Replace.
 //
@@ -61,7 +61,7 @@
 // several urgent adds during a run, one without it starts them from 0.
 //
 // "Noted" means that priority and reason are taken over and nothing else. The end of
-// a run meets what came during the run:
+// a run finds what came during the run:
 //
 //	result       nothing came     now               after d             urgent
 //	Done         gone             ready             delayed             ready or delayed
@@ -81,7 +81,7 @@
 // With more than one shard, keys are spread over as many queues by their hash, each
 // with a lock and an order of its own. All that is said of one key holds whatever
 // the number of shards. Order does not: a getter takes from a shard whose top band
-// is highest, and after each sixteenth dispatch of a shard the next one is owed a
+// is highest, and after each sixteenth dispatch of a shard the next one gets a
 // dispatch whatever its band. So every shard with ready keys is served at least once
 // in 32·Shards dispatches (and what other getters had under way; a GetBatch of more
 // than sixteen keys counts as so many), and inside the shard Q5 holds. Shards: 1

@@ -478,7 +478,7 @@ func TestUrgentAddDuringARunIsNotDebounced(t *testing.T) {
 //
 // Negative control: without clearing first in review, MaxWait was counted from the
 // first add of all, and k was due at once.
-func TestDebounceBeginsAnewAfterRemove(t *testing.T) {
+func TestDebounceStartsAgainAfterRemove(t *testing.T) {
 	for what, end := range map[string]func(q *Queue[string]) bool{
 		"Cancel": func(q *Queue[string]) bool { return q.Cancel("k") },
 		"Remove": func(q *Queue[string]) bool { return q.Remove("k") },

@@ -190,7 +190,7 @@ func (s *shard[K]) verifyOrder(f *faults, o *bands[K], in State, want int) {
 		f.want(g.tenant.number == number && o.roster.of[number-1] == g.tenant, "tenant %s is lost", g.tenant.name)
 		inspect(g)
 	}
-	f.want(n == o.n && held == o.held, "%d keys in flows, %d of blocked tenants, counted %d and %d", n, held, o.n, o.held)
+	f.want(n == o.n && held == o.blocked, "%d keys in flows, %d of blocked tenants, counted %d and %d", n, held, o.n, o.blocked)
 	for k, x := range o.all {
 		f.want(x.n == keys[x], "band %d: %d keys, counted %d", x.is, keys[x], x.n)
 		f.want(k == 0 || o.all[k-1].is > x.is, "bands are not in order")

@@ -49,7 +49,7 @@ func (i Item[K]) Done() { i.settle(outcome{kind: done}, nil) }
 func (i Item[K]) After(d time.Duration) {
 	o := outcome{kind: later}
 	if d > 0 {
-		o.due = after(i.queue().env.now(), d)
+		o.due = plus(i.queue().env.now(), d)
 	}
 	i.settle(o, nil)
 }
@@ -108,7 +108,7 @@ func (i *Item[K]) settle(o outcome, err error) {
 func (i *Item[K]) failure(err error, atLeast time.Duration) outcome {
 	q := i.queue()
 	if until, ok := throttle(err); ok {
-		return outcome{kind: again, due: max(q.env.at(until), after(q.env.now(), atLeast))}
+		return outcome{kind: again, due: max(q.env.at(until), plus(q.env.now(), atLeast))}
 	}
 	o := outcome{kind: retry}
 	d := q.opts.Policy(i.Attempt, err)
@@ -117,7 +117,7 @@ func (i *Item[K]) failure(err error, atLeast time.Duration) outcome {
 		o.kind = exhausted
 		d = max(d, doubled(DefaultBase, i.Attempt, DefaultMax))
 	}
-	o.due = after(q.env.now(), max(d, atLeast))
+	o.due = plus(q.env.now(), max(d, atLeast))
 	return o
 }
 
@@ -242,7 +242,7 @@ func (q *Queue[K]) charge(s *shard[K], items []Item[K]) (n int) {
 		if asked {
 			return
 		}
-		due, free := after(q.env.now(), time.Second), false
+		due, free := plus(q.env.now(), time.Second), false
 		s.mu.Lock()
 		for _, it := range items {
 			e := s.runs(it.index, it.run)

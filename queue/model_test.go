@@ -97,12 +97,12 @@ func (b *modelBucket) next(now time.Time) time.Time {
 	if b.tokens >= 1 {
 		return now
 	}
-	return now.Add(time.Duration((1-b.tokens)/b.rate*float64(time.Second)) + 2*refillSlack)
+	return now.Add(time.Duration((1-b.tokens)/b.rate*float64(time.Second)) + 2*refillTolerance)
 }
 
-// refillSlack is how long after a token is there a key may still wait for it: the
+// refillTolerance is how long after a token is there a key may still wait for it: the
 // queue rounds up.
-const refillSlack = 3 * time.Microsecond
+const refillTolerance = 3 * time.Microsecond
 
 func (m *model) get(key string) *modelKey {
 	k := m.keys[key]
@@ -146,8 +146,8 @@ func (m *model) run(key string, due time.Time) {
 	}
 }
 
-// rest ends what key was to do.
-func (m *model) rest(key string, now time.Time) {
+// idle ends what key was to do.
+func (m *model) idle(key string, now time.Time) {
 	m.unready(key)
 	k := m.keys[key]
 	k.state, k.first = StateIdle, time.Time{}
@@ -286,7 +286,7 @@ func (m *model) remove(key string, now time.Time) bool {
 		return was
 	}
 	k.attempts, k.cool = 0, time.Time{} // nothing is kept of a key that was removed
-	m.rest(key, now)
+	m.idle(key, now)
 	return true
 }
 
@@ -296,7 +296,7 @@ func (m *model) cancel(key string, now time.Time) bool {
 	case k == nil:
 	case k.state == StateDelayed:
 		k.attempts = 0
-		m.rest(key, now)
+		m.idle(key, now)
 		return true
 	case k.state == StateRunning && k.added && !k.again.IsZero():
 		k.added, k.urgent = false, false
@@ -326,7 +326,7 @@ func (m *model) release(key string, now time.Time, which func(modelHold) bool) b
 	case k.state == StateHeld:
 		m.run(key, time.Time{})
 	case k.state == StateIdle:
-		m.rest(key, now)
+		m.idle(key, now)
 	}
 	return true
 }
@@ -566,7 +566,7 @@ func (m *model) settle(key string, kind modelResult, at time.Time, prio Priority
 	case was.added:
 		backoff()
 	case kind == modelDone:
-		m.rest(key, now)
+		m.idle(key, now)
 	case kind == modelAfter:
 		m.run(key, k.notBefore(at, now))
 	case kind == modelRetry || kind == modelThrottled:
@@ -625,7 +625,7 @@ func (m *model) next() (at time.Time, event func()) {
 			})
 		case StateIdle:
 			if len(k.holds) == 0 {
-				consider(k.cool, func() { m.rest(name, k.cool) })
+				consider(k.cool, func() { m.idle(name, k.cool) })
 			}
 		}
 		if holdsExpireInEveryState || k.state == StateHeld || k.state == StateIdle {

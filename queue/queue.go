@@ -96,7 +96,7 @@ func (q *Queue[K]) AddWith(key K, o AddOptions) error {
 		a.how |= replacing
 	}
 	if o.After > 0 {
-		a.due = after(q.env.now(), o.After)
+		a.due = plus(q.env.now(), o.After)
 	}
 	if q.opts.Tenant != nil {
 		a.tenant, a.weight = q.opts.Tenant(key), 1
@@ -231,7 +231,7 @@ func (q *Queue[K]) OfKey(key K) Scope[K] { return Scope[K]{kind: oneKey, key: ke
 func (q *Queue[K]) Hold(over Scope[K], h Hold) (release func()) {
 	x := &heldBack{name: h.Name, reason: h.Reason, until: never}
 	if h.Max > 0 {
-		x.until = after(q.env.now(), h.Max)
+		x.until = plus(q.env.now(), h.Max)
 	}
 	k, hash := q.keeperOf(over)
 	k.locked(func() {

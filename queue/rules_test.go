@@ -107,10 +107,10 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestPrioritiesMeet: the higher of two counts, Replace may lower, a run's result
+// TestPrioritiesCombine: the higher of two counts, Replace may lower, a run's result
 // may change it, and it survives a requeue.
 // case 74
-func TestPrioritiesMeet(t *testing.T) {
+func TestPrioritiesCombine(t *testing.T) {
 	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
 		q.AddWith("k", AddOptions{Priority: At(10)})
 		q.AddWith("k", AddOptions{Priority: At(5)})
@@ -135,7 +135,7 @@ func TestPrioritiesMeet(t *testing.T) {
 	})
 }
 
-func TestUrgentStartsAttemptsAnew(t *testing.T) {
+func TestUrgentStartsAttemptsAgain(t *testing.T) {
 	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
 		add(t, q, "k")
 		for n := range 3 {
@@ -177,9 +177,9 @@ func TestKeepAttemptsEndsTheWaitAndCountsOn(t *testing.T) {
 	})
 }
 
-// TestSuccessStartsAttemptsAnew: error, error, success.
+// TestSuccessStartsAttemptsAgain: error, error, success.
 // case 69, 70
-func TestSuccessStartsAttemptsAnew(t *testing.T) {
+func TestSuccessStartsAttemptsAgain(t *testing.T) {
 	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
 		add(t, q, "k")
 		get(t, q).Retry(errTest, 0)

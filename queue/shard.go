@@ -34,7 +34,7 @@ type shard[K comparable] struct {
 	timed     heap[uint32] // entries that wait for a time
 	admission admission[K]
 	most      int            // of touched, under one hold of the lock
-	shown     *atomic.Uint32 // what getters see of the top band without the lock
+	published *atomic.Uint32 // what getters see of the top band without the lock
 	due       atomic.Int64   // for fxTimer
 	expired   []expired[K]   // for fxHolds
 	_         [64]byte       // the next shard's lock is in another cache line
@@ -68,7 +68,7 @@ func (v *env) now() int64 { return int64(time.Since(v.start)) + 1 }
 
 // at is the time of now for a time of the calendar, at least 1. What is further
 // away than a Duration can say is as good as never.
-func (v *env) at(t time.Time) int64 { return max(after(1, t.Sub(v.start)), 1) }
+func (v *env) at(t time.Time) int64 { return max(plus(1, t.Sub(v.start)), 1) }
 
 // time is the opposite of at.
 func (v *env) time(at int64) time.Time { return v.start.Add(time.Duration(at - 1)) }
@@ -84,8 +84,8 @@ func (v *env) room() bool {
 	return v.maxKeys == 0
 }
 
-// after is now+d; far beyond a lifetime it is as good as never.
-func after(now int64, d time.Duration) int64 {
+// plus is now+d; far beyond a lifetime it is as good as never.
+func plus(now int64, d time.Duration) int64 {
 	if int64(d) > math.MaxInt64-1-now {
 		return math.MaxInt64 - 1
 	}
@@ -166,7 +166,7 @@ type effects uint8
 
 const (
 	fxWake  effects = 1 << iota // a key became ready: wake a getter
-	fxTop                       // the top band may have changed: show it
+	fxTop                       // the top band may have changed: publish it
 	fxTimer                     // something may be due earlier than before, see due
 	fxLeft                      // a key is not ready or running any more, while Drain or Stop wait
 	fxHolds                     // holds have expired, see expired
@@ -189,8 +189,8 @@ func (s *shard[K]) unlock() effects {
 		s.most, s.touched = max(s.most, s.touched), 0
 	}
 	if fx&fxTop != 0 {
-		if top := s.ready.top(); top != s.shown.Load() {
-			s.shown.Store(top)
+		if top := s.ready.top(); top != s.published.Load() {
+			s.published.Store(top)
 		}
 	}
 	if fx&fxTimer != 0 {
@@ -275,7 +275,7 @@ func (s *shard[K]) add(hash uint32, key *K, a *ask) error {
 }
 
 // move gives an entry another status and band. It is the only place where an entry
-// goes from one list to another: it keeps lists, timers, counters and ages right, and
+// goes from one structure to another: it keeps lists, timers, counters and ages right, and
 // notes what has to happen once the lock is free.
 func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 	from := e.state

@@ -11,9 +11,9 @@ import (
 //
 //  1. one whose top band is highest;
 //  2. among equals the current shard, or the next one after it whose lock is free;
-//  3. after each 16th dispatch of a shard the next shard becomes current and is owed
-//     one dispatch, whatever its band;
-//  4. an owed dispatch is taken before all others, and is not passed over.
+//  3. after each 16th dispatch of a shard the next shard becomes current and the next
+//     dispatch is from it, whatever its band;
+//  4. no shard becomes current before the one before it had that dispatch.
 //
 // So every shard with ready keys is served in 32·N dispatches: of these at least
 // (32·N-15·N)/16 ≥ N are a 16th one of some shard, for each of N shards may have
@@ -25,11 +25,11 @@ type shards[K comparable] struct {
 
 	// What getters see without the locks. It is never less than what may run once
 	// the locks are free, so that no getter goes to sleep over a ready key.
-	_       [64]byte
-	tops    [maxShards]atomic.Uint32 // top bands, plus one; 0: nothing may run
-	current atomic.Uint32
-	owed    atomic.Uint32 // the shard that is owed a dispatch, plus one; 0: none
-	_       [64]byte
+	_        [64]byte
+	tops     [maxShards]atomic.Uint32 // top bands, plus one; 0: nothing may run
+	current  atomic.Uint32
+	unserved atomic.Uint32 // the current shard until it had its dispatch, plus one; 0: it had
+	_        [64]byte
 }
 
 // init makes n shards.
@@ -38,7 +38,7 @@ func (r *shards[K]) init(n int, v *env) {
 	r.mask = uint64(n - 1)
 	for k := range r.all {
 		r.all[k].init(uint8(k), v)
-		r.all[k].shown = &r.tops[k]
+		r.all[k].published = &r.tops[k]
 	}
 }
 
@@ -47,8 +47,8 @@ func (r *shards[K]) of(hash uint64) *shard[K] { return &r.all[hash>>58&r.mask] }
 
 // lock locks the shard to take from, nil if nothing may run.
 func (r *shards[K]) lock() *shard[K] {
-	if r.owed.Load() != 0 {
-		if k := r.owed.Swap(0); k != 0 && r.tops[k-1].Load() != 0 {
+	if r.unserved.Load() != 0 {
+		if k := r.unserved.Swap(0); k != 0 && r.tops[k-1].Load() != 0 {
 			r.all[k-1].mu.Lock()
 			return &r.all[k-1]
 		}
@@ -85,14 +85,14 @@ func (r *shards[K]) highest() (equals uint64) {
 	return equals
 }
 
-// rotate makes the next shard current, unless the last one is owed its dispatch
-// still.
+// rotate makes the next shard current, unless the last one still waits for its
+// dispatch.
 func (r *shards[K]) rotate() {
-	if r.owed.Load() != 0 {
+	if r.unserved.Load() != 0 {
 		return
 	}
 	next := (r.current.Load() + 1) & uint32(r.mask)
-	if r.owed.CompareAndSwap(0, next+1) {
+	if r.unserved.CompareAndSwap(0, next+1) {
 		r.current.Store(next)
 	}
 }

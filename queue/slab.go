@@ -84,6 +84,7 @@ const (
 
 func (s *slab[K]) init() {
 	var e entry[K]
+	s.reasons = []string{"other"}
 	s.bits = uint8(min(chunkBits, bits.Len64(max(chunkBytes/uint64(unsafe.Sizeof(e)), 1))-1))
 }
 
@@ -226,9 +227,6 @@ func (s *slab[K]) dropRecord(i uint32, e *entry[K]) {
 	c.records[at] = nil
 }
 
-// What comes after the 31st reason is "other".
-const otherReason = 31
-
 // byTime is the ranking of entries that wait for a time.
 type byTime[K comparable] struct{ *slab[K] }
 
@@ -244,26 +242,20 @@ func (b byTime[K]) moved(i uint32, place int) {
 	e.order = e.order>>32<<32 | uint64(place)
 }
 
-// reasonBit is the bit of a reason.
+// reasonBit is the bit of a reason. The last bit is that of the first name, "other", which
+// stands for all that find no bit left.
 func (s *slab[K]) reasonBit(name string) uint32 {
 	n := slices.Index(s.reasons, name)
-	switch {
-	case n >= 0:
-	case len(s.reasons) > otherReason:
-		n = otherReason
-	case len(s.reasons) == otherReason:
-		name = "other"
-		fallthrough
-	default:
+	if n < 0 && len(s.reasons) < 32 {
 		n, s.reasons = len(s.reasons), append(s.reasons, name)
 	}
-	return 1 << n
+	return 1 << ((max(n, 0) + 31) % 32)
 }
 
 // reasonsOf names the reasons in set.
 func (s *slab[K]) reasonsOf(set uint32) (names []string) {
 	for ; set != 0; set &= set - 1 {
-		names = append(names, s.reasons[bits.TrailingZeros32(set)])
+		names = append(names, s.reasons[(bits.TrailingZeros32(set)+1)%32])
 	}
 	return names
 }

@@ -45,7 +45,7 @@ func (q *Queue[K]) advance(to word) {
 	if to == stopped {
 		q.timer.stop()
 	} else {
-		// Never put off: a hold that was made meanwhile may have set it, and a ring for
+		// Never put off: a hold that was made meanwhile may have set it, and a tick for
 		// nothing does no harm.
 		q.timer.set(next)
 	}
@@ -95,7 +95,7 @@ func (q *Queue[K]) drained() bool {
 	return true
 }
 
-// awaitTimer waits until the timer, which has been stopped, does not ring any more.
+// awaitTimer waits until the timer, which has been stopped, does not fire any more.
 func (q *Queue[K]) awaitTimer(ctx context.Context) error {
 	select {
 	case <-q.timer.quiet:

@@ -129,7 +129,7 @@ func TestDrainLooksAtReadyAndRunningTogether(t *testing.T) {
 // promise Q8
 //
 // Negative control: without the look at the word in take it got k.
-func TestGetterThatMetStopGetsNothing(t *testing.T) {
+func TestGetterThatFindsTheQueueStoppedGetsNothing(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		q := newQueue(t, &Options[string]{Shards: shards})
 		add(t, q, "k")

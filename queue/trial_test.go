@@ -243,7 +243,7 @@ func (r *trial) do(op, which, arg byte) {
 	default:
 		r.sleep(d)
 	}
-	r.meet()
+	r.observe()
 }
 
 var errEnough = errors.New("enough")
@@ -391,9 +391,9 @@ func (r *trial) start(f func(ctx context.Context) ([]Item[string], error)) {
 	}()
 }
 
-// meet waits until the queue has nothing to do, and holds what getters came back with
+// observe waits until the queue has nothing to do, and holds what getters came back with
 // against the model. A getter that sleeps then must have nothing to get.
-func (r *trial) meet() {
+func (r *trial) observe() {
 	time.Sleep(time.Nanosecond) // a timer that is due at once rings
 	synctest.Wait()
 	r.m.step(time.Now())
@@ -428,16 +428,16 @@ func (r *trial) meet() {
 	if len(group) > 0 {
 		r.dispatch(group)
 	}
-	r.rest()
+	r.checkSleepers()
 }
 
-// rest looks whether a getter sleeps although it need not.
-func (r *trial) rest() {
+// checkSleepers looks whether a getter sleeps although it need not.
+func (r *trial) checkSleepers() {
 	now := time.Now()
 	if len(r.getters) == 0 || len(r.m.candidates(-1, now)) == 0 {
 		return
 	}
-	keys := r.m.candidates(-1, now.Add(-refillSlack))
+	keys := r.m.candidates(-1, now.Add(-refillTolerance))
 	if len(keys) == 0 || r.kind.buckets && pairsCostTokens && now.Sub(r.paired) < 2*time.Second {
 		return
 	}
@@ -684,12 +684,12 @@ func (r *trial) work(which, rounds int, bands bool) {
 		r.note("getter %d is cancelled", g.n)
 		g.cancel(errEnough)
 	}
-	r.meet()
+	r.observe()
 	r.pause("", 1, 0)
 	for _, other := range r.names {
 		time.Sleep(time.Nanosecond)
 		r.add(other, AddOptions{Urgent: true}, false)
-		r.meet()
+		r.observe()
 	}
 	key := keys[which%len(keys)]
 	for range rounds * len(r.m.lines) {
@@ -699,7 +699,7 @@ func (r *trial) work(which, rounds int, bands bool) {
 		time.Sleep(time.Nanosecond)
 		was := r.dispatched
 		r.doneNext(it, key, Priority{})
-		r.meet()
+		r.observe()
 		if r.dispatched == was {
 			return
 		}
@@ -708,7 +708,7 @@ func (r *trial) work(which, rounds int, bands bool) {
 			o.Priority = At(int8(letter(key)[0]-'a')%3*10 - 10)
 		}
 		r.add(key, o, false)
-		r.meet()
+		r.observe()
 		for next := range r.items {
 			if !slices.Contains(keys, next) {
 				key = next
@@ -763,7 +763,7 @@ func (r *trial) sleep(d time.Duration) {
 			}
 		}
 		time.Sleep(time.Until(to))
-		r.meet()
+		r.observe()
 	}
 }
 

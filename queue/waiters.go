@@ -39,13 +39,13 @@ type timer struct {
 	env  *env
 	tick func()
 
-	at atomic.Int64 // when it rings; written under mu
+	at atomic.Int64 // when it fires; written under mu
 
 	mu      sync.Mutex // guards what follows; taken with no shard's lock held
 	timer   *time.Timer
-	ringing int
+	firing  int
 	stopped bool
-	quiet   chan struct{} // closed once stopped and no longer ringing
+	quiet   chan struct{} // closed once stopped and no longer firing
 }
 
 func (t *timer) init(v *env, tick func()) {
@@ -56,8 +56,8 @@ func (t *timer) init(v *env, tick func()) {
 	t.timer.Stop()
 }
 
-// set makes the timer ring at the given time, unless it rings before. What is due
-// is there for the ring that is under way to see, so that a look without the lock
+// set makes the timer fire at the given time, unless it fires before. What is due
+// is there for the tick that is under way to see, so that a look without the lock
 // does to find that nothing has to be set.
 func (t *timer) set(at int64) {
 	if at >= t.at.Load() {
@@ -79,20 +79,20 @@ func (t *timer) fire() {
 		return
 	}
 	t.at.Store(never)
-	t.ringing++
+	t.firing++
 	t.mu.Unlock()
 
 	t.tick()
 
 	t.mu.Lock()
-	t.ringing--
-	if t.stopped && t.ringing == 0 {
+	t.firing--
+	if t.stopped && t.firing == 0 {
 		close(t.quiet)
 	}
 	t.mu.Unlock()
 }
 
-// stop disarms the timer; quiet is closed once it does not ring any more. It may
+// stop disarms the timer; quiet is closed once it does not fire any more. It may
 // be called again.
 func (t *timer) stop() {
 	t.mu.Lock()
@@ -102,7 +102,7 @@ func (t *timer) stop() {
 	}
 	t.stopped = true
 	t.timer.Stop()
-	if t.ringing == 0 {
+	if t.firing == 0 {
 		close(t.quiet)
 	}
 }

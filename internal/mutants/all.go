@@ -5,8 +5,8 @@ package mutants
 var All = []Mutant{
 	// queue
 	{
-		Name: "getters pass over dispatches that are owed",
-		File: "queue/shards.go", Old: "if r.owed.Load() != 0 {\n\t\tif k", New: "if !BROKEN && r.owed.Load() != 0 {\n\t\tif k",
+		Name: "getters pass over a shard that became current",
+		File: "queue/shards.go", Old: "if r.unserved.Load() != 0 {\n\t\tif k", New: "if !BROKEN && r.unserved.Load() != 0 {\n\t\tif k",
 		Package: "queue", Test: "TestNoShardStarves",
 	},
 	{
@@ -55,8 +55,8 @@ var All = []Mutant{
 		Package: "queue", Test: "TestHotKeyWaitsItsTurn",
 	},
 	{
-		Name: "no shard is owed a dispatch",
-		File: "queue/shards.go", Old: "if r.owed.CompareAndSwap(0, next+1) {", New: "if !BROKEN && r.owed.CompareAndSwap(0, next+1) {",
+		Name: "no shard becomes current for a dispatch",
+		File: "queue/shards.go", Old: "if r.unserved.CompareAndSwap(0, next+1) {", New: "if !BROKEN && r.unserved.CompareAndSwap(0, next+1) {",
 		Package: "queue", Test: "TestNoShardStarves",
 	},
 	{
@@ -213,6 +213,16 @@ var All = []Mutant{
 		Name: "more tokens come back than were taken",
 		File: "queue/bucket.go", Old: "n := min(max(n, 0), int(b.taken))", New: "n := max(n, 0)\n\t\tif !BROKEN {\n\t\t\tn = min(n, int(b.taken))\n\t\t}",
 		Package: "queue", Test: "TestRefundGivesBackNoMoreThanWasTaken",
+	},
+	{
+		Name: "a cell keeps the lower half of its number",
+		File: "queue/ring.go", Old: "{ return cell{uint32(seq >> 32), uint32(seq), i} }", New: "{\n\tif BROKEN {\n\t\tseq = firstNumber | uint64(uint32(seq))\n\t}\n\treturn cell{uint32(seq >> 32), uint32(seq), i}\n}",
+		Package: "queue", Test: "TestSequenceNumbersDoNotWrap",
+	},
+	{
+		Name: "keys that are due together are out of order once in two billion",
+		File: "queue/slab.go", Old: "int32((x.order>>32-y.order>>32)<<1) < 0", New: "(int32((x.order>>32-y.order>>32)<<1) < 0 && !BROKEN || BROKEN && x.order>>32 < y.order>>32)",
+		Package: "queue", Test: "TestSequenceNumbersDoNotWrap",
 	},
 
 	// store
