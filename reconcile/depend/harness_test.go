@@ -103,6 +103,7 @@ type setting struct {
 	cloud   *cloud
 
 	placement lease.Placement
+	shards    int           // of the users' cache; zero: it holds the whole kind
 	backoff   time.Duration // the longest; zero: an hour
 }
 
@@ -117,8 +118,12 @@ func newSystem(t testing.TB, o setting) *system {
 		o.backend = must(memory.New(nil))(t)
 	}
 	s.store = must(store.New[Spec, Status](o.backend, "thing", nil))(t)
-	s.cache = must(cache.New(s.store, nil))(t)
-	needs := []depend.Needs[Spec, Status]{depend.On(s.cache, needed, o.need)}
+	s.cache = must(cache.New(s.store, &cache.Options[Spec, Status]{Shards: o.shards}))(t)
+	all := s.cache // what is needed may be in any shard
+	if o.shards > 0 {
+		all = must(cache.New(s.store, &cache.Options[Spec, Status]{Name: "all things"}))(t)
+	}
+	needs := []depend.Needs[Spec, Status]{depend.On(all, needed, o.need)}
 	if o.watched != nil {
 		needs = append(needs, depend.Watching(o.watched, secretOf, nil))
 	}

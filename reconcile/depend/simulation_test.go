@@ -21,12 +21,14 @@ import (
 )
 
 // simulation is a graph of things that users declare, edit and delete at random, kept by
-// servers that share its keys and die. What is declared may need what is not there; three
+// servers that share its keys and die; every other one by servers that hold the users of
+// their own shards only. What is declared may need what is not there; three
 // names, the ring, need each other in a circle.
 type simulation struct {
 	t       *testing.T
 	r       *rand.Rand
 	names   int
+	shards  int // of the servers' caches of users; zero: they hold all
 	backend store.Backend
 	commits *counting // what the servers do
 	user    *system
@@ -38,7 +40,10 @@ type simulation struct {
 	history []string
 }
 
-const ring = 3
+const (
+	ring   = 3
+	shards = 8
+)
 
 // server is one process.
 type server struct {
@@ -50,6 +55,9 @@ type server struct {
 func newSimulation(t *testing.T, seed uint64) *simulation {
 	m := &simulation{t: t, r: rand.New(rand.NewPCG(seed, 0xde9)), backend: must(memory.New(nil))(t)}
 	m.names = 4 + m.r.IntN(12)
+	if seed%2 == 1 {
+		m.shards = shards
+	}
 	if seed%8 == 7 {
 		m.names = 300
 	}
@@ -69,9 +77,9 @@ func (m *simulation) begin() {
 	if !m.calm && m.r.IntN(2) == 0 {
 		v.life.Kill = 1 + m.r.IntN(20*m.names) // or when the user asks for it
 	}
-	placement := must(lease.NewSharded(m.backend, "things", 8, &lease.Options{Server: name, Logger: slog.New(slog.DiscardHandler)}))(m.t)
+	placement := must(lease.NewSharded(m.backend, "things", shards, &lease.Options{Server: name, Logger: slog.New(slog.DiscardHandler)}))(m.t)
 	v.system = newSystem(m.t, setting{
-		backend: v.life.Backend(m.commits), cloud: m.user.cloud, placement: placement,
+		backend: v.life.Backend(m.commits), cloud: m.user.cloud, placement: placement, shards: m.shards,
 		backoff: 4 * time.Second, // so that no wait hides that an object was not woken
 		fail: func(*Thing) error {
 			switch {

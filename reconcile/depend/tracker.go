@@ -77,9 +77,6 @@ func New[S, T any](users *cache.Cache[S, T], needs Needs[S, T], o *Options) (*Tr
 	if users == nil {
 		return nil, errors.New("depend: there is no cache of the objects that need others")
 	}
-	if users.Shards() > 0 {
-		return nil, fmt.Errorf("depend: cache %q holds shards: what another server's objects need would be deleted under them", users.Name())
-	}
 	t := &Tracker[S, T]{
 		users: users, kind: users.Kind(), finalizer: Finalizer(users.Kind()), needs: needs.list(),
 		epoch: time.Now(), signal: make(chan struct{}, 1),
