@@ -892,6 +892,11 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestServersOfBeforeAndAfterPlansAgree",
 	},
 	{
+		Name: "servers drop what they hold while there is no plan",
+		File: "reconcile/lease/board.go", Old: "mine[shard] = me != \"\" && c.plan.owner[shard] == me", New: "mine[shard] = me != \"\" && c.plan.owner[shard] == me && (!BROKEN || c.planAt != 0)",
+		Package: "reconcile/lease", Test: "TestServersOfBeforeAndAfterPlansAgree",
+	},
+	{
 		Name: "only the oldest member ever plans",
 		File: "reconcile/lease/session.go", Old: "\tif rank < 0 {\n", New: "\tif rank < 0 || BROKEN && rank > 0 {\n",
 		Package: "reconcile/lease", Test: "TestPlanIsWrittenAlthoughTheOldestMemberHangs",

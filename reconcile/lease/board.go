@@ -322,7 +322,7 @@ func (c census) planned(session string, n int) []bool {
 		}
 	}
 	for shard := range mine {
-		mine[shard] = me != "" && c.planAt != 0 && c.plan.owner[shard] == me
+		mine[shard] = me != "" && c.plan.owner[shard] == me
 	}
 	return mine
 }

@@ -72,7 +72,7 @@ func (before plan) next(live []bidder) plan {
 		return p
 	}
 	p.sendAway(by)
-	p.adopt(all, by)
+	p.adopt(all)
 	for _, owner := range p.owner {
 		if q := by[owner]; q != nil {
 			q.count++
@@ -121,7 +121,7 @@ func (p *plan) sendAway(by map[string]*quota) {
 
 // adopt gives each server that the plan does not know the place of one that is gone: of the
 // last to leave.
-func (p *plan) adopt(all []*quota, by map[string]*quota) {
+func (p *plan) adopt(all []*quota) {
 	adopted := map[string]string{}
 	for _, q := range all {
 		last := len(p.gone) - 1

@@ -244,7 +244,12 @@ func TestServersOfBeforeAndAfterPlansAgree(t *testing.T) {
 		old1.end()
 		new2 := begin("a", false)
 		settled("one has been replaced", byHash("a", "b", "c"))
+		was, left := l.begun(), l.owners()["b"]
 		old2.end()
+		time.Sleep(4 * ttl)
+		if moved := l.begun() - was; moved != left {
+			t.Errorf("the change to plans moved %d shards, want the %d of the one that left", moved, left)
+		}
 		settled("all of before have left", map[string]int{"a": 32, "c": 32})
 		back := begin("b", true)
 		settled("one is rolled back", byHash("a", "b", "c"))

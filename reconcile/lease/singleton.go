@@ -8,7 +8,7 @@ import (
 
 // NewSingleton places work on one server at a time: the first that takes the lease
 // of that name, until it stops or dies. The backend must have leases
-// ([store.Leaser]) and be the same for all servers.
+// ([store.Leaser]) and be the same for all servers. [NewSingletons] spreads several of them.
 func NewSingleton(b store.Backend, name string, o *Options) (Placement, error) {
 	e, err := newElector(b, name, fmt.Sprintf("singleton %q", name), 1, o)
 	if err != nil {
