@@ -60,6 +60,7 @@ func BenchmarkServers(b *testing.B) {
 		for _, wait := range []time.Duration{0, 50 * time.Millisecond} {
 			for _, servers := range []int{1, 3} {
 				b.Run(fmt.Sprintf("backend=%s/objects=%s/work=%v/servers=%d", backend, short(*serversObjects), wait, servers), func(b *testing.B) {
+					b.StopTimer() // convergeServers starts it
 					cfg := serverConfig{Shards: 48, Workers: 64, Wait: wait}
 					if backend == "postgres" {
 						if _, err := pgBinaries(); err != nil {
@@ -69,7 +70,6 @@ func BenchmarkServers(b *testing.B) {
 					} else {
 						cfg.Endpoint = endpoint(b)
 					}
-					b.StopTimer()
 					for range b.N {
 						cfg.Schema = fmt.Sprint("servers", pgServer.schemas.Add(1))
 						convergeServers(b, cfg, servers, *serversObjects)
@@ -94,7 +94,7 @@ func convergeServers(b *testing.B, cfg serverConfig, servers, objects int) {
 	}
 	var running []*exec.Cmd
 	var inputs []io.Closer
-	b.StartTimer() // BenchmarkServers stopped it
+	b.StartTimer()
 	for i := range servers {
 		cfg.Name = fmt.Sprint("server", i)
 		cmd, stdin := startProcess(b, cfg)
