@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +32,7 @@ type account struct {
 }
 
 // startAccounts runs one controller for the disks of all accounts.
-func startAccounts(w *world, accounts []*account) (stop func()) {
+func startAccounts(w *world, accounts []*account, edit ...func(*reconcile.Options[reconcile.Request])) (stop func()) {
 	w.o.Poll, w.o.PollPhase, w.o.ExclusiveCreate = 10*time.Minute, true, true
 	w.restart(nil)
 	byName := map[string]*account{}
@@ -56,7 +56,7 @@ func startAccounts(w *world, accounts []*account) (stop func()) {
 		f := &fleet{world: &world{cloud: a.cloud}, quota: a.quota}
 		a.inv = w.inventory(func(o *invOpts) {
 			o.Fresh = w.o.Poll
-			o.List = func(ctx context.Context) iter.Seq2[resource, error] { return f.pages(ctx) }
+			o.List = f.pages
 			o.Get = f.read(func(ctx context.Context, id string) (resource, bool, error) {
 				r, err := a.cloud.Get(ctx, id)
 				if errors.Is(err, reconciletest.ErrNotFound) {
@@ -68,7 +68,11 @@ func startAccounts(w *world, accounts []*account) (stop func()) {
 		a.client = a.inv.Client(limited(a.quota, client))
 		sources = append(sources, a.inv.Changed("lists of "+a.name))
 	}
-	_, stop = w.serve(sixteen(of), sources, set)
+	o := sixteen(of)
+	for _, e := range edit {
+		e(o)
+	}
+	_, stop = w.serve(o, sources, set)
 	return stop
 }
 
@@ -218,6 +222,62 @@ func TestServerOfTwentyAccountsHoldsAMillion(t *testing.T) {
 			if wrong == "" && c.wrong {
 				t.Errorf("%s passed", name)
 			}
+		})
+	}
+}
+
+// Tenants inside one account share its quota by weight: while both have creates that wait
+// for the budget, three of one tenant's are made for one of the other's, which is declared
+// first, and the whole takes what the quota allows.
+//
+// Negative control: with equal weights the check of the parts fails.
+func TestTenantsOfAnAccountShareTheQuotaByWeight(t *testing.T) {
+	const n, weight, rate = 200, 3, 20
+	tenantOf := func(name string) string { t, _, _ := strings.Cut(name, "-"); return t }
+	for _, control := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *world) {
+			a := &account{name: "acme", n: 2 * n, read: 200, write: rate}
+			weights := map[string]int{"big": weight, "small": 1}
+			if control {
+				weights["big"] = 1
+			}
+			for _, tenant := range []string{"small", "big"} {
+				for i := range n {
+					o := a.disk(i, "1")
+					o.Name = tenant + "-" + o.Name
+					must(w.store.Create(t.Context(), o))
+				}
+			}
+			stop := startAccounts(w, []*account{a}, func(o *reconcile.Options[reconcile.Request]) {
+				o.Queue.Tenant = func(k reconcile.Request) string { return tenantOf(k.Name) }
+				o.Queue.TenantWeight = func(tenant string) int { return weights[tenant] }
+			})
+			defer stop()
+			made := func() map[string]int {
+				of := map[string]int{}
+				for _, r := range a.cloud.Truth() {
+					of[tenantOf(strings.TrimPrefix(r.Name, a.name+"-"))]++
+				}
+				return of
+			}
+			begun := time.Now()
+			time.Sleep(2 * time.Second) // which spends what had been saved up
+			before := made()
+			time.Sleep(10 * time.Second)
+			after := made()
+			big, small := after["big"]-before["big"], after["small"]-before["small"]
+			// One turn in sixteen is that of the oldest key, which is the small tenant's.
+			const turns = 10 * rate * 15 / 16
+			if right := big >= turns*weight/(weight+1)-2*weight && small >= turns/(weight+1)-2*weight; right == control {
+				t.Errorf("control %v: %d creates of the tenant of weight %d and %d of the other in 10 s at %d a second", control, big, weight, small, rate)
+			}
+			for len(a.cloud.Truth()) < 2*n && time.Since(begun) < time.Hour {
+				time.Sleep(20 * time.Millisecond)
+			}
+			bound{
+				name: "two tenants of an account", resources: 2 * n, writes: a.cloud.Writes(), least: atRate(2*n, a.write), ratio: 1.05,
+				took: time.Since(begun), reads: a.cloud.Calls("Get"), most: int(1.1 * 2 * n), refused: a.cloud.Calls("refused"),
+			}.check(t)
 		})
 	}
 }

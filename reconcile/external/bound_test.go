@@ -200,6 +200,10 @@ func (s *scene) creates(name string, perObject float64) bound {
 		return s.cloud.Calls("Create") >= s.n
 	})
 	if *chart {
+		for len(reads) <= 30 { // the first half hour
+			time.Sleep(time.Until(begun.Add(time.Duration(len(reads)) * time.Minute)))
+			reads, writes = append(reads, s.reads()), append(writes, s.cloud.Writes())
+		}
 		s.t.Logf("%s by minute: reads %v, writes %v", name, reads, writes)
 	}
 	time.Sleep(3 * time.Second) // the last ones are looked at
@@ -292,21 +296,26 @@ func (s *scene) counted(b bound, limit time.Duration, reached func() bool) bound
 	return b
 }
 
+// deletes measures how all objects, which are in order, are deleted.
+func (s *scene) deletes(t *testing.T) bound {
+	keys := s.settled()
+	for _, k := range keys {
+		if err := s.store.Delete(t.Context(), must(s.store.Get(t.Context(), k))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	least := atRate(s.n, writeRate.PerSecond)
+	return s.counted(bound{name: "deletes", most: s.n + s.pages(s.n), // one look for each, and a list
+		least: least, ratio: 1.05}, 10*least,
+		func() bool { return s.cloud.Calls("Delete") >= s.n })
+}
+
 // promise E2: the deletes are those of the objects, and each is proven by a look.
 func TestDeletesReachTheBound(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := newScene(t, w)
-		keys := s.settled()
+		b := s.deletes(t)
 		defer func() { s.stop() }()
-		for _, k := range keys {
-			if err := s.store.Delete(t.Context(), must(s.store.Get(t.Context(), k))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		least := atRate(s.n, writeRate.PerSecond)
-		b := s.counted(bound{name: "deletes", most: s.n + s.pages(s.n), // one look for each, and a list
-			least: least, ratio: 1.05}, 10*least,
-			func() bool { return s.cloud.Calls("Delete") >= s.n })
 		b.check(t)
 		if left := must(s.store.List(t.Context(), store.Selector{})); len(left) != 0 || len(s.cloud.Truth()) != 0 {
 			t.Errorf("%d objects and %d resources are left", len(left), len(s.cloud.Truth()))
@@ -314,28 +323,67 @@ func TestDeletesReachTheBound(t *testing.T) {
 	})
 }
 
-// A field of every resource is changed behind our back; the count begins when the list
-// shows it.
+// drift measures how a field of every resource that was changed behind our back is mended;
+// the count begins when the list shows it.
+func (s *scene) drift() bound {
+	keys := s.settled()
+	lists := s.cloud.Calls("List")
+	for _, k := range keys {
+		d := s.cloud.Peek("t-" + k.Name)
+		d.Props["size"] = "drift"
+		s.cloud.Put(d)
+	}
+	s.until(2*s.poll, func() bool { return s.cloud.Calls("List") >= lists+s.pages(s.n) })
+	least := atRate(s.n, writeRate.PerSecond)
+	return s.counted(bound{name: "updates of drift", most: s.n/10 + 2*s.pages(s.n), least: least, ratio: 1.05}, 10*least+s.poll,
+		func() bool { return s.cloud.Calls("Update") >= s.n })
+}
+
 func TestUpdatesOfDriftReachTheBound(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := newScene(t, w)
-		keys := s.settled()
+		b := s.drift()
 		defer func() { s.stop() }()
-		lists := s.cloud.Calls("List")
-		for _, k := range keys {
-			d := s.cloud.Peek("t-" + k.Name)
-			d.Props["size"] = "drift"
-			s.cloud.Put(d)
-		}
-		s.until(2*s.poll, func() bool { return s.cloud.Calls("List") >= lists+s.pages(s.n) })
-		least := atRate(s.n, writeRate.PerSecond)
-		b := s.counted(bound{name: "updates of drift", most: int(1.1 * float64(s.n)), least: least, ratio: 1.05}, 10*least+s.poll,
-			func() bool { return s.cloud.Calls("Update") >= s.n })
 		b.check(t)
 		if err := s.asDeclared(); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// steady measures intervals in which nothing changes.
+func (s *scene) steady() bound {
+	s.settled()
+	intervals := 12
+	if *aDay {
+		intervals = 144
+	}
+	reads := s.reads()
+	time.Sleep(time.Duration(intervals) * s.poll)
+	return bound{
+		name: "a steady day", resources: s.n, reads: s.reads() - reads, most: int(1.02 * float64(intervals*s.pages(s.n))),
+		writes: s.cloud.Writes(), took: 1, least: 1, ratio: 1.05, refused: s.cloud.Calls("refused"),
+	}
+}
+
+// One look too many for each run makes the checks of deletes, of drift and of a steady day
+// fail.
+func TestBoundsCatchOneLookTooMany(t *testing.T) {
+	for name, measure := range map[string]func(*scene, *testing.T) bound{
+		"deletes": (*scene).deletes,
+		"drift":   func(s *scene, _ *testing.T) bound { return s.drift() },
+		"steady":  func(s *scene, _ *testing.T) bound { return s.steady() },
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			s := newScene(t, w)
+			s.n, s.extra = min(s.n, 200), 1
+			b := measure(s, t)
+			defer func() { s.stop() }()
+			if b.wrong() == "" {
+				t.Errorf("%s: one look too many passed: %v", name, b)
+			}
+		})
+	}
 }
 
 // A hundredth drifts at one moment: the last is mended within one interval of the list
@@ -363,18 +411,8 @@ func TestDriftOfAHundredthIsMendedWithinOneList(t *testing.T) {
 func TestSteadyDayCostsOneListAnInterval(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := newScene(t, w)
-		s.settled()
+		b := s.steady()
 		defer func() { s.stop() }()
-		intervals := 12
-		if *aDay {
-			intervals = 144
-		}
-		reads := s.reads()
-		time.Sleep(time.Duration(intervals) * s.poll)
-		b := bound{
-			name: "a steady day", resources: s.n, reads: s.reads() - reads, most: int(1.02 * float64(intervals*s.pages(s.n))),
-			writes: s.cloud.Writes(), took: 1, least: 1, ratio: 1.05, refused: s.cloud.Calls("refused"),
-		}
 		b.check(t)
 		if b.writes > 0 {
 			t.Errorf("%d writes although all was in order", b.writes)
@@ -422,7 +460,12 @@ func TestCreatesAgainstAFailingCloudReachTheBound(t *testing.T) {
 		"every tenth call fails, a look more":           {failing, writeRate.PerSecond * 0.9, func(s *scene) { s.extra = 1 }},
 	} {
 		bubble(t, func(t *testing.T, w *world) {
-			s := newScene(t, w, c.edit)
+			s := newScene(t, w, func(o *reconciletest.CloudOptions) {
+				c.edit(o)
+				if c.control != nil {
+					o.PageSize = 10
+				}
+			})
 			if c.control != nil {
 				s.n = min(s.n, 400) // the check is the same at every size
 			}
