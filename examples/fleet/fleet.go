@@ -23,6 +23,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tendhq/tend/store"
 )
 
 // ServerEnv is set in the environment of the servers, so that the tests of an
@@ -82,12 +84,31 @@ func New(out io.Writer, o Options, args ...string) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Listen {
+		args = append(args, "-listen")
+	}
 	return &Fleet{
 		out: &lockedWriter{out: out}, args: args, other: o.With, place: place, stop: stop, began: time.Now(),
 		live: make(map[string]*process), owners: make(map[int]Owner), tokens: make(map[int]uint64),
 		answers: make(map[string]string),
 		changed: make(chan struct{}),
 	}, nil
+}
+
+// Show calls f with a fleet and with the objects of one kind in its store, and ends what
+// still runs when f has returned.
+func Show[S, T any](ctx context.Context, out io.Writer, o Options, kind string, f func(*Fleet, *store.Store[S, T]) error, args ...string) (err error) {
+	fleet, err := New(out, o, append([]string{"-ttl", o.TTL.String()}, args...)...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, fleet.Close()) }()
+	backend, all, err := Open[S, T](ctx, fleet.place, kind)
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	return f(fleet, all)
 }
 
 // Place is where the store is.

@@ -19,6 +19,7 @@ type Options struct {
 	For    time.Duration // how long the show goes on
 	TTL    time.Duration // of the leases
 	With   string        // the program of every second server, another version of this one
+	Listen bool          // every server serves its debug page
 
 	Asked <-chan struct{} // of a server: receives when it is to answer; see Fleet.Ask
 }
@@ -42,6 +43,7 @@ func (p Program) Run(args []string, in io.Reader, out, errs io.Writer) int {
 	flags.DurationVar(&o.TTL, "ttl", 2*time.Second, p.TTL)
 	flags.StringVar(&o.Server, "server", "", "be a server of this name (needs -etcd, or -store postgres and -schema)")
 	flags.StringVar(&o.With, "with", "", "every second server is this `program`, another version of the example")
+	flags.BoolVar(&o.Listen, "listen", false, "every server serves its health, metrics and debug page on a free port")
 	flags.StringVar(&o.Store, "store", Etcd, "the store that the servers share: etcd or postgres")
 	flags.StringVar(&o.Endpoint, "etcd", "", "where a server finds etcd (default: one inside this process)")
 	flags.StringVar(&o.DSN, "dsn", os.Getenv(dsnEnv), "the PostgreSQL database, as a URL or key=value pairs (default: a private server from the machine's binaries)")

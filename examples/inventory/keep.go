@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"time"
 
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
 )
 
 // keep lets the kernel work on what the file declares, until ctx ends, or with -once
@@ -59,16 +59,14 @@ func (a *app) serve() error {
 	if a.o.Listen == "" {
 		return nil
 	}
-	l, err := net.Listen("tcp", a.o.Listen)
+	page, err := web.Listen(a.o.Listen, &a.kernel.manager, &web.Options{
+		Metrics: a.kernel.collector, Debug: a.debugPage(), Objects: []objects.Kind{objects.OfCache(a.kernel.cache)},
+	})
 	if err != nil {
 		return err
 	}
-	h, err := web.New(&a.kernel.manager, &web.Options{Metrics: a.kernel.collector, Debug: a.debugPage()})
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
-	a.out.Line("serving http://%s/metrics and /debug", l.Addr())
-	return a.kernel.manager.Register(web.Serve(l, h))
+	a.out.Line("serving http://%s/metrics and /debug", page.Addr())
+	return a.kernel.manager.Register(page)
 }
 
 func (a *app) runChaos(ctx context.Context) error {

@@ -15,7 +15,6 @@ import (
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
-	"github.com/tendhq/tend/store/objects"
 )
 
 // A kernel is tend, put together for buckets: a store of what is declared, a
@@ -98,7 +97,6 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 		k.controller.Watch(reconcile.From(k.cache)),
 		k.manager.Register(k.cache, k.controller, file.Controller()),
 		k.collector.AddQuotas(a.quota.set), k.collector.AddExternal(k.reconciler), k.collector.AddInventory(k.inventory),
-		k.collector.AddObjects(objects.OfCache(k.cache)),
 	)
 }
 

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"log/slog"
 	"time"
 
 	"github.com/tendhq/tend/examples/fleet"
@@ -24,46 +22,32 @@ type (
 	// declare but that the ledger is there.
 	Pages  struct{ Terms []Term }
 	Ledger = store.Object[struct{}, Pages]
+
+	ledgers = store.Store[struct{}, Pages]
 )
 
-var ledgerKey = store.Key{Name: "ledger"}
+const kind = "ledger"
 
-func open(ctx context.Context, p fleet.Place) (store.Backend, *store.Store[struct{}, Pages], error) {
-	return fleet.Open[struct{}, Pages](ctx, p, "ledger")
-}
+var ledgerKey = store.Key{Name: "ledger"}
 
 // serve is one server. All three run this, and the lease decides which of them
 // gets to run the controller.
 func serve(ctx context.Context, o options, out io.Writer) error {
-	backend, ledgers, err := open(ctx, o.Place)
-	if err != nil {
-		return err
-	}
-	defer backend.Close()
-	logger := slog.New(slog.DiscardHandler) // the show has its own lines
-	placement, err := lease.NewSingleton(backend, "bookkeeper", &lease.Options{TTL: o.TTL, Server: o.Server, Logger: logger})
-	if err != nil {
-		return err
-	}
-	controller, err := reconcile.For(ledgers, func(ctx context.Context, l *Ledger) (reconcile.Result, error) {
-		// Nothing here asks whether this server still leads: a write with this
-		// context by a server that does not is refused.
-		token, _ := lease.Token(ctx)
-		terms := l.Status.Terms
-		if n := len(terms); n == 0 || terms[n-1].Token != token {
-			terms = append(terms, Term{Leader: o.Server, Token: token})
-		}
-		terms[len(terms)-1].Entries++
-		l.Status.Terms = terms
-		_, err := ledgers.UpdateStatus(ctx, l)
-		return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, err
-	}, &reconcile.ForOptions[struct{}, Pages]{Options: reconcile.Options[store.Key]{Placement: fleet.Told(placement, out)}})
-	if err != nil {
-		return err
-	}
-	manager := reconcile.Manager{Logger: logger}
-	if err := manager.Register(controller); err != nil {
-		return fmt.Errorf("server %s: %w", o.Server, err)
-	}
-	return manager.Run(ctx)
+	return fleet.Serve(ctx, o, out, kind, func(b store.Backend, lo *lease.Options) (lease.Placement, error) {
+		return lease.NewSingleton(b, "bookkeeper", lo)
+	}, func(ledgers *ledgers, p lease.Placement) (*reconcile.ObjectController[struct{}, Pages], error) {
+		return reconcile.For(ledgers, func(ctx context.Context, l *Ledger) (reconcile.Result, error) {
+			// Nothing here asks whether this server still leads: a write with this
+			// context by a server that does not is refused.
+			token, _ := lease.Token(ctx)
+			terms := l.Status.Terms
+			if n := len(terms); n == 0 || terms[n-1].Token != token {
+				terms = append(terms, Term{Leader: o.Server, Token: token})
+			}
+			terms[len(terms)-1].Entries++
+			l.Status.Terms = terms
+			_, err := ledgers.UpdateStatus(ctx, l)
+			return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, err
+		}, &reconcile.ForOptions[struct{}, Pages]{Options: reconcile.Options[store.Key]{Placement: p}})
+	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -15,38 +14,30 @@ import (
 // director plays the show.
 type director struct {
 	*fleet.Fleet
-	ledgers *store.Store[struct{}, Pages]
+	ledgers *ledgers
 	changes []time.Duration // how long each change of leader took
 }
 
 // show starts three servers, does to them what happens to servers, and says what
 // came of it.
-func show(ctx context.Context, o options, out io.Writer) (err error) {
-	f, err := fleet.New(out, o, "-ttl", o.TTL.String())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	backend, ledgers, err := open(ctx, f.Place())
-	if err != nil {
-		return err
-	}
-	defer backend.Close()
-	d := &director{Fleet: f, ledgers: ledgers}
-	if _, err := ledgers.Create(ctx, &Ledger{Meta: store.Meta{Name: ledgerKey.Name}}); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "Three servers, %s, leases of %v.\n\n", f.Place(), o.TTL)
-	if err := f.StartAll("a", "b", "c"); err != nil {
-		return err
-	}
-	if err := d.awaitLeader(ctx, fleet.Owner{}); err != nil {
-		return err
-	}
-	if err := f.Play(ctx, o.For, func(int) error { return d.round(ctx) }); err != nil {
-		return err
-	}
-	return d.sum(context.WithoutCancel(ctx), out)
+func show(ctx context.Context, o options, out io.Writer) error {
+	return fleet.Show(ctx, out, o, kind, func(f *fleet.Fleet, ledgers *ledgers) error {
+		d := &director{Fleet: f, ledgers: ledgers}
+		if _, err := ledgers.Create(ctx, &Ledger{Meta: store.Meta{Name: ledgerKey.Name}}); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "Three servers, %s, leases of %v.\n\n", f.Place(), o.TTL)
+		if err := f.StartAll("a", "b", "c"); err != nil {
+			return err
+		}
+		if err := d.awaitLeader(ctx, fleet.Owner{}); err != nil {
+			return err
+		}
+		if err := f.Play(ctx, o.For, func(int) error { return d.round(ctx) }); err != nil {
+			return err
+		}
+		return d.sum(context.WithoutCancel(ctx), out)
+	})
 }
 
 // round kills the leader, brings it back, stops the next in good order, and

@@ -7,6 +7,7 @@
 //	go run ./examples/network -size 10000        # ten thousand, with 30,000 references
 //	go run ./examples/network -size 10 -plan     # what would be done, in order
 //	go run ./examples/network -state ./state     # kept in a file
+//	go run ./examples/network -listen localhost:8080   # keep it up, and look at it
 package main
 
 import (
@@ -20,16 +21,21 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tendhq/tend/reconcile/debug"
 	"github.com/tendhq/tend/reconcile/program"
+	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/file"
 	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/objects"
 )
 
 type options struct {
 	Size  int
 	Plan  bool
 	State string
+
+	Listen string
 }
 
 func main() {
@@ -37,6 +43,7 @@ func main() {
 	flag.IntVar(&o.Size, "size", 1000, "how many objects, from 10; 10,000 have 30,000 references")
 	flag.BoolVar(&o.Plan, "plan", false, "print what would be done, and do nothing")
 	flag.StringVar(&o.State, "state", "", "a folder for what is declared; empty: it is kept in memory")
+	flag.StringVar(&o.Listen, "listen", "", "serve health, metrics and the debug page at this address, such as localhost:8080, and go on until Ctrl-C")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -82,6 +89,9 @@ func liveOn(ctx context.Context, o options, backend store.Backend, cloud *cloud,
 	if o.Plan {
 		return n.plan(ctx, out)
 	}
+	if o.Listen != "" {
+		return n.serve(ctx, o.Listen, out)
+	}
 	began = time.Now()
 	return program.Run(ctx, &n.manager, &program.Options{
 		Parts: n.parts(),
@@ -100,6 +110,20 @@ func liveOn(ctx context.Context, o options, backend store.Backend, cloud *cloud,
 			return nil
 		},
 	})
+}
+
+// serve keeps the network up until ctx ends.
+func (n *network) serve(ctx context.Context, address string, out io.Writer) error {
+	kinds := []objects.Kind{objects.OfCache(n.vpcs.cache), objects.OfCache(n.subnets.cache), objects.OfCache(n.machines.cache)}
+	page, err := web.Listen(address, &n.manager, &web.Options{Objects: kinds, Debug: &debug.Options{Needs: n.graph}})
+	if err != nil {
+		return err
+	}
+	if err := n.manager.Register(page); err != nil {
+		return errors.Join(err, page.Close())
+	}
+	fmt.Fprintf(out, "serving http://%s/debug\n", page.Addr())
+	return program.Run(ctx, &n.manager, &program.Options{Parts: n.parts(), Out: program.NewPrinter(out)})
 }
 
 func round(began time.Time) time.Duration { return time.Since(began).Round(time.Millisecond) }

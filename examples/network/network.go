@@ -35,11 +35,12 @@ type network struct {
 	subnets  *kind[SubnetSpec]
 	machines *kind[MachineSpec]
 	manager  reconcile.Manager
+	graph    *depend.Graph
 }
 
 func newNetwork(b store.Backend, c *cloud) (n *network, err error) {
-	n = &network{manager: reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}}
-	graph := &depend.Options{Graph: depend.NewGraph(), Logger: n.manager.Logger}
+	n = &network{manager: reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}, graph: depend.NewGraph()}
+	graph := &depend.Options{Graph: n.graph, Logger: n.manager.Logger}
 	if n.vpcs, err = newKind[VPCSpec](b, c, "vpc"); err != nil {
 		return nil, err
 	}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -243,4 +246,43 @@ func check(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// With -listen the network stays up, and its page shows the objects and what needs what.
+func TestNetworkIsServed(t *testing.T) {
+	b, err := memory.New(nil)
+	check(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	in, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { // ended by cancel, waited for below
+		err := liveOn(ctx, options{Size: 20, Listen: "localhost:0"}, b, newCloud(), out)
+		ended <- errors.Join(err, out.Close())
+	}()
+	lines := bufio.NewScanner(in)
+	page := ""
+	for page == "" && lines.Scan() {
+		page, _ = strings.CutPrefix(lines.Text(), "serving ")
+		if !strings.HasPrefix(page, "http://") {
+			page = ""
+		}
+	}
+	rest := make(chan struct{})
+	go func() { // ends with the writer
+		defer close(rest)
+		_, _ = io.Copy(io.Discard, in)
+	}()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get(page + "?format=text")
+	check(t, err)
+	text, err := io.ReadAll(res.Body)
+	check(t, errors.Join(err, res.Body.Close()))
+	for _, want := range []string{"vpc", "subnet", "machine"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the page lacks %s:\n%s", want, text)
+		}
+	}
+	cancel()
+	check(t, <-ended)
+	<-rest
 }

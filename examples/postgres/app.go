@@ -17,9 +17,11 @@ import (
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/program"
+	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/file"
 	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/objects"
 	"github.com/tendhq/tend/store/postgres"
 )
 
@@ -155,6 +157,16 @@ func (a *app) keep(ctx context.Context) error {
 	}
 	if o.Once {
 		o.Timeout = a.o.Timeout
+	}
+	if a.o.Listen != "" {
+		page, err := web.Listen(a.o.Listen, &a.manager, &web.Options{Objects: []objects.Kind{objects.OfCache(a.roles.cache), objects.OfCache(a.databases.cache)}})
+		if err != nil {
+			return err
+		}
+		a.out.Line("serving http://%s/debug", page.Addr())
+		if err := a.manager.Register(page); err != nil {
+			return errors.Join(err, page.Close())
+		}
 	}
 	o.Complete = func(context.Context) error {
 		a.out.Line("%d roles and %d databases are as declared", a.roles.objects.Progress().Done, a.databases.objects.Progress().Done)

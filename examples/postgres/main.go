@@ -63,6 +63,7 @@ type options struct {
 	File    string
 	DSN     string
 	State   string
+	Listen  string
 	Once    bool
 	Verbose bool
 	Poll    time.Duration
@@ -80,6 +81,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	f.StringVar(&o.File, "file", "examples/postgres/declared.yaml", "the roles and databases declared")
 	f.StringVar(&o.DSN, "dsn", "", "the server, as a URL or key=value pairs (default: a private one, for as long as this runs)")
 	f.StringVar(&o.State, "state", "", "keep the state in this directory, or, with the word server, in the schema tend of the server that is looked after (default: in memory)")
+	f.StringVar(&o.Listen, "listen", "", "serve health, metrics and the debug page at this address, such as localhost:8080")
 	f.BoolVar(&o.Once, "once", false, "converge and exit")
 	f.BoolVar(&o.Verbose, "v", false, "log what the kernel does")
 	f.DurationVar(&o.Poll, "poll", 5*time.Second, "how often each role and database is looked at")

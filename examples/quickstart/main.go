@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
 )
@@ -17,21 +18,25 @@ type (
 )
 
 func main() {
-	ctx, stop := context.WithCancel(context.Background())
 	sites := must(store.New[Spec, Status](must(memory.New(nil)), "site", nil))
-	controller := must(reconcile.For(sites, func(ctx context.Context, site *store.Object[Spec, Status]) (reconcile.Result, error) {
-		if site.Status.Running == site.Spec.Servers {
+	controller := must(reconcile.For(sites, func(ctx context.Context, site *store.Object[Spec, Status]) (result reconcile.Result, err error) {
+		if site.Status.Running < site.Spec.Servers {
+			site.Status.Running++ // start a server; an error here is tried again, with backoff
+			fmt.Println(site.Name, "runs", site.Status.Running, "of", site.Spec.Servers)
+			result.RequeueAfter = time.Second / 10 // look again
+		} else {
 			fmt.Println(site.Name, "is as declared")
-			stop() // a service goes on, and waits for the next change
-			return reconcile.Result{}, nil
+			site.SetReady()
 		}
-		site.Status.Running++ // start a server; an error here is tried again, with backoff
-		fmt.Println(site.Name, "runs", site.Status.Running, "of", site.Spec.Servers)
-		_, err := sites.UpdateStatus(ctx, site)
-		return reconcile.Result{RequeueAfter: time.Second / 10}, err // look again
+		_, err = sites.UpdateStatus(ctx, site)
+		return result, err
 	}, nil))
-	must(sites.Create(ctx, &store.Object[Spec, Status]{Meta: store.Meta{Name: "shop"}, Spec: Spec{Servers: 3}}))
-	fmt.Println("ended with", controller.Run(ctx))
+	must(sites.Create(context.Background(), &store.Object[Spec, Status]{Meta: store.Meta{Name: "shop"}, Spec: Spec{Servers: 3}}))
+
+	var manager reconcile.Manager
+	must(0, manager.Register(controller))
+	until := program.Options{Once: true, Parts: []program.Part{must(program.Of(controller.Cache(), nil))}} // a service goes on
+	fmt.Println("ended with", program.Run(context.Background(), &manager, &until))
 }
 
 func must[T any](v T, err error) T {

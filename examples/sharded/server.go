@@ -67,12 +67,8 @@ func serve(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	manager := reconcile.Manager{Logger: logger}
-	if err := manager.Register(controller); err != nil {
-		return fmt.Errorf("server %s: %w", o.Server, err)
-	}
 	running := make(chan error, 1)
-	go func() { running <- manager.Run(ctx) }()
+	go func() { running <- fleet.Run(ctx, o.Options, out, &reconcile.Manager{Logger: logger}, controller) }()
 	for {
 		select {
 		case <-o.Asked:

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tendhq/tend/internal/debugworld"
 	"github.com/tendhq/tend/reconcile/debug"
 )
 
@@ -16,11 +17,11 @@ import (
 // as its sender likes.
 func TestActionWhoseBodyDoesNotComeInIsRefused(t *testing.T) {
 	asked := make(chan debug.Action, 1)
-	w := newWorld()
-	o := w.options()
+	w := debugworld.New()
+	o := w.Options()
 	o.Timeout = 10 * time.Millisecond
 	o.Authorise = func(_ *http.Request, a debug.Action) error { asked <- a; return nil }
-	server := httptest.NewServer(must(debug.New(&w.manager, o)))
+	server := httptest.NewServer(must(debug.New(&w.Manager, o)))
 	defer server.Close()
 	conn := must(net.Dial("tcp", strings.TrimPrefix(server.URL, "http://")))
 	defer conn.Close()
@@ -39,10 +40,10 @@ func TestActionWhoseBodyDoesNotComeInIsRefused(t *testing.T) {
 
 // The size that a request declares is enough to refuse it.
 func TestActionWithALongBodyIsRefusedBeforeItIsRead(t *testing.T) {
-	w := newWorld()
-	o := w.options()
+	w := debugworld.New()
+	o := w.Options()
 	o.Authorise = func(*http.Request, debug.Action) error { return nil }
-	h := must(debug.New(&w.manager, o))
+	h := must(debug.New(&w.Manager, o))
 	body := &countingReader{Reader: strings.NewReader(strings.Repeat("a", 1<<20))}
 	r := httptest.NewRequest(http.MethodPost, "http://localhost/debug", body)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

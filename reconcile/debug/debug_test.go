@@ -89,9 +89,9 @@ func TestFormsOfAPageSayTheSame(t *testing.T) {
 
 func TestEveryKeySaysWhyItIsNotRunning(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
-		q := w.buckets.Queue()
+		q := w.Buckets.Queue()
 		q.Hold(q.OfKey(store.Key{Name: "data"}), queue.Hold{Reason: "maintenance until noon"})
-		_ = w.buckets.Kick(store.Key{Name: "data"})
+		_ = w.Buckets.Kick(store.Key{Name: "data"})
 		synctest.Wait()
 		for key, why := range map[string]string{
 			"slow-copy": "it is running",
@@ -104,10 +104,10 @@ func TestEveryKeySaysWhyItIsNotRunning(t *testing.T) {
 			wantAll(t, get(t, h, http.StatusOK, "c", "bucket", "key", key, "format", "text"), why)
 		}
 		// With all workers gone, and with the queue paused.
-		if err := w.buckets.SetWorkers(0); err != nil {
+		if err := w.Buckets.SetWorkers(0); err != nil {
 			t.Fatal(err)
 		}
-		w.declare("new")
+		w.Declare("new")
 		synctest.Wait()
 		wantAll(t, get(t, h, http.StatusOK, "c", "bucket", "key", "new", "format", "text"), "there are no workers")
 		q.Hold(q.Whole(), queue.Hold{Reason: "an incident"})
@@ -119,7 +119,7 @@ func TestEveryKeySaysWhyItIsNotRunning(t *testing.T) {
 func TestKeysAreFilteredSearchedSortedAndPaged(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
 		for i := range 25 {
-			if err := w.audit.Queue().AddAfter(fmt.Sprintf("item-%02d", i), time.Duration(100-i)*time.Hour); err != nil {
+			if err := w.Audit.Queue().AddAfter(fmt.Sprintf("item-%02d", i), time.Duration(100-i)*time.Hour); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -213,13 +213,13 @@ func TestWhatIsAskedForWronglyIsRefused(t *testing.T) {
 func TestHostileTextIsShownAndDoesNothing(t *testing.T) {
 	long := strings.Repeat("k", 100_000)
 	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
-		if err := w.audit.Queue().AddAfter("a\nfake-row parked\r\x1b[2J\u202etxt.exe\u2066"+hostile+"\xff", time.Hour); err != nil {
+		if err := w.Audit.Queue().AddAfter("a\nfake-row parked\r\x1b[2J\u202etxt.exe\u2066"+hostile+"\xff", time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.audit.Queue().AddAfter(long, time.Hour); err != nil {
+		if err := w.Audit.Queue().AddAfter(long, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		_ = w.events.Record(t.Context(), external.Event{Reason: "\x1b]0;title\x07", Message: "\u200b" + hostile, Kind: "bucket", Key: store.Key{Name: hostile}, Time: time.Now()})
+		_ = w.Events.Record(t.Context(), external.Event{Reason: "\x1b]0;title\x07", Message: "\u200b" + hostile, Kind: "bucket", Key: store.Key{Name: hostile}, Time: time.Now()})
 		for _, pairs := range [][]string{
 			nil,
 			{"c", "bucket"},
@@ -306,7 +306,7 @@ func TestPageOnlyShowsUnlessActionsAreEnabled(t *testing.T) {
 				t.Errorf("%v offers actions", pairs)
 			}
 		}
-		if k, _ := inspected(w.buckets).Key(t.Context(), "failing-a"); k.Attempts != 1 {
+		if k, _ := inspected(w.Buckets).Key(t.Context(), "failing-a"); k.Attempts != 1 {
 			t.Errorf("it ran: %+v", k)
 		}
 	})
@@ -327,7 +327,7 @@ func TestActionsDoWhatTheySay(t *testing.T) {
 	bubble(t, allow(&asked), func(t *testing.T, w *world, h *debug.Handler) {
 		key := func(name string) reconcile.KeySnapshot {
 			synctest.Wait()
-			k, _ := inspected(w.buckets).Key(t.Context(), name)
+			k, _ := inspected(w.Buckets).Key(t.Context(), name)
 			return k
 		}
 		do := func(action, name string) {
@@ -360,12 +360,12 @@ func TestActionsDoWhatTheySay(t *testing.T) {
 		}
 		do("kick", hostile)
 		do("pause", "")
-		if p := w.buckets.Queue().Stats().HeldBy; p == "" {
+		if p := w.Buckets.Queue().Stats().HeldBy; p == "" {
 			t.Error("the controller is not paused")
 		}
 		do("resume", "")
 		post(t, h, http.StatusSeeOther, nil, "do", "workers", "c", "bucket", "workers", "9")
-		if n := w.buckets.Workers(); n != 9 {
+		if n := w.Buckets.Workers(); n != 9 {
 			t.Errorf("%d workers, want 9", n)
 		}
 		if len(asked) != 9 || asked[0] != (debug.Action{Do: "kick", Controller: "bucket", Key: "parked-b"}) || asked[8].Workers != 9 {
@@ -402,7 +402,7 @@ func TestActionsThatCannotBeAreRefused(t *testing.T) {
 	no := errors.New("only on weekdays")
 	bubble(t, func(o *debug.Options) { o.Authorise = func(*http.Request, debug.Action) error { return no } }, func(t *testing.T, w *world, h *debug.Handler) {
 		wantAll(t, post(t, h, http.StatusForbidden, nil, "do", "kick", "c", "bucket", "key", "failing-a").Body.String(), no.Error())
-		if k, _ := inspected(w.buckets).Key(t.Context(), "failing-a"); k.Attempts != 1 {
+		if k, _ := inspected(w.Buckets).Key(t.Context(), "failing-a"); k.Attempts != 1 {
 			t.Errorf("it ran: %+v", k)
 		}
 	})
@@ -439,7 +439,7 @@ func TestAnotherSitesPageCannotAct(t *testing.T) {
 func TestKeyShowsItsEventsAndOthersDoNot(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
 		for range 3 {
-			_ = w.events.Record(t.Context(), external.Event{Reason: "Updated", Message: "versioning on", Kind: "bucket", Key: store.Key{Name: "data"}, Time: time.Now(), Count: 1})
+			_ = w.Events.Record(t.Context(), external.Event{Reason: "Updated", Message: "versioning on", Kind: "bucket", Key: store.Key{Name: "data"}, Time: time.Now(), Count: 1})
 		}
 		wantAll(t, get(t, h, http.StatusOK, "c", "bucket", "key", "data", "format", "text"), "Created", "Updated", "versioning on", "  3")
 		if text := get(t, h, http.StatusOK, "c", "bucket", "key", "logs", "format", "text"); strings.Contains(text, "Updated") {
@@ -452,9 +452,9 @@ func TestKeyShowsItsEventsAndOthersDoNot(t *testing.T) {
 
 func TestFindingsArePaged(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
-		w.report.Missing = make([]external.Finding, 250)
-		for i := range w.report.Missing {
-			w.report.Missing[i].Key = store.Key{Name: fmt.Sprintf("missing-%03d", i)}
+		w.Report.Missing = make([]external.Finding, 250)
+		for i := range w.Report.Missing {
+			w.Report.Missing[i].Key = store.Key{Name: fmt.Sprintf("missing-%03d", i)}
 		}
 		total := 0
 		for query, pages := "?view=drift&kind=bucket&list=missing", 0; query != ""; pages++ {
@@ -486,7 +486,7 @@ func TestPageThatTakesTooLongEnds(t *testing.T) {
 		o.Timeout = 2 * time.Second
 	}, func(t *testing.T, w *world, h *debug.Handler) {
 		release := make(chan struct{})
-		slow := must(debug.New(&w.manager, &debug.Options{
+		slow := must(debug.New(&w.Manager, &debug.Options{
 			Timeout:  2 * time.Second,
 			Sections: []debug.Section{{Title: "slow", Rows: func() [][2]string { <-release; return nil }}},
 		}))
@@ -516,7 +516,7 @@ func TestPageThatTakesTooLongEnds(t *testing.T) {
 func TestBusyFindsDoNotLockOutTheOverview(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
 		release := make(chan struct{})
-		slow := must(debug.New(&w.manager, &debug.Options{Events: blockedEvents(release)}))
+		slow := must(debug.New(&w.Manager, &debug.Options{Events: blockedEvents(release)}))
 		answers := make(chan int, 4)
 		for range 4 {
 			go func() { // ends at release
@@ -543,11 +543,11 @@ func (b blockedEvents) Events(external.EventQuery) []external.Event { <-b; retur
 
 func TestShownRunsAreTheLongest(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
-		if err := w.buckets.SetWorkers(100); err != nil {
+		if err := w.Buckets.SetWorkers(100); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 30 {
-			w.declare(fmt.Sprintf("slow-%02d", i))
+			w.Declare(fmt.Sprintf("slow-%02d", i))
 			time.Sleep(time.Second)
 		}
 		text := get(t, h, http.StatusOK, "format", "text")
@@ -565,14 +565,14 @@ func TestShownRunsAreTheLongest(t *testing.T) {
 func TestPageChangesNothing(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
 		long := strings.Repeat("x", 5000)
-		w.report.Orphans[0].Mark.UID = long
-		before := w.buckets.Snapshot()
+		w.Report.Orphans[0].Mark.UID = long
+		before := w.Buckets.Snapshot()
 		get(t, h, http.StatusOK)
 		get(t, h, http.StatusOK, "view", "drift", "kind", "bucket", "list", "orphans")
-		if w.report.Orphans[0].Mark.UID != long {
+		if w.Report.Orphans[0].Mark.UID != long {
 			t.Error("the page cut what it showed")
 		}
-		if after := w.buckets.Snapshot(); !reflect.DeepEqual(before, after) {
+		if after := w.Buckets.Snapshot(); !reflect.DeepEqual(before, after) {
 			t.Errorf("the controller was\n%+v, and is\n%+v", before, after)
 		}
 	})

@@ -130,7 +130,7 @@ func TestHealthyPollerSucceeds(t *testing.T) {
 // Seen to fail: the overview had no search.
 func TestOverviewSearchesTheKeysOfAllControllers(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
-		add(t, w.audit, "data-audit")
+		add(t, w.Audit, "data-audit")
 		synctest.Wait()
 		wantAll(t, get(t, h, http.StatusOK), `type="search"`)
 		text := get(t, h, http.StatusOK, "view", "search", "q", "data", "format", "text")

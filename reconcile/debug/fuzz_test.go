@@ -48,7 +48,7 @@ func FuzzHandler(f *testing.F) {
 			return // net/http would have answered
 		}
 		bubble(t, func(o *debug.Options) { o.Authorise = authorise }, func(t *testing.T, w *world, h *debug.Handler) {
-			if err := judge(h, r, w.state); err != nil {
+			if err := judge(h, r, func() any { return stateOf(w) }); err != nil {
 				t.Errorf("%v\n%q", err, raw)
 			}
 		})
@@ -91,11 +91,11 @@ func read(raw []byte) (*http.Request, error) {
 }
 
 // state is what an action could change.
-func (w *world) state() any {
+func stateOf(w *world) any {
 	synctest.Wait()
-	page, err := inspected(w.buckets).Keys(context.Background(), reconcile.KeyQuery{Limit: 1000})
+	page, err := inspected(w.Buckets).Keys(context.Background(), reconcile.KeyQuery{Limit: 1000})
 	return []any{
-		w.buckets.Snapshot(), w.buckets.Queue().Stats(), w.audit.Snapshot(), w.audit.Queue().Stats(), page, err, w.quota.Stats(),
+		w.Buckets.Snapshot(), w.Buckets.Queue().Stats(), w.Audit.Snapshot(), w.Audit.Queue().Stats(), page, err, w.Quota.Stats(),
 	}
 }
 
@@ -205,7 +205,7 @@ func TestJudgeRejectsHandlersThatDoWhatTheyMustNot(t *testing.T) {
 			"":         func(http.ResponseWriter, *http.Request) {},
 			"panicked": func(http.ResponseWriter, *http.Request) { panic("boom") },
 			"changed": func(http.ResponseWriter, *http.Request) {
-				w.audit.Queue().Hold(w.audit.Queue().Whole(), queue.Hold{Name: "GET", Reason: "by a GET"})
+				w.Audit.Queue().Hold(w.Audit.Queue().Whole(), queue.Hold{Name: "GET", Reason: "by a GET"})
 			},
 			"the tag \"<img":       func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Query().Get("key")) },
 			"the tag \"<a onclick": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `<a onclick="x">`) },
@@ -223,18 +223,18 @@ func TestJudgeRejectsHandlersThatDoWhatTheyMustNot(t *testing.T) {
 			err = judge(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				h.ServeHTTP(w, r)
 				after(w, r)
-			}), r, w.state)
+			}), r, func() any { return stateOf(w) })
 			if what == "" && err != nil || what != "" && (err == nil || !strings.Contains(err.Error(), what)) {
 				t.Errorf("%q: %v", what, err)
 			}
-			w.audit.Queue().Release(w.audit.Queue().Whole(), "GET")
+			w.Audit.Queue().Release(w.Audit.Queue().Whole(), "GET")
 		}
 		failing := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 		r, err := read([]byte(raw))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := judge(failing, r, w.state); err == nil || !strings.Contains(err.Error(), "status 500") {
+		if err := judge(failing, r, func() any { return stateOf(w) }); err == nil || !strings.Contains(err.Error(), "status 500") {
 			t.Errorf("status 500: %v", err)
 		}
 	})

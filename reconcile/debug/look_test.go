@@ -202,7 +202,8 @@ func TestHistoryHasTheLastHour(t *testing.T) {
 	})
 }
 
-func TestPageOfAKeyShowsItsLastRuns(t *testing.T) {
+// Seen to fail: the page of an object had no runs.
+func TestPagesOfAKeyAndOfItsObjectShowItsLastRuns(t *testing.T) {
 	withShop(t, func(_ *shop, o *bucket) (reconcile.Result, error) {
 		time.Sleep(150 * time.Millisecond)
 		if o.Name == "bad" {
@@ -220,5 +221,8 @@ func TestPageOfAKeyShowsItsLastRuns(t *testing.T) {
 		wantAll(t, get(t, s.h, http.StatusOK, "c", "bucket", "key", "bad"), "20 of the last 20 did not succeed", `class="s-failing"><title>`)
 		wantAll(t, get(t, s.h, http.StatusOK, "c", "bucket", "key", "bad", "format", "text"), "== Last runs", "failed")
 		wantAll(t, get(t, s.h, http.StatusOK, "c", "bucket", "key", "bad", "format", "json"), `"result": "failed"`)
+		// An object's own page has the runs of each of its controllers.
+		wantAll(t, get(t, s.h, http.StatusOK, "view", "object", "kind", "bucket", "key", "bad"), "<h2>Last runs</h2>", "20 of the last 20 did not succeed")
+		wantAll(t, get(t, s.h, http.StatusOK, "view", "object", "kind", "bucket", "key", "bad", "format", "json"), `"recent": [`)
 	})
 }

@@ -218,7 +218,7 @@ func (h *Handler) object(ctx context.Context, kind, printed string) (*objectView
 		} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {
 			row.Because = elsewhere(l)
 		}
-		v.Keys = append(v.Keys, controllerKey{c.Name(), row})
+		v.Keys = append(v.Keys, controllerKey{c.Name(), row, c.RecentRuns(ctx, printed)})
 	}
 	v.Events = h.eventsOf(external.EventQuery{Kind: kind, Key: key, Limit: manyRows})
 	return v, nil
@@ -354,15 +354,6 @@ func remarksOf(r objectRow, now time.Time) cell {
 func (p *printer) object(v *objectView) {
 	p.here(v.Key, cell{Text: "Objects: " + clean(v.Kind), Link: link("view", "objects", "kind", v.Kind)})
 	p.objectSections(v, true)
-	for _, k := range v.Keys {
-		p.add(section{
-			Title: "In the queue of " + clean(k.Controller),
-			Rows: [][]cell{
-				{plain("state"), looks(stateLook(k.keyRow), k.State)}, {plain("why"), long(k.Because)}, {plain("last error"), lastError(k.keyRow)},
-			},
-			Links: []cell{{Text: "its key", Link: keyLink(k.Controller, k.exact)}},
-		})
-	}
 	if v.Events != nil {
 		p.events("Events", v.Events, false)
 	}
@@ -400,6 +391,16 @@ func (p *printer) objectSections(v *objectView, whole bool) {
 	}
 	p.add(s)
 	p.conditionTable(v.Conditions)
+	for _, k := range v.Keys {
+		p.add(section{
+			Title: "In the queue of " + clean(k.Controller),
+			Rows: [][]cell{
+				{plain("state"), looks(stateLook(k.keyRow), k.State)}, {plain("why"), long(k.Because)}, {plain("last error"), lastError(k.keyRow)},
+			},
+			Links: []cell{{Text: "its key", Link: keyLink(k.Controller, k.exact)}},
+		})
+		p.strip(k.Recent)
+	}
 	if whole {
 		p.needs(v.Needs)
 	}

@@ -29,17 +29,17 @@ type (
 func withObjects(t *testing.T, change func(*debug.Options), f func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler)) {
 	t.Helper()
 	bubble(t, nil, func(t *testing.T, w *world, _ *debug.Handler) {
-		accounts := must(store.New[signIn, status](w.store.Backend(), "account", nil))
+		accounts := must(store.New[signIn, status](w.Store.Backend(), "account", nil))
 		o := &account{Meta: store.Meta{Name: "root", Finalizers: []string{"cloud.example/account"}}, Spec: signIn{"root", "hunter2-secret"}}
 		o.Labels = map[string]string{"was": "hunter2-secret"}
 		o.SetProgressing("Refused", "the cloud refused hunter2-secret")
 		_ = must(accounts.Create(t.Context(), o))
-		options := w.options()
-		options.Objects = []objects.Kind{objects.Of(w.store), objects.Of(accounts)}
+		options := w.Options()
+		options.Objects = []objects.Kind{objects.Of(w.Store), objects.Of(accounts)}
 		if change != nil {
 			change(options)
 		}
-		f(t, w, accounts, must(debug.New(&w.manager, options)))
+		f(t, w, accounts, must(debug.New(&w.Manager, options)))
 	})
 }
 
@@ -47,14 +47,14 @@ func withObjects(t *testing.T, change func(*debug.Options), f func(t *testing.T,
 // key's page said that the queue does not know the key.
 func TestPageOfAnObjectInDeletionSaysWhatItWaitsFor(t *testing.T) {
 	withObjects(t, nil, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler) {
-		o := must(w.store.Create(t.Context(), &bucket{Meta: store.Meta{Name: "hangs", Finalizers: []string{"other.example/foreign"}}, Spec: spec{Size: 3}}))
+		o := must(w.Store.Create(t.Context(), &bucket{Meta: store.Meta{Name: "hangs", Finalizers: []string{"other.example/foreign"}}, Spec: spec{Size: 3}}))
 		time.Sleep(time.Second)
-		if err := w.store.Delete(t.Context(), o); err != nil {
+		if err := w.Store.Delete(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Minute)
 		want := []string{"its deletion was asked for 5 min 0 s ago, and waits until these finalizers are removed: other.example/foreign"}
-		if err := inspected(w.buckets).Do(t.Context(), "forget", "hangs", ""); err != nil {
+		if err := inspected(w.Buckets).Do(t.Context(), "forget", "hangs", ""); err != nil {
 			t.Fatal(err)
 		}
 		for _, format := range []string{"html", "text", "json"} {
@@ -185,23 +185,23 @@ func (i *held) Release(context.Context) error { i.reason = ""; return nil }
 func TestHeldPruneIsReleasedAndFailedKeysAreRetried(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, _ *debug.Handler) {
 		i := &held{w, "the store went back in time"}
-		o := w.options()
+		o := w.Options()
 		allow(new([]debug.Action))(o)
 		o.Inventories = []debug.Inventory{i}
-		h := must(debug.New(&w.manager, o))
+		h := must(debug.New(&w.Manager, o))
 		wantAll(t, get(t, h, http.StatusOK), "the store went back in time", `href="?ask=release-prune&amp;kind=bucket"`)
 		wantAll(t, get(t, h, http.StatusOK, "ask", "release-prune", "kind", "bucket"), `value="release-prune"`, "is deleted again")
 		post(t, h, http.StatusSeeOther, nil, "do", "release-prune", "kind", "bucket")
 		if i.reason != "" {
 			t.Error("the prune is held")
 		}
-		before, _ := inspected(w.buckets).Key(t.Context(), "parked-b")
-		runs := w.buckets.Counts().Runs()
+		before, _ := inspected(w.Buckets).Key(t.Context(), "parked-b")
+		runs := w.Buckets.Counts().Runs()
 		time.Sleep(time.Second)
 		post(t, h, http.StatusSeeOther, nil, "do", "retry-failed", "c", "bucket")
 		synctest.Wait()
-		after, _ := inspected(w.buckets).Key(t.Context(), "parked-b")
-		if n := w.buckets.Counts().Runs() - runs; n != 3 || !after.Since.After(before.Since) {
+		after, _ := inspected(w.Buckets).Key(t.Context(), "parked-b")
+		if n := w.Buckets.Counts().Runs() - runs; n != 3 || !after.Since.After(before.Since) {
 			t.Errorf("%d keys ran, want the 3 that failed; parked-b was %+v and is %+v", n, before, after)
 		}
 	})

@@ -94,6 +94,7 @@ type (
 	controllerKey struct {
 		Controller string `json:"controller"`
 		keyRow
+		Recent []reconcile.RunRecord `json:"recent,omitempty"` // its last runs, the newest first
 	}
 
 	// keyRow is a key and why it does not run.
@@ -309,7 +310,7 @@ func (h *Handler) overview(ctx context.Context) (*overview, error) {
 			if k.Throttled && k.Attempts == 0 {
 				continue
 			}
-			v.Failing = append(v.Failing, controllerKey{c.Name(), rowOf(k, snap)})
+			v.Failing = append(v.Failing, controllerKey{Controller: c.Name(), keyRow: rowOf(k, snap)})
 		}
 		for _, l := range c.Leases() {
 			v.Leases = append(v.Leases, leaseView{c.Name(), l})
@@ -468,7 +469,7 @@ func (h *Handler) search(ctx context.Context, contains string) (*searchView, err
 		}
 		snap := c.Snapshot()
 		for _, k := range page.Keys {
-			v.Keys = append(v.Keys, controllerKey{c.Name(), rowOf(k, snap)})
+			v.Keys = append(v.Keys, controllerKey{Controller: c.Name(), keyRow: rowOf(k, snap)})
 		}
 		if page.More {
 			v.More = append(v.More, c.Name())

@@ -1,4 +1,4 @@
-package debug_test
+package debugworld
 
 import (
 	"context"
@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"strings"
+	"net/url"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,8 +24,8 @@ import (
 
 // kindOf is a kind of the network below, with its controller.
 type kindOf struct {
-	store *store.Store[spec, status]
-	cache *cache.Cache[spec, status]
+	store *store.Store[Spec, Status]
+	cache *cache.Cache[Spec, Status]
 }
 
 // network is a manager of VPCs, subnets and machines, which need each other in that order.
@@ -37,10 +35,10 @@ func network(t *testing.T, g *depend.Graph, m *reconcile.Manager, quota *queue.B
 	b := must(memory.New(nil))
 	kinds := map[string]kindOf{}
 	for _, name := range []string{"vpc", "subnet", "machine"} {
-		k := kindOf{store: must(store.New[spec, status](b, name, nil))}
+		k := kindOf{store: must(store.New[Spec, Status](b, name, nil))}
 		k.cache = must(cache.New(k.store, nil))
 		runs := map[string]int{}
-		run := func(ctx context.Context, o *bucket) (reconcile.Result, error) {
+		run := func(ctx context.Context, o *Bucket) (reconcile.Result, error) {
 			runs[o.Name]++
 			time.Sleep(time.Duration(50+len(o.Name)*runs[o.Name]%400) * time.Millisecond)
 			if o.Labels["refused"] != "" || o.Labels["flaps"] != "" && runs[o.Name]%5 == 0 {
@@ -57,9 +55,9 @@ func network(t *testing.T, g *depend.Graph, m *reconcile.Manager, quota *queue.B
 			Logger: slog.New(slog.DiscardHandler), Workers: 1, Backoff: queue.Backoff{Base: time.Minute, Max: 5 * time.Minute, Jitter: queue.NoJitter},
 			Queue: queue.Options[reconcile.Request]{Buckets: func(_ reconcile.Request, to []*queue.Bucket) []*queue.Bucket { return append(to, quota) }},
 		}
-		sources, reconciler := []reconcile.Source[reconcile.Request]{reconcile.From(k.cache)}, reconcile.ObjectFunc[spec, status](run)
+		sources, reconciler := []reconcile.Source[reconcile.Request]{reconcile.From(k.cache)}, reconcile.ObjectFunc[Spec, Status](run)
 		if before := map[string]string{"subnet": "vpc", "machine": "subnet"}[name]; before != "" {
-			tracker := must(depend.New(k.cache, depend.On(kinds[before].cache, func(o *bucket) []store.Key {
+			tracker := must(depend.New(k.cache, depend.On(kinds[before].cache, func(o *Bucket) []store.Key {
 				return []store.Key{{Name: o.Labels["in"]}}
 			}, nil), &depend.Options{Graph: g}))
 			o.Reads, reconciler = tracker.Caches(), tracker.Wrap(run)
@@ -74,8 +72,8 @@ func network(t *testing.T, g *depend.Graph, m *reconcile.Manager, quota *queue.B
 	return kinds
 }
 
-// lookPages are pages about a network after an hour, made in fake time.
-func lookPages(t *testing.T) map[string]string {
+// Pages are pages about a network after an hour, made in fake time.
+func Pages(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +95,7 @@ func lookPages(t *testing.T) map[string]string {
 			}
 		}()
 		declare := func(kind, name, in string, labels ...string) {
-			o := &bucket{Meta: store.Meta{Name: name, Labels: map[string]string{"in": in}}}
+			o := &Bucket{Meta: store.Meta{Name: name, Labels: map[string]string{"in": in}}}
 			for _, l := range labels {
 				o.Labels[l] = "yes"
 			}
@@ -148,46 +146,17 @@ func lookPages(t *testing.T) map[string]string {
 	return pages
 }
 
-// The look at the whole fits both screens in both colour schemes. With -screenshots the
-// pictures are written; README's is look-desktop.png.
-func TestLookInABrowser(t *testing.T) {
-	b := newBrowser(t)
-	pages := lookPages(t)
-	wantAll(t, pages["look"], "objects are as declared. In the way:", "<h2>The last hour</h2>", "<h2>What needs what</h2>")
-	wantAll(t, pages["look-object"], "<h2>What needs what</h2>", "subnet net-3-4", "machine vm-3-4-00")
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte(pages[strings.TrimPrefix(r.URL.Path, "/")]))
-	}))
-	t.Cleanup(server.Close)
-	for _, l := range looksAt {
-		if l.width == 800 {
-			continue
-		}
-		l.height = 1500 // the most of a page
-		b.wear(l)
-		for name := range pages {
-			b.open(server.URL + "/" + name)
-			var wide, cellHeight int
-			b.eval(`document.documentElement.scrollWidth`, &wide)
-			if wide > l.width {
-				t.Errorf("%s, %s: %d wide on a screen of %d", name, l.name, wide, l.width)
-			}
-			if name == "look" {
-				b.eval(`Math.round(document.querySelector(".field a").getBoundingClientRect().height)`, &cellHeight)
-				if cellHeight < 8 {
-					t.Errorf("%s: a cell is %d pixels high", l.name, cellHeight)
-				}
-			}
-			picture := b.screenshot()
-			if n := colours(t, picture); n < 20 {
-				t.Errorf("%s, %s: a picture of %d colours", name, l.name, n)
-			}
-			if *screenshots != "" {
-				if err := os.WriteFile(filepath.Join(*screenshots, name+"-"+l.name+".png"), picture, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
+// get asks for a page.
+func get(t *testing.T, h http.Handler, want int, pairs ...string) string {
+	t.Helper()
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
 	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/debug?"+q.Encode(), nil))
+	if w.Code != want {
+		t.Fatalf("%v: %d, want %d:\n%s", q, w.Code, want, w.Body)
+	}
+	return w.Body.String()
 }

@@ -1,4 +1,4 @@
-package debug_test
+package browser_test
 
 import (
 	"bytes"
@@ -16,35 +16,38 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tendhq/tend/internal/debugworld"
 	"github.com/tendhq/tend/reconcile/debug"
 )
 
 var screenshots = flag.String("screenshots", "", "write the pictures that the browser test takes into this directory")
 
 var looksAt = []look{
-	{"desktop", 1280, 900, 1, false, false},
-	{"desktop-dark", 1280, 900, 1, false, true},
-	{"tablet", 800, 1100, 1, true, false},
-	{"phone", 412, 844, 2, true, false},
-	{"phone-dark", 412, 844, 2, true, true},
+	{"desktop", 1280, 900, false, false},
+	{"desktop-dark", 1280, 900, false, true},
+	{"phone", 412, 844, true, false},
+	{"phone-dark", 412, 844, true, true},
 }
 
 // served is a world in real time, served, and settled.
-func served(t *testing.T, asked *[]debug.Action) (w *world, url string) {
+func served(t *testing.T, asked *[]debug.Action) (w *debugworld.World, url string) {
 	t.Helper()
-	w = newWorld()
-	o := w.options()
+	w = debugworld.New()
+	o := w.Options()
 	if asked != nil {
-		allow(asked)(o)
+		o.Authorise = func(_ *http.Request, a debug.Action) error { *asked = append(*asked, a); return nil }
 	}
-	h := must(debug.New(&w.manager, o))
-	names := []string{"failing-a", "parked-b", hostile, "logs", "data"}
-	w.declare(append(names, "slow-copy")...)
-	w.start(context.Background())
-	t.Cleanup(func() { w.stop() })
-	<-w.begun
+	h, err := debug.New(&w.Manager, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"failing-a", "parked-b", debugworld.Hostile, "logs", "data"}
+	w.Declare(append(names, "slow-copy")...)
+	w.Start(context.Background())
+	t.Cleanup(func() { w.Stop() })
+	<-w.Begun
 	for range names {
-		<-w.ended
+		<-w.Ended
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/debug", h)
@@ -81,17 +84,15 @@ func fitsEveryScreen(t *testing.T, b *browser, url string) {
 		b.wear(l)
 		for name, query := range pages {
 			b.open(url + query)
-			var wide, scripts int
-			b.eval(`document.documentElement.scrollWidth`, &wide)
-			b.eval(`document.scripts.length`, &scripts)
+			wide := eval[int64](b, `document.documentElement.scrollWidth`)
+			scripts := eval[int](b, `document.scripts.length`)
 			if wide > l.width {
 				t.Errorf("%s, %s: %d wide on a screen of %d", name, l.name, wide, l.width)
 			}
 			if scripts != 0 {
 				t.Errorf("%s has %d scripts", name, scripts)
 			}
-			var background string
-			b.eval(`getComputedStyle(document.body).backgroundColor`, &background)
+			background := eval[string](b, `getComputedStyle(document.body).backgroundColor`)
 			paper[l.dark] = background
 			picture := b.screenshot()
 			if n := colours(t, picture); n < 20 {
@@ -149,8 +150,7 @@ func linksWork(t *testing.T, b *browser, url string) {
 			continue
 		}
 		b.open(at)
-		var links []string
-		b.eval(`Array.from(document.links, a => a.href)`, &links)
+		links := eval[[]string](b, `Array.from(document.links, a => a.href)`)
 		if len(links) == 0 {
 			t.Errorf("%s has no links", at)
 		}
@@ -168,11 +168,11 @@ func linksWork(t *testing.T, b *browser, url string) {
 		t.Errorf("only %d pages were found: %v", len(seen), seen)
 	}
 	b.open(url)
-	b.click("link text", "slow-copy")
+	b.click(`//a[.="slow-copy"]`)
 	b.awaitText("h1", "slow-copy")
-	b.click("xpath", `//nav/a[.="bucket"]`)
+	b.click(`//nav/a[.="bucket"]`)
 	b.awaitText("h1", "bucket")
-	b.click("xpath", `//nav/a[.="example"]`)
+	b.click(`//nav/a[.="example"]`)
 	b.awaitText("h1", "example")
 }
 
@@ -181,8 +181,7 @@ func pwned(b *browser) bool {
 	if text, open := b.dialog(); open {
 		b.t.Errorf("a dialog is open: %s", text)
 	}
-	var ran bool
-	b.eval(`window.pwned !== undefined`, &ran)
+	ran := eval[bool](b, `window.pwned !== undefined`)
 	return ran
 }
 
@@ -200,7 +199,7 @@ func hostileNameDoesNothing(t *testing.T, b *browser, url string) {
 		if r.URL.Path == "/policy" {
 			w.Header().Set("Content-Security-Policy", policy)
 		}
-		fmt.Fprintf(w, `<!DOCTYPE html><title>x</title><p title="%s">`, hostile)
+		fmt.Fprintf(w, `<!DOCTYPE html><title>x</title><p title="%s">`, debugworld.Hostile)
 	}))
 	t.Cleanup(naive.Close)
 	if b.open(naive.URL); !pwned(b) {
@@ -210,12 +209,12 @@ func hostileNameDoesNothing(t *testing.T, b *browser, url string) {
 		t.Error("the policy lets it run")
 	}
 	b.open(url)
-	b.click("partial link text", "window.pwned")
-	b.awaitText("h1", "/"+hostile)
+	b.click(`//a[contains(., "window.pwned")]`)
+	b.awaitText("h1", "/"+debugworld.Hostile)
 	if pwned(b) {
 		t.Error("it ran on its own page")
 	}
-	for _, query := range []string{"", "?c=bucket", "?c=bucket&state=failing", "?view=events", "?view=objects&kind=bucket", "?view=search&q=script", "?view=object&kind=bucket&key=" + neturl.QueryEscape("/"+hostile), "?view=drift&kind=bucket&list=different", "?c=bucket&q=%22%3E%3Cscript%3Ewindow.pwned%3D1%3C%2Fscript%3E"} {
+	for _, query := range []string{"", "?c=bucket", "?c=bucket&state=failing", "?view=events", "?view=objects&kind=bucket", "?view=search&q=script", "?view=object&kind=bucket&key=" + neturl.QueryEscape("/"+debugworld.Hostile), "?view=drift&kind=bucket&list=different", "?c=bucket&q=%22%3E%3Cscript%3Ewindow.pwned%3D1%3C%2Fscript%3E"} {
 		if b.open(url + query); pwned(b) {
 			t.Errorf("it ran on %q", query)
 		}
@@ -225,15 +224,13 @@ func hostileNameDoesNothing(t *testing.T, b *browser, url string) {
 func keysAreSearched(t *testing.T, b *browser, url string) {
 	b.open(url + "?c=bucket")
 	b.write("input[type=search]", "park")
-	b.click("css selector", ".filter button")
+	b.click(`//*[@class="filter"]//button`)
 	b.await("the keys that were searched for, and no others", func() bool {
-		var keys []string
-		err := b.tryEval(`Array.from(document.querySelectorAll(".filter ~ table td[data-label=key] a"), a => a.textContent)`, &keys)
+		keys, err := tryEval[[]string](b, `Array.from(document.querySelectorAll(".filter ~ table td[data-label=key] a"), a => a.textContent)`)
 		return err == nil && slices.Equal(keys, []string{"parked-b"})
 	})
-	var wide, last float64
-	b.eval(`document.querySelector(".filter ~ table").offsetWidth`, &wide)
-	b.eval(`document.querySelector(".filter ~ table th:last-child").offsetWidth`, &last)
+	wide := eval[float64](b, `document.querySelector(".filter ~ table").offsetWidth`)
+	last := eval[float64](b, `document.querySelector(".filter ~ table th:last-child").offsetWidth`)
 	if wide == 0 || last == 0 {
 		t.Errorf("the table is %v wide, its last column %v", wide, last)
 	}
@@ -242,17 +239,17 @@ func keysAreSearched(t *testing.T, b *browser, url string) {
 	}
 }
 
-func keyIsKicked(t *testing.T, b *browser, w *world, url string) {
+func keyIsKicked(t *testing.T, b *browser, w *debugworld.World, url string) {
 	b.open(url + "?c=bucket&key=parked-b")
-	b.click("xpath", `//a[.="run now"]`)
+	b.click(`//a[.="run now"]`)
 	b.awaitText("h1", "parked-b: run now?")
-	b.click("xpath", `//a[.="no"]`)
+	b.click(`//a[.="no"]`)
 	b.awaitText("h2", "State")
-	b.click("xpath", `//a[.="run now"]`)
+	b.click(`//a[.="run now"]`)
 	b.awaitText("h1", "parked-b: run now?")
-	b.click("xpath", `//button[.="run now"]`)
+	b.click(`//button[.="run now"]`)
 	b.awaitText("[role=status]", "The key was kicked.")
-	for ran := ""; ran != "parked-b"; ran = <-w.ended { // others may be due by now
+	for ran := ""; ran != "parked-b"; ran = <-w.Ended { // others may be due by now
 	}
 }
 
@@ -266,6 +263,6 @@ func otherSiteCannotAct(t *testing.T, b *browser, url string) {
 	}))
 	t.Cleanup(evil.Close)
 	b.open(strings.Replace(evil.URL, "127.0.0.1", "localhost", 1))
-	b.click("css selector", "button")
+	b.click(`//button`)
 	b.awaitText("body", "this came from another site's page")
 }
