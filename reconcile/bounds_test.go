@@ -124,7 +124,7 @@ func TestLargestTimesMeanNever(t *testing.T) {
 		})
 		var told list[string]
 		c := newController(t, r, &reconcile.Options[string]{
-			Timeout: most, StopTimeout: most, Resync: most, ParkedResync: most, CacheWait: most, SyncTimeout: most,
+			Timeout: most, StopTimeout: most, Resync: most, CacheWait: most, SyncTimeout: most,
 			Hooks: reconcile.Hooks[string]{OnStuck: func(k string, _ time.Duration) { told.add(k) }},
 		})
 		run := start(t, c)

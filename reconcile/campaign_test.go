@@ -254,8 +254,8 @@ func (p *plant) reconcile(ctx context.Context, o *thing) (result, error) {
 }
 
 // judgeEnd judges why the context of a run ended (nil: it has not), which began to wait at
-// a time. Each edit ends one run at most; with EndSuperseded no run goes on for long after
-// an edit, unless sources ended meanwhile.
+// a time. Each edit ends one run at most; with EndSuperseded no run goes on for a
+// millisecond after an edit, unless sources ended meanwhile.
 func (p *plant) judgeEnd(k store.Key, began time.Time, cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -269,7 +269,7 @@ func (p *plant) judgeEnd(k store.Key, began time.Time, cause error) {
 		if until.IsZero() {
 			until = time.Now()
 		}
-		if at := p.edited[k]; at.After(began) && until.Sub(at) > 20*time.Millisecond {
+		if at := p.edited[k]; at.After(began) && until.Sub(at) >= time.Millisecond {
 			p.complain("a run of %s was not told that it had changed, for %v: it ended by %v", k, until.Sub(at), cause)
 		}
 	}

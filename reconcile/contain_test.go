@@ -532,7 +532,7 @@ func TestTenantThatEndsItsGoroutineLeavesNoKeyLocked(t *testing.T) {
 func TestTenantThatEndsItsGoroutineDoesNotEndRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var bad exits
-		o := &reconcile.Options[string]{ParkedResync: time.Minute}
+		o := &reconcile.Options[string]{}
 		o.Queue.Tenant = func(string) string { return bad.tenant() }
 		r := record(func(context.Context, string) (result, error) { return result{}, reconcile.Terminal(errBoom) })
 		c := newController(t, r, o)
@@ -540,9 +540,9 @@ func TestTenantThatEndsItsGoroutineDoesNotEndRun(t *testing.T) {
 		add(t, c, "k")
 		pass(time.Second)
 		bad.on.Store(true)
-		pass(2 * time.Minute)
+		pass(2 * time.Hour)
 		bad.on.Store(false)
-		pass(2 * time.Minute)
+		pass(2 * time.Hour)
 		if r.count() < 2 {
 			t.Errorf("%d runs, want the parked key tried again", r.count())
 		}

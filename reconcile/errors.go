@@ -51,7 +51,7 @@ var ErrTerminal = errors.New("terminal")
 
 // Terminal marks err as one that retrying will not cure: the key is parked with
 // err as its reason, until an urgent add (its spec changed, it is to be deleted,
-// it was unpaused or kicked) or the slow resync (Options.ParkedResync). If
+// it was unpaused or kicked) or the slow resync (Options.Resync). If
 // anything was added while the run went on, the key is tried once more, with
 // backoff: what was added may be the cure. It is found through any wrapping.
 // Terminal(nil) is an error too: a caller of Terminal means to stop.

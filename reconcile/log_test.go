@@ -206,7 +206,7 @@ func TestManagerLogsASummaryPerIntervalWhenAsked(t *testing.T) {
 				return result{}, reconcile.Terminal(errBoom)
 			}
 			return result{RequeueAfter: 7 * time.Second}, nil
-		}), &reconcile.Options[string]{Logger: logger, Hooks: reconcile.Hooks[string]{OnError: func(reconcile.Failure[string]) {}}, ParkedResync: -1})
+		}), &reconcile.Options[string]{Logger: logger, Hooks: reconcile.Hooks[string]{OnError: func(reconcile.Failure[string]) {}}})
 		m := &reconcile.Manager{Summary: time.Minute}
 		if err := m.Register(c); err != nil {
 			t.Fatal(err)

@@ -72,12 +72,11 @@ type Options[K comparable] struct {
 	// a time itself, less a random 0 to 20 %, so that drift is found and the
 	// runs of a fleet spread. After a start, when the whole list runs at once, the
 	// first resyncs are spread over all of the interval. It runs in the lowest
-	// band. Keys that are known to
-	// be gone are not. Default 0: no resync.
+	// band. Keys that are known to be gone are not. Default 0: no resync.
+	//
+	// A parked key is tried again too although nothing happened: after Resync, but at
+	// least after an hour, less a random 0 to 20 %.
 	Resync time.Duration
-	// ParkedResync is how often a parked key is tried again although nothing
-	// happened, less a random 0 to 20 %. Default 1 h; negative: never.
-	ParkedResync time.Duration
 	// CacheWait is how long a key that wrote to the store is kept back at most until
 	// the caches its controller uses have seen the write (promise S4). Default 30 s.
 	CacheWait time.Duration
@@ -169,18 +168,17 @@ type Failure[K comparable] struct {
 	// Attempt counts the failures in a row before this one.
 	Attempt int
 	// Parked says that the key is not tried again by itself, but for the slow
-	// resync (ParkedResync).
+	// resync (Options.Resync).
 	Parked bool
 	Err    error
 }
 
 const (
-	defaultWorkers      = 8
-	defaultBatch        = 16
-	defaultTimeout      = 5 * time.Minute
-	defaultStopTimeout  = 45 * time.Second
-	defaultParkedResync = time.Hour
-	defaultCacheWait    = 30 * time.Second
+	defaultWorkers     = 8
+	defaultBatch       = 16
+	defaultTimeout     = 5 * time.Minute
+	defaultStopTimeout = 45 * time.Second
+	defaultCacheWait   = 30 * time.Second
 
 	maxWorkers = 100_000
 	maxBatch   = 100_000
@@ -196,11 +194,8 @@ func (o *Options[K]) complete(batch bool) error {
 	}
 	setDefault(&o.Workers, defaultWorkers)
 	setDefault(&o.Timeout, defaultTimeout)
-	setDefault(&o.ParkedResync, defaultParkedResync)
 	setDefault(&o.CacheWait, defaultCacheWait)
-	for _, d := range []*time.Duration{
-		&o.Timeout, &o.StopTimeout, &o.Resync, &o.ParkedResync, &o.CacheWait, &o.SyncTimeout,
-	} {
+	for _, d := range []*time.Duration{&o.Timeout, &o.StopTimeout, &o.Resync, &o.CacheWait, &o.SyncTimeout} {
 		*d = min(*d, maxTime)
 	}
 	if batch {
@@ -238,6 +233,9 @@ func (o *Options[K]) grace() time.Duration {
 	}
 	return o.StopTimeout / 4
 }
+
+// parkedResync is how long a key stays parked at most.
+func (o *Options[K]) parkedResync() time.Duration { return max(o.Resync, time.Hour) }
 
 func setDefault[T comparable](field *T, value T) {
 	var zero T

@@ -155,7 +155,7 @@ func TestOutcomeDecidesWhenTheKeyRunsAgain(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				r := script[string](test.outcomes...)
 				c := newController(t, r, &reconcile.Options[string]{
-					Backoff: exactly(time.Second), ParkedResync: -1,
+					Backoff: exactly(time.Second),
 				})
 				add(t, c, "k")
 				start(t, c)
@@ -242,7 +242,7 @@ func TestKeyAddedDuringTheRunThatParkedIsRetriedOnce(t *testing.T) {
 			}
 			return result{}, reconcile.Terminal(errBoom)
 		})
-		c = newController(t, r, &reconcile.Options[string]{Backoff: exactly(time.Second), ParkedResync: -1})
+		c = newController(t, r, &reconcile.Options[string]{Backoff: exactly(time.Second)})
 		add(t, c, "k")
 		start(t, c)
 		pass(time.Minute)
@@ -389,8 +389,8 @@ func TestPanicInAHookOfTheQueueIsContained(t *testing.T) {
 			}
 			return result{}, errBoom
 		}), &reconcile.Options[string]{
-			Logger: logger, ParkedResync: -1,
-			Queue: queue.Options[string]{MaxAttempts: 1, Hooks: &queue.Hooks[string]{Parked: boom, Exhausted: boom}},
+			Logger: logger,
+			Queue:  queue.Options[string]{MaxAttempts: 1, Hooks: &queue.Hooks[string]{Parked: boom, Exhausted: boom}},
 		})
 		start(t, c)
 		add(t, c, "parked", "exhausted")

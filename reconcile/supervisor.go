@@ -278,7 +278,7 @@ func allClosed(all []<-chan struct{}, until <-chan struct{}) bool {
 
 // supervise does what messages ask for, until ctx ends or the controller cannot go on.
 func (s *supervisor[K]) supervise(ctx context.Context) error {
-	tick := time.NewTicker(s.housekeeping())
+	tick := time.NewTicker(housekeeping)
 	defer tick.Stop()
 	s.patience = time.NewTimer(time.Hour)
 	s.patience.Stop()
@@ -536,18 +536,12 @@ func (s *supervisor[K]) finish(ctx context.Context, placed <-chan struct{}, stop
 }
 
 // housekeeping is how often keepHouse is called.
-func (s *supervisor[K]) housekeeping() time.Duration {
-	d := time.Minute
-	if s.o.ParkedResync > 0 {
-		d = min(d, max(s.o.ParkedResync/10, time.Second))
-	}
-	return d
-}
+const housekeeping = time.Minute
 
 func (s *supervisor[K]) keepHouse() {
 	s.age()
 	s.noteWell()
-	if s.o.ParkedResync > 0 && s.q.Stats().Parked > 0 {
+	if s.q.Stats().Parked > 0 {
 		s.retryParked()
 	}
 }
@@ -556,12 +550,9 @@ func (s *supervisor[K]) keepHouse() {
 // fail may have been mended without anything that its sources could see. The
 // lowest band, because it most likely fails again.
 func (s *supervisor[K]) retryParked() {
-	now := time.Now()
+	now, limit := time.Now(), s.o.parkedResync()
 	for e := range s.q.Snapshot() {
-		if e.State != queue.StateParked {
-			continue
-		}
-		if now.Sub(e.Since) >= s.o.ParkedResync-rand.N(s.o.ParkedResync/5+1) {
+		if e.State == queue.StateParked && now.Sub(e.Since) >= limit-rand.N(limit/5) {
 			_ = s.q.AddWith(e.Key, queue.AddOptions{Urgent: true, Replace: true, Priority: bandInitial, Reason: "slow resync"})
 		}
 	}

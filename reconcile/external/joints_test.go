@@ -15,14 +15,14 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// live runs the world's reconciler under a controller whose polls, backoff and resync
-// of parked keys are a day long, so that only a change of the object wakes it.
+// live runs the world's reconciler under a controller whose polls and backoff are a
+// day long, so that only a change of the object wakes it.
 func (w *world) live() (stop func()) {
 	w.t.Helper()
 	w.o.Poll = 24 * time.Hour
 	w.restart(nil)
 	return w.startWith(reconcile.Options[reconcile.Request]{
-		Workers: 2, Backoff: queue.Backoff{Base: 24 * time.Hour, Max: 24 * time.Hour}, ParkedResync: 240 * time.Hour,
+		Workers: 2, Backoff: queue.Backoff{Base: 24 * time.Hour, Max: 24 * time.Hour},
 	})
 }
 

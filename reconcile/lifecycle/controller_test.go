@@ -633,7 +633,7 @@ func TestReconcileNowReachesAHandlerThatBacksOffAndOneThatGaveUp(t *testing.T) {
 				return reconcile.Result{}, errBoom
 			},
 		})
-		start(t, l, nil, &reconcile.Options[reconcile.Request]{ParkedResync: -1})
+		start(t, l, nil, &reconcile.Options[reconcile.Request]{Resync: 876_000 * time.Hour})
 		create(t, s, "a")
 		restFor(2 * time.Minute)
 		ask := func() {

@@ -17,7 +17,7 @@ import (
 // patient are options under which nothing runs again by itself for a day.
 func patient() *reconcile.Options[reconcile.Request] {
 	return &reconcile.Options[reconcile.Request]{
-		Backoff: queue.Backoff{Base: 24 * time.Hour, Max: 24 * time.Hour}, ParkedResync: 240 * time.Hour,
+		Backoff: queue.Backoff{Base: 24 * time.Hour, Max: 24 * time.Hour},
 	}
 }
 
