@@ -2,7 +2,7 @@
 // needs its role, a machine its subnet.
 //
 //	subnets, err := depend.New(subnetCache, depend.On(vpcCache,
-//		func(s *Subnet) []store.Key { return []store.Key{{Name: s.Spec.VPC}} }, nil))
+//		func(s *Subnet) []store.Key { return []store.Key{{Name: s.Spec.VPC}} }, nil), nil)
 //
 // An object whose needs are not met waits, with a condition that says for what, without
 // runs and without failures. It is handed to the queue when the last of them is there.
