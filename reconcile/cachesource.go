@@ -16,7 +16,8 @@ import (
 //
 // A change is urgent (it ends a backoff or a park) if the generation rose, deletion
 // was asked for, the object is gone or was unpaused, and the key's own run did
-// not write it. FromWith has another rule.
+// not write it. FromWith has another rule. An object that another writer made unready
+// runs too, see FromOptions.ByOthers.
 func From[S, T any](c *cache.Cache[S, T], when ...Predicate[S, T]) Source[Request] {
 	if slices.ContainsFunc(when, isNilPredicate) {
 		return Source[Request]{bad: errors.New("From: a nil Predicate")}
@@ -28,6 +29,11 @@ func From[S, T any](c *cache.Cache[S, T], when ...Predicate[S, T]) Source[Reques
 type FromOptions[S, T any] struct {
 	// When says which changes matter. Default: Changed.
 	When Predicate[S, T]
+	// ByOthers says which further changes matter if the key's own run did not make them.
+	// They are not urgent, and the key runs a second later. Default: BecameUnready if When
+	// is the default too, else none: what waits for the object would wait until the next
+	// resync.
+	ByOthers Predicate[S, T]
 	// Urgent replaces the rule of what ends a backoff. It is asked once for each
 	// change that passed When, with what the change was; what the key's own run
 	// wrote is never urgent, whatever it says. Default: the rule of From.
@@ -42,6 +48,9 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 	var o FromOptions[S, T]
 	if given != nil {
 		o = *given
+	}
+	if o.When == nil {
+		setDefaultFunc(&o.ByOthers, BecameUnready)
 	}
 	setDefaultFunc(&o.When, Changed)
 	if o.Urgent == nil {
@@ -66,16 +75,21 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 				defer kernel.took(ch.Key, c, rev) // after the question whose write it was has been answered
 				switch {
 				case ch.Initial:
-					return addWaiting(ctx, to, ch.Key, queue.AddOptions{Priority: bandInitial})
+					return AddWaiting(ctx, to, ch.Key, queue.AddOptions{Priority: bandInitial})
 				case !o.When(ch):
-					return nil
+					if o.ByOthers == nil || !o.ByOthers(ch) {
+						return nil
+					}
+					return waitForRoom(ctx, func() error {
+						return kernel.addIfForeign(ch.Key, c, rev, queue.AddOptions{Priority: bandLive, After: othersPause})
+					})
 				}
 				kernel.caused(ch.Key, ch.Key, rev)
 				if supersedes(ch) {
 					defer kernel.supersede(ch.Key, c, rev) // after the add: the run that ends is followed by one more
 				}
 				if !o.Urgent(ch) {
-					return addWaiting(ctx, to, ch.Key, queue.AddOptions{Priority: bandLive})
+					return AddWaiting(ctx, to, ch.Key, queue.AddOptions{Priority: bandLive})
 				}
 				return waitForRoom(ctx, func() error {
 					return kernel.addUnlessOwn(ch.Key, c, rev, queue.AddOptions{Priority: bandLive, Urgent: true})

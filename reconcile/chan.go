@@ -26,7 +26,7 @@ func Chan[K comparable](name string, ch <-chan K) Source[K] {
 				if !ok {
 					return nil // the feed reports it
 				}
-				if err := addWaiting(ctx, to, key, queue.AddOptions{Priority: bandLive}); err != nil {
+				if err := AddWaiting(ctx, to, key, queue.AddOptions{Priority: bandLive}); err != nil {
 					return err
 				}
 			}

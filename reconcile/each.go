@@ -104,7 +104,7 @@ func (e *each[K, V]) poll(ctx context.Context, to Sink[K]) error {
 		if atStart || known && reflect.DeepEqual(was, value) {
 			o = queue.AddOptions{Priority: bandInitial}
 		}
-		if err := addWaiting(ctx, to, key, o); err != nil {
+		if err := AddWaiting(ctx, to, key, o); err != nil {
 			return err
 		}
 		e.added[key] = value
@@ -113,7 +113,7 @@ func (e *each[K, V]) poll(ctx context.Context, to Sink[K]) error {
 		if _, ok := now[key]; ok {
 			continue
 		}
-		if err := addWaiting(ctx, to, key, queue.AddOptions{Priority: bandLive, Urgent: true}); err != nil {
+		if err := AddWaiting(ctx, to, key, queue.AddOptions{Priority: bandLive, Urgent: true}); err != nil {
 			return err
 		}
 		delete(e.added, key)

@@ -102,7 +102,7 @@ func (p *poll[K, V]) compare(ctx context.Context, now map[K]V) error {
 		if was, ok := p.known[k]; ok && was == v && !p.first {
 			continue
 		}
-		if err := addWaiting(ctx, p.to, k, o); err != nil {
+		if err := AddWaiting(ctx, p.to, k, o); err != nil {
 			return err
 		}
 		p.known[k] = v
@@ -111,7 +111,7 @@ func (p *poll[K, V]) compare(ctx context.Context, now map[K]V) error {
 		if _, ok := now[k]; ok {
 			continue
 		}
-		if err := addWaiting(ctx, p.to, k, o); err != nil {
+		if err := AddWaiting(ctx, p.to, k, o); err != nil {
 			return err
 		}
 		delete(p.known, k)

@@ -420,14 +420,25 @@ func (s *sink[K]) Failed(err error) {
 }
 
 func (s *sink[K]) addUnlessOwn(key K, from Cached, rev store.Revision, o queue.AddOptions) error {
-	return s.of.admitUnlessOwn(seen[K]{key, from, rev}, o)
+	return s.of.admitUnlessOwn(seen[K]{key, from, rev, false}, o)
+}
+
+func (s *sink[K]) addIfForeign(key K, from Cached, rev store.Revision, o queue.AddOptions) error {
+	at := seen[K]{key, from, rev, true}
+	if s.of.elsewhere(key) || s.of.askRunning(at) || at.in(s.of.lookup(key).writes) {
+		return nil
+	}
+	s.caused(key, at.object(), rev)
+	return s.of.admit(key, o)
 }
 
 func (s *sink[K]) supersede(key K, from Cached, rev store.Revision) {
-	s.of.supersede(seen[K]{key, from, rev})
+	s.of.supersede(seen[K]{key, from, rev, false})
 }
 
-func (s *sink[K]) took(key K, from Cached, rev store.Revision) { s.of.show(seen[K]{key, from, rev}) }
+func (s *sink[K]) took(key K, from Cached, rev store.Revision) {
+	s.of.show(seen[K]{key, from, rev, false})
+}
 
 func (s *sink[K]) kindOf() string { return s.of.kindOf() }
 
@@ -455,6 +466,8 @@ func (s *sink[K]) skip(why string, attrs ...any) {
 func (s *sink[K]) mapperFailed(object store.Key, attempt int, err error) {
 	(*feed[K])(s).fail(fmt.Errorf("mapping %s %v: %w", s.kind, object, err), attempt)
 }
+
+func (s *sink[K]) mappedAll() {} // what failed was reported for itself, and is not in the source's health
 
 func (s *sink[K]) keep(v any) {
 	s.of.mu.Lock()

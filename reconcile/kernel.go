@@ -103,6 +103,10 @@ var (
 	bandLive    = queue.At(0)
 )
 
+// othersPause is how long a key waits that runs for FromOptions.ByOthers: two writers that
+// disagree about an object keep no worker busy.
+const othersPause = time.Second
+
 // view is the part of a controller's state that every add and every run reads. A
 // change replaces it as a whole, so that they need no lock.
 type view[K comparable] struct {

@@ -101,39 +101,49 @@ type member struct {
 // is there already, on a name that is taken (ErrNameTaken), on controllers that
 // would wake each other in a circle (ErrCycle), and after Run (ErrRunning).
 func (m *Manager) Register(rs ...Runner) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.running {
-		return fmt.Errorf("reconcile: Manager.Register: %w", ErrRunning)
-	}
-	members, err := m.withLocked(rs)
+	cycle, err := m.register(rs)
 	if err != nil {
 		return fmt.Errorf("reconcile: Manager.Register: %w", err)
 	}
-	m.members = members
+	m.warn(cycle)
 	return nil
 }
 
-// withLocked is the members with further ones, if these are allowed.
-func (m *Manager) withLocked(rs []Runner) ([]*member, error) {
-	members := slices.Clone(m.members)
+func (m *Manager) register(rs []Runner) (cycle, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.running {
+		return nil, ErrRunning
+	}
+	members, cycle, err := m.withLocked(rs)
+	if err == nil {
+		m.members = members
+	}
+	return cycle, err
+}
+
+// withLocked is the members with further ones, if these are allowed, and the cycle that
+// AllowCycles allows.
+func (m *Manager) withLocked(rs []Runner) (members []*member, cycle, err error) {
+	members = slices.Clone(m.members)
 	for _, r := range rs {
 		if isNil(r) {
-			return nil, errors.New("nil runner")
+			return nil, nil, errors.New("nil runner")
 		}
 		if c, ok := r.(controller); ok && c.made() != nil {
-			return nil, c.made()
+			return nil, nil, c.made()
 		}
 		name := nameOf(r, len(members))
 		for _, o := range members {
 			if o.name == name || same(o.Runner, r) {
-				return nil, fmt.Errorf("%w: %q", ErrNameTaken, name)
+				return nil, nil, fmt.Errorf("%w: %q", ErrNameTaken, name)
 			}
 		}
 		_, isCache := r.(Cached)
 		members = append(members, &member{Runner: r, name: name, cache: isCache, mu: &m.mu, state: "waiting"})
 	}
-	return members, m.checkCycles(members)
+	cycle, err = m.checkCycles(members)
+	return members, cycle, err
 }
 
 // same tells one that is registered twice also where it has no name.
@@ -152,17 +162,26 @@ func nameOf(r Runner, n int) string {
 	return named.Name()
 }
 
-func (m *Manager) checkCycles(members []*member) error {
+// checkCycles gives the circle in which controllers wake each other: allowed, to be passed
+// to warn, or as an error.
+func (m *Manager) checkCycles(members []*member) (allowed, err error) {
 	cycle := graphOf(members).cycle()
 	if cycle == nil {
-		return nil
+		return nil, nil
 	}
-	err := fmt.Errorf("%w: %s", ErrCycle, describeCycle(cycle))
+	err = fmt.Errorf("%w: %s", ErrCycle, describeCycle(cycle))
 	if !m.AllowCycles {
-		return fmt.Errorf("%w; leave one of these sources out, set Options.OnlyDeletes of a controller that does nothing but delete its objects, or set Manager.AllowCycles", err)
+		return nil, fmt.Errorf("%w; leave one of these sources out, set Options.OnlyDeletes of a controller that does nothing but delete its objects, or set Manager.AllowCycles", err)
 	}
-	m.log().Warn("reconcile: controllers wake each other in a circle", "err", store.Brief(err))
-	return nil
+	return err, nil
+}
+
+// warn logs an allowed cycle; nil: there is none. It is called without the lock: a log
+// handler may ask the Manager how it is.
+func (m *Manager) warn(cycle error) {
+	if cycle != nil {
+		m.log().Warn("reconcile: controllers wake each other in a circle", "err", store.Brief(cycle))
+	}
 }
 
 func graphOf(members []*member) (g graph) {
@@ -192,10 +211,11 @@ func (m *Manager) log() *slog.Logger {
 // and all went well, or if all runners but the caches returned nil by themselves. A
 // second Run is ErrRunning.
 func (m *Manager) Run(ctx context.Context) (err error) {
-	r, err := m.begin(ctx)
+	r, cycle, err := m.begin(ctx)
 	if err != nil {
 		return fmt.Errorf("reconcile: Manager.Run: %w", err)
 	}
+	m.warn(cycle)
 	began := time.Now()
 	m.sayStarted()
 	defer func() {
@@ -263,44 +283,46 @@ func (m *Manager) sample(ctx context.Context) {
 //
 // stop ends the runner and returns when it has ended, with its error, which does not end
 // the Manager; caches that nothing else uses any more end after it. The name is free then.
-// A runner that has not ended after StopTimeout goes on, keeps its name, and is named in
-// the error, a *LeftoverError. Calling stop again gives the same. A runner that ends by
-// itself is one that was registered: an error ends the Manager.
+// A runner that has not ended after StopTimeout is named in the error, a *LeftoverError,
+// and keeps its name and its caches until it ends; an error that it ends with is logged.
+// Calling stop again gives the same. A runner that ends by itself is one that was
+// registered: an error ends the Manager.
 func (m *Manager) Start(r Runner) (stop func() error, err error) {
-	mb, err := m.start(r)
+	mb, cycle, err := m.start(r)
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: Manager.Start: %w", err)
 	}
-	return func() error { return m.stop(mb) }, nil
+	m.warn(cycle)
+	return sync.OnceValue(func() error { return m.stop(mb) }), nil
 }
 
 var errNotStartable = errors.New("the Manager is not running: Register is for what runs from the beginning")
 
-func (m *Manager) start(r Runner) (*member, error) {
+func (m *Manager) start(r Runner) (mb *member, cycle, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.run == nil || m.run.stopping {
-		return nil, errNotStartable
+		return nil, nil, errNotStartable
 	}
-	members, err := m.withLocked([]Runner{r})
+	members, cycle, err := m.withLocked([]Runner{r})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	mb := members[len(members)-1]
+	mb = members[len(members)-1]
 	if c, ok := r.(controller); ok {
 		if c.hasRun() {
-			return nil, fmt.Errorf("controller %q: %w", mb.name, ErrRunning)
+			return nil, nil, fmt.Errorf("controller %q: %w", mb.name, ErrRunning)
 		}
 		for _, cached := range c.ownedCaches() {
 			if slices.ContainsFunc(m.members, func(o *member) bool { return same(o.Runner, cached) }) {
-				return nil, fmt.Errorf("controller %q: its cache runs already, for those that use it: start it before them", mb.name)
+				return nil, nil, fmt.Errorf("controller %q: its cache runs already, for those that use it: start it before them", mb.name)
 			}
 		}
 		if other := placedLike(m.members, cmp.Or(c.placementOf(), m.Placement)); other != "" {
-			return nil, fmt.Errorf("controller %q: its placement is that of %q, which runs already: give it one of its own", mb.name, other)
+			return nil, nil, fmt.Errorf("controller %q: its placement is that of %q, which runs already: give it one of its own", mb.name, other)
 		}
 		if err := m.place([]*member{mb}); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	found := m.foundCaches(members)
@@ -309,7 +331,7 @@ func (m *Manager) start(r Runner) (*member, error) {
 		m.run.startLocked(f)
 	}
 	m.run.startLocked(mb)
-	return mb, nil
+	return mb, cycle, nil
 }
 
 // placedLike names a controller of that placement; "": none has it.
@@ -328,7 +350,7 @@ func placedLike(members []*member, p lease.Placement) string {
 	return ""
 }
 
-// stop ends a member that start has started, and the caches that only it used.
+// stop ends a member that start has started.
 func (m *Manager) stop(mb *member) error {
 	m.mu.Lock()
 	mb.stopped = true
@@ -337,8 +359,20 @@ func (m *Manager) stop(mb *member) error {
 	limit, cancel := context.WithTimeout(context.Background(), m.stopTimeout())
 	defer cancel()
 	if !waitFor(limit, mb.done) {
+		go func() { // ends with the runner, which nothing waits for any more
+			<-mb.done
+			if err := m.forget(mb); err != nil {
+				m.log().Warn("reconcile: runner that was left behind has ended", "runner", mb.name, "err", store.Brief(err))
+			}
+		}()
 		return &LeftoverError{Names: []string{mb.name}}
 	}
+	return m.forget(mb)
+}
+
+// forget takes out a member that was stopped and has ended, with the caches that only it
+// used, and gives its error.
+func (m *Manager) forget(mb *member) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.members = slices.DeleteFunc(slices.Clone(m.members), func(o *member) bool { return o == mb })
@@ -417,28 +451,28 @@ func summarisedOf(members []*member) (list []summarised) {
 }
 
 // begin freezes the Manager, works out what runs, and starts it, caches first.
-func (m *Manager) begin(ctx context.Context) (*managed, error) {
+func (m *Manager) begin(ctx context.Context) (r *managed, cycle, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.running {
-		return nil, ErrRunning
+		return nil, nil, ErrRunning
 	}
 	if len(m.members) == 0 {
-		return nil, errors.New("nothing is registered")
+		return nil, nil, errors.New("nothing is registered")
 	}
 	if m.StopTimeout < 0 {
-		return nil, fmt.Errorf("StopTimeout is %v, want 0 or more", m.StopTimeout)
+		return nil, nil, fmt.Errorf("StopTimeout is %v, want 0 or more", m.StopTimeout)
 	}
 	// Sources may have been added since Register.
-	if err := m.checkCycles(m.members); err != nil {
-		return nil, err
+	if cycle, err = m.checkCycles(m.members); err != nil {
+		return nil, nil, err
 	}
 	if err := m.place(m.members); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m.running = true
 	m.members = append(m.foundCaches(m.members), m.members...)
-	r := &managed{mu: &m.mu, news: make(chan struct{}, 1)}
+	r = &managed{mu: &m.mu, news: make(chan struct{}, 1)}
 	// Caches serve the controllers while these drain.
 	r.cacheCtx, r.stopCaches = context.WithCancel(context.WithoutCancel(ctx))
 	r.runCtx, r.stopRunners = context.WithCancel(ctx)
@@ -454,7 +488,7 @@ func (m *Manager) begin(ctx context.Context) (*managed, error) {
 	if m.Summary > 0 {
 		r.aside.Go(func() { m.summarise(r.cacheCtx) })
 	}
-	return r, nil
+	return r, cycle, nil
 }
 
 func (m *Manager) stopTimeout() time.Duration {

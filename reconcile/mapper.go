@@ -92,8 +92,9 @@ type mapping[K comparable, S, T any] struct {
 	to     kernelSink[K]
 	q      *queue.Queue[store.Key]
 
-	mu   sync.Mutex // guards todo
-	todo map[store.Key]step[S, T]
+	mu       sync.Mutex // guards todo and unmapped
+	todo     map[store.Key]step[S, T]
+	unmapped map[store.Key]struct{} // objects whose last mapping failed
 }
 
 func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to kernelSink[K], m Mapper[K, S, T], o MapOptions[S, T]) error {
@@ -171,13 +172,37 @@ func (p *mapping[K, S, T]) mapItem(ctx context.Context, item queue.Item[store.Ke
 	err := errGoexit
 	defer func() {
 		if err == nil || ctx.Err() != nil {
+			if err == nil {
+				p.noteMapped(item.Key)
+			}
 			item.Done()
 			return
 		}
+		p.noteUnmapped(item.Key)
 		p.to.mapperFailed(item.Key, item.Attempt, err)
 		item.Retry(err, 0)
 	}()
 	err = p.mapOne(ctx, item.Key)
+}
+
+func (p *mapping[K, S, T]) noteUnmapped(key store.Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unmapped == nil {
+		p.unmapped = make(map[store.Key]struct{})
+	}
+	p.unmapped[key] = struct{}{}
+}
+
+func (p *mapping[K, S, T]) noteMapped(key store.Key) {
+	p.mu.Lock()
+	_, failed := p.unmapped[key]
+	delete(p.unmapped, key)
+	well := failed && len(p.unmapped) == 0
+	p.mu.Unlock()
+	if well {
+		p.to.mappedAll()
+	}
 }
 
 // sinkKey is the key under which a mapper's context has its kernelSink.
@@ -228,7 +253,7 @@ func (p *mapping[K, S, T]) send(ctx context.Context, object store.Key, s step[S,
 		if !s.initial {
 			to.caused(k, object, s.at)
 		}
-		if err := addWaiting(ctx, Sink[K](to), k, o); err != nil {
+		if err := AddWaiting(ctx, Sink[K](to), k, o); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -132,6 +133,52 @@ func TestFailedMappingIsRetriedAndLosesNothing(t *testing.T) {
 		if err := g.c.Health(); err != nil {
 			t.Errorf("Health says %v", err)
 		}
+	})
+}
+
+// reporting is a sink of another package: no more than what is exported.
+type reporting struct {
+	reconcile.Sink[store.Key]
+	reconcile.Reporter
+}
+
+// A mapper that fails behind the sink of another package is a failure of its source, until
+// the last object is mapped. (lifecycle gives such sinks to its dependencies.)
+//
+// promise R3
+func TestFailedMappingBehindAWrappedSinkIsReported(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		fails := 2
+		g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] {
+			src := reconcile.MapWith(c, func(ctx context.Context, old, now *thing) ([]store.Key, error) {
+				if fails--; fails >= 0 {
+					return nil, errBoom
+				}
+				return byRef(ctx, old, now)
+			}, &reconcile.MapOptions[spec, status]{Backoff: exactly(time.Minute)})
+			inner := src.Run
+			src.Run = func(ctx context.Context, to reconcile.Sink[store.Key]) error {
+				return inner(ctx, reporting{to, to.(reconcile.Reporter)})
+			}
+			return src
+		})
+		create(t, g.s, "a", ref("x"))
+		create(t, g.s, "b", ref("y"))
+		g.start(t)
+		pass(time.Second)
+		if err := g.c.Health(); err == nil || !strings.Contains(err.Error(), "boom") {
+			t.Errorf("Health says %v while mappings fail", err)
+		}
+		if fs := g.told.list(); len(fs) != 2 || !errors.Is(fs[0].Err, errBoom) || !strings.Contains(fs[0].Err.Error(), "mapping a: ") && !strings.Contains(fs[0].Err.Error(), "mapping b: ") {
+			t.Errorf("OnError heard %+v, want both failures of the mapper", fs)
+		}
+		pass(2 * time.Minute)
+		if err := g.c.Health(); err != nil {
+			t.Errorf("Health says %v after all was mapped", err)
+		}
+		ran := g.ran()
+		slices.Sort(ran)
+		expectList(t, "in the end", ran, "x", "y")
 	})
 }
 

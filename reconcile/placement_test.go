@@ -1024,3 +1024,42 @@ func TestLeaseLiesWhereTheControllersObjectsAre(t *testing.T) {
 		})
 	}
 }
+
+// A run whose writes are fenced has failed as any other: while its own server still trusts
+// a lease that another one has, it backs off.
+//
+// promise Q4
+func TestRunsThatAreFencedBackOff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		s := newStore(t, b, "thing")
+		p := manual(t, b)
+		p.Set(true, 1)
+		var fenced list[time.Duration]
+		began := time.Now()
+		newServer(t, s, p, reconcile.Options[store.Key]{Backoff: exactly(time.Second)}, func(ctx context.Context, k store.Key) (result, error) {
+			_, err := s.Mutate(ctx, k, func(o *thing) error { o.Status.Size++; return nil })
+			if errors.Is(err, store.ErrFenced) {
+				fenced.add(time.Since(began))
+			}
+			return result{RequeueAfter: time.Second}, err
+		})
+		create(t, s, "a")
+		pass(10 * time.Second)
+		other := manual(t, b) // another server, elected by the same host under the next term
+		other.Set(true, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- other.Run(ctx, func(ctx context.Context, _ int) error { <-ctx.Done(); return nil })
+		}()
+		pass(10 * time.Minute)
+		if n := len(fenced.get()); n < 5 || n > 12 {
+			t.Errorf("%d runs were fenced in ten minutes, at %v, want a backoff", n, fenced.get())
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}

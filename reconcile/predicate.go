@@ -29,6 +29,17 @@ func Changed[S, T any](c cache.Change[S, T]) bool {
 		!slices.Equal(c.Old.Finalizers, c.New.Finalizers)
 }
 
+// BecameUnready passes a change by which an object that was Ready is not any more. It is for
+// FromOptions.ByOthers: by the other changes of the status an object does not ask for a run.
+func BecameUnready[S, T any](c cache.Change[S, T]) bool {
+	if c.Old == nil || c.New == nil || c.Old.UID != c.New.UID {
+		return false
+	}
+	was, _ := c.Old.Condition(store.ConditionReady)
+	is, _ := c.New.Condition(store.ConditionReady)
+	return was.Status == store.True && is.Status != store.True
+}
+
 // GenerationChanged passes a change of the spec, a deletion that was asked for,
 // and every object that came or went.
 func GenerationChanged[S, T any](c cache.Change[S, T]) bool {

@@ -73,6 +73,7 @@ type seen[K comparable] struct {
 	key   K
 	cache Cached
 	rev   store.Revision
+	later bool // the key runs after othersPause because of it, and not at once
 }
 
 // object is the key of the object that changed. It is the key that the change adds:
@@ -96,6 +97,7 @@ type anyRun interface {
 	log() *slog.Logger
 	addToLog(attrs []slog.Attr)
 	waitsFor(what *string) (before *string)
+	feeds() []Cached
 }
 
 // runOf is the run that ctx belongs to; nil: none.
@@ -111,6 +113,18 @@ func RunInfo(ctx context.Context) (Info, bool) {
 		return Info{}, false
 	}
 	return r.identify(), true
+}
+
+// CachesOf gives the caches whose objects' keys the controller of the run that ctx belongs
+// to is told of (From, For): its run reads an object as one of them has it, or newer. It is
+// for packages that note what a run has seen. The slice must not be written to; outside of
+// a run it is empty.
+func CachesOf(ctx context.Context) []Cached {
+	r := runOf(ctx)
+	if r == nil {
+		return nil
+	}
+	return r.feeds()
 }
 
 // Logger returns the logger of the run that ctx belongs to. Its lines carry the
@@ -161,6 +175,8 @@ func (x *run[K]) identify() Info {
 }
 
 func (x *run[K]) isStale() bool { return x.stale }
+
+func (x *run[K]) feeds() []Cached { return x.k.view.Load().shows }
 
 func (x *run[K]) log() *slog.Logger {
 	x.mu.Lock()

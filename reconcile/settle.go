@@ -42,7 +42,7 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 	}
 	for _, at := range s.finish(x, decisions, errors.Is(over, ErrDeadline), took) {
 		if !at.in(w) {
-			t.changedDuringRun(at.key)
+			t.changedDuringRun(at)
 		}
 	}
 	for i, item := range items {
@@ -84,11 +84,16 @@ func (t *settler[K]) noteWell() {
 	})
 }
 
-// changedDuringRun makes a change urgent that another than the run made.
-func (t *settler[K]) changedDuringRun(key K) {
-	t.holdIfBehind(key)
+// changedDuringRun runs a key again whose object another writer changed during its run:
+// most changes are urgent.
+func (t *settler[K]) changedDuringRun(at seen[K]) {
+	t.holdIfBehind(at.key)
+	o := queue.AddOptions{Urgent: true, Reason: "changed during the run"}
+	if at.later {
+		o.Urgent, o.After = false, othersPause
+	}
 	// The queue cannot be full, the key is running; when stopped it does not matter.
-	_ = t.enqueue(key, queue.AddOptions{Urgent: true, Reason: "changed during the run"})
+	_ = t.enqueue(at.key, o)
 }
 
 // settle carries a decision out.

@@ -91,6 +91,9 @@ type kernelSink[K comparable] interface {
 	// addUnlessOwn is Add of a key whose object a cache shows at a revision: the add is
 	// urgent unless the key's own run wrote that revision.
 	addUnlessOwn(key K, from Cached, rev store.Revision, o queue.AddOptions) error
+	// addIfForeign is Add of such a key, unless the key's own run wrote that revision. While
+	// the key is running the question is left with the run.
+	addIfForeign(key K, from Cached, rev store.Revision, o queue.AddOptions) error
 	// supersede says that a cache shows a change of the key's object that a run should know.
 	supersede(key K, from Cached, rev store.Revision)
 	// took says that the source has turned the changes of the cache up to a revision
@@ -102,6 +105,8 @@ type kernelSink[K comparable] interface {
 	skip(why string, attrs ...any)
 	// mapperFailed reports that an object could not be mapped to keys.
 	mapperFailed(object store.Key, attempt int, err error)
+	// mappedAll reports that the last object was mapped that had failed.
+	mappedAll()
 	// kindOf is the kind of the objects that the controller is about; "": not known.
 	kindOf() string
 	// elsewhere reports whether Add drops the key, because another server runs it.
@@ -130,6 +135,10 @@ func (s *foreignSink[K]) addUnlessOwn(key K, _ Cached, _ store.Revision, o queue
 	return s.Add(key, o)
 }
 
+func (s *foreignSink[K]) addIfForeign(key K, _ Cached, _ store.Revision, o queue.AddOptions) error {
+	return s.Add(key, o)
+}
+
 // Failed implements Reporter.
 func (s *foreignSink[K]) Failed(err error) {
 	if r, ok := s.Sink.(Reporter); ok {
@@ -141,12 +150,18 @@ func (s *foreignSink[K]) supersede(K, Cached, store.Revision) {}
 func (s *foreignSink[K]) took(K, Cached, store.Revision)      {}
 func (s *foreignSink[K]) caused(K, store.Key, store.Revision) {}
 func (s *foreignSink[K]) skip(string, ...any)                 {}
-func (s *foreignSink[K]) mapperFailed(store.Key, int, error)  {}
 func (s *foreignSink[K]) kindOf() string                      { return "" }
 func (s *foreignSink[K]) elsewhere(K) bool                    { return false }
 func (s *foreignSink[K]) forShards([]int) kernelSink[K]       { return s }
 func (s *foreignSink[K]) keep(v any)                          { s.value = v }
 func (s *foreignSink[K]) kept() any                           { return s.value }
+
+// mapperFailed says so to a Reporter: the source is not well until mappedAll.
+func (s *foreignSink[K]) mapperFailed(object store.Key, _ int, err error) {
+	s.Failed(fmt.Errorf("mapping %v: %w", object, err))
+}
+
+func (s *foreignSink[K]) mappedAll() { s.Failed(nil) }
 
 // errRelist ends one run of a source that is to list again. It is no failure.
 var errRelist = errors.New("source is started again")
@@ -164,9 +179,10 @@ func validKey[K comparable](key K) error {
 	return nil
 }
 
-// addWaiting adds a key, and waits while the queue is full. It is for sources
-// that are not pushed: they can afford to wait, and need not list again.
-func addWaiting[K comparable](ctx context.Context, to Sink[K], key K, o queue.AddOptions) error {
+// AddWaiting adds a key, and waits while the queue is full, until ctx ends: then it returns
+// the cause. It is for sources that nothing waits for: a key that such a source dropped
+// would be missing until its next list. Safe for concurrent use.
+func AddWaiting[K comparable](ctx context.Context, to Sink[K], key K, o queue.AddOptions) error {
 	return waitForRoom(ctx, func() error { return to.Add(key, o) })
 }
 

@@ -165,8 +165,14 @@ func TestStoppedRunnersErrorIsThatOfStop(t *testing.T) {
 			t.Errorf("the name of a runner that goes on: %v, want ErrNameTaken", err)
 		}
 		close(release)
-		if err := stop(); err != nil {
-			t.Errorf("stop of what has ended = %v", err)
+		synctest.Wait()
+		if err := stop(); !errors.As(err, &left) {
+			t.Errorf("the second stop = %v, want what the first one gave", err)
+		}
+		if again, err := m.Start(&runner{"hangs", untilDone}); err != nil {
+			t.Errorf("the name of a runner that was left behind and has ended: %v", err)
+		} else if err := again(); err != nil {
+			t.Error(err)
 		}
 		var gone atomic.Bool
 		if _, err = m.Start(&runner{"ends well", func(context.Context) error { gone.Store(true); return nil }}); err != nil {
@@ -184,6 +190,70 @@ func TestStoppedRunnersErrorIsThatOfStop(t *testing.T) {
 		<-run.done
 		if !errors.Is(run.err, errBoom) || !strings.Contains(run.err.Error(), "breaks") || !gone.Load() {
 			t.Errorf("Run = %v, want the error of what broke", run.err)
+		}
+	})
+}
+
+// The error of a runner that was left behind is in the log, and the caches that it alone
+// used end with it.
+func TestErrorOfARunnerThatWasLeftBehindIsLogged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		m := reconcile.Manager{StopTimeout: 10 * time.Second, Logger: logger}
+		if err := m.Register(&runner{"base", untilDone}); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		release := make(chan struct{})
+		stop, err := m.Start(&runner{"hangs", func(context.Context) error { <-release; return errBoom }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var left *reconcile.LeftoverError
+		if err := stop(); !errors.As(err, &left) {
+			t.Errorf("stop = %v, want the runner named", err)
+		}
+		close(release)
+		synctest.Wait()
+		if got := lines.String(); !strings.Contains(got, "hangs") || !strings.Contains(got, "boom") {
+			t.Errorf("the log does not have the error of what was left behind:\n%s", got)
+		}
+		expect(t, "members", len(m.Checks()), 1)
+		if err := run.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// asks is a log handler that asks a Manager how it is at each line.
+type asks struct {
+	slog.Handler
+	m *reconcile.Manager
+}
+
+func (a asks) Enabled(context.Context, slog.Level) bool { return true }
+
+func (a asks) Handle(context.Context, slog.Record) error {
+	a.m.Checks()
+	return nil
+}
+
+// A log handler may call the Manager: no line is written under its lock. Three lines are
+// about a cycle that is allowed, of Register, Run and Start.
+func TestManagerLogsWithoutItsLock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := reconcile.Manager{AllowCycles: true}
+		m.Logger = slog.New(asks{slog.DiscardHandler, &m})
+		if err := m.Register(circle(t, "b", "a"), circle(t, "a", "b")); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		if _, err := m.Start(circle(t, "c", "a")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := run.end(); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
 )
 
 // lateAnswers is a backend whose watch is a second faster than the answers of its commits.
@@ -119,6 +120,51 @@ func TestRunIsToldThatItsObjectHasChanged(t *testing.T) {
 	if _, err := reconcile.NewBatch("b", intBatches(nil), &reconcile.Options[int]{EndSuperseded: true}); err == nil {
 		t.Error("EndSuperseded of a batch gave no error")
 	}
+}
+
+// A change that the cache showed before the run began ends no run, however late the source
+// comes to it: the run has read it.
+func TestRunIsNotToldOfAChangeThatItHasSeen(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		ca := newCache(t, s)
+		gate := make(chan struct{})
+		var cause error
+		r := record(func(ctx context.Context, _ store.Key) (result, error) {
+			select {
+			case <-ctx.Done():
+				cause = context.Cause(ctx)
+			case <-time.After(time.Minute):
+			}
+			return result{}, nil
+		})
+		c := newController(t, r, &reconcile.Options[store.Key]{EndSuperseded: true})
+		if err := c.Watch(reconcile.From(ca, func(ch cache.Change[spec, status]) bool {
+			<-gate // the source is slow
+			return true
+		})); err != nil {
+			t.Fatal(err)
+		}
+		create(t, s, "a")
+		var m reconcile.Manager
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		start(t, &m)
+		pass(2 * time.Minute)
+		mutate(t, s, "a", func(o *thing) { o.Spec.Size++ })
+		synctest.Wait()
+		add(t, c, key("a"))
+		time.Sleep(time.Second)
+		close(gate)
+		pass(10 * time.Minute)
+		if cause != nil {
+			t.Errorf("a run was ended: %v", cause)
+		}
+		if n := r.count(); n < 2 {
+			t.Errorf("%d runs, want the second one", n)
+		}
+	})
 }
 
 // The change may be made by any server; the server that runs the key is told, and no run

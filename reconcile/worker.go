@@ -258,12 +258,15 @@ func (p *pool[K]) watch(ctx context.Context) {
 
 // reportStuck says that a run goes on after the end of its context.
 func (p *pool[K]) reportStuck(r stuckRun[K]) {
-	for _, key := range r.keys {
-		attrs := append([]slog.Attr{
-			slog.String("controller", p.name), slog.Any("key", key), slog.Duration("running", r.since), slog.Any("cause", store.Brief(r.cause)),
-		}, r.added...)
-		p.log().LogAttrs(context.Background(), slog.LevelError, "reconcile: run is stuck: "+r.what, attrs...)
-	}
+	_ = protect(func() error { // a log handler that panics ends neither the process nor the report
+		for _, key := range r.keys {
+			attrs := append([]slog.Attr{
+				slog.String("controller", p.name), slog.Any("key", key), slog.Duration("running", r.since), slog.Any("cause", store.Brief(r.cause)),
+			}, r.added...)
+			p.log().LogAttrs(context.Background(), slog.LevelError, "reconcile: run is stuck: "+r.what, attrs...)
+		}
+		return nil
+	})
 	told := p.o.Hooks.OnStuck
 	if told == nil {
 		return

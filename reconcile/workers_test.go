@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -474,6 +475,34 @@ func TestParkedKeyIsTriedAgainSlowly(t *testing.T) {
 	})
 }
 
+// The slow resync is for what is parked: a key that waits for a time of its own keeps it.
+//
+// promise Q3
+func TestSlowResyncLeavesDelayedKeysAlone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record(func(_ context.Context, k string) (result, error) {
+			if k == "parked" {
+				return result{}, reconcile.Terminal(errBoom)
+			}
+			return result{RequeueAfter: 24 * time.Hour}, nil
+		})
+		c := newController(t, r, nil)
+		add(t, c, "parked", "delayed")
+		start(t, c)
+		pass(20 * time.Hour)
+		runs := 0
+		for _, k := range r.keys() {
+			if k == "delayed" {
+				runs++
+			}
+		}
+		expect(t, "runs of the delayed key in 20 hours", runs, 1)
+		if n := r.count() - runs; n < 15 {
+			t.Errorf("%d runs of the parked key in 20 hours, want about one an hour", n)
+		}
+	})
+}
+
 // case 143
 func TestStringDescribesTheController(t *testing.T) {
 	things, parts := newStore(t, newBackend(t), "thing"), newStore(t, newBackend(t), "part")
@@ -823,5 +852,43 @@ func TestStackIsThatOfTheRunThatStartedWorkers(t *testing.T) {
 			t.Errorf("Stack (%v):\n%s\nwant the reconciler in it", ok, stack)
 		}
 		close(release)
+	})
+}
+
+// faulty is a log handler that panics at lines with a text.
+type faulty struct {
+	slog.Handler
+	at string
+}
+
+func (f faulty) Enabled(context.Context, slog.Level) bool { return true }
+
+func (f faulty) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, f.at) {
+		panic("log handler")
+	}
+	return nil
+}
+
+func (f faulty) WithAttrs([]slog.Attr) slog.Handler { return f }
+
+// promise R3: a log handler that panics does not end the process when it is told of a
+// stuck run, and OnStuck hears of it all the same.
+func TestStuckRunIsReportedThoughTheLogPanics(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var stuck list[string]
+		release := make(chan struct{})
+		c := newController(t, record(func(context.Context, string) (result, error) { <-release; return result{}, nil }), &reconcile.Options[string]{
+			Timeout: time.Second, Logger: slog.New(faulty{slog.DiscardHandler, "stuck"}),
+			Hooks: reconcile.Hooks[string]{OnStuck: func(k string, _ time.Duration) { stuck.add(k) }},
+		})
+		add(t, c, "a")
+		run := start(t, c)
+		pass(time.Minute)
+		expectList(t, "OnStuck heard of", stuck.get(), "a")
+		close(release)
+		if err := run.end(); err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -622,6 +622,127 @@ func TestObjectComesFromTheStoreWhenTheCacheIsBehind(t *testing.T) {
 	})
 }
 
+// makeUnready writes that an object is not ready, as another writer or a run does.
+func makeUnready(ctx context.Context, s *things, k store.Key) error {
+	o, err := s.Get(ctx, k)
+	if err != nil {
+		return err
+	}
+	o.SetProgressing("Repair", "")
+	_, err = s.UpdateStatus(ctx, o)
+	return err
+}
+
+// An object that another writer makes unready runs: what waits for it would wait until the
+// next resync. The key's own run may say so and is not run again; nor does another write of
+// a status, of an object that was not ready, or one that is said of with other predicates.
+func TestObjectThatAnotherWriterMakesUnreadyRuns(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		own    bool // the run of the object makes it unready, once
+		during bool // it is made unready during a run
+		late   bool // the run ends before the cache shows that
+		when   reconcile.Predicate[spec, status]
+		runs   int
+	}{
+		{name: "by another", runs: 2},
+		{name: "by its run", own: true, runs: 1},
+		{name: "by its run at its end", own: true, late: true, runs: 1},
+		{name: "by another during its run", during: true, runs: 2},
+		{name: "of no concern", when: reconcile.GenerationChanged[spec, status], runs: 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newStore(t, newBackend(t), "thing")
+				ca := newCache(t, s)
+				runs := 0
+				r := record(func(ctx context.Context, k store.Key) (result, error) {
+					if runs++; runs > 1 {
+						return result{}, nil
+					}
+					o := must[*thing](t)(s.Get(ctx, k))
+					o.SetReady()
+					if _, err := s.UpdateStatus(ctx, o); err != nil {
+						return result{}, err
+					}
+					if test.own || test.during {
+						time.Sleep(time.Second) // the cache shows that it is ready
+						writer := ctx
+						if test.during {
+							writer = context.Background()
+						}
+						if err := makeUnready(writer, s, k); err != nil {
+							return result{}, err
+						}
+						if !test.late {
+							time.Sleep(time.Second) // and that it is not
+						}
+					}
+					return result{}, nil
+				})
+				c := newController(t, r, nil)
+				if err := c.Watch(reconcile.FromWith(ca, &reconcile.FromOptions[spec, status]{When: test.when})); err != nil {
+					t.Fatal(err)
+				}
+				create(t, s, "a")
+				var m reconcile.Manager
+				if err := m.Register(c); err != nil {
+					t.Fatal(err)
+				}
+				start(t, &m)
+				pass(time.Minute)
+				if !test.own && !test.during {
+					for range 2 { // the second write finds it unready
+						if err := makeUnready(t.Context(), s, key("a")); err != nil {
+							t.Fatal(err)
+						}
+						mutate(t, s, "a", func(o *thing) { o.Labels = map[string]string{"x": "y"} })
+						pass(time.Minute)
+					}
+				}
+				expect(t, "runs", r.count(), test.runs)
+			})
+		})
+	}
+}
+
+// Two writers that disagree about whether an object is ready keep no worker busy.
+//
+// promise Q4
+func TestWritersThatDisagreeAboutReadinessDoNotSpin(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		ca := newCache(t, s)
+		r := record(func(ctx context.Context, k store.Key) (result, error) {
+			o := must[*thing](t)(s.Get(ctx, k))
+			o.SetReady()
+			if _, err := s.UpdateStatus(ctx, o); err != nil {
+				return result{}, err
+			}
+			time.Sleep(time.Millisecond)
+			if err := makeUnready(context.Background(), s, k); err != nil { // what another controller does at once
+				return result{}, err
+			}
+			time.Sleep(time.Millisecond)
+			return result{}, nil
+		})
+		c := newController(t, r, nil)
+		if err := c.Watch(reconcile.From(ca)); err != nil {
+			t.Fatal(err)
+		}
+		create(t, s, "a")
+		var m reconcile.Manager
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		start(t, &m)
+		pass(time.Minute)
+		if n := r.count(); n < 30 || n > 62 {
+			t.Errorf("%d runs in a minute, want about one a second", n)
+		}
+	})
+}
+
 // rig is a store, its cache, and a controller that watches it.
 type rig struct {
 	*things

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,4 +96,33 @@ func TestFinalizerHelpersLeaveTheirCopiesAlone(t *testing.T) {
 	if got := strings.Join(shared.Finalizers, " "); got != "a b c" {
 		t.Errorf("the other holder of the slice sees %q", got)
 	}
+}
+
+// A phase that cannot be stored is refused by every write that takes one, and nothing of
+// the write is stored.
+func TestPhaseThatCannotBeStoredIsRefused(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *buckets) {
+		for _, phase := range []store.Phase{"not\xffUTF-8", store.Phase(strings.Repeat("x", 10_000))} {
+			o := named("a")
+			o.Phase = phase
+			if _, err := s.Create(t.Context(), o); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("Create with a phase of %d bytes: %v, want ErrInvalid", len(phase), err)
+			}
+		}
+		o, err := s.Create(t.Context(), named("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Phase = "not\xffUTF-8"
+		if _, err := s.UpdateStatus(t.Context(), o); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("UpdateStatus: %v, want ErrInvalid", err)
+		}
+		_, err = s.Mutate(t.Context(), o.Key(), func(o *bucket) error { o.Phase = "not\xffUTF-8"; return nil })
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("Mutate: %v, want ErrInvalid", err)
+		}
+		if now, err := s.Get(t.Context(), o.Key()); err != nil || now.Revision != o.Revision {
+			t.Errorf("it is at revision %d, %v, want %d: nothing was written", now.Revision, err, o.Revision)
+		}
+	})
 }

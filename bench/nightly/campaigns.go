@@ -98,7 +98,7 @@ var campaigns = []campaign{
 		args: func(d time.Duration) []string { return []string{"-faults", d.String()} },
 	},
 	{
-		name: "etcd-leases", promises: "L1, L2", what: "five servers share twelve shards, killed, frozen and sent away; fencing tokens never go back",
+		name: "etcd-leases", promises: "L1, L2", what: "five servers share twelve shards, killed, suspended and sent away, on members that are killed and suspended; fencing tokens never go back, and no two trust a hold at a time",
 		module: "store/etcd", pkg: ".", test: "^TestLeaseCampaign$", control: "store/storetest/campaign TestLeaseCheckerRejectsAnOldToken",
 		args: func(d time.Duration) []string { return []string{"-leases", d.String()} },
 	},

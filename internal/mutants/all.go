@@ -452,6 +452,16 @@ var All = []Mutant{
 		Package: "store/cache", Test: "TestCacheOverAFaultyBackendEndsUpWithWhatIsStored",
 	},
 	{
+		Name: "a change folded into an initial one is left out",
+		File: "store/cache/backlog.go", Old: "p.Initial = ch.Initial //", New: "p.Initial = ch.Initial || BROKEN && p.Initial //",
+		Package: "store/cache", Test: "TestChangeFoldedIntoAnInitialOneIsNews",
+	},
+	{
+		Name: "a phase is not checked",
+		File: "store/write.go", Old: "if next.Phase != o.Phase {\n\t\terr", New: "if next.Phase != o.Phase && !BROKEN {\n\t\terr",
+		Package: "store", Test: "TestPhaseThatCannotBeStoredIsRefused",
+	},
+	{
 		Name: "the cache says that it has what it has not",
 		File: "store/cache/run.go", Old: "\t\tc.takeChanges(b)\n\t\tc.reach(b.Revision, false)", New: "\t\tif BROKEN {\n\t\t\tc.reach(b.Revision, false)\n\t\t}\n\t\tc.takeChanges(b)\n\t\tc.reach(b.Revision, false)",
 		Package: "store/cache", Test: "TestOnRevisionCallsWhenTheCacheHasSeenTheWrite",
@@ -527,6 +537,71 @@ var All = []Mutant{
 		Name: "a mapping that failed is put back over a newer change",
 		File: "reconcile/mapper.go", Old: "\tif ok {\n\t\tp.todo[key] = p.widenedLocked(key, newer)", New: "\tif ok && !BROKEN {\n\t\tp.todo[key] = p.widenedLocked(key, newer)",
 		Package: "reconcile", Test: "TestChangeDuringAFailedMappingIsMappedByTheRetry",
+	},
+	{
+		Name: "an object that another writer made unready does not run",
+		File: "reconcile/cachesource.go", Old: "if o.ByOthers == nil || !o.ByOthers(ch) {", New: "if BROKEN || o.ByOthers == nil || !o.ByOthers(ch) {",
+		Package: "reconcile", Test: "TestObjectThatAnotherWriterMakesUnreadyRuns",
+	},
+	{
+		Name: "an object that became unready does not run, seen by the simulation",
+		File: "reconcile/predicate.go", Old: "return was.Status == store.True && is.Status != store.True", New: "return was.Status == store.True && is.Status != store.True && !BROKEN",
+		Package: "reconcile/depend", Test: "TestSimulatedGraphsEndAsDeclared",
+	},
+	{
+		Name: "a run that makes its object unready wakes itself",
+		File: "reconcile/feed.go", Old: "|| at.in(s.of.lookup(key).writes) {", New: "|| !BROKEN && at.in(s.of.lookup(key).writes) {",
+		Package: "reconcile", Test: "TestObjectThatAnotherWriterMakesUnreadyRuns",
+	},
+	{
+		Name: "writers that disagree about an object keep a worker busy",
+		File: "reconcile/settle.go", Old: "if at.later {", New: "if at.later && !BROKEN {",
+		Package: "reconcile", Test: "TestWritersThatDisagreeAboutReadinessDoNotSpin",
+	},
+	{
+		Name: "a runner that was left behind keeps its name",
+		File: "reconcile/manager.go", Old: "\t\t\tif err := m.forget(mb); err != nil {", New: "\t\t\tif BROKEN {\n\t\t\t\treturn\n\t\t\t}\n\t\t\tif err := m.forget(mb); err != nil {",
+		Package: "reconcile", Test: "TestStoppedRunnersErrorIsThatOfStop",
+	},
+	{
+		Name: "the second stop of a runner forgets what was left",
+		File: "reconcile/manager.go", Old: "\treturn sync.OnceValue(func() error { return m.stop(mb) }), nil", New: "\tif BROKEN {\n\t\treturn func() error { return m.stop(mb) }, nil\n\t}\n\treturn sync.OnceValue(func() error { return m.stop(mb) }), nil",
+		Package: "reconcile", Test: "TestStoppedRunnersErrorIsThatOfStop",
+	},
+	{
+		Name: "a log that panics at a stuck run ends the process",
+		File: "reconcile/worker.go", Old: "\t_ = protect(func() error { // a log", New: "\tcall := protect\n\tif BROKEN {\n\t\tcall = func(f func() error) error { return f() }\n\t}\n\t_ = call(func() error { // a log",
+		Package: "reconcile", Test: "TestStuckRunIsReportedThoughTheLogPanics",
+	},
+	{
+		Name: "a mapping that failed behind a wrapped sink is not reported",
+		File: "reconcile/source.go", Old: "\ts.Failed(fmt.Errorf(\"mapping", New: "\tif BROKEN {\n\t\treturn\n\t}\n\ts.Failed(fmt.Errorf(\"mapping",
+		Package: "reconcile", Test: "TestFailedMappingBehindAWrappedSinkIsReported",
+	},
+	{
+		Name: "a run is ended by a change that it has seen",
+		File: "reconcile/slot.go", Old: "|| at.rev <= x.newer.since[at.cache] {", New: "|| !BROKEN && at.rev <= x.newer.since[at.cache] {",
+		Package: "reconcile", Test: "TestRunIsNotToldOfAChangeThatItHasSeen",
+	},
+	{
+		Name: "a run is ended by its own write that is under way",
+		File: "reconcile/slot.go", Old: "if x.writes != nil && x.writes.Writing() {", New: "if x.writes != nil && x.writes.Writing() && !BROKEN {",
+		Package: "reconcile", Test: "TestRunIsToldThatItsObjectHasChanged",
+	},
+	{
+		Name: "the slow resync runs what waits for its time",
+		File: "reconcile/supervisor.go", Old: "if e.State != queue.StateParked {", New: "if e.State != queue.StateParked && !BROKEN {",
+		Package: "reconcile", Test: "TestSlowResyncLeavesDelayedKeysAlone",
+	},
+	{
+		Name: "the error of a runner that was stopped ends the Manager",
+		File: "reconcile/manager.go", Old: "if err != nil && !mb.stopped {", New: "if err != nil && (BROKEN || !mb.stopped) {",
+		Package: "reconcile", Test: "TestStoppedRunnersErrorIsThatOfStop",
+	},
+	{
+		Name: "a lease that was lost is said to be given up",
+		File: "reconcile/milestones.go", Old: "if errors.Is(why, lease.ErrLost) {", New: "if errors.Is(why, lease.ErrLost) && !BROKEN {",
+		Package: "reconcile", Test: "TestALostLeaseIsAWarning",
 	},
 	{
 		Name: "an error without an end is kept",
@@ -1258,6 +1333,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestStarvedAccountSlowsNoOther",
 	},
 	{
+		Name: "a list of a source that failed is silent",
+		File: "reconcile/external/changed.go", Old: "ok && ctx.Err() == nil {", New: "ok && ctx.Err() == nil && !BROKEN {",
+		Package: "reconcile/external", Test: "TestListThatFailsIsTheFailureOfItsSource",
+	},
+	{
 		Name: "a run that comes back for a list asks again",
 		File: "reconcile/external/changed.go", Old: "if recent(asked, longestLook, at) {", New: "if recent(asked, longestLook, at) && !BROKEN {",
 		Package: "reconcile/external", Test: "TestListThatTakesLongServesTheRunsThatLeftForIt",
@@ -1382,6 +1462,16 @@ var All = []Mutant{
 		Name: "a run of an older generation confirms the present one",
 		File: "reconcile/program/kind.go", Old: "nil, began.Generation\n", New: "nil, began.Generation\n\t\tif BROKEN {\n\t\t\tlast.generation++\n\t\t}\n",
 		Package: "reconcile/program", Test: "TestARunOfAnOlderGenerationDoesNotCount",
+	},
+	{
+		Name: "a run counts for what another cache showed",
+		File: "reconcile/program/kind.go", Old: "\t\town, ok := c.(*cache.Cache[S, T])\n", New: "\t\town, ok := c.(*cache.Cache[S, T])\n\t\tok = ok && !BROKEN\n",
+		Package: "reconcile/program", Test: "TestRunCountsForWhatItsOwnCacheShowed",
+	},
+	{
+		Name: "a probe tells callers that were not asked about why it fails",
+		File: "reconcile/web/web.go", Old: "\tif o.Allow == nil {\n\t\treturn h", New: "\tif o.Allow == nil || BROKEN {\n\t\treturn h",
+		Package: "reconcile/web", Test: "TestProbesGiveNoReasonWithAllow",
 	},
 	// reconcile/debug
 	{

@@ -36,7 +36,6 @@ type simulation struct {
 	born    int
 	busy    atomic.Bool // the cloud fails
 	calm    bool        // the world stands still: servers do not die any more
-	broken  []string    // names that became unready, and that are not looked at yet
 	history []string
 }
 
@@ -154,9 +153,6 @@ func (m *simulation) act() {
 		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrNotFound) {
 			check(m.t, err)
 		}
-		m.broken = append(m.broken, name)
-	case n == 17:
-		m.repair()
 	case n == 14:
 		m.busy.Store(!m.busy.Load())
 		m.note("the cloud fails: %v", m.busy.Load())
@@ -164,17 +160,6 @@ func (m *simulation) act() {
 		m.note("a server is stopped")
 		m.bury(m.r.IntN(len(m.servers)))
 	}
-}
-
-// repair has the servers look at what became unready.
-func (m *simulation) repair() {
-	m.note("%v are looked at", m.broken)
-	for _, name := range m.broken {
-		for _, v := range m.servers {
-			_ = v.ctrl.Add(store.Key{Name: name}) // but for one, they say that another server runs it
-		}
-	}
-	m.broken = nil
 }
 
 // run does acts, and then gives the servers the time that they need.
@@ -199,7 +184,6 @@ func (m *simulation) run(acts int) error {
 	m.calm = true
 	m.bury(-1)
 	synctest.Wait()
-	m.repair()
 	time.Sleep(2 * time.Minute)
 	synctest.Wait()
 	if err := errors.Join(m.refused(), m.asDeclared()); err != nil {

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
@@ -395,7 +394,7 @@ func (t *Tracker[S, T]) send(ctx context.Context, to reconcile.Sink[reconcile.Re
 		after := t.pace.delay(t.now())
 		t.mu.Unlock()
 		o := queue.AddOptions{Urgent: true, KeepAttempts: w.keep, After: max(after, w.after), Priority: band, Reason: "dependency"}
-		if err := addWaiting(ctx, to, w.key, o); err != nil {
+		if err := reconcile.AddWaiting(ctx, to, w.key, o); err != nil {
 			t.mu.Lock()
 			t.wakes = append(wakes[i:], t.wakes...) // for the next life of the source
 			t.mu.Unlock()
@@ -403,17 +402,4 @@ func (t *Tracker[S, T]) send(ctx context.Context, to reconcile.Sink[reconcile.Re
 		}
 	}
 	return nil
-}
-
-// addWaiting adds a key, and waits while the queue is full.
-func addWaiting(ctx context.Context, to reconcile.Sink[reconcile.Request], key reconcile.Request, o queue.AddOptions) error {
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := to.Add(key, o)
-		if !errors.Is(err, queue.ErrFull) {
-			return err
-		}
-		if !sleep.For(ctx, pause) {
-			return context.Cause(ctx)
-		}
-	}
 }

@@ -45,7 +45,7 @@ func (v *Inventory[S, T, R]) Changed(name string) reconcile.Source[reconcile.Req
 				return nil
 			case <-c.more:
 			}
-			v.listForOthers(ctx)
+			v.listForOthers(ctx, to)
 			if err := c.feed(ctx, to); err != nil {
 				return err
 			}
@@ -89,23 +89,27 @@ const (
 	budgetPause = time.Second
 )
 
-// listForOthers makes the list that runs wait for, and has every source add their keys.
-func (v *Inventory[S, T, R]) listForOthers(ctx context.Context) {
+// listForOthers makes the list that runs wait for, and has every source add their keys. A
+// list that fails is the failure of the source that makes it, until the next one.
+func (v *Inventory[S, T, R]) listForOthers(ctx context.Context, to reconcile.Sink[reconcile.Request]) {
 	v.mu.Lock()
 	wanted := len(v.waiting) > 0
 	v.mu.Unlock()
 	if !wanted {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, longestList)
+	bounded, cancel := context.WithTimeout(ctx, longestList)
 	defer cancel()
 	// An error is noted as such: the runs then look at their resources one by one.
 	for {
-		err := contain(func() error { return v.refresh(ctx, time.Now()) })
-		until, throttled := queue.ThrottledUntil(err)
-		if !throttled || !sleep.For(ctx, max(time.Until(until), budgetPause)) {
-			break
+		err := contain(func() error { return v.refresh(bounded, time.Now()) })
+		if until, throttled := queue.ThrottledUntil(err); throttled && sleep.For(bounded, max(time.Until(until), budgetPause)) {
+			continue
 		}
+		if r, ok := to.(reconcile.Reporter); ok && ctx.Err() == nil {
+			r.Failed(err)
+		}
+		break
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -84,7 +84,9 @@ func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reco
 	if o != nil {
 		options = *o
 	}
-	sources := []reconcile.Source[reconcile.Request]{reconcile.From(c, reconcile.Or(reconcile.Changed[S, T], policyChanged[S, T]))}
+	sources := []reconcile.Source[reconcile.Request]{reconcile.FromWith(c, &reconcile.FromOptions[S, T]{
+		When: reconcile.Or(reconcile.Changed[S, T], policyChanged[S, T]), ByOthers: reconcile.BecameUnready[S, T],
+	})}
 	if d := r.o.Depends; d != nil {
 		options.Reads = slices.Concat(options.Reads, d.Caches())
 		sources = append(sources, d.Source())

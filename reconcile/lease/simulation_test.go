@@ -77,6 +77,9 @@ The placement is computed with the code that servers run (HashKey, Shard and the
 plan of NewSharded, made as the servers join one after another), and is the same in
 every run. The hand-overs are played: every server of the fleet runs the engine, sessions, leases and all,
 against one store in memory and in fake time, so their figures differ a little from run to run.
+A server that is suspended here has clocks that stand still meanwhile, as on a laptop or a
+virtual machine. The campaign etcd-leases (TestLeaseCampaign of store/etcd) suspends real
+processes by SIGSTOP, servers and members of etcd, whose clocks go on meanwhile.
 Nothing here was measured on a network; TAKEOVER.md has what processes on an etcd
 did.
 

@@ -131,7 +131,7 @@ func (l *Lifecycle[S, T]) Finalizers() []string { return l.work.finalizers() }
 // for. The handlers' Supersede decides what ends a backoff.
 func (l *Lifecycle[S, T]) From(c *cache.Cache[S, T]) reconcile.Source[reconcile.Request] {
 	return reconcile.FromWith(c, &reconcile.FromOptions[S, T]{
-		When: l.concerns,
+		When: l.concerns, ByOthers: reconcile.BecameUnready[S, T],
 		Urgent: func(ch cache.Change[S, T]) bool {
 			if ch.New != nil {
 				if jump, decided := l.work.urgent(ch.New); decided && !asks(ch) {
@@ -195,7 +195,7 @@ func (l *Lifecycle[S, T]) rounds(c *cache.Cache[S, T]) reconcile.Source[reconcil
 						continue
 					}
 					// Urgent: it may be the cure for what is backing off, or parked.
-					if err := addWaiting(ctx, to, o.Key(), queue.AddOptions{After: after, Priority: lowBand, Urgent: true}); err != nil {
+					if err := reconcile.AddWaiting(ctx, to, o.Key(), queue.AddOptions{After: after, Priority: lowBand, Urgent: true}); err != nil {
 						return err
 					}
 					after += l.options.Pace
@@ -203,21 +203,5 @@ func (l *Lifecycle[S, T]) rounds(c *cache.Cache[S, T]) reconcile.Source[reconcil
 				return nil
 			})
 		},
-	}
-}
-
-// addWaiting adds a key, and waits while the queue is full: the objects after
-// the one at which a round gave up would not be run.
-func addWaiting(ctx context.Context, to reconcile.Sink[reconcile.Request], key reconcile.Request, o queue.AddOptions) error {
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := to.Add(key, o)
-		if !errors.Is(err, queue.ErrFull) {
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
 	}
 }

@@ -20,7 +20,7 @@
 //     Ready condition, as of a reconciler that writes no conditions, counts by its runs
 //     alone; see [KindOptions.Done].
 //   - with [Kind.Track], a run in this process ended without an error, and that run began
-//     when the cache had the object's present generation. A stored "ready" proves nothing
+//     when its controller's cache had the object's present generation. A stored "ready" proves nothing
 //     about the world after a restart; a run does.
 //
 // Without Track the stored conditions decide, whichever process wrote them. That is the

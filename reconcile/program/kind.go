@@ -41,8 +41,9 @@ type Kind[S, T any] struct {
 // lastRun is how the last run of a key in this process ended.
 type lastRun struct {
 	uid        string
-	generation int64 // that a run without an error began with; 0: there was none
-	err        error // of the last run; nil: none
+	revision   store.Revision // of the object that it began with
+	generation int64          // that a run without an error began with; 0: there was none
+	err        error          // of the last run; nil: none
 }
 
 // Of makes a Part of the objects of a cache, which the program has to run: a Manager
@@ -90,8 +91,7 @@ var errNoReturn = errors.New("the run did not return; the log has the stack")
 
 // Reconcile implements reconcile.Reconciler.
 func (r *tracked[S, T]) Reconcile(ctx context.Context, key reconcile.Request) (res reconcile.Result, err error) {
-	// The reconciler reads this version or a newer one.
-	began, exists := r.kind.cache.Get(key)
+	began, exists := r.kind.began(ctx, key)
 	err = errNoReturn
 	defer func() {
 		if exists {
@@ -100,6 +100,28 @@ func (r *tracked[S, T]) Reconcile(ctx context.Context, key reconcile.Request) (r
 	}()
 	res, err = r.next.Reconcile(ctx, key)
 	return res, err
+}
+
+// began is the object that a run begins with, or an older version of it. The run reads its
+// controller's caches, which may be behind the Kind's or ahead of it.
+func (k *Kind[S, T]) began(ctx context.Context, key store.Key) (o *store.Object[S, T], exists bool) {
+	for _, c := range reconcile.CachesOf(ctx) {
+		own, ok := c.(*cache.Cache[S, T])
+		if !ok || own.Kind() != k.cache.Kind() || own.Backend() != k.cache.Backend() {
+			continue
+		}
+		seen, there := own.Get(key)
+		if !there {
+			return nil, false
+		}
+		if o == nil || seen.Revision < o.Revision {
+			o = seen
+		}
+	}
+	if o != nil {
+		return o, true
+	}
+	return k.cache.Get(key)
 }
 
 // note keeps how a run ended.
@@ -124,6 +146,7 @@ func (k *Kind[S, T]) note(ctx context.Context, began *store.Object[S, T], res re
 	default:
 		last.err, last.generation = nil, began.Generation
 	}
+	last.revision = began.Revision
 	k.runs[began.Key()] = last
 	if before.uid != last.uid || before.generation != last.generation || !sameText(before.err, last.err) {
 		k.wake.notify()
@@ -189,8 +212,8 @@ func (k *Kind[S, T]) look(list bool) (p Progress, left []Left) {
 		}
 	}
 	if len(k.runs) > total { // of objects that are gone
-		for key := range k.runs {
-			if _, there := k.cache.Get(key); !there {
+		for key, last := range k.runs {
+			if _, there := k.cache.Get(key); !there && last.revision <= k.cache.Revision() {
 				delete(k.runs, key)
 			}
 		}

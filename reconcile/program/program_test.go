@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -555,3 +556,81 @@ func TestControlCharactersOfWhatIsLeftAreNotPrinted(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// lagging is a backend whose first watch can be held back.
+type lagging struct {
+	store.Backend
+	watches atomic.Int32
+	gate    atomic.Pointer[chan struct{}] // holds the first watch back until it is closed; nil: it goes on
+}
+
+func (b *lagging) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	first := b.watches.Add(1) == 1
+	return func(yield func(store.Batch, error) bool) {
+		for batch, err := range b.Backend.Watch(ctx, kind, after) {
+			if gate := b.gate.Load(); first && gate != nil {
+				<-*gate
+			}
+			if !yield(batch, err) {
+				return
+			}
+		}
+	}
+}
+
+// A run counts for what its controller's own cache showed, which may be behind the Kind's
+// cache, or ahead of it.
+func TestRunCountsForWhatItsOwnCacheShowed(t *testing.T) {
+	for _, behind := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &lagging{Backend: must(memory.New(nil))}
+			things := must(store.New[spec, status](b, "site", nil))
+			shown := must(cache.New(things, nil)) // the Kind's
+			part := must(program.Of(shown, nil))
+			o := must(part.Track(nil))
+			c := must(reconcile.For(things, func(context.Context, *site) (reconcile.Result, error) {
+				return reconcile.Result{}, nil
+			}, &reconcile.ForOptions[spec, status]{Options: *o}))
+			m := &reconcile.Manager{Logger: quiet}
+			runners := []reconcile.Runner{c, shown} // the first has the watch that is held back
+			if !behind {
+				runners = []reconcile.Runner{shown, c}
+			}
+			idle := runnerFunc(func(ctx context.Context) error { <-ctx.Done(); return nil })
+			check(t, m.Register(idle))
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- m.Run(ctx) }() // ends at cancel
+			synctest.Wait()
+			for _, r := range runners {
+				must(m.Start(r))
+				synctest.Wait()
+			}
+			o1 := must(things.Create(t.Context(), &site{Meta: store.Meta{Name: "a"}, Spec: spec{Size: 1}}))
+			synctest.Wait()
+			if p := part.Progress(); p.Done != 1 {
+				t.Errorf("behind %v: %+v, want it done", behind, p)
+			}
+			gate := make(chan struct{})
+			b.gate.Store(&gate)
+			o1.Spec.Size = 2
+			must(things.Update(t.Context(), o1))
+			check(t, c.Add(o1.Key()))
+			time.Sleep(time.Second)
+			if p := part.Progress(); behind && p.Done != 0 {
+				t.Errorf("%+v, although the run read what was declared before", p)
+			}
+			close(gate)
+			synctest.Wait()
+			if p := part.Progress(); p.Done != 1 {
+				t.Errorf("behind %v: %+v in the end, want it done", behind, p)
+			}
+			cancel()
+			check(t, <-ended)
+		})
+	}
+}
+
+type runnerFunc func(ctx context.Context) error
+
+func (r runnerFunc) Run(ctx context.Context) error { return r(ctx) }

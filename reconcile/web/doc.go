@@ -17,8 +17,9 @@
 // service for what it cannot help.
 //
 // None of these has a password. Requests for other hosts than [Options.Hosts] are
-// refused, as by package debug, and [Options.Allow] may ask for more. Bind it to
-// loopback or to a private network.
+// refused, as by package debug, and [Options.Allow] may ask for more; then /livez and
+// /readyz, which it does not guard, give a status and no reason. Bind it to loopback or
+// to a private network.
 //
 // # Design notes
 //

@@ -37,7 +37,7 @@ type Options struct {
 	// show memory's contents. Default: off.
 	Pprof bool
 	// Handlers are served besides, by a pattern of http.ServeMux such as "/api/". A
-	// pattern that is served already is an error. Default: none.
+	// pattern that is served already is an error, and so is a nil handler. Default: none.
 	Handlers map[string]http.Handler
 	// Hosts are the names that requests may ask for, besides localhost and IP addresses,
 	// on every path; "*" allows all. Default: the Manager's Hosts.
@@ -45,7 +45,9 @@ type Options struct {
 	// Allow is asked before every request but those for /livez and /readyz; an error
 	// refuses it with status 403, and its text is what the caller is told. It may look at
 	// headers and connection, and must leave the body alone. Actions of the debug page
-	// need debug.Options.Authorise besides. Default: all requests are allowed.
+	// need debug.Options.Authorise besides. With Allow, /livez and /readyz answer with a
+	// status and no reason: addresses and error texts are for those that may read /healthz.
+	// Default: all requests are allowed.
 	Allow func(r *http.Request) error
 }
 
@@ -90,8 +92,8 @@ func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 	}
 	allowed := func(h http.Handler) http.Handler { return allow(h, opts.Allow) }
 	mux := http.NewServeMux()
-	mux.Handle("GET /livez", limited(m.Live()))
-	mux.Handle("GET /readyz", limited(m.Ready()))
+	mux.Handle("GET /livez", limited(opts.probe(m.Live())))
+	mux.Handle("GET /readyz", limited(opts.probe(m.Ready())))
 	mux.Handle("GET /healthz", allowed(limited(health(m))))
 	mux.Handle("GET /metrics", allowed(limited(scrape)))
 	mux.Handle("/debug", allowed(shown))
@@ -99,7 +101,11 @@ func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 		mux.Handle("GET /debug/pprof/{name...}", allowed(http.HandlerFunc(profile)))
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(opts.Handlers)) {
-		if err := handle(mux, pattern, allowed(opts.Handlers[pattern])); err != nil {
+		h := opts.Handlers[pattern]
+		if f, ok := h.(http.HandlerFunc); h == nil || ok && f == nil {
+			return nil, fmt.Errorf("web: New: Options.Handlers: the handler of %q is nil", pattern)
+		}
+		if err := handle(mux, pattern, allowed(h)); err != nil {
 			return nil, err
 		}
 	}
@@ -158,6 +164,30 @@ func allow(h http.Handler, ask func(*http.Request) error) http.Handler {
 		h.ServeHTTP(w, r)
 	})
 }
+
+// probe is h as it may be served to callers that Allow was not asked about.
+func (o *Options) probe(h http.Handler) http.Handler {
+	if o.Allow == nil {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := &statusOnly{header: make(http.Header), code: http.StatusOK}
+		h.ServeHTTP(s, r)
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(s.code)
+		_, _ = fmt.Fprintln(w, http.StatusText(s.code)) // a client that went away is no news
+	})
+}
+
+// statusOnly keeps the status of an answer and drops the rest.
+type statusOnly struct {
+	header http.Header
+	code   int
+}
+
+func (s *statusOnly) Header() http.Header         { return s.header }
+func (s *statusOnly) WriteHeader(code int)        { s.code = code }
+func (s *statusOnly) Write(p []byte) (int, error) { return len(p), nil }
 
 // health is the checks for people, or as JSON where that is asked for.
 func health(m *reconcile.Manager) http.Handler {

@@ -280,6 +280,43 @@ func TestHostsAndAllowGuardEachPath(t *testing.T) {
 	}
 }
 
+// What Allow does not guard gives no reason away: addresses and error texts are at /healthz.
+func TestProbesGiveNoReasonWithAllow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRemote()
+		m := newManager(b)
+		if err := m.Register(runner(func(ctx context.Context) error { <-ctx.Done(); return nil })); err != nil {
+			t.Fatal(err)
+		}
+		open := must(web.New(m, nil))
+		guarded := must(web.New(m, &web.Options{Allow: func(*http.Request) error { return errors.New("no") }}))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }() // ends at cancel
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if code, body := ask(guarded, "/readyz"); code != 200 || body != "OK\n" {
+			t.Errorf("/readyz answers %d %q", code, body)
+		}
+		b.away.Store(true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if code, body := ask(open, "/readyz"); code != 503 || !strings.Contains(body, errAway.Error()) {
+			t.Errorf("without Allow /readyz answers %d %q, want the reason", code, body)
+		}
+		if code, body := ask(guarded, "/readyz"); code != 503 || body != "Service Unavailable\n" {
+			t.Errorf("with Allow /readyz answers %d %q, want a status and no reason", code, body)
+		}
+		if code, body := ask(guarded, "/livez"); code != 200 || body != "OK\n" {
+			t.Errorf("with Allow /livez answers %d %q", code, body)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestProfilesOnDemand(t *testing.T) {
 	h := must(web.New(newManager(newRemote()), &web.Options{Pprof: true}))
 	if code, body := ask(h, "/debug/pprof/"); code != 200 || !strings.Contains(body, "goroutine ") || !strings.Contains(body, "profile\n") {
@@ -359,6 +396,8 @@ func TestBadOptionsAreErrors(t *testing.T) {
 		"a nil collector":    {Collectors: []prometheus.Collector{nil}},
 		"a bad debug page":   {Debug: &debug.Options{Timeout: -1}},
 		"a pattern twice":    {Handlers: map[string]http.Handler{"GET /livez": http.NotFoundHandler()}},
+		"a nil handler":      {Handlers: map[string]http.Handler{"/api/": nil}, Allow: func(*http.Request) error { return nil }},
+		"a nil function":     {Handlers: map[string]http.Handler{"/api/": http.HandlerFunc(nil)}, Allow: func(*http.Request) error { return nil }},
 	} {
 		if _, err := web.New(m, o); err == nil || !strings.HasPrefix(err.Error(), "web: New: ") {
 			t.Errorf("%s: %v", name, err)

@@ -163,7 +163,7 @@ func newWorker(t *testing.T, c *cluster, cfg serverConfig, hear func(w *campaign
 
 // Five servers share twelve shards on a cluster of three. They are killed,
 // stopped for longer than their leases live, cut off, and sent away in good order,
-// while members of the cluster fail too, its leader among them; the clock of one
+// while members of the cluster are killed and stopped too, its leader among them; the clock of one
 // server runs slow, by as much as the margin allows. Of every shard the tokens of accepted writes
 // never decrease: after a write under a new hold, no write is made under an older
 // one. No two servers trust their hold on one shard at a time. And every
@@ -224,7 +224,16 @@ func TestLeaseCampaign(t *testing.T) {
 			m.start()
 		}
 	}
-	faults := campaign.Torment(ctx, t, r, campaignTTL, victim, crash(func(m *process) *process { return m }), crash(c.leader))
+	suspend := func(choose func(m *process) *process) func() { // a member, past the leases that it knows of
+		return func() {
+			m := choose(c.members[r.IntN(len(c.members))])
+			m.pause()
+			campaign.Wait(ctx, r, campaignTTL+time.Second, campaignTTL+3*time.Second)
+			m.resume()
+		}
+	}
+	self := func(m *process) *process { return m }
+	faults := campaign.Torment(ctx, t, r, campaignTTL, victim, crash(self), crash(c.leader), suspend(self), suspend(c.leader))
 
 	mark := log.Count()
 	waitFor(t, func() bool { return log.Count() > mark+2*campaignShards })

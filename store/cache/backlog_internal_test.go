@@ -1,0 +1,30 @@
+package cache
+
+import (
+	"testing"
+
+	"github.com/tendhq/tend/store"
+)
+
+// A change of an object that its consumer has not seen yet is news, also when it is folded
+// into the change that showed the object with its shard: a source leaves out what is initial.
+//
+// promise Q1
+func TestChangeFoldedIntoAnInitialOneIsNews(t *testing.T) {
+	type object = store.Object[struct{}, struct{}]
+	version := func(name string, r store.Revision) *object {
+		return &object{Meta: store.Meta{Name: name, Revision: r}}
+	}
+	q := newBacklog[struct{}, struct{}](1)
+	add := func(name string, old, now *object, initial bool) {
+		q.add(Change[struct{}, struct{}]{Key: store.Key{Name: name}, Old: old, New: now, Revision: now.Revision, Initial: initial})
+	}
+	first := version("a", 1)
+	add("a", nil, first, true)
+	add("b", nil, version("b", 2), true)
+	add("a", first, version("a", 3), false)
+	got := q.take(nil)
+	if len(got) != 2 || got[0].New.Revision != 3 || got[0].Old != nil || got[0].Initial || !got[1].Initial {
+		t.Errorf("got %+v, want the newest a as news, and b as it was", got)
+	}
+}
