@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"slices"
 	"sort"
 	"strings"
 	"sync/atomic"
@@ -40,7 +41,7 @@ func With[K comparable](c *Collector, o *reconcile.Options[K]) *reconcile.Option
 	if o != nil {
 		with = *o
 	}
-	with.Middleware = append(with.Middleware[:len(with.Middleware):len(with.Middleware)],
+	with.Middleware = append(slices.Clip(with.Middleware),
 		func(next reconcile.Reconciler[K]) reconcile.Reconciler[K] { return &exemplified[K]{c: c, next: next} })
 	return &with
 }

@@ -21,8 +21,11 @@ import (
 )
 
 type (
-	Spec   struct{ Size int }
+	// Spec is what a bucket is to be.
+	Spec struct{ Size int }
+	// Status is what it is.
 	Status struct{ Made bool }
+	// Bucket is an object of the page.
 	Bucket = store.Object[Spec, Status]
 )
 
