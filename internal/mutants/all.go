@@ -977,6 +977,11 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestPlanIsWrittenAlthoughTheOldestMemberHangs",
 	},
 	{
+		Name: "the records of other placements count",
+		File: "reconcile/lease/board.go", Old: "if c.Key.Namespace == b.name && (b.isMember", New: "if (BROKEN || c.Key.Namespace == b.name) && (b.isMember",
+		Package: "reconcile/lease", Test: "TestPlanIsWrittenAlthoughOtherPlacementsChange",
+	},
+	{
 		Name: "lists of singletons are told apart by their length",
 		File: "reconcile/lease/singletons.go", Old: "\te.division = MaxShards + 1 + int(h.Sum32()>>2)\n", New: "\tif !BROKEN {\n\t\te.division = MaxShards + 1 + int(h.Sum32()>>2)\n\t}\n",
 		Package: "reconcile/lease", Test: "TestDeploymentThatRenamesASingletonRunsNoneTwice",

@@ -135,7 +135,7 @@ func (b *board) apply(batch store.Batch) {
 	b.mu.Lock()
 	for _, c := range batch.Changes {
 		b.set(&b.records, c)
-		if b.isMember(c.Key.Name) || c.Key.Name == planName {
+		if c.Key.Namespace == b.name && (b.isMember(c.Key.Name) || c.Key.Name == planName) {
 			b.version++
 		}
 	}

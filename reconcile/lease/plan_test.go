@@ -282,6 +282,40 @@ func TestPlanIsWrittenAlthoughTheOldestMemberHangs(t *testing.T) {
 	})
 }
 
+// Other placements in the same store do not put off the plan: a large fleet has one of them
+// change several times within the wait of the second member.
+//
+// promise L2. Negative control: the mutant "the records of other placements count".
+func TestPlanIsWrittenAlthoughOtherPlacementsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		on := &mute{Backend: b}
+		oldest, err := lease.NewSharded(on, "job", 8, &lease.Options{TTL: ttl, Server: "z", Logger: quiet})
+		z := startPlacement(t, &link{Backend: b}, "z", oldest, err, l.work("z", 0))
+		time.Sleep(ttl)
+		on.muted.Store(true)
+		a := start(t, b, "a", 8, l.work("a", 0))
+		for n := range 40 {
+			time.Sleep(ttl / 20)
+			if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{{
+				Kind: lease.Kind, Key: store.Key{Namespace: "other", Name: "plan"}, Put: otherPlan(n),
+			}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := l.owners(); got["a"] != 4 || got["z"] != 4 {
+			t.Errorf("the servers have %v, want 4 each", got)
+		}
+		a.end()
+		z.end()
+	})
+}
+
+type otherPlan int
+
+func (n otherPlan) Encode() ([]byte, error) { return fmt.Appendf(nil, `{"live":%d}`, n), nil }
+
 // mute is a link on which no plan gets through once it is muted.
 type mute struct {
 	*memory.Backend
