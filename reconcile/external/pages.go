@@ -71,8 +71,10 @@ func readPage[R any](ctx context.Context, read func(context.Context, string) ([]
 			if after == "" {
 				return nil, "", err
 			}
-			backoff.Reset()
-			pause = max(time.Until(until), minPagePause)
+			if wait := time.Until(until); wait > pause { // else each pause is longer, as after failures
+				backoff.Reset()
+				pause = wait
+			}
 		} else if failed++; failed == pageTries || errors.Is(err, reconcile.ErrTerminal) {
 			return nil, "", err
 		}

@@ -166,6 +166,23 @@ func TestListOfPagesEnds(t *testing.T) {
 	})
 }
 
+// A cloud that says "too many" and not until when is asked less and less often.
+func TestPageThatIsThrottledUntilNowIsReadOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		b := &book{pages: 10, fails: func(_, page int) error {
+			if page == 0 {
+				return nil
+			}
+			return queue.Throttled(nil, time.Now(), io.ErrUnexpectedEOF)
+		}}
+		if _, err := readAll(external.Pages(b.page)(ctx)); !queue.IsThrottled(err) || len(b.read) > 90 {
+			t.Errorf("%d calls within a minute, %v; want at most 90", len(b.read), err)
+		}
+	})
+}
+
 // The list of a source of Changed is throttled in its middle: it is one list, of as many
 // calls as it has pages and one more, and not one that begins again each second. The same
 // list without Pages is the control.
