@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -315,6 +317,25 @@ func TestPlanIsWrittenAlthoughOtherPlacementsChange(t *testing.T) {
 type otherPlan int
 
 func (n otherPlan) Encode() ([]byte, error) { return fmt.Appendf(nil, `{"live":%d}`, n), nil }
+
+// A plan that the store refuses is logged, once and not with each try: without a plan the
+// first servers have no shards.
+func TestPlanThatTheStoreRefusesIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		on := &mute{Backend: b}
+		on.muted.Store(true)
+		var log strings.Builder // written by the session alone, and read after its end
+		p, err := lease.NewSharded(on, "job", 8, &lease.Options{TTL: ttl, Server: "a", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		a := startPlacement(t, &link{Backend: b}, "a", p, err, l.work("a", 0))
+		time.Sleep(4 * ttl)
+		a.end()
+		if n := strings.Count(log.String(), "cannot write the plan"); n != 1 {
+			t.Errorf("%d warnings of the plan, want 1:\n%s", n, log.String())
+		}
+	})
+}
 
 // mute is a link on which no plan gets through once it is muted.
 type mute struct {

@@ -52,6 +52,8 @@ type session struct {
 	due    *plan
 	dueAt  time.Time
 	planAt store.Revision // of the plan in the store that due was made of
+	// planFails is that the last write of a plan failed, which was logged.
+	planFails bool
 	// waits is into how many shards the servers that we wait for divide the keys; 0: we wait for none.
 	waits int
 }
@@ -365,8 +367,12 @@ func (s *session) writePlan() bool {
 		Ops: []store.Op{{Kind: Kind, Key: key, Put: *s.due}},
 	})
 	if err == nil || errors.Is(err, store.ErrConflict) { // a conflict: the board will show why
-		s.due = nil
+		s.due, s.planFails = nil, false
 		return true
+	}
+	if !s.planFails && s.ctx.Err() == nil {
+		s.planFails = true
+		s.trouble("cannot write the plan of the shards")(err)
 	}
 	return false
 }
