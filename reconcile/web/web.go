@@ -67,11 +67,6 @@ func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 	if opts.Metrics == nil {
 		opts.Metrics = metrics.New(m)
 	}
-	for _, k := range opts.Objects {
-		if err := opts.Metrics.AddObjects(k); err != nil {
-			return nil, fmt.Errorf("web: New: Options.Objects: %w", err)
-		}
-	}
 	hosts := slices.Clone(opts.Hosts)
 	if opts.Hosts == nil {
 		hosts = slices.Clone(m.Hosts)
@@ -107,6 +102,12 @@ func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 		}
 		if err := handle(mux, pattern, allowed(h)); err != nil {
 			return nil, err
+		}
+	}
+	// At the end: what failed before can be mended and tried with the same collector.
+	for _, k := range opts.Objects {
+		if err := opts.Metrics.AddObjects(k); err != nil {
+			return nil, fmt.Errorf("web: New: Options.Objects: %w", err)
 		}
 	}
 	return reconcile.AllowHosts(mux, hosts...), nil
@@ -228,13 +229,13 @@ func printable(s string) string {
 // It listens at once, so that a port that is taken is an error before anything runs, and
 // does not serve before it runs: register it with m.
 func Listen(address string, m *reconcile.Manager, o *Options) (*Server, error) {
-	h, err := New(m, o)
-	if err != nil {
-		return nil, err
-	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("web: Listen: %w", err)
+	}
+	h, err := New(m, o)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
 	return Serve(l, h), nil
 }

@@ -489,3 +489,33 @@ func TestListenServesWhileTheManagerRuns(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A call that failed has counted nothing: Listen can be tried on another port, and New with
+// mended options, although the collector is the same.
+//
+// Negative control: with the objects added at the beginning of New, each second call says
+// that the kind is there already.
+func TestFailureLeavesTheCollectorAlone(t *testing.T) {
+	b := must(memory.New(nil))
+	sites := must(store.New[struct{}, struct{}](b, "site", nil))
+	c := must(reconcile.For(sites, func(context.Context, *site) (reconcile.Result, error) { return reconcile.Result{}, nil }, nil))
+	m := &reconcile.Manager{Logger: quiet}
+	o := web.Options{Metrics: metrics.New(m), Objects: []objects.Kind{objects.OfCache(c.Cache())}}
+	bad := o
+	bad.Handlers = map[string]http.Handler{"GET /livez": http.NotFoundHandler()}
+	if _, err := web.Listen("127.0.0.1:0", m, &bad); err == nil {
+		t.Fatal("a pattern twice is accepted")
+	}
+	taken := must(net.Listen("tcp", "127.0.0.1:0"))
+	defer taken.Close()
+	if _, err := web.Listen(taken.Addr().String(), m, &o); err == nil || !strings.HasPrefix(err.Error(), "web: Listen: ") {
+		t.Fatalf("a port that is taken: %v", err)
+	}
+	s, err := web.Listen("127.0.0.1:0", m, &o)
+	if err != nil {
+		t.Fatalf("another port: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
