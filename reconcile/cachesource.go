@@ -32,7 +32,7 @@ type FromOptions[S, T any] struct {
 	// ByOthers says which further changes matter if the key's own run did not make them.
 	// They are not urgent, and the key runs a second later. Default: BecameUnready if When
 	// is the default too, else none: what waits for the object would wait until the next
-	// resync.
+	// resync. A source's Run that is called with a Sink of the program's own adds none of them.
 	ByOthers Predicate[S, T]
 	// Urgent replaces the rule of what ends a backoff. It is asked once for each
 	// change that passed When, with what the change was; what the key's own run

@@ -135,9 +135,8 @@ func (s *foreignSink[K]) addUnlessOwn(key K, _ Cached, _ store.Revision, o queue
 	return s.Add(key, o)
 }
 
-func (s *foreignSink[K]) addIfForeign(key K, _ Cached, _ store.Revision, o queue.AddOptions) error {
-	return s.Add(key, o)
-}
+// addIfForeign adds nothing: the key's own run may have written that, and would wake itself.
+func (s *foreignSink[K]) addIfForeign(K, Cached, store.Revision, queue.AddOptions) error { return nil }
 
 // Failed implements Reporter.
 func (s *foreignSink[K]) Failed(err error) {

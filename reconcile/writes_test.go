@@ -1277,3 +1277,44 @@ func TestObjectThatWasMadeAgainEndsTheBackoffOfTheFirst(t *testing.T) {
 		}
 	})
 }
+
+// foreign is a sink of a test's own, as a source that filters the keys of another has it.
+type foreign struct{ reconcile.Sink[store.Key] }
+
+// Through a sink that no controller made it is not known who wrote a status: a reconciler
+// that says on its way that its object is not ready does not wake itself.
+//
+// promise Q4
+func TestOwnStatusDoesNotWakeThroughAnotherSink(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		ca := newCache(t, s)
+		r := record(func(ctx context.Context, k store.Key) (result, error) {
+			if err := makeUnready(ctx, s, k); err != nil {
+				return result{}, err
+			}
+			time.Sleep(time.Millisecond)
+			o := must[*thing](t)(s.Get(ctx, k))
+			o.SetReady()
+			_, err := s.UpdateStatus(ctx, o)
+			return result{}, err
+		})
+		c := newController(t, r, nil)
+		src := reconcile.From(ca)
+		inner := src.Run
+		src.Run = func(ctx context.Context, to reconcile.Sink[store.Key]) error { return inner(ctx, foreign{to}) }
+		if err := c.Watch(src); err != nil {
+			t.Fatal(err)
+		}
+		create(t, s, "a")
+		var m reconcile.Manager
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		start(t, &m)
+		pass(time.Minute)
+		mutate(t, s, "a", func(o *thing) { o.Spec.Size = 7 }) // which wakes it, and it was ready before
+		pass(time.Minute)
+		expect(t, "runs", r.count(), 2)
+	})
+}
