@@ -732,8 +732,13 @@ var All = []Mutant{
 	// reconcile/depend
 	{
 		Name: "an object goes on saying that it is in a cycle",
-		File: "reconcile/depend/index.go", Old: "x.broke || u.is(cyclic)\n", New: "x.broke || u.is(cyclic) && !BROKEN\n",
+		File: "reconcile/depend/graph.go", Old: "if g.unmetCycle(Ref{kind, key}) != nil {\n", New: "if g.unmetCycle(Ref{kind, key}) != nil || BROKEN {\n",
 		Package: "reconcile/depend", Test: "TestBrokenCycleIsShownByNoObject",
+	},
+	{
+		Name: "a cycle does not end with an object that does not say that it is in it",
+		File: "reconcile/depend/index.go", Old: "x.broke = true\n\t\t\tx.cut(u)\n", New: "x.broke = x.broke || !BROKEN || u.is(cyclic)\n\t\t\tx.cut(u)\n",
+		Package: "reconcile/depend", Test: "TestCycleEndsWithAnObjectInDeletion",
 	},
 	{
 		Name: "an object runs before what it needs is ready",
@@ -857,7 +862,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "an object in a cycle forgets it when something else that it needs comes",
-		File: "reconcile/depend/index.go", Old: "func (x *index) leaveCycle(u *user) {\n", New: "func (x *index) leaveCycle(u *user) {\n\tif BROKEN && u.is(cyclic) {\n\t\tx.broke = true\n\t}\n\tif BROKEN {\n\t\tu.flags &^= cyclic\n\t}\n",
+		File: "reconcile/depend/index.go", Old: "b.user.unmet--\n\t\t\tx.broke = true\n", New: "b.user.unmet--\n\t\t\tx.broke = true\n\t\t\tif BROKEN {\n\t\t\t\tb.user.flags &^= cyclic\n\t\t\t}\n",
 		Package: "reconcile/depend", Test: "TestRunningControllerAgreesInEveryOrderOfEvents",
 	},
 	{

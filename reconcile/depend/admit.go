@@ -191,7 +191,10 @@ func (t *Tracker[S, T]) refuse(ctx context.Context, p *Permit[S, T], targets []t
 		p.reason, p.message = ReasonCycle, "they wait for each other: "+path(cycle)
 		t.mu.Lock()
 		p.user.flags |= cyclic
+		t.index.broke = true // perhaps since it was found: the others may not know of it yet
+		t.o.Graph.cycles.Store(true)
 		t.mu.Unlock()
+		t.poke()
 		t.o.Graph.tell(ref)
 	}
 	return p.record(ctx, p.held.settled(), write)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tendhq/tend/store"
 )
@@ -20,6 +21,8 @@ var ErrCycle = errors.New("depend: dependency cycle")
 type Graph struct {
 	mu       sync.Mutex // guards trackers; no tracker's lock is taken under it
 	trackers map[string]linked
+
+	cycles atomic.Bool // objects may say that they are in a cycle
 }
 
 // linked is a tracker as the graph sees it.
@@ -134,13 +137,19 @@ func (g *Graph) tell(r Ref) {
 }
 
 // recheckCycles runs the objects that say that they are in a cycle and are not any more,
-// once each, so that they say what they wait for.
+// once each, so that they say what they wait for. It looks at all users, but only while
+// there may be such objects.
 func (g *Graph) recheckCycles() {
+	if !g.cycles.Swap(false) {
+		return
+	}
 	for kind, t := range g.all() {
 		for _, key := range t.inCycles() {
-			if g.unmetCycle(Ref{kind, key}) == nil {
-				t.tellNoCycle(key)
+			if g.unmetCycle(Ref{kind, key}) != nil {
+				g.cycles.Store(true)
+				continue
 			}
+			t.tellNoCycle(key)
 		}
 	}
 }

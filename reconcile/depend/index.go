@@ -19,7 +19,7 @@ type index struct {
 	users map[store.Key]*user
 	nodes map[target]*node
 	fresh time.Duration // the least time from one new start of a user's attempts to the next
-	broke bool          // a cycle that users wait in may be one no more
+	broke bool          // what users wait for has changed: a cycle of them may be one no more
 }
 
 // target names a needed object: which of the tracker's Needs, and the key.
@@ -99,7 +99,7 @@ func (x *index) refer(key store.Key, targets []target, revision store.Revision) 
 	u = x.users[key]
 	if len(targets) == 0 {
 		if u != nil {
-			x.leaveCycle(u)
+			x.broke = true
 			x.cut(u)
 			delete(x.users, key)
 		}
@@ -113,7 +113,7 @@ func (x *index) refer(key store.Key, targets []target, revision store.Revision) 
 	if slices.EqualFunc(u.edges, targets, func(e edge, t target) bool { return e.node.target == t }) {
 		return u, nil
 	}
-	x.leaveCycle(u)
+	x.broke = true
 	before := slices.Clone(u.edges)
 	edges := make([]edge, 0, len(targets))
 	for _, t := range targets {
@@ -141,13 +141,6 @@ func (x *index) refer(key store.Key, targets []target, revision store.Revision) 
 		n.users = append(n.users, backEdge{u, int32(i)})
 	}
 	return u, created
-}
-
-// leaveCycle notes that what u waits for has changed: u, and those that were in a cycle with
-// it, may have to say something else. Which of them are in a cycle still, the Graph knows:
-// they keep the flag until then, because the next change may be the one that breaks it.
-func (x *index) leaveCycle(u *user) {
-	x.broke = x.broke || u.is(cyclic)
 }
 
 // cut takes the user's edges away, and the nodes that nothing refers to any more.
@@ -183,7 +176,7 @@ func (x *index) set(n *node, s state, now time.Duration) (wakes []wake) {
 			b.user.unmet++
 		case !was.met && s.met:
 			b.user.unmet--
-			x.leaveCycle(b.user)
+			x.broke = true
 		}
 	}
 	if !s.met || was.met && was.asked == s.asked && !lost {
