@@ -590,7 +590,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the slow resync runs what waits for its time",
-		File: "reconcile/supervisor.go", Old: "if e.State != queue.StateParked {", New: "if e.State != queue.StateParked && !BROKEN {",
+		File: "reconcile/supervisor.go", Old: "if e.State == queue.StateParked && now", New: "if (e.State == queue.StateParked || BROKEN) && now",
 		Package: "reconcile", Test: "TestSlowResyncLeavesDelayedKeysAlone",
 	},
 	{
