@@ -135,7 +135,7 @@ func (b *Bucket) Charge(n int) {
 // lost. Keys that wait for the bucket go at once.
 func (b *Bucket) Refund(n int) {
 	b.change(func(now time.Time) {
-		n := min(max(n, 0), int(b.taken))
+		n := int(min(uint64(max(n, 0)), b.taken))
 		b.taken -= uint64(n)
 		b.limit.ReserveN(now, -n)
 	})

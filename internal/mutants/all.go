@@ -211,7 +211,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "more tokens come back than were taken",
-		File: "queue/bucket.go", Old: "n := min(max(n, 0), int(b.taken))", New: "n := max(n, 0)\n\t\tif !BROKEN {\n\t\t\tn = min(n, int(b.taken))\n\t\t}",
+		File: "queue/bucket.go", Old: "n := int(min(uint64(max(n, 0)), b.taken))", New: "n := max(n, 0)\n\t\tif !BROKEN {\n\t\t\tn = min(n, int(b.taken))\n\t\t}",
 		Package: "queue", Test: "TestRefundGivesBackNoMoreThanWasTaken",
 	},
 	{
