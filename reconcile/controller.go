@@ -72,10 +72,13 @@ func NewBatch[K comparable](name string, r BatchReconciler[K], o *Options[K]) (*
 	return c, nil
 }
 
-// remember notes what is to be told of keys that have left, if r is.
+// remember notes r as what is told of keys that have left or were removed, if it is that.
 func (k *kernel[K]) remember(r any) {
 	if f, ok := r.(Forgetter[K]); ok {
 		k.forgets = append(k.forgets, f)
+	}
+	if s, ok := r.(Sweeper[K]); ok {
+		k.sweeps = append(k.sweeps, s)
 	}
 }
 

@@ -47,6 +47,17 @@ type Forgetter[K comparable] interface {
 	Forget(left func(key K) bool)
 }
 
+// A Sweeper is a Reconciler, BatchReconciler or middleware that remembers keys which wait to
+// run again. Like a [Forgetter] it is found by itself; a Reconciler that wraps one has to
+// pass the call on.
+type Sweeper[K comparable] interface {
+	// Sweep is to drop every remembered key that queued reports false for: the queue does
+	// not know it any more, since it was removed. It is called once a minute, while keys
+	// run, and should be quick; queued takes a lock of the queue for a moment. A panic is
+	// logged.
+	Sweep(queued func(key K) bool)
+}
+
 // Result says when a key that was reconciled without an error is to run again.
 // The zero Result: when something changes. With an error it is ignored (promise
 // R2), because what the run found out before it failed is not worth trusting; use

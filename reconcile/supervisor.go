@@ -544,6 +544,14 @@ func (s *supervisor[K]) keepHouse() {
 	if s.q.Stats().Parked > 0 {
 		s.retryParked()
 	}
+	for _, w := range s.sweeps {
+		s.contain("Sweep", func() {
+			w.Sweep(func(key K) bool {
+				_, queued := s.q.Lookup(key)
+				return queued
+			})
+		})
+	}
 }
 
 // retryParked runs once more what has been parked for long: whatever made it

@@ -1406,6 +1406,11 @@ var All = []Mutant{
 		Package: "reconcile/quota", Test: "TestTokenThatARunDidNotUseComesBack",
 	},
 	{
+		Name: "keys that wait long are forgotten",
+		File: "reconcile/supervisor.go", Old: "\t\t\t\treturn queued\n", New: "\t\t\t\treturn queued && !BROKEN\n",
+		Package: "reconcile/quota", Test: "TestKeysThatWaitLongPayWhenTheirTurnComes",
+	},
+	{
 		Name: "keys that have left are waited for",
 		File: "reconcile/quota/gate.go", Old: "\t\tif left(key) {\n", New: "\t\tif left(key) && !BROKEN {\n",
 		Package: "reconcile/quota", Test: "TestKeysThatLeaveAServerOweItNothing",

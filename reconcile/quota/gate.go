@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
@@ -73,6 +72,13 @@ func (l limited[K]) Forget(left func(key K) bool) {
 	}
 }
 
+// Sweep implements reconcile.Sweeper: a key that was removed from the queue does not come
+// back for what it owes. One that waits does, however long the line is: were it forgotten,
+// it would be refused when its turn comes, and go to the end of the line.
+func (l limited[K]) Sweep(queued func(key K) bool) {
+	l.Forget(func(key K) bool { return !queued(key) })
+}
+
 // gate knows which keys of one controller wait for a budget:
 //
 //	run ─ first call ─ no token ─▶ owed[key] ─ run ends, throttled
@@ -81,22 +87,15 @@ func (l limited[K]) Forget(left func(key K) bool) {
 type gate[K comparable] struct {
 	of func(K) (*Quota, error)
 
-	mu    sync.Mutex // guards what follows
-	owed  map[K]debt
-	swept time.Time
+	mu   sync.Mutex // guards what follows
+	owed map[K]debt
 }
 
 // debt is what a key has to pay before it runs again.
 type debt struct {
 	quota *Quota
 	ops   [2]bool // by Op
-	since time.Time
 }
-
-// forgotten is how long a key is expected to come back for what it owes. One
-// that does not (its object is gone, another server has it now) must not be
-// counted as waiting for ever; one that comes later is refused once more.
-const forgotten = 10 * time.Minute
 
 func (g *gate[K]) buckets(key K, dst []*queue.Bucket) []*queue.Bucket {
 	g.mu.Lock()
@@ -136,19 +135,10 @@ func (g *gate[K]) begin(key K) (*ticket, error) {
 func (g *gate[K]) owe(key K, q *Quota, ops [2]bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := time.Now()
-	if now.Sub(g.swept) > time.Minute {
-		g.swept = now
-		for k, d := range g.owed {
-			if now.Sub(d.since) > forgotten {
-				g.forgetLocked(k, d)
-			}
-		}
-	}
 	if d, ok := g.owed[key]; ok {
 		g.forgetLocked(key, d)
 	}
-	g.owed[key] = debt{q, ops, now}
+	g.owed[key] = debt{q, ops}
 	for op, owed := range ops {
 		if owed {
 			q.budgets[op].owe(1)

@@ -472,6 +472,36 @@ func TestKeysThatNeverComeBackAreForgotten(t *testing.T) {
 	})
 }
 
+// It was seen to fail: what a key owed was forgotten after ten minutes, so that in a longer
+// line every key was refused once more when its turn came, and nothing was called meanwhile.
+//
+// Negative control: mutant "keys that wait long are forgotten".
+//
+// promise Q6
+func TestKeysThatWaitLongPayWhenTheirTurnComes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 1, Burst: 1}, quota.Rate{})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		calls := newAPI()
+		c := run(t, "zones", workers(1), always(q), func(ctx context.Context, _ string) (reconcile.Result, error) {
+			return reconcile.Result{}, q.Do(ctx, quota.Read, func(context.Context) error { return calls.call("zone", 0, nil) })
+		})
+		const waiting, later = 1500, 25
+		addAll(t, c, "k", waiting)
+		for i := range later {
+			time.Sleep(time.Minute)
+			addAll(t, c, fmt.Sprintf("late %d-", i), 1)
+		}
+		time.Sleep((later + 2) * time.Second)
+		if n := calls.count("zone"); n != waiting+later {
+			t.Errorf("%d calls in the time for %d", n, waiting+later)
+		}
+		if s := set.Snapshot()[0]; s.Refused > waiting+later {
+			t.Errorf("%d runs were refused, want each key's first one of %d at most", s.Refused, waiting+later)
+		}
+	})
+}
+
 func TestKeyWhoseQuotaCannotBeIsParkedWithTheReason(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		set := must(quota.NewSet(&quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
