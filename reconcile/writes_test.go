@@ -1281,7 +1281,7 @@ func TestObjectThatWasMadeAgainEndsTheBackoffOfTheFirst(t *testing.T) {
 // foreign is a sink of a test's own, as a source that filters the keys of another has it.
 type foreign struct{ reconcile.Sink[store.Key] }
 
-// Through a sink that no controller made it is not known who wrote a status: a reconciler
+// A sink that no controller made does not tell which run wrote a status: a reconciler
 // that says on its way that its object is not ready does not wake itself.
 //
 // promise Q4

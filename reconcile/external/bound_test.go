@@ -482,9 +482,10 @@ func TestCreatesAgainstAFailingCloudReachTheBound(t *testing.T) {
 			defer func() { s.stop() }()
 			least := atRate(s.n, c.granted)
 			b := s.counted(bound{name: name, least: least, ratio: 1.1}, 10*least, func() bool { return s.made() >= s.n })
-			// A tenth of the reads fail, too: of the looks, 1.1 each, and of one list an interval.
-			lists := 2 + int(b.took/s.poll)
-			b.most = int((1.1*float64(s.n) + float64(lists*s.pages(s.n))) / 0.9)
+			// A look follows each create, also each of the n/9 that fail, and a tenth of the reads
+			// fail, too; besides there is a list an interval.
+			lists := 3 + int(b.took/s.poll)
+			b.most = int((float64(s.n)/0.9 + float64(lists*s.pages(s.n))) / 0.9)
 			if c.control == nil {
 				b.check(t)
 			} else if b.wrong() == "" {
