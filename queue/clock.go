@@ -44,6 +44,9 @@ func (c *clock) ticks() uint64 {
 	}
 	if c.reads.Add(1) > warmReads && !c.stopped.Load() && c.warm.CompareAndSwap(0, t) {
 		c.timer.Reset(clockTick)
+		if c.stopped.Load() { // between the look at it and the Reset
+			c.stop()
+		}
 	}
 	return t
 }
