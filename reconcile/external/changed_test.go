@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,12 +47,12 @@ func TestListThatFailsIsTheFailureOfItsSource(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				w.populate(3)
 				w.o.Poll = 10 * time.Minute
-				broken := true
+				var mended atomic.Bool
 				inv := w.inventory(func(o *invOpts) {
 					list := o.List
 					o.Fresh = 5 * time.Minute
 					o.List = func(ctx context.Context) iter.Seq2[resource, error] {
-						if broken {
+						if !mended.Load() {
 							if err := fail(); err != nil {
 								return func(yield func(resource, error) bool) { yield(resource{}, err) }
 							}
@@ -77,7 +78,7 @@ func TestListThatFailsIsTheFailureOfItsSource(t *testing.T) {
 				if !unwell {
 					t.Errorf("no check names the list: %+v", m.Checks())
 				}
-				broken = false
+				mended.Store(true)
 				time.Sleep(30 * time.Minute)
 				synctest.Wait()
 				if last := told[len(told)-1]; last != nil {
