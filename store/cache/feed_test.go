@@ -179,7 +179,7 @@ func TestIndexYieldsExactlyTheMatchingSet(t *testing.T) {
 		f.send(changes(6, put(at(4, "d", region("eu"))), put(at(5, "a", region("us"))), del(at(3, "c", region("eu")), 6)))
 		expect(t, "eu after edits", names(regions.Get("eu")), "d@4")
 		expect(t, "us after edits", names(regions.Get("us")), "a@5 b@2")
-		expect(t, "nobody", names(regions.Get("mars")), "")
+		expect(t, "none in a region that no object has", names(regions.Get("mars")), "")
 
 		f.send(changes(7, put(at(7, "b", region("us")))))
 		expect(t, "label gone", names(labels.Get("k=v")), "")
