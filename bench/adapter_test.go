@@ -38,8 +38,7 @@ func adapt(r ctrl.Reconciler) reconcile.Func[reconcile.Request] {
 
 // resultOf copies the fields of a result, the deprecated one too: old reconcilers use it.
 func resultOf(r ctrl.Result) reconcile.Result {
-	//lint:ignore SA1019 old reconcilers use it
-	return reconcile.Result{Requeue: r.Requeue, RequeueAfter: r.RequeueAfter} //nolint:staticcheck // SA1019: as above
+	return reconcile.Result{Requeue: r.Requeue, RequeueAfter: r.RequeueAfter} //nolint:staticcheck // SA1019: controller-runtime still has Requeue, and this carries it over
 }
 
 // A reconciler of controller-runtime gets its key, and what it returns means what it
@@ -51,8 +50,7 @@ func TestReconcilerOfControllerRuntimeRunsHere(t *testing.T) {
 		case "a/later":
 			return ctrl.Result{RequeueAfter: time.Hour}, nil
 		case "a/again":
-			//lint:ignore SA1019 old reconcilers use it
-			return ctrl.Result{Requeue: true}, nil //nolint:staticcheck // SA1019: as above
+			return ctrl.Result{Requeue: true}, nil //nolint:staticcheck // SA1019: controller-runtime still has Requeue, and this carries it over
 		case "a/fails":
 			return ctrl.Result{}, broken
 		case "a/never":

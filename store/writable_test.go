@@ -73,8 +73,7 @@ func TestNewRefusesFieldsThatJSONDrops(t *testing.T) {
 		"an embedded struct":         newOf[struct{ withOne }](t, nil),
 		"an unexported embedded one": newOf[struct{ hidden }](t, nil),
 		"a field that is named -": newOf[struct {
-			//lint:ignore SA5008 the name - is what is tested
-			A int `json:"-,"` //nolint:staticcheck // SA5008: as above
+			A int `json:"-,"` //nolint:staticcheck // SA5008: the name "-" is what is tested
 		}](t, nil),
 		"names that differ by case": newOf[struct {
 			A int `json:"a"`
