@@ -446,10 +446,10 @@ func TestResyncIsJitteredAndEndsWithTheObject(t *testing.T) {
 		if same > 3 {
 			t.Errorf("%d of %d delays equal the one before: no jitter", same, len(at))
 		}
+		before := g.r.count()
 		if err := g.Delete(t.Context(), must[*thing](t)(g.Get(t.Context(), key("a")))); err != nil {
 			t.Fatal(err)
 		}
-		before := g.r.count()
 		pass(10 * time.Hour)
 		expect(t, "runs after the deletion", g.r.count(), before+1)
 		_, there := entry(g.c, key("a"))
