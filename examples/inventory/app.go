@@ -105,7 +105,7 @@ func (a *app) connect(ctx context.Context, url string, entries []Entry) error {
 	}
 	e, err := newEndpoint(ctx, url, a.o.Workers, func(c aws.HTTPClient) aws.HTTPClient {
 		a.meter = newMeter(c, func(line string) { a.out.Line("%s", line) })
-		a.quota.next = a.meter
+		a.quota.transport.Next = roundTrip(a.meter.Do)
 		return a.quota
 	})
 	if err != nil {

@@ -64,7 +64,7 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	buckets, err := program.Of(k.cache, &program.KindOptions[BucketSpec, BucketStatus]{Stuck: notOurs})
+	buckets, err := program.Of(k.cache, &program.KindOptions[BucketSpec, BucketStatus]{Stuck: external.NotOurs[BucketSpec, BucketStatus]})
 	if err != nil {
 		return nil, err
 	}
@@ -98,12 +98,6 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 		k.manager.Register(k.cache, k.controller, file.Controller()),
 		k.collector.AddQuotas(a.quota.set), k.collector.AddExternal(k.reconciler), k.collector.AddInventory(k.inventory),
 	)
-}
-
-// notOurs reports a bucket of others: it is left alone until a person acts.
-func notOurs(o *Bucket) (why string, stuck bool) {
-	c, _ := o.Condition(store.ConditionSynced)
-	return c.Message, c.Status == store.False && c.Reason == external.ReasonNotOurs
 }
 
 // kernelLogger: what a user needs to know of the kernel's work, this program

@@ -113,28 +113,9 @@ func refusal(err error) string {
 	return text
 }
 
-// reportText is how the endpoint compares with the file, in one line. Of what was
-// written since the list was begun, as on a first run everything was, the list says
-// nothing.
+// reportText is how the endpoint compares with the file, in one line.
 func reportText(r external.Report) string {
-	text := fmt.Sprintf("compared with the endpoint as listed %v ago: ", time.Since(r.Listed).Round(100*time.Millisecond))
-	n := len(r.Unsettled)
-	if n > 0 && n == r.Declared && len(r.Orphans) == 0 {
-		return text + fmt.Sprintf("all %d declared buckets were written since, and nothing else there is ours", n) + unreadableText(len(r.Unreadable))
-	}
-	text += fmt.Sprintf("%d buckets declared, %d at the endpoint, %d of them ours: %d missing, %d different, %d declared and not ours, %d ours and not declared",
-		r.Declared, r.Present, r.Ours, len(r.Missing), len(r.Different), len(r.Unclaimed), len(r.Orphans))
-	if n > 0 {
-		text += fmt.Sprintf("; %d were written since, and do not count yet", n)
-	}
-	return text + unreadableText(len(r.Unreadable))
-}
-
-func unreadableText(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; of %d we may not see whose they are", n)
+	return fmt.Sprintf("compared with the endpoint as listed %v ago: %v", time.Since(r.Listed).Round(100*time.Millisecond), r)
 }
 
 func orphansText(orphans []external.Finding) string {

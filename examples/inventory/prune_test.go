@@ -58,7 +58,7 @@ func TestPruneDeletesEmptyOrphansAndNothingElse(t *testing.T) {
 		server.Writes()
 
 		told := begin(t, declaring(numbered(12)...), options{Endpoint: server.URL, Once: true, Poll: time.Minute})
-		if err := told.Result(t); err != nil || told.Count("12 buckets declared, 16 at the endpoint, 14 of them ours: 0 missing, 0 different, 0 declared and not ours, 2 ours and not declared") != 1 ||
+		if err := told.Result(t); err != nil || told.Count("12 declared, 16 listed, 14 of them ours: 0 missing, 0 different, 0 declared and not ours, 2 ours and not declared") != 1 ||
 			told.Count("2 buckets carry our mark, are not declared, and are left alone") != 1 {
 			t.Errorf("without -prune: %v; it printed:\n%s", err, told)
 		}
@@ -88,7 +88,7 @@ func TestPruneDeletesEmptyOrphansAndNothingElse(t *testing.T) {
 func TestWhatAFirstRunCreatedIsNotToldAsMissing(t *testing.T) {
 	eachKind(t, func(t *testing.T, server *testS3, _ string) {
 		s := begin(t, declaring(numbered(12)...), options{Endpoint: server.URL, Once: true, Poll: time.Hour})
-		if err := s.Result(t); err != nil || s.Count("all 12 declared buckets were written since, and nothing else there is ours") != 1 || s.Count("0 at the endpoint") != 0 {
+		if err := s.Result(t); err != nil || s.Count("all 12 that are declared were written since, and nothing else there is ours") != 1 || s.Count("0 listed") != 0 {
 			t.Errorf("run = %v; it printed:\n%s", err, s)
 		}
 	})

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"net/http"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/tendhq/tend/reconcile/quota"
 )
@@ -15,54 +11,34 @@ import (
 // regions: they are one account.
 type paced struct {
 	*quota.Quota
-	set  *quota.Set
-	next aws.HTTPClient
+	set       *quota.Set
+	transport quota.Transport
 }
 
 func newPaced(o options) (*paced, error) {
 	limits := quota.Limits{
 		Read:  quota.Rate{PerSecond: o.Rate, Ceiling: o.Rate, Burst: o.Workers},
 		Write: quota.Rate{PerSecond: o.Writes, Ceiling: o.Writes, Burst: o.Workers},
-		Judge: judge,
+		Judge: quota.HTTPError,
 	}
 	set, err := quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) { return limits, nil }})
 	if err != nil {
 		return nil, err
 	}
-	q, err := set.Get(quota.Name{API: "s3"})
-	return &paced{Quota: q, set: set}, err
+	p := &paced{set: set}
+	p.transport.Quota = func(*http.Request) (*quota.Quota, error) { return p.Quota, nil }
+	p.Quota, err = set.Get(quota.Name{API: "s3"})
+	return p, err
 }
 
-// Do sends one request when it is paid for.
-func (p *paced) Do(r *http.Request) (resp *http.Response, err error) {
-	op := quota.Write
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		op = quota.Read
-	}
-	refused := p.Quota.Do(r.Context(), op, func(context.Context) error {
-		if resp, err = p.next.Do(r); err != nil {
-			return err
-		}
-		return &answered{resp}
-	})
-	if resp == nil && err == nil {
-		return nil, refused
-	}
-	return resp, err // what it says of the endpoint, the quota has heard
-}
+// Do implements aws.HTTPClient.
+func (p *paced) Do(r *http.Request) (*http.Response, error) { return p.transport.RoundTrip(r) }
 
-// An answered is a response on its way to judge.
-type answered struct{ *http.Response }
+// A roundTrip is the Do of an aws.HTTPClient.
+type roundTrip func(*http.Request) (*http.Response, error)
 
-func (a *answered) Error() string { return a.Status }
-
-// judge says what a request's end tells of the endpoint.
-func judge(err error) quota.Verdict {
-	if a, ok := errors.AsType[*answered](err); ok {
-		return quota.HTTP(a.StatusCode, a.Header)
-	}
-	return quota.Verdict{Down: err != nil}
-}
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // tellCost says what keeping so many buckets in order takes, with so many to
 // change in the first interval: one list for all, and what no list shows.

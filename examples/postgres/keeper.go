@@ -59,7 +59,7 @@ func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], specs fu
 	if err != nil {
 		return nil, err
 	}
-	if k.objects, err = program.Of(k.cache, &program.KindOptions[S, Seen[S]]{Stuck: notOurs[S]}); err != nil {
+	if k.objects, err = program.Of(k.cache, &program.KindOptions[S, Seen[S]]{Stuck: external.NotOurs[S, Seen[S]]}); err != nil {
 		return nil, err
 	}
 	o, err := k.objects.Track(&reconcile.Options[reconcile.Request]{
@@ -87,12 +87,6 @@ func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], specs fu
 		},
 	})
 	return k, err
-}
-
-// notOurs reports what others made: it is left alone until a person acts.
-func notOurs[S comparable](o *store.Object[S, Seen[S]]) (why string, stuck bool) {
-	c, _ := o.Condition(store.ConditionSynced)
-	return c.Message, c.Status == store.False && c.Reason == external.ReasonNotOurs
 }
 
 // owners says which role a database needs: its owner, if it is one of those that are

@@ -68,6 +68,14 @@ const (
 	ReasonAwaiting         = "Awaiting"    // others have to finish first
 )
 
+// NotOurs reports an object whose resource carries another's mark or none, with the
+// condition's message: it is left alone until a person acts. It is for
+// [github.com/tendhq/tend/reconcile/program.KindOptions].Stuck.
+func NotOurs[S, T any](o *store.Object[S, T]) (why string, stuck bool) {
+	c, _ := o.Condition(store.ConditionSynced)
+	return c.Message, c.Status == store.False && c.Reason == ReasonNotOurs
+}
+
 // Recorder keeps events. Record is called during a run, from many goroutines.
 // Its error, or its panic, is logged and changes nothing about the run; but a
 // Record that takes long holds up the run that calls it: [Throttled] never does.

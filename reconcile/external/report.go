@@ -41,6 +41,26 @@ type Report struct {
 	undecided int // resources of which it could not be decided whether they are orphans
 }
 
+// String is the counts in one line: "12 declared, 16 listed, 14 of them ours: 0 missing, …".
+// Of what was written since the list was begun, as on a first run everything was, the list
+// says nothing.
+func (r Report) String() string {
+	var text string
+	if n := len(r.Unsettled); n > 0 && n == r.Declared && len(r.Orphans) == 0 {
+		text = fmt.Sprintf("all %d that are declared were written since, and nothing else there is ours", n)
+	} else {
+		text = fmt.Sprintf("%d declared, %d listed, %d of them ours: %d missing, %d different, %d declared and not ours, %d ours and not declared",
+			r.Declared, r.Present, r.Ours, len(r.Missing), len(r.Different), len(r.Unclaimed), len(r.Orphans))
+		if n > 0 {
+			text += fmt.Sprintf("; %d were written since, and do not count yet", n)
+		}
+	}
+	if n := len(r.Unreadable); n > 0 {
+		text += fmt.Sprintf("; of %d the owner may not be read", n)
+	}
+	return text
+}
+
 // Finding is one resource, or the lack of one.
 type Finding struct {
 	Key  store.Key `json:"key"` // of the declaration; of an orphan: what its mark says

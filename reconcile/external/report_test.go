@@ -192,3 +192,47 @@ func TestLongReportRemembersWhatWasWrittenSinceItsList(t *testing.T) {
 		}
 	})
 }
+
+func TestReportIsPrintedInOneLine(t *testing.T) {
+	some := func(n int) []external.Finding { return make([]external.Finding, n) }
+	for _, c := range []struct {
+		r    external.Report
+		want string
+	}{
+		{
+			external.Report{Declared: 9, Present: 8, Ours: 7, Missing: some(6), Different: some(5), Unclaimed: some(4), Orphans: some(3)},
+			"9 declared, 8 listed, 7 of them ours: 6 missing, 5 different, 4 declared and not ours, 3 ours and not declared",
+		},
+		{
+			external.Report{Declared: 2, Unsettled: some(1), Unreadable: some(3)},
+			"2 declared, 0 listed, 0 of them ours: 0 missing, 0 different, 0 declared and not ours, 0 ours and not declared" +
+				"; 1 were written since, and do not count yet; of 3 the owner may not be read",
+		},
+		{
+			external.Report{Declared: 2, Unsettled: some(2)},
+			"all 2 that are declared were written since, and nothing else there is ours",
+		},
+	} {
+		if got := c.r.String(); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+func TestNotOursIsStuck(t *testing.T) {
+	var o store.Object[struct{}, struct{}]
+	for _, c := range []struct {
+		status store.ConditionStatus
+		reason string
+		stuck  bool
+	}{
+		{store.False, external.ReasonNotOurs, true},
+		{store.True, external.ReasonNotOurs, false},
+		{store.False, external.ReasonCreateFailed, false},
+	} {
+		o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: c.status, Reason: c.reason, Message: "another's mark"})
+		if why, stuck := external.NotOurs(&o); stuck != c.stuck || why != "another's mark" {
+			t.Errorf("%s by %s: %q, %v; want %v", c.status, c.reason, why, stuck, c.stuck)
+		}
+	}
+}

@@ -3,7 +3,8 @@
 //
 // A [Set] holds a [Quota] for each [Name]: account, region and API. A quota is
 // two budgets, reads and writes, each a [queue.Bucket]. [Limit] puts a
-// controller under them, and every call goes through [Quota.Do]:
+// controller under them, and every call goes through [Quota.Do], or through a
+// [Transport] under the HTTP client of an SDK:
 //
 //	quotas, err := quota.NewSet(&quota.Options{Limits: limits})
 //	…
@@ -50,7 +51,7 @@
 //
 // The rate that is found below a Ceiling is found by each server for itself. A process that
 // was frozen while it made a call makes that call when it thaws. Calls made
-// otherwise than through Do are not counted.
+// otherwise than through Do or a Transport are not counted.
 package quota
 
 // Design notes.

@@ -157,6 +157,10 @@ var ErrNoBudget = errors.New("quota: no budget")
 // An answer that says "too many" pauses the bucket for all that share it and
 // makes Do's error one of [queue.Throttled]. Otherwise Do returns what call did.
 func (q *Quota) Do(ctx context.Context, op Op, call func(context.Context) error) error {
+	return q.do(ctx, op, q.judge, call)
+}
+
+func (q *Quota) do(ctx context.Context, op Op, judge func(error) Verdict, call func(context.Context) error) error {
 	q.use()
 	defer q.use() // what the call's end tells is to be remembered
 	b := q.budgets[op]
@@ -172,7 +176,7 @@ func (q *Quota) Do(ctx context.Context, op Op, call func(context.Context) error)
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return err // we hung up, which says nothing of the endpoint; nor does a panic
 	}
-	v := q.judge(err)
+	v := judge(err)
 	b.end(c, v)
 	if v.Throttled {
 		return queue.Throttled(nil, time.Now().Add(v.pause()), err) // end has paused the bucket

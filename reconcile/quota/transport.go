@@ -1,0 +1,80 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+// Transport keeps the calls of an HTTP client, an SDK's for example, within a quota: it is
+// the client's transport, and makes each request by [Quota.Do].
+//
+//	client := &http.Client{Transport: &quota.Transport{
+//		Quota: func(*http.Request) (*quota.Quota, error) { return quotas.Get(quota.Name{API: "dns"}) },
+//	}}
+//
+// It judges each answer by [HTTP], and a request that got none as an endpoint that is
+// down, whatever [Limits.Judge] is. So an operation of an SDK that makes its calls through
+// it is not wrapped in Do, which would count it twice. An SDK's own retries are calls,
+// too: turn them off, the queue retries. Its fields must not change while it is in use;
+// it is safe for concurrent use then.
+type Transport struct {
+	// Quota is the one that pays for a request. Required.
+	Quota func(r *http.Request) (*Quota, error)
+	// Op is what a request does. Default: [Read] for GET, HEAD and OPTIONS, else [Write].
+	Op func(r *http.Request) Op
+	// Next makes the request. Default: [http.DefaultTransport].
+	Next http.RoundTripper
+}
+
+// RoundTrip makes the request when it is paid for. Without a budget it makes none, and
+// fails with an error that wraps [ErrNoBudget] and is one of
+// [github.com/tendhq/tend/queue.Throttled]; see [Quota.Do] for when it waits instead. An
+// answer that says "too many" is returned as it is, and has paused the budget.
+func (t *Transport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	sent := false
+	defer func() {
+		if !sent && r.Body != nil {
+			_ = r.Body.Close() // as each RoundTripper has to
+		}
+	}()
+	if t.Quota == nil {
+		return nil, errors.New("quota: Transport.Quota is required")
+	}
+	q, err := t.Quota(r)
+	if err != nil {
+		return nil, err
+	}
+	if q == nil {
+		return nil, errors.New("quota: Transport.Quota returned nil")
+	}
+	next := t.Next
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	judge := func(err error) Verdict {
+		if err != nil {
+			return HTTP(0, nil)
+		}
+		return HTTP(resp.StatusCode, resp.Header)
+	}
+	err = q.do(r.Context(), t.op(r), judge, func(context.Context) (err error) {
+		sent = true
+		resp, err = next.RoundTrip(r)
+		return err
+	})
+	if resp != nil {
+		return resp, nil // what it says of the endpoint, the quota has heard
+	}
+	return nil, err
+}
+
+func (t *Transport) op(r *http.Request) Op {
+	switch {
+	case t.Op != nil:
+		return t.Op(r)
+	case r.Method == "", r.Method == http.MethodGet, r.Method == http.MethodHead, r.Method == http.MethodOptions:
+		return Read
+	}
+	return Write
+}
