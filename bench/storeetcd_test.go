@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -92,14 +93,16 @@ func startMember() (err error) {
 	}
 }
 
-// loopback reserves a free port by opening and closing it.
+// loopback finds a port that nothing listens on, below those that the system gives to
+// outgoing connections.
 func loopback() url.URL {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
+	for {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(18000)))
+		if err == nil {
+			defer l.Close()
+			return url.URL{Scheme: "http", Host: l.Addr().String()}
+		}
 	}
-	defer l.Close()
-	return url.URL{Scheme: "http", Host: l.Addr().String()}
 }
 
 func stopMember() {

@@ -5,7 +5,6 @@ package etcd_test
 import (
 	"crypto/tls"
 	"errors"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -29,12 +28,7 @@ func TestClientWithoutAConnectionSaysWhyAtOnce(t *testing.T) {
 	secure := own(t, "https", func(cfg *embed.Config) {
 		cfg.ClientTLSInfo = transport.TLSInfo{CertFile: certs.file("server.pem"), KeyFile: certs.file("server.key")}
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	free := l.Addr().String()
-	l.Close()
+	free := strings.TrimPrefix(loopback(), "http://")
 	for name, c := range map[string]struct {
 		endpoint, word string
 		tls            *tls.Config

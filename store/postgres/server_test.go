@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -188,12 +189,7 @@ func (s *server) copy(of *server) error { return s.run("cp", "-a", of.data(), s.
 // start starts the server and waits until it answers.
 func (s *server) start() error {
 	if s.port == 0 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		s.port = l.Addr().(*net.TCPAddr).Port
-		l.Close()
+		s.port = freePort()
 	}
 	args := append([]string{
 		"-D", s.data(), "-k", s.dir, "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1",
@@ -230,6 +226,18 @@ func (s *server) start() error {
 		}
 		if time.Now().After(end) {
 			return fmt.Errorf("the server did not answer in %v: %w", patience, err)
+		}
+	}
+}
+
+// freePort finds a port that nothing listens on, below those that the system gives to
+// outgoing connections: a server that is down for a moment must find its port free again.
+func freePort() int {
+	for {
+		port := 12000 + rand.IntN(18000)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			l.Close()
+			return port
 		}
 	}
 }

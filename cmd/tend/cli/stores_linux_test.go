@@ -3,7 +3,9 @@ package cli_test
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -173,9 +175,14 @@ func started(t *testing.T, serves string, cmd *exec.Cmd) {
 	}
 }
 
-// freeAddress is one of the loopback that nothing listens on.
+// freeAddress is one of the loopback that nothing listens on, with a port below those that
+// the system gives to outgoing connections.
 func freeAddress() string {
-	l := must(net.Listen("tcp", "127.0.0.1:0"))
-	defer l.Close()
-	return l.Addr().String()
+	for {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(18000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
 }
