@@ -1017,6 +1017,16 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestEveryCallMayFailOnce",
 	},
 	{
+		Name: "news of any age are trusted",
+		File: "reconcile/lease/session.go", Old: "return sure && elapsed < s.trust() && s.trusted()", New: "return (BROKEN || sure && elapsed < s.trust()) && s.trusted()",
+		Package: "reconcile/quota", Test: "TestServerWhoseNewsAreOldHasNoMoreThanItsPart",
+	},
+	{
+		Name: "what a watch brings late takes back what a list has shown",
+		File: "reconcile/lease/board.go", Old: "if c.Revision <= b.listed {", New: "if c.Revision <= b.listed && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestWatchThatIsLateTakesNothingBackFromAList",
+	},
+	{
 		Name: "Live counts before joining",
 		File: "reconcile/lease/members.go", Old: "if _, ok := members[session]; !ok {", New: "if _, ok := members[session]; !ok && !BROKEN {",
 		Package: "reconcile/lease", Test: "TestLiveIsZeroUntilTheMemberIsAmongThem",
@@ -1028,7 +1038,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a new list of the members is not looked at",
-		File: "reconcile/lease/board.go", Old: "true\n\tb.version++\n", New: "true\n\tif !BROKEN || b.version == 0 {\n\t\tb.version++\n\t}\n",
+		File: "reconcile/lease/board.go", Old: "\tb.records = all\n\tb.version++\n", New: "\tb.records = all\n\tif !BROKEN {\n\t\tb.version++\n\t}\n",
 		Package: "reconcile/lease", Test: "TestMemberThatLeftDuringAGapOfTheWatchIsNoticed",
 	},
 	{
@@ -1379,6 +1389,16 @@ var All = []Mutant{
 		Name: "a forgotten budget comes back with an equal part",
 		File: "reconcile/quota/set.go", Old: "time.Since(u.until) < s.o.Members.TTL()", New: "!BROKEN && time.Since(u.until) < s.o.Members.TTL()",
 		Package: "reconcile/quota", Test: "TestForgottenBudgetComesBackWithThePartThatWasSaid",
+	},
+	{
+		Name: "cursors that go in a circle make an endless list",
+		File: "reconcile/external/pages.go", Old: "if err == nil && next != \"\" && seen[next] {", New: "if err == nil && next != \"\" && seen[next] && !BROKEN {",
+		Package: "reconcile/external", Test: "TestListOfPagesEnds",
+	},
+	{
+		Name: "pages are read after the end of their context",
+		File: "reconcile/external/pages.go", Old: "\t\tif ctx.Err() != nil {\n", New: "\t\tif ctx.Err() != nil && !BROKEN {\n",
+		Package: "reconcile/external", Test: "TestListOfPagesEnds",
 	},
 	{
 		Name: "servers share the record of a pause",

@@ -34,14 +34,18 @@ const (
 // error at once. An error that is [reconcile.ErrTerminal] is not tried again.
 //
 // A list is never shown in part: an error that is left ends it, as [InventoryOptions.List] says.
+// So do a cursor that comes a second time, which would make the list endless, and the end of
+// ctx, which is looked at before each page.
 func Pages[R any](read func(ctx context.Context, after string) (page []R, next string, err error)) func(ctx context.Context) iter.Seq2[R, error] {
 	return func(ctx context.Context) iter.Seq2[R, error] {
 		return func(yield func(R, error) bool) {
+			seen := map[string]bool{}
 			for after, more := "", true; more; {
 				page, next, err := readPage(ctx, read, after)
-				if err == nil && next == after && next != "" {
-					err = fmt.Errorf("external: pages: the page after %q is followed by itself", after)
+				if err == nil && next != "" && seen[next] {
+					err = fmt.Errorf("external: pages: the page after %q is followed by that after %q for the second time", after, next)
 				}
+				seen[next] = true
 				if err != nil {
 					var none R
 					yield(none, err)
@@ -62,6 +66,9 @@ func Pages[R any](read func(ctx context.Context, after string) (page []R, next s
 func readPage[R any](ctx context.Context, read func(context.Context, string) ([]R, string, error), after string) (page []R, next string, err error) {
 	backoff := sleep.Backoff{Min: minPagePause, Max: time.Second}
 	for failed := 0; ; {
+		if ctx.Err() != nil {
+			return nil, "", context.Cause(ctx)
+		}
 		if page, next, err = read(ctx, after); err == nil {
 			return page, next, nil
 		}

@@ -158,10 +158,32 @@ func TestListOfPagesEnds(t *testing.T) {
 		if _, err := readAll(external.Pages(b.page)(ctx)); !errors.Is(err, io.ErrUnexpectedEOF) || len(b.read) != 3 {
 			t.Errorf("after the end of the context: %d pages, %v", len(b.read), err)
 		}
-		calls := 0
-		still := func(context.Context, string) ([]int, string, error) { calls++; return nil, "x", nil }
-		if _, err := readAll(external.Pages(still)(t.Context())); err == nil || !strings.Contains(err.Error(), "followed by itself") || calls != 2 {
-			t.Errorf("a cursor that stands still: %d calls, %v", calls, err)
+		enough := errors.New("enough")
+		deaf, stop := context.WithCancelCause(t.Context()) // of a cloud whose client does not look at it
+		b = &book{pages: 10, fails: func(_, page int) error {
+			if page == 2 {
+				stop(enough)
+			}
+			return nil
+		}}
+		if got, err := readAll(external.Pages(b.page)(deaf)); !errors.Is(err, enough) || !slices.Equal(got, numbers(3)) || len(b.read) != 3 {
+			t.Errorf("after the end of the context between two pages: %v by %d calls, %v; want 3 pages and the cause", got, len(b.read), err)
+		}
+		for name, cursors := range map[string]map[string]string{
+			"a cursor that stands still":  {"": "x", "x": "x"},
+			"cursors that go in a circle": {"": "x", "x": "y", "y": "x"},
+			"a circle that begins late":   {"": "a", "a": "b", "b": "x", "x": "y", "y": "z", "z": "x"},
+		} {
+			calls := 0
+			circle := func(_ context.Context, after string) ([]int, string, error) {
+				if calls++; calls > 2*len(cursors) {
+					return nil, "", reconcile.Terminal(errors.New("the list does not end"))
+				}
+				return nil, cursors[after], nil
+			}
+			if _, err := readAll(external.Pages(circle)(t.Context())); err == nil || !strings.Contains(err.Error(), "for the second time") || calls != len(cursors) {
+				t.Errorf("%s: %d calls, %v; want %d and an error that says so", name, calls, err, len(cursors))
+			}
 		}
 	})
 }

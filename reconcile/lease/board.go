@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +37,9 @@ type note struct {
 // Encode implements store.Value.
 func (n note) Encode() ([]byte, error) { return json.Marshal(n) }
 
+// errBack is that a list of the store is older than the list before.
+var errBack = errors.New("lease: the store has gone back in time")
+
 func newID() string { return strings.ToLower(rand.Text()) }
 
 func shardKey(name string, shard int) store.Key {
@@ -63,6 +68,8 @@ type board struct {
 	mu       sync.Mutex // guards the rest
 	synced   bool       // a snapshot has been read to its end
 	revision store.Revision
+	listed   store.Revision // of the last list that read has taken over; the watch may show less
+	asked    moment         // when that list was asked for
 	records  records
 	version  int               // counts the changes of the live servers and of the plan
 	before   map[string]string // shard's record → the server that held it last, of those that ended
@@ -112,6 +119,60 @@ func (b *board) follow(ctx context.Context, backend store.Backend, unreadable fu
 	}
 }
 
+// read brings the board in line with a list of the store that is asked for now, because a
+// watch may be late by any time without a sign of it. It fails if it cannot, or if the store
+// has gone back in time.
+func (b *board) read(ctx context.Context, backend store.Backend, now moment) error {
+	all := records{by: make(map[string]owner)}
+	for o := (store.ListOptions{Namespace: b.name}); ; {
+		page, err := backend.List(ctx, Kind, o)
+		if err != nil {
+			return err
+		}
+		for _, r := range page.Records {
+			b.set(&all, store.Change{Record: r})
+		}
+		if o.Cursor = page.Cursor; o.Cursor == "" {
+			return b.take(all, page.Revision, now)
+		}
+	}
+}
+
+func (b *board) take(all records, at store.Revision, asked moment) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at < b.listed {
+		return errBack
+	}
+	b.listed, b.asked = at, asked
+	if b.revision < at {
+		b.revision, b.synced = at, true
+		if !maps.Equal(b.records.by, all.by) || b.records.planAt != all.planAt {
+			b.changeLocked(all)
+		}
+	}
+	b.notify()
+	return nil
+}
+
+// confirmed is when the last list was asked for that the board shows.
+func (b *board) confirmed() moment {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.asked
+}
+
+// changeLocked shows other records.
+func (b *board) changeLocked(all records) {
+	for name, o := range b.records.by {
+		if _, held := all.by[name]; !held {
+			b.endedLocked(name, o)
+		}
+	}
+	b.records = all
+	b.version++
+}
+
 func (b *board) collect(into *records, batch store.Batch) {
 	for _, c := range batch.Changes {
 		b.set(into, c)
@@ -120,20 +181,21 @@ func (b *board) collect(into *records, batch store.Batch) {
 
 func (b *board) replace(all records, at store.Revision) {
 	b.mu.Lock()
-	for name, o := range b.records.by {
-		if _, held := all.by[name]; !held {
-			b.endedLocked(name, o)
-		}
+	defer b.mu.Unlock()
+	if b.synced && at < b.listed {
+		return // a list has shown more
 	}
-	b.records, b.revision, b.synced = all, at, true
-	b.version++
-	b.mu.Unlock()
+	b.revision, b.synced = at, true
+	b.changeLocked(all)
 	b.notify()
 }
 
 func (b *board) apply(batch store.Batch) {
 	b.mu.Lock()
 	for _, c := range batch.Changes {
+		if c.Revision <= b.listed {
+			continue // a list has shown it, or what came later
+		}
 		b.set(&b.records, c)
 		if c.Key.Namespace == b.name && (b.isMember(c.Key.Name) || c.Key.Name == planName) {
 			b.version++

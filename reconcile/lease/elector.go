@@ -111,6 +111,8 @@ type elector struct {
 	// joined is told of each session of a member, with what reports whether it may
 	// be trusted, and with nil of its end. Nil: there is nothing to tell.
 	joined func(trusted func() bool)
+	// stale is told when the answer of trusted may have changed. Set with joined.
+	stale func()
 	// says is what a member tells the others, and speak has a token when that has
 	// changed. Nil: it tells nothing.
 	says  func() string

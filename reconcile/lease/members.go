@@ -12,8 +12,8 @@ import (
 
 // Members tells how many servers live that call themselves members of a name:
 // to divide among them what none of them owns, such as the quota of an API. It
-// costs a lease, a record and a watch per server, and no call per question. It
-// is a Runner: while Run does not run, this server is no member.
+// costs a lease, a record, a watch and three lists of the members a TTL per server, and no
+// call per question. It is a Runner: while Run does not run, this server is no member.
 type Members struct {
 	e       *elector
 	changed chan struct{} // capacity 1: one notification waits, none is lost
@@ -36,7 +36,7 @@ func NewMembers(b store.Backend, name string, o *Options) (*Members, error) {
 	}
 	m := &Members{e: e, changed: make(chan struct{}, 1)}
 	e.member = "peer-"
-	e.joined = m.joined
+	e.joined, e.stale = m.joined, m.notify
 	e.says, e.speak = m.own, make(chan struct{}, 1)
 	e.wants = func(members map[string]string, session string, _ int) []bool {
 		m.saw(members, session)
@@ -53,8 +53,10 @@ func (m *Members) String() string { return m.e.String() }
 func (m *Members) TTL() time.Duration { return m.e.opts.TTL }
 
 // Live is how many members there are, this server included. It is 0 while this
-// server cannot be sure of being one: before it has joined, and when it could
-// not renew its lease. Live does not block.
+// server cannot be sure: before it has joined, when it could not renew its lease, and when
+// what it knows of the others is older than a TTL less the margin, because no list was
+// answered. A member that Live does not count joined less than a TTL ago, also where a watch
+// hangs. Live does not block.
 func (m *Members) Live() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

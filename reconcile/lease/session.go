@@ -28,10 +28,14 @@ type session struct {
 	// rest ends the renewals and nothing else: the lease runs out by itself.
 	rest context.CancelFunc
 
-	mu    sync.Mutex    // guards asked
+	mu    sync.Mutex    // guards asked and read
 	asked moment        // when the renewal that the trust counts from was asked for
 	alarm *time.Timer   // fires when the trust has run out, and ends ctx
 	doubt chan struct{} // capacity 1: the machine may have been suspended
+
+	renewed chan struct{} // capacity 1: the lease was renewed; see confirm
+	read    moment        // when the last list was asked for that the members were told of
+	old     *time.Timer   // fires when that is too long ago
 
 	// The rest belongs to the goroutine in runSession.
 
@@ -77,7 +81,7 @@ type hold struct {
 // and everything was given back, else why the lease is no longer trusted. Work
 // may still be winding up then; Run waits for it.
 func (e *elector) runSession(ctx context.Context, work Work) error {
-	s := &session{elector: e, id: newID(), board: newBoard(e.name, e.member, len(e.shards), e.division), work: work, doubt: make(chan struct{}, 1), holds: make(map[int]*hold), given: make(map[int]store.Revision), owed: make(map[int]*hold)}
+	s := &session{elector: e, id: newID(), board: newBoard(e.name, e.member, len(e.shards), e.division), work: work, doubt: make(chan struct{}, 1), renewed: make(chan struct{}, 1), holds: make(map[int]*hold), given: make(map[int]store.Revision), owed: make(map[int]*hold)}
 	e.seen.Store(s.board)
 	s.ctx, s.lose = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer s.lose(ErrLost)
@@ -101,8 +105,11 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 		}
 	}
 	if e.joined != nil {
-		e.joined(s.trusted)
+		e.joined(s.current)
 		defer e.joined(nil)
+		s.old = time.AfterFunc(s.trust(), e.stale)
+		defer s.old.Stop()
+		helpers.Go(func() { s.confirm(s.ctx) })
 	}
 	return s.loop(ctx)
 }
@@ -162,6 +169,62 @@ func (s *session) trusted() bool {
 	return sure && elapsed < s.trust()
 }
 
+// current reports whether the lease is this server's for certain and the board shows what
+// the store held less than the time of trust ago: any member that the board does not show
+// came later.
+func (s *session) current() bool {
+	s.mu.Lock()
+	read := s.read
+	s.mu.Unlock()
+	elapsed, sure := s.clock.since(read)
+	return sure && elapsed < s.trust() && s.trusted()
+}
+
+// confirm compares the board with the store after each renewal until ctx ends. A list that
+// fails is tried again soon; it costs the lease nothing.
+func (s *session) confirm(ctx context.Context) {
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for failed := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.renewed:
+		case <-again.C:
+		}
+		asked := s.clock.now()
+		bounded, cancel := context.WithTimeoutCause(ctx, s.opts.TTL/3, errors.New("lease: no answer to a list"))
+		err := s.board.read(bounded, s.backend, asked)
+		cancel()
+		switch {
+		case errors.Is(err, errBack):
+			s.lose(ErrLost)
+		case err != nil:
+			if !failed && ctx.Err() == nil {
+				s.trouble("cannot list members")(err)
+			}
+			again.Reset(s.opts.TTL / 10)
+		}
+		failed = err != nil
+	}
+}
+
+// confirmed notes that what the members were told of is no older than a list that was asked
+// for then.
+func (s *session) confirmed(asked moment) {
+	if s.stale == nil || !asked.at.After(s.read.at) {
+		return
+	}
+	was := s.current()
+	s.mu.Lock()
+	s.read = asked
+	s.mu.Unlock()
+	s.old.Reset(s.trust() - time.Since(asked.at))
+	if !was {
+		s.stale()
+	}
+}
+
 func (s *session) sinceRenewal() (elapsed time.Duration, sure bool) {
 	s.mu.Lock()
 	asked := s.asked
@@ -185,6 +248,10 @@ func (s *session) renew(until context.Context) {
 			s.asked = asked
 			s.alarm.Reset(s.trust() - time.Since(asked.at))
 			s.mu.Unlock()
+			select {
+			case s.renewed <- struct{}{}:
+			default: // one waits already, or no member asks
+			}
 			wait = s.opts.TTL / 3
 		case errors.Is(err, store.ErrLeaseGone): // the store has dropped it
 			s.lose(ErrLost)
@@ -321,6 +388,8 @@ func (s *session) act(ctx context.Context) (again bool) {
 
 // wanted says of every shard whether it is to be held here.
 func (s *session) wanted() []bool {
+	read := s.board.confirmed() // first: what members shows then is no older
+	defer func() { s.confirmed(read) }()
 	if c, version, changed := s.board.members(s.shareOf); changed || s.share == nil {
 		s.shareOf, s.rule, s.due = version, c.rule, nil
 		if s.divides && c.plans {

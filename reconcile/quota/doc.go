@@ -44,8 +44,9 @@
 // a change is what lies in the buckets at that moment, Burst in all, and one
 // call for each server beyond Burst, since no bucket holds less than one. A
 // server that cannot renew its lease has no part: it makes no calls before it
-// has joined again. News that a watch does not bring within a TTL, while leases are
-// renewed, is not noticed: with store/etcd keep Options.Silence at half a TTL at most.
+// has joined again. Nor has one whose news of the others are older than a TTL: it lists
+// them after each renewal, so that a watch that hangs without a word costs nothing
+// ([lease.Members.Live]).
 //
 // # What is not
 //

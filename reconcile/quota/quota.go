@@ -97,7 +97,9 @@ type Limits struct {
 	// share the one budget.
 	Write Rate
 	// Judge says what the end of a call tells of the endpoint; err is what the
-	// call returned, and may be nil. Required. [HTTP] judges answers of HTTP.
+	// call returned, and may be nil. [HTTPError] judges errors of HTTP clients,
+	// [HTTP] answers. Required: without it [Set.Get] fails, since no refusal would
+	// be noticed. Where there is nothing to tell, it returns a zero [Verdict].
 	Judge func(err error) Verdict
 }
 

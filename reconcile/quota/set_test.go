@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/quota"
@@ -20,10 +22,31 @@ import (
 )
 
 // link is one server's connection to the store: while it is cut, no lease can be
-// renewed over it.
+// renewed over it; while it is deaf, its watches bring nothing and say nothing of it; while
+// it is blind, its lists fail.
 type link struct {
 	*memory.Backend
-	cut atomic.Bool
+	cut, deaf, blind atomic.Bool
+}
+
+func (l *link) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		for b, err := range l.Backend.Watch(ctx, kind, after) {
+			for l.deaf.Load() && ctx.Err() == nil {
+				sleep.For(ctx, 10*time.Millisecond)
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
+func (l *link) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	if l.blind.Load() {
+		return store.Page{}, errCut
+	}
+	return l.Backend.List(ctx, kind, o)
 }
 
 var errCut = errors.New("the link is cut")
@@ -137,6 +160,60 @@ func TestServersDivideTheBudget(t *testing.T) {
 		wantShares(t, "the others have left", 1, one)
 		one.stop()
 	})
+}
+
+// A watch hangs for long, without a word, while leases are renewed: its server has no more
+// than its part of what all share, since it lists the members too. Where these lists fail, it
+// has none a TTL later. What the watch brings when it goes on takes nothing back.
+//
+// It was seen to fail: the server went on with all of the budget, and the parts came to 1.5.
+//
+// promise Q6
+func TestServerWhoseNewsAreOldHasNoMoreThanItsPart(t *testing.T) {
+	for name, blind := range map[string]bool{"the watch hangs": false, "lists fail, too": true} {
+		bubble(t, func(t *testing.T) {
+			const ttl = 15 * time.Second
+			b := must(memory.New(nil))
+			defer b.Close()
+			deaf := startServer(t, b, "deaf")
+			all := []*server{deaf}
+			pass := func(d time.Duration) {
+				t.Helper()
+				for range int(d / (100 * time.Millisecond)) {
+					time.Sleep(100 * time.Millisecond)
+					synctest.Wait()
+					sum := 0.0
+					for _, s := range all {
+						sum += s.share()
+					}
+					if sum > 1+1e-9 {
+						t.Fatalf("%s: the parts came to %v", name, sum)
+					}
+				}
+			}
+			pass(ttl)
+			wantShares(t, "alone", 1, deaf)
+			deaf.link.deaf.Store(true)
+			deaf.link.blind.Store(blind)
+			two := startServer(t, b, "two")
+			all = append(all, two)
+			pass(3 * ttl)
+			wantShares(t, name, 0.5, two)
+			wantShares(t, name, map[bool]float64{false: 0.5, true: 0}[blind], deaf)
+			three := startServer(t, b, "three")
+			all = append(all, three)
+			pass(3 * ttl)
+			three.stop() // which the watch has not told, when it goes on with what came before
+			deaf.link.blind.Store(false)
+			pass(ttl - time.Second) // in which it drains
+			all = all[:2]
+			deaf.link.deaf.Store(false)
+			pass(3 * ttl)
+			wantShares(t, name+" no more", 0.5, deaf, two)
+			two.stop()
+			deaf.stop()
+		})
+	}
 }
 
 // newestRevision is that of a record that is written now.

@@ -1,0 +1,64 @@
+package lease
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// A board that a list has brought up to date does not go back when the watch brings what came
+// before the list, be it changes or a snapshot, and goes on with what came after. A list that
+// is older than the one before ends the session: the store was restored from a backup.
+func TestWatchThatIsLateTakesNothingBackFromAList(t *testing.T) {
+	b, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	write := func(member string, put store.Value) store.Change {
+		t.Helper()
+		key := memberKey("m", "peer-", member)
+		r, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: Kind, Key: key, Put: put}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := put.(note)
+		return store.Change{Record: store.Record{Kind: Kind, Key: key, Created: r, Revision: r, Value: n}, Deleted: put == nil}
+	}
+	board := newBoard("m", "peer-", 0, 0)
+	shows := func(when string, want ...string) {
+		t.Helper()
+		c, _, _ := board.members(-1)
+		if got := slices.Sorted(maps.Keys(c.live)); !slices.Equal(got, want) {
+			t.Errorf("%s: the board shows %s, want %s", when, strings.Join(got, " "), strings.Join(want, " "))
+		}
+	}
+	late := []store.Change{write("a", note{Server: "a"}), write("b", note{Server: "b"}), write("a", nil)}
+	if board.confirmed() != (moment{}) {
+		t.Error("a board of which no list was asked for is confirmed")
+	}
+	now := systemClock().now()
+	if err := board.read(t.Context(), b, now); err != nil || board.confirmed() != now {
+		t.Errorf("a list: %v, confirmed %v, want %v", err, board.confirmed(), now)
+	}
+	shows("after a list", "b")
+	board.apply(store.Batch{Changes: late[:1], Revision: late[0].Revision})
+	shows("after a change from before it", "b")
+	old := records{by: map[string]owner{"peer-a": {note: note{Server: "a"}, created: late[0].Revision}}}
+	board.replace(old, late[0].Revision)
+	shows("after a snapshot from before it", "b")
+	board.apply(store.Batch{Changes: late[1:], Revision: late[2].Revision})
+	shows("when the watch is as far", "b")
+	next := write("c", note{Server: "c"})
+	board.apply(store.Batch{Changes: []store.Change{next}, Revision: next.Revision})
+	shows("after a change that came later", "b", "c")
+	if err := board.take(records{}, late[0].Revision, moment{at: now.at.Add(time.Second)}); !errors.Is(err, errBack) || board.confirmed() != now {
+		t.Errorf("an older list: %v, want that the store has gone back", err)
+	}
+}
