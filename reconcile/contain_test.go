@@ -115,11 +115,7 @@ func TestMapperThatEndsItsGoroutineIsTriedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		create(t, s, "bad")
-		var m reconcile.Manager
-		if err := m.Register(c); err != nil {
-			t.Fatal(err)
-		}
-		run := start(t, &m)
+		run := startManaged(t, c)
 		create(t, s, "good")
 		pass(time.Minute)
 		keys := r.keys()

@@ -50,11 +50,7 @@ func TestForWithPredicateIndexAndChildren(t *testing.T) {
 		labelled := func(o *thing) { o.Labels = map[string]string{"run": "yes"}; o.Spec.Size = 2 }
 		a := create(t, parents, "a", labelled)
 		create(t, parents, "unlabelled")
-		var m reconcile.Manager
-		if err := m.Register(c); err != nil {
-			t.Fatal(err)
-		}
-		start(t, &m)
+		startManaged(t, c)
 		expectList(t, "at the start", ran.get(), "a")
 		mutate(t, parents, "a", func(o *thing) { o.Spec.Size = 3 })
 		synctest.Wait()

@@ -55,6 +55,16 @@ func start(t *testing.T, r reconcile.Runner) *running {
 	return run
 }
 
+// startManaged starts a manager of its own for it, which runs the caches that it reads too.
+func startManaged(t *testing.T, r reconcile.Runner) *running {
+	t.Helper()
+	var m reconcile.Manager
+	if err := m.Register(r); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, &m)
+}
+
 // end stops it and gives its error.
 func (r *running) end() error {
 	r.stop()

@@ -459,11 +459,7 @@ func TestManagerRunsEveryCacheThatIsUsed(t *testing.T) {
 		if err := c.Watch(reconcile.From(caches[0]), reconcile.Same(caches[1])); err != nil {
 			t.Fatal(err)
 		}
-		var m reconcile.Manager
-		if err := m.Register(c); err != nil {
-			t.Fatal(err)
-		}
-		start(t, &m)
+		startManaged(t, c)
 		for _, ca := range caches {
 			select {
 			case <-ca.Synced():
@@ -482,11 +478,7 @@ func TestManagerOfCachesAloneRunsThem(t *testing.T) {
 		b := newBackend(t)
 		s := newStore(t, b, "thing")
 		c := newCache(t, s)
-		var m reconcile.Manager
-		if err := m.Register(c); err != nil {
-			t.Fatal(err)
-		}
-		run := start(t, &m)
+		run := startManaged(t, c)
 		pass(time.Hour)
 		create(t, s, "a")
 		synctest.Wait()

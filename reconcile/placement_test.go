@@ -550,11 +550,7 @@ func TestServerRunsTheKeysOfItsShards(t *testing.T) {
 		if err := c.Watch(reconcile.From(ca), reconcile.Map(ca, byRef)); err != nil {
 			t.Fatal(err)
 		}
-		var m reconcile.Manager
-		if err := m.Register(c); err != nil {
-			t.Fatal(err)
-		}
-		run := start(t, &m)
+		run := startManaged(t, c)
 		ran := func(what string, shards ...int) {
 			t.Helper()
 			want := 0
@@ -885,11 +881,7 @@ func TestMapBehindAWrappedSinkListsAgainWhenAShardIsGained(t *testing.T) {
 		if err := c.Watch(src); err != nil {
 			t.Fatal(err)
 		}
-		var m reconcile.Manager
-		if err := m.Register(c); err != nil {
-			t.Fatal(err)
-		}
-		start(t, &m)
+		startManaged(t, c)
 		p.give(0)
 		expectList(t, "keys of the first shard", r.keys(), key(names[0]))
 		p.give(1)
@@ -1011,11 +1003,7 @@ func TestLeaseLiesWhereTheControllersObjectsAre(t *testing.T) {
 					t.Fatal(err)
 				}
 				create(t, things, "a")
-				var m reconcile.Manager
-				if err := m.Register(ctrl); err != nil {
-					t.Fatal(err)
-				}
-				start(t, &m)
+				startManaged(t, ctrl)
 				pass(time.Minute)
 				if o, err := things.Get(t.Context(), key("a")); err != nil || !o.Ready() {
 					t.Errorf("its status is %+v, %v: want it written", o, err)

@@ -394,11 +394,7 @@ func TestNotSyncedSaysWhyTheSourceFailed(t *testing.T) {
 	bubble(t, func(t *testing.T) { // and of a cache that is only read
 		read := newCache(t, newStore(t, &failing{newBackend(t), errBoom}, "read"))
 		c := newController(t, record[string](nil), &reconcile.Options[string]{SyncTimeout: time.Minute, Reads: []reconcile.Cached{read}})
-		var m reconcile.Manager
-		if err := m.Register(c); err != nil {
-			t.Fatal(err)
-		}
-		run := start(t, &m)
+		run := startManaged(t, c)
 		<-run.done
 		if !errors.Is(run.err, reconcile.ErrNotSynced) || !strings.Contains(run.err.Error(), "cache read") || !errors.Is(run.err, errBoom) {
 			t.Errorf("Run = %v, want ErrNotSynced of the cache and why", run.err)

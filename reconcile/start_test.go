@@ -194,6 +194,23 @@ func TestStoppedRunnersErrorIsThatOfStop(t *testing.T) {
 	})
 }
 
+// failLate starts a runner that hangs when it is stopped, and lets it end with errBoom after
+// that.
+func failLate(t *testing.T, m *reconcile.Manager) {
+	t.Helper()
+	release := make(chan struct{})
+	stop, err := m.Start(&runner{"hangs", func(context.Context) error { <-release; return errBoom }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left *reconcile.LeftoverError
+	if err := stop(); !errors.As(err, &left) {
+		t.Errorf("stop = %v, want the runner named", err)
+	}
+	close(release)
+	synctest.Wait()
+}
+
 // The error of a runner that was left behind is in the log, and the caches that it alone
 // used end with it.
 func TestErrorOfARunnerThatWasLeftBehindIsLogged(t *testing.T) {
@@ -204,17 +221,7 @@ func TestErrorOfARunnerThatWasLeftBehindIsLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := start(t, &m)
-		release := make(chan struct{})
-		stop, err := m.Start(&runner{"hangs", func(context.Context) error { <-release; return errBoom }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var left *reconcile.LeftoverError
-		if err := stop(); !errors.As(err, &left) {
-			t.Errorf("stop = %v, want the runner named", err)
-		}
-		close(release)
-		synctest.Wait()
+		failLate(t, &m)
 		if got := lines.String(); !strings.Contains(got, "hangs") || !strings.Contains(got, "boom") {
 			t.Errorf("the log does not have the error of what was left behind:\n%s", got)
 		}
@@ -436,17 +443,7 @@ func TestStoppedRunnerThatFailsLateIsNoReasonToRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := start(t, &m)
-		release := make(chan struct{})
-		stop, err := m.Start(&runner{"hangs", func(context.Context) error { <-release; return errBoom }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var left *reconcile.LeftoverError
-		if err := stop(); !errors.As(err, &left) {
-			t.Errorf("stop = %v, want the runner named", err)
-		}
-		close(release)
-		synctest.Wait()
+		failLate(t, &m)
 		answer := httptest.NewRecorder()
 		m.Live().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/livez", http.NoBody))
 		expect(t, "status of Live", answer.Code, http.StatusOK)

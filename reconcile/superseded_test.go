@@ -146,11 +146,7 @@ func TestRunIsNotToldOfAChangeThatItHasSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		create(t, s, "a")
-		var m reconcile.Manager
-		if err := m.Register(c); err != nil {
-			t.Fatal(err)
-		}
-		start(t, &m)
+		startManaged(t, c)
 		pass(2 * time.Minute)
 		mutate(t, s, "a", func(o *thing) { o.Spec.Size++ })
 		synctest.Wait()

@@ -685,11 +685,7 @@ func TestObjectThatAnotherWriterMakesUnreadyRuns(t *testing.T) {
 					t.Fatal(err)
 				}
 				create(t, s, "a")
-				var m reconcile.Manager
-				if err := m.Register(c); err != nil {
-					t.Fatal(err)
-				}
-				start(t, &m)
+				startManaged(t, c)
 				pass(time.Minute)
 				if !test.own && !test.during {
 					for range 2 { // the second write finds it unready
@@ -731,11 +727,7 @@ func TestWritersThatDisagreeAboutReadinessDoNotSpin(t *testing.T) {
 			t.Fatal(err)
 		}
 		create(t, s, "a")
-		var m reconcile.Manager
-		if err := m.Register(c); err != nil {
-			t.Fatal(err)
-		}
-		start(t, &m)
+		startManaged(t, c)
 		pass(time.Minute)
 		if n := r.count(); n < 30 || n > 62 {
 			t.Errorf("%d runs in a minute, want about one a second", n)
@@ -765,11 +757,7 @@ func newRig(t *testing.T, o *reconcile.Options[store.Key], do func(ctx context.C
 
 func (g *rig) start(t *testing.T) *running {
 	t.Helper()
-	var m reconcile.Manager
-	if err := m.Register(g.c); err != nil {
-		t.Fatal(err)
-	}
-	return start(t, &m)
+	return startManaged(t, g.c)
 }
 
 // promise Q4: a key's own writes are never urgent, whatever they change and
@@ -1110,11 +1098,7 @@ func TestSourceHasItsOwnUrgency(t *testing.T) {
 			t.Fatal(err)
 		}
 		create(t, s, "a")
-		var m reconcile.Manager
-		if err := m.Register(c); err != nil {
-			t.Fatal(err)
-		}
-		start(t, &m)
+		startManaged(t, c)
 		for i, label := range []string{"later", "now"} {
 			mutate(t, s, "a", func(o *thing) { o.Labels = map[string]string{"x": label} })
 			pass(time.Minute)
@@ -1307,11 +1291,7 @@ func TestOwnStatusDoesNotWakeThroughAnotherSink(t *testing.T) {
 			t.Fatal(err)
 		}
 		create(t, s, "a")
-		var m reconcile.Manager
-		if err := m.Register(c); err != nil {
-			t.Fatal(err)
-		}
-		start(t, &m)
+		startManaged(t, c)
 		pass(time.Minute)
 		mutate(t, s, "a", func(o *thing) { o.Spec.Size = 7 }) // which wakes it, and it was ready before
 		pass(time.Minute)

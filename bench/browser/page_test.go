@@ -94,19 +94,25 @@ func fitsEveryScreen(t *testing.T, b *browser, url string) {
 			}
 			background := eval[string](b, `getComputedStyle(document.body).backgroundColor`)
 			paper[l.dark] = background
-			picture := b.screenshot()
-			if n := colours(t, picture); n < 20 {
-				t.Errorf("%s, %s: a picture of %d colours", name, l.name, n)
-			}
-			if *screenshots != "" {
-				if err := os.WriteFile(filepath.Join(*screenshots, name+"-"+l.name+".png"), picture, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
+			b.take(name + "-" + l.name)
 		}
 	}
 	if paper[true] == paper[false] {
 		t.Errorf("the background is %s by day and by night: the style was not taken", paper[true])
+	}
+}
+
+// take checks that the screen shows a picture, and keeps it with -screenshots.
+func (b *browser) take(name string) {
+	b.t.Helper()
+	picture := b.screenshot()
+	if n := colours(b.t, picture); n < 20 {
+		b.t.Errorf("%s: a picture of %d colours", name, n)
+	}
+	if *screenshots != "" {
+		if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), picture, 0o644); err != nil {
+			b.t.Fatal(err)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -17,7 +16,7 @@ const few = 1000
 // measure tells, for each number of servers on one store, the live heap of the server with
 // the most, beside its share of that of one server with all; and the CPU time of one change
 // of each object, which the servers see and run, beside that of one server.
-func measure(ctx context.Context, o options, out io.Writer) (err error) {
+func measure(ctx context.Context, o options, out io.Writer) error {
 	sizes, err := o.sizes()
 	if err != nil {
 		return err
@@ -25,44 +24,36 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	if o.Objects <= few {
 		return fmt.Errorf("-objects %d: want more than %d to measure", o.Objects, few)
 	}
-	f, err := fleet.New(out, o.Options, "-ttl", o.TTL.String(), "-shards", fmt.Sprint(o.Shards), "-measure", o.Measure)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	backend, all, err := open(ctx, f.Place())
-	if err != nil {
-		return err
-	}
-	defer backend.Close()
-	m := &meter{Fleet: f, o: o, all: all}
-	if err := create(ctx, all, 0, few, o.Bytes); err != nil {
-		return err
-	}
-	base, err := m.with(ctx, 1, few)
-	if err != nil {
-		return err
-	}
-	if err := create(ctx, all, few, o.Objects, o.Bytes); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "\n%s, %d objects with a text of %d bytes, %d shards; a server with %d objects: %.1f MB of live heap.\n\n",
-		o.Store, o.Objects, o.Bytes, o.Shards, few, mb(base.heap))
-	fmt.Fprintln(out, "| servers | most objects | its live heap | its share and the base | quotient | CPU of all, for a change | that of one server | of others' objects read, for a change |\n|---|---|---|---|---|---|---|---|")
-	var one figures
-	for _, n := range sizes {
-		got, err := m.with(ctx, n, o.Objects)
+	return fleet.Show(ctx, out, o.Options, kind, func(f *fleet.Fleet, all *sites) error {
+		m := &meter{Fleet: f, o: o, all: all}
+		if err := create(ctx, all, 0, few, o.Bytes); err != nil {
+			return err
+		}
+		base, err := m.with(ctx, 1, few)
 		if err != nil {
 			return err
 		}
-		if one.heap == 0 {
-			one = got // the first, which is to be of one server
+		if err := create(ctx, all, few, o.Objects, o.Bytes); err != nil {
+			return err
 		}
-		share := base.heap + float64(got.most)/float64(one.most)*max(0, one.heap-base.heap)
-		fmt.Fprintf(out, "| %d | %d | %.1f MB | %.1f MB | %.2f | %.1f µs | %.2f | %.2f |\n",
-			n, got.most, mb(got.heap), mb(share), got.heap/share, got.cpu, got.cpu/one.cpu, got.others)
-	}
-	return nil
+		fmt.Fprintf(out, "\n%s, %d objects with a text of %d bytes, %d shards; a server with %d objects: %.1f MB of live heap.\n\n",
+			o.Store, o.Objects, o.Bytes, o.Shards, few, mb(base.heap))
+		fmt.Fprintln(out, "| servers | most objects | its live heap | its share and the base | quotient | CPU of all, for a change | that of one server | of others' objects read, for a change |\n|---|---|---|---|---|---|---|---|")
+		var one figures
+		for _, n := range sizes {
+			got, err := m.with(ctx, n, o.Objects)
+			if err != nil {
+				return err
+			}
+			if one.heap == 0 {
+				one = got // the first, which is to be of one server
+			}
+			share := base.heap + float64(got.most)/float64(one.most)*max(0, one.heap-base.heap)
+			fmt.Fprintf(out, "| %d | %d | %.1f MB | %.1f MB | %.2f | %.1f µs | %.2f | %.2f |\n",
+				n, got.most, mb(got.heap), mb(share), got.heap/share, got.cpu, got.cpu/one.cpu, got.others)
+		}
+		return nil
+	}, "-shards", fmt.Sprint(o.Shards), "-measure", o.Measure)
 }
 
 func mb(bytes float64) float64 { return bytes / 1e6 }

@@ -33,14 +33,12 @@ type (
 	sites = store.Store[Plan, Work]
 )
 
-func open(ctx context.Context, p fleet.Place) (store.Backend, *sites, error) {
-	return fleet.Open[Plan, Work](ctx, p, "site")
-}
+const kind = "site"
 
 // serve is one server. All run this, and the leases of the shards decide which
 // sites are whose.
 func serve(ctx context.Context, o options, out io.Writer) error {
-	backend, all, err := open(ctx, o.Place)
+	backend, all, err := fleet.Open[Plan, Work](ctx, o.Place, kind)
 	if err != nil {
 		return err
 	}

@@ -29,40 +29,32 @@ type director struct {
 
 // show starts three servers, does to them what happens to servers, and says what
 // came of it.
-func show(ctx context.Context, o options, out io.Writer) (err error) {
-	args := []string{"-ttl", o.TTL.String(), "-shards", fmt.Sprint(o.Shards)}
+func show(ctx context.Context, o options, out io.Writer) error {
+	args := []string{"-shards", fmt.Sprint(o.Shards)}
 	if o.Servers != defaultServers {
 		args = append(args, "-servers", fmt.Sprint(o.Servers)) // a server of another version may not know it
 	}
-	f, err := fleet.New(out, o.Options, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	backend, all, err := open(ctx, f.Place())
-	if err != nil {
-		return err
-	}
-	defer backend.Close()
-	d := &director{Fleet: f, o: o, sites: all, last: make(map[store.Key]Work)}
-	fmt.Fprintf(out, "%d sites in %d shards, %d servers, %s, leases of %v.\n\n", o.Objects, o.Shards, o.Servers, f.Place(), o.TTL)
-	if err := create(ctx, all, 0, o.Objects, o.Bytes); err != nil {
-		return err
-	}
-	d.names = names(o.Servers)
-	if err := f.StartAll(d.names...); err != nil {
-		return err
-	}
-	if err := d.settle(ctx, time.Now(), d.names...); err != nil {
-		return err
-	}
-	d.moved = 0 // they had to go somewhere
-	if err := f.Play(ctx, o.For, func(n int) error { return d.round(ctx, n) }); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "\n%d sites, %d times handed over; none was written to under a hold that was over.\n", o.Objects, d.moved)
-	fmt.Fprintf(out, "Longest time from an event to the beginning of the new owner's work: %.2f s.\n", d.gap.Seconds())
-	return nil
+	return fleet.Show(ctx, out, o.Options, kind, func(f *fleet.Fleet, all *sites) error {
+		d := &director{Fleet: f, o: o, sites: all, last: make(map[store.Key]Work)}
+		fmt.Fprintf(out, "%d sites in %d shards, %d servers, %s, leases of %v.\n\n", o.Objects, o.Shards, o.Servers, f.Place(), o.TTL)
+		if err := create(ctx, all, 0, o.Objects, o.Bytes); err != nil {
+			return err
+		}
+		d.names = names(o.Servers)
+		if err := f.StartAll(d.names...); err != nil {
+			return err
+		}
+		if err := d.settle(ctx, time.Now(), d.names...); err != nil {
+			return err
+		}
+		d.moved = 0 // they had to go somewhere
+		if err := f.Play(ctx, o.For, func(n int) error { return d.round(ctx, n) }); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "\n%d sites, %d times handed over; none was written to under a hold that was over.\n", o.Objects, d.moved)
+		fmt.Fprintf(out, "Longest time from an event to the beginning of the new owner's work: %.2f s.\n", d.gap.Seconds())
+		return nil
+	}, args...)
 }
 
 // round kills a server, stops another in good order, and starts both again.

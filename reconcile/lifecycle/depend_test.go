@@ -224,25 +224,32 @@ func TestDependencyEndsTheBackoffOfProvidersAndHandlers(t *testing.T) {
 	}
 }
 
+// partsAndSecrets are two kinds in one store, of which the second is cached, and a check of
+// errors.
+func partsAndSecrets(t *testing.T) (s, secretStore *store.Store[partSpec, partStatus], secrets *cache.Cache[partSpec, partStatus], ok func(error)) {
+	ok = func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := memory.New(nil)
+	ok(err)
+	s, err = store.New[partSpec, partStatus](b, "part", nil)
+	ok(err)
+	secretStore, err = store.New[partSpec, partStatus](b, "secret", nil)
+	ok(err)
+	secrets, err = cache.New(secretStore, nil)
+	ok(err)
+	return s, secretStore, secrets, ok
+}
+
 // A secret that WatchRef watches is mended: what backs off or is parked because of it runs
 // within a second, and its attempts go on. Before, one was well after minutes of backoff
 // and the other after the hour of the parked resync.
 func TestWatchRefEndsBackoffAndPark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ok := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		b, err := memory.New(nil)
-		ok(err)
-		s, err := store.New[partSpec, partStatus](b, "part", nil)
-		ok(err)
-		secretStore, err := store.New[partSpec, partStatus](b, "secret", nil)
-		ok(err)
-		secrets, err := cache.New(secretStore, nil)
-		ok(err)
+		s, secretStore, secrets, ok := partsAndSecrets(t)
 		good := false
 		p := &parts{fail: func(name string) error {
 			switch {
@@ -309,20 +316,7 @@ func TestLiveEditDoesNotWaitForTheUsersOfAWatchedRef(t *testing.T) {
 		users = 3000
 	}
 	synctest.Test(t, func(t *testing.T) {
-		ok := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		b, err := memory.New(nil)
-		ok(err)
-		s, err := store.New[partSpec, partStatus](b, "part", nil)
-		ok(err)
-		secretStore, err := store.New[partSpec, partStatus](b, "secret", nil)
-		ok(err)
-		secrets, err := cache.New(secretStore, nil)
-		ok(err)
+		s, secretStore, secrets, ok := partsAndSecrets(t)
 		secret, err := secretStore.Create(t.Context(), &part{Meta: store.Meta{Name: "shared"}})
 		ok(err)
 		var all []reconcile.Request
