@@ -21,7 +21,10 @@ func newPaced(o options) (*paced, error) {
 		Write: quota.Rate{PerSecond: o.Writes, Ceiling: o.Writes, Burst: o.Workers},
 		Judge: quota.HTTPError,
 	}
-	set, err := quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) { return limits, nil }})
+	set, err := quota.NewSet(&quota.Options{
+		Limits: func(quota.Name) (quota.Limits, error) { return limits, nil },
+		Logger: kernelLogger(o.Verbose), // the meter says it to the user
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -187,8 +187,9 @@ func (b *budget) begin(paid time.Time) (call, error) {
 
 // end takes note of how a call ended. Calls overtake each other: one that left
 // before the last change of rate or circuit tells of the time before it, and
-// would lower the rate, or trip the circuit, twice for one cause.
-func (b *budget) end(c call, v Verdict) {
+// would lower the rate, or trip the circuit, twice for one cause. It says whether the
+// call opened the circuit or closed it, and then for how long that was open.
+func (b *budget) end(c call, v Verdict) (opened, closed bool, after time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -202,24 +203,28 @@ func (b *budget) end(c call, v Verdict) {
 			}
 			b.asked = until
 		}
-		b.closeLocked(c) // it answers
+		closed, after = b.closeLocked(c) // it answers
 		b.bucket.Throttle(b.asked)
 		b.lowerLocked(c)
 	case v.Down:
 		b.stats.down++
-		if until, tripped := b.circuit.failed(c, time.Now()); tripped {
+		var until time.Time
+		var tripped bool
+		if until, tripped, opened = b.circuit.failed(c, time.Now()); tripped {
 			b.bucket.Throttle(until)
 		}
 	default:
-		b.closeLocked(c)
+		closed, after = b.closeLocked(c)
 		b.raiseLocked(c)
 	}
+	return opened, closed, after
 }
 
-func (b *budget) closeLocked(c call) {
-	if b.circuit.answered(c) {
+func (b *budget) closeLocked(c call) (closed bool, after time.Duration) {
+	if closed, after = b.circuit.answered(c); closed {
 		b.pauseLocked() // the other pauses were not ours to end
 	}
+	return closed, after
 }
 
 // The rate is found as CUBIC finds a congestion window (RFC 9438): it goes down to a

@@ -24,32 +24,36 @@ const (
 	lastPause  = time.Minute
 )
 
-// failed notes a failure, and says until when to make no call, if that is news.
-func (c *circuit) failed(of call, now time.Time) (until time.Time, tripped bool) {
+// failed notes a failure, and says until when to make no call, if that is news, and whether
+// it opened the circuit.
+func (c *circuit) failed(of call, now time.Time) (until time.Time, tripped, opened bool) {
 	switch {
 	case of.left.Before(c.changed), c.open && !of.probe:
-		return until, false // also a probe that hung, and was overtaken by an answered one
+		return until, false, false // also a probe that hung, and was overtaken by an answered one
 	case c.open:
 		c.pause = min(2*c.pause, lastPause)
 	default:
 		if c.bad++; c.bad < trips {
-			return until, false
+			return until, false, false
 		}
 		c.open, c.pause, c.changed = true, firstPause, now
+		opened = true
 	}
 	c.again = now.Add(c.pause)
-	return c.again, true
+	return c.again, true, opened
 }
 
-// answered notes an answer, and says whether it closed the circuit.
-func (c *circuit) answered(of call) bool {
+// answered notes an answer, and says whether it closed the circuit, and how long that was
+// open.
+func (c *circuit) answered(of call) (closed bool, after time.Duration) {
 	if c.open && !of.probe {
-		return false // it left before the circuit opened
+		return false, 0 // it left before the circuit opened
 	}
 	was := c.open
 	c.open, c.bad = false, 0
 	if was {
-		c.changed = time.Now()
+		now := time.Now()
+		after, c.changed = now.Sub(c.changed), now
 	}
-	return was
+	return was, after
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -111,16 +112,17 @@ type Quota struct {
 	judge   func(error) Verdict
 	budgets [2]*budget // by Op; the same one twice, if they share
 	set     *Set
+	logger  *slog.Logger
 	made    time.Time
 	used    atomic.Int64 // when, in nanoseconds since made
 	resting atomic.Bool  // the Set does not hold it
 }
 
-func newQuota(name Name, l Limits) (*Quota, error) {
+func newQuota(name Name, l Limits, logger *slog.Logger) (*Quota, error) {
 	if l.Judge == nil {
 		return nil, fmt.Errorf("quota: %s: Limits.Judge is required", name)
 	}
-	q := &Quota{name: name, judge: l.Judge, made: time.Now()}
+	q := &Quota{name: name, judge: l.Judge, logger: cmp.Or(logger, slog.Default()), made: time.Now()}
 	read, err := newBudget(name.String()+"/read", l.Read)
 	if err != nil {
 		return nil, fmt.Errorf("quota: %s: Limits.Read: %w", name, err)
@@ -179,7 +181,12 @@ func (q *Quota) do(ctx context.Context, op Op, judge func(error) Verdict, call f
 		return err // we hung up, which says nothing of the endpoint; nor does a panic
 	}
 	v := judge(err)
-	b.end(c, v)
+	switch opened, closed, after := b.end(c, v); {
+	case opened:
+		q.logger.WarnContext(ctx, "quota: endpoint is down, and is asked by one call at a time until it answers", "budget", b.bucket.Name(), "err", err)
+	case closed:
+		q.logger.InfoContext(ctx, "quota: endpoint answers again", "budget", b.bucket.Name(), "after", after)
+	}
 	if v.Throttled {
 		return queue.Throttled(nil, time.Now().Add(v.pause()), err) // end has paused the bucket
 	}

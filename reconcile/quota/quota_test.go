@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -349,6 +350,41 @@ func TestBreakerIsNotTrippedByAnswersNorByOurselves(t *testing.T) {
 				return errDown
 			})
 			closed("failures with an answer between each four")
+		}
+	})
+}
+
+// A breaker that opens is one line in the log, with the last error, and one that closes
+// another, with how long it was open: not one for each probe.
+func TestBreakerIsLoggedWhenItOpensAndCloses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log strings.Builder
+		set := must(quota.NewSet(&quota.Options{
+			Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{}),
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		}))
+		q := must(set.Get(quota.Name{API: "dns"}))
+		call := func(err error) {
+			t.Helper()
+			if got := q.Do(t.Context(), quota.Read, func(context.Context) error { return err }); !errors.Is(got, err) {
+				t.Fatalf("got %v, want %v", got, err)
+			}
+		}
+		for range 4 {
+			call(errDown)
+		}
+		if log.Len() > 0 {
+			t.Errorf("four failures are logged:\n%s", log.String())
+		}
+		for range 4 { // the fifth failure, and probes after 1 s, 2 s and 4 s
+			call(errDown)
+		}
+		call(nil) // after 8 s more
+		call(nil)
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "budget=dns/read err=down") ||
+			!strings.Contains(lines[1], "level=INFO") || !strings.Contains(lines[1], "budget=dns/read after=15") {
+			t.Errorf("want a warning with the error, and a line after 15 s:\n%s", log.String())
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -28,6 +29,9 @@ type Options struct {
 	// wait, for a second or longer; it has to be a [store.Leaser]. Nil: a pause
 	// holds for this server alone. The Set watches it while Run runs.
 	Backend store.Backend
+	// Logger gets a line when a breaker opens, with the error of the last call, and one when
+	// it closes. Default: [slog.Default].
+	Logger *slog.Logger
 }
 
 // Set holds the quotas of a process by their names, and, where there are several
@@ -108,7 +112,7 @@ func (s *Set) makeLocked(name Name) (*Quota, error) {
 	if err != nil {
 		return nil, fmt.Errorf("quota: limits of %s: %w", name, err)
 	}
-	q, err := newQuota(name, l)
+	q, err := newQuota(name, l, s.o.Logger)
 	if err != nil {
 		return nil, err
 	}
