@@ -35,7 +35,8 @@ import (
 //
 // A disk's syncs drift by half within minutes, so the two are compared by turns:
 // op=cas/…/turns alternates slices of 700 ms, for one client single writes. An iteration is
-// one slice, or write, of each; x-raw is the median of the quotients of their throughputs.
+// one slice, or write, of each; x-raw is the median of the quotients of their throughputs, and
+// of a delivery the quotient of the median times.
 // cpu-x-raw is the quotient of the processor times of a write, of the server and of this
 // process together, on Linux: other load on the machine hardly changes it.
 func benchmarkPostgresStore(b *testing.B) {
@@ -49,12 +50,9 @@ func benchmarkPostgresStore(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/clients=%d/turns/pool=%d", cas, clients, pool), func(b *testing.B) { alternateSlices(b, clients, pool) })
 		}
 	}
-	for _, writers := range []int{0, 64} {
-		b.Run(fmt.Sprint("op=deliver/writers=", writers), func(b *testing.B) {
-			b.Run("impl=tend", func(b *testing.B) { deliverPostgres(b, writers) })
-			b.Run("impl=pgx", func(b *testing.B) { deliverRaw(b, writers) })
-		})
-	}
+	b.Run("op=deliver/writers=0/turns", alternateDeliveries)
+	b.Run("op=deliver/writers=64/impl=tend", func(b *testing.B) { deliverPostgres(b, 64) })
+	b.Run("op=deliver/writers=64/impl=pgx", func(b *testing.B) { deliverRaw(b, 64) })
 	b.Run("op=watch/watchers=100", func(b *testing.B) {
 		b.Run("impl=tend", func(b *testing.B) { watchPostgres(b, 100) })
 		b.Run("impl=pgx", func(b *testing.B) { watchRawRows(b, 100) })
@@ -363,24 +361,18 @@ func (s *stock) background(b *testing.B, writers int, cas func(i int) error) (st
 	return func() { over.Store(true); all.Wait() }
 }
 
-// deliverPostgres: one object's change, from the call of Commit until a watcher in another
-// backend has it, while others write. The median is reported.
-func deliverPostgres(b *testing.B, writers int) {
-	s := newStock(b, 64)
+// watchedBySecond has another backend watch, and returns when each change of the first record
+// has arrived there. stop ends it.
+func (s *stock) watchedBySecond(b *testing.B) (arrived <-chan time.Time, stop func()) {
 	other := openPostgres(b, s.schema)
-	got := make(chan time.Time, 1)
-	ready := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
+	head, err := other.Commit(ctx, store.Txn{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	got := make(chan time.Time, 1)
 	var all sync.WaitGroup
-	defer all.Wait()
-	defer cancel()
 	all.Go(func() {
-		head, err := other.Commit(ctx, store.Txn{})
-		if err != nil {
-			b.Error(err)
-			return
-		}
-		close(ready)
 		for batch, err := range other.Watch(ctx, "thing", head) {
 			if err != nil {
 				return
@@ -392,68 +384,105 @@ func deliverPostgres(b *testing.B, writers int) {
 			}
 		}
 	})
-	<-ready
-	defer s.background(b, writers, s.casTend)()
-	var took []float64
-	b.ResetTimer()
-	for range b.N {
-		t := time.Now()
-		if err := s.casTend(0); err != nil {
-			b.Fatal(err)
-		}
-		took = append(took, float64((<-got).Sub(t)))
-	}
-	b.ReportMetric(middle(took), "median-ns")
+	return got, func() { cancel(); all.Wait() }
 }
 
-// deliverRaw: the same with an UPDATE and a NOTIFY in one transaction, as one statement, and
-// a listener that reads the row. The other writers notify too, as theirs would.
-func deliverRaw(b *testing.B, writers int) {
-	s := newStock(b, 64)
-	ctx := context.Background()
-	cas := func(i int) error {
-		tag, err := s.raw.Exec(ctx, "WITH u AS (UPDATE "+s.schema+".raw SET value = $5, revision = $4 + 1 WHERE kind = $1 AND namespace = $2 AND name = $3 AND revision = $4 RETURNING name) SELECT pg_notify($6, name) FROM u",
-			"thing", "ns", s.names[i], s.plain[i], s.value, s.schema+"_raw")
-		s.plain[i]++
-		return notOne(tag, err)
-	}
+// casNotify is an UPDATE and a NOTIFY in one transaction, as one statement.
+func (s *stock) casNotify(i int) error {
+	tag, err := s.raw.Exec(context.Background(), "WITH u AS (UPDATE "+s.schema+".raw SET value = $5, revision = $4 + 1 WHERE kind = $1 AND namespace = $2 AND name = $3 AND revision = $4 RETURNING name) SELECT pg_notify($6, name) FROM u",
+		"thing", "ns", s.names[i], s.plain[i], s.value, s.schema+"_raw")
+	s.plain[i]++
+	return notOne(tag, err)
+}
+
+// heardRaw has a connection listen for casNotify and read each row that it hears of, and
+// returns when that of the first record was read. stop ends it.
+func (s *stock) heardRaw(b *testing.B) (arrived <-chan time.Time, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
 	conn, err := pgx.Connect(ctx, pgDSN(b))
 	if err != nil {
 		b.Fatal(err)
 	}
-	got := make(chan time.Time, 1)
-	listening, cancel := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	defer func() { cancel(); all.Wait(); _ = conn.Close(ctx) }()
 	if _, err := conn.Exec(ctx, "LISTEN "+s.schema+"_raw"); err != nil {
 		b.Fatal(err)
 	}
+	got := make(chan time.Time, 1)
+	var all sync.WaitGroup
 	all.Go(func() {
 		for {
-			n, err := conn.WaitForNotification(listening)
+			n, err := conn.WaitForNotification(ctx)
 			if err != nil {
 				return
 			}
 			var value []byte
 			if err := conn.QueryRow(ctx, "SELECT value FROM "+s.schema+".raw WHERE kind = 'thing' AND namespace = 'ns' AND name = $1", n.Payload).Scan(&value); err != nil {
-				b.Error(err)
+				if ctx.Err() == nil {
+					b.Error(err)
+				}
+				return
 			}
 			if n.Payload == "k0" {
 				got <- time.Now()
 			}
 		}
 	})
-	defer s.background(b, writers, cas)()
-	var took []float64
-	b.ResetTimer()
-	for range b.N {
+	return got, func() { cancel(); all.Wait(); _ = conn.Close(context.Background()) }
+}
+
+// deliveries returns how long n changes of the first record took, from the call that writes
+// it until it has arrived.
+func deliveries(b *testing.B, n int, cas func(i int) error, arrived <-chan time.Time) (took []float64) {
+	for range n {
 		t := time.Now()
 		if err := cas(0); err != nil {
 			b.Fatal(err)
 		}
-		took = append(took, float64((<-got).Sub(t)))
+		took = append(took, float64((<-arrived).Sub(t)))
 	}
-	b.ReportMetric(middle(took), "median-ns")
+	return took
+}
+
+// alternateDeliveries: one object's change, from the call of Commit until a watcher in
+// another backend has it, and a change of raw, by turns, while nothing else is written.
+func alternateDeliveries(b *testing.B) {
+	s := newStock(b, 8)
+	watched, stopWatch := s.watchedBySecond(b)
+	defer stopWatch()
+	heard, stopListen := s.heardRaw(b)
+	defer stopListen()
+	deliveries(b, 50, s.casTend, watched)
+	deliveries(b, 50, s.casNotify, heard)
+	var tend, raw []float64
+	b.ResetTimer()
+	for range b.N {
+		tend = append(tend, deliveries(b, 1, s.casTend, watched)...)
+		raw = append(raw, deliveries(b, 1, s.casNotify, heard)...)
+	}
+	b.ReportMetric(middle(tend), "tend-ns")
+	b.ReportMetric(middle(raw), "raw-ns")
+	b.ReportMetric(middle(tend)/middle(raw), "x-raw")
+	b.ReportMetric(tend[len(tend)/10]/raw[len(raw)/10], "fastest-tenth-x-raw") // middle sorted them
+}
+
+// deliverPostgres: a change of one object until a watcher in another backend has it, while
+// others write. The median is reported.
+func deliverPostgres(b *testing.B, writers int) {
+	s := newStock(b, 64)
+	arrived, stop := s.watchedBySecond(b)
+	defer stop()
+	defer s.background(b, writers, s.casTend)()
+	b.ResetTimer()
+	b.ReportMetric(middle(deliveries(b, b.N, s.casTend, arrived)), "median-ns")
+}
+
+// deliverRaw: the same with raw, whose other writers notify too, as theirs would.
+func deliverRaw(b *testing.B, writers int) {
+	s := newStock(b, 64)
+	arrived, stop := s.heardRaw(b)
+	defer stop()
+	defer s.background(b, writers, s.casNotify)()
+	b.ResetTimer()
+	b.ReportMetric(middle(deliveries(b, b.N, s.casNotify, arrived)), "median-ns")
 }
 
 // watchPostgres: 100 local watchers of one process each see b.N changes.

@@ -1575,6 +1575,16 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestLogIsTrimmedBySize",
 	},
 	{
+		Name: "a trim waits for the server without end",
+		File: "store/postgres/keep.go", Old: "\treturn context.WithTimeoutCause(ctx, l.time, errTimeout)\n", New: "\tif BROKEN {\n\t\treturn context.WithCancel(ctx)\n\t}\n\treturn context.WithTimeoutCause(ctx, l.time, errTimeout)\n",
+		Package: "store/postgres", Test: "TestTrimThatHangsEndsAndIsMadeAgain",
+	},
+	{
+		Name: "a part of the log ends within a revision",
+		File: "store/postgres/tail.go", Old: "\t\tfor n > 0 && all[n-1].Revision == last {\n", New: "\t\tfor !BROKEN && n > 0 && all[n-1].Revision == last {\n",
+		Package: "store/postgres", Test: "TestLogThatIsReadInPartsIsWhole",
+	},
+	{
 		Name: "a lease ends by the wall clock",
 		File: "store/postgres/keep.go", Old: "\tseen := make(map[int64]observation, len(rows))\n", New: "\tseen := make(map[int64]observation, len(rows))\n\tif BROKEN {\n\t\tasked, answered = asked.Round(0), answered.Round(0)\n\t}\n",
 		Package: "store/postgres", Test: "TestWallClockThatIsSetEndsNoLease",

@@ -24,6 +24,7 @@ type Backend struct {
 	batch   *batcher
 	tail    *tail
 	leases  *observer
+	trims   trimLimits
 	inbox   chan struct{} // has one element while there may be declarations
 
 	// ctx ends when the backend is closed, and with it every watch.
@@ -100,7 +101,7 @@ func OpenPool(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Backend, er
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{pool: pool, opts: opts, inbox: make(chan struct{}, 1)}
+	b := &Backend{pool: pool, opts: opts, trims: newTrimLimits(opts.Timeout), inbox: make(chan struct{}, 1)}
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	b.batch = newBatcher(b)
 	b.tail = newTail(b)
@@ -234,8 +235,9 @@ type head struct {
 	same                                              bool // as was seen before
 }
 
-// columnsOfHead are those of a head, for scan.
-const columnsOfHead = `h.era, h.opened, h.revision, h.compacted, h.logged, h.longest, h.origin = {schema}.origin()`
+// columnsOfHead are those of a head, for scan. The server is asked for its origin once, not
+// for each row that the head is joined with.
+const columnsOfHead = `h.era, h.opened, h.revision, h.compacted, h.logged, h.longest, h.origin = (SELECT {schema}.origin())`
 
 func (h *head) fields() []any {
 	return []any{&h.era, &h.opened, &h.revision, &h.compacted, &h.logged, &h.longest, &h.same}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/tendhq/tend/store"
 )
@@ -11,6 +12,14 @@ import (
 func (b *Backend) Compact(ctx context.Context, r store.Revision) error {
 	return b.compact(ctx, int64(r), false)
 }
+
+// CompactAgain is Compact after one that failed.
+func (b *Backend) CompactAgain(ctx context.Context, r store.Revision) error {
+	return b.compact(ctx, int64(r), true)
+}
+
+// LimitTrims bounds the parts of trims. None may be under way.
+func (b *Backend) LimitTrims(rows int, each time.Duration) { b.trims = trimLimits{rows, each} }
 
 // Schema is the schema in use.
 func (b *Backend) Schema() string { return b.opts.Schema }
@@ -36,4 +45,9 @@ func Steps() int { return len(steps) }
 func FirstSchema(name string) string {
 	return "CREATE SCHEMA " + name + ";" + strings.ReplaceAll(steps[0], "{schema}", name) +
 		"INSERT INTO " + name + ".head (version, origin) VALUES (1, " + name + ".origin());"
+}
+
+// ColumnsOfHead are the columns that every look at the head h reads.
+func ColumnsOfHead(schema string) string {
+	return strings.ReplaceAll(columnsOfHead, "{schema}", schema)
 }

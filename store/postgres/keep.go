@@ -227,6 +227,8 @@ func (o *observer) excess(h head, now time.Time) (upTo int64, measure bool) {
 // beyond returns the last revision with which the newest part of the log, read backwards,
 // is larger than so many bytes; 0 if the whole log is not.
 func (b *Backend) beyond(ctx context.Context, bytes int64) (revision int64, err error) {
+	ctx, cancel := b.trims.bound(ctx)
+	defer cancel()
 	err = b.pool.QueryRow(ctx, b.sql(`
 		SELECT revision FROM (
 			SELECT revision, sum(octet_length(value) + coalesce(octet_length(before), 0) + 200)
@@ -245,19 +247,57 @@ func (b *Backend) beyond(ctx context.Context, bytes int64) (revision int64, err 
 func (b *Backend) compact(ctx context.Context, upTo int64, again bool) error {
 	// On its own, so that commits wait for this short transaction only. From its end on,
 	// a commit that replaces what is to be dropped puts it beside its own change.
-	tag, err := b.pool.Exec(ctx, b.sql(`UPDATE {schema}.head SET compacted = $1 WHERE compacted < $1 AND revision >= $1`), upTo)
+	moving, cancel := b.trims.bound(ctx)
+	defer cancel()
+	tag, err := b.pool.Exec(moving, b.sql(`UPDATE {schema}.head SET compacted = $1 WHERE compacted < $1 AND revision >= $1`), upTo)
 	switch {
 	case err != nil || tag.RowsAffected() == 0 && !again:
 		return err
 	case tag.RowsAffected() == 0:
-		if err := b.pool.QueryRow(ctx, b.sql(`SELECT compacted FROM {schema}.head`)).Scan(&upTo); err != nil {
+		if err := b.pool.QueryRow(moving, b.sql(`SELECT compacted FROM {schema}.head`)).Scan(&upTo); err != nil {
 			return err
 		}
 	}
-	_, err = b.pool.Exec(ctx, b.sql(`
-		DELETE FROM {schema}.changes c WHERE c.revision <= $1 AND NOT EXISTS (
-			SELECT FROM {schema}.changes n
-			WHERE n.revision > $1 AND n.prev = c.revision AND n.before IS NULL AND NOT n.deleted
-				AND n.kind = c.kind AND n.namespace = c.namespace AND n.name = c.name)`), upTo)
+	for from := int64(0); from < upTo && err == nil; {
+		from, err = b.drop(ctx, from, upTo)
+	}
 	return err
+}
+
+// drop makes one part of a trim: it drops changes after the revision from, up to upTo, and
+// returns the revision up to which it has done so.
+func (b *Backend) drop(ctx context.Context, from, upTo int64) (to int64, err error) {
+	ctx, cancel := b.trims.bound(ctx)
+	defer cancel()
+	err = b.pool.QueryRow(ctx, b.sql(`
+		SELECT CASE WHEN count(*) < $3 THEN $2::bigint ELSE max(revision) END FROM (
+			SELECT revision FROM {schema}.changes WHERE revision > $1 AND revision <= $2 ORDER BY revision LIMIT $3::integer
+		) AS part`), from, upTo, b.trims.rows).Scan(&to)
+	if err != nil {
+		return from, reason(ctx, err)
+	}
+	_, err = b.pool.Exec(ctx, b.sql(`
+		DELETE FROM {schema}.changes c WHERE c.revision > $1 AND c.revision <= $2 AND NOT EXISTS (
+			SELECT FROM {schema}.changes n
+			WHERE n.revision > $3 AND n.prev = c.revision AND n.before IS NULL AND NOT n.deleted
+				AND n.kind = c.kind AND n.namespace = c.namespace AND n.name = c.name)`), from, to, upTo)
+	if err != nil {
+		return from, reason(ctx, err)
+	}
+	return to, nil
+}
+
+// trimLimits bound the parts of a trim. The whole of one has no bound: a log may be of any
+// size, and each part that was dropped stays dropped when a later one fails.
+type trimLimits struct {
+	rows int           // changes that one part drops, and those of the last revision
+	time time.Duration // of each request to the server
+}
+
+// newTrimLimits gives requests of trims more time than others: no caller waits for them, and
+// one may read the whole log.
+func newTrimLimits(timeout time.Duration) trimLimits { return trimLimits{50_000, 10 * timeout} }
+
+func (l trimLimits) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, l.time, errTimeout)
 }

@@ -237,6 +237,34 @@ func TestOlderSchemaIsUpgradedOnce(t *testing.T) {
 	}
 }
 
+// The SQL of an upgrade takes a schema to the newest version, as Open does.
+func TestUpgradeByHandLeavesOpenNothingToDo(t *testing.T) {
+	schema := newSchema()
+	sql, err := postgres.Upgrade(schema, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.execSimple(postgres.FirstSchema(schema) + sql); err != nil {
+		t.Fatal(err)
+	}
+	var version int
+	if err := shared.query("SELECT version FROM "+schema+".head", &version); err != nil || version != postgres.Steps() {
+		t.Errorf("version %d, error %v, want %d", version, err, postgres.Steps())
+	}
+	b := openAt(t, shared.socket(), postgres.Options{Schema: schema})
+	head, err := b.Commit(t.Context(), store.Txn{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeAll(t, b, 3)
+	await(t, b, head, 3)
+	for _, from := range []int{-1, 0, postgres.Steps(), postgres.Steps() + 1} {
+		if _, err := postgres.Upgrade(schema, from); err == nil {
+			t.Errorf("there is an upgrade from version %d", from)
+		}
+	}
+}
+
 // No clock of the server decides anything: it steps, and that of a standby may be ahead.
 // Every SQL statement of the package is in these files. TestWallClockThatIsSetEndsNoLease is
 // about the clock of the process.

@@ -21,7 +21,7 @@ var schemaSQL string
 var steps = regexp.MustCompile(`(?m)^-- step \d+: .*\n`).Split(schemaSQL, -1)[1:]
 
 // Schema returns the SQL that creates the schema of that name ("" means "tend") in its
-// newest version, for databases whose schema is not created by [Open]. It is to be run
+// newest version, for databases whose schema is not created by [Open]; see also [Upgrade]. It is to be run
 // once, in one transaction, by the role that will own the tables. The role that the
 // servers use needs what the GRANT statements at its end, which are comments, give.
 func Schema(name string) (string, error) {
@@ -33,6 +33,20 @@ func Schema(name string) (string, error) {
 		"CREATE SCHEMA IF NOT EXISTS " + v.Schema + ";",
 		script(v.Schema, 0), first(v.Schema) + ";", grants(v.Schema),
 	}, "\n"), nil
+}
+
+// Upgrade returns the SQL that takes the schema of that name ("" means "tend") from an
+// earlier version, which is in the column version of its table head, to the newest. It is
+// run as that of [Schema] is.
+func Upgrade(name string, from int) (string, error) {
+	v, err := (&Options{Schema: name}).withDefaults()
+	if err != nil {
+		return "", err
+	}
+	if from < 1 || from >= len(steps) {
+		return "", fmt.Errorf("postgres: there is no upgrade from version %d of the schema: the newest is %d", from, len(steps))
+	}
+	return fmt.Sprintf("%sUPDATE %s.head SET version = %d;\n%s", script(v.Schema, from), v.Schema, len(steps), grants(v.Schema)), nil
 }
 
 func script(schema string, from int) string {

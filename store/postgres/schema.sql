@@ -331,3 +331,40 @@ BEGIN
 	END LOOP;
 	DELETE FROM {schema}.inbox i WHERE i.id = ANY (ids) AND NOT i.id = ANY (conflicts);
 END $$;
+-- step 3: a watch's look at the log, with a plan that is made once
+
+-- read_log returns the head, in a row without a revision, and of the log after a revision the
+-- changes of these kinds and of their slots, in order: at most so many, and none after those
+-- that are so many bytes together. All of it is of one snapshot, because the function is
+-- STABLE. It is a function because PostgreSQL plans the statement for every execution
+-- otherwise, which takes longer than to execute it.
+CREATE FUNCTION {schema}.read_log(after bigint, kinds text[], slots bytea[], most integer, bytes bigint)
+RETURNS TABLE (
+	era bigint, opened bigint, head bigint, compacted bigint, logged bigint, longest bigint, same boolean,
+	revision bigint, kind text, namespace text, name text, created bigint, deleted boolean, value bytea
+)
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	weight bigint := 0;
+BEGIN
+	SELECT h.era, h.opened, h.revision, h.compacted, h.logged, h.longest, h.origin = {schema}.origin()
+		INTO STRICT era, opened, head, compacted, logged, longest, same
+		FROM {schema}.head h WHERE h.one;
+	RETURN NEXT;
+	FOR revision, kind, namespace, name, created, deleted, value IN
+		SELECT revision, kind, namespace, name, created, deleted, value FROM {schema}.changes
+		WHERE revision > after AND kind = ANY (kinds)
+			AND coalesce(get_bit(slots[array_position(kinds, kind)], slot) = 1, true)
+		ORDER BY revision, ordinal LIMIT most
+	LOOP
+		RETURN NEXT;
+		weight := weight + octet_length(value);
+		EXIT WHEN weight >= bytes;
+	END LOOP;
+END $$;

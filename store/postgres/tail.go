@@ -321,34 +321,20 @@ func (b *Backend) changes(ctx context.Context, of wanted, after int64) (excerpt,
 // left out; whole says that not everything had to be.
 func (b *Backend) changesOnce(ctx context.Context, of wanted, after int64, limit int) (e excerpt, whole bool, err error) {
 	// One statement is one snapshot: all commits up to head.revision, and no other, are in it.
-	rows, err := b.pool.Query(ctx, b.sql(`
-		SELECT `+columnsOfHead+`, c.total, c.revision, c.kind, c.namespace, c.name, c.created, c.deleted, c.value
-		FROM {schema}.head h
-		LEFT JOIN (
-			SELECT * FROM (
-				SELECT *, count(*) OVER () AS total,
-					coalesce(sum(octet_length(value)) OVER (ORDER BY revision, ordinal ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS weight
-				FROM (
-					SELECT revision, ordinal, kind, namespace, name, created, deleted, value FROM {schema}.changes
-					WHERE revision > $1 AND kind = ANY ($2)
-						AND coalesce(get_bit(($5::bytea[])[array_position($2, kind)], slot) = 1, true)
-					ORDER BY revision, ordinal LIMIT $3::integer
-				) AS counted
-			) AS weighed WHERE weight < $4::bigint
-		) AS c ON true
-		ORDER BY c.revision, c.ordinal`), after, of.kinds, limit, int64(excerptBytes)*int64(limit)/excerptRows, of.slots)
+	size := int64(excerptBytes) * int64(limit) / excerptRows
+	rows, err := b.pool.Query(ctx, b.sql(`SELECT * FROM {schema}.read_log($1::bigint, $2::text[], $3::bytea[], $4::integer, $5::bigint)`),
+		after, of.kinds, of.slots, limit, size)
 	if err != nil {
 		return e, false, err
 	}
 	defer rows.Close()
 	var all []store.Change
-	var total *int
 	for rows.Next() {
 		var revision, created *int64
 		var kind, namespace, name *string
 		var deleted *bool
 		var c store.Change
-		if err := rows.Scan(append(e.head.fields(), &total, &revision, &kind, &namespace, &name, &created, &deleted, &c.Bytes)...); err != nil {
+		if err := rows.Scan(append(e.head.fields(), &revision, &kind, &namespace, &name, &created, &deleted, &c.Bytes)...); err != nil {
 			return e, false, err
 		}
 		if revision == nil {
@@ -357,12 +343,13 @@ func (b *Backend) changesOnce(ctx context.Context, of wanted, after int64, limit
 		c.Kind, c.Key = *kind, store.Key{Namespace: *namespace, Name: *name}
 		c.Revision, c.Created, c.Deleted = store.Revision(*revision), store.Revision(*created), *deleted
 		all = append(all, c)
+		size -= int64(len(c.Bytes))
 	}
 	if err := rows.Err(); err != nil {
 		return e, false, err
 	}
 	e.upTo = max(e.head.revision, after)
-	if n := len(all); n > 0 && (n == limit || n < *total) {
+	if n := len(all); n > 0 && (n == limit || size <= 0) {
 		e.more = true
 		last := all[n-1].Revision
 		for n > 0 && all[n-1].Revision == last {

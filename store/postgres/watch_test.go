@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -368,4 +370,102 @@ func TestLogIsTrimmedByAge(t *testing.T) {
 		err := shared.query(fmt.Sprintf("SELECT count(*) FROM %s.changes WHERE revision <= %d", b.Schema(), first+1), &left)
 		return err == nil && left == 0
 	})
+}
+
+// A look at the log asks the server for its origin once, however many changes it returns:
+// the question reads a file of the server.
+func TestALookAtTheLogAsksForTheOriginOnce(t *testing.T) {
+	b := open(t, postgres.Options{})
+	writeAll(t, b, 20)
+	ctx := t.Context()
+	conn, err := pgx.Connect(ctx, shared.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if _, err := tx.Exec(ctx, "SET LOCAL track_functions = 'pl'"); err != nil {
+		t.Fatal(err)
+	}
+	for name, sql := range map[string]string{
+		"the log":    "SELECT count(*) FROM " + b.Schema() + ".read_log(0, '{thing}', '{NULL}', 1000, 1000000)",
+		"the leases": "SELECT count(same) FROM (SELECT " + postgres.ColumnsOfHead(b.Schema()) + " FROM " + b.Schema() + ".head h LEFT JOIN " + b.Schema() + ".changes ON true) AS joined (era, opened, revision, compacted, logged, longest, same)",
+	} {
+		var rows, before, after int
+		calls := "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE schemaname = $1 AND funcname = 'origin'"
+		if err := errors.Join(tx.QueryRow(ctx, calls, b.Schema()).Scan(&before),
+			tx.QueryRow(ctx, sql).Scan(&rows), tx.QueryRow(ctx, calls, b.Schema()).Scan(&after)); err != nil {
+			t.Fatal(err)
+		}
+		if rows < 20 || after-before != 1 {
+			t.Errorf("a look at %s returns %d rows and asks for the origin %d times, want once", name, rows, after-before)
+		}
+	}
+}
+
+// A watch reads the log in parts of bounded size, and in whole revisions, also where one is
+// larger than a part: the end of a lease removes all of its records in one.
+//
+// promise S2
+func TestLogThatIsReadInPartsIsWhole(t *testing.T) {
+	b := open(t, postgres.Options{})
+	head, err := b.Commit(t.Context(), store.Txn{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []int // bytes and changes of each revision
+	commit := func(lease store.LeaseID, values ...string) {
+		txn := store.Txn{}
+		bytes := 0
+		for _, value := range values {
+			op := put(key(fmt.Sprint(len(want), "-", len(txn.Ops))), value)
+			op.Lease = lease
+			txn.Ops = append(txn.Ops, op)
+			bytes += len(value)
+		}
+		if _, err := b.Commit(t.Context(), txn); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, bytes, len(values))
+	}
+	long := strings.Repeat("v", 600_000)
+	for range 5 { // 6 MB
+		commit(0, long, long)
+	}
+	lease, err := b.Grant(t.Context(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const commits = 1024 / store.MaxTxn // more changes than a part has
+	for range commits {
+		commit(lease, slices.Repeat([]string{"x"}, store.MaxTxn)...)
+	}
+	if err := b.Revoke(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, commits*store.MaxTxn, commits*store.MaxTxn)
+	commit(0, "last")
+	var got []int
+	for batch, err := range b.Watch(longEnough(t), "thing", head) {
+		if err != nil {
+			t.Fatalf("after %d: %v", got, err)
+		}
+		bytes := 0
+		for _, c := range batch.Changes {
+			bytes += len(c.Bytes)
+		}
+		if len(batch.Changes) > 0 {
+			got = append(got, bytes, len(batch.Changes))
+		}
+		if len(got) == len(want) {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("bytes and changes of the revisions:\n%d, want\n%d", got, want)
+	}
 }

@@ -1,0 +1,96 @@
+//go:build unix
+
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/postgres"
+)
+
+// A trim that the server does not answer ends, and the next one drops what this one left. The
+// test holds a row that the trim drops; a server that does not answer at all is the same to it.
+func TestTrimThatHangsEndsAndIsMadeAgain(t *testing.T) {
+	b := open(t, postgres.Options{})
+	b.LimitTrims(4, 300*time.Millisecond)
+	for range 3 {
+		writeAll(t, b, 10)
+	}
+	head, err := b.Commit(t.Context(), store.Txn{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), shared.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held int64
+	if err := tx.QueryRow(t.Context(), fmt.Sprintf("SELECT revision FROM %s.changes WHERE revision = (SELECT max(revision) FROM %[1]s.changes) FOR UPDATE", b.Schema())).Scan(&held); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- b.Compact(context.Background(), head) }() // waited for below
+	select {
+	case err = <-done:
+	case <-longEnough(t).Done():
+		t.Error("a trim of which the server does not answer a request does not end")
+		_ = tx.Rollback(context.Background())
+		<-done
+		return
+	}
+	if err == nil || !strings.Contains(err.Error(), "no answer within") {
+		t.Fatalf("a trim that cannot drop a change: %v, want a timeout", err)
+	}
+	count := func() int64 { return shared.number(t, fmt.Sprintf("SELECT count(*) FROM %s.changes", b.Schema())) }
+	if n := count(); n == 0 || n > 4 { // the parts before were dropped
+		t.Errorf("after a trim whose last part hung the log has %d changes, want 1 to 4", n)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.LimitTrims(4, time.Minute)
+	if err := b.CompactAgain(t.Context(), head); err != nil || count() != 0 {
+		t.Errorf("the trim after it: error %v, and the log has %d changes, want none", err, count())
+	}
+}
+
+// A trim in parts leaves what one in a single part does: the change of each object before
+// those that are left, because pages of a list that began between need it.
+func TestTrimInPartsKeepsWhatLaterChangesReplaced(t *testing.T) {
+	left := func(rows int) (n int64) {
+		b := open(t, postgres.Options{})
+		b.LimitTrims(rows, time.Minute)
+		var middle store.Revision
+		for i := range 40 {
+			r, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key(fmt.Sprint(i%7)), fmt.Sprint(i))}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i == 29 {
+				middle = r
+			}
+		}
+		if err := b.Compact(t.Context(), middle); err != nil {
+			t.Fatal(err)
+		}
+		return shared.number(t, fmt.Sprintf("SELECT count(*) FROM %s.changes", b.Schema()))
+	}
+	const want = 10 + 7 // the last ten, and what they replaced
+	for _, rows := range []int{1, 3, 1000} {
+		if n := left(rows); n != want {
+			t.Errorf("trimmed in parts of %d changes the log has %d, want %d", rows, n, want)
+		}
+	}
+}
