@@ -27,6 +27,10 @@ import (
 // memberEnv makes the test binary an etcd server instead of a test.
 const memberEnv = "TEND_TEST_ETCD_MEMBER"
 
+// membersEnv names another binary of these tests to run such servers with: one that was
+// built without the race detector, which makes etcd slow and has nothing to find in it.
+const membersEnv = "TEND_ETCD_MEMBERS"
+
 func runMember(cfg string) int {
 	var m member
 	if err := json.Unmarshal([]byte(cfg), &m); err != nil {
@@ -95,17 +99,7 @@ func startMembers(t *testing.T, like member) *cluster {
 
 func (p *process) start() {
 	p.t.Helper()
-	if p.cfg.Binary != "" {
-		p.cmd = p.cfg.command()
-	} else {
-		cfg, err := json.Marshal(p.cfg)
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		p.cmd = exec.Command(os.Args[0])
-		p.cmd.Env = append(os.Environ(), memberEnv+"="+string(cfg))
-		p.cmd.Stderr = os.Stderr
-	}
+	p.cmd = p.cfg.command()
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		p.t.Fatal(err)

@@ -109,7 +109,7 @@ func TestOneRefusedCommitDoesNotFailItsNeighbours(t *testing.T) {
 // A caller that gives up must not take back what others sent along with it, and
 // must be told that its own outcome is open.
 func TestCancelledCommitIsUnknownOnceSentAndUndoneBefore(t *testing.T) {
-	p := campaign.NewProxy(t, endpoint(server))
+	p := campaign.NewProxy(t, server)
 	b := openAt(t, p.Addr(), etcd.Options{Prefix: newPrefix(), InFlight: 1})
 	ctx := t.Context()
 	if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("warm"), "v")}}); err != nil {
@@ -147,7 +147,7 @@ func TestCancelledCommitIsUnknownOnceSentAndUndoneBefore(t *testing.T) {
 
 // A partition must not block for ever: etcd's client has no timeout of its own.
 func TestWriteIntoAPartitionEndsWithAnUnknownOutcome(t *testing.T) {
-	p := campaign.NewProxy(t, endpoint(server))
+	p := campaign.NewProxy(t, server)
 	b := openAt(t, p.Addr(), etcd.Options{Prefix: newPrefix(), Timeout: time.Second})
 	waitFor(t, func() bool {
 		_, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("warm"), "v")}})

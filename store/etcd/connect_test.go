@@ -36,7 +36,7 @@ func TestClientWithoutAConnectionSaysWhyAtOnce(t *testing.T) {
 		"nothing listens":            {free, "connection refused", nil},
 		"another authority":          {endpoint(secure), "certificate", other.client},
 		"the server wants TLS":       {endpoint(secure), "", nil},
-		"the server does not do TLS": {endpoint(server), "handshake", certs.client},
+		"the server does not do TLS": {server, "handshake", certs.client},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := etcd.New(clientv3.Config{Endpoints: []string{c.endpoint}, TLS: c.tls}, &etcd.Options{Timeout: patience})
@@ -71,7 +71,7 @@ func TestClientWithoutAConnectionSaysWhyAtOnce(t *testing.T) {
 // A client that had a connection waits for the next one as long as a request may
 // take: a server that restarts is no error. What was not sent by then is known.
 func TestClientThatLostItsConnectionWaitsForTheNext(t *testing.T) {
-	p := campaign.NewProxy(t, endpoint(server))
+	p := campaign.NewProxy(t, server)
 	b := openAt(t, p.Addr(), etcd.Options{Prefix: newPrefix(), Timeout: time.Second})
 	write(t, b, "warm")
 	p.Set(campaign.Reset)

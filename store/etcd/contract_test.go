@@ -28,7 +28,7 @@ func forget(t testing.TB, endpoint string) *storetest.Options {
 }
 
 func TestContractOnOneMember(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) store.Backend { return open(t, etcd.Options{}) }, forget(t, endpoint(server)))
+	storetest.Run(t, func(t testing.TB) store.Backend { return open(t, etcd.Options{}) }, forget(t, server))
 }
 
 func compact(t testing.TB, endpoint string, at store.Revision) {

@@ -15,7 +15,7 @@ import (
 func ExampleNew() {
 	ctx := context.Background()
 	backend, err := etcd.New(clientv3.Config{
-		Endpoints: []string{server.Clients[0].Addr().String()}, // TLS, user name and password go here too
+		Endpoints: []string{server}, // TLS, user name and password go here too
 	}, &etcd.Options{Prefix: "/example"})
 	if err != nil {
 		fmt.Println(err)

@@ -50,7 +50,7 @@ type spent struct {
 // test ends, or is stopped.
 func newSpender(t *testing.T, prefix, among, name string) *spender {
 	t.Helper()
-	s := &spender{name: name, link: campaign.NewProxy(t, endpoint(server))}
+	s := &spender{name: name, link: campaign.NewProxy(t, server)}
 	// What etcd answers late, or not at all, is asked again within the lease.
 	b := openAt(t, s.link.Addr(), etcd.Options{Prefix: prefix, Timeout: sharedTTL / 3})
 	var err error

@@ -3,12 +3,14 @@
 package etcd_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,9 +23,9 @@ import (
 	"github.com/tendhq/tend/store/etcd"
 )
 
-// server is the single embedded member that most tests share, each under a
+// server is the endpoint of the single member that most tests share, each under a
 // prefix of its own.
-var server *embed.Etcd
+var server string
 
 func TestMain(m *testing.M) {
 	if cfg := os.Getenv(memberEnv); cfg != "" {
@@ -38,14 +40,12 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		defer os.RemoveAll(dir)
-		alone := member{Name: "m0", Dir: dir, Client: loopback(), Peer: loopback()}
-		alone.Cluster = alone.Name + "=" + alone.Peer
-		server, err = alone.start()
+		stop, err := startShared(dir)
 		if err != nil {
 			panic(err)
 		}
 		code := m.Run()
-		server.Close()
+		stop()
 		if code == 0 {
 			if err := goleak.Find(etcdLeaves...); err != nil {
 				fmt.Fprintln(os.Stderr, err)
@@ -54,6 +54,32 @@ func TestMain(m *testing.M) {
 		}
 		return code
 	}())
+}
+
+// startShared starts the server that most tests share and waits until it answers.
+func startShared(dir string) (stop func(), err error) {
+	m := member{Name: "m0", Dir: dir, Client: loopback(), Peer: loopback()}
+	m.Cluster = m.Name + "=" + m.Peer
+	cmd := m.command()
+	stdin, err := cmd.StdinPipe() // the server ends when it is closed
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	server = strings.TrimPrefix(m.Client, "http://")
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server}})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := client.Get(ctx, "ready"); err != nil {
+		return nil, err
+	}
+	return func() { stdin.Close(); _ = cmd.Wait() }, nil
 }
 
 // etcdLeaves are goroutines that etcd's server leaves behind when it is closed: idle
@@ -71,7 +97,8 @@ type member struct {
 	// Calm members wait ten times as long before they depose a leader: a busy
 	// machine alone makes them hold no election.
 	Calm bool
-	// Binary is the etcd to run, in a process of its own; "": this test binary.
+	// Binary is the etcd to run, in a process of its own; "": the one of this module,
+	// inside a test binary.
 	Binary string
 	// Set changes what else there is to configure; nil: nothing.
 	Set func(*embed.Config) `json:"-"`
@@ -152,7 +179,7 @@ func open(t testing.TB, o etcd.Options) *etcd.Backend {
 	if o.Prefix == "" {
 		o.Prefix = newPrefix()
 	}
-	return openAt(t, endpoint(server), o)
+	return openAt(t, server, o)
 }
 
 // openAt gives a backend that waits for answers as long as a test does, unless o

@@ -3,6 +3,8 @@
 package etcd_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,6 +58,16 @@ func installed(t *testing.T) string {
 
 // command runs the program as the member says. It ends with the test's process.
 func (m member) command() *exec.Cmd {
+	if m.Binary == "" {
+		cfg, err := json.Marshal(m)
+		if err != nil {
+			panic(err) // a struct of strings
+		}
+		cmd := exec.Command(cmp.Or(os.Getenv(membersEnv), os.Args[0]))
+		cmd.Env = append(os.Environ(), memberEnv+"="+string(cfg))
+		cmd.Stderr = os.Stderr
+		return cmd
+	}
 	election := 500
 	if m.Calm {
 		election *= 10

@@ -67,9 +67,9 @@ func write(t testing.TB, b *etcd.Backend, name string) store.Revision {
 }
 
 func TestWatchGoesOnAfterConnectionsWereCut(t *testing.T) {
-	p := campaign.NewProxy(t, endpoint(server))
+	p := campaign.NewProxy(t, server)
 	prefix := newPrefix()
-	writer := openAt(t, endpoint(server), etcd.Options{Prefix: prefix})
+	writer := openAt(t, server, etcd.Options{Prefix: prefix})
 	b := openAt(t, p.Addr(), etcd.Options{Prefix: prefix, Silence: time.Second})
 	r := watch(t, b, 0)
 	write(t, writer, "before")
@@ -92,9 +92,9 @@ func TestWatchGoesOnAfterConnectionsWereCut(t *testing.T) {
 // Negative control: with streams.drop made a no-op the test does not end: new
 // streams on the old connection are as silent.
 func TestSilentStreamIsOpenedAnew(t *testing.T) {
-	p := campaign.NewProxy(t, endpoint(server))
+	p := campaign.NewProxy(t, server)
 	prefix := newPrefix()
-	writer := openAt(t, endpoint(server), etcd.Options{Prefix: prefix})
+	writer := openAt(t, server, etcd.Options{Prefix: prefix})
 	b, err := etcd.New(clientv3.Config{
 		Endpoints: []string{p.Addr()}, DialKeepAliveTime: time.Hour, // gRPC will not notice
 	}, &etcd.Options{Prefix: prefix, Silence: 500 * time.Millisecond, Timeout: patience})
@@ -111,9 +111,9 @@ func TestSilentStreamIsOpenedAnew(t *testing.T) {
 }
 
 func TestCompactedHistoryRestartsWatchersWithASnapshot(t *testing.T) {
-	p := campaign.NewProxy(t, endpoint(server))
+	p := campaign.NewProxy(t, server)
 	prefix := newPrefix()
-	writer := openAt(t, endpoint(server), etcd.Options{Prefix: prefix})
+	writer := openAt(t, server, etcd.Options{Prefix: prefix})
 	b := openAt(t, p.Addr(), etcd.Options{Prefix: prefix, Silence: time.Second})
 	write(t, writer, "gone")
 	r := watch(t, b, 0)
@@ -122,7 +122,7 @@ func TestCompactedHistoryRestartsWatchersWithASnapshot(t *testing.T) {
 	if _, err := writer.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "thing", Key: key("gone")}}}); err != nil {
 		t.Fatal(err)
 	}
-	compact(t, endpoint(server), write(t, writer, "new"))
+	compact(t, server, write(t, writer, "new"))
 	p.Set(campaign.Pass)
 	for {
 		batch, err, ok := r.next()
@@ -148,9 +148,9 @@ func TestCompactedHistoryRestartsWatchersWithASnapshot(t *testing.T) {
 // An idle watcher must not be overtaken by the compaction of other kinds'
 // changes: progress moves its position along.
 func TestIdleWatchSurvivesUnrelatedChurnAndCompaction(t *testing.T) {
-	p := campaign.NewProxy(t, endpoint(server))
+	p := campaign.NewProxy(t, server)
 	prefix := newPrefix()
-	writer := openAt(t, endpoint(server), etcd.Options{Prefix: prefix})
+	writer := openAt(t, server, etcd.Options{Prefix: prefix})
 	b := openAt(t, p.Addr(), etcd.Options{Prefix: prefix, Silence: 200 * time.Millisecond})
 	next, stop := iter.Pull2(b.Watch(t.Context(), "idle", 0))
 	defer stop()
@@ -168,7 +168,7 @@ func TestIdleWatchSurvivesUnrelatedChurnAndCompaction(t *testing.T) {
 		}
 		at = batch.Revision
 	}
-	compact(t, endpoint(server), head)
+	compact(t, server, head)
 	p.Set(campaign.Reset)
 	p.Set(campaign.Pass)
 	op := store.Op{Kind: "idle", Key: key("a"), Put: store.Bytes("v")}
@@ -238,8 +238,8 @@ func TestRestoredStoreRestartsWatchersWithASnapshot(t *testing.T) {
 	}
 	defer other.Close()
 	prefix := newPrefix()
-	p := campaign.NewProxy(t, endpoint(server))
-	before := openAt(t, endpoint(server), etcd.Options{Prefix: prefix})
+	p := campaign.NewProxy(t, server)
+	before := openAt(t, server, etcd.Options{Prefix: prefix})
 	after := openAt(t, endpoint(other), etcd.Options{Prefix: prefix})
 	for i := range 30 { // so that the backup is behind
 		write(t, before, fmt.Sprint("lost", i))
@@ -284,7 +284,7 @@ func TestManyWatchersShareOneStream(t *testing.T) {
 }
 
 func TestCloseEndsWatches(t *testing.T) {
-	b, err := etcd.New(clientv3.Config{Endpoints: []string{endpoint(server)}}, &etcd.Options{Prefix: newPrefix(), Timeout: patience})
+	b, err := etcd.New(clientv3.Config{Endpoints: []string{server}}, &etcd.Options{Prefix: newPrefix(), Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
