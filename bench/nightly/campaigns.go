@@ -7,8 +7,8 @@ import (
 )
 
 // A campaign is a test that can go on for long. Its name is what the command line
-// takes; control names the test, run in CI, that shows that it can fail: of the same package,
-// of another one, named before it, or a mutant.
+// takes; control names the tests, run in CI, that show that it can fail, with "; " between them:
+// of the same package, of another one, named before it, or mutants.
 type campaign struct {
 	name, promises, what string
 	module, pkg, test    string
@@ -66,11 +66,11 @@ var campaigns = []campaign{
 	},
 	{
 		name: "graphs-index", promises: "R4", what: "every order of events on every graph of up to five objects: which may run, which wait, which are woken",
-		module: ".", pkg: "./reconcile/depend", test: "^TestEveryOrderOfEventsOnUpToFiveObjects$", control: "mutant: an object is woken before it may go on", args: campaignFlag,
+		module: ".", pkg: "./reconcile/depend", test: "^TestEveryOrderOfEventsOnUpToFiveObjects$", control: "mutant: an object runs before what it needs is ready; mutant: an object that waits is not woken; mutant: an object is woken before it may go on; mutant: an object is woken again and again", args: campaignFlag,
 	},
 	{
-		name: "graphs-kernel", promises: "R4, E2", what: "every act in every state of every graph of up to four objects, and graphs of five, with a running controller over a store",
-		module: ".", pkg: "./reconcile/depend", test: "^TestRunningControllerAgreesInEveryOrderOfEvents$", control: "mutant: deleted under its user, in every order", args: campaignFlag,
+		name: "graphs-kernel", promises: "R4, E2", what: "a running controller over a store: every order of every act on up to three objects, and of declaring and deleting four, with cycles, and five, without; then every act on four, and five with cycles",
+		module: ".", pkg: "./reconcile/depend", test: "^TestRunningControllerAgreesInEveryOrderOfEvents$", control: "mutant: created before its need, in every order; mutant: deleted under its user, in every order; mutant: never woken, in every order; mutant: woken and spinning, in every order", args: campaignFlag,
 	},
 	{
 		name: "soak", promises: "Q7, E1", what: "one process over simulated weeks: no goroutine more, no memory more, no write when nothing changes",
