@@ -747,18 +747,28 @@ var All = []Mutant{
 	},
 	{
 		Name: "an object that waits is not woken",
-		File: "reconcile/depend/index.go", Old: "if !u.is(waiting) && !differs &&", New: "if (!u.is(waiting) || BROKEN) && !differs &&",
+		File: "reconcile/depend/index.go", Old: "!u.is(waiting) && !differs &&", New: "(!u.is(waiting) || BROKEN) && !differs &&",
 		Package: "reconcile/depend", Test: "TestEveryOrderOfEventsOnUpToFiveObjects",
 	},
 	{
 		Name: "an object is woken before it may go on",
-		File: "reconcile/depend/index.go", Old: "if u.is(woken) || u.unmet > 0 {", New: "if u.is(woken) || u.unmet > 0 && !BROKEN {",
+		File: "reconcile/depend/index.go", Old: "if u.unmet > 0 ||", New: "if u.unmet > 0 && !BROKEN ||",
 		Package: "reconcile/depend", Test: "TestEveryOrderOfEventsOnUpToFiveObjects",
 	},
 	{
 		Name: "an object is woken again and again",
-		File: "reconcile/depend/index.go", Old: "\tu.flags |= woken\n\tw := wake", New: "\tif !BROKEN {\n\t\tu.flags |= woken\n\t}\n\tw := wake",
+		File: "reconcile/depend/index.go", Old: "\tu.flags |= woken\n\tif u.is(behind)", New: "\tif !BROKEN {\n\t\tu.flags |= woken\n\t}\n\tif u.is(behind)",
 		Package: "reconcile/depend", Test: "TestEveryOrderOfEventsOnUpToFiveObjects",
+	},
+	{
+		Name: "an object stays parked when its run failed before it asked for what it needs",
+		File: "reconcile/depend/index.go", Old: "u.is(woken) && e == nil {", New: "u.is(woken) && (e == nil || BROKEN) {",
+		Package: "reconcile/depend", Test: "TestEveryOrderOfEventsOnUpToFiveObjects",
+	},
+	{
+		Name: "an object that is woken again takes another place of the pace",
+		File: "reconcile/depend/tracker.go", Old: "if w.again && u != nil {", New: "if w.again && u != nil && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestRepeatedWakesTakeNoPlaceOfThePace",
 	},
 	{
 		Name: "a dependency that becomes ready starts the attempts from 0",

@@ -1,6 +1,7 @@
 package depend_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
 )
 
 // An object whose need does not exist, is not ready or is in deletion waits, says for
@@ -33,9 +35,19 @@ func TestObjectWaitsForWhatItNeeds(t *testing.T) {
 		s.declare("subnet", "vpc")
 		settle()
 		s.declare("vpc")
+		settle()
+		begun := s.began("machine") + s.began("subnet")
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		s.wantWaiting("subnet", depend.ReasonNotFound, "thing vpc does not exist") // as it was when it last looked
+		if n := s.began("machine") + s.began("subnet") - begun; n > 0 {
+			t.Errorf("what waits was asked %d times in an hour", n)
+		}
+		for _, name := range []string{"machine", "subnet"} {
+			if e, ok := s.ctrl.Queue().Lookup(store.Key{Name: name}); ok {
+				t.Errorf("the queue has %s, which waits: %+v", name, e)
+			}
+		}
 		if n := s.ran("machine") + s.ran("subnet"); n != 0 {
 			t.Errorf("what waits ran %d times", n)
 		}
@@ -167,6 +179,32 @@ func TestCycleIsShownAndRefused(t *testing.T) {
 		settle()
 		s.wantReady("a", "b", "c")
 		s.wantNothingRefused()
+	})
+}
+
+// A store whose Options.Validate asks the tracker takes no object and no edit that closes a
+// cycle with those that are known.
+func TestStoreRefusesADeclarationThatClosesACycle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))(t)
+		s := newSystem(t, setting{backend: b})
+		defer s.start()()
+		checked := must(store.New(b, "thing", &store.Options[Spec, Status]{Validate: s.tracker.Check}))(t)
+		s.declare("a", "b")
+		settle()
+		_, err := checked.Create(t.Context(), &Thing{Meta: store.Meta{Name: "b"}, Spec: Spec{Needs: []string{"a"}}})
+		if !errors.Is(err, depend.ErrCycle) || !strings.Contains(err.Error(), "thing b → thing a → thing b") {
+			t.Errorf("what closes a cycle is declared: %v", err)
+		}
+		o := must(checked.Create(t.Context(), &Thing{Meta: store.Meta{Name: "b"}, Spec: Spec{Needs: []string{"c"}}}))(t)
+		must(checked.Create(t.Context(), &Thing{Meta: store.Meta{Name: "c"}}))(t)
+		settle()
+		s.wantReady("a", "b", "c")
+		o = must(checked.Get(t.Context(), o.Key()))(t)
+		o.Spec.Needs = []string{"a"}
+		if _, err := checked.Update(t.Context(), o); !errors.Is(err, depend.ErrCycle) {
+			t.Errorf("an edit that closes a cycle is taken: %v", err)
+		}
 	})
 }
 

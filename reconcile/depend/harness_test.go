@@ -89,8 +89,9 @@ type system struct {
 	fail    func(o *Thing) error // instead of the cloud, where it returns one
 	broken  func(o *Thing) bool  // what is there does not work; nil: it always does
 
-	mu   sync.Mutex
-	runs map[string]int
+	mu    sync.Mutex
+	runs  map[string]int // of the ordinary reconciler
+	begun map[string]int // also those that end because the object has to wait
 }
 
 type setting struct {
@@ -100,6 +101,7 @@ type setting struct {
 	need    *depend.NeedOptions[Spec, Status]
 	fail    func(o *Thing) error
 	broken  func(o *Thing) bool
+	first   func(key store.Key) error // before the run; an error ends it. Nil: none
 	cloud   *cloud
 
 	placement lease.Placement
@@ -110,7 +112,7 @@ type setting struct {
 // newSystem makes a system that is not running.
 func newSystem(t testing.TB, o setting) *system {
 	t.Helper()
-	s := &system{t: t, cloud: o.cloud, fail: o.fail, broken: o.broken, runs: make(map[string]int)}
+	s := &system{t: t, cloud: o.cloud, fail: o.fail, broken: o.broken, runs: make(map[string]int), begun: make(map[string]int)}
 	if s.cloud == nil {
 		s.cloud = newCloud()
 	}
@@ -129,7 +131,18 @@ func newSystem(t testing.TB, o setting) *system {
 	}
 	s.tracker = must(depend.New(s.cache, depend.All(needs...), o.options))(t)
 	r := reconcile.AsReconciler(s.cache, s.tracker.Wrap(s.reconcile))
-	s.ctrl = must(reconcile.New("thing", r, &reconcile.Options[reconcile.Request]{
+	counted := reconcile.Func[reconcile.Request](func(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+		s.mu.Lock()
+		s.begun[key.Name]++
+		s.mu.Unlock()
+		if o.first != nil {
+			if err := o.first(key); err != nil {
+				return reconcile.Result{}, err
+			}
+		}
+		return r.Reconcile(ctx, key)
+	})
+	s.ctrl = must(reconcile.New("thing", counted, &reconcile.Options[reconcile.Request]{
 		Reads: s.tracker.Caches(), Logger: slog.New(slog.DiscardHandler),
 		Backoff:   queue.Backoff{Base: time.Second, Max: cmp.Or(o.backoff, time.Hour), Jitter: queue.NoJitter},
 		Placement: o.placement,
@@ -213,6 +226,13 @@ func (s *system) ran(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.runs[name]
+}
+
+// began is how many runs of an object there were, also those that ended because it has to wait.
+func (s *system) began(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begun[name]
 }
 
 func (s *system) declare(name string, needs ...string) {

@@ -35,6 +35,7 @@ type user struct {
 	revision store.Revision // of the object that the edges were read from
 	unmet    int            // edges whose nodes are not met
 	freshAt  time.Duration  // when its attempts last started from 0, on the tracker's clock
+	due      time.Duration  // when its last wake is handed to the queue
 	flags    userFlags
 }
 
@@ -42,7 +43,7 @@ type userFlags uint16
 
 const (
 	waiting userFlags = 1 << iota // its last run found something unmet
-	woken                         // it was handed to the queue and has not run since
+	woken                         // it was handed to the queue, and no run has asked since
 	ran                           // a run began with everything met
 	running                       // one does now
 	failed                        // the last one failed
@@ -84,6 +85,9 @@ type wake struct {
 	keep bool
 	// after is how long it waits at least.
 	after time.Duration
+	// again says that it was handed over before and has not asked since: it comes when it
+	// was to come then.
+	again bool
 }
 
 // behindPause is the pace of the runs that read again what a late cache shows otherwise.
@@ -198,7 +202,7 @@ func (x *index) keepAgain(u *user, now time.Duration) []wake {
 	switch {
 	case u.is(running):
 		u.flags |= unkept // end asks again
-	case u.is(ran) && !u.is(woken) && u.unmet == 0:
+	case u.is(ran) && u.unmet == 0:
 		return []wake{x.wake(u, false, now)}
 	}
 	return nil
@@ -214,11 +218,13 @@ func (x *index) consider(u *user, e *edge, readied bool, now time.Duration) (wak
 		}
 		return wake{}, false // end asks again, when the run has said what became of it
 	}
-	if u.is(woken) || u.unmet > 0 {
+	if u.unmet > 0 || u.is(woken) && e == nil {
 		return wake{}, false
 	}
 	differs := u.is(ran) && (e != nil && e.differs() || (e == nil || readied || u.is(waiting)) && u.differs())
-	if !u.is(waiting) && !differs && !(u.is(failed) && readied) {
+	// One that was woken is woken again by the next change: perhaps its run failed before it
+	// asked, and it backs off or is parked. If not, the queue has it already.
+	if !u.is(woken) && !u.is(waiting) && !differs && !(u.is(failed) && readied) {
 		return wake{}, false
 	}
 	return x.wake(u, differs, now), true
@@ -227,8 +233,8 @@ func (x *index) consider(u *user, e *edge, readied bool, now time.Duration) (wak
 // wake hands a user to the queue. Its attempts start from 0 if it is about something else
 // than its last run, and that was not so a moment ago.
 func (x *index) wake(u *user, differs bool, now time.Duration) wake {
+	w := wake{key: u.key, keep: true, again: u.is(woken)}
 	u.flags |= woken
-	w := wake{key: u.key, keep: true}
 	if u.is(behind) {
 		w.after = behindPause
 	}

@@ -35,6 +35,7 @@ type modelled struct {
 	late            bool // the index has not heard of its last change
 	dirty           bool // the tracker has noted it as a user to be looked at
 	noted           bool // and as a needed object to be looked at
+	missed          bool // its last run failed before it asked, and it is parked
 }
 
 // run is a run under way.
@@ -56,6 +57,7 @@ const (
 	remove
 	flip // becomes unready, or ready, by another hand
 	fail // the run under way fails
+	miss // the next run fails before it has asked, and is not made again
 	// The kernel does what follows by itself.
 	begin
 	end  // the run under way succeeds, and makes its object ready
@@ -64,7 +66,7 @@ const (
 	events
 )
 
-var eventNames = [events]string{"declare", "remove", "flip", "fail", "begin", "end", "hear", "look"}
+var eventNames = [events]string{"declare", "remove", "flip", "fail", "miss", "begin", "end", "hear", "look"}
 
 // trial tries every order of events on one graph.
 type trial struct {
@@ -79,7 +81,7 @@ type grain int
 
 const (
 	whole  grain = iota // all runs that an event causes follow it
-	fine                // other events come between runs
+	fine                // other events come between runs, and runs fail before they ask
 	finest              // and during them; runs fail, and the index hears of changes late
 )
 
@@ -177,6 +179,8 @@ func (w *world) can(e event, i int) bool {
 		return o.declared
 	case flip:
 		return o.declared && !w.once
+	case miss:
+		return o.queued && o.declared && w.grain == fine
 	case begin:
 		return o.queued && o.run == nil
 	case fail, end:
@@ -218,6 +222,8 @@ func (w *world) do(e event, i int) {
 	case flip:
 		o.ready = !o.ready
 		w.changed(i)
+	case miss:
+		o.queued, o.missed = false, true
 	case begin:
 		w.begin(i)
 	case end, fail:
@@ -291,8 +297,22 @@ func (w *world) hear(i int) {
 
 func (w *world) set(n *node) {
 	if n != nil {
+		before := *n
 		for _, k := range w.x.set(n, w.state(number(n.key)), 0) {
-			w.wake(k)
+			w.wake(k, true)
+		}
+		if before.known && n.now.met && (!before.now.met || before.now.asked != n.now.asked) {
+			w.checkParked(n)
+		}
+	}
+}
+
+// checkParked checks that a change of what objects need has ended their parks, if they have
+// not asked since they were woken.
+func (w *world) checkParked(n *node) {
+	for _, b := range n.users {
+		if o := &w.objects[number(b.user.key)]; o.missed && o.woken && b.user.unmet == 0 {
+			w.fatalf("%s stays parked", b.user.key)
 		}
 	}
 }
@@ -309,33 +329,36 @@ func (w *world) look(u *user) {
 	}
 	if u.is(waiting) {
 		if k, ok := w.x.consider(u, nil, false, 0); ok {
-			w.wake(k)
+			w.wake(k, false)
 		}
 	}
 }
 
-// wake checks that a user is woken only when it may go on, for a reason, and once.
-func (w *world) wake(k wake) {
+// wake checks that a user is woken only when it may go on, for a reason, and once, or once
+// for each change that is heard of until it asks.
+func (w *world) wake(k wake, heard bool) {
 	i := number(k.key)
 	o, u := &w.objects[i], w.x.users[k.key]
 	switch {
 	case !o.declared || u == nil:
 		w.fatalf("%d is woken, and is not declared", i)
-	case o.woken:
+	case o.woken != k.again:
+		w.fatalf("%d is woken again: %v, want %v", i, k.again, o.woken)
+	case o.woken && !heard:
 		w.fatalf("%d is woken twice, and has not run between", i)
 	case slices.ContainsFunc(u.edges, func(e edge) bool { return !e.node.now.met }):
 		w.fatalf("%d is woken, and what it needs is not there as far as the index knows", i)
 	case w.grain != finest && !w.met(i):
 		w.fatalf("%d is woken, and may not go on", i)
-	case w.grain != finest && !o.waits && o.seen == w.sees(i):
+	case w.grain != finest && !o.waits && !o.woken && o.seen == w.sees(i):
 		w.fatalf("%d is woken without a cause", i)
 	}
-	o.woken, o.queued = true, true
+	o.woken, o.queued, o.missed = true, true, false
 }
 
 func (w *world) begin(i int) {
 	o := &w.objects[i]
-	o.queued, o.woken = false, false
+	o.queued, o.woken, o.missed = false, false, false
 	if !o.declared {
 		return
 	}
@@ -384,7 +407,7 @@ func (w *world) end(i int, failed bool) {
 		if w.grain != finest {
 			w.fatalf("%d is woken by its own success", i)
 		}
-		w.wake(k)
+		w.wake(k, false)
 		for n := range w.objects { // what is noted is looked at before the wake is sent
 			if w.objects[n].noted {
 				w.hear(n)
@@ -400,6 +423,7 @@ func (w *world) checkStill() {
 		switch {
 		case !o.declared:
 			continue
+		case o.missed: // for another reason than what it needs
 		case o.waits && w.met(i):
 			w.fatalf("%d may go on, and was not woken", i)
 		case !o.waits && w.met(i) && o.seen != w.sees(i):
@@ -433,8 +457,8 @@ func (w *world) code() string {
 		o, key := &w.objects[i], keyOf(i)
 		u, n := w.x.users[key], w.x.nodes[target{0, key}]
 		bits(o.declared, o.ready, o.queued, o.waits, o.woken, o.seen == w.sees(i), o.late, o.dirty)
-		if w.once {
-			bits(o.uid > 0)
+		if w.once || w.grain == fine {
+			bits(o.uid > 0 && w.once, o.missed)
 		}
 		if w.grain == finest {
 			bits(o.run != nil, o.run != nil && o.run.user == u, o.run != nil && o.run.uid == o.uid, o.noted)

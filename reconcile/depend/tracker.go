@@ -391,7 +391,7 @@ func (t *Tracker[S, T]) send(ctx context.Context, to reconcile.Sink[reconcile.Re
 	}
 	for i, w := range wakes {
 		t.mu.Lock()
-		after := t.pace.delay(t.now())
+		after := t.handOverLocked(w)
 		t.mu.Unlock()
 		o := queue.AddOptions{Urgent: true, KeepAttempts: w.keep, After: max(after, w.after), Priority: band, Reason: "dependency"}
 		if err := reconcile.AddWaiting(ctx, to, w.key, o); err != nil {
@@ -402,4 +402,18 @@ func (t *Tracker[S, T]) send(ctx context.Context, to reconcile.Sink[reconcile.Re
 		}
 	}
 	return nil
+}
+
+// handOverLocked is when a wake goes to the queue; mu is held. One that is a repetition takes no place of the
+// pace, and comes no earlier than the first one.
+func (t *Tracker[S, T]) handOverLocked(w wake) (after time.Duration) {
+	u, now := t.index.users[w.key], t.now()
+	if w.again && u != nil {
+		return max(0, u.due-now)
+	}
+	after = t.pace.delay(now)
+	if u != nil {
+		u.due = now + after
+	}
+	return after
 }
