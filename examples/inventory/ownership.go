@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -43,42 +42,22 @@ type Ownership interface {
 // byTags keeps the mark in the bucket's tags.
 type byTags struct{}
 
-// The tags that a bucket carries.
+// The tags that a bucket carries besides its mark.
 const (
-	tagInstallation = "tend/installation"
-	tagKind         = "tend/kind"
-	tagKey          = "tend/key"
-	tagUID          = "tend/uid"
-	tagDeclared     = "tend/declared"
-	tagTenant       = "tenant"
-	tagOwner        = "owner"
+	tagTenant = "tenant"
+	tagOwner  = "owner"
 )
 
 // into adds the labels to a set of tags.
 func (l Labels) into(tags map[string]string) map[string]string {
-	tags[tagInstallation], tags[tagKind], tags[tagKey] = l.Mark.Installation, l.Mark.Kind, l.Mark.Key.String()
 	tags[tagTenant], tags[tagOwner] = l.Tenant, l.Owner
-	delete(tags, tagUID)
-	delete(tags, tagDeclared)
-	if l.Mark.UID != "" {
-		tags[tagUID] = l.Mark.UID
-	}
-	if l.Mark.Declared != 0 {
-		tags[tagDeclared] = strconv.FormatInt(l.Mark.Declared, 10)
-	}
-	return tags
+	return l.Mark.SetTags(tags)
 }
 
 // labelsOf is the way back. A mark that cannot be read is another's.
 func labelsOf(tags map[string]string) Labels {
 	l := Labels{Tenant: tags[tagTenant], Owner: tags[tagOwner]}
-	_, l.Marked = tags[tagInstallation]
-	key, err := store.ParseKey(tags[tagKey])
-	if err != nil {
-		return l
-	}
-	declared, _ := strconv.ParseInt(tags[tagDeclared], 10, 64) // or 0: an older mark has none
-	l.Mark = external.Mark{Installation: tags[tagInstallation], Kind: tags[tagKind], Key: key, UID: tags[tagUID], Declared: declared}
+	l.Mark, l.Marked = external.MarkOf(tags)
 	return l
 }
 

@@ -178,7 +178,7 @@ func TestVersityForeignAndFullBucketsAreLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	theirs := map[string]string{tagInstallation: "elsewhere", tagKind: kind, tagKey: "acme-theirs"}
+	theirs := markOf("elsewhere", "acme-theirs").SetTags(nil)
 	if err := writeTags(t.Context(), c, "acme-theirs", theirs); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestVersityPruneDeletesEmptyOrphansOfOurs(t *testing.T) {
 	if _, err := c.CreateBucket(t.Context(), createInput("acme-theirs", "", nil)); err != nil {
 		t.Fatal(err)
 	}
-	theirs := map[string]string{tagInstallation: "elsewhere", tagKind: kind, tagKey: "acme-theirs"}
+	theirs := markOf("elsewhere", "acme-theirs").SetTags(nil)
 	if err := writeTags(t.Context(), c, "acme-theirs", theirs); err != nil {
 		t.Fatal(err)
 	}

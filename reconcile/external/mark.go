@@ -2,6 +2,7 @@ package external
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/tendhq/tend/store"
 )
@@ -36,6 +37,49 @@ func NewMark[S, T any](installation, kind string, o *store.Object[S, T]) Mark {
 // String is for reading: installation/kind/key@uid.
 func (m Mark) String() string {
 	return fmt.Sprintf("%s/%s/%s@%s", m.Installation, m.Kind, m.Key, m.UID)
+}
+
+// The tags of a mark, for clouds whose tags take any such text, as those of AWS and Azure do.
+const (
+	tagInstallation = "tend/installation"
+	tagKind         = "tend/kind"
+	tagKey          = "tend/key"
+	tagUID          = "tend/uid"
+	tagDeclared     = "tend/declared"
+)
+
+// SetTags puts the mark into a resource's tags, under names that begin with "tend/", in
+// place of another mark there, and returns them. Other tags stay. Nil tags are a new map.
+// [MarkOf] is the way back.
+func (m Mark) SetTags(tags map[string]string) map[string]string {
+	if tags == nil {
+		tags = make(map[string]string)
+	}
+	tags[tagInstallation], tags[tagKind], tags[tagKey] = m.Installation, m.Kind, m.Key.String()
+	delete(tags, tagUID)
+	if m.UID != "" {
+		tags[tagUID] = m.UID
+	}
+	delete(tags, tagDeclared)
+	if m.Declared != 0 {
+		tags[tagDeclared] = strconv.FormatInt(m.Declared, 10)
+	}
+	return tags
+}
+
+// MarkOf reads the mark that [Mark.SetTags] put into tags, and reports whether there is one.
+// A mark that cannot be read is there and counts as another's ([Foreign]).
+func MarkOf(tags map[string]string) (m Mark, marked bool) {
+	installation, marked := tags[tagInstallation]
+	key, err := store.ParseKey(tags[tagKey])
+	if !marked || err != nil {
+		return Mark{}, marked
+	}
+	declared, err := strconv.ParseInt(tags[tagDeclared], 10, 64)
+	if err != nil {
+		declared = 0 // an older mark has none
+	}
+	return Mark{Installation: installation, Kind: tags[tagKind], Key: key, UID: tags[tagUID], Declared: declared}, true
 }
 
 // Compare says what a mark found on a resource means to the object that m was

@@ -29,3 +29,39 @@ func TestMarkTellsOursFromOthers(t *testing.T) {
 		}
 	}
 }
+
+// A mark is read from tags as it was put there, beside tags of others, and takes the place of
+// one that was there. What cannot be read is another's.
+func TestMarkIsReadFromTagsAsItWasPutThere(t *testing.T) {
+	key := store.Key{Namespace: "a", Name: "b/c"}
+	tags := map[string]string{"team": "blue"}
+	for _, m := range []Mark{
+		{Installation: "here", Kind: "Disk", Key: key, UID: "u", Declared: 1_700_000_000},
+		{Installation: "there", Kind: "Net", Key: store.Key{Name: "d"}}, // leaves nothing of the one before
+	} {
+		m.SetTags(tags)
+		if got, marked := MarkOf(tags); !marked || got != m {
+			t.Errorf("got %+v, %v, want %+v", got, marked, m)
+		}
+		if tags["team"] != "blue" {
+			t.Errorf("another's tag is gone: %v", tags)
+		}
+	}
+	m := Mark{Installation: "here", Kind: "Disk", Key: key}
+	if _, marked := MarkOf(map[string]string{"team": "blue"}); marked {
+		t.Error("tags without a mark have one")
+	}
+	for _, broken := range []map[string]string{
+		{"tend/installation": "here", "tend/kind": "Disk"},
+		{"tend/installation": "here", "tend/kind": "Disk", "tend/key": "a/b/c/"},
+	} {
+		if got := m.Compare(MarkOf(broken)); got != Foreign {
+			t.Errorf("%v: %v, want foreign", broken, got)
+		}
+	}
+	old := m.SetTags(nil)
+	old["tend/declared"] = "?"
+	if got, _ := MarkOf(old); got != m {
+		t.Errorf("a time that cannot be read: %+v, want %+v", got, m)
+	}
+}

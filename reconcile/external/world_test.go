@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -216,25 +215,9 @@ type diskClient struct {
 
 func markOf(o *disk) external.Mark { return external.NewMark(home, "Disk", o) }
 
-func tags(m external.Mark) map[string]string {
-	all := map[string]string{"tend/installation": m.Installation, "tend/kind": m.Kind, "tend/key": m.Key.String(), "tend/uid": m.UID}
-	if m.Declared != 0 {
-		all["tend/declared"] = strconv.FormatInt(m.Declared, 10)
-	}
-	return all
-}
+func tags(m external.Mark) map[string]string { return m.SetTags(nil) }
 
-func readMark(r reconciletest.Resource) (external.Mark, bool) {
-	if r.Tags["tend/installation"] == "" {
-		return external.Mark{}, false
-	}
-	k := store.Key{}
-	if err := k.UnmarshalText([]byte(r.Tags["tend/key"])); err != nil {
-		return external.Mark{}, false
-	}
-	declared, _ := strconv.ParseInt(r.Tags["tend/declared"], 10, 64)
-	return external.Mark{Installation: r.Tags["tend/installation"], Kind: r.Tags["tend/kind"], Key: k, UID: r.Tags["tend/uid"], Declared: declared}, true
-}
+func readMark(r reconciletest.Resource) (external.Mark, bool) { return external.MarkOf(r.Tags) }
 
 func nameOf(o *disk) string { return o.Namespace + "-" + o.Name }
 

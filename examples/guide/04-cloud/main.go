@@ -62,7 +62,7 @@ func (p provider) delete(ctx context.Context, id string) error {
 func (p provider) desired(z *Zone) reconciletest.Resource {
 	return reconciletest.Resource{
 		ID: z.Name, Name: z.Name, // the name is ours to choose
-		Tags:  map[string]string{"installation": p.installation, "key": z.Key().String(), "uid": z.UID},
+		Tags:  external.NewMark(p.installation, "zone", z).SetTags(nil),
 		Props: map[string]string{"ttl": z.Spec.TTL},
 	}
 }
@@ -100,10 +100,7 @@ func (p provider) inventory(zones *Zones) (*external.Inventory[Spec, struct{}, r
 		Delete: func(ctx context.Context, r reconciletest.Resource) error { return p.delete(ctx, r.ID) },
 		ID:     func(r reconciletest.Resource) string { return r.ID },
 		IDOf:   func(z *Zone) string { return z.Name },
-		Owner: func(r reconciletest.Resource) (external.Mark, bool) {
-			key, err := store.ParseKey(r.Tags["key"])
-			return external.Mark{Installation: r.Tags["installation"], Kind: "zone", Key: key, UID: r.Tags["uid"]}, err == nil
-		},
+		Owner:  func(r reconciletest.Resource) (external.Mark, bool) { return external.MarkOf(r.Tags) },
 		Compare: func(z *Zone, r reconciletest.Resource) external.Observation {
 			if have := r.Props["ttl"]; have != z.Spec.TTL {
 				return external.Observation{Diff: fmt.Sprintf("ttl: %s, want %s", have, z.Spec.TTL)}
