@@ -3,6 +3,7 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,6 +136,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	queues, buckets, backends := slices.Clone(c.queues), slices.Clone(c.buckets), slices.Clone(c.backends)
 	quotas, externals, inventories := slices.Clone(c.quotas), slices.Clone(c.externals), slices.Clone(c.inventories)
 	kinds := slices.Clone(c.kinds)
+	known := slices.AppendSeq(slices.Collect(maps.Keys(c.runs)), maps.Keys(c.bands))
 	c.mu.Unlock()
 
 	c.times.Collect(to)
@@ -173,11 +175,17 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	if c.manager == nil {
 		return
 	}
+	live := make(map[string]bool)
+	for _, q := range queues {
+		live[valid(q.Name())] = true
+	}
 	for _, r := range c.manager.Runners() {
 		if i, ok := reconcile.Inspect(r); ok {
 			snap, st := i.Snapshot(), i.QueueStats()
 			runs := c.exemplarsSeen(snap.Name)
+			live[snap.Name] = true
 			snap.Name = names.unique("queue", snap.Name)
+			live[snap.Name] = true
 			st.Name = snap.Name
 			c.queue(s, st, runs)
 			control(s, snap, st, runs)
@@ -185,6 +193,20 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 			snap := r.Snapshot()
 			snap.Name = names.unique("cache", snap.Name)
 			watch(s, snap)
+		}
+	}
+	c.forget(known, live)
+}
+
+// forget drops what is kept of controllers that were known before a scrape and are not of
+// the manager any more: those that were stopped.
+func (c *Collector) forget(known []string, live map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range known {
+		if !live[name] {
+			delete(c.runs, name)
+			delete(c.bands, name)
 		}
 	}
 }

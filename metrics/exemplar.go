@@ -2,9 +2,14 @@ package metrics
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"runtime/debug"
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -23,7 +28,8 @@ import (
 // Prometheus takes exemplars only from an OpenMetrics scrape, which package web serves,
 // and if its feature exemplar-storage is on. A call whose labels it would refuse, of more
 // than 128 characters in all, not UTF-8, or with a name that begins with "__", has no
-// exemplar.
+// exemplar, and neither has one for which labels panics: the first such panic is logged. The
+// map is copied.
 func (c *Collector) Exemplars(labels func(ctx context.Context) map[string]string) {
 	if labels == nil {
 		c.exemplar.Store(nil)
@@ -49,14 +55,23 @@ func With[K comparable](c *Collector, o *reconcile.Options[K]) *reconcile.Option
 // traces returns the labels of a call's exemplar; nil: it has none.
 type traces struct {
 	atomic.Pointer[func(ctx context.Context) map[string]string]
+	panicked sync.Once
 }
 
-func (t *traces) of(ctx context.Context) prometheus.Labels {
+func (t *traces) of(ctx context.Context) (labels prometheus.Labels) {
 	f := t.Load()
 	if f == nil {
 		return nil
 	}
-	labels := (*f)(ctx)
+	defer func() {
+		if p := recover(); p != nil {
+			labels = nil
+			t.panicked.Do(func() {
+				slog.Error("metrics: the function given to Exemplars panicked: the call has no exemplar", "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+			})
+		}
+	}()
+	labels = maps.Clone((*f)(ctx))
 	runes := 0
 	for name, value := range labels {
 		if !utf8.ValidString(value) || !utf8.ValidString(name) || name == "" || strings.HasPrefix(name, "__") {

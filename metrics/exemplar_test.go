@@ -144,3 +144,32 @@ func TestStoreCallsHaveExemplars(t *testing.T) {
 		t.Errorf("exemplars %v, want t1 still", found)
 	}
 }
+
+// A function of labels that panics costs its calls their exemplars, and nothing else: the
+// call goes on, is timed, and the next one has its exemplar.
+//
+// Seen to fail: the panic went through the store's call.
+func TestLabelsThatPanicCostTheExemplarOnly(t *testing.T) {
+	c, b := measure(t, newBackend(t))
+	panics := true
+	c.Exemplars(func(context.Context) map[string]string {
+		if panics {
+			panic("no span")
+		}
+		return map[string]string{"trace_id": "a"}
+	})
+	for n := range 2 {
+		if _, err := b.Get(t.Context(), "Disk", store.Key{Name: "a"}); !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+		times, found := uint64(0), 0
+		for _, m := range scrape(t, c)["tend_store_operation_duration_seconds"].GetMetric() {
+			times += m.GetHistogram().GetSampleCount()
+			found += len(exemplars(m.GetHistogram()))
+		}
+		if times != uint64(n+1) || found != n {
+			t.Errorf("after %d calls %d are timed and %d have an exemplar, want %d", n+1, times, found, n)
+		}
+		panics = false
+	}
+}
