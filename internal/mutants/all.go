@@ -1614,6 +1614,28 @@ var All = []Mutant{
 		File: "store/postgres/commit.go", Old: "\tif declarations != nil {\n", New: "\tif declarations != nil && !BROKEN {\n",
 		Package: "store/postgres", Test: "TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits",
 	},
+
+	// reconcile/quota, beside those above
+	{
+		Name: "a pause that ended unseen goes on",
+		File: "reconcile/quota/pause.go", Old: "if batch.Kind == store.BatchSnapshotEnd {", New: "if batch.Kind == store.BatchSnapshotEnd && !BROKEN {",
+		Package: "reconcile/quota", Test: "TestPauseThatEndedUnseenIsOver",
+	},
+	{
+		Name: "a quota that is made during a pause is not paused",
+		File: "reconcile/quota/set.go", Old: "b.pauseUntil(s.pauses.heardOf(name))", New: "if !BROKEN {\n\t\t\t\tb.pauseUntil(s.pauses.heardOf(name))\n\t\t\t}",
+		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",
+	},
+	{
+		Name: "a second pause is not told",
+		File: "reconcile/quota/pause.go", Old: "until.After(told[name]) {", New: "until.After(told[name]) && !(BROKEN && !told[name].IsZero()) {",
+		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",
+	},
+	{
+		Name: "what was paid to another account counts",
+		File: "reconcile/quota/gate.go", Old: "if owes && d.quota == q {", New: "if owes && (BROKEN || d.quota == q) {",
+		Package: "reconcile/quota", Test: "TestTokenOfOneAccountPaysForNoCallToAnother",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.

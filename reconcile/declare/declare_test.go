@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math"
 	"os"
@@ -13,12 +14,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/declare"
+	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -191,6 +194,26 @@ func TestAHalfWrittenFileIsNotTaken(t *testing.T) {
 		w.write(list("a", 1, "b", 2, "c", 3, "d", 4))
 		w.settle()
 		w.expect("a:1", "b:2", "c:3", "d:4")
+	})
+}
+
+// A file system's clock ticks slowly: a second write within its tick leaves time and size
+// as they were. The content of a file with a young time is read again.
+//
+// Negative control: code in which a second write within a tick is missed.
+func TestASecondWriteOfTheSameTimeAndSizeIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, list("a", 1), &declare.Options[spec, struct{}]{Every: 100 * time.Millisecond})
+		tick := time.Now()
+		for size := 1; size < 4; size++ {
+			w.write(list("a", size))
+			if err := os.Chtimes(w.path, tick, tick); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(500 * time.Millisecond)
+			synctest.Wait()
+			w.expect(fmt.Sprintf("a:%d", size))
+		}
 	})
 }
 
@@ -494,6 +517,110 @@ func TestAProgramWaitsForItsFile(t *testing.T) {
 		}); err != nil || runs != 2 {
 			t.Errorf("Run = %v after %d runs, want 2", err, runs)
 		}
+	})
+}
+
+// A content that was read and is not applied yet leaves the program waiting, although all
+// is as the content before it says.
+//
+// Negative control: code in which a newer content counts as applied.
+func TestAContentThatIsNotAppliedYetIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		decode := declare.JSON(must(store.New[spec, struct{}](must(memory.New(nil)), "site", nil)))
+		w := start(t, list("a", 1), &declare.Options[spec, struct{}]{Decode: func(data []byte) ([]*site, error) {
+			if strings.Contains(string(data), `"b"`) {
+				<-goOn
+			}
+			return decode(data)
+		}})
+		w.settle()
+		w.expectLeft("")
+		w.write(list("a", 1, "b", 2))
+		w.settle()
+		w.expect("a:1")
+		w.expectLeft("it is not applied yet")
+		close(goOn)
+		w.settle()
+		w.expect("a:1", "b:2")
+		w.expectLeft("")
+	})
+}
+
+// late is a backend whose watches show nothing while the gate is shut.
+type late struct {
+	store.Backend
+	gate atomic.Pointer[chan struct{}] // nil: open
+}
+
+func (b *late) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		for batch, err := range b.Backend.Watch(ctx, kind, after) {
+			if gate := b.gate.Load(); gate != nil {
+				select {
+				case <-*gate:
+				case <-ctx.Done():
+				}
+			}
+			if !yield(batch, err) {
+				return
+			}
+		}
+	}
+}
+
+// A deletion that the cache does not show yet is waited for: the Kind counts what the cache
+// has.
+//
+// Negative control: code in which a deletion that the cache lacks is not waited for.
+func TestADeletionThatTheCacheLacksIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, path: filepath.Join(t.TempDir(), "sites.json"), log: &lockedBuffer{}}
+		w.write(list("a", 1, "b", 2))
+		b := &late{Backend: must(memory.New(nil))}
+		w.run(b, nil)
+		w.settle()
+		w.expectLeft("")
+		gate := make(chan struct{})
+		b.gate.Store(&gate)
+		w.write(list("a", 1))
+		w.settle()
+		w.expect("a:1")
+		if w.file.Progress().Complete() {
+			t.Error("complete while the cache has what was deleted")
+		}
+		b.gate.Store(nil)
+		close(gate)
+		w.settle()
+		w.expectLeft("")
+	})
+}
+
+// A server that gets the lease back applies the file again, as it is then: another server
+// may have had another one.
+//
+// promise L2. Negative control: code in which a file is not read again under a new lease.
+func TestAFileIsAppliedAgainUnderANewLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		elected := must(lease.NewManual(b, "files"))
+		w := &world{t: t, path: filepath.Join(t.TempDir(), "sites.json"), log: &lockedBuffer{}}
+		w.write(list("a", 1, "b", 2))
+		w.run(b, &declare.Options[spec, struct{}]{Controller: &reconcile.Options[string]{Placement: elected}})
+		elected.Set(true, 1)
+		w.settle()
+		w.expect("a:1", "b:2")
+		elected.Set(false, 1)
+		w.settle()
+		o := must(w.sites.Get(t.Context(), store.Key{Name: "a"}))
+		o.Spec.Size = 7
+		must(w.sites.Update(t.Context(), o))
+		w.settle()
+		w.expect("a:7", "b:2")
+		elected.Set(true, 2)
+		w.settle()
+		w.expect("a:1", "b:2")
+		w.expectLeft("")
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/program"
@@ -37,6 +38,8 @@ type service struct {
 	cache   *cache.Cache[spec, status]
 	part    *program.Kind[spec, status]
 	manager reconcile.Manager
+
+	controller *reconcile.Controller[reconcile.Request]
 }
 
 // quiet is the logger of what is not looked at.
@@ -56,6 +59,7 @@ func newService(t *testing.T, b store.Backend, track bool, placement lease.Place
 	c := must(reconcile.New("sites", reconcile.AsReconciler(s.cache, f), o))
 	check(t, c.Watch(reconcile.From(s.cache)))
 	check(t, s.manager.Register(c))
+	s.controller = c
 	return s
 }
 
@@ -430,6 +434,110 @@ func TestARevisionIsWaitedForWhileOthersGoOn(t *testing.T) {
 			cancel()
 			manager.Wait()
 		}
+	})
+}
+
+// The run of an object says nothing about another object of its name, which nothing has
+// run yet; a revision that had the first is reached when the first is gone.
+//
+// Negative controls: code in which the run of an earlier object of the name counts, or
+// WaitRevision waits for another object of the name.
+func TestAnotherObjectOfTheNameIsAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, goOn := make(chan struct{}, 10), make(chan struct{}, 10)
+		s := newService(t, must(memory.New(nil)), true, nil, func(ctx context.Context, _ *site) (reconcile.Result, error) {
+			began <- struct{}{}
+			select {
+			case <-goOn:
+			case <-ctx.Done():
+			}
+			return reconcile.Result{}, ctx.Err() // without a condition: the runs alone count
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var manager sync.WaitGroup
+		manager.Go(func() { check(t, s.manager.Run(ctx)) })
+		again := func() {
+			t.Helper()
+			o := must(s.sites.Get(t.Context(), store.Key{Name: "a"}))
+			check(t, s.sites.Delete(t.Context(), o))
+			s.create(t, "a")
+			synctest.Wait()
+		}
+
+		s.create(t, "a")
+		<-began
+		goOn <- struct{}{}
+		synctest.Wait()
+		if p := s.part.Progress(); p.Done != 1 {
+			t.Fatalf("%+v after a run, want it done", p)
+		}
+		again()
+		<-began
+		if p := s.part.Progress(); p.Done != 0 || p.Declared != 1 {
+			t.Errorf("%+v while the first run of the second object goes on", p)
+		}
+		short, stop := context.WithTimeoutCause(ctx, time.Second, errors.New("a second"))
+		if err := s.part.WaitRevision(short, 0); err == nil {
+			t.Error("WaitRevision counts the run of the object before")
+		}
+		stop()
+
+		waited := make(chan error, 1)
+		go func() { waited <- s.part.WaitRevision(ctx, 0) }() // ends with ctx at the latest
+		synctest.Wait()
+		again()
+		select {
+		case err := <-waited:
+			check(t, err)
+		case <-time.After(time.Second):
+			t.Error("WaitRevision waits for an object that was made later")
+		}
+		cancel()
+		manager.Wait()
+	})
+}
+
+// A run that a cloud turned away says nothing new: what was done stays done, and what
+// failed keeps its reason.
+//
+// Negative control: code in which a throttled run is a failure.
+func TestThrottledRunSaysNothingOfTheObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := must(queue.NewBucket("cloud", 10, 10))
+		var throttled atomic.Bool
+		s := newService(t, must(memory.New(nil)), true, nil, func(_ context.Context, o *site) (reconcile.Result, error) {
+			switch {
+			case throttled.Load():
+				return reconcile.Result{}, queue.Throttled(calls, time.Now().Add(time.Hour), errors.New("slow down"))
+			case o.Name == "bad":
+				return reconcile.Result{}, errors.New("no route to host")
+			}
+			return reconcile.Result{}, nil
+		})
+		s.create(t, "bad", "good")
+		ctx, cancel := context.WithCancel(t.Context())
+		var manager sync.WaitGroup
+		manager.Go(func() { check(t, s.manager.Run(ctx)) })
+		look := func(when string) {
+			t.Helper()
+			synctest.Wait()
+			p, left := s.part.Progress(), s.part.Left()
+			if p.Done != 1 || p.Failing != 1 || len(left) != 1 || left[0].Why != "no route to host" {
+				t.Errorf("%s: %+v, left %v; want good done and bad failing as before", when, p, left)
+			}
+		}
+		look("after the first runs")
+		throttled.Store(true)
+		began := s.controller.Counts().Runs()
+		for _, name := range []string{"bad", "good"} {
+			check(t, s.controller.Queue().AddWith(store.Key{Name: name}, queue.AddOptions{Urgent: true}))
+		}
+		look("after throttled runs")
+		if n := s.controller.Counts().Runs() - began; n < 2 {
+			t.Errorf("%d throttled runs, want two", n)
+		}
+		cancel()
+		manager.Wait()
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 )
 
@@ -102,4 +103,49 @@ func TestKeysThatLeaveAServerOweItNothing(t *testing.T) {
 	if owing := set.Snapshot()[0].Owing; owing != 1 {
 		t.Errorf("%d keys wait when two have left, want 1", owing)
 	}
+}
+
+// What a key has paid to one account pays for no call to another: its object has moved to
+// that while it waited.
+//
+// promise Q6. Negative control: mutant "what was paid to another account counts".
+func TestTokenOfOneAccountPaysForNoCallToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, err := NewSet(&Options{Limits: func(Name) (Limits, error) {
+			return Limits{Read: Rate{PerSecond: 0.001, Burst: 1}, Judge: func(error) Verdict { return Verdict{} }}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var accounts [2]*Quota
+		for i, name := range []string{"old", "new"} {
+			if accounts[i], err = set.Get(Name{Account: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q, calls := accounts[0], 0
+		o, err := Limit(func(string) (*Quota, error) { return q, nil }, &reconcile.Options[string]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limited := o.Middleware[0](reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
+			return reconcile.Result{}, q.Do(ctx, Read, func(context.Context) error { calls++; return nil })
+		}))
+		run := func(want int) {
+			t.Helper()
+			if _, err := limited.Reconcile(t.Context(), "key"); err != nil && !queue.IsThrottled(err) {
+				t.Fatal(err)
+			}
+			if calls != want {
+				t.Fatalf("%d calls, want %d", calls, want)
+			}
+		}
+		run(1)
+		run(1) // the budget of the old account is used up: the key waits for its next token
+		if err := accounts[1].Do(t.Context(), Read, func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		q = accounts[1] // whose budget is used up too
+		run(1)
+	})
 }

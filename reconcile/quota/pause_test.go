@@ -174,6 +174,81 @@ func TestWatchThatBeginsAgainLengthensNoPause(t *testing.T) {
 	})
 }
 
+// A server that starts during a pause cannot tell when it began, and waits until its record
+// is gone: also when that goes while the server's watch is down.
+//
+// promise Q6. Negative control: mutant "a pause that ended unseen goes on".
+func TestPauseThatEndedUnseenIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		defer b.Close()
+		begun := time.Now()
+		first, stop := runSet(t, b)
+		defer stop()
+		if err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{30 * time.Second} }); !queue.IsThrottled(err) {
+			t.Fatalf("%v, want it throttled", err)
+		}
+		time.Sleep(20 * time.Second)
+		late, stop := runSet(t, &brittle{b, func() context.Context {
+			ctx, cancel := context.WithCancel(t.Context())
+			t.Cleanup(cancel)
+			switch passed := time.Since(begun); {
+			case passed < 25*time.Second:
+				time.AfterFunc(25*time.Second-passed, cancel)
+			case passed < 35*time.Second:
+				cancel()
+			}
+			return ctx
+		}})
+		defer stop()
+		if err := late.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if at := time.Since(begun); at < 30*time.Second || at > 45*time.Second {
+			t.Errorf("the server that started at 20 s made a call %v after the pause of 30 s began", at)
+		}
+	})
+}
+
+// A quota that is asked for first during a pause is paused too, and a second pause is told
+// as the first was.
+//
+// promise Q6. Negative controls: mutants "a quota that is made during a pause is not
+// paused" and "a second pause is not told".
+func TestEachPauseHoldsForQuotasThatAreMadeLater(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		defer b.Close()
+		first, stop := runSet(t, b)
+		defer stop()
+		second := must(quota.NewSet(&quota.Options{Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{PerSecond: 10}), Backend: b}))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- second.Run(ctx) }() // ends at cancel
+		synctest.Wait()
+		var q *quota.Quota
+		for _, pause := range []time.Duration{10 * time.Second, 30 * time.Second} {
+			begun := time.Now()
+			if err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{pause} }); !queue.IsThrottled(err) {
+				t.Fatalf("%v, want it throttled", err)
+			}
+			synctest.Wait()
+			q = must(second.Get(quota.Name{Account: "acme", API: "dns"}))
+			if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if at := time.Since(begun); at < pause || at > pause+2*time.Second {
+				t.Errorf("the second server made a call %v after a pause of %v began", at, pause)
+			}
+			time.Sleep(time.Minute)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A store that fails costs the news and no call.
 func TestPauseIsKeptWithoutTheStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {

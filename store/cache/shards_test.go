@@ -298,7 +298,8 @@ func TestACacheOfShardsReachesTheRevisionOfAWriteToAnotherShard(t *testing.T) {
 // swapped is a backend that was restored from a backup: another one with fewer commits.
 type swapped struct {
 	store.Backend
-	now func() (b store.Backend, cut <-chan struct{})
+	now    func() (b store.Backend, cut <-chan struct{})
+	listed func() // called before a list; nil: nothing is
 }
 
 func (s *swapped) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
@@ -320,6 +321,9 @@ func (s *swapped) Watch(ctx context.Context, kind string, after store.Revision) 
 }
 
 func (s *swapped) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	if s.listed != nil {
+		s.listed()
+	}
 	b, _ := s.now()
 	return b.List(ctx, kind, o)
 }
@@ -494,5 +498,148 @@ func TestAWatchThatIsLateDoesNotCoverTheList(t *testing.T) {
 		w.wantShard(1)
 		cancel()
 		wg.Wait()
+	})
+}
+
+// A list that breaks off after a page leaves nothing: what it has shown may be gone by the
+// next one, whose watch did not say so to a shard that is not there yet.
+//
+// promise S2. Negative control: code in which half a list stays.
+func TestAListThatBreaksOffLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSharded(t, 0, storetest.Rates{}, 1)
+		defer w.b.Close()
+		names := namesOf(1, 2)
+		slices.Sort(names)
+		p := &paged{Backend: w.b, failed: make(chan struct{})}
+		c, err := cache.New(newStore(t, p), &cache.Options[spec, status]{Shards: shards, OnError: func(store.Key, error) {}})
+		w.must(err)
+		w.c = c
+		for _, name := range names {
+			w.put(name)
+		}
+		defer w.run()()
+		_, release0 := c.HoldShard(0)
+		defer release0()
+		synctest.Wait() // the snapshot of a watch; what is gained from now on is listed
+		ready, release := c.HoldShard(1)
+		defer release()
+		<-p.failed
+		synctest.Wait()
+		for _, name := range names {
+			o, err := w.s.Get(t.Context(), store.Key{Name: name})
+			w.must(err)
+			w.must(w.s.Delete(t.Context(), o))
+		}
+		<-ready
+		w.wantShard(1)
+	})
+}
+
+// paged is a backend whose lists have a record a page. The first second page fails.
+type paged struct {
+	store.Backend
+	failed chan struct{}
+	once   sync.Once
+}
+
+func (p *paged) List(ctx context.Context, kind string, o store.ListOptions) (page store.Page, err error) {
+	if o.Cursor != "" {
+		p.once.Do(func() { err = errors.New("connection lost"); close(p.failed) })
+	}
+	if err != nil {
+		return page, err
+	}
+	o.Limit = 1
+	return p.Backend.List(ctx, kind, o)
+}
+
+// A cache that has ended says so of its shards, and what was broken in a shard that was
+// given up is not shown any more.
+//
+// Negative control: code in which shards of a cache that ended are relied on, or a broken
+// object of a lost shard stays broken.
+func TestShardsThatEndAreNotReliedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSharded(t, 0, storetest.Rates{}, 1)
+		defer w.b.Close()
+		names := namesOf(1, 2)
+		w.put(names[0])
+		_, err := w.b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "thing", Key: store.Key{Name: names[1]}, Put: store.Bytes("no object")}}})
+		w.must(err)
+		stop := w.run()
+		ready, release := w.c.HoldShard(1)
+		<-ready
+		if n := len(w.c.Snapshot().Undecodable); n != 1 {
+			t.Errorf("%d objects cannot be decoded, want 1", n)
+		}
+		release()
+		synctest.Wait()
+		if n := len(w.c.Snapshot().Undecodable); n != 0 {
+			t.Errorf("%d objects of a shard that was given up are shown as broken", n)
+		}
+		ready, release = w.c.HoldShard(1)
+		defer release()
+		<-ready
+		if !w.c.Holds(store.Key{Name: names[0]}) {
+			t.Error("a shard that is ready is not relied on")
+		}
+		stop()
+		if w.c.Holds(store.Key{Name: names[0]}) {
+			t.Error("a shard is relied on that nothing feeds any more")
+		}
+		if s := w.c.Snapshot().Shards; len(s.Ready) != 0 || !slices.Equal(s.Waiting, []int{1}) {
+			t.Errorf("after the end %+v, want shard 1 waiting", s)
+		}
+	})
+}
+
+// A list of a store that is older than what the watch has shown means that the store was
+// restored, also while the watch's connection has not noticed: everything is read again.
+//
+// promise S2. Negative control: code in which a list of an older store is taken.
+func TestAListOfARestoredStoreStartsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, backup := newSharded(t, 0, storetest.Rates{}, 1), newSharded(t, 0, storetest.Rates{}, 1)
+		defer w.b.Close()
+		defer backup.b.Close()
+		zero, one := namesOf(0, 3), namesOf(1, 3)
+		for i := range 3 {
+			w.put(zero[i])
+			w.put(one[i])
+		}
+		backup.put(zero[0])
+		backup.put(one[0])
+		var mu sync.Mutex
+		now := store.Backend(w.b)
+		s := &swapped{Backend: w.b, now: func() (store.Backend, <-chan struct{}) {
+			mu.Lock()
+			defer mu.Unlock()
+			return now, nil // the watch of before is never cut
+		}}
+		c, err := cache.New(newStore(t, s), &cache.Options[spec, status]{Shards: shards, OnError: func(store.Key, error) {}})
+		w.must(err)
+		w.c, backup.c = c, c
+		defer w.run()()
+		ready, release0 := c.HoldShard(0)
+		defer release0()
+		<-ready
+		w.wantShard(0)
+		// Shard 1 is gained: its watch is of the store before, and its list of the one after.
+		s.listed = func() {
+			mu.Lock()
+			defer mu.Unlock()
+			now = backup.b
+		}
+		ready, release1 := c.HoldShard(1)
+		defer release1()
+		<-ready
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		backup.wantShard(0)
+		backup.wantShard(1)
+		if n := c.Snapshot().Restores; n != 1 {
+			t.Errorf("%d restores are counted, want 1", n)
+		}
 	})
 }

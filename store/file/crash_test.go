@@ -17,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tendhq/tend/store"
@@ -286,6 +287,38 @@ func TestFailingDiskIsAClearErrorAndLosesNothing(t *testing.T) {
 			expect(t, "after reopening", contentsOf(t, open(t, path, nil), store.ListOptions{}), "a=1@1 b=1@2")
 		})
 	}
+}
+
+// The end of a lease that a full disk refuses is tried again, each second: without
+// it the records of a dead holder would stay.
+//
+// promise L1. Negative control: code in which the end of a lease is tried once.
+func TestEndOfALeaseIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f *os.File
+		b := open(t, newPath(t), &Options{openFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			var err error
+			f, err = os.OpenFile(name, flag, mode)
+			return f, err
+		}})
+		id, err := b.Grant(t.Context(), 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound := put("bound", "1")
+		bound.Lease = id
+		commit(t, b, bound)
+		mend := replaceDescriptor(t, f, "/dev/full")
+		time.Sleep(15500 * time.Millisecond)
+		expect(t, "while the disk is full", contentsOf(t, b, store.ListOptions{}), "bound=1@1")
+		mend()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		expect(t, "afterwards", contentsOf(t, b, store.ListOptions{}), "")
+		if err := b.Renew(t.Context(), id); !errors.Is(err, store.ErrLeaseGone) {
+			t.Errorf("Renew returned %v, want ErrLeaseGone", err)
+		}
+	})
 }
 
 // replaceDescriptor puts a device under the number of an open file.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -857,6 +858,39 @@ func TestLeaseSurvivesARestartAndThenExpires(t *testing.T) {
 		if next, err := b.Grant(t.Context(), time.Minute); err != nil || next == id {
 			t.Errorf("Grant returned %d, %v; want an id that was never used", next, err)
 		}
+	})
+}
+
+// A lease whose end is being written is not renewed: the record that is bound to it is gone
+// a moment later. Here the end is on disk and not published yet.
+//
+// promise L1. Negative control: code in which a lease is renewed while its end is written.
+func TestLeaseIsNotRenewedWhileItsEndIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slow atomic.Bool
+		goOn := make(chan struct{})
+		b := open(t, newPath(t), &Options{beforePublish: func() {
+			if slow.Load() {
+				<-goOn
+			}
+		}})
+		id, err := b.Grant(t.Context(), 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound := put("bound", "1")
+		bound.Lease = id
+		commit(t, b, bound)
+		slow.Store(true)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if err := b.Renew(t.Context(), id); !errors.Is(err, store.ErrLeaseGone) {
+			t.Errorf("Renew returned %v, want ErrLeaseGone", err)
+		}
+		slow.Store(false)
+		close(goOn)
+		synctest.Wait()
+		expect(t, "in the end", contentsOf(t, b, store.ListOptions{}), "")
 	})
 }
 

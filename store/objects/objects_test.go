@@ -191,6 +191,7 @@ func Example() {
 }
 
 // A list that is short because the cache is, would look as if objects did not exist.
+// Negative control: code in which an old version of a broken object is listed.
 func TestKindOfACacheListsAllOrFails(t *testing.T) {
 	b := must(file.Open(filepath.Join(t.TempDir(), "tend.db"), nil))
 	t.Cleanup(func() { _ = b.Close() })
@@ -226,6 +227,20 @@ func TestKindOfACacheListsAllOrFails(t *testing.T) {
 		if got, err := list(store.Selector{Namespace: namespace}); got != want || err != nil {
 			t.Errorf("in namespace %q: %q, %v; want %q", namespace, got, err, want)
 		}
+	}
+
+	// The cache keeps the last version of an object that cannot be decoded any more. It is
+	// not listed beside the error.
+	r := must(b.Get(t.Context(), "disk", store.Key{Name: "broken"}))
+	at := must(b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "disk", Key: store.Key{Name: "a"}, Put: store.Bytes(must(r.Encode()))}}}))
+	seen := make(chan struct{})
+	c.OnRevision(at, func() { close(seen) })
+	<-seen
+	if _, held := c.Get(store.Key{Name: "a"}); !held {
+		t.Error("the cache dropped the version that it could decode")
+	}
+	if got, err := list(store.Selector{}); got != "a true broken true prod/broken true " || err != nil {
+		t.Errorf("with an object that broke: %q, %v; want it once, broken", got, err)
 	}
 }
 
