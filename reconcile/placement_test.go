@@ -1014,7 +1014,7 @@ func TestLeaseLiesWhereTheControllersObjectsAre(t *testing.T) {
 }
 
 // A run whose writes are fenced has failed as any other: while its own server still trusts
-// a lease that another one has, it backs off.
+// a lease that another one has, it backs off, also if it adds its key at once each time.
 //
 // promise Q4
 func TestRunsThatAreFencedBackOff(t *testing.T) {
@@ -1025,10 +1025,14 @@ func TestRunsThatAreFencedBackOff(t *testing.T) {
 		p.Set(true, 1)
 		var fenced list[time.Duration]
 		began := time.Now()
-		newServer(t, s, p, reconcile.Options[store.Key]{Backoff: exactly(time.Second)}, func(ctx context.Context, k store.Key) (result, error) {
+		var v *server
+		v = newServer(t, s, p, reconcile.Options[store.Key]{Backoff: exactly(time.Second)}, func(ctx context.Context, k store.Key) (result, error) {
 			_, err := s.Mutate(ctx, k, func(o *thing) error { o.Status.Size++; return nil })
 			if errors.Is(err, store.ErrFenced) {
 				fenced.add(time.Since(began))
+				if err := v.c.Queue().AddAfter(k, 0); err != nil {
+					t.Error(err)
+				}
 			}
 			return result{RequeueAfter: time.Second}, err
 		})

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
+	"reflect"
 	"sync"
 	"time"
 
@@ -23,7 +23,8 @@ import (
 // It answers
 //
 //	202  the keys are queued (or unknown: see Known)
-//	400  Keys refused the request, or named the key ""
+//	400  Keys refused the request, or named a key that cannot be: an empty text, a
+//	     Request without a name
 //	401  Auth refused it
 //	405  it was no POST
 //	413  the body is larger than MaxBody
@@ -158,6 +159,14 @@ func (h *Webhook[K]) refuse(r *http.Request, status int, why error) {
 	}
 }
 
+// checkNamed refuses a key that names nothing.
+func checkNamed[K comparable](key K) error {
+	if v := reflect.ValueOf(key); v.Kind() == reflect.String && v.Len() == 0 {
+		return errors.New(`the key ""`)
+	}
+	return validKey(key)
+}
+
 // take queues what the request names. It gives the status, what to tell the caller,
 // and what is not for the caller.
 func (h *Webhook[K]) take(w http.ResponseWriter, r *http.Request) (status int, say string, why error) {
@@ -188,8 +197,8 @@ func (h *Webhook[K]) take(w http.ResponseWriter, r *http.Request) (status int, s
 		keys, err = h.opts.Keys(r, body)
 		return err
 	})
-	if err == nil && slices.ContainsFunc(keys, func(k K) bool { return any(k) == any("") }) {
-		err = errors.New(`the key ""`)
+	for _, k := range keys {
+		err = cmp.Or(err, checkNamed(k))
 	}
 	if err != nil {
 		return http.StatusBadRequest, "the request names no keys", err

@@ -127,6 +127,40 @@ func TestWebhookRefusesWhatItShould(t *testing.T) {
 	})
 }
 
+// A key that names nothing is refused whatever the type of the keys is.
+//
+// Negative control: with keys of type string looked at only, the other two got 202.
+func TestWebhookRefusesAKeyThatNamesNothing(t *testing.T) {
+	type host string
+	bubble(t, func(t *testing.T) {
+		expect(t, "string", callFor(t, "a", ""), http.StatusBadRequest)
+		expect(t, "a type of strings", callFor[host](t, "a", ""), http.StatusBadRequest)
+		expect(t, "Request", callFor(t, key("a"), reconcile.Request{Namespace: "n"}), http.StatusBadRequest)
+		expect(t, "a number", callFor(t, 0), http.StatusAccepted)
+	})
+}
+
+// callFor is the status of a call that names these keys.
+func callFor[K comparable](t *testing.T, keys ...K) int {
+	t.Helper()
+	r := record[K](nil)
+	c := newController(t, r, nil)
+	h := must[*reconcile.Webhook[K]](t)(reconcile.NewWebhook("hook", &reconcile.WebhookOptions[K]{
+		Auth: func(*http.Request, []byte) error { return nil },
+		Keys: func(*http.Request, []byte) ([]K, error) { return keys, nil },
+	}))
+	if err := c.Watch(h.Source()); err != nil {
+		t.Fatal(err)
+	}
+	start(t, c)
+	status := call(h, "POST", "", "").Code
+	synctest.Wait()
+	if status == http.StatusBadRequest {
+		expect(t, "runs", r.count(), 0)
+	}
+	return status
+}
+
 // sign is what GitHub sends as X-Hub-Signature-256.
 func sign(body, secret string) string {
 	mac := hmac.New(sha256.New, []byte(secret))

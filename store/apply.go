@@ -34,7 +34,7 @@ func (e *CapError) Error() string {
 	if len(e.Delete) > 3 {
 		more = " …"
 	}
-	return fmt.Sprintf("store: refusing to delete %d objects of kind %s declared by %s, at most %d at once: %v%s",
+	return fmt.Sprintf("store: refusing to delete %d of the objects of kind %s declared by %s, at most %d at once: %v%s",
 		len(e.Delete), e.Kind, e.Owner, e.Max, e.Delete[:min(3, len(e.Delete))], more)
 }
 

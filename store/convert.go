@@ -90,6 +90,9 @@ func runStep(step Conversion, doc map[string]any) (err error) {
 // an earlier version of the program runs, it may store objects in its form again, but none
 // that is in the new one ([ErrNewer]): call Rewrite when the last one has gone.
 func Rewrite[S, T any](ctx context.Context, s *Store[S, T]) (n int, err error) {
+	if s == nil {
+		return 0, fmt.Errorf("%w: Rewrite: a nil store", ErrInvalid)
+	}
 	for {
 		before := n
 		var wrong []error

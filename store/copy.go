@@ -21,6 +21,9 @@ import (
 // dst, and copy again. No controller should work on the kind meanwhile. Objects that only
 // dst has are left alone.
 func Copy[S, T any](ctx context.Context, dst, src *Store[S, T]) (int, error) {
+	if dst == nil || src == nil {
+		return 0, fmt.Errorf("%w: Copy: a nil store", ErrInvalid)
+	}
 	n := 0
 	if err := src.eachRecord(ctx, func(r Record) error {
 		wrote, err := copyOne(ctx, dst, src, r)

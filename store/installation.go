@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 )
 
 const kindInstallation = "_installation"
@@ -12,6 +13,9 @@ const kindInstallation = "_installation"
 // and makes one at the first call: a random text that is kept in the store and
 // tells what one installation created in a cloud from what another did.
 func Installation(ctx context.Context, b Backend) (string, error) {
+	if b == nil {
+		return "", fmt.Errorf("%w: Installation: a nil backend", ErrInvalid)
+	}
 	key := Key{Name: "id"}
 	for {
 		r, err := b.Get(ctx, kindInstallation, key)

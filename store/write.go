@@ -93,7 +93,8 @@ func (s *Store[S, T]) statusOf(o *Object[S, T]) func(*Object[S, T]) (changed, er
 
 // UpdateStatus stores the status, conditions, phase and observed generation of
 // o if the stored object is at o's revision, and keeps everything else. It
-// returns, checks and fails like [Store.Update]; the generation stays.
+// returns, checks and fails like [Store.Update]; the generation stays. The status of an
+// object that is being deleted vanishes with it.
 func (s *Store[S, T]) UpdateStatus(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
 	return s.edit(ctx, o, s.statusOf(o))
 }
@@ -120,7 +121,8 @@ func (s *Store[S, T]) UpdateIntent(ctx context.Context, o *Object[S, T]) (*Objec
 // pauses for up to a second, reads again and calls fn again, until ctx ends. If fn changed nothing,
 // nothing is written; an error of fn is returned as it is. Conflicts aside it
 // returns and fails like [Store.Update]: an unknown outcome is reported, not
-// retried.
+// retried. It succeeds on an object that is being deleted, and what it wrote vanishes
+// with that: let fn return an error if the object is Deleting.
 func (s *Store[S, T]) Mutate(ctx context.Context, k Key, fn func(*Object[S, T]) error) (*Object[S, T], error) {
 	if fn == nil {
 		return nil, fmt.Errorf("%w: Mutate of %s without a function", ErrInvalid, s.kind)

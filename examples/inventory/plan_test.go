@@ -46,7 +46,7 @@ func TestPlanShowsWhatARunWouldDoAndTouchesNothing(t *testing.T) {
 		if code != 2 || !strings.Contains(out, "~ update acme-a") || !strings.Contains(out, "versioning is off, declared on") {
 			t.Errorf("plan of an edit: exit code %d, want 2; it printed:\n%s", code, out)
 		}
-		if !strings.Contains(notes, "1 buckets carry our mark, are not declared") || !strings.Contains(notes, prefix+"acme-b") {
+		if !strings.Contains(notes, "buckets that carry our mark and are not declared: 1, left alone without -prune") || !strings.Contains(notes, prefix+"acme-b") {
 			t.Errorf("the plan does not tell of acme-b, which is not declared:\n%s", notes)
 		}
 		checkBuckets(t, server, prefix, "acme-a", "acme-b+")

@@ -50,7 +50,7 @@ func (a *app) sweep(ctx context.Context, aloud bool) error {
 	}
 	if !a.o.Prune {
 		if aloud && len(r.Orphans) > 0 {
-			a.out.Line("%d buckets carry our mark, are not declared, and are left alone; -prune deletes them:\n%s", len(r.Orphans), orphansText(r.Orphans))
+			a.out.Line("%s", leftAloneText(r.Orphans))
 		}
 		return nil
 	}
@@ -92,7 +92,7 @@ func (a *app) foresee(ctx context.Context) ([]external.Finding, error) {
 	a.out.Line("%s", reportText(r))
 	if !a.o.Prune {
 		if len(r.Orphans) > 0 {
-			a.out.Line("%d buckets carry our mark, are not declared, and would be left alone; -prune would delete them:\n%s", len(r.Orphans), orphansText(r.Orphans))
+			a.out.Line("%s", leftAloneText(r.Orphans))
 		}
 		return nil, nil
 	}
@@ -116,6 +116,11 @@ func refusal(err error) string {
 // reportText is how the endpoint compares with the file, in one line.
 func reportText(r external.Report) string {
 	return fmt.Sprintf("compared with the endpoint as listed %v ago: %v", time.Since(r.Listed).Round(100*time.Millisecond), r)
+}
+
+// leftAloneText tells of orphans that no -prune deletes.
+func leftAloneText(orphans []external.Finding) string {
+	return fmt.Sprintf("buckets that carry our mark and are not declared: %d, left alone without -prune:\n%s", len(orphans), orphansText(orphans))
 }
 
 func orphansText(orphans []external.Finding) string {

@@ -82,7 +82,7 @@ func TestDebugPageShowsDriftAndOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := begin(t, declaring("acme-a"), options{Endpoint: server.URL, Listen: "localhost:0"})
-	s.Await(t, "1 buckets carry our mark, are not declared", 1)
+	s.Await(t, "buckets that carry our mark and are not declared: 1", 1)
 	url := "http://" + serving(t, s) + "/debug"
 	awaitPage(t, url+"?format=text", "Drift and orphans: bucket", "1 declared, 2 ours")
 	awaitPage(t, url+"?view=drift&kind=bucket&list=orphans&format=text", "acme-left")

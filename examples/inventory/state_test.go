@@ -58,7 +58,7 @@ func TestRefusedRemovalsAreNotToldAsUnderWay(t *testing.T) {
 	}
 	s := begin(t, declaring(numbered(10)...), o)
 	err := s.Result(t)
-	if err == nil || !strings.Contains(err.Error(), "10 objects of kind bucket") {
+	if err == nil || !strings.Contains(err.Error(), "10 of the objects of kind bucket") {
 		t.Errorf("run = %v, want a refusal that counts objects", err)
 	}
 	if s.Count("being deleted") != 0 || s.Count("10 of 10") != 0 || s.Count("left:") != 0 {

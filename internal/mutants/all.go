@@ -1077,6 +1077,11 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestSuspendedHolderIsNotTrustedBeforeItHasRenewed",
 	},
 	{
+		Name: "a suspension is not counted, seen by the simulation",
+		File: "reconcile/lease/clock.go", Old: "if near(c.wall()-m.wall, elapsed) {", New: "if near(c.wall()-m.wall, elapsed) || BROKEN {",
+		Package: "reconcile/lease", Test: "TestSimulation",
+	},
+	{
 		Name: "a wall clock that jumps ends holds",
 		File: "reconcile/lease/session.go", Old: "elapsed >= s.trust() {", New: "elapsed >= s.trust() || BROKEN && !sure {",
 		Package: "reconcile/lease", Test: "TestWallClocksThatJumpEndNoHold",

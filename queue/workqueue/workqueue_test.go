@@ -516,6 +516,36 @@ func TestOneOrderByDefault(t *testing.T) {
 	})
 }
 
+// Adds and depth count as the package's page says, which is not as client-go counts.
+func TestAddsAndDepthCountAsThePageSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, err := workqueue.New[string](nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := func(when string, adds uint64, depth int) {
+			t.Helper()
+			if s := q.Queue().Stats(); s.Adds != adds || s.Ready != depth || q.Len() != depth {
+				t.Errorf("%s: %d adds, %d ready, Len %d; want %d, %d, %d", when, s.Adds, s.Ready, q.Len(), adds, depth, depth)
+			}
+		}
+		q.Add("a")
+		q.Add("a")
+		want("added twice", 2, 1)
+		key, _ := q.Get()
+		q.Add(key)
+		want("added while it runs", 3, 0)
+		q.Done(key)
+		want("after its run", 3, 1)
+		q.AddAfter("b", time.Minute)
+		want("added for later", 4, 1)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		want("when its time has come", 4, 2)
+		q.ShutDown()
+	})
+}
+
 func TestShardsThatCannotBeAreRefused(t *testing.T) {
 	for _, n := range []int{-1, 1 << 20} {
 		if _, err := workqueue.New(&workqueue.Options[string]{Shards: n}); err == nil {

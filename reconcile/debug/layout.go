@@ -507,13 +507,13 @@ func (p *printer) caches(all []cacheView) {
 			says = append(says, c.Error)
 		}
 		if c.Undecodable > 0 {
-			says = append(says, fmt.Sprintf("%d objects cannot be decoded", c.Undecodable))
+			says = append(says, fmt.Sprintf("%d of its objects cannot be decoded", c.Undecodable))
 		}
 		if c.Restores > 0 {
 			says = append(says, fmt.Sprintf("the store went back in time %d times", c.Restores))
 		}
 		if c.Waiters > 0 {
-			says = append(says, fmt.Sprintf("%d keys wait for it to see their write", c.Waiters))
+			says = append(says, fmt.Sprintf("keys that wait for it to see their write: %d", c.Waiters))
 		}
 		s.Rows = append(s.Rows, []cell{
 			plain(c.Name), number(c.Objects), number(uint64(c.Revision)), watch, moment(c.Since, p.now), some(c.Pending, "warn"), bad(strings.Join(says, "; ")),
@@ -674,7 +674,7 @@ func (p *printer) sources(all []reconcile.SourceSnapshot) {
 		}
 		says := x.Error
 		if x.Skipped > 0 {
-			says = strings.TrimPrefix(fmt.Sprintf("%s; %d keys were of no use", says, x.Skipped), "; ")
+			says = strings.TrimPrefix(fmt.Sprintf("%s; keys that were of no use: %d", says, x.Skipped), "; ")
 		}
 		s.Rows = append(s.Rows, []cell{plain(x.Name), plain(x.Kind), plain(x.State), synced, some(x.Restarts, "warn"), bad(says)})
 	}

@@ -412,7 +412,7 @@ func TestTooManyDeletionsAreRefused(t *testing.T) {
 		w.write(list("a", 1))
 		w.settle()
 		w.expect("a:1", "b:2", "c:3")
-		w.expectLeft("refusing to delete 2 objects of kind site")
+		w.expectLeft("refusing to delete 2 of the objects of kind site")
 		if err := w.file.Confirm(2); err != nil {
 			t.Fatal(err)
 		}
@@ -424,7 +424,7 @@ func TestTooManyDeletionsAreRefused(t *testing.T) {
 		w.write("[]")
 		w.settle()
 		w.expect("a:1")
-		w.expectLeft("refusing to delete 1 objects")
+		w.expectLeft("refusing to delete 1 of the objects")
 	})
 }
 

@@ -172,6 +172,9 @@ func (b *Batch[I, R]) outcomes(items []I) (all []Outcome[R]) {
 // Share one among all runs of an account: give it to [Always]. A client that is a
 // [Closer] has to stay open as long as it is in use; Close is not called.
 func Gather[S, T any](c Client[S, T], o *BatchOptions) (Client[S, T], error) {
+	if c == nil {
+		return nil, errors.New("external: Gather: a nil client")
+	}
 	g := &gathered[S, T]{Client: c}
 	var err error
 	if many, ok := c.(BatchObserver[S, T]); ok {

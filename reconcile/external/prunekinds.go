@@ -43,6 +43,9 @@ func PruneKinds(ctx context.Context, g *depend.Graph, most Cap, inventories ...P
 	if g == nil {
 		return nil, errors.New("external: PruneKinds: no graph")
 	}
+	if slices.ContainsFunc(inventories, func(v Pruner) bool { return v == nil }) {
+		return nil, errors.New("external: PruneKinds: a nil inventory")
+	}
 	order, err := g.Kinds()
 	if err != nil {
 		return nil, fmt.Errorf("external: PruneKinds: %w", err)

@@ -3,6 +3,7 @@ package program
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -170,8 +171,11 @@ func Wait(ctx context.Context, parts ...Part) error {
 }
 
 // WaitFor is Wait until done reports true of the progress of all parts together, which
-// it is asked after changes.
+// it is asked after changes. A nil done or Part is an error.
 func WaitFor(ctx context.Context, done func(Progress) bool, parts ...Part) error {
+	if done == nil || slices.ContainsFunc(parts, func(p Part) bool { return p == nil }) {
+		return errors.New("program: WaitFor: a nil function or Part")
+	}
 	if err := await(ctx, parts, func() bool { return done(ProgressOf(parts...)) }); err != nil {
 		return &LeftError{Cause: err, Left: LeftOf(parts...)}
 	}

@@ -280,7 +280,7 @@ func TestUndecodableObjectIsReportedAndLeftAlone(t *testing.T) {
 		f.send(snapshot(3, put(at(1, "a")), garbage(2, "bad"), put(at(3, "b"))), end(3))
 		expect(t, "the others", names(c.All()), "a@1 b@3")
 		expect(t, "reported", sorted(reported), "bad")
-		if err := c.Health(); err == nil || !strings.Contains(err.Error(), "1 objects that cannot be decoded") {
+		if err := c.Health(); err == nil || !strings.Contains(err.Error(), "cannot decode 1 of its objects") {
 			t.Errorf("Health is %v, want it to count the object", err)
 		}
 		p := record(t, c, nil)

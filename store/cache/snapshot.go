@@ -150,7 +150,7 @@ func (c *Cache[S, T]) Health() error {
 		reasons = append(reasons, fmt.Errorf("cache: %s waits for the objects of shards %v of %d since %s", s.Name, p.Waiting, p.Of, p.Since.Format(time.RFC3339)))
 	}
 	if n := len(s.Undecodable); n > 0 {
-		reasons = append(reasons, fmt.Errorf("cache: %s has %d objects that cannot be decoded", s.Name, n))
+		reasons = append(reasons, fmt.Errorf("cache: %s cannot decode %d of its objects", s.Name, n))
 	}
 	return errors.Join(reasons...)
 }

@@ -23,6 +23,9 @@ type Query struct {
 // List returns objects in the order of their printed keys, and whether there are more.
 // It looks at all objects of the kind, and keeps at most twice Limit.
 func List(ctx context.Context, k Kind, q Query) (page []Object, more bool, err error) {
+	if k == nil {
+		return nil, false, fmt.Errorf("%w: objects: List: a nil kind", store.ErrInvalid)
+	}
 	for o, err := range k.All(ctx, q.Selector) {
 		if err == nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
