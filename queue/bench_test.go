@@ -47,6 +47,45 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
+// BenchmarkCrowd: a queue of n keys that belong to no tenant, to a tenant each, or to a
+// bucket each with tokens for all. The second and third are to cost at most three times
+// the first.
+func BenchmarkCrowd(b *testing.B) {
+	const n = 100_000
+	buckets := make([]*Bucket, n)
+	for i := range buckets {
+		var err error
+		if buckets[i], err = NewBucket(fmt.Sprint(i), 1e9, 1e9); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, o := range map[string]*Options[int]{
+		"keys":    {Shards: 1},
+		"tenants": {Shards: 1, Tenant: func(key int) string { return buckets[key].Name() }},
+		"buckets": {Shards: 1, Buckets: func(key int, dst []*Bucket) []*Bucket { return append(dst, buckets[key]) }},
+	} {
+		q := benchQueue(b, o)
+		for key := range n {
+			_ = q.Add(key)
+		}
+		for what, op := range map[string]func(){
+			"Len":   func() { q.Len() },
+			"Stats": func() { q.Stats() },
+			"Get, Done and Add": func() {
+				it, _ := q.Get(b.Context())
+				it.Done()
+				_ = q.Add(it.Key)
+			},
+		} {
+			b.Run(what+"/"+name, func(b *testing.B) {
+				for b.Loop() {
+					op()
+				}
+			})
+		}
+	}
+}
+
 func BenchmarkDuplicateAdd(b *testing.B) {
 	for _, shards := range []int{1, 4} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {

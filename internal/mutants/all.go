@@ -1078,7 +1078,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a suspension is not counted, seen by the simulation",
-		File: "reconcile/lease/clock.go", Old: "if near(c.wall()-m.wall, elapsed) {", New: "if near(c.wall()-m.wall, elapsed) || BROKEN {",
+		File: "reconcile/lease/clock.go", Old: "\t\telapsed = time.Since(m.at)\n", New: "\t\tif elapsed = time.Since(m.at); BROKEN {\n\t\t\treturn elapsed, true\n\t\t}\n",
 		Package: "reconcile/lease", Test: "TestSimulation",
 	},
 	{
