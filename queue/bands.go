@@ -23,6 +23,7 @@ type bands[K comparable] struct {
 	es      *slab[K]
 	number  *numbers
 	roster  *roster
+	best    *flow[K]             // whose turn it is in the highest band with a key that may run; nil: none
 	all     []*band[K]           // highest first
 	groups  map[uint32]*group[K] // by number of the tenant
 	none    *group[K]            // keys without a tenant
@@ -36,7 +37,6 @@ type bands[K comparable] struct {
 type band[K comparable] struct {
 	is    uint8
 	first *flow[K] // whose turn it is
-	n     int      // keys, those of blocked tenants included
 }
 
 // group is what one tenant has.
@@ -61,12 +61,10 @@ type flow[K comparable] struct {
 func (f *flow[K]) rank() uint64 { return f.oldest }
 func (f *flow[K]) placed() *int { return &f.at }
 
-func newBands[K comparable](s *shard[K], r *roster) *bands[K] {
-	return &bands[K]{
-		byAge: heap[*flow[K]]{by: byRank[*flow[K]]{}},
-		es:    &s.slab, number: &s.number, roster: r,
-		groups: make(map[uint32]*group[K]), none: &group[K]{tenant: &tenant{weight: 1}},
-	}
+func (o *bands[K]) init(es *slab[K], number *numbers, r *roster) {
+	o.es, o.number, o.roster = es, number, r
+	o.byAge.by = byRank[*flow[K]]{}
+	o.groups, o.none = make(map[uint32]*group[K]), &group[K]{tenant: &tenant{weight: 1}}
 }
 
 // flow is the flow of entry i, made if there is none.
@@ -123,7 +121,6 @@ func (o *bands[K]) push(i uint32, e *entry[K], front bool) {
 		f.push(cellOf(e.order, i))
 	}
 	o.n++
-	f.band.n++
 	if f.group.blocked {
 		o.blocked++
 	}
@@ -132,16 +129,19 @@ func (o *bands[K]) push(i uint32, e *entry[K], front bool) {
 		o.byAge.fix(f)
 	}
 	if f.next == nil && !f.group.blocked {
-		f.link()
+		o.link(f)
 	}
 }
 
 // link puts a flow at the end of its circle: just before the one whose turn it is.
-func (f *flow[K]) link() {
+func (o *bands[K]) link(f *flow[K]) {
 	f.left = f.group.tenant.weight
 	first := f.band.first
 	if first == nil {
 		f.next, f.prev, f.band.first = f, f, f
+		if o.best == nil || o.best.is < f.is {
+			o.best = f
+		}
 		return
 	}
 	f.next, f.prev = first, first.prev
@@ -149,7 +149,7 @@ func (f *flow[K]) link() {
 }
 
 // unlink takes a flow out of its circle, if it is in.
-func (f *flow[K]) unlink() {
+func (o *bands[K]) unlink(f *flow[K]) {
 	if f.next == nil {
 		return
 	}
@@ -158,6 +158,7 @@ func (f *flow[K]) unlink() {
 		if f.band.first = f.next; f.next == f {
 			f.band.first = nil
 		}
+		o.best = o.highest()
 	}
 	f.next, f.prev = nil, nil
 }
@@ -172,12 +173,11 @@ func (o *bands[K]) remove(i uint32, e *entry[K]) {
 // removed uncounts a key of flow f, which leaves its circle with the last.
 func (o *bands[K]) removed(f *flow[K]) {
 	o.n--
-	f.band.n--
 	if f.group.blocked {
 		o.blocked--
 	}
 	if f.live == 0 {
-		f.unlink()
+		o.unlink(f)
 		if f.group != o.none {
 			o.trim(f.group)
 		}
@@ -185,33 +185,33 @@ func (o *bands[K]) removed(f *flow[K]) {
 }
 
 func (o *bands[K]) next(oldest bool) (i uint32, e *entry[K], again bool) {
-	for f := o.highest(); f != nil; f = o.highest() {
+	for f := o.best; f != nil; f = o.best {
 		if oldest {
 			if f = o.oldest(); f == nil {
 				return 0, nil, true
 			}
 		}
-		if t := f.group.tenant; f.group != o.none && t.blocked {
+		if t := f.group.tenant; t.blocked {
 			// A line learns only here that a tenant is blocked: it may be one of many.
 			o.es.touched++
 			o.block(t, true)
 			o.pass(t)
 			continue
 		}
-		c, e := f.first(o.es)
+		i, e = f.first(o.es)
 		if e == nil {
 			return 0, nil, true
 		}
 		if !oldest {
 			if f.left--; f.left <= 0 {
 				f.left = f.group.tenant.weight
-				f.band.first = f.next
+				f.band.first, o.best = f.next, f.next
 			}
 		}
 		f.take(o.es)
 		e.order = 0
 		o.removed(f)
-		return c.i, e, false
+		return i, e, false
 	}
 	return 0, nil, false
 }
@@ -232,11 +232,11 @@ func (o *bands[K]) oldest() *flow[K] {
 	for !o.es.tired() {
 		f, seq := *o.byAge.at(0), uint64(math.MaxUint64)
 		if f.next != nil {
-			c, e := f.first(o.es)
+			_, e := f.first(o.es)
 			if e == nil {
 				break
 			}
-			seq = c.seq()
+			seq = e.order
 		}
 		if f.oldest == seq {
 			return f
@@ -263,11 +263,11 @@ func (o *bands[K]) block(t *tenant, blocked bool) (more bool) {
 	for _, f := range g.flows {
 		switch {
 		case blocked:
-			f.unlink()
+			o.unlink(f)
 			o.blocked += f.live
 		case f.live > 0:
 			o.blocked -= f.live
-			f.link()
+			o.link(f)
 			f.oldest = 0
 			o.byAge.fix(f)
 			more = true
@@ -280,20 +280,21 @@ func (o *bands[K]) block(t *tenant, blocked bool) (more bool) {
 func (o *bands[K]) runnable() int { return o.n - o.blocked }
 
 func (o *bands[K]) top() uint32 {
-	if f := o.highest(); f != nil {
-		return uint32(f.band.is) + 1
+	if o.best == nil {
+		return 0
 	}
-	return 0
+	return uint32(o.best.is) + 1
 }
 
 func (o *bands[K]) depths(to *[maxBands]int) {
-	for _, b := range o.all {
-		to[b.is] += b.n
+	for k := range o.byAge.n {
+		f := *o.byAge.at(k)
+		to[f.is] += f.live
 	}
 }
 
 func (o *bands[K]) eldest() (e *entry[K]) {
-	if o.highest() != nil {
+	if o.best != nil {
 		if f := o.oldest(); f != nil {
 			_, e = f.first(o.es)
 		}

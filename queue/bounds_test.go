@@ -90,7 +90,7 @@ func TestHeldQueueKeepsNothingOfWhatGoes(t *testing.T) {
 	}
 	checkInvariants(t, q)
 	cells := 0
-	for _, r := range q.shards.all[0].ready.(*bands[string]).byAge.elements() {
+	for _, r := range q.shards.all[0].ready.byAge.elements() {
 		for b := r.head; b != nil; b = b.next {
 			cells += cap(b.cells)
 		}
@@ -379,7 +379,7 @@ func TestStepsGrowWithTheLogarithmOfTenants(t *testing.T) {
 		}
 		s := &q.shards.all[0]
 		s.most = 0
-		swaps, most := &q.keepers[0].s.ready.(*bands[string]).byAge.swaps, 0
+		swaps, most := &q.keepers[0].s.ready.byAge.swaps, 0
 		for range 64 {
 			before := *swaps
 			it := get(t, q)

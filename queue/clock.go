@@ -38,6 +38,11 @@ func (c *clock) ticks() uint64 {
 	if t := c.warm.Load(); t != 0 {
 		return t
 	}
+	return c.read()
+}
+
+// read reads the clock, and lets it tell that tick if many have asked within it.
+func (c *clock) read() uint64 {
 	t := c.exact()
 	if c.last.Swap(t) != t {
 		c.reads.Store(0)

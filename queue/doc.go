@@ -102,8 +102,8 @@ package queue
 //	histogram  how long keys are ready and run
 //	bucket     token buckets
 //	options    what New is told; errors; backoff
-//	shard      the core: one queue with one lock; its order and admission
-//	bands      the order of bands, with aging; tenants take turns
+//	bands      which ready key is next: bands with aging; tenants take turns
+//	shard      the core: one queue with one lock; its admission
 //	keeper     the admission: records, caps of tenants
 //	debounce   … adds that are put off
 //	hold       … holds

@@ -53,13 +53,6 @@ func (h *Histogram) Total() (n uint64) {
 	return n
 }
 
-func newMeter() *meter {
-	m := new(meter)
-	m.waited.init()
-	m.worked.init()
-	return m
-}
-
 // init makes the bounds and the counters.
 func (h *Histogram) init() {
 	for _, b := range bounds {
@@ -155,8 +148,13 @@ func (h *sampled) flush() *Histogram {
 func (m *meter) ready(c *clock, i uint32) {
 	if m.skip > 0 && c.warm.Load() != 0 {
 		m.skip--
-		return
+	} else {
+		m.choose(c, i)
 	}
+}
+
+// choose makes entry i the sample, unless there is one.
+func (m *meter) choose(c *clock, i uint32) {
 	m.skip = sampleEvery - 1
 	if now := c.now(); m.key == 0 || now-m.from > longTicks<<clockBits { // else the sample may be a short one
 		m.key, m.from = i+1, now
@@ -165,7 +163,15 @@ func (m *meter) ready(c *clock, i uint32) {
 
 // count adds how long entry i was ready or ran, from one tick to another.
 func (m *meter) count(h *sampled, c *clock, i, from, to uint32) {
-	ticks := to - from
+	if from == to && m.key != i+1 {
+		h.like++
+	} else {
+		m.measure(h, c, i, to-from)
+	}
+}
+
+// measure is count for the sample and for what has taken longer than a tick.
+func (m *meter) measure(h *sampled, c *clock, i, ticks uint32) {
 	if -ticks < 1<<16 {
 		ticks = 0 // the clock may tell a tick before the last one: see extend
 	}

@@ -71,7 +71,8 @@ func TestHistogramAddsUpOverShards(t *testing.T) {
 // tell while it is warm, is no time of 208 days.
 // seen to fail: it was counted as 18 million seconds.
 func TestTickBeforeTheLastOneIsNoLongTime(t *testing.T) {
-	m := newMeter()
+	m := new(meter)
+	m.waited.init()
 	m.count(&m.waited, nil, 7, 10, 9) // the key is no sample, so that no clock is read
 	if h := m.waited.flush(); h.Sum != 0 || h.Total() != 1 {
 		t.Errorf("counted %d times, %v seconds", h.Total(), h.Sum)

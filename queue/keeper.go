@@ -11,8 +11,13 @@ type keeper[K comparable] struct {
 	expiry   heap[*heldBack]
 	lines    map[int64]*line[K] // by number; none is empty with no key out
 	byWake   heap[*line[K]]
-	// locked calls f with the lock held and carries out what has to happen then.
-	locked func(f func())
+}
+
+// locked calls f with the lock held, and carries out what has to happen then.
+func (k *keeper[K]) locked(f func()) {
+	k.s.mu.Lock()
+	f()
+	k.s.unlock()
 }
 
 // join notes the reason and the tenant that come with an add.
@@ -74,7 +79,6 @@ func (k *keeper[K]) admit(t *tenant) {
 		k.s.fx |= fxWake
 	}
 	k.readmit(t)
-	k.s.fx |= fxTop
 }
 
 func (k *keeper[K]) forget(i uint32, e *entry[K], cool bool) {
@@ -101,7 +105,7 @@ func (k *keeper[K]) discard(i uint32, e *entry[K]) {
 // a key of a high band gets the next token, however many wait, and keys of other
 // buckets never wait behind these.
 type line[K comparable] struct {
-	*bands[K]
+	bands[K]
 	turns  turns
 	bucket *Bucket // the entries that wait have its number in due
 	wakes  int64   // when there may be a token for one of them

@@ -55,12 +55,8 @@ func (q *Queue[K]) admit(s *shard[K]) *keeper[K] {
 	k := &keeper[K]{s: s, debounce: q.opts.Debounce, lines: make(map[int64]*line[K])}
 	k.expiry.by, k.byWake.by = byRank[*heldBack]{}, byRank[*line[K]]{}
 	k.roster = roster{numbers: make(map[string]uint32), cap: q.opts.TenantRunning}
-	k.locked = func(f func()) {
-		s.mu.Lock()
-		f()
-		q.unlock(s)
-	}
-	s.admission, s.ready = k, newBands(s, &k.roster)
+	s.admission, s.carryOut = k, q.carryOut
+	s.ready.init(&s.slab, &s.number, &k.roster)
 	return k
 }
 
@@ -111,7 +107,7 @@ func (q *Queue[K]) AddWith(key K, o AddOptions) error {
 	s := q.shards.of(hash)
 	s.mu.Lock()
 	err := s.add(uint32(hash), &key, &a)
-	q.unlock(s)
+	s.unlock()
 	return err
 }
 
@@ -119,36 +115,28 @@ func (q *Queue[K]) AddWith(key K, o AddOptions) error {
 // thing: a key that is delayed is forgotten, an add with a delay that came while
 // the key was running is dropped. It leaves alone what is due and what failed.
 func (q *Queue[K]) Cancel(key K) bool {
-	return q.with(key, func(s *shard[K], i uint32) bool { return s.cancel(i) })
+	return q.with(key, func(s *shard[K], i uint32, e *entry[K]) bool { return s.cancel(i, e) })
 }
 
 // Remove forgets key, its attempts and what it waits for, and tells whether it
 // was there. If it is running it is forgotten when the run ends, whatever the run
 // returns; an add that comes after Remove makes it run again. Holds stay.
 func (q *Queue[K]) Remove(key K) bool {
-	return q.with(key, func(s *shard[K], i uint32) bool { return s.remove(i) })
+	return q.with(key, func(s *shard[K], i uint32, e *entry[K]) bool { return s.remove(i, e) })
 }
 
 // with calls f under the lock for the entry of key, if there is one.
-func (q *Queue[K]) with(key K, f func(s *shard[K], i uint32) bool) bool {
+func (q *Queue[K]) with(key K, f func(s *shard[K], i uint32, e *entry[K]) bool) bool {
 	hash := q.hash(key)
 	s := q.shards.of(hash)
 	s.mu.Lock()
-	i, _, ok := s.find(uint32(hash), &key)
-	if ok {
-		ok = f(s, i)
-	}
-	q.unlock(s)
+	i, e, _ := s.find(uint32(hash), &key)
+	ok := e != nil && f(s, i, e)
+	s.unlock()
 	return ok
 }
 
-// unlock frees the lock of a shard and carries out what has to happen then.
-func (q *Queue[K]) unlock(s *shard[K]) {
-	if fx := s.unlock(); fx != 0 {
-		q.carryOut(s, fx)
-	}
-}
-
+// carryOut does what has to happen after a change of a shard.
 func (q *Queue[K]) carryOut(s *shard[K], fx effects) {
 	if fx&(fxWake|fxLeft) != 0 {
 		q.waiters.wake()
@@ -200,7 +188,8 @@ func (q *Queue[K]) tick() {
 			default:
 				next = min(next, max(s.wake(), now+1))
 			}
-			q.carryOut(s, s.unlock()&^fxHolds)
+			s.fx &^= fxHolds
+			s.unlock()
 		}
 	}
 	q.timer.set(next)
@@ -282,17 +271,16 @@ func (q *Queue[K]) holds(k *keeper[K], over Scope[K], hash uint32, create bool) 
 		}
 		return &k.roster.get(over.tenant).holds
 	}
-	i, p, ok := s.find(hash, &over.key)
-	if !ok && !create {
+	i, e, p := s.find(hash, &over.key)
+	if e == nil && !create {
 		return nil
 	}
-	if !ok {
+	if e == nil {
 		if s.env.maxKeys > 0 {
 			s.env.keys.Add(1)
 		}
-		i = s.create(hash, p, &over.key)
+		i, e = s.create(hash, p, &over.key)
 	}
-	e := s.at(i)
 	if create && !k.isHeld(i, e) {
 		s.extra(i, e).holds = &holdSet{kind: oneKey, i: i}
 	}

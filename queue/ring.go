@@ -87,16 +87,16 @@ func (r *ring[K]) pushFront(c cell) {
 	r.live++
 }
 
-// first is the first live cell and its entry. There must be one; nil: the search used
+// first is the entry of the first live cell. There must be one; nil: the search used
 // its steps up on dead cells, and is to be repeated.
-func (r *ring[K]) first(es *slab[K]) (c cell, e *entry[K]) {
+func (r *ring[K]) first(es *slab[K]) (i uint32, e *entry[K]) {
 	for {
-		c = r.head.cells[r.head.at]
+		c := &r.head.cells[r.head.at]
 		if e := es.get(c.i); e != nil && e.order == c.seq() {
-			return c, e
+			return c.i, e
 		}
 		if es.tired() {
-			return c, nil
+			return 0, nil
 		}
 		es.touched++
 		r.dead--
@@ -108,14 +108,16 @@ func (r *ring[K]) first(es *slab[K]) (c cell, e *entry[K]) {
 func (r *ring[K]) take(es *slab[K]) {
 	r.live--
 	r.drop()
-	r.changed(es)
+	if r.dead > 0 {
+		r.clean(es)
+	}
 }
 
 // leave is called when the key of a cell has left early.
 func (r *ring[K]) leave(es *slab[K]) {
 	r.live--
 	r.dead++
-	r.changed(es)
+	r.clean(es)
 }
 
 // drop removes the first cell.
@@ -138,14 +140,11 @@ func (r *ring[K]) drop() {
 	}
 }
 
-// changed keeps the dead cells fewer than the live ones and 1,024: it drops all
+// clean keeps the dead cells fewer than the live ones and 1,024: it drops all
 // when none is live, and sweeps a block at each fourth change while the dead are
 // more than half of that. A sweep of the whole ring ends long before the other
 // half is reached.
-func (r *ring[K]) changed(es *slab[K]) {
-	if r.dead == 0 {
-		return
-	}
+func (r *ring[K]) clean(es *slab[K]) {
 	if r.live == 0 {
 		r.head, r.swept, r.dead = r.tail, nil, 0
 		r.tail.at, r.tail.cells = 0, r.tail.cells[:0]

@@ -9,11 +9,11 @@ import (
 
 // shard is a whole queue with one lock and one order: the core. It knows of no
 // other shard and of no getter. Its fields are guarded by mu, and its methods need
-// it held; unlock gives back what is to be done once it is free.
+// it held; unlock carries out what is to be done once it is free.
 //
 //	shard ── table      hash ▶ entry
 //	      ── slab       entries with their keys, records
-//	      ── ready      order: which ready key is next
+//	      ── ready      which ready key is next
 //	      ── timed      entries that wait for a time
 //	      ── admission  may a key run, and if not until when
 type shard[K comparable] struct {
@@ -21,7 +21,7 @@ type shard[K comparable] struct {
 	fx     effects
 	id     uint8
 	env    *env
-	ready  order[K]
+	ready  bands[K]
 	turns  turns
 	number numbers
 	table  table
@@ -30,14 +30,16 @@ type shard[K comparable] struct {
 	adds, begun, retries uint64
 	running              ring[K] // keys whose run has begun, by run number
 	began                uint64  // the sum of the ticks in which they began
-	*meter
+	meter
 	timed     heap[uint32] // entries that wait for a time
 	admission admission[K]
-	most      int            // of touched, under one hold of the lock
-	published *atomic.Uint32 // what getters see of the top band without the lock
-	due       atomic.Int64   // for fxTimer
-	expired   []expired[K]   // for fxHolds
-	_         [64]byte       // the next shard's lock is in another cache line
+	carryOut  func(*shard[K], effects) // called without the lock
+	most      int                      // of touched, under one hold of the lock
+	published *atomic.Uint32           // the top band that getters see without the lock
+	shown     uint32                   // the same, for the holder of the lock
+	due       atomic.Int64             // for fxTimer
+	expired   []expired[K]             // for fxHolds
+	_         [64]byte                 // the next shard's lock is in another cache line
 }
 
 // env is what the shards of a queue have in common.
@@ -92,28 +94,6 @@ func plus(now int64, d time.Duration) int64 {
 	return now + int64(d)
 }
 
-// order decides which ready key is next.
-type order[K comparable] interface {
-	// push puts a key at the end of its band, or in front.
-	push(i uint32, e *entry[K], front bool)
-	// remove takes out a key that leaves before its turn.
-	remove(i uint32, e *entry[K])
-	// next takes out the key whose turn it is, or the oldest one, whatever its band.
-	// Nil: there is none; or, again, the search has used its steps up and is to be
-	// repeated.
-	next(oldest bool) (i uint32, e *entry[K], again bool)
-	// block keeps the keys of a tenant from running, or lets them; more: there are some.
-	block(t *tenant, blocked bool) (more bool)
-	// runnable is how many keys may run.
-	runnable() int
-	// top is the highest band with a key that may run, plus one; 0: none.
-	top() uint32
-	// depths adds the number of keys in each band.
-	depths(to *[maxBands]int)
-	// eldest is the key that is ready for longest and may run.
-	eldest() *entry[K]
-}
-
 // turns counts what an order has given: one key in agingEvery is the oldest,
 // whatever its band. A key that its bucket refuses gives its turn back.
 type turns uint64
@@ -166,7 +146,6 @@ type effects uint8
 
 const (
 	fxWake  effects = 1 << iota // a key became ready: wake a getter
-	fxTop                       // the top band may have changed: publish it
 	fxTimer                     // something may be due earlier than before, see due
 	fxLeft                      // a key is not ready or running any more, while Drain or Stop wait
 	fxHolds                     // holds have expired, see expired
@@ -175,29 +154,31 @@ const (
 func (s *shard[K]) init(id uint8, v *env) {
 	s.id, s.env = id, v
 	s.number = numbers{firstNumber, firstNumber}
-	s.meter = newMeter()
+	s.waited.init()
+	s.worked.init()
 	s.table.init()
 	s.slab.init()
 	s.timed.by = byTime[K]{&s.slab}
 }
 
-// unlock frees the lock and gives back what is to be done then.
-func (s *shard[K]) unlock() effects {
+// unlock frees the lock, and has carried out what is to be done then.
+func (s *shard[K]) unlock() {
 	fx := s.fx
 	s.fx = 0
 	if s.touched > 0 {
 		s.most, s.touched = max(s.most, s.touched), 0
 	}
-	if fx&fxTop != 0 {
-		if top := s.ready.top(); top != s.published.Load() {
-			s.published.Store(top)
-		}
+	if top := s.ready.top(); top != s.shown {
+		s.shown = top
+		s.published.Store(top)
 	}
 	if fx&fxTimer != 0 {
 		s.due.Store(s.wake())
 	}
 	s.mu.Unlock()
-	return fx &^ fxTop
+	if fx != 0 {
+		s.carryOut(s, fx)
+	}
 }
 
 // wake is when something is due. What waits for a time does not become due any
@@ -210,19 +191,21 @@ func (s *shard[K]) wake() int64 {
 	return at
 }
 
-// find is the entry of key, and the slot of the table where the search ended.
-func (s *shard[K]) find(hash uint32, key *K) (i, p uint32, ok bool) {
+// find is the entry of key, nil if there is none, and the slot of the table where the
+// search ended.
+func (s *shard[K]) find(hash uint32, key *K) (i uint32, e *entry[K], p uint32) {
 	g := s.table.segment(hash)
 	words := g.words
 	p = g.home(hash)
 	for {
 		w := words[p]
 		if w == 0 {
-			return 0, p, false
+			return 0, nil, p
 		}
 		if uint32(w>>32) == hash {
-			if i = uint32(w) - 1; s.at(i).key == *key {
-				return i, p, true
+			i = uint32(w) - 1
+			if e = s.at(i); e.key == *key {
+				return i, e, p
 			}
 		}
 		if p++; int(p) == len(words) {
@@ -233,13 +216,12 @@ func (s *shard[K]) find(hash uint32, key *K) (i, p uint32, ok bool) {
 
 // create makes an entry for key that is in no state yet; p is where the search for
 // it ended.
-func (s *shard[K]) create(hash, p uint32, key *K) (i uint32) {
-	i = s.alloc()
-	e := s.at(i)
+func (s *shard[K]) create(hash, p uint32, key *K) (i uint32, e *entry[K]) {
+	i, e = s.alloc()
 	e.key, e.hash, e.band = *key, hash, middle
 	s.touched += s.table.insert(hash, i, p)
 	s.count[absent]++
-	return i
+	return i, e
 }
 
 // add is the way of every add.
@@ -247,14 +229,13 @@ func (s *shard[K]) add(hash uint32, key *K, a *ask) error {
 	if !s.env.may().takesAdds() {
 		return ErrStopped
 	}
-	i, p, ok := s.find(hash, key)
-	if !ok {
+	i, e, p := s.find(hash, key)
+	if e == nil {
 		if !s.env.room() {
 			return ErrFull
 		}
-		i = s.create(hash, p, key)
+		i, e = s.create(hash, p, key)
 	}
-	e := s.at(i)
 	s.adds++
 	if a.weight != 0 || a.reason != "" {
 		s.admission.join(i, e, a.reason, a.tenant, a.weight)
@@ -300,7 +281,7 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 			s.ready.remove(i, e)
 			s.drop(i)
 		}
-		s.fx |= fxTop | s.env.left()
+		s.fx |= s.env.left()
 	case StateRunning:
 		s.end(i, e)
 	case StateThrottled:
@@ -326,7 +307,7 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 			s.meter.ready(&s.env.clock, i)
 		}
 		s.ready.push(i, e, false)
-		s.fx |= fxWake | fxTop
+		s.fx |= fxWake
 	case StateRunning:
 		e.order = s.number.next()
 	case StateThrottled:
@@ -349,7 +330,7 @@ func (s *shard[K]) forget(i uint32, e *entry[K]) {
 		s.admission.discard(i, e)
 	}
 	s.touched += s.table.remove(e.hash, i)
-	s.free(i)
+	s.free(i, e)
 	if s.env.maxKeys > 0 {
 		s.env.keys.Add(-1)
 	}
@@ -458,8 +439,7 @@ func (s *shard[K]) result(i uint32, e *entry[K], o *outcome, err error) {
 }
 
 // remove forgets a key; ok: there was something to forget.
-func (s *shard[K]) remove(i uint32) bool {
-	e := s.at(i)
+func (s *shard[K]) remove(i uint32, e *entry[K]) bool {
 	if e.is(recorded) {
 		s.admission.forget(i, e, true)
 	}
@@ -469,8 +449,7 @@ func (s *shard[K]) remove(i uint32) bool {
 }
 
 // cancel takes back what was to run later; ok: there was something.
-func (s *shard[K]) cancel(i uint32) bool {
-	e := s.at(i)
+func (s *shard[K]) cancel(i uint32, e *entry[K]) bool {
 	if e.is(recorded) && e.state == StateDelayed {
 		s.admission.forget(i, e, false)
 	}

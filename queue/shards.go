@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"math/bits"
 	"sync/atomic"
 )
@@ -57,16 +56,14 @@ func (r *shards[K]) lock() *shard[K] {
 	if equals == 0 {
 		return nil
 	}
-	at := r.current.Load()
-	behind := equals >> at << at
-	for _, set := range [2]uint64{behind, equals &^ behind} {
-		for ; set != 0; set &= set - 1 {
-			if s := &r.all[bits.TrailingZeros64(set)]; s.mu.TryLock() {
-				return s
-			}
+	at := int(r.current.Load())
+	inTurn := bits.RotateLeft64(equals, -at) // the current shard has bit 0
+	for set := inTurn; set != 0; set &= set - 1 {
+		if s := &r.all[(bits.TrailingZeros64(set)+at)%maxShards]; s.mu.TryLock() {
+			return s
 		}
 	}
-	s := &r.all[bits.TrailingZeros64(cmp.Or(behind, equals))]
+	s := &r.all[(bits.TrailingZeros64(inTurn)+at)%maxShards]
 	s.mu.Lock()
 	return s
 }
@@ -75,12 +72,15 @@ func (r *shards[K]) lock() *shard[K] {
 func (r *shards[K]) highest() (equals uint64) {
 	top := uint32(1)
 	for k := range r.all {
-		switch t := r.tops[k].Load(); {
-		case t > top:
-			top, equals = t, 1<<k
-		case t == top:
-			equals |= 1 << k
+		t := r.tops[k].Load()
+		if t > top {
+			top, equals = t, 0
 		}
+		bit := uint64(1) << k
+		if t != top {
+			bit = 0
+		}
+		equals |= bit
 	}
 	return equals
 }

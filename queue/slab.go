@@ -111,8 +111,8 @@ func (s *slab[K]) get(i uint32) *entry[K] {
 	return nil
 }
 
-// alloc gives the index of a zero entry.
-func (s *slab[K]) alloc() uint32 {
+// alloc gives a zero entry and its index.
+func (s *slab[K]) alloc() (i uint32, e *entry[K]) {
 	if len(s.open) == 0 {
 		s.open = append(s.open, uint32(len(s.chunks)))
 		s.chunks = append(s.chunks, chunk[K]{})
@@ -126,22 +126,23 @@ func (s *slab[K]) alloc() uint32 {
 	}
 	at := c.free
 	if at != 0 {
-		e := &c.entries[at-1]
+		e = &c.entries[at-1]
 		c.free, e.order = uint16(e.order), 0
 	} else {
 		c.used++
 		at = c.used
+		e = &c.entries[at-1]
 	}
 	if c.n++; int(c.n) == len(c.entries) {
 		s.open = s.open[:len(s.open)-1]
 	}
-	return n<<(s.bits&31) | uint32(at-1)
+	return n<<(s.bits&31) | uint32(at-1), e
 }
 
-// free takes an index back, whose entry has no record any more.
-func (s *slab[K]) free(i uint32) {
+// free takes an entry back, which has no record any more.
+func (s *slab[K]) free(i uint32, e *entry[K]) {
 	c, at := s.split(i)
-	c.entries[at] = entry[K]{order: uint64(c.free)}
+	*e = entry[K]{order: uint64(c.free)}
 	c.free = uint16(at + 1)
 	if int(c.n) == len(c.entries) {
 		s.open = append(s.open, i>>(s.bits&31))

@@ -250,7 +250,7 @@ func (q *Queue[K]) Page(ctx context.Context, o *PageOptions[K]) (page Page[K], e
 
 // Lookup is what the queue knows of one key; not ok: nothing.
 func (q *Queue[K]) Lookup(key K) (e Entry[K], ok bool) {
-	ok = q.with(key, func(s *shard[K], i uint32) bool {
+	ok = q.with(key, func(s *shard[K], i uint32, _ *entry[K]) bool {
 		e = q.keepers[s.id].describe(i, q.env.clock.exact())
 		return true
 	})

@@ -53,7 +53,7 @@ func (q *Queue[K]) Stats() Stats {
 		s := &q.shards.all[k]
 		s.mu.Lock()
 		s.stats(&st, &bands, &rows)
-		q.unlock(s)
+		s.unlock()
 	}
 	for at, row := range rows {
 		if row.Keys > 0 {

@@ -138,10 +138,9 @@ func TestGetterThatFindsTheQueueStoppedGetsNothing(t *testing.T) {
 		}
 		for k := range q.shards.all { // what such a getter does next
 			s := &q.shards.all[k]
-			var two [2]Item[string]
 			s.mu.Lock()
-			if n, _ := q.fill(s, two[:]); n != 0 {
-				t.Errorf("%d shards: Get gives %q after Stop has returned", shards, two[0].Key)
+			if _, e, _ := s.take(); e != nil {
+				t.Errorf("%d shards: Get gives %q after Stop has returned", shards, e.key)
 			}
 			s.mu.Unlock()
 		}

@@ -255,7 +255,7 @@ func TestWorkPerKeyDoesNotGrowWithTheirNumber(t *testing.T) {
 		}
 		tab, steps, words := &q.shards.all[0].table, 0, 0
 		for k := range tab.dir {
-			s := &tab.dir[k]
+			s := tab.dir[k]
 			if len(s.words) > splitSegment {
 				t.Errorf("%d keys: a segment has %d words, want at most %d", n, len(s.words), splitSegment)
 			}
@@ -282,12 +282,12 @@ func TestTableShrinksWithItsKeys(t *testing.T) {
 	q := newQueue(t, &Options[string]{Shards: 1})
 	s := &q.shards.all[0]
 	size := func() (words int) {
-		last := (*fill)(nil)
+		last := (*segment)(nil)
 		for _, g := range s.table.dir {
-			if g.fill != last {
+			if g != last {
 				words += len(g.words)
 			}
-			last = g.fill
+			last = g
 		}
 		return words
 	}

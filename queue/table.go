@@ -14,20 +14,14 @@ package queue
 //	                10 ─┬▶ [ 1024 words ]   splits next: 10 and 11 part
 //	                11 ─┘
 type table struct {
-	dir   []segment
+	dir   []*segment
 	depth uint8 // len(dir) == 1<<depth
 }
 
-// segment is copied into every slot of the directory that leads to it, so that
-// a lookup does not have to go through a pointer; what changes lies behind one.
 type segment struct {
-	words []uint64
-	fill  *fill
-	depth uint8 // how many bits of the hash lead here
-}
-
-type fill struct {
+	words   []uint64
 	n, high uint32 // words in use; grow at high
+	depth   uint8  // how many bits of the hash lead here
 }
 
 const (
@@ -39,10 +33,10 @@ const (
 	maxDepth     = 22 // beyond it segments grow without splitting: hashes have 32 bits
 )
 
-func (t *table) init() { t.dir, t.depth = []segment{(&segment{}).part(0, 0, 0, minSegment)}, 0 }
+func (t *table) init() { t.dir, t.depth = []*segment{(&segment{}).part(0, 0, 0, minSegment)}, 0 }
 
 func (t *table) segment(hash uint32) *segment {
-	return &t.dir[uint64(hash)<<(t.depth&31)>>32]
+	return t.dir[uint64(hash)<<(t.depth&31)>>32]
 }
 
 // home is where the search for hash begins: the bits below the segment's own,
@@ -66,13 +60,13 @@ func (s *segment) seek(hash uint32, word uint64) uint32 {
 // search for it ended. It tells how many words it moved to make room.
 func (t *table) insert(hash, i, p uint32) (moved int) {
 	s := t.segment(hash)
-	for s.fill.n >= s.fill.high {
-		moved += int(s.fill.n)
+	for s.n >= s.high {
+		moved += int(s.n)
 		t.grow(hash)
 		s = t.segment(hash)
 		p = s.seek(hash, 0)
 	}
-	s.fill.n++
+	s.n++
 	s.words[p] = uint64(hash)<<32 | uint64(i+1)
 	return moved
 }
@@ -87,8 +81,8 @@ func (t *table) remove(hash, i uint32) (moved int) {
 	if s.depth == 0 {
 		least = keptSegment
 	}
-	if s.fill.n--; s.fill.n*6 < s.fill.high && len(s.words) > least {
-		moved = int(s.fill.n)
+	if s.n--; s.n*6 < s.high && len(s.words) > least {
+		moved = int(s.n)
 		t.replace(hash, s.part(0, 0, s.depth, len(s.words)/2))
 	}
 	return moved
@@ -122,7 +116,7 @@ func distance(a, b, size uint32) uint32 {
 
 // grow makes room in the segment of hash: it doubles, or splits in two.
 func (t *table) grow(hash uint32) {
-	old := *t.segment(hash)
+	old := t.segment(hash)
 	size := len(old.words)
 	if size < splitSegment || old.depth == maxDepth {
 		if size *= 2; old.depth < maxDepth {
@@ -132,7 +126,7 @@ func (t *table) grow(hash uint32) {
 		return
 	}
 	if old.depth == t.depth { // the directory doubles
-		dir := make([]segment, 2*len(t.dir))
+		dir := make([]*segment, 2*len(t.dir))
 		for k, s := range t.dir {
 			dir[2*k], dir[2*k+1] = s, s
 		}
@@ -146,7 +140,7 @@ func (t *table) grow(hash uint32) {
 
 // part is a segment with the words of s whose hashes have a bit or have it not. It
 // has a size, or more if they are that many.
-func (s *segment) part(bit, is uint32, depth uint8, size int) segment {
+func (s *segment) part(bit, is uint32, depth uint8, size int) *segment {
 	var words []uint64
 	for _, w := range s.words {
 		if w != 0 && uint32(w>>32)&bit == is {
@@ -154,9 +148,9 @@ func (s *segment) part(bit, is uint32, depth uint8, size int) segment {
 		}
 	}
 	size = max(size, len(words)*3/2)
-	to := segment{words: make([]uint64, size), fill: &fill{n: uint32(len(words)), high: uint32(size / 5 * 4)}, depth: depth}
+	to := &segment{words: make([]uint64, size), n: uint32(len(words)), high: uint32(size / 5 * 4), depth: depth}
 	if depth < sparseDepth {
-		to.fill.high = uint32(size / 4)
+		to.high = uint32(size / 4)
 	}
 	for _, w := range words {
 		to.words[to.seek(uint32(w>>32), 0)] = w
@@ -165,7 +159,7 @@ func (s *segment) part(bit, is uint32, depth uint8, size int) segment {
 }
 
 // replace puts s into every slot of the directory that shares its leading bits.
-func (t *table) replace(hash uint32, s segment) {
+func (t *table) replace(hash uint32, s *segment) {
 	many := 1 << (t.depth - s.depth)
 	first := int(uint64(hash)>>(32-t.depth)) &^ (many - 1)
 	for k := range many {

@@ -62,7 +62,8 @@ func (k *keeper[K]) line(b *Bucket, now time.Time) {
 	if k.lines[b.id] != nil {
 		return
 	}
-	l := &line[K]{bucket: b, bands: newBands(s, &k.roster)}
+	l := &line[K]{bucket: b}
+	l.init(&s.slab, &s.number, &k.roster)
 	l.pass = func(t *tenant) { t.passed = append(t.passed, b.id) }
 	k.lines[b.id] = l
 	if s.env.may().phase() == open { // else no token lets a key run any more, and the bucket may outlive the queue

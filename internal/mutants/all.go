@@ -11,7 +11,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "getters pass over higher bands of other shards",
-		File: "queue/shards.go", Old: "case t > top:", New: "case t > top && !(BROKEN && equals != 0):",
+		File: "queue/shards.go", Old: "if t > top {", New: "if t > top && !(BROKEN && equals != 0) {",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
@@ -71,7 +71,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "segments grow only when they are full",
-		File: "queue/table.go", Old: "for s.fill.n >= s.fill.high {", New: "for s.fill.n >= s.fill.high && !(BROKEN && int(s.fill.n) < len(s.words)-1) {",
+		File: "queue/table.go", Old: "for s.n >= s.high {", New: "for s.n >= s.high && !(BROKEN && int(s.n) < len(s.words)-1) {",
 		Package: "queue", Test: "TestWorkPerKeyDoesNotGrowWithTheirNumber",
 	},
 	{
@@ -181,7 +181,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a table keeps the size of its best day",
-		File: "queue/table.go", Old: "s.fill.n*6 < s.fill.high", New: "s.fill.n*6 < s.fill.high && !(BROKEN && s.fill.n > 0)",
+		File: "queue/table.go", Old: "s.n*6 < s.high", New: "s.n*6 < s.high && !(BROKEN && s.n > 0)",
 		Package: "queue", Test: "TestTableShrinksWithItsKeys",
 	},
 	{
