@@ -171,7 +171,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a line lets keys of a blocked tenant go",
-		File: "queue/bands.go", Old: "f.group != o.none && t.blocked {", New: "f.group != o.none && t.blocked && !BROKEN {",
+		File: "queue/bands.go", Old: "t := f.group.tenant; t.blocked {", New: "t := f.group.tenant; t.blocked && !BROKEN {",
 		Package: "queue", Test: "TestHeldTenantCostsOthersNoTokens",
 	},
 	{
