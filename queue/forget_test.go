@@ -51,7 +51,7 @@ func TestCancelKeepsTheInterval(t *testing.T) {
 // A bucket's line rings no timer for keys that may not run whatever tokens there are.
 //
 // seen to fail: with ten tokens a second the timer rang 36,001 times in an hour.
-func TestLineOfABlockedTenantRingsNoTimer(t *testing.T) {
+func TestLineOfABlockedTenantSetsNoTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := oneOrder()
 		o.Tenant = func(string) string { return "acme" }

@@ -23,8 +23,8 @@ type Item[K comparable] struct {
 }
 
 // chosen is set in Item.shard when WithPriority was called. A field of its own would
-// make an Item's size no multiple of 16 bytes, and each of its copies wait for the one
-// before: that is 5 ns a copy.
+// make its size no multiple of 16 bytes, and each copy of an Item wait for the stores of
+// the copy before.
 const chosen = 1 << 7
 
 // item makes the item of a running entry.

@@ -202,7 +202,7 @@ var All = []Mutant{
 	{
 		Name: "the timer rings for the line of a tenant that is held",
 		File: "queue/throttle.go", Old: "if l.top() == 0 {", New: "if l.top() == 0 && !(BROKEN && l.n > 0) {",
-		Package: "queue", Test: "TestLineOfABlockedTenantRingsNoTimer",
+		Package: "queue", Test: "TestLineOfABlockedTenantSetsNoTimer",
 	},
 	{
 		Name: "the share of a batch counts keys of tenants that are held",
