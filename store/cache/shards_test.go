@@ -597,7 +597,7 @@ func TestShardsThatEndAreNotReliedOn(t *testing.T) {
 // A list of a store that is older than what the watch has shown means that the store was
 // restored, also while the watch's connection has not noticed: everything is read again.
 //
-// promise S2. Negative control: code in which a list of an older store is taken.
+// promise S2
 func TestAListOfARestoredStoreStartsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, backup := newSharded(t, 0, storetest.Rates{}, 1), newSharded(t, 0, storetest.Rates{}, 1)
