@@ -1620,6 +1620,33 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits",
 	},
 
+	// reconcile/depend, beside those above
+	{
+		Name: "a list of holds that failed counts as empty",
+		File: "reconcile/depend/release.go", Old: "case err != nil:\n\t\t\tout", New: "case err != nil && !BROKEN:\n\t\t\tout",
+		Package: "reconcile/depend", Test: "TestNothingIsReleasedWhileTheHoldsCannotBeListed",
+	},
+	{
+		Name: "holds are dropped before the object is ready",
+		File: "reconcile/depend/admit.go", Old: "&& (o.Phase == \"\" || o.Ready())", New: "&& (BROKEN || o.Phase == \"\" || o.Ready())",
+		Package: "reconcile/depend", Test: "TestHoldsStayUntilTheObjectIsReady",
+	},
+	{
+		Name: "a hold that a newer spec needs is dropped",
+		File: "reconcile/depend/admit.go", Old: "append(p.t.waitsFor(stored), p.refs...)", New: "append(map[bool][]Ref{false: p.t.waitsFor(stored)}[BROKEN], p.refs...)",
+		Package: "reconcile/depend", Test: "TestHoldThatANewerSpecNeedsIsNotDropped",
+	},
+	{
+		Name: "holds of another object of the name are dropped",
+		File: "reconcile/depend/admit.go", Old: "if err != nil || stored.UID != o.UID {", New: "if err != nil || stored.UID != o.UID && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestHoldsOfTheNextObjectOfTheNameAreNotDropped",
+	},
+	{
+		Name: "a cycle that ends by a ready object is said on",
+		File: "reconcile/depend/index.go", Old: "b.user.unmet--\n\t\t\tx.broke = true", New: "b.user.unmet--\n\t\t\tx.broke = x.broke || !BROKEN",
+		Package: "reconcile/depend", Test: "TestCycleEndsWithAnObjectThatIsReady",
+	},
+
 	// reconcile/quota, beside those above
 	{
 		Name: "a pause that ended unseen goes on",

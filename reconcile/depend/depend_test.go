@@ -229,6 +229,36 @@ func TestBrokenCycleIsShownByNoObject(t *testing.T) {
 	})
 }
 
+// A cycle ends too when one of its objects is made ready by hand: those that wait on say
+// what they wait for now.
+//
+// Negative control: mutant "a cycle that ends by a ready object is said on".
+func TestCycleEndsWithAnObjectThatIsReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{fail: func(o *Thing) error {
+			if o.Name == "a" {
+				return errors.New("not yet")
+			}
+			return nil
+		}})
+		defer s.start()()
+		s.declare("a", "b")
+		s.declare("b", "c")
+		s.declare("c", "a")
+		settle()
+		s.wantWaiting("c", depend.ReasonCycle, "they wait for each other: thing c → thing a → thing b → thing c")
+		o := s.get("b")
+		o.SetReady()
+		_, err := s.store.UpdateStatus(t.Context(), o)
+		check(t, err)
+		settle()
+		s.wantWaiting("c", depend.ReasonNotReady, "thing a is not ready")
+		if c, _ := s.get("a").Condition(depend.ConditionDependencies); c.Status == store.False {
+			t.Errorf("a says %+v, although what it needs is ready", c)
+		}
+	})
+}
+
 // An object in deletion has no run that says that it is in a cycle, and yet the cycle ends
 // with it.
 //

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/storetest"
 )
 
 // counting counts the calls to a backend.
@@ -393,6 +395,155 @@ func TestReleaseOfOneObjectIsNotThatOfTheNextOfItsName(t *testing.T) {
 		}
 		if s.get("vpc") == nil {
 			t.Error("the new one is deleted under its user")
+		}
+	})
+}
+
+// While the holds cannot be listed nothing is released: what no list shows may be held.
+//
+// promise E2. Negative control: mutant "a list of holds that failed counts as empty".
+func TestNothingIsReleasedWhileTheHoldsCannotBeListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		s := newSystem(t, setting{backend: storetest.Faulty(must(memory.New(nil))(t), func(c storetest.Call) storetest.Fault {
+			if c.Method == "List" && down.Load() {
+				return storetest.Fault{Break: storetest.Refused}
+			}
+			return storetest.Fault{}
+		})})
+		defer s.start()()
+		s.declare("vpc")
+		s.edit("vpc", func(o *Thing) { o.AddFinalizer(depend.Finalizer("thing")) })
+		settle()
+		down.Store(true)
+		s.remove("vpc")
+		settle()
+		if s.get("vpc") == nil {
+			t.Error("it was released although no list has shown that nothing holds it")
+		}
+		down.Store(false)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s.get("vpc") != nil {
+			t.Error("it is kept although nothing holds it")
+		}
+	})
+}
+
+// An object that is not Ready may still use what it needed before, although its run did not
+// fail.
+//
+// promise E2. Negative control: mutant "holds are dropped before the object is ready".
+func TestHoldsStayUntilTheObjectIsReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		s := newSystem(t, setting{broken: func(o *Thing) bool { return o.Name == "user" && broken.Load() }})
+		defer s.start()()
+		s.declare("old")
+		s.declare("new")
+		s.declare("user", "old")
+		settle()
+		s.wantReady("old", "new", "user")
+		broken.Store(true)
+		s.edit("user", func(o *Thing) { o.Spec.Needs = []string{"new"} })
+		settle()
+		s.remove("old")
+		settle()
+		if s.get("old") == nil {
+			t.Error("what it needed before went while it was not ready")
+		}
+		broken.Store(false)
+		check(t, s.ctrl.Add(store.Key{Name: "user"}))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s.wantReady("user")
+		if s.get("old") != nil {
+			t.Error("what it does not need any more is kept")
+		}
+	})
+}
+
+// committing is a backend that calls after each commit.
+type committing struct {
+	store.Backend
+	after func()
+}
+
+func (b *committing) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	r, err := b.Backend.Commit(ctx, t)
+	b.after()
+	return r, err
+}
+
+// afterLastUse has a user that needs nothing any more brought about, and calls f between the
+// write of its status and the end of its run; no later run of it succeeds. It gives what the
+// user holds then.
+func afterLastUse(t *testing.T, f func(other *system)) string {
+	t.Helper()
+	var armed, done atomic.Bool
+	b := must(memory.New(nil))(t)
+	other := newSystem(t, setting{backend: b})
+	s := newSystem(t, setting{
+		backend: &committing{b, func() {
+			if armed.Load() && done.CompareAndSwap(false, true) {
+				f(other)
+			}
+		}},
+		fail: func(o *Thing) error {
+			if done.Load() && o.Name == "user" {
+				return errors.New("not yet")
+			}
+			if o.Name == "user" && len(o.Spec.Needs) == 0 {
+				armed.Store(true)
+			}
+			return nil
+		},
+	})
+	defer s.start()()
+	s.declare("gone")
+	s.declare("back")
+	s.declare("user", "gone", "back")
+	settle()
+	s.wantReady("user")
+	s.edit("user", func(o *Thing) { o.Spec.Needs = nil })
+	settle()
+	if !done.Load() {
+		t.Fatal("it was not brought about")
+	}
+	return s.get("user").Annotations[depend.HoldsAnnotation]
+}
+
+// A run that ends drops no hold on what the spec of meanwhile needs: a run of another server
+// may have taken it, and use it already.
+//
+// promise E2. Negative control: mutant "a hold that a newer spec needs is dropped".
+func TestHoldThatANewerSpecNeedsIsNotDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := afterLastUse(t, func(other *system) {
+			other.edit("user", func(o *Thing) { o.Spec.Needs = []string{"back", "missing"} }) // so that no later run takes it
+		})
+		if !strings.Contains(got, "=thing/back") || strings.Contains(got, "gone") {
+			t.Errorf("it holds %s, want what the newer spec needs", got)
+		}
+	})
+}
+
+// A run that ends after its object was replaced by another of the name drops none of the
+// other's holds.
+//
+// promise E2. Negative control: mutant "holds of another object of the name are dropped".
+func TestHoldsOfTheNextObjectOfTheNameAreNotDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := afterLastUse(t, func(other *system) {
+			other.edit("user", func(o *Thing) { o.Finalizers = nil })
+			other.remove("user")
+			_, err := other.store.Create(t.Context(), &Thing{Meta: store.Meta{
+				Name: "user", Annotations: map[string]string{depend.HoldsAnnotation: `["=thing/back"]`},
+			}})
+			check(t, err)
+		})
+		if got != `["=thing/back"]` {
+			t.Errorf("the other one holds %s, want what it held", got)
 		}
 	})
 }
