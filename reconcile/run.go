@@ -98,6 +98,7 @@ type anyRun interface {
 	addToLog(attrs []slog.Attr)
 	waitsFor(what *string) (before *string)
 	feeds() []Cached
+	wrote() *store.Writes
 }
 
 // runOf is the run that ctx belongs to; nil: none.
@@ -125,6 +126,19 @@ func CachesOf(ctx context.Context) []Cached {
 		return nil
 	}
 	return r.feeds()
+}
+
+// Wrote gives the highest revision at which the run that ctx belongs to has written to a kind
+// of a backend until now; zero: none, or outside of a run. It is for packages that wait for a
+// cache to show what a run did
+// ([github.com/tendhq/tend/store/cache.Cache.OnRevision]).
+func Wrote(ctx context.Context, b store.Backend, kind string) store.Revision {
+	if r := runOf(ctx); r != nil {
+		if w := r.wrote(); w != nil {
+			return w.Highest(b, kind)
+		}
+	}
+	return 0
 }
 
 // Logger returns the logger of the run that ctx belongs to. Its lines carry the

@@ -1514,6 +1514,16 @@ var All = []Mutant{
 		Package: "reconcile/program", Test: "TestARunOfAnOlderGenerationDoesNotCount",
 	},
 	{
+		Name: "a run counts before the cache shows what it wrote",
+		File: "reconcile/program/kind.go", Old: " || last.unseen != 0) {", New: " || last.unseen != 0 && !BROKEN) {",
+		Package: "reconcile/program", Test: "TestRunCountsWhenTheCacheShowsWhatItWrote",
+	},
+	{
+		Name: "parts are asked once whether all is as declared",
+		File: "reconcile/program/part.go", Old: "return done(ProgressOf(parts...)) && done(ProgressOf(parts...)) }", New: "return done(ProgressOf(parts...)) && (BROKEN || done(ProgressOf(parts...))) }",
+		Package: "reconcile/program", Test: "TestObjectThatComesBetweenTwoQuestionsIsLeft",
+	},
+	{
 		Name: "a run counts for what another cache showed",
 		File: "reconcile/program/kind.go", Old: "\t\town, ok := c.(*cache.Cache[S, T])\n", New: "\t\town, ok := c.(*cache.Cache[S, T])\n\t\tok = ok && !BROKEN\n",
 		Package: "reconcile/program", Test: "TestRunCountsForWhatItsOwnCacheShowed",

@@ -44,6 +44,7 @@ type lastRun struct {
 	revision   store.Revision // of the object that it began with
 	generation int64          // that a run without an error began with; 0: there was none
 	err        error          // of the last run; nil: none
+	unseen     store.Revision // at which the last run wrote, until the cache shows it; 0: nothing
 }
 
 // Of makes a Part of the objects of a cache, which the program has to run: a Manager
@@ -131,6 +132,26 @@ func (k *Kind[S, T]) note(ctx context.Context, began *store.Object[S, T], res re
 		err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), reconcile.ErrDeadline):
 		return // it says nothing new about the object
 	}
+	wrote := reconcile.Wrote(ctx, k.cache.Backend(), k.cache.Kind())
+	k.keep(began, wrote, res, err)
+	if wrote != 0 {
+		k.cache.OnRevision(wrote, func() { k.shown(began.Key(), wrote) })
+	}
+}
+
+// shown notes that the cache shows what a run wrote.
+func (k *Kind[S, T]) shown(key store.Key, wrote store.Revision) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if last, ok := k.runs[key]; ok && last.unseen == wrote {
+		last.unseen = 0
+		k.runs[key] = last
+		k.wake.notify()
+	}
+}
+
+// keep keeps how a run ended that wrote up to a revision.
+func (k *Kind[S, T]) keep(began *store.Object[S, T], wrote store.Revision, res reconcile.Result, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	last := k.runs[began.Key()]
@@ -146,7 +167,7 @@ func (k *Kind[S, T]) note(ctx context.Context, began *store.Object[S, T], res re
 	default:
 		last.err, last.generation = nil, began.Generation
 	}
-	last.revision = began.Revision
+	last.revision, last.unseen = began.Revision, wrote
 	k.runs[began.Key()] = last
 	if before.uid != last.uid || before.generation != last.generation || !sameText(before.err, last.err) {
 		k.wake.notify()
@@ -259,7 +280,7 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 
 // doneLocked reports whether o was reconciled for this generation or a later one.
 func (k *Kind[S, T]) doneLocked(o *store.Object[S, T], last lastRun, generation int64) bool {
-	if k.tracked && (last.err != nil || last.generation < generation) {
+	if k.tracked && (last.err != nil || last.generation < generation || last.unseen != 0) {
 		return false
 	}
 	if k.o.Done != nil {

@@ -176,7 +176,11 @@ func WaitFor(ctx context.Context, done func(Progress) bool, parts ...Part) error
 	if done == nil || slices.ContainsFunc(parts, func(p Part) bool { return p == nil }) {
 		return errors.New("program: WaitFor: a nil function or Part")
 	}
-	if err := await(ctx, parts, func() bool { return done(ProgressOf(parts...)) }); err != nil {
+	// The parts are asked one after the other: an object may move from one, which is asked
+	// next, to another, which was asked before, and be counted by neither. Asked again, the
+	// other counts it.
+	look := func() bool { return done(ProgressOf(parts...)) && done(ProgressOf(parts...)) }
+	if err := await(ctx, parts, look); err != nil {
 		return &LeftError{Cause: err, Left: LeftOf(parts...)}
 	}
 	return nil

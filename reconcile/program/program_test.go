@@ -742,3 +742,90 @@ func TestRunCountsForWhatItsOwnCacheShowed(t *testing.T) {
 type runnerFunc func(ctx context.Context) error
 
 func (r runnerFunc) Run(ctx context.Context) error { return r(ctx) }
+
+// A run that ended without an error and wrote that its object is not as declared does not
+// make it done while the cache has not shown that yet.
+//
+// Seen to fail: a program with Once ended without an error, and its last line said
+// "0 of 1 as declared, 1 failing".
+//
+// Negative control: mutant "a run counts before the cache shows what it wrote".
+func TestRunCountsWhenTheCacheShowsWhatItWrote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &lagging{Backend: must(memory.New(nil))}
+		gate := make(chan struct{})
+		var s *service
+		foreign := true
+		s = newService(t, b, true, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
+			status := store.True
+			if foreign {
+				status = store.False
+				b.gate.Store(&gate) // the watch holds back what the run writes
+			}
+			o.SetCondition(store.Condition{Type: store.ConditionReady, Status: status, Reason: "Checked"})
+			_, err := s.sites.UpdateStatus(ctx, o)
+			return reconcile.Result{}, err
+		})
+		s.create(t, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.manager.Run(ctx) }() // ends at cancel
+		time.Sleep(time.Second)
+		if p := s.part.Progress(); !p.Synced || p.Declared != 1 || p.Done != 0 {
+			t.Errorf("%+v, and the run has written that it is not done", p)
+		}
+		close(gate)
+		synctest.Wait()
+		if p := s.part.Progress(); p.Declared != 1 || p.Done != 0 || p.Complete() {
+			t.Errorf("%+v when the cache shows what the run wrote, want it left", p)
+		}
+		foreign = false
+		check(t, s.controller.Add(store.Key{Name: "a"}))
+		synctest.Wait()
+		if p := s.part.Progress(); !p.Complete() {
+			t.Errorf("%+v in the end, want it done", p)
+		}
+		cancel()
+		check(t, <-ended)
+	})
+}
+
+// fakePart is a Part whose Progress is asked of a function.
+type fakePart struct {
+	program.Part
+	progress func() program.Progress
+}
+
+func (p fakePart) Progress() program.Progress { return p.progress() }
+
+func (p fakePart) Follow(ctx context.Context, changed func()) {
+	for ctx.Err() == nil {
+		changed()
+		time.Sleep(time.Second)
+	}
+}
+
+// What a file declares and the cache gets between two questions is counted by neither part
+// when the kind is asked before the file, and is left all the same.
+//
+// Seen to fail: Wait returned at once, with the object declared and no run made.
+func TestObjectThatComesBetweenTwoQuestionsIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		declared, began := 0, time.Now()
+		kind := fakePart{progress: func() program.Progress {
+			done := 0
+			if time.Since(began) >= time.Minute {
+				done = declared
+			}
+			return program.Progress{Synced: true, Declared: declared, Done: done}
+		}}
+		file := fakePart{progress: func() program.Progress {
+			declared = 1 // the cache has it now
+			return program.Progress{Synced: true}
+		}}
+		check(t, program.Wait(t.Context(), kind, file))
+		if took := time.Since(began); took < time.Minute {
+			t.Errorf("everything is said to be as declared after %v, and the object is done after a minute", took)
+		}
+	})
+}
