@@ -256,7 +256,7 @@ var commitChecks = []check{
 		e.wantMissing(key("a"))
 	}},
 	{"Commit/of many writers of one record exactly one wins each time", func(e *env) {
-		const writers, each = 8, 25
+		const writers, each = 8, 10
 		e.commit(put(key("n"), "0"))
 		var won atomic.Int64
 		var wg sync.WaitGroup
