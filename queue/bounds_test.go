@@ -19,7 +19,7 @@ import (
 //
 // Negative control: the mutant "dead cells are never swept".
 func TestDeadCellsStayFew(t *testing.T) {
-	const n = 6_000
+	n := sized(6_000, 2_500)
 	for name, next := range map[string]func(r *rand.Rand, left []int) int{
 		"first first": func(_ *rand.Rand, _ []int) int { return 0 },
 		"last first":  func(_ *rand.Rand, left []int) int { return len(left) - 1 },
@@ -81,7 +81,7 @@ func TestHeldQueueKeepsNothingOfWhatGoes(t *testing.T) {
 	q := newQueue(t, oneOrder())
 	q.Hold(q.Whole(), Hold{Reason: "test"})
 	add(t, q, "stays") // so that the ring is never empty
-	for n := range 200_000 {
+	for n := range sized(200_000, 20_000) {
 		key := fmt.Sprint(n % 10)
 		add(t, q, key)
 		if !q.Remove(key) {
@@ -104,7 +104,7 @@ func TestHeldQueueKeepsNothingOfWhatGoes(t *testing.T) {
 // A Get that meets many dead cells drops them in steps.
 func TestGetDropsDeadCellsInSteps(t *testing.T) {
 	q := newQueue(t, oneOrder())
-	const n = 100_000
+	n := sized(100_000, 20_000)
 	for k := range 2 * n {
 		add(t, q, fmt.Sprint(k))
 	}

@@ -2,4 +2,4 @@
 
 package queue
 
-const ringSeeds = 60
+const raceEnabled = false
