@@ -127,7 +127,7 @@ func TestOneLockTouchesABoundedNumberOfEntries(t *testing.T) {
 }
 
 func runCrowd(t *testing.T, k kind) {
-	const n = 30_000
+	n := sized(30_000, 10_000)
 	o := &Options[int]{Shards: k.shards, Policy: func(int, error) time.Duration { return time.Second }}
 	if k.tenants {
 		o.Tenant = func(key int) string { return fmt.Sprint(key % 3) }
@@ -233,15 +233,15 @@ func TestWhatLeavesAPausedQueueIsNotKept(t *testing.T) {
 		for key := range 100 {
 			q.Add(key)
 		}
-		before := heapInUse()
-		for key := range 300_000 {
+		n, before := sized(300_000, 60_000), heapInUse()
+		for key := range n {
 			q.AddWith(100+key, AddOptions{Priority: At(int8(key % 3))})
 			if key >= 50 {
 				q.Remove(100 + key - 50)
 			}
 		}
 		if grown := heapInUse() - before; grown > 1<<20 {
-			t.Errorf("shards %d: %d bytes more after 300,000 keys came and went", shards, grown)
+			t.Errorf("shards %d: %d bytes more after %d keys came and went", shards, grown, n)
 		}
 		if q.Len() != 150 {
 			t.Errorf("%d keys, want 150", q.Len())
