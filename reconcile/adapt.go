@@ -7,11 +7,12 @@ import (
 	"github.com/tendhq/tend/internal/sleep"
 )
 
-// adaptive changes the number of workers. Its fields belong to the goroutine of run.
+// adaptive changes the number of workers. Its fields are guarded by kernel.mu.
 type adaptive struct {
 	Adapt
-	before Counts // when the number was last thought over
-	took   time.Duration
+	before          Counts // when the number was last thought over
+	took            time.Duration
+	raised, lowered uint64 // how often it changed the number
 }
 
 // next is the number of workers to have after n, when so many runs have ended and
@@ -29,21 +30,23 @@ func (a *adaptive) next(n int, all Counts, took time.Duration, waiting bool) int
 	return min(max(n, a.Min), a.Max)
 }
 
-// pooled is the part of a pool that is adapted.
-type pooled interface {
-	size() (want, running int)
-	adaptTo(n int)
-	totals() (Counts, time.Duration)
-	waiting() bool
-}
-
-func (a *adaptive) run(ctx context.Context, p pooled) {
+// follow has the number of workers follow a, until ctx ends.
+func (p *pool[K]) follow(ctx context.Context, a *adaptive) {
 	for sleep.For(ctx, a.Interval) {
-		was, _ := p.size()
-		if was == 0 {
-			continue // they were stopped on purpose
-		}
 		all, took := p.totals()
-		p.adaptTo(a.next(was, all, took, p.waiting()))
+		waiting := p.q.Len() > 0
+		p.change(func() {
+			if p.want == 0 {
+				return // they were stopped on purpose
+			}
+			before := p.want
+			p.want = a.next(before, all, took, waiting)
+			switch {
+			case p.want > before:
+				a.raised++
+			case p.want < before:
+				a.lowered++
+			}
+		})
 	}
 }

@@ -55,7 +55,10 @@ type sourceCondition struct {
 func (s *supervisor[K]) condition() condition {
 	s.mu.Lock()
 	v := s.view.Load()
-	c := condition{kind: s.kind, place: s.place, leased: v.leased}
+	c := condition{kind: s.kind, place: s.place, leased: v.leased, workers: s.want}
+	if a := s.adapt; a != nil {
+		c.adapt = &AdaptSnapshot{Min: a.Min, Max: a.Max, Raised: a.raised, Lowered: a.lowered}
+	}
 	s.mu.Unlock()
 	if c.state, c.leases = s.state(); !c.leased {
 		c.leases = LeaseCounts{}
@@ -65,11 +68,6 @@ func (s *supervisor[K]) condition() condition {
 		c.held = append(c.held, v.holds[i].Load() != nil)
 	}
 	c.loading, c.loadingFrom = s.loadingShards()
-	c.workers, _ = s.size()
-	if s.adapt != nil {
-		c.adapt = &AdaptSnapshot{Min: s.adapt.Min, Max: s.adapt.Max}
-		c.adapt.Raised, c.adapt.Lowered = s.adapted()
-	}
 	for _, slot := range s.all() {
 		if r, running := slot.condition(); running {
 			c.runs = append(c.runs, r)

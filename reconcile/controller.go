@@ -238,14 +238,15 @@ func (c *Controller[K]) SetWorkers(n int) error {
 	if n < 0 || n > maxWorkers {
 		return fmt.Errorf("reconcile: controller %q: SetWorkers(%d): want 0 to %d", c.name, n, maxWorkers)
 	}
-	c.resize(n)
+	c.change(func() { c.want = n })
 	return nil
 }
 
 // Workers is how many workers there are to be.
 func (c *Controller[K]) Workers() int {
-	n, _ := c.size()
-	return n
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.want
 }
 
 // Counts says how the runs so far have ended. It may be called often.

@@ -3,9 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -376,17 +374,14 @@ func (k *kernel[K]) callAside(name string, hook func()) {
 	k.parts.start("hook "+name, func() { k.containHere(name, hook) })
 }
 
-// errBuckets is what Queue.Buckets panics with after its own panic has been logged:
-// the queue then gives the key back, which backs off for a second.
-var errBuckets = errors.New("reconcile: Options.Queue.Buckets panicked")
-
 // containFuncs wraps the functions that the queue calls, so that a panic of one, or
-// runtime.Goexit, is logged and ends nothing but a worker in Buckets, which is replaced:
+// runtime.Goexit, is logged. It ends nothing, but that runtime.Goexit in Buckets ends a
+// worker, which is replaced:
 //
 //	Policy        the failed key waits as Backoff says by default
 //	Tenant        the key belongs to no tenant
 //	TenantWeight  the tenant has the weight 1
-//	Buckets       the key does not run now
+//	Buckets       the key does not run for a second
 //
 // An add calls Tenant and TenantWeight, also one by the supervisor, and one by a worker
 // whose items are not settled yet: neither may lose its goroutine.
@@ -413,52 +408,13 @@ func (k *kernel[K]) containFuncs(o *queue.Options[K]) {
 		}
 	}
 	if buckets := o.Buckets; buckets != nil {
+		paused, _ := queue.NewBucket("paused: Options.Queue.Buckets failed", 1e6, 1e6) // fails for other numbers
 		o.Buckets = func(key K, dst []*queue.Bucket) (b []*queue.Bucket) {
 			if !k.containHere("Queue.Buckets", func() { b = buckets(key, dst) }) {
-				panic(errBuckets)
+				paused.Throttle(time.Now().Add(time.Second))
+				return append(dst[:0], paused)
 			}
 			return b
 		}
 	}
-}
-
-// containBuckets is deferred where a worker calls the queue. It makes an error of
-// the panic of Queue.Buckets.
-func containBuckets(err *error) {
-	switch v := recover(); v {
-	case nil:
-	case errBuckets:
-		*err = errBuckets
-	default:
-		panic(v)
-	}
-}
-
-// call runs the reconciler and makes an error of its panic.
-func (k *kernel[K]) call(ctx context.Context, key K) (o Outcome) {
-	defer func() {
-		if v := recover(); v != nil {
-			o = Outcome{Err: newPanic(v)}
-		}
-	}()
-	o.Result, o.Err = k.rec.Reconcile(ctx, key)
-	o.Err = checkError(o.Err)
-	return o
-}
-
-// callBatch is call for a reconciler of several keys.
-func (k *kernel[K]) callBatch(ctx context.Context, keys []K) (out []Outcome, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = newPanic(v)
-		}
-	}()
-	out = k.batch.ReconcileBatch(ctx, slices.Clone(keys))
-	if len(out) != len(keys) {
-		return nil, fmt.Errorf("ReconcileBatch returned %d outcomes for %d keys", len(out), len(keys))
-	}
-	for i := range out { // each for itself: the other keys have nothing to do with its error
-		out[i].Err = protect(func() error { return out[i].Err })
-	}
-	return out, nil
 }

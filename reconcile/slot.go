@@ -73,7 +73,7 @@ type slot[K comparable] struct {
 	cancel context.CancelFunc // ends the worker after its present run
 	labels context.Context    // of its goroutine
 	worker string             // the label that no other worker has
-	place  int                // in the pool's list of slots; guarded by kernel.mu
+	going  bool               // it was told to go; guarded by kernel.mu
 
 	mu     sync.Mutex // guards what follows, and the present run's state
 	run    *run[K]    // nil: none

@@ -83,7 +83,7 @@ func (s *supervisor[K]) run(ctx context.Context, place lease.Placement) error {
 	defer cancel()
 	s.parts.start("watchdog", func() { s.watch(bg) })
 	if s.adapt != nil {
-		s.parts.start("Adapt", func() { s.adapt.run(bg, s) })
+		s.parts.start("Adapt", func() { s.follow(bg, s.adapt) })
 	}
 	for _, cached := range s.owned {
 		s.parts.start("cache "+cached.Name(), func() { s.runCache(bg, cached) })
@@ -378,7 +378,7 @@ func (s *supervisor[K]) step() {
 	case what == "":
 		s.changeView(func(v *view[K]) { v.opened = s.since() })
 		s.opened = true
-		s.setOpen(true)
+		s.change(func() { s.open = true })
 		s.enter(stateRunning)
 		s.saySynced(time.Since(s.asked))
 		s.asked = time.Time{}
@@ -393,7 +393,7 @@ func (s *supervisor[K]) release() {
 	if s.now == stateWaiting {
 		return
 	}
-	s.setOpen(false)
+	s.change(func() { s.open = false })
 	s.gained = nil
 	left := false
 	for _, f := range s.allFeeds() {
@@ -522,7 +522,7 @@ func (s *supervisor[K]) finish(ctx context.Context, placed <-chan struct{}, stop
 			left = append(left, "source "+f.Name)
 		}
 	}
-	s.shut()
+	s.change(func() { s.over = true })
 	if stopErr != nil {
 		return left
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/pprof"
 	"slices"
 	"time"
@@ -21,135 +22,74 @@ type pool[K comparable] struct {
 	late  error // the cause of a run past its deadline
 
 	// What follows is guarded by kernel.mu.
-	open  bool
-	over  bool // no worker is started any more
-	want  int
-	slots slotList[K]   // of workers that were not told to go
-	old   slotList[K]   // of workers that were, while they still run something
-	gone  Counts        // of workers that ended
-	took  time.Duration // all their runs together
-	stops bool          // a worker left because the program stopped the queue
-	looks int           // at the runs, by watch
-
-	raised, lowered uint64        // how often adaptTo did that to want
-	empty           chan struct{} // closed when the last worker has left; nil: nothing waits
+	open    bool
+	over    bool // no worker is started any more
+	want    int
+	slots   map[*slot[K]]struct{} // of all workers
+	staying int                   // workers that were not told to go
+	gone    Counts                // of workers that ended
+	took    time.Duration         // all their runs together
+	stops   bool                  // a worker left because the program stopped the queue
+	looks   int                   // at the runs, by watch
+	empty   chan struct{}         // closed when the last worker has left; nil: nothing waits
 }
 
-// slotList is some slots in no order, each of which knows its place in it: workers
-// leave one by one, and looking for each would cost the square of their number.
-type slotList[K comparable] []*slot[K]
-
-func (l *slotList[K]) add(s *slot[K]) {
-	s.place = len(*l)
-	*l = append(*l, s)
-}
-
-// remove takes s out, and reports whether it was there.
-func (l *slotList[K]) remove(s *slot[K]) bool {
-	list := *l
-	if s.place >= len(list) || list[s.place] != s {
-		return false
-	}
-	last := len(list) - 1
-	list[s.place] = list[last]
-	list[s.place].place = s.place
-	list[last] = nil
-	*l = list[:last]
-	return true
-}
-
-// resize sets how many workers there are to be.
-func (p *pool[K]) resize(n int) {
+// change changes what is asked of the pool, and then starts workers, or tells some to go.
+func (p *pool[K]) change(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.want = n
-	p.adjustLocked()
-}
-
-// adaptTo is resize, and counts.
-func (p *pool[K]) adaptTo(n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case n > p.want:
-		p.raised++
-	case n < p.want:
-		p.lowered++
-	}
-	p.want = n
-	p.adjustLocked()
-}
-
-// adapted is how often adaptTo has raised and lowered the number.
-func (p *pool[K]) adapted() (raised, lowered uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.raised, p.lowered
-}
-
-// setOpen starts all workers, or tells all of them to go.
-func (p *pool[K]) setOpen(open bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.open = open
-	p.adjustLocked()
-}
-
-// shut tells all workers to go, for good.
-func (p *pool[K]) shut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.over = true
-	p.adjustLocked()
-}
-
-// replace starts another worker in place of one that is stuck or whose goroutine
-// was ended under it. The stuck one goes when its run has returned after all.
-func (p *pool[K]) replace(s *slot[K]) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.slots.remove(s) {
-		s.cancel()
-		p.old.add(s)
-		p.adjustLocked()
-	}
-}
-
-func (p *pool[K]) adjustLocked() {
+	f()
 	n := p.want
 	if !p.open || p.over {
 		n = 0
 	}
-	for len(p.slots) < n {
-		p.slots.add(p.startLocked())
+	for s := range p.slots {
+		if p.staying <= n {
+			break
+		}
+		p.dismissLocked(s)
 	}
-	for len(p.slots) > n {
-		s := p.slots[len(p.slots)-1]
-		p.slots.remove(s)
-		s.cancel()
-		p.old.add(s)
+	for p.staying < n {
+		p.startLocked()
 	}
 }
 
-func (p *pool[K]) startLocked() *slot[K] {
+// dismissLocked tells a worker to go when its present run has ended.
+func (p *pool[K]) dismissLocked(s *slot[K]) {
+	if !s.going {
+		s.going = true
+		s.cancel()
+		p.staying--
+	}
+}
+
+// replace starts another worker in place of one that is stuck or whose goroutine
+// was ended under it. The stuck one goes when its run has returned after all.
+func (p *pool[K]) replace(s *slot[K]) { p.change(func() { p.dismissLocked(s) }) }
+
+func (p *pool[K]) startLocked() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &slot[K]{k: p.kernel, alarm: p.alarm, cancel: cancel}
 	s.labels, s.worker = goroutineLabels(p.name)
+	if p.slots == nil {
+		p.slots = make(map[*slot[K]]struct{})
+	}
+	p.slots[s] = struct{}{}
+	p.staying++
 	w := &worker[K]{p: p, slot: s, ctx: ctx}
 	go w.loop() // ended by cancel, or by the queue's stop; waited for by wait
-	return s
 }
 
 // leave is a worker's last act.
 func (p *pool[K]) leave(s *slot[K]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.cancel()
+	p.dismissLocked(s)
+	delete(p.slots, s)
 	n, took := s.count()
 	p.gone.merge(n)
 	p.took += took
-	_ = p.slots.remove(s) || p.old.remove(s)
-	if p.empty != nil && len(p.slots)+len(p.old) == 0 {
+	if p.empty != nil && len(p.slots) == 0 {
 		close(p.empty)
 		p.empty = nil
 	}
@@ -159,7 +99,7 @@ func (p *pool[K]) leave(s *slot[K]) {
 // may be started meanwhile.
 func (p *pool[K]) wait(ctx context.Context) bool {
 	p.mu.Lock()
-	if len(p.slots)+len(p.old) == 0 {
+	if len(p.slots) == 0 {
 		p.mu.Unlock()
 		return true
 	}
@@ -180,7 +120,7 @@ func (p *pool[K]) wait(ctx context.Context) bool {
 func (p *pool[K]) all() []*slot[K] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Concat(p.slots, p.old)
+	return slices.Collect(maps.Keys(p.slots))
 }
 
 // askRunning leaves the question whose a change is with the key's run, if there is
@@ -211,7 +151,7 @@ func (p *pool[K]) totals() (n Counts, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n, took = p.gone, p.took
-	for _, s := range slices.Concat(p.slots, p.old) {
+	for s := range p.slots {
 		m, d := s.count()
 		n.merge(m)
 		took += d
@@ -276,12 +216,6 @@ func (p *pool[K]) reportStuck(r stuckRun[K]) {
 	}
 }
 
-func (p *pool[K]) size() (want, running int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.want, len(p.slots) + len(p.old)
-}
-
 // cancelRuns ends the contexts of the runs that which picks; with a nil err it
 // leaves them alone. It gives a channel for each that is closed when it returns.
 func (p *pool[K]) cancelRuns(which func(*run[K]) bool, err, cause error) (ended []<-chan struct{}) {
@@ -299,9 +233,6 @@ func (p *pool[K]) endRuns(which func(*run[K]) bool, err, cause error) {
 		<-ch
 	}
 }
-
-// waiting reports whether more workers would have something to do.
-func (p *pool[K]) waiting() bool { return p.q.Len() > 0 }
 
 // The labels that a worker's goroutine carries while it runs a key. The pages of
 // net/http/pprof show them.
@@ -324,8 +255,8 @@ type worker[K comparable] struct {
 	ctx  context.Context // ends the worker between two runs
 
 	items    []queue.Item[K] // of the present run
-	outcomes []Outcome
 	rest     []queue.Item[K] // taken with them, for the next run
+	outcomes []Outcome       // of the present run; used again
 }
 
 func (w *worker[K]) loop() {
@@ -339,11 +270,7 @@ func (w *worker[K]) loop() {
 			w.goexit()
 		}
 	}()
-	work := w.runSingly
-	if w.p.batch != nil {
-		work = w.runBatches
-	}
-	w.p.noteStopped(work())
+	w.p.noteStopped(w.work())
 	normal = true
 }
 
@@ -357,104 +284,38 @@ func (w *worker[K]) goexit() {
 		}
 	}()
 	if x := w.slot.present(); x != nil {
-		w.p.conclude(w.slot, x, w.items, slices.Repeat([]Outcome{{Err: errGoexit}}, len(w.items)))
+		w.fail(errGoexit)
+		w.p.conclude(w.slot, x, w.items, w.outcomes)
 	}
 }
 
-// runSingly runs key after key, and gives what ended that.
-func (w *worker[K]) runSingly() error {
-	w.items, w.outcomes = make([]queue.Item[K], 1), make([]Outcome, 1)
+// work runs what the queue gives, and returns what ended that.
+func (w *worker[K]) work() error {
+	buf := make([]queue.Item[K], max(w.p.o.Batch, 1))
 	for {
-		item, err := w.get()
-		if err == nil {
-			w.run(item)
-			err = w.ctx.Err() // asked here, because Get gives what is ready all the same
-		}
-		if err != nil && !errors.Is(err, errBuckets) {
+		n, err := w.p.q.GetBatch(w.ctx, buf)
+		if err != nil {
 			return err
 		}
+		for w.rest = buf[:n]; len(w.rest) > 0; {
+			w.runNext()
+		}
 	}
-}
-
-// get and getBatch are those of the queue; what errBuckets says may be tried again.
-func (w *worker[K]) get() (item queue.Item[K], err error) {
-	defer containBuckets(&err)
-	return w.p.q.Get(w.ctx)
-}
-
-func (w *worker[K]) getBatch(dst []queue.Item[K]) (n int, err error) {
-	defer containBuckets(&err)
-	return w.p.q.GetBatch(w.ctx, dst)
 }
 
 // distrustDelay is how long a key waits whose lease may be gone. Either it is,
 // and the key is forgotten with the hold, or a late renewal saves it.
 const distrustDelay = time.Second
 
-// run runs one key, if it may run, and settles it.
-func (w *worker[K]) run(item queue.Item[K]) {
-	h := w.p.holdOf(item.Key)
-	switch {
-	case h == nil:
-		item.Done() // another server's
-		return
-	case h == unknownHold:
-		w.p.refuse(item, errHash)
-		return
-	case !h.trusted():
-		item.After(distrustDelay)
-		return
+// runNext takes from the rest the items that begin it and are of one shard. It runs
+// those of them that may run, under the shard's hold, and settles all.
+func (w *worker[K]) runNext() {
+	h, n := w.p.holdOf(w.rest[0].Key), 1
+	for n < len(w.rest) && w.p.holdOf(w.rest[n].Key) == h {
+		n++
 	}
-	stale, ok := w.p.mayRun(item.Key)
-	if !ok {
-		item.After(0) // it is held
-		return
-	}
-	x := &run[K]{k: w.p.kernel, hold: h, attempt: item.Attempt, stale: stale}
-	x.one[0] = item.Key
-	x.keys = x.one[:]
-	if !w.slot.begin(x) {
-		item.Done()
-		return
-	}
-	w.items[0] = item
-	pprof.SetGoroutineLabels(w.slot.labels) // each time: a run may have replaced them
-	w.outcomes[0] = w.p.call(x, item.Key)
-	w.p.conclude(w.slot, x, w.items, w.outcomes)
-}
-
-func (w *worker[K]) runBatches() error {
-	buf := make([]queue.Item[K], w.p.o.Batch)
-	for {
-		n, err := w.getBatch(buf)
-		if n > 0 {
-			w.runBatch(buf[:n])
-		}
-		if err == nil || errors.Is(err, errBuckets) {
-			err = w.ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// runBatch runs items together, those of each shard under its own hold.
-func (w *worker[K]) runBatch(items []queue.Item[K]) {
-	for len(items) > 0 {
-		h := w.p.holdOf(items[0].Key)
-		n := 1
-		for n < len(items) && w.p.holdOf(items[n].Key) == h {
-			n++
-		}
-		w.rest = items[n:]
-		w.runPart(h, items[:n])
-		items = w.rest
-	}
-}
-
-// runPart runs those items of a shard that may run, and settles all of them.
-func (w *worker[K]) runPart(h *hold, items []queue.Item[K]) {
+	items := w.rest[:n]
+	w.rest = w.rest[n:]
 	switch {
 	case h == nil:
 		doneAll(items) // another server's
@@ -471,6 +332,7 @@ func (w *worker[K]) runPart(h *hold, items []queue.Item[K]) {
 		return
 	}
 	x := &run[K]{k: w.p.kernel, hold: h}
+	x.keys = x.one[:0]
 	w.items = slices.DeleteFunc(items, func(item queue.Item[K]) bool {
 		stale, ok := w.p.mayRun(item.Key)
 		if !ok {
@@ -489,16 +351,39 @@ func (w *worker[K]) runPart(h *hold, items []queue.Item[K]) {
 		doneAll(w.items)
 		return
 	}
-	pprof.SetGoroutineLabels(w.slot.labels)
-	out, err := w.p.callBatch(x, x.keys)
-	if err != nil {
-		out = slices.Repeat([]Outcome{{Err: err}}, len(w.items))
-	}
-	w.p.conclude(w.slot, x, w.items, out)
+	pprof.SetGoroutineLabels(w.slot.labels) // each time: a run may have replaced them
+	w.call(x)
+	w.p.conclude(w.slot, x, w.items, w.outcomes)
 }
 
 func doneAll[K comparable](items []queue.Item[K]) {
 	for _, item := range items {
 		item.Done()
 	}
+}
+
+// call calls the reconciler, and makes an error of its panic.
+func (w *worker[K]) call(x *run[K]) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.fail(newPanic(v))
+		}
+	}()
+	if w.p.batch == nil {
+		r, err := w.p.rec.Reconcile(x, x.keys[0])
+		w.outcomes = append(w.outcomes[:0], Outcome{r, checkError(err)})
+		return
+	}
+	w.outcomes = w.p.batch.ReconcileBatch(x, slices.Clone(x.keys))
+	if len(w.outcomes) != len(x.keys) {
+		w.fail(fmt.Errorf("ReconcileBatch returned %d outcomes for %d keys", len(w.outcomes), len(x.keys)))
+	}
+	for i, o := range w.outcomes { // each for itself: the other keys have nothing to do with its error
+		w.outcomes[i].Err = protect(func() error { return o.Err })
+	}
+}
+
+// fail gives every item of the present run the same error.
+func (w *worker[K]) fail(err error) {
+	w.outcomes = slices.Repeat([]Outcome{{Err: err}}, len(w.items))
 }
