@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"sync/atomic"
 	"time"
-
-	"github.com/tendhq/tend/queue"
 )
 
 // EachFunc makes one key as it is wanted. want is the key's value in the latest list,
@@ -40,38 +38,24 @@ func Each[K comparable, V any](name string, interval time.Duration, list func(ct
 	case f == nil:
 		return nil, fmt.Errorf("reconcile: Each(%q): no function", name)
 	}
-	e := &each[K, V]{list: list, f: f}
+	e := &each[K, V]{f: f}
 	e.want.Store(new(map[K]V))
 	c, err := New(name, e, o)
 	if err != nil {
 		return nil, err
 	}
-	return c, c.Watch(Source[K]{Name: name, Run: func(ctx context.Context, to Sink[K]) error {
-		synced := false
-		return pollUntil(ctx, to, interval, func(ctx context.Context) error {
-			if err := e.poll(ctx, to); err != nil {
-				return err
-			}
-			if !synced {
-				synced = true
-				to.Synced()
-			}
-			return nil
-		})
-	}})
+	p := &polled[K, V]{
+		list: list, all: true,
+		same: func(a, b V) bool { return reflect.DeepEqual(a, b) },
+		took: func(now map[K]V) { e.want.Store(&now) },
+	}
+	return c, c.Watch(p.source(name, interval))
 }
 
-// each is the reconciler of [Each] and the state of its source.
+// each is the reconciler of [Each].
 type each[K comparable, V any] struct {
-	list func(context.Context) (map[K]V, error)
 	f    EachFunc[K, V]
-
 	want atomic.Pointer[map[K]V] // to the latest list, which is not written to
-
-	// added has the values that keys were added with. Only the source's goroutine
-	// touches it, and it outlives that: what changes between two runs of the source
-	// is found by the second.
-	added map[K]V
 }
 
 // Reconcile implements Reconciler.
@@ -81,42 +65,4 @@ func (e *each[K, V]) Reconcile(ctx context.Context, key K) (Result, error) {
 		return e.f(ctx, key, nil)
 	}
 	return e.f(ctx, key, &want)
-}
-
-// poll lists, and adds every key of the list and every key that left it.
-func (e *each[K, V]) poll(ctx context.Context, to Sink[K]) error {
-	var now map[K]V
-	err := isolate(func() (err error) {
-		now, err = e.list(ctx)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	e.want.Store(&now)
-	if e.added == nil {
-		e.added = make(map[K]V, len(now))
-	}
-	atStart := len(e.added) == 0
-	for key, value := range now {
-		was, known := e.added[key]
-		o := queue.AddOptions{Priority: bandLive, Urgent: true}
-		if atStart || known && reflect.DeepEqual(was, value) {
-			o = queue.AddOptions{Priority: bandInitial}
-		}
-		if err := AddWaiting(ctx, to, key, o); err != nil {
-			return err
-		}
-		e.added[key] = value
-	}
-	for key := range e.added {
-		if _, ok := now[key]; ok {
-			continue
-		}
-		if err := AddWaiting(ctx, to, key, queue.AddOptions{Priority: bandLive, Urgent: true}); err != nil {
-			return err
-		}
-		delete(e.added, key)
-	}
-	return nil
 }

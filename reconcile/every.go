@@ -24,55 +24,60 @@ func Every[K, V comparable](name string, interval time.Duration, list func(ctx c
 	if interval <= 0 || list == nil {
 		return Source[K]{Name: name, bad: fmt.Errorf("Every(%q): needs a list function and an interval above 0, got %v", name, interval)}
 	}
+	p := &polled[K, V]{list: list, same: func(a, b V) bool { return a == b }}
+	return p.source(name, interval)
+}
+
+// polled is a list that Every or Each polls.
+type polled[K comparable, V any] struct {
+	list func(context.Context) (map[K]V, error)
+	same func(a, b V) bool
+	all  bool              // keys whose value stayed the same are added each time too, and the others are urgent
+	took func(now map[K]V) // is called with each list before its keys are added; nil: nothing is
+}
+
+// source calls the list at once and then after each interval, less a random 0 to 10 %. A
+// failure is reported to the sink, and tried again with backoff, never later than the
+// interval.
+func (p *polled[K, V]) source(name string, interval time.Duration) Source[K] {
 	return Source[K]{Name: name, Run: func(ctx context.Context, to Sink[K]) error {
-		p, kernel := &poll[K, V]{to: to, list: list, first: true}, kernelSinkOf(to)
-		// What vanishes between two runs of the source must be noticed too.
-		p.known, _ = kernel.kept().(map[K]V)
-		defer func() { kernel.keep(p.known) }()
-		if p.known == nil {
-			p.known = make(map[K]V)
+		kernel, backoff := kernelSinkOf(to), restarts()
+		known, _ := kernel.kept().(map[K]V) // what vanishes between two runs of the source must be noticed too
+		if known == nil {
+			known = make(map[K]V)
+			kernel.keep(known)
 		}
-		return pollUntil(ctx, to, interval, p.once)
+		for first, failing := true, false; ; {
+			wait := interval - rand.N(interval/10+1)
+			err := p.poll(ctx, to, known, first)
+			switch {
+			case ctx.Err() != nil:
+				return nil //nolint:nilerr // told to stop: what the list said to that is no news
+			case errors.Is(err, queue.ErrStopped):
+				return err
+			case err != nil:
+				kernel.Failed(err)
+				wait = min(backoff.Next(), interval)
+				failing = true
+			case failing:
+				kernel.Failed(nil)
+				backoff.Reset()
+				failing = false
+			}
+			if err == nil && first {
+				first = false
+				to.Synced()
+			}
+			if !sleep.For(ctx, wait) {
+				return nil
+			}
+		}
 	}}
 }
 
-// poll is the state of one run of Every; only its goroutine touches it.
-type poll[K, V comparable] struct {
-	to    Sink[K]
-	list  func(context.Context) (map[K]V, error)
-	known map[K]V
-	first bool // no list was complete yet
-}
-
-// pollUntil calls once now and then after each interval, less a random 0 to 10 %,
-// until ctx ends or the queue is stopped. A failure is reported to the sink, and
-// tried again with backoff, never later than the interval.
-func pollUntil[K comparable](ctx context.Context, to Sink[K], interval time.Duration, once func(context.Context) error) error {
-	kernel, backoff := kernelSinkOf(to), restarts()
-	for failing := false; ; {
-		wait := interval - rand.N(interval/10+1)
-		err := once(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // told to stop: what the list said to that is no news
-		case errors.Is(err, queue.ErrStopped):
-			return err
-		case err != nil:
-			kernel.Failed(err)
-			wait = min(backoff.Next(), interval)
-			failing = true
-		case failing:
-			kernel.Failed(nil)
-			backoff.Reset()
-			failing = false
-		}
-		if !sleep.For(ctx, wait) {
-			return nil
-		}
-	}
-}
-
-func (p *poll[K, V]) once(ctx context.Context) error {
+// poll lists once and adds keys. known has the values that keys were added with: what
+// could not be added will differ again.
+func (p *polled[K, V]) poll(ctx context.Context, to Sink[K], known map[K]V, first bool) error {
 	var now map[K]V
 	err := isolate(func() (err error) {
 		now, err = p.list(ctx)
@@ -81,40 +86,35 @@ func (p *poll[K, V]) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.compare(ctx, now); err != nil {
-		return err
+	if p.took != nil {
+		p.took(now)
 	}
-	if p.first {
-		p.first = false
-		p.to.Synced()
+	initial := queue.AddOptions{Priority: bandInitial}
+	changed := queue.AddOptions{Priority: bandLive, Urgent: p.all}
+	if len(known) == 0 && first {
+		changed = initial
 	}
-	return nil
-}
-
-// compare adds what differs, and takes note of it key by key: what could not be
-// added will differ again.
-func (p *poll[K, V]) compare(ctx context.Context, now map[K]V) error {
-	o := queue.AddOptions{Priority: bandLive}
-	if p.first {
-		o.Priority = bandInitial
-	}
-	for k, v := range now {
-		if was, ok := p.known[k]; ok && was == v && !p.first {
-			continue
+	for key, value := range now {
+		o := changed
+		if was, ok := known[key]; ok && p.same(was, value) {
+			if !first && !p.all {
+				continue
+			}
+			o = initial
 		}
-		if err := AddWaiting(ctx, p.to, k, o); err != nil {
+		if err := AddWaiting(ctx, to, key, o); err != nil {
 			return err
 		}
-		p.known[k] = v
+		known[key] = value
 	}
-	for k := range p.known {
-		if _, ok := now[k]; ok {
+	for key := range known {
+		if _, ok := now[key]; ok {
 			continue
 		}
-		if err := AddWaiting(ctx, p.to, k, o); err != nil {
+		if err := AddWaiting(ctx, to, key, changed); err != nil {
 			return err
 		}
-		delete(p.known, k)
+		delete(known, key)
 	}
 	return nil
 }
