@@ -146,6 +146,7 @@ package reconcile
 //	every         … a list that is polled
 //	chan          … a channel
 //	feed          a source of a running controller; its sink
+//	group         several controllers under one placement
 //	milestones    what a healthy controller says
 //	supervisor    what runs when
 //	condition     how all of that is at a moment
@@ -156,7 +157,6 @@ package reconcile
 //	webhook       HTTP: a source
 //	cycles        controllers that wake each other in a circle
 //	summary       a line in the log for each controller
-//	group         several controllers under one placement
 //	manager       Manager
 //	snapshot      introspection: a controller at a moment
 //	keys          … its keys

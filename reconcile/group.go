@@ -54,3 +54,11 @@ func (g *group) work(ctx context.Context, shard int) error {
 	wg.Wait()
 	return nil
 }
+
+// ungrouped is the placement itself of one that several controllers share.
+func ungrouped(p lease.Placement) lease.Placement {
+	if g, ok := p.(*group); ok {
+		return g.Placement
+	}
+	return p
+}

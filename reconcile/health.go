@@ -71,14 +71,7 @@ func (mb *member) placement() error {
 	if !ok {
 		return nil
 	}
-	p := c.placementOf()
-	if g, ok := p.(*group); ok {
-		p = g.Placement
-	}
-	if h, ok := p.(interface{ Health() error }); ok {
-		return h.Health()
-	}
-	return nil
+	return healthOf(ungrouped(c.placementOf()))
 }
 
 func (mb *member) live() error {

@@ -307,10 +307,7 @@ func (c inspection[K]) Leases() []LeaseSnapshot {
 	if !at.leased {
 		return nil
 	}
-	p := at.place
-	if g, ok := p.(*group); ok {
-		p = g.Placement
-	}
+	p := ungrouped(at.place)
 	holder, _ := p.(interface {
 		Holder(shard int) (string, bool)
 	})

@@ -80,6 +80,7 @@ type controller interface {
 	placementOf() lease.Placement
 	setPlacement(p lease.Placement) error
 	node() graphNode
+	summarise(since Counts, in time.Duration) (now Counts)
 }
 
 // member is one runner of a Manager.
@@ -101,25 +102,20 @@ type member struct {
 // is there already, on a name that is taken (ErrNameTaken), on controllers that
 // would wake each other in a circle (ErrCycle), and after Run (ErrRunning).
 func (m *Manager) Register(rs ...Runner) error {
-	cycle, err := m.register(rs)
+	m.mu.Lock()
+	members, cycle, err := m.withLocked(rs)
+	if m.running {
+		err = ErrRunning
+	}
+	if err == nil {
+		m.members = members
+	}
+	m.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("reconcile: Manager.Register: %w", err)
 	}
 	m.warn(cycle)
 	return nil
-}
-
-func (m *Manager) register(rs []Runner) (cycle, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.running {
-		return nil, ErrRunning
-	}
-	members, cycle, err := m.withLocked(rs)
-	if err == nil {
-		m.members = members
-	}
-	return cycle, err
 }
 
 // withLocked is the members with further ones, if these are allowed, and the cycle that
@@ -184,11 +180,19 @@ func (m *Manager) warn(cycle error) {
 	}
 }
 
-func graphOf(members []*member) (g graph) {
+// controllersOf are the controllers among members.
+func controllersOf(members []*member) (cs []controller) {
 	for _, mb := range members {
 		if c, ok := mb.Runner.(controller); ok {
-			g = append(g, c.node())
+			cs = append(cs, c)
 		}
+	}
+	return cs
+}
+
+func graphOf(members []*member) (g graph) {
+	for _, c := range controllersOf(members) {
+		g = append(g, c.node())
 	}
 	return g
 }
@@ -233,11 +237,11 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 	r.stopping = true
 	m.mu.Unlock()
 	r.stopRunners()
-	timer := time.NewTimer(m.stopTimeout())
-	defer timer.Stop()
-	r.collect(timer.C, func(mb *member) bool { return !mb.cache })
+	limit, cancel := context.WithTimeout(context.Background(), m.stopTimeout())
+	defer cancel()
+	r.waitWhile(limit, func() bool { return r.anyLeftLocked(func(mb *member) bool { return !mb.cache }) })
 	r.stopCaches()
-	r.collect(timer.C, func(*member) bool { return true })
+	r.waitWhile(limit, func() bool { return len(r.left) > 0 })
 	return r.result()
 }
 
@@ -325,26 +329,17 @@ func (m *Manager) start(r Runner) (mb *member, cycle, err error) {
 			return nil, nil, err
 		}
 	}
-	found := m.foundCaches(members)
-	m.members = slices.Concat(found, members)
-	for _, f := range found {
-		m.run.startLocked(f)
-	}
+	m.members = members
+	m.bringCachesLocked()
 	m.run.startLocked(mb)
 	return mb, cycle, nil
 }
 
 // placedLike names a controller of that placement; "": none has it.
 func placedLike(members []*member, p lease.Placement) string {
-	for _, mb := range members {
-		if c, ok := mb.Runner.(controller); ok && leased(p) {
-			its := c.placementOf()
-			if g, ok := its.(*group); ok {
-				its = g.Placement
-			}
-			if its == p {
-				return mb.name
-			}
+	for _, c := range controllersOf(members) {
+		if leased(p) && ungrouped(c.placementOf()) == p {
+			return c.Name()
 		}
 	}
 	return ""
@@ -376,49 +371,68 @@ func (m *Manager) forget(mb *member) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.members = slices.DeleteFunc(slices.Clone(m.members), func(o *member) bool { return o == mb })
-	for _, o := range m.members {
-		if o.found && !usedBy(m.members, o.Runner) {
-			o.stopped = true
-			o.cancel()
-		}
-	}
-	m.members = slices.DeleteFunc(m.members, func(o *member) bool { return o.found && o.stopped })
-	if c, ok := mb.Runner.(controller); ok && !m.run.stopping {
-		m.runOwnedLocked(c)
+	if !m.run.stopping {
+		m.bringCachesLocked()
 	}
 	return mb.err
 }
 
-// runOwnedLocked runs on the caches that a controller ran itself, for others that use them.
-func (m *Manager) runOwnedLocked(c controller) {
-	for _, cached := range c.ownedCaches() {
-		if usedBy(m.members, cached) && !slices.ContainsFunc(m.members, func(o *member) bool { return same(o.Runner, cached) }) {
-			f := m.found(cached)
-			m.members = slices.Concat([]*member{f}, m.members)
+// bringCachesLocked starts the caches that controllers use and nothing else runs, and ends
+// those that were started so and that no controller uses any more.
+func (m *Manager) bringCachesLocked() {
+	used := usedCaches(m.members)
+	var members []*member
+	for _, cached := range used {
+		if !slices.ContainsFunc(m.members, func(o *member) bool { return same(o.Runner, cached) }) {
+			f := &member{Runner: cached, name: nameOf(cached, 0), cache: true, found: true, mu: &m.mu}
+			members = append(members, f)
 			m.run.startLocked(f)
 		}
 	}
+	for _, o := range m.members {
+		if cached, ok := o.Runner.(Cached); ok && o.found && !slices.Contains(used, cached) {
+			o.stopped = true
+			o.cancel()
+		} else {
+			members = append(members, o)
+		}
+	}
+	m.members = members
 }
 
-func usedBy(members []*member, cached Runner) bool {
-	return slices.ContainsFunc(members, func(mb *member) bool {
-		c, ok := mb.Runner.(controller)
-		return ok && slices.ContainsFunc(c.caches(), func(o Cached) bool { return Runner(o) == cached })
-	})
+// usedCaches are the caches that controllers use, but for those that were registered and
+// those that a controller runs itself.
+func usedCaches(members []*member) (used []Cached) {
+	var others []Cached
+	for _, mb := range members {
+		if cached, ok := mb.Runner.(Cached); ok && !mb.found {
+			others = append(others, cached)
+		}
+	}
+	cs := controllersOf(members)
+	for _, c := range cs {
+		others = append(others, c.ownedCaches()...)
+	}
+	for _, c := range cs {
+		for _, cached := range c.caches() {
+			if !slices.Contains(others, cached) && !slices.Contains(used, cached) {
+				used = append(used, cached)
+			}
+		}
+	}
+	return used
 }
 
-// summarise writes a line about each controller every so often, until ctx ends.
+// summarise has each controller log a line about itself every so often, until ctx ends.
 func (m *Manager) summarise(ctx context.Context) {
-	before := make(map[summarised]Counts) // by controller: a name may be used again
+	before := make(map[controller]Counts) // by controller: a name may be used again
 	for sleep.For(ctx, m.Summary) {
 		m.mu.Lock()
-		list := summarisedOf(m.members)
+		list := controllersOf(m.members)
 		m.mu.Unlock()
-		counts := make(map[summarised]Counts)
+		counts := make(map[controller]Counts)
 		for _, c := range list {
-			now, attrs := c.summary(before[c])
-			counts[c] = now
-			c.sum(append(attrs, "in", m.Summary))
+			counts[c] = c.summarise(before[c], m.Summary)
 		}
 		before = counts
 	}
@@ -438,16 +452,6 @@ func (m *Manager) sayStarted() {
 		}
 	}
 	m.log().Info("reconcile: manager started", "controllers", controllers, "others", others)
-}
-
-// summarisedOf are the controllers among members.
-func summarisedOf(members []*member) (list []summarised) {
-	for _, mb := range members {
-		if c, ok := mb.Runner.(summarised); ok {
-			list = append(list, c)
-		}
-	}
-	return list
 }
 
 // begin freezes the Manager, works out what runs, and starts it, caches first.
@@ -471,19 +475,20 @@ func (m *Manager) begin(ctx context.Context) (r *managed, cycle, err error) {
 		return nil, nil, err
 	}
 	m.running = true
-	m.members = append(m.foundCaches(m.members), m.members...)
 	r = &managed{mu: &m.mu, news: make(chan struct{}, 1)}
 	// Caches serve the controllers while these drain.
 	r.cacheCtx, r.stopCaches = context.WithCancel(context.WithoutCancel(ctx))
 	r.runCtx, r.stopRunners = context.WithCancel(ctx)
+	m.run = r
+	registered := m.members
+	m.bringCachesLocked()
 	for _, caches := range []bool{true, false} {
-		for _, mb := range m.members {
+		for _, mb := range registered {
 			if mb.cache == caches {
 				r.startLocked(mb)
 			}
 		}
 	}
-	m.run = r
 	m.sampleLocked(r)
 	if m.Summary > 0 {
 		r.aside.Go(func() { m.summarise(r.cacheCtx) })
@@ -497,47 +502,12 @@ func (m *Manager) stopTimeout() time.Duration {
 	return limit
 }
 
-// foundCaches makes members of the caches that controllers use.
-func (m *Manager) foundCaches(members []*member) (found []*member) {
-	var known []Cached
-	for _, mb := range members {
-		if cached, ok := mb.Runner.(Cached); ok {
-			known = append(known, cached)
-		}
-		if c, ok := mb.Runner.(controller); ok {
-			known = append(known, c.ownedCaches()...)
-		}
-	}
-	for _, mb := range members {
-		c, ok := mb.Runner.(controller)
-		if !ok {
-			continue
-		}
-		for _, cached := range c.caches() {
-			if !slices.Contains(known, cached) {
-				known = append(known, cached)
-				found = append(found, m.found(cached))
-			}
-		}
-	}
-	return found
-}
-
-// found makes a member of a cache that was not registered.
-func (m *Manager) found(cached Cached) *member {
-	return &member{Runner: cached, name: nameOf(cached, 0), cache: true, found: true, mu: &m.mu, state: "waiting"}
-}
-
 // place gives every controller its logger, its time to stop and its placement. A
 // placement that several share is run once for all of them.
 func (m *Manager) place(members []*member) error {
 	limit := m.stopTimeout()
 	shared := make(map[lease.Placement][]controller)
-	for _, mb := range members {
-		c, ok := mb.Runner.(controller)
-		if !ok {
-			continue
-		}
+	for _, c := range controllersOf(members) {
 		c.adopt(m.log(), limit)
 		p := c.placementOf()
 		if p == nil {
@@ -596,7 +566,6 @@ type managed struct {
 	sampling bool      // what Sample was given is called, or not any more
 	left     []*member // that have not ended
 	errs     []error
-	late     bool // Run's goroutine alone
 }
 
 func (r *managed) startLocked(mb *member) {
@@ -664,15 +633,11 @@ func onlyCanceled(err error) bool {
 // run for.
 func (r *managed) await(ctx context.Context) {
 	r.mu.Lock()
-	others := slices.ContainsFunc(r.left, func(mb *member) bool { return !mb.cache })
+	others := r.anyLeftLocked(func(mb *member) bool { return !mb.cache })
 	r.mu.Unlock()
-	for r.goesOn(func(mb *member) bool { return !mb.cache || !others }) && !r.failed() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.news:
-		}
-	}
+	r.waitWhile(ctx, func() bool {
+		return len(r.errs) == 0 && r.anyLeftLocked(func(mb *member) bool { return !mb.cache || !others })
+	})
 }
 
 // wait waits for what is no member. The contexts have ended.
@@ -683,26 +648,24 @@ func (r *managed) wait() {
 	r.aside.Wait()
 }
 
-// goesOn reports whether a member that which picks has not ended.
-func (r *managed) goesOn(which func(*member) bool) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// anyLeftLocked reports whether a member that which picks has not ended.
+func (r *managed) anyLeftLocked(which func(*member) bool) bool {
 	return slices.ContainsFunc(r.left, which)
 }
 
-func (r *managed) failed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.errs) > 0
-}
-
-// collect waits until every member that which picks has ended, or time is up.
-func (r *managed) collect(timeout <-chan time.Time, which func(*member) bool) {
-	for !r.late && r.goesOn(which) {
+// waitWhile waits until goesOn reports false, or ctx ends. goesOn is called with the lock.
+func (r *managed) waitWhile(ctx context.Context, goesOn func() bool) {
+	for {
+		r.mu.Lock()
+		over := !goesOn()
+		r.mu.Unlock()
+		if over {
+			return
+		}
 		select {
+		case <-ctx.Done():
+			return
 		case <-r.news:
-		case <-timeout:
-			r.late = true
 		}
 	}
 }

@@ -6,12 +6,13 @@ package reconcile
 func (m *Manager) Runners() []Runner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	members := m.members
+	var rs []Runner
 	if !m.running {
-		members = append(m.foundCaches(members), members...)
+		for _, cached := range usedCaches(m.members) {
+			rs = append(rs, cached)
+		}
 	}
-	rs := make([]Runner, 0, len(members))
-	for _, mb := range members {
+	for _, mb := range m.members {
 		rs = append(rs, mb.Runner)
 		if c, ok := mb.Runner.(controller); ok {
 			for _, cached := range c.ownedCaches() {

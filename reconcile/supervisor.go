@@ -344,12 +344,9 @@ func (s *supervisor[K]) sayHandovers(now bool) {
 		}
 		return
 	}
-	if g, ok := place.(*group); ok {
-		place = g.Placement
-	}
 	h := s.told
 	s.told, s.armed = handovers{}, false
-	s.kernel.sayHandovers(place, h, s.held)
+	s.kernel.sayHandovers(ungrouped(place), h, s.held)
 }
 
 func (s *supervisor[K]) countLease(f func(*LeaseCounts)) {
