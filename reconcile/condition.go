@@ -7,6 +7,7 @@ import (
 
 	"github.com/tendhq/tend/reconcile/internal/recent"
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
 )
 
 // condition is how a controller is at a moment. It is what introspection reads of the
@@ -31,25 +32,37 @@ type condition struct {
 	why      error  // it has not, if that is known
 }
 
-// runCondition is one run that is going on.
+// RunSnapshot is one run that is going on.
+type RunSnapshot struct {
+	Keys    []string  `json:"keys"` // one, unless it is a batch
+	Since   time.Time `json:"since"`
+	Attempt int       `json:"attempt"`
+	Ended   string    `json:"ended,omitempty"` // why its context is over
+	Stuck   bool      `json:"stuck,omitempty"`
+}
+
+// runCondition is one run that is going on, and the label of its goroutine.
 type runCondition struct {
-	keys    []string // printed
-	since   time.Time
-	attempt int
-	ended   error  // why its context is over; nil: it is not
-	stuck   bool   // it was reported
-	worker  string // the label of its goroutine
+	RunSnapshot
+	worker string
+}
+
+// SourceSnapshot is how one source is at a moment.
+type SourceSnapshot struct {
+	Name     string `json:"name"`
+	Kind     string `json:"kind,omitempty"`
+	State    string `json:"state"`
+	Synced   bool   `json:"synced"`
+	Restarts int    `json:"restarts"`
+	Skipped  uint64 `json:"skipped"`
+	Error    string `json:"error,omitempty"`
 }
 
 // sourceCondition is one source.
 type sourceCondition struct {
-	name, kind string
-	removed    bool // by Unwatch, and it goes on
-	state      feedState
-	synced     bool
-	restarts   int
-	skipped    uint64
-	err        error // why it is not well; nil: it is
+	SourceSnapshot
+	removed bool  // by Unwatch, and it goes on
+	err     error // why it is not well; nil: it is
 }
 
 func (s *supervisor[K]) condition() condition {
@@ -91,15 +104,16 @@ func (c condition) placement() string {
 func (s *slot[K]) condition() (c runCondition, running bool) {
 	s.mu.Lock()
 	x := s.run
-	if x != nil {
-		c = runCondition{since: s.k.epoch.Add(x.started), attempt: x.attempt, ended: x.cause, stuck: x.stuck, worker: s.worker}
-	}
-	s.mu.Unlock()
 	if x == nil {
+		s.mu.Unlock()
 		return c, false
 	}
-	for _, k := range x.keys { // without the lock: a key's String is user code
-		c.keys = append(c.keys, fmt.Sprint(k))
+	c = runCondition{RunSnapshot{Since: s.k.epoch.Add(x.started), Attempt: x.attempt, Stuck: x.stuck}, s.worker}
+	cause := x.cause
+	s.mu.Unlock()
+	c.Ended = textOf(cause) // without the lock, as below: a key's String is user code
+	for _, k := range x.keys {
+		c.Keys = append(c.Keys, fmt.Sprint(k))
 	}
 	return c, true
 }
@@ -108,14 +122,14 @@ func (s *slot[K]) condition() (c runCondition, running bool) {
 // ended with an error and this one is young.
 func (f *feed[K]) condition() sourceCondition {
 	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
 	c := sourceCondition{
-		name: f.Name, kind: f.kind, removed: f.removed, state: f.state,
-		synced: f.synced, restarts: f.restarts, skipped: f.skipped, err: f.err,
+		SourceSnapshot{Name: f.Name, Kind: f.kind, State: f.state.String(), Synced: f.synced, Restarts: f.restarts, Skipped: f.skipped}, f.removed, f.err,
 	}
 	if f.state == feedRunning && !f.told && f.synced && time.Since(f.began) > healthyRun {
 		c.err = nil
 	}
+	f.of.mu.Unlock()
+	c.Error = textOf(c.err) // without the lock: it may be user code
 	return c
 }
 
@@ -141,3 +155,11 @@ func (k *kernel[K]) keepRuns() {
 
 // keptRuns are those; nil: none are kept.
 func (k *kernel[K]) keptRuns() *recent.Runs[K] { return k.view.Load().recent }
+
+// textOf is the text of an error, cut; "" for nil.
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return store.Clip(err.Error())
+}

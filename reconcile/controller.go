@@ -267,6 +267,9 @@ func (c *Controller[K]) adopt(l *slog.Logger, stop time.Duration) {
 
 // String describes the controller, the same text every time.
 func (c *Controller[K]) String() string {
+	if c.made() != nil {
+		return "controller that was not made"
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "controller %q", c.name)
 	if kind := c.kindOf(); kind != "" {

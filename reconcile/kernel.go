@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/internal/recent"
 	"github.com/tendhq/tend/reconcile/lease"
@@ -39,9 +40,11 @@ type kernel[K comparable] struct {
 	//	mapping.mu
 	//	Webhook.mu
 	//
-	// No user code, hook, log line or queue operation runs under any of them. A run takes
-	// slot.mu and, if a run has written something, pendingWrites.pending: kernel.mu is for what
-	// changes seldom.
+	// No hook, reconciler, source, log line or queue operation runs under any of them. Under
+	// Manager.mu runners and placements are asked for their names, shards and leases, and
+	// under pendingWrites.pending caches for their kinds and revisions. A run that does not
+	// fail takes slot.mu and, if a run has written something, pendingWrites.pending: kernel.mu
+	// is for what changes seldom.
 	mu   sync.Mutex              // guards mail, replacing view, parts, and what pool, sources and supervisor say
 	view atomic.Pointer[view[K]] // a change replaces what it points to
 	mail []message               // for the supervisor, in order
@@ -74,7 +77,7 @@ func (k *kernel[K]) post(m message) {
 	k.mu.Lock()
 	k.mail = append(k.mail, m)
 	k.mu.Unlock()
-	notify(k.rung)
+	sleep.Wake(k.rung)
 }
 
 // takeMail empties the mailbox.
@@ -84,15 +87,6 @@ func (k *kernel[K]) takeMail() []message {
 	m := k.mail
 	k.mail = nil
 	return m
-}
-
-// notify sends on a channel of capacity one without waiting: a signal that is there
-// already says the same.
-func notify(signal chan<- struct{}) {
-	select {
-	case signal <- struct{}{}:
-	default:
-	}
 }
 
 // Priorities of what sources add: what was there at the start comes after what

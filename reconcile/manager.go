@@ -248,10 +248,11 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 // SampleEvery is how often a Manager calls what Sample was given.
 const SampleEvery = 10 * time.Second
 
-// Sample has the Manager call f every SampleEvery while it runs, the first time when it
-// begins, or at once if it runs: for pages that show a history. All such functions are
-// called on one goroutine, which there is only with such a function and ends before Run
-// returns. f must be quick and must not panic. Before and after Run it is not called.
+// Sample has the Manager call f every SampleEvery while it runs, for pages that show a
+// history: the first time when Run begins or, if it has begun, after SampleEvery at most.
+// All such functions are called on one goroutine, which there is only with such a function
+// and ends before Run returns. f must be quick and must not panic: a panic ends the
+// process. Before and after Run it is not called.
 func (m *Manager) Sample(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -582,7 +583,7 @@ func (r *managed) startLocked(mb *member) {
 		}
 	}
 	r.left = append(r.left, mb)
-	notify(r.news)
+	sleep.Wake(r.news)
 	go func() { // ended by ctx; waited for through done and left
 		err := errGoexit
 		defer func() {
@@ -615,7 +616,7 @@ func (r *managed) ended(mb *member, err error) {
 		r.errs = append(r.errs, fmt.Errorf("%s: %w", mb.name, err))
 	}
 	close(mb.done)
-	notify(r.news)
+	sleep.Wake(r.news)
 }
 
 // onlyCanceled reports whether err says nothing but that a context was cancelled.

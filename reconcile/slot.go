@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
@@ -41,7 +42,7 @@ func (a *alarm) lookBy(at time.Duration) {
 			return
 		}
 		if a.due.CompareAndSwap(due, int64(at)) {
-			notify(a.signal)
+			sleep.Wake(a.signal)
 			return
 		}
 	}

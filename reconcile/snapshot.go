@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/store"
 )
 
 // Snapshot is the state of a controller at a moment, for an operator. Keys
@@ -34,15 +33,6 @@ type Snapshot struct {
 	Error       string             `json:"error,omitempty"` // why it is not healthy
 }
 
-// RunSnapshot is one run that is going on.
-type RunSnapshot struct {
-	Keys    []string  `json:"keys"` // one, unless it is a batch
-	Since   time.Time `json:"since"`
-	Attempt int       `json:"attempt"`
-	Ended   string    `json:"ended,omitempty"` // why its context is over
-	Stuck   bool      `json:"stuck,omitempty"`
-}
-
 // Snapshot says how the controller is. Queue().Snapshot() has every key.
 func (c *Controller[K]) Snapshot() Snapshot {
 	if c.made() != nil {
@@ -59,26 +49,16 @@ func (c *Controller[K]) Snapshot() Snapshot {
 		}
 	}
 	for _, r := range at.runs {
-		s.Running = append(s.Running, RunSnapshot{Keys: r.keys, Since: r.since, Attempt: r.attempt, Ended: textOf(r.ended), Stuck: r.stuck})
+		s.Running = append(s.Running, r.RunSnapshot)
 	}
 	slices.SortFunc(s.Running, func(a, b RunSnapshot) int { return a.Since.Compare(b.Since) })
 	for _, f := range at.sources {
 		if !f.removed {
-			s.Sources = append(s.Sources, SourceSnapshot{
-				Name: f.name, Kind: f.kind, State: f.state.String(), Synced: f.synced, Restarts: f.restarts, Skipped: f.skipped, Error: textOf(f.err),
-			})
+			s.Sources = append(s.Sources, f.SourceSnapshot)
 		}
 	}
 	s.Error = textOf(at.health())
 	return s
-}
-
-// textOf is the text of an error, cut; "" for nil.
-func textOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	return store.Clip(err.Error())
 }
 
 // Health is nil, or says what is wrong with the controller: a source that keeps
@@ -99,13 +79,13 @@ func (c condition) health() error {
 	}
 	for _, f := range c.sources {
 		if f.err != nil {
-			errs = append(errs, fmt.Errorf("source %q: %w", f.name, f.err))
+			errs = append(errs, fmt.Errorf("source %q: %w", f.Name, f.err))
 		}
 	}
 	for _, r := range c.runs {
-		if r.stuck {
+		if r.Stuck {
 			errs = append(errs, fmt.Errorf("run of %s is stuck since %s: %s",
-				strings.Join(r.keys, ", "), r.since.Format(time.RFC3339), textOf(r.ended)))
+				strings.Join(r.Keys, ", "), r.Since.Format(time.RFC3339), r.Ended))
 		}
 	}
 	return errors.Join(errs...)
@@ -134,15 +114,4 @@ func (c condition) ready() error {
 		return fmt.Errorf("waiting for %s to sync", c.waitsFor)
 	}
 	return nil
-}
-
-// SourceSnapshot is how one source is at a moment.
-type SourceSnapshot struct {
-	Name     string `json:"name"`
-	Kind     string `json:"kind,omitempty"`
-	State    string `json:"state"`
-	Synced   bool   `json:"synced"`
-	Restarts int    `json:"restarts"`
-	Skipped  uint64 `json:"skipped"`
-	Error    string `json:"error,omitempty"`
 }

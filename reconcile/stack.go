@@ -11,7 +11,7 @@ import (
 // Stack implements Inspection.
 func (c inspection[K]) Stack(printed string) (stack string, ok bool) {
 	for _, r := range c.condition().runs {
-		if slices.Contains(r.keys, printed) {
+		if slices.Contains(r.Keys, printed) {
 			return stackOf(r.worker)
 		}
 	}

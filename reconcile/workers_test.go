@@ -653,6 +653,9 @@ func TestWhatIsNilOrZeroIsAnError(t *testing.T) {
 		}
 	}
 	for _, c := range []*reconcile.Controller[string]{none, &zero} {
+		if text := c.String(); !strings.Contains(text, "not made") {
+			t.Errorf("String of a Controller that was not made is %q", text)
+		}
 		for what, f := range map[string]func() error{
 			"Add":        func() error { return c.Add("k") },
 			"Kick":       func() error { return c.Kick("k") },

@@ -635,7 +635,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the cache of a runner that was stopped runs on",
-		File: "reconcile/manager.go", Old: "if o.found && !usedBy(m.members, o.Runner) {", New: "if o.found && !usedBy(m.members, o.Runner) && !BROKEN {",
+		File: "reconcile/manager.go", Old: "ok && o.found && !slices.Contains(used, cached) {", New: "ok && o.found && !slices.Contains(used, cached) && !BROKEN {",
 		Package: "reconcile", Test: "TestRunnerIsAddedAndEndedWhileTheManagerRuns",
 	},
 	{
@@ -695,7 +695,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a panic is not recovered",
-		File: "reconcile/kernel.go", Old: "func (k *kernel[K]) call(ctx context.Context, key K) (o Outcome) {\n\tdefer func() {\n\t\tif v := recover(); v != nil {", New: "func (k *kernel[K]) call(ctx context.Context, key K) (o Outcome) {\n\tdefer func() {\n\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t\tif v := recover(); v != nil {",
+		File: "reconcile/worker.go", Old: "func (w *worker[K]) call(x *run[K]) {\n\tdefer func() {\n\t\tif v := recover(); v != nil {", New: "func (w *worker[K]) call(x *run[K]) {\n\tdefer func() {\n\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t\tif v := recover(); v != nil {",
 		Package: "reconcile", Test: "TestPanicIsAnErrorWithAStackAndOthersGoOn",
 	},
 	{
@@ -1284,7 +1284,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a fenced outcome is written again and again",
-		File: "reconcile/external/intent.go", Old: "err == nil || isFinal(err) || !sleep", New: "err == nil || isFinal(err) && !BROKEN || !sleep",
+		File: "reconcile/external/intent.go", Old: "err == nil || isFinal(err) || !pause", New: "err == nil || isFinal(err) && !BROKEN || !pause",
 		Package: "reconcile/external", Test: "TestFencedOutcomeIsNotTriedAgain",
 	},
 	{

@@ -23,7 +23,7 @@ func For(ctx context.Context, d time.Duration) bool {
 // Backoff is how long to wait between tries of what fails: it doubles from Min to Max.
 // Each wait is up to a quarter longer or shorter, so that what failed together is not
 // tried again together. A Backoff is for
-// one goroutine.
+// one goroutine, but for After.
 type Backoff struct {
 	Min, Max time.Duration // both above 0
 	tries    int
@@ -31,11 +31,17 @@ type Backoff struct {
 
 // Next is how long to wait after one more failure.
 func (b *Backoff) Next() time.Duration {
-	d := b.Max
-	if b.tries < 62 && b.Max>>b.tries > b.Min {
-		d = b.Min << b.tries
-	}
 	b.tries++
+	return b.After(b.tries - 1)
+}
+
+// After is how long to wait after a failure that so many others went before, for a caller
+// that counts them itself. It changes nothing.
+func (b *Backoff) After(failures int) time.Duration {
+	d := b.Max
+	if failures < 62 && b.Max>>failures > b.Min {
+		d = b.Min << failures
+	}
 	return d*3/4 + rand.N(d/2+1)
 }
 
@@ -44,3 +50,12 @@ func (b *Backoff) Wait(ctx context.Context) bool { return For(ctx, b.Next()) }
 
 // Reset begins with Min again, after a success.
 func (b *Backoff) Reset() { b.tries = 0 }
+
+// Wake sends on a channel of capacity one without waiting: a signal that is there already
+// says the same.
+func Wake(signal chan<- struct{}) {
+	select {
+	case signal <- struct{}{}:
+	default:
+	}
+}

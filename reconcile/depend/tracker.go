@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
@@ -178,10 +179,7 @@ func (t *Tracker[S, T]) look(g target) state { return t.needs[g.needs].look(t.fi
 func (t *Tracker[S, T]) now() time.Duration { return time.Since(t.epoch) }
 
 func (t *Tracker[S, T]) poke() {
-	select {
-	case t.signal <- struct{}{}:
-	default:
-	}
+	sleep.Wake(t.signal)
 }
 
 // Source wakes the objects whose needs have changed. It is synced when it knows of every

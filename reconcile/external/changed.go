@@ -139,10 +139,7 @@ func (c *changedKeys) note(keys iter.Seq[reconcile.Request]) {
 }
 
 func (c *changedKeys) wake() {
-	select {
-	case c.more <- struct{}{}:
-	default:
-	}
+	sleep.Wake(c.more)
 }
 
 func (c *changedKeys) take() map[reconcile.Request]bool {

@@ -172,9 +172,9 @@ func (a *attempt[S, T]) persist(ctx context.Context, edit func(*store.Object[S, 
 	if a.o.Persist != nil {
 		return endless.Cut(a.o.Persist(ctx, a.Object.Key(), edit))
 	}
-	for pause := persistPause; ; pause *= 2 {
+	for pause := (sleep.Backoff{Min: persistPause, Max: persistTime}); ; {
 		err := a.RecordIntent(ctx, edit)
-		if err == nil || isFinal(err) || !sleep.For(ctx, pause) {
+		if err == nil || isFinal(err) || !pause.Wait(ctx) {
 			return err
 		}
 	}

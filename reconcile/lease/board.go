@@ -115,7 +115,7 @@ func (b *board) follow(ctx context.Context, backend store.Backend, unreadable fu
 			}
 			b.apply(batch)
 		}
-		sleep.For(ctx, min(restartDelay(failures), 5*time.Second))
+		sleep.For(ctx, min(restarts.After(failures), 5*time.Second))
 	}
 }
 
@@ -267,10 +267,7 @@ func (b *board) isMember(record string) bool {
 }
 
 func (b *board) notify() {
-	select {
-	case b.changed <- struct{}{}:
-	default:
-	}
+	sleep.Wake(b.changed)
 }
 
 // holder returns the owner of the shard, and whether the board is at least as new as

@@ -225,7 +225,7 @@ func (e *elector) Run(ctx context.Context, work Work) error {
 		if failures == 0 { // once per change of state, not per attempt
 			e.opts.Logger.Warn("lease session ended", "lease", e.name, "server", e.opts.Server, "err", store.Brief(err))
 		}
-		e.pause(ctx, min(restartDelay(failures), e.opts.TTL/3))
+		e.pause(ctx, min(restarts.After(failures), e.opts.TTL/3))
 	}
 	for e.anyBusy() {
 		e.busy[(<-e.finished).shard] = false

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
@@ -61,10 +62,7 @@ func (m *Manual) Set(held bool, term uint64) {
 	m.mu.Lock()
 	m.want = setting{held, term}
 	m.mu.Unlock()
-	select {
-	case m.news <- struct{}{}:
-	default:
-	}
+	sleep.Wake(m.news)
 }
 
 func (m *Manual) wanted() setting {
@@ -104,7 +102,7 @@ func (m *Manual) Run(ctx context.Context, work Work) error {
 				m.logger.Warn("lease: the host's term was not accepted", "lease", m.name, "term", want.term, "err", store.Brief(err))
 			}
 			failures++
-			m.await(ctx, restartDelay(failures))
+			m.await(ctx, restarts.After(failures))
 			continue
 		}
 		failures = 0

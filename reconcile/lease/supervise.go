@@ -2,19 +2,18 @@ package lease
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
 )
 
-const (
-	// Work that lived for longer than this is restarted at once: it had started
-	// well, and whatever ended it is news.
-	healthyLife = 2 * time.Second
-	restartBase = 500 * time.Millisecond
-	restartMax  = time.Minute
-)
+// Work that lived for longer than healthyLife is restarted at once: it had started well,
+// and whatever ended it is news.
+const healthyLife = 2 * time.Second
+
+// restarts is the backoff of work, of sessions and of watches that fail. Its tries are
+// counted where it is used.
+var restarts = sleep.Backoff{Min: 500 * time.Millisecond, Max: time.Minute}
 
 // supervise calls work until it returns nil or ctx ends, and returns after the
 // last call has. It is the life of a controller under one hold of its lease,
@@ -29,15 +28,6 @@ func supervise(ctx context.Context, shard int, work Work) {
 			failures = -1
 			continue
 		}
-		sleep.For(ctx, restartDelay(failures))
+		sleep.For(ctx, restarts.After(failures))
 	}
-}
-
-// restartDelay doubles from restartBase to restartMax, ±25 %.
-func restartDelay(failures int) time.Duration {
-	d := restartMax
-	if failures < 7 {
-		d = min(restartBase<<failures, restartMax)
-	}
-	return d*3/4 + rand.N(d/2+1)
 }

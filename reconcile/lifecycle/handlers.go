@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 )
 
@@ -116,10 +117,7 @@ func (h *Handlers[S, T]) remove(match func(*entry[S, T]) bool) int {
 // notify asks for a run of every object. One request waits until the controller
 // listens; more would say nothing new.
 func (h *Handlers[S, T]) notify() {
-	select {
-	case h.changed <- struct{}{}:
-	default:
-	}
+	sleep.Wake(h.changed)
 }
 
 // retiredFinalizers are those that no object in deletion has to wait for.

@@ -57,10 +57,7 @@ func (p *pauses) share(name string, d time.Duration) {
 	p.mu.Lock()
 	p.tell[name] = max(p.tell[name], d)
 	p.mu.Unlock()
-	select {
-	case p.more <- struct{}{}:
-	default:
-	}
+	sleep.Wake(p.more)
 }
 
 func (p *pauses) take() map[string]time.Duration {

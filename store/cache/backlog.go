@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/internal/spin"
 	"github.com/tendhq/tend/store"
 )
@@ -38,10 +39,7 @@ func (q *backlog[S, T]) add(ch Change[S, T]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.pending) == 0 { // else the consumer was told, and has not taken it yet
-		select {
-		case q.wake <- struct{}{}:
-		default:
-		}
+		sleep.Wake(q.wake)
 	}
 	if q.byKey == nil && len(q.pending) >= q.limit {
 		q.foldLocked()

@@ -5,19 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
-// The pause before a watch is opened again: none the first time, so that one
-// cut connection costs nothing, then doubling, half of it random.
-const (
-	minReopen = 50 * time.Millisecond
-	maxReopen = 5 * time.Second
-)
+// reopen is the pause before a watch is opened again: none the first time, so that one
+// cut connection costs nothing, then doubling, and never more than 5 s. Its tries are
+// counted where it is used.
+var reopen = sleep.Backoff{Min: 40 * time.Millisecond, Max: 4 * time.Second}
 
 // Run feeds the cache until ctx ends, and blocks meanwhile. It opens the watch,
 // opens it again with a growing pause when it breaks, and takes a new snapshot
@@ -125,16 +122,7 @@ func pause(ctx context.Context, failures int) {
 	if failures == 0 {
 		return
 	}
-	sleep.For(ctx, pauseOf(failures))
-}
-
-// pauseOf is how long to wait after so many failures in a row, one or more.
-func pauseOf(failures int) time.Duration {
-	d := maxReopen
-	if failures < 8 {
-		d = min(d, minReopen<<(failures-1))
-	}
-	return d/2 + rand.N(d/2)
+	sleep.For(ctx, reopen.After(failures-1))
 }
 
 // report hands an error to the hook, if there is one. It is called without the lock, and

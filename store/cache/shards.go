@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
@@ -113,10 +114,7 @@ func (c *Cache[S, T]) releaseShard(shard int, w *want) {
 }
 
 func (s *shards) notify() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	sleep.Wake(s.wake)
 }
 
 // Shards is Options.Shards: 0 for a cache of the whole kind.
@@ -370,7 +368,7 @@ func (c *Cache[S, T]) takeWatched(ctx context.Context, r result[store.Batch]) er
 			c.reportWatch(fmt.Errorf("cache: watch of %s ended: %w", c.name, r.err), s.failures > 0)
 		}
 		if s.failures > 0 {
-			s.retry = time.After(pauseOf(s.failures))
+			s.retry = time.After(reopen.After(s.failures - 1))
 		}
 		s.failures++
 		return nil
@@ -505,7 +503,7 @@ func (c *Cache[S, T]) takeListed(ctx context.Context, r result[store.Page]) {
 			c.reportWatch(fmt.Errorf("cache: list of %s: %w", c.name, r.err), s.lists > 0)
 		}
 		s.lists++
-		s.relistAt = time.After(pauseOf(s.lists))
+		s.relistAt = time.After(reopen.After(s.lists - 1))
 		return
 	}
 	if page.Revision < s.listFrom {
