@@ -331,7 +331,9 @@ func (m *Manager) start(r Runner) (mb *member, cycle, err error) {
 		}
 	}
 	m.members = members
-	m.bringCachesLocked()
+	if c, ok := r.(controller); ok {
+		m.bringCachesLocked(c.caches())
+	}
 	m.run.startLocked(mb)
 	return mb, cycle, nil
 }
@@ -372,19 +374,20 @@ func (m *Manager) forget(mb *member) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.members = slices.DeleteFunc(slices.Clone(m.members), func(o *member) bool { return o == mb })
-	if !m.run.stopping {
-		m.bringCachesLocked()
+	if c, ok := mb.Runner.(controller); ok && !m.run.stopping {
+		m.bringCachesLocked(c.ownedCaches()) // which it ran itself, for others that use them
 	}
 	return mb.err
 }
 
-// bringCachesLocked starts the caches that controllers use and nothing else runs, and ends
-// those that were started so and that no controller uses any more.
-func (m *Manager) bringCachesLocked() {
+// bringCachesLocked starts those of the caches that controllers use and no member runs, and
+// ends what was started so and no controller uses any more. A cache that came to a
+// controller while it ran is the program's to run: see Watch.
+func (m *Manager) bringCachesLocked(of []Cached) {
 	used := usedCaches(m.members)
 	var members []*member
 	for _, cached := range used {
-		if !slices.ContainsFunc(m.members, func(o *member) bool { return same(o.Runner, cached) }) {
+		if slices.Contains(of, cached) && !slices.ContainsFunc(m.members, func(o *member) bool { return same(o.Runner, cached) }) {
 			f := &member{Runner: cached, name: nameOf(cached, 0), cache: true, found: true, mu: &m.mu}
 			members = append(members, f)
 			m.run.startLocked(f)
@@ -482,7 +485,7 @@ func (m *Manager) begin(ctx context.Context) (r *managed, cycle, err error) {
 	r.runCtx, r.stopRunners = context.WithCancel(ctx)
 	m.run = r
 	registered := m.members
-	m.bringCachesLocked()
+	m.bringCachesLocked(usedCaches(registered))
 	for _, caches := range []bool{true, false} {
 		for _, mb := range registered {
 			if mb.cache == caches {

@@ -20,6 +20,57 @@ import (
 	"github.com/tendhq/tend/store/cache"
 )
 
+// A cache that came to a controller while it ran is the program's to run: the Manager does
+// not run it too when it starts or ends another controller.
+//
+// Negative control: with every cache in use started, Start ran it a second time, and the
+// Manager ended with its error.
+func TestCacheThatTheProgramRunsIsNotRunAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		things := newStore(t, newBackend(t), "thing")
+		idle := func(name string) *reconcile.Controller[store.Key] {
+			return must[*reconcile.Controller[store.Key]](t)(reconcile.New(name, record[store.Key](nil), nil))
+		}
+		first := idle("first")
+		var m reconcile.Manager
+		if err := m.Register(first); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		synctest.Wait()
+		own := newCache(t, things)
+		program := start(t, own)
+		if err := first.Watch(reconcile.From(own)); err != nil {
+			t.Fatal(err)
+		}
+		stop, err := m.Start(idle("second"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := stop(); err != nil {
+			t.Errorf("stop = %v", err)
+		}
+		synctest.Wait()
+		expectList(t, "what fails", failing(m.Checks()))
+		if err := run.end(); err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+		if err := program.end(); err != nil {
+			t.Errorf("Run of the cache = %v, want nil", err)
+		}
+	})
+}
+
+func failing(checks []reconcile.Check) (names []string) {
+	for _, c := range checks {
+		if !c.OK {
+			names = append(names, c.Name+": "+c.Reason)
+		}
+	}
+	return names
+}
+
 // A controller is added to a Manager that runs, and ended, with the cache that it alone
 // uses; after that its name is free.
 func TestRunnerIsAddedAndEndedWhileTheManagerRuns(t *testing.T) {
