@@ -52,7 +52,7 @@ func TestCacheThatTheProgramRunsIsNotRunAgain(t *testing.T) {
 			t.Errorf("stop = %v", err)
 		}
 		synctest.Wait()
-		expectList(t, "what fails", failing(m.Checks()))
+		expectList(t, "what fails", notOK(m.Checks()))
 		if err := run.end(); err != nil {
 			t.Errorf("Run = %v, want nil", err)
 		}
@@ -62,7 +62,7 @@ func TestCacheThatTheProgramRunsIsNotRunAgain(t *testing.T) {
 	})
 }
 
-func failing(checks []reconcile.Check) (names []string) {
+func notOK(checks []reconcile.Check) (names []string) {
 	for _, c := range checks {
 		if !c.OK {
 			names = append(names, c.Name+": "+c.Reason)
