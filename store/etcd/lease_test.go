@@ -21,6 +21,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
 
+	"github.com/tendhq/tend/internal/sharedquota"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
@@ -46,6 +47,8 @@ type serverConfig struct {
 	// Shards is for a server that runs a controller; 0: it works on shards as
 	// such.
 	Shards int
+	// Creates is for a server that creates what is declared; nil: it does not.
+	Creates *sharedquota.Config
 }
 
 const (
@@ -69,6 +72,8 @@ func runServer(text string) int {
 	defer b.Close()
 	ctx := campaign.UntilReleased()
 	switch {
+	case cfg.Creates != nil:
+		err = sharedquota.Serve(ctx, b, *cfg.Creates)
 	case cfg.Shards > 0:
 		err = runController(ctx, b, cfg)
 	case cfg.Sessions:

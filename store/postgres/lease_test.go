@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tendhq/tend/internal/sharedquota"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/postgres"
@@ -35,6 +36,8 @@ type serverConfig struct {
 	DrainOnly bool
 	// Rate is that of the server's clock, in percent of the others'.
 	Rate int
+	// Creates is for a server that creates what is declared; nil: it does not.
+	Creates *sharedquota.Config
 }
 
 const (
@@ -64,7 +67,11 @@ func runProcess(text string) int {
 		<-ctx.Done()
 		return 0
 	}
-	if err := runShards(ctx, b, cfg); err != nil {
+	run := func() error { return runShards(ctx, b, cfg) }
+	if cfg.Creates != nil {
+		run = func() error { return sharedquota.Serve(ctx, b, *cfg.Creates) }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

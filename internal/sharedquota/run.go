@@ -1,0 +1,111 @@
+//go:build unix
+
+package sharedquota
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/storetest/campaign"
+)
+
+// patience bounds a hang, and measures nothing.
+const patience = 5 * time.Minute
+
+// Run has three servers create n resources through the store b; start starts one as a process
+// in which [Serve] is called with the configuration. Once a third is there one is killed, and
+// after two thirds another is added. No resource is created twice, and in no ten seconds are
+// there more calls than the cloud grants. A run of 5,000 at least also has to be done within
+// 1.1 of what the quota takes.
+func Run(t *testing.T, n int, b store.Backend, start func(c Config) *campaign.Worker) {
+	t.Helper()
+	s := seen{declared: n, servers: 4, perSecond: 50, ttl: 2 * time.Second, exact: n >= 5000}
+	if s.exact {
+		s.perSecond, s.ttl = 100, 10*time.Second
+	}
+	c := newCloud()
+	api := httptest.NewServer(c)
+	defer api.Close()
+	declare(t, n, b)
+	const killed = "server-0"
+	ended := make(chan string, s.servers)
+	launch := func(i int) *campaign.Worker {
+		w := start(Config{Name: fmt.Sprint("server-", i), URL: api.URL, PerSecond: s.perSecond, TTL: s.ttl, Members: 3})
+		go func() { // ends with the process
+			<-w.Ended()
+			if w.Name != killed {
+				ended <- w.Name
+			}
+		}()
+		return w
+	}
+	all := []*campaign.Worker{launch(0), launch(1), launch(2)}
+	await(t, c, n/3, ended)
+	all[0].Kill()
+	await(t, c, 2*n/3, ended)
+	all = append(all[1:], launch(3))
+	await(t, c, n, ended)
+	for _, w := range all {
+		w.Stop()
+	}
+	api.Close() // and so no call is under way
+	s.made, s.again, s.writes = len(c.made), c.again, c.writes
+	t.Logf("%v; %d reads", s, c.reads)
+	t.Logf("campaign: %d creates, %d servers, 1 kills", s.made, s.servers)
+	for _, p := range s.problems() {
+		t.Error(p)
+	}
+}
+
+// await waits until so many resources were made, and fails if a server ends before.
+func await(t *testing.T, c *cloud, n int, ended <-chan string) {
+	t.Helper()
+	stuck := time.NewTicker(patience)
+	defer stuck.Stop()
+	for before := -1; ; {
+		select {
+		case <-c.when(n):
+			return
+		case name := <-ended:
+			t.Fatalf("%s has ended before there were %d resources", name, n)
+		case <-stuck.C:
+		}
+		c.mu.Lock()
+		made := len(c.made)
+		c.mu.Unlock()
+		if made == before {
+			t.Fatalf("%d resources for %v, want %d", made, patience, n)
+		}
+		before = made
+	}
+}
+
+// declare declares n resources, several at a time.
+func declare(t *testing.T, n int, b store.Backend) {
+	t.Helper()
+	disks, err := store.New[spec, struct{}](b, kind, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var next atomic.Int64
+	var writers sync.WaitGroup
+	for range 64 {
+		writers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				if _, err := disks.Create(t.Context(), &disk{Meta: store.Meta{Name: fmt.Sprintf("disk-%07d", i)}, Spec: spec{1}}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
