@@ -500,6 +500,14 @@ func TestCreatesAgainstAFailingCloudReachTheBound(t *testing.T) {
 	}
 }
 
+// throttled is how many calls of each budget were refused so far.
+func (s *scene) throttled() (text string) {
+	for _, b := range s.set.Snapshot() {
+		text += fmt.Sprintf("%s: %d of %d; ", b.Bucket.Name, b.Throttled, b.Calls)
+	}
+	return text
+}
+
 // In the middle of the creates the cloud grants a tenth for an hour (at a smaller size for
 // a part of it) and says so by refusals alone: at most 2 % of the calls are refused
 // meanwhile, all of the quota is in use within 60 s afterwards, and the whole takes at most
@@ -510,7 +518,7 @@ func TestCreatesThroughASilentCutReachTheBound(t *testing.T) {
 		s := newScene(t, w)
 		whole := s.n >= 100_000
 		length := time.Duration(float64(time.Hour) * float64(s.n) / 100_000)
-		s.limits.Write.Ceiling = writeRate.PerSecond
+		s.limits.Read.Ceiling, s.limits.Write.Ceiling = readRate.PerSecond, writeRate.PerSecond // both are cut
 		s.declareAll()
 		s.begin()
 		defer func() { s.stop() }()
@@ -522,7 +530,7 @@ func TestCreatesThroughASilentCutReachTheBound(t *testing.T) {
 		calls, refused = s.cloud.Writes()-calls, s.cloud.Calls("refused")-refused
 		// To find the new rate takes some refusals, however long it lasts.
 		if most := max(calls/50, 40); refused > most {
-			t.Errorf("%d of %d calls were refused during the cut, want at most %d", refused, calls, most)
+			t.Errorf("%d of %d calls were refused during the cut, want at most %d; in all %s", refused, calls, most, s.throttled())
 		}
 		s.cloud.Grant(1)
 		if whole {
