@@ -21,7 +21,7 @@ func TestServersCreateUnderOneQuota(t *testing.T) {
 	prefix := newPrefix()
 	b := open(t, etcd.Options{Prefix: prefix})
 	sharedquota.Run(t, *creates, b, func(c sharedquota.Config) *campaign.Worker {
-		cfg := serverConfig{Name: c.Name, Prefix: prefix, Endpoints: []string{endpoint(server)}, Creates: &c}
+		cfg := serverConfig{Name: c.Name, Prefix: prefix, Endpoints: []string{server}, Creates: &c}
 		return campaign.NewWorker(t, c.Name, serverEnv, cfg, nil, func(_ *campaign.Worker, line string) { t.Log(line) })
 	})
 }
