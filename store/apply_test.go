@@ -311,6 +311,59 @@ func (hexCodec) Decode(data []byte, v any) error {
 
 // Negative control: with the bytes of the source kept for the codec of the copy to
 // look into, every object failed.
+// written calls after at the end of the first List.
+type written struct {
+	store.Backend
+	after func()
+}
+
+func (w *written) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	page, err := w.Backend.List(ctx, kind, o)
+	if after := w.after; after != nil {
+		w.after = nil
+		after()
+	}
+	return page, err
+}
+
+// A copy of records has their bytes, whatever they are. What was written or changed while they
+// were copied is found at the end.
+func TestCopyOfRecordsIsMadeAgainAndChecked(t *testing.T) {
+	ctx := t.Context()
+	src, dst := newMemory(t, nil), newMemory(t, nil)
+	write := func(b store.Backend, name, value string) {
+		t.Helper()
+		op := store.Op{Kind: "thing", Key: store.Key{Name: name}}
+		if value != "" {
+			op.Put = store.Bytes(value)
+		}
+		if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{op}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(src, "a", "\x00 no JSON")
+	write(src, "b", "{}")
+	copied := func(from store.Backend, want int, wanted error) {
+		t.Helper()
+		if n, err := store.CopyRecords(ctx, dst, from, "thing"); n != want || !errors.Is(err, wanted) {
+			t.Errorf("CopyRecords = %d, %v; want %d, %v", n, err, want, wanted)
+		}
+	}
+	copied(&written{src, func() { write(src, "c", "created meanwhile") }}, 2, store.ErrConflict)
+	copied(src, 1, nil)
+	write(dst, "b", "")
+	copied(&written{src, func() { write(src, "a", "changed meanwhile") }}, 1, store.ErrConflict)
+	copied(src, 0, store.ErrConflict) // a is not written over
+	write(dst, "a", "")
+	write(dst, "only here", "x")
+	copied(src, 1, nil)
+	if rec, err := dst.Get(ctx, "thing", store.Key{Name: "a"}); err != nil {
+		t.Error(err)
+	} else if data, err := rec.Encode(); err != nil || string(data) != "changed meanwhile" {
+		t.Errorf("the copy is %q, error %v", data, err)
+	}
+}
+
 func TestCopyGoesFromOneCodecToAnother(t *testing.T) {
 	bytes := &memory.Options{Encode: true}
 	other := &store.Options[bucketSpec, bucketStatus]{Codec: hexCodec{}}

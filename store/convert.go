@@ -96,7 +96,7 @@ func Rewrite[S, T any](ctx context.Context, s *Store[S, T]) (n int, err error) {
 	for {
 		before := n
 		var wrong []error
-		err := s.eachRecord(ctx, func(r Record) error {
+		err := eachRecord(ctx, s.backend, s.kind, func(r Record) error {
 			f, err := s.decode(r)
 			if err == nil && !f.stale {
 				return nil

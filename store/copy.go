@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ func Copy[S, T any](ctx context.Context, dst, src *Store[S, T]) (int, error) {
 		return 0, fmt.Errorf("%w: Copy: a nil store", ErrInvalid)
 	}
 	n := 0
-	if err := src.eachRecord(ctx, func(r Record) error {
+	if err := eachRecord(ctx, src.backend, src.kind, func(r Record) error {
 		wrote, err := copyOne(ctx, dst, src, r)
 		if wrote {
 			n++
@@ -38,14 +39,69 @@ func Copy[S, T any](ctx context.Context, dst, src *Store[S, T]) (int, error) {
 	if err != nil {
 		return n, err
 	}
-	return n, src.eachRecord(ctx, func(r Record) error { return checkCopy(ctx, dst, src, r, &kernel) })
+	return n, eachRecord(ctx, src.backend, src.kind, func(r Record) error { return checkCopy(ctx, dst, src, r, &kernel) })
+}
+
+// CopyRecords is [Copy] for a program without the kind's types: it copies the stored bytes as
+// they are, of any codec, version or encryption. It returns how many records it wrote. A
+// record that is already there is skipped, so that a copy that broke off can be made again.
+// At the end every record of src, as it is then, is compared with that of dst: if one is
+// missing or has other bytes, the error is [ErrConflict]. No controller should work on the
+// kind meanwhile. Leases are not copied.
+func CopyRecords(ctx context.Context, dst, src Backend, kind string) (int, error) {
+	n := 0
+	if err := eachRecord(ctx, src, kind, func(r Record) error {
+		data, err := r.Encode()
+		if err != nil {
+			return err
+		}
+		_, err = dst.Commit(ctx, Txn{
+			If:  []Compare{{Kind: kind, Key: r.Key}}, // that there is none
+			Ops: []Op{{Kind: kind, Key: r.Key, Put: Bytes(data)}},
+		})
+		switch {
+		case err == nil:
+			n++
+		case errors.Is(err, ErrConflict):
+			err = nil // the check compares it
+		}
+		return err
+	}); err != nil {
+		return n, err
+	}
+	return n, eachRecord(ctx, src, kind, func(r Record) error {
+		there, err := dst.Get(ctx, kind, r.Key)
+		if errors.Is(err, ErrNotFound) {
+			return missing(kind, r.Key)
+		}
+		if err != nil {
+			return err
+		}
+		want, err := r.Encode()
+		if err != nil {
+			return err
+		}
+		got, err := there.Encode()
+		if err == nil && !bytes.Equal(got, want) {
+			err = differs(kind, r.Key)
+		}
+		return err
+	})
+}
+
+func missing(kind string, key Key) error {
+	return fmt.Errorf("%w: %s %s was created while it was copied: copy again", ErrConflict, kind, key)
+}
+
+func differs(kind string, key Key) error {
+	return fmt.Errorf("%w: %s %s differs from its copy: delete the copy, and copy again", ErrConflict, kind, key)
 }
 
 // eachRecord calls f for every record of the kind, all of one revision, until f fails.
-func (s *Store[S, T]) eachRecord(ctx context.Context, f func(Record) error) error {
+func eachRecord(ctx context.Context, b Backend, kind string, f func(Record) error) error {
 	o := ListOptions{}
 	for {
-		page, err := s.backend.List(ctx, s.kind, o)
+		page, err := b.List(ctx, kind, o)
 		if err != nil {
 			return err
 		}
@@ -83,14 +139,14 @@ func checkCopy[S, T any](ctx context.Context, dst, src *Store[S, T], r Record, k
 	}
 	there, err := dst.Get(ctx, r.Key)
 	if errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("%w: %s %s was created while it was copied: copy again", ErrConflict, src.kind, r.Key)
+		return missing(src.kind, r.Key)
 	}
 	if err != nil {
 		return err
 	}
 	if !src.spec.equal(&f.Spec, &there.Spec) || !src.status.equal(&f.Status, &there.Status) ||
 		!kernel.equal(kernelPartOf(f.Object), kernelPartOf(there)) {
-		return fmt.Errorf("%w: %s %s differs from its copy: delete the copy, and copy again", ErrConflict, src.kind, r.Key)
+		return differs(src.kind, r.Key)
 	}
 	return nil
 }

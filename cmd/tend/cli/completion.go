@@ -20,7 +20,7 @@ func (r *command) completion(_ context.Context, args []string) error {
   local word=${COMP_WORDS[COMP_CWORD]}
   if [ "$COMP_CWORD" -eq 1 ]; then
     COMPREPLY=($(compgen -W "%[3]s" -- "$word"))
-  elif [ "$COMP_CWORD" -eq 2 ]; then
+  elif [ "$COMP_CWORD" -eq 2 ] && [ "${COMP_WORDS[1]}" != copy ]; then # which takes addresses
     COMPREPLY=()
     local kind
     while IFS= read -r kind; do # not compgen -W: it would run what stands in a name
@@ -44,7 +44,7 @@ complete -F _%[2]s %[1]s
 	case "zsh":
 		fmt.Fprintf(r.Stdout, "autoload -U +X bashcompinit && bashcompinit\n"+bash, name, function, words)
 	case "fish":
-		fmt.Fprintf(r.Stdout, "complete -c %[1]s -f\ncomplete -c %[1]s -n '__fish_use_subcommand' -a '%[2]s'\ncomplete -c %[1]s -n 'not __fish_use_subcommand' -a '(%[1]s kinds 2>/dev/null)'\n", name, words)
+		fmt.Fprintf(r.Stdout, "complete -c %[1]s -f\ncomplete -c %[1]s -n '__fish_use_subcommand' -a '%[2]s'\ncomplete -c %[1]s -n 'not __fish_use_subcommand; and not __fish_seen_subcommand_from copy' -a '(%[1]s kinds 2>/dev/null)'\n", name, words)
 	default:
 		return usage("completion is for bash, zsh and fish")
 	}

@@ -18,6 +18,8 @@
 //	remove-finalizer KIND KEY NAME by force
 //	rewrite KIND                   stores objects of earlier versions, or under older keys,
 //	                               again (store.Rewrite); can be ended and called again
+//	copy FROM TO KIND...           copies kinds from one store to another (store.CopyRecords),
+//	                               and compares them at the end; can be ended and called again
 //	why KIND KEY                   why it is not as declared, or not run
 //	completion bash|zsh|fish       a script that completes commands
 //

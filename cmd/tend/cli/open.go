@@ -20,32 +20,8 @@ var errOpen = errors.New("the store cannot be opened")
 
 // open opens the store, and makes the host's kinds on it.
 func (r *command) open(ctx context.Context) (err error) {
-	scheme, rest, _ := strings.Cut(r.store, ":")
-	switch {
-	case scheme == "file" && rest != "":
-		if _, err = os.Stat(rest); err == nil { // file.Open would create it
-			r.backend, err = opened(file.Open(rest, nil))
-		}
-	case scheme == "etcd" && rest != "":
-		endpoints, prefix, found := strings.Cut(rest, "/")
-		o := &etcd.Options{}
-		if found {
-			o.Prefix = "/" + prefix
-		}
-		r.backend, err = opened(etcd.New(clientv3.Config{Endpoints: strings.Split(endpoints, ",")}, o))
-	case scheme == "postgres" && rest != "":
-		dsn := rest
-		if strings.HasPrefix(rest, "//") {
-			dsn = r.store
-		}
-		r.backend, err = opened(postgres.Open(ctx, dsn, nil))
-	case r.Open != nil:
-		r.backend, err = r.Open(ctx, r.store)
-	default:
-		return usage("a store is file:PATH, etcd:ENDPOINT,.../PREFIX or postgres:DSN")
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", errOpen, err)
+	if r.backend, err = r.openStore(ctx, r.store, false); err != nil {
+		return err
 	}
 	if r.Kinds != nil {
 		if r.kinds, err = r.Kinds(r.backend); err != nil {
@@ -53,6 +29,41 @@ func (r *command) open(ctx context.Context) (err error) {
 		}
 	}
 	return err
+}
+
+// openStore opens the store at an address. A file that is not there is made if create is set.
+func (r *command) openStore(ctx context.Context, address string, create bool) (b store.Backend, err error) {
+	scheme, rest, _ := strings.Cut(address, ":")
+	switch {
+	case scheme == "file" && rest != "":
+		if !create { // file.Open would
+			_, err = os.Stat(rest)
+		}
+		if err == nil {
+			b, err = opened(file.Open(rest, nil))
+		}
+	case scheme == "etcd" && rest != "":
+		endpoints, prefix, found := strings.Cut(rest, "/")
+		o := &etcd.Options{}
+		if found {
+			o.Prefix = "/" + prefix
+		}
+		b, err = opened(etcd.New(clientv3.Config{Endpoints: strings.Split(endpoints, ",")}, o))
+	case scheme == "postgres" && rest != "":
+		dsn := rest
+		if strings.HasPrefix(rest, "//") {
+			dsn = address
+		}
+		b, err = opened(postgres.Open(ctx, dsn, nil))
+	case r.Open != nil:
+		b, err = r.Open(ctx, address)
+	default:
+		return nil, usage("a store is file:PATH, etcd:ENDPOINT,.../PREFIX or postgres:DSN")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errOpen, err)
+	}
+	return b, nil
 }
 
 // opened makes no Backend of a nil pointer.

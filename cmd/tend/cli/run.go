@@ -150,6 +150,7 @@ func init() { // not in the declaration: help and completion refer to it
 		"remove-finalizer": {"KIND KEY NAME", "takes a finalizer away by force", (*command).removeFinalizer},
 		"why":              {"KIND KEY", "says why an object is not as declared, or not run", (*command).why},
 		"rewrite":          {"KIND", "stores objects of earlier versions, or under older keys, again", (*command).rewrite},
+		"copy":             {"FROM TO KIND ...", "copies kinds from one store to another, as they are stored", (*command).copy},
 		"completion":       {"SHELL", "prints a script for bash, zsh or fish", (*command).completion},
 	}
 }
@@ -169,6 +170,10 @@ func (r *command) run(ctx context.Context, args []string) error {
 	fewest, most := 0, 0
 	if !strings.HasPrefix(v.args, "-") {
 		for word := range strings.FieldsSeq(v.args) {
+			if word == "..." { // any number of the word before
+				most = len(words)
+				break
+			}
 			most++
 			if !strings.HasPrefix(word, "[") {
 				fewest++
@@ -178,7 +183,7 @@ func (r *command) run(ctx context.Context, args []string) error {
 	if n := len(words) - 1; n < fewest || n > most {
 		return usage("%s %s %s", r.Name, words[0], v.args)
 	}
-	if words[0] != "completion" {
+	if words[0] != "completion" && words[0] != "copy" {
 		if err := r.connect(ctx); err != nil {
 			return err
 		}

@@ -67,6 +67,9 @@ func mendsAStore(t *testing.T, d *disks, address string) {
 	if o := now(); o.Paused || o.Spec != (spec{11, "hunter2"}) || !o.HasFinalizer("cloud.example/disk") {
 		t.Errorf("applied is %+v", o)
 	}
+	beside := "file:" + filepath.Join(t.TempDir(), "copy")
+	wantAll(t, c.run(cli.Done, "", "copy", address, beside, "disk"), "disk: 1 copied")
+	wantAll(t, c.run(cli.Done, "", "copy", beside, address, "disk"), "disk: 0 copied") // compared byte by byte
 	wantAll(t, c.run(cli.Done, "", "delete", "disk", "prod/data"), "waits for cloud.example/disk")
 	c.run(cli.Done, "", "remove-finalizer", "disk", "prod/data", "cloud.example/disk")
 	if _, err := d.Get(ctx, stored.Key()); !errors.Is(err, store.ErrNotFound) {
