@@ -95,30 +95,13 @@ func (a *app) load(ctx context.Context) error {
 	return err
 }
 
-// copyState copies what is on record of the buckets.
+// copyState copies what is on record of the buckets, and that prunes are held, if they are:
+// a plan is not to promise otherwise.
 func copyState(ctx context.Context, to, from store.Backend) error {
-	dst, err := store.New[BucketSpec, BucketStatus](to, kind, nil)
-	if err != nil {
-		return err
+	for _, kind := range []string{kind, external.HoldKind} {
+		if _, err := store.CopyRecords(ctx, to, from, kind); err != nil {
+			return fmt.Errorf("reading the state: %w", err)
+		}
 	}
-	src, err := store.New[BucketSpec, BucketStatus](from, kind, nil)
-	if err != nil {
-		return err
-	}
-	if _, err := store.Copy(ctx, dst, src); err != nil {
-		return fmt.Errorf("reading the state: %w", err)
-	}
-	// And that prunes are held, if they are: a plan is not to promise otherwise.
-	hold, err := from.Get(ctx, external.HoldKind, store.Key{Name: kind})
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading the state: %w", err)
-	}
-	text, err := hold.Encode()
-	if err == nil {
-		_, err = to.Commit(ctx, store.Txn{Ops: []store.Op{{Kind: external.HoldKind, Key: hold.Key, Put: store.Bytes(text)}}})
-	}
-	return err
+	return nil
 }
