@@ -68,7 +68,8 @@ type Result struct {
 	// timer up, so return what is left of a TTL each time. Zero or less: unset.
 	RequeueAfter time.Duration
 	// Requeue runs the key again with the backoff of a failure, but counted neither as an
-	// error nor as a success. RequeueAfter beats it. It is for code that was written for
+	// error nor as a success. RequeueAfter beats it, and with both package program takes
+	// the run for one that found out nothing. It is for code that was written for
 	// controller-runtime: return an error if something failed, and RequeueAfter to look
 	// again at a time of your own.
 	Requeue bool

@@ -128,12 +128,12 @@ var campaigns = []campaign{
 	},
 	{
 		name: "etcd-creates", promises: "E1, L2, Q6", what: "three servers on etcd create under one quota, one is killed and one added: none twice, never above the grant, within 1.1 of what it takes",
-		module: "store/etcd", pkg: ".", test: "^TestServersCreateUnderOneQuota$", control: "internal/sharedquota TestJudgeRejectsWhatServersMustNotDo",
+		module: "store/etcd", pkg: ".", test: "^TestServersCreateUnderOneQuota$", control: "reconcile/quota/quotatest TestJudgeRejectsWhatServersMustNotDo",
 		args: perSecond("-creates", 80),
 	},
 	{
 		name: "postgres-creates", promises: "E1, L2, Q6", what: "the same on PostgreSQL",
-		module: "store/postgres", pkg: ".", test: "^TestServersCreateUnderOneQuota$", control: "internal/sharedquota TestJudgeRejectsWhatServersMustNotDo",
+		module: "store/postgres", pkg: ".", test: "^TestServersCreateUnderOneQuota$", control: "reconcile/quota/quotatest TestJudgeRejectsWhatServersMustNotDo",
 		args: perSecond("-creates", 80),
 	},
 	fuzz("./queue", "Model", "."),

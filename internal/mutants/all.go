@@ -1363,6 +1363,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestDriftOfAHundredthIsMendedWithinOneList",
 	},
 	{
+		Name: "a run that leaves for a list counts as one that looked",
+		File: "reconcile/external/reconciler.go", Old: "Requeue: true, RequeueAfter: listWait", New: "Requeue: !BROKEN, RequeueAfter: listWait",
+		Package: "reconcile/external", Test: "TestRunThatLeavesForAListSaysNothingOfItsObject",
+	},
+	{
 		Name: "runs wait for a list with their workers",
 		File: "reconcile/external/changed.go", Old: "known != nothing || len(v.changed) == 0 ||", New: "known != nothing || BROKEN || len(v.changed) == 0 ||",
 		Package: "reconcile/external", Test: "TestStarvedAccountSlowsNoOther",

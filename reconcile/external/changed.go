@@ -26,8 +26,7 @@ import (
 // While such a source runs, it makes the lists that looks of runs need, on its own
 // goroutine and bounded by an hour. The runs end meanwhile, and their objects are added
 // again when the list has ended: an account whose lists take long holds no worker. Such a
-// run ends without an error. So do not use this source beside the Track of package program,
-// which would count it as a run that has found its object as declared.
+// run has found out nothing of its object, and package program does not count it.
 func (v *Inventory[S, T, R]) Changed(name string) reconcile.Source[reconcile.Request] {
 	return reconcile.Source[reconcile.Request]{Name: name, Run: func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
 		to.Synced()

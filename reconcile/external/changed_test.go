@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/program"
+	"github.com/tendhq/tend/store/cache"
 )
 
 // heard is a source of Changed whose reports are noted.
@@ -93,4 +97,55 @@ func TestListThatFailsIsTheFailureOfItsSource(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A run that ends because it needs a list has found out nothing: a program does not count
+// its object as declared.
+//
+// Seen to fail: a program said "22 of 22 as declared: 0 created" while the first list was
+// under way.
+//
+// Negative control: mutant "a run that leaves for a list counts as one that looked".
+func TestRunThatLeavesForAListSaysNothingOfItsObject(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Poll = time.Minute
+		keys := w.populate(3)
+		gate := make(chan struct{})
+		inv := w.inventory(func(o *invOpts) {
+			list := o.List
+			o.Fresh = time.Minute
+			o.List = func(ctx context.Context) iter.Seq2[resource, error] {
+				<-gate
+				return list(ctx)
+			}
+		})
+		w.restart(nil)
+		w.reconcileBy(inv)
+		shown := must(cache.New(w.store, nil))
+		kind := must(program.Of(shown, nil))
+		o := must(kind.Track(&reconcile.Options[reconcile.Request]{Workers: 2, Backoff: queue.Backoff{Base: time.Second, Max: time.Hour}}))
+		ctl := must(w.rec.Controller("disks", shown, o))
+		m := &reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
+		if err := errors.Join(ctl.Watch(inv.Changed("lists")), m.Register(ctl)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }() // ends at cancel
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if p := kind.Progress(); p.Declared != len(keys) || p.Done != 0 {
+			t.Errorf("%v while the first list is under way", p)
+		}
+		close(gate)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if p := kind.Progress(); p.Done != len(keys) {
+			t.Errorf("%v when the list has ended", p)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
 }

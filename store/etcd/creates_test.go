@@ -6,7 +6,7 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/tendhq/tend/internal/sharedquota"
+	"github.com/tendhq/tend/reconcile/quota/quotatest"
 	"github.com/tendhq/tend/store/etcd"
 	"github.com/tendhq/tend/store/storetest/campaign"
 )
@@ -20,7 +20,7 @@ var creates = flag.Int("creates", 90, "how many resources servers create under o
 func TestServersCreateUnderOneQuota(t *testing.T) {
 	prefix := newPrefix()
 	b := open(t, etcd.Options{Prefix: prefix})
-	sharedquota.Run(t, *creates, b, func(c sharedquota.Config) *campaign.Worker {
+	quotatest.Run(t, *creates, b, func(c quotatest.Config) *campaign.Worker {
 		cfg := serverConfig{Name: c.Name, Prefix: prefix, Endpoints: []string{server}, Creates: &c}
 		return campaign.NewWorker(t, c.Name, serverEnv, cfg, nil, func(_ *campaign.Worker, line string) { t.Log(line) })
 	})

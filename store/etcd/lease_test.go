@@ -21,8 +21,8 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
 
-	"github.com/tendhq/tend/internal/sharedquota"
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/reconcile/quota/quotatest"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
 	"github.com/tendhq/tend/store/storetest/campaign"
@@ -48,7 +48,7 @@ type serverConfig struct {
 	// such.
 	Shards int
 	// Creates is for a server that creates what is declared; nil: it does not.
-	Creates *sharedquota.Config
+	Creates *quotatest.Config
 }
 
 const (
@@ -73,7 +73,7 @@ func runServer(text string) int {
 	ctx := campaign.UntilReleased()
 	switch {
 	case cfg.Creates != nil:
-		err = sharedquota.Serve(ctx, b, *cfg.Creates)
+		err = quotatest.Serve(ctx, b, *cfg.Creates)
 	case cfg.Shards > 0:
 		err = runController(ctx, b, cfg)
 	case cfg.Sessions:

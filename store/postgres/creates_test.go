@@ -6,7 +6,7 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/tendhq/tend/internal/sharedquota"
+	"github.com/tendhq/tend/reconcile/quota/quotatest"
 	"github.com/tendhq/tend/store/postgres"
 	"github.com/tendhq/tend/store/storetest/campaign"
 )
@@ -21,7 +21,7 @@ func TestServersCreateUnderOneQuota(t *testing.T) {
 	t.Parallel()
 	schema := newSchema()
 	b := open(t, postgres.Options{Schema: schema})
-	sharedquota.Run(t, *creates, b, func(c sharedquota.Config) *campaign.Worker {
+	quotatest.Run(t, *creates, b, func(c quotatest.Config) *campaign.Worker {
 		cfg := serverConfig{Name: c.Name, Schema: schema, DSN: shared.socket(), Creates: &c}
 		return campaign.NewWorker(t, c.Name, processEnv, cfg, nil, func(_ *campaign.Worker, line string) { t.Log(line) })
 	})

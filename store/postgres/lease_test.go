@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tendhq/tend/internal/sharedquota"
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/reconcile/quota/quotatest"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/postgres"
 	"github.com/tendhq/tend/store/storetest/campaign"
@@ -37,7 +37,7 @@ type serverConfig struct {
 	// Rate is that of the server's clock, in percent of the others'.
 	Rate int
 	// Creates is for a server that creates what is declared; nil: it does not.
-	Creates *sharedquota.Config
+	Creates *quotatest.Config
 }
 
 const (
@@ -69,7 +69,7 @@ func runProcess(text string) int {
 	}
 	run := func() error { return runShards(ctx, b, cfg) }
 	if cfg.Creates != nil {
-		run = func() error { return sharedquota.Serve(ctx, b, *cfg.Creates) }
+		run = func() error { return quotatest.Serve(ctx, b, *cfg.Creates) }
 	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

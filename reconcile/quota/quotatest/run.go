@@ -1,6 +1,6 @@
 //go:build unix
 
-package sharedquota
+package quotatest
 
 import (
 	"flag"

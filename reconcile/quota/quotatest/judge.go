@@ -1,4 +1,4 @@
-package sharedquota
+package quotatest
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package sharedquota
+package quotatest
 
 import (
 	"encoding/json"
