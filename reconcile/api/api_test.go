@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -477,4 +478,41 @@ func TestPanicInAWatchEndsOnlyTheWatch(t *testing.T) {
 		}
 	}()
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://localhost/?kind=disk&watch=true", nil))
+}
+
+// A replacement names the revision that it replaces. One that does not makes nothing, also
+// where there is nothing to replace: a create is asked for by If-None-Match.
+//
+// Negative control: code in which a replacement of any revision creates, or a replacement
+// of revision 0 creates.
+func TestReplacementThatNamesNoRevisionCreatesNothing(t *testing.T) {
+	w := newWorld(t, nil)
+	const one = "?kind=disk&key=prod/a"
+	body := `{"spec":{"Size":1,"Password":"hunter2"}}`
+	w.ask(t, http.StatusPreconditionRequired, "PUT", one, body, "If-Match", "*")
+	for _, at := range []string{`"0"`, "0"} {
+		w.ask(t, http.StatusBadRequest, "PUT", one, body, "If-Match", at)
+	}
+	w.ask(t, http.StatusNotFound, "GET", one, "")
+}
+
+// A watch that has ended makes room for the next one.
+func TestWatchThatEndedMakesRoom(t *testing.T) {
+	w := newWorld(t, func(o *api.Options) { o.Heartbeat = time.Millisecond; o.Watches = 1 })
+	for range 3 {
+		ctx, leave := context.WithCancel(t.Context())
+		for going := false; !going; runtime.Gosched() { // the server hears a little later that the one before has left
+			r := must(http.NewRequestWithContext(ctx, http.MethodGet, w.server.URL+"?kind=disk&watch=true", nil))
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			going = resp.StatusCode == http.StatusOK
+			if !going {
+				_ = must(io.Copy(io.Discard, resp.Body))
+			}
+			defer resp.Body.Close()
+		}
+		leave()
+	}
 }

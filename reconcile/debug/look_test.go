@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -187,8 +188,11 @@ func TestHistoryHasTheLastHour(t *testing.T) {
 			return n
 		}
 		before := 300 - 1 // samples before that, of the hour
-		if runs := sum(c.Runs[:before]); runs < 2900 || runs > 3100 || sum(b.Calls[:before]) != runs || b.Limit[0] != 1000 {
-			t.Errorf("%v runs and %v calls in 50 minutes, limit %v", runs, sum(b.Calls[:before]), b.Limit[0])
+		// A sample at the moment of a run may count its call and not yet the run itself: each
+		// of the two objects makes one more or less, at the first sample and at the last.
+		runs, calls := sum(c.Runs[:before]), sum(b.Calls[:before])
+		if runs < 2900 || runs > 3100 || math.Abs(calls-runs) > 2 || b.Limit[0] != 1000 {
+			t.Errorf("%v runs and %v calls in 50 minutes, limit %v", runs, calls, b.Limit[0])
 		}
 		if failures := sum(c.Failures); failures < 45 || failures > 55 {
 			t.Errorf("%v failures in 50 minutes, want one a minute", failures)

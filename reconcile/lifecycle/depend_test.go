@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,6 +244,117 @@ func partsAndSecrets(t *testing.T) (s, secretStore *store.Store[partSpec, partSt
 	secrets, err = cache.New(secretStore, nil)
 	ok(err)
 	return s, secretStore, secrets, ok
+}
+
+// lateZones is a backend whose watches of zones show nothing while the gate is shut.
+type lateZones struct {
+	store.Backend
+	gate atomic.Pointer[chan struct{}] // nil: open
+}
+
+func (b *lateZones) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		for batch, err := range b.Backend.Watch(ctx, kind, after) {
+			if gate := b.gate.Load(); gate != nil && kind == "zone" {
+				select {
+				case <-*gate:
+				case <-ctx.Done():
+				}
+			}
+			if !yield(batch, err) {
+				return
+			}
+		}
+	}
+}
+
+// A run that takes a hold writes to what it needs. The key does not run again before the
+// cache of what is needed has seen that.
+//
+// promise S4. Negative control: mutant "the caches of dependencies are not waited for".
+func TestKeyWaitsForTheCachesOfWhatItNeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ok := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := memory.New(nil)
+		ok(err)
+		b := &lateZones{Backend: m}
+		zones, err := store.New[partSpec, partStatus](b, "zone", nil)
+		ok(err)
+		s, err := store.New[partSpec, partStatus](b, "part", nil)
+		ok(err)
+		known, err := cache.New(zones, nil)
+		ok(err)
+		c, err := cache.New(s, nil)
+		ok(err)
+		tracker, err := depend.New(c, depend.On(known, func(o *part) []store.Key { return []store.Key{{Name: o.Spec.Needs}} }, nil), nil)
+		ok(err)
+		p := &parts{}
+		l, err := NewProvider(s, p, StaticConfig(struct{}{}), nil, nil)
+		ok(err)
+		ok(l.DependOn(tracker))
+		ctrl, err := l.Controller("", c, nil, &reconcile.Options[reconcile.Request]{CacheWait: time.Hour})
+		ok(err)
+		zone := &part{Meta: store.Meta{Name: "z"}}
+		zone.SetReady()
+		zone, err = zones.Create(t.Context(), zone)
+		ok(err)
+		zone.SetReady()
+		_, err = zones.UpdateStatus(t.Context(), zone)
+		ok(err)
+		manage(t, ctrl)
+		gate := make(chan struct{})
+		b.gate.Store(&gate)
+		declarePart(t, s, "p", "z")
+		if got := p.called(); !slices.Equal(got, []string{"+p"}) {
+			t.Fatalf("called for %q, want once", got)
+		}
+		ok(ctrl.Add(reconcile.Request{Name: "p"}))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := p.called(); len(got) != 1 {
+			t.Errorf("called for %q before the cache of zones has seen the hold", got)
+		}
+		b.gate.Store(nil)
+		close(gate)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := p.called(); len(got) != 2 {
+			t.Errorf("called for %q in the end, want twice", got)
+		}
+	})
+}
+
+// A source of dependencies that reports a failure is shown with it, as any source is.
+//
+// Negative control: mutant "the failure of a dependency source is not told".
+func TestFailureOfADependencySourceIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		l := mustNew(t, newWidgets(t), d.handler("one", nil))
+		ctrl, err := l.Controller("", nil, []reconcile.Source[reconcile.Request]{{
+			Name: "prices",
+			Run: func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
+				to.Synced()
+				to.(reconcile.Reporter).Failed(errBoom)
+				<-ctx.Done()
+				return nil
+			},
+		}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manage(t, ctrl)
+		for _, source := range ctrl.Snapshot().Sources {
+			if source.Name == "prices" && source.Error != errBoom.Error() {
+				t.Errorf("%+v, want the failure", source)
+			}
+		}
+	})
 }
 
 // A secret that WatchRef watches is mended: what backs off or is parked because of it runs

@@ -92,3 +92,19 @@ func TestHandlerThatFailedAndWorksIsSaidToWork(t *testing.T) {
 		}
 	})
 }
+
+// A conflict with another writer is no failure, and hides none: a handler that failed
+// before it in the same run is reported.
+//
+// Negative control: mutant "a conflict hides what a handler failed with".
+func TestConflictHidesNoFailure(t *testing.T) {
+	var d diary
+	s := newWidgets(t)
+	l := mustNew(t, s, d.handler("one", func(_ context.Context, o *widget) error {
+		edit(t, s, o.Name, resize(o.Spec.Size+1)) // by another writer, so that the next finalizer cannot be written
+		return errBoom
+	}), d.handler("two", nil))
+	create(t, s, "a")
+	runFails(t, l, "a", errBoom)
+	d.expect(t, "one Added 1")
+}
