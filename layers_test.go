@@ -28,7 +28,7 @@ var layers = map[string]int{
 	"internal/mutants":            0, // for tests
 	"internal/promises":           0, // a command
 	"internal/release":            0, // a command
-	"reconcile/quota/quotatest":        6, // for tests
+	"reconcile/quota/quotatest":   6, // for tests
 	"internal/sleep":              -1,
 	"internal/spin":               -1,
 	"internal/wall":               -1,
