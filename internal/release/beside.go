@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,7 +13,7 @@ import (
 )
 
 // firstBeside is what runs beside this version until there is a release.
-const firstBeside = "9ed8c61"
+const firstBeside = "7ee1e2d"
 
 // showLimit ends a show whose servers do not agree: it would wait for ever. A show takes seconds.
 const showLimit = 5 * time.Minute
@@ -51,9 +50,6 @@ func beside(folder, old string) error {
 		return err
 	}
 	defer os.RemoveAll(programs)
-	if err := lendQuota(root, clone); err != nil {
-		return err
-	}
 	for _, example := range []string{"leader", "sharded", "quota"} {
 		before, now := filepath.Join(programs, example+"-before"+exe()), filepath.Join(programs, example+exe())
 		if err := command(clone, nil, "go", "build", "-o", before, "./examples/"+example); err != nil {
@@ -79,29 +75,6 @@ func beside(folder, old string) error {
 		}
 		shows.Wait()
 		if err := errors.Join(errs...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lendQuota gives this version's examples/quota to an older version that has none. It was
-// written when quota.NewSet took its options by value in firstBeside.
-func lendQuota(root, clone string) error {
-	to := filepath.Join(clone, "examples", "quota")
-	if _, err := os.Stat(to); err == nil {
-		return nil
-	}
-	if err := os.Mkdir(to, 0o755); err != nil {
-		return err
-	}
-	for _, name := range []string{"main.go", "server.go", "show.go"} {
-		text, err := os.ReadFile(filepath.Join(root, "examples", "quota", name))
-		if err != nil {
-			return err
-		}
-		text = bytes.ReplaceAll(text, []byte("NewSet(&quota.Options{"), []byte("NewSet(quota.Options{"))
-		if err := os.WriteFile(filepath.Join(to, name), text, 0o644); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -38,13 +39,16 @@ func (b *Backend) Queued() int {
 	return len(b.batch.queue)
 }
 
-// Steps is the newest version of the schema.
+// Steps is the newest step of the schema.
 func Steps() int { return len(steps) }
 
-// FirstSchema is the SQL of version 1.
-func FirstSchema(name string) string {
-	return "CREATE SCHEMA " + name + ";" + strings.ReplaceAll(steps[0], "{schema}", name) +
-		"INSERT INTO " + name + ".head (version, origin) VALUES (1, " + name + ".origin());"
+// Compatible is the version of the newest schema.
+const Compatible = compatible
+
+// SchemaOf is the SQL of version 1 or 2, as the programs of then made it.
+func SchemaOf(version int, name string) string {
+	return "CREATE SCHEMA " + name + ";" + strings.ReplaceAll(strings.Join(steps[:version], ""), "{schema}", name) +
+		fmt.Sprintf("INSERT INTO %s.head (version, origin) VALUES (%d, %[1]s.origin());", name, version)
 }
 
 // ColumnsOfHead are the columns that every look at the head h reads.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tendhq/tend/store"
@@ -210,7 +211,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 // what it holds.
 func TestOlderSchemaIsUpgradedOnce(t *testing.T) {
 	schema := newSchema()
-	if err := shared.execSimple(postgres.FirstSchema(schema)); err != nil {
+	if err := shared.execSimple(postgres.SchemaOf(1, schema)); err != nil {
 		t.Fatal(err)
 	}
 	if err := shared.execSimple("INSERT INTO " + schema + ".records VALUES ('thing', 'ns', 'a', 1, 1, 1, 0, 'old')"); err != nil {
@@ -231,9 +232,59 @@ func TestOlderSchemaIsUpgradedOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	checkUpgraded(t, schema)
+}
+
+func checkUpgraded(t *testing.T, schema string) {
+	t.Helper()
+	for column, want := range map[string]int{"version": postgres.Compatible, "steps": postgres.Steps()} {
+		var got int
+		if err := shared.query("SELECT "+column+" FROM "+schema+".head", &got); err != nil || got != want {
+			t.Errorf("%s %d, error %v, want %d", column, got, err, want)
+		}
+	}
+}
+
+// What an upgrade adds refuses no program that knows the schema's version: during a deployment
+// servers of the program before go on, and are started again. The program of version 2
+// compares only that column, and so does this one with what a later program adds.
+func TestServersOfBothProgramsRunDuringADeployment(t *testing.T) {
+	schema := newSchema()
+	if err := shared.execSimple(postgres.SchemaOf(postgres.Compatible, schema)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := pgx.Connect(t.Context(), shared.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer before.Close(context.Background())
+	commit := func(name string) {
+		t.Helper()
+		const sql = `SELECT failed FROM %s.commit_one(0, NULL, '{}', '{}', '{}', '{}', '{}', 'thing', 'ns', $1, 1::smallint, 'old', 0, 0, 0)`
+		var failed int
+		if err := before.QueryRow(t.Context(), fmt.Sprintf(sql, schema), name).Scan(&failed); err != nil || failed != 0 {
+			t.Fatalf("a commit on a connection of before: failed %d, error %v", failed, err)
+		}
+	}
+	commit("a")
+	b := openAt(t, shared.socket(), postgres.Options{Schema: schema})
+	commit("b")
 	var version int
-	if err := shared.query("SELECT version FROM "+schema+".head", &version); err != nil || version != postgres.Steps() {
-		t.Errorf("version %d, error %v, want %d", version, err, postgres.Steps())
+	if err := before.QueryRow(t.Context(), "SELECT version FROM "+schema+".head").Scan(&version); err != nil || version != postgres.Compatible {
+		t.Errorf("the program of before reads version %d, error %v, and knows %d", version, err, postgres.Compatible)
+	}
+	for _, name := range []string{"a", "b"} {
+		if rec, err := b.Get(t.Context(), "thing", key(name)); err != nil || string(rec.Bytes) != "old" {
+			t.Errorf("%s: %q, error %v", name, rec.Bytes, err)
+		}
+	}
+	if err := shared.exec(fmt.Sprintf("UPDATE %s.head SET steps = %d", schema, postgres.Steps()+1)); err != nil {
+		t.Fatal(err)
+	}
+	openAt(t, shared.socket(), postgres.Options{Schema: schema})
+	var steps int
+	if err := shared.query("SELECT steps FROM "+schema+".head", &steps); err != nil || steps != postgres.Steps()+1 {
+		t.Errorf("a program of before took the schema back to step %d, error %v", steps, err)
 	}
 }
 
@@ -244,13 +295,10 @@ func TestUpgradeByHandLeavesOpenNothingToDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := shared.execSimple(postgres.FirstSchema(schema) + sql); err != nil {
+	if err := shared.execSimple(postgres.SchemaOf(1, schema) + sql); err != nil {
 		t.Fatal(err)
 	}
-	var version int
-	if err := shared.query("SELECT version FROM "+schema+".head", &version); err != nil || version != postgres.Steps() {
-		t.Errorf("version %d, error %v, want %d", version, err, postgres.Steps())
-	}
+	checkUpgraded(t, schema)
 	b := openAt(t, shared.socket(), postgres.Options{Schema: schema})
 	head, err := b.Commit(t.Context(), store.Txn{})
 	if err != nil {
@@ -260,7 +308,7 @@ func TestUpgradeByHandLeavesOpenNothingToDo(t *testing.T) {
 	await(t, b, head, 3)
 	for _, from := range []int{-1, 0, postgres.Steps(), postgres.Steps() + 1} {
 		if _, err := postgres.Upgrade(schema, from); err == nil {
-			t.Errorf("there is an upgrade from version %d", from)
+			t.Errorf("there is an upgrade from step %d", from)
 		}
 	}
 }

@@ -16,9 +16,14 @@ import (
 //go:embed schema.sql
 var schemaSQL string
 
-// steps are the versions of the schema: step n takes a schema of version n-1 to n.
-// A step that was released is never edited.
+// steps make the schema: step n follows on step n-1. A step that was released is never edited.
 var steps = regexp.MustCompile(`(?m)^-- step \d+: .*\n`).Split(schemaSQL, -1)[1:]
+
+// compatible is the last step that changed what earlier programs rely on: the steps after it
+// only add. It is the version of a schema. A program works with every schema whose version it
+// knows, whatever was added, so that servers of both programs run side by side and are started
+// again during a deployment.
+const compatible = 2
 
 // Schema returns the SQL that creates the schema of that name ("" means "tend") in its
 // newest version, for databases whose schema is not created by [Open]; see also [Upgrade]. It is to be run
@@ -36,17 +41,17 @@ func Schema(name string) (string, error) {
 }
 
 // Upgrade returns the SQL that takes the schema of that name ("" means "tend") from an
-// earlier version, which is in the column version of its table head, to the newest. It is
-// run as that of [Schema] is.
+// earlier step to the newest. The step is in the column steps of its table head, or in the
+// column version where there is no such column. It is run as that of [Schema] is.
 func Upgrade(name string, from int) (string, error) {
 	v, err := (&Options{Schema: name}).withDefaults()
 	if err != nil {
 		return "", err
 	}
 	if from < 1 || from >= len(steps) {
-		return "", fmt.Errorf("postgres: there is no upgrade from version %d of the schema: the newest is %d", from, len(steps))
+		return "", fmt.Errorf("postgres: there is no upgrade from step %d of the schema: the newest is %d", from, len(steps))
 	}
-	return fmt.Sprintf("%sUPDATE %s.head SET version = %d;\n%s", script(v.Schema, from), v.Schema, len(steps), grants(v.Schema)), nil
+	return script(v.Schema, from) + upgraded(v.Schema) + ";\n" + grants(v.Schema), nil
 }
 
 func script(schema string, from int) string {
@@ -54,7 +59,11 @@ func script(schema string, from int) string {
 }
 
 func first(schema string) string {
-	return fmt.Sprintf("INSERT INTO %s.head (version, origin) VALUES (%d, %[1]s.origin())", schema, len(steps))
+	return fmt.Sprintf("INSERT INTO %s.head (version, steps, origin) VALUES (%d, %d, %[1]s.origin())", schema, compatible, len(steps))
+}
+
+func upgraded(schema string) string {
+	return fmt.Sprintf("UPDATE %s.head SET version = %d, steps = %d", schema, compatible, len(steps))
 }
 
 func grants(schema string) string {
@@ -83,24 +92,24 @@ func (b *Backend) migrate(ctx context.Context) error {
 }
 
 func (b *Backend) migrateOnce(ctx context.Context) error {
-	version, err := b.version(ctx)
+	version, done, err := b.version(ctx)
 	switch {
 	case err != nil:
 		return err
 	case version > len(steps):
 		return fmt.Errorf("%w: schema %s has version %d, this program knows %d", errSchema, b.opts.Schema, version, len(steps))
-	case version == len(steps):
+	case done >= len(steps):
 		return nil
 	}
 	return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "tend schema "+b.opts.Schema); err != nil {
 			return err
 		}
-		version, err := b.version(ctx) // again, now that it is our turn
-		if err != nil || version == len(steps) {
+		_, done, err := b.version(ctx) // again, now that it is our turn
+		if err != nil || done >= len(steps) {
 			return err
 		}
-		if version == 0 {
+		if done == 0 {
 			var there bool
 			if err := tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", b.opts.Schema).Scan(&there); err != nil {
 				return err
@@ -111,27 +120,26 @@ func (b *Backend) migrateOnce(ctx context.Context) error {
 				}
 			}
 		}
-		if _, err := tx.Exec(ctx, script(b.opts.Schema, version), pgx.QueryExecModeSimpleProtocol); err != nil {
+		if _, err := tx.Exec(ctx, script(b.opts.Schema, done), pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
 		}
-		if version == 0 {
-			_, err = tx.Exec(ctx, first(b.opts.Schema))
-		} else {
-			_, err = tx.Exec(ctx, b.sql("UPDATE {schema}.head SET version = $1"), len(steps))
+		end := upgraded(b.opts.Schema)
+		if done == 0 {
+			end = first(b.opts.Schema)
 		}
+		_, err = tx.Exec(ctx, end)
 		return err
 	})
 }
 
-// version is that of the schema; 0: there is none yet.
-func (b *Backend) version(ctx context.Context) (int, error) {
+// version is that of the schema, and done its steps that were done; 0: there is none yet.
+func (b *Backend) version(ctx context.Context) (version, done int, err error) {
 	var there bool
 	if err := b.pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", b.opts.Schema+".head").Scan(&there); err != nil || !there {
-		return 0, err
+		return 0, 0, err
 	}
-	var version int
-	err := b.pool.QueryRow(ctx, b.sql("SELECT version FROM {schema}.head")).Scan(&version)
-	return version, err
+	err = b.pool.QueryRow(ctx, b.sql("SELECT version, coalesce((to_jsonb(h) ->> 'steps')::integer, version) FROM {schema}.head h")).Scan(&version, &done)
+	return version, done, err
 }
 
 // sql puts the name of the schema into a statement.

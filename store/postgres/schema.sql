@@ -1,7 +1,7 @@
 -- step 1: records, their log, leases
 CREATE TABLE {schema}.head (
 	one       boolean PRIMARY KEY DEFAULT true CHECK (one),
-	version   integer NOT NULL,           -- of this schema
+	version   integer NOT NULL,           -- of this schema: what a program has to know to work with it
 	store     uuid NOT NULL DEFAULT gen_random_uuid(),
 	origin    text NOT NULL,              -- the server and timeline that made the last commit
 	era       bigint NOT NULL DEFAULT 1,  -- grows when origin changes or the revision went back
@@ -331,7 +331,8 @@ BEGIN
 	END LOOP;
 	DELETE FROM {schema}.inbox i WHERE i.id = ANY (ids) AND NOT i.id = ANY (conflicts);
 END $$;
--- step 3: a watch's look at the log, with a plan that is made once
+-- step 3: the steps that were done; a watch's look at the log, with a plan that is made once
+ALTER TABLE {schema}.head ADD COLUMN steps integer; -- NULL: as many as its version
 
 -- read_log returns the head, in a row without a revision, and of the log after a revision the
 -- changes of these kinds and of their slots, in order: at most so many, and none after those
