@@ -179,7 +179,12 @@ func WaitFor(ctx context.Context, done func(Progress) bool, parts ...Part) error
 	// The parts are asked one after the other: an object may move from one, which is asked
 	// next, to another, which was asked before, and be counted by neither. Asked again, the
 	// other counts it.
-	look := func() bool { return done(ProgressOf(parts...)) && done(ProgressOf(parts...)) }
+	look := func() bool {
+		if !done(ProgressOf(parts...)) {
+			return false
+		}
+		return done(ProgressOf(parts...))
+	}
 	if err := await(ctx, parts, look); err != nil {
 		return &LeftError{Cause: err, Left: LeftOf(parts...)}
 	}
