@@ -634,6 +634,12 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestRunnerIsAddedAndEndedWhileTheManagerRuns",
 	},
 	{
+		Name: "a runner that is started starts the caches of all controllers",
+		File: "reconcile/manager.go", Old: "\t\tm.bringCachesLocked(c.caches())\n",
+		New:     "\t\tif BROKEN {\n\t\t\tfor _, o := range controllersOf(m.members) {\n\t\t\t\tm.bringCachesLocked(o.caches())\n\t\t\t}\n\t\t}\n\t\tm.bringCachesLocked(c.caches())\n",
+		Package: "reconcile", Test: "TestCacheThatTheProgramRunsIsNotRunAgain",
+	},
+	{
 		Name: "the cache of a runner that was stopped runs on",
 		File: "reconcile/manager.go", Old: "ok && o.found && !slices.Contains(used, cached) {", New: "ok && o.found && !slices.Contains(used, cached) && !BROKEN {",
 		Package: "reconcile", Test: "TestRunnerIsAddedAndEndedWhileTheManagerRuns",

@@ -22,8 +22,7 @@ func For(ctx context.Context, d time.Duration) bool {
 
 // Backoff is how long to wait between tries of what fails: it doubles from Min to Max.
 // Each wait is up to a quarter longer or shorter, so that what failed together is not
-// tried again together. A Backoff is for
-// one goroutine, but for After.
+// tried again together. A Backoff is for one goroutine, but for After.
 type Backoff struct {
 	Min, Max time.Duration // both above 0
 	tries    int

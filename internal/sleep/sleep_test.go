@@ -58,3 +58,26 @@ func TestBackoffDoublesFromMinToMaxAndBeginsAgain(t *testing.T) {
 		b.Reset()
 	}
 }
+
+func TestAfterCountsTheFailuresThatWentBefore(t *testing.T) {
+	b := sleep.Backoff{Min: time.Second, Max: time.Hour}
+	for range 100 {
+		for failures, want := range map[int]time.Duration{0: time.Second, 3: 8 * time.Second, 11: 2048 * time.Second, 12: time.Hour, 61: time.Hour, 62: time.Hour, 1 << 30: time.Hour} {
+			if d := b.After(failures); d < want*3/4 || d > want*5/4+1 {
+				t.Errorf("After(%d) is %v, want %v and a quarter more or less", failures, d, want)
+			}
+		}
+	}
+	if d := b.Next(); d > time.Second*5/4+1 {
+		t.Errorf("After has changed its Backoff: Next is %v", d)
+	}
+}
+
+func TestWakeNeverWaitsAndTellsOnce(t *testing.T) {
+	signal := make(chan struct{}, 1)
+	sleep.Wake(signal)
+	sleep.Wake(signal)
+	if n := len(signal); n != 1 {
+		t.Errorf("%d signals, want 1", n)
+	}
+}
