@@ -33,8 +33,8 @@ type watched struct {
 }
 
 // AddObjects adds the objects of a kind: how many are ready, synced, paused and in
-// deletion, since when the oldest is not ready, not synced or in deletion, and how long
-// objects took to be ready. Each scrape looks at all of them: take [objects.OfCache], which
+// deletion, since when the oldest is not ready, not synced, paused or in deletion, and how
+// long objects took to be ready. Each scrape looks at all of them: take [objects.OfCache], which
 // costs the backend nothing. Every server that is scraped counts all objects of its cache,
 // so take the maximum over servers, not the sum. It fails on nil and on a kind that was
 // added before.
@@ -53,6 +53,10 @@ type objectCounts struct {
 
 func (n *objectCounts) in(state string, since time.Time) {
 	n.states[state]++
+	n.oldestOf(state, since)
+}
+
+func (n *objectCounts) oldestOf(state string, since time.Time) {
 	if at, ok := n.oldest[state]; !ok || since.Before(at) {
 		n.oldest[state] = since
 	}
@@ -63,6 +67,9 @@ func (n *objectCounts) count(o objects.Object) (ready time.Time) {
 	n.states["all"]++
 	if o.Paused {
 		n.states["paused"]++
+		if !o.PausedSince.IsZero() {
+			n.oldestOf("paused", o.PausedSince)
+		}
 	}
 	if o.Deleting() {
 		n.in("deleting", o.Deleted)
@@ -119,7 +126,7 @@ func (w *watched) read(s sink, times *prometheus.HistogramVec) {
 	for _, state := range []string{"all", "ready", "synced", "paused", "deleting"} {
 		s.gauge(objectStates, float64(n.states[state]), kind, state)
 	}
-	for _, state := range []string{"not ready", "not synced", "deleting"} {
+	for _, state := range []string{"not ready", "not synced", "paused", "deleting"} {
 		age := 0.0
 		if at, ok := n.oldest[state]; ok {
 			age = max(time.Since(at), 0).Seconds()

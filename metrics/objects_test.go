@@ -88,7 +88,7 @@ func TestStatesOfObjectsAreCountedAndTimed(t *testing.T) {
 			got := gathered(t, r)
 			for name, want := range map[string]float64{
 				"tend_objects/disk/all": 3, "tend_objects/disk/ready": 2, "tend_objects/disk/synced": 2, "tend_objects/disk/paused": 1, "tend_objects/disk/deleting": 1,
-				"tend_objects_oldest_seconds/disk/deleting": 60, "tend_objects_oldest_seconds/disk/not ready": 120, "tend_objects_oldest_seconds/disk/not synced": 120,
+				"tend_objects_oldest_seconds/disk/paused": 90, "tend_objects_oldest_seconds/disk/deleting": 60, "tend_objects_oldest_seconds/disk/not ready": 120, "tend_objects_oldest_seconds/disk/not synced": 120,
 			} {
 				if m := got[name]; m == nil || m.Gauge.GetValue() != want {
 					t.Errorf("%s is %v, want %v", name, m, want)

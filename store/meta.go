@@ -38,10 +38,21 @@ type Meta struct {
 
 	// Paused asks every reconciler on every server to leave the object alone.
 	Paused bool `json:"paused,omitempty"`
+	// PausedSince is when Paused was set; zero means that it is not, or was by a program
+	// that did not record it. (store)
+	PausedSince time.Time `json:"pausedSince,omitzero"`
 
 	// Intent is the kernel's record of a create in an external system. Only
 	// [Store.UpdateIntent] writes it; every other write keeps what is stored.
 	Intent Intent `json:"intent,omitzero"`
+}
+
+// pause sets Paused, and since when.
+func (m *Meta) pause(paused bool) {
+	m.Paused, m.PausedSince = paused, zeroTime
+	if paused {
+		m.PausedSince = now()
+	}
 }
 
 // AnnotationReconcileNow asks, with whatever value, for a run of an object that

@@ -21,11 +21,11 @@ func TestCreateSetsWhatOnlyTheStoreWrites(t *testing.T) {
 		given := named("a")
 		given.Meta = store.Meta{
 			Namespace: "prod", Name: "a", UID: "mine", Revision: 7, Generation: 9, Deleted: time.Now(),
-			Created: time.Unix(1, 0), Intent: store.Intent{Attempt: 3}, Labels: map[string]string{"team": "x"},
+			Created: time.Unix(1, 0), PausedSince: time.Unix(1, 0), Intent: store.Intent{Attempt: 3}, Labels: map[string]string{"team": "x"},
 		}
 		o := must[*bucket](t)(s.Create(t.Context(), given))
 		if o.UID == "mine" || len(o.UID) < 20 || o.Generation != 1 || o.Revision == 0 || o.Deleting() ||
-			o.Created.Year() < 2000 || o.Intent != (store.Intent{}) {
+			o.Created.Year() < 2000 || !o.PausedSince.IsZero() || o.Intent != (store.Intent{}) {
 			t.Errorf("created %+v", o.Meta)
 		}
 		if given.UID != "mine" || given.Revision != 7 {
@@ -37,6 +37,65 @@ func TestCreateSetsWhatOnlyTheStoreWrites(t *testing.T) {
 		_, err := s.Create(t.Context(), named("a"))
 		wantErr(t, "second Create", err, store.ErrExists)
 	})
+}
+
+func TestStoreRecordsSinceWhenAnObjectIsPaused(t *testing.T) {
+	at := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // a bubble's clock begins here
+	other := time.Unix(1, 0)
+	for _, encode := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := t.Context()
+			s := newBuckets(t, newMemory(t, &memory.Options{Encode: encode}), nil)
+			wantSince := func(when string, o *bucket, want time.Time) {
+				t.Helper()
+				if got := stored(t, s, o).PausedSince; !o.PausedSince.Equal(want) || !got.Equal(want) {
+					t.Errorf("%s: paused since %v, stored %v, want %v", when, o.PausedSince, got, want)
+				}
+			}
+			given := named("a")
+			given.Paused, given.PausedSince = true, other
+			a := must[*bucket](t)(s.Create(ctx, given))
+			wantSince("created paused", a, at)
+
+			time.Sleep(time.Minute)
+			a.PausedSince, a.Labels = other, map[string]string{"team": "x"}
+			a = must[*bucket](t)(s.Update(ctx, a))
+			wantSince("changed while it is paused", a, at)
+			a.PausedSince = other
+			revision := a.Revision
+			if a = must[*bucket](t)(s.Update(ctx, a)); a.Revision != revision {
+				t.Error("another PausedSince alone is written")
+			}
+			a.PausedSince, a.Phase = time.Time{}, "Waiting"
+			a = must[*bucket](t)(s.UpdateStatus(ctx, a))
+			wantSince("after a status write", a, at)
+
+			a.Paused = false
+			a = must[*bucket](t)(s.Update(ctx, a))
+			wantSince("resumed", a, time.Time{})
+			time.Sleep(time.Minute)
+			a = must[*bucket](t)(s.Mutate(ctx, a.Key(), func(o *bucket) error { o.Paused, o.PausedSince = true, other; return nil }))
+			wantSince("paused again", a, at.Add(2*time.Minute))
+		})
+	}
+}
+
+// A program before PausedSince stored the object: it is paused, and not known since when.
+func TestObjectPausedBeforeItsTimeWasRecorded(t *testing.T) {
+	m := newMemory(t, &memory.Options{Encode: true})
+	s := newBuckets(t, m, nil)
+	putRaw(t, m, named("a").Key(), `{"schema":1,"meta":{"name":"a","uid":"u","generation":1,"created":"2020-01-01T00:00:00Z","paused":true},"spec":{"region":"eu-1"},"status":{}}`)
+	o := must[*bucket](t)(s.Get(t.Context(), named("a").Key()))
+	o.Labels = map[string]string{"team": "x"}
+	if o = must[*bucket](t)(s.Update(t.Context(), o)); !o.Paused || !o.PausedSince.IsZero() {
+		t.Errorf("after another change: paused %v since %v", o.Paused, o.PausedSince)
+	}
+	for _, o.Paused = range []bool{false, true} {
+		o = must[*bucket](t)(s.Update(t.Context(), o))
+	}
+	if o.PausedSince.IsZero() {
+		t.Error("paused again, and not known since when")
+	}
 }
 
 func TestUIDIsFreshOnRecreation(t *testing.T) {

@@ -42,6 +42,7 @@ func (s *Store[S, T]) fresh(o *Object[S, T]) (*value[S, T], error) {
 	v.Generation, v.Revision = 1, 0
 	v.Created, v.Deleted = now(), zeroTime
 	v.Intent = Intent{}
+	v.pause(v.Paused)
 	if err := s.fillSpec(&v.Object); err != nil {
 		return nil, err
 	}
@@ -315,8 +316,10 @@ func (s *Store[S, T]) takeSpec(next, o *Object[S, T]) (c changed, err error) {
 	takeMap(&next.Annotations, o.Annotations, &c)
 	takeSlice(&next.Finalizers, o.Finalizers, &c)
 	takeSlice(&next.Owners, o.Owners, &c)
-	c.rest = c.rest || next.Paused != o.Paused
-	next.Paused = o.Paused
+	if next.Paused != o.Paused {
+		c.rest = true
+		next.pause(o.Paused)
+	}
 	if s.spec.equal(&next.Spec, &o.Spec) {
 		return c, nil
 	}

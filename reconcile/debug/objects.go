@@ -45,18 +45,19 @@ type (
 	}
 
 	objectRow struct {
-		Kind       string            `json:"kind"`
-		Key        string            `json:"key"`
-		Phase      string            `json:"phase,omitempty"`
-		Generation int64             `json:"generation"`
-		Observed   int64             `json:"observedGeneration"`
-		Created    time.Time         `json:"created,omitzero"`
-		Deleted    time.Time         `json:"deleted,omitzero"`
-		Paused     bool              `json:"paused,omitempty"`
-		Finalizers []string          `json:"finalizers,omitempty"`
-		Conditions []store.Condition `json:"conditions,omitempty"`
-		Error      string            `json:"error,omitempty"` // it cannot be decoded
-		exact      store.Key
+		Kind        string            `json:"kind"`
+		Key         string            `json:"key"`
+		Phase       string            `json:"phase,omitempty"`
+		Generation  int64             `json:"generation"`
+		Observed    int64             `json:"observedGeneration"`
+		Created     time.Time         `json:"created,omitzero"`
+		Deleted     time.Time         `json:"deleted,omitzero"`
+		Paused      bool              `json:"paused,omitempty"`
+		PausedSince time.Time         `json:"pausedSince,omitzero"`
+		Finalizers  []string          `json:"finalizers,omitempty"`
+		Conditions  []store.Condition `json:"conditions,omitempty"`
+		Error       string            `json:"error,omitempty"` // it cannot be decoded
+		exact       store.Key
 	}
 
 	objectView struct {
@@ -88,7 +89,7 @@ func (h *Handler) objectKind(name string) (objects.Kind, error) {
 func rowOfObject(o objects.Object) objectRow {
 	r := objectRow{
 		Kind: o.Kind, Key: o.Key().String(), Phase: string(o.Phase), Generation: o.Generation, Observed: o.ObservedGeneration,
-		Created: o.Created, Deleted: o.Deleted, Paused: o.Paused, Finalizers: slices.Clone(o.Finalizers), Conditions: slices.Clone(o.Conditions),
+		Created: o.Created, Deleted: o.Deleted, Paused: o.Paused, PausedSince: o.PausedSince, Finalizers: slices.Clone(o.Finalizers), Conditions: slices.Clone(o.Conditions),
 		exact: o.Key(),
 	}
 	if o.Err != nil {
@@ -343,12 +344,20 @@ func remarksOf(r objectRow, now time.Time) cell {
 		says = append(says, "in deletion for "+short(now.Sub(r.Deleted)))
 	}
 	if r.Paused {
-		says = append(says, "paused")
+		says = append(says, strings.TrimSpace("paused "+pausedFor(r, now)))
 	}
 	if len(says) == 0 {
 		return cell{}
 	}
 	return bad(strings.Join(says, "; "))
+}
+
+// pausedFor says for how long an object is paused; empty: that is not recorded.
+func pausedFor(r objectRow, now time.Time) string {
+	if r.PausedSince.IsZero() {
+		return ""
+	}
+	return "for " + short(now.Sub(r.PausedSince))
 }
 
 func (p *printer) object(v *objectView) {
@@ -371,7 +380,11 @@ func (p *printer) objectSections(v *objectView, whole bool) {
 	pair("phase", phase(v.objectRow))
 	pair("deletion", bad(v.HeldUp))
 	if v.Paused {
-		pair("paused", looks("warn", "on every server, until it is resumed"))
+		says := "on every server, until it is resumed"
+		if since := pausedFor(v.objectRow, p.now); since != "" {
+			says = since + ", " + says
+		}
+		pair("paused", looks("warn", says))
 	}
 	pair("age", age(v.Created, p.now))
 	pair("generation", plain(fmt.Sprintf("%d; reconciled: %d", v.Generation, v.Observed)))

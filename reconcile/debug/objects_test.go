@@ -144,6 +144,10 @@ func TestActionsOnObjectsDoWhatTheySay(t *testing.T) {
 		if o := must(accounts.Get(t.Context(), key)); !o.Paused {
 			t.Error("it is not paused")
 		}
+		time.Sleep(5 * time.Minute)
+		wantAll(t, get(t, h, http.StatusOK, "view", "objects", "kind", "account", "format", "text"), "paused for 5 min")
+		wantAll(t, get(t, h, http.StatusOK, "view", "object", "kind", "account", "key", "root", "format", "text"), "for 5 min 0 s, on every server, until it is resumed")
+		wantAll(t, get(t, h, http.StatusOK, "view", "object", "kind", "account", "key", "root", "format", "json"), `"pausedSince"`)
 		act("object-resume")
 		act("object-reconcile")
 		o := must(accounts.Get(t.Context(), key))

@@ -81,7 +81,7 @@ func TestObjectsAreSeenAndEditedWithoutTheirTypes(t *testing.T) {
 		t.Errorf("Edit at an old revision: %v", err)
 	}
 	paused := must(k.Edit(t.Context(), o.Key(), 0, func(m *store.Meta) error { m.Paused = true; m.AddFinalizer("f"); return nil }))
-	if !paused.Paused || paused.Generation != 2 {
+	if !paused.Paused || paused.PausedSince.IsZero() || paused.Generation != 2 {
 		t.Errorf("edited: %+v", paused.Meta)
 	}
 	if err := k.Delete(t.Context(), o.Key(), changed.Revision); !errors.Is(err, store.ErrConflict) {
@@ -155,7 +155,7 @@ func TestBareKindChangesMetadataOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := must(disks.Get(t.Context(), o.Key()))
-	if !after.Paused || after.Spec != o.Spec || after.Status != o.Status || after.Generation != o.Generation {
+	if !after.Paused || after.PausedSince.IsZero() || after.Spec != o.Spec || after.Status != o.Status || after.Generation != o.Generation {
 		t.Errorf("after the edit: %+v", after)
 	}
 	after.Labels = map[string]string{"seen": "yes"}

@@ -198,7 +198,7 @@ func TestCommandsOnARunningService(t *testing.T) {
 	}
 	c.run(cli.Conflict, "", "edit", "disk", "prod/data")
 	c.run(cli.Done, "", "pause", "disk", "prod/data")
-	wantAll(t, c.run(cli.Done, "", "why", "disk", "prod/data"), "paused")
+	wantAll(t, c.run(cli.Done, "", "why", "disk", "prod/data"), "paused for ")
 	c.run(cli.Done, "", "resume", "disk", "prod/data")
 	c.run(cli.Done, "", "kick", "disk", "prod/data")
 	c.run(cli.NotFound, "", "get", "disk", "nobody")
@@ -303,7 +303,7 @@ func TestPlainCommandChangesMetadataOfAStoreWhoseServiceIsDown(t *testing.T) {
 	c.run(cli.NeedsType, "", "edit", "disk", "data")
 	c.run(cli.NeedsType, `{"kind": "disk", "meta": {"name": "data"}, "spec": {"size": 99}}`, "apply", "-f", "-")
 	c.run(cli.NeedsType, "", "kinds")
-	wantAll(t, c.run(cli.Done, "", "why", "disk", "data"), "paused", "the service is not asked")
+	wantAll(t, c.run(cli.Done, "", "why", "disk", "data"), "paused for ", "the service is not asked")
 	inStore(t, path, func(d *disks) {
 		o := must(d.Get(t.Context(), stored.Key()))
 		if !o.Paused || o.Spec != stored.Spec || o.Status != stored.Status {

@@ -160,8 +160,11 @@ func remarks(o objects.Object) (says []string) {
 	if o.Deleting() {
 		says = append(says, "in deletion for "+age(o.Deleted)+", waits for "+cmp.Or(strings.Join(o.Finalizers, ", "), "nothing"))
 	}
-	if o.Paused {
+	switch {
+	case o.Paused && o.PausedSince.IsZero():
 		says = append(says, "paused")
+	case o.Paused:
+		says = append(says, "paused for "+age(o.PausedSince))
 	}
 	return says
 }

@@ -53,7 +53,7 @@ func mendsAStore(t *testing.T, d *disks, address string) {
 		t.Errorf("without its type it shows:\n%s", text)
 	}
 	c.run(cli.Done, "", "pause", "disk", "prod/data")
-	if o := now(); !o.Paused || o.Spec != stored.Spec {
+	if o := now(); !o.Paused || o.PausedSince.IsZero() || o.Spec != stored.Spec {
 		t.Errorf("paused is %+v", o)
 	}
 	c.run(cli.NeedsType, "kind: disk\nmeta: {name: x}\nspec: {size: 1}\n", "apply", "-f", "-")
@@ -64,7 +64,7 @@ func mendsAStore(t *testing.T, d *disks, address string) {
 	c.run(cli.Invalid, strings.Replace(text, "size: 10", "size: -11", 1), "apply", "-f", "-")
 	c.run(cli.Conflict, "", "delete", "disk", "prod/data", "-revision", stored.Revision.String())
 	c.run(cli.Done, "", "resume", "disk", "prod/data")
-	if o := now(); o.Paused || o.Spec != (spec{11, "hunter2"}) || !o.HasFinalizer("cloud.example/disk") {
+	if o := now(); o.Paused || !o.PausedSince.IsZero() || o.Spec != (spec{11, "hunter2"}) || !o.HasFinalizer("cloud.example/disk") {
 		t.Errorf("applied is %+v", o)
 	}
 	beside := "file:" + filepath.Join(t.TempDir(), "copy")
