@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tendhq/tend/internal/endless"
@@ -68,6 +69,14 @@ func (a *attempt[S, T]) pause(ctx context.Context) {
 	if a.synced(store.False, ReasonPaused, "") {
 		a.event(ctx, Normal, ReasonPaused, "reconciling is paused")
 	}
+}
+
+// endPause takes back what pause said. A run that looks at the resource says the condition
+// again; one that waits for something else before that has nothing to say about it.
+func (a *attempt[S, T]) endPause() {
+	a.Object.Conditions = slices.DeleteFunc(a.Object.Conditions, func(c store.Condition) bool {
+		return c.Type == store.ConditionSynced && c.Reason == ReasonPaused
+	})
 }
 
 // stop waits for a human: there is no way to find out what the create did.

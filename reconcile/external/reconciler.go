@@ -185,7 +185,11 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 		return a.fail(ctx, ReasonPolicy, reconcile.Terminal(err))
 	}
 	a.view = a.look(a.Stored(), policy)
-	if next := decide(a.view); next != doObserve {
+	next := decide(a.view)
+	if next != doPause {
+		a.endPause()
+	}
+	if next != doObserve {
 		return a.act(ctx, nil, next)
 	}
 	if a.o.Depends == nil || a.view.deleting {

@@ -70,6 +70,24 @@ func TestPauseStopsADeletion(t *testing.T) {
 	})
 }
 
+// An object that waits before it is looked at, here for the finalizers of others, does not go
+// on saying that it is paused.
+func TestResumedObjectThatWaitsIsNotShownAsPaused(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.converged(func(o *disk) { o.Finalizers = []string{"backup"} })
+		w.edit(func(o *disk) { o.Paused = true })
+		w.delete()
+		w.run()
+		w.wantCondition(store.ConditionSynced, store.False, external.ReasonPaused)
+		w.edit(func(o *disk) { o.Paused = false })
+		w.run()
+		w.wantCondition(store.ConditionReady, store.False, external.ReasonAwaiting)
+		if c, ok := w.get().Condition(store.ConditionSynced); ok {
+			t.Errorf("Synced is %+v after the pause, want none before the resource was looked at", c)
+		}
+	})
+}
+
 // A pause wins over whatever else is wrong with an object.
 func TestPausedObjectWithAnUnknownPolicyIsPaused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
