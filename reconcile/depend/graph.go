@@ -16,8 +16,8 @@ import (
 var ErrCycle = errors.New("depend: dependency cycle")
 
 // Graph joins the trackers of several kinds of one process, so that cycles over kinds are
-// found, and the order of kinds and objects is known. Its methods are safe for concurrent
-// use.
+// found, and the order of kinds and objects is known. The zero value has no trackers. Its
+// methods are safe for concurrent use.
 type Graph struct {
 	mu       sync.Mutex // guards trackers; no tracker's lock is taken under it
 	trackers map[string]linked
@@ -38,13 +38,16 @@ type linked interface {
 }
 
 // NewGraph makes a graph without trackers; [Options.Graph] adds them.
-func NewGraph() *Graph { return &Graph{trackers: make(map[string]linked)} }
+func NewGraph() *Graph { return new(Graph) }
 
 func (g *Graph) add(kind string, t linked) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, twice := g.trackers[kind]; twice {
 		return fmt.Errorf("depend: the graph has a tracker of kind %q already", kind)
+	}
+	if g.trackers == nil {
+		g.trackers = make(map[string]linked)
 	}
 	g.trackers[kind] = t
 	return nil

@@ -50,6 +50,16 @@ func TestGraphShowsBothDirectionsAndTheOrderOfKinds(t *testing.T) {
 	}
 }
 
+// The zero value is a graph without trackers, as NewGraph's is.
+func TestZeroGraphTakesTrackers(t *testing.T) {
+	c := must(cache.New(must(store.New[Spec, Status](must(memory.New(nil))(t), "thing", nil))(t), nil))(t)
+	var graph depend.Graph
+	must(depend.New(c, depend.On(c, needed, nil), &depend.Options{Graph: &graph}))(t)
+	if kinds, err := graph.Kinds(); err != nil || !slices.Equal(kinds, []string{"thing"}) {
+		t.Errorf("the kinds are %v, %v; want one", kinds, err)
+	}
+}
+
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	c := must(cache.New(must(store.New[Spec, Status](must(memory.New(nil))(t), "thing", nil))(t), nil))(t)
 	good := depend.On(c, needed, nil)
