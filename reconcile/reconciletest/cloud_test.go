@@ -27,6 +27,23 @@ func newCloud(t *testing.T, o reconciletest.CloudOptions) *reconciletest.Cloud {
 	return c
 }
 
+// A test that asks for the calls of "create" would otherwise find 0 whatever was called.
+func TestCallsOfNoOperationPanics(t *testing.T) {
+	c := newCloud(t, reconciletest.CloudOptions{})
+	for _, op := range []string{"Create", "Get", "Update", "Delete", "List", "refused"} {
+		if n := c.Calls(op); n != 0 {
+			t.Errorf("%d calls of %s, want 0", n, op)
+		}
+	}
+	defer func() {
+		if said := fmt.Sprint(recover()); !strings.Contains(said, `"create"`) || !strings.Contains(said, "Create") {
+			t.Errorf("the panic says %q, want the operation that was asked for, and those there are", said)
+		}
+	}()
+	c.Calls("create")
+	t.Error("the calls of an operation that does not exist were counted")
+}
+
 func TestPerfectCloudKeepsWhatItIsGiven(t *testing.T) {
 	c := newCloud(t, reconciletest.CloudOptions{})
 	ctx := t.Context()

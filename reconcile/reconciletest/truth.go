@@ -35,7 +35,13 @@ func (c *Cloud) Peek(id string) Resource {
 
 // Calls is how often an operation (Create, Get, Update, Delete, List) was
 // called, with effect or without. "refused" counts those beyond the quota.
+// Another op panics: a test that asks for it would see 0 calls whatever was called.
 func (c *Cloud) Calls(op string) int {
+	switch op {
+	case "Create", "Get", "Update", "Delete", "List", "refused":
+	default:
+		panic(fmt.Sprintf("reconciletest: no operation %q; there are Create, Get, Update, Delete, List and refused", op))
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.calls[op]
