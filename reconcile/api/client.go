@@ -96,6 +96,11 @@ func failed(resp *http.Response) error {
 	var says struct{ Error string }
 	if json.Unmarshal(data, &says) != nil || says.Error == "" {
 		says.Error = "the server answers " + resp.Status
+		if resp.StatusCode == http.StatusNotFound { // of an object, or a kind, a Handler says it in words
+			address := *resp.Request.URL
+			address.RawQuery = ""
+			return fmt.Errorf("%s: there are no objects at %s", says.Error, address.Redacted())
+		}
 	}
 	err := errors.New(says.Error)
 	var kind error

@@ -214,6 +214,33 @@ func TestCommandsOnARunningService(t *testing.T) {
 	c.run(cli.Unreachable, "", "get", "disk")
 }
 
+// problems returns what a run that fails says.
+func (c *tend) problems(want int, args ...string) string {
+	c.t.Helper()
+	var said bytes.Buffer
+	getenv := func(name string) string { return c.env[name] }
+	if got := cli.Run(c.t.Context(), args, cli.Config{Stdout: io.Discard, Stderr: &said, Getenv: getenv}); got != want {
+		c.t.Errorf("tend %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, want, &said)
+	}
+	return said.String()
+}
+
+// A first user asks the wrong address, or a store for its kinds, and looks at an object that
+// is well.
+func TestAnswersLeadAFirstUserOn(t *testing.T) {
+	d, c := service(t)
+	logs := must(d.Create(t.Context(), &disk{Meta: store.Meta{Name: "logs"}}))
+	_ = must(d.WaitReady(t.Context(), logs.Key()))
+	wantAll(t, c.run(cli.Done, "", "why", "disk", "logs"), "it is Ready in generation 1")
+	right := c.env["TEND_SERVER"]
+	c.env["TEND_SERVER"] += "/none"
+	// Not as exit code 3, by which a script would take the object for deleted.
+	wantAll(t, c.problems(cli.Failed, "get", "disk", "logs"), "404 Not Found", "there are no objects at "+right+"/none")
+	path, _ := fileStore(t)
+	c.env = map[string]string{"TEND_STORE": "file:" + path}
+	wantAll(t, c.problems(cli.NeedsType, "kinds"), "a store does not list its kinds; a server does")
+}
+
 func TestWhyNamesWhatIsInTheWay(t *testing.T) {
 	d, c := service(t)
 	_ = must(d.Create(t.Context(), &disk{Meta: store.Meta{Name: "bad-a", Finalizers: []string{"cloud.example/disk"}}}))

@@ -48,7 +48,10 @@ const (
 	NeedsType   = 8
 )
 
-var errUsage = errors.New("usage")
+var (
+	errUsage   = errors.New("usage")
+	errNoKinds = errors.New("a store does not list its kinds; a server does (-server)")
+)
 
 func usage(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
@@ -68,6 +71,7 @@ func exitCode(err error) int {
 		{api.ErrUnreachable, Unreachable},
 		{errOpen, Unreachable},
 		{objects.ErrBare, NeedsType},
+		{errNoKinds, NeedsType},
 		{store.ErrConflict, Conflict},
 		{store.ErrExists, Conflict},
 		{store.ErrNotFound, NotFound},
@@ -144,7 +148,7 @@ func init() { // not in the declaration: help and completion refer to it
 		"apply":            {"-f FILE", "creates or replaces what a file declares", (*command).apply},
 		"edit":             {"KIND KEY", "opens an object in $EDITOR", (*command).edit},
 		"delete":           {"KIND KEY", "asks for an object's deletion", (*command).remove},
-		"kick":             {"KIND KEY", "has an object reconciled now", act("reconcile", "is reconciled")},
+		"kick":             {"KIND KEY", "has an object reconciled now", act("reconcile", "runs now")},
 		"pause":            {"KIND KEY", "pauses an object on every server", act("pause", "is paused")},
 		"resume":           {"KIND KEY", "ends a pause", act("resume", "is not paused")},
 		"remove-finalizer": {"KIND KEY NAME", "takes a finalizer away by force", (*command).removeFinalizer},

@@ -60,7 +60,7 @@ func (r *command) listKinds(ctx context.Context, _ []string) error {
 	var names []string
 	if r.client == nil {
 		if r.Kinds == nil {
-			return fmt.Errorf("a store does not list its kinds: %w", objects.ErrBare)
+			return errNoKinds
 		}
 		for _, k := range r.kinds {
 			names = append(names, k.Kind())
@@ -357,6 +357,9 @@ func (r *command) why(ctx context.Context, args []string) error {
 		if c.Status != store.True {
 			says = append(says, c.Type+" is "+conditionText(c))
 		}
+	}
+	if len(says) == 0 && o.Phase == store.PhaseReady {
+		says = append(says, fmt.Sprintf("it is Ready in generation %d", o.Generation))
 	}
 	queued, err := r.askQueues(ctx, o)
 	if err != nil {
