@@ -1,7 +1,6 @@
 package tend_test
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -21,6 +20,8 @@ var updatePages = flag.Bool("update", false, "write the files and regions that p
 //	<!-- show examples/guide/01-loop/main.go#each -->
 var (
 	shownBlock = regexp.MustCompile("(?m)^<!-- show (\\S+) -->\n```(\\w*)\n((?s).*?)^```\n")
+	markerLine = regexp.MustCompile("(?m)^\t*// guide: .*\n")
+	blankLines = regexp.MustCompile("\n{3,}")
 	anyBlock   = regexp.MustCompile("(?m)^```(\\w*)\n(?s).*?^```\n")
 )
 
@@ -54,8 +55,9 @@ func TestPagesShowWhatTheProgramsHave(t *testing.T) {
 		t.Fatalf("found the files %v, %v of the guide's programs", programs, err)
 	}
 	for _, file := range programs {
-		if !strings.Contains(used, "<!-- show "+filepath.ToSlash(file)) {
-			t.Errorf("no page shows anything of %s", file)
+		// All of it, so that a reader of the page alone can build the program.
+		if !strings.Contains(used, "<!-- show "+filepath.ToSlash(file)+" -->") {
+			t.Errorf("no page shows the whole of %s", file)
 		}
 	}
 }
@@ -138,8 +140,9 @@ func writeBlocks(t *testing.T, page string) string {
 	})
 }
 
-// shownPart returns the file, or the region after the #: the lines between "// guide: NAME"
-// and "// guide: end", without the indentation that all of them share.
+// shownPart returns the file without the lines that mark its regions, or the region after
+// the #: the lines between "// guide: NAME" and "// guide: end", without the indentation
+// that all of them share.
 func shownPart(name string) (string, error) {
 	name, region, hasRegion := strings.Cut(name, "#")
 	data, err := os.ReadFile(filepath.FromSlash(path.Clean(name)))
@@ -148,10 +151,7 @@ func shownPart(name string) (string, error) {
 	}
 	text := string(data)
 	if !hasRegion {
-		if strings.Contains(text, "// guide: ") {
-			return "", errors.New(name + " has regions: show one of them")
-		}
-		return text, nil
+		return blankLines.ReplaceAllString(markerLine.ReplaceAllString(text, ""), "\n\n"), nil
 	}
 	_, rest, begun := strings.Cut(text, "// guide: "+region+"\n")
 	body, _, ended := strings.Cut(rest, "// guide: end\n")

@@ -16,9 +16,12 @@ import (
 
 // packages is what a page may name, and where it lies under the root.
 var packages = map[string]string{
-	"cache": "store/cache", "debug": "reconcile/debug", "depend": "reconcile/depend", "external": "reconcile/external", "lease": "reconcile/lease",
-	"lifecycle": "reconcile/lifecycle", "memory": "store/memory", "metrics": "metrics", "postgres": "store/postgres", "queue": "queue",
-	"quota": "reconcile/quota", "reconcile": "reconcile", "reconciletest": "reconcile/reconciletest", "store": "store",
+	"api": "reconcile/api", "cache": "store/cache", "campaign": "store/storetest/campaign", "cli": "cmd/tend/cli", "debug": "reconcile/debug",
+	"declare": "reconcile/declare", "depend": "reconcile/depend", "dependtest": "reconcile/depend/dependtest", "etcd": "store/etcd", "external": "reconcile/external",
+	"file": "store/file", "lease": "reconcile/lease", "lifecycle": "reconcile/lifecycle", "memory": "store/memory",
+	"metrics": "metrics", "objects": "store/objects", "postgres": "store/postgres", "program": "reconcile/program",
+	"queue": "queue", "quota": "reconcile/quota", "quotatest": "reconcile/quota/quotatest", "reconcile": "reconcile", "reconciletest": "reconcile/reconciletest",
+	"store": "store", "storetest": "store/storetest", "tracing": "tracing", "web": "reconcile/web", "workqueue": "queue/workqueue",
 }
 
 var (

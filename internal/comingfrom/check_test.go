@@ -1,6 +1,7 @@
 package comingfrom
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,5 +70,27 @@ func TestEveryFaultOfAPageIsFound(t *testing.T) {
 	}
 	if err := Check(filepath.Join(dir, "none.md"), nil); err == nil {
 		t.Error("a page that is not there was found good")
+	}
+}
+
+// A name of a package that is missing here is not looked at, whatever a page says of it.
+func TestEveryPackageMayBeNamed(t *testing.T) {
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() || path == root {
+			return err
+		}
+		switch name := d.Name(); {
+		case strings.HasPrefix(name, "."), name == "internal", name == "testdata", name == "examples", name == "bench":
+			return fs.SkipDir
+		}
+		files, err := filepath.Glob(filepath.Join(path, "doc.go"))
+		if folder := filepath.ToSlash(path[len(root)+1:]); len(files) > 0 && packages[d.Name()] != folder {
+			t.Errorf("pages that name something of %s are not checked", folder)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -71,10 +71,12 @@ func main() {
 	show(must(sites.WaitReady(ctx, shop.Key())))
 	// guide: end
 
+	// guide: change
 	must(sites.Mutate(ctx, shop.Key(), func(s *Site) error { s.Spec.Servers = -1; return nil }))
 	show(waitFor(ctx, sites, "BadSpec"))
 	must(sites.Mutate(ctx, shop.Key(), func(s *Site) error { s.Spec.Servers = 1; return nil }))
 	show(must(sites.WaitReady(ctx, shop.Key())))
+	// guide: end
 	stop()
 	fmt.Println("ended with", <-ended)
 }

@@ -1,13 +1,14 @@
 // Command 06-production is a whole service: a durable store, health, metrics, a debug
 // page, traces, logs as JSON, and a stop in good order on SIGTERM.
 //
-//	go run ./examples/guide/06-production -db sites.db
+//	SITES_TOKEN=secret go run ./examples/guide/06-production -db sites.db
 //	go run ./examples/guide/06-production -db sites.db -traces traces.json
 //	go run ./examples/guide/06-production -db sites.db -check   # start, look, stop
 package main
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/api"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/store"
@@ -52,7 +54,7 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("sites", flag.ContinueOnError)
 	db := flags.String("db", "sites.db", "the file that holds the declarations")
-	listen := flags.String("listen", "127.0.0.1:8080", "where /livez, /readyz, /healthz, /metrics and /debug are served")
+	listen := flags.String("listen", "127.0.0.1:8080", "where /livez, /readyz, /healthz, /metrics, /debug and /objects are served")
 	traces := flags.String("traces", "", "the file that gets a JSON object for each span; empty: nothing is traced")
 	check := flags.Bool("check", false, "start, ask each address once, and stop")
 	if err := flags.Parse(args); err != nil {
@@ -81,14 +83,22 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	controller, err := newController(measured, metrics.With(collector, tracing.With(tracer, &reconcile.Options[reconcile.Request]{
+	sites, err := store.New[Spec, Status](measured, "site", nil)
+	if err != nil {
+		return err
+	}
+	controller, err := newController(sites, metrics.With(collector, tracing.With(tracer, &reconcile.Options[reconcile.Request]{
 		Timeout: time.Minute,
 		Resync:  10 * time.Minute, // look again at what succeeded, to find drift
 	})))
 	if err != nil {
 		return err
 	}
-	page, err := newPage(*listen, &manager, collector, controller)
+	declarations, err := newDeclarations(sites, os.Getenv("SITES_TOKEN"))
+	if err != nil {
+		return err
+	}
+	page, err := newPage(*listen, &manager, collector, controller, declarations)
 	if err != nil {
 		return err
 	}
@@ -105,12 +115,30 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 // guide: end
 
 // guide: handler
-func newPage(listen string, manager *reconcile.Manager, collector *metrics.Collector, sites *reconcile.ObjectController[Spec, Status]) (*web.Server, error) {
+func newPage(listen string, manager *reconcile.Manager, collector *metrics.Collector, sites *reconcile.ObjectController[Spec, Status], declarations http.Handler) (*web.Server, error) {
 	return web.Listen(listen, manager, &web.Options{
-		Metrics: collector,
-		Objects: []objects.Kind{objects.OfCache(sites.Cache())}, // shown, and counted by state
-		Pprof:   true,                                           // profiles at /debug/pprof/
+		Metrics:  collector,
+		Objects:  []objects.Kind{objects.OfCache(sites.Cache())}, // shown, and counted by state
+		Pprof:    true,                                           // profiles at /debug/pprof/
+		Handlers: map[string]http.Handler{"/objects": declarations},
 	}) // the manager starts it, and stops it with everything else
+}
+
+// guide: end
+
+// guide: declare
+// newDeclarations serves the sites to the command tend, and to scripts. All may read them;
+// writing takes the token, and without one there is no writing.
+func newDeclarations(sites *store.Store[Spec, Status], token string) (http.Handler, error) {
+	return api.New([]objects.Kind{objects.Of(sites)}, &api.Options{
+		Allow: func(r *http.Request, a api.Access) error {
+			given := []byte(r.Header.Get("Authorization"))
+			if a.Writes() && (token == "" || subtle.ConstantTimeCompare(given, []byte("Bearer "+token)) == 0) {
+				return errors.New("writing takes the token that is in SITES_TOKEN")
+			}
+			return nil
+		},
+	})
 }
 
 // guide: end
@@ -138,11 +166,7 @@ func newTracer(path string) (t *tracing.Tracer, flush func() error, err error) {
 
 // guide: end
 
-func newController(backend store.Backend, o *reconcile.Options[reconcile.Request]) (*reconcile.ObjectController[Spec, Status], error) {
-	sites, err := store.New[Spec, Status](backend, "site", nil)
-	if err != nil {
-		return nil, err
-	}
+func newController(sites *store.Store[Spec, Status], o *reconcile.Options[reconcile.Request]) (*reconcile.ObjectController[Spec, Status], error) {
 	return reconcile.For(sites, func(ctx context.Context, site *Site) (reconcile.Result, error) {
 		reconcile.Logger(ctx).Debug("looking") // the line has the controller, the key, the run's id and the trace's
 		site.Status.Running = site.Spec.Servers
@@ -158,7 +182,7 @@ func runAndLook(ctx context.Context, manager *reconcile.Manager, address string,
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- program.Run(ctx, manager, nil) }()
-	for _, path := range []string{"/readyz", "/livez", "/healthz", "/metrics", "/debug?format=text"} {
+	for _, path := range []string{"/readyz", "/livez", "/healthz", "/metrics", "/debug?format=text", "/objects?kind=site"} {
 		status, err := ask(ctx, "http://"+address+path)
 		for err == nil && status != http.StatusOK && path == "/readyz" { // until it is
 			time.Sleep(10 * time.Millisecond)
