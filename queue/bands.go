@@ -18,97 +18,127 @@ import (
 // and what it has ready costs nothing.
 //
 // Keys are numbered as they come in, and a key that is raised comes in again in its
-// higher band. A heap of all flows by the number of their heads gives the oldest key.
+// higher band. The oldest key is the head of some flow. A flow whose head is its first
+// key since it was empty is in a list, in which such flows are in order of age because
+// they came in so; all others are in a heap, by the number of their heads. So a tenant
+// with one key at a time costs no search, however many tenants there are.
 type bands[K comparable] struct {
 	es      *slab[K]
 	number  *numbers
-	roster  *roster
+	roster  *roster[K]
 	best    *flow[K]             // whose turn it is in the highest band with a key that may run; nil: none
 	all     []*band[K]           // highest first
-	groups  map[uint32]*group[K] // by number of the tenant
-	none    *group[K]            // keys without a tenant
+	groups  map[uint32]*group[K] // of a bucket's line, by number of the tenant; nil: see tenant.ready
+	none    group[K]             // keys without a tenant
+	eldest  *flow[K]             // the list: the first
+	newest  *flow[K]             // … and the last
 	byAge   heap[*flow[K]]
-	n       int             // keys, those of blocked tenants included
-	blocked int             // … how many those are
-	pass    func(t *tenant) // notes a blocked tenant that next came upon, in a bucket's line
+	n       int                // keys, those of blocked tenants included
+	blocked int                // … how many those are
+	pass    func(t *tenant[K]) // notes a blocked tenant that next came upon, in a bucket's line
 }
 
 // band is the flows of one band that may run.
 type band[K comparable] struct {
 	is    uint8
+	n     int      // keys, those of blocked tenants included
 	first *flow[K] // whose turn it is
 }
 
 // group is what one tenant has.
 type group[K comparable] struct {
-	tenant  *tenant
-	flows   []*flow[K]
+	tenant  *tenant[K]
 	blocked bool
+	flows   *flow[K] // linked by sibling; an empty one is there for the next band
+	own     flow[K]  // the first of them: most tenants have keys in one band at a time
 }
 
 // flow is what one tenant has in one band.
 type flow[K comparable] struct {
 	ring[K]
-	is         uint8 // that of its band
-	group      *group[K]
-	band       *band[K]
-	next, prev *flow[K] // in the circle, nil outside
-	left       int      // keys until its turn ends
-	oldest     uint64   // a sequence number that is not above its head's
-	at         int      // in the heap
+	is           uint8 // that of its band
+	group        *group[K]
+	sibling      *flow[K]
+	band         *band[K]
+	next, prev   *flow[K] // in the circle, nil outside
+	left         int      // keys until its turn ends
+	oldest       uint64   // a sequence number that is not above its head's
+	older, newer *flow[K] // in the list, if it has keys and is not in the heap
+	at           int      // in the heap
 }
 
 func (f *flow[K]) rank() uint64 { return f.oldest }
 func (f *flow[K]) placed() *int { return &f.at }
 
-func (o *bands[K]) init(es *slab[K], number *numbers, r *roster) {
+func (o *bands[K]) init(es *slab[K], number *numbers, r *roster[K]) {
 	o.es, o.number, o.roster = es, number, r
 	o.byAge.by = byRank[*flow[K]]{}
-	o.groups, o.none = make(map[uint32]*group[K]), &group[K]{tenant: &tenant{weight: 1}}
+	o.none.tenant = &tenant[K]{weight: 1}
 }
 
-// flow is the flow of entry i, made if there is none.
-func (o *bands[K]) flow(i uint32, e *entry[K]) *flow[K] {
-	g := o.none
+// tenantOf is the tenant of an entry, nil if it has none.
+func (o *bands[K]) tenantOf(i uint32, e *entry[K]) *tenant[K] {
 	if e.is(recorded) {
-		if number := o.es.record(i).tenant; number != 0 {
-			g = o.group(number)
+		if n := o.es.record(i).tenant; n != 0 {
+			return o.roster.of[n-1]
 		}
 	}
-	for _, f := range g.flows {
+	return nil
+}
+
+// group is what a tenant has, made if there is none.
+func (o *bands[K]) group(t *tenant[K]) *group[K] {
+	if o.groups == nil {
+		return &t.ready
+	}
+	g := o.groups[t.number]
+	if g == nil {
+		g = &group[K]{tenant: t}
+		o.groups[t.number] = g
+	}
+	return g
+}
+
+// trim forgets what a tenant has in a line if that is nothing.
+func (o *bands[K]) trim(g *group[K]) {
+	if o.groups == nil || g.blocked {
+		return
+	}
+	for f := g.flows; f != nil; f = f.sibling {
+		if f.live > 0 {
+			return
+		}
+	}
+	delete(o.groups, g.tenant.number)
+}
+
+// flow is the flow of entry i. If there is none, an empty one is put into its band.
+func (o *bands[K]) flow(i uint32, e *entry[K]) *flow[K] {
+	g := &o.none
+	if t := o.tenantOf(i, e); t != nil {
+		g = o.group(t)
+	}
+	var empty *flow[K]
+	for f := g.flows; f != nil; f = f.sibling {
 		if f.is == e.band {
 			return f
 		}
+		if f.live == 0 {
+			empty = f
+		}
+	}
+	if empty == nil {
+		if empty = &g.own; g.flows != nil {
+			empty = new(flow[K])
+		}
+		empty.group, empty.sibling, g.flows = g, g.flows, empty
 	}
 	at, ok := slices.BinarySearchFunc(o.all, e.band, func(b *band[K], is uint8) int { return int(is) - int(b.is) })
 	if !ok {
 		o.all = slices.Insert(o.all, at, &band[K]{is: e.band})
 	}
-	f := &flow[K]{is: e.band, group: g, band: o.all[at], oldest: math.MaxUint64}
-	g.flows = append(g.flows, f)
-	o.byAge.add(f)
-	return f
-}
-
-// group is what a tenant has, made if there is none.
-func (o *bands[K]) group(number uint32) *group[K] {
-	g := o.groups[number]
-	if g == nil {
-		g = &group[K]{tenant: o.roster.of[number-1]}
-		o.groups[number] = g
-	}
-	return g
-}
-
-// trim forgets what a tenant has if that is nothing.
-func (o *bands[K]) trim(g *group[K]) {
-	if g.blocked || slices.ContainsFunc(g.flows, func(f *flow[K]) bool { return f.live > 0 }) {
-		return
-	}
-	for _, f := range g.flows {
-		o.byAge.remove(f)
-	}
-	delete(o.groups, g.tenant.number)
+	empty.is, empty.band = e.band, o.all[at]
+	return empty
 }
 
 func (o *bands[K]) push(i uint32, e *entry[K], front bool) {
@@ -121,15 +151,54 @@ func (o *bands[K]) push(i uint32, e *entry[K], front bool) {
 		f.push(cellOf(e.order, i))
 	}
 	o.n++
+	f.band.n++
+	if f.live == 1 {
+		f.oldest = e.order
+		o.list(f)
+	}
+	if front {
+		o.rank(f, e.order)
+	}
 	if f.group.blocked {
 		o.blocked++
-	}
-	if f.oldest > e.order {
-		f.oldest = e.order
-		o.byAge.fix(f)
-	}
-	if f.next == nil && !f.group.blocked {
+	} else if f.next == nil {
 		o.link(f)
+	}
+}
+
+// list puts a flow at the end of the list: its first key came in last.
+func (o *bands[K]) list(f *flow[K]) {
+	if f.older = o.newest; f.older == nil {
+		o.eldest = f
+	} else {
+		f.older.newer = f
+	}
+	o.newest = f
+}
+
+// unlist takes a flow out of the list.
+func (o *bands[K]) unlist(f *flow[K]) {
+	if f.older == nil {
+		o.eldest = f.newer
+	} else {
+		f.older.newer = f.newer
+	}
+	if f.newer == nil {
+		o.newest = f.older
+	} else {
+		f.newer.older = f.older
+	}
+	f.older, f.newer = nil, nil
+}
+
+// rank gives a flow another place in the heap, or one at all.
+func (o *bands[K]) rank(f *flow[K], oldest uint64) {
+	f.oldest = oldest
+	if f.at == 0 {
+		o.unlist(f)
+		o.byAge.add(f)
+	} else {
+		o.byAge.fix(f)
 	}
 }
 
@@ -170,18 +239,23 @@ func (o *bands[K]) remove(i uint32, e *entry[K]) {
 	o.removed(f)
 }
 
-// removed uncounts a key of flow f, which leaves its circle with the last.
+// removed uncounts a key of flow f, which leaves all orders with the last.
 func (o *bands[K]) removed(f *flow[K]) {
 	o.n--
+	f.band.n--
 	if f.group.blocked {
 		o.blocked--
 	}
-	if f.live == 0 {
-		o.unlink(f)
-		if f.group != o.none {
-			o.trim(f.group)
-		}
+	if f.live > 0 {
+		return
 	}
+	o.unlink(f)
+	if f.at == 0 {
+		o.unlist(f)
+	} else {
+		o.byAge.remove(f)
+	}
+	o.trim(f.group)
 }
 
 func (o *bands[K]) next(oldest bool) (i uint32, e *entry[K], again bool) {
@@ -226,11 +300,14 @@ func (o *bands[K]) highest() *flow[K] {
 }
 
 // oldest is the flow with the oldest head, of which there must be one; nil: the search
-// has used its steps up. What the heap orders by may be too old, because keys have left;
-// then it is mended.
+// has used its steps up. A flow whose head is another one by now, or may not run, gets
+// its place in the heap here.
 func (o *bands[K]) oldest() *flow[K] {
 	for !o.es.tired() {
-		f, seq := *o.byAge.at(0), uint64(math.MaxUint64)
+		f, seq := o.eldest, uint64(math.MaxUint64)
+		if late, ok := o.byAge.first(); ok && (f == nil || late.oldest < f.oldest) {
+			f = late
+		}
 		if f.next != nil {
 			_, e := f.first(o.es)
 			if e == nil {
@@ -241,8 +318,7 @@ func (o *bands[K]) oldest() *flow[K] {
 		if f.oldest == seq {
 			return f
 		}
-		f.oldest = seq
-		o.byAge.fix(f)
+		o.rank(f, seq)
 		o.es.touched++
 	}
 	return nil
@@ -250,17 +326,16 @@ func (o *bands[K]) oldest() *flow[K] {
 
 // block takes the flows of a tenant out of their circles, or puts them back; more:
 // keys may run now that could not before.
-func (o *bands[K]) block(t *tenant, blocked bool) (more bool) {
-	g := o.groups[t.number]
-	if g == nil && !blocked {
+func (o *bands[K]) block(t *tenant[K], blocked bool) (more bool) {
+	if o.groups != nil && o.groups[t.number] == nil && !blocked {
 		return false
 	}
-	g = o.group(t.number)
+	g := o.group(t)
 	if g.blocked == blocked {
 		return false
 	}
 	g.blocked = blocked
-	for _, f := range g.flows {
+	for f := g.flows; f != nil; f = f.sibling {
 		switch {
 		case blocked:
 			o.unlink(f)
@@ -268,8 +343,9 @@ func (o *bands[K]) block(t *tenant, blocked bool) (more bool) {
 		case f.live > 0:
 			o.blocked -= f.live
 			o.link(f)
-			f.oldest = 0
-			o.byAge.fix(f)
+			if f.at != 0 {
+				o.rank(f, 0)
+			}
 			more = true
 		}
 	}
@@ -286,18 +362,83 @@ func (o *bands[K]) top() uint32 {
 	return uint32(o.best.is) + 1
 }
 
+// depths adds the keys of each band.
 func (o *bands[K]) depths(to *[maxBands]int) {
-	for k := range o.byAge.n {
-		f := *o.byAge.at(k)
-		to[f.is] += f.live
+	for _, b := range o.all {
+		to[b.is] += b.n
+		o.es.touched++
 	}
 }
 
-func (o *bands[K]) eldest() (e *entry[K]) {
+// oldestEntry is the entry of the oldest key that may run, nil if there is none.
+func (o *bands[K]) oldestEntry() (e *entry[K]) {
 	if o.best != nil {
 		if f := o.oldest(); f != nil {
 			_, e = f.first(o.es)
 		}
 	}
 	return e
+}
+
+// roster numbers the tenants that have keys or holds.
+type roster[K comparable] struct {
+	numbers map[string]uint32 // number+1
+	of      []*tenant[K]
+	unused  []uint32
+	spare   []*tenant[K] // for the next, with the memory of its ring
+	cap     int          // of keys that run at once, 0: none
+}
+
+const maxSpareTenants = 64
+
+// tenant is a tenant that has keys or holds.
+type tenant[K comparable] struct {
+	name    string
+	number  uint32 // +1
+	blocked bool   // its keys may not run: it is held, or runs as many as it may
+	weight  int    // keys it runs in a turn
+	keys    int    // entries; without any and without a hold the tenant is forgotten
+	running int
+	holds   *holdSet // nil: none
+	ready   group[K] // of its keys, those that are ready
+
+	// Of the lines of buckets, by number: how many of its keys each let go that have not
+	// been taken, and those that passed over its keys because it was blocked.
+	admitted map[int64]int
+	passed   []int64
+}
+
+// get is the tenant of a name, a new one if it is not known.
+func (r *roster[K]) get(name string) *tenant[K] {
+	if n, ok := r.numbers[name]; ok {
+		return r.of[n-1]
+	}
+	if len(r.unused) == 0 {
+		r.of = append(r.of, nil)
+		r.unused = append(r.unused, uint32(len(r.of)))
+	}
+	if len(r.spare) == 0 {
+		r.spare = append(r.spare, new(tenant[K]))
+	}
+	last := len(r.unused) - 1
+	t := r.spare[len(r.spare)-1]
+	t.name, t.weight, t.number, t.ready.tenant = name, 1, r.unused[last], t
+	r.spare = r.spare[:len(r.spare)-1]
+	r.unused, r.of[t.number-1], r.numbers[name] = r.unused[:last], t, t.number
+	return t
+}
+
+// trim forgets a tenant for which there is no reason any more.
+func (r *roster[K]) trim(t *tenant[K]) {
+	if t.keys > 0 || t.holds.lasts() {
+		return
+	}
+	delete(r.numbers, t.name)
+	r.of[t.number-1] = nil
+	r.unused = append(r.unused, t.number)
+	if memory := t.ready.own.ring; len(r.spare) < maxSpareTenants && memory.isSmall() {
+		*t = tenant[K]{}
+		t.ready.own.ring = memory
+		r.spare = append(r.spare, t)
+	}
 }

@@ -90,7 +90,7 @@ func TestHeldQueueKeepsNothingOfWhatGoes(t *testing.T) {
 	}
 	checkInvariants(t, q)
 	cells := 0
-	for _, r := range q.shards.all[0].ready.byAge.elements() {
+	for _, r := range q.shards.all[0].ready.flows() {
 		for b := r.head; b != nil; b = b.next {
 			cells += cap(b.cells)
 		}

@@ -51,25 +51,28 @@ func (k *keeper[K]) apply(set *holdSet) {
 			s.fx |= fxWake
 		}
 	case oneTenant:
-		k.admit(set.tenant)
-		k.roster.trim(set.tenant)
+		t := k.roster.of[set.of-1]
+		if k.admit(t); !set.lasts() {
+			t.holds = nil
+			k.roster.trim(t)
+		}
 	case oneKey:
-		e := s.at(set.i)
+		e := s.at(set.of)
 		if !set.lasts() {
-			s.record(set.i).holds = nil
+			s.record(set.of).holds = nil
 		}
 		to := e.status()
 		switch {
 		case e.state == absent || e.state == StateIdle:
 			to.state, to.due = StateIdle, 0
-			s.move(set.i, e, to, e.band)
+			s.move(set.of, e, to, e.band)
 		case (e.state == StateReady || e.state == StateThrottled) && set.lasts():
-			s.move(set.i, e, to.hold(), e.band)
+			s.move(set.of, e, to.hold(), e.band)
 		case e.state == StateHeld && !set.lasts() && s.env.may().phase() == open: // while the queue drains nothing becomes ready that a getter may not wait for
-			s.move(set.i, e, to.start(0), e.band)
+			s.move(set.of, e, to.start(0), e.band)
 		}
 		if e.is(recorded) {
-			s.trim(set.i, e)
+			s.trim(set.of, e)
 		}
 	}
 }
@@ -85,9 +88,9 @@ func (k *keeper[K]) expire(now int64) (more bool) {
 		x := expired[K]{reason: h.reason, over: Scope[K]{kind: h.set.kind}}
 		switch set := h.set; set.kind {
 		case oneKey:
-			x.over.key = s.at(set.i).key
+			x.over.key = s.at(set.of).key
 		case oneTenant:
-			x.over.tenant = set.tenant.name
+			x.over.tenant = k.roster.of[set.of-1].name
 		}
 		s.expired = append(s.expired, x)
 		s.fx |= fxHolds

@@ -87,7 +87,10 @@ func (k *keeper[K]) verify(f *faults) {
 		f.want(t.keys > 0 || t.holds.lasts(), "tenant %s is kept for nothing", t.name)
 		blocked := t.holds.lasts() || k.roster.cap > 0 && t.running >= k.roster.cap
 		f.want(t.blocked == blocked, "tenant %s is blocked: %v, want %v", t.name, t.blocked, blocked)
-		c.holds(f, &t.holds)
+		if t.holds != nil {
+			f.want(t.holds.lasts(), "tenant %s has a set of no holds", t.name)
+			c.holds(f, t.holds)
+		}
 	}
 	c.holds(f, &k.whole)
 	verifyHeap(f, "holds", k.expiry)
@@ -137,7 +140,7 @@ func (k *keeper[K]) inspect(i uint32, f *faults, c *census) {
 		f.want(e.is(admitted) == (e.due != 0), "entry %d is ready for line %d", i, e.due)
 		if e.is(admitted) {
 			c.out[e.due]++
-			if t := k.tenantOf(i, e); t != nil && t.blocked {
+			if t := s.ready.tenantOf(i, e); t != nil && t.blocked {
 				c.blocked[e.due]++
 			}
 		}
@@ -169,33 +172,82 @@ func (k *keeper[K]) inspect(i uint32, f *faults, c *census) {
 func (s *shard[K]) verifyOrder(f *faults, o *bands[K], in State, want int) {
 	f.want(o.n == want, "%d keys are %v, %d in their order", want, in, o.n)
 	n, held, flows := 0, 0, 0
+	perBand := map[uint8]int{}
+	unranked := map[*flow[K]]bool{}
 	inspect := func(g *group[K]) {
-		live := 0
-		for _, x := range g.flows {
+		inFlows := 0
+		for x := g.flows; x != nil; x = x.sibling {
 			s.verifyRing(f, &x.ring, in, x.band.is)
+			f.want(x.group == g && x.is == x.band.is, "tenant %s band %d: the flow is another's", g.tenant.name, x.is)
 			f.want((x.next != nil) == (x.live > 0 && !g.blocked), "tenant %s band %d: in circle %v with %d keys", g.tenant.name, x.band.is, x.next != nil, x.live)
-			f.want(x.at > 0 && (x.next == nil || x.oldest <= s.headOf(&x.ring)), "tenant %s band %d: its place by age is %d", g.tenant.name, x.band.is, x.oldest)
-			live += x.live
+			f.want(x.live == 0 || x.oldest <= s.headOf(&x.ring) || g.blocked, "tenant %s band %d: its place by age is %d", g.tenant.name, x.band.is, x.oldest)
+			f.want(x.live > 0 || x.at == 0, "tenant %s band %d: an empty flow has an age", g.tenant.name, x.is)
+			inFlows += x.live
+			perBand[x.is] += x.live
+			if x.live > 0 && x.at == 0 {
+				unranked[x] = true
+			} else if x.live > 0 {
+				flows++
+			}
 		}
-		f.want(g == o.none || live > 0 || g.blocked, "tenant %s has a group for nothing", g.tenant.name)
-		n += live
+		n += inFlows
 		if g.blocked {
-			held += live
+			held += inFlows
 		}
-		flows += len(g.flows)
+		f.want(g == &o.none || o.groups == nil || inFlows > 0 || g.blocked, "tenant %s has a group for nothing", g.tenant.name)
 	}
-	inspect(o.none)
+	inspect(&o.none)
 	for number, g := range o.groups {
 		f.want(g.tenant.number == number && o.roster.of[number-1] == g.tenant, "tenant %s is lost", g.tenant.name)
 		inspect(g)
+	}
+	for at, t := range o.roster.of {
+		if t != nil && o.groups == nil {
+			f.want(t.number == uint32(at)+1 && t.ready.tenant == t && t.ready.blocked == t.blocked, "tenant %s is lost", t.name)
+			inspect(&t.ready)
+		}
 	}
 	f.want(n == o.n && held == o.blocked, "%d keys in flows, %d of blocked tenants, counted %d and %d", n, held, o.n, o.blocked)
 	f.want(o.best == o.highest(), "the best flow is not the one of the highest band")
 	for k, x := range o.all {
 		f.want(k == 0 || o.all[k-1].is > x.is, "bands are not in order")
+		f.want(x.n == perBand[x.is], "band %d: %d keys, counted %d", x.is, perBand[x.is], x.n)
 	}
 	f.want(flows == o.byAge.n, "%d flows, %d ordered by age", flows, o.byAge.n)
 	verifyHeap(f, "flows", o.byAge)
+	last := (*flow[K])(nil)
+	for x := o.eldest; x != nil; last, x = x, x.newer {
+		f.want(x.older == last && (last == nil || last.oldest < x.oldest), "the list of flows is not in order")
+		f.want(unranked[x], "a flow is in the list that should not be")
+	}
+	f.want(o.newest == last && o.listed() == len(unranked), "%d flows in the list, want %d", o.listed(), len(unranked))
+}
+
+// listed is how many flows are in the list.
+func (o *bands[K]) listed() (n int) {
+	for f := o.eldest; f != nil; f = f.newer {
+		n++
+	}
+	return n
+}
+
+// flows are all that have keys or had some.
+func (o *bands[K]) flows() (all []*flow[K]) {
+	groups := []*group[K]{&o.none}
+	for _, g := range o.groups {
+		groups = append(groups, g)
+	}
+	for _, t := range o.roster.of {
+		if t != nil && o.groups == nil {
+			groups = append(groups, &t.ready)
+		}
+	}
+	for _, g := range groups {
+		for f := g.flows; f != nil; f = f.sibling {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // headOf is the number of the first live cell.

@@ -6,7 +6,7 @@ package queue
 type keeper[K comparable] struct {
 	s        *shard[K]
 	debounce Debounce
-	roster   roster
+	roster   roster[K]
 	whole    holdSet // the holds over the whole queue, in the first shard
 	expiry   heap[*heldBack]
 	lines    map[int64]*line[K] // by number; none is empty with no key out
@@ -21,7 +21,7 @@ func (k *keeper[K]) locked(f func()) {
 }
 
 // join notes the reason and the tenant that come with an add.
-func (k *keeper[K]) join(i uint32, e *entry[K], reason, tenant string, weight int) {
+func (k *keeper[K]) join(i uint32, e *entry[K], reason, name string, weight int) {
 	r := k.s.recorded(i, e)
 	if reason != "" {
 		r.reasons |= k.s.reasonBit(reason)
@@ -29,22 +29,15 @@ func (k *keeper[K]) join(i uint32, e *entry[K], reason, tenant string, weight in
 	if weight == 0 {
 		return
 	}
-	if r.tenant == 0 {
-		t := k.roster.get(tenant)
+	var t *tenant[K]
+	if r.tenant != 0 {
+		t = k.roster.of[r.tenant-1]
+	} else {
+		t = k.roster.get(name)
 		t.keys++
 		r.tenant = t.number
 	}
-	k.roster.of[r.tenant-1].weight = weight
-}
-
-// tenantOf is the tenant of an entry, nil if it has none.
-func (k *keeper[K]) tenantOf(i uint32, e *entry[K]) *tenant {
-	if e.is(recorded) {
-		if n := k.s.record(i).tenant; n != 0 {
-			return k.roster.of[n-1]
-		}
-	}
-	return nil
+	t.weight = weight
 }
 
 // extraOf is what the key has beside its record, nil if it has none.
@@ -58,18 +51,18 @@ func (k *keeper[K]) extraOf(i uint32, e *entry[K]) *extra {
 // isHeld tells whether a hold keeps the key from running.
 func (k *keeper[K]) isHeld(i uint32, e *entry[K]) bool {
 	x := k.extraOf(i, e)
-	return x != nil && x.holds != nil && x.holds.lasts()
+	return x != nil && x.holds.lasts()
 }
 
 func (k *keeper[K]) ran(i uint32, e *entry[K], by int) {
-	if t := k.tenantOf(i, e); t != nil {
+	if t := k.s.ready.tenantOf(i, e); t != nil {
 		t.running += by
 		k.admit(t)
 	}
 }
 
 // admit lets the keys of a tenant run, or not, after a change.
-func (k *keeper[K]) admit(t *tenant) {
+func (k *keeper[K]) admit(t *tenant[K]) {
 	blocked := t.holds.lasts() || k.roster.cap > 0 && t.running >= k.roster.cap
 	if blocked == t.blocked {
 		return
@@ -93,7 +86,7 @@ func (k *keeper[K]) forget(i uint32, e *entry[K], cool bool) {
 }
 
 func (k *keeper[K]) discard(i uint32, e *entry[K]) {
-	if t := k.tenantOf(i, e); t != nil {
+	if t := k.s.ready.tenantOf(i, e); t != nil {
 		t.keys--
 		k.roster.trim(t)
 	}
@@ -131,7 +124,7 @@ func (k *keeper[K]) retry(l *line[K]) {
 
 // readmit gives the tokens that the keys of a blocked tenant were let go for to
 // others, and lets the lines that passed the tenant over look at its keys again.
-func (k *keeper[K]) readmit(t *tenant) {
+func (k *keeper[K]) readmit(t *tenant[K]) {
 	if !t.blocked {
 		for number, n := range t.admitted {
 			k.lines[number].blocked -= n

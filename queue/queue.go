@@ -54,7 +54,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 func (q *Queue[K]) admit(s *shard[K]) *keeper[K] {
 	k := &keeper[K]{s: s, debounce: q.opts.Debounce, lines: make(map[int64]*line[K])}
 	k.expiry.by, k.byWake.by = byRank[*heldBack]{}, byRank[*line[K]]{}
-	k.roster = roster{numbers: make(map[string]uint32), cap: q.opts.TenantRunning}
+	k.roster = roster[K]{numbers: make(map[string]uint32), cap: q.opts.TenantRunning}
 	s.admission, s.carryOut = k, q.carryOut
 	s.ready.init(&s.slab, &s.number, &k.roster)
 	return k
@@ -269,7 +269,11 @@ func (q *Queue[K]) holds(k *keeper[K], over Scope[K], hash uint32, create bool) 
 		if q.opts.Tenant == nil || !create && k.roster.numbers[over.tenant] == 0 {
 			return nil
 		}
-		return &k.roster.get(over.tenant).holds
+		t := k.roster.get(over.tenant)
+		if t.holds == nil && create {
+			t.holds = &holdSet{kind: oneTenant, of: t.number}
+		}
+		return t.holds
 	}
 	i, e, p := s.find(hash, &over.key)
 	if e == nil && !create {
@@ -282,7 +286,7 @@ func (q *Queue[K]) holds(k *keeper[K], over Scope[K], hash uint32, create bool) 
 		i, e = s.create(hash, p, &over.key)
 	}
 	if create && !k.isHeld(i, e) {
-		s.extra(i, e).holds = &holdSet{kind: oneKey, i: i}
+		s.extra(i, e).holds = &holdSet{kind: oneKey, of: i}
 	}
 	if x := k.extraOf(i, e); x != nil {
 		return x.holds

@@ -43,6 +43,11 @@ const (
 	maxDropped = 1024
 )
 
+// isSmall tells whether an empty ring has no more memory than a few cells take.
+func (r *ring[K]) isSmall() bool {
+	return r.spare == nil && (r.head == nil || cap(r.head.cells) <= firstBlock)
+}
+
 // push adds a cell at the end.
 func (r *ring[K]) push(c cell) {
 	b := r.tail

@@ -65,14 +65,14 @@ func (h *heldBack) placed() *int { return &h.at }
 
 // holdSet is the holds over one scope, in the order in which they were made.
 type holdSet struct {
-	kind   scopeKind
-	i      uint32  // of the key's entry
-	tenant *tenant // of the tenant
-	holds  list.List
-	named  map[string]*heldBack
+	kind  scopeKind
+	of    uint32 // the key's entry, or the tenant's number+1
+	holds list.List
+	named map[string]*heldBack
 }
 
-func (s *holdSet) lasts() bool { return s.holds.Len() > 0 }
+// lasts tells whether the set, which may be nil, has a hold.
+func (s *holdSet) lasts() bool { return s != nil && s.holds.Len() > 0 }
 
 // reason is that of the first hold; there must be one.
 func (s *holdSet) reason() *string { return &s.holds.Front().Value.(*heldBack).reason }
@@ -81,52 +81,4 @@ func (s *holdSet) reason() *string { return &s.holds.Front().Value.(*heldBack).r
 type expired[K comparable] struct {
 	over   Scope[K]
 	reason string
-}
-
-// roster numbers the tenants that have keys or holds.
-type roster struct {
-	numbers map[string]uint32 // number+1
-	of      []*tenant
-	unused  []uint32
-	cap     int // of keys that run at once, 0: none
-}
-
-type tenant struct {
-	name    string
-	number  uint32 // +1
-	weight  int    // keys it runs in a turn
-	keys    int    // entries; without any and without a hold the tenant is forgotten
-	running int
-	holds   holdSet
-	blocked bool // its keys may not run: it is held, or runs as many as it may
-
-	// Of the lines of buckets, by number: how many of its keys each let go that have not
-	// been taken, and those that passed over its keys because it was blocked.
-	admitted map[int64]int
-	passed   []int64
-}
-
-// get is the tenant of a name, a new one if it is not known.
-func (r *roster) get(name string) *tenant {
-	if n, ok := r.numbers[name]; ok {
-		return r.of[n-1]
-	}
-	if len(r.unused) == 0 {
-		r.of = append(r.of, nil)
-		r.unused = append(r.unused, uint32(len(r.of)))
-	}
-	last := len(r.unused) - 1
-	t := &tenant{name: name, weight: 1, number: r.unused[last]}
-	t.holds = holdSet{kind: oneTenant, tenant: t}
-	r.unused, r.of[t.number-1], r.numbers[name] = r.unused[:last], t, t.number
-	return t
-}
-
-// trim forgets a tenant for which there is no reason any more.
-func (r *roster) trim(t *tenant) {
-	if t.keys == 0 && !t.holds.lasts() {
-		delete(r.numbers, t.name)
-		r.of[t.number-1] = nil
-		r.unused = append(r.unused, t.number)
-	}
 }

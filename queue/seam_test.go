@@ -56,7 +56,7 @@ func worstRing[K comparable](q *Queue[K]) (dead, live int) {
 		}
 	}
 	for k := range q.shards.all {
-		for _, f := range q.shards.all[k].ready.byAge.elements() {
+		for _, f := range q.shards.all[k].ready.flows() {
 			look(&f.ring)
 		}
 	}

@@ -113,7 +113,7 @@ func (k *keeper[K]) describe(i uint32, now uint64) Entry[K] {
 			x.LastError = briefError{r.err}
 		}
 		x.Reasons = s.reasonsOf(r.reasons)
-		if t := k.tenantOf(i, e); t != nil {
+		if t := s.ready.tenantOf(i, e); t != nil {
 			x.Tenant = t.name
 		}
 	}
@@ -141,7 +141,7 @@ func (k *keeper[K]) why(i uint32, e *entry[K]) string {
 	if by := k.s.env.heldBy.Load(); by != nil {
 		return "queue held: " + *by
 	}
-	switch t := k.tenantOf(i, e); {
+	switch t := k.s.ready.tenantOf(i, e); {
 	case t == nil || !t.blocked:
 		return ""
 	case t.holds.lasts():

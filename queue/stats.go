@@ -95,7 +95,7 @@ func (s *shard[K]) stats(st *Stats, bands *[maxBands]int, rows *[states]StateSta
 			r.Oldest = since
 		}
 	}
-	age(&rows[StateReady], s.ready.eldest())
+	age(&rows[StateReady], s.ready.oldestEntry())
 	if s.running.live > 0 {
 		_, e := s.running.first(&s.slab)
 		age(&rows[StateRunning], e)

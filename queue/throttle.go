@@ -64,7 +64,8 @@ func (k *keeper[K]) line(b *Bucket, now time.Time) {
 	}
 	l := &line[K]{bucket: b}
 	l.init(&s.slab, &s.number, &k.roster)
-	l.pass = func(t *tenant) { t.passed = append(t.passed, b.id) }
+	l.groups = make(map[uint32]*group[K])
+	l.pass = func(t *tenant[K]) { t.passed = append(t.passed, b.id) }
 	k.lines[b.id] = l
 	if s.env.may().phase() == open { // else no token lets a key run any more, and the bucket may outlive the queue
 		b.watch(l, func() { k.locked(func() { k.retry(l) }) })
@@ -114,7 +115,7 @@ func (k *keeper[K]) trimLine(l *line[K]) (gone bool) {
 // admitOne lets a key of a line go.
 func (k *keeper[K]) admitOne(l *line[K], i uint32, e *entry[K]) {
 	l.out++
-	if t := k.tenantOf(i, e); t != nil {
+	if t := k.s.ready.tenantOf(i, e); t != nil {
 		if t.admitted == nil {
 			t.admitted = make(map[int64]int)
 		}
@@ -130,7 +131,7 @@ func (k *keeper[K]) admitOne(l *line[K], i uint32, e *entry[K]) {
 func (k *keeper[K]) unadmit(i uint32, e *entry[K], to State) {
 	l := k.lines[e.due]
 	l.out--
-	if t := k.tenantOf(i, e); t != nil {
+	if t := k.s.ready.tenantOf(i, e); t != nil {
 		if t.admitted[e.due]--; t.admitted[e.due] == 0 {
 			delete(t.admitted, e.due)
 		}
