@@ -193,6 +193,7 @@ func (o *bands[K]) unlist(f *flow[K]) {
 
 // rank gives a flow another place in the heap, or one at all.
 func (o *bands[K]) rank(f *flow[K], oldest uint64) {
+	before := o.byAge.swaps
 	f.oldest = oldest
 	if f.at == 0 {
 		o.unlist(f)
@@ -200,6 +201,7 @@ func (o *bands[K]) rank(f *flow[K], oldest uint64) {
 	} else {
 		o.byAge.fix(f)
 	}
+	o.es.touched += 1 + 2*(o.byAge.swaps-before) // each swap compares two
 }
 
 // link puts a flow at the end of its circle: just before the one whose turn it is.
@@ -319,7 +321,6 @@ func (o *bands[K]) oldest() *flow[K] {
 			return f
 		}
 		o.rank(f, seq)
-		o.es.touched++
 	}
 	return nil
 }

@@ -51,37 +51,44 @@ func BenchmarkCycle(b *testing.B) {
 // bucket each with tokens for all. The second and third are to cost at most three times
 // the first.
 func BenchmarkCrowd(b *testing.B) {
-	const n = 100_000
-	buckets := make([]*Bucket, n)
-	for i := range buckets {
-		var err error
-		if buckets[i], err = NewBucket(fmt.Sprint(i), 1e9, 1e9); err != nil {
-			b.Fatal(err)
+	for _, n := range []int{1000, 100_000, 1_000_000} {
+		buckets := make([]*Bucket, n)
+		for i := range buckets {
+			var err error
+			if buckets[i], err = NewBucket(fmt.Sprint(i), 1e9, 1e9); err != nil {
+				b.Fatal(err)
+			}
 		}
-	}
-	for name, o := range map[string]*Options[int]{
-		"keys":    {Shards: 1},
-		"tenants": {Shards: 1, Tenant: func(key int) string { return buckets[key].Name() }},
-		"buckets": {Shards: 1, Buckets: func(key int, dst []*Bucket) []*Bucket { return append(dst, buckets[key]) }},
-	} {
-		q := benchQueue(b, o)
-		for key := range n {
-			_ = q.Add(key)
-		}
-		for what, op := range map[string]func(){
-			"Len":   func() { q.Len() },
-			"Stats": func() { q.Stats() },
-			"Get, Done and Add": func() {
+		for _, c := range []struct {
+			name string
+			o    Options[int]
+		}{
+			{"keys", Options[int]{Shards: 1}},
+			{"tenants", Options[int]{Tenant: func(key int) string { return buckets[key].Name() }}},
+			{"buckets", Options[int]{Buckets: func(key int, dst []*Bucket) []*Bucket { return append(dst, buckets[key]) }}},
+		} {
+			q := benchQueue(b, &c.o)
+			cycle := func() {
 				it, _ := q.Get(b.Context())
 				it.Done()
 				_ = q.Add(it.Key)
-			},
-		} {
-			b.Run(what+"/"+name, func(b *testing.B) {
-				for b.Loop() {
-					op()
-				}
-			})
+			}
+			for key := range n {
+				_ = q.Add(key)
+			}
+			for range n { // until the buckets have their maps, and tenants come back
+				cycle()
+			}
+			for _, op := range []struct {
+				what string
+				f    func()
+			}{{"Len", func() { q.Len() }}, {"Stats", func() { q.Stats() }}, {"Get, Done and Add", cycle}} {
+				b.Run(fmt.Sprintf("n=%d/%s/%s", n, op.what, c.name), func(b *testing.B) {
+					for b.Loop() {
+						op.f()
+					}
+				})
+			}
 		}
 	}
 }

@@ -370,31 +370,40 @@ func TestTenantsTakeTurnsByWeight(t *testing.T) {
 // Negative control: with the oldest head searched among all flows, and a line's free
 // number searched from the start, it grew with the number.
 func TestStepsGrowWithTheLogarithmOfTenants(t *testing.T) {
-	steps := func(n int) int {
-		o := oneOrder()
-		o.Tenant = func(key string) string { return key }
-		q := newQueue(t, o)
-		for k := range n {
-			add(t, q, fmt.Sprint(k))
+	steps := func(n, each, running int) int {
+		o := &Options[int]{Shards: 1, TenantRunning: running}
+		o.Tenant = func(key int) string { return fmt.Sprint(key % n) }
+		q, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range n * each {
+			q.Add(k)
 		}
 		s := &q.shards.all[0]
 		s.most = 0
-		swaps, most := &q.keepers[0].s.ready.byAge.swaps, 0
+		swaps, most := &s.ready.byAge.swaps, 0
 		for range 64 {
 			before := *swaps
-			it := get(t, q)
+			it, err := q.Get(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
 			q.Len()
 			q.Stats()
 			it.Done()
 			most = max(most, *swaps-before)
 		}
 		checkInvariants(t, q)
+		q.Close()
 		return most + s.most
 	}
-	few, many := steps(100), steps(20_000)
-	t.Logf("%d steps with 100 tenants, %d with 20,000", few, many)
-	if many > 3*few+50 {
-		t.Errorf("%d steps with 20,000 tenants, %d with 100", many, few)
+	for _, c := range []struct{ each, running int }{{each: 1}, {each: 3}, {each: 1, running: 1}, {each: 3, running: 1}} {
+		few, many := steps(100, c.each, c.running), steps(20_000, c.each, c.running)
+		t.Logf("%d keys of each tenant, cap %d: %d steps with 100 tenants, %d with 20,000", c.each, c.running, few, many)
+		if many > 3*few+50 {
+			t.Errorf("%d keys of each tenant, cap %d: %d steps with 20,000 tenants, %d with 100", c.each, c.running, many, few)
+		}
 	}
 }
 

@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// The way of a key costs no allocation: cycle, duplicate add, retry, hold-free
-// requeue, and Done fused with Get.
+// The way of a key costs no allocation, also of the only key of a tenant: cycle,
+// duplicate add, retry, and a requeue without a hold.
 func TestNothingIsAllocated(t *testing.T) {
-	for _, shards := range []int{1, 4} {
-		q := newQueue(t, &Options[string]{Shards: shards, Policy: func(int, error) time.Duration { return 0 }})
+	for _, o := range []Options[string]{{Shards: 1}, {Shards: 4}, {Tenant: func(key string) string { return key }}} {
+		o.Policy = func(int, error) time.Duration { return 0 }
+		q := newQueue(t, &o)
 		ctx := t.Context()
 		take := func() Item[string] {
 			it, err := q.Get(ctx)
@@ -36,7 +37,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		} {
 			f()
 			if n := testing.AllocsPerRun(200, f); n != 0 {
-				t.Errorf("%d shards: %s: %v allocations, want 0", shards, name, n)
+				t.Errorf("%d shards, tenants %v: %s: %v allocations, want 0", o.Shards, o.Tenant != nil, name, n)
 			}
 		}
 		q.Close()

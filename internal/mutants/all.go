@@ -50,8 +50,18 @@ var All = []Mutant{
 		Package: "queue", Test: "TestLowKeysRunUnderHighLoad",
 	},
 	{
+		Name: "a tenant keeps the age of a key that has left",
+		File: "queue/bands.go", Old: "if f.oldest == seq {", New: "if f.oldest == seq || BROKEN {",
+		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
+		Name: "a tenant whose hold has ended has no age",
+		File: "queue/bands.go", Old: "if f.at != 0 {\n\t\t\t\to.rank", New: "if f.at != 0 && !BROKEN {\n\t\t\t\to.rank",
+		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
 		Name: "what comes last is first",
-		File: "queue/bands.go", Old: "if front {", New: "if front || BROKEN {",
+		File: "queue/bands.go", Old: "if front {\n\t\te.order", New: "if front || BROKEN {\n\t\te.order",
 		Package: "queue", Test: "TestHotKeyWaitsItsTurn",
 	},
 	{
@@ -116,7 +126,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "an expired hold of a delayed key lasts",
-		File: "queue/hold.go", Old: "if !ok || h.until > now {", New: "if !ok || h.until > now || BROKEN && h.set.kind == oneKey && s.at(h.set.i).state == StateDelayed {",
+		File: "queue/hold.go", Old: "if !ok || h.until > now {", New: "if !ok || h.until > now || BROKEN && h.set.kind == oneKey && s.at(h.set.of).state == StateDelayed {",
 		Package: "queue", Test: "TestExpiredHoldCountsNoMoreInAnyState",
 	},
 	{
