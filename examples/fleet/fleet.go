@@ -235,14 +235,14 @@ func (f *Fleet) hear(name, line string) {
 	fmt.Fprintf(f.out, "%s: %s\n", name, line)
 }
 
-// Ask asks each server that runs, and gives what they answer, by server: a line that begins
-// with "= ", which is left out. A server that ends meanwhile is left out.
-func (f *Fleet) Ask(ctx context.Context) (map[string]string, error) {
+// Ask asks each server that runs a question of one line, and gives what they answer, by server:
+// a line that begins with "= ", which is left out. A server that ends meanwhile is left out.
+func (f *Fleet) Ask(ctx context.Context, question string) (map[string]string, error) {
 	f.mu.Lock()
 	for name, p := range f.live {
 		delete(f.answers, name)
 		if !p.told {
-			fmt.Fprintln(p.stdin) // a server that has ended does not answer
+			fmt.Fprintln(p.stdin, question) // a server that has ended does not answer
 		}
 	}
 	f.mu.Unlock()

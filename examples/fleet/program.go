@@ -21,7 +21,7 @@ type Options struct {
 	With   string        // the program of every second server, another version of this one
 	Listen bool          // every server serves its debug page
 
-	Asked <-chan struct{} // of a server: receives when it is to answer; see Fleet.Ask
+	Asked <-chan string // of a server: receives what it is to answer; see Fleet.Ask
 }
 
 // Program is an example: the show, or with -server one of its servers.

@@ -65,14 +65,14 @@ func Run[S, T any](ctx context.Context, o Options, out io.Writer, manager *recon
 
 // UntilTold gives a server's context: it ends with a signal, and with the end of
 // in, by which a Fleet tells its servers to stop in good order. Each line before that is a
-// question (Fleet.Ask): asked receives a value.
-func UntilTold(in io.Reader) (ctx context.Context, asked <-chan struct{}, stop context.CancelFunc) {
+// question (Fleet.Ask): asked receives it.
+func UntilTold(in io.Reader) (ctx context.Context, asked <-chan string, stop context.CancelFunc) {
 	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	questions := make(chan struct{}, 1)
+	questions := make(chan string, 1)
 	go func() { // ends with the process
 		for lines := bufio.NewScanner(in); lines.Scan(); {
 			select {
-			case questions <- struct{}{}:
+			case questions <- lines.Text():
 			default: // one waits already
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -69,34 +70,50 @@ func serve(ctx context.Context, o options, out io.Writer) error {
 	go func() { running <- fleet.Run(ctx, o.Options, out, &reconcile.Manager{Logger: logger}, controller) }()
 	for {
 		select {
-		case <-o.Asked:
-			fmt.Fprintln(out, "=", usage{
-				Heap: liveHeap(), CPU: ownCPU(), Objects: controller.Cache().Snapshot().Objects, Runs: int(runs.Load()),
-				Others: controller.Cache().Snapshot().Shards.Others.Changes,
-			})
+		case question := <-o.Asked:
+			held := controller.Cache().Snapshot()
+			u := usage{CPU: ownCPU(), Read: ownRead(), Objects: held.Objects, Runs: int(runs.Load()), Others: held.Shards.Others.Changes}
+			if question == askHeap {
+				u.Heap = liveHeap()
+			}
+			fmt.Fprintln(out, "=", u)
 		case err := <-running:
 			return err
 		}
 	}
 }
 
+// What a server is asked. Only askHeap has it collect its garbage.
+const (
+	askCounts = "counts"
+	askHeap   = "heap"
+)
+
 // usage is what a server answers when it is asked.
 type usage struct {
-	Heap          uint64 // bytes that live
+	Heap          uint64 // bytes that live; 0: it was not asked
 	CPU           time.Duration
+	Read          uint64 // bytes, from the store and from all else; 0: the system does not say
 	Objects, Runs int
 	Others        uint64 // changes of other servers' objects that it read
 }
 
-const usageForm = "heap=%d cpu=%d objects=%d runs=%d others=%d"
+const usageForm = "heap=%d cpu=%d read=%d objects=%d runs=%d others=%d"
 
 func (u usage) String() string {
-	return fmt.Sprintf(usageForm, u.Heap, u.CPU, u.Objects, u.Runs, u.Others)
+	return fmt.Sprintf(usageForm, u.Heap, u.CPU, u.Read, u.Objects, u.Runs, u.Others)
 }
 
 func readUsage(text string) (u usage, err error) {
-	_, err = fmt.Sscanf(text, usageForm, &u.Heap, (*int64)(&u.CPU), &u.Objects, &u.Runs, &u.Others)
+	_, err = fmt.Sscanf(text, usageForm, &u.Heap, (*int64)(&u.CPU), &u.Read, &u.Objects, &u.Runs, &u.Others)
 	return u, err
+}
+
+// ownRead is how many bytes this process has read so far, as Linux counts them.
+func ownRead() (bytes uint64) {
+	text, _ := os.ReadFile("/proc/self/io")
+	_, _ = fmt.Sscanf(string(text), "rchar: %d", &bytes)
+	return bytes
 }
 
 // liveHeap is what is left after two collections: what a finalizer frees goes with the second.

@@ -126,7 +126,7 @@ func (d *director) memory(ctx context.Context) error {
 	if d.o.With != "" {
 		return nil // a server of another version may not answer
 	}
-	used, err := ask(ctx, d.Fleet, func(all map[string]usage) bool {
+	used, err := ask(ctx, d.Fleet, askHeap, func(all map[string]usage) bool {
 		objects := 0
 		for _, u := range all {
 			objects += u.Objects
@@ -145,9 +145,9 @@ func (d *director) memory(ctx context.Context) error {
 }
 
 // ask asks the servers again and again, until what they answer is enough.
-func ask(ctx context.Context, f *fleet.Fleet, enough func(map[string]usage) bool) (map[string]usage, error) {
+func ask(ctx context.Context, f *fleet.Fleet, question string, enough func(map[string]usage) bool) (map[string]usage, error) {
 	for {
-		answers, err := f.Ask(ctx)
+		answers, err := f.Ask(ctx, question)
 		if err != nil {
 			return nil, err
 		}

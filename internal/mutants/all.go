@@ -1003,8 +1003,18 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestServersOfBeforeAndAfterPlansAgree",
 	},
 	{
+		Name: "each change of the members puts off the plan",
+		File: "reconcile/lease/session.go", Old: "\tif s.due != nil && s.planAt == c.planAt", New: "\tif !BROKEN && s.due != nil && s.planAt == c.planAt",
+		Package: "reconcile/lease", Test: "TestPlanIsWrittenAlthoughMembersComeAndGo",
+	},
+	{
+		Name: "a plan is written by a server that has stopped",
+		File: "reconcile/lease/session.go", Old: "\tdefer context.AfterFunc(ctx, cancel)() // a server that stops", New: "\tif BROKEN {\n\t\tctx = context.WithoutCancel(ctx)\n\t}\n\tdefer context.AfterFunc(ctx, cancel)() // a server that stops",
+		Package: "reconcile/lease", Test: "TestServerThatStopsDoesNotWaitForItsPlan",
+	},
+	{
 		Name: "only the oldest member ever plans",
-		File: "reconcile/lease/session.go", Old: "\tif rank < 0 {\n", New: "\tif rank < 0 || BROKEN && rank > 0 {\n",
+		File: "reconcile/lease/session.go", Old: "\tif rank < 0 || !s.divides", New: "\tif rank < 0 || BROKEN && rank > 0 || !s.divides",
 		Package: "reconcile/lease", Test: "TestPlanIsWrittenAlthoughTheOldestMemberHangs",
 	},
 	{
@@ -1599,8 +1609,13 @@ var All = []Mutant{
 	},
 	{
 		Name: "a notification is taken for the message",
-		File: "store/postgres/tail.go", Old: "\tnews := r > t.pos && len(t.rings) > 0\n", New: "\tnews := r > t.pos && len(t.rings) > 0\n\tif BROKEN {\n\t\tt.pos = max(t.pos, r)\n\t}\n",
+		File: "store/postgres/tail.go", Old: "\tnews = r > t.pos && len(t.rings) > 0\n", New: "\tnews = r > t.pos && len(t.rings) > 0\n\tif BROKEN {\n\t\tt.pos = max(t.pos, r)\n\t}\n",
 		Package: "store/postgres", Test: "TestNotificationsAreOnlyABell",
+	},
+	{
+		Name: "a server of some shards reads the log for each commit of others",
+		File: "store/postgres/tail.go", Old: "if b.heard(n.Payload) && b.tail.gathers() {", New: "if b.heard(n.Payload) && !BROKEN && b.tail.gathers() {",
+		Package: "store/postgres", Test: "TestAServerOfSomeSlotsGathersTheCommitsOfOthers",
 	},
 	{
 		Name: "a watch waits for a notification",

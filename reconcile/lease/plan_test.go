@@ -311,6 +311,54 @@ type otherPlan int
 
 func (n otherPlan) Encode() ([]byte, error) { return fmt.Appendf(nil, `{"live":%d}`, n), nil }
 
+// Members that come and go do not put off the plan: each change of the members makes another
+// one due, which has been due since the first of them.
+//
+// promise L2. Negative control: the mutant "each change of the members puts off the plan".
+func TestPlanIsWrittenAlthoughMembersComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		on := &mute{Backend: b}
+		oldest, err := lease.NewSharded(on, "job", 8, &lease.Options{TTL: ttl, Server: "z", Logger: quiet})
+		z := startPlacement(t, &link{Backend: b}, "z", oldest, err, l.work("z", 0))
+		time.Sleep(ttl)
+		on.muted.Store(true)
+		a := start(t, b, "a", 8, l.work("a", 0))
+		for range 20 { // each within the wait of the second member, a tenth of a TTL
+			time.Sleep(ttl / 20)
+			c := start(t, b, "c", 8, l.work("c", 0))
+			time.Sleep(ttl / 20)
+			c.end()
+		}
+		if got := l.owners(); got["a"] == 0 {
+			t.Errorf("the servers have %v after two TTLs, want some with a", got)
+		}
+		a.end()
+		z.end()
+	})
+}
+
+// A server that stops while the store does not answer does not wait for its write of a plan.
+//
+// Negative control: the mutant "a plan is written by a server that has stopped".
+func TestServerThatStopsDoesNotWaitForItsPlan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		on := &mute{Backend: b, hangs: make(chan struct{}, 1)}
+		on.muted.Store(true)
+		p, err := lease.NewSharded(on, "job", 8, &lease.Options{TTL: ttl, Server: "a", Logger: quiet})
+		a := startPlacement(t, &link{Backend: b}, "a", p, err, l.work("a", 0))
+		<-on.hangs
+		began := time.Now()
+		a.end()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it stopped after %v, want at once", took)
+		}
+	})
+}
+
 // A plan that the store refuses is logged, once and not with each try: without a plan the
 // first servers have no shards.
 func TestPlanThatTheStoreRefusesIsLoggedOnce(t *testing.T) {
@@ -334,10 +382,19 @@ func TestPlanThatTheStoreRefusesIsLoggedOnce(t *testing.T) {
 type mute struct {
 	*memory.Backend
 	muted atomic.Bool
+	hangs chan struct{} // not nil: a plan has no answer, and this is told of each
 }
 
 func (m *mute) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
 	if m.muted.Load() && t.Ops[0].Key.Name == "plan" {
+		if m.hangs != nil {
+			select {
+			case m.hangs <- struct{}{}:
+			default: // one was told and not received
+			}
+			<-ctx.Done()
+			return 0, context.Cause(ctx)
+		}
 		return 0, errors.New("the store is away")
 	}
 	return m.Backend.Commit(ctx, t)

@@ -52,7 +52,8 @@ type session struct {
 	// rule has to hold for a claim made by that share: see census.
 	rule []store.Compare
 	// due is the plan that the store should have; nil: it has it. dueAt is when this session
-	// writes it: the oldest one at once, the others in turn if that has not happened.
+	// writes it: the oldest one at once, the others in turn if the plan in the store has been
+	// out of date for so long.
 	due    *plan
 	dueAt  time.Time
 	planAt store.Revision // of the plan in the store that due was made of
@@ -382,7 +383,7 @@ func (s *session) act(ctx context.Context) (again bool) {
 	if s.board.others() {
 		return again // a key of ours may be in one of their shards
 	}
-	written := s.writePlan()
+	written := s.writePlan(ctx)
 	return !s.claim(ctx, claims) || again || !written
 }
 
@@ -391,37 +392,53 @@ func (s *session) wanted() []bool {
 	read := s.board.confirmed() // first: what members shows then is no older
 	defer func() { s.confirmed(read) }()
 	if c, version, changed := s.board.members(s.shareOf); changed || s.share == nil {
-		s.shareOf, s.rule, s.due = version, c.rule, nil
+		s.shareOf, s.rule = version, c.rule
+		s.due, s.dueAt, s.planAt = s.plan(c)
 		if s.divides && c.plans {
 			s.share = c.planned(s.id, len(s.shards))
-			s.plan(c)
 		} else {
 			s.share = s.wants(c.live, s.id, len(s.shards))
 		}
 		if c.other != s.waits && c.other != 0 {
-			s.opts.Logger.Warn("lease: waiting for the servers that divide the keys otherwise to leave",
-				"lease", s.name, "server", s.opts.Server, "shards", s.division, "theirs", c.other)
+			s.warnOfOthers(c.other)
 		}
 		s.waits = c.other
 	}
 	return s.share
 }
 
-// plan looks whether the store's plan is the one for the servers that live.
-func (s *session) plan(c census) {
+// warnOfOthers logs that this server waits for servers of another division.
+func (s *session) warnOfOthers(theirs int) {
+	log := s.opts.Logger.With("lease", s.name, "server", s.opts.Server)
+	if max(s.division, theirs) > MaxShards { // a hash of names; see NewSingletons
+		log.Warn("lease: waiting for the servers with other singletons to leave")
+		return
+	}
+	log.Warn("lease: waiting for the servers that divide the keys otherwise to leave", "shards", s.division, "theirs", theirs)
+}
+
+// plan is the plan that the store should have for the servers that live, nil if it has it;
+// when this session writes it, and what it replaces. The time does not change while the same
+// plan in the store is out of date, unless it comes earlier.
+func (s *session) plan(c census) (due *plan, at time.Time, replaces store.Revision) {
 	rank := c.rank(s.id)
-	if rank < 0 {
-		return // the board does not show yet that this server is a member
+	if rank < 0 || !s.divides || !c.plans { // rank: the board does not show yet that this server is a member
+		return nil, time.Time{}, 0
 	}
-	if next := c.plan.next(c.servers()); c.planAt == 0 || !next.equal(c.plan) {
-		s.due, s.planAt = &next, c.planAt
-		s.dueAt = time.Now().Add(time.Duration(rank) * s.opts.TTL / 10)
+	next := c.plan.next(c.servers())
+	if c.planAt != 0 && next.equal(c.plan) {
+		return nil, time.Time{}, 0
 	}
+	at = time.Now().Add(time.Duration(rank) * s.opts.TTL / 10)
+	if s.due != nil && s.planAt == c.planAt && s.dueAt.Before(at) {
+		at = s.dueAt
+	}
+	return &next, at, c.planAt
 }
 
 // writePlan writes the plan that is due. It reports false if it is not written, and it is
 // worth while to look again.
-func (s *session) writePlan() bool {
+func (s *session) writePlan(ctx context.Context) bool {
 	if s.due == nil {
 		return true
 	}
@@ -429,9 +446,10 @@ func (s *session) writePlan() bool {
 		return false
 	}
 	key := store.Key{Namespace: s.name, Name: planName}
-	ctx, cancel := context.WithTimeoutCause(s.ctx, s.opts.TTL/3, errors.New("lease: no answer to a plan"))
+	wctx, cancel := context.WithTimeoutCause(s.ctx, s.opts.TTL/3, errors.New("lease: no answer to a plan"))
 	defer cancel()
-	_, err := s.backend.Commit(ctx, store.Txn{
+	defer context.AfterFunc(ctx, cancel)() // a server that stops leaves the plan to the others
+	_, err := s.backend.Commit(wctx, store.Txn{
 		If:  append(slices.Clip(s.rule), store.Compare{Kind: Kind, Key: key, Revision: s.planAt}),
 		Ops: []store.Op{{Kind: Kind, Key: key, Put: *s.due}},
 	})
@@ -439,7 +457,7 @@ func (s *session) writePlan() bool {
 		s.due, s.planFails = nil, false
 		return true
 	}
-	if !s.planFails && s.ctx.Err() == nil {
+	if !s.planFails && s.ctx.Err() == nil && ctx.Err() == nil {
 		s.planFails = true
 		s.trouble("cannot write the plan of the shards")(err)
 	}

@@ -3,7 +3,9 @@ package lease_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,8 +24,13 @@ type crew struct {
 // startCrew runs the singletons of these names; the ledger knows each by its place in all.
 func startCrew(t *testing.T, b *memory.Backend, l *ledger, name string, all, names []string) *crew {
 	t.Helper()
+	return startCrewLogging(t, b, l, name, all, names, quiet)
+}
+
+func startCrewLogging(t *testing.T, b *memory.Backend, l *ledger, name string, all, names []string, log *slog.Logger) *crew {
+	t.Helper()
 	c := &crew{link: &link{Backend: b}, name: name}
-	group, err := lease.NewSingletons(c.link, "job", names, &lease.Options{TTL: ttl, Server: name, Logger: quiet})
+	group, err := lease.NewSingletons(c.link, "job", names, &lease.Options{TTL: ttl, Server: name, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +141,8 @@ func TestDeploymentThatRenamesASingletonRunsNoneTwice(t *testing.T) {
 		all := append(nine(), "renamed")
 		old := startCrew(t, b, l, "old", all, before)
 		time.Sleep(ttl)
-		next := startCrew(t, b, l, "new", all, after)
+		var log strings.Builder // read after the end of all that writes it
+		next := startCrewLogging(t, b, l, "new", all, after, slog.New(slog.NewTextHandler(&log, nil)))
 		time.Sleep(3 * ttl)
 		if n := l.owners()["new"]; n != 0 {
 			t.Errorf("the server of after has %d singletons beside one of before", n)
@@ -145,6 +153,10 @@ func TestDeploymentThatRenamesASingletonRunsNoneTwice(t *testing.T) {
 			t.Errorf("the server of after has %d singletons, want 9", n)
 		}
 		next.end()
+		// The number that tells lists of names apart says nothing to a reader.
+		if got := log.String(); strings.Count(got, "waiting for the servers with other singletons") != 1 || strings.Contains(got, "shards=") {
+			t.Errorf("the server of after logged\n%s\nwant one warning that it waits, without numbers of shards", got)
+		}
 	})
 }
 

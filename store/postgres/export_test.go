@@ -39,6 +39,16 @@ func (b *Backend) Queued() int {
 	return len(b.batch.queue)
 }
 
+// Gather is how long notifications are left unread by a process that reads some slots.
+const Gather = gather
+
+// Reads counts how often the log was read for watches.
+func (b *Backend) Reads() int {
+	b.tail.mu.Lock()
+	defer b.tail.mu.Unlock()
+	return b.tail.reads
+}
+
 // Steps is the newest step of the schema.
 func Steps() int { return len(steps) }
 

@@ -34,6 +34,7 @@ type tail struct {
 	pos   int64 // everything up to here was read
 	era   int64
 	asked int // counts the changes of what is read: see follow
+	reads int // counts how often the log was read
 }
 
 // ring holds the latest batches of a kind. Its tail guards it.
@@ -60,14 +61,15 @@ func newTail(b *Backend) *tail {
 	return &tail{b: b, bell: make(chan struct{}, 1), watched: make(chan struct{}), rings: make(map[string]*ring)}
 }
 
-// ring says that the store may have reached a revision.
-func (t *tail) ring(r int64) {
+// ring says that the store may have reached a revision. It reports whether that is news.
+func (t *tail) ring(r int64) (news bool) {
 	t.mu.Lock()
-	news := r > t.pos && len(t.rings) > 0
+	news = r > t.pos && len(t.rings) > 0
 	t.mu.Unlock()
 	if news {
 		t.look()
 	}
+	return news
 }
 
 func (t *tail) look() {
@@ -199,6 +201,7 @@ func (t *tail) read(ctx context.Context, quiet bool) (more bool, err error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.reads++
 	if got.head.compacted > pos || got.head.era != t.era {
 		t.restartLocked(got.head.revision, got.head.era)
 		return false, nil
@@ -380,6 +383,23 @@ func cut(all []store.Change) map[string][]store.Batch {
 	return batches
 }
 
+// gather is how long a process that reads some slots of a kind leaves notifications unread
+// after it has heard one. Without it, each of n servers would read the log for each commit
+// of the others, and the fewer changes of its own the more servers there are.
+const gather = 50 * time.Millisecond
+
+// gathers reports whether only some slots of a kind are read.
+func (t *tail) gathers() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.rings {
+		if r.slots != store.AllSlots() {
+			return true
+		}
+	}
+	return false
+}
+
 // listen rings the bell on every notification. It holds no state of any worth: on another
 // connection it begins with a look at the log. It begins when a kind is watched, because
 // PostgreSQL wakes every connection that listens, at every notification of the database.
@@ -432,7 +452,9 @@ func (b *Backend) listenOnce(ctx context.Context) error {
 		cancel()
 		switch {
 		case err == nil:
-			b.heard(n.Payload)
+			if b.heard(n.Payload) && b.tail.gathers() {
+				pause(ctx, gather) // the connection keeps what comes meanwhile
+			}
 		case ctx.Err() != nil || conn.IsClosed():
 			return err
 		default:
@@ -447,14 +469,14 @@ func (b *Backend) listenOnce(ctx context.Context) error {
 }
 
 // heard rings the bell that a notification is for: a revision is for watches, and anything
-// else for declarations.
-func (b *Backend) heard(payload string) {
+// else for declarations. It reports whether watches have something to read.
+func (b *Backend) heard(payload string) (news bool) {
 	if r, err := strconv.ParseInt(payload, 10, 64); err == nil {
-		b.tail.ring(r)
-		return
+		return b.tail.ring(r)
 	}
 	select {
 	case b.inbox <- struct{}{}:
 	default: // it is going to look anyway
 	}
+	return false
 }
