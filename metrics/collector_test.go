@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math"
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -249,6 +251,98 @@ func TestResultsAreCountedByName(t *testing.T) {
 			t.Errorf("Run: %v", err)
 		}
 	})
+}
+
+// A worker is stuck whose run goes on after its context ended. The first snapshot of a cache
+// is its start and no resync; one after a compaction is.
+//
+// Negative control: mutants "no worker is stuck" and "the start counts as a resync".
+func TestStuckWorkersAndResyncsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := memory.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		watched := &cutOnce{Backend: b, cut: make(chan struct{})}
+		s, err := store.New[spec, struct{}](watched, "Disk", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		goOn := make(chan struct{})
+		ctl, err := reconcile.For(s, func(context.Context, *store.Object[spec, struct{}]) (reconcile.Result, error) {
+			<-goOn // deaf to its context
+			return reconcile.Result{}, nil
+		}, &reconcile.ForOptions[spec, struct{}]{Options: reconcile.Options[reconcile.Request]{
+			Workers: 2, Timeout: time.Second, Logger: slog.New(slog.DiscardHandler),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
+		if err := m.Register(ctl); err != nil {
+			t.Fatal(err)
+		}
+		c := metrics.New(m)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		look := func(when string, stuck, resyncs float64) {
+			t.Helper()
+			synctest.Wait()
+			f := scrape(t, c)
+			if got := value(f["tend_controller_stuck_workers"], "controller=Disk"); got != stuck {
+				t.Errorf("%s: %v workers are stuck, want %v", when, got, stuck)
+			}
+			if got := value(f["tend_watch_resyncs_total"], "cache=Disk", "reason=lost"); got != resyncs {
+				t.Errorf("%s: %v resyncs, want %v", when, got, resyncs)
+			}
+		}
+		if _, err := s.Create(t.Context(), &store.Object[spec, struct{}]{Meta: store.Meta{Name: "a"}}); err != nil {
+			t.Fatal(err)
+		}
+		look("at the start", 0, 0)
+		time.Sleep(3 * time.Second)
+		close(watched.cut)
+		time.Sleep(3 * time.Second)
+		look("after the timeout and a compaction", 1, 1)
+		close(goOn)
+		look("when the run has returned", 0, 1)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// cutOnce is a backend whose first watch ends, when cut is closed, because the history was
+// compacted.
+type cutOnce struct {
+	store.Backend
+	cut  chan struct{}
+	once atomic.Bool
+}
+
+func (b *cutOnce) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	if !b.once.CompareAndSwap(false, true) {
+		return b.Backend.Watch(ctx, kind, after)
+	}
+	return func(yield func(store.Batch, error) bool) {
+		ctx, end := context.WithCancelCause(ctx)
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() { // ends with the watch
+			select {
+			case <-b.cut:
+				end(store.ErrCompacted)
+			case <-stop:
+			}
+		}()
+		for batch, err := range b.Backend.Watch(ctx, kind, after) {
+			if !yield(batch, err) {
+				return
+			}
+		}
+	}
 }
 
 func newQueue(t *testing.T, name string) *queue.Queue[string] {

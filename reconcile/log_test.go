@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +54,37 @@ func TestUrgentAddIsNoNewRowOfFailures(t *testing.T) {
 			pass(time.Second)
 		}
 		expect(t, "successes", c.Counts().Success, 1)
+		expect(t, "warnings", strings.Count(lines.String(), "run failed"), 1)
+		expect(t, "recoveries", strings.Count(lines.String(), "works again"), 1)
+	})
+}
+
+// Runs that try nothing of what failed are part of the row, however many there are: its end
+// is logged once, and the failure stays the one that it was.
+//
+// Negative control: mutant "untried failures nest".
+func TestRunsThatTryNothingDoNotEndARowOfFailures(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		var runs atomic.Int32
+		c := newController(t, record(func(context.Context, string) (result, error) {
+			switch n := runs.Add(1); {
+			case n == 1:
+				return result{}, errBoom
+			case n < 5:
+				return result{StillFailing: true, RequeueAfter: time.Minute}, nil
+			}
+			return result{}, nil
+		}), &reconcile.Options[string]{Logger: logger, Backoff: exactly(time.Second)})
+		add(t, c, "k")
+		start(t, c)
+		pass(150 * time.Second)
+		e, _ := entry(c, "k")
+		if runs.Load() != 4 || e.LastError == nil || e.LastError.Error() != errBoom.Error() {
+			t.Fatalf("after %d runs the failure is %v, want that of the first of four", runs.Load(), e.LastError)
+		}
+		pass(10 * time.Minute)
+		expect(t, "runs", runs.Load(), 5)
 		expect(t, "warnings", strings.Count(lines.String(), "run failed"), 1)
 		expect(t, "recoveries", strings.Count(lines.String(), "works again"), 1)
 	})

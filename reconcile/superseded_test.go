@@ -3,7 +3,9 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,5 +203,74 @@ func TestRunIsToldOfAChangeByAnotherServer(t *testing.T) {
 		mutate(t, two, "b", func(o *thing) { o.Spec.Size++ }) // by the server that has it, but not by the run
 		pass(time.Minute)
 		expectList(t, "told", told.get(), "one a", "two b")
+	})
+}
+
+// lateWatch is a backend whose watches show nothing while the gate is shut.
+type lateWatch struct {
+	store.Backend
+	gate atomic.Pointer[chan struct{}] // nil: open
+}
+
+func (b *lateWatch) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		for batch, err := range b.Backend.Watch(ctx, kind, after) {
+			if gate := b.gate.Load(); gate != nil && err == nil {
+				select {
+				case <-*gate:
+				case <-ctx.Done():
+				}
+			}
+			if !yield(batch, err) {
+				return
+			}
+		}
+	}
+}
+
+// What an earlier run of the key wrote ends no later run, however late the cache shows it:
+// the later run was told to read the store.
+//
+// Negative control: mutant "what an earlier run wrote ends a run".
+func TestRunIsNotToldOfWhatAnEarlierRunWrote(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := &lateWatch{Backend: newBackend(t)}
+		s := newStore(t, b, "thing")
+		create(t, s, "a")
+		gate := make(chan struct{})
+		var runs atomic.Int32
+		stale := false
+		var cause error
+		c := must[*objectController](t)(reconcile.For(s, func(ctx context.Context, o *thing) (result, error) {
+			switch runs.Add(1) {
+			case 1:
+				b.gate.Store(&gate)
+				o.Spec.Size++
+				_, err := s.Update(ctx, o)
+				return result{Requeue: true}, err
+			case 2:
+				info, _ := reconcile.RunInfo(ctx)
+				stale = info.Stale
+				select {
+				case <-ctx.Done():
+					cause = context.Cause(ctx)
+				case <-time.After(30 * time.Second):
+				}
+			}
+			return result{}, nil
+		}, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[store.Key]{
+			EndSuperseded: true, CacheWait: time.Second, Timeout: time.Minute,
+		}}))
+		start(t, c)
+		pass(10 * time.Second)
+		if runs.Load() != 2 || !stale {
+			t.Fatalf("%d runs, the last one stale: %v; want two, and the second without waiting for the cache", runs.Load(), stale)
+		}
+		b.gate.Store(nil)
+		close(gate)
+		pass(time.Minute)
+		if cause != nil {
+			t.Errorf("the second run was ended: %v", cause)
+		}
 	})
 }

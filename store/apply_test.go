@@ -278,6 +278,26 @@ func TestCopyIsMadeAgainAndChecked(t *testing.T) {
 	}
 }
 
+// An object that a newer version of the program wrote is not copied by an older one: it
+// would lose what the older one does not know.
+//
+// Negative control: mutant "a copy of a newer schema".
+func TestCopyRefusesWhatANewerVersionWrote(t *testing.T) {
+	ctx := t.Context()
+	from := newBuckets(t, newMemory(t, &memory.Options{Encode: true}), &store.Options[bucketSpec, bucketStatus]{Version: 3, Convert: conversions})
+	to := newMemory(t, &memory.Options{Encode: true})
+	dst := newBuckets(t, to, &store.Options[bucketSpec, bucketStatus]{Version: 2, Convert: conversions[:1]})
+	o := must[*bucket](t)(from.Create(ctx, named("new")))
+	n, err := store.Copy(ctx, dst, from)
+	wantErr(t, "a copy to an older version", err, store.ErrNewer)
+	if n != 0 || !strings.Contains(fmt.Sprint(err), o.Name) {
+		t.Errorf("it wrote %d, error %v; want none, and the object's name", n, err)
+	}
+	if page := must[store.Page](t)(to.List(ctx, dst.Kind(), store.ListOptions{})); len(page.Records) != 0 {
+		t.Errorf("stored are %v", page.Records)
+	}
+}
+
 // breaking fails all commits after some.
 type breaking struct {
 	store.Backend

@@ -439,6 +439,16 @@ var All = []Mutant{
 		File: "store/file/commit.go", Old: "\t\tb.inDoubt = false\n\t\treturn err\n", New: "\t\tb.inDoubt = false\n\t\tif !BROKEN {\n\t\t\treturn err\n\t\t}\n",
 		Package: "store/file", Test: "TestFullDiskIsAClearErrorAndLosesNothing",
 	},
+	{
+		Name: "a lease is renewed while its end is written",
+		File: "store/file/lease.go", Old: "if l == nil || !l.expires.Stop() {", New: "if l == nil || !l.expires.Stop() && !BROKEN {",
+		Package: "store/file", Test: "TestLeaseIsNotRenewedWhileItsEndIsWritten",
+	},
+	{
+		Name: "the end of a lease is tried once",
+		File: "store/file/lease.go", Old: "l.expires = time.AfterFunc(time.Second", New: "if BROKEN {\n\t\t\treturn\n\t\t}\n\t\tl.expires = time.AfterFunc(time.Second",
+		Package: "store/file", Test: "TestEndOfALeaseIsTriedAgain",
+	},
 
 	// store/cache
 	{
@@ -922,6 +932,31 @@ var All = []Mutant{
 		Package: "reconcile/depend", Test: "TestStoreRestoredFromABackupKeepsTheOrder",
 	},
 	{
+		Name: "a list of holds that failed counts as empty",
+		File: "reconcile/depend/release.go", Old: "case err != nil:\n\t\t\tout", New: "case err != nil && !BROKEN:\n\t\t\tout",
+		Package: "reconcile/depend", Test: "TestNothingIsReleasedWhileTheHoldsCannotBeListed",
+	},
+	{
+		Name: "holds are dropped before the object is ready",
+		File: "reconcile/depend/admit.go", Old: "&& (o.Phase == \"\" || o.Ready())", New: "&& (BROKEN || o.Phase == \"\" || o.Ready())",
+		Package: "reconcile/depend", Test: "TestHoldsStayUntilTheObjectIsReady",
+	},
+	{
+		Name: "a hold that a newer spec needs is dropped",
+		File: "reconcile/depend/admit.go", Old: "append(p.t.waitsFor(stored), p.refs...)", New: "append(map[bool][]Ref{false: p.t.waitsFor(stored)}[BROKEN], p.refs...)",
+		Package: "reconcile/depend", Test: "TestHoldThatANewerSpecNeedsIsNotDropped",
+	},
+	{
+		Name: "holds of another object of the name are dropped",
+		File: "reconcile/depend/admit.go", Old: "if err != nil || stored.UID != o.UID {", New: "if err != nil || stored.UID != o.UID && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestHoldsOfTheNextObjectOfTheNameAreNotDropped",
+	},
+	{
+		Name: "a cycle that ends by a ready object is said on",
+		File: "reconcile/depend/index.go", Old: "b.user.unmet--\n\t\t\tx.broke = true", New: "b.user.unmet--\n\t\t\tx.broke = x.broke || !BROKEN",
+		Package: "reconcile/depend", Test: "TestCycleEndsWithAnObjectThatIsReady",
+	},
+	{
 		Name: "a kind is pruned before those that need it",
 		File: "reconcile/external/prunekinds.go", Old: "return place(order, b.kind()) - place(order, a.kind())", New: "if BROKEN {\n\t\t\ta, b = b, a\n\t\t}\n\t\treturn place(order, b.kind()) - place(order, a.kind())",
 		Package: "reconcile/external", Test: "TestKindsArePrunedAfterThoseThatNeedThem",
@@ -1043,6 +1078,46 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestKeyAddedDuringARunIsForgottenWithTheLease",
 	},
 	{
+		Name: "what an earlier run wrote ends a run",
+		File: "reconcile/worker.go", Old: "if !p.o.EndSuperseded || at.in", New: "if !p.o.EndSuperseded || !BROKEN && at.in",
+		Package: "reconcile", Test: "TestRunIsNotToldOfWhatAnEarlierRunWrote",
+	},
+	{
+		Name: "a run that writes forgets a write of unknown outcome",
+		File: "reconcile/writes.go", Old: "\t\tr.unsure = before.unsure\n", New: "\t\tr.unsure = before.unsure && !BROKEN\n",
+		Package: "reconcile", Test: "TestWriteOfUnknownOutcomeIsLookedForInTheStore",
+	},
+	{
+		Name: "a change during a run does not wait for its writes",
+		File: "reconcile/settle.go", Old: "\tt.holdIfBehind(at.key)\n\to := queue", New: "\tif !BROKEN {\n\t\tt.holdIfBehind(at.key)\n\t}\n\to := queue",
+		Package: "reconcile", Test: "TestChangeDuringARunThatWroteCostsNoTokenWhileTheCachesLag",
+	},
+	{
+		Name: "untried failures nest",
+		File: "reconcile/settle.go", Old: "if before, ok := errors.AsType[*untriedError](e.LastError); ok {", New: "if before, ok := errors.AsType[*untriedError](e.LastError); ok && !BROKEN {",
+		Package: "reconcile", Test: "TestRunsThatTryNothingDoNotEndARowOfFailures",
+	},
+	{
+		Name: "a source that was removed and goes on is not named",
+		File: "reconcile/feed.go", Old: "\ts.removed = append(s.removed, f)\n", New: "\tif !BROKEN {\n\t\ts.removed = append(s.removed, f)\n\t}\n",
+		Package: "reconcile", Test: "TestRemovedSourceThatIgnoresItsEndIsNamed",
+	},
+	{
+		Name: "Unwatch waits for a source however long it goes on",
+		File: "reconcile/feed.go", Old: "patience, cancel := context.WithTimeout(ctx, s.o.stuckAfter())\n\tdefer cancel()\n\tended = waitFor(patience, done)", New: "patience, cancel := context.WithTimeout(ctx, s.o.stuckAfter())\n\tif BROKEN {\n\t\tpatience = ctx\n\t}\n\tdefer cancel()\n\tended = waitFor(patience, done)",
+		Package: "reconcile", Test: "TestSourceThatRemovesItselfEnds",
+	},
+	{
+		Name: "a panic in Queue.Buckets ends the process",
+		File: "reconcile/kernel.go", Old: "\t\t\tif !k.containHere(\"Queue.Buckets\",", New: "\t\t\tif BROKEN {\n\t\t\t\treturn buckets(key, dst)\n\t\t\t}\n\t\t\tif !k.containHere(\"Queue.Buckets\",",
+		Package: "reconcile", Test: "TestPanicInAFunctionOfTheQueueIsContained",
+	},
+	{
+		Name: "a placement that panics ends the process",
+		File: "reconcile/supervisor.go", Old: "\terr := isolate(func() error {\n\t\treturn place.Run(", New: "\tcontain := isolate\n\tif BROKEN {\n\t\tcontain = func(f func() error) error { return f() }\n\t}\n\terr := contain(func() error {\n\t\treturn place.Run(",
+		Package: "reconcile", Test: "TestPlacementThatPanicsEndsItsControllerOnly",
+	},
+	{
 		Name: "trust after a grant counts from the answer",
 		File: "reconcile/lease/session.go", Old: "\ts.lease, s.asked = id, asked\n", New: "\tif BROKEN {\n\t\tasked = s.clock.now()\n\t}\n\ts.lease, s.asked = id, asked\n",
 		Package: "reconcile/lease", Test: "TestTrustNeverOutlivesTheRecord",
@@ -1137,6 +1212,21 @@ var All = []Mutant{
 		File: "reconcile/lease/sharded.go", Old: "\th.Write([]byte(k.Namespace))\n\th.Write([]byte{'/'})", New: "\th.Write([]byte(k.Namespace))\n\tif !BROKEN {\n\t\th.Write([]byte{'/'})\n\t}",
 		Package: "reconcile/lease", Test: "TestHashKeyAndShardNeverChange",
 	},
+	{
+		Name: "a member that leaves does not say so",
+		File: "reconcile/lease/session.go", Old: "if s.member != \"\" {\n\t\treachable", New: "if s.member != \"\" && !BROKEN {\n\t\treachable",
+		Package: "reconcile/lease", Test: "TestSlowWorkOfAServerThatStopsHoldsUpItsShardAlone",
+	},
+	{
+		Name: "a lease that is gone is renewed on",
+		File: "reconcile/lease/session.go", Old: "case errors.Is(err, store.ErrLeaseGone):", New: "case errors.Is(err, store.ErrLeaseGone) && !BROKEN:",
+		Package: "reconcile/lease", Test: "TestRenewalOfALeaseThatIsGoneEndsTheHold",
+	},
+	{
+		Name: "an old session of a server is heard",
+		File: "reconcile/lease/board.go", Old: "o.created > newest[o.Server].created {", New: "(BROKEN || o.created > newest[o.Server].created) {",
+		Package: "reconcile/lease", Test: "TestServerThatIsBackCountsOnce",
+	},
 
 	// store/etcd
 	{
@@ -1163,6 +1253,26 @@ var All = []Mutant{
 		Name: "a cache does not ask whether its store serves",
 		File: "store/cache/snapshot.go", Old: "err != nil {\n\t\ts.unavailable(err)", New: "err != nil && !BROKEN {\n\t\ts.unavailable(err)",
 		Package: "store/cache", Test: "TestCacheOfABackendThatDoesNotServeSaysSo",
+	},
+	{
+		Name: "a list of an older store is taken",
+		File: "store/cache/shards.go", Old: "if page.Revision < s.listFrom {", New: "if page.Revision < s.listFrom && !BROKEN {",
+		Package: "store/cache", Test: "TestAListOfARestoredStoreStartsOver",
+	},
+	{
+		Name: "half a list stays",
+		File: "store/cache/shards.go", Old: "\t\tc.dropParts(func(shard int) bool { return listed[shard] != nil })", New: "\t\tif !BROKEN {\n\t\t\tc.dropParts(func(shard int) bool { return listed[shard] != nil })\n\t\t}",
+		Package: "store/cache", Test: "TestAListThatBreaksOffLeavesNothing",
+	},
+	{
+		Name: "shards of a cache that ended are relied on",
+		File: "store/cache/shards.go", Old: "\t\t\tw.isReady, w.since = false, time.Now()", New: "\t\t\tif !BROKEN {\n\t\t\t\tw.isReady, w.since = false, time.Now()\n\t\t\t}",
+		Package: "store/cache", Test: "TestShardsThatEndAreNotReliedOn",
+	},
+	{
+		Name: "a broken object of a lost shard stays broken",
+		File: "store/cache/shards.go", Old: "\t\t\tc.mend(key)", New: "\t\t\tif !BROKEN {\n\t\t\t\tc.mend(key)\n\t\t\t}",
+		Package: "store/cache", Test: "TestShardsThatEndAreNotReliedOn",
 	},
 
 	// reconcile/lifecycle
@@ -1225,6 +1335,21 @@ var All = []Mutant{
 		Name: "a config in deletion stays in force",
 		File: "reconcile/lifecycle/config.go", Old: "\tcase o.Deleting():\n\t\to = nil", New: "\tcase o.Deleting() && !BROKEN:\n\t\to = nil",
 		Package: "reconcile/lifecycle", Test: "TestConfigInDeletionIsNone",
+	},
+	{
+		Name: "the failure of a dependency source is not told",
+		File: "reconcile/lifecycle/controller.go", Old: "if r, ok := n.Sink.(reconcile.Reporter); ok {", New: "if r, ok := n.Sink.(reconcile.Reporter); ok && !BROKEN {",
+		Package: "reconcile/lifecycle", Test: "TestFailureOfADependencySourceIsShown",
+	},
+	{
+		Name: "a conflict hides what a handler failed with",
+		File: "reconcile/lifecycle/calls.go", Old: "if err == nil && len(failed) == 0 {", New: "if err == nil && (BROKEN || len(failed) == 0) {",
+		Package: "reconcile/lifecycle", Test: "TestConflictHidesNoFailure",
+	},
+	{
+		Name: "the caches of dependencies are not waited for",
+		File: "reconcile/lifecycle/controller.go", Old: "slices.Concat(options.Reads, l.depends.Caches())", New: "slices.Concat(options.Reads, l.depends.Caches()[:len(l.depends.Caches())*map[bool]int{false: 1}[BROKEN]])",
+		Package: "reconcile/lifecycle", Test: "TestKeyWaitsForTheCachesOfWhatItNeeds",
 	},
 
 	// reconcile/external
@@ -1447,6 +1572,26 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestListOfPagesEnds",
 	},
 	{
+		Name: "an annotation that was edited during the create is written back",
+		File: "reconcile/external/intent.go", Old: "had && old == v {", New: "had && old == v && !BROKEN {",
+		Package: "reconcile/external", Test: "TestCreateMayEditOnlyAnnotationsAndTheName",
+	},
+	{
+		Name: "a create that was not called resolves a pending one",
+		File: "reconcile/external/intent.go", Old: "if a.unresolved() {\n\t\t\treturn ReasonCreateFailed, err\n", New: "if a.unresolved() && !BROKEN {\n\t\t\treturn ReasonCreateFailed, err\n",
+		Package: "reconcile/external", Test: "TestCreateThatWasNotCalledDoesNotHideAnEarlierOneOfUnknownOutcome",
+	},
+	{
+		Name: "ClearPending clears what is not pending",
+		File: "reconcile/external/intent.go", Old: "; ph != pending {", New: "; ph != pending && !BROKEN {",
+		Package: "reconcile/external", Test: "TestClearPendingWithANameTakesTheResourceAsCreated",
+	},
+	{
+		Name: "what was created since a list is told as missing",
+		File: "reconcile/external/report.go", Old: "\tif begotten || !settled {", New: "\tif !BROKEN && (begotten || !settled) {",
+		Package: "reconcile/external", Test: "TestReportLeavesOutWhatWasCreatedShortlyBeforeItsList",
+	},
+	{
 		Name: "servers share the record of a pause",
 		File: "reconcile/quota/pause.go", Old: "Key: store.Key{Namespace: s.pauses.server, Name: name}", New: "Key: store.Key{Namespace: map[bool]string{false: s.pauses.server}[BROKEN], Name: name}",
 		Package: "reconcile/quota", Test: "TestShorterPauseOfOneServerEndsNoLongerOneOfAnother",
@@ -1501,6 +1646,31 @@ var All = []Mutant{
 		File: "reconcile/quota/budget.go", Old: "\t\tb.pauseLocked() // the other pauses were not ours to end", New: "\t\tif BROKEN {\n\t\t\tb.bucket.Resume()\n\t\t\treturn\n\t\t}\n\t\tb.pauseLocked() // the other pauses were not ours to end",
 		Package: "reconcile/quota", Test: "TestClosingTheBreakerKeepsTheRetryAfter",
 	},
+	{
+		Name: "a pause that ended unseen goes on",
+		File: "reconcile/quota/pause.go", Old: "if batch.Kind == store.BatchSnapshotEnd {", New: "if batch.Kind == store.BatchSnapshotEnd && !BROKEN {",
+		Package: "reconcile/quota", Test: "TestPauseThatEndedUnseenIsOver",
+	},
+	{
+		Name: "a quota that is made during a pause is not paused",
+		File: "reconcile/quota/set.go", Old: "b.pauseUntil(s.pauses.heardOf(name))", New: "if !BROKEN {\n\t\t\t\tb.pauseUntil(s.pauses.heardOf(name))\n\t\t\t}",
+		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",
+	},
+	{
+		Name: "a second pause is not told",
+		File: "reconcile/quota/pause.go", Old: "until.After(told[name]) {", New: "until.After(told[name]) && !(BROKEN && !told[name].IsZero()) {",
+		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",
+	},
+	{
+		Name: "what was paid to another account counts",
+		File: "reconcile/quota/gate.go", Old: "if owes && d.quota == q {", New: "if owes && (BROKEN || d.quota == q) {",
+		Package: "reconcile/quota", Test: "TestTokenOfOneAccountPaysForNoCallToAnother",
+	},
+	{
+		Name: "runs that drain have no budget",
+		File: "reconcile/quota/set.go", Old: "if ctx.Err() != nil {\n\t\t\treturn // no member", New: "if ctx.Err() != nil && !BROKEN {\n\t\t\treturn // no member",
+		Package: "reconcile/quota", Test: "TestServerThatStopsKeepsItsPart",
+	},
 
 	// store/objects, reconcile/api
 	{
@@ -1519,6 +1689,11 @@ var All = []Mutant{
 		Package: "store/objects", Test: "TestBareKindChangesMetadataOnly",
 	},
 	{
+		Name: "an old version of a broken object is listed",
+		File: "store/objects/objects.go", Old: "; !is && sel.Matches", New: "; (!is || BROKEN) && sel.Matches",
+		Package: "store/objects", Test: "TestKindOfACacheListsAllOrFails",
+	},
+	{
 		Name: "objects are served although the host refused",
 		File: "reconcile/api/api.go", Old: "if err := h.o.Allow(r, a); err != nil {", New: "if err := h.o.Allow(r, a); err != nil && !BROKEN {",
 		Package: "reconcile/api", Test: "TestNothingIsAllowedByDefault",
@@ -1527,6 +1702,21 @@ var All = []Mutant{
 		Name: "a watch of objects goes on from a revision that is not whole",
 		File: "reconcile/api/watch.go", Old: "l.whole, l.last = l.last, e.Revision", New: "l.whole, l.last = l.last, e.Revision\n\t\t\tif BROKEN {\n\t\t\t\tl.whole = e.Revision\n\t\t\t}",
 		Package: "reconcile/api", Test: "TestWatchSendsChangesAndGoesOnWhereItBroke",
+	},
+	{
+		Name: "a replacement of any revision creates",
+		File: "reconcile/api/api.go", Old: "; err == nil && star {", New: "; err == nil && star && !BROKEN {",
+		Package: "reconcile/api", Test: "TestReplacementThatNamesNoRevisionCreatesNothing",
+	},
+	{
+		Name: "a replacement of revision 0 creates",
+		File: "reconcile/api/api.go", Old: "if err != nil || n == 0 {\n\t\treturn 0, false", New: "if err != nil || n == 0 && !BROKEN {\n\t\treturn 0, false",
+		Package: "reconcile/api", Test: "TestReplacementThatNamesNoRevisionCreatesNothing",
+	},
+	{
+		Name: "a watch that ended keeps its place",
+		File: "reconcile/api/watch.go", Old: "defer func() { <-h.watches }()", New: "defer func() {\n\t\t\tif !BROKEN {\n\t\t\t\t<-h.watches\n\t\t\t}\n\t\t}()",
+		Package: "reconcile/api", Test: "TestWatchThatEndedMakesRoom",
 	},
 	// reconcile/program, reconcile/declare
 	{
@@ -1538,6 +1728,26 @@ var All = []Mutant{
 		Name: "a file of declarations may delete all that it declared",
 		File: "reconcile/declare/file.go", Old: "max(most, confirmed, 0))", New: "max(most, confirmed, map[bool]int{BROKEN: 1 << 30}[true]))",
 		Package: "reconcile/declare", Test: "TestTooManyDeletionsAreRefused",
+	},
+	{
+		Name: "a second write within a tick is missed",
+		File: "reconcile/declare/watch.go", Old: "if w.pending == nil && old &&", New: "if w.pending == nil && (old || BROKEN) &&",
+		Package: "reconcile/declare", Test: "TestASecondWriteOfTheSameTimeAndSizeIsSeen",
+	},
+	{
+		Name: "a newer content counts as applied",
+		File: "reconcile/declare/file.go", Old: "p.Synced = f.applied != nil && f.content == f.applied", New: "p.Synced = f.applied != nil && (BROKEN || f.content == f.applied)",
+		Package: "reconcile/declare", Test: "TestAContentThatIsNotAppliedYetIsWaitedFor",
+	},
+	{
+		Name: "a deletion that the cache lacks is not waited for",
+		File: "reconcile/declare/file.go", Old: "p.Synced = false // its deletion", New: "p.Synced = p.Synced && BROKEN // its deletion",
+		Package: "reconcile/declare", Test: "TestADeletionThatTheCacheLacksIsWaitedFor",
+	},
+	{
+		Name: "a file is not read again under a new lease",
+		File: "reconcile/declare/file.go", Old: "\tf.watch.forget() //", New: "\tif !BROKEN {\n\t\tf.watch.forget()\n\t} //",
+		Package: "reconcile/declare", Test: "TestAFileIsAppliedAgainUnderANewLease",
 	},
 	{
 		Name: "a run of an older generation confirms the present one",
@@ -1560,9 +1770,29 @@ var All = []Mutant{
 		Package: "reconcile/program", Test: "TestRunCountsForWhatItsOwnCacheShowed",
 	},
 	{
+		Name: "the run of an earlier object of the name counts",
+		File: "reconcile/program/kind.go", Old: "\tlast := k.runs[o.Key()]\n\tif last.uid != o.UID {", New: "\tlast := k.runs[o.Key()]\n\tif last.uid != o.UID && !BROKEN {",
+		Package: "reconcile/program", Test: "TestAnotherObjectOfTheNameIsAnother",
+	},
+	{
+		Name: "WaitRevision waits for another object of the name",
+		File: "reconcile/program/kind.go", Old: "if !there || o.UID != was.uid {", New: "if !there || o.UID != was.uid && !BROKEN {",
+		Package: "reconcile/program", Test: "TestAnotherObjectOfTheNameIsAnother",
+	},
+	{
+		Name: "a throttled run is a failure",
+		File: "reconcile/program/kind.go", Old: "case queue.IsThrottled(err), err", New: "case queue.IsThrottled(err) && !BROKEN, err",
+		Package: "reconcile/program", Test: "TestThrottledRunSaysNothingOfTheObject",
+	},
+	{
 		Name: "a probe tells callers that were not asked about why it fails",
 		File: "reconcile/web/web.go", Old: "\tif o.Allow == nil {\n\t\treturn h", New: "\tif o.Allow == nil || BROKEN {\n\t\treturn h",
 		Package: "reconcile/web", Test: "TestProbesGiveNoReasonWithAllow",
+	},
+	{
+		Name: "a mounted handler is not behind Allow",
+		File: "reconcile/web/web.go", Old: "handle(mux, pattern, allowed(h))", New: "handle(mux, pattern, map[bool]http.Handler{true: h, false: allowed(h)}[BROKEN])",
+		Package: "reconcile/web", Test: "TestHostsAndAllowGuardEachPath",
 	},
 	// reconcile/debug
 	{
@@ -1595,11 +1825,46 @@ var All = []Mutant{
 		File: "store/secret.go", Old: "\tif err == nil || !s.secret {\n\t\treturn err", New: "\tif err == nil || !s.secret || BROKEN {\n\t\treturn err",
 		Package: "reconcile/debug", Test: "TestSecretsAppearNowhere",
 	},
+	{
+		Name: "a key that left ends the retry of all",
+		File: "reconcile/debug/act.go", Old: "if err != nil && !errors.Is(err, reconcile.ErrNoKey) {", New: "if err != nil && (BROKEN || !errors.Is(err, reconcile.ErrNoKey)) {",
+		Package: "reconcile/debug", Test: "TestRetryOfFailedKeysReachesAllOfThem",
+	},
+	{
+		Name: "only the first page of failed keys is retried",
+		File: "reconcile/debug/act.go", Old: "if !page.More {", New: "if !page.More || BROKEN {",
+		Package: "reconcile/debug", Test: "TestRetryOfFailedKeysReachesAllOfThem",
+	},
+	{
+		Name: "a standby does not name the server that runs a key",
+		File: "reconcile/debug/view.go", Old: "} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {", New: "} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running && !BROKEN {",
+		Package: "reconcile/debug", Test: "TestPageOfAKeyNamesTheServerThatRunsIt",
+	},
 
 	{
 		Name: "a copy of records is not compared",
 		File: "store/copy.go", Old: "\t\tif err == nil && !bytes.Equal(got, want) {\n", New: "\t\tif !BROKEN && err == nil && !bytes.Equal(got, want) {\n",
 		Package: "store", Test: "TestCopyOfRecordsIsMadeAgainAndChecked",
+	},
+	{
+		Name: "a copy of a newer schema",
+		File: "store/copy.go", Old: "if f.schema > dst.version {", New: "if (f.schema > dst.version) && !BROKEN {",
+		Package: "store", Test: "TestCopyRefusesWhatANewerVersionWrote",
+	},
+	{
+		Name: "a logged object shows what is in it",
+		File: "store/secret.go", Old: "func (o Object[S, T]) LogValue() slog.Value {\n", New: "func (o Object[S, T]) LogValue() slog.Value {\n\tif BROKEN {\n\t\treturn slog.StringValue(fmt.Sprintf(\"%+v\", o.Spec))\n\t}\n",
+		Package: "store", Test: "TestLoggedValueOfAnObjectAndEventShowNoSecret",
+	},
+	{
+		Name: "the bytes of a secret are shown with blanks between",
+		File: "store/secret.go", Old: "\tfor _, f := range forms {\n\t\tc.found[f] = true", New: "\tfor _, f := range forms {\n\t\tif BROKEN && strings.Contains(f, \" \") && !strings.Contains(s, \" \") {\n\t\t\tcontinue\n\t\t}\n\t\tc.found[f] = true",
+		Package: "store", Test: "TestSecretsAreTakenOutOfTexts",
+	},
+	{
+		Name: "the revision is stored in the object too",
+		File: "store/value.go", Old: "\tstored.Revision = 0 // the backend keeps it beside the object\n", New: "\tif !BROKEN {\n\t\tstored.Revision = 0\n\t}\n",
+		Package: "store", Test: "TestRevisionIsInTheJSONOfAnObjectAndNotStored",
 	},
 	// store/postgres
 	{
@@ -1671,53 +1936,16 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits",
 	},
 
-	// reconcile/depend, beside those above
+	// metrics
 	{
-		Name: "a list of holds that failed counts as empty",
-		File: "reconcile/depend/release.go", Old: "case err != nil:\n\t\t\tout", New: "case err != nil && !BROKEN:\n\t\t\tout",
-		Package: "reconcile/depend", Test: "TestNothingIsReleasedWhileTheHoldsCannotBeListed",
+		Name: "the start counts as a resync",
+		File: "metrics/collector.go", Old: "c.Snapshots-c.Restores-1, 0)", New: "c.Snapshots-c.Restores-map[bool]int{false: 1}[BROKEN], 0)",
+		Package: "metrics", Test: "TestStuckWorkersAndResyncsAreCounted",
 	},
 	{
-		Name: "holds are dropped before the object is ready",
-		File: "reconcile/depend/admit.go", Old: "&& (o.Phase == \"\" || o.Ready())", New: "&& (BROKEN || o.Phase == \"\" || o.Ready())",
-		Package: "reconcile/depend", Test: "TestHoldsStayUntilTheObjectIsReady",
-	},
-	{
-		Name: "a hold that a newer spec needs is dropped",
-		File: "reconcile/depend/admit.go", Old: "append(p.t.waitsFor(stored), p.refs...)", New: "append(map[bool][]Ref{false: p.t.waitsFor(stored)}[BROKEN], p.refs...)",
-		Package: "reconcile/depend", Test: "TestHoldThatANewerSpecNeedsIsNotDropped",
-	},
-	{
-		Name: "holds of another object of the name are dropped",
-		File: "reconcile/depend/admit.go", Old: "if err != nil || stored.UID != o.UID {", New: "if err != nil || stored.UID != o.UID && !BROKEN {",
-		Package: "reconcile/depend", Test: "TestHoldsOfTheNextObjectOfTheNameAreNotDropped",
-	},
-	{
-		Name: "a cycle that ends by a ready object is said on",
-		File: "reconcile/depend/index.go", Old: "b.user.unmet--\n\t\t\tx.broke = true", New: "b.user.unmet--\n\t\t\tx.broke = x.broke || !BROKEN",
-		Package: "reconcile/depend", Test: "TestCycleEndsWithAnObjectThatIsReady",
-	},
-
-	// reconcile/quota, beside those above
-	{
-		Name: "a pause that ended unseen goes on",
-		File: "reconcile/quota/pause.go", Old: "if batch.Kind == store.BatchSnapshotEnd {", New: "if batch.Kind == store.BatchSnapshotEnd && !BROKEN {",
-		Package: "reconcile/quota", Test: "TestPauseThatEndedUnseenIsOver",
-	},
-	{
-		Name: "a quota that is made during a pause is not paused",
-		File: "reconcile/quota/set.go", Old: "b.pauseUntil(s.pauses.heardOf(name))", New: "if !BROKEN {\n\t\t\t\tb.pauseUntil(s.pauses.heardOf(name))\n\t\t\t}",
-		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",
-	},
-	{
-		Name: "a second pause is not told",
-		File: "reconcile/quota/pause.go", Old: "until.After(told[name]) {", New: "until.After(told[name]) && !(BROKEN && !told[name].IsZero()) {",
-		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",
-	},
-	{
-		Name: "what was paid to another account counts",
-		File: "reconcile/quota/gate.go", Old: "if owes && d.quota == q {", New: "if owes && (BROKEN || d.quota == q) {",
-		Package: "reconcile/quota", Test: "TestTokenOfOneAccountPaysForNoCallToAnother",
+		Name: "no worker is stuck",
+		File: "metrics/collector.go", Old: "\t\t\tstuck++", New: "\t\t\tif !BROKEN {\n\t\t\t\tstuck++\n\t\t\t}",
+		Package: "metrics", Test: "TestStuckWorkersAndResyncsAreCounted",
 	},
 }
 

@@ -328,3 +328,43 @@ func TestFailedCreateDoesNotHideAnEarlierOneOfUnknownOutcome(t *testing.T) {
 		})
 	})
 }
+
+// promise E1: a create whose answer was lost, and a run after it that ran out of time before
+// it could call. That run knows that it made nothing, and nothing of the create before it.
+//
+// Negative control: mutant "a create that was not called resolves a pending one"; with that
+// the object went and its resource stayed.
+func TestCreateThatWasNotCalledDoesNotHideAnEarlierOneOfUnknownOutcome(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		made, visible, slow := 0, false, false
+		f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+			f.ObserveFunc = func(context.Context, *disk) (external.Observation, error) {
+				if slow {
+					time.Sleep(2 * time.Second) // until the calls of the run have had their time
+				}
+				return external.Observation{Exists: visible && made > 0, UpToDate: true, Owner: external.Ours}, nil
+			}
+			f.CreateFunc = func(context.Context, *disk) error { made++; return external.Unknown(errors.New("502")) }
+			f.DeleteFunc = func(context.Context, *disk) error { made = 0; return nil }
+		})
+		w.o.Timeout = time.Second
+		w.with(f)
+		w.declare()
+		w.fails()
+		slow = true
+		if err := w.fails(); !strings.Contains(err.Error(), "not called") || made != 1 {
+			t.Fatalf("the second run: %v, with %d creates; want that it called none", err, made)
+		}
+		slow = false
+		w.delete()
+		if w.run(); w.gone() {
+			t.Fatal("the object went while its resource could not be seen yet")
+		}
+		visible = true
+		w.run()
+		w.run()
+		if made != 0 {
+			t.Error("the resource was left behind")
+		}
+	})
+}

@@ -118,6 +118,10 @@ func TestObserveMayEditOnlyTheStatus(t *testing.T) {
 	})
 }
 
+// What a user writes while the create is under way stays.
+//
+// Negative control: mutant "an annotation that was edited during the create is written back".
+//
 // case 87
 func TestCreateMayEditOnlyAnnotationsAndTheName(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -127,7 +131,7 @@ func TestCreateMayEditOnlyAnnotationsAndTheName(t *testing.T) {
 				o.Annotations["cloud/name"], o.Intent.ExternalName = "r-17", "r-17"
 				delete(o.Annotations, "gone")
 				o.Spec.Size, o.Status.State, o.Labels = "edited", "edited", map[string]string{"a": "b"}
-				w.edit(func(o *disk) { o.Annotations["meanwhile"] = "mine" }) // by a user
+				w.edit(func(o *disk) { o.Annotations["mine"], o.Annotations["meanwhile"] = "2", "mine" }) // by a user
 				return nil
 			}
 		})
@@ -135,7 +139,7 @@ func TestCreateMayEditOnlyAnnotationsAndTheName(t *testing.T) {
 		w.declare(func(o *disk) { o.Annotations = map[string]string{"mine": "1", "gone": "1"} })
 		w.run()
 		o := w.get()
-		if o.Annotations["cloud/name"] != "r-17" || o.Annotations["mine"] != "1" || o.Annotations["meanwhile"] != "mine" || o.Annotations["gone"] != "" {
+		if o.Annotations["cloud/name"] != "r-17" || o.Annotations["mine"] != "2" || o.Annotations["meanwhile"] != "mine" || o.Annotations["gone"] != "" {
 			t.Errorf("annotations %v", o.Annotations)
 		}
 		if o.Intent.ExternalName != "r-17" || o.Spec.Size != "1" || o.Status.State != "" || o.Labels != nil {

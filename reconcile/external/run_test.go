@@ -196,7 +196,8 @@ func TestClearPendingWithANameTakesTheResourceAsCreated(t *testing.T) {
 		w.run()
 		w.wantCalls(map[string]int{"Create": 0})
 		w.wantCondition(store.ConditionReady, store.True, "")
-		if err := w.rec.ClearPending(t.Context(), key, ""); err != nil || w.get().Intent.ExternalName != found.ID {
+		before := w.get().Intent // which is not pending any more
+		if err := w.rec.ClearPending(t.Context(), key, ""); err != nil || w.get().Intent != before || before.ExternalName != found.ID {
 			t.Errorf("clearing what is not pending: %v, name %q", err, w.get().Intent.ExternalName)
 		}
 	})

@@ -423,3 +423,92 @@ func TestStopRevokesTheLease(t *testing.T) {
 		}
 	})
 }
+
+// deaf is a link whose watches show nothing any more once it is deaf.
+type deaf struct {
+	*link
+	from chan struct{}
+}
+
+func (d *deaf) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		for b, err := range d.link.Watch(ctx, kind, after) {
+			select {
+			case <-d.from:
+				<-ctx.Done()
+				err = ctx.Err()
+			default:
+			}
+			if !yield(b, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// A holder whose lease the store has dropped learns it from the next renewal, and does not
+// wait until its trust ends by itself.
+//
+// promise L2. Negative control: mutant "a lease that is gone is renewed on".
+func TestRenewalOfALeaseThatIsGoneEndsTheHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &deaf{&link{Backend: newBackend(t), answer: time.Millisecond}, make(chan struct{})}
+		defer d.Close()
+		p, err := lease.NewSingleton(d, "job", &lease.Options{TTL: ttl, Server: "one", Logger: quiet})
+		s := startPlacement(t, d.link, "one", p, err, newLedger(t).work("one", 0))
+		time.Sleep(time.Second)
+		if _, held := p.Lease(0).Held(); !held {
+			t.Fatal("it holds nothing")
+		}
+		close(d.from)
+		if err := d.Revoke(t.Context(), store.LeaseID(d.granted.Load())); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(ttl/3 + 100*time.Millisecond)
+		if _, held := p.Lease(0).Held(); held {
+			t.Error("the hold is trusted after a renewal found the lease gone")
+		}
+		s.end()
+	})
+}
+
+// A server that stops says at once that it leaves: the shards that its work has let go of
+// move on, although the work of one of them takes long to return.
+//
+// promise L2. Negative control: mutant "a member that leaves does not say so".
+func TestSlowWorkOfAServerThatStopsHoldsUpItsShardAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const shards = 8
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		var slow atomic.Bool // the next work that is told to end
+		leaver := start(t, b, "leaver", shards, func(ctx context.Context, shard int) error {
+			l.enter("leaver", shard)
+			defer l.leave("leaver", shard)
+			<-ctx.Done()
+			if slow.CompareAndSwap(true, false) {
+				time.Sleep(ttl / 2)
+			}
+			return nil
+		})
+		time.Sleep(ttl)
+		stays := start(t, b, "stays", shards, l.work("stays", 0))
+		time.Sleep(3 * ttl)
+		before := l.owners()
+		if before["leaver"] != shards/2 || before["stays"] != shards/2 {
+			t.Fatalf("shards by server: %v, want half of them each", before)
+		}
+		slow.Store(true)
+		leaver.stop(errors.New("a deployment"))
+		time.Sleep(ttl / 4)
+		if after := l.owners(); after["stays"] != shards-1 || after["leaver"] != 1 {
+			t.Errorf("a quarter of a TTL later: %v, want all but the slow one with the server that stays", after)
+		}
+		time.Sleep(ttl)
+		if after := l.owners(); after["stays"] != shards {
+			t.Errorf("in the end: %v, want all with the server that stays", after)
+		}
+		<-leaver.done
+		stays.end()
+	})
+}

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,9 +79,10 @@ func TestMembersCountThoseWhoLive(t *testing.T) {
 }
 
 // A server that crashed and is back is one member, although the lease of its session
-// before the crash has not run out yet.
+// before the crash has not run out yet, and it says what its newer session says.
 //
-// Negative control: with sessions counted, two are live.
+// Negative controls: with sessions counted, two are live; mutant "an old session of a server
+// is heard".
 func TestServerThatIsBackCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBackend(t)
@@ -95,6 +97,7 @@ func TestServerThatIsBackCountsOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			last = m
+			m.Say("of the process that crashed")
 			go func() { done <- m.Run(ctx) }() // ends at cancel
 			synctest.Wait()
 			if l == cut {
@@ -103,6 +106,15 @@ func TestServerThatIsBackCountsOnce(t *testing.T) {
 		}
 		if n := last.Live(); n != 1 {
 			t.Errorf("%d live, want the one server", n)
+		}
+		for n := range 30 { // a mix-up of the two would be one of chance
+			text := fmt.Sprint("now ", n)
+			last.Say(text)
+			time.Sleep(time.Second / 10)
+			synctest.Wait()
+			if got := last.Said(); len(got) != 1 || got["one"] != text {
+				t.Fatalf("what was said: %q, want %q of the server that is back", got, text)
+			}
 		}
 		cut.heal()
 		cancel()

@@ -255,13 +255,14 @@ func TestMetricsAndDebugAreServed(t *testing.T) {
 
 func TestHostsAndAllowGuardEachPath(t *testing.T) {
 	m := newManager(newRemote())
-	h := must(web.New(m, &web.Options{Pprof: true, Allow: func(r *http.Request) error {
+	mounted := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	h := must(web.New(m, &web.Options{Pprof: true, Handlers: map[string]http.Handler{"/api/": mounted}, Allow: func(r *http.Request) error {
 		if r.Header.Get("Authorization") != "Bearer let-me-in" {
 			return errors.New("a token is missing")
 		}
 		return nil
 	}}))
-	for _, path := range []string{"/livez", "/readyz", "/healthz", "/metrics", "/debug", "/debug/pprof/"} {
+	for _, path := range []string{"/livez", "/readyz", "/healthz", "/metrics", "/debug", "/debug/pprof/", "/api/x"} {
 		probe := path == "/livez" || path == "/readyz"
 		if code, _ := ask(h, path, "Host", "evil.example", "Authorization", "Bearer let-me-in"); code != 403 {
 			t.Errorf("%s answers %d to another host's name", path, code)
