@@ -148,7 +148,7 @@ func TestStoreCallsHaveExemplars(t *testing.T) {
 // A function of labels that panics costs its calls their exemplars, and nothing else: the
 // call goes on, is timed, and the next one has its exemplar.
 //
-// Seen to fail: the panic went through the store's call.
+// Negative control: mutant "labels that panic end a store call".
 func TestLabelsThatPanicCostTheExemplarOnly(t *testing.T) {
 	c, b := measure(t, newBackend(t))
 	panics := true

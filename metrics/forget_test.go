@@ -16,8 +16,8 @@ import (
 // nothing in the collector; one that stays keeps its exemplars. Labels that their owner
 // changes later are those of the call.
 //
-// Seen to fail: what was kept of each name stayed for ever, and the map of the labels was
-// kept as it was given.
+// Negative controls: mutants "what is kept of a stopped controller stays" and "the map of
+// an exemplar's labels is not copied".
 func TestStoppedControllersLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := slog.New(slog.DiscardHandler)

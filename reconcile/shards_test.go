@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -233,6 +234,61 @@ func TestACacheOfOtherShardsIsRefused(t *testing.T) {
 		err := c.Watch(reconcile.Map(own, func(_ context.Context, _, o *thing) ([]store.Key, error) { return nil, nil }))
 		if err == nil || !strings.Contains(err.Error(), "holds shards") {
 			t.Errorf("Map of a cache of shards: %v", err)
+		}
+	})
+}
+
+// keySink notes the keys that a source adds.
+type keySink struct{ added list[string] }
+
+func (s *keySink) Add(k store.Key, _ queue.AddOptions) error { s.added.add(k.Name); return nil }
+func (s *keySink) Synced()                                   {}
+
+// An object that leaves a cache with its shard is not gone: another server has it now, and
+// no source takes that for a deletion.
+//
+// promise L2. Negative control: mutant "what leaves with its shard counts as deleted".
+func TestWhatLeavesWithItsShardIsNoChange(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		byShard := make([][]string, 2)
+		for i := range 20 {
+			name := fmt.Sprint("t", i)
+			create(t, s, name)
+			shard := store.ShardOf(key(name), 2)
+			byShard[shard] = append(byShard[shard], name)
+		}
+		c := must[*cache.Cache[spec, status]](t)(cache.New(s, &cache.Options[spec, status]{Shards: 2}))
+		shows := &stoppable{Cached: c}
+		shows.start(t)
+		defer shows.stop()
+		var releases [2]func()
+		for shard := range 2 {
+			var ready <-chan struct{}
+			ready, releases[shard] = c.HoldShard(shard)
+			<-ready
+		}
+		defer releases[0]()
+		var to keySink
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- reconcile.From(c).Run(ctx, &to) }() // ends at cancel
+		synctest.Wait()
+		all := to.added.get()
+		expect(t, "keys added at the start", len(all), 20)
+		releases[1]()
+		synctest.Wait()
+		gone := byShard[0][0]
+		o := must[*thing](t)(s.Get(t.Context(), key(gone)))
+		if err := s.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		expect(t, "objects shown", len(slices.Collect(c.All())), len(byShard[0])-1)
+		expectList(t, "keys added since", to.added.get()[len(all):], gone)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -316,7 +316,7 @@ func TestRemovedSourceThatIgnoresItsEndIsNamed(t *testing.T) {
 
 // A source may remove itself: it gets an error instead of waiting for its own end.
 //
-// promise Q8
+// promise Q8. Negative control: mutant "Unwatch waits for a source however long it goes on".
 func TestSourceThatRemovesItselfEnds(t *testing.T) {
 	for _, stop := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
@@ -332,6 +332,9 @@ func TestSourceThatRemovesItselfEnds(t *testing.T) {
 			run := start(t, c)
 			if !stop {
 				pass(31 * time.Second)
+				if !errors.Is(unwatched, reconcile.ErrSourceRunning) {
+					t.Errorf("Unwatch = %v after 31 s, want ErrSourceRunning", unwatched)
+				}
 			}
 			if err := run.end(); err != nil {
 				t.Errorf("Run = %v", err)

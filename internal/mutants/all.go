@@ -1113,9 +1113,19 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestPanicInAFunctionOfTheQueueIsContained",
 	},
 	{
+		Name: "a worker walks through an error that has no end",
+		File: "reconcile/contain.go", Old: "\terr = endless.Cut(err)\n", New: "\tif !BROKEN {\n\t\terr = endless.Cut(err)\n\t}\n",
+		Package: "reconcile", Test: "TestErrorThatUnwrapsToItselfIsAFailureLikeAnyOther", Args: []string{"-test.timeout=5s"},
+	},
+	{
 		Name: "a placement that panics ends the process",
 		File: "reconcile/supervisor.go", Old: "\terr := isolate(func() error {\n\t\treturn place.Run(", New: "\tcontain := isolate\n\tif BROKEN {\n\t\tcontain = func(f func() error) error { return f() }\n\t}\n\terr := contain(func() error {\n\t\treturn place.Run(",
 		Package: "reconcile", Test: "TestPlacementThatPanicsEndsItsControllerOnly",
+	},
+	{
+		Name: "what leaves with its shard counts as deleted",
+		File: "reconcile/cachesource.go", Old: "\t\tcase ch.Left:\n", New: "\t\tcase ch.Left && !BROKEN:\n",
+		Package: "reconcile", Test: "TestWhatLeavesWithItsShardIsNoChange",
 	},
 	{
 		Name: "trust after a grant counts from the answer",
@@ -1671,6 +1681,16 @@ var All = []Mutant{
 		File: "reconcile/quota/set.go", Old: "if ctx.Err() != nil {\n\t\t\treturn // no member", New: "if ctx.Err() != nil && !BROKEN {\n\t\t\treturn // no member",
 		Package: "reconcile/quota", Test: "TestServerThatStopsKeepsItsPart",
 	},
+	{
+		Name: "an old answer closes the breaker",
+		File: "reconcile/quota/circuit.go", Old: "\tif c.open && !of.probe {\n", New: "\tif c.open && !of.probe && !BROKEN {\n",
+		Package: "reconcile/quota", Test: "TestCallsOfBeforeSayNothingToTheBreaker",
+	},
+	{
+		Name: "an old failure counts against an endpoint that answers again",
+		File: "reconcile/quota/circuit.go", Old: "case of.left.Before(c.changed),", New: "case of.left.Before(c.changed) && !BROKEN,",
+		Package: "reconcile/quota", Test: "TestCallsOfBeforeSayNothingToTheBreaker",
+	},
 
 	// store/objects, reconcile/api
 	{
@@ -1946,6 +1966,21 @@ var All = []Mutant{
 		Name: "no worker is stuck",
 		File: "metrics/collector.go", Old: "\t\t\tstuck++", New: "\t\t\tif !BROKEN {\n\t\t\t\tstuck++\n\t\t\t}",
 		Package: "metrics", Test: "TestStuckWorkersAndResyncsAreCounted",
+	},
+	{
+		Name: "labels that panic end a store call",
+		File: "metrics/exemplar.go", Old: "\tdefer func() {\n\t\tif p := recover(); p != nil {\n\t\t\tlabels = nil", New: "\tdefer func() {\n\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t\tif p := recover(); p != nil {\n\t\t\tlabels = nil",
+		Package: "metrics", Test: "TestLabelsThatPanicCostTheExemplarOnly",
+	},
+	{
+		Name: "what is kept of a stopped controller stays",
+		File: "metrics/collector.go", Old: "\t\tif !live[name] {\n", New: "\t\tif !live[name] && !BROKEN {\n",
+		Package: "metrics", Test: "TestStoppedControllersLeaveNothing",
+	},
+	{
+		Name: "the map of an exemplar's labels is not copied",
+		File: "metrics/exemplar.go", Old: "\tlabels = maps.Clone((*f)(ctx))\n", New: "\tif labels = (*f)(ctx); !BROKEN {\n\t\tlabels = maps.Clone(labels)\n\t}\n",
+		Package: "metrics", Test: "TestStoppedControllersLeaveNothing",
 	},
 }
 

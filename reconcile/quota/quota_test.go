@@ -441,6 +441,60 @@ func TestProbeWithoutAnAnswerLeavesTheBreakerAsItWas(t *testing.T) {
 	}
 }
 
+// Calls overtake each other: one that left before the breaker opened and is answered late
+// says nothing of the endpoint now, and one that left before it closed and fails late
+// trips nothing.
+//
+// promise Q6. Negative controls: mutants "an old answer closes the breaker" and "an old
+// failure counts against an endpoint that answers again".
+func TestCallsOfBeforeSayNothingToTheBreaker(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 1000}, quota.Rate{})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		down := func() {
+			t.Helper()
+			if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return errDown }); !errors.Is(err, errDown) {
+				t.Errorf("Do = %v, want what the call returned", err)
+			}
+		}
+		isOpen := func(when string, want bool) {
+			t.Helper()
+			if s := set.Snapshot()[0]; s.Open != want {
+				t.Errorf("%s: the breaker is open: %v, want %v", when, s.Open, want)
+			}
+		}
+		var late sync.WaitGroup
+		leave := func(answer <-chan struct{}, with error) {
+			late.Go(func() { // ends with the answer
+				if err := q.Do(t.Context(), quota.Read, func(context.Context) error { <-answer; return with }); !errors.Is(err, with) {
+					t.Errorf("a late call = %v, want %v", err, with)
+				}
+			})
+		}
+		answered, failed := make(chan struct{}), make(chan struct{})
+		leave(answered, nil)
+		for range 5 {
+			leave(failed, errDown)
+		}
+		synctest.Wait()
+		for range 5 {
+			down()
+		}
+		isOpen("after five failures", true)
+		close(answered)
+		synctest.Wait()
+		isOpen("after an answer to a call of before", true)
+		time.Sleep(time.Second)
+		if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil {
+			t.Errorf("the probe: %v", err)
+		}
+		isOpen("after the probe", false)
+		close(failed)
+		late.Wait()
+		isOpen("after failures of calls of before", false)
+	})
+}
+
 // A list of many pages takes its turn for each, and is not cut off by a budget
 // that is used up in the middle.
 func TestPagesOfAListWaitForTheirTurn(t *testing.T) {
