@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
@@ -42,7 +44,7 @@ const slowest = time.Minute
 
 func TestMain(m *testing.M) {
 	if os.Getenv(killAt) == "" {
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m) // exits
 	}
 	if err := asProgram(os.Args[1], os.Args[2], os.Args[3]); err != nil {
 		fmt.Println(err)
