@@ -483,8 +483,8 @@ func TestPanicInAWatchEndsOnlyTheWatch(t *testing.T) {
 // A replacement names the revision that it replaces. One that does not makes nothing, also
 // where there is nothing to replace: a create is asked for by If-None-Match.
 //
-// Negative control: code in which a replacement of any revision creates, or a replacement
-// of revision 0 creates.
+// Negative controls: mutants "a replacement of any revision creates" and "a replacement
+// of revision 0 creates".
 func TestReplacementThatNamesNoRevisionCreatesNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	const one = "?kind=disk&key=prod/a"

@@ -35,8 +35,8 @@ func (f *failedKeys) Do(_ context.Context, a reconcile.Action, key, _ string) er
 // Every key that failed is kicked, whatever the page it is on, also when one has left the
 // queue meanwhile; any other error ends it and is returned.
 //
-// Negative control: code in which a key that left ends the retry of all, or only the first
-// page of failed keys is retried.
+// Negative controls: mutants "a key that left ends the retry of all" and "only the first
+// page of failed keys is retried".
 func TestRetryOfFailedKeysReachesAllOfThem(t *testing.T) {
 	page := func(more bool, keys ...string) (p reconcile.KeyPage) {
 		for _, k := range keys {

@@ -200,7 +200,7 @@ func TestAHalfWrittenFileIsNotTaken(t *testing.T) {
 // A file system's clock ticks slowly: a second write within its tick leaves time and size
 // as they were. The content of a file with a young time is read again.
 //
-// Negative control: code in which a second write within a tick is missed.
+// Negative control: mutant "a second write within a tick is missed".
 func TestASecondWriteOfTheSameTimeAndSizeIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, list("a", 1), &declare.Options[spec, struct{}]{Every: 100 * time.Millisecond})
@@ -523,7 +523,7 @@ func TestAProgramWaitsForItsFile(t *testing.T) {
 // A content that was read and is not applied yet leaves the program waiting, although all
 // is as the content before it says.
 //
-// Negative control: code in which a newer content counts as applied.
+// Negative control: mutant "a newer content counts as applied".
 func TestAContentThatIsNotAppliedYetIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
@@ -572,7 +572,7 @@ func (b *late) Watch(ctx context.Context, kind string, after store.Revision) ite
 // A deletion that the cache does not show yet is waited for: the Kind counts what the cache
 // has.
 //
-// Negative control: code in which a deletion that the cache lacks is not waited for.
+// Negative control: mutant "a deletion that the cache lacks is not waited for".
 func TestADeletionThatTheCacheLacksIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, path: filepath.Join(t.TempDir(), "sites.json"), log: &lockedBuffer{}}
@@ -599,7 +599,7 @@ func TestADeletionThatTheCacheLacksIsWaitedFor(t *testing.T) {
 // A server that gets the lease back applies the file again, as it is then: another server
 // may have had another one.
 //
-// promise L2. Negative control: code in which a file is not read again under a new lease.
+// promise L2. Negative control: mutant "a file is not read again under a new lease".
 func TestAFileIsAppliedAgainUnderANewLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := must(memory.New(nil))

@@ -440,8 +440,8 @@ func TestARevisionIsWaitedForWhileOthersGoOn(t *testing.T) {
 // The run of an object says nothing about another object of its name, which nothing has
 // run yet; a revision that had the first is reached when the first is gone.
 //
-// Negative controls: code in which the run of an earlier object of the name counts, or
-// WaitRevision waits for another object of the name.
+// Negative controls: mutants "the run of an earlier object of the name counts" and
+// "WaitRevision waits for another object of the name".
 func TestAnotherObjectOfTheNameIsAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, goOn := make(chan struct{}, 10), make(chan struct{}, 10)
@@ -500,7 +500,7 @@ func TestAnotherObjectOfTheNameIsAnother(t *testing.T) {
 // A run that a cloud turned away says nothing new: what was done stays done, and what
 // failed keeps its reason.
 //
-// Negative control: code in which a throttled run is a failure.
+// Negative control: mutant "a throttled run is a failure".
 func TestThrottledRunSaysNothingOfTheObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := must(queue.NewBucket("cloud", 10, 10))

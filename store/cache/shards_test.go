@@ -504,7 +504,7 @@ func TestAWatchThatIsLateDoesNotCoverTheList(t *testing.T) {
 // A list that breaks off after a page leaves nothing: what it has shown may be gone by the
 // next one, whose watch did not say so to a shard that is not there yet.
 //
-// promise S2. Negative control: code in which half a list stays.
+// promise S2. Negative control: mutant "half a list stays".
 func TestAListThatBreaksOffLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSharded(t, 0, storetest.Rates{}, 1)
@@ -557,8 +557,8 @@ func (p *paged) List(ctx context.Context, kind string, o store.ListOptions) (pag
 // A cache that has ended says so of its shards, and what was broken in a shard that was
 // given up is not shown any more.
 //
-// Negative control: code in which shards of a cache that ended are relied on, or a broken
-// object of a lost shard stays broken.
+// Negative controls: mutants "shards of a cache that ended are relied on" and "a broken
+// object of a lost shard stays broken".
 func TestShardsThatEndAreNotReliedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSharded(t, 0, storetest.Rates{}, 1)
@@ -597,7 +597,7 @@ func TestShardsThatEndAreNotReliedOn(t *testing.T) {
 // A list of a store that is older than what the watch has shown means that the store was
 // restored, also while the watch's connection has not noticed: everything is read again.
 //
-// promise S2
+// promise S2. Negative control: mutant "a list of an older store is taken".
 func TestAListOfARestoredStoreStartsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, backup := newSharded(t, 0, storetest.Rates{}, 1), newSharded(t, 0, storetest.Rates{}, 1)
@@ -627,6 +627,7 @@ func TestAListOfARestoredStoreStartsOver(t *testing.T) {
 		w.wantShard(0)
 		// Shard 1 is gained: its watch is of the store before, and its list of the one after.
 		s.listed = func() {
+			time.Sleep(time.Second) // until that watch is open
 			mu.Lock()
 			defer mu.Unlock()
 			now = backup.b

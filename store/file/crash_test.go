@@ -292,7 +292,7 @@ func TestFailingDiskIsAClearErrorAndLosesNothing(t *testing.T) {
 // The end of a lease that a full disk refuses is tried again, each second: without
 // it the records of a dead holder would stay.
 //
-// promise L1. Negative control: code in which the end of a lease is tried once.
+// promise L1. Negative control: mutant "the end of a lease is tried once".
 func TestEndOfALeaseIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f *os.File

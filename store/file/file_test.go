@@ -864,7 +864,7 @@ func TestLeaseSurvivesARestartAndThenExpires(t *testing.T) {
 // A lease whose end is being written is not renewed: the record that is bound to it is gone
 // a moment later. Here the end is on disk and not published yet.
 //
-// promise L1. Negative control: code in which a lease is renewed while its end is written.
+// promise L1. Negative control: mutant "a lease is renewed while its end is written".
 func TestLeaseIsNotRenewedWhileItsEndIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool

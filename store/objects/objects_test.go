@@ -191,7 +191,7 @@ func Example() {
 }
 
 // A list that is short because the cache is, would look as if objects did not exist.
-// Negative control: code in which an old version of a broken object is listed.
+// Negative control: mutant "an old version of a broken object is listed".
 func TestKindOfACacheListsAllOrFails(t *testing.T) {
 	b := must(file.Open(filepath.Join(t.TempDir(), "tend.db"), nil))
 	t.Cleanup(func() { _ = b.Close() })
