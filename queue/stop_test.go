@@ -59,6 +59,32 @@ func TestDrainHearsOfKeysThatGoWithoutARun(t *testing.T) {
 	}
 }
 
+// A key that a hold of its own keeps back is no work that a drain waits for. It is none
+// either when the hold ends meanwhile: the getters were told that nothing comes any more.
+//
+// promise Q8. Negative control: mutant "a hold that ends while the queue drains makes its key ready".
+func TestKeyWhoseHoldEndsAfterCloseIsLeft(t *testing.T) {
+	for what, end := range map[string]func(q *Queue[string]){
+		"Release": func(q *Queue[string]) { q.Release(q.OfKey("k"), "operator") },
+		"its Max": func(*Queue[string]) { time.Sleep(time.Minute) },
+	} {
+		bubble(t, nil, func(t *testing.T, q *Queue[string]) {
+			add(t, q, "k")
+			q.Hold(q.OfKey("k"), Hold{Name: "operator", Reason: "test", Max: time.Minute})
+			q.Close()
+			if _, err := q.Get(t.Context()); !errors.Is(err, ErrStopped) {
+				t.Errorf("Get = %v, want ErrStopped", err)
+			}
+			end(q)
+			synctest.Wait()
+			if n := q.Len(); n != 0 {
+				t.Errorf("%s: %d keys are ready in a queue that has no getters any more", what, n)
+			}
+			wantOver(t, drains(t, q), what)
+		})
+	}
+}
+
 // A key that its bucket refuses waits for a token, which no longer comes due once
 // the queue is closed; Stop and Drain must not wait for it.
 //

@@ -827,6 +827,11 @@ var All = []Mutant{
 		Package: "queue", Test: "TestKeepAttemptsEndsTheWaitAndCountsOn",
 	},
 	{
+		Name: "a hold that ends while the queue drains makes its key ready",
+		File: "queue/hold.go", Old: "!set.lasts() && s.env.may().phase() == open:", New: "!set.lasts() && (BROKEN || s.env.may().phase() == open):",
+		Package: "queue", Test: "TestKeyWhoseHoldEndsAfterCloseIsLeft",
+	},
+	{
 		Name: "a provider's object is deleted under its users",
 		File: "reconcile/lifecycle/lifecycle.go", Old: "run.Deleting() && why != \"\" {", New: "run.Deleting() && why != \"\" && !BROKEN {",
 		Package: "reconcile/lifecycle", Test: "TestProviderKeepsTheOrderOfItsObjects",
