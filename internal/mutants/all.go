@@ -1242,6 +1242,26 @@ var All = []Mutant{
 		File: "reconcile/lease/board.go", Old: "o.created > newest[o.Server].created {", New: "(BROKEN || o.created > newest[o.Server].created) {",
 		Package: "reconcile/lease", Test: "TestServerThatIsBackCountsOnce",
 	},
+	{
+		Name: "members are not told that the others are known again",
+		File: "reconcile/lease/session.go", Old: "\tif !was {\n\t\ts.stale()", New: "\tif !was && !BROKEN {\n\t\ts.stale()",
+		Package: "reconcile/lease", Test: "TestMemberIsToldWhenItsListsWorkAgain",
+	},
+	{
+		Name: "a list of members that failed is not made again",
+		File: "reconcile/lease/session.go", Old: "\t\t\tagain.Reset(s.opts.TTL / 10)\n", New: "\t\t\tif !BROKEN {\n\t\t\t\tagain.Reset(s.opts.TTL / 10)\n\t\t\t}\n",
+		Package: "reconcile/lease", Test: "TestMemberIsToldWhenItsListsWorkAgain",
+	},
+	{
+		Name: "a grant that hangs is waited for",
+		File: "reconcile/lease/session.go", Old: "WithTimeoutCause(ctx, s.opts.TTL/2, errors.New(\"lease: no answer to a grant\"))", New: "WithTimeoutCause(ctx, map[bool]time.Duration{false: s.opts.TTL / 2, true: 1000 * s.opts.TTL}[BROKEN], errors.New(\"lease: no answer to a grant\"))",
+		Package: "reconcile/lease", Test: "TestGrantThatHangsIsAskedForAgain",
+	},
+	{
+		Name: "a hold that the host has ended is trusted on",
+		File: "reconcile/lease/manual.go", Old: "\t\tdistrust(ErrLost) // also if", New: "\t\tif BROKEN {\n\t\t\tcancel(ErrLost)\n\t\t} else {\n\t\t\tdistrust(ErrLost)\n\t\t} // also if",
+		Package: "reconcile/lease", Test: "TestHostSetBackWhileItsLossIsNotedHoldsAgain",
+	},
 
 	// store/etcd
 	{
@@ -1288,6 +1308,11 @@ var All = []Mutant{
 		Name: "a broken object of a lost shard stays broken",
 		File: "store/cache/shards.go", Old: "\t\t\tc.mend(key)", New: "\t\t\tif !BROKEN {\n\t\t\t\tc.mend(key)\n\t\t\t}",
 		Package: "store/cache", Test: "TestShardsThatEndAreNotReliedOn",
+	},
+	{
+		Name: "a broken object that went during a gap stays broken",
+		File: "store/cache/relist.go", Old: "\t\tif _, ok := seen[key]; !ok {\n\t\t\tc.mend(key)", New: "\t\tif _, ok := seen[key]; !ok && !BROKEN {\n\t\t\tc.mend(key)",
+		Package: "store/cache", Test: "TestUndecodableObjectIsReportedAndLeftAlone",
 	},
 
 	// reconcile/lifecycle

@@ -512,3 +512,20 @@ func TestSlowWorkOfAServerThatStopsHoldsUpItsShardAlone(t *testing.T) {
 		stays.end()
 	})
 }
+
+// A grant that hangs is given up after half a TTL, and another one is asked for.
+//
+// promise L2. Negative control: mutant "a grant that hangs is waited for".
+func TestGrantThatHangsIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger(t)
+		m := &limp{link: &link{Backend: newBackend(t)}, call: "grant", nth: 1, fault: slow, by: 100 * ttl}
+		defer m.Close()
+		s := m.startSharded(t, "one", 4, l.work("one", 0))
+		time.Sleep(2 * ttl)
+		if got := l.owners(); got["one"] != 4 {
+			t.Errorf("shards by server: %v, want all 4 with the only one", got)
+		}
+		s.end()
+	})
+}

@@ -30,6 +30,7 @@ func (c asked) Err() error {
 //
 // Negative control: with the work distrusted only if the setting is still another
 // one, nothing ends it, and Run heard neither of settings nor of its context.
+// Mutant "a hold that the host has ended is trusted on".
 func TestHostSetBackWhileItsLossIsNotedHoldsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger(t)
@@ -46,7 +47,20 @@ func TestHostSetBackWhileItsLossIsNotedHoldsAgain(t *testing.T) {
 			}
 		}}
 		done := make(chan error, 1)
-		go func() { done <- m.Run(hooked, l.work("s", 0)) }()
+		var trusted []bool // whether each hold was when its work was told to end
+		work := l.work("s", 0)
+		go func() {
+			done <- m.Run(hooked, func(ctx context.Context, shard int) error {
+				err := work(ctx, shard)
+				select {
+				case <-lease.Gone(ctx):
+					trusted = append(trusted, false)
+				default:
+					trusted = append(trusted, true)
+				}
+				return err
+			})
+		}()
 		m.Set(true, 1)
 		synctest.Wait()
 		armed = true
@@ -60,6 +74,9 @@ func TestHostSetBackWhileItsLossIsNotedHoldsAgain(t *testing.T) {
 		}
 		if n := l.begun(); n != 2 {
 			t.Errorf("work was begun %d times, want once for each hold", n)
+		}
+		if len(trusted) != 1 || trusted[0] {
+			t.Errorf("holds that are over, and are trusted: %v, want one that is not", trusted)
 		}
 		cancel()
 		time.Sleep(time.Minute)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
 )
 
 // Negative control: without joined(nil) at the end of a session, a server that
@@ -119,6 +121,67 @@ func TestServerThatIsBackCountsOnce(t *testing.T) {
 		cut.heal()
 		cancel()
 		if err := errors.Join(<-done, <-done); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// blind is a link whose lists fail while it is on.
+type blind struct {
+	*link
+	on    atomic.Bool
+	lists atomic.Int32
+}
+
+func (b *blind) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	b.lists.Add(1)
+	if b.on.Load() {
+		return store.Page{}, errFault
+	}
+	return b.link.List(ctx, kind, o)
+}
+
+// A member whose lists fail asks for another one each tenth of a TTL, and not only with
+// the next renewal. When one is answered, the program is told that the others are known.
+//
+// promise L2. Negative controls: mutants "a list of members that failed is not made again"
+// and "members are not told that the others are known again".
+func TestMemberIsToldWhenItsListsWorkAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &blind{link: &link{Backend: newBackend(t)}}
+		defer b.Close()
+		m, err := lease.NewMembers(b, "quotas", &lease.Options{TTL: ttl, Server: "one", Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }() // ends at cancel
+		time.Sleep(ttl)
+		before := b.lists.Load()
+		b.on.Store(true)
+		time.Sleep(2 * ttl)
+		synctest.Wait()
+		if n := b.lists.Load() - before; n < 15 {
+			t.Errorf("%d lists were asked for in two TTLs, want one each tenth of a TTL", n)
+		}
+		if n := m.Live(); n != 0 {
+			t.Errorf("%d live while no list is answered, want 0: not known", n)
+		}
+		for len(m.Changed()) > 0 {
+			<-m.Changed()
+		}
+		b.on.Store(false)
+		time.Sleep(ttl / 2)
+		synctest.Wait()
+		if n := m.Live(); n != 1 {
+			t.Errorf("%d live after a list was answered, want 1", n)
+		}
+		if len(m.Changed()) == 0 {
+			t.Error("the program was not told")
+		}
+		cancel()
+		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})

@@ -270,7 +270,8 @@ func TestLimitedCacheFollowsAnObjectThatCarriesOurFinalizer(t *testing.T) {
 
 // case 104
 // The negative control let read drop the held version of an object that cannot
-// be decoded: the consumer saw a deletion of b.
+// be decoded: the consumer saw a deletion of b. Mutant "a broken object that went during a
+// gap stays broken".
 func TestUndecodableObjectIsReportedAndLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reported []string
@@ -300,6 +301,15 @@ func TestUndecodableObjectIsReportedAndLeftAlone(t *testing.T) {
 		expect(t, "mended and deleted", names(c.All()), "a@5 bad@7")
 		if err := c.Health(); err != nil {
 			t.Errorf("Health is %v, want nil", err)
+		}
+		// One that goes while the watch is away is not counted any more either.
+		f.send(changes(9, garbage(9, "worse")))
+		if err := c.Health(); err == nil {
+			t.Error("Health does not count the object")
+		}
+		f.send(store.ErrCompacted, snapshot(10, put(at(5, "a")), put(at(7, "bad"))), end(10))
+		if err := c.Health(); err != nil {
+			t.Errorf("Health is %v after the object was deleted, want nil", err)
 		}
 	})
 }
