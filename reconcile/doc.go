@@ -16,12 +16,11 @@
 //   - R1. Level-triggered: a reconciler gets a key, never an event.
 //   - R2. An error beats the Result. [RetryAfter] carries a delay with an error or
 //     without one; [Terminal] parks the key with its reason until what is wanted
-//     changes, the key is kicked, or the slow resync comes round. Parking and
-//     attempts live in memory: a restart tries everything once more.
+//     changes, the key is kicked, or the slow resync comes round. A restart tries
+//     everything once more.
 //   - R3. A panic is an error with a stack; the others go on. A run past its
 //     deadline has its context ended with a cause that names whose deadline it
-//     was; one that ignores this is reported as stuck and keeps its key, and with
-//     [Options.ReplaceStuck] a spare worker takes its place.
+//     was; one that ignores this is reported as stuck and keeps its key.
 //   - R4. No key is run before every source has listed what there is.
 //   - S4. A key that wrote to a store is not run again before the caches that its
 //     controller uses have seen the write, or [Options.CacheWait] has passed;
@@ -34,8 +33,8 @@
 //
 // # What is not
 //
-// A run may happen again at any time for no reason: reconcilers must be idempotent.
-// States in between are skipped. There is no order between keys beyond priority.
+// A run may happen again at any time: reconcilers must be idempotent. States in between
+// are skipped. There is no order between keys beyond priority.
 //
 // # The context of a run
 //
@@ -44,20 +43,19 @@
 // [Options.EndSuperseded] when the object has changed ([ErrSuperseded]), and
 // when the run returns. [context.Cause] tells which. It carries the values of Run's
 // context, the lease's guard, and what [Logger] and [RunInfo] give. It does not end
-// when Run's context does: runs are drained first. Each run has a context of its own.
+// when Run's context does: runs are drained first.
 //
 // # Urgency
 //
-// An ordinary add of a key that is backing off is absorbed into the retry. A change is
-// urgent, and ends the backoff, only if the generation rose, deletion was asked for, the
-// object is new, gone or unpaused, or it was annotated with
-// [store.AnnotationReconcileNow], and the key's own run did not write that revision.
+// Only an urgent change ends a backoff: the generation rose, deletion was asked for, the
+// object is new, gone or unpaused, or it got [store.AnnotationReconcileNow], and the key's
+// own run did not write that revision.
 //
 // # Several servers
 //
 // [Options.Placement] says where keys run; package lease has the placements. Without
-// one, a Manager runs controllers whose caches are on a backend that other processes can
-// open on one server at a time, and all others at once.
+// one, a Manager runs controllers on a backend that other processes can open on one server
+// at a time, and all others at once.
 package reconcile
 
 // Design notes.

@@ -27,8 +27,7 @@
 // # What is not
 //
 // There are no queries besides kind, namespace and labels; package cache has indexes. A [Tx]
-// writes several objects at once; there is none that reads. Owners are recorded and not
-// followed: cascading deletion is a controller's work.
+// writes several objects at once and does not read. Owners are recorded and not followed.
 //
 // # What can be written
 //
@@ -50,14 +49,12 @@
 // The stored form carries Options.Version. A program reads an object of a newer
 // version and refuses to write it ([ErrNewer]). Within a version, fields that a
 // program does not know survive its writes with the [JSON] codec, at any depth
-// but not inside lists. A backend of Go values holds no unknown fields, except
-// in records written as bytes.
+// but not inside lists. A backend of Go values holds none.
 //
 // When the form changes in another way than by new fields, raise Options.Version and give
 // Options.Convert a step, by which objects of the earlier form are converted when they are
-// read. Deploy servers with the step first; when the last of the others has gone, [Rewrite]
-// all. [Encryption] encrypts a kind at rest, and is brought in, and its key changed, in the
-// same way.
+// read. Deploy servers with the step first; when the others have gone, [Rewrite] all.
+// [Encryption] is brought in, and its key changed, in the same way.
 package store
 
 // Design notes.

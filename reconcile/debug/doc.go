@@ -39,24 +39,19 @@
 //
 // # What it promises
 //
-//   - A page costs a page. The queue is looked at in steps, with a lock held for a
-//     thousand keys at a time; nothing is kept that is not shown. A page that takes
-//     longer than [Options.Timeout] says so or shows what it has. At most four about
-//     a controller and four others are made at once.
-//   - Keys, errors and labels are text that anybody may have chosen. They are
-//     escaped, cut to 1,000 characters, and what does not print (control
-//     characters, marks that turn the direction of writing) is shown by its number,
-//     in the text form too. A policy forbids the browser to run anything.
-//   - Objects of a kind from a cache cost their backend nothing; those of a store are
-//     listed for each page about the kind, and for each overview.
+//   - A page costs a page. The queue is looked at in steps of a thousand keys. A page
+//     that takes longer than [Options.Timeout] says so or shows what it has. At
+//     most eight are made at once.
+//   - Keys, errors and labels are escaped, cut to 1,000 characters, and what does not
+//     print is shown by its number, in the text form too. A policy forbids the
+//     browser to run anything.
+//   - Objects of a kind from a cache cost their backend nothing.
 //   - It never changes what it shows, other than by an action.
 //
 // # What it does not
 //
 // It does not authenticate its readers: put it on localhost, or behind something that
-// does. A reader sees keys and error texts. What lies in fields tagged
-// tend:"secret" is taken out before it gets here; see [store.Store.Redact].
-//
+// does. What lies in fields tagged tend:"secret" is taken out; see [store.Store.Redact].
 // Every view is of several moments: a key can have moved on between two lines.
 package debug
 

@@ -37,8 +37,7 @@
 //	meta: {namespace: prod, name: logs}
 //	spec: {versioning: true}
 //
-// Apply replaces the spec whole and adds labels and annotations. What it does not name
-// stays: finalizers, owners, the pause, other objects.
+// Apply replaces the spec and adds labels and annotations. All else stays.
 //
 // # Exit codes
 //
@@ -52,10 +51,7 @@
 //	7  the server or store cannot be reached
 //	8  the kind's type is needed: metadata only
 //
-// # Types
-//
 // Validation, codecs and secrets are in a kind's Go type. A service that calls [Run]
-// with [Config.Kinds] has a command that also writes specs straight on a store. Without,
-// a store's objects are shown without spec and status, unless -show-secrets says that
-// all of them may be seen, secrets too.
+// with [Config.Kinds] writes specs straight on a store, too. Without, a store's objects are
+// shown without spec and status, unless -show-secrets is given.
 package cli
