@@ -13,7 +13,7 @@ import (
 // needs, and to delete one that others need. It is safe for concurrent use.
 type cloud struct {
 	// step is called before and after each call, and may refuse it. Nil: nothing is called.
-	step func(what string) error
+	step func(what string, ref depend.Ref) error
 
 	mu        sync.Mutex // guards what follows
 	resources map[depend.Ref]resource
@@ -32,12 +32,12 @@ func newCloud() *cloud {
 }
 
 // called is one call; ctx that has ended refuses it, as a client of a real cloud would.
-func (c *cloud) called(ctx context.Context, what string, f func() error) error {
+func (c *cloud) called(ctx context.Context, what string, ref depend.Ref, f func() error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	if c.step != nil {
-		if err := c.step("before " + what); err != nil {
+		if err := c.step("before "+what, ref); err != nil {
 			return err
 		}
 	}
@@ -46,7 +46,7 @@ func (c *cloud) called(ctx context.Context, what string, f func() error) error {
 	err := f()
 	c.mu.Unlock()
 	if c.step != nil {
-		if err := c.step("after " + what); err != nil {
+		if err := c.step("after "+what, ref); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (c *cloud) called(ctx context.Context, what string, f func() error) error {
 }
 
 func (c *cloud) get(ctx context.Context, ref depend.Ref) (r resource, exists bool, err error) {
-	err = c.called(ctx, "get", func() error {
+	err = c.called(ctx, "get", ref, func() error {
 		r, exists = c.resources[ref]
 		return nil
 	})
@@ -63,7 +63,7 @@ func (c *cloud) get(ctx context.Context, ref depend.Ref) (r resource, exists boo
 
 // put creates a resource or changes it.
 func (c *cloud) put(ctx context.Context, ref depend.Ref, r resource) error {
-	return c.called(ctx, "put", func() error {
+	return c.called(ctx, "put", ref, func() error {
 		for _, n := range r.needs {
 			if _, exists := c.resources[n]; !exists {
 				return c.refuse("%s needs %s, which does not exist", ref, n)
@@ -81,7 +81,7 @@ func (c *cloud) put(ctx context.Context, ref depend.Ref, r resource) error {
 }
 
 func (c *cloud) delete(ctx context.Context, ref depend.Ref) error {
-	return c.called(ctx, "delete", func() error {
+	return c.called(ctx, "delete", ref, func() error {
 		if n := c.users[ref]; n > 0 {
 			return c.refuse("%s is used by %d others", ref, n)
 		}

@@ -8,14 +8,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
-	"maps"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -27,6 +27,7 @@ import (
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
 )
 
 var (
@@ -39,8 +40,8 @@ var (
 // the step of that number; 0: at none.
 const killAt = "TEND_NETWORK_KILL_AT"
 
-// slowest is how long a process may take.
-const slowest = time.Minute
+// slowest is how long a process may take with so many objects.
+func slowest(size int) time.Duration { return time.Minute + time.Duration(size)*50*time.Millisecond }
 
 func TestMain(m *testing.M) {
 	if os.Getenv(killAt) == "" {
@@ -70,13 +71,17 @@ func asProgram(folder, size, way string) error {
 			select {}
 		}
 	}
-	c, err := openCloud(folder)
+	c, j, err := openCloud(folder)
 	if err != nil {
 		return err
 	}
-	c.step = func(string) error {
+	c.step = func(what string, ref depend.Ref) error {
 		step()
-		err := saveCloud(folder, c)
+		call, after := strings.CutPrefix(what, "after ")
+		if !after {
+			return nil
+		}
+		err := j.add(c, call, ref)
 		step()
 		return err
 	}
@@ -84,7 +89,7 @@ func asProgram(folder, size, way string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), slowest)
+	ctx, cancel := context.WithTimeout(context.Background(), slowest(n))
 	defer cancel()
 	err = errors.Join(goOneWay(ctx, &steppedBackend{b, step}, c, n, way), b.Close())
 	fmt.Println(steps.Load())
@@ -126,73 +131,86 @@ func (b *steppedBackend) Commit(ctx context.Context, t store.Txn) (store.Revisio
 	return b.Backend.Commit(ctx, t)
 }
 
-// savedCloud is a cloud as a file holds it. The file is written before and after each call,
-// and the call returns after that, so that all that a call has returned outlives the process.
-type savedCloud struct {
-	Resources []savedResource
-	Calls     map[string]int
-	Refused   []string
+// journal keeps a cloud in a file, which has a line for each call. The line is written before
+// the call returns, so that all that a call has returned outlives the process.
+type journal struct {
+	mu      sync.Mutex
+	file    *os.File
+	refused int // so many refusals are in the file
+}
+
+// entry is one line: a call, and its resource as it is after that, nil if it does not exist.
+type entry struct {
+	Call    string
+	Ref     depend.Ref
+	Is      *savedResource `json:",omitempty"`
+	Refused []string       `json:",omitempty"` // for the order
 }
 
 type savedResource struct {
-	Ref   depend.Ref
 	Spec  string
 	Needs []depend.Ref
 }
 
-var saving sync.Mutex
-
-func saveCloud(folder string, c *cloud) error {
-	saving.Lock()
-	defer saving.Unlock()
+func (j *journal) add(c *cloud, call string, ref depend.Ref) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e := entry{Call: call, Ref: ref}
 	c.mu.Lock()
-	s := savedCloud{Calls: maps.Clone(c.calls), Refused: slices.Clone(c.refused)}
-	for ref, r := range c.resources {
-		s.Resources = append(s.Resources, savedResource{ref, r.spec, r.needs})
+	if r, exists := c.resources[ref]; exists {
+		e.Is = &savedResource{r.spec, r.needs}
 	}
+	e.Refused = slices.Clone(c.refused[j.refused:])
+	j.refused = len(c.refused)
 	c.mu.Unlock()
-	text, err := json.Marshal(s)
-	if err != nil {
-		return err
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, err = j.file.Write(append(line, '\n'))
 	}
-	file := filepath.Join(folder, "cloud.json")
-	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(file+".new", file)
+	return err
 }
 
-func openCloud(folder string) (*cloud, error) {
-	c := newCloud()
-	text, err := os.ReadFile(filepath.Join(folder, "cloud.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil
-	}
+// openCloud reads the cloud of a folder. A last line that is not whole is that of a call that
+// has not returned: it is cut off, and the call was not made.
+func openCloud(folder string) (*cloud, *journal, error) {
+	file, err := os.OpenFile(filepath.Join(folder, "cloud.json"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var s savedCloud
-	if err := json.Unmarshal(text, &s); err != nil {
-		return nil, err
+	c, lines := newCloud(), json.NewDecoder(file)
+	for {
+		whole := lines.InputOffset()
+		var e entry
+		if err := lines.Decode(&e); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			_, err := file.Seek(whole, io.SeekStart)
+			return c, &journal{file: file, refused: len(c.refused)}, errors.Join(err, file.Truncate(whole))
+		} else if err != nil {
+			return nil, nil, errors.Join(err, file.Close())
+		}
+		c.replay(e)
 	}
-	for _, r := range s.Resources {
-		c.resources[r.Ref] = resource{r.Spec, r.Needs}
-		for _, n := range r.Needs {
+}
+
+func (c *cloud) replay(e entry) {
+	for _, n := range c.resources[e.Ref].needs {
+		c.users[n]--
+	}
+	delete(c.resources, e.Ref)
+	if e.Is != nil {
+		c.resources[e.Ref] = resource{e.Is.Spec, e.Is.Needs}
+		for _, n := range e.Is.Needs {
 			c.users[n]++
 		}
 	}
-	if s.Calls != nil {
-		c.calls = s.Calls
-	}
-	c.refused = s.Refused
-	return c, nil
+	c.calls[e.Call]++
+	c.refused = append(c.refused, e.Refused...)
 }
 
 // process runs the program as a process of its own, and reports whether it was killed and
 // how many steps it took if not.
 func runProcess(t *testing.T, folder, way string, kill int) (killed bool, steps int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), slowest+10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), slowest(*killSize)+10*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], folder, fmt.Sprint(*killSize), way)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", killAt, kill), "GORACE=atexit_sleep_ms=0")
@@ -230,6 +248,12 @@ func TestKilledProcessesEndAsDeclaredAndTearDownInOrder(t *testing.T) {
 			t.Fatalf("the whole way %s of %d objects took %d steps", way, *killSize, whole[way])
 		}
 	}
+	m, err := memory.New(nil)
+	check(t, err)
+	n, err := newNetwork(m, newCloud())
+	check(t, err)
+	references, err := n.declare(t.Context(), *killSize)
+	check(t, err)
 	folder := t.TempDir()
 	for _, way := range []string{"up", "down"} {
 		dead := 0
@@ -243,16 +267,24 @@ func TestKilledProcessesEndAsDeclaredAndTearDownInOrder(t *testing.T) {
 			t.Errorf("none of %d processes was killed on the way %s", *kills, way)
 		}
 		runProcess(t, folder, way, 0)
-		c, err := openCloud(folder)
+		c, j, err := openCloud(folder)
 		check(t, err)
+		check(t, j.file.Close())
 		want := map[string]int{"up": *killSize, "down": 0}[way]
 		if len(c.resources) != want {
 			t.Errorf("%d resources are there after the way %s, want %d", len(c.resources), way, want)
 		}
+		references, declared := 0, map[string]int{"up": references, "down": 0}[way]
+		for _, r := range c.resources {
+			references += len(r.needs)
+		}
+		if references != declared {
+			t.Errorf("they have %d references after the way %s, want %d", references, way, declared)
+		}
 		if len(c.refused) > 0 {
 			t.Errorf("refused for order on the way %s: %q", way, c.refused)
 		}
-		t.Logf("%s: %d processes killed; %s", way, dead, c)
+		t.Logf("%s: %d processes killed; %d references, %s", way, dead, references, c)
 	}
 	b, err := openState(folder)
 	check(t, err)

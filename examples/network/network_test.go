@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
 )
@@ -177,7 +178,7 @@ func life(t *testing.T, kill int) (steps int) {
 }
 
 func process(t *testing.T, b store.Backend, c *cloud, k *killer) (stop func()) {
-	c.step = k.step
+	c.step = func(string, depend.Ref) error { return k.step("") }
 	n, err := newNetwork(b, c)
 	check(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
