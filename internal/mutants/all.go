@@ -797,6 +797,16 @@ var All = []Mutant{
 		Package: "reconcile/depend", Test: "TestRepeatedWakesTakeNoPlaceOfThePace",
 	},
 	{
+		Name: "readiness alone ends the park of an object whose run has not asked",
+		File: "reconcile/depend/index.go", Old: "&& !(u.is(failed) && readied) {", New: "&& !((u.is(failed) || BROKEN) && readied) {",
+		Package: "reconcile/depend", Test: "TestReadinessAloneEndsNothingForARunThatFailedBeforeItAsked",
+	},
+	{
+		Name: "each change of a dependency starts the attempts from 0, however soon",
+		File: "reconcile/depend/index.go", Old: "now-u.freshAt >= x.fresh) {", New: "now-u.freshAt >= x.fresh || BROKEN) {",
+		Package: "reconcile/depend", Test: "TestReadinessAloneEndsNothingForARunThatFailedBeforeItAsked",
+	},
+	{
 		Name: "a dependency that becomes ready starts the attempts from 0",
 		File: "reconcile/depend/index.go", Old: "if differs && (!u.is(renewed)", New: "if (differs || BROKEN) && (BROKEN || !u.is(renewed)",
 		Package: "reconcile/depend", Test: "TestFlappingReferenceWakesNoMoreThanItMust",

@@ -12,7 +12,13 @@ import (
 // graphs calls f for every graph over n objects: of all pairs, or of those without cycles
 // only those in which objects need others of a lower number.
 func graphs(n int, cycles bool, f func(needs [][]int)) {
-	var pairs [][2]int
+	pairs := pairsOf(n, cycles)
+	for bits := range 1 << len(pairs) {
+		f(needsOf(n, pairs, bits))
+	}
+}
+
+func pairsOf(n int, cycles bool) (pairs [][2]int) {
 	for i := range n {
 		for j := range n {
 			if j < i || cycles && i != j {
@@ -20,15 +26,18 @@ func graphs(n int, cycles bool, f func(needs [][]int)) {
 			}
 		}
 	}
-	for bits := range 1 << len(pairs) {
-		needs := make([][]int, n)
-		for b, p := range pairs {
-			if bits>>b&1 == 1 {
-				needs[p[0]] = append(needs[p[0]], p[1])
-			}
+	return pairs
+}
+
+// needsOf is the graph of those of the pairs whose bits are set.
+func needsOf(n int, pairs [][2]int, bits int) [][]int {
+	needs := make([][]int, n)
+	for b, p := range pairs {
+		if bits>>b&1 == 1 {
+			needs[p[0]] = append(needs[p[0]], p[1])
 		}
-		f(needs)
 	}
+	return needs
 }
 
 func permutations(n int) (all [][]int) {
@@ -243,23 +252,28 @@ func TestOrderVisitsEachObjectOnce(t *testing.T) {
 // classes calls f for one graph of each class of graphs that differ only in the numbers of
 // their objects, and says how many there are.
 func classes(n int, cycles bool, f func(needs [][]int)) (count int) {
-	orders := permutations(n)
-	seen := make(map[int]struct{})
-	graphs(n, cycles, func(needs [][]int) {
-		for p, order := range orders {
+	orders, pairs := permutations(n), pairsOf(n, cycles)
+	seen := make([]bool, 1<<(n*n))
+	for bits := range 1 << len(pairs) {
+		code := 0
+		for b, p := range pairs {
+			code |= bits >> b & 1 << (p[0]*n + p[1])
+		}
+		if seen[code] {
+			continue
+		}
+		needs := needsOf(n, pairs, bits)
+		for _, order := range orders {
 			code := 0
 			for i := range needs {
 				for _, to := range needs[i] {
 					code |= 1 << (order[i]*n + order[to])
 				}
 			}
-			if _, twice := seen[code]; twice && p == 0 {
-				return
-			}
-			seen[code] = struct{}{}
+			seen[code] = true
 		}
 		count++
 		f(needs)
-	})
+	}
 	return count
 }

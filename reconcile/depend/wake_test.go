@@ -170,6 +170,105 @@ func TestChangeAfterARunThatAskedForNothingEndsThePark(t *testing.T) {
 	})
 }
 
+// Runs that fail before they ask say nothing about the needed objects. An object that has seen
+// them as they are stays parked, or in its backoff, when one becomes unready and ready again.
+// Another value ends both, each time that there is one, and its attempts start from 0 at most
+// once in the time of [depend.Options.Fresh].
+//
+// promise Q4
+func TestReadinessAloneEndsNothingForARunThatFailedBeforeItAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuses := false
+		s := newSystem(t, setting{need: bySize, first: func(key store.Key) error {
+			switch {
+			case refuses && key.Name == "parks":
+				return reconcile.Terminal(errors.New("refused"))
+			case refuses && key.Name == "backs off":
+				return errors.New("refused")
+			}
+			return nil
+		}, fail: func(o *Thing) error {
+			if refuses && o.Name == "asks" {
+				return errors.New("refused")
+			}
+			return nil
+		}})
+		defer s.start()()
+		s.declare("vpc")
+		s.declare("asks", "vpc") // its runs fail after they have asked
+		users := []string{"parks", "backs off"}
+		for _, name := range users {
+			s.declare(name, "vpc")
+		}
+		settle()
+		s.wantReady("vpc", "parks", "backs off")
+		began := func(f func()) (n [2]int) {
+			t.Helper()
+			for i, name := range users {
+				n[i] = -s.began(name)
+			}
+			f()
+			settle()
+			for i, name := range users {
+				n[i] += s.began(name)
+			}
+			return n
+		}
+		attempts := func() int {
+			e, _ := s.ctrl.Queue().Lookup(store.Key{Name: "backs off"})
+			return e.Attempts
+		}
+		refuses = true
+		for _, name := range append(users, "asks") {
+			check(t, s.ctrl.Add(store.Key{Name: name}))
+		}
+		time.Sleep(5000 * time.Second) // runs after 1, 3, 7, ... 4095 s, and then after an hour more
+		synctest.Wait()
+		if e, _ := s.ctrl.Queue().Lookup(store.Key{Name: "parks"}); e.State != queue.StateParked {
+			t.Fatalf("it is %v, want it parked", e.State)
+		}
+		if n := attempts(); n < 10 {
+			t.Fatalf("it has %d attempts", n)
+		}
+		for range 3 {
+			asked := s.began("asks")
+			if n := began(func() {
+				s.edit("vpc", func(o *Thing) { o.SetProgressing("Flips", "") })
+				settle()
+				s.edit("vpc", (*Thing).SetReady)
+			}); n != [2]int{} {
+				t.Errorf("%v ran %v times because the needed object is ready again", users, n)
+			}
+			if s.began("asks") == asked {
+				t.Error("the readiness did not come back for an object that asks and fails")
+			}
+		}
+		edit := func() { s.edit("vpc", func(o *Thing) { o.Spec.Size++ }) }
+		if n := began(edit); n[0] != 1 || n[1] < 1 {
+			t.Errorf("%v ran %v times for another value", users, n)
+		}
+		if n := attempts(); n < 1 || n > 2 { // the next run comes after a second
+			t.Errorf("it has %d attempts after another value, want them to start from 0", n)
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		before := attempts()
+		if n := began(edit); n != [2]int{1, 1} {
+			t.Errorf("%v ran %v times for a value that follows soon, want 1 each", users, n)
+		}
+		if n := attempts(); n != before+1 {
+			t.Errorf("it has %d attempts after a value that follows soon, and had %d before: want one more", n, before)
+		}
+		time.Sleep(time.Minute)
+		if n := began(edit); n[0] != 1 || n[1] < 1 {
+			t.Errorf("%v ran %v times for a third value", users, n)
+		}
+		if n := attempts(); n < 1 || n > 2 {
+			t.Errorf("it has %d attempts a minute later, want them to start from 0", n)
+		}
+	})
+}
+
 // Objects whose runs fail before they ask are woken by each flip of what they need. They take
 // places of the pace once, so that another object that may go on does not wait behind them.
 func TestRepeatedWakesTakeNoPlaceOfThePace(t *testing.T) {
