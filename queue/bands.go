@@ -19,8 +19,8 @@ import (
 //
 // Keys are numbered as they come in, and a key that is raised comes in again in its
 // higher band. The oldest key is the head of some flow. A flow whose head is its first
-// key since it was empty is in a list, in which such flows are in order of age because
-// they came in so; all others are in a heap, by the number of their heads. So a tenant
+// key since it was empty is in the chain, in which flows are in order of age because they
+// came in so; all others are in a heap, by the number of their heads. So a tenant
 // with one key at a time costs no search, however many tenants there are.
 type bands[K comparable] struct {
 	es      *slab[K]
@@ -30,8 +30,7 @@ type bands[K comparable] struct {
 	all     []*band[K]           // highest first
 	groups  map[uint32]*group[K] // of a bucket's line, by number of the tenant; nil: see tenant.ready
 	none    group[K]             // keys without a tenant
-	eldest  *flow[K]             // the list: the first
-	newest  *flow[K]             // … and the last
+	ends    flow[K]              // the chain: its last flow is older, its first one newer
 	byAge   heap[*flow[K]]
 	n       int                // keys, those of blocked tenants included
 	blocked int                // … how many those are
@@ -48,6 +47,7 @@ type band[K comparable] struct {
 // group is what one tenant has.
 type group[K comparable] struct {
 	tenant  *tenant[K]
+	n       int // keys
 	blocked bool
 	flows   *flow[K] // linked by sibling; an empty one is there for the next band
 	own     flow[K]  // the first of them: most tenants have keys in one band at a time
@@ -63,7 +63,7 @@ type flow[K comparable] struct {
 	next, prev   *flow[K] // in the circle, nil outside
 	left         int      // keys until its turn ends
 	oldest       uint64   // a sequence number that is not above its head's
-	older, newer *flow[K] // in the list, if it has keys and is not in the heap
+	older, newer *flow[K] // in the chain, if it has keys and is not in the heap
 	at           int      // in the heap
 }
 
@@ -74,6 +74,7 @@ func (o *bands[K]) init(es *slab[K], number *numbers, r *roster[K]) {
 	o.es, o.number, o.roster = es, number, r
 	o.byAge.by = byRank[*flow[K]]{}
 	o.none.tenant = &tenant[K]{weight: 1}
+	o.ends.oldest, o.ends.older, o.ends.newer = math.MaxUint64, &o.ends, &o.ends
 }
 
 // tenantOf is the tenant of an entry, nil if it has none.
@@ -101,15 +102,9 @@ func (o *bands[K]) group(t *tenant[K]) *group[K] {
 
 // trim forgets what a tenant has in a line if that is nothing.
 func (o *bands[K]) trim(g *group[K]) {
-	if o.groups == nil || g.blocked {
-		return
+	if o.groups != nil && g.n == 0 && !g.blocked {
+		delete(o.groups, g.tenant.number)
 	}
-	for f := g.flows; f != nil; f = f.sibling {
-		if f.live > 0 {
-			return
-		}
-	}
-	delete(o.groups, g.tenant.number)
 }
 
 // flow is the flow of entry i. If there is none, an empty one is put into its band.
@@ -152,9 +147,10 @@ func (o *bands[K]) push(i uint32, e *entry[K], front bool) {
 	}
 	o.n++
 	f.band.n++
+	f.group.n++
 	if f.live == 1 {
-		f.oldest = e.order
-		o.list(f)
+		f.oldest, f.older, f.newer = e.order, o.ends.older, &o.ends
+		f.older.newer, o.ends.older = f, f
 	}
 	if front {
 		o.rank(f, e.order)
@@ -166,37 +162,15 @@ func (o *bands[K]) push(i uint32, e *entry[K], front bool) {
 	}
 }
 
-// list puts a flow at the end of the list: its first key came in last.
-func (o *bands[K]) list(f *flow[K]) {
-	if f.older = o.newest; f.older == nil {
-		o.eldest = f
-	} else {
-		f.older.newer = f
-	}
-	o.newest = f
-}
-
-// unlist takes a flow out of the list.
-func (o *bands[K]) unlist(f *flow[K]) {
-	if f.older == nil {
-		o.eldest = f.newer
-	} else {
-		f.older.newer = f.newer
-	}
-	if f.newer == nil {
-		o.newest = f.older
-	} else {
-		f.newer.older = f.older
-	}
-	f.older, f.newer = nil, nil
-}
+// unchain takes a flow out of the chain.
+func (o *bands[K]) unchain(f *flow[K]) { f.older.newer, f.newer.older = f.newer, f.older }
 
 // rank gives a flow another place in the heap, or one at all.
 func (o *bands[K]) rank(f *flow[K], oldest uint64) {
 	before := o.byAge.swaps
 	f.oldest = oldest
 	if f.at == 0 {
-		o.unlist(f)
+		o.unchain(f)
 		o.byAge.add(f)
 	} else {
 		o.byAge.fix(f)
@@ -245,6 +219,7 @@ func (o *bands[K]) remove(i uint32, e *entry[K]) {
 func (o *bands[K]) removed(f *flow[K]) {
 	o.n--
 	f.band.n--
+	f.group.n--
 	if f.group.blocked {
 		o.blocked--
 	}
@@ -253,7 +228,7 @@ func (o *bands[K]) removed(f *flow[K]) {
 	}
 	o.unlink(f)
 	if f.at == 0 {
-		o.unlist(f)
+		o.unchain(f)
 	} else {
 		o.byAge.remove(f)
 	}
@@ -306,8 +281,8 @@ func (o *bands[K]) highest() *flow[K] {
 // its place in the heap here.
 func (o *bands[K]) oldest() *flow[K] {
 	for !o.es.tired() {
-		f, seq := o.eldest, uint64(math.MaxUint64)
-		if late, ok := o.byAge.first(); ok && (f == nil || late.oldest < f.oldest) {
+		f, seq := o.ends.newer, uint64(math.MaxUint64)
+		if late, ok := o.byAge.first(); ok && late.oldest < f.oldest {
 			f = late
 		}
 		if f.next != nil {
@@ -336,22 +311,23 @@ func (o *bands[K]) block(t *tenant[K], blocked bool) (more bool) {
 		return false
 	}
 	g.blocked = blocked
+	if blocked {
+		o.blocked += g.n
+	} else {
+		o.blocked -= g.n
+	}
 	for f := g.flows; f != nil; f = f.sibling {
-		switch {
-		case blocked:
+		if blocked {
 			o.unlink(f)
-			o.blocked += f.live
-		case f.live > 0:
-			o.blocked -= f.live
+		} else if f.live > 0 {
 			o.link(f)
 			if f.at != 0 {
 				o.rank(f, 0)
 			}
-			more = true
 		}
 	}
 	o.trim(g)
-	return more
+	return !blocked && g.n > 0
 }
 
 func (o *bands[K]) runnable() int { return o.n - o.blocked }
@@ -383,11 +359,11 @@ func (o *bands[K]) oldestEntry() (e *entry[K]) {
 
 // roster numbers the tenants that have keys or holds.
 type roster[K comparable] struct {
-	numbers map[string]uint32 // number+1
-	of      []*tenant[K]
-	unused  []uint32
-	spare   []*tenant[K] // for the next, with the memory of its ring
-	cap     int          // of keys that run at once, 0: none
+	named  map[string]*tenant[K]
+	of     []*tenant[K] // by number
+	unused []uint32     // numbers
+	spare  []*tenant[K] // for the next, with the memory of its ring
+	cap    int          // of keys that run at once, 0: none
 }
 
 const maxSpareTenants = 64
@@ -411,8 +387,8 @@ type tenant[K comparable] struct {
 
 // get is the tenant of a name, a new one if it is not known.
 func (r *roster[K]) get(name string) *tenant[K] {
-	if n, ok := r.numbers[name]; ok {
-		return r.of[n-1]
+	if t := r.named[name]; t != nil {
+		return t
 	}
 	if len(r.unused) == 0 {
 		r.of = append(r.of, nil)
@@ -425,7 +401,7 @@ func (r *roster[K]) get(name string) *tenant[K] {
 	t := r.spare[len(r.spare)-1]
 	t.name, t.weight, t.number, t.ready.tenant = name, 1, r.unused[last], t
 	r.spare = r.spare[:len(r.spare)-1]
-	r.unused, r.of[t.number-1], r.numbers[name] = r.unused[:last], t, t.number
+	r.unused, r.of[t.number-1], r.named[name] = r.unused[:last], t, t
 	return t
 }
 
@@ -434,7 +410,7 @@ func (r *roster[K]) trim(t *tenant[K]) {
 	if t.keys > 0 || t.holds.lasts() {
 		return
 	}
-	delete(r.numbers, t.name)
+	delete(r.named, t.name)
 	r.of[t.number-1] = nil
 	r.unused = append(r.unused, t.number)
 	if memory := t.ready.own.ring; len(r.spare) < maxSpareTenants && memory.isSmall() {

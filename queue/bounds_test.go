@@ -13,7 +13,7 @@ import (
 )
 
 // Keys that leave early leave dead cells behind. However they leave, these are never
-// more than the live ones and 1,024 a band, no hold of the lock touches more than
+// more than the live ones and 1,024 a band, no critical section touches more than
 // 4,096 entries and cells, and the keys that are left come out in their order.
 // checkInvariants looks at all of it.
 //
@@ -119,7 +119,7 @@ func TestGetDropsDeadCellsInSteps(t *testing.T) {
 		}
 	}
 	if s := &q.shards.all[0]; s.most > maxTouched {
-		t.Errorf("%d cells were touched under one hold of the lock, want %d at most", s.most, maxTouched)
+		t.Errorf("%d cells were touched in one critical section, want %d at most", s.most, maxTouched)
 	}
 	checkInvariants(t, q)
 }

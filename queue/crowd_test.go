@@ -13,7 +13,7 @@ import (
 )
 
 // This file counts what an operation touches: entries, cells, flows and lists that
-// a loop looks at under one hold of the lock. See touched.
+// a loop looks at in one critical section. See touched.
 
 // few is what an operation may touch whatever the number of keys, tenants and
 // buckets: the logarithm of a million, for some heaps, and room for a step of
@@ -118,7 +118,7 @@ func TestBucketsCostNoMoreTheMoreThereAre(t *testing.T) {
 	})
 }
 
-// No operation touches more than 4,096 entries and cells under one hold of the lock,
+// No operation touches more than 4,096 entries and cells in one critical section,
 // however many there are.
 func TestOneLockTouchesABoundedNumberOfEntries(t *testing.T) {
 	for _, k := range []kind{{shards: 1}, {shards: 8}, {shards: 1, tenants: true}, {shards: 1, buckets: true}, {shards: 1, tenants: true, buckets: true}} {

@@ -94,7 +94,7 @@ package queue
 //
 //	state      the two tables: what adds and results do to a key; the queue-wide word
 //	heap       what is next by some rank, or in time
-//	scope      what can be held, the holds over it, the tenants
+//	scope      what can be held, and the holds over it
 //	slab       entries with their keys, in chunks; records of what few keys have
 //	table      from a key to its entry
 //	ring       the ready keys of a band
@@ -102,7 +102,7 @@ package queue
 //	histogram  how long keys are ready and run
 //	bucket     token buckets
 //	options    what New is told; errors; backoff
-//	bands      which ready key is next: bands with aging; tenants take turns
+//	bands      which ready key is next: bands with aging; tenants that take turns
 //	shard      the core: one queue with one lock; its admission
 //	keeper     the admission: records, caps of tenants
 //	debounce   … adds that are put off

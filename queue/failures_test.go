@@ -13,7 +13,7 @@ import (
 func TestNothingIsKeptOfAHundredThousandFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const keys = 100_000
-		q, err := New(&Options[int]{Policy: func(int, error) time.Duration { return time.Second }})
+		q, err := New(&Options[int]{Shards: 8, Policy: func(int, error) time.Duration { return time.Second }}) // each shard keeps some 60 KB
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 package queue
 
-// maxExpired is how many holds end under one hold of the lock.
+// maxExpired is how many holds end in one critical section.
 const maxExpired = 256
 
 // addHold adds a hold to a set, in the place of the one of its name.

@@ -64,7 +64,7 @@ func (k *keeper[K]) verify(f *faults) {
 	f.want(c.timed == s.timed.n, "%d entries wait for a time, %d in the heap", c.timed, s.timed.n)
 	f.want(s.running.live == c.ages, "%d keys run, %d have an age", c.ages, s.running.live)
 	f.want(s.fx == 0 && s.expired == nil, "something was not done after the lock")
-	f.want(s.most <= maxTouched, "%d entries and cells were touched under one hold of the lock", s.most)
+	f.want(s.most <= maxTouched, "%d entries and cells were touched in one critical section", s.most)
 	verifyHeap(f, "times", s.timed)
 	s.verifyOrder(f, &s.ready, StateReady, c.count[StateReady])
 	for number, l := range k.lines {
@@ -191,6 +191,7 @@ func (s *shard[K]) verifyOrder(f *faults, o *bands[K], in State, want int) {
 			}
 		}
 		n += inFlows
+		f.want(g.n == inFlows, "tenant %s: %d keys in flows, counted %d", g.tenant.name, inFlows, g.n)
 		if g.blocked {
 			held += inFlows
 		}
@@ -215,17 +216,17 @@ func (s *shard[K]) verifyOrder(f *faults, o *bands[K], in State, want int) {
 	}
 	f.want(flows == o.byAge.n, "%d flows, %d ordered by age", flows, o.byAge.n)
 	verifyHeap(f, "flows", o.byAge)
-	last := (*flow[K])(nil)
-	for x := o.eldest; x != nil; last, x = x, x.newer {
-		f.want(x.older == last && (last == nil || last.oldest < x.oldest), "the list of flows is not in order")
-		f.want(unranked[x], "a flow is in the list that should not be")
+	last := &o.ends
+	for x := last.newer; x != &o.ends; last, x = x, x.newer {
+		f.want(x.older == last && (last == &o.ends || last.oldest < x.oldest), "the chain of flows is not in order")
+		f.want(unranked[x], "a flow is in the chain that should not be")
 	}
-	f.want(o.newest == last && o.listed() == len(unranked), "%d flows in the list, want %d", o.listed(), len(unranked))
+	f.want(o.ends.older == last && o.chained() == len(unranked), "%d flows in the chain, want %d", o.chained(), len(unranked))
 }
 
-// listed is how many flows are in the list.
-func (o *bands[K]) listed() (n int) {
-	for f := o.eldest; f != nil; f = f.newer {
+// chained is how many flows are in the chain.
+func (o *bands[K]) chained() (n int) {
+	for f := o.ends.newer; f != &o.ends; f = f.newer {
 		n++
 	}
 	return n
@@ -289,14 +290,6 @@ func verifyHeap[T any](f *faults, what string, h heap[T]) {
 		f.want(k == 0 || !h.by.before(*h.at(k), *h.at((k - 1) / 2)), "%s: the heap is not in order", what)
 	}
 	f.want(len(h.chunks) <= h.n/heapChunk+2, "%s: %d chunks for %d elements", what, len(h.chunks), h.n)
-}
-
-// elements are those of a heap.
-func (h *heap[T]) elements() (all []T) {
-	for k := range h.n {
-		all = append(all, *h.at(k))
-	}
-	return all
 }
 
 // inUse and words count what is in use: nothing else asks, and a counter would cost

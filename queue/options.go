@@ -50,12 +50,8 @@ func (p Priority) String() string {
 	return fmt.Sprint(p.Int())
 }
 
-func (p Priority) band() uint8 {
-	if p.n == 0 {
-		return middle
-	}
-	return uint8(p.n - 1)
-}
+// band is that of a priority that is not zero.
+func (p Priority) band() uint8 { return uint8(p.n - 1) }
 
 // AddOptions says how a key is added. The zero value is what Add does.
 type AddOptions struct {

@@ -54,7 +54,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 func (q *Queue[K]) admit(s *shard[K]) *keeper[K] {
 	k := &keeper[K]{s: s, debounce: q.opts.Debounce, lines: make(map[int64]*line[K])}
 	k.expiry.by, k.byWake.by = byRank[*heldBack]{}, byRank[*line[K]]{}
-	k.roster = roster[K]{numbers: make(map[string]uint32), cap: q.opts.TenantRunning}
+	k.roster = roster[K]{named: make(map[string]*tenant[K]), cap: q.opts.TenantRunning}
 	s.admission, s.carryOut = k, q.carryOut
 	s.ready.init(&s.slab, &s.number, &k.roster)
 	return k
@@ -162,11 +162,8 @@ func (q *Queue[K]) carryOut(s *shard[K], fx effects) {
 
 // Len is the number of keys that are ready.
 func (q *Queue[K]) Len() (n int) {
-	for k := range q.shards.all {
-		s := &q.shards.all[k]
-		s.mu.Lock()
-		n += s.count[StateReady]
-		s.mu.Unlock()
+	for _, k := range q.keepers {
+		k.locked(func() { n += k.s.count[StateReady] })
 	}
 	return n
 }
@@ -178,23 +175,22 @@ func (q *Queue[K]) tick() {
 	next := int64(0)
 	for now := int64(0); next <= now; {
 		next, now = never, q.env.now()
-		for k := range q.shards.all {
-			s := &q.shards.all[k]
-			s.mu.Lock()
-			switch {
-			case q.env.may().phase() == stopped:
-			case s.wake() <= now && s.tick(now):
-				next = 0
-			default:
-				next = min(next, max(s.wake(), now+1))
-			}
-			s.fx &^= fxHolds
-			s.unlock()
+		for _, k := range q.keepers {
+			k.locked(func() {
+				switch s := k.s; {
+				case q.env.may().phase() == stopped:
+				case s.wake() <= now && s.tick(now):
+					next = 0
+				default:
+					next = min(next, max(s.wake(), now+1))
+				}
+				k.s.fx &^= fxHolds
+			})
 		}
 	}
 	q.timer.set(next)
-	for k := range q.shards.all {
-		q.carryOut(&q.shards.all[k], fxHolds)
+	for _, k := range q.keepers {
+		q.carryOut(k.s, fxHolds)
 	}
 }
 
@@ -266,7 +262,7 @@ func (q *Queue[K]) holds(k *keeper[K], over Scope[K], hash uint32, create bool) 
 	case wholeQueue:
 		return &k.whole
 	case oneTenant:
-		if q.opts.Tenant == nil || !create && k.roster.numbers[over.tenant] == 0 {
+		if q.opts.Tenant == nil || !create && k.roster.named[over.tenant] == nil {
 			return nil
 		}
 		t := k.roster.get(over.tenant)

@@ -29,7 +29,7 @@ func (k kind) works() bool { return true }
 const pairsCostTokens = false
 
 // touched is how many entries and cells loops looked at since the last call under one
-// hold of the lock, at most.
+// critical section, at most.
 func touched[K comparable](q *Queue[K]) (most int) {
 	for k := range q.shards.all {
 		s := &q.shards.all[k]

@@ -34,9 +34,9 @@ type shard[K comparable] struct {
 	timed     heap[uint32] // entries that wait for a time
 	admission admission[K]
 	carryOut  func(*shard[K], effects) // called without the lock
-	most      int                      // of touched, under one hold of the lock
+	most      int                      // of touched, in one critical section
 	published *atomic.Uint32           // the top band that getters see without the lock
-	shown     uint32                   // the same, for the holder of the lock
+	top       uint32                   // the same, for what has the lock
 	due       atomic.Int64             // for fxTimer
 	expired   []expired[K]             // for fxHolds
 	_         [64]byte                 // the next shard's lock is in another cache line
@@ -168,8 +168,8 @@ func (s *shard[K]) unlock() {
 	if s.touched > 0 {
 		s.most, s.touched = max(s.most, s.touched), 0
 	}
-	if top := s.ready.top(); top != s.shown {
-		s.shown = top
+	if top := s.ready.top(); top != s.top {
+		s.top = top
 		s.published.Store(top)
 	}
 	if fx&fxTimer != 0 {
@@ -256,7 +256,7 @@ func (s *shard[K]) add(hash uint32, key *K, a *ask) error {
 }
 
 // move gives an entry another status and band. It is the only place where an entry
-// goes from one structure to another: it keeps lists, timers, counters and ages right, and
+// goes from one structure to another: it keeps orders, timers, counters and ages right, and
 // notes what has to happen once the lock is free.
 func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 	from := e.state
@@ -323,7 +323,7 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 	}
 }
 
-// forget ends an entry that is in no list.
+// forget ends an entry that is in no order.
 func (s *shard[K]) forget(i uint32, e *entry[K]) {
 	s.count[absent]--
 	if e.is(recorded) {

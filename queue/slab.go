@@ -63,7 +63,7 @@ type slab[K comparable] struct {
 	empty   int       // chunks with memory and no entry, at most one
 	spare   []*record // for the next that need one
 	reasons []string  // the different ones, so that a key can have several in 32 bits
-	touched int       // entries and cells that loops looked at under this hold of the lock
+	touched int       // entries and cells that loops looked at in this critical section
 }
 
 type chunk[K comparable] struct {
@@ -78,7 +78,7 @@ const (
 	chunkBytes = 64 << 10
 	maxSpare   = 64
 
-	// maxTouched bounds the entries and cells that one hold of the lock looks at.
+	// maxTouched bounds the entries and cells that one critical section looks at.
 	maxTouched = 4096
 )
 
@@ -88,7 +88,7 @@ func (s *slab[K]) init() {
 	s.bits = uint8(min(chunkBits, bits.Len64(max(chunkBytes/uint64(unsafe.Sizeof(e)), 1))-1))
 }
 
-// tired tells whether this hold of the lock has looked at enough: a search ends then
+// tired tells whether this critical section has looked at enough: a search ends then
 // and is repeated under the next one.
 func (s *slab[K]) tired() bool { return s.touched >= maxTouched/2 }
 

@@ -53,7 +53,7 @@ const (
 
 // status is all of an entry that a transition reads or changes. The functions
 // below are the two tables of the package comment; TestTablesAreTheCode compares
-// them cell by cell. They know no lock, no list, no clock and no callback.
+// them cell by cell. They know no lock, no structure, no clock and no callback.
 //
 // It has four fields, so that the compiler keeps it in registers. The band, which
 // obeys one rule in every cell, is apart: see raises.

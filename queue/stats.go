@@ -49,11 +49,8 @@ func (q *Queue[K]) Stats() Stats {
 	st.WorkTime.init()
 	var bands [maxBands]int
 	var rows [states]StateStats
-	for k := range q.shards.all {
-		s := &q.shards.all[k]
-		s.mu.Lock()
-		s.stats(&st, &bands, &rows)
-		s.unlock()
+	for _, k := range q.keepers {
+		k.locked(func() { k.s.stats(&st, &bands, &rows) })
 	}
 	for at, row := range rows {
 		if row.Keys > 0 {

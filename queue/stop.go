@@ -35,12 +35,11 @@ func (q *Queue[K]) advance(to word) {
 		}
 	}
 	next := int64(never)
-	for k, c := range q.keepers {
-		s := &q.shards.all[k]
-		s.mu.Lock() // an add that found the queue open ends before Close does
-		c.close()
-		next = min(next, s.wake())
-		s.mu.Unlock()
+	for _, k := range q.keepers {
+		k.locked(func() { // an add that found the queue open ends before Close does
+			k.close()
+			next = min(next, k.s.wake())
+		})
 	}
 	if to == stopped {
 		q.timer.stop()

@@ -106,7 +106,7 @@ func (s *segment) closeGap(gap uint32) {
 	words[gap] = 0
 }
 
-// distance is how far it is from a on to b in a ring.
+// distance is how many slots it is from a to b, on over the end.
 func distance(a, b, size uint32) uint32 {
 	if b < a {
 		b += size

@@ -178,8 +178,8 @@ func (k *keeper[K]) pump(now int64) (more bool) {
 	return true
 }
 
-// close ends the watch of the buckets, which may be shared with queues that live
-// longer.
+// close ends the watch of the buckets, which may be shared with queues that outlive
+// this one.
 func (k *keeper[K]) close() {
 	for _, l := range k.lines {
 		l.bucket.watch(l, nil)

@@ -158,7 +158,7 @@ func TestNothingIsKept(t *testing.T) {
 			}
 		})
 		s := &q.shards.all[0]
-		if n := len(keysIn(q)) + s.recordsInUse() + len(q.keepers[0].roster.numbers); n != 0 {
+		if n := len(keysIn(q)) + s.recordsInUse() + len(q.keepers[0].roster.named); n != 0 {
 			t.Errorf("%d records are kept: %v", n, keysIn(q))
 		}
 	})
