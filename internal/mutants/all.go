@@ -1926,6 +1926,26 @@ var All = []Mutant{
 		File: "store/value.go", Old: "\tstored.Revision = 0 // the backend keeps it beside the object\n", New: "\tif !BROKEN {\n\t\tstored.Revision = 0\n\t}\n",
 		Package: "store", Test: "TestRevisionIsInTheJSONOfAnObjectAndNotStored",
 	},
+	{
+		Name: "a watch of some slots decodes all",
+		File: "store/etcd/slots.go", Old: "if slots := c.hub.filter.Load(); slots != nil {", New: "if slots := c.hub.filter.Load(); slots != nil && !BROKEN {",
+		Package: "store/etcd", Test: "TestCodecLeavesOutOtherSlots",
+	},
+	{
+		Name: "a stream that lacks slots goes on",
+		File: "store/etcd/hub.go", Old: "\tif lacks {\n", New: "\tif lacks && !BROKEN {\n",
+		Package: "store/etcd", Test: "TestStreamThatLacksSlotsIsOpenedAgain",
+	},
+	{
+		Name: "what a stream that lacks slots has sent is taken",
+		File: "store/etcd/hub.go", Old: "\tif asked != h.asked { // it lacks slots\n", New: "\tif asked != h.asked && !BROKEN { // it lacks slots\n",
+		Package: "store/etcd", Test: "TestStreamThatLacksSlotsIsOpenedAgain",
+	},
+	{
+		Name: "a watch that is ahead of the stream opens another",
+		File: "store/etcd/watch.go", Old: "\tif ahead {\n", New: "\tif ahead && !BROKEN {\n",
+		Package: "store/etcd", Test: "TestWatchThatIsAheadOfTheStreamSharesIt",
+	},
 	// store/postgres
 	{
 		Name: "a lost COMMIT is taken for a failure",

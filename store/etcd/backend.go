@@ -107,6 +107,7 @@ type Backend struct {
 var (
 	_ store.Backend       = (*Backend)(nil)
 	_ store.Leaser        = (*Backend)(nil)
+	_ store.SlotReader    = (*Backend)(nil)
 	_ store.HealthChecker = (*Backend)(nil)
 )
 

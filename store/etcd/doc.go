@@ -20,7 +20,9 @@
 //     error says so, with the endpoints and the reason: at once while there has been no
 //     connection yet, later after the deadline.
 //   - All watches of a kind share one stream. A slow reader is cut off alone, with
-//     [store.ErrCompacted].
+//     [store.ErrCompacted]. Of changes in slots that none of them asks for
+//     ([store.SlotReader]) nothing is copied or decoded; etcd sends them all the same. A
+//     watch that adds slots has the stream opened again from where the watch is.
 //   - Leases are renewed one request at a time (KeepAliveOnce), because a holder
 //     has to count its trust from the request. See package lease.
 //

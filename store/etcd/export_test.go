@@ -3,6 +3,7 @@
 package etcd
 
 import (
+	"context"
 	"io"
 	"time"
 
@@ -68,6 +69,20 @@ func (b *Backend) Hubs() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.hubs)
+}
+
+// Resume reports whether a watch of a kind after a revision shares the kind's stream, which is
+// there.
+func (b *Backend) Resume(ctx context.Context, kind string, after store.Revision) (shares bool, err error) {
+	b.mu.Lock()
+	w := &watcher{h: b.hubs[kind], slots: store.AllSlots(), at: after}
+	b.mu.Unlock()
+	stop, err := w.resume(ctx)
+	w.h.leave(w)
+	if stop != nil {
+		stop()
+	}
+	return stop == nil, err
 }
 
 // Prefix is the prefix in use.

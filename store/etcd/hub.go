@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,16 +32,26 @@ type hub struct {
 	kind   string
 	answer chan struct{} // capacity 1: the stream's server has answered
 
+	filter atomic.Pointer[store.SlotSet] // slots, for slotCodec; nil: all
+
 	mu     sync.Mutex     // guards the rest
-	ring   []store.Batch  // one batch a revision, rising
+	ring   []store.Batch  // one batch a revision, rising; of the slots that are asked for
 	start  store.Revision // changes after this revision are in the ring, or newer
 	head   store.Revision // everything up to here has been seen
+	top    store.Revision // the highest that head has been since the history broke; see rewindLocked
 	epoch  int            // grows when the stream had to begin again: watchers resync
 	wake   chan struct{}  // closed and replaced whenever something above changed
 	opened bool           // the stream has been established once
 
 	cluster uint64       // id of the cluster last seen, 0 before that
 	last    store.Change // the newest change taken from the stream; the zero Change before that
+
+	watchers map[*watcher]struct{}
+	slots    store.SlotSet      // that the stream delivers: those of all watchers together
+	asked    int                // counts the streams that were given up because they lack slots
+	cut      context.CancelFunc // ends the stream under way; nil: there is none
+	// skipped counts the changes of other slots, and skippedBytes the bytes of their values.
+	skipped, skippedBytes int
 
 	ordered bool // the server's answers to progress requests come in their order among the changes
 
@@ -52,7 +63,82 @@ type hub struct {
 
 // newHub makes a hub that is not open yet. run is its life.
 func newHub(b *Backend, kind string) *hub {
-	return &hub{b: b, kind: kind, wake: make(chan struct{}), answer: make(chan struct{}, 1)}
+	return &hub{
+		b: b, kind: kind, wake: make(chan struct{}), answer: make(chan struct{}, 1),
+		watchers: make(map[*watcher]struct{}), slots: store.AllSlots(),
+	}
+}
+
+// followLocked has the hub deliver the slots of a watcher, from where that is; a watcher that
+// begins with a snapshot is at the head. It must be called with a position that the ring has.
+func (h *hub) followLocked(w *watcher, at store.Revision) {
+	h.watchers[w] = struct{}{}
+	slots := h.askedLocked()
+	lacks := !h.slots.Contains(slots)
+	h.readLocked(slots)
+	if lacks {
+		h.rewindLocked(at)
+	}
+	w.skipped, w.skippedBytes = h.skipped, h.skippedBytes
+}
+
+// leave ends what is delivered for this watcher alone. The stream of a kind that no watcher is
+// left of goes on with the slots it has.
+func (h *hub) leave(w *watcher) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.watchers, w)
+	if len(h.watchers) > 0 {
+		h.readLocked(h.askedLocked())
+	}
+}
+
+// askedLocked returns the slots of all watchers.
+func (h *hub) askedLocked() (slots store.SlotSet) {
+	for w := range h.watchers {
+		slots = slots.Union(w.slots)
+	}
+	return slots
+}
+
+func (h *hub) readLocked(slots store.SlotSet) {
+	if h.slots = slots; slots == store.AllSlots() {
+		h.filter.Store(nil)
+		return
+	}
+	h.filter.Store(&slots)
+}
+
+// rewindLocked has the changes after a revision delivered again, because those that were
+// delivered lack slots. Watchers that are further wait until the stream is there again; what
+// watchers that are not as far have not read yet stays in the ring.
+func (h *hub) rewindLocked(at store.Revision) {
+	if at < h.head {
+		h.head = at
+		n := sort.Search(len(h.ring), func(i int) bool { return h.ring[i].Revision > at })
+		h.ring = h.ring[:n:n] // watchers may read what is behind: it is not overwritten
+	}
+	h.asked++
+	if h.cut != nil {
+		h.cut()
+		h.cut = nil
+	}
+}
+
+// began notes the stream that is about to be opened: what ends it, from where on it is, and
+// which it is.
+func (h *hub) began(cut context.CancelFunc) (from store.Revision, asked int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cut = cut
+	return h.head, h.asked
+}
+
+// lacked reports whether the stream ended because it lacked slots.
+func (h *hub) lacked(asked int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.asked != asked
 }
 
 // hubOf gives the shared hub of a kind, started if need be: it lives as long as
@@ -97,7 +183,15 @@ func (h *hub) run(ctx context.Context) {
 	defer h.end()
 	for failures := 0; ctx.Err() == nil; failures++ {
 		began := time.Now()
-		if err := h.stream(ctx); err != nil && ctx.Err() == nil {
+		h.mu.Lock()
+		asked := h.asked
+		h.mu.Unlock()
+		err := h.stream(ctx)
+		if h.lacked(asked) {
+			failures = -1
+			continue // at once
+		}
+		if err != nil && ctx.Err() == nil {
 			h.failed(err)
 		}
 		if time.Since(began) > h.b.opts.Silence {
@@ -188,13 +282,13 @@ func (h *hub) stream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	from, err := h.position(ctx, client)
-	if err != nil {
+	if err := h.position(ctx, client); err != nil {
 		h.abandon(client)
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	from, asked := h.began(cancel)
 	// Metadata of its own gives the watch a gRPC stream of its own: an answer to
 	// a progress request speaks for a whole stream, and is withheld while any
 	// watch on it lags. WithRequireLeader ends the stream on a member that has
@@ -212,25 +306,25 @@ func (h *hub) stream(ctx context.Context) error {
 	}
 	silent := time.NewTimer(h.b.opts.Silence)
 	defer silent.Stop()
-	for asked := false; ; {
+	for waits := false; ; {
 		select {
 		case <-h.answer:
-			asked = false
+			waits = false
 		case resp, ok := <-events:
 			if !ok {
 				return nil // the connection was thrown away, by this hub or by another
 			}
-			if goesOn, err := h.take(resp); !goesOn {
+			if goesOn, err := h.take(resp, asked); !goesOn {
 				return err
 			}
-			asked = false
+			waits = false
 		case <-silent.C:
-			if asked {
+			if waits {
 				cancel()
 				h.abandon(client)
 				return errSilent
 			}
-			asked = true
+			waits = true
 			h.ask(ctx, cancel, client)
 		case <-ctx.Done():
 			return nil
@@ -293,29 +387,29 @@ func (h *hub) lives() {
 	report()
 }
 
-// position is the revision to watch from. It notices a store that has gone back
+// position makes sure that the hub has a revision to watch from, its head. It notices a store that has gone back
 // in time: restored from a backup, or begun from nothing, it is at a revision, or
 // belongs to a cluster, or has a record at the revision of the last change, that does
 // not continue what was seen. A watch on it would look healthy and wait for the lost
 // revisions to come round again.
-func (h *hub) position(ctx context.Context, client *clientv3.Client) (store.Revision, error) {
+func (h *hub) position(ctx context.Context, client *clientv3.Client) error {
 	ctx, cancel, err := h.b.request(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer cancel()
 	resp, err := client.Get(ctx, h.b.opts.Prefix+"/", clientv3.WithCountOnly())
 	if err != nil {
-		return 0, h.b.readFailed(ctx, err)
+		return h.b.readFailed(ctx, err)
 	}
 	head := store.Revision(resp.Header.Revision)
 	h.mu.Lock()
-	restored := h.opened && (head < h.head || h.cluster != 0 && h.cluster != resp.Header.ClusterId)
+	restored := h.opened && (head < h.top || h.cluster != 0 && h.cluster != resp.Header.ClusterId)
 	last := h.last
 	h.mu.Unlock()
 	if !restored && last.Revision != 0 {
 		if restored, err = h.rewritten(ctx, client, last); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	ordered := progressIsOrdered(ctx, client)
@@ -325,14 +419,29 @@ func (h *hub) position(ctx context.Context, client *clientv3.Client) (store.Revi
 	case restored:
 		h.restartLocked(head)
 	case !h.opened:
-		h.start, h.head, h.opened = head, head, true
+		h.start, h.head, h.top, h.opened = head, head, head, true
 		h.wakeLocked()
 	}
-	from := h.head
 	report := h.heardLocked()
 	h.mu.Unlock()
 	report()
-	return from, nil
+	return nil
+}
+
+// reached reports whether the server has got to a revision in the history that the hub sees.
+func (h *hub) reached(ctx context.Context, at store.Revision) (bool, error) {
+	ctx, cancel, err := h.b.request(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer cancel()
+	resp, err := h.b.client.Get(ctx, h.b.opts.Prefix+"/", clientv3.WithCountOnly())
+	if err != nil {
+		return false, h.b.readFailed(ctx, err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return store.Revision(resp.Header.Revision) >= at && h.cluster == resp.Header.ClusterId, nil
 }
 
 // rewritten reports whether the history that the server has is not the one in which
@@ -363,11 +472,16 @@ func sameHistory(last store.Change, found store.Record) bool {
 // time. position finds out: a member that lags looks the same.
 var errBack = errors.New("the server is behind what the watch has seen, or is of another cluster")
 
-// take adds a response to the ring. It says whether the stream goes on, and why it
-// does not.
-func (h *hub) take(resp clientv3.WatchResponse) (goesOn bool, why error) {
+// take adds a response of a stream to the ring. It says whether the stream goes on, and why
+// it does not.
+func (h *hub) take(resp clientv3.WatchResponse, asked int) (goesOn bool, why error) {
 	h.mu.Lock()
+	if asked != h.asked { // it lacks slots
+		h.mu.Unlock()
+		return false, nil
+	}
 	goesOn, why = h.takeLocked(resp)
+	h.top = max(h.top, h.head)
 	report := func() {}
 	if goesOn {
 		report = h.heardLocked()
@@ -406,6 +520,11 @@ func (h *hub) takeLocked(resp clientv3.WatchResponse) (goesOn bool, why error) {
 		if batch.Revision <= h.head {
 			return false, errBack
 		}
+		h.skipped, h.skippedBytes = h.skipped+batch.Skipped, h.skippedBytes+batch.SkippedBytes
+		if batch.Skipped, batch.SkippedBytes = 0, 0; len(batch.Changes) == 0 {
+			h.head = batch.Revision
+			continue
+		}
 		h.pushLocked(batch)
 	}
 	h.wakeLocked()
@@ -416,12 +535,17 @@ func (h *hub) takeLocked(resp clientv3.WatchResponse) (goesOn bool, why error) {
 func (h *hub) batches(resp clientv3.WatchResponse) []store.Batch {
 	var out []store.Batch
 	for _, ev := range resp.Events {
-		c := h.change(ev)
-		if n := len(out); n == 0 || out[n-1].Revision != c.Revision {
-			out = append(out, store.Batch{Kind: store.BatchChanges, Revision: c.Revision})
+		at := store.Revision(ev.Kv.ModRevision)
+		if n := len(out); n == 0 || out[n-1].Revision != at {
+			out = append(out, store.Batch{Kind: store.BatchChanges, Revision: at})
 		}
 		last := &out[len(out)-1]
-		last.Changes = append(last.Changes, c)
+		if len(ev.Kv.Key) == 0 { // see skipped
+			last.Skipped += int(ev.Kv.Version)
+			last.SkippedBytes += int(ev.Kv.CreateRevision)
+			continue
+		}
+		last.Changes = append(last.Changes, h.change(ev))
 	}
 	return out
 }
@@ -464,7 +588,7 @@ func (h *hub) saw(epoch int, records []store.Record) {
 
 // restartLocked drops the history, and tells every watcher to resync.
 func (h *hub) restartLocked(at store.Revision) {
-	h.ring, h.start, h.head, h.last = nil, at, at, store.Change{}
+	h.ring, h.start, h.head, h.top, h.last = nil, at, at, at, store.Change{}
 	h.epoch++
 	h.wakeLocked()
 }

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/status"
 )
 
@@ -77,7 +78,7 @@ func openWatch(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, 
 	if !ok {
 		return open(ctx, desc, cc, method, opts...)
 	}
-	s, err := open(ctx, desc, cc, method, append(opts, grpc.WaitForReady(false))...)
+	s, err := open(ctx, desc, cc, method, append(opts, grpc.WaitForReady(false), grpc.ForceCodecV2(&slotCodec{CodecV2: encoding.GetCodecV2("proto"), hub: h}))...)
 	if err != nil {
 		return nil, final(err)
 	}

@@ -15,6 +15,11 @@ import (
 // server; one that resumes from before what is remembered here has a stream of
 // its own.
 func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return b.watch(ctx, kind, store.AllSlots(), after)
+}
+
+// watch yields the records of these slots, and maybe changes of others.
+func (b *Backend) watch(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
 		if err := store.CheckKind(kind); err != nil {
 			yield(store.Batch{}, err)
@@ -25,7 +30,7 @@ func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) 
 			yield(store.Batch{}, err)
 			return
 		}
-		w := &watcher{h: h, at: after, yield: yield}
+		w := &watcher{h: h, slots: slots, at: after, yield: yield}
 		if err := w.run(ctx); err != nil && !w.stopped {
 			yield(store.Batch{}, err)
 		}
@@ -35,10 +40,13 @@ func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) 
 // watcher is one reader of a hub.
 type watcher struct {
 	h       *hub
+	slots   store.SlotSet
 	epoch   int            // of the hub, when this watcher began
 	at      store.Revision // everything up to here has been yielded
 	yield   func(store.Batch, error) bool
 	stopped bool // yield asked to stop
+
+	skipped, skippedBytes int // of the hub, as far as they were yielded
 }
 
 func (w *watcher) run(ctx context.Context) error {
@@ -48,11 +56,15 @@ func (w *watcher) run(ctx context.Context) error {
 	if err := w.attach(ctx); err != nil {
 		return err
 	}
+	defer func() { w.h.leave(w) }()
 	if w.at == 0 {
+		w.h.mu.Lock()
+		w.h.followLocked(w, w.h.head)
+		w.h.mu.Unlock()
 		if err := w.snapshot(ctx); err != nil || w.stopped {
 			return err
 		}
-	} else if private, err := w.resume(); err != nil {
+	} else if private, err := w.resume(ctx); err != nil {
 		return err
 	} else if private != nil {
 		defer private()
@@ -113,16 +125,32 @@ func (w *watcher) snapshot(ctx context.Context) error {
 	}
 }
 
-// resume makes sure that a hub remembers what came after w.at.
-func (w *watcher) resume() (stop func(), err error) {
+// resume makes sure that a hub remembers what came after w.at. A revision that the hub has not
+// reached may be of a list, or of another kind's watch; or of a history that was lost, which a
+// hub of the watcher's own finds out.
+func (w *watcher) resume(ctx context.Context) (stop func(), err error) {
 	w.h.mu.Lock()
-	start, head := w.h.start, w.h.head
+	ahead := w.at > w.h.top
 	w.h.mu.Unlock()
-	if w.at >= start && w.at <= head {
+	reached := !ahead
+	if ahead {
+		if reached, err = w.h.reached(ctx, w.at); err != nil {
+			return nil, err
+		}
+	}
+	w.h.mu.Lock()
+	shared := reached && w.at >= w.h.start
+	if shared {
+		w.h.followLocked(w, w.at)
+	}
+	w.h.mu.Unlock()
+	if shared {
 		return nil, nil
 	}
 	private := newHub(w.h.b, w.h.kind)
-	private.opened, private.start, private.head = true, w.at, w.at
+	private.opened, private.start, private.head, private.top = true, w.at, w.at, w.at
+	private.readLocked(w.slots) // it has no goroutine yet
+	private.watchers[w] = struct{}{}
 	stop, err = private.open()
 	w.h, w.epoch = private, 0
 	return stop, err
@@ -167,7 +195,12 @@ func (w *watcher) next() ([]store.Batch, <-chan struct{}, error) {
 	i := sort.Search(len(h.ring), func(i int) bool { return h.ring[i].Revision > w.at })
 	if i == len(h.ring) {
 		if h.head > w.at {
-			return []store.Batch{{Kind: store.BatchProgress, Revision: h.head}}, nil, nil
+			b := store.Batch{
+				Kind: store.BatchProgress, Revision: h.head,
+				Skipped: h.skipped - w.skipped, SkippedBytes: h.skippedBytes - w.skippedBytes,
+			}
+			w.skipped, w.skippedBytes = h.skipped, h.skippedBytes
+			return []store.Batch{b}, nil, nil
 		}
 		return nil, h.wake, nil
 	}

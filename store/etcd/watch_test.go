@@ -271,6 +271,30 @@ func TestManyWatchersShareOneStream(t *testing.T) {
 	}
 }
 
+// A watch that resumes from a revision at which nothing of its kind changed, as a cache does that
+// has listed its kind, is ahead of the stream. A stream of its own would have the server send each
+// change of the kind twice for as long as the watch goes on.
+//
+// Negative control: the mutant "a watch that is ahead of the stream opens another".
+func TestWatchThatIsAheadOfTheStreamSharesIt(t *testing.T) {
+	b := open(t, etcd.Options{})
+	r := watch(t, b, 0)
+	write(t, b, "a")
+	r.upTo("a")
+	other := put(key("x"), "x")
+	other.Kind = "other"
+	ahead, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{other}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shares, err := b.Resume(t.Context(), "thing", ahead); err != nil || !shares {
+		t.Errorf("it shares the stream: %v, error %v; want yes", shares, err)
+	}
+	if shares, err := b.Resume(t.Context(), "thing", ahead+1000); err != nil || shares {
+		t.Errorf("from a revision that the store does not have it shares the stream: %v, error %v; want no", shares, err)
+	}
+}
+
 func TestCloseEndsWatches(t *testing.T) {
 	b, err := etcd.New(clientv3.Config{Endpoints: []string{server}}, &etcd.Options{Prefix: newPrefix(), Timeout: patience})
 	if err != nil {
