@@ -5,7 +5,7 @@
 //	go run ./examples/sharded                            # kill one, stop one, start one
 //	go run ./examples/sharded -objects 5000 -shards 256  # with more of both
 //	go run ./examples/sharded -objects 100000 -servers 5 # see each server's memory shrink and grow
-//	go run ./examples/sharded -for 1m                    # again and again
+//	go run ./examples/sharded -for 1m -changes 100       # again and again, while objects change
 //	go run ./examples/sharded -store postgres            # on a PostgreSQL server
 //	go run ./examples/sharded -store postgres -objects 100000 -measure 1,2,4,8
 //
@@ -30,6 +30,7 @@ import (
 type options struct {
 	fleet.Options
 	Objects, Shards, Servers, Bytes int
+	Changes                         int
 	Measure                         string
 }
 
@@ -49,6 +50,7 @@ func command(args []string, in io.Reader, out, errs io.Writer) int {
 			f.IntVar(&o.Objects, "objects", 300, "how many objects there are to work on")
 			f.IntVar(&o.Servers, "servers", defaultServers, "how many servers share them")
 			f.IntVar(&o.Bytes, "bytes", 1024, "of the text in each object")
+			f.IntVar(&o.Changes, "changes", 0, "how many objects are changed in a second, all the time, one after another")
 			f.StringVar(&o.Measure, "measure", "", "measure with so many servers one after another, such as 1,2,4,8")
 			f.IntVar(&o.Shards, "shards", 32, "into how many shards they are divided")
 		},
@@ -69,6 +71,8 @@ func (o options) check() error {
 		return fmt.Errorf("-objects %d: want at least 1", o.Objects)
 	case o.Servers < 2 || o.Servers > 26:
 		return fmt.Errorf("-servers %d: want 2 to 26", o.Servers)
+	case o.Changes < 0 || o.Changes > 1000:
+		return fmt.Errorf("-changes %d: want 0 to 1000", o.Changes)
 	case o.Bytes < 0:
 		return fmt.Errorf("-bytes %d: want at least 0", o.Bytes)
 	case o.Shards < 2*o.Servers || o.Shards > lease.MaxShards:

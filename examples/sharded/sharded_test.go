@@ -75,6 +75,7 @@ func TestNumbersThatTheShowCannotGoOnWithAreRefused(t *testing.T) {
 		{"-servers", "1"},
 		{"-servers", "27"},
 		{"-bytes", "-1"},
+		{"-changes", "-1"},
 		{"-measure", "1,x"},
 		{"-measure", "0"},
 		{"-objects", "1000", "-measure", "1,2"},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/examples/fleet"
@@ -48,13 +49,49 @@ func show(ctx context.Context, o options, out io.Writer) error {
 			return err
 		}
 		d.moved = 0 // they had to go somewhere
+		changes, stop := d.change(ctx)
 		if err := f.Play(ctx, o.For, func(n int) error { return d.round(ctx, n) }); err != nil {
+			return errors.Join(err, stop())
+		}
+		if err := stop(); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "\n%d sites, %d times handed over; none was written to under a hold that was over.\n", o.Objects, d.moved)
+		if o.Changes > 0 {
+			fmt.Fprintf(out, "Meanwhile %d changes of sites. After each event each site was in the cache of one server and of no other.\n", changes.Load())
+		}
 		fmt.Fprintf(out, "Longest time from an event to the beginning of the new owner's work: %.2f s.\n", d.gap.Seconds())
 		return nil
 	}, args...)
+}
+
+// change changes one site after another, as many in a second as -changes says, until stop.
+func (d *director) change(ctx context.Context) (changes *atomic.Int64, stop func() error) {
+	changes = new(atomic.Int64)
+	if d.o.Changes == 0 {
+		return changes, func() error { return nil }
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { // ended and waited for by stop
+		tick := time.NewTicker(time.Second / time.Duration(d.o.Changes))
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				ended <- nil
+				return
+			case <-tick.C:
+			}
+			_, err := d.sites.Mutate(ctx, siteKey(i%d.o.Objects), func(s *Site) error { s.Spec.Round++; return nil })
+			if err != nil && ctx.Err() == nil {
+				ended <- err
+				return
+			}
+			changes.Add(1)
+		}
+	}()
+	return changes, func() error { cancel(); return <-ended }
 }
 
 // round kills a server, stops another in good order, and starts both again.

@@ -1053,6 +1053,31 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestServersOfBeforeAndAfterPlansAgree",
 	},
 	{
+		Name: "shares are by the number of shards whatever was measured",
+		File: "reconcile/lease/load.go", Old: "\tif !byLoad {\n", New: "\tif !byLoad || BROKEN {\n",
+		Package: "reconcile/lease", Test: "TestSharesByMeasuredLoad",
+	},
+	{
+		Name: "a measurement counts at once",
+		File: "reconcile/lease/load.go", Old: "ok && s.measured[shard] == h {", New: "ok && (BROKEN || s.measured[shard] == h) {",
+		Package: "reconcile/lease", Test: "TestSharesByMeasuredLoad",
+	},
+	{
+		Name: "a plan forgets what shards cost",
+		File: "reconcile/lease/load.go", Old: "\tcopy(p.load, before.load)\n", New: "\tif !BROKEN {\n\t\tcopy(p.load, before.load)\n\t}\n",
+		Package: "reconcile/lease", Test: "TestPlansByLoadAreEvenAndComeToRest",
+	},
+	{
+		Name: "a plan by load stops before it is even",
+		File: "reconcile/lease/load.go", Old: "\tif b.beyond(outerLeast, outerMost) {\n", New: "\tif !BROKEN && b.beyond(outerLeast, outerMost) {\n",
+		Package: "reconcile/lease", Test: "TestPlansByLoadAreEvenAndComeToRest",
+	},
+	{
+		Name: "shares are by load beside a server that knows none",
+		File: "reconcile/lease/load.go", Old: "if s.Rule < ruleLoads {", New: "if s.Rule < ruleLoads && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestPlanIsByNumberWhileAServerKnowsNoLoads",
+	},
+	{
 		Name: "each change of the members puts off the plan",
 		File: "reconcile/lease/session.go", Old: "\tif s.due != nil && s.planAt == c.planAt", New: "\tif !BROKEN && s.due != nil && s.planAt == c.planAt",
 		Package: "reconcile/lease", Test: "TestPlanIsWrittenAlthoughMembersComeAndGo",

@@ -32,6 +32,9 @@ type note struct {
 	Rule int `json:"rule,omitempty"`
 	// Weight is that of a member's server; 0 means 1.
 	Weight int `json:"weight,omitempty"`
+	// Measures is that a member measures the load of its shards, and Loads what it measured.
+	Measures bool   `json:"measures,omitempty"`
+	Loads    string `json:"loads,omitempty"`
 }
 
 // Encode implements store.Value.

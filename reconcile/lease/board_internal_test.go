@@ -62,3 +62,28 @@ func TestWatchThatIsLateTakesNothingBackFromAList(t *testing.T) {
 		t.Errorf("an older list: %v, want that the store has gone back", err)
 	}
 }
+
+// While a server lives that knows nothing of loads, all plan by the number of shards: the plans of
+// the two would undo each other.
+//
+// promise L2. Negative control: the mutant "shares are by load beside a server that knows none".
+func TestPlanIsByNumberWhileAServerKnowsNoLoads(t *testing.T) {
+	for _, of := range []struct {
+		rule int
+		want []string
+	}{
+		{rulePlan, []string{"a", "a", "b", "b"}},
+		{ruleLoads, []string{"b", "a", "a", "a"}},
+	} {
+		c := census{
+			plan: plan{live: []string{"a"}, owner: []string{"a", "a", "a", "a"}, home: make([]string, 4)},
+			seats: []seat{
+				{owner{note: note{Rule: ruleLoads, Measures: true, Loads: "0:1000 1:1 2:1 x 3:1 99:5"}, created: 1}, bidder{"a", 1}},
+				{owner{note: note{Rule: of.rule}, created: 2}, bidder{"b", 1}},
+			},
+		}
+		if got := c.next(); !slices.Equal(got.owner, of.want) {
+			t.Errorf("beside a server of rule %d the plan is %v, want %v", of.rule, got.owner, of.want)
+		}
+	}
+}

@@ -36,6 +36,15 @@ type Options struct {
 	// Weight is how large a part of a sharded placement this server takes: one with 2 takes
 	// twice the shards of one with 1. 0 means 1; the most is [MaxWeight].
 	Weight int
+	// Load measures what a shard that this server holds costs it: in any unit that is the same
+	// on all servers, such as the time of its runs in a minute. With it a sharded placement
+	// divides the load instead of the number of shards, as soon as one server has it; a shard
+	// whose load is not known counts as an average one. Shards move when a server has less than
+	// 0.75 or more than 1.25 of its part (by Weight), until all have 0.9 to 1.1, or until no shard
+	// is small enough to be moved. It is called every four TTLs for each shard that is held, and
+	// must neither block nor take long. A value counts once the shard has been held for as long. Less
+	// than 1 is 1. nil means that shards count by their number. Other placements do not call it.
+	Load func(shard int) int64
 	// Logger hears of leases won and lost and of trouble on the way. nil means
 	// slog.Default.
 	Logger *slog.Logger

@@ -62,6 +62,15 @@ func (p plan) Next(weights map[string]int) Plan {
 	return p.next(live)
 }
 
+// NextByLoad is the next plan by load.
+func (p plan) NextByLoad(weights map[string]int, measured map[int]int64) Plan {
+	var live []bidder
+	for name, weight := range weights {
+		live = append(live, bidder{name, weight})
+	}
+	return p.nextByLoad(live, measured)
+}
+
 // Owners gives the owner of each shard.
 func (p plan) Owners() []string { return p.owner }
 

@@ -20,6 +20,7 @@ const planName = "plan"
 const (
 	ruleRendezvous = 0 // each shard to the server that pick says
 	rulePlan       = 1 // a plan in the store, which the oldest member keeps up to date
+	ruleLoads      = 2 // the same, by load where a member measures it
 )
 
 // maxPlanned is the most servers that a plan is made for: their names, and those of two lists
@@ -36,6 +37,7 @@ type plan struct {
 	gone  []string // those in home, the last to leave at the end
 	owner []string // by shard; "": none
 	home  []string // by shard: the absent server that the shard was taken from; "": none
+	load  []int64  // by shard: what it cost when the plan was made; 0: not known. Nil: no shard's is
 }
 
 // bidder is a live server as the plan counts it.
@@ -212,7 +214,7 @@ func (p plan) evenOut(before []string, all []*quota, by map[string]*quota) {
 	}
 }
 
-// equal reports whether two plans say the same.
+// equal reports whether two plans say the same. Loads are why, and not what they say.
 func (p plan) equal(o plan) bool {
 	return slices.Equal(p.live, o.live) && slices.Equal(p.gone, o.gone) && slices.Equal(p.owner, o.owner) && slices.Equal(p.home, o.home)
 }
@@ -223,11 +225,12 @@ type storedPlan struct {
 	Servers []string `json:"servers"`
 	Owner   []byte   `json:"owner"`
 	Home    []byte   `json:"home,omitempty"`
+	Load    []int64  `json:"load,omitempty"`
 }
 
 // Encode implements store.Value.
 func (p plan) Encode() ([]byte, error) {
-	s := storedPlan{Live: len(p.live), Servers: slices.Concat(p.live, p.gone)}
+	s := storedPlan{Live: len(p.live), Servers: slices.Concat(p.live, p.gone), Load: p.load}
 	index := map[string]uint16{}
 	for i, name := range s.Servers {
 		index[name] = uint16(i + 1)
@@ -279,8 +282,8 @@ func readPlan(r store.Record, shards int) (p plan, err error) {
 		}
 		return list
 	}
-	p = plan{owner: read(s.Owner), home: read(s.Home)}
-	if len(s.Owner) != 2*shards || len(s.Home) != 2*shards || s.Live < 0 || s.Live > len(s.Servers) {
+	p = plan{owner: read(s.Owner), home: read(s.Home), load: s.Load}
+	if s.Load != nil && len(s.Load) != shards || len(s.Owner) != 2*shards || len(s.Home) != 2*shards || s.Live < 0 || s.Live > len(s.Servers) {
 		return plan{}, errPlan
 	}
 	p.live, p.gone = s.Servers[:s.Live:s.Live], s.Servers[s.Live:]

@@ -59,6 +59,10 @@ type session struct {
 	planAt store.Revision // of the plan in the store that due was made of
 	// planFails is that the last write of a plan failed, which was logged.
 	planFails bool
+	// loads is what was announced of the load of shards, and measured has the shards that were
+	// held at the last measurement.
+	loads    map[int]int64
+	measured map[int]*hold
 	// waits is into how many shards the servers that we wait for divide the keys; 0: we wait for none.
 	waits int
 }
@@ -119,7 +123,8 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 func (s *session) announce() error {
 	n := s.note()
 	if s.divides {
-		n.Rule, n.Weight = rulePlan, s.opts.Weight
+		n.Rule, n.Weight = ruleLoads, s.opts.Weight
+		n.Measures, n.Loads = s.opts.Load != nil, formatLoads(s.loads)
 	}
 	if s.says != nil {
 		n.Says = s.says()
@@ -306,6 +311,8 @@ func (s *session) commit(ctx context.Context, op store.Op, only *store.Compare) 
 func (s *session) loop(ctx context.Context) error {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
+	measuring, stop := s.measuring()
+	defer stop()
 	for ctx.Err() == nil {
 		if s.act(ctx) {
 			retry.Reset(s.opts.TTL / 10)
@@ -321,6 +328,8 @@ func (s *session) loop(ctx context.Context) error {
 				s.sleepThenSpeak()
 			}
 		case <-retry.C:
+		case <-measuring:
+			s.measure()
 		case h := <-s.finished:
 			s.release(s.returned(h))
 		}
@@ -425,7 +434,7 @@ func (s *session) plan(c census) (due *plan, at time.Time, replaces store.Revisi
 	if rank < 0 || !s.divides || !c.plans { // rank: the board does not show yet that this server is a member
 		return nil, time.Time{}, 0
 	}
-	next := c.plan.next(c.servers())
+	next := c.next()
 	if c.planAt != 0 && next.equal(c.plan) {
 		return nil, time.Time{}, 0
 	}

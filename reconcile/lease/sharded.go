@@ -14,7 +14,8 @@ const MaxShards = 1 << 14
 // keys. The keys are divided into shards (64 to 1,024 serve most; at least ten for each
 // server that there will ever be; SIMULATION.md has how even that is). A plan in the store,
 // which the oldest server keeps up to date, says which server is to hold each shard: the
-// parts are by [Options].Weight, rounded up or down to whole shards. A server that joins or
+// parts are by [Options].Weight, rounded up or down to whole shards; or of the measured load of
+// the shards, with [Options].Load. A server that joins or
 // leaves moves its own part and nothing else, and one that comes back, or that takes the
 // place of another, gets the shards that were there: a restart of all servers, one after
 // another, moves each shard at most twice.

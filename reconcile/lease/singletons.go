@@ -54,7 +54,7 @@ func NewSingletons(b store.Backend, group string, names []string, o *Options) (*
 		return nil, err
 	}
 	e.member = "member-"
-	e.wants, e.divides = share, true
+	e.wants, e.divides, e.opts.Load = share, true, nil
 	s := &Singletons{e: e}
 	h := fnv.New32a()
 	for i, name := range names {

@@ -104,20 +104,13 @@ func TestCodecLeavesOutOtherSlots(t *testing.T) {
 		if gone != 0 || bytes != 0 || len(sent.Events) > 0 && last != revision {
 			t.Fatalf("seed %d: up to %d of %d; %d events and %d bytes that were left out are not counted", seed, last, revision, gone, bytes)
 		}
-		batches := h.batches(clientv3.WatchResponse{Events: events(got.Events)})
+		batches := h.batches(clientv3.WatchResponse{Events: got.Events})
 		for i, b := range batches {
 			if i > 0 && b.Revision <= batches[i-1].Revision {
 				t.Fatalf("seed %d: batches of %d and then of %d", seed, batches[i-1].Revision, b.Revision)
 			}
 		}
 	}
-}
-
-func events(all []*mvccpb.Event) (out []*clientv3.Event) {
-	for _, e := range all {
-		out = append(out, (*clientv3.Event)(e))
-	}
-	return out
 }
 
 // A response that is not whole is an error, and no panic.
@@ -149,7 +142,7 @@ func TestStreamThatLacksSlotsIsOpenedAgain(t *testing.T) {
 		t.Fatalf("the stream begins after %d, want 10", from)
 	}
 	take := func(asked int, all ...*mvccpb.Event) bool {
-		goesOn, err := h.take(clientv3.WatchResponse{Header: &pb.ResponseHeader{}, Events: events(all)}, asked)
+		goesOn, err := h.take(clientv3.WatchResponse{Header: &pb.ResponseHeader{}, Events: all}, asked)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,244 @@
+package lease_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// burdens is what shards cost, by shard, wherever they are.
+type burdens struct {
+	mu   sync.Mutex // guards of
+	of   []int64
+	bias int64 // percent that all measurements are wrong by; the sign changes each time
+}
+
+func (b *burdens) load(shard int) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bias = -b.bias
+	return b.of[shard] * (100 + b.bias) / 100
+}
+
+func (b *burdens) set(of []int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.of = of
+}
+
+// measuring starts a server that measures the load of its shards.
+func measuring(t *testing.T, b *memory.Backend, l *ledger, name string, shards int, load func(int) int64, log *slog.Logger) *server {
+	t.Helper()
+	p, err := lease.NewSharded(b, "job", shards, &lease.Options{TTL: ttl, Server: name, Load: load, Logger: log})
+	return startPlacement(t, &link{Backend: b}, name, p, err, l.work(name, 0))
+}
+
+// sums are the loads of the servers.
+func (l *ledger) sums(of []int64) map[string]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sum := make(map[string]int64)
+	for shard, server := range l.on {
+		sum[server] += of[shard]
+	}
+	return sum
+}
+
+// announced reports whether a member announces loads.
+func announced(t *testing.T, b *memory.Backend) bool {
+	t.Helper()
+	page, err := b.List(t.Context(), lease.Kind, store.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(page.Records, func(r store.Record) bool {
+		text, err := r.Value.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Contains(text, []byte(`"loads":"`))
+	})
+}
+
+// Servers that measure what their shards cost share that, and not the number of shards; and
+// measurements that vary by a little move nothing. A measurement counts once its server has held
+// the shard for the whole time before it.
+//
+// promise L2. Negative controls: the mutants "shares are by the number of shards whatever was
+// measured" and "a measurement counts at once".
+func TestSharesByMeasuredLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		const shards, every = 60, 4 * ttl
+		all := &burdens{of: slices.Repeat([]int64{10}, shards), bias: 4}
+		var servers []*server
+		for _, name := range []string{"a", "b", "c"} {
+			servers = append(servers, measuring(t, b, l, name, shards, all.load, quiet))
+		}
+		time.Sleep(every + ttl)
+		if announced(t, b) {
+			t.Error("a server announces loads that it cannot have measured for the whole time")
+		}
+		time.Sleep(4 * every)
+		for name, n := range l.owners() {
+			if n < shards/3*75/100 || n > shards/3*125/100 {
+				t.Errorf("with shards of one load %s has %d of %d", name, n, shards)
+			}
+		}
+		was := l.begun()
+		hot, n := slices.Repeat([]int64{10}, shards), 0
+		l.mu.Lock()
+		for shard := range hot { // all that is hot is with one server
+			if l.on[shard] == "a" && n < 12 {
+				n++
+				hot[shard] = 40
+			}
+		}
+		l.mu.Unlock()
+		all.set(hot)
+		total := int64(0)
+		for _, load := range hot {
+			total += load
+		}
+		before := l.sums(hot)["a"]
+		time.Sleep(10 * every)
+		for name, sum := range l.sums(hot) {
+			if part := total / 3; sum < part*75/100 || sum > part*125/100 {
+				t.Errorf("%s has a load of %d, its part is %d; they were moved %d times", name, sum, part, l.begun()-was)
+			}
+		}
+		if l.begun() == was || before < total/2 {
+			t.Errorf("a had %d of %d, and %d shards moved: the test shows nothing", before, total, l.begun()-was)
+		}
+		was = l.begun()
+		time.Sleep(10 * every)
+		if n := l.begun() - was; n != 0 {
+			t.Errorf("%d shards moved although nothing changed but the errors of measurement", n)
+		}
+		// A server that joins takes its part of the load; one that dies leaves it to the others.
+		servers = append(servers, measuring(t, b, l, "d", shards, all.load, quiet))
+		time.Sleep(5 * every)
+		if got := l.sums(hot)["d"]; got < total/4*75/100 {
+			t.Errorf("a server that joined has a load of %d, its part is %d", got, total/4)
+		}
+		for _, s := range servers {
+			s.end()
+		}
+	})
+}
+
+// A measurement that panics counts for nothing, and the server goes on.
+func TestLoadThatPanicsMeasuresNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		var log strings.Builder // written by the session alone, and read after its end
+		a := measuring(t, b, l, "a", 8, func(int) int64 { panic("no counter") }, slog.New(slog.NewTextHandler(&log, nil)))
+		other := measuring(t, b, l, "b", 8, nil, quiet)
+		time.Sleep(20 * ttl)
+		if got, want := l.owners(), map[string]int{"a": 4, "b": 4}; !maps.Equal(got, want) {
+			t.Errorf("the servers have %v, want %v", got, want)
+		}
+		a.end()
+		other.end()
+		if !strings.Contains(log.String(), "Options.Load panicked") || !strings.Contains(log.String(), "no counter") {
+			t.Errorf("logged\n%s\nwant the panic", log.String())
+		}
+	})
+}
+
+// byLoad is a plan by load and the servers that live.
+type byLoad struct {
+	plan lease.Plan
+	live map[string]int
+	cost []int64
+}
+
+// next makes the plan for the servers there are. With measured false none has measured since.
+func (d *byLoad) next(measured bool) {
+	loads := map[int]int64{}
+	for shard, load := range d.cost {
+		if measured {
+			loads[shard] = load
+		}
+	}
+	d.plan = d.plan.NextByLoad(d.live, loads)
+}
+
+// Plans by load give each shard to a server that lives, are even within their bounds where no
+// shard is large, and are their own next ones: also before the new owners of shards have measured
+// anything.
+//
+// promise L2. Negative controls: the mutants "a plan forgets what shards cost" and "a plan by load
+// stops before it is even".
+func TestPlansByLoadAreEvenAndComeToRest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shards := rapid.SampledFrom([]int{1, 8, 64, 256}).Draw(t, "shards")
+		d := &byLoad{plan: lease.NewPlan(shards), live: map[string]int{"server-0": 1}, cost: make([]int64, shards)}
+		for shard := range d.cost {
+			d.cost[shard] = rapid.Int64Range(1, 1000).Draw(t, "load")
+		}
+		d.next(true)
+		last := 0
+		for range rapid.IntRange(1, 15).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"join", "join", "leave", "heavier"}).Draw(t, "what") {
+			case "join":
+				last++
+				d.live[fmt.Sprint("server-", last)] = rapid.IntRange(1, 3).Draw(t, "weight")
+			case "leave":
+				if len(d.live) > 1 {
+					delete(d.live, rapid.SampledFrom(slices.Sorted(maps.Keys(d.live))).Draw(t, "server"))
+				}
+			case "heavier":
+				d.cost[rapid.IntRange(0, shards-1).Draw(t, "shard")] = rapid.Int64Range(1, 5000).Draw(t, "load")
+			}
+			d.next(true)
+			d.check(t)
+			was := d.plan
+			for _, measured := range []bool{true, false} {
+				d.next(measured)
+				if !d.plan.Equal(was) {
+					t.Fatalf("the next plan for the same servers, measured again: %v, is another one:\n%v\n%v", measured, was, d.plan)
+				}
+			}
+			if read, err := d.plan.Reread(); err != nil || !read.Equal(d.plan) {
+				t.Fatalf("read back as %v, %v, want %v", read, err, d.plan)
+			}
+		}
+	})
+}
+
+func (d *byLoad) check(t *rapid.T) {
+	sum, total, weights, largest := map[string]int64{}, int64(0), 0, int64(0)
+	for shard, owner := range d.plan.Owners() {
+		if _, ok := d.live[owner]; !ok {
+			t.Fatalf("shard %d is with %q, which does not live: %v", shard, owner, d.live)
+		}
+		cost := max(d.cost[shard], 1)
+		sum[owner], total, largest = sum[owner]+cost, total+cost, max(largest, cost)
+	}
+	for _, weight := range d.live {
+		weights += weight
+	}
+	for name, weight := range d.live {
+		part := total * int64(weight) / int64(weights)
+		// A shard counts as at least a tenth of the average one.
+		if slack := 4*largest + total/8; sum[name] > part*125/100+slack || sum[name] < part*75/100-slack {
+			t.Fatalf("%s has a load of %d, its part is %d and no shard has more than %d", name, sum[name], part, largest)
+		}
+	}
+}
