@@ -3,12 +3,14 @@ package tracing_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -395,6 +397,45 @@ func TestTracedBackendHasLeasesIfTheBackendHas(t *testing.T) {
 	}
 	if _, ok := tracer.Backend(noLeases{b}).(store.Leaser); ok {
 		t.Error("there are leases where there were none")
+	}
+}
+
+// Whatever part of a request, of its answer or of its error holds a secret: no span has it.
+func TestTransportPutsNoSecretIntoASpan(t *testing.T) {
+	const secret = "hunter2"
+	// A round tripper that fetches a token has the error of another client.
+	refused := &url.Error{Op: "Post", URL: "https://idp/token?client_secret=" + secret, Err: errors.New("answer " + secret)}
+	for name, next := range map[string]roundTrip{
+		"an answer": func(r *http.Request) (*http.Response, error) {
+			header := http.Header{"Set-Cookie": {secret}, "Location": {"https://x/?token=" + secret}}
+			return &http.Response{StatusCode: 302, Status: "302 " + secret, Header: header, Body: io.NopCloser(strings.NewReader(secret)), Request: r}, nil
+		},
+		"a refusal":      func(r *http.Request) (*http.Response, error) { return answer(403)(r) },
+		"an error":       func(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("no token: %w", refused) },
+		"a context ends": func(*http.Request) (*http.Response, error) { return nil, errors.Join(refused, context.Canceled) },
+	} {
+		exporter := tracetest.NewInMemoryExporter()
+		provider := sdk.NewTracerProvider(sdk.WithSyncer(exporter))
+		tracer := must(tracing.New(provider, nil))
+		ctx, user := provider.Tracer("test").Start(t.Context(), "user")
+		req := must(http.NewRequestWithContext(ctx, http.MethodPost,
+			"https://u:"+secret+"@cloud/"+secret+"?token="+secret+"#"+secret, strings.NewReader(secret)))
+		req.Header.Set("Authorization", "Bearer "+secret)
+		if resp, err := tracer.Transport(next).RoundTrip(req); err == nil {
+			_ = resp.Body.Close()
+		}
+		user.End()
+		spans := exporter.GetSpans()
+		text, err := json.Marshal(spans)
+		if err != nil || len(spans) != 2 {
+			t.Fatalf("%s: %d spans, %v; want 2", name, len(spans), err)
+		}
+		if all := string(text) + fmt.Sprintf("%+v", spans); strings.Contains(all, secret) {
+			t.Errorf("%s: the secret is in the span %+v", name, spans[0])
+		}
+		if failed := spans[0].Status.Code == codes.Error; failed != (name != "an answer") {
+			t.Errorf("%s: the span is an error: %v", name, failed)
+		}
 	}
 }
 
