@@ -13,17 +13,16 @@ type seen struct {
 	writes         []time.Time
 	perSecond      float64 // granted
 	servers        int     // that lived at any time
+	workers        int     // of each server
 	ttl            time.Duration
-	exact          bool // it was long enough for its time to mean something
+	window         time.Duration // how long a stretch of time is of which the calls are counted
+	exact          bool          // it was long enough for its time to mean something
 }
-
-// window is how long a stretch of time is of which the calls are counted.
-const window = 10 * time.Second
 
 // grant is the most writes that the cloud may see in a window: what was granted, what lies in
 // the buckets, and the calls that were under way when it began.
 func (s seen) grant() int {
-	return int(window.Seconds()*s.perSecond) + burst + s.servers*(1+workers)
+	return int(s.window.Seconds()*s.perSecond) + burst + s.servers*(1+s.workers)
 }
 
 // least is how long the creates take by the quota, and bound what they may take: 1.1 of it,
@@ -46,7 +45,7 @@ func (s seen) took() time.Duration {
 func (s seen) busiest() (most int) {
 	writes := slices.SortedFunc(slices.Values(s.writes), time.Time.Compare)
 	for first, last := 0, 0; last < len(writes); last++ {
-		for writes[last].Sub(writes[first]) >= window {
+		for writes[last].Sub(writes[first]) >= s.window {
 			first++
 		}
 		most = max(most, last-first+1)
@@ -62,14 +61,14 @@ func (s seen) problems() (all []string) {
 		all = append(all, fmt.Sprintf("%d resources by %d creates for %d declared ones", s.made, len(s.writes), s.declared))
 	}
 	if got := s.busiest(); got > s.grant() {
-		all = append(all, fmt.Sprintf("%d writes within %v, at most %d are granted", got, window, s.grant()))
+		all = append(all, fmt.Sprintf("%d writes within %v, at most %d are granted", got, s.window, s.grant()))
 	}
 	if !s.exact {
 		return all
 	}
 	// What the server that was killed had under way is asked for again.
-	if s.again > workers {
-		all = append(all, fmt.Sprintf("%d resources were created a second time, at most %d calls were under way at the kill", s.again, workers))
+	if s.again > s.workers {
+		all = append(all, fmt.Sprintf("%d resources were created a second time, at most %d calls were under way at the kill", s.again, s.workers))
 	}
 	if s.took() > s.bound() {
 		all = append(all, fmt.Sprintf("it took %v, the quota allows %v and the bound is %v", s.took(), s.least(), s.bound()))
@@ -79,5 +78,5 @@ func (s seen) problems() (all []string) {
 
 func (s seen) String() string {
 	return fmt.Sprintf("%d creates at %v a second in %v, by the quota %v (%.3f of it, at most %v); %d writes in the busiest %v, at most %d; %d asked for again",
-		s.made, s.perSecond, s.took().Round(time.Millisecond), s.least(), float64(s.took())/float64(s.least()), s.bound(), s.busiest(), window, s.grant(), s.again)
+		s.made, s.perSecond, s.took().Round(time.Millisecond), s.least(), float64(s.took())/float64(s.least()), s.bound(), s.busiest(), s.window, s.grant(), s.again)
 }

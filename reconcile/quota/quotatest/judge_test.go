@@ -16,7 +16,10 @@ func TestJudgeRejectsWhatServersMustNotDo(t *testing.T) {
 		}
 		return all
 	}
-	right := seen{declared: 10_000, made: 10_000, writes: at(100, 10_000), perSecond: 100, servers: 4, ttl: 10 * time.Second, exact: true}
+	right := seen{
+		declared: 10_000, made: 10_000, writes: at(100, 10_000), perSecond: 100, servers: 4, workers: 8,
+		ttl: 10 * time.Second, window: 10 * time.Second, exact: true,
+	}
 	for name, c := range map[string]struct {
 		edit func(s *seen)
 		want string // "": it passes
@@ -43,6 +46,20 @@ func TestJudgeRejectsWhatServersMustNotDo(t *testing.T) {
 		s.exact = false
 		if got := len(s.problems()) > 0; got != (strings.HasPrefix(c.want, "within") || strings.HasPrefix(c.want, "for")) {
 			t.Errorf("%s, in a short run: %v", name, s.problems())
+		}
+	}
+}
+
+// The size that CI runs is large enough for a quota that is not kept to be seen.
+func TestJudgeOfAShortRunRejectsTooManyCalls(t *testing.T) {
+	begun := time.Now()
+	for perSecond, want := range map[float64]bool{10: true, 20: false, 30: false} { // the quota is 10
+		s := seen{declared: 90, made: 90, perSecond: 10, servers: 4, workers: 2, ttl: 2 * time.Second, window: 2 * time.Second}
+		for i := range s.declared {
+			s.writes = append(s.writes, begun.Add(time.Duration(float64(i)/perSecond*float64(time.Second))))
+		}
+		if got := s.problems(); (len(got) == 0) != want {
+			t.Errorf("%v calls a second: %q", perSecond, got)
 		}
 	}
 }

@@ -25,13 +25,13 @@ type Config struct {
 	PerSecond float64 // writes that the cloud grants to all servers together
 	TTL       time.Duration
 	Members   int // it begins when so many servers have their parts
+	Workers   int // so many calls it has under way at most
 }
 
 const (
-	kind    = "Disk"
-	workers = 8  // of a server; so many calls it has under way at most
-	shards  = 64 // into which the keys are divided
-	burst   = 3
+	kind   = "Disk"
+	shards = 64 // into which the keys are divided
+	burst  = 3
 )
 
 type (
@@ -133,7 +133,7 @@ func (c Config) controller(ctx context.Context, b store.Backend, q *quota.Quota,
 		return nil, err
 	}
 	o, err := quota.Limit(func(reconcile.Request) (*quota.Quota, error) { return q, nil }, &reconcile.Options[reconcile.Request]{
-		Workers: workers, Placement: placement, Logger: of.Logger,
+		Workers: c.Workers, Placement: placement, Logger: of.Logger,
 	})
 	if err != nil {
 		return nil, err
