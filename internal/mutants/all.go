@@ -1297,6 +1297,11 @@ var All = []Mutant{
 		File: "reconcile/lease/manual.go", Old: "\t\tdistrust(ErrLost) // also if", New: "\t\tif BROKEN {\n\t\t\tcancel(ErrLost)\n\t\t} else {\n\t\t\tdistrust(ErrLost)\n\t\t} // also if",
 		Package: "reconcile/lease", Test: "TestHostSetBackWhileItsLossIsNotedHoldsAgain",
 	},
+	{
+		Name: "what a member says while the store is away is lost",
+		File: "reconcile/lease/session.go", Old: "if s.announce() != nil { //", New: "if s.announce() != nil && !BROKEN { //",
+		Package: "reconcile/lease", Test: "TestWhatIsSaidWhileTheStoreIsAwayIsHeardLater",
+	},
 
 	// store/etcd
 	{
@@ -1425,6 +1430,11 @@ var All = []Mutant{
 		Name: "the caches of dependencies are not waited for",
 		File: "reconcile/lifecycle/controller.go", Old: "slices.Concat(options.Reads, l.depends.Caches())", New: "slices.Concat(options.Reads, l.depends.Caches()[:len(l.depends.Caches())*map[bool]int{false: 1}[BROKEN]])",
 		Package: "reconcile/lifecycle", Test: "TestKeyWaitsForTheCachesOfWhatItNeeds",
+	},
+	{
+		Name: "an object is ready while a handler asks for more time",
+		File: "reconcile/lifecycle/calls.go", Old: "\tcase open:\n", New: "\tcase open && !BROKEN:\n",
+		Package: "reconcile/lifecycle", Test: "TestObjectIsNotReadyWhileAHandlerAsksForMoreTime",
 	},
 
 	// reconcile/external

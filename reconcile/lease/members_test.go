@@ -126,6 +126,37 @@ func TestServerThatIsBackCountsOnce(t *testing.T) {
 	})
 }
 
+// What a member says while the store does not answer is said a little later.
+//
+// Negative control: mutant "what a member says while the store is away is lost".
+func TestWhatIsSaidWhileTheStoreIsAwayIsHeardLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &limp{link: &link{Backend: newBackend(t)}, call: "announce", nth: 2, fault: failed} // the first is the join
+		defer b.Close()
+		m, err := lease.NewMembers(b, "quotas", &lease.Options{TTL: ttl, Server: "one", Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }() // ends at cancel
+		time.Sleep(ttl)
+		m.Say("hello")
+		time.Sleep(ttl / 2)
+		synctest.Wait()
+		if n := b.calls.Load(); n < 2 {
+			t.Errorf("%d records were written, want that of the join and one that fails at least", n)
+		}
+		if got := m.Said()["one"]; got != "hello" {
+			t.Errorf("what is heard: %q, want hello", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // blind is a link whose lists fail while it is on.
 type blind struct {
 	*link

@@ -427,6 +427,26 @@ func TestDeleteThatWaitsKeepsTheFinalizer(t *testing.T) {
 	})
 }
 
+// An object is not ready while a handler asks for more time without a failure.
+//
+// Negative control: mutant "an object is ready while a handler asks for more time".
+func TestObjectIsNotReadyWhileAHandlerAsksForMoreTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		more := true
+		s := newWidgets(t)
+		l := mustNew(t, s, Handler[widgetSpec, widgetStatus]{Add: func(context.Context, *widget) (reconcile.Result, error) {
+			return reconcile.Result{Requeue: more}, nil
+		}})
+		create(t, s, "a")
+		run(t, l, "a")
+		expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonRequeued)
+		more = false
+		time.Sleep(time.Hour)
+		run(t, l, "a")
+		expectReady(t, get(t, s, "a"), store.True, store.PhaseReady, "Ready")
+	})
+}
+
 // case 119
 func TestUpdateGetsTheObjectLastHandledAndTheNewest(t *testing.T) {
 	var d diary
