@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -460,29 +461,45 @@ func TestThoseWhoWaitWhenThePartIsLostMakeNoCalls(t *testing.T) {
 		s := startServer(t, b, "one")
 		synctest.Wait()
 		q := must(s.set.Get(quota.Name{API: "dns"}))
-		late, refused := atomic.Int64{}, make(chan error, 1000)
-		for range cap(refused) { // some 97 seconds of writes
+		type end struct {
+			at  time.Time // of the call, or of its refusal
+			err error
+		}
+		ends := make(chan end, 1000)
+		for range cap(ends) { // some 97 seconds of writes
 			go func() {
-				refused <- q.Do(t.Context(), quota.Write, func(context.Context) error {
-					if s.share() == 0 {
-						late.Add(1)
-					}
+				var e end
+				e.err = q.Do(t.Context(), quota.Write, func(context.Context) error {
+					e.at = time.Now()
 					return nil
 				})
+				if e.err != nil {
+					e.at = time.Now()
+				}
+				ends <- e
 			}()
 		}
 		synctest.Wait()
 		s.link.cut.Store(true)
-		n := 0
-		for range cap(refused) {
-			if err := <-refused; errors.Is(err, quota.ErrNoBudget) {
-				n++
-			} else if err != nil {
-				t.Error(err)
+		var calls []time.Time
+		var lost time.Time // the first refusal
+		for range cap(ends) {
+			switch e := <-ends; {
+			case e.err == nil:
+				calls = append(calls, e.at)
+			case !errors.Is(e.err, quota.ErrNoBudget):
+				t.Error(e.err)
+			case lost.IsZero() || e.at.Before(lost):
+				lost = e.at
 			}
 		}
-		if late.Load() != 0 || n == 0 {
-			t.Errorf("%d calls without a part, %d refused", late.Load(), n)
+		// A call of the very moment in which the part is lost may have left just before.
+		late := slices.DeleteFunc(calls, func(at time.Time) bool { return lost.IsZero() || !at.After(lost) })
+		if len(late) != 0 || lost.IsZero() {
+			t.Errorf("%d calls after the part was lost at %v", len(late), lost)
+		}
+		if share := s.share(); share != 0 {
+			t.Errorf("the part is %v after the link was cut, want 0", share)
 		}
 		s.stop()
 	})
