@@ -2077,6 +2077,66 @@ var All = []Mutant{
 		File: "metrics/exemplar.go", Old: "\tlabels = maps.Clone((*f)(ctx))\n", New: "\tif labels = (*f)(ctx); !BROKEN {\n\t\tlabels = maps.Clone(labels)\n\t}\n",
 		Package: "metrics", Test: "TestStoppedControllersLeaveNothing",
 	},
+	{
+		Name: "an older session of a server keeps its shards",
+		File: "reconcile/lease/board.go", Old: "} else if s.server.name == me {", New: "} else if s.server.name == me && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestLaterSessionOfAServerTakesTheShardsOfTheEarlier",
+	},
+	{
+		Name: "two sessions of a server count as two",
+		File: "reconcile/lease/board.go", Old: "\t\tif last[s.server.name] == i {", New: "\t\tif last[s.server.name] == i || BROKEN {",
+		Package: "reconcile/lease", Test: "TestLaterSessionOfAServerTakesTheShardsOfTheEarlier",
+	},
+	{
+		Name: "news of before a hold end it",
+		File: "reconcile/lease/board.go", Old: "return o, held, b.synced && b.revision >= after", New: "return o, held, b.synced && (BROKEN || b.revision >= after)",
+		Package: "reconcile/lease", Test: "TestNewsOfBeforeAHoldDoNotEndIt",
+	},
+	{
+		Name: "a removal does not say which record",
+		File: "reconcile/lease/session.go", Old: "\tif only != nil {", New: "\tif only != nil && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestRemovalThatArrivesLateTakesNoRecordOfTheNextHolder",
+	},
+	{
+		Name: "any record of a shard is the hold's",
+		File: "reconcile/lease/session.go", Old: "case h != nil && (!held || o.created != h.created):", New: "case h != nil && (!held || o.created != h.created && !BROKEN):",
+		Package: "reconcile/lease", Test: "TestHoldEndsWhenItsRecordIsReplaced",
+	},
+	{
+		Name: "a plan lands although its servers rule no more",
+		File: "reconcile/lease/session.go", Old: "If:  append(slices.Clip(s.rule), store.Compare{Kind: Kind, Key: key, Revision: s.planAt}),", New: "If:  append(map[bool][]store.Compare{false: slices.Clip(s.rule)}[BROKEN], store.Compare{Kind: Kind, Key: key, Revision: s.planAt}),",
+		Package: "reconcile/lease", Test: "TestPlanThatArrivesAfterItsServersRuleIsRefused",
+	},
+	{
+		Name: "a session that lasted counts as a failure",
+		File: "reconcile/lease/elector.go", Old: "if time.Since(began) > e.opts.TTL {", New: "if time.Since(began) > e.opts.TTL && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestSessionThatLastedIsNoFailure",
+	},
+	{
+		Name: "an unread time since the start counts as none",
+		File: "reconcile/lease/clock.go", Old: "if !ok || !m.bootable {", New: "if !ok || !m.bootable && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestClockThatCouldNotBeReadThenIsNotCompared",
+	},
+	{
+		Name: "a plan with too short a list is read",
+		File: "reconcile/lease/plan.go", Old: "|| len(s.Home) != 2*shards ||", New: "|| len(s.Home) != 2*shards && !BROKEN ||",
+		Package: "reconcile/lease", Test: "TestMalformedPlanIsNone",
+	},
+	{
+		Name: "a member is not told of the end of its session",
+		File: "reconcile/lease/session.go", Old: "\t\tdefer e.joined(nil)\n", New: "\t\tif !BROKEN {\n\t\t\tdefer e.joined(nil)\n\t\t}\n",
+		Package: "reconcile/lease", Test: "TestMemberIsToldThatItsLeaseIsGone",
+	},
+	{
+		Name: "what others measured of a shard counts",
+		File: "reconcile/lease/load.go", Old: "&& c.plan.owner[shard] == s.server.name {", New: "&& (BROKEN || c.plan.owner[shard] == s.server.name) {",
+		Package: "reconcile/lease", Test: "TestLoadOfAShardIsItsOwnersToSay",
+	},
+	{
+		Name: "a member is not told that its list is old",
+		File: "reconcile/lease/session.go", Old: "\ts.old.Reset(s.trust() - time.Since(asked.at))\n", New: "\tif !BROKEN {\n\t\ts.old.Reset(s.trust() - time.Since(asked.at))\n\t}\n",
+		Package: "reconcile/lease", Test: "TestMemberIsToldThatItsListIsOld",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.

@@ -87,3 +87,64 @@ func TestPlanIsByNumberWhileAServerKnowsNoLoads(t *testing.T) {
 		}
 	}
 }
+
+// What a server measured of a shard before the shard was given to another one does not count:
+// the new owner's word does, or what the plan remembers.
+//
+// promise L2. Negative control: the mutant "what others measured of a shard counts".
+func TestLoadOfAShardIsItsOwnersToSay(t *testing.T) {
+	owners := []string{"a", "a", "b", "b"}
+	c := census{
+		plan: plan{live: []string{"a", "b"}, owner: owners, home: make([]string, 4)},
+		seats: []seat{
+			{owner{note: note{Rule: ruleLoads, Measures: true, Loads: "2:10 3:10"}, created: 1}, bidder{"b", 1}},
+			{owner{note: note{Rule: ruleLoads, Measures: true, Loads: "0:10 1:10 2:9000"}, created: 2}, bidder{"a", 1}},
+		},
+	}
+	if got := c.next(); !slices.Equal(got.owner, owners) {
+		t.Errorf("the plan is %v, want %v: shard 2 was dear for the server that had it before", got.owner, owners)
+	}
+}
+
+// A plan in the store that is malformed is none: a list of other shards, or names that are not
+// there.
+//
+// Negative control: the mutant "a plan with too short a list is read".
+func TestMalformedPlanIsNone(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`{"live":1,"servers":["a"],"owner":"AAEAAQ=="}`:                                true,
+		`{"live":1,"servers":["a"],"owner":"AAEAAQ==","home":"AAAAAA==","load":[1,2]}`: true,
+		`{"live":1,"servers":["a"],"owner":"AAE="}`:                                    false,
+		`{"live":1,"servers":["a"],"owner":"AAEAAQ==","home":"AAA="}`:                  false,
+		`{"live":1,"servers":["a"],"owner":"AAEAAQ==","home":"AAAAAAAA"}`:              false,
+		`{"live":1,"servers":["a"],"owner":"AAEAAQ==","load":[1]}`:                     false,
+		`{"live":1,"servers":["a"],"owner":"AAEAAg=="}`:                                false,
+		`{"live":2,"servers":["a"],"owner":"AAEAAQ=="}`:                                false,
+		`{"live":-1,"servers":["a"],"owner":"AAEAAQ=="}`:                               false,
+		`{"live":"x"}`: false,
+	} {
+		if _, err := readPlan(store.Record{Bytes: []byte(text)}, 2); (err == nil) != ok {
+			t.Errorf("%s: %v, want that it is read: %v", text, err, ok)
+		}
+	}
+}
+
+// A reading of the clocks that lacks the time since the machine was started is not compared with
+// one that has it: the wall clock is in doubt then, and nothing is certain.
+//
+// promise L2. Negative control: the mutant "an unread time since the start counts as none".
+func TestClockThatCouldNotBeReadThenIsNotCompared(t *testing.T) {
+	var wall time.Duration
+	readable := false
+	c := clock{wall: func() time.Duration { return wall }, boot: func() (time.Duration, bool) {
+		if !readable {
+			return 0, false
+		}
+		return 30 * 24 * time.Hour, true
+	}}
+	m := c.now()
+	readable, wall = true, time.Hour // the wall clock was set meanwhile
+	if elapsed, sure := c.since(m); sure || elapsed > time.Minute {
+		t.Errorf("%v since a moment ago, sure %v; want a moment, and not sure", elapsed, sure)
+	}
+}
