@@ -23,17 +23,17 @@ import (
 // came in so; all others are in a heap, by the number of their heads. So a tenant
 // with one key at a time costs no search, however many tenants there are.
 type bands[K comparable] struct {
+	best    *flow[K] // whose turn it is in the highest band with a key that may run; nil: none
+	n       int      // keys, those of blocked tenants included
+	none    group[K] // keys without a tenant
+	ends    flow[K]  // the chain: its last flow is older, its first one newer
 	es      *slab[K]
 	number  *numbers
 	roster  *roster[K]
-	best    *flow[K]             // whose turn it is in the highest band with a key that may run; nil: none
 	all     []*band[K]           // highest first
 	groups  map[uint32]*group[K] // of a bucket's line, by number of the tenant; nil: see tenant.ready
-	none    group[K]             // keys without a tenant
-	ends    flow[K]              // the chain: its last flow is older, its first one newer
 	byAge   heap[*flow[K]]
-	n       int                // keys, those of blocked tenants included
-	blocked int                // … how many those are
+	blocked int                // keys of blocked tenants
 	pass    func(t *tenant[K]) // notes a blocked tenant that next came upon, in a bucket's line
 }
 
@@ -46,25 +46,25 @@ type band[K comparable] struct {
 
 // group is what one tenant has.
 type group[K comparable] struct {
-	tenant  *tenant[K]
-	n       int // keys
-	blocked bool
+	n       int      // keys
+	own     flow[K]  // the first of its flows: most tenants have keys in one band at a time
 	flows   *flow[K] // linked by sibling; an empty one is there for the next band
-	own     flow[K]  // the first of them: most tenants have keys in one band at a time
+	tenant  *tenant[K]
+	blocked bool
 }
 
 // flow is what one tenant has in one band.
 type flow[K comparable] struct {
-	ring[K]
-	is           uint8 // that of its band
-	group        *group[K]
-	sibling      *flow[K]
-	band         *band[K]
-	next, prev   *flow[K] // in the circle, nil outside
-	left         int      // keys until its turn ends
-	oldest       uint64   // a sequence number that is not above its head's
 	older, newer *flow[K] // in the chain, if it has keys and is not in the heap
-	at           int      // in the heap
+	ring[K]
+	next, prev *flow[K] // in the circle, nil outside
+	left       int      // keys until its turn ends
+	oldest     uint64   // a sequence number that is not above its head's
+	at         int      // in the heap
+	is         uint8    // that of its band
+	group      *group[K]
+	sibling    *flow[K]
+	band       *band[K]
 }
 
 func (f *flow[K]) rank() uint64 { return f.oldest }

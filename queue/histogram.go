@@ -125,9 +125,9 @@ type meter struct {
 
 // sampled is a histogram and the last sample.
 type sampled struct {
-	Histogram
 	last int64  // ns
 	like uint64 // durations that count as that, and have not been added
+	*Histogram
 }
 
 const (
@@ -141,7 +141,7 @@ func (h *sampled) flush() *Histogram {
 		h.observe(h.last, h.like)
 		h.like = 0
 	}
-	return &h.Histogram
+	return h.Histogram
 }
 
 // ready is called when entry i becomes ready.

@@ -72,6 +72,7 @@ func TestHistogramAddsUpOverShards(t *testing.T) {
 // seen to fail: it was counted as 18 million seconds.
 func TestTickBeforeTheLastOneIsNoLongTime(t *testing.T) {
 	m := new(meter)
+	m.waited.Histogram = new(Histogram)
 	m.waited.init()
 	m.count(&m.waited, nil, 7, 10, 9) // the key is no sample, so that no clock is read
 	if h := m.waited.flush(); h.Sum != 0 || h.Total() != 1 {

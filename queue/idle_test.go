@@ -47,3 +47,33 @@ func TestIdleQueueSleeps(t *testing.T) {
 		}
 	})
 }
+
+// While one getter is on its way, adds wake no other; once it says that it looks, the
+// next is woken.
+//
+// Negative controls: mutants "each add wakes a getter" and "a getter that was woken is on
+// its way for ever".
+func TestGettersAreWokenOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waiters{token: make(chan struct{}, 1)}
+		woken := make(chan struct{}, 3)
+		for range cap(woken) {
+			w.sleeping.Add(1)
+			go func() {
+				<-w.token
+				woken <- struct{}{}
+			}()
+		}
+		for want := 1; want <= cap(woken); want++ {
+			synctest.Wait()
+			w.wake()
+			synctest.Wait()
+			w.wake() // that one has not said yet that it looks
+			synctest.Wait()
+			if len(woken) != want {
+				t.Fatalf("%d getters were woken, want %d", len(woken), want)
+			}
+			w.woken()
+		}
+	})
+}

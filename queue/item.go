@@ -227,6 +227,7 @@ func (q *Queue[K]) await(ctx context.Context, dst []Item[K]) (int, error) {
 		}
 		select {
 		case <-w.token:
+			w.woken()
 		case <-ctx.Done():
 		}
 	}

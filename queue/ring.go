@@ -9,10 +9,10 @@ package queue
 //	head ▶ [ 17·a  18·b† ] ▶ [ 21·c  22·d  23·e† ] ▶ [ 30·f ] ◀ tail
 type ring[K comparable] struct {
 	head, tail *block
+	live, dead int
+	since      uint8  // changes since the last step of the sweep
 	spare      *block // the block that was emptied last
 	swept      *block // how far the sweep has got; nil: it begins at the head
-	live, dead int
-	since      uint8 // changes since the last step of the sweep
 }
 
 // block is a part of a ring.

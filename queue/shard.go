@@ -17,26 +17,30 @@ import (
 //	      ── timed      entries that wait for a time
 //	      ── admission  may a key run, and if not until when
 type shard[K comparable] struct {
+	// What each run of a key changes lies together: an add in one processor and the run
+	// in another bring each cache line of it over.
 	mu     sync.Mutex
 	fx     effects
 	id     uint8
-	env    *env
-	ready  bands[K]
+	top    uint32 // the band that was published last
+	adds   uint64
+	begun  uint64
+	began  uint64 // the sum of the ticks in which the keys that are running began
 	turns  turns
 	number numbers
-	table  table
-	slab[K]
-	count                [states]int // entries by state
-	adds, begun, retries uint64
-	running              ring[K] // keys whose run has begun, by run number
-	began                uint64  // the sum of the ticks in which they began
+	count  [states]int // entries by state
 	meter
+	running ring[K] // keys whose run has begun, by run number
+	ready   bands[K]
+	slab[K]
+	table     table
+	env       *env
+	retries   uint64
 	timed     heap[uint32] // entries that wait for a time
 	admission admission[K]
 	carryOut  func(*shard[K], effects) // called without the lock
 	most      int                      // of touched, in one critical section
 	published *atomic.Uint32           // the top band that getters see without the lock
-	top       uint32                   // the same, for what has the lock
 	due       atomic.Int64             // for fxTimer
 	expired   []expired[K]             // for fxHolds
 	_         [64]byte                 // the next shard's lock is in another cache line
@@ -154,6 +158,7 @@ const (
 func (s *shard[K]) init(id uint8, v *env) {
 	s.id, s.env = id, v
 	s.number = numbers{firstNumber, firstNumber}
+	s.waited.Histogram, s.worked.Histogram = new(Histogram), new(Histogram)
 	s.waited.init()
 	s.worked.init()
 	s.table.init()

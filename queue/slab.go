@@ -57,13 +57,13 @@ func (n *numbers) before() uint64 {
 // one. Places freed last are used first, and of the chunks without an entry one keeps
 // its memory.
 type slab[K comparable] struct {
+	touched int   // entries and cells that loops looked at in this critical section
+	empty   int   // chunks with memory and no entry, at most one
 	bits    uint8 // of an index, for the place in its chunk
 	chunks  []chunk[K]
 	open    []uint32  // chunks with a free place
-	empty   int       // chunks with memory and no entry, at most one
 	spare   []*record // for the next that need one
 	reasons []string  // the different ones, so that a key can have several in 32 bits
-	touched int       // entries and cells that loops looked at in this critical section
 }
 
 type chunk[K comparable] struct {

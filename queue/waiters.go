@@ -6,24 +6,31 @@ import (
 	"time"
 )
 
-// waiters wakes getters that sleep. A burst of adds wakes one of them; it takes a
-// key and wakes the next while there are more. So an add pays for a wake-up only
-// when a getter sleeps, and for one at most.
+// waiters wakes getters that sleep, one at a time: while one is on its way to the
+// keys, adds wake no other; it takes a key and wakes the next while there are more. So
+// an add pays for a wake-up only when a getter sleeps and none is on its way, as Go's
+// scheduler does with its spinning threads.
 //
 // The invariant is that if a getter sleeps, no shard has a key that may run which
 // no getter is on its way to: an adder first makes its key ready and then looks
 // for a getter to wake; a getter first says that it sleeps and then looks once more.
+// One that was woken first says that it is not on its way any more and then looks, so
+// that an add which woke no other because of it is seen.
 type waiters struct {
 	sleeping atomic.Int32 // getters that sleep, or are about to
+	coming   atomic.Bool  // the token is on its way to one of them
 	token    chan struct{}
 }
 
 // wake wakes a getter if one sleeps.
 func (w *waiters) wake() {
-	if w.sleeping.Load() != 0 {
-		signal(w.token)
+	if w.sleeping.Load() != 0 && !w.coming.Load() && w.coming.CompareAndSwap(false, true) {
+		w.token <- struct{}{} // there is room: the one before was received
 	}
 }
+
+// woken is called by the getter that has the token.
+func (w *waiters) woken() { w.coming.Store(false) }
 
 // signal puts a token into a channel with room for one, if it is not there.
 func signal(token chan struct{}) {

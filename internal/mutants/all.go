@@ -21,8 +21,18 @@ var All = []Mutant{
 	},
 	{
 		Name: "the last getter that sleeps is not woken",
-		File: "queue/waiters.go", Old: "if w.sleeping.Load() != 0 {", New: "if w.sleeping.Load() != 0 && !(BROKEN && w.sleeping.Load() == 1) {",
+		File: "queue/waiters.go", Old: "if w.sleeping.Load() != 0 &&", New: "if w.sleeping.Load() != 0 && !(BROKEN && w.sleeping.Load() == 1) &&",
 		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
+		Name: "each add wakes a getter",
+		File: "queue/waiters.go", Old: "!w.coming.Load() && w.coming.CompareAndSwap(false, true) {", New: "(BROKEN || !w.coming.Load() && w.coming.CompareAndSwap(false, true)) {",
+		Package: "queue", Test: "TestGettersAreWokenOneAtATime",
+	},
+	{
+		Name: "a getter that was woken is on its way for ever",
+		File: "queue/waiters.go", Old: "w.coming.Store(false)", New: "w.coming.Store(BROKEN)",
+		Package: "queue", Test: "TestGettersAreWokenOneAtATime",
 	},
 	{
 		Name: "no getter is woken when a tenant's cap frees",
