@@ -2147,6 +2147,46 @@ var All = []Mutant{
 		File: "reconcile/lease/session.go", Old: "\ts.old.Reset(s.trust() - time.Since(asked.at))\n", New: "\tif !BROKEN {\n\t\ts.old.Reset(s.trust() - time.Since(asked.at))\n\t}\n",
 		Package: "reconcile/lease", Test: "TestMemberIsToldThatItsListIsOld",
 	},
+	{
+		Name: "answers of before a cut raise the rate",
+		File: "reconcile/quota/budget.go", Old: "!c.tight || c.paid.Before(b.lowered) {", New: "!c.tight || c.paid.Before(b.lowered) && !BROKEN {",
+		Package: "reconcile/quota", Test: "TestAnswersOfBeforeACutDoNotRaiseTheRate",
+	},
+	{
+		Name: "calls of before the breaker opened lengthen its pause",
+		File: "reconcile/quota/circuit.go", Old: "c.open && !of.probe:\n\t\treturn until", New: "c.open && !of.probe && !BROKEN:\n\t\treturn until",
+		Package: "reconcile/quota", Test: "TestFailuresOfOneMomentOpenTheBreakerOnce",
+	},
+	{
+		Name: "a run that is refused twice owes twice",
+		File: "reconcile/quota/gate.go", Old: "\tif d, ok := g.owed[key]; ok {\n", New: "\tif d, ok := g.owed[key]; ok && !BROKEN {\n",
+		Package: "reconcile/quota", Test: "TestRunThatIsRefusedTwiceOwesOnce",
+	},
+	{
+		Name: "a call to another account is paid by the run's",
+		File: "reconcile/quota/quota.go", Old: "if t == nil || t.quota != q {", New: "if t == nil || t.quota != q && !BROKEN {",
+		Package: "reconcile/quota", Test: "TestCallToAnotherAccountIsPaidThere",
+	},
+	{
+		Name: "a server is bound by what it said when it hears it",
+		File: "reconcile/quota/set.go", Old: "if need := s.said[name]; need > 0 {\n\t\t\tallowed", New: "if need := s.said[name]; need > 0 && !BROKEN {\n\t\t\tallowed",
+		Package: "reconcile/quota", Test: "TestServerIsBoundByWhatItSaysAtOnce",
+	},
+	{
+		Name: "what an object goes on waiting for is forgotten",
+		File: "reconcile/depend/index.go", Old: "\t\tx.nodes[n.target] = n // cut may have dropped it\n", New: "\t\tif !BROKEN {\n\t\t\tx.nodes[n.target] = n // cut may have dropped it\n\t\t}\n",
+		Package: "reconcile/depend", Test: "TestObjectThatComesToNeedMoreGoesOnWaiting",
+	},
+	{
+		Name: "what a run saw is forgotten when an object names more",
+		File: "reconcile/depend/index.go", Old: "return b.node == n }); i >= 0 {", New: "return b.node == n }); i >= 0 && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestWhatARunSawIsKnownWhenAnObjectNamesItOtherwise",
+	},
+	{
+		Name: "a finalizer that is lost during a run is not taken again",
+		File: "reconcile/depend/index.go", Old: "\t\tu.flags |= unkept // end asks again\n", New: "\t\tif !BROKEN {\n\t\t\tu.flags |= unkept // end asks again\n\t\t}\n",
+		Package: "reconcile/depend", Test: "TestFinalizerThatIsLostDuringARunIsTakenByAnother",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.

@@ -95,6 +95,47 @@ func TestAttemptsStartAnewOnlyForSomethingElse(t *testing.T) {
 	want("back to what the last run saw", x.set(n, ready("e"), time.Hour), true, true)
 }
 
+// Needed objects that an object names in another order are those that its last run saw: their
+// readiness is no news.
+//
+// Negative control: the mutant "what a run saw is forgotten when an object names more".
+func TestWhatARunSawIsKnownWhenAnObjectNamesItOtherwise(t *testing.T) {
+	x := newIndex(time.Minute)
+	a, b := target{0, keyOf(0)}, target{0, keyOf(2)}
+	u, created := x.refer(keyOf(1), []target{a, b}, 1)
+	ready := state{exists: true, met: true, asked: asked{uid: "u"}}
+	for _, n := range created {
+		x.set(n, ready, 0)
+	}
+	x.begin(u, []state{ready, ready})
+	x.end(u, false, 0)
+	x.refer(keyOf(1), []target{b, a}, 2)
+	for _, n := range created {
+		x.set(n, state{exists: true, asked: ready.asked}, 0)
+		if w := x.set(n, ready, 0); len(w) > 0 {
+			t.Errorf("woken for what the last run saw: %+v", w)
+		}
+	}
+}
+
+// A needed object that loses the finalizer during a run of its user has it taken again by
+// another run.
+//
+// promise E2. Negative control: the mutant "a finalizer that is lost during a run is not taken again".
+func TestFinalizerThatIsLostDuringARunIsTakenByAnother(t *testing.T) {
+	x := newIndex(time.Minute)
+	u, created := x.refer(keyOf(1), []target{{0, keyOf(0)}}, 1)
+	n, held := created[0], state{exists: true, met: true, kept: true}
+	x.set(n, held, 0)
+	x.begin(u, []state{held})
+	if w := x.set(n, state{exists: true, met: true}, 0); len(w) > 0 {
+		t.Errorf("woken during the run: %+v", w)
+	}
+	if w, ok := x.end(u, false, 0); !ok || !w.keep {
+		t.Errorf("after the run: %+v %v, want a wake that keeps the attempts", w, ok)
+	}
+}
+
 // What becomes ready while its user runs, and fails, is no cure that is lost.
 func TestReadinessDuringAFailingRunEndsItsBackoff(t *testing.T) {
 	x := newIndex(time.Minute)

@@ -40,6 +40,31 @@ func TestAHundredLevels(t *testing.T) {
 	})
 }
 
+// An object that waits for one, and is edited to need another one too, is woken when both are
+// there.
+//
+// promise E2. Negative control: the mutant "what an object goes on waiting for is forgotten".
+func TestObjectThatComesToNeedMoreGoesOnWaiting(t *testing.T) {
+	for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSystem(t, setting{})
+			defer s.start()()
+			s.declare("m", "a")
+			settle()
+			s.edit("m", func(o *Thing) { o.Spec.Needs = []string{"a", "b"} })
+			settle()
+			for _, name := range order {
+				if s.get("m").Ready() {
+					t.Errorf("it is ready before %s is there", name)
+				}
+				s.declare(name)
+				settle()
+			}
+			s.wantReady("m", "a", "b")
+		})
+	}
+}
+
 // Ten thousand wait for one: they are handed to the queue at the pace that is stated, in
 // the low band, and each runs once. One that ten thousand are needed by runs once too.
 func TestTenThousandThatWaitForOneAreSpread(t *testing.T) {
