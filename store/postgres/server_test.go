@@ -247,21 +247,32 @@ func (s *server) stop(sig syscall.Signal) {
 	if s.cmd == nil {
 		return
 	}
+	all := children(s.cmd.Process.Pid)
 	if sig == syscall.SIGKILL {
-		s.signal(sig) // every process of it, as a power cut would
+		all = s.signal(sig) // every process of it, as a power cut would
 	} else {
 		_ = s.cmd.Process.Signal(sig)
 	}
 	<-s.gone
-	// The postmaster's children hold the shared memory for a moment longer.
-	for syscall.Kill(-s.cmd.Process.Pid, 0) == nil {
-		time.Sleep(time.Millisecond)
+	for _, pid := range all { // they hold the shared memory for a moment longer
+		for !gone(pid) {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	s.cmd = nil
 }
 
-// signal reaches every process of the server.
-func (s *server) signal(sig syscall.Signal) { _ = syscall.Kill(-s.cmd.Process.Pid, sig) }
+// signal reaches every process of the server, and returns those besides the first. Each leads a
+// group of its own. The first is stopped meanwhile, so that it starts no other.
+func (s *server) signal(sig syscall.Signal) (all []int) {
+	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
+	all = children(s.cmd.Process.Pid)
+	for _, pid := range all {
+		_ = syscall.Kill(pid, sig)
+	}
+	_ = s.cmd.Process.Signal(sig)
+	return all
+}
 
 func (s *server) dsn() string {
 	return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", s.port)
