@@ -2036,6 +2036,11 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestTrimThatHangsEndsAndIsMadeAgain",
 	},
 	{
+		Name: "trims lock changes in the order of their plans",
+		File: "store/postgres/keep.go", Old: "\t\t\tORDER BY c.revision, c.ordinal FOR UPDATE OF c", New: "\t\t\t` + map[bool]string{false: \"ORDER BY c.revision, c.ordinal\"}[BROKEN] + ` FOR UPDATE OF c",
+		Package: "store/postgres", Test: "TestTrimsOfTwoServersDoNotDeadlock",
+	},
+	{
 		Name: "a part of the log ends within a revision",
 		File: "store/postgres/tail.go", Old: "\t\tfor n > 0 && all[n-1].Revision == last {\n", New: "\t\tfor !BROKEN && n > 0 && all[n-1].Revision == last {\n",
 		Package: "store/postgres", Test: "TestLogThatIsReadInPartsIsWhole",

@@ -276,11 +276,14 @@ func (b *Backend) drop(ctx context.Context, from, upTo int64) (to int64, err err
 	if err != nil {
 		return from, reason(ctx, err)
 	}
+	// Trims of several servers lock changes in the same order, or they could deadlock.
 	_, err = b.pool.Exec(ctx, b.sql(`
-		DELETE FROM {schema}.changes c WHERE c.revision > $1 AND c.revision <= $2 AND NOT EXISTS (
-			SELECT FROM {schema}.changes n
-			WHERE n.revision > $3 AND n.prev = c.revision AND n.before IS NULL AND NOT n.deleted
-				AND n.kind = c.kind AND n.namespace = c.namespace AND n.name = c.name)`), from, to, upTo)
+		DELETE FROM {schema}.changes WHERE ctid = ANY (ARRAY(
+			SELECT c.ctid FROM {schema}.changes c WHERE c.revision > $1 AND c.revision <= $2 AND NOT EXISTS (
+				SELECT FROM {schema}.changes n
+				WHERE n.revision > $3 AND n.prev = c.revision AND n.before IS NULL AND NOT n.deleted
+					AND n.kind = c.kind AND n.namespace = c.namespace AND n.name = c.name)
+			ORDER BY c.revision, c.ordinal FOR UPDATE OF c))`), from, to, upTo)
 	if err != nil {
 		return from, reason(ctx, err)
 	}

@@ -94,3 +94,56 @@ func TestTrimInPartsKeepsWhatLaterChangesReplaced(t *testing.T) {
 		}
 	}
 }
+
+// Trims of two servers that drop the same changes at once wait for each other and do not
+// deadlock, in whatever order their plans find the changes. A third transaction holds the change
+// in the middle, until both wait.
+//
+// Seen to fail with a statement that locks the changes in the order of its plan.
+func TestTrimsOfTwoServersDoNotDeadlock(t *testing.T) {
+	first := open(t, postgres.Options{})
+	second := openAt(t, shared.socket()+" options='-c enable_seqscan=off -c enable_bitmapscan=off'", postgres.Options{Schema: first.Schema()})
+	writeAll(t, first, 20)
+	head, err := first.Commit(t.Context(), store.Txn{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The order on the disk is not that of the revisions: a table whose space is used again
+	// becomes so by itself.
+	if err := shared.exec(strings.ReplaceAll(`
+		CREATE TEMPORARY TABLE old AS SELECT * FROM {schema}.changes;
+		TRUNCATE {schema}.changes;
+		INSERT INTO {schema}.changes SELECT * FROM old ORDER BY revision DESC;
+		ANALYZE {schema}.changes`, "{schema}", first.Schema())); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), shared.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), fmt.Sprintf("SELECT FROM %s.changes WHERE revision = (SELECT revision FROM %[1]s.changes ORDER BY revision OFFSET 10 LIMIT 1) FOR UPDATE", first.Schema())); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 2) // both are waited for below
+	go func() { done <- first.Compact(context.Background(), head) }()
+	go func() { done <- second.CompactAgain(context.Background(), head) }()
+	waitFor(t, func() bool {
+		return shared.number(t, fmt.Sprintf(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%%DELETE FROM %s.changes %%'`, first.Schema())) == 2
+	})
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Errorf("a trim beside another: %v", err)
+		}
+	}
+	if n := shared.number(t, fmt.Sprintf("SELECT count(*) FROM %s.changes", first.Schema())); n != 0 {
+		t.Errorf("after two trims the log has %d changes, want none", n)
+	}
+}
