@@ -29,6 +29,7 @@ var layers = map[string]int{
 	"internal/promises":           0, // a command
 	"internal/release":            0, // a command
 	"reconcile/quota/quotatest":   6, // for tests
+	"reconcile/lease/leasetest":   6, // for tests
 	"internal/sleep":              -1,
 	"internal/spin":               -1,
 	"internal/wall":               -1,

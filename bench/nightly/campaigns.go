@@ -103,8 +103,14 @@ var campaigns = []campaign{
 		args: func(d time.Duration) []string { return []string{"-leases", d.String()} },
 	},
 	{
-		name: "etcd-shards", promises: "L2, R4, S2", what: "five processes with caches of their own shards, killed, stopped, frozen and cut off while objects change; no cache shows another's object",
-		module: "store/etcd", pkg: ".", test: "^TestShardedServersTakeOver$", control: "TestWitnessRejectsTwoRunsAtOnce", args: perSecond("-rounds", 0.05),
+		name: "etcd-shards", promises: "L2, R4, S2", what: "five processes with caches of their own shards, killed, stopped, frozen and cut off, and a leader that crashes, while objects change: each change is run, and no cache shows another's object",
+		module: "store/etcd", pkg: ".", test: "^TestShardedServersTakeOver$", control: "reconcile/lease/leasetest TestWitnessRejectsWhatServersMustNotDo; reconcile/lease/leasetest TestWitnessSeesAChangeThatIsNotRun",
+		args: perSecond("-rounds", 0.04),
+	},
+	{
+		name: "postgres-shards", promises: "L2, R4, S2", what: "the same on a PostgreSQL server that crashes",
+		module: "store/postgres", pkg: ".", test: "^TestShardedServersTakeOver$", control: "reconcile/lease/leasetest TestWitnessRejectsWhatServersMustNotDo; reconcile/lease/leasetest TestWitnessSeesAChangeThatIsNotRun",
+		args: perSecond("-rounds", 0.04),
 	},
 	{
 		name: "postgres-faults", promises: "S1, S2", what: "a server killed, stopped, restarted, vacuumed and cut off; histories judged by porcupine, watches by the log",

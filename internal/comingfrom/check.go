@@ -18,7 +18,7 @@ import (
 var packages = map[string]string{
 	"api": "reconcile/api", "cache": "store/cache", "campaign": "store/storetest/campaign", "cli": "cmd/tend/cli", "debug": "reconcile/debug",
 	"declare": "reconcile/declare", "depend": "reconcile/depend", "dependtest": "reconcile/depend/dependtest", "etcd": "store/etcd", "external": "reconcile/external",
-	"file": "store/file", "lease": "reconcile/lease", "lifecycle": "reconcile/lifecycle", "memory": "store/memory",
+	"file": "store/file", "lease": "reconcile/lease", "leasetest": "reconcile/lease/leasetest", "lifecycle": "reconcile/lifecycle", "memory": "store/memory",
 	"metrics": "metrics", "objects": "store/objects", "postgres": "store/postgres", "program": "reconcile/program",
 	"queue": "queue", "quota": "reconcile/quota", "quotatest": "reconcile/quota/quotatest", "reconcile": "reconcile", "reconciletest": "reconcile/reconciletest",
 	"store": "store", "storetest": "store/storetest", "tracing": "tracing", "web": "reconcile/web", "workqueue": "queue/workqueue",

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/reconcile/lease/leasetest"
 	"github.com/tendhq/tend/reconcile/quota/quotatest"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
@@ -44,9 +45,9 @@ type serverConfig struct {
 	Sessions     bool
 	// Rate is that of the server's clock, in percent of the others'.
 	Rate int
-	// Shards is for a server that runs a controller; 0: it works on shards as
+	// Sharded is for a server that runs a controller; nil: it works on shards as
 	// such.
-	Shards int
+	Sharded *leasetest.Config
 	// Creates is for a server that creates what is declared; nil: it does not.
 	Creates *quotatest.Config
 }
@@ -74,8 +75,8 @@ func runServer(text string) int {
 	switch {
 	case cfg.Creates != nil:
 		err = quotatest.Serve(ctx, b, *cfg.Creates)
-	case cfg.Shards > 0:
-		err = runController(ctx, b, cfg)
+	case cfg.Sharded != nil:
+		err = leasetest.Serve(ctx, b, *cfg.Sharded)
 	case cfg.Sessions:
 		err = runSessions(ctx, b, cfg)
 	default:

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/reconcile/lease/leasetest"
 	"github.com/tendhq/tend/reconcile/quota/quotatest"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/postgres"
@@ -36,6 +37,8 @@ type serverConfig struct {
 	DrainOnly bool
 	// Rate is that of the server's clock, in percent of the others'.
 	Rate int
+	// Sharded is for a server that runs a controller; nil: it works on shards as such.
+	Sharded *leasetest.Config
 	// Creates is for a server that creates what is declared; nil: it does not.
 	Creates *quotatest.Config
 }
@@ -67,11 +70,15 @@ func runProcess(text string) int {
 		<-ctx.Done()
 		return 0
 	}
-	run := func() error { return runShards(ctx, b, cfg) }
-	if cfg.Creates != nil {
-		run = func() error { return quotatest.Serve(ctx, b, *cfg.Creates) }
+	switch {
+	case cfg.Creates != nil:
+		err = quotatest.Serve(ctx, b, *cfg.Creates)
+	case cfg.Sharded != nil:
+		err = leasetest.Serve(ctx, b, *cfg.Sharded)
+	default:
+		err = runShards(ctx, b, cfg)
 	}
-	if err := run(); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

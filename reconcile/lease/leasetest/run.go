@@ -1,0 +1,236 @@
+//go:build unix
+
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/storetest/campaign"
+)
+
+var (
+	shards   = flag.Int("shards", 64, "how many shards the servers share")
+	keys     = flag.Int("keys", 600, "and how many keys")
+	rounds   = flag.Int("rounds", 1, "how often everything is done to a server that is done")
+	page     = flag.String("page", "", "the file to add to how long each takeover took")
+	patience = flag.Duration("patience", 6*time.Minute, "bounds how long servers may take to settle; it measures nothing")
+	forget   = flag.Bool("forgetful", false, "have the servers lose changes: it must fail")
+)
+
+// Fleet is the servers of a campaign, and their store.
+type Fleet struct {
+	// Backend is of the test process itself, which is not cut off from the store.
+	Backend store.Backend
+	// TTL is that of the servers' leases.
+	TTL time.Duration
+	// Start starts a server: a process in which [Serve] is called with the configuration, and
+	// of which hear gets each line.
+	Start func(c Config, hear func(w *campaign.Worker, line string)) *campaign.Worker
+	// Restart has the store crash, or a part of it, and start again.
+	Restart func()
+}
+
+// Run has five servers share some dozen shards with a few hundred keys; by flags it has a
+// thousand with a hundred thousand. While objects change, each thing that can happen to a server
+// happens to one of them: it is killed, told to stop, frozen for as long as it takes the others
+// to notice, cut off from the store, and started; and the store crashes while a server that was
+// killed is replaced, and while one joins. Each time every key is soon worked on by one server
+// again, as it was last changed; no key is run by two at once, no write by a server whose time was over
+// is accepted, and no cache shows an object of a shard that it lost, or lacks one that is run.
+//
+// Negative control: with -forgetful the servers lose changes, and Run fails.
+func Run(t *testing.T, f Fleet) {
+	t.Helper()
+	all, err := store.New[wanted, done](f.Backend, kind, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &course{w: newWitness(*shards), all: all}
+	c.create(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	watching.Go(func() { c.w.follow(ctx, all) })
+	var workers []*campaign.Worker
+	for i := range 5 {
+		cfg := Config{Name: fmt.Sprint("server", i), Shards: *shards, TTL: f.TTL, Forgetful: *forget}
+		c.names = append(c.names, cfg.Name)
+		workers = append(workers, f.Start(cfg, func(v *campaign.Worker, line string) { c.w.hear(v.Name, line) }))
+	}
+	c.await(t, "every key to be worked on", func() bool { return c.w.settled(*keys, c.names...) })
+	watching.Go(func() { c.change(ctx) }) // while their shards move
+
+	var killed, stopped, frozen, cut, joined, crashed, met times
+	killed.event, stopped.event, frozen.event, cut.event, joined.event = "kill -9", "told to stop", "SIGSTOP", "cut off from the store", "joins"
+	crashed.event, met.event = "kill -9, and the store crashes", "joins, and the store crashes"
+	for range *rounds {
+		v := workers[0]
+		c.lose(t, &killed, v, v.Kill)
+		c.regain(t, &joined, v, func() { v.Start(t) })
+		v = workers[1]
+		c.lose(t, &stopped, v, v.Stop)
+		c.regain(t, &joined, v, func() { v.Start(t) })
+		v = workers[2]
+		c.lose(t, &frozen, v, v.Pause)
+		c.regain(t, nil, v, v.Resume)
+		v = workers[3]
+		c.lose(t, &cut, v, v.Cut)
+		c.regain(t, nil, v, v.Heal)
+		v = workers[4]
+		c.lose(t, &crashed, v, func() { v.Kill(); f.Restart() })
+		c.regain(t, &met, v, func() { v.Start(t); f.Restart() })
+		workers = append(workers[1:], workers[0]) // each server meets each event
+	}
+	for _, v := range workers {
+		v.Stop()
+	}
+	for _, p := range c.w.problems() {
+		t.Error(p)
+	}
+	moves := 0
+	var rows strings.Builder
+	for _, x := range []times{killed, frozen, cut, stopped, joined, crashed, met} {
+		if len(x.shards) == 0 {
+			t.Errorf("%s: nothing moved, so nothing was shown", x.event)
+		}
+		moves += len(x.shards)
+		fmt.Fprintf(&rows, "| %s | %d | %s | %s | %d | %s |\n", x.event, len(x.shards), spread(x.shards), spread(x.ownerless), len(x.keys), spread(x.keys))
+	}
+	t.Logf("\n%s", rows.String())
+	t.Logf("campaign: %d runs, %d changes, %d shards moved, %d faults", c.w.count, c.turn, moves, 10**rounds)
+	if *page != "" {
+		if err := appendTo(*page, section(rows.String())); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// course is what happens to the servers.
+type course struct {
+	w     *witness
+	all   *things
+	names []string // of the servers
+
+	changing sync.Mutex // held while an object is changed; guards turn
+	turn     int
+}
+
+// lose does something to a server, waits until the others have taken over, and measures.
+func (c *course) lose(t *testing.T, into *times, v *campaign.Worker, do func()) {
+	t.Helper()
+	c.w.stop(v.Name, true)
+	c.event(t, into, "takeover after "+into.event, do)
+}
+
+// regain ends it, and waits until the server has its share again.
+func (c *course) regain(t *testing.T, into *times, v *campaign.Worker, do func()) {
+	t.Helper()
+	c.w.stop(v.Name, false)
+	c.event(t, into, v.Name+" to have its share again", do, c.names...)
+}
+
+func (c *course) event(t *testing.T, into *times, what string, do func(), by ...string) {
+	t.Helper()
+	before, event := c.w.holds(), time.Now()
+	do()
+	c.await(t, what, func() bool { return c.w.settled(*keys, by...) })
+	if into != nil {
+		c.w.measure(into, event, before)
+	}
+	c.changing.Lock() // nothing is changed now
+	defer c.changing.Unlock()
+	c.await(t, what+", and the last change of each key to be run", func() bool { return len(c.w.behind()) == 0 })
+}
+
+// await waits until ready. It asks now and then, not at every one of the very many
+// events: the question costs a look at every key.
+func (c *course) await(t *testing.T, what string, ready func() bool) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(*patience)
+	for !ready() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			behind := c.w.behind()
+			t.Fatalf("%s: not in %v; %d keys are behind, such as %.200v", what, *patience, len(behind), behind)
+		}
+	}
+}
+
+func thingName(i int) string { return fmt.Sprintf("thing-%06d", i) }
+
+// create makes the objects.
+func (c *course) create(t *testing.T) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range 32 {
+		wg.Go(func() {
+			for i := range next {
+				err := errors.New("not tried")
+				for err != nil && !errors.Is(err, store.ErrExists) && t.Context().Err() == nil { // a leader may still have to be found
+					_, err = c.all.Create(t.Context(), &thing{Meta: store.Meta{Name: thingName(i)}})
+				}
+			}
+		})
+	}
+	for i := range *keys {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
+// change changes one object after the other until ctx ends.
+func (c *course) change(ctx context.Context) {
+	for ctx.Err() == nil {
+		c.changeOne(ctx)
+	}
+}
+
+func (c *course) changeOne(ctx context.Context) {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.turn++
+	name := thingName(c.turn % *keys)
+	_, err := c.all.Mutate(ctx, store.Key{Name: name}, func(o *thing) error {
+		o.Spec.Turn = c.turn
+		return nil
+	})
+	if err == nil {
+		c.w.changed(name, c.turn)
+	}
+}
+
+// section is what a run adds to the page. The page says what the columns are.
+func section(rows string) string {
+	return fmt.Sprintf(`
+### %d shards, %d keys, %d of each event (joins: %d)
+
+%s/%s, %d cores.
+
+| event | shards moved | shard | without owner | keys run | key |
+|---|---|---|---|---|---|
+%s`, *shards, *keys, *rounds, 2**rounds, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), rows)
+}
+
+func appendTo(name, text string) error {
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
