@@ -126,6 +126,50 @@ func TestThrottledBucketHoldsItsOwnKeysOnly(t *testing.T) {
 	})
 }
 
+// A key that becomes ready at the moment of a token does not take it from one of a higher band
+// that waits for it.
+//
+// promise Q5. Negative control: mutant "a key passes those of a higher band that wait for its bucket".
+func TestKeyPassesNoneOfAHigherBandThatWaitForItsBucket(t *testing.T) {
+	slow := bucketOf(t, "slow", 1, 1)
+	o := oneOrder()
+	o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, slow) }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "first")
+		wantNext(t, q, "first")
+		add(t, q, "waits")
+		wantNone(t, q)
+		wantState(t, q, "waits", StateThrottled)
+		time.Sleep(time.Second) // the token is there, and the bucket is not looked at before the next nanosecond
+		if tokens := slow.Stats().Tokens; tokens < 1 {
+			t.Fatalf("%v tokens, want 1", tokens)
+		}
+		q.AddWith("low", AddOptions{Priority: At(-100)})
+		wantNone(t, q)
+		time.Sleep(time.Millisecond)
+		wantNext(t, q, "waits")
+		time.Sleep(1001 * time.Millisecond)
+		wantNext(t, q, "low")
+	})
+}
+
+// A run that fails after its key was removed is no retry: nothing follows it.
+//
+// Negative control: mutant "a failed run of a removed key counts as a retry".
+func TestFailureOfARemovedKeyIsNoRetry(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		add(t, q, "kept")
+		get(t, q).Retry(errTest, 0)
+		add(t, q, "removed")
+		it := get(t, q)
+		q.Remove("removed")
+		it.Retry(errTest, 0)
+		if n := q.Stats().Retries; n != 1 {
+			t.Errorf("%d retries, want 1", n)
+		}
+	})
+}
+
 // Tokens are taken from all buckets or none, and duplicates cost nothing.
 func TestTokensAreTakenFromAllOrNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

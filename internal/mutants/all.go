@@ -2192,6 +2192,61 @@ var All = []Mutant{
 		File: "reconcile/depend/index.go", Old: "\t\tu.flags |= unkept // end asks again\n", New: "\t\tif !BROKEN {\n\t\t\tu.flags |= unkept // end asks again\n\t\t}\n",
 		Package: "reconcile/depend", Test: "TestFinalizerThatIsLostDuringARunIsTakenByAnother",
 	},
+	{
+		Name: "the source is synced before its work is done",
+		File: "reconcile/depend/tracker.go", Old: "\t\tlisted := listing.Load() == 0 // before the work: what was listed is worked on\n\t\tif err := t.work(ctx, to, releaser); err != nil {\n\t\t\treturn err\n\t\t}\n", New: "\t\tif BROKEN && !synced && listing.Load() <= 1 {\n\t\t\tsynced = true\n\t\t\tto.Synced()\n\t\t\tall.Go(func() { _ = releaser.Run(ctx) })\n\t\t}\n\t\tlisted := listing.Load() == 0 // before the work: what was listed is worked on\n\t\tif err := t.work(ctx, to, releaser); err != nil {\n\t\t\treturn err\n\t\t}\n",
+		Package: "reconcile/depend", Test: "TestSourceThatIsSyncedKnowsWhatObjectsNeed",
+	},
+	{
+		Name: "a wake that the queue refuses is lost",
+		File: "reconcile/depend/tracker.go", Old: "\t\t\tt.wakes = append(wakes[i:], t.wakes...)", New: "\t\t\tif !BROKEN {\n\t\t\t\tt.wakes = append(wakes[i:], t.wakes...)\n\t\t\t}",
+		Package: "reconcile/depend", Test: "TestWakeThatTheQueueRefusesIsMadeByTheNextSource",
+	},
+	{
+		Name: "an object in deletion that says it is ready is used",
+		File: "reconcile/depend/need.go", Old: "\tcase s.deleting:\n\tcase", New: "\tcase s.deleting && !BROKEN:\n\tcase",
+		Package: "reconcile/depend", Test: "TestObjectInDeletionIsNotUsedThoughItSaysItIsReady",
+	},
+	{
+		Name: "holds are read from the first page",
+		File: "reconcile/depend/release.go", Old: "\t\tif page.Cursor == \"\" {", New: "\t\tif page.Cursor == \"\" || BROKEN {",
+		Package: "reconcile/depend", Test: "TestHoldThatNoCacheShowsKeepsWhatItHolds",
+	},
+	{
+		Name: "what is held is not asked about again",
+		File: "reconcile/depend/release.go", Old: "\t\t\tout[i].Result.RequeueAfter = releaseAgain\n", New: "\t\t\tif !BROKEN {\n\t\t\t\tout[i].Result.RequeueAfter = releaseAgain\n\t\t\t}\n",
+		Package: "reconcile/depend", Test: "TestHoldThatNoCacheShowsKeepsWhatItHolds",
+	},
+	{
+		Name: "a run goes on although it could not take its hold",
+		File: "reconcile/depend/admit.go", Old: "\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif looked[i] = now", New: "\t\tif err != nil && !BROKEN {\n\t\t\treturn err\n\t\t}\n\t\tif BROKEN && err != nil {\n\t\t\tnow.met = true\n\t\t}\n\t\tif looked[i] = now",
+		Package: "reconcile/depend", Test: "TestRunThatCannotTakeItsHoldUsesNothing",
+	},
+	{
+		Name: "a run that changed nothing lets go of what it used",
+		File: "reconcile/depend/admit.go", Old: "if !over || p.keep ||", New: "if !over || p.keep && !BROKEN ||",
+		Package: "reconcile/depend", Test: "TestRunThatKeepsItsHoldsLetsGoOfNothing",
+	},
+	{
+		Name: "an object that waits has succeeded",
+		File: "reconcile/depend/admit.go", Old: "ok && i.Attempt > 0 {", New: "ok && i.Attempt > 0 && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestObjectThatFailedAndWaitedKeepsItsAttempts",
+	},
+	{
+		Name: "a run that lost a race has failed",
+		File: "reconcile/depend/admit.go", Old: "\t\tres, err := t.wrapped(ctx, o, f)\n\t\tif errors.Is(err, store.ErrConflict) {", New: "\t\tres, err := t.wrapped(ctx, o, f)\n\t\tif errors.Is(err, store.ErrConflict) && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestRunThatLostARaceIsNoFailure",
+	},
+	{
+		Name: "a key passes those of a higher band that wait for its bucket",
+		File: "queue/throttle.go", Old: "l.top() > uint32(e.band) && !e.is(admitted) {", New: "l.top() > uint32(e.band) && !BROKEN && !e.is(admitted) {",
+		Package: "queue", Test: "TestKeyPassesNoneOfAHigherBandThatWaitForItsBucket",
+	},
+	{
+		Name: "a failed run of a removed key counts as a retry",
+		File: "queue/shard.go", Old: "if o.kind.fails() && x.flags&removed == 0 {", New: "if o.kind.fails() && (BROKEN || x.flags&removed == 0) {",
+		Package: "queue", Test: "TestFailureOfARemovedKeyIsNoRetry",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.

@@ -1,0 +1,332 @@
+package depend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+// listener is a sink that takes note of what its source says.
+type listener struct {
+	synced func()
+	add    func(key reconcile.Request) error
+}
+
+func (l *listener) Synced()                                             { l.synced() }
+func (l *listener) Add(key reconcile.Request, _ queue.AddOptions) error { return l.add(key) }
+
+// runSource runs the tracker's source, and the cache that it reads, until stop, which gives
+// what the source ended with.
+func (s *system) runSource(l *listener) (stop func() error) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	cached, done := make(chan error, 1), make(chan error, 1)
+	go func() { cached <- s.cache.Run(ctx) }()             // ends at cancel
+	go func() { done <- s.tracker.Source().Run(ctx, l) }() // ends at cancel, or by itself
+	return func() error { cancel(); check(s.t, <-cached); return <-done }
+}
+
+// When the source says that it is synced it knows of each object what it needs, and whether that
+// is there.
+//
+// promise R4. Negative control: the mutant "the source is synced before its work is done".
+func TestSourceThatIsSyncedKnowsWhatObjectsNeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const users = 50
+		graph := depend.NewGraph()
+		s := newSystem(t, setting{options: &depend.Options{Graph: graph}})
+		s.declare("one")
+		for n := range users {
+			s.declare(fmt.Sprint("user", n), "one")
+		}
+		synced := 0
+		stop := s.runSource(&listener{
+			add: func(reconcile.Request) error { return nil },
+			synced: func() {
+				synced++
+				for n := range users {
+					v := graph.View(depend.Ref{Kind: "thing", Key: store.Key{Name: fmt.Sprint("user", n)}})
+					if len(v.Needs) != 1 || v.Needs[0].Unmet != depend.ReasonNotReady {
+						t.Errorf("user%d needs %+v, want one that is not ready", n, v.Needs)
+					}
+				}
+			},
+		})
+		settle()
+		if err := stop(); !errors.Is(err, context.Canceled) || synced != 1 {
+			t.Errorf("the source was synced %d times, and ended with %v", synced, err)
+		}
+	})
+}
+
+// A wake that could not be handed to the queue is handed over in the next life of the source.
+//
+// promise E2. Negative control: the mutant "a wake that the queue refuses is lost".
+func TestWakeThatTheQueueRefusesIsMadeByTheNextSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{})
+		s.declare("one")
+		s.declare("user", "one")
+		refused, woken := errors.New("the queue is away"), 0
+		stop := s.runSource(&listener{synced: func() {}, add: func(reconcile.Request) error { return refused }})
+		settle()
+		p := must(s.tracker.Admit(t.Context(), s.get("user"), nil))(t)
+		if p.Open() {
+			t.Fatal("it may go on: this shows nothing")
+		}
+		one := s.get("one")
+		one.SetReady()
+		must(s.store.UpdateStatus(t.Context(), one))(t)
+		settle()
+		if err := stop(); !errors.Is(err, refused) {
+			t.Fatalf("the source ended with %v, want what the queue said", err)
+		}
+		stop = s.runSource(&listener{synced: func() {}, add: func(key reconcile.Request) error {
+			if key.Name == "user" {
+				woken++
+			}
+			return nil
+		}})
+		settle()
+		if woken == 0 {
+			t.Error("an object whose wake was refused was not woken by the next source")
+		}
+		if err := stop(); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// An object in deletion is not used, also where it goes on to say that it is ready: its user waits,
+// until another one has its name.
+//
+// promise E2. Negative control: the mutant "an object in deletion that says it is ready is used".
+func TestObjectInDeletionIsNotUsedThoughItSaysItIsReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ready := func(o *Thing) bool { // of whichever generation
+			c, _ := o.Condition(store.ConditionReady)
+			return c.Status == store.True
+		}
+		s := newSystem(t, setting{need: &depend.NeedOptions[Spec, Status]{Ready: ready}})
+		defer s.start()()
+		s.declare("vpc")
+		settle()
+		s.edit("vpc", func(o *Thing) { o.AddFinalizer("others.example/keep") })
+		s.remove("vpc")
+		settle()
+		if o := s.get("vpc"); o == nil || !o.Deleting() || !ready(o) {
+			t.Fatalf("it is %+v, want that it is ready and in deletion", o)
+		}
+		s.declare("user", "vpc")
+		settle()
+		s.wantWaiting("user", depend.ReasonDeleting, "thing vpc is being deleted")
+		s.edit("vpc", func(o *Thing) { o.RemoveFinalizer("others.example/keep") })
+		settle()
+		s.declare("vpc")
+		settle()
+		s.wantReady("vpc", "user")
+		s.wantNothingRefused()
+	})
+}
+
+// partial is a store whose lists have pages of one record, and whose watches do not show what is
+// named ghost: as those of a cache of some objects only.
+type partial struct{ *memory.Backend }
+
+func (p *partial) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	o.Limit = 1
+	return p.Backend.List(ctx, kind, o)
+}
+
+func (p *partial) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		for b, err := range p.Backend.Watch(ctx, kind, after) {
+			b.Changes = slices.DeleteFunc(slices.Clone(b.Changes), func(c store.Change) bool { return c.Key.Name == "ghost" })
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
+// What an object holds that the users' cache does not have is held, on whichever page of the list
+// it is, and let go of when the object has gone.
+//
+// promise E2. Negative controls: the mutants "holds are read from the first page" and "what is
+// held is not asked about again".
+func TestHoldThatNoCacheShowsKeepsWhatItHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))(t)
+		other, s := newSystem(t, setting{backend: b}), newSystem(t, setting{backend: &partial{b}})
+		_, err := other.store.Create(t.Context(), &Thing{
+			Meta: store.Meta{Name: "ghost", Annotations: map[string]string{depend.HoldsAnnotation: `["=thing/vpc"]`}}, Spec: Spec{Needs: []string{"vpc"}},
+		})
+		check(t, err)
+		defer s.start()()
+		s.declare("first")
+		s.declare("vpc")
+		s.edit("vpc", func(o *Thing) { o.AddFinalizer(depend.Finalizer("thing")) })
+		settle()
+		s.remove("vpc")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s.get("vpc") == nil {
+			t.Fatal("it was released although an object holds it")
+		}
+		other.remove("ghost")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s.get("vpc") != nil {
+			t.Error("it is kept although the object that held it has gone")
+		}
+	})
+}
+
+// stubborn is a store that does not take some writes.
+type stubborn struct {
+	*memory.Backend
+	refuses func(store.Txn) bool
+}
+
+func (b *stubborn) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	if b.refuses(t) {
+		return 0, errors.New("the store is away")
+	}
+	return b.Backend.Commit(ctx, t)
+}
+
+// A run that cannot keep what it needs from being deleted does not use it.
+//
+// promise E2. Negative control: the mutant "a run goes on although it could not take its hold".
+func TestRunThatCannotTakeItsHoldUsesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		s := newSystem(t, setting{backend: &stubborn{must(memory.New(nil))(t), func(tx store.Txn) bool { return down.Load() && tx.Ops[0].Key.Name == "vpc" }}})
+		defer s.start()()
+		s.declare("vpc")
+		settle()
+		down.Store(true)
+		s.declare("user", "vpc")
+		settle()
+		if n := s.ran("user"); n != 0 {
+			t.Errorf("it ran %d times on what may be deleted under it", n)
+		}
+		down.Store(false)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		s.wantReady("vpc", "user")
+	})
+}
+
+// A run that succeeded and has not brought about what the object says now lets go of nothing: the
+// object uses what it used before.
+//
+// promise E2. Negative control: the mutant "a run that changed nothing lets go of what it used".
+func TestRunThatKeepsItsHoldsLetsGoOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{})
+		stop := s.start()
+		s.declare("old")
+		s.declare("new")
+		s.declare("user", "old")
+		settle()
+		s.wantReady("old", "new", "user")
+		stop()
+		s.edit("user", func(o *Thing) { o.Spec.Needs = []string{"new"} })
+		for _, keeps := range []bool{true, false} {
+			o := s.get("user")
+			p := must(s.tracker.Admit(t.Context(), o, func(ctx context.Context, edit func(*Thing) error) error {
+				c := s.store.Clone(o)
+				check(t, edit(c))
+				got, err := s.store.Update(ctx, c)
+				if err == nil {
+					*o = *got
+				}
+				return err
+			}))(t)
+			if !p.Open() {
+				t.Fatal("it may not go on")
+			}
+			if keeps {
+				p.Keep()
+			}
+			o.SetReady()
+			lets := false
+			check(t, p.End(t.Context(), o, reconcile.Result{}, nil, func(context.Context, func(*Thing) error) error {
+				lets = true
+				return nil
+			}))
+			if lets == keeps {
+				t.Errorf("a run that keeps its holds: %v; it has let go: %v", keeps, lets)
+			}
+		}
+	})
+}
+
+// An object that fails, and then has to wait, goes on with its attempts when what it needs is back:
+// to wait is no success.
+//
+// promise Q4. Negative control: the mutant "an object that waits has succeeded".
+func TestObjectThatFailedAndWaitedKeepsItsAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		s := newSystem(t, setting{
+			fail: func(o *Thing) error {
+				if o.Name == "user" {
+					return errors.New("no")
+				}
+				return nil
+			},
+			broken: func(o *Thing) bool { return o.Name == "dep" && away.Load() },
+		})
+		defer s.start()()
+		change := func(is bool) {
+			away.Store(is)
+			s.edit("dep", func(o *Thing) { o.Spec.Size++ })
+		}
+		s.declare("dep")
+		settle()
+		s.declare("user", "dep")
+		time.Sleep(5 * time.Second) // it fails at once, after a second, and after two more
+		synctest.Wait()
+		if n := s.ran("user"); n != 3 {
+			t.Fatalf("it ran %d times, want 3", n)
+		}
+		change(true)
+		time.Sleep(5 * time.Second) // at its next attempt it has to wait
+		synctest.Wait()
+		s.wantWaiting("user", depend.ReasonNotReady, "thing dep is not ready")
+		change(false)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if n := s.ran("user"); n != 4 {
+			t.Errorf("it ran %d times within 5 s of what it needs being back, want once: its fourth failure is followed by 8 s", n-3)
+		}
+	})
+}
+
+// A run that lost a race is made again, and is no failure.
+//
+// Negative control: the mutant "a run that lost a race has failed".
+func TestRunThatLostARaceIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{})
+		f := s.tracker.Wrap(func(context.Context, *Thing) (reconcile.Result, error) {
+			return reconcile.Result{}, fmt.Errorf("write: %w", store.ErrConflict)
+		})
+		if res, err := f(t.Context(), &Thing{Meta: store.Meta{Name: "x"}}); err != nil || !res.Requeue {
+			t.Errorf("%+v, %v; want that it is made again", res, err)
+		}
+	})
+}
