@@ -2247,6 +2247,36 @@ var All = []Mutant{
 		File: "queue/shard.go", Old: "if o.kind.fails() && x.flags&removed == 0 {", New: "if o.kind.fails() && (BROKEN || x.flags&removed == 0) {",
 		Package: "queue", Test: "TestFailureOfARemovedKeyIsNoRetry",
 	},
+	{
+		Name: "an owner that cannot be read has gone",
+		File: "reconcile/lifecycle/cascade.go", Old: "\t\t\treturn err == nil && o.UID != owner.UID, err\n", New: "\t\t\tif BROKEN && err != nil {\n\t\t\t\treturn true, nil\n\t\t\t}\n\t\t\treturn err == nil && o.UID != owner.UID, err\n",
+		Package: "reconcile/lifecycle", Test: "TestCascadeDeletesNothingWhileOwnersCannotBeRead",
+	},
+	{
+		Name: "a change drops the retry that came after it",
+		File: "reconcile/lifecycle/supersede.go", Old: "\tif c.retry != m.retry {", New: "\tif c.retry != m.retry && !BROKEN {",
+		Package: "reconcile/lifecycle", Test: "TestRetryThatCameWhileSupersedeWasAskedStays",
+	},
+	{
+		Name: "a retry meets the changes of the next object of the name",
+		File: "reconcile/lifecycle/supersede.go", Old: "\tif ks == nil || ks.uid != o.UID {\n\t\treturn nil\n\t}\n\tvar out", New: "\tif ks == nil || ks.uid != o.UID && !BROKEN {\n\t\treturn nil\n\t}\n\tvar out",
+		Package: "reconcile/lifecycle", Test: "TestSupersedeIsNotAskedAboutTheNextObjectOfTheName",
+	},
+	{
+		Name: "an edit does not reach a handler that gave up",
+		File: "reconcile/lifecycle/supersede.go", Old: "gaveWay := c.retry.exhausted || c.handler", New: "gaveWay := c.retry.exhausted && !BROKEN || c.handler",
+		Package: "reconcile/lifecycle", Test: "TestEditReachesAHandlerThatGaveUp",
+	},
+	{
+		Name: "a cured handler goes on with its attempts",
+		File: "reconcile/lifecycle/rounds.go", Old: "\t\tif fromZero {", New: "\t\tif fromZero && !BROKEN {",
+		Package: "reconcile/lifecycle", Test: "TestCuredHandlerBeginsAgainIfTheSourceSaysSo",
+	},
+	{
+		Name: "a round that was cut off is not made again",
+		File: "reconcile/lifecycle/rounds.go", Old: "\t\t\tw.list.notify() // the next", New: "\t\t\tif BROKEN {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\tw.list.notify() // the next",
+		Package: "reconcile/lifecycle", Test: "TestRoundThatWasCutOffIsMadeAgain",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.
