@@ -108,7 +108,7 @@ func (s *slot[K]) condition() (c runCondition, running bool) {
 		s.mu.Unlock()
 		return c, false
 	}
-	c = runCondition{RunSnapshot{Since: s.k.epoch.Add(x.started), Attempt: x.attempt, Stuck: x.stuck}, s.worker}
+	c = runCondition{RunSnapshot{Since: s.k.epoch.Add(x.started), Attempt: int(x.attempt), Stuck: x.more != nil && x.more.stuck}, s.worker}
 	cause := x.cause
 	s.mu.Unlock()
 	c.Ended = textOf(cause) // without the lock, as below: a key's String is user code

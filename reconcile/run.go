@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -26,28 +27,38 @@ type run[K comparable] struct {
 	hold    *hold
 	keys    []K // its key, or those of a batch
 	one     [1]K
-	attempt int
+	attempt int32         // 32 bits, so that a run fits a smaller size of the allocator
+	stale   bool          // the caches may lack what was written before, see Info
 	started time.Duration // since the controller's epoch
-	by      time.Duration // its deadline, since the epoch; 0: none
 
 	mu     *sync.Mutex // the slot's; guards what follows
 	done   chan struct{}
-	err    error         // set once: the context is over
-	cause  error         // with err
-	over   time.Duration // when it ended while the run went on; 0: it did not
-	values context.Context
-	after  map[*func()]struct{}
-	id     uint64       // 0 until asked for: few runs need one
-	lines  slog.Handler // of the logger, with the attributes of the run; nil until asked for
+	cause  error // set once: the context is over
 	logger slog.Logger
 	writes *store.Writes // nil until a store asks for it, so nothing was written
+	after  map[*func()]struct{}
+	more   *more[K] // nil until it is needed
+}
+
+// more is what few runs need: they are smaller without it.
+type more[K comparable] struct {
+	over   time.Duration // when the context ended while the run went on; 0: it did not
+	values context.Context
+	id     uint64        // 0 until asked for
+	lines  slog.Handler  // of the logger, with the attributes of the run; nil until asked for
 	doing  *string       // what it waits for, see WaitsFor
-	added  *[]slog.Attr  // to its log lines, see AddToLog; nil: none
+	added  []slog.Attr   // to its log lines, see AddToLog; replaced, never written to
 	stuck  bool          // it was reported
-	stale  bool          // not guarded: it is set before the run begins
 	ended  chan struct{} // closed when the run has returned; nil: nothing waits
 	asked  []seen[K]     // changes that are urgent unless the run wrote them
 	newer  *newer[K]     // nil: the run is not told of changes
+}
+
+func (x *run[K]) moreLocked() *more[K] {
+	if x.more == nil {
+		x.more = new(more[K])
+	}
+	return x.more
 }
 
 // newer is how a run learns that its object has changed (Options.EndSuperseded).
@@ -98,7 +109,7 @@ type anyRun interface {
 	addToLog(attrs []slog.Attr)
 	waitsFor(what *string) (before *string)
 	feeds() []Cached
-	wrote() *store.Writes
+	soFar() (over error, wrote *store.Writes)
 }
 
 // runOf is the run that ctx belongs to; nil: none.
@@ -134,7 +145,7 @@ func CachesOf(ctx context.Context) []Cached {
 // ([github.com/tendhq/tend/store/cache.Cache.OnRevision]).
 func Wrote(ctx context.Context, b store.Backend, kind string) store.Revision {
 	if r := runOf(ctx); r != nil {
-		if w := r.wrote(); w != nil {
+		if _, w := r.soFar(); w != nil {
 			return w.Highest(b, kind)
 		}
 	}
@@ -182,10 +193,11 @@ var lastID atomic.Uint64
 func (x *run[K]) identify() Info {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.id == 0 {
-		x.id = lastID.Add(1)
+	m := x.moreLocked()
+	if m.id == 0 {
+		m.id = lastID.Add(1)
 	}
-	return Info{Controller: x.k.name, Key: x.keys[0], Run: x.id, Attempt: x.attempt, Stale: x.stale}
+	return Info{Controller: x.k.name, Key: x.keys[0], Run: m.id, Attempt: int(x.attempt), Stale: x.stale}
 }
 
 func (x *run[K]) isStale() bool { return x.stale }
@@ -204,36 +216,33 @@ func (x *run[K]) log() *slog.Logger {
 func (x *run[K]) addToLog(attrs []slog.Attr) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	all := slices.Concat(x.addedLocked(), attrs)
-	x.added, x.lines = &all, nil
+	m := x.moreLocked()
+	m.added, m.lines = slices.Concat(m.added, attrs), nil
 }
 
-// addedLocked is what AddToLog added. It is not changed any more.
-func (x *run[K]) addedLocked() []slog.Attr {
-	if x.added == nil {
+// toLog is what AddToLog added, for the kernel's own lines; a key that could not run has
+// no run.
+func (x *run[K]) toLog() []slog.Attr {
+	if x == nil {
 		return nil
 	}
-	return *x.added
-}
-
-// toLog is what AddToLog added, for the kernel's own lines.
-func (x *run[K]) toLog() []slog.Attr {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.addedLocked()
+	return x.moreLocked().added
 }
 
 func (x *run[K]) waitsFor(what *string) (before *string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	before, x.doing = x.doing, what
+	m := x.moreLocked()
+	before, m.doing = m.doing, what
 	return before
 }
 
-// doesLocked says what the run does instead of ending.
-func (x *run[K]) doesLocked() string {
-	if x.doing != nil {
-		return "it waits for " + *x.doing
+// does says what the run does instead of ending.
+func (m *more[K]) does() string {
+	if m.doing != nil {
+		return "it waits for " + *m.doing
 	}
 	return "it goes on although its context ended"
 }
@@ -259,34 +268,41 @@ func (l *runLog[K]) WithAttrs(attrs []slog.Attr) slog.Handler { return l.handler
 func (l *runLog[K]) WithGroup(name string) slog.Handler { return l.handler().WithGroup(name) }
 
 func (l *runLog[K]) handler() slog.Handler {
-	l.mu.Lock()
-	h, added := l.lines, l.added
-	l.mu.Unlock()
+	x := (*run[K])(l)
+	x.mu.Lock()
+	m := x.moreLocked()
+	h, added := m.lines, m.added
+	x.mu.Unlock()
 	if h != nil {
 		return h
 	}
-	i := (*run[K])(l).identify()
-	attrs := []slog.Attr{
+	i := x.identify()
+	attrs := append([]slog.Attr{
 		slog.String("controller", i.Controller), slog.Any("key", i.Key), slog.Uint64("run", i.Run), slog.Int("attempt", i.Attempt),
+	}, added...)
+	h = x.k.log().Handler().WithAttrs(attrs) // not under the lock: it is the user's
+	x.mu.Lock()
+	if len(m.added) == len(added) { // else it lacks what was added meanwhile
+		m.lines = h
 	}
-	if added != nil {
-		attrs = append(attrs, *added...)
-	}
-	h = l.k.log().Handler().WithAttrs(attrs) // not under the lock: it is the user's
-	l.mu.Lock()
-	if l.added == added { // else it lacks what was added meanwhile
-		l.lines = h
-	}
-	l.mu.Unlock()
+	x.mu.Unlock()
 	return h
 }
 
 // Deadline implements context.Context.
 func (x *run[K]) Deadline() (time.Time, bool) {
-	if x.by == 0 {
-		return time.Time{}, false
+	if by := x.by(); by > 0 {
+		return x.k.epoch.Add(by), true
 	}
-	return x.k.epoch.Add(x.by), true
+	return time.Time{}, false
+}
+
+// by is the deadline, since the controller's epoch; 0: none.
+func (x *run[K]) by() time.Duration {
+	if x.k.o.Timeout <= 0 {
+		return 0
+	}
+	return x.started + x.k.o.Timeout
 }
 
 // Done implements context.Context.
@@ -295,7 +311,7 @@ func (x *run[K]) Done() <-chan struct{} {
 	defer x.mu.Unlock()
 	if x.done == nil {
 		x.done = make(chan struct{})
-		if x.err != nil {
+		if x.cause != nil {
 			close(x.done)
 		}
 	}
@@ -304,9 +320,14 @@ func (x *run[K]) Done() <-chan struct{} {
 
 // Err implements context.Context.
 func (x *run[K]) Err() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.err
+	over, _ := x.soFar()
+	switch {
+	case over == nil:
+		return nil
+	case errors.Is(over, ErrDeadline):
+		return context.DeadlineExceeded
+	}
+	return context.Canceled
 }
 
 // Value implements context.Context. context.Cause asks for a value too.
@@ -319,8 +340,8 @@ func (x *run[K]) Value(key any) any {
 		defer x.mu.Unlock()
 		if x.writes == nil {
 			x.writes = new(store.Writes)
-			if x.newer != nil {
-				x.writes.Landed = x.newer.landed
+			if x.more != nil && x.more.newer != nil {
+				x.writes.Landed = x.more.newer.landed
 			}
 		}
 		return x.writes
@@ -333,15 +354,16 @@ func (x *run[K]) Value(key any) any {
 // valuesLocked gives the context that has the run's values. After the end that is a
 // cancelled one, which has the cause for context.Cause.
 func (x *run[K]) valuesLocked() context.Context {
-	if x.err == nil {
+	if x.cause == nil {
 		return x.hold.base
 	}
-	if x.values == nil {
+	m := x.moreLocked()
+	if m.values == nil {
 		over, cancel := context.WithCancelCause(x.hold.base)
 		cancel(x.cause)
-		x.values = over
+		m.values = over
 	}
-	return x.values
+	return m.values
 }
 
 // AfterFunc is what the context package looks for in a parent that is not its
@@ -349,7 +371,7 @@ func (x *run[K]) valuesLocked() context.Context {
 func (x *run[K]) AfterFunc(f func()) (stop func() bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.err != nil {
+	if x.cause != nil {
 		go f() // as context.AfterFunc does: f is the caller's to wait for
 		return func() bool { return false }
 	}
@@ -368,11 +390,11 @@ func (x *run[K]) AfterFunc(f func()) (stop func() bool) {
 }
 
 // endLocked cancels the context. Only the first end counts.
-func (x *run[K]) endLocked(err, cause error) {
-	if x.err != nil {
+func (x *run[K]) endLocked(cause error) {
+	if x.cause != nil {
 		return
 	}
-	x.err, x.cause = err, cause
+	x.cause = cause
 	if x.done != nil {
 		close(x.done)
 	}
@@ -382,19 +404,13 @@ func (x *run[K]) endLocked(err, cause error) {
 	x.after = nil
 }
 
-// endedBy is the cause of the end of the context; nil: it has not ended.
-func (x *run[K]) endedBy() error {
+// soFar gives the cause of the end of the context, nil if it has not ended, and what the
+// run wrote to stores, nil for nothing.
+func (x *run[K]) soFar() (over error, wrote *store.Writes) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.cause
-}
-
-// wrote is what the run wrote to stores; nil: nothing.
-func (x *run[K]) wrote() *store.Writes {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.writes == nil || x.writes.Empty() {
-		return nil
+	if x.writes != nil && !x.writes.Empty() {
+		wrote = x.writes
 	}
-	return x.writes
+	return x.cause, wrote
 }

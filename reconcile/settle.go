@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -22,7 +21,7 @@ type settler[K comparable] struct {
 //	items are settled    which ends the keys' turn: nothing of this overlaps the next run
 //	hooks and log hear   a hook that ends the goroutine leaves no key unsettled
 func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outcomes []Outcome) {
-	over, w := x.endedBy(), x.wrote()
+	over, w := x.soFar()
 	var ended, took time.Duration
 	recent := t.view.Load().recent
 	if t.o.Hooks.OnDone != nil || t.o.Adapt != nil || recent != nil {
@@ -190,19 +189,15 @@ func (t *settler[K]) tell(x *run[K], item queue.Item[K], d decision, o Outcome, 
 
 // tellEnd says that a key failed, or works again; x is nil for a key that could not run.
 func (t *settler[K]) tellEnd(x *run[K], item queue.Item[K], d decision) {
-	var added []slog.Attr
-	if x != nil {
-		added = x.toLog()
-	}
 	switch {
 	case d.err != nil && d.kind != resultThrottled:
 		t.report(Failure[K]{
 			Controller: t.name, Key: item.Key, Attempt: item.Attempt, Parked: d.do == settlePark, Err: d.err,
-		}, d.again, added...)
+		}, d.again, x.toLog()...)
 		if !d.again && t.o.Hooks.OnError == nil {
 			t.changeView(func(v *view[K]) { v.ill++ })
 		}
 	case d.err == nil && d.again && (d.kind == resultSuccess || d.kind == resultRequeueAfter):
-		t.recovered(added, "key", item.Key)
+		t.recovered(x.toLog(), "key", item.Key)
 	}
 }

@@ -86,19 +86,17 @@ type slot[K comparable] struct {
 func (s *slot[K]) begin(x *run[K]) bool {
 	x.mu = &s.mu
 	x.started = s.k.since()
-	if s.k.o.Timeout > 0 {
-		x.by = x.started + s.k.o.Timeout
-	}
 	if s.k.o.EndSuperseded {
-		x.newer = &newer[K]{since: make(map[Cached]store.Revision), landed: func() { s.landed(x) }}
+		n := &newer[K]{since: make(map[Cached]store.Revision), landed: func() { s.landed(x) }}
 		for _, cached := range s.k.view.Load().shows {
-			x.newer.since[cached] = cached.Revision()
+			n.since[cached] = cached.Revision()
 		}
+		x.more = &more[K]{newer: n}
 	}
 	s.mu.Lock()
 	s.run = x
 	s.mu.Unlock()
-	s.alarm.lookBy(x.by)
+	s.alarm.lookBy(x.by())
 	// A hold is taken away before its runs are looked for: either this run sees that it
 	// is gone, or it is seen.
 	if s.k.view.Load().holds[x.hold.shard].Load() != x.hold {
@@ -114,7 +112,7 @@ func (s *slot[K]) finish(x *run[K], decisions []decision, timeout bool, took tim
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.run = nil
-	x.endLocked(context.Canceled, errRunOver) // so that what hangs on it is let go
+	x.endLocked(errRunOver) // so that what hangs on it is let go
 	for _, d := range decisions {
 		s.counts.add(d)
 	}
@@ -122,10 +120,13 @@ func (s *slot[K]) finish(x *run[K], decisions []decision, timeout bool, took tim
 		s.counts.Timeout++
 	}
 	s.took += took
-	if x.ended != nil {
-		close(x.ended)
+	if x.more == nil {
+		return nil
 	}
-	return x.asked
+	if x.more.ended != nil {
+		close(x.more.ended)
+	}
+	return x.more.asked
 }
 
 // present is the slot's run; nil: none.
@@ -143,28 +144,29 @@ func (s *slot[K]) count() (n Counts, took time.Duration) {
 }
 
 // endRun ends the context of the present run if which says so, and gives a channel
-// that is closed when the run returns; nil if there is no such run. With a nil err the
+// that is closed when the run returns; nil if there is no such run. With a nil cause the
 // context goes on.
-func (s *slot[K]) endRun(which func(*run[K]) bool, err, cause error) <-chan struct{} {
+func (s *slot[K]) endRun(which func(*run[K]) bool, cause error) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.run
 	if x == nil || !which(x) {
 		return nil
 	}
-	if err != nil {
-		s.endLocked(x, s.k.since(), err, cause)
+	if cause != nil {
+		s.endLocked(x, s.k.since(), cause)
 	}
-	if x.ended == nil {
-		x.ended = make(chan struct{})
+	m := x.moreLocked()
+	if m.ended == nil {
+		m.ended = make(chan struct{})
 	}
-	return x.ended
+	return m.ended
 }
 
-func (s *slot[K]) endLocked(x *run[K], now time.Duration, err, cause error) {
-	if x.over == 0 {
-		x.over = now
-		x.endLocked(err, cause)
+func (s *slot[K]) endLocked(x *run[K], now time.Duration, cause error) {
+	if m := x.moreLocked(); m.over == 0 {
+		m.over = now
+		x.endLocked(cause)
 		s.alarm.lookBy(now + s.k.o.stuckAfter())
 	}
 }
@@ -177,7 +179,8 @@ func (s *slot[K]) ask(at seen[K]) bool {
 	if x == nil || !slices.Contains(x.keys, at.key) {
 		return false
 	}
-	x.asked = append(x.asked, at)
+	m := x.moreLocked()
+	m.asked = append(m.asked, at)
 	return true
 }
 
@@ -187,10 +190,14 @@ func (s *slot[K]) supersede(at seen[K]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.run
-	if x == nil || x.newer == nil || !slices.Contains(x.keys, at.key) || at.rev <= x.newer.since[at.cache] {
+	if x == nil || !slices.Contains(x.keys, at.key) {
 		return
 	}
-	x.newer.asked = append(x.newer.asked, at)
+	n := x.moreLocked().newer
+	if n == nil || at.rev <= n.since[at.cache] {
+		return
+	}
+	n.asked = append(n.asked, at)
 	s.endSupersededLocked(x)
 }
 
@@ -210,12 +217,13 @@ func (s *slot[K]) endSupersededLocked(x *run[K]) {
 	if x.writes != nil && x.writes.Writing() {
 		return
 	}
-	for _, at := range x.newer.asked {
+	n := x.more.newer
+	for _, at := range n.asked {
 		if !at.in(x.writes) {
-			s.endLocked(x, s.k.since(), context.Canceled, fmt.Errorf("reconcile: controller %q: %v: %w", s.k.name, at.key, ErrSuperseded))
+			s.endLocked(x, s.k.since(), fmt.Errorf("reconcile: controller %q: %v: %w", s.k.name, at.key, ErrSuperseded))
 		}
 	}
-	x.newer.asked = nil
+	n.asked = nil
 }
 
 // stuckRun is a run that goes on after its context ended.
@@ -232,20 +240,23 @@ func (s *slot[K]) look(now time.Duration, late error) (stuck *stuckRun[K]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.run
-	if x == nil || x.stuck {
+	if x == nil {
 		return nil
 	}
-	if x.over == 0 && x.by > 0 && now >= x.by {
-		s.endLocked(x, now, context.DeadlineExceeded, late)
+	m, by := x.moreLocked(), x.by()
+	if by > 0 && now >= by {
+		s.endLocked(x, now, late)
 	}
 	switch {
-	case x.over == 0:
-		s.alarm.lookBy(x.by)
+	case m.stuck:
 		return nil
-	case now < x.over+s.k.o.stuckAfter():
-		s.alarm.lookBy(x.over + s.k.o.stuckAfter())
+	case m.over == 0:
+		s.alarm.lookBy(by)
+		return nil
+	case now < m.over+s.k.o.stuckAfter():
+		s.alarm.lookBy(m.over + s.k.o.stuckAfter())
 		return nil
 	}
-	x.stuck = true
-	return &stuckRun[K]{x.keys, now - x.started, x.cause, x.doesLocked(), x.addedLocked()}
+	m.stuck = true
+	return &stuckRun[K]{x.keys, now - x.started, x.cause, m.does(), m.added}
 }

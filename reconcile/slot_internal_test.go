@@ -73,7 +73,7 @@ func TestRunThatIsLookedAtEndsOnceAndAnswers(t *testing.T) {
 		}
 	})
 	look(func() {
-		if ended := s.endRun(func(x *run[int]) bool { return slices.Equal(x.keys, []int{7}) }, nil, nil); ended != nil {
+		if ended := s.endRun(func(x *run[int]) bool { return slices.Equal(x.keys, []int{7}) }, nil); ended != nil {
 			select {
 			case <-ended:
 			case <-over: // then all runs have ended
@@ -138,7 +138,7 @@ func TestNoRunBeginsUnseenWhenItsHoldIsTaken(t *testing.T) {
 	every := func(*run[int]) bool { return true }
 	for n := 0; n < 50_000 || began.Load() < 1000; n++ {
 		s.k.view.Load().holds[0].Store(nil)
-		if ended := s.endRun(every, nil, nil); ended != nil {
+		if ended := s.endRun(every, nil); ended != nil {
 			<-ended
 		}
 		before := began.Load()

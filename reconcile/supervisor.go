@@ -174,14 +174,14 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int) {
 	mine := func(x *run[K]) bool { return x.hold == h }
 	if stopping {
 		// stop ends them when it is time, unless the lease does not last so long.
-		if allClosed(s.cancelRuns(mine, nil, nil), lease.Gone(ctx)) {
+		if allClosed(s.cancelRuns(mine, nil), lease.Gone(ctx)) {
 			return
 		}
 		why = lease.ErrLost
 	} else {
 		s.post(message{what: shardLost, err: why})
 	}
-	s.endRuns(mine, context.Canceled, fmt.Errorf("reconcile: controller %q: %w: %w", s.name, ErrLeaseLost, why))
+	s.endRuns(mine, fmt.Errorf("reconcile: controller %q: %w: %w", s.name, ErrLeaseLost, why))
 	if stopping {
 		return
 	}
@@ -485,7 +485,7 @@ func (s *supervisor[K]) stop(placed <-chan struct{}, endParts func()) error {
 	if err != nil {
 		s.enter(stateCancelling)
 		cause := fmt.Errorf("reconcile: controller %q: %w", s.name, ErrShutdown)
-		s.cancelRuns(func(*run[K]) bool { return true }, context.Canceled, cause)
+		s.cancelRuns(func(*run[K]) bool { return true }, cause)
 		err = s.q.Stop(grace)
 	}
 	left := s.finish(grace, placed, err)

@@ -216,11 +216,11 @@ func (p *pool[K]) reportStuck(r stuckRun[K]) {
 	}
 }
 
-// cancelRuns ends the contexts of the runs that which picks; with a nil err it
+// cancelRuns ends the contexts of the runs that which picks; with a nil cause it
 // leaves them alone. It gives a channel for each that is closed when it returns.
-func (p *pool[K]) cancelRuns(which func(*run[K]) bool, err, cause error) (ended []<-chan struct{}) {
+func (p *pool[K]) cancelRuns(which func(*run[K]) bool, cause error) (ended []<-chan struct{}) {
 	for _, s := range p.all() {
-		if ch := s.endRun(which, err, cause); ch != nil {
+		if ch := s.endRun(which, cause); ch != nil {
 			ended = append(ended, ch)
 		}
 	}
@@ -228,8 +228,8 @@ func (p *pool[K]) cancelRuns(which func(*run[K]) bool, err, cause error) (ended 
 }
 
 // endRuns is cancelRuns, and waits until the runs have returned.
-func (p *pool[K]) endRuns(which func(*run[K]) bool, err, cause error) {
-	for _, ch := range p.cancelRuns(which, err, cause) {
+func (p *pool[K]) endRuns(which func(*run[K]) bool, cause error) {
+	for _, ch := range p.cancelRuns(which, cause) {
 		<-ch
 	}
 }
@@ -332,18 +332,18 @@ func (w *worker[K]) runNext() {
 		return
 	}
 	x := &run[K]{k: w.p.kernel, hold: h}
-	x.keys = x.one[:0]
-	w.items = slices.DeleteFunc(items, func(item queue.Item[K]) bool {
+	x.keys, w.items = x.one[:0], items[:0]
+	for _, item := range items {
 		stale, ok := w.p.mayRun(item.Key)
 		if !ok {
 			item.After(0) // it is held
-			return true
+			continue
 		}
 		x.stale = x.stale || stale
 		x.keys = append(x.keys, item.Key)
-		x.attempt = max(x.attempt, item.Attempt)
-		return false
-	})
+		x.attempt = max(x.attempt, int32(item.Attempt))
+		w.items = append(w.items, item)
+	}
 	if len(w.items) == 0 {
 		return
 	}

@@ -610,7 +610,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run is ended by a change that it has seen",
-		File: "reconcile/slot.go", Old: "|| at.rev <= x.newer.since[at.cache] {", New: "|| !BROKEN && at.rev <= x.newer.since[at.cache] {",
+		File: "reconcile/slot.go", Old: "|| at.rev <= n.since[at.cache] {", New: "|| !BROKEN && at.rev <= n.since[at.cache] {",
 		Package: "reconcile", Test: "TestRunIsNotToldOfAChangeThatItHasSeen",
 	},
 	{
@@ -650,7 +650,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run is not told that its object has changed",
-		File: "reconcile/slot.go", Old: "if x == nil || x.newer == nil ||", New: "if BROKEN || x == nil || x.newer == nil ||",
+		File: "reconcile/slot.go", Old: "if n == nil ||", New: "if BROKEN || n == nil ||",
 		Package: "reconcile", Test: "TestRunIsToldThatItsObjectHasChanged",
 	},
 	{
@@ -691,7 +691,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run that begins does not say when it is due",
-		File: "reconcile/slot.go", Old: "\ts.alarm.lookBy(x.by)\n\t// A hold", New: "\tif !BROKEN {\n\t\ts.alarm.lookBy(x.by)\n\t}\n\t// A hold",
+		File: "reconcile/slot.go", Old: "\ts.alarm.lookBy(x.by())\n\t// A hold", New: "\tif !BROKEN {\n\t\ts.alarm.lookBy(x.by())\n\t}\n\t// A hold",
 		Package: "reconcile", Test: "TestEachRunEndsAtItsOwnDeadline",
 	},
 	{
@@ -741,12 +741,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "a lease's next life does not wait for the runs of the last",
-		File: "reconcile/worker.go", Old: "for _, ch := range p.cancelRuns(which, err, cause) {\n\t\t<-ch", New: "for _, ch := range p.cancelRuns(which, err, cause) {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n\t\t<-ch",
+		File: "reconcile/worker.go", Old: "for _, ch := range p.cancelRuns(which, cause) {\n\t\t<-ch", New: "for _, ch := range p.cancelRuns(which, cause) {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n\t\t<-ch",
 		Package: "reconcile", Test: "TestLeaseLostAndWonAgainNeverGivesTwoLiveRuns",
 	},
 	{
 		Name: "a run that ends tells nothing that waits for it",
-		File: "reconcile/slot.go", Old: "\tif x.ended != nil {\n\t\tclose(x.ended)", New: "\tif x.ended != nil && !BROKEN {\n\t\tclose(x.ended)",
+		File: "reconcile/slot.go", Old: "\tif x.more.ended != nil {\n\t\tclose(x.more.ended)", New: "\tif x.more.ended != nil && !BROKEN {\n\t\tclose(x.more.ended)",
 		Package: "reconcile", Test: "TestRunThatIsLookedAtEndsOnceAndAnswers",
 	},
 	{
@@ -756,7 +756,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run's context goes on after the run",
-		File: "reconcile/slot.go", Old: "x.endLocked(context.Canceled, errRunOver) // so", New: "if !BROKEN {\n\t\tx.endLocked(context.Canceled, errRunOver)\n\t} // so",
+		File: "reconcile/slot.go", Old: "x.endLocked(errRunOver) // so", New: "if !BROKEN {\n\t\tx.endLocked(errRunOver)\n\t} // so",
 		Package: "reconcile", Test: "TestContextIsOverForEverAfterItsRun",
 	},
 	{
@@ -1418,7 +1418,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "nothing says that a run waits for the store",
-		File: "reconcile/run.go", Old: "if x.doing != nil {", New: "if x.doing != nil && !BROKEN {",
+		File: "reconcile/run.go", Old: "if m.doing != nil {", New: "if m.doing != nil && !BROKEN {",
 		Package: "reconcile/lifecycle", Test: "TestRunThatWaitsForTheStoreIsNotBlamedOnTheHandler",
 	},
 	{
