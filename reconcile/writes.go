@@ -50,7 +50,8 @@ type pendingWrites[K comparable] struct {
 type pendingWrite struct {
 	writes  *store.Writes
 	until   time.Duration // since the epoch: the key waits no longer
-	lacking []lack        // the caches that have not reached it
+	lacking []lack        // the caches that have not reached it; none of a record that was replaced
+	one     [1]lack       // the memory of lacking: mostly there is at most one
 	release func()        // of the queue's hold; nil: the key is not held
 	shown   bool          // by the sources of all caches that have one
 	unsure  bool          // a write has an unknown outcome, and no run has looked for it
@@ -81,10 +82,12 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 // note is wrote without the hold. It reports whether a cache is behind the writes.
 func (p *pendingWrites[K]) note(key K, w *store.Writes) (behind bool) {
 	r := &pendingWrite{writes: w, until: p.since() + p.o.CacheWait}
+	r.lacking = r.one[:0]
+	awaited := make([]Cached, 0, 4)
 	v := p.view.Load()
+	var replaced pendingWrite // r includes what it was for
 	p.pending.Lock()
-	before := p.of[key]
-	if before != nil {
+	if before := p.of[key]; before != nil {
 		r.unsure = before.unsure
 		for _, l := range before.lacking { // the run did not wait for these any more: the key still does
 			if lacks(l.cache, before.writes) {
@@ -92,50 +95,43 @@ func (p *pendingWrites[K]) note(key K, w *store.Writes) (behind bool) {
 				w.Note(b, kind, store.Key{}, before.writes.Highest(b, kind))
 			}
 		}
+		replaced = *before
+		before.lacking, before.release = nil, nil
 	}
 	for _, cached := range v.caches {
 		r.unsure = r.unsure || w.Unsure(cached.Backend(), cached.Kind())
 		if lacks(cached, w) {
 			r.lacking = append(r.lacking, lack{cache: cached})
+			awaited = append(awaited, cached)
 		}
 	}
-	awaited := slices.Clone(r.lacking)
 	r.shown = p.hasShownLocked(v, w)
-	p.putLocked(key, r)
+	if p.of == nil {
+		p.of = make(map[K]*pendingWrite)
+	}
+	p.of[key] = r
+	p.forgetLocked(key, r)
 	p.pending.Unlock()
-	if before != nil {
-		before.end() // r includes what it was for
+	if replaced.release != nil {
+		replaced.release()
 	}
-	for _, l := range awaited {
-		p.await(key, r, l.cache)
-	}
-	return len(awaited) > 0
-}
-
-// putLocked keeps the record, or forgets it if nothing is left of it.
-func (p *pendingWrites[K]) putLocked(key K, r *pendingWrite) {
-	if len(r.lacking) == 0 && r.shown && !r.unsure {
-		delete(p.of, key)
-	} else {
-		if p.of == nil {
-			p.of = make(map[K]*pendingWrite)
-		}
-		p.of[key] = r
-	}
-	p.n.Store(int32(len(p.of)))
-}
-
-// end lets go of what the record holds. It is called without the lock, when the record
-// is not in the map any more.
-func (r *pendingWrite) end() {
-	if r.release != nil {
-		r.release()
-	}
-	for _, l := range r.lacking {
+	for _, l := range replaced.lacking {
 		if l.stop != nil {
 			l.stop()
 		}
 	}
+	for _, cached := range awaited {
+		p.await(key, r, cached)
+	}
+	return len(awaited) > 0
+}
+
+// forgetLocked forgets the record of a key if nothing is left of it.
+func (p *pendingWrites[K]) forgetLocked(key K, r *pendingWrite) {
+	if len(r.lacking) == 0 && r.shown && !r.unsure {
+		delete(p.of, key)
+	}
+	p.n.Store(int32(len(p.of)))
 }
 
 // await has the cache call when it reaches what was written. It is called without the
@@ -144,13 +140,9 @@ func (p *pendingWrites[K]) await(key K, r *pendingWrite, cached Cached) {
 	rev := r.writes.Highest(cached.Backend(), cached.Kind())
 	stop := cached.OnRevision(rev, func() { p.reached(key, r, cached) })
 	p.pending.Lock()
-	current := p.of[key] == r
-	if i := r.lacks(cached); current && i >= 0 {
+	defer p.pending.Unlock()
+	if i := r.lacks(cached); i >= 0 { // else it has reached that: the key's next run cannot have written yet
 		r.lacking[i].stop = stop
-	}
-	p.pending.Unlock()
-	if !current {
-		stop()
 	}
 }
 
@@ -163,7 +155,7 @@ func (r *pendingWrite) lacks(cached Cached) (i int) {
 func (p *pendingWrites[K]) reached(key K, r *pendingWrite, cached Cached) {
 	p.pending.Lock()
 	i := r.lacks(cached)
-	if p.of[key] != r || i < 0 {
+	if i < 0 {
 		p.pending.Unlock()
 		return // a later run of the key has taken its place
 	}
@@ -172,7 +164,7 @@ func (p *pendingWrites[K]) reached(key K, r *pendingWrite, cached Cached) {
 	if len(r.lacking) == 0 {
 		release, r.release = r.release, nil
 	}
-	p.putLocked(key, r)
+	p.forgetLocked(key, r)
 	p.pending.Unlock()
 	if release != nil {
 		release()
@@ -259,7 +251,7 @@ func (p *pendingWrites[K]) lookedFor(key K) {
 	defer p.pending.Unlock()
 	if r := p.of[key]; r != nil && r.unsure {
 		r.unsure = false
-		p.putLocked(key, r)
+		p.forgetLocked(key, r)
 	}
 }
 
@@ -280,7 +272,7 @@ func (p *pendingWrites[K]) show(at seen[K]) {
 	r := p.of[at.key]
 	if r != nil && r.writes.Highest(at.cache.Backend(), at.cache.Kind()) <= at.rev && p.hasShownLocked(p.view.Load(), r.writes) {
 		r.shown = true
-		p.putLocked(at.key, r)
+		p.forgetLocked(at.key, r)
 	}
 }
 
@@ -295,7 +287,7 @@ func (p *pendingWrites[K]) age() {
 		r.shown = r.shown || r.aged && len(r.lacking) == 0
 		r.unsure = r.unsure && !(r.aged && done[key])
 		r.aged = true
-		p.putLocked(key, r)
+		p.forgetLocked(key, r)
 	}
 }
 
