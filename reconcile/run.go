@@ -399,9 +399,9 @@ func (x *run[K]) endLocked(cause error) {
 		close(x.done)
 	}
 	for f := range x.after {
+		delete(x.after, f)
 		go (*f)() // as context.AfterFunc does
 	}
-	x.after = nil
 }
 
 // soFar gives the cause of the end of the context, nil if it has not ended, and what the

@@ -33,11 +33,11 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 	for _, o := range outcomes {
 		decisions = append(decisions, judge(o, over))
 	}
-	for i, item := range items {
+	for i := range items {
 		if x.stale && outcomes[i].Err == nil {
-			t.lookedFor(item.Key)
+			t.lookedFor(items[i].Key)
 		}
-		t.wrote(item.Key, w, decisions[i].do != settleDone)
+		t.wrote(items[i].Key, w, decisions[i].do != settleDone)
 	}
 	for _, at := range s.finish(x, decisions, errors.Is(over, ErrDeadline), took) {
 		if !at.in(w) {
@@ -51,8 +51,8 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 		decisions[i].again = t.failedBefore(item, decisions[i])
 		t.settle(item, decisions[i], outcomes[i].Result)
 	}
-	for i, item := range items {
-		t.tell(x, item, decisions[i], outcomes[i], took)
+	for i := range items {
+		t.tell(x, &items[i], &decisions[i], outcomes[i], took)
 	}
 }
 
@@ -61,7 +61,7 @@ func (t *settler[K]) refuse(item queue.Item[K], err error) {
 	d := decision{kind: resultError, do: settleRetry, err: err}
 	d.again = t.failedBefore(item, d)
 	t.settle(item, d, Result{})
-	t.tellEnd(nil, item, d)
+	t.tellEnd(nil, &item, &d)
 }
 
 // noteWell finds out whether a key still has a failure whose end is to be logged. A key
@@ -180,7 +180,7 @@ func (t *settler[K]) failedBefore(item queue.Item[K], d decision) bool {
 }
 
 // tell calls the hooks, or logs.
-func (t *settler[K]) tell(x *run[K], item queue.Item[K], d decision, o Outcome, took time.Duration) {
+func (t *settler[K]) tell(x *run[K], item *queue.Item[K], d *decision, o Outcome, took time.Duration) {
 	t.tellEnd(x, item, d)
 	if f := t.o.Hooks.OnDone; f != nil {
 		t.containHere("OnDone", func() { f(item.Key, o, took) })
@@ -188,7 +188,7 @@ func (t *settler[K]) tell(x *run[K], item queue.Item[K], d decision, o Outcome, 
 }
 
 // tellEnd says that a key failed, or works again; x is nil for a key that could not run.
-func (t *settler[K]) tellEnd(x *run[K], item queue.Item[K], d decision) {
+func (t *settler[K]) tellEnd(x *run[K], item *queue.Item[K], d *decision) {
 	switch {
 	case d.err != nil && d.kind != resultThrottled:
 		t.report(Failure[K]{

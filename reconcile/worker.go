@@ -332,19 +332,21 @@ func (w *worker[K]) runNext() {
 		return
 	}
 	x := &run[K]{k: w.p.kernel, hold: h}
-	x.keys, w.items = x.one[:0], items[:0]
-	for _, item := range items {
+	x.keys = x.one[:0]
+	for i := 0; i < len(items); {
+		item := &items[i]
 		stale, ok := w.p.mayRun(item.Key)
 		if !ok {
 			item.After(0) // it is held
+			items = slices.Delete(items, i, i+1)
 			continue
 		}
 		x.stale = x.stale || stale
 		x.keys = append(x.keys, item.Key)
 		x.attempt = max(x.attempt, int32(item.Attempt))
-		w.items = append(w.items, item)
+		i++
 	}
-	if len(w.items) == 0 {
+	if w.items = items; len(items) == 0 {
 		return
 	}
 	if !w.slot.begin(x) {

@@ -696,7 +696,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a key is settled before its writes are noted",
-		File: "reconcile/settle.go", Old: "\t\tt.wrote(item.Key, w, decisions[i].do != settleDone)\n", New: "\t\tif BROKEN {\n\t\t\tdefer t.wrote(item.Key, w, decisions[i].do != settleDone)\n\t\t} else {\n\t\t\tt.wrote(item.Key, w, decisions[i].do != settleDone)\n\t\t}\n",
+		File: "reconcile/settle.go", Old: "\t\tt.wrote(items[i].Key, w, decisions[i].do != settleDone)\n", New: "\t\tif BROKEN {\n\t\t\tdefer t.wrote(items[i].Key, w, decisions[i].do != settleDone)\n\t\t} else {\n\t\t\tt.wrote(items[i].Key, w, decisions[i].do != settleDone)\n\t\t}\n",
 		Package: "reconcile", Test: "TestWritesAreNotedBeforeTheKeyIsSettled",
 	},
 	{
