@@ -1982,6 +1982,16 @@ var All = []Mutant{
 		Package: "store/etcd", Test: "TestStreamThatLacksSlotsIsOpenedAgain",
 	},
 	{
+		Name: "a watch is served from where its slots were left out",
+		File: "store/etcd/hub.go", Old: "|| at < h.whole\n", New: "|| at < h.whole && !BROKEN\n",
+		Package: "store/etcd", Test: "TestWatchFromBeforeItsSlotsWereDeliveredMissesNothing",
+	},
+	{
+		Name: "a watch from before a compaction ends all others",
+		File: "store/etcd/hub.go", Old: "\t\t\th.start, h.whole = h.head, h.head\n", New: "\t\t\th.start, h.whole = h.head, h.head\n\t\t\tif BROKEN {\n\t\t\t\th.restartLocked(h.head)\n\t\t\t}\n",
+		Package: "store/etcd", Test: "TestWatchThatAsksForCompactedHistoryEndsAlone",
+	},
+	{
 		Name: "what a stream that lacks slots has sent is taken",
 		File: "store/etcd/hub.go", Old: "\tif asked != h.asked { // it lacks slots\n", New: "\tif asked != h.asked && !BROKEN { // it lacks slots\n",
 		Package: "store/etcd", Test: "TestStreamThatLacksSlotsIsOpenedAgain",

@@ -39,7 +39,7 @@ type hub struct {
 	start  store.Revision // changes after this revision are in the ring, or newer
 	head   store.Revision // everything up to here has been seen
 	top    store.Revision // the highest that head has been since the history broke; see rewindLocked
-	epoch  int            // grows when the stream had to begin again: watchers resync
+	epoch  int            // grows when the history broke: watchers resync
 	wake   chan struct{}  // closed and replaced whenever something above changed
 	opened bool           // the stream has been established once
 
@@ -48,6 +48,7 @@ type hub struct {
 
 	watchers map[*watcher]struct{}
 	slots    store.SlotSet      // that the stream delivers: those of all watchers together
+	whole    store.Revision     // of these slots all changes after this revision are delivered; never above head
 	asked    int                // counts the streams that were given up because they lack slots
 	cut      context.CancelFunc // ends the stream under way; nil: there is none
 	// skipped counts the changes of other slots, and skippedBytes the bytes of their values.
@@ -74,7 +75,7 @@ func newHub(b *Backend, kind string) *hub {
 func (h *hub) followLocked(w *watcher, at store.Revision) {
 	h.watchers[w] = struct{}{}
 	slots := h.askedLocked()
-	lacks := !h.slots.Contains(slots)
+	lacks := !h.slots.Contains(slots) || at < h.whole
 	h.readLocked(slots)
 	if lacks {
 		h.rewindLocked(at)
@@ -118,6 +119,7 @@ func (h *hub) rewindLocked(at store.Revision) {
 		n := sort.Search(len(h.ring), func(i int) bool { return h.ring[i].Revision > at })
 		h.ring = h.ring[:n:n] // watchers may read what is behind: it is not overwritten
 	}
+	h.whole = h.head
 	h.asked++
 	if h.cut != nil {
 		h.cut()
@@ -494,9 +496,11 @@ func (h *hub) take(resp clientv3.WatchResponse, asked int) (goesOn bool, why err
 func (h *hub) takeLocked(resp clientv3.WatchResponse) (goesOn bool, why error) {
 	if err := resp.Err(); err != nil {
 		if errors.Is(err, rpctypes.ErrCompacted) {
-			// What happened between is gone from the server. Begin again at the
-			// compacted revision; every watcher takes a new snapshot.
-			h.restartLocked(store.Revision(resp.CompactRevision))
+			// What happened between is gone from the server. Begin again at the compacted
+			// revision; every watcher that has not got so far takes a new snapshot.
+			h.ring, h.head = nil, max(h.head, store.Revision(resp.CompactRevision))
+			h.start, h.whole = h.head, h.head
+			h.wakeLocked()
 			return false, nil
 		}
 		return false, err
@@ -588,7 +592,7 @@ func (h *hub) saw(epoch int, records []store.Record) {
 
 // restartLocked drops the history, and tells every watcher to resync.
 func (h *hub) restartLocked(at store.Revision) {
-	h.ring, h.start, h.head, h.top, h.last = nil, at, at, at, store.Change{}
+	h.ring, h.start, h.head, h.top, h.whole, h.last = nil, at, at, at, at, store.Change{}
 	h.epoch++
 	h.wakeLocked()
 }

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -177,6 +178,81 @@ func TestStreamThatLacksSlotsIsOpenedAgain(t *testing.T) {
 		if err != nil || got != " "+c.want {
 			t.Errorf("the %s watcher is given the revisions%s, error %v; want %s", name, got, err, c.want)
 		}
+	}
+}
+
+// A watch of slots that the stream delivers now, but did not yet at the watch's revision, has it
+// opened again from there too.
+//
+// promise S2. Negative control: the mutant "a watch is served from where its slots were left out".
+func TestWatchFromBeforeItsSlotsWereDeliveredMissesNothing(t *testing.T) {
+	first, second := keyOfQuarter(0), keyOfQuarter(1)
+	h, _ := slotHub(t, store.SlotsOf(0, 4), 10)
+	_, asked := h.began(func() {})
+	if goesOn, err := h.take(clientv3.WatchResponse{Header: &pb.ResponseHeader{}, Events: []*mvccpb.Event{event(first, 12, "a", false)}}, asked); !goesOn || err != nil {
+		t.Fatal(goesOn, err)
+	}
+	for _, at := range []store.Revision{12, 10} {
+		w := &watcher{h: h, slots: store.SlotsOf(1, 4), at: at}
+		if private, err := w.resume(t.Context()); err != nil || private != nil {
+			t.Fatalf("resume = %v, %v; want the shared stream", private != nil, err)
+		}
+		if from, _ := h.began(func() {}); from != at {
+			t.Errorf("after a watch from %d the stream begins after %d", at, from)
+		}
+	}
+	_, asked = h.began(func() {})
+	if goesOn, err := h.take(clientv3.WatchResponse{Header: &pb.ResponseHeader{}, Events: []*mvccpb.Event{
+		event(second, 11, "x", false), event(first, 12, "a", false),
+	}}, asked); !goesOn || err != nil {
+		t.Fatal(goesOn, err)
+	}
+	// The stream has all from 10 on: no watch has to wait for it again.
+	if w := (&watcher{h: h, slots: store.SlotsOf(1, 4), at: 10}); true {
+		if _, err := w.resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if from, now := h.began(func() {}); from != 12 || now != asked {
+			t.Errorf("a stream that lacks nothing is opened again, after %d", from)
+		}
+		if batches, _, err := w.next(); err != nil || len(batches) != 2 || batches[0].Changes[0].Key != second {
+			t.Errorf("the watch is given %v, error %v; want revisions 11 and 12", batches, err)
+		}
+	}
+}
+
+// A stream that is opened again from where a watch is may find that the server has dropped the
+// history there. Watches that have seen what came until then go on.
+//
+// promise S2. Negative control: the mutant "a watch from before a compaction ends all others".
+func TestWatchThatAsksForCompactedHistoryEndsAlone(t *testing.T) {
+	first, second := keyOfQuarter(0), keyOfQuarter(1)
+	h, w := slotHub(t, store.SlotsOf(0, 4), 10)
+	_, asked := h.began(func() {})
+	if goesOn, err := h.take(clientv3.WatchResponse{Header: &pb.ResponseHeader{}, Events: []*mvccpb.Event{event(first, 20, "a", false)}}, asked); !goesOn || err != nil {
+		t.Fatal(goesOn, err)
+	}
+	w.at = 20
+	late := &watcher{h: h, slots: store.SlotsOf(1, 4), at: 12}
+	if private, err := late.resume(t.Context()); err != nil || private != nil {
+		t.Fatalf("resume = %v, %v; want the shared stream", private != nil, err)
+	}
+	_, asked = h.began(func() {})
+	if goesOn, err := h.take(clientv3.WatchResponse{Header: &pb.ResponseHeader{}, Canceled: true, CompactRevision: 15}, asked); goesOn || err != nil {
+		t.Fatalf("a stream whose history is compacted goes on: %v, %v", goesOn, err)
+	}
+	if _, _, err := late.next(); !errors.Is(err, store.ErrCompacted) {
+		t.Errorf("the watch from before the compaction: %v, want ErrCompacted", err)
+	}
+	from, asked := h.began(func() {})
+	if goesOn, err := h.take(clientv3.WatchResponse{Header: &pb.ResponseHeader{}, Events: []*mvccpb.Event{
+		event(first, 20, "a", false), event(second, 21, "x", false), event(first, 22, "b", false),
+	}}, asked); !goesOn || err != nil || from != 15 {
+		t.Fatalf("the next stream begins after %d: %v, %v; want 15, and that it goes on", from, goesOn, err)
+	}
+	batches, _, err := w.next()
+	if err != nil || len(batches) != 2 || batches[0].Revision != 21 {
+		t.Errorf("the watch that was at 20 is given %v, error %v; want revisions 21 and 22", batches, err)
 	}
 }
 

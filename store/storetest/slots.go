@@ -170,6 +170,17 @@ var slotChecks = []check{
 			e.wantSame(fmt.Sprintf("quarter %d, begun while records were written", i%4), s.follow(end), late)
 		}
 	}},
+	{"Slots/a watch from before another one of its slots began misses nothing", func(e *env) {
+		first := e.watchSlots(quarter(0), 0) // a stream of these slots alone, which goes on
+		first.snapshot()
+		start := e.commit(put(keyIn(0, 0), ""))
+		a := keyIn(1, 0)
+		r1 := e.commit(put(a, "1"))
+		first.follow(r1)
+		r2 := e.commit(put(a, "2"))
+		e.watchSlots(quarter(1), r1).wantChanges(change{a, r2, "2", false})
+		e.watchSlots(quarter(1), start).wantChanges(change{a, r1, "1", false}, change{a, r2, "2", false})
+	}},
 	{"Slots/a revision that is not in the history is ErrCompacted", func(e *env) {
 		old := e.commit(put(keyIn(0, 1), "1"))
 		e.commit(put(keyIn(0, 1), "2"))
