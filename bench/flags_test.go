@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 // What a user tunes. They go after -args.
@@ -64,8 +66,14 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "bench: what is", flag.Args(), "for?")
 		os.Exit(2)
 	}
-	code := m.Run()
-	stopMember()
-	stopPostgres()
-	os.Exit(code)
+	goleak.VerifyTestMain(benchmarks{m}) // exits
+}
+
+// benchmarks are those of the package, with the end of the stores that they share.
+type benchmarks struct{ *testing.M }
+
+func (b benchmarks) Run() int {
+	defer stopPostgres()
+	defer stopMember()
+	return b.M.Run()
 }

@@ -85,10 +85,10 @@ func (p Program) play(o Options, in io.Reader, out io.Writer) error {
 	return p.Show(ctx, o, out)
 }
 
-// TestMain is that of an example's tests, in whose processes main is a server too.
-func TestMain(m interface{ Run() int }, main func()) {
+// AsServer runs main, and ends the process, if it is to be a server of an example's tests.
+func AsServer(main func()) {
 	if os.Getenv(ServerEnv) != "" {
 		main()
+		os.Exit(0)
 	}
-	os.Exit(m.Run())
 }

@@ -9,11 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/tendhq/tend/examples/fleet"
 	"github.com/tendhq/tend/examples/pgserver"
 )
 
-func TestMain(m *testing.M) { fleet.TestMain(m, main) } // a process of the tests may be a server
+func TestMain(m *testing.M) {
+	fleet.AsServer(main) // a process of the tests may be one
+	goleak.VerifyTestMain(m)
+}
 
 // The show goes through by itself, and every event of it is told: the leader is
 // killed, another one leads; that one is stopped, the next leads.

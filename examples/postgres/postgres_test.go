@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
 	"go.yaml.in/yaml/v4"
 
 	"github.com/tendhq/tend/examples/pgserver"
@@ -35,14 +36,21 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	code := m.Run()
+	goleak.VerifyTestMain(tests{m}) // exits
+}
+
+// tests are those of the package, with the end of the server that they share.
+type tests struct{ *testing.M }
+
+func (t tests) Run() (code int) {
+	code = t.M.Run()
 	if shared.Server != nil {
 		if err := shared.Stop(); err != nil {
 			fmt.Println("the tests' server did not stop well:", err)
 			code = 1
 		}
 	}
-	os.Exit(code)
+	return code
 }
 
 // testServer is the DSN of a server that all tests share. Where there are no

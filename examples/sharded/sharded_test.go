@@ -11,12 +11,17 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/tendhq/tend/examples/fleet"
 	"github.com/tendhq/tend/examples/pgserver"
 	"github.com/tendhq/tend/store"
 )
 
-func TestMain(m *testing.M) { fleet.TestMain(m, main) } // a process of the tests may be a server
+func TestMain(m *testing.M) {
+	fleet.AsServer(main) // a process of the tests may be one
+	goleak.VerifyTestMain(m)
+}
 
 // The show goes through by itself: after every event each site has been worked on
 // by the owner of its shard, and none by an owner before.
