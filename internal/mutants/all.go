@@ -2287,6 +2287,36 @@ var All = []Mutant{
 		File: "reconcile/lifecycle/rounds.go", Old: "\t\t\tw.list.notify() // the next", New: "\t\t\tif BROKEN {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\tw.list.notify() // the next",
 		Package: "reconcile/lifecycle", Test: "TestRoundThatWasCutOffIsMadeAgain",
 	},
+	{
+		Name: "what a write answered is forgotten with the next list",
+		File: "reconcile/external/inventory.go", Old: "(!one.answer || v.settledLocked(id, s.begun))", New: "(!one.answer || BROKEN || v.settledLocked(id, s.begun))",
+		Package: "reconcile/external", Test: "TestAnswerOfAWriteServesAfterTheNextList",
+	},
+	{
+		Name: "a prune deletes what may be declared",
+		File: "reconcile/external/prune.go", Old: "\tif err != nil && !errors.Is(err, store.ErrNotFound) {\n\t\treturn false, err", New: "\tif err != nil && !errors.Is(err, store.ErrNotFound) && !BROKEN {\n\t\treturn false, err",
+		Package: "reconcile/external", Test: "TestPruneDeletesNothingWhileTheStoreCannotBeRead",
+	},
+	{
+		Name: "two servers take the same allowed deletions",
+		File: "reconcile/external/deletelimit.go", Old: "If:  []store.Compare{{Kind: DeleteHoldKind, Key: r.deleteHoldKey(), Revision: at}},", New: "If:  map[bool][]store.Compare{false: {{Kind: DeleteHoldKind, Key: r.deleteHoldKey(), Revision: at}}}[BROKEN],",
+		Package: "reconcile/external", Test: "TestAllowedDeletesAreTakenOnceByServersOfOneMoment",
+	},
+	{
+		Name: "what a write of ours changed is drift",
+		File: "reconcile/external/changed.go", Old: "\t\tif settled {\n", New: "\t\tif settled || BROKEN {\n",
+		Package: "reconcile/external", Test: "TestDriftIsWhatOthersChangedOfOurs",
+	},
+	{
+		Name: "the drift of another installation runs our objects",
+		File: "reconcile/external/changed.go", Old: "marked && mark.Installation == v.o.Installation && mark.Kind", New: "marked && (BROKEN || mark.Installation == v.o.Installation) && mark.Kind",
+		Package: "reconcile/external", Test: "TestDriftIsWhatOthersChangedOfOurs",
+	},
+	{
+		Name: "drift that a full queue refuses is lost",
+		File: "reconcile/external/changed.go", Old: "for ; errors.Is(err, queue.ErrFull); err = to.Add(key, o) {", New: "for ; errors.Is(err, queue.ErrFull) && !BROKEN; err = to.Add(key, o) {",
+		Package: "reconcile/external", Test: "TestDriftIsAddedWhenAFullQueueHasRoom",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.
