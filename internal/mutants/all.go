@@ -1079,8 +1079,18 @@ var All = []Mutant{
 	},
 	{
 		Name: "a plan by load stops before it is even",
-		File: "reconcile/lease/load.go", Old: "\tif b.beyond(outerLeast, outerMost) {\n", New: "\tif !BROKEN && b.beyond(outerLeast, outerMost) {\n",
+		File: "reconcile/lease/load.go", Old: "\t\tfor rest.beyond(outerLeast, outerMost) {\n", New: "\t\tfor !BROKEN && rest.beyond(outerLeast, outerMost) {\n",
 		Package: "reconcile/lease", Test: "TestPlansByLoadAreEvenAndComeToRest",
+	},
+	{
+		Name: "a shard that is too large to be moved keeps the others uneven",
+		File: "reconcile/lease/load.go", Old: "\t\t\trest.leaveOut(most)\n", New: "\t\t\tif rest.leaveOut(most); BROKEN {\n\t\t\t\tbreak\n\t\t\t}\n",
+		Package: "reconcile/lease", Test: "TestServersBesideOneLargeShardStayEven",
+	},
+	{
+		Name: "errors of measurement move shards",
+		File: "reconcile/lease/load.go", Old: "(least.load+c+c/2)*mw > most.load*lw {", New: "(least.load+c)*mw >= most.load*lw || !BROKEN && (least.load+c+c/2)*mw > most.load*lw {",
+		Package: "reconcile/lease", Test: "TestErrorsOfMeasurementMoveNoShardOfFew",
 	},
 	{
 		Name: "shares are by load beside a server that knows none",

@@ -73,7 +73,7 @@ func TestPlanIsByNumberWhileAServerKnowsNoLoads(t *testing.T) {
 		want []string
 	}{
 		{rulePlan, []string{"a", "a", "b", "b"}},
-		{ruleLoads, []string{"b", "a", "a", "a"}},
+		{ruleLoads, []string{"a", "b", "b", "b"}},
 	} {
 		c := census{
 			plan: plan{live: []string{"a"}, owner: []string{"a", "a", "a", "a"}, home: make([]string, 4)},

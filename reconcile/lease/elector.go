@@ -41,7 +41,8 @@ type Options struct {
 	// divides the load instead of the number of shards, as soon as one server has it; a shard
 	// whose load is not known counts as an average one. Shards move when a server has less than
 	// 0.75 or more than 1.25 of its part (by Weight), until all have 0.9 to 1.1, or until no shard
-	// is small enough to be moved. It is called every four TTLs for each shard that is held, and
+	// is small enough to be moved. A server whose shards are too large keeps what it has, and the
+	// others divide the rest. It is called every four TTLs for each shard that is held, and
 	// must neither block nor take long. A value counts once the shard has been held for as long. Less
 	// than 1 is 1. nil means that shards count by their number. Other placements do not call it.
 	Load func(shard int) int64

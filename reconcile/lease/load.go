@@ -176,9 +176,7 @@ func (before plan) nextByLoad(live []bidder, measured map[int]int64) plan {
 	}
 	b.takeHome()
 	b.place()
-	if b.beyond(outerLeast, outerMost) {
-		b.even()
-	}
+	b.even()
 	p.live, p.gone = nil, slices.DeleteFunc(slices.Clone(p.gone), func(name string) bool { return !slices.Contains(p.home, name) })
 	for _, q := range quotas {
 		p.live = append(p.live, q.name)
@@ -266,26 +264,51 @@ func (b *balance) place() {
 	}
 }
 
-// even moves shards from the server with the most to the one with the least, while that makes
-// the one with the most have less.
+// even moves shards from the servers with the most to those with the least, while that makes the
+// former have less. A server whose shards are too large to be moved keeps what it has, and the
+// others divide the rest. It ends where nothing is left to move: so its plan is its own next one.
 func (b *balance) even() {
-	for b.beyond(innerLeast, innerMost) {
-		most, least := slices.MaxFunc(b.all, byLoad), slices.MinFunc(b.all, byLoad)
-		mw, lw := int64(most.weight), int64(least.weight)
-		ideal := (most.load*lw - least.load*mw) / (mw + lw) // after it both have the same
-		best := -1
-		for shard, owner := range b.owner {
-			c := b.cost[shard]
-			if owner != most.name || (least.load+c)*mw >= most.load*lw {
-				continue
+	for moved := true; moved; {
+		moved = false
+		rest := *b
+		rest.all = slices.Clone(b.all)
+		for rest.beyond(outerLeast, outerMost) {
+			most := rest.most()
+			for rest.beyond(innerLeast, innerMost) && rest.relieve(most) {
+				moved, most = true, rest.most()
 			}
-			if best < 0 || max(c-ideal, ideal-c) < max(b.cost[best]-ideal, ideal-b.cost[best]) {
-				best = shard
-			}
+			rest.leaveOut(most)
 		}
-		if best < 0 {
-			return
-		}
-		b.move(best, least)
 	}
+}
+
+func (b *balance) most() *burden { return slices.MaxFunc(b.all, byLoad) }
+
+func (b *balance) leaveOut(q *burden) {
+	b.all = slices.DeleteFunc(b.all, func(o *burden) bool { return o == q })
+	b.total, b.weight = b.total-q.load, b.weight-int64(q.weight)
+}
+
+// relieve moves a shard from the server with the most to the one with the least, if there is one
+// with which the latter has less than the former had, by half of the shard: less than that may be
+// an error of measurement, and the next one would move the shard back.
+func (b *balance) relieve(most *burden) (ok bool) {
+	least := slices.MinFunc(b.all, byLoad)
+	mw, lw := int64(most.weight), int64(least.weight)
+	ideal := (most.load*lw - least.load*mw) / (mw + lw) // after it both have the same
+	best := -1
+	for shard, owner := range b.owner {
+		c := b.cost[shard]
+		if owner != most.name || (least.load+c+c/2)*mw > most.load*lw {
+			continue
+		}
+		if best < 0 || max(c-ideal, ideal-c) < max(b.cost[best]-ideal, ideal-b.cost[best]) {
+			best = shard
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	b.move(best, least)
+	return true
 }

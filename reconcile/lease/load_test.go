@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -159,6 +160,66 @@ func TestLoadThatPanicsMeasuresNothing(t *testing.T) {
 			t.Errorf("logged\n%s\nwant the panic", log.String())
 		}
 	})
+}
+
+// sums are the loads of the servers by a plan.
+func (d *byLoad) sums() map[string]int64 {
+	sum := make(map[string]int64)
+	for shard, owner := range d.plan.Owners() {
+		sum[owner] += d.cost[shard]
+	}
+	return sum
+}
+
+// A server with a shard that alone is more than its part keeps that one, and the others divide the
+// rest evenly: also later, when their loads change.
+//
+// promise L2. Negative control: the mutant "a shard that is too large to be moved keeps the others
+// uneven".
+func TestServersBesideOneLargeShardStayEven(t *testing.T) {
+	d := &byLoad{plan: lease.NewPlan(41), live: map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}, cost: slices.Repeat([]int64{20}, 41)}
+	d.cost[0] = 1000
+	d.next(true)
+	large, hot := d.plan.Owners()[0], d.plan.Owners()[1]
+	for shard, n := 1, 0; n < 10; shard++ {
+		if d.plan.Owners()[shard] == hot {
+			d.cost[shard], n = 60, n+1
+		}
+	}
+	before, rest := d.sums()[hot], int64(0)
+	for _, load := range d.cost[1:] {
+		rest += load
+	}
+	d.next(true)
+	for name, sum := range d.sums() {
+		switch part := rest / 3; {
+		case name == large && sum != 1000:
+			t.Errorf("%s has a load of %d beside the shard of 1000", name, sum-1000)
+		case name != large && (sum < part*75/100 || sum > part*125/100):
+			t.Errorf("%s has a load of %d, its part of what is not the large shard is %d", name, sum, part)
+		}
+	}
+	if large == hot || before < rest/3*125/100 {
+		t.Errorf("%s had %d of %d: the test shows nothing", hot, before, rest)
+	}
+}
+
+// Errors of measurement move nothing where there are too few shards for servers to be even.
+//
+// promise L2. Negative control: the mutant "errors of measurement move shards".
+func TestErrorsOfMeasurementMoveNoShardOfFew(t *testing.T) {
+	d := &byLoad{plan: lease.NewPlan(8), live: map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, cost: slices.Repeat([]int64{1000}, 8)}
+	d.next(true)
+	was := d.plan
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		for shard := range d.cost {
+			d.cost[shard] = 960 + r.Int64N(81)
+		}
+		if d.next(true); !d.plan.Equal(was) {
+			t.Fatalf("seed %d: with loads of %v\nthe plan is %v,\nbefore it was %v", seed, d.cost, d.plan.Owners(), was.Owners())
+		}
+	}
 }
 
 // byLoad is a plan by load and the servers that live.
