@@ -2028,6 +2028,16 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestAServerOfSomeSlotsGathersTheCommitsOfOthers",
 	},
 	{
+		Name: "what was read waits for the commits of others",
+		File: "store/postgres/backend.go", Old: "\tb.tail.ring(*revision)", New: "\tif BROKEN {\n\t\treturn rec, nil\n\t}\n\tb.tail.ring(*revision)",
+		Package: "store/postgres", Test: "TestNoCallerWaitsForTheCommitsOfOthersToBeGathered",
+	},
+	{
+		Name: "what was written waits for the commits of others",
+		File: "store/postgres/commit.go", Old: "\tb.tail.ring(newest)\n", New: "\tif !BROKEN {\n\t\tb.tail.ring(newest)\n\t}\n",
+		Package: "store/postgres", Test: "TestNoCallerWaitsForTheCommitsOfOthersToBeGathered",
+	},
+	{
 		Name: "a watch waits for a notification",
 		File: "store/postgres/tail.go", Old: "\t\t\tquiet = true\n", New: "\t\t\tquiet = true\n\t\t\tif BROKEN {\n\t\t\t\tcontinue\n\t\t\t}\n",
 		Package: "store/postgres", Test: "TestNotificationsAreOnlyABell",

@@ -25,6 +25,7 @@ type Backend struct {
 	tail    *tail
 	leases  *observer
 	trims   trimLimits
+	gather  time.Duration // see gathering
 	inbox   chan struct{} // has one element while there may be declarations
 
 	// ctx ends when the backend is closed, and with it every watch.
@@ -101,7 +102,7 @@ func OpenPool(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Backend, er
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{pool: pool, opts: opts, trims: newTrimLimits(opts.Timeout), inbox: make(chan struct{}, 1)}
+	b := &Backend{pool: pool, opts: opts, trims: newTrimLimits(opts.Timeout), gather: gather, inbox: make(chan struct{}, 1)}
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	b.batch = newBatcher(b)
 	b.tail = newTail(b)
@@ -226,6 +227,7 @@ func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Re
 		return store.Record{}, fmt.Errorf("postgres: %w: %s %s", store.ErrNotFound, kind, key)
 	}
 	rec.Created, rec.Revision = store.Revision(*created), store.Revision(*revision)
+	b.tail.ring(*revision) // the caller may wait until its cache has it
 	return rec, nil
 }
 

@@ -22,6 +22,9 @@ func (b *Backend) CompactAgain(ctx context.Context, r store.Revision) error {
 // LimitTrims bounds the parts of trims. None may be under way.
 func (b *Backend) LimitTrims(rows int, each time.Duration) { b.trims = trimLimits{rows, each} }
 
+// SetGather replaces gather. No kind may be watched yet.
+func (b *Backend) SetGather(d time.Duration) { b.gather = d }
+
 // Schema is the schema in use.
 func (b *Backend) Schema() string { return b.opts.Schema }
 
@@ -39,8 +42,11 @@ func (b *Backend) Queued() int {
 	return len(b.batch.queue)
 }
 
-// Gather is how long notifications are left unread by a process that reads some slots.
-const Gather = gather
+// What bounds the looks for the commits of others of a process that reads some slots.
+const (
+	Gather      = gather
+	GatherBurst = gatherBurst
+)
 
 // Reads counts how often the log was read for watches.
 func (b *Backend) Reads() int {

@@ -65,6 +65,7 @@ func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSe
 	if err != nil {
 		return store.Page{}, b.gave(ctx, "list", err)
 	}
+	b.tail.ring(int64(page.Revision)) // as after Get
 	return page, nil
 }
 

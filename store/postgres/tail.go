@@ -383,10 +383,29 @@ func cut(all []store.Change) map[string][]store.Batch {
 	return batches
 }
 
-// gather is how long a process that reads some slots of a kind leaves notifications unread
-// after it has heard one. Without it, each of n servers would read the log for each commit
-// of the others, and the fewer changes of its own the more servers there are.
-const gather = 50 * time.Millisecond
+// gather is the mean time between the looks at the log that a process takes for the commits of
+// others, if it reads some slots of a kind only; gatherBurst looks after a quiet time have none
+// between them. Without it, each of n servers would read the log for each commit of the others,
+// and the fewer changes of its own the more servers there are.
+const (
+	gather      = 50 * time.Millisecond
+	gatherBurst = 8
+)
+
+// gathering counts such looks. What a process commits itself is read at once and not counted.
+type gathering struct {
+	every time.Duration // gather
+	paid  time.Time     // the looks so far are those of the time until then
+}
+
+// pause counts a look at now, and returns for how long notifications are left unread after it.
+func (g *gathering) pause(now time.Time) time.Duration {
+	if g.paid.Before(now) {
+		g.paid = now
+	}
+	g.paid = g.paid.Add(g.every)
+	return max(0, g.paid.Sub(now)-gatherBurst*g.every)
+}
 
 // gathers reports whether only some slots of a kind are read.
 func (t *tail) gathers() bool {
@@ -445,6 +464,7 @@ func (b *Backend) listenOnce(ctx context.Context) error {
 	// What was notified while no connection listened.
 	b.tail.look()
 	b.heard("inbox")
+	looks := gathering{every: b.gather}
 	for {
 		// A connection that died without a word is found out by a question now and then.
 		wait, cancel := context.WithTimeout(ctx, 15*time.Second)
@@ -453,7 +473,7 @@ func (b *Backend) listenOnce(ctx context.Context) error {
 		switch {
 		case err == nil:
 			if b.heard(n.Payload) && b.tail.gathers() {
-				pause(ctx, gather) // the connection keeps what comes meanwhile
+				pause(ctx, looks.pause(time.Now())) // the connection keeps what comes meanwhile
 			}
 		case ctx.Err() != nil || conn.IsClosed():
 			return err
