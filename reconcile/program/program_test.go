@@ -829,3 +829,34 @@ func TestObjectThatComesBetweenTwoQuestionsIsLeft(t *testing.T) {
 		}
 	})
 }
+
+// Two files of one path are two parts that call what is left by one name, and may give
+// different reasons, as while one has read a broken content and the other has not.
+//
+// Seen to fail: each look said both reasons again.
+func TestReasonsOfTwoPartsForOneNameAreSaidOnceEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var m reconcile.Manager
+		check(t, m.Register(runnerFunc(func(ctx context.Context) error { <-ctx.Done(); return nil })))
+		check(t, program.Run(ctx, &m, &program.Options{
+			Parts: []program.Part{leftPart{why: "it is broken"}, leftPart{why: "it is not applied yet"}, leftPart{why: "it is broken"}},
+			Left:  func(l program.Left) { said = append(said, l.Why) },
+		}))
+		if want := []string{"it is broken", "it is not applied yet"}; !slices.Equal(said, want) {
+			t.Errorf("said %q, want %q", said, want)
+		}
+	})
+}
+
+// leftPart is a fakePart with one thing left, for a reason of its own.
+type leftPart struct{ why string }
+
+func (p leftPart) Progress() program.Progress { return program.Progress{Synced: true, Declared: 1} }
+func (p leftPart) Left() []program.Left { return []program.Left{{Kind: "file sites", Why: p.why}} }
+
+func (p leftPart) Follow(ctx context.Context, changed func()) {
+	fakePart{}.Follow(ctx, changed)
+}

@@ -172,7 +172,8 @@ func (p *running) failed(err error) error {
 
 // show prints the progress, and tells what is left, until ctx ends.
 func (p *running) show(ctx context.Context) {
-	said := make(map[string]string) // what is left → why
+	type reason struct{ name, why string } // two parts may give two for one name
+	said := make(map[reason]bool)
 	look := func() bool {
 		now := ProgressOf(p.Parts...)
 		if p.Out != nil {
@@ -186,12 +187,13 @@ func (p *running) show(ctx context.Context) {
 			clear(said)
 			return false
 		}
-		still := make(map[string]string)
+		still := make(map[reason]bool)
 		for _, l := range LeftOf(p.Parts...) {
-			name := l.Kind + " " + l.Key.String()
-			if still[name] = l.Why; said[name] != l.Why {
+			r := reason{l.Kind + " " + l.Key.String(), l.Why}
+			if !said[r] && !still[r] {
 				p.Left(l)
 			}
+			still[r] = true
 		}
 		said = still
 		return false
