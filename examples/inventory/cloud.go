@@ -127,7 +127,9 @@ func (c *cloud) deleteOrphan(ctx context.Context, seen sighting) error {
 // mark is the ownership mark for an object. A uid of a store in memory says
 // nothing once the process has ended, nor does the time of a declaration, so such a
 // mark has neither.
-func (c *cloud) mark(o *Bucket) external.Mark {
+func (c *cloud) mark(o *Bucket) external.Mark { return ownMark(c, kind, o) }
+
+func ownMark[S, T any](c *cloud, kind string, o *store.Object[S, T]) external.Mark {
 	m := external.NewMark(c.installation, kind, o)
 	if !c.durable {
 		m.UID, m.Declared = "", 0

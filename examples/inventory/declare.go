@@ -22,7 +22,13 @@ type Entry struct {
 	Region     string
 	Owner      string
 	Versioning bool
+	Files      []DeclaredFile
 	Line       int // in the file
+}
+
+// A DeclaredFile is an object that the bucket holds.
+type DeclaredFile struct {
+	Key, Text string
 }
 
 // A Problem is one thing wrong with the file.
@@ -61,16 +67,24 @@ type (
 		line    int
 	}
 	declaredBucket struct {
-		Name       bucketName `yaml:"name"`
-		Owner      owner      `yaml:"owner"`  // "": the tenant's
-		Region     region     `yaml:"region"` // "": the tenant's
-		Versioning bool       `yaml:"versioning"`
+		Name       bucketName     `yaml:"name"`
+		Owner      owner          `yaml:"owner"`  // "": the tenant's
+		Region     region         `yaml:"region"` // "": the tenant's
+		Versioning bool           `yaml:"versioning"`
+		Files      []declaredFile `yaml:"files"`
 		line       int
+	}
+	declaredFile struct {
+		Key  fileKey  `yaml:"key"`
+		Text fileText `yaml:"text"`
+		line int
 	}
 	tenantName string
 	bucketName string
 	owner      string
 	region     string
+	fileKey    string
+	fileText   string
 )
 
 // parseInventory reads a declared inventory. An error is FileErrors, with everything
@@ -91,7 +105,7 @@ func parseInventory(data []byte) ([]Entry, error) {
 	if problems == nil && file.Tenants == nil {
 		problems = FileErrors{{1, "tenants are missing"}}
 	}
-	seen := map[string]int{} // tenant or bucket → line of its first mention
+	seen := map[string]int{} // tenant, bucket or file → line of its first mention
 	once := func(line int, what, name string) {
 		if first, twice := seen[what+name]; twice {
 			problems = append(problems, Problem{line, fmt.Sprintf("%s %q is declared already, on line %d; expected each name once", what, name, first)})
@@ -103,10 +117,15 @@ func parseInventory(data []byte) ([]Entry, error) {
 		once(t.line, "tenant", string(t.Name))
 		for _, b := range t.Buckets {
 			once(b.line, "bucket", string(b.Name))
-			entries = append(entries, Entry{
+			entry := Entry{
 				Name: string(b.Name), Tenant: string(t.Name), Region: string(cmp.Or(b.Region, t.Region)),
 				Owner: string(cmp.Or(b.Owner, t.Owner)), Versioning: b.Versioning, Line: b.line,
-			})
+			}
+			for _, f := range b.Files {
+				once(f.line, "file", string(b.Name)+"/"+string(f.Key))
+				entry.Files = append(entry.Files, DeclaredFile{string(f.Key), string(f.Text)})
+			}
+			entries = append(entries, entry)
 		}
 	}
 	if problems != nil {
@@ -120,6 +139,9 @@ func (s *tenantName) UnmarshalYAML(n *yaml.Node) error { return text(n, (*string
 func (s *bucketName) UnmarshalYAML(n *yaml.Node) error { return text(n, (*string)(s), checkBucketName) }
 func (s *owner) UnmarshalYAML(n *yaml.Node) error      { return text(n, (*string)(s), checkOwner) }
 func (s *region) UnmarshalYAML(n *yaml.Node) error     { return text(n, (*string)(s), checkRegion) }
+func (s *fileKey) UnmarshalYAML(n *yaml.Node) error    { return text(n, (*string)(s), checkFileKey) }
+
+func (s *fileText) UnmarshalYAML(n *yaml.Node) error { return text(n, (*string)(s), checkFileText) }
 
 // text reads a text that satisfies check, whose error says what is expected. The
 // decoder alone takes the number 12 for the text "12".
@@ -144,6 +166,12 @@ func (b *declaredBucket) UnmarshalYAML(n *yaml.Node) error {
 	type bucket declaredBucket
 	b.line = n.Line
 	return require(n, n.Load((*bucket)(b), yaml.WithKnownFields()), "name")
+}
+
+func (f *declaredFile) UnmarshalYAML(n *yaml.Node) error {
+	type file declaredFile
+	f.line = n.Line
+	return require(n, n.Load((*file)(f), yaml.WithKnownFields()), "key", "text")
 }
 
 // require adds to the decoder's error what it does not look for: keys of a mapping that
@@ -194,12 +222,14 @@ func costly(n *yaml.Node, found FileErrors) FileErrors {
 var inWords = strings.NewReplacer(
 	"not found in type main.inventoryFile", "is unknown; expected tenants",
 	"not found in type main.tenant", "is unknown; expected name, owner, region, buckets",
-	"not found in type main.bucket", "is unknown; expected name, owner, region, versioning",
+	"not found in type main.bucket", "is unknown; expected name, owner, region, versioning, files",
+	"not found in type main.file", "is unknown; expected key, text",
 	"mapping key ", "", `" already defined at line `, `" is given already, on line `,
 	"cannot construct ", "found ", " into ", "; expected ",
-	"[]main.declaredTenant", "a list of tenants", "[]main.declaredBucket", "a list of buckets",
+	"[]main.declaredTenant", "a list of tenants", "[]main.declaredBucket", "a list of buckets", "[]main.declaredFile", "a list of files",
+	"main.file", "a mapping with key, text",
 	"main.inventoryFile", "a mapping with tenants", "main.tenant", "a mapping with name, owner, region, buckets",
-	"main.bucket", "a mapping with name, owner, region, versioning", "bool", "true or false",
+	"main.bucket", "a mapping with name, owner, region, versioning, files", "bool", "true or false",
 	"!!map", "a mapping", "!!seq", "a list", "!!str", "the text", "!!int", "the number", "!!float", "the number", "!!bool", "the boolean", " ``", "",
 )
 

@@ -60,7 +60,7 @@ func TestBrokenInventoryNamesLineFieldAndExpectation(t *testing.T) {
 	for _, c := range []struct{ name, file, want string }{
 		{
 			"unknown field", inventoryOf("      - name: acme-a\n        versionning: true\n"),
-			"line 7: field versionning is unknown; expected name, owner, region, versioning",
+			"line 7: field versionning is unknown; expected name, owner, region, versioning, files",
 		},
 		{
 			"duplicate bucket", inventoryOf("      - name: acme-a\n      - name: acme-b\n      - name: acme-a\n"),
@@ -101,7 +101,7 @@ func TestBrokenInventoryNamesLineFieldAndExpectation(t *testing.T) {
 		{"text as list", "tenants: none\n", "line 1: found the text `none`; expected a list of tenants"},
 		{
 			"text as bucket", inventoryOf("      - acme-a\n"),
-			"line 6: found the text `acme-a`; expected a mapping with name, owner, region, versioning",
+			"line 6: found the text `acme-a`; expected a mapping with name, owner, region, versioning, files",
 		},
 		{"missing name", inventoryOf("      - versioning: true\n"), "line 6: name is missing"},
 		{
@@ -115,6 +115,30 @@ func TestBrokenInventoryNamesLineFieldAndExpectation(t *testing.T) {
 		{
 			"bad owner", inventoryOf("      - name: acme-a\n        owner: the web team\n"),
 			`line 7: found "the web team"; expected an e-mail address of up to 256 characters`,
+		},
+		{
+			"file without text", inventoryOf("      - name: acme-a\n        files:\n          - key: a.txt\n"),
+			"line 8: text is missing",
+		},
+		{
+			"file of an unknown field", inventoryOf("      - name: acme-a\n        files:\n          - {key: a.txt, text: a, mode: b}\n"),
+			"line 8: field mode is unknown; expected key, text",
+		},
+		{
+			"key in a folder", inventoryOf("      - name: acme-a\n        files:\n          - {key: a/b, text: a}\n"),
+			`line 8: found "a/b"; expected a file's key of up to 200 of A-Z, a-z, 0-9, dots, hyphens and underscores, beginning with a letter or digit`,
+		},
+		{
+			"file twice", inventoryOf("      - name: acme-a\n        files:\n          - {key: a, text: a}\n          - {key: a, text: b}\n"),
+			`line 9: file "acme-a/a" is declared already, on line 8; expected each name once`,
+		},
+		{
+			"text as files", inventoryOf("      - name: acme-a\n        files: a.txt\n"),
+			"line 7: found the text `a.txt`; expected a list of files",
+		},
+		{
+			"long text", inventoryOf("      - name: acme-a\n        files:\n          - {key: a, text: \"" + strings.Repeat("x", maxFileText+1) + "\"}\n"),
+			`line 8: found "` + strings.Repeat("x", 80) + `…"; expected a text of up to 16384 bytes`,
 		},
 		{"null list", "tenants:\n", "line 1: tenants are missing"},
 		{"not a mapping", "- a\n- b\n", "line 1: found a list; expected a mapping with tenants"},
@@ -130,7 +154,7 @@ func TestBrokenInventoryNamesLineFieldAndExpectation(t *testing.T) {
 		},
 		{
 			"control characters", inventoryOf("      - name: acme-a\n        \"own\\e[2Jer\": a@b\n"),
-			"line 7: field own\uFFFD[2Jer is unknown; expected name, owner, region, versioning",
+			"line 7: field own\uFFFD[2Jer is unknown; expected name, owner, region, versioning, files",
 		},
 		{
 			// The decoder takes 16 s for 20,000.
@@ -198,6 +222,7 @@ func FuzzParseInventory(f *testing.F) {
 	f.Add(data[:2000])
 	f.Add([]byte(inventoryOf("      - name: acme-a\n        versioning: true\n")))
 	f.Add([]byte(inventoryOf("      - {name: &n acme-a, owner: *n}\n      - <<: *n\n")))
+	f.Add([]byte(inventoryOf("      - name: acme-a\n        files: [{key: a, text: b}, {key: c, text: \"\"}]\n")))
 	f.Add([]byte("tenants: !!binary aGk=\n"))
 	f.Add([]byte("? [a, b]\n: c\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -213,6 +238,13 @@ func FuzzParseInventory(f *testing.F) {
 				t.Errorf("an entry that should have been refused: %+v", e)
 			}
 			seen[e.Name] = true
+			for _, f := range e.Files {
+				if name := e.Name + "/" + f.Key; seen[name] || checkFileKey(f.Key) != nil || checkFileText(f.Text) != nil {
+					t.Errorf("a file that should have been refused: %s", name)
+				} else {
+					seen[name] = true
+				}
+			}
 		}
 	})
 }

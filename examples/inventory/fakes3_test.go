@@ -19,12 +19,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
 // A testS3 is gofakes3 with what it lacks added in front: bucket tags, regions,
-// lists in pages, and faults.
+// lists in pages, the conditions of DeleteObjects, and faults.
 type testS3 struct {
 	URL   string
 	Close func()
@@ -40,6 +38,16 @@ type testS3 struct {
 	lists  int                                               // pages of lists that were asked for
 	fault  func(w http.ResponseWriter, r *http.Request) bool // true: answered
 	writes []string                                          // "PUT acme-a?versioning", in order of arrival
+
+	deletes [][]string                     // the keys of each DeleteObjects
+	refuse  func(key string) (code string) // of one key of a DeleteObjects; nil, or empty: it is deleted
+}
+
+// Deletes returns the keys of each call of DeleteObjects.
+func (s *testS3) Deletes() [][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.deletes)
 }
 
 // Writes returns the requests that could have changed something, and forgets them.
@@ -55,7 +63,7 @@ func (s *testS3) Writes() []string {
 func newTestS3(t *testing.T, tagged bool) *testS3 {
 	t.Helper()
 	s := &testS3{
-		next:   gofakes3.New(s3mem.New(), gofakes3.WithLogger(gofakes3.DiscardLog())).Server(),
+		next:   newFake(),
 		tagged: tagged,
 		tags:   map[string]map[string]string{},
 		region: map[string]string{},
@@ -98,6 +106,8 @@ func (s *testS3) perform(r *http.Request) { s.serve(httptest.NewRecorder(), r) }
 func (s *testS3) serve(w http.ResponseWriter, r *http.Request) {
 	bucket := strings.Trim(r.URL.Path, "/")
 	switch {
+	case r.Method == http.MethodPost && r.URL.Query().Has("delete"):
+		s.serveDeletes(w, r, bucket)
 	case !s.tagged || strings.Contains(bucket, "/"): // an object's
 		s.next.ServeHTTP(w, r)
 	case bucket == "":
@@ -149,6 +159,56 @@ func (s *testS3) serveList(w http.ResponseWriter, r *http.Request) {
 		}
 		out.Buckets = append(out.Buckets, b)
 	}
+	w.Header().Set("Content-Type", "application/xml")
+	_ = xml.NewEncoder(w).Encode(out)
+}
+
+// serveDeletes answers as Amazon does, with an outcome for each object, and leaves those
+// whose ETag is not the given one.
+func (s *testS3) serveDeletes(w http.ResponseWriter, r *http.Request, bucket string) {
+	type objectXML struct{ Key, ETag string }
+	var in struct{ Object []objectXML }
+	if err := xml.NewDecoder(r.Body).Decode(&in); err != nil || len(in.Object) > 1000 {
+		answer(w, http.StatusBadRequest, "MalformedXML")
+		return
+	}
+	do := func(method, path string) *httptest.ResponseRecorder {
+		rec := httptest.NewRecorder()
+		s.next.ServeHTTP(rec, httptest.NewRequest(method, "/"+bucket+path, nil))
+		return rec
+	}
+	if do(http.MethodHead, "").Code == http.StatusNotFound {
+		answer(w, http.StatusNotFound, "NoSuchBucket")
+		return
+	}
+	type outcomeXML struct {
+		Key  string
+		Code string `xml:",omitempty"`
+	}
+	var out struct {
+		XMLName        xml.Name `xml:"DeleteResult"`
+		Deleted, Error []outcomeXML
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var keys []string
+	for _, o := range in.Object {
+		keys = append(keys, o.Key)
+		code := ""
+		if s.refuse != nil {
+			code = s.refuse(o.Key)
+		}
+		if head := do(http.MethodHead, "/"+o.Key); code == "" && o.ETag != "" && head.Code == http.StatusOK && head.Header().Get("ETag") != o.ETag {
+			code = "PreconditionFailed"
+		}
+		if code != "" {
+			out.Error = append(out.Error, outcomeXML{o.Key, code})
+			continue
+		}
+		do(http.MethodDelete, "/"+o.Key)
+		out.Deleted = append(out.Deleted, outcomeXML{Key: o.Key})
+	}
+	s.deletes = append(s.deletes, keys)
 	w.Header().Set("Content-Type", "application/xml")
 	_ = xml.NewEncoder(w).Encode(out)
 }

@@ -6,6 +6,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/johannesboyne/gofakes3"
@@ -28,11 +29,10 @@ func startS3() (*s3Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	fake := gofakes3.New(s3mem.New(), gofakes3.WithLogger(gofakes3.DiscardLog()))
 	s := &s3Server{
 		URL: "http://" + listener.Addr().String(),
 		server: &http.Server{
-			Handler:           fake.Server(),
+			Handler:           newFake(),
 			ReadHeaderTimeout: 10 * time.Second,
 			ErrorLog:          log.New(io.Discard, "", 0), // clients that went away are no news
 		},
@@ -40,6 +40,29 @@ func startS3() (*s3Server, error) {
 	}
 	go func() { s.ended <- s.server.Serve(listener) }() // ends at Close, which waits for it
 	return s, nil
+}
+
+// newFake is gofakes3 in memory.
+func newFake() http.Handler {
+	return gofakes3.New(replacing{s3mem.New()}, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()
+}
+
+// replacing is a backend of which an object that is written again has no metadata of the
+// one before, as in S3; gofakes3 carries it over, and with it the mark of another's file.
+type replacing struct{ *s3mem.Backend }
+
+// PutObject empties what would be carried over: to leave it out means to keep it.
+func (b replacing) PutObject(bucket, key string, meta map[string]string, body io.Reader, size int64,
+	conditions *gofakes3.PutConditions,
+) (gofakes3.PutObjectResult, error) {
+	if old, err := b.HeadObject(bucket, key); err == nil {
+		for name := range old.Metadata {
+			if _, given := meta[name]; !given && strings.HasPrefix(name, "X-Amz-Meta-") {
+				meta[name] = ""
+			}
+		}
+	}
+	return b.Backend.PutObject(bucket, key, meta, body, size, conditions)
 }
 
 // Close stops the server; what it held is gone.

@@ -60,7 +60,7 @@ func (a *app) serve() error {
 		return nil
 	}
 	page, err := web.Listen(a.o.Listen, &a.kernel.manager, &web.Options{
-		Metrics: a.kernel.collector, Debug: a.debugPage(), Objects: []objects.Kind{objects.OfCache(a.kernel.cache)},
+		Metrics: a.kernel.collector, Debug: a.debugPage(), Objects: []objects.Kind{objects.OfCache(a.kernel.cache), objects.OfCache(a.kernel.files.cache)},
 	})
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (a *app) left(l program.Left) {
 		hint = "; if that is meant, start with " + confirm(tooMany)
 	}
 	if l.Failing && a.meter.Down() == "" {
-		a.out.Line("x %s  %s%s", cmp.Or(l.Key.Name, l.Kind), l.Why, hint)
+		a.out.Line("x %s  %s%s", cmp.Or(l.Key.String(), l.Kind), l.Why, hint)
 	}
 }
 

@@ -29,7 +29,8 @@ type kernel struct {
 	manager    reconcile.Manager
 	events     *external.Throttled
 	collector  *metrics.Collector
-	parts      []program.Part // the file, and what it declares
+	files      *files
+	parts      []program.Part // the inventory's file, and what it declares
 }
 
 // newKernel puts it together and starts nothing.
@@ -68,10 +69,7 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := quota.Limit(func(reconcile.Request) (*quota.Quota, error) { return a.quota.Quota, nil }, &reconcile.Options[reconcile.Request]{
-		Workers: a.o.Workers,
-		Backoff: queue.Backoff{Base: 50 * time.Millisecond, Max: max(a.o.Poll, time.Second)},
-	})
+	o, err := a.limited(a.o.Workers)
 	if err != nil {
 		return nil, err
 	}
@@ -91,13 +89,25 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.parts = []program.Part{file, buckets}
+	if k.files, err = newFiles(a, k, c, backend); err != nil {
+		return nil, err
+	}
+	k.parts = append([]program.Part{file, buckets}, k.files.parts...)
 	k.manager.Logger = kernelLogger(a.o.Verbose)
 	return k, errors.Join(
 		k.controller.Watch(reconcile.From(k.cache)),
 		k.manager.Register(k.cache, k.controller, file.Controller()),
-		k.collector.AddQuotas(a.quota.set), k.collector.AddExternal(k.reconciler), k.collector.AddInventory(k.inventory),
+		k.manager.Register(k.files.runners...),
+		k.collector.AddQuotas(a.quota.set), k.collector.AddExternal(k.reconciler), k.collector.AddExternal(k.files.reconciler), k.collector.AddInventory(k.inventory),
 	)
+}
+
+// limited is the options of a controller whose calls count against the account's quota.
+func (a *app) limited(workers int) (*reconcile.Options[reconcile.Request], error) {
+	return quota.Limit(func(reconcile.Request) (*quota.Quota, error) { return a.quota.Quota, nil }, &reconcile.Options[reconcile.Request]{
+		Workers: workers,
+		Backoff: queue.Backoff{Base: 50 * time.Millisecond, Max: max(a.o.Poll, time.Second)},
+	})
 }
 
 // kernelLogger: what a user needs to know of the kernel's work, this program
@@ -125,6 +135,6 @@ func (a *app) decode(data []byte) ([]*Bucket, error) {
 	return set, err
 }
 
-// maxRemovals: an edit may take ten away, or a tenth of what was declared, or the number
+// maxRemovals is of buckets: an edit may take ten away, or a tenth of what was declared, or the number
 // confirmed if that is more.
 func (a *app) maxRemovals(stored int) int { return max(a.o.Removals, min(10, stored/10)) }

@@ -14,6 +14,9 @@
 // deleted with -prune, if they are empty and no more than -prune-most and
 // -prune-percent allow.
 //
+// A bucket may declare small files. Those that are taken out of the inventory are deleted
+// up to 1,000 by one call, by DeleteObjects; see files.go.
+//
 // While it runs, edit examples/inventory/inventory.yaml.
 package main
 

@@ -65,11 +65,28 @@ func (a *app) plan(ctx context.Context, state store.Backend, url string, entries
 	if err != nil {
 		return external.Plan{}, err
 	}
-	p, err := a.kernel.reconciler.Plan(ctx, orphans...)
+	buckets, err := a.kernel.reconciler.Plan(ctx, orphans...)
 	if err != nil {
-		return p, err
+		return buckets, err
 	}
-	return p, a.tellCost(len(entries), p.Changes())
+	files, err := a.kernel.files.reconciler.Plan(ctx)
+	if err != nil {
+		return files, err
+	}
+	if err := a.tellCost(entries, buckets.Changes(), files); err != nil {
+		return buckets, err
+	}
+	return together(buckets, files), nil
+}
+
+// together is both plans in the order in which they are done.
+func together(buckets, files external.Plan) external.Plan {
+	if len(files.Steps)+files.Kept == 0 {
+		return buckets
+	}
+	return external.Plan{
+		Kind: buckets.Kind + ", " + files.Kind, Steps: external.Sequence(buckets, files), Kept: buckets.Kept + files.Kept,
+	}
 }
 
 // load makes the scratch store hold what the file declares, as a run would or although it
@@ -79,26 +96,35 @@ func (a *app) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	set, err := a.decode(data)
+	if err := loadKind(ctx, a, a.kernel.store, data, a.decode, a.maxRemovals); err != nil {
+		return err
+	}
+	return loadKind(ctx, a, a.kernel.files.store, data, a.decodeFiles, a.maxFileRemovals)
+}
+
+func loadKind[S, T any](ctx context.Context, a *app, s *store.Store[S, T], data []byte,
+	decode func([]byte) ([]*store.Object[S, T], error), most func(stored int) int,
+) error {
+	set, err := decode(data)
 	if err != nil {
 		return err
 	}
-	before, err := a.kernel.store.List(ctx, store.Selector{})
+	before, err := s.List(ctx, store.Selector{})
 	if err != nil {
 		return err
 	}
-	_, err = a.kernel.store.Apply(ctx, set, declaredBy, a.maxRemovals(len(before)))
+	_, err = s.Apply(ctx, set, declaredBy, most(len(before)))
 	if tooMany, refused := errors.AsType[*store.CapError](err); refused {
 		a.out.Line("a run would refuse: %v; if that is meant, start it with %s", err, confirm(tooMany))
-		_, err = a.kernel.store.Apply(ctx, set, declaredBy, math.MaxInt)
+		_, err = s.Apply(ctx, set, declaredBy, math.MaxInt)
 	}
 	return err
 }
 
-// copyState copies what is on record of the buckets, and that prunes are held, if they are:
+// copyState copies what is on record of the buckets and the files, and that prunes are held, if they are:
 // a plan is not to promise otherwise.
 func copyState(ctx context.Context, to, from store.Backend) error {
-	for _, kind := range []string{kind, external.HoldKind} {
+	for _, kind := range []string{kind, fileKind, external.HoldKind} {
 		if _, err := store.CopyRecords(ctx, to, from, kind); err != nil {
 			return fmt.Errorf("reading the state: %w", err)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -12,9 +13,10 @@ import (
 // neither the line nor the rule.
 
 var (
-	regionPattern = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-[1-9][0-9]?$`)
-	tenantPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	ownerPattern  = regexp.MustCompile(`^[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+$`) // a part of what a tag's value may hold
+	regionPattern  = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-[1-9][0-9]?$`)
+	tenantPattern  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	fileKeyPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`) // a part of what an object's key may hold
+	ownerPattern   = regexp.MustCompile(`^[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+$`)  // a part of what a tag's value may hold
 
 	// Prefixes and suffixes that S3 keeps for itself.
 	reservedPrefixes = []string{"xn--", "sthree-", "amzn-s3-demo-"}
@@ -40,6 +42,23 @@ func checkRegion(s string) error {
 func checkOwner(s string) error {
 	if len(s) > 256 || !ownerPattern.MatchString(s) {
 		return errors.New("an e-mail address of up to 256 characters")
+	}
+	return nil
+}
+
+func checkFileKey(s string) error {
+	if !fileKeyPattern.MatchString(s) {
+		return errors.New("a file's key of up to 200 of A-Z, a-z, 0-9, dots, hyphens and underscores, beginning with a letter or digit")
+	}
+	return nil
+}
+
+// maxFileText bounds the text of a file, which the store holds with its declaration.
+const maxFileText = 16 << 10
+
+func checkFileText(s string) error {
+	if len(s) > maxFileText {
+		return fmt.Errorf("a text of up to %d bytes", maxFileText)
 	}
 	return nil
 }

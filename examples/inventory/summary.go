@@ -40,13 +40,13 @@ func (c *changes) Told(_ context.Context, ch external.Change) {
 	c.mu.Unlock()
 	switch ch.Action {
 	case "create":
-		c.say("+ %s  created", ch.Key.Name)
+		c.say("+ %s  created", ch.Key)
 	case "update":
-		c.say("~ %s  updated: %s", ch.Key.Name, ch.Before.Diff)
+		c.say("~ %s  updated: %s", ch.Key, ch.Before.Diff)
 	case "delete":
-		c.say("- %s  deleted", ch.Key.Name)
+		c.say("- %s  deleted", ch.Key)
 	}
-	if touched != nil {
+	if touched != nil && ch.Kind == kind {
 		touched(ch.Key.Name)
 	}
 }
