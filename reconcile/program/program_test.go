@@ -855,7 +855,7 @@ func TestReasonsOfTwoPartsForOneNameAreSaidOnceEach(t *testing.T) {
 type leftPart struct{ why string }
 
 func (p leftPart) Progress() program.Progress { return program.Progress{Synced: true, Declared: 1} }
-func (p leftPart) Left() []program.Left { return []program.Left{{Kind: "file sites", Why: p.why}} }
+func (p leftPart) Left() []program.Left       { return []program.Left{{Kind: "file sites", Why: p.why}} }
 
 func (p leftPart) Follow(ctx context.Context, changed func()) {
 	fakePart{}.Follow(ctx, changed)
