@@ -79,9 +79,9 @@ package reconcile
 // place (settle.go).
 //
 // The run's context is a type of this package, not context.WithDeadline: that costs
-// seven allocations and a timer for each run, where this is one. Its channel is made when
-// Done is called, and one timer serves the deadlines of all runs, which may end a few
-// milliseconds late and never early.
+// seven allocations and a timer for each run. Several of these are one allocation, whose
+// memory is not used again; the channel is made when Done is called, and one timer serves
+// the deadlines of all runs, which may end a few milliseconds late and never early.
 //
 // One generic type each; there are no Typed twins. Options are a struct, so that
 // they can be read, compared and printed. Builders that chain, and constructors that

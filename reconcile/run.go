@@ -20,8 +20,9 @@ import (
 //	  └── values ── hold.base    the guard, and the values of Run's context
 //
 // Each run has its own: it is cancelled when the run has returned, and never used
-// again, so that a goroutine which keeps it sees that the run is over. It is one
-// allocation, where a context with a deadline alone is seven and a timer.
+// again, so that a goroutine which keeps it sees that the run is over. A context with a
+// deadline alone is seven allocations and a timer; runs of a worker are allocated
+// runsAtOnce at a time, so what keeps the context of one keeps the memory of all of them.
 type run[K comparable] struct {
 	k       *kernel[K]
 	hold    *hold
@@ -39,6 +40,8 @@ type run[K comparable] struct {
 	after  map[*func()]struct{}
 	more   *more[K] // nil until it is needed
 }
+
+const runsAtOnce = 8
 
 // more is what few runs need: they are smaller without it.
 type more[K comparable] struct {

@@ -21,7 +21,7 @@ func TestContextIsOverForEverAfterItsRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var kept, derived []context.Context
 		var cancels []context.CancelFunc
-		fired := make(chan int, 4)
+		fired := make(chan int, 20)
 		c := newController(t, reconcile.Func[int](func(ctx context.Context, k int) (result, error) {
 			for _, before := range kept {
 				if before == ctx || before.Err() == nil {
@@ -37,11 +37,11 @@ func TestContextIsOverForEverAfterItsRun(t *testing.T) {
 			return result{}, nil
 		}), &reconcile.Options[int]{Workers: 1})
 		start(t, c)
-		for k := range 4 {
+		for k := range 20 { // more than are allocated together
 			add(t, c, k)
 			synctest.Wait()
 		}
-		expect(t, "functions that were called after their run", len(fired), 2)
+		expect(t, "functions that were called after their run", len(fired), 10)
 		for k, ctx := range slices.Concat(kept, derived) {
 			<-ctx.Done()
 			if err, cause := ctx.Err(), context.Cause(ctx); !errors.Is(err, context.Canceled) || cause == nil || errors.Is(cause, context.Canceled) {
@@ -196,19 +196,20 @@ func logging(next reconcile.Reconciler[string]) reconcile.Reconciler[string] {
 	})
 }
 
-// A run that looks at its context and its logger costs the context and its channel.
-func TestRunAllocatesItsContextAndTheChannelOfDone(t *testing.T) {
+// A run that looks at its context and its logger costs the channel and an eighth of an
+// allocation, which AllocsPerRun rounds off.
+func TestRunAllocatesTheChannelOfDoneAlone(t *testing.T) {
 	if testing.CoverMode() != "" || raceEnabled {
 		t.Log("allocations are only counted without instrumentation")
 		return
 	}
-	expect(t, "allocations of a run", allocsPerRun(t, func(context.Context) {}), 1)
+	expect(t, "allocations of a run", allocsPerRun(t, func(context.Context) {}), 0)
 	look := func(ctx context.Context) {
 		ctx.Done()
 		ctx.Deadline()
 		reconcile.Logger(ctx).DebugContext(ctx, "run")
 	}
-	expect(t, "allocations of a run that uses its context", allocsPerRun(t, look), 2)
+	expect(t, "allocations of a run that uses its context", allocsPerRun(t, look), 1)
 }
 
 func allocsPerRun(t *testing.T, look func(ctx context.Context)) float64 {

@@ -257,6 +257,7 @@ type worker[K comparable] struct {
 	items    []queue.Item[K] // of the present run
 	rest     []queue.Item[K] // taken with them, for the next run
 	outcomes []Outcome       // of the present run; used again
+	runs     []run[K]        // memory for the next runs, used once
 }
 
 func (w *worker[K]) loop() {
@@ -331,8 +332,12 @@ func (w *worker[K]) runNext() {
 		}
 		return
 	}
-	x := &run[K]{k: w.p.kernel, hold: h}
-	x.keys = x.one[:0]
+	if len(w.runs) == 0 {
+		w.runs = make([]run[K], runsAtOnce)
+	}
+	x := &w.runs[0]
+	w.runs = w.runs[1:]
+	x.k, x.hold, x.keys = w.p.kernel, h, x.one[:0]
 	for i := 0; i < len(items); {
 		item := &items[i]
 		stale, ok := w.p.mayRun(item.Key)

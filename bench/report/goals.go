@@ -168,7 +168,7 @@ func (r *results) writeGoals(b *strings.Builder) {
 // asserted is what the goals ask for besides, and is not measured but counted, by
 // tests that CI runs.
 const asserted = "Counted by tests in CI, and not in the table: no allocation of any way of a key through the queue (queue, TestNothingIsAllocated), " +
-	"one of a run and a second one where the run asks for Done (reconcile, TestRunAllocatesItsContextAndTheChannelOfDone); the bytes of a key in every state, 32 more with its error " +
+	"an eighth of one of a run and one more where the run asks for Done (reconcile, TestRunAllocatesTheChannelOfDoneAlone); the bytes of a key in every state, 32 more with its error " +
 	"(queue, TestKeysCostLittleMemory); that what one operation rebuilds at most, a segment, does not grow with the number of keys " +
 	"(queue, TestWorkPerKeyDoesNotGrowWithTheirNumber).\n"
 

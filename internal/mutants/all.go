@@ -755,6 +755,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestForeignChangeThatTheCacheShowsAfterARunThatWroteEndsItsBackoff",
 	},
 	{
+		Name: "the memory of a run is used again",
+		File: "reconcile/worker.go", Old: "\tw.runs = w.runs[1:]\n", New: "\tif BROKEN {\n\t\t*x = run[K]{}\n\t} else {\n\t\tw.runs = w.runs[1:]\n\t}\n",
+		Package: "reconcile", Test: "TestContextIsOverForEverAfterItsRun",
+	},
+	{
 		Name: "a run's context goes on after the run",
 		File: "reconcile/slot.go", Old: "x.endLocked(errRunOver) // so", New: "if !BROKEN {\n\t\tx.endLocked(errRunOver)\n\t} // so",
 		Package: "reconcile", Test: "TestContextIsOverForEverAfterItsRun",
