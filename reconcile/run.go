@@ -112,7 +112,7 @@ type anyRun interface {
 	addToLog(attrs []slog.Attr)
 	waitsFor(what *string) (before *string)
 	feeds() []Cached
-	soFar() (over error, wrote *store.Writes)
+	soFar() (wrote *store.Writes, over error)
 }
 
 // runOf is the run that ctx belongs to; nil: none.
@@ -148,7 +148,7 @@ func CachesOf(ctx context.Context) []Cached {
 // ([github.com/tendhq/tend/store/cache.Cache.OnRevision]).
 func Wrote(ctx context.Context, b store.Backend, kind string) store.Revision {
 	if r := runOf(ctx); r != nil {
-		if _, w := r.soFar(); w != nil {
+		if w, _ := r.soFar(); w != nil {
 			return w.Highest(b, kind)
 		}
 	}
@@ -323,7 +323,7 @@ func (x *run[K]) Done() <-chan struct{} {
 
 // Err implements context.Context.
 func (x *run[K]) Err() error {
-	over, _ := x.soFar()
+	_, over := x.soFar()
 	switch {
 	case over == nil:
 		return nil
@@ -407,13 +407,13 @@ func (x *run[K]) endLocked(cause error) {
 	}
 }
 
-// soFar gives the cause of the end of the context, nil if it has not ended, and what the
-// run wrote to stores, nil for nothing.
-func (x *run[K]) soFar() (over error, wrote *store.Writes) {
+// soFar gives what the run wrote to stores, nil for nothing, and the cause of the end of
+// its context, nil if that has not ended.
+func (x *run[K]) soFar() (wrote *store.Writes, over error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.writes != nil && !x.writes.Empty() {
 		wrote = x.writes
 	}
-	return x.cause, wrote
+	return wrote, x.cause
 }

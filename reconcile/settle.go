@@ -21,7 +21,7 @@ type settler[K comparable] struct {
 //	items are settled    which ends the keys' turn: nothing of this overlaps the next run
 //	hooks and log hear   a hook that ends the goroutine leaves no key unsettled
 func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outcomes []Outcome) {
-	over, w := x.soFar()
+	w, over := x.soFar()
 	var ended, took time.Duration
 	recent := t.view.Load().recent
 	if t.o.Hooks.OnDone != nil || t.o.Adapt != nil || recent != nil {
