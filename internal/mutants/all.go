@@ -2342,6 +2342,46 @@ var All = []Mutant{
 		File: "reconcile/external/changed.go", Old: "for ; errors.Is(err, queue.ErrFull); err = to.Add(key, o) {", New: "for ; errors.Is(err, queue.ErrFull) && !BROKEN; err = to.Add(key, o) {",
 		Package: "reconcile/external", Test: "TestDriftIsAddedWhenAFullQueueHasRoom",
 	},
+	{
+		Name: "a history is cut further than it may be",
+		File: "store/file/history.go", Old: "h.entries[drop].revision <= limit &&", New: "(BROKEN || h.entries[drop].revision <= limit) &&",
+		Package: "store/file", Test: "TestHistoryIsCutToItsBounds",
+	},
+	{
+		Name: "a history keeps more bytes than it may",
+		File: "store/file/history.go", Old: "(len(h.entries)-drop > count || bytes > size)", New: "(len(h.entries)-drop > count || bytes > size && !BROKEN)",
+		Package: "store/file", Test: "TestHistoryIsCutToItsBounds",
+	},
+	{
+		Name: "a history keeps one revision more than it may",
+		File: "store/file/history.go", Old: "(len(h.entries)-drop > count ||", New: "(len(h.entries)-drop > count+map[bool]int{true: 1}[BROKEN] ||",
+		Package: "store/file", Test: "TestHistoryIsCutToItsBounds",
+	},
+	{
+		Name: "a watch is resumed over what was forgotten",
+		File: "store/file/history.go", Old: "\t\t\th.lost[kind] = e.revision\n", New: "\t\t\tif !BROKEN {\n\t\t\t\th.lost[kind] = e.revision\n\t\t\t}\n",
+		Package: "store/file", Test: "TestWatchIsResumedOverNothingThatWasForgotten",
+	},
+	{
+		Name: "a watch is resumed over what was forgotten before Open",
+		File: "store/file/history.go", Old: "r >= max(h.unknown, h.lost[kind])", New: "r >= max(map[bool]store.Revision{false: h.unknown}[BROKEN], h.lost[kind])",
+		Package: "store/file", Test: "TestWatchIsResumedOverNothingThatWasForgotten",
+	},
+	{
+		Name: "a list goes back to a later version",
+		File: "store/file/history.go", Old: "\t\tfor _, e := range slices.Backward(entries) {\n", New: "\t\tif BROKEN {\n\t\t\tentries = slices.Clone(entries)\n\t\t\tslices.Reverse(entries)\n\t\t}\n\t\tfor _, e := range slices.Backward(entries) {\n",
+		Package: "store/file", Test: "TestOverlayIsOfItsRevision",
+	},
+	{
+		Name: "a list lacks its own revision",
+		File: "store/file/history.go", Old: "return h.entries[i].revision > b })", New: "return h.entries[i].revision > b || BROKEN && h.entries[i].revision == b })",
+		Package: "store/file", Test: "TestOverlayIsOfItsRevision",
+	},
+	{
+		Name: "half of a transaction is visible",
+		File: "store/cache/run.go", Old: "for n < len(rest) && rest[n].Record.Revision == rest[0].Record.Revision {", New: "for !BROKEN && n < len(rest) && rest[n].Record.Revision == rest[0].Record.Revision {",
+		Package: "store/cache", Test: "TestChangesOfARevisionAreVisibleAtOnce",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.

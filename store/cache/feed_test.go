@@ -165,6 +165,33 @@ func addIndex(t *testing.T, c *cache.Cache[spec, status], name string, fn cache.
 	return x
 }
 
+// All changes of a revision become visible at once: while the last of them is made ready none is
+// to be seen, and afterwards all are.
+//
+// promise S1. Negative control: mutant "half of a transaction is visible".
+func TestChangesOfARevisionAreVisibleAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFeed()
+		c := newCache(t, f, nil)
+		early := 0
+		addIndex(t, c, "region", func(o *object) []string { // asked of each object before its change is applied
+			for other := range c.All() {
+				if o.Revision == 2 && other.Revision == 2 {
+					early++
+				}
+			}
+			return nil
+		})
+		run(t, c)
+		f.send(snapshot(1, put(at(1, "a")), put(at(1, "b")), put(at(1, "c"))), end(1))
+		f.send(changes(2, put(at(2, "a")), put(at(2, "b")), put(at(2, "c"))))
+		expect(t, "afterwards", names(c.All()), "a@2 b@2 c@2")
+		if early != 0 {
+			t.Errorf("%d times a change of the revision was visible before the others", early)
+		}
+	})
+}
+
 // case 102
 func TestIndexYieldsExactlyTheMatchingSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
