@@ -367,6 +367,52 @@ func TestPanicInBucketsIsContainedForBatches(t *testing.T) {
 	})
 }
 
+// Keys whose buckets are unknown do not keep one from running that has its own again.
+func TestKeyRunsAgainWhileTheBucketsOfOthersAreUnknown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		first := true // guarded by the one worker
+		r := record[string](nil)
+		c := newController(t, r, &reconcile.Options[string]{
+			Workers: 1, Logger: slog.New(slog.DiscardHandler),
+			Queue: queue.Options[string]{Buckets: func(k string, dst []*queue.Bucket) []*queue.Bucket {
+				if k != "once" || first {
+					first = first && k != "once"
+					panic("boom")
+				}
+				return dst
+			}},
+		})
+		start(t, c)
+		add(t, c, "once")
+		for i := range 50 {
+			pass(100 * time.Millisecond)
+			add(t, c, fmt.Sprint(i))
+		}
+		expectList(t, "keys", r.keys(), "once")
+	})
+}
+
+// unprintable is an error whose text cannot be asked for.
+type unprintable struct{}
+
+func (unprintable) Error() string { panic(errBoom) }
+
+// The outcomes that a batch returns are its own: it may return the same slice from several
+// runs at once.
+func TestOutcomesOfABatchAreNotWritten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		mine := []reconcile.Outcome{{Err: unprintable{}}}
+		c := must[*reconcile.Controller[int]](t)(reconcile.NewBatch("batch", intBatches(func(context.Context, []int) []reconcile.Outcome {
+			return mine
+		}), &reconcile.Options[int]{Workers: 1, Logger: slog.New(slog.DiscardHandler), Queue: queue.Options[int]{MaxAttempts: 1}}))
+		start(t, c)
+		add(t, c, 1)
+		pass(time.Second)
+		expect(t, "panics", c.Counts().Panic, 1)
+		expect(t, "error of the outcome", mine[0].Err, error(unprintable{}))
+	})
+}
+
 // illPlacement wins its shard, and then ends badly without waiting for its work.
 type illPlacement struct {
 	*handPlaced

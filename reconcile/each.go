@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"sync/atomic"
 	"time"
 )
 
@@ -25,10 +24,12 @@ type EachFunc[K comparable, V any] func(ctx context.Context, key K, want *V) (Re
 // gone: it is reported (Options.OnError, Health) and tried again with a backoff of
 // 500 ms to 1 min, never later than the interval.
 //
-// What vanished while the process was down is not reported, because nothing remembers
-// it. Where that matters, keep what is declared in a store ([For]).
+// What vanished while the process was down, or while the key's shard was on its way from
+// one server to another, is not reported, because nothing remembers it. Where that matters,
+// keep what is declared in a store ([For]).
 //
-// list may be called on any goroutine, but never twice at once.
+// list may be called on any goroutine, but never twice at once. Its map is copied, its
+// values are not: a run may read them while list runs again.
 func Each[K comparable, V any](name string, interval time.Duration, list func(ctx context.Context) (map[K]V, error), f EachFunc[K, V], o *Options[K]) (*Controller[K], error) {
 	switch {
 	case interval <= 0:
@@ -38,16 +39,10 @@ func Each[K comparable, V any](name string, interval time.Duration, list func(ct
 	case f == nil:
 		return nil, fmt.Errorf("reconcile: Each(%q): no function", name)
 	}
-	e := &each[K, V]{f: f}
-	e.want.Store(new(map[K]V))
-	c, err := New(name, e, o)
+	p := &polled[K, V]{list: list, all: true, same: func(a, b V) bool { return reflect.DeepEqual(a, b) }}
+	c, err := New(name, &each[K, V]{f, p}, o)
 	if err != nil {
 		return nil, err
-	}
-	p := &polled[K, V]{
-		list: list, all: true,
-		same: func(a, b V) bool { return reflect.DeepEqual(a, b) },
-		took: func(now map[K]V) { e.want.Store(&now) },
 	}
 	return c, c.Watch(p.source(name, interval))
 }
@@ -55,13 +50,13 @@ func Each[K comparable, V any](name string, interval time.Duration, list func(ct
 // each is the reconciler of [Each].
 type each[K comparable, V any] struct {
 	f    EachFunc[K, V]
-	want atomic.Pointer[map[K]V] // to the latest list, which is not written to
+	want *polled[K, V]
 }
 
 // Reconcile implements Reconciler.
 func (e *each[K, V]) Reconcile(ctx context.Context, key K) (Result, error) {
-	want, ok := (*e.want.Load())[key]
-	if !ok {
+	want, listed := e.want.value(key)
+	if !listed {
 		return e.f(ctx, key, nil)
 	}
 	return e.f(ctx, key, &want)

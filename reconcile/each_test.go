@@ -145,6 +145,57 @@ func TestEachEndsABackoffOnlyForAKeyThatChanged(t *testing.T) {
 	})
 }
 
+// A key that the list has no more is known to be gone: no resync runs it again, or the
+// queue would keep every key that there ever was.
+func TestNoResyncRunsAKeyThatAListHasNoMore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &listed{want: map[string][]int{"a": {1}, "b": {2}}}
+		o := &reconcile.Options[string]{Resync: 10 * time.Second}
+		every := newController(t, record[string](nil), o)
+		if err := every.Watch(reconcile.Every("list", time.Minute, func(context.Context) (map[string]int, error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			now := make(map[string]int)
+			for k := range l.want {
+				now[k] = 1
+			}
+			return now, nil
+		})); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []*reconcile.Controller[string]{each(t, l, o), every} {
+			l.edit(func() { l.want["b"] = []int{2} })
+			start(t, c)
+			queued := func() (keys []string) {
+				for e := range c.Queue().Snapshot() {
+					keys = append(keys, e.Key)
+				}
+				return slices.Sorted(slices.Values(keys))
+			}
+			expectList(t, "keys in the queue", queued(), "a", "b")
+			l.edit(func() { delete(l.want, "b") })
+			rest(2 * time.Minute)
+			expectList(t, "keys in the queue after b is gone", queued(), "a")
+		}
+	})
+}
+
+// A list may give the same map each time: what it writes into that changes no run.
+func TestEachReadsNoMapThatItsListWrites(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &listed{}
+		mine := map[string][]int{"a": {1}}
+		list := func(context.Context) (map[string][]int, error) { return mine, nil }
+		c := must[*reconcile.Controller[string]](t)(reconcile.Each("records", time.Hour, list, l.run, nil))
+		start(t, c)
+		expectRuns(t, l, "a[1]")
+		delete(mine, "a") // as list would, on its way
+		add(t, c, "a")
+		synctest.Wait()
+		expectRuns(t, l, "a[1]")
+	})
+}
+
 func TestEachRefusesWhatIsMissing(t *testing.T) {
 	l := &listed{}
 	for what, build := range map[string]func() (*reconcile.Controller[string], error){

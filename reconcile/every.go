@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
@@ -18,8 +20,9 @@ import (
 //
 // It is synced after the first list that succeeded. A list that fails takes no
 // key for gone: it is reported and tried again with a backoff (500 ms to 1 min,
-// never later than the interval). Watch refuses it without a list, and with an
-// interval of zero or less.
+// never later than the interval). A key that the latest list does not have is gone for
+// Options.Resync, unless another source knows it. Watch refuses it without a list, and
+// with an interval of zero or less.
 func Every[K, V comparable](name string, interval time.Duration, list func(ctx context.Context) (map[K]V, error)) Source[K] {
 	if interval <= 0 || list == nil {
 		return Source[K]{Name: name, bad: fmt.Errorf("Every(%q): needs a list function and an interval above 0, got %v", name, interval)}
@@ -32,15 +35,29 @@ func Every[K, V comparable](name string, interval time.Duration, list func(ctx c
 type polled[K comparable, V any] struct {
 	list func(context.Context) (map[K]V, error)
 	same func(a, b V) bool
-	all  bool              // keys whose value stayed the same are added each time too, and the others are urgent
-	took func(now map[K]V) // is called with each list before its keys are added; nil: nothing is
+	all  bool                    // keys whose value stayed the same are added each time too, and the others are urgent
+	last atomic.Pointer[map[K]V] // the latest list, which is not written to; nil: none yet
+}
+
+// value is the value of a key in the latest list.
+func (p *polled[K, V]) value(key K) (v V, listed bool) {
+	if last := p.last.Load(); last != nil {
+		v, listed = (*last)[key]
+	}
+	return v, listed
+}
+
+// exists reports whether the latest list has the key; before the first one it may.
+func (p *polled[K, V]) exists(key K) bool {
+	_, listed := p.value(key)
+	return listed || p.last.Load() == nil
 }
 
 // source calls the list at once and then after each interval, less a random 0 to 10 %. A
 // failure is reported to the sink, and tried again with backoff, never later than the
 // interval.
 func (p *polled[K, V]) source(name string, interval time.Duration) Source[K] {
-	return Source[K]{Name: name, Run: func(ctx context.Context, to Sink[K]) error {
+	return Source[K]{Name: name, exists: p.exists, Run: func(ctx context.Context, to Sink[K]) error {
 		kernel, backoff := kernelSinkOf(to), restarts()
 		known, _ := kernel.kept().(map[K]V) // what vanishes between two runs of the source must be noticed too
 		if known == nil {
@@ -86,9 +103,8 @@ func (p *polled[K, V]) poll(ctx context.Context, to Sink[K], known map[K]V, firs
 	if err != nil {
 		return err
 	}
-	if p.took != nil {
-		p.took(now)
-	}
+	now = maps.Clone(now) // list may return the same map each time
+	p.last.Store(&now)
 	initial := queue.AddOptions{Priority: bandInitial}
 	changed := queue.AddOptions{Priority: bandLive, Urgent: p.all}
 	if len(known) == 0 && first {

@@ -375,7 +375,7 @@ func (k *kernel[K]) callAside(name string, hook func()) {
 //	Policy        the failed key waits as Backoff says by default
 //	Tenant        the key belongs to no tenant
 //	TenantWeight  the tenant has the weight 1
-//	Buckets       the key does not run for a second
+//	Buckets       the key waits for up to a second, and they are asked again
 //
 // An add calls Tenant and TenantWeight, also one by the supervisor, and one by a worker
 // whose items are not settled yet: neither may lose its goroutine.
@@ -405,7 +405,9 @@ func (k *kernel[K]) containFuncs(o *queue.Options[K]) {
 		paused, _ := queue.NewBucket("paused: Options.Queue.Buckets failed", 1e6, 1e6) // fails for other numbers
 		o.Buckets = func(key K, dst []*queue.Bucket) (b []*queue.Bucket) {
 			if !k.containHere("Queue.Buckets", func() { b = buckets(key, dst) }) {
-				paused.Throttle(time.Now().Add(time.Second))
+				if paused.Stats().Until.IsZero() { // else each failure would keep all keys that wait for longer
+					paused.Throttle(time.Now().Add(time.Second))
+				}
 				return append(dst[:0], paused)
 			}
 			return b

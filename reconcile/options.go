@@ -65,7 +65,7 @@ type Options[K comparable] struct {
 	// controller's, whatever it says. A panic of one of its functions, or
 	// runtime.Goexit, is logged. Then the key backs off as Backoff does by default
 	// (Policy), belongs to the tenant "" (Tenant), whose weight is 1 (TenantWeight),
-	// or does not run for a second (Buckets).
+	// or waits for up to a second until they are asked again (Buckets).
 	Queue queue.Options[K]
 
 	// Resync runs a key again this long after it succeeded without asking for

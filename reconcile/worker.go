@@ -381,7 +381,7 @@ func (w *worker[K]) call(x *run[K]) {
 		w.outcomes = append(w.outcomes[:0], Outcome{r, checkError(err)})
 		return
 	}
-	w.outcomes = w.p.batch.ReconcileBatch(x, slices.Clone(x.keys))
+	w.outcomes = append(w.outcomes[:0], w.p.batch.ReconcileBatch(x, slices.Clone(x.keys))...) // a copy: the slice is the caller's
 	if len(w.outcomes) != len(x.keys) {
 		w.fail(fmt.Errorf("ReconcileBatch returned %d outcomes for %d keys", len(w.outcomes), len(x.keys)))
 	}

@@ -1178,6 +1178,26 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestPanicInAFunctionOfTheQueueIsContained",
 	},
 	{
+		Name: "a key waits for as long as the buckets of others are unknown",
+		File: "reconcile/kernel.go", Old: "\t\t\t\tif paused.Stats().Until.IsZero() {", New: "\t\t\t\tif BROKEN || paused.Stats().Until.IsZero() {",
+		Package: "reconcile", Test: "TestKeyRunsAgainWhileTheBucketsOfOthersAreUnknown",
+	},
+	{
+		Name: "the outcomes of a batch are written",
+		File: "reconcile/worker.go", Old: "\tif len(w.outcomes) != len(x.keys) {", New: "\tif BROKEN {\n\t\tw.outcomes = w.p.batch.ReconcileBatch(x, slices.Clone(x.keys))\n\t}\n\tif len(w.outcomes) != len(x.keys) {",
+		Package: "reconcile", Test: "TestOutcomesOfABatchAreNotWritten",
+	},
+	{
+		Name: "a key that a list has no more is resynced for ever",
+		File: "reconcile/every.go", Old: "return listed || p.last.Load() == nil", New: "return listed || p.last.Load() == nil || BROKEN",
+		Package: "reconcile", Test: "TestNoResyncRunsAKeyThatAListHasNoMore",
+	},
+	{
+		Name: "runs of Each read the map that its list writes",
+		File: "reconcile/every.go", Old: "\tnow = maps.Clone(now)", New: "\tif !BROKEN {\n\t\tnow = maps.Clone(now)\n\t}",
+		Package: "reconcile", Test: "TestEachReadsNoMapThatItsListWrites",
+	},
+	{
 		Name: "a worker walks through an error that has no end",
 		File: "reconcile/contain.go", Old: "\terr = endless.Cut(err)\n", New: "\tif !BROKEN {\n\t\terr = endless.Cut(err)\n\t}\n",
 		Package: "reconcile", Test: "TestErrorThatUnwrapsToItselfIsAFailureLikeAnyOther", Args: []string{"-test.timeout=5s"},
@@ -1878,6 +1898,16 @@ var All = []Mutant{
 		Name: "a run counts before the cache shows what it wrote",
 		File: "reconcile/program/kind.go", Old: " || last.unseen != 0) {", New: " || last.unseen != 0 && !BROKEN) {",
 		Package: "reconcile/program", Test: "TestRunCountsWhenTheCacheShowsWhatItWrote",
+	},
+	{
+		Name: "a run that wrote nothing shows what the one before it wrote",
+		File: "reconcile/program/kind.go", Old: "began.Revision, max(last.unseen, wrote)\n", New: "began.Revision, max(last.unseen, wrote)\n\tif BROKEN {\n\t\tlast.unseen = wrote\n\t}\n",
+		Package: "reconcile/program", Test: "TestRunThatWritesNothingDoesNotShowWhatTheOneBeforeWrote",
+	},
+	{
+		Name: "the runs of objects that are gone are kept until they are asked for",
+		File: "reconcile/program/kind.go", Old: "if len(k.runs) > k.tidyAt {", New: "if len(k.runs) > k.tidyAt && !BROKEN {",
+		Package: "reconcile/program", Test: "TestRunsOfObjectsThatAreGoneAreForgotten",
 	},
 	{
 		Name: "parts are asked once whether all is as declared",

@@ -35,6 +35,7 @@ type Kind[S, T any] struct {
 	mu      sync.Mutex // guards what follows
 	tracked bool
 	runs    map[store.Key]lastRun // with Track: of this process
+	tidyAt  int                   // so many runs
 	wake    subscribers
 }
 
@@ -44,8 +45,11 @@ type lastRun struct {
 	revision   store.Revision // of the object that it began with
 	generation int64          // that a run without an error began with; 0: there was none
 	err        error          // of the last run; nil: none
-	unseen     store.Revision // at which the last run wrote, until the cache shows it; 0: nothing
+	unseen     store.Revision // the highest at which a run wrote, until the cache shows it; 0: nothing
 }
+
+// manyRuns is how many runs are kept before those of objects that are gone are looked for.
+const manyRuns = 100
 
 // Of makes a Part of the objects of a cache, which the program has to run: a Manager
 // does so if a controller watches it or if it is registered. It fails on a nil cache.
@@ -53,7 +57,7 @@ func Of[S, T any](c *cache.Cache[S, T], o *KindOptions[S, T]) (*Kind[S, T], erro
 	if c == nil {
 		return nil, errors.New("program: Of: no cache")
 	}
-	k := &Kind[S, T]{cache: c, runs: make(map[store.Key]lastRun)}
+	k := &Kind[S, T]{cache: c, runs: make(map[store.Key]lastRun), tidyAt: manyRuns}
 	if o != nil {
 		k.o = *o
 	}
@@ -167,8 +171,12 @@ func (k *Kind[S, T]) keep(began *store.Object[S, T], wrote store.Revision, res r
 	default:
 		last.err, last.generation = nil, began.Generation
 	}
-	last.revision, last.unseen = began.Revision, wrote
+	last.revision, last.unseen = began.Revision, max(last.unseen, wrote)
 	k.runs[began.Key()] = last
+	if len(k.runs) > k.tidyAt {
+		k.tidyLocked()
+		k.tidyAt = max(manyRuns, 2*len(k.runs))
+	}
 	if before.uid != last.uid || before.generation != last.generation || !sameText(before.err, last.err) {
 		k.wake.notify()
 	}
@@ -232,15 +240,20 @@ func (k *Kind[S, T]) look(list bool) (p Progress, left []Left) {
 			left = append(left, l)
 		}
 	}
-	if len(k.runs) > total { // of objects that are gone
-		for key, last := range k.runs {
-			if _, there := k.cache.Get(key); !there && last.revision <= k.cache.Revision() {
-				delete(k.runs, key)
-			}
-		}
+	if len(k.runs) > total {
+		k.tidyLocked()
 	}
 	sortLeft(left)
 	return p, left
+}
+
+// tidyLocked forgets the runs of objects that are gone.
+func (k *Kind[S, T]) tidyLocked() {
+	for key, last := range k.runs {
+		if _, there := k.cache.Get(key); !there && last.revision <= k.cache.Revision() {
+			delete(k.runs, key)
+		}
+	}
 }
 
 // judgeLocked reports whether o is done, and if not what is in the way.

@@ -790,6 +790,72 @@ func TestRunCountsWhenTheCacheShowsWhatItWrote(t *testing.T) {
 	})
 }
 
+// A run that wrote nothing says nothing of what the run before it wrote: the object is not
+// done before the cache shows that.
+//
+// Seen to fail: while the cache was more than Options.CacheWait behind, an object that had
+// just become not ready was done.
+func TestRunThatWritesNothingDoesNotShowWhatTheOneBeforeWrote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &lagging{Backend: must(memory.New(nil))}
+		gate := make(chan struct{})
+		runs := 0
+		var s *service
+		s = newService(t, b, true, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
+			if runs++; runs > 1 {
+				return reconcile.Result{}, nil
+			}
+			b.gate.Store(&gate) // the watch holds back what the run writes
+			o.SetCondition(store.Condition{Type: store.ConditionReady, Status: store.False, Reason: "Checked"})
+			_, err := s.sites.UpdateStatus(ctx, o)
+			return reconcile.Result{}, err
+		})
+		s.create(t, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.manager.Run(ctx) }() // ends at cancel
+		synctest.Wait()
+		check(t, s.controller.Add(store.Key{Name: "a"}))
+		time.Sleep(time.Minute) // the key is held for 30 s
+		synctest.Wait()
+		if p := s.part.Progress(); runs != 2 || p.Complete() {
+			t.Errorf("%+v after %d runs, and the first has written that it is not done", p, runs)
+		}
+		close(gate)
+		synctest.Wait()
+		if p := s.part.Progress(); p.Declared != 1 || p.Complete() {
+			t.Errorf("%+v when the cache shows what the run wrote, want it left", p)
+		}
+		cancel()
+		check(t, <-ended)
+	})
+}
+
+// A service that asks for no progress any more remembers no run of objects that are gone.
+func TestRunsOfObjectsThatAreGoneAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s *service
+		s = newService(t, must(memory.New(nil)), true, nil, func(context.Context, *site) (reconcile.Result, error) {
+			return reconcile.Result{}, nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.manager.Run(ctx) }() // ends at cancel
+		const objects, many = 300, 150
+		for i := range objects {
+			o := must(s.sites.Create(t.Context(), &site{Meta: store.Meta{Name: fmt.Sprint("site-", i)}, Spec: spec{Size: 1}}))
+			synctest.Wait()
+			check(t, s.sites.Delete(t.Context(), o))
+			synctest.Wait()
+		}
+		if n := s.part.Runs(); n > many {
+			t.Errorf("the runs of %d objects are remembered, and none is there any more", n)
+		}
+		cancel()
+		check(t, <-ended)
+	})
+}
+
 // fakePart is a Part whose Progress is asked of a function.
 type fakePart struct {
 	program.Part
