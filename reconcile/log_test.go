@@ -300,7 +300,7 @@ func TestOnAddHearsWhichChangeAddsAKey(t *testing.T) {
 // What middleware adds to a run's log is in the lines of its Logger, also of one that was
 // asked for before, in the kernel's line of how the run ended, and in no other run's.
 //
-// Negative control: without x.lines = nil in addToLog the line "after" lacks it.
+// Negative control: where addToLog keeps the lines of before, the line "after" lacks it.
 func TestMiddlewareAddsToTheLinesOfItsRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		logger, lines := quiet()
