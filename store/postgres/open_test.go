@@ -52,6 +52,27 @@ func TestManyServersStartAtOnceAndCreateTheSchemaOnce(t *testing.T) {
 	}
 }
 
+// A pool of one connection is enough to create the schema, to write and to watch.
+func TestOneConnectionIsEnough(t *testing.T) {
+	b, err := postgres.Open(t.Context(), shared.socket()+" pool_max_conns=1", &postgres.Options{Schema: newSchema(), Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	rev, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for batch, err := range b.Watch(longEnough(t), "thing", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if batch.Kind == store.BatchSnapshotEnd && batch.Revision >= rev {
+			break
+		}
+	}
+}
+
 // A role that may do nothing but what Schema's comments grant runs the whole contract's
 // operations on a schema that another role has created from Schema's text.
 func TestRestrictedRoleOnASchemaMadeByHand(t *testing.T) {

@@ -92,7 +92,7 @@ func (b *Backend) migrate(ctx context.Context) error {
 }
 
 func (b *Backend) migrateOnce(ctx context.Context) error {
-	version, done, err := b.version(ctx)
+	version, done, err := b.version(ctx, b.pool)
 	switch {
 	case err != nil:
 		return err
@@ -101,11 +101,11 @@ func (b *Backend) migrateOnce(ctx context.Context) error {
 	case done >= len(steps):
 		return nil
 	}
-	return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+	return pgx.BeginTxFunc(ctx, b.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "tend schema "+b.opts.Schema); err != nil {
 			return err
 		}
-		_, done, err := b.version(ctx) // again, now that it is our turn
+		_, done, err := b.version(ctx, tx) // again, now that it is our turn; on the same connection: the pool may have no other
 		if err != nil || done >= len(steps) {
 			return err
 		}
@@ -132,13 +132,18 @@ func (b *Backend) migrateOnce(ctx context.Context) error {
 	})
 }
 
+// querier is a pool or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
 // version is that of the schema, and done its steps that were done; 0: there is none yet.
-func (b *Backend) version(ctx context.Context) (version, done int, err error) {
+func (b *Backend) version(ctx context.Context, on querier) (version, done int, err error) {
 	var there bool
-	if err := b.pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", b.opts.Schema+".head").Scan(&there); err != nil || !there {
+	if err := on.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", b.opts.Schema+".head").Scan(&there); err != nil || !there {
 		return 0, 0, err
 	}
-	err = b.pool.QueryRow(ctx, b.sql("SELECT version, coalesce((to_jsonb(h) ->> 'steps')::integer, version) FROM {schema}.head h")).Scan(&version, &done)
+	err = on.QueryRow(ctx, b.sql("SELECT version, coalesce((to_jsonb(h) ->> 'steps')::integer, version) FROM {schema}.head h")).Scan(&version, &done)
 	return version, done, err
 }
 
