@@ -65,7 +65,8 @@ func filesAt(t *testing.T, server *testS3, bucket string) map[string]string {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(got.Body)
-		if err = got.Body.Close(); err != nil {
+		got.Body.Close()
+		if err != nil {
 			t.Fatal(err)
 		}
 		all[aws.ToString(o.Key)] = string(text)
