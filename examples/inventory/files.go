@@ -267,11 +267,13 @@ func (f *files) deleteSome(ctx context.Context, all []*File, some []int, errs []
 		}
 	}
 	for _, i := range some {
-		told := false
-		if errs[i], told = outcome[all[i].Name]; err != nil {
+		switch failed, told := outcome[all[i].Name]; {
+		case err != nil:
 			errs[i] = f.cloud.explain(err)
-		} else if !told {
+		case !told:
 			errs[i] = errors.New("DeleteObjects: the answer does not name the file")
+		default:
+			errs[i] = failed
 		}
 	}
 }
