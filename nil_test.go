@@ -126,6 +126,7 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 		"store.Rewrite":      func() error { _, err := store.Rewrite[int, int](ctx, nil); return err },
 		"store.Copy":         func() error { _, err := store.Copy[int, int](ctx, nil, nil); return err },
 		"store.Copy, from":   func() error { _, err := store.Copy(ctx, s, nil); return err },
+		"store.CopyRecords":  func() error { _, err := store.CopyRecords(ctx, nil, b, "Number"); return err },
 		"store.Installation": func() error { _, err := store.Installation(ctx, nil); return err },
 		"Declaration":        func() error { _, err := s.Declaration(nil); return err },
 		"Show":               func() error { _, err := s.Show(nil); return err },

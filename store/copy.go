@@ -49,6 +49,9 @@ func Copy[S, T any](ctx context.Context, dst, src *Store[S, T]) (int, error) {
 // missing or has other bytes, the error is [ErrConflict]. No controller should work on the
 // kind meanwhile. Leases are not copied.
 func CopyRecords(ctx context.Context, dst, src Backend, kind string) (int, error) {
+	if dst == nil || src == nil {
+		return 0, fmt.Errorf("%w: CopyRecords: a nil backend", ErrInvalid)
+	}
 	n := 0
 	if err := eachRecord(ctx, src, kind, func(r Record) error {
 		data, err := r.Encode()

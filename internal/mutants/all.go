@@ -1782,6 +1782,16 @@ var All = []Mutant{
 		Package: "reconcile/quota", Test: "TestPauseThatEndedUnseenIsOver",
 	},
 	{
+		Name: "an answer beside an error hides the error",
+		File: "reconcile/quota/transport.go", Old: "\t\t\tresp = nil // a broken", New: "\t\t\tif BROKEN {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\tresp = nil // a broken",
+		Package: "reconcile/quota", Test: "TestTransportTakesNoAnswerFromATransportThatFailed",
+	},
+	{
+		Name: "the line of a breaker that opens has the whole error",
+		File: "reconcile/quota/quota.go", Old: "\tcase opened:\n", New: "\tcase opened && BROKEN:\n\t\tq.logger.WarnContext(ctx, \"\", \"err\", err)\n\tcase opened:\n",
+		Package: "reconcile/quota", Test: "TestErrorThatOpensTheBreakerIsLoggedInBrief",
+	},
+	{
 		Name: "a quota that is made during a pause is not paused",
 		File: "reconcile/quota/set.go", Old: "b.pauseUntil(s.pauses.heardOf(name))", New: "if !BROKEN {\n\t\t\t\tb.pauseUntil(s.pauses.heardOf(name))\n\t\t\t}",
 		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",

@@ -39,7 +39,7 @@ func (m Mark) String() string {
 	return fmt.Sprintf("%s/%s/%s@%s", m.Installation, m.Kind, m.Key, m.UID)
 }
 
-// The tags of a mark, for clouds whose tags take any such text, as those of AWS and Azure do.
+// The tags of a mark, for clouds whose tags take any such text, as those of AWS do.
 const (
 	tagInstallation = "tend/installation"
 	tagKind         = "tend/kind"
@@ -50,7 +50,8 @@ const (
 
 // SetTags puts the mark into a resource's tags, under names that begin with "tend/", in
 // place of another mark there, and returns them. Other tags stay. Nil tags are a new map.
-// [MarkOf] is the way back.
+// [MarkOf] is the way back. For a cloud whose tags take no such text (Azure's names take no
+// slash) a program writes the mark in a form of its own.
 func (m Mark) SetTags(tags map[string]string) map[string]string {
 	if tags == nil {
 		tags = make(map[string]string)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/store"
 )
 
 // Name says whose calls a quota counts. Parts that a cloud does not tell apart
@@ -183,7 +184,7 @@ func (q *Quota) do(ctx context.Context, op Op, judge func(error) Verdict, call f
 	v := judge(err)
 	switch opened, closed, after := b.end(c, v); {
 	case opened:
-		q.logger.WarnContext(ctx, "quota: endpoint is down, and is asked by one call at a time until it answers", "budget", b.bucket.Name(), "err", err)
+		q.logger.WarnContext(ctx, "quota: endpoint is down, and is asked by one call at a time until it answers", "budget", b.bucket.Name(), "err", store.Brief(err))
 	case closed:
 		q.logger.InfoContext(ctx, "quota: endpoint answers again", "budget", b.bucket.Name(), "after", after)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
+	"github.com/tendhq/tend/store"
 )
 
 // One worker and an account without budget: its keys wait in the queue, and
@@ -385,6 +386,24 @@ func TestBreakerIsLoggedWhenItOpensAndCloses(t *testing.T) {
 		if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "budget=dns/read err=down") ||
 			!strings.Contains(lines[1], "level=INFO") || !strings.Contains(lines[1], "budget=dns/read after=15") {
 			t.Errorf("want a warning with the error, and a line after 15 s:\n%s", log.String())
+		}
+	})
+}
+
+// The text of an error comes from outside: a page of HTML makes no line of its length.
+func TestErrorThatOpensTheBreakerIsLoggedInBrief(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log strings.Builder
+		set := must(quota.NewSet(&quota.Options{
+			Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{}),
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		}))
+		q := must(set.Get(quota.Name{API: "dns"}))
+		for range 5 {
+			_ = q.Do(t.Context(), quota.Read, func(context.Context) error { return fmt.Errorf("%w: %s", errDown, strings.Repeat("x", 1<<20)) })
+		}
+		if n := log.Len(); n == 0 || n > 2*store.MaxMessage {
+			t.Errorf("%d bytes are logged, want one short line", n)
 		}
 	})
 }

@@ -60,7 +60,11 @@ func (t *Transport) RoundTrip(r *http.Request) (resp *http.Response, err error) 
 	}
 	err = q.do(r.Context(), t.op(r), judge, func(context.Context) (err error) {
 		sent = true
-		resp, err = next.RoundTrip(r)
+		if resp, err = next.RoundTrip(r); err != nil {
+			resp = nil // a broken Next may give both
+		} else if resp == nil {
+			err = errors.New("quota: Transport.Next gave neither an answer nor an error")
+		}
 		return err
 	})
 	if resp != nil {

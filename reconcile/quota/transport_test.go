@@ -191,6 +191,26 @@ func TestTransportWithoutAQuotaIsAnError(t *testing.T) {
 	}
 }
 
+// What is not an answer is no answer, whatever stands beside it.
+func TestTransportTakesNoAnswerFromATransportThatFailed(t *testing.T) {
+	for name, resp := range map[string]*http.Response{"an answer beside the error": answer(200), "neither": nil} {
+		q := must(newSet(quota.Rate{PerSecond: 100}, quota.Rate{}).Get(quota.Name{API: "dns"}))
+		transport := &quota.Transport{
+			Quota: func(*http.Request) (*quota.Quota, error) { return q, nil },
+			Next: roundTrip(func(*http.Request) (*http.Response, error) {
+				if resp == nil {
+					return nil, nil
+				}
+				return resp, errDown
+			}),
+		}
+		got, err := transport.RoundTrip(must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://dns.example", nil)))
+		if got != nil || err == nil || resp != nil && !errors.Is(err, errDown) {
+			t.Errorf("%s: got %v, %v; want an error", name, got, err)
+		}
+	}
+}
+
 func ExampleTransport() {
 	quotas, err := quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
 		return quota.Limits{Read: quota.Rate{PerSecond: 10}, Judge: quota.HTTPError}, nil
