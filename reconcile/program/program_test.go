@@ -834,8 +834,7 @@ func TestRunThatWritesNothingDoesNotShowWhatTheOneBeforeWrote(t *testing.T) {
 // A service that asks for no progress any more remembers no run of objects that are gone.
 func TestRunsOfObjectsThatAreGoneAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s *service
-		s = newService(t, must(memory.New(nil)), true, nil, func(context.Context, *site) (reconcile.Result, error) {
+		s := newService(t, must(memory.New(nil)), true, nil, func(context.Context, *site) (reconcile.Result, error) {
 			return reconcile.Result{}, nil
 		})
 		ctx, cancel := context.WithCancel(t.Context())
