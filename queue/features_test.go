@@ -153,6 +153,41 @@ func TestKeyPassesNoneOfAHigherBandThatWaitForItsBucket(t *testing.T) {
 	})
 }
 
+// A key that waits for a bucket goes before keys of a lower band of its tenant, which runs as
+// many keys as it may, however soon each of these is added again: its bucket's token lets it go
+// in the moment in which the tenant may run a key again, and not later, when the tenant may run
+// none any more.
+//
+// promise Q5. Seen to fail: the key never ran. Negative control: mutant "lines look again only
+// when the timer fires".
+func TestKeyThatWaitsForABucketIsNotStarvedByItsTenant(t *testing.T) {
+	slow := bucketOf(t, "slow", 1, 1)
+	o := oneOrder()
+	o.Tenant, o.TenantRunning = func(string) string { return "acme" }, 1
+	o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+		if key == "waits" {
+			return append(dst, slow)
+		}
+		return dst
+	}
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		slow.Charge(1)
+		q.AddWith("waits", AddOptions{Priority: At(100)})
+		add(t, q, "again")
+		it := get(t, q)
+		wantState(t, q, "waits", StateThrottled)
+		time.Sleep(2 * time.Second) // the token is there, and the tenant may run no other key
+		add(t, q, "again")
+		it.Done()
+		it = get(t, q) // at once: no timer fires before
+		if it.Key != "waits" {
+			t.Fatalf("next is %q, want waits", it.Key)
+		}
+		it.Done()
+		wantNext(t, q, "again")
+	})
+}
+
 // A run that fails after its key was removed is no retry: nothing follows it.
 //
 // Negative control: mutant "a failed run of a removed key counts as a retry".

@@ -118,7 +118,7 @@ func (k *keeper[K]) retry(l *line[K]) {
 	if l.at != 0 { // else the line is gone by now
 		l.wakes = k.s.env.now()
 		k.byWake.fix(l)
-		k.s.fx |= fxTimer
+		k.s.fx |= fxTimer | fxTick
 	}
 }
 

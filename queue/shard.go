@@ -153,6 +153,7 @@ const (
 	fxTimer                     // something may be due earlier than before, see due
 	fxLeft                      // a key is not ready or running any more, while Drain or Stop wait
 	fxHolds                     // holds have expired, see expired
+	fxTick                      // something may run now: before the lock is free, see unlock
 )
 
 func (s *shard[K]) init(id uint8, v *env) {
@@ -166,9 +167,16 @@ func (s *shard[K]) init(id uint8, v *env) {
 	s.timed.by = byTime[K]{&s.slab}
 }
 
-// unlock frees the lock, and has carried out what is to be done then.
+// unlock frees the lock, and has carried out what is to be done then. What may run now is
+// made ready before a getter looks, which might take a key of lower priority and so keep it
+// from running once more.
 func (s *shard[K]) unlock() {
-	fx := s.fx
+	if s.fx&fxTick != 0 && s.env.may().phase() == open {
+		if s.admission.tick(s.env.now()) {
+			s.fx |= fxTimer
+		}
+	}
+	fx := s.fx &^ fxTick
 	s.fx = 0
 	if s.touched > 0 {
 		s.most, s.touched = max(s.most, s.touched), 0
