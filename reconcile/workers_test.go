@@ -17,6 +17,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -200,6 +201,51 @@ func TestBatchHasOneOutcomePerKey(t *testing.T) {
 		}
 		expect(t, "runs", fmt.Sprint(ran), "map[again:2 fails:2 fine:1 parks:1]")
 		expect(t, "counts", c.Counts(), reconcile.Counts{Success: 3, RequeueAfter: 1, Error: 1, Terminal: 1})
+	})
+}
+
+// A batch has keys of one shard only, since its run is under one hold: with two, the writes of
+// some of its keys would be fenced by the lease of another shard.
+//
+// promise L1. Negative control: mutant "a batch has keys of two shards".
+func TestBatchHasKeysOfOneShard(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hash := func(k string) uint64 { return uint64(k[0]) }
+		shard := func(k string) int { return lease.Shard(hash(k), 2) }
+		of := map[int][]string{}
+		for r := 'a'; r <= 'z'; r++ {
+			of[shard(string(r))] = append(of[shard(string(r))], string(r))
+		}
+		keys := slices.Concat(of[0][:2], of[1][:2], of[0][2:4], of[1][2:4])
+		var got [][]string
+		b := batches(func(_ context.Context, keys []string) []reconcile.Outcome {
+			got = append(got, slices.Clone(keys))
+			return make([]reconcile.Outcome, len(keys))
+		})
+		p := newHandPlaced(2)
+		c := must[*reconcile.Controller[string]](t)(reconcile.NewBatch("batch", b, &reconcile.Options[string]{
+			Workers: 1, Batch: 8, Placement: p, Hash: hash, Queue: queue.Options[string]{Shards: 1},
+		}))
+		release := c.Queue().Hold(c.Queue().Whole(), queue.Hold{Reason: "until all are there"})
+		start(t, c)
+		p.give(0)
+		p.give(1)
+		add(t, c, keys...)
+		release()
+		synctest.Wait()
+		runs, most := 0, 0
+		for _, batch := range got {
+			runs, most = runs+len(batch), max(most, len(batch))
+			for _, k := range batch {
+				if shard(k) != shard(batch[0]) {
+					t.Errorf("%q is one batch, of two shards", batch)
+					break
+				}
+			}
+		}
+		if runs != len(keys) || most < 2 {
+			t.Errorf("%d runs in batches of %d at most, want %d in batches of two: %q", runs, most, len(keys), got)
+		}
 	})
 }
 

@@ -25,6 +25,11 @@ var All = []Mutant{
 		Package: "queue", Test: "TestKeyThatWaitsForABucketIsNotStarvedByItsTenant",
 	},
 	{
+		Name: "a batch has keys of two shards",
+		File: "reconcile/worker.go", Old: "w.p.holdOf(w.rest[n].Key) == h {", New: "(BROKEN || w.p.holdOf(w.rest[n].Key) == h) {",
+		Package: "reconcile", Test: "TestBatchHasKeysOfOneShard",
+	},
+	{
 		Name: "the last getter that sleeps is not woken",
 		File: "queue/waiters.go", Old: "if w.sleeping.Load() != 0 &&", New: "if w.sleeping.Load() != 0 && !(BROKEN && w.sleeping.Load() == 1) &&",
 		Package: "queue", Test: "TestModelRandomly",
