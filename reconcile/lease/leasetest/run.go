@@ -108,7 +108,10 @@ func Run(t *testing.T, f Fleet) {
 		fmt.Fprintf(&rows, "| %s | %d | %s | %s | %d | %s |\n", x.event, len(x.shards), spread(x.shards), spread(x.ownerless), len(x.keys), spread(x.keys))
 	}
 	t.Logf("\n%s", rows.String())
-	t.Logf("campaign: %d runs, %d changes, %d shards moved, %d faults", c.w.count, c.turn, moves, 10**rounds)
+	c.changing.Lock()
+	changes := c.turn
+	c.changing.Unlock()
+	t.Logf("campaign: %d runs, %d changes, %d shards moved, %d faults", c.w.heard(), changes, moves, 10**rounds)
 	if *page != "" {
 		if err := appendTo(*page, section(rows.String())); err != nil {
 			t.Error(err)

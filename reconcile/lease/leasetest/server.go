@@ -68,6 +68,7 @@ func Serve(ctx context.Context, b store.Backend, cfg Config) error {
 		if _, ok := c.Cache().Get(o.Key()); !ok {
 			fmt.Printf("forgotten %s is run under %d, and the cache does not have it\n", o.Name, token)
 		}
+		var err error // not that of Serve, which all runs share
 		if o.Status.Token != token {
 			o.Status = done{cfg.Name, token}
 			_, err = all.UpdateStatus(ctx, o)

@@ -151,6 +151,13 @@ func (w *witness) stop(name string, stopped bool) {
 	w.stopped[name] = stopped
 }
 
+// heard is how many runs it was told of.
+func (w *witness) heard() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.count
+}
+
 // holds returns the holders by shard.
 func (w *witness) holds() map[int]holding {
 	w.mu.Lock()
