@@ -2223,6 +2223,11 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestMalformedPlanIsNone",
 	},
 	{
+		Name: "any load of a plan is read",
+		File: "reconcile/lease/plan.go", Old: "return load < 0 || load > maxLoad", New: "return !BROKEN && (load < 0 || load > maxLoad)",
+		Package: "reconcile/lease", Test: "TestPlanWithLoadsThatNoneMeasuredIsNotBuiltOn",
+	},
+	{
 		Name: "a member is not told of the end of its session",
 		File: "reconcile/lease/session.go", Old: "\t\tdefer e.joined(nil)\n", New: "\t\tif !BROKEN {\n\t\t\tdefer e.joined(nil)\n\t\t}\n",
 		Package: "reconcile/lease", Test: "TestMemberIsToldThatItsLeaseIsGone",

@@ -118,6 +118,9 @@ func TestMalformedPlanIsNone(t *testing.T) {
 		`{"live":1,"servers":["a"],"owner":"AAEAAQ==","home":"AAA="}`:                  false,
 		`{"live":1,"servers":["a"],"owner":"AAEAAQ==","home":"AAAAAAAA"}`:              false,
 		`{"live":1,"servers":["a"],"owner":"AAEAAQ==","load":[1]}`:                     false,
+		`{"live":1,"servers":["a"],"owner":"AAEAAQ==","load":[0,1099511627776]}`:       true,
+		`{"live":1,"servers":["a"],"owner":"AAEAAQ==","load":[1,-1]}`:                  false,
+		`{"live":1,"servers":["a"],"owner":"AAEAAQ==","load":[1,1099511627777]}`:       false,
 		`{"live":1,"servers":["a"],"owner":"AAEAAg=="}`:                                false,
 		`{"live":2,"servers":["a"],"owner":"AAEAAQ=="}`:                                false,
 		`{"live":-1,"servers":["a"],"owner":"AAEAAQ=="}`:                               false,
@@ -126,6 +129,24 @@ func TestMalformedPlanIsNone(t *testing.T) {
 		if _, err := readPlan(store.Record{Bytes: []byte(text)}, 2); (err == nil) != ok {
 			t.Errorf("%s: %v, want that it is read: %v", text, err, ok)
 		}
+	}
+}
+
+// A plan in the store whose loads no server could have measured is none. With these the sum of
+// the loads overflowed to zero, and the plan after it was a division by that.
+//
+// promise L2. Negative control: the mutant "any load of a plan is read".
+func TestPlanWithLoadsThatNoneMeasuredIsNotBuiltOn(t *testing.T) {
+	b := newBoard("job", "member-", 3, 3)
+	all := records{by: map[string]owner{"member-x": {note{Server: "a", Rule: ruleLoads, Measures: true}, 1}}}
+	b.set(&all, store.Change{Record: store.Record{
+		Kind: Kind, Key: store.Key{Namespace: "job", Name: planName}, Revision: 2,
+		Bytes: []byte(`{"live":1,"servers":["a"],"owner":"AAEAAQAB","load":[9223372036854775807,9223372036854775807,2]}`),
+	}})
+	b.replace(all, 2)
+	c, _, _ := b.members(-1)
+	if got, want := c.next().owner, []string{"a", "a", "a"}; !slices.Equal(got, want) {
+		t.Errorf("the next plan is %v, want %v", got, want)
 	}
 }
 

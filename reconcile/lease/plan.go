@@ -283,6 +283,9 @@ func readPlan(r store.Record, shards int) (p plan, err error) {
 		return list
 	}
 	p = plan{owner: read(s.Owner), home: read(s.Home), load: s.Load}
+	if slices.ContainsFunc(s.Load, func(load int64) bool { return load < 0 || load > maxLoad }) {
+		return plan{}, errPlan // sums and products of them would overflow
+	}
 	if s.Load != nil && len(s.Load) != shards || len(s.Owner) != 2*shards || len(s.Home) != 2*shards || s.Live < 0 || s.Live > len(s.Servers) {
 		return plan{}, errPlan
 	}
