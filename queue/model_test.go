@@ -523,6 +523,14 @@ func (m *model) dispatch(key string, now time.Time) error {
 	return nil
 }
 
+// hadTurn notes that the turn of key came, whether it runs or its buckets refuse it: the
+// row of debounced adds is over.
+func (m *model) hadTurn(key string) {
+	if k := m.keys[key]; k != nil && (k.state == StateReady || k.state == StateHeld) {
+		k.first = time.Time{}
+	}
+}
+
 // settle ends a run; at is when its result alone would run the key again, zero
 // meaning at once.
 func (m *model) settle(key string, kind modelResult, at time.Time, prio Priority, now time.Time) {

@@ -78,8 +78,9 @@ type trial struct {
 	inversions        int       // dispatches out of order, of a queue with buckets
 	paired            time.Time // when a key of two buckets was ready last
 	getters           []*getter
-	mu                sync.Mutex // guards answers
+	mu                sync.Mutex // guards answers and turns
 	answers           []answer
+	turns             []string // keys whose buckets were asked for
 	fillers           int
 }
 
@@ -138,6 +139,9 @@ func newTrial(t testing.TB, k kind) *trial {
 			r.m.buckets = append(r.m.buckets, &modelBucket{rate: rate, burst: n + 1, tokens: float64(n + 1), at: time.Now()})
 		}
 		o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+			r.mu.Lock()
+			r.turns = append(r.turns, key)
+			r.mu.Unlock()
 			dst = append(dst, nil)
 			for _, b := range bucketsOf(key) {
 				dst = append(dst, r.buckets[b])
@@ -195,6 +199,7 @@ func letter(key string) string { return key[:1] }
 func (r *trial) do(op, which, arg byte) {
 	r.n++
 	time.Sleep(time.Nanosecond) // so that nothing else happens at the time of this
+	r.noteTurns()
 	key := r.names[which%letters]
 	d := r.delay(arg)
 	prio := Priority{}
@@ -395,8 +400,7 @@ func (r *trial) start(f func(ctx context.Context) ([]Item[string], error)) {
 // against the model. A getter that sleeps then must have nothing to get.
 func (r *trial) observe() {
 	time.Sleep(time.Nanosecond) // a timer that is due at once rings
-	synctest.Wait()
-	r.m.step(time.Now())
+	r.noteTurns()
 	if slices.ContainsFunc(r.m.ready, func(key string) bool { return len(r.m.bucketsOf(key)) > 1 }) {
 		r.paired = time.Now()
 	}
@@ -429,6 +433,21 @@ func (r *trial) observe() {
 		r.dispatch(group)
 	}
 	r.checkSleepers()
+}
+
+// noteTurns tells the model of each key whose turn came, once the queue has nothing to do.
+// A key that its buckets refused then may be ready again by now, so that its state does
+// not show it.
+func (r *trial) noteTurns() {
+	synctest.Wait()
+	r.m.step(time.Now())
+	r.mu.Lock()
+	turns := r.turns
+	r.turns = nil
+	r.mu.Unlock()
+	for _, key := range turns {
+		r.m.hadTurn(key)
+	}
 }
 
 // checkSleepers looks whether a getter sleeps although it need not.
@@ -806,7 +825,7 @@ func (r *trial) compare() {
 func (r *trial) compareKey(k *modelKey, e Entry[string]) {
 	state := e.State
 	if state == StateThrottled && len(bucketsOf(e.Key)) > 0 && r.kind.buckets {
-		state, k.first = StateReady, time.Time{} // its turn came: the row of debounced adds is over
+		state = StateReady
 	}
 	if state != k.state || e.Attempts != k.attempts || e.Priority.Int() != k.band {
 		r.t.Fatalf("%s is %v, attempts %d, priority %v; want %v, %d, %d", e.Key, e.State, e.Attempts, e.Priority, k.state, k.attempts, k.band)
