@@ -22,6 +22,7 @@ var (
 	objectsFlag     = list("objects", "numbers of objects of Converge", count, 1e4, 1e5, 1e6)
 	postgresObjects = flag.Int("postgres-objects", 100_000, "records of Store on the PostgreSQL backend")
 	serversObjects  = flag.Int("servers-objects", 100_000, "objects of Servers")
+	startObjects    = flag.Int("start-objects", 10_000, "objects of Start")
 	shardsFlag      = list("shards", "shards of tend's queues, the first counts; empty: the default", count)
 )
 
@@ -60,6 +61,9 @@ func shards() int {
 func TestMain(m *testing.M) {
 	if cfg := os.Getenv(serverEnv); cfg != "" {
 		os.Exit(serveBench(cfg)) // this process is a server of BenchmarkServers
+	}
+	if cfg := os.Getenv(startEnv); cfg != "" {
+		os.Exit(startBench(cfg)) // this process is a start of BenchmarkStart
 	}
 	flag.Parse()
 	if flag.NArg() > 0 {

@@ -75,7 +75,7 @@ func startMember() (err error) {
 	}
 	cfg := embed.NewConfig()
 	cfg.Dir, cfg.LogLevel, cfg.LogOutputs = member.dir, "fatal", []string{os.DevNull}
-	cfg.UnsafeNoFsync = true
+	cfg.UnsafeNoFsync, cfg.QuotaBackendBytes = true, 8<<30
 	client, peer := loopback(), loopback()
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}

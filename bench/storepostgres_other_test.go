@@ -11,3 +11,7 @@ func stopPostgres() {}
 const serverEnv = "TEND_BENCH_SERVER"
 
 func serveBench(string) int { return 1 }
+
+const startEnv = "TEND_BENCH_START"
+
+func startBench(string) int { return 1 }
