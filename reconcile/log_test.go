@@ -90,6 +90,32 @@ func TestRunsThatTryNothingDoNotEndARowOfFailures(t *testing.T) {
 	})
 }
 
+// A run that tried nothing waits for as long as it asked for, although the one before it was
+// throttled until a time that has passed.
+//
+// Seen to fail: the key ran without end in one moment.
+//
+// Negative control: mutant "a run that tried nothing waits as the throttled one before it".
+func TestRunThatTriesNothingAfterAThrottledOneWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, _ := quiet()
+		var runs atomic.Int32
+		c := newController(t, record(func(context.Context, string) (result, error) {
+			switch n := runs.Add(1); {
+			case n == 1:
+				return result{}, queue.Throttled(nil, time.Now().Add(time.Second), nil)
+			case n < 100:
+				return result{StillFailing: true, RequeueAfter: time.Minute}, nil
+			}
+			return result{}, nil
+		}), &reconcile.Options[string]{Logger: logger, Backoff: exactly(time.Second)})
+		add(t, c, "k")
+		start(t, c)
+		pass(90 * time.Second)
+		expect(t, "runs in a minute and a half", runs.Load(), 3)
+	})
+}
+
 // A failing key that is removed leaves nothing behind: successes are not asked for ever
 // after whether they end a row of failures.
 func TestRemovedKeyIsNoFailureForEver(t *testing.T) {

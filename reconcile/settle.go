@@ -134,8 +134,11 @@ func (t *settler[K]) stillFailing(item queue.Item[K], d time.Duration) {
 // what failed. It reads as that failure does.
 type untriedError struct{ failure, wait error }
 
-func (e *untriedError) Error() string   { return e.failure.Error() }
-func (e *untriedError) Unwrap() []error { return []error{e.failure, e.wait} }
+func (e *untriedError) Error() string { return e.failure.Error() }
+
+func (e *untriedError) Unwrap() []error {
+	return []error{e.wait, e.failure} // the queue waits until the first time that it finds
+}
 
 // rest settles a key that succeeded and asked for nothing: it comes back at the
 // resync, if there is one and the key is not known to be gone.
