@@ -1173,6 +1173,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestRunsThatTryNothingDoNotEndARowOfFailures",
 	},
 	{
+		Name: "a run that tried nothing waits as the throttled one before it",
+		File: "reconcile/settle.go", Old: "\treturn []error{e.wait, e.failure}", New: "\tif BROKEN {\n\t\treturn []error{e.failure, e.wait}\n\t}\n\treturn []error{e.wait, e.failure}",
+		Package: "reconcile", Test: "TestRunThatTriesNothingAfterAThrottledOneWaits",
+	},
+	{
 		Name: "a source that was removed and goes on is not named",
 		File: "reconcile/feed.go", Old: "\ts.removed = append(s.removed, f)\n", New: "\tif !BROKEN {\n\t\ts.removed = append(s.removed, f)\n\t}\n",
 		Package: "reconcile", Test: "TestRemovedSourceThatIgnoresItsEndIsNamed",
@@ -1655,8 +1660,18 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run that leaves for a list counts as one that looked",
-		File: "reconcile/external/reconciler.go", Old: "Requeue: true, RequeueAfter: listWait", New: "Requeue: !BROKEN, RequeueAfter: listWait",
+		File: "reconcile/external/reconciler.go", Old: "StillFailing: true, RequeueAfter: listWait", New: "StillFailing: !BROKEN, RequeueAfter: listWait",
 		Package: "reconcile/external", Test: "TestRunThatLeavesForAListSaysNothingOfItsObject",
+	},
+	{
+		Name: "a run that leaves for a list begins the attempts again",
+		File: "reconcile/external/reconciler.go", Old: "StillFailing: true, RequeueAfter: listWait", New: "StillFailing: !BROKEN, Requeue: BROKEN, RequeueAfter: listWait",
+		Package: "reconcile/external", Test: "TestFailingObjectThatWaitsForAListKeepsItsBackoff",
+	},
+	{
+		Name: "a list does not end the wait of a failing key",
+		File: "reconcile/external/changed.go", Old: "o.Urgent, o.KeepAttempts = waited, waited", New: "o.Urgent, o.KeepAttempts = waited && !BROKEN, waited",
+		Package: "reconcile/external", Test: "TestFailingObjectThatWaitsForAListKeepsItsBackoff",
 	},
 	{
 		Name: "runs wait for a list with their workers",

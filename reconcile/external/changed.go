@@ -72,6 +72,7 @@ func (v *Inventory[S, T, R]) leave(key store.Key, id string, fresh bool) (at tim
 	}
 	delete(v.back, key)
 	if _, known := v.recallLocked(id, at); known != nothing || len(v.changed) == 0 || fresh || recent(v.list.begun, v.o.Fresh, at) || recent(v.failed, v.o.Fresh/4, at) {
+		delete(v.waiting, key) // or the list would end a backoff that this run may begin
 		return at, false
 	}
 	if v.waiting == nil {
@@ -115,7 +116,7 @@ func (v *Inventory[S, T, R]) listForOthers(ctx context.Context, to reconcile.Sin
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, c := range v.changed {
-		c.note(maps.Keys(v.waiting))
+		c.note(maps.Keys(v.waiting), true)
 	}
 	maps.DeleteFunc(v.back, func(_ store.Key, at time.Time) bool { return !recent(at, longestLook, time.Now()) })
 	maps.Copy(v.back, v.waiting)
@@ -126,14 +127,14 @@ func (v *Inventory[S, T, R]) listForOthers(ctx context.Context, to reconcile.Sin
 type changedKeys struct {
 	more chan struct{} // has a token when there may be keys
 
-	mu   sync.Mutex // guards what follows
-	keys map[reconcile.Request]bool
+	mu   sync.Mutex                 // guards what follows
+	keys map[reconcile.Request]bool // true: its run waited for a list
 }
 
-func (c *changedKeys) note(keys iter.Seq[reconcile.Request]) {
+func (c *changedKeys) note(keys iter.Seq[reconcile.Request], waited bool) {
 	c.mu.Lock()
 	for k := range keys {
-		c.keys[k] = true
+		c.keys[k] = c.keys[k] || waited
 	}
 	c.mu.Unlock()
 	c.wake()
@@ -163,7 +164,9 @@ func (c *changedKeys) feed(ctx context.Context, to reconcile.Sink[reconcile.Requ
 	if len(keys) > manyKeys {
 		o.Priority = queue.At(-1)
 	}
-	for key := range keys {
+	for key, waited := range keys {
+		// The wait ends, and if its runs failed before, the row of failures goes on.
+		o.Urgent, o.KeepAttempts = waited, waited
 		err := to.Add(key, o)
 		for ; errors.Is(err, queue.ErrFull); err = to.Add(key, o) {
 			if !sleep.For(ctx, fullPause) {
@@ -217,6 +220,6 @@ func (v *Inventory[S, T, R]) tell(were []R) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, c := range v.changed {
-		c.note(slices.Values(keys))
+		c.note(slices.Values(keys), false)
 	}
 }

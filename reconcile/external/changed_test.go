@@ -13,6 +13,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -146,6 +147,51 @@ func TestRunThatLeavesForAListSaysNothingOfItsObject(t *testing.T) {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// An object whose create fails is tried by its backoff, although each try waits for a list:
+// the wait is no success that begins the attempts again, and the list ends it at once.
+//
+// Seen to fail: the attempts began again at each list, and the create was tried hundreds of
+// times in two hours.
+//
+// Negative control: mutant "a run that leaves for a list begins the attempts again".
+func TestFailingObjectThatWaitsForAListKeepsItsBackoff(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Poll = 10 * time.Minute
+		inv := w.inventory(func(o *invOpts) {
+			list := o.List
+			o.Fresh = time.Second // every look needs a list
+			o.List = func(ctx context.Context) iter.Seq2[resource, error] {
+				time.Sleep(100 * time.Millisecond)
+				return list(ctx)
+			}
+		})
+		w.restart(nil)
+		var tries []time.Time
+		w.with(inv.Client(external.ClientFuncs[diskSpec, diskStatus]{
+			CreateFunc: func(context.Context, *disk) error {
+				tries = append(tries, time.Now())
+				return errors.New("refused")
+			},
+		}))
+		w.lists = inv
+		w.declare()
+		stop := w.startWith(reconcile.Options[reconcile.Request]{
+			Workers: 2, Backoff: queue.Backoff{Base: time.Second, Max: time.Hour, Jitter: queue.NoJitter},
+		})
+		begun := time.Now()
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		stop()
+		// At 0 s, 1 s, 3 s, ..., 2^12-1 s.
+		if len(tries) != 13 {
+			t.Fatalf("%d creates were tried in two hours, want 13", len(tries))
+		}
+		if last, want := tries[12].Sub(begun), (1<<12-1)*time.Second; last < want || last > want+13*time.Second {
+			t.Errorf("the last was tried after %v, want little more than %v", last, want)
 		}
 	})
 }

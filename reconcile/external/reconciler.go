@@ -262,7 +262,7 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 	a.client = client
 	defer a.close(ctx)
 	if err := a.observe(ctx, calls); errors.Is(err, errListing) {
-		return reconcile.Result{Requeue: true, RequeueAfter: listWait}, nil // no success: nothing was found out
+		return reconcile.Result{StillFailing: true, RequeueAfter: listWait}, nil // no success: nothing was found out
 	} else if err != nil {
 		return a.fail(ctx, ReasonObserveFailed, fmt.Errorf("observe: %w", err))
 	}
