@@ -1660,7 +1660,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run that leaves for a list counts as one that looked",
-		File: "reconcile/external/reconciler.go", Old: "StillFailing: true, RequeueAfter: listWait", New: "StillFailing: !BROKEN, RequeueAfter: listWait",
+		File: "reconcile/program/kind.go", Old: "err == nil && (res.StillFailing ||", New: "err == nil && (res.StillFailing && !BROKEN ||",
 		Package: "reconcile/external", Test: "TestRunThatLeavesForAListSaysNothingOfItsObject",
 	},
 	{
