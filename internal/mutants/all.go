@@ -1925,6 +1925,26 @@ var All = []Mutant{
 		Package: "reconcile/declare", Test: "TestAFileIsAppliedAgainUnderANewLease",
 	},
 	{
+		Name: "what an earlier process stored is stuck",
+		File: "reconcile/program/kind.go", Old: "return last.looked >= o.Generation && last.unseen", New: "return (BROKEN || last.looked >= o.Generation) && last.unseen",
+		Package: "reconcile/program", Test: "TestOnceDoesNotEndForWhatWasStuckBefore",
+	},
+	{
+		Name: "a terminal error of an earlier spec is stuck",
+		File: "reconcile/program/kind.go", Old: "l.Stuck = last.looked >= o.Generation &&", New: "l.Stuck = (BROKEN || last.looked >= o.Generation) &&",
+		Package: "reconcile/program", Test: "TestOnceDoesNotEndForWhatWasStuckBefore",
+	},
+	{
+		Name: "conditions of an earlier spec are stuck",
+		File: "reconcile/program/kind.go", Old: "return len(o.Conditions) == 0 ||", New: "return BROKEN || len(o.Conditions) == 0 ||",
+		Package: "reconcile/program", Test: "TestOnceDoesNotEndForWhatWasStuckBefore",
+	},
+	{
+		Name: "a run that waits for its phase counts as one that looked",
+		File: "reconcile/external/reconciler.go", Old: "res.Requeue || a.notDue", New: "res.Requeue || a.notDue && !BROKEN",
+		Package: "reconcile/external", Test: "TestRunThatWaitsForItsPhaseSaysNothingOfItsObject",
+	},
+	{
 		Name: "a run of an older generation confirms the present one",
 		File: "reconcile/program/kind.go", Old: "nil, began.Generation\n", New: "nil, began.Generation\n\t\tif BROKEN {\n\t\t\tlast.generation++\n\t\t}\n",
 		Package: "reconcile/program", Test: "TestARunOfAnOlderGenerationDoesNotCount",

@@ -51,7 +51,9 @@ type Options[S, T any] struct {
 	// one that was edited or deleted meanwhile, or was not in order, is looked at
 	// at once. During its first interval a process takes what wakes an object
 	// that is in order (a webhook, say) for the restart; the annotation
-	// [store.AnnotationReconcileNow] is heard at any time.
+	// [store.AnnotationReconcileNow] is heard at any time. A run that waits for its
+	// moment has not looked, and package program does not count it: a program that ends when
+	// all is as declared takes up to an interval with it.
 	PollPhase bool
 	// MinPoll is the least that an object's own [PollAnnotation] may ask for;
 	// zero: 10 s, or Poll if that is less.

@@ -13,6 +13,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
@@ -149,6 +150,41 @@ func TestRequestedRunDoesNotWaitForThePhase(t *testing.T) {
 		w.run()
 		if got := w.cloud.Calls("Get") - looks; got != 1 {
 			t.Errorf("%d looks for the request, want 1", got)
+		}
+	})
+}
+
+// After a restart a program counts an object that was in order when this process has looked
+// at it, at its phase: what an earlier process stored proves nothing.
+//
+// Seen to fail: every object counted at once, and -once ended without a look.
+//
+// Negative control: mutant "a run that waits for its phase counts as one that looked".
+func TestRunThatWaitsForItsPhaseSaysNothingOfItsObject(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Poll, w.o.PollPhase = 10*time.Minute, true
+		w.restart(nil)
+		keys := w.populate(20)
+		stop := w.start(nil, 2)
+		time.Sleep(20 * time.Minute)
+		stop()
+		w.restart(nil)
+		before := w.cloud.Calls("Get")
+		shown := must(cache.New(w.store, nil))
+		kind := must(program.Of(shown, nil))
+		ctl := must(w.rec.Controller("disks", shown, must(kind.Track(nil))))
+		m := &reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
+		if err := m.Register(ctl); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if err := program.Run(t.Context(), m, &program.Options{
+			Parts: []program.Part{kind}, Once: true, Timeout: time.Hour, Logger: slog.New(slog.DiscardHandler),
+		}); err != nil {
+			t.Error(err)
+		}
+		if looks := w.cloud.Calls("Get") - before; looks != len(keys) || time.Since(begun) > w.o.Poll+time.Second {
+			t.Errorf("the program ended after %v and %d looks, want one at each of %d objects within an interval", time.Since(begun), looks, len(keys))
 		}
 	})
 }

@@ -140,6 +140,8 @@ type attempt[S, T any] struct {
 	// tolerated says that the resource differs, and that the policy forbids to update it.
 	tolerated bool
 	late      *S // what Observe filled in, to be stored
+	// notDue says that the first look of this process can wait: the run did not look.
+	notDue bool
 }
 
 // contained runs the attempt and writes the status, after a panic too. The
@@ -156,6 +158,7 @@ func (a *attempt[S, T]) contained(ctx context.Context) (res reconcile.Result, er
 		}
 	}()
 	res, err = a.run(ctx)
+	res.Requeue = res.Requeue || a.notDue // package program counts a run that looked
 	ended = true
 	return lost(res, err, a.End(ctx, nil))
 }
@@ -223,6 +226,7 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 // permitted is the part of a run that may use what the object needs.
 func (a *attempt[S, T]) permitted(ctx context.Context) (reconcile.Result, error) {
 	if d := a.poll.notDue(a.Stored()); d > 0 && !a.Asked() && a.view.phase != pending {
+		a.notDue = true
 		return reconcile.Result{RequeueAfter: d}, nil
 	}
 	calls, cancel := context.WithTimeoutCause(ctx, a.o.Timeout, errTimeout)

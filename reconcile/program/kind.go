@@ -22,7 +22,9 @@ type KindOptions[S, T any] struct {
 	Done func(o *store.Object[S, T]) bool
 	// Stuck reports whether an object that is not done needs a person, and why: waiting
 	// does not help it. It is asked besides what the Kind knows: paused objects, and with
-	// Track those whose last run failed with reconcile.Terminal. Default: no other is.
+	// Track those whose last run failed with reconcile.Terminal. What it says counts when a
+	// run of the object's present generation, with Track one of this process, has ended; where
+	// no run is tracked, the generation of the conditions says so. Default: no other is.
 	Stuck func(o *store.Object[S, T]) (why string, stuck bool)
 }
 
@@ -44,6 +46,7 @@ type lastRun struct {
 	uid        string
 	revision   store.Revision // of the object that it began with
 	generation int64          // that a run without an error began with; 0: there was none
+	looked     int64          // that the last run began with that found out what is stored, or a terminal error
 	err        error          // of the last run; nil: none
 	unseen     store.Revision // the highest at which a run wrote, until the cache shows it; 0: nothing
 }
@@ -171,13 +174,16 @@ func (k *Kind[S, T]) keep(began *store.Object[S, T], wrote store.Revision, res r
 	default:
 		last.err, last.generation = nil, began.Generation
 	}
+	if last.generation != 0 || wrote != 0 || errors.Is(last.err, reconcile.ErrTerminal) {
+		last.looked = began.Generation
+	}
 	last.revision, last.unseen = began.Revision, max(last.unseen, wrote)
 	k.runs[began.Key()] = last
 	if len(k.runs) > k.tidyAt {
 		k.tidyLocked()
 		k.tidyAt = max(manyRuns, 2*len(k.runs))
 	}
-	if before.uid != last.uid || before.generation != last.generation || !sameText(before.err, last.err) {
+	if before.uid != last.uid || before.looked != last.looked || before.generation != last.generation || !sameText(before.err, last.err) {
 		k.wake.notify()
 	}
 }
@@ -273,13 +279,14 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 		l.Why, l.Stuck = "paused", true
 		return l, false
 	case last.err != nil:
-		l.Why, l.Err, l.Stuck = store.Clip(last.err.Error()), last.err, errors.Is(last.err, reconcile.ErrTerminal)
+		l.Why, l.Err = store.Clip(last.err.Error()), last.err
+		l.Stuck = last.looked >= o.Generation && errors.Is(last.err, reconcile.ErrTerminal)
 	default:
 		l.Why = inTheWay(o)
 	}
 	if k.o.Stuck != nil && !l.Stuck {
 		if why, stuck := k.o.Stuck(o); stuck {
-			l.Why, l.Stuck, l.Failing = store.Clip(why), true, true
+			l.Why, l.Stuck, l.Failing = store.Clip(why), k.presentLocked(o, last), true
 		}
 	}
 	if l.Why == "" {
@@ -304,6 +311,17 @@ func (k *Kind[S, T]) doneLocked(o *store.Object[S, T], last lastRun, generation 
 		return k.tracked
 	}
 	return ready.Status == store.True && ready.ObservedGeneration >= generation
+}
+
+// presentLocked reports whether what is stored of o was found by a run of its present
+// generation, with Track one of this process, rather than for an earlier spec.
+func (k *Kind[S, T]) presentLocked(o *store.Object[S, T], last lastRun) bool {
+	if k.tracked {
+		return last.looked >= o.Generation && last.unseen == 0
+	}
+	return len(o.Conditions) == 0 || slices.ContainsFunc(o.Conditions, func(c store.Condition) bool {
+		return c.ObservedGeneration >= o.Generation
+	})
 }
 
 // inTheWay is what the conditions of an object say is missing; empty: nothing.

@@ -45,13 +45,14 @@ type service struct {
 // quiet is the logger of what is not looked at.
 var quiet = slog.New(slog.DiscardHandler)
 
-// newService makes a server that reconciles with f, tracked or not.
-func newService(t *testing.T, b store.Backend, track bool, placement lease.Placement, f run) *service {
+// newService makes a server that reconciles with f, tracked or not, and at most one kind's
+// options.
+func newService(t *testing.T, b store.Backend, track bool, placement lease.Placement, f run, kind ...*program.KindOptions[spec, status]) *service {
 	t.Helper()
 	s := &service{manager: reconcile.Manager{Logger: quiet}}
 	s.sites = must(store.New[spec, status](b, "site", nil))
 	s.cache = must(cache.New(s.sites, nil))
-	s.part = must(program.Of(s.cache, nil))
+	s.part = must(program.Of(s.cache, append(kind, nil)[0]))
 	o := &reconcile.Options[reconcile.Request]{Placement: placement}
 	if track {
 		o = must(s.part.Track(o))
@@ -254,6 +255,74 @@ func TestReasonsComeFromConditions(t *testing.T) {
 		cancel()
 		manager.Wait()
 	})
+}
+
+// What a person has to look at counts when a run of this process, of the object's present
+// spec, has found it: -once does not end for what an earlier process or an earlier spec left.
+//
+// Seen to fail in each of the three forms: Run ended with ErrStuck before the run that mends
+// the object.
+//
+// Negative controls: mutants "what an earlier process stored is stuck", "a terminal error of
+// an earlier spec is stuck" and "conditions of an earlier spec are stuck".
+func TestOnceDoesNotEndForWhatWasStuckBefore(t *testing.T) {
+	taken := func(o *site) (string, bool) {
+		c, _ := o.Condition(store.ConditionSynced)
+		return c.Message, c.Status == store.False && c.Reason == "Taken"
+	}
+	key := store.Key{Name: "a"}
+	// refused stores that the object is stuck.
+	refused := func(ctx context.Context, s *service, o *site) error {
+		o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: "Taken", Message: "by another"})
+		_, err := s.sites.UpdateStatus(ctx, o)
+		return err
+	}
+	grow := func(t *testing.T, s *service) {
+		_, err := s.sites.Mutate(t.Context(), key, func(o *site) error { o.Spec.Size = 2; return nil })
+		check(t, err)
+	}
+	for name, c := range map[string]struct {
+		track  bool
+		before func(t *testing.T, s *service) // another process, before the program begins
+		size1  run                            // a run of the first spec; nil: it is slow, as those of the second are
+	}{
+		"by what an earlier process stored": {true, func(t *testing.T, s *service) {
+			check(t, refused(t.Context(), s, must(s.sites.Get(t.Context(), key))))
+		}, nil},
+		"by conditions of an earlier spec": {false, func(t *testing.T, s *service) {
+			check(t, refused(t.Context(), s, must(s.sites.Get(t.Context(), key))))
+			grow(t, s)
+		}, nil},
+		"by a terminal error of an earlier spec": {true, func(*testing.T, *service) {}, func(context.Context, *site) (reconcile.Result, error) {
+			return reconcile.Result{}, reconcile.Terminal(errors.New("too small"))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var s *service
+				s = newService(t, must(memory.New(nil)), c.track, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
+					if o.Spec.Size == 1 && c.size1 != nil {
+						grow(t, s)
+						return c.size1(ctx, o)
+					}
+					select { // longer than a program that ends waits for
+					case <-time.After(5 * time.Minute):
+					case <-ctx.Done():
+						return reconcile.Result{}, ctx.Err()
+					}
+					o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.True})
+					return s.resize(ctx, o)
+				}, &program.KindOptions[spec, status]{Stuck: taken})
+				s.create(t, key.Name)
+				c.before(t, s)
+				o := s.once()
+				o.Timeout = time.Hour
+				if err := program.Run(t.Context(), &s.manager, o); err != nil {
+					t.Errorf("Run = %v, want nil after the run that mends it", err)
+				}
+			})
+		})
+	}
 }
 
 // The run that is under way when a spec changes was of the spec before.
