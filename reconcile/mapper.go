@@ -135,24 +135,19 @@ func (p *mapping[K, S, T]) note(key store.Key, s step[S, T]) error {
 	return p.q.AddWith(key, o)
 }
 
-// widenedLocked is s together with what waits already. The source's changes come in
-// order; a list for shards that were gained is read beside them, and what it says of
-// an object may be older than a change that waits.
+// widenedLocked is s together with what waits already. The source's changes come in order
+// and say all that is to be mapped. A list for shards that were gained is read beside them:
+// it may be late, or ahead of a change that is still to come, which the object as it was
+// mapped last is then known from alone. So it counts only where no change waits.
 func (p *mapping[K, S, T]) widenedLocked(key store.Key, s step[S, T]) step[S, T] {
 	was, ok := p.todo[key]
-	if !ok {
+	switch {
+	case !ok, was.only != nil && s.only == nil:
 		return s
+	case was.only == nil && s.only != nil:
+		return was
 	}
-	if listed := s.only != nil; listed && was.only == nil {
-		s.now, s.at = was.now, was.at
-	}
-	s.old = was.old
-	s.initial = was.initial && s.initial
-	if was.only == nil || s.only == nil {
-		s.only = nil
-	} else {
-		s.only = slices.Concat(was.only, s.only)
-	}
+	s.old, s.initial, s.only = was.old, was.initial && s.initial, slices.Concat(was.only, s.only)
 	return s
 }
 
