@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -26,7 +27,7 @@ type condition struct {
 
 	workers  int // that there are to be
 	adapt    *AdaptSnapshot
-	runs     []runCondition
+	runs     []runCondition // longest first
 	sources  []sourceCondition
 	waitsFor string // what has not synced; "": everything has
 	why      error  // it has not, if that is known
@@ -86,6 +87,9 @@ func (s *supervisor[K]) condition() condition {
 			c.runs = append(c.runs, r)
 		}
 	}
+	slices.SortFunc(c.runs, func(a, b runCondition) int {
+		return cmp.Or(a.Since.Compare(b.Since), slices.Compare(a.Keys, b.Keys))
+	})
 	for _, f := range slices.Concat(s.allFeeds(), s.removedFeeds()) {
 		c.sources = append(c.sources, f.condition())
 	}

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -51,7 +50,6 @@ func (c *Controller[K]) Snapshot() Snapshot {
 	for _, r := range at.runs {
 		s.Running = append(s.Running, r.RunSnapshot)
 	}
-	slices.SortFunc(s.Running, func(a, b RunSnapshot) int { return a.Since.Compare(b.Since) })
 	for _, f := range at.sources {
 		if !f.removed {
 			s.Sources = append(s.Sources, f.SourceSnapshot)

@@ -57,6 +57,41 @@ func TestWorkersGrowAndShrinkWhileRunning(t *testing.T) {
 	})
 }
 
+// Health and Snapshot name the runs in one order, the longest first: text that changes
+// without news is an alert each time.
+func TestStuckRunsAreNamedInOneOrder(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		c := newController(t, record(func(context.Context, string) (result, error) {
+			<-release
+			return result{}, nil
+		}), &reconcile.Options[string]{Timeout: time.Minute})
+		start(t, c)
+		add(t, c, "z")
+		pass(time.Second)
+		add(t, c, "c", "a", "d", "b")
+		pass(time.Hour)
+		var want []string
+		for _, key := range []string{"z", "a", "b", "c", "d"} {
+			want = append(want, "run of "+key)
+		}
+		for range 20 {
+			var got []string
+			for line := range strings.SplitSeq(c.Health().Error(), "\n") {
+				run, _, _ := strings.Cut(line, " is stuck")
+				got = append(got, run)
+			}
+			expectList(t, "Health", got, want...)
+			got = nil
+			for _, r := range c.Snapshot().Running {
+				got = append(got, "run of "+r.Keys[0])
+			}
+			expectList(t, "Snapshot", got, want...)
+		}
+		close(release)
+	})
+}
+
 // promise R3
 //
 // Negative control: without the call of pool.replace in reportStuck the second

@@ -77,14 +77,22 @@ func differ(was, is map[int]int64) bool {
 // announces what has changed.
 func (s *session) measure() {
 	loads, held := make(map[int]int64), make(map[int]*hold)
+	failed, why := 0, any(nil)
 	for shard, h := range s.holds {
 		if !h.leaving.IsZero() {
 			continue
 		}
 		held[shard] = h
-		if load, ok := s.loadOf(shard); ok && s.measured[shard] == h {
+		load, panicked := s.loadOf(shard)
+		switch {
+		case panicked != nil:
+			failed, why = failed+1, panicked
+		case s.measured[shard] == h:
 			loads[shard] = min(max(load, 1), maxLoad)
 		}
+	}
+	if failed > 0 {
+		s.opts.Logger.Error("lease: Options.Load panicked", "lease", s.name, "server", s.opts.Server, "shards", failed, "of", len(held), "panic", fmt.Sprint(why))
 	}
 	s.measured = held
 	if !differ(s.loads, loads) {
@@ -98,14 +106,9 @@ func (s *session) measure() {
 }
 
 // loadOf calls Options.Load. One that panics has measured nothing.
-func (s *session) loadOf(shard int) (load int64, ok bool) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.opts.Logger.Error("lease: Options.Load panicked", "lease", s.name, "server", s.opts.Server, "shard", shard, "panic", fmt.Sprint(v))
-			load, ok = 0, false
-		}
-	}()
-	return s.opts.Load(shard), true
+func (s *session) loadOf(shard int) (load int64, panicked any) {
+	defer func() { panicked = recover() }()
+	return s.opts.Load(shard), nil
 }
 
 // measuring is when to measure; nil: never.

@@ -142,7 +142,8 @@ func TestSharesByMeasuredLoad(t *testing.T) {
 	})
 }
 
-// A measurement that panics counts for nothing, and the server goes on.
+// A measurement that panics counts for nothing, and the server goes on. The log has one
+// line for each measurement, however many shards there are.
 func TestLoadThatPanicsMeasuresNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
@@ -158,6 +159,9 @@ func TestLoadThatPanicsMeasuresNothing(t *testing.T) {
 		other.end()
 		if !strings.Contains(log.String(), "Options.Load panicked") || !strings.Contains(log.String(), "no counter") {
 			t.Errorf("logged\n%s\nwant the panic", log.String())
+		}
+		if n := strings.Count(log.String(), "\n"); n > 5 {
+			t.Errorf("logged %d lines at five measurements:\n%s", n, log.String())
 		}
 	})
 }
