@@ -1089,7 +1089,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a measurement counts at once",
-		File: "reconcile/lease/load.go", Old: "ok && s.measured[shard] == h {", New: "ok && (BROKEN || s.measured[shard] == h) {",
+		File: "reconcile/lease/load.go", Old: "case s.measured[shard] == h:", New: "case s.measured[shard] == h || BROKEN:",
 		Package: "reconcile/lease", Test: "TestSharesByMeasuredLoad",
 	},
 	{
