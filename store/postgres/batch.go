@@ -48,15 +48,15 @@ func newBatcher(b *Backend) *batcher {
 
 // commit sends m and waits for its outcome. When ctx ends first, m is withdrawn if it
 // has not been sent, and its outcome is unknown if it has: a transaction that others
-// share goes on.
-func (q *batcher) commit(ctx context.Context, m *member) error {
+// share goes on, and still writes to m.
+func (q *batcher) commit(ctx context.Context, m *member) (store.Revision, error) {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	}
 	q.mu.Lock()
 	if q.closed {
 		q.mu.Unlock()
-		return store.ErrClosed
+		return 0, store.ErrClosed
 	}
 	if !q.sending {
 		q.sending = true
@@ -67,31 +67,31 @@ func (q *batcher) commit(ctx context.Context, m *member) error {
 			// Ends when the queue is empty; waited for by close.
 			go q.sender(batch)
 		}
-		return m.err
+		return m.revision, m.err
 	}
 	m.done = make(chan struct{})
 	q.queue = append(q.queue, m)
 	q.mu.Unlock()
 	select {
 	case <-m.done:
-		return m.err
+		return m.revision, m.err
 	case <-ctx.Done():
 		return q.withdraw(ctx, m)
 	}
 }
 
-func (q *batcher) withdraw(ctx context.Context, m *member) error {
+func (q *batcher) withdraw(ctx context.Context, m *member) (store.Revision, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if i := slices.Index(q.queue, m); i >= 0 {
 		q.queue = slices.Delete(q.queue, i, i+1)
-		return context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	}
 	select {
 	case <-m.done: // it was answered after all
-		return m.err
+		return m.revision, m.err
 	default:
-		return fmt.Errorf("postgres: %w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+		return 0, fmt.Errorf("postgres: %w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 	}
 }
 

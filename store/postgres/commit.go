@@ -33,12 +33,12 @@ func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, erro
 	if err != nil {
 		return 0, err
 	}
-	err = b.batch.commit(ctx, m)
+	revision, err := b.batch.commit(ctx, m)
 	var conflict *store.ConflictError
 	if errors.As(err, &conflict) && conflict.Current.Revision != 0 && conflict.Current.Bytes == nil {
 		conflict.Current.Bytes = b.valueAt(ctx, conflict.Current)
 	}
-	return m.revision, err
+	return revision, err
 }
 
 func newMember(t store.Txn) (*member, error) {

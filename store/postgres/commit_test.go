@@ -407,3 +407,36 @@ func increment(ctx context.Context, b store.Backend) error {
 		}
 	}
 }
+
+// Callers that give up while their Commits are under way are told no revision, and read nothing
+// that is being written. The server goes on at the moment in which they give up: that nothing
+// orders the two is what lets the race detector see it.
+//
+// Negative control: with Commit returning the member's revision in any case, the race detector
+// reports it in each of eight runs.
+func TestCallersThatGiveUpReadNothingOfACommitUnderWay(t *testing.T) {
+	b := open(t, postgres.Options{})
+	const callers = 30
+	var wg sync.WaitGroup
+	commit := func(ctx context.Context, name string) {
+		rev, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key(name), "v")}})
+		if (err == nil) != (rev != 0) || err != nil && !errors.Is(err, store.ErrUnknownOutcome) {
+			t.Errorf("Commit = %d, %v; want a revision, or an unknown outcome and none", rev, err)
+		}
+	}
+	release := holdHead(t, b)
+	first, cancelFirst := context.WithCancel(t.Context())
+	wg.Go(func() { commit(first, "first") })
+	blocked(t, b)
+	rest, cancelRest := context.WithCancel(t.Context())
+	for i := range callers {
+		wg.Go(func() { commit(rest, fmt.Sprint(i)) })
+	}
+	waitFor(t, func() bool { return b.Queued() == callers })
+	cancelFirst()
+	waitFor(t, func() bool { return b.Queued() == 0 }) // the rest is sent, and waits for the lock
+	cancelRest()
+	release()
+	waitFor(t, func() bool { return !b.Sending() }) // before anything waits for the callers, which would order the two
+	wg.Wait()
+}
