@@ -1329,7 +1329,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a member that leaves does not say so",
-		File: "reconcile/lease/session.go", Old: "if s.member != \"\" {\n\t\treachable", New: "if s.member != \"\" && !BROKEN {\n\t\treachable",
+		File: "reconcile/lease/session.go", Old: "if s.member != \"\" {\n\t\t_, err := s.commit", New: "if s.member != \"\" && !BROKEN {\n\t\t_, err := s.commit",
 		Package: "reconcile/lease", Test: "TestSlowWorkOfAServerThatStopsHoldsUpItsShardAlone",
 	},
 	{
@@ -2241,6 +2241,11 @@ var All = []Mutant{
 		Name: "any record of a shard is the hold's",
 		File: "reconcile/lease/session.go", Old: "case h != nil && (!held || o.created != h.created):", New: "case h != nil && (!held || o.created != h.created && !BROKEN):",
 		Package: "reconcile/lease", Test: "TestHoldEndsWhenItsRecordIsReplaced",
+	},
+	{
+		Name: "an announcement that is late brings its member back",
+		File: "reconcile/lease/session.go", Old: "\tif s.announced != 0 {\n", New: "\tif s.announced != 0 && !BROKEN {\n",
+		Package: "reconcile/lease", Test: "TestAnnouncementThatArrivesLateDoesNotBringTheMemberBack",
 	},
 	{
 		Name: "a plan lands although its servers rule no more",

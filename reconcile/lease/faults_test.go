@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,12 +81,12 @@ func (l *limp) Revoke(ctx context.Context, id store.LeaseID) error {
 }
 
 func (l *limp) Commit(ctx context.Context, t store.Txn) (rev store.Revision, err error) {
-	call := "announce"
-	switch {
+	call := "claim"
+	switch name := t.Ops[0].Key.Name; {
 	case t.Ops[0].Put == nil:
 		call = "remove"
-	case len(t.If) > 0:
-		call = "claim"
+	case strings.HasPrefix(name, "member-") || strings.HasPrefix(name, "peer-"):
+		call = "announce"
 	}
 	err = l.meet(ctx, call, func() (err error) { rev, err = l.link.Commit(ctx, t); return err })
 	return rev, err

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -129,6 +130,34 @@ func TestRemovalThatArrivesLateTakesNoRecordOfTheNextHolder(t *testing.T) {
 		}
 		second.end()
 		first.end()
+	})
+}
+
+// What a server announces of its load, and what reaches the store after the server's record was
+// removed, does not bring the record back: the others would wait for a server that is leaving.
+//
+// Negative control: the mutant "an announcement that is late brings its member back".
+func TestAnnouncementThatArrivesLateDoesNotBringTheMemberBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		var announced atomic.Int32
+		on := &straggler{link: &link{Backend: b}, which: func(t store.Txn) bool {
+			op := t.Ops[0]
+			return op.Put != nil && strings.HasPrefix(op.Key.Name, "member-") && announced.Add(1) > 1
+		}}
+		p, err := lease.NewSharded(on, "job", 4, &lease.Options{
+			TTL: ttl, Server: "first", Logger: quiet, Load: func(int) int64 { return 7 },
+		})
+		first := startPlacement(t, on.link, "first", p, err, l.work("first", ttl/2))
+		time.Sleep(9 * ttl) // two measurements
+		left := make(chan struct{})
+		go func() { first.end(); close(left) }() // ends when the work has wound up
+		time.Sleep(ttl / 4)
+		if err := on.arrive(t); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("an announcement of a server that has removed its record: %v, want a conflict", err)
+		}
+		<-left
 	})
 }
 

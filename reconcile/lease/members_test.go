@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -214,6 +216,51 @@ func TestMemberIsToldWhenItsListsWorkAgain(t *testing.T) {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// returned is a link to a store that is set back: once, a list is of an earlier revision.
+type returned struct {
+	*link
+	back atomic.Bool
+}
+
+func (r *returned) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	page, err := r.link.List(ctx, kind, o)
+	if r.back.CompareAndSwap(true, false) {
+		page.Revision--
+	}
+	return page, err
+}
+
+// A session that ends because the store was set back, as by a restored backup, says so.
+//
+// Negative control: with plain ErrLost as the cause, the log has "lease: lost" alone.
+func TestMemberSaysThatTheStoreHasGoneBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &returned{link: &link{Backend: newBackend(t)}}
+		defer b.Close()
+		var log strings.Builder // written by the goroutine in Run alone, and read after its end
+		m, err := lease.NewMembers(b, "quotas", &lease.Options{TTL: ttl, Server: "one", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }() // ends at cancel
+		time.Sleep(2 * ttl)
+		b.back.Store(true)
+		time.Sleep(2 * ttl)
+		if n := m.Live(); n != 1 {
+			t.Errorf("%d live after the next session has begun, want 1", n)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if got := log.String(); strings.Count(got, "lease: lost: lease: the store has gone back in time") != 1 {
+			t.Errorf("the log does not say once why the session has ended:\n%s", got)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -63,6 +64,8 @@ type session struct {
 	// held at the last measurement.
 	loads    map[int]int64
 	measured map[int]*hold
+	// announced is the revision at which the member's record was created; 0: it was not yet.
+	announced store.Revision
 	// waits is into how many shards the servers that we wait for divide the keys; 0: we wait for none.
 	waits int
 }
@@ -119,7 +122,8 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 	return s.loop(ctx)
 }
 
-// announce writes the record of a member, with what it says to the others.
+// announce writes the record of a member, with what it says to the others. Only the first time it
+// creates the record: a write that reaches the store late does not bring back a member that has left.
 func (s *session) announce() error {
 	n := s.note()
 	if s.divides {
@@ -129,7 +133,19 @@ func (s *session) announce() error {
 	if s.says != nil {
 		n.Says = s.says()
 	}
-	return s.commit(s.ctx, store.Op{Kind: Kind, Key: memberKey(s.name, s.member, s.id), Put: n, Lease: s.lease}, nil)
+	key := memberKey(s.name, s.member, s.id)
+	var same *store.Compare
+	if s.announced != 0 {
+		same = &store.Compare{Kind: Kind, Key: key, Created: s.announced}
+	}
+	at, err := s.commit(s.ctx, store.Op{Kind: Kind, Key: key, Put: n, Lease: s.lease}, same)
+	switch {
+	case errors.Is(err, store.ErrConflict): // the record was removed by hand: the next time creates it
+		s.announced = 0
+	case err == nil && s.announced == 0:
+		s.announced = at
+	}
+	return err
 }
 
 func (s *session) note() note {
@@ -204,7 +220,7 @@ func (s *session) confirm(ctx context.Context) {
 		cancel()
 		switch {
 		case errors.Is(err, errBack):
-			s.lose(ErrLost)
+			s.lose(fmt.Errorf("%w: %w", ErrLost, errBack))
 		case err != nil:
 			if !failed && ctx.Err() == nil {
 				s.trouble("cannot list members")(err)
@@ -295,15 +311,14 @@ func (s *session) await(until context.Context, d time.Duration, failed bool) boo
 }
 
 // commit writes one record under the session's lease, or deletes it.
-func (s *session) commit(ctx context.Context, op store.Op, only *store.Compare) error {
+func (s *session) commit(ctx context.Context, op store.Op, only *store.Compare) (store.Revision, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.TTL/3, errors.New("lease: no answer to a write"))
 	defer cancel()
 	t := store.Txn{Ops: []store.Op{op}}
 	if only != nil {
 		t.If = []store.Compare{*only}
 	}
-	_, err := s.backend.Commit(ctx, t)
-	return err
+	return s.backend.Commit(ctx, t)
 }
 
 // loop is the session's life: what the store says, what work reports and the
@@ -611,7 +626,8 @@ func (s *session) release(holds []*hold) (ok bool) {
 	ok = true
 	for a := range together(holds, func(h *hold) answer {
 		key := s.keys[h.shard]
-		return answer{h, s.commit(ctx, store.Op{Kind: Kind, Key: key}, &store.Compare{Kind: Kind, Key: key, Created: h.created})}
+		_, err := s.commit(ctx, store.Op{Kind: Kind, Key: key}, &store.Compare{Kind: Kind, Key: key, Created: h.created})
+		return answer{h, err}
 	}) {
 		s.given[a.shard] = a.created
 		if a.err == nil || errors.Is(a.err, store.ErrConflict) { // a conflict: it is gone already
@@ -640,7 +656,8 @@ func (s *session) giveBack(ctx context.Context) error {
 	}
 	reachable := len(s.owed) == 0
 	if s.member != "" {
-		reachable = s.commit(s.ctx, store.Op{Kind: Kind, Key: memberKey(s.name, s.member, s.id)}, nil) == nil && reachable
+		_, err := s.commit(s.ctx, store.Op{Kind: Kind, Key: memberKey(s.name, s.member, s.id)}, nil)
+		reachable = err == nil && reachable
 	}
 	patience := time.NewTimer(s.opts.TTL)
 	defer patience.Stop()
