@@ -2119,8 +2119,13 @@ var All = []Mutant{
 	},
 	{
 		Name: "a server of some shards reads the log for each commit of others",
-		File: "store/postgres/tail.go", Old: "if b.heard(n.Payload) && b.tail.gathers() {", New: "if b.heard(n.Payload) && !BROKEN && b.tail.gathers() {",
+		File: "store/postgres/tail.go", Old: "b.heard(n.Payload) && some {", New: "b.heard(n.Payload) && some && !BROKEN {",
 		Package: "store/postgres", Test: "TestAServerOfSomeSlotsGathersTheCommitsOfOthers",
+	},
+	{
+		Name: "a server of few shards looks as often as one of many",
+		File: "store/postgres/tail.go", Old: "\tif g.paid.Before(now) {\n", New: "\tif BROKEN {\n\t\tevery = g.half\n\t}\n\tif g.paid.Before(now) {\n",
+		Package: "store/postgres", Test: "TestEightServersLookTogetherAsOftenAsTwo",
 	},
 	{
 		Name: "what was read waits for the commits of others",

@@ -23,7 +23,7 @@ type Execer interface {
 // database of b, of any isolation level.
 //
 // The declaration lies in a table of its own until a backend of any server applies it,
-// which it does within milliseconds of the commit if a server watches a kind (50 ms at most
+// which it does within milliseconds of the commit if a server watches a kind (200 ms at most
 // if all of them watch some slots only, while there are many commits), and
 // otherwise, and with Options.NoNotify, within Options.Poll. Until then Get, List and watches do not show it. The transaction holds up
 // no commit of others, however long it stays open, except other declarations of the same

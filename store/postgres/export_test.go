@@ -45,6 +45,7 @@ func (b *Backend) Queued() int {
 // What bounds the looks for the commits of others of a process that reads some slots.
 const (
 	Gather      = gather
+	GatherMost  = gatherMost
 	GatherBurst = gatherBurst
 )
 

@@ -384,39 +384,45 @@ func cut(all []store.Change) map[string][]store.Batch {
 }
 
 // gather is the mean time between the looks at the log that a process takes for the commits of
-// others, if it reads some slots of a kind only; gatherBurst looks after a quiet time have none
-// between them. Without it, each of n servers would read the log for each commit of the others,
-// and the fewer changes of its own the more servers there are.
+// others, if it reads half of the slots of a kind. With fewer slots the time is longer, up to
+// gatherMost times as long, so that n servers that share the slots look as often together,
+// however many they are. gatherBurst looks after a quiet time have no pause between them.
+// Without it, each of n servers would read the log for each commit of the others, and the fewer
+// changes of its own the more servers there are.
 const (
 	gather      = 50 * time.Millisecond
+	gatherMost  = 4
 	gatherBurst = 8
 )
 
 // gathering counts such looks. What a process commits itself is read at once and not counted.
 type gathering struct {
-	every time.Duration // gather
-	paid  time.Time     // the looks so far are those of the time until then
+	half time.Duration // gather
+	paid time.Time     // the looks so far are those of the time until then
 }
 
-// pause counts a look at now, and returns for how long notifications are left unread after it.
-func (g *gathering) pause(now time.Time) time.Duration {
+// pause counts a look at now by a process that reads so many slots, and returns for how long
+// notifications are left unread after it.
+func (g *gathering) pause(now time.Time, slots int) time.Duration {
+	every := min(max(g.half, g.half*(store.Slots/2)/time.Duration(max(slots, 1))), gatherMost*g.half)
 	if g.paid.Before(now) {
 		g.paid = now
 	}
-	g.paid = g.paid.Add(g.every)
-	return max(0, g.paid.Sub(now)-gatherBurst*g.every)
+	g.paid = g.paid.Add(every)
+	return max(0, g.paid.Sub(now)-gatherBurst*every)
 }
 
-// gathers reports whether only some slots of a kind are read.
-func (t *tail) gathers() bool {
+// gathers reports whether only some slots of a kind are read, and how many: of the kind with the
+// most, if there are several.
+func (t *tail) gathers() (slots int, some bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.rings {
 		if r.slots != store.AllSlots() {
-			return true
+			slots, some = max(slots, r.slots.Len()), true
 		}
 	}
-	return false
+	return slots, some
 }
 
 // listen rings the bell on every notification. It holds no state of any worth: on another
@@ -464,7 +470,7 @@ func (b *Backend) listenOnce(ctx context.Context) error {
 	// What was notified while no connection listened.
 	b.tail.look()
 	b.heard("inbox")
-	looks := gathering{every: b.gather}
+	looks := gathering{half: b.gather}
 	for {
 		// A connection that died without a word is found out by a question now and then.
 		wait, cancel := context.WithTimeout(ctx, 15*time.Second)
@@ -472,8 +478,8 @@ func (b *Backend) listenOnce(ctx context.Context) error {
 		cancel()
 		switch {
 		case err == nil:
-			if b.heard(n.Payload) && b.tail.gathers() {
-				pause(ctx, looks.pause(time.Now())) // the connection keeps what comes meanwhile
+			if slots, some := b.tail.gathers(); b.heard(n.Payload) && some {
+				pause(ctx, looks.pause(time.Now(), slots)) // the connection keeps what comes meanwhile
 			}
 		case ctx.Err() != nil || conn.IsClosed():
 			return err
