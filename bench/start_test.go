@@ -181,31 +181,31 @@ func (c startConfig) fill() error {
 
 var rows = []byte("rows")
 
-// copyRows makes the bbolt file of the rows.
+// copyRows makes the bbolt file of the rows, a page in a transaction.
 func (c startConfig) copyRows(ctx context.Context, backend store.Backend) error {
-	db, err := bolt.Open(c.Rows, 0o600, nil)
+	db, err := bolt.Open(c.Rows, 0o600, &bolt.Options{NoSync: true})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	return db.Update(func(tx *bolt.Tx) error {
-		bucket, err := tx.CreateBucket(rows)
-		for o := (store.ListOptions{}); err == nil; {
-			var p store.Page
-			if p, err = backend.List(ctx, c.Kind, o); err != nil {
-				break
-			}
-			for _, r := range p.Records {
-				if err := bucket.Put([]byte(r.Key.String()), r.Bytes); err != nil {
-					return err
-				}
-			}
-			if o.Cursor = p.Cursor; o.Cursor == "" {
-				break
-			}
+	for o := (store.ListOptions{}); ; {
+		p, err := backend.List(ctx, c.Kind, o)
+		if err != nil {
+			return err
 		}
-		return err
-	})
+		if err := db.Update(func(tx *bolt.Tx) error {
+			bucket, err := tx.CreateBucketIfNotExists(rows)
+			for i := 0; i < len(p.Records) && err == nil; i++ {
+				err = bucket.Put([]byte(p.Records[i].Key.String()), p.Records[i].Bytes)
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		if o.Cursor = p.Cursor; o.Cursor == "" {
+			return nil
+		}
+	}
 }
 
 // startBench is the main function of a start.

@@ -65,6 +65,10 @@ var campaigns = []campaign{
 		module: ".", pkg: "./reconcile/depend", test: "^TestSimulatedGraphsEndAsDeclared$", control: "mutant: created before its need, seen by the simulation", args: campaignFlag,
 	},
 	{
+		name: "shards-needs", promises: "R4", what: "servers that share objects by shards come and go, lists and watches are slow and break, while the objects, what they need and what they own change: whenever the world stands still each has run with all as it is",
+		module: ".", pkg: "./reconcile/depend", test: "^TestNothingIsLeftBehindWhileShardsMove$", control: "mutant: never woken, seen while shards move", args: campaignFlag,
+	},
+	{
 		name: "graphs-index", promises: "R4", what: "every order of events on every graph of up to five objects: which may run, which wait, which are woken",
 		module: ".", pkg: "./reconcile/depend", test: "^TestEveryOrderOfEventsOnUpToFiveObjects$", control: "mutant: an object runs before what it needs is ready; mutant: an object that waits is not woken; mutant: an object is woken before it may go on; mutant: an object is woken again and again", args: campaignFlag,
 	},

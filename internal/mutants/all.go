@@ -912,6 +912,16 @@ var All = []Mutant{
 		Package: "reconcile/depend", Test: "TestSimulatedGraphsEndAsDeclared",
 	},
 	{
+		Name: "never woken, seen while shards move",
+		File: "reconcile/depend/tracker.go", Old: "if t.index.nodes[g] != nil {", New: "if t.index.nodes[g] != nil && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestNothingIsLeftBehindWhileShardsMove",
+	},
+	{
+		Name: "what changes while a shard is listed is lost, seen while shards move",
+		File: "store/cache/shards.go", Old: "case s.listed[shard] == p:", New: "case BROKEN && s.listed[shard] == p:\n\t\t\treturn false\n\t\tcase s.listed[shard] == p:",
+		Package: "reconcile/depend", Test: "TestNothingIsLeftBehindWhileShardsMove",
+	},
+	{
 		Name: "a run is made again and again until the news come",
 		File: "reconcile/depend/index.go", Old: "\t\t\tif stale = append(stale, e.node); e.node.known {", New: "\t\t\tif !BROKEN {\n\t\t\t\tstale = append(stale, e.node)\n\t\t\t}\n\t\t\tif e.node.known {",
 		Package: "reconcile/depend", Test: "TestEveryOrderOfEventsOnUpToFiveObjects",
