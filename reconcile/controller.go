@@ -26,8 +26,7 @@ import (
 // through a Manager. Its methods are safe for concurrent use; only Run blocks.
 type Controller[K comparable] struct {
 	supervisor[K]
-	began  bool // Run was called; guarded by kernel.mu
-	hashed bool // Options.Hash is the user's
+	began bool // Run was called; guarded by kernel.mu
 }
 
 // New returns a controller that runs r. K is inferred from r's method. The name
@@ -99,7 +98,7 @@ func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K]
 		return nil, err
 	}
 	k.parts.mu = &k.mu
-	c := &Controller[K]{hashed: k.o.Hash != nil}
+	c := &Controller[K]{}
 	c.pendingWrites = &pendingWrites[K]{kernel: k}
 	c.alarm, c.want = newAlarm(), k.o.Workers
 	c.late = fmt.Errorf("reconcile: controller %q: %w of %v", name, ErrDeadline, k.o.Timeout)
@@ -323,7 +322,7 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 	if owns := c.needsKind(); owns != "" {
 		return fmt.Errorf("reconcile: controller %q: source %q needs to know the kind of its owners: watch From a cache of it, or use Owners", c.name, owns)
 	}
-	if err := c.checkShards(c.hashed); err != nil {
+	if err := c.checkShards(); err != nil {
 		return err
 	}
 	return c.run(ctx, place)

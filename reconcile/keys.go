@@ -252,23 +252,16 @@ func (c inspection[K]) Do(ctx context.Context, a Action, printed, why string) er
 	return nil
 }
 
-func (c inspection[K]) do(ctx context.Context, a Action, printed, why string) error {
-	if printed == "" {
-		switch a {
-		case ActionPause:
-			c.Queue().Hold(c.Queue().Whole(), queue.Hold{Name: heldByOperator, Reason: why})
-			return nil
-		case ActionResume:
-			if !c.Queue().Release(c.Queue().Whole(), heldByOperator) {
-				return errors.New("it was not paused")
-			}
-			return nil
+func (c inspection[K]) do(ctx context.Context, a Action, printed, why string) (err error) {
+	var key K
+	scope := c.Queue().Whole()
+	if printed != "" {
+		if key, err = c.keyOf(ctx, printed); err != nil {
+			return err
 		}
+		scope = c.Queue().OfKey(key)
+	} else if a != ActionPause && a != ActionResume {
 		return errors.New("needs a key")
-	}
-	key, err := c.keyOf(ctx, printed)
-	if err != nil {
-		return err
 	}
 	switch a {
 	case ActionKick:
@@ -278,9 +271,9 @@ func (c inspection[K]) do(ctx context.Context, a Action, printed, why string) er
 			return ErrNoKey
 		}
 	case ActionPause:
-		c.Queue().Hold(c.Queue().OfKey(key), queue.Hold{Name: heldByOperator, Reason: why})
+		c.Queue().Hold(scope, queue.Hold{Name: heldByOperator, Reason: why})
 	case ActionResume:
-		if !c.Queue().Release(c.Queue().OfKey(key), heldByOperator) {
+		if !c.Queue().Release(scope, heldByOperator) {
 			return errors.New("it was not paused")
 		}
 	default:

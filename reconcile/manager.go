@@ -61,10 +61,9 @@ type Manager struct {
 	AllowCycles bool
 
 	mu      sync.Mutex // guards what follows, what members and groups say, and managed
-	running bool
-	members []*member // replaced, never written to: others have the old one
-	run     *managed  // of Run; nil before it
-	samples []func()  // that Sample was given
+	members []*member  // replaced, never written to: others have the old one
+	run     *managed   // of Run; nil before it
+	samples []func()   // that Sample was given
 }
 
 // controller is a Controller[K] of any K, as a Manager needs it.
@@ -104,7 +103,7 @@ type member struct {
 func (m *Manager) Register(rs ...Runner) error {
 	m.mu.Lock()
 	members, cycle, err := m.withLocked(rs)
-	if m.running {
+	if m.run != nil {
 		err = ErrRunning
 	}
 	if err == nil {
@@ -462,7 +461,7 @@ func (m *Manager) sayStarted() {
 func (m *Manager) begin(ctx context.Context) (r *managed, cycle, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.running {
+	if m.run != nil {
 		return nil, nil, ErrRunning
 	}
 	if len(m.members) == 0 {
@@ -478,7 +477,6 @@ func (m *Manager) begin(ctx context.Context) (r *managed, cycle, err error) {
 	if err := m.place(m.members); err != nil {
 		return nil, nil, err
 	}
-	m.running = true
 	r = &managed{mu: &m.mu, news: make(chan struct{}, 1)}
 	// Caches serve the controllers while these drain.
 	r.cacheCtx, r.stopCaches = context.WithCancel(context.WithoutCancel(ctx))

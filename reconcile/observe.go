@@ -7,7 +7,7 @@ func (m *Manager) Runners() []Runner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var rs []Runner
-	if !m.running {
+	if m.run == nil {
 		for _, cached := range usedCaches(m.members) {
 			rs = append(rs, cached)
 		}

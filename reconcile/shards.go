@@ -20,12 +20,12 @@ func (k *kernel[K]) partialCaches() (all []partial) {
 }
 
 // checkShards refuses a cache whose shards are not those of the placement.
-func (k *kernel[K]) checkShards(hashed bool) error {
+func (k *kernel[K]) checkShards() error {
 	for _, p := range k.partialCaches() {
 		if n := len(k.view.Load().holds); p.Shards() != n {
 			return fmt.Errorf("reconcile: controller %q: cache %q holds shards of %d, and the placement has %d", k.name, p.Name(), p.Shards(), n)
 		}
-		if hashed {
+		if k.ownHash {
 			return fmt.Errorf("reconcile: controller %q: cache %q holds shards, and Options.Hash divides the keys otherwise", k.name, p.Name())
 		}
 	}

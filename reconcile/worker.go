@@ -99,21 +99,12 @@ func (p *pool[K]) leave(s *slot[K]) {
 // may be started meanwhile.
 func (p *pool[K]) wait(ctx context.Context) bool {
 	p.mu.Lock()
-	if len(p.slots) == 0 {
-		p.mu.Unlock()
-		return true
-	}
-	if p.empty == nil {
+	if len(p.slots) > 0 && p.empty == nil {
 		p.empty = make(chan struct{})
 	}
 	empty := p.empty
 	p.mu.Unlock()
-	select {
-	case <-empty:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return waitFor(ctx, empty)
 }
 
 // all gives every slot that may be running something.
