@@ -42,6 +42,13 @@ func (s *stream) batch() store.Batch {
 	if !ok || err != nil {
 		s.e.Fatalf("watch of %s after %d ended: %v", s.kind, s.at, err)
 	}
+	s.check(b)
+	return b
+}
+
+// check holds a batch against those before it.
+func (s *stream) check(b store.Batch) {
+	s.e.Helper()
 	if b.Revision < s.at {
 		s.e.Errorf("%s batch of revision %d after %d", b.Kind, b.Revision, s.at)
 	}
@@ -64,7 +71,6 @@ func (s *stream) batch() store.Batch {
 		s.at = b.Revision
 	}
 	s.live = s.live || b.Kind == store.BatchSnapshotEnd
-	return b
 }
 
 func (s *stream) checkChanges(b store.Batch) {
