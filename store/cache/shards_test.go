@@ -27,7 +27,8 @@ type sharded struct {
 	b     *memory.Backend
 	s     *store.Store[spec, status] // writes past all faults
 	c     *cache.Cache[spec, status]
-	calm  bool // no faults any more
+	index *cache.Index[spec, status] // by shard
+	calm  bool                       // no faults any more
 	mu    sync.Mutex
 	saw   map[store.Key]store.Revision // by the changes
 	lefts int
@@ -54,6 +55,10 @@ func newSharded(t *testing.T, history int, faults storetest.Rates, seed uint64) 
 		t.Fatal(err)
 	}
 	w.c = c
+	w.index, err = c.AddIndex("shard", func(o *object) []string { return []string{fmt.Sprint(store.ShardOf(o.Key(), shards))} })
+	if err != nil {
+		t.Fatal(err)
+	}
 	return w
 }
 
@@ -143,6 +148,34 @@ func (w *sharded) shown() map[store.Key]store.Revision {
 	return all
 }
 
+// agree compares all ways to read the cache, while nothing changes: what one shows of a key
+// all do.
+func (w *sharded) agree() {
+	w.Helper()
+	shown := w.shown()
+	if n, of := w.c.Len(), w.c.Snapshot().Objects; n != len(shown) || of != n {
+		w.Errorf("%d objects are counted, %d in the snapshot, and %d shown", n, of, len(shown))
+	}
+	filed := make(map[store.Key]store.Revision)
+	for shard := range shards {
+		for o := range w.index.Get(fmt.Sprint(shard)) {
+			filed[o.Key()] = o.Revision
+		}
+	}
+	if !maps.Equal(filed, shown) {
+		w.Errorf("the index has %v, and All %v", filed, shown)
+	}
+	for i := range written {
+		key := store.Key{Name: fmt.Sprint("o", i)}
+		if o, ok := w.c.Get(key); ok != (shown[key] != 0) || ok && o.Revision != shown[key] {
+			w.Errorf("Get(%s) has %v, want revision %d", key, o, shown[key])
+		}
+	}
+}
+
+// written is how many objects the tests write.
+const written = 60
+
 // wantShard checks a shard that is complete, while nothing is written.
 func (w *sharded) wantShard(shard int) {
 	w.Helper()
@@ -167,7 +200,7 @@ func TestShardsThatComeAndGoShowExactlyWhatIsStored(t *testing.T) {
 				defer w.consume()()
 				held := make(map[int]func())
 				for range 300 {
-					switch name := fmt.Sprint("o", r.IntN(60)); r.IntN(14) {
+					switch name := fmt.Sprint("o", r.IntN(written)); r.IntN(14) {
 					case 0, 1:
 						shard := r.IntN(shards)
 						if held[shard] != nil {
@@ -199,6 +232,8 @@ func TestShardsThatComeAndGoShowExactlyWhatIsStored(t *testing.T) {
 						}
 					case 5:
 						time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond) // of the bubble's clock
+						synctest.Wait()
+						w.agree()
 					case 6:
 						if r.IntN(5) == 0 {
 							stop()
@@ -213,6 +248,7 @@ func TestShardsThatComeAndGoShowExactlyWhatIsStored(t *testing.T) {
 				w.mu.Unlock()
 				time.Sleep(time.Minute)
 				synctest.Wait()
+				w.agree()
 				want := w.stored(func(shard int) bool { return held[shard] != nil })
 				if got := w.shown(); !maps.Equal(got, want) {
 					t.Errorf("holds %v and shows\n%v, want\n%v", slices.Sorted(maps.Keys(held)), got, want)
@@ -223,10 +259,17 @@ func TestShardsThatComeAndGoShowExactlyWhatIsStored(t *testing.T) {
 				if s := w.c.Snapshot().Shards; len(s.Waiting) > 0 || !slices.Equal(s.Ready, slices.Sorted(maps.Keys(held))) {
 					t.Errorf("says that %v are ready and waits for %v, want %v", s.Ready, s.Waiting, slices.Sorted(maps.Keys(held)))
 				}
+				if seed%2 == 1 { // they are given up while the cache does not run
+					stop()
+				}
 				for _, release := range held {
 					release()
 				}
+				if seed%2 == 1 {
+					stop = w.run()
+				}
 				synctest.Wait()
+				w.agree()
 				if n := w.c.Len(); n != 0 || len(w.saw) != 0 {
 					t.Errorf("shows %d objects of no shard, and a consumer %d", n, len(w.saw))
 				}
