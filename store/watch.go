@@ -32,7 +32,8 @@ type Event[S, T any] struct {
 // or the restore of a backup the sequence begins again with a snapshot: an
 // object that is not in it by its SnapshotEnd is gone. A snapshot that breaks off
 // is begun again silently; what only the part before the break showed follows
-// its end as deleted. Pauses between attempts grow from 50 ms to 5 s.
+// its end as deleted. Pauses between attempts grow from 50 ms to 5 s, and
+// begin with 50 ms again after a watch that delivered, or was open for more than 5 s.
 //
 // The sequence ends, with an error as its last element, when ctx does, when the
 // backend was closed, or when the kind is impossible.
@@ -41,6 +42,7 @@ func (s *Store[S, T]) Watch(ctx context.Context, after Revision) iter.Seq2[Event
 		pause := minPause
 		var w watch[S, T]
 		for {
+			began := time.Now()
 			at, err := s.watchOnce(ctx, after, &w, yield)
 			if err == nil {
 				return // the reader left
@@ -49,7 +51,7 @@ func (s *Store[S, T]) Watch(ctx context.Context, after Revision) iter.Seq2[Event
 				yield(Event[S, T]{}, err)
 				return
 			}
-			if at != after {
+			if at != after || time.Since(began) > maxPause { // else it may have worked, with nothing to tell
 				pause = minPause
 			}
 			if after = at; errors.Is(err, ErrCompacted) {

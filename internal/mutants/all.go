@@ -302,6 +302,21 @@ var All = []Mutant{
 		Package: "store/cache", Test: "TestACacheOfShardsReachesTheRevisionOfAWriteToAnotherShard",
 	},
 	{
+		Name: "a watch that had nothing to tell for hours is paced",
+		File: "store/cache/run.go", Old: "return time.Since(began) > reopen.Max }", New: "return !BROKEN && time.Since(began) > reopen.Max }",
+		Package: "store/cache", Test: "TestReopeningIsPaced",
+	},
+	{
+		Name: "a store's watch that had nothing to tell for hours is paced",
+		File: "store/watch.go", Old: "if at != after || time.Since(began) > maxPause {", New: "if at != after || !BROKEN && time.Since(began) > maxPause {",
+		Package: "store/cache", Test: "TestReopeningIsPaced",
+	},
+	{
+		Name: "a list of a shard that fails is tried again without a pause",
+		File: "store/cache/shards.go", Old: "s.relistAt = time.After(reopen.After(s.lists - 1))", New: "if s.relistAt = time.After(reopen.After(s.lists - 1)); BROKEN {\n\t\t\ts.relistAt = time.After(time.Millisecond)\n\t\t}",
+		Package: "store/cache", Test: "TestReopeningIsPaced",
+	},
+	{
 		Name: "a cache goes on showing the objects of a shard that it gave up",
 		File: "store/cache/shards.go", Old: "if key := o.Key(); lost(store.ShardOf(key, c.shards.n)) {", New: "if key := o.Key(); !BROKEN && lost(store.ShardOf(key, c.shards.n)) {",
 		Package: "store/cache", Test: "TestShardsThatComeAndGoShowExactlyWhatIsStored",

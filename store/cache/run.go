@@ -66,16 +66,21 @@ var errEnded = errors.New("no reason given")
 // snapshot, so that a watch that fails at once, again and again, is paced.
 func (c *Cache[S, T]) follow(ctx context.Context) (progressed bool, err error) {
 	defer c.abandonSnapshot()
+	began := time.Now()
 	for b, err := range c.store.Backend().Watch(ctx, c.Kind(), c.resumeFrom()) {
 		if err != nil {
 			c.startOver = c.startOver || errors.Is(err, store.ErrCompacted)
-			return progressed, err
+			return progressed || hadWorked(began), err
 		}
 		c.take(b)
 		progressed = progressed || b.Kind == store.BatchChanges || b.Kind == store.BatchProgress
 	}
-	return progressed, errEnded
+	return progressed || hadWorked(began), errEnded
 }
+
+// hadWorked tells of a watch that began then and ended now whether it need not be paced: it
+// may have had nothing to tell. One that failed after so long was paced by itself.
+func hadWorked(began time.Time) bool { return time.Since(began) > reopen.Max }
 
 // resumeFrom is the revision after which changes are wanted; zero asks for a
 // snapshot.

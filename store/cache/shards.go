@@ -38,6 +38,7 @@ type shards struct {
 	parts    map[int]*part
 	watch    *stream[store.Batch] // nil: none is open
 	watched  store.SlotSet        // by watch
+	opened   time.Time            // when watch was
 	snapshot map[int]*part        // the parts that the watch's snapshot shows; nil: none is on its way
 	list     *stream[store.Page]  // nil: none is on its way
 	listed   map[int]*part        // the parts that list is for
@@ -339,7 +340,7 @@ func (c *Cache[S, T]) openWatch(ctx context.Context) {
 		after = c.Revision()
 	}
 	slots := s.slots()
-	s.watched = slots
+	s.watched, s.opened = slots, time.Now()
 	s.watch = startStream(ctx, func(ctx context.Context, give func(store.Batch) bool) error {
 		for b, err := range store.WatchSlots(ctx, c.store.Backend(), c.Kind(), slots, after) {
 			if err != nil || !give(b) {
@@ -362,6 +363,9 @@ func (c *Cache[S, T]) takeWatched(ctx context.Context, r result[store.Batch]) er
 		}
 		if s.fresh = s.fresh || errors.Is(r.err, store.ErrCompacted); s.fresh {
 			s.stopList()
+		}
+		if hadWorked(s.opened) {
+			s.failures = 0
 		}
 		if ctx.Err() == nil {
 			c.lost(r.err)

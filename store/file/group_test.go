@@ -74,11 +74,12 @@ func answer(r store.Revision, err error) string {
 	return fmt.Sprint(r, " ", err)
 }
 
-// commit makes a group of n members. Some end their context when they are decided, or that
-// of the next one, which then must change nothing.
+// commit makes a group of n members. The context of some ends before they are decided:
+// these must change nothing.
 func (g *grouped) commit(n int) {
 	ended, end := context.WithCancel(context.Background())
 	end()
+	lives := map[bool]context.Context{false: context.Background(), true: ended}
 	var members []*pending
 	var want []string
 	for range n {
@@ -88,9 +89,9 @@ func (g *grouped) commit(n int) {
 		if err != nil {
 			g.Fatal(err)
 		}
-		p := &pending{ctx: context.Background(), work: func(g *group) (store.Revision, error) { return g.commit(t, data) }}
-		if g.rnd.IntN(8) == 0 {
-			p.ctx = ended
+		late := g.rnd.IntN(8) == 0
+		p := &pending{ctx: lives[late], work: func(g *group) (store.Revision, error) { return g.commit(t, data) }}
+		if late {
 			want = append(want, context.Canceled.Error())
 		} else {
 			want = append(want, answer(g.model.Commit(context.Background(), t)))

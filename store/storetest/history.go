@@ -249,7 +249,7 @@ var historyChecks = []check{
 		a := e.author()
 		cut := a.some(6)
 		if e.o.Compact != nil {
-			e.compact(kind)
+			e.compact()
 		} else {
 			for range compactWrites {
 				a.commit([]string{kind}, []store.Key{key("compact")}, false)

@@ -185,7 +185,7 @@ var slotChecks = []check{
 		old := e.commit(put(keyIn(0, 1), "1"))
 		e.commit(put(keyIn(0, 1), "2"))
 		e.watchSlots(quarter(0), e.head()+1000).wantEnd(store.ErrCompacted)
-		e.compact(kind)
+		e.compact()
 		e.watchSlots(quarter(0), old).wantEnd(store.ErrCompacted)
 	}},
 }

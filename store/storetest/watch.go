@@ -332,7 +332,7 @@ var watchChecks = []check{
 	{"Watch/a revision older than the history is ErrCompacted", func(e *env) {
 		old := e.commit(put(key("a"), "1"))
 		e.commit(put(key("a"), "2"))
-		e.compact(kind)
+		e.compact()
 		r := e.commit(put(key("b"), "1"))
 		e.watch(kind, old).wantEnd(store.ErrCompacted)
 		s := e.watch(kind, r)
@@ -361,7 +361,7 @@ var watchChecks = []check{
 			history = append(history, step(i))
 		}
 		if e.o.Compact != nil {
-			e.compact(kind)
+			e.compact()
 		}
 		step(-2)
 		e.wantPrefix(slow, history)
@@ -487,7 +487,7 @@ var closeChecks = []check{
 const compactWrites = 2000
 
 // compact makes the backend forget the history of the kind up to now.
-func (e *env) compact(kind string) {
+func (e *env) compact() {
 	e.Helper()
 	if e.o.Compact != nil {
 		if err := e.o.Compact(e.ctx, e.b, kind); err != nil {
