@@ -331,13 +331,13 @@ func (s *shards) slots() (all store.SlotSet) {
 func (c *Cache[S, T]) openWatch(ctx context.Context) {
 	s := c.shards
 	s.stopWatch()
-	var after store.Revision
+	after := c.Revision()
+	s.fresh = s.fresh || after == 0 // a store without a commit: 0 asks for a snapshot
 	if c.abandonSnapshot(); s.fresh {
+		after = 0
 		s.stopList()
 		s.snapshot = make(map[int]*part, len(s.parts))
 		maps.Copy(s.snapshot, s.parts)
-	} else {
-		after = c.Revision()
 	}
 	slots := s.slots()
 	s.watched, s.opened = slots, time.Now()
