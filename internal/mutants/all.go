@@ -2153,6 +2153,11 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestAServerOfSomeSlotsGathersTheCommitsOfOthers",
 	},
 	{
+		Name: "a transaction leaves without the callers just answered",
+		File: "store/postgres/batch.go", Old: "if answered == 1 ||", New: "if BROKEN || answered == 1 ||",
+		Package: "store/postgres", Test: "TestNextTransactionWaitsForTheCallersJustAnswered",
+	},
+	{
 		Name: "a server of few shards looks as often as one of many",
 		File: "store/postgres/tail.go", Old: "\tif g.paid.Before(now) {\n", New: "\tif BROKEN {\n\t\tevery = g.half\n\t}\n\tif g.paid.Before(now) {\n",
 		Package: "store/postgres", Test: "TestEightServersLookTogetherAsOftenAsTwo",

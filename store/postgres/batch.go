@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tendhq/tend/store"
 )
@@ -29,6 +30,9 @@ type batcher struct {
 	most  int // members in a transaction
 	bytes int // and their size
 
+	yields  int           // maxYields
+	longest time.Duration // maxSettle
+
 	mu      sync.Mutex // guards what follows
 	queue   []*member  // empty unless a transaction is under way
 	sending bool
@@ -43,7 +47,7 @@ type address struct {
 }
 
 func newBatcher(b *Backend) *batcher {
-	return &batcher{b: b, most: b.opts.Batch, bytes: 1 << 20, touched: make(map[address]bool)}
+	return &batcher{b: b, most: b.opts.Batch, bytes: 1 << 20, yields: maxYields, longest: maxSettle, touched: make(map[address]bool)}
 }
 
 // commit sends m and waits for its outcome. When ctx ends first, m is withdrawn if it
@@ -103,11 +107,36 @@ func (q *batcher) sender(batch []*member) {
 		for _, m := range batch {
 			close(m.done)
 		}
-		// Callers that were just answered often have their next Commit ready. Let them
-		// queue it before the next transaction leaves.
-		runtime.Gosched()
+		q.settle(len(batch))
 		batch = q.next()
 	}
+}
+
+// maxYields and maxSettle bound settle: how often it yields, and how long, because a yield is not
+// short where other goroutines use up the processors.
+const (
+	maxYields = 200
+	maxSettle = 500 * time.Microsecond
+)
+
+// settle lets the callers that were just answered queue their next Commits, which they often have
+// ready, before the next transaction leaves. Without it they split into groups that take turns at
+// the server, each smaller than one of all. It yields the processor until as many wait as were
+// answered, or some tens of microseconds if they do not come: a transaction takes longer.
+func (q *batcher) settle(answered int) {
+	began := time.Now()
+	for range q.yields {
+		runtime.Gosched()
+		if answered == 1 || q.queued() >= answered || time.Since(began) > q.longest {
+			return
+		}
+	}
+}
+
+func (q *batcher) queued() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.queue)
 }
 
 // next returns the batch that follows the transaction that has ended; nil if none waits.

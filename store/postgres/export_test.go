@@ -37,9 +37,7 @@ func (b *Backend) Sending() bool {
 
 // Queued counts the Commits that wait for the next transaction.
 func (b *Backend) Queued() int {
-	b.batch.mu.Lock()
-	defer b.batch.mu.Unlock()
-	return len(b.batch.queue)
+	return b.batch.queued()
 }
 
 // What bounds the looks for the commits of others of a process that reads some slots.
