@@ -1704,6 +1704,21 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestFailingObjectThatWaitsForAListKeepsItsBackoff",
 	},
 	{
+		Name: "what Detail read keeps the item of its list",
+		File: "reconcile/external/inventory.go", Old: "\t\td.r = r\n\t\tv.detail[id] = d\n", New: "\t\td.r = r\n\t\tv.detail[id] = d\n\t\tif id := v.o.ID; BROKEN {\n\t\t\tv.o.ID = func(r R) string { _ = reflect.ValueOf(&listed); return id(r) }\n\t\t}\n",
+		Package: "reconcile/external", Test: "TestDetailsKeepNothingOfAReplacedList",
+	},
+	{
+		Name: "what an inventory forgets keeps its room",
+		File: "reconcile/external/inventory.go", Old: "if len(m) > before/2 ||", New: "if BROKEN || len(m) > before/2 ||",
+		Package: "reconcile/external", Test: "TestInventoryKeepsNoRoomOfAFirstList",
+	},
+	{
+		Name: "keys that come back from a list keep their room",
+		File: "reconcile/external/changed.go", Old: "len(v.back) == 0 {\n\t\tv.back = nil", New: "len(v.back) == 0 && !BROKEN {\n\t\tv.back = nil",
+		Package: "reconcile/external", Test: "TestInventoryKeepsNoRoomOfAFirstList",
+	},
+	{
 		Name: "a list does not end the wait of a failing key",
 		File: "reconcile/external/changed.go", Old: "o.Urgent, o.KeepAttempts = waited, waited", New: "o.Urgent, o.KeepAttempts = waited && !BROKEN, waited",
 		Package: "reconcile/external", Test: "TestFailingObjectThatWaitsForAListKeepsItsBackoff",

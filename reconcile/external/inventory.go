@@ -137,11 +137,10 @@ type single[R any] struct {
 	answer bool // it is what a write of ours answered: it shows that write, however young it is
 }
 
-// detail is what Detail showed of a resource that a list showed so.
+// detail is what Detail showed of a resource that the list shows as it did then.
 type detail[R any] struct {
-	begun  time.Time
-	r      R
-	listed R
+	begun time.Time
+	r     R
 }
 
 // listing is a list under way, which others wait for.
@@ -184,7 +183,7 @@ func NewInventory[S, T, R any](given *InventoryOptions[S, T, R]) (*Inventory[S, 
 	o.Cap = o.Cap.orDefault()
 	return &Inventory[S, T, R]{
 		o: o, made: wall.Now(), written: map[string]time.Time{}, single: map[string]single[R]{}, detail: map[string]detail[R]{},
-		compared: map[time.Time]int{}, back: map[store.Key]time.Time{},
+		compared: map[time.Time]int{},
 	}, nil
 }
 
@@ -324,7 +323,7 @@ func (v *Inventory[S, T, R]) get(ctx context.Context, id string) (R, bool, error
 
 // look reads what the list does not show of a resource.
 func (v *Inventory[S, T, R]) look(ctx context.Context, id string, listed R) (R, bool, error) {
-	d := detail[R]{begun: time.Now(), listed: listed}
+	d := detail[R]{begun: time.Now()}
 	r, exists, err := v.o.Detail(ctx, listed)
 	err = endless.Cut(err)
 	v.mu.Lock()
@@ -450,6 +449,7 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 
 // adoptLocked takes over a complete list and forgets what it makes old.
 func (v *Inventory[S, T, R]) adoptLocked(s snapshot[R]) {
+	was := v.list.byID
 	v.list, v.failed = s, time.Time{}
 	oldest := s.begun // of the lists that reports go by
 	for begun := range v.compared {
@@ -457,16 +457,29 @@ func (v *Inventory[S, T, R]) adoptLocked(s snapshot[R]) {
 			oldest = begun
 		}
 	}
-	maps.DeleteFunc(v.written, func(_ string, at time.Time) bool { return !oldest.Before(at.Add(v.o.Settle)) })
-	maps.DeleteFunc(v.single, func(id string, one single[R]) bool {
+	v.written = without(v.written, func(_ string, at time.Time) bool { return !oldest.Before(at.Add(v.o.Settle)) })
+	v.single = without(v.single, func(id string, one single[R]) bool {
 		return !s.begun.Before(one.begun) && (!one.answer || v.settledLocked(id, s.begun))
 	})
 	// Another resource may have come under the same id: then the list shows it
 	// otherwise (its date, its owner), and what was read of the first is of no use.
-	maps.DeleteFunc(v.detail, func(id string, d detail[R]) bool {
+	v.detail = without(v.detail, func(id string, d detail[R]) bool {
 		listed, on := s.byID[id]
-		return !on || !recent(d.begun, v.o.DetailFresh, s.begun) || !reflect.DeepEqual(listed, d.listed)
+		return !on || !recent(d.begun, v.o.DetailFresh, s.begun) || !reflect.DeepEqual(listed, was[id])
 	})
+}
+
+// without is m without the entries that gone reports true for. A map keeps the room of the
+// most that it ever held, so one that loses half of its entries or more is copied.
+func without[K comparable, V any](m map[K]V, gone func(K, V) bool) map[K]V {
+	before := len(m)
+	maps.DeleteFunc(m, gone)
+	if len(m) > before/2 || before == 0 {
+		return m
+	}
+	kept := make(map[K]V, len(m)) // maps.Clone keeps the room too
+	maps.Copy(kept, m)
+	return kept
 }
 
 // longestLook bounds how long a caller may wait for an answer, which has to be of after
@@ -477,11 +490,11 @@ const longestLook = time.Hour
 // that better; without one it would grow for as long as lists fail.
 func (v *Inventory[S, T, R]) forgetLocked() {
 	now := time.Now()
-	maps.DeleteFunc(v.written, func(_ string, at time.Time) bool {
+	v.written = without(v.written, func(_ string, at time.Time) bool {
 		return !recent(at, v.o.Settle+max(v.o.Fresh, v.o.DetailFresh)+longestLook, now)
 	})
-	maps.DeleteFunc(v.single, func(_ string, one single[R]) bool { return !recent(one.begun, v.o.Fresh, now) })
-	maps.DeleteFunc(v.detail, func(_ string, d detail[R]) bool { return !recent(d.begun, v.o.DetailFresh, now) })
+	v.single = without(v.single, func(_ string, one single[R]) bool { return !recent(one.begun, v.o.Fresh, now) })
+	v.detail = without(v.detail, func(_ string, d detail[R]) bool { return !recent(d.begun, v.o.DetailFresh, now) })
 }
 
 // Client makes a client for a [Reconciler] out of what writes: its Observe is

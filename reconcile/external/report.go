@@ -145,7 +145,7 @@ func (v *Inventory[S, T, R]) complement(ctx context.Context, id string, listed R
 	}
 	v.mu.Lock()
 	d, known := v.detail[id]
-	known = known && v.usableLocked(id, d.begun, v.o.DetailFresh, time.Now()) && reflect.DeepEqual(d.listed, listed)
+	known = known && v.usableLocked(id, d.begun, v.o.DetailFresh, time.Now()) && reflect.DeepEqual(v.list.byID[id], listed)
 	v.mu.Unlock()
 	if known {
 		return d.r, true, nil
