@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path"
+	"strings"
 	"time"
 )
 
@@ -146,6 +147,32 @@ var campaigns = []campaign{
 		module: "store/postgres", pkg: ".", test: "^TestServersCreateUnderOneQuota$", control: "reconcile/quota/quotatest TestJudgeRejectsWhatServersMustNotDo",
 		args: perSecond("-creates", 80),
 	},
+	{
+		name: "bounds", promises: "E1, E2, Q6", what: "creates, deletes, drift, steady intervals and a restart of many resources, in calls beside what the quota allows",
+		module: ".", pkg: "./reconcile/external",
+		test:    "^(TestCreatesFromNothingReachTheBound|TestCreatesByAListOfNamesReachTheBound|TestDeletesReachTheBound|TestUpdatesOfDriftReachTheBound|TestDriftOfAHundredthIsMendedWithinOneList|TestSteadyDayCostsOneListAnInterval|TestRestartCostsOneListBeforeTheFirstChange)$",
+		control: "TestBoundOfCreatesCatchesOneLookTooMany; TestBoundsCatchOneLookTooMany", args: perSecond("-resources", 80),
+	},
+	{
+		name: "bounds-faults", promises: "Q6", what: "the same of creates by a cloud that asks for a pause, fails every tenth call, or grants a tenth for a while; an account that starves beside others",
+		module: ".", pkg: "./reconcile/external", test: "^(TestCreatesAgainstAFailingCloudReachTheBound|TestCreatesThroughASilentCutReachTheBound|TestStarvedAccountSlowsNoOther)$",
+		control: "TestCreatesAgainstAFailingCloudReachTheBound; reconcile/quota TestSilentCutOfTheQuotaIsFoundAndForgotten", args: perSecond("-resources", 80),
+	},
+	{
+		name: "bounds-servers", promises: "E1, L2, Q6", what: "three servers in fake time create under one quota, one is killed and one added",
+		module: ".", pkg: "./reconcile/external", test: "^TestServersShareTheQuotaToTheBound$", control: "reconcile/quota/quotatest TestJudgeRejectsWhatServersMustNotDo",
+		args: perSecond("-resources", 80),
+	},
+	{
+		name: "million", promises: "E1, E2", what: "one server of twenty accounts: calls, live heap for each resource, and the time to the first change, in fake time",
+		module: ".", pkg: "./reconcile/external", test: "^TestServerOfTwentyAccountsHoldsAMillion$", control: "TestServerOfTwentyAccountsHoldsAMillion",
+		args: perSecond("-resources", 80),
+	},
+	{
+		name: "million-buckets", promises: "E1, E2", what: "the same in real time, on an S3 server, with the resident memory at its peak",
+		module: "examples", pkg: "./inventory", test: "^TestAccountsInRealTime$", control: "mutant: what Detail read keeps the item of its list",
+		args: perSecond("-resources", 800),
+	},
 	fuzz("./queue", "Model", "."),
 	fuzz("./store", "Decode", "."),
 	fuzz("./store", "KeepUnknownFields", "."),
@@ -164,6 +191,15 @@ var campaigns = []campaign{
 	fuzz("./reconcile/lease", "Record", "."),
 	fuzz("./inventory", "ParseInventory", "examples"),
 }
+
+// groups are campaigns that are one check together, by the name that the command line
+// takes; docs/COST.md names those of cloud.
+var groups = map[string][]string{
+	"cloud": {"bounds", "bounds-faults", "bounds-servers", "million", "million-buckets", "etcd-creates", "postgres-creates", "simulation", "prunes"},
+}
+
+// tests are the names of the tests that it runs.
+func (c campaign) tests() []string { return strings.Split(strings.Trim(c.test, "^()$"), "|") }
 
 // command is what go is given.
 func (c campaign) command(d time.Duration) []string {

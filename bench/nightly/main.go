@@ -3,6 +3,7 @@
 //
 //	go run ./bench/nightly                      each campaign for 10 minutes
 //	go run ./bench/nightly -for 4h etcd-faults  one of them, for longer
+//	go run ./bench/nightly -for 21m cloud       those of a group: all of docs/COST.md
 //	go run ./bench/nightly -list                what there is, and what it proves
 //
 // It runs from the root of the repository, prints a line for each campaign as it
@@ -43,6 +44,9 @@ func main() {
 	}
 	if *list {
 		fmt.Print(table(chosen))
+		for name, of := range groups {
+			fmt.Printf("\n%s is %s\n", name, strings.Join(of, ", "))
+		}
 		return
 	}
 	if *each < time.Second {
@@ -55,12 +59,20 @@ func main() {
 	}
 }
 
-// choose gives the campaigns of these names; all of them if there is none.
+// choose gives the campaigns of these names, which may be groups; all of them if there is none.
 func choose(names []string) (chosen []campaign, err error) {
 	if len(names) == 0 {
 		return campaigns, nil
 	}
 	for _, name := range names {
+		if group, ok := groups[name]; ok {
+			of, err := choose(group)
+			if err != nil {
+				return nil, err
+			}
+			chosen = append(chosen, of...)
+			continue
+		}
 		i := slices.IndexFunc(campaigns, func(c campaign) bool { return c.name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("no campaign is called %q: see -list", name)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 func TestCampaignsAndTheirControlsExist(t *testing.T) {
 	for _, c := range campaigns {
 		source := testsOf(t, filepath.Join("..", "..", c.module, c.pkg))
-		want := append(strings.Split(c.control, "; "), strings.Trim(c.test, "^$"))
+		want := append(strings.Split(c.control, "; "), c.tests()...)
 		if target, ok := strings.CutPrefix(c.name, "fuzz-"); ok {
 			_, name, _ := strings.Cut(target, "-")
 			want = []string{"Fuzz" + name}
@@ -47,10 +48,10 @@ func TestCampaignsSayWhatTheyDid(t *testing.T) {
 		if strings.HasPrefix(c.name, "fuzz-") || slices.Contains(c.args(time.Minute), "-rapid.checks") {
 			continue // their counts are those of the tools
 		}
-		file := fileOf(t, filepath.Join("..", "..", c.module, c.pkg), strings.Trim(c.test, "^$"))
+		file := fileOf(t, filepath.Join("..", "..", c.module, c.pkg), c.tests()[0])
 		for call, shared := range map[string]string{
 			"quotatest.Run(": "reconcile/quota/quotatest/run.go", "leasetest.Run(": "reconcile/lease/leasetest/run.go",
-			"storetest.ReadWhileWriting(": "store/storetest/moments.go",
+			"storetest.ReadWhileWriting(": "store/storetest/moments.go", "b.check(t)": "reconcile/external/bound_test.go",
 		} {
 			if strings.Contains(file, call) {
 				file += read(t, filepath.Join("..", "..", shared))
@@ -58,6 +59,45 @@ func TestCampaignsSayWhatTheyDid(t *testing.T) {
 		}
 		if !strings.Contains(file, `"campaign: %d`) {
 			t.Errorf("campaign %s: %s logs no line of what it did", c.name, c.where())
+		}
+	}
+}
+
+// docs/COST.md has one command for all that it states: the group has a campaign for each test
+// of bounds, the page names its campaigns, and the time that it gives makes the sizes of the page.
+func TestGroupOfTheCloudIsThatOfItsPage(t *testing.T) {
+	page := read(t, filepath.Join("..", "..", "docs", "COST.md"))
+	command := regexp.MustCompile(`go run \./bench/nightly -for (\S+) cloud\b`).FindStringSubmatch(page)
+	if command == nil {
+		t.Fatal("docs/COST.md has no command for the group cloud")
+	}
+	each, err := time.ParseDuration(command[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen, err := choose([]string{"cloud"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var run []string
+	for _, c := range chosen {
+		run = append(run, c.tests()...)
+		if !strings.Contains(page, "`"+c.name+"`") {
+			t.Errorf("docs/COST.md does not name the campaign %s", c.name)
+		}
+		args := c.args(each)
+		size, err := strconv.Atoi(args[len(args)-1])
+		if err != nil {
+			continue // it goes on for the time
+		}
+		if want := map[bool]int{true: 1_000_000, false: 100_000}[c.name == "million-buckets"]; size < want {
+			t.Errorf("%s has %d resources in %v, want %d or more", c.name, size, each, want)
+		}
+	}
+	bounds := read(t, filepath.Join("..", "..", "reconcile", "external", "bound_test.go"))
+	for _, f := range regexp.MustCompile(`(?s)\nfunc (Test\w+)\(.*?\n}\n`).FindAllStringSubmatch(bounds, -1) {
+		if strings.Contains(f[0], ".check(t)") && !slices.Contains(run, f[1]) {
+			t.Errorf("no campaign of the group cloud runs %s", f[1])
 		}
 	}
 }
@@ -129,8 +169,8 @@ func TestNamesAreChecked(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, c := range campaigns {
-		if seen[c.name] {
-			t.Errorf("two campaigns are called %s", c.name)
+		if seen[c.name] || groups[c.name] != nil {
+			t.Errorf("two campaigns, or a campaign and a group, are called %s", c.name)
 		}
 		seen[c.name] = true
 	}

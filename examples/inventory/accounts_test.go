@@ -125,6 +125,7 @@ func TestAccountsInRealTime(t *testing.T) {
 		"for each bucket %d bytes resident at the peak beside the state, %d of live heap beside the state, "+
 		"%d resident with the state, and %d with %d of live heap for the state before the start; calls %v",
 		each*accounts, first, second, took, perResource(peak-2*live), perResource(heap()-live), perResource(peak), perResource(before), perResource(live), calls)
+	t.Logf("campaign: %d buckets", each*accounts)
 	if got := perResource(peak - 2*live); got > mostPeak && *resources >= checkedFrom {
 		t.Errorf("%d bytes resident for each bucket, want at most %d", got, mostPeak)
 	}

@@ -216,6 +216,7 @@ func TestServerOfTwentyAccountsHoldsAMillion(t *testing.T) {
 				wrong = fmt.Sprintf("%d bytes of live heap for each, want at most %d", each, mostHeap)
 			}
 			t.Logf("%v, %d bytes of live heap for each", b, each)
+			t.Logf("campaign: %d resources, %d reads", b.resources, b.reads)
 			if wrong != "" && !c.wrong {
 				t.Error(wrong)
 			}
