@@ -60,6 +60,7 @@ type tend struct {
 	t      *testing.T
 	config cli.Config
 	env    map[string]string
+	said   string // what the last run wrote to standard error
 }
 
 func (c *tend) run(want int, stdin string, args ...string) (stdout string) {
@@ -76,6 +77,7 @@ func (c *tend) runIn(ctx context.Context, want int, stdin string, args ...string
 	if got := cli.Run(ctx, args, config); got != want {
 		c.t.Fatalf("tend %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, want, &out, &problems)
 	}
+	c.said = problems.String()
 	if want != cli.Done && problems.Len() == 0 {
 		c.t.Errorf("tend %s fails without a word", strings.Join(args, " "))
 	}

@@ -85,3 +85,32 @@ func TestCopyThatCannotBeginChangesNothing(t *testing.T) {
 		t.Error("a file was made for a copy that did not begin")
 	}
 }
+
+// A copy without the installation's id makes a service take every resource that it marked
+// for another's: copy says so, and does not when the kind goes along or is there.
+func TestCopyWithoutTheInstallationSaysWhatItMeans(t *testing.T) {
+	from, to := fileWith(t, "a"), "file:"+filepath.Join(t.TempDir(), "new")
+	c := &tend{t: t}
+	quiet := func(args ...string) {
+		t.Helper()
+		if c.run(cli.Done, "", args...); c.said != "" {
+			t.Errorf("%v says %q, want nothing", args, c.said)
+		}
+	}
+	quiet("copy", from, to, "disk") // a store without an id
+	var id string
+	inFile(t, from, func(b store.Backend) { id = must(store.Installation(t.Context(), b)) })
+	wantAll(t, c.run(cli.Done, "", "copy", from, to, "bucket"), "bucket: 1 copied")
+	wantAll(t, c.said, "copy the kind "+store.InstallationKind)
+	quiet("copy", from, to, store.InstallationKind, "bucket")
+	inFile(t, to, func(b store.Backend) {
+		if got := must(store.Installation(t.Context(), b)); got != id {
+			t.Errorf("the copy's installation is %q, want %q", got, id)
+		}
+	})
+	quiet("copy", from, to, "bucket")
+	other := fileWith(t, "a")
+	inFile(t, other, func(b store.Backend) { must(store.Installation(t.Context(), b)) })
+	c.run(cli.Done, "", "copy", from, other, "disk")
+	wantAll(t, c.said, "copy the kind "+store.InstallationKind)
+}

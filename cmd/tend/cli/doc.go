@@ -19,7 +19,8 @@
 //	rewrite KIND                   stores objects of earlier versions, or under older keys,
 //	                               again (store.Rewrite); can be ended and called again
 //	copy FROM TO KIND...           copies kinds from one store to another (store.CopyRecords),
-//	                               and compares them at the end; can be ended and called again
+//	                               and compares them at the end; can be ended and called again;
+//	                               says so if marks of external resources need one more kind
 //	why KIND KEY                   why it is not as declared, or not run
 //	completion bash|zsh|fish       a script that completes commands
 //
