@@ -70,7 +70,7 @@ const changedSize = 7 // of the volume that is changed during the start
 
 // BenchmarkStart: a process starts with a controller of objects with a text of 1 kB that are
 // all there, and serves each once: the run reads the object and writes nothing. When half of
-// the list was read, another goroutine changes one object. One operation is a start, in a
+// the list was read, its last object is changed. One operation is a start, in a
 // process of its own, and beside it one that reads the rows with bbolt, etcd's client or pgx,
 // decodes each with encoding/json and keeps it.
 //
@@ -340,7 +340,7 @@ func (c startConfig) start(ctx context.Context) (r startResult, err error) {
 		return r, err
 	}
 	slow := &halfway{Backend: backend, left: c.Objects / 2, then: func() error {
-		v, err := other.Get(ctx, store.Key{Name: "volume-" + strconv.Itoa(c.Objects/2)})
+		v, err := other.Get(ctx, store.Key{Name: "volume-" + strconv.Itoa(c.Objects-1)}) // the last of the list
 		if err == nil {
 			v.Spec.Size = changedSize
 			_, err = other.Update(ctx, v)

@@ -332,6 +332,11 @@ var All = []Mutant{
 		Package: "store/cache", Test: "TestShardsThatComeAndGoShowExactlyWhatIsStored",
 	},
 	{
+		Name: "consumers begin when they go on",
+		File: "store/cache/change.go", Old: "\t\tinitial, at := q.initial, q.at\n", New: "\t\tif BROKEN {\n\t\t\tc.leave(q)\n\t\t\tq = c.join()\n\t\t}\n\t\tinitial, at := q.initial, q.at\n",
+		Package: "store/cache", Test: "TestChangeDuringTheFirstSnapshotIsNewsToThoseThatWait",
+	},
+	{
 		Name: "what changes while a shard is listed is lost",
 		File: "store/cache/shards.go", Old: "s.late = append(s.late, *ch)", New: "if !BROKEN {\n\t\t\t\ts.late = append(s.late, *ch)\n\t\t\t}",
 		Package: "store/cache", Test: "TestAListThatIsLateDoesNotCoverNewerChanges",

@@ -190,6 +190,10 @@ func (c *Cache[S, T]) reach(r store.Revision, reset bool) {
 	c.revision.Store(uint64(r))
 	due := c.dueLocked(reset)
 	if !c.hasSynced() {
+		for _, q := range c.early {
+			c.beginLocked(q)
+		}
+		c.early = nil
 		close(c.synced) // under mu, or OnRevision could miss both
 	}
 	c.mu.Unlock()

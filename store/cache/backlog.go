@@ -21,6 +21,9 @@ type backlog[S, T any] struct {
 	limit int
 	wake  chan struct{} // one token: pending is not empty
 
+	initial []*store.Object[S, T] // what it begins with; written under Cache.mu, before synced is closed
+	at      store.Revision        // of initial
+
 	mu      spin.Mutex // guards what follows; taken under Cache.mu, never the other way round
 	pending []Change[S, T]
 	byKey   map[store.Key]int // nil while near

@@ -46,6 +46,7 @@ type Cache[S, T any] struct {
 	began      bool         // Run was called
 	list       []*store.Object[S, T]
 	consumers  []*backlog[S, T]
+	early      []*backlog[S, T] // consumers that came before the first snapshot had ended
 	waiters    waiters
 	lastWaiter uint64
 	broken     map[store.Key]error // stored, but cannot be decoded

@@ -48,7 +48,8 @@ func (ch Change[S, T]) LogValue() slog.Value {
 
 // Changes yields everything the cache holds (Initial), then one Synced marker,
 // then each change as the cache applies it. Before the cache has synced it
-// waits. Each call is a consumer of its own, with its own pace:
+// waits; then the first snapshot is what it begins with, and what changed while that was
+// on its way are the first changes. Each call is a consumer of its own, with its own pace:
 //
 //   - The cache never waits for a consumer. Up to Options.Backlog changes are
 //     kept in order for one that is behind. Beyond that its backlog is folded to
@@ -66,34 +67,48 @@ func (ch Change[S, T]) LogValue() slog.Value {
 // running, there is nothing to yield.
 func (c *Cache[S, T]) Changes(ctx context.Context) iter.Seq2[Change[S, T], error] {
 	return func(yield func(Change[S, T], error) bool) {
+		q := c.join()
+		defer c.leave(q)
 		select {
 		case <-c.synced:
 		case <-ctx.Done():
 			yield(Change[S, T]{}, context.Cause(ctx))
 			return
 		}
-		q, initial, at := c.join()
-		defer c.leave(q)
-		if yieldInitial(initial, at, yield) {
+		initial, at := q.initial, q.at
+		if q.initial = nil; yieldInitial(initial, at, yield) {
 			q.deliver(ctx, yield)
 		}
 	}
 }
 
-// join registers a consumer and takes its snapshot in one step, so that every
-// later change reaches it and no earlier one does.
-func (c *Cache[S, T]) join() (*backlog[S, T], []*store.Object[S, T], store.Revision) {
+// join registers a consumer. One that comes before the first snapshot has ended begins with
+// that, and not with what is there when its goroutine goes on: what changed while the snapshot
+// was on its way is news, and a source serves news first.
+func (c *Cache[S, T]) join() *backlog[S, T] {
 	q := newBacklog[S, T](c.opts.Backlog)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.hasSynced() {
+		c.beginLocked(q)
+	} else {
+		c.early = append(c.early, q)
+	}
+	return q
+}
+
+// beginLocked takes the consumer's snapshot and registers it in one step, so that every later
+// change reaches it and no earlier one does.
+func (c *Cache[S, T]) beginLocked(q *backlog[S, T]) {
+	q.initial, q.at = slices.Clone(c.list), c.Revision()
 	c.consumers = append(c.consumers, q)
-	return q, append([]*store.Object[S, T](nil), c.list...), c.Revision()
 }
 
 func (c *Cache[S, T]) leave(q *backlog[S, T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.consumers = slices.DeleteFunc(c.consumers, func(o *backlog[S, T]) bool { return o == q })
+	is := func(o *backlog[S, T]) bool { return o == q }
+	c.consumers, c.early = slices.DeleteFunc(c.consumers, is), slices.DeleteFunc(c.early, is)
 }
 
 // yieldInitial reports whether the consumer wants to go on.

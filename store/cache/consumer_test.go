@@ -1,7 +1,9 @@
 package cache_test
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -26,6 +28,73 @@ func TestConsumerSeesInitialObjectsThenTheMarkerThenChanges(t *testing.T) {
 		got := late.take()
 		if len(got) != 3 || got[2] != "synced@4" {
 			t.Errorf("a late consumer saw %q, want b and c as initial, then synced@4", got)
+		}
+	})
+}
+
+// burst is a store whose watch says all that it has to say at once.
+type burst struct {
+	store.Backend
+	batches []store.Batch
+}
+
+func (b *burst) Watch(ctx context.Context, _ string, _ store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		for _, batch := range b.batches {
+			if !yield(batch, nil) {
+				return
+			}
+		}
+		<-ctx.Done()
+		yield(store.Batch{}, context.Cause(ctx))
+	}
+}
+
+// What changed while the first snapshot was on its way is a change to the consumers that wait for
+// it, and not one of the objects that were there: sources hand on changes first. Each consumer
+// took what the cache held when its goroutine went on, so that at a start with a million objects
+// a change waited behind all of them.
+//
+// Negative control: the mutant "consumers begin when they go on".
+func TestChangeDuringTheFirstSnapshotIsNewsToThoseThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 20 {
+			c := newCache(t, &burst{batches: []store.Batch{
+				snapshot(2, put(at(1, "a")), put(at(2, "b"))), end(2), changes(3, put(at(3, "a"))), changes(4, del(at(2, "b"), 4)),
+			}}, nil)
+			var waiting []*tape
+			for range 10 {
+				waiting = append(waiting, record(t, c, nil))
+			}
+			synctest.Wait()
+			run(t, c)
+			synctest.Wait()
+			for _, consumer := range waiting {
+				expectSteps(t, consumer, "initial a@1", "initial b@2", "synced@2", "a 1>3@3", "b 2>-@4")
+			}
+		}
+	})
+}
+
+// A consumer that leaves before the first snapshot has ended leaves nothing behind.
+func TestConsumerThatLeavesEarlyIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			for _, err := range c.Changes(ctx) {
+				left <- err
+			}
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-left; err == nil {
+			t.Error("the sequence went on")
+		}
+		f.send(snapshot(1, put(at(1, "a"))), end(1))
+		if n := len(c.Snapshot().Consumers); n != 0 {
+			t.Errorf("there are %d consumers, want none", n)
 		}
 	})
 }
