@@ -65,7 +65,8 @@ type Options[K comparable] struct {
 	// controller's, whatever it says. A panic of one of its functions, or
 	// runtime.Goexit, is logged. Then the key backs off as Backoff does by default
 	// (Policy), belongs to the tenant "" (Tenant), whose weight is 1 (TenantWeight),
-	// or waits for up to a second until they are asked again (Buckets).
+	// or waits for up to a second until they are asked again (Buckets). MaxKeys needs
+	// room for what the sources list at the start: no key runs before all of that is in.
 	Queue queue.Options[K]
 
 	// Resync runs a key again this long after it succeeded without asking for
