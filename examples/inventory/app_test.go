@@ -182,12 +182,14 @@ func TestBrokenEditLeavesTheLastGoodInventoryInForce(t *testing.T) {
 		s.Await(t, "+ acme-b  created", 2) // it is still declared: what vanished comes back
 		s.edit(t, declaring("acme-a+", "acme-b+"))
 		s.Await(t, "~ acme-a  updated", 1)
+		// Before the end, which lists what is left: the files' part may not have read the edit yet.
+		reported := s.Count("is broken")
 		if err := s.End(t); err != nil {
 			t.Errorf("run = %v", err)
 		}
 		checkBuckets(t, server, prefix, "acme-a+", "acme-b+")
-		if n := s.Count("is broken"); n != 1 {
-			t.Errorf("the broken edit was reported %d times, want once", n)
+		if reported != 1 {
+			t.Errorf("the broken edit was reported %d times, want once; it printed:\n%s", reported, s)
 		}
 	})
 }
