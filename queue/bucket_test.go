@@ -97,3 +97,62 @@ func TestRefundedTokenGoesToTheNext(t *testing.T) {
 		}
 	})
 }
+
+// A bucket that has tokens again lets the keys of every queue that shares it go at once, not
+// when the tokens would have come.
+//
+// Negative control: mutant "a bucket that is changed wakes one of the queues that share it".
+func TestChangedBucketWakesEveryQueueThatSharesIt(t *testing.T) {
+	pause := func(b *queue.Bucket) { b.Throttle(time.Now().Add(time.Hour)) }
+	empty := func(b *queue.Bucket) { b.Charge(3) }
+	for name, c := range map[string]struct {
+		refuse func(b *queue.Bucket)
+		allow  func(b *queue.Bucket) error
+	}{
+		"Resume":   {pause, func(b *queue.Bucket) error { b.Resume(); return nil }},
+		"Refund":   {empty, func(b *queue.Bucket) error { b.Refund(3); return nil }},
+		"SetLimit": {empty, func(b *queue.Bucket) error { return b.SetLimit(1000, 3) }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b, err := queue.NewBucket("b", 0.001, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.refuse(b)
+			got := make(chan struct{}, 3)
+			for range 3 {
+				q, err := queue.New(&queue.Options[string]{Buckets: func(_ string, dst []*queue.Bucket) []*queue.Bucket { return append(dst, b) }})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer q.Stop(context.WithoutCancel(t.Context()))
+				if err := q.Add("k"); err != nil {
+					t.Fatal(err)
+				}
+				go func() { // ends with the item
+					item, err := q.Get(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					got <- struct{}{}
+					item.Done()
+				}()
+			}
+			synctest.Wait()
+			if len(got) > 0 {
+				t.Fatalf("%s: %d keys ran before the bucket was changed", name, len(got))
+			}
+			changed := time.Now()
+			if err := c.allow(b); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				<-got
+			}
+			if d := time.Since(changed); d > time.Second {
+				t.Errorf("%s: the last of three queues had its key %v later", name, d)
+			}
+		})
+	}
+}

@@ -127,10 +127,17 @@ func TestThrottledBucketHoldsItsOwnKeysOnly(t *testing.T) {
 }
 
 // A key that becomes ready at the moment of a token does not take it from one of a higher band
-// that waits for it.
+// that waits for it, nor from one of its own band.
 //
-// promise Q5. Negative control: mutant "a key passes those of a higher band that wait for its bucket".
+// promise Q5. Negative controls: mutants "a key passes those of a higher band that wait for its
+// bucket" and "a key passes those of its band that wait for its bucket".
 func TestKeyPassesNoneOfAHigherBandThatWaitForItsBucket(t *testing.T) {
+	for _, band := range []int8{-128, -100, -1, 0, 1, 127} {
+		t.Run(fmt.Sprint(band), func(t *testing.T) { keyPassesOnlyLowerBands(t, band) })
+	}
+}
+
+func keyPassesOnlyLowerBands(t *testing.T, band int8) {
 	slow := bucketOf(t, "slow", 1, 1)
 	o := oneOrder()
 	o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, slow) }
@@ -144,12 +151,18 @@ func TestKeyPassesNoneOfAHigherBandThatWaitForItsBucket(t *testing.T) {
 		if tokens := slow.Stats().Tokens; tokens < 1 {
 			t.Fatalf("%v tokens, want 1", tokens)
 		}
-		q.AddWith("low", AddOptions{Priority: At(-100)})
-		wantNone(t, q)
-		time.Sleep(time.Millisecond)
-		wantNext(t, q, "waits")
+		q.AddWith("comes", AddOptions{Priority: At(band)})
+		order := []string{"waits", "comes"}
+		if band > 0 {
+			order = []string{"comes", "waits"}
+			wantNext(t, q, order[0])
+		} else {
+			wantNone(t, q)
+			time.Sleep(time.Millisecond)
+			wantNext(t, q, order[0])
+		}
 		time.Sleep(1001 * time.Millisecond)
-		wantNext(t, q, "low")
+		wantNext(t, q, order[1])
 	})
 }
 
@@ -420,6 +433,70 @@ func TestSnapshotShowsReasonsErrorsAndTimes(t *testing.T) {
 		get(t, q).Park(errTest)
 		if e := entryOf(t, q, "k"); e.State != StateParked || e.Why != "parked" || !errors.Is(e.LastError, errTest) {
 			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// A key that was added for later while it runs says when it runs next; one that was added to
+// run at once, or not at all, has no such time.
+//
+// Negative control: mutant "a running key does not say when it runs next".
+func TestRunningKeySaysWhenItRunsNext(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		add(t, q, "later", "again", "once")
+		running := map[string]Item[string]{}
+		for range 3 {
+			it := get(t, q)
+			running[it.Key] = it
+		}
+		later := time.Now().Add(time.Hour)
+		if err := q.AddAfter("later", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		add(t, q, "again")
+		for key, want := range map[string]time.Time{"later": later, "again": {}, "once": {}} {
+			if e := entryOf(t, q, key); e.State != StateRunning || !e.Next.Equal(want) {
+				t.Errorf("%s is %v and runs next at %v, want running and %v", key, e.State, e.Next, want)
+			}
+			running[key].Done()
+		}
+		if e := entryOf(t, q, "later"); e.State != StateDelayed || !e.Next.Equal(later) {
+			t.Errorf("after its run: %+v, want delayed until %v", e, later)
+		}
+	})
+}
+
+// The ages in Stats are of the key that is oldest in all shards, whatever shard has it.
+//
+// Negative control: mutant "of two shards the newer gives the oldest key".
+func TestOldestKeyIsThatOfAllShards(t *testing.T) {
+	bubble(t, &Options[string]{Shards: 2}, func(t *testing.T, q *Queue[string]) {
+		oldest := func(state State, want time.Time) {
+			t.Helper()
+			rows := q.Stats().States
+			i := slices.IndexFunc(rows, func(r StateStats) bool { return r.State == state })
+			if i < 0 || rows[i].Oldest.Sub(want).Abs() > 20*time.Millisecond {
+				t.Errorf("%+v, want the oldest key %v since %v", rows, state, want)
+			}
+		}
+		begun := time.Now()
+		for n := 0; q.shards.all[0].count[StateReady] == 0 || q.shards.all[1].count[StateReady] == 0; n++ {
+			add(t, q, fmt.Sprint(n))
+			time.Sleep(time.Minute)
+		}
+		oldest(StateReady, begun)
+		if at := q.Stats().OldestReady; at.Sub(begun).Abs() > 20*time.Millisecond {
+			t.Errorf("a key is ready since %v, want %v", at, begun)
+		}
+		begun = time.Now()
+		var all []Item[string]
+		for range q.Len() {
+			all = append(all, get(t, q))
+			time.Sleep(time.Minute)
+		}
+		oldest(StateRunning, begun)
+		for _, it := range all {
+			it.Done()
 		}
 	})
 }

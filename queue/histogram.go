@@ -123,11 +123,17 @@ type meter struct {
 	waited, worked sampled
 }
 
-// sampled is a histogram and the last sample.
+// sampled is a histogram and what is not in it yet: what counts as the last sample, and
+// what has taken as long as the last that was longer, which is worked out once for all.
 type sampled struct {
-	last int64  // ns
-	like uint64 // durations that count as that, and have not been added
+	short, long alike
 	*Histogram
+}
+
+// alike is durations that count as one.
+type alike struct {
+	ns int64
+	n  uint64
 }
 
 const (
@@ -135,12 +141,18 @@ const (
 	longTicks   = 2
 )
 
-// flush counts the last sample and what it stands for.
-func (h *sampled) flush() *Histogram {
-	if h.like > 0 {
-		h.observe(h.last, h.like)
-		h.like = 0
+// next counts what was alike, and goes on with y.
+func (h *sampled) next(x *alike, y alike) {
+	if x.n > 0 {
+		h.observe(x.ns, x.n)
 	}
+	*x = y
+}
+
+// flush counts what is not in the histogram yet.
+func (h *sampled) flush() *Histogram {
+	h.next(&h.short, alike{ns: h.short.ns})
+	h.next(&h.long, alike{})
 	return h.Histogram
 }
 
@@ -164,7 +176,7 @@ func (m *meter) choose(c *clock, i uint32) {
 // count adds how long entry i was ready or ran, from one tick to another.
 func (m *meter) count(h *sampled, c *clock, i, from, to uint32) {
 	if from == to && m.key != i+1 {
-		h.like++
+		h.short.n++
 	} else {
 		m.measure(h, c, i, to-from)
 	}
@@ -179,16 +191,18 @@ func (m *meter) measure(h *sampled, c *clock, i, ticks uint32) {
 	case m.key == i+1:
 		now := c.now()
 		if ticks < longTicks {
-			h.flush()
-			h.last, h.like = now-m.from, 1
+			h.next(&h.short, alike{now - m.from, 1})
 		} else {
 			h.observe(now-m.from, 1)
 		}
 		m.from = now
 	case ticks < longTicks:
-		h.like++
+		h.short.n++
 	default:
-		h.observe(int64(ticks)<<clockBits, 1)
+		if ns := int64(ticks) << clockBits; ns != h.long.ns {
+			h.next(&h.long, alike{ns: ns})
+		}
+		h.long.n++
 	}
 }
 

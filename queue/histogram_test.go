@@ -2,7 +2,10 @@ package queue
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -78,4 +81,76 @@ func TestTickBeforeTheLastOneIsNoLongTime(t *testing.T) {
 	if h := m.waited.flush(); h.Sum != 0 || h.Total() != 1 {
 		t.Errorf("counted %d times, %v seconds", h.Total(), h.Sum)
 	}
+}
+
+// Times of several ticks are counted once for all that were as long, and each as long as it
+// was.
+func TestLongTimesCountAsLongAsTheyWere(t *testing.T) {
+	m := new(meter)
+	m.waited.Histogram = new(Histogram)
+	m.waited.init()
+	want := uint64(0)
+	for n, ticks := range []uint32{5, 5, 20, 5, 1, 20, 20, 20} {
+		m.count(&m.waited, nil, 7, 10, 10+ticks) // the key is no sample, so that no clock is read
+		if ticks >= longTicks {
+			want += uint64(ticks)
+		}
+		if n%3 == 0 {
+			m.waited.flush()
+		}
+	}
+	if h := m.waited.flush(); math.Round(h.Sum*1e9) != float64(want<<clockBits) || h.Total() != 8 {
+		t.Errorf("counted %d times, %v seconds; want 8 times and %d ticks", h.Total(), h.Sum, want)
+	}
+}
+
+// Reading the times changes nothing that is counted: of two meters that see the same runs, one of
+// which is read now and then, both have counted the same in the end.
+//
+// Negative control: the mutant "short times count as none once they were read".
+func TestReadingTheTimesChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 1))
+		for range 100 {
+			var c clock
+			c.init(time.Now())
+			var meters [2]meter
+			for k := range meters {
+				for _, h := range []*sampled{&meters[k].waited, &meters[k].worked} {
+					h.Histogram = new(Histogram)
+					h.init()
+				}
+			}
+			for range 200 {
+				i := random.Uint32N(4)
+				sample, read, from := random.IntN(8) == 0, random.IntN(4) == 0, uint32(c.exact())
+				time.Sleep(time.Duration(random.Int64N(1 << random.IntN(clockBits+4))))
+				for k := range meters {
+					m := &meters[k]
+					if sample {
+						m.choose(&c, i)
+					}
+					m.count(&m.waited, &c, i, from, uint32(c.exact()))
+					m.count(&m.worked, &c, i, from, from)
+					if read && k == 0 {
+						m.waited.flush()
+						m.worked.flush()
+					}
+				}
+				if random.IntN(8) == 0 {
+					meters[0].drop(i)
+					meters[1].drop(i)
+				}
+			}
+			for _, of := range []func(m *meter) *sampled{
+				func(m *meter) *sampled { return &m.waited }, func(m *meter) *sampled { return &m.worked },
+			} {
+				got, want := of(&meters[0]).flush(), of(&meters[1]).flush()
+				if !slices.Equal(got.Counts, want.Counts) || got.Zero != want.Zero || math.Abs(got.Sum-want.Sum) > 1e-6 {
+					t.Fatalf("read now and then it counted %v, %d of 0, %v s; read at the end %v, %d of 0, %v s",
+						got.Counts, got.Zero, got.Sum, want.Counts, want.Zero, want.Sum)
+				}
+			}
+		}
+	})
 }

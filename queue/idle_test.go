@@ -3,7 +3,9 @@ package queue
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,4 +78,35 @@ func TestGettersAreWokenOneAtATime(t *testing.T) {
 			w.woken()
 		}
 	})
+}
+
+// Of times that are set at once the earliest counts, in whatever order they arrive.
+//
+// promise Q1. Negative control: mutant "of two times that are set at once the later counts".
+func TestTimerKeepsTheEarliestOfManyTimes(t *testing.T) {
+	for range 50 {
+		var v env
+		v.clock.init(time.Now())
+		var tm timer
+		tm.init(&v, func() {})
+		var all sync.WaitGroup
+		var begun atomic.Int32
+		const times = 32
+		tm.mu.Lock() // so that all of them have looked before the first one sets
+		for k := range times {
+			all.Go(func() {
+				begun.Add(1)
+				tm.set(v.now() + int64(time.Hour) + int64(k)*int64(time.Minute))
+			})
+		}
+		for begun.Load() < times {
+			runtime.Gosched()
+		}
+		tm.mu.Unlock()
+		all.Wait()
+		if d := time.Duration(tm.at.Load() - v.now()); d > time.Hour {
+			t.Fatalf("it fires in %v, want within an hour", d)
+		}
+		tm.stop()
+	}
 }

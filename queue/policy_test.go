@@ -2,9 +2,11 @@ package queue
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -205,4 +207,101 @@ func TestRetryWithoutErrorBacksOff(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A failed key runs again at the latest of what the policy, the caller and the cloud say. That
+// a cloud takes no calls is no failure, and the policy is not asked.
+//
+// Negative control: mutant "the least delay of a throttled run counts for nothing".
+func TestRetryWaitsForTheLatestOfAll(t *testing.T) {
+	for _, policy := range []time.Duration{0, 3 * time.Second, time.Minute} {
+		for _, atLeast := range []time.Duration{-time.Second, 0, time.Second, 10 * time.Second, time.Hour} {
+			for _, until := range []time.Duration{-time.Hour, 0, 5 * time.Second, 20 * time.Minute} {
+				for _, throttled := range []bool{false, true} {
+					t.Run(fmt.Sprint(policy, atLeast, until, throttled), func(t *testing.T) {
+						o := &Options[string]{Policy: func(int, error) time.Duration { return policy }}
+						bubble(t, o, func(t *testing.T, q *Queue[string]) {
+							time.Sleep(2 * time.Hour)
+							add(t, q, "k")
+							it, err, want := get(t, q), errTest, max(policy, atLeast)
+							if throttled {
+								err, want = Throttled(nil, time.Now().Add(until), nil), max(until, atLeast)
+							}
+							it.Retry(err, atLeast)
+							e := entryOf(t, q, "k")
+							if got := time.Until(e.Next); want > 0 && got != want {
+								t.Errorf("it is %v and runs in %v, want in %v", e.State, got, want)
+							}
+							if (e.Attempts == 0) != throttled {
+								t.Errorf("it has failed %d times", e.Attempts)
+							}
+							time.Sleep(max(want, 0))
+							synctest.Wait()
+							wantState(t, q, "k", StateReady)
+						})
+					})
+				}
+			}
+		}
+	}
+}
+
+// What New was given is the caller's: its options and hooks may be changed afterwards.
+//
+// Negative control: mutant "hooks are not copied".
+func TestOptionsAreCopied(t *testing.T) {
+	called := ""
+	hooks := Hooks[string]{
+		Parked:    func(string, int, error) { called += "parked " },
+		Exhausted: func(string, int, error) { called += "exhausted " },
+	}
+	o := &Options[string]{
+		Name: "mine", Hooks: &hooks, MaxAttempts: 1, Shards: 1,
+		Policy: func(int, error) time.Duration { called += "policy "; return 0 },
+	}
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		*o, hooks = Options[string]{}, Hooks[string]{}
+		add(t, q, "park", "fail")
+		get(t, q).Park(errTest)
+		get(t, q).Retry(errTest, 0)
+		if want := "policy parked policy exhausted "; called != want || q.Name() != "mine" {
+			t.Errorf("%s called %q, want %q", q.Name(), called, want)
+		}
+	})
+}
+
+// The priority after a run is the item's, if one was asked for, and else what the key has; what
+// an add raised meanwhile stays raised.
+//
+// Negative control: mutant "a priority that is asked for is ignored if it is the run's own".
+func TestPriorityAfterARun(t *testing.T) {
+	bands := []int8{-100, -5, 0, 5, 100}
+	for _, start := range bands {
+		for _, replace := range []bool{false, true} {
+			for add := range len(bands) + 1 {
+				for with := range len(bands) + 1 {
+					bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+						q.AddWith("k", AddOptions{Priority: At(start)})
+						it, want, raised := get(t, q), start, false
+						if add < len(bands) {
+							q.AddWith("k", AddOptions{Priority: At(bands[add]), Replace: replace})
+							if replace || bands[add] > start {
+								want, raised = bands[add], true
+							}
+						}
+						if with < len(bands) {
+							it = it.WithPriority(At(bands[with]))
+							if want = max(want, bands[with]); !raised {
+								want = bands[with]
+							}
+						}
+						it.After(time.Second)
+						if got := entryOf(t, q, "k").Priority; got != At(want) {
+							t.Errorf("began at %d, add %v of %v (replace: %v), WithPriority %v: %v, want %d", start, add, bands, replace, with, got, want)
+						}
+					})
+				}
+			}
+		}
+	}
 }

@@ -28,15 +28,14 @@ type Queue[K comparable] struct {
 // New makes a queue. It starts nothing. It fails on options that make no sense
 // and on a key type that holds a pointer, an interface or a float.
 func New[K comparable](o *Options[K]) (*Queue[K], error) {
-	q := &Queue[K]{seed: maphash.MakeSeed()}
+	q := &Queue[K]{seed: maphash.MakeSeed(), news: make(chan struct{}, 1), waiters: waiters{token: make(chan struct{}, 1)}}
 	if o != nil {
 		q.opts = *o
 	}
 	if err := q.opts.complete(); err != nil {
 		return nil, err
 	}
-	q.env.start = time.Now()
-	q.env.clock.init(q.env.start)
+	q.env.clock.init(time.Now())
 	q.env.maxKeys = int64(q.opts.MaxKeys)
 	q.env.asks = q.opts.Buckets != nil
 	q.env.delays = max(q.opts.Debounce.Interval, q.opts.Debounce.Window) > 0
@@ -44,8 +43,6 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	for k := range q.shards.all {
 		q.keepers = append(q.keepers, q.admit(&q.shards.all[k]))
 	}
-	q.waiters.token = make(chan struct{}, 1)
-	q.news = make(chan struct{}, 1)
 	q.timer.init(&q.env, q.tick)
 	return q, nil
 }

@@ -84,8 +84,7 @@ func (r *ring[K]) pushFront(c cell) {
 		return
 	}
 	if r.head.at == 0 {
-		b := &block{next: r.head, cells: make([]cell, firstBlock), at: firstBlock}
-		r.head = b
+		r.head = &block{next: r.head, cells: make([]cell, firstBlock), at: firstBlock}
 	}
 	r.head.at--
 	r.head.cells[r.head.at] = c

@@ -48,7 +48,6 @@ type shard[K comparable] struct {
 
 // env is what the shards of a queue have in common.
 type env struct {
-	start   time.Time
 	clock   clock
 	word    atomic.Uint32
 	heldBy  atomic.Pointer[string] // the reason of the first hold over the whole queue
@@ -60,24 +59,16 @@ type env struct {
 
 func (v *env) may() word { return word(v.word.Load()) }
 
-// left is the effect of a key that is not ready or running any more.
-func (v *env) left() effects {
-	if v.may().phase() != open {
-		return fxLeft
-	}
-	return 0
-}
-
 // now is the time since the queue's start, on the monotonic clock. It is at least
 // 1: 0 means no time.
-func (v *env) now() int64 { return int64(time.Since(v.start)) + 1 }
+func (v *env) now() int64 { return v.clock.now() + 1 }
 
 // at is the time of now for a time of the calendar, at least 1. What is further
 // away than a Duration can say is as good as never.
-func (v *env) at(t time.Time) int64 { return max(plus(1, t.Sub(v.start)), 1) }
+func (v *env) at(t time.Time) int64 { return max(plus(1, t.Sub(v.clock.start)), 1) }
 
 // time is the opposite of at.
-func (v *env) time(at int64) time.Time { return v.start.Add(time.Duration(at - 1)) }
+func (v *env) time(at int64) time.Time { return v.clock.start.Add(time.Duration(at - 1)) }
 
 // room counts one more key, if there is room for it. CompareAndSwap, not Add and
 // undo: a transient overshoot would make a concurrent add fail.
@@ -157,8 +148,7 @@ const (
 )
 
 func (s *shard[K]) init(id uint8, v *env) {
-	s.id, s.env = id, v
-	s.number = numbers{firstNumber, firstNumber}
+	s.id, s.env, s.number = id, v, numbers{firstNumber, firstNumber}
 	s.waited.Histogram, s.worked.Histogram = new(Histogram), new(Histogram)
 	s.waited.init()
 	s.worked.init()
@@ -294,7 +284,6 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 			s.ready.remove(i, e)
 			s.drop(i)
 		}
-		s.fx |= s.env.left()
 	case StateRunning:
 		s.end(i, e)
 	case StateThrottled:
@@ -304,6 +293,9 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 			s.timed.remove(i)
 			e.order = 0
 		}
+	}
+	if (from == StateReady || from == StateRunning) && s.env.may().phase() != open {
+		s.fx |= fxLeft
 	}
 	e.set(to)
 	e.band = band
@@ -400,7 +392,6 @@ func (s *shard[K]) end(i uint32, e *entry[K]) {
 	if e.is(recorded) {
 		s.admission.ran(i, e, -1)
 	}
-	s.fx |= s.env.left()
 }
 
 // runs is the entry of the run with a number, nil if that has ended.

@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -231,5 +233,109 @@ func TestSlowHookHoldsUpNoTimer(t *testing.T) {
 			it.Done()
 			close(release)
 		})
+	}
+}
+
+// What is left at a stop is every key that was to run, whatever kept it waiting; a parked key
+// was not to run.
+//
+// promise Q8. Negative control: mutant "what is left at a stop does not count held keys".
+func TestStopCountsWhatWasToRunInEveryState(t *testing.T) {
+	empty := bucketOf(t, "empty", 0.001, 1)
+	empty.Charge(1)
+	o := oneOrder()
+	o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+		if key == "throttled" {
+			dst = append(dst, empty)
+		}
+		return dst
+	}
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		add(t, q, "throttled")
+		wantNone(t, q)
+		add(t, q, "parked")
+		get(t, q).Park(errTest)
+		add(t, q, "backing off")
+		get(t, q).Retry(errTest, 0)
+		add(t, q, "held")
+		q.Hold(q.OfKey("held"), Hold{Reason: "test"})
+		if err := q.AddAfter("delayed", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		add(t, q, "running")
+		running := get(t, q)
+		add(t, q, "ready")
+		for key, state := range map[string]State{
+			"throttled": StateThrottled, "parked": StateParked, "backing off": StateBackingOff, "held": StateHeld,
+			"delayed": StateDelayed, "running": StateRunning, "ready": StateReady,
+		} {
+			wantState(t, q, key, state)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var left *StopError
+		if err := q.Stop(ctx); !errors.As(err, &left) || left.Waiting != 5 || !slices.Equal(left.Running, []string{"running"}) {
+			t.Errorf("Stop: %v, want one running and five waiting", err)
+		}
+		running.Done()
+	})
+}
+
+// Getters that wait while a queue drains, because a hold keeps its last keys back, learn that
+// there is nothing more to come, whatever way the last key goes.
+//
+// promise Q8. Negative control: mutant "getters hear nothing of keys that leave a queue that drains".
+func TestGettersHearThatTheLastHeldKeyIsGone(t *testing.T) {
+	for _, tenant := range []bool{false, true} {
+		for what, take := range map[string]func(q *Queue[string], release func()){
+			"Remove":  func(q *Queue[string], _ func()) { q.Remove("a"); q.Remove("b") },
+			"Hold":    func(q *Queue[string], _ func()) { q.Hold(q.OfKey("a"), Hold{}); q.Hold(q.OfKey("b"), Hold{}) },
+			"both":    func(q *Queue[string], _ func()) { q.Remove("a"); q.Hold(q.OfKey("b"), Hold{}) },
+			"release": func(_ *Queue[string], release func()) { release() },
+			"Stop":    func(q *Queue[string], _ func()) { q.advance(stopped) },
+		} {
+			t.Run(fmt.Sprint(what, tenant), func(t *testing.T) {
+				o := &Options[string]{}
+				if tenant {
+					o.Tenant = func(string) string { return "acme" }
+				}
+				bubble(t, o, func(t *testing.T, q *Queue[string]) {
+					over := q.Whole()
+					if tenant {
+						over = q.OfTenant("acme")
+					}
+					release := q.Hold(over, Hold{})
+					add(t, q, "a", "b")
+					q.Close()
+					var ended, ran atomic.Int32
+					for range 5 {
+						go func() {
+							for {
+								it, err := q.Get(t.Context())
+								if errors.Is(err, ErrStopped) {
+									ended.Add(1)
+								}
+								if err != nil {
+									return
+								}
+								ran.Add(1)
+								it.Done()
+							}
+						}()
+					}
+					if synctest.Wait(); ended.Load() != 0 {
+						t.Errorf("%d getters have ended while keys are ready", ended.Load())
+					}
+					take(q, release)
+					want := int32(0)
+					if what == "release" {
+						want = 2
+					}
+					if synctest.Wait(); ended.Load() != 5 || ran.Load() != want {
+						t.Errorf("%d of 5 getters have ended, and %d keys ran, want %d", ended.Load(), ran.Load(), want)
+					}
+				})
+			})
+		}
 	}
 }

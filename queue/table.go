@@ -72,8 +72,8 @@ func (t *table) insert(hash, i, p uint32) (moved int) {
 }
 
 // remove takes index i out and moves back what was displaced by it, so that
-// there are no tombstones. A segment that is a sixth as full as it may be halves,
-// unless it is small; moved is how many words that moved.
+// there are no tombstones. A segment that is a sixteenth as full as it may be shrinks to a
+// quarter, unless it is small; moved is how many words that moved.
 func (t *table) remove(hash, i uint32) (moved int) {
 	s := t.segment(hash)
 	s.closeGap(s.seek(hash, uint64(hash)<<32|uint64(i+1)))
@@ -81,9 +81,9 @@ func (t *table) remove(hash, i uint32) (moved int) {
 	if s.depth == 0 {
 		least = keptSegment
 	}
-	if s.n--; s.n*6 < s.high && len(s.words) > least {
+	if s.n--; s.n*16 < s.high && len(s.words) > least {
 		moved = int(s.n)
-		t.replace(hash, s.part(0, 0, s.depth, len(s.words)/2))
+		t.replace(hash, s.part(0, 0, s.depth, max(len(s.words)/4, minSegment)))
 	}
 	return moved
 }
@@ -141,19 +141,21 @@ func (t *table) grow(hash uint32) {
 // part is a segment with the words of s whose hashes have a bit or have it not. It
 // has a size, or more if they are that many.
 func (s *segment) part(bit, is uint32, depth uint8, size int) *segment {
-	var words []uint64
+	n := 0
 	for _, w := range s.words {
 		if w != 0 && uint32(w>>32)&bit == is {
-			words = append(words, w)
+			n++
 		}
 	}
-	size = max(size, len(words)*3/2)
-	to := &segment{words: make([]uint64, size), n: uint32(len(words)), high: uint32(size / 5 * 4), depth: depth}
+	size = max(size, n*3/2)
+	to := &segment{words: make([]uint64, size), n: uint32(n), high: uint32(size / 5 * 4), depth: depth}
 	if depth < sparseDepth {
 		to.high = uint32(size / 4)
 	}
-	for _, w := range words {
-		to.words[to.seek(uint32(w>>32), 0)] = w
+	for _, w := range s.words {
+		if w != 0 && uint32(w>>32)&bit == is {
+			to.words[to.seek(uint32(w>>32), 0)] = w
+		}
 	}
 	return to
 }

@@ -830,8 +830,15 @@ func (r *trial) compareKey(k *modelKey, e Entry[string]) {
 	if state != k.state || e.Attempts != k.attempts || e.Priority.Int() != k.band {
 		r.t.Fatalf("%s is %v, attempts %d, priority %v; want %v, %d, %d", e.Key, e.State, e.Attempts, e.Priority, k.state, k.attempts, k.band)
 	}
-	if waits := k.state == StateDelayed || k.state == StateBackingOff; waits && !e.Next.Equal(k.due) {
-		r.t.Fatalf("%s runs next at %v, want %v", e.Key, e.Next, k.due)
+	next := time.Time{}
+	switch {
+	case k.state == StateDelayed || k.state == StateBackingOff:
+		next = k.due
+	case k.state == StateRunning && k.added:
+		next = k.again
+	}
+	if !e.Next.Equal(next) {
+		r.t.Fatalf("%s is %v and runs next at %v, want %v", e.Key, e.State, e.Next, next)
 	}
 	explained := e.Why != ""
 	switch e.State {
