@@ -176,3 +176,14 @@ func TestEncryptedObjectAtTheBoundOfItsSizeCanBeDeleted(t *testing.T) {
 		break
 	}
 }
+
+// An object that leaves no room for what the store adds to it later is refused.
+//
+// Negative control: the mutant "no room is left for what is added to an object".
+func TestObjectWithoutRoomForWhatIsAddedIsRefused(t *testing.T) {
+	s := under(t, newMemory(t, &memory.Options{Encode: true}), nil)
+	o := named("a")
+	o.Spec.Region = strings.Repeat("r", store.MaxObject)
+	_, err := s.Create(t.Context(), o)
+	wantErr(t, "too large", err, store.ErrInvalid)
+}

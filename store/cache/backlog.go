@@ -90,31 +90,19 @@ func (q *backlog[S, T]) take(spare []Change[S, T]) []Change[S, T] {
 	return batch
 }
 
-// deliver yields changes until the consumer leaves or ctx ends.
-func (q *backlog[S, T]) deliver(ctx context.Context, yield func(Change[S, T], error) bool) {
-	var batch []Change[S, T]
-	for {
-		select {
-		case <-q.wake:
-		case <-ctx.Done():
+// yieldChanges reports whether the consumer wants to go on.
+func yieldChanges[S, T any](ctx context.Context, batch []Change[S, T], yield func(Change[S, T], error) bool) bool {
+	for i, ch := range batch {
+		batch[i] = Change[S, T]{} // the consumer may be slow: hold nothing it has seen
+		if ctx.Err() != nil {
 			yield(Change[S, T]{}, context.Cause(ctx))
-			return
+			return false
 		}
-		batch = q.take(batch[:0])
-		for i, ch := range batch {
-			batch[i] = Change[S, T]{} // the consumer may be slow: hold nothing it has seen
-			if ctx.Err() != nil {
-				yield(Change[S, T]{}, context.Cause(ctx))
-				return
-			}
-			if !yieldSteps(ch, yield) {
-				return
-			}
-		}
-		if cap(batch) > min(q.limit, spareBacklog) {
-			batch = nil
+		if !yieldSteps(ch, yield) {
+			return false
 		}
 	}
+	return true
 }
 
 // yieldSteps splits a change between two lives of a key, so that no consumer

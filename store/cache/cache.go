@@ -157,7 +157,17 @@ func (c *Cache[S, T]) setup() error {
 		o.Backlog = defaultBacklog
 	}
 	o.Finalizers = slices.Clone(o.Finalizers)
+	o.Selector = copied(o.Selector)
 	return nil
+}
+
+// copied is a selector that shares nothing with another.
+func copied(sel store.Selector) store.Selector {
+	sel.Labels = slices.Clone(sel.Labels)
+	for i := range sel.Labels {
+		sel.Labels[i].Values = slices.Clone(sel.Labels[i].Values)
+	}
+	return sel
 }
 
 // Get returns the object as the cache holds it, and whether it holds one. It

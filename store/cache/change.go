@@ -26,7 +26,10 @@ type Change[S, T any] struct {
 	// Left says that New is nil because the cache does not hold the object's shard any
 	// more, not because the object is gone.
 	Left bool
-	// Synced marks the end of the initial objects. It comes exactly once, and
+	// Again marks the beginning of a list that was asked for (Cache.ChangesAgain), and
+	// carries nothing else.
+	Again bool
+	// Synced marks the end of the initial objects, and of each list that was asked for. It
 	// carries nothing but the revision of that snapshot.
 	Synced bool
 }
@@ -35,7 +38,7 @@ type Change[S, T any] struct {
 func (ch Change[S, T]) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.String("key", ch.Key.String()), slog.Uint64("revision", uint64(ch.Revision)),
-		slog.Bool("initial", ch.Initial), slog.Bool("synced", ch.Synced),
+		slog.Bool("initial", ch.Initial), slog.Bool("again", ch.Again), slog.Bool("synced", ch.Synced),
 	}
 	if ch.Old != nil {
 		attrs = append(attrs, slog.Any("old", *ch.Old))
@@ -66,6 +69,14 @@ func (ch Change[S, T]) LogValue() slog.Value {
 // carries context.Cause(ctx). It does not end with Run: while Run is not
 // running, there is nothing to yield.
 func (c *Cache[S, T]) Changes(ctx context.Context) iter.Seq2[Change[S, T], error] {
+	return c.ChangesAgain(ctx, nil)
+}
+
+// ChangesAgain is Changes for a consumer that may need all objects once more. For each value
+// that again gives, it yields an Again marker, everything the cache holds (Initial), and a
+// Synced marker. Such a list has its place among the changes: it shows exactly what the
+// changes before it have led to, and those after it begin with what it shows.
+func (c *Cache[S, T]) ChangesAgain(ctx context.Context, again <-chan struct{}) iter.Seq2[Change[S, T], error] {
 	return func(yield func(Change[S, T], error) bool) {
 		q := c.join()
 		defer c.leave(q)
@@ -77,9 +88,43 @@ func (c *Cache[S, T]) Changes(ctx context.Context) iter.Seq2[Change[S, T], error
 		}
 		initial, at := q.initial, q.at
 		if q.initial = nil; yieldInitial(initial, at, yield) {
-			q.deliver(ctx, yield)
+			c.deliver(ctx, q, again, yield)
 		}
 	}
+}
+
+// deliver yields changes, and lists that are asked for, until the consumer leaves or ctx ends.
+func (c *Cache[S, T]) deliver(ctx context.Context, q *backlog[S, T], again <-chan struct{}, yield func(Change[S, T], error) bool) {
+	var batch []Change[S, T]
+	for {
+		select {
+		case <-q.wake:
+			batch = q.take(batch[:0])
+			if !yieldChanges(ctx, batch, yield) {
+				return
+			}
+		case <-again:
+			var list []*store.Object[S, T]
+			var at store.Revision
+			batch, list, at = c.takeAll(q, batch[:0])
+			if !yieldChanges(ctx, batch, yield) || !yield(Change[S, T]{Again: true}, nil) || !yieldInitial(list, at, yield) {
+				return
+			}
+		case <-ctx.Done():
+			yield(Change[S, T]{}, context.Cause(ctx))
+			return
+		}
+		if cap(batch) > min(q.limit, spareBacklog) {
+			batch = nil
+		}
+	}
+}
+
+// takeAll takes what waits for a consumer, and all that the cache holds at that moment.
+func (c *Cache[S, T]) takeAll(q *backlog[S, T], spare []Change[S, T]) (batch []Change[S, T], list []*store.Object[S, T], at store.Revision) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return q.take(spare), slices.Clone(c.list), c.Revision()
 }
 
 // join registers a consumer. One that comes before the first snapshot has ended begins with

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
@@ -116,9 +117,10 @@ func TestWriterWaitsForItsOwnWrite(t *testing.T) {
 }
 
 // Over a backend whose watch breaks all the time, the cache, its index and a slow
-// consumer end up with what is stored, and each change fits what the consumer saw
-// before. The negative controls let a folded change keep its own Old, skipped what
-// vanished in a relist, and left replaced objects in the index.
+// consumer end up with what is stored, each change fits what the consumer saw
+// before, and each list that it asks for is what it saw. The negative controls let a folded
+// change keep its own Old, skipped what vanished in a relist, and left replaced objects in
+// the index.
 func TestCacheOverAFaultyBackendEndsUpWithWhatIsStored(t *testing.T) {
 	snapshots := 0
 	for seed := range uint64(20) {
@@ -198,7 +200,7 @@ func churn(t *testing.T, s *store.Store[spec, status], r *rand.Rand) {
 }
 
 // follow keeps a slow consumer's own view, and complains of a change that does
-// not fit it.
+// not fit it. It asks for lists, and complains of one that is not that view.
 func follow(t *testing.T, c *cache.Cache[spec, status]) func() map[store.Key]store.Revision {
 	t.Helper()
 	view := map[store.Key]*object{}
@@ -206,16 +208,34 @@ func follow(t *testing.T, c *cache.Cache[spec, status]) func() map[store.Key]sto
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for ch, err := range c.Changes(t.Context()) {
+		again := make(chan struct{}, 1)
+		changes, left := 0, -1 // objects that the present list lacks; -1: there is none
+		for ch, err := range c.ChangesAgain(t.Context(), again) {
 			if err != nil {
 				return
 			}
 			mu.Lock()
-			if !ch.Synced && view[ch.Key] != ch.Old {
+			switch {
+			case ch.Again:
+				left = len(view)
+			case ch.Synced:
+				if left > 0 {
+					t.Errorf("a list lacks %d objects that the consumer has", left)
+				}
+				left = -1
+			case left >= 0:
+				if left--; !ch.Initial || view[ch.Key] != ch.New {
+					t.Errorf("a list has another %s than the consumer", ch.Key)
+				}
+			case view[ch.Key] != ch.Old:
 				t.Errorf("a change of %s does not start from what the consumer has", ch.Key)
-			}
-			if view[ch.Key] = ch.New; ch.New == nil {
-				delete(view, ch.Key)
+			default:
+				if view[ch.Key] = ch.New; ch.New == nil {
+					delete(view, ch.Key)
+				}
+				if changes++; changes%7 == 0 {
+					sleep.Wake(again)
+				}
 			}
 			mu.Unlock()
 			time.Sleep(15 * time.Millisecond)

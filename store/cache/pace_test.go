@@ -142,6 +142,7 @@ func TestReopeningIsPaced(t *testing.T) {
 				defer cancel()
 				seen := make(chan string, 100)
 				gain := func(int) {} // holds a shard
+				releases := make(map[int][]func())
 				var running sync.WaitGroup
 				defer running.Wait()
 				defer cancel()
@@ -170,7 +171,10 @@ func TestReopeningIsPaced(t *testing.T) {
 						}
 					})
 					if c.shards > 0 {
-						gain = func(shard int) { cc.HoldShard(shard) }
+						gain = func(shard int) {
+							_, release := cc.HoldShard(shard)
+							releases[shard] = append(releases[shard], release)
+						}
 						gain(0)
 					}
 				}
@@ -217,6 +221,19 @@ func TestReopeningIsPaced(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 				if n := m.count(); n != 1 {
 					t.Errorf("a watch that was cut off was opened %d times in 100 ms, want once", n)
+				}
+				if c.lists == nil || c.watches != nil {
+					return
+				}
+				for _, release := range releases[1] { // it is lost, and gained when lists fail again
+					release()
+				}
+				time.Sleep(time.Minute)
+				m.die(nil, c.lists)
+				gain(1)
+				time.Sleep(time.Second)
+				if n := m.count(); n < c.quick[0] || n > c.quick[1] {
+					t.Errorf("a list that had worked was tried %d times in the first second, want %d to %d", n, c.quick[0], c.quick[1])
 				}
 			})
 		})

@@ -26,7 +26,8 @@ import (
 // When a shard is gained, the watch is opened again with its slots, from the revision
 // that the cache has reached, and only then the list begins: so the list is no older
 // than the watch, and together they have no gap. Changes of a shard that is being listed
-// wait until the list has ended; those that are no newer than the list are dropped.
+// wait until the list has ended; those that are no newer than the list are dropped. Shards that
+// are gained during a list wait for the next one, or begin it again: see readAgain.
 type shards struct {
 	n    int
 	wake chan struct{} // capacity 1: wanted has changed
@@ -304,7 +305,7 @@ func (c *Cache[S, T]) fitParts(ctx context.Context) {
 		s.fresh = true
 		return
 	}
-	if s.snapshot != nil || s.list != nil || s.retry != nil || s.relistAt != nil {
+	if s.retry != nil || s.relistAt != nil || !c.readAgain(len(gained)) {
 		gained = nil // they come next
 	}
 	for shard, w := range gained {
@@ -316,6 +317,31 @@ func (c *Cache[S, T]) fitParts(ctx context.Context) {
 	if s.snapshot == nil && s.list == nil && s.watch != nil && s.relistAt == nil {
 		c.openList(ctx)
 	}
+}
+
+// readAgain ends what is being read of the store if at least as many parts wait as it reads for
+// the first time: one list of all costs no more than its rest and another whole list. They double
+// each time, so that no part waits for long. It reports whether the parts that wait can be read now.
+func (c *Cache[S, T]) readAgain(waiting int) bool {
+	s := c.shards
+	if s.snapshot == nil && s.list == nil {
+		return true
+	}
+	first := 0
+	for _, p := range s.parts {
+		if !p.ready {
+			first++
+		}
+	}
+	if waiting == 0 || waiting < first {
+		return false
+	}
+	if s.snapshot != nil {
+		s.stopWatch() // the next one begins with a snapshot again
+	} else {
+		c.dropList()
+	}
+	return true
 }
 
 // slots are those of all parts.
@@ -496,13 +522,19 @@ func (c *Cache[S, T]) openList(ctx context.Context) {
 	})
 }
 
+// dropList gives up the list that is on its way, and what it has shown: what changed meanwhile is
+// dropped.
+func (c *Cache[S, T]) dropList() {
+	listed := c.shards.listed
+	c.shards.stopList()
+	c.dropParts(func(shard int) bool { return listed[shard] != nil })
+}
+
 // takeListed applies a page of the list of the parts that were gained.
 func (c *Cache[S, T]) takeListed(ctx context.Context, r result[store.Page]) {
 	s, page := c.shards, r.v
 	if r.err != nil {
-		listed := s.listed
-		s.stopList()
-		c.dropParts(func(shard int) bool { return listed[shard] != nil }) // what changes meanwhile is dropped
+		c.dropList()
 		if ctx.Err() == nil {
 			c.reportWatch(fmt.Errorf("cache: list of %s: %w", c.name, r.err), s.lists > 0)
 		}

@@ -111,7 +111,7 @@ func (c *Cache[S, T]) snapshot() Snapshot {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	s := Snapshot{
-		Name: c.name, Kind: c.Kind(), Selector: c.opts.Selector,
+		Name: c.name, Kind: c.Kind(), Selector: copied(c.opts.Selector),
 		Objects: len(c.list), Revision: c.Revision(), Synced: c.hasSynced(),
 		Connected: c.feed.connected, Since: c.feed.since, Err: c.feed.err,
 		Snapshots: c.feed.snapshots, Restores: c.feed.restores,

@@ -861,6 +861,64 @@ func TestLeaseSurvivesARestartAndThenExpires(t *testing.T) {
 	})
 }
 
+// After a restart each lease has a clock, and what is bound to it goes when it ends.
+//
+// promise L1. Negative control: mutant "after a restart one lease has a clock".
+func TestAllLeasesExpireAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newPath(t)
+		b := open(t, path, nil)
+		for _, name := range []string{"a", "b", "c"} {
+			id, err := b.Grant(t.Context(), 10*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bound := put(name, "1")
+			bound.Lease = id
+			commit(t, b, bound)
+		}
+		closeNow(t, b)
+		b = open(t, path, nil)
+		expect(t, "after the restart", contentsOf(t, b, store.ListOptions{}), "a=1@1 b=1@2 c=1@3")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		expect(t, "when they have ended", contentsOf(t, b, store.ListOptions{}), "")
+	})
+}
+
+// What is committed after the end of a lease is not bound to it, though both wait for the
+// disk together: nothing would ever delete it.
+//
+// promise L1. Negative control: mutant "a change of a lease shares its group with what follows".
+func TestCommitThatWaitsBehindTheEndOfItsLeaseIsRefused(t *testing.T) {
+	b := open(t, newPath(t), nil)
+	id, err := b.Grant(t.Context(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := hold(t, b)
+	var wg sync.WaitGroup
+	queue := func(behind int, what string, want error, f func() error) {
+		wg.Go(func() {
+			if err := f(); !errors.Is(err, want) {
+				t.Errorf("%s returned %v, want %v", what, err, want)
+			}
+		})
+		eventually(t, func() bool { return b.waiting() == behind+1 && b.queued() == behind })
+	}
+	bound := put("bound", "1")
+	bound.Lease = id
+	write := func(op store.Op) func() error {
+		return func() error { return second(b.Commit(t.Context(), store.Txn{Ops: []store.Op{op}})) }
+	}
+	queue(0, "the commit that is under way", nil, write(put("free", "1")))
+	queue(1, "Revoke", nil, func() error { return b.Revoke(t.Context(), id) })
+	queue(2, "Commit", store.ErrLeaseGone, write(bound))
+	release()
+	wg.Wait()
+	expect(t, "in the end", contentsOf(t, b, store.ListOptions{}), "free=1@1")
+}
+
 // A lease whose end is being written is not renewed: the record that is bound to it is gone
 // a moment later. Here the end is on disk and not published yet.
 //

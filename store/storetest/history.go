@@ -31,6 +31,7 @@ func views() (all []view) {
 	for i := range 4 {
 		all = append(all, view{kind, quarter(i)})
 	}
+	all = append(all, view{kind, fewSlots})
 	return append(all, view{otherKind, quarter(0).Union(quarter(3))})
 }
 

@@ -12,6 +12,20 @@ import (
 // quarter is a fourth of the slots.
 func quarter(i int) store.SlotSet { return store.SlotsOf(i, 4) }
 
+// fewSlots are so few that a backend may read each by itself: some of fillStore's keys, and of an author's.
+var fewSlots = func() (few store.SlotSet) {
+	for i := range 4 {
+		k := keyIn(i, i)
+		for _, k := range []store.Key{k, {Namespace: k.Namespace + "1", Name: k.Name}, keyIn(i, 9)} {
+			few.Add(store.Slot(k))
+		}
+	}
+	for i := range 12 {
+		few.Add(store.Slot(store.Key{Namespace: fmt.Sprint("ns", i%2), Name: fmt.Sprint("n", 5*i)}))
+	}
+	return few
+}()
+
 // keyIn returns a key of a quarter of the slots; different numbers are different keys.
 func keyIn(i, number int) store.Key {
 	slots := quarter(i)
@@ -76,6 +90,10 @@ var slotChecks = []check{
 				all, rev = e.listSlots(quarter(i), store.ListOptions{Namespace: "ns1", Limit: limit})
 				e.wantRecords(fmt.Sprintf("quarter %d of ns1 with a limit of %d", i, limit), all, only(of(want, quarter(i)), "ns1"), rev)
 			}
+		}
+		for _, limit := range []int{0, 1, 7} {
+			all, rev := e.listSlots(fewSlots, store.ListOptions{Limit: limit})
+			e.wantRecords(fmt.Sprintf("few slots with a limit of %d", limit), all, of(want, fewSlots), rev)
 		}
 		if all, rev := e.listSlots(store.SlotSet{}, store.ListOptions{}); len(all) != 0 || rev != e.head() {
 			e.Errorf("no slots: got %d records at %d, want none at %d", len(all), rev, e.head())

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,6 +140,110 @@ var typedChecks = []check{
 			}
 		}
 	}},
+	{"Store/what was given to it and what it gave belongs to the caller", func(e *env) {
+		s := e.spoken()
+		full := func() spoken {
+			return spoken{
+				Texts: map[string]string{"a": "b", "c": "d"}, Raw: json.RawMessage(`{"a":1}`), Ptr: &[]string{"x", "y"},
+				Next: &spoken{Texts: map[string]string{"e": "f"}}, List: []*spoken{{Ptr: &[]string{"z"}}, {Text: "t"}},
+			}
+		}
+		o := &spokenObject{Spec: full(), Status: full(), Meta: store.Meta{
+			Name: "a", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"},
+			Finalizers: []string{"f", "g"}, Owners: []store.Owner{{Kind: "Owner", Key: key("o"), UID: "1"}, {Kind: "Owner", Key: key("p"), UID: "2"}},
+		}}
+		o.SetProgressing("One", "first")
+		o.Conditions = append(o.Conditions, store.Condition{Type: "Other", Status: store.True, Message: "second"})
+		// Each use gives what went in and came out. All of it is written over, and the store
+		// must say what it said before.
+		n := 0
+		edit := func(o *spokenObject) {
+			n++
+			is := fmt.Sprint(n)
+			o.Spec.Texts, o.Status.Texts = map[string]string{"now": is}, map[string]string{"now": is}
+			o.Spec.List, o.Status.Ptr = []*spoken{{Text: is}, {Ptr: &[]string{is}}}, &[]string{is, "x"}
+			o.Labels, o.Annotations = map[string]string{"now": is}, map[string]string{"now": is}
+			o.Finalizers, o.Owners = []string{"f" + is, "g"}, []store.Owner{{Kind: "Owner", Key: key(is), UID: is}}
+			o.Conditions = append(o.Conditions[:1:1], store.Condition{Type: "Other", Status: store.True, Message: is})
+		}
+		get := func() *spokenObject {
+			e.Helper()
+			got, err := s.Get(e.ctx, store.Key{Name: "a"})
+			if err != nil {
+				e.Fatal(err)
+			}
+			return got
+		}
+		type lent = []*spokenObject
+		for _, use := range []struct {
+			what string
+			do   func() (lent, error)
+		}{
+			{"Create", func() (lent, error) { got, err := s.Create(e.ctx, o); return lent{o, got}, err }},
+			{"Get", func() (lent, error) { return lent{get()}, nil }},
+			{"List", func() (lent, error) { return s.List(e.ctx, store.Selector{}) }},
+			{"Update", func() (lent, error) {
+				o := get()
+				edit(o)
+				got, err := s.Update(e.ctx, o)
+				return lent{o, got}, err
+			}},
+			{"UpdateStatus", func() (lent, error) {
+				o := get()
+				edit(o)
+				got, err := s.UpdateStatus(e.ctx, o)
+				return lent{o, got}, err
+			}},
+			{"UpdateIntent", func() (lent, error) {
+				o := get()
+				edit(o)
+				got, err := s.UpdateIntent(e.ctx, o)
+				return lent{o, got}, err
+			}},
+			{"Update without a change", func() (lent, error) {
+				o := get()
+				got, err := s.Update(e.ctx, o)
+				return lent{o, got}, err
+			}},
+			{"Mutate", func() (lent, error) {
+				var kept *spokenObject
+				got, err := s.Mutate(e.ctx, store.Key{Name: "a"}, func(o *spokenObject) error { kept = o; edit(o); return nil })
+				return lent{kept, got}, err
+			}},
+			{"a transaction", func() (lent, error) {
+				var tx store.Tx
+				o, other := get(), &spokenObject{Spec: full(), Meta: store.Meta{Name: "b", Finalizers: []string{"f"}}}
+				edit(o)
+				a, b := s.UpdateIn(&tx, o), s.CreateIn(&tx, other)
+				err := tx.Commit(e.ctx)
+				return lent{o, other, a.Object(), b.Object()}, err
+			}},
+			{"Apply", func() (lent, error) {
+				o := &spokenObject{Spec: full(), Meta: store.Meta{Name: "c", Annotations: map[string]string{"a": "b"}, Finalizers: []string{"f"}}}
+				_, err := s.Apply(e.ctx, lent{o}, "me", 0)
+				return lent{o}, err
+			}},
+			{"Apply to what is there", func() (lent, error) {
+				o := &spokenObject{Spec: full(), Meta: store.Meta{Name: "c", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"x": "y"}}}
+				o.Spec.Text = "another"
+				_, err := s.Apply(e.ctx, lent{o}, "me", 0)
+				return lent{o}, err
+			}},
+			{"Delete", func() (lent, error) { o := get(); return lent{o}, s.Delete(e.ctx, o) }},
+		} {
+			given, err := use.do()
+			if err != nil {
+				e.Fatalf("%s: %v", use.what, err)
+			}
+			before := e.everything(s)
+			for _, o := range given {
+				scribble(reflect.ValueOf(o).Elem())
+			}
+			if after := e.everything(s); after != before {
+				e.Errorf("the store changed with what %s was given, or gave:\n%s\nwas\n%s", use.what, after, before)
+			}
+		}
+	}},
 	{"Store/what cannot be written is ErrInvalid and nothing is written", func(e *env) {
 		s := e.spoken()
 		o, err := s.Create(e.ctx, &spokenObject{Meta: store.Meta{Name: "a"}})
@@ -254,5 +360,51 @@ func (e *env) refused(s *store.Store[spoken, spoken], stored *spokenObject, what
 	}
 	if after := e.head(); after != before {
 		e.Errorf("%s took the store from revision %d to %d", what, before, after)
+	}
+}
+
+// everything prints all objects of a store.
+func (e *env) everything(s *store.Store[spoken, spoken]) string {
+	e.Helper()
+	var all []string // a list has no order
+	for o, err := range s.All(e.ctx, store.Selector{}) {
+		text, errText := json.Marshal(o)
+		if err = errors.Join(err, errText); err != nil {
+			e.Fatal(err)
+		}
+		all = append(all, string(text))
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+// scribble writes over whatever can be reached from v through pointers, slices and maps.
+func scribble(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			scribble(v.Elem())
+		}
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			if field.CanSet() {
+				scribble(field)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			scribble(v.Index(i))
+		}
+	case reflect.Map:
+		for _, k := range v.MapKeys() {
+			v.SetMapIndex(k, reflect.ValueOf("scribbled"))
+		}
+		if !v.IsNil() {
+			v.SetMapIndex(reflect.ValueOf("more"), reflect.ValueOf("scribbled"))
+		}
+	case reflect.String:
+		v.SetString("scribbled")
+	case reflect.Uint8: // of a json.RawMessage
+		v.SetUint('0')
 	}
 }
