@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -153,6 +154,9 @@ func TestCommitsThatInvalidateEachOtherNeverBothSucceed(t *testing.T) {
 
 // Of the members of one transaction, those whose lease is gone, whose condition does not
 // hold or whose guard is lost are refused, each with its own error, and the others are not.
+//
+// Negative control: with leases that are gone looked at before the condition on the record that is
+// written, every tenth of them is refused with another error.
 func TestRefusedMembersDoNotTouchTheirNeighbours(t *testing.T) {
 	b := open(t, postgres.Options{})
 	ctx := t.Context()
@@ -176,6 +180,13 @@ func TestRefusedMembersDoNotTouchTheirNeighbours(t *testing.T) {
 			txn.If, want = []store.Compare{{Kind: "thing", Key: txn.Ops[0].Key, Revision: 7}}, store.ErrConflict
 		case 7:
 			txn.Guards, want = []store.Compare{{Kind: "thing", Key: key("nothing"), Created: 7}}, store.ErrFenced
+		case 8: // of two writes one is bound to a lease that is gone
+			bound := put(key(fmt.Sprint("bound", i)), "v")
+			bound.Lease = 12345
+			txn.Ops, want = append(txn.Ops, bound), store.ErrLeaseGone
+		case 9: // a condition that does not hold is told before a lease that is gone
+			txn.If, want = []store.Compare{{Kind: "thing", Key: txn.Ops[0].Key, Revision: 7}}, store.ErrConflict
+			txn.Ops[0].Lease = 12345
 		}
 		wg.Go(func() {
 			rev, err := b.Commit(ctx, txn)
@@ -201,6 +212,76 @@ func TestRefusedMembersDoNotTouchTheirNeighbours(t *testing.T) {
 			t.Errorf("Commit %d has revision %d, like another", i, r)
 		}
 		seen[r] = true
+	}
+}
+
+// A member of a shared transaction is answered as if it were alone: the writes of one share a
+// revision and are in the log in their order, one that changes nothing is at the revision
+// before, and one that is refused is told what is there and counts as nothing in the log.
+func TestMembersOfOneTransactionAreAnsweredAsIfAlone(t *testing.T) {
+	b := open(t, postgres.Options{})
+	ctx := t.Context()
+	start, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("old"), "v"), put(key("there"), "w")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after int64
+	const logged = "SELECT logged FROM %s.head"
+	if err := shared.query(fmt.Sprintf(logged, b.Schema()), &before); err != nil {
+		t.Fatal(err)
+	}
+	lock := holdHead(t, b)
+	remove := func(name string) store.Op { return store.Op{Kind: "thing", Key: key(name)} }
+	txns := []store.Txn{
+		{Ops: []store.Op{put(key("first"), "")}}, // occupies the one transaction, so that the others share the next
+		{Ops: []store.Op{put(key("z"), "1"), remove("old"), put(key("a"), "2")}},
+		{Ops: []store.Op{remove("nothing")}},
+		{If: absent(key("there")), Ops: []store.Op{put(key("there"), strings.Repeat("x", 100_000))}},
+		{Ops: []store.Op{remove("nothing2"), put(key("b"), "3")}},
+	}
+	revisions, errs := make([]store.Revision, len(txns)), make([]error, len(txns))
+	var wg sync.WaitGroup
+	for i, txn := range txns {
+		wg.Go(func() { revisions[i], errs[i] = b.Commit(ctx, txn) })
+		waitFor(t, func() bool { return b.Sending() && b.Queued() == i })
+	}
+	lock()
+	wg.Wait()
+	var conflict *store.ConflictError
+	if !errors.As(errs[3], &conflict) || conflict.Current.Revision != start || string(conflict.Current.Bytes) != "w" {
+		t.Errorf("the Commit over a record: %v, want a conflict with its revision %d and value", errs[3], start)
+	}
+	errs[3] = nil
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	if first := revisions[0]; revisions[2] != first || revisions[1] <= first || revisions[4] <= first || revisions[1] == revisions[4] {
+		t.Errorf("revisions %d: want two after the first, and the first of the one that changed nothing", revisions)
+	}
+	for i, keys := range map[int][]string{1: {"z", "old", "a"}, 4: {"b"}} {
+		got := []string{}
+		for batch, err := range b.Watch(longEnough(t), "thing", revisions[i]-1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range batch.Changes {
+				if c.Revision == revisions[i] {
+					got = append(got, c.Key.Name)
+				}
+			}
+			if len(got) > 0 {
+				break
+			}
+		}
+		if !slices.Equal(got, keys) {
+			t.Errorf("the log has of Commit %d changes of %q, want %q", i, got, keys)
+		}
+	}
+	if err := shared.query(fmt.Sprintf(logged, b.Schema()), &after); err != nil {
+		t.Fatal(err)
+	}
+	if want := int64(5*200 + len("1v23")); after-before != want {
+		t.Errorf("%d bytes are counted as logged, want %d", after-before, want)
 	}
 }
 

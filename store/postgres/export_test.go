@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tendhq/tend/store"
 )
 
@@ -69,4 +71,15 @@ func SchemaOf(version int, name string) string {
 // ColumnsOfHead are the columns that every look at the head h reads.
 func ColumnsOfHead(schema string) string {
 	return strings.ReplaceAll(columnsOfHead, "{schema}", schema)
+}
+
+// ExplainList is how the server reads the first page of a list of some slots, with counts.
+func (b *Backend) ExplainList(ctx context.Context, kind string, slots store.SlotSet) (plan string, err error) {
+	q := b.sql("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) " + pageSQL(recordsOf(slots)))
+	rows, err := b.pool.Query(ctx, q, kind, "", "", "", pageRecords, pageBytes, bitmap(slots))
+	if err != nil {
+		return "", err
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return strings.Join(lines, "\n"), err
 }

@@ -40,7 +40,7 @@ func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSe
 	if o.At > math.MaxInt64 {
 		return store.Page{}, fmt.Errorf("postgres: %w: revision %d is not reached yet", store.ErrInvalid, o.At)
 	}
-	q := query{kind: kind, slots: bitmap(slots), namespace: o.Namespace, at: int64(o.At), limit: pageRecords}
+	q := query{kind: kind, slots: bitmap(slots), records: recordsOf(slots), namespace: o.Namespace, at: int64(o.At), limit: pageRecords}
 	if o.Limit > 0 {
 		q.limit = min(q.limit, o.Limit)
 	}
@@ -72,6 +72,7 @@ func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSe
 type query struct {
 	kind, namespace string
 	slots           []byte // see bitmap
+	records         string // ofAll or ofFew
 	at              int64  // 0: now
 	last            store.Key
 	limit           int
@@ -83,8 +84,8 @@ func (b *Backend) page(ctx context.Context, q query) (store.Page, error) {
 	batch := &pgx.Batch{}
 	batch.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	batch.Queue(b.sql(`SELECT h.revision, h.compacted FROM {schema}.head h`))
-	batch.Queue(b.sql(pageSQL), q.kind, q.namespace, q.last.Namespace, q.last.Name, q.limit, pageBytes, q.slots)
-	batch.Queue(b.sql(restoreSQL), q.kind, q.namespace, q.last.Namespace, q.last.Name, q.limit, pageBytes, q.slots, q.at)
+	batch.Queue(b.sql(pageSQL(q.records)), q.kind, q.namespace, q.last.Namespace, q.last.Name, q.limit, pageBytes, q.slots)
+	batch.Queue(b.sql(restoreSQL(q.records)), q.kind, q.namespace, q.last.Namespace, q.last.Name, q.limit, pageBytes, q.slots, q.at)
 	batch.Queue("COMMIT")
 	res := b.pool.SendBatch(ctx, batch)
 	defer res.Close()
@@ -126,27 +127,54 @@ func (b *Backend) page(ctx context.Context, q query) (store.Page, error) {
 	return page, nil
 }
 
-// pageOf are the records after a key, cut to a number and to a weight. total is the
-// number of those before the cut by weight.
-const pageOf = `
+// ofAll and ofFew are the records after a key in its order. Of few slots each is read in its
+// part of an index, and as far as all of them together are wanted; all other records of the
+// kind would have to be read, too, otherwise.
+const (
+	ofAll = `
+		SELECT namespace, name, created, revision, value FROM {schema}.records
+		WHERE kind = $1 AND ($2 = '' OR namespace = $2) AND (namespace, name) > ($3, $4)
+			AND coalesce(get_bit($7::bytea, slot) = 1, true)
+		ORDER BY namespace, name LIMIT $5::integer + 1`
+	ofFew = `
+		SELECT r.* FROM generate_series(0, 1023) AS s(slot) CROSS JOIN LATERAL (
+			SELECT namespace, name, created, revision, value FROM {schema}.records
+			WHERE kind = $1 AND slot = s.slot AND ($2 = '' OR namespace = $2) AND (namespace, name) > ($3, $4)
+			ORDER BY namespace, name LIMIT $5::integer + 1
+		) AS r WHERE get_bit($7::bytea, s.slot) = 1
+		ORDER BY namespace, name LIMIT $5::integer + 1`
+	// fewSlots is about where a list of a million records reads as many either way.
+	fewSlots = 32
+)
+
+func recordsOf(slots store.SlotSet) string {
+	if slots.Len() <= fewSlots {
+		return ofFew
+	}
+	return ofAll
+}
+
+// pageOf are records after a key, cut to a number and to a weight. total is the number of
+// those before the cut by weight.
+func pageOf(records string) string {
+	return `
 	SELECT * FROM (
 		SELECT *, count(*) OVER () AS total,
 			coalesce(sum(octet_length(value)) OVER (ORDER BY namespace, name ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS weight
-		FROM (
-			SELECT namespace, name, created, revision, value FROM {schema}.records
-			WHERE kind = $1 AND ($2 = '' OR namespace = $2) AND (namespace, name) > ($3, $4)
-				AND coalesce(get_bit($7::bytea, slot) = 1, true)
-			ORDER BY namespace, name LIMIT $5::integer + 1
-		) AS counted
+		FROM (` + records + `) AS counted
 	) AS weighed WHERE weight < $6::bigint`
+}
 
-const pageSQL = `SELECT namespace, name, created, revision, value, total FROM (` + pageOf + `) AS p ORDER BY namespace, name LIMIT $5::integer`
+func pageSQL(records string) string {
+	return `SELECT namespace, name, created, revision, value, total FROM (` + pageOf(records) + `) AS p ORDER BY namespace, name LIMIT $5::integer`
+}
 
 // restoreSQL gives, for each record within the page that was changed after a revision,
 // what it was at that revision: nothing if it did not exist (prev 0).
-const restoreSQL = `
+func restoreSQL(records string) string {
+	return `
 	WITH page AS (
-		SELECT namespace, name, total, row_number() OVER (ORDER BY namespace, name) AS n FROM (` + pageOf + `) AS p
+		SELECT namespace, name, total, row_number() OVER (ORDER BY namespace, name) AS n FROM (` + pageOf(records) + `) AS p
 	), edge AS (
 		SELECT namespace, name, n < total AS more FROM page WHERE n <= $5::integer ORDER BY n DESC LIMIT 1
 	), next AS (
@@ -166,6 +194,7 @@ const restoreSQL = `
 			AND o.revision = n.prev AND o.kind = $1 AND o.namespace = n.namespace AND o.name = n.name
 	) AS old ON true
 	ORDER BY n.namespace, n.name`
+}
 
 // bitmap is the parameter of get_bit for a set of slots; nil, which is NULL, for all.
 func bitmap(slots store.SlotSet) []byte {

@@ -369,3 +369,276 @@ BEGIN
 		EXIT WHEN weight >= bytes;
 	END LOOP;
 END $$;
+-- step 4: an index for lists of few slots, and the functions that every commit calls, with less work for the
+-- server and as they were called before
+CREATE INDEX records_slot ON {schema}.records (kind, slot, namespace, name);
+
+-- origin asks for the server's identity once a session: it is in a file, and the same for as long
+-- as the server runs. Its timeline is asked for each time, because sessions outlive a promotion.
+CREATE OR REPLACE FUNCTION {schema}.origin() RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+	system text := current_setting('tend.system', true); -- '' after a rollback
+BEGIN
+	IF system IS NULL OR system = '' THEN
+		system := set_config('tend.system', (SELECT system_identifier::text FROM pg_control_system()), false);
+	END IF;
+	RETURN system || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '/' || '{schema}.head'::regclass::oid;
+END $$;
+
+-- commit is as in step 1. Conditions on records that are not written, and leases, are looked at
+-- in statements of their own, if there are any.
+CREATE OR REPLACE FUNCTION {schema}.commit(
+	seen bigint, channel text, members integer,
+	cm integer[], cnumber integer[], ckind text[], cspace text[], cname text[], ccreated bigint[], crevision bigint[],
+	om integer[], okind text[], ospace text[], oname text[], oslot smallint[], ovalue bytea[], olease bigint[],
+	onumber integer[], ocreated bigint[], orevision bigint[]
+) RETURNS TABLE (member integer, at bigint, failed integer, made bigint, holds bigint, content bytea)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	h {schema}.head%ROWTYPE;
+	refused integer[] := '{}'; -- members that need not be looked at any more
+	gone integer[] := '{}';    -- members whose lease is gone
+BEGIN
+	PERFORM {schema}.durable();
+	-- From here on this transaction is alone, and what follows has a newer snapshot.
+	SELECT * INTO STRICT h FROM {schema}.head FOR UPDATE;
+	IF h.revision < seen OR h.origin <> {schema}.origin() THEN
+		RETURN QUERY SELECT 0, h.revision, -2, 0::bigint, 0::bigint, NULL::bytea;
+		RETURN;
+	END IF;
+	member := 0; at := h.revision; failed := 0; made := 0; holds := 0;
+	RETURN NEXT;
+	IF cardinality(cm) > 0 THEN
+		FOR member, failed, made, holds, content IN
+			SELECT DISTINCT ON (c.m) c.m, c.n, coalesce(r.created, 0), coalesce(r.revision, 0),
+				CASE WHEN octet_length(r.value) <= 65536 / members THEN r.value END
+			FROM unnest(cm, cnumber, ckind, cspace, cname, ccreated, crevision) AS c(m, n, kind, namespace, name, created, revision)
+			LEFT JOIN {schema}.records r ON r.kind = c.kind AND r.namespace = c.namespace AND r.name = c.name
+			WHERE NOT {schema}.holds(c.created, c.revision, r.created, r.revision)
+			ORDER BY c.m, c.n
+		LOOP
+			at := 0;
+			refused := refused || member;
+			RETURN NEXT;
+		END LOOP;
+	END IF;
+	IF 0 <> ANY (olease) THEN
+		gone := ARRAY(SELECT m FROM unnest(om, olease) AS o(m, lease)
+			WHERE lease <> 0 AND NOT EXISTS (SELECT FROM {schema}.leases l WHERE l.id = lease AND l.era = h.era));
+	END IF;
+	RETURN QUERY
+	WITH asked AS MATERIALIZED (
+		SELECT o.*, r.ctid AS place, r.created, r.revision AS prev,
+			CASE WHEN o.n > 0 AND NOT {schema}.holds(o.wcreated, o.wrevision, r.created, r.revision) THEN o.n
+				WHEN o.m = ANY (gone) THEN -1 ELSE 0 END AS verdict,
+			CASE WHEN o.value IS NULL OR r.revision <= h.compacted OR o.n > 0 AND NOT {schema}.holds(o.wcreated, o.wrevision, r.created, r.revision) THEN r.value END AS was
+		FROM unnest(om, okind, ospace, oname, oslot, ovalue, olease, onumber, ocreated, orevision)
+			WITH ORDINALITY AS o(m, kind, namespace, name, slot, value, lease, n, wcreated, wrevision, i)
+		LEFT JOIN {schema}.records r ON r.kind = o.kind AND r.namespace = o.namespace AND r.name = o.name
+		WHERE o.m <> ALL (refused)
+	), op AS MATERIALIZED (
+		SELECT m, kind, namespace, name, slot, value, lease, place, created, prev,
+			h.revision + dense_rank() OVER (ORDER BY m) AS revision,
+			row_number() OVER (PARTITION BY m ORDER BY i)::integer AS ordinal,
+			CASE WHEN value IS NULL OR prev <= h.compacted THEN was END AS before
+		FROM asked
+		WHERE verdict = 0 AND (value IS NOT NULL OR prev IS NOT NULL)
+	), updated AS (
+		-- The place of a record does not change meanwhile, because writers of records hold the lock.
+		UPDATE {schema}.records r SET revision = op.revision, value = op.value, lease = op.lease
+		FROM op WHERE op.value IS NOT NULL AND r.ctid = op.place
+	), inserted AS (
+		INSERT INTO {schema}.records (kind, namespace, name, slot, created, revision, lease, value)
+		SELECT kind, namespace, name, slot, revision, revision, lease, value FROM op WHERE prev IS NULL
+	), removed AS (
+		DELETE FROM {schema}.records r USING op WHERE op.value IS NULL AND r.ctid = op.place
+	), logged AS (
+		INSERT INTO {schema}.changes (revision, ordinal, kind, namespace, name, slot, created, prev, deleted, value, before)
+		SELECT revision, ordinal, kind, namespace, name, slot, coalesce(created, revision), coalesce(prev, 0),
+			value IS NULL, coalesce(value, before), CASE WHEN value IS NOT NULL THEN before END
+		FROM op
+	), moved AS (
+		UPDATE {schema}.head SET revision = s.revision, logged = logged + s.bytes
+		FROM (SELECT max(revision) AS revision, sum(octet_length(coalesce(value, '')) + coalesce(octet_length(before), 0) + 200) AS bytes FROM op) s
+		WHERE s.revision IS NOT NULL
+		RETURNING CASE WHEN channel IS NOT NULL THEN pg_notify(channel, s.revision::text)::text END AS rung
+	)
+	SELECT * FROM (
+		SELECT DISTINCT ON (m) m, 0::bigint, verdict, CASE WHEN verdict > 0 THEN coalesce(created, 0) ELSE 0 END,
+			CASE WHEN verdict > 0 THEN coalesce(prev, 0) ELSE 0 END, CASE WHEN verdict > 0 AND octet_length(was) <= 65536 / members THEN was END
+		FROM asked WHERE verdict <> 0
+	) AS refused
+	UNION ALL
+	SELECT m, revision, 0, coalesce(octet_length((SELECT rung FROM moved)), 0)::bigint, 0::bigint, NULL::bytea FROM op WHERE ordinal = 1;
+END $$;
+
+-- commit_one is as in step 1. Of a record that its writer has read, and nobody has written since,
+-- nothing is fetched into variables: what it was goes from the table into the log.
+CREATE OR REPLACE FUNCTION {schema}.commit_one(
+	seen bigint, channel text,
+	ckind text[], cspace text[], cname text[], ccreated bigint[], crevision bigint[],
+	okind text, ospace text, oname text, oslot smallint, ovalue bytea, onumber integer, ocreated bigint, orevision bigint,
+	OUT member integer, OUT at bigint, OUT failed integer, OUT made bigint, OUT holds bigint, OUT content bytea
+)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	cut bigint; -- the head's compacted
+	was record;
+BEGIN
+	member := 1; at := 0; failed := 0; made := 0; holds := 0; -- a NULL would be an error of the caller's
+	PERFORM {schema}.durable();
+	-- From here on this transaction is alone, and what follows has a newer snapshot.
+	-- If the log has to hold what is replaced, too, that is taken to be as long as the new value.
+	UPDATE {schema}.head AS one SET revision = one.revision + 1,
+		logged = one.logged + 200 + octet_length(ovalue) * CASE WHEN orevision BETWEEN 1 AND one.compacted THEN 2 ELSE 1 END
+	WHERE one.revision >= seen AND one.origin = {schema}.origin() RETURNING one.revision, one.compacted INTO at, cut;
+	IF at IS NULL THEN
+		at := 0; failed := -2;
+		RETURN;
+	END IF;
+	FOR i IN 1 .. coalesce(cardinality(ckind), 0) LOOP
+		SELECT r.created, r.revision, r.value INTO was FROM {schema}.records r
+		WHERE r.kind = ckind[i] AND r.namespace = cspace[i] AND r.name = cname[i];
+		IF NOT {schema}.holds(ccreated[i], crevision[i], was.created, was.revision) THEN
+			failed := i;
+			EXIT;
+		END IF;
+	END LOOP;
+	IF failed = 0 THEN
+		IF onumber > 0 AND orevision > 0 THEN
+			INSERT INTO {schema}.changes (revision, ordinal, kind, namespace, name, slot, created, prev, deleted, value, before)
+			SELECT at, 1, okind, ospace, oname, oslot, r.created, orevision, false, ovalue, CASE WHEN orevision <= cut THEN r.value END
+			FROM {schema}.records r
+			WHERE r.kind = okind AND r.namespace = ospace AND r.name = oname AND r.revision = orevision AND (ocreated = 0 OR r.created = ocreated);
+			IF FOUND THEN
+				UPDATE {schema}.records r SET revision = at, value = ovalue, lease = 0
+				WHERE r.kind = okind AND r.namespace = ospace AND r.name = oname;
+				IF channel IS NOT NULL THEN
+					PERFORM pg_notify(channel, at::text);
+				END IF;
+				RETURN;
+			END IF;
+		END IF;
+		SELECT r.ctid AS place, r.created, r.revision, r.value INTO was FROM {schema}.records r
+		WHERE r.kind = okind AND r.namespace = ospace AND r.name = oname;
+		IF onumber > 0 AND NOT {schema}.holds(ocreated, orevision, was.created, was.revision) THEN
+			failed := onumber;
+		END IF;
+	END IF;
+	IF failed <> 0 THEN
+		at := at - 1; made := coalesce(was.created, 0); holds := coalesce(was.revision, 0);
+		UPDATE {schema}.head SET revision = at,
+			logged = logged - 200 - octet_length(ovalue) * CASE WHEN orevision BETWEEN 1 AND cut THEN 2 ELSE 1 END;
+		content := CASE WHEN octet_length(was.value) <= 65536 THEN was.value END;
+		RETURN;
+	END IF;
+	IF was.revision IS NULL THEN
+		INSERT INTO {schema}.records (kind, namespace, name, slot, created, revision, lease, value)
+		VALUES (okind, ospace, oname, oslot, at, at, 0, ovalue);
+	ELSE
+		UPDATE {schema}.records r SET revision = at, value = ovalue, lease = 0 WHERE r.ctid = was.place;
+	END IF;
+	INSERT INTO {schema}.changes (revision, ordinal, kind, namespace, name, slot, created, prev, deleted, value, before)
+	VALUES (at, 1, okind, ospace, oname, oslot, coalesce(was.created, at), coalesce(was.revision, 0), false, ovalue,
+		CASE WHEN was.revision <= cut THEN was.value END);
+	IF channel IS NOT NULL THEN
+		PERFORM pg_notify(channel, at::text);
+	END IF;
+END $$;
+-- step 5: the function commit, with less work for the server and as it was called before
+
+-- commit is as in step 4, without a sort: the revision of a member is that of the store before and
+-- its own number, so that there are gaps where members changed nothing, and the ordinals of a
+-- revision grow, but need not begin at 1. A member of several writes has a row for each, all with
+-- its one outcome.
+CREATE OR REPLACE FUNCTION {schema}.commit(
+	seen bigint, channel text, members integer,
+	cm integer[], cnumber integer[], ckind text[], cspace text[], cname text[], ccreated bigint[], crevision bigint[],
+	om integer[], okind text[], ospace text[], oname text[], oslot smallint[], ovalue bytea[], olease bigint[],
+	onumber integer[], ocreated bigint[], orevision bigint[]
+) RETURNS TABLE (member integer, at bigint, failed integer, made bigint, holds bigint, content bytea)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	h {schema}.head%ROWTYPE;
+	refused integer[] := '{}'; -- members that need not be looked at any more
+	gone integer[] := '{}';    -- members whose lease is gone
+BEGIN
+	PERFORM {schema}.durable();
+	-- From here on this transaction is alone, and what follows has a newer snapshot.
+	SELECT * INTO STRICT h FROM {schema}.head FOR UPDATE;
+	IF h.revision < seen OR h.origin <> {schema}.origin() THEN
+		RETURN QUERY SELECT 0, h.revision, -2, 0::bigint, 0::bigint, NULL::bytea;
+		RETURN;
+	END IF;
+	member := 0; at := h.revision; failed := 0; made := 0; holds := 0;
+	RETURN NEXT;
+	IF cardinality(cm) > 0 THEN
+		FOR member, failed, made, holds, content IN
+			SELECT DISTINCT ON (c.m) c.m, c.n, coalesce(r.created, 0), coalesce(r.revision, 0),
+				CASE WHEN octet_length(r.value) <= 65536 / members THEN r.value END
+			FROM unnest(cm, cnumber, ckind, cspace, cname, ccreated, crevision) AS c(m, n, kind, namespace, name, created, revision)
+			LEFT JOIN {schema}.records r ON r.kind = c.kind AND r.namespace = c.namespace AND r.name = c.name
+			WHERE NOT {schema}.holds(c.created, c.revision, r.created, r.revision)
+			ORDER BY c.m, c.n
+		LOOP
+			at := 0;
+			refused := refused || member;
+			RETURN NEXT;
+		END LOOP;
+	END IF;
+	IF 0 <> ANY (olease) THEN
+		gone := ARRAY(SELECT m FROM unnest(om, olease) AS o(m, lease)
+			WHERE lease <> 0 AND NOT EXISTS (SELECT FROM {schema}.leases l WHERE l.id = lease AND l.era = h.era));
+	END IF;
+	RETURN QUERY
+	WITH op AS MATERIALIZED (
+		SELECT o.*, h.revision + o.m AS revision, r.ctid AS place, r.created, r.revision AS prev,
+			CASE WHEN o.n > 0 AND NOT {schema}.holds(o.wcreated, o.wrevision, r.created, r.revision) THEN o.n
+				WHEN o.m = ANY (gone) THEN -1 ELSE 0 END AS verdict,
+			CASE WHEN o.value IS NULL OR r.revision <= h.compacted THEN r.value END AS before
+		FROM unnest(om, okind, ospace, oname, oslot, ovalue, olease, onumber, ocreated, orevision)
+			WITH ORDINALITY AS o(m, kind, namespace, name, slot, value, lease, n, wcreated, wrevision, i)
+		LEFT JOIN {schema}.records r ON r.kind = o.kind AND r.namespace = o.namespace AND r.name = o.name
+		WHERE o.m <> ALL (refused)
+	), updated AS (
+		-- The place of a record does not change meanwhile, because writers of records hold the lock.
+		UPDATE {schema}.records r SET revision = op.revision, value = op.value, lease = op.lease
+		FROM op WHERE verdict = 0 AND op.value IS NOT NULL AND r.ctid = op.place
+	), inserted AS (
+		INSERT INTO {schema}.records (kind, namespace, name, slot, created, revision, lease, value)
+		SELECT kind, namespace, name, slot, revision, revision, lease, value FROM op WHERE verdict = 0 AND prev IS NULL AND value IS NOT NULL
+	), removed AS (
+		DELETE FROM {schema}.records r USING op WHERE verdict = 0 AND op.value IS NULL AND r.ctid = op.place
+	), logged AS (
+		INSERT INTO {schema}.changes (revision, ordinal, kind, namespace, name, slot, created, prev, deleted, value, before)
+		SELECT revision, i, kind, namespace, name, slot, coalesce(created, revision), coalesce(prev, 0),
+			value IS NULL, coalesce(value, before), CASE WHEN value IS NOT NULL THEN before END
+		FROM op WHERE verdict = 0 AND (value IS NOT NULL OR prev IS NOT NULL)
+	), moved AS (
+		UPDATE {schema}.head SET revision = s.revision, logged = logged + s.bytes
+		FROM (SELECT max(revision) AS revision, sum(octet_length(coalesce(value, '')) + coalesce(octet_length(before), 0) + 200) AS bytes
+			FROM op WHERE verdict = 0 AND (value IS NOT NULL OR prev IS NOT NULL)) s
+		WHERE s.revision IS NOT NULL
+		RETURNING CASE WHEN channel IS NOT NULL THEN pg_notify(channel, s.revision::text)::text END AS rung
+	)
+	SELECT m, CASE WHEN verdict = 0 THEN revision ELSE 0 END, verdict,
+		CASE WHEN verdict > 0 THEN coalesce(created, 0) ELSE coalesce(octet_length((SELECT rung FROM moved)), 0) END::bigint,
+		CASE WHEN verdict > 0 THEN coalesce(prev, 0) ELSE 0 END,
+		CASE WHEN verdict > 0 THEN (SELECT r.value FROM {schema}.records r WHERE r.ctid = place AND octet_length(r.value) <= 65536 / members) END
+	FROM op WHERE verdict <> 0 OR value IS NOT NULL OR prev IS NOT NULL;
+END $$;

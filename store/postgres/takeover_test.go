@@ -14,7 +14,7 @@ import (
 
 // Five servers run controllers over their shards' keys on a PostgreSQL server that crashes too.
 //
-// promise L2, promise R4, promise S2. Negative control: -forgetful.
+// promise L2, promise R4, promise S2. Negative control: -forgetful thing, base or part.
 func TestShardedServersTakeOver(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
