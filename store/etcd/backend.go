@@ -93,6 +93,7 @@ type Backend struct {
 	opts    Options
 	batch   *batcher
 	health  *health
+	weights sync.Map // kind: bytes of a record, in the page that was listed last
 
 	// ctx ends when the backend is closed, and with it every watch.
 	ctx  context.Context

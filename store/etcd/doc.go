@@ -23,6 +23,8 @@
 //     [store.ErrCompacted]. Of changes in slots that none of them asks for
 //     ([store.SlotReader]) nothing is copied or decoded; etcd sends them all the same. A
 //     watch that adds slots has the stream opened again from where the watch is.
+//   - A list of up to half of the slots reads the keys of the kind, and the values of its own
+//     slots by key. Read-only transactions of up to 120 gets do that.
 //   - Leases are renewed one request at a time (KeepAliveOnce), because a holder
 //     has to count its trust from the request. See package lease.
 //

@@ -15,9 +15,12 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// ListSlots implements store.SlotReader. It reads the records of the other slots too, and
-// drops them.
+// ListSlots implements store.SlotReader. Of up to half of the slots it reads the records, and of the
+// others the keys. With more slots it reads all records.
 func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
+	if slots.Len() <= store.Slots/2 {
+		return b.list(ctx, kind, &slots, o)
+	}
 	return store.ListSlots(ctx, struct{ store.Backend }{b}, kind, slots, o)
 }
 

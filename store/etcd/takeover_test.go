@@ -13,7 +13,7 @@ import (
 // Five servers run controllers over their shards' keys on a cluster of three, of which the leader
 // crashes too.
 //
-// promise L2, promise R4. Negative control: -forgetful, and with Options.Server the same for all,
+// promise L2, promise R4. Negative control: -forgetful thing, base or part, and with Options.Server the same for all,
 // the first one owns everything and the test does not get past its start.
 //
 // reconcile/lease/TAKEOVER.md has what it measured, and the commands.

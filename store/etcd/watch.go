@@ -101,11 +101,11 @@ func (w *watcher) attach(ctx context.Context) error {
 	}
 }
 
-// snapshot yields every record of the kind, from one revision.
+// snapshot yields every record of the watcher's slots, from one revision.
 func (w *watcher) snapshot(ctx context.Context) error {
 	o := store.ListOptions{}
 	for {
-		page, err := w.h.b.List(ctx, w.h.kind, o)
+		page, err := store.ListSlots(ctx, w.h.b, w.h.kind, w.slots, o)
 		if err != nil {
 			return err
 		}
