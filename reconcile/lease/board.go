@@ -168,7 +168,7 @@ func (b *board) confirmed() moment {
 // changeLocked shows other records.
 func (b *board) changeLocked(all records) {
 	for name, o := range b.records.by {
-		if _, held := all.by[name]; !held {
+		if now, held := all.by[name]; !held || now.created != o.created {
 			b.endedLocked(name, o)
 		}
 	}

@@ -63,6 +63,40 @@ func TestWatchThatIsLateTakesNothingBackFromAList(t *testing.T) {
 	}
 }
 
+// The server that held a shard before is known however the end of its hold is heard of: by a change, by a
+// snapshot of the watch or by a list, be the shard free then or another server's.
+//
+// Negative control: the mutant "a list does not name the server before".
+func TestPreviousHolderIsKnownHoweverItsEndIsHeardOf(t *testing.T) {
+	name := shardKey("m", 1).Name
+	held := func(server string, created store.Revision) records {
+		return records{by: map[string]owner{name: {note: note{Server: server, Shards: 2}, created: created}, shardKey("m", 0).Name: {created: 1}}}
+	}
+	free := func() records { return records{by: map[string]owner{shardKey("m", 0).Name: {created: 1}}} }
+	for way, end := range map[string]func(b *board) error{
+		"a change": func(b *board) error {
+			b.apply(store.Batch{Revision: 9, Changes: []store.Change{{Record: store.Record{Kind: Kind, Key: shardKey("m", 1), Revision: 9}, Deleted: true}}})
+			return nil
+		},
+		"a snapshot":                 func(b *board) error { b.replace(free(), 9); return nil },
+		"a snapshot with the next":   func(b *board) error { b.replace(held("second", 8), 9); return nil },
+		"a list":                     func(b *board) error { return b.take(free(), 9, moment{}) },
+		"a list that shows the next": func(b *board) error { return b.take(held("second", 8), 9, moment{}) },
+	} {
+		b := newBoard("m", "member-", 2, 2)
+		b.replace(held("first", 2), 5)
+		if err := end(b); err != nil {
+			t.Fatalf("%s: %v", way, err)
+		}
+		if got := b.before[name]; got != "first" {
+			t.Errorf("after %s the holder before is %q, want first", way, got)
+		}
+		if got, known := b.before[shardKey("m", 0).Name]; known {
+			t.Errorf("after %s a shard that is still held was held by %q before", way, got)
+		}
+	}
+}
+
 // While a server lives that knows nothing of loads, all plan by the number of shards: the plans of
 // the two would undo each other.
 //
@@ -167,5 +201,26 @@ func TestClockThatCouldNotBeReadThenIsNotCompared(t *testing.T) {
 	readable, wall = true, time.Hour // the wall clock was set meanwhile
 	if elapsed, sure := c.since(m); sure || elapsed > time.Minute {
 		t.Errorf("%v since a moment ago, sure %v; want a moment, and not sure", elapsed, sure)
+	}
+}
+
+// A change of another placement's records, of which a large fleet has many, does not have the
+// servers divide the shards once more.
+//
+// Negative control: the mutant "the records of other placements count".
+func TestRecordsOfOtherPlacementsChangeNothing(t *testing.T) {
+	b := newBoard("m", "peer-", 0, 0)
+	_, known, _ := b.members(-1)
+	apply := func(placement string, r store.Revision) (changed bool) {
+		key := memberKey(placement, "peer-", "a")
+		b.apply(store.Batch{Revision: r, Changes: []store.Change{{Record: store.Record{Kind: Kind, Key: key, Created: r, Revision: r, Value: note{Server: "a"}}}}})
+		_, known, changed = b.members(known)
+		return changed
+	}
+	if apply("other", 2) {
+		t.Error("a member of another placement has changed the members")
+	}
+	if !apply("m", 3) {
+		t.Error("a member has changed nothing")
 	}
 }

@@ -1,10 +1,12 @@
 package lease_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -261,6 +263,21 @@ func TestLiveIsZeroUntilTheMemberIsAmongThem(t *testing.T) {
 		}
 		if n := m.Live(); n != 2 {
 			t.Errorf("%d live in the end, want 2", n)
+		}
+		// Its record is deleted by hand: it is not among the members again.
+		page, err := b.List(t.Context(), lease.Kind, store.ListOptions{Namespace: "quotas"})
+		if err != nil || len(page.Records) != 2 {
+			t.Fatalf("%d records of members, error %v, want 2", len(page.Records), err)
+		}
+		slices.SortFunc(page.Records, func(a, b store.Record) int { return cmp.Compare(a.Created, b.Created) })
+		if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: lease.Kind, Key: page.Records[1].Key}}}); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			if n := m.Live(); n != 0 && n != 2 {
+				t.Fatalf("%d live as seen by one whose record is gone, want none before it has joined again", n)
+			}
 		}
 		cancel()
 		for _, done := range []chan error{one, two} {

@@ -1,7 +1,7 @@
 package lease_test
 
 import (
-	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,20 +59,22 @@ func (l *ledger) sums(of []int64) map[string]int64 {
 	return sum
 }
 
-// announced reports whether a member announces loads.
-func announced(t *testing.T, b *memory.Backend) bool {
+// records is the text of all records of leases.
+func records(t *testing.T, b *memory.Backend) string {
 	t.Helper()
 	page, err := b.List(t.Context(), lease.Kind, store.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.ContainsFunc(page.Records, func(r store.Record) bool {
+	var all []byte
+	for _, r := range page.Records {
 		text, err := r.Value.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return bytes.Contains(text, []byte(`"loads":"`))
-	})
+		all = append(all, text...)
+	}
+	return string(all)
 }
 
 // Servers that measure what their shards cost share that, and not the number of shards; and
@@ -91,7 +94,7 @@ func TestSharesByMeasuredLoad(t *testing.T) {
 			servers = append(servers, measuring(t, b, l, name, shards, all.load, quiet))
 		}
 		time.Sleep(every + ttl)
-		if announced(t, b) {
+		if strings.Contains(records(t, b), `"loads":"`) {
 			t.Error("a server announces loads that it cannot have measured for the whole time")
 		}
 		time.Sleep(4 * every)
@@ -140,6 +143,61 @@ func TestSharesByMeasuredLoad(t *testing.T) {
 			s.end()
 		}
 	})
+}
+
+// Whatever servers come and go, none announces a load that it measured before it had held the
+// shard for the whole time since a measurement: also not of a shard that it had before.
+//
+// promise L2. Negative control: the mutant "a measurement counts for a shard that was away".
+func TestOnlyShardsHeldThroughoutAreMeasured(t *testing.T) {
+	for seed := range uint64(4) {
+		synctest.Test(t, func(t *testing.T) {
+			b, random := newBackend(t), rand.New(rand.NewPCG(seed, 1))
+			defer b.Close()
+			const shards, every, early = 12, 4 * ttl, 77_777
+			var measured atomic.Int64 // in time
+			join := func(name string) *server {
+				var mu sync.Mutex // guards since
+				since := map[int]time.Time{}
+				load := func(shard int) int64 {
+					mu.Lock()
+					defer mu.Unlock()
+					if at, ok := since[shard]; !ok || time.Since(at) < every {
+						return early
+					}
+					measured.Add(1)
+					return 10
+				}
+				p, err := lease.NewSharded(b, "job", shards, &lease.Options{TTL: ttl, Server: name, Load: load, Logger: quiet})
+				return startPlacement(t, &link{Backend: b}, name, p, err, func(ctx context.Context, shard int) error {
+					mu.Lock()
+					since[shard] = time.Now()
+					mu.Unlock()
+					<-ctx.Done()
+					mu.Lock()
+					delete(since, shard)
+					mu.Unlock()
+					return nil
+				})
+			}
+			first := join("a")
+			for round := range 12 {
+				time.Sleep(time.Duration(random.Int64N(int64(every))))
+				other := join([]string{"b", "c"}[round%2])
+				for range 8 {
+					time.Sleep(time.Duration(random.Int64N(int64(ttl))))
+					if text := records(t, b); strings.Contains(text, fmt.Sprint(":", early)) {
+						t.Fatalf("in round %d a load is announced that was measured too early:\n%s", round, text)
+					}
+				}
+				other.end()
+			}
+			first.end()
+			if measured.Load() == 0 {
+				t.Error("nothing was measured: the test shows nothing")
+			}
+		})
+	}
 }
 
 // A measurement that panics counts for nothing, and the server goes on. The log has one

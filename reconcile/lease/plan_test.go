@@ -293,7 +293,7 @@ func TestPlanIsWrittenAlthoughTheOldestMemberHangs(t *testing.T) {
 // Other placements in the same store do not put off the plan: a large fleet has one of them
 // change several times within the wait of the second member.
 //
-// promise L2. Negative control: the mutant "the records of other placements count".
+// promise L2. Negative control: in plan, with at in place of the earlier dueAt.
 func TestPlanIsWrittenAlthoughOtherPlacementsChange(t *testing.T) {
 	withoutPlans(t, func(b store.Backend) {
 		for n := range 40 {

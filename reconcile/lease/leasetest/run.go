@@ -24,7 +24,7 @@ var (
 	rounds   = flag.Int("rounds", 1, "how often everything is done to a server that is done")
 	page     = flag.String("page", "", "the file to add to how long each takeover took")
 	patience = flag.Duration("patience", 6*time.Minute, "bounds how long servers may take to settle; it measures nothing")
-	forget   = flag.Bool("forgetful", false, "have the servers lose changes: it must fail")
+	forget   = flag.String("forgetful", "", "have the servers lose changes of the kind thing, base or part: it must fail")
 )
 
 // Fleet is the servers of a campaign, and their store.
@@ -41,34 +41,38 @@ type Fleet struct {
 }
 
 // Run has five servers share some dozen shards with a few hundred keys; by flags it has a
-// thousand with a hundred thousand. While objects change, each thing that can happen to a server
-// happens to one of them: it is killed, told to stop, frozen for as long as it takes the others
-// to notice, cut off from the store, and started; and the store crashes while a server that was
-// killed is replaced, and while one joins. Each time every key is soon worked on by one server
-// again, as it was last changed; no key is run by two at once, no write by a server whose time was over
-// is accepted, and no cache shows an object of a shard that it lost, or lacks one that is run.
+// thousand with a hundred thousand. Each key is a thing that needs a base and owns a part. While
+// things come, change, need another base and go, and bases and parts change, each thing that can
+// happen to a server happens to one of them: it is killed, told to stop, frozen for as long as it
+// takes the others to notice, cut off from the store, and started; and the store crashes while a
+// server that was killed is replaced, and while one joins. Each time every key is soon worked on
+// by one server again, with itself, its base and its part as they were last changed, and no part
+// of a thing that has gone is left; no key is run by two at once, no write by a server whose time
+// was over is accepted, and no cache shows an object of a shard that it lost, or lacks one that
+// is run.
 //
-// Negative control: with -forgetful the servers lose changes, and Run fails.
+// Negative control: with -forgetful thing, base or part the servers lose changes of that kind,
+// and Run fails.
 func Run(t *testing.T, f Fleet) {
 	t.Helper()
-	all, err := store.New[wanted, done](f.Backend, kind, nil)
+	all, err := newKinds(f.Backend)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &course{w: newWitness(*shards), all: all}
+	c := &course{w: newWitness(*shards), kinds: all}
 	c.create(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
-	watching.Go(func() { c.w.follow(ctx, all) })
+	watching.Go(func() { c.w.follow(ctx, all.things) })
 	var workers []*campaign.Worker
 	for i := range 5 {
 		cfg := Config{Name: fmt.Sprint("server", i), Shards: *shards, TTL: f.TTL, Forgetful: *forget}
 		c.names = append(c.names, cfg.Name)
 		workers = append(workers, f.Start(cfg, func(v *campaign.Worker, line string) { c.w.hear(v.Name, line) }))
 	}
-	c.await(t, "every key to be worked on", func() bool { return c.w.settled(*keys, c.names...) })
+	c.await(t, "every key to be worked on", func(all world) bool { return c.w.settled(all, c.names...) })
 	watching.Go(func() { c.change(ctx) }) // while their shards move
 
 	var killed, stopped, frozen, cut, joined, crashed, met times
@@ -121,12 +125,33 @@ func Run(t *testing.T, f Fleet) {
 
 // course is what happens to the servers.
 type course struct {
+	kinds
 	w     *witness
-	all   *things
 	names []string // of the servers
 
 	changing sync.Mutex // held while an object is changed; guards turn
 	turn     int
+}
+
+// keysOfABase is how many things need one base.
+const keysOfABase = 25
+
+func bases() int { return 1 + *keys/keysOfABase }
+
+func (c *course) world(ctx context.Context) (all world, err error) {
+	for _, of := range []struct {
+		s    *things
+		into *map[string]*thing
+	}{{c.things, &all.things}, {c.bases, &all.bases}, {c.parts, &all.parts}} {
+		*of.into = make(map[string]*thing)
+		for o, err := range of.s.All(ctx, store.Selector{}) {
+			if err != nil {
+				return world{}, err
+			}
+			(*of.into)[o.Name] = o
+		}
+	}
+	return all, nil
 }
 
 // lose does something to a server, waits until the others have taken over, and measures.
@@ -147,53 +172,74 @@ func (c *course) event(t *testing.T, into *times, what string, do func(), by ...
 	t.Helper()
 	before, event := c.w.holds(), time.Now()
 	do()
-	c.await(t, what, func() bool { return c.w.settled(*keys, by...) })
+	c.await(t, what, func(all world) bool { return c.w.settled(all, by...) })
 	if into != nil {
 		c.w.measure(into, event, before)
 	}
 	c.changing.Lock() // nothing is changed now
 	defer c.changing.Unlock()
-	c.await(t, what+", and the last change of each key to be run", func() bool { return len(c.w.behind()) == 0 })
+	c.await(t, what+", and the last change of each key to be run", func(all world) bool { return len(c.w.behind(all)) == 0 })
 }
 
 // await waits until ready. It asks now and then, not at every one of the very many
 // events: the question costs a look at every key.
-func (c *course) await(t *testing.T, what string, ready func() bool) {
+func (c *course) await(t *testing.T, what string, ready func(world) bool) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	limit := time.After(*patience)
-	for !ready() {
+	for {
+		all, err := c.world(t.Context())
+		if err == nil && ready(all) { // otherwise a leader may still have to be found
+			return
+		}
 		select {
 		case <-tick.C:
 		case <-limit:
-			behind := c.w.behind()
-			t.Fatalf("%s: not in %v; %d keys are behind, such as %.200v", what, *patience, len(behind), behind)
+			behind := c.w.behind(all)
+			for _, name := range behind[:min(10, len(behind))] {
+				t.Log(c.w.describe(all, name))
+			}
+			t.Fatalf("%s: not in %v; %d keys are behind, such as these; the store says %v", what, *patience, len(behind), err)
 		}
 	}
 }
 
 func thingName(i int) string { return fmt.Sprintf("thing-%06d", i) }
 
+// baseName is the name of one of the bases.
+func baseName(i int) string { return fmt.Sprintf("base-%d", i%bases()) }
+
 // create makes the objects.
 func (c *course) create(t *testing.T) {
 	var wg sync.WaitGroup
 	next := make(chan int)
+	create := func(s *things, o *thing) {
+		err := errors.New("not tried")
+		for err != nil && !errors.Is(err, store.ErrExists) && t.Context().Err() == nil { // a leader may still have to be found
+			_, err = s.Create(t.Context(), o)
+		}
+	}
 	for range 32 {
 		wg.Go(func() {
 			for i := range next {
-				err := errors.New("not tried")
-				for err != nil && !errors.Is(err, store.ErrExists) && t.Context().Err() == nil { // a leader may still have to be found
-					_, err = c.all.Create(t.Context(), &thing{Meta: store.Meta{Name: thingName(i)}})
-				}
+				create(c.things, c.newThing(i))
 			}
 		})
+	}
+	for i := range bases() {
+		create(c.bases, &thing{Meta: store.Meta{Name: baseName(i)}})
 	}
 	for i := range *keys {
 		next <- i
 	}
 	close(next)
 	wg.Wait()
+}
+
+// newThing is that of a number, made by the present turn.
+func (c *course) newThing(i int) *thing {
+	return &thing{Meta: store.Meta{Name: thingName(i)}, Spec: wanted{Turn: c.turn, Base: baseName(i)}}
 }
 
 // change changes one object after the other until ctx ends.
@@ -203,17 +249,51 @@ func (c *course) change(ctx context.Context) {
 	}
 }
 
+// changeOne does the next change. What became of one that failed, the store will tell.
 func (c *course) changeOne(ctx context.Context) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	c.turn++
-	name := thingName(c.turn % *keys)
-	_, err := c.all.Mutate(ctx, store.Key{Name: name}, func(o *thing) error {
-		o.Spec.Turn = c.turn
-		return nil
-	})
-	if err == nil {
-		c.w.changed(name, c.turn)
+	i := c.turn % *keys
+	key := store.Key{Name: thingName(i)}
+	mutate := func(s *things, key store.Key, edit func(spec *wanted)) error {
+		_, err := s.Mutate(ctx, key, func(o *thing) error {
+			o.Spec.Turn = c.turn
+			edit(&o.Spec)
+			return nil
+		})
+		return err
+	}
+	remove := func(s *things) {
+		if o, err := s.Get(ctx, key); err == nil {
+			_ = s.Delete(ctx, o)
+		}
+	}
+	var err error
+	switch (c.turn/(*keys) + i) % 8 {
+	case 0:
+		remove(c.things)
+	case 1:
+		remove(c.parts)
+	case 2:
+		_ = mutate(c.parts, key, func(*wanted) {})
+	case 3:
+		err = mutate(c.things, key, func(spec *wanted) { spec.Base = baseName(i + c.turn/(*keys)) })
+	case 4:
+		if i%5 == 0 { // each has many things run
+			base := store.Key{Name: baseName(c.turn / 5)}
+			_ = mutate(c.bases, base, func(spec *wanted) { spec.Closed = true })
+			for open := errors.New("not tried"); open != nil && ctx.Err() == nil; {
+				open = mutate(c.bases, base, func(spec *wanted) { spec.Closed = false })
+			}
+			return
+		}
+		fallthrough
+	default:
+		err = mutate(c.things, key, func(*wanted) {})
+	}
+	if errors.Is(err, store.ErrNotFound) { // it was removed in the round before
+		_, _ = c.things.Create(ctx, c.newThing(i))
 	}
 }
 

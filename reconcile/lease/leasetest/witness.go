@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +25,16 @@ type holding struct {
 type keyRun struct {
 	holding
 	last int64
-	turn int // of the change that it saw
+	saw  turns
+}
+
+// turns are the last changes of a thing, of the base that it needs, and of its part; -1: there
+// is no part that is its own.
+type turns struct{ own, base, part int }
+
+// cover reports whether a run that saw these has seen the last changes.
+func (saw turns) cover(last turns) bool {
+	return saw.own >= last.own && saw.base >= last.base && saw.part >= last.part
 }
 
 // witness hears of all servers' holds and runs, and sees the accepted writes.
@@ -35,8 +45,7 @@ type witness struct {
 	owner   map[int]holding
 	dropped map[int]int64 // when the hold before the owner's ended, if that was heard
 	stopped map[string]bool
-	written map[string]done // by key: the last accepted write
-	turns   map[string]int  // by key: of the last accepted change
+	written map[string]*thing // by key, as it was last accepted
 	runs    map[string][]keyRun
 	count   int
 	odd     []string
@@ -45,7 +54,7 @@ type witness struct {
 func newWitness(shards int) *witness {
 	return &witness{
 		shards: shards, owner: make(map[int]holding), dropped: make(map[int]int64), stopped: make(map[string]bool),
-		written: make(map[string]done), turns: make(map[string]int), runs: make(map[string][]keyRun),
+		written: make(map[string]*thing), runs: make(map[string][]keyRun),
 	}
 }
 
@@ -55,7 +64,7 @@ func (w *witness) hear(server, line string) {
 	r := keyRun{holding: holding{server: server}}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, err := fmt.Sscanf(line, "run %s %d %d %d %d", &key, &r.token, &r.at, &r.last, &r.turn); err == nil {
+	if _, err := fmt.Sscanf(line, "run %s %d %d %d %d %d %d", &key, &r.token, &r.at, &r.last, &r.saw.own, &r.saw.base, &r.saw.part); err == nil {
 		w.runs[key] = append(w.runs[key], r)
 		w.count++
 		return
@@ -86,28 +95,22 @@ func (w *witness) follow(ctx context.Context, all *things) {
 func (w *witness) accept(o *thing) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	is, was := o.Status, w.written[o.Name]
-	if is.Token < was.Token {
+	if was := w.written[o.Name]; was != nil && was.UID == o.UID && o.Status.Token < was.Status.Token {
 		w.odd = append(w.odd, fmt.Sprintf("%s: a write of %s under token %d was accepted after one of %s under %d",
-			o.Name, is.By, is.Token, was.By, was.Token))
+			o.Name, o.Status.By, o.Status.Token, was.Status.By, was.Status.Token))
 	}
-	w.written[o.Name] = is
-	w.turns[o.Name] = max(w.turns[o.Name], o.Spec.Turn)
+	w.written[o.Name] = o
 }
 
-// changed takes a change that the store has acknowledged.
-func (w *witness) changed(name string, turn int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.turns[name] = max(w.turns[name], turn)
-}
+// world is what is stored, by name.
+type world struct{ things, bases, parts map[string]*thing }
 
 // settled reports whether every shard is held by a server that is not stopped, by
-// these among others, and every key was worked on under the hold of its shard.
-func (w *witness) settled(keys int, by ...string) bool {
+// these among others, and every thing was worked on under the hold of its shard.
+func (w *witness) settled(all world, by ...string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.owner) < w.shards || len(w.written) < keys {
+	if len(w.owner) < w.shards {
 		return false
 	}
 	has := make(map[string]bool)
@@ -120,25 +123,55 @@ func (w *witness) settled(keys int, by ...string) bool {
 	if slices.ContainsFunc(by, func(name string) bool { return !has[name] }) {
 		return false
 	}
-	for name, d := range w.written {
-		if d.Token != w.owner[w.shardOf(name)].token {
+	for name, o := range all.things {
+		if o.Status.Token != w.owner[w.shardOf(name)].token {
 			return false
 		}
 	}
 	return true
 }
 
-// behind names the keys of which the present holder of the shard has not yet run the last change.
-func (w *witness) behind() (keys []string) {
+// behind names the things that the present holder of the shard has not yet run as they, what
+// they need and what they own are, those without a part, and those that have gone and left one.
+func (w *witness) behind(all world) (keys []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for name, turn := range w.turns {
+	for name, o := range all.things {
 		token := w.owner[w.shardOf(name)].token
-		if !slices.ContainsFunc(w.runs[name], func(r keyRun) bool { return r.token == token && r.turn >= turn }) {
+		last := turns{o.Spec.Turn, all.bases[o.Spec.Base].Spec.Turn, -1}
+		part := all.parts[name]
+		if part != nil {
+			last.part = part.Spec.Turn
+		}
+		ran := slices.ContainsFunc(w.runs[name], func(r keyRun) bool { return r.token == token && r.saw.cover(last) })
+		if !ran || part == nil || part.Owners[0].UID != o.UID {
+			keys = append(keys, name)
+		}
+	}
+	for name := range all.parts {
+		if all.things[name] == nil {
 			keys = append(keys, name)
 		}
 	}
 	return keys
+}
+
+// describe says what is known of a key that is behind.
+func (w *witness) describe(all world, name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	shard, runs := w.shardOf(name), w.runs[name]
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s of shard %d, held by %+v; its last runs %+v", name, shard, w.owner[shard], runs[max(0, len(runs)-3):])
+	for what, o := range map[string]*thing{"the thing": all.things[name], "its part": all.parts[name]} {
+		if o != nil {
+			fmt.Fprintf(&text, "; %s at %d %+v %+v, owned by %v", what, o.Revision, o.Spec, o.Status, o.Owners)
+		}
+	}
+	if o := all.things[name]; o != nil {
+		fmt.Fprintf(&text, "; its base %+v; uid %s", all.bases[o.Spec.Base].Spec, o.UID)
+	}
+	return text.String()
 }
 
 func (w *witness) shardOf(name string) int {
