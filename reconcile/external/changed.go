@@ -70,9 +70,7 @@ func (v *Inventory[S, T, R]) leave(key store.Key, id string, fresh bool) (at tim
 			at = asked
 		}
 	}
-	if delete(v.back, key); len(v.back) == 0 {
-		v.back = nil // and with it the room for all that waited for a first list
-	}
+	delete(v.back, key)
 	if _, known := v.recallLocked(id, at); known != nothing || len(v.changed) == 0 || fresh || recent(v.list.begun, v.o.Fresh, at) || recent(v.failed, v.o.Fresh/4, at) {
 		delete(v.waiting, key) // or the list would end a backoff that this run may begin
 		return at, false
@@ -122,7 +120,7 @@ func (v *Inventory[S, T, R]) listForOthers(ctx context.Context, to reconcile.Sin
 	}
 	v.back = without(v.back, func(_ store.Key, at time.Time) bool { return !recent(at, longestLook, time.Now()) })
 	if len(v.back) == 0 {
-		v.back = v.waiting
+		v.back = v.waiting // and not a copy: the map keeps room for all that waited for a first list
 	} else {
 		maps.Copy(v.back, v.waiting)
 	}

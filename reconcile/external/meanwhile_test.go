@@ -127,18 +127,22 @@ type adder func(key reconcile.Request) error
 func (adder) Synced()                                               {}
 func (a adder) Add(key reconcile.Request, _ queue.AddOptions) error { return a(key) }
 
-// changedWorld runs a source of Changed over two disks whose list is read once. Turn changes
-// a resource and has the next list made.
-func changedWorld(t *testing.T, w *world, add adder) (v *inventory, turn func(change func(r *resource), id string)) {
+// changedWorld runs a source of Changed for each sink, over two disks whose list is read once.
+// Turn changes a resource and has the next list made.
+func changedWorld(t *testing.T, w *world, to ...adder) (v *inventory, turn func(change func(r *resource), id string)) {
 	w.populate(2)
 	v = w.inventory(func(o *invOpts) { o.Fresh, o.Settle = 5*time.Second, time.Minute })
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- v.Changed("lists").Run(ctx, add) }() // ends at cancel
+	done := make(chan error)
+	for _, add := range to {
+		go func() { done <- v.Changed("lists").Run(ctx, add) }() // ends at cancel
+	}
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
+		for range to {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	synctest.Wait()
@@ -210,5 +214,37 @@ func TestDriftIsAddedWhenAFullQueueHasRoom(t *testing.T) {
 		if added != 1 {
 			t.Errorf("%d keys were added after the queue had room, want the one that drifted", added)
 		}
+	})
+}
+
+// Each of several controllers has a source of its own: every one adds what drifted, and the
+// keys whose runs wait for a list that one of the sources makes.
+//
+// Negative controls: mutants "of two sources one hears of drift" and "of two sources one adds
+// the keys whose runs wait for a list".
+func TestEverySourceAddsWhatDriftedAndWhatWaited(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var added [3][]string
+		var to []adder
+		for i := range added {
+			to = append(to, func(key reconcile.Request) error { added[i] = append(added[i], key.Name); return nil })
+		}
+		v, turn := changedWorld(t, w, to...)
+		want := func(when, name string) {
+			t.Helper()
+			synctest.Wait()
+			for i := range added {
+				if !slices.Equal(added[i], []string{name}) {
+					t.Errorf("%s: source %d added %q, want %s", when, i, added[i], name)
+				}
+				added[i] = nil
+			}
+		}
+		turn(grow, "t-d00000")
+		want("after a drift", "d00000")
+		w.reconcileBy(v)
+		time.Sleep(6 * time.Second) // the list is too old
+		w.runOf(store.Key{Namespace: "t", Name: "d00001"})
+		want("after a run that waits for a list", "d00001")
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/store"
@@ -228,10 +227,7 @@ func (v *Inventory[S, T, R]) Snapshot() InventorySnapshot {
 		Lists: v.calls.lists, Gets: v.calls.gets, Served: v.calls.served,
 	}
 	if v.last != nil {
-		r := *v.last
-		r.Missing, r.Different = slices.Clone(r.Missing), slices.Clone(r.Different)
-		r.Unclaimed, r.Duplicates, r.Orphans = slices.Clone(r.Unclaimed), slices.Clone(r.Duplicates), slices.Clone(r.Orphans)
-		r.Unreadable, r.Unsettled = slices.Clone(r.Unreadable), slices.Clone(r.Unsettled)
+		r := v.last.clone()
 		s.Report = &r
 	}
 	return s

@@ -216,6 +216,28 @@ func kindIsNotPruned(t *testing.T) {
 	}
 }
 
+// A kind that was not pruned to the end keeps those that it needs, whatever was pruned after
+// it: as here the same kind of another account.
+//
+// promise E2. Negative control: mutant "only the kind pruned just before can keep a kind from being pruned".
+func TestKindThatIsLeftKeepsWhatItNeedsWhateverComesBetween(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		for _, kind := range networkKinds {
+			n.declare(kind, "kept")
+			n.resources[kind+"/orphan"] = nil
+		}
+		n.fails = "machine/orphan"
+		other := n.options("machine")
+		other.List = func(context.Context) iter.Seq2[string, error] { return func(func(string, error) bool) {} }
+		n.inventories = append(n.inventories, must(external.NewInventory(&other)))
+		all, err := n.prune()
+		if err == nil || len(n.deleted) > 0 || len(all) != 4 || all[0].Err == nil || all[1].Err != nil {
+			t.Errorf("deleted %v, %+v, %v; want nothing, and an error of the first account's machines", n.deleted, all, err)
+		}
+	})
+}
+
 // Orphans of one kind that need each other go too: what is in use is tried again after
 // others have gone.
 func TestOrphansThatNeedEachOtherArePruned(t *testing.T) {

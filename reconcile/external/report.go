@@ -61,6 +61,14 @@ func (r Report) String() string {
 	return text
 }
 
+// clone is a report with lists of its own.
+func (r Report) clone() Report {
+	for _, found := range []*[]Finding{&r.Missing, &r.Different, &r.Unclaimed, &r.Duplicates, &r.Orphans, &r.Unreadable, &r.Unsettled} {
+		*found = slices.Clone(*found)
+	}
+	return r
+}
+
 // Finding is one resource, or the lack of one.
 type Finding struct {
 	Key  store.Key `json:"key"` // of the declaration; of an orphan: what its mark says
@@ -127,11 +135,11 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 		}
 	}
 	v.mu.Lock()
-	newest := s
+	newest := s.clone()
 	v.last = &newest
 	v.mu.Unlock()
 	if v.o.Found != nil {
-		if err := contain(func() error { v.o.Found(ctx, s); return nil }); err != nil {
+		if err := contain(func() error { v.o.Found(ctx, s.clone()); return nil }); err != nil {
 			return Report{}, fmt.Errorf("external: inventory: InventoryOptions.Found: %w", err)
 		}
 	}
