@@ -264,7 +264,8 @@ func TestKilledAtEveryStepTheOrderHolds(t *testing.T) {
 	}
 	for kill := 1; kill <= steps; kill++ {
 		synctest.Test(t, func(t *testing.T) {
-			if _, dead := killedAt(t, kill); !dead && kill < steps-10 {
+			// Which run comes first is not the same in each life: one has 88 to 108 steps.
+			if _, dead := killedAt(t, kill); !dead && kill <= steps*3/4 {
 				t.Errorf("step %d of %d was not reached", kill, steps)
 			}
 			if t.Failed() {

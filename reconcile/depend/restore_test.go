@@ -112,6 +112,10 @@ func TestStoreRestoredFromABackupKeepsTheOrder(t *testing.T) {
 				for kind, b := range stores {
 					backups[kind] = backup(t, b, kind)
 				}
+				inBackup := must(store.New[Spec, Status](backups["vpc"], "vpc", nil))(t)
+				if v := must(inBackup.Get(t.Context(), store.Key{Name: "v"}))(t); v.HasFinalizer(depend.Finalizer("machine")) {
+					t.Fatal("the backup is not of before the first use")
+				}
 				defer machine.run(t, depend.On(theirs.cache, needed, nil))()
 				settle()
 				get := func(h *half, name string) *Thing {
@@ -128,9 +132,6 @@ func TestStoreRestoredFromABackupKeepsTheOrder(t *testing.T) {
 					if restored == "" || restored == kind {
 						b.put(t.Context(), backups[kind])
 					}
-				}
-				if restored != "machine" && get(vpc, "v").HasFinalizer(depend.Finalizer("machine")) {
-					t.Fatal("the backup is not of before the first use")
 				}
 				time.Sleep(10 * time.Second) // caches begin a watch again
 				synctest.Wait()
