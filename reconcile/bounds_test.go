@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,6 +100,52 @@ func TestEachRunEndsAtItsOwnDeadline(t *testing.T) {
 		pass(30 * time.Second)
 		expectList(t, "took", took.get(), seconds(20, 20, 20, 20)...)
 	})
+}
+
+// Each run that hangs is reported a tenth of Timeout after its own context has ended, not
+// sooner and not later, whatever other runs begin, end and hang meanwhile.
+//
+// promise R3. Negative control: mutant "a look at another run puts off the report of a run
+// that hangs".
+func TestEachRunThatHangsIsReportedAtItsOwnTime(t *testing.T) {
+	for seed := range uint64(30) {
+		bubble(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 0))
+			began, stuck := time.Now(), map[int]time.Duration{}
+			var mu sync.Mutex
+			starts, lasts := map[int]time.Duration{}, map[int]time.Duration{}
+			c := newController(t, reconcile.Func[int](func(ctx context.Context, k int) (result, error) {
+				time.Sleep(lasts[k])
+				return result{}, nil
+			}), &reconcile.Options[int]{
+				Workers: 20, Timeout: 100 * time.Second,
+				Hooks: reconcile.Hooks[int]{OnStuck: func(k int, _ time.Duration) {
+					mu.Lock()
+					defer mu.Unlock()
+					stuck[k] = time.Since(began)
+				}},
+			})
+			start(t, c)
+			want := map[int]time.Duration{}
+			at := time.Duration(0)
+			for k := range 1 + rng.IntN(12) {
+				starts[k] = at
+				if lasts[k] = time.Duration(rng.IntN(130)+1)*time.Second + time.Millisecond; lasts[k] > 110*time.Second {
+					want[k] = at + 110*time.Second
+				}
+				add(t, c, k)
+				wait := time.Duration(rng.IntN(15)) * time.Second
+				pass(wait)
+				at += wait
+			}
+			pass(5 * time.Minute)
+			mu.Lock()
+			defer mu.Unlock()
+			if !maps.Equal(stuck, want) {
+				t.Errorf("seed %d: runs that began at %v and last %v were reported at %v, want %v", seed, starts, lasts, stuck, want)
+			}
+		})
+	}
 }
 
 // Times near the largest one mean "never": nothing overflows.

@@ -59,18 +59,12 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 	return Source[Request]{
 		Name: c.Name(), kind: c.Kind(), cache: c,
 		exists: func(k Request) bool { _, ok := c.Get(k); return ok },
-		relist: func(to kernelSink[Request], gained []int) error {
-			to = to.forShards(gained)
-			for obj := range c.All() {
-				if err := to.Add(obj.Key(), queue.AddOptions{Priority: bandInitial}); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
 		Run: func(ctx context.Context, to Sink[Request]) error {
 			kernel := kernelSinkOf(to)
-			return follow(ctx, c, to, func(ch cache.Change[S, T]) error {
+			return follow(ctx, c, kernel, func(ch cache.Change[S, T], gained []int) error {
+				if gained != nil {
+					return AddWaiting(ctx, Sink[Request](kernel.forShards(gained)), ch.Key, queue.AddOptions{Priority: bandInitial})
+				}
 				rev := revisionOf(ch)
 				defer kernel.took(ch.Key, c, rev) // after the question whose write it was has been answered
 				switch {
@@ -99,25 +93,30 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 	}
 }
 
-// follow calls each for every change of a cache, and Synced where it belongs.
-func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to Sink[K], each func(cache.Change[S, T]) error) error {
+// follow calls each for every change of a cache, and Synced where it belongs. gained is not
+// nil for an object of a list for shards that were gained.
+func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to kernelSink[K], each func(ch cache.Change[S, T], gained []int) error) error {
+	var gained []int
 	synced := false
-	for ch, err := range c.Changes(ctx) {
+	for ch, err := range c.ChangesAgain(ctx, to.again()) {
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
 			return err
+		case ch.Again:
+			gained = to.gained()
+			continue
 		case ch.Synced:
-			synced = true
+			synced, gained = true, nil
 			to.Synced()
 			continue
 		case ch.Left:
 			continue // its shard is another server's, and it is not gone
-		case ch.Initial && synced:
-			continue // of a shard that was gained: it is listed when all of it is there
+		case ch.Initial && synced && gained == nil:
+			continue // of a shard that the cache has gained: a list follows when all of it is there
 		}
-		if err := each(ch); err != nil {
+		if err := each(ch, gained); err != nil {
 			return err
 		}
 	}

@@ -180,6 +180,33 @@ func TestNoResyncRunsAKeyThatAListHasNoMore(t *testing.T) {
 	})
 }
 
+// A key comes back at the resync for as long as one of several lists has it, whichever.
+//
+// Negative control: mutant "of two sources the last one says whether a key is declared".
+func TestResyncRunsAKeyThatOneOfTwoListsHas(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		c := newController(t, r, &reconcile.Options[string]{Resync: time.Minute})
+		for _, k := range []string{"a", "b"} {
+			if err := c.Watch(reconcile.Every("list of "+k, time.Hour, func(context.Context) (map[string]int, error) {
+				return map[string]int{k: 1}, nil
+			})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start(t, c)
+		add(t, c, "c")
+		rest(10 * time.Minute)
+		ran := map[string]int{}
+		for _, k := range r.keys() {
+			ran[k]++
+		}
+		if ran["a"] < 3 || ran["b"] < 3 || ran["c"] != 1 {
+			t.Errorf("runs: %v, want several of a and b, and one of c, which no list has", ran)
+		}
+	})
+}
+
 // A list may give the same map each time: what it writes into that changes no run.
 func TestEachReadsNoMapThatItsListWrites(t *testing.T) {
 	bubble(t, func(t *testing.T) {

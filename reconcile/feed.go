@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 )
@@ -45,8 +46,10 @@ type feed[K comparable] struct {
 	complaints int       // how often in a row it has said so
 	synced     bool
 	restarts   int
-	skipped    uint64 // keys and owners that were no use
-	value      any    // what the source keeps from one run to the next
+	skipped    uint64        // keys and owners that were no use
+	value      any           // what the source keeps from one run to the next
+	asks       chan struct{} // its present run lists once more for each value; nil: it cannot
+	unlisted   []int         // shards that the next such list is for
 }
 
 type feedState uint8
@@ -310,9 +313,15 @@ func (f *feed[K]) ignoredItsEnd(done chan struct{}) {
 // listAgain has the source list everything once more, for shards that were gained. One
 // that cannot do that while it runs is ended, and started again when it has.
 func (f *feed[K]) listAgain(gained []int) {
-	if f.relist == nil || f.relist((*sink[K])(f), gained) != nil {
+	f.of.mu.Lock()
+	asks := f.asks
+	f.unlisted = append(f.unlisted, gained...)
+	f.of.mu.Unlock()
+	if asks == nil {
 		f.end(errRelist)
+		return
 	}
+	sleep.Wake(asks)
 }
 
 // healthyRun is how long a run of a source is at least that had started well: whatever
@@ -357,6 +366,7 @@ func (f *feed[K]) runAgain(ctx context.Context) {
 func (f *feed[K]) begins(now time.Time) {
 	f.of.mu.Lock()
 	f.state, f.began, f.told = feedRunning, now, false
+	f.asks, f.unlisted = nil, nil // it lists everything
 	f.of.mu.Unlock()
 }
 
@@ -479,6 +489,20 @@ func (s *sink[K]) kept() any {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	return s.value
+}
+
+func (s *sink[K]) again() <-chan struct{} {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.asks = make(chan struct{}, 1)
+	return s.asks
+}
+
+func (s *sink[K]) gained() (shards []int) {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	shards, s.unlisted = s.unlisted, nil
+	return shards
 }
 
 func (s *sink[K]) forShards(shards []int) kernelSink[K] { return &shardsSink[K]{s, shards} }

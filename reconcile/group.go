@@ -15,9 +15,12 @@ type group struct {
 	size int
 	done chan struct{} // closed when the placement's Run has returned
 
-	mu    *sync.Mutex // the Manager's; guards what follows
+	mu    *sync.Mutex // the Manager's; guards works
 	works []lease.Work
-	err   error
+
+	// Written before done is closed.
+	err     error
+	stopped bool // the placement was told to end
 }
 
 // Run waits for the last controller to join; that one runs the placement.
@@ -28,11 +31,15 @@ func (g *group) Run(ctx context.Context, work lease.Work) error {
 	g.mu.Unlock()
 	if last {
 		g.err = isolate(func() error { return g.Placement.Run(ctx, g.work) })
+		g.stopped = ctx.Err() != nil
 		close(g.done)
 		return g.err
 	}
 	select {
 	case <-g.done:
+		if g.stopped {
+			<-ctx.Done() // controllers are stopped one after the other
+		}
 		return g.err
 	case <-ctx.Done():
 	}

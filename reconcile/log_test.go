@@ -387,3 +387,44 @@ func TestStuckRunsLineHasWhatWasAdded(t *testing.T) {
 		}
 	})
 }
+
+// The line of a stuck run says what it waits for: the innermost of the notes that are there
+// when the run is looked at, whatever others were made and ended before.
+//
+// Negative control: mutant "a wait that has ended takes the one around it along".
+func TestStuckRunsLineSaysWhatItWaitsFor(t *testing.T) {
+	reconcile.WaitsFor(t.Context(), "nothing")() // outside of a run: nothing
+	// Each letter begins a wait, each dot ends the innermost.
+	for _, steps := range []string{"", "a", "a.", "ab", "ab.", "ab..", "a.b", "abc.", "abc..", "ab.c", "ab.c.", "ab.c..", "abc.d..", "a.b.c.", "ab.c.."} {
+		bubble(t, func(t *testing.T) {
+			logger, lines := quiet()
+			release := make(chan struct{})
+			want := "it goes on although its context ended"
+			c := newController(t, reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
+				var open []string
+				var ends []func()
+				for _, step := range strings.Split(steps, "") {
+					if step != "." {
+						open, ends = append(open, step), append(ends, reconcile.WaitsFor(ctx, "wait "+step))
+						continue
+					}
+					last := len(open) - 1
+					ends[last]()
+					open, ends = open[:last], ends[:last]
+				}
+				if len(open) > 0 {
+					want = "it waits for wait " + open[len(open)-1]
+				}
+				<-release
+				return reconcile.Result{}, nil
+			}), &reconcile.Options[string]{Logger: logger, Timeout: time.Second})
+			add(t, c, "k")
+			start(t, c)
+			pass(time.Hour)
+			close(release)
+			if found := logged(lines, "run is stuck"); len(found) != 1 || !strings.Contains(found[0], want+`"`) {
+				t.Errorf("after %q: %q, want one line with %q", steps, found, want)
+			}
+		})
+	}
+}

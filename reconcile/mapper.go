@@ -58,18 +58,6 @@ func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], gi
 	setDefaultFunc(&o.When, Any)
 	return Source[K]{
 		Name: c.Name() + " mapped", kind: c.Kind(), mapped: true, cache: c,
-		relist: func(to kernelSink[K], gained []int) error {
-			p, ok := to.kept().(*mapping[K, S, T])
-			if !ok {
-				return errRelist // it is about to list, or feeds a sink that keeps nothing: a wrapper's
-			}
-			for obj := range c.All() {
-				if err := p.note(obj.Key(), step[S, T]{old: obj, now: obj, initial: true, only: gained}); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
 		Run: func(ctx context.Context, to Sink[K]) error {
 			return runMapping(ctx, c, kernelSinkOf(to), m, o)
 		},
@@ -103,8 +91,6 @@ func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T
 		return err
 	}
 	p := &mapping[K, S, T]{mapper: m, urgent: o.Urgent, to: to, q: q, todo: make(map[store.Key]step[S, T])}
-	to.keep(p)
-	defer to.keep(nil)
 	var wg sync.WaitGroup
 	wg.Go(func() { // ended by the queue's Stop
 		for isolate(func() error { p.work(ctx); return nil }) != nil {
@@ -115,11 +101,11 @@ func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T
 		_ = q.Stop(context.Background()) // only p.work holds items, and it settles them
 		wg.Wait()
 	}()
-	return follow(ctx, c, Sink[K](to), func(ch cache.Change[S, T]) error {
+	return follow(ctx, c, to, func(ch cache.Change[S, T], gained []int) error {
 		if !ch.Initial && !o.When(ch) {
 			return nil
 		}
-		return p.note(ch.Key, step[S, T]{old: ch.Old, now: ch.New, initial: ch.Initial, at: revisionOf(ch)})
+		return p.note(ch.Key, step[S, T]{old: ch.Old, now: ch.New, initial: ch.Initial, at: revisionOf(ch), only: gained})
 	})
 }
 
@@ -135,10 +121,9 @@ func (p *mapping[K, S, T]) note(key store.Key, s step[S, T]) error {
 	return p.q.AddWith(key, o)
 }
 
-// widenedLocked is s together with what waits already. The source's changes come in order
-// and say all that is to be mapped. A list for shards that were gained is read beside them:
-// it may be late, or ahead of a change that is still to come, which the object as it was
-// mapped last is then known from alone. So it counts only where no change waits.
+// widenedLocked is s together with what waits already. A change is mapped for all shards that
+// are held then, so a list for shards that were gained counts only where no change waits: the
+// one before it led to what it shows, and the one after it begins there.
 func (p *mapping[K, S, T]) widenedLocked(key store.Key, s step[S, T]) step[S, T] {
 	was, ok := p.todo[key]
 	switch {

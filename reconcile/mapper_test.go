@@ -3,14 +3,17 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -90,6 +93,58 @@ func TestEditedReferenceWakesBothSides(t *testing.T) {
 			t.Fatal(err)
 		}
 		expectList(t, "after the deletion", g.ran(), "y")
+	})
+}
+
+// A source is behind its cache when a shard is gained: an object refers to a key of that
+// shard in the cache, and does not any more before the source hears of it, which it then
+// does of both changes as one. If the key was run while it was referred to, it runs again.
+//
+// promise R1. Negative control: when the list for a shard was what the cache held, and not
+// what the source had heard of, the last run of the key saw the reference.
+func TestReferenceThatComesAndGoesWhileAShardIsGainedIsSeenToGo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		names := make([]string, 2) // of what is mapped, by shard
+		for i := range 100 {
+			name := fmt.Sprint("mapped-", i)
+			names[lease.Shard(lease.HashKey(key(name)), 2)] = name
+		}
+		create(t, s, "a", ref(names[0]))
+		create(t, s, "gate")
+		ca := must[*cache.Cache[spec, status]](t)(cache.New(s, &cache.Options[spec, status]{Backlog: 1})) // what waits is folded
+		var saw list[string]
+		r := record(func(_ context.Context, k store.Key) (reconcile.Result, error) {
+			if k == key(names[1]) {
+				saw.add(must[*thing](t)(s.Get(t.Context(), key("a"))).Labels["ref"])
+			}
+			return reconcile.Result{}, nil
+		})
+		p := newHandPlaced(2)
+		c := newController(t, r, &reconcile.Options[store.Key]{Placement: p})
+		gate := make(chan struct{})
+		if err := c.Watch(reconcile.Map(ca, byRef, func(ch cache.Change[spec, status]) bool {
+			if ch.Key.Name == "gate" {
+				<-gate
+			}
+			return true
+		})); err != nil {
+			t.Fatal(err)
+		}
+		startManaged(t, c)
+		p.give(0)
+		mutate(t, s, "gate", func(o *thing) { o.Spec.Size++ }) // the source hears of this, and of nothing more
+		synctest.Wait()
+		mutate(t, s, "a", ref(names[1]))
+		synctest.Wait()
+		p.give(1)
+		mutate(t, s, "a", ref(names[0]))
+		synctest.Wait()
+		close(gate)
+		pass(time.Minute)
+		if all := saw.get(); len(all) > 0 && all[len(all)-1] == names[1] {
+			t.Errorf("the key saw %v, and did not run when the reference had gone", all)
+		}
 	})
 }
 

@@ -215,6 +215,58 @@ func TestKeysOfAGainedShardWaitForItsList(t *testing.T) {
 	})
 }
 
+// A shard is held when the last of the controller's caches has listed it, whichever that
+// is, and each of them gives it up when it is lost.
+//
+// promise R4. Negative controls: mutants "a shard waits for one of its caches alone", "one
+// of several caches gives a lost shard up".
+func TestShardIsOfAllCachesOfItsController(t *testing.T) {
+	for _, slowFirst := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			b := newBackend(t)
+			s := newStore(t, b, "thing")
+			slow := &slowLists{Backend: b, Leaser: b, gate: make(chan struct{})}
+			for i := range 40 {
+				create(t, s, fmt.Sprint("t", i))
+			}
+			o := &cache.Options[spec, status]{Shards: 2}
+			own := must[*cache.Cache[spec, status]](t)(cache.New(s, o))
+			other := must[*cache.Cache[spec, status]](t)(cache.New(newStore(t, slow, "other"), o))
+			reads := []reconcile.Cached{own, other}
+			if slowFirst {
+				slices.Reverse(reads)
+			}
+			p := newHandPlaced(2)
+			r := record[store.Key](nil)
+			c := newController(t, r, &reconcile.Options[store.Key]{Placement: p, Reads: reads})
+			if err := c.Watch(reconcile.From(own)); err != nil {
+				t.Fatal(err)
+			}
+			startManaged(t, c)
+			ran := func() (shards []int) {
+				for _, k := range r.keys() {
+					shards = append(shards, store.ShardOf(k, 2))
+				}
+				slices.Sort(shards)
+				return slices.Compact(shards)
+			}
+			p.give(0)
+			synctest.Wait()
+			p.give(1)
+			synctest.Wait()
+			expectList(t, "shards that ran before the other cache has listed the second", ran(), 0)
+			close(slow.gate)
+			synctest.Wait()
+			expectList(t, "shards that ran", ran(), 0, 1)
+			p.take(1)
+			synctest.Wait()
+			for _, ca := range []*cache.Cache[spec, status]{own, other} {
+				expectList(t, "shards left in cache "+ca.Name(), ca.Snapshot().Shards.Ready, 0)
+			}
+		})
+	}
+}
+
 func TestACacheOfOtherShardsIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore(t, newBackend(t), "thing")

@@ -38,13 +38,12 @@ type Source[K comparable] struct {
 	// [Manager.Graph]. They change nothing else.
 	Relations []Relation
 
-	kind   string                                     // of the objects that wake the controller
-	mapped bool                                       // its keys are not those of the objects
-	owns   bool                                       // it needs to know the controller's kind
-	cache  Cached                                     // what it is fed by, or nil
-	bad    error                                      // why it cannot be watched; nil: it can
-	exists func(K) bool                               // whether a key is declared at all; nil: not known
-	relist func(to kernelSink[K], gained []int) error // lists for the shards that were gained, beside Run and without waiting; nil: Run is started again
+	kind   string       // of the objects that wake the controller
+	mapped bool         // its keys are not those of the objects
+	owns   bool         // it needs to know the controller's kind
+	cache  Cached       // what it is fed by, or nil
+	bad    error        // why it cannot be watched; nil: it can
+	exists func(K) bool // whether a key is declared at all; nil: not known
 }
 
 // Relation is what objects of a kind are to those that a source runs.
@@ -113,7 +112,12 @@ type kernelSink[K comparable] interface {
 	elsewhere(key K) bool
 	// forShards is the same sink for the keys of some shards: it drops all others.
 	forShards(shards []int) kernelSink[K]
-	// keep stores a value for the next run of the source, and for relist; kept gives it.
+	// again asks this run of the source to list once more, for the shards that gained gives
+	// when the list begins, nil if none. A run that does not call it is ended instead, and
+	// the source started again.
+	again() <-chan struct{}
+	gained() []int
+	// keep stores a value for the next run of the source; kept gives it.
 	keep(v any)
 	kept() any
 }
@@ -152,6 +156,8 @@ func (s *foreignSink[K]) skip(string, ...any)                 {}
 func (s *foreignSink[K]) kindOf() string                      { return "" }
 func (s *foreignSink[K]) elsewhere(K) bool                    { return false }
 func (s *foreignSink[K]) forShards([]int) kernelSink[K]       { return s }
+func (s *foreignSink[K]) again() <-chan struct{}              { return nil }
+func (s *foreignSink[K]) gained() []int                       { return nil }
 func (s *foreignSink[K]) keep(v any)                          { s.value = v }
 func (s *foreignSink[K]) kept() any                           { return s.value }
 

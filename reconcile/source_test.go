@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
 
@@ -465,6 +467,49 @@ func TestSourceWaitsWhileTheQueueIsFull(t *testing.T) {
 	})
 }
 
+// A key that went while the queue is full runs though its source is ended meanwhile, here
+// to list the keys of a shard that was gained.
+//
+// Negative control: mutant "a key that went is forgotten before the queue has taken it".
+func TestKeyThatWentIsAddedThoughItsSourceIsStartedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var empty atomic.Bool
+		var lists atomic.Int32
+		p := newHandPlaced(2)
+		r := record[string](nil)
+		c := newController(t, r, &reconcile.Options[string]{
+			Placement: p, Hash: func(string) uint64 { return 0 }, Queue: queue.Options[string]{MaxKeys: 1},
+		})
+		if err := c.Watch(reconcile.Every("list", time.Minute, func(context.Context) (map[string]int, error) {
+			lists.Add(1)
+			if empty.Load() {
+				return nil, nil
+			}
+			return map[string]int{"a": 1}, nil
+		})); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		first := lease.Shard(0, 2)
+		p.give(first)
+		synctest.Wait()
+		expectList(t, "runs at the start", r.keys(), "a")
+		if err := c.Queue().AddAfter("filler", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		empty.Store(true)
+		pass(2 * time.Minute)
+		before := lists.Load()
+		p.give(1 - first)
+		pass(10 * time.Second)
+		expect(t, "lists of the source that was started again", lists.Load()-before, 1)
+		expectList(t, "runs while the queue is full", r.keys(), "a")
+		c.Queue().Remove("filler")
+		pass(10 * time.Second)
+		expectList(t, "runs when there is room", r.keys(), "a", "a")
+	})
+}
+
 func TestSourcesComeAndGoWhileRunning(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := record[string](nil)
@@ -592,4 +637,83 @@ func TestKeysDoNotWaitForASourceThatWasRemoved(t *testing.T) {
 			t.Errorf("Unwatch = %v", err)
 		}
 	})
+}
+
+// A list that fails is tried again after a backoff of 500 ms to 1 min, and never later than
+// its interval.
+//
+// Negative control: mutant "a list that fails waits longer than its interval".
+func TestListThatFailsIsTriedAgainWithinItsInterval(t *testing.T) {
+	for _, interval := range []time.Duration{time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 20 * time.Second, time.Hour} {
+		for name, watch := range map[string]func(list func(context.Context) (map[string]int, error)) reconcile.Runner{
+			"Every": func(list func(context.Context) (map[string]int, error)) reconcile.Runner {
+				c := newController(t, record[string](nil), nil)
+				if err := c.Watch(reconcile.Every("list", interval, list)); err != nil {
+					t.Fatal(err)
+				}
+				return c
+			},
+			"Each": func(list func(context.Context) (map[string]int, error)) reconcile.Runner {
+				return must[*reconcile.Controller[string]](t)(reconcile.Each("list", interval, list, func(context.Context, string, *int) (result, error) {
+					return result{}, nil
+				}, &reconcile.Options[string]{Logger: slog.New(slog.DiscardHandler)}))
+			},
+		} {
+			bubble(t, func(t *testing.T) {
+				var at list[time.Time]
+				start(t, watch(func(context.Context) (map[string]int, error) {
+					at.add(time.Now())
+					return nil, errBoom
+				}))
+				lists := 12
+				pass(time.Duration(lists) * min(interval, 75*time.Second))
+				if n := len(at.get()); n < lists {
+					t.Errorf("%s, interval %v: %d lists that failed, want %d at least", name, interval, n, lists)
+				}
+				for i, now := range at.get()[1:] {
+					wait := now.Sub(at.get()[i])
+					if wait > min(interval, 75*time.Second) || wait < min(interval, 375*time.Millisecond) {
+						t.Errorf("%s, interval %v: %v to list %d, want at most the interval, and a backoff of 500 ms to 1 min ±25 %%", name, interval, wait, i+1)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A source that fails again and again is not healthy in between, however far each of its runs
+// comes; it is well again when one has gone on for more than two seconds.
+//
+// Negative control: mutant "a source that was started again is healthy at once".
+func TestSourceThatKeepsFailingIsNotHealthyInBetween(t *testing.T) {
+	for _, life := range []time.Duration{0, 100 * time.Millisecond, time.Second, 1900 * time.Millisecond} {
+		bubble(t, func(t *testing.T) {
+			c := newController(t, record[string](nil), nil)
+			lives := 0
+			if err := c.Watch(reconcile.Source[string]{Name: "source", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+				to.Synced()
+				if lives++; lives > 4 {
+					<-ctx.Done()
+					return nil
+				}
+				time.Sleep(life)
+				return errBoom
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			start(t, c)
+			time.Sleep(life)
+			pass(time.Millisecond)
+			for lives <= 4 {
+				if err := c.Health(); !errors.Is(err, errBoom) {
+					t.Fatalf("runs of %v: Health says %v in run %d, want why the one before it failed", life, err, lives)
+				}
+				pass(50 * time.Millisecond)
+			}
+			pass(3 * time.Second)
+			if err := c.Health(); err != nil {
+				t.Errorf("runs of %v: Health says %v of the one that goes on, want nil", life, err)
+			}
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -254,6 +255,49 @@ func TestErrorJoinedWithACancellationIsReturned(t *testing.T) {
 			t.Errorf("Run: %v, want that of news alone", err)
 		}
 	})
+}
+
+// What a runner returns by itself is an error of the Manager whatever it is; of one that was
+// told to end, what says nothing but that is none.
+//
+// Negative control: mutant "a runner that ends with a cancellation of its own has not failed".
+func TestErrorOfARunnerCountsUnlessItSaysThatItWasTold(t *testing.T) {
+	for _, test := range []struct {
+		err            error
+		byItself, told bool // it is an error of the Manager
+	}{
+		{nil, false, false},
+		{errBoom, true, true},
+		{context.Canceled, true, false},
+		{fmt.Errorf("listening: %w", context.Canceled), true, false},
+		{errors.Join(context.Canceled, errBoom), true, true},
+		{context.DeadlineExceeded, true, true},
+	} {
+		for _, told := range []bool{false, true} {
+			bubble(t, func(t *testing.T) {
+				m := reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
+				if err := m.Register(&runner{"one", func(ctx context.Context) error {
+					if told {
+						<-ctx.Done()
+					}
+					return test.err
+				}}, &runner{"other", untilDone}); err != nil {
+					t.Fatal(err)
+				}
+				run := start(t, &m)
+				select {
+				case <-run.done:
+					expect(t, fmt.Sprintf("%v: the Manager ended by itself", test.err), true, !told && test.byItself)
+				default:
+					expect(t, fmt.Sprintf("%v: the Manager goes on", test.err), true, told || !test.byItself)
+				}
+				err := run.end()
+				if failed := told && test.told || !told && test.byItself; failed != (err != nil) || failed && !errors.Is(err, test.err) {
+					t.Errorf("one that returns %v, told to end: %v: Run: %v, want an error: %v", test.err, told, err, failed)
+				}
+			})
+		}
+	}
 }
 
 // A source that was removed and ignores its end is waited for and named like any

@@ -466,22 +466,48 @@ func TestSecondRunIsRefused(t *testing.T) {
 // Negative control: with the jitter alone (a fifth) four fifths of the interval are
 // empty.
 func TestResyncsAreSpreadOverTheIntervalAfterAStart(t *testing.T) {
+	t.Run("of the process", func(t *testing.T) { resyncsAreSpread(t, nil) })
+	// A server that takes over late has all of the list to run at once, too.
+	t.Run("of the keys", func(t *testing.T) {
+		resyncsAreSpread(t, func(p *handPlaced) {
+			pass(5 * time.Hour)
+			p.give(0)
+		})
+	})
+	t.Run("after the lease was lost", func(t *testing.T) {
+		resyncsAreSpread(t, func(p *handPlaced) {
+			p.give(0)
+			pass(5 * time.Hour)
+			p.take(0)
+			pass(5 * time.Hour)
+			p.give(0)
+		})
+	})
+}
+
+func resyncsAreSpread(t *testing.T, begin func(p *handPlaced)) {
 	bubble(t, func(t *testing.T) {
 		const keys, tenth = 500, 6 * time.Minute
-		g := newRig(t, &reconcile.Options[reconcileKey]{Resync: 10 * tenth},
-			func(context.Context, *rig, reconcileKey) (result, error) { return result{}, nil })
+		o, p := &reconcile.Options[reconcileKey]{Resync: 10 * tenth}, newHandPlaced(1)
+		if begin != nil {
+			o.Placement = p
+		}
+		g := newRig(t, o, func(context.Context, *rig, reconcileKey) (result, error) { return result{}, nil })
 		for i := range keys {
 			create(t, g.things, fmt.Sprint("thing-", i))
 		}
 		g.start(t)
-		pass(20*tenth - time.Second)
-		var runs [20]int
-		for _, run := range g.r.all() {
-			if run.at > 0 {
-				runs[run.at/tenth]++
-			}
+		if begin != nil {
+			begin(p)
 		}
-		for i, n := range runs {
+		all := g.r.all()
+		began, before := all[len(all)-1].at, len(all)
+		pass(20*tenth - time.Second)
+		var runs [21]int
+		for _, run := range g.r.all()[before:] {
+			runs[(run.at-began)/tenth]++
+		}
+		for i, n := range runs[:20] {
 			if n < keys/50 || n > keys/2 { // a tenth would be even
 				t.Errorf("%d of %d keys ran in tenth %d of the intervals after the start: %v", n, keys, i+1, runs)
 			}

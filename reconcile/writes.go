@@ -50,23 +50,20 @@ type pendingWrites[K comparable] struct {
 type pendingWrite struct {
 	writes  *store.Writes
 	until   time.Duration // since the epoch: the key waits no longer
-	lacking []lack        // the caches that have not reached it; none of a record that was replaced
-	one     [1]lack       // the memory of lacking: mostly there is at most one
+	lacking []Cached      // the caches that have not reached it; each has one wait for the key
+	one     [1]Cached     // the memory of lacking: mostly there is at most one
 	release func()        // of the queue's hold; nil: the key is not held
 	shown   bool          // by the sources of all caches that have one
 	unsure  bool          // a write has an unknown outcome, and no run has looked for it
 	aged    bool          // it was there when age was called
 }
 
-// lack is a cache that has not reached what was written.
-type lack struct {
-	cache Cached
-	stop  func() bool // ends the wait for the cache
+// revisionFor is what a cache has to reach to show the writes.
+func revisionFor(cached Cached, w *store.Writes) store.Revision {
+	return w.Highest(cached.Backend(), cached.Kind())
 }
 
-func lacks(cached Cached, w *store.Writes) bool {
-	return cached.Revision() < w.Highest(cached.Backend(), cached.Kind())
-}
+func lacks(cached Cached, w *store.Writes) bool { return cached.Revision() < revisionFor(cached, w) }
 
 // wrote remembers the writes of a run of key that has returned; again says that the key
 // is to run again without being added.
@@ -83,28 +80,30 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 func (p *pendingWrites[K]) note(key K, w *store.Writes) (behind bool) {
 	r := &pendingWrite{writes: w, until: p.since() + p.o.CacheWait}
 	r.lacking = r.one[:0]
-	awaited := make([]Cached, 0, 4)
+	unawaited := make([]Cached, 0, 4)
 	v := p.view.Load()
-	var replaced pendingWrite // r includes what it was for
+	var release func()
+	var awaited []Cached // for what the key wrote before, which r includes
 	p.pending.Lock()
 	if before := p.of[key]; before != nil {
 		r.unsure = before.unsure
-		for _, l := range before.lacking { // the run did not wait for these any more: the key still does
-			if lacks(l.cache, before.writes) {
-				b, kind := l.cache.Backend(), l.cache.Kind()
-				w.Note(b, kind, store.Key{}, before.writes.Highest(b, kind))
+		release, awaited = before.release, before.lacking
+		for _, cached := range awaited { // the run did not wait for these any more: the key still does
+			if lacks(cached, before.writes) {
+				w.Note(cached.Backend(), cached.Kind(), store.Key{}, revisionFor(cached, before.writes))
 			}
 		}
-		replaced = *before
-		before.lacking, before.release = nil, nil
 	}
 	for _, cached := range v.caches {
 		r.unsure = r.unsure || w.Unsure(cached.Backend(), cached.Kind())
 		if lacks(cached, w) {
-			r.lacking = append(r.lacking, lack{cache: cached})
-			awaited = append(awaited, cached)
+			r.lacking = append(r.lacking, cached)
+			if !slices.Contains(awaited, cached) {
+				unawaited = append(unawaited, cached)
+			}
 		}
 	}
+	behind = len(r.lacking) > 0
 	r.shown = p.hasShownLocked(v, w)
 	if p.of == nil {
 		p.of = make(map[K]*pendingWrite)
@@ -112,18 +111,13 @@ func (p *pendingWrites[K]) note(key K, w *store.Writes) (behind bool) {
 	p.of[key] = r
 	p.forgetLocked(key, r)
 	p.pending.Unlock()
-	if replaced.release != nil {
-		replaced.release()
+	if release != nil {
+		release()
 	}
-	for _, l := range replaced.lacking {
-		if l.stop != nil {
-			l.stop()
-		}
+	for _, cached := range unawaited {
+		p.await(key, cached, revisionFor(cached, w))
 	}
-	for _, cached := range awaited {
-		p.await(key, r, cached)
-	}
-	return len(awaited) > 0
+	return behind
 }
 
 // forgetLocked forgets the record of a key if nothing is left of it.
@@ -136,28 +130,28 @@ func (p *pendingWrites[K]) forgetLocked(key K, r *pendingWrite) {
 
 // await has the cache call when it reaches what was written. It is called without the
 // lock, because the cache may call at once.
-func (p *pendingWrites[K]) await(key K, r *pendingWrite, cached Cached) {
-	rev := r.writes.Highest(cached.Backend(), cached.Kind())
-	stop := cached.OnRevision(rev, func() { p.reached(key, r, cached) })
-	p.pending.Lock()
-	defer p.pending.Unlock()
-	if i := r.lacks(cached); i >= 0 { // else it has reached that: the key's next run cannot have written yet
-		r.lacking[i].stop = stop
-	}
-}
-
-func (r *pendingWrite) lacks(cached Cached) (i int) {
-	return slices.IndexFunc(r.lacking, func(l lack) bool { return l.cache == cached })
+func (p *pendingWrites[K]) await(key K, cached Cached, rev store.Revision) {
+	cached.OnRevision(rev, func() { p.reached(key, cached, rev) })
 }
 
 // reached notes that a cache has reached what was written, or that it was restored from
-// a backup, and the revision means nothing any more.
-func (p *pendingWrites[K]) reached(key K, r *pendingWrite, cached Cached) {
+// a backup, and the revision means nothing any more. If a later run of the key has written
+// meanwhile, that is waited for next.
+func (p *pendingWrites[K]) reached(key K, cached Cached, rev store.Revision) {
 	p.pending.Lock()
-	i := r.lacks(cached)
-	if i < 0 {
+	r, i := p.of[key], -1
+	if r != nil {
+		i = slices.Index(r.lacking, cached)
+	}
+	switch {
+	case i < 0:
 		p.pending.Unlock()
-		return // a later run of the key has taken its place
+		return
+	case lacks(cached, r.writes) && cached.Revision() >= rev:
+		next := revisionFor(cached, r.writes)
+		p.pending.Unlock()
+		p.await(key, cached, next)
+		return
 	}
 	r.lacking = slices.Delete(r.lacking, i, i+1)
 	var release func()
@@ -191,7 +185,7 @@ func (p *pendingWrites[K]) lookup(key K) (k pendingOf) {
 	if r == nil {
 		return k
 	}
-	behind := slices.ContainsFunc(r.lacking, func(l lack) bool { return lacks(l.cache, r.writes) })
+	behind := slices.ContainsFunc(r.lacking, func(c Cached) bool { return lacks(c, r.writes) })
 	k = pendingOf{writes: r.writes, held: r.release != nil, stale: r.unsure || behind}
 	if behind {
 		k.left = r.until - p.since()
@@ -257,7 +251,7 @@ func (p *pendingWrites[K]) lookedFor(key K) {
 
 // hasShownLocked reports whether every source that can has shown what was written.
 func (p *pendingWrites[K]) hasShownLocked(v *view[K], w *store.Writes) bool {
-	return !slices.ContainsFunc(v.shows, func(c Cached) bool { return p.shown[c] < w.Highest(c.Backend(), c.Kind()) })
+	return !slices.ContainsFunc(v.shows, func(c Cached) bool { return p.shown[c] < revisionFor(c, w) })
 }
 
 // show notes that a source has taken a change: the key's own writes up to there are
@@ -270,7 +264,7 @@ func (p *pendingWrites[K]) show(at seen[K]) {
 	}
 	p.shown[at.cache] = at.rev
 	r := p.of[at.key]
-	if r != nil && r.writes.Highest(at.cache.Backend(), at.cache.Kind()) <= at.rev && p.hasShownLocked(p.view.Load(), r.writes) {
+	if r != nil && revisionFor(at.cache, r.writes) <= at.rev && p.hasShownLocked(p.view.Load(), r.writes) {
 		r.shown = true
 		p.forgetLocked(at.key, r)
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -332,6 +334,49 @@ func (s *scripted) call(r, upTo store.Revision) {
 	}
 }
 
+// promise S4: a key that has waited for as long as it has to writes again. It is not let go
+// when the cache has reached what it wrote first, but when it has reached the last of it, or
+// was restored from a backup before that.
+//
+// Negative control: mutant "a key that wrote again waits for what it wrote first alone".
+func TestKeyThatWroteAgainWaitsForTheLastOfIt(t *testing.T) {
+	for _, restored := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			s := newStore(t, newBackend(t), "thing")
+			synced := &stoppable{Cached: newCache(t, s)}
+			synced.start(t)
+			synced.stop()
+			ca := &scripted{Cached: synced}
+			create(t, s, "a")
+			var wrote list[store.Revision]
+			r := record(func(ctx context.Context, k store.Key) (result, error) {
+				if len(wrote.get()) == 2 {
+					return result{}, nil
+				}
+				o, err := s.Mutate(ctx, k, func(o *thing) error { o.Status.Size++; return nil })
+				wrote.add(o.Revision)
+				return result{Requeue: true}, err
+			})
+			c := newController(t, r, &reconcile.Options[store.Key]{Reads: []reconcile.Cached{ca}, CacheWait: time.Minute})
+			start(t, c)
+			add(t, c, key("a"))
+			pass(time.Minute)
+			expect(t, "runs when it has waited", r.count(), 2)
+			ca.reach(wrote.get()[0])
+			pass(time.Second)
+			expect(t, "runs when the cache has what it wrote first", r.count(), 2)
+			if restored {
+				ca.restore(1)
+			} else {
+				ca.reach(wrote.get()[1])
+			}
+			synctest.Wait()
+			expect(t, "runs when the cache has all of it", r.count(), 3)
+			expect(t, "keys remembered", reconcile.Remembered(c), 0)
+		})
+	}
+}
+
 // A burst of writes, more than are let go at once, is forgotten when the cache has
 // caught up, and every key that was to run again has done so.
 //
@@ -647,6 +692,125 @@ func TestBatchIsToldThatTheCachesAreBehind(t *testing.T) {
 		pass(time.Hour)
 		expectList(t, "stale", stale, false, true)
 	})
+}
+
+// A batch is to read the store if a write of any of its keys has an unknown outcome,
+// wherever in the batch that key is; when it has succeeded, none of them is left to look for.
+//
+// promise S4. Negative controls: mutants "the last key of a batch says whether it is stale",
+// "one key of a batch has looked for its write of unknown outcome".
+func TestBatchLooksForTheWritesOfAllItsKeys(t *testing.T) {
+	both := []store.Key{key("a"), key("b")}
+	for _, unsure := range [][]store.Key{both[:1], both[1:], both} {
+		bubble(t, func(t *testing.T) {
+			g := newUnsureRig(t)
+			defer g.cache.stop()
+			first, last := true, map[store.Key]string{}
+			c := must[*reconcile.Controller[store.Key]](t)(reconcile.NewBatch("test",
+				batchOf(func(ctx context.Context, keys []store.Key) []reconcile.Outcome {
+					info, _ := reconcile.RunInfo(ctx)
+					for _, k := range keys {
+						last[k] = fmt.Sprintf("in %v, stale %v", keys, info.Stale)
+					}
+					if first {
+						first = false
+						g.lost.Store(true)
+						_, _ = g.Create(ctx, &thing{Meta: store.Meta{Name: "new"}})
+						g.lost.Store(false)
+					}
+					return make([]reconcile.Outcome, len(keys))
+				}), &reconcile.Options[store.Key]{
+					Workers: 1, Batch: 2, Reads: []reconcile.Cached{g.own}, Queue: queue.Options[store.Key]{Shards: 1},
+				}))
+			start(t, c)
+			for _, keys := range [][]store.Key{unsure, both} {
+				release := c.Queue().Hold(c.Queue().Whole(), queue.Hold{Reason: "until all are there"})
+				add(t, c, keys...)
+				for i := range 8 { // a batch is a share of what is ready
+					add(t, c, key(strconv.Itoa(i)))
+				}
+				release()
+				synctest.Wait()
+			}
+			want := fmt.Sprintf("in %v, stale true", both)
+			expect(t, "last run of a", last[both[0]], want)
+			expect(t, "last run of b", last[both[1]], want)
+			expect(t, "keys remembered", reconcile.Remembered(c), 0)
+		})
+	}
+}
+
+// Whichever keys of a batch wait for a cache, a run has the others alone, and those that wait
+// have theirs when the cache has seen what they wrote. They are added past the controller, as
+// if they had been in the queue before their writes were noted, so that a worker gets them.
+//
+// promise S4. Negative control: mutant "a run of a batch looks at the caches only for its
+// first key".
+func TestBatchRunsOnlyItsKeysThatNeedNotWaitForACache(t *testing.T) {
+	all := []store.Key{key("a"), key("b"), key("c")}
+	for subset := range 1 << len(all) {
+		bubble(t, func(t *testing.T) {
+			s := newStore(t, newBackend(t), "thing")
+			stopped := &stoppable{Cached: newCache(t, s)}
+			stopped.start(t)
+			stopped.stop() // from now on it is behind
+			writes, batches := true, 0
+			var runs []store.Key
+			c := must[*reconcile.Controller[store.Key]](t)(reconcile.NewBatch("test",
+				batchOf(func(ctx context.Context, keys []store.Key) []reconcile.Outcome {
+					info, _ := reconcile.RunInfo(ctx)
+					expect(t, "stale", info.Stale, false)
+					out := make([]reconcile.Outcome, len(keys))
+					for i, k := range keys {
+						if slices.Contains(all, k) {
+							runs = append(runs, k)
+							if writes {
+								_, out[i].Err = s.Create(ctx, &thing{Meta: store.Meta{Name: k.Name}})
+							}
+						}
+					}
+					batches++
+					return out
+				}), &reconcile.Options[store.Key]{
+					Workers: 1, Batch: len(all), Reads: []reconcile.Cached{stopped}, CacheWait: time.Hour, Queue: queue.Options[store.Key]{Shards: 1},
+				}))
+			start(t, c)
+			var waiting, others []store.Key
+			for i, k := range all {
+				if subset&(1<<i) == 0 {
+					others = append(others, k)
+					continue
+				}
+				waiting = append(waiting, k)
+				add(t, c, k)
+				synctest.Wait()
+			}
+			expectList(t, "runs that write", runs, waiting...)
+
+			writes, batches, runs = false, 0, nil
+			release := c.Queue().Hold(c.Queue().Whole(), queue.Hold{Reason: "until all are there"})
+			more := make([]store.Key, 20) // a batch is a share of what is ready
+			for i := range more {
+				more[i] = key(strconv.Itoa(i))
+			}
+			for _, k := range slices.Concat(all, more) {
+				if err := c.Queue().AddWith(k, queue.AddOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			release()
+			pass(time.Minute)
+			expectList(t, "runs while the cache is behind", runs, others...)
+			if batches >= len(more) {
+				t.Errorf("%d runs for %d keys: no batches", batches, len(more))
+			}
+			runs = nil
+			stopped.start(t)
+			defer stopped.stop()
+			slices.SortFunc(runs, func(a, b store.Key) int { return strings.Compare(a.Name, b.Name) })
+			expectList(t, "runs when it has caught up", runs, waiting...)
+		})
+	}
 }
 
 type batchOf func(ctx context.Context, keys []store.Key) []reconcile.Outcome
@@ -1208,6 +1372,52 @@ func TestOwnWriteThatIsShownLateDoesNotJumpTheBackoff(t *testing.T) {
 	})
 }
 
+// promise Q4: where two sources show the objects of the controller's own kind, a key's own
+// write is known for its own until both have shown it, whichever is late.
+//
+// Negative control: the mutant "of two sources of its own kind one decides whether a write was
+// shown".
+func TestOwnWriteThatOneOfTwoSourcesShowsLateDoesNotJumpTheBackoff(t *testing.T) {
+	for name, late := range map[string][]int{"the first": {0}, "the second": {1}, "both": {0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newStore(t, newBackend(t), "thing")
+				var caches [2]*stoppable
+				var sources []reconcile.Source[store.Key]
+				for i := range caches {
+					ca := must[*cache.Cache[spec, status]](t)(cache.New(s, &cache.Options[spec, status]{Name: strconv.Itoa(i)}))
+					caches[i], sources = &stoppable{Cached: ca}, append(sources, reconcile.From(ca))
+				}
+				r := record(func(ctx context.Context, k store.Key) (result, error) {
+					for _, i := range late {
+						caches[i].cancel() // its watch breaks off, and the write is not shown
+					}
+					_, err := s.Mutate(ctx, k, func(o *thing) error { o.Spec.Size++; return nil })
+					return result{}, errors.Join(err, errBoom)
+				})
+				c := newController(t, r, &reconcile.Options[store.Key]{CacheWait: time.Minute, Backoff: exactly(time.Hour)})
+				if err := c.Watch(sources...); err != nil {
+					t.Fatal(err)
+				}
+				create(t, s, "a")
+				for _, ca := range caches {
+					ca.start(t)
+					defer ca.stop()
+				}
+				start(t, c)
+				pass(10 * time.Minute)
+				for _, i := range late {
+					caches[i].stop()
+					caches[i].start(t)
+					pass(time.Minute)
+				}
+				pass(30 * time.Minute)
+				expect(t, "runs", r.count(), 1)
+			})
+		})
+	}
+}
+
 // promise Q4: a run's writes to two kinds are known for its own until both sources
 // have shown them, whichever is first.
 //
@@ -1258,8 +1468,7 @@ func TestOwnWritesToTwoKindsDoNotJumpTheBackoff(t *testing.T) {
 // A cache is cut off for hours, and a key writes all the same, each time it has waited
 // for as long as it has to. What is kept of it does not grow with its runs.
 //
-// Negative control: without the stop in pendingWrite.end there are as many as there
-// were runs.
+// Negative control: mutant "a key waits for a cache once for each of its runs".
 func TestCutOffCacheDoesNotMakeMemoryGrow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore(t, newBackend(t), "thing")

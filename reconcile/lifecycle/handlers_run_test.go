@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -861,5 +862,34 @@ func TestObjectOfTheSameNameIsNew(t *testing.T) {
 		create(t, s, "a")
 		run(t, l, "a")
 		d.expect(t, "h Added 1")
+	})
+}
+
+// Several handlers that fail together are all shown, and a run that is asked for calls each of
+// them at once.
+//
+// Negative controls: the mutants "of several handlers that fail one is shown" and "a run that was
+// asked for ends the wait of one handler".
+func TestHandlersThatFailTogetherAreShownAndCalledTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		s := newWidgets(t)
+		var handlers []Handler[widgetSpec, widgetStatus]
+		for _, name := range []string{"one", "two", "three"} {
+			handlers = append(handlers, d.handler(name, func(context.Context, *widget) error { return fmt.Errorf("%s: %w", "of "+name, errBoom) }))
+		}
+		l := mustNew(t, s, handlers...)
+		create(t, s, "a")
+		for i := range 3 {
+			runFails(t, l, "a", errBoom)
+			d.expect(t, "one Added 1", "two Added 1", "three Added 1")
+			ready, _ := get(t, s, "a").Condition(store.ConditionReady)
+			for _, name := range []string{"one", "two", "three"} {
+				if !strings.Contains(ready.Message, "of "+name) {
+					t.Errorf("the condition says %q, and nothing of handler %s", ready.Message, name)
+				}
+			}
+			edit(t, s, "a", func(o *widget) { o.Annotations = map[string]string{store.AnnotationReconcileNow: fmt.Sprint(i)} })
+		}
 	})
 }
