@@ -70,6 +70,10 @@ var campaigns = []campaign{
 		module: ".", pkg: "./reconcile/depend", test: "^TestNothingIsLeftBehindWhileShardsMove$", control: "mutant: never woken, seen while shards move", args: campaignFlag,
 	},
 	{
+		name: "mappings", promises: "R1", what: "objects change, shards are gained and lost, mappings fail, and the source hears of it late: what an object refers to, and what it referred to when it was mapped last, runs",
+		module: ".", pkg: "./reconcile", test: "^TestMappingsModelRandomly$", control: "mutant: a list that is ahead of a change hides what was referred to", args: campaignFlag,
+	},
+	{
 		name: "graphs-index", promises: "R4", what: "every order of events on every graph of up to five objects: which may run, which wait, which are woken",
 		module: ".", pkg: "./reconcile/depend", test: "^TestEveryOrderOfEventsOnUpToFiveObjects$", control: "mutant: an object runs before what it needs is ready; mutant: an object that waits is not woken; mutant: an object is woken before it may go on; mutant: an object is woken again and again", args: campaignFlag,
 	},
@@ -108,7 +112,7 @@ var campaigns = []campaign{
 		args: func(d time.Duration) []string { return []string{"-leases", d.String()} },
 	},
 	{
-		name: "etcd-shards", promises: "L2, R4, S2", what: "five processes with caches of their own shards, killed, stopped, frozen and cut off, and a leader that crashes, while objects change: each change is run, and no cache shows another's object",
+		name: "etcd-shards", promises: "L2, R4, S2", what: "five processes with caches of their own shards, killed, stopped, frozen and cut off, and a leader that crashes, while objects, what they need and what they own change, come and go: each change is run, nothing that an object owned is left, and no cache shows another's object",
 		module: "store/etcd", pkg: ".", test: "^TestShardedServersTakeOver$", control: "reconcile/lease/leasetest TestWitnessRejectsWhatServersMustNotDo; reconcile/lease/leasetest TestWitnessSeesAChangeThatIsNotRun",
 		args: perSecond("-rounds", 0.04),
 	},

@@ -84,7 +84,12 @@ func main() {
 	if err != nil {
 		log.Fatalf("report: %s: %v", out, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(r.markdown()), 0o644); err != nil {
+	page := filepath.Join(dir, "RESULTS.md")
+	old, err := os.ReadFile(page)
+	if err == nil {
+		err = os.WriteFile(page, []byte(withApart(r.markdown(), string(old))), 0o644)
+	}
+	if err != nil {
 		log.Fatal(err)
 	}
 	for name, svg := range r.charts() {
@@ -92,6 +97,17 @@ func main() {
 			log.Fatal(err)
 		}
 	}
+}
+
+// apart begins the part of the page that is written by hand: what takes hours, or processes.
+const apart = "\n## Measured apart\n"
+
+// withApart is a new page with that part of the old one.
+func withApart(page, old string) string {
+	if i := strings.Index(old, apart); i >= 0 {
+		return page + old[i:]
+	}
+	return page
 }
 
 // benchDir is the bench module's folder, from the root or from within it.

@@ -167,3 +167,14 @@ func TestTestsThatTheReportNamesExist(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsWrittenByHandIsKept(t *testing.T) {
+	const old, made = "# Results\nold\n", "# Results\nnew\n"
+	if got := withApart(made, old); got != made {
+		t.Errorf("a page with nothing written by hand became %q, want %q", got, made)
+	}
+	const hand = apart + "\n| by | hand |\n"
+	if got := withApart(made, old+hand); got != made+hand {
+		t.Errorf("got %q, want %q", got, made+hand)
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tendhq/tend/examples/fleet"
 	"github.com/tendhq/tend/reconcile/lease"
@@ -30,8 +31,9 @@ import (
 type options struct {
 	fleet.Options
 	Objects, Shards, Servers, Bytes int
-	Changes                         int
+	Changes, Changed                int
 	Measure                         string
+	Idle                            time.Duration // that is measured
 }
 
 func main() { os.Exit(command(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -52,6 +54,8 @@ func command(args []string, in io.Reader, out, errs io.Writer) int {
 			f.IntVar(&o.Bytes, "bytes", 1024, "of the text in each object")
 			f.IntVar(&o.Changes, "changes", 0, "how many objects are changed in a second, all the time, one after another")
 			f.StringVar(&o.Measure, "measure", "", "measure with so many servers one after another, such as 1,2,4,8")
+			f.IntVar(&o.Changed, "measured-changes", 0, "how many objects -measure changes with each number of servers; 0: each")
+			f.DurationVar(&o.Idle, "measured-idle", 10*time.Second, "for how long -measure has the servers do nothing")
 			f.IntVar(&o.Shards, "shards", 32, "into how many shards they are divided")
 		},
 		Check: func() error { return o.check() }, Serve: as(serve), Show: as(func(ctx context.Context, o options, out io.Writer) error {
@@ -73,6 +77,10 @@ func (o options) check() error {
 		return fmt.Errorf("-servers %d: want 2 to 26", o.Servers)
 	case o.Changes < 0 || o.Changes > 1000:
 		return fmt.Errorf("-changes %d: want 0 to 1000", o.Changes)
+	case o.Changed < 0:
+		return fmt.Errorf("-measured-changes %d: want at least 0", o.Changed)
+	case o.Idle <= 0:
+		return fmt.Errorf("-measured-idle %v: want more than 0", o.Idle)
 	case o.Bytes < 0:
 		return fmt.Errorf("-bytes %d: want at least 0", o.Bytes)
 	case o.Shards < 2*o.Servers || o.Shards > lease.MaxShards:

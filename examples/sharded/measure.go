@@ -14,10 +14,11 @@ import (
 const few = 1000
 
 // measure tells, for each number of servers on one store, the live heap of the server with
-// the most, beside its share of that of one server with all; and the CPU time of one change
-// of each object, which the servers see and run, beside that of one server. What servers take
-// while nothing changes, for leases and for looks at the store, is told besides and is not in
-// it: it grows with the time and not with the changes.
+// the most, beside its share of that of one server with all; the CPU time of the start, until
+// each object was listed and run, for an object; and that of changes, which the servers see and
+// run, beside that of one server. What servers take while nothing changes, for leases and for
+// looks at the store, is told besides and is not in it: it grows with the time and not with the
+// changes.
 func measure(ctx context.Context, o options, out io.Writer) error {
 	sizes, err := o.sizes()
 	if err != nil {
@@ -40,7 +41,7 @@ func measure(ctx context.Context, o options, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "\n%s, %d objects with a text of %d bytes, %d shards; a server with %d objects: %.1f MB of live heap.\n\n",
 			o.Store, o.Objects, o.Bytes, o.Shards, few, mb(base.heap))
-		fmt.Fprintln(out, "| servers | most objects | its live heap | its share and the base | quotient | CPU of all, for a change | that of one server | CPU of one while idle | read by one, for a change | of others' objects |\n|---|---|---|---|---|---|---|---|---|---|")
+		fmt.Fprintln(out, "| servers | most objects | its live heap | its share and the base | quotient | CPU of all to start, for an object | times one server's | CPU of all, for a change | times one server's | of one, times its share, at most | changes a second | CPU of one while idle | read by one, for a change | of others' objects |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 		var one figures
 		for _, n := range sizes {
 			got, err := m.with(ctx, n, o.Objects)
@@ -51,8 +52,9 @@ func measure(ctx context.Context, o options, out io.Writer) error {
 				one = got // the first, which is to be of one server
 			}
 			share := base.heap + float64(got.most)/float64(one.most)*max(0, one.heap-base.heap)
-			fmt.Fprintf(out, "| %d | %d | %.1f MB | %.1f MB | %.2f | %.1f µs | %.2f | %.1f ms/s | %.0f B | %.2f |\n",
-				n, got.most, mb(got.heap), mb(share), got.heap/share, got.cpu, got.cpu/one.cpu, got.idle, got.read, got.others)
+			fmt.Fprintf(out, "| %d | %d | %.1f MB | %.1f MB | %.2f | %.1f µs | %.2f | %.1f µs | %.2f | %.2f | %.0f | %.1f ms/s | %.0f B | %.2f |\n",
+				n, got.most, mb(got.heap), mb(share), got.heap/share, got.start, got.start/one.start,
+				got.cpu, got.cpu/one.cpu, got.part/one.cpu, got.rate, got.idle, got.read, got.others)
 		}
 		return nil
 	}, "-shards", fmt.Sprint(o.Shards), "-measure", o.Measure)
@@ -64,13 +66,13 @@ func mb(bytes float64) float64 { return bytes / 1e6 }
 type figures struct {
 	most         int     // objects of the server that has the most
 	heap         float64 // its live heap, in bytes
+	start        float64 // µs of all servers, for each object, until all are run
 	cpu          float64 // µs of all servers, for each change
+	part         float64 // µs of the server that takes most for its part, for each change of its objects
+	rate         float64 // changes a second
 	idle         float64 // ms a second of one server, while nothing changes
 	read, others float64 // bytes, and changes of others' objects, that one reads for each change
 }
-
-// idleFor is for how long it is measured what the servers take while nothing changes.
-const idleFor = 3 * time.Second
 
 type meter struct {
 	*fleet.Fleet
@@ -84,39 +86,43 @@ func (m *meter) with(ctx context.Context, servers, objects int) (got figures, er
 	if err := m.StartAll(names(servers)...); err != nil {
 		return got, err
 	}
-	ready, err := ask(ctx, m.Fleet, askHeap, func(all map[string]usage) bool {
-		held, runs := 0, 0
-		for _, u := range all {
-			held, runs = held+u.Objects, runs+u.Runs
-			if u.Objects == 0 {
-				return false
-			}
-		}
-		return held == objects && runs >= objects && len(all) == servers
+	ready, err := ask(ctx, m.Fleet, askCounts, func(all map[string]usage) bool {
+		t := sum(all)
+		return t.Objects == objects && t.Runs >= objects && len(all) == servers && !idles(all)
 	})
 	if err != nil {
 		return got, err
 	}
-	for _, u := range ready {
+	got.start = micros(sum(ready).CPU) / float64(objects)
+	anything := func(map[string]usage) bool { return true }
+	held, err := ask(ctx, m.Fleet, askHeap, anything)
+	if err != nil {
+		return got, err
+	}
+	for _, u := range held {
 		got.most, got.heap = max(got.most, u.Objects), max(got.heap, float64(u.Heap))
 	}
-	quiet, err := m.count(ctx)
+	quiet, err := ask(ctx, m.Fleet, askCounts, anything)
 	if err != nil {
 		return got, err
 	}
 	select {
-	case <-time.After(idleFor):
+	case <-time.After(m.o.Idle):
 	case <-ctx.Done():
 		return got, context.Cause(ctx)
 	}
-	before, err := m.count(ctx)
+	before, err := ask(ctx, m.Fleet, askCounts, anything)
 	if err != nil {
 		return got, err
 	}
-	got.idle = (before.CPU - quiet.CPU).Seconds() * 1e3 / idleFor.Seconds() / float64(servers)
+	got.idle = (sum(before).CPU - sum(quiet).CPU).Seconds() * 1e3 / m.o.Idle.Seconds() / float64(servers)
 	m.round++
+	changes := objects
+	if m.o.Changed > 0 {
+		changes = min(objects, m.o.Changed)
+	}
 	began := time.Now()
-	err = each(0, objects, func(i int) error {
+	err = each(0, changes, func(i int) error {
 		_, err := m.all.Mutate(ctx, siteKey(i), func(s *Site) error {
 			s.Spec.Round = m.round
 			return nil
@@ -126,31 +132,44 @@ func (m *meter) with(ctx context.Context, servers, objects int) (got figures, er
 	if err != nil {
 		return got, err
 	}
-	after := before
-	if _, err := ask(ctx, m.Fleet, askCounts, func(all map[string]usage) bool {
-		last := after.Runs
-		after = sum(all)
-		return after.Runs >= before.Runs+objects && after.Runs == last
-	}); err != nil {
+	last := 0
+	after, err := ask(ctx, m.Fleet, askCounts, func(all map[string]usage) bool {
+		was := last
+		last = sum(all).Runs
+		return last >= sum(before).Runs+changes && last == was
+	})
+	if err != nil {
 		return got, err
 	}
-	idle := time.Duration(got.idle * float64(servers) * time.Since(began).Seconds() * float64(time.Millisecond))
-	got.cpu = float64((after.CPU - before.CPU - idle).Microseconds()) / float64(objects)
-	got.read = float64(after.Read-before.Read) / float64(objects*servers)
-	got.others = float64(after.Others-before.Others) / float64(objects*servers)
+	took := time.Since(began).Seconds()
+	got.rate = float64(changes) / took
+	idle := time.Duration(got.idle * took * float64(time.Millisecond)) // of one
+	for name, u := range after {
+		cpu := micros(u.CPU-before[name].CPU-idle) / float64(changes)
+		got.cpu += cpu
+		got.part = max(got.part, cpu*float64(objects)/float64(u.Objects))
+	}
+	got.read = float64(sum(after).Read-sum(before).Read) / float64(changes*servers)
+	got.others = float64(sum(after).Others-sum(before).Others) / float64(changes*servers)
 	m.Say("%d servers, %d objects: %s", servers, objects, strings.TrimSpace(fmt.Sprintf("%+v", got)))
 	return got, m.StopAll()
 }
 
-// count is what the servers have taken so far, together.
-func (m *meter) count(ctx context.Context) (usage, error) {
-	all, err := ask(ctx, m.Fleet, askCounts, func(map[string]usage) bool { return true })
-	return sum(all), err
+func micros(d time.Duration) float64 { return d.Seconds() * 1e6 }
+
+// idles reports whether a server has no objects.
+func idles(all map[string]usage) bool {
+	for _, u := range all {
+		if u.Objects == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func sum(all map[string]usage) (t usage) {
 	for _, u := range all {
-		t.CPU, t.Read, t.Runs, t.Others = t.CPU+u.CPU, t.Read+u.Read, t.Runs+u.Runs, t.Others+u.Others
+		t.CPU, t.Read, t.Objects, t.Runs, t.Others = t.CPU+u.CPU, t.Read+u.Read, t.Objects+u.Objects, t.Runs+u.Runs, t.Others+u.Others
 	}
 	return t
 }

@@ -59,7 +59,7 @@ func sitesAreHandedOver(t *testing.T, place fleet.Place) {
 // The measurement goes through: each number of servers has its line.
 func TestMeasurementHasALineForEachNumberOfServers(t *testing.T) {
 	var out bytes.Buffer
-	o := options{Options: fleet.Options{Place: fleet.Place{Store: fleet.Etcd}, TTL: 2 * time.Second}, Objects: few + 200, Shards: 16, Servers: 3, Measure: "1,2"}
+	o := options{Options: fleet.Options{Place: fleet.Place{Store: fleet.Etcd}, TTL: 2 * time.Second}, Objects: few + 200, Shards: 16, Servers: 3, Measure: "1,2", Changed: 500, Idle: time.Second}
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	if err := measure(ctx, o, &out); err != nil {
@@ -81,6 +81,8 @@ func TestNumbersThatTheShowCannotGoOnWithAreRefused(t *testing.T) {
 		{"-servers", "27"},
 		{"-bytes", "-1"},
 		{"-changes", "-1"},
+		{"-measured-changes", "-1"},
+		{"-measured-idle", "0"},
 		{"-measure", "1,x"},
 		{"-measure", "0"},
 		{"-objects", "1000", "-measure", "1,2"},
@@ -91,7 +93,7 @@ func TestNumbersThatTheShowCannotGoOnWithAreRefused(t *testing.T) {
 		}
 	}
 	all := fleet.Options{TTL: time.Second}
-	if err := (options{Options: all, Objects: 1, Shards: 6, Servers: 3}).check(); err != nil {
+	if err := (options{Options: all, Objects: 1, Shards: 6, Servers: 3, Idle: time.Second}).check(); err != nil {
 		t.Error(err)
 	}
 }
