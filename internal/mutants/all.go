@@ -5,6 +5,46 @@ package mutants
 var All = []Mutant{
 	// queue
 	{
+		Name: "short times count as none once they were read",
+		File: "queue/histogram.go", Old: "h.next(&h.short, alike{ns: h.short.ns})", New: "if h.next(&h.short, alike{ns: h.short.ns}); BROKEN {\n\t\th.short.ns = 0\n\t}",
+		Package: "queue", Test: "TestReadingTheTimesChangesNothing",
+	},
+	{
+		Name: "the least delay of a throttled run counts for nothing",
+		File: "queue/item.go", Old: "if until, ok := throttle(err); ok {", New: "if until, ok := throttle(err); ok {\n\t\tif BROKEN {\n\t\t\tatLeast = 0\n\t\t}",
+		Package: "queue", Test: "TestRetryWaitsForTheLatestOfAll",
+	},
+	{
+		Name: "a priority that is asked for is ignored if it is the run's own",
+		File: "queue/item.go", Old: "(i.shard&chosen != 0 ||", New: "(i.shard&chosen != 0 && !BROKEN ||",
+		Package: "queue", Test: "TestPriorityAfterARun",
+	},
+	{
+		Name: "hooks are not copied",
+		File: "queue/options.go", Old: "\to.Hooks = &hooks\n", New: "\tif !BROKEN || o.Hooks == nil {\n\t\to.Hooks = &hooks\n\t}\n",
+		Package: "queue", Test: "TestOptionsAreCopied",
+	},
+	{
+		Name: "getters hear nothing of keys that leave a queue that drains",
+		File: "queue/queue.go", Old: "if fx&(fxWake|fxLeft) != 0 {", New: "if fx&(fxWake|fxLeft) != 0 && !(BROKEN && fx&fxWake == 0) {",
+		Package: "queue", Test: "TestGettersHearThatTheLastHeldKeyIsGone",
+	},
+	{
+		Name: "a running key shows when it was to run next before that was cancelled",
+		File: "queue/snapshot.go", Old: "\tx.Why = k.why(i, e)\n", New: "\tif BROKEN && e.state == StateRunning && e.due != 0 {\n\t\tx.Next = s.env.time(e.due)\n\t}\n\tx.Why = k.why(i, e)\n",
+		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
+		Name: "a key passes those of its band that wait for its bucket",
+		File: "queue/throttle.go", Old: "l != nil && l.top()", New: "l != nil && !(BROKEN && l.top() == uint32(e.band)+1) && l.top()",
+		Package: "queue", Test: "TestKeyPassesNoneOfAHigherBandThatWaitForItsBucket",
+	},
+	{
+		Name: "of two times that are set at once the later counts",
+		File: "queue/waiters.go", Old: "if at < t.at.Load() && !t.stopped {", New: "if (BROKEN || at < t.at.Load()) && !t.stopped {",
+		Package: "queue", Test: "TestTimerKeepsTheEarliestOfManyTimes",
+	},
+	{
 		Name: "getters pass over a shard that became current",
 		File: "queue/shards.go", Old: "if r.unserved.Load() != 0 {\n\t\tif k", New: "if !BROKEN && r.unserved.Load() != 0 {\n\t\tif k",
 		Package: "queue", Test: "TestNoShardStarves",
@@ -210,8 +250,13 @@ var All = []Mutant{
 		Package: "queue", Test: "TestBucketGivesItsWholeBurstAtOnce",
 	},
 	{
+		Name: "times of several ticks count as the first of them",
+		File: "queue/histogram.go", Old: "ns != h.long.ns {", New: "ns != h.long.ns && (h.long.n == 0 || !BROKEN) {",
+		Package: "queue", Test: "TestLongTimesCountAsLongAsTheyWere",
+	},
+	{
 		Name: "a table keeps the size of its best day",
-		File: "queue/table.go", Old: "s.n*6 < s.high", New: "s.n*6 < s.high && !(BROKEN && s.n > 0)",
+		File: "queue/table.go", Old: "s.n*16 < s.high", New: "s.n*16 < s.high && !(BROKEN && s.n > 0)",
 		Package: "queue", Test: "TestTableShrinksWithItsKeys",
 	},
 	{
@@ -256,6 +301,21 @@ var All = []Mutant{
 	},
 
 	// store
+	{
+		Name: "of two torn snapshots the first is remembered",
+		File: "store/watch.go", Old: "\tmaps.Copy(w.torn, w.shown)\n", New: "\tif !BROKEN {\n\t\tmaps.Copy(w.torn, w.shown)\n\t}\n",
+		Package: "store", Test: "TestWhatOnlyATornSnapshotShowedIsDeleted",
+	},
+	{
+		Name: "the store keeps the conditions of its caller",
+		File: "store/write.go", Old: "next.Conditions, c.rest = cloneConditions(conditions), true", New: "next.Conditions, c.rest = conditions, true\n\t\t\tif !BROKEN {\n\t\t\t\tnext.Conditions = cloneConditions(conditions)\n\t\t\t}",
+		Package: "store/memory", Test: "TestKeepsTheContract",
+	},
+	{
+		Name: "the store keeps the finalizers of its caller",
+		File: "store/write.go", Old: "*old, c.rest = slices.Clone(given), true", New: "*old, c.rest = given, true\n\t\tif !BROKEN {\n\t\t\t*old = slices.Clone(given)\n\t\t}",
+		Package: "store/memory", Test: "TestKeepsTheContract",
+	},
 	{
 		Name: "a status write raises the generation",
 		File: "store/write.go", Old: "\tif c.spec {\n\t\tnext.Generation++", New: "\tif c.spec || BROKEN {\n\t\tnext.Generation++",
@@ -342,6 +402,11 @@ var All = []Mutant{
 		Package: "store/cache", Test: "TestAListThatIsLateDoesNotCoverNewerChanges",
 	},
 	{
+		Name: "a list that is asked for is ahead of the changes before it",
+		File: "store/cache/change.go", Old: "if !yieldChanges(ctx, batch, yield) || !yield(Change[S, T]{Again: true}, nil) ||", New: "if BROKEN && (!yield(Change[S, T]{Again: true}, nil) || !yieldInitial(slices.Clone(list), at, yield)) {\n\t\t\t\treturn\n\t\t\t}\n\t\t\tif !yieldChanges(ctx, batch, yield) || !yield(Change[S, T]{Again: true}, nil) ||",
+		Package: "store/cache", Test: "TestCacheOverAFaultyBackendEndsUpWithWhatIsStored",
+	},
+	{
 		Name: "a late watch covers a newer list",
 		File: "store/cache/shards.go", Old: "return p.ready && ch.Revision > p.at", New: "return p.ready && (BROKEN || ch.Revision > p.at)",
 		Package: "store/cache", Test: "TestAWatchThatIsLateDoesNotCoverTheList",
@@ -375,7 +440,7 @@ var All = []Mutant{
 	{
 		Name: "no room is left for what is added to an object",
 		File: "store/value.go", Old: "\tmost := MaxObject\n", New: "\tmost := MaxObject\n\tif BROKEN {\n\t\tmost = MaxValue\n\t}\n",
-		Package: "store/memory", Test: "TestKeepsTheContract",
+		Package: "store", Test: "TestObjectWithoutRoomForWhatIsAddedIsRefused",
 	},
 	{
 		Name: "a conversion is left out",
@@ -434,6 +499,16 @@ var All = []Mutant{
 	},
 
 	// store/file
+	{
+		Name: "after a restart one lease has a clock",
+		File: "store/file/lease.go", Old: "\t\tls.start(b, id)\n\t}\n}", New: "\t\tls.start(b, id)\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n\t}\n}",
+		Package: "store/file", Test: "TestAllLeasesExpireAfterARestart",
+	},
+	{
+		Name: "a change of a lease shares its group with what follows",
+		File: "store/file/commit.go", Old: "!b.queue[n-1].alone && !b.queue[n].alone", New: "(BROKEN || !b.queue[n-1].alone) && !b.queue[n].alone",
+		Package: "store/file", Test: "TestCommitThatWaitsBehindTheEndOfItsLeaseIsRefused",
+	},
 	{
 		Name: "a commit is acknowledged and never written",
 		File: "store/file/commit.go", Old: "\tid := tx.ID()\n", New: "\tif BROKEN {\n\t\tb.publish(g)\n\t\treturn nil\n\t}\n\tid := tx.ID()\n",
@@ -497,6 +572,41 @@ var All = []Mutant{
 
 	// store/cache
 	{
+		Name: "a list of a shard that worked waits as long as before when it fails again",
+		File: "store/cache/shards.go", Old: "\ts.lists = 0\n", New: "\tif !BROKEN {\n\t\ts.lists = 0\n\t}\n",
+		Package: "store/cache", Test: "TestReopeningIsPaced",
+	},
+	{
+		Name: "what left with its shard counts as deleted for a consumer that is behind",
+		File: "store/cache/backlog.go", Old: "p.New, p.Revision, p.Left = ch.New, ch.Revision, ch.Left", New: "p.New, p.Revision, p.Left = ch.New, ch.Revision, ch.Left && !BROKEN",
+		Package: "store/cache", Test: "TestShardsThatComeAndGoShowExactlyWhatIsStored",
+	},
+	{
+		Name: "a snapshot lends the map of broken objects",
+		File: "store/cache/snapshot.go", Old: "Undecodable: maps.Clone(c.broken)", New: "Undecodable: map[bool]map[store.Key]error{false: maps.Clone(c.broken), true: c.broken}[BROKEN]",
+		Package: "store/cache", Test: "TestBrokenObjectsAloneAreFollowedToo",
+	},
+	{
+		Name: "a cache of broken objects alone keeps those that went",
+		File: "store/cache/relist.go", Old: "n := c.Len() + len(c.broken); n > 0", New: "n := c.Len() + len(c.broken); n > 0 && !(BROKEN && c.Len() == 0)",
+		Package: "store/cache", Test: "TestBrokenObjectsAloneAreFollowedToo",
+	},
+	{
+		Name: "All gives the list itself",
+		File: "store/cache/cache.go", Old: "\t\tobjs := slices.Clone(c.list)\n", New: "\t\tobjs := c.list\n\t\tif !BROKEN {\n\t\t\tobjs = slices.Clone(c.list)\n\t\t}\n",
+		Package: "store/cache", Test: "TestSeveralCachesOfOneBackendShowTheirParts",
+	},
+	{
+		Name: "an object stays under the second of its values in an index",
+		File: "store/cache/index.go", Old: "\t\tset := x.values[v]\n\t\tdelete(set, o)", New: "\t\tif BROKEN && v != values[0] {\n\t\t\tcontinue\n\t\t}\n\t\tset := x.values[v]\n\t\tdelete(set, o)",
+		Package: "store/cache", Test: "TestSeveralCachesOfOneBackendShowTheirParts",
+	},
+	{
+		Name: "a cache keeps the limits of its caller",
+		File: "store/cache/cache.go", Old: "\to.Selector = copied(o.Selector)\n", New: "\tif !BROKEN {\n\t\to.Selector = copied(o.Selector)\n\t}\n",
+		Package: "store/cache", Test: "TestSeveralCachesOfOneBackendShowTheirParts",
+	},
+	{
 		Name: "a snapshot at the same revision counts as a restore",
 		File: "store/cache/relist.go", Old: "c.relist = &relist{restored: at < c.Revision()}", New: "c.relist = &relist{restored: at < c.Revision() || BROKEN && at == c.Revision()}",
 		Package: "store/cache", Test: "TestSnapshotAtTheSameRevisionIsNoRestore",
@@ -534,6 +644,91 @@ var All = []Mutant{
 
 	// reconcile
 	{
+		Name: "one key of a batch has looked for its write of unknown outcome",
+		File: "reconcile/settle.go", Old: "if x.stale && outcomes[i].Err == nil {", New: "if x.stale && outcomes[i].Err == nil && !(BROKEN && i > 0) {",
+		Package: "reconcile", Test: "TestBatchLooksForTheWritesOfAllItsKeys",
+	},
+	{
+		Name: "a run of a batch looks at the caches only for its first key",
+		File: "reconcile/worker.go", Old: "stale, ok := w.p.mayRun(item.Key)\n\t\tif !ok {", New: "stale, ok := w.p.mayRun(item.Key)\n\t\tif !ok && !(BROKEN && i > 0) {",
+		Package: "reconcile", Test: "TestBatchRunsOnlyItsKeysThatNeedNotWaitForACache",
+	},
+	{
+		Name: "a wait that has ended takes the one around it along",
+		File: "reconcile/run.go", Old: "return func() { r.waitsFor(before) }", New: "return func() {\n\t\tif BROKEN {\n\t\t\tbefore = nil\n\t\t}\n\t\tr.waitsFor(before)\n\t}",
+		Package: "reconcile", Test: "TestStuckRunsLineSaysWhatItWaitsFor",
+	},
+	{
+		Name: "resyncs are spread after the start of the process only",
+		File: "reconcile/settle.go", Old: "since := t.since() - t.view.Load().opened", New: "since := t.since() - map[bool]time.Duration{false: t.view.Load().opened}[BROKEN]",
+		Package: "reconcile", Test: "TestResyncsAreSpreadOverTheIntervalAfterAStart",
+	},
+	{
+		Name: "a list that fails waits longer than its interval",
+		File: "reconcile/every.go", Old: "wait = min(backoff.Next(), interval)", New: "if wait = backoff.Next(); !BROKEN {\n\t\t\t\t\twait = min(wait, interval)\n\t\t\t\t}",
+		Package: "reconcile", Test: "TestListThatFailsIsTriedAgainWithinItsInterval",
+	},
+	{
+		Name: "a runner that ends with a cancellation of its own has not failed",
+		File: "reconcile/manager.go", Old: "if ctx.Err() != nil && onlyCanceled(err) {", New: "if (BROKEN || ctx.Err() != nil) && onlyCanceled(err) {",
+		Package: "reconcile", Test: "TestErrorOfARunnerCountsUnlessItSaysThatItWasTold",
+	},
+	{
+		Name: "a source that was started again is healthy at once",
+		File: "reconcile/condition.go", Old: "time.Since(f.began) > healthyRun {", New: "(BROKEN || time.Since(f.began) > healthyRun) {",
+		Package: "reconcile", Test: "TestSourceThatKeepsFailingIsNotHealthyInBetween",
+	},
+	{
+		Name: "a look at another run puts off the report of a run that hangs",
+		File: "reconcile/slot.go", Old: "\t\ts.alarm.lookBy(m.over + s.k.o.stuckAfter())\n", New: "\t\tif !BROKEN {\n\t\t\ts.alarm.lookBy(m.over + s.k.o.stuckAfter())\n\t\t}\n",
+		Package: "reconcile", Test: "TestEachRunThatHangsIsReportedAtItsOwnTime",
+	},
+	{
+		Name: "the last key of a batch says whether it is stale",
+		File: "reconcile/worker.go", Old: "x.stale = x.stale || stale", New: "x.stale = x.stale && !BROKEN || stale",
+		Package: "reconcile", Test: "TestBatchLooksForTheWritesOfAllItsKeys",
+	},
+	{
+		Name: "a key that went is forgotten before the queue has taken it",
+		File: "reconcile/every.go", Old: "\t\tif err := AddWaiting(ctx, to, key, changed); err != nil {", New: "\t\tif BROKEN {\n\t\t\tdelete(known, key)\n\t\t}\n\t\tif err := AddWaiting(ctx, to, key, changed); err != nil {",
+		Package: "reconcile", Test: "TestKeyThatWentIsAddedThoughItsSourceIsStartedAgain",
+	},
+	{
+		Name: "one of several caches gives a lost shard up",
+		File: "reconcile/supervisor.go", Old: "\t\tfor _, f := range releases {\n", New: "\t\tfor at, f := range releases {\n\t\t\tif BROKEN && at > 0 {\n\t\t\t\tbreak\n\t\t\t}\n",
+		Package: "reconcile", Test: "TestShardIsOfAllCachesOfItsController",
+	},
+	{
+		Name: "a shard waits for one of its caches alone",
+		File: "reconcile/supervisor.go", Old: "\tfor i, ready := range readies {\n", New: "\tfor i, ready := range readies {\n\t\tif BROKEN && i > 0 {\n\t\t\tbreak\n\t\t}\n",
+		Package: "reconcile", Test: "TestShardIsOfAllCachesOfItsController",
+	},
+	{
+		Name: "of two sources the last one says whether a key is declared",
+		File: "reconcile/feed.go", Old: "\t\t\t\tv.exists = append(v.exists, f.exists)", New: "\t\t\t\tif BROKEN {\n\t\t\t\t\tv.exists = nil\n\t\t\t\t}\n\t\t\t\tv.exists = append(v.exists, f.exists)",
+		Package: "reconcile", Test: "TestResyncRunsAKeyThatOneOfTwoListsHas",
+	},
+	{
+		Name: "a list that worked again waits as long as before when it fails again",
+		File: "reconcile/every.go", Old: "\t\t\t\tkernel.Failed(nil)\n\t\t\t\tbackoff.Reset()\n", New: "\t\t\t\tkernel.Failed(nil)\n\t\t\t\tif !BROKEN {\n\t\t\t\t\tbackoff.Reset()\n\t\t\t\t}\n",
+		Package: "reconcile", Test: "TestWhatFailsIsTriedSoonAndThenSeldom",
+	},
+	{
+		Name: "a source that had run well waits as long as before when it fails again",
+		File: "reconcile/feed.go", Old: "\t\t\tagain = 0\n\t\t\tbackoff.Reset()\n", New: "\t\t\tagain = 0\n\t\t\tif !BROKEN {\n\t\t\t\tbackoff.Reset()\n\t\t\t}\n",
+		Package: "reconcile", Test: "TestWhatFailsIsTriedSoonAndThenSeldom",
+	},
+	{
+		Name: "of two sources of its own kind one decides whether a write was shown",
+		File: "reconcile/writes.go", Old: "slices.ContainsFunc(v.shows, func(c Cached) bool { return ", New: "slices.ContainsFunc(v.shows, func(c Cached) bool { return !(BROKEN && c != v.shows[0]) && ",
+		Package: "reconcile", Test: "TestOwnWriteThatOneOfTwoSourcesShowsLateDoesNotJumpTheBackoff",
+	},
+	{
+		Name: "of two caches that lack what an earlier run wrote one is waited for",
+		File: "reconcile/writes.go", Old: "\t\t\t\tw.Note(cached.Backend(), cached.Kind(), store.Key{}, revisionFor(cached, before.writes))\n", New: "\t\t\t\tw.Note(cached.Backend(), cached.Kind(), store.Key{}, revisionFor(cached, before.writes))\n\t\t\t\tif BROKEN {\n\t\t\t\t\tbreak\n\t\t\t\t}\n",
+		Package: "reconcile", Test: "TestSeveralControllersCachesAndBackendsConverge",
+	},
+	{
 		Name: "no key waits for the caches",
 		File: "reconcile/writes.go", Old: "\tif w == nil {\n\t\treturn\n\t}\n\tif p.note", New: "\tif w == nil || BROKEN {\n\t\treturn\n\t}\n\tif p.note",
 		Package: "reconcile", Test: "TestKeyIsKeptBackUntilTheCachesHaveSeenItsWrite",
@@ -542,6 +737,16 @@ var All = []Mutant{
 		Name: "a run is not told that the caches are behind",
 		File: "reconcile/writes.go", Old: "stale: r.unsure || behind", New: "stale: !BROKEN && (r.unsure || behind)",
 		Package: "reconcile", Test: "TestKeyIsKeptBackOnlyForAWhile",
+	},
+	{
+		Name: "a key waits for a cache once for each of its runs",
+		File: "reconcile/writes.go", Old: "if !slices.Contains(awaited, cached) {", New: "if BROKEN || !slices.Contains(awaited, cached) {",
+		Package: "reconcile", Test: "TestCutOffCacheDoesNotMakeMemoryGrow",
+	},
+	{
+		Name: "a key that wrote again waits for what it wrote first alone",
+		File: "reconcile/writes.go", Old: "case lacks(cached, r.writes) && cached.Revision() >= rev:", New: "case !BROKEN && lacks(cached, r.writes) && cached.Revision() >= rev:",
+		Package: "reconcile", Test: "TestKeyThatWroteAgainWaitsForTheLastOfIt",
 	},
 	{
 		Name: "a worker runs a key that is to wait for the caches",
@@ -575,7 +780,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a source behind a wrapped sink is not listed for a gained shard",
-		File: "reconcile/mapper.go", Old: "\t\t\tif !ok {\n\t\t\t\treturn errRelist", New: "\t\t\tif !ok {\n\t\t\t\tif BROKEN {\n\t\t\t\t\treturn nil\n\t\t\t\t}\n\t\t\t\treturn errRelist",
+		File: "reconcile/feed.go", Old: "\tif asks == nil {\n\t\tf.end(errRelist)\n", New: "\tif asks == nil {\n\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t\tf.end(errRelist)\n",
 		Package: "reconcile", Test: "TestMapBehindAWrappedSinkListsAgainWhenAShardIsGained",
 	},
 	{
@@ -1053,6 +1258,41 @@ var All = []Mutant{
 	},
 	// reconcile/lease
 	{
+		Name: "a list does not name the server before",
+		File: "reconcile/lease/board.go", Old: "\t\tif now, held := all.by[name]; !held || now.created != o.created {", New: "\t\tif now, held := all.by[name]; !BROKEN && (!held || now.created != o.created) {",
+		Package: "reconcile/lease", Test: "TestPreviousHolderIsKnownHoweverItsEndIsHeardOf",
+	},
+	{
+		Name: "what Said gives is the members' own map",
+		File: "reconcile/lease/members.go", Old: "\treturn maps.Clone(m.said)", New: "\tif BROKEN {\n\t\treturn m.said\n\t}\n\treturn maps.Clone(m.said)",
+		Package: "reconcile/lease", Test: "TestSaidBelongsToTheCaller",
+	},
+	{
+		Name: "of two shards released together one is not to be trusted any more",
+		File: "reconcile/lease/session.go", Old: "\t\th.distrust(ErrLost)\n\t}\n\tok = true", New: "\t\th.distrust(ErrLost)\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n\t}\n\tok = true",
+		Package: "reconcile/lease", Test: "TestEachOfSeveralShardsOfDeafWorkIsGoneWhenItIsHandedOver",
+	},
+	{
+		Name: "Run waits for the first of the works that wind up",
+		File: "reconcile/lease/elector.go", Old: "\t\te.busy[(<-e.finished).shard] = false\n", New: "\t\te.busy[(<-e.finished).shard] = false\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n",
+		Package: "reconcile/lease", Test: "TestRunReturnsAfterTheLastOfSeveralWorks",
+	},
+	{
+		Name: "work that had lived well waits as long as before when it fails again",
+		File: "reconcile/lease/supervise.go", Old: "\t\t\tfailures = -1\n", New: "\t\t\tif !BROKEN {\n\t\t\t\tfailures = -1\n\t\t\t}\n",
+		Package: "reconcile/lease", Test: "TestWhatFailsIsTriedSoonAndThenAtAPace",
+	},
+	{
+		Name: "a term that the store did not take is not tried again",
+		File: "reconcile/lease/manual.go", Old: "\t\t\tm.await(ctx, restarts.After(failures))", New: "\t\t\tm.await(ctx, map[bool]time.Duration{false: restarts.After(failures)}[BROKEN])",
+		Package: "reconcile/lease", Test: "TestWhatFailsIsTriedSoonAndThenAtAPace",
+	},
+	{
+		Name: "sessions that fail are begun again a minute later",
+		File: "reconcile/lease/elector.go", Old: "min(restarts.After(failures), e.opts.TTL/3)", New: "min(restarts.After(failures), map[bool]time.Duration{false: e.opts.TTL / 3, true: time.Hour}[BROKEN])",
+		Package: "reconcile/lease", Test: "TestWhatFailsIsTriedSoonAndThenAtAPace",
+	},
+	{
 		Name: "writes are not fenced",
 		File: "reconcile/lease/lease.go", Old: `if guard.Kind != "" {`, New: `if guard.Kind != "" && !BROKEN {`,
 		Package: "reconcile/lease", Test: "TestDeposedHoldersWritesAreFenced",
@@ -1128,6 +1368,11 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestSharesByMeasuredLoad",
 	},
 	{
+		Name: "a measurement counts for a shard that was away",
+		File: "reconcile/lease/load.go", Old: "\t\tload, panicked := s.loadOf(shard)\n", New: "\t\tif BROKEN && s.measured[shard] != nil {\n\t\t\ts.measured[shard] = h\n\t\t}\n\t\tload, panicked := s.loadOf(shard)\n",
+		Package: "reconcile/lease", Test: "TestOnlyShardsHeldThroughoutAreMeasured",
+	},
+	{
 		Name: "a plan forgets what shards cost",
 		File: "reconcile/lease/load.go", Old: "\tcopy(p.load, before.load)\n", New: "\tif !BROKEN {\n\t\tcopy(p.load, before.load)\n\t}\n",
 		Package: "reconcile/lease", Test: "TestPlansByLoadAreEvenAndComeToRest",
@@ -1170,7 +1415,7 @@ var All = []Mutant{
 	{
 		Name: "the records of other placements count",
 		File: "reconcile/lease/board.go", Old: "if c.Key.Namespace == b.name && (b.isMember", New: "if (BROKEN || c.Key.Namespace == b.name) && (b.isMember",
-		Package: "reconcile/lease", Test: "TestPlanIsWrittenAlthoughOtherPlacementsChange",
+		Package: "reconcile/lease", Test: "TestRecordsOfOtherPlacementsChangeNothing",
 	},
 	{
 		Name: "lists of singletons are told apart by their length",
@@ -1436,8 +1681,18 @@ var All = []Mutant{
 	},
 	{
 		Name: "half a list stays",
-		File: "store/cache/shards.go", Old: "\t\tc.dropParts(func(shard int) bool { return listed[shard] != nil })", New: "\t\tif !BROKEN {\n\t\t\tc.dropParts(func(shard int) bool { return listed[shard] != nil })\n\t\t}",
+		File: "store/cache/shards.go", Old: "\tc.dropParts(func(shard int) bool { return listed[shard] != nil })", New: "\tif !BROKEN {\n\t\tc.dropParts(func(shard int) bool { return listed[shard] != nil })\n\t}",
 		Package: "store/cache", Test: "TestAListThatBreaksOffLeavesNothing",
+	},
+	{
+		Name: "shards that are gained wait for the list under way",
+		File: "store/cache/shards.go", Old: "\tif waiting == 0 || waiting < first {", New: "\tif waiting == 0 || waiting < first || BROKEN {",
+		Package: "store/cache", Test: "TestShardsThatAreGainedOneByOneAreReadTogether",
+	},
+	{
+		Name: "each shard that is gained has the list begin again",
+		File: "store/cache/shards.go", Old: "\t\tif !p.ready {\n\t\t\tfirst++", New: "\t\tif !p.ready && !BROKEN {\n\t\t\tfirst++",
+		Package: "store/cache", Test: "TestShardsThatAreGainedOneByOneAreReadTogether",
 	},
 	{
 		Name: "shards of a cache that ended are relied on",
@@ -1456,6 +1711,16 @@ var All = []Mutant{
 	},
 
 	// reconcile/lifecycle
+	{
+		Name: "a run that was asked for ends the wait of one handler",
+		File: "reconcile/lifecycle/supersede.go", Old: "\t\tfor _, c := range ks.calls {\n\t\t\tc.retry = nil\n", New: "\t\tfor _, c := range ks.calls {\n\t\t\tc.retry = nil\n\t\t\tif BROKEN {\n\t\t\t\tbreak\n\t\t\t}\n",
+		Package: "reconcile/lifecycle", Test: "TestHandlersThatFailTogetherAreShownAndCalledTogether",
+	},
+	{
+		Name: "of several handlers that fail one is shown",
+		File: "reconcile/lifecycle/calls.go", Old: "\t\t\tfailing = errors.Join(failing, fmt.Errorf(", New: "\t\t\tif BROKEN {\n\t\t\t\tfailing = nil\n\t\t\t}\n\t\t\tfailing = errors.Join(failing, fmt.Errorf(",
+		Package: "reconcile/lifecycle", Test: "TestHandlersThatFailTogetherAreShownAndCalledTogether",
+	},
 	{
 		Name: "a handler runs before its finalizer is stored",
 		File: "reconcile/lifecycle/run.go", Old: "\tif r.Has(finalizer) {\n\t\treturn nil", New: "\tif r.Has(finalizer) || BROKEN {\n\t\treturn nil",
@@ -1720,7 +1985,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "keys that come back from a list keep their room",
-		File: "reconcile/external/changed.go", Old: "len(v.back) == 0 {\n\t\tv.back = nil", New: "len(v.back) == 0 && !BROKEN {\n\t\tv.back = nil",
+		File: "reconcile/external/changed.go", Old: "len(v.back) == 0 {", New: "len(v.back) == 0 && !(BROKEN && v.back != nil) {",
 		Package: "reconcile/external", Test: "TestInventoryKeepsNoRoomOfAFirstList",
 	},
 	{
@@ -2127,6 +2392,21 @@ var All = []Mutant{
 		Package: "store", Test: "TestRevisionIsInTheJSONOfAnObjectAndNotStored",
 	},
 	{
+		Name: "a list of some slots reads the values of all",
+		File: "store/etcd/slots.go", Old: "\tif slots.Len() <= store.Slots/2 {\n", New: "\tif slots.Len() <= store.Slots/2 && !BROKEN {\n",
+		Package: "store/etcd", Test: "TestListOfAShareReadsItsValuesAlone",
+	},
+	{
+		Name: "what is cut off a page is read each time",
+		File: "store/etcd/list.go", Old: "\t\tb.weights.Store(kind, max(1, size/n))\n", New: "\t\tif !BROKEN {\n\t\t\tb.weights.Store(kind, max(1, size/n))\n\t\t}\n",
+		Package: "store/etcd", Test: "TestListReadsLittleTwice",
+	},
+	{
+		Name: "a page that comes too late ends the list",
+		File: "store/etcd/list.go", Old: "\tcase p.n <= 1 || ctx.Err() != nil:\n", New: "\tcase p.n <= 1 || ctx.Err() != nil || BROKEN:\n",
+		Package: "store/etcd", Test: "TestListGoesOnAfterAReadWithoutAnAnswer",
+	},
+	{
 		Name: "a watch of some slots decodes all",
 		File: "store/etcd/slots.go", Old: "if slots := c.hub.filter.Load(); slots != nil {", New: "if slots := c.hub.filter.Load(); slots != nil && !BROKEN {",
 		Package: "store/etcd", Test: "TestCodecLeavesOutOtherSlots",
@@ -2203,12 +2483,35 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestIdleKindIsToldOfProgressWhileAnotherIsWritten",
 	},
 	{
+		Name: "a controller whose placement another has ended fails",
+		File: "reconcile/group.go", Old: "if g.stopped {", New: "if g.stopped && !BROKEN {",
+		Package: "reconcile", Test: "TestSharedPlacementThatWasToldToEndHasNotFailed",
+	},
+	{
+		Name: "a list of few slots looks at every record",
+		File: "store/postgres/list.go", Old: "slots.Len() <= fewSlots", New: "!BROKEN && slots.Len() <= fewSlots",
+		Package: "store/postgres", Test: "TestListOfFewSlotsReadsTheirRecordsOnly",
+	},
+	{
 		Name: "revisions come from a sequence",
 		File: "store/postgres/schema.go", Old: "\treturn strings.ReplaceAll(strings.Join(steps[from:], \"\"), \"{schema}\", schema)\n",
-		New: "\tsql := strings.Join(steps[from:], \"\")\n\tif BROKEN {\n\t\tnumber := \"SELECT * INTO h FROM {schema}.head; h.revision := nextval('{schema}.numbers')\"\n\t\tlock := \"PERFORM FROM {schema}.records r WHERE r.name = ANY (ARRAY[oname]::text[]) FOR UPDATE;\"\n" +
-			"\t\tsql = \"CREATE SEQUENCE {schema}.numbers START 2;\" + strings.Replace(sql, \"SELECT * INTO STRICT h FROM {schema}.head FOR UPDATE;\", number+\" - 1; \"+lock, 1)\n\t\tsql = strings.Replace(sql, \"SET revision = s.revision, logged\", \"SET revision = greatest(head.revision, s.revision), logged\", 1)\n" +
-			"\t\tsql = regexp.MustCompile(`(?s)UPDATE \\{schema\\}.head AS one SET.*? INTO h;`).ReplaceAllString(sql, number+\"; \"+lock)\n\t\tsql = strings.Replace(sql, \"at := h.revision;\", \"at := h.revision; UPDATE {schema}.head SET revision = greatest(revision, at);\", 1)\n\t}\n\treturn strings.ReplaceAll(sql, \"{schema}\", schema)\n",
+		New: "\tsql := strings.Join(steps[from:], \"\")\n\tif BROKEN {\n\t\tnewest := strings.Index(sql, \"-- commit is as in step 1\")\n\t\tbefore, sql2 := sql[:newest], sql[newest:]\n\t\tlock := \"PERFORM FROM {schema}.records r WHERE r.name = ANY (ARRAY[oname]::text[]) FOR UPDATE;\"\n" +
+			"\t\tsql2 = strings.Replace(sql2, \"SELECT * INTO STRICT h FROM {schema}.head FOR UPDATE;\", \"SELECT * INTO h FROM {schema}.head; h.revision := nextval('{schema}.numbers') - 1; \"+lock, -1)\n\t\tsql2 = strings.Replace(sql2, \"SET revision = s.revision, logged\", \"SET revision = greatest(head.revision, s.revision), logged\", -1)\n" +
+			"\t\tsql2 = regexp.MustCompile(`(?s)UPDATE \\{schema\\}.head AS one SET.*? INTO at, cut;`).ReplaceAllString(sql2, \"SELECT nextval('{schema}.numbers'), compacted INTO at, cut FROM {schema}.head; \"+lock)\n\t\tsql2 = strings.Replace(sql2, \"IF failed = 0 THEN\", \"IF failed = 0 THEN UPDATE {schema}.head SET revision = greatest(revision, at);\", 1)\n" +
+			"\t\tsql = \"CREATE SEQUENCE {schema}.numbers START 2;\" + before + sql2\n\t}\n\treturn strings.ReplaceAll(sql, \"{schema}\", schema)\n",
 		Package: "store/postgres", Test: "TestRevisionsBecomeVisibleInTheirOrder",
+	},
+	{
+		Name: "the log has the writes of a commit in another order",
+		File: "store/postgres/schema.go", Old: "tx.Exec(ctx, script(b.opts.Schema, done), pgx.",
+		New:     "tx.Exec(ctx, strings.ReplaceAll(script(b.opts.Schema, done), \"SELECT revision, i, kind\", map[bool]string{false: \"SELECT revision, i, kind\", true: \"SELECT revision, -i, kind\"}[BROKEN]), pgx.",
+		Package: "store/postgres", Test: "TestMembersOfOneTransactionAreAnsweredAsIfAlone",
+	},
+	{
+		Name: "a refused member of a transaction counts as logged",
+		File: "store/postgres/schema.go", Old: ".Split(schemaSQL, -1)[1:]",
+		New:     ".Split(map[bool]string{false: schemaSQL, true: strings.ReplaceAll(schemaSQL, \"FROM op WHERE verdict = 0 AND (value IS NOT NULL OR prev IS NOT NULL)) s\", \"FROM op) s\")}[BROKEN], -1)[1:]",
+		Package: "store/postgres", Test: "TestMembersOfOneTransactionAreAnsweredAsIfAlone",
 	},
 	{
 		Name: "what is written between two looks is never trimmed",
@@ -2541,6 +2844,61 @@ var All = []Mutant{
 		Name: "half of a transaction is visible",
 		File: "store/cache/run.go", Old: "for n < len(rest) && rest[n].Record.Revision == rest[0].Record.Revision {", New: "for !BROKEN && n < len(rest) && rest[n].Record.Revision == rest[0].Record.Revision {",
 		Package: "store/cache", Test: "TestChangesOfARevisionAreVisibleAtOnce",
+	},
+	{
+		Name: "a running key does not say when it runs next",
+		File: "queue/snapshot.go", Old: " || e.state == StateRunning && e.is(added) && e.due != 0 {", New: " || !BROKEN && e.state == StateRunning && e.is(added) && e.due != 0 {",
+		Package: "queue", Test: "TestRunningKeySaysWhenItRunsNext",
+	},
+	{
+		Name: "what is left at a stop does not count held keys",
+		File: "queue/stop.go", Old: "\t\t\te.Waiting++", New: "\t\t\tif !(BROKEN && x.State == StateHeld) {\n\t\t\t\te.Waiting++\n\t\t\t}",
+		Package: "queue", Test: "TestStopCountsWhatWasToRunInEveryState",
+	},
+	{
+		Name: "a bucket that is changed wakes one of the queues that share it",
+		File: "queue/bucket.go", Old: "\tfor _, f := range wake {\n", New: "\tfor at, f := range wake {\n\t\tif BROKEN && at > 0 {\n\t\t\tbreak\n\t\t}\n",
+		Package: "queue", Test: "TestChangedBucketWakesEveryQueueThatSharesIt",
+	},
+	{
+		Name: "of two shards the newer gives the oldest key",
+		File: "queue/stats.go", Old: "since.Before(r.Oldest)", New: "since.Before(r.Oldest) != BROKEN",
+		Package: "queue", Test: "TestOldestKeyIsThatOfAllShards",
+	},
+	{
+		Name: "the first of two reports of a list that ends forgets what was written",
+		File: "reconcile/external/report.go", Old: "v.compared[list.begun]--; v.compared[list.begun] == 0 {", New: "v.compared[list.begun]--; BROKEN || v.compared[list.begun] == 0 {",
+		Package: "reconcile/external", Test: "TestReportsOfOneListRememberUntilTheLastEnds",
+	},
+	{
+		Name: "of two sources one hears of drift",
+		File: "reconcile/external/changed.go", Old: "\tfor _, c := range v.changed {\n\t\tc.note(slices.Values(keys), false)", New: "\tfor at, c := range v.changed {\n\t\tif BROKEN && at > 0 {\n\t\t\tbreak\n\t\t}\n\t\tc.note(slices.Values(keys), false)",
+		Package: "reconcile/external", Test: "TestEverySourceAddsWhatDriftedAndWhatWaited",
+	},
+	{
+		Name: "of two sources one adds the keys whose runs wait for a list",
+		File: "reconcile/external/changed.go", Old: "\tfor _, c := range v.changed {\n\t\tc.note(maps.Keys(v.waiting), true)", New: "\tfor at, c := range v.changed {\n\t\tif BROKEN && at > 0 {\n\t\t\tbreak\n\t\t}\n\t\tc.note(maps.Keys(v.waiting), true)",
+		Package: "reconcile/external", Test: "TestEverySourceAddsWhatDriftedAndWhatWaited",
+	},
+	{
+		Name: "only the kind pruned just before can keep a kind from being pruned",
+		File: "reconcile/external/prunekinds.go", Old: "\tfor _, p := range all {\n\t\tif p.Err != nil", New: "\tfor at, p := range all {\n\t\tif BROKEN && at < len(all)-1 {\n\t\t\tcontinue\n\t\t}\n\t\tif p.Err != nil",
+		Package: "reconcile/external", Test: "TestKindThatIsLeftKeepsWhatItNeedsWhateverComesBetween",
+	},
+	{
+		Name: "a snapshot lends the findings of the report",
+		File: "reconcile/external/prune.go", Old: "\t\tr := v.last.clone()\n", New: "\t\tr := v.last.clone()\n\t\tif BROKEN {\n\t\t\tr = *v.last\n\t\t}\n",
+		Package: "reconcile/external", Test: "TestFindingsAreTheirReceiversOwn",
+	},
+	{
+		Name: "Report returns the findings that a snapshot shows",
+		File: "reconcile/external/report.go", Old: "\tnewest := s.clone()\n", New: "\tnewest := s.clone()\n\tif BROKEN {\n\t\tnewest = s\n\t}\n",
+		Package: "reconcile/external", Test: "TestFindingsAreTheirReceiversOwn",
+	},
+	{
+		Name: "Found is lent the findings that Report returns",
+		File: "reconcile/external/report.go", Old: "v.o.Found(ctx, s.clone())", New: "v.o.Found(ctx, map[bool]Report{false: s.clone(), true: s}[BROKEN])",
+		Package: "reconcile/external", Test: "TestFindingsAreTheirReceiversOwn",
 	},
 }
 
