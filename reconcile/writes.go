@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -28,9 +29,10 @@ import (
 // worker that finds such a key gives it back, which costs one token of its buckets.
 //
 // After Options.CacheWait the key runs and is told to read the store itself
-// (Info.Stale), and so does each later run until the caches have caught up. The same
-// holds, without waiting, after a write of unknown outcome: it may have landed, at a
-// revision that is not known. There it ends with the first run that was told so and
+// (Info.Stale), and so does each later run until the caches have caught up. Then the key
+// runs once more: what such a run read may be gone before the caches came to it, and an
+// object that they never showed is no change to their sources. The same holds, without waiting and without a run more, after a write of unknown outcome: it may have
+// landed, at a revision that is not known. There it ends with the first run that was told so and
 // succeeded, for that has read what landed. What lands later still (a request that was
 // under way all the while) no such run sees; the compare-and-swap of the key's next
 // write finds it.
@@ -55,6 +57,7 @@ type pendingWrite struct {
 	release func()        // of the queue's hold; nil: the key is not held
 	shown   bool          // by the sources of all caches that have one
 	unsure  bool          // a write has an unknown outcome, and no run has looked for it
+	owed    bool          // a run when nothing is lacking: the key's last run was told to read the store
 	aged    bool          // it was there when age was called
 }
 
@@ -86,7 +89,7 @@ func (p *pendingWrites[K]) note(key K, w *store.Writes) (behind bool) {
 	var awaited []Cached // for what the key wrote before, which r includes
 	p.pending.Lock()
 	if before := p.of[key]; before != nil {
-		r.unsure = before.unsure
+		r.unsure, r.owed = before.unsure, before.owed
 		release, awaited = before.release, before.lacking
 		for _, cached := range awaited { // the run did not wait for these any more: the key still does
 			if lacks(cached, before.writes) {
@@ -104,6 +107,7 @@ func (p *pendingWrites[K]) note(key K, w *store.Writes) (behind bool) {
 		}
 	}
 	behind = len(r.lacking) > 0
+	owed := r.owed && !behind
 	r.shown = p.hasShownLocked(v, w)
 	if p.of == nil {
 		p.of = make(map[K]*pendingWrite)
@@ -117,12 +121,15 @@ func (p *pendingWrites[K]) note(key K, w *store.Writes) (behind bool) {
 	for _, cached := range unawaited {
 		p.await(key, cached, revisionFor(cached, w))
 	}
+	if owed {
+		p.runOwed(key, r)
+	}
 	return behind
 }
 
 // forgetLocked forgets the record of a key if nothing is left of it.
 func (p *pendingWrites[K]) forgetLocked(key K, r *pendingWrite) {
-	if len(r.lacking) == 0 && r.shown && !r.unsure {
+	if len(r.lacking) == 0 && r.shown && !r.unsure && !r.owed {
 		delete(p.of, key)
 	}
 	p.n.Store(int32(len(p.of)))
@@ -155,13 +162,33 @@ func (p *pendingWrites[K]) reached(key K, cached Cached, rev store.Revision) {
 	}
 	r.lacking = slices.Delete(r.lacking, i, i+1)
 	var release func()
+	owed := false
 	if len(r.lacking) == 0 {
 		release, r.release = r.release, nil
+		owed = r.owed
 	}
 	p.forgetLocked(key, r)
 	p.pending.Unlock()
 	if release != nil {
 		release()
+	}
+	if owed {
+		p.runOwed(key, r)
+	}
+}
+
+// runOwed runs a key of which the last run was told to read the store, now that the caches
+// have reached what it wrote. If the queue is full, age asks again.
+func (p *pendingWrites[K]) runOwed(key K, r *pendingWrite) {
+	err := p.enqueue(key, queue.AddOptions{Priority: bandLive, Reason: "ran while a cache was behind"})
+	if errors.Is(err, queue.ErrFull) {
+		return
+	}
+	p.pending.Lock()
+	defer p.pending.Unlock()
+	r.owed = false
+	if p.of[key] == r {
+		p.forgetLocked(key, r)
 	}
 }
 
@@ -175,22 +202,27 @@ type pendingOf struct {
 
 // lookup asks for everything at once, because cores that ask take the memory of the
 // answer from each other.
-func (p *pendingWrites[K]) lookup(key K) (k pendingOf) {
+func (p *pendingWrites[K]) lookup(key K) pendingOf {
 	if p.n.Load() == 0 {
-		return k
+		return pendingOf{}
 	}
 	p.pending.Lock()
 	defer p.pending.Unlock()
+	k, _ := p.lookupLocked(key)
+	return k
+}
+
+func (p *pendingWrites[K]) lookupLocked(key K) (k pendingOf, behind bool) {
 	r := p.of[key]
 	if r == nil {
-		return k
+		return k, false
 	}
-	behind := slices.ContainsFunc(r.lacking, func(c Cached) bool { return lacks(c, r.writes) })
+	behind = slices.ContainsFunc(r.lacking, func(c Cached) bool { return lacks(c, r.writes) })
 	k = pendingOf{writes: r.writes, held: r.release != nil, stale: r.unsure || behind}
 	if behind {
 		k.left = r.until - p.since()
 	}
-	return k
+	return k, behind
 }
 
 // holdIfBehind is called before a key is added.
@@ -206,7 +238,16 @@ func (p *pendingWrites[K]) holdPending(key K, k pendingOf) {
 // given back. stale says that the caches may lack what the key's earlier runs wrote,
 // and that there is no more waiting for them: the run is to read the store itself.
 func (p *pendingWrites[K]) mayRun(key K) (stale, ok bool) {
-	k := p.lookup(key)
+	if p.n.Load() == 0 {
+		return false, true
+	}
+	p.pending.Lock()
+	k, behind := p.lookupLocked(key)
+	if r := p.of[key]; r != nil && k.left <= 0 {
+		r.owed = behind // set with the lock that reached takes: what it does not find it has not missed
+		p.forgetLocked(key, r)
+	}
+	p.pending.Unlock()
 	if k.left > 0 {
 		p.hold(key, k.writes, k.left) // also if it was held: the hold may have begun after the queue gave the key, or ended a moment early
 		return false, false
@@ -272,16 +313,24 @@ func (p *pendingWrites[K]) show(at seen[K]) {
 
 // age forgets what has waited since the call before this one for a source alone, and
 // what is not known of keys that are not to run again. Called once in a while, it
-// bounds what is kept for keys whose writes no source ever shows.
+// bounds what is kept for keys whose writes no source ever shows. It runs those for which
+// the queue had no room.
 func (p *pendingWrites[K]) age() {
 	done := p.unsureAndDone()
+	owed := make(map[K]*pendingWrite)
 	p.pending.Lock()
-	defer p.pending.Unlock()
 	for key, r := range p.of {
+		if r.owed && len(r.lacking) == 0 {
+			owed[key] = r
+		}
 		r.shown = r.shown || r.aged && len(r.lacking) == 0
 		r.unsure = r.unsure && !(r.aged && done[key])
 		r.aged = true
 		p.forgetLocked(key, r)
+	}
+	p.pending.Unlock()
+	for key, r := range owed {
+		p.runOwed(key, r)
 	}
 }
 

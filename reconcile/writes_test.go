@@ -470,11 +470,75 @@ func TestKeyIsKeptBackOnlyForAWhile(t *testing.T) {
 		expect(t, "keys remembered", reconcile.Remembered(c), 1)
 		stopped.start(t) // it catches up
 		defer stopped.stop()
+		synctest.Wait()
+		expectList(t, "stale", stale, false, true, true, false) // by itself: what it read may be gone
 		add(t, c, key("a"))
 		synctest.Wait()
-		expectList(t, "stale", stale, false, true, true, false)
+		expectList(t, "stale", stale, false, true, true, false, false)
 		expect(t, "keys remembered", reconcile.Remembered(c), 0)
 	})
+}
+
+// promise R1: a run that reads the store because a cache is behind may see an object that is
+// deleted before the cache has caught up, and of which no source ever hears. The key runs
+// once more when the caches have caught up, also where the queue has no room at that moment,
+// and where the run wrote something more.
+func TestLastRunSeesWhatThereIsThoughACacheWasBehind(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		full, writes bool
+	}{{name: "plain"}, {name: "full", full: true}, {name: "writes", writes: true}} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newStore(t, newBackend(t), "thing")
+				stopped := &stoppable{Cached: newCache(t, s)}
+				var seen list[bool] // that the other object is there, as each run found it
+				r := record(func(ctx context.Context, k store.Key) (result, error) {
+					if k != key("a") {
+						return result{}, nil
+					}
+					_, err := s.Get(ctx, key("other"))
+					seen.add(err == nil)
+					switch {
+					case len(seen.get()) == 1:
+						_, err = s.Create(ctx, &thing{Meta: store.Meta{Name: "a"}})
+						return result{RequeueAfter: time.Second}, err
+					case len(seen.get()) == 2 && test.writes:
+						_, err = s.Create(ctx, &thing{Meta: store.Meta{Name: "a2"}})
+						return result{}, err
+					}
+					return result{}, nil
+				})
+				c := newController(t, r, &reconcile.Options[store.Key]{
+					Reads: []reconcile.Cached{stopped}, CacheWait: time.Minute,
+					Queue: queue.Options[store.Key]{MaxKeys: 1},
+				})
+				stopped.start(t)
+				add(t, c, key("a"))
+				stopped.stop()
+				start(t, c)
+				synctest.Wait()
+				other, err := s.Create(t.Context(), &thing{Meta: store.Meta{Name: "other"}})
+				check(err)
+				pass(2 * time.Minute)
+				expectList(t, "there", seen.get(), false, true)
+				check(s.Delete(t.Context(), other))
+				if test.full {
+					check(c.Queue().AddWith(key("b"), queue.AddOptions{After: time.Minute}))
+				}
+				stopped.start(t)
+				defer stopped.stop()
+				synctest.Wait()
+				if test.full {
+					expectList(t, "there", seen.get(), false, true)
+					pass(time.Hour)
+				}
+				expectList(t, "there", seen.get(), false, true, false)
+				pass(time.Hour)
+				expect(t, "keys remembered", reconcile.Remembered(c), 0)
+			})
+		})
+	}
 }
 
 // promise S4: as long as a cache lacks what a key wrote, its runs read the store: also

@@ -739,6 +739,21 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestKeyIsKeptBackOnlyForAWhile",
 	},
 	{
+		Name: "a key that read the store does not run when the caches have caught up",
+		File: "reconcile/writes.go", Old: "r.owed = behind //", New: "r.owed = behind && !BROKEN //",
+		Package: "reconcile", Test: "TestLastRunSeesWhatThereIsThoughACacheWasBehind",
+	},
+	{
+		Name: "a key for which there was no room is not run when the caches have caught up",
+		File: "reconcile/writes.go", Old: "if errors.Is(err, queue.ErrFull) {", New: "if !BROKEN && errors.Is(err, queue.ErrFull) {",
+		Package: "reconcile", Test: "TestLastRunSeesWhatThereIsThoughACacheWasBehind",
+	},
+	{
+		Name: "a key that wrote again is owed no run",
+		File: "reconcile/writes.go", Old: "r.unsure, r.owed = before.unsure, before.owed", New: "r.unsure, r.owed = before.unsure, before.owed && !BROKEN",
+		Package: "reconcile", Test: "TestLastRunSeesWhatThereIsThoughACacheWasBehind",
+	},
+	{
 		Name: "a key waits for a cache once for each of its runs",
 		File: "reconcile/writes.go", Old: "if !slices.Contains(awaited, cached) {", New: "if BROKEN || !slices.Contains(awaited, cached) {",
 		Package: "reconcile", Test: "TestCutOffCacheDoesNotMakeMemoryGrow",
@@ -1444,7 +1459,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run that writes forgets a write of unknown outcome",
-		File: "reconcile/writes.go", Old: "\t\tr.unsure = before.unsure\n", New: "\t\tr.unsure = before.unsure && !BROKEN\n",
+		File: "reconcile/writes.go", Old: "r.unsure, r.owed = before.unsure, before.owed", New: "r.unsure, r.owed = before.unsure && !BROKEN, before.owed",
 		Package: "reconcile", Test: "TestWriteOfUnknownOutcomeIsLookedForInTheStore",
 	},
 	{
