@@ -53,7 +53,7 @@ type reader struct {
 	want map[store.Key]store.Revision
 }
 
-// begin reads the first of the objects that are shown now.
+// begin reads the first of the objects that are shown now. Nothing may change meanwhile.
 func begin(shown iter.Seq[*object]) *reader {
 	r := &reader{want: revisionsOf(shown)}
 	r.next, r.stop = iter.Pull(shown)
@@ -132,6 +132,7 @@ func runSeveral(t *testing.T, seed uint64) {
 			}
 		}
 		if step%50 == 25 {
+			synctest.Wait() // a change on its way would come between the two looks of begin
 			for _, x := range all {
 				x.readers = append(x.readers, begin(x.All()), begin(x.many.Get("s")), begin(x.one.Get("A")))
 				snap := x.Snapshot()
