@@ -403,7 +403,7 @@ func TestStuckRunsLineSaysWhatItWaitsFor(t *testing.T) {
 			c := newController(t, reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
 				var open []string
 				var ends []func()
-				for _, step := range strings.Split(steps, "") {
+				for step := range strings.SplitSeq(steps, "") {
 					if step != "." {
 						open, ends = append(open, step), append(ends, reconcile.WaitsFor(ctx, "wait "+step))
 						continue
