@@ -2915,6 +2915,41 @@ var All = []Mutant{
 		File: "reconcile/external/report.go", Old: "v.o.Found(ctx, s.clone())", New: "v.o.Found(ctx, map[bool]Report{false: s.clone(), true: s}[BROKEN])",
 		Package: "reconcile/external", Test: "TestFindingsAreTheirReceiversOwn",
 	},
+	{
+		Name: "drift takes back that a key waited for a list",
+		File: "reconcile/external/changed.go", Old: "c.keys[k] = c.keys[k] || waited", New: "c.keys[k] = !BROKEN && c.keys[k] || waited",
+		Package: "reconcile/external", Test: "TestDriftDoesNotTakeBackThatAKeyWaited",
+	},
+	{
+		Name: "a batch with too many outcomes is believed",
+		File: "reconcile/external/batch.go", Old: "\t\tif all = b.call(ctx, items); len(all) != len(items) {", New: "\t\tif all = b.call(ctx, items); BROKEN && len(all) > len(items) {\n\t\t\tall = all[:len(items)]\n\t\t}\n\t\tif len(all) != len(items) {",
+		Package: "reconcile/external", Test: "TestBatchThatFailsFailsForEachOfItsItems",
+	},
+	{
+		Name: "a second word on deletions takes the place of the first",
+		File: "reconcile/external/deletelimit.go", Old: "More: hold.More + n}", New: "More: map[bool]int{false: hold.More}[BROKEN] + n}",
+		Package: "reconcile/external", Test: "TestAllowedDeletesAddUp",
+	},
+	{
+		Name: "an event for which there was no room was passed on",
+		File: "reconcile/external/throttled.go", Old: "\tdefault:\n\t\tt.dropped++\n", New: "\tdefault:\n\t\tif BROKEN {\n\t\t\tc.passed = now\n\t\t}\n\t\tt.dropped++\n",
+		Package: "reconcile/external", Test: "TestEventWithoutRoomIsPassedOnWhenItIsHeardAgain",
+	},
+	{
+		Name: "a prune asks for the key of a mark alone",
+		File: "reconcile/external/prune.go", Old: "|| mark != *f.Mark", New: "|| mark.Key != f.Mark.Key || !BROKEN && mark != *f.Mark",
+		Package: "reconcile/external", Test: "TestPruneAsksForTheWholeMarkAgain",
+	},
+	{
+		Name: "details of a resource that a newer list shows otherwise are kept",
+		File: "reconcile/external/inventory.go", Old: "case on && reflect.DeepEqual(now, listed) &&", New: "case on && (BROKEN || reflect.DeepEqual(now, listed)) &&",
+		Package: "reconcile/external", Test: "TestDetailsThatWereOvertakenAreNotKept",
+	},
+	{
+		Name: "details that end later are newer",
+		File: "reconcile/external/inventory.go", Old: "&& !d.begun.Before(v.detail[id].begun):", New: "&& (BROKEN || !d.begun.Before(v.detail[id].begun)):",
+		Package: "reconcile/external", Test: "TestDetailsThatWereOvertakenAreNotKept",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.

@@ -161,12 +161,16 @@ func TestBatchWaitsForItsTimeOrItsSize(t *testing.T) {
 	})
 }
 
-// A call that panics, or forgets an outcome, fails for each of its items and for no other.
+// A call that panics, or has not one outcome for each item, fails for each of its items and for
+// no other: nobody knows which outcome is whose.
+//
+// promise E2. Negative control: mutant "a batch with too many outcomes is believed".
 func TestBatchThatFailsFailsForEachOfItsItems(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		for name, call := range map[string]func(context.Context, []int) []external.Outcome[int]{
 			"panic":   func(context.Context, []int) []external.Outcome[int] { panic("boom") },
 			"outcome": func(context.Context, []int) []external.Outcome[int] { return nil },
+			"another": func(context.Context, []int) []external.Outcome[int] { return make([]external.Outcome[int], 2) },
 		} {
 			b := must(external.NewBatch(call, nil))
 			if _, err := b.Call(t.Context(), 1); err == nil {

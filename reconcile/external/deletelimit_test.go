@@ -76,6 +76,25 @@ func TestDeletesBeyondTheLimitWaitForAWord(t *testing.T) {
 	})
 }
 
+// What is allowed again comes to what was allowed before, and is not used up.
+//
+// promise E2. Negative control: mutant "a second word on deletions takes the place of the first".
+func TestAllowedDeletesAddUp(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := deleteWorld(t, w, 12)
+		w.wantDeleted("at the limit", keys, 3)
+		for _, n := range []int{3, 2} {
+			if err := w.rec.AllowDeletes(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, allowed, err := w.rec.DeletesHeld(t.Context()); allowed != 5 || err != nil {
+			t.Errorf("%d are allowed, %v; want 3 and 2", allowed, err)
+		}
+		w.wantDeleted("after three and two were allowed", keys, 8)
+	})
+}
+
 // What an operator allows first is not held at all, by several servers together.
 func TestAllowedDeletesAreSharedByTheServers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

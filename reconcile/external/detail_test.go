@@ -286,6 +286,55 @@ func TestDetailsReadBeforeAWriteHadSettledAreNotKept(t *testing.T) {
 	}
 }
 
+// Details that were read of a resource as a list shows it no more, or that others have read
+// again meanwhile, are used once.
+//
+// Negative controls: mutants "details of a resource that a newer list shows otherwise are kept"
+// and "details that end later are newer".
+func TestDetailsThatWereOvertakenAreNotKept(t *testing.T) {
+	for name, overtake := range map[string]func(w *world, v *inventory, was resource){
+		"by a list that shows another resource": func(w *world, v *inventory, was resource) {
+			w.cloud.Put(resource{ID: was.ID, Name: was.Name, Tags: was.Tags, Props: map[string]string{"born": "later", "size": "2"}})
+			time.Sleep(2 * time.Minute)
+			wantLook(w.t.(*testing.T), v, "t-d00001", true) // lists
+		},
+		"by younger details": func(w *world, v *inventory, was resource) {
+			w.cloud.Put(resource{ID: was.ID, Name: was.Name, Tags: was.Tags, Props: map[string]string{"size": "2"}})
+			time.Sleep(time.Second)
+			wantLook(w.t.(*testing.T), v, was.ID, true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.populate(2)
+				const id = "t-d00000"
+				details, first := 0, true
+				var v *inventory
+				v = w.inParts(&details, func(o *invOpts) {
+					read := o.Detail
+					o.Detail = func(ctx context.Context, r resource) (resource, bool, error) {
+						whole, exists, err := read(ctx, r)
+						if first {
+							first = false
+							overtake(w, v, whole)
+						}
+						return whole, exists, err
+					}
+				})
+				wantLook(t, v, id, true)
+				for range 2 {
+					if r, exists, err := v.Look(t.Context(), id); err != nil || !exists || r.Props["size"] != "2" {
+						t.Errorf("look %+v, %v, %v; want the newer one", r, exists, err)
+					}
+				}
+				if details != 3-map[bool]int{true: 1}[name == "by younger details"] {
+					t.Errorf("%d details were read", details)
+				}
+			})
+		})
+	}
+}
+
 type (
 	vaultSpec struct {
 		Size, Zone string

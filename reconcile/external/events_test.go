@@ -1,8 +1,10 @@
 package external_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tendhq/tend/reconcile/external"
@@ -54,4 +56,39 @@ func TestNoisyObjectDrivesOutNoOthersEvents(t *testing.T) {
 	if e := of(external.EventQuery{Kind: "disk", Key: store.Key{Name: "disk-0"}}); e != nil {
 		t.Errorf("of one that was forgotten: %+v", e)
 	}
+}
+
+// An event for which there was no room is passed on when it is heard again: it was not before.
+//
+// Negative control: mutant "an event for which there was no room was passed on".
+func TestEventWithoutRoomIsPassedOnWhenItIsHeardAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []external.Event
+		r := must(external.NewThrottled(external.RecorderFunc(func(_ context.Context, e external.Event) error {
+			got = append(got, e)
+			return nil
+		}), &external.ThrottleOptions{Queue: 1, Every: time.Hour}))
+		say := func(reason string) {
+			_ = r.Record(t.Context(), external.Event{Reason: reason, Key: key, Time: time.Now(), Count: 1})
+		}
+		say("first")
+		say("no room")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }() // ends at cancel
+		for range 2 {
+			synctest.Wait()
+			say("first")
+			synctest.Wait()
+			say("no room")
+		}
+		synctest.Wait()
+		if len(got) != 2 || got[0].Reason != "first" || got[1].Reason != "no room" || got[1].Count != 2 || r.Dropped() != 1 {
+			t.Errorf("passed on %+v with %d dropped, want each once, the second at its second time", got, r.Dropped())
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -122,10 +122,10 @@ func TestAnswerOfAWriteServesAfterTheNextList(t *testing.T) {
 }
 
 // adder is a sink of keys.
-type adder func(key reconcile.Request) error
+type adder func(key reconcile.Request, o queue.AddOptions) error
 
 func (adder) Synced()                                               {}
-func (a adder) Add(key reconcile.Request, _ queue.AddOptions) error { return a(key) }
+func (a adder) Add(key reconcile.Request, o queue.AddOptions) error { return a(key, o) }
 
 // changedWorld runs a source of Changed for each sink, over two disks whose list is read once.
 // Turn changes a resource and has the next list made.
@@ -136,6 +136,7 @@ func changedWorld(t *testing.T, w *world, to ...adder) (v *inventory, turn func(
 	done := make(chan error)
 	for _, add := range to {
 		go func() { done <- v.Changed("lists").Run(ctx, add) }() // ends at cancel
+		synctest.Wait()                                          // they are asked for lists in this order
 	}
 	t.Cleanup(func() {
 		cancel()
@@ -145,7 +146,6 @@ func changedWorld(t *testing.T, w *world, to ...adder) (v *inventory, turn func(
 			}
 		}
 	})
-	synctest.Wait()
 	must(v.Report(t.Context()))
 	return v, func(change func(r *resource), id string) {
 		t.Helper()
@@ -168,7 +168,7 @@ func grow(r *resource) { r.Props = map[string]string{"size": r.Props["size"] + "
 func TestDriftIsWhatOthersChangedOfOurs(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		var added []string
-		v, turn := changedWorld(t, w, func(key reconcile.Request) error { added = append(added, key.Name); return nil })
+		v, turn := changedWorld(t, w, func(key reconcile.Request, _ queue.AddOptions) error { added = append(added, key.Name); return nil })
 		want := func(when string, names ...string) {
 			t.Helper()
 			if !slices.Equal(added, names) {
@@ -201,7 +201,7 @@ func TestDriftIsWhatOthersChangedOfOurs(t *testing.T) {
 func TestDriftIsAddedWhenAFullQueueHasRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		full, added := 3, 0
-		_, turn := changedWorld(t, w, func(reconcile.Request) error {
+		_, turn := changedWorld(t, w, func(reconcile.Request, queue.AddOptions) error {
 			if full--; full >= 0 {
 				return queue.ErrFull
 			}
@@ -227,7 +227,10 @@ func TestEverySourceAddsWhatDriftedAndWhatWaited(t *testing.T) {
 		var added [3][]string
 		var to []adder
 		for i := range added {
-			to = append(to, func(key reconcile.Request) error { added[i] = append(added[i], key.Name); return nil })
+			to = append(to, func(key reconcile.Request, _ queue.AddOptions) error {
+				added[i] = append(added[i], key.Name)
+				return nil
+			})
 		}
 		v, turn := changedWorld(t, w, to...)
 		want := func(when, name string) {
@@ -246,5 +249,40 @@ func TestEverySourceAddsWhatDriftedAndWhatWaited(t *testing.T) {
 		time.Sleep(6 * time.Second) // the list is too old
 		w.runOf(store.Key{Namespace: "t", Name: "d00001"})
 		want("after a run that waits for a list", "d00001")
+	})
+}
+
+// A key whose run waited for a list is urgent and keeps its attempts, though another list shows
+// drift of its resource before the queue has room for it.
+//
+// promise Q3. Negative control: mutant "drift takes back that a key waited for a list".
+func TestDriftDoesNotTakeBackThatAKeyWaited(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		full, added := false, map[string]queue.AddOptions{}
+		v, turn := changedWorld(t, w,
+			func(reconcile.Request, queue.AddOptions) error { return nil }, // makes the lists
+			func(key reconcile.Request, o queue.AddOptions) error {
+				if full {
+					return queue.ErrFull
+				}
+				added[key.Name] = o
+				return nil
+			})
+		full = true
+		turn(grow, "t-d00000") // the second source waits for room
+		w.reconcileBy(v)
+		time.Sleep(6 * time.Second) // the list is too old
+		w.runOf(store.Key{Namespace: "t", Name: "d00001"})
+		synctest.Wait()
+		turn(grow, "t-d00001")
+		full = false
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if o := added["d00000"]; len(added) != 2 || o.Urgent || o.KeepAttempts {
+			t.Errorf("added %+v, want both, and the one that drifted not urgent", added)
+		}
+		if o := added["d00001"]; !o.Urgent || !o.KeepAttempts {
+			t.Errorf("the key that waited was added with %+v, want it urgent and with its attempts", o)
+		}
 	})
 }

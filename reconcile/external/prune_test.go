@@ -258,6 +258,40 @@ func TestPruneAsksAgainBeforeEachDelete(t *testing.T) {
 	})
 }
 
+// What carries another mark than on the list is left, in whatever part of it the two differ:
+// somebody has taken it since.
+//
+// promise E2. Negative control: mutant "a prune asks for the key of a mark alone".
+func TestPruneAsksForTheWholeMarkAgain(t *testing.T) {
+	for name, take := range map[string]func(*external.Mark){
+		"another installation": func(m *external.Mark) { m.Installation = "there" },
+		"another kind":         func(m *external.Mark) { m.Kind = "Net" },
+		"another object":       func(m *external.Mark) { m.UID = "u-next" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.populate(50)
+				w.orphan("old")
+				get := w.options().Get
+				v := w.inventory(func(o *invOpts) {
+					o.Get = func(ctx context.Context, id string) (resource, bool, error) {
+						m := external.Mark{Installation: home, Kind: "Disk", Key: store.Key{Namespace: "t", Name: "old"}, UID: "u-old"}
+						take(&m)
+						w.cloud.Put(resource{ID: "old", Name: "old", Tags: tags(m)})
+						return get(ctx, id)
+					}
+				})
+				if would := must(v.Prunable(t.Context(), external.Cap{})); len(would) != 1 {
+					t.Fatalf("a prune would delete %v, want the orphan: this shows nothing", would)
+				}
+				if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 0 || w.cloud.Calls("Delete") != 0 {
+					t.Errorf("pruned %v, %v; want nothing", done, err)
+				}
+			})
+		})
+	}
+}
+
 // deleteFails lets the deletion of one resource fail.
 func (w *world) deleteFails(id string, err error) func(*invOpts) {
 	return func(o *invOpts) {
