@@ -138,8 +138,10 @@ func (w *TxWrite[S, T]) edit(ctx context.Context, o *Object[S, T], change func(*
 // one object may be written once. A Tx without writes does nothing.
 //
 // The errors are those of the single writes, of the first that fails; stores on different
-// backends, and a second Commit, are [ErrInvalid]. After [ErrUnknownOutcome] either all writes
-// were made or none.
+// backends are [ErrInvalid]. After an error nothing was written, and Commit may be called
+// again: with another guard, or when what was in the way has gone. Only after
+// [ErrUnknownOutcome] either all writes were made or none; a Commit after that, or after one
+// that succeeded, is [ErrInvalid].
 func (tx *Tx) Commit(ctx context.Context) error {
 	if tx.over {
 		return fmt.Errorf("%w: a Tx was committed twice", ErrInvalid)

@@ -164,6 +164,37 @@ func TestTransactionIsFenced(t *testing.T) {
 	}
 }
 
+// A transaction that was refused has written nothing, and may be tried again: then it is made
+// once.
+//
+// promise S1. Negative control: mutant "a transaction that was refused is over".
+func TestTransactionThatWasRefusedMayBeTriedAgain(t *testing.T) {
+	s := newBuckets(t, newMemory(t, nil), nil)
+	inTheWay, err := s.Create(t.Context(), named("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tx store.Tx
+	a, b := s.CreateIn(&tx, named("a")), s.CreateIn(&tx, named("b"))
+	for range 2 {
+		wantErr(t, "while one of its objects is there", tx.Commit(t.Context()), store.ErrExists)
+		_, err := s.Get(t.Context(), named("a").Key())
+		wantErr(t, "the other object", err, store.ErrNotFound)
+	}
+	if err := s.Delete(t.Context(), inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []*store.TxWrite[bucketSpec, bucketStatus]{a, b} {
+		if got := stored(t, s, w.Object()); got.Revision != w.Object().Revision {
+			t.Errorf("stored %+v, want what the transaction has written", got)
+		}
+	}
+	wantErr(t, "a Commit after one that succeeded", tx.Commit(t.Context()), store.ErrInvalid)
+}
+
 func TestTransactionOfUnknownOutcomeIsNotedSo(t *testing.T) {
 	b := &unknown{Backend: newMemory(t, nil)}
 	s := newBuckets(t, b, nil)

@@ -2950,6 +2950,26 @@ var All = []Mutant{
 		File: "reconcile/external/inventory.go", Old: "&& !d.begun.Before(v.detail[id].begun):", New: "&& (BROKEN || !d.begun.Before(v.detail[id].begun)):",
 		Package: "reconcile/external", Test: "TestDetailsThatWereOvertakenAreNotKept",
 	},
+	{
+		Name: "a refused key waits for what it lacked alone",
+		File: "reconcile/quota/gate.go", Old: "\t\tops[op] = true\n", New: "\t\tif BROKEN {\n\t\t\tops = [2]bool{}\n\t\t}\n\t\tops[op] = true\n",
+		Package: "reconcile/quota", Test: "TestRefusedKeyWaitsForAllThatItsRunAskedFor",
+	},
+	{
+		Name: "a token that was held and not used is not owed again",
+		File: "reconcile/quota/gate.go", Old: "t.held[Read] || t.begun[Read]", New: "t.held[Read] && !BROKEN || t.begun[Read]",
+		Package: "reconcile/quota", Test: "TestRefusedKeyWaitsForAllThatItsRunAskedFor",
+	},
+	{
+		Name: "a transaction that was refused is over",
+		File: "store/tx.go", Old: "\t\ttx.over = errors.Is(err, ErrUnknownOutcome)\n", New: "\t\tif tx.over = BROKEN; BROKEN {\n\t\t\treturn txError(err)\n\t\t}\n\t\ttx.over = errors.Is(err, ErrUnknownOutcome)\n",
+		Package: "store", Test: "TestTransactionThatWasRefusedMayBeTriedAgain",
+	},
+	{
+		Name: "the time of a program does not bound Complete",
+		File: "reconcile/program/run.go", Old: "\t\terr = p.Complete(waiting)\n", New: "\t\tif BROKEN {\n\t\t\twaiting = ctx\n\t\t}\n\t\terr = p.Complete(waiting)\n",
+		Package: "reconcile/program", Test: "TestTimeoutEndsComplete",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.

@@ -258,24 +258,25 @@ func TestEverySourceAddsWhatDriftedAndWhatWaited(t *testing.T) {
 // promise Q3. Negative control: mutant "drift takes back that a key waited for a list".
 func TestDriftDoesNotTakeBackThatAKeyWaited(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		full, added := false, map[string]queue.AddOptions{}
+		var full atomic.Bool
+		added := map[string]queue.AddOptions{}
 		v, turn := changedWorld(t, w,
 			func(reconcile.Request, queue.AddOptions) error { return nil }, // makes the lists
 			func(key reconcile.Request, o queue.AddOptions) error {
-				if full {
+				if full.Load() {
 					return queue.ErrFull
 				}
 				added[key.Name] = o
 				return nil
 			})
-		full = true
+		full.Store(true)
 		turn(grow, "t-d00000") // the second source waits for room
 		w.reconcileBy(v)
 		time.Sleep(6 * time.Second) // the list is too old
 		w.runOf(store.Key{Namespace: "t", Name: "d00001"})
 		synctest.Wait()
 		turn(grow, "t-d00001")
-		full = false
+		full.Store(false)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if o := added["d00000"]; len(added) != 2 || o.Urgent || o.KeepAttempts {

@@ -106,7 +106,8 @@ func (p *place) Run(ctx context.Context, work Work) error {
 	return nil
 }
 
-// join starts the engine when p is the last one to run.
+// join starts the engine when p is the last one to run. The engine before has returned: the
+// place whose end stopped it has waited for that, and runs again by now.
 func (s *Singletons) join(ctx context.Context, p *place, work Work) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,14 +115,11 @@ func (s *Singletons) join(ctx context.Context, p *place, work Work) {
 	if s.running++; s.running < len(s.places) {
 		return
 	}
-	before, done := s.done, make(chan struct{})
+	done := make(chan struct{})
 	ctx, s.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.done = done
 	go func() { // ended by stop, waited for by leave
 		defer close(done)
-		if before != nil {
-			<-before
-		}
 		_ = s.e.Run(ctx, s.workOn) // the only error is that it runs already
 	}()
 }

@@ -632,6 +632,32 @@ func TestErrorsOfTheManagerAndOfCompleteEndTheProgram(t *testing.T) {
 	})
 }
 
+// The time of a program with Once is that of Complete too.
+//
+// Negative control: mutant "the time of a program does not bound Complete".
+func TestTimeoutEndsComplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, must(memory.New(nil)), true, nil, func(context.Context, *site) (reconcile.Result, error) {
+			return reconcile.Result{}, nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		begun := time.Now()
+		o := s.once()
+		o.Timeout = time.Minute
+		o.Complete = func(ctx context.Context) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		if err := program.Run(ctx, &s.manager, o); !errors.Is(err, program.ErrTimeout) {
+			t.Errorf("Run = %v, want that the time is over", err)
+		}
+		if d := time.Since(begun); d != time.Minute {
+			t.Errorf("the program ended after %v, want its Timeout", d)
+		}
+	})
+}
+
 type failing struct{ err error }
 
 func (f failing) Run(context.Context) error { return f.err }

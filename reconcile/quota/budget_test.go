@@ -152,6 +152,51 @@ func TestRunThatIsRefusedTwiceOwesOnce(t *testing.T) {
 	})
 }
 
+// A key that is refused waits for all that its run has asked for, and not for what it lacked
+// alone: its next run needs the rest again, whether a call was made with it or not.
+//
+// promise Q6. Negative controls: mutants "a refused key waits for what it lacked alone" and "a
+// token that was held and not used is not owed again".
+func TestRefusedKeyWaitsForAllThatItsRunAskedFor(t *testing.T) {
+	for name, ask := range map[string]func(ctx context.Context, q *Quota, op Op) error{
+		"calls":    func(ctx context.Context, q *Quota, op Op) error { return q.Do(ctx, op, none) },
+		"admitted": func(ctx context.Context, _ *Quota, op Op) error { return Admit(ctx, op) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rate := Rate{PerSecond: 0.001, Burst: 2}
+				set, err := NewSet(&Options{Limits: func(Name) (Limits, error) {
+					return Limits{Read: rate, Write: rate, Judge: func(error) Verdict { return Verdict{} }}, nil
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				q, err := set.Get(Name{API: "dns"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				run := limitedBy(t, q, func(ctx context.Context) error {
+					if err := ask(ctx, q, Read); err != nil {
+						return err
+					}
+					return ask(ctx, q, Write)
+				})
+				for range rate.Burst { // no write is left
+					if err := q.Do(t.Context(), Write, none); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := run(); !queue.IsThrottled(err) {
+					t.Fatalf("a run without a write: %v, want that it is throttled", err)
+				}
+				if read, write := q.Owing(); read != 1 || write != 1 {
+					t.Errorf("the key owes %d reads and %d writes, want one of each", read, write)
+				}
+			})
+		})
+	}
+}
+
 // A call to another account than the one that the run is limited by is paid by that account.
 //
 // promise Q6. Negative control: mutant "a call to another account is paid by the run's".
