@@ -137,6 +137,37 @@ func TestTransactionHoldsWhatItDoesNotChange(t *testing.T) {
 	wantErr(t, "Commit", tx.Commit(t.Context()), store.ErrConflict)
 }
 
+// What a first try was about to store is no result of the second, in which there was nothing
+// to do.
+//
+// Negative control: mutant "a transaction that is tried again tells of its first try".
+func TestTransactionThatIsTriedAgainTellsOfTheLastTry(t *testing.T) {
+	between := &beforeCommit{Backend: newMemory(t, nil)}
+	s := newBuckets(t, between, nil)
+	held := named("held")
+	held.Finalizers = []string{"test/hold"}
+	held = must[*bucket](t)(s.Create(t.Context(), held))
+	between.do = func() { // another deletes it first
+		between.do = nil
+		if err := s.Delete(t.Context(), s.Clone(held)); err != nil {
+			t.Error(err)
+		}
+	}
+	var tx store.Tx
+	d := s.DeleteIn(&tx, held)
+	n := s.CreateIn(&tx, named("new"))
+	wantErr(t, "the first try", tx.Commit(t.Context()), store.ErrConflict)
+	if d.Object() != nil || n.Object() != nil {
+		t.Errorf("a try that failed has results %+v and %+v", d.Object(), n.Object())
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d.Object() != nil || n.Object() == nil {
+		t.Errorf("the second try has results %+v and %+v, want that of the created object alone", d.Object(), n.Object())
+	}
+}
+
 type beforeCommit struct {
 	store.Backend
 	do func()

@@ -473,6 +473,11 @@ var All = []Mutant{
 		Package: "store", Test: "TestTransactionHoldsWhatItDoesNotChange",
 	},
 	{
+		Name: "a transaction that is tried again tells of its first try",
+		File: "store/tx.go", Old: "\tw.v, w.same = nil, nil\n", New: "\tif !BROKEN {\n\t\tw.v, w.same = nil, nil\n\t}\n",
+		Package: "store", Test: "TestTransactionThatIsTriedAgainTellsOfTheLastTry",
+	},
+	{
 		Name: "a write that met a conflict is tried again at once",
 		File: "store/write.go", Old: "\t\tsleep.For(ctx, conflictPause(", New: "\t\tif BROKEN {\n\t\t\tcontinue\n\t\t}\n\t\tsleep.For(ctx, conflictPause(",
 		Package: "store", Test: "TestMutatePausesUnderContention",
@@ -499,6 +504,16 @@ var All = []Mutant{
 	},
 
 	// store/file
+	{
+		Name: "a list goes back to before the file was opened",
+		File: "store/file/file.go", Old: "\tb.pinFloor = b.history.head()\n", New: "\tif !BROKEN {\n\t\tb.pinFloor = b.history.head()\n\t}\n",
+		Package: "store/file", Test: "TestListOfARevisionBeforeAReopenIsRefused",
+	},
+	{
+		Name: "a write that was given up while it was written is said not to be",
+		File: "store/file/commit.go", Old: "\tif b.withdraw(p) {\n", New: "\tif b.withdraw(p) || BROKEN {\n",
+		Package: "store/file", Test: "TestWriterThatGivesUpWhileItIsWrittenDoesNotKnow",
+	},
 	{
 		Name: "after a restart one lease has a clock",
 		File: "store/file/lease.go", Old: "\t\tls.start(b, id)\n\t}\n}", New: "\t\tls.start(b, id)\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n\t}\n}",
@@ -571,6 +586,16 @@ var All = []Mutant{
 	},
 
 	// store/cache
+	{
+		Name: "the lag is since any one waiter began",
+		File: "store/cache/snapshot.go", Old: "if l.Since.IsZero() || w.since.Before(l.Since) {", New: "if BROKEN || l.Since.IsZero() || w.since.Before(l.Since) {",
+		Package: "store/cache", Test: "TestLagIsTheWriteThatSomebodyWaitsFor",
+	},
+	{
+		Name: "a finalizer brings in an object of another namespace",
+		File: "store/cache/cache.go", Old: "o.Namespace != sel.Namespace {", New: "o.Namespace != sel.Namespace && !BROKEN {",
+		Package: "store/cache", Test: "TestFinalizerBringsInNoObjectOfAnotherNamespace",
+	},
 	{
 		Name: "a list of a shard that worked waits as long as before when it fails again",
 		File: "store/cache/shards.go", Old: "\ts.lists = 0\n", New: "\tif !BROKEN {\n\t\ts.lists = 0\n\t}\n",

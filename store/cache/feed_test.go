@@ -295,6 +295,22 @@ func TestLimitedCacheFollowsAnObjectThatCarriesOurFinalizer(t *testing.T) {
 	})
 }
 
+// An object of another namespace is none of the cache's, whatever finalizer it carries.
+//
+// Negative control: mutant "a finalizer brings in an object of another namespace".
+func TestFinalizerBringsInNoObjectOfAnotherNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &cache.Options[spec, status]{Selector: selector(t, "n1", "tier=web"), Finalizers: []string{"tend/bucket"}}
+		f, c := start(t, o)
+		in := func(namespace string) edit { return func(o *object) { o.Namespace = namespace } }
+		ours := finalizer("tend/bucket")
+		f.send(snapshot(3, put(at(1, "a", in("n1"), ours)), put(at(2, "b", in("n2"), ours)), put(at(3, "c", in("n2"), ours, label("tier", "web")))), end(3))
+		expect(t, "of the first snapshot", names(c.All()), "a@1")
+		f.send(changes(4, put(at(4, "d", in("n2"), ours))), changes(5, put(at(5, "e", in("n1"), ours))))
+		expect(t, "after changes", names(c.All()), "a@1 e@5")
+	})
+}
+
 // case 104
 // The negative control let read drop the held version of an object that cannot
 // be decoded: the consumer saw a deletion of b. Mutant "a broken object that went during a
@@ -530,6 +546,7 @@ func TestSnapshotTellsWhyTheWatchWasOpenedAgain(t *testing.T) {
 	})
 }
 
+// Negative control: mutant "the lag is since any one waiter began".
 func TestLagIsTheWriteThatSomebodyWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := start(t, nil)
@@ -541,15 +558,22 @@ func TestLagIsTheWriteThatSomebodyWaitsFor(t *testing.T) {
 		}
 		c.OnRevision(10, func() {})
 		time.Sleep(time.Minute)
-		c.OnRevision(5, func() {})
-		if l := c.Snapshot().Lag; l.Revisions != 7 || !l.Since.Equal(began) {
-			t.Errorf("lag %+v, want 7 revisions since %v", l, began)
+		// Neither the oldest waiter nor the one of the highest revision is the first of all, or the last.
+		for _, r := range []store.Revision{5, 12, 11} {
+			c.OnRevision(r, func() {})
+		}
+		if l := c.Snapshot().Lag; l.Revisions != 9 || !l.Since.Equal(began) {
+			t.Errorf("lag %+v, want 9 revisions since %v", l, began)
 		}
 		f.send(progress(6))
-		if l := c.Snapshot().Lag; l.Revisions != 4 || !l.Since.Equal(began) {
-			t.Errorf("lag %+v, want 4 revisions since %v", l, began)
+		if l := c.Snapshot().Lag; l.Revisions != 6 || !l.Since.Equal(began) {
+			t.Errorf("lag %+v, want 6 revisions since %v", l, began)
 		}
 		f.send(progress(10))
+		if l := c.Snapshot().Lag; l.Revisions != 2 || !l.Since.Equal(began.Add(time.Minute)) {
+			t.Errorf("lag %+v, want 2 revisions since %v", l, began.Add(time.Minute))
+		}
+		f.send(progress(12))
 		if l := c.Snapshot().Lag; l != (cache.Lag{}) {
 			t.Errorf("everything was seen, and the lag is %+v", l)
 		}

@@ -209,6 +209,32 @@ func TestPinnedListShowsItsRevisionAcrossCheckpoints(t *testing.T) {
 	expect(t, "the pages that follow", contentsOf(t, b, store.ListOptions{Limit: 1, Cursor: p.Cursor}), "m=1@1 y=1@1")
 }
 
+// Of what was written before the file was opened it is not known what it replaced: a list
+// of a revision before that, or the next page of one, is refused.
+//
+// promise S2. Negative control: mutant "a list goes back to before the file was opened".
+func TestListOfARevisionBeforeAReopenIsRefused(t *testing.T) {
+	path := newPath(t)
+	b := open(t, path, nil)
+	commit(t, b, put("a", "1"), put("b", "1"))
+	p, err := b.List(t.Context(), "k", store.ListOptions{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, b, put("a", "2"))
+	closeNow(t, b)
+	b = open(t, path, nil)
+	for range 2 { // the second time with a commit since
+		for what, o := range map[string]store.ListOptions{"a list": {At: 1}, "a page": {Cursor: p.Cursor}} {
+			if _, err := b.List(t.Context(), "k", o); !errors.Is(err, store.ErrCompacted) {
+				t.Errorf("%s at revision 1 returned %v, want ErrCompacted", what, err)
+			}
+		}
+		expect(t, "a list at the revision of the reopen", contentsOf(t, b, store.ListOptions{At: 2}), "a=2@2 b=1@1")
+		commit(t, b, put("b", "3"))
+	}
+}
+
 func TestHistoryIsBounded(t *testing.T) {
 	for name, o := range map[string]*Options{
 		"by count": {HistoryRevisions: 10},
@@ -697,6 +723,24 @@ func TestWriterThatGivesUpBeforeItsTurnWroteNothing(t *testing.T) {
 		t.Error(err)
 	}
 	expect(t, "records", contentsOf(t, b, store.ListOptions{}), "a=1@1")
+}
+
+// promise S1. Negative control: mutant "a write that was given up while it was written is said
+// not to be".
+func TestWriterThatGivesUpWhileItIsWrittenDoesNotKnow(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone, returned := errors.New("I went home"), make(chan struct{})
+	b := open(t, newPath(t), &Options{beforePublish: func() {
+		cancel(gone)
+		<-returned
+	}})
+	_, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put("a", "1")}})
+	close(returned)
+	if !errors.Is(err, store.ErrUnknownOutcome) || !errors.Is(err, gone) {
+		t.Errorf("got %v, want an unknown outcome and the context's cause", err)
+	}
+	commit(t, b, put("b", "1"))
+	expect(t, "records", contentsOf(t, b, store.ListOptions{}), "a=1@1 b=1@2")
 }
 
 // Negative control: without the look at ctx before the queue, the committer took

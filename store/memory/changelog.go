@@ -23,7 +23,6 @@ type changelog struct {
 	chunks [][]store.Change
 
 	watchers map[*watcher]struct{}
-	slowest  store.Revision // no watcher is behind this; it may be out of date
 }
 
 // append adds a change, with room beside it for the rest of its commit, more
@@ -67,21 +66,18 @@ func (l *changelog) drop(most int) {
 
 // awaited reports whether a watcher has yet to read the change at r.
 func (l *changelog) awaited(r store.Revision) bool {
-	if r <= l.slowest {
-		return false
-	}
-	l.slowest = r
 	for w := range l.watchers {
-		l.slowest = min(l.slowest, store.Revision(w.reached.Load()))
+		if store.Revision(w.reached.Load()) < r {
+			return true
+		}
 	}
-	return l.slowest < r
+	return false
 }
 
 // join adds a watcher that wants to read what comes after r; leave takes it out,
 // and what was held for it alone.
 func (l *changelog) join(w *watcher, r store.Revision) {
 	w.reached.Store(uint64(r))
-	l.slowest = min(l.slowest, r)
 	l.watchers[w] = struct{}{}
 }
 
