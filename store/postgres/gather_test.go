@@ -132,3 +132,74 @@ func TestNoCallerWaitsForTheCommitsOfOthersToBeGathered(t *testing.T) {
 	}
 	reach("a conflict", r, 1)
 }
+
+// A server that gives shards away opens its watch again with fewer slots. From then on its process
+// reads no changes of the others, as if it had never held them: it would read the whole log for as
+// long as it lives, and at each commit, if the slots of the watch before were read on.
+//
+// Negative control: the mutant "what a server once held is read for ever".
+func TestAWatchOfFewerSlotsReadsNoOthers(t *testing.T) {
+	mine := store.SlotsOf(0, 8)
+	own, other := keyOf(t, mine, true), keyOf(t, mine, false)
+	for _, c := range []struct {
+		name          string
+		before, after store.SlotSet
+	}{
+		{"of all slots before", store.AllSlots(), mine},
+		{"of other slots before", store.SlotsOf(store.ShardOf(other, 8), 8), mine},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			watcher := open(t, postgres.Options{})
+			ctx := longEnough(t)
+			write := func(k store.Key) store.Revision {
+				t.Helper()
+				r, err := watcher.Commit(ctx, store.Txn{Ops: []store.Op{put(k, "")}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			at := write(own)
+			for batch, err := range watcher.WatchSlots(ctx, "thing", c.before, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if batch.Kind == store.BatchSnapshotEnd {
+					break
+				}
+			}
+			next, stop := iter.Pull2(watcher.WatchSlots(ctx, "thing", c.after, at))
+			defer stop()
+			skipped := func(upTo store.Revision) (n int) {
+				t.Helper()
+				for at < upTo {
+					batch, err, _ := next()
+					if err != nil {
+						t.Fatal(err)
+					}
+					at, n = batch.Revision, n+batch.Skipped
+				}
+				return n
+			}
+			skipped(write(own)) // a look at the log that began before the watch has ended with this
+			for range 3 {
+				write(other)
+			}
+			if n := skipped(write(own)); n != 0 {
+				t.Errorf("%d changes of other slots were read, want none", n)
+			}
+		})
+	}
+}
+
+// keyOf is a key whose slot is, or is not, one of these.
+func keyOf(t *testing.T, slots store.SlotSet, in bool) store.Key {
+	t.Helper()
+	for i := range 10_000 {
+		if k := key(fmt.Sprint(i)); slots.HasKey(k) == in {
+			return k
+		}
+	}
+	t.Fatal("no such key")
+	return store.Key{}
+}

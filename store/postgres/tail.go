@@ -94,9 +94,13 @@ func (t *tail) follow(w *watcher) *ring {
 		t.rings[w.kind] = r
 		t.look()
 	}
+	lacks := !r.slots.Contains(w.slots)
+	if len(r.watchers) == 0 {
+		r.slots = store.SlotSet{} // were those of watchers that have ended
+	}
+	r.slots = r.slots.Union(w.slots)
 	r.watchers[w] = struct{}{}
-	if !r.slots.Contains(w.slots) {
-		r.slots = r.slots.Union(w.slots)
+	if lacks {
 		r.start, r.batches, r.bytes = t.pos, nil, 0
 		t.asked++
 		if r.opened {
@@ -107,7 +111,8 @@ func (t *tail) follow(w *watcher) *ring {
 }
 
 // leave ends what is read for this watcher alone. The ring of a kind that no watcher
-// is left of goes on with the slots it has.
+// is left of goes on with the slots it has, until the next watcher: one that a cache opens
+// again, with some shards more or fewer, mostly finds there what it has missed.
 func (t *tail) leave(w *watcher) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
