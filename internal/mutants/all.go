@@ -2478,6 +2478,11 @@ var All = []Mutant{
 	},
 	// store/postgres
 	{
+		Name: "what a server once held is read for ever",
+		File: "store/postgres/tail.go", Old: "\tif len(r.watchers) == 0 {\n\t\tr.slots", New: "\tif len(r.watchers) == 0 && !BROKEN {\n\t\tr.slots",
+		Package: "store/postgres", Test: "TestAWatchOfFewerSlotsReadsNoOthers",
+	},
+	{
 		Name: "a lost COMMIT is taken for a failure",
 		File: "store/postgres/errors.go", Old: "\t\treturn again\n\t}\n\treturn unknown\n}", New: "\t\treturn again\n\t}\n\tif BROKEN {\n\t\treturn refused\n\t}\n\treturn unknown\n}",
 		Package: "store/postgres", Test: "TestLostAnswerToACommitIsAnUnknownOutcome",
