@@ -162,7 +162,7 @@ func TestBatchWaitsForItsTimeOrItsSize(t *testing.T) {
 }
 
 // A call that panics, or has not one outcome for each item, fails for each of its items and for
-// no other: nobody knows which outcome is whose.
+// no other: which outcome is whose is not known.
 //
 // promise E2. Negative control: mutant "a batch with too many outcomes is believed".
 func TestBatchThatFailsFailsForEachOfItsItems(t *testing.T) {

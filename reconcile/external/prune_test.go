@@ -259,7 +259,7 @@ func TestPruneAsksAgainBeforeEachDelete(t *testing.T) {
 }
 
 // What carries another mark than on the list is left, in whatever part of it the two differ:
-// somebody has taken it since.
+// another installation has taken it since.
 //
 // promise E2. Negative control: mutant "a prune asks for the key of a mark alone".
 func TestPruneAsksForTheWholeMarkAgain(t *testing.T) {
