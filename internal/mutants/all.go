@@ -3000,6 +3000,66 @@ var All = []Mutant{
 		File: "reconcile/program/run.go", Old: "\t\terr = p.Complete(waiting)\n", New: "\t\tif BROKEN {\n\t\t\twaiting = ctx\n\t\t}\n\t\terr = p.Complete(waiting)\n",
 		Package: "reconcile/program", Test: "TestTimeoutEndsComplete",
 	},
+	{
+		Name: "a Ready of an earlier spec counts",
+		File: "reconcile/program/kind.go", Old: "ready.ObservedGeneration >= generation\n", New: "(BROKEN || ready.ObservedGeneration >= generation)\n",
+		Package: "reconcile/program", Test: "TestReadyCountsForItsGeneration",
+	},
+	{
+		Name: "WaitRevision waits for what was declared later",
+		File: "reconcile/program/kind.go", Old: "k.doneLocked(o, last, was.generation)", New: "k.doneLocked(o, last, map[bool]int64{false: was.generation, true: o.Generation}[BROKEN])",
+		Package: "reconcile/program", Test: "TestRevisionIsReachedAlthoughTheObjectIsEditedAgain",
+	},
+	{
+		Name: "a program fails although the last runs finished all",
+		File: "reconcile/program/run.go", Old: "\t\tif len(left) == 0 {\n\t\t\treturn nil", New: "\t\tif len(left) == 0 && !BROKEN {\n\t\t\treturn nil",
+		Package: "reconcile/program", Test: "TestLastRunsOfAProgramCount",
+	},
+	{
+		Name: "what the last runs finished is left",
+		File: "reconcile/program/run.go", Old: "e.Left = left\n", New: "if !BROKEN {\n\t\t\te.Left = left\n\t\t}\n",
+		Package: "reconcile/program", Test: "TestLastRunsOfAProgramCount",
+	},
+	{
+		Name: "LeftError hides the errors of what is left",
+		File: "reconcile/program/part.go", Old: "\t\tif l.Err != nil {", New: "\t\tif l.Err != nil && !BROKEN {",
+		Package: "reconcile/program", Test: "TestProgressAndErrorsOfSeveralParts",
+	},
+	{
+		Name: "one part that was read is enough",
+		File: "reconcile/program/part.go", Old: "Synced: p.Synced && o.Synced,", New: "Synced: p.Synced && o.Synced || BROKEN && (p.Declared > 0 && p.Synced || o.Synced),",
+		Package: "reconcile/program", Test: "TestProgressAndErrorsOfSeveralParts",
+	},
+	{
+		Name: "an object that is being deleted keeps no program from being stuck",
+		File: "reconcile/program/part.go", Old: "left := p.Declared - p.Done + p.Deleting", New: "left := p.Declared - p.Done + map[bool]int{false: p.Deleting}[BROKEN]",
+		Package: "reconcile/program", Test: "TestProgressAndErrorsOfSeveralParts",
+	},
+	{
+		Name: "of several that follow a kind one hears of runs",
+		File: "reconcile/program/part.go", Old: "for ; (*s)[n] != nil; n++ {", New: "for ; (*s)[n] != nil && !BROKEN; n++ {",
+		Package: "reconcile/program", Test: "TestEachThatWaitsHearsOfRuns",
+	},
+	{
+		Name: "runs of objects that the cache is to have are forgotten",
+		File: "reconcile/program/kind.go", Old: "!there && last.revision <= k.cache.Revision() {", New: "!there && (BROKEN || last.revision <= k.cache.Revision()) {",
+		Package: "reconcile/program", Test: "TestRunOfAnObjectThatTheCacheLacksIsRemembered",
+	},
+	{
+		Name: "a run that asks to be made again leaves the object done",
+		File: "reconcile/program/kind.go", Old: "\tcase asksAgain(res, err):\n\t\tlast.err, last.generation = nil, 0", New: "\tcase asksAgain(res, err):\n\t\tif last.err = nil; !BROKEN {\n\t\t\tlast.generation = 0\n\t\t}",
+		Package: "reconcile/program", Test: "TestLastRunCounts",
+	},
+	{
+		Name: "a run that ran into its deadline says nothing",
+		File: "reconcile/program/kind.go", Old: "&& !errors.Is(context.Cause(ctx), reconcile.ErrDeadline)", New: "&& (BROKEN || !errors.Is(context.Cause(ctx), reconcile.ErrDeadline))",
+		Package: "reconcile/program", Test: "TestLastRunCounts",
+	},
+	{
+		Name: "Done counts without a run",
+		File: "reconcile/program/kind.go", Old: "if k.tracked && (last.err != nil ||", New: "if k.tracked && !(BROKEN && k.o.Done != nil) && (last.err != nil ||",
+		Package: "reconcile/program", Test: "TestDoneNeedsARunWhereRunsCount",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.
