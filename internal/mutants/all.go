@@ -2821,6 +2821,116 @@ var All = []Mutant{
 		Package: "reconcile/lifecycle", Test: "TestRoundThatWasCutOffIsMadeAgain",
 	},
 	{
+		Name: "children of an owner that was made again are not run",
+		File: "reconcile/lifecycle/cascade.go", Old: "is == nil || is.UID != was.UID)", New: "is == nil || is.UID != was.UID && !BROKEN)",
+		Package: "reconcile/lifecycle", Test: "TestCascadeRunsTheChildrenOfAnOwnerThatWasMadeAgain",
+	},
+	{
+		Name: "an older owner of the name stands for the newer one",
+		File: "reconcile/lifecycle/cascade.go", Old: "\t\t\t// A cache may be late", New: "\t\t\tif o, ok := owners.Get(owner.Key); BROKEN && ok && o.UID != owner.UID {\n\t\t\t\treturn true, nil\n\t\t\t}\n\t\t\t// A cache may be late",
+		Package: "reconcile/lifecycle", Test: "TestCascadeConcludesNothingFromAnOlderOwnerOfTheName",
+	},
+	{
+		Name: "an object does not wait for a handler that came back",
+		File: "reconcile/lifecycle/handlers.go", Old: "return f == e.Finalizer || f == e.pending })", New: "return f == e.Finalizer || f == e.pending && !BROKEN })",
+		Package: "reconcile/lifecycle", Test: "TestHandlerThatComesBackIsWaitedFor",
+	},
+	{
+		Name: "a handler that gave up sleeps through the slow resync",
+		File: "reconcile/lifecycle/calls.go", Old: "ks.parked = gaveUp != nil", New: "ks.parked = gaveUp != nil && !BROKEN",
+		Package: "reconcile/lifecycle", Test: "TestHandlerThatGaveUpIsCalledAtTheSlowResync",
+	},
+	{
+		Name: "a round that was cut off has told of the config",
+		File: "reconcile/lifecycle/config.go", Old: "\tif err := changed(); err != nil {\n", New: "\tif BROKEN {\n\t\tf.told = changes\n\t}\n\tif err := changed(); err != nil {\n",
+		Package: "reconcile/lifecycle", Test: "TestRoundOfAConfigThatWasCutOffIsMadeAgain",
+	},
+	{
+		Name: "a provider leaves the finalizers of those before it",
+		File: "reconcile/lifecycle/provider.go", Old: "\treturn reconcile.Result{}, run.Remove(ctx, append([]string{w.finalizer}, w.retired...)...)", New: "\tif BROKEN {\n\t\treturn reconcile.Result{}, run.Remove(ctx, w.finalizer)\n\t}\n\treturn reconcile.Result{}, run.Remove(ctx, append([]string{w.finalizer}, w.retired...)...)",
+		Package: "reconcile/lifecycle", Test: "TestRetiredFinalizersDoNotHoldUpADeletion",
+	},
+	{
+		Name: "a handler that crashed in its Add is not retired",
+		File: "reconcile/lifecycle/lifecycle.go", Old: "append(l.options.Retired, name, pendingName(name))", New: "append(l.options.Retired, name, pendingName(name))\n\t\t\tif BROKEN {\n\t\t\t\tl.options.Retired = l.options.Retired[:len(l.options.Retired)-1]\n\t\t\t}",
+		Package: "reconcile/lifecycle", Test: "TestRetiredFinalizersDoNotHoldUpADeletion",
+	},
+	{
+		Name: "an edited reference wakes one side",
+		File: "reconcile/lifecycle/ref.go", Old: "\t\t\tif ref == nil {", New: "\t\t\tif ref == nil || BROKEN && ref == old && now != nil {",
+		Package: "reconcile/lifecycle", Test: "TestWatchRefWakesBothSides",
+	},
+	{
+		Name: "what fails after it has said Ready is Ready",
+		File: "reconcile/lifecycle/status.go", Old: "(err == nil || r.Object.Phase != store.PhaseReady)", New: "(err == nil || BROKEN || r.Object.Phase != store.PhaseReady)",
+		Package: "reconcile/lifecycle", Test: "TestReadyThatFailedIsNotReady",
+	},
+	{
+		Name: "a provider that panicked hears of its needs no more",
+		File: "reconcile/lifecycle/lifecycle.go", Old: "\t\tif !ended { // a panic goes its way\n", New: "\t\tif !ended && !BROKEN { // a panic goes its way\n",
+		Package: "reconcile/lifecycle", Test: "TestObjectThatPanickedIsWokenByWhatItNeeds",
+	},
+	{
+		Name: "what has happened is recorded at the second try or not at all",
+		File: "reconcile/lifecycle/run.go", Old: "\t\tif err = r.reread(ctx); err == nil && !r.gone {", New: "\t\tif err = r.reread(ctx); err == nil && !r.gone && !(BROKEN && try > 1) {",
+		Package: "reconcile/lifecycle", Test: "TestOutcomeIsRecordedThoughOthersWrite",
+	},
+	{
+		Name: "a record of holds that cannot be read holds nothing",
+		File: "reconcile/depend/release.go", Old: "\t\t\tif err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n", New: "\t\t\tif err != nil && !BROKEN {\n\t\t\t\treturn nil, err\n\t\t\t}\n",
+		Package: "reconcile/depend", Test: "TestNothingIsReleasedWhileARecordOfHoldsCannotBeRead",
+	},
+	{
+		Name: "a change of what is watched starts the attempts from 0",
+		File: "reconcile/depend/watched.go", Old: "o.KeepAttempts || !o.Urgent", New: "o.KeepAttempts || !o.Urgent && !BROKEN",
+		Package: "reconcile/lifecycle", Test: "TestWatchRefEndsBackoffAndPark",
+	},
+	{
+		Name: "an object whose status could not be written hears of its needs no more",
+		File: "reconcile/depend/admit.go", Old: "p.Describe(o), o); err != nil {\n\t\tp.Abort()", New: "p.Describe(o), o); err != nil {\n\t\tif BROKEN {\n\t\t\treturn res, err\n\t\t}\n\t\tp.Abort()",
+		Package: "reconcile/depend", Test: "TestHoweverARunEndsWhatItNeedsWakesTheObject",
+	},
+	{
+		Name: "an object whose run panicked hears of its needs no more",
+		File: "reconcile/depend/admit.go", Old: "\t\tif !ended {\n\t\t\tp.Abort()", New: "\t\tif !ended && !BROKEN {\n\t\t\tp.Abort()",
+		Package: "reconcile/depend", Test: "TestHoweverARunEndsWhatItNeedsWakesTheObject",
+	},
+	{
+		Name: "a run whose object went fails for its holds",
+		File: "reconcile/depend/admit.go", Old: "_, err := s.Mutate(ctx, o.Key(), edit)\n\t\tif errors.Is(err, store.ErrNotFound) {", New: "_, err := s.Mutate(ctx, o.Key(), edit)\n\t\tif errors.Is(err, store.ErrNotFound) && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestRunWhoseObjectWentLetsGoWithoutAnError",
+	},
+	{
+		Name: "a late cache decides what an object waits for",
+		File: "reconcile/depend/tracker.go", Old: "u == nil || u.revision <= o.Revision {", New: "u == nil || BROKEN || u.revision <= o.Revision {",
+		Package: "reconcile/depend", Test: "TestObjectIsWokenForWhatItsRunReadThoughItsCacheIsLate",
+	},
+	{
+		Name: "what went while the source did not run uses things for ever",
+		File: "reconcile/depend/tracker.go", Old: "\tfor key := range t.index.users {\n\t\tt.dirty", New: "\tfor key := range t.index.users {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n\t\tt.dirty",
+		Package: "reconcile/depend", Test: "TestUserThatWentWhileTheSourceDidNotRunUsesNothing",
+	},
+	{
+		Name: "a long record has a hold on everything",
+		File: "reconcile/depend/ref.go", Old: "\t\t\treturn i\n\t\t}\n\t\treturn -1", New: "\t\t\treturn i\n\t\t}\n\t\tif BROKEN {\n\t\t\treturn 0\n\t\t}\n\t\treturn -1",
+		Package: "reconcile/depend", Test: "TestObjectOfManyNeedsKeepsOneMore",
+	},
+	{
+		Name: "a kind needs nothing by way of others",
+		File: "reconcile/depend/graph.go", Old: "next = append(next, t.kinds()...)", New: "if BROKEN {\n\t\t\tcontinue\n\t\t}\n\t\tnext = append(next, t.kinds()...)",
+		Package: "reconcile/depend", Test: "TestGraphShowsBothDirectionsAndTheOrderOfKinds",
+	},
+	{
+		Name: "the failure of a watched source is not told",
+		File: "reconcile/depend/watched.go", Old: "if r, ok := w.Sink.(reconcile.Reporter); ok {", New: "if r, ok := w.Sink.(reconcile.Reporter); ok && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestFailureOfAWatchedSourceIsTold",
+	},
+	{
+		Name: "what became ready before a run was told to wait wakes nobody",
+		File: "reconcile/depend/tracker.go", Old: "u != nil && u.is(waiting) {\n\t\t\tif w", New: "u != nil && u.is(waiting) && !BROKEN {\n\t\t\tif w",
+		Package: "reconcile/depend", Test: "TestReadyBeforeTheRunIsToldToWaitWakesIt",
+	},
+	{
 		Name: "what a write answered is forgotten with the next list",
 		File: "reconcile/external/inventory.go", Old: "(!one.answer || v.settledLocked(id, s.begun))", New: "(!one.answer || BROKEN || v.settledLocked(id, s.begun))",
 		Package: "reconcile/external", Test: "TestAnswerOfAWriteServesAfterTheNextList",

@@ -44,6 +44,22 @@ func TestGraphShowsBothDirectionsAndTheOrderOfKinds(t *testing.T) {
 	if kinds, err := o.Graph.Kinds(); err != nil || !slices.Equal(kinds, []string{"vpc", "subnet", "machine"}) {
 		t.Errorf("the kinds are %v, %v", kinds, err)
 	}
+	for _, c := range []struct {
+		kind, other string
+		want        bool
+	}{
+		{"machine", "subnet", true},
+		{"machine", "vpc", true},
+		{"subnet", "subnet", true},
+		{"machine", "secret", false},
+		{"machine", "machine", false},
+		{"vpc", "machine", false},
+		{"secret", "vpc", false},
+	} {
+		if got := o.Graph.Needs(c.kind, c.other); got != c.want {
+			t.Errorf("%s needs %s: %v, want %v", c.kind, c.other, got, c.want)
+		}
+	}
 	must(depend.New(vpc, depend.On(machine, needed, nil), o))(t)
 	if kinds, err := o.Graph.Kinds(); !errors.Is(err, depend.ErrCycle) {
 		t.Errorf("the kinds of a circle are %v, %v", kinds, err)

@@ -432,6 +432,41 @@ func TestNothingIsReleasedWhileTheHoldsCannotBeListed(t *testing.T) {
 	})
 }
 
+// What an object holds whose record cannot be read is not known: nothing of what its kind
+// needs is released before somebody has mended it.
+//
+// promise E2. Negative control: mutant "a record of holds that cannot be read holds nothing".
+func TestNothingIsReleasedWhileARecordOfHoldsCannotBeRead(t *testing.T) {
+	for _, text := range []string{"no list", `["=thing/vpc", "thing/vpc"]`, `["=thing"]`, `[""]`, `["=/"]`} {
+		t.Run(text, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSystem(t, setting{backoff: time.Minute})
+				defer s.start()()
+				s.declare("vpc")
+				s.declare("subnet", "vpc")
+				settle()
+				s.wantReady("subnet")
+				good := s.get("subnet").Annotations[depend.HoldsAnnotation]
+				s.edit("subnet", func(o *Thing) { o.Annotations[depend.HoldsAnnotation] = text })
+				s.remove("vpc")
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if vpc := s.get("vpc"); vpc == nil || !vpc.HasFinalizer(depend.Finalizer("thing")) {
+					t.Error("it was released although it is not known what the object holds")
+				}
+				s.wantNothingRefused()
+				s.edit("subnet", func(o *Thing) { o.Annotations[depend.HoldsAnnotation] = good })
+				s.remove("subnet")
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if s.get("vpc") != nil {
+					t.Error("it is kept although nothing holds it")
+				}
+			})
+		})
+	}
+}
+
 // An object that is not Ready may still use what it needed before, although its run did not
 // fail.
 //
@@ -639,6 +674,57 @@ func TestLateCacheIsNoLoopOfWrites(t *testing.T) {
 		synctest.Wait()
 		if n := c.commits.Load() - before; n > 60 {
 			t.Errorf("%d commits in the ten seconds in which the cache is late", n)
+		}
+	})
+}
+
+// An object that needs many others and comes to need one more keeps that one too.
+//
+// promise E2. Negative control: mutant "a long record has a hold on everything".
+func TestObjectOfManyNeedsKeepsOneMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{})
+		defer s.start()()
+		var names []string
+		for n := range 20 {
+			names = append(names, fmt.Sprint("needed-", n))
+			s.declare(names[n])
+		}
+		s.declare("user", names[:19]...)
+		settle()
+		s.edit("user", func(o *Thing) { o.Spec.Needs = names })
+		settle()
+		s.wantReady("user")
+		s.remove(names[19])
+		settle()
+		if s.get(names[19]) == nil {
+			t.Error("what it needs is deleted under it")
+		}
+		s.edit("user", func(o *Thing) { o.Spec.Needs = names[:18] })
+		settle()
+		if s.get(names[19]) != nil {
+			t.Error("what it needs no more is kept")
+		}
+		s.wantNothingRefused()
+	})
+}
+
+// An object that went during a run that was to let go of something needs no record.
+//
+// Negative control: mutant "a run whose object went fails for its holds".
+func TestRunWhoseObjectWentLetsGoWithoutAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{})
+		user := must(s.store.Create(t.Context(), &Thing{Meta: store.Meta{
+			Name: "user", Annotations: map[string]string{depend.HoldsAnnotation: `["=thing/before"]`},
+		}}))(t)
+		ran := false
+		f := s.tracker.Wrap(func(ctx context.Context, o *Thing) (reconcile.Result, error) {
+			ran = true
+			return reconcile.Result{}, s.store.Delete(ctx, o)
+		})
+		if res, err := f(t.Context(), user); !ran || err != nil || res != (reconcile.Result{}) {
+			t.Errorf("ran %v: %+v, %v; want success", ran, res, err)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
 )
 
@@ -330,3 +331,169 @@ func TestRunThatLostARaceIsNoFailure(t *testing.T) {
 		}
 	})
 }
+
+// What went while the source did not run is not shown as a user any more.
+//
+// Negative control: mutant "what went while the source did not run uses things for ever".
+func TestUserThatWentWhileTheSourceDidNotRunUsesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		graph := depend.NewGraph()
+		s := newSystem(t, setting{options: &depend.Options{Graph: graph}})
+		s.declare("one")
+		s.declare("stays", "one")
+		s.declare("goes", "one")
+		cacheCtx, stopCache := context.WithCancel(t.Context())
+		cached := make(chan error, 1)
+		go func() { cached <- s.cache.Run(cacheCtx) }() // ends at stopCache
+		users := func() (names []string) {
+			for _, r := range graph.View(depend.Ref{Kind: "thing", Key: store.Key{Name: "one"}}).Users {
+				names = append(names, r.Key.Name)
+			}
+			return names
+		}
+		for _, want := range [][]string{{"goes", "stays"}, {"stays"}} {
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { // ends at stop
+				done <- s.tracker.Source().Run(ctx, &listener{synced: func() {}, add: func(reconcile.Request) error { return nil }})
+			}()
+			settle()
+			if got := users(); !slices.Equal(got, want) {
+				t.Errorf("its users are %v, want %v", got, want)
+			}
+			stop()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			s.remove("goes")
+			settle()
+		}
+		stopCache()
+		check(t, <-cached)
+	})
+}
+
+// What a run has read is newer than what a late cache shows: the object is woken when what the
+// run found missing is there, and not only when the cache has caught up.
+//
+// promise Q1. Negative control: mutant "a late cache decides what an object waits for".
+func TestObjectIsWokenForWhatItsRunReadThoughItsCacheIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		things := must(store.New[Spec, Status](must(memory.New(nil))(t), "thing", nil))(t)
+		users := must(cache.New(things, nil))(t)
+		all := must(cache.New(things, &cache.Options[Spec, Status]{Name: "all"}))(t)
+		tracker := must(depend.New(users, depend.On(all, needed, nil), nil))(t)
+		declare := func(name string, needs ...string) *Thing {
+			return must(things.Create(t.Context(), &Thing{Meta: store.Meta{Name: name}, Spec: Spec{Needs: needs}}))(t)
+		}
+		user := declare("user", "before")
+		usersCtx, stopUsers := context.WithCancel(t.Context())
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 3)
+		go func() { ended <- users.Run(usersCtx) }() // ends at stopUsers
+		synctest.Wait()
+		stopUsers() // it is late from now on
+		check(t, <-ended)
+		woken := 0
+		go func() { ended <- all.Run(ctx) }() // ends at stop
+		go func() {                           // ends at stop
+			err := tracker.Source().Run(ctx, &listener{synced: func() {}, add: func(key reconcile.Request) error {
+				if key.Name == "user" {
+					woken++
+				}
+				return nil
+			}})
+			if errors.Is(err, context.Canceled) {
+				err = nil
+			}
+			ended <- err
+		}()
+		settle()
+		user.Spec.Needs = []string{"after"}
+		user = must(things.Update(t.Context(), user))(t)
+		if p := must(tracker.Admit(t.Context(), user, nil))(t); p.Open() {
+			t.Fatal("it may go on: this shows nothing")
+		}
+		settle()
+		woken = 0
+		after := declare("after")
+		after.SetReady()
+		must(things.UpdateStatus(t.Context(), after))(t)
+		settle()
+		if woken != 1 {
+			t.Errorf("it was woken %d times when what its run found missing was ready, want once", woken)
+		}
+		stop()
+		check(t, <-ended)
+		check(t, <-ended)
+	})
+}
+
+// What an object needs becomes ready between the look of its run and the moment at which the run
+// is told to wait: the source knew before there was somebody to wake.
+//
+// promise Q1. Negative control: mutant "what became ready before a run was told to wait wakes nobody".
+func TestReadyBeforeTheRunIsToldToWaitWakesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var between func()
+		s := newSystem(t, setting{need: &depend.NeedOptions[Spec, Status]{Ready: func(n *Thing) bool {
+			ready := n.Ready()
+			if f := between; f != nil {
+				between = nil
+				f()
+			}
+			return ready
+		}}})
+		s.declare("one")
+		s.declare("user", "one")
+		woken := 0
+		stop := s.runSource(&listener{synced: func() {}, add: func(key reconcile.Request) error {
+			if key.Name == "user" {
+				woken++
+			}
+			return nil
+		}})
+		settle()
+		between = func() {
+			one := s.get("one")
+			one.SetReady()
+			must(s.store.UpdateStatus(t.Context(), one))(t)
+			synctest.Wait() // the source has looked
+			woken = 0
+		}
+		if p := must(s.tracker.Admit(t.Context(), s.get("user"), nil))(t); p.Open() {
+			t.Fatal("it may go on: this shows nothing")
+		}
+		settle()
+		if woken == 0 {
+			t.Error("it waits for what is ready")
+		}
+		if err := stop(); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// The failure of a source is told through Watched.
+//
+// Negative control: mutant "the failure of a watched source is not told".
+func TestFailureOfAWatchedSourceIsTold(t *testing.T) {
+	boom, told := errors.New("boom"), error(nil)
+	source := depend.Watched(reconcile.Source[reconcile.Request]{Name: "watched", Run: func(_ context.Context, to reconcile.Sink[reconcile.Request]) error {
+		to.(reconcile.Reporter).Failed(boom)
+		return nil
+	}})
+	l := &listener{synced: func() {}, add: func(reconcile.Request) error { return nil }}
+	check(t, source.Run(t.Context(), &reporter{l, &told}))
+	if !errors.Is(told, boom) {
+		t.Errorf("it was told %v, want what the source said", told)
+	}
+	check(t, source.Run(t.Context(), l)) // which hears of no failures
+}
+
+type reporter struct {
+	*listener
+	told *error
+}
+
+func (r *reporter) Failed(err error) { *r.told = err }

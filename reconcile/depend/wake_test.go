@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -476,4 +478,80 @@ func TestValueIsWaitedForAndItsChangeRunsTheUser(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Whatever ends a run, what the object needs ends its backoff: an error, a panic, a status that
+// could not be written.
+//
+// promise Q4. Negative control: mutants "an object whose status could not be written hears of
+// its needs no more", "an object whose run panicked hears of its needs no more".
+func TestHoweverARunEndsWhatItNeedsWakesTheObject(t *testing.T) {
+	for _, how := range []string{"error", "panic", "status"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var fails, broken atomic.Bool
+				s := newSystem(t, setting{
+					backend: &refusing{must(memory.New(nil))(t), func(op store.Op) bool {
+						return how == "status" && fails.Load() && op.Key.Name == "user"
+					}},
+					fail: func(o *Thing) error {
+						switch {
+						case o.Name != "user" || !fails.Load():
+							return nil
+						case how == "panic":
+							panic("boom")
+						}
+						return errors.New("boom")
+					},
+					broken: func(o *Thing) bool { return o.Name == "one" && broken.Load() },
+				})
+				defer s.start()()
+				user := store.Key{Name: "user"}
+				change := func(isBroken bool) {
+					broken.Store(isBroken)
+					s.edit("one", func(o *Thing) { o.Spec.Size++ })
+					settle()
+				}
+				s.declare("one")
+				s.declare("user", "one")
+				settle()
+				s.wantReady("one", "user")
+				change(true)
+				check(t, s.ctrl.Add(user))
+				settle()
+				if c, _ := s.get("user").Condition(depend.ConditionDependencies); c.Status != store.False {
+					t.Fatalf("it does not wait: %+v", c)
+				}
+				fails.Store(true)
+				change(false)
+				time.Sleep(40 * time.Second)
+				synctest.Wait()
+				if e, ok := s.ctrl.Queue().Lookup(user); !ok || e.Attempts < 5 || time.Until(e.Next) < 10*time.Second {
+					t.Fatalf("it does not back off for long: %+v", e)
+				}
+				fails.Store(false)
+				change(true)
+				change(false)
+				if e, ok := s.ctrl.Queue().Lookup(user); ok {
+					t.Errorf("it goes on waiting although what it needs is ready again: %+v", e)
+				}
+				if c, _ := s.get("user").Condition(depend.ConditionDependencies); c.Status != store.True {
+					t.Errorf("it did not run: %+v", c)
+				}
+			})
+		})
+	}
+}
+
+// refusing refuses some writes.
+type refusing struct {
+	store.Backend
+	refuses func(store.Op) bool
+}
+
+func (b *refusing) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	if slices.ContainsFunc(t.Ops, b.refuses) {
+		return 0, errors.New("refused")
+	}
+	return b.Backend.Commit(ctx, t)
 }

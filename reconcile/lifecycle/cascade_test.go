@@ -5,10 +5,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -204,6 +206,127 @@ func TestCascadeConcludesNothingFromACache(t *testing.T) {
 		get(t, s, "a")
 	})
 }
+
+// A child may name an owner that is newer than what the cache of owners shows under its
+// name: that owner has not gone.
+//
+// Negative control: mutant "an older owner of the name stands for the newer one".
+func TestCascadeConcludesNothingFromAnOlderOwnerOfTheName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parents := newKind[struct{}, struct{}](t, "parent")
+		declare := func() *store.Object[struct{}, struct{}] {
+			o, err := parents.Create(t.Context(), &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: "one"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}
+		older := declare()
+		owners, err := cache.New(parents, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- owners.Run(ctx) }()
+		synctest.Wait()
+		stop() // it shows the older one from now on
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if err := parents.Delete(t.Context(), older); err != nil {
+			t.Fatal(err)
+		}
+		if shown, ok := owners.Get(older.Key()); !ok || shown.UID != older.UID {
+			t.Fatal("the cache does not show the older owner: this shows nothing")
+		}
+		gone := Owning[widgetSpec, widgetStatus](owners).gone
+		for _, c := range []struct {
+			owner store.Owner
+			want  bool
+		}{{ownedBy(declare())[0], false}, {store.Owner{Kind: "parent", Key: key("one"), UID: "another"}, true}} {
+			if got, err := gone(t.Context(), c.owner); got != c.want || err != nil {
+				t.Errorf("owner %v has gone: got %v, %v, want %v", c.owner, got, err, c.want)
+			}
+		}
+	})
+}
+
+// An owner goes and another takes its name before its deletion was mapped, so that both are
+// one change to the mapper: the children of the one that went are run all the same.
+//
+// promise Q1. Negative control: mutant "children of an owner that was made again are not run".
+func TestCascadeRunsTheChildrenOfAnOwnerThatWasMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, parents := newWidgets(t), newKind[struct{}, struct{}](t, "parent")
+		owners, err := cache.New(parents, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		children := childCache(t, s)
+		byOwner, err := children.AddIndex("owner uid", OwnerUIDs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := make(map[string]*store.Object[struct{}, struct{}])
+		for _, name := range []string{"first", "second"} {
+			o, err := parents.Create(t.Context(), &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: name}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Create(t.Context(), &widget{Meta: store.Meta{Name: "child-of-" + name, Owners: ownedBy(o)}}); err != nil {
+				t.Fatal(err)
+			}
+			held[name] = o
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		defer all.Wait()
+		defer stop()
+		to := &slowSink{mayGo: make(chan struct{})}
+		for _, run := range []func() error{
+			func() error { return owners.Run(ctx) },
+			func() error { return children.Run(ctx) },
+			func() error { return Owning[widgetSpec, widgetStatus](owners).orphans(byOwner).Run(ctx, to) },
+		} {
+			all.Go(func() { // ended by stop
+				if err := run(); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		for _, name := range []string{"first", "second"} { // the mapping of the first waits in Add
+			if err := parents.Delete(ctx, held[name]); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if _, err := parents.Create(ctx, &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: "second"}}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		close(to.mayGo)
+		synctest.Wait()
+		if want := []store.Key{key("child-of-first"), key("child-of-second")}; !slices.Equal(to.keys, want) {
+			t.Errorf("children run: %v, want %v", to.keys, want)
+		}
+	})
+}
+
+// slowSink takes a key when it may.
+type slowSink struct {
+	mayGo chan struct{}
+	keys  []store.Key // read in a quiet bubble
+}
+
+func (s *slowSink) Add(key store.Key, _ queue.AddOptions) error {
+	<-s.mayGo
+	s.keys = append(s.keys, key)
+	return nil
+}
+
+func (s *slowSink) Synced() {}
 
 // case 96
 func TestCascadeWithAPartMissingIsRefused(t *testing.T) {

@@ -511,3 +511,67 @@ func TestLiveEditDoesNotWaitForTheUsersOfAWatchedRef(t *testing.T) {
 		}
 	})
 }
+
+// A secret that turned from one user to another wakes both.
+//
+// Negative control: mutant "an edited reference wakes one side".
+func TestWatchRefWakesBothSides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, secretStore, secrets, ok := partsAndSecrets(t)
+		source := WatchRef(secrets, StaticConfig(struct{}{}), func(_ context.Context, ref *part, _ struct{}, _ bool) ([]reconcile.Request, error) {
+			return []reconcile.Request{key(ref.Spec.Needs)}, nil
+		})
+		o, err := secretStore.Create(t.Context(), &part{Meta: store.Meta{Name: "password"}, Spec: partSpec{"before"}})
+		ok(err)
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		defer all.Wait()
+		defer stop()
+		to := &slowSink{mayGo: make(chan struct{})}
+		close(to.mayGo)
+		all.Go(func() { _ = secrets.Run(ctx) })
+		all.Go(func() { _ = source.Run(ctx, to) })
+		synctest.Wait()
+		to.keys = nil
+		o.Spec.Needs = "after"
+		_, err = secretStore.Update(ctx, o)
+		ok(err)
+		synctest.Wait()
+		if want := []store.Key{key("before"), key("after")}; !slices.Equal(to.keys, want) {
+			t.Errorf("woken: %v, want %v", to.keys, want)
+		}
+	})
+}
+
+// An object whose run panicked is woken by what it needs, as one whose run failed.
+//
+// Negative control: mutant "a provider that panicked hears of its needs no more".
+func TestObjectThatPanickedIsWokenByWhatItNeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := true
+		p := &parts{fail: func(name string) error {
+			if name == "user" && bad {
+				panic("boom")
+			}
+			return nil
+		}}
+		s := workshop(t, func(s *store.Store[partSpec, partStatus]) (*Lifecycle[partSpec, partStatus], error) {
+			return NewProvider(s, p, StaticConfig(struct{}{}), nil, nil)
+		})
+		declarePart(t, s, "base", "")
+		declarePart(t, s, "user", "base")
+		bad = false
+		base, err := s.Get(t.Context(), key("base"))
+		if err == nil {
+			base.Spec.Needs = "more"
+			_, err = s.Update(t.Context(), base)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		declarePart(t, s, "more", "") // until it is there the base is not ready
+		if o, err := s.Get(t.Context(), key("user")); err != nil || !o.Ready() {
+			t.Errorf("it backs off although what it needs is ready again: %+v, %v; calls %v", o.Conditions, err, p.called())
+		}
+	})
+}

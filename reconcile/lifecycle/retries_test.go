@@ -141,6 +141,91 @@ func TestRoundThatWasCutOffIsMadeAgain(t *testing.T) {
 	})
 }
 
+// A change of the config whose round over all objects was cut off is told by the next life
+// of the source.
+//
+// Negative control: mutant "a round that was cut off has told of the config".
+func TestRoundOfAConfigThatWasCutOffIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWidgets(t)
+		create(t, s, "config")
+		c, err := WatchedConfig(s, key("config"), &widgetSpec{Size: 7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f follower
+		if err := c.follow(t.Context(), &f, func() error { return errBoom }); !errors.Is(err, errBoom) {
+			t.Fatalf("the source ended with %v, want why the round was cut off", err)
+		}
+		rounds := 0
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.follow(ctx, &f, func() error { rounds++; return nil }) }() // ends at cancel
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != nil || rounds != 1 {
+			t.Errorf("%d rounds in the next life, error %v; want one", rounds, err)
+		}
+	})
+}
+
+// A handler that gave up is called again at the slow resync of its parked key, which may come
+// before the hour that it waits for beside handlers that go on.
+//
+// promise R2. Negative control: mutant "a handler that gave up sleeps through the slow resync".
+func TestHandlerThatGaveUpIsCalledAtTheSlowResync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		s := newWidgets(t)
+		h := d.handler("h", func(context.Context, *widget) error { return errBoom })
+		h.Retry = func(int, error) time.Duration { return -1 }
+		start(t, mustNew(t, s, h), nil, patient())
+		create(t, s, "a")
+		restFor(time.Minute)
+		d.expect(t, "h Added 1")
+		restFor(time.Hour + time.Minute) // parked keys are tried after an hour at most, looked for each minute
+		d.expect(t, "h Added 1")
+	})
+}
+
+// A handler comes back while an object still carries the finalizer that it had before its Add
+// succeeded: the object stays until its Delete has succeeded.
+//
+// Negative control: mutant "an object does not wait for a handler that came back".
+func TestHandlerThatComesBackIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, added := range []bool{false, true} {
+			var d diary
+			fails := !added
+			h := d.handler("h", func(context.Context, *widget) error {
+				if fails {
+					return errBoom
+				}
+				return nil
+			})
+			s := newWidgets(t)
+			l := mustNew(t, s, h)
+			create(t, s, "a")
+			_, _ = l.Reconcile(t.Context(), key("a"))
+			l.Handlers().Remove("h")
+			if _, err := l.Handlers().Add(h); err != nil {
+				t.Fatal(err)
+			}
+			remove(t, s, "a")
+			d.take()
+			fails = true
+			runFails(t, l, "a", errBoom)
+			d.expect(t, "h Deleted 1")
+			get(t, s, "a") // it is still there
+			time.Sleep(time.Hour)
+			fails = false
+			run(t, l, "a")
+			d.expect(t, "h Deleted 1")
+			expectGone(t, s, "a")
+		}
+	})
+}
+
 // unread is a store whose records cannot be read one by one.
 type unread struct {
 	*memory.Backend

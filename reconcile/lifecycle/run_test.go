@@ -371,7 +371,8 @@ func TestRetiredFinalizersDoNotHoldUpADeletion(t *testing.T) {
 	run(t, mustProvide(t, s, &fakeProvider{}, nil, nil), "b")
 	remove(t, s, "a")
 	remove(t, s, "b")
-	l, err := New[widgetSpec, widgetStatus](s, nil, &Options{Retired: []string{"tend.widget.old", "tend.widget.provider"}})
+	o := &Options{Retired: []string{"tend.widget.old", "tend.widget.provider"}}
+	l, err := New[widgetSpec, widgetStatus](s, nil, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,4 +380,79 @@ func TestRetiredFinalizersDoNotHoldUpADeletion(t *testing.T) {
 	run(t, l, "b")
 	expectGone(t, s, "a")
 	expectGone(t, s, "b")
+
+	// Nor do those of a handler that has crashed in its Add, nor beside a provider that has
+	// the object too.
+	o.Retired = o.Retired[:1]
+	for _, provided := range []bool{false, true} {
+		if l, err = New[widgetSpec, widgetStatus](s, nil, o); provided {
+			l, err = NewProvider(s, &fakeProvider{}, StaticConfig(settings{}), nil, o)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		create(t, s, "c")
+		edit(t, s, "c", func(o *widget) { o.Finalizers = []string{"pending.tend.widget.old", "tend.widget.old"} })
+		run(t, l, "c")
+		remove(t, s, "c")
+		run(t, l, "c")
+		expectGone(t, s, "c")
+	}
+}
+
+// What has happened is recorded although others write the object at each try but the last,
+// and the conflict shows when they do at that one too.
+//
+// Negative control: mutant "what has happened is recorded at the second try or not at all".
+func TestOutcomeIsRecordedThoughOthersWrite(t *testing.T) {
+	for others := range recordTries + 1 {
+		s := newWidgets(t)
+		create(t, s, "a")
+		tries := 0
+		err := begin(t, s, "a").Record(t.Context(), func(o *widget) error {
+			if tries++; tries <= others {
+				edit(t, s, "a", resize(10+tries))
+			}
+			o.AddFinalizer("ours")
+			return nil
+		})
+		if recorded := get(t, s, "a").HasFinalizer("ours"); recorded != (others < recordTries) || errors.Is(err, store.ErrConflict) == recorded {
+			t.Errorf("others wrote %d times: recorded %v, error %v", others, recorded, err)
+		}
+	}
+}
+
+// To have said Ready and failed all the same is to have said nothing: the object is not Ready.
+//
+// Negative control: mutant "what fails after it has said Ready is Ready".
+func TestReadyThatFailedIsNotReady(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		for _, provided := range []bool{false, true} {
+			s, fails := newWidgets(t), false
+			act := func(_ context.Context, o *widget) (reconcile.Result, error) {
+				if !fails {
+					return reconcile.Result{}, nil
+				}
+				o.SetReady()
+				return reconcile.Result{}, errBoom
+			}
+			l := mustNew(t, s, Handler[widgetSpec, widgetStatus]{Add: act, Resync: act, Delete: act})
+			if provided {
+				call := func(ctx context.Context, o *widget, _ settings, _ client) (reconcile.Result, error) {
+					return act(ctx, o)
+				}
+				l = mustProvide(t, s, &fakeProvider{create: call, delete: call}, nil, nil)
+			}
+			create(t, s, "a")
+			run(t, l, "a")
+			phase, reason := store.PhaseProgressing, ReasonFailed
+			if deleted {
+				remove(t, s, "a")
+				phase, reason = store.PhaseTerminating, ReasonDeleteFailed
+			}
+			fails = true
+			runFails(t, l, "a", errBoom)
+			expectReady(t, get(t, s, "a"), store.False, phase, reason)
+		}
+	}
 }
