@@ -2926,7 +2926,7 @@ var All = []Mutant{
 		Package: "reconcile/depend", Test: "TestFailureOfAWatchedSourceIsTold",
 	},
 	{
-		Name: "what became ready before a run was told to wait wakes nobody",
+		Name: "what became ready before a run was told to wait wakes no object",
 		File: "reconcile/depend/tracker.go", Old: "u != nil && u.is(waiting) {\n\t\t\tif w", New: "u != nil && u.is(waiting) && !BROKEN {\n\t\t\tif w",
 		Package: "reconcile/depend", Test: "TestReadyBeforeTheRunIsToldToWaitWakesIt",
 	},

@@ -433,7 +433,7 @@ func TestNothingIsReleasedWhileTheHoldsCannotBeListed(t *testing.T) {
 }
 
 // What an object holds whose record cannot be read is not known: nothing of what its kind
-// needs is released before somebody has mended it.
+// needs is released before the record is mended.
 //
 // promise E2. Negative control: mutant "a record of holds that cannot be read holds nothing".
 func TestNothingIsReleasedWhileARecordOfHoldsCannotBeRead(t *testing.T) {

@@ -430,9 +430,9 @@ func TestObjectIsWokenForWhatItsRunReadThoughItsCacheIsLate(t *testing.T) {
 }
 
 // What an object needs becomes ready between the look of its run and the moment at which the run
-// is told to wait: the source knew before there was somebody to wake.
+// is told to wait: the source knew before there was an object to wake.
 //
-// promise Q1. Negative control: mutant "what became ready before a run was told to wait wakes nobody".
+// promise Q1. Negative control: mutant "what became ready before a run was told to wait wakes no object".
 func TestReadyBeforeTheRunIsToldToWaitWakesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var between func()
