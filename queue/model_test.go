@@ -33,6 +33,7 @@ type modelKey struct {
 	due      time.Time
 	band     int
 	attempts int
+	failed   bool // its last run ended with an error, and nothing made it forget that
 	holds    []modelHold
 
 	added, urgent, removed, raised bool
@@ -277,15 +278,15 @@ func (m *model) remove(key string, now time.Time) bool {
 	case k == nil:
 		return false
 	case k.state == StateIdle && !k.cool.After(now):
-		k.attempts = 0 // of a key that is only held nothing is kept but its holds
+		k.attempts, k.failed = 0, false // of a key that is only held nothing is kept but its holds
 		return false
 	case k.state == StateRunning:
 		was := !k.removed || k.added
 		k.first, k.cool = time.Time{}, time.Time{}
-		k.removed, k.added, k.urgent, k.raised = true, false, false, false
+		k.removed, k.added, k.urgent, k.raised, k.failed = true, false, false, false, false
 		return was
 	}
-	k.attempts, k.cool = 0, time.Time{} // nothing is kept of a key that was removed
+	k.attempts, k.failed, k.cool = 0, false, time.Time{} // nothing is kept of a key that was removed
 	m.idle(key, now)
 	return true
 }
@@ -295,7 +296,7 @@ func (m *model) cancel(key string, now time.Time) bool {
 	switch {
 	case k == nil:
 	case k.state == StateDelayed:
-		k.attempts = 0
+		k.attempts, k.failed = 0, false
 		m.idle(key, now)
 		return true
 	case k.state == StateRunning && k.added && !k.again.IsZero():
@@ -542,6 +543,9 @@ func (m *model) settle(key string, kind modelResult, at time.Time, prio Priority
 		k.band = prio.Int()
 	}
 	was := *k
+	if !k.removed {
+		k.failed = kind != modelDone && kind != modelAfter
+	}
 	k.added, k.urgent, k.removed, k.raised = false, false, false, false
 	switch {
 	case was.removed:

@@ -64,6 +64,7 @@ type trial struct {
 	t       testing.TB
 	kind    kind
 	q       *Queue[string]
+	giveUp  bool   // the policy does
 	bad     defect // of the queue; see TestModelCatchesBrokenQueues
 	m       *model
 	n       int // operations so far; makes all delays different
@@ -105,6 +106,9 @@ const (
 )
 
 func (r *trial) policy(attempt int, _ error) time.Duration {
+	if r.giveUp {
+		return -1
+	}
 	return 40*time.Millisecond<<min(attempt, 4) + time.Duration(r.n)*time.Nanosecond
 }
 
@@ -659,9 +663,15 @@ func (r *trial) settle(which int, kind byte, d time.Duration, prio Priority) {
 		it.After(d)
 		r.m.settle(key, modelAfter, due(d), prio, now)
 	case 5:
-		r.note("retry %s at least %v", letter(key), d)
+		r.giveUp = which>>5&3 == 0
+		r.note("retry %s at least %v, given up: %v", letter(key), d, r.giveUp)
 		r.bad.orRetry(it, fail, d)
-		r.m.settle(key, modelRetry, due(max(policy, d)), prio, now)
+		if r.giveUp { // if it was added meanwhile it is retried as by default
+			r.m.settle(key, modelPark, due(max(DefaultBase<<min(it.Attempt, 10), d)), prio, now)
+		} else {
+			r.m.settle(key, modelRetry, due(max(policy, d)), prio, now)
+		}
+		r.giveUp = false
 	case 6:
 		r.note("park %s", letter(key))
 		it.Park(fail)
@@ -830,6 +840,9 @@ func (r *trial) compareKey(k *modelKey, e Entry[string]) {
 	if state != k.state || e.Attempts != k.attempts || e.Priority.Int() != k.band {
 		r.t.Fatalf("%s is %v, attempts %d, priority %v; want %v, %d, %d", e.Key, e.State, e.Attempts, e.Priority, k.state, k.attempts, k.band)
 	}
+	if failed := e.LastError != nil; failed != k.failed {
+		r.t.Fatalf("%s is %v, its last error is %v; want one: %v", e.Key, e.State, e.LastError, k.failed)
+	}
 	next := time.Time{}
 	switch {
 	case k.state == StateDelayed || k.state == StateBackingOff:
@@ -899,6 +912,10 @@ func (r *trial) drain() {
 	r.items = nil
 	synctest.Wait()
 	r.m.step(time.Now())
+	if r.n%4 == 0 { // what waits for a time does not become due while the queue drains, however long that takes
+		pauseQueue(r.q, time.Hour)
+		r.m.pause, r.m.until = true, due(time.Hour)
+	}
 	want := slices.Sorted(slices.Values(r.m.ready))
 	forEver := r.m.pause && r.m.until.IsZero()
 	for _, key := range want {

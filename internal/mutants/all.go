@@ -1298,6 +1298,66 @@ var All = []Mutant{
 	},
 	// reconcile/lease
 	{
+		Name: "a release ends the hold that replaced its own",
+		File: "queue/queue.go", Old: "\treturn func() {\n\t\tk.locked(func() {\n\t\t\tif x.set != nil {", New: "\treturn func() {\n\t\tif BROKEN && h.Name != \"\" {\n\t\t\tq.Release(over, h.Name)\n\t\t\treturn\n\t\t}\n\t\tk.locked(func() {\n\t\t\tif x.set != nil {",
+		Package: "queue", Test: "TestHoldsOverOneScopeEndOneByOne",
+	},
+	{
+		Name: "the queue is held for the reason of a hold that has ended",
+		File: "queue/hold.go", Old: "\t\t\ts.env.heldBy.Store(set.reason())", New: "\t\t\tif !BROKEN || s.env.heldBy.Load() == nil {\n\t\t\t\ts.env.heldBy.Store(set.reason())\n\t\t\t}",
+		Package: "queue", Test: "TestHoldsOverOneScopeEndOneByOne",
+	},
+	{
+		Name: "a key that was given up and added meanwhile is retried at once",
+		File: "queue/item.go", Old: "\t\td = max(d, doubled(DefaultBase, i.Attempt, DefaultMax))", New: "\t\tif !BROKEN {\n\t\t\td = max(d, doubled(DefaultBase, i.Attempt, DefaultMax))\n\t\t}",
+		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
+		Name: "the weight of a tenant never becomes less",
+		File: "queue/keeper.go", Old: "\tt.weight = weight\n", New: "\tif !BROKEN || weight > t.weight {\n\t\tt.weight = weight\n\t}\n",
+		Package: "queue", Test: "TestWeightOfATenantIsThatOfTheLastAdd",
+	},
+	{
+		Name: "After keeps the error of the run before",
+		File: "queue/shard.go", Old: "\tcase o.kind <= later:\n\t\ts.record(i).err = nil", New: "\tcase o.kind <= later && !(BROKEN && o.kind == later):\n\t\ts.record(i).err = nil",
+		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
+		Name: "Drain does not wait for hooks",
+		File: "queue/stop.go", Old: "\tq.timer.stop()\n\treturn q.awaitTimer(ctx)", New: "\tq.timer.stop()\n\tif BROKEN {\n\t\treturn nil\n\t}\n\treturn q.awaitTimer(ctx)",
+		Package: "queue", Test: "TestDrainAndStopWaitForAHookThatIsUnderWay",
+	},
+	{
+		Name: "the end of a hold lets run what has become due while the queue drains",
+		File: "queue/shard.go", Old: "\tfor s.env.may().phase() == open && !more {", New: "\tfor (BROKEN || s.env.may().phase() == open) && !more {",
+		Package: "queue", Test: "TestModelRandomly",
+	},
+	{
+		Name: "a queue that drains is not shutting down",
+		File: "queue/workqueue/workqueue.go", Old: "\tw.closing.Store(true)\n\t_ = w.q.Drain(ctx)", New: "\tif !BROKEN {\n\t\tw.closing.Store(true)\n\t}\n\t_ = w.q.Drain(ctx)",
+		Package: "queue/workqueue", Test: "TestShutDownWithDrainWaitsForRunningAndDirtyKeys",
+	},
+	{
+		Name: "the first delay of a limiter is its second",
+		File: "queue/workqueue/workqueue.go", Old: "\treturn b.policy(n, nil)", New: "\tif BROKEN {\n\t\tn++\n\t}\n\treturn b.policy(n, nil)",
+		Package: "queue/workqueue", Test: "TestRateLimitedAddsGrowUntilForget",
+	},
+	{
+		Name: "loads whose announcement failed are not announced again",
+		File: "reconcile/lease/load.go", Old: "\t\ts.loads = before\n", New: "\t\tif !BROKEN {\n\t\t\ts.loads = before\n\t\t}\n",
+		Package: "reconcile/lease", Test: "TestLoadsMeasuredWhileTheStoreIsAwayAreAnnouncedLater",
+	},
+	{
+		Name: "a shard whose work is done is given up",
+		File: "reconcile/lease/session.go", Old: "\t\t<-h.ctx.Done()\n", New: "\t\tif !BROKEN {\n\t\t\t<-h.ctx.Done()\n\t\t}\n",
+		Package: "reconcile/lease", Test: "TestWorkThatIsDoneKeepsItsHold",
+	},
+	{
+		Name: "a lease is renewed at its end",
+		File: "store/memory/lease.go", Old: "l == nil || !time.Now().Before(l.expires) {", New: "l == nil || !BROKEN && !time.Now().Before(l.expires) {",
+		Package: "store/memory", Test: "TestRenewalAtTheLastMoment",
+	},
+	{
 		Name: "a list does not name the server before",
 		File: "reconcile/lease/board.go", Old: "\t\tif now, held := all.by[name]; !held || now.created != o.created {", New: "\t\tif now, held := all.by[name]; !BROKEN && (!held || now.created != o.created) {",
 		Package: "reconcile/lease", Test: "TestPreviousHolderIsKnownHoweverItsEndIsHeardOf",

@@ -218,6 +218,9 @@ func TestShutDownWithDrainWaitsForRunningAndDirtyKeys(t *testing.T) {
 			}
 		}
 		want(false, "while two keys run")
+		if !q.ShuttingDown() {
+			t.Error("ShuttingDown is false during ShutDownWithDrain")
+		}
 		q.Done(second)
 		want(false, "while one key runs")
 		q.Done(first)
@@ -349,15 +352,15 @@ func TestAddDuringBackoffRunsAtOnceAndKeepsTheCount(t *testing.T) {
 func TestRateLimitedAddsGrowUntilForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, &workqueue.Options[string]{Limiter: workqueue.NewLimiter[string](queue.Backoff{
-			Base: time.Millisecond, Max: 4 * time.Millisecond, Jitter: queue.NoJitter,
+			Base: time.Second, Max: 4 * time.Second, Jitter: queue.NoJitter,
 		})})
 		for n, want := range []time.Duration{1, 2, 4, 4} {
 			from := time.Now()
 			q.AddRateLimited("a")
 			key, _ := q.Get()
 			q.Done(key)
-			if got := time.Since(from); got < want*time.Millisecond || got > want*time.Millisecond+2*time.Millisecond {
-				t.Errorf("delay %d is %v, want %v ms", n, got, int(want))
+			if got := time.Since(from); got < want*time.Second || got > want*time.Second+10*time.Millisecond {
+				t.Errorf("delay %d is %v, want %v s", n, got, int(want))
 			}
 			if got := q.NumRequeues("a"); got != n+1 {
 				t.Errorf("NumRequeues is %d, want %d", got, n+1)

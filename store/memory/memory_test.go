@@ -229,7 +229,9 @@ func TestListsReadPageByPageAreHeldInTurn(t *testing.T) {
 	}
 }
 
-// A lease's timer and its renewal may meet; the later one decides.
+// A lease's timer and its renewal may meet: then the lease has ended.
+//
+// Negative control: the mutant "a lease is renewed at its end".
 func TestRenewalAtTheLastMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, nil)
@@ -253,6 +255,15 @@ func TestRenewalAtTheLastMoment(t *testing.T) {
 		synctest.Wait()
 		if _, err := b.Get(t.Context(), "K", store.Key{Name: "a"}); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Get after the end: got error %v, want %v", err, store.ErrNotFound)
+		}
+		for range 20 { // either the timer or the renewal is first
+			if id, err = b.Grant(t.Context(), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			if err := b.Renew(t.Context(), id); !errors.Is(err, store.ErrLeaseGone) {
+				t.Errorf("Renew at the end: got error %v, want %v", err, store.ErrLeaseGone)
+			}
 		}
 		if _, err := b.Grant(t.Context(), time.Hour); err != nil {
 			t.Fatal(err)
