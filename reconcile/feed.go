@@ -505,18 +505,9 @@ func (s *sink[K]) gained() (shards []int) {
 	return shards
 }
 
+func (s *sink[K]) inShards(key K, shards []int) bool {
+	shard, ok := s.of.shardOf(key)
+	return !ok || slices.Contains(shards, shard)
+}
+
 func (s *sink[K]) forShards(shards []int) kernelSink[K] { return &shardsSink[K]{s, shards} }
-
-// shardsSink lets the keys of some shards through.
-type shardsSink[K comparable] struct {
-	*sink[K]
-	shards []int
-}
-
-// Add implements Sink.
-func (s *shardsSink[K]) Add(key K, o queue.AddOptions) error {
-	if shard, ok := s.of.shardOf(key); ok && !slices.Contains(s.shards, shard) {
-		return nil
-	}
-	return s.sink.Add(key, o)
-}

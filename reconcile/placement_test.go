@@ -371,10 +371,14 @@ func TestDrainingRunsEndBeforeTheirLeaseCanBeTaken(t *testing.T) {
 				var mu sync.Mutex
 				now := 0
 				var cause error
+				var forgot atomic.Int32
 				add := func(server string) (*server, *cutOff) {
 					link := &cutOff{Backend: b}
 					p := must[lease.Placement](t)(lease.NewSingleton(link, "test", &lease.Options{Server: server, Logger: slog.New(slog.DiscardHandler)}))
 					o := reconcile.Options[store.Key]{StopTimeout: 40 * time.Minute, Timeout: -1}
+					o.Middleware = append(o.Middleware, func(r reconcile.Reconciler[store.Key]) reconcile.Reconciler[store.Key] {
+						return &forgetting{r, &forgot}
+					})
 					return newServer(t, newStore(t, link, "thing"), p, o, func(ctx context.Context, k store.Key) (result, error) {
 						mu.Lock()
 						if now++; now > 1 {
@@ -408,6 +412,7 @@ func TestDrainingRunsEndBeforeTheirLeaseCanBeTaken(t *testing.T) {
 				if err := old.run.end(); err != nil {
 					t.Errorf("Run of the old server: %v", err)
 				}
+				expect(t, "calls of Forget by a controller that stops", forgot.Load(), 0)
 				next.run.stop()
 				pass(time.Hour)
 			})
@@ -1053,5 +1058,143 @@ func TestRunsThatAreFencedBackOff(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
+	})
+}
+
+// What was wrong with a source is not wrong with a server that has lost the lease: it runs none.
+//
+// Negative control: mutant "a source that failed before its lease was lost is ill for ever".
+func TestSourceThatFailedIsWellWithoutItsLease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := newHandPlaced(1)
+		c := newController(t, record[string](nil), &reconcile.Options[string]{Placement: p})
+		if err := c.Watch(reconcile.Source[string]{Name: "ill", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+			to.Synced()
+			to.(reconcile.Reporter).Failed(errBoom)
+			<-ctx.Done()
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		for range 2 {
+			p.give(0)
+			if err := c.Health(); !errors.Is(err, errBoom) {
+				t.Errorf("Health says %v while the source fails", err)
+			}
+			p.take(0)
+			if err := c.Health(); err != nil {
+				t.Errorf("Health says %v without a lease", err)
+			}
+		}
+	})
+}
+
+// A lease is lost and won again before a source has ended: what that one has listed counts for
+// nothing, and keys wait for its next life.
+//
+// promise R4. Negative control: mutant "a source that is ending has synced".
+func TestKeysWaitForTheNextLifeOfASourceThatEndsLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := newHandPlaced(1)
+		r := record[string](nil)
+		c := newController(t, r, &reconcile.Options[string]{Placement: p})
+		ended, lives := make(chan struct{}), 0
+		if err := c.Watch(reconcile.Source[string]{Name: "late", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+			if lives++; lives > 1 {
+				time.Sleep(10 * time.Second) // its list
+			}
+			to.Synced()
+			<-ctx.Done()
+			<-ended
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, c)
+		p.give(0)
+		p.take(0)
+		p.give(0)
+		add(t, c, "a")
+		pass(time.Second)
+		expect(t, "runs while the source ends", r.count(), 0)
+		close(ended)
+		pass(time.Second)
+		expect(t, "runs while it lists", r.count(), 0)
+		pass(time.Minute)
+		expect(t, "runs after its list", r.count(), 1)
+		if err := run.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// forgetting is a middleware that counts what it is told to forget.
+type forgetting struct {
+	reconcile.Reconciler[store.Key]
+	told *atomic.Int32
+}
+
+func (f *forgetting) Forget(func(store.Key) bool) { f.told.Add(1) }
+
+// unwrapping is a sink of another package that says which one it is around.
+type unwrapping struct{ reconcile.Sink[store.Key] }
+
+func (u unwrapping) Unwrap() reconcile.Sink[store.Key] { return u.Sink }
+
+// A change that waits to be mapped when a shard is gained is mapped all the same, behind a
+// sink that says which one it is around: the source lists for the gained shard beside what
+// waits, and is not started again.
+//
+// promise Q1. Negative control: mutant "a source behind a sink that can be unwrapped is started again".
+func TestMapBehindASinkKeepsWhatWaitsWhenAShardIsGained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		names, more := make([]string, 2), make([]string, 2) // of what is mapped, by shard
+		for i := range 100 {
+			name := fmt.Sprint("mapped-", i)
+			of := lease.Shard(lease.HashKey(key(name)), 2)
+			names[of], more[of] = name, names[of]
+		}
+		gone := create(t, s, "gone", ref(names[0]))
+		create(t, s, "stays", ref(names[1]))
+		create(t, s, "stays-too", ref(more[0]))
+		p := newHandPlaced(2)
+		r := record[store.Key](nil)
+		c := newController(t, r, &reconcile.Options[store.Key]{Placement: p})
+		var fails atomic.Bool
+		src := reconcile.MapWith(newCache(t, s), func(ctx context.Context, old, now *thing) ([]store.Key, error) {
+			if fails.Load() {
+				return nil, errBoom
+			}
+			return byRef(ctx, old, now)
+		}, &reconcile.MapOptions[spec, status]{Backoff: exactly(time.Minute)})
+		inner, lives := src.Run, 0
+		src.Run = func(ctx context.Context, to reconcile.Sink[store.Key]) error {
+			lives++
+			return inner(ctx, unwrapping{unwrapping{to}})
+		}
+		if err := c.Watch(src); err != nil {
+			t.Fatal(err)
+		}
+		startManaged(t, c)
+		p.give(0)
+		expect(t, "keys of the first shard", r.count(), 2)
+		fails.Store(true)
+		if err := s.Delete(t.Context(), gone); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		p.give(1)
+		fails.Store(false)
+		pass(2 * time.Minute)
+		count := make(map[store.Key]int)
+		for _, k := range r.keys() {
+			count[k]++
+		}
+		if want := map[store.Key]int{key(names[0]): 2, key(names[1]): 1, key(more[0]): 1}; !maps.Equal(count, want) {
+			t.Errorf("runs %v, want %v: the deletion runs what was mapped", count, want)
+		}
+		expect(t, "lives of the source", lives, 1)
 	})
 }

@@ -64,6 +64,12 @@ const (
 )
 
 // A Sink takes the keys that a Source finds. It is safe for concurrent use.
+//
+// A Sink of your own around the one that a controller gave, for the Run of another Source,
+// may have a method Unwrap() Sink[K] that returns that one. The other Source then asks the
+// controller whatever it asks without yours: the kind of its objects ([Owns]), and to list
+// beside its Run for keys that the server has gained. Without Unwrap it is ended and started
+// again for those, and changes that wait to be mapped then ([Map]) are lost.
 type Sink[K comparable] interface {
 	// Add queues the key. It does not wait for anything. It fails with
 	// queue.ErrStopped when the controller is stopping, and with queue.ErrFull
@@ -110,6 +116,8 @@ type kernelSink[K comparable] interface {
 	kindOf() string
 	// elsewhere reports whether Add drops the key, because another server runs it.
 	elsewhere(key K) bool
+	// inShards reports whether the key is in one of some shards, as far as that is known.
+	inShards(key K, shards []int) bool
 	// forShards is the same sink for the keys of some shards: it drops all others.
 	forShards(shards []int) kernelSink[K]
 	// again asks this run of the source to list once more, for the shards that gained gives
@@ -125,6 +133,9 @@ type kernelSink[K comparable] interface {
 func kernelSinkOf[K comparable](to Sink[K]) kernelSink[K] {
 	if s, ok := to.(kernelSink[K]); ok {
 		return s
+	}
+	if w, ok := to.(interface{ Unwrap() Sink[K] }); ok {
+		return &wrappedSink[K]{foreignSink[K]{Sink: to}, kernelSinkOf(w.Unwrap())}
 	}
 	return &foreignSink[K]{Sink: to}
 }
@@ -155,6 +166,7 @@ func (s *foreignSink[K]) caused(K, store.Key, store.Revision) {}
 func (s *foreignSink[K]) skip(string, ...any)                 {}
 func (s *foreignSink[K]) kindOf() string                      { return "" }
 func (s *foreignSink[K]) elsewhere(K) bool                    { return false }
+func (s *foreignSink[K]) inShards(K, []int) bool              { return true }
 func (s *foreignSink[K]) forShards([]int) kernelSink[K]       { return s }
 func (s *foreignSink[K]) again() <-chan struct{}              { return nil }
 func (s *foreignSink[K]) gained() []int                       { return nil }
@@ -167,6 +179,43 @@ func (s *foreignSink[K]) mapperFailed(object store.Key, _ int, err error) {
 }
 
 func (s *foreignSink[K]) mappedAll() { s.Failed(nil) }
+
+// wrappedSink is a sink around one of a controller. Keys and failures go to it; what the
+// built-in sources ask of a controller, and what changes no key, goes to the one inside.
+type wrappedSink[K comparable] struct {
+	foreignSink[K]
+	in kernelSink[K]
+}
+
+func (s *wrappedSink[K]) took(key K, from Cached, rev store.Revision) { s.in.took(key, from, rev) }
+
+func (s *wrappedSink[K]) caused(key K, object store.Key, rev store.Revision) {
+	s.in.caused(key, object, rev)
+}
+
+func (s *wrappedSink[K]) skip(why string, attrs ...any)        { s.in.skip(why, attrs...) }
+func (s *wrappedSink[K]) kindOf() string                       { return s.in.kindOf() }
+func (s *wrappedSink[K]) elsewhere(key K) bool                 { return s.in.elsewhere(key) }
+func (s *wrappedSink[K]) inShards(key K, shards []int) bool    { return s.in.inShards(key, shards) }
+func (s *wrappedSink[K]) forShards(shards []int) kernelSink[K] { return &shardsSink[K]{s, shards} }
+func (s *wrappedSink[K]) again() <-chan struct{}               { return s.in.again() }
+func (s *wrappedSink[K]) gained() []int                        { return s.in.gained() }
+func (s *wrappedSink[K]) keep(v any)                           { s.in.keep(v) }
+func (s *wrappedSink[K]) kept() any                            { return s.in.kept() }
+
+// shardsSink lets the keys of some shards through.
+type shardsSink[K comparable] struct {
+	kernelSink[K]
+	shards []int
+}
+
+// Add implements Sink.
+func (s *shardsSink[K]) Add(key K, o queue.AddOptions) error {
+	if !s.inShards(key, s.shards) {
+		return nil
+	}
+	return s.kernelSink.Add(key, o)
+}
 
 // errRelist ends one run of a source that is to list again. It is no failure.
 var errRelist = errors.New("source is started again")

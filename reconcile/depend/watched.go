@@ -54,6 +54,9 @@ func (w *watchedSink) Add(key reconcile.Request, o queue.AddOptions) error {
 	return w.Sink.Add(key, o)
 }
 
+// Unwrap lets the source ask the controller: see reconcile.Sink.
+func (w *watchedSink) Unwrap() reconcile.Sink[reconcile.Request] { return w.Sink }
+
 // Failed implements reconcile.Reporter.
 func (w *watchedSink) Failed(err error) {
 	if r, ok := w.Sink.(reconcile.Reporter); ok {

@@ -92,6 +92,9 @@ func (n notingSink) Add(key reconcile.Request, o queue.AddOptions) error {
 	return n.Sink.Add(key, o)
 }
 
+// Unwrap lets the source ask the controller: see reconcile.Sink.
+func (n notingSink) Unwrap() reconcile.Sink[reconcile.Request] { return n.Sink }
+
 // Failed implements reconcile.Reporter.
 func (n notingSink) Failed(err error) {
 	if r, ok := n.Sink.(reconcile.Reporter); ok {

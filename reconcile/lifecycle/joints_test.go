@@ -10,6 +10,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -288,4 +289,41 @@ func TestSecretsRunNothingWithoutAMatch(t *testing.T) {
 			t.Errorf("the matcher was asked %d times, want once", asked)
 		}
 	})
+}
+
+// Owns knows the kind of the owners also as a dependency of a lifecycle, and behind a sink of
+// package depend: a child that changes runs its owner. Before, each owner was skipped as one of
+// another kind.
+//
+// promise Q1. Negative control: mutants "a dependency of a lifecycle does not know the
+// controller", "a watched source does not know the controller".
+func TestOwnsAsADependencyRunsTheOwner(t *testing.T) {
+	for name, wrap := range map[string]func(reconcile.Source[reconcile.Request]) reconcile.Source[reconcile.Request]{
+		"as it is": func(s reconcile.Source[reconcile.Request]) reconcile.Source[reconcile.Request] { return s },
+		"watched":  depend.Watched,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var d diary
+				s, children := newWidgets(t), newKind[struct{}, struct{}](t, "child")
+				shown, err := cache.New(children, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctrl, err := mustNew(t, s, d.handler("h", nil)).Controller("", nil, []reconcile.Source[reconcile.Request]{wrap(reconcile.Owns(shown))}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				manage(t, ctrl)
+				owner := create(t, s, "a")
+				restFor(time.Second)
+				d.expect(t, "h Added 1")
+				if _, err := children.Create(t.Context(), &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: "c", Owners: []store.Owner{s.OwnerOf(owner)}}}); err != nil {
+					t.Fatal(err)
+				}
+				restFor(time.Second)
+				d.expect(t, "h Resynced 1")
+			})
+		})
+	}
 }
