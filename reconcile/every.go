@@ -21,8 +21,9 @@ import (
 // It is synced after the first list that succeeded. A list that fails takes no
 // key for gone: it is reported and tried again with a backoff (500 ms to 1 min,
 // never later than the interval). A key that the latest list does not have is gone for
-// Options.Resync, unless another source knows it. Watch refuses it without a list, and
-// with an interval of zero or less.
+// Options.Resync, unless another source knows it. What vanishes while the process is down, or
+// while the key's shard is on its way from one server to another, is not noticed. Watch
+// refuses it without a list, and with an interval of zero or less.
 func Every[K, V comparable](name string, interval time.Duration, list func(ctx context.Context) (map[K]V, error)) Source[K] {
 	if interval <= 0 || list == nil {
 		return Source[K]{Name: name, bad: fmt.Errorf("Every(%q): needs a list function and an interval above 0, got %v", name, interval)}

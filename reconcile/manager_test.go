@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -581,4 +582,33 @@ func TestControllerEndsWithItsOwnCache(t *testing.T) {
 			t.Errorf("Run: %v, want ErrClosed and the controller's name", run.err)
 		}
 	})
+}
+
+// A controller whose sources tell relations to some kinds is drawn with the other kinds that
+// it is woken by, too.
+//
+// Negative control: mutant "a kind without a relation is not drawn beside one that has one".
+func TestGraphHasTheKindsWithAndWithoutARelation(t *testing.T) {
+	b := newBackend(t)
+	c := must[*reconcile.Controller[store.Key]](t)(reconcile.New("sets", record[store.Key](nil), nil))
+	if err := c.Watch(
+		reconcile.Map(newCache(t, newStore(t, b, "node")), byRef),
+		reconcile.Owners(newCache(t, newStore(t, b, "pod")), "set"),
+	); err != nil {
+		t.Fatal(err)
+	}
+	var m reconcile.Manager
+	if err := m.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	woken := make(map[string]reconcile.Role)
+	g := m.Graph()
+	for _, e := range g.Edges {
+		if e.Mapped {
+			woken[g.Nodes[e.From].Name] = e.As
+		}
+	}
+	if want := map[string]reconcile.Role{"node": "", "pod": reconcile.Owned}; !maps.Equal(woken, want) {
+		t.Errorf("it is woken by %v, want %v", woken, want)
+	}
 }

@@ -365,3 +365,69 @@ func TestMappedInitialObjectsAreNotUrgentAndLow(t *testing.T) {
 		expect(t, "after a change", e.Priority, queue.At(0))
 	})
 }
+
+// Urgent is for changes: a list at the start, as that of a source that is started again, ends
+// no park.
+//
+// promise Q4. Negative control: mutant "a list that is made again ends the park of what it maps to".
+func TestListOfAnUrgentMapEndsNoPark(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		restart := make(chan struct{})
+		s := newStore(t, newBackend(t), "thing")
+		create(t, s, "a", ref("x"))
+		src := reconcile.MapWith(newCache(t, s), byRef, &reconcile.MapOptions[spec, status]{Urgent: true})
+		inner := src.Run
+		src.Run = func(ctx context.Context, to reconcile.Sink[store.Key]) error {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() { ended <- inner(ctx, to) }() // ends at cancel, waited for below
+			select {
+			case <-restart:
+				cancel()
+				<-ended
+				return errBoom
+			case err := <-ended:
+				return err
+			}
+		}
+		r := record(func(context.Context, store.Key) (result, error) { return result{}, reconcile.Terminal(errBoom) })
+		c := newController(t, r, nil)
+		if err := c.Watch(src); err != nil {
+			t.Fatal(err)
+		}
+		startManaged(t, c)
+		pass(time.Minute)
+		restart <- struct{}{}
+		pass(time.Minute)
+		expect(t, "restarts", c.Snapshot().Sources[0].Restarts, 1)
+		expect(t, "runs after the list", r.count(), 1)
+		mutate(t, s, "a", func(o *thing) { o.Spec.Size++ })
+		pass(time.Second)
+		expect(t, "runs after a change", r.count(), 2)
+	})
+}
+
+// All objects there are at the start are mapped, whatever changes matter later.
+//
+// promise R4. Negative control: mutant "the first list of a Map is filtered".
+func TestMapMapsAllThatIsThereAtTheStart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		create(t, s, "a", ref("x"))
+		r := record[store.Key](nil)
+		c := newController(t, r, nil)
+		if err := c.Watch(reconcile.Map(newCache(t, s), byRef, func(ch cache.Change[spec, status]) bool { return ch.Old != nil })); err != nil {
+			t.Fatal(err)
+		}
+		startManaged(t, c)
+		pass(time.Second)
+		expectList(t, "at the start", r.keys(), key("x"))
+		create(t, s, "b", ref("y"))
+		pass(time.Second)
+		expectList(t, "after a change that does not matter", r.keys(), key("x"))
+		mutate(t, s, "b", func(o *thing) { o.Spec.Size++ })
+		pass(time.Second)
+		expectList(t, "after one that does", r.keys(), key("x"), key("y"))
+	})
+}

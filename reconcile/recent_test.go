@@ -146,3 +146,30 @@ func TestManagerSamplesWhileItRuns(t *testing.T) {
 type runnerFunc func(context.Context) error
 
 func (f runnerFunc) Run(ctx context.Context) error { return f(ctx) }
+
+// A key that cannot be read from text is found by what was kept of it, also when the queue
+// knows it no more.
+//
+// Negative control: mutant "the runs of a key that left the queue are not found".
+func TestRunsOfAKeyThatLeftTheQueueAreFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newController(t, record[int](nil), nil)
+		i, ok := reconcile.Inspect(c)
+		if !ok {
+			t.Fatal("it cannot be inspected")
+		}
+		i.KeepRuns()
+		start(t, c)
+		add(t, c, 7)
+		pass(time.Second)
+		if _, queued := i.Key(t.Context(), "7"); queued {
+			t.Fatal("the queue knows it: this shows nothing")
+		}
+		if all := i.RecentRuns(t.Context(), "7"); len(all) != 1 || all[0].Result != reconcile.RunSucceeded {
+			t.Errorf("its runs are %+v, want one that succeeded", all)
+		}
+		if all := i.RecentRuns(t.Context(), "8"); all != nil {
+			t.Errorf("the runs of a key that never ran are %+v", all)
+		}
+	})
+}

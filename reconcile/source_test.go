@@ -717,3 +717,56 @@ func TestSourceThatKeepsFailingIsNotHealthyInBetween(t *testing.T) {
 		})
 	}
 }
+
+// A source that has nothing to say, not even that it has synced, holds up no key.
+//
+// promise Q1. Negative control: mutant "a source that ended unsynced is waited for".
+func TestSourceThatEndsWithoutAWordHoldsUpNoKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		c := newController(t, r, nil)
+		if err := c.Watch(reconcile.Source[string]{Name: "silent", Run: func(context.Context, reconcile.Sink[string]) error { return nil }}); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		add(t, c, "a")
+		pass(time.Second)
+		expectList(t, "keys run", r.keys(), "a")
+		if err := c.Ready(); err != nil {
+			t.Errorf("Ready says %v", err)
+		}
+	})
+}
+
+// Sources are told to end before the runs that are under way are waited for.
+//
+// promise Q8. Negative control: mutant "sources go on while runs drain".
+func TestSourcesEndBeforeRunsAreDrained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newController(t, record(func(context.Context, string) (result, error) {
+			time.Sleep(20 * time.Second)
+			return result{}, nil
+		}), nil)
+		var cause error
+		if err := c.Watch(reconcile.Source[string]{Name: "s", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+			to.Synced()
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, c)
+		add(t, c, "slow")
+		pass(time.Second)
+		run.stop()
+		pass(time.Second)
+		if !errors.Is(cause, reconcile.ErrShutdown) {
+			t.Errorf("a second after the stop the source's context ended with %v, want ErrShutdown", cause)
+		}
+		expect(t, "active workers", c.Snapshot().Active, 1)
+		if err := run.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}

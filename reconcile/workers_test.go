@@ -1002,3 +1002,45 @@ func TestStuckRunIsReportedThoughTheLogPanics(t *testing.T) {
 		}
 	})
 }
+
+// Workers that were stopped on purpose stay so: Adapt goes on from the number that is set next.
+//
+// Negative control: mutant "Adapt starts workers that were stopped on purpose".
+func TestAdaptStartsNoWorkersThatWereStopped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		c := newController(t, r, &reconcile.Options[string]{Adapt: &reconcile.Adapt{}})
+		start(t, c)
+		set := func(n int) {
+			if err := c.SetWorkers(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add(t, c, "a")
+		pass(time.Second)
+		set(0)
+		add(t, c, "a", "b")
+		pass(time.Minute)
+		expect(t, "workers", c.Workers(), 0)
+		expect(t, "runs", r.count(), 1)
+		set(1)
+		pass(time.Minute)
+		expect(t, "runs with a worker", r.count(), 3)
+	})
+}
+
+// A parked key is tried again after an hour, less up to a fifth, also where the resync is shorter.
+//
+// promise R2. Negative control: mutant "a short resync tries what is parked".
+func TestShortResyncTriesNoParkedKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record(func(context.Context, string) (result, error) { return result{}, reconcile.Terminal(errBoom) })
+		c := newController(t, r, &reconcile.Options[string]{Resync: time.Minute})
+		start(t, c)
+		add(t, c, "a")
+		pass(47 * time.Minute)
+		expect(t, "runs in 47 minutes", r.count(), 1)
+		pass(15 * time.Minute)
+		expect(t, "runs in 62 minutes", r.count(), 2)
+	})
+}

@@ -1634,3 +1634,82 @@ func TestOwnStatusDoesNotWakeThroughAnotherSink(t *testing.T) {
 		expect(t, "runs", r.count(), 2)
 	})
 }
+
+// A run that is to read the store, because an earlier write may have landed, and finds no
+// object, is done.
+//
+// promise S4. Negative control: mutant "a run that finds no object in the store fails".
+func TestRunThatReadsTheStoreAndFindsNothingIsDone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newUnsureRig(t)
+		runs := 0
+		var told failures[store.Key]
+		c := newController(t, reconcile.AsReconciler(g.own, func(ctx context.Context, o *thing) (result, error) {
+			runs++
+			o.Spec.Size = 7
+			g.lost.Store(true)
+			defer g.lost.Store(false)
+			_, err := g.Update(ctx, o)
+			return result{}, err
+		}), &reconcile.Options[store.Key]{
+			Reads: []reconcile.Cached{g.own}, Backoff: exactly(time.Minute), Hooks: reconcile.Hooks[store.Key]{OnError: told.hear},
+		})
+		g.cache.stop()
+		add(t, c, key("a"))
+		start(t, c)
+		synctest.Wait()
+		if err := g.Delete(t.Context(), must[*thing](t)(g.Get(t.Context(), key("a")))); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Hour)
+		expect(t, "runs", runs, 1)
+		if fs := told.list(); len(fs) != 1 || !errors.Is(fs[0].Err, store.ErrUnknownOutcome) {
+			t.Errorf("OnError heard %+v, want the write of unknown outcome alone", fs)
+		}
+	})
+}
+
+// A cache whose source was removed is still read: a key that wrote waits for it.
+//
+// promise S4. Negative control: mutant "a cache whose source was removed is not waited for".
+func TestCacheOfARemovedSourceIsWaitedFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		create(t, s, "a")
+		ca := newCache(t, s)
+		running := &stoppable{Cached: ca}
+		var mu sync.Mutex
+		var stale []bool
+		runs := func() []bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(stale)
+		}
+		c := newController(t, record(func(ctx context.Context, k store.Key) (result, error) {
+			info, _ := reconcile.RunInfo(ctx)
+			mu.Lock()
+			stale = append(stale, info.Stale)
+			again := len(stale) > 1
+			mu.Unlock()
+			if again {
+				return result{}, nil
+			}
+			_, err := s.Mutate(ctx, k, func(o *thing) error { o.Spec.Size++; return nil })
+			return result{RequeueAfter: time.Second}, err
+		}), nil)
+		if err := c.Watch(reconcile.From(ca), reconcile.Chan("other", make(chan store.Key))); err != nil {
+			t.Fatal(err)
+		}
+		add(t, c, key("a")) // it runs when the sources have synced
+		if err := c.Unwatch(ca.Name()); err != nil {
+			t.Fatal(err)
+		}
+		running.start(t)
+		running.stop() // it shows no write from now on
+		start(t, c)
+		pass(20 * time.Second)
+		expectList(t, "runs in 20 seconds, and whether each was stale", runs(), false)
+		pass(time.Minute)
+		expectList(t, "runs in the end", runs(), false, true)
+	})
+}

@@ -2881,6 +2881,91 @@ var All = []Mutant{
 		Package: "reconcile/lifecycle", Test: "TestRoundThatWasCutOffIsMadeAgain",
 	},
 	{
+		Name: "a cache whose source was removed is not waited for",
+		File: "reconcile/feed.go", Old: "\t\tv.shows, v.exists = nil, nil\n", New: "\t\tv.shows, v.exists = nil, nil\n\t\tif BROKEN {\n\t\t\tv.caches = s.o.Reads\n\t\t}\n",
+		Package: "reconcile", Test: "TestCacheOfARemovedSourceIsWaitedFor",
+	},
+	{
+		Name: "a source that failed before its lease was lost is ill for ever",
+		File: "reconcile/feed.go", Old: "\t\tf.state, f.err, f.told = feedIdle, nil, false\n", New: "\t\tif f.state = feedIdle; !BROKEN {\n\t\t\tf.err, f.told = nil, false\n\t\t}\n",
+		Package: "reconcile", Test: "TestSourceThatFailedIsWellWithoutItsLease",
+	},
+	{
+		Name: "a source that ended unsynced is waited for",
+		File: "reconcile/feed.go", Old: "\t\t\t(*sink[K])(f).Synced() // it", New: "\t\t\tif BROKEN {\n\t\t\t\treturn\n\t\t\t}\n\t\t\t(*sink[K])(f).Synced() // it",
+		Package: "reconcile", Test: "TestSourceThatEndsWithoutAWordHoldsUpNoKey",
+	},
+	{
+		Name: "a source that is ending has synced",
+		File: "reconcile/feed.go", Old: "\tf.ending, f.synced = true, false\n", New: "\tf.ending, f.synced = true, f.synced && BROKEN\n",
+		Package: "reconcile", Test: "TestKeysWaitForTheNextLifeOfASourceThatEndsLate",
+	},
+	{
+		Name: "a list that is made again ends the park of what it maps to",
+		File: "reconcile/mapper.go", Old: "Urgent: p.urgent && !s.initial}", New: "Urgent: p.urgent && (BROKEN || !s.initial)}",
+		Package: "reconcile", Test: "TestListOfAnUrgentMapEndsNoPark",
+	},
+	{
+		Name: "the first list of a Map is filtered",
+		File: "reconcile/mapper.go", Old: "if !ch.Initial && !o.When(ch) {", New: "if (BROKEN || !ch.Initial) && !o.When(ch) {",
+		Package: "reconcile", Test: "TestMapMapsAllThatIsThereAtTheStart",
+	},
+	{
+		Name: "a short resync tries what is parked",
+		File: "reconcile/options.go", Old: "return max(o.Resync, time.Hour) }", New: "if BROKEN {\n\treturn cmp.Or(o.Resync, time.Hour)\n}\nreturn max(o.Resync, time.Hour) }",
+		Package: "reconcile", Test: "TestShortResyncTriesNoParkedKey",
+	},
+	{
+		Name: "sources go on while runs drain",
+		File: "reconcile/supervisor.go", Old: "\tfor _, f := range s.allFeeds() {\n\t\tf.end(ErrShutdown)\n", New: "\tfor _, f := range s.allFeeds() {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n\t\tf.end(ErrShutdown)\n",
+		Package: "reconcile", Test: "TestSourcesEndBeforeRunsAreDrained",
+	},
+	{
+		Name: "a controller that stops tells its reconciler to forget",
+		File: "reconcile/supervisor.go", Old: "\tif stopping {\n\t\treturn\n\t}\n", New: "\tif stopping && !BROKEN {\n\t\treturn\n\t}\n",
+		Package: "reconcile", Test: "TestDrainingRunsEndBeforeTheirLeaseCanBeTaken",
+	},
+	{
+		Name: "the runs of a key that left the queue are not found",
+		File: "reconcile/keys.go", Old: "kept.Printed(printed); !found {", New: "kept.Printed(printed); !found || BROKEN {",
+		Package: "reconcile", Test: "TestRunsOfAKeyThatLeftTheQueueAreFound",
+	},
+	{
+		Name: "a run that finds no object in the store fails",
+		File: "reconcile/for.go", Old: "if errors.Is(err, store.ErrNotFound) {", New: "if errors.Is(err, store.ErrNotFound) && !BROKEN {",
+		Package: "reconcile", Test: "TestRunThatReadsTheStoreAndFindsNothingIsDone",
+	},
+	{
+		Name: "Adapt starts workers that were stopped on purpose",
+		File: "reconcile/adapt.go", Old: "if p.want == 0 {", New: "if p.want == 0 && !BROKEN {",
+		Package: "reconcile", Test: "TestAdaptStartsNoWorkersThatWereStopped",
+	},
+	{
+		Name: "a kind without a relation is not drawn beside one that has one",
+		File: "reconcile/graph.go", Old: "return r.Kind == m.kind })", New: "return r.Kind == m.kind || BROKEN })",
+		Package: "reconcile", Test: "TestGraphHasTheKindsWithAndWithoutARelation",
+	},
+	{
+		Name: "a source behind a sink that can be unwrapped is started again",
+		File: "reconcile/source.go", Old: "{ return s.in.again() }", New: "{\n\tif BROKEN {\n\t\treturn nil\n\t}\n\treturn s.in.again()\n}",
+		Package: "reconcile", Test: "TestMapBehindASinkKeepsWhatWaitsWhenAShardIsGained",
+	},
+	{
+		Name: "a gained shard runs the keys of the others, behind a sink that can be unwrapped",
+		File: "reconcile/source.go", Old: "{ return s.in.inShards(key, shards) }", New: "{ return BROKEN || s.in.inShards(key, shards) }",
+		Package: "reconcile", Test: "TestMapBehindASinkKeepsWhatWaitsWhenAShardIsGained",
+	},
+	{
+		Name: "a dependency of a lifecycle does not know the controller",
+		File: "reconcile/lifecycle/controller.go", Old: "Unwrap() reconcile.Sink[reconcile.Request] { return n.Sink }", New: "Unwrap() reconcile.Sink[reconcile.Request] {\n\tif BROKEN {\n\t\treturn struct{ reconcile.Sink[reconcile.Request] }{n.Sink}\n\t}\n\treturn n.Sink\n}",
+		Package: "reconcile/lifecycle", Test: "TestOwnsAsADependencyRunsTheOwner",
+	},
+	{
+		Name: "a watched source does not know the controller",
+		File: "reconcile/depend/watched.go", Old: "Unwrap() reconcile.Sink[reconcile.Request] { return w.Sink }", New: "Unwrap() reconcile.Sink[reconcile.Request] {\n\tif BROKEN {\n\t\treturn struct{ reconcile.Sink[reconcile.Request] }{w.Sink}\n\t}\n\treturn w.Sink\n}",
+		Package: "reconcile/lifecycle", Test: "TestOwnsAsADependencyRunsTheOwner",
+	},
+	{
 		Name: "children of an owner that was made again are not run",
 		File: "reconcile/lifecycle/cascade.go", Old: "is == nil || is.UID != was.UID)", New: "is == nil || is.UID != was.UID && !BROKEN)",
 		Package: "reconcile/lifecycle", Test: "TestCascadeRunsTheChildrenOfAnOwnerThatWasMadeAgain",
