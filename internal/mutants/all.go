@@ -3236,6 +3236,86 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestDetailsThatWereOvertakenAreNotKept",
 	},
 	{
+		Name: "a deletion that was begun is held",
+		File: "reconcile/external/deletelimit.go", Old: "if _, again := d.begun[uid]; again {", New: "if _, again := d.begun[uid]; again && !(BROKEN && held) {",
+		Package: "reconcile/external", Test: "TestDeleteThatWasBegunIsNotHeld",
+	},
+	{
+		Name: "what was in use is named although it went",
+		File: "reconcile/external/prune.go", Old: "\t\tleft, inUse = nil, nil\n", New: "\t\tif left = nil; !BROKEN {\n\t\t\tinUse = nil\n\t\t}\n",
+		Package: "reconcile/external", Test: "TestPruneNamesWhatIsStillInUse",
+	},
+	{
+		Name: "a failure of a prune hides what is in use",
+		File: "reconcile/external/prune.go", Old: "errors.Join(append(inUse, err)...)", New: "errors.Join(append(inUse[:map[bool]int{false: len(inUse)}[BROKEN]], err)...)",
+		Package: "reconcile/external", Test: "TestPruneNamesWhatIsStillInUse",
+	},
+	{
+		Name: "a cap without a count overrides nothing",
+		File: "reconcile/external/prune.go", Old: "if most == (Cap{}) {", New: "if most == (Cap{}) || BROKEN && most.Count == 0 {",
+		Package: "reconcile/external", Test: "TestCapOfACallMayLeaveANumberOut",
+	},
+	{
+		Name: "an update that failed changed nothing",
+		File: "reconcile/external/inventory.go", Old: "f.UpdateFunc = v.writes(f.UpdateFunc, func(error) bool { return true })", New: "f.UpdateFunc = v.writes(f.UpdateFunc, func(err error) bool { return !BROKEN || isUnknown(err) })",
+		Package: "reconcile/external", Test: "TestEachWriteIsLookedAtUnlessItAnswered",
+	},
+	{
+		Name: "a deletion that failed changed nothing",
+		File: "reconcile/external/inventory.go", Old: "f.DeleteFunc = v.writes(f.DeleteFunc, func(error) bool { return true })", New: "f.DeleteFunc = v.writes(f.DeleteFunc, func(err error) bool { return !BROKEN || isUnknown(err) })",
+		Package: "reconcile/external", Test: "TestEachWriteIsLookedAtUnlessItAnswered",
+	},
+	{
+		Name: "an answer stands for later writes",
+		File: "reconcile/external/inventory.go", Old: "return s.answer && !s.begun.Before(begun)", New: "return s.answer && (BROKEN || !s.begun.Before(begun))",
+		Package: "reconcile/external", Test: "TestEachWriteIsLookedAtUnlessItAnswered",
+	},
+	{
+		Name: "a list that lags counts for a write that answered",
+		File: "reconcile/external/inventory.go", Old: "\tv.written[id] = now\n", New: "\tif !BROKEN {\n\t\tv.written[id] = now\n\t}\n",
+		Package: "reconcile/external", Test: "TestAnswerOfAWriteOutlivesAListThatLags",
+	},
+	{
+		Name: "a read that ends later is newer",
+		File: "reconcile/external/inventory.go", Old: "case !got.begun.Before(v.single[id].begun):", New: "case BROKEN || !got.begun.Before(v.single[id].begun):",
+		Package: "reconcile/external", Test: "TestReadThatEndsLaterIsNotNewer",
+	},
+	{
+		Name: "what is being deleted is missing",
+		File: "reconcile/external/report.go", Old: "&& !o.Deleting() {\n\t\t\tv.find", New: "&& (BROKEN || !o.Deleting()) {\n\t\t\tv.find",
+		Package: "reconcile/external", Test: "TestReportOfWhatComesAndGoes",
+	},
+	{
+		Name: "an event that the recorder failed on is not dropped",
+		File: "reconcile/external/throttled.go", Old: "\t\t\t\tt.dropped++\n\t\t\t\tt.mu.Unlock()", New: "\t\t\t\tif !BROKEN {\n\t\t\t\t\tt.dropped++\n\t\t\t\t}\n\t\t\t\tt.mu.Unlock()",
+		Package: "reconcile/external", Test: "TestEventsThatTheRecorderFailsOnAreCounted",
+	},
+	{
+		Name: "what the client did not find is silent",
+		File: "reconcile/external/act.go", Old: "if reason == ReasonStoreFailed && (errors.Is", New: "if (BROKEN || reason == ReasonStoreFailed) && (errors.Is",
+		Package: "reconcile/external", Test: "TestClientThatFindsNothingIsHeard",
+	},
+	{
+		Name: "a client of a kind with secrets is not closed",
+		File: "reconcile/external/redact.go", Old: "\t\tc = r.inner\n", New: "\t\tif !BROKEN {\n\t\t\tc = r.inner\n\t\t}\n",
+		Package: "reconcile/external", Test: "TestClientOfAKindWithSecretsIsClosed",
+	},
+	{
+		Name: "a resource that is left behind is no event",
+		File: "reconcile/external/act.go", Old: "\tcase a.view.seen.Exists:\n\t\tleft", New: "\tcase a.view.seen.Exists && !BROKEN:\n\t\tleft",
+		Package: "reconcile/external", Test: "TestResourceThatIsLeftBehindIsTold",
+	},
+	{
+		Name: "the declarations are read before the cloud",
+		File: "reconcile/external/report.go", Old: "\tlist, end, err := v.complete(ctx)\n\tif err != nil {\n\t\treturn Report{}, err\n\t}\n\tdefer end()\n\t// The declarations are read after the cloud: a resource on the list was\n\t// declared before it was created, so its declaration is there by now. The\n\t// other way round, what was declared and created in between would look like\n\t// an orphan.\n\tbyID, byKey, err := v.declared(ctx)", New: "\tread := v.declared\n\tif BROKEN {\n\t\tbyID, byKey, err := v.declared(ctx)\n\t\tread = func(context.Context) (map[string]*store.Object[S, T], map[store.Key]*store.Object[S, T], error) { return byID, byKey, err }\n\t}\n\tlist, end, err := v.complete(ctx)\n\tif err != nil {\n\t\treturn Report{}, err\n\t}\n\tdefer end()\n\t// The declarations are read after the cloud: a resource on the list was\n\t// declared before it was created, so its declaration is there by now. The\n\t// other way round, what was declared and created in between would look like\n\t// an orphan.\n\tbyID, byKey, err := read(ctx)",
+		Package: "reconcile/external", Test: "TestReportOfWhatComesAndGoes",
+	},
+	{
+		Name: "reports share the marks of their findings",
+		File: "reconcile/external/report.go", Old: "\t\t\tif f.Mark != nil {\n\t\t\t\t(*found)", New: "\t\t\tif f.Mark != nil && !BROKEN {\n\t\t\t\t(*found)",
+		Package: "reconcile/external", Test: "TestFindingsAreTheirReceiversOwn",
+	},
+	{
 		Name: "a refused key waits for what it lacked alone",
 		File: "reconcile/quota/gate.go", Old: "\t\tops[op] = true\n", New: "\t\tif BROKEN {\n\t\t\tops = [2]bool{}\n\t\t}\n\t\tops[op] = true\n",
 		Package: "reconcile/quota", Test: "TestRefusedKeyWaitsForAllThatItsRunAskedFor",
@@ -3244,6 +3324,36 @@ var All = []Mutant{
 		Name: "a token that was held and not used is not owed again",
 		File: "reconcile/quota/gate.go", Old: "t.held[Read] || t.begun[Read]", New: "t.held[Read] && !BROKEN || t.begun[Read]",
 		Package: "reconcile/quota", Test: "TestRefusedKeyWaitsForAllThatItsRunAskedFor",
+	},
+	{
+		Name: "a budget that is made anew is not bound by what its server says",
+		File: "reconcile/quota/set.go", Old: "if need := s.said[name]; need > 0 {\n\t\treturn need", New: "if need := s.said[name]; need > 0 && !BROKEN {\n\t\treturn need",
+		Package: "reconcile/quota", Test: "TestNewBudgetIsBoundByWhatWasSaid",
+	},
+	{
+		Name: "what a server said first binds it, and not what it said last",
+		File: "reconcile/quota/set.go", Old: "if n[name] == 0 {\n\t\t\ts.unsaid", New: "if _, was := s.unsaid[name]; n[name] == 0 && !(BROKEN && was) {\n\t\t\ts.unsaid",
+		Package: "reconcile/quota", Test: "TestNewBudgetIsBoundByWhatWasSaid",
+	},
+	{
+		Name: "a paused budget is taken for one that is not needed",
+		File: "reconcile/quota/part.go", Old: "elapsed <= 0 || paused {", New: "elapsed <= 0 || paused && !BROKEN {",
+		Package: "reconcile/quota", Test: "TestPausedBudgetSaysNothingOfTheNeed",
+	},
+	{
+		Name: "a shorter refusal takes the place of a longer one",
+		File: "reconcile/quota/budget.go", Old: "until.After(b.asked) {", New: "BROKEN || until.After(b.asked) {",
+		Package: "reconcile/quota", Test: "TestClosingTheBreakerKeepsTheRetryAfter",
+	},
+	{
+		Name: "a judge may pause for hours",
+		File: "reconcile/quota/verdict.go", Old: "return min(v.RetryAfter, longestPause)", New: "if BROKEN {\n\t\treturn v.RetryAfter\n\t}\n\treturn min(v.RetryAfter, longestPause)",
+		Package: "reconcile/quota", Test: "TestPauseHasABound",
+	},
+	{
+		Name: "a deadline of the caller's says nothing of the endpoint",
+		File: "reconcile/quota/quota.go", Old: "err != nil && errors.Is(ctx.Err(), context.Canceled)", New: "err != nil && (errors.Is(ctx.Err(), context.Canceled) || BROKEN && ctx.Err() != nil)",
+		Package: "reconcile/quota", Test: "TestEndpointThatLetsDeadlinesPassIsDown",
 	},
 	{
 		Name: "a transaction that was refused is over",

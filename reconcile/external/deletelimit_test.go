@@ -153,3 +153,29 @@ func TestDeleteThatIsTriedAgainCountsOnce(t *testing.T) {
 		t.Error("a word for no deletion was accepted")
 	}
 }
+
+// A deletion that was begun goes on while others are held: its resource may be half gone.
+//
+// promise E2. Negative control: mutant "a deletion that was begun is held".
+func TestDeleteThatWasBegunIsNotHeld(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys, busy := deleteWorld(t, w, 5), errors.New("busy")
+		failing := must(external.New(w.store, external.ClientFuncs[diskSpec, diskStatus]{
+			ObserveFunc: w.client.Observe, DeleteFunc: func(context.Context, *disk) error { return busy },
+		}, &w.o))
+		for range 3 {
+			called := 0
+			for _, k := range keys {
+				switch _, err := failing.Reconcile(t.Context(), k); {
+				case errors.Is(err, busy):
+					called++
+				case err != nil:
+					t.Fatal(err)
+				}
+			}
+			if called != 3 {
+				t.Errorf("%d deletions were tried, want the three that were begun", called)
+			}
+		}
+	})
+}

@@ -92,3 +92,36 @@ func TestEventWithoutRoomIsPassedOnWhenItIsHeardAgain(t *testing.T) {
 		}
 	})
 }
+
+// An event that the recorder fails on is counted as dropped; its like waits for Every all the
+// same, so that a recorder that fails is not asked for each event.
+//
+// Negative control: mutant "an event that the recorder failed on is not dropped".
+func TestEventsThatTheRecorderFailsOnAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		r := must(external.NewThrottled(external.RecorderFunc(func(context.Context, external.Event) error {
+			if asked++; asked == 2 {
+				panic("a bug")
+			}
+			return errDisk
+		}), &external.ThrottleOptions{Every: time.Hour}))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }() // ends at cancel
+		for hour := range 3 {
+			for range 5 {
+				_ = r.Record(t.Context(), external.Event{Reason: "x", Key: key, Time: time.Now(), Count: 1})
+				synctest.Wait()
+			}
+			if asked != hour+1 || r.Dropped() != hour+1 {
+				t.Errorf("in hour %d: asked %d times, %d dropped; want one in each hour", hour, asked, r.Dropped())
+			}
+			time.Sleep(time.Hour)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

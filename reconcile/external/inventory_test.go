@@ -502,3 +502,138 @@ func TestListDuringALongWriteIsNotBelieved(t *testing.T) {
 		}
 	})
 }
+
+// wantSize looks at a resource; empty: it must not be there.
+func wantSize(t *testing.T, when string, v *inventory, id, size string) {
+	t.Helper()
+	r, exists, err := v.Look(t.Context(), id)
+	if err != nil || exists != (size != "") || r.Props["size"] != size {
+		t.Errorf("%s: size %q, %v, %v; want %q", when, r.Props["size"], exists, err, size)
+	}
+}
+
+// resize changes the size of a resource in the cloud.
+func (w *world) resize(id, size string) resource {
+	r := w.cloud.Peek(id)
+	r.Props = map[string]string{"size": size, "zone": r.Props["zone"]}
+	w.cloud.Put(r)
+	return r
+}
+
+// An update or a deletion that failed may have had its effect, and one that told nothing of
+// what it wrote is not answered by what an earlier one told.
+//
+// Negative controls: mutants "an update that failed changed nothing", "a deletion that failed
+// changed nothing" and "an answer stands for later writes".
+func TestEachWriteIsLookedAtUnlessItAnswered(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		o := must(w.store.Get(t.Context(), w.populate(1)[0]))
+		id, next := nameOf(o), func() error { return nil }
+		v := w.inventory()
+		c := v.Client(external.ClientFuncs[diskSpec, diskStatus]{
+			UpdateFunc: func(context.Context, *disk) error { return next() },
+			DeleteFunc: func(context.Context, *disk) error { w.cloud.Remove(id); return errDisk },
+		})
+		wantSize(t, "from the list", v, id, "1")
+		next = func() error { w.resize(id, "2"); return errDisk }
+		if err := c.Update(t.Context(), o); !errors.Is(err, errDisk) {
+			t.Fatal(err)
+		}
+		wantSize(t, "after an update that failed", v, id, "2")
+		next = func() error { v.Wrote(w.resize(id, "3")); return nil }
+		time.Sleep(time.Second)
+		if err := c.Update(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		gets := w.cloud.Calls("Get")
+		wantSize(t, "after an update that answered", v, id, "3")
+		if n := w.cloud.Calls("Get"); n != gets {
+			t.Errorf("%d reads for what the write answered", n-gets)
+		}
+		next = func() error { w.resize(id, "4"); return nil }
+		time.Sleep(time.Second)
+		if err := c.Update(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		wantSize(t, "after an update that did not answer", v, id, "4")
+		time.Sleep(2 * time.Minute)
+		wantSize(t, "from a later list", v, id, "4")
+		if err := c.Delete(t.Context(), o); !errors.Is(err, errDisk) {
+			t.Fatal(err)
+		}
+		wantSize(t, "after a deletion that failed", v, id, "")
+	})
+}
+
+// What a write answered counts until a list that was begun when the write had settled.
+//
+// Negative control: mutant "a list that lags counts for a write that answered".
+func TestAnswerOfAWriteOutlivesAListThatLags(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(2)
+		id, lags := "t-d00000", true
+		v := w.inventory(func(o *invOpts) {
+			list := o.List
+			o.List = func(ctx context.Context) iter.Seq2[resource, error] {
+				return func(yield func(resource, error) bool) {
+					for r, err := range list(ctx) {
+						if r.ID == id && lags {
+							r.Props = map[string]string{"size": "1"}
+						}
+						if !yield(r, err) {
+							return
+						}
+					}
+				}
+			}
+		})
+		wantSize(t, "from the list", v, id, "1")
+		time.Sleep(50 * time.Second)
+		v.Wrote(w.resize(id, "2"))
+		time.Sleep(15 * time.Second)
+		wantLook(t, v, "t-d00001", true) // lists
+		if n := v.Snapshot().Lists; n != 2 {
+			t.Fatalf("%d lists, want a second one", n)
+		}
+		wantSize(t, "after a list that lags", v, id, "2")
+		lags = false
+		time.Sleep(2 * time.Minute)
+		wantSize(t, "after one that does not", v, id, "2")
+	})
+}
+
+// Of two reads of a resource that no list shows the one that began later counts, whichever
+// ends later.
+//
+// Negative control: mutant "a read that ends later is newer".
+func TestReadThatEndsLaterIsNotNewer(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(1)
+		id, goOn := "t-d00000", make(chan bool)
+		wait := true
+		v := w.inventory(func(o *invOpts) {
+			o.List = func(context.Context) iter.Seq2[resource, error] { return func(func(resource, error) bool) {} }
+			get := o.Get
+			o.Get = func(ctx context.Context, id string) (resource, bool, error) {
+				r, exists, err := get(ctx, id)
+				if wait {
+					wait = false
+					<-goOn
+				}
+				return r, exists, err
+			}
+		})
+		done := make(chan bool)
+		go func() {
+			wantSize(t, "the first read", v, id, "1")
+			close(done)
+		}()
+		synctest.Wait()
+		time.Sleep(time.Second)
+		w.resize(id, "2")
+		wantSize(t, "the second read", v, id, "2")
+		close(goOn)
+		<-done
+		wantSize(t, "when both have ended", v, id, "2")
+	})
+}

@@ -320,3 +320,64 @@ func TestPruneEndsAtTheFirstFailure(t *testing.T) {
 		}
 	})
 }
+
+// What was in use goes after what used it, and then there is nothing to name. Of a prune
+// that another failure ends, the error names both.
+//
+// Negative controls: mutants "what was in use is named although it went" and "a failure of a
+// prune hides what is in use".
+func TestPruneNamesWhatIsStillInUse(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(50)
+		orphans(3)(w, nil)
+		used := true
+		v := w.inventory(func(o *invOpts) {
+			o.Delete = func(ctx context.Context, r resource) error {
+				switch {
+				case r.ID == "old-0" && used:
+					return fmt.Errorf("%w by old-2", external.ErrInUse)
+				case r.ID == "old-2":
+					used = false
+				}
+				return w.cloud.Delete(ctx, r.ID)
+			}
+		})
+		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 3 {
+			t.Errorf("pruned %v, %v; want all three and no error", done, err)
+		}
+	})
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(50)
+		orphans(3)(w, nil)
+		v := w.inventory(func(o *invOpts) {
+			o.Delete = func(_ context.Context, r resource) error {
+				if r.ID == "old-0" {
+					return fmt.Errorf("%w: it is mounted", external.ErrInUse)
+				}
+				return errDisk
+			}
+		})
+		if done, err := v.Prune(t.Context(), external.Cap{}); len(done) != 0 || !errors.Is(err, errDisk) || !errors.Is(err, external.ErrInUse) {
+			t.Errorf("pruned %v, %v; want nothing, the failure and what is in use", done, err)
+		}
+	})
+}
+
+// A cap that a call gives counts though one of its numbers is left out.
+//
+// Negative control: mutant "a cap without a count overrides nothing".
+func TestCapOfACallMayLeaveANumberOut(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(50)
+		orphans(8)(w, nil)
+		v := w.inventory()
+		for _, few := range []external.Cap{{}, {Count: 20}, {Percent: 12}} {
+			if done, err := v.Prune(t.Context(), few); !errors.Is(err, external.ErrPruneRefused) || len(done) != 0 {
+				t.Errorf("with %+v: pruned %v, %v; want a refusal", few, done, err)
+			}
+		}
+		if done, err := v.Prune(t.Context(), external.Cap{Percent: 100}); err != nil || len(done) != 8 {
+			t.Errorf("with all percent: pruned %v, %v; want all eight", done, err)
+		}
+	})
+}

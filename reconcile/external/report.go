@@ -61,10 +61,15 @@ func (r Report) String() string {
 	return text
 }
 
-// clone is a report with lists of its own.
+// clone is a report with lists and marks of its own.
 func (r Report) clone() Report {
 	for _, found := range []*[]Finding{&r.Missing, &r.Different, &r.Unclaimed, &r.Duplicates, &r.Orphans, &r.Unreadable, &r.Unsettled} {
 		*found = slices.Clone(*found)
+		for i, f := range *found {
+			if f.Mark != nil {
+				(*found)[i].Mark = new(*f.Mark)
+			}
+		}
 	}
 	return r
 }

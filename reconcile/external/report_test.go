@@ -3,6 +3,7 @@ package external_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -240,13 +241,15 @@ func TestReportsOfOneListRememberUntilTheLastEnds(t *testing.T) {
 	})
 }
 
-// The lists of findings in a report are its receiver's own: a receiver that sorts
-// them changes no other report and no snapshot.
+// The findings in a report, and their marks, are its receiver's own: a receiver that sorts
+// or edits them changes no other report and no snapshot.
 //
-// Seen to fail: the caller of Report, Found and Snapshot had the same lists.
+// Seen to fail: the caller of Report, Found and Snapshot had the same lists, and then the
+// same marks in lists of their own.
 //
 // Negative controls: mutants "a snapshot lends the findings of the report", "Report returns
-// the findings that a snapshot shows" and "Found is lent the findings that Report returns".
+// the findings that a snapshot shows", "Found is lent the findings that Report returns" and
+// "reports share the marks of their findings".
 func TestFindingsAreTheirReceiversOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		lists := func(r *external.Report) map[string][]external.Finding {
@@ -262,12 +265,15 @@ func TestFindingsAreTheirReceiversOwn(t *testing.T) {
 					continue
 				}
 				found[0].ID = "spoilt"
+				if found[0].Mark != nil {
+					found[0].Mark.UID = "spoilt"
+				}
 			}
 		}
 		want := func(who string, r *external.Report) {
 			t.Helper()
 			for what, found := range lists(r) {
-				if len(found) > 0 && found[0].ID == "spoilt" {
+				if len(found) > 0 && (found[0].ID == "spoilt" || found[0].Mark != nil && found[0].Mark.UID == "spoilt") {
 					t.Errorf("%s: what is %s was changed by another", who, what)
 				}
 			}
@@ -342,4 +348,37 @@ func TestNotOursIsStuck(t *testing.T) {
 			t.Errorf("%s by %s: %q, %v; want %v", c.status, c.reason, why, stuck, c.stuck)
 		}
 	}
+}
+
+// What is being deleted is not missing when its resource has gone, and what is declared and
+// created while the cloud is being listed is no orphan.
+//
+// Negative controls: mutants "what is being deleted is missing" and "the declarations are read
+// before the cloud".
+func TestReportOfWhatComesAndGoes(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(2)
+		w.reconcileAll(keys) // which adds the finalizer
+		v := w.inventory(func(o *invOpts) {
+			list := o.List
+			o.List = func(ctx context.Context) iter.Seq2[resource, error] {
+				return func(yield func(resource, error) bool) {
+					w.cloud.Put(w.client.desired(w.declare()))
+					for r, err := range list(ctx) {
+						if !yield(r, err) {
+							return
+						}
+					}
+				}
+			}
+		})
+		if err := w.store.Delete(t.Context(), must(w.store.Get(t.Context(), keys[0]))); err != nil {
+			t.Fatal(err)
+		}
+		w.cloud.Remove("t-d00000")
+		r := must(v.Report(t.Context()))
+		if len(r.Missing)+len(r.Orphans)+len(r.Unsettled) != 0 || r.Declared != 3 || r.Ours != 2 {
+			t.Errorf("%s: missing %v, orphans %v, unsettled %v; want none", r, r.Missing, r.Orphans, r.Unsettled)
+		}
+	})
 }

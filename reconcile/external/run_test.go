@@ -3,6 +3,7 @@ package external_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -662,5 +663,66 @@ func TestShutdownIsNotShownAsAFailureOfTheObject(t *testing.T) {
 		if w.get().Revision != before {
 			t.Errorf("the status was written: %+v", w.get().Conditions)
 		}
+	})
+}
+
+// What a client says of a thing that it has not found is no word about the object, and is
+// shown as each failure is.
+//
+// Negative control: mutant "what the client did not find is silent".
+func TestClientThatFindsNothingIsHeard(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+			f.ObserveFunc = func(context.Context, *disk) (external.Observation, error) {
+				return external.Observation{}, fmt.Errorf("the zone: %w", store.ErrNotFound)
+			}
+		})
+		w.with(f)
+		w.declare()
+		if err := w.fails(); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%v, want the client's own error", err)
+		}
+		w.wantCondition(store.ConditionSynced, store.False, external.ReasonObserveFailed)
+		wantSlice(t, "events", w.reasons(), []string{external.ReasonObserveFailed})
+	})
+}
+
+// A client of a kind with secrets is closed as any other is.
+//
+// Negative control: mutant "a client of a kind with secrets is not closed".
+func TestClientOfAKindWithSecretsIsClosed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		vaults, closed := must(store.New[vaultSpec, diskStatus](w.backend, "vault", nil)), 0
+		must(vaults.Create(t.Context(), &vault{Meta: store.Meta{Name: "v"}, Spec: vaultSpec{Key: "open-sesame-4711"}}))
+		rec := must(external.New(vaults, external.ClientFuncs[vaultSpec, diskStatus]{
+			ObserveFunc: func(context.Context, *vault) (external.Observation, error) {
+				return external.Observation{Exists: true, UpToDate: true}, nil
+			},
+			CloseFunc: func(context.Context) error { closed++; return nil },
+		}, nil))
+		for run := range 2 {
+			must(rec.Reconcile(t.Context(), store.Key{Name: "v"}))
+			if closed != run+1 {
+				t.Errorf("closed %d times after %d runs", closed, run+1)
+			}
+		}
+	})
+}
+
+// An object whose resource is another's by now goes, and says that it left it behind.
+//
+// Negative control: mutant "a resource that is left behind is no event".
+func TestResourceThatIsLeftBehindIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.converged()
+		r := w.cloud.Peek("t-a")
+		r.Tags = tags(external.Mark{Installation: "there", Kind: "Disk", Key: key})
+		w.cloud.Put(r)
+		w.delete()
+		w.run()
+		if all := w.reasons(); !w.gone() || len(all) == 0 || all[len(all)-1] != external.ReasonReleased {
+			t.Errorf("gone is %v, events %q; want that it is released", w.gone(), all)
+		}
+		w.wantCalls(map[string]int{"Delete": 0})
 	})
 }

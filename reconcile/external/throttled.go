@@ -115,7 +115,8 @@ func (t *Throttled) Record(_ context.Context, e Event) error {
 }
 
 // Run passes events on until ctx ends, one at a time. Failures of the recorder
-// are counted as dropped events.
+// are counted as dropped events, and their like waits for ThrottleOptions.Every all the
+// same: a recorder that fails is not asked for each event.
 func (t *Throttled) Run(ctx context.Context) error {
 	for {
 		select {

@@ -254,3 +254,95 @@ func TestServerIsBoundByWhatItSaysAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A budget that is made anew is bound by what the server says of it, and after that by what it
+// said last for as long as others may go on with the rest.
+//
+// promise Q1. Negative controls: mutants "a budget that is made anew is not bound by what its
+// server says" and "what a server said first binds it, and not what it said last".
+func TestNewBudgetIsBoundByWhatWasSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := memory.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		m, err := lease.NewMembers(b, "quotas", &lease.Options{Server: "one"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := NewSet(&Options{Members: m, Limits: func(Name) (Limits, error) {
+			return Limits{Read: Rate{PerSecond: 1}, Judge: func(error) Verdict { return Verdict{} }}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set.share = 0.5
+		want := func(when, account string, part float64) {
+			t.Helper()
+			delete(set.quotas, Name{Account: account})
+			q, err := set.Get(Name{Account: account})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := q.budgets[Read].part(); got != part {
+				t.Errorf("%s: the new budget has a part of %v, want %v", when, got, part)
+			}
+		}
+		const name = "a/read"
+		want("nothing is said", "a", 0.5)
+		if got := set.quotas[Name{Account: "a"}].held.budgets[Read].bucket.Name(); got != name {
+			t.Fatalf("the bucket is %q, want %q", got, name)
+		}
+		set.say(needs{name: 0.1})
+		want("0.1 is said", "a", 0.1)
+		want("0.1 is said of another", "b", 0.5)
+		set.say(nil)
+		time.Sleep(m.TTL() / 2)
+		want("0.1 was said a moment ago", "a", 0.1)
+		set.say(needs{name: 0.3})
+		want("0.3 is said", "a", 0.3)
+		set.say(nil)
+		time.Sleep(3 * m.TTL() / 4) // the first was said more than a TTL ago
+		want("0.3 was said a moment ago", "a", 0.3)
+		time.Sleep(m.TTL() / 4)
+		want("0.3 was said a TTL ago", "a", 0.5)
+	})
+}
+
+// While a budget may not be used, nothing is found out of what a server needs of it: else one
+// that uses all of it would say after each pause that it needs next to nothing.
+//
+// Negative control: mutant "a paused budget is taken for one that is not needed".
+func TestPausedBudgetSaysNothingOfTheNeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, g := newTestBudget(t, Rate{PerSecond: 10, Burst: 10}), gauge{}
+		look := func(calls int) float64 {
+			b.mu.Lock()
+			b.stats.calls += uint64(calls)
+			b.mu.Unlock()
+			time.Sleep(time.Second)
+			g.read(b, time.Now(), 0.5, true)
+			return g.need
+		}
+		for range 100 {
+			look(2) // a fifth of the rate
+		}
+		if need := look(2); need != 0.4 { // twice as much
+			t.Fatalf("the need is %v, want 0.4", need)
+		}
+		b.pauseUntil(time.Now().Add(time.Hour))
+		for range 100 {
+			if need := look(0); need != 0.4 {
+				t.Fatalf("during a pause the need becomes %v", need)
+			}
+		}
+		b.pauseUntil(time.Time{})
+		for range 100 {
+			look(0)
+		}
+		if need := look(0); need >= 0.2 {
+			t.Errorf("of a budget that is not used the need is %v", need)
+		}
+	})
+}

@@ -293,3 +293,20 @@ func TestPauseBeyondTheDeadlineRefusesAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// Whatever Limits.Judge says, no pause is longer than 15 min.
+//
+// Negative control: mutant "a judge may pause for hours".
+func TestPauseHasABound(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		q := must(newSet(quota.Rate{PerSecond: 100}, quota.Rate{}).Get(quota.Name{API: "dns"}))
+		begun := time.Now()
+		err := q.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{5 * time.Hour} })
+		if until, ok := queue.ThrottledUntil(err); !ok || until.Sub(begun) != 15*time.Minute {
+			t.Errorf("throttled for %v, want 15 min", until.Sub(begun))
+		}
+		if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil || time.Since(begun) != 15*time.Minute {
+			t.Errorf("%v: a call was made after %v, want 15 min", err, time.Since(begun))
+		}
+	})
+}

@@ -793,9 +793,11 @@ func TestProbesThatHungDoNotPauseAnEndpointThatIsBack(t *testing.T) {
 }
 
 // A probe is answered and closes the breaker while a Retry-After runs, which a call that
-// had left before the breaker opened brought home. That pause is the endpoint's.
+// had left before the breaker opened brought home. That pause is the endpoint's, and a
+// shorter one that another call brings home later takes nothing from it.
 //
-// Negative control: mutant "closing the breaker ends the endpoint's own pause".
+// Negative controls: mutants "closing the breaker ends the endpoint's own pause" and "a
+// shorter refusal takes the place of a longer one".
 func TestClosingTheBreakerKeepsTheRetryAfter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		set := newSet(quota.Rate{PerSecond: 1000}, quota.Rate{})
@@ -805,7 +807,8 @@ func TestClosingTheBreakerKeepsTheRetryAfter(t *testing.T) {
 			_ = q.Do(t.Context(), quota.Read, func(context.Context) error { time.Sleep(takes); return err })
 		}
 		var calls sync.WaitGroup
-		calls.Go(func() { call(10*time.Second, &busy{after: time.Minute}) }) // until 1:10
+		calls.Go(func() { call(10*time.Second, &busy{after: time.Minute}) })      // until 1:10
+		calls.Go(func() { call(12*time.Second, &busy{after: 10 * time.Second}) }) // until 0:22
 		synctest.Wait()
 		for range 5 {
 			call(0, errDown)
@@ -819,6 +822,40 @@ func TestClosingTheBreakerKeepsTheRetryAfter(t *testing.T) {
 		call(0, nil)
 		if at := time.Since(begun); at < 70*time.Second {
 			t.Errorf("the next call left after %v, want none before 1:10", at)
+		}
+	})
+}
+
+// An endpoint that does not answer within the time of its callers is down; that callers
+// hung up says nothing of it.
+//
+// Negative control: mutant "a deadline of the caller's says nothing of the endpoint".
+func TestEndpointThatLetsDeadlinesPassIsDown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := must(quota.NewSet(&quota.Options{Logger: slog.New(slog.DiscardHandler), Limits: func(quota.Name) (quota.Limits, error) {
+			return quota.Limits{Read: quota.Rate{PerSecond: 100}, Judge: quota.HTTPError}, nil
+		}}))
+		q := must(set.Get(quota.Name{API: "dns"}))
+		calls := func(with func(context.Context) (context.Context, context.CancelFunc)) {
+			for range 5 {
+				ctx, cancel := with(t.Context())
+				_ = q.Do(ctx, quota.Read, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+				cancel()
+			}
+		}
+		calls(func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Second, cancel)
+			return ctx, cancel
+		})
+		if set.Snapshot()[0].Open {
+			t.Error("the breaker is open after five calls that were hung up")
+		}
+		calls(func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		})
+		if s := set.Snapshot()[0]; !s.Open || s.Down != 5 {
+			t.Errorf("%+v after five calls without an answer in time, want the breaker open", s)
 		}
 	})
 }
