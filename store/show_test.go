@@ -61,6 +61,7 @@ func newShown(t *testing.T) (*store.Store[showSpec, showStatus], *store.Object[s
 	o.Spec.Token = "hunter2-embedded"
 	o.Status = showStatus{Saw: "saw 48151623 and hunter2-in-map", Cookie: "hunter2-cookie"}
 	o.SetProgressing("Refused", "the server refused hunter2-in-list")
+	o.SetCondition(store.Condition{Type: "Reached", Status: store.False, Reason: "not with hunter2-cookie"})
 	if o, err = s.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}

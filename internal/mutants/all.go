@@ -3141,9 +3141,54 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestOverlayIsOfItsRevision",
 	},
 	{
+		Name: "keys below those of their branch go by",
+		File: "store/file/pages.go", Old: "return bytes.Compare(keys[0].key, low) >= 0 &&", New: "return (BROKEN || bytes.Compare(keys[0].key, low) >= 0) &&",
+		Package: "store/file", Test: "TestBranchThatHidesItsLeavesIsRefused",
+	},
+	{
+		Name: "keys above those of their branch go by",
+		File: "store/file/pages.go", Old: "(high == nil || bytes", New: "(BROKEN || high == nil || bytes",
+		Package: "store/file", Test: "TestBranchThatHidesItsLeavesIsRefused",
+	},
+	{
+		Name: "of a bucket only the root is looked at",
+		File: "store/file/pages.go", Old: "if root := order.Uint64(value); root != 0 {", New: "if root := order.Uint64(value); root != 0 {\n\t\tif BROKEN {\n\t\t\treturn nil\n\t\t}",
+		Package: "store/file", Test: "TestBranchThatHidesItsLeavesIsRefused",
+	},
+	{
+		Name: "a log that ends too early is whole",
+		File: "store/file/verify.go", Old: "(uint64(head) != log.Sequence() || head", New: "(uint64(head) != log.Sequence() && !BROKEN || head",
+		Package: "store/file", Test: "TestLogThatEndsTooEarlyIsRefused",
+	},
+	{
+		Name: "a checkpoint that was not written is taken back for ever",
+		File: "store/file/checkpoint.go", Old: "\tb.unpublished = nil\n}", New: "\tif !BROKEN {\n\t\tb.unpublished = nil\n\t}\n}",
+		Package: "store/file", Test: "TestCheckpointThatTheDiskRefusesLeavesNothing",
+	},
+	{
 		Name: "half of a transaction is visible",
 		File: "store/cache/run.go", Old: "for n < len(rest) && rest[n].Record.Revision == rest[0].Record.Revision {", New: "for !BROKEN && n < len(rest) && rest[n].Record.Revision == rest[0].Record.Revision {",
 		Package: "store/cache", Test: "TestChangesOfARevisionAreVisibleAtOnce",
+	},
+	{
+		Name: "the time of the shard asked for last is shown",
+		File: "store/cache/shards.go", Old: "if out.Since.IsZero() || w.since.Before(out.Since) {", New: "if out.Since.IsZero() || w.since.Before(out.Since) != BROKEN {",
+		Package: "store/cache", Test: "TestSnapshotTellsHowLongShardsAreWaitedFor",
+	},
+	{
+		Name: "what went counts as initial",
+		File: "store/cache/backlog.go", Old: "gone.New, gone.Initial, ch.Old = nil, false, nil", New: "gone.New, gone.Initial, ch.Old = nil, BROKEN && gone.Initial, nil",
+		Package: "store/cache", Test: "TestObjectThatIsAnotherWhenItsShardComesBack",
+	},
+	{
+		Name: "a cache of shards goes on without its store",
+		File: "store/cache/shards.go", Old: "if errors.Is(r.err, store.ErrClosed) {", New: "if errors.Is(r.err, store.ErrClosed) && !BROKEN {",
+		Package: "store/cache", Test: "TestClosedBackendEndsACacheOfShards",
+	},
+	{
+		Name: "a consumer hears what waited after its context has ended",
+		File: "store/cache/backlog.go", Old: "\t\tif ctx.Err() != nil {\n\t\t\tyield", New: "\t\tif ctx.Err() != nil && !BROKEN {\n\t\t\tyield",
+		Package: "store/cache", Test: "TestConsumerWhoseContextEndsHearsNothingMore",
 	},
 	{
 		Name: "a running key does not say when it runs next",
@@ -3359,6 +3404,56 @@ var All = []Mutant{
 		Name: "a transaction that was refused is over",
 		File: "store/tx.go", Old: "\t\ttx.over = errors.Is(err, ErrUnknownOutcome)\n", New: "\t\tif tx.over = BROKEN; BROKEN {\n\t\t\treturn txError(err)\n\t\t}\n\t\ttx.over = errors.Is(err, ErrUnknownOutcome)\n",
 		Package: "store", Test: "TestTransactionThatWasRefusedMayBeTriedAgain",
+	},
+	{
+		Name: "a list ends at what cannot be decoded",
+		File: "store/list.go", Old: "more = yield(nil, err)", New: "more = yield(nil, err) && !BROKEN",
+		Package: "store", Test: "TestListGoesOnAfterWhatCannotBeDecoded",
+	},
+	{
+		Name: "a copy is not compared in its observed generation",
+		File: "store/copy.go", Old: "\tk.Meta.Revision = 0 // each", New: "\tif BROKEN {\n\t\tk.Observed = 0\n\t}\n\tk.Meta.Revision = 0 // each",
+		Package: "store", Test: "TestCopyComparesEverything",
+	},
+	{
+		Name: "a process fails for another made the installation's id",
+		File: "store/installation.go", Old: "err != nil && !errors.Is(err, ErrConflict)", New: "err != nil && (BROKEN || !errors.Is(err, ErrConflict))",
+		Package: "store", Test: "TestInstallationMadeByAnotherCounts",
+	},
+	{
+		Name: "the secrets of a status are shown",
+		File: "store/secret.go", Old: "\t\t\tv.walk(reflect.ValueOf(&o.Status).Elem(), false, 0)\n", New: "\t\t\tif !BROKEN {\n\t\t\t\tv.walk(reflect.ValueOf(&o.Status).Elem(), false, 0)\n\t\t\t}\n",
+		Package: "store", Test: "TestSecretsOfSpecAndStatusOfEachObject",
+	},
+	{
+		Name: "the secrets of all objects but the first are shown",
+		File: "store/secret.go", Old: "\tfor _, o := range objects {\n\t\tif o != nil {", New: "\tfor i, o := range objects {\n\t\tif o != nil && !(BROKEN && i > 0) {",
+		Package: "store", Test: "TestSecretsOfSpecAndStatusOfEachObject",
+	},
+	{
+		Name: "what is left of a secret that begins with another is shown",
+		File: "store/secret.go", Old: "cmp.Or(len(b)-len(a), strings.Compare(a, b))", New: "cmp.Or((len(b)-len(a))*map[bool]int{false: 1, true: -1}[BROKEN], strings.Compare(a, b))",
+		Package: "store", Test: "TestSecretsOfSpecAndStatusOfEachObject",
+	},
+	{
+		Name: "a panic that is redacted is no error any more",
+		File: "store/secret.go", Old: "\t\terr, _ := p.(error)\n", New: "\t\terr, _ := p.(error)\n\t\tif BROKEN {\n\t\t\terr = nil\n\t\t}\n",
+		Package: "store", Test: "TestRedactedPanicIsStillWhatItWas",
+	},
+	{
+		Name: "the reason of a shown condition keeps its secrets",
+		File: "store/show.go", Old: "[]string{\"reason\", \"message\"}", New: "[]string{\"reason\", \"message\"}[map[bool]int{true: 1}[BROKEN]:]",
+		Package: "store", Test: "TestShowHidesEverySecretAndNothingElse",
+	},
+	{
+		Name: "a namespace may hold whatever it likes",
+		File: "store/key.go", Old: "return checkText(\"namespace\", k.Namespace, MaxNamespace)", New: "if BROKEN {\n\t\treturn nil\n\t}\n\treturn checkText(\"namespace\", k.Namespace, MaxNamespace)",
+		Package: "store", Test: "TestKeysThatNoObjectCanHave",
+	},
+	{
+		Name: "the observed generation is no status",
+		File: "store/store.go", Old: "return a.Phase == b.Phase && a.ObservedGeneration == b.ObservedGeneration &&", New: "return a.Phase == b.Phase && (BROKEN || a.ObservedGeneration == b.ObservedGeneration) &&",
+		Package: "store", Test: "TestSameStatusIsAllThatUpdateStatusWrites",
 	},
 	{
 		Name: "the time of a program does not bound Complete",

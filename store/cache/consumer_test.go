@@ -280,3 +280,32 @@ func TestWaitersAreCalledInTimeWhateverIsTakenBack(t *testing.T) {
 		}
 	})
 }
+
+// A consumer whose context ends hears nothing more but that, however much waits for it.
+//
+// Negative control: mutant "a consumer hears what waited after its context has ended".
+func TestConsumerWhoseContextEndsHearsNothingMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(snapshot(1), end(1))
+		synctest.Wait()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		gone, changed := fmt.Errorf("gone"), 0
+		for ch, err := range c.Changes(ctx) {
+			switch {
+			case err != nil:
+				if err != gone || changed != 1 {
+					t.Errorf("%v after %d changes, want the cause after the first", err, changed)
+				}
+			case ch.Synced:
+				for r := range store.Revision(10) {
+					f.send(changes(r+2, put(at(r+2, fmt.Sprint("o", r)))))
+				}
+				synctest.Wait()
+			default:
+				changed++
+				cancel(gone)
+			}
+		}
+	})
+}

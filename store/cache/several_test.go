@@ -121,7 +121,7 @@ func runSeveral(t *testing.T, seed uint64) {
 	}
 	r := rand.New(rand.NewPCG(seed, 2))
 	for step := range 250 {
-		change1(t, s, r)
+		changeOne(t, s, r)
 		time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
 		if step%50 == 45 {
 			for _, x := range all {
@@ -174,8 +174,8 @@ func printed(t *testing.T, s cache.Snapshot) string {
 	return string(text)
 }
 
-// change1 creates, edits or deletes an object of one of two namespaces.
-func change1(t *testing.T, s *store.Store[spec, status], r *rand.Rand) {
+// changeOne creates, edits or deletes an object of one of two namespaces.
+func changeOne(t *testing.T, s *store.Store[spec, status], r *rand.Rand) {
 	t.Helper()
 	key := store.Key{Namespace: []string{"n1", "n2"}[r.IntN(2)], Name: string(rune('a' + r.IntN(6)))}
 	o, err := s.Get(t.Context(), key)

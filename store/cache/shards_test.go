@@ -96,6 +96,9 @@ func (w *sharded) consume(pause time.Duration) (stop func()) {
 			case ch.Synced:
 			case ch.New == nil:
 				delete(w.saw, ch.Key)
+				if ch.Initial {
+					w.Errorf("%s went, and counts as initial", ch.Key)
+				}
 				if ch.Left {
 					w.lefts++
 				} else if o, err := w.s.Get(context.Background(), ch.Key); err == nil && o.UID == ch.Old.UID {
@@ -848,4 +851,109 @@ func TestShardsThatAreGainedOneByOneAreReadTogether(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A snapshot says since when the cache waits for the shard that it waits for longest.
+//
+// Negative control: mutant "the time of the shard asked for last is shown".
+func TestSnapshotTellsHowLongShardsAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, g := newGated(t)
+		defer w.b.Close()
+		w.put("o")
+		defer w.run()()
+		ready, release := w.c.HoldShard(0)
+		defer release()
+		<-ready
+		begun := time.Now()
+		for shard := 1; shard < shards; shard++ {
+			_, release := w.c.HoldShard(shard)
+			defer release()
+			time.Sleep(time.Second)
+			if s := w.c.Snapshot().Shards; len(s.Waiting) != shard || !s.Since.Equal(begun) {
+				t.Errorf("%+v after %v, want that it waits since the first was asked for", s, time.Since(begun))
+			}
+		}
+		close(g.list)
+		close(g.watch)
+		time.Sleep(time.Minute)
+		if s := w.c.Snapshot().Shards; len(s.Ready) != shards || len(s.Waiting) != 0 || !s.Since.IsZero() {
+			t.Errorf("%+v in the end, want that it waits for none", s)
+		}
+	})
+}
+
+// Negative control: mutant "a cache of shards goes on without its store".
+func TestClosedBackendEndsACacheOfShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSharded(t, 0, storetest.Rates{}, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- w.c.Run(ctx) }() // ends with the store, or with ctx
+		ready, release := w.c.HoldShard(1)
+		defer release()
+		<-ready
+		w.must(w.b.Close())
+		if err := <-ended; !errors.Is(err, store.ErrClosed) {
+			t.Errorf("Run returned %v, want ErrClosed", err)
+		}
+	})
+}
+
+// An object that left with its shard, was deleted, and is another of its name when the shard
+// comes back, is two changes to a consumer that was behind: the first says that it went, and
+// the second that the other was there.
+//
+// Negative control: mutant "what went counts as initial".
+func TestObjectThatIsAnotherWhenItsShardComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSharded(t, 0, storetest.Rates{}, 1)
+		defer w.b.Close()
+		name := namesOf(1, 1)[0]
+		w.put(name)
+		defer w.run()()
+		ready, release := w.c.HoldShard(1)
+		<-ready
+		goOn := make(chan bool)
+		var saw []string
+		var all sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		all.Go(func() { // ends at cancel
+			for ch, err := range w.c.Changes(ctx) {
+				if err != nil {
+					return
+				}
+				saw = append(saw, fmt.Sprintf("gone %v left %v initial %v synced %v", ch.New == nil, ch.Left, ch.Initial, ch.Synced))
+				if ch.Synced {
+					<-goOn
+				}
+			}
+		})
+		synctest.Wait()
+		release()
+		synctest.Wait()
+		w.must(w.s.Delete(t.Context(), func() *object { o, err := w.s.Get(t.Context(), store.Key{Name: name}); w.must(err); return o }()))
+		w.put(name)
+		for i := range 20 { // more than the backlog keeps in order
+			w.put(namesOf(1, 21)[i+1])
+		}
+		ready, release = w.c.HoldShard(1)
+		defer release()
+		<-ready
+		synctest.Wait()
+		saw = nil
+		close(goOn)
+		synctest.Wait()
+		if len(saw) != 22 || saw[0] != "gone true left false initial false synced false" {
+			t.Errorf("%d changes, %q; want first that the object went", len(saw), saw[:min(3, len(saw))])
+		}
+		for _, s := range saw[1:] {
+			if s != "gone false left false initial true synced false" {
+				t.Errorf("%q, want an initial object", s)
+			}
+		}
+		cancel()
+		all.Wait()
+	})
 }

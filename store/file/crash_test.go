@@ -289,6 +289,44 @@ func TestFailingDiskIsAClearErrorAndLosesNothing(t *testing.T) {
 	}
 }
 
+// A checkpoint that a full disk refuses leaves nothing: what is written next, without a
+// checkpoint, is read as it is.
+//
+// promise S1. Negative control: mutant "a checkpoint that was not written is taken back for ever".
+func TestCheckpointThatTheDiskRefusesLeavesNothing(t *testing.T) {
+	var f *os.File
+	path := newPath(t)
+	b := open(t, path, &Options{openFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		var err error
+		f, err = os.OpenFile(name, flag, mode)
+		return f, err
+	}})
+	commit(t, b, put("a", "1"), put("b", "1"))
+	b.mu.Lock()
+	b.dirtyBytes = checkpointBytes - 1000 // a large commit makes a checkpoint, and a small one does not
+	b.mu.Unlock()
+	large := strings.Repeat("x", 1000)
+	before, head := contentsOf(t, b, store.ListOptions{}), b.history.head()
+	mend := replaceDescriptor(t, f, "/dev/full")
+	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put("a", "2"), put("large", large)}}); err == nil || !strings.Contains(err.Error(), "nothing was written") {
+		t.Errorf("Commit returned %v, want that nothing was written", err)
+	}
+	expect(t, "while the disk is full", contentsOf(t, b, store.ListOptions{}), before)
+	mend()
+	checkpoint := b.state.checkpoint
+	commit(t, b, put("a", "3"))
+	if b.state.checkpoint != checkpoint {
+		t.Fatal("a small commit made a checkpoint: this shows nothing")
+	}
+	after := fmt.Sprintf("a=3@%d b=1@1", head+1)
+	expect(t, "afterwards", contentsOf(t, b, store.ListOptions{}), after)
+	if r, err := b.Get(t.Context(), "k", store.Key{Name: "a"}); err != nil || string(r.Bytes) != "3" {
+		t.Errorf("a is %q, %v; want 3", r.Bytes, err)
+	}
+	closeNow(t, b)
+	expect(t, "after reopening", contentsOf(t, open(t, path, nil), store.ListOptions{}), after)
+}
+
 // The end of a lease that a full disk refuses is tried again, each second: without
 // it the records of a dead holder would stay.
 //

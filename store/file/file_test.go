@@ -576,6 +576,99 @@ func TestOldRootIsRefused(t *testing.T) {
 	}
 }
 
+// The keys of a branch are what bbolt goes by: one that is above or below what is under it
+// hides records, though each page is whole.
+//
+// promise S1. Negative controls: mutants "keys below those of their branch go by", "keys above
+// those of their branch go by" and "of a bucket only the root is looked at".
+func TestBranchThatHidesItsLeavesIsRefused(t *testing.T) {
+	whole := written(t)
+	page, branches := os.Getpagesize(), 0
+	for _, id := range pagesInUse(t, whole) {
+		at := int(id) * page
+		if order.Uint16(whole[at+8:]) != flagBranch {
+			continue
+		}
+		keys, err := elements(id, whole[at:at+page], 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		under := func(n int) []element { // what is under a key
+			child := int(order.Uint64(whole[at+pageHeader+n*elementSize+8:])) * page
+			found, err := elements(0, whole[child:child+page], 4)
+			if err != nil || order.Uint16(whole[child+8:]) != flagLeaf {
+				t.Fatalf("under key %d of page %d: %v", n, id, err)
+			}
+			return found
+		}
+		for n := 1; n < len(keys); n++ {
+			last, first := under(n-1), under(n)
+			above := bytes.Clone(first[0].key)
+			above[len(above)-1]++
+			for how, key := range map[string][]byte{"below": last[len(last)-1].key, "above": above} {
+				data := bytes.Clone(whole)
+				changed, err := elements(id, data[at:at+page], 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				branches++
+				copy(changed[n].key, key)
+				if err := checkPages(bytes.NewReader(data), int64(len(data))); !errors.Is(err, ErrCorrupt) {
+					t.Errorf("page %d with key %d %s what is there: %v, want ErrCorrupt", id, n, how, err)
+				}
+			}
+		}
+	}
+	if branches == 0 {
+		t.Error("there is no branch with two keys: this shows nothing")
+	}
+}
+
+// pagesInUse are the ids of the pages that the check of a good file has read.
+func pagesInUse(t *testing.T, data []byte) (ids []uint64) {
+	t.Helper()
+	c := &pageCheck{file: bytes.NewReader(data), size: int64(len(data)), seen: make(map[uint64]struct{})}
+	err := c.readMetas()
+	if err == nil {
+		err = c.tree(order.Uint64(c.meta[16:]), nil, nil, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range c.seen {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// The end of the log is what was acknowledged last: a file whose log ends before that is not
+// whole, though its root is of the newest commit.
+//
+// promise S1. Negative control: mutant "a log that ends too early is whole".
+func TestLogThatEndsTooEarlyIsRefused(t *testing.T) {
+	path := newPath(t)
+	b := open(t, path, nil)
+	for n := range 3 {
+		commit(t, b, put("a", fmt.Sprint(n)))
+	}
+	closeNow(t, b)
+	db, err := bolt.Open(path, 0o600, &bolt.Options{NoFreelistSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Update(func(tx *bolt.Tx) error {
+		return errors.Join(tx.Bucket(bucketLog).Delete(chunkKey(3)), putCommit(tx))
+	}), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := Open(path, nil); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("Open returned %v, want ErrCorrupt", err)
+		if err == nil {
+			closeNow(t, b)
+		}
+	}
+}
+
 func TestFileCutShortIsRefused(t *testing.T) {
 	whole := written(t)
 	used := len(bytes.TrimRight(whole, "\x00"))
