@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -290,11 +291,12 @@ func TestConsumerWhoseContextEndsHearsNothingMore(t *testing.T) {
 		f.send(snapshot(1), end(1))
 		synctest.Wait()
 		ctx, cancel := context.WithCancelCause(t.Context())
-		gone, changed := fmt.Errorf("gone"), 0
+		defer cancel(nil)
+		gone, changed := errors.New("gone"), 0
 		for ch, err := range c.Changes(ctx) {
 			switch {
 			case err != nil:
-				if err != gone || changed != 1 {
+				if !errors.Is(err, gone) || changed != 1 {
 					t.Errorf("%v after %d changes, want the cause after the first", err, changed)
 				}
 			case ch.Synced:
