@@ -3371,7 +3371,7 @@ var All = []Mutant{
 		Package: "reconcile/quota", Test: "TestRefusedKeyWaitsForAllThatItsRunAskedFor",
 	},
 	{
-		Name: "a budget that is made anew is not bound by what its server says",
+		Name: "a new budget is not bound by the need that its server says",
 		File: "reconcile/quota/set.go", Old: "if need := s.said[name]; need > 0 {\n\t\treturn need", New: "if need := s.said[name]; need > 0 && !BROKEN {\n\t\treturn need",
 		Package: "reconcile/quota", Test: "TestNewBudgetIsBoundByWhatWasSaid",
 	},

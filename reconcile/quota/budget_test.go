@@ -255,11 +255,11 @@ func TestServerIsBoundByWhatItSaysAtOnce(t *testing.T) {
 	})
 }
 
-// A budget that is made anew is bound by what the server says of it, and after that by what it
-// said last for as long as others may go on with the rest.
+// A new budget is bound by the need that the server says, and after that by the need that was
+// said last, for as long as others may go on with the rest.
 //
-// promise Q1. Negative controls: mutants "a budget that is made anew is not bound by what its
-// server says" and "what a server said first binds it, and not what it said last".
+// promise Q1. Negative controls: mutants "a new budget is not bound by the need that its server
+// says" and "what a server said first binds it, and not what it said last".
 func TestNewBudgetIsBoundByWhatWasSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, err := memory.New(nil)
