@@ -31,10 +31,12 @@ import (
 // After Options.CacheWait the key runs and is told to read the store itself
 // (Info.Stale), and so does each later run until the caches have caught up. Then the key
 // runs once more: what such a run read may be gone before the caches came to it, and an
-// object that they never showed is no change to their sources. The same holds, without waiting and without a run more, after a write of unknown outcome: it may have
-// landed, at a revision that is not known. There it ends with the first run that was told so and
-// succeeded, for that has read what landed. What lands later still (a request that was
-// under way all the while) no such run sees; the compare-and-swap of the key's next
+// object that they never showed is no change to their sources.
+//
+// The same holds, without waiting and without a run more, after a write of unknown outcome:
+// it may have landed, at a revision that is not known. There it ends with the first run that
+// was told so and succeeded, for that has read what landed. What lands later still (a request
+// that was under way all the while) no such run sees; the compare-and-swap of the key's next
 // write finds it.
 
 // pendingWrites remembers what the last runs of keys wrote, until the caches have
