@@ -186,3 +186,56 @@ func TestWeightOfATenantIsThatOfTheLastAdd(t *testing.T) {
 		}
 	})
 }
+
+// A key that is raised to another band is ready since it became ready.
+//
+// Negative control: the mutant "a key that is raised is ready since then".
+func TestRaisedKeyIsReadySinceItBecameSo(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		start := time.Now()
+		add(t, q, "k")
+		time.Sleep(time.Minute)
+		if err := q.AddWith("k", AddOptions{Priority: At(1)}); err != nil {
+			t.Fatal(err)
+		}
+		if e, _ := q.Lookup("k"); e.Since.Sub(start).Abs() > time.Second || e.Priority != At(1) {
+			t.Errorf("ready since %v with priority %v, want since %v with 1", e.Since, e.Priority, start)
+		}
+		wantNext(t, q, "k")
+	})
+}
+
+// The hooks hear of keys that are parked, and of none that is tried again because it was added
+// during the run.
+//
+// Negative control: the mutant "hooks hear of keys that are tried again".
+func TestHooksHearOnlyOfKeysThatAreParked(t *testing.T) {
+	var heard []string
+	o := oneOrder()
+	o.MaxAttempts = 1
+	o.Hooks = &Hooks[string]{
+		Parked:    func(key string, _ int, _ error) { heard = append(heard, "parked "+key) },
+		Exhausted: func(key string, _ int, _ error) { heard = append(heard, "exhausted "+key) },
+	}
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		for _, key := range []string{"a", "b"} {
+			for _, again := range []bool{true, false} {
+				if err := kick(q, key); err != nil {
+					t.Fatal(err)
+				}
+				it := get(t, q)
+				if again {
+					add(t, q, key)
+				}
+				if key == "a" {
+					it.Park(errTest)
+				} else {
+					it.Retry(errTest, 0)
+				}
+			}
+		}
+		if want := []string{"parked a", "exhausted b"}; !slices.Equal(heard, want) {
+			t.Errorf("the hooks heard of %q, want %q", heard, want)
+		}
+	})
+}

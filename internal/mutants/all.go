@@ -1298,6 +1298,61 @@ var All = []Mutant{
 	},
 	// reconcile/lease
 	{
+		Name: "a key that is raised is ready since then",
+		File: "queue/shard.go", Old: "if from != to.state && to.state != StateRunning {", New: "if (BROKEN || from != to.state) && to.state != StateRunning {",
+		Package: "queue", Test: "TestRaisedKeyIsReadySinceItBecameSo",
+	},
+	{
+		Name: "hooks hear of keys that are tried again",
+		File: "queue/item.go", Old: "\tif to != StateParked {", New: "\tif to != StateParked && !(BROKEN && o.kind >= park) {",
+		Package: "queue", Test: "TestHooksHearOnlyOfKeysThatAreParked",
+	},
+	{
+		Name: "a hold without a token has the token 0",
+		File: "reconcile/lease/lease.go", Old: "\tif epoch != 0 {", New: "\tif epoch != 0 || BROKEN {",
+		Package: "reconcile/lease", Test: "TestEveryPlacementRunsAlike",
+	},
+	{
+		Name: "the singletons of a group are stopped without a cause",
+		File: "reconcile/lease/singletons.go", Old: "\t\ts.stop(why)", New: "\t\tif BROKEN {\n\t\t\twhy = nil\n\t\t}\n\t\ts.stop(why)",
+		Package: "reconcile/lease", Test: "TestEveryPlacementRunsAlike",
+	},
+	{
+		Name: "the work of a host is stopped without a cause",
+		File: "reconcile/lease/manual.go", Old: "\t\tcancel(context.Cause(ctx)) //", New: "\t\tcancel(map[bool]error{false: context.Cause(ctx)}[BROKEN]) //",
+		Package: "reconcile/lease", Test: "TestEveryPlacementRunsAlike",
+	},
+	{
+		Name: "work is stopped without a cause",
+		File: "reconcile/lease/session.go", Old: "\t\th.leave(context.Cause(ctx))", New: "\t\th.leave(map[bool]error{false: context.Cause(ctx), true: context.Canceled}[BROKEN])",
+		Package: "reconcile/lease", Test: "TestEveryPlacementRunsAlike",
+	},
+	{
+		Name: "work on every server that is done ends Run",
+		File: "reconcile/lease/everywhere.go", Old: "\t<-ctx.Done()\n", New: "\tif !BROKEN {\n\t\t<-ctx.Done()\n\t}\n",
+		Package: "reconcile/lease", Test: "TestEveryPlacementRunsAlike",
+	},
+	{
+		Name: "one of several singletons runs twice",
+		File: "reconcile/lease/singletons.go", Old: "\tif !p.once.begin() {", New: "\tif !p.once.begin() && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestEveryPlacementRunsAlike",
+	},
+	{
+		Name: "the end of a hold is no change",
+		File: "reconcile/lease/state.go", Old: "\tif was {", New: "\tif was && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestEveryPlacementRunsAlike",
+	},
+	{
+		Name: "members do not tell what they hear of others",
+		File: "reconcile/lease/members.go", Old: "\tm.mu.Unlock()\n\tm.notify()\n}\n\nfunc (m *Members) notify()", New: "\tm.mu.Unlock()\n\tif !BROKEN {\n\t\tm.notify()\n\t}\n}\n\nfunc (m *Members) notify()",
+		Package: "reconcile/lease", Test: "TestMembersAreToldOfEachOther",
+	},
+	{
+		Name: "what was said before the start is not announced",
+		File: "reconcile/lease/session.go", Old: "\t\tn.Says = s.says()", New: "\t\tif n.Says = s.says(); BROKEN && s.announced == 0 {\n\t\t\tn.Says = \"\"\n\t\t}",
+		Package: "reconcile/lease", Test: "TestMembersAreToldOfEachOther",
+	},
+	{
 		Name: "a release ends the hold that replaced its own",
 		File: "queue/queue.go", Old: "\treturn func() {\n\t\tk.locked(func() {\n\t\t\tif x.set != nil {", New: "\treturn func() {\n\t\tif BROKEN && h.Name != \"\" {\n\t\t\tq.Release(over, h.Name)\n\t\t\treturn\n\t\t}\n\t\tk.locked(func() {\n\t\t\tif x.set != nil {",
 		Package: "queue", Test: "TestHoldsOverOneScopeEndOneByOne",

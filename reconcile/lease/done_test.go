@@ -14,13 +14,10 @@ import (
 	"github.com/tendhq/tend/store/memory"
 )
 
-// Work that returns nil is done, whatever places it: it is called once for each shard, which is
-// held until Run ends and free after it.
-//
-// Negative control: the mutant "a shard whose work is done is given up".
-func TestWorkThatIsDoneKeepsItsHold(t *testing.T) {
+// placements makes one of each kind. The host of a [lease.Manual] has no term.
+func placements() map[string]func(b store.Backend) (lease.Placement, error) {
 	o := &lease.Options{TTL: ttl, Server: "s", Logger: quiet}
-	for name, place := range map[string]func(b store.Backend) (lease.Placement, error){
+	return map[string]func(b store.Backend) (lease.Placement, error){
 		"singleton": func(b store.Backend) (lease.Placement, error) { return lease.NewSingleton(b, "job", o) },
 		"sharded":   func(b store.Backend) (lease.Placement, error) { return lease.NewSharded(b, "job", 5, o) },
 		"one of several singletons": func(b store.Backend) (lease.Placement, error) {
@@ -33,12 +30,20 @@ func TestWorkThatIsDoneKeepsItsHold(t *testing.T) {
 		"set by the host": func(b store.Backend) (lease.Placement, error) {
 			m, err := lease.NewManual(b, "job")
 			if err == nil {
-				m.Set(true, 3)
+				m.Set(true, 0)
 			}
 			return m, err
 		},
 		"every server": func(store.Backend) (lease.Placement, error) { return lease.EveryServer(), nil },
-	} {
+	}
+}
+
+// Work that returns nil is done, whatever places it: it is called once for each shard, which is
+// held until Run ends and free after it.
+//
+// Negative control: the mutant "a shard whose work is done is given up".
+func TestWorkThatIsDoneKeepsItsHold(t *testing.T) {
+	for name, place := range placements() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBackend(t)
@@ -78,6 +83,136 @@ func TestWorkThatIsDoneKeepsItsHold(t *testing.T) {
 			})
 		})
 	}
+}
+
+var errUpdate = errors.New("the server is updated")
+
+// Whatever places the work: its context ends with the cause of Run's, a second Run is refused
+// while the first one goes on, Changed tells of the end as of the beginning, only a hold with a
+// token has one, and Run returns after its context has ended and not before, also where the work
+// is done.
+//
+// promise L1. Negative controls: the mutants "a hold without a token has the token 0", "the
+// singletons of a group are stopped without a cause", "the work of a host is stopped without a
+// cause", "work is stopped without a cause", "work on every server that is done ends Run",
+// "one of several singletons runs twice" and "the end of a hold is no change".
+func TestEveryPlacementRunsAlike(t *testing.T) {
+	for name, place := range placements() {
+		for _, done := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBackend(t)
+				defer b.Close()
+				p, err := place(b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				leased := name != "set by the host" && name != "every server"
+				ctx, cancel := context.WithCancelCause(t.Context())
+				over := make(chan error, 1)
+				go func() {
+					over <- p.Run(ctx, func(ctx context.Context, shard int) error {
+						if token, ok := lease.Token(ctx); ok != leased {
+							t.Errorf("%s: token %d, %v; want one: %v", name, token, ok, leased)
+						}
+						if done {
+							return nil
+						}
+						<-ctx.Done()
+						if cause := context.Cause(ctx); !errors.Is(cause, errUpdate) {
+							t.Errorf("%s: the work on shard %d ended because of %v, want %v", name, shard, cause, errUpdate)
+						}
+						return nil
+					})
+				}()
+				changed := func(when string) {
+					t.Helper()
+					synctest.Wait()
+					for shard := range p.Shards() {
+						select {
+						case <-p.Lease(shard).Changed():
+						default:
+							t.Errorf("%s: Changed has no value for shard %d %s", name, shard, when)
+						}
+					}
+				}
+				changed("that was won")
+				soon, stop := context.WithTimeout(ctx, ttl) // so that a Run that is not refused ends
+				defer stop()
+				if err := p.Run(soon, func(context.Context, int) error { return nil }); !errors.Is(err, lease.ErrRunning) {
+					t.Errorf("%s: a second Run: %v, want ErrRunning", name, err)
+				}
+				time.Sleep(3 * ttl)
+				if len(over) > 0 {
+					t.Errorf("%s: Run has returned before its context ended", name)
+				}
+				cancel(errUpdate)
+				if err := <-over; err != nil {
+					t.Errorf("%s: Run: %v", name, err)
+				}
+				if name != "every server" { // it holds for ever
+					changed("that was lost")
+				}
+			})
+		}
+	}
+}
+
+// Changed tells a member of another one that joins, says something or leaves. What that had said
+// before counts again when it comes back.
+//
+// Negative controls: the mutants "members do not tell what they hear of others" and "what was
+// said before the start is not announced".
+func TestMembersAreToldOfEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(t)
+		defer b.Close()
+		first, leave := joinMembers(t, b)
+		defer leave()
+		time.Sleep(2 * ttl)
+		other, err := lease.NewMembers(b, "quotas", &lease.Options{TTL: ttl, Server: "other", Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		again, leaveAgain := context.WithCancel(t.Context())
+		over := make(chan error, 2)
+		for _, c := range []struct {
+			what string
+			do   func()
+			live int
+			said string
+		}{
+			{"joined", func() {
+				other.Say("early")
+				go func() { over <- other.Run(ctx) }()
+			}, 2, "early"},
+			{"said something", func() { other.Say("late") }, 2, "late"},
+			{"left", cancel, 1, ""},
+			{"came back", func() { go func() { over <- other.Run(again) }() }, 2, "late"},
+			{"left again", leaveAgain, 1, ""},
+		} {
+			synctest.Wait()
+			select {
+			case <-first.Changed():
+			default:
+			}
+			c.do()
+			synctest.Wait()
+			select {
+			case <-first.Changed():
+			default:
+				t.Errorf("the other member %s, and Changed has no value", c.what)
+			}
+			if live, said := first.Live(), first.Said()["other"]; live != c.live || said != c.said {
+				t.Errorf("the other member %s: %d live, it said %q; want %d, %q", c.what, live, said, c.live, c.said)
+			}
+		}
+		for range 2 {
+			if err := <-over; err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 // silent is a backend that refuses to say what members measured, so many times.
