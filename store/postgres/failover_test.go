@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,14 +19,17 @@ import (
 	"github.com/tendhq/tend/store/postgres"
 )
 
-// standby starts a server that follows s.
+// standby starts a server that follows s. It begins with a copy of s's data, for which s is stopped
+// for a moment: pg_basebackup needs no stop, but is refused by a server of another major version, and
+// not every build of PostgreSQL has it.
 func (s *server) standby(t testing.TB) *server {
 	t.Helper()
 	dir, err := newDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &server{dir: dir, options: s.options}
+	follow := fmt.Sprintf("primary_conninfo=host=127.0.0.1 port=%d user=postgres", s.port)
+	f := &server{dir: dir, options: slices.Concat(s.options, []string{"-c", follow})}
 	t.Cleanup(func() {
 		if f.cmd != nil {
 			f.signal(syscall.SIGCONT)
@@ -32,10 +37,9 @@ func (s *server) standby(t testing.TB) *server {
 		}
 		os.RemoveAll(dir)
 	})
-	if err := f.run("pg_basebackup", "-D", f.data(), "-h", "127.0.0.1", "-p", fmt.Sprint(s.port), "-U", "postgres", "-R", "-c", "fast"); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.start(); err != nil {
+	s.stop(syscall.SIGINT)
+	signal := filepath.Join(f.data(), "standby.signal")
+	if err := errors.Join(f.copy(s), os.WriteFile(signal, nil, 0o600), own(signal), s.start(), f.start()); err != nil {
 		t.Fatal(err)
 	}
 	return f
