@@ -71,6 +71,9 @@ var pgServer struct {
 }
 
 func pgBinaries() (string, error) {
+	if dir := os.Getenv("TEND_POSTGRES_BIN"); dir != "" {
+		return dir, nil
+	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) == 0 {
 		return "", errors.New("there is no PostgreSQL server on this machine")

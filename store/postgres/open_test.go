@@ -158,17 +158,12 @@ func TestPasswordIsInNoErrorAndNoLogLine(t *testing.T) {
 			t.Errorf("the error shows the password: %v", err)
 		}
 	}
-	b, err := postgres.Open(t.Context(), "postgres://postgres:"+password+"@"+p.Addr()+"/postgres?sslmode=disable",
-		&postgres.Options{Schema: newSchema(), Timeout: time.Second, Logger: logger})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	b := openAt(t, "postgres://postgres:"+password+"@"+p.Addr()+"/postgres?sslmode=disable", postgres.Options{Timeout: time.Second, Logger: logger})
 	for range b.Watch(t.Context(), "thing", 0) {
 		break // a kind is watched: from now on there is a connection for notifications
 	}
 	p.Set(campaign.Reset)
-	_, err = b.Get(t.Context(), "thing", key("a"))
+	_, err := b.Get(t.Context(), "thing", key("a"))
 	_, err2 := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "1")}})
 	waitFor(t, func() bool { return b.Health() != nil })
 	logged := func() string { mu.Lock(); defer mu.Unlock(); return log.String() }

@@ -107,7 +107,9 @@ func startEtcd(t *testing.T) string {
 func startPostgres(t *testing.T) string {
 	t.Helper()
 	bin := ""
-	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb"); len(found) > 0 {
+	if dir := os.Getenv("TEND_POSTGRES_BIN"); dir != "" {
+		bin = dir + "/"
+	} else if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb"); len(found) > 0 {
 		bin = filepath.Dir(found[len(found)-1]) + "/"
 	}
 	_, err := exec.LookPath(bin + "initdb")
