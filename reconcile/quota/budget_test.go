@@ -215,27 +215,35 @@ func TestCallToAnotherAccountIsPaidThere(t *testing.T) {
 	})
 }
 
+// newSharedSet is a set of the server "one", whose budgets of a call a second each it shares with
+// the other members.
+func newSharedSet(t *testing.T) (*Set, *lease.Members) {
+	t.Helper()
+	b, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	m, err := lease.NewMembers(b, "quotas", &lease.Options{Server: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := NewSet(&Options{Members: m, Limits: func(Name) (Limits, error) {
+		return Limits{Read: Rate{PerSecond: 1}, Judge: func(error) Verdict { return Verdict{} }}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set, m
+}
+
 // A server that says that it needs less has no more from then on, also before it has heard its
 // own words from the store: others may have heard them.
 //
 // promise Q6. Negative control: mutant "a server is bound by what it said when it hears it".
 func TestServerIsBoundByWhatItSaysAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, err := memory.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
-		m, err := lease.NewMembers(b, "quotas", &lease.Options{Server: "one"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		set, err := NewSet(&Options{Members: m, Limits: func(Name) (Limits, error) {
-			return Limits{Read: Rate{PerSecond: 1}, Judge: func(error) Verdict { return Verdict{} }}, nil
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		set, m := newSharedSet(t)
 		q, err := set.Get(Name{Account: "a"})
 		if err != nil {
 			t.Fatal(err)
@@ -262,21 +270,7 @@ func TestServerIsBoundByWhatItSaysAtOnce(t *testing.T) {
 // says" and "what a server said first binds it, and not what it said last".
 func TestNewBudgetIsBoundByWhatWasSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, err := memory.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
-		m, err := lease.NewMembers(b, "quotas", &lease.Options{Server: "one"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		set, err := NewSet(&Options{Members: m, Limits: func(Name) (Limits, error) {
-			return Limits{Read: Rate{PerSecond: 1}, Judge: func(error) Verdict { return Verdict{} }}, nil
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		set, m := newSharedSet(t)
 		set.share = 0.5
 		want := func(when, account string, part float64) {
 			t.Helper()
