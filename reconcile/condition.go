@@ -2,35 +2,39 @@ package reconcile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/internal/recent"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
 
-// condition is how a controller is at a moment. It is what introspection reads of the
-// kernel, besides the queue.
-type condition struct {
-	kind         string // of the objects that it is about; "": not known
-	state        state
-	queueStopped bool // by the program: nothing runs any more
-
-	place       lease.Placement // nil: it runs everywhere
-	leased      bool            // place takes leases
-	leases      LeaseCounts
-	held        []bool // by shard: this server runs its keys
-	loading     []int  // shards that wait for a cache, which loadingFrom names
-	loadingFrom string
-
-	workers  int // that there are to be
-	adapt    *AdaptSnapshot
-	runs     []runCondition // longest first
-	sources  []sourceCondition
-	waitsFor string // what has not synced; "": everything has
-	why      error  // it has not, if that is known
+// Snapshot is the state of a controller at a moment, for an operator. Keys
+// are in their printed form.
+type Snapshot struct {
+	Name      string `json:"name"`
+	Kind      string `json:"kind,omitempty"`
+	Placement string `json:"placement,omitempty"`
+	Held      int    `json:"held"`   // shards that this server holds
+	Shards    int    `json:"shards"` // that there are
+	// Loading are the shards whose lease this server has, and whose keys wait because a
+	// cache of shards does not have their objects yet; LoadingFrom is that cache.
+	Loading     []int              `json:"loading,omitempty"`
+	LoadingFrom string             `json:"loadingFrom,omitempty"`
+	Workers     int                `json:"workers"` // that there are to be
+	Active      int                `json:"active"`  // workers that run something
+	Running     []RunSnapshot      `json:"running"` // longest first
+	Sources     []SourceSnapshot   `json:"sources"`
+	Queue       []queue.StateStats `json:"queue"`
+	Runs        Counts             `json:"runs"`
+	Leases      LeaseCounts        `json:"leases"`
+	Adapt       *AdaptSnapshot     `json:"adapt,omitempty"` // nil: the number of workers stays as set
+	Error       string             `json:"error,omitempty"` // why it is not healthy
 }
 
 // RunSnapshot is one run that is going on.
@@ -40,12 +44,8 @@ type RunSnapshot struct {
 	Attempt int       `json:"attempt"`
 	Ended   string    `json:"ended,omitempty"` // why its context is over
 	Stuck   bool      `json:"stuck,omitempty"`
-}
 
-// runCondition is one run that is going on, and the label of its goroutine.
-type runCondition struct {
-	RunSnapshot
-	worker string
+	worker string // the label of its goroutine
 }
 
 // SourceSnapshot is how one source is at a moment.
@@ -59,84 +59,6 @@ type SourceSnapshot struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// sourceCondition is one source.
-type sourceCondition struct {
-	SourceSnapshot
-	removed bool  // by Unwatch, and it goes on
-	err     error // why it is not well; nil: it is
-}
-
-func (s *supervisor[K]) condition() condition {
-	s.mu.Lock()
-	v := s.view.Load()
-	c := condition{kind: s.kind, place: s.place, leased: v.leased, workers: s.want}
-	if a := s.adapt; a != nil {
-		c.adapt = &AdaptSnapshot{Min: a.Min, Max: a.Max, Raised: a.raised, Lowered: a.lowered}
-	}
-	s.mu.Unlock()
-	if c.state, c.leases = s.state(); !c.leased {
-		c.leases = LeaseCounts{}
-	}
-	c.queueStopped = s.hasStopped() && !s.isOver()
-	for i := range v.holds {
-		c.held = append(c.held, v.holds[i].Load() != nil)
-	}
-	c.loading, c.loadingFrom = s.loadingShards()
-	for _, slot := range s.all() {
-		if r, running := slot.condition(); running {
-			c.runs = append(c.runs, r)
-		}
-	}
-	slices.SortFunc(c.runs, func(a, b runCondition) int {
-		return cmp.Or(a.Since.Compare(b.Since), slices.Compare(a.Keys, b.Keys))
-	})
-	for _, f := range slices.Concat(s.allFeeds(), s.removedFeeds()) {
-		c.sources = append(c.sources, f.condition())
-	}
-	c.waitsFor, c.why = s.unsynced()
-	return c
-}
-
-// placement describes where the controller runs.
-func (c condition) placement() string {
-	if c.place == nil {
-		return "on every server"
-	}
-	return c.place.String()
-}
-
-func (s *slot[K]) condition() (c runCondition, running bool) {
-	s.mu.Lock()
-	x := s.run
-	if x == nil {
-		s.mu.Unlock()
-		return c, false
-	}
-	c = runCondition{RunSnapshot{Since: s.k.epoch.Add(x.started), Attempt: int(x.attempt), Stuck: x.more != nil && x.more.stuck}, s.worker}
-	cause := x.cause
-	s.mu.Unlock()
-	c.Ended = textOf(cause) // without the lock, as below: a key's String is user code
-	for _, k := range x.keys {
-		c.Keys = append(c.Keys, fmt.Sprint(k))
-	}
-	return c, true
-}
-
-// condition has as error: the source says so itself, it is not running, or the run before
-// ended with an error and this one is young.
-func (f *feed[K]) condition() sourceCondition {
-	f.of.mu.Lock()
-	c := sourceCondition{
-		SourceSnapshot{Name: f.Name, Kind: f.kind, State: f.state.String(), Synced: f.synced, Restarts: f.restarts, Skipped: f.skipped}, f.removed, f.err,
-	}
-	if f.state == feedRunning && !f.told && f.synced && time.Since(f.began) > healthyRun {
-		c.err = nil
-	}
-	f.of.mu.Unlock()
-	c.Error = textOf(c.err) // without the lock: it may be user code
-	return c
-}
-
 // AdaptSnapshot is what Options.Adapt did so far.
 type AdaptSnapshot struct {
 	Min     int    `json:"min"`
@@ -145,11 +67,124 @@ type AdaptSnapshot struct {
 	Lowered uint64 `json:"lowered"` // how often it was halved
 }
 
+// condition is how a controller is at a moment: what introspection reads of the kernel,
+// besides the queue.
+type condition struct {
+	Snapshot
+	place  lease.Placement // nil: it runs everywhere
+	leased bool            // place takes leases
+	held   []bool          // by shard: this server runs its keys
+	health error           // what Controller.Health says
+	ready  error           // what Controller.Ready says
+}
+
+func (s *supervisor[K]) condition() condition {
+	s.mu.Lock()
+	v := s.view.Load()
+	c := condition{place: s.place, leased: v.leased}
+	c.Name, c.Kind, c.Workers, c.Shards = s.name, s.kind, s.want, len(v.holds)
+	if a := s.adapt; a != nil {
+		c.Adapt = &AdaptSnapshot{Min: a.Min, Max: a.Max, Raised: a.raised, Lowered: a.lowered}
+	}
+	s.mu.Unlock()
+	now, leases := s.state()
+	if c.leased {
+		c.Leases = leases
+	}
+	c.Placement = "on every server"
+	if c.place != nil {
+		c.Placement = c.place.String()
+	}
+	for i := range v.holds {
+		c.held = append(c.held, v.holds[i].Load() != nil)
+		if c.held[i] {
+			c.Held++
+		}
+	}
+	c.Loading, c.LoadingFrom = s.loadingShards()
+	c.Queue = s.q.Stats().States
+	c.Runs, _ = s.totals()
+
+	var ill []error
+	stopped := s.hasStopped() && !s.isOver() // by the program
+	if stopped {
+		ill = append(ill, errStopped)
+	}
+	for _, f := range s.allFeeds() {
+		source, err := f.condition()
+		c.Sources, ill = append(c.Sources, source), append(ill, err)
+	}
+	for _, f := range s.removedFeeds() { // that go on
+		_, err := f.condition()
+		ill = append(ill, err)
+	}
+	for _, slot := range s.all() {
+		if r, running := slot.condition(); running {
+			c.Running = append(c.Running, r)
+		}
+	}
+	c.Active = len(c.Running)
+	slices.SortFunc(c.Running, func(a, b RunSnapshot) int {
+		return cmp.Or(a.Since.Compare(b.Since), slices.Compare(a.Keys, b.Keys))
+	})
+	for _, r := range c.Running {
+		if r.Stuck {
+			ill = append(ill, fmt.Errorf("run of %s is stuck since %s: %s", strings.Join(r.Keys, ", "), r.Since.Format(time.RFC3339), r.Ended))
+		}
+	}
+	c.health = errors.Join(ill...)
+	c.Error = textOf(c.health)
+
+	what, why := s.unsynced()
+	switch {
+	case now == stateNew:
+		c.ready = errNotRunning
+	case stopped:
+		c.ready = errStopped
+	case now >= stateDraining, c.leased && (now == stateWaiting || now == stateReleasing), what == "":
+	case why != nil:
+		c.ready = fmt.Errorf("waiting for %s to sync: %w", what, why)
+	default:
+		c.ready = fmt.Errorf("waiting for %s to sync", what)
+	}
+	return c
+}
+
+func (s *slot[K]) condition() (r RunSnapshot, running bool) {
+	s.mu.Lock()
+	x := s.run
+	if x == nil {
+		s.mu.Unlock()
+		return r, false
+	}
+	r = RunSnapshot{Since: s.k.epoch.Add(x.started), Attempt: int(x.attempt), Stuck: x.more != nil && x.more.stuck, worker: s.worker}
+	cause := x.cause
+	s.mu.Unlock()
+	r.Ended = textOf(cause) // without the lock, as below: a key's String is user code
+	for _, k := range x.keys {
+		r.Keys = append(r.Keys, fmt.Sprint(k))
+	}
+	return r, true
+}
+
+// condition has an error if the source says so itself, if it is not running, and if the run
+// before ended with an error and this one is young.
+func (f *feed[K]) condition() (c SourceSnapshot, err error) {
+	f.of.mu.Lock()
+	c = SourceSnapshot{Name: f.Name, Kind: f.kind, State: f.state.String(), Synced: f.synced, Restarts: f.restarts, Skipped: f.skipped}
+	if err = f.err; f.state == feedRunning && !f.told && f.synced && time.Since(f.began) > healthyRun {
+		err = nil
+	}
+	f.of.mu.Unlock()
+	if err == nil {
+		return c, nil
+	}
+	c.Error = textOf(err) // without the lock: it may be user code
+	return c, fmt.Errorf("source %q: %w", f.Name, err)
+}
+
 // keepRuns has the runs kept from now on.
 func (k *kernel[K]) keepRuns() {
-	if k.keptRuns() != nil {
-		return
-	}
 	k.changeView(func(v *view[K]) {
 		if v.recent == nil {
 			v.recent = recent.New[K](k.epoch)

@@ -26,7 +26,8 @@ import (
 // through a Manager. Its methods are safe for concurrent use; only Run blocks.
 type Controller[K comparable] struct {
 	supervisor[K]
-	began bool // Run was called; guarded by kernel.mu
+	began  bool   // Run was called; guarded by kernel.mu
+	summed Counts // what the last summary counted; the summaries alone have it
 }
 
 // New returns a controller that runs r. K is inferred from r's method. The name
@@ -188,10 +189,17 @@ func (c *Controller[K]) made() error {
 	return nil
 }
 
-func (c *Controller[K]) hasRun() bool {
+// startable refuses a Controller that no constructor made, and one that has run.
+func (c *Controller[K]) startable() error {
+	if err := c.made(); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.began
+	if c.began {
+		return fmt.Errorf("controller %q: %w", c.name, ErrRunning)
+	}
+	return nil
 }
 
 // Name is the controller's name.
@@ -254,14 +262,12 @@ func (c *Controller[K]) Counts() Counts {
 	return n
 }
 
-// ownedCaches are those that the controller runs itself.
-func (c *Controller[K]) ownedCaches() []Cached { return c.owned }
-
-// adopt makes the controller part of a Manager: it has stop in all to end. It is called
-// before Run.
+// adopt makes the controller part of a Manager, which gives it stop in all to end and runs
+// its cache. It is called before Run.
 func (c *Controller[K]) adopt(l *slog.Logger, stop time.Duration) {
 	c.changeView(func(v *view[K]) { v.logger = cmp.Or(v.logger, l) })
 	c.o.StopTimeout = min(cmp.Or(c.o.StopTimeout, stop), stop)
+	c.owned = nil
 }
 
 // String describes the controller, the same text every time.
@@ -269,24 +275,16 @@ func (c *Controller[K]) String() string {
 	if c.made() != nil {
 		return "controller that was not made"
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "controller %q", c.name)
-	if kind := c.kindOf(); kind != "" {
-		fmt.Fprintf(&b, " of %s", kind)
+	at, kind, watched := c.condition(), "", []string{}
+	if at.Kind != "" {
+		kind = " of " + at.Kind
 	}
-	b.WriteString(", watches ")
-	feeds := slices.SortedFunc(slices.Values(c.allFeeds()), func(a, b *feed[K]) int { return cmp.Compare(a.Name, b.Name) })
-	for i, f := range feeds {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(f.Name)
+	for _, f := range at.Sources {
+		watched = append(watched, f.Name)
 	}
-	if len(feeds) == 0 {
-		b.WriteString("nothing")
-	}
-	fmt.Fprintf(&b, "; %d workers, %s, timeout %v, %s", c.o.Workers, c.backoff(), c.o.Timeout, c.condition().placement())
-	return b.String()
+	slices.Sort(watched)
+	return fmt.Sprintf("controller %q%s, watches %s; %d workers, %s, timeout %v, %s", c.name, kind,
+		cmp.Or(strings.Join(watched, ", "), "nothing"), c.o.Workers, c.backoff(), c.o.Timeout, at.Placement)
 }
 
 func (c *Controller[K]) backoff() string {

@@ -1,10 +1,10 @@
 package reconcile
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/tendhq/tend/internal/ascii"
-	"github.com/tendhq/tend/store"
 )
 
 // Check is one line of a health report.
@@ -40,64 +40,46 @@ func (m *Manager) Ready() http.Handler {
 func (m *Manager) Checks() []Check { return m.check((*member).health) }
 
 func (m *Manager) check(of func(*member) error) []Check {
-	m.mu.Lock()
-	members := m.members
-	m.mu.Unlock()
+	members := m.present()
 	list := make([]Check, 0, len(members))
 	for _, mb := range members {
-		list = append(list, checked(mb, of))
-		if c, ok := mb.Runner.(controller); ok {
-			for _, cached := range c.ownedCaches() {
-				own := &member{Runner: cached, name: nameOf(cached, 0), mu: &m.mu}
-				own.state, _ = mb.status()
-				list = append(list, checked(own, of))
-			}
-		}
+		m.mu.Lock()
+		now := *mb
+		m.mu.Unlock()
+		err := of(&now)
+		list = append(list, Check{Name: mb.name, OK: err == nil, Reason: textOf(err)})
 	}
 	return list
 }
 
-func checked(mb *member, of func(*member) error) Check {
-	if err := of(mb); err != nil {
-		return Check{Name: mb.name, Reason: store.Clip(err.Error())}
+// live is why it failed, if it has: the error of one that was stopped is for the caller of
+// stop.
+func (mb *member) live() error {
+	if mb.stopped {
+		return nil
 	}
-	return Check{Name: mb.name, OK: true}
+	return mb.err
+}
+
+func (mb *member) health() error {
+	return cmp.Or(mb.live(), mb.placement(), healthOf(mb.Runner))
 }
 
 // placement is what the placement of a controller says of the store that its leases
 // are kept in.
 func (mb *member) placement() error {
-	c, ok := mb.Runner.(controller)
-	if !ok {
-		return nil
+	if c, ok := mb.Runner.(controller); ok {
+		return healthOf(ungrouped(c.placementOf()))
 	}
-	return healthOf(ungrouped(c.placementOf()))
-}
-
-func (mb *member) live() error {
-	_, err := mb.status()
-	return err
-}
-
-func (mb *member) health() error {
-	if _, err := mb.status(); err != nil {
-		return err
-	}
-	if err := mb.placement(); err != nil {
-		return err
-	}
-	return healthOf(mb.Runner)
+	return nil
 }
 
 func (mb *member) ready() error {
-	state, err := mb.status()
-	switch {
-	case err != nil:
-		return err
-	case state == "waiting":
-		return errNotRunning
+	err := mb.live()
+	if mb.done == nil {
+		err = errNotRunning
 	}
-	if err := mb.placement(); err != nil {
+	if err = cmp.Or(err, mb.placement()); err != nil {
 		return err
 	}
 	if cached, ok := mb.Runner.(Cached); ok {

@@ -60,50 +60,54 @@ type Manager struct {
 	// Default: Register refuses it.
 	AllowCycles bool
 
-	mu      sync.Mutex // guards what follows, what members and groups say, and managed
-	members []*member  // replaced, never written to: others have the old one
-	run     *managed   // of Run; nil before it
-	samples []func()   // that Sample was given
+	mu       sync.Mutex      // guards what follows, and what members and groups say
+	members  []*member       // replaced, never written to: others have the old one
+	samples  []func()        // that Sample was given
+	ctx      context.Context // of the runners; nil: Run was not called
+	end      context.CancelFunc
+	caching  bool    // nothing but caches was registered: they are what Run is for
+	stopping bool    // Run ends all members
+	errs     []error // of members, in the order in which they ended
 }
 
 // controller is a Controller[K] of any K, as a Manager needs it.
 type controller interface {
 	Runner
 	Name() string
-	made() error
-	hasRun() bool
+	startable() error
 	caches() []Cached
 	ownCache() Cached
-	ownedCaches() []Cached
 	adopt(l *slog.Logger, stop time.Duration)
 	placementOf() lease.Placement
 	setPlacement(p lease.Placement) error
 	node() graphNode
-	summarise(since Counts, in time.Duration) (now Counts)
+	summarise(in time.Duration)
 }
 
 // member is one runner of a Manager.
 type member struct {
 	Runner
-	name  string
-	cache bool // outlives the others: they need it to stop in order
-	found bool // a cache that was not registered: it runs for the controllers that use it
+	name   string
+	cache  bool     // outlives the others: they need it to stop in order
+	found  bool     // a cache that was not registered: it runs for the controllers that use it
+	caches []Cached // that it used when it was started, if it is a controller
 
-	mu      *sync.Mutex // the Manager's; guards what follows
-	state   string      // "waiting", "running", "ended", "failed"
-	err     error
+	// What follows is guarded by Manager.mu.
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when Run has returned; nil: it was not called
-	stopped bool          // by the func that Start gave: its error is for that caller
+	running bool          // done is there, and open
+	err     error         // that Run has returned
+	stopped bool          // by the func that Start gave, whose caller its error is for, or as a cache of no use
 }
 
 // Register adds runners. It fails, and adds none, on a nil runner, on one that
 // is there already, on a name that is taken (ErrNameTaken), on controllers that
-// would wake each other in a circle (ErrCycle), and after Run (ErrRunning).
+// would wake each other in a circle (ErrCycle), on one that has run by itself, and after
+// Run (ErrRunning).
 func (m *Manager) Register(rs ...Runner) error {
 	m.mu.Lock()
-	members, cycle, err := m.withLocked(rs)
-	if m.run != nil {
+	members, cycle, err := m.withLocked(rs...)
+	if m.ctx != nil {
 		err = ErrRunning
 	}
 	if err == nil {
@@ -119,42 +123,46 @@ func (m *Manager) Register(rs ...Runner) error {
 
 // withLocked is the members with further ones, if these are allowed, and the cycle that
 // AllowCycles allows.
-func (m *Manager) withLocked(rs []Runner) (members []*member, cycle, err error) {
+func (m *Manager) withLocked(rs ...Runner) (members []*member, cycle, err error) {
 	members = slices.Clone(m.members)
 	for _, r := range rs {
 		if isNil(r) {
 			return nil, nil, errors.New("nil runner")
 		}
-		if c, ok := r.(controller); ok && c.made() != nil {
-			return nil, nil, c.made()
+		if c, ok := r.(controller); ok && c.startable() != nil {
+			return nil, nil, c.startable()
 		}
-		name := nameOf(r, len(members))
+		mb := newMember(r, len(members))
 		for _, o := range members {
-			if o.name == name || same(o.Runner, r) {
-				return nil, nil, fmt.Errorf("%w: %q", ErrNameTaken, name)
+			if o.name == mb.name || same(o.Runner, r) {
+				return nil, nil, fmt.Errorf("%w: %q", ErrNameTaken, mb.name)
 			}
 		}
-		_, isCache := r.(Cached)
-		members = append(members, &member{Runner: r, name: name, cache: isCache, mu: &m.mu, state: "waiting"})
+		members = append(members, mb)
 	}
 	cycle, err = m.checkCycles(members)
 	return members, cycle, err
 }
 
+// newMember is the n-th member.
+func newMember(r Runner, n int) *member {
+	_, isCache := r.(Cached)
+	named, isNamed := r.(interface{ Name() string })
+	mb := &member{Runner: r, cache: isCache}
+	switch {
+	case !isNamed:
+		mb.name = fmt.Sprintf("%T#%d", r, n)
+	case isCache:
+		mb.name = "cache " + named.Name() // a controller may be named for the same kind
+	default:
+		mb.name = named.Name()
+	}
+	return mb
+}
+
 // same tells one that is registered twice also where it has no name.
 func same(a, b Runner) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
-}
-
-func nameOf(r Runner, n int) string {
-	named, ok := r.(interface{ Name() string })
-	if !ok {
-		return fmt.Sprintf("%T#%d", r, n)
-	}
-	if _, isCache := r.(Cached); isCache {
-		return "cache " + named.Name() // a controller may be named for the same kind
-	}
-	return named.Name()
 }
 
 // checkCycles gives the circle in which controllers wake each other: allowed, to be passed
@@ -196,12 +204,7 @@ func graphOf(members []*member) (g graph) {
 	return g
 }
 
-func (m *Manager) log() *slog.Logger {
-	if m.Logger != nil {
-		return m.Logger
-	}
-	return slog.Default()
-}
+func (m *Manager) log() *slog.Logger { return cmp.Or(m.Logger, slog.Default()) }
 
 // Run runs everything that was registered and the caches that controllers use,
 // and blocks. Caches start first. When ctx ends, or a runner fails, everything is
@@ -214,7 +217,7 @@ func (m *Manager) log() *slog.Logger {
 // and all went well, or if all runners but the caches returned nil by themselves. A
 // second Run is ErrRunning.
 func (m *Manager) Run(ctx context.Context) (err error) {
-	r, cycle, err := m.begin(ctx)
+	cycle, err := m.begin(ctx)
 	if err != nil {
 		return fmt.Errorf("reconcile: Manager.Run: %w", err)
 	}
@@ -222,26 +225,50 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 	began := time.Now()
 	m.sayStarted()
 	defer func() {
+		attrs := []any{"after", time.Since(began).Round(time.Millisecond)}
 		if err != nil {
-			m.log().Warn("reconcile: manager ended", "after", time.Since(began).Round(time.Millisecond), "err", store.Brief(err))
+			m.log().Warn("reconcile: manager ended", append(attrs, "err", store.Brief(err))...)
 		} else {
-			m.log().Info("reconcile: manager ended", "after", time.Since(began).Round(time.Millisecond))
+			m.log().Info("reconcile: manager ended", attrs...)
 		}
 	}()
-	defer r.wait()
-	defer r.stopCaches()
-	defer r.stopRunners()
-	r.await(ctx)
+	var aside sync.WaitGroup // what goes on to the end of Run and is no member
+	asideCtx, endAside := context.WithCancel(context.WithoutCancel(ctx))
+	aside.Go(func() { m.sample(asideCtx) })
+	aside.Go(func() { m.summarise(asideCtx) })
+	defer aside.Wait()
+	defer endAside()
+
+	<-m.ctx.Done()
 	m.mu.Lock()
-	r.stopping = true
+	m.stopping = true
 	m.mu.Unlock()
-	r.stopRunners()
 	limit, cancel := context.WithTimeout(context.Background(), m.stopTimeout())
 	defer cancel()
-	r.waitWhile(limit, func() bool { return r.anyLeftLocked(func(mb *member) bool { return !mb.cache }) })
-	r.stopCaches()
-	r.waitWhile(limit, func() bool { return len(r.left) > 0 })
-	return r.result()
+	left := m.stopAll(limit, false)
+	left = append(left, m.stopAll(limit, true)...) // caches serve the controllers while these drain
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(left) > 0 {
+		return errors.Join(append(m.errs, &LeftoverError{Names: left})...)
+	}
+	return errors.Join(m.errs...)
+}
+
+// stopAll ends the caches or the other members, and names those that have not ended with
+// limit. No member is added any more.
+func (m *Manager) stopAll(limit context.Context, caches bool) (left []string) {
+	for _, mb := range m.present() {
+		if mb.cache == caches {
+			mb.cancel()
+		}
+	}
+	for _, mb := range m.present() {
+		if mb.cache == caches && !waitFor(limit, mb.done) {
+			left = append(left, mb.name)
+		}
+	}
+	return left
 }
 
 // SampleEvery is how often a Manager calls what Sample was given.
@@ -249,24 +276,12 @@ const SampleEvery = 10 * time.Second
 
 // Sample has the Manager call f every SampleEvery while it runs, for pages that show a
 // history: the first time when Run begins or, if it has begun, after SampleEvery at most.
-// All such functions are called on one goroutine, which there is only with such a function
-// and ends before Run returns. f must be quick and must not panic: a panic ends the
-// process. Before and after Run it is not called.
+// All such functions are called on one goroutine, which ends before Run returns. f must be
+// quick and must not panic: a panic ends the process. Before and after Run it is not called.
 func (m *Manager) Sample(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.samples = append(m.samples, f)
-	if m.run != nil {
-		m.sampleLocked(m.run)
-	}
-}
-
-// sampleLocked starts the calls, if there is something to call and Run goes on.
-func (m *Manager) sampleLocked(r *managed) {
-	if len(m.samples) > 0 && !r.sampling {
-		r.sampling = true
-		r.aside.Go(func() { m.sample(r.cacheCtx) })
-	}
 }
 
 func (m *Manager) sample(ctx context.Context) {
@@ -280,10 +295,18 @@ func (m *Manager) sample(ctx context.Context) {
 	}
 }
 
+// summarise has each controller log a line about itself every so often.
+func (m *Manager) summarise(ctx context.Context) {
+	for m.Summary > 0 && sleep.For(ctx, m.Summary) {
+		for _, c := range controllersOf(m.present()) {
+			c.summarise(m.Summary)
+		}
+	}
+}
+
 // Start runs a further runner while Run does, and the caches that it uses, with the checks
-// of Register. It fails when Run was not called, or is stopping, with a controller that
-// has run before, with one whose placement another one has (Manager.Placement included),
-// and with one of For whose cache runs already, for others that use it.
+// of Register. It fails when Run was not called, or is stopping, and with a controller whose
+// placement another one has (Manager.Placement included).
 //
 // stop ends the runner and returns when it has ended, with its error, which does not end
 // the Manager; caches that nothing else uses any more end after it. The name is free then.
@@ -305,35 +328,24 @@ var errNotStartable = errors.New("the Manager is not running: Register is for wh
 func (m *Manager) start(r Runner) (mb *member, cycle, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.run == nil || m.run.stopping {
+	if m.ctx == nil || m.stopping {
 		return nil, nil, errNotStartable
 	}
-	members, cycle, err := m.withLocked([]Runner{r})
+	members, cycle, err := m.withLocked(r)
 	if err != nil {
 		return nil, nil, err
 	}
 	mb = members[len(members)-1]
 	if c, ok := r.(controller); ok {
-		if c.hasRun() {
-			return nil, nil, fmt.Errorf("controller %q: %w", mb.name, ErrRunning)
-		}
-		for _, cached := range c.ownedCaches() {
-			if slices.ContainsFunc(m.members, func(o *member) bool { return same(o.Runner, cached) }) {
-				return nil, nil, fmt.Errorf("controller %q: its cache runs already, for those that use it: start it before them", mb.name)
-			}
-		}
 		if other := placedLike(m.members, cmp.Or(c.placementOf(), m.Placement)); other != "" {
 			return nil, nil, fmt.Errorf("controller %q: its placement is that of %q, which runs already: give it one of its own", mb.name, other)
 		}
-		if err := m.place([]*member{mb}); err != nil {
-			return nil, nil, err
-		}
+	}
+	if err := m.place([]*member{mb}); err != nil {
+		return nil, nil, err
 	}
 	m.members = members
-	if c, ok := r.(controller); ok {
-		m.bringCachesLocked(c.caches())
-	}
-	m.run.startLocked(mb)
+	m.adjustLocked()
 	return mb, cycle, nil
 }
 
@@ -351,103 +363,79 @@ func placedLike(members []*member, p lease.Placement) string {
 func (m *Manager) stop(mb *member) error {
 	m.mu.Lock()
 	mb.stopped = true
+	m.adjustLocked() // it may have ended by itself
 	m.mu.Unlock()
 	mb.cancel()
 	limit, cancel := context.WithTimeout(context.Background(), m.stopTimeout())
 	defer cancel()
-	if !waitFor(limit, mb.done) {
-		go func() { // ends with the runner, which nothing waits for any more
-			<-mb.done
-			if err := m.forget(mb); err != nil {
-				m.log().Warn("reconcile: runner that was left behind has ended", "runner", mb.name, "err", store.Brief(err))
+	if waitFor(limit, mb.done) {
+		return mb.err
+	}
+	go func() { // ends with the runner, which nothing waits for any more
+		if <-mb.done; mb.err != nil {
+			m.log().Warn("reconcile: runner that was left behind has ended", "runner", mb.name, "err", store.Brief(mb.err))
+		}
+	}()
+	return &LeftoverError{Names: []string{mb.name}}
+}
+
+// adjustLocked takes out the members that were stopped and have ended. Unless all are to end,
+// it starts those that were not started, the caches that controllers use included, and ends
+// a cache that it found and none of them uses any more.
+func (m *Manager) adjustLocked() {
+	m.members = slices.DeleteFunc(slices.Clone(m.members), func(mb *member) bool { return mb.stopped && !mb.running })
+	if m.stopping {
+		return
+	}
+	m.members = withCaches(m.members)
+	for _, caches := range []bool{true, false} {
+		for _, mb := range m.members {
+			if mb.cache == caches && mb.done == nil {
+				m.startLocked(mb)
 			}
-		}()
-		return &LeftoverError{Names: []string{mb.name}}
+		}
 	}
-	return m.forget(mb)
-}
-
-// forget takes out a member that was stopped and has ended, with the caches that only it
-// used, and gives its error.
-func (m *Manager) forget(mb *member) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.members = slices.DeleteFunc(slices.Clone(m.members), func(o *member) bool { return o == mb })
-	if c, ok := mb.Runner.(controller); ok && !m.run.stopping {
-		m.bringCachesLocked(c.ownedCaches()) // which it ran itself, for others that use them
-	}
-	return mb.err
-}
-
-// bringCachesLocked starts those of the caches that controllers use and no member runs, and
-// ends what was started so and no controller uses any more. A cache that came to a
-// controller while it ran is the program's to run: see Watch.
-func (m *Manager) bringCachesLocked(of []Cached) {
 	used := usedCaches(m.members)
-	var members []*member
-	for _, cached := range used {
-		if slices.Contains(of, cached) && !slices.ContainsFunc(m.members, func(o *member) bool { return same(o.Runner, cached) }) {
-			f := &member{Runner: cached, name: nameOf(cached, 0), cache: true, found: true, mu: &m.mu}
-			members = append(members, f)
-			m.run.startLocked(f)
+	for _, mb := range m.members {
+		if mb.found && !mb.stopped && !slices.ContainsFunc(used, mb.runs) {
+			mb.stopped = true
+			mb.cancel()
 		}
 	}
-	for _, o := range m.members {
-		if cached, ok := o.Runner.(Cached); ok && o.found && !slices.Contains(used, cached) {
-			o.stopped = true
-			o.cancel()
-		} else {
-			members = append(members, o)
-		}
-	}
-	m.members = members
 }
 
-// usedCaches are the caches that controllers use, but for those that were registered and
-// those that a controller runs itself.
+// withCaches are the members, and one for each cache that controllers use and none of them
+// runs.
+func withCaches(members []*member) []*member {
+	members = slices.Clip(members)
+	for _, cached := range usedCaches(members) {
+		if !slices.ContainsFunc(members, func(mb *member) bool { return mb.runs(cached) }) {
+			mb := newMember(cached, 0)
+			mb.found = true
+			members = append(members, mb)
+		}
+	}
+	return members
+}
+
+func (mb *member) runs(cached Cached) bool { return same(mb.Runner, cached) }
+
+// usedCaches are the caches that controllers use. One that came to a controller while it ran
+// is the program's to run: see Watch.
 func usedCaches(members []*member) (used []Cached) {
-	var others []Cached
 	for _, mb := range members {
-		if cached, ok := mb.Runner.(Cached); ok && !mb.found {
-			others = append(others, cached)
+		if c, ok := mb.Runner.(controller); ok && mb.done == nil {
+			used = append(used, c.caches()...)
 		}
-	}
-	cs := controllersOf(members)
-	for _, c := range cs {
-		others = append(others, c.ownedCaches()...)
-	}
-	for _, c := range cs {
-		for _, cached := range c.caches() {
-			if !slices.Contains(others, cached) && !slices.Contains(used, cached) {
-				used = append(used, cached)
-			}
-		}
+		used = append(used, mb.caches...)
 	}
 	return used
 }
 
-// summarise has each controller log a line about itself every so often, until ctx ends.
-func (m *Manager) summarise(ctx context.Context) {
-	before := make(map[controller]Counts) // by controller: a name may be used again
-	for sleep.For(ctx, m.Summary) {
-		m.mu.Lock()
-		list := controllersOf(m.members)
-		m.mu.Unlock()
-		counts := make(map[controller]Counts)
-		for _, c := range list {
-			counts[c] = c.summarise(before[c], m.Summary)
-		}
-		before = counts
-	}
-}
-
 // sayStarted logs what runs.
 func (m *Manager) sayStarted() {
-	m.mu.Lock()
-	members := m.members
-	m.mu.Unlock()
 	var controllers, others []string
-	for _, mb := range members {
+	for _, mb := range m.present() {
 		if _, ok := mb.Runner.(controller); ok {
 			controllers = append(controllers, mb.name)
 		} else {
@@ -457,45 +445,39 @@ func (m *Manager) sayStarted() {
 	m.log().Info("reconcile: manager started", "controllers", controllers, "others", others)
 }
 
-// begin freezes the Manager, works out what runs, and starts it, caches first.
-func (m *Manager) begin(ctx context.Context) (r *managed, cycle, err error) {
+// present are the members and, before Run, those that it will run besides.
+func (m *Manager) present() []*member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.run != nil {
-		return nil, nil, ErrRunning
+	if m.ctx == nil {
+		return withCaches(m.members)
 	}
-	if len(m.members) == 0 {
-		return nil, nil, errors.New("nothing is registered")
-	}
-	if m.StopTimeout < 0 {
-		return nil, nil, fmt.Errorf("StopTimeout is %v, want 0 or more", m.StopTimeout)
+	return m.members
+}
+
+// begin starts everything.
+func (m *Manager) begin(ctx context.Context) (cycle, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.ctx != nil:
+		return nil, ErrRunning
+	case len(m.members) == 0:
+		return nil, errors.New("nothing is registered")
+	case m.StopTimeout < 0:
+		return nil, fmt.Errorf("StopTimeout is %v, want 0 or more", m.StopTimeout)
 	}
 	// Sources may have been added since Register.
 	if cycle, err = m.checkCycles(m.members); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := m.place(m.members); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	r = &managed{mu: &m.mu, news: make(chan struct{}, 1)}
-	// Caches serve the controllers while these drain.
-	r.cacheCtx, r.stopCaches = context.WithCancel(context.WithoutCancel(ctx))
-	r.runCtx, r.stopRunners = context.WithCancel(ctx)
-	m.run = r
-	registered := m.members
-	m.bringCachesLocked(usedCaches(registered))
-	for _, caches := range []bool{true, false} {
-		for _, mb := range registered {
-			if mb.cache == caches {
-				r.startLocked(mb)
-			}
-		}
-	}
-	m.sampleLocked(r)
-	if m.Summary > 0 {
-		r.aside.Go(func() { m.summarise(r.cacheCtx) })
-	}
-	return r, cycle, nil
+	m.caching = !slices.ContainsFunc(m.members, func(mb *member) bool { return !mb.cache })
+	m.ctx, m.end = context.WithCancel(ctx)
+	m.adjustLocked()
+	return cycle, nil
 }
 
 func (m *Manager) stopTimeout() time.Duration {
@@ -504,13 +486,11 @@ func (m *Manager) stopTimeout() time.Duration {
 	return limit
 }
 
-// place gives every controller its logger, its time to stop and its placement. A
-// placement that several share is run once for all of them.
+// place gives every controller its placement. One that several share is run once for all
+// of them.
 func (m *Manager) place(members []*member) error {
-	limit := m.stopTimeout()
 	shared := make(map[lease.Placement][]controller)
 	for _, c := range controllersOf(members) {
-		c.adopt(m.log(), limit)
 		p := c.placementOf()
 		if p == nil {
 			var err error
@@ -556,68 +536,47 @@ func (m *Manager) defaultPlacement(c controller) (lease.Placement, error) {
 	return nil, nil
 }
 
-// managed is one Run of a Manager.
-type managed struct {
-	cacheCtx, runCtx        context.Context
-	stopCaches, stopRunners context.CancelFunc
-	news                    chan struct{}  // capacity 1: a member was started or has ended
-	aside                   sync.WaitGroup // what ends with cacheCtx and is no member
-
-	mu       *sync.Mutex // the Manager's; guards what follows
-	stopping bool
-	sampling bool      // what Sample was given is called, or not any more
-	left     []*member // that have not ended
-	errs     []error
-}
-
-func (r *managed) startLocked(mb *member) {
-	base := r.runCtx
+// startLocked runs a member. ctx ends for the runners when everything is stopped, and for
+// the caches later.
+func (m *Manager) startLocked(mb *member) {
+	ctx := m.ctx
 	if mb.cache {
-		base = r.cacheCtx
+		ctx = context.WithoutCancel(ctx)
 	}
-	ctx, cancel := context.WithCancel(base)
-	mb.state, mb.cancel, mb.done = "running", cancel, make(chan struct{})
-	var before []*member // runs of the same cache that are ending: nothing used it any more
-	for _, o := range r.left {
-		if same(o.Runner, mb.Runner) {
-			before = append(before, o)
-		}
+	ctx, cancel := context.WithCancel(ctx)
+	if c, ok := mb.Runner.(controller); ok {
+		c.adopt(m.log(), m.stopTimeout())
+		mb.caches = c.caches()
 	}
-	r.left = append(r.left, mb)
-	sleep.Wake(r.news)
-	go func() { // ended by ctx; waited for through done and left
+	mb.cancel, mb.done, mb.running = cancel, make(chan struct{}), true
+	go func() { // ended by ctx; waited for through done
 		err := errGoexit
 		defer func() {
 			if ctx.Err() != nil && onlyCanceled(err) {
 				err = nil // it only says that it was told to stop
 			}
 			cancel()
-			r.ended(mb, err)
+			m.ended(mb, err)
 		}()
-		for _, o := range before {
-			if !waitFor(ctx, o.done) {
-				err = nil
-				return
-			}
-		}
 		err = protect(func() error { return mb.Run(ctx) })
 	}()
 }
 
-// ended notes that a member's Run has returned.
-func (r *managed) ended(mb *member, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	mb.state, mb.err = "ended", err
-	if err != nil {
-		mb.state = "failed"
-	}
-	r.left = slices.DeleteFunc(r.left, func(o *member) bool { return o == mb })
-	if err != nil && !mb.stopped {
-		r.errs = append(r.errs, fmt.Errorf("%s: %w", mb.name, err))
-	}
+// ended notes that a member's Run has returned. Everything is stopped when one has failed,
+// or all but the caches have ended.
+func (m *Manager) ended(mb *member, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mb.err, mb.running = err, false
 	close(mb.done)
-	sleep.Wake(r.news)
+	if err != nil && !mb.stopped {
+		m.errs = append(m.errs, fmt.Errorf("%s: %w", mb.name, err))
+	}
+	m.adjustLocked()
+	left := slices.ContainsFunc(m.members, func(mb *member) bool { return mb.running && (!mb.cache || m.caching) })
+	if len(m.errs) > 0 || !left {
+		m.end()
+	}
 }
 
 // onlyCanceled reports whether err says nothing but that a context was cancelled.
@@ -630,76 +589,10 @@ func onlyCanceled(err error) bool {
 	return errors.Is(err, context.Canceled)
 }
 
-// await returns when everything is to be stopped: ctx ended, a member failed, or
-// all but the caches have ended. Where there is nothing but caches, they are what is
-// run for.
-func (r *managed) await(ctx context.Context) {
-	r.mu.Lock()
-	others := r.anyLeftLocked(func(mb *member) bool { return !mb.cache })
-	r.mu.Unlock()
-	r.waitWhile(ctx, func() bool {
-		return len(r.errs) == 0 && r.anyLeftLocked(func(mb *member) bool { return !mb.cache || !others })
-	})
-}
-
-// wait waits for what is no member. The contexts have ended.
-func (r *managed) wait() {
-	r.mu.Lock()
-	r.sampling = true
-	r.mu.Unlock()
-	r.aside.Wait()
-}
-
-// anyLeftLocked reports whether a member that which picks has not ended.
-func (r *managed) anyLeftLocked(which func(*member) bool) bool {
-	return slices.ContainsFunc(r.left, which)
-}
-
-// waitWhile waits until goesOn reports false, or ctx ends. goesOn is called with the lock.
-func (r *managed) waitWhile(ctx context.Context, goesOn func() bool) {
-	for {
-		r.mu.Lock()
-		over := !goesOn()
-		r.mu.Unlock()
-		if over {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.news:
-		}
-	}
-}
-
-func (r *managed) result() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.left) > 0 {
-		e := &LeftoverError{}
-		for _, mb := range r.left {
-			e.Names = append(e.Names, mb.name)
-		}
-		return errors.Join(append(r.errs, e)...)
-	}
-	return errors.Join(r.errs...)
-}
-
 // A LeftoverError names what had not returned when a Manager's time to stop was
 // over. It goes on alone.
 type LeftoverError struct{ Names []string }
 
 func (e *LeftoverError) Error() string {
 	return "reconcile: still running when the time to stop was over: " + strings.Join(e.Names, ", ")
-}
-
-// status is how it is, and why it failed if it has: the error of one that was stopped is
-// for the caller of stop.
-func (mb *member) status() (state string, err error) {
-	mb.mu.Lock()
-	defer mb.mu.Unlock()
-	if mb.stopped {
-		return mb.state, nil
-	}
-	return mb.state, mb.err
 }

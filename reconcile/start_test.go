@@ -430,8 +430,9 @@ func TestStartWithACacheThatIsEnding(t *testing.T) {
 	})
 }
 
-// A controller of For runs its cache itself. When it is stopped, the cache goes on for the
-// others that use it, and where it runs for others the controller is refused.
+// The cache of a controller of For is run by the Manager: it goes on for the others that use
+// it when the controller is stopped, and is not run again for the controller where it runs
+// for others.
 func TestStartOfAControllerWithACacheOfItsOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		things := newStore(t, newBackend(t), "thing")
@@ -477,8 +478,17 @@ func TestStartOfAControllerWithACacheOfItsOwn(t *testing.T) {
 		if _, err := m.Start(uses); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Start(late); err == nil || !strings.Contains(err.Error(), "runs already") {
-			t.Errorf("Start = %v, want that its cache runs already", err)
+		stop, err = m.Start(late)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		expectList(t, "what fails", notOK(m.Checks()))
+		if err := stop(); err != nil {
+			t.Errorf("stop = %v", err)
+		}
+		if err := late.Cache().Run(canceled(t)); !errors.Is(err, cache.ErrRunning) {
+			t.Errorf("Run of the cache = %v, want that it runs on for the other", err)
 		}
 		if err := run.end(); err != nil {
 			t.Fatal(err)

@@ -2,9 +2,10 @@ package reconcile
 
 import "time"
 
-// summarise logs what happened since, and what there is now.
-func (c *Controller[K]) summarise(since Counts, in time.Duration) (now Counts) {
-	now = c.Counts()
+// summarise logs what happened since the last summary, and what there is now.
+func (c *Controller[K]) summarise(in time.Duration) {
+	since, now := c.summed, c.Counts()
+	c.summed = now
 	q := c.q.Stats()
 	waits := time.Duration(0)
 	if !q.OldestReady.IsZero() {
@@ -17,5 +18,4 @@ func (c *Controller[K]) summarise(since Counts, in time.Duration) (now Counts) {
 		"ready", q.Ready, "oldestReady", waits, "running", q.Running, "delayed", q.Delayed,
 		"backingOff", q.BackingOff, "held", q.Held+q.Throttled, "parked", q.Parked, "in", in,
 	)
-	return now
 }

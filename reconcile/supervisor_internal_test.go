@@ -54,7 +54,7 @@ func TestSourceThatHasEndedIsNotReportedAsDeaf(t *testing.T) {
 	if !f.wait(t.Context()) {
 		t.Fatal("a source that has ended is waited for")
 	}
-	if err := f.condition().err; err != nil || reported != 0 {
+	if _, err := f.condition(); err != nil || reported != 0 {
 		t.Errorf("the source is unwell (%v), and was reported %d times", err, reported)
 	}
 }
