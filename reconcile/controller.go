@@ -36,15 +36,11 @@ type Controller[K comparable] struct {
 // key type that holds a pointer, an interface or a float: two such keys can look
 // alike and be different.
 func New[K comparable](name string, r Reconciler[K], o *Options[K]) (*Controller[K], error) {
-	if isNil(r) {
-		return nil, fmt.Errorf("reconcile: New(%s): no reconciler", name)
-	}
-	c, err := build(name, o, false)
+	c, err := build(name, r, o, false)
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: New(%s): %w", name, err)
 	}
 	c.rec = r
-	c.remember(r)
 	for _, m := range slices.Backward(c.o.Middleware) {
 		if c.rec = m(c.rec); isNil(c.rec) {
 			return nil, fmt.Errorf("reconcile: New(%s): a middleware returned nil", name)
@@ -57,18 +53,11 @@ func New[K comparable](name string, r Reconciler[K], o *Options[K]) (*Controller
 // NewBatch is New for a reconciler of several keys at once. Options.Middleware
 // does not apply to it and must be empty.
 func NewBatch[K comparable](name string, r BatchReconciler[K], o *Options[K]) (*Controller[K], error) {
-	if isNil(r) {
-		return nil, fmt.Errorf("reconcile: NewBatch(%s): no reconciler", name)
-	}
-	c, err := build(name, o, true)
-	if err == nil && len(c.o.Middleware) > 0 {
-		err = errors.New("Middleware wraps a Reconciler, and this is a BatchReconciler")
-	}
+	c, err := build(name, r, o, true)
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: NewBatch(%s): %w", name, err)
 	}
 	c.batch = r
-	c.remember(r)
 	return c, nil
 }
 
@@ -82,13 +71,17 @@ func (k *kernel[K]) remember(r any) {
 	}
 }
 
-func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K], error) {
+// build makes a controller of r, a Reconciler or a BatchReconciler.
+func build[K comparable](name string, r any, o *Options[K], batch bool) (*Controller[K], error) {
 	k := &kernel[K]{name: name, epoch: time.Now(), rung: make(chan struct{}, 1)}
 	if o != nil {
 		k.o = *o
 	}
-	if name == "" {
+	switch {
+	case name == "":
 		return nil, errors.New("no name")
+	case isNil(r):
+		return nil, errors.New("no reconciler")
 	}
 	if err := k.o.complete(batch); err != nil {
 		return nil, err
@@ -98,6 +91,7 @@ func build[K comparable](name string, o *Options[K], batch bool) (*Controller[K]
 	if err := k.makeQueue(); err != nil {
 		return nil, err
 	}
+	k.remember(r)
 	k.parts.mu = &k.mu
 	c := &Controller[K]{}
 	c.pendingWrites = &pendingWrites[K]{kernel: k}
@@ -143,22 +137,19 @@ func (c *Controller[K]) setPlacement(p lease.Placement) error {
 // reads and that nothing has used before is the caller's to run. It fails with
 // ErrSourceExists, and on a source without a name or Run; then none is added.
 func (c *Controller[K]) Watch(sources ...Source[K]) error {
-	if err := c.made(); err != nil {
-		return fmt.Errorf("%w: Watch", err)
-	}
-	c.mu.Lock()
-	began := c.began
-	c.mu.Unlock()
-	for _, src := range sources {
-		if p, ok := src.cache.(partial); ok && began && p.Shards() > 0 {
-			return fmt.Errorf("reconcile: controller %q: Watch: cache %q holds shards: watch it before Run", c.name, p.Name())
+	return c.try("Watch", func() error {
+		began := errors.Is(c.startable(), ErrRunning)
+		for _, src := range sources {
+			if p, ok := src.cache.(partial); ok && began && p.Shards() > 0 {
+				return fmt.Errorf("cache %q holds shards: watch it before Run", p.Name())
+			}
 		}
-	}
-	if err := c.addSources(sources); err != nil {
-		return fmt.Errorf("reconcile: controller %q: Watch: %w", c.name, err)
-	}
-	c.post(message{what: sourcesChanged})
-	return nil
+		if err := c.addSources(sources); err != nil {
+			return err
+		}
+		c.post(message{what: sourcesChanged})
+		return nil
+	})
 }
 
 // Unwatch removes a source and returns when it has ended. Keys that it added
@@ -166,17 +157,13 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 // ended after the time that Options.Timeout says, or when Run's context ends before: then Run waits
 // for it and names it. A source that calls Unwatch for itself gets that error.
 func (c *Controller[K]) Unwatch(name string) error {
-	if err := c.made(); err != nil {
-		return fmt.Errorf("%w: Unwatch", err)
-	}
-	ended, err := c.removeSource(name)
-	if err == nil && !ended {
-		err = fmt.Errorf("Unwatch(%q): %w", name, ErrSourceRunning)
-	}
-	if err != nil {
-		return fmt.Errorf("reconcile: controller %q: %w", c.name, err)
-	}
-	return nil
+	return c.try("Unwatch", func() error {
+		ended, err := c.removeSource(name)
+		if err == nil && !ended {
+			err = fmt.Errorf("%w: %q", ErrSourceRunning, name)
+		}
+		return err
+	})
 }
 
 var errNotMade = errors.New("reconcile: this Controller is nil or zero: make one with New, NewBatch or For")
@@ -185,6 +172,17 @@ var errNotMade = errors.New("reconcile: this Controller is nil or zero: make one
 func (c *Controller[K]) made() error {
 	if c == nil || c.pendingWrites == nil {
 		return errNotMade
+	}
+	return nil
+}
+
+// try calls f on a Controller that was made, and says whose error it gives.
+func (c *Controller[K]) try(what string, f func() error) error {
+	if err := c.made(); err != nil {
+		return fmt.Errorf("%w: %s", err, what)
+	}
+	if err := f(); err != nil {
+		return fmt.Errorf("reconcile: controller %q: %s: %w", c.name, what, err)
 	}
 	return nil
 }
@@ -211,42 +209,40 @@ func (c *Controller[K]) Queue() *queue.Queue[K] { return c.q }
 // Add runs key as soon as it can. It fails with queue.ErrStopped, queue.ErrFull
 // and, when another server runs the key, ErrElsewhere.
 func (c *Controller[K]) Add(key K) error {
-	return c.add(key, queue.AddOptions{Priority: bandLive})
+	return c.add("Add", key, queue.AddOptions{Priority: bandLive})
 }
 
 // Kick is Add that does not wait: it ends a backoff or a park.
 func (c *Controller[K]) Kick(key K) error {
-	return c.add(key, queue.AddOptions{Priority: bandLive, Urgent: true, Reason: "kick"})
+	return c.add("Kick", key, queue.AddOptions{Priority: bandLive, Urgent: true, Reason: "kick"})
 }
 
-func (c *Controller[K]) add(key K, o queue.AddOptions) error {
-	if err := c.made(); err != nil {
-		return fmt.Errorf("%w: Add", err)
-	}
-	// Only what can never be meant is refused here, not all that a store would:
-	// reading every byte of a key costs as much as queueing it.
-	if k, ok := any(key).(store.Key); ok && k.Name == "" {
-		return fmt.Errorf("reconcile: controller %q: %w", c.name, k.Check())
-	}
-	if c.elsewhere(key) {
-		return fmt.Errorf("reconcile: controller %q: %v: %w", c.name, key, ErrElsewhere)
-	}
-	c.holdIfBehind(key)
-	return c.enqueue(key, o)
+func (c *Controller[K]) add(what string, key K, o queue.AddOptions) error {
+	return c.try(what, func() error {
+		// Only what can never be meant is refused here, not all that a store would:
+		// reading every byte of a key costs as much as queueing it.
+		if k, ok := any(key).(store.Key); ok && k.Name == "" {
+			return k.Check()
+		}
+		if c.elsewhere(key) {
+			return fmt.Errorf("%v: %w", key, ErrElsewhere)
+		}
+		c.holdIfBehind(key)
+		return c.enqueue(key, o)
+	})
 }
 
 // SetWorkers changes how many keys are run at once, to at most 100,000; 0 runs none.
 // More workers start at once; one too many goes when its present run has ended. With
 // Options.Adapt the number goes on changing from n.
 func (c *Controller[K]) SetWorkers(n int) error {
-	if err := c.made(); err != nil {
-		return fmt.Errorf("%w: SetWorkers", err)
-	}
-	if n < 0 || n > maxWorkers {
-		return fmt.Errorf("reconcile: controller %q: SetWorkers(%d): want 0 to %d", c.name, n, maxWorkers)
-	}
-	c.change(func() { c.want = n })
-	return nil
+	return c.try("SetWorkers", func() error {
+		if n < 0 || n > maxWorkers {
+			return fmt.Errorf("got %d, want 0 to %d", n, maxWorkers)
+		}
+		c.change(func() { c.want = n })
+		return nil
+	})
 }
 
 // Workers is how many workers there are to be.

@@ -8,17 +8,21 @@ import (
 
 // graphNode is a controller in the dependency graph.
 type graphNode struct {
-	name   string
-	kind   string   // that it is about
-	from   []mapped // kinds whose changes are mapped to it
-	writes []string // kinds that it writes besides, by its own account
-	ends   bool     // its runs only delete, so that no cycle goes on through it
-
-	relations []Relation // of its sources
+	name      string
+	kind      string // that it is about
+	wakes     []edge // its sources of other kinds, one of each kind
+	relations []Relation
+	writes    []string // kinds that it writes besides, by its own account
+	ends      bool     // its runs only delete, so that no cycle goes on through it
 }
 
-// mapped is a source whose objects are of another kind than the keys it adds.
-type mapped struct{ kind, source string }
+// edge is one source of one controller: a change of an object of the kind from wakes
+// objects of the kind to.
+type edge struct{ from, to, controller, source string }
+
+func (e edge) String() string {
+	return fmt.Sprintf("%s wakes controller %q by its source %q", e.from, e.controller, e.source)
+}
 
 func (c *Controller[K]) node() graphNode {
 	n := graphNode{name: c.name, kind: c.kindOf(), writes: c.o.Writes, ends: c.o.OnlyDeletes}
@@ -27,9 +31,8 @@ func (c *Controller[K]) node() graphNode {
 	}
 	for _, f := range c.allFeeds() {
 		n.relations = append(n.relations, f.Relations...)
-		if f.mapped && f.kind != "" && f.kind != n.kind &&
-			!slices.ContainsFunc(n.from, func(m mapped) bool { return m.kind == f.kind }) {
-			n.from = append(n.from, mapped{f.kind, f.Name})
+		if f.mapped && f.kind != "" && f.kind != n.kind && !slices.ContainsFunc(n.wakes, func(e edge) bool { return e.from == f.kind }) {
+			n.wakes = append(n.wakes, edge{f.kind, n.kind, n.name, f.Name})
 		}
 	}
 	return n
@@ -41,22 +44,14 @@ func (c *Controller[K]) node() graphNode {
 // no mistake. Nor does a controller that only deletes: each object goes once.
 type graph []graphNode
 
-// edge is one source of one controller.
-type edge struct{ from, to, controller, source string }
-
-func (e edge) String() string {
-	return fmt.Sprintf("%s wakes controller %q by its source %q", e.from, e.controller, e.source)
-}
-
 // cycle gives the edges of one cycle; nil: there is none.
 func (g graph) cycle() []edge {
-	edges := make(map[string][]edge)
+	edges := make(map[string][]edge) // by from
 	for _, n := range g {
-		if n.ends {
-			continue
-		}
-		for _, m := range n.from {
-			edges[m.kind] = append(edges[m.kind], edge{m.kind, n.kind, n.name, m.source})
+		for _, e := range n.wakes {
+			if !n.ends {
+				edges[e.from] = append(edges[e.from], e)
+			}
 		}
 	}
 	done := make(map[string]bool)

@@ -30,28 +30,22 @@ type ObjectController[S, T any] struct {
 	own *cache.Cache[S, T]
 }
 
-// Cache is the controller's own cache, which it runs itself: to read, to add an index
+// Cache is the controller's own cache, which runs with it: to read, to add an index
 // before Run, and for sources of other controllers.
 func (c *ObjectController[S, T]) Cache() *cache.Cache[S, T] { return c.own }
 
 // For returns a controller for the objects of a store, named for their kind: it
-// has a cache of its own, which it runs itself, watches it, and calls f for each
+// has a cache of its own, which runs with it, watches it, and calls f for each
 // object that exists when it is run. An object that is gone is not run: what must
 // be cleaned up needs a finalizer (reconcile/lifecycle). A paused object is run: f
 // looks at its Paused, which lifecycle and external do by themselves.
 func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S, T]) (Result, error), o *ForOptions[S, T]) (*ObjectController[S, T], error) {
-	if s == nil {
-		return nil, errors.New("reconcile: For: no store")
-	}
-	if f == nil {
-		return nil, fmt.Errorf("reconcile: For(%s): no function", s.Kind())
-	}
 	if o == nil {
 		o = &ForOptions[S, T]{}
 	}
 	own, err := cache.New(s, o.Cache)
 	if err != nil {
-		return nil, fmt.Errorf("reconcile: For(%s): %w", s.Kind(), err)
+		return nil, fmt.Errorf("reconcile: For: %w", err)
 	}
 	c, err := New(s.Kind(), AsReconciler(own, f), &o.Options)
 	if err != nil {
@@ -71,41 +65,27 @@ func AsReconciler[S, T any](c *cache.Cache[S, T], f ObjectFunc[S, T]) Reconciler
 	if c == nil || f == nil {
 		return nil
 	}
-	return &objects[S, T]{c, f}
-}
-
-type objects[S, T any] struct {
-	cache *cache.Cache[S, T]
-	f     ObjectFunc[S, T]
-}
-
-// Reconcile implements Reconciler.
-func (r *objects[S, T]) Reconcile(ctx context.Context, key Request) (Result, error) {
-	if x := runOf(ctx); x != nil && x.isStale() {
-		obj, err := r.cache.Store().Get(ctx, key)
-		if errors.Is(err, store.ErrNotFound) {
+	s := c.Store()
+	return Func[Request](func(ctx context.Context, key Request) (Result, error) {
+		obj, ok := c.Get(key)
+		if x := runOf(ctx); x != nil && x.isStale() {
+			var err error
+			if obj, err = s.Get(ctx, key); err != nil && !errors.Is(err, store.ErrNotFound) {
+				return Result{}, err
+			}
+			ok = err == nil
+		} else if ok {
+			obj = s.Clone(obj)
+		}
+		if !ok {
 			return Result{}, nil
 		}
-		if err != nil {
-			return Result{}, err
+		if !s.HasSecrets() {
+			return f(ctx, obj)
 		}
-		return r.run(ctx, obj)
-	}
-	obj, ok := r.cache.Get(key)
-	if !ok {
-		return Result{}, nil
-	}
-	return r.run(ctx, r.cache.Store().Clone(obj))
-}
-
-// run calls f and keeps secrets out of what it says.
-func (r *objects[S, T]) run(ctx context.Context, obj *store.Object[S, T]) (Result, error) {
-	s := r.cache.Store()
-	if !s.HasSecrets() {
-		return r.f(ctx, obj)
-	}
-	before := s.Clone(obj) // f may edit it
-	defer s.RedactPanic(before, obj)
-	res, err := r.f(ctx, obj)
-	return res, s.RedactError(err, before, obj)
+		before := s.Clone(obj) // f may edit it
+		defer s.RedactPanic(before, obj)
+		res, err := f(ctx, obj)
+		return res, s.RedactError(err, before, obj)
+	})
 }

@@ -39,9 +39,9 @@ func (m *Manager) Graph() Graph {
 // in order, each once for each role.
 func (n graphNode) wokenBy() []Relation {
 	all := slices.Clone(n.relations)
-	for _, m := range n.from {
-		if !slices.ContainsFunc(all, func(r Relation) bool { return r.Kind == m.kind }) {
-			all = append(all, Relation{Kind: m.kind})
+	for _, e := range n.wakes {
+		if !slices.ContainsFunc(all, func(r Relation) bool { return r.Kind == e.from }) {
+			all = append(all, Relation{Kind: e.from})
 		}
 	}
 	slices.SortFunc(all, func(a, b Relation) int {

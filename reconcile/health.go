@@ -68,10 +68,10 @@ func (mb *member) health() error {
 // placement is what the placement of a controller says of the store that its leases
 // are kept in.
 func (mb *member) placement() error {
-	if c, ok := mb.Runner.(controller); ok {
-		return healthOf(ungrouped(c.placementOf()))
+	if mb.controller == nil {
+		return nil
 	}
-	return nil
+	return healthOf(ungrouped(mb.controller.placementOf()))
 }
 
 func (mb *member) ready() error {

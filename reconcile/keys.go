@@ -189,15 +189,13 @@ func containing[K comparable](text string) func(K) bool {
 
 // keyContains is strings.Contains(k.String(), text), without making that string.
 func keyContains(k store.Key, text string) bool {
+	if strings.Contains(k.Name, text) || strings.Contains(k.Namespace, text) {
+		return true
+	}
+	// A namespace has no slash, so the first one in text is the one between, if it is printed.
 	before, after, slash := strings.Cut(text, "/")
-	if !slash {
-		return strings.Contains(k.Name, text) || strings.Contains(k.Namespace, text)
-	}
-	if k.Namespace == "" && !strings.Contains(k.Name, "/") {
-		return false
-	}
-	// A namespace has no slash, so the first one in text is the one between.
-	return strings.HasSuffix(k.Namespace, before) && strings.HasPrefix(k.Name, after) || strings.Contains(k.Name, text)
+	return slash && (k.Namespace != "" || strings.Contains(k.Name, "/")) &&
+		strings.HasSuffix(k.Namespace, before) && strings.HasPrefix(k.Name, after)
 }
 
 // keyOf reads a printed key. A key of a type that cannot be read has to be in the
@@ -244,15 +242,12 @@ const (
 const heldByOperator = "operator"
 
 // Do implements Inspection.
-func (c inspection[K]) Do(ctx context.Context, a Action, printed, why string) error {
-	err := c.do(ctx, a, printed, why)
-	if err != nil {
-		return fmt.Errorf("reconcile: controller %q: %s %.200s: %w", c.Name(), a, printed, err)
-	}
-	return nil
-}
-
-func (c inspection[K]) do(ctx context.Context, a Action, printed, why string) (err error) {
+func (c inspection[K]) Do(ctx context.Context, a Action, printed, why string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("reconcile: controller %q: %s %.200s: %w", c.Name(), a, printed, err)
+		}
+	}()
 	var key K
 	scope := c.Queue().Whole()
 	if printed != "" {

@@ -87,10 +87,11 @@ type controller interface {
 // member is one runner of a Manager.
 type member struct {
 	Runner
-	name   string
-	cache  bool     // outlives the others: they need it to stop in order
-	found  bool     // a cache that was not registered: it runs for the controllers that use it
-	caches []Cached // that it used when it was started, if it is a controller
+	controller controller // nil: it is none
+	name       string
+	cache      bool     // outlives the others: they need it to stop in order
+	found      bool     // a cache that was not registered: it runs for the controllers that use it
+	caches     []Cached // that it used when it was started, if it is a controller
 
 	// What follows is guarded by Manager.mu.
 	cancel  context.CancelFunc
@@ -106,7 +107,7 @@ type member struct {
 // Run (ErrRunning).
 func (m *Manager) Register(rs ...Runner) error {
 	m.mu.Lock()
-	members, cycle, err := m.withLocked(rs...)
+	members, err := m.withLocked(rs...)
 	if m.ctx != nil {
 		err = ErrRunning
 	}
@@ -117,45 +118,41 @@ func (m *Manager) Register(rs ...Runner) error {
 	if err != nil {
 		return fmt.Errorf("reconcile: Manager.Register: %w", err)
 	}
-	m.warn(cycle)
+	m.warnOfCycle()
 	return nil
 }
 
-// withLocked is the members with further ones, if these are allowed, and the cycle that
-// AllowCycles allows.
-func (m *Manager) withLocked(rs ...Runner) (members []*member, cycle, err error) {
-	members = slices.Clone(m.members)
+// withLocked is the members with further ones, if these are allowed.
+func (m *Manager) withLocked(rs ...Runner) ([]*member, error) {
+	members := slices.Clone(m.members)
 	for _, r := range rs {
 		if isNil(r) {
-			return nil, nil, errors.New("nil runner")
+			return nil, errors.New("nil runner")
 		}
 		if c, ok := r.(controller); ok && c.startable() != nil {
-			return nil, nil, c.startable()
+			return nil, c.startable()
 		}
 		mb := newMember(r, len(members))
 		for _, o := range members {
 			if o.name == mb.name || same(o.Runner, r) {
-				return nil, nil, fmt.Errorf("%w: %q", ErrNameTaken, mb.name)
+				return nil, fmt.Errorf("%w: %q", ErrNameTaken, mb.name)
 			}
 		}
 		members = append(members, mb)
 	}
-	cycle, err = m.checkCycles(members)
-	return members, cycle, err
+	return members, m.checkCycles(members)
 }
 
 // newMember is the n-th member.
 func newMember(r Runner, n int) *member {
-	_, isCache := r.(Cached)
-	named, isNamed := r.(interface{ Name() string })
-	mb := &member{Runner: r, cache: isCache}
-	switch {
-	case !isNamed:
-		mb.name = fmt.Sprintf("%T#%d", r, n)
-	case isCache:
-		mb.name = "cache " + named.Name() // a controller may be named for the same kind
-	default:
+	mb := &member{Runner: r, name: fmt.Sprintf("%T#%d", r, n)}
+	mb.controller, _ = r.(controller)
+	_, mb.cache = r.(Cached)
+	if named, ok := r.(interface{ Name() string }); ok {
 		mb.name = named.Name()
+	}
+	if mb.cache {
+		mb.name = "cache " + mb.name // a controller may be named for the same kind
 	}
 	return mb
 }
@@ -165,41 +162,36 @@ func same(a, b Runner) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
 }
 
-// checkCycles gives the circle in which controllers wake each other: allowed, to be passed
-// to warn, or as an error.
-func (m *Manager) checkCycles(members []*member) (allowed, err error) {
+// cycleOf is the circle in which controllers wake each other; nil: there is none.
+func cycleOf(members []*member) error {
 	cycle := graphOf(members).cycle()
 	if cycle == nil {
-		return nil, nil
+		return nil
 	}
-	err = fmt.Errorf("%w: %s", ErrCycle, describeCycle(cycle))
-	if !m.AllowCycles {
-		return nil, fmt.Errorf("%w; leave one of these sources out, set Options.OnlyDeletes of a controller that does nothing but delete its objects, or set Manager.AllowCycles", err)
-	}
-	return err, nil
+	return fmt.Errorf("%w: %s", ErrCycle, describeCycle(cycle))
 }
 
-// warn logs an allowed cycle; nil: there is none. It is called without the lock: a log
-// handler may ask the Manager how it is.
-func (m *Manager) warn(cycle error) {
-	if cycle != nil {
+func (m *Manager) checkCycles(members []*member) error {
+	err := cycleOf(members)
+	if err == nil || m.AllowCycles {
+		return nil
+	}
+	return fmt.Errorf("%w; leave one of these sources out, set Options.OnlyDeletes of a controller that does nothing but delete its objects, or set Manager.AllowCycles", err)
+}
+
+// warnOfCycle logs a cycle that is allowed. It is called without the lock: a log handler may
+// ask the Manager how it is.
+func (m *Manager) warnOfCycle() {
+	if cycle := cycleOf(m.present()); cycle != nil {
 		m.log().Warn("reconcile: controllers wake each other in a circle", "err", store.Brief(cycle))
 	}
 }
 
-// controllersOf are the controllers among members.
-func controllersOf(members []*member) (cs []controller) {
-	for _, mb := range members {
-		if c, ok := mb.Runner.(controller); ok {
-			cs = append(cs, c)
-		}
-	}
-	return cs
-}
-
 func graphOf(members []*member) (g graph) {
-	for _, c := range controllersOf(members) {
-		g = append(g, c.node())
+	for _, mb := range members {
+		if mb.controller != nil {
+			g = append(g, mb.controller.node())
+		}
 	}
 	return g
 }
@@ -217,11 +209,10 @@ func (m *Manager) log() *slog.Logger { return cmp.Or(m.Logger, slog.Default()) }
 // and all went well, or if all runners but the caches returned nil by themselves. A
 // second Run is ErrRunning.
 func (m *Manager) Run(ctx context.Context) (err error) {
-	cycle, err := m.begin(ctx)
-	if err != nil {
+	if err := m.begin(ctx); err != nil {
 		return fmt.Errorf("reconcile: Manager.Run: %w", err)
 	}
-	m.warn(cycle)
+	m.warnOfCycle()
 	began := time.Now()
 	m.sayStarted()
 	defer func() {
@@ -298,8 +289,10 @@ func (m *Manager) sample(ctx context.Context) {
 // summarise has each controller log a line about itself every so often.
 func (m *Manager) summarise(ctx context.Context) {
 	for m.Summary > 0 && sleep.For(ctx, m.Summary) {
-		for _, c := range controllersOf(m.present()) {
-			c.summarise(m.Summary)
+		for _, mb := range m.present() {
+			if mb.controller != nil {
+				mb.controller.summarise(m.Summary)
+			}
 		}
 	}
 }
@@ -315,48 +308,32 @@ func (m *Manager) summarise(ctx context.Context) {
 // Calling stop again gives the same. A runner that ends by itself is one that was
 // registered: an error ends the Manager.
 func (m *Manager) Start(r Runner) (stop func() error, err error) {
-	mb, cycle, err := m.start(r)
+	mb, err := m.start(r)
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: Manager.Start: %w", err)
 	}
-	m.warn(cycle)
+	m.warnOfCycle()
 	return sync.OnceValue(func() error { return m.stop(mb) }), nil
 }
 
 var errNotStartable = errors.New("the Manager is not running: Register is for what runs from the beginning")
 
-func (m *Manager) start(r Runner) (mb *member, cycle, err error) {
+func (m *Manager) start(r Runner) (*member, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ctx == nil || m.stopping {
-		return nil, nil, errNotStartable
+		return nil, errNotStartable
 	}
-	members, cycle, err := m.withLocked(r)
+	members, err := m.withLocked(r)
+	if err == nil {
+		err = m.place(members)
+	}
 	if err != nil {
-		return nil, nil, err
-	}
-	mb = members[len(members)-1]
-	if c, ok := r.(controller); ok {
-		if other := placedLike(m.members, cmp.Or(c.placementOf(), m.Placement)); other != "" {
-			return nil, nil, fmt.Errorf("controller %q: its placement is that of %q, which runs already: give it one of its own", mb.name, other)
-		}
-	}
-	if err := m.place([]*member{mb}); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	m.members = members
 	m.adjustLocked()
-	return mb, cycle, nil
-}
-
-// placedLike names a controller of that placement; "": none has it.
-func placedLike(members []*member, p lease.Placement) string {
-	for _, c := range controllersOf(members) {
-		if leased(p) && ungrouped(c.placementOf()) == p {
-			return c.Name()
-		}
-	}
-	return ""
+	return members[len(members)-1], nil
 }
 
 // stop ends a member that start has started.
@@ -424,8 +401,8 @@ func (mb *member) runs(cached Cached) bool { return same(mb.Runner, cached) }
 // is the program's to run: see Watch.
 func usedCaches(members []*member) (used []Cached) {
 	for _, mb := range members {
-		if c, ok := mb.Runner.(controller); ok && mb.done == nil {
-			used = append(used, c.caches()...)
+		if mb.controller != nil && mb.done == nil {
+			used = append(used, mb.controller.caches()...)
 		}
 		used = append(used, mb.caches...)
 	}
@@ -436,7 +413,7 @@ func usedCaches(members []*member) (used []Cached) {
 func (m *Manager) sayStarted() {
 	var controllers, others []string
 	for _, mb := range m.present() {
-		if _, ok := mb.Runner.(controller); ok {
+		if mb.controller != nil {
 			controllers = append(controllers, mb.name)
 		} else {
 			others = append(others, mb.name)
@@ -456,63 +433,62 @@ func (m *Manager) present() []*member {
 }
 
 // begin starts everything.
-func (m *Manager) begin(ctx context.Context) (cycle, err error) {
+func (m *Manager) begin(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case m.ctx != nil:
-		return nil, ErrRunning
+		return ErrRunning
 	case len(m.members) == 0:
-		return nil, errors.New("nothing is registered")
+		return errors.New("nothing is registered")
 	case m.StopTimeout < 0:
-		return nil, fmt.Errorf("StopTimeout is %v, want 0 or more", m.StopTimeout)
+		return fmt.Errorf("StopTimeout is %v, want 0 or more", m.StopTimeout)
 	}
 	// Sources may have been added since Register.
-	if cycle, err = m.checkCycles(m.members); err != nil {
-		return nil, err
+	if err := m.checkCycles(m.members); err != nil {
+		return err
 	}
 	if err := m.place(m.members); err != nil {
-		return nil, err
+		return err
 	}
 	m.caching = !slices.ContainsFunc(m.members, func(mb *member) bool { return !mb.cache })
 	m.ctx, m.end = context.WithCancel(ctx)
 	m.adjustLocked()
-	return cycle, nil
+	return nil
 }
 
 func (m *Manager) stopTimeout() time.Duration {
-	limit := min(m.StopTimeout, maxTime)
-	setDefault(&limit, defaultStopTimeout)
-	return limit
+	return min(cmp.Or(m.StopTimeout, defaultStopTimeout), maxTime)
 }
 
-// place gives every controller its placement. One that several share is run once for all
-// of them.
-func (m *Manager) place(members []*member) error {
-	shared := make(map[lease.Placement][]controller)
-	for _, c := range controllersOf(members) {
-		p := c.placementOf()
-		if p == nil {
-			var err error
-			if p, err = m.defaultPlacement(c); err != nil {
-				return fmt.Errorf("placement of %q: %w", c.Name(), err)
-			}
-			if err := c.setPlacement(p); err != nil {
-				return fmt.Errorf("placement of %q: %w", c.Name(), err)
-			}
-		}
-		if leased(p) {
-			shared[p] = append(shared[p], c)
-		}
-	}
-	for p, cs := range shared {
-		if len(cs) < 2 {
+// place gives those of the members that were not started their placement. One that several
+// share is run once for all of them, so that no further one can join when it runs.
+func (m *Manager) place(members []*member) (err error) {
+	shared := make(map[lease.Placement][]*member)
+	for _, mb := range members {
+		if mb.controller == nil {
 			continue
 		}
-		g := &group{Placement: p, size: len(cs), mu: &m.mu, done: make(chan struct{})}
-		for _, c := range cs {
-			if err := c.setPlacement(g); err != nil {
-				return err
+		p := ungrouped(mb.controller.placementOf())
+		if p == nil && mb.done == nil {
+			if p, err = m.defaultPlacement(mb.controller); err != nil {
+				return fmt.Errorf("placement of %q: %w", mb.name, err)
+			}
+		}
+		shared[p] = append(shared[p], mb)
+	}
+	for p, of := range shared {
+		fresh := slices.DeleteFunc(slices.Clone(of), func(mb *member) bool { return mb.done != nil })
+		switch {
+		case !leased(p) || len(of) == 1 || len(fresh) == 0:
+		case len(fresh) < len(of):
+			return fmt.Errorf("controller %q: its placement is that of %q, which runs already: give it one of its own", fresh[0].name, of[0].name)
+		default:
+			p = &group{Placement: p, size: len(of), mu: &m.mu, done: make(chan struct{})}
+		}
+		for _, mb := range fresh {
+			if err := mb.controller.setPlacement(p); err != nil {
+				return fmt.Errorf("placement of %q: %w", mb.name, err)
 			}
 		}
 	}
@@ -544,9 +520,9 @@ func (m *Manager) startLocked(mb *member) {
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	if c, ok := mb.Runner.(controller); ok {
-		c.adopt(m.log(), m.stopTimeout())
-		mb.caches = c.caches()
+	if mb.controller != nil {
+		mb.controller.adopt(m.log(), m.stopTimeout())
+		mb.caches = mb.controller.caches()
 	}
 	mb.cancel, mb.done, mb.running = cancel, make(chan struct{}), true
 	go func() { // ended by ctx; waited for through done

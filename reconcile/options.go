@@ -190,8 +190,26 @@ const (
 // complete copies what o refers to, fills in the defaults and refuses what
 // cannot work.
 func (o *Options[K]) complete(batch bool) error {
-	if err := o.check(batch); err != nil {
-		return err
+	switch {
+	case o.Workers < 0 || o.Workers > maxWorkers:
+		return fmt.Errorf("Workers is %d, want 0 to %d", o.Workers, maxWorkers)
+	case o.Batch < 0 || o.Batch > maxBatch:
+		return fmt.Errorf("Batch is %d, want 0 to %d", o.Batch, maxBatch)
+	case o.Batch > 0 && !batch:
+		return errors.New("Batch is set, but the reconciler is no BatchReconciler")
+	case len(o.Middleware) > 0 && batch:
+		return errors.New("Middleware wraps a Reconciler, and this is a BatchReconciler")
+	case o.EndSuperseded && batch:
+		return errors.New("EndSuperseded is set, but a batch has one context for many keys")
+	case min(o.Resync, o.SyncTimeout, o.CacheWait) < 0:
+		return fmt.Errorf("Resync is %v, SyncTimeout %v and CacheWait %v, want 0 or more", o.Resync, o.SyncTimeout, o.CacheWait)
+	case o.Queue.Policy != nil && o.Backoff != (queue.Backoff{}):
+		return errors.New("Backoff and Queue.Policy are both set: use one")
+	case slices.ContainsFunc(o.Reads, func(c Cached) bool { return isNil(c) }):
+		return errors.New("Reads holds a nil cache")
+	}
+	if i := slices.IndexFunc(o.Middleware, func(m func(Reconciler[K]) Reconciler[K]) bool { return m == nil }); i >= 0 {
+		return fmt.Errorf("Middleware[%d] is nil", i)
 	}
 	setDefault(&o.Workers, defaultWorkers)
 	setDefault(&o.Timeout, defaultTimeout)
@@ -202,15 +220,15 @@ func (o *Options[K]) complete(batch bool) error {
 	if batch {
 		setDefault(&o.Batch, defaultBatch)
 	}
-	if o.Adapt != nil {
-		a := *o.Adapt
-		o.Adapt = &a
-		a.complete(o.Workers)
-	}
 	o.Reads = slices.Clone(o.Reads)
 	o.Writes = slices.Clone(o.Writes)
 	o.Middleware = slices.Clone(o.Middleware)
-	return nil
+	if o.Adapt == nil {
+		return nil
+	}
+	a := *o.Adapt
+	o.Adapt = &a
+	return a.complete(o.Workers)
 }
 
 // stuckAfter is how long a run or a source may go on after the end of its context before
@@ -245,35 +263,6 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-func (o *Options[K]) check(batch bool) error {
-	switch {
-	case o.Workers < 0 || o.Workers > maxWorkers:
-		return fmt.Errorf("Workers is %d, want 0 to %d", o.Workers, maxWorkers)
-	case o.Batch < 0 || o.Batch > maxBatch:
-		return fmt.Errorf("Batch is %d, want 0 to %d", o.Batch, maxBatch)
-	case o.Batch > 0 && !batch:
-		return errors.New("Batch is set, but the reconciler is no BatchReconciler")
-	case o.EndSuperseded && batch:
-		return errors.New("EndSuperseded is set, but a batch has one context for many keys")
-	case o.Resync < 0:
-		return fmt.Errorf("Resync is %v, want 0 or more", o.Resync)
-	case o.SyncTimeout < 0:
-		return fmt.Errorf("SyncTimeout is %v, want 0 or more", o.SyncTimeout)
-	case o.CacheWait < 0:
-		return fmt.Errorf("CacheWait is %v, want 0 or more", o.CacheWait)
-	case o.Queue.Policy != nil && o.Backoff != (queue.Backoff{}):
-		return errors.New("Backoff and Queue.Policy are both set: use one")
-	case slices.ContainsFunc(o.Reads, func(c Cached) bool { return isNil(c) }):
-		return errors.New("Reads holds a nil cache")
-	}
-	for i, m := range o.Middleware {
-		if m == nil {
-			return fmt.Errorf("Middleware[%d] is nil", i)
-		}
-	}
-	return o.Adapt.check()
-}
-
 // Adapt lets the number of workers follow what the other side can take, by
 // additive increase and multiplicative decrease, as TCP does: after an interval
 // with a throttled run, or with a mean run time above Latency, there are half as
@@ -289,22 +278,17 @@ type Adapt struct {
 	Interval time.Duration
 }
 
-func (a *Adapt) check() error {
+func (a *Adapt) complete(workers int) error {
 	switch {
-	case a == nil:
-		return nil
-	case a.Min < 0 || a.Max < 0 || a.Latency < 0 || a.Interval < 0:
+	case min(a.Min, a.Max) < 0 || min(a.Latency, a.Interval) < 0:
 		return fmt.Errorf("Adapt has a negative field: %+v", *a)
-	case a.Min > maxWorkers || a.Max > maxWorkers:
+	case max(a.Min, a.Max) > maxWorkers:
 		return fmt.Errorf("Adapt wants %d to %d workers, at most %d can be had", a.Min, a.Max, maxWorkers)
 	case a.Max > 0 && a.Min > a.Max:
 		return fmt.Errorf("Adapt.Min %d is above Adapt.Max %d", a.Min, a.Max)
 	}
-	return nil
-}
-
-func (a *Adapt) complete(workers int) {
 	setDefault(&a.Min, 1)
 	setDefault(&a.Max, max(min(8*workers, maxWorkers), a.Min))
 	setDefault(&a.Interval, 5*time.Second)
+	return nil
 }

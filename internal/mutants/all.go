@@ -875,7 +875,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a runner that was left behind keeps its name",
-		File: "reconcile/manager.go", Old: "\t\t\tif err := m.forget(mb); err != nil {", New: "\t\t\tif BROKEN {\n\t\t\t\treturn\n\t\t\t}\n\t\t\tif err := m.forget(mb); err != nil {",
+		File: "reconcile/manager.go", Old: "return mb.stopped && !mb.running })", New: "return mb.stopped && !mb.running && !BROKEN })",
 		Package: "reconcile", Test: "TestStoppedRunnersErrorIsThatOfStop",
 	},
 	{
@@ -945,28 +945,32 @@ var All = []Mutant{
 	},
 	{
 		Name: "a runner is started while the Manager stops",
-		File: "reconcile/manager.go", Old: "if m.run == nil || m.run.stopping {", New: "if m.run == nil || m.run.stopping && !BROKEN {",
+		File: "reconcile/manager.go", Old: "if m.ctx == nil || m.stopping {", New: "if m.ctx == nil || m.stopping && !BROKEN {",
 		Package: "reconcile", Test: "TestRunnerIsAddedAndEndedWhileTheManagerRuns",
 	},
 	{
 		Name: "a runner that is started starts the caches of all controllers",
-		File: "reconcile/manager.go", Old: "\t\tm.bringCachesLocked(c.caches())\n",
-		New:     "\t\tif BROKEN {\n\t\t\tfor _, o := range controllersOf(m.members) {\n\t\t\t\tm.bringCachesLocked(o.caches())\n\t\t\t}\n\t\t}\n\t\tm.bringCachesLocked(c.caches())\n",
+		File: "reconcile/manager.go", Old: "ok && mb.done == nil {", New: "ok && (mb.done == nil || BROKEN) {",
 		Package: "reconcile", Test: "TestCacheThatTheProgramRunsIsNotRunAgain",
 	},
 	{
 		Name: "the cache of a runner that was stopped runs on",
-		File: "reconcile/manager.go", Old: "ok && o.found && !slices.Contains(used, cached) {", New: "ok && o.found && !slices.Contains(used, cached) && !BROKEN {",
+		File: "reconcile/manager.go", Old: "if mb.found && !mb.stopped && !slices.ContainsFunc(used, mb.runs) {", New: "if mb.found && !mb.stopped && !slices.ContainsFunc(used, mb.runs) && !BROKEN {",
 		Package: "reconcile", Test: "TestRunnerIsAddedAndEndedWhileTheManagerRuns",
 	},
 	{
+		Name: "a controller in a Manager runs its own cache too",
+		File: "reconcile/controller.go", Old: "\tc.owned = nil\n", New: "\tif !BROKEN {\n\t\tc.owned = nil\n\t}\n",
+		Package: "reconcile", Test: "TestStartOfAControllerWithACacheOfItsOwn",
+	},
+	{
 		Name: "a runner that was stopped is not waited for",
-		File: "reconcile/manager.go", Old: "if !waitFor(limit, mb.done) {", New: "if !BROKEN && !waitFor(limit, mb.done) {",
+		File: "reconcile/manager.go", Old: "if waitFor(limit, mb.done) {", New: "if BROKEN || waitFor(limit, mb.done) {",
 		Package: "reconcile", Test: "TestStoppedRunnersErrorIsThatOfStop",
 	},
 	{
 		Name: "a stopped queue is healthy",
-		File: "reconcile/snapshot.go", Old: "\tif c.queueStopped {\n\t\terrs", New: "\tif c.queueStopped && !BROKEN {\n\t\terrs",
+		File: "reconcile/condition.go", Old: "\tif stopped {\n\t\till", New: "\tif stopped && !BROKEN {\n\t\till",
 		Package: "reconcile", Test: "TestControllerWithAStoppedQueueIsNotHealthy",
 	},
 	{
@@ -2987,7 +2991,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run that finds no object in the store fails",
-		File: "reconcile/for.go", Old: "if errors.Is(err, store.ErrNotFound) {", New: "if errors.Is(err, store.ErrNotFound) && !BROKEN {",
+		File: "reconcile/for.go", Old: "err != nil && !errors.Is(err, store.ErrNotFound) {", New: "err != nil && (BROKEN || !errors.Is(err, store.ErrNotFound)) {",
 		Package: "reconcile", Test: "TestRunThatReadsTheStoreAndFindsNothingIsDone",
 	},
 	{
@@ -2997,7 +3001,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a kind without a relation is not drawn beside one that has one",
-		File: "reconcile/graph.go", Old: "return r.Kind == m.kind })", New: "return r.Kind == m.kind || BROKEN })",
+		File: "reconcile/graph.go", Old: "return r.Kind == e.from })", New: "return r.Kind == e.from || BROKEN })",
 		Package: "reconcile", Test: "TestGraphHasTheKindsWithAndWithoutARelation",
 	},
 	{
