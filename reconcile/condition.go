@@ -72,7 +72,6 @@ type AdaptSnapshot struct {
 type condition struct {
 	Snapshot
 	place  lease.Placement // nil: it runs everywhere
-	leased bool            // place takes leases
 	held   []bool          // by shard: this server runs its keys
 	health error           // what Controller.Health says
 	ready  error           // what Controller.Ready says
@@ -81,14 +80,14 @@ type condition struct {
 func (s *supervisor[K]) condition() condition {
 	s.mu.Lock()
 	v := s.view.Load()
-	c := condition{place: s.place, leased: v.leased}
+	c := condition{place: s.place}
 	c.Name, c.Kind, c.Workers, c.Shards = s.name, s.kind, s.want, len(v.holds)
 	if a := s.adapt; a != nil {
 		c.Adapt = &AdaptSnapshot{Min: a.Min, Max: a.Max, Raised: a.raised, Lowered: a.lowered}
 	}
 	s.mu.Unlock()
 	now, leases := s.state()
-	if c.leased {
+	if v.leased {
 		c.Leases = leases
 	}
 	c.Placement = "on every server"
@@ -141,7 +140,7 @@ func (s *supervisor[K]) condition() condition {
 		c.ready = errNotRunning
 	case stopped:
 		c.ready = errStopped
-	case now >= stateDraining, c.leased && (now == stateWaiting || now == stateReleasing), what == "":
+	case now >= stateDraining, v.leased && (now == stateWaiting || now == stateReleasing), what == "":
 	case why != nil:
 		c.ready = fmt.Errorf("waiting for %s to sync: %w", what, why)
 	default:

@@ -137,19 +137,22 @@ func (c *Controller[K]) setPlacement(p lease.Placement) error {
 // reads and that nothing has used before is the caller's to run. It fails with
 // ErrSourceExists, and on a source without a name or Run; then none is added.
 func (c *Controller[K]) Watch(sources ...Source[K]) error {
-	return c.try("Watch", func() error {
-		began := errors.Is(c.startable(), ErrRunning)
-		for _, src := range sources {
-			if p, ok := src.cache.(partial); ok && began && p.Shards() > 0 {
-				return fmt.Errorf("cache %q holds shards: watch it before Run", p.Name())
-			}
+	if err := c.made(); err != nil {
+		return fmt.Errorf("%w: Watch", err)
+	}
+	c.mu.Lock()
+	began := c.began
+	c.mu.Unlock()
+	for _, src := range sources {
+		if p, ok := src.cache.(partial); ok && began && p.Shards() > 0 {
+			return fmt.Errorf("reconcile: controller %q: Watch: cache %q holds shards: watch it before Run", c.name, p.Name())
 		}
-		if err := c.addSources(sources); err != nil {
-			return err
-		}
-		c.post(message{what: sourcesChanged})
-		return nil
-	})
+	}
+	if err := c.addSources(sources); err != nil {
+		return fmt.Errorf("reconcile: controller %q: Watch: %w", c.name, err)
+	}
+	c.post(message{what: sourcesChanged})
+	return nil
 }
 
 // Unwatch removes a source and returns when it has ended. Keys that it added
@@ -157,13 +160,17 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 // ended after the time that Options.Timeout says, or when Run's context ends before: then Run waits
 // for it and names it. A source that calls Unwatch for itself gets that error.
 func (c *Controller[K]) Unwatch(name string) error {
-	return c.try("Unwatch", func() error {
-		ended, err := c.removeSource(name)
-		if err == nil && !ended {
-			err = fmt.Errorf("%w: %q", ErrSourceRunning, name)
-		}
-		return err
-	})
+	if err := c.made(); err != nil {
+		return fmt.Errorf("%w: Unwatch", err)
+	}
+	ended, err := c.removeSource(name)
+	if err == nil && !ended {
+		err = fmt.Errorf("Unwatch(%q): %w", name, ErrSourceRunning)
+	}
+	if err != nil {
+		return fmt.Errorf("reconcile: controller %q: %w", c.name, err)
+	}
+	return nil
 }
 
 var errNotMade = errors.New("reconcile: this Controller is nil or zero: make one with New, NewBatch or For")
@@ -172,17 +179,6 @@ var errNotMade = errors.New("reconcile: this Controller is nil or zero: make one
 func (c *Controller[K]) made() error {
 	if c == nil || c.pendingWrites == nil {
 		return errNotMade
-	}
-	return nil
-}
-
-// try calls f on a Controller that was made, and says whose error it gives.
-func (c *Controller[K]) try(what string, f func() error) error {
-	if err := c.made(); err != nil {
-		return fmt.Errorf("%w: %s", err, what)
-	}
-	if err := f(); err != nil {
-		return fmt.Errorf("reconcile: controller %q: %s: %w", c.name, what, err)
 	}
 	return nil
 }
@@ -209,40 +205,42 @@ func (c *Controller[K]) Queue() *queue.Queue[K] { return c.q }
 // Add runs key as soon as it can. It fails with queue.ErrStopped, queue.ErrFull
 // and, when another server runs the key, ErrElsewhere.
 func (c *Controller[K]) Add(key K) error {
-	return c.add("Add", key, queue.AddOptions{Priority: bandLive})
+	return c.add(key, queue.AddOptions{Priority: bandLive})
 }
 
 // Kick is Add that does not wait: it ends a backoff or a park.
 func (c *Controller[K]) Kick(key K) error {
-	return c.add("Kick", key, queue.AddOptions{Priority: bandLive, Urgent: true, Reason: "kick"})
+	return c.add(key, queue.AddOptions{Priority: bandLive, Urgent: true, Reason: "kick"})
 }
 
-func (c *Controller[K]) add(what string, key K, o queue.AddOptions) error {
-	return c.try(what, func() error {
-		// Only what can never be meant is refused here, not all that a store would:
-		// reading every byte of a key costs as much as queueing it.
-		if k, ok := any(key).(store.Key); ok && k.Name == "" {
-			return k.Check()
-		}
-		if c.elsewhere(key) {
-			return fmt.Errorf("%v: %w", key, ErrElsewhere)
-		}
-		c.holdIfBehind(key)
-		return c.enqueue(key, o)
-	})
+func (c *Controller[K]) add(key K, o queue.AddOptions) error {
+	if err := c.made(); err != nil {
+		return fmt.Errorf("%w: Add", err)
+	}
+	// Only what can never be meant is refused here, not all that a store would:
+	// reading every byte of a key costs as much as queueing it.
+	if k, ok := any(key).(store.Key); ok && k.Name == "" {
+		return fmt.Errorf("reconcile: controller %q: %w", c.name, k.Check())
+	}
+	if c.elsewhere(key) {
+		return fmt.Errorf("reconcile: controller %q: %v: %w", c.name, key, ErrElsewhere)
+	}
+	c.holdIfBehind(key)
+	return c.enqueue(key, o)
 }
 
 // SetWorkers changes how many keys are run at once, to at most 100,000; 0 runs none.
 // More workers start at once; one too many goes when its present run has ended. With
 // Options.Adapt the number goes on changing from n.
 func (c *Controller[K]) SetWorkers(n int) error {
-	return c.try("SetWorkers", func() error {
-		if n < 0 || n > maxWorkers {
-			return fmt.Errorf("got %d, want 0 to %d", n, maxWorkers)
-		}
-		c.change(func() { c.want = n })
-		return nil
-	})
+	if err := c.made(); err != nil {
+		return fmt.Errorf("%w: SetWorkers", err)
+	}
+	if n < 0 || n > maxWorkers {
+		return fmt.Errorf("reconcile: controller %q: SetWorkers(%d): want 0 to %d", c.name, n, maxWorkers)
+	}
+	c.change(func() { c.want = n })
+	return nil
 }
 
 // Workers is how many workers there are to be.

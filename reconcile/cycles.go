@@ -20,10 +20,6 @@ type graphNode struct {
 // objects of the kind to.
 type edge struct{ from, to, controller, source string }
 
-func (e edge) String() string {
-	return fmt.Sprintf("%s wakes controller %q by its source %q", e.from, e.controller, e.source)
-}
-
 func (c *Controller[K]) node() graphNode {
 	n := graphNode{name: c.name, kind: c.kindOf(), writes: c.o.Writes, ends: c.o.OnlyDeletes}
 	if n.kind == "" {
@@ -38,16 +34,14 @@ func (c *Controller[K]) node() graphNode {
 	return n
 }
 
-// graph has the kinds as nodes and "a change of a wakes the controller of b" as
-// edges a → b, through mapped sources. Kinds written besides are shown, but
-// do not count for cycles: a parent that writes its children and watches them is
-// no mistake. Nor does a controller that only deletes: each object goes once.
-type graph []graphNode
-
-// cycle gives the edges of one cycle; nil: there is none.
-func (g graph) cycle() []edge {
+// checkCycles gives ErrCycle if controllers wake each other in a circle. The graph has the
+// kinds as nodes and "a change of a wakes the controller of b" as edges a → b, through mapped
+// sources. Kinds written besides are shown, but do not count for cycles: a parent that writes
+// its children and watches them is no mistake. Nor does a controller that only deletes: each
+// object goes once.
+func checkCycles(all []graphNode) error {
 	edges := make(map[string][]edge) // by from
-	for _, n := range g {
+	for _, n := range all {
 		for _, e := range n.wakes {
 			if !n.ends {
 				edges[e.from] = append(edges[e.from], e)
@@ -55,9 +49,14 @@ func (g graph) cycle() []edge {
 		}
 	}
 	done := make(map[string]bool)
-	for _, n := range g {
-		if path := findCycle(edges, done, nil, n.kind); path != nil {
-			return path
+	for _, n := range all {
+		if cycle := findCycle(edges, done, nil, n.kind); cycle != nil {
+			kinds, arrows := cycle[0].from, make([]string, len(cycle))
+			for i, e := range cycle {
+				kinds += " → " + e.to
+				arrows[i] = fmt.Sprintf("%s wakes controller %q by its source %q", e.from, e.controller, e.source)
+			}
+			return fmt.Errorf("%w: %s (%s)", ErrCycle, kinds, strings.Join(arrows, "; "))
 		}
 	}
 	return nil
@@ -78,16 +77,6 @@ func findCycle(edges map[string][]edge, done map[string]bool, path []edge, at st
 	}
 	done[at] = true
 	return nil
-}
-
-// describeCycle writes a cycle's kinds, and which controller and source each arrow is.
-func describeCycle(cycle []edge) string {
-	kinds, arrows := cycle[0].from, make([]string, len(cycle))
-	for i, e := range cycle {
-		kinds += " → " + e.to
-		arrows[i] = e.String()
-	}
-	return kinds + " (" + strings.Join(arrows, "; ") + ")"
 }
 
 // GraphNode is a kind, or a controller, in the picture of what wakes what.

@@ -16,9 +16,7 @@ type Graph struct {
 // Graph returns the same graph every time, as long as nothing is registered and no
 // source added.
 func (m *Manager) Graph() Graph {
-	m.mu.Lock()
-	all := graphOf(m.members)
-	m.mu.Unlock()
+	all := graphOf(m.present())
 	slices.SortFunc(all, func(a, b graphNode) int { return strings.Compare(a.name, b.name) })
 	var g Graph
 	for _, n := range all {

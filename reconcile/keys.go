@@ -151,16 +151,16 @@ func (c inspection[K]) Keys(ctx context.Context, q KeyQuery) (KeyPage, error) {
 }
 
 // Key implements Inspection.
-func (c inspection[K]) Key(ctx context.Context, printed string) (KeySnapshot, bool) {
+func (c inspection[K]) Key(ctx context.Context, printed string) (k KeySnapshot, ok bool) {
 	key, err := c.keyOf(ctx, printed)
 	if err != nil {
-		return KeySnapshot{}, false
+		return k, false
 	}
 	e, ok := c.Queue().Lookup(key)
-	if !ok {
-		return KeySnapshot{}, false
+	if ok {
+		k = keySnapshot(e)
 	}
-	return keySnapshot(e), true
+	return k, ok
 }
 
 func keySnapshot[K comparable](e queue.Entry[K]) KeySnapshot {
@@ -292,7 +292,7 @@ type LeaseSnapshot struct {
 // Leases implements Inspection.
 func (c inspection[K]) Leases() []LeaseSnapshot {
 	at := c.condition()
-	if !at.leased {
+	if !leased(at.place) {
 		return nil
 	}
 	p := ungrouped(at.place)
@@ -314,14 +314,11 @@ func (c inspection[K]) Leases() []LeaseSnapshot {
 // LeaseOf implements Inspection.
 func (c inspection[K]) LeaseOf(ctx context.Context, printed string) (l LeaseSnapshot, ok bool) {
 	leases := c.Leases()
-	switch len(leases) {
-	case 0:
-		return l, false
-	case 1:
+	if len(leases) == 1 {
 		return leases[0], true // no key is another's
 	}
 	key, err := c.keyOf(ctx, printed)
-	if err != nil {
+	if len(leases) == 0 || err != nil {
 		return l, false
 	}
 	shard, ok := c.shardOf(key)

@@ -162,17 +162,9 @@ func same(a, b Runner) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
 }
 
-// cycleOf is the circle in which controllers wake each other; nil: there is none.
-func cycleOf(members []*member) error {
-	cycle := graphOf(members).cycle()
-	if cycle == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", ErrCycle, describeCycle(cycle))
-}
-
+// checkCycles refuses controllers that wake each other in a circle.
 func (m *Manager) checkCycles(members []*member) error {
-	err := cycleOf(members)
+	err := checkCycles(graphOf(members))
 	if err == nil || m.AllowCycles {
 		return nil
 	}
@@ -182,12 +174,12 @@ func (m *Manager) checkCycles(members []*member) error {
 // warnOfCycle logs a cycle that is allowed. It is called without the lock: a log handler may
 // ask the Manager how it is.
 func (m *Manager) warnOfCycle() {
-	if cycle := cycleOf(m.present()); cycle != nil {
-		m.log().Warn("reconcile: controllers wake each other in a circle", "err", store.Brief(cycle))
+	if err := checkCycles(graphOf(m.present())); err != nil {
+		m.log().Warn("reconcile: controllers wake each other in a circle", "err", store.Brief(err))
 	}
 }
 
-func graphOf(members []*member) (g graph) {
+func graphOf(members []*member) (g []graphNode) {
 	for _, mb := range members {
 		if mb.controller != nil {
 			g = append(g, mb.controller.node())

@@ -1,11 +1,16 @@
 package reconcile
 
+// now is the controller's condition, also if no constructor made it.
+func (c *Controller[K]) now() condition {
+	if err := c.made(); err != nil {
+		return condition{health: err, ready: err}
+	}
+	return c.condition()
+}
+
 // Snapshot says how the controller is. Queue().Snapshot() has every key.
 func (c *Controller[K]) Snapshot() Snapshot {
-	if c.made() != nil {
-		return Snapshot{}
-	}
-	return c.condition().Snapshot
+	return c.now().Snapshot
 }
 
 // Health is nil, or says what is wrong with the controller: a source that keeps
@@ -13,17 +18,11 @@ func (c *Controller[K]) Snapshot() Snapshot {
 // the program stopped. It says nothing about the keys; one that fails is ordinary
 // life.
 func (c *Controller[K]) Health() error {
-	if err := c.made(); err != nil {
-		return err
-	}
-	return c.condition().health
+	return c.now().health
 }
 
 // Ready is nil, or says what a controller that runs is waiting for. One whose
 // lease is held by another server is ready: it is there to take over.
 func (c *Controller[K]) Ready() error {
-	if err := c.made(); err != nil {
-		return err
-	}
-	return c.condition().ready
+	return c.now().ready
 }

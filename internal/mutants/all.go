@@ -950,7 +950,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a runner that is started starts the caches of all controllers",
-		File: "reconcile/manager.go", Old: "ok && mb.done == nil {", New: "ok && (mb.done == nil || BROKEN) {",
+		File: "reconcile/manager.go", Old: "mb.controller != nil && mb.done == nil {", New: "mb.controller != nil && (mb.done == nil || BROKEN) {",
 		Package: "reconcile", Test: "TestCacheThatTheProgramRunsIsNotRunAgain",
 	},
 	{
@@ -962,6 +962,11 @@ var All = []Mutant{
 		Name: "a controller in a Manager runs its own cache too",
 		File: "reconcile/controller.go", Old: "\tc.owned = nil\n", New: "\tif !BROKEN {\n\t\tc.owned = nil\n\t}\n",
 		Package: "reconcile", Test: "TestStartOfAControllerWithACacheOfItsOwn",
+	},
+	{
+		Name: "a controller joins others whose placement runs",
+		File: "reconcile/manager.go", Old: "case len(fresh) < len(of):", New: "case len(fresh) < len(of) && !BROKEN:",
+		Package: "reconcile", Test: "TestStartRefusesTheManagersPlacementThatIsTaken",
 	},
 	{
 		Name: "a runner that was stopped is not waited for",
