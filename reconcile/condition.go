@@ -104,7 +104,8 @@ func (s *supervisor[K]) condition() condition {
 	c.Queue = s.q.Stats().States
 	c.Runs, _ = s.totals()
 
-	var ill []error
+	unplaced := healthOf(ungrouped(c.place)) // the store of its leases
+	ill := []error{unplaced}
 	stopped := s.hasStopped() && !s.isOver() // by the program
 	if stopped {
 		ill = append(ill, errStopped)
@@ -138,6 +139,8 @@ func (s *supervisor[K]) condition() condition {
 	switch {
 	case now == stateNew:
 		c.ready = errNotRunning
+	case unplaced != nil:
+		c.ready = unplaced
 	case stopped:
 		c.ready = errStopped
 	case now >= stateDraining, v.leased && (now == stateWaiting || now == stateReleasing), what == "":

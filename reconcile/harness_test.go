@@ -56,10 +56,10 @@ func start(t *testing.T, r reconcile.Runner) *running {
 }
 
 // startManaged starts a manager of its own for it, which runs the caches that it reads too.
-func startManaged(t *testing.T, r reconcile.Runner) *running {
+func startManaged(t *testing.T, rs ...reconcile.Runner) *running {
 	t.Helper()
 	var m reconcile.Manager
-	if err := m.Register(r); err != nil {
+	if err := m.Register(rs...); err != nil {
 		t.Fatal(err)
 	}
 	return start(t, &m)

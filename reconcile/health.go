@@ -62,25 +62,15 @@ func (mb *member) live() error {
 }
 
 func (mb *member) health() error {
-	return cmp.Or(mb.live(), mb.placement(), healthOf(mb.Runner))
-}
-
-// placement is what the placement of a controller says of the store that its leases
-// are kept in.
-func (mb *member) placement() error {
-	if mb.controller == nil {
-		return nil
-	}
-	return healthOf(ungrouped(mb.controller.placementOf()))
+	return cmp.Or(mb.live(), healthOf(mb.Runner))
 }
 
 func (mb *member) ready() error {
-	err := mb.live()
-	if mb.done == nil {
-		err = errNotRunning
-	}
-	if err = cmp.Or(err, mb.placement()); err != nil {
+	if err := mb.live(); err != nil {
 		return err
+	}
+	if mb.done == nil {
+		return errNotRunning
 	}
 	if cached, ok := mb.Runner.(Cached); ok {
 		select {

@@ -56,6 +56,13 @@ func TestRegisterAfterRunAndRunTwiceAreErrors(t *testing.T) {
 		if err := m.Run(t.Context()); !errors.Is(err, reconcile.ErrRunning) {
 			t.Errorf("Run after Run: got %v, want ErrRunning", err)
 		}
+		used := newController(t, record[string](nil), nil)
+		if err := start(t, used).end(); err != nil {
+			t.Fatal(err)
+		}
+		if err := new(reconcile.Manager).Register(used); !errors.Is(err, reconcile.ErrRunning) {
+			t.Errorf("Register of a controller that has run: got %v, want ErrRunning", err)
+		}
 	})
 }
 
@@ -558,6 +565,27 @@ func TestHealthTellsOfAControllersOwnCache(t *testing.T) {
 		pass(time.Second)
 		if code, checks := get(m.Health()); code != http.StatusServiceUnavailable || !strings.Contains(checks["cache thing"], "boom") {
 			t.Errorf("Health without a watch: %d %v", code, checks)
+		}
+	})
+}
+
+// The cache of a controller made by For may be registered too, and is run once.
+//
+// Negative control: mutant "a controller in a Manager runs its own cache too".
+func TestCacheOfAControllerMayBeRegistered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var ran list[string]
+		s := newStore(t, newBackend(t), "thing")
+		c := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(s, func(_ context.Context, o *thing) (result, error) {
+			ran.add(o.Name)
+			return result{}, nil
+		}, nil))
+		run := startManaged(t, c, c.Cache())
+		create(t, s, "a")
+		synctest.Wait()
+		expectList(t, "runs", ran.get(), "a")
+		if err := run.end(); err != nil {
+			t.Errorf("Run = %v", err)
 		}
 	})
 }

@@ -35,10 +35,9 @@ func TestHealthSaysThatTheStoreOfTheLeasesIsUnavailable(t *testing.T) {
 		b := &ailing{Backend: newBackend(t)}
 		p := must[lease.Placement](t)(lease.NewSingleton(b, "jobs", nil))
 		m := reconcile.Manager{Placement: p}
-		for _, name := range []string{"one", "two"} { // with two it is wrapped
-			if err := m.Register(newControllerNamed(t, name)); err != nil {
-				t.Fatal(err)
-			}
+		first := newControllerNamed(t, "one")
+		if err := m.Register(first, newControllerNamed(t, "two")); err != nil { // with two it is wrapped
+			t.Fatal(err)
 		}
 		run := start(t, &m)
 		pass(time.Second)
@@ -59,6 +58,11 @@ func TestHealthSaysThatTheStoreOfTheLeasesIsUnavailable(t *testing.T) {
 			code, body := look(h)
 			if code != http.StatusServiceUnavailable || strings.Count(body, "10.0.0.1:2379") != 2 || !strings.Contains(body, since.Format(time.RFC3339)) {
 				t.Errorf("%s: %d %s, want 503 with the endpoint and %v for both", what, code, body, since)
+			}
+		}
+		for what, ask := range map[string]func() error{"Health": first.Health, "Ready": first.Ready} {
+			if err := ask(); err == nil || !strings.Contains(err.Error(), "10.0.0.1:2379") {
+				t.Errorf("%s of a controller = %v, want the endpoint", what, err)
 			}
 		}
 		b.why.Store(nil)
