@@ -13,6 +13,26 @@ type Graph struct {
 	Edges []GraphEdge `json:"edges"`
 }
 
+// GraphNode is a kind, or a controller, in the picture of what wakes what.
+type GraphNode struct {
+	Name       string `json:"name"`
+	Controller bool   `json:"controller,omitempty"` // else it is a kind
+}
+
+// GraphEdge is an arrow between two nodes, by their places in Graph.Nodes: changes of
+// the kind From wake the controller To, or the controller From writes the kind To.
+type GraphEdge struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+	// Mapped: the controller's keys are of another kind than From.
+	Mapped bool `json:"mapped,omitempty"`
+	// Writes: the controller says that it writes objects of To (Options.Writes).
+	Writes bool `json:"writes,omitempty"`
+	// As is what objects of From are to those of the controller's kind. Empty: no source
+	// says so.
+	As Role `json:"as,omitempty"`
+}
+
 // Graph returns the same graph every time, as long as nothing is registered and no
 // source added.
 func (m *Manager) Graph() Graph {
