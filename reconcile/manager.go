@@ -90,7 +90,7 @@ type member struct {
 	controller controller // nil: it is none
 	name       string
 	cache      bool     // outlives the others: they need it to stop in order
-	found      bool     // a cache that was not registered: it runs for the controllers that use it
+	found      bool     // a cache that was not registered: it runs for the controllers that use it, and takes no name
 	caches     []Cached // that it used when it was started, if it is a controller
 
 	// What follows is guarded by Manager.mu.
@@ -134,7 +134,7 @@ func (m *Manager) withLocked(rs ...Runner) ([]*member, error) {
 		}
 		mb := newMember(r, len(members))
 		for _, o := range members {
-			if o.name == mb.name || same(o.Runner, r) {
+			if o.name == mb.name && !o.found || same(o.Runner, r) {
 				return nil, fmt.Errorf("%w: %q", ErrNameTaken, mb.name)
 			}
 		}

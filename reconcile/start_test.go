@@ -496,6 +496,33 @@ func TestStartOfAControllerWithACacheOfItsOwn(t *testing.T) {
 	})
 }
 
+// A cache that runs for a controller takes no name: another cache of its kind may be started.
+//
+// Negative control: with its name taken Start failed.
+func TestCacheThatWasFoundTakesNoName(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		things := newStore(t, newBackend(t), "thing")
+		own := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(things, func(context.Context, *thing) (result, error) {
+			return result{}, nil
+		}, nil))
+		var m reconcile.Manager
+		if err := m.Register(own); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		synctest.Wait()
+		if _, err := m.Start(newCache(t, things)); err != nil {
+			t.Errorf("Start of another cache = %v", err)
+		}
+		if _, err := m.Start(own.Cache()); !errors.Is(err, reconcile.ErrNameTaken) {
+			t.Errorf("Start of the same cache = %v, want ErrNameTaken", err)
+		}
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // What was stopped and ends late with an error is no reason to restart the process.
 func TestStoppedRunnerThatFailsLateIsNoReasonToRestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
