@@ -62,7 +62,6 @@ var layers = map[string]int{
 // thirdParty names every module outside the standard library that a package's
 // own code (not its tests) may import. What is absent may import none.
 var thirdParty = map[string][]string{
-	"queue":       {"golang.org/x/time/rate"},
 	"store/cache": {"github.com/puzpuzpuz/xsync/v4"},
 	"store/file":  {"go.etcd.io/bbolt"},
 	// client_model names the argument of client_golang's Metric.Write.
@@ -73,7 +72,7 @@ var thirdParty = map[string][]string{
 // forTests may be imported by the tests of any package.
 var forTests = []string{
 	"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp",
-	"github.com/prometheus/client_golang", "golang.org/x/time/rate", "go.etcd.io/bbolt",
+	"github.com/prometheus/client_golang", "go.etcd.io/bbolt",
 }
 
 func TestImportsPointDown(t *testing.T) {
@@ -108,8 +107,8 @@ func TestImportCheckRefusesWhatItShould(t *testing.T) {
 		{"queue", module + "/reconcile", false},
 		{"queue", module + "/store", false},
 		{"store/memory", module + "/store/cache", false},
-		{"queue", "golang.org/x/time/rate", true},
-		{"store", "golang.org/x/time/rate", false},
+		{"store/file", "go.etcd.io/bbolt", true},
+		{"store", "go.etcd.io/bbolt", false},
 		{"reconcile", "github.com/prometheus/client_golang/prometheus", false},
 		{"queue", "container/heap", true},
 	} {

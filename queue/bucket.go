@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // Bucket is a named token bucket: a quota that runs share, such as the calls of
@@ -21,14 +18,15 @@ type Bucket struct {
 	name string
 	id   int64 // from 1 on; the order in which several are locked
 
-	mu        sync.Mutex // guards what follows
-	limit     *rate.Limiter
-	last      time.Time     // when limit was changed; it counts what follows an earlier time twice
-	from      time.Time     // since when it is paused, as far as throttled does not count it
-	until     time.Time     // until when Throttle pauses it; zero: it is not paused
-	throttled time.Duration // for how long it was paused before from
-	taken     uint64
-	watchers  map[any]func()
+	mu          sync.Mutex // guards what follows
+	perSecond   float64
+	burst       int
+	tokens      float64       // there at the time at; negative: later ones are taken already
+	at          time.Time     // of the last change of tokens
+	taken       int           // in all, less those that were given back
+	from, until time.Time     // the last pause
+	throttled   time.Duration // for how long it was paused before that
+	watchers    map[any]func()
 }
 
 var bucketID atomic.Int64
@@ -40,21 +38,12 @@ func NewBucket(name string, perSecond float64, burst int) (*Bucket, error) {
 	if name == "" {
 		return nil, errors.New("queue: a bucket needs a name")
 	}
-	if err := checkLimit(perSecond, burst); err != nil {
-		return nil, fmt.Errorf("queue: bucket %s: %w", name, err)
+	b := &Bucket{name: name, id: bucketID.Add(1), watchers: make(map[any]func())}
+	if err := b.SetLimit(perSecond, burst); err != nil {
+		return nil, err
 	}
-	limit := rate.NewLimiter(rate.Limit(perSecond), burst)
-	return &Bucket{name: name, id: bucketID.Add(1), limit: limit, watchers: make(map[any]func())}, nil
-}
-
-func checkLimit(perSecond float64, burst int) error {
-	if !(perSecond > 0) || math.IsInf(perSecond, 1) {
-		return fmt.Errorf("%v tokens a second, want more than 0", perSecond)
-	}
-	if burst < 1 {
-		return fmt.Errorf("burst of %d, want at least 1", burst)
-	}
-	return nil
+	b.tokens = float64(burst)
+	return b, nil
 }
 
 // Name is the bucket's name.
@@ -72,30 +61,22 @@ func (b *Bucket) Throttle(until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	b.countLocked(now)
-	if until.After(now) && until.After(b.until) {
-		b.until = until
+	if !until.After(now) || !until.After(b.until) {
+		return
 	}
-}
-
-// countLocked counts the time for which the bucket was paused until now.
-func (b *Bucket) countLocked(now time.Time) {
-	if !b.until.IsZero() {
-		end := now
-		if !b.until.After(now) {
-			end = b.until
-			b.until = time.Time{}
-		}
-		b.throttled += end.Sub(b.from)
+	if !b.until.After(now) { // else the pause that lasts is extended
+		b.throttled += b.until.Sub(b.from)
+		b.from = now
 	}
-	b.from = now
+	b.until = until
 }
 
 // Resume ends a pause before its time, in every queue that uses the bucket.
 func (b *Bucket) Resume() {
 	b.change(func(now time.Time) {
-		b.countLocked(now)
-		b.until = time.Time{}
+		if b.until.After(now) {
+			b.until = now
+		}
 	})
 }
 
@@ -103,8 +84,7 @@ func (b *Bucket) Resume() {
 // theirs come first.
 func (b *Bucket) change(f func(now time.Time)) {
 	b.mu.Lock()
-	b.last = time.Now()
-	f(b.last)
+	f(time.Now())
 	wake := slices.Collect(maps.Values(b.watchers))
 	b.mu.Unlock()
 	for _, f := range wake {
@@ -115,40 +95,43 @@ func (b *Bucket) change(f func(now time.Time)) {
 // Charge takes n more tokens for a run that used more than the one it started
 // with. They are taken even if they are not there: later runs wait for them.
 func (b *Bucket) Charge(n int) {
-	if n <= 0 {
-		return
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, burst := time.Now(), b.limit.Burst()
-	if n > burst { // a limiter gives no more than its burst at once
-		b.limit.SetBurstAt(now, n)
-		defer b.limit.SetBurstAt(now, burst)
-	}
-	b.limit.ReserveN(now, n)
-	b.last = now
-	b.taken += uint64(n)
+	b.takeLocked(time.Now(), max(n, 0))
 }
 
 // Refund gives back n tokens that a run has taken and not used; call it once for each
 // token. Never do more come back than were taken in all, and what goes beyond the burst is
 // lost. Keys that wait for the bucket go at once.
 func (b *Bucket) Refund(n int) {
-	b.change(func(now time.Time) {
-		n := int(min(uint64(max(n, 0)), b.taken))
-		b.taken -= uint64(n)
-		b.limit.ReserveN(now, -n)
-	})
+	b.change(func(now time.Time) { b.takeLocked(now, -min(max(n, 0), b.taken)) })
+}
+
+// takeLocked takes n tokens, be they there or not; of less than 0 it gives some back.
+func (b *Bucket) takeLocked(now time.Time, n int) {
+	b.tokens = b.tokensLocked(now) - float64(n)
+	b.taken += n
+	if now.After(b.at) { // else it was read before the lock, and what came since would come twice
+		b.at = now
+	}
+}
+
+// tokensLocked is how many tokens are there.
+func (b *Bucket) tokensLocked(now time.Time) float64 {
+	return min(b.tokens+max(now.Sub(b.at), 0).Seconds()*b.perSecond, float64(b.burst))
 }
 
 // SetLimit changes what NewBucket was given.
 func (b *Bucket) SetLimit(perSecond float64, burst int) error {
-	if err := checkLimit(perSecond, burst); err != nil {
-		return fmt.Errorf("queue: bucket %s: %w", b.name, err)
+	if !(perSecond > 0) || math.IsInf(perSecond, 1) {
+		return fmt.Errorf("queue: bucket %s: %v tokens a second, want more than 0", b.name, perSecond)
+	}
+	if burst < 1 {
+		return fmt.Errorf("queue: bucket %s: burst of %d, want at least 1", b.name, burst)
 	}
 	b.change(func(now time.Time) {
-		b.limit.SetLimitAt(now, rate.Limit(perSecond))
-		b.limit.SetBurstAt(now, burst)
+		b.takeLocked(now, 0)
+		b.perSecond, b.burst = perSecond, burst
 	})
 	return nil
 }
@@ -169,22 +152,17 @@ func (b *Bucket) Stats() BucketStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	b.countLocked(now)
-	return BucketStats{
-		Name: b.name, PerSecond: float64(b.limit.Limit()), Burst: b.limit.Burst(),
-		Tokens: b.limit.TokensAt(now), Until: b.until, Throttled: b.throttled, Taken: b.taken,
+	s := BucketStats{
+		Name: b.name, PerSecond: b.perSecond, Burst: b.burst,
+		Tokens: b.tokensLocked(now), Until: b.until, Taken: uint64(b.taken),
 	}
+	end := now
+	if !b.until.After(now) {
+		s.Until, end = time.Time{}, b.until
+	}
+	s.Throttled = b.throttled + end.Sub(b.from)
+	return s
 }
-
-// takes is how long so many tokens take to come, and a microsecond more, so that
-// rounding does not end a wait just before.
-func (b *Bucket) takes(tokens float64) time.Duration {
-	ns := tokens / float64(b.limit.Limit()) * float64(time.Second)
-	return time.Duration(min(ns, longest)) + time.Microsecond
-}
-
-// longest is a century, which no conversion overflows.
-const longest = float64(100 * 365 * 24 * time.Hour)
 
 // available is how many tokens are there, and when there is one more.
 func (b *Bucket) available(now time.Time) (n int, next time.Time) {
@@ -193,13 +171,18 @@ func (b *Bucket) available(now time.Time) (n int, next time.Time) {
 	return b.availableLocked(now)
 }
 
+// longest is a century, which no conversion overflows.
+const longest = float64(100 * 365 * 24 * time.Hour)
+
 func (b *Bucket) availableLocked(now time.Time) (n int, next time.Time) {
 	if b.until.After(now) {
 		return 0, b.until
 	}
-	tokens := b.limit.TokensAt(now)
+	tokens := b.tokensLocked(now)
 	whole := max(math.Floor(tokens), 0)
-	return int(whole), now.Add(b.takes(whole + 1 - tokens))
+	wait := (whole + 1 - tokens) / b.perSecond * float64(time.Second)
+	// A microsecond more, so that rounding does not end a wait just before.
+	return int(whole), now.Add(time.Duration(min(wait, longest)) + time.Microsecond)
 }
 
 // watch calls f when the limit changes or a pause is ended, until it is called with nil.
@@ -214,11 +197,9 @@ func (b *Bucket) watch(line any, f func()) {
 }
 
 // takeAll takes a token from each bucket, or none from any: then it names one
-// that has none. It sorts buckets.
+// that has none. The buckets are in the order of their ids, each once: no deadlock.
 func takeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
-	slices.SortFunc(buckets, func(a, b *Bucket) int { return cmp.Compare(a.id, b.id) })
-	buckets = slices.Compact(buckets)
-	for _, b := range buckets { // in the order of their ids: no deadlock
+	for _, b := range buckets {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if n, _ := b.availableLocked(now); n == 0 && refused == nil {
@@ -227,11 +208,7 @@ func takeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
 	}
 	if refused == nil {
 		for _, b := range buckets {
-			if now.After(b.last) { // else it was read before the lock
-				b.last = now
-			}
-			b.limit.AllowN(b.last, 1)
-			b.taken++
+			b.takeLocked(now, 1)
 		}
 	}
 	return refused
@@ -266,28 +243,23 @@ func (e *throttledError) Unwrap() error { return e.err }
 
 // IsThrottled reports whether err was made by Throttled, through any wrapping.
 func IsThrottled(err error) bool {
-	_, ok := errors.AsType[*throttledError](err)
+	_, ok := ThrottledUntil(err)
 	return ok
 }
 
 // ThrottledUntil is the time that an error of Throttled was made with, through any
 // wrapping; false: err is none. The time may have passed.
 func ThrottledUntil(err error) (until time.Time, ok bool) {
-	e, ok := errors.AsType[*throttledError](err)
-	if !ok {
-		return until, false
+	if e, ok := errors.AsType[*throttledError](err); ok {
+		return e.until, true
 	}
-	return e.until, true
+	return until, false
 }
 
-// throttle pauses the bucket of an error that Throttled made, if err is one.
+// throttle is ThrottledUntil, and pauses the bucket of the error.
 func throttle(err error) (until time.Time, ok bool) {
-	e, ok := errors.AsType[*throttledError](err)
-	if !ok {
-		return until, false
-	}
-	if e.bucket != nil {
+	if e, ok := errors.AsType[*throttledError](err); ok && e.bucket != nil {
 		e.bucket.Throttle(e.until)
 	}
-	return e.until, true
+	return ThrottledUntil(err)
 }

@@ -211,7 +211,7 @@ func TestManyBucketsRefuseAtOnce(t *testing.T) {
 	o.Buckets = func(key string, dst []*Bucket) []*Bucket { return append(dst, buckets[key]) }
 	bubble(t, o, func(t *testing.T, q *Queue[string]) {
 		for _, b := range buckets { // made outside the bubble, where time goes otherwise
-			b.limit.SetLimit(1)
+			b.at = time.Now()
 			b.Throttle(time.Now().Add(time.Second))
 		}
 		for key := range buckets {

@@ -50,51 +50,14 @@ func (e briefError) Error() string {
 // Stats for exact totals.
 func (q *Queue[K]) Snapshot() iter.Seq[Entry[K]] {
 	return func(yield func(Entry[K]) bool) {
-		for _, found := range q.walk(0, func(*keeper[K], uint64, *entry[K]) (int64, bool) { return 0, true }) {
-			for _, c := range found {
+		p := pager[K]{PageOptions: PageOptions[K]{Limit: math.MaxInt}, last: lastCursor}
+		for place := uint64(0); q.has(place); {
+			p.found = p.found[:0]
+			place = p.look(q, place)
+			for _, c := range p.found {
 				if !yield(c.Entry) {
 					return
 				}
-			}
-		}
-	}
-}
-
-// candidate is a key that may be on a page.
-type candidate[K comparable] struct {
-	Cursor
-	Entry[K]
-}
-
-// walk yields what wants accepts, from a place on, chunk by chunk, before the first one
-// nothing, with the place where the next chunk begins. The lock is held while wants is called, and not while the chunk is yielded.
-// A place is the number of a shard in the upper and the index of an entry in the lower
-// half.
-func (q *Queue[K]) walk(place uint64, wants func(k *keeper[K], place uint64, e *entry[K]) (rank int64, ok bool)) iter.Seq2[uint64, []candidate[K]] {
-	return func(yield func(uint64, []candidate[K]) bool) {
-		var found []candidate[K]
-		for yield(place, found) && place>>32 < uint64(len(q.keepers)) {
-			k := q.keepers[place>>32]
-			s := k.s
-			found = found[:0]
-			place = place >> s.bits << s.bits
-			s.mu.Lock()
-			n, now := uint32(place)>>s.bits, q.env.clock.exact()
-			there := int(n) < len(s.chunks)
-			if there {
-				for at := range s.chunks[n].entries {
-					e, place := &s.chunks[n].entries[at], place+uint64(at)
-					if e.state == absent {
-						continue
-					}
-					if rank, ok := wants(k, place, e); ok {
-						found = append(found, candidate[K]{Cursor{rank, place}, k.describe(uint32(place), now)})
-					}
-				}
-			}
-			s.mu.Unlock()
-			if place += 1 << s.bits; !there {
-				place = (place>>32 + 1) << 32
 			}
 		}
 	}
@@ -215,26 +178,28 @@ const (
 // Next goes on. In the other orders half a look is no page, and Page returns the
 // cause. It fails as well on options that make no sense.
 func (q *Queue[K]) Page(ctx context.Context, o *PageOptions[K]) (page Page[K], err error) {
-	p := pager[K]{now: q.env.clock.exact()}
+	p := pager[K]{last: lastCursor}
 	if o != nil {
 		p.PageOptions = *o
 	}
-	start, err := p.complete()
-	if err != nil {
+	if err := p.complete(); err != nil {
 		return page, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, err)
 	}
-	for next, found := range q.walk(start, p.wants) {
-		p.add(found)
-		if p.Order == ByPlace && len(p.found) > p.Limit {
-			break
-		}
-		if ctx.Err() != nil && next>>32 < uint64(len(q.keepers)) {
-			if p.Order != ByPlace {
+	byPlace, place := p.Order == ByPlace, uint64(0)
+	if byPlace {
+		p.From.Rank, place = 0, p.From.Place
+	}
+	for q.has(place) && !(byPlace && len(p.found) > p.Limit) {
+		if ctx.Err() != nil {
+			if !byPlace {
 				return page, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, context.Cause(ctx))
 			}
-			page.More, page.Next.Place = true, next
+			page.More, page.Next.Place = true, place
 			break
 		}
+		before := len(p.found)
+		place = p.look(q, place)
+		p.choose(before)
 	}
 	if len(p.found) > p.Limit {
 		p.found = p.found[:p.Limit]
@@ -257,75 +222,108 @@ func (q *Queue[K]) Lookup(key K) (e Entry[K], ok bool) {
 	return e, ok
 }
 
-// pager makes a page.
+// candidate is a key that may be on a page.
+type candidate[K comparable] struct {
+	Cursor
+	Entry[K]
+}
+
+// pager makes a page: it looks at chunk after chunk of the entries. A place is the number
+// of a shard in the upper and the index of an entry in the lower half.
 type pager[K comparable] struct {
 	PageOptions[K]
-	states uint16 // bits of the states wanted
-	now    uint64 // the tick in which it began
 	looked int
-	wanted int            // candidates so far
 	found  []candidate[K] // sorted; one more than the page shows if there are more
+	last   Cursor         // what comes after it is not on the page
 }
+
+var lastCursor = Cursor{math.MaxInt64, math.MaxUint64}
 
 func (c Cursor) compare(o Cursor) int {
 	return cmp.Or(cmp.Compare(c.Rank, o.Rank), cmp.Compare(c.Place, o.Place))
 }
 
-// complete checks the options and fills in the defaults. It gives the place to begin at.
-func (p *pager[K]) complete() (start uint64, err error) {
+// complete checks the options and fills in the defaults.
+func (p *pager[K]) complete() error {
 	if p.Order >= orders {
-		return 0, fmt.Errorf("Order is %d, which is none", p.Order)
+		return fmt.Errorf("Order is %d, which is none", p.Order)
 	}
 	if p.Limit < 0 || p.Limit > maxPage {
-		return 0, fmt.Errorf("Limit is %d, want 0 to %d", p.Limit, maxPage)
+		return fmt.Errorf("Limit is %d, want 0 to %d", p.Limit, maxPage)
 	}
 	p.Limit = cmp.Or(p.Limit, defaultPage)
 	for _, s := range p.States {
 		if s == absent || s >= states {
-			return 0, fmt.Errorf("States holds %d, which is no state of a key", s)
+			return fmt.Errorf("States holds %d, which is no state of a key", s)
 		}
-		p.states |= 1 << s
 	}
-	p.states = cmp.Or(p.states, math.MaxUint16)
-	if p.Order == ByPlace {
-		p.From.Rank, start = 0, p.From.Place
-	}
-	return start, nil
+	return nil
 }
 
-// wants tells whether an entry may be on the page, and its rank. Its shard is locked.
-func (p *pager[K]) wants(k *keeper[K], place uint64, e *entry[K]) (rank int64, ok bool) {
+// has tells whether a place is in one of the shards.
+func (q *Queue[K]) has(place uint64) bool { return place>>32 < uint64(len(q.keepers)) }
+
+// look adds the candidates of one chunk to those found, and gives the place where the
+// next chunk begins.
+func (p *pager[K]) look(q *Queue[K], place uint64) (next uint64) {
+	k := q.keepers[place>>32]
+	s := k.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, now := uint32(place)>>s.bits, q.env.clock.exact()
+	if int(n) >= len(s.chunks) {
+		return (place>>32 + 1) << 32
+	}
+	next = (place>>s.bits + 1) << s.bits
+	place = place >> s.bits << s.bits
+	for at := range s.chunks[n].entries { // none if the chunk has no memory
+		e, i := &s.chunks[n].entries[at], uint32(place)+uint32(at)
+		c := Cursor{p.rank(e, now), place + uint64(at)}
+		if e.state != absent && p.wants(k, i, e, c) {
+			p.found = append(p.found, candidate[K]{c, k.describe(i, now)})
+		}
+	}
+	return next
+}
+
+// wants tells whether an entry may be on the page.
+func (p *pager[K]) wants(k *keeper[K], i uint32, e *entry[K], at Cursor) bool {
 	p.looked++
-	if p.states&(1<<e.state) == 0 || p.Failed && !(e.is(recorded) && k.s.record(uint32(place)).err != nil) {
-		return 0, false
+	switch {
+	case len(p.States) > 0 && !slices.Contains(p.States, e.state),
+		p.Failed && !(e.is(recorded) && k.s.record(i).err != nil),
+		p.Order == ByPlace && p.Match == nil && len(p.found) > p.Limit:
+		return false
 	}
-	switch waits := e.state == StateDelayed || e.state == StateBackingOff; {
-	case p.Order == ByAge:
-		rank = int64(extend(e.since, p.now))
-	case p.Order == ByFailures:
-		rank = math.MaxUint16 - int64(e.attempts)
-	case p.Order == ByNext && waits:
-		rank = e.due
-	case p.Order == ByNext:
-		rank = never
-	case p.Match == nil && p.wanted > p.Limit:
-		return 0, false
-	}
-	at := Cursor{rank, place}
-	if at.compare(p.From) < 0 || len(p.found) > p.Limit && at.compare(p.found[p.Limit].Cursor) > 0 {
-		return 0, false
-	}
-	p.wanted++
-	return rank, true
+	return at.compare(p.From) >= 0 && at.compare(p.last) <= 0
 }
 
-// add keeps what Match wants, as far as it can still be on the page, and one more.
-func (p *pager[K]) add(found []candidate[K]) {
-	for _, c := range found {
-		if p.Match == nil || p.Match(c.Key) {
-			p.found = append(p.found, c)
+// rank is that of an entry in the order of the page.
+func (p *pager[K]) rank(e *entry[K], now uint64) int64 {
+	switch p.Order {
+	case ByAge:
+		return int64(extend(e.since, now))
+	case ByFailures:
+		return math.MaxUint16 - int64(e.attempts)
+	case ByNext:
+		if e.state == StateDelayed || e.state == StateBackingOff {
+			return e.due
 		}
+		return never
+	}
+	return 0
+}
+
+// choose keeps what Match wants of the candidates that came after the first ones, and of
+// all of them as many as can be on the page, and one more.
+func (p *pager[K]) choose(first int) {
+	if p.Match != nil {
+		fresh := slices.DeleteFunc(p.found[first:], func(c candidate[K]) bool { return !p.Match(c.Key) })
+		p.found = p.found[:first+len(fresh)]
 	}
 	slices.SortFunc(p.found, func(a, b candidate[K]) int { return a.compare(b.Cursor) })
-	p.found = p.found[:min(len(p.found), p.Limit+1)]
+	if len(p.found) > p.Limit {
+		p.found = p.found[:p.Limit+1]
+		p.last = p.found[p.Limit].Cursor
+	}
 }

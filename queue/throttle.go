@@ -1,12 +1,18 @@
 package queue
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // pay tells whether the buckets of a taken key each had a token for it, and begins its
 // run then. If not, it puts the key into the line of one that has none. Nil: the key was
 // settled while its buckets were asked for.
 func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time) bool {
 	s := k.s
+	slices.SortFunc(buckets, func(a, b *Bucket) int { return cmp.Compare(a.id, b.id) })
+	buckets = slices.Compact(buckets)
 	var refused *Bucket
 	gone := e == nil || e.is(removed)
 	if !gone {
@@ -20,9 +26,6 @@ func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time)
 		s.turns--
 	}
 	for _, b := range buckets { // the tokens that the key was let go on for are there for the next
-		if b == nil {
-			break // takeAll has moved those that are there twice together, and left nil at the end
-		}
 		if l := k.lines[b.id]; l != nil && b != refused && (gone || e.is(admitted)) {
 			k.retry(l)
 		}
