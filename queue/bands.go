@@ -379,10 +379,9 @@ type tenant[K comparable] struct {
 	holds   *holdSet // nil: none
 	ready   group[K] // of its keys, those that are ready
 
-	// Of the lines of buckets, by number: how many of its keys each let go that have not
-	// been taken, and those that passed over its keys because it was blocked.
-	admitted map[int64]int
-	passed   []int64
+	// By number of a bucket's line, how many of its keys that let go and were not taken. A
+	// line that passed over its keys because it is blocked is there with none.
+	lines map[int64]int
 }
 
 // get is the tenant of a name, a new one if it is not known.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,7 +43,7 @@ func NewBucket(name string, perSecond float64, burst int) (*Bucket, error) {
 	if err := b.SetLimit(perSecond, burst); err != nil {
 		return nil, err
 	}
-	b.tokens = float64(burst)
+	b.tokens, b.at = float64(burst), time.Time{} // full, whatever the first clock that it sees
 	return b, nil
 }
 
@@ -196,8 +197,14 @@ func (b *Bucket) watch(line any, f func()) {
 	}
 }
 
-// takeAll takes a token from each bucket, or none from any: then it names one
-// that has none. The buckets are in the order of their ids, each once: no deadlock.
+// distinct sorts buckets in the order in which they are locked, each once.
+func distinct(buckets []*Bucket) []*Bucket {
+	slices.SortFunc(buckets, func(a, b *Bucket) int { return cmp.Compare(a.id, b.id) })
+	return slices.Compact(buckets)
+}
+
+// takeAll takes a token from each of distinct buckets, or none from any: then it names
+// one that has none.
 func takeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
 	for _, b := range buckets {
 		b.mu.Lock()

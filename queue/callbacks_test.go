@@ -334,7 +334,7 @@ func TestTokenThatComesWhileALineIsMadeIsSeen(t *testing.T) {
 	bubble(t, o, func(t *testing.T, q *Queue[string]) {
 		k := q.keepers[0]
 		k.locked(func() {
-			k.line(b, time.Now()) // as pay does, with the token back by now
+			k.line(b) // as pay does, with the token back by now
 			if l := k.lines[b.id]; l.wakes > q.env.now() {
 				t.Errorf("the line waits %v for one more token", time.Duration(l.wakes-q.env.now()))
 			}

@@ -223,11 +223,11 @@ func TestTokensAreTakenFromAllOrNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		much, little := bucketOf(t, "much", 1, 10), bucketOf(t, "little", 0.001, 1)
 		now := time.Now()
-		if b := takeAll(now, []*Bucket{much, little, much}); b != nil {
+		if b := takeAll(now, distinct([]*Bucket{much, little, much})); b != nil {
 			t.Fatalf("%s refused", b.Name())
 		}
 		for range 3 {
-			if b := takeAll(now, []*Bucket{little, much}); b != little {
+			if b := takeAll(now, distinct([]*Bucket{little, much})); b != little {
 				t.Fatalf("refused by %v, want little", b)
 			}
 		}
@@ -519,11 +519,7 @@ func TestStatsCountAndMeasure(t *testing.T) {
 		if s.Adds != 100 || s.Dispatched != 100 || s.Ready != 0 {
 			t.Errorf("%+v", s)
 		}
-		var waits, runs uint64
-		for k := range s.QueueTime.Counts {
-			waits += s.QueueTime.Counts[k]
-			runs += s.WorkTime.Counts[k]
-		}
+		waits, runs := s.QueueTime.Total(), s.WorkTime.Total()
 		if waits != 100 || runs != 100 {
 			t.Errorf("%d waits and %d runs were measured, want 100", waits, runs)
 		}

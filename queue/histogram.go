@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Histogram counts durations, twice: with bounds that people look at, and with
+// Histogram counts durations, twice: with bounds that people look at, see UpTo, and with
 // bins that all have the same relative width.
 type Histogram struct {
-	Bounds []float64 // upper bounds in seconds, ascending
-	Counts []uint64  // durations up to each bound and above the one before; the last: above all bounds
-	Sum    float64   // of all, in seconds
+	Sum float64 // of all, in seconds
 
-	// Fine counts the same durations once more: bin k has those above
-	// 2^((k-1)/8) seconds and up to 2^(k/8), which is 9 % more. These are the
-	// buckets of a Prometheus native histogram of schema 3.
+	// Fine counts the durations by bins: bin k has those above 2^((k-1)/8) seconds and
+	// up to 2^(k/8), which is 9 % more. These are the buckets of a Prometheus native
+	// histogram of schema 3.
 	Fine map[int]uint64
 	Zero uint64 // durations of 0, which have no bin
+
+	counts [len(bounds) + 1]uint64 // up to each bound and above the one before; the last: above all
 }
 
 // bounds are in nanoseconds: the union of those that client-go gives to
@@ -33,32 +33,24 @@ var bounds = [...]int64{
 
 func ms(n int64) int64 { return n * int64(time.Millisecond) }
 
-// UpTo is how many durations were d or less. It is exact if d is one of Bounds;
-// else it leaves out those between the bound below and d.
+// UpTo is how many durations were d or less. It is exact if d is one of the bounds that
+// client-go gives to its queues or controller-runtime to its reconcile times; else it
+// leaves out those between the bound below and d.
 func (h *Histogram) UpTo(d time.Duration) (n uint64) {
-	for k, bound := range h.Bounds {
-		if math.Round(bound*1e9) > float64(d) {
-			break
+	for k, bound := range bounds {
+		if bound <= int64(d) {
+			n += h.counts[k]
 		}
-		n += h.Counts[k]
 	}
 	return n
 }
 
 // Total is how many durations there were.
 func (h *Histogram) Total() (n uint64) {
-	for _, c := range h.Counts {
+	for _, c := range h.counts {
 		n += c
 	}
 	return n
-}
-
-// init makes the bounds and the counters.
-func (h *Histogram) init() {
-	for _, b := range bounds {
-		h.Bounds = append(h.Bounds, time.Duration(b).Seconds())
-	}
-	h.Counts, h.Fine = make([]uint64, len(bounds)+1), make(map[int]uint64)
 }
 
 // Bins outside these are not kept: from a nanosecond to twelve days. What is longer
@@ -69,7 +61,7 @@ const firstBin, lastBin = -30*8 + 1, 20 * 8
 func (h *Histogram) observe(ns int64, weight uint64) {
 	ns = max(ns, 0)
 	b, _ := slices.BinarySearch(bounds[:], ns)
-	h.Counts[b] += weight
+	h.counts[b] += weight
 	h.Sum += float64(ns) / 1e9 * float64(weight)
 	if ns == 0 {
 		h.Zero += weight
@@ -79,7 +71,7 @@ func (h *Histogram) observe(ns int64, weight uint64) {
 	// falls alike.
 	frac, exp := math.Frexp(float64(ns) / 1e9)
 	k, _ := slices.BinarySearch(fractions[:], frac)
-	h.Fine[min(max((exp-1)*len(fractions)+k, firstBin), lastBin)] += weight
+	h.fine(min(max((exp-1)*len(fractions)+k, firstBin), lastBin), weight)
 }
 
 // fractions are the bounds of an octave's bins, from 0.5 on.
@@ -90,13 +82,21 @@ var fractions = func() (f [8]float64) {
 	return f
 }()
 
+// fine counts in a bin.
+func (h *Histogram) fine(bin int, weight uint64) {
+	if h.Fine == nil {
+		h.Fine = make(map[int]uint64)
+	}
+	h.Fine[bin] += weight
+}
+
 // add adds the counts of another one.
 func (h *Histogram) add(o *Histogram) {
-	for k, n := range o.Counts {
-		h.Counts[k] += n
+	for k, n := range o.counts {
+		h.counts[k] += n
 	}
 	for k, n := range o.Fine {
-		h.Fine[k] += n
+		h.fine(k, n)
 	}
 	h.Zero += o.Zero
 	h.Sum += o.Sum
@@ -123,17 +123,13 @@ type meter struct {
 	waited, worked sampled
 }
 
-// sampled is a histogram and what is not in it yet: what counts as the last sample, and
-// what has taken as long as the last that was longer, which is worked out once for all.
+// sampled is a histogram, and durations that were alike and are not in it yet: what that
+// costs is paid once for all of them.
 type sampled struct {
-	short, long alike
+	short int64 // the last sample, as which a short duration counts
+	ns    int64
+	n     uint64
 	*Histogram
-}
-
-// alike is durations that count as one.
-type alike struct {
-	ns int64
-	n  uint64
 }
 
 const (
@@ -141,18 +137,21 @@ const (
 	longTicks   = 2
 )
 
-// next counts what was alike, and goes on with y.
-func (h *sampled) next(x *alike, y alike) {
-	if x.n > 0 {
-		h.observe(x.ns, x.n)
+// add counts a duration.
+func (h *sampled) add(ns int64) {
+	if ns != h.ns {
+		h.flush()
+		h.ns = ns
 	}
-	*x = y
+	h.n++
 }
 
 // flush counts what is not in the histogram yet.
 func (h *sampled) flush() *Histogram {
-	h.next(&h.short, alike{ns: h.short.ns})
-	h.next(&h.long, alike{})
+	if h.n > 0 {
+		h.observe(h.ns, h.n)
+		h.n = 0
+	}
 	return h.Histogram
 }
 
@@ -176,7 +175,7 @@ func (m *meter) choose(c *clock, i uint32) {
 // count adds how long entry i was ready or ran, from one tick to another.
 func (m *meter) count(h *sampled, c *clock, i, from, to uint32) {
 	if from == to && m.key != i+1 {
-		h.short.n++
+		h.add(h.short)
 	} else {
 		m.measure(h, c, i, to-from)
 	}
@@ -191,18 +190,14 @@ func (m *meter) measure(h *sampled, c *clock, i, ticks uint32) {
 	case m.key == i+1:
 		now := c.now()
 		if ticks < longTicks {
-			h.next(&h.short, alike{now - m.from, 1})
-		} else {
-			h.observe(now-m.from, 1)
+			h.short = now - m.from
 		}
+		h.add(now - m.from)
 		m.from = now
 	case ticks < longTicks:
-		h.short.n++
+		h.add(h.short)
 	default:
-		if ns := int64(ticks) << clockBits; ns != h.long.ns {
-			h.next(&h.long, alike{ns: ns})
-		}
-		h.long.n++
+		h.add(int64(ticks) << clockBits)
 	}
 }
 

@@ -3,7 +3,6 @@ package queue
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +15,6 @@ import (
 func TestHistogramCountsEachDurationBetweenItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h Histogram
-		h.init()
 		all := rapid.SliceOfN(rapid.OneOf(
 			rapid.Int64Range(0, int64(300*time.Hour)), rapid.Int64Range(0, 2000), rapid.SampledFrom(bounds[:]),
 		), 0, 30).Draw(t, "durations")
@@ -26,7 +24,6 @@ func TestHistogramCountsEachDurationBetweenItsBounds(t *testing.T) {
 			weights += uint64(i + 1)
 		}
 		var got Histogram
-		got.init()
 		got.add(&h)
 		for _, bound := range bounds {
 			want := uint64(0)
@@ -57,9 +54,6 @@ func TestHistogramCountsEachDurationBetweenItsBounds(t *testing.T) {
 
 func TestHistogramAddsUpOverShards(t *testing.T) {
 	var a, b, sum Histogram
-	for _, h := range []*Histogram{&a, &b, &sum} {
-		h.init()
-	}
 	a.observe(int64(time.Second), 2)
 	b.observe(int64(time.Second), 3)
 	b.observe(0, 1)
@@ -76,7 +70,6 @@ func TestHistogramAddsUpOverShards(t *testing.T) {
 func TestTickBeforeTheLastOneIsNoLongTime(t *testing.T) {
 	m := new(meter)
 	m.waited.Histogram = new(Histogram)
-	m.waited.init()
 	m.count(&m.waited, nil, 7, 10, 9) // the key is no sample, so that no clock is read
 	if h := m.waited.flush(); h.Sum != 0 || h.Total() != 1 {
 		t.Errorf("counted %d times, %v seconds", h.Total(), h.Sum)
@@ -88,7 +81,6 @@ func TestTickBeforeTheLastOneIsNoLongTime(t *testing.T) {
 func TestLongTimesCountAsLongAsTheyWere(t *testing.T) {
 	m := new(meter)
 	m.waited.Histogram = new(Histogram)
-	m.waited.init()
 	want := uint64(0)
 	for n, ticks := range []uint32{5, 5, 20, 5, 1, 20, 20, 20} {
 		m.count(&m.waited, nil, 7, 10, 10+ticks) // the key is no sample, so that no clock is read
@@ -118,7 +110,6 @@ func TestReadingTheTimesChangesNothing(t *testing.T) {
 			for k := range meters {
 				for _, h := range []*sampled{&meters[k].waited, &meters[k].worked} {
 					h.Histogram = new(Histogram)
-					h.init()
 				}
 			}
 			for range 200 {
@@ -146,9 +137,9 @@ func TestReadingTheTimesChangesNothing(t *testing.T) {
 				func(m *meter) *sampled { return &m.waited }, func(m *meter) *sampled { return &m.worked },
 			} {
 				got, want := of(&meters[0]).flush(), of(&meters[1]).flush()
-				if !slices.Equal(got.Counts, want.Counts) || got.Zero != want.Zero || math.Abs(got.Sum-want.Sum) > 1e-6 {
+				if got.counts != want.counts || got.Zero != want.Zero || math.Abs(got.Sum-want.Sum) > 1e-6 {
 					t.Fatalf("read now and then it counted %v, %d of 0, %v s; read at the end %v, %d of 0, %v s",
-						got.Counts, got.Zero, got.Sum, want.Counts, want.Zero, want.Sum)
+						got.counts, got.Zero, got.Sum, want.counts, want.Zero, want.Sum)
 				}
 			}
 		}

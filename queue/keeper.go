@@ -61,7 +61,9 @@ func (k *keeper[K]) ran(i uint32, e *entry[K], by int) {
 	}
 }
 
-// admit lets the keys of a tenant run, or not, after a change.
+// admit lets the keys of a tenant run, or not, after a change. While it is blocked, the
+// tokens that its keys were let go for are there for others; then the lines that passed
+// over its keys look at them again.
 func (k *keeper[K]) admit(t *tenant[K]) {
 	blocked := t.holds.lasts() || k.roster.cap > 0 && t.running >= k.roster.cap
 	if blocked == t.blocked {
@@ -71,7 +73,27 @@ func (k *keeper[K]) admit(t *tenant[K]) {
 	if k.s.ready.block(t, blocked) {
 		k.s.fx |= fxWake
 	}
-	k.readmit(t)
+	for number, n := range t.lines {
+		if l := k.lines[number]; l != nil { // else it passed the tenant over, and ended
+			if !blocked {
+				n = -n
+			}
+			l.blocked += n
+			l.block(t, blocked)
+			k.retry(l)
+		}
+		t.let(number, 0)
+	}
+}
+
+// let counts keys that a line let go, and drops one that has none.
+func (t *tenant[K]) let(line int64, by int) {
+	if t.lines == nil {
+		t.lines = make(map[int64]int)
+	}
+	if t.lines[line] += by; t.lines[line] == 0 && !t.blocked {
+		delete(t.lines, line)
+	}
 }
 
 func (k *keeper[K]) forget(i uint32, e *entry[K], cool bool) {
@@ -119,28 +141,5 @@ func (k *keeper[K]) retry(l *line[K]) {
 		l.wakes = k.s.env.now()
 		k.byWake.fix(l)
 		k.s.fx |= fxTimer | fxTick
-	}
-}
-
-// readmit gives the tokens that the keys of a blocked tenant were let go for to
-// others, and lets the lines that passed the tenant over look at its keys again.
-func (k *keeper[K]) readmit(t *tenant[K]) {
-	if !t.blocked {
-		for number, n := range t.admitted {
-			k.lines[number].blocked -= n
-		}
-		for _, number := range t.passed {
-			if l := k.lines[number]; l != nil {
-				l.block(t, false)
-				k.retry(l)
-			}
-		}
-		t.passed = nil
-		return
-	}
-	for number, n := range t.admitted {
-		l := k.lines[number]
-		l.blocked += n
-		k.retry(l)
 	}
 }

@@ -159,10 +159,7 @@ func (o *Options[K]) complete() error {
 	if o.Policy == nil {
 		o.Policy = Backoff{}.Policy()
 	}
-	var hooks Hooks[K] // a copy
-	if o.Hooks != nil {
-		hooks = *o.Hooks
-	}
+	hooks := *cmp.Or(o.Hooks, new(Hooks[K]))
 	o.Hooks = &hooks
 	oneOrder, d := o.Tenant != nil || o.Buckets != nil, o.Debounce
 	for _, c := range []struct {

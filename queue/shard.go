@@ -150,8 +150,6 @@ const (
 func (s *shard[K]) init(id uint8, v *env) {
 	s.id, s.env, s.number = id, v, numbers{firstNumber, firstNumber}
 	s.waited.Histogram, s.worked.Histogram = new(Histogram), new(Histogram)
-	s.waited.init()
-	s.worked.init()
 	s.table.init()
 	s.slab.init()
 	s.timed.by = byTime[K]{&s.slab}

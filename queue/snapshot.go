@@ -182,8 +182,14 @@ func (q *Queue[K]) Page(ctx context.Context, o *PageOptions[K]) (page Page[K], e
 	if o != nil {
 		p.PageOptions = *o
 	}
-	if err := p.complete(); err != nil {
-		return page, fmt.Errorf("queue: %s: Page: %w", q.opts.Name, err)
+	p.Limit = cmp.Or(p.Limit, defaultPage)
+	switch {
+	case p.Order >= orders:
+		return page, fmt.Errorf("queue: %s: Page: Order is %d, which is none", q.opts.Name, p.Order)
+	case p.Limit < 0 || p.Limit > maxPage:
+		return page, fmt.Errorf("queue: %s: Page: Limit is %d, want 0 to %d", q.opts.Name, p.Limit, maxPage)
+	case slices.ContainsFunc(p.States, func(s State) bool { return s == absent || s >= states }):
+		return page, fmt.Errorf("queue: %s: Page: States are %d, of which one is no state of a key", q.opts.Name, p.States)
 	}
 	byPlace, place := p.Order == ByPlace, uint64(0)
 	if byPlace {
@@ -241,23 +247,6 @@ var lastCursor = Cursor{math.MaxInt64, math.MaxUint64}
 
 func (c Cursor) compare(o Cursor) int {
 	return cmp.Or(cmp.Compare(c.Rank, o.Rank), cmp.Compare(c.Place, o.Place))
-}
-
-// complete checks the options and fills in the defaults.
-func (p *pager[K]) complete() error {
-	if p.Order >= orders {
-		return fmt.Errorf("Order is %d, which is none", p.Order)
-	}
-	if p.Limit < 0 || p.Limit > maxPage {
-		return fmt.Errorf("Limit is %d, want 0 to %d", p.Limit, maxPage)
-	}
-	p.Limit = cmp.Or(p.Limit, defaultPage)
-	for _, s := range p.States {
-		if s == absent || s >= states {
-			return fmt.Errorf("States holds %d, which is no state of a key", s)
-		}
-	}
-	return nil
 }
 
 // has tells whether a place is in one of the shards.

@@ -305,10 +305,10 @@ func onPriority(x status, band, wanted uint8) uint8 {
 type word uint32
 
 const (
-	open word = iota
-	draining
-	stopped
-	paused word = 4
+	open     word = 0
+	draining word = 1
+	stopped  word = 3 // has the bit of draining: what moves on to a phase only sets bits
+	paused   word = 4
 )
 
 func (w word) phase() word     { return w &^ paused }

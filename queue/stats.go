@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -44,40 +45,36 @@ type BandStats struct {
 // Stats adds up the counters. It takes each shard's lock for some microseconds
 // and may be called often.
 func (q *Queue[K]) Stats() Stats {
-	st := Stats{Name: q.opts.Name}
-	st.QueueTime.init()
-	st.WorkTime.init()
+	st := Stats{Name: q.opts.Name, States: make([]StateStats, states)}
 	var bands [maxBands]int
-	var rows [states]StateStats
 	for _, k := range q.keepers {
-		k.locked(func() { k.s.stats(&st, &bands, &rows) })
+		k.locked(func() { k.s.stats(&st, &bands) })
 	}
-	for at, row := range rows {
-		if row.Keys > 0 {
-			row.State = State(at)
-			st.States = append(st.States, row)
-		}
-	}
+	keys := func(in State) int { return st.States[in].Keys }
+	st.Ready, st.Delayed, st.BackingOff = keys(StateReady), keys(StateDelayed), keys(StateBackingOff)
+	st.Throttled, st.Held = keys(StateThrottled), keys(StateHeld)
+	st.Running, st.Parked = keys(StateRunning), keys(StateParked)
+	st.OldestReady = st.States[StateReady].Oldest
+	st.States = slices.DeleteFunc(st.States, func(r StateStats) bool { return r.Keys == 0 })
 	for b, n := range bands {
 		if n > 0 {
 			st.Bands = append(st.Bands, BandStats{atBand(uint8(b)), n})
 		}
 	}
-	st.OldestReady = rows[StateReady].Oldest
-	st.Ready, st.Delayed, st.BackingOff = rows[StateReady].Keys, rows[StateDelayed].Keys, rows[StateBackingOff].Keys
-	st.Throttled, st.Held = rows[StateThrottled].Keys, rows[StateHeld].Keys
-	st.Running, st.Parked = rows[StateRunning].Keys, rows[StateParked].Keys
 	if by := q.env.heldBy.Load(); by != nil {
 		st.HeldBy = *by
 	}
 	return st
 }
 
-func (s *shard[K]) stats(st *Stats, bands *[maxBands]int, rows *[states]StateStats) {
+// stats adds those of a shard; of States there is a row for each.
+func (s *shard[K]) stats(st *Stats, bands *[maxBands]int) {
 	st.Adds += s.adds
 	st.Dispatched += s.begun
 	st.Retries += s.retries
+	rows := st.States
 	for at, n := range s.count {
+		rows[at].State = State(at)
 		rows[at].Keys += n
 	}
 	st.QueueTime.add(s.waited.flush())

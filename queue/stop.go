@@ -29,11 +29,7 @@ func (q *Queue[K]) Close() { q.advance(draining) }
 
 // advance moves the queue on to a phase; it never goes back.
 func (q *Queue[K]) advance(to word) {
-	for was := q.env.may(); was.phase() < to; was = q.env.may() {
-		if q.env.word.CompareAndSwap(uint32(was), uint32(was&paused|to)) {
-			break
-		}
-	}
+	q.env.word.Or(uint32(to))
 	next := int64(never)
 	for _, k := range q.keepers {
 		k.locked(func() { // an add that found the queue open ends before Close does

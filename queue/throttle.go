@@ -1,25 +1,17 @@
 package queue
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
 // pay tells whether the buckets of a taken key each had a token for it, and begins its
 // run then. If not, it puts the key into the line of one that has none. Nil: the key was
 // settled while its buckets were asked for.
 func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time) bool {
 	s := k.s
-	slices.SortFunc(buckets, func(a, b *Bucket) int { return cmp.Compare(a.id, b.id) })
-	buckets = slices.Compact(buckets)
+	buckets = distinct(buckets)
 	var refused *Bucket
 	gone := e == nil || e.is(removed)
 	if !gone {
-		if refused = k.ahead(e, buckets); refused == nil {
-			refused = takeAll(now, buckets)
-		}
-		if refused == nil {
+		if refused = k.takeTokens(e, buckets, now); refused == nil {
 			s.begin(i, e)
 			return true
 		}
@@ -43,24 +35,25 @@ func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time)
 	if k.isHeld(i, e) {
 		to = to.hold()
 	} else {
-		k.line(refused, now)
+		k.line(refused)
 	}
 	s.move(i, e, to, e.band)
 	return false
 }
 
-// ahead is a bucket in whose line are keys that go before e.
-func (k *keeper[K]) ahead(e *entry[K], buckets []*Bucket) *Bucket {
+// takeTokens takes a token from each bucket, or none from any: then it names one that has
+// none, or in whose line are keys that go before e.
+func (k *keeper[K]) takeTokens(e *entry[K], buckets []*Bucket, now time.Time) (refused *Bucket) {
 	for _, b := range buckets {
 		if l := k.lines[b.id]; l != nil && l.top() > uint32(e.band) && !e.is(admitted) {
 			return b
 		}
 	}
-	return nil
+	return takeAll(now, buckets)
 }
 
 // line makes the line of a bucket, if there is none.
-func (k *keeper[K]) line(b *Bucket, now time.Time) {
+func (k *keeper[K]) line(b *Bucket) {
 	s := k.s
 	if k.lines[b.id] != nil {
 		return
@@ -68,18 +61,13 @@ func (k *keeper[K]) line(b *Bucket, now time.Time) {
 	l := &line[K]{bucket: b}
 	l.init(&s.slab, &s.number, &k.roster)
 	l.groups = make(map[uint32]*group[K])
-	l.pass = func(t *tenant[K]) { t.passed = append(t.passed, b.id) }
+	l.pass = func(t *tenant[K]) { t.let(b.id, 0) }
 	k.lines[b.id] = l
 	if s.env.may().phase() == open { // else no token lets a key run any more, and the bucket may outlive the queue
 		b.watch(l, func() { k.locked(func() { k.retry(l) }) })
 	}
-	n, next := b.available(now)
-	if n > 0 { // it has come since the key was refused, and before the watch
-		next = now
-	}
-	l.wakes = s.env.at(next)
 	k.byWake.add(l)
-	s.fx |= fxTimer
+	k.retry(l) // a token may have come since the key was refused, and before the watch
 }
 
 // enter puts a throttled key into its line, in front if it had been let go.
@@ -119,10 +107,7 @@ func (k *keeper[K]) trimLine(l *line[K]) (gone bool) {
 func (k *keeper[K]) admitOne(l *line[K], i uint32, e *entry[K]) {
 	l.out++
 	if t := k.s.ready.tenantOf(i, e); t != nil {
-		if t.admitted == nil {
-			t.admitted = make(map[int64]int)
-		}
-		t.admitted[l.bucket.id]++
+		t.let(l.bucket.id, 1)
 	}
 	to := e.status().start(0)
 	to.flags |= admitted
@@ -135,10 +120,7 @@ func (k *keeper[K]) unadmit(i uint32, e *entry[K], to State) {
 	l := k.lines[e.due]
 	l.out--
 	if t := k.s.ready.tenantOf(i, e); t != nil {
-		if t.admitted[e.due]--; t.admitted[e.due] == 0 {
-			delete(t.admitted, e.due)
-		}
-		if t.blocked {
+		if t.let(e.due, -1); t.blocked {
 			l.blocked--
 		}
 	}
