@@ -29,10 +29,8 @@ func (k *keeper[K]) join(i uint32, e *entry[K], reason, name string, weight int)
 	if weight == 0 {
 		return
 	}
-	var t *tenant[K]
-	if r.tenant != 0 {
-		t = k.roster.of[r.tenant-1]
-	} else {
+	t := k.s.ready.tenantOf(i, e)
+	if t == nil {
 		t = k.roster.get(name)
 		t.keys++
 		r.tenant = t.number

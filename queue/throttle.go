@@ -17,27 +17,27 @@ func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time)
 		}
 		s.turns--
 	}
-	for _, b := range buckets { // the tokens that the key was let go on for are there for the next
-		if l := k.lines[b.id]; l != nil && b != refused && (gone || e.is(admitted)) {
+	switch {
+	case e == nil:
+	case gone:
+		s.settle(i, e, outcome{kind: done}, nil)
+	default:
+		if x := k.extraOf(i, e); x != nil {
+			x.first = 0 // its turn came: the row of debounced adds is over
+		}
+		to := onRefuse(e.status(), refused.id)
+		if k.isHeld(i, e) {
+			to = to.hold()
+		} else {
+			k.line(refused)
+		}
+		s.move(i, e, to, e.band)
+	}
+	for _, b := range buckets { // the tokens that it was let go on for are there for the next
+		if l := k.lines[b.id]; l != nil && b != refused {
 			k.retry(l)
 		}
 	}
-	if gone {
-		if e != nil {
-			s.settle(i, e, outcome{kind: done}, nil)
-		}
-		return false
-	}
-	if x := k.extraOf(i, e); x != nil {
-		x.first = 0 // its turn came: the row of debounced adds is over
-	}
-	to := onRefuse(e.status(), refused.id)
-	if k.isHeld(i, e) {
-		to = to.hold()
-	} else {
-		k.line(refused)
-	}
-	s.move(i, e, to, e.band)
 	return false
 }
 
@@ -93,38 +93,39 @@ func (k *keeper[K]) leave(i uint32, e *entry[K], stays bool) {
 }
 
 // trimLine ends a line that has no keys any more.
-func (k *keeper[K]) trimLine(l *line[K]) (gone bool) {
+func (k *keeper[K]) trimLine(l *line[K]) {
 	if l.n > 0 || l.out > 0 {
-		return false
+		return
 	}
 	l.bucket.watch(l, nil)
 	k.byWake.remove(l)
 	delete(k.lines, l.bucket.id)
-	return true
 }
 
 // admitOne lets a key of a line go.
 func (k *keeper[K]) admitOne(l *line[K], i uint32, e *entry[K]) {
-	l.out++
-	if t := k.s.ready.tenantOf(i, e); t != nil {
-		t.let(l.bucket.id, 1)
-	}
+	k.count(l, i, e, 1)
 	to := e.status().start(0)
 	to.flags |= admitted
 	to.due = l.bucket.id
 	k.s.move(i, e, to, e.band)
 }
 
+// count counts a key that is let go, by 1, or is so no more, by -1.
+func (k *keeper[K]) count(l *line[K], i uint32, e *entry[K], by int) {
+	l.out += by
+	if t := k.s.ready.tenantOf(i, e); t != nil {
+		if t.let(l.bucket.id, by); t.blocked {
+			l.blocked += by
+		}
+	}
+}
+
 // unadmit uncounts a key that is taken, or does not run: then its token is free.
 func (k *keeper[K]) unadmit(i uint32, e *entry[K], to State) {
 	l := k.lines[e.due]
-	l.out--
-	if t := k.s.ready.tenantOf(i, e); t != nil {
-		if t.let(e.due, -1); t.blocked {
-			l.blocked--
-		}
-	}
-	if !k.trimLine(l) && to != StateRunning {
+	k.count(l, i, e, -1)
+	if k.trimLine(l); to != StateRunning {
 		k.retry(l)
 	}
 }

@@ -216,12 +216,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "the token of a key that leaves stays unused",
-		File: "queue/throttle.go", Old: "if !k.trimLine(l) && to != StateRunning {", New: "if !k.trimLine(l) && to != StateRunning && !BROKEN {",
+		File: "queue/throttle.go", Old: "if k.trimLine(l); to != StateRunning {", New: "if k.trimLine(l); to != StateRunning && !BROKEN {",
 		Package: "queue", Test: "TestTokenOfAKeyThatLeavesGoesToTheNext",
 	},
 	{
 		Name: "the token of a key that leaves while it is asked for stays unused",
-		File: "queue/throttle.go", Old: "(gone || e.is(admitted))", New: "(gone && !BROKEN || e != nil && e.is(admitted) && !BROKEN)",
+		File: "queue/throttle.go", Old: "l != nil && b != refused {", New: "l != nil && b != refused && !BROKEN {",
 		Package: "queue", Test: "TestTokenOfAKeyThatLeavesWhileItIsAskedForGoesToTheNext",
 	},
 	{
