@@ -196,7 +196,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the interval counts from a refused dispatch",
-		File: "queue/throttle.go", Old: "\tif x := k.extraOf(i, e); x != nil {\n\t\tx.first = 0", New: "\tif BROKEN {\n\t\tk.began(i, e)\n\t}\n\tif x := k.extraOf(i, e); x != nil {\n\t\tx.first = 0",
+		File: "queue/throttle.go", Old: "\t\tif x := k.extraOf(i, e); x != nil {\n\t\t\tx.first = 0", New: "\t\tif BROKEN {\n\t\t\tk.began(i, e)\n\t\t}\n\t\tif x := k.extraOf(i, e); x != nil {\n\t\t\tx.first = 0",
 		Package: "queue", Test: "TestIntervalCountsFromRuns",
 	},
 	{
