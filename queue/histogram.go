@@ -174,8 +174,8 @@ func (m *meter) choose(c *clock, i uint32) {
 
 // count adds how long entry i was ready or ran, from one tick to another.
 func (m *meter) count(h *sampled, c *clock, i, from, to uint32) {
-	if from == to && m.key != i+1 {
-		h.add(h.short)
+	if from == to && h.ns == h.short && m.key != i+1 {
+		h.n++
 	} else {
 		m.measure(h, c, i, to-from)
 	}

@@ -73,11 +73,12 @@ func (k *keeper[K]) admit(t *tenant[K]) {
 	}
 	for number, n := range t.lines {
 		if l := k.lines[number]; l != nil { // else it passed the tenant over, and ended
-			if !blocked {
-				n = -n
+			if blocked {
+				l.blocked += n
+			} else {
+				l.blocked -= n
+				l.block(t, false)
 			}
-			l.blocked += n
-			l.block(t, blocked)
 			k.retry(l)
 		}
 		t.let(number, 0)

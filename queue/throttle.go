@@ -104,27 +104,25 @@ func (k *keeper[K]) trimLine(l *line[K]) {
 
 // admitOne lets a key of a line go.
 func (k *keeper[K]) admitOne(l *line[K], i uint32, e *entry[K]) {
-	k.count(l, i, e, 1)
+	l.out++
+	if t := k.s.ready.tenantOf(i, e); t != nil {
+		t.let(l.bucket.id, 1)
+	}
 	to := e.status().start(0)
 	to.flags |= admitted
 	to.due = l.bucket.id
 	k.s.move(i, e, to, e.band)
 }
 
-// count counts a key that is let go, by 1, or is so no more, by -1.
-func (k *keeper[K]) count(l *line[K], i uint32, e *entry[K], by int) {
-	l.out += by
-	if t := k.s.ready.tenantOf(i, e); t != nil {
-		if t.let(l.bucket.id, by); t.blocked {
-			l.blocked += by
-		}
-	}
-}
-
 // unadmit uncounts a key that is taken, or does not run: then its token is free.
 func (k *keeper[K]) unadmit(i uint32, e *entry[K], to State) {
 	l := k.lines[e.due]
-	k.count(l, i, e, -1)
+	l.out--
+	if t := k.s.ready.tenantOf(i, e); t != nil {
+		if t.let(e.due, -1); t.blocked {
+			l.blocked--
+		}
+	}
 	if k.trimLine(l); to != StateRunning {
 		k.retry(l)
 	}
