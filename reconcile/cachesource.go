@@ -60,34 +60,28 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 		Name: c.Name(), kind: c.Kind(), cache: c,
 		exists: func(k Request) bool { _, ok := c.Get(k); return ok },
 		Run: func(ctx context.Context, to Sink[Request]) error {
-			kernel := kernelSinkOf(to)
-			return follow(ctx, c, kernel, func(ch cache.Change[S, T], gained []int) error {
+			out := outletOf(to)
+			return follow(ctx, c, out, func(ch cache.Change[S, T], gained []int) error {
+				initial := queue.AddOptions{Priority: bandInitial}
 				if gained != nil {
-					return AddWaiting(ctx, Sink[Request](kernel.forShards(gained)), ch.Key, queue.AddOptions{Priority: bandInitial})
-				}
-				rev := revisionOf(ch)
-				defer kernel.took(ch.Key, c, rev) // after the question whose write it was has been answered
-				switch {
-				case ch.Initial:
-					return AddWaiting(ctx, to, ch.Key, queue.AddOptions{Priority: bandInitial})
-				case !o.When(ch):
-					if o.ByOthers == nil || !o.ByOthers(ch) {
+					if !out.feed.inShards(ch.Key, gained) {
 						return nil
 					}
-					return waitForRoom(ctx, func() error {
-						return kernel.addIfForeign(ch.Key, c, rev, queue.AddOptions{Priority: bandLive, After: othersPause})
-					})
+					return AddWaiting(ctx, to, ch.Key, initial)
 				}
-				kernel.caused(ch.Key, ch.Key, rev)
-				if supersedes(ch) {
-					defer kernel.supersede(ch.Key, c, rev) // after the add: the run that ends is followed by one more
+				at := seen[Request]{key: ch.Key, cache: c, rev: revisionOf(ch)}
+				defer out.took(at) // after the question whose write it was has been answered
+				switch {
+				case ch.Initial:
+					return AddWaiting(ctx, to, ch.Key, initial)
+				case o.When(ch):
+					at.urgent, at.supersedes = o.Urgent(ch), supersedes(ch)
+				case o.ByOthers != nil && o.ByOthers(ch):
+					at.later = true
+				default:
+					return nil
 				}
-				if !o.Urgent(ch) {
-					return AddWaiting(ctx, to, ch.Key, queue.AddOptions{Priority: bandLive})
-				}
-				return waitForRoom(ctx, func() error {
-					return kernel.addUnlessOwn(ch.Key, c, rev, queue.AddOptions{Priority: bandLive, Urgent: true})
-				})
+				return out.addChange(ctx, at)
 			})
 		},
 	}
@@ -95,17 +89,21 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 
 // follow calls each for every change of a cache, and Synced where it belongs. gained is not
 // nil for an object of a list for shards that were gained.
-func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to kernelSink[K], each func(ch cache.Change[S, T], gained []int) error) error {
+func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to *outlet[K], each func(ch cache.Change[S, T], gained []int) error) error {
 	var gained []int
+	var again <-chan struct{}
+	if to.feed != nil {
+		again = to.feed.again()
+	}
 	synced := false
-	for ch, err := range c.ChangesAgain(ctx, to.again()) {
+	for ch, err := range c.ChangesAgain(ctx, again) {
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
 			return err
 		case ch.Again:
-			gained = to.gained()
+			gained = to.feed.gained()
 			continue
 		case ch.Synced:
 			synced, gained = true, nil
@@ -127,16 +125,14 @@ func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], t
 // change that came with an own write folded over it needs no urgency: the
 // write compared revisions, so the run that made it had read the change.
 func urgent[S, T any](c cache.Change[S, T]) bool {
-	if c.New == nil || c.Old == nil {
-		return true // gone, or made after the start, or both: the cache tells of two lives one after the other
-	}
-	return c.New.Generation > c.Old.Generation ||
-		c.New.Deleting() && !c.Old.Deleting() ||
+	return supersedes(c) ||
 		c.Old.Paused && !c.New.Paused ||
 		c.Old.Annotations[store.AnnotationReconcileNow] != c.New.Annotations[store.AnnotationReconcileNow]
 }
 
-// supersedes reports whether what a run of the object is about is not wanted any more.
+// supersedes reports whether what a run of the object is about is not wanted any more. The
+// object is gone, or made after the start, or both: the cache tells of two lives one after
+// the other; or its spec has changed, or its deletion was asked for.
 func supersedes[S, T any](c cache.Change[S, T]) bool {
 	return c.New == nil || c.Old == nil || c.New.Generation > c.Old.Generation || c.New.Deleting() && !c.Old.Deleting()
 }

@@ -80,8 +80,8 @@ type condition struct {
 func (s *supervisor[K]) condition() condition {
 	s.mu.Lock()
 	v := s.view.Load()
-	c := condition{place: s.place}
-	c.Name, c.Kind, c.Workers, c.Shards = s.name, s.kind, s.want, len(v.holds)
+	c := condition{place: v.place}
+	c.Name, c.Kind, c.Workers, c.Shards = s.name, v.kind, s.want, len(v.holds)
 	if a := s.adapt; a != nil {
 		c.Adapt = &AdaptSnapshot{Min: a.Min, Max: a.Max, Raised: a.raised, Lowered: a.lowered}
 	}

@@ -92,7 +92,7 @@ func build[K comparable](name string, r any, o *Options[K], batch bool) (*Contro
 		return nil, err
 	}
 	k.remember(r)
-	k.parts.mu = &k.mu
+	k.work.mu, k.parts.mu = &k.mu, &k.mu
 	c := &Controller[K]{}
 	c.pendingWrites = &pendingWrites[K]{kernel: k}
 	c.alarm, c.want = newAlarm(), k.o.Workers
@@ -122,8 +122,8 @@ func (c *Controller[K]) setPlacement(p lease.Placement) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.place = p
 	c.changeViewLocked(func(v *view[K]) {
+		v.place = p
 		if len(v.holds) != shards {
 			v.holds = make([]atomic.Pointer[hold], shards)
 		}
@@ -305,7 +305,7 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 		return fmt.Errorf("%w: Run", err)
 	}
 	c.mu.Lock()
-	again, place := c.began, c.place
+	again := c.began
 	c.began = true
 	c.mu.Unlock()
 	if again {
@@ -317,5 +317,5 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 	if err := c.checkShards(); err != nil {
 		return err
 	}
-	return c.run(ctx, place)
+	return c.run(ctx)
 }

@@ -137,13 +137,13 @@ package reconcile
 //	worker        the workers
 //	adapt         … how many
 //	source        Source, Sink
+//	feed          a source of a running controller; its sink
 //	predicate     which changes matter
 //	cachesource   sources: the changes of a cache
 //	mapper        … mapped to other keys
 //	owners        … to their owners
 //	every         … a list that is polled
 //	chan          … a channel
-//	feed          a source of a running controller; its sink
 //	group         several controllers under one placement
 //	milestones    what a healthy controller says
 //	supervisor    what runs when

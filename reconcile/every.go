@@ -59,11 +59,13 @@ func (p *polled[K, V]) exists(key K) bool {
 // interval.
 func (p *polled[K, V]) source(name string, interval time.Duration) Source[K] {
 	return Source[K]{Name: name, exists: p.exists, Run: func(ctx context.Context, to Sink[K]) error {
-		kernel, backoff := kernelSinkOf(to), restarts()
-		known, _ := kernel.kept().(map[K]V) // what vanishes between two runs of the source must be noticed too
-		if known == nil {
-			known = make(map[K]V)
-			kernel.keep(known)
+		out, backoff := outletOf(to), restarts()
+		known := make(map[K]V)
+		if f := out.feed; f != nil { // what vanishes between two runs of the source must be noticed too
+			if kept, ok := f.value.(map[K]V); ok {
+				known = kept
+			}
+			f.value = known
 		}
 		for first, failing := true, false; ; {
 			wait := interval - rand.N(interval/10+1)
@@ -74,11 +76,11 @@ func (p *polled[K, V]) source(name string, interval time.Duration) Source[K] {
 			case errors.Is(err, queue.ErrStopped):
 				return err
 			case err != nil:
-				kernel.Failed(err)
+				out.Failed(err)
 				wait = min(backoff.Next(), interval)
 				failing = true
 			case failing:
-				kernel.Failed(nil)
+				out.Failed(nil)
 				backoff.Reset()
 				failing = false
 			}

@@ -18,13 +18,12 @@ type sources[K comparable] struct {
 
 	// What follows is guarded by kernel.mu.
 	feeds   []*feed[K]      // replaced, never written to: others have the old one
-	removed []*feed[K]      // by Unwatch; may not have ended yet
-	kind    string          // of the objects that the controller is about, for the graph; "": not known
+	removed []*feed[K]      // by Unwatch, which have not ended yet; replaced, never written to
 	running context.Context // of Run; nil: it was not called
 }
 
-// feed is one source of a controller. The supervisor starts and ends it; in between its
-// goroutine runs the source, and starts it again when it fails.
+// feed is one source of a controller, and its sink. The supervisor starts and ends it; in
+// between its goroutine runs the source, and starts it again when it fails.
 //
 //	idle ──start──▶ running ◀──▶ restarting      end: from any of them; idle when the
 //	                   └──returns nil──▶ ended         goroutine has ended
@@ -32,13 +31,13 @@ type feed[K comparable] struct {
 	of *sources[K]
 	Source[K]
 
+	value any // what the source keeps from one run to the next; its present run has it
+
 	// What follows is guarded by kernel.mu.
 	cancel     context.CancelCauseFunc
-	done       chan struct{} // closed as the goroutine's last act; nil: there is none
-	over       bool          // done is about to be closed
-	ending     bool          // it was told to end
-	late       *time.Timer   // reports it if it does not
-	removed    bool          // by Unwatch
+	done       <-chan struct{} // closed when the goroutine has ended; nil: there is none, or it is about to end
+	ending     bool            // it was told to end
+	removed    bool            // by Unwatch
 	state      feedState
 	began      time.Time // its present run
 	err        error     // why it is not well
@@ -47,7 +46,6 @@ type feed[K comparable] struct {
 	synced     bool
 	restarts   int
 	skipped    uint64        // keys and owners that were no use
-	value      any           // what the source keeps from one run to the next
 	asks       chan struct{} // its present run lists once more for each value; nil: it cannot
 	unlisted   []int         // shards that the next such list is for
 }
@@ -72,6 +70,13 @@ func (s *sources[K]) allFeeds() []*feed[K] {
 	return s.feeds
 }
 
+// removedFeeds are those that were removed and have not ended.
+func (s *sources[K]) removedFeeds() []*feed[K] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.removed
+}
+
 // ownCache is the cache of the objects that the keys name; nil: no source says.
 func (s *sources[K]) ownCache() Cached {
 	for _, f := range s.allFeeds() {
@@ -80,14 +85,6 @@ func (s *sources[K]) ownCache() Cached {
 		}
 	}
 	return nil
-}
-
-// removedFeeds are those that were removed and have not ended.
-func (s *sources[K]) removedFeeds() []*feed[K] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.removed = slices.DeleteFunc(s.removed, func(f *feed[K]) bool { return f.done == nil || f.over })
-	return slices.Clone(s.removed)
 }
 
 // addSources adds sources, or none if one of them cannot run.
@@ -119,32 +116,33 @@ func (s *sources[K]) removeSource(name string) (ended bool, err error) {
 		s.mu.Unlock()
 		return false, fmt.Errorf("%w: %q", ErrNoSource, name)
 	}
-	f := s.feeds[i]
+	f, ctx := s.feeds[i], s.running
+	done := f.done
 	s.feeds = slices.Concat(s.feeds[:i], s.feeds[i+1:])
-	s.removed = append(s.removed, f)
 	f.removed = true // the supervisor may be about to start it, with a list from before
-	done, ctx := f.done, s.running
+	if done != nil {
+		s.removed = append(slices.Clip(s.removed), f)
+	}
+	f.endLocked(errUnwatched)
 	s.changedLocked()
 	s.mu.Unlock()
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	f.end(errUnwatched)
 	s.post(message{what: sourcesChanged}) // its end may be long in coming, and keys wait for it no more
+	if done == nil {
+		return true, nil
+	}
 	patience, cancel := context.WithTimeout(ctx, s.o.stuckAfter())
 	defer cancel()
 	ended = waitFor(patience, done)
 	if !ended && ctx.Err() == nil {
 		f.ignoredItsEnd(done)
 	}
-	s.removedFeeds() // forgets it if it has ended
 	return ended, nil
 }
 
 var errUnwatched = errors.New("source was removed")
 
-// changedLocked brings the view and the kind in line with the sources. A cache whose
-// source was removed is still read.
+// changedLocked brings the view in line with the sources. A cache whose source was removed
+// is still read, and the controller is still about its kind.
 func (s *sources[K]) changedLocked() {
 	s.changeViewLocked(func(v *view[K]) {
 		v.shows, v.exists = nil, nil
@@ -158,8 +156,8 @@ func (s *sources[K]) changedLocked() {
 			if f.exists != nil {
 				v.exists = append(v.exists, f.exists)
 			}
-			if !f.mapped && s.kind == "" {
-				s.kind = f.kind
+			if !f.mapped && v.kind == "" {
+				v.kind = f.kind
 			}
 		}
 	})
@@ -168,10 +166,15 @@ func (s *sources[K]) changedLocked() {
 // unsynced names something that has not synced, and says why if that is known; "":
 // everything has.
 func (s *sources[K]) unsynced() (what string, why error) {
-	for _, f := range s.allFeeds() {
-		if synced, err := f.isSynced(); !synced {
-			return "source " + f.Name, err
+	s.mu.Lock()
+	for _, f := range s.feeds {
+		if !f.synced && what == "" {
+			what, why = "source "+f.Name, f.err
 		}
+	}
+	s.mu.Unlock()
+	if what != "" {
+		return what, why
 	}
 	for _, cached := range s.o.Reads {
 		select {
@@ -183,24 +186,6 @@ func (s *sources[K]) unsynced() (what string, why error) {
 	return "", nil
 }
 
-// kindOf is the kind of the objects that the controller is about; "": not known.
-func (s *sources[K]) kindOf() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kind
-}
-
-// needsKind names a source that cannot run because that kind is not known; "": all can.
-func (s *sources[K]) needsKind() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.feeds, func(f *feed[K]) bool { return f.owns })
-	if s.kind != "" || i < 0 {
-		return ""
-	}
-	return s.feeds[i].Name
-}
-
 // healthOf asks what is wrong with something that may be able to tell.
 func healthOf(v any) error {
 	if h, ok := v.(interface{ Health() error }); ok {
@@ -209,119 +194,108 @@ func healthOf(v any) error {
 	return nil
 }
 
-// admit takes a key from a source. A key of another server is dropped: the server that
-// gets its shard lists it then.
-func (s *sources[K]) admit(key K, o queue.AddOptions) error {
-	if s.elsewhere(key) {
-		return nil
+// needsKind names a source that cannot run because the controller's kind is not known;
+// "": all can.
+func (s *sources[K]) needsKind() string {
+	feeds := s.allFeeds()
+	i := slices.IndexFunc(feeds, func(f *feed[K]) bool { return f.owns })
+	if s.kindOf() != "" || i < 0 {
+		return ""
 	}
-	s.holdIfBehind(key)
-	return s.enqueue(key, o)
+	return feeds[i].Name
 }
 
-// admitUnlessOwn is admit of a change that is urgent unless the key's own run made it.
-// The store's watch can be faster than the call that wrote: while the key is running,
-// the question is left with the run.
-func (s *sources[K]) admitUnlessOwn(at seen[K], o queue.AddOptions) error {
-	if s.elsewhere(at.key) {
-		return nil
-	}
-	running := s.askRunning(at) // before what is remembered: a run notes that before it ends
-	k := s.lookup(at.key)
-	o.Urgent = !running && !at.in(k.writes)
-	s.holdPending(at.key, k)
-	return s.enqueue(at.key, o)
+// isOwn reports whether the key's own run made a change, as far as is known. The store's
+// watch can be faster than the call that wrote: while the key is running, the question is
+// left with the run.
+func (s *sources[K]) isOwn(at seen[K]) bool {
+	return at.in(s.lookup(at.key).writes) || s.askRunning(at) ||
+		at.in(s.lookup(at.key).writes) // the run has ended meanwhile, and noted before what it wrote
 }
 
-// start runs the source until it is told to end, unless it was removed or its
-// goroutine has not ended. Only the supervisor calls it.
+// start runs the source until it is told to end, unless it runs, or said that it has nothing
+// more to say, or was removed. Only the supervisor calls it.
 func (f *feed[K]) start(ctx context.Context) {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
-	if f.removed || f.done != nil {
+	s := f.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.removed || f.state != feedIdle {
 		return
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	f.cancel, f.done, f.over, f.ending, f.synced = cancel, done, false, false, false
-	go func() { // ended by end; what waits for it waits for done
-		defer close(done)
+	ctx, f.cancel = context.WithCancelCause(ctx)
+	f.state, f.synced = feedRunning, false
+	f.done = s.work.startLocked("source "+f.Name, func() { // ended by end
 		defer f.ended()
-		defer cancel(nil)
 		f.runAgain(ctx)
-	}()
+	})
 }
 
-// ended tells the supervisor that the goroutine is about to end.
+// ended is the goroutine's last act.
 func (f *feed[K]) ended() {
-	f.of.mu.Lock()
-	f.over = true
-	if f.late != nil {
-		f.late.Stop()
+	s := f.of
+	s.mu.Lock()
+	f.cancel(nil)
+	f.done = nil
+	if f.ending {
+		f.idleLocked()
 	}
-	f.of.mu.Unlock()
-	f.of.post(message{what: sourceEnded})
+	s.removed = slices.DeleteFunc(slices.Clone(s.removed), func(r *feed[K]) bool { return r == f })
+	s.mu.Unlock()
+	s.post(message{what: sourcesChanged})
 }
 
-// end tells the source to end, and has it reported if it goes on for too long.
-func (f *feed[K]) end(cause error) {
+// idleLocked makes a source whose goroutine has ended ready for another start.
+func (f *feed[K]) idleLocked() {
+	f.state, f.ending, f.synced = feedIdle, false, false
+	f.err, f.told = nil, false
+}
+
+// end tells the source to end, and has it reported if it goes on for too long. It reports
+// whether it has ended.
+func (f *feed[K]) end(cause error) (ended bool) {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
-	if f.done == nil || f.ending {
-		return
-	}
-	f.ending, f.synced = true, false
-	f.cancel(cause)
-	if done := f.done; !f.over {
-		f.late = time.AfterFunc(f.of.o.stuckAfter(), func() { f.ignoredItsEnd(done) })
-	}
+	return f.endLocked(cause)
 }
 
-// reap makes a source that was told to end, and has, ready for another start. It
-// reports whether the source has no goroutine any more.
-func (f *feed[K]) reap() (gone bool) {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
-	if f.ending && f.over {
-		f.cancel, f.done, f.ending, f.late = nil, nil, false, nil
-		f.state, f.err, f.told = feedIdle, nil, false
-	}
-	return f.done == nil
-}
-
-// wait waits until the source has ended, or reports false when ctx ends.
-func (f *feed[K]) wait(ctx context.Context) bool {
-	f.of.mu.Lock()
+func (f *feed[K]) endLocked(cause error) (ended bool) {
 	done := f.done
-	f.of.mu.Unlock()
-	return waitFor(ctx, done) && f.reap()
+	switch {
+	case done == nil:
+		f.idleLocked()
+	case !f.ending:
+		f.ending, f.synced = true, false
+		f.cancel(cause)
+		time.AfterFunc(f.of.o.stuckAfter(), func() { f.ignoredItsEnd(done) })
+	}
+	return done == nil
 }
 
 // ignoredItsEnd reports a source that ignores the end of its context, unless it has
 // just taken notice or was reported.
-func (f *feed[K]) ignoredItsEnd(done chan struct{}) {
+func (f *feed[K]) ignoredItsEnd(done <-chan struct{}) {
 	f.of.mu.Lock()
-	if f.done != done || f.over || errors.Is(f.err, ErrSourceRunning) {
-		f.of.mu.Unlock()
-		return
+	report := f.done == done && !errors.Is(f.err, ErrSourceRunning)
+	if report {
+		f.err, f.told = ErrSourceRunning, true
 	}
-	f.err, f.told = ErrSourceRunning, true
 	f.of.mu.Unlock()
-	f.fail(ErrSourceRunning, 0)
+	if report {
+		f.fail(ErrSourceRunning, 0)
+	}
 }
 
 // listAgain has the source list everything once more, for shards that were gained. One
 // that cannot do that while it runs is ended, and started again when it has.
 func (f *feed[K]) listAgain(gained []int) {
 	f.of.mu.Lock()
-	asks := f.asks
-	f.unlisted = append(f.unlisted, gained...)
-	f.of.mu.Unlock()
-	if asks == nil {
-		f.end(errRelist)
+	defer f.of.mu.Unlock()
+	if f.asks == nil || f.done == nil {
+		f.endLocked(errRelist)
 		return
 	}
-	sleep.Wake(asks)
+	f.unlisted = append(f.unlisted, gained...)
+	sleep.Wake(f.asks)
 }
 
 // healthyRun is how long a run of a source is at least that had started well: whatever
@@ -333,16 +307,15 @@ const healthyRun = 2 * time.Second
 func (f *feed[K]) runAgain(ctx context.Context) {
 	backoff := restarts()
 	for again := 0; ; again++ {
-		began := time.Now()
-		f.begins(began)
-		err := isolate(func() error { return f.Run(ctx, (*sink[K])(f)) })
+		began := f.begin()
+		err := isolate(func() error { return f.Run(ctx, f) })
 		if ctx.Err() != nil {
 			return
 		}
 		if err == nil {
 			f.fail(ErrSourceEnded, 0)
 			f.set(feedEnded, ErrSourceEnded)
-			(*sink[K])(f).Synced() // it will not say so any more
+			f.Synced() // it will not say so any more
 			return
 		}
 		healthy := time.Since(began) > healthyRun
@@ -355,19 +328,20 @@ func (f *feed[K]) runAgain(ctx context.Context) {
 		if !healthy && !backoff.Wait(ctx) {
 			return
 		}
-		f.of.mu.Lock()
-		f.restarts++
-		f.of.mu.Unlock()
 	}
 }
 
-// begins notes that a run of the source begins; what ended the one before still counts
+// begin notes that a run of the source begins; what ended the one before still counts
 // for a while.
-func (f *feed[K]) begins(now time.Time) {
+func (f *feed[K]) begin() time.Time {
 	f.of.mu.Lock()
-	f.state, f.began, f.told = feedRunning, now, false
+	defer f.of.mu.Unlock()
+	if f.state == feedWaiting {
+		f.restarts++
+	}
+	f.state, f.began, f.told = feedRunning, time.Now(), false
 	f.asks, f.unlisted = nil, nil // it lists everything
-	f.of.mu.Unlock()
+	return f.began
 }
 
 func (f *feed[K]) set(s feedState, err error) {
@@ -376,138 +350,205 @@ func (f *feed[K]) set(s feedState, err error) {
 	f.of.mu.Unlock()
 }
 
-// isSynced also gives why the source is not well, if it is not.
-func (f *feed[K]) isSynced() (bool, error) {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
-	return f.synced, f.err
-}
-
 // fail reports a failure of the source, after so many others in a row.
 func (f *feed[K]) fail(err error, before int) {
 	f.of.report(Failure[K]{Controller: f.of.name, Source: f.Name, Attempt: before, Err: err}, before > 0)
 }
 
-// sink is a feed as its source sees it.
-type sink[K comparable] feed[K]
-
-// Add implements Sink.
-func (s *sink[K]) Add(key K, o queue.AddOptions) error {
+// Add implements Sink. A key of another server is dropped: the server that gets its shard
+// lists it then.
+func (f *feed[K]) Add(key K, o queue.AddOptions) error {
 	if err := validKey(key); err != nil {
-		s.skip("invalid key", "key", key, "err", store.Brief(err))
+		f.skip("invalid key", "key", key, "err", store.Brief(err))
 		return nil
 	}
-	return s.of.admit(key, o)
+	return f.of.admit(key, o)
 }
 
 // Synced implements Sink. What a source says that was told to end does not count.
-func (s *sink[K]) Synced() {
-	s.of.mu.Lock()
-	news := !s.synced && !s.ending
-	s.synced = s.synced || news
-	s.of.mu.Unlock()
+func (f *feed[K]) Synced() {
+	f.of.mu.Lock()
+	news := !f.synced && !f.ending
+	f.synced = f.synced || news
+	f.of.mu.Unlock()
 	if news {
-		s.of.post(message{what: sourceSynced})
+		f.of.post(message{what: sourcesChanged})
 	}
 }
 
 // Failed implements Reporter.
-func (s *sink[K]) Failed(err error) {
+func (f *feed[K]) Failed(err error) {
 	err = checkError(err)
-	s.of.mu.Lock()
-	before := s.complaints
-	if s.complaints++; err == nil {
-		s.complaints = 0
+	f.of.mu.Lock()
+	before := f.complaints
+	if f.complaints++; err == nil {
+		f.complaints = 0
 	}
-	s.err, s.told = err, err != nil
-	s.of.mu.Unlock()
+	f.err, f.told = err, err != nil
+	f.of.mu.Unlock()
 	switch {
 	case err != nil:
-		(*feed[K])(s).fail(err, before)
+		f.fail(err, before)
 	case before > 0:
-		s.of.recovered(nil, "source", s.Name, "failures", before)
+		f.of.recovered(nil, "source", f.Name, "failures", before)
 	}
 }
 
-func (s *sink[K]) addUnlessOwn(key K, from Cached, rev store.Revision, o queue.AddOptions) error {
-	return s.of.admitUnlessOwn(seen[K]{key, from, rev, false}, o)
-}
-
-func (s *sink[K]) addIfForeign(key K, from Cached, rev store.Revision, o queue.AddOptions) error {
-	at := seen[K]{key, from, rev, true}
-	if s.of.elsewhere(key) || s.of.askRunning(at) || at.in(s.of.lookup(key).writes) {
+// addChange adds the key of an object that changed. It waits for room in the queue.
+func (f *feed[K]) addChange(ctx context.Context, at seen[K]) error {
+	s := f.of
+	if s.elsewhere(at.key) {
 		return nil
 	}
-	s.caused(key, at.object(), rev)
-	return s.of.admit(key, o)
+	own := (at.urgent || at.later || at.supersedes) && s.isOwn(at)
+	if own && at.later {
+		return nil
+	}
+	f.caused(at.key, at.object(), at.rev)
+	o := queue.AddOptions{Priority: bandLive, Urgent: at.urgent && !own}
+	if at.later {
+		o.After = othersPause
+	}
+	err := waitForRoom(ctx, func() error { return s.admit(at.key, o) })
+	if at.supersedes {
+		s.endSuperseded(at.key) // after the add: the run that ends is followed by one more
+	}
+	return err
 }
 
-func (s *sink[K]) supersede(key K, from Cached, rev store.Revision) {
-	s.of.supersede(seen[K]{key, from, rev, false})
-}
-
-func (s *sink[K]) took(key K, from Cached, rev store.Revision) {
-	s.of.show(seen[K]{key, from, rev, false})
-}
-
-func (s *sink[K]) kindOf() string { return s.of.kindOf() }
-
-func (s *sink[K]) elsewhere(key K) bool { return s.of.elsewhere(key) }
-
-func (s *sink[K]) caused(key K, object store.Key, rev store.Revision) {
-	if hook := s.of.o.Hooks.OnAdd; hook != nil && !s.of.elsewhere(key) {
-		s.of.containHere("OnAdd", func() {
-			hook(key, Origin{Controller: s.of.name, Source: s.Name, Kind: s.kind, Key: object, Revision: rev})
+// caused tells Hooks.OnAdd which change of an object is about to add key.
+func (f *feed[K]) caused(key K, object store.Key, rev store.Revision) {
+	if hook := f.of.o.Hooks.OnAdd; hook != nil && !f.of.elsewhere(key) {
+		f.of.containHere("OnAdd", func() {
+			hook(key, Origin{Controller: f.of.name, Source: f.Name, Kind: f.kind, Key: object, Revision: rev})
 		})
 	}
 }
 
-func (s *sink[K]) skip(why string, attrs ...any) {
-	s.of.mu.Lock()
-	s.skipped++
-	first := s.skipped == 1
-	s.of.mu.Unlock()
+// skip counts something that is no use, and has the first one logged.
+func (f *feed[K]) skip(why string, attrs ...any) {
+	f.of.mu.Lock()
+	f.skipped++
+	first := f.skipped == 1
+	f.of.mu.Unlock()
 	if first {
-		s.of.log().Warn("reconcile: source gave something that is no use; further ones are only counted",
-			append([]any{"source", s.Name, "why", why}, attrs...)...)
+		f.of.log().Warn("reconcile: source gave something that is no use; further ones are only counted",
+			append([]any{"source", f.Name, "why", why}, attrs...)...)
 	}
 }
 
-func (s *sink[K]) mapperFailed(object store.Key, attempt int, err error) {
-	(*feed[K])(s).fail(fmt.Errorf("mapping %s %v: %w", s.kind, object, err), attempt)
+// again asks this run of the source to list once more for each value, for the shards that
+// gained gives when the list begins. A run that does not call it is ended instead, and the
+// source started again.
+func (f *feed[K]) again() <-chan struct{} {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	f.asks = make(chan struct{}, 1)
+	return f.asks
 }
 
-func (s *sink[K]) mappedAll() {} // what failed was reported for itself, and is not in the source's health
-
-func (s *sink[K]) keep(v any) {
-	s.of.mu.Lock()
-	s.value = v
-	s.of.mu.Unlock()
-}
-
-func (s *sink[K]) kept() any {
-	s.of.mu.Lock()
-	defer s.of.mu.Unlock()
-	return s.value
-}
-
-func (s *sink[K]) again() <-chan struct{} {
-	s.of.mu.Lock()
-	defer s.of.mu.Unlock()
-	s.asks = make(chan struct{}, 1)
-	return s.asks
-}
-
-func (s *sink[K]) gained() (shards []int) {
-	s.of.mu.Lock()
-	defer s.of.mu.Unlock()
-	shards, s.unlisted = s.unlisted, nil
+func (f *feed[K]) gained() (shards []int) {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	shards, f.unlisted = f.unlisted, nil
 	return shards
 }
 
-func (s *sink[K]) inShards(key K, shards []int) bool {
-	shard, ok := s.of.shardOf(key)
+// inShards reports whether the key is in one of some shards, as far as that is known.
+func (f *feed[K]) inShards(key K, shards []int) bool {
+	shard, ok := f.of.shardOf(key)
 	return !ok || slices.Contains(shards, shard)
 }
 
-func (s *sink[K]) forShards(shards []int) kernelSink[K] { return &shardsSink[K]{s, shards} }
+// outlet is a Sink as the built-in sources use it. Keys and failures go to the Sink, which
+// may be the program's own; what else there is to ask and to tell goes to the feed that is
+// in it.
+type outlet[K comparable] struct {
+	Sink[K]
+	feed *feed[K] // nil: no controller made the sink
+}
+
+func outletOf[K comparable](to Sink[K]) *outlet[K] {
+	for in := to; ; {
+		switch s := in.(type) {
+		case *feed[K]:
+			return &outlet[K]{to, s}
+		case interface{ Unwrap() Sink[K] }:
+			in = s.Unwrap()
+		default:
+			return &outlet[K]{to, nil}
+		}
+	}
+}
+
+// direct reports whether the sink is the controller's own.
+func (t *outlet[K]) direct() bool {
+	_, ok := t.Sink.(*feed[K])
+	return ok
+}
+
+// addChange adds the key of an object that changed.
+func (t *outlet[K]) addChange(ctx context.Context, at seen[K]) error {
+	switch {
+	case t.direct():
+		return t.feed.addChange(ctx, at)
+	case at.later:
+		return nil // the key's own run may have written that, and would wake itself
+	}
+	t.caused(at.key, at.object(), at.rev)
+	return AddWaiting(ctx, t.Sink, at.key, queue.AddOptions{Priority: bandLive, Urgent: at.urgent})
+}
+
+// Failed implements Reporter.
+func (t *outlet[K]) Failed(err error) {
+	if r, ok := t.Sink.(Reporter); ok {
+		r.Failed(err)
+	}
+}
+
+// mapperFailed reports that an object could not be mapped to keys. A Sink of the program's
+// is not well until mappedAll.
+func (t *outlet[K]) mapperFailed(object store.Key, attempt int, err error) {
+	if t.direct() {
+		t.feed.fail(fmt.Errorf("mapping %s %v: %w", t.feed.kind, object, err), attempt)
+		return
+	}
+	t.Failed(fmt.Errorf("mapping %v: %w", object, err))
+}
+
+// mappedAll reports that the last object was mapped that had failed.
+func (t *outlet[K]) mappedAll() {
+	if !t.direct() {
+		t.Failed(nil)
+	}
+}
+
+// took says that the source has turned a change into an add.
+func (t *outlet[K]) took(at seen[K]) {
+	if t.feed != nil {
+		t.feed.of.show(at)
+	}
+}
+
+func (t *outlet[K]) caused(key K, object store.Key, rev store.Revision) {
+	if t.feed != nil {
+		t.feed.caused(key, object, rev)
+	}
+}
+
+func (t *outlet[K]) skip(why string, attrs ...any) {
+	if t.feed != nil {
+		t.feed.skip(why, attrs...)
+	}
+}
+
+// kindOf is the kind of the objects that the controller is about; "": not known.
+func (t *outlet[K]) kindOf() string {
+	if t.feed == nil {
+		return ""
+	}
+	return t.feed.of.kindOf()
+}
+
+// elsewhere reports whether Add drops the key, because another server runs it.
+func (t *outlet[K]) elsewhere(key K) bool { return t.feed != nil && t.feed.of.elsewhere(key) }

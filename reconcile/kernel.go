@@ -50,7 +50,9 @@ type kernel[K comparable] struct {
 	mail []message               // for the supervisor, in order
 	rung chan struct{}           // capacity 1: there is mail
 
-	parts parts // what Run waits for at its end
+	// What Run waits for at its end.
+	work  parts // the sources, the workers and the placement
+	parts parts // what serves them, and hooks
 }
 
 // message is what the supervisor is told.
@@ -63,9 +65,7 @@ type message struct {
 type event uint8
 
 const (
-	sourcesChanged event = iota // Watch or Unwatch was called, or a cache of Options.Reads has synced
-	sourceSynced
-	sourceEnded
+	sourcesChanged event = iota // one was added, removed, has synced or ended, or a cache of Options.Reads has synced
 	shardGained
 	shardLost
 	failed // the controller cannot go on
@@ -104,7 +104,9 @@ const othersPause = time.Second
 // change replaces it as a whole, so that they need no lock.
 type view[K comparable] struct {
 	holds  []atomic.Pointer[hold] // the hold of each shard; nil: this server may not run its keys
-	leased bool
+	place  lease.Placement        // Options.Placement, or the Manager's choice; nil: here, at once
+	leased bool                   // place takes leases
+	kind   string                 // of the objects that the controller is about; "": not known
 	logger *slog.Logger
 	opened time.Duration // when the workers began, since epoch
 
@@ -169,6 +171,11 @@ func (k *kernel[K]) log() *slog.Logger {
 
 // since is the time since the controller was made.
 func (k *kernel[K]) since() time.Duration { return time.Since(k.epoch) }
+
+// kindOf is the kind of the objects that the controller is about; "": not known.
+func (k *kernel[K]) kindOf() string { return k.view.Load().kind }
+
+func (k *kernel[K]) placementOf() lease.Placement { return k.view.Load().place }
 
 // caches gives what the controller reads; the slice is never written to.
 func (k *kernel[K]) caches() []Cached { return k.view.Load().caches }

@@ -59,7 +59,7 @@ func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], gi
 	return Source[K]{
 		Name: c.Name() + " mapped", kind: c.Kind(), mapped: true, cache: c,
 		Run: func(ctx context.Context, to Sink[K]) error {
-			return runMapping(ctx, c, kernelSinkOf(to), m, o)
+			return runMapping(ctx, c, outletOf(to), m, o)
 		},
 	}
 }
@@ -70,6 +70,7 @@ type step[S, T any] struct {
 	initial  bool
 	at       store.Revision // of the newest change
 	only     []int          // shards that were gained, for which it was listed; nil: all
+	failed   bool           // its last mapping did
 }
 
 // mapping is one run of a Map source. Objects wait in a queue of their own, one
@@ -77,15 +78,15 @@ type step[S, T any] struct {
 type mapping[K comparable, S, T any] struct {
 	mapper Mapper[K, S, T]
 	urgent bool
-	to     kernelSink[K]
+	to     *outlet[K]
 	q      *queue.Queue[store.Key]
 
-	mu       sync.Mutex // guards todo and unmapped
-	todo     map[store.Key]step[S, T]
-	unmapped map[store.Key]struct{} // objects whose last mapping failed
+	mu     sync.Mutex // guards what follows
+	todo   map[store.Key]step[S, T]
+	failed int // objects whose last mapping failed
 }
 
-func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to kernelSink[K], m Mapper[K, S, T], o MapOptions[S, T]) error {
+func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to *outlet[K], m Mapper[K, S, T], o MapOptions[S, T]) error {
 	q, err := queue.New(&queue.Options[store.Key]{Name: c.Name() + " mapper", Policy: o.Backoff.Policy(), Shards: 1})
 	if err != nil {
 		return err
@@ -126,6 +127,7 @@ func (p *mapping[K, S, T]) note(key store.Key, s step[S, T]) error {
 // one before it led to what it shows, and the one after it begins there.
 func (p *mapping[K, S, T]) widenedLocked(key store.Key, s step[S, T]) step[S, T] {
 	was, ok := p.todo[key]
+	s.failed = was.failed
 	switch {
 	case !ok, was.only != nil && s.only == nil:
 		return s
@@ -152,41 +154,17 @@ func (p *mapping[K, S, T]) mapItem(ctx context.Context, item queue.Item[store.Ke
 	err := errGoexit
 	defer func() {
 		if err == nil || ctx.Err() != nil {
-			if err == nil {
-				p.noteMapped(item.Key)
-			}
 			item.Done()
 			return
 		}
-		p.noteUnmapped(item.Key)
 		p.to.mapperFailed(item.Key, item.Attempt, err)
 		item.Retry(err, 0)
 	}()
 	err = p.mapOne(ctx, item.Key)
 }
 
-func (p *mapping[K, S, T]) noteUnmapped(key store.Key) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.unmapped == nil {
-		p.unmapped = make(map[store.Key]struct{})
-	}
-	p.unmapped[key] = struct{}{}
-}
-
-func (p *mapping[K, S, T]) noteMapped(key store.Key) {
-	p.mu.Lock()
-	_, failed := p.unmapped[key]
-	delete(p.unmapped, key)
-	well := failed && len(p.unmapped) == 0
-	p.mu.Unlock()
-	if well {
-		p.to.mappedAll()
-	}
-}
-
-// sinkKey is the key under which a mapper's context has its kernelSink.
-type sinkKey struct{}
+// outletKey is the key under which a mapper's context has its outlet.
+type outletKey struct{}
 
 // mapOne maps one object and puts the step back if that fails.
 func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error) {
@@ -197,10 +175,12 @@ func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error
 	if !ok {
 		return nil
 	}
-	ctx = context.WithValue(ctx, sinkKey{}, p.to)
+	ctx = context.WithValue(ctx, outletKey{}, p.to)
 	mapped := false
 	defer func() {
-		if !mapped {
+		if mapped {
+			p.noteMapped(s)
+		} else {
 			p.putBack(key, s)
 		}
 	}()
@@ -220,30 +200,44 @@ func (p *mapping[K, S, T]) send(ctx context.Context, object store.Key, s step[S,
 	if s.initial {
 		o.Priority = bandInitial
 	}
-	to := p.to
-	if s.only != nil {
-		to = to.forShards(s.only)
-	}
 	sent := make(map[K]struct{}, len(keys)) // the old and the new object often name the same
 	for _, k := range keys {
-		if _, ok := sent[k]; ok {
+		if _, ok := sent[k]; ok || s.only != nil && !p.to.feed.inShards(k, s.only) {
 			continue
 		}
 		sent[k] = struct{}{}
 		if !s.initial {
-			to.caused(k, object, s.at)
+			p.to.caused(k, object, s.at)
 		}
-		if err := AddWaiting(ctx, Sink[K](to), k, o); err != nil {
+		if err := AddWaiting(ctx, p.to.Sink, k, o); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// noteMapped says so when the last object was mapped that had failed.
+func (p *mapping[K, S, T]) noteMapped(s step[S, T]) {
+	if !s.failed {
+		return
+	}
+	p.mu.Lock()
+	p.failed--
+	well := p.failed == 0
+	p.mu.Unlock()
+	if well {
+		p.to.mappedAll()
+	}
+}
+
 // putBack restores a step that failed, under the newer one that may have come.
 func (p *mapping[K, S, T]) putBack(key store.Key, s step[S, T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !s.failed {
+		p.failed++
+	}
+	s.failed = true
 	newer, ok := p.todo[key]
 	p.todo[key] = s
 	if ok {

@@ -77,7 +77,7 @@ func TestChangeDuringAFailedMappingIsMappedByTheRetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := store.Key{Name: "a"}
-	p := &mapping[store.Key, int, int]{q: q, to: new(sink[store.Key]), todo: make(map[store.Key]step[int, int])}
+	p := &mapping[store.Key, int, int]{q: q, to: new(outlet[store.Key]), todo: make(map[store.Key]step[int, int])}
 	calls := 0
 	p.mapper = func(_ context.Context, old, now *object) ([]store.Key, error) {
 		if calls++; calls == 1 {
@@ -345,7 +345,7 @@ func TestMappingsModelRandomly(t *testing.T) {
 				m.cache[n].must, m.cache[n].listed = make(map[store.Key]string), make(map[store.Key]bool)
 			}
 			m.p = &mapping[store.Key, refs, int]{
-				mapper: m.mapper, to: (*sink[store.Key])(&feed[store.Key]{of: &c.sources}), q: q, todo: make(map[store.Key]step[refs, int]),
+				mapper: m.mapper, to: outletOf[store.Key](&feed[store.Key]{of: &c.sources}), q: q, todo: make(map[store.Key]step[refs, int]),
 			}
 			for range 60 {
 				m.step()

@@ -29,7 +29,7 @@ func Owners[S, T any](c *cache.Cache[S, T], kind string, when ...Predicate[S, T]
 		return Source[Request]{bad: errors.New("Owners: no cache")}
 	}
 	s := Map(c, func(ctx context.Context, old, now *store.Object[S, T]) (keys []Request, _ error) {
-		to := mappingFor(ctx)
+		to, _ := ctx.Value(outletKey{}).(*outlet[Request])
 		for _, o := range [2]*store.Object[S, T]{old, now} {
 			if o != nil {
 				keys = appendOwners(to, keys, o.Owners, cmp.Or(kind, to.kindOf()))
@@ -42,7 +42,7 @@ func Owners[S, T any](c *cache.Cache[S, T], kind string, when ...Predicate[S, T]
 	return s
 }
 
-func appendOwners(to ownersSink, keys []Request, owners []store.Owner, kind string) []Request {
+func appendOwners(to *outlet[Request], keys []Request, owners []store.Owner, kind string) []Request {
 	for _, o := range owners {
 		if o.Kind != kind {
 			to.skip("owner of another kind", "kind", o.Kind, "owner", o.Key)
@@ -51,17 +51,6 @@ func appendOwners(to ownersSink, keys []Request, owners []store.Owner, kind stri
 		}
 	}
 	return keys
-}
-
-// ownersSink is the sink of the mapping that runs a mapper, for any type of key.
-type ownersSink interface {
-	skip(why string, attrs ...any)
-	kindOf() string
-}
-
-func mappingFor(ctx context.Context) ownersSink {
-	to, _ := ctx.Value(sinkKey{}).(ownersSink)
-	return to
 }
 
 // Same is the source of keys that are named like a cache's objects: when a/x of

@@ -10,48 +10,50 @@ import (
 // parts are goroutines of a controller that Run waits for at its end, for a bounded time,
 // and names if they go on.
 type parts struct {
-	mu  *sync.Mutex // the kernel's; guards all
-	all map[*part]struct{}
-}
-
-type part struct {
-	name string
-	done chan struct{} // closed as its last act
+	mu  *sync.Mutex              // the kernel's; guards all
+	all map[chan struct{}]string // names, by the channel that is closed as the last act
 }
 
 // start runs f.
 func (p *parts) start(name string, f func()) {
-	x := &part{name: name, done: make(chan struct{})}
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.startLocked(name, f)
+}
+
+// startLocked gives a channel that is closed when f has ended.
+func (p *parts) startLocked(name string, f func()) <-chan struct{} {
+	done := make(chan struct{})
 	if p.all == nil {
-		p.all = make(map[*part]struct{})
+		p.all = make(map[chan struct{}]string)
 	}
-	p.all[x] = struct{}{}
-	p.mu.Unlock()
+	p.all[done] = name
 	go func() { // ends with f; waited for by wait
 		defer func() {
 			p.mu.Lock()
-			delete(p.all, x)
+			delete(p.all, done)
 			p.mu.Unlock()
-			close(x.done)
+			close(done)
 		}()
 		f()
 	}()
+	return done
 }
 
-// wait waits until none is left, or gives the names of those that are left when ctx ends.
-// A part may start others.
-func (p *parts) wait(ctx context.Context) (left []string) {
+// wait waits until none is left but those of the names in except, or gives the names of
+// those that are left when ctx ends. A part may start others.
+func (p *parts) wait(ctx context.Context, except ...string) (left []string) {
 	for {
 		p.mu.Lock()
-		all := slices.Collect(maps.Keys(p.all))
+		all := maps.Clone(p.all)
 		p.mu.Unlock()
+		maps.DeleteFunc(all, func(_ chan struct{}, name string) bool { return slices.Contains(except, name) })
 		if len(all) == 0 {
 			return nil
 		}
-		for _, x := range all {
-			if !waitFor(ctx, x.done) {
-				left = append(left, x.name)
+		for done, name := range all {
+			if !waitFor(ctx, done) {
+				left = append(left, name)
 			}
 		}
 		if len(left) > 0 {

@@ -53,8 +53,11 @@ type more[K comparable] struct {
 	added  []slog.Attr   // to its log lines, see AddToLog; replaced, never written to
 	stuck  bool          // it was reported
 	ended  chan struct{} // closed when the run has returned; nil: nothing waits
-	asked  []seen[K]     // changes that are urgent unless the run wrote them
-	newer  *newer[K]     // nil: the run is not told of changes
+	asked  []seen[K]     // changes that matter unless the run wrote them
+
+	// With Options.EndSuperseded:
+	since  map[Cached]store.Revision // what caches showed when the run began: it has seen that
+	landed func()                    // called after each write of the run
 }
 
 func (x *run[K]) moreLocked() *more[K] {
@@ -62,13 +65,6 @@ func (x *run[K]) moreLocked() *more[K] {
 		x.more = new(more[K])
 	}
 	return x.more
-}
-
-// newer is how a run learns that its object has changed (Options.EndSuperseded).
-type newer[K comparable] struct {
-	since  map[Cached]store.Revision // what caches showed when the run began: it has seen that
-	asked  []seen[K]                 // changes that came while a write of the run was under way
-	landed func()                    // called after each write of the run
 }
 
 // Info says which run a context belongs to.
@@ -87,7 +83,10 @@ type seen[K comparable] struct {
 	key   K
 	cache Cached
 	rev   store.Revision
-	later bool // the key runs after othersPause because of it, and not at once
+
+	urgent     bool // it ends a backoff of the key
+	later      bool // the key runs after othersPause because of it, and not at once
+	supersedes bool // a run that began before it need not go on, see Options.EndSuperseded
 }
 
 // object is the key of the object that changed. It is the key that the change adds:
@@ -343,8 +342,8 @@ func (x *run[K]) Value(key any) any {
 		defer x.mu.Unlock()
 		if x.writes == nil {
 			x.writes = new(store.Writes)
-			if x.more != nil && x.more.newer != nil {
-				x.writes.Landed = x.more.newer.landed
+			if x.more != nil {
+				x.writes.Landed = x.more.landed
 			}
 		}
 		return x.writes

@@ -83,16 +83,13 @@ func (t *settler[K]) noteWell() {
 	})
 }
 
-// changedDuringRun runs a key again whose object another writer changed during its run:
-// most changes are urgent.
+// changedDuringRun runs a key again whose object another writer changed during its run.
 func (t *settler[K]) changedDuringRun(at seen[K]) {
-	t.holdIfBehind(at.key)
-	o := queue.AddOptions{Urgent: true, Reason: "changed during the run"}
+	o := queue.AddOptions{Urgent: at.urgent, Reason: "changed during the run"}
 	if at.later {
-		o.Urgent, o.After = false, othersPause
+		o.After = othersPause
 	}
-	// The queue cannot be full, the key is running; when stopped it does not matter.
-	_ = t.enqueue(at.key, o)
+	_ = t.admit(at.key, o) // the queue cannot be full, the key is running; when stopped it does not matter
 }
 
 // settle carries a decision out.

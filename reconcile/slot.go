@@ -87,11 +87,10 @@ func (s *slot[K]) begin(x *run[K]) bool {
 	x.mu = &s.mu
 	x.started = s.k.since()
 	if s.k.o.EndSuperseded {
-		n := &newer[K]{since: make(map[Cached]store.Revision), landed: func() { s.landed(x) }}
+		x.more = &more[K]{since: make(map[Cached]store.Revision), landed: func() { s.endSuperseded(x.keys[0]) }}
 		for _, cached := range s.k.view.Load().shows {
-			n.since[cached] = cached.Revision()
+			x.more.since[cached] = cached.Revision()
 		}
-		x.more = &more[K]{newer: n}
 	}
 	s.mu.Lock()
 	s.run = x
@@ -184,46 +183,22 @@ func (s *slot[K]) ask(at seen[K]) bool {
 	return true
 }
 
-// supersede ends the present run if it is one of the key, and the change is neither one
-// that it has seen nor its own.
-func (s *slot[K]) supersede(at seen[K]) {
+// endSuperseded ends the present run if it is one of the key, and a change of the key's
+// object is neither one that it has seen nor its own. A watch can be faster than the call
+// that wrote: while a write of the run is under way it is not known whose the change is, and
+// this is called again when the outcome of the write is.
+func (s *slot[K]) endSuperseded(key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.run
-	if x == nil || !slices.Contains(x.keys, at.key) {
+	if x == nil || !slices.Contains(x.keys, key) || x.writes != nil && x.writes.Writing() {
 		return
 	}
-	n := x.moreLocked().newer
-	if n == nil || at.rev <= n.since[at.cache] {
-		return
-	}
-	n.asked = append(n.asked, at)
-	s.endSupersededLocked(x)
-}
-
-// landed is called when the outcome of a write of x is known.
-func (s *slot[K]) landed(x *run[K]) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.run == x {
-		s.endSupersededLocked(x)
-	}
-}
-
-// endSupersededLocked ends the run if a change was made by another. A watch can be faster
-// than the call that wrote: while a write of the run is under way it is not known whose
-// the change is.
-func (s *slot[K]) endSupersededLocked(x *run[K]) {
-	if x.writes != nil && x.writes.Writing() {
-		return
-	}
-	n := x.more.newer
-	for _, at := range n.asked {
-		if !at.in(x.writes) {
-			s.endLocked(x, s.k.since(), fmt.Errorf("reconcile: controller %q: %v: %w", s.k.name, at.key, ErrSuperseded))
+	for _, at := range x.moreLocked().asked {
+		if at.supersedes && at.rev > x.more.since[at.cache] && !at.in(x.writes) {
+			s.endLocked(x, s.k.since(), fmt.Errorf("reconcile: controller %q: %v: %w", s.k.name, key, ErrSuperseded))
 		}
 	}
-	n.asked = nil
 }
 
 // stuckRun is a run that goes on after its context ended.

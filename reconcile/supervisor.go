@@ -51,26 +51,24 @@ var transitions = map[state][]state{
 type supervisor[K comparable] struct {
 	sources[K]
 	adapt *adaptive
-	owned []Cached        // made by For: run by the controller itself
-	place lease.Placement // Options.Placement, or the Manager's choice; guarded by kernel.mu
+	owned []Cached // made by For: run by the controller itself
 
 	now     state          // written by the supervisor, guarded by kernel.mu
 	loading map[int]string // the cache that each shard waits for: see loadShard; guarded by kernel.mu
 	leases  LeaseCounts
 
 	// The supervisor alone has these.
-	held     int         // shards
-	gained   []int       // shards whose keys are not listed yet
-	opened   bool        // the workers ran, or it was said what they wait for
-	asked    time.Time   // when the shards were gained whose listing is not logged yet; zero: none
-	told     handovers   // since the last line about them
-	together *time.Timer // for one line about many shards that came or went
-	armed    bool        // together is
-	patience *time.Timer // Options.SyncTimeout, while syncing
+	held     int              // shards
+	gained   []int            // shards whose keys are not listed yet
+	opened   bool             // the workers ran, or it was said what they wait for
+	asked    time.Time        // when the shards were gained whose listing is not logged yet; zero: none
+	told     handovers        // since the last line about them
+	together <-chan time.Time // for one line about many shards that came or went; nil: none did
+	patience <-chan time.Time // Options.SyncTimeout, while syncing
 }
 
 // run is Controller.Run.
-func (s *supervisor[K]) run(ctx context.Context, place lease.Placement) error {
+func (s *supervisor[K]) run(ctx context.Context) error {
 	// It ends too when the placement fails: what waits for something until then, such
 	// as a source to end, must not wait for ever.
 	ctx, end := context.WithCancel(ctx)
@@ -97,15 +95,13 @@ func (s *supervisor[K]) run(ctx context.Context, place lease.Placement) error {
 			}
 		})
 	}
-	placed := make(chan struct{})
-	go func() { // ends with ctx and the last run; waited for by stop
-		defer close(placed)
-		s.placed(ctx, place)
-	}()
+	s.work.start(partPlacement, func() { s.placed(ctx, s.placementOf()) }) // ends with ctx and the last run
 	err := s.supervise(ctx)
 	end()
-	return errors.Join(err, s.stop(placed, cancel))
+	return errors.Join(err, s.stop(cancel))
 }
+
+const partPlacement = "placement"
 
 // runCache runs a cache that only this controller uses: without it no change would be
 // heard of any more.
@@ -207,14 +203,13 @@ func (s *supervisor[K]) loadShard(ctx context.Context, shard int) (release func(
 			f()
 		}
 	}
+	defer s.setLoading(shard, "")
 	for i, ready := range readies {
 		s.setLoading(shard, caches[i].Name())
 		if !waitFor(ctx, ready) {
-			s.setLoading(shard, "")
 			return release, false
 		}
 	}
-	s.setLoading(shard, "")
 	return release, ctx.Err() == nil
 }
 
@@ -222,14 +217,12 @@ func (s *supervisor[K]) loadShard(ctx context.Context, shard int) (release func(
 func (s *supervisor[K]) setLoading(shard int, cache string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if cache == "" {
-		delete(s.loading, shard)
-		return
-	}
 	if s.loading == nil {
 		s.loading = make(map[int]string)
 	}
-	s.loading[shard] = cache
+	if s.loading[shard] = cache; cache == "" {
+		delete(s.loading, shard)
+	}
 }
 
 // loadingShards are those whose lease is held and whose objects a cache does not have
@@ -250,12 +243,6 @@ func (s *supervisor[K]) leaseOf(shard int) lease.Lease {
 		return place.Lease(shard)
 	}
 	return nil
-}
-
-func (s *supervisor[K]) placementOf() lease.Placement {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.place
 }
 
 // leased reports whether a placement takes leases: one that runs everywhere is as
@@ -280,12 +267,6 @@ func allClosed(all []<-chan struct{}, until <-chan struct{}) bool {
 func (s *supervisor[K]) supervise(ctx context.Context) error {
 	tick := time.NewTicker(housekeeping)
 	defer tick.Stop()
-	s.patience = time.NewTimer(time.Hour)
-	s.patience.Stop()
-	defer s.patience.Stop()
-	s.together = time.NewTimer(time.Hour)
-	s.together.Stop()
-	defer s.together.Stop()
 	for {
 		s.step()
 		select {
@@ -299,9 +280,9 @@ func (s *supervisor[K]) supervise(ctx context.Context) error {
 				s.take(m)
 			}
 			s.sayHandovers(false)
-		case <-s.together.C:
+		case <-s.together:
 			s.sayHandovers(true)
-		case <-s.patience.C:
+		case <-s.patience:
 			if err := s.tooLate(); err != nil {
 				return err
 			}
@@ -338,15 +319,13 @@ func (s *supervisor[K]) sayHandovers(now bool) {
 		return
 	}
 	if !now && place.Shards() > 1 {
-		if !s.armed {
-			s.armed = true
-			s.together.Reset(time.Second)
+		if s.together == nil {
+			s.together = time.After(time.Second)
 		}
 		return
 	}
-	h := s.told
-	s.told, s.armed = handovers{}, false
-	s.kernel.sayHandovers(ungrouped(place), h, s.held)
+	s.kernel.sayHandovers(ungrouped(place), s.told, s.held)
+	s.told, s.together = handovers{}, nil
 }
 
 func (s *supervisor[K]) countLease(f func(*LeaseCounts)) {
@@ -362,12 +341,10 @@ func (s *supervisor[K]) step() {
 		return
 	}
 	for _, f := range s.allFeeds() {
-		if len(s.gained) > 0 && !f.reap() {
+		if len(s.gained) > 0 {
 			f.listAgain(s.gained)
 		}
-		if f.reap() { // also what had ended by itself, and so posts nothing now
-			f.start(context.WithoutCancel(s.running))
-		}
+		f.start(context.WithoutCancel(s.running))
 	}
 	s.gained = nil
 	switch what, _ := s.unsynced(); {
@@ -394,8 +371,7 @@ func (s *supervisor[K]) release() {
 	s.gained = nil
 	left := false
 	for _, f := range s.allFeeds() {
-		f.end(errNotHeld)
-		left = !f.reap() || left
+		left = !f.end(errNotHeld) || left
 	}
 	if left {
 		s.enter(stateReleasing)
@@ -417,8 +393,9 @@ func (s *supervisor[K]) enter(next state) {
 	s.mu.Lock()
 	s.now = next
 	s.mu.Unlock()
-	if s.patience.Stop(); next == stateSyncing && s.o.SyncTimeout > 0 {
-		s.patience.Reset(s.o.SyncTimeout)
+	s.patience = nil
+	if next == stateSyncing && s.o.SyncTimeout > 0 {
+		s.patience = time.After(s.o.SyncTimeout)
 	}
 }
 
@@ -467,7 +444,7 @@ func (s *supervisor[K]) state() (state, LeaseCounts) {
 }
 
 // stop ends everything in order: see Controller.Run. endParts ends what serves the runs.
-func (s *supervisor[K]) stop(placed <-chan struct{}, endParts func()) error {
+func (s *supervisor[K]) stop(endParts func()) error {
 	s.enter(stateDraining)
 	for _, f := range s.allFeeds() {
 		f.end(ErrShutdown)
@@ -482,13 +459,17 @@ func (s *supervisor[K]) stop(placed <-chan struct{}, endParts func()) error {
 	// counted on the sum of the two.
 	grace, cancel := context.WithTimeoutCause(context.Background(), s.o.grace(), errors.New("grace is over"))
 	defer cancel()
+	var named []string // with the runs that err names
 	if err != nil {
 		s.enter(stateCancelling)
 		cause := fmt.Errorf("reconcile: controller %q: %w", s.name, ErrShutdown)
 		s.cancelRuns(func(*run[K]) bool { return true }, cause)
-		err = s.q.Stop(grace)
+		if err = s.q.Stop(grace); err != nil {
+			named = []string{partWorkers, partPlacement} // which wait for these runs
+		}
 	}
-	left := s.finish(grace, placed, err)
+	s.change(func() { s.over = true })
+	left := s.work.wait(grace, named...)
 	endParts()
 	// Grace may be over, and they end at once unless they hang.
 	last, _ := grace.Deadline()
@@ -507,29 +488,6 @@ func (s *supervisor[K]) stop(placed <-chan struct{}, endParts func()) error {
 		err = errors.Join(err, fmt.Errorf("reconcile: controller %q: still running: %v", s.name, left))
 	}
 	return err
-}
-
-// finish waits for sources, workers and the placement, and gives the names of those that
-// go on when ctx ends. With a stopErr runs are left, and the workers and the placement
-// that wait for them are too.
-func (s *supervisor[K]) finish(ctx context.Context, placed <-chan struct{}, stopErr error) (left []string) {
-	for _, f := range slices.Concat(s.allFeeds(), s.removedFeeds()) {
-		f.end(ErrShutdown)
-		if !f.wait(ctx) {
-			left = append(left, "source "+f.Name)
-		}
-	}
-	s.change(func() { s.over = true })
-	if stopErr != nil {
-		return left
-	}
-	if !s.wait(ctx) {
-		left = append(left, "workers")
-	}
-	if !waitFor(ctx, placed) {
-		left = append(left, "placement")
-	}
-	return left
 }
 
 // housekeeping is how often keepHouse is called.

@@ -47,11 +47,11 @@ func TestSourceThatHasEndedIsNotReportedAsDeaf(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &feed[string]{of: &c.sources, Source: Source[string]{Name: "s"}}
-	f.done, f.ending = make(chan struct{}), true
+	done := make(chan struct{})
+	f.done, f.cancel, f.ending = done, func(error) {}, true
 	f.ended()
-	f.ignoredItsEnd(f.done)
-	close(f.done)
-	if !f.wait(t.Context()) {
+	f.ignoredItsEnd(done)
+	if !f.end(errNotHeld) {
 		t.Fatal("a source that has ended is waited for")
 	}
 	if _, err := f.condition(); err != nil || reported != 0 {

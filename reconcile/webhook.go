@@ -45,7 +45,7 @@ type Webhook[K comparable] struct {
 
 	mu      sync.Mutex // guards what follows
 	refused uint64
-	sink    kernelSink[K] // nil while the source is not running
+	sink    *outlet[K] // nil while the source is not running
 }
 
 // WebhookOptions configure NewWebhook.
@@ -117,7 +117,7 @@ func (h *Webhook[K]) attach(to Sink[K]) bool {
 	if h.sink != nil {
 		return false
 	}
-	h.sink = kernelSinkOf(to)
+	h.sink = outletOf(to)
 	return true
 }
 

@@ -31,7 +31,6 @@ type pool[K comparable] struct {
 	took    time.Duration         // all their runs together
 	stops   bool                  // a worker left because the program stopped the queue
 	looks   int                   // at the runs, by watch
-	empty   chan struct{}         // closed when the last worker has left; nil: nothing waits
 }
 
 // change changes what is asked of the pool, and then starts workers, or tells some to go.
@@ -77,7 +76,7 @@ func (p *pool[K]) startLocked() {
 	p.slots[s] = struct{}{}
 	p.staying++
 	w := &worker[K]{p: p, slot: s, ctx: ctx}
-	go w.loop() // ended by cancel, or by the queue's stop; waited for by wait
+	p.work.startLocked(partWorkers, w.loop) // ended by cancel, or by the queue's stop
 }
 
 // leave is a worker's last act.
@@ -89,23 +88,9 @@ func (p *pool[K]) leave(s *slot[K]) {
 	n, took := s.count()
 	p.gone.merge(n)
 	p.took += took
-	if p.empty != nil && len(p.slots) == 0 {
-		close(p.empty)
-		p.empty = nil
-	}
 }
 
-// wait waits until no worker is left, or reports false when ctx ends. No worker
-// may be started meanwhile.
-func (p *pool[K]) wait(ctx context.Context) bool {
-	p.mu.Lock()
-	if len(p.slots) > 0 && p.empty == nil {
-		p.empty = make(chan struct{})
-	}
-	empty := p.empty
-	p.mu.Unlock()
-	return waitFor(ctx, empty)
-}
+const partWorkers = "workers"
 
 // all gives every slot that may be running something.
 func (p *pool[K]) all() []*slot[K] {
@@ -124,14 +109,11 @@ func (p *pool[K]) askRunning(at seen[K]) bool {
 	return slices.ContainsFunc(p.all(), func(s *slot[K]) bool { return s.ask(at) })
 }
 
-// supersede tells the run of a key, if there is one, that its object has changed.
-func (p *pool[K]) supersede(at seen[K]) {
-	if !p.o.EndSuperseded || at.in(p.lookup(at.key).writes) {
-		return
-	}
-	if _, running := p.q.Running(at.key); running {
+// endSuperseded tells the run of a key, if there is one, that its object has changed.
+func (p *pool[K]) endSuperseded(key K) {
+	if p.o.EndSuperseded {
 		for _, s := range p.all() {
-			s.supersede(at)
+			s.endSuperseded(key)
 		}
 	}
 }

@@ -227,6 +227,15 @@ func (p *pendingWrites[K]) lookupLocked(key K) (k pendingOf, behind bool) {
 	return k, behind
 }
 
+// admit adds a key, unless it is another server's.
+func (p *pendingWrites[K]) admit(key K, o queue.AddOptions) error {
+	if p.elsewhere(key) {
+		return nil
+	}
+	p.holdIfBehind(key)
+	return p.enqueue(key, o)
+}
+
 // holdIfBehind is called before a key is added.
 func (p *pendingWrites[K]) holdIfBehind(key K) { p.holdPending(key, p.lookup(key)) }
 

@@ -735,7 +735,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a list that worked again waits as long as before when it fails again",
-		File: "reconcile/every.go", Old: "\t\t\t\tkernel.Failed(nil)\n\t\t\t\tbackoff.Reset()\n", New: "\t\t\t\tkernel.Failed(nil)\n\t\t\t\tif !BROKEN {\n\t\t\t\t\tbackoff.Reset()\n\t\t\t\t}\n",
+		File: "reconcile/every.go", Old: "\t\t\t\tout.Failed(nil)\n\t\t\t\tbackoff.Reset()\n", New: "\t\t\t\tout.Failed(nil)\n\t\t\t\tif !BROKEN {\n\t\t\t\t\tbackoff.Reset()\n\t\t\t\t}\n",
 		Package: "reconcile", Test: "TestWhatFailsIsTriedSoonAndThenSeldom",
 	},
 	{
@@ -795,7 +795,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a source that ends its goroutine is not noticed",
-		File: "reconcile/feed.go", Old: "err := isolate(func() error { return f.Run(ctx, (*sink[K])(f)) })", New: "call := isolate\n\t\tif BROKEN {\n\t\t\tcall = protect\n\t\t}\n\t\terr := call(func() error { return f.Run(ctx, (*sink[K])(f)) })",
+		File: "reconcile/feed.go", Old: "err := isolate(func() error { return f.Run(ctx, f) })", New: "call := isolate\n\t\tif BROKEN {\n\t\t\tcall = protect\n\t\t}\n\t\terr := call(func() error { return f.Run(ctx, f) })",
 		Package: "reconcile", Test: "TestSourceThatEndsItsGoroutineIsStartedAgain",
 	},
 	{
@@ -820,7 +820,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a source behind a wrapped sink is not listed for a gained shard",
-		File: "reconcile/feed.go", Old: "\tif asks == nil {\n\t\tf.end(errRelist)\n", New: "\tif asks == nil {\n\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t\tf.end(errRelist)\n",
+		File: "reconcile/feed.go", Old: "\tif f.asks == nil || f.done == nil {\n", New: "\tif f.asks == nil || f.done == nil {\n\t\tif BROKEN && f.done != nil {\n\t\t\treturn\n\t\t}\n",
 		Package: "reconcile", Test: "TestMapBehindAWrappedSinkListsAgainWhenAShardIsGained",
 	},
 	{
@@ -830,7 +830,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a source that is to list again is synced by its old life",
-		File: "reconcile/feed.go", Old: "news := !s.synced && !s.ending", New: "news := !s.synced && (!s.ending || BROKEN)",
+		File: "reconcile/feed.go", Old: "news := !f.synced && !f.ending", New: "news := !f.synced && (!f.ending || BROKEN)",
 		Package: "reconcile", Test: "TestSourceThatIsToListAgainIsNotSyncedByItsOldLife",
 	},
 	{
@@ -855,7 +855,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "an object that another writer made unready does not run",
-		File: "reconcile/cachesource.go", Old: "if o.ByOthers == nil || !o.ByOthers(ch) {", New: "if BROKEN || o.ByOthers == nil || !o.ByOthers(ch) {",
+		File: "reconcile/cachesource.go", Old: "case o.ByOthers != nil && o.ByOthers(ch):", New: "case o.ByOthers != nil && o.ByOthers(ch) && !BROKEN:",
 		Package: "reconcile", Test: "TestObjectThatAnotherWriterMakesUnreadyRuns",
 	},
 	{
@@ -865,7 +865,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run that makes its object unready wakes itself",
-		File: "reconcile/feed.go", Old: "|| at.in(s.of.lookup(key).writes) {", New: "|| !BROKEN && at.in(s.of.lookup(key).writes) {",
+		File: "reconcile/feed.go", Old: "at.supersedes) && s.isOwn(at)", New: "at.supersedes) && s.isOwn(at) && !(BROKEN && at.later)",
 		Package: "reconcile", Test: "TestObjectThatAnotherWriterMakesUnreadyRuns",
 	},
 	{
@@ -890,17 +890,17 @@ var All = []Mutant{
 	},
 	{
 		Name: "a mapping that failed behind a wrapped sink is not reported",
-		File: "reconcile/source.go", Old: "\ts.Failed(fmt.Errorf(\"mapping", New: "\tif BROKEN {\n\t\treturn\n\t}\n\ts.Failed(fmt.Errorf(\"mapping",
+		File: "reconcile/feed.go", Old: "\tt.Failed(fmt.Errorf(\"mapping", New: "\tif BROKEN {\n\t\treturn\n\t}\n\tt.Failed(fmt.Errorf(\"mapping",
 		Package: "reconcile", Test: "TestFailedMappingBehindAWrappedSinkIsReported",
 	},
 	{
 		Name: "a run is ended by a change that it has seen",
-		File: "reconcile/slot.go", Old: "|| at.rev <= n.since[at.cache] {", New: "|| !BROKEN && at.rev <= n.since[at.cache] {",
+		File: "reconcile/slot.go", Old: "at.rev > x.more.since[at.cache]", New: "(BROKEN || at.rev > x.more.since[at.cache])",
 		Package: "reconcile", Test: "TestRunIsNotToldOfAChangeThatItHasSeen",
 	},
 	{
 		Name: "a run is ended by its own write that is under way",
-		File: "reconcile/slot.go", Old: "if x.writes != nil && x.writes.Writing() {", New: "if x.writes != nil && x.writes.Writing() && !BROKEN {",
+		File: "reconcile/slot.go", Old: "|| x.writes != nil && x.writes.Writing() {", New: "|| x.writes != nil && x.writes.Writing() && !BROKEN {",
 		Package: "reconcile", Test: "TestRunIsToldThatItsObjectHasChanged",
 	},
 	{
@@ -930,17 +930,17 @@ var All = []Mutant{
 	},
 	{
 		Name: "a removed source is not waited for",
-		File: "reconcile/supervisor.go", Old: "slices.Concat(s.allFeeds(), s.removedFeeds())", New: "func() []*feed[K] {\n\t\tif BROKEN {\n\t\t\treturn s.allFeeds()\n\t\t}\n\t\treturn slices.Concat(s.allFeeds(), s.removedFeeds())\n\t}()",
+		File: "reconcile/supervisor.go", Old: "\tleft := s.work.wait(grace, named...)\n", New: "\tif BROKEN {\n\t\tnamed = append(named, \"source deaf\")\n\t}\n\tleft := s.work.wait(grace, named...)\n",
 		Package: "reconcile", Test: "TestRemovedSourceThatIgnoresItsEndIsNamed",
 	},
 	{
 		Name: "a run is not told that its object has changed",
-		File: "reconcile/slot.go", Old: "if n == nil ||", New: "if BROKEN || n == nil ||",
+		File: "reconcile/slot.go", Old: "range x.moreLocked().asked {\n", New: "range x.moreLocked().asked {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n",
 		Package: "reconcile", Test: "TestRunIsToldThatItsObjectHasChanged",
 	},
 	{
 		Name: "a run is ended by its own write",
-		File: "reconcile/slot.go", Old: "\t\tif !at.in(x.writes) {", New: "\t\tif BROKEN || !at.in(x.writes) {",
+		File: "reconcile/slot.go", Old: "&& !at.in(x.writes) {\n\t\t\ts.endLocked", New: "&& (BROKEN || !at.in(x.writes)) {\n\t\t\ts.endLocked",
 		Package: "reconcile", Test: "TestRunIsToldThatItsObjectHasChanged",
 	},
 	{
@@ -1603,7 +1603,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what an earlier run wrote ends a run",
-		File: "reconcile/worker.go", Old: "if !p.o.EndSuperseded || at.in", New: "if !p.o.EndSuperseded || !BROKEN && at.in",
+		File: "reconcile/feed.go", Old: "return at.in(s.lookup(at.key).writes) || s.askRunning(at) ||", New: "return !BROKEN && at.in(s.lookup(at.key).writes) || s.askRunning(at) ||",
 		Package: "reconcile", Test: "TestRunIsNotToldOfWhatAnEarlierRunWrote",
 	},
 	{
@@ -1613,7 +1613,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a change during a run does not wait for its writes",
-		File: "reconcile/settle.go", Old: "\tt.holdIfBehind(at.key)\n\to := queue", New: "\tif !BROKEN {\n\t\tt.holdIfBehind(at.key)\n\t}\n\to := queue",
+		File: "reconcile/writes.go", Old: "\tp.holdIfBehind(key)\n\treturn p.enqueue", New: "\tif !BROKEN || o.Reason == \"\" {\n\t\tp.holdIfBehind(key)\n\t}\n\treturn p.enqueue",
 		Package: "reconcile", Test: "TestChangeDuringARunThatWroteCostsNoTokenWhileTheCachesLag",
 	},
 	{
@@ -1628,7 +1628,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a source that was removed and goes on is not named",
-		File: "reconcile/feed.go", Old: "\ts.removed = append(s.removed, f)\n", New: "\tif !BROKEN {\n\t\ts.removed = append(s.removed, f)\n\t}\n",
+		File: "reconcile/feed.go", Old: "\t\ts.removed = append(slices.Clip(s.removed), f)\n", New: "\t\tif !BROKEN {\n\t\t\ts.removed = append(slices.Clip(s.removed), f)\n\t\t}\n",
 		Package: "reconcile", Test: "TestRemovedSourceThatIgnoresItsEndIsNamed",
 	},
 	{
@@ -2951,12 +2951,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "a source that failed before its lease was lost is ill for ever",
-		File: "reconcile/feed.go", Old: "\t\tf.state, f.err, f.told = feedIdle, nil, false\n", New: "\t\tif f.state = feedIdle; !BROKEN {\n\t\t\tf.err, f.told = nil, false\n\t\t}\n",
+		File: "reconcile/feed.go", Old: "\tf.err, f.told = nil, false\n}", New: "\tif !BROKEN {\n\t\tf.err, f.told = nil, false\n\t}\n}",
 		Package: "reconcile", Test: "TestSourceThatFailedIsWellWithoutItsLease",
 	},
 	{
 		Name: "a source that ended unsynced is waited for",
-		File: "reconcile/feed.go", Old: "\t\t\t(*sink[K])(f).Synced() // it", New: "\t\t\tif BROKEN {\n\t\t\t\treturn\n\t\t\t}\n\t\t\t(*sink[K])(f).Synced() // it",
+		File: "reconcile/feed.go", Old: "\t\t\tf.Synced() // it", New: "\t\t\tif BROKEN {\n\t\t\t\treturn\n\t\t\t}\n\t\t\tf.Synced() // it",
 		Package: "reconcile", Test: "TestSourceThatEndsWithoutAWordHoldsUpNoKey",
 	},
 	{
@@ -3011,12 +3011,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "a source behind a sink that can be unwrapped is started again",
-		File: "reconcile/source.go", Old: "{ return s.in.again() }", New: "{\n\tif BROKEN {\n\t\treturn nil\n\t}\n\treturn s.in.again()\n}",
+		File: "reconcile/cachesource.go", Old: "\tif to.feed != nil {\n", New: "\tif to.feed != nil && (!BROKEN || to.direct()) {\n",
 		Package: "reconcile", Test: "TestMapBehindASinkKeepsWhatWaitsWhenAShardIsGained",
 	},
 	{
 		Name: "a gained shard runs the keys of the others, behind a sink that can be unwrapped",
-		File: "reconcile/source.go", Old: "{ return s.in.inShards(key, shards) }", New: "{ return BROKEN || s.in.inShards(key, shards) }",
+		File: "reconcile/mapper.go", Old: "!p.to.feed.inShards(k, s.only) {", New: "!(BROKEN && !p.to.direct()) && !p.to.feed.inShards(k, s.only) {",
 		Package: "reconcile", Test: "TestMapBehindASinkKeepsWhatWaitsWhenAShardIsGained",
 	},
 	{
