@@ -209,8 +209,8 @@ func (s *sources[K]) needsKind() string {
 // watch can be faster than the call that wrote: while the key is running, the question is
 // left with the run.
 func (s *sources[K]) isOwn(at seen[K]) bool {
-	return at.in(s.lookup(at.key).writes) || s.askRunning(at) ||
-		at.in(s.lookup(at.key).writes) // the run has ended meanwhile, and noted before what it wrote
+	return at.in(s.lookup(at.key, false).writes) || s.askRunning(at) ||
+		at.in(s.lookup(at.key, false).writes) // the run has ended meanwhile, and noted before what it wrote
 }
 
 // start runs the source until it is told to end, unless it runs, or said that it has nothing

@@ -54,13 +54,12 @@ type pendingWrites[K comparable] struct {
 type pendingWrite struct {
 	writes  *store.Writes
 	until   time.Duration // since the epoch: the key waits no longer
-	lacking []Cached      // the caches that have not reached it; each has one wait for the key
+	lacking []Cached      // the caches that have not reached it; the key waits for one after the other
 	one     [1]Cached     // the memory of lacking: mostly there is at most one
 	release func()        // of the queue's hold; nil: the key is not held
-	shown   bool          // by the sources of all caches that have one
 	unsure  bool          // a write has an unknown outcome, and no run has looked for it
 	owed    bool          // a run when nothing is lacking: the key's last run was told to read the store
-	aged    bool          // it was there when age was called
+	ages    int           // how often age was called since nothing is lacking
 }
 
 // revisionFor is what a cache has to reach to show the writes.
@@ -76,62 +75,59 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 	if w == nil {
 		return
 	}
-	if p.note(key, w) && again {
-		p.hold(key, w, p.o.CacheWait)
-	}
-}
-
-// note is wrote without the hold. It reports whether a cache is behind the writes.
-func (p *pendingWrites[K]) note(key K, w *store.Writes) (behind bool) {
 	r := &pendingWrite{writes: w, until: p.since() + p.o.CacheWait}
 	r.lacking = r.one[:0]
-	unawaited := make([]Cached, 0, 4)
 	v := p.view.Load()
-	var release func()
-	var awaited []Cached // for what the key wrote before, which r includes
 	p.pending.Lock()
-	if before := p.of[key]; before != nil {
-		r.unsure, r.owed = before.unsure, before.owed
-		release, awaited = before.release, before.lacking
-		for _, cached := range awaited { // the run did not wait for these any more: the key still does
-			if lacks(cached, before.writes) {
-				w.Note(cached.Backend(), cached.Kind(), store.Key{}, revisionFor(cached, before.writes))
-			}
+	var before pendingWrite // for what the key wrote before, which r includes
+	if p.of[key] != nil {
+		before = *p.of[key]
+	}
+	r.unsure, r.owed = before.unsure, before.owed
+	for _, cached := range before.lacking { // the run did not wait for these any more: the key still does
+		if lacks(cached, before.writes) {
+			w.Note(cached.Backend(), cached.Kind(), store.Key{}, revisionFor(cached, before.writes))
 		}
 	}
 	for _, cached := range v.caches {
 		r.unsure = r.unsure || w.Unsure(cached.Backend(), cached.Kind())
 		if lacks(cached, w) {
 			r.lacking = append(r.lacking, cached)
-			if !slices.Contains(awaited, cached) {
-				unawaited = append(unawaited, cached)
-			}
 		}
 	}
-	behind = len(r.lacking) > 0
-	owed := r.owed && !behind
-	r.shown = p.hasShownLocked(v, w)
 	if p.of == nil {
 		p.of = make(map[K]*pendingWrite)
 	}
 	p.of[key] = r
-	p.forgetLocked(key, r)
+	next, rev, owed := p.nextLocked(key, r)
 	p.pending.Unlock()
-	if release != nil {
-		release()
+	if before.release != nil {
+		before.release()
 	}
-	for _, cached := range unawaited {
-		p.await(key, cached, revisionFor(cached, w))
+	if next != nil && len(before.lacking) == 0 { // else it waits for what it wrote before
+		p.await(key, next, rev)
 	}
 	if owed {
 		p.runOwed(key, r)
 	}
-	return behind
+	if next != nil && again {
+		p.hold(key, w, p.o.CacheWait)
+	}
+}
+
+// nextLocked gives the cache that the key waits for next, and the revision. If there is
+// none, owed says that the key is to run.
+func (p *pendingWrites[K]) nextLocked(key K, r *pendingWrite) (next Cached, rev store.Revision, owed bool) {
+	p.forgetLocked(key, r)
+	if len(r.lacking) == 0 {
+		return nil, 0, r.owed
+	}
+	return r.lacking[0], revisionFor(r.lacking[0], r.writes), false
 }
 
 // forgetLocked forgets the record of a key if nothing is left of it.
 func (p *pendingWrites[K]) forgetLocked(key K, r *pendingWrite) {
-	if len(r.lacking) == 0 && r.shown && !r.unsure && !r.owed {
+	if len(r.lacking) == 0 && !r.unsure && !r.owed && (r.ages > 1 || p.hasShownLocked(p.view.Load(), r.writes)) {
 		delete(p.of, key)
 	}
 	p.n.Store(int32(len(p.of)))
@@ -144,33 +140,28 @@ func (p *pendingWrites[K]) await(key K, cached Cached, rev store.Revision) {
 }
 
 // reached notes that a cache has reached what was written, or that it was restored from
-// a backup, and the revision means nothing any more. If a later run of the key has written
-// meanwhile, that is waited for next.
+// a backup, and the revisions of its backend mean nothing any more. If there is more to wait
+// for, also what a later run of the key has written meanwhile, that is next.
 func (p *pendingWrites[K]) reached(key K, cached Cached, rev store.Revision) {
 	p.pending.Lock()
-	r, i := p.of[key], -1
-	if r != nil {
-		i = slices.Index(r.lacking, cached)
-	}
-	switch {
-	case i < 0:
+	r := p.of[key]
+	if r == nil || len(r.lacking) == 0 {
 		p.pending.Unlock()
 		return
-	case lacks(cached, r.writes) && cached.Revision() >= rev:
-		next := revisionFor(cached, r.writes)
-		p.pending.Unlock()
-		p.await(key, cached, next)
-		return
 	}
-	r.lacking = slices.Delete(r.lacking, i, i+1)
+	restored := cached.Revision() < rev
+	r.lacking = slices.DeleteFunc(r.lacking, func(c Cached) bool {
+		return !lacks(c, r.writes) || restored && c.Backend() == cached.Backend()
+	})
+	next, rev, owed := p.nextLocked(key, r)
 	var release func()
-	owed := false
-	if len(r.lacking) == 0 {
+	if next == nil {
 		release, r.release = r.release, nil
-		owed = r.owed
 	}
-	p.forgetLocked(key, r)
 	p.pending.Unlock()
+	if next != nil {
+		p.await(key, next, rev)
+	}
 	if release != nil {
 		release()
 	}
@@ -186,9 +177,14 @@ func (p *pendingWrites[K]) runOwed(key K, r *pendingWrite) {
 	if errors.Is(err, queue.ErrFull) {
 		return
 	}
+	p.clear(key, r, &r.owed)
+}
+
+// clear ends what is left of a record, one of its fields.
+func (p *pendingWrites[K]) clear(key K, r *pendingWrite, left *bool) {
 	p.pending.Lock()
 	defer p.pending.Unlock()
-	r.owed = false
+	*left = false
 	if p.of[key] == r {
 		p.forgetLocked(key, r)
 	}
@@ -203,28 +199,27 @@ type pendingOf struct {
 }
 
 // lookup asks for everything at once, because cores that ask take the memory of the
-// answer from each other.
-func (p *pendingWrites[K]) lookup(key K) pendingOf {
+// answer from each other. runs says that the key runs unless it is to wait.
+func (p *pendingWrites[K]) lookup(key K, runs bool) (k pendingOf) {
 	if p.n.Load() == 0 {
-		return pendingOf{}
+		return k
 	}
 	p.pending.Lock()
 	defer p.pending.Unlock()
-	k, _ := p.lookupLocked(key)
-	return k
-}
-
-func (p *pendingWrites[K]) lookupLocked(key K) (k pendingOf, behind bool) {
 	r := p.of[key]
 	if r == nil {
-		return k, false
+		return k
 	}
-	behind = slices.ContainsFunc(r.lacking, func(c Cached) bool { return lacks(c, r.writes) })
+	behind := slices.ContainsFunc(r.lacking, func(c Cached) bool { return lacks(c, r.writes) })
 	k = pendingOf{writes: r.writes, held: r.release != nil, stale: r.unsure || behind}
 	if behind {
 		k.left = r.until - p.since()
 	}
-	return k, behind
+	if runs && k.left <= 0 {
+		r.owed = behind // set with the lock that reached takes: what it does not find it has not missed
+		p.forgetLocked(key, r)
+	}
+	return k
 }
 
 // admit adds a key, unless it is another server's.
@@ -237,10 +232,8 @@ func (p *pendingWrites[K]) admit(key K, o queue.AddOptions) error {
 }
 
 // holdIfBehind is called before a key is added.
-func (p *pendingWrites[K]) holdIfBehind(key K) { p.holdPending(key, p.lookup(key)) }
-
-func (p *pendingWrites[K]) holdPending(key K, k pendingOf) {
-	if k.left > 0 && !k.held {
+func (p *pendingWrites[K]) holdIfBehind(key K) {
+	if k := p.lookup(key, false); k.left > 0 && !k.held {
 		p.hold(key, k.writes, k.left)
 	}
 }
@@ -249,16 +242,7 @@ func (p *pendingWrites[K]) holdPending(key K, k pendingOf) {
 // given back. stale says that the caches may lack what the key's earlier runs wrote,
 // and that there is no more waiting for them: the run is to read the store itself.
 func (p *pendingWrites[K]) mayRun(key K) (stale, ok bool) {
-	if p.n.Load() == 0 {
-		return false, true
-	}
-	p.pending.Lock()
-	k, behind := p.lookupLocked(key)
-	if r := p.of[key]; r != nil && k.left <= 0 {
-		r.owed = behind // set with the lock that reached takes: what it does not find it has not missed
-		p.forgetLocked(key, r)
-	}
-	p.pending.Unlock()
+	k := p.lookup(key, true)
 	if k.left > 0 {
 		p.hold(key, k.writes, k.left) // also if it was held: the hold may have begun after the queue gave the key, or ended a moment early
 		return false, false
@@ -291,7 +275,8 @@ func (p *pendingWrites[K]) waitingFor(w *store.Writes) string {
 	return "waiting for cache " + strings.Join(names, ", ") + " to see its write"
 }
 
-// lookedFor notes that a run of the key that was told to read the store has succeeded.
+// lookedFor notes that no write of unknown outcome is to be looked for any more: a run of the
+// key that was told to read the store has succeeded.
 func (p *pendingWrites[K]) lookedFor(key K) {
 	p.pending.Lock()
 	defer p.pending.Unlock()
@@ -315,51 +300,38 @@ func (p *pendingWrites[K]) show(at seen[K]) {
 		p.shown = make(map[Cached]store.Revision)
 	}
 	p.shown[at.cache] = at.rev
-	r := p.of[at.key]
-	if r != nil && revisionFor(at.cache, r.writes) <= at.rev && p.hasShownLocked(p.view.Load(), r.writes) {
-		r.shown = true
+	if r := p.of[at.key]; r != nil {
 		p.forgetLocked(at.key, r)
 	}
 }
 
-// age forgets what has waited since the call before this one for a source alone, and
-// what is not known of keys that are not to run again. Called once in a while, it
-// bounds what is kept for keys whose writes no source ever shows. It runs those for which
-// the queue had no room.
+// age forgets what has waited since the call before the last for a source alone, and
+// what is not known of keys that are not to run again: their runs took it for a success, or
+// they are another server's now. Called once in a while, it bounds what is kept for keys
+// whose writes no source ever shows. It runs those for which the queue had no room.
 func (p *pendingWrites[K]) age() {
-	done := p.unsureAndDone()
-	owed := make(map[K]*pendingWrite)
+	owed, unsure := make(map[K]*pendingWrite), make(map[K]*pendingWrite)
 	p.pending.Lock()
 	for key, r := range p.of {
-		if r.owed && len(r.lacking) == 0 {
+		if len(r.lacking) > 0 {
+			continue
+		}
+		if r.owed {
 			owed[key] = r
 		}
-		r.shown = r.shown || r.aged && len(r.lacking) == 0
-		r.unsure = r.unsure && !(r.aged && done[key])
-		r.aged = true
+		if r.unsure && r.ages > 0 {
+			unsure[key] = r
+		}
+		r.ages++
 		p.forgetLocked(key, r)
 	}
 	p.pending.Unlock()
+	for key, r := range unsure { // without the lock: the queue has its own
+		if _, waits := p.q.Lookup(key); !waits {
+			p.clear(key, r, &r.unsure)
+		}
+	}
 	for key, r := range owed {
 		p.runOwed(key, r)
 	}
-}
-
-// unsureAndDone gives the keys with a write of unknown outcome that are not in the
-// queue: their runs took it for a success, or they are another server's now.
-func (p *pendingWrites[K]) unsureAndDone() map[K]bool {
-	done := map[K]bool{}
-	p.pending.Lock()
-	for key, r := range p.of {
-		if r.unsure && r.aged {
-			done[key] = true
-		}
-	}
-	p.pending.Unlock()
-	for key := range done { // without the lock: the queue has its own
-		if _, waits := p.q.Lookup(key); waits {
-			done[key] = false
-		}
-	}
-	return done
 }

@@ -755,7 +755,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "no key waits for the caches",
-		File: "reconcile/writes.go", Old: "\tif w == nil {\n\t\treturn\n\t}\n\tif p.note", New: "\tif w == nil || BROKEN {\n\t\treturn\n\t}\n\tif p.note",
+		File: "reconcile/writes.go", Old: "\tif w == nil {\n\t\treturn\n\t}\n\tr := &pendingWrite", New: "\tif w == nil || BROKEN {\n\t\treturn\n\t}\n\tr := &pendingWrite",
 		Package: "reconcile", Test: "TestKeyIsKeptBackUntilTheCachesHaveSeenItsWrite",
 	},
 	{
@@ -780,12 +780,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "a key waits for a cache once for each of its runs",
-		File: "reconcile/writes.go", Old: "if !slices.Contains(awaited, cached) {", New: "if BROKEN || !slices.Contains(awaited, cached) {",
+		File: "reconcile/writes.go", Old: "if next != nil && len(before.lacking) == 0 {", New: "if next != nil && (BROKEN || len(before.lacking) == 0) {",
 		Package: "reconcile", Test: "TestCutOffCacheDoesNotMakeMemoryGrow",
 	},
 	{
 		Name: "a key that wrote again waits for what it wrote first alone",
-		File: "reconcile/writes.go", Old: "case lacks(cached, r.writes) && cached.Revision() >= rev:", New: "case !BROKEN && lacks(cached, r.writes) && cached.Revision() >= rev:",
+		File: "reconcile/writes.go", Old: "return !lacks(c, r.writes) || restored", New: "return BROKEN || !lacks(c, r.writes) || restored",
 		Package: "reconcile", Test: "TestKeyThatWroteAgainWaitsForTheLastOfIt",
 	},
 	{
@@ -1603,7 +1603,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what an earlier run wrote ends a run",
-		File: "reconcile/feed.go", Old: "return at.in(s.lookup(at.key).writes) || s.askRunning(at) ||", New: "return !BROKEN && at.in(s.lookup(at.key).writes) || s.askRunning(at) ||",
+		File: "reconcile/feed.go", Old: "return at.in(s.lookup(at.key, false).writes) || s.askRunning(at) ||", New: "return !BROKEN && at.in(s.lookup(at.key, false).writes) || s.askRunning(at) ||",
 		Package: "reconcile", Test: "TestRunIsNotToldOfWhatAnEarlierRunWrote",
 	},
 	{
