@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -132,11 +133,7 @@ func (s *sources[K]) removeSource(name string) (ended bool, err error) {
 	}
 	patience, cancel := context.WithTimeout(ctx, s.o.stuckAfter())
 	defer cancel()
-	ended = waitFor(patience, done)
-	if !ended && ctx.Err() == nil {
-		f.ignoredItsEnd(done)
-	}
-	return ended, nil
+	return waitFor(patience, done), nil
 }
 
 var errUnwatched = errors.New("source was removed")
@@ -390,7 +387,7 @@ func (f *feed[K]) Failed(err error) {
 	case err != nil:
 		f.fail(err, before)
 	case before > 0:
-		f.of.recovered(nil, "source", f.Name, "failures", before)
+		f.of.recovered(slog.String("source", f.Name), slog.Int("failures", before))
 	}
 }
 

@@ -257,17 +257,14 @@ func (k *kernel[K]) report(f Failure[K], again bool, added ...slog.Attr) {
 	if !k.log().Enabled(context.Background(), level) {
 		return
 	}
-	attrs := []any{"controller", f.Controller, "err", store.Brief(f.Err)}
+	attrs := []slog.Attr{slog.String("controller", f.Controller), slog.Any("err", store.Brief(f.Err))}
 	if f.Source == "" {
-		attrs = append(attrs, "key", f.Key, "attempt", f.Attempt)
+		attrs = append(attrs, slog.Any("key", f.Key), slog.Int("attempt", f.Attempt))
 	} else {
-		attrs = append(attrs, "source", f.Source)
+		attrs = append(attrs, slog.String("source", f.Source))
 	}
 	if p := new(PanicError); errors.As(f.Err, &p) {
-		attrs = append(attrs, "stack", string(p.Stack))
-	}
-	for _, a := range added {
-		attrs = append(attrs, a)
+		attrs = append(attrs, slog.String("stack", string(p.Stack)))
 	}
 	what := "reconcile: run failed"
 	switch {
@@ -276,19 +273,15 @@ func (k *kernel[K]) report(f Failure[K], again bool, added ...slog.Attr) {
 	case f.Parked:
 		what = "reconcile: run failed for good, its key is parked"
 	}
-	k.log().Log(context.Background(), level, what, attrs...)
+	k.log().LogAttrs(context.Background(), level, what, append(attrs, added...)...)
 }
 
 // recovered logs the end of a row of failures that was logged.
-func (k *kernel[K]) recovered(added []slog.Attr, attrs ...any) {
-	if k.o.Hooks.OnError != nil {
-		return
+func (k *kernel[K]) recovered(attrs ...slog.Attr) {
+	if k.o.Hooks.OnError == nil {
+		attrs = append([]slog.Attr{slog.String("controller", k.name)}, attrs...)
+		k.log().LogAttrs(context.Background(), slog.LevelInfo, "reconcile: works again", attrs...)
 	}
-	attrs = append([]any{"controller", k.name}, attrs...)
-	for _, a := range added {
-		attrs = append(attrs, a)
-	}
-	k.log().Info("reconcile: works again", attrs...)
 }
 
 // makeQueue makes the queue, with hooks that pass on to the user's.
@@ -338,12 +331,10 @@ func (k *kernel[K]) parked(key K, attempts int, err error) {
 // the hook does ends nothing else. It reports whether the hook returned; if not, the
 // log says why.
 func (k *kernel[K]) contain(name string, hook func()) (ok bool) {
-	done := make(chan struct{})
-	go func() { // ends with the hook, and is waited for below
-		defer close(done)
+	_ = isolate(func() error {
 		ok = k.containHere(name, hook)
-	}()
-	<-done
+		return nil
+	})
 	return ok
 }
 

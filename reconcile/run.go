@@ -45,15 +45,13 @@ const runsAtOnce = 8
 
 // more is what few runs need: they are smaller without it.
 type more[K comparable] struct {
-	over   time.Duration // when the context ended while the run went on; 0: it did not
-	values context.Context
-	id     uint64        // 0 until asked for
-	lines  slog.Handler  // of the logger, with the attributes of the run; nil until asked for
-	doing  *string       // what it waits for, see WaitsFor
-	added  []slog.Attr   // to its log lines, see AddToLog; replaced, never written to
-	stuck  bool          // it was reported
-	ended  chan struct{} // closed when the run has returned; nil: nothing waits
-	asked  []seen[K]     // changes that matter unless the run wrote them
+	over  time.Duration // when the context ended while the run went on; 0: it did not
+	id    uint64        // 0 until asked for
+	doing *string       // what it waits for, see WaitsFor
+	added []slog.Attr   // to its log lines, see AddToLog; replaced, never written to
+	stuck bool          // it was reported
+	ended chan struct{} // closed when the run has returned; nil: nothing waits
+	asked []seen[K]     // changes that matter unless the run wrote them
 
 	// With Options.EndSuperseded:
 	since  map[Cached]store.Revision // what caches showed when the run began: it has seen that
@@ -219,15 +217,11 @@ func (x *run[K]) addToLog(attrs []slog.Attr) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	m := x.moreLocked()
-	m.added, m.lines = slices.Concat(m.added, attrs), nil
+	m.added = slices.Concat(m.added, attrs)
 }
 
-// toLog is what AddToLog added, for the kernel's own lines; a key that could not run has
-// no run.
+// toLog is what AddToLog added.
 func (x *run[K]) toLog() []slog.Attr {
-	if x == nil {
-		return nil
-	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.moreLocked().added
@@ -249,8 +243,8 @@ func (m *more[K]) does() string {
 	return "it goes on although its context ended"
 }
 
-// runLog is a run as the handler of its logger. It makes the attributes when the first
-// line is written: for most runs none is.
+// runLog is a run as the handler of its logger. It makes the attributes when a line is
+// written: for most runs none is.
 type runLog[K comparable] run[K]
 
 // Enabled implements slog.Handler.
@@ -271,24 +265,11 @@ func (l *runLog[K]) WithGroup(name string) slog.Handler { return l.handler().Wit
 
 func (l *runLog[K]) handler() slog.Handler {
 	x := (*run[K])(l)
-	x.mu.Lock()
-	m := x.moreLocked()
-	h, added := m.lines, m.added
-	x.mu.Unlock()
-	if h != nil {
-		return h
-	}
 	i := x.identify()
-	attrs := append([]slog.Attr{
+	attrs := []slog.Attr{
 		slog.String("controller", i.Controller), slog.Any("key", i.Key), slog.Uint64("run", i.Run), slog.Int("attempt", i.Attempt),
-	}, added...)
-	h = x.k.log().Handler().WithAttrs(attrs) // not under the lock: it is the user's
-	x.mu.Lock()
-	if len(m.added) == len(added) { // else it lacks what was added meanwhile
-		m.lines = h
 	}
-	x.mu.Unlock()
-	return h
+	return x.k.log().Handler().WithAttrs(append(attrs, x.toLog()...))
 }
 
 // Deadline implements context.Context.
@@ -348,24 +329,14 @@ func (x *run[K]) Value(key any) any {
 		}
 		return x.writes
 	}
-	values := x.valuesLocked()
+	cause := x.cause
 	x.mu.Unlock()
-	return values.Value(key)
-}
-
-// valuesLocked gives the context that has the run's values. After the end that is a
-// cancelled one, which has the cause for context.Cause.
-func (x *run[K]) valuesLocked() context.Context {
-	if x.cause == nil {
-		return x.hold.base
+	if cause == nil {
+		return x.hold.base.Value(key)
 	}
-	m := x.moreLocked()
-	if m.values == nil {
-		over, cancel := context.WithCancelCause(x.hold.base)
-		cancel(x.cause)
-		m.values = over
-	}
-	return m.values
+	over, cancel := context.WithCancelCause(x.hold.base) // which has the cause for context.Cause
+	cancel(cause)
+	return over.Value(key)
 }
 
 // AfterFunc is what the context package looks for in a parent that is not its

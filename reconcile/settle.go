@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -58,10 +59,8 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 
 // refuse settles a key that failed before it could run.
 func (t *settler[K]) refuse(item queue.Item[K], err error) {
-	d := decision{kind: resultError, do: settleRetry, err: err}
-	d.again = t.failedBefore(item, d)
-	t.settle(item, d, Result{})
-	t.tellEnd(nil, &item, &d)
+	item.Retry(err, 0)
+	t.report(Failure[K]{Controller: t.name, Key: item.Key, Attempt: item.Attempt, Err: err}, false)
 }
 
 // noteWell finds out whether a key still has a failure whose end is to be logged. A key
@@ -179,16 +178,8 @@ func (t *settler[K]) failedBefore(item queue.Item[K], d decision) bool {
 	return last != nil && !queue.IsThrottled(last)
 }
 
-// tell calls the hooks, or logs.
+// tell calls the hooks, or logs that a key failed, or works again.
 func (t *settler[K]) tell(x *run[K], item *queue.Item[K], d *decision, o Outcome, took time.Duration) {
-	t.tellEnd(x, item, d)
-	if f := t.o.Hooks.OnDone; f != nil {
-		t.containHere("OnDone", func() { f(item.Key, o, took) })
-	}
-}
-
-// tellEnd says that a key failed, or works again; x is nil for a key that could not run.
-func (t *settler[K]) tellEnd(x *run[K], item *queue.Item[K], d *decision) {
 	switch {
 	case d.err != nil && d.kind != resultThrottled:
 		t.report(Failure[K]{
@@ -198,6 +189,9 @@ func (t *settler[K]) tellEnd(x *run[K], item *queue.Item[K], d *decision) {
 			t.changeView(func(v *view[K]) { v.ill++ })
 		}
 	case d.err == nil && d.again && (d.kind == resultSuccess || d.kind == resultRequeueAfter):
-		t.recovered(x.toLog(), "key", item.Key)
+		t.recovered(append([]slog.Attr{slog.Any("key", item.Key)}, x.toLog()...)...)
+	}
+	if f := t.o.Hooks.OnDone; f != nil {
+		t.containHere("OnDone", func() { f(item.Key, o, took) })
 	}
 }

@@ -71,10 +71,10 @@ func (a *alarm) wait(ctx context.Context, epoch time.Time) bool {
 type slot[K comparable] struct {
 	k      *kernel[K]
 	alarm  *alarm
-	cancel context.CancelFunc // ends the worker after its present run
+	ctx    context.Context    // of the worker: it goes after its present run when this ends
+	cancel context.CancelFunc // ends ctx
 	labels context.Context    // of its goroutine
 	worker string             // the label that no other worker has
-	going  bool               // it was told to go; guarded by kernel.mu
 
 	mu     sync.Mutex // guards what follows, and the present run's state
 	run    *run[K]    // nil: none

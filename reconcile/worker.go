@@ -22,15 +22,14 @@ type pool[K comparable] struct {
 	late  error // the cause of a run past its deadline
 
 	// What follows is guarded by kernel.mu.
-	open    bool
-	over    bool // no worker is started any more
-	want    int
-	slots   map[*slot[K]]struct{} // of all workers
-	staying int                   // workers that were not told to go
-	gone    Counts                // of workers that ended
-	took    time.Duration         // all their runs together
-	stops   bool                  // a worker left because the program stopped the queue
-	looks   int                   // at the runs, by watch
+	open  bool
+	over  bool // no worker is started any more
+	want  int
+	slots map[*slot[K]]struct{} // of all workers
+	gone  Counts                // of workers that ended
+	took  time.Duration         // all their runs together
+	stops bool                  // a worker left because the program stopped the queue
+	looks int                   // at the runs, by watch
 }
 
 // change changes what is asked of the pool, and then starts workers, or tells some to go.
@@ -42,40 +41,33 @@ func (p *pool[K]) change(f func()) {
 	if !p.open || p.over {
 		n = 0
 	}
+	staying := 0
 	for s := range p.slots {
-		if p.staying <= n {
-			break
+		if s.ctx.Err() != nil {
+			continue
 		}
-		p.dismissLocked(s)
+		if staying++; staying > n {
+			s.cancel()
+		}
 	}
-	for p.staying < n {
+	for ; staying < n; staying++ {
 		p.startLocked()
-	}
-}
-
-// dismissLocked tells a worker to go when its present run has ended.
-func (p *pool[K]) dismissLocked(s *slot[K]) {
-	if !s.going {
-		s.going = true
-		s.cancel()
-		p.staying--
 	}
 }
 
 // replace starts another worker in place of one that is stuck or whose goroutine
 // was ended under it. The stuck one goes when its run has returned after all.
-func (p *pool[K]) replace(s *slot[K]) { p.change(func() { p.dismissLocked(s) }) }
+func (p *pool[K]) replace(s *slot[K]) { p.change(s.cancel) }
 
 func (p *pool[K]) startLocked() {
-	ctx, cancel := context.WithCancel(context.Background())
-	s := &slot[K]{k: p.kernel, alarm: p.alarm, cancel: cancel}
+	s := &slot[K]{k: p.kernel, alarm: p.alarm}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.labels, s.worker = goroutineLabels(p.name)
 	if p.slots == nil {
 		p.slots = make(map[*slot[K]]struct{})
 	}
 	p.slots[s] = struct{}{}
-	p.staying++
-	w := &worker[K]{p: p, slot: s, ctx: ctx}
+	w := &worker[K]{p: p, slot: s}
 	p.work.startLocked(partWorkers, w.loop) // ended by cancel, or by the queue's stop
 }
 
@@ -83,7 +75,7 @@ func (p *pool[K]) startLocked() {
 func (p *pool[K]) leave(s *slot[K]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.dismissLocked(s)
+	s.cancel()
 	delete(p.slots, s)
 	n, took := s.count()
 	p.gone.merge(n)
@@ -225,7 +217,6 @@ func goroutineLabels(controller string) (context.Context, string) {
 type worker[K comparable] struct {
 	p    *pool[K]
 	slot *slot[K]
-	ctx  context.Context // ends the worker between two runs
 
 	items    []queue.Item[K] // of the present run
 	rest     []queue.Item[K] // taken with them, for the next run
@@ -267,7 +258,7 @@ func (w *worker[K]) goexit() {
 func (w *worker[K]) work() error {
 	buf := make([]queue.Item[K], max(w.p.o.Batch, 1))
 	for {
-		n, err := w.p.q.GetBatch(w.ctx, buf)
+		n, err := w.p.q.GetBatch(w.slot.ctx, buf)
 		if err != nil {
 			return err
 		}

@@ -750,7 +750,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "of two caches that lack what an earlier run wrote one is waited for",
-		File: "reconcile/writes.go", Old: "\t\t\t\tw.Note(cached.Backend(), cached.Kind(), store.Key{}, revisionFor(cached, before.writes))\n", New: "\t\t\t\tw.Note(cached.Backend(), cached.Kind(), store.Key{}, revisionFor(cached, before.writes))\n\t\t\t\tif BROKEN {\n\t\t\t\t\tbreak\n\t\t\t\t}\n",
+		File: "reconcile/writes.go", Old: "\t\t\tw.Note(cached.Backend(), cached.Kind(), store.Key{}, revisionFor(cached, before.writes))\n", New: "\t\t\tw.Note(cached.Backend(), cached.Kind(), store.Key{}, revisionFor(cached, before.writes))\n\t\t\tif BROKEN {\n\t\t\t\tbreak\n\t\t\t}\n",
 		Package: "reconcile", Test: "TestSeveralControllersCachesAndBackendsConverge",
 	},
 	{
@@ -800,7 +800,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a hook is called on the kernel's goroutine",
-		File: "reconcile/kernel.go", Old: "\tdone := make(chan struct{})\n\tgo func() { // ends with the hook", New: "\tif BROKEN {\n\t\treturn k.containHere(name, hook)\n\t}\n\tdone := make(chan struct{})\n\tgo func() { // ends with the hook",
+		File: "reconcile/kernel.go", Old: "\t_ = isolate(func() error {\n\t\tok = k.containHere", New: "\tcall := isolate\n\tif BROKEN {\n\t\tcall = func(f func() error) error { return f() }\n\t}\n\t_ = call(func() error {\n\t\tok = k.containHere",
 		Package: "reconcile", Test: "TestHookThatEndsItsGoroutineEndsNothingElse",
 	},
 	{
@@ -1633,7 +1633,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "Unwatch waits for a source however long it goes on",
-		File: "reconcile/feed.go", Old: "patience, cancel := context.WithTimeout(ctx, s.o.stuckAfter())\n\tdefer cancel()\n\tended = waitFor(patience, done)", New: "patience, cancel := context.WithTimeout(ctx, s.o.stuckAfter())\n\tif BROKEN {\n\t\tpatience = ctx\n\t}\n\tdefer cancel()\n\tended = waitFor(patience, done)",
+		File: "reconcile/feed.go", Old: "patience, cancel := context.WithTimeout(ctx, s.o.stuckAfter())\n\tdefer cancel()\n\treturn waitFor(patience, done), nil", New: "patience, cancel := context.WithTimeout(ctx, s.o.stuckAfter())\n\tif BROKEN {\n\t\tpatience = ctx\n\t}\n\tdefer cancel()\n\treturn waitFor(patience, done), nil",
 		Package: "reconcile", Test: "TestSourceThatRemovesItselfEnds",
 	},
 	{
