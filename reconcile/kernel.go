@@ -22,16 +22,15 @@ import (
 // the run of a key that outlives a hold keeps the key locked, which a new queue would
 // forget.
 type kernel[K comparable] struct {
-	name      string
-	rec       Reconciler[K]
-	batch     BatchReconciler[K] // instead of rec
-	forgets   []Forgetter[K]     // the reconciler and its middleware, as far as they remember keys
-	sweeps    []Sweeper[K]       // the same, as far as they remember keys that wait
-	o         Options[K]
-	userHooks queue.Hooks[K]
-	q         *queue.Queue[K]
-	epoch     time.Time // times of runs are counted from here
-	ownHash   bool      // o.Hash is the user's
+	name    string
+	rec     Reconciler[K]
+	batch   BatchReconciler[K] // instead of rec
+	forgets []Forgetter[K]     // the reconciler and its middleware, as far as they remember keys
+	sweeps  []Sweeper[K]       // the same, as far as they remember keys that wait
+	o       Options[K]
+	q       *queue.Queue[K]
+	epoch   time.Time // times of runs are counted from here
+	ownHash bool      // o.Hash is the user's
 
 	// The locks of the package, in the order in which one goroutine may take them:
 	//
@@ -284,7 +283,7 @@ func (k *kernel[K]) recovered(attrs ...slog.Attr) {
 	}
 }
 
-// makeQueue makes the queue, with hooks that pass on to the user's.
+// makeQueue makes the queue. What it calls of the user's is contained.
 func (k *kernel[K]) makeQueue() (err error) {
 	qo := k.o.Queue
 	qo.Name = k.name
@@ -292,38 +291,39 @@ func (k *kernel[K]) makeQueue() (err error) {
 	if qo.Policy == nil {
 		qo.Policy = k.o.Backoff.Policy()
 	}
+	var hooks queue.Hooks[K]
 	if qo.Hooks != nil {
-		k.userHooks = *qo.Hooks
+		hooks = *qo.Hooks
 	}
-	hooks := k.userHooks
-	hooks.HoldExpired, hooks.Exhausted, hooks.Parked = k.holdExpired, k.exhausted, k.parked
+	k.containHooks(&hooks)
 	qo.Hooks = &hooks
 	k.q, err = queue.New(&qo)
 	return err
 }
 
-// holdExpired passes on what the queue says. The controller itself need not know:
-// the key's next run, which may have begun already, looks at the caches.
-func (k *kernel[K]) holdExpired(over queue.Scope[K], reason string) {
-	if user := k.userHooks.HoldExpired; user != nil {
-		k.callAside("HoldExpired", func() { user(over, reason) }) // the queue's timer calls this
+// containHooks wraps the hooks of the queue. The controller itself need not know that a hold
+// expired: the key's next run, which may have begun already, looks at the caches.
+func (k *kernel[K]) containHooks(h *queue.Hooks[K]) {
+	if expired := h.HoldExpired; expired != nil {
+		h.HoldExpired = func(over queue.Scope[K], reason string) { // the queue's timer calls this, and must go on
+			k.parts.start("hook HoldExpired", func() {
+				k.containHere("HoldExpired", func() { expired(over, reason) })
+			})
+		}
 	}
-}
-
-// exhausted is the queue's hook for a key that was given up after too many failures.
-func (k *kernel[K]) exhausted(key K, attempts int, err error) {
-	if user := k.userHooks.Exhausted; user != nil {
-		k.contain("Exhausted", func() { user(key, attempts, err) })
+	if parked := h.Parked; parked != nil {
+		h.Parked = func(key K, attempts int, err error) {
+			k.contain("Parked", func() { parked(key, attempts, err) })
+		}
 	}
-	if k.o.Hooks.OnError == nil {
-		k.log().Warn("reconcile: key is given up and parked", "controller", k.name, "key", key, "attempt", attempts-1, "err", store.Brief(err))
-	}
-}
-
-// parked passes on what the queue says of a key that was parked.
-func (k *kernel[K]) parked(key K, attempts int, err error) {
-	if user := k.userHooks.Parked; user != nil {
-		k.contain("Parked", func() { user(key, attempts, err) })
+	exhausted := h.Exhausted
+	h.Exhausted = func(key K, attempts int, err error) {
+		if exhausted != nil {
+			k.contain("Exhausted", func() { exhausted(key, attempts, err) })
+		}
+		if k.o.Hooks.OnError == nil {
+			k.log().Warn("reconcile: key is given up and parked", "controller", k.name, "key", key, "attempt", attempts-1, "err", store.Brief(err))
+		}
 	}
 }
 
@@ -358,12 +358,6 @@ func (k *kernel[K]) hookFailed(name string, v any) {
 	}
 	p := newPanic(v)
 	k.log().Error("reconcile: hook panicked", "controller", k.name, "hook", name, "err", store.Brief(p), "stack", string(p.Stack))
-}
-
-// callAside calls a hook and does not wait for it: the caller must go on even if the
-// hook never returns. The hook is contained.
-func (k *kernel[K]) callAside(name string, hook func()) {
-	k.parts.start("hook "+name, func() { k.containHere(name, hook) })
 }
 
 // containFuncs wraps the functions that the queue calls, so that a panic of one, or

@@ -810,7 +810,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the queue's timer waits for HoldExpired",
-		File: "reconcile/kernel.go", Old: "k.callAside(\"HoldExpired\", func", New: "if BROKEN {\n\t\t\tk.contain(\"HoldExpired\", func() { user(over, reason) })\n\t\t\treturn\n\t\t}\n\t\tk.callAside(\"HoldExpired\", func",
+		File: "reconcile/kernel.go", Old: "\t\t\tk.parts.start(\"hook HoldExpired\", func() {", New: "\t\t\tif BROKEN {\n\t\t\t\tk.contain(\"HoldExpired\", func() { expired(over, reason) })\n\t\t\t\treturn\n\t\t\t}\n\t\t\tk.parts.start(\"hook HoldExpired\", func() {",
 		Package: "reconcile", Test: "TestHookThatHangsStopsNothing",
 	},
 	{
