@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -333,4 +334,15 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 		return v
 	}
 	return reflect.DeepEqual(read(a), read(b))
+}
+
+// A record of the largest size that a store takes is read, and one that is larger is not.
+func TestRecordAtTheBoundOfItsSizeIsRead(t *testing.T) {
+	s := newBuckets(t, newMemory(t, nil), nil)
+	for size, want := range map[int]error{store.MaxValue: nil, store.MaxValue + 1: store.ErrDecode} {
+		head, tail := `{"schema":1,"meta":{"uid":"u","generation":1},"spec":{},"more":"`, `"}`
+		data := []byte(head + strings.Repeat("x", size-len(head)-len(tail)) + tail)
+		_, err := s.Decode(store.Record{Kind: "Bucket", Key: store.Key{Name: "a"}, Revision: 1, Bytes: data})
+		wantErr(t, fmt.Sprint(size, " bytes"), err, want)
+	}
 }

@@ -232,3 +232,157 @@ func TestDefaultsAreFilledInBeforeValidateAndChangeNothingAgain(t *testing.T) {
 		})
 	}
 }
+
+// wrong is a backend of which one call fails: the failing-th, counted over all. before is called before each call.
+type wrong struct {
+	store.Backend
+	failing, calls int
+	why            error
+	before         func(method string)
+}
+
+func (w *wrong) call(method string) error {
+	if w.calls++; w.calls == w.failing {
+		return w.why
+	}
+	if w.before != nil {
+		w.before(method)
+	}
+	return nil
+}
+
+func (w *wrong) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+	if err := w.call("Get"); err != nil {
+		return store.Record{}, err
+	}
+	return w.Backend.Get(ctx, kind, key)
+}
+
+func (w *wrong) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	if err := w.call("List"); err != nil {
+		return store.Page{}, err
+	}
+	o.Limit = 2
+	return w.Backend.List(ctx, kind, o)
+}
+
+func (w *wrong) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if err := w.call("Commit"); err != nil {
+		return 0, err
+	}
+	return w.Backend.Commit(ctx, txn)
+}
+
+// fiveOld is a store with five objects of an earlier version and one of this one.
+func fiveOld(t *testing.T) *memory.Backend {
+	b := newMemory(t, &memory.Options{Encode: true})
+	for i := range 5 {
+		putRaw(t, b, store.Key{Namespace: "prod", Name: fmt.Sprint("old", i)}, fmt.Sprintf(`{"schema":1,"meta":{"uid":"u%d","generation":1},"spec":{"place":"eu-1"}}`, i))
+	}
+	putRaw(t, b, store.Key{Namespace: "prod", Name: "new"}, `{"schema":3,"meta":{"uid":"n","generation":1},"spec":{"region":"eu-3"}}`)
+	return b
+}
+
+func inThisVersion(t *testing.T, b store.Backend) *buckets {
+	return newBuckets(t, b, &store.Options[bucketSpec, bucketStatus]{Version: 3, Convert: conversions})
+}
+
+// countNew is how many objects are stored in the form of this version.
+func countNew(t *testing.T, b store.Backend) (n int) {
+	for _, r := range must[store.Page](t)(b.List(t.Context(), "Bucket", store.ListOptions{})).Records {
+		if strings.Contains(string(must[[]byte](t)(r.Encode())), `"schema":3`) {
+			n++
+		}
+	}
+	return n
+}
+
+// Whatever call of the store fails, a Rewrite and a Copy end there with its error, say how much
+// they did, and are finished by another one. A list that took too long is begun again.
+//
+// Negative controls: mutants "a rewrite goes on past an error of the store" and "a rewrite gives
+// up a list that took too long".
+func TestRewriteAndCopyOfAStoreThatFailsOnce(t *testing.T) {
+	for n := 1; ; n++ {
+		b := fiveOld(t)
+		w := &wrong{Backend: b, failing: n, why: errBroken}
+		did, err := store.Rewrite(t.Context(), inThisVersion(t, w))
+		if w.calls < n {
+			break // there is no such call
+		}
+		wantErr(t, fmt.Sprint("Rewrite whose call ", n, " fails"), err, errBroken)
+		if w.calls != n || did != countNew(t, b)-1 {
+			t.Errorf("Rewrite whose call %d fails made %d calls, and says %d of %d", n, w.calls, did, countNew(t, b)-1)
+		}
+		if rest, err := store.Rewrite(t.Context(), inThisVersion(t, b)); err != nil || rest != 5-did || countNew(t, b) != 6 {
+			t.Errorf("the rest after call %d: %d, error %v; want %d", n, rest, err, 5-did)
+		}
+	}
+	for n := 1; ; n++ {
+		src, dst := fiveOld(t), newMemory(t, &memory.Options{Encode: true})
+		putRaw(t, src, store.Key{Namespace: "prod", Name: "zz"}, `{"schema":3,"meta":{"uid":"z","generation":1},"spec":{}}`)
+		from, to := &wrong{Backend: src, failing: n, why: errBroken}, &wrong{Backend: dst}
+		did, err := store.Copy(t.Context(), inThisVersion(t, to), inThisVersion(t, from))
+		if from.calls < n {
+			break
+		}
+		wantErr(t, fmt.Sprint("Copy whose call ", n, " fails"), err, errBroken)
+		if from.calls != n || did != countNew(t, dst) {
+			t.Errorf("Copy whose call %d fails made %d calls, and says %d of %d", n, from.calls, did, countNew(t, dst))
+		}
+		if rest, err := store.Copy(t.Context(), inThisVersion(t, dst), inThisVersion(t, src)); err != nil || rest != 7-did {
+			t.Errorf("the rest after call %d: %d, error %v; want %d", n, rest, err, 7-did)
+		}
+	}
+	for data, want := range map[string]error{`{"schema":4,"meta":{"uid":"x","generation":1},"spec":{}}`: store.ErrNewer, `{`: store.ErrDecode} {
+		src, dst := fiveOld(t), newMemory(t, &memory.Options{Encode: true})
+		putRaw(t, src, store.Key{Namespace: "prod", Name: "x"}, data)
+		did, err := store.Copy(t.Context(), inThisVersion(t, dst), inThisVersion(t, src))
+		wantErr(t, "Copy of what it cannot read", err, want)
+		if n := countNew(t, dst); did != n {
+			t.Errorf("Copy that ends at %s says %d, and %d are there", data, did, n)
+		}
+	}
+	b := fiveOld(t)
+	late := &wrong{Backend: b, why: store.ErrCompacted}
+	late.before = func(method string) {
+		if method == "Commit" && late.failing == 0 {
+			late.failing = -1
+		}
+		if method == "List" && late.failing == -1 {
+			late.failing = late.calls + 1 // the Get or List after it
+		}
+	}
+	if did, err := store.Rewrite(t.Context(), inThisVersion(t, late)); err != nil || did != 5 {
+		t.Errorf("Rewrite whose list took too long: %d, error %v, want 5", did, err)
+	}
+	stale := &wrong{Backend: fiveOld(t), failing: 1, why: store.ErrCompacted}
+	if did, err := store.Rewrite(t.Context(), inThisVersion(t, stale)); !errors.Is(err, store.ErrCompacted) || did != 0 {
+		t.Errorf("Rewrite of which nothing was done before the list broke off: %d, error %v, want ErrCompacted", did, err)
+	}
+}
+
+// What another has rewritten or deleted since the list is left alone, and not counted.
+//
+// Negative control: mutant "an object that another has rewritten is written again".
+func TestRewriteLeavesWhatAnotherHasRewritten(t *testing.T) {
+	b := fiveOld(t)
+	w := &wrong{Backend: b}
+	w.before = func(method string) {
+		if method == "Get" && w.before != nil {
+			w.before = nil
+			deleted := must[store.Record](t)(b.Get(t.Context(), "Bucket", store.Key{Namespace: "prod", Name: "old4"}))
+			must[store.Revision](t)(b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "Bucket", Key: deleted.Key}}}))
+			if did, err := store.Rewrite(t.Context(), inThisVersion(t, b)); err != nil || did != 4 {
+				t.Errorf("the other wrote %d, error %v, want 4", did, err)
+			}
+		}
+	}
+	revision := func() store.Revision {
+		return must[store.Page](t)(b.List(t.Context(), "Bucket", store.ListOptions{})).Revision
+	}
+	before := revision()
+	if did, err := store.Rewrite(t.Context(), inThisVersion(t, w)); err != nil || did != 0 || revision() != before+5 {
+		t.Errorf("after the other %d were written, error %v, at %d; want none, at %d", did, err, revision(), before+5)
+	}
+}

@@ -132,3 +132,22 @@ func TestDeclarationOverWhatItMayNotChange(t *testing.T) {
 		}
 	}
 }
+
+// A declaration whose bytes are damaged is an error, over an object and where none is.
+func TestDamagedDeclarationIsAnError(t *testing.T) {
+	whole := `{"schema":1,"meta":{"name":"a","generation":1},"spec":{"x":1},"converts":true}`
+	for _, cut := range []int{0, 1, len(whole) / 2, len(whole) - 1} {
+		d := store.Declaration{Kind: "Thing", Key: store.Key{Name: "a"}, Value: []byte(whole[:cut])}
+		if next, err := d.Over([]byte(whole)); !errors.Is(err, store.ErrDecode) || next != nil {
+			t.Errorf("%s over an object: %s, error %v, want ErrDecode", d.Value, next, err)
+		}
+		d.Value = append(d.Value, `"converts"`...)
+		if next, err := d.Stored(); !errors.Is(err, store.ErrDecode) || next != nil {
+			t.Errorf("%s where no object is: %s, error %v, want ErrDecode", d.Value, next, err)
+		}
+	}
+	d := store.Declaration{Kind: "Thing", Key: store.Key{Name: "a"}, Value: []byte(whole)}
+	if next, err := d.Stored(); err != nil || !strings.Contains(string(next), `"spec":{"x":1}`) || strings.Contains(string(next), "converts") {
+		t.Errorf("whole it is stored as %s, error %v", next, err)
+	}
+}

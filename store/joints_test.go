@@ -182,7 +182,8 @@ func TestSameStatusIsAllThatUpdateStatusWrites(t *testing.T) {
 		"status":     func(o *bucket) { o.Status.ARN = "x" },
 		"phase":      func(o *bucket) { o.Phase = "Odd" },
 		"observed":   func(o *bucket) { o.ObservedGeneration++ },
-		"conditions": func(o *bucket) { o.SetProgressing("Odd", "") },
+		"progress":   func(o *bucket) { o.SetProgressing("Odd", "") },
+		"conditions": func(o *bucket) { o.Conditions = []store.Condition{{Type: "Odd", Status: store.True}} },
 	} {
 		a, b := named("a"), named("a")
 		if edit(b); s.SameStatus(a, b) || !s.SameStatus(b, b) {

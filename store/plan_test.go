@@ -229,6 +229,8 @@ func TestTypesThatCannotBeCopiedAreRefusedByPath(t *testing.T) {
 		"Spec.A: map[*int]int":         shapeErr[struct{ A map[*int]int }](),
 		"Spec.A.mu: sync.Mutex":        shapeErr[struct{ A struct{ mu sync.Mutex } }](),
 		"Spec.A: store.onlyClone":      shapeErr[struct{ A onlyClone }](),
+		"Spec.a.P: *int":               shapeErr[struct{ a struct{ P *int } }](),
+		"Spec.A.p: *int":               shapeErr[struct{ A cloneOfAnother }](),
 		"Spec: func()":                 shapeErr[func()](),
 		"Spec.A: interface { A() int ": shapeErr[struct{ A interface{ A() int } }](),
 	}
@@ -246,6 +248,52 @@ func TestTypesThatCannotBeCopiedAreRefusedByPath(t *testing.T) {
 }
 
 type onlyClone struct{ f func() }
+
+// A method of that name with other parameters or results is not the copy that is meant.
+type (
+	cloneOfAnother  struct{ p *int }
+	cloneWithError  struct{ List []int }
+	cloneOfArgument struct{ List []int }
+	cloneToAny      struct{ List []int }
+	equalToAny      struct{ List []int }
+	cloneOfNothing  struct{ List []int }
+)
+
+func (cloneOfAnother) Clone() *cloneOfAnother                 { panic("called") }
+func (cloneWithError) Clone() (cloneWithError, error)         { panic("called") }
+func (cloneOfArgument) Clone(cloneOfArgument) cloneOfArgument { panic("called") }
+func (cloneToAny) Clone() any                                 { panic("called") }
+func (cloneOfNothing) Clone()                                 { panic("called") }
+func (e equalToAny) Clone() equalToAny                        { return equalToAny{append([]int(nil), e.List...)} }
+func (equalToAny) Equal(any) bool                             { panic("called") }
+
+func TestMethodsOfOtherFormsAreNotCalled(t *testing.T) {
+	type all struct {
+		A cloneWithError
+		B cloneOfArgument
+		C cloneToAny
+		D cloneOfNothing
+		E equalToAny
+	}
+	s, err := newShape[all]("Spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := []int{1, 2}
+	a := all{cloneWithError{one}, cloneOfArgument{one}, cloneToAny{one}, cloneOfNothing{one}, equalToAny{one}}
+	var b all
+	if s.copyTo(&b, &a); !s.equal(&a, &b) {
+		t.Errorf("the copy is %v", b)
+	}
+	if one[1] = 3; s.equal(&a, &b) {
+		t.Error("the copy shares memory")
+	}
+	for _, list := range [][]int{b.A.List, b.B.List, b.C.List, b.D.List, b.E.List} {
+		if list[1] != 2 {
+			t.Errorf("the copy is %v", b)
+		}
+	}
+}
 
 func (o onlyClone) Clone() onlyClone { return onlyClone{o.f} }
 

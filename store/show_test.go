@@ -174,3 +174,16 @@ func TestSecretIsKeptHoweverItsPlaceIsWritten(t *testing.T) {
 		}
 	}
 }
+
+// What an editor cut off is an error, wherever it was cut.
+func TestWhatIsCutOffIsNotParsed(t *testing.T) {
+	s, o := newShown(t)
+	text := must[[]byte](t)(s.Show(o))
+	text = []byte(strings.TrimSpace(string(text)))
+	for cut := range text {
+		if got, err := s.Parse(text[:cut], o); err == nil {
+			t.Fatalf("%d of %d bytes are %+v", cut, len(text), got)
+		}
+	}
+	must[*store.Object[showSpec, showStatus]](t)(s.Parse(text, o))
+}

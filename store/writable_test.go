@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -27,6 +28,17 @@ type own struct{ hidden int }
 
 func (o own) MarshalJSON() ([]byte, error)     { return json.Marshal(o.hidden) }
 func (o *own) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &o.hidden) }
+
+// ownText and ownPointer encode themselves as text.
+type (
+	ownText    struct{ hidden int }
+	ownPointer struct{ hidden int }
+)
+
+func (ownText) MarshalText() ([]byte, error)     { return nil, nil }
+func (*ownText) UnmarshalText([]byte) error      { return nil }
+func (*ownPointer) MarshalText() ([]byte, error) { return nil, nil }
+func (*ownPointer) UnmarshalText([]byte) error   { return nil }
 
 type (
 	Embedded struct{ A int }
@@ -70,6 +82,8 @@ func TestNewRefusesFieldsThatJSONDrops(t *testing.T) {
 	for what, err := range map[string]error{
 		"a type that encodes itself": newOf[struct{ A own }](t, nil),
 		"a pointer to one":           newOf[struct{ A *own }](t, nil),
+		"one that does so as text":   newOf[struct{ A ownText }](t, nil),
+		"one whose pointer does":     newOf[struct{ A []ownPointer }](t, nil),
 		"an embedded struct":         newOf[struct{ withOne }](t, nil),
 		"an unexported embedded one": newOf[struct{ hidden }](t, nil),
 		"a field that is named -": newOf[struct {
@@ -127,17 +141,43 @@ func TestWhatIsNotGivenIsAnError(t *testing.T) {
 			_, err := call()
 			wantErr(t, what+" of nothing", err, store.ErrInvalid)
 		}
+		b := s.Backend()
+		for what, err := range map[string]error{
+			"Copy to nothing":         second(store.Copy(ctx, nil, s)),
+			"Copy of nothing":         second(store.Copy(ctx, s, nil)),
+			"CopyRecords to nothing":  second(store.CopyRecords(ctx, nil, b, "Bucket")),
+			"CopyRecords of nothing":  second(store.CopyRecords(ctx, b, nil, "Bucket")),
+			"Rewrite of nothing":      second(store.Rewrite[bucketSpec, bucketStatus](ctx, nil)),
+			"Installation of nothing": second(store.Installation(ctx, nil)),
+		} {
+			wantErr(t, what, err, store.ErrInvalid)
+		}
 	})
 }
 
-// The external name is what a create made. Mangled it names another resource.
+// The external name is what a create made. Mangled it names another resource. Each of the times
+// is looked at, and is refused from the first year on that JSON has no form for.
 func TestIntentThatWouldBeReadAsAnotherIsRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *buckets) {
 		o := must[*bucket](t)(s.Create(t.Context(), named("a")))
-		for _, i := range []store.Intent{{ExternalName: "vm-\xff"}, {Pending: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}} {
-			o.Intent = i
-			_, err := s.UpdateIntent(t.Context(), o)
-			wantErr(t, "UpdateIntent", err, store.ErrInvalid)
+		o.Intent = store.Intent{ExternalName: "vm-\xff"}
+		_, err := s.UpdateIntent(t.Context(), o)
+		wantErr(t, "UpdateIntent", err, store.ErrInvalid)
+		for what, set := range map[string]func(i *store.Intent, at time.Time){
+			"pending":   func(i *store.Intent, at time.Time) { i.Pending = at },
+			"succeeded": func(i *store.Intent, at time.Time) { i.Succeeded = at },
+			"failed":    func(i *store.Intent, at time.Time) { i.Failed = at },
+		} {
+			for year, want := range map[int]error{-1: store.ErrInvalid, 0: nil, 9999: nil, 10000: store.ErrInvalid} {
+				o := stored(t, s, o)
+				o.Intent = store.Intent{}
+				set(&o.Intent, time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC))
+				_, err := s.UpdateIntent(t.Context(), o)
+				wantErr(t, fmt.Sprint(what, " in the year ", year), err, want)
+				if now := stored(t, s, o); err == nil && now.Intent != o.Intent {
+					t.Errorf("%s in the year %d is stored as %v", what, year, now.Intent)
+				}
+			}
 		}
 	})
 }
