@@ -3,6 +3,7 @@ package cache_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sync"
 	"testing"
@@ -20,6 +21,8 @@ type mortal struct {
 	mu             sync.Mutex // guards what follows
 	watches, lists error      // why they fail; nil: they work
 	tries          int        // of those that fail
+	shows          bool       // the watches that fail have delivered a snapshot
+	health         error
 	broken         chan struct{}
 }
 
@@ -48,6 +51,20 @@ func (m *mortal) cut() {
 	m.breakLocked()
 }
 
+// Health implements store.HealthChecker.
+func (m *mortal) Health() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.health
+}
+
+// fails has the backend say that it does not serve; nil: it does.
+func (m *mortal) fails(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.health = err
+}
+
 func (m *mortal) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,9 +75,17 @@ func (m *mortal) Watch(ctx context.Context, kind string, after store.Revision) i
 	return func(yield func(store.Batch, error) bool) {
 		m.mu.Lock()
 		m.tries++
-		err, broken := m.watches, m.broken
+		err, broken, tries := m.watches, m.broken, m.tries
 		m.mu.Unlock()
+		if tries > 10_000 { // without any pause the bubble's clock would stand still for ever
+			<-ctx.Done()
+			yield(store.Batch{}, context.Cause(ctx))
+			return
+		}
 		if err != nil {
+			if m.shows {
+				m.show(ctx, kind, after, yield)
+			}
 			yield(store.Batch{}, err)
 			return
 		}
@@ -79,6 +104,18 @@ func (m *mortal) Watch(ctx context.Context, kind string, after store.Revision) i
 			if !yield(b, err) {
 				return
 			}
+		}
+	}
+}
+
+// show yields the snapshot that a watch begins with, if it does.
+func (m *mortal) show(ctx context.Context, kind string, after store.Revision, yield func(store.Batch, error) bool) {
+	if after != 0 {
+		return
+	}
+	for b, err := range m.Backend.Watch(ctx, kind, 0) {
+		if err != nil || !yield(b, nil) || b.Kind == store.BatchSnapshotEnd {
+			return
 		}
 	}
 }
@@ -105,6 +142,7 @@ func TestReopeningIsPaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		shards         int
 		typed          bool // the store's own Watch
+		shows          bool // the watch fails after its snapshot
 		watches, lists error
 		late           bool // it dies when all was well
 		quick, long    [2]int
@@ -119,6 +157,8 @@ func TestReopeningIsPaced(t *testing.T) {
 		"the first watch of a store":               {typed: true, watches: errDead, quick: [2]int{4, 7}, long: [2]int{22, 45}},
 		"the watch of a store, as compacted":       {typed: true, watches: store.ErrCompacted, late: true, quick: [2]int{4, 7}, long: [2]int{22, 45}},
 		"the watch of shards, as compacted":        {shards: shards, watches: store.ErrCompacted, late: true, quick: [2]int{5, 8}, long: [2]int{30, 46}},
+		"the watch of a cache, after its snapshot": {watches: store.ErrCompacted, shows: true, late: true, quick: [2]int{5, 8}, long: [2]int{30, 46}},
+		"the watch of shards, after its snapshot":  {shards: shards, watches: store.ErrCompacted, shows: true, late: true, quick: [2]int{5, 8}, long: [2]int{30, 46}},
 		"the watch and the list of a cache's part": {shards: shards, watches: errDead, lists: errDead, quick: [2]int{5, 8}, long: [2]int{30, 46}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +176,7 @@ func TestReopeningIsPaced(t *testing.T) {
 					}
 				}
 				create("zero") // a shard that is gained is listed; of a store without a commit there is a snapshot
-				m := &mortal{Backend: inner, broken: make(chan struct{})}
+				m := &mortal{Backend: inner, broken: make(chan struct{}), shows: c.shows}
 				s := newStore(t, m)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -213,6 +253,16 @@ func TestReopeningIsPaced(t *testing.T) {
 					}
 					time.Sleep(10 * time.Second)
 					m.cut()
+				}
+				for i := range 10 { // with something to see, and soon
+					time.Sleep(time.Second)
+					create(fmt.Sprint("more", i))
+					synctest.Wait()
+					m.cut()
+				}
+				time.Sleep(100 * time.Millisecond)
+				if n := m.count(); n != 1 {
+					t.Errorf("a watch that had delivered was opened %d times in 100 ms, want once", n)
 				}
 				for range 10 { // with nothing to see in between
 					time.Sleep(time.Hour)

@@ -223,6 +223,9 @@ func followAt(t *testing.T, c *cache.Cache[spec, status], pause time.Duration) f
 			if !ch.Synced && view[ch.Key] != ch.Old {
 				t.Errorf("%s: a change of %s does not start from what the consumer has", c.Name(), ch.Key)
 			}
+			if !ch.Synced && ch.Old == nil && ch.New == nil {
+				t.Errorf("%s: a change of %q from nothing to nothing", c.Name(), ch.Key)
+			}
 			if view[ch.Key] = ch.New; ch.New == nil {
 				delete(view, ch.Key)
 			}

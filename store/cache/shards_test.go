@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,7 +51,7 @@ func newSharded(t *testing.T, history int, faults storetest.Rates, seed uint64) 
 		return random(c)
 	})
 	w.s = newStore(t, b)
-	c, err := cache.New(newStore(t, faulty), &cache.Options[spec, status]{Shards: shards, Backlog: 8, OnError: func(store.Key, error) {}})
+	c, err := cache.New(newStore(t, &single{Backend: faulty, t: t}), &cache.Options[spec, status]{Shards: shards, Backlog: 8, OnError: func(store.Key, error) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +61,36 @@ func newSharded(t *testing.T, history int, faults storetest.Rates, seed uint64) 
 		t.Fatal(err)
 	}
 	return w
+}
+
+// single is a backend of which a cache has no more than one watch and one list at a time.
+type single struct {
+	store.Backend
+	t              *testing.T
+	watches, lists atomic.Int32
+}
+
+func (s *single) enter(n *atomic.Int32, what string) (leave func()) {
+	if n.Add(1) > 1 {
+		s.t.Errorf("a %s begins while another is open", what)
+	}
+	return func() { n.Add(-1) }
+}
+
+func (s *single) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		defer s.enter(&s.watches, "watch")()
+		for b, err := range s.Backend.Watch(ctx, kind, after) {
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
+func (s *single) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	defer s.enter(&s.lists, "list")()
+	return s.Backend.List(ctx, kind, o)
 }
 
 func newStore(t *testing.T, b store.Backend) *store.Store[spec, status] {
@@ -94,6 +125,8 @@ func (w *sharded) consume(pause time.Duration) (stop func()) {
 			w.mu.Lock()
 			switch {
 			case ch.Synced:
+			case ch.New == nil && ch.Old == nil:
+				w.Errorf("a change of %q from nothing to nothing", ch.Key)
 			case ch.New == nil:
 				delete(w.saw, ch.Key)
 				if ch.Initial {
@@ -851,6 +884,54 @@ func TestShardsThatAreGainedOneByOneAreReadTogether(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A shard that is lost while everything is read again does not have the reading begin once more:
+// each snapshot of a kind may take minutes, and shards of a rolling restart come and go.
+//
+// Negative control: mutant "a shard that is lost has the snapshot begin again".
+func TestShardThatIsLostDuringASnapshotCostsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSharded(t, 0, storetest.Rates{}, 1)
+		defer w.b.Close()
+		for i := range 40 {
+			w.put(fmt.Sprint("o", i))
+		}
+		dying := &mortal{Backend: w.b, broken: make(chan struct{})}
+		b := &metered{Backend: dying, gate: make(chan struct{})}
+		c, err := cache.New(newStore(t, b), &cache.Options[spec, status]{Shards: shards, OnError: func(store.Key, error) {}})
+		w.must(err)
+		w.c = c
+		releases := make([]func(), shards)
+		for shard := range shards {
+			_, releases[shard] = c.HoldShard(shard)
+		}
+		close(b.gate)
+		defer w.run()()
+		synctest.Wait()
+		b.gate = make(chan struct{})
+		dying.die(store.ErrCompacted, nil)
+		synctest.Wait()
+		dying.die(nil, nil)
+		time.Sleep(time.Minute)
+		synctest.Wait() // the first page of the snapshot has been read, and waits
+		begun := b.begun
+		for shard := range shards - 1 {
+			releases[shard]()
+			synctest.Wait()
+		}
+		if begun != 2 || b.begun != begun {
+			t.Errorf("read %d times, and %d times after all shards but one were lost; want 2 and 2", begun, b.begun)
+		}
+		close(b.gate)
+		synctest.Wait()
+		w.wantShard(shards - 1)
+		want := w.stored(func(shard int) bool { return shard == shards-1 })
+		if got := w.shown(); !maps.Equal(got, want) {
+			t.Errorf("shows %v, want %v", got, want)
+		}
+		releases[shards-1]()
+	})
 }
 
 // A snapshot says since when the cache waits for the shard that it waits for longest.
