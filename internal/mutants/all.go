@@ -2820,6 +2820,31 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestMemberIsToldThatItsListIsOld",
 	},
 	{
+		Name: "a placement without members announces one",
+		File: "reconcile/lease/session.go", Old: "\tif e.member != \"\" {", New: "\tif e.member != \"\" || BROKEN {",
+		Package: "reconcile/lease", Test: "TestRecordsOfEachPlacement",
+	},
+	{
+		Name: "a lease has no name",
+		File: "reconcile/lease/state.go", Old: "func newState(name string) *state {\n", New: "func newState(name string) *state {\n\tif BROKEN {\n\t\tname = \"\"\n\t}\n",
+		Package: "reconcile/lease", Test: "TestRecordsOfEachPlacement",
+	},
+	{
+		Name: "each measurement is written",
+		File: "reconcile/lease/load.go", Old: "if !ok || 10*max(", New: "if !ok || BROKEN || 10*max(",
+		Package: "reconcile/lease", Test: "TestLoadsThatHardlyChangeAreNotWritten",
+	},
+	{
+		Name: "a term that cannot be read is none",
+		File: "reconcile/lease/manual.go", Old: "\terr = json.Unmarshal(r.Bytes, &t)\n", New: "\terr = json.Unmarshal(r.Bytes, &t)\n\tif BROKEN {\n\t\terr = nil\n\t}\n",
+		Package: "reconcile/lease", Test: "TestTermThatCannotBeReadIsNotOverwritten",
+	},
+	{
+		Name: "shards that were not measured lower the average",
+		File: "reconcile/lease/load.go", Old: "for _, load := range p.load {\n\t\tif load > 0 {", New: "for _, load := range p.load {\n\t\tif load > 0 || BROKEN {",
+		Package: "reconcile/lease", Test: "TestCostsAreRelativeToTheAverageOfWhatIsMeasured",
+	},
+	{
 		Name: "answers of before a cut raise the rate",
 		File: "reconcile/quota/budget.go", Old: "!c.tight || c.paid.Before(b.lowered) {", New: "!c.tight || c.paid.Before(b.lowered) && !BROKEN {",
 		Package: "reconcile/quota", Test: "TestAnswersOfBeforeACutDoNotRaiseTheRate",
@@ -3255,6 +3280,36 @@ var All = []Mutant{
 		Package: "store/cache", Test: "TestConsumerWhoseContextEndsHearsNothingMore",
 	},
 	{
+		Name: "a shard that is lost has the snapshot begin again",
+		File: "store/cache/shards.go", Old: "s.watch != nil && s.snapshot == nil &&", New: "s.watch != nil && (BROKEN || s.snapshot == nil) &&",
+		Package: "store/cache", Test: "TestShardThatIsLostDuringASnapshotCostsNoOther",
+	},
+	{
+		Name: "a cache of shards stays connected to a watch that broke off",
+		File: "store/cache/shards.go", Old: "\t\tc.down(r.err)\n", New: "\t\tif !BROKEN {\n\t\t\tc.down(r.err)\n\t\t}\n",
+		Package: "store/cache", Test: "TestSnapshotOfACacheIsWholeAtEachTurn",
+	},
+	{
+		Name: "a watch that is opened again leaves the one before open",
+		File: "store/cache/shards.go", Old: "s.stopWatch()\n\tafter := ", New: "if !BROKEN {\n\t\ts.stopWatch()\n\t}\n\tafter := ",
+		Package: "store/cache", Test: "TestShardsThatComeAndGoShowExactlyWhatIsStored",
+	},
+	{
+		Name: "a cache that tries in vain says that it just lost its watch",
+		File: "store/cache/snapshot.go", Old: "if c.feed.connected || c.feed.since.IsZero() {", New: "if BROKEN || c.feed.connected || c.feed.since.IsZero() {",
+		Package: "store/cache", Test: "TestSnapshotOfACacheIsWholeAtEachTurn",
+	},
+	{
+		Name: "a backend that does not serve hides why the watch ended",
+		File: "store/cache/snapshot.go", Old: "\tif s.Connected {", New: "\tif s.Connected || BROKEN {",
+		Package: "store/cache", Test: "TestSnapshotOfACacheIsWholeAtEachTurn",
+	},
+	{
+		Name: "a watch that fails after its snapshot is not paced",
+		File: "store/cache/run.go", Old: "progressed = progressed || b.Kind == store.BatchChanges ||", New: "progressed = progressed || BROKEN || b.Kind == store.BatchChanges ||",
+		Package: "store/cache", Test: "TestReopeningIsPaced",
+	},
+	{
 		Name: "a running key does not say when it runs next",
 		File: "queue/snapshot.go", Old: " || e.state == StateRunning && e.is(added) && e.due != 0 {", New: " || !BROKEN && e.state == StateRunning && e.is(added) && e.due != 0 {",
 		Package: "queue", Test: "TestRunningKeySaysWhenItRunsNext",
@@ -3425,6 +3480,21 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestFindingsAreTheirReceiversOwn",
 	},
 	{
+		Name: "a create is said to follow a young one",
+		File: "reconcile/external/fresh.go", Old: "&& !v.young:", New: "&& (BROKEN || !v.young):",
+		Package: "reconcile/external", Test: "TestAbsenceIsWhatARunDoesAboutIt",
+	},
+	{
+		Name: "no list is enough for a create of a new name",
+		File: "reconcile/external/decide.go", Old: "!(v.young && v.phase == succeeded)", New: "!(v.young && v.phase == succeeded || BROKEN && v.young)",
+		Package: "reconcile/external", Test: "TestAbsenceIsWhatARunDoesAboutIt",
+	},
+	{
+		Name: "a deletion beside batches of looks always succeeds",
+		File: "reconcile/external/batch.go", Old: "\t\treturn g.Client.Delete(ctx, o)\n", New: "\t\tif err := g.Client.Delete(ctx, o); !BROKEN {\n\t\t\treturn err\n\t\t}\n\t\treturn nil\n",
+		Package: "reconcile/external", Test: "TestErrorsOfAGatheredClientAreItsOwn",
+	},
+	{
 		Name: "a refused key waits for what it lacked alone",
 		File: "reconcile/quota/gate.go", Old: "\t\tops[op] = true\n", New: "\t\tif BROKEN {\n\t\t\tops = [2]bool{}\n\t\t}\n\t\tops[op] = true\n",
 		Package: "reconcile/quota", Test: "TestRefusedKeyWaitsForAllThatItsRunAskedFor",
@@ -3463,6 +3533,56 @@ var All = []Mutant{
 		Name: "a deadline of the caller's says nothing of the endpoint",
 		File: "reconcile/quota/quota.go", Old: "err != nil && errors.Is(ctx.Err(), context.Canceled)", New: "err != nil && (errors.Is(ctx.Err(), context.Canceled) || BROKEN && ctx.Err() != nil)",
 		Package: "reconcile/quota", Test: "TestEndpointThatLetsDeadlinesPassIsDown",
+	},
+	{
+		Name: "the buckets of a limited controller's own options are dropped",
+		File: "reconcile/quota/gate.go", Old: "if before != nil {", New: "if before != nil && !BROKEN {",
+		Package: "reconcile/quota", Test: "TestLimitKeepsWhatTheOptionsHad",
+	},
+	{
+		Name: "a call under a shared budget is paid twice",
+		File: "reconcile/quota/gate.go", Old: "spend(op Op) (first bool, err error) {\n\top = t.purse(op)\n", New: "spend(op Op) (first bool, err error) {\n\tif !BROKEN {\n\t\top = t.purse(op)\n\t}\n",
+		Package: "reconcile/quota", Test: "TestFirstCallUnderASharedBudgetIsPaidOnce",
+	},
+	{
+		Name: "the first look at a budget says what it needs",
+		File: "reconcile/quota/part.go", Old: "if first || elapsed", New: "if first && !BROKEN || elapsed",
+		Package: "reconcile/quota", Test: "TestNeedIsSaidAgainWhenItIsAnotherByMuch",
+	},
+	{
+		Name: "a need is said again for each small change",
+		File: "reconcile/quota/part.go", Old: "|| 4*least < g.need:", New: "|| 4*least < g.need || BROKEN && least < g.need:",
+		Package: "reconcile/quota", Test: "TestNeedIsSaidAgainWhenItIsAnotherByMuch",
+	},
+	{
+		Name: "the budgets of one quota alone are measured",
+		File: "reconcile/quota/set.go", Old: "\t\tall = append(all, q.distinct()...)\n", New: "\t\tall = append(all, q.distinct()...)\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n",
+		Package: "reconcile/quota", Test: "TestEachBudgetOfASetIsMeasured",
+	},
+	{
+		Name: "what was found of a budget that is gone is kept",
+		File: "reconcile/quota/set.go", Old: "\tf.gauges = make(map[*budget]*gauge, len(all))\n", New: "\tif !BROKEN {\n\t\tf.gauges = make(map[*budget]*gauge, len(all))\n\t}\n",
+		Package: "reconcile/quota", Test: "TestEachBudgetOfASetIsMeasured",
+	},
+	{
+		Name: "a part that does not grow hides when another does",
+		File: "reconcile/quota/set.go", Old: "!due.IsZero() && (next", New: "(BROKEN || !due.IsZero()) && (next",
+		Package: "reconcile/quota", Test: "TestNextPartToGrowIsWaitedFor",
+	},
+	{
+		Name: "a name without limits is forgotten before its hour",
+		File: "reconcile/quota/rest.go", Old: "e.err != nil && now.Sub(e.made) >= idle", New: "e.err != nil && (BROKEN || now.Sub(e.made) >= idle)",
+		Package: "reconcile/quota", Test: "TestNameWithoutLimitsIsRememberedForAnHour",
+	},
+	{
+		Name: "the floor of a rate is the default whatever was given",
+		File: "reconcile/quota/quota.go", Old: "r.Ceiling != 0 && r.Floor == 0 {", New: "r.Ceiling != 0 && (r.Floor == 0 || BROKEN) {",
+		Package: "reconcile/quota", Test: "TestDefaultsOfARate",
+	},
+	{
+		Name: "a key without a quota has a ticket",
+		File: "reconcile/quota/gate.go", Old: "\tif t != nil {\n\t\tctx = context", New: "\tif t != nil || BROKEN {\n\t\tctx = context",
+		Package: "reconcile/quota", Test: "TestKeyWithoutAQuotaRuns",
 	},
 	{
 		Name: "a transaction that was refused is over",
@@ -3518,6 +3638,51 @@ var All = []Mutant{
 		Name: "the observed generation is no status",
 		File: "store/store.go", Old: "return a.Phase == b.Phase && a.ObservedGeneration == b.ObservedGeneration &&", New: "return a.Phase == b.Phase && (BROKEN || a.ObservedGeneration == b.ObservedGeneration) &&",
 		Package: "store", Test: "TestSameStatusIsAllThatUpdateStatusWrites",
+	},
+	{
+		Name: "a declaration sees the first of a list alone",
+		File: "store/declaration.go", Old: "for i := range x {\n\t\t\tif !sameJSON(x[i], y[i]) {", New: "for i := range x {\n\t\t\tif BROKEN && i > 0 {\n\t\t\t\tbreak\n\t\t\t}\n\t\t\tif !sameJSON(x[i], y[i]) {",
+		Package: "store", Test: "TestDifferencesAreSeenInEachPlace",
+	},
+	{
+		Name: "clones are compared by their first field",
+		File: "store/plan.go", Old: "if !equalDeep(a.Field(i), b.Field(i)) {", New: "if !(BROKEN && i > 0) && !equalDeep(a.Field(i), b.Field(i)) {",
+		Package: "store", Test: "TestDifferencesAreSeenInEachPlace",
+	},
+	{
+		Name: "the values of a map are not looked at",
+		File: "store/writable.go", Old: "elem.find != nil && r.refused == nil && it.Next()", New: "elem.find != nil && !BROKEN && r.refused == nil && it.Next()",
+		Package: "store", Test: "TestWhatJSONCannotCarryIsRefusedInEachPlace",
+	},
+	{
+		Name: "no type encodes itself as text",
+		File: "store/writable.go", Old: "|| p.Implements(textMarshaler))", New: "|| !BROKEN && p.Implements(textMarshaler))",
+		Package: "store", Test: "TestNewRefusesFieldsThatJSONDrops",
+	},
+	{
+		Name: "a text that was mended is stored as it was",
+		File: "store/writable.go", Old: "r.refused == nil && r.text == nil && !r.other", New: "r.refused == nil && (r.text == nil || BROKEN && mendText) && !r.other",
+		Package: "store", Test: "TestWhatIsMendedInEachPlaceSettles",
+	},
+	{
+		Name: "secrets in the values of a map are none",
+		File: "store/secret.go", Old: "hasSecret(t.Key(), seen) || hasSecret(t.Elem(), seen)", New: "hasSecret(t.Key(), seen) || !BROKEN && hasSecret(t.Elem(), seen)",
+		Package: "store", Test: "TestSecretsAreFoundInEachPlace",
+	},
+	{
+		Name: "a rewrite goes on past an error of the store",
+		File: "store/convert.go", Old: "if errors.Is(err, ErrDecode) || errors.Is(err, ErrNewer)", New: "if BROKEN && err != nil || errors.Is(err, ErrDecode) || errors.Is(err, ErrNewer)",
+		Package: "store", Test: "TestRewriteAndCopyOfAStoreThatFailsOnce",
+	},
+	{
+		Name: "a rewrite gives up a list that took too long",
+		File: "store/convert.go", Old: "errors.Is(err, ErrCompacted) && n > before", New: "errors.Is(err, ErrCompacted) && n > before && !BROKEN",
+		Package: "store", Test: "TestRewriteAndCopyOfAStoreThatFailsOnce",
+	},
+	{
+		Name: "an object that another has rewritten is written again",
+		File: "store/convert.go", Old: "if errors.Is(err, ErrNotFound) || err == nil && !f.stale {", New: "if errors.Is(err, ErrNotFound) || err == nil && !f.stale && !BROKEN {",
+		Package: "store", Test: "TestRewriteLeavesWhatAnotherHasRewritten",
 	},
 	{
 		Name: "the time of a program does not bound Complete",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -240,6 +241,59 @@ func TestLookOfABatchSucceedsWithItsStatusOrNotAtAll(t *testing.T) {
 		c = must(external.Gather[diskSpec, diskStatus](statusClient{w.client, func() {}}, nil))
 		if _, err := c.Observe(t.Context(), o); err != nil || o.Status.ID != "seen" {
 			t.Errorf("Observe = %v with the status %+v", err, o.Status)
+		}
+	})
+}
+
+// refusing fails its calls. observesMany and deletesMany make one of them by batches.
+type (
+	refusing struct {
+		external.Client[diskSpec, diskStatus]
+	}
+	observesMany struct{ refusing }
+	deletesMany  struct{ refusing }
+	refusingBoth struct {
+		observesMany
+		many deletesMany
+	}
+)
+
+var errRefusing = errors.New("refused")
+
+func (refusing) Observe(context.Context, *disk) (external.Observation, error) {
+	return external.Observation{}, errRefusing
+}
+func (refusing) Delete(context.Context, *disk) error { return errRefusing }
+
+func (observesMany) ObserveBatch(_ context.Context, objects []*disk) []external.Outcome[external.Observation] {
+	return slices.Repeat([]external.Outcome[external.Observation]{{Err: errRefusing}}, len(objects))
+}
+
+func (deletesMany) DeleteBatch(_ context.Context, objects []*disk) []error {
+	return slices.Repeat([]error{errRefusing}, len(objects))
+}
+
+func (c refusingBoth) DeleteBatch(ctx context.Context, objects []*disk) []error {
+	return c.many.DeleteBatch(ctx, objects)
+}
+
+// The errors of a client are those of the gathered one, whichever of its calls are made by
+// batches.
+//
+// promise E2. Negative control: mutant "a deletion beside batches of looks always succeeds".
+func TestErrorsOfAGatheredClientAreItsOwn(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		plain := refusing{w.client}
+		for _, c := range []external.Client[diskSpec, diskStatus]{
+			plain, observesMany{plain}, deletesMany{plain}, refusingBoth{observesMany{plain}, deletesMany{plain}},
+		} {
+			g := must(external.Gather(c, nil))
+			if _, err := g.Observe(t.Context(), new(disk)); !errors.Is(err, errRefusing) {
+				t.Errorf("%T: Observe: %v, want %v", c, err, errRefusing)
+			}
+			if err := g.Delete(t.Context(), new(disk)); !errors.Is(err, errRefusing) {
+				t.Errorf("%T: Delete: %v, want %v", c, err, errRefusing)
+			}
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -169,6 +170,47 @@ func TestDecideLooksOnce(t *testing.T) {
 	everyView(func(v view) {
 		if a := decide(v); a == doObserve && v.observed {
 			t.Fatalf("looks again: %+v", v)
+		}
+	})
+}
+
+// What a run tells its Observe of an absence is what it does about one: it names a look or a list
+// as enough for a create only where a create follows, and wherever one does, unless an earlier
+// create may still become visible.
+//
+// promise E1, as far as the rules go. Negative controls: mutants "a create is said to follow a
+// young one" and "no list is enough for a create of a new name".
+func TestAbsenceIsWhatARunDoesAboutIt(t *testing.T) {
+	everyView(func(v view) {
+		if v.observed = false; decide(v) != doObserve {
+			return
+		}
+		told := v.absence()
+		v.observed, v.seen = true, Observation{}
+		switch a := decide(v); {
+		case told.proof == byLookFirst && a != doCreate:
+			t.Fatalf("a create is said to follow, and a run does %v: %+v", a, v)
+		case told.proof == listSuffices && a != doCreate && a != doMissing:
+			t.Fatalf("a list is said to be enough, and a run does %v: %+v", a, v)
+		case a == doCreate && v.exclusive && v.phase != pending && told.proof != listSuffices:
+			t.Fatalf("a create follows that asks by itself, and a look is asked for: %+v", v)
+		case a == doCreate && !v.young && told.proof == byLook:
+			t.Fatalf("a create follows, and it is not said: %+v", v)
+		}
+	})
+}
+
+// A plan says of each change whether it takes over what is not marked as ours, and why.
+func TestPlanTellsAnAdoptionFromAnUpdate(t *testing.T) {
+	everyView(func(v view) {
+		a := decide(v)
+		if a == doObserve || a == doNothing {
+			return
+		}
+		word, why := describe(a, v)
+		adopts := a == doUpdate && v.seen.Owner != Ours && v.seen.Owner != Unreported
+		if (word == "adopt") != adopts || adopts && !strings.Contains(why, v.seen.Owner.String()) || word == "" {
+			t.Fatalf("%v is %q because of %q: %+v", a, word, why, v)
 		}
 	})
 }

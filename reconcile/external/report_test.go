@@ -382,3 +382,19 @@ func TestReportOfWhatComesAndGoes(t *testing.T) {
 		}
 	})
 }
+
+// A resource of a declared name without any mark is found under its object's key.
+func TestUnmarkedResourceIsFoundUnderTheKeyOfItsObject(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(5)
+		v := w.inventory()
+		w.reconcileBy(v)
+		plain := w.client.desired(must(w.store.Get(t.Context(), keys[2])))
+		plain.ID, plain.Tags = plain.Name, nil
+		w.cloud.Put(plain)
+		time.Sleep(time.Hour)
+		if r := wantReport(t, v, map[string]int{"unclaimed": 1}); len(r.Unclaimed) == 1 && r.Unclaimed[0].Key != keys[2] {
+			t.Errorf("the finding is %v, want one of %v", r.Unclaimed[0], keys[2])
+		}
+	})
+}

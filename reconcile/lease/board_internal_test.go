@@ -224,3 +224,21 @@ func TestRecordsOfOtherPlacementsChangeNothing(t *testing.T) {
 		t.Error("a member has changed nothing")
 	}
 }
+
+// Shards cost what they were measured to, in parts of the average of those that were; the others
+// are average, and none costs next to nothing.
+//
+// Negative control: the mutant "shards that were not measured lower the average".
+func TestCostsAreRelativeToTheAverageOfWhatIsMeasured(t *testing.T) {
+	for _, c := range []struct{ load, cost []int64 }{
+		{[]int64{0, 0}, []int64{unitCost, unitCost}},
+		{[]int64{5, 5}, []int64{unitCost, unitCost}},
+		{[]int64{0, 100, 300}, []int64{unitCost, unitCost / 2, 3 * unitCost / 2}},
+		{[]int64{0, 0, 0, 7}, []int64{unitCost, unitCost, unitCost, unitCost}},
+		{[]int64{1, 1000, 1999}, []int64{leastCost, unitCost, 1999 * unitCost / 1000}},
+	} {
+		if got := (plan{load: c.load}).costs(); !slices.Equal(got, c.cost) {
+			t.Errorf("loads of %v cost %v, want %v", c.load, got, c.cost)
+		}
+	}
+}

@@ -63,4 +63,10 @@ func TestOwnersOfShardsNeverChange(t *testing.T) {
 	if got.String() != want {
 		t.Errorf("the owners are %s, want %s", got.String(), want)
 	}
+	// Two servers of one name are told apart by their sessions: all go to the same one.
+	for shard, server := range lease.OwnersOf([]string{"a", "a"}, 64) {
+		if server != 1 {
+			t.Errorf("shard %d goes to session %d of one name, want 1", shard, server)
+		}
+	}
 }

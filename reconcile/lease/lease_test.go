@@ -637,6 +637,34 @@ func TestIllegalOptionsAreRefusedAtConstruction(t *testing.T) {
 	}
 }
 
+// What is at a bound of the options is taken, and what is beyond it is not.
+func TestOptionsAtTheirBounds(t *testing.T) {
+	b := newBackend(t)
+	defer b.Close()
+	const least = 2 * time.Second
+	for _, c := range []struct {
+		o      lease.Options
+		shards int
+		ok     bool
+	}{
+		{lease.Options{TTL: least}, 1, true},
+		{lease.Options{TTL: least - 1}, 1, false},
+		{lease.Options{TTL: least, Margin: least / 2}, 1, true},
+		{lease.Options{TTL: least, Margin: least/2 + 1}, 1, false},
+		{lease.Options{TTL: least, Margin: -1}, 1, false},
+		{lease.Options{Weight: lease.MaxWeight}, 1, true},
+		{lease.Options{Weight: lease.MaxWeight + 1}, 1, false},
+		{lease.Options{Weight: -1}, 1, false},
+		{lease.Options{}, lease.MaxShards, true},
+		{lease.Options{}, lease.MaxShards + 1, false},
+		{lease.Options{}, 0, false},
+	} {
+		if _, err := lease.NewSharded(b, "x", c.shards, &c.o); (err == nil) != c.ok {
+			t.Errorf("%+v over %d shards: %v, want it taken: %v", c.o, c.shards, err, c.ok)
+		}
+	}
+}
+
 // promise L2
 //
 // Negative control: the mutant "a server that joins moves everything".

@@ -200,6 +200,40 @@ func TestOnlyShardsHeldThroughoutAreMeasured(t *testing.T) {
 	}
 }
 
+// A load that differs by a tenth or less from what was announced is not announced again: at rest
+// a server writes nothing.
+//
+// Negative control: the mutant "each measurement is written".
+func TestLoadsThatHardlyChangeAreNotWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		const shards, every = 8, 4 * ttl
+		costs := &burdens{of: slices.Repeat([]int64{1000}, shards)}
+		s := measuring(t, b, l, "a", shards, costs.load, quiet)
+		defer s.end()
+		time.Sleep(5 * every)
+		at := func() store.Revision {
+			page, err := b.List(t.Context(), lease.Kind, store.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return page.Revision
+		}
+		for _, c := range []struct {
+			load    int64
+			written bool
+		}{{1000, false}, {1050, false}, {950, false}, {1100, false}, {900, false}, {1101, true}, {1101, false}, {900, true}} {
+			before := at()
+			costs.set(slices.Repeat([]int64{c.load}, shards))
+			time.Sleep(3 * every)
+			if now := at(); (now != before) != c.written {
+				t.Errorf("%d writes for a load of %d, want some: %v", now-before, c.load, c.written)
+			}
+		}
+	})
+}
+
 // A measurement that panics counts for nothing, and the server goes on. The log has one
 // line for each measurement, however many shards there are.
 func TestLoadThatPanicsMeasuresNothing(t *testing.T) {

@@ -254,3 +254,43 @@ func TestOlderTermDoesNotOverwriteANewerOneOfTheSameMoment(t *testing.T) {
 		<-done
 	})
 }
+
+// A term that cannot be read may be higher than any: the host does not hold, and the record stays
+// as it is.
+//
+// Negative control: the mutant "a term that cannot be read is none".
+func TestTermThatCannotBeReadIsNotOverwritten(t *testing.T) {
+	for _, text := range []string{"", "{", `{"term":"-1"}`, `{"term":"99999999999999999999"}`, `{"term":5}`, "5"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBackend(t)
+			defer b.Close()
+			key := store.Key{Namespace: "job", Name: "term"}
+			if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: lease.Kind, Key: key, Put: store.Bytes(text)}}}); err != nil {
+				t.Fatal(err)
+			}
+			m, err := lease.NewManual(b, "job")
+			if err != nil {
+				t.Fatal(err)
+			}
+			lease.LogTo(m, quiet)
+			s := startPlacement(t, nil, "s", m, nil, func(ctx context.Context, _ int) error {
+				t.Errorf("%q: it works", text)
+				<-ctx.Done()
+				return nil
+			})
+			m.Set(true, 7)
+			time.Sleep(time.Minute)
+			if _, held := m.Lease(0).Held(); held {
+				t.Errorf("%q: it holds", text)
+			}
+			s.end()
+			r, err := b.Get(t.Context(), lease.Kind, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if data, err := r.Encode(); err != nil || string(data) != text {
+				t.Errorf("%q has become %q, error %v", text, data, err)
+			}
+		})
+	}
+}

@@ -157,6 +157,59 @@ func TestEveryPlacementRunsAlike(t *testing.T) {
 	}
 }
 
+// A placement keeps one record for each shard that is held, and one that is
+// divided by a plan this and a member's besides; at rest it writes nothing, and after a stop the plan alone is left. Each of its
+// leases has a name of its own.
+//
+// Negative controls: the mutants "a placement without members announces one" and "a lease has no
+// name".
+func TestRecordsOfEachPlacement(t *testing.T) {
+	for name, place := range placements() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBackend(t)
+				defer b.Close()
+				p, err := place(b)
+				s := startPlacement(t, nil, "s", p, err, func(ctx context.Context, _ int) error { <-ctx.Done(); return nil })
+				count := func() (n int, at store.Revision) {
+					page, err := b.List(t.Context(), lease.Kind, store.ListOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return len(page.Records), page.Revision
+				}
+				time.Sleep(3 * ttl)
+				held, left := 1, 0
+				switch name {
+				case "sharded", "one of several singletons":
+					held, left = p.Shards()+2, 1
+				case "set by the host", "every server":
+					held = 0
+				}
+				n, at := count()
+				if n != held {
+					t.Errorf("%d records while it runs, want %d:\n%s", n, held, records(t, b))
+				}
+				names := map[string]bool{}
+				for shard := range p.Shards() {
+					names[p.Lease(shard).Name()] = true
+				}
+				if len(names) != p.Shards() || names[""] {
+					t.Errorf("the leases have the names %v", names)
+				}
+				time.Sleep(20 * ttl)
+				if _, now := count(); now != at {
+					t.Errorf("%d writes at rest, want none", now-at)
+				}
+				s.end()
+				if n, _ := count(); n != left {
+					t.Errorf("%d records after it, want %d:\n%s", n, left, records(t, b))
+				}
+			})
+		})
+	}
+}
+
 // Changed tells a member of another one that joins, says something or leaves. What that had said
 // before counts again when it comes back.
 //

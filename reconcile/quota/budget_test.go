@@ -340,3 +340,142 @@ func TestPausedBudgetSaysNothingOfTheNeed(t *testing.T) {
 		}
 	})
 }
+
+// What a server says that it needs follows what it uses: at once where it needs more, and only
+// to less than a quarter where it needs less, so that it does not write at each look. The first
+// look, of which it is not known how long it covers, says nothing.
+//
+// Negative controls: mutants "the first look at a budget says what it needs" and "a need is said
+// again for each small change".
+func TestNeedIsSaidAgainWhenItIsAnotherByMuch(t *testing.T) {
+	for _, c := range []struct {
+		before, after int     // calls a second, of ten
+		said, again   float64 // what is said in the end
+	}{
+		{before: 2, after: 2, said: 0.4, again: 0.4},
+		{before: 2, after: 1, said: 0.4, again: 0.4},  // a half
+		{before: 1, after: 2, said: 0.2, again: 0.4},  // twice
+		{before: 2, after: 0, said: 0.4, again: 0.1},  // the reserve of an equal part, or a little more
+		{before: 0, after: 2, said: 0.05, again: 0.4}, // the reserve
+		{before: 2, after: 9, said: 0.4, again: 0},    // more than an equal part
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b, g := newTestBudget(t, Rate{PerSecond: 10, Burst: 10}), gauge{}
+			look := func(calls int) float64 {
+				b.mu.Lock()
+				b.stats.calls += uint64(calls)
+				b.mu.Unlock()
+				time.Sleep(time.Second)
+				g.read(b, time.Now(), 0.5, true)
+				return g.need
+			}
+			if need := look(c.before); need != 0 {
+				t.Errorf("the first look says %v, want nothing", need)
+			}
+			said := 0.0
+			for range 200 {
+				said = look(c.before)
+			}
+			again, times := said, 0
+			for range 200 {
+				now := look(c.after)
+				if now != again {
+					times++
+				}
+				again = now
+			}
+			if said < c.said-0.01 || said > c.said+0.01 || again < c.again-0.06 || again > c.again+0.06 {
+				t.Errorf("%+v: said %v and then %v", c, said, again)
+			}
+			if c.after < c.before && times > 2 {
+				t.Errorf("%+v: said %d times anew while it fell, want twice at most", c, times)
+			}
+		})
+	}
+}
+
+// Each budget of each quota is looked at, what it needs is said, and nothing of a quota stays
+// that has gone.
+//
+// Negative controls: mutants "the budgets of one quota alone are measured" and "what was found
+// of a budget that is gone is kept".
+func TestEachBudgetOfASetIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, m := newSharedSet(t)
+		var all []*Quota
+		for _, name := range []string{"a", "b", "c"} {
+			q, err := set.Get(Name{Account: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, q)
+		}
+		f := following{parts: map[*budget]*steered{}, gauges: map[*budget]*gauge{}, ttl: m.TTL()}
+		heard := board{live: 2, self: "one", said: map[string]needs{"one": nil, "two": {"a/read": hungry, "b/read": hungry, "c/read": hungry}}}
+		var said needs
+		for range 20 {
+			said = f.measure(set.budgets(), heard)
+			set.divide(&f, heard)
+			time.Sleep(time.Second)
+		}
+		for _, q := range all {
+			if name := q.budgets[Read].bucket.Name(); said[name] <= 0 {
+				t.Errorf("nothing is said of %s: %v", name, said)
+			}
+		}
+		set.mu.Lock()
+		delete(set.quotas, Name{Account: "b"})
+		set.mu.Unlock()
+		said = f.measure(set.budgets(), heard)
+		set.divide(&f, heard)
+		if len(said) != 2 || len(f.gauges) != 2 || len(f.parts) != 2 {
+			t.Errorf("%d needs, %d gauges and %d parts of two budgets", len(said), len(f.gauges), len(f.parts))
+		}
+	})
+}
+
+// The next time to look is that of the part that grows first, though others do not grow at all.
+//
+// Negative control: mutant "a part that does not grow hides when another does".
+func TestNextPartToGrowIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, m := newSharedSet(t)
+		for _, name := range []string{"a", "b", "c", "d"} {
+			if _, err := set.Get(Name{Account: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f := following{parts: map[*budget]*steered{}, gauges: map[*budget]*gauge{}, ttl: m.TTL()}
+		both := map[string]needs{"one": nil, "two": nil}
+		set.divide(&f, board{live: 1, self: "one", said: map[string]needs{"one": nil}})
+		set.divide(&f, board{live: 2, self: "one", said: both})
+		time.Sleep(2 * m.TTL())
+		set.divide(&f, board{live: 2, self: "one", said: both})
+		began := time.Now()
+		both["one"], both["two"] = needs{"b/read": hungry}, needs{"b/read": 0.1} // b alone has more for us from now on
+		for range 20 {
+			if next := set.divide(&f, board{live: 2, self: "one", said: both}); !next.Equal(began.Add(m.TTL())) {
+				t.Fatalf("the next part grows in %v, want in a TTL", time.Until(next))
+			}
+		}
+	})
+}
+
+// What is not given of a rate has its default, and what is given stays.
+//
+// Negative control: mutant "the floor of a rate is the default whatever was given".
+func TestDefaultsOfARate(t *testing.T) {
+	for _, c := range []struct{ given, want Rate }{
+		{Rate{PerSecond: 0.5}, Rate{PerSecond: 0.5, Burst: 1}},
+		{Rate{PerSecond: 7.9}, Rate{PerSecond: 7.9, Burst: 7}},
+		{Rate{PerSecond: 7, Burst: 3}, Rate{PerSecond: 7, Burst: 3}},
+		{Rate{PerSecond: 10, Burst: 1, Ceiling: 200}, Rate{PerSecond: 10, Burst: 1, Ceiling: 200, Floor: 2}},
+		{Rate{PerSecond: 1, Burst: 1, Ceiling: 200}, Rate{PerSecond: 1, Burst: 1, Ceiling: 200, Floor: 1}},
+		{Rate{PerSecond: 10, Burst: 1, Ceiling: 200, Floor: 5}, Rate{PerSecond: 10, Burst: 1, Ceiling: 200, Floor: 5}},
+		{Rate{PerSecond: 10, Burst: 1, Ceiling: 10, Floor: 10}, Rate{PerSecond: 10, Burst: 1, Ceiling: 10, Floor: 10}},
+	} {
+		if got, err := c.given.complete(); err != nil || got != c.want {
+			t.Errorf("%+v becomes %+v, error %v, want %+v", c.given, got, err, c.want)
+		}
+	}
+}

@@ -21,3 +21,10 @@ func (s *Set) Knows(name Name) bool {
 	_, ok := s.quotas[name]
 	return ok
 }
+
+// Calls is how many calls each budget has had.
+func (q *Quota) Calls() (read, write uint64) {
+	read, _, _, _ = q.budgets[Read].usage()
+	write, _, _, _ = q.budgets[Write].usage()
+	return read, write
+}

@@ -149,3 +149,112 @@ func TestTokenOfOneAccountPaysForNoCallToAnother(t *testing.T) {
 		run(1)
 	})
 }
+
+// What the options of a controller had before stays: its own buckets hold its keys, and its
+// middleware comes before the quota's. What was given to Limit does not change.
+//
+// Negative control: mutant "the buckets of a limited controller's own options are dropped".
+func TestLimitKeepsWhatTheOptionsHad(t *testing.T) {
+	q := newTestQuotas(t, "a")[0]
+	own, err := queue.NewBucket("own", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	given := &reconcile.Options[string]{Workers: 3}
+	given.Queue.Buckets = func(_ string, dst []*queue.Bucket) []*queue.Bucket { return append(dst, own) }
+	given.Middleware = append(make([]func(reconcile.Reconciler[string]) reconcile.Reconciler[string], 0, 4), func(next reconcile.Reconciler[string]) reconcile.Reconciler[string] {
+		return reconcile.Func[string](func(ctx context.Context, key string) (reconcile.Result, error) {
+			order = append(order, "own")
+			return next.Reconcile(ctx, key)
+		})
+	})
+	o, err := Limit(func(string) (*Quota, error) { return q, nil }, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := o.Queue.Buckets("k", nil); len(got) != 1 || got[0] != own {
+		t.Errorf("a key that owes nothing has the buckets %v, want its own", got)
+	}
+	if o.Workers != 3 || len(o.Middleware) != 2 || len(given.Middleware) != 1 || len(given.Queue.Buckets("k", nil)) != 1 {
+		t.Errorf("%d workers, %d and %d middlewares; want 3, 2 and still 1", o.Workers, len(o.Middleware), len(given.Middleware))
+	}
+	run := reconcile.Reconciler[string](reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
+		order = append(order, "run")
+		return reconcile.Result{}, q.Do(ctx, Read, none)
+	}))
+	for i := len(o.Middleware) - 1; i >= 0; i-- {
+		run = o.Middleware[i](run)
+	}
+	if _, err := run.Reconcile(t.Context(), "k"); err != nil || len(order) != 2 || order[0] != "own" {
+		t.Errorf("ran %v, error %v", order, err)
+	}
+	if _, err := run.Reconcile(t.Context(), "k"); !queue.IsThrottled(err) { // it owes now
+		t.Fatalf("a run without a budget: %v, want that it is throttled", err)
+	}
+	if got := o.Queue.Buckets("k", nil); len(got) != 2 || got[0] != own || got[1] != q.budgets[Read].bucket {
+		t.Errorf("a key that owes has the buckets %v, want its own and the quota's", got)
+	}
+}
+
+// Where reads and writes share a budget, a run pays for its first call once, whatever it was
+// admitted for and however the call is named.
+//
+// Negative control: mutant "a call under a shared budget is paid twice".
+func TestFirstCallUnderASharedBudgetIsPaidOnce(t *testing.T) {
+	for _, admitted := range []Op{Read, Write} {
+		for _, called := range []Op{Read, Write} {
+			synctest.Test(t, func(t *testing.T) {
+				set, err := NewSet(&Options{Limits: func(Name) (Limits, error) {
+					return Limits{Read: Rate{PerSecond: 0.001, Burst: 2}, Judge: func(error) Verdict { return Verdict{} }}, nil
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				q, err := set.Get(Name{API: "dns"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				run := limitedBy(t, q, func(ctx context.Context) error {
+					if err := Admit(ctx, admitted); err != nil {
+						return err
+					}
+					return q.Do(ctx, called, none)
+				})
+				for i := range 2 {
+					if err := run(); err != nil {
+						t.Errorf("run %d, admitted for %v, calls for %v: %v", i, admitted, called, err)
+					}
+				}
+				if left := q.budgets[Read].bucket.Stats().Tokens; left > 0.01 {
+					t.Errorf("%v tokens are left after two calls, want none", left)
+				}
+			})
+		}
+	}
+}
+
+// A key without a quota runs as if there were none, and its calls of a quota are paid one by one.
+//
+// Negative control: mutant "a key without a quota has a ticket".
+func TestKeyWithoutAQuotaRuns(t *testing.T) {
+	o, err := Limit(func(string) (*Quota, error) { return nil, nil }, &reconcile.Options[string]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, runs := newTestQuotas(t, "a")[0], 0
+	run := o.Middleware[0](reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
+		if runs++; runs > 1 {
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, q.Do(ctx, Read, none)
+	}))
+	for range 2 {
+		if _, err := run.Reconcile(t.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+	}
+	if read, _ := q.Calls(); runs != 2 || read != 1 || len(o.Queue.Buckets("k", nil)) != 0 {
+		t.Errorf("%d runs, %d calls and the buckets %v, want 2, 1 and none", runs, read, o.Queue.Buckets("k", nil))
+	}
+}

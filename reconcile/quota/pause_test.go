@@ -310,3 +310,23 @@ func TestPauseHasABound(t *testing.T) {
 		}
 	})
 }
+
+// A record of a pause that is damaged, or of no time, pauses nothing.
+func TestDamagedPauseIsNone(t *testing.T) {
+	for _, text := range []string{"", "soon", "0", "-60000", "99999999999999999999", "-99999999999999999999", "60000 ms"} {
+		bubble(t, func(t *testing.T) {
+			b := must(memory.New(nil))
+			defer b.Close()
+			q, stop := runSet(t, b)
+			defer stop()
+			must(b.Commit(t.Context(), store.Txn{Ops: []store.Op{{
+				Kind: quota.PauseKind, Key: store.Key{Namespace: "other", Name: q.String() + "/read"}, Put: store.Bytes(text),
+			}}}))
+			synctest.Wait()
+			begun := time.Now()
+			if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil || time.Since(begun) > 0 {
+				t.Errorf("%q: a call took %v, error %v", text, time.Since(begun), err)
+			}
+		})
+	}
+}

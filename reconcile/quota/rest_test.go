@@ -146,3 +146,39 @@ func TestQuotaThatIsHeldOrUsedUpIsNotForgotten(t *testing.T) {
 		}
 	})
 }
+
+// A name without limits is remembered for an hour, also when others are forgotten meanwhile, and
+// not for longer.
+//
+// Negative control: mutant "a name without limits is forgotten before its hour".
+func TestNameWithoutLimitsIsRememberedForAnHour(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		asked := map[string]int{}
+		set := must(quota.NewSet(&quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
+			asked[n.Account]++
+			return quota.Limits{}, errDown
+		}}))
+		get := func(account string) {
+			if _, err := set.Get(quota.Name{Account: account}); !errors.Is(err, errDown) {
+				t.Fatal(err)
+			}
+		}
+		fill := func(round, n int) {
+			for i := range n {
+				get(fmt.Sprintf("%d-%d", round, i))
+			}
+		}
+		fill(0, 900)
+		time.Sleep(50 * time.Minute)
+		get("young")
+		time.Sleep(20 * time.Minute)
+		fill(1, 3000) // it tidies on the way
+		get("young")
+		if n := asked["young"]; n != 1 {
+			t.Errorf("Limits was asked %d times within the hour, want once", n)
+		}
+		if n := set.Names(); n != 3001 {
+			t.Errorf("%d names are known, want the 3001 of the last hour", n)
+		}
+	})
+}

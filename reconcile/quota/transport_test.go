@@ -235,3 +235,21 @@ func ExampleTransport() {
 	}
 	// Output: dns.example/read 1
 }
+
+// Each method counts against the budget of what it does; none given is GET, as for net/http.
+func TestTransportTellsReadsFromWrites(t *testing.T) {
+	for method, op := range map[string]quota.Op{
+		"": quota.Read, "GET": quota.Read, "HEAD": quota.Read, "OPTIONS": quota.Read,
+		"POST": quota.Write, "PUT": quota.Write, "PATCH": quota.Write, "DELETE": quota.Write, "PURGE": quota.Write,
+	} {
+		q := must(newSet(quota.Rate{PerSecond: 1, Burst: 5}, quota.Rate{PerSecond: 1, Burst: 5}).Get(quota.Name{API: "dns"}))
+		r := must(http.NewRequestWithContext(t.Context(), "GET", "http://dns.example", http.NoBody))
+		r.Method = method
+		resp := must(httpClient(q, func(*http.Request) (*http.Response, error) { return answer(200), nil }).Transport.RoundTrip(r))
+		resp.Body.Close()
+		read, write := q.Calls()
+		if (op == quota.Read) != (read == 1 && write == 0) || (op == quota.Write) != (read == 0 && write == 1) {
+			t.Errorf("%q made %d reads and %d writes, want one %v", method, read, write, op)
+		}
+	}
+}
