@@ -388,7 +388,7 @@ func TestNeedIsSaidAgainWhenItIsAnotherByMuch(t *testing.T) {
 				t.Errorf("%+v: said %v and then %v", c, said, again)
 			}
 			if c.after < c.before && times > 2 {
-				t.Errorf("%+v: said %d times anew while it fell, want twice at most", c, times)
+				t.Errorf("%+v: said %d times more while it fell, want twice at most", c, times)
 			}
 		})
 	}
