@@ -1482,6 +1482,44 @@ func TestOwnWriteThatOneOfTwoSourcesShowsLateDoesNotJumpTheBackoff(t *testing.T)
 	}
 }
 
+// promise Q4: a source may show what a run wrote only while the key's next run goes on. That
+// ends no backoff either.
+//
+// Negative control: with the question left with the run that goes on, which has not written
+// that, a third run followed at once.
+func TestOwnWriteThatIsShownDuringTheNextRunDoesNotJumpTheBackoff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		ca := newCache(t, s)
+		start(t, ca)
+		create(t, s, "a")
+		synctest.Wait()
+		let := make(chan struct{})
+		wrote := false
+		r := record(func(ctx context.Context, k store.Key) (result, error) {
+			if !wrote {
+				wrote = true
+				_, err := s.Mutate(ctx, k, func(o *thing) error { o.Spec.Size++; return nil })
+				return result{RequeueAfter: time.Second}, err
+			}
+			close(let)
+			time.Sleep(time.Second) // in which the source shows the write
+			return result{}, errBoom
+		})
+		c := newController(t, r, &reconcile.Options[store.Key]{Backoff: exactly(time.Hour)})
+		when := func(ch cache.Change[spec, status]) bool {
+			<-let // the source is slow, not the cache
+			return reconcile.Changed(ch)
+		}
+		if err := c.Watch(reconcile.FromWith(ca, &reconcile.FromOptions[spec, status]{When: when})); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		pass(10 * time.Minute)
+		expect(t, "runs", r.count(), 2)
+	})
+}
+
 // promise Q4: a run's writes to two kinds are known for its own until both sources
 // have shown them, whichever is first.
 //
