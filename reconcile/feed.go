@@ -207,7 +207,7 @@ func (s *sources[K]) needsKind() string {
 // left with the run.
 func (s *sources[K]) isOwn(at seen[K]) bool {
 	return at.in(s.lookup(at.key, false).writes) || s.askRunning(at) ||
-		at.in(s.lookup(at.key, false).writes) // the run has ended meanwhile, and noted before what it wrote
+		at.in(s.lookup(at.key, false).writes) // a run that ended meanwhile had noted before what it wrote
 }
 
 // start runs the source until it is told to end, unless it runs, or said that it has nothing
