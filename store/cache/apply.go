@@ -47,6 +47,11 @@ func (c *Cache[S, T]) takeRevision(changes []store.Change) {
 			steps = append(steps, s)
 		}
 	}
+	c.applyScratch(steps)
+}
+
+// applyScratch applies steps that were appended to c.steps.
+func (c *Cache[S, T]) applyScratch(steps []step[S, T]) {
 	c.apply(steps)
 	clear(steps) // what was replaced must not be kept alive
 	c.steps = steps[:0]
@@ -148,6 +153,14 @@ func (c *Cache[S, T]) applyLocked(s *step[S, T]) {
 // tableLocked stores obj under key, or removes the key where obj is nil. h is what
 // the table has for the key, nil if nothing.
 func (c *Cache[S, T]) tableLocked(key store.Key, h *held[S, T], obj *store.Object[S, T]) {
+	if h == nil && obj != nil {
+		added := &held[S, T]{slot: len(c.list)}
+		added.obj.Store(obj)
+		if h, _ = c.objects.LoadOrStore(key, added); h == added {
+			c.list = append(c.list, obj)
+			return
+		}
+	}
 	if h == nil || h.slot < 0 { // a key that the batch named twice may have come or gone
 		h, _ = c.objects.Load(key)
 	}
@@ -156,14 +169,11 @@ func (c *Cache[S, T]) tableLocked(key store.Key, h *held[S, T], obj *store.Objec
 	case obj == nil:
 		c.objects.Delete(key)
 		c.unlistLocked(h)
-	case h != nil:
+	case h == nil:
+		c.tableLocked(key, nil, obj)
+	default:
 		c.list[h.slot] = obj
 		h.obj.Store(obj)
-	default:
-		h = &held[S, T]{slot: len(c.list)}
-		h.obj.Store(obj)
-		c.list = append(c.list, obj)
-		c.objects.Store(key, h)
 	}
 }
 

@@ -39,7 +39,7 @@ type Cache[S, T any] struct {
 	relist    *relist      // nil unless a snapshot is on its way in
 	startOver bool         // the next watch begins with a snapshot
 	isUp      bool         // feed.connected, which each batch asks for
-	steps     []step[S, T] // scratch of takeRevision
+	steps     []step[S, T] // scratch, see applyScratch
 	due       []func()     // scratch of reach
 
 	mu         spin.RWMutex // guards what follows; never held over user code

@@ -27,7 +27,7 @@ func (c *Cache[S, T]) beginSnapshot(at store.Revision) {
 func (c *Cache[S, T]) abandonSnapshot() { c.relist = nil }
 
 func (c *Cache[S, T]) takeSnapshot(b store.Batch) {
-	steps := make([]step[S, T], 0, len(b.Changes))
+	steps := c.steps[:0]
 	for _, ch := range b.Changes {
 		if c.relist.seen != nil {
 			c.relist.seen[ch.Record.Key] = struct{}{}
@@ -40,7 +40,7 @@ func (c *Cache[S, T]) takeSnapshot(b store.Batch) {
 			steps = append(steps, s)
 		}
 	}
-	c.apply(steps)
+	c.applyScratch(steps)
 }
 
 // unchanged reports whether the cache holds this very version, so that a relist

@@ -547,7 +547,7 @@ func (c *Cache[S, T]) takeListed(ctx context.Context, r result[store.Page]) {
 		s.startOver()
 		return
 	}
-	steps := make([]step[S, T], 0, len(page.Records))
+	steps := c.steps[:0]
 	for _, rec := range page.Records {
 		shard := store.ShardOf(rec.Key, s.n)
 		p := s.parts[shard]
@@ -559,7 +559,7 @@ func (c *Cache[S, T]) takeListed(ctx context.Context, r result[store.Page]) {
 			steps = append(steps, st)
 		}
 	}
-	c.apply(steps)
+	c.applyScratch(steps)
 	if page.Cursor != "" {
 		return
 	}

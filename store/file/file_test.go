@@ -627,7 +627,7 @@ func TestBranchThatHidesItsLeavesIsRefused(t *testing.T) {
 // pagesInUse are the ids of the pages that the check of a good file has read.
 func pagesInUse(t *testing.T, data []byte) (ids []uint64) {
 	t.Helper()
-	c := &pageCheck{file: bytes.NewReader(data), size: int64(len(data)), seen: make(map[uint64]struct{})}
+	c := &pageCheck{file: bytes.NewReader(data), size: int64(len(data))}
 	err := c.readMetas()
 	if err == nil {
 		err = c.tree(order.Uint64(c.meta[16:]), nil, nil, 0)
@@ -635,8 +635,10 @@ func pagesInUse(t *testing.T, data []byte) (ids []uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id := range c.seen {
-		ids = append(ids, id)
+	for id, seen := range c.seen {
+		if seen {
+			ids = append(ids, uint64(id))
+		}
 	}
 	return ids
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"slices"
 )
 
 // bbolt trusts its pages: it follows what they say through mapped memory, and a
@@ -45,17 +46,18 @@ type pageCheck struct {
 	size     int64
 	pageSize int64
 	meta     []byte // the newer one
-	seen     map[uint64]struct{}
+	seen     []bool // by page
+	spare    [][]byte
 }
 
 // checkPages reads all pages in use and returns an ErrCorrupt that says where
 // the first damage is. It does not panic, whatever the bytes.
 func checkPages(file io.ReaderAt, size int64) error {
-	c := &pageCheck{file: file, size: size, seen: make(map[uint64]struct{})}
+	c := &pageCheck{file: file, size: size}
 	if err := c.readMetas(); err != nil {
 		return err
 	}
-	if need := int64(c.pages()) * c.pageSize; need/c.pageSize != int64(c.pages()) || size < need {
+	if c.pages() > uint64(size/c.pageSize) {
 		return fmt.Errorf("%w: it has %d bytes of %d pages: the end is missing", ErrCorrupt, size, c.pages())
 	}
 	if err := c.tree(order.Uint64(c.meta[16:]), nil, nil, 0); err != nil {
@@ -82,6 +84,7 @@ func (c *pageCheck) readMetas() error {
 	if err != nil {
 		return err
 	}
+	c.seen = make([]bool, c.size/c.pageSize)
 	c.meta = first
 	if order.Uint64(second[48:]) > order.Uint64(first[48:]) {
 		c.meta = second
@@ -103,12 +106,17 @@ func (c *pageCheck) readMeta(at int64) ([]byte, error) {
 	return meta, nil
 }
 
-// read returns a page with its overflow, once.
+// read returns a page with its overflow, once. A caller that has done with the page appends
+// it to spare.
 func (c *pageCheck) read(id uint64) ([]byte, error) {
 	if id < 2 || id >= c.pages() {
 		return nil, damaged(id, "is outside the file")
 	}
-	page := make([]byte, c.pageSize)
+	var page []byte
+	if n := len(c.spare); n > 0 {
+		page, c.spare = c.spare[n-1], c.spare[:n-1]
+	}
+	page = slices.Grow(page[:0], int(c.pageSize))[:c.pageSize]
 	if _, err := c.file.ReadAt(page, int64(id)*c.pageSize); err != nil {
 		return nil, damaged(id, err.Error())
 	}
@@ -117,15 +125,15 @@ func (c *pageCheck) read(id uint64) ([]byte, error) {
 		return nil, damaged(id, "is not what it says it is")
 	}
 	for i := id; i <= id+overflow; i++ {
-		if _, twice := c.seen[i]; twice {
+		if c.seen[i] {
 			return nil, damaged(i, "is used twice")
 		}
-		c.seen[i] = struct{}{}
+		c.seen[i] = true
 	}
 	if overflow == 0 {
 		return page, nil
 	}
-	page = append(page, make([]byte, int64(overflow)*c.pageSize)...)
+	page = slices.Grow(page, int(overflow)*int(c.pageSize))[:int(overflow+1)*int(c.pageSize)]
 	if _, err := c.file.ReadAt(page[c.pageSize:], int64(id+1)*c.pageSize); err != nil {
 		return nil, damaged(id, err.Error())
 	}
@@ -139,6 +147,7 @@ func (c *pageCheck) tree(id uint64, low, high []byte, depth int) error {
 	if err != nil {
 		return err
 	}
+	defer func() { c.spare = append(c.spare, page) }()
 	switch order.Uint16(page[8:]) {
 	case flagBranch:
 		return c.branch(id, page, low, high, depth)
@@ -271,10 +280,10 @@ func (c *pageCheck) freelist() error {
 	}
 	for i := range count {
 		free := order.Uint64(list[i*8:])
-		if _, used := c.seen[free]; used || free < 2 || free >= c.pages() {
+		if free < 2 || free >= c.pages() || c.seen[free] {
 			return damaged(free, "is listed as free")
 		}
-		c.seen[free] = struct{}{}
+		c.seen[free] = true
 	}
 	return nil
 }
