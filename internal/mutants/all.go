@@ -3230,6 +3230,11 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestOverlayIsOfItsRevision",
 	},
 	{
+		Name: "a snapshot keeps the pages that it read",
+		File: "store/file/watch.go", Old: "defer dropPages(b.db)", New: "defer func() {\n\t\tif !BROKEN {\n\t\t\tdropPages(b.db)\n\t\t}\n\t}()",
+		Package: "store/file", Test: "TestSnapshotKeepsNoPages",
+	},
+	{
 		Name: "keys below those of their branch go by",
 		File: "store/file/pages.go", Old: "return bytes.Compare(keys[0].key, low) >= 0 &&", New: "return (BROKEN || bytes.Compare(keys[0].key, low) >= 0) &&",
 		Package: "store/file", Test: "TestBranchThatHidesItsLeavesIsRefused",

@@ -98,10 +98,16 @@ func compacted(kind string, after store.Revision) error {
 	return fmt.Errorf("file: watch %s after revision %d: %w", kind, after, store.ErrCompacted)
 }
 
+// keptPages bounds how many bytes a snapshot reads before it drops the file's pages: a process
+// that lists a large file need not hold it beside the objects.
+const keptPages = 32 << 20
+
 // yieldSnapshot yields the records of some slots of a kind as of one revision, and that
 // revision. A consumer so slow that the history moved on gets ErrCompacted.
 func (b *Backend) yieldSnapshot(ctx context.Context, kind string, slots store.SlotSet, yield func(store.Batch, error) bool) (store.Revision, bool) {
 	var o store.ListOptions
+	read := 0 // bytes of values, since the file's pages were dropped
+	defer dropPages(b.db)
 	for {
 		p, err := b.ListSlots(ctx, kind, slots, o)
 		if err != nil {
@@ -112,6 +118,11 @@ func (b *Backend) yieldSnapshot(ctx context.Context, kind string, slots store.Sl
 		batch := store.Batch{Kind: store.BatchSnapshot, Revision: p.Revision, Changes: make([]store.Change, len(p.Records))}
 		for i, r := range p.Records {
 			batch.Changes[i].Record = r
+			read += len(r.Bytes)
+		}
+		if read > keptPages {
+			dropPages(b.db)
+			read = 0
 		}
 		if len(p.Records) > 0 && !yield(batch, nil) {
 			return 0, false
