@@ -105,9 +105,9 @@ func (w *watcher) snapshot(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		batch := store.Batch{Kind: store.BatchSnapshot, Revision: page.Revision}
-		for _, rec := range page.Records {
-			batch.Changes = append(batch.Changes, store.Change{Record: rec})
+		batch := store.Batch{Kind: store.BatchSnapshot, Revision: page.Revision, Changes: make([]store.Change, len(page.Records))}
+		for i, rec := range page.Records {
+			batch.Changes[i].Record = rec
 		}
 		if len(batch.Changes) > 0 && !w.give(batch) {
 			return nil
