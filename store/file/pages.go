@@ -50,10 +50,33 @@ type pageCheck struct {
 	spare    [][]byte
 }
 
+// readAhead reads a block where a read follows on the one before: a checkpoint writes the leaves
+// in the order of their keys, so that most of a tree's pages follow on each other.
+type readAhead struct {
+	file  io.ReaderAt
+	block []byte
+	at    int64 // of the block in the file
+	next  int64 // where the last read ended
+}
+
+func (r *readAhead) ReadAt(p []byte, at int64) (int, error) {
+	follows, end := at == r.next, at+int64(len(p))
+	r.next = end
+	inBlock := func() bool { return r.at <= at && end <= r.at+int64(len(r.block)) }
+	if follows && !inBlock() {
+		n, _ := r.file.ReadAt(r.block[:cap(r.block)], at) // an error comes again below
+		r.at, r.block = at, r.block[:n]
+	}
+	if !inBlock() {
+		return r.file.ReadAt(p, at)
+	}
+	return copy(p, r.block[at-r.at:]), nil
+}
+
 // checkPages reads all pages in use and returns an ErrCorrupt that says where
 // the first damage is. It does not panic, whatever the bytes.
 func checkPages(file io.ReaderAt, size int64) error {
-	c := &pageCheck{file: file, size: size}
+	c := &pageCheck{file: &readAhead{file: file, block: make([]byte, 0, 64<<10)}, size: size}
 	if err := c.readMetas(); err != nil {
 		return err
 	}

@@ -3,11 +3,14 @@
 package postgres_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/postgres"
@@ -72,6 +75,45 @@ func TestSizeCheckRejectsATableThatIsNotVacuumed(t *testing.T) {
 	if problems := shared.oversized(t, b, n, bloatLogged(n)); len(problems) != 1 {
 		t.Errorf("problems of the log's table: %v", problems)
 	}
+}
+
+// The table head is vacuumed, though pruning leaves it few dead rows: otherwise each snapshot that
+// is older than some hundred commits makes it a page longer, for good.
+//
+// Negative control: the threshold of step 1 of the schema, 10,000 dead rows.
+func TestHeadIsVacuumed(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "-c", "fsync=off", "-c", "autovacuum_naptime=1s")
+	b := openAt(t, s.dsn(), postgres.Options{Schema: newSchema()})
+	conn, err := pgx.Connect(t.Context(), s.dsn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	for range 3 {
+		tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var seen int64
+		if err := tx.QueryRow(t.Context(), "SELECT revision FROM "+b.Schema()+".head").Scan(&seen); err != nil {
+			t.Fatal(err)
+		}
+		for range 150 {
+			if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "thing", Key: key("a"), Put: store.Bytes("x")}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if size := s.number(t, "SELECT pg_relation_size('"+b.Schema()+".head')"); size <= 8192 {
+		t.Fatalf("the table has %d bytes: the snapshots filled no page", size)
+	}
+	waitFor(t, func() bool {
+		return s.number(t, "SELECT autovacuum_count FROM pg_stat_user_tables WHERE relid = '"+b.Schema()+".head'::regclass") > 0
+	})
 }
 
 const bloatValue = 600

@@ -642,3 +642,8 @@ BEGIN
 		CASE WHEN verdict > 0 THEN (SELECT r.value FROM {schema}.records r WHERE r.ctid = place AND octet_length(r.value) <= 65536 / members) END
 	FROM op WHERE verdict <> 0 OR value IS NOT NULL OR prev IS NOT NULL;
 END $$;
+
+-- step 6: vacuums of the table head. A page that is full of versions which a snapshot may see makes
+-- the next commit use a new one. Pruning frees the old page, but only a vacuum makes it known as free, and
+-- pruning also keeps the number of dead rows below the threshold of before.
+ALTER TABLE {schema}.head SET (autovacuum_vacuum_threshold = 20);

@@ -1,0 +1,51 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"hash/fnv"
+	"math/rand/v2"
+	"testing"
+)
+
+// A read of what was read ahead gives what the file has there, and its error beyond the end.
+func TestReadAheadReadsWhatIsThere(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	data := make([]byte, 300_000)
+	for i := range data {
+		data[i] = byte(random.Uint32())
+	}
+	file := bytes.NewReader(data)
+	r := &readAhead{file: file, block: make([]byte, 0, 64<<10)}
+	at := int64(0)
+	for range 5000 {
+		got, want := make([]byte, 1+random.IntN(5000)), make([]byte, 5000)
+		want = want[:len(got)]
+		n, err := r.ReadAt(got, at)
+		wantN, wantErr := file.ReadAt(want, at)
+		if n != wantN || !errors.Is(err, wantErr) || !bytes.Equal(got, want) {
+			t.Fatalf("%d bytes at %d: got %d, %v, want %d, %v", len(got), at, n, err, wantN, wantErr)
+		}
+		if at += int64(n); random.IntN(8) == 0 || err != nil {
+			at = random.Int64N(int64(len(data)))
+		}
+	}
+}
+
+// A number of pages beyond the end of the file is damage, however large: pages of 4 kB that
+// together have more bytes than 64 bits can count went by.
+func TestFileWithTooManyPagesIsRefused(t *testing.T) {
+	for _, pages := range []uint64{1 << 40, 1<<64 - 1} {
+		data := written(t)
+		for at := 0; at <= 4096; at += 4096 {
+			meta := data[at+pageHeader:]
+			order.PutUint64(meta[40:], pages)
+			sum := fnv.New64a()
+			_, _ = sum.Write(meta[:56])
+			order.PutUint64(meta[56:], sum.Sum64())
+		}
+		if err := checkPages(bytes.NewReader(data), int64(len(data))); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%d pages: got %v, want ErrCorrupt", pages, err)
+		}
+	}
+}
