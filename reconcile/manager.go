@@ -82,6 +82,7 @@ type controller interface {
 	setPlacement(p lease.Placement) error
 	node() graphNode
 	summarise(in time.Duration)
+	unseen() map[Cached]store.Revision
 }
 
 // member is one runner of a Manager.
@@ -193,7 +194,8 @@ func (m *Manager) log() *slog.Logger { return cmp.Or(m.Logger, slog.Default()) }
 // Run runs everything that was registered and the caches that controllers use,
 // and blocks. Caches start first. When ctx ends, or a runner fails, everything is
 // stopped: controllers and other runners first, each controller giving its lease
-// back after its last run; caches last.
+// back after its last run; caches last, when they have shown what the last runs wrote, or
+// a second later.
 //
 // Run returns after the last of them has, with the first error and everything
 // else that failed, joined. At StopTimeout it returns anyway, with an error
@@ -229,6 +231,7 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 	limit, cancel := context.WithTimeout(context.Background(), m.stopTimeout())
 	defer cancel()
 	left := m.stopAll(limit, false)
+	m.awaitLastWrites(limit)
 	left = append(left, m.stopAll(limit, true)...) // caches serve the controllers while these drain
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -252,6 +255,28 @@ func (m *Manager) stopAll(limit context.Context, caches bool) (left []string) {
 		}
 	}
 	return left
+}
+
+// lastWritesWait bounds how long caches go on after the last run. One whose store does not
+// answer must not hold up the end of the process.
+const lastWritesWait = time.Second
+
+// awaitLastWrites waits until the caches have shown what the last runs wrote, for what reads
+// them after Run: whether all is as declared is asked then.
+func (m *Manager) awaitLastWrites(limit context.Context) {
+	limit, cancel := context.WithTimeout(limit, lastWritesWait)
+	defer cancel()
+	for _, mb := range m.present() {
+		if mb.controller == nil {
+			continue
+		}
+		for cached, revision := range mb.controller.unseen() {
+			reached := make(chan struct{})
+			stop := cached.OnRevision(revision, func() { close(reached) })
+			waitFor(limit, reached)
+			stop()
+		}
+	}
 }
 
 // SampleEvery is how often a Manager calls what Sample was given.

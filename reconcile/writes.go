@@ -62,6 +62,19 @@ type pendingWrite struct {
 	ages    int           // how often age was called since nothing is lacking
 }
 
+// unseen are the caches that have not shown all that runs wrote, and what each has to reach.
+func (p *pendingWrites[K]) unseen() map[Cached]store.Revision {
+	p.pending.Lock()
+	defer p.pending.Unlock()
+	behind := make(map[Cached]store.Revision)
+	for _, r := range p.of {
+		for _, cached := range r.lacking {
+			behind[cached] = max(behind[cached], revisionFor(cached, r.writes))
+		}
+	}
+	return behind
+}
+
 // revisionFor is what a cache has to reach to show the writes.
 func revisionFor(cached Cached, w *store.Writes) store.Revision {
 	return w.Highest(cached.Backend(), cached.Kind())

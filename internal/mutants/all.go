@@ -694,6 +694,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestListThatFailsIsTriedAgainWithinItsInterval",
 	},
 	{
+		Name: "caches end with the last run",
+		File: "reconcile/manager.go", Old: "\tm.awaitLastWrites(limit)\n", New: "\tif !BROKEN {\n\t\tm.awaitLastWrites(limit)\n\t}\n",
+		Package: "reconcile/program", Test: "TestLastRunsOfAProgramCount",
+	},
+	{
 		Name: "a runner that ends with a cancellation of its own has not failed",
 		File: "reconcile/manager.go", Old: "if ctx.Err() != nil && onlyCanceled(err) {", New: "if (BROKEN || ctx.Err() != nil) && onlyCanceled(err) {",
 		Package: "reconcile", Test: "TestErrorOfARunnerCountsUnlessItSaysThatItWasTold",

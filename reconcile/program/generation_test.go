@@ -3,12 +3,15 @@ package program_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
@@ -184,35 +187,72 @@ func TestEachThatWaitsHearsOfRuns(t *testing.T) {
 	})
 }
 
+// late is a backend whose watches show each change some time after it.
+type late struct {
+	store.Backend
+	by atomic.Int64 // a time.Duration
+}
+
+func (b *late) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		for batch, err := range b.Backend.Watch(ctx, kind, after) {
+			if !sleep.For(ctx, time.Duration(b.by.Load())) {
+				yield(store.Batch{}, context.Cause(ctx))
+				return
+			}
+			if !yield(batch, err) {
+				return
+			}
+		}
+	}
+}
+
 // What the last runs come to, after the stop, counts: nothing is left then, or less than
-// when the time was over.
+// when the time was over. So it is where a watch shows their writes late. If it shows them
+// more than a second late, Run does not wait longer.
 //
-// Negative controls: mutants "what the last runs finished is left" and "a program fails
-// although the last runs finished all".
+// Negative controls: mutants "what the last runs finished is left", "a program fails
+// although the last runs finished all" and "caches end with the last run".
 func TestLastRunsOfAProgramCount(t *testing.T) {
-	for _, names := range [][]string{{"slow"}, {"slow", "never"}} {
+	for _, c := range []struct {
+		names []string
+		late  time.Duration
+		left  []string
+		takes time.Duration // until the time is over, and two thirds of StopTimeout
+	}{
+		{[]string{"slow"}, 0, nil, 40 * time.Second},
+		{[]string{"slow", "never"}, 0, []string{"never"}, 40 * time.Second},
+		{[]string{"slow"}, 400 * time.Millisecond, nil, 40*time.Second + 400*time.Millisecond},
+		{[]string{"slow"}, time.Hour, []string{"slow"}, 41 * time.Second},
+	} {
 		synctest.Test(t, func(t *testing.T) {
+			b := &late{Backend: must(memory.New(nil))}
 			var s *service
-			s = newService(t, must(memory.New(nil)), true, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
+			s = newService(t, b, true, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
 				if o.Name == "never" {
 					return reconcile.Result{}, errors.New("no route")
 				}
 				<-ctx.Done()
+				b.by.Store(int64(c.late))
 				return s.resize(context.WithoutCancel(ctx), o)
 			})
-			s.create(t, names...)
+			s.create(t, c.names...)
 			o := s.once()
 			o.Timeout = 10 * time.Second
+			began := time.Now()
 			err := program.Run(t.Context(), &s.manager, o)
-			if len(names) == 1 {
+			if took := time.Since(began).Round(100 * time.Millisecond); took != c.takes {
+				t.Errorf("%v, %v late: Run took %v, want %v", c.names, c.late, took, c.takes)
+			}
+			if len(c.left) == 0 {
 				if err != nil {
-					t.Errorf("Run = %v, and all is as declared", err)
+					t.Errorf("%v, %v late: Run = %v, and all is as declared", c.names, c.late, err)
 				}
 				return
 			}
 			var left *program.LeftError
-			if !errors.As(err, &left) || !errors.Is(err, program.ErrTimeout) || len(left.Left) != 1 || left.Left[0].Key.Name != "never" {
-				t.Errorf("Run = %v, want that the time is over and never is left", err)
+			if !errors.As(err, &left) || !errors.Is(err, program.ErrTimeout) || len(left.Left) != 1 || left.Left[0].Key.Name != c.left[0] {
+				t.Errorf("%v, %v late: Run = %v, want that the time is over and %v left", c.names, c.late, err, c.left)
 			}
 		})
 	}
