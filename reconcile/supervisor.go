@@ -51,7 +51,7 @@ var transitions = map[state][]state{
 type supervisor[K comparable] struct {
 	sources[K]
 	adapt *adaptive
-	owned []Cached // made by For: run by the controller itself
+	owned []Cached // made by For: run by the controller itself, unless a Manager runs it
 
 	now     state          // written by the supervisor, guarded by kernel.mu
 	loading map[int]string // the cache that each shard waits for: see loadShard; guarded by kernel.mu
