@@ -2348,6 +2348,16 @@ var All = []Mutant{
 		Package: "store", Test: "TestWhatIsShownCanBeEditedAndKeepsItsSecrets",
 	},
 	{
+		Name: "a deletion at any revision is refused for a conflict",
+		File: "store/objects/objects.go", Old: "k.store.Delete(ctx, o); at != 0 ||", New: "k.store.Delete(ctx, o); BROKEN || at != 0 ||",
+		Package: "store/objects", Test: "TestDeleteAtAnyRevisionBearsOtherWriters",
+	},
+	{
+		Name: "a deletion at any revision deletes the next object of the name",
+		File: "store/objects/objects.go", Old: "conflict != nil && o.UID != uid", New: "!BROKEN && conflict != nil && o.UID != uid",
+		Package: "store/objects", Test: "TestDeleteAtAnyRevisionBearsOtherWriters",
+	},
+	{
 		Name: "a program without the types writes a version of its own",
 		File: "store/objects/bare.go", Old: "return k.typed(envelope.Schema), nil", New: "if BROKEN {\n\t\treturn k.typed(99), nil\n\t}\n\treturn k.typed(envelope.Schema), nil",
 		Package: "store/objects", Test: "TestBareKindChangesMetadataOnly",

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -226,14 +228,26 @@ func (k kind[S, T]) Edit(ctx context.Context, key store.Key, at store.Revision, 
 }
 
 func (k kind[S, T]) Delete(ctx context.Context, key store.Key, at store.Revision) error {
-	o, err := k.store.Get(ctx, key)
-	if err != nil {
-		return err
+	pause := sleep.Backoff{Min: time.Millisecond, Max: time.Second}
+	var uid string
+	var conflict error // of the last attempt
+	for {
+		o, err := k.store.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if conflict != nil && o.UID != uid {
+			return conflict // another object of this name is not meant
+		}
+		uid = o.UID
+		if at != 0 {
+			o.Revision = at
+		}
+		if conflict = k.store.Delete(ctx, o); at != 0 || !errors.Is(conflict, store.ErrConflict) {
+			return conflict
+		}
+		pause.Wait(ctx) // a controller may write a status meanwhile; Get fails when ctx ends
 	}
-	if at != 0 {
-		o.Revision = at
-	}
-	return k.store.Delete(ctx, o)
 }
 
 func (k kind[S, T]) RemoveFinalizer(ctx context.Context, key store.Key, name string) (Object, error) {

@@ -256,3 +256,56 @@ func TestPutAtAnOldRevisionIsAConflictWhateverTheSecretsAre(t *testing.T) {
 		t.Errorf("Put: %v, want a conflict", err)
 	}
 }
+
+// busy is a backend in which something writes before each of the next commits.
+type busy struct {
+	store.Backend
+	writes []func()
+}
+
+func (b *busy) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	if len(b.writes) > 0 {
+		write := b.writes[0]
+		b.writes = b.writes[1:]
+		write()
+	}
+	return b.Backend.Commit(ctx, t)
+}
+
+// A Delete at whatever revision is not refused because a controller writes a status
+// meanwhile. One at a revision is, and so is one whose object was made again.
+func TestDeleteAtAnyRevisionBearsOtherWriters(t *testing.T) {
+	key := store.Key{Name: "a"}
+	for _, c := range []struct {
+		name  string
+		at    store.Revision
+		again bool // the object is deleted and made again meanwhile
+		want  error
+	}{
+		{"any revision", 0, false, nil},
+		{"a revision", 1, false, store.ErrConflict},
+		{"another object", 0, true, store.ErrConflict},
+	} {
+		b := &busy{Backend: must(memory.New(nil))}
+		direct, k := newDisks(b.Backend, 1), objects.Of(newDisks(b, 1))
+		must(direct.Create(t.Context(), &disk{Meta: store.Meta{Name: "a"}}))
+		touch := func() {
+			o := must(direct.Get(t.Context(), key))
+			o.Status.Made = !o.Status.Made
+			must(direct.UpdateStatus(t.Context(), o))
+		}
+		b.writes = []func(){touch, touch, touch}
+		if c.again {
+			b.writes[1] = func() {
+				must(0, direct.Delete(t.Context(), must(direct.Get(t.Context(), key))))
+				must(direct.Create(t.Context(), &disk{Meta: store.Meta{Name: "a"}}))
+			}
+		}
+		if err := k.Delete(t.Context(), key, c.at); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+		if _, err := direct.Get(t.Context(), key); errors.Is(err, store.ErrNotFound) != (c.want == nil) {
+			t.Errorf("%s: then it is %v", c.name, err)
+		}
+	}
+}
