@@ -780,6 +780,35 @@ func TestKeyAddedDuringARunIsForgottenWithTheLease(t *testing.T) {
 	})
 }
 
+// A key that is being added when its shard is lost is forgotten too: what was dropped with
+// the shard did not include it. The queue asks for its tenant on the way.
+func TestKeyAddedWhileItsShardIsLostIsForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		p := newHandPlaced(1)
+		var tenant func()
+		o := reconcile.Options[store.Key]{Queue: queue.Options[store.Key]{Tenant: func(store.Key) string {
+			if f := tenant; f != nil {
+				tenant = nil
+				f()
+			}
+			return ""
+		}}}
+		v := newServer(t, s, p, o, func(context.Context, store.Key) (result, error) { return result{}, nil })
+		p.give(0)
+		tenant = func() { p.take(0) }
+		add(t, v.c, store.Key{Name: "a"})
+		pass(time.Minute)
+		expect(t, "runs", v.r.count(), 0)
+		for _, e := range v.c.Snapshot().Queue {
+			t.Errorf("in the queue is left: %+v", e)
+		}
+		if err := v.run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // Two controllers share a placement, and one has a run that takes its time to end: the
 // lease is given back after it, and another server begins after that.
 //

@@ -1602,9 +1602,9 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestSharedPlacementIsGivenBackAfterTheLastRun",
 	},
 	{
-		Name: "a key added during its run stays when the lease is lost",
+		Name: "a key stays that is being added when its shard is lost",
 		File: "reconcile/kernel.go", Old: "if err == nil && k.elsewhere(key) {", New: "if err == nil && k.elsewhere(key) && !BROKEN {",
-		Package: "reconcile", Test: "TestKeyAddedDuringARunIsForgottenWithTheLease",
+		Package: "reconcile", Test: "TestKeyAddedWhileItsShardIsLostIsForgotten",
 	},
 	{
 		Name: "what an earlier run wrote ends a run",
