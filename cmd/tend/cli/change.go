@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -190,7 +191,7 @@ func (r *command) apply(ctx context.Context, _ []string) error {
 	return nil
 }
 
-// applyTries is how often apply reads an object again that was written meanwhile.
+// applyTries is how often apply and edit try to write an object that is written meanwhile.
 const applyTries = 5
 
 // applyOne creates an object, or replaces its spec and adds labels and annotations.
@@ -218,7 +219,11 @@ func applyOne(ctx context.Context, k objects.Kind, key store.Key, d declaration)
 		}
 		return did, err
 	}
-	return "", fmt.Errorf("%w: it was written by others meanwhile, %d times", store.ErrConflict, applyTries)
+	return "", writtenMeanwhile()
+}
+
+func writtenMeanwhile() error {
+	return fmt.Errorf("%w: it was written by others meanwhile, %d times", store.ErrConflict, applyTries)
 }
 
 func union(a, b map[string]string) map[string]string {
@@ -295,26 +300,41 @@ func (r *command) storeEdit(ctx context.Context, k objects.Kind, o objects.Objec
 			return fmt.Errorf("%w: the edited object has no %s; nothing is stored", store.ErrInvalid, name)
 		}
 	}
-	if data, err = json.Marshal(tree); err != nil {
-		return err
-	}
-	next, err := put(ctx, k, o, data)
+	edit, err := json.Marshal(tree)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.Stdout, "%s %s: revision %d\n", word(o.Kind), word(o.Key().String()), next.Revision)
-	return nil
+	for range applyTries {
+		next, err := put(ctx, k, o.Key(), o.Revision, data, edit)
+		if err == nil {
+			fmt.Fprintf(r.Stdout, "%s %s: revision %d\n", word(o.Kind), word(o.Key().String()), next.Revision)
+			return nil
+		}
+		if !errors.Is(err, store.ErrConflict) || r.revision != 0 {
+			return err
+		}
+		now, wrong := k.Get(ctx, o.Key())
+		if wrong != nil || !sameButStatus(now, o) {
+			return err
+		}
+		o = now
+	}
+	return writtenMeanwhile()
 }
 
-// put replaces an object. Of a kind whose type is not known it replaces the metadata.
-func put(ctx context.Context, k objects.Kind, o objects.Object, data []byte) (objects.Object, error) {
-	next, err := k.Put(ctx, o.Key(), o.Revision, data)
+// sameButStatus tells whether only statuses were written between two reads of an object. A
+// spec that changed has another generation.
+func sameButStatus(a, b objects.Object) bool {
+	a.Revision, a.Intent = b.Revision, b.Intent // neither is the editor's to change
+	return reflect.DeepEqual(a.Meta, b.Meta)
+}
+
+// put replaces an object that is at a revision; was is its JSON before. Of a kind whose type
+// is not known it replaces the metadata.
+func put(ctx context.Context, k objects.Kind, key store.Key, at store.Revision, was, data []byte) (objects.Object, error) {
+	next, err := k.Put(ctx, key, at, data)
 	if !errors.Is(err, objects.ErrBare) {
 		return next, err
-	}
-	was, wrong := o.JSON()
-	if wrong != nil {
-		return next, wrong
 	}
 	before, wrong := decode(was)
 	after, wrong2 := decode(data)
@@ -332,7 +352,7 @@ func put(ctx context.Context, k objects.Kind, o objects.Object, data []byte) (ob
 	if wrong != nil {
 		return next, wrong
 	}
-	return k.Edit(ctx, o.Key(), o.Revision, func(m *store.Meta) error {
+	return k.Edit(ctx, key, at, func(m *store.Meta) error {
 		m.Labels, m.Annotations, m.Finalizers, m.Owners, m.Paused = meta.Labels, meta.Annotations, meta.Finalizers, meta.Owners, meta.Paused
 		return nil
 	})

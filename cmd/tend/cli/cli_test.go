@@ -192,6 +192,18 @@ func TestCommandsOnARunningService(t *testing.T) {
 	}
 	c.config.Edit = func(context.Context, string) error { return nil }
 	wantAll(t, c.run(cli.Done, "", "edit", "disk", "prod/data"), "nothing was changed")
+	c.config.Edit = func(ctx context.Context, path string) error { // a controller writes a status meanwhile
+		o := must(d.Get(ctx, data))
+		o.Status.Made = !o.Status.Made
+		_ = must(d.UpdateStatus(ctx, o))
+		turned := strings.NewReplacer("tier: gold", "tier: iron", "tier: iron", "tier: gold")
+		return os.WriteFile(path, []byte(turned.Replace(string(must(os.ReadFile(path))))), 0o600)
+	}
+	wantAll(t, c.run(cli.Done, "", "edit", "disk", "prod/data"), "revision")
+	if o := must(d.Get(ctx, data)); o.Labels["tier"] != "iron" {
+		t.Errorf("after an edit beside a status write: %+v", o)
+	}
+	c.run(cli.Conflict, "", "edit", "disk", "prod/data", "-revision", fmt.Sprint(must(d.Get(ctx, data)).Revision))
 	c.config.Edit = func(ctx context.Context, path string) error { // another writer is faster
 		o := must(d.Get(ctx, data))
 		o.Spec.Size = 13
