@@ -24,7 +24,7 @@ type Bucket struct {
 	burst       int
 	tokens      float64       // there at the time at; negative: later ones are taken already
 	at          time.Time     // of the last change of tokens
-	taken       int           // in all, less those that were given back
+	taken       int64         // in all, less those that were given back
 	from, until time.Time     // the last pause
 	throttled   time.Duration // for how long it was paused before that
 	watchers    map[any]func()
@@ -98,18 +98,18 @@ func (b *Bucket) change(f func(now time.Time)) {
 func (b *Bucket) Charge(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.takeLocked(time.Now(), max(n, 0))
+	b.takeLocked(time.Now(), int64(max(n, 0)))
 }
 
 // Refund gives back n tokens that a run has taken and not used; call it once for each
 // token. Never do more come back than were taken in all, and what goes beyond the burst is
 // lost. Keys that wait for the bucket go at once.
 func (b *Bucket) Refund(n int) {
-	b.change(func(now time.Time) { b.takeLocked(now, -min(max(n, 0), b.taken)) })
+	b.change(func(now time.Time) { b.takeLocked(now, -min(int64(max(n, 0)), b.taken)) })
 }
 
 // takeLocked takes n tokens, be they there or not; of less than 0 it gives some back.
-func (b *Bucket) takeLocked(now time.Time, n int) {
+func (b *Bucket) takeLocked(now time.Time, n int64) {
 	b.tokens = b.tokensLocked(now) - float64(n)
 	b.taken += n
 	if now.After(b.at) { // else it was read before the lock, and what came since would come twice

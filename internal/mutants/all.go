@@ -286,7 +286,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "more tokens come back than were taken",
-		File: "queue/bucket.go", Old: "-min(max(n, 0), b.taken)", New: "-map[bool]int{true: max(n, 0), false: min(max(n, 0), b.taken)}[BROKEN]",
+		File: "queue/bucket.go", Old: "-min(int64(max(n, 0)), b.taken)", New: "-map[bool]int64{true: int64(max(n, 0)), false: min(int64(max(n, 0)), b.taken)}[BROKEN]",
 		Package: "queue", Test: "TestRefundGivesBackNoMoreThanWasTaken",
 	},
 	{
