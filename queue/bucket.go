@@ -182,8 +182,9 @@ func (b *Bucket) availableLocked(now time.Time) (n int, next time.Time) {
 	tokens := b.tokensLocked(now)
 	whole := max(math.Floor(tokens), 0)
 	wait := (whole + 1 - tokens) / b.perSecond * float64(time.Second)
-	// A microsecond more, so that rounding does not end a wait just before.
-	return int(whole), now.Add(time.Duration(min(wait, longest)) + time.Microsecond)
+	// A burst of math.MaxInt is more than an int holds when it has been a float. A microsecond
+	// more, so that rounding does not end a wait just before.
+	return int(min(whole, math.MaxInt32)), now.Add(time.Duration(min(wait, longest)) + time.Microsecond)
 }
 
 // watch calls f when the limit changes or a pause is ended, until it is called with nil.

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,35 @@ func TestResumedBucketLetsItsKeysGoAtOnce(t *testing.T) {
 		if s := b.Stats(); !s.Until.IsZero() || s.Throttled != time.Minute {
 			t.Errorf("%+v, want a pause of a minute that is over", s)
 		}
+		if err := q.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A bucket of the largest burst, which stands for no limit, lets its keys go when a pause ends:
+// as a float, that burst is more than an int holds.
+func TestBucketOfTheLargestBurstGoesOnAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := queue.NewBucket("b", 1, math.MaxInt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := queue.New(&queue.Options[string]{Buckets: func(_ string, dst []*queue.Bucket) []*queue.Bucket { return append(dst, b) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Throttle(time.Now().Add(time.Second))
+		if err := q.Add("k"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		item, err := q.Get(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		item.Done()
 		if err := q.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
