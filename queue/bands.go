@@ -379,8 +379,9 @@ type tenant[K comparable] struct {
 	holds   *holdSet // nil: none
 	ready   group[K] // of its keys, those that are ready
 
-	// By number of a bucket's line, how many of its keys that let go and were not taken. A
-	// line that passed over its keys because it is blocked is there with none.
+	// How many of its keys each line has let go and no worker has taken, by the number of
+	// the line's bucket. A line that passed over the tenant because it is blocked has an
+	// entry of 0.
 	lines map[int64]int
 }
 

@@ -38,6 +38,35 @@ func TestRowOfFailuresIsLoggedOnceAndItsEndToo(t *testing.T) {
 	})
 }
 
+// A key that cannot run because Options.Hash fails is one row of failures too.
+func TestFailuresOfHashAreOneRow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		var bad atomic.Bool
+		p := newHandPlaced(2)
+		r := record[string](nil)
+		c := newController(t, r, &reconcile.Options[string]{
+			Placement: p, Logger: logger, Backoff: exactly(time.Second),
+			Hash: func(string) uint64 {
+				if bad.Load() {
+					panic(errBoom)
+				}
+				return 0
+			},
+		})
+		start(t, c)
+		p.give(0, 1)
+		bad.Store(true)
+		add(t, c, "k")
+		pass(10 * time.Second)
+		bad.Store(false)
+		pass(10 * time.Second)
+		expectList(t, "keys", r.keys(), "k")
+		expect(t, "failures", strings.Count(lines.String(), "run failed"), 1)
+		expect(t, "recoveries", strings.Count(lines.String(), "works again"), 1)
+	})
+}
+
 // An urgent add starts the attempts from 0; that is neither a new row nor does it
 // hide the end of the old one.
 func TestUrgentAddIsNoNewRowOfFailures(t *testing.T) {

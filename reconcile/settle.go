@@ -59,8 +59,10 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 
 // refuse settles a key that failed before it could run.
 func (t *settler[K]) refuse(item queue.Item[K], err error) {
+	d := decision{kind: resultError, err: err}
+	d.again = t.failedBefore(item, d)
 	item.Retry(err, 0)
-	t.report(Failure[K]{Controller: t.name, Key: item.Key, Attempt: item.Attempt, Err: err}, false)
+	t.failed(&item, &d)
 }
 
 // noteWell finds out whether a key still has a failure whose end is to be logged. A key
@@ -182,16 +184,21 @@ func (t *settler[K]) failedBefore(item queue.Item[K], d decision) bool {
 func (t *settler[K]) tell(x *run[K], item *queue.Item[K], d *decision, o Outcome, took time.Duration) {
 	switch {
 	case d.err != nil && d.kind != resultThrottled:
-		t.report(Failure[K]{
-			Controller: t.name, Key: item.Key, Attempt: item.Attempt, Parked: d.do == settlePark, Err: d.err,
-		}, d.again, x.toLog()...)
-		if !d.again && t.o.Hooks.OnError == nil {
-			t.changeView(func(v *view[K]) { v.ill++ })
-		}
+		t.failed(item, d, x.toLog()...)
 	case d.err == nil && d.again && (d.kind == resultSuccess || d.kind == resultRequeueAfter):
 		t.recovered(append([]slog.Attr{slog.Any("key", item.Key)}, x.toLog()...)...)
 	}
 	if f := t.o.Hooks.OnDone; f != nil {
 		t.containHere("OnDone", func() { f(item.Key, o, took) })
+	}
+}
+
+// failed reports the failure of a key. added goes to the log line.
+func (t *settler[K]) failed(item *queue.Item[K], d *decision, added ...slog.Attr) {
+	t.report(Failure[K]{
+		Controller: t.name, Key: item.Key, Attempt: item.Attempt, Parked: d.do == settlePark, Err: d.err,
+	}, d.again, added...)
+	if !d.again && t.o.Hooks.OnError == nil {
+		t.changeView(func(v *view[K]) { v.ill++ })
 	}
 }

@@ -15,8 +15,8 @@ func (c *Controller[K]) Snapshot() Snapshot {
 
 // Health is nil, or says what is wrong with the controller: a source that keeps
 // failing, has ended, or was removed and goes on; a run that is stuck; a queue that
-// the program stopped; a store of its leases that does not answer. It says nothing about the keys; one that fails is ordinary
-// life.
+// the program stopped; a store of its leases that does not answer. It says nothing about the
+// keys; one that fails is ordinary life.
 func (c *Controller[K]) Health() error {
 	return c.now().health
 }

@@ -193,7 +193,8 @@ func (p *pendingWrites[K]) runOwed(key K, r *pendingWrite) {
 	p.clear(key, r, &r.owed)
 }
 
-// clear ends what is left of a record, one of its fields.
+// clear resets left, a field of r that kept the record, and forgets the record if nothing else
+// does.
 func (p *pendingWrites[K]) clear(key K, r *pendingWrite, left *bool) {
 	p.pending.Lock()
 	defer p.pending.Unlock()

@@ -157,9 +157,9 @@ func TestEveryPlacementRunsAlike(t *testing.T) {
 	}
 }
 
-// A placement keeps one record for each shard that is held, and one that is
-// divided by a plan this and a member's besides; at rest it writes nothing, and after a stop the plan alone is left. Each of its
-// leases has a name of its own.
+// A placement keeps one record for each shard that is held. One that is divided by a plan has
+// two more, the plan and that of the member. At rest a placement writes nothing, and after a
+// stop the plan alone is left. Each of its leases has a name of its own.
 //
 // Negative controls: the mutants "a placement without members announces one" and "a lease has no
 // name".
