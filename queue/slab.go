@@ -229,17 +229,17 @@ func (s *slab[K]) dropRecord(i uint32, e *entry[K]) {
 }
 
 // byTime is the ranking of entries that wait for a time.
-type byTime[K comparable] struct{ *slab[K] }
+type byTime[K comparable] struct{ of *slab[K] }
 
 func (b byTime[K]) before(i, j uint32) bool {
-	x, y := b.at(i), b.at(j)
+	x, y := b.of.at(i), b.of.at(j)
 	return x.due < y.due || x.due == y.due && int32((x.order>>32-y.order>>32)<<1) < 0
 }
 
-func (b byTime[K]) place(i uint32) int { return int(uint32(b.at(i).order)) }
+func (b byTime[K]) place(i uint32) int { return int(uint32(b.of.at(i).order)) }
 
 func (b byTime[K]) moved(i uint32, place int) {
-	e := b.at(i)
+	e := b.of.at(i)
 	e.order = e.order>>32<<32 | uint64(place)
 }
 
