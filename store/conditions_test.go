@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -123,6 +124,47 @@ func TestPhaseThatCannotBeStoredIsRefused(t *testing.T) {
 		}
 		if now, err := s.Get(t.Context(), o.Key()); err != nil || now.Revision != o.Revision {
 			t.Errorf("it is at revision %d, %v, want %d: nothing was written", now.Revision, err, o.Revision)
+		}
+	})
+}
+
+// Conditions that a program sets itself are stored as SetCondition stores them.
+//
+// Negative control: mutant "conditions are stored as they were given".
+func TestConditionsAreStoredAsSetConditionSetsThem(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *buckets) {
+		for what, c := range map[string]store.Condition{
+			"a long message": {Message: strings.Repeat("€", store.MaxMessage)},
+			"a long reason":  {Reason: strings.Repeat("r", store.MaxMessage+1)},
+			"no UTF-8":       {Reason: "a\xffb", Message: "\xfe"},
+			"a time":         {Since: time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("X", 3601))},
+			"a time of now":  {Since: time.Now()},
+		} {
+			c.Type, c.Status = "Given", store.True
+			if c.Since.IsZero() {
+				c.Since = time.Unix(2, 0)
+			}
+			o := named(strings.ReplaceAll(what, " ", "-"))
+			o.Conditions = []store.Condition{{Type: "First", Status: store.False, Since: time.Unix(1, 0).UTC()}, c}
+			given := slices.Clone(o.Conditions)
+			set := named("set")
+			set.SetCondition(c)
+			o = must[*bucket](t)(s.Create(t.Context(), o))
+			check := func(how string, got *bucket) {
+				if len(got.Conditions) != 2 || got.Conditions[1] != set.Conditions[0] {
+					t.Errorf("%s, %s: got %+v, want %+v", what, how, got.Conditions, set.Conditions)
+				}
+			}
+			check("created", o)
+			o.Conditions = nil
+			o = must[*bucket](t)(s.UpdateStatus(t.Context(), o))
+			o.Conditions = slices.Clone(given)
+			next := must[*bucket](t)(s.UpdateStatus(t.Context(), o))
+			check("updated", next)
+			check("read", stored(t, s, next))
+			if !slices.Equal(o.Conditions, given) {
+				t.Errorf("%s: the caller's conditions are %+v now", what, o.Conditions)
+			}
 		}
 	})
 }

@@ -2,8 +2,10 @@ package store_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
@@ -186,4 +188,65 @@ func TestObjectWithoutRoomForWhatIsAddedIsRefused(t *testing.T) {
 	o.Spec.Region = strings.Repeat("r", store.MaxObject)
 	_, err := s.Create(t.Context(), o)
 	wantErr(t, "too large", err, store.ErrInvalid)
+}
+
+// The error of bytes that cannot be decrypted says why, and names the key that is missing.
+func TestErrorOfWhatCannotBeDecryptedSaysWhy(t *testing.T) {
+	b := newMemory(t, &memory.Options{Encode: true})
+	one, two, changed := key("one"), key("two"), key("two")
+	changed.ID = "one"
+	at := named("a").Key()
+	must[*bucket](t)(under(t, b, encryption(t, nil, one)).Create(t.Context(), named("a")))
+	sealed := must[store.Record](t)(b.Get(t.Context(), "Bucket", at)).Bytes
+	for want, c := range map[string]struct {
+		data string
+		e    *store.Encryption
+	}{
+		"encrypted, and the store has no Encryption":                   {string(sealed), nil},
+		"not encrypted, and EncryptionOptions.AcceptPlain is not set":  {"{}", encryption(t, nil, one)},
+		`encrypted with the key "one", which the store does not have`:  {string(sealed), encryption(t, nil, two)},
+		`encrypted with the key "one": cipher: message authentication`: {string(sealed), encryption(t, nil, two, changed)},
+		`encrypted with the key "on", which the store does not have`:   {"\x00tend\x01\x05on", encryption(t, nil, one)},
+		`encrypted with the key "", which the store does not have`:     {"\x00tend\x01", encryption(t, nil, one)},
+		`encrypted with the key "o", which the store does not have`:    {"\x00tend\x01\x01one", encryption(t, nil, one)},
+	} {
+		_, err := under(t, b, c.e).Decode(store.Record{Kind: "Bucket", Key: at, Revision: 1, Bytes: []byte(c.data)})
+		if wantErr(t, want, err, store.ErrDecode); err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want %s", err, want)
+		}
+	}
+}
+
+// An object at the bound of its size takes what is added to any object: the record of a
+// create, its deletion, and what its status says in deletion. It takes nothing else.
+//
+// Negative control: mutant "the record of a create has no room".
+func TestObjectAtTheBoundOfItsSizeTakesWhatIsAddedToAny(t *testing.T) {
+	b := newMemory(t, &memory.Options{Encode: true})
+	s := under(t, b, nil)
+	small := must[*bucket](t)(s.Create(t.Context(), named("b")))
+	room := store.MaxObject - len(must[store.Record](t)(b.Get(t.Context(), "Bucket", small.Key())).Bytes) - 50
+	o := named("a")
+	o.Finalizers, o.Spec.Region = []string{"x"}, strings.Repeat("r", room)
+	o = must[*bucket](t)(s.Create(t.Context(), o))
+	more := func(write func(context.Context, *bucket) (*bucket, error), want error, edit func(o *bucket)) {
+		t.Helper()
+		next := s.Clone(o)
+		edit(next)
+		next, err := write(t.Context(), next)
+		if wantErr(t, "more", err, want); err == nil {
+			o = next
+		}
+	}
+	text := strings.Repeat("x", 200)
+	more(s.UpdateStatus, store.ErrInvalid, func(o *bucket) { o.Status.ARN = text })
+	more(s.Update, store.ErrInvalid, func(o *bucket) { o.Labels = map[string]string{"a": text} })
+	more(s.UpdateIntent, nil, func(o *bucket) { o.Intent = store.Intent{Pending: time.Now(), ExternalName: text} })
+	more(s.UpdateStatus, store.ErrInvalid, func(o *bucket) { o.Status.ARN = text })
+	if err := s.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	o = stored(t, s, o)
+	more(s.UpdateStatus, nil, func(o *bucket) { o.Status.ARN = text })
+	more(s.UpdateStatus, store.ErrInvalid, func(o *bucket) { o.Status.ARN = strings.Repeat("x", 5000) })
 }

@@ -97,7 +97,7 @@ func hideFields(v reflect.Value, x any) any {
 	case map[string]any:
 		switch v.Kind() {
 		case reflect.Struct:
-			hideStruct(v, tree)
+			hideStruct(v, false, tree)
 			return tree
 		case reflect.Map:
 			if hideMap(v, tree) {
@@ -115,53 +115,24 @@ func hideFields(v reflect.Value, x any) any {
 	return Redacted
 }
 
-func hideStruct(v reflect.Value, tree map[string]any) {
+// hideStruct replaces the tagged fields of v, or all of them if v itself is secret.
+func hideStruct(v reflect.Value, secret bool, tree map[string]any) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous && name == "" && !marshals(f.Type) {
-			hideEmbedded(v.Field(i), isSecret(f), tree)
+		hidden := secret || isSecret(f)
+		if _, embedded := inlined(f); embedded {
+			if inner := reflect.Indirect(v.Field(i)); inner.IsValid() {
+				hideStruct(inner, hidden, tree)
+			}
 			continue
 		}
-		if name == "" {
-			name = f.Name
-		}
+		name, _ := jsonName(f)
 		x, present := tree[name]
 		switch {
 		case !present:
-		case !isSecret(f):
+		case !hidden:
 			tree[name] = hideFields(v.Field(i), x)
 		case !empty(x) && x != "":
-			tree[name] = Redacted
-		}
-	}
-}
-
-// hideEmbedded is hideStruct for a struct whose fields are among those of the outer one.
-func hideEmbedded(v reflect.Value, secret bool, tree map[string]any) {
-	if v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return
-		}
-		v = v.Elem()
-	}
-	if v.Kind() != reflect.Struct {
-		if x, present := tree[v.Type().Name()]; present && secret && !empty(x) {
-			tree[v.Type().Name()] = Redacted
-		}
-		return
-	}
-	if !secret {
-		hideStruct(v, tree)
-		return
-	}
-	data, err := json.Marshal(v.Interface())
-	inner, wrong := readTree(data)
-	if err != nil || wrong != nil {
-		clear(tree) // its fields cannot be told from the others
-	}
-	for name, x := range inner {
-		if !empty(x) && x != "" {
 			tree[name] = Redacted
 		}
 	}
@@ -194,7 +165,7 @@ func hideMap(v reflect.Value, tree map[string]any) bool {
 
 // Parse reads the JSON of an object of this kind. "(secret)" where [Store.Show] has
 // put it keeps the value of stored, the object that is to be replaced; in a list the
-// element around it must be unchanged. Stored is nil for an object that is to be
+// element around it must be unchanged, and in a key of a map the whole map. Stored is nil for an object that is to be
 // created. A field that the kind does not have, and "(secret)" where no secret is
 // stored, are [ErrInvalid].
 func (s *Store[S, T]) Parse(data []byte, stored *Object[S, T]) (*Object[S, T], error) {
@@ -252,6 +223,9 @@ func (s *Store[S, T]) reveal(data []byte, stored *Object[S, T]) ([]byte, error) 
 
 func revealIn(tree, shown, full map[string]any, path string) (err error) {
 	for k, x := range tree {
+		if strings.Contains(k, Redacted) {
+			return fmt.Errorf("field %s: %w", strings.TrimPrefix(path+"."+k, "."), errNoSecret)
+		}
 		if tree[k], err = revealed(x, shown[k], full[k], path+"."+k); err != nil {
 			return err
 		}
@@ -259,7 +233,7 @@ func revealIn(tree, shown, full map[string]any, path string) (err error) {
 	return nil
 }
 
-var errNoSecret = errors.New(Redacted + ` stands where no secret is stored, or in an element of a list that has changed: write the value`)
+var errNoSecret = errors.New(Redacted + ` stands where no secret is stored, or in an element of a list or the name of a field that has changed: write the value`)
 
 // revealed gives x with the secrets of full, of which shown is what is shown.
 func revealed(x, shown, full any, path string) (any, error) {

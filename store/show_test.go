@@ -187,3 +187,24 @@ func TestWhatIsCutOffIsNotParsed(t *testing.T) {
 	}
 	must[*store.Object[showSpec, showStatus]](t)(s.Parse(text, o))
 }
+
+// A key of a map that is hidden is kept with its map, and cannot be guessed if that changed.
+//
+// Seen to fail: "(secret)" was stored as the key.
+func TestHiddenKeyOfAMapIsKeptOrRefused(t *testing.T) {
+	s, o := newShown(t)
+	o.Annotations = map[string]string{"by/hunter2-in-login": "x"}
+	text := string(must[[]byte](t)(s.Show(o)))
+	if !strings.Contains(text, `"annotations":{"by/(secret)":"x"}`) {
+		t.Fatalf("shown is %s", text)
+	}
+	got, err := s.Parse([]byte(strings.Replace(text, `"size":3`, `"size":4`, 1)), o)
+	if err != nil || !reflect.DeepEqual(got.Annotations, o.Annotations) {
+		t.Errorf("read back are %v, error %v, want %v", got.Annotations, err, o.Annotations)
+	}
+	for _, annotations := range []string{`{"by/(secret)":"y"}`, `{"by/(secret)":"x","more":""}`, `{"(secret)":"x"}`} {
+		if _, err := s.Parse([]byte(`{"meta":{"name":"a","annotations":`+annotations+`}}`), o); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: got error %v, want %v", annotations, err, store.ErrInvalid)
+		}
+	}
+}

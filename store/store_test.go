@@ -140,8 +140,9 @@ func TestStaleWriteIsAConflictThatShowsWhatIsThere(t *testing.T) {
 				continue
 			}
 			current := must[*bucket](t)(s.Decode(c.Current))
-			if current.Spec.Region != "us-1" || current.Revision != now.Revision {
-				t.Errorf("%s: the conflict shows %+v at %d", name, current.Spec, current.Revision)
+			want := store.Compare{Kind: "Bucket", Key: old.Key(), Revision: old.Revision}
+			if current.Spec.Region != "us-1" || current.Revision != now.Revision || c.Want != want {
+				t.Errorf("%s: the conflict shows %+v at %d, and wanted is %+v", name, current.Spec, current.Revision, c.Want)
 			}
 		}
 		if got := stored(t, s, old); got.Spec.Region != "us-1" || got.Revision != now.Revision {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -243,4 +244,78 @@ type restarted struct{ *tornSnapshot }
 
 func (b restarted) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 	return b.tornSnapshot.Watch(ctx, kind, 0)
+}
+
+// scripted is a backend whose watches end as its script says, one after the other.
+type scripted struct {
+	store.Backend
+	script []func(yield func(store.Batch, error) bool)
+	end    context.CancelFunc // of the watch that reads, after the script
+
+	afters []store.Revision
+	pauses []time.Duration
+	ended  time.Time
+}
+
+func (b *scripted) Watch(_ context.Context, _ string, after store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		n := len(b.afters)
+		b.afters = append(b.afters, after)
+		if n > 0 {
+			b.pauses = append(b.pauses, time.Since(b.ended))
+		}
+		if n == len(b.script) {
+			b.end()
+		} else {
+			b.script[n](yield)
+		}
+		b.ended = time.Now()
+	}
+}
+
+// A watch that broke is taken up where it was, and only after a compaction from the
+// beginning. Pauses grow from 50 ms to 5 s, and begin again after a watch that delivered
+// or was open for more than 5 s.
+//
+// Negative controls: mutants "each watch begins with a snapshot" and "the pauses of a watch
+// never begin again".
+func TestWatchIsTakenUpWhereItBrokeAfterAPause(t *testing.T) {
+	type end = func(yield func(store.Batch, error) bool)
+	refused := func(yield func(store.Batch, error) bool) { yield(store.Batch{}, errors.New("refused")) }
+	compacted := func(yield func(store.Batch, error) bool) { yield(store.Batch{}, store.ErrCompacted) }
+	silent := func(d time.Duration) end { return func(func(store.Batch, error) bool) { time.Sleep(d) } }
+	progress := func(r store.Revision) end {
+		return func(yield func(store.Batch, error) bool) {
+			yield(store.Batch{Kind: store.BatchProgress, Revision: r}, nil)
+		}
+	}
+	for name, c := range map[string]struct {
+		script               []end
+		afters, pauses, seen string // pauses in units of 50 ms
+	}{
+		"refused":             {slices.Repeat([]end{refused}, 9), "[3 3 3 3 3 3 3 3 3 3]", "[1 2 4 8 16 32 64 100 100]", "[]"},
+		"delivers in between": {[]end{refused, refused, progress(7), refused}, "[3 3 3 7 7]", "[1 2 1 2]", "[7]"},
+		"is open for long":    {[]end{refused, refused, silent(5*time.Second + 1), refused}, "[3 3 3 3 3]", "[1 2 1 2]", "[]"},
+		"is open for less":    {[]end{refused, refused, silent(5 * time.Second), refused}, "[3 3 3 3 3]", "[1 2 4 8]", "[]"},
+		"is compacted":        {[]end{progress(7), compacted, progress(9), refused}, "[3 7 0 9 9]", "[1 2 1 2]", "[7 9]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				b := &scripted{Backend: newMemory(t, nil), script: c.script, end: cancel}
+				seen := []store.Revision{}
+				for e, err := range newBuckets(t, b, nil).Watch(ctx, 3) {
+					if err == nil {
+						seen = append(seen, e.Revision)
+					}
+				}
+				for i := range b.pauses {
+					b.pauses[i] /= 50 * time.Millisecond
+				}
+				if afters, pauses := fmt.Sprint(b.afters), fmt.Sprintf("%d", b.pauses); afters != c.afters || pauses != c.pauses || fmt.Sprint(seen) != c.seen {
+					t.Errorf("watches after %s with pauses of %s and the events %v, want %s, %s and %s", afters, pauses, seen, c.afters, c.pauses, c.seen)
+				}
+			})
+		})
+	}
 }

@@ -407,24 +407,27 @@ func (b *forms) fillStruct(f *form, t reflect.Type, path string) error {
 		}
 	}
 	type step struct {
-		index    int
-		form     *form
-		name     string
-		embedded bool
+		index  int
+		form   *form
+		name   string
+		deeper int
 	}
 	var steps []step
 	for i := range t.NumField() {
 		field := t.Field(i)
-		embedded := field.Anonymous && field.Tag.Get("json") == "" && field.Type.Kind() == reflect.Struct
-		if !field.IsExported() && !embedded {
+		if field.Name == "_" {
 			continue
 		}
 		sub, err := b.build(field.Type, path+"."+field.Name)
 		if err != nil {
 			return err
 		}
+		deeper := 1
+		if _, embedded := inlined(field); embedded && b.json {
+			deeper = 0
+		}
 		if sub.find != nil || sub.building {
-			steps = append(steps, step{i, sub, "." + field.Name, embedded})
+			steps = append(steps, step{i, sub, "." + field.Name, deeper})
 		}
 	}
 	if len(steps) == 0 {
@@ -434,18 +437,14 @@ func (b *forms) fillStruct(f *form, t reflect.Type, path string) error {
 		if depth > MaxDepth {
 			r.refuse("is nested more than %d deep", MaxDepth)
 		}
-		for i := range steps {
-			deeper := 1
-			if steps[i].embedded {
-				deeper = 0
-			}
-			r.in(steps[i].name, steps[i].form, v.Field(steps[i].index), depth+deeper)
+		for _, s := range steps {
+			r.in(s.name, s.form, v.Field(s.index), depth+s.deeper)
 		}
 	}
 	f.mend = func(v reflect.Value, text bool) {
-		for i := range steps {
-			if steps[i].form.mend != nil {
-				steps[i].form.mend(v.Field(steps[i].index), text)
+		for _, s := range steps {
+			if s.form.mend != nil {
+				s.form.mend(v.Field(s.index), text)
 			}
 		}
 	}
@@ -453,37 +452,46 @@ func (b *forms) fillStruct(f *form, t reflect.Type, path string) error {
 }
 
 // checkNames refuses fields that JSON does not keep. Names has the fields met so far,
-// also those of the struct that embeds this one, by their names in JSON.
-func checkNames(t reflect.Type, path string, names map[string]string) error {
+// also those of the structs that embed this one, by their names in JSON.
+func checkNames(t reflect.Type, path string, names map[string]string, outer ...reflect.Type) error {
 	for field := range t.Fields() {
 		at := path + "." + field.Name
-		name, named := jsonName(field)
-		elem := field.Type
-		if elem.Kind() == reflect.Pointer {
-			elem = elem.Elem()
-		}
+		inner, embedded := inlined(field)
 		switch {
 		case field.Name == "_":
 			continue
 		case field.Tag.Get("json") == "-":
 			return refuse(at, field.Type, `is tagged json:"-" and would not be kept`)
-		case field.Anonymous && !named && elem.Kind() == reflect.Struct && !marshals(elem):
-			if !field.IsExported() && field.Type.Kind() == reflect.Pointer {
-				return refuse(at, field.Type, "is embedded by an unexported pointer, which JSON cannot set")
-			}
-			if err := checkNames(elem, at, names); err != nil {
+		case embedded && (inner == t || slices.Contains(outer, inner)):
+			return refuse(at, field.Type, "is embedded in itself and would not be kept")
+		case embedded && marshals(inner):
+			return refuse(at, field.Type, "is embedded, and would not be encoded by its own method")
+		case embedded:
+			if err := checkNames(inner, at, names, append(outer, t)...); err != nil {
 				return err
 			}
 			continue
 		case !field.IsExported():
 			return refuse(at, field.Type, "is unexported and would not be kept")
 		}
+		name, _ := jsonName(field)
 		if other, taken := names[name]; taken {
 			return refuse(at, field.Type, fmt.Sprintf("has the name %q in JSON, as %s has", name, other))
 		}
 		names[name] = at
 	}
 	return nil
+}
+
+// inlined returns the struct whose fields JSON puts among those of the outer one, if the
+// field is such a struct.
+func inlined(field reflect.StructField) (inner reflect.Type, ok bool) {
+	inner = field.Type
+	if inner.Kind() == reflect.Pointer {
+		inner = inner.Elem()
+	}
+	_, named := jsonName(field)
+	return inner, field.Anonymous && !named && inner.Kind() == reflect.Struct
 }
 
 // jsonName is a field's name in JSON, and whether its tag gives it.

@@ -47,6 +47,11 @@ type (
 		Embedded
 		B int
 	}
+	// Selfish is embedded in itself.
+	Selfish struct {
+		*Selfish
+		B int
+	}
 )
 
 // plainCodec is no JSON as far as the store knows.
@@ -74,6 +79,7 @@ func TestNewRefusesFieldsThatJSONDrops(t *testing.T) {
 		"a complex number":               newOf[struct{ A complex128 }](t, nil),
 		"keys of arrays":                 newOf[struct{ A map[[2]int]string }](t, nil),
 		"keys of booleans":               newOf[struct{ A map[bool]string }](t, nil),
+		"a struct embedded in itself":    newOf[Selfish](t, nil),
 	} {
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "Spec.") {
 			t.Errorf("%s: got error %v, want %v with the field", what, err, store.ErrInvalid)
