@@ -3455,6 +3455,31 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestEachWriteIsLookedAtUnlessItAnswered",
 	},
 	{
+		Name: "a name that is taken leaves every create pending",
+		File: "reconcile/external/intent.go", Old: "if isUnknown(err) {", New: "if isUnknown(err) || BROKEN && errors.Is(err, ErrExists) {",
+		Package: "reconcile/external", Test: "TestNameThatIsTakenIsAFailureWithoutExclusiveCreate",
+	},
+	{
+		Name: "an external run that panicked goes on for what it needs",
+		File: "reconcile/external/reconciler.go", Old: "if !ended { // a panic goes its way", New: "if !ended && !BROKEN { // a panic goes its way",
+		Package: "reconcile/external", Test: "TestWhatAnObjectNeedsWakesItAfterARunThatPanicked",
+	},
+	{
+		Name: "a conflict hides the failure of the run",
+		File: "reconcile/external/reconciler.go", Old: "err == nil && again {", New: "(BROKEN || err == nil) && again {",
+		Package: "reconcile/external", Test: "TestConflictIsNoFailureAndHidesNone",
+	},
+	{
+		Name: "a resource that cannot be read is no orphan",
+		File: "reconcile/external/report.go", Old: "\t\t\tif byID[id] == nil {", New: "\t\t\tif byID[id] == nil && !BROKEN {",
+		Package: "reconcile/external", Test: "TestResourceThatCannotBeReadKeepsWhatItsKindNeeds",
+	},
+	{
+		Name: "an answer of a write counts for ever",
+		File: "reconcile/external/inventory.go", Old: "(s.answer && recent(s.begun, v.o.Fresh, at) ||", New: "(s.answer && (BROKEN || recent(s.begun, v.o.Fresh, at)) ||",
+		Package: "reconcile/external", Test: "TestAnswerOfAWriteCountsForFresh",
+	},
+	{
 		Name: "a list that lags counts for a write that answered",
 		File: "reconcile/external/inventory.go", Old: "\tv.written[id] = now\n", New: "\tif !BROKEN {\n\t\tv.written[id] = now\n\t}\n",
 		Package: "reconcile/external", Test: "TestAnswerOfAWriteOutlivesAListThatLags",
@@ -3688,6 +3713,46 @@ var All = []Mutant{
 		Name: "secrets in the values of a map are none",
 		File: "store/secret.go", Old: "hasSecret(t.Key(), seen) || hasSecret(t.Elem(), seen)", New: "hasSecret(t.Key(), seen) || !BROKEN && hasSecret(t.Elem(), seen)",
 		Package: "store", Test: "TestSecretsAreFoundInEachPlace",
+	},
+	{
+		Name: "secrets of an embedded struct are shown",
+		File: "store/show.go", Old: "\t\t\t\thideStruct(inner, hidden, tree)\n", New: "\t\t\t\tif !BROKEN {\n\t\t\t\t\thideStruct(inner, hidden, tree)\n\t\t\t\t}\n",
+		Package: "store", Test: "TestSecretIsHiddenByItsPlace",
+	},
+	{
+		Name: "a map with names that are not its keys is shown",
+		File: "store/show.go", Old: "\t\tif !present {\n\t\t\treturn false", New: "\t\tif !present && !BROKEN {\n\t\t\treturn false",
+		Package: "store", Test: "TestSecretIsHiddenByItsPlace",
+	},
+	{
+		Name: "a hidden key of a map is stored as it is shown",
+		File: "store/show.go", Old: "if strings.Contains(k, Redacted) {", New: "if strings.Contains(k, Redacted) && !BROKEN {",
+		Package: "store", Test: "TestHiddenKeyOfAMapIsKeptOrRefused",
+	},
+	{
+		Name: "an embedded struct counts as a level",
+		File: "store/writable.go", Old: "embedded && b.json {", New: "embedded && b.json && !BROKEN {",
+		Package: "store", Test: "TestDepthIsCountedAsJSONNests",
+	},
+	{
+		Name: "conditions are stored as they were given",
+		File: "store/writable.go", Old: "\t\tif c != cs[i] {", New: "\t\tif c != cs[i] && !BROKEN {",
+		Package: "store", Test: "TestConditionsAreStoredAsSetConditionSetsThem",
+	},
+	{
+		Name: "the record of a create has no room",
+		File: "store/value.go", Old: "v.full || v.Deleting()", New: "v.full && !BROKEN || v.Deleting()",
+		Package: "store", Test: "TestObjectAtTheBoundOfItsSizeTakesWhatIsAddedToAny",
+	},
+	{
+		Name: "each watch begins with a snapshot",
+		File: "store/watch.go", Old: "errors.Is(err, ErrCompacted) {", New: "BROKEN || errors.Is(err, ErrCompacted) {",
+		Package: "store", Test: "TestWatchIsTakenUpWhereItBrokeAfterAPause",
+	},
+	{
+		Name: "the pauses of a watch never begin again",
+		File: "store/watch.go", Old: "\t\t\t\tpause = minPause\n", New: "\t\t\t\tif !BROKEN {\n\t\t\t\t\tpause = minPause\n\t\t\t\t}\n",
+		Package: "store", Test: "TestWatchIsTakenUpWhereItBrokeAfterAPause",
 	},
 	{
 		Name: "a rewrite goes on past an error of the store",

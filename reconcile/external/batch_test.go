@@ -297,3 +297,26 @@ func TestErrorsOfAGatheredClientAreItsOwn(t *testing.T) {
 		}
 	})
 }
+
+// funcsInBulk is a client of funcs that observes many by one call.
+type funcsInBulk struct {
+	external.ClientFuncs[diskSpec, diskStatus]
+}
+
+func (funcsInBulk) ObserveBatch(_ context.Context, objects []*disk) []external.Outcome[external.Observation] {
+	return make([]external.Outcome[external.Observation], len(objects))
+}
+
+// What a gathered client lacks is found out before anything is stored for it.
+func TestWhatAGatheredClientLacksIsFoundOutFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.with(external.Always(must(external.Gather[diskSpec, diskStatus](funcsInBulk{}, nil))))
+		w.declare()
+		if err := w.fails(); !errors.Is(err, reconcile.ErrTerminal) || !strings.Contains(err.Error(), "CreateFunc") {
+			t.Errorf("got error %v, want a terminal one that names what is missing", err)
+		}
+		if o := w.get(); len(o.Finalizers) > 0 || o.Intent != (store.Intent{}) {
+			t.Errorf("it has the finalizers %v and the intent %+v, want none", o.Finalizers, o.Intent)
+		}
+	})
+}

@@ -1,8 +1,14 @@
 package external
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
 )
 
 // live is an object with its finalizer, of the default policy, that has been
@@ -213,4 +219,30 @@ func TestPlanTellsAnAdoptionFromAnUpdate(t *testing.T) {
 			t.Fatalf("%v is %q because of %q: %+v", a, word, why, v)
 		}
 	})
+}
+
+// A run that met a conflict is made again silently, but never in place of a failure, be it of
+// the run or of the write of its status.
+//
+// Negative control: mutant "a conflict hides the failure of the run".
+func TestConflictIsNoFailureAndHidesNone(t *testing.T) {
+	failure, conflict := errors.New("refused"), fmt.Errorf("status: %w", store.ErrConflict)
+	later, again := reconcile.Result{RequeueAfter: time.Second}, reconcile.Result{Requeue: true}
+	for _, c := range []struct {
+		run, status, err error
+		res              reconcile.Result
+	}{
+		{nil, nil, nil, later},
+		{conflict, nil, nil, again},
+		{nil, conflict, nil, again},
+		{conflict, conflict, nil, again},
+		{failure, nil, failure, later},
+		{nil, failure, failure, later},
+		{failure, conflict, failure, later},
+		{conflict, failure, failure, later},
+	} {
+		if res, err := lost(later, c.run, c.status); res != c.res || !errors.Is(err, c.err) || errors.Is(err, conflict) {
+			t.Errorf("the run ended with %v and its status with %v: got %+v, %v, want %+v, %v", c.run, c.status, res, err, c.res, c.err)
+		}
+	}
 }

@@ -1,9 +1,12 @@
 package external_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
@@ -44,6 +47,55 @@ func TestWhatAResourceThatMayNotBeUpdatedUsesStaysHeld(t *testing.T) {
 		w.wantCondition(store.ConditionSynced, store.True, external.ReasonDiffers)
 		if got := w.get().Annotations[depend.HoldsAnnotation]; got != `["=Zone/old","=Zone/new"]` {
 			t.Errorf("the disk still uses the old zone, and the object holds %s", got)
+		}
+	})
+}
+
+// A run that panicked is over: what its object needs wakes it again.
+//
+// promise Q4. Negative control: mutant "an external run that panicked goes on for what it needs".
+func TestWhatAnObjectNeedsWakesItAfterARunThatPanicked(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		zones := must(store.New[struct{}, struct{}](w.backend, "Zone", nil))
+		must(zones.Create(t.Context(), &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: "z"}}))
+		ready := func(is bool) {
+			must(zones.Mutate(t.Context(), store.Key{Name: "z"}, func(o *store.Object[struct{}, struct{}]) error {
+				if o.SetProgressing("Changing", ""); is {
+					o.SetReady()
+				}
+				return nil
+			}))
+			time.Sleep(time.Second)
+		}
+		ready(true)
+		known, disks := must(cache.New(zones, nil)), must(cache.New(w.store, nil))
+		w.o.Depends = must(depend.New(disks, depend.On(known, func(*disk) []store.Key { return []store.Key{{Name: "z"}} }, nil), nil))
+		looks, panics := 0, false
+		w.with(external.Always[diskSpec, diskStatus](external.ClientFuncs[diskSpec, diskStatus]{
+			ObserveFunc: func(ctx context.Context, o *disk) (external.Observation, error) {
+				if looks++; panics {
+					panic("boom")
+				}
+				return w.client.Observe(ctx, o)
+			},
+			CreateFunc: w.client.Create, UpdateFunc: w.client.Update, DeleteFunc: w.client.Delete,
+		}))
+		w.declare()
+		_, stop := w.serve(&reconcile.Options[reconcile.Request]{Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour}}, nil, known)
+		defer stop()
+		go func() { _ = disks.Run(t.Context()) }()
+		time.Sleep(10 * time.Second)
+		w.wantCondition(store.ConditionReady, store.True, "")
+		panics = true
+		w.edit(func(o *disk) { o.Spec.Size = "2" })
+		time.Sleep(time.Second)
+		w.wantCondition(store.ConditionSynced, store.False, external.ReasonPanicked)
+		panics = false
+		ready(false)
+		was := looks
+		ready(true)
+		if looks == was {
+			t.Error("it did not run when what it needs was ready again")
 		}
 	})
 }

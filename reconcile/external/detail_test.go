@@ -52,6 +52,7 @@ func TestDetailsAreReadOnceAndKeptForAsLongAsTheyMayBe(t *testing.T) {
 		w.reconcileBy(v)
 		for range 5 {
 			w.reconcileAll(keys)
+			must(v.Report(t.Context()))
 			time.Sleep(10 * time.Minute)
 		}
 		if details != n {

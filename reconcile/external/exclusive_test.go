@@ -153,3 +153,30 @@ func TestExclusiveCreateNeedsANameOfOurs(t *testing.T) {
 		}
 	}
 }
+
+// promise E1: where creates are not declared to be exclusive, a name that is taken is a failed
+// create like any other. Nothing is pending, and no human is asked.
+//
+// Negative control: mutant "a name that is taken leaves every create pending".
+func TestNameThatIsTakenIsAFailureWithoutExclusiveCreate(t *testing.T) {
+	for _, n := range []external.Naming{external.ByCloud, external.ByUs, external.ByMark} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.o.Naming = n
+			w.restart(nil)
+			client, calls := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+				f.ObserveFunc = func(context.Context, *disk) (external.Observation, error) { return external.Observation{}, nil }
+				f.CreateFunc = func(context.Context, *disk) error { return external.ErrExists }
+			})
+			w.with(external.Always[diskSpec, diskStatus](client))
+			w.declare()
+			for range 2 {
+				if err := w.fails(); !errors.Is(err, external.ErrExists) {
+					t.Errorf("naming %d: got error %v, want %v", n, err, external.ErrExists)
+				}
+			}
+			if i := w.get().Intent; i.Failed.Before(i.Pending) || i.Failed.IsZero() || i.Attempt != 2 {
+				t.Errorf("naming %d: the record is %+v after %q, want two failures", n, i, *calls)
+			}
+		})
+	}
+}

@@ -285,8 +285,7 @@ func (v *Inventory[S, T, R]) usableLocked(id string, begun time.Time, fresh time
 // settledLocked says whether what was read of a resource at some time shows the last
 // write to it.
 func (v *Inventory[S, T, R]) settledLocked(id string, begun time.Time) bool {
-	wrote, ok := v.written[id]
-	return !ok || !begun.Before(wrote.Add(v.o.Settle))
+	return !begun.Before(v.written[id].Add(v.o.Settle)) // since the zero time, if it was not written
 }
 
 func recent(t time.Time, fresh time.Duration, at time.Time) bool {

@@ -637,3 +637,19 @@ func TestReadThatEndsLaterIsNotNewer(t *testing.T) {
 		wantSize(t, "when both have ended", v, id, "2")
 	})
 }
+
+// What a write answered counts at most for Fresh, though no list comes that would show it.
+//
+// Negative control: mutant "an answer of a write counts for ever".
+func TestAnswerOfAWriteCountsForFresh(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		id := nameOf(must(w.store.Get(t.Context(), w.populate(1)[0])))
+		v := w.inventory()
+		v.Wrote(w.resize(id, "2"))
+		w.resize(id, "3")
+		time.Sleep(time.Minute)
+		wantSize(t, "after a minute", v, id, "2")
+		time.Sleep(time.Nanosecond)
+		wantSize(t, "after more than that", v, id, "3")
+	})
+}

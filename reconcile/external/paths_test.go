@@ -480,7 +480,7 @@ func TestChangeLogHoldsEveryTryWithWhatWasSeenBefore(t *testing.T) {
 		var got []string
 		for _, c := range w.changes {
 			got = append(got, c.Action)
-			if c.Before.Exists != (c.Action != "create") || c.UID == "" || c.Kind != "Disk" {
+			if create := c.Action == "create"; c.Before.Exists == create || (c.Attempt > 0) != create || c.UID == "" || c.Kind != "Disk" {
 				t.Errorf("change %+v", c)
 			}
 		}

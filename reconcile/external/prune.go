@@ -129,7 +129,7 @@ func (v *Inventory[S, T, R]) prune(ctx context.Context, most Cap, used func(stor
 				return done, report.undecided, errors.Join(append(inUse, err)...)
 			}
 		}
-		progress = len(left) > 0 && len(done) > before
+		progress = len(done) > before
 	}
 	return done, report.undecided, errors.Join(inUse...)
 }

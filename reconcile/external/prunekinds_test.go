@@ -260,3 +260,33 @@ func orphansOfOneKind(t *testing.T) {
 		t.Errorf("deleted %v, %v; want the user first", n.deleted, err)
 	}
 }
+
+// A resource that cannot be read may be an orphan, unless it is declared: until it can be, what
+// its kind needs is not pruned.
+//
+// promise E2. Negative control: mutant "a resource that cannot be read is no orphan".
+func TestResourceThatCannotBeReadKeepsWhatItsKindNeeds(t *testing.T) {
+	for closed, want := range map[string][]string{
+		"machine/orphan": nil,
+		"machine/kept":   {"machine/orphan", "subnet/orphan", "vpc/orphan"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNetwork(t)
+			for _, kind := range networkKinds {
+				n.declare(kind, "kept")
+				n.resources[kind+"/orphan"] = nil
+			}
+			o := n.options("machine")
+			o.Detail = func(_ context.Context, id string) (string, bool, error) {
+				if id == closed {
+					return "", false, errors.New("access denied")
+				}
+				return id, true, nil
+			}
+			n.inventories[2] = must(external.NewInventory(&o))
+			if _, err := n.prune(); !slices.Equal(n.deleted, want) || (err == nil) != (want != nil) {
+				t.Errorf("%s cannot be read: deleted %v, %v; want %v", closed, n.deleted, err, want)
+			}
+		})
+	}
+}

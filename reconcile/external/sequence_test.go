@@ -2,6 +2,7 @@ package external_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tendhq/tend/reconcile/depend"
@@ -99,4 +100,26 @@ func BenchmarkSequence(b *testing.B) {
 	for b.Loop() {
 		external.Sequence(plans...)
 	}
+}
+
+// What is created or changed comes first, then what is deleted, then the orphans, by kind in
+// the reverse order of the plans; and each step once.
+func TestSequenceEndsWithTheOrphans(t *testing.T) {
+	plan := func(kind string, steps ...string) external.Plan { // of an action and a name
+		p := external.Plan{Kind: kind}
+		for _, s := range steps {
+			action, name, _ := strings.Cut(s, " ")
+			p.Steps = append(p.Steps, external.Step{Action: action, Key: store.Key{Name: name}})
+		}
+		return p
+	}
+	var got []string
+	for _, s := range external.Sequence(
+		plan("VPC", "create a", "delete b", "prune c", "prune a", "delete d"), plan("Subnet"), plan("Disk", "prune e", "update a", "wait f", "delete g"),
+	) {
+		got = append(got, s.Action+" "+s.Kind+"/"+s.Key.Name)
+	}
+	wantSlice(t, "the sequence", got, []string{
+		"create VPC/a", "update Disk/a", "wait Disk/f", "delete Disk/g", "delete VPC/d", "delete VPC/b", "prune Disk/e", "prune VPC/c", "prune VPC/a",
+	})
 }
