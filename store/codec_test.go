@@ -193,6 +193,8 @@ func TestWhatIsNestedTooDeepIsReportedAndNotRead(t *testing.T) {
 		{"too deep, in what we do not know", `{"meta":{},"spec":{"region":"eu"},"status":{},"later":` + nest(store.MaxDepth) + `}`, false},
 		{"too deep, in lists", `{"later":` + strings.Repeat("[", store.MaxDepth) + strings.Repeat("]", store.MaxDepth) + `}`, false},
 		{"deep only in a text", `{"spec":{"region":"` + strings.Repeat(`[{\"`, 2*store.MaxDepth) + `"}}`, true},
+		{"too deep, after ends in a text", `{"text":"` + strings.Repeat(`]}`, store.MaxDepth) + `","later":` + nest(store.MaxDepth) + `}`, false},
+		{"too deep, after a text with a quote", `{"text":"\\\"","later":` + nest(store.MaxDepth) + `}`, false},
 		{"wide", `{"spec":{"rules":[` + strings.Repeat(`{"hosts":[]},`, 10*store.MaxDepth) + `{}]}}`, true},
 		{"much too deep", `{"spec":{"region":"eu"},"later":` + nest(100_000) + `}`, false},
 	} {

@@ -98,7 +98,7 @@ func Rewrite[S, T any](ctx context.Context, s *Store[S, T]) (n int, err error) {
 		var wrong []error
 		err := eachRecord(ctx, s.backend, s.kind, func(r Record) error {
 			f, err := s.decode(r)
-			if err == nil && !f.stale {
+			if err == nil && s.isCurrent(f) {
 				return nil
 			}
 			rewritten, err := s.rewrite(ctx, r.Key)
@@ -118,11 +118,14 @@ func Rewrite[S, T any](ctx context.Context, s *Store[S, T]) (n int, err error) {
 	}
 }
 
+// isCurrent tells that there is nothing to rewrite: a newer version is refused by the write.
+func (s *Store[S, T]) isCurrent(f found[S, T]) bool { return !f.stale && f.schema <= s.version }
+
 func (s *Store[S, T]) rewrite(ctx context.Context, k Key) (done bool, err error) {
 	for conflicts := 0; ; conflicts++ {
 		began := time.Now()
 		f, err := s.find(ctx, k)
-		if errors.Is(err, ErrNotFound) || err == nil && !f.stale {
+		if errors.Is(err, ErrNotFound) || err == nil && s.isCurrent(f) {
 			return false, nil
 		}
 		if err != nil {

@@ -109,6 +109,7 @@ func TestRewriteStoresAllInTheNewFormAndCanGoOn(t *testing.T) {
 	}
 	n, err := store.Rewrite(t.Context(), s)
 	var undecodable *store.DecodeError
+	wantErr(t, "Rewrite beside a newer version", err, store.ErrNewer)
 	if n != 1 || !errors.As(err, &undecodable) || undecodable.Key != broken || !strings.Contains(err.Error(), "from version 2: a prefix is a") {
 		t.Errorf("the rest: %d, %v; want one, and the one that is broken", n, err)
 	}

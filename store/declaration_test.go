@@ -122,6 +122,7 @@ func TestDeclarationOverWhatItMayNotChange(t *testing.T) {
 		`{"schema":2,"meta":{"name":"a","generation":1},"spec":{}}`:                                       store.ErrNewer,
 		`{"schema":1,"meta":{"name":"a","generation":1,"deleted":"2026-01-01T00:00:00Z"},"spec":{"x":1}}`: store.ErrDeleting,
 		`{"schema":1,"meta":{"name":"a"},"spec":{"x":1}}`:                                                 store.ErrDecode,
+		`{"schema":1,"meta":{"generation":1},"later":` + nest(store.MaxDepth) + `}`:                       store.ErrDecode,
 		`null`: store.ErrDecode,
 		`{}`:   store.ErrDecode,
 		`not`:  store.ErrDecode,

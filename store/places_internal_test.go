@@ -125,6 +125,49 @@ type ownKey struct {
 
 func (k ownKey) MarshalText() ([]byte, error) { return []byte(k.Hidden), nil }
 
+// refusal is why a spec of this value is refused, for its type or for what is in it.
+func refusal(t *testing.T, spec any) error {
+	t.Helper()
+	v := reflect.New(reflect.TypeOf(spec))
+	v.Elem().Set(reflect.ValueOf(spec))
+	f, err := newForm(v.Type().Elem(), "Spec", true)
+	if err != nil {
+		return err
+	}
+	r := new(report)
+	r.in("Spec", f, v.Elem(), firstDepth)
+	return r.refused
+}
+
+// byItsPointer encodes itself if it can be addressed: JSON does not ask one in a map.
+type byItsPointer struct{ Fails bool }
+
+func (p *byItsPointer) MarshalJSON() ([]byte, error) {
+	if p.Fails {
+		return nil, errors.New("moody")
+	}
+	return []byte("1"), nil
+}
+
+// A type that encodes itself is asked where JSON asks it.
+func TestTypeThatEncodesItselfByItsPointerIsAskedAsJSONDoes(t *testing.T) {
+	bad := byItsPointer{Fails: true}
+	for place, v := range map[string]any{
+		"a field":            &struct{ A byItsPointer }{bad},
+		"a pointer":          &struct{ A *byItsPointer }{&bad},
+		"a slice":            &struct{ A []byItsPointer }{[]byItsPointer{{}, bad}},
+		"an array":           &struct{ A [2]byItsPointer }{[2]byItsPointer{{}, bad}},
+		"a map":              &struct{ A map[string]byItsPointer }{map[string]byItsPointer{"x": bad}},
+		"a pointer in a map": &struct{ A map[string]*byItsPointer }{map[string]*byItsPointer{"x": &bad}},
+		"none that fails":    &struct{ A byItsPointer }{},
+	} {
+		_, fails := json.Marshal(v)
+		if err := refusal(t, reflect.ValueOf(v).Elem().Interface()); (err != nil) != (fails != nil) {
+			t.Errorf("%s: got error %v, and of JSON %v", place, err, fails)
+		}
+	}
+}
+
 // What JSON would drop of an embedded struct is refused, and else its fields are checked and
 // counted as those of the struct around it.
 //
@@ -156,14 +199,7 @@ func TestEmbeddedStructsAreCheckedAsJSONWritesThem(t *testing.T) {
 			number `json:",inline"`
 		}{}, ""},
 	} {
-		v := reflect.New(reflect.TypeOf(c.v))
-		v.Elem().Set(reflect.ValueOf(c.v))
-		f, err := newForm(v.Type().Elem(), "Spec", true)
-		if err == nil {
-			r := new(report)
-			r.in("Spec", f, v.Elem(), firstDepth)
-			err = r.refused
-		}
+		err := refusal(t, c.v)
 		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got error %v, want %q", what, err, c.want)
 		}

@@ -314,6 +314,13 @@ func mendedEverywhere(t *testing.T, good, bad leaf, mended string, ofSpec bool) 
 			given = s.Clone(o)
 			given.Status = p
 			o = must[*placedObject](t)(s.UpdateStatus(t.Context(), given))
+			made := must[*placedObject](t)(s.Create(t.Context(), &placedObject{Meta: store.Meta{Name: "made"}, Spec: everywhere(goodLeaf()), Status: p}))
+			if !s.SameStatus(made, o) || !s.SameStatus(must[*placedObject](t)(s.Get(t.Context(), made.Key())), o) {
+				t.Errorf("in %s: created with it the status is %+v, want %+v", place, made.Status, o.Status)
+			}
+			if err := s.Delete(t.Context(), made); err != nil {
+				t.Error(err)
+			}
 			again := s.Clone(o)
 			again.Status = p
 			if got := must[*placedObject](t)(s.UpdateStatus(t.Context(), again)); got.Revision != o.Revision {

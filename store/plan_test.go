@@ -342,3 +342,35 @@ func TestTwoFieldsOfOneNameInJSONAreRefused(t *testing.T) {
 		t.Errorf("with another codec: got error %v, want nil", err)
 	}
 }
+
+// byPointer copies and compares itself by its pointer.
+type byPointer struct{ n []int }
+
+func (p *byPointer) Clone() *byPointer       { return &byPointer{append([]int(nil), p.n...)} }
+func (p *byPointer) Equal(o *byPointer) bool { return len(p.n) == len(o.n) }
+
+// A nil pointer is equal to a nil one alone, and is copied as one; its methods are not called.
+func TestNilPointersWithMethodsOfTheirOwn(t *testing.T) {
+	s, err := newShape[*byPointer]("Spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := func() *byPointer { return &byPointer{[]int{1}} }
+	for _, c := range []struct {
+		a, b  *byPointer
+		equal bool
+	}{{nil, nil, true}, {one(), nil, false}, {nil, one(), false}, {one(), one(), true}, {one(), &byPointer{}, false}} {
+		if got := s.equal(&c.a, &c.b); got != c.equal {
+			t.Errorf("%v and %v are equal: %v, want %v", c.a, c.b, got, c.equal)
+		}
+		type holder struct{ P *byPointer }
+		h, err := newShape[holder]("Spec")
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, to := holder{c.a}, holder{}
+		if h.copyTo(&to, &from); (to.P == nil) != (c.a == nil) || c.a != nil && (to.P == c.a || !h.equal(&to, &from)) {
+			t.Errorf("the copy of %v is %v", c.a, to.P)
+		}
+	}
+}

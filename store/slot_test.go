@@ -1,7 +1,10 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tendhq/tend/store"
@@ -63,5 +66,79 @@ func TestBitmapHasABitForEachSlot(t *testing.T) {
 	}
 	if len(b) != store.Slots/8 || s.Len() != 3 || s.Contains(store.AllSlots()) || !store.AllSlots().Contains(s) {
 		t.Errorf("%d bytes, %d slots", len(b), s.Len())
+	}
+}
+
+// The watch of some slots is that of all without the changes of others; where the last of a
+// batch are dropped, progress tells how far it came. It ends with its reader, wherever that is.
+func TestFilterSlotsShowsSomeSlotsAndEndsWithItsReader(t *testing.T) {
+	ours, theirs := store.Key{Name: "a"}, store.Key{Namespace: "a"}
+	var slots store.SlotSet
+	slots.Add(store.Slot(ours))
+	batch := func(kind store.BatchKind, at store.Revision, keys ...store.Key) store.Batch {
+		b := store.Batch{Kind: kind, Revision: at}
+		for i, k := range keys {
+			r := at + store.Revision(i+1-len(keys)) // the last one's is the batch's
+			b.Changes = append(b.Changes, store.Change{Record: store.Record{Key: k, Revision: r}})
+		}
+		return b
+	}
+	given := []store.Batch{
+		batch(store.BatchSnapshot, 3, ours, theirs), batch(store.BatchSnapshot, 3), batch(store.BatchSnapshotEnd, 3),
+		batch(store.BatchChanges, 5, theirs, ours), batch(store.BatchChanges, 8, theirs, ours, theirs), batch(store.BatchChanges, 9, theirs), batch(store.BatchProgress, 10),
+	}
+	const want = "[snapshot 3 1, snapshot end 3 0, changes 5 1, changes 7 1, progress 8 0, progress 9 0, progress 10 0, 0 lost]"
+	for end := 1; end <= 8; end++ {
+		var seen []string
+		sent := 0
+		for b, err := range store.FilterSlots(func(yield func(store.Batch, error) bool) {
+			for _, b := range given {
+				if sent++; !yield(b, nil) {
+					return
+				}
+			}
+			yield(store.Batch{}, errors.New("lost"))
+		}, slots) {
+			line := fmt.Sprint(b.Kind, " ", b.Revision, " ", len(b.Changes))
+			if err != nil {
+				line = fmt.Sprint(len(b.Changes), " ", err)
+			}
+			if seen = append(seen, line); len(seen) == end {
+				break
+			}
+		}
+		if got := "[" + strings.Join(seen, ", ") + "]"; end == 8 && got != want || len(seen) != end {
+			t.Errorf("a reader that ends after %d sees %s of %d batches, want of all %s", end, got, sent, want)
+		}
+	}
+}
+
+// The values of a transaction are as long as their bounds say, each and together.
+func TestTransactionAtTheBoundsOfItsValues(t *testing.T) {
+	value := func(size int) store.Op {
+		return store.Op{Kind: "K", Key: store.Key{Name: "a"}, Put: store.Bytes(make([]byte, size))}
+	}
+	whole := slices.Repeat([]store.Op{value(store.MaxValue)}, store.MaxTxnBytes/store.MaxValue)
+	whole = append(whole, value(store.MaxTxnBytes%store.MaxValue))
+	for what, c := range map[string]struct {
+		ops  []store.Op
+		want error
+	}{
+		"the longest value":      {whole[:1], nil},
+		"a longer one":           {[]store.Op{value(store.MaxValue + 1)}, store.ErrInvalid},
+		"as much as may be":      {whole, nil},
+		"more":                   {append(slices.Clip(whole), value(1)), store.ErrInvalid},
+		"with an empty one":      {append(slices.Clip(whole), value(0)), nil},
+		"with a deletion beside": {append(slices.Clip(whole), store.Op{Kind: "K", Key: store.Key{Name: "b"}}), nil},
+	} {
+		data, err := store.Txn{Ops: c.ops}.Encode()
+		if wantErr(t, what, err, c.want); err != nil {
+			continue
+		}
+		for i, o := range c.ops {
+			if (data[i] == nil) != (o.Put == nil) {
+				t.Errorf("%s: write %d is nil: %v", what, i, data[i] == nil)
+			}
+		}
 	}
 }

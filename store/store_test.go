@@ -620,8 +620,17 @@ func TestWaitReady(t *testing.T) {
 		wait(t.Context())
 		still("object missing")
 		o := must[*bucket](t)(s.Create(t.Context(), named("a")))
-		must[*bucket](t)(s.Create(t.Context(), named("other")))
 		still("object new")
+		other := must[*bucket](t)(s.Create(t.Context(), named("other")))
+		other.SetReady()
+		other = must[*bucket](t)(s.UpdateStatus(t.Context(), other))
+		still("another is ready")
+		if err := s.Delete(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		still("another is deleted")
+		putRaw(t, s.Backend(), named("broken").Key(), "{")
+		still("another cannot be decoded")
 		o.SetProgressing("Creating", "")
 		o = must[*bucket](t)(s.UpdateStatus(t.Context(), o))
 		still("object progressing")
@@ -654,6 +663,15 @@ func TestWaitReady(t *testing.T) {
 		defer cancel()
 		wait(ctx)
 		wantErr(t, "WaitReady in time", <-result, context.DeadlineExceeded)
+		wait(t.Context())
+		putRaw(t, s.Backend(), key, "{")
+		wantErr(t, "WaitReady of what cannot be decoded", <-result, store.ErrDecode)
+		key.Name = "missing"
+		wait(t.Context())
+		if err := s.Backend().(*memory.Backend).Close(); err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, "WaitReady while the backend is closed", <-result, store.ErrClosed)
 	})
 }
 

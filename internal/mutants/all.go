@@ -449,7 +449,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a rewrite skips what is to be rewritten",
-		File: "store/convert.go", Old: "\t\t\tif err == nil && !f.stale {\n\t\t\t\treturn nil", New: "\t\t\tif err == nil && (!f.stale || BROKEN) {\n\t\t\t\treturn nil",
+		File: "store/convert.go", Old: "\t\t\tif err == nil && s.isCurrent(f) {\n\t\t\t\treturn nil", New: "\t\t\tif err == nil && (s.isCurrent(f) || BROKEN) {\n\t\t\t\treturn nil",
 		Package: "store", Test: "TestKeysAreRotatedWhileServersRun",
 	},
 	{
@@ -3740,6 +3740,31 @@ var All = []Mutant{
 		Package: "store", Test: "TestConditionsAreStoredAsSetConditionSetsThem",
 	},
 	{
+		Name: "a rewrite passes over what is newer",
+		File: "store/convert.go", Old: "!f.stale && f.schema <= s.version }", New: "!f.stale && (BROKEN || f.schema <= s.version) }",
+		Package: "store", Test: "TestRewriteStoresAllInTheNewFormAndCanGoOn",
+	},
+	{
+		Name: "one waits for any object to be ready",
+		File: "store/ready.go", Old: "case e.Key != w.key:", New: "case e.Key != w.key && !BROKEN:",
+		Package: "store", Test: "TestWaitReady",
+	},
+	{
+		Name: "a wait for an object ends without an error when the backend is closed",
+		File: "store/ready.go", Old: "\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\tif o, err := w.see(e)", New: "\t\tif err != nil && !BROKEN {\n\t\t\treturn nil, err\n\t\t}\n\t\tif o, err := w.see(e)",
+		Package: "store", Test: "TestWaitReady",
+	},
+	{
+		Name: "a status that is created is stored as it was given",
+		File: "store/write.go", Old: "status == &o.Status &&", New: "(BROKEN || status == &o.Status) &&",
+		Package: "store", Test: "TestWhatIsMendedInEachPlaceSettles",
+	},
+	{
+		Name: "the ends in a text count for its depth",
+		File: "store/codec.go", Old: "\t\t\tif !quoted {\n\t\t\t\tdepth--", New: "\t\t\tif !quoted || BROKEN {\n\t\t\t\tdepth--",
+		Package: "store", Test: "TestWhatIsNestedTooDeepIsReportedAndNotRead",
+	},
+	{
 		Name: "the record of a create has no room",
 		File: "store/value.go", Old: "v.full || v.Deleting()", New: "v.full && !BROKEN || v.Deleting()",
 		Package: "store", Test: "TestObjectAtTheBoundOfItsSizeTakesWhatIsAddedToAny",
@@ -3766,7 +3791,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "an object that another has rewritten is written again",
-		File: "store/convert.go", Old: "if errors.Is(err, ErrNotFound) || err == nil && !f.stale {", New: "if errors.Is(err, ErrNotFound) || err == nil && !f.stale && !BROKEN {",
+		File: "store/convert.go", Old: "if errors.Is(err, ErrNotFound) || err == nil && s.isCurrent(f) {", New: "if errors.Is(err, ErrNotFound) || err == nil && s.isCurrent(f) && !BROKEN {",
 		Package: "store", Test: "TestRewriteLeavesWhatAnotherHasRewritten",
 	},
 	{
