@@ -76,6 +76,13 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
+func TestTextThatIsNoKeyLeavesTheKeyAlone(t *testing.T) {
+	k := store.Key{Namespace: "a", Name: "b"}
+	if err := k.UnmarshalText([]byte("a/b\x00")); !errors.Is(err, store.ErrInvalid) || k != (store.Key{Namespace: "a", Name: "b"}) {
+		t.Errorf("got %v, error %v", k, err)
+	}
+}
+
 func TestCompareHolds(t *testing.T) {
 	r := store.Record{Created: 3, Revision: 5}
 	for c, want := range map[store.Compare][2]bool{ // holds for r, holds for nothing

@@ -149,6 +149,25 @@ func (p *byItsPointer) MarshalJSON() ([]byte, error) {
 	return []byte("1"), nil
 }
 
+// noText is no text, although it has the method.
+type noText struct{}
+
+func (noText) MarshalText() ([]byte, error) { return []byte("half"), errors.New("moody") }
+
+// The text that a secret makes of itself is secret too; what it failed to make is none.
+func TestTextThatASecretMakesOfItselfIsFound(t *testing.T) {
+	made, empty := secrets{found: make(map[string]bool)}, secrets{found: make(map[string]bool)}
+	made.walk(reflect.ValueOf(pair{1, 2}), true, 0)
+	empty.walk(reflect.ValueOf(struct {
+		A *noText
+		B netip.Addr
+		C pair
+	}{A: new(noText)}), true, 0)
+	if !made.found["1-2"] || len(empty.found) > 0 {
+		t.Errorf("found are %v, and of what is empty or no text %v", made.found, empty.found)
+	}
+}
+
 // A type that encodes itself is asked where JSON asks it.
 func TestTypeThatEncodesItselfByItsPointerIsAskedAsJSONDoes(t *testing.T) {
 	bad := byItsPointer{Fails: true}
@@ -160,6 +179,8 @@ func TestTypeThatEncodesItselfByItsPointerIsAskedAsJSONDoes(t *testing.T) {
 		"a map":              &struct{ A map[string]byItsPointer }{map[string]byItsPointer{"x": bad}},
 		"a pointer in a map": &struct{ A map[string]*byItsPointer }{map[string]*byItsPointer{"x": &bad}},
 		"none that fails":    &struct{ A byItsPointer }{},
+		"a key":              &struct{ A map[noText]int }{map[noText]int{{}: 1}},
+		"a key that can":     &struct{ A map[pair]int }{map[pair]int{{1, 2}: 1}},
 	} {
 		_, fails := json.Marshal(v)
 		if err := refusal(t, reflect.ValueOf(v).Elem().Interface()); (err != nil) != (fails != nil) {

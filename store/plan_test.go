@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"net/netip"
 	"reflect"
@@ -371,6 +372,25 @@ func TestNilPointersWithMethodsOfTheirOwn(t *testing.T) {
 		from, to := holder{c.a}, holder{}
 		if h.copyTo(&to, &from); (to.P == nil) != (c.a == nil) || c.a != nil && (to.P == c.a || !h.equal(&to, &from)) {
 			t.Errorf("the copy of %v is %v", c.a, to.P)
+		}
+	}
+}
+
+// hiddenMap copies itself, and is compared by its hidden map.
+type hiddenMap struct{ m map[string][]int }
+
+func (h hiddenMap) Clone() hiddenMap { return hiddenMap{maps.Clone(h.m)} }
+
+func TestHiddenMapsAreCompared(t *testing.T) {
+	s, err := newShape[struct{ H hiddenMap }]("Spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := struct{ H hiddenMap }{hiddenMap{map[string][]int{"x": {1}, "y": nil}}}
+	for want, m := range map[string]map[string][]int{"equal": {"x": {1}, "y": {}}, "another value": {"x": {2}, "y": nil}, "another key": {"x": {1}, "z": nil}} {
+		b := struct{ H hiddenMap }{hiddenMap{m}}
+		if got := s.equal(&a, &b); got != (want == "equal") {
+			t.Errorf("%v and %v are equal: %v", a, b, got)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -205,6 +206,18 @@ func TestHiddenKeyOfAMapIsKeptOrRefused(t *testing.T) {
 	for _, annotations := range []string{`{"by/(secret)":"y"}`, `{"by/(secret)":"x","more":""}`, `{"(secret)":"x"}`} {
 		if _, err := s.Parse([]byte(`{"meta":{"name":"a","annotations":`+annotations+`}}`), o); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: got error %v, want %v", annotations, err, store.ErrInvalid)
+		}
+	}
+}
+
+// An element of a list keeps its secret if it is the only one that looks like it.
+func TestElementOfAListThatLooksLikeAnotherHasNoSecretToKeep(t *testing.T) {
+	s, o := newShown(t)
+	o.Spec.Logins = []showLogin{{"a", "hunter2-1"}, {"a", "hunter2-2"}, {"b", "hunter2-3"}, {"c", "hunter2-4"}}
+	for user, want := range map[string]error{"a": store.ErrInvalid, "b": nil, "c": nil} {
+		got, err := s.Parse([]byte(`{"meta":{"name":"a"},"spec":{"logins":[{"user":"`+user+`","password":"(secret)"}]}}`), o)
+		if wantErr(t, user, err, want); err == nil && !slices.Contains(o.Spec.Logins, got.Spec.Logins[0]) {
+			t.Errorf("%s is read as %+v", user, got.Spec.Logins)
 		}
 	}
 }

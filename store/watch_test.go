@@ -319,3 +319,43 @@ func TestWatchIsTakenUpWhereItBrokeAfterAPause(t *testing.T) {
 		})
 	}
 }
+
+// fromStart is a backend whose watches all begin with a snapshot.
+type fromStart struct {
+	store.Backend
+	before func()
+}
+
+func (b fromStart) Watch(ctx context.Context, kind string, _ store.Revision) iter.Seq2[store.Batch, error] {
+	b.before()
+	return b.Backend.Watch(ctx, kind, 0)
+}
+
+// A wait goes on after a snapshot that has its object, and ends after one that has not.
+func TestWaitReadyGoesByTheSnapshotOfAWatchThatBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t, nil)
+		sure := newBuckets(t, m, nil)
+		o := must[*bucket](t)(sure.Create(t.Context(), named("a")))
+		result := make(chan error)
+		wait := func(before func()) {
+			go func() {
+				_, err := newBuckets(t, &fromStart{m, before}, nil).WaitReady(t.Context(), o.Key())
+				result <- err
+			}()
+			synctest.Wait()
+		}
+		wait(func() {})
+		o.SetReady()
+		o = must[*bucket](t)(sure.UpdateStatus(t.Context(), o))
+		wantErr(t, "of what is there", <-result, nil)
+		o.SetProgressing("Again", "")
+		o = must[*bucket](t)(sure.UpdateStatus(t.Context(), o))
+		wait(func() {
+			if err := sure.Delete(t.Context(), o); err != nil {
+				t.Error(err)
+			}
+		})
+		wantErr(t, "of what has gone", <-result, store.ErrNotFound)
+	})
+}

@@ -320,3 +320,25 @@ func TestWhatAGatheredClientLacksIsFoundOutFirst(t *testing.T) {
 		}
 	})
 }
+
+// The outcomes of a batch of deletions are those of its items, each of its own.
+//
+// promise E2. Negative control: mutant "a batch of deletions tells the first error alone".
+func TestDeletionsOfABatchFailEachForItself(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		bulk := &bulkClient{diskClient: w.client, quota: newQuota(quota.Rate{PerSecond: 10, Burst: 5}, quota.Rate{PerSecond: 10, Burst: 5}), refuse: "d00001"}
+		c := must(external.Gather[diskSpec, diskStatus](bulk, &external.BatchOptions{Most: 3}))
+		for _, k := range w.populate(3) {
+			go func() {
+				err := c.Delete(t.Context(), must(w.store.Get(t.Context(), k)))
+				if (err != nil) != (k.Name == bulk.refuse) {
+					t.Errorf("the deletion of %s: %v", k.Name, err)
+				}
+			}()
+			synctest.Wait() // it waits in the batch
+		}
+		if fmt.Sprint(bulk.deletes) != "[3]" {
+			t.Errorf("batches of %v, want one of three", bulk.deletes)
+		}
+	})
+}

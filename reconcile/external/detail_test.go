@@ -373,3 +373,19 @@ func TestUnreadableDetailsAreReportedWithoutSecrets(t *testing.T) {
 		}
 	})
 }
+
+// Nothing is kept of a resource that a list does not show any more.
+func TestDetailsOfWhatIsGoneAreForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(2)
+		details := 0
+		v := w.inParts(&details)
+		must(v.Report(t.Context()))
+		w.cloud.Remove("t-d00000")
+		time.Sleep(2 * time.Minute)
+		wantLook(t, v, "t-d00001", true) // lists
+		if n := v.Remembered(); n != 1 {
+			t.Errorf("%d resources are remembered, want the one that is there", n)
+		}
+	})
+}

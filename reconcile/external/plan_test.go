@@ -209,3 +209,22 @@ func TestPlanOfManyObjectsDoesNotHoldAListOfTheStore(t *testing.T) {
 		}
 	})
 }
+
+// A plan of a process that has just begun takes a create for young by the record's own time,
+// until CreationGrace is over.
+func TestPlanWaitsForAYoungCreateByItsRecord(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.declare()
+		w.intent(func(i *store.Intent) { *i = store.Intent{Attempt: 1, Pending: time.Now(), Succeeded: time.Now()} })
+		for _, c := range []struct {
+			after  time.Duration
+			action string
+		}{{30*time.Second - 1, "wait"}, {1, "create"}} {
+			time.Sleep(c.after)
+			w.restart(nil)
+			if p := must(w.rec.Plan(t.Context())); len(p.Steps) != 1 || p.Steps[0].Action != c.action {
+				t.Errorf("the steps are %+v, want one to %s", p.Steps, c.action)
+			}
+		}
+	})
+}

@@ -49,7 +49,11 @@ func TestPlanOfManyReferencesIsLinearAndInOrder(t *testing.T) {
 			asked++
 			var i int
 			must(fmt.Sscanf(o.Name, "d%d", &i))
-			return layered(i)
+			var keys []store.Key // those after it: the order of needs is not that of keys
+			for j := i + 1; j < min(i+4, n); j++ {
+				keys = append(keys, store.Key{Namespace: "t", Name: fmt.Sprintf("d%05d", j)})
+			}
+			return keys
 		}, nil), nil))
 		w.restart(nil)
 		for i := range n { // nothing of it exists
