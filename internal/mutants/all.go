@@ -3480,6 +3480,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestAnswerOfAWriteCountsForFresh",
 	},
 	{
+		Name: "a batch of deletions tells the first error alone",
+		File: "reconcile/external/batch.go", Old: "\t\t\t\toutcomes[i].Err = err\n", New: "\t\t\t\tif outcomes[i].Err = err; BROKEN {\n\t\t\t\t\tbreak\n\t\t\t\t}\n",
+		Package: "reconcile/external", Test: "TestDeletionsOfABatchFailEachForItself",
+	},
+	{
 		Name: "a list that lags counts for a write that answered",
 		File: "reconcile/external/inventory.go", Old: "\tv.written[id] = now\n", New: "\tif !BROKEN {\n\t\tv.written[id] = now\n\t}\n",
 		Package: "reconcile/external", Test: "TestAnswerOfAWriteOutlivesAListThatLags",
@@ -3738,6 +3743,21 @@ var All = []Mutant{
 		Name: "conditions are stored as they were given",
 		File: "store/writable.go", Old: "\t\tif c != cs[i] {", New: "\t\tif c != cs[i] && !BROKEN {",
 		Package: "store", Test: "TestConditionsAreStoredAsSetConditionSetsThem",
+	},
+	{
+		Name: "a transaction deletes what is newer",
+		File: "store/tx.go", Old: "\t\treturn &at, &op, err\n", New: "\t\tif BROKEN {\n\t\t\terr = nil\n\t\t}\n\t\treturn &at, &op, err\n",
+		Package: "store", Test: "TestAnObjectOfANewerVersionIsReadAndNotWritten",
+	},
+	{
+		Name: "a wait for an object ends with the snapshot that has it",
+		File: "store/ready.go", Old: "gone = w.exists && !w.seen", New: "gone = w.exists && (!w.seen || BROKEN)",
+		Package: "store", Test: "TestWaitReadyGoesByTheSnapshotOfAWatchThatBeginsAgain",
+	},
+	{
+		Name: "the text that a secret makes of itself is shown",
+		File: "store/secret.go", Old: "MarshalText(); err == nil {", New: "MarshalText(); err == nil && !BROKEN {",
+		Package: "store", Test: "TestTextThatASecretMakesOfItselfIsFound",
 	},
 	{
 		Name: "a rewrite passes over what is newer",
