@@ -415,15 +415,16 @@ func (b *forms) fillStruct(f *form, t reflect.Type, path string) error {
 	var steps []step
 	for i := range t.NumField() {
 		field := t.Field(i)
-		if field.Name == "_" {
-			continue
+		_, embedded := inlined(field)
+		if !field.IsExported() && !(embedded && field.Type.Kind() == reflect.Struct) {
+			continue // JSON has no such field, and another codec's are its own
 		}
 		sub, err := b.build(field.Type, path+"."+field.Name)
 		if err != nil {
 			return err
 		}
 		deeper := 1
-		if _, embedded := inlined(field); embedded && b.json {
+		if embedded && b.json {
 			deeper = 0
 		}
 		if sub.find != nil || sub.building {
