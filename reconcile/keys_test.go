@@ -133,7 +133,10 @@ func TestErrorThatCannotBePrintedIsShownAsSuch(t *testing.T) {
 	})
 }
 
-// Every server names the holder of a lease, also one that does not hold it.
+// Every server names the holder of a lease, also one that does not hold it; where no lease is needed
+// a key runs under none.
+//
+// Negative control: the mutant "a key is looked for among the leases of a controller that has none".
 func TestLeasesNameTheirHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend, err := memory.New(nil)
@@ -174,8 +177,12 @@ func TestLeasesNameTheirHolder(t *testing.T) {
 		for _, stop := range stops {
 			stop()
 		}
-		if l := inspectionOf(t, still[Request](t, "keys", nil)).Leases(); l != nil {
+		without := inspectionOf(t, still[Request](t, "keys", nil))
+		if l := without.Leases(); l != nil {
 			t.Errorf("without a lease: %+v", l)
+		}
+		if l, ok := without.LeaseOf(t.Context(), "ns/name"); ok {
+			t.Errorf("without a lease a key runs under %+v", l)
 		}
 	})
 }

@@ -322,6 +322,28 @@ func TestMapperThatReturnsAnInvalidKeyIsNotRetried(t *testing.T) {
 	})
 }
 
+// A mapper that the end of its source interrupts has not failed: a server that stops reports no errors
+// of its own making.
+//
+// Negative control: the mutant "a mapper that its source's end interrupts has failed".
+func TestMapperThatIsInterruptedByTheEndHasNotFailed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] {
+			return reconcile.Map(c, func(ctx context.Context, _, _ *thing) ([]store.Key, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+		})
+		create(t, g.s, "a")
+		if err := g.start(t).end(); err != nil {
+			t.Errorf("Run = %v", err)
+		}
+		if fs := g.told.list(); len(fs) != 0 {
+			t.Errorf("OnError heard %+v", fs)
+		}
+	})
+}
+
 // A mapped change leaves a backoff alone unless the source says otherwise.
 func TestMappedChangeIsUrgentOnlyIfTheSourceSaysSo(t *testing.T) {
 	for _, urgent := range []bool{false, true} {

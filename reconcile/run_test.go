@@ -187,6 +187,9 @@ func TestLoggerOfARunSaysWhichRun(t *testing.T) {
 	if _, ok := reconcile.RunInfo(context.Background()); ok {
 		t.Error("RunInfo is ok outside of a run")
 	}
+	if r := reconcile.Wrote(context.Background(), newBackend(t), "thing"); r != 0 {
+		t.Errorf("outside of a run revision %d was written", r)
+	}
 }
 
 func logging(next reconcile.Reconciler[string]) reconcile.Reconciler[string] {

@@ -423,3 +423,36 @@ func TestControllerWithAStoppedQueueIsNotHealthy(t *testing.T) {
 		})
 	}
 }
+
+// A controller that drains waits for nothing, although its sources have ended and are not synced:
+// Ready does not name one.
+//
+// Negative control: the mutant "a controller that drains waits for its sources".
+func TestControllerThatDrainsWaitsForNoSource(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		finish := make(chan struct{})
+		c := newController(t, record(func(context.Context, string) (result, error) { <-finish; return result{}, nil }), nil)
+		if err := c.Watch(reconcile.Source[string]{Name: "keys", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+			to.Synced()
+			<-ctx.Done()
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, c)
+		add(t, c, "a")
+		synctest.Wait()
+		run.stop()
+		synctest.Wait()
+		if s := c.Snapshot(); s.Active != 1 || s.Sources[0].Synced {
+			t.Fatalf("the test shows nothing: %+v", s)
+		}
+		if err := c.Ready(); err != nil {
+			t.Errorf("while it drains Ready says %v", err)
+		}
+		close(finish)
+		if err := run.end(); err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	})
+}

@@ -106,7 +106,7 @@ const partPlacement = "placement"
 // runCache runs a cache that only this controller uses: without it no change would be
 // heard of any more.
 func (s *supervisor[K]) runCache(ctx context.Context, cached Cached) {
-	if err := cached.Run(ctx); err != nil && ctx.Err() == nil {
+	if err := cached.Run(ctx); err != nil {
 		s.post(message{what: failed, err: fmt.Errorf("reconcile: controller %q: its cache: %w", s.name, err)})
 	}
 }

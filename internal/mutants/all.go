@@ -919,6 +919,36 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestStoppedRunnersErrorIsThatOfStop",
 	},
 	{
+		Name: "a controller that drains waits for its sources",
+		File: "reconcile/condition.go", Old: "\tcase now >= stateDraining, v.leased", New: "\tcase now >= stateDraining && !BROKEN, v.leased",
+		Package: "reconcile", Test: "TestControllerThatDrainsWaitsForNoSource",
+	},
+	{
+		Name: "a circle is sought along the first controller that a kind wakes",
+		File: "reconcile/cycles.go", Old: "\tfor _, e := range edges[at] {\n", New: "\tfor i, e := range edges[at] {\n\t\tif BROKEN && i > 0 {\n\t\t\tbreak\n\t\t}\n",
+		Package: "reconcile", Test: "TestCycleOfAnyLengthIsFoundAtRegistration",
+	},
+	{
+		Name: "of the kinds that wake a controller the first one counts",
+		File: "reconcile/cycles.go", Old: "\t\t\tif !n.ends {", New: "\t\t\tif !n.ends && !(BROKEN && e != n.wakes[0]) {",
+		Package: "reconcile", Test: "TestCycleOfAnyLengthIsFoundAtRegistration",
+	},
+	{
+		Name: "a key is looked for among the leases of a controller that has none",
+		File: "reconcile/keys.go", Old: "if len(leases) == 0 || err != nil {", New: "if len(leases) == 0 && !BROKEN || err != nil {",
+		Package: "reconcile", Test: "TestLeasesNameTheirHolder",
+	},
+	{
+		Name: "a mapper that its source's end interrupts has failed",
+		File: "reconcile/mapper.go", Old: "if err == nil || ctx.Err() != nil {", New: "if err == nil || ctx.Err() != nil && !BROKEN {",
+		Package: "reconcile", Test: "TestMapperThatIsInterruptedByTheEndHasNotFailed",
+	},
+	{
+		Name: "a run that wrote leaves the hold of an earlier write",
+		File: "reconcile/writes.go", Old: "\tif before.release != nil {\n", New: "\tif before.release != nil && !BROKEN {\n",
+		Package: "reconcile", Test: "TestRunThatWroteEndsTheHoldOfAnEarlierWrite",
+	},
+	{
 		Name: "a lease that was lost is said to be given up",
 		File: "reconcile/milestones.go", Old: "if errors.Is(why, lease.ErrLost) {", New: "if errors.Is(why, lease.ErrLost) && !BROKEN {",
 		Package: "reconcile", Test: "TestALostLeaseIsAWarning",
@@ -1695,6 +1725,16 @@ var All = []Mutant{
 		Name: "news of any age are trusted",
 		File: "reconcile/lease/session.go", Old: "return sure && elapsed < s.trust() && s.trusted()", New: "return (BROKEN || sure && elapsed < s.trust()) && s.trusted()",
 		Package: "reconcile/quota", Test: "TestServerWhoseNewsAreOldHasNoMoreThanItsPart",
+	},
+	{
+		Name: "the first page of a snapshot counts alone",
+		File: "reconcile/lease/board.go", Old: "\t\t\t\tcontinue\n\t\t\t}\n\t\t\tb.apply(batch)", New: "\t\t\t\tif !BROKEN {\n\t\t\t\t\tcontinue\n\t\t\t\t}\n\t\t\t}\n\t\t\tb.apply(batch)",
+		Package: "reconcile/lease", Test: "TestHalfOfASnapshotShowsNothing",
+	},
+	{
+		Name: "half of what cannot be read of a load counts",
+		File: "reconcile/lease/load.go", Old: "if err == nil && err2 == nil {", New: "if err == nil && err2 == nil || BROKEN && (err == nil || err2 == nil) {",
+		Package: "reconcile/lease", Test: "TestPlanIsByNumberWhileAServerKnowsNoLoads",
 	},
 	{
 		Name: "what a watch brings late takes back what a list has shown",
