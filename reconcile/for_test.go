@@ -2,6 +2,8 @@ package reconcile_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,4 +92,38 @@ func TestOwnsOfAControllerWithoutAKindIsRefused(t *testing.T) {
 			t.Error("Owns without a cache gave no error")
 		}
 	})
+}
+
+// Neither an error nor a panic of a function of an object tells the object's secrets, also those that
+// it has edited.
+//
+// Negative control: the mutant "a panic in a function of an object tells its secrets".
+func TestFailureOfAFunctionOfAnObjectTellsNoSecrets(t *testing.T) {
+	type login struct {
+		Token string `tend:"secret"`
+	}
+	for how, fail := range map[string]func(text string) error{
+		"error": errors.New,
+		"panic": func(text string) error { panic(text) },
+	} {
+		bubble(t, func(t *testing.T) {
+			var told failures[store.Key]
+			s := must[*store.Store[login, status]](t)(store.New[login, status](newBackend(t), "login", nil))
+			c := must[*reconcile.ObjectController[login, status]](t)(reconcile.For(s, func(_ context.Context, o *store.Object[login, status]) (result, error) {
+				was := o.Spec.Token
+				o.Spec.Token = "second-token"
+				return result{}, fail(fmt.Sprint("refused: ", was, " ", o.Spec.Token))
+			}, &reconcile.ForOptions[login, status]{Options: reconcile.Options[store.Key]{Hooks: reconcile.Hooks[store.Key]{OnError: told.hear}}}))
+			start(t, c)
+			must[*store.Object[login, status]](t)(s.Create(t.Context(), &store.Object[login, status]{Meta: store.Meta{Name: "a"}, Spec: login{"first-token"}}))
+			synctest.Wait()
+			fs := told.list()
+			if len(fs) == 0 {
+				t.Fatalf("%s: OnError heard nothing", how)
+			}
+			if text := fmt.Sprintf("%v %+v", fs[0].Err, fs[0].Err); !strings.Contains(text, "refused") || strings.Contains(text, "token") {
+				t.Errorf("%s: OnError heard %s", how, text)
+			}
+		})
+	}
 }

@@ -157,10 +157,7 @@ func (c inspection[K]) Key(ctx context.Context, printed string) (k KeySnapshot, 
 		return k, false
 	}
 	e, ok := c.Queue().Lookup(key)
-	if ok {
-		k = keySnapshot(e)
-	}
-	return k, ok
+	return keySnapshot(e), ok
 }
 
 func keySnapshot[K comparable](e queue.Entry[K]) KeySnapshot {

@@ -193,6 +193,8 @@ func (b intBatches) ReconcileBatch(ctx context.Context, keys []int) []reconcile.
 
 // The time to stop is StopTimeout at most, also when a source hangs and a
 // run does: a Manager counts on it.
+//
+// Negative control: the mutant "a run that hangs is named as its worker as well".
 func TestStoppingTakesNoLongerThanStopTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -209,6 +211,9 @@ func TestStoppingTakesNoLongerThanStopTimeout(t *testing.T) {
 		var stop *queue.StopError
 		if !errors.As(err, &stop) || !strings.Contains(err.Error(), "source deaf") {
 			t.Errorf("got %v, want the run and the source named", err)
+		}
+		if strings.Contains(err.Error(), "workers") {
+			t.Errorf("got %v, want the run named once, and not as its worker as well", err)
 		}
 		close(release)
 	})

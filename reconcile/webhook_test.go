@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -123,6 +124,27 @@ func TestWebhookRefusesWhatItShould(t *testing.T) {
 		expect(t, "of them while the source ran", c.Snapshot().Sources[0].Skipped, 5)
 		if n := strings.Count(lines.String(), "a call was refused"); n != 1 || !strings.Contains(lines.String(), "wrong secret: wanted secret") {
 			t.Errorf("the log has %d lines about refused calls, want the first with its reason:\n%s", n, lines)
+		}
+	})
+}
+
+// A call whose body breaks off is refused, and the log says what broke it.
+//
+// Negative control: the mutant "why a body could not be read is not told".
+func TestWebhookLogsWhyABodyCouldNotBeRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		c := newController(t, record[string](nil), &reconcile.Options[string]{Logger: logger})
+		h := newWebhook(t, nil)
+		if err := c.Watch(h.Source()); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("POST", "/", iotest.ErrReader(errBoom)))
+		expect(t, "status", w.Code, http.StatusBadRequest)
+		if !strings.Contains(lines.String(), errBoom.Error()) {
+			t.Errorf("the log does not say why:\n%s", lines)
 		}
 	})
 }

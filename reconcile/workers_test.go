@@ -708,9 +708,12 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 		"two policies":        {Backoff: exactly(1), Queue: queue.Options[string]{Policy: exactly(1).Policy()}},
 		"nil cache":           {Reads: []reconcile.Cached{nil}},
 		"nil middleware":      {Middleware: []func(reconcile.Reconciler[string]) reconcile.Reconciler[string]{nil}},
-		"too many workers":    {Workers: 100_001},
-		"adapt":               {Adapt: &reconcile.Adapt{Min: 5, Max: 2}},
-		"queue":               {Queue: queue.Options[string]{MaxKeys: -1}},
+		"middleware of nil": {Middleware: []func(reconcile.Reconciler[string]) reconcile.Reconciler[string]{
+			func(reconcile.Reconciler[string]) reconcile.Reconciler[string] { return nil },
+		}},
+		"too many workers": {Workers: 100_001},
+		"adapt":            {Adapt: &reconcile.Adapt{Min: 5, Max: 2}},
+		"queue":            {Queue: queue.Options[string]{MaxKeys: -1}},
 	} {
 		bad[name] = func() error { _, err := reconcile.New("x", r, &o); return err }
 	}

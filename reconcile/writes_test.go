@@ -661,10 +661,17 @@ func unknownOutcomeIsLookedFor(t *testing.T, writes bool) {
 }
 
 // A change by another writer during a run that wrote waits, like an add, for the caches to
-// see the write before a worker has the key: none of a bucket's tokens is used up by that.
+// see the write before a worker has the key: none of a bucket's tokens is used up by that. Nor is
+// one if the run itself asked for another.
 //
-// promise S4. Negative control: mutant "a change during a run does not wait for its writes".
+// promise S4. Negative controls: mutants "a change during a run does not wait for its writes" and
+// "a key that is to run again is held when a worker has it".
 func TestChangeDuringARunThatWroteCostsNoTokenWhileTheCachesLag(t *testing.T) {
+	t.Run("changed", func(t *testing.T) { anotherRunCostsNoToken(t, false) })
+	t.Run("asked for", func(t *testing.T) { anotherRunCostsNoToken(t, true) })
+}
+
+func anotherRunCostsNoToken(t *testing.T, asks bool) {
 	bubble(t, func(t *testing.T) {
 		s := newStore(t, newBackend(t), "thing")
 		ca := newCache(t, s)
@@ -682,7 +689,7 @@ func TestChangeDuringARunThatWroteCostsNoTokenWhileTheCachesLag(t *testing.T) {
 				_, err = s.UpdateStatus(ctx, o)
 			}
 			time.Sleep(time.Second)
-			return result{}, err
+			return result{Requeue: asks}, err
 		}), &reconcile.Options[store.Key]{
 			Reads: []reconcile.Cached{lags}, CacheWait: time.Hour,
 			Queue: queue.Options[store.Key]{Buckets: func(_ store.Key, dst []*queue.Bucket) []*queue.Bucket { return append(dst, b) }},
@@ -696,7 +703,9 @@ func TestChangeDuringARunThatWroteCostsNoTokenWhileTheCachesLag(t *testing.T) {
 		defer shows.stop()
 		start(t, c)
 		time.Sleep(500 * time.Millisecond)
-		mutate(t, s, "a", func(o *thing) { o.Spec.Size++ })
+		if !asks {
+			mutate(t, s, "a", func(o *thing) { o.Spec.Size++ })
+		}
 		pass(time.Minute)
 		e, _ := entry(c, key("a"))
 		expect(t, "state", e.State, queue.StateHeld)

@@ -949,6 +949,31 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestRunThatWroteEndsTheHoldOfAnEarlierWrite",
 	},
 	{
+		Name: "a kind is searched again along each way to it",
+		File: "reconcile/cycles.go", Old: "\tdone[at] = true\n", New: "\tdone[at] = !BROKEN\n",
+		Package: "reconcile", Test: "TestGraphOfManyWaysIsSearchedOnce",
+	},
+	{
+		Name: "a panic in a function of an object tells its secrets",
+		File: "reconcile/for.go", Old: "\t\tdefer s.RedactPanic(before, obj)\n", New: "\t\tif !BROKEN {\n\t\t\tdefer s.RedactPanic(before, obj)\n\t\t}\n",
+		Package: "reconcile", Test: "TestFailureOfAFunctionOfAnObjectTellsNoSecrets",
+	},
+	{
+		Name: "a run that hangs is named as its worker as well",
+		File: "reconcile/supervisor.go", Old: "if err = s.q.Stop(grace); err != nil {", New: "if err = s.q.Stop(grace); err != nil && !BROKEN {",
+		Package: "reconcile", Test: "TestStoppingTakesNoLongerThanStopTimeout",
+	},
+	{
+		Name: "why a body could not be read is not told",
+		File: "reconcile/webhook.go", Old: "\t\treturn http.StatusBadRequest, \"body could not be read\", err\n", New: "\t\tif BROKEN {\n\t\t\terr = nil\n\t\t}\n\t\treturn http.StatusBadRequest, \"body could not be read\", err\n",
+		Package: "reconcile", Test: "TestWebhookLogsWhyABodyCouldNotBeRead",
+	},
+	{
+		Name: "a key that is to run again is held when a worker has it",
+		File: "reconcile/writes.go", Old: "\tif next != nil && again {", New: "\tif next != nil && again && !BROKEN {",
+		Package: "reconcile", Test: "TestChangeDuringARunThatWroteCostsNoTokenWhileTheCachesLag",
+	},
+	{
 		Name: "a lease that was lost is said to be given up",
 		File: "reconcile/milestones.go", Old: "if errors.Is(why, lease.ErrLost) {", New: "if errors.Is(why, lease.ErrLost) && !BROKEN {",
 		Package: "reconcile", Test: "TestALostLeaseIsAWarning",
@@ -2756,6 +2781,21 @@ var All = []Mutant{
 		Name: "a part of the log ends within a revision",
 		File: "store/postgres/tail.go", Old: "\t\tfor n > 0 && all[n-1].Revision == last {\n", New: "\t\tfor !BROKEN && n > 0 && all[n-1].Revision == last {\n",
 		Package: "store/postgres", Test: "TestLogThatIsReadInPartsIsWhole",
+	},
+	{
+		Name: "an era is opened as soon as it is seen",
+		File: "store/postgres/keep.go", Old: "if h.opened < h.era && asked", New: "if h.opened < h.era && BROKEN {\n\t\treturn h.era\n\t}\n\tif h.opened < h.era && asked",
+		Package: "store/postgres", Test: "TestEraIsOpenedWhenTheLongestLeaseOfBeforeHasEnded",
+	},
+	{
+		Name: "a grant that is refused is asked for again",
+		File: "store/postgres/lease.go", Old: "\t\t\tif err != nil || tag.RowsAffected() == 1 {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\tagain", New: "\t\t\tif err != nil && !BROKEN || tag.RowsAffected() == 1 {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\tagain",
+		Package: "store/postgres", Test: "TestRestrictedRoleOnASchemaMadeByHand",
+	},
+	{
+		Name: "a renewal without an answer counts as not made",
+		File: "store/postgres/lease.go", Old: "case judge(err, true) == unknown:", New: "case judge(err, true) == unknown && !BROKEN:",
+		Package: "store/postgres", Test: "TestWriteIntoAPartitionEndsWithAnUnknownOutcome",
 	},
 	{
 		Name: "a lease ends by the wall clock",

@@ -414,8 +414,10 @@ func TestTerminatedSessionIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A commit that meets a dead path ends with an unknown outcome, and a read with an error
+// A commit and a renewal that meet a dead path end with an unknown outcome, and a read with an error
 // that claims nothing.
+//
+// Negative control: the mutant "a renewal without an answer counts as not made".
 func TestWriteIntoAPartitionEndsWithAnUnknownOutcome(t *testing.T) {
 	p := campaign.NewProxy(t, shared.addr())
 	b := openAt(t, proxied(p), postgres.Options{Timeout: time.Second})
@@ -435,6 +437,17 @@ func TestWriteIntoAPartitionEndsWithAnUnknownOutcome(t *testing.T) {
 	p.Set(campaign.Blackhole)
 	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "v")}}); err == nil {
 		t.Error("Commit into a blackhole succeeded")
+	}
+	p.Set(campaign.Pass)
+	var id store.LeaseID
+	waitFor(t, func() (ok bool) {
+		var err error
+		id, err = b.Grant(t.Context(), time.Minute)
+		return err == nil
+	})
+	p.Set(campaign.Blackhole)
+	if err := b.Renew(t.Context(), id); !errors.Is(err, store.ErrUnknownOutcome) {
+		t.Errorf("Renew into a blackhole: %v, want an unknown outcome", err)
 	}
 	p.Set(campaign.Pass)
 }

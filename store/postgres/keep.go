@@ -58,15 +58,12 @@ const slowest = time.Second
 // eras, and trims the log. Every server does, and whichever is first has done it.
 func (b *Backend) keep() {
 	for wait := time.Duration(0); ; {
-		t := time.NewTimer(wait)
 		select {
-		case <-t.C:
+		case <-time.After(wait):
 		case <-b.leases.kick:
 		case <-b.ctx.Done():
-			t.Stop()
 			return
 		}
-		t.Stop()
 		wait = b.leases.tick()
 	}
 }
@@ -92,10 +89,7 @@ func (o *observer) tick() time.Duration {
 	o.b.serves()
 	answered := time.Now()
 	ids, counts, next := o.observe(h, rows, asked, answered)
-	open := int64(0)
-	if h.opened < h.era && asked.Sub(o.since) >= time.Duration(h.longest)*time.Millisecond {
-		open = h.era
-	}
+	open := o.eraToOpen(h, asked)
 	if len(ids) > 0 || open > 0 {
 		if err := o.b.endLeases(ctx, ids, counts, open); err != nil && o.b.ctx.Err() == nil {
 			o.b.opts.Logger.Warn("postgres: cannot end leases", "schema", o.b.opts.Schema, "error", err)
@@ -107,28 +101,31 @@ func (o *observer) tick() time.Duration {
 
 // read returns the head and all leases, of one instant.
 func (o *observer) read(ctx context.Context) (h head, all []leaseRow, err error) {
-	rows, err := o.b.pool.Query(ctx, o.b.sql(`SELECT `+columnsOfHead+`, l.id, l.era, l.ttl, l.renewed
-		FROM {schema}.head h LEFT JOIN {schema}.leases l ON true`))
-	if err != nil {
-		return h, nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id, era, ttl, renewed *int64
-		if err := rows.Scan(append(h.fields(), &id, &era, &ttl, &renewed)...); err != nil {
-			return h, nil, err
-		}
+	rows, _ := o.b.pool.Query(ctx, o.b.sql(`SELECT `+columnsOfHead+`, l.id, l.era, l.ttl, l.renewed
+		FROM {schema}.head h LEFT JOIN {schema}.leases l ON true`)) // ForEachRow returns its error
+	var id, era, ttl, renewed *int64
+	_, err = pgx.ForEachRow(rows, append(h.fields(), &id, &era, &ttl, &renewed), func() error {
 		if id != nil {
 			all = append(all, leaseRow{*id, *era, *ttl, *renewed})
 		}
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return h, nil, err
 	}
 	if !o.b.accept(h) {
 		return h, nil, errEra
 	}
 	return h, all, nil
+}
+
+// eraToOpen returns the era of the head once every lease of the eras before has ended in any case,
+// counted from when this process saw the era; 0: none is to be opened.
+func (o *observer) eraToOpen(h head, asked time.Time) int64 {
+	if h.opened < h.era && asked.Sub(o.since) >= time.Duration(h.longest)*time.Millisecond {
+		return h.era
+	}
+	return 0
 }
 
 // observe compares the leases with what was seen before, and returns those that have

@@ -42,6 +42,25 @@ func TestWallClockThatIsSetEndsNoLease(t *testing.T) {
 	}
 }
 
+// An era is opened for leases when the longest one of before has had its time since the era was
+// seen, and once: a holder that the server has forgotten may trust its lease until then.
+//
+// promises L1, L2. Negative control: the mutant "an era is opened as soon as it is seen".
+func TestEraIsOpenedWhenTheLongestLeaseOfBeforeHasEnded(t *testing.T) {
+	const longest = 10 * time.Second
+	o, h, began := newObserver(nil), head{era: 2, opened: 1, longest: longest.Milliseconds()}, time.Now()
+	o.observe(h, nil, began, began)
+	for _, c := range []struct {
+		after        time.Duration
+		opened, want int64
+	}{{0, 1, 0}, {longest - time.Millisecond, 1, 0}, {longest, 1, 2}, {longest, 2, 0}} {
+		h.opened = c.opened
+		if got := o.eraToOpen(h, began.Add(c.after)); got != c.want {
+			t.Errorf("%v after era 2 was seen, with era %d open, era %d is to be opened; want %d", c.after, c.opened, got, c.want)
+		}
+	}
+}
+
 // What the samples say is to be dropped is said until it has been dropped: a trim may be
 // put off because another one is under way, and nothing more be written.
 func TestTrimThatIsPutOffIsNotForgotten(t *testing.T) {

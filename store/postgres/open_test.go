@@ -108,6 +108,14 @@ func TestRestrictedRoleOnASchemaMadeByHand(t *testing.T) {
 	if err := errors.Join(b.Renew(t.Context(), id), b.Revoke(t.Context(), id), b.Compact(t.Context(), rev)); err != nil {
 		t.Error(err)
 	}
+	// A grant that this role may not make is refused at once, and not asked for until the time is over.
+	// Negative control: the mutant "a grant that is refused is asked for again".
+	if err := shared.execSimple("REVOKE INSERT ON " + schema + ".leases FROM " + role); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Grant(t.Context(), time.Minute); err == nil || !strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("Grant without the right to it: %v, want an error that says so", err)
+	}
 }
 
 func TestSchemaOfANewerVersionIsRefused(t *testing.T) {
