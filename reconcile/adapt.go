@@ -34,7 +34,7 @@ func (a *adaptive) next(n int, all Counts, took time.Duration, waiting bool) int
 func (p *pool[K]) follow(ctx context.Context, a *adaptive) {
 	for sleep.For(ctx, a.Interval) {
 		all, took := p.totals()
-		waiting := p.q.Len() > 0
+		waiting := p.k.q.Len() > 0
 		p.change(func() {
 			if p.want == 0 {
 				return // they were stopped on purpose

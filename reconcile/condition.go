@@ -78,14 +78,14 @@ type condition struct {
 }
 
 func (s *supervisor[K]) condition() condition {
-	s.mu.Lock()
-	v := s.view.Load()
+	s.k.mu.Lock()
+	v := s.k.view.Load()
 	c := condition{place: v.place}
-	c.Name, c.Kind, c.Workers, c.Shards = s.name, v.kind, s.want, len(v.holds)
+	c.Name, c.Kind, c.Workers, c.Shards = s.k.name, v.kind, s.pool.want, len(v.holds)
 	if a := s.adapt; a != nil {
 		c.Adapt = &AdaptSnapshot{Min: a.Min, Max: a.Max, Raised: a.raised, Lowered: a.lowered}
 	}
-	s.mu.Unlock()
+	s.k.mu.Unlock()
 	now, leases := s.state()
 	if v.leased {
 		c.Leases = leases
@@ -101,24 +101,24 @@ func (s *supervisor[K]) condition() condition {
 		}
 	}
 	c.Loading, c.LoadingFrom = s.loadingShards()
-	c.Queue = s.q.Stats().States
-	c.Runs, _ = s.totals()
+	c.Queue = s.k.q.Stats().States
+	c.Runs, _ = s.pool.totals()
 
 	unplaced := healthOf(ungrouped(c.place)) // the store of its leases
 	ill := []error{unplaced}
-	stopped := s.hasStopped() && !s.isOver() // by the program
+	stopped := s.pool.hasStopped() && !s.isOver() // by the program
 	if stopped {
 		ill = append(ill, errStopped)
 	}
-	for _, f := range s.allFeeds() {
+	for _, f := range s.sources.allFeeds() {
 		source, err := f.condition()
 		c.Sources, ill = append(c.Sources, source), append(ill, err)
 	}
-	for _, f := range s.removedFeeds() { // that go on
+	for _, f := range s.sources.removedFeeds() { // that go on
 		_, err := f.condition()
 		ill = append(ill, err)
 	}
-	for _, slot := range s.all() {
+	for _, slot := range s.pool.all() {
 		if r, running := slot.condition(); running {
 			c.Running = append(c.Running, r)
 		}
@@ -135,7 +135,7 @@ func (s *supervisor[K]) condition() condition {
 	c.health = errors.Join(ill...)
 	c.Error = textOf(c.health)
 
-	what, why := s.unsynced()
+	what, why := s.sources.unsynced()
 	switch {
 	case now == stateNew:
 		c.ready = errNotRunning
@@ -172,12 +172,12 @@ func (s *slot[K]) condition() (r RunSnapshot, running bool) {
 // condition has an error if the source says so itself, if it is not running, and if the run
 // before ended with an error and this one is young.
 func (f *feed[K]) condition() (c SourceSnapshot, err error) {
-	f.of.mu.Lock()
+	f.of.k.mu.Lock()
 	c = SourceSnapshot{Name: f.Name, Kind: f.kind, State: f.state.String(), Synced: f.synced, Restarts: f.restarts, Skipped: f.skipped}
 	if err = f.err; f.state == feedRunning && !f.told && f.synced && time.Since(f.began) > healthyRun {
 		err = nil
 	}
-	f.of.mu.Unlock()
+	f.of.k.mu.Unlock()
 	if err == nil {
 		return c, nil
 	}

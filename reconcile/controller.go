@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/internal/recent"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
@@ -25,9 +26,13 @@ import (
 // Make one with New, NewBatch or For, give it sources with Watch, and Run it, best
 // through a Manager. Its methods are safe for concurrent use; only Run blocks.
 type Controller[K comparable] struct {
-	supervisor[K]
-	began  bool   // Run was called; guarded by kernel.mu
-	summed Counts // what the last summary counted; the summaries alone have it
+	k          *kernel[K] // nil: no constructor made it
+	writes     *pendingWrites[K]
+	pool       *pool[K]
+	sources    *sources[K]
+	supervisor supervisor[K]
+	began      bool   // Run was called; guarded by kernel.mu
+	summed     Counts // what the last summary counted; the summaries alone have it
 }
 
 // New returns a controller that runs r. K is inferred from r's method. The name
@@ -40,12 +45,12 @@ func New[K comparable](name string, r Reconciler[K], o *Options[K]) (*Controller
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: New(%s): %w", name, err)
 	}
-	c.rec = r
-	for _, m := range slices.Backward(c.o.Middleware) {
-		if c.rec = m(c.rec); isNil(c.rec) {
+	c.k.rec = r
+	for _, m := range slices.Backward(c.k.o.Middleware) {
+		if c.k.rec = m(c.k.rec); isNil(c.k.rec) {
 			return nil, fmt.Errorf("reconcile: New(%s): a middleware returned nil", name)
 		}
-		c.remember(c.rec)
+		c.k.remember(c.k.rec)
 	}
 	return c, nil
 }
@@ -57,7 +62,7 @@ func NewBatch[K comparable](name string, r BatchReconciler[K], o *Options[K]) (*
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: NewBatch(%s): %w", name, err)
 	}
-	c.batch = r
+	c.k.batch = r
 	return c, nil
 }
 
@@ -93,12 +98,14 @@ func build[K comparable](name string, r any, o *Options[K], batch bool) (*Contro
 	}
 	k.remember(r)
 	k.work.mu, k.parts.mu = &k.mu, &k.mu
-	c := &Controller[K]{}
-	c.pendingWrites = &pendingWrites[K]{kernel: k}
-	c.alarm, c.want = newAlarm(), k.o.Workers
-	c.late = fmt.Errorf("reconcile: controller %q: %w of %v", name, ErrDeadline, k.o.Timeout)
+	w := &pendingWrites[K]{k: k}
+	p := &pool[K]{k: k, settler: settler[K]{k, w}, alarm: newAlarm(), want: k.o.Workers}
+	p.late = fmt.Errorf("reconcile: controller %q: %w of %v", name, ErrDeadline, k.o.Timeout)
+	from := &sources[K]{k: k, writes: w, pool: p}
+	c := &Controller[K]{k: k, writes: w, pool: p, sources: from}
+	c.supervisor = supervisor[K]{k: k, writes: w, pool: p, sources: from}
 	if k.o.Adapt != nil {
-		c.adapt = &adaptive{Adapt: *k.o.Adapt}
+		c.supervisor.adapt = &adaptive{Adapt: *k.o.Adapt}
 	}
 	return c, c.setPlacement(k.o.Placement)
 }
@@ -113,16 +120,16 @@ func (c *Controller[K]) setPlacement(p lease.Placement) error {
 	if shards < 1 {
 		return fmt.Errorf("placement %v has %d shards, want 1 or more", p, shards)
 	}
-	if shards > 1 && c.o.Hash == nil {
+	if shards > 1 && c.k.o.Hash == nil {
 		hash, ok := any(lease.HashKey).(func(K) uint64)
 		if !ok {
 			return fmt.Errorf("%v needs Options.Hash: there is no stable hash of %T", p, *new(K))
 		}
-		c.o.Hash = hash
+		c.k.o.Hash = hash
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.changeViewLocked(func(v *view[K]) {
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	c.k.changeViewLocked(func(v *view[K]) {
 		v.place = p
 		if len(v.holds) != shards {
 			v.holds = make([]atomic.Pointer[hold], shards)
@@ -140,18 +147,18 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 	if err := c.made(); err != nil {
 		return fmt.Errorf("%w: Watch", err)
 	}
-	c.mu.Lock()
+	c.k.mu.Lock()
 	began := c.began
-	c.mu.Unlock()
+	c.k.mu.Unlock()
 	for _, src := range sources {
 		if p, ok := src.cache.(partial); ok && began && p.Shards() > 0 {
-			return fmt.Errorf("reconcile: controller %q: Watch: cache %q holds shards: watch it before Run", c.name, p.Name())
+			return fmt.Errorf("reconcile: controller %q: Watch: cache %q holds shards: watch it before Run", c.k.name, p.Name())
 		}
 	}
-	if err := c.addSources(sources); err != nil {
-		return fmt.Errorf("reconcile: controller %q: Watch: %w", c.name, err)
+	if err := c.sources.addSources(sources); err != nil {
+		return fmt.Errorf("reconcile: controller %q: Watch: %w", c.k.name, err)
 	}
-	c.post(message{what: sourcesChanged})
+	c.k.post(message{what: sourcesChanged})
 	return nil
 }
 
@@ -163,12 +170,12 @@ func (c *Controller[K]) Unwatch(name string) error {
 	if err := c.made(); err != nil {
 		return fmt.Errorf("%w: Unwatch", err)
 	}
-	ended, err := c.removeSource(name)
+	ended, err := c.sources.removeSource(name)
 	if err == nil && !ended {
 		err = fmt.Errorf("Unwatch(%q): %w", name, ErrSourceRunning)
 	}
 	if err != nil {
-		return fmt.Errorf("reconcile: controller %q: %w", c.name, err)
+		return fmt.Errorf("reconcile: controller %q: %w", c.k.name, err)
 	}
 	return nil
 }
@@ -177,7 +184,7 @@ var errNotMade = errors.New("reconcile: this Controller is nil or zero: make one
 
 // made refuses a Controller that no constructor made.
 func (c *Controller[K]) made() error {
-	if c == nil || c.pendingWrites == nil {
+	if c == nil || c.k == nil {
 		return errNotMade
 	}
 	return nil
@@ -188,19 +195,19 @@ func (c *Controller[K]) startable() error {
 	if err := c.made(); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
 	if c.began {
-		return fmt.Errorf("controller %q: %w", c.name, ErrRunning)
+		return fmt.Errorf("controller %q: %w", c.k.name, ErrRunning)
 	}
 	return nil
 }
 
 // Name is the controller's name.
-func (c *Controller[K]) Name() string { return c.name }
+func (c *Controller[K]) Name() string { return c.k.name }
 
 // Queue is the controller's queue, to pause, hold or inspect keys.
-func (c *Controller[K]) Queue() *queue.Queue[K] { return c.q }
+func (c *Controller[K]) Queue() *queue.Queue[K] { return c.k.q }
 
 // Add runs key as soon as it can. It fails with queue.ErrStopped, queue.ErrFull
 // and, when another server runs the key, ErrElsewhere.
@@ -220,13 +227,13 @@ func (c *Controller[K]) add(key K, o queue.AddOptions) error {
 	// Only what can never be meant is refused here, not all that a store would:
 	// reading every byte of a key costs as much as queueing it.
 	if k, ok := any(key).(store.Key); ok && k.Name == "" {
-		return fmt.Errorf("reconcile: controller %q: %w", c.name, k.Check())
+		return fmt.Errorf("reconcile: controller %q: %w", c.k.name, k.Check())
 	}
-	if c.elsewhere(key) {
-		return fmt.Errorf("reconcile: controller %q: %v: %w", c.name, key, ErrElsewhere)
+	if c.k.elsewhere(key) {
+		return fmt.Errorf("reconcile: controller %q: %v: %w", c.k.name, key, ErrElsewhere)
 	}
-	c.holdIfBehind(key)
-	return c.enqueue(key, o)
+	c.writes.holdIfBehind(key)
+	return c.k.enqueue(key, o)
 }
 
 // SetWorkers changes how many keys are run at once, to at most 100,000; 0 runs none.
@@ -237,31 +244,31 @@ func (c *Controller[K]) SetWorkers(n int) error {
 		return fmt.Errorf("%w: SetWorkers", err)
 	}
 	if n < 0 || n > maxWorkers {
-		return fmt.Errorf("reconcile: controller %q: SetWorkers(%d): want 0 to %d", c.name, n, maxWorkers)
+		return fmt.Errorf("reconcile: controller %q: SetWorkers(%d): want 0 to %d", c.k.name, n, maxWorkers)
 	}
-	c.change(func() { c.want = n })
+	c.pool.change(func() { c.pool.want = n })
 	return nil
 }
 
 // Workers is how many workers there are to be.
 func (c *Controller[K]) Workers() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.want
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	return c.pool.want
 }
 
 // Counts says how the runs so far have ended. It may be called often.
 func (c *Controller[K]) Counts() Counts {
-	n, _ := c.totals()
+	n, _ := c.pool.totals()
 	return n
 }
 
 // adopt makes the controller part of a Manager, which gives it stop in all to end and runs
 // its cache. It is called before Run.
 func (c *Controller[K]) adopt(l *slog.Logger, stop time.Duration) {
-	c.changeView(func(v *view[K]) { v.logger = cmp.Or(v.logger, l) })
-	c.o.StopTimeout = min(cmp.Or(c.o.StopTimeout, stop), stop)
-	c.owned = nil
+	c.k.changeView(func(v *view[K]) { v.logger = cmp.Or(v.logger, l) })
+	c.k.o.StopTimeout = min(cmp.Or(c.k.o.StopTimeout, stop), stop)
+	c.supervisor.owned = nil
 }
 
 // String describes the controller, the same text every time.
@@ -269,7 +276,7 @@ func (c *Controller[K]) String() string {
 	if c.made() != nil {
 		return "controller that was not made"
 	}
-	at, kind, watched := c.condition(), "", []string{}
+	at, kind, watched := c.supervisor.condition(), "", []string{}
 	if at.Kind != "" {
 		kind = " of " + at.Kind
 	}
@@ -277,15 +284,15 @@ func (c *Controller[K]) String() string {
 		watched = append(watched, f.Name)
 	}
 	slices.Sort(watched)
-	return fmt.Sprintf("controller %q%s, watches %s; %d workers, %s, timeout %v, %s", c.name, kind,
-		cmp.Or(strings.Join(watched, ", "), "nothing"), c.o.Workers, c.backoff(), c.o.Timeout, at.Placement)
+	return fmt.Sprintf("controller %q%s, watches %s; %d workers, %s, timeout %v, %s", c.k.name, kind,
+		cmp.Or(strings.Join(watched, ", "), "nothing"), c.k.o.Workers, c.backoff(), c.k.o.Timeout, at.Placement)
 }
 
 func (c *Controller[K]) backoff() string {
-	if c.o.Queue.Policy != nil {
+	if c.k.o.Queue.Policy != nil {
 		return "a retry policy of its own"
 	}
-	b := c.o.Backoff
+	b := c.k.o.Backoff
 	setDefault(&b.Base, queue.DefaultBase)
 	setDefault(&b.Max, queue.DefaultMax)
 	return fmt.Sprintf("backoff %v to %v", b.Base, max(b.Base, b.Max))
@@ -304,18 +311,29 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 	if err := c.made(); err != nil {
 		return fmt.Errorf("%w: Run", err)
 	}
-	c.mu.Lock()
+	c.k.mu.Lock()
 	again := c.began
 	c.began = true
-	c.mu.Unlock()
+	c.k.mu.Unlock()
 	if again {
-		return fmt.Errorf("reconcile: controller %q: %w", c.name, ErrRunning)
+		return fmt.Errorf("reconcile: controller %q: %w", c.k.name, ErrRunning)
 	}
-	if owns := c.needsKind(); owns != "" {
-		return fmt.Errorf("reconcile: controller %q: source %q needs to know the kind of its owners: watch From a cache of it, or use Owners", c.name, owns)
+	if owns := c.sources.needsKind(); owns != "" {
+		return fmt.Errorf("reconcile: controller %q: source %q needs to know the kind of its owners: watch From a cache of it, or use Owners", c.k.name, owns)
 	}
-	if err := c.checkShards(); err != nil {
+	if err := c.k.checkShards(); err != nil {
 		return err
 	}
-	return c.run(ctx)
+	return c.supervisor.run(ctx)
 }
+
+// What a Manager and introspection ask the parts of a controller.
+
+func (c *Controller[K]) condition() condition              { return c.supervisor.condition() }
+func (c *Controller[K]) ownCache() Cached                  { return c.sources.ownCache() }
+func (c *Controller[K]) unseen() map[Cached]store.Revision { return c.writes.unseen() }
+func (c *Controller[K]) caches() []Cached                  { return c.k.caches() }
+func (c *Controller[K]) placementOf() lease.Placement      { return c.k.placementOf() }
+func (c *Controller[K]) shardOf(key K) (int, bool)         { return c.k.shardOf(key) }
+func (c *Controller[K]) keepRuns()                         { c.k.keepRuns() }
+func (c *Controller[K]) keptRuns() *recent.Runs[K]         { return c.k.keptRuns() }

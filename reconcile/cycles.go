@@ -21,11 +21,11 @@ type graphNode struct {
 type edge struct{ from, to, controller, source string }
 
 func (c *Controller[K]) node() graphNode {
-	n := graphNode{name: c.name, kind: c.kindOf(), writes: c.o.Writes, ends: c.o.OnlyDeletes}
+	n := graphNode{name: c.k.name, kind: c.k.kindOf(), writes: c.k.o.Writes, ends: c.k.o.OnlyDeletes}
 	if n.kind == "" {
-		n.kind = c.name // it is about something that is no kind of a store
+		n.kind = c.k.name // it is about something that is no kind of a store
 	}
-	for _, f := range c.allFeeds() {
+	for _, f := range c.sources.allFeeds() {
 		n.relations = append(n.relations, f.Relations...)
 		if f.mapped && f.kind != "" && f.kind != n.kind && !slices.ContainsFunc(n.wakes, func(e edge) bool { return e.from == f.kind }) {
 			n.wakes = append(n.wakes, edge{f.kind, n.kind, n.name, f.Name})

@@ -15,7 +15,9 @@ import (
 
 // sources are the sources of a controller, and what comes of what they say.
 type sources[K comparable] struct {
-	pool[K]
+	k      *kernel[K]
+	writes *pendingWrites[K]
+	pool   *pool[K]
 
 	// What follows is guarded by kernel.mu.
 	feeds   []*feed[K]      // replaced, never written to: others have the old one
@@ -66,15 +68,15 @@ func (s feedState) String() string {
 
 // allFeeds gives the feeds; the slice is never written to.
 func (s *sources[K]) allFeeds() []*feed[K] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.k.mu.Lock()
+	defer s.k.mu.Unlock()
 	return s.feeds
 }
 
 // removedFeeds are those that were removed and have not ended.
 func (s *sources[K]) removedFeeds() []*feed[K] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.k.mu.Lock()
+	defer s.k.mu.Unlock()
 	return s.removed
 }
 
@@ -90,8 +92,8 @@ func (s *sources[K]) ownCache() Cached {
 
 // addSources adds sources, or none if one of them cannot run.
 func (s *sources[K]) addSources(list []Source[K]) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.k.mu.Lock()
+	defer s.k.mu.Unlock()
 	feeds := s.feeds
 	for _, src := range list {
 		err := src.check()
@@ -111,10 +113,10 @@ func (s *sources[K]) addSources(list []Source[K]) error {
 // removeSource takes a source out and tells it to end. It reports whether the source has
 // ended before it counts as stuck and the end of Run's context.
 func (s *sources[K]) removeSource(name string) (ended bool, err error) {
-	s.mu.Lock()
+	s.k.mu.Lock()
 	i := slices.IndexFunc(s.feeds, func(f *feed[K]) bool { return f.Name == name })
 	if i < 0 {
-		s.mu.Unlock()
+		s.k.mu.Unlock()
 		return false, fmt.Errorf("%w: %q", ErrNoSource, name)
 	}
 	f, ctx := s.feeds[i], s.running
@@ -126,12 +128,12 @@ func (s *sources[K]) removeSource(name string) (ended bool, err error) {
 	}
 	f.endLocked(errUnwatched)
 	s.changedLocked()
-	s.mu.Unlock()
-	s.post(message{what: sourcesChanged}) // its end may be long in coming, and keys wait for it no more
+	s.k.mu.Unlock()
+	s.k.post(message{what: sourcesChanged}) // its end may be long in coming, and keys wait for it no more
 	if done == nil {
 		return true, nil
 	}
-	patience, cancel := context.WithTimeout(ctx, s.o.stuckAfter())
+	patience, cancel := context.WithTimeout(ctx, s.k.o.stuckAfter())
 	defer cancel()
 	return waitFor(patience, done), nil
 }
@@ -141,7 +143,7 @@ var errUnwatched = errors.New("source was removed")
 // changedLocked brings the view in line with the sources. A cache whose source was removed
 // is still read, and the controller is still about its kind.
 func (s *sources[K]) changedLocked() {
-	s.changeViewLocked(func(v *view[K]) {
+	s.k.changeViewLocked(func(v *view[K]) {
 		v.shows, v.exists = nil, nil
 		for _, f := range s.feeds {
 			if f.cache != nil && !slices.Contains(v.caches, f.cache) {
@@ -163,17 +165,17 @@ func (s *sources[K]) changedLocked() {
 // unsynced names something that has not synced, and says why if that is known; "":
 // everything has.
 func (s *sources[K]) unsynced() (what string, why error) {
-	s.mu.Lock()
+	s.k.mu.Lock()
 	for _, f := range s.feeds {
 		if !f.synced && what == "" {
 			what, why = "source "+f.Name, f.err
 		}
 	}
-	s.mu.Unlock()
+	s.k.mu.Unlock()
 	if what != "" {
 		return what, why
 	}
-	for _, cached := range s.o.Reads {
+	for _, cached := range s.k.o.Reads {
 		select {
 		case <-cached.Synced():
 		default:
@@ -196,7 +198,7 @@ func healthOf(v any) error {
 func (s *sources[K]) needsKind() string {
 	feeds := s.allFeeds()
 	i := slices.IndexFunc(feeds, func(f *feed[K]) bool { return f.owns })
-	if s.kindOf() != "" || i < 0 {
+	if s.k.kindOf() != "" || i < 0 {
 		return ""
 	}
 	return feeds[i].Name
@@ -206,22 +208,22 @@ func (s *sources[K]) needsKind() string {
 // watch can be faster than the call that wrote: while the key is running, the question is
 // left with the run.
 func (s *sources[K]) isOwn(at seen[K]) bool {
-	return at.in(s.lookup(at.key, false).writes) || s.askRunning(at) ||
-		at.in(s.lookup(at.key, false).writes) // a run that ended meanwhile had noted before what it wrote
+	return at.in(s.writes.lookup(at.key, false).writes) || s.pool.askRunning(at) ||
+		at.in(s.writes.lookup(at.key, false).writes) // a run that ended meanwhile had noted before what it wrote
 }
 
 // start runs the source until it is told to end, unless it runs, or said that it has nothing
 // more to say, or was removed. Only the supervisor calls it.
 func (f *feed[K]) start(ctx context.Context) {
 	s := f.of
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.k.mu.Lock()
+	defer s.k.mu.Unlock()
 	if f.removed || f.state != feedIdle {
 		return
 	}
 	ctx, f.cancel = context.WithCancelCause(ctx)
 	f.state, f.synced = feedRunning, false
-	f.done = s.work.startLocked("source "+f.Name, func() { // ended by end
+	f.done = s.k.work.startLocked("source "+f.Name, func() { // ended by end
 		defer f.ended()
 		f.runAgain(ctx)
 	})
@@ -230,15 +232,15 @@ func (f *feed[K]) start(ctx context.Context) {
 // ended is the goroutine's last act.
 func (f *feed[K]) ended() {
 	s := f.of
-	s.mu.Lock()
+	s.k.mu.Lock()
 	f.cancel(nil)
 	f.done = nil
 	if f.ending {
 		f.idleLocked()
 	}
 	s.removed = slices.DeleteFunc(slices.Clone(s.removed), func(r *feed[K]) bool { return r == f })
-	s.mu.Unlock()
-	s.post(message{what: sourcesChanged})
+	s.k.mu.Unlock()
+	s.k.post(message{what: sourcesChanged})
 }
 
 // idleLocked makes a source whose goroutine has ended ready for another start.
@@ -250,8 +252,8 @@ func (f *feed[K]) idleLocked() {
 // end tells the source to end, and has it reported if it goes on for too long. It reports
 // whether it has ended.
 func (f *feed[K]) end(cause error) (ended bool) {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
+	f.of.k.mu.Lock()
+	defer f.of.k.mu.Unlock()
 	return f.endLocked(cause)
 }
 
@@ -263,7 +265,7 @@ func (f *feed[K]) endLocked(cause error) (ended bool) {
 	case !f.ending:
 		f.ending, f.synced = true, false
 		f.cancel(cause)
-		time.AfterFunc(f.of.o.stuckAfter(), func() { f.ignoredItsEnd(done) })
+		time.AfterFunc(f.of.k.o.stuckAfter(), func() { f.ignoredItsEnd(done) })
 	}
 	return done == nil
 }
@@ -271,12 +273,12 @@ func (f *feed[K]) endLocked(cause error) (ended bool) {
 // ignoredItsEnd reports a source that ignores the end of its context, unless it has
 // just taken notice or was reported.
 func (f *feed[K]) ignoredItsEnd(done <-chan struct{}) {
-	f.of.mu.Lock()
+	f.of.k.mu.Lock()
 	report := f.done == done && !errors.Is(f.err, ErrSourceRunning)
 	if report {
 		f.err, f.told = ErrSourceRunning, true
 	}
-	f.of.mu.Unlock()
+	f.of.k.mu.Unlock()
 	if report {
 		f.fail(ErrSourceRunning, 0)
 	}
@@ -285,8 +287,8 @@ func (f *feed[K]) ignoredItsEnd(done <-chan struct{}) {
 // listAgain has the source list everything once more, for shards that were gained. One
 // that cannot do that while it runs is ended, and started again when it has.
 func (f *feed[K]) listAgain(gained []int) {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
+	f.of.k.mu.Lock()
+	defer f.of.k.mu.Unlock()
 	if f.asks == nil || f.done == nil {
 		f.endLocked(errRelist)
 		return
@@ -331,8 +333,8 @@ func (f *feed[K]) runAgain(ctx context.Context) {
 // begin notes that a run of the source begins; what ended the one before still counts
 // for a while.
 func (f *feed[K]) begin() time.Time {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
+	f.of.k.mu.Lock()
+	defer f.of.k.mu.Unlock()
 	if f.state == feedWaiting {
 		f.restarts++
 	}
@@ -342,14 +344,14 @@ func (f *feed[K]) begin() time.Time {
 }
 
 func (f *feed[K]) set(s feedState, err error) {
-	f.of.mu.Lock()
+	f.of.k.mu.Lock()
 	f.state, f.err = s, err
-	f.of.mu.Unlock()
+	f.of.k.mu.Unlock()
 }
 
 // fail reports a failure of the source, after so many others in a row.
 func (f *feed[K]) fail(err error, before int) {
-	f.of.report(Failure[K]{Controller: f.of.name, Source: f.Name, Attempt: before, Err: err}, before > 0)
+	f.of.k.report(Failure[K]{Controller: f.of.k.name, Source: f.Name, Attempt: before, Err: err}, before > 0)
 }
 
 // Add implements Sink. A key of another server is dropped: the server that gets its shard
@@ -359,42 +361,42 @@ func (f *feed[K]) Add(key K, o queue.AddOptions) error {
 		f.skip("invalid key", "key", key, "err", store.Brief(err))
 		return nil
 	}
-	return f.of.admit(key, o)
+	return f.of.writes.admit(key, o)
 }
 
 // Synced implements Sink. What a source says that was told to end does not count.
 func (f *feed[K]) Synced() {
-	f.of.mu.Lock()
+	f.of.k.mu.Lock()
 	news := !f.synced && !f.ending
 	f.synced = f.synced || news
-	f.of.mu.Unlock()
+	f.of.k.mu.Unlock()
 	if news {
-		f.of.post(message{what: sourcesChanged})
+		f.of.k.post(message{what: sourcesChanged})
 	}
 }
 
 // Failed implements Reporter.
 func (f *feed[K]) Failed(err error) {
 	err = checkError(err)
-	f.of.mu.Lock()
+	f.of.k.mu.Lock()
 	before := f.complaints
 	if f.complaints++; err == nil {
 		f.complaints = 0
 	}
 	f.err, f.told = err, err != nil
-	f.of.mu.Unlock()
+	f.of.k.mu.Unlock()
 	switch {
 	case err != nil:
 		f.fail(err, before)
 	case before > 0:
-		f.of.recovered(slog.String("source", f.Name), slog.Int("failures", before))
+		f.of.k.recovered(slog.String("source", f.Name), slog.Int("failures", before))
 	}
 }
 
 // addChange adds the key of an object that changed. It waits for room in the queue.
 func (f *feed[K]) addChange(ctx context.Context, at seen[K]) error {
 	s := f.of
-	if s.elsewhere(at.key) {
+	if s.k.elsewhere(at.key) {
 		return nil
 	}
 	own := (at.urgent || at.later || at.supersedes) && s.isOwn(at)
@@ -406,30 +408,30 @@ func (f *feed[K]) addChange(ctx context.Context, at seen[K]) error {
 	if at.later {
 		o.After = othersPause
 	}
-	err := waitForRoom(ctx, func() error { return s.admit(at.key, o) })
+	err := waitForRoom(ctx, func() error { return s.writes.admit(at.key, o) })
 	if at.supersedes {
-		s.endSuperseded(at.key) // after the add: the run that ends is followed by one more
+		s.pool.endSuperseded(at.key) // after the add: the run that ends is followed by one more
 	}
 	return err
 }
 
 // caused tells Hooks.OnAdd which change of an object is about to add key.
 func (f *feed[K]) caused(key K, object store.Key, rev store.Revision) {
-	if hook := f.of.o.Hooks.OnAdd; hook != nil && !f.of.elsewhere(key) {
-		f.of.containHere("OnAdd", func() {
-			hook(key, Origin{Controller: f.of.name, Source: f.Name, Kind: f.kind, Key: object, Revision: rev})
+	if hook := f.of.k.o.Hooks.OnAdd; hook != nil && !f.of.k.elsewhere(key) {
+		f.of.k.containHere("OnAdd", func() {
+			hook(key, Origin{Controller: f.of.k.name, Source: f.Name, Kind: f.kind, Key: object, Revision: rev})
 		})
 	}
 }
 
 // skip counts something that is no use, and has the first one logged.
 func (f *feed[K]) skip(why string, attrs ...any) {
-	f.of.mu.Lock()
+	f.of.k.mu.Lock()
 	f.skipped++
 	first := f.skipped == 1
-	f.of.mu.Unlock()
+	f.of.k.mu.Unlock()
 	if first {
-		f.of.log().Warn("reconcile: source gave something that is no use; further ones are only counted",
+		f.of.k.log().Warn("reconcile: source gave something that is no use; further ones are only counted",
 			append([]any{"source", f.Name, "why", why}, attrs...)...)
 	}
 }
@@ -438,22 +440,22 @@ func (f *feed[K]) skip(why string, attrs ...any) {
 // gained gives when the list begins. A run that does not call it is ended instead, and the
 // source started again.
 func (f *feed[K]) again() <-chan struct{} {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
+	f.of.k.mu.Lock()
+	defer f.of.k.mu.Unlock()
 	f.asks = make(chan struct{}, 1)
 	return f.asks
 }
 
 func (f *feed[K]) gained() (shards []int) {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
+	f.of.k.mu.Lock()
+	defer f.of.k.mu.Unlock()
 	shards, f.unlisted = f.unlisted, nil
 	return shards
 }
 
 // inShards reports whether the key is in one of some shards, as far as that is known.
 func (f *feed[K]) inShards(key K, shards []int) bool {
-	shard, ok := f.of.shardOf(key)
+	shard, ok := f.of.k.shardOf(key)
 	return !ok || slices.Contains(shards, shard)
 }
 
@@ -523,7 +525,7 @@ func (t *outlet[K]) mappedAll() {
 // took says that the source has turned a change into an add.
 func (t *outlet[K]) took(at seen[K]) {
 	if t.feed != nil {
-		t.feed.of.show(at)
+		t.feed.of.writes.show(at)
 	}
 }
 
@@ -544,8 +546,8 @@ func (t *outlet[K]) kindOf() string {
 	if t.feed == nil {
 		return ""
 	}
-	return t.feed.of.kindOf()
+	return t.feed.of.k.kindOf()
 }
 
 // elsewhere reports whether Add drops the key, because another server runs it.
-func (t *outlet[K]) elsewhere(key K) bool { return t.feed != nil && t.feed.of.elsewhere(key) }
+func (t *outlet[K]) elsewhere(key K) bool { return t.feed != nil && t.feed.of.k.elsewhere(key) }

@@ -51,7 +51,7 @@ func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S
 	if err != nil {
 		return nil, err
 	}
-	c.owned = []Cached{own}
+	c.supervisor.owned = []Cached{own}
 	return &ObjectController[S, T]{c, own}, c.Watch(FromWith(own, &FromOptions[S, T]{When: o.When}))
 }
 

@@ -121,7 +121,7 @@ func TestErrorThatCannotBePrintedIsShownAsSuch(t *testing.T) {
 		if err := c.Add("a"); err != nil {
 			t.Fatal(err)
 		}
-		item, err := c.q.Get(t.Context())
+		item, err := c.k.q.Get(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -134,6 +134,11 @@ func (m *Manager) withLocked(rs ...Runner) ([]*member, error) {
 			return nil, c.startable()
 		}
 		mb := newMember(r, len(members))
+		if mb.controller != nil {
+			if p := mb.controller.placementOf(); p != nil && !reflect.ValueOf(p).Comparable() {
+				return nil, fmt.Errorf("controller %q: placement %v cannot be compared with that of others: give it as a pointer", mb.name, p)
+			}
+		}
 		for _, o := range members {
 			if o.name == mb.name && !o.found || same(o.Runner, r) {
 				return nil, fmt.Errorf("%w: %q", ErrNameTaken, mb.name)

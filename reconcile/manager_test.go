@@ -33,6 +33,15 @@ func (r *runner) Run(ctx context.Context) error { return r.run(ctx) }
 
 func untilDone(ctx context.Context) error { <-ctx.Done(); return nil }
 
+// Seen to fail: Run panicked, for a Manager finds those that share a placement by a map.
+func TestRegisterRefusesAPlacementThatCannotBeCompared(t *testing.T) {
+	c := newController(t, record[string](nil), &reconcile.Options[string]{Placement: illPlacement{handPlaced: newHandPlaced(1)}})
+	var m reconcile.Manager
+	if err := m.Register(c); err == nil || !strings.Contains(err.Error(), "cannot be compared") {
+		t.Errorf("got %v, want an error that says why", err)
+	}
+}
+
 // case 66
 func TestRegisterAfterRunAndRunTwiceAreErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -141,12 +141,12 @@ const (
 
 var modelNames = []string{"a", "b", "c"}
 
-func (m *mappingModel) holds(shard int) *atomic.Pointer[hold] { return &m.c.view.Load().holds[shard] }
+func (m *mappingModel) holds(shard int) *atomic.Pointer[hold] { return &m.c.k.view.Load().holds[shard] }
 
 // require notes that keys are to be added: those in a shard, or all that are held (-1).
 func (m *mappingModel) require(o *modelObject, keys []store.Key, shard int, why string) {
 	for _, k := range keys {
-		if of, _ := m.c.shardOf(k); m.holds(of).Load() != nil && (shard < 0 || shard == of) {
+		if of, _ := m.c.k.shardOf(k); m.holds(of).Load() != nil && (shard < 0 || shard == of) {
 			o.must[k] = why
 		}
 	}
@@ -217,7 +217,7 @@ func (m *mappingModel) gain(shard int) {
 	}
 	m.holds(shard).Store(nil)
 	for _, o := range m.cache {
-		maps.DeleteFunc(o.must, func(k store.Key, _ string) bool { of, _ := m.c.shardOf(k); return of == shard })
+		maps.DeleteFunc(o.must, func(k store.Key, _ string) bool { of, _ := m.c.k.shardOf(k); return of == shard })
 	}
 }
 
@@ -265,11 +265,11 @@ func (m *mappingModel) mapNext() {
 			o.listed[k] = true
 		}
 	}
-	for e := range m.c.q.Snapshot() {
+	for e := range m.c.k.q.Snapshot() {
 		for _, o := range m.cache {
 			delete(o.must, e.Key)
 		}
-		m.c.q.Remove(e.Key)
+		m.c.k.q.Remove(e.Key)
 	}
 }
 
@@ -345,7 +345,7 @@ func TestMappingsModelRandomly(t *testing.T) {
 				m.cache[n].must, m.cache[n].listed = make(map[store.Key]string), make(map[store.Key]bool)
 			}
 			m.p = &mapping[store.Key, refs, int]{
-				mapper: m.mapper, to: outletOf[store.Key](&feed[store.Key]{of: &c.sources}), q: q, todo: make(map[store.Key]step[refs, int]),
+				mapper: m.mapper, to: outletOf[store.Key](&feed[store.Key]{of: c.sources}), q: q, todo: make(map[store.Key]step[refs, int]),
 			}
 			for range 60 {
 				m.step()

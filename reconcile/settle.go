@@ -12,7 +12,8 @@ import (
 
 // settler carries out what judge decided.
 type settler[K comparable] struct {
-	*pendingWrites[K]
+	k      *kernel[K]
+	writes *pendingWrites[K]
 }
 
 // conclude does everything that follows a run, in this order:
@@ -24,9 +25,9 @@ type settler[K comparable] struct {
 func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outcomes []Outcome) {
 	w, over := x.soFar()
 	var ended, took time.Duration
-	recent := t.view.Load().recent
-	if t.o.Hooks.OnDone != nil || t.o.Adapt != nil || recent != nil {
-		ended = t.since()
+	recent := t.k.view.Load().recent
+	if t.k.o.Hooks.OnDone != nil || t.k.o.Adapt != nil || recent != nil {
+		ended = t.k.since()
 		took = ended - x.started
 	}
 	var one [1]decision // most runs are of one key
@@ -36,9 +37,9 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 	}
 	for i := range items {
 		if x.stale && outcomes[i].Err == nil {
-			t.lookedFor(items[i].Key)
+			t.writes.lookedFor(items[i].Key)
 		}
-		t.wrote(items[i].Key, w, decisions[i].do != settleDone)
+		t.writes.wrote(items[i].Key, w, decisions[i].do != settleDone)
 	}
 	for _, at := range s.finish(x, decisions, errors.Is(over, ErrDeadline), took) {
 		if !at.in(w) {
@@ -68,16 +69,16 @@ func (t *settler[K]) refuse(item queue.Item[K], err error) {
 // noteWell finds out whether a key still has a failure whose end is to be logged. A key
 // may also have been removed.
 func (t *settler[K]) noteWell() {
-	ill := t.view.Load().ill
+	ill := t.k.view.Load().ill
 	if ill == 0 {
 		return
 	}
-	for e := range t.q.Snapshot() {
+	for e := range t.k.q.Snapshot() {
 		if e.LastError != nil {
 			return
 		}
 	}
-	t.changeView(func(v *view[K]) {
+	t.k.changeView(func(v *view[K]) {
 		if v.ill == ill { // no failure was settled meanwhile
 			v.ill = 0
 		}
@@ -90,7 +91,7 @@ func (t *settler[K]) changedDuringRun(at seen[K]) {
 	if at.later {
 		o.After = othersPause
 	}
-	_ = t.admit(at.key, o) // the queue cannot be full, the key is running; when stopped it does not matter
+	_ = t.writes.admit(at.key, o) // the queue cannot be full, the key is running; when stopped it does not matter
 }
 
 // settle carries a decision out.
@@ -115,7 +116,7 @@ func (t *settler[K]) settle(item queue.Item[K], d decision, r Result) {
 // stillFailing settles a run that tried nothing of what failed before. The queue leaves
 // attempts as they are for what was throttled, and for nothing else.
 func (t *settler[K]) stillFailing(item queue.Item[K], d time.Duration) {
-	e, _ := t.q.Lookup(item.Key)
+	e, _ := t.k.q.Lookup(item.Key)
 	if e.LastError == nil {
 		item.After(d)
 		return
@@ -141,7 +142,7 @@ func (e *untriedError) Unwrap() []error {
 // rest settles a key that succeeded and asked for nothing: it comes back at the
 // resync, if there is one and the key is not known to be gone.
 func (t *settler[K]) rest(item queue.Item[K]) {
-	if t.o.Resync <= 0 || t.gone(item.Key) {
+	if t.k.o.Resync <= 0 || t.gone(item.Key) {
 		item.Done()
 		return
 	}
@@ -152,15 +153,15 @@ func (t *settler[K]) rest(item queue.Item[K]) {
 // together do not come back together. A fifth is not enough after a start, when
 // the whole list ran at once: keys that ran then are spread over the interval.
 func (t *settler[K]) untilResync() time.Duration {
-	jitter := t.o.Resync / 5
-	since := t.since() - t.view.Load().opened
-	return t.o.Resync - rand.N(max(jitter, t.o.Resync-5*since)+1)
+	jitter := t.k.o.Resync / 5
+	since := t.k.since() - t.k.view.Load().opened
+	return t.k.o.Resync - rand.N(max(jitter, t.k.o.Resync-5*since)+1)
 }
 
 // gone reports whether every source that can tell says that nothing is declared
 // under key.
 func (t *settler[K]) gone(key K) bool {
-	exists := t.view.Load().exists
+	exists := t.k.view.Load().exists
 	return len(exists) > 0 && !slices.ContainsFunc(exists, func(in func(K) bool) bool { return in(key) })
 }
 
@@ -169,10 +170,10 @@ func (t *settler[K]) gone(key K) bool {
 // item is settled, and only where it matters: while no key fails, a success need
 // not ask. A run that was throttled did not fail.
 func (t *settler[K]) failedBefore(item queue.Item[K], d decision) bool {
-	if t.o.Hooks.OnError != nil || d.err == nil && t.view.Load().ill == 0 {
+	if t.k.o.Hooks.OnError != nil || d.err == nil && t.k.view.Load().ill == 0 {
 		return false
 	}
-	e, _ := t.q.Lookup(item.Key)
+	e, _ := t.k.q.Lookup(item.Key)
 	last := e.LastError
 	if untried, ok := errors.AsType[*untriedError](last); ok {
 		last = untried.failure
@@ -186,19 +187,19 @@ func (t *settler[K]) tell(x *run[K], item *queue.Item[K], d *decision, o Outcome
 	case d.err != nil && d.kind != resultThrottled:
 		t.failed(item, d, x.toLog()...)
 	case d.err == nil && d.again && (d.kind == resultSuccess || d.kind == resultRequeueAfter):
-		t.recovered(append([]slog.Attr{slog.Any("key", item.Key)}, x.toLog()...)...)
+		t.k.recovered(append([]slog.Attr{slog.Any("key", item.Key)}, x.toLog()...)...)
 	}
-	if f := t.o.Hooks.OnDone; f != nil {
-		t.containHere("OnDone", func() { f(item.Key, o, took) })
+	if f := t.k.o.Hooks.OnDone; f != nil {
+		t.k.containHere("OnDone", func() { f(item.Key, o, took) })
 	}
 }
 
 // failed reports the failure of a key. added goes to the log line.
 func (t *settler[K]) failed(item *queue.Item[K], d *decision, added ...slog.Attr) {
-	t.report(Failure[K]{
-		Controller: t.name, Key: item.Key, Attempt: item.Attempt, Parked: d.do == settlePark, Err: d.err,
+	t.k.report(Failure[K]{
+		Controller: t.k.name, Key: item.Key, Attempt: item.Attempt, Parked: d.do == settlePark, Err: d.err,
 	}, d.again, added...)
-	if !d.again && t.o.Hooks.OnError == nil {
-		t.changeView(func(v *view[K]) { v.ill++ })
+	if !d.again && t.k.o.Hooks.OnError == nil {
+		t.k.changeView(func(v *view[K]) { v.ill++ })
 	}
 }

@@ -14,8 +14,8 @@ func slotForTest(t *testing.T) *slot[int] {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.view.Load().holds[0].Store(&hold{base: t.Context()})
-	return &slot[int]{k: c.kernel, alarm: c.alarm}
+	c.k.view.Load().holds[0].Store(&hold{base: t.Context()})
+	return &slot[int]{k: c.k, alarm: c.pool.alarm}
 }
 
 func runForTest(s *slot[int], h *hold) *run[int] {

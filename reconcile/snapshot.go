@@ -5,7 +5,7 @@ func (c *Controller[K]) now() condition {
 	if err := c.made(); err != nil {
 		return condition{health: err, ready: err}
 	}
-	return c.condition()
+	return c.supervisor.condition()
 }
 
 // Snapshot says how the controller is. Queue().Snapshot() has every key.

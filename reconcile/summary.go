@@ -6,13 +6,13 @@ import "time"
 func (c *Controller[K]) summarise(in time.Duration) {
 	since, now := c.summed, c.Counts()
 	c.summed = now
-	q := c.q.Stats()
+	q := c.k.q.Stats()
 	waits := time.Duration(0)
 	if !q.OldestReady.IsZero() {
 		waits = time.Since(q.OldestReady).Round(time.Millisecond)
 	}
-	c.log().Info(
-		"reconcile: summary", "controller", c.name,
+	c.k.log().Info(
+		"reconcile: summary", "controller", c.k.name,
 		"runs", now.Runs()-since.Runs(), "failed", now.Error+now.Terminal-since.Error-since.Terminal,
 		"throttled", now.Throttled-since.Throttled,
 		"ready", q.Ready, "oldestReady", waits, "running", q.Running, "delayed", q.Delayed,

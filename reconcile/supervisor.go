@@ -49,9 +49,12 @@ var transitions = map[state][]state{
 // shards are held and which sources have synced. The goroutine of Run owns it, and
 // learns from messages what happened; others read what kernel.mu guards.
 type supervisor[K comparable] struct {
-	sources[K]
-	adapt *adaptive
-	owned []Cached // made by For: run by the controller itself, unless a Manager runs it
+	k       *kernel[K]
+	writes  *pendingWrites[K]
+	pool    *pool[K]
+	sources *sources[K]
+	adapt   *adaptive
+	owned   []Cached // made by For: run by the controller itself, unless a Manager runs it
 
 	now     state          // written by the supervisor, guarded by kernel.mu
 	loading map[int]string // the cache that each shard waits for: see loadShard; guarded by kernel.mu
@@ -73,29 +76,29 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 	// as a source to end, must not wait for ever.
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	s.mu.Lock()
-	s.running = ctx
-	s.mu.Unlock()
+	s.k.mu.Lock()
+	s.sources.running = ctx
+	s.k.mu.Unlock()
 	// What serves the runs outlives ctx: they go on while the controller drains.
 	bg, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	s.parts.start("watchdog", func() { s.watch(bg) })
+	s.k.parts.start("watchdog", func() { s.pool.watch(bg) })
 	if s.adapt != nil {
-		s.parts.start("Adapt", func() { s.follow(bg, s.adapt) })
+		s.k.parts.start("Adapt", func() { s.pool.follow(bg, s.adapt) })
 	}
 	for _, cached := range s.owned {
-		s.parts.start("cache "+cached.Name(), func() { s.runCache(bg, cached) })
+		s.k.parts.start("cache "+cached.Name(), func() { s.runCache(bg, cached) })
 	}
-	for _, cached := range s.o.Reads {
-		s.parts.start("cache "+cached.Name(), func() {
+	for _, cached := range s.k.o.Reads {
+		s.k.parts.start("cache "+cached.Name(), func() {
 			select {
 			case <-cached.Synced():
-				s.post(message{what: sourcesChanged})
+				s.k.post(message{what: sourcesChanged})
 			case <-bg.Done():
 			}
 		})
 	}
-	s.work.start(partPlacement, func() { s.placed(ctx, s.placementOf()) }) // ends with ctx and the last run
+	s.k.work.start(partPlacement, func() { s.placed(ctx, s.k.placementOf()) }) // ends with ctx and the last run
 	err := s.supervise(ctx)
 	end()
 	return errors.Join(err, s.stop(cancel))
@@ -107,7 +110,7 @@ const partPlacement = "placement"
 // heard of any more.
 func (s *supervisor[K]) runCache(ctx context.Context, cached Cached) {
 	if err := cached.Run(ctx); err != nil {
-		s.post(message{what: failed, err: fmt.Errorf("reconcile: controller %q: its cache: %w", s.name, err)})
+		s.k.post(message{what: failed, err: fmt.Errorf("reconcile: controller %q: its cache: %w", s.k.name, err)})
 	}
 }
 
@@ -121,26 +124,26 @@ func (s *supervisor[K]) placed(ctx context.Context, place lease.Placement) {
 	over := false // guarded by kernel.mu: a work is counted before it is waited for, or refused
 	err := isolate(func() error {
 		return place.Run(ctx, func(ctx context.Context, shard int) error {
-			s.mu.Lock()
+			s.k.mu.Lock()
 			if over {
-				s.mu.Unlock()
+				s.k.mu.Unlock()
 				return errPlacementEnded
 			}
 			works.Add(1)
-			s.mu.Unlock()
+			s.k.mu.Unlock()
 			defer works.Done()
 			s.holdShard(ctx, shard)
 			return nil
 		})
 	})
-	s.mu.Lock()
+	s.k.mu.Lock()
 	over = true
-	s.mu.Unlock()
+	s.k.mu.Unlock()
 	if err == nil {
 		err = errors.New("it ended")
 	}
 	if ctx.Err() == nil {
-		s.post(message{what: failed, err: fmt.Errorf("reconcile: controller %q: placement %v: %w", s.name, place, err)}) // which ends ctx
+		s.k.post(message{what: failed, err: fmt.Errorf("reconcile: controller %q: placement %v: %w", s.k.name, place, err)}) // which ends ctx
 	}
 	works.Wait() // a placement that panicked has not waited for them
 }
@@ -157,33 +160,33 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int) {
 		return
 	}
 	h := newHold(ctx, shard, s.leaseOf(shard))
-	held := &s.view.Load().holds[shard]
+	held := &s.k.view.Load().holds[shard]
 	held.Store(h)
-	s.post(message{what: shardGained, shard: shard})
+	s.k.post(message{what: shardGained, shard: shard})
 
 	<-ctx.Done()
 	held.Store(nil)
 	why := context.Cause(ctx)
-	s.mu.Lock()
-	stopping := s.running.Err() != nil
-	s.mu.Unlock()
+	s.k.mu.Lock()
+	stopping := s.sources.running.Err() != nil
+	s.k.mu.Unlock()
 	mine := func(x *run[K]) bool { return x.hold == h }
 	if stopping {
 		// stop ends them when it is time, unless the lease does not last so long.
-		if allClosed(s.cancelRuns(mine, nil), lease.Gone(ctx)) {
+		if allClosed(s.pool.cancelRuns(mine, nil), lease.Gone(ctx)) {
 			return
 		}
 		why = lease.ErrLost
 	} else {
-		s.post(message{what: shardLost, err: why})
+		s.k.post(message{what: shardLost, err: why})
 	}
-	s.endRuns(mine, fmt.Errorf("reconcile: controller %q: %w: %w", s.name, ErrLeaseLost, why))
+	s.pool.endRuns(mine, fmt.Errorf("reconcile: controller %q: %w: %w", s.k.name, ErrLeaseLost, why))
 	if stopping {
 		return
 	}
 	// Before the shard can come back: its keys are another server's now.
-	for _, f := range s.forgets {
-		s.contain("Forget", func() { f.Forget(func(key K) bool { return s.holdOf(key) == nil }) })
+	for _, f := range s.k.forgets {
+		s.k.contain("Forget", func() { f.Forget(func(key K) bool { return s.k.holdOf(key) == nil }) })
 	}
 }
 
@@ -191,7 +194,7 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int) {
 // key of the shard may run (promise R4). It reports false if ctx ends first. In any
 // case release is to be called when the last run of the shard has ended.
 func (s *supervisor[K]) loadShard(ctx context.Context, shard int) (release func(), ok bool) {
-	caches := s.partialCaches()
+	caches := s.k.partialCaches()
 	var readies []<-chan struct{}
 	var releases []func()
 	for _, p := range caches {
@@ -215,8 +218,8 @@ func (s *supervisor[K]) loadShard(ctx context.Context, shard int) (release func(
 
 // setLoading notes which cache a shard waits for; "": none.
 func (s *supervisor[K]) setLoading(shard int, cache string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.k.mu.Lock()
+	defer s.k.mu.Unlock()
 	if s.loading == nil {
 		s.loading = make(map[int]string)
 	}
@@ -228,8 +231,8 @@ func (s *supervisor[K]) setLoading(shard int, cache string) {
 // loadingShards are those whose lease is held and whose objects a cache does not have
 // yet, and one of these caches.
 func (s *supervisor[K]) loadingShards() (shards []int, cache string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.k.mu.Lock()
+	defer s.k.mu.Unlock()
 	shards = slices.Sorted(maps.Keys(s.loading))
 	if len(shards) > 0 {
 		cache = s.loading[shards[0]]
@@ -239,7 +242,7 @@ func (s *supervisor[K]) loadingShards() (shards []int, cache string) {
 
 // leaseOf is the lease of a shard; nil: there is nothing to lose.
 func (s *supervisor[K]) leaseOf(shard int) lease.Lease {
-	if place := s.placementOf(); leased(place) {
+	if place := s.k.placementOf(); leased(place) {
 		return place.Lease(shard)
 	}
 	return nil
@@ -272,8 +275,8 @@ func (s *supervisor[K]) supervise(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.rung:
-			for _, m := range s.takeMail() {
+		case <-s.k.rung:
+			for _, m := range s.k.takeMail() {
 				if m.what == failed {
 					return m.err
 				}
@@ -308,13 +311,13 @@ func (s *supervisor[K]) take(m message) {
 		s.held--
 		s.told.lose(m.err)
 		s.countLease(func(n *LeaseCounts) { n.end(m.err) })
-		s.dropOthers()
+		s.k.dropOthers()
 	}
 }
 
 // sayHandovers logs which shards came and went: those of a second in one line.
 func (s *supervisor[K]) sayHandovers(now bool) {
-	place := s.placementOf()
+	place := s.k.placementOf()
 	if !s.told.any() || !leased(place) {
 		return
 	}
@@ -324,14 +327,14 @@ func (s *supervisor[K]) sayHandovers(now bool) {
 		}
 		return
 	}
-	s.kernel.sayHandovers(ungrouped(place), s.told, s.held)
+	s.k.sayHandovers(ungrouped(place), s.told, s.held)
 	s.told, s.together = handovers{}, nil
 }
 
 func (s *supervisor[K]) countLease(f func(*LeaseCounts)) {
-	s.mu.Lock()
+	s.k.mu.Lock()
 	f(&s.leases)
-	s.mu.Unlock()
+	s.k.mu.Unlock()
 }
 
 // step brings sources and workers in line with the facts.
@@ -340,21 +343,21 @@ func (s *supervisor[K]) step() {
 		s.release()
 		return
 	}
-	for _, f := range s.allFeeds() {
+	for _, f := range s.sources.allFeeds() {
 		if len(s.gained) > 0 {
 			f.listAgain(s.gained)
 		}
-		f.start(context.WithoutCancel(s.running))
+		f.start(context.WithoutCancel(s.sources.running))
 	}
 	s.gained = nil
-	switch what, _ := s.unsynced(); {
+	switch what, _ := s.sources.unsynced(); {
 	case s.now == stateRunning: // new sources do not make the keys wait
 	case what == "":
-		s.changeView(func(v *view[K]) { v.opened = s.since() })
+		s.k.changeView(func(v *view[K]) { v.opened = s.k.since() })
 		s.opened = true
-		s.change(func() { s.open = true })
+		s.pool.change(func() { s.pool.open = true })
 		s.enter(stateRunning)
-		s.saySynced(time.Since(s.asked))
+		s.k.saySynced(time.Since(s.asked))
 		s.asked = time.Time{}
 	default:
 		s.enter(stateSyncing)
@@ -367,10 +370,10 @@ func (s *supervisor[K]) release() {
 	if s.now == stateWaiting {
 		return
 	}
-	s.change(func() { s.open = false })
+	s.pool.change(func() { s.pool.open = false })
 	s.gained = nil
 	left := false
-	for _, f := range s.allFeeds() {
+	for _, f := range s.sources.allFeeds() {
 		left = !f.end(errNotHeld) || left
 	}
 	if left {
@@ -388,24 +391,24 @@ func (s *supervisor[K]) enter(next state) {
 		return
 	}
 	if !slices.Contains(transitions[s.now], next) {
-		panic(fmt.Sprintf("reconcile: BUG: controller %q goes from %v to %v", s.name, s.now, next))
+		panic(fmt.Sprintf("reconcile: BUG: controller %q goes from %v to %v", s.k.name, s.now, next))
 	}
-	s.mu.Lock()
+	s.k.mu.Lock()
 	s.now = next
-	s.mu.Unlock()
+	s.k.mu.Unlock()
 	s.patience = nil
-	if next == stateSyncing && s.o.SyncTimeout > 0 {
-		s.patience = time.After(s.o.SyncTimeout)
+	if next == stateSyncing && s.k.o.SyncTimeout > 0 {
+		s.patience = time.After(s.k.o.SyncTimeout)
 	}
 }
 
 // tooLate says what has not synced in time; nil: all has after all.
 func (s *supervisor[K]) tooLate() error {
-	what, why := s.unsynced()
+	what, why := s.sources.unsynced()
 	if what == "" {
 		return nil
 	}
-	err := fmt.Errorf("reconcile: controller %q: %s: %w (%v)", s.name, what, ErrNotSynced, s.o.SyncTimeout)
+	err := fmt.Errorf("reconcile: controller %q: %s: %w (%v)", s.k.name, what, ErrNotSynced, s.k.o.SyncTimeout)
 	if why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}
@@ -415,18 +418,18 @@ func (s *supervisor[K]) tooLate() error {
 // sayWaiting says once what the workers wait for.
 func (s *supervisor[K]) sayWaiting() {
 	if shards, cache := s.loadingShards(); s.now == stateWaiting && len(shards) > 0 {
-		s.log().Warn("reconcile: controller waits for a cache to list its shards", "controller", s.name, "cache", cache, "shards", shards)
+		s.k.log().Warn("reconcile: controller waits for a cache to list its shards", "controller", s.k.name, "cache", cache, "shards", shards)
 	}
 	if s.now != stateSyncing || s.opened {
 		return
 	}
 	s.opened = true
-	if what, why := s.unsynced(); what != "" {
-		attrs := []any{"controller", s.name, "waitingFor", what}
+	if what, why := s.sources.unsynced(); what != "" {
+		attrs := []any{"controller", s.k.name, "waitingFor", what}
 		if why != nil {
 			attrs = append(attrs, "err", store.Brief(why))
 		}
-		s.log().Warn("reconcile: controller waits for its sources", attrs...)
+		s.k.log().Warn("reconcile: controller waits for its sources", attrs...)
 	}
 }
 
@@ -438,54 +441,54 @@ func (s *supervisor[K]) isOver() bool {
 
 // state gives the state and how often leases came and went.
 func (s *supervisor[K]) state() (state, LeaseCounts) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.k.mu.Lock()
+	defer s.k.mu.Unlock()
 	return s.now, s.leases
 }
 
 // stop ends everything in order: see Controller.Run. endParts ends what serves the runs.
 func (s *supervisor[K]) stop(endParts func()) error {
 	s.enter(stateDraining)
-	for _, f := range s.allFeeds() {
+	for _, f := range s.sources.allFeeds() {
 		f.end(ErrShutdown)
 	}
 	s.sayHandovers(true)
-	stats := s.q.Stats()
-	s.log().Info("reconcile: controller drains", "controller", s.name, "running", stats.Running, "ready", stats.Ready)
-	drain, cancel := context.WithTimeoutCause(context.Background(), s.o.drain(), errors.New("time to drain is over"))
+	stats := s.k.q.Stats()
+	s.k.log().Info("reconcile: controller drains", "controller", s.k.name, "running", stats.Running, "ready", stats.Ready)
+	drain, cancel := context.WithTimeoutCause(context.Background(), s.k.o.drain(), errors.New("time to drain is over"))
 	defer cancel()
-	err := s.q.Stop(drain)
+	err := s.k.q.Stop(drain)
 	// One grace for all that is left: what a Manager allows for stopping is
 	// counted on the sum of the two.
-	grace, cancel := context.WithTimeoutCause(context.Background(), s.o.grace(), errors.New("grace is over"))
+	grace, cancel := context.WithTimeoutCause(context.Background(), s.k.o.grace(), errors.New("grace is over"))
 	defer cancel()
 	var named []string // with the runs that err names
 	if err != nil {
 		s.enter(stateCancelling)
-		cause := fmt.Errorf("reconcile: controller %q: %w", s.name, ErrShutdown)
-		s.cancelRuns(func(*run[K]) bool { return true }, cause)
-		if err = s.q.Stop(grace); err != nil {
+		cause := fmt.Errorf("reconcile: controller %q: %w", s.k.name, ErrShutdown)
+		s.pool.cancelRuns(func(*run[K]) bool { return true }, cause)
+		if err = s.k.q.Stop(grace); err != nil {
 			named = []string{partWorkers, partPlacement} // which wait for these runs
 		}
 	}
-	s.change(func() { s.over = true })
-	left := s.work.wait(grace, named...)
+	s.pool.change(func() { s.pool.over = true })
+	left := s.k.work.wait(grace, named...)
 	endParts()
 	// Grace may be over, and they end at once unless they hang.
 	last, _ := grace.Deadline()
-	if least := time.Now().Add(max(s.o.grace()/3, 100*time.Millisecond)); least.After(last) {
+	if least := time.Now().Add(max(s.k.o.grace()/3, 100*time.Millisecond)); least.After(last) {
 		last = least
 	}
 	ending, cancel := context.WithDeadline(context.Background(), last)
 	defer cancel()
-	left = append(left, s.parts.wait(ending)...)
+	left = append(left, s.k.parts.wait(ending)...)
 	s.enter(stateStopped)
-	s.log().Info("reconcile: controller ended", "controller", s.name, "left", len(left))
+	s.k.log().Info("reconcile: controller ended", "controller", s.k.name, "left", len(left))
 	if stop := new(queue.StopError); errors.As(err, &stop) {
-		err = fmt.Errorf("reconcile: controller %q: %w", s.name, err)
+		err = fmt.Errorf("reconcile: controller %q: %w", s.k.name, err)
 	}
 	if len(left) > 0 {
-		err = errors.Join(err, fmt.Errorf("reconcile: controller %q: still running: %v", s.name, left))
+		err = errors.Join(err, fmt.Errorf("reconcile: controller %q: still running: %v", s.k.name, left))
 	}
 	return err
 }
@@ -494,15 +497,15 @@ func (s *supervisor[K]) stop(endParts func()) error {
 const housekeeping = time.Minute
 
 func (s *supervisor[K]) keepHouse() {
-	s.age()
-	s.noteWell()
-	if s.q.Stats().Parked > 0 {
+	s.writes.age()
+	s.pool.settler.noteWell()
+	if s.k.q.Stats().Parked > 0 {
 		s.retryParked()
 	}
-	for _, w := range s.sweeps {
-		s.contain("Sweep", func() {
+	for _, w := range s.k.sweeps {
+		s.k.contain("Sweep", func() {
 			w.Sweep(func(key K) bool {
-				_, queued := s.q.Lookup(key)
+				_, queued := s.k.q.Lookup(key)
 				return queued
 			})
 		})
@@ -513,10 +516,10 @@ func (s *supervisor[K]) keepHouse() {
 // fail may have been mended without anything that its sources could see. The
 // lowest band, because it most likely fails again.
 func (s *supervisor[K]) retryParked() {
-	now, limit := time.Now(), s.o.parkedResync()
-	for e := range s.q.Snapshot() {
+	now, limit := time.Now(), s.k.o.parkedResync()
+	for e := range s.k.q.Snapshot() {
 		if e.State == queue.StateParked && now.Sub(e.Since) >= limit-rand.N(limit/5) {
-			_ = s.q.AddWith(e.Key, queue.AddOptions{Urgent: true, Replace: true, Priority: bandInitial, Reason: "slow resync"})
+			_ = s.k.q.AddWith(e.Key, queue.AddOptions{Urgent: true, Replace: true, Priority: bandInitial, Reason: "slow resync"})
 		}
 	}
 }

@@ -20,8 +20,8 @@ func TestKeyWhoseShardCameBackIsNotDropped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.changeView(func(v *view[string]) { v.leased = true })
-		holds := c.view.Load().holds
+		c.k.changeView(func(v *view[string]) { v.leased = true })
+		holds := c.k.view.Load().holds
 		holds[0].Store(&hold{})
 		if err := c.Add("a"); err != nil {
 			t.Fatal(err)
@@ -29,8 +29,8 @@ func TestKeyWhoseShardCameBackIsNotDropped(t *testing.T) {
 		if !back {
 			holds[0].Store(nil)
 		}
-		c.drop("a")
-		if _, kept := c.q.Lookup("a"); kept != back {
+		c.k.drop("a")
+		if _, kept := c.k.q.Lookup("a"); kept != back {
 			t.Errorf("the key is queued: %v, and its shard is held: %v", kept, back)
 		}
 	}
@@ -46,7 +46,7 @@ func TestSourceThatHasEndedIsNotReportedAsDeaf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &feed[string]{of: &c.sources, Source: Source[string]{Name: "s"}}
+	f := &feed[string]{of: c.sources, Source: Source[string]{Name: "s"}}
 	done := make(chan struct{})
 	f.done, f.cancel, f.ending = done, func(error) {}, true
 	f.ended()
@@ -72,7 +72,7 @@ func TestSourceThatWasRemovedIsNotStarted(t *testing.T) {
 	if err := c.Watch(Source[string]{Name: "s", Run: func(context.Context, Sink[string]) error { close(started); return nil }}); err != nil {
 		t.Fatal(err)
 	}
-	f := c.allFeeds()[0]
+	f := c.sources.allFeeds()[0]
 	if err := c.Unwatch("s"); err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,10 @@ import (
 // pool is a controller's workers. They run while it is open, and as many as was
 // asked for; a worker that is told to go finishes its run first.
 type pool[K comparable] struct {
-	settler[K]
-	alarm *alarm
-	late  error // the cause of a run past its deadline
+	k       *kernel[K]
+	settler settler[K]
+	alarm   *alarm
+	late    error // the cause of a run past its deadline
 
 	// What follows is guarded by kernel.mu.
 	open  bool
@@ -34,8 +35,8 @@ type pool[K comparable] struct {
 
 // change changes what is asked of the pool, and then starts workers, or tells some to go.
 func (p *pool[K]) change(f func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.k.mu.Lock()
+	defer p.k.mu.Unlock()
 	f()
 	n := p.want
 	if !p.open || p.over {
@@ -60,21 +61,21 @@ func (p *pool[K]) change(f func()) {
 func (p *pool[K]) replace(s *slot[K]) { p.change(s.cancel) }
 
 func (p *pool[K]) startLocked() {
-	s := &slot[K]{k: p.kernel, alarm: p.alarm}
+	s := &slot[K]{k: p.k, alarm: p.alarm}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.labels, s.worker = goroutineLabels(p.name)
+	s.labels, s.worker = goroutineLabels(p.k.name)
 	if p.slots == nil {
 		p.slots = make(map[*slot[K]]struct{})
 	}
 	p.slots[s] = struct{}{}
 	w := &worker[K]{p: p, slot: s}
-	p.work.startLocked(partWorkers, w.loop) // ended by cancel, or by the queue's stop
+	p.k.work.startLocked(partWorkers, w.loop) // ended by cancel, or by the queue's stop
 }
 
 // leave is a worker's last act.
 func (p *pool[K]) leave(s *slot[K]) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.k.mu.Lock()
+	defer p.k.mu.Unlock()
 	s.cancel()
 	delete(p.slots, s)
 	n, took := s.count()
@@ -86,8 +87,8 @@ const partWorkers = "workers"
 
 // all gives every slot that may be running something.
 func (p *pool[K]) all() []*slot[K] {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.k.mu.Lock()
+	defer p.k.mu.Unlock()
 	return slices.Collect(maps.Keys(p.slots))
 }
 
@@ -95,7 +96,7 @@ func (p *pool[K]) all() []*slot[K] {
 // one. A run that is about to begin has written nothing yet; one that is about to be
 // settled has noted what it wrote.
 func (p *pool[K]) askRunning(at seen[K]) bool {
-	if _, running := p.q.Running(at.key); !running {
+	if _, running := p.k.q.Running(at.key); !running {
 		return false
 	}
 	return slices.ContainsFunc(p.all(), func(s *slot[K]) bool { return s.ask(at) })
@@ -103,7 +104,7 @@ func (p *pool[K]) askRunning(at seen[K]) bool {
 
 // endSuperseded tells the run of a key, if there is one, that its object has changed.
 func (p *pool[K]) endSuperseded(key K) {
-	if p.o.EndSuperseded {
+	if p.k.o.EndSuperseded {
 		for _, s := range p.all() {
 			s.endSuperseded(key)
 		}
@@ -113,8 +114,8 @@ func (p *pool[K]) endSuperseded(key K) {
 // totals are how all runs ended, and how long they took together where that is
 // measured.
 func (p *pool[K]) totals() (n Counts, took time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.k.mu.Lock()
+	defer p.k.mu.Unlock()
 	n, took = p.gone, p.took
 	for s := range p.slots {
 		m, d := s.count()
@@ -126,26 +127,26 @@ func (p *pool[K]) totals() (n Counts, took time.Duration) {
 
 // hasStopped reports whether a worker found the queue stopped.
 func (p *pool[K]) hasStopped() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.k.mu.Lock()
+	defer p.k.mu.Unlock()
 	return p.stops
 }
 
 func (p *pool[K]) noteStopped(err error) {
 	if errors.Is(err, queue.ErrStopped) {
-		p.mu.Lock()
+		p.k.mu.Lock()
 		p.stops = true
-		p.mu.Unlock()
+		p.k.mu.Unlock()
 	}
 }
 
 // watch looks at the runs whenever one is due, until ctx ends.
 func (p *pool[K]) watch(ctx context.Context) {
-	for p.alarm.wait(ctx, p.epoch) {
-		p.mu.Lock()
+	for p.alarm.wait(ctx, p.k.epoch) {
+		p.k.mu.Lock()
 		p.looks++
-		p.mu.Unlock()
-		now := p.since()
+		p.k.mu.Unlock()
+		now := p.k.since()
 		for _, s := range p.all() {
 			r := s.look(now, p.late)
 			if r == nil {
@@ -153,8 +154,8 @@ func (p *pool[K]) watch(ctx context.Context) {
 			}
 			// The log and the hook are the user's code, which may hang: no other
 			// run's deadline waits for them.
-			p.parts.start("hook OnStuck", func() { p.reportStuck(*r) })
-			if p.o.ReplaceStuck {
+			p.k.parts.start("hook OnStuck", func() { p.reportStuck(*r) })
+			if p.k.o.ReplaceStuck {
 				p.replace(s)
 			}
 		}
@@ -166,18 +167,18 @@ func (p *pool[K]) reportStuck(r stuckRun[K]) {
 	_ = protect(func() error { // a log handler that panics ends neither the process nor the report
 		for _, key := range r.keys {
 			attrs := append([]slog.Attr{
-				slog.String("controller", p.name), slog.Any("key", key), slog.Duration("running", r.since), slog.Any("cause", store.Brief(r.cause)),
+				slog.String("controller", p.k.name), slog.Any("key", key), slog.Duration("running", r.since), slog.Any("cause", store.Brief(r.cause)),
 			}, r.added...)
-			p.log().LogAttrs(context.Background(), slog.LevelError, "reconcile: run is stuck: "+r.what, attrs...)
+			p.k.log().LogAttrs(context.Background(), slog.LevelError, "reconcile: run is stuck: "+r.what, attrs...)
 		}
 		return nil
 	})
-	told := p.o.Hooks.OnStuck
+	told := p.k.o.Hooks.OnStuck
 	if told == nil {
 		return
 	}
 	for _, key := range r.keys {
-		p.contain("OnStuck", func() { told(key, r.since) })
+		p.k.contain("OnStuck", func() { told(key, r.since) })
 	}
 }
 
@@ -250,15 +251,15 @@ func (w *worker[K]) goexit() {
 	}()
 	if x := w.slot.present(); x != nil {
 		w.fail(errGoexit)
-		w.p.conclude(w.slot, x, w.items, w.outcomes)
+		w.p.settler.conclude(w.slot, x, w.items, w.outcomes)
 	}
 }
 
 // work runs what the queue gives, and returns what ended that.
 func (w *worker[K]) work() error {
-	buf := make([]queue.Item[K], max(w.p.o.Batch, 1))
+	buf := make([]queue.Item[K], max(w.p.k.o.Batch, 1))
 	for {
-		n, err := w.p.q.GetBatch(w.slot.ctx, buf)
+		n, err := w.p.k.q.GetBatch(w.slot.ctx, buf)
 		if err != nil {
 			return err
 		}
@@ -275,8 +276,8 @@ const distrustDelay = time.Second
 // runNext takes from the rest the items that begin it and are of one shard. It runs
 // those of them that may run, under the shard's hold, and settles all.
 func (w *worker[K]) runNext() {
-	h, n := w.p.holdOf(w.rest[0].Key), 1
-	for n < len(w.rest) && w.p.holdOf(w.rest[n].Key) == h {
+	h, n := w.p.k.holdOf(w.rest[0].Key), 1
+	for n < len(w.rest) && w.p.k.holdOf(w.rest[n].Key) == h {
 		n++
 	}
 	items := w.rest[:n]
@@ -287,7 +288,7 @@ func (w *worker[K]) runNext() {
 		return
 	case h == unknownHold:
 		for _, item := range items {
-			w.p.refuse(item, errHash)
+			w.p.settler.refuse(item, errHash)
 		}
 		return
 	case !h.trusted():
@@ -301,10 +302,10 @@ func (w *worker[K]) runNext() {
 	}
 	x := &w.runs[0]
 	w.runs = w.runs[1:]
-	x.k, x.hold, x.keys = w.p.kernel, h, x.one[:0]
+	x.k, x.hold, x.keys = w.p.k, h, x.one[:0]
 	for i := 0; i < len(items); {
 		item := &items[i]
-		stale, ok := w.p.mayRun(item.Key)
+		stale, ok := w.p.settler.writes.mayRun(item.Key)
 		if !ok {
 			item.After(0) // it is held
 			items = slices.Delete(items, i, i+1)
@@ -324,7 +325,7 @@ func (w *worker[K]) runNext() {
 	}
 	pprof.SetGoroutineLabels(w.slot.labels) // each time: a run may have replaced them
 	w.call(x)
-	w.p.conclude(w.slot, x, w.items, w.outcomes)
+	w.p.settler.conclude(w.slot, x, w.items, w.outcomes)
 }
 
 func doneAll[K comparable](items []queue.Item[K]) {
@@ -340,12 +341,12 @@ func (w *worker[K]) call(x *run[K]) {
 			w.fail(newPanic(v))
 		}
 	}()
-	if w.p.batch == nil {
-		r, err := w.p.rec.Reconcile(x, x.keys[0])
+	if w.p.k.batch == nil {
+		r, err := w.p.k.rec.Reconcile(x, x.keys[0])
 		w.outcomes = append(w.outcomes[:0], Outcome{r, checkError(err)})
 		return
 	}
-	w.outcomes = append(w.outcomes[:0], w.p.batch.ReconcileBatch(x, slices.Clone(x.keys))...) // a copy: the slice is the caller's
+	w.outcomes = append(w.outcomes[:0], w.p.k.batch.ReconcileBatch(x, slices.Clone(x.keys))...) // a copy: the slice is the caller's
 	if len(w.outcomes) != len(x.keys) {
 		w.fail(fmt.Errorf("ReconcileBatch returned %d outcomes for %d keys", len(w.outcomes), len(x.keys)))
 	}

@@ -42,7 +42,7 @@ import (
 // pendingWrites remembers what the last runs of keys wrote, until the caches have
 // reached it and the sources have shown it.
 type pendingWrites[K comparable] struct {
-	*kernel[K]
+	k *kernel[K]
 	n atomic.Int32 // len(of), kept beside it: most questions end here
 
 	pending sync.Mutex // guards what follows; the mutex of a store.Writes is taken under it
@@ -88,9 +88,9 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 	if w == nil {
 		return
 	}
-	r := &pendingWrite{writes: w, until: p.since() + p.o.CacheWait}
+	r := &pendingWrite{writes: w, until: p.k.since() + p.k.o.CacheWait}
 	r.lacking = r.one[:0]
-	v := p.view.Load()
+	v := p.k.view.Load()
 	p.pending.Lock()
 	var before pendingWrite // for what the key wrote before, which r includes
 	if p.of[key] != nil {
@@ -124,7 +124,7 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 		p.runOwed(key, r)
 	}
 	if next != nil && again {
-		p.hold(key, w, p.o.CacheWait)
+		p.hold(key, w, p.k.o.CacheWait)
 	}
 }
 
@@ -140,7 +140,7 @@ func (p *pendingWrites[K]) nextLocked(key K, r *pendingWrite) (next Cached, rev 
 
 // forgetLocked forgets the record of a key if nothing is left of it.
 func (p *pendingWrites[K]) forgetLocked(key K, r *pendingWrite) {
-	if len(r.lacking) == 0 && !r.unsure && !r.owed && (r.ages > 1 || p.hasShownLocked(p.view.Load(), r.writes)) {
+	if len(r.lacking) == 0 && !r.unsure && !r.owed && (r.ages > 1 || p.hasShownLocked(p.k.view.Load(), r.writes)) {
 		delete(p.of, key)
 	}
 	p.n.Store(int32(len(p.of)))
@@ -186,7 +186,7 @@ func (p *pendingWrites[K]) reached(key K, cached Cached, rev store.Revision) {
 // runOwed runs a key of which the last run was told to read the store, now that the caches
 // have reached what it wrote. If the queue is full, age asks again.
 func (p *pendingWrites[K]) runOwed(key K, r *pendingWrite) {
-	err := p.enqueue(key, queue.AddOptions{Priority: bandLive, Reason: "ran while a cache was behind"})
+	err := p.k.enqueue(key, queue.AddOptions{Priority: bandLive, Reason: "ran while a cache was behind"})
 	if errors.Is(err, queue.ErrFull) {
 		return
 	}
@@ -227,7 +227,7 @@ func (p *pendingWrites[K]) lookup(key K, runs bool) (k pendingOf) {
 	behind := slices.ContainsFunc(r.lacking, func(c Cached) bool { return lacks(c, r.writes) })
 	k = pendingOf{writes: r.writes, held: r.release != nil, stale: r.unsure || behind}
 	if behind {
-		k.left = r.until - p.since()
+		k.left = r.until - p.k.since()
 	}
 	if runs && k.left <= 0 {
 		r.owed = behind // set with the lock that reached takes: what it does not find it has not missed
@@ -238,11 +238,11 @@ func (p *pendingWrites[K]) lookup(key K, runs bool) (k pendingOf) {
 
 // admit adds a key, unless it is another server's.
 func (p *pendingWrites[K]) admit(key K, o queue.AddOptions) error {
-	if p.elsewhere(key) {
+	if p.k.elsewhere(key) {
 		return nil
 	}
 	p.holdIfBehind(key)
-	return p.enqueue(key, o)
+	return p.k.enqueue(key, o)
 }
 
 // holdIfBehind is called before a key is added.
@@ -267,7 +267,7 @@ func (p *pendingWrites[K]) mayRun(key K) (stale, ok bool) {
 // hold keeps a key in the queue until the caches have seen what it wrote, which they
 // may have meanwhile.
 func (p *pendingWrites[K]) hold(key K, w *store.Writes, left time.Duration) {
-	release := p.q.Hold(p.q.OfKey(key), queue.Hold{Reason: p.waitingFor(w), Max: left})
+	release := p.k.q.Hold(p.k.q.OfKey(key), queue.Hold{Reason: p.waitingFor(w), Max: left})
 	p.pending.Lock()
 	if r := p.of[key]; r != nil && r.writes == w && len(r.lacking) > 0 {
 		release, r.release = r.release, release // what is released now is the hold before this one
@@ -281,7 +281,7 @@ func (p *pendingWrites[K]) hold(key K, w *store.Writes, left time.Duration) {
 // waitingFor is the reason of such a hold.
 func (p *pendingWrites[K]) waitingFor(w *store.Writes) string {
 	var names []string
-	for _, cached := range p.caches() {
+	for _, cached := range p.k.caches() {
 		if lacks(cached, w) {
 			names = append(names, cached.Name())
 		}
@@ -341,7 +341,7 @@ func (p *pendingWrites[K]) age() {
 	}
 	p.pending.Unlock()
 	for key, r := range unsure { // without the lock: the queue has its own
-		if _, waits := p.q.Lookup(key); !waits {
+		if _, waits := p.k.q.Lookup(key); !waits {
 			p.clear(key, r, &r.unsure)
 		}
 	}

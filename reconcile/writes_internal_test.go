@@ -32,14 +32,14 @@ func TestRunThatWroteEndsTheHoldOfAnEarlierWrite(t *testing.T) {
 	wrote := func(rev store.Revision) {
 		w := new(store.Writes)
 		w.Note(cached.Backend(), cached.Kind(), key, rev)
-		c.wrote(key, w, false)
+		c.writes.wrote(key, w, false)
 	}
 	wrote(7)
 	if err := c.Add(key); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []queue.State{queue.StateHeld, queue.StateReady} {
-		if e, _ := c.q.Lookup(key); e.State != want {
+		if e, _ := c.k.q.Lookup(key); e.State != want {
 			t.Errorf("at revision %d the key is %v, want %v", cached.rev, e.State, want)
 		}
 		cached.rev = 8

@@ -66,7 +66,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a batch has keys of two shards",
-		File: "reconcile/worker.go", Old: "w.p.holdOf(w.rest[n].Key) == h {", New: "(BROKEN || w.p.holdOf(w.rest[n].Key) == h) {",
+		File: "reconcile/worker.go", Old: "w.p.k.holdOf(w.rest[n].Key) == h {", New: "(BROKEN || w.p.k.holdOf(w.rest[n].Key) == h) {",
 		Package: "reconcile", Test: "TestBatchHasKeysOfOneShard",
 	},
 	{
@@ -675,7 +675,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run of a batch looks at the caches only for its first key",
-		File: "reconcile/worker.go", Old: "stale, ok := w.p.mayRun(item.Key)\n\t\tif !ok {", New: "stale, ok := w.p.mayRun(item.Key)\n\t\tif !ok && !(BROKEN && i > 0) {",
+		File: "reconcile/worker.go", Old: "stale, ok := w.p.settler.writes.mayRun(item.Key)\n\t\tif !ok {", New: "stale, ok := w.p.settler.writes.mayRun(item.Key)\n\t\tif !ok && !(BROKEN && i > 0) {",
 		Package: "reconcile", Test: "TestBatchRunsOnlyItsKeysThatNeedNotWaitForACache",
 	},
 	{
@@ -685,7 +685,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "resyncs are spread after the start of the process only",
-		File: "reconcile/settle.go", Old: "since := t.since() - t.view.Load().opened", New: "since := t.since() - map[bool]time.Duration{false: t.view.Load().opened}[BROKEN]",
+		File: "reconcile/settle.go", Old: "since := t.k.since() - t.k.view.Load().opened", New: "since := t.k.since() - map[bool]time.Duration{false: t.k.view.Load().opened}[BROKEN]",
 		Package: "reconcile", Test: "TestResyncsAreSpreadOverTheIntervalAfterAStart",
 	},
 	{
@@ -810,7 +810,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the watchdog waits for OnStuck",
-		File: "reconcile/worker.go", Old: "\t\t\tp.parts.start(\"hook OnStuck\"", New: "\t\t\tif BROKEN {\n\t\t\t\tp.reportStuck(*r)\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tp.parts.start(\"hook OnStuck\"",
+		File: "reconcile/worker.go", Old: "\t\t\tp.k.parts.start(\"hook OnStuck\"", New: "\t\t\tif BROKEN {\n\t\t\t\tp.reportStuck(*r)\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tp.k.parts.start(\"hook OnStuck\"",
 		Package: "reconcile", Test: "TestHookThatHangsStopsNothing",
 	},
 	{
@@ -960,7 +960,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run that hangs is named as its worker as well",
-		File: "reconcile/supervisor.go", Old: "if err = s.q.Stop(grace); err != nil {", New: "if err = s.q.Stop(grace); err != nil && !BROKEN {",
+		File: "reconcile/supervisor.go", Old: "if err = s.k.q.Stop(grace); err != nil {", New: "if err = s.k.q.Stop(grace); err != nil && !BROKEN {",
 		Package: "reconcile", Test: "TestStoppingTakesNoLongerThanStopTimeout",
 	},
 	{
@@ -990,7 +990,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a removed source is not waited for",
-		File: "reconcile/supervisor.go", Old: "\tleft := s.work.wait(grace, named...)\n", New: "\tif BROKEN {\n\t\tnamed = append(named, \"source deaf\")\n\t}\n\tleft := s.work.wait(grace, named...)\n",
+		File: "reconcile/supervisor.go", Old: "\tleft := s.k.work.wait(grace, named...)\n", New: "\tif BROKEN {\n\t\tnamed = append(named, \"source deaf\")\n\t}\n\tleft := s.k.work.wait(grace, named...)\n",
 		Package: "reconcile", Test: "TestRemovedSourceThatIgnoresItsEndIsNamed",
 	},
 	{
@@ -1020,7 +1020,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a controller in a Manager runs its own cache too",
-		File: "reconcile/controller.go", Old: "\tc.owned = nil\n", New: "\tif !BROKEN {\n\t\tc.owned = nil\n\t}\n",
+		File: "reconcile/controller.go", Old: "\tc.supervisor.owned = nil\n", New: "\tif !BROKEN {\n\t\tc.supervisor.owned = nil\n\t}\n",
 		Package: "reconcile", Test: "TestStartOfAControllerWithACacheOfItsOwn",
 	},
 	{
@@ -1050,7 +1050,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a key is settled before its writes are noted",
-		File: "reconcile/settle.go", Old: "\t\tt.wrote(items[i].Key, w, decisions[i].do != settleDone)\n", New: "\t\tif BROKEN {\n\t\t\tdefer t.wrote(items[i].Key, w, decisions[i].do != settleDone)\n\t\t} else {\n\t\t\tt.wrote(items[i].Key, w, decisions[i].do != settleDone)\n\t\t}\n",
+		File: "reconcile/settle.go", Old: "\t\tt.writes.wrote(items[i].Key, w, decisions[i].do != settleDone)\n", New: "\t\tif BROKEN {\n\t\t\tdefer t.writes.wrote(items[i].Key, w, decisions[i].do != settleDone)\n\t\t} else {\n\t\t\tt.writes.wrote(items[i].Key, w, decisions[i].do != settleDone)\n\t\t}\n",
 		Package: "reconcile", Test: "TestWritesAreNotedBeforeTheKeyIsSettled",
 	},
 	{
@@ -1065,7 +1065,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "only the first key of a stuck batch is reported",
-		File: "reconcile/worker.go", Old: "\tfor _, key := range r.keys {\n\t\tp.contain", New: "\tfor i, key := range r.keys {\n\t\tif BROKEN && i > 0 {\n\t\t\tbreak\n\t\t}\n\t\tp.contain",
+		File: "reconcile/worker.go", Old: "\tfor _, key := range r.keys {\n\t\tp.k.contain", New: "\tfor i, key := range r.keys {\n\t\tif BROKEN && i > 0 {\n\t\t\tbreak\n\t\t}\n\t\tp.k.contain",
 		Package: "reconcile", Test: "TestEveryKeyOfAStuckBatchIsReported",
 	},
 	{
@@ -1090,7 +1090,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "workers do not wait for the sources",
-		File: "reconcile/supervisor.go", Old: "case what == \"\":\n\t\ts.changeView", New: "case what == \"\" || BROKEN:\n\t\ts.changeView",
+		File: "reconcile/supervisor.go", Old: "case what == \"\":\n\t\ts.k.changeView", New: "case what == \"\" || BROKEN:\n\t\ts.k.changeView",
 		Package: "reconcile", Test: "TestNoKeyIsRunBeforeAllSourcesAreSynced",
 	},
 	{
@@ -1663,7 +1663,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what an earlier run wrote ends a run",
-		File: "reconcile/feed.go", Old: "return at.in(s.lookup(at.key, false).writes) || s.askRunning(at) ||", New: "return !BROKEN && at.in(s.lookup(at.key, false).writes) || s.askRunning(at) ||",
+		File: "reconcile/feed.go", Old: "return at.in(s.writes.lookup(at.key, false).writes) || s.pool.askRunning(at) ||", New: "return !BROKEN && at.in(s.writes.lookup(at.key, false).writes) || s.pool.askRunning(at) ||",
 		Package: "reconcile", Test: "TestRunIsNotToldOfWhatAnEarlierRunWrote",
 	},
 	{
@@ -1673,7 +1673,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a change during a run does not wait for its writes",
-		File: "reconcile/writes.go", Old: "\tp.holdIfBehind(key)\n\treturn p.enqueue", New: "\tif !BROKEN || o.Reason == \"\" {\n\t\tp.holdIfBehind(key)\n\t}\n\treturn p.enqueue",
+		File: "reconcile/writes.go", Old: "\tp.holdIfBehind(key)\n\treturn p.k.enqueue", New: "\tif !BROKEN || o.Reason == \"\" {\n\t\tp.holdIfBehind(key)\n\t}\n\treturn p.k.enqueue",
 		Package: "reconcile", Test: "TestChangeDuringARunThatWroteCostsNoTokenWhileTheCachesLag",
 	},
 	{
@@ -1693,7 +1693,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "Unwatch waits for a source however long it goes on",
-		File: "reconcile/feed.go", Old: "patience, cancel := context.WithTimeout(ctx, s.o.stuckAfter())\n\tdefer cancel()\n\treturn waitFor(patience, done), nil", New: "patience, cancel := context.WithTimeout(ctx, s.o.stuckAfter())\n\tif BROKEN {\n\t\tpatience = ctx\n\t}\n\tdefer cancel()\n\treturn waitFor(patience, done), nil",
+		File: "reconcile/feed.go", Old: "patience, cancel := context.WithTimeout(ctx, s.k.o.stuckAfter())\n\tdefer cancel()\n\treturn waitFor(patience, done), nil", New: "patience, cancel := context.WithTimeout(ctx, s.k.o.stuckAfter())\n\tif BROKEN {\n\t\tpatience = ctx\n\t}\n\tdefer cancel()\n\treturn waitFor(patience, done), nil",
 		Package: "reconcile", Test: "TestSourceThatRemovesItselfEnds",
 	},
 	{
@@ -3066,7 +3066,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a cache whose source was removed is not waited for",
-		File: "reconcile/feed.go", Old: "\t\tv.shows, v.exists = nil, nil\n", New: "\t\tv.shows, v.exists = nil, nil\n\t\tif BROKEN {\n\t\t\tv.caches = s.o.Reads\n\t\t}\n",
+		File: "reconcile/feed.go", Old: "\t\tv.shows, v.exists = nil, nil\n", New: "\t\tv.shows, v.exists = nil, nil\n\t\tif BROKEN {\n\t\t\tv.caches = s.k.o.Reads\n\t\t}\n",
 		Package: "reconcile", Test: "TestCacheOfARemovedSourceIsWaitedFor",
 	},
 	{
@@ -3101,7 +3101,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "sources go on while runs drain",
-		File: "reconcile/supervisor.go", Old: "\tfor _, f := range s.allFeeds() {\n\t\tf.end(ErrShutdown)\n", New: "\tfor _, f := range s.allFeeds() {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n\t\tf.end(ErrShutdown)\n",
+		File: "reconcile/supervisor.go", Old: "\tfor _, f := range s.sources.allFeeds() {\n\t\tf.end(ErrShutdown)\n", New: "\tfor _, f := range s.sources.allFeeds() {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n\t\tf.end(ErrShutdown)\n",
 		Package: "reconcile", Test: "TestSourcesEndBeforeRunsAreDrained",
 	},
 	{
