@@ -71,7 +71,7 @@ func TestSecretIsHiddenByItsPlace(t *testing.T) {
 			Flag `json:"f"`
 		}{exported}, `{"f":` + hidden + `}`},
 		"an embedded with options": {struct {
-			Flag `json:",omitempty"`
+			Flag `json:",omitempty"` //nolint:modernize // an option without an effect is what is tested
 		}{exported}, hidden},
 		"all of an embedded": {struct {
 			Flag `tend:"secret"`
@@ -89,7 +89,7 @@ func TestSecretIsHiddenByItsPlace(t *testing.T) {
 			Flags `tend:"secret"`
 		}{Flags{true}}, `{"Flags":"(secret)"}`},
 		"a name that JSON refuses": {struct {
-			A bool `json:"a'b" tend:"secret"`
+			A bool `json:"a'b" tend:"secret"` //nolint:staticcheck // SA5008: the refused name is what is tested
 		}{true}, `{"A":"(secret)"}`},
 		"what encodes itself":  {struct{ A, B *ownEncoder }{A: &ownEncoder{true}}, `{"A":"(secret)","B":null}`},
 		"a list of what does":  {struct{ A []ownEncoder }{[]ownEncoder{{true}}}, `{"A":["(secret)"]}`},
@@ -239,7 +239,7 @@ type (
 	deepValue   struct{ deepInner }
 	deepInner   struct{ Next *deepValue }
 	deepOptions struct {
-		DeepInner `json:",omitempty"`
+		DeepInner `json:",omitempty"` //nolint:modernize // an option without an effect is what is tested
 	}
 	DeepInner struct{ Next *deepOptions }
 	deepOuter struct{ *DeepPart }

@@ -252,7 +252,7 @@ type onlyClone struct{ f func() }
 
 // A method of that name with other parameters or results is not the copy that is meant.
 type (
-	cloneOfAnother  struct{ p *int }
+	cloneOfAnother  struct{ p *int } //nolint:unused // New looks at it
 	cloneWithError  struct{ List []int }
 	cloneOfArgument struct{ List []int }
 	cloneToAny      struct{ List []int }

@@ -31,8 +31,8 @@ func (o *own) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &o.
 
 // ownText and ownPointer encode themselves as text.
 type (
-	ownText    struct{ hidden int }
-	ownPointer struct{ hidden int }
+	ownText    struct{ hidden int } //nolint:unused // New looks at it
+	ownPointer struct{ hidden int } //nolint:unused // New looks at it
 )
 
 func (ownText) MarshalText() ([]byte, error)     { return nil, nil }

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -183,8 +184,8 @@ func TestLimitKeepsWhatTheOptionsHad(t *testing.T) {
 		order = append(order, "run")
 		return reconcile.Result{}, q.Do(ctx, Read, none)
 	}))
-	for i := len(o.Middleware) - 1; i >= 0; i-- {
-		run = o.Middleware[i](run)
+	for _, m := range slices.Backward(o.Middleware) {
+		run = m(run)
 	}
 	if _, err := run.Reconcile(t.Context(), "k"); err != nil || len(order) != 2 || order[0] != "own" {
 		t.Errorf("ran %v, error %v", order, err)
