@@ -157,7 +157,10 @@ func (c inspection[K]) Key(ctx context.Context, printed string) (k KeySnapshot, 
 		return k, false
 	}
 	e, ok := c.Queue().Lookup(key)
-	return keySnapshot(e), ok
+	if ok {
+		k = keySnapshot(e)
+	}
+	return k, ok // what is not there is in no state, also not in that of an Entry that is zero
 }
 
 func keySnapshot[K comparable](e queue.Entry[K]) KeySnapshot {

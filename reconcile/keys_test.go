@@ -87,6 +87,9 @@ func TestActionsFindKeysByTheirPrintedForm(t *testing.T) {
 			t.Errorf("%s: %+v, %t", p.Keys[0].Key, k, ok)
 		}
 	}
+	if k, ok := byText.Key(t.Context(), "none"); ok || k.State != "" {
+		t.Errorf("a key that is not there: %+v, %t; want the zero value", k, ok)
+	}
 	if k, _ := byPair.Key(t.Context(), "{1 2}"); k.State != "held" || !strings.Contains(k.Why, "for a look") {
 		t.Errorf("paused: %+v", k)
 	}

@@ -934,6 +934,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestCycleOfAnyLengthIsFoundAtRegistration",
 	},
 	{
+		Name: "a key that the queue does not know is in a state",
+		File: "reconcile/keys.go", Old: "\tif ok {\n\t\tk = keySnapshot(e)\n", New: "\tif ok || BROKEN {\n\t\tk = keySnapshot(e)\n",
+		Package: "reconcile", Test: "TestActionsFindKeysByTheirPrintedForm",
+	},
+	{
 		Name: "a key is looked for among the leases of a controller that has none",
 		File: "reconcile/keys.go", Old: "if len(leases) == 0 || err != nil {", New: "if len(leases) == 0 && !BROKEN || err != nil {",
 		Package: "reconcile", Test: "TestLeasesNameTheirHolder",
@@ -1708,7 +1713,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the outcomes of a batch are written",
-		File: "reconcile/worker.go", Old: "\tif len(w.outcomes) != len(x.keys) {", New: "\tif BROKEN {\n\t\tw.outcomes = w.p.batch.ReconcileBatch(x, slices.Clone(x.keys))\n\t}\n\tif len(w.outcomes) != len(x.keys) {",
+		File: "reconcile/worker.go", Old: "\tif len(w.outcomes) != len(x.keys) {", New: "\tif BROKEN {\n\t\tw.outcomes = w.p.k.batch.ReconcileBatch(x, slices.Clone(x.keys))\n\t}\n\tif len(w.outcomes) != len(x.keys) {",
 		Package: "reconcile", Test: "TestOutcomesOfABatchAreNotWritten",
 	},
 	{
