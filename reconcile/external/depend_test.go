@@ -2,6 +2,7 @@ package external_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,10 +71,11 @@ func TestWhatAnObjectNeedsWakesItAfterARunThatPanicked(t *testing.T) {
 		ready(true)
 		known, disks := must(cache.New(zones, nil)), must(cache.New(w.store, nil))
 		w.o.Depends = must(depend.New(disks, depend.On(known, func(*disk) []store.Key { return []store.Key{{Name: "z"}} }, nil), nil))
-		looks, panics := 0, false
+		var looks atomic.Int32
+		var panics atomic.Bool
 		w.with(external.Always[diskSpec, diskStatus](external.ClientFuncs[diskSpec, diskStatus]{
 			ObserveFunc: func(ctx context.Context, o *disk) (external.Observation, error) {
-				if looks++; panics {
+				if looks.Add(1); panics.Load() {
 					panic("boom")
 				}
 				return w.client.Observe(ctx, o)
@@ -86,15 +88,15 @@ func TestWhatAnObjectNeedsWakesItAfterARunThatPanicked(t *testing.T) {
 		go func() { _ = disks.Run(t.Context()) }()
 		time.Sleep(10 * time.Second)
 		w.wantCondition(store.ConditionReady, store.True, "")
-		panics = true
+		panics.Store(true)
 		w.edit(func(o *disk) { o.Spec.Size = "2" })
 		time.Sleep(time.Second)
 		w.wantCondition(store.ConditionSynced, store.False, external.ReasonPanicked)
-		panics = false
+		panics.Store(false)
 		ready(false)
-		was := looks
+		was := looks.Load()
 		ready(true)
-		if looks == was {
+		if looks.Load() == was {
 			t.Error("it did not run when what it needs was ready again")
 		}
 	})
