@@ -22,63 +22,63 @@ import (
 // key since it was empty is in the chain, in which flows are in order of age because they
 // came in so; all others are in a heap, by the number of their heads. So a tenant
 // with one key at a time costs no search, however many tenants there are.
-type bands[K comparable] struct {
-	best    *flow[K] // whose turn it is in the highest band with a key that may run; nil: none
-	n       int      // keys, those of blocked tenants included
-	none    group[K] // keys without a tenant
-	ends    flow[K]  // the chain: its last flow is older, its first one newer
-	es      *slab[K]
+type bands struct {
+	best    *flow // whose turn it is in the highest band with a key that may run; nil: none
+	n       int   // keys, those of blocked tenants included
+	none    group // keys without a tenant
+	ends    flow  // the chain: its last flow is older, its first one newer
+	es      *slab
 	number  *numbers
-	roster  *roster[K]
-	all     []*band[K]           // highest first
-	groups  map[uint32]*group[K] // of a bucket's line, by number of the tenant; nil: see tenant.ready
-	byAge   heap[*flow[K]]
-	blocked int                // keys of blocked tenants
-	pass    func(t *tenant[K]) // notes a blocked tenant that next came upon, in a bucket's line
+	roster  *roster
+	all     []*band           // highest first
+	groups  map[uint32]*group // of a bucket's line, by number of the tenant; nil: see tenant.ready
+	byAge   heap[*flow]
+	blocked int             // keys of blocked tenants
+	pass    func(t *tenant) // notes a blocked tenant that next came upon, in a bucket's line
 }
 
 // band is the flows of one band that may run.
-type band[K comparable] struct {
+type band struct {
 	is    uint8
-	n     int      // keys, those of blocked tenants included
-	first *flow[K] // whose turn it is
+	n     int   // keys, those of blocked tenants included
+	first *flow // whose turn it is
 }
 
 // group is what one tenant has.
-type group[K comparable] struct {
-	n       int      // keys
-	own     flow[K]  // the first of its flows: most tenants have keys in one band at a time
-	flows   *flow[K] // linked by sibling; an empty one is there for the next band
-	tenant  *tenant[K]
+type group struct {
+	n       int   // keys
+	own     flow  // the first of its flows: most tenants have keys in one band at a time
+	flows   *flow // linked by sibling; an empty one is there for the next band
+	tenant  *tenant
 	blocked bool
 }
 
 // flow is what one tenant has in one band.
-type flow[K comparable] struct {
-	older, newer *flow[K] // in the chain, if it has keys and is not in the heap
-	ring[K]
-	next, prev *flow[K] // in the circle, nil outside
-	left       int      // keys until its turn ends
-	oldest     uint64   // a sequence number that is not above its head's
-	at         int      // in the heap
-	is         uint8    // that of its band
-	group      *group[K]
-	sibling    *flow[K]
-	band       *band[K]
+type flow struct {
+	older, newer *flow // in the chain, if it has keys and is not in the heap
+	ring
+	next, prev *flow  // in the circle, nil outside
+	left       int    // keys until its turn ends
+	oldest     uint64 // a sequence number that is not above its head's
+	at         int    // in the heap
+	is         uint8  // that of its band
+	group      *group
+	sibling    *flow
+	band       *band
 }
 
-func (f *flow[K]) rank() uint64 { return f.oldest }
-func (f *flow[K]) placed() *int { return &f.at }
+func (f *flow) rank() uint64 { return f.oldest }
+func (f *flow) placed() *int { return &f.at }
 
-func (o *bands[K]) init(es *slab[K], number *numbers, r *roster[K]) {
+func (o *bands) init(es *slab, number *numbers, r *roster) {
 	o.es, o.number, o.roster = es, number, r
-	o.byAge.by = byRank[*flow[K]]{}
-	o.none.tenant = &tenant[K]{weight: 1}
+	o.byAge.by = byRank[*flow]{}
+	o.none.tenant = &tenant{weight: 1}
 	o.ends.oldest, o.ends.older, o.ends.newer = math.MaxUint64, &o.ends, &o.ends
 }
 
 // tenantOf is the tenant of an entry, nil if it has none.
-func (o *bands[K]) tenantOf(i uint32, e *entry[K]) *tenant[K] {
+func (o *bands) tenantOf(i uint32, e *entry) *tenant {
 	if e.is(recorded) {
 		if n := o.es.record(i).tenant; n != 0 {
 			return o.roster.of[n-1]
@@ -88,32 +88,32 @@ func (o *bands[K]) tenantOf(i uint32, e *entry[K]) *tenant[K] {
 }
 
 // group is what a tenant has, made if there is none.
-func (o *bands[K]) group(t *tenant[K]) *group[K] {
+func (o *bands) group(t *tenant) *group {
 	if o.groups == nil {
 		return &t.ready
 	}
 	g := o.groups[t.number]
 	if g == nil {
-		g = &group[K]{tenant: t}
+		g = &group{tenant: t}
 		o.groups[t.number] = g
 	}
 	return g
 }
 
 // trim forgets what a tenant has in a line if that is nothing.
-func (o *bands[K]) trim(g *group[K]) {
+func (o *bands) trim(g *group) {
 	if o.groups != nil && g.n == 0 && !g.blocked {
 		delete(o.groups, g.tenant.number)
 	}
 }
 
 // flow is the flow of entry i. If there is none, an empty one is put into its band.
-func (o *bands[K]) flow(i uint32, e *entry[K]) *flow[K] {
+func (o *bands) flow(i uint32, e *entry) *flow {
 	g := &o.none
 	if t := o.tenantOf(i, e); t != nil {
 		g = o.group(t)
 	}
-	var empty *flow[K]
+	var empty *flow
 	for f := g.flows; f != nil; f = f.sibling {
 		if f.is == e.band {
 			return f
@@ -124,19 +124,19 @@ func (o *bands[K]) flow(i uint32, e *entry[K]) *flow[K] {
 	}
 	if empty == nil {
 		if empty = &g.own; g.flows != nil {
-			empty = new(flow[K])
+			empty = new(flow)
 		}
 		empty.group, empty.sibling, g.flows = g, g.flows, empty
 	}
-	at, ok := slices.BinarySearchFunc(o.all, e.band, func(b *band[K], is uint8) int { return int(is) - int(b.is) })
+	at, ok := slices.BinarySearchFunc(o.all, e.band, func(b *band, is uint8) int { return int(is) - int(b.is) })
 	if !ok {
-		o.all = slices.Insert(o.all, at, &band[K]{is: e.band})
+		o.all = slices.Insert(o.all, at, &band{is: e.band})
 	}
 	empty.is, empty.band = e.band, o.all[at]
 	return empty
 }
 
-func (o *bands[K]) push(i uint32, e *entry[K], front bool) {
+func (o *bands) push(i uint32, e *entry, front bool) {
 	f := o.flow(i, e)
 	if front {
 		e.order = o.number.before()
@@ -163,10 +163,10 @@ func (o *bands[K]) push(i uint32, e *entry[K], front bool) {
 }
 
 // unchain takes a flow out of the chain.
-func (o *bands[K]) unchain(f *flow[K]) { f.older.newer, f.newer.older = f.newer, f.older }
+func (o *bands) unchain(f *flow) { f.older.newer, f.newer.older = f.newer, f.older }
 
 // rank gives a flow another place in the heap, or one at all.
-func (o *bands[K]) rank(f *flow[K], oldest uint64) {
+func (o *bands) rank(f *flow, oldest uint64) {
 	before := o.byAge.swaps
 	f.oldest = oldest
 	if f.at == 0 {
@@ -179,7 +179,7 @@ func (o *bands[K]) rank(f *flow[K], oldest uint64) {
 }
 
 // link puts a flow at the end of its circle: just before the one whose turn it is.
-func (o *bands[K]) link(f *flow[K]) {
+func (o *bands) link(f *flow) {
 	f.left = f.group.tenant.weight
 	first := f.band.first
 	if first == nil {
@@ -194,7 +194,7 @@ func (o *bands[K]) link(f *flow[K]) {
 }
 
 // unlink takes a flow out of its circle, if it is in.
-func (o *bands[K]) unlink(f *flow[K]) {
+func (o *bands) unlink(f *flow) {
 	if f.next == nil {
 		return
 	}
@@ -208,7 +208,7 @@ func (o *bands[K]) unlink(f *flow[K]) {
 	f.next, f.prev = nil, nil
 }
 
-func (o *bands[K]) remove(i uint32, e *entry[K]) {
+func (o *bands) remove(i uint32, e *entry) {
 	e.order = 0
 	f := o.flow(i, e)
 	f.leave(o.es)
@@ -216,7 +216,7 @@ func (o *bands[K]) remove(i uint32, e *entry[K]) {
 }
 
 // removed uncounts a key of flow f, which leaves all orders with the last.
-func (o *bands[K]) removed(f *flow[K]) {
+func (o *bands) removed(f *flow) {
 	o.n--
 	f.band.n--
 	f.group.n--
@@ -235,7 +235,7 @@ func (o *bands[K]) removed(f *flow[K]) {
 	o.trim(f.group)
 }
 
-func (o *bands[K]) next(oldest bool) (i uint32, e *entry[K], again bool) {
+func (o *bands) next(oldest bool) (i uint32, e *entry, again bool) {
 	for f := o.best; f != nil; f = o.best {
 		if oldest {
 			if f = o.oldest(); f == nil {
@@ -267,7 +267,7 @@ func (o *bands[K]) next(oldest bool) (i uint32, e *entry[K], again bool) {
 	return 0, nil, false
 }
 
-func (o *bands[K]) highest() *flow[K] {
+func (o *bands) highest() *flow {
 	for _, b := range o.all {
 		if b.first != nil {
 			return b.first
@@ -279,7 +279,7 @@ func (o *bands[K]) highest() *flow[K] {
 // oldest is the flow with the oldest head, of which there must be one; nil: the search
 // has used its steps up. A flow whose head is another one by now, or may not run, gets
 // its place in the heap here.
-func (o *bands[K]) oldest() *flow[K] {
+func (o *bands) oldest() *flow {
 	for !o.es.tired() {
 		f, seq := o.ends.newer, uint64(math.MaxUint64)
 		if late, ok := o.byAge.first(); ok && late.oldest < f.oldest {
@@ -302,7 +302,7 @@ func (o *bands[K]) oldest() *flow[K] {
 
 // block takes the flows of a tenant out of their circles, or puts them back; more:
 // keys may run now that could not before.
-func (o *bands[K]) block(t *tenant[K], blocked bool) (more bool) {
+func (o *bands) block(t *tenant, blocked bool) (more bool) {
 	if o.groups != nil && o.groups[t.number] == nil && !blocked {
 		return false
 	}
@@ -330,9 +330,9 @@ func (o *bands[K]) block(t *tenant[K], blocked bool) (more bool) {
 	return !blocked && g.n > 0
 }
 
-func (o *bands[K]) runnable() int { return o.n - o.blocked }
+func (o *bands) runnable() int { return o.n - o.blocked }
 
-func (o *bands[K]) top() uint32 {
+func (o *bands) top() uint32 {
 	if o.best == nil {
 		return 0
 	}
@@ -340,7 +340,7 @@ func (o *bands[K]) top() uint32 {
 }
 
 // depths adds the keys of each band.
-func (o *bands[K]) depths(to *[maxBands]int) {
+func (o *bands) depths(to *[maxBands]int) {
 	for _, b := range o.all {
 		to[b.is] += b.n
 		o.es.touched++
@@ -348,7 +348,7 @@ func (o *bands[K]) depths(to *[maxBands]int) {
 }
 
 // oldestEntry is the entry of the oldest key that may run, nil if there is none.
-func (o *bands[K]) oldestEntry() (e *entry[K]) {
+func (o *bands) oldestEntry() (e *entry) {
 	if o.best != nil {
 		if f := o.oldest(); f != nil {
 			_, e = f.first(o.es)
@@ -358,18 +358,18 @@ func (o *bands[K]) oldestEntry() (e *entry[K]) {
 }
 
 // roster numbers the tenants that have keys or holds.
-type roster[K comparable] struct {
-	named  map[string]*tenant[K]
-	of     []*tenant[K] // by number
-	unused []uint32     // numbers
-	spare  []*tenant[K] // for the next, with the memory of its ring
-	cap    int          // of keys that run at once, 0: none
+type roster struct {
+	named  map[string]*tenant
+	of     []*tenant // by number
+	unused []uint32  // numbers
+	spare  []*tenant // for the next, with the memory of its ring
+	cap    int       // of keys that run at once, 0: none
 }
 
 const maxSpareTenants = 64
 
 // tenant is a tenant that has keys or holds.
-type tenant[K comparable] struct {
+type tenant struct {
 	name    string
 	number  uint32 // +1
 	blocked bool   // its keys may not run: it is held, or runs as many as it may
@@ -377,7 +377,7 @@ type tenant[K comparable] struct {
 	keys    int    // entries; without any and without a hold the tenant is forgotten
 	running int
 	holds   *holdSet // nil: none
-	ready   group[K] // of its keys, those that are ready
+	ready   group    // of its keys, those that are ready
 
 	// How many of its keys each line has let go and no worker has taken, by the number of
 	// the line's bucket. A line that passed over the tenant because it is blocked has an
@@ -386,7 +386,7 @@ type tenant[K comparable] struct {
 }
 
 // get is the tenant of a name, a new one if it is not known.
-func (r *roster[K]) get(name string) *tenant[K] {
+func (r *roster) get(name string) *tenant {
 	if t := r.named[name]; t != nil {
 		return t
 	}
@@ -395,7 +395,7 @@ func (r *roster[K]) get(name string) *tenant[K] {
 		r.unused = append(r.unused, uint32(len(r.of)))
 	}
 	if len(r.spare) == 0 {
-		r.spare = append(r.spare, new(tenant[K]))
+		r.spare = append(r.spare, new(tenant))
 	}
 	last := len(r.unused) - 1
 	t := r.spare[len(r.spare)-1]
@@ -406,7 +406,7 @@ func (r *roster[K]) get(name string) *tenant[K] {
 }
 
 // trim forgets a tenant for which there is no reason any more.
-func (r *roster[K]) trim(t *tenant[K]) {
+func (r *roster) trim(t *tenant) {
 	if t.keys > 0 || t.holds.lasts() {
 		return
 	}
@@ -414,7 +414,7 @@ func (r *roster[K]) trim(t *tenant[K]) {
 	r.of[t.number-1] = nil
 	r.unused = append(r.unused, t.number)
 	if memory := t.ready.own.ring; len(r.spare) < maxSpareTenants && memory.isSmall() {
-		*t = tenant[K]{}
+		*t = tenant{}
 		t.ready.own.ring = memory
 		r.spare = append(r.spare, t)
 	}

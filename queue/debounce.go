@@ -3,7 +3,7 @@ package queue
 // delay puts an add off: until the key has been quiet for the window, but not
 // longer than MaxWait after its first add, and not before the interval since its
 // last run has passed.
-func (k *keeper[K]) delay(i uint32, e *entry[K], r request, now int64) request {
+func (k *keeper) delay(i uint32, e *entry, r request, now int64) request {
 	d := &k.debounce
 	if r.how.is(urgently) || e.state != StateRunning && e.state > StateIdle && e.state != StateDelayed {
 		return r
@@ -24,7 +24,7 @@ func (k *keeper[K]) delay(i uint32, e *entry[K], r request, now int64) request {
 }
 
 // floor is the end of the interval since the key's last run.
-func (k *keeper[K]) floor(i uint32, e *entry[K]) int64 {
+func (k *keeper) floor(i uint32, e *entry) int64 {
 	if x := k.extraOf(i, e); x != nil && x.cool != 0 && x.cool > k.s.env.now() {
 		return x.cool
 	}
@@ -32,7 +32,7 @@ func (k *keeper[K]) floor(i uint32, e *entry[K]) int64 {
 }
 
 // began begins the interval, and ends what was noted for this run.
-func (k *keeper[K]) began(i uint32, e *entry[K]) {
+func (k *keeper) began(i uint32, e *entry) {
 	s := k.s
 	if k.debounce.Interval > 0 {
 		s.extra(i, e).cool = plus(s.env.now(), k.debounce.Interval)

@@ -4,7 +4,7 @@ package queue
 const maxExpired = 256
 
 // addHold adds a hold to a set, in the place of the one of its name.
-func (k *keeper[K]) addHold(set *holdSet, h *heldBack) {
+func (k *keeper) addHold(set *holdSet, h *heldBack) {
 	if was := set.named[h.name]; was != nil {
 		k.drop(was)
 	}
@@ -23,14 +23,14 @@ func (k *keeper[K]) addHold(set *holdSet, h *heldBack) {
 }
 
 // endHold ends a hold that lasts.
-func (k *keeper[K]) endHold(h *heldBack) {
+func (k *keeper) endHold(h *heldBack) {
 	set := h.set
 	k.drop(h)
 	k.apply(set)
 }
 
 // drop takes a hold out of its set.
-func (k *keeper[K]) drop(h *heldBack) {
+func (k *keeper) drop(h *heldBack) {
 	k.expiry.remove(h)
 	h.set.holds.Remove(h.element)
 	delete(h.set.named, h.name)
@@ -38,7 +38,7 @@ func (k *keeper[K]) drop(h *heldBack) {
 }
 
 // apply lets what a set holds run or not, after a change of the set.
-func (k *keeper[K]) apply(set *holdSet) {
+func (k *keeper) apply(set *holdSet) {
 	s := k.s
 	switch set.kind {
 	case wholeQueue:
@@ -78,19 +78,19 @@ func (k *keeper[K]) apply(set *holdSet) {
 }
 
 // expire ends the holds that have reached their maximum.
-func (k *keeper[K]) expire(now int64) (more bool) {
+func (k *keeper) expire(now int64) (more bool) {
 	s := k.s
 	for range maxExpired {
 		h, ok := k.expiry.first()
 		if !ok || h.until > now {
 			return false
 		}
-		x := expired[K]{reason: h.reason, over: Scope[K]{kind: h.set.kind}}
+		x := expired{reason: h.reason, kind: h.set.kind}
 		switch set := h.set; set.kind {
 		case oneKey:
-			x.over.key = s.at(set.of).key
+			x.key = s.slots.key(s.at(set.of))
 		case oneTenant:
-			x.over.tenant = k.roster.of[set.of-1].name
+			x.tenant = k.roster.of[set.of-1].name
 		}
 		s.expired = append(s.expired, x)
 		s.fx |= fxHolds
@@ -100,7 +100,7 @@ func (k *keeper[K]) expire(now int64) (more bool) {
 	return true
 }
 
-func (k *keeper[K]) review(i uint32, e *entry[K], to status) status {
+func (k *keeper) review(i uint32, e *entry, to status) status {
 	held := k.isHeld(i, e)
 	if to.state == StateReady {
 		if held {

@@ -15,7 +15,7 @@ func checkInvariants[K comparable](t testing.TB, q *Queue[K]) {
 	}
 	var f faults
 	for k, c := range q.keepers {
-		c.verify(&f)
+		verifyKeeper[K](c, &f)
 		if v, top := q.shards.tops[k].Load(), c.s.ready.top(); v != top {
 			f.want(false, "shard %d shows band %d, has %d", k, v, top)
 		}
@@ -47,13 +47,13 @@ type census struct {
 	limited, unlisted int           // holds with a maximum, without
 }
 
-func (k *keeper[K]) verify(f *faults) {
+func verifyKeeper[K comparable](k *keeper, f *faults) {
 	s := k.s
 	c := census{tenants: map[uint32]int{}, running: map[uint32]int{}, throttled: map[int64]int{}, out: map[int64]int{}, blocked: map[int64]int{}}
 	for n := range s.chunks {
-		for at := range s.chunks[n].entries {
-			if i := uint32(n)<<s.bits | uint32(at); s.at(i).state != absent {
-				k.inspect(i, f, &c)
+		for at := uint32(0); s.chunks[n].first != nil && at < 1<<s.bits; at++ {
+			if i := uint32(n)<<s.bits | at; s.at(i).state != absent {
+				inspectEntry[K](k, i, f, &c)
 			}
 		}
 	}
@@ -114,12 +114,12 @@ func (c *census) holds(f *faults, set *holdSet) {
 	f.want(named == len(set.named), "%d holds have a name, %d are known by theirs", named, len(set.named))
 }
 
-func (k *keeper[K]) inspect(i uint32, f *faults, c *census) {
+func inspectEntry[K comparable](k *keeper, i uint32, f *faults, c *census) {
 	s := k.s
 	e := s.at(i)
 	c.live++
 	c.count[e.state]++
-	found, _, _ := s.find(e.hash, &e.key)
+	found, _, _ := find(s, e.hash, &slotOf[K](e).key)
 	f.want(found == i, "entry %d is not found by its key", i)
 	f.want(e.state == StateRunning || !e.is(duringRun|asked), "entry %d is %v with flags %b", i, e.state, e.flags)
 	f.want(!e.is(urgent) || e.is(added), "entry %d is urgent, but not added", i)
@@ -169,12 +169,12 @@ func (k *keeper[K]) inspect(i uint32, f *faults, c *census) {
 	}
 }
 
-func (s *shard[K]) verifyOrder(f *faults, o *bands[K], in State, want int) {
+func (s *shard) verifyOrder(f *faults, o *bands, in State, want int) {
 	f.want(o.n == want, "%d keys are %v, %d in their order", want, in, o.n)
 	n, held, flows := 0, 0, 0
 	perBand := map[uint8]int{}
-	unranked := map[*flow[K]]bool{}
-	inspect := func(g *group[K]) {
+	unranked := map[*flow]bool{}
+	inspect := func(g *group) {
 		inFlows := 0
 		for x := g.flows; x != nil; x = x.sibling {
 			s.verifyRing(f, &x.ring, in, x.band.is)
@@ -225,7 +225,7 @@ func (s *shard[K]) verifyOrder(f *faults, o *bands[K], in State, want int) {
 }
 
 // chained is how many flows are in the chain.
-func (o *bands[K]) chained() (n int) {
+func (o *bands) chained() (n int) {
 	for f := o.ends.newer; f != &o.ends; f = f.newer {
 		n++
 	}
@@ -233,8 +233,8 @@ func (o *bands[K]) chained() (n int) {
 }
 
 // flows are all that have keys or had some.
-func (o *bands[K]) flows() (all []*flow[K]) {
-	groups := []*group[K]{&o.none}
+func (o *bands) flows() (all []*flow) {
+	groups := []*group{&o.none}
 	for _, g := range o.groups {
 		groups = append(groups, g)
 	}
@@ -252,7 +252,7 @@ func (o *bands[K]) flows() (all []*flow[K]) {
 }
 
 // headOf is the number of the first live cell.
-func (s *shard[K]) headOf(r *ring[K]) uint64 {
+func (s *shard) headOf(r *ring) uint64 {
 	for b := r.head; b != nil; b = b.next {
 		for _, c := range b.cells[b.at:] {
 			if isLive(&s.slab, c) {
@@ -263,7 +263,7 @@ func (s *shard[K]) headOf(r *ring[K]) uint64 {
 	return 0
 }
 
-func (s *shard[K]) verifyRing(f *faults, r *ring[K], in State, band uint8) {
+func (s *shard) verifyRing(f *faults, r *ring, in State, band uint8) {
 	live, dead := 0, 0
 	last, seq := (*block)(nil), uint64(0)
 	for b := r.head; b != nil; last, b = b, b.next {
@@ -294,7 +294,7 @@ func verifyHeap[T any](f *faults, what string, h heap[T]) {
 
 // inUse and words count what is in use: nothing else asks, and a counter would cost
 // each cycle a write.
-func (s *slab[K]) inUse() (n int) {
+func (s *slab) inUse() (n int) {
 	for c := range s.chunks {
 		n += int(s.chunks[c].n)
 	}
@@ -302,9 +302,9 @@ func (s *slab[K]) inUse() (n int) {
 }
 
 // memory is how many chunks have memory.
-func (s *slab[K]) memory() (n int) {
+func (s *slab) memory() (n int) {
 	for _, c := range s.chunks {
-		if c.entries != nil {
+		if c.first != nil {
 			n++
 		}
 	}
@@ -312,7 +312,7 @@ func (s *slab[K]) memory() (n int) {
 }
 
 // recordsInUse is how many records there are.
-func (s *slab[K]) recordsInUse() (n int) {
+func (s *slab) recordsInUse() (n int) {
 	for _, c := range s.chunks {
 		for _, r := range c.records {
 			if r != nil {

@@ -28,8 +28,8 @@ type Item[K comparable] struct {
 const chosen = 1 << 7
 
 // item makes the item of a running entry.
-func (q *Queue[K]) item(s *shard[K], i uint32, e *entry[K], it *Item[K]) {
-	it.Key, it.Attempt, it.Priority = e.key, int(e.attempts), atBand(e.band)
+func (q *Queue[K]) item(s *shard, i uint32, e *entry, it *Item[K]) {
+	it.Key, it.Attempt, it.Priority = slotOf[K](e).key, int(e.attempts), atBand(e.band)
 	it.band, it.shard, it.index, it.q, it.run = e.band, s.id, i, q, e.order
 }
 
@@ -153,7 +153,7 @@ func (q *Queue[K]) GetBatch(ctx context.Context, dst []Item[K]) (int, error) {
 
 // take fills dst with what may run now, one shard's keys only.
 func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
-	var s *shard[K]
+	var s *shard
 	for tries := 1; q.env.may().gives(); tries++ {
 		if tries%16 == 0 && ctx.Err() != nil {
 			return 0
@@ -190,7 +190,7 @@ func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
 
 // share is how many keys a getter that wants some takes from a shard, whose lock is
 // held: of several at most what leaves as many for each getter that runs or waits now.
-func (q *Queue[K]) share(s *shard[K], wanted int) int {
+func (q *Queue[K]) share(s *shard, wanted int) int {
 	if wanted == 1 {
 		return 1
 	}
@@ -239,7 +239,7 @@ var errBuckets = errors.New("queue: Options.Buckets panicked")
 // the runs for which all have a token. It returns how many. If Buckets panics the
 // caller gets none of them: they back off for a second, so that a key that makes it
 // panic each time does not keep the others from running.
-func (q *Queue[K]) charge(s *shard[K], items []Item[K]) (n int) {
+func (q *Queue[K]) charge(s *shard, items []Item[K]) (n int) {
 	var few [4]*Bucket
 	all, ends, asked, k := few[:0], make([]int, 1, shareBatch), false, q.keepers[0]
 	defer func() {
@@ -288,7 +288,7 @@ func (q *Queue[K]) charge(s *shard[K], items []Item[K]) (n int) {
 // Running is the item of a key that is running. It is for code that was not given
 // the Item: package reconcile asks it whether a key runs.
 func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
-	ok = q.with(key, func(s *shard[K], i uint32, e *entry[K]) bool {
+	ok = q.with(key, func(s *shard, i uint32, e *entry) bool {
 		q.item(s, i, e, &it)
 		return e.state == StateRunning
 	})
@@ -303,7 +303,7 @@ func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
 // Code that has the Item settles that: it costs no search, and cannot end a run
 // that another worker has begun meanwhile.
 func (q *Queue[K]) DoneKey(key K) bool {
-	return q.with(key, func(s *shard[K], i uint32, e *entry[K]) bool {
+	return q.with(key, func(s *shard, i uint32, e *entry) bool {
 		running := e.state == StateRunning
 		if running {
 			s.settle(i, e, outcome{kind: done}, nil)

@@ -3,25 +3,25 @@ package queue
 // keeper is the admission of a shard: what may not run, and until when. Holds,
 // debouncing, the caps of tenants and the lines of buckets each have a file of their
 // own; this one has what they share, the record of a key.
-type keeper[K comparable] struct {
-	s        *shard[K]
+type keeper struct {
+	s        *shard
 	debounce Debounce
-	roster   roster[K]
+	roster   roster
 	whole    holdSet // the holds over the whole queue, in the first shard
 	expiry   heap[*heldBack]
-	lines    map[int64]*line[K] // by number; none is empty with no key out
-	byWake   heap[*line[K]]
+	lines    map[int64]*line // by number; none is empty with no key out
+	byWake   heap[*line]
 }
 
 // locked calls f with the lock held, and carries out what has to happen then.
-func (k *keeper[K]) locked(f func()) {
+func (k *keeper) locked(f func()) {
 	k.s.mu.Lock()
 	f()
 	k.s.unlock()
 }
 
 // join notes the reason and the tenant that come with an add.
-func (k *keeper[K]) join(i uint32, e *entry[K], reason, name string, weight int) {
+func (k *keeper) join(i uint32, e *entry, reason, name string, weight int) {
 	r := k.s.recorded(i, e)
 	if reason != "" {
 		r.reasons |= k.s.reasonBit(reason)
@@ -39,7 +39,7 @@ func (k *keeper[K]) join(i uint32, e *entry[K], reason, name string, weight int)
 }
 
 // extraOf is what the key has beside its record, nil if it has none.
-func (k *keeper[K]) extraOf(i uint32, e *entry[K]) *extra {
+func (k *keeper) extraOf(i uint32, e *entry) *extra {
 	if e.is(recorded) {
 		return k.s.record(i).extra
 	}
@@ -47,12 +47,12 @@ func (k *keeper[K]) extraOf(i uint32, e *entry[K]) *extra {
 }
 
 // isHeld tells whether a hold keeps the key from running.
-func (k *keeper[K]) isHeld(i uint32, e *entry[K]) bool {
+func (k *keeper) isHeld(i uint32, e *entry) bool {
 	x := k.extraOf(i, e)
 	return x != nil && x.holds.lasts()
 }
 
-func (k *keeper[K]) ran(i uint32, e *entry[K], by int) {
+func (k *keeper) ran(i uint32, e *entry, by int) {
 	if t := k.s.ready.tenantOf(i, e); t != nil {
 		t.running += by
 		k.admit(t)
@@ -62,7 +62,7 @@ func (k *keeper[K]) ran(i uint32, e *entry[K], by int) {
 // admit lets the keys of a tenant run, or not, after a change. While it is blocked, the
 // tokens that its keys were let go for are there for others; then the lines that passed
 // over its keys look at them again.
-func (k *keeper[K]) admit(t *tenant[K]) {
+func (k *keeper) admit(t *tenant) {
 	blocked := t.holds.lasts() || k.roster.cap > 0 && t.running >= k.roster.cap
 	if blocked == t.blocked {
 		return
@@ -86,7 +86,7 @@ func (k *keeper[K]) admit(t *tenant[K]) {
 }
 
 // let counts keys that a line let go, and drops one that has none.
-func (t *tenant[K]) let(line int64, by int) {
+func (t *tenant) let(line int64, by int) {
 	if t.lines == nil {
 		t.lines = make(map[int64]int)
 	}
@@ -95,7 +95,7 @@ func (t *tenant[K]) let(line int64, by int) {
 	}
 }
 
-func (k *keeper[K]) forget(i uint32, e *entry[K], cool bool) {
+func (k *keeper) forget(i uint32, e *entry, cool bool) {
 	r := k.s.record(i)
 	r.err, r.reasons = nil, 0
 	if r.extra != nil {
@@ -106,7 +106,7 @@ func (k *keeper[K]) forget(i uint32, e *entry[K], cool bool) {
 	k.s.trim(i, e)
 }
 
-func (k *keeper[K]) discard(i uint32, e *entry[K]) {
+func (k *keeper) discard(i uint32, e *entry) {
 	if t := k.s.ready.tenantOf(i, e); t != nil {
 		t.keys--
 		k.roster.trim(t)
@@ -118,8 +118,8 @@ func (k *keeper[K]) discard(i uint32, e *entry[K]) {
 // run. When the bucket has a token again, the first of them become ready once more:
 // a key of a high band gets the next token, however many wait, and keys of other
 // buckets never wait behind these.
-type line[K comparable] struct {
-	bands[K]
+type line struct {
+	bands
 	turns  turns
 	bucket *Bucket // the entries that wait have its number in due
 	wakes  int64   // when there may be a token for one of them
@@ -130,12 +130,12 @@ type line[K comparable] struct {
 	out, blocked int
 }
 
-func (l *line[K]) rank() uint64 { return uint64(l.wakes) }
-func (l *line[K]) placed() *int { return &l.at }
+func (l *line) rank() uint64 { return uint64(l.wakes) }
+func (l *line) placed() *int { return &l.at }
 
 // retry makes the shard look at the line of a bucket whose limit has changed, or of
 // whose tokens one is free again.
-func (k *keeper[K]) retry(l *line[K]) {
+func (k *keeper) retry(l *line) {
 	if l.at != 0 { // else the line is gone by now
 		l.wakes = k.s.env.now()
 		k.byWake.fix(l)

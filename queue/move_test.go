@@ -36,7 +36,7 @@ func TestOnePlaceMovesAnEntry(t *testing.T) {
 	writes := map[string][]string{ // of fields of an entry, which is called e everywhere
 		"e.state": {},
 		"e.due":   {"set", "result"}, // result: not before the interval has passed
-		"e.order": {"push", "remove", "next", "moved", "alloc", "move", "end"},
+		"e.order": {"push", "remove", "next", "moved", "alloc", "free", "move", "end"},
 	}
 	called := map[string]int{}
 	for _, f := range parseAll(t) {

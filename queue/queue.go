@@ -16,8 +16,8 @@ type Queue[K comparable] struct {
 	opts    Options[K]
 	seed    maphash.Seed
 	env     env
-	shards  shards[K]
-	keepers []*keeper[K]
+	shards  shards
+	keepers []*keeper
 	timer   timer
 	news    chan struct{} // a token for Drain and Stop: look again
 	_       [64]byte
@@ -39,7 +39,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	q.env.maxKeys = int64(q.opts.MaxKeys)
 	q.env.asks = q.opts.Buckets != nil
 	q.env.delays = max(q.opts.Debounce.Interval, q.opts.Debounce.Window) > 0
-	q.shards.init(q.opts.Shards, &q.env)
+	q.shards.init(q.opts.Shards, &q.env, slotsOf[K]{})
 	for k := range q.shards.all {
 		q.keepers = append(q.keepers, q.admit(&q.shards.all[k]))
 	}
@@ -48,10 +48,10 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 }
 
 // admit gives a shard its order and its admission.
-func (q *Queue[K]) admit(s *shard[K]) *keeper[K] {
-	k := &keeper[K]{s: s, debounce: q.opts.Debounce, lines: make(map[int64]*line[K])}
-	k.expiry.by, k.byWake.by = byRank[*heldBack]{}, byRank[*line[K]]{}
-	k.roster = roster[K]{named: make(map[string]*tenant[K]), cap: q.opts.TenantRunning}
+func (q *Queue[K]) admit(s *shard) *keeper {
+	k := &keeper{s: s, debounce: q.opts.Debounce, lines: make(map[int64]*line)}
+	k.expiry.by, k.byWake.by = byRank[*heldBack]{}, byRank[*line]{}
+	k.roster = roster{named: make(map[string]*tenant), cap: q.opts.TenantRunning}
 	s.admission, s.carryOut = k, q.carryOut
 	s.ready.init(&s.slab, &s.number, &k.roster)
 	return k
@@ -103,7 +103,10 @@ func (q *Queue[K]) AddWith(key K, o AddOptions) error {
 	hash := q.hash(key)
 	s := q.shards.of(hash)
 	s.mu.Lock()
-	err := s.add(uint32(hash), &key, &a)
+	i, e, err := findOrCreate(s, uint32(hash), &key)
+	if err == nil {
+		s.add(i, e, &a)
+	}
 	s.unlock()
 	return err
 }
@@ -112,29 +115,29 @@ func (q *Queue[K]) AddWith(key K, o AddOptions) error {
 // thing: a key that is delayed is forgotten, an add with a delay that came while
 // the key was running is dropped. It leaves alone what is due and what failed.
 func (q *Queue[K]) Cancel(key K) bool {
-	return q.with(key, func(s *shard[K], i uint32, e *entry[K]) bool { return s.cancel(i, e) })
+	return q.with(key, func(s *shard, i uint32, e *entry) bool { return s.cancel(i, e) })
 }
 
 // Remove forgets key, its attempts and what it waits for, and tells whether it
 // was there. If it is running it is forgotten when the run ends, whatever the run
 // returns; an add that comes after Remove makes it run again. Holds stay.
 func (q *Queue[K]) Remove(key K) bool {
-	return q.with(key, func(s *shard[K], i uint32, e *entry[K]) bool { return s.remove(i, e) })
+	return q.with(key, func(s *shard, i uint32, e *entry) bool { return s.remove(i, e) })
 }
 
 // with calls f under the lock for the entry of key, if there is one.
-func (q *Queue[K]) with(key K, f func(s *shard[K], i uint32, e *entry[K]) bool) bool {
+func (q *Queue[K]) with(key K, f func(s *shard, i uint32, e *entry) bool) bool {
 	hash := q.hash(key)
 	s := q.shards.of(hash)
 	s.mu.Lock()
-	i, e, _ := s.find(uint32(hash), &key)
+	i, e, _ := find(s, uint32(hash), &key)
 	ok := e != nil && f(s, i, e)
 	s.unlock()
 	return ok
 }
 
 // carryOut does what has to happen after a change of a shard.
-func (q *Queue[K]) carryOut(s *shard[K], fx effects) {
+func (q *Queue[K]) carryOut(s *shard, fx effects) {
 	if fx&(fxWake|fxLeft) != 0 {
 		q.waiters.wake()
 	}
@@ -151,7 +154,8 @@ func (q *Queue[K]) carryOut(s *shard[K], fx effects) {
 		s.mu.Unlock()
 		for _, x := range expired {
 			if hook := q.opts.Hooks.HoldExpired; hook != nil {
-				hook(x.over, x.reason)
+				key, _ := x.key.(K)
+				hook(Scope[K]{x.kind, x.tenant, key}, x.reason)
 			}
 		}
 	}
@@ -244,7 +248,7 @@ func (q *Queue[K]) Release(over Scope[K], name string) (ok bool) {
 }
 
 // keeperOf is the keeper of what a scope holds: the first one, unless that is a key.
-func (q *Queue[K]) keeperOf(over Scope[K]) (k *keeper[K], hash uint32) {
+func (q *Queue[K]) keeperOf(over Scope[K]) (k *keeper, hash uint32) {
 	if over.kind != oneKey {
 		return q.keepers[0], 0
 	}
@@ -253,32 +257,32 @@ func (q *Queue[K]) keeperOf(over Scope[K]) (k *keeper[K], hash uint32) {
 }
 
 // holds is the set of the holds over a scope, nil if there is none.
-func (q *Queue[K]) holds(k *keeper[K], over Scope[K], hash uint32, create bool) *holdSet {
+func (q *Queue[K]) holds(k *keeper, over Scope[K], hash uint32, makes bool) *holdSet {
 	s := k.s
 	switch over.kind {
 	case wholeQueue:
 		return &k.whole
 	case oneTenant:
-		if q.opts.Tenant == nil || !create && k.roster.named[over.tenant] == nil {
+		if q.opts.Tenant == nil || !makes && k.roster.named[over.tenant] == nil {
 			return nil
 		}
 		t := k.roster.get(over.tenant)
-		if t.holds == nil && create {
+		if t.holds == nil && makes {
 			t.holds = &holdSet{kind: oneTenant, of: t.number}
 		}
 		return t.holds
 	}
-	i, e, p := s.find(hash, &over.key)
-	if e == nil && !create {
+	i, e, p := find(s, hash, &over.key)
+	if e == nil && !makes {
 		return nil
 	}
 	if e == nil {
 		if s.env.maxKeys > 0 {
 			s.env.keys.Add(1)
 		}
-		i, e = s.create(hash, p, &over.key)
+		i, e = create(s, hash, p, &over.key)
 	}
-	if create && !k.isHeld(i, e) {
+	if makes && !k.isHeld(i, e) {
 		s.extra(i, e).holds = &holdSet{kind: oneKey, of: i}
 	}
 	if x := k.extraOf(i, e); x != nil {

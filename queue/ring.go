@@ -7,7 +7,7 @@ package queue
 // dropped when they come up, and by a sweep that takes one block now and then.
 //
 //	head ▶ [ 17·a  18·b† ] ▶ [ 21·c  22·d  23·e† ] ▶ [ 30·f ] ◀ tail
-type ring[K comparable] struct {
+type ring struct {
 	head, tail *block
 	live, dead int
 	since      uint8  // changes since the last step of the sweep
@@ -30,7 +30,7 @@ func (c cell) seq() uint64 { return uint64(c.high)<<32 | uint64(c.low) }
 func cellOf(seq uint64, i uint32) cell { return cell{uint32(seq >> 32), uint32(seq), i} }
 
 // isLive tells whether the key of a cell is where the cell is.
-func isLive[K comparable](es *slab[K], c cell) bool {
+func isLive(es *slab, c cell) bool {
 	e := es.get(c.i)
 	return e != nil && e.order == c.seq()
 }
@@ -44,12 +44,12 @@ const (
 )
 
 // isSmall tells whether an empty ring has no more memory than a few cells take.
-func (r *ring[K]) isSmall() bool {
+func (r *ring) isSmall() bool {
 	return r.spare == nil && (r.head == nil || cap(r.head.cells) <= firstBlock)
 }
 
 // push adds a cell at the end.
-func (r *ring[K]) push(c cell) {
+func (r *ring) push(c cell) {
 	b := r.tail
 	if b == nil || len(b.cells) == cap(b.cells) {
 		b = r.grow()
@@ -59,7 +59,7 @@ func (r *ring[K]) push(c cell) {
 }
 
 // grow adds a block at the end: the spare one, or one for as many as there are.
-func (r *ring[K]) grow() *block {
+func (r *ring) grow() *block {
 	b := r.spare
 	if r.spare = nil; b == nil {
 		size := firstBlock
@@ -78,7 +78,7 @@ func (r *ring[K]) grow() *block {
 }
 
 // pushFront adds a cell at the head.
-func (r *ring[K]) pushFront(c cell) {
+func (r *ring) pushFront(c cell) {
 	if r.head == nil || len(r.head.cells) == 0 {
 		r.push(c)
 		return
@@ -93,7 +93,7 @@ func (r *ring[K]) pushFront(c cell) {
 
 // first is the entry of the first live cell. There must be one; nil: the search used
 // its steps up on dead cells, and is to be repeated.
-func (r *ring[K]) first(es *slab[K]) (i uint32, e *entry[K]) {
+func (r *ring) first(es *slab) (i uint32, e *entry) {
 	for {
 		c := &r.head.cells[r.head.at]
 		if e := es.get(c.i); e != nil && e.order == c.seq() {
@@ -109,7 +109,7 @@ func (r *ring[K]) first(es *slab[K]) (i uint32, e *entry[K]) {
 }
 
 // take removes the first cell, which is live.
-func (r *ring[K]) take(es *slab[K]) {
+func (r *ring) take(es *slab) {
 	r.live--
 	r.drop()
 	if r.dead > 0 {
@@ -118,14 +118,14 @@ func (r *ring[K]) take(es *slab[K]) {
 }
 
 // leave is called when the key of a cell has left early.
-func (r *ring[K]) leave(es *slab[K]) {
+func (r *ring) leave(es *slab) {
 	r.live--
 	r.dead++
 	r.clean(es)
 }
 
 // drop removes the first cell.
-func (r *ring[K]) drop() {
+func (r *ring) drop() {
 	b := r.head
 	if b.at++; b.at < len(b.cells) {
 		return
@@ -148,7 +148,7 @@ func (r *ring[K]) drop() {
 // when none is live, and sweeps a block at each fourth change while the dead are
 // more than half of that. A sweep of the whole ring ends long before the other
 // half is reached.
-func (r *ring[K]) clean(es *slab[K]) {
+func (r *ring) clean(es *slab) {
 	if r.live == 0 {
 		r.head, r.swept, r.dead = r.tail, nil, 0
 		r.tail.at, r.tail.cells = 0, r.tail.cells[:0]
@@ -163,7 +163,7 @@ func (r *ring[K]) clean(es *slab[K]) {
 
 // sweep drops the dead cells of the next block and moves the live ones into the
 // block before, if there is room. It tells how many cells it touched.
-func (r *ring[K]) sweep(es *slab[K]) (touched int) {
+func (r *ring) sweep(es *slab) (touched int) {
 	before, b := r.swept, r.head
 	if before != nil {
 		b = before.next

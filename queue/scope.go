@@ -78,7 +78,9 @@ func (s *holdSet) lasts() bool { return s != nil && s.holds.Len() > 0 }
 func (s *holdSet) reason() *string { return &s.holds.Front().Value.(*heldBack).reason }
 
 // expired is a hold that reached its maximum.
-type expired[K comparable] struct {
-	over   Scope[K]
+type expired struct {
+	kind   scopeKind
+	tenant string
+	key    any
 	reason string
 }

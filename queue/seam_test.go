@@ -50,7 +50,7 @@ func skipRuns[K comparable](q *Queue[K], n uint64) {
 
 // worstRing is the ring that has most cells of keys that left more than live ones.
 func worstRing[K comparable](q *Queue[K]) (dead, live int) {
-	look := func(r *ring[K]) {
+	look := func(r *ring) {
 		if r.dead-r.live > dead-live {
 			dead, live = r.dead, r.live
 		}

@@ -16,7 +16,7 @@ import (
 //	      ── ready      which ready key is next
 //	      ── timed      entries that wait for a time
 //	      ── admission  may a key run, and if not until when
-type shard[K comparable] struct {
+type shard struct {
 	// What each run of a key changes lies together: an add in one processor and the run
 	// in another bring each cache line of it over.
 	mu     sync.Mutex
@@ -30,20 +30,20 @@ type shard[K comparable] struct {
 	number numbers
 	count  [states]int // entries by state
 	meter
-	running ring[K] // keys whose run has begun, by run number
-	ready   bands[K]
-	slab[K]
+	running ring // keys whose run has begun, by run number
+	ready   bands
+	slab
 	table     table
 	env       *env
 	retries   uint64
 	timed     heap[uint32] // entries that wait for a time
-	admission admission[K]
-	carryOut  func(*shard[K], effects) // called without the lock
-	most      int                      // of touched, in one critical section
-	published *atomic.Uint32           // the top band that getters see without the lock
-	due       atomic.Int64             // for fxTimer
-	expired   []expired[K]             // for fxHolds
-	_         [64]byte                 // the next shard's lock is in another cache line
+	admission admission
+	carryOut  func(*shard, effects) // called without the lock
+	most      int                   // of touched, in one critical section
+	published *atomic.Uint32        // the top band that getters see without the lock
+	due       atomic.Int64          // for fxTimer
+	expired   []expired             // for fxHolds
+	_         [64]byte              // the next shard's lock is in another cache line
 }
 
 // env is what the shards of a queue have in common.
@@ -99,30 +99,30 @@ func (t turns) aged() bool { return (t+1)%agingEvery == 0 }
 
 // admission decides whether a key may run now, and if not until when. It is asked
 // only about keys with a record, and in queues with debouncing or buckets.
-type admission[K comparable] interface {
+type admission interface {
 	// join notes what an add says of the key: its tenant, its reason.
-	join(i uint32, e *entry[K], reason, tenant string, weight int)
+	join(i uint32, e *entry, reason, tenant string, weight int)
 	// delay puts an add off.
-	delay(i uint32, e *entry[K], r request, now int64) request
+	delay(i uint32, e *entry, r request, now int64) request
 	// floor is the time before which the key's next run does not begin; 0: any.
-	floor(i uint32, e *entry[K]) int64
+	floor(i uint32, e *entry) int64
 	// review changes the status that an entry is to have: a ready key may be held,
 	// and one with nothing to run is absent unless something keeps its entry.
-	review(i uint32, e *entry[K], to status) status
+	review(i uint32, e *entry, to status) status
 	// enter and leave are called for the line of a throttled key; stays: it enters
 	// again at once.
-	enter(i uint32, e *entry[K])
-	leave(i uint32, e *entry[K], stays bool)
+	enter(i uint32, e *entry)
+	leave(i uint32, e *entry, stays bool)
 	// unadmit is called when a ready key that a line let go is not ready any more.
-	unadmit(i uint32, e *entry[K], to State)
+	unadmit(i uint32, e *entry, to State)
 	// ran is called when a key is taken, by 1, and when its run ends, by -1; began when
 	// the run begins.
-	ran(i uint32, e *entry[K], by int)
-	began(i uint32, e *entry[K])
+	ran(i uint32, e *entry, by int)
+	began(i uint32, e *entry)
 	// forget makes the record that of a key that never ran, or, unless cool, of one whose
 	// interval since its last run goes on; discard ends it.
-	forget(i uint32, e *entry[K], cool bool)
-	discard(i uint32, e *entry[K])
+	forget(i uint32, e *entry, cool bool)
+	discard(i uint32, e *entry)
 	// tick lets go what may run at now; wake is when there is something to let go.
 	tick(now int64) (more bool)
 	wake() int64
@@ -147,18 +147,18 @@ const (
 	fxTick                      // something may run now: before the lock is free, see unlock
 )
 
-func (s *shard[K]) init(id uint8, v *env) {
+func (s *shard) init(id uint8, v *env, keys slots) {
 	s.id, s.env, s.number = id, v, numbers{firstNumber, firstNumber}
 	s.waited.Histogram, s.worked.Histogram = new(Histogram), new(Histogram)
 	s.table.init()
-	s.slab.init()
-	s.timed.by = byTime[K]{&s.slab}
+	s.slab.init(keys)
+	s.timed.by = byTime{&s.slab}
 }
 
 // unlock frees the lock, and has carried out what is to be done then. What may run now is
 // made ready before a getter looks, which might take a key of lower priority and so keep it
 // from running once more.
-func (s *shard[K]) unlock() {
+func (s *shard) unlock() {
 	if s.fx&fxTick != 0 && s.env.may().phase() == open {
 		if s.admission.tick(s.env.now()) {
 			s.fx |= fxTimer
@@ -184,7 +184,7 @@ func (s *shard[K]) unlock() {
 
 // wake is when something is due. What waits for a time does not become due any
 // more once the queue takes no adds.
-func (s *shard[K]) wake() int64 {
+func (s *shard) wake() int64 {
 	at := s.admission.wake()
 	if i, ok := s.timed.first(); ok && s.env.may().phase() == open {
 		at = min(at, s.at(i).due)
@@ -194,7 +194,7 @@ func (s *shard[K]) wake() int64 {
 
 // find is the entry of key, nil if there is none, and the slot of the table where the
 // search ended.
-func (s *shard[K]) find(hash uint32, key *K) (i uint32, e *entry[K], p uint32) {
+func find[K comparable](s *shard, hash uint32, key *K) (i uint32, e *entry, p uint32) {
 	g := s.table.segment(hash)
 	words := g.words
 	p = g.home(hash)
@@ -205,7 +205,7 @@ func (s *shard[K]) find(hash uint32, key *K) (i uint32, e *entry[K], p uint32) {
 		}
 		if uint32(w>>32) == hash {
 			i = uint32(w) - 1
-			if e = s.at(i); e.key == *key {
+			if e = s.at(i); slotOf[K](e).key == *key {
 				return i, e, p
 			}
 		}
@@ -217,26 +217,32 @@ func (s *shard[K]) find(hash uint32, key *K) (i uint32, e *entry[K], p uint32) {
 
 // create makes an entry for key that is in no state yet; p is where the search for
 // it ended.
-func (s *shard[K]) create(hash, p uint32, key *K) (i uint32, e *entry[K]) {
+func create[K comparable](s *shard, hash, p uint32, key *K) (i uint32, e *entry) {
 	i, e = s.alloc()
-	e.key, e.hash, e.band = *key, hash, middle
+	slotOf[K](e).key = *key
+	e.hash, e.band = hash, middle
 	s.touched += s.table.insert(hash, i, p)
 	s.count[absent]++
 	return i, e
 }
 
-// add is the way of every add.
-func (s *shard[K]) add(hash uint32, key *K, a *ask) error {
+// findOrCreate is the entry of a key that is added.
+func findOrCreate[K comparable](s *shard, hash uint32, key *K) (i uint32, e *entry, err error) {
 	if !s.env.may().takesAdds() {
-		return ErrStopped
+		return 0, nil, ErrStopped
 	}
-	i, e, p := s.find(hash, key)
+	i, e, p := find(s, hash, key)
 	if e == nil {
 		if !s.env.room() {
-			return ErrFull
+			return 0, nil, ErrFull
 		}
-		i, e = s.create(hash, p, key)
+		i, e = create(s, hash, p, key)
 	}
+	return i, e, nil
+}
+
+// add is the way of every add.
+func (s *shard) add(i uint32, e *entry, a *ask) {
 	s.adds++
 	if a.weight != 0 || a.reason != "" {
 		s.admission.join(i, e, a.reason, a.tenant, a.weight)
@@ -253,13 +259,12 @@ func (s *shard[K]) add(hash uint32, key *K, a *ask) error {
 		a.how |= raising
 	}
 	s.move(i, e, onAdd(x, a.request), band)
-	return nil
 }
 
 // move gives an entry another status and band. It is the only place where an entry
 // goes from one structure to another: it keeps orders, timers, counters and ages right, and
 // notes what has to happen once the lock is free.
-func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
+func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 	from := e.state
 	if to.state == from && from != StateIdle && (to.due == e.due || from == StateRunning) &&
 		(band == e.band || from != StateReady && from != StateThrottled) {
@@ -327,7 +332,7 @@ func (s *shard[K]) move(i uint32, e *entry[K], to status, band uint8) {
 }
 
 // forget ends an entry that is in no order.
-func (s *shard[K]) forget(i uint32, e *entry[K]) {
+func (s *shard) forget(i uint32, e *entry) {
 	s.count[absent]--
 	if e.is(recorded) {
 		s.admission.discard(i, e)
@@ -341,7 +346,7 @@ func (s *shard[K]) forget(i uint32, e *entry[K]) {
 
 // take hands out the key whose turn it is. Nil: there is none; or, again, the lock is
 // to be freed before the search goes on.
-func (s *shard[K]) take() (i uint32, e *entry[K], again bool) {
+func (s *shard) take() (i uint32, e *entry, again bool) {
 	if !s.env.may().gives() {
 		return 0, nil, false
 	}
@@ -364,7 +369,7 @@ func (s *shard[K]) take() (i uint32, e *entry[K], again bool) {
 }
 
 // begin begins the run of a key that was taken.
-func (s *shard[K]) begin(i uint32, e *entry[K]) {
+func (s *shard) begin(i uint32, e *entry) {
 	now := s.env.clock.ticks()
 	s.meter.count(&s.waited, &s.env.clock, i, e.since, uint32(now))
 	e.since = uint32(now)
@@ -378,7 +383,7 @@ func (s *shard[K]) begin(i uint32, e *entry[K]) {
 }
 
 // end ends the run of a key, or what was to be one.
-func (s *shard[K]) end(i uint32, e *entry[K]) {
+func (s *shard) end(i uint32, e *entry) {
 	e.order = 0
 	if !e.is(asked) {
 		now := s.env.clock.ticks()
@@ -393,7 +398,7 @@ func (s *shard[K]) end(i uint32, e *entry[K]) {
 }
 
 // runs is the entry of the run with a number, nil if that has ended.
-func (s *shard[K]) runs(i uint32, number uint64) *entry[K] {
+func (s *shard) runs(i uint32, number uint64) *entry {
 	if e := s.get(i); e != nil && e.state == StateRunning && e.order == number {
 		return e
 	}
@@ -401,7 +406,7 @@ func (s *shard[K]) runs(i uint32, number uint64) *entry[K] {
 }
 
 // settle ends the run of an entry, and tells the state it is in then.
-func (s *shard[K]) settle(i uint32, e *entry[K], o outcome, err error) State {
+func (s *shard) settle(i uint32, e *entry, o outcome, err error) State {
 	if e.is(recorded) || err != nil {
 		s.result(i, e, &o, err)
 	}
@@ -420,7 +425,7 @@ func (s *shard[K]) settle(i uint32, e *entry[K], o outcome, err error) State {
 
 // result writes the error of a run into the record, and keeps the key's next run
 // from beginning too early.
-func (s *shard[K]) result(i uint32, e *entry[K], o *outcome, err error) {
+func (s *shard) result(i uint32, e *entry, o *outcome, err error) {
 	switch {
 	case e.is(removed):
 		return // what the record has came after Remove
@@ -441,7 +446,7 @@ func (s *shard[K]) result(i uint32, e *entry[K], o *outcome, err error) {
 }
 
 // remove forgets a key; ok: there was something to forget.
-func (s *shard[K]) remove(i uint32, e *entry[K]) bool {
+func (s *shard) remove(i uint32, e *entry) bool {
 	if e.is(recorded) {
 		s.admission.forget(i, e, true)
 	}
@@ -451,7 +456,7 @@ func (s *shard[K]) remove(i uint32, e *entry[K]) bool {
 }
 
 // cancel takes back what was to run later; ok: there was something.
-func (s *shard[K]) cancel(i uint32, e *entry[K]) bool {
+func (s *shard) cancel(i uint32, e *entry) bool {
 	if e.is(recorded) && e.state == StateDelayed {
 		s.admission.forget(i, e, false)
 	}
@@ -461,7 +466,7 @@ func (s *shard[K]) cancel(i uint32, e *entry[K]) bool {
 }
 
 // tick lets the entries run that are due, and tells whether there are more.
-func (s *shard[K]) tick(now int64) (more bool) {
+func (s *shard) tick(now int64) (more bool) {
 	for s.env.may().phase() == open && !more {
 		i, ok := s.timed.first()
 		if !ok || s.at(i).due > now {

@@ -18,8 +18,8 @@ import (
 // (32·N-15·N)/16 ≥ N are a 16th one of some shard, for each of N shards may have
 // 15 more under way. That a lock is found taken changes only the order among
 // equals.
-type shards[K comparable] struct {
-	all  []shard[K]
+type shards struct {
+	all  []shard
 	mask uint64
 
 	// What getters see without the locks. It is never less than what may run once
@@ -32,20 +32,20 @@ type shards[K comparable] struct {
 }
 
 // init makes n shards.
-func (r *shards[K]) init(n int, v *env) {
-	r.all = make([]shard[K], n)
+func (r *shards) init(n int, v *env, keys slots) {
+	r.all = make([]shard, n)
 	r.mask = uint64(n - 1)
 	for k := range r.all {
-		r.all[k].init(uint8(k), v)
+		r.all[k].init(uint8(k), v, keys)
 		r.all[k].published = &r.tops[k]
 	}
 }
 
 // of is the shard of a hash. Tables use its lower bits.
-func (r *shards[K]) of(hash uint64) *shard[K] { return &r.all[hash>>58&r.mask] }
+func (r *shards) of(hash uint64) *shard { return &r.all[hash>>58&r.mask] }
 
 // lock locks the shard to take from, nil if nothing may run.
-func (r *shards[K]) lock() *shard[K] {
+func (r *shards) lock() *shard {
 	if r.unserved.Load() != 0 {
 		if k := r.unserved.Swap(0); k != 0 && r.tops[k-1].Load() != 0 {
 			r.all[k-1].mu.Lock()
@@ -69,7 +69,7 @@ func (r *shards[K]) lock() *shard[K] {
 }
 
 // highest is the set of the shards whose top band is highest.
-func (r *shards[K]) highest() (equals uint64) {
+func (r *shards) highest() (equals uint64) {
 	top := uint32(1)
 	for k := range r.all {
 		t := r.tops[k].Load()
@@ -87,7 +87,7 @@ func (r *shards[K]) highest() (equals uint64) {
 
 // rotate makes the next shard current, unless the last one still waits for its
 // dispatch.
-func (r *shards[K]) rotate() {
+func (r *shards) rotate() {
 	if r.unserved.Load() != 0 {
 		return
 	}
@@ -98,4 +98,4 @@ func (r *shards[K]) rotate() {
 }
 
 // ready tells whether a key may run.
-func (r *shards[K]) ready() bool { return r.highest() != 0 }
+func (r *shards) ready() bool { return r.highest() != 0 }

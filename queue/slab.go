@@ -7,11 +7,10 @@ import (
 )
 
 // entry is all there is to know about a key that is not held, not failing with
-// an error and of no tenant. The key lies beside it. An entry never moves while its
-// key lives: that lets an Item be an index with the number of a run, lists link by
-// index, and Snapshot walk chunk by chunk.
-type entry[K comparable] struct {
-	key K
+// an error and of no tenant. An entry never moves while its key lives: that lets an
+// Item be an index with the number of a run, lists link by index, and Snapshot walk
+// chunk by chunk.
+type entry struct {
 	// order is, of a ready or throttled key, the sequence number of its cell in a
 	// ring, and 0 when it is in none; of a running one the number of the run; of one
 	// that waits for a time its place in the heap, below 31 bits of a number that tells
@@ -26,15 +25,43 @@ type entry[K comparable] struct {
 	flags    flag
 }
 
-func (e *entry[K]) status() status {
+// slot is an entry with its key beside it, so that both are in one cache line. Only
+// what adds, finds and shows keys knows their type: all else is compiled once, not
+// for each type of keys and each package that uses one.
+type slot[K comparable] struct {
+	entry
+	key K
+}
+
+// slots makes and clears the slots of one type of keys for a slab.
+type slots interface {
+	size() uintptr
+	make(n int) unsafe.Pointer // the first of n zero slots, which lie side by side
+	clear(e *entry)
+	key(e *entry) any
+}
+
+type slotsOf[K comparable] struct{}
+
+func (slotsOf[K]) size() uintptr { return unsafe.Sizeof(slot[K]{}) }
+func (slotsOf[K]) make(n int) unsafe.Pointer {
+	return unsafe.Pointer(unsafe.SliceData(make([]slot[K], n)))
+}
+func (slotsOf[K]) clear(e *entry)   { *slotOf[K](e) = slot[K]{} }
+func (slotsOf[K]) key(e *entry) any { return slotOf[K](e).key }
+
+// slotOf is the slot that e is in. Every entry of a slab is in one of its type of keys.
+func slotOf[K comparable](e *entry) *slot[K] { return (*slot[K])(unsafe.Pointer(e)) }
+
+func (e *entry) status() status {
 	return status{due: e.due, attempts: e.attempts, state: e.state, flags: e.flags}
 }
 
-func (e *entry[K]) set(x status) {
+func (e *entry) set(x status) {
 	e.due, e.attempts, e.state, e.flags = x.due, x.attempts, x.state, x.flags
 }
 
-func (e *entry[K]) is(f flag) bool { return e.flags&f != 0 }
+func (e *entry) is(f flag) bool { return e.flags&f != 0 }
 
 // numbers gives sequence and run numbers, each once: those of what comes in are
 // ascending, those of what is put before all others descending. They begin here, so
@@ -56,21 +83,22 @@ func (n *numbers) before() uint64 {
 // slab holds the entries of a shard, in chunks, and the records of those that have
 // one. Places freed last are used first, and of the chunks without an entry one keeps
 // its memory.
-type slab[K comparable] struct {
+type slab struct {
 	touched int   // entries and cells that loops looked at in this critical section
 	empty   int   // chunks with memory and no entry, at most one
 	bits    uint8 // of an index, for the place in its chunk
-	chunks  []chunk[K]
+	size    uintptr
+	chunks  []chunk
+	slots   slots
 	open    []uint32  // chunks with a free place
 	spare   []*record // for the next that need one
 	reasons []string  // the different ones, so that a key can have several in 32 bits
 }
 
-type chunk[K comparable] struct {
-	entries       []entry[K] // nil: it has no memory
-	records       []*record  // nil: none had one
-	free, used, n uint16     // the first free place+1, whose entry has the next one in order; places ever used; entries
-	_             [8]byte    // an index is found by a shift
+type chunk struct {
+	first         unsafe.Pointer // of its slots; nil: it has no memory
+	records       []*record      // nil: none had one
+	free, used, n uint16         // the first free place+1, whose entry has the next one in order; places ever used; entries
 }
 
 const (
@@ -82,69 +110,70 @@ const (
 	maxTouched = 4096
 )
 
-func (s *slab[K]) init() {
-	var e entry[K]
-	s.reasons = []string{"other"}
-	s.bits = uint8(min(chunkBits, bits.Len64(max(chunkBytes/uint64(unsafe.Sizeof(e)), 1))-1))
+func (s *slab) init(slots slots) {
+	s.reasons, s.slots, s.size = []string{"other"}, slots, slots.size()
+	s.bits = uint8(min(chunkBits, bits.Len64(max(chunkBytes/uint64(s.size), 1))-1))
 }
 
 // tired tells whether this critical section has looked at enough: a search ends then
 // and is repeated under the next one.
-func (s *slab[K]) tired() bool { return s.touched >= maxTouched/2 }
+func (s *slab) tired() bool { return s.touched >= maxTouched/2 }
 
 // split is the chunk of an index and the place in it.
-func (s *slab[K]) split(i uint32) (c *chunk[K], at uint32) {
+func (s *slab) split(i uint32) (c *chunk, at uint32) {
 	return &s.chunks[i>>(s.bits&31)], i & (1<<(s.bits&31) - 1)
 }
 
 // at is the entry of an index that alloc gave.
-func (s *slab[K]) at(i uint32) *entry[K] {
+func (s *slab) at(i uint32) *entry {
 	c, at := s.split(i)
-	return &c.entries[at]
+	return (*entry)(unsafe.Add(c.first, uintptr(at)*s.size))
 }
 
 // get is at, or nil if the chunk of i has no memory any more.
-func (s *slab[K]) get(i uint32) *entry[K] {
-	if c, at := s.split(i); c.entries != nil {
-		return &c.entries[at]
+func (s *slab) get(i uint32) *entry {
+	if c, _ := s.split(i); c.first == nil {
+		return nil
 	}
-	return nil
+	return s.at(i)
 }
 
 // alloc gives a zero entry and its index.
-func (s *slab[K]) alloc() (i uint32, e *entry[K]) {
+func (s *slab) alloc() (i uint32, e *entry) {
 	if len(s.open) == 0 {
 		s.open = append(s.open, uint32(len(s.chunks)))
-		s.chunks = append(s.chunks, chunk[K]{})
+		s.chunks = append(s.chunks, chunk{})
 	}
 	n := s.open[len(s.open)-1]
 	c := &s.chunks[n]
-	if c.entries == nil {
-		*c = chunk[K]{entries: make([]entry[K], 1<<s.bits)}
+	if c.first == nil {
+		*c = chunk{first: s.slots.make(1 << s.bits)}
 	} else if c.n == 0 {
 		s.empty--
 	}
-	at := c.free
-	if at != 0 {
-		e = &c.entries[at-1]
+	i = n << (s.bits & 31)
+	if c.free != 0 {
+		i |= uint32(c.free - 1)
+		e = s.at(i)
 		c.free, e.order = uint16(e.order), 0
 	} else {
+		i |= uint32(c.used)
+		e = s.at(i)
 		c.used++
-		at = c.used
-		e = &c.entries[at-1]
 	}
-	if c.n++; int(c.n) == len(c.entries) {
+	if c.n++; int(c.n) == 1<<s.bits {
 		s.open = s.open[:len(s.open)-1]
 	}
-	return n<<(s.bits&31) | uint32(at-1), e
+	return i, e
 }
 
 // free takes an entry back, which has no record any more.
-func (s *slab[K]) free(i uint32, e *entry[K]) {
+func (s *slab) free(i uint32, e *entry) {
 	c, at := s.split(i)
-	*e = entry[K]{order: uint64(c.free)}
+	s.slots.clear(e)
+	e.order = uint64(c.free)
 	c.free = uint16(at + 1)
-	if int(c.n) == len(c.entries) {
+	if int(c.n) == 1<<s.bits {
 		s.open = append(s.open, i>>(s.bits&31))
 	}
 	if c.n--; c.n > 0 {
@@ -153,7 +182,7 @@ func (s *slab[K]) free(i uint32, e *entry[K]) {
 	if s.empty == 0 {
 		s.empty = 1
 	} else {
-		*c = chunk[K]{}
+		*c = chunk{}
 	}
 }
 
@@ -174,20 +203,20 @@ type extra struct {
 }
 
 // record is the entry's record. It must have one.
-func (s *slab[K]) record(i uint32) *record {
+func (s *slab) record(i uint32) *record {
 	c, at := s.split(i)
 	return c.records[at]
 }
 
 // recorded is the entry's record, made if there is none.
-func (s *slab[K]) recorded(i uint32, e *entry[K]) *record {
+func (s *slab) recorded(i uint32, e *entry) *record {
 	c, at := s.split(i)
 	if e.is(recorded) {
 		return c.records[at]
 	}
 	e.flags |= recorded
 	if c.records == nil {
-		c.records = make([]*record, len(c.entries))
+		c.records = make([]*record, 1<<s.bits)
 	}
 	if len(s.spare) == 0 {
 		s.spare = append(s.spare, new(record))
@@ -198,7 +227,7 @@ func (s *slab[K]) recorded(i uint32, e *entry[K]) *record {
 }
 
 // extra is what there is beside the record, made if there is none.
-func (s *slab[K]) extra(i uint32, e *entry[K]) *extra {
+func (s *slab) extra(i uint32, e *entry) *extra {
 	r := s.recorded(i, e)
 	if r.extra == nil {
 		r.extra = new(extra)
@@ -207,7 +236,7 @@ func (s *slab[K]) extra(i uint32, e *entry[K]) *extra {
 }
 
 // trim drops the record of an entry that needs none any more.
-func (s *slab[K]) trim(i uint32, e *entry[K]) {
+func (s *slab) trim(i uint32, e *entry) {
 	r := s.record(i)
 	if r.extra != nil && *r.extra == (extra{}) {
 		r.extra = nil
@@ -218,7 +247,7 @@ func (s *slab[K]) trim(i uint32, e *entry[K]) {
 }
 
 // dropRecord drops the record.
-func (s *slab[K]) dropRecord(i uint32, e *entry[K]) {
+func (s *slab) dropRecord(i uint32, e *entry) {
 	e.flags &^= recorded
 	c, at := s.split(i)
 	if len(s.spare) < maxSpare {
@@ -229,23 +258,23 @@ func (s *slab[K]) dropRecord(i uint32, e *entry[K]) {
 }
 
 // byTime is the ranking of entries that wait for a time.
-type byTime[K comparable] struct{ of *slab[K] }
+type byTime struct{ of *slab }
 
-func (b byTime[K]) before(i, j uint32) bool {
+func (b byTime) before(i, j uint32) bool {
 	x, y := b.of.at(i), b.of.at(j)
 	return x.due < y.due || x.due == y.due && int32((x.order>>32-y.order>>32)<<1) < 0
 }
 
-func (b byTime[K]) place(i uint32) int { return int(uint32(b.of.at(i).order)) }
+func (b byTime) place(i uint32) int { return int(uint32(b.of.at(i).order)) }
 
-func (b byTime[K]) moved(i uint32, place int) {
+func (b byTime) moved(i uint32, place int) {
 	e := b.of.at(i)
 	e.order = e.order>>32<<32 | uint64(place)
 }
 
 // reasonBit is the bit of a reason. The last bit is that of the first name, "other", which
 // stands for all that find no bit left.
-func (s *slab[K]) reasonBit(name string) uint32 {
+func (s *slab) reasonBit(name string) uint32 {
 	n := slices.Index(s.reasons, name)
 	if n < 0 && len(s.reasons) < 32 {
 		n, s.reasons = len(s.reasons), append(s.reasons, name)
@@ -254,7 +283,7 @@ func (s *slab[K]) reasonBit(name string) uint32 {
 }
 
 // reasonsOf names the reasons in set.
-func (s *slab[K]) reasonsOf(set uint32) (names []string) {
+func (s *slab) reasonsOf(set uint32) (names []string) {
 	for ; set != 0; set &= set - 1 {
 		names = append(names, s.reasons[(bits.TrailingZeros32(set)+1)%32])
 	}

@@ -63,11 +63,12 @@ func (q *Queue[K]) Snapshot() iter.Seq[Entry[K]] {
 	}
 }
 
-func (k *keeper[K]) describe(i uint32, now uint64) Entry[K] {
+// viewOf is what a queue knows of an entry.
+func viewOf[K comparable](k *keeper, i uint32, now uint64) Entry[K] {
 	s := k.s
 	e := s.at(i)
 	x := Entry[K]{
-		Key: e.key, State: e.state, Since: s.env.clock.begin(extend(e.since, now)),
+		Key: slotOf[K](e).key, State: e.state, Since: s.env.clock.begin(extend(e.since, now)),
 		Attempts: int(e.attempts), Priority: atBand(e.band),
 	}
 	if e.is(recorded) {
@@ -88,7 +89,7 @@ func (k *keeper[K]) describe(i uint32, now uint64) Entry[K] {
 }
 
 // why says why the key does not run now.
-func (k *keeper[K]) why(i uint32, e *entry[K]) string {
+func (k *keeper) why(i uint32, e *entry) string {
 	switch {
 	case k.s.env.may().phase() != open && e.state != StateRunning:
 		return "shut down"
@@ -221,8 +222,8 @@ func (q *Queue[K]) Page(ctx context.Context, o *PageOptions[K]) (page Page[K], e
 
 // Lookup is what the queue knows of one key; not ok: nothing.
 func (q *Queue[K]) Lookup(key K) (e Entry[K], ok bool) {
-	ok = q.with(key, func(s *shard[K], i uint32, _ *entry[K]) bool {
-		e = q.keepers[s.id].describe(i, q.env.clock.exact())
+	ok = q.with(key, func(s *shard, i uint32, _ *entry) bool {
+		e = viewOf[K](q.keepers[s.id], i, q.env.clock.exact())
 		return true
 	})
 	return e, ok
@@ -265,18 +266,22 @@ func (p *pager[K]) look(q *Queue[K], place uint64) (next uint64) {
 	}
 	next = (place>>s.bits + 1) << s.bits
 	place = place >> s.bits << s.bits
-	for at := range s.chunks[n].entries { // none if the chunk has no memory
-		e, i := &s.chunks[n].entries[at], uint32(place)+uint32(at)
-		c := Cursor{p.rank(e, now), place + uint64(at)}
+	if s.chunks[n].first == nil {
+		return next
+	}
+	for ; place < next; place++ {
+		i := uint32(place)
+		e := s.at(i)
+		c := Cursor{p.rank(e, now), place}
 		if e.state != absent && p.wants(k, i, e, c) {
-			p.found = append(p.found, candidate[K]{c, k.describe(i, now)})
+			p.found = append(p.found, candidate[K]{c, viewOf[K](k, i, now)})
 		}
 	}
 	return next
 }
 
 // wants tells whether an entry may be on the page.
-func (p *pager[K]) wants(k *keeper[K], i uint32, e *entry[K], at Cursor) bool {
+func (p *pager[K]) wants(k *keeper, i uint32, e *entry, at Cursor) bool {
 	p.looked++
 	switch {
 	case len(p.States) > 0 && !slices.Contains(p.States, e.state),
@@ -288,7 +293,7 @@ func (p *pager[K]) wants(k *keeper[K], i uint32, e *entry[K], at Cursor) bool {
 }
 
 // rank is that of an entry in the order of the page.
-func (p *pager[K]) rank(e *entry[K], now uint64) int64 {
+func (p *pager[K]) rank(e *entry, now uint64) int64 {
 	switch p.Order {
 	case ByAge:
 		return int64(extend(e.since, now))

@@ -68,7 +68,7 @@ func (q *Queue[K]) Stats() Stats {
 }
 
 // stats adds those of a shard; of States there is a row for each.
-func (s *shard[K]) stats(st *Stats, bands *[maxBands]int) {
+func (s *shard) stats(st *Stats, bands *[maxBands]int) {
 	st.Adds += s.adds
 	st.Dispatched += s.begun
 	st.Retries += s.retries
@@ -81,7 +81,7 @@ func (s *shard[K]) stats(st *Stats, bands *[maxBands]int) {
 	st.WorkTime.add(s.worked.flush())
 	s.ready.depths(bands)
 	now := s.env.clock.exact()
-	age := func(r *StateStats, e *entry[K]) {
+	age := func(r *StateStats, e *entry) {
 		if e == nil {
 			return
 		}

@@ -5,7 +5,7 @@ import "time"
 // pay tells whether the buckets of a taken key each had a token for it, and begins its
 // run then. If not, it puts the key into the line of one that has none. Nil: the key was
 // settled while its buckets were asked for.
-func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time) bool {
+func (k *keeper) pay(i uint32, e *entry, buckets []*Bucket, now time.Time) bool {
 	s := k.s
 	buckets = distinct(buckets)
 	var refused *Bucket
@@ -43,7 +43,7 @@ func (k *keeper[K]) pay(i uint32, e *entry[K], buckets []*Bucket, now time.Time)
 
 // takeTokens takes a token from each bucket, or none from any: then it names one that has
 // none, or in whose line are keys that go before e.
-func (k *keeper[K]) takeTokens(e *entry[K], buckets []*Bucket, now time.Time) (refused *Bucket) {
+func (k *keeper) takeTokens(e *entry, buckets []*Bucket, now time.Time) (refused *Bucket) {
 	for _, b := range buckets {
 		if l := k.lines[b.id]; l != nil && l.top() > uint32(e.band) && !e.is(admitted) {
 			return b
@@ -53,15 +53,15 @@ func (k *keeper[K]) takeTokens(e *entry[K], buckets []*Bucket, now time.Time) (r
 }
 
 // line makes the line of a bucket, if there is none.
-func (k *keeper[K]) line(b *Bucket) {
+func (k *keeper) line(b *Bucket) {
 	s := k.s
 	if k.lines[b.id] != nil {
 		return
 	}
-	l := &line[K]{bucket: b}
+	l := &line{bucket: b}
 	l.init(&s.slab, &s.number, &k.roster)
-	l.groups = make(map[uint32]*group[K])
-	l.pass = func(t *tenant[K]) { t.let(b.id, 0) }
+	l.groups = make(map[uint32]*group)
+	l.pass = func(t *tenant) { t.let(b.id, 0) }
 	k.lines[b.id] = l
 	if s.env.may().phase() == open { // else no token lets a key run any more, and the bucket may outlive the queue
 		b.watch(l, func() { k.locked(func() { k.retry(l) }) })
@@ -71,7 +71,7 @@ func (k *keeper[K]) line(b *Bucket) {
 }
 
 // enter puts a throttled key into its line, in front if it had been let go.
-func (k *keeper[K]) enter(i uint32, e *entry[K]) {
+func (k *keeper) enter(i uint32, e *entry) {
 	l := k.lines[e.due]
 	if l.wakes == never {
 		k.retry(l)
@@ -82,7 +82,7 @@ func (k *keeper[K]) enter(i uint32, e *entry[K]) {
 }
 
 // leave takes a throttled key out of its line.
-func (k *keeper[K]) leave(i uint32, e *entry[K], stays bool) {
+func (k *keeper) leave(i uint32, e *entry, stays bool) {
 	l := k.lines[e.due]
 	if e.order != 0 {
 		l.remove(i, e)
@@ -93,7 +93,7 @@ func (k *keeper[K]) leave(i uint32, e *entry[K], stays bool) {
 }
 
 // trimLine ends a line that has no keys any more.
-func (k *keeper[K]) trimLine(l *line[K]) {
+func (k *keeper) trimLine(l *line) {
 	if l.n > 0 || l.out > 0 {
 		return
 	}
@@ -103,7 +103,7 @@ func (k *keeper[K]) trimLine(l *line[K]) {
 }
 
 // admitOne lets a key of a line go.
-func (k *keeper[K]) admitOne(l *line[K], i uint32, e *entry[K]) {
+func (k *keeper) admitOne(l *line, i uint32, e *entry) {
 	l.out++
 	if t := k.s.ready.tenantOf(i, e); t != nil {
 		t.let(l.bucket.id, 1)
@@ -115,7 +115,7 @@ func (k *keeper[K]) admitOne(l *line[K], i uint32, e *entry[K]) {
 }
 
 // unadmit uncounts a key that is taken, or does not run: then its token is free.
-func (k *keeper[K]) unadmit(i uint32, e *entry[K], to State) {
+func (k *keeper) unadmit(i uint32, e *entry, to State) {
 	l := k.lines[e.due]
 	l.out--
 	if t := k.s.ready.tenantOf(i, e); t != nil {
@@ -130,7 +130,7 @@ func (k *keeper[K]) unadmit(i uint32, e *entry[K], to State) {
 
 // pump lets the first keys of each bucket become ready for which it has tokens. They
 // pay when they are taken, and wait again if another queue was faster.
-func (k *keeper[K]) pump(now int64) (more bool) {
+func (k *keeper) pump(now int64) (more bool) {
 	s := k.s
 	for !s.tired() {
 		l, ok := k.byWake.first()
@@ -164,13 +164,13 @@ func (k *keeper[K]) pump(now int64) (more bool) {
 
 // close ends the watch of the buckets, which may be shared with queues that outlive
 // this one.
-func (k *keeper[K]) close() {
+func (k *keeper) close() {
 	for _, l := range k.lines {
 		l.bucket.watch(l, nil)
 	}
 }
 
-func (k *keeper[K]) tick(now int64) (more bool) {
+func (k *keeper) tick(now int64) (more bool) {
 	more = k.expire(now)
 	if k.s.env.may().phase() == open {
 		more = k.pump(now) || more
@@ -178,7 +178,7 @@ func (k *keeper[K]) tick(now int64) (more bool) {
 	return more
 }
 
-func (k *keeper[K]) wake() int64 {
+func (k *keeper) wake() int64 {
 	at := int64(never)
 	if h, ok := k.expiry.first(); ok {
 		at = h.until
