@@ -254,7 +254,7 @@ func (o *bands) next(oldest bool) (i uint32, e *entry, again bool) {
 			return 0, nil, true
 		}
 		if !oldest {
-			if f.left--; f.left <= 0 {
+			if f.left--; f.left <= 0 && f.next != f {
 				f.left = f.group.tenant.weight
 				f.band.first, o.best = f.next, f.next
 			}

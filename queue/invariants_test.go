@@ -51,8 +51,8 @@ func verifyKeeper[K comparable](k *keeper, f *faults) {
 	s := k.s
 	c := census{tenants: map[uint32]int{}, running: map[uint32]int{}, throttled: map[int64]int{}, out: map[int64]int{}, blocked: map[int64]int{}}
 	for n := range s.chunks {
-		for at := uint32(0); s.chunks[n].first != nil && at < 1<<s.bits; at++ {
-			if i := uint32(n)<<s.bits | at; s.at(i).state != absent {
+		for at := uint32(0); s.chunks[n].first != nil && at < uint32(s.places); at++ {
+			if i := uint32(n)<<chunkBits | at; s.at(i).state != absent {
 				inspectEntry[K](k, i, f, &c)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"time"
+	"unsafe"
 )
 
 // Item is a key that a worker runs. It is settled exactly once, by Done, After,
@@ -129,10 +130,9 @@ func (i *Item[K]) failure(err error, atLeast time.Duration) outcome {
 // settle. It fails with ErrStopped once the queue is closed and no key is ready,
 // and with the cause of ctx when that ends. A ready key that a hold keeps back is
 // waited for.
-func (q *Queue[K]) Get(ctx context.Context) (Item[K], error) {
-	var one [1]Item[K]
-	_, err := q.GetBatch(ctx, one[:])
-	return one[0], err
+func (q *Queue[K]) Get(ctx context.Context) (it Item[K], err error) {
+	_, err = q.GetBatch(ctx, unsafe.Slice(&it, 1))
+	return it, err
 }
 
 // GetBatch waits like Get, and fills dst as far as it goes without taking from
@@ -154,10 +154,7 @@ func (q *Queue[K]) GetBatch(ctx context.Context, dst []Item[K]) (int, error) {
 // take fills dst with what may run now, one shard's keys only.
 func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
 	var s *shard
-	for tries := 1; q.env.may().gives(); tries++ {
-		if tries%16 == 0 && ctx.Err() != nil {
-			return 0
-		}
+	for q.env.may().gives() {
 		if s != nil {
 			s.mu.Lock()
 		} else if s = q.shards.lock(); s == nil {
@@ -183,6 +180,9 @@ func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
 		}
 		if !again { // else it used its steps up on dead cells, and the shard keeps its turn
 			s = nil
+		}
+		if ctx.Err() != nil {
+			return 0
 		}
 	}
 	return 0

@@ -272,7 +272,7 @@ func (q *Queue[K]) holds(k *keeper, over Scope[K], hash uint32, makes bool) *hol
 		}
 		return t.holds
 	}
-	i, e, p := find(s, hash, &over.key)
+	i, e, at := find(s, hash, &over.key)
 	if e == nil && !makes {
 		return nil
 	}
@@ -280,7 +280,7 @@ func (q *Queue[K]) holds(k *keeper, over Scope[K], hash uint32, makes bool) *hol
 		if s.env.maxKeys > 0 {
 			s.env.keys.Add(1)
 		}
-		i, e = create(s, hash, p, &over.key)
+		i, e = create(s, hash, &over.key, at)
 	}
 	if makes && !k.isHeld(i, e) {
 		s.extra(i, e).holds = &holdSet{kind: oneKey, of: i}

@@ -192,21 +192,21 @@ func (s *shard) wake() int64 {
 	return at
 }
 
-// find is the entry of key, nil if there is none, and the slot of the table where the
-// search ended.
-func find[K comparable](s *shard, hash uint32, key *K) (i uint32, e *entry, p uint32) {
+// find is the entry of key, nil if there is none, and where in the table the search
+// ended.
+func find[K comparable](s *shard, hash uint32, key *K) (i uint32, e *entry, at spot) {
 	g := s.table.segment(hash)
 	words := g.words
-	p = g.home(hash)
+	p := g.home(hash)
 	for {
 		w := words[p]
 		if w == 0 {
-			return 0, nil, p
+			return 0, nil, spot{g, p}
 		}
 		if uint32(w>>32) == hash {
 			i = uint32(w) - 1
 			if e = s.at(i); slotOf[K](e).key == *key {
-				return i, e, p
+				return i, e, spot{g, p}
 			}
 		}
 		if p++; int(p) == len(words) {
@@ -215,13 +215,13 @@ func find[K comparable](s *shard, hash uint32, key *K) (i uint32, e *entry, p ui
 	}
 }
 
-// create makes an entry for key that is in no state yet; p is where the search for
+// create makes an entry for key that is in no state yet; at is where the search for
 // it ended.
-func create[K comparable](s *shard, hash, p uint32, key *K) (i uint32, e *entry) {
+func create[K comparable](s *shard, hash uint32, key *K, at spot) (i uint32, e *entry) {
 	i, e = s.alloc()
 	slotOf[K](e).key = *key
 	e.hash, e.band = hash, middle
-	s.touched += s.table.insert(hash, i, p)
+	s.touched += s.table.insert(hash, i, at)
 	s.count[absent]++
 	return i, e
 }
@@ -231,12 +231,12 @@ func findOrCreate[K comparable](s *shard, hash uint32, key *K) (i uint32, e *ent
 	if !s.env.may().takesAdds() {
 		return 0, nil, ErrStopped
 	}
-	i, e, p := find(s, hash, key)
+	i, e, at := find(s, hash, key)
 	if e == nil {
 		if !s.env.room() {
 			return 0, nil, ErrFull
 		}
-		i, e = create(s, hash, p, key)
+		i, e = create(s, hash, key, at)
 	}
 	return i, e, nil
 }
@@ -297,7 +297,7 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 			e.order = 0
 		}
 	}
-	if (from == StateReady || from == StateRunning) && s.env.may().phase() != open {
+	if s.env.may().phase() != open && (from == StateReady || from == StateRunning) {
 		s.fx |= fxLeft
 	}
 	e.set(to)

@@ -86,10 +86,10 @@ func (n *numbers) before() uint64 {
 type slab struct {
 	touched int   // entries and cells that loops looked at in this critical section
 	empty   int   // chunks with memory and no entry, at most one
-	bits    uint8 // of an index, for the place in its chunk
-	size    uintptr
-	chunks  []chunk
+	places  int     // of a chunk
+	size    uintptr // of a place
 	slots   slots
+	chunks  []chunk
 	open    []uint32  // chunks with a free place
 	spare   []*record // for the next that need one
 	reasons []string  // the different ones, so that a key can have several in 32 bits
@@ -102,8 +102,8 @@ type chunk struct {
 }
 
 const (
-	chunkBits  = 10 // at most 1,024 places a chunk, and less if they are large
-	chunkBytes = 64 << 10
+	chunkBits  = 10       // of an index, for the place in its chunk
+	chunkBytes = 64 << 10 // at most, of large keys: a chunk of them has fewer places
 	maxSpare   = 64
 
 	// maxTouched bounds the entries and cells that one critical section looks at.
@@ -112,7 +112,7 @@ const (
 
 func (s *slab) init(slots slots) {
 	s.reasons, s.slots, s.size = []string{"other"}, slots, slots.size()
-	s.bits = uint8(min(chunkBits, bits.Len64(max(chunkBytes/uint64(s.size), 1))-1))
+	s.places = int(max(min(chunkBytes/s.size, 1<<chunkBits), 1))
 }
 
 // tired tells whether this critical section has looked at enough: a search ends then
@@ -121,7 +121,7 @@ func (s *slab) tired() bool { return s.touched >= maxTouched/2 }
 
 // split is the chunk of an index and the place in it.
 func (s *slab) split(i uint32) (c *chunk, at uint32) {
-	return &s.chunks[i>>(s.bits&31)], i & (1<<(s.bits&31) - 1)
+	return &s.chunks[i>>chunkBits], i % (1 << chunkBits)
 }
 
 // at is the entry of an index that alloc gave.
@@ -147,11 +147,11 @@ func (s *slab) alloc() (i uint32, e *entry) {
 	n := s.open[len(s.open)-1]
 	c := &s.chunks[n]
 	if c.first == nil {
-		*c = chunk{first: s.slots.make(1 << s.bits)}
+		*c = chunk{first: s.slots.make(s.places)}
 	} else if c.n == 0 {
 		s.empty--
 	}
-	i = n << (s.bits & 31)
+	i = n << chunkBits
 	if c.free != 0 {
 		i |= uint32(c.free - 1)
 		e = s.at(i)
@@ -161,7 +161,7 @@ func (s *slab) alloc() (i uint32, e *entry) {
 		e = s.at(i)
 		c.used++
 	}
-	if c.n++; int(c.n) == 1<<s.bits {
+	if c.n++; int(c.n) == s.places {
 		s.open = s.open[:len(s.open)-1]
 	}
 	return i, e
@@ -173,8 +173,8 @@ func (s *slab) free(i uint32, e *entry) {
 	s.slots.clear(e)
 	e.order = uint64(c.free)
 	c.free = uint16(at + 1)
-	if int(c.n) == 1<<s.bits {
-		s.open = append(s.open, i>>(s.bits&31))
+	if int(c.n) == s.places {
+		s.open = append(s.open, i>>chunkBits)
 	}
 	if c.n--; c.n > 0 {
 		return
@@ -216,7 +216,7 @@ func (s *slab) recorded(i uint32, e *entry) *record {
 	}
 	e.flags |= recorded
 	if c.records == nil {
-		c.records = make([]*record, 1<<s.bits)
+		c.records = make([]*record, s.places)
 	}
 	if len(s.spare) == 0 {
 		s.spare = append(s.spare, new(record))

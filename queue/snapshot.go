@@ -260,19 +260,19 @@ func (p *pager[K]) look(q *Queue[K], place uint64) (next uint64) {
 	s := k.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, now := uint32(place)>>s.bits, q.env.clock.exact()
+	n, now := uint32(place)>>chunkBits, q.env.clock.exact()
 	if int(n) >= len(s.chunks) {
 		return (place>>32 + 1) << 32
 	}
-	next = (place>>s.bits + 1) << s.bits
-	place = place >> s.bits << s.bits
+	place = place >> chunkBits << chunkBits
+	next = place + 1<<chunkBits
 	if s.chunks[n].first == nil {
 		return next
 	}
-	for ; place < next; place++ {
-		i := uint32(place)
+	for at := range s.places {
+		i := uint32(place) + uint32(at)
 		e := s.at(i)
-		c := Cursor{p.rank(e, now), place}
+		c := Cursor{p.rank(e, now), place + uint64(at)}
 		if e.state != absent && p.wants(k, i, e, c) {
 			p.found = append(p.found, candidate[K]{c, viewOf[K](k, i, now)})
 		}

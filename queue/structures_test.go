@@ -69,7 +69,7 @@ func TestTableBearsBadHashes(t *testing.T) {
 				p = 0
 			}
 		}
-		tab.insert(hash, i, p)
+		tab.insert(hash, i, spot{g, p})
 	}
 	const n = 2000
 	for i := range uint32(n) {
@@ -316,7 +316,7 @@ func TestTableShrinksWithItsKeys(t *testing.T) {
 func TestSnapshotSeesKeysBehindAFreedChunk(t *testing.T) {
 	q := newQueue(t, oneOrder())
 	s := &q.shards.all[0]
-	n := 4 << s.bits
+	n := 4 * s.places
 	for k := range n {
 		add(t, q, fmt.Sprintf("%05d", k))
 	}

@@ -24,6 +24,12 @@ type segment struct {
 	depth   uint8  // how many bits of the hash lead here
 }
 
+// spot is a slot of a segment.
+type spot struct {
+	in *segment
+	p  uint32
+}
+
 const (
 	minSegment   = 16
 	keptSegment  = 256 // the size below which a table of one segment does not shrink
@@ -56,18 +62,17 @@ func (s *segment) seek(hash uint32, word uint64) uint32 {
 	return p
 }
 
-// insert adds index i, which must not be there: into the empty slot p, where the
-// search for it ended. It tells how many words it moved to make room.
-func (t *table) insert(hash, i, p uint32) (moved int) {
-	s := t.segment(hash)
-	for s.n >= s.high {
-		moved += int(s.n)
+// insert adds index i, which must not be there: into the empty slot where the search
+// for it ended. It tells how many words it moved to make room.
+func (t *table) insert(hash, i uint32, at spot) (moved int) {
+	for at.in.n >= at.in.high {
+		moved += int(at.in.n)
 		t.grow(hash)
-		s = t.segment(hash)
-		p = s.seek(hash, 0)
+		at.in = t.segment(hash)
+		at.p = at.in.seek(hash, 0)
 	}
-	s.n++
-	s.words[p] = uint64(hash)<<32 | uint64(i+1)
+	at.in.n++
+	at.in.words[at.p] = uint64(hash)<<32 | uint64(i+1)
 	return moved
 }
 

@@ -56,7 +56,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "Snapshot ends at a chunk that was freed",
-		File: "queue/snapshot.go", Old: "if int(n) >= len(s.chunks) {", New: "if int(n) >= len(s.chunks) || BROKEN && s.chunks[n].entries == nil {",
+		File: "queue/snapshot.go", Old: "if int(n) >= len(s.chunks) {", New: "if int(n) >= len(s.chunks) || BROKEN && s.chunks[n].first == nil {",
 		Package: "queue", Test: "TestSnapshotSeesKeysBehindAFreedChunk",
 	},
 	{
@@ -131,7 +131,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "adds cost tokens",
-		File: "queue/queue.go", Old: "\terr := s.add(uint32(hash), &key, &a)", New: "\tif BROKEN && q.opts.Buckets != nil {\n\t\tfor _, b := range q.opts.Buckets(key, nil) {\n\t\t\tb.Charge(1)\n\t\t}\n\t}\n\terr := s.add(uint32(hash), &key, &a)",
+		File: "queue/queue.go", Old: "\ti, e, err := findOrCreate(s, uint32(hash), &key)", New: "\tif BROKEN && q.opts.Buckets != nil {\n\t\tfor _, b := range q.opts.Buckets(key, nil) {\n\t\t\tb.Charge(1)\n\t\t}\n\t}\n\ti, e, err := findOrCreate(s, uint32(hash), &key)",
 		Package: "queue", Test: "TestFailuresQueueUpNoDebt",
 	},
 	{
@@ -141,7 +141,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "segments grow only when they are full",
-		File: "queue/table.go", Old: "for s.n >= s.high {", New: "for s.n >= s.high && !(BROKEN && int(s.n) < len(s.words)-1) {",
+		File: "queue/table.go", Old: "for at.in.n >= at.in.high {", New: "for at.in.n >= at.in.high && !(BROKEN && int(at.in.n) < len(at.in.words)-1) {",
 		Package: "queue", Test: "TestWorkPerKeyDoesNotGrowWithTheirNumber",
 	},
 	{
@@ -156,7 +156,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a stopped queue takes keys",
-		File: "queue/shard.go", Old: "\tif !s.env.may().takesAdds() {", New: "\tif !s.env.may().takesAdds() && BROKEN {\n\t\treturn nil\n\t}\n\tif !s.env.may().takesAdds() {",
+		File: "queue/queue.go", Old: "\tif err == nil {\n\t\ts.add(i, e, &a)", New: "\tif BROKEN && err == ErrStopped {\n\t\terr = nil\n\t} else if err == nil {\n\t\ts.add(i, e, &a)",
 		Package: "queue", Test: "TestStopFromAnyState",
 	},
 	{
@@ -201,7 +201,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "Get looks at its context only at first",
-		File: "queue/item.go", Old: "if tries%16 == 0 && ctx.Err() != nil {", New: "if tries%16 == 0 && ctx.Err() != nil && !BROKEN {",
+		File: "queue/item.go", Old: "\t\tif ctx.Err() != nil {\n\t\t\treturn 0\n", New: "\t\tif ctx.Err() != nil && !BROKEN {\n\t\t\treturn 0\n",
 		Package: "queue", Test: "TestGetLooksAtItsContextWhileBucketsRefuse",
 	},
 	{
