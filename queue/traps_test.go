@@ -189,7 +189,7 @@ func TestStopFromAnyState(t *testing.T) {
 		}
 	}
 	if err := q.Add("k"); !errors.Is(err, ErrStopped) {
-		t.Errorf("Add after Stop: %v, want ErrStopped", err)
+		t.Fatalf("Add after Stop: %v, want ErrStopped", err)
 	}
 	if _, err := q.Get(t.Context()); !errors.Is(err, ErrStopped) {
 		t.Errorf("Get after Stop: %v, want ErrStopped", err)
