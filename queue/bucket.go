@@ -98,7 +98,7 @@ func (b *Bucket) change(f func(now time.Time)) {
 func (b *Bucket) Charge(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.takeLocked(time.Now(), int64(max(n, 0)))
+	b.takeLocked(time.Now(), min(int64(max(n, 0)), math.MaxInt64-b.taken))
 }
 
 // Refund gives back n tokens that a run has taken and not used; call it once for each

@@ -186,3 +186,21 @@ func TestChangedBucketWakesEveryQueueThatSharesIt(t *testing.T) {
 		})
 	}
 }
+
+// However many tokens Charge takes, what it counts does not begin again below zero.
+func TestChargesWithoutEndDoNotOverflow(t *testing.T) {
+	b, err := queue.NewBucket("b", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		b.Charge(math.MaxInt)
+	}
+	if math.MaxInt > math.MaxInt32 && b.Stats().Taken != math.MaxInt64 {
+		t.Errorf("%d tokens were taken, want the largest count there is", b.Stats().Taken)
+	}
+	before := b.Stats().Tokens
+	if b.Refund(math.MaxInt); b.Stats().Tokens < before {
+		t.Errorf("Refund took tokens: %v, before %v", b.Stats().Tokens, before)
+	}
+}
