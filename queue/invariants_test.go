@@ -69,8 +69,8 @@ func verifyKeeper[K comparable](k *keeper, f *faults) {
 	s.verifyOrder(f, &s.ready, StateReady, c.count[StateReady])
 	for number, l := range k.lines {
 		f.want(l.bucket.id == number, "bucket %s: its line is lost", l.bucket.name)
-		f.want(l.out == c.out[number] && l.blocked == c.blocked[number], "bucket %s: %d keys are out, %d of blocked tenants, counted %d, %d", l.bucket.name, c.out[number], c.blocked[number], l.out, l.blocked)
-		f.want(c.throttled[number] > 0 || l.out > 0, "bucket %s: an empty line is kept", l.bucket.name)
+		f.want(l.admitted == c.out[number] && l.blocked == c.blocked[number], "bucket %s: %d keys are out, %d of blocked tenants, counted %d, %d", l.bucket.name, c.out[number], c.blocked[number], l.admitted, l.blocked)
+		f.want(c.throttled[number] > 0 || l.admitted > 0, "bucket %s: an empty line is kept", l.bucket.name)
 		s.verifyOrder(f, &l.bands, StateThrottled, c.throttled[number])
 		delete(c.throttled, number)
 		delete(c.out, number)

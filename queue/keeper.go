@@ -60,7 +60,7 @@ func (k *keeper) ran(i uint32, e *entry, by int) {
 }
 
 // admit lets the keys of a tenant run, or not, after a change. While it is blocked, the
-// tokens that its keys were let go for are there for others; then the lines that passed
+// tokens that its admitted keys have are there for others; then the lines that passed
 // over its keys look at them again.
 func (k *keeper) admit(t *tenant) {
 	blocked := t.holds.lasts() || k.roster.cap > 0 && t.running >= k.roster.cap
@@ -81,12 +81,12 @@ func (k *keeper) admit(t *tenant) {
 			}
 			k.retry(l)
 		}
-		t.let(number, 0)
+		t.countAdmitted(number, 0)
 	}
 }
 
-// let counts keys that a line let go, and drops one that has none.
-func (t *tenant) let(line int64, by int) {
+// countAdmitted counts keys that a line admitted, and drops a line that has none.
+func (t *tenant) countAdmitted(line int64, by int) {
 	if t.lines == nil {
 		t.lines = make(map[int64]int)
 	}
@@ -125,9 +125,9 @@ type line struct {
 	wakes  int64   // when there may be a token for one of them
 	at     int     // in the heap
 
-	// Keys that were let go and have not been taken: each has one of the bucket's tokens,
+	// Keys that were admitted and have not been taken: each has one of the bucket's tokens,
 	// as far as its tenant is not blocked.
-	out, blocked int
+	admitted, blocked int
 }
 
 func (l *line) rank() uint64 { return uint64(l.wakes) }

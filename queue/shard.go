@@ -113,7 +113,7 @@ type admission interface {
 	// again at once.
 	enter(i uint32, e *entry)
 	leave(i uint32, e *entry, stays bool)
-	// unadmit is called when a ready key that a line let go is not ready any more.
+	// unadmit is called when an admitted key is not ready any more.
 	unadmit(i uint32, e *entry, to State)
 	// ran is called when a key is taken, by 1, and when its run ends, by -1; began when
 	// the run begins.
@@ -123,7 +123,7 @@ type admission interface {
 	// interval since its last run goes on; discard ends it.
 	forget(i uint32, e *entry, cool bool)
 	discard(i uint32, e *entry)
-	// tick lets go what may run at now; wake is when there is something to let go.
+	// tick makes ready what may run at now; wake is when there is something to make so.
 	tick(now int64) (more bool)
 	wake() int64
 }

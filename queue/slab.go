@@ -84,8 +84,8 @@ func (n *numbers) before() uint64 {
 // one. Places freed last are used first, and of the chunks without an entry one keeps
 // its memory.
 type slab struct {
-	touched int   // entries and cells that loops looked at in this critical section
-	empty   int   // chunks with memory and no entry, at most one
+	touched int     // entries and cells that loops looked at in this critical section
+	empty   int     // chunks with memory and no entry, at most one
 	places  int     // of a chunk
 	size    uintptr // of a place
 	slots   slots

@@ -38,7 +38,7 @@ const (
 	removed                   // Remove came during the run: the result counts no more
 	raised                    // an add raised the priority during the run
 	recorded                  // the entry has a record: error, reasons, tenant, holds, debouncing
-	admitted                  // its bucket's line let it go: it goes before others that wait
+	admitted                  // its bucket's line made it ready: it goes before others that wait
 	asked                     // taken, but its run has not begun: its buckets are being asked
 	keeping                   // every urgent add during the run leaves the attempts as they are
 
@@ -60,7 +60,7 @@ const (
 type status struct {
 	// due is, of a delayed key and one that backs off, when it runs; of an idle one when
 	// it has cooled down; of a running one when what was added is due, 0: at once; of a
-	// throttled one the number of its bucket's line, also once that let it go.
+	// throttled one the number of its bucket's line, also once that admitted it.
 	due      int64
 	attempts uint16
 	state    State

@@ -33,7 +33,7 @@ func (k *keeper) pay(i uint32, e *entry, buckets []*Bucket, now time.Time) bool 
 		}
 		s.move(i, e, to, e.band)
 	}
-	for _, b := range buckets { // the tokens that it was let go on for are there for the next
+	for _, b := range buckets { // the tokens for which it was admitted are there for the next
 		if l := k.lines[b.id]; l != nil && b != refused {
 			k.retry(l)
 		}
@@ -61,7 +61,7 @@ func (k *keeper) line(b *Bucket) {
 	l := &line{bucket: b}
 	l.init(&s.slab, &s.number, &k.roster)
 	l.groups = make(map[uint32]*group)
-	l.pass = func(t *tenant) { t.let(b.id, 0) }
+	l.pass = func(t *tenant) { t.countAdmitted(b.id, 0) }
 	k.lines[b.id] = l
 	if s.env.may().phase() == open { // else no token lets a key run any more, and the bucket may outlive the queue
 		b.watch(l, func() { k.locked(func() { k.retry(l) }) })
@@ -70,7 +70,7 @@ func (k *keeper) line(b *Bucket) {
 	k.retry(l) // a token may have come since the key was refused, and before the watch
 }
 
-// enter puts a throttled key into its line, in front if it had been let go.
+// enter puts a throttled key into its line, in front if it had been admitted.
 func (k *keeper) enter(i uint32, e *entry) {
 	l := k.lines[e.due]
 	if l.wakes == never {
@@ -94,7 +94,7 @@ func (k *keeper) leave(i uint32, e *entry, stays bool) {
 
 // trimLine ends a line that has no keys any more.
 func (k *keeper) trimLine(l *line) {
-	if l.n > 0 || l.out > 0 {
+	if l.n > 0 || l.admitted > 0 {
 		return
 	}
 	l.bucket.watch(l, nil)
@@ -102,11 +102,11 @@ func (k *keeper) trimLine(l *line) {
 	delete(k.lines, l.bucket.id)
 }
 
-// admitOne lets a key of a line go.
+// admitOne makes a key of a line ready.
 func (k *keeper) admitOne(l *line, i uint32, e *entry) {
-	l.out++
+	l.admitted++
 	if t := k.s.ready.tenantOf(i, e); t != nil {
-		t.let(l.bucket.id, 1)
+		t.countAdmitted(l.bucket.id, 1)
 	}
 	to := e.status().start(0)
 	to.flags |= admitted
@@ -117,9 +117,9 @@ func (k *keeper) admitOne(l *line, i uint32, e *entry) {
 // unadmit uncounts a key that is taken, or does not run: then its token is free.
 func (k *keeper) unadmit(i uint32, e *entry, to State) {
 	l := k.lines[e.due]
-	l.out--
+	l.admitted--
 	if t := k.s.ready.tenantOf(i, e); t != nil {
-		if t.let(e.due, -1); t.blocked {
+		if t.countAdmitted(e.due, -1); t.blocked {
 			l.blocked--
 		}
 	}
@@ -140,7 +140,7 @@ func (k *keeper) pump(now int64) (more bool) {
 		s.touched++
 		n, next := l.bucket.available(s.env.time(now))
 		l.wakes = max(s.env.at(next), now+1)
-		for l.out-l.blocked < n {
+		for l.admitted-l.blocked < n {
 			i, e, again := l.next(l.turns.aged())
 			if e != nil {
 				l.turns++
@@ -148,7 +148,7 @@ func (k *keeper) pump(now int64) (more bool) {
 				k.admitOne(l, i, e)
 			}
 			if again || s.tired() {
-				l.wakes = now // there may be more to let go
+				l.wakes = now // there may be more to admit
 			}
 			if e == nil || s.tired() {
 				break

@@ -246,7 +246,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a line lets a few keys go for each token that comes",
-		File: "queue/throttle.go", Old: "for l.out-l.blocked < n {", New: "for few := 0; l.out-l.blocked < n && !(BROKEN && few == 256); few++ {",
+		File: "queue/throttle.go", Old: "for l.admitted-l.blocked < n {", New: "for few := 0; l.admitted-l.blocked < n && !(BROKEN && few == 256); few++ {",
 		Package: "queue", Test: "TestBucketGivesItsWholeBurstAtOnce",
 	},
 	{
