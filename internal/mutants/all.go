@@ -2420,12 +2420,12 @@ var All = []Mutant{
 	{
 		Name: "a deletion at any revision is refused for a conflict",
 		File: "store/objects/objects.go", Old: "k.store.Delete(ctx, o); at != 0 ||", New: "k.store.Delete(ctx, o); BROKEN || at != 0 ||",
-		Package: "store/objects", Test: "TestDeleteAtAnyRevisionBearsOtherWriters",
+		Package: "store/objects", Test: "TestDeleteAtAnyRevisionSucceedsBesideOtherWriters",
 	},
 	{
 		Name: "a deletion at any revision deletes the next object of the name",
 		File: "store/objects/objects.go", Old: "conflict != nil && o.UID != uid", New: "!BROKEN && conflict != nil && o.UID != uid",
-		Package: "store/objects", Test: "TestDeleteAtAnyRevisionBearsOtherWriters",
+		Package: "store/objects", Test: "TestDeleteAtAnyRevisionSucceedsBesideOtherWriters",
 	},
 	{
 		Name: "a program without the types writes a version of its own",

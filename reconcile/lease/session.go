@@ -45,8 +45,8 @@ type session struct {
 	// may go on showing that record for a while; only one with a later fence
 	// can be a claim of ours.
 	given map[int]store.Revision
-	// owed are holds whose record could not be deleted yet.
-	owed map[int]*hold
+	// unreleased are holds whose record could not be deleted yet.
+	unreleased map[int]*hold
 	// share is what wants answered for the members as they were at shareOf.
 	share   []bool
 	shareOf int
@@ -89,7 +89,7 @@ type hold struct {
 // and everything was given back, else why the lease is no longer trusted. Work
 // may still be winding up then; Run waits for it.
 func (e *elector) runSession(ctx context.Context, work Work) error {
-	s := &session{elector: e, id: newID(), board: newBoard(e.name, e.member, len(e.shards), e.division), work: work, doubt: make(chan struct{}, 1), renewed: make(chan struct{}, 1), holds: make(map[int]*hold), given: make(map[int]store.Revision), owed: make(map[int]*hold)}
+	s := &session{elector: e, id: newID(), board: newBoard(e.name, e.member, len(e.shards), e.division), work: work, doubt: make(chan struct{}, 1), renewed: make(chan struct{}, 1), holds: make(map[int]*hold), given: make(map[int]store.Revision), unreleased: make(map[int]*hold)}
 	e.seen.Store(s.board)
 	s.ctx, s.lose = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer s.lose(ErrLost)
@@ -371,8 +371,8 @@ func (s *session) act(ctx context.Context) (again bool) {
 	for shard := range s.shards {
 		h := s.holds[shard]
 		o, held, known := s.board.holder(s.keys[shard], s.fence(h))
-		if owed := s.owed[shard]; owed != nil {
-			releases = append(releases, owed)
+		if h := s.unreleased[shard]; h != nil {
+			releases = append(releases, h)
 			continue
 		}
 		if !known {
@@ -607,11 +607,11 @@ func (s *session) returned(h *hold) (done []*hold) {
 	}
 }
 
-// release removes the records of holds whose work is over. A removal whose
-// outcome is not known is owed: were the shard taken again before it is settled,
-// a late removal would pull the fence away under the new hold. It reports
-// whether nothing is owed of these. It takes no longer than one write may, however many
-// they are: what is not removed by then is owed.
+// release removes the records of holds whose work is over. A hold stays unreleased
+// while the outcome of its removal is not known: were the shard taken again before, a
+// late removal would delete the record of the new hold. It reports whether all were
+// removed. It takes no longer than one write may, however many they are: what is not
+// removed by then stays unreleased.
 func (s *session) release(holds []*hold) (ok bool) {
 	ctx, cancel := context.WithTimeoutCause(s.ctx, s.opts.TTL/3, errors.New("lease: no answer to a release"))
 	defer cancel()
@@ -631,9 +631,9 @@ func (s *session) release(holds []*hold) (ok bool) {
 	}) {
 		s.given[a.shard] = a.created
 		if a.err == nil || errors.Is(a.err, store.ErrConflict) { // a conflict: it is gone already
-			delete(s.owed, a.shard)
+			delete(s.unreleased, a.shard)
 		} else {
-			s.owed[a.shard], ok = a.hold, false
+			s.unreleased[a.shard], ok = a.hold, false
 		}
 	}
 	return ok
@@ -654,7 +654,7 @@ func (s *session) giveBack(ctx context.Context) error {
 	for _, h := range s.holds {
 		h.leave(context.Cause(ctx))
 	}
-	reachable := len(s.owed) == 0
+	reachable := len(s.unreleased) == 0
 	if s.member != "" {
 		_, err := s.commit(s.ctx, store.Op{Kind: Kind, Key: memberKey(s.name, s.member, s.id)}, nil)
 		reachable = err == nil && reachable

@@ -274,7 +274,7 @@ func (b *busy) Commit(ctx context.Context, t store.Txn) (store.Revision, error) 
 
 // A Delete at whatever revision is not refused because a controller writes a status
 // meanwhile. One at a revision is, and so is one whose object was made again.
-func TestDeleteAtAnyRevisionBearsOtherWriters(t *testing.T) {
+func TestDeleteAtAnyRevisionSucceedsBesideOtherWriters(t *testing.T) {
 	key := store.Key{Name: "a"}
 	for _, c := range []struct {
 		name  string
