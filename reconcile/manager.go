@@ -99,7 +99,7 @@ type member struct {
 	done    chan struct{} // closed when Run has returned; nil: it was not called
 	running bool          // done is there, and open
 	err     error         // that Run has returned
-	stopped bool          // by the func that Start gave, whose caller its error is for, or as a cache of no use
+	stopped bool          // by the func that Start gave, whose caller gets its error, or as a cache of no use: it ends nothing else
 }
 
 // Register adds runners. It fails, and adds none, on a nil runner, on one that
@@ -324,7 +324,8 @@ func (m *Manager) summarise(ctx context.Context) {
 // placement another one has (Manager.Placement included).
 //
 // stop ends the runner and returns when it has ended, with its error, which does not end
-// the Manager; caches that nothing else uses any more end after it. The name is free then.
+// the Manager; caches that nothing else uses any more end after it, and what they fail with
+// is in the error of Manager.Run. The name is free then.
 // A runner that has not ended after StopTimeout is named in the error, a *LeftoverError,
 // and keeps its name and its caches until it ends; an error that it ends with is logged.
 // Calling stop again gives the same. A runner that ends by itself is one that was
@@ -567,12 +568,13 @@ func (m *Manager) ended(mb *member, err error) {
 	defer m.mu.Unlock()
 	mb.err, mb.running = err, false
 	close(mb.done)
-	if err != nil && !mb.stopped {
+	failed := err != nil && !mb.stopped
+	if failed || err != nil && mb.found {
 		m.errs = append(m.errs, fmt.Errorf("%s: %w", mb.name, err))
 	}
 	m.adjustLocked()
 	left := slices.ContainsFunc(m.members, func(mb *member) bool { return mb.running && (!mb.cache || m.caching) })
-	if len(m.errs) > 0 || !left {
+	if failed || !left {
 		m.end()
 	}
 }

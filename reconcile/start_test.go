@@ -262,6 +262,60 @@ func failLate(t *testing.T, m *reconcile.Manager) {
 	synctest.Wait()
 }
 
+// endingCache is a cache whose Run says something else when it was told to end.
+type endingCache struct {
+	*cache.Cache[spec, status]
+	says error
+}
+
+func (c endingCache) Run(ctx context.Context) error {
+	if err := c.Cache.Run(ctx); err != nil {
+		return err
+	}
+	return c.says
+}
+
+// A cache that the Manager ends because nothing uses it any more may have something to
+// report, such as an object that was written to. That is an error of Manager.Run, and does not
+// end it: the runners that are left do without the cache. An error that says only that the
+// cache was told to end is none.
+//
+// Negative control: the error of such a cache was dropped.
+func TestErrorOfACacheOfNoUseIsReported(t *testing.T) {
+	for name, c := range map[string]struct{ says, want error }{
+		"news":     {cache.ErrMutated, cache.ErrMutated},
+		"the end":  {fmt.Errorf("watch ended: %w", context.Canceled), nil},
+		"no error": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				used := endingCache{newCache(t, newStore(t, newBackend(t), "thing")), c.says}
+				var m reconcile.Manager
+				if err := m.Register(&runner{"base", untilDone}); err != nil {
+					t.Fatal(err)
+				}
+				run := start(t, &m)
+				synctest.Wait()
+				stop, err := m.Start(newController(t, record[store.Key](nil), &reconcile.Options[store.Key]{Reads: []reconcile.Cached{used}}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if err := stop(); err != nil {
+					t.Errorf("stop = %v", err)
+				}
+				synctest.Wait()
+				if all := m.Checks(); len(all) != 1 || !all[0].OK {
+					t.Errorf("Checks %+v after the cache has ended, want base alone, which goes on", all)
+				}
+				if err := run.end(); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+					t.Errorf("Run = %v, want %v", err, c.want)
+				}
+			})
+		})
+	}
+}
+
 // The error of a runner that was left behind is in the log, and the caches that it alone
 // used end with it.
 func TestErrorOfARunnerThatWasLeftBehindIsLogged(t *testing.T) {

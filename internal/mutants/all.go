@@ -915,8 +915,13 @@ var All = []Mutant{
 	},
 	{
 		Name: "the error of a runner that was stopped ends the Manager",
-		File: "reconcile/manager.go", Old: "if err != nil && !mb.stopped {", New: "if err != nil && (BROKEN || !mb.stopped) {",
+		File: "reconcile/manager.go", Old: "failed := err != nil && !mb.stopped", New: "failed := err != nil && (BROKEN || !mb.stopped)",
 		Package: "reconcile", Test: "TestStoppedRunnersErrorIsThatOfStop",
+	},
+	{
+		Name: "the error of a cache that nothing uses any more is dropped",
+		File: "reconcile/manager.go", Old: "if failed || err != nil && mb.found {", New: "if failed || err != nil && mb.found && !BROKEN {",
+		Package: "reconcile", Test: "TestErrorOfACacheOfNoUseIsReported",
 	},
 	{
 		Name: "a controller that drains waits for its sources",
