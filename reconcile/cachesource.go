@@ -70,7 +70,7 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 					return AddWaiting(ctx, to, ch.Key, initial)
 				}
 				at := seen[Request]{key: ch.Key, cache: c, rev: revisionOf(ch)}
-				defer out.took(at) // after the question whose write it was has been answered
+				defer out.feed.took(at) // after the question whose write it was has been answered
 				switch {
 				case ch.Initial:
 					return AddWaiting(ctx, to, ch.Key, initial)
@@ -91,12 +91,8 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 // nil for an object of a list for shards that were gained.
 func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to *outlet[K], each func(ch cache.Change[S, T], gained []int) error) error {
 	var gained []int
-	var again <-chan struct{}
-	if to.feed != nil {
-		again = to.feed.again()
-	}
 	synced := false
-	for ch, err := range c.ChangesAgain(ctx, again) {
+	for ch, err := range c.ChangesAgain(ctx, to.feed.again()) {
 		switch {
 		case ctx.Err() != nil:
 			return nil

@@ -80,16 +80,6 @@ func (s *sources[K]) removedFeeds() []*feed[K] {
 	return s.removed
 }
 
-// ownCache is the cache of the objects that the keys name; nil: no source says.
-func (s *sources[K]) ownCache() Cached {
-	for _, f := range s.allFeeds() {
-		if !f.mapped && f.cache != nil {
-			return f.cache
-		}
-	}
-	return nil
-}
-
 // addSources adds sources, or none if one of them cannot run.
 func (s *sources[K]) addSources(list []Source[K]) error {
 	s.k.mu.Lock()
@@ -415,8 +405,31 @@ func (f *feed[K]) addChange(ctx context.Context, at seen[K]) error {
 	return err
 }
 
+// What follows, up to again, may be called of no feed: no controller made the sink.
+
+// took says that the source has turned a change into an add.
+func (f *feed[K]) took(at seen[K]) {
+	if f != nil {
+		f.of.writes.show(at)
+	}
+}
+
+// kindOf is the kind of the objects that the controller is about; "": not known.
+func (f *feed[K]) kindOf() string {
+	if f == nil {
+		return ""
+	}
+	return f.of.k.kindOf()
+}
+
+// elsewhere reports whether Add drops the key, because another server runs it.
+func (f *feed[K]) elsewhere(key K) bool { return f != nil && f.of.k.elsewhere(key) }
+
 // caused tells Hooks.OnAdd which change of an object is about to add key.
 func (f *feed[K]) caused(key K, object store.Key, rev store.Revision) {
+	if f == nil {
+		return
+	}
 	if hook := f.of.k.o.Hooks.OnAdd; hook != nil && !f.of.k.elsewhere(key) {
 		f.of.k.containHere("OnAdd", func() {
 			hook(key, Origin{Controller: f.of.k.name, Source: f.Name, Kind: f.kind, Key: object, Revision: rev})
@@ -426,6 +439,9 @@ func (f *feed[K]) caused(key K, object store.Key, rev store.Revision) {
 
 // skip counts something that is no use, and has the first one logged.
 func (f *feed[K]) skip(why string, attrs ...any) {
+	if f == nil {
+		return
+	}
 	f.of.k.mu.Lock()
 	f.skipped++
 	first := f.skipped == 1
@@ -440,6 +456,9 @@ func (f *feed[K]) skip(why string, attrs ...any) {
 // gained gives when the list begins. A run that does not call it is ended instead, and the
 // source started again.
 func (f *feed[K]) again() <-chan struct{} {
+	if f == nil {
+		return nil
+	}
 	f.of.k.mu.Lock()
 	defer f.of.k.mu.Unlock()
 	f.asks = make(chan struct{}, 1)
@@ -494,7 +513,7 @@ func (t *outlet[K]) addChange(ctx context.Context, at seen[K]) error {
 	case at.later:
 		return nil // the key's own run may have written that, and would wake itself
 	}
-	t.caused(at.key, at.object(), at.rev)
+	t.feed.caused(at.key, at.object(), at.rev)
 	return AddWaiting(ctx, t.Sink, at.key, queue.AddOptions{Priority: bandLive, Urgent: at.urgent})
 }
 
@@ -521,33 +540,3 @@ func (t *outlet[K]) mappedAll() {
 		t.Failed(nil)
 	}
 }
-
-// took says that the source has turned a change into an add.
-func (t *outlet[K]) took(at seen[K]) {
-	if t.feed != nil {
-		t.feed.of.writes.show(at)
-	}
-}
-
-func (t *outlet[K]) caused(key K, object store.Key, rev store.Revision) {
-	if t.feed != nil {
-		t.feed.caused(key, object, rev)
-	}
-}
-
-func (t *outlet[K]) skip(why string, attrs ...any) {
-	if t.feed != nil {
-		t.feed.skip(why, attrs...)
-	}
-}
-
-// kindOf is the kind of the objects that the controller is about; "": not known.
-func (t *outlet[K]) kindOf() string {
-	if t.feed == nil {
-		return ""
-	}
-	return t.feed.of.k.kindOf()
-}
-
-// elsewhere reports whether Add drops the key, because another server runs it.
-func (t *outlet[K]) elsewhere(key K) bool { return t.feed != nil && t.feed.of.k.elsewhere(key) }

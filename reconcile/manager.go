@@ -76,7 +76,7 @@ type controller interface {
 	Name() string
 	startable() error
 	caches() []Cached
-	ownCache() Cached
+	shown() []Cached
 	adopt(l *slog.Logger, stop time.Duration)
 	placementOf() lease.Placement
 	setPlacement(p lease.Placement) error
@@ -523,8 +523,8 @@ func (m *Manager) defaultPlacement(c controller) (lease.Placement, error) {
 		return m.Placement, nil
 	}
 	caches := c.caches()
-	if own := c.ownCache(); own != nil {
-		caches = []Cached{own} // a lease in another backend would fence every write to this one
+	if shown := c.shown(); len(shown) > 0 {
+		caches = shown[:1] // a lease in another backend would fence every write to this one
 	}
 	for _, cached := range caches {
 		b := cached.Backend()

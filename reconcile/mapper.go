@@ -163,8 +163,8 @@ func (p *mapping[K, S, T]) mapItem(ctx context.Context, item queue.Item[store.Ke
 	err = p.mapOne(ctx, item.Key)
 }
 
-// outletKey is the key under which a mapper's context has its outlet.
-type outletKey struct{}
+// feedKey is the key under which a mapper's context has the feed of its source.
+type feedKey struct{}
 
 // mapOne maps one object and puts the step back if that fails.
 func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error) {
@@ -175,7 +175,7 @@ func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error
 	if !ok {
 		return nil
 	}
-	ctx = context.WithValue(ctx, outletKey{}, p.to)
+	ctx = context.WithValue(ctx, feedKey{}, p.to.feed)
 	mapped := false
 	defer func() {
 		if mapped {
@@ -207,7 +207,7 @@ func (p *mapping[K, S, T]) send(ctx context.Context, object store.Key, s step[S,
 		}
 		sent[k] = struct{}{}
 		if !s.initial {
-			p.to.caused(k, object, s.at)
+			p.to.feed.caused(k, object, s.at)
 		}
 		if err := AddWaiting(ctx, p.to.Sink, k, o); err != nil {
 			return err

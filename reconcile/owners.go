@@ -29,10 +29,10 @@ func Owners[S, T any](c *cache.Cache[S, T], kind string, when ...Predicate[S, T]
 		return Source[Request]{bad: errors.New("Owners: no cache")}
 	}
 	s := Map(c, func(ctx context.Context, old, now *store.Object[S, T]) (keys []Request, _ error) {
-		to, _ := ctx.Value(outletKey{}).(*outlet[Request])
+		from, _ := ctx.Value(feedKey{}).(*feed[Request])
 		for _, o := range [2]*store.Object[S, T]{old, now} {
 			if o != nil {
-				keys = appendOwners(to, keys, o.Owners, cmp.Or(kind, to.kindOf()))
+				keys = appendOwners(from, keys, o.Owners, cmp.Or(kind, from.kindOf()))
 			}
 		}
 		return keys, nil
@@ -42,10 +42,10 @@ func Owners[S, T any](c *cache.Cache[S, T], kind string, when ...Predicate[S, T]
 	return s
 }
 
-func appendOwners(to *outlet[Request], keys []Request, owners []store.Owner, kind string) []Request {
+func appendOwners(from *feed[Request], keys []Request, owners []store.Owner, kind string) []Request {
 	for _, o := range owners {
 		if o.Kind != kind {
-			to.skip("owner of another kind", "kind", o.Kind, "owner", o.Key)
+			from.skip("owner of another kind", "kind", o.Kind, "owner", o.Key)
 		} else if !slices.Contains(keys, o.Key) {
 			keys = append(keys, o.Key)
 		}

@@ -155,7 +155,7 @@ func (h *Webhook[K]) refuse(r *http.Request, status int, why error) {
 	to := h.sink
 	h.mu.Unlock()
 	if to != nil {
-		to.skip("a call was refused", "status", status, "from", r.RemoteAddr, "err", store.Brief(why))
+		to.feed.skip("a call was refused", "status", status, "from", r.RemoteAddr, "err", store.Brief(why))
 	}
 }
 
@@ -219,7 +219,7 @@ func (h *Webhook[K]) queue(keys []K) (status int, why string) {
 		if h.opts.Known != nil && !h.opts.Known(k) {
 			continue
 		}
-		if to.elsewhere(k) {
+		if to.feed.elsewhere(k) {
 			status, why = http.StatusServiceUnavailable, ErrElsewhere.Error()
 			continue
 		}

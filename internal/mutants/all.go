@@ -3141,7 +3141,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a source behind a sink that can be unwrapped is started again",
-		File: "reconcile/cachesource.go", Old: "\tif to.feed != nil {\n", New: "\tif to.feed != nil && (!BROKEN || to.direct()) {\n",
+		File: "reconcile/cachesource.go", Old: "c.ChangesAgain(ctx, to.feed.again())", New: "c.ChangesAgain(ctx, map[bool]*feed[K]{true: to.feed}[!BROKEN || to.direct()].again())",
 		Package: "reconcile", Test: "TestMapBehindASinkKeepsWhatWaitsWhenAShardIsGained",
 	},
 	{
