@@ -176,23 +176,21 @@ func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error
 		return nil
 	}
 	ctx = context.WithValue(ctx, feedKey{}, p.to.feed)
-	mapped := false
+	err = errGoexit
 	defer func() {
-		if mapped {
+		if err == nil {
 			p.noteMapped(s)
 		} else {
 			p.putBack(key, s)
 		}
 	}()
-	err = protect(func() error {
+	return protect(func() error {
 		keys, err := p.mapper(ctx, s.old, s.now)
 		if err != nil {
 			return err
 		}
 		return p.send(ctx, key, s, keys)
 	})
-	mapped = err == nil
-	return err
 }
 
 func (p *mapping[K, S, T]) send(ctx context.Context, object store.Key, s step[S, T], keys []K) error {
