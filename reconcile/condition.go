@@ -80,16 +80,17 @@ type condition struct {
 func (s *supervisor[K]) condition() condition {
 	s.k.mu.Lock()
 	v := s.k.view.Load()
+	now := s.now
+	stopped := s.pool.stops && now < stateDraining // by the program
 	c := condition{place: v.place}
+	if v.leased {
+		c.Leases = s.leases
+	}
 	c.Name, c.Kind, c.Workers, c.Shards = s.k.name, v.kind, s.pool.want, len(v.holds)
 	if a := s.adapt; a != nil {
 		c.Adapt = &AdaptSnapshot{Min: a.Min, Max: a.Max, Raised: a.raised, Lowered: a.lowered}
 	}
 	s.k.mu.Unlock()
-	now, leases := s.state()
-	if v.leased {
-		c.Leases = leases
-	}
 	c.Placement = "on every server"
 	if c.place != nil {
 		c.Placement = c.place.String()
@@ -106,7 +107,6 @@ func (s *supervisor[K]) condition() condition {
 
 	unplaced := healthOf(ungrouped(c.place)) // the store of its leases
 	ill := []error{unplaced}
-	stopped := s.pool.hasStopped() && !s.isOver() // by the program
 	if stopped {
 		ill = append(ill, errStopped)
 	}

@@ -236,9 +236,11 @@ func (x *run[K]) waitsFor(what *string) (before *string) {
 }
 
 // does says what the run does instead of ending.
-func (m *more[K]) does() string {
-	if m.doing != nil {
-		return "it waits for " + *m.doing
+func (x *run[K]) does() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if doing := x.moreLocked().doing; doing != nil {
+		return "it waits for " + *doing
 	}
 	return "it goes on although its context ended"
 }

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -201,17 +200,9 @@ func (s *slot[K]) endSuperseded(key K) {
 	}
 }
 
-// stuckRun is a run that goes on after its context ended.
-type stuckRun[K comparable] struct {
-	keys  []K
-	since time.Duration // how long it has been running
-	cause error
-	what  string // it does
-	added []slog.Attr
-}
-
-// look ends the slot's run if it is past its deadline, and gives it if it is stuck.
-func (s *slot[K]) look(now time.Duration, late error) (stuck *stuckRun[K]) {
+// look ends the slot's run if it is past its deadline, and gives it if it is stuck: it goes
+// on long after its context ended.
+func (s *slot[K]) look(now time.Duration, late error) (stuck *run[K]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.run
@@ -233,5 +224,5 @@ func (s *slot[K]) look(now time.Duration, late error) (stuck *stuckRun[K]) {
 		return nil
 	}
 	m.stuck = true
-	return &stuckRun[K]{x.keys, now - x.started, x.cause, m.does(), m.added}
+	return x
 }

@@ -433,19 +433,6 @@ func (s *supervisor[K]) sayWaiting() {
 	}
 }
 
-// isOver reports whether Run stops, or has returned.
-func (s *supervisor[K]) isOver() bool {
-	now, _ := s.state()
-	return now >= stateDraining
-}
-
-// state gives the state and how often leases came and went.
-func (s *supervisor[K]) state() (state, LeaseCounts) {
-	s.k.mu.Lock()
-	defer s.k.mu.Unlock()
-	return s.now, s.leases
-}
-
 // stop ends everything in order: see Controller.Run. endParts ends what serves the runs.
 func (s *supervisor[K]) stop(endParts func()) error {
 	s.enter(stateDraining)

@@ -125,13 +125,6 @@ func (p *pool[K]) totals() (n Counts, took time.Duration) {
 	return n, took
 }
 
-// hasStopped reports whether a worker found the queue stopped.
-func (p *pool[K]) hasStopped() bool {
-	p.k.mu.Lock()
-	defer p.k.mu.Unlock()
-	return p.stops
-}
-
 func (p *pool[K]) noteStopped(err error) {
 	if errors.Is(err, queue.ErrStopped) {
 		p.k.mu.Lock()
@@ -148,13 +141,13 @@ func (p *pool[K]) watch(ctx context.Context) {
 		p.k.mu.Unlock()
 		now := p.k.since()
 		for _, s := range p.all() {
-			r := s.look(now, p.late)
-			if r == nil {
+			x := s.look(now, p.late)
+			if x == nil {
 				continue
 			}
 			// The log and the hook are the user's code, which may hang: no other
 			// run's deadline waits for them.
-			p.k.parts.start("hook OnStuck", func() { p.reportStuck(*r) })
+			p.k.parts.start("hook OnStuck", func() { p.reportStuck(x, now-x.started) })
 			if p.k.o.ReplaceStuck {
 				p.replace(s)
 			}
@@ -163,13 +156,14 @@ func (p *pool[K]) watch(ctx context.Context) {
 }
 
 // reportStuck says that a run goes on after the end of its context.
-func (p *pool[K]) reportStuck(r stuckRun[K]) {
+func (p *pool[K]) reportStuck(x *run[K], since time.Duration) {
+	_, cause := x.soFar()
 	_ = protect(func() error { // a log handler that panics ends neither the process nor the report
-		for _, key := range r.keys {
+		for _, key := range x.keys {
 			attrs := append([]slog.Attr{
-				slog.String("controller", p.k.name), slog.Any("key", key), slog.Duration("running", r.since), slog.Any("cause", store.Brief(r.cause)),
-			}, r.added...)
-			p.k.log().LogAttrs(context.Background(), slog.LevelError, "reconcile: run is stuck: "+r.what, attrs...)
+				slog.String("controller", p.k.name), slog.Any("key", key), slog.Duration("running", since), slog.Any("cause", store.Brief(cause)),
+			}, x.toLog()...)
+			p.k.log().LogAttrs(context.Background(), slog.LevelError, "reconcile: run is stuck: "+x.does(), attrs...)
 		}
 		return nil
 	})
@@ -177,8 +171,8 @@ func (p *pool[K]) reportStuck(r stuckRun[K]) {
 	if told == nil {
 		return
 	}
-	for _, key := range r.keys {
-		p.k.contain("OnStuck", func() { told(key, r.since) })
+	for _, key := range x.keys {
+		p.k.contain("OnStuck", func() { told(key, since) })
 	}
 }
 

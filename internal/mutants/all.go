@@ -810,7 +810,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the watchdog waits for OnStuck",
-		File: "reconcile/worker.go", Old: "\t\t\tp.k.parts.start(\"hook OnStuck\"", New: "\t\t\tif BROKEN {\n\t\t\t\tp.reportStuck(*r)\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tp.k.parts.start(\"hook OnStuck\"",
+		File: "reconcile/worker.go", Old: "\t\t\tp.k.parts.start(\"hook OnStuck\"", New: "\t\t\tif BROKEN {\n\t\t\t\tp.reportStuck(x, now-x.started)\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tp.k.parts.start(\"hook OnStuck\"",
 		Package: "reconcile", Test: "TestHookThatHangsStopsNothing",
 	},
 	{
@@ -1075,7 +1075,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "only the first key of a stuck batch is reported",
-		File: "reconcile/worker.go", Old: "\tfor _, key := range r.keys {\n\t\tp.k.contain", New: "\tfor i, key := range r.keys {\n\t\tif BROKEN && i > 0 {\n\t\t\tbreak\n\t\t}\n\t\tp.k.contain",
+		File: "reconcile/worker.go", Old: "\tfor _, key := range x.keys {\n\t\tp.k.contain", New: "\tfor i, key := range x.keys {\n\t\tif BROKEN && i > 0 {\n\t\t\tbreak\n\t\t}\n\t\tp.k.contain",
 		Package: "reconcile", Test: "TestEveryKeyOfAStuckBatchIsReported",
 	},
 	{
