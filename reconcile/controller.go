@@ -232,8 +232,7 @@ func (c *Controller[K]) add(key K, o queue.AddOptions) error {
 	if c.k.elsewhere(key) {
 		return fmt.Errorf("reconcile: controller %q: %v: %w", c.k.name, key, ErrElsewhere)
 	}
-	c.writes.holdIfBehind(key)
-	return c.k.enqueue(key, o)
+	return c.writes.admit(key, o)
 }
 
 // SetWorkers changes how many keys are run at once, to at most 100,000; 0 runs none.

@@ -112,44 +112,54 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 		p.of = make(map[K]*pendingWrite)
 	}
 	p.of[key] = r
-	next, rev, owed := p.nextLocked(key, r)
+	p.forgetLocked(key, r)
+	behind := len(r.lacking) > 0
 	p.pending.Unlock()
 	if before.release != nil {
 		before.release()
 	}
-	if next != nil && len(before.lacking) == 0 { // else it waits for what it wrote before
-		p.await(key, next, rev)
+	if len(before.lacking) == 0 { // else a cache is going to call for what it wrote before
+		p.await(key)
 	}
-	if owed {
-		p.runOwed(key, r)
-	}
-	if next != nil && again {
+	if behind && again {
 		p.hold(key, w, p.k.o.CacheWait)
 	}
 }
 
-// nextLocked gives the cache that the key waits for next, and the revision. If there is
-// none, owed says that the key is to run.
-func (p *pendingWrites[K]) nextLocked(key K, r *pendingWrite) (next Cached, rev store.Revision, owed bool) {
-	p.forgetLocked(key, r)
-	if len(r.lacking) == 0 {
-		return nil, 0, r.owed
-	}
-	return r.lacking[0], revisionFor(r.lacking[0], r.writes), false
-}
-
 // forgetLocked forgets the record of a key if nothing is left of it.
 func (p *pendingWrites[K]) forgetLocked(key K, r *pendingWrite) {
-	if len(r.lacking) == 0 && !r.unsure && !r.owed && (r.ages > 1 || p.hasShownLocked(p.k.view.Load(), r.writes)) {
+	if len(r.lacking) == 0 && r.release == nil && !r.unsure && !r.owed && (r.ages > 1 || p.hasShownLocked(p.k.view.Load(), r.writes)) {
 		delete(p.of, key)
 	}
 	p.n.Store(int32(len(p.of)))
 }
 
-// await has the cache call when it reaches what was written. It is called without the
-// lock, because the cache may call at once.
-func (p *pendingWrites[K]) await(key K, cached Cached, rev store.Revision) {
-	cached.OnRevision(rev, func() { p.reached(key, cached, rev) })
+// await has the next cache that a key waits for call when it reaches what was written. When
+// none is left, the key is held no longer, and runs if a run is owed.
+func (p *pendingWrites[K]) await(key K) {
+	p.pending.Lock()
+	r := p.of[key]
+	if r == nil {
+		p.pending.Unlock()
+		return
+	}
+	if len(r.lacking) > 0 {
+		next := r.lacking[0]
+		rev := revisionFor(next, r.writes)
+		p.pending.Unlock() // the cache may call at once
+		next.OnRevision(rev, func() { p.reached(key, next, rev) })
+		return
+	}
+	release, owed := r.release, r.owed
+	r.release = nil
+	p.forgetLocked(key, r)
+	p.pending.Unlock()
+	if release != nil {
+		release()
+	}
+	if owed {
+		p.runOwed(key, r)
+	}
 }
 
 // reached notes that a cache has reached what was written, or that it was restored from
@@ -157,30 +167,14 @@ func (p *pendingWrites[K]) await(key K, cached Cached, rev store.Revision) {
 // for, also what a later run of the key has written meanwhile, that is next.
 func (p *pendingWrites[K]) reached(key K, cached Cached, rev store.Revision) {
 	p.pending.Lock()
-	r := p.of[key]
-	if r == nil || len(r.lacking) == 0 {
-		p.pending.Unlock()
-		return
-	}
-	restored := cached.Revision() < rev
-	r.lacking = slices.DeleteFunc(r.lacking, func(c Cached) bool {
-		return !lacks(c, r.writes) || restored && c.Backend() == cached.Backend()
-	})
-	next, rev, owed := p.nextLocked(key, r)
-	var release func()
-	if next == nil {
-		release, r.release = r.release, nil
+	if r := p.of[key]; r != nil {
+		restored := cached.Revision() < rev
+		r.lacking = slices.DeleteFunc(r.lacking, func(c Cached) bool {
+			return !lacks(c, r.writes) || restored && c.Backend() == cached.Backend()
+		})
 	}
 	p.pending.Unlock()
-	if next != nil {
-		p.await(key, next, rev)
-	}
-	if release != nil {
-		release()
-	}
-	if owed {
-		p.runOwed(key, r)
-	}
+	p.await(key)
 }
 
 // runOwed runs a key of which the last run was told to read the store, now that the caches
@@ -241,15 +235,10 @@ func (p *pendingWrites[K]) admit(key K, o queue.AddOptions) error {
 	if p.k.elsewhere(key) {
 		return nil
 	}
-	p.holdIfBehind(key)
-	return p.k.enqueue(key, o)
-}
-
-// holdIfBehind is called before a key is added.
-func (p *pendingWrites[K]) holdIfBehind(key K) {
 	if k := p.lookup(key, false); k.left > 0 && !k.held {
 		p.hold(key, k.writes, k.left)
 	}
+	return p.k.enqueue(key, o)
 }
 
 // mayRun is asked by a worker that has the key. If not, the key is held and must be

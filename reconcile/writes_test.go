@@ -80,7 +80,7 @@ func TestKeyIsKeptBackUntilTheCachesHaveSeenItsWrite(t *testing.T) {
 // hand, past the controller, or during the run that wrote.
 //
 // Negative control: without mayRun in a worker's run the last two run at once; without
-// holdIfBehind in add the first is ready, not held.
+// the hold in admit the first is ready, not held.
 func TestKeyThatIsAddedAgainIsKeptBackToo(t *testing.T) {
 	for name, again := range map[string]func(c *reconcile.Controller[store.Key], k store.Key) error{
 		"by hand": func(c *reconcile.Controller[store.Key], k store.Key) error {
