@@ -328,7 +328,6 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 
 // What a Manager and introspection ask the parts of a controller.
 
-func (c *Controller[K]) condition() condition              { return c.supervisor.condition() }
 func (c *Controller[K]) shown() []Cached                   { return c.k.view.Load().shows }
 func (c *Controller[K]) unseen() map[Cached]store.Revision { return c.writes.unseen() }
 func (c *Controller[K]) caches() []Cached                  { return c.k.caches() }

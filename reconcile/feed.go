@@ -302,8 +302,7 @@ func (f *feed[K]) runAgain(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			f.fail(ErrSourceEnded, 0)
-			f.set(feedEnded, ErrSourceEnded)
+			f.down(feedEnded, ErrSourceEnded, 0)
 			f.Synced() // it will not say so any more
 			return
 		}
@@ -312,8 +311,7 @@ func (f *feed[K]) runAgain(ctx context.Context) {
 			again = 0
 			backoff.Reset()
 		}
-		f.fail(err, again)
-		f.set(feedWaiting, err)
+		f.down(feedWaiting, err, again)
 		if !healthy && !backoff.Wait(ctx) {
 			return
 		}
@@ -333,7 +331,9 @@ func (f *feed[K]) begin() time.Time {
 	return f.began
 }
 
-func (f *feed[K]) set(s feedState, err error) {
+// down reports and notes why no run of the source goes on, after so many failures in a row.
+func (f *feed[K]) down(s feedState, err error, before int) {
+	f.fail(err, before)
 	f.of.k.mu.Lock()
 	f.state, f.err = s, err
 	f.of.k.mu.Unlock()

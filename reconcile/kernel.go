@@ -16,7 +16,7 @@ import (
 )
 
 // kernel is what the parts of a controller share: what it was made with, its queue,
-// and which keys it may run. Each part embeds it.
+// and which keys it may run. Each part has it.
 //
 // The queue is one for the whole life of the controller, over all holds of a lease:
 // the run of a key that outlives a hold keeps the key locked, which a new queue would

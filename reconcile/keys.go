@@ -83,7 +83,7 @@ type inspected[K comparable] interface {
 	Snapshot() Snapshot
 	Queue() *queue.Queue[K]
 	Kick(key K) error
-	condition() condition
+	now() condition
 	shardOf(key K) (shard int, ok bool)
 	keepRuns()
 	keptRuns() *recent.Runs[K]
@@ -291,7 +291,7 @@ type LeaseSnapshot struct {
 
 // Leases implements Inspection.
 func (c inspection[K]) Leases() []LeaseSnapshot {
-	at := c.condition()
+	at := c.now()
 	if !leased(at.place) {
 		return nil
 	}

@@ -117,7 +117,7 @@ func (s *supervisor[K]) runCache(ctx context.Context, cached Cached) {
 // placed runs the controller where its placement says, until ctx ends.
 func (s *supervisor[K]) placed(ctx context.Context, place lease.Placement) {
 	if !leased(place) {
-		s.holdShard(ctx, 0)
+		s.holdShard(ctx, 0, nil)
 		return
 	}
 	var works sync.WaitGroup
@@ -132,7 +132,7 @@ func (s *supervisor[K]) placed(ctx context.Context, place lease.Placement) {
 			works.Add(1)
 			s.k.mu.Unlock()
 			defer works.Done()
-			s.holdShard(ctx, shard)
+			s.holdShard(ctx, shard, place.Lease(shard))
 			return nil
 		})
 	})
@@ -152,14 +152,14 @@ var errPlacementEnded = errors.New("the placement's Run has returned")
 
 // holdShard holds one shard for as long as ctx lives. It returns after the last run of
 // one of its keys has, and what the reconciler remembers of them is forgotten: only then
-// may another server have the lease.
-func (s *supervisor[K]) holdShard(ctx context.Context, shard int) {
+// may another server have the lease. l is the lease; nil: there is nothing to lose.
+func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease) {
 	release, ok := s.loadShard(ctx, shard)
 	defer release() // after the last run, which reads the caches
 	if !ok {
 		return
 	}
-	h := newHold(ctx, shard, s.leaseOf(shard))
+	h := newHold(ctx, shard, l)
 	held := &s.k.view.Load().holds[shard]
 	held.Store(h)
 	s.k.post(message{what: shardGained, shard: shard})
@@ -238,14 +238,6 @@ func (s *supervisor[K]) loadingShards() (shards []int, cache string) {
 		cache = s.loading[shards[0]]
 	}
 	return shards, cache
-}
-
-// leaseOf is the lease of a shard; nil: there is nothing to lose.
-func (s *supervisor[K]) leaseOf(shard int) lease.Lease {
-	if place := s.k.placementOf(); leased(place) {
-		return place.Lease(shard)
-	}
-	return nil
 }
 
 // leased reports whether a placement takes leases: one that runs everywhere is as
@@ -458,7 +450,7 @@ func (s *supervisor[K]) stop(endParts func()) error {
 			named = []string{partWorkers, partPlacement} // which wait for these runs
 		}
 	}
-	s.pool.change(func() { s.pool.over = true })
+	s.pool.change(func() { s.pool.open = false })
 	left := s.k.work.wait(grace, named...)
 	endParts()
 	// Grace may be over, and they end at once unless they hang.

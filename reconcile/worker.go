@@ -23,8 +23,7 @@ type pool[K comparable] struct {
 	late    error // the cause of a run past its deadline
 
 	// What follows is guarded by kernel.mu.
-	open  bool
-	over  bool // no worker is started any more
+	open  bool // workers may run
 	want  int
 	slots map[*slot[K]]struct{} // of all workers
 	gone  Counts                // of workers that ended
@@ -39,7 +38,7 @@ func (p *pool[K]) change(f func()) {
 	defer p.k.mu.Unlock()
 	f()
 	n := p.want
-	if !p.open || p.over {
+	if !p.open {
 		n = 0
 	}
 	staying := 0
