@@ -119,7 +119,7 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 		before.release()
 	}
 	if len(before.lacking) == 0 { // else a cache is going to call for what it wrote before
-		p.await(key)
+		p.await(key, nil, 0)
 	}
 	if behind && again {
 		p.hold(key, w, p.k.o.CacheWait)
@@ -128,26 +128,34 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 
 // forgetLocked forgets the record of a key if nothing is left of it.
 func (p *pendingWrites[K]) forgetLocked(key K, r *pendingWrite) {
-	if len(r.lacking) == 0 && r.release == nil && !r.unsure && !r.owed && (r.ages > 1 || p.hasShownLocked(p.k.view.Load(), r.writes)) {
+	if len(r.lacking) == 0 && !r.unsure && !r.owed && (r.ages > 1 || p.hasShownLocked(p.k.view.Load(), r.writes)) {
 		delete(p.of, key)
 	}
 	p.n.Store(int32(len(p.of)))
 }
 
-// await has the next cache that a key waits for call when it reaches what was written. When
-// none is left, the key is held no longer, and runs if a run is owed.
-func (p *pendingWrites[K]) await(key K) {
+// await has the next cache that a key waits for call when it reaches what was written, also by
+// a later run of the key. When none is left, the key is held no longer, and runs if a run is
+// owed. by is the cache that has called; nil: none. If it has not reached rev it was restored
+// from a backup, and the revisions of its backend mean nothing any more.
+func (p *pendingWrites[K]) await(key K, by Cached, rev store.Revision) {
 	p.pending.Lock()
 	r := p.of[key]
 	if r == nil {
 		p.pending.Unlock()
 		return
 	}
+	if by != nil {
+		restored := by.Revision() < rev
+		r.lacking = slices.DeleteFunc(r.lacking, func(c Cached) bool {
+			return !lacks(c, r.writes) || restored && c.Backend() == by.Backend()
+		})
+	}
 	if len(r.lacking) > 0 {
 		next := r.lacking[0]
 		rev := revisionFor(next, r.writes)
 		p.pending.Unlock() // the cache may call at once
-		next.OnRevision(rev, func() { p.reached(key, next, rev) })
+		next.OnRevision(rev, func() { p.await(key, next, rev) })
 		return
 	}
 	release, owed := r.release, r.owed
@@ -160,21 +168,6 @@ func (p *pendingWrites[K]) await(key K) {
 	if owed {
 		p.runOwed(key, r)
 	}
-}
-
-// reached notes that a cache has reached what was written, or that it was restored from
-// a backup, and the revisions of its backend mean nothing any more. If there is more to wait
-// for, also what a later run of the key has written meanwhile, that is next.
-func (p *pendingWrites[K]) reached(key K, cached Cached, rev store.Revision) {
-	p.pending.Lock()
-	if r := p.of[key]; r != nil {
-		restored := cached.Revision() < rev
-		r.lacking = slices.DeleteFunc(r.lacking, func(c Cached) bool {
-			return !lacks(c, r.writes) || restored && c.Backend() == cached.Backend()
-		})
-	}
-	p.pending.Unlock()
-	p.await(key)
 }
 
 // runOwed runs a key of which the last run was told to read the store, now that the caches
@@ -224,7 +217,7 @@ func (p *pendingWrites[K]) lookup(key K, runs bool) (k pendingOf) {
 		k.left = r.until - p.k.since()
 	}
 	if runs && k.left <= 0 {
-		r.owed = behind // set with the lock that reached takes: what it does not find it has not missed
+		r.owed = behind // set with the lock that await takes: what it does not find it has not missed
 		p.forgetLocked(key, r)
 	}
 	return k

@@ -2017,7 +2017,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "nothing says that a run waits for the store",
-		File: "reconcile/run.go", Old: "if m.doing != nil {", New: "if m.doing != nil && !BROKEN {",
+		File: "reconcile/run.go", Old: "doing != nil {", New: "doing != nil && !BROKEN {",
 		Package: "reconcile/lifecycle", Test: "TestRunThatWaitsForTheStoreIsNotBlamedOnTheHandler",
 	},
 	{
