@@ -85,14 +85,7 @@ func (k *keeper) expire(now int64) (more bool) {
 		if !ok || h.until > now {
 			return false
 		}
-		x := expired{reason: h.reason, kind: h.set.kind}
-		switch set := h.set; set.kind {
-		case oneKey:
-			x.key = s.slots.key(s.at(set.of))
-		case oneTenant:
-			x.tenant = k.roster.of[set.of-1].name
-		}
-		s.expired = append(s.expired, x)
+		s.expired = append(s.expired, h)
 		s.fx |= fxHolds
 		s.touched++
 		k.endHold(h)

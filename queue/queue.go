@@ -154,8 +154,7 @@ func (q *Queue[K]) carryOut(s *shard, fx effects) {
 		s.mu.Unlock()
 		for _, x := range expired {
 			if hook := q.opts.Hooks.HoldExpired; hook != nil {
-				key, _ := x.key.(K)
-				hook(Scope[K]{x.kind, x.tenant, key}, x.reason)
+				hook(x.over.(Scope[K]), x.reason)
 			}
 		}
 	}
@@ -215,7 +214,7 @@ func (q *Queue[K]) OfKey(key K) Scope[K] { return Scope[K]{kind: oneKey, key: ke
 // A hold is one of this process: it is not the lasting pause of an object in a
 // store.
 func (q *Queue[K]) Hold(over Scope[K], h Hold) (release func()) {
-	x := &heldBack{name: h.Name, reason: h.Reason, until: never}
+	x := &heldBack{over: over, name: h.Name, reason: h.Reason, until: never}
 	if h.Max > 0 {
 		x.until = plus(q.env.now(), h.Max)
 	}

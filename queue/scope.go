@@ -54,6 +54,7 @@ type Hold struct {
 // heldBack is a hold that lasts.
 type heldBack struct {
 	set          *holdSet // nil: it has ended
+	over         any      // its Scope
 	name, reason string
 	until        int64 // never: until it is released
 	at           int   // in the heap of those with a maximum
@@ -76,11 +77,3 @@ func (s *holdSet) lasts() bool { return s != nil && s.holds.Len() > 0 }
 
 // reason is that of the first hold; there must be one.
 func (s *holdSet) reason() *string { return &s.holds.Front().Value.(*heldBack).reason }
-
-// expired is a hold that reached its maximum.
-type expired struct {
-	kind   scopeKind
-	tenant string
-	key    any
-	reason string
-}

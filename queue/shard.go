@@ -42,7 +42,7 @@ type shard struct {
 	most      int                   // of touched, in one critical section
 	published *atomic.Uint32        // the top band that getters see without the lock
 	due       atomic.Int64          // for fxTimer
-	expired   []expired             // for fxHolds
+	expired   []*heldBack           // holds that reached their maximum, for fxHolds
 	_         [64]byte              // the next shard's lock is in another cache line
 }
 

@@ -38,7 +38,6 @@ type slots interface {
 	size() uintptr
 	make(n int) unsafe.Pointer // the first of n zero slots, which lie side by side
 	clear(e *entry)
-	key(e *entry) any
 }
 
 type slotsOf[K comparable] struct{}
@@ -47,8 +46,7 @@ func (slotsOf[K]) size() uintptr { return unsafe.Sizeof(slot[K]{}) }
 func (slotsOf[K]) make(n int) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(make([]slot[K], n)))
 }
-func (slotsOf[K]) clear(e *entry)   { *slotOf[K](e) = slot[K]{} }
-func (slotsOf[K]) key(e *entry) any { return slotOf[K](e).key }
+func (slotsOf[K]) clear(e *entry) { *slotOf[K](e) = slot[K]{} }
 
 // slotOf is the slot that e is in. Every entry of a slab is in one of its type of keys.
 func slotOf[K comparable](e *entry) *slot[K] { return (*slot[K])(unsafe.Pointer(e)) }
