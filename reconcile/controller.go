@@ -66,7 +66,7 @@ func NewBatch[K comparable](name string, r BatchReconciler[K], o *Options[K]) (*
 	return c, nil
 }
 
-// remember notes r as what is told of keys that have left or were removed, if it is that.
+// remember has r told of keys that have left or were removed, if it is a Forgetter or a Sweeper.
 func (k *kernel[K]) remember(r any) {
 	if f, ok := r.(Forgetter[K]); ok {
 		k.forgets = append(k.forgets, f)

@@ -405,7 +405,7 @@ func (f *feed[K]) addChange(ctx context.Context, at seen[K]) error {
 	return err
 }
 
-// What follows, up to again, may be called of no feed: no controller made the sink.
+// The methods from here to again also work for a nil feed, that of a sink that no controller made.
 
 // took says that the source has turned a change into an add.
 func (f *feed[K]) took(at seen[K]) {

@@ -149,7 +149,7 @@ func (m *Manager) withLocked(rs ...Runner) ([]*member, error) {
 	return members, m.checkCycles(members)
 }
 
-// newMember is the n-th member.
+// newMember makes the member of a runner; n counts the members, for the name of a runner that has none.
 func newMember(r Runner, n int) *member {
 	mb := &member{Runner: r, name: fmt.Sprintf("%T#%d", r, n)}
 	mb.controller, _ = r.(controller)
