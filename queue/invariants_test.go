@@ -119,7 +119,7 @@ func inspectEntry[K comparable](k *keeper, i uint32, f *faults, c *census) {
 	e := s.at(i)
 	c.live++
 	c.count[e.state]++
-	found, _, _ := find(s, e.hash, &slotOf[K](e).key)
+	found, _, _ := find(s, e.hash, &withKey[K](e).key)
 	f.want(found == i, "entry %d is not found by its key", i)
 	f.want(e.state == StateRunning || !e.is(duringRun|asked), "entry %d is %v with flags %b", i, e.state, e.flags)
 	f.want(!e.is(urgent) || e.is(added), "entry %d is urgent, but not added", i)

@@ -30,7 +30,7 @@ const chosen = 1 << 7
 
 // item makes the item of a running entry.
 func (q *Queue[K]) item(s *shard, i uint32, e *entry, it *Item[K]) {
-	it.Key, it.Attempt, it.Priority = slotOf[K](e).key, int(e.attempts), atBand(e.band)
+	it.Key, it.Attempt, it.Priority = withKey[K](e).key, int(e.attempts), atBand(e.band)
 	it.band, it.shard, it.index, it.q, it.run = e.band, s.id, i, q, e.order
 }
 

@@ -39,7 +39,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	q.env.maxKeys = int64(q.opts.MaxKeys)
 	q.env.asks = q.opts.Buckets != nil
 	q.env.delays = max(q.opts.Debounce.Interval, q.opts.Debounce.Window) > 0
-	q.shards.init(q.opts.Shards, &q.env, slotsOf[K]{})
+	q.shards.init(q.opts.Shards, &q.env, layoutOf[K]{})
 	for k := range q.shards.all {
 		q.keepers = append(q.keepers, q.admit(&q.shards.all[k]))
 	}
@@ -256,23 +256,23 @@ func (q *Queue[K]) keeperOf(over Scope[K]) (k *keeper, hash uint32) {
 }
 
 // holds is the set of the holds over a scope, nil if there is none.
-func (q *Queue[K]) holds(k *keeper, over Scope[K], hash uint32, makes bool) *holdSet {
+func (q *Queue[K]) holds(k *keeper, over Scope[K], hash uint32, orCreate bool) *holdSet {
 	s := k.s
 	switch over.kind {
 	case wholeQueue:
 		return &k.whole
 	case oneTenant:
-		if q.opts.Tenant == nil || !makes && k.roster.named[over.tenant] == nil {
+		if q.opts.Tenant == nil || !orCreate && k.roster.named[over.tenant] == nil {
 			return nil
 		}
 		t := k.roster.get(over.tenant)
-		if t.holds == nil && makes {
+		if t.holds == nil && orCreate {
 			t.holds = &holdSet{kind: oneTenant, of: t.number}
 		}
 		return t.holds
 	}
 	i, e, at := find(s, hash, &over.key)
-	if e == nil && !makes {
+	if e == nil && !orCreate {
 		return nil
 	}
 	if e == nil {
@@ -281,7 +281,7 @@ func (q *Queue[K]) holds(k *keeper, over Scope[K], hash uint32, makes bool) *hol
 		}
 		i, e = create(s, hash, &over.key, at)
 	}
-	if makes && !k.isHeld(i, e) {
+	if orCreate && !k.isHeld(i, e) {
 		s.extra(i, e).holds = &holdSet{kind: oneKey, of: i}
 	}
 	if x := k.extraOf(i, e); x != nil {

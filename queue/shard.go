@@ -147,7 +147,7 @@ const (
 	fxTick                      // something may run now: before the lock is free, see unlock
 )
 
-func (s *shard) init(id uint8, v *env, keys slots) {
+func (s *shard) init(id uint8, v *env, keys layout) {
 	s.id, s.env, s.number = id, v, numbers{firstNumber, firstNumber}
 	s.waited.Histogram, s.worked.Histogram = new(Histogram), new(Histogram)
 	s.table.init()
@@ -205,7 +205,7 @@ func find[K comparable](s *shard, hash uint32, key *K) (i uint32, e *entry, at s
 		}
 		if uint32(w>>32) == hash {
 			i = uint32(w) - 1
-			if e = s.at(i); slotOf[K](e).key == *key {
+			if e = s.at(i); withKey[K](e).key == *key {
 				return i, e, spot{g, p}
 			}
 		}
@@ -219,7 +219,7 @@ func find[K comparable](s *shard, hash uint32, key *K) (i uint32, e *entry, at s
 // it ended.
 func create[K comparable](s *shard, hash uint32, key *K, at spot) (i uint32, e *entry) {
 	i, e = s.alloc()
-	slotOf[K](e).key = *key
+	withKey[K](e).key = *key
 	e.hash, e.band = hash, middle
 	s.touched += s.table.insert(hash, i, at)
 	s.count[absent]++

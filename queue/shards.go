@@ -32,7 +32,7 @@ type shards struct {
 }
 
 // init makes n shards.
-func (r *shards) init(n int, v *env, keys slots) {
+func (r *shards) init(n int, v *env, keys layout) {
 	r.all = make([]shard, n)
 	r.mask = uint64(n - 1)
 	for k := range r.all {

@@ -25,31 +25,31 @@ type entry struct {
 	flags    flag
 }
 
-// slot is an entry with its key beside it, so that both are in one cache line. Only
+// keyed is an entry with its key beside it, so that both are in one cache line. Only
 // what adds, finds and shows keys knows their type: all else is compiled once, not
 // for each type of keys and each package that uses one.
-type slot[K comparable] struct {
+type keyed[K comparable] struct {
 	entry
 	key K
 }
 
-// slots makes and clears the slots of one type of keys for a slab.
-type slots interface {
+// layout makes and clears the places of a slab for one type of keys.
+type layout interface {
 	size() uintptr
-	make(n int) unsafe.Pointer // the first of n zero slots, which lie side by side
+	make(n int) unsafe.Pointer // the first of n zero places, which lie side by side
 	clear(e *entry)
 }
 
-type slotsOf[K comparable] struct{}
+type layoutOf[K comparable] struct{}
 
-func (slotsOf[K]) size() uintptr { return unsafe.Sizeof(slot[K]{}) }
-func (slotsOf[K]) make(n int) unsafe.Pointer {
-	return unsafe.Pointer(unsafe.SliceData(make([]slot[K], n)))
+func (layoutOf[K]) size() uintptr { return unsafe.Sizeof(keyed[K]{}) }
+func (layoutOf[K]) make(n int) unsafe.Pointer {
+	return unsafe.Pointer(unsafe.SliceData(make([]keyed[K], n)))
 }
-func (slotsOf[K]) clear(e *entry) { *slotOf[K](e) = slot[K]{} }
+func (layoutOf[K]) clear(e *entry) { *withKey[K](e) = keyed[K]{} }
 
-// slotOf is the slot that e is in. Every entry of a slab is in one of its type of keys.
-func slotOf[K comparable](e *entry) *slot[K] { return (*slot[K])(unsafe.Pointer(e)) }
+// withKey is e with its key. Every entry of a slab has one beside it.
+func withKey[K comparable](e *entry) *keyed[K] { return (*keyed[K])(unsafe.Pointer(e)) }
 
 func (e *entry) status() status {
 	return status{due: e.due, attempts: e.attempts, state: e.state, flags: e.flags}
@@ -86,7 +86,7 @@ type slab struct {
 	empty   int     // chunks with memory and no entry, at most one
 	places  int     // of a chunk
 	size    uintptr // of a place
-	slots   slots
+	layout  layout
 	chunks  []chunk
 	open    []uint32  // chunks with a free place
 	spare   []*record // for the next that need one
@@ -94,7 +94,7 @@ type slab struct {
 }
 
 type chunk struct {
-	first         unsafe.Pointer // of its slots; nil: it has no memory
+	first         unsafe.Pointer // of its places; nil: it has no memory
 	records       []*record      // nil: none had one
 	free, used, n uint16         // the first free place+1, whose entry has the next one in order; places ever used; entries
 }
@@ -108,8 +108,8 @@ const (
 	maxTouched = 4096
 )
 
-func (s *slab) init(slots slots) {
-	s.reasons, s.slots, s.size = []string{"other"}, slots, slots.size()
+func (s *slab) init(l layout) {
+	s.reasons, s.layout, s.size = []string{"other"}, l, l.size()
 	s.places = int(max(min(chunkBytes/s.size, 1<<chunkBits), 1))
 }
 
@@ -145,7 +145,7 @@ func (s *slab) alloc() (i uint32, e *entry) {
 	n := s.open[len(s.open)-1]
 	c := &s.chunks[n]
 	if c.first == nil {
-		*c = chunk{first: s.slots.make(s.places)}
+		*c = chunk{first: s.layout.make(s.places)}
 	} else if c.n == 0 {
 		s.empty--
 	}
@@ -168,7 +168,7 @@ func (s *slab) alloc() (i uint32, e *entry) {
 // free takes an entry back, which has no record any more.
 func (s *slab) free(i uint32, e *entry) {
 	c, at := s.split(i)
-	s.slots.clear(e)
+	s.layout.clear(e)
 	e.order = uint64(c.free)
 	c.free = uint16(at + 1)
 	if int(c.n) == s.places {

@@ -68,7 +68,7 @@ func viewOf[K comparable](k *keeper, i uint32, now uint64) Entry[K] {
 	s := k.s
 	e := s.at(i)
 	x := Entry[K]{
-		Key: slotOf[K](e).key, State: e.state, Since: s.env.clock.begin(extend(e.since, now)),
+		Key: withKey[K](e).key, State: e.state, Since: s.env.clock.begin(extend(e.since, now)),
 		Attempts: int(e.attempts), Priority: atBand(e.band),
 	}
 	if e.is(recorded) {

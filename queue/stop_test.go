@@ -168,7 +168,7 @@ func TestGetterThatFindsTheQueueStoppedGetsNothing(t *testing.T) {
 			s := &q.shards.all[k]
 			s.mu.Lock()
 			if _, e, _ := s.take(); e != nil {
-				t.Errorf("%d shards: Get gives %q after Stop has returned", shards, slotOf[string](e).key)
+				t.Errorf("%d shards: Get gives %q after Stop has returned", shards, withKey[string](e).key)
 			}
 			s.mu.Unlock()
 		}
