@@ -177,15 +177,17 @@ const tries = 5
 // try says why a mutant was not caught; nil: it was. With times it must be caught
 // each of so many times.
 func try(ctx context.Context, dir string, m mutants.Mutant, times int) error {
-	if out, err := test(ctx, dir, m, ""); err != nil {
+	began := time.Now()
+	if out, err := test(ctx, dir, m, "", mostHealthy); err != nil {
 		return fmt.Errorf("its test fails also when nothing is broken: %w\n%s", err, out)
 	}
+	limit := mostBroken(time.Since(began))
 	missed, last, most := 0, "", times
 	if times == 0 {
 		most = tries
 	}
 	for range most {
-		out, err := test(ctx, dir, m, m.Name)
+		out, err := test(ctx, dir, m, m.Name, limit)
 		switch exit := new(exec.ExitError); {
 		case errors.As(err, &exit) && exit.ExitCode() > 0:
 			if times == 0 {
@@ -203,10 +205,19 @@ func try(ctx context.Context, dir string, m mutants.Mutant, times int) error {
 	return fmt.Errorf("%s %s passes all the same, %d times of %d\n%s", m.Package, m.Test, missed, most, last)
 }
 
-// test runs the mutant's test with something broken. One that fails by hanging
-// has failed.
-func test(ctx context.Context, dir string, m mutants.Mutant, broken string) (out string, err error) {
-	args := []string{"-test.run", "^" + m.Test + "$", "-test.v", "-test.timeout", "2m"}
+// mostHealthy is how long a test takes at most when nothing is broken.
+const mostHealthy = 2 * time.Minute
+
+// mostBroken is how long a test goes on when something is broken and it has taken so long
+// when nothing was: one that hangs is not waited for as long as one that works hard. It is
+// many times as long, because as many tests as there are processors run beside it.
+func mostBroken(healthy time.Duration) time.Duration {
+	return min(max(20*healthy, 20*time.Second), mostHealthy)
+}
+
+// test runs the mutant's test with something broken. One that hangs until limit has failed.
+func test(ctx context.Context, dir string, m mutants.Mutant, broken string, limit time.Duration) (out string, err error) {
+	args := []string{"-test.run", "^" + m.Test + "$", "-test.v", "-test.timeout", limit.String()}
 	cmd := exec.CommandContext(ctx, binary(dir, m.Package), append(args, m.Args...)...)
 	cmd.Dir = m.Package
 	cmd.Env = append(os.Environ(), mutants.Env+"="+broken)

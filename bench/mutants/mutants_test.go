@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tendhq/tend/internal/mutants"
 )
@@ -33,6 +34,19 @@ func TestOnlyATestThatTellsTheDifferenceCatches(t *testing.T) {
 			t.Errorf("%s: %v, want it caught", script, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: %v, want an error with %q", script, err, want)
+		}
+	}
+}
+
+// A test that hangs is not waited for as long as one that works hard.
+func TestHangingTestIsEndedSoon(t *testing.T) {
+	for healthy, want := range map[time.Duration]time.Duration{
+		time.Millisecond: 20 * time.Second,
+		4 * time.Second:  80 * time.Second,
+		time.Minute:      mostHealthy,
+	} {
+		if got := mostBroken(healthy); got != want {
+			t.Errorf("a test that takes %v is ended after %v when it is broken, want %v", healthy, got, want)
 		}
 	}
 }
