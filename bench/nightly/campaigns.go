@@ -207,6 +207,14 @@ var groups = map[string][]string{
 // tests are the names of the tests that it runs.
 func (c campaign) tests() []string { return strings.Split(strings.Trim(c.test, "^()$"), "|") }
 
+// atOnce is how long the test goes on at once, of a time that is left.
+func (c campaign) atOnce(left time.Duration) time.Duration {
+	if c.stretch == 0 {
+		return left
+	}
+	return min(left, c.stretch)
+}
+
 // command is what go is given.
 func (c campaign) command(d time.Duration) []string {
 	args := []string{"test", c.pkg, "-run", c.test, "-v", "-count", "1", "-timeout", (4*d + time.Hour).String()}

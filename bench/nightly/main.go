@@ -94,7 +94,7 @@ func run(ctx context.Context, chosen []campaign, each time.Duration, to string) 
 	var results []result
 	failed := 0
 	for i, c := range chosen {
-		fmt.Printf("%s  %d of %d  %s: go %s\n", time.Now().Format(time.TimeOnly), i+1, len(chosen), c.name, strings.Join(c.command(each), " "))
+		fmt.Printf("%s  %d of %d  %s: go %s\n", time.Now().Format(time.TimeOnly), i+1, len(chosen), c.name, strings.Join(c.command(c.atOnce(each)), " "))
 		r := c.run(ctx, each, filepath.Join(to, c.name+".txt"))
 		if results = append(results, r); r.err != nil {
 			failed++
@@ -133,12 +133,8 @@ func (c campaign) run(ctx context.Context, each time.Duration, out string) resul
 	defer f.Close()
 	began, crashes := time.Now(), 0
 	for left := each; left > 0 && r.err == nil && ctx.Err() == nil; left = each - time.Since(began) {
-		stretch := left
-		if c.stretch > 0 {
-			stretch = min(left, c.stretch)
-		}
 		var crashed bool
-		if crashed, r.err = c.once(ctx, stretch, f); crashed {
+		if crashed, r.err = c.once(ctx, c.atOnce(left), f); crashed {
 			crashes++
 		}
 		if c.stretch == 0 {
