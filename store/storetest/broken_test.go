@@ -501,13 +501,13 @@ var broken = []struct {
 func TestSuiteRejectsBrokenBackends(t *testing.T) {
 	for _, bad := range broken {
 		t.Run(bad.name, func(t *testing.T) {
-			failed := failures(t, func(t testing.TB) store.Backend {
+			failed := failures(t, bad.fails, func(t testing.TB) store.Backend {
 				b := newOverride(t)
 				bad.broken(b)
 				return b
 			})
-			if !slices.ContainsFunc(failed, func(name string) bool { return strings.HasPrefix(name, bad.fails) }) {
-				t.Errorf("%q did not fail; what failed: %q", bad.fails, failed)
+			if len(failed) == 0 {
+				t.Errorf("%q did not fail", bad.fails)
 			}
 		})
 	}
@@ -516,15 +516,18 @@ func TestSuiteRejectsBrokenBackends(t *testing.T) {
 // The other half of the proof: what rejects the broken ones accepts the backend
 // that they are made from.
 func TestSuiteAcceptsWhatIsNotBroken(t *testing.T) {
-	if failed := failures(t, func(t testing.TB) store.Backend { return newOverride(t) }); len(failed) > 0 {
+	if failed := failures(t, "", func(t testing.TB) store.Backend { return newOverride(t) }); len(failed) > 0 {
 		t.Errorf("failed: %q", failed)
 	}
 }
 
-// failures runs every check in a bubble of its own and returns the names of
-// those that failed.
-func failures(t *testing.T, newBackend func(t testing.TB) store.Backend) (failed []string) {
+// failures runs every check whose name begins with prefix, in a bubble of its own, and
+// returns the names of those that failed.
+func failures(t *testing.T, prefix string, newBackend func(t testing.TB) store.Backend) (failed []string) {
 	for _, c := range checks() {
+		if !strings.HasPrefix(c.name, prefix) {
+			continue
+		}
 		synctest.Test(t, func(t *testing.T) {
 			r := &recorder{TB: t}
 			done := make(chan struct{})
