@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // packages is what a page may name, and where it lies under the root.
@@ -114,13 +115,35 @@ func newChecker(dir string) (*checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{ours: map[string]bool{}, examples: map[string]bool{}, theirs: map[string]bool{}}
+	ours, err := declaredUnder(root)
+	if err != nil {
+		return nil, err
+	}
+	return &checker{ours: ours, examples: map[string]bool{}, theirs: map[string]bool{}}, nil
+}
+
+// ofRoots is what declaredUnder has found; a process checks many pages.
+var ofRoots = struct {
+	sync.Mutex
+	names map[string]map[string]bool // by root
+}{names: map[string]map[string]bool{}}
+
+// declaredUnder reads the declarations of the packages under root, once. The map is not to
+// be changed.
+func declaredUnder(root string) (map[string]bool, error) {
+	ofRoots.Lock()
+	defer ofRoots.Unlock()
+	if names := ofRoots.names[root]; names != nil {
+		return names, nil
+	}
+	names := map[string]bool{}
 	for name, folder := range packages {
-		if err := declarations(filepath.Join(root, filepath.FromSlash(folder)), false, func(d string) { c.ours[name+"."+d] = true }); err != nil {
+		if err := declarations(filepath.Join(root, filepath.FromSlash(folder)), false, func(d string) { names[name+"."+d] = true }); err != nil {
 			return nil, err
 		}
 	}
-	return c, nil
+	ofRoots.names[root] = names
+	return names, nil
 }
 
 type checker struct {
