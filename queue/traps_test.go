@@ -96,7 +96,7 @@ func TestFailuresQueueUpNoDebt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const keys = 100_000
+	keys := sized(100_000, 10_000)
 	o := &Options[string]{
 		Policy:  Backoff{Base: time.Second, Max: time.Second}.Policy(),
 		Buckets: func(_ string, dst []*Bucket) []*Bucket { return append(dst, bucket) },

@@ -994,10 +994,12 @@ func FuzzModel(f *testing.F) {
 	})
 }
 
+const operationBytes = 900
+
 // operations is what a seed makes a trial do.
 func operations(seed uint64) []byte {
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	data := make([]byte, 900)
+	data := make([]byte, operationBytes)
 	for i := range data {
 		data[i] = byte(rnd.Uint32())
 	}
@@ -1011,7 +1013,7 @@ func TestModelRandomly(t *testing.T) {
 	all := kinds()
 	n := 0
 	for seed := range campaign.Seeds(t, len(all), campaign.Length()) {
-		data := operations(seed)
+		data := operations(seed)[:sized(operationBytes, operationBytes/3)]
 		k := all[seed%uint64(len(all))]
 		synctest.Test(t, func(t *testing.T) {
 			defer func() {

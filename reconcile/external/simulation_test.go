@@ -156,7 +156,7 @@ func TestSimulationEndsAsDeclared(t *testing.T) {
 		"exclusive, late, by a list that lags by minutes": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, lately) },
 		"by mark, under a quota":                          func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, underQuota) },
 	} {
-		for seed := range campaign.Seeds(t, 3, campaign.Length()/4) {
+		for seed := range campaign.Seeds(t, seeds, campaign.Length()/4) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				if err := run(w, seed); err != nil {
