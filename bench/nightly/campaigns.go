@@ -15,7 +15,7 @@ type campaign struct {
 	module, pkg, test    string
 	control              string
 	race                 bool
-	stretch              time.Duration // so long the test goes on at once: the race detector crashes after many timers of fake time. 0: all the time
+	stretch              time.Duration // so long the test goes on at once: in longer ones the race detector of Go 1.26 crashes, where a timer of fake time starts a goroutine. 0: all the time
 	args                 func(d time.Duration) []string
 }
 
