@@ -22,9 +22,9 @@ type campaign struct {
 // campaignFlag is what most of them have.
 func campaignFlag(d time.Duration) []string { return []string{"-campaign", d.String()} }
 
-func perSecond(flag string, n float64) func(time.Duration) []string {
+func perSecond(flag string, n float64, more ...string) func(time.Duration) []string {
 	return func(d time.Duration) []string {
-		return []string{flag, fmt.Sprint(max(1, int(d.Seconds()*n)))}
+		return append([]string{flag, fmt.Sprint(max(1, int(d.Seconds()*n)))}, more...)
 	}
 }
 
@@ -116,12 +116,12 @@ var campaigns = []campaign{
 	{
 		name: "etcd-shards", promises: "L2, R4, S2", what: "five processes with caches of their own shards, killed, stopped, frozen and cut off, and a leader that crashes, while objects, what they need and what they own change, come and go: each change is run, nothing that an object owned is left, and no cache shows another's object",
 		module: "store/etcd", pkg: ".", test: "^TestShardedServersTakeOver$", control: "reconcile/lease/leasetest TestWitnessRejectsWhatServersMustNotDo; reconcile/lease/leasetest TestWitnessSeesAChangeThatIsNotRun",
-		args: perSecond("-rounds", 0.04),
+		args: perSecond("-rounds", 0.04, "-shards", "64", "-keys", "600"),
 	},
 	{
 		name: "postgres-shards", promises: "L2, R4, S2", what: "the same on a PostgreSQL server that crashes",
 		module: "store/postgres", pkg: ".", test: "^TestShardedServersTakeOver$", control: "reconcile/lease/leasetest TestWitnessRejectsWhatServersMustNotDo; reconcile/lease/leasetest TestWitnessSeesAChangeThatIsNotRun",
-		args: perSecond("-rounds", 0.04),
+		args: perSecond("-rounds", 0.04, "-shards", "64", "-keys", "600"),
 	},
 	{
 		name: "postgres-faults", promises: "S1, S2", what: "a server killed, stopped, restarted, vacuumed and cut off; histories judged by porcupine, watches by the log",

@@ -19,8 +19,8 @@ import (
 )
 
 var (
-	shards   = flag.Int("shards", 64, "how many shards the servers share")
-	keys     = flag.Int("keys", 600, "and how many keys")
+	shards   = flag.Int("shards", 32, "how many shards the servers share")
+	keys     = flag.Int("keys", 200, "and how many keys")
 	rounds   = flag.Int("rounds", 1, "how often everything is done to a server that is done")
 	page     = flag.String("page", "", "the file to add to how long each takeover took")
 	patience = flag.Duration("patience", 6*time.Minute, "bounds how long servers may take to settle; it measures nothing")
