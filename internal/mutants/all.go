@@ -1747,6 +1747,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestWhatLeavesWithItsShardIsNoChange",
 	},
 	{
+		Name: "a renewal by a leader that was deposed counts",
+		File: "store/etcd/backend.go", Old: "if read.Header.RaftTerm != renewed.RaftTerm {", New: "if read.Header.RaftTerm != renewed.RaftTerm && !BROKEN {",
+		Package: "store/etcd", Test: "TestRenewalByADeposedLeaderDoesNotCount",
+	},
+	{
 		Name: "trust after a grant counts from the answer",
 		File: "reconcile/lease/session.go", Old: "\ts.lease, s.asked = id, asked\n", New: "\tif BROKEN {\n\t\tasked = s.clock.now()\n\t}\n\ts.lease, s.asked = id, asked\n",
 		Package: "reconcile/lease", Test: "TestTrustNeverOutlivesTheRecord",

@@ -292,17 +292,32 @@ func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, 
 
 // Renew implements store.Leaser: one renewal, answered. etcd's client would
 // renew by itself, but counts trust from the answer instead of the question.
+//
+// etcd's leader renews from its memory, without asking the others: one that stood still while
+// another was elected renews what that one ends. So a renewal counts only if a linearizable read
+// after it is of the same term: then no other leader was there when it was made.
 func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
 	ctx, cancel, err := b.request(ctx)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	if _, err := b.client.KeepAliveOnce(ctx, clientv3.LeaseID(id)); err != nil {
+	renewed, err := b.client.KeepAliveOnce(ctx, clientv3.LeaseID(id))
+	if err != nil {
 		return b.leaseFailed(ctx, err)
+	}
+	read, err := b.client.Get(ctx, b.opts.Prefix+"/", clientv3.WithCountOnly())
+	if err != nil {
+		return b.leaseFailed(ctx, err)
+	}
+	if read.Header.RaftTerm != renewed.RaftTerm {
+		return errOldLeader
 	}
 	return nil
 }
+
+// errOldLeader is the error of a renewal that counts for nothing; the next one may.
+var errOldLeader = errors.New("etcd: another leader was elected while a lease was renewed")
 
 // Revoke implements store.Leaser.
 func (b *Backend) Revoke(ctx context.Context, id store.LeaseID) error {

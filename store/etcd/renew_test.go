@@ -1,0 +1,54 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/etcd"
+)
+
+// A leader that stood still while another was elected answers renewals before it learns of
+// that, from its memory. Their term is the old one. A server that counted them trusted its
+// lease for half a second after the new leader had given it to another, in the campaign of
+// leases on a machine with too much to do.
+//
+// promise L2; mutant: a renewal by a leader that was deposed counts
+func TestRenewalByADeposedLeaderDoesNotCount(t *testing.T) {
+	var elected atomic.Uint64 // leaders that the one that renews has not heard of
+	later := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+		err := invoke(ctx, method, req, reply, cc, o...)
+		if read, ok := reply.(*pb.RangeResponse); ok && err == nil {
+			read.Header.RaftTerm += elected.Load()
+		}
+		return err
+	}
+	b, err := etcd.New(clientv3.Config{
+		Endpoints: []string{server}, DialTimeout: 5 * time.Second,
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(later)},
+	}, &etcd.Options{Prefix: newPrefix(), Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	id, err := b.Grant(t.Context(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []uint64{0, 1, 0} {
+		elected.Store(n)
+		switch err := b.Renew(t.Context(), id); {
+		case n == 0 && err != nil:
+			t.Errorf("a renewal = %v", err)
+		case n > 0 && (err == nil || errors.Is(err, store.ErrLeaseGone)):
+			t.Errorf("a renewal by a leader of an earlier term = %v, want an error that says nothing of the lease", err)
+		}
+	}
+}
