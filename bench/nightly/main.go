@@ -124,7 +124,7 @@ type result struct {
 }
 
 func (c campaign) run(ctx context.Context, each time.Duration, out string) result {
-	r := result{campaign: c, out: out}
+	r := result{campaign: c, out: out, counts: counts{}}
 	f, err := os.Create(out)
 	if err != nil {
 		r.err = err
