@@ -218,7 +218,7 @@ func (p *plant) reconcile(ctx context.Context, o *thing) (result, error) {
 	}
 	began := time.Now()
 	select {
-	case <-time.After(wait):
+	case <-after(wait):
 		p.judgeEnd(o.Key(), began, nil)
 		if time.Since(began) > 300*time.Millisecond {
 			p.mu.Lock()
@@ -347,7 +347,7 @@ func (p *plant) hand(id int, quit <-chan struct{}) {
 		select {
 		case <-quit:
 			return
-		case <-time.After(time.Duration(r.IntN(4)) * time.Millisecond):
+		case <-after(time.Duration(r.IntN(4)) * time.Millisecond):
 		}
 		p.step()
 		k := key(fmt.Sprint("k", r.IntN(10)))

@@ -34,6 +34,23 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
+// over is a channel that is closed already.
+var over = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()
+
+// after is time.After, without a timer that is due at once. Goroutines of one bubble run
+// such timers themselves, and the race detector of Go 1.26 keeps one stack for all timers of
+// a bubble: where two do so at once, it crashes (a SIGSEGV in goroutine 0, then or later).
+func after(d time.Duration) <-chan time.Time {
+	if d <= 0 {
+		return over
+	}
+	return time.After(d)
+}
+
 // running is something that runs in the background of a test.
 type running struct {
 	stop context.CancelFunc

@@ -304,7 +304,7 @@ func TestHealthIsAnsweredWhileRunnersEnd(t *testing.T) {
 		for k := range 3 {
 			if err := m.Register(&runner{name: fmt.Sprint("r", k), run: func(ctx context.Context) error {
 				select {
-				case <-time.After(time.Duration(k) * time.Second):
+				case <-after(time.Duration(k) * time.Second):
 				case <-ctx.Done():
 				}
 				return nil

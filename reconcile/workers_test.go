@@ -320,7 +320,7 @@ func TestStartStopAndResizeUnderLoad(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			r := record(func(ctx context.Context, k int) (result, error) {
 				select {
-				case <-time.After(time.Duration(k) * time.Millisecond):
+				case <-after(time.Duration(k) * time.Millisecond):
 				case <-ctx.Done():
 					return result{}, ctx.Err()
 				}
@@ -345,7 +345,7 @@ func TestStartStopAndResizeUnderLoad(t *testing.T) {
 						select {
 						case <-stop:
 							return
-						case <-time.After(time.Duration(rnd.IntN(500)) * time.Microsecond):
+						case <-after(time.Duration(rnd.IntN(500)) * time.Microsecond):
 						}
 						switch rnd.IntN(20) {
 						case 0:

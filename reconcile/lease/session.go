@@ -324,7 +324,7 @@ func (s *session) commit(ctx context.Context, op store.Op, only *store.Compare) 
 // loop is the session's life: what the store says, what work reports and the
 // end of ctx are taken in turn by this one goroutine.
 func (s *session) loop(ctx context.Context) error {
-	retry := time.NewTimer(0)
+	retry := time.NewTimer(s.opts.TTL / 10)
 	defer retry.Stop()
 	measuring, stop := s.measuring()
 	defer stop()
