@@ -15,7 +15,6 @@ type campaign struct {
 	module, pkg, test    string
 	control              string
 	race                 bool
-	stretch              time.Duration // so long the test goes on at once: in longer ones the race detector of Go 1.26 crashes, where a timer of fake time starts a goroutine. 0: all the time
 	args                 func(d time.Duration) []string
 }
 
@@ -53,7 +52,6 @@ var campaigns = []campaign{
 	{
 		name: "plant", promises: "Q2, Q8, R3", what: "start, stop, resize, pause, leases and sources from many goroutines; shutdown at a random step",
 		module: ".", pkg: "./reconcile", test: "^TestShutdownAtAnyStepLeavesNothingBehind$", control: "TestShutdownCheckCatchesWhatOutlivesRun", race: true, args: campaignFlag,
-		stretch: 30 * time.Second,
 	},
 	{
 		name: "simulation", promises: "E1, Q6", what: "a cloud with every fault, users, drift and restarts; then as declared, and silent",
@@ -206,14 +204,6 @@ var groups = map[string][]string{
 
 // tests are the names of the tests that it runs.
 func (c campaign) tests() []string { return strings.Split(strings.Trim(c.test, "^()$"), "|") }
-
-// atOnce is how long the test goes on at once, of a time that is left.
-func (c campaign) atOnce(left time.Duration) time.Duration {
-	if c.stretch == 0 {
-		return left
-	}
-	return min(left, c.stretch)
-}
 
 // command is what go is given.
 func (c campaign) command(d time.Duration) []string {

@@ -13,7 +13,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -23,7 +22,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -94,7 +92,7 @@ func run(ctx context.Context, chosen []campaign, each time.Duration, to string) 
 	var results []result
 	failed := 0
 	for i, c := range chosen {
-		fmt.Printf("%s  %d of %d  %s: go %s\n", time.Now().Format(time.TimeOnly), i+1, len(chosen), c.name, strings.Join(c.command(c.atOnce(each)), " "))
+		fmt.Printf("%s  %d of %d  %s: go %s\n", time.Now().Format(time.TimeOnly), i+1, len(chosen), c.name, strings.Join(c.command(each), " "))
 		r := c.run(ctx, each, filepath.Join(to, c.name+".txt"))
 		if results = append(results, r); r.err != nil {
 			failed++
@@ -124,67 +122,31 @@ type result struct {
 }
 
 func (c campaign) run(ctx context.Context, each time.Duration, out string) result {
-	r := result{campaign: c, out: out, counts: counts{}}
+	r := result{campaign: c, out: out}
 	f, err := os.Create(out)
 	if err != nil {
 		r.err = err
 		return r
 	}
 	defer f.Close()
-	began, crashes := time.Now(), 0
-	for left := each; left > 0 && r.err == nil && ctx.Err() == nil; left = each - time.Since(began) {
-		var crashed bool
-		if crashed, r.err = c.once(ctx, c.atOnce(left), f); crashed {
-			crashes++
-		}
-		if c.stretch == 0 {
-			break
-		}
-	}
-	r.took = time.Since(began)
-	if _, err := f.Seek(0, io.SeekStart); err == nil {
-		r.counts, err = count(f)
-		r.err = cmp.Or(r.err, err)
-	}
-	if r.err == nil && len(r.counts) == 0 {
-		r.err = fmt.Errorf("it counted nothing: was a test run at all?")
-	}
-	if crashes > 0 {
-		r.counts["crashes of the race detector"] = crashes
-	}
-	return r
-}
-
-// once runs the campaign for a time, and appends what it prints to f. The end of the test
-// binary by a crash of the race detector is no failure of a campaign that runs in stretches.
-func (c campaign) once(ctx context.Context, d time.Duration, f *os.File) (crashed bool, err error) {
-	begin, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return false, err
-	}
-	cmd := exec.CommandContext(ctx, "go", c.command(d)...)
+	cmd := exec.CommandContext(ctx, "go", c.command(each)...)
 	cmd.Dir = c.module
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go test passes it on
 	cmd.WaitDelay = time.Minute
 	cmd.Stdout, cmd.Stderr = f, f
-	err = cmd.Run()
-	if err == nil || c.stretch == 0 {
-		return false, err
+	began := time.Now()
+	r.err = cmd.Run()
+	r.took = time.Since(began)
+	if _, err := f.Seek(0, io.SeekStart); err == nil {
+		r.counts, err = count(f)
+		if r.err == nil {
+			r.err = err
+		}
 	}
-	end, _ := f.Seek(0, io.SeekEnd)
-	text, readErr := io.ReadAll(io.NewSectionReader(f, begin, end-begin))
-	if readErr == nil && raceDetectorCrashed(text) {
-		return true, nil
+	if r.err == nil && len(r.counts) == 0 {
+		r.err = fmt.Errorf("it counted nothing: was a test run at all?")
 	}
-	return false, err
-}
-
-// raceDetectorCrashed tells whether the race detector's own runtime ended a test binary, in
-// which no test had failed. In Go code a fault of memory is a panic; tend has no other code.
-func raceDetectorCrashed(out []byte) bool {
-	has := func(pattern string) bool { return regexp.MustCompile("(?m)" + pattern).Match(out) }
-	return has("^SIGSEGV: segmentation violation|ThreadSanitizer: CHECK failed") &&
-		!has("^panic: |^ *--- FAIL: |WARNING: DATA RACE")
+	return r
 }
 
 func (r result) String() string {

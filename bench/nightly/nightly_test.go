@@ -163,44 +163,6 @@ func TestCampaignThatCountsNothingFails(t *testing.T) {
 	}
 }
 
-// A crash of the race detector's runtime is counted and not taken for a failure of the
-// campaign; what a test found before it is.
-func TestOnlyACrashOfTheRaceDetectorIsNoFailure(t *testing.T) {
-	const crash = "=== RUN   TestX\nSIGSEGV: segmentation violation\nPC=0x437870 m=3 sigcode=1 addr=0x7fded1700000\n\ngoroutine 1 [running]:\nFAIL\tx\t28.113s\n"
-	for out, want := range map[string]bool{
-		crash: true,
-		"FATAL: ThreadSanitizer: CHECK failed: sanitizer_stackdepot.cpp:100\nFAIL\tx\t1s\n": true,
-		"    --- FAIL: TestX/y (0.00s)\n" + crash:                                           false,
-		"WARNING: DATA RACE\n" + crash:                                                      false,
-		"panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation code=0x1]\n": false,
-		"--- FAIL: TestX (0.00s)\nFAIL\n": false,
-	} {
-		if got := raceDetectorCrashed([]byte(out)); got != want {
-			t.Errorf("a crash of the race detector: %t, want %t, by what was printed:\n%s", got, want, out)
-		}
-	}
-}
-
-// A campaign that runs in stretches goes on for the whole time, and what each did is added up.
-func TestStretchesAreAddedUp(t *testing.T) {
-	c := campaign{
-		module: "../..", pkg: "./internal/campaign", test: "^TestSmallSizeIsTheSameEachTime$", stretch: time.Millisecond,
-		args: func(d time.Duration) []string {
-			if d != time.Millisecond {
-				t.Errorf("a stretch of %v, want 1ms", d)
-			}
-			return nil
-		},
-	}
-	stretches := 0
-	for d := time.Second; stretches < 2; d *= 2 { // until there is time for two, of three seeds each
-		r := c.run(t.Context(), d, filepath.Join(t.TempDir(), "out.txt"))
-		if stretches = r.counts["seeds"] / 3; r.err != nil || r.took < d || r.counts["seeds"] != 3*stretches {
-			t.Fatalf("%v, want what was done in %v", r, d)
-		}
-	}
-}
-
 func TestNamesAreChecked(t *testing.T) {
 	if _, err := choose([]string{"queue-model", "nonsense"}); err == nil {
 		t.Error("a campaign that does not exist was chosen")
