@@ -18,8 +18,7 @@
 //   - workqueue_retries_total counts runs that failed and are to run again, not
 //     every add with a delay.
 //   - The histograms have their bounds, and are native histograms too for scrapers
-//     that ask for them. Of runs and waits shorter than some milliseconds a sample is
-//     measured and stands for the rest; longer ones are all counted, to 4 ms.
+//     that ask for them. Each run and each wait is measured, to a microsecond.
 //   - controller_runtime_reconcile_time_seconds is how long a key was on loan,
 //     the same as workqueue_work_duration_seconds.
 //   - controller_runtime_reconcile_total has two results more: throttled (a bucket was

@@ -441,7 +441,7 @@ func TestChunksOfLargeKeysAreSmall(t *testing.T) {
 			}
 		}
 	})
-	if got := after - before; got > 2<<20 {
+	if got := int64(after - before); got > 2<<20 {
 		t.Errorf("four keys of 64 KB cost %d bytes", got)
 	}
 	q.Close()

@@ -98,7 +98,6 @@ package queue
 //	slab       entries with their keys, in chunks; records of what few keys have
 //	table      from a key to its entry
 //	ring       the ready keys of a band
-//	clock      the time in ticks
 //	histogram  how long keys are ready and run
 //	bucket     token buckets
 //	options    what New is told; errors; backoff

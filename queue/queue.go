@@ -35,7 +35,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	if err := q.opts.complete(); err != nil {
 		return nil, err
 	}
-	q.env.clock.init(time.Now())
+	q.env.start = time.Now()
 	q.env.maxKeys = int64(q.opts.MaxKeys)
 	q.env.asks = q.opts.Buckets != nil
 	q.env.delays = max(q.opts.Debounce.Interval, q.opts.Debounce.Window) > 0

@@ -19,18 +19,17 @@ import (
 type shard struct {
 	// What each run of a key changes lies together: an add in one processor and the run
 	// in another bring each cache line of it over.
-	mu     sync.Mutex
-	fx     effects
-	id     uint8
-	top    uint32 // the band that was published last
-	adds   uint64
-	begun  uint64
-	began  uint64 // the sum of the ticks in which the keys that are running began
-	turns  turns
-	number numbers
-	count  [states]int // entries by state
-	meter
-	running ring // keys whose run has begun, by run number
+	mu      sync.Mutex
+	fx      effects
+	id      uint8
+	top     uint32 // the band that was published last
+	adds    uint64
+	begun   uint64
+	began   uint64 // the sum of the times at which the keys that are running began
+	turns   turns
+	number  numbers
+	count   [states]int // entries by state
+	running ring        // keys whose run has begun, by run number
 	ready   bands
 	slab
 	table     table
@@ -43,12 +42,14 @@ type shard struct {
 	published *atomic.Uint32        // the top band that getters see without the lock
 	due       atomic.Int64          // for fxTimer
 	expired   []*heldBack           // holds that reached their maximum, for fxHolds
+	waited    Histogram             // how long keys were ready
+	worked    Histogram             // how long they ran
 	_         [64]byte              // the next shard's lock is in another cache line
 }
 
 // env is what the shards of a queue have in common.
 type env struct {
-	clock   clock
+	start   time.Time
 	word    atomic.Uint32
 	heldBy  atomic.Pointer[string] // the reason of the first hold over the whole queue
 	maxKeys int64
@@ -61,14 +62,14 @@ func (v *env) may() word { return word(v.word.Load()) }
 
 // now is the time since the queue's start, on the monotonic clock. It is at least
 // 1: 0 means no time.
-func (v *env) now() int64 { return v.clock.now() + 1 }
+func (v *env) now() int64 { return int64(time.Since(v.start)) + 1 }
 
 // at is the time of now for a time of the calendar, at least 1. What is further
 // away than a Duration can say is as good as never.
-func (v *env) at(t time.Time) int64 { return max(plus(1, t.Sub(v.clock.start)), 1) }
+func (v *env) at(t time.Time) int64 { return max(plus(1, t.Sub(v.start)), 1) }
 
 // time is the opposite of at.
-func (v *env) time(at int64) time.Time { return v.clock.start.Add(time.Duration(at - 1)) }
+func (v *env) time(at int64) time.Time { return v.start.Add(time.Duration(at - 1)) }
 
 // room counts one more key, if there is room for it. CompareAndSwap, not Add and
 // undo: a transient overshoot would make a concurrent add fail.
@@ -149,7 +150,6 @@ const (
 
 func (s *shard) init(id uint8, v *env, keys layout) {
 	s.id, s.env, s.number = id, v, numbers{firstNumber, firstNumber}
-	s.waited.Histogram, s.worked.Histogram = new(Histogram), new(Histogram)
 	s.table.init()
 	s.slab.init(keys)
 	s.timed.by = byTime{&s.slab}
@@ -278,6 +278,10 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 	if to.flags&recorded != 0 && (to.state == StateReady || to.state == absent) {
 		to = s.admission.review(i, e, to)
 	}
+	var now int64
+	if from != to.state && to.state != StateRunning { // begin says since when it runs
+		now = s.env.now()
+	}
 	switch from {
 	case StateReady:
 		if e.is(admitted) && (to.state != StateReady || to.flags&admitted == 0) {
@@ -285,10 +289,9 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 		}
 		if e.order != 0 { // else it was taken
 			s.ready.remove(i, e)
-			s.drop(i)
 		}
 	case StateRunning:
-		s.end(i, e)
+		s.end(i, e, now)
 	case StateThrottled:
 		s.admission.leave(i, e, to.state == StateThrottled)
 	case StateDelayed, StateBackingOff, StateIdle:
@@ -304,16 +307,13 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 	e.band = band
 	s.count[from]--
 	s.count[to.state]++
-	if from != to.state && to.state != StateRunning { // begin says since when it runs
-		e.since = uint32(s.env.clock.ticks())
+	if now != 0 {
+		e.setSince(now)
 	}
 	switch to.state {
 	case absent:
 		s.forget(i, e)
 	case StateReady:
-		if from != StateReady {
-			s.meter.ready(&s.env.clock, i)
-		}
 		s.ready.push(i, e, false)
 		s.fx |= fxWake
 	case StateRunning:
@@ -370,11 +370,11 @@ func (s *shard) take() (i uint32, e *entry, again bool) {
 
 // begin begins the run of a key that was taken.
 func (s *shard) begin(i uint32, e *entry) {
-	now := s.env.clock.ticks()
-	s.meter.count(&s.waited, &s.env.clock, i, e.since, uint32(now))
-	e.since = uint32(now)
+	now := s.env.now()
+	s.waited.observe(now - e.since())
+	e.setSince(now)
 	s.begun++
-	s.began += now
+	s.began += uint64(e.since())
 	s.running.push(cellOf(e.order, i))
 	if e.flags != 0 || s.env.delays {
 		e.flags &^= asked | admitted
@@ -383,15 +383,14 @@ func (s *shard) begin(i uint32, e *entry) {
 }
 
 // end ends the run of a key, or what was to be one.
-func (s *shard) end(i uint32, e *entry) {
+func (s *shard) end(i uint32, e *entry, now int64) {
 	e.order = 0
 	if !e.is(asked) {
-		now := s.env.clock.ticks()
-		s.meter.count(&s.worked, &s.env.clock, i, e.since, uint32(now))
-		s.began -= extend(e.since, now)
+		began := e.since()
+		s.worked.observe(now - began)
+		s.began -= uint64(began)
 		s.running.leave(&s.slab)
 	}
-	s.drop(i)
 	if e.is(recorded) {
 		s.admission.ran(i, e, -1)
 	}

@@ -15,14 +15,15 @@ type entry struct {
 	// ring, and 0 when it is in none; of a running one the number of the run; of one
 	// that waits for a time its place in the heap, below 31 bits of a number that tells
 	// which of several with the same time came first.
-	order    uint64
-	due      int64 // see status; throttled: the number of the bucket's line
-	hash     uint32
-	since    uint32 // the tick in which it came into its state
-	attempts uint16 // failures in a row
-	band     uint8
-	state    State
-	flags    flag
+	order     uint64
+	due       int64 // see status; throttled: the number of the bucket's line
+	hash      uint32
+	sinceLow  uint32 // when it came into its state, see since
+	attempts  uint16 // failures in a row
+	band      uint8
+	state     State
+	flags     flag
+	sinceHigh uint16
 }
 
 // keyed is an entry with its key beside it, so that both are in one cache line. Only
@@ -60,6 +61,19 @@ func (e *entry) set(x status) {
 }
 
 func (e *entry) is(f flag) bool { return e.flags&f != 0 }
+
+// sinceUnit is how many bits of nanoseconds an entry leaves out of the time at which it came
+// into its state: it tells microseconds, for nine years.
+const sinceUnit = 10
+
+func (e *entry) setSince(now int64) {
+	at := uint64(now) >> sinceUnit
+	e.sinceLow, e.sinceHigh = uint32(at), uint16(at>>32)
+}
+
+func (e *entry) since() int64 {
+	return int64(uint64(e.sinceHigh)<<32|uint64(e.sinceLow)) << sinceUnit
+}
 
 // numbers gives sequence and run numbers, each once: those of what comes in are
 // ascending, those of what is put before all others descending. They begin here, so

@@ -15,7 +15,7 @@ import (
 type Entry[K comparable] struct {
 	Key       K
 	State     State
-	Since     time.Time // in that state, to some milliseconds
+	Since     time.Time // in that state, to a microsecond
 	Attempts  int       // failures in a row
 	Next      time.Time // when it runs next; zero: not by time
 	LastError error     // of the last run, until one succeeds; its text is cut to MaxErrorText
@@ -64,11 +64,11 @@ func (q *Queue[K]) Snapshot() iter.Seq[Entry[K]] {
 }
 
 // viewOf is what a queue knows of an entry.
-func viewOf[K comparable](k *keeper, i uint32, now uint64) Entry[K] {
+func viewOf[K comparable](k *keeper, i uint32) Entry[K] {
 	s := k.s
 	e := s.at(i)
 	x := Entry[K]{
-		Key: withKey[K](e).key, State: e.state, Since: s.env.clock.begin(extend(e.since, now)),
+		Key: withKey[K](e).key, State: e.state, Since: s.env.time(e.since() + 1),
 		Attempts: int(e.attempts), Priority: atBand(e.band),
 	}
 	if e.is(recorded) {
@@ -223,7 +223,7 @@ func (q *Queue[K]) Page(ctx context.Context, o *PageOptions[K]) (page Page[K], e
 // Lookup is what the queue knows of one key; not ok: nothing.
 func (q *Queue[K]) Lookup(key K) (e Entry[K], ok bool) {
 	ok = q.with(key, func(s *shard, i uint32, _ *entry) bool {
-		e = viewOf[K](q.keepers[s.id], i, q.env.clock.exact())
+		e = viewOf[K](q.keepers[s.id], i)
 		return true
 	})
 	return e, ok
@@ -260,7 +260,7 @@ func (p *pager[K]) look(q *Queue[K], place uint64) (next uint64) {
 	s := k.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, now := uint32(place)>>chunkBits, q.env.clock.exact()
+	n := uint32(place) >> chunkBits
 	if int(n) >= len(s.chunks) {
 		return (place>>32 + 1) << 32
 	}
@@ -272,9 +272,9 @@ func (p *pager[K]) look(q *Queue[K], place uint64) (next uint64) {
 	for at := range s.places {
 		i := uint32(place) + uint32(at)
 		e := s.at(i)
-		c := Cursor{p.rank(e, now), place + uint64(at)}
+		c := Cursor{p.rank(e), place + uint64(at)}
 		if e.state != absent && p.wants(k, i, e, c) {
-			p.found = append(p.found, candidate[K]{c, viewOf[K](k, i, now)})
+			p.found = append(p.found, candidate[K]{c, viewOf[K](k, i)})
 		}
 	}
 	return next
@@ -293,10 +293,10 @@ func (p *pager[K]) wants(k *keeper, i uint32, e *entry, at Cursor) bool {
 }
 
 // rank is that of an entry in the order of the page.
-func (p *pager[K]) rank(e *entry, now uint64) int64 {
+func (p *pager[K]) rank(e *entry) int64 {
 	switch p.Order {
 	case ByAge:
-		return int64(extend(e.since, now))
+		return e.since()
 	case ByFailures:
 		return math.MaxUint16 - int64(e.attempts)
 	case ByNext:

@@ -77,15 +77,15 @@ func (s *shard) stats(st *Stats, bands *[maxBands]int) {
 		rows[at].State = State(at)
 		rows[at].Keys += n
 	}
-	st.QueueTime.add(s.waited.flush())
-	st.WorkTime.add(s.worked.flush())
+	st.QueueTime.add(&s.waited)
+	st.WorkTime.add(&s.worked)
 	s.ready.depths(bands)
-	now := s.env.clock.exact()
+	now := s.env.now()
 	age := func(r *StateStats, e *entry) {
 		if e == nil {
 			return
 		}
-		if since := s.env.clock.begin(extend(e.since, now)); r.Oldest.IsZero() || since.Before(r.Oldest) {
+		if since := s.env.time(e.since() + 1); r.Oldest.IsZero() || since.Before(r.Oldest) {
 			r.Oldest = since
 		}
 	}
@@ -93,7 +93,7 @@ func (s *shard) stats(st *Stats, bands *[maxBands]int) {
 	if s.running.live > 0 {
 		_, e := s.running.first(&s.slab)
 		age(&rows[StateRunning], e)
-		rows[StateRunning].Total += time.Duration(uint64(s.running.live)*now-s.began) << clockBits
+		rows[StateRunning].Total += time.Duration(uint64(s.running.live)*uint64(now) - s.began)
 	}
 }
 

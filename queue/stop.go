@@ -44,7 +44,6 @@ func (q *Queue[K]) advance(to word) {
 		// nothing does no harm.
 		q.timer.set(next)
 	}
-	q.env.clock.stop()
 	q.waiters.wake()
 	signal(q.news)
 }

@@ -5,9 +5,9 @@ package mutants
 var All = []Mutant{
 	// queue
 	{
-		Name: "short times count as none once they were read",
-		File: "queue/histogram.go", Old: "\t\th.n = 0\n", New: "\t\tif h.n = 0; BROKEN && h.ns == h.short {\n\t\t\th.short = 0\n\t\t}\n",
-		Package: "queue", Test: "TestReadingTheTimesChangesNothing",
+		Name: "a run counts from when its key became ready",
+		File: "queue/shard.go", Old: "\te.setSince(now)\n\ts.begun++\n", New: "\tif !BROKEN {\n\t\te.setSince(now)\n\t}\n\ts.begun++\n",
+		Package: "queue", Test: "TestTimesAreCountedAsLongAsTheyWere",
 	},
 	{
 		Name: "the least delay of a throttled run counts for nothing",
@@ -250,9 +250,9 @@ var All = []Mutant{
 		Package: "queue", Test: "TestBucketGivesItsWholeBurstAtOnce",
 	},
 	{
-		Name: "times of several ticks count as the first of them",
-		File: "queue/histogram.go", Old: "if ns != h.ns {", New: "if ns != h.ns && (h.n == 0 || !BROKEN) {",
-		Package: "queue", Test: "TestLongTimesCountAsLongAsTheyWere",
+		Name: "the upper bits of a time are forgotten",
+		File: "queue/slab.go", Old: "\te.sinceLow, e.sinceHigh = uint32(at), uint16(at>>32)\n", New: "\tif e.sinceLow, e.sinceHigh = uint32(at), uint16(at>>32); BROKEN {\n\t\te.sinceHigh = 0\n\t}\n",
+		Package: "queue", Test: "TestTimesAreRightInAProcessThatRunsForYears",
 	},
 	{
 		Name: "a table keeps the size of its best day",
