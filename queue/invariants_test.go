@@ -64,6 +64,7 @@ func verifyKeeper[K comparable](k *keeper, f *faults) {
 	f.want(c.timed == s.timed.n, "%d entries wait for a time, %d in the heap", c.timed, s.timed.n)
 	f.want(s.running.live == c.ages, "%d keys run, %d have an age", c.ages, s.running.live)
 	f.want(s.fx == 0 && s.expired == nil, "something was not done after the lock")
+	f.want(s.moment == 0, "the time of a critical section outlives it")
 	f.want(s.most <= maxTouched, "%d entries and cells were touched in one critical section", s.most)
 	verifyHeap(f, "times", s.timed)
 	s.verifyOrder(f, &s.ready, StateReady, c.count[StateReady])

@@ -86,12 +86,14 @@ func (i *Item[K]) queue() *Queue[K] {
 func (i *Item[K]) settle(o outcome, err error) {
 	q := i.queue()
 	s := &q.shards.all[i.shard&^chosen]
+	now := q.env.now() // before the lock, for which others wait
 	s.mu.Lock()
 	e := s.runs(i.index, i.run)
 	if e == nil {
 		s.mu.Unlock()
 		panic("queue: Item settled twice")
 	}
+	s.moment = now
 	if p := i.Priority; p.n != 0 && (i.shard&chosen != 0 || p.band() != i.band) {
 		e.band = onPriority(e.status(), e.band, p.band())
 	}
@@ -155,11 +157,13 @@ func (q *Queue[K]) GetBatch(ctx context.Context, dst []Item[K]) (int, error) {
 func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
 	var s *shard
 	for q.env.may().gives() {
+		now := q.env.now() // before the lock, for which others wait
 		if s != nil {
 			s.mu.Lock()
 		} else if s = q.shards.lock(); s == nil {
 			return 0
 		}
+		s.moment = now
 		n, again := 0, false
 		for most := q.share(s, len(dst)); n < most; n++ {
 			i, e, more := s.take()

@@ -21,6 +21,7 @@ type shard struct {
 	// in another bring each cache line of it over.
 	mu      sync.Mutex
 	fx      effects
+	moment  int64 // the time of this critical section; 0: it was not asked for
 	id      uint8
 	top     uint32 // the band that was published last
 	adds    uint64
@@ -165,7 +166,7 @@ func (s *shard) unlock() {
 		}
 	}
 	fx := s.fx &^ fxTick
-	s.fx = 0
+	s.fx, s.moment = 0, 0
 	if s.touched > 0 {
 		s.most, s.touched = max(s.most, s.touched), 0
 	}
@@ -180,6 +181,15 @@ func (s *shard) unlock() {
 	if fx != 0 {
 		s.carryOut(s, fx)
 	}
+}
+
+// now is the time of this critical section: the clock is read once, be it for one key or
+// for a thousand.
+func (s *shard) now() int64 {
+	if s.moment == 0 {
+		s.moment = s.env.now()
+	}
+	return s.moment
 }
 
 // wake is when something is due. What waits for a time does not become due any
@@ -278,10 +288,6 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 	if to.flags&recorded != 0 && (to.state == StateReady || to.state == absent) {
 		to = s.admission.review(i, e, to)
 	}
-	var now int64
-	if from != to.state && to.state != StateRunning { // begin says since when it runs
-		now = s.env.now()
-	}
 	switch from {
 	case StateReady:
 		if e.is(admitted) && (to.state != StateReady || to.flags&admitted == 0) {
@@ -291,7 +297,7 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 			s.ready.remove(i, e)
 		}
 	case StateRunning:
-		s.end(i, e, now)
+		s.end(i, e)
 	case StateThrottled:
 		s.admission.leave(i, e, to.state == StateThrottled)
 	case StateDelayed, StateBackingOff, StateIdle:
@@ -307,8 +313,8 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 	e.band = band
 	s.count[from]--
 	s.count[to.state]++
-	if now != 0 {
-		e.setSince(now)
+	if from != to.state && to.state != StateRunning { // begin says since when it runs
+		e.setSince(s.now())
 	}
 	switch to.state {
 	case absent:
@@ -370,9 +376,8 @@ func (s *shard) take() (i uint32, e *entry, again bool) {
 
 // begin begins the run of a key that was taken.
 func (s *shard) begin(i uint32, e *entry) {
-	now := s.env.now()
-	s.waited.observe(now - e.since())
-	e.setSince(now)
+	s.waited.observe(s.now() - e.since())
+	e.setSince(s.now())
 	s.begun++
 	s.began += uint64(e.since())
 	s.running.push(cellOf(e.order, i))
@@ -383,11 +388,11 @@ func (s *shard) begin(i uint32, e *entry) {
 }
 
 // end ends the run of a key, or what was to be one.
-func (s *shard) end(i uint32, e *entry, now int64) {
+func (s *shard) end(i uint32, e *entry) {
 	e.order = 0
 	if !e.is(asked) {
 		began := e.since()
-		s.worked.observe(now - began)
+		s.worked.observe(s.now() - began)
 		s.began -= uint64(began)
 		s.running.leave(&s.slab)
 	}
@@ -410,14 +415,10 @@ func (s *shard) settle(i uint32, e *entry, o outcome, err error) State {
 		s.result(i, e, &o, err)
 	}
 	x := e.status()
-	var now int64
-	if x.due|o.due != 0 {
-		now = s.env.now()
-	}
 	if o.kind.fails() && x.flags&removed == 0 {
 		s.retries++
 	}
-	to := onSettle(x, o, now)
+	to := onSettle(x, o, s.now())
 	s.move(i, e, to, e.band)
 	return to.state
 }

@@ -6,7 +6,7 @@ var All = []Mutant{
 	// queue
 	{
 		Name: "a run counts from when its key became ready",
-		File: "queue/shard.go", Old: "\te.setSince(now)\n\ts.begun++\n", New: "\tif !BROKEN {\n\t\te.setSince(now)\n\t}\n\ts.begun++\n",
+		File: "queue/shard.go", Old: "\te.setSince(s.now())\n\ts.begun++\n", New: "\tif !BROKEN {\n\t\te.setSince(s.now())\n\t}\n\ts.begun++\n",
 		Package: "queue", Test: "TestTimesAreCountedAsLongAsTheyWere",
 	},
 	{
@@ -248,6 +248,11 @@ var All = []Mutant{
 		Name: "a line lets a few keys go for each token that comes",
 		File: "queue/throttle.go", Old: "for l.admitted-l.blocked < n {", New: "for few := 0; l.admitted-l.blocked < n && !(BROKEN && few == 256); few++ {",
 		Package: "queue", Test: "TestBucketGivesItsWholeBurstAtOnce",
+	},
+	{
+		Name: "a shard keeps the time of the critical section before",
+		File: "queue/shard.go", Old: "\ts.fx, s.moment = 0, 0\n", New: "\tif s.fx = 0; !BROKEN {\n\t\ts.moment = 0\n\t}\n",
+		Package: "queue", Test: "TestTimesAreCountedAsLongAsTheyWere",
 	},
 	{
 		Name: "the upper bits of a time are forgotten",
