@@ -128,6 +128,52 @@ func TestRefundedTokenGoesToTheNext(t *testing.T) {
 	})
 }
 
+// A key that had a token, and finds the bucket paused when a worker takes it, runs when the
+// pause ends, and not when the bucket would have had one token more.
+//
+// Negative control: mutant "a key that was admitted waits for another token".
+func TestAdmittedKeyThatMeetsAPauseRunsWhenThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := queue.NewBucket("b", 1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := queue.New(&queue.Options[string]{Buckets: func(_ string, dst []*queue.Bucket) []*queue.Bucket { return append(dst, b) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer q.Stop(context.WithoutCancel(t.Context()))
+		next := func(timeout time.Duration) (string, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			item, err := q.Get(ctx)
+			if err == nil {
+				item.Done()
+			}
+			return item.Key, err
+		}
+		for _, key := range []string{"a", "b", "c"} {
+			if err := q.Add(key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if key, err := next(time.Second / 2); key != "a" {
+			t.Fatalf("got %q, %v", key, err)
+		}
+		if key, err := next(time.Second / 2); err == nil {
+			t.Fatalf("got %q without a token", key)
+		}
+		time.Sleep(time.Second) // there is a token for b, and no worker; c waits for the next
+		synctest.Wait()
+		b.Throttle(time.Now().Add(time.Second / 10))
+		began := time.Now()
+		key, err := next(time.Minute)
+		if took := time.Since(began); key != "b" || took < time.Second/10 || took > time.Second/10+10*time.Microsecond {
+			t.Errorf("got %q after %v, %v; want b after %v", key, took, err, time.Second/10)
+		}
+	})
+}
+
 // A bucket that has tokens again lets the keys of every queue that shares it go at once, not
 // when the tokens would have come.
 //

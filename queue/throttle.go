@@ -73,10 +73,10 @@ func (k *keeper) line(b *Bucket) {
 // enter puts a throttled key into its line, in front if it had been admitted.
 func (k *keeper) enter(i uint32, e *entry) {
 	l := k.lines[e.due]
-	if l.wakes == never {
+	front := e.is(admitted)
+	if front || l.wakes == never { // its token went, or the bucket was paused: wakes was for the token after it
 		k.retry(l)
 	}
-	front := e.is(admitted)
 	e.flags &^= admitted
 	l.push(i, e, front)
 }

@@ -5,6 +5,11 @@ package mutants
 var All = []Mutant{
 	// queue
 	{
+		Name: "a key that was admitted waits for another token",
+		File: "queue/throttle.go", Old: "if front || l.wakes == never {", New: "if front && !BROKEN || l.wakes == never {",
+		Package: "queue", Test: "TestAdmittedKeyThatMeetsAPauseRunsWhenThatEnds",
+	},
+	{
 		Name: "a run counts from when its key became ready",
 		File: "queue/shard.go", Old: "\te.setSince(s.now())\n\ts.begun++\n", New: "\tif !BROKEN {\n\t\te.setSince(s.now())\n\t}\n\ts.begun++\n",
 		Package: "queue", Test: "TestTimesAreCountedAsLongAsTheyWere",
