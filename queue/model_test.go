@@ -505,7 +505,7 @@ func (m *model) dispatch(key string, now time.Time) error {
 			o.waited = 0
 		default:
 			ahead := o.ahead
-			if len(m.bucketsOf(other)) > 0 { // when its bucket has a token it is ready anew, behind all that are (seed 2126980625)
+			if len(m.bucketsOf(other)) > 0 { // with a token of its bucket the key comes in again, behind all ready keys (seed 2126980625)
 				ahead = max(ahead, len(m.ready)-1)
 			}
 			if o.waited++; o.waited > agingEvery*(ahead+1) {
