@@ -18,12 +18,11 @@ import (
 // and what it has ready costs nothing.
 //
 // Keys are numbered as they come in, and a key that is raised comes in again in its
-// higher band. The oldest key is the head of some flow. A flow whose head is its first
-// key since it was empty is in the chain, in which flows are in order of age because they
-// came in so; all others are in a heap, by the number of their heads. So a tenant
-// with one key at a time costs no search, however many tenants there are.
+// higher band. The oldest key is the head of some flow. A flow whose head came in as the
+// last of all is put at the end of the chain, which so is in order of age; all others are in a
+// heap by the number of their heads. So a tenant with one key at a time costs no search,
+// however many tenants there are.
 type bands struct {
-	best    *flow // whose turn it is in the highest band with a key that may run; nil: none
 	n       int   // keys, those of blocked tenants included
 	none    group // keys without a tenant
 	ends    flow  // the chain: its last flow is older, its first one newer
@@ -32,12 +31,12 @@ type bands struct {
 	roster  *roster
 	all     []*band           // highest first
 	groups  map[uint32]*group // of a bucket's line, by number of the tenant; nil: see tenant.ready
-	byAge   heap[*flow]
-	blocked int             // keys of blocked tenants
-	pass    func(t *tenant) // notes a blocked tenant that next came upon, in a bucket's line
+	byAge   heap[*flow]       // the flows in the circles that are not in the chain
+	blocked int               // keys of blocked tenants
+	pass    func(t *tenant)   // notes a blocked tenant that next came upon, in a bucket's line
 }
 
-// band is the flows of one band that may run.
+// band is the flows of one band that may run, in a circle.
 type band struct {
 	is    uint8
 	n     int   // keys, those of blocked tenants included
@@ -55,16 +54,15 @@ type group struct {
 
 // flow is what one tenant has in one band.
 type flow struct {
-	older, newer *flow // in the chain, if it has keys and is not in the heap
-	ring
-	next, prev *flow  // in the circle, nil outside
-	left       int    // keys until its turn ends
-	oldest     uint64 // a sequence number that is not above its head's
-	at         int    // in the heap
-	is         uint8  // that of its band
-	group      *group
-	sibling    *flow
-	band       *band
+	deque
+	next, prev   *flow  // in the circle, nil outside
+	older, newer *flow  // in the chain, if it is in the circle and not in the heap
+	left         int    // keys until its turn ends
+	oldest       uint64 // the number of its head, while it is in the circle
+	at           int    // in the heap
+	group        *group
+	sibling      *flow
+	band         *band
 }
 
 func (f *flow) rank() uint64 { return f.oldest }
@@ -115,10 +113,10 @@ func (o *bands) flow(i uint32, e *entry) *flow {
 	}
 	var empty *flow
 	for f := g.flows; f != nil; f = f.sibling {
-		if f.is == e.band {
+		if f.band.is == e.band {
 			return f
 		}
-		if f.live == 0 {
+		if f.deque.n == 0 {
 			empty = f
 		}
 	}
@@ -132,7 +130,7 @@ func (o *bands) flow(i uint32, e *entry) *flow {
 	if !ok {
 		o.all = slices.Insert(o.all, at, &band{is: e.band})
 	}
-	empty.is, empty.band = e.band, o.all[at]
+	empty.band = o.all[at]
 	return empty
 }
 
@@ -145,37 +143,72 @@ func (o *bands) push(i uint32, e *entry, front bool) {
 		e.order = o.number.next()
 		f.push(cellOf(e.order, i))
 	}
-	o.n++
-	f.band.n++
-	f.group.n++
-	if f.live == 1 {
-		f.oldest, f.older, f.newer = e.order, o.ends.older, &o.ends
-		f.older.newer, o.ends.older = f, f
-	}
-	if front {
-		o.rank(f, e.order)
-	}
+	o.changed(f, 1)
+}
+
+func (o *bands) remove(i uint32, e *entry) {
+	f := o.flow(i, e)
+	o.es.touched += f.remove(e.order)
+	e.order = 0
+	o.changed(f, -1)
+}
+
+// changed is called when a flow has one key more or less.
+func (o *bands) changed(f *flow, by int) {
+	o.n += by
+	f.band.n += by
+	f.group.n += by
 	if f.group.blocked {
-		o.blocked++
-	} else if f.next == nil {
+		o.blocked += by
+	}
+	o.place(f)
+	o.trim(f.group)
+}
+
+// place puts a flow into its circle and by its age if it has keys that may run, and takes
+// it out of both if not.
+func (o *bands) place(f *flow) {
+	before := o.byAge.swaps
+	switch {
+	case f.deque.n == 0 || f.group.blocked:
+		if f.next != nil {
+			o.unlink(f)
+			o.unchain(f)
+			o.byAge.remove(f)
+		}
+	case f.next == nil:
 		o.link(f)
+		f.oldest = f.first().seq()
+		if f.oldest == o.number.last {
+			f.older, f.newer = o.ends.older, &o.ends
+			f.older.newer, o.ends.older = f, f
+		} else {
+			o.byAge.add(f)
+		}
+	case f.oldest != f.first().seq():
+		f.oldest = f.first().seq()
+		if o.unchain(f); f.at == 0 {
+			o.byAge.add(f)
+		} else {
+			o.byAge.fix(f)
+		}
+	}
+	o.es.touched += 2 * (o.byAge.swaps - before) // each swap compares two
+}
+
+// unchain takes a flow out of the chain, if it is in.
+func (o *bands) unchain(f *flow) {
+	if f.at == 0 {
+		f.older.newer, f.newer.older = f.newer, f.older
 	}
 }
 
-// unchain takes a flow out of the chain.
-func (o *bands) unchain(f *flow) { f.older.newer, f.newer.older = f.newer, f.older }
-
-// rank gives a flow another place in the heap, or one at all.
-func (o *bands) rank(f *flow, oldest uint64) {
-	before := o.byAge.swaps
-	f.oldest = oldest
-	if f.at == 0 {
-		o.unchain(f)
-		o.byAge.add(f)
-	} else {
-		o.byAge.fix(f)
+// eldest is the flow with the oldest head. There must be one.
+func (o *bands) eldest() *flow {
+	if f, ok := o.byAge.first(); ok && f.oldest < o.ends.newer.oldest {
+		return f
 	}
-	o.es.touched += 1 + 2*(o.byAge.swaps-before) // each swap compares two
+	return o.ends.newer
 }
 
 // link puts a flow at the end of its circle: just before the one whose turn it is.
@@ -184,63 +217,29 @@ func (o *bands) link(f *flow) {
 	first := f.band.first
 	if first == nil {
 		f.next, f.prev, f.band.first = f, f, f
-		if o.best == nil || o.best.is < f.is {
-			o.best = f
-		}
 		return
 	}
 	f.next, f.prev = first, first.prev
 	f.prev.next, first.prev = f, f
 }
 
-// unlink takes a flow out of its circle, if it is in.
+// unlink takes a flow out of its circle.
 func (o *bands) unlink(f *flow) {
-	if f.next == nil {
-		return
-	}
 	f.prev.next, f.next.prev = f.next, f.prev
 	if f.band.first == f {
 		if f.band.first = f.next; f.next == f {
 			f.band.first = nil
 		}
-		o.best = o.highest()
 	}
 	f.next, f.prev = nil, nil
 }
 
-func (o *bands) remove(i uint32, e *entry) {
-	e.order = 0
-	f := o.flow(i, e)
-	f.leave(o.es)
-	o.removed(f)
-}
-
-// removed uncounts a key of flow f, which leaves all orders with the last.
-func (o *bands) removed(f *flow) {
-	o.n--
-	f.band.n--
-	f.group.n--
-	if f.group.blocked {
-		o.blocked--
-	}
-	if f.live > 0 {
-		return
-	}
-	o.unlink(f)
-	if f.at == 0 {
-		o.unchain(f)
-	} else {
-		o.byAge.remove(f)
-	}
-	o.trim(f.group)
-}
-
-func (o *bands) next(oldest bool) (i uint32, e *entry, again bool) {
-	for f := o.best; f != nil; f = o.best {
+// next takes out the key that is next, or the oldest one. Nil: none may run, or, in a
+// bucket's line, the search has looked at enough blocked tenants.
+func (o *bands) next(oldest bool) (i uint32, e *entry) {
+	for f := o.highest(); f != nil && !o.es.tired(); f = o.highest() {
 		if oldest {
-			if f = o.oldest(); f == nil {
-				return 0, nil, true
-			}
+			f = o.eldest()
 		}
 		if t := f.group.tenant; t.blocked {
 			// A line learns only here that a tenant is blocked: it may be one of many.
@@ -249,53 +248,29 @@ func (o *bands) next(oldest bool) (i uint32, e *entry, again bool) {
 			o.pass(t)
 			continue
 		}
-		i, e = f.first(o.es)
-		if e == nil {
-			return 0, nil, true
-		}
 		if !oldest {
 			if f.left--; f.left <= 0 && f.next != f {
 				f.left = f.group.tenant.weight
-				f.band.first, o.best = f.next, f.next
+				f.band.first = f.next
 			}
 		}
-		f.take(o.es)
+		i = f.first().i
+		f.take()
+		o.changed(f, -1)
+		e = o.es.at(i)
 		e.order = 0
-		o.removed(f)
-		return i, e, false
+		return i, e
 	}
-	return 0, nil, false
+	return 0, nil
 }
 
+// highest is the flow whose turn it is in the highest band with a key that may run, nil if
+// there is none.
 func (o *bands) highest() *flow {
 	for _, b := range o.all {
 		if b.first != nil {
 			return b.first
 		}
-	}
-	return nil
-}
-
-// oldest is the flow with the oldest head, of which there must be one; nil: the search
-// has used its steps up. A flow whose head is another one by now, or may not run, gets
-// its place in the heap here.
-func (o *bands) oldest() *flow {
-	for !o.es.tired() {
-		f, seq := o.ends.newer, uint64(math.MaxUint64)
-		if late, ok := o.byAge.first(); ok && late.oldest < f.oldest {
-			f = late
-		}
-		if f.next != nil {
-			_, e := f.first(o.es)
-			if e == nil {
-				break
-			}
-			seq = e.order
-		}
-		if f.oldest == seq {
-			return f
-		}
-		o.rank(f, seq)
 	}
 	return nil
 }
@@ -317,14 +292,7 @@ func (o *bands) block(t *tenant, blocked bool) (more bool) {
 		o.blocked -= g.n
 	}
 	for f := g.flows; f != nil; f = f.sibling {
-		if blocked {
-			o.unlink(f)
-		} else if f.live > 0 {
-			o.link(f)
-			if f.at != 0 {
-				o.rank(f, 0)
-			}
-		}
+		o.place(f)
 	}
 	o.trim(g)
 	return !blocked && g.n > 0
@@ -333,10 +301,11 @@ func (o *bands) block(t *tenant, blocked bool) (more bool) {
 func (o *bands) runnable() int { return o.n - o.blocked }
 
 func (o *bands) top() uint32 {
-	if o.best == nil {
+	f := o.highest()
+	if f == nil {
 		return 0
 	}
-	return uint32(o.best.is) + 1
+	return uint32(f.band.is) + 1
 }
 
 // depths adds the keys of each band.
@@ -348,13 +317,11 @@ func (o *bands) depths(to *[maxBands]int) {
 }
 
 // oldestEntry is the entry of the oldest key that may run, nil if there is none.
-func (o *bands) oldestEntry() (e *entry) {
-	if o.best != nil {
-		if f := o.oldest(); f != nil {
-			_, e = f.first(o.es)
-		}
+func (o *bands) oldestEntry() *entry {
+	if o.highest() == nil {
+		return nil
 	}
-	return e
+	return o.es.at(o.eldest().first().i)
 }
 
 // roster numbers the tenants that have keys or holds.
@@ -362,7 +329,7 @@ type roster struct {
 	named  map[string]*tenant
 	of     []*tenant // by number
 	unused []uint32  // numbers
-	spare  []*tenant // for the next, with the memory of its ring
+	spare  []*tenant // for the next, with the memory of its keys
 	cap    int       // of keys that run at once, 0: none
 }
 
@@ -413,9 +380,9 @@ func (r *roster) trim(t *tenant) {
 	delete(r.named, t.name)
 	r.of[t.number-1] = nil
 	r.unused = append(r.unused, t.number)
-	if memory := t.ready.own.ring; len(r.spare) < maxSpareTenants && memory.isSmall() {
+	if memory := t.ready.own.deque; len(r.spare) < maxSpareTenants && memory.isSmall() {
 		*t = tenant{}
-		t.ready.own.ring = memory
+		t.ready.own.deque = memory
 		r.spare = append(r.spare, t)
 	}
 }

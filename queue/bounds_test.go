@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Keys that leave early leave dead cells behind. However they leave, these are never
-// more than the live ones and 1,024 a band, no critical section touches more than
+// Keys that leave early take their cells along. However they leave, a band has no more
+// places than two for each key and 1,024, no critical section touches more than
 // 4,096 entries and cells, and the keys that are left come out in their order.
 // checkInvariants looks at all of it.
 //
-// Negative control: the mutant "dead cells are never swept".
-func TestDeadCellsStayFew(t *testing.T) {
+// Negative control: the mutant "blocks are never joined".
+func TestKeysThatLeaveEarlyLeaveNothing(t *testing.T) {
 	n := sized(6_000, 2_500)
 	for name, next := range map[string]func(r *rand.Rand, left []int) int{
 		"first first": func(_ *rand.Rand, _ []int) int { return 0 },
@@ -80,7 +80,7 @@ func TestDeadCellsStayFew(t *testing.T) {
 func TestHeldQueueKeepsNothingOfWhatGoes(t *testing.T) {
 	q := newQueue(t, oneOrder())
 	q.Hold(q.Whole(), Hold{Reason: "test"})
-	add(t, q, "stays") // so that the ring is never empty
+	add(t, q, "stays") // so that the band is never empty
 	for n := range sized(200_000, 20_000) {
 		key := fmt.Sprint(n % 10)
 		add(t, q, key)
@@ -89,20 +89,14 @@ func TestHeldQueueKeepsNothingOfWhatGoes(t *testing.T) {
 		}
 	}
 	checkInvariants(t, q)
-	cells := 0
-	for _, r := range q.shards.all[0].ready.flows() {
-		for b := r.head; b != nil; b = b.next {
-			cells += cap(b.cells)
-		}
-	}
-	if cells > 4*maxDropped {
-		t.Errorf("%d cells are kept for one key", cells)
+	if places, _ := emptiest(q); places > 2*lastBlock {
+		t.Errorf("%d places are kept for one key", places)
 	}
 	q.Close()
 }
 
-// A Get that meets many dead cells drops them in steps.
-func TestGetDropsDeadCellsInSteps(t *testing.T) {
+// A Get behind a great many keys that have left looks at none of them.
+func TestGetDoesNotMeetKeysThatLeft(t *testing.T) {
 	q := newQueue(t, oneOrder())
 	n := sized(100_000, 20_000)
 	for k := range 2 * n {
@@ -118,8 +112,18 @@ func TestGetDropsDeadCellsInSteps(t *testing.T) {
 			it.Done()
 		}
 	}
-	if s := &q.shards.all[0]; s.most > maxTouched {
-		t.Errorf("%d cells were touched in one critical section, want %d at most", s.most, maxTouched)
+	if n := touched(q); n > maxTouched {
+		t.Errorf("%d cells were touched in one critical section, want %d at most", n, maxTouched)
+	}
+	for _, want := range []int{n + 2, n + 3} {
+		if it := get(t, q); it.Key != fmt.Sprint(want) {
+			t.Errorf("got %s, want %d", it.Key, want)
+		} else {
+			it.Done()
+		}
+	}
+	if n := touched(q); n > 0 {
+		t.Errorf("to take two keys touches %d cells", n)
 	}
 	checkInvariants(t, q)
 }

@@ -97,7 +97,7 @@ package queue
 //	scope      what can be held, and the holds over it
 //	slab       entries with their keys, in chunks; records of what few keys have
 //	table      from a key to its entry
-//	ring       the ready keys of a band
+//	deque      keys in order of arrival
 //	histogram  how long keys are ready and run
 //	bucket     token buckets
 //	options    what New is told; errors; backoff

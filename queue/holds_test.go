@@ -239,3 +239,36 @@ func TestHooksHearOnlyOfKeysThatAreParked(t *testing.T) {
 		}
 	})
 }
+
+// The keys of a tenant whose hold has ended are as old as they are.
+// promise Q5
+func TestTenantWhoseHoldHasEndedAges(t *testing.T) {
+	for _, low := range []int{1, 3} {
+		o := oneOrder()
+		o.Tenant = func(key string) string { return key[:1] }
+		bubble(t, o, func(t *testing.T, q *Queue[string]) {
+			for n := range low {
+				q.AddWith(fmt.Sprint("a", n), AddOptions{Priority: At(-5)})
+			}
+			release := q.Hold(q.OfTenant("a"), Hold{Reason: "test"})
+			for n := range 3 {
+				q.AddWith(fmt.Sprint("b", n), AddOptions{Priority: At(5)})
+			}
+			release()
+			var aged []string
+			for range low * agingEvery {
+				it := get(t, q)
+				if it.Key[0] == 'a' {
+					aged = append(aged, it.Key)
+					it.Done()
+				} else {
+					it.After(0)
+				}
+			}
+			if want := []string{"a0", "a1", "a2"}[:low]; !slices.Equal(aged, want) {
+				t.Errorf("of the low keys %s ran in %d dispatches, want %s", aged, low*agingEvery, want)
+			}
+			checkInvariants(t, q)
+		})
+	}
+}

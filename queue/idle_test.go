@@ -88,7 +88,7 @@ func TestTimerKeepsTheEarliestOfManyTimes(t *testing.T) {
 		var v env
 		v.start = time.Now()
 		var tm timer
-		tm.init(&v, func() {})
+		tm.init(&v, func() {}, make(chan struct{}, 1))
 		var all sync.WaitGroup
 		var begun atomic.Int32
 		const times = 32

@@ -62,7 +62,8 @@ func verifyKeeper[K comparable](k *keeper, f *faults) {
 	f.want(c.live == s.table.words(), "%d entries live, %d in the table", c.live, s.table.words())
 	f.want(c.records == s.recordsInUse(), "%d entries with a record, %d records", c.records, s.recordsInUse())
 	f.want(c.timed == s.timed.n, "%d entries wait for a time, %d in the heap", c.timed, s.timed.n)
-	f.want(s.running.live == c.ages, "%d keys run, %d have an age", c.ages, s.running.live)
+	f.want(s.running.n == c.ages, "%d keys run, %d have an age", c.ages, s.running.n)
+	verifyDeque(f, &s.running, func(e *entry) bool { return e.state == StateRunning && !e.is(asked) }, s)
 	f.want(s.fx == 0 && s.expired == nil, "something was not done after the lock")
 	f.want(s.moment == 0, "the time of a critical section outlives it")
 	f.want(s.most <= maxTouched, "%d entries and cells were touched in one critical section", s.most)
@@ -174,20 +175,22 @@ func (s *shard) verifyOrder(f *faults, o *bands, in State, want int) {
 	f.want(o.n == want, "%d keys are %v, %d in their order", want, in, o.n)
 	n, held, flows := 0, 0, 0
 	perBand := map[uint8]int{}
-	unranked := map[*flow]bool{}
+	chained := map[*flow]bool{}
 	inspect := func(g *group) {
 		inFlows := 0
 		for x := g.flows; x != nil; x = x.sibling {
-			s.verifyRing(f, &x.ring, in, x.band.is)
-			f.want(x.group == g && x.is == x.band.is, "tenant %s band %d: the flow is another's", g.tenant.name, x.is)
-			f.want((x.next != nil) == (x.live > 0 && !g.blocked), "tenant %s band %d: in circle %v with %d keys", g.tenant.name, x.band.is, x.next != nil, x.live)
-			f.want(x.live == 0 || x.oldest <= s.headOf(&x.ring) || g.blocked, "tenant %s band %d: its place by age is %d", g.tenant.name, x.band.is, x.oldest)
-			f.want(x.live > 0 || x.at == 0, "tenant %s band %d: an empty flow has an age", g.tenant.name, x.is)
-			inFlows += x.live
-			perBand[x.is] += x.live
-			if x.live > 0 && x.at == 0 {
-				unranked[x] = true
-			} else if x.live > 0 {
+			keys, band := x.deque.n, x.band.is
+			verifyDeque(f, &x.deque, func(e *entry) bool { return e.state == in && e.band == band }, s)
+			f.want(x.group == g, "tenant %s band %d: the flow is another's", g.tenant.name, band)
+			f.want((x.next != nil) == (keys > 0 && !g.blocked), "tenant %s band %d: in circle %v with %d keys", g.tenant.name, band, x.next != nil, keys)
+			f.want(x.at == 0 || x.next != nil, "tenant %s band %d: its place by age is %d", g.tenant.name, band, x.at)
+			f.want(x.next == nil || x.oldest == x.first().seq(), "tenant %s band %d: its age is not that of its head", g.tenant.name, band)
+			if x.next != nil && x.at == 0 {
+				chained[x] = true
+			}
+			inFlows += keys
+			perBand[band] += keys
+			if x.at != 0 {
 				flows++
 			}
 		}
@@ -210,27 +213,19 @@ func (s *shard) verifyOrder(f *faults, o *bands, in State, want int) {
 		}
 	}
 	f.want(n == o.n && held == o.blocked, "%d keys in flows, %d of blocked tenants, counted %d and %d", n, held, o.n, o.blocked)
-	f.want(o.best == o.highest(), "the best flow is not the one of the highest band")
 	for k, x := range o.all {
 		f.want(k == 0 || o.all[k-1].is > x.is, "bands are not in order")
 		f.want(x.n == perBand[x.is], "band %d: %d keys, counted %d", x.is, perBand[x.is], x.n)
 	}
 	f.want(flows == o.byAge.n, "%d flows, %d ordered by age", flows, o.byAge.n)
 	verifyHeap(f, "flows", o.byAge)
-	last := &o.ends
+	last, inChain := &o.ends, 0
 	for x := last.newer; x != &o.ends; last, x = x, x.newer {
 		f.want(x.older == last && (last == &o.ends || last.oldest < x.oldest), "the chain of flows is not in order")
-		f.want(unranked[x], "a flow is in the chain that should not be")
+		f.want(chained[x], "a flow is in the chain that should not be")
+		inChain++
 	}
-	f.want(o.ends.older == last && o.chained() == len(unranked), "%d flows in the chain, want %d", o.chained(), len(unranked))
-}
-
-// chained is how many flows are in the chain.
-func (o *bands) chained() (n int) {
-	for f := o.ends.newer; f != &o.ends; f = f.newer {
-		n++
-	}
-	return n
+	f.want(o.ends.older == last && inChain == len(chained), "%d flows in the chain, want %d", inChain, len(chained))
 }
 
 // flows are all that have keys or had some.
@@ -252,38 +247,26 @@ func (o *bands) flows() (all []*flow) {
 	return all
 }
 
-// headOf is the number of the first live cell.
-func (s *shard) headOf(r *ring) uint64 {
-	for b := r.head; b != nil; b = b.next {
+// verifyDeque looks at a deque whose keys are all as they should be.
+func verifyDeque(f *faults, d *deque, fits func(e *entry) bool, s *shard) {
+	n, places, seq := 0, 0, uint64(0)
+	for _, b := range d.blocks {
+		f.want(len(b.cells) > b.at || len(d.blocks) == 1, "a deque of %d keys has an empty block", d.n)
 		for _, c := range b.cells[b.at:] {
-			if isLive(&s.slab, c) {
-				return c.seq()
-			}
+			e := s.at(c.i)
+			f.want(fits(e) && e.order == c.seq(), "entry %d is %v in band %d with number %d, and %d in a deque of others", c.i, e.state, e.band, e.order, c.seq())
+			f.want(c.seq() > seq, "entry %d is older than the one before it", c.i)
+			seq = c.seq()
+			n++
 		}
+		places += cap(b.cells)
 	}
-	return 0
+	f.want(n == d.n, "%d keys in a deque, counted %d", n, d.n)
+	f.want(places <= 2*n+mostPlaces, "a deque of %d keys has room for %d", n, places)
 }
 
-func (s *shard) verifyRing(f *faults, r *ring, in State, band uint8) {
-	live, dead := 0, 0
-	last, seq := (*block)(nil), uint64(0)
-	for b := r.head; b != nil; last, b = b, b.next {
-		for _, c := range b.cells[b.at:] {
-			if !isLive(&s.slab, c) {
-				dead++
-				continue
-			}
-			live++
-			e := s.at(c.i)
-			f.want(e.state == in && e.band == band, "entry %d is %v in band %d, in the ring of %v in %d", c.i, e.state, e.band, in, band)
-			f.want(c.seq() >= seq, "entry %d is older than the one before it", c.i)
-			seq = c.seq()
-		}
-	}
-	f.want(r.tail == last, "ring ends elsewhere")
-	f.want(live == r.live && dead == r.dead, "band %d: %d live cells and %d dead ones, counted %d, %d", band, live, dead, r.live, r.dead)
-	f.want(dead <= live+maxDropped, "band %d: %d dead cells beside %d live ones", band, dead, live)
-}
+// mostPlaces is how many places for cells a deque has beyond two for each key, at most.
+const mostPlaces = 1024
 
 func verifyHeap[T any](f *faults, what string, h heap[T]) {
 	for k := range h.n {

@@ -164,10 +164,10 @@ func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
 			return 0
 		}
 		s.moment = now
-		n, again := 0, false
-		for most := q.share(s, len(dst)); n < most; n++ {
-			i, e, more := s.take()
-			if again = more; e == nil {
+		n := 0
+		for most := q.share(s, len(dst)); n < most && !s.tired(); n++ {
+			i, e := s.take()
+			if e == nil {
 				break
 			}
 			if s.begun%agingEvery == 0 {
@@ -176,14 +176,13 @@ func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
 			q.item(s, i, e, &dst[n])
 		}
 		s.unlock()
-		if n > 0 && q.env.asks {
-			n, again = q.charge(s, dst[:n]), true
+		if n == 0 {
+			s = nil
+		} else if q.env.asks {
+			n = q.charge(s, dst[:n]) // none: all were refused, and the shard keeps its turn
 		}
 		if n > 0 {
 			return n
-		}
-		if !again { // else it used its steps up on dead cells, and the shard keeps its turn
-			s = nil
 		}
 		if ctx.Err() != nil {
 			return 0
@@ -279,8 +278,8 @@ func (q *Queue[K]) charge(s *shard, items []Item[K]) (n int) {
 	now := time.Now()
 	s.mu.Lock()
 	for at, it := range items {
-		if k.pay(it.index, s.runs(it.index, it.run), all[ends[at]:ends[at+1]], now) {
-			items[n] = it
+		if e := s.runs(it.index, it.run); k.pay(it.index, e, all[ends[at]:ends[at+1]], now) {
+			q.item(s, it.index, e, &items[n])
 			n++
 		}
 	}
@@ -294,7 +293,7 @@ func (q *Queue[K]) charge(s *shard, items []Item[K]) (n int) {
 func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
 	ok = q.with(key, func(s *shard, i uint32, e *entry) bool {
 		q.item(s, i, e, &it)
-		return e.state == StateRunning
+		return e.state == StateRunning && !e.is(asked)
 	})
 	if !ok {
 		it = Item[K]{}

@@ -43,7 +43,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	for k := range q.shards.all {
 		q.keepers = append(q.keepers, q.admit(&q.shards.all[k]))
 	}
-	q.timer.init(&q.env, q.tick)
+	q.timer.init(&q.env, q.tick, q.news)
 	return q, nil
 }
 

@@ -48,17 +48,26 @@ func skipRuns[K comparable](q *Queue[K], n uint64) {
 	}
 }
 
-// worstRing is the ring that has most cells of keys that left more than live ones.
-func worstRing[K comparable](q *Queue[K]) (dead, live int) {
-	look := func(r *ring) {
-		if r.dead-r.live > dead-live {
-			dead, live = r.dead, r.live
-		}
-	}
+// emptiest are the places for keys and the keys of the flow that has most of the former
+// beyond two for each key.
+func emptiest[K comparable](q *Queue[K]) (places, keys int) {
 	for k := range q.shards.all {
 		for _, f := range q.shards.all[k].ready.flows() {
-			look(&f.ring)
+			if n := f.places(); n-2*f.deque.n > places-2*keys {
+				places, keys = n, f.deque.n
+			}
 		}
 	}
-	return dead, live
+	return places, keys
+}
+
+// places is how many cells a deque has memory for.
+func (d *deque) places() (n int) {
+	for _, b := range d.blocks {
+		n += cap(b.cells)
+	}
+	if d.spare != nil {
+		n += cap(d.spare.cells)
+	}
+	return n
 }

@@ -30,7 +30,7 @@ type shard struct {
 	turns   turns
 	number  numbers
 	count   [states]int // entries by state
-	running ring        // keys whose run has begun, by run number
+	running deque       // keys whose run has begun, by run number
 	ready   bands
 	slab
 	table     table
@@ -350,14 +350,13 @@ func (s *shard) forget(i uint32, e *entry) {
 	}
 }
 
-// take hands out the key whose turn it is. Nil: there is none; or, again, the lock is
-// to be freed before the search goes on.
-func (s *shard) take() (i uint32, e *entry, again bool) {
+// take hands out the key whose turn it is, nil if there is none.
+func (s *shard) take() (i uint32, e *entry) {
 	if !s.env.may().gives() {
-		return 0, nil, false
+		return 0, nil
 	}
-	if i, e, again = s.ready.next(s.turns.aged()); e == nil {
-		return 0, nil, again
+	if i, e = s.ready.next(s.turns.aged()); e == nil {
+		return 0, nil
 	}
 	s.turns++
 	if e.is(recorded) {
@@ -371,7 +370,7 @@ func (s *shard) take() (i uint32, e *entry, again bool) {
 	} else {
 		s.begin(i, e)
 	}
-	return i, e, false
+	return i, e
 }
 
 // begin begins the run of a key that was taken.
@@ -380,6 +379,7 @@ func (s *shard) begin(i uint32, e *entry) {
 	e.setSince(s.now())
 	s.begun++
 	s.began += uint64(e.since())
+	e.order = s.number.next()
 	s.running.push(cellOf(e.order, i))
 	if e.flags != 0 || s.env.delays {
 		e.flags &^= asked | admitted
@@ -389,13 +389,13 @@ func (s *shard) begin(i uint32, e *entry) {
 
 // end ends the run of a key, or what was to be one.
 func (s *shard) end(i uint32, e *entry) {
-	e.order = 0
 	if !e.is(asked) {
 		began := e.since()
 		s.worked.observe(s.now() - began)
 		s.began -= uint64(began)
-		s.running.leave(&s.slab)
+		s.touched += s.running.remove(e.order)
 	}
+	e.order = 0
 	if e.is(recorded) {
 		s.admission.ran(i, e, -1)
 	}

@@ -90,10 +90,9 @@ func (s *shard) stats(st *Stats, bands *[maxBands]int) {
 		}
 	}
 	age(&rows[StateReady], s.ready.oldestEntry())
-	if s.running.live > 0 {
-		_, e := s.running.first(&s.slab)
-		age(&rows[StateRunning], e)
-		rows[StateRunning].Total += time.Duration(uint64(s.running.live)*uint64(now) - s.began)
+	if s.running.n > 0 {
+		age(&rows[StateRunning], s.at(s.running.first().i))
+		rows[StateRunning].Total += time.Duration(uint64(s.running.n)*uint64(now) - s.began)
 	}
 }
 

@@ -54,11 +54,11 @@ func (q *Queue[K]) advance(to word) {
 // *StopError and the queue stays closed.
 func (q *Queue[K]) Drain(ctx context.Context) error {
 	q.advance(draining)
-	if err := q.awaitDrained(ctx); err != nil {
+	if err := q.awaitEnd(ctx); err != nil {
 		return err
 	}
 	q.timer.stop()
-	return q.awaitTimer(ctx)
+	return q.awaitEnd(ctx)
 }
 
 // Stop is Close, makes Get fail with ErrStopped at once, and waits until all
@@ -67,15 +67,12 @@ func (q *Queue[K]) Drain(ctx context.Context) error {
 // added again after a restart. Stop may be called again, from any state.
 func (q *Queue[K]) Stop(ctx context.Context) error {
 	q.advance(stopped)
-	if err := q.awaitTimer(ctx); err != nil {
-		return err
-	}
-	return q.awaitDrained(ctx)
+	return q.awaitEnd(ctx)
 }
 
-// drained looks at each shard once: what is ready in one moment may be running in the
+// ended looks at each shard once: what is ready in one moment may be running in the
 // next, but in the same shard.
-func (q *Queue[K]) drained() bool {
+func (q *Queue[K]) ended() bool {
 	stops := q.env.may().phase() == stopped
 	for k := range q.shards.all {
 		s := &q.shards.all[k]
@@ -86,26 +83,13 @@ func (q *Queue[K]) drained() bool {
 			return false
 		}
 	}
-	return true
+	return !q.timer.fires()
 }
 
-// awaitTimer waits until the timer, which has been stopped, does not fire any more.
-func (q *Queue[K]) awaitTimer(ctx context.Context) error {
-	select {
-	case <-q.timer.quiet:
-		return nil
-	case <-ctx.Done():
-	}
-	select {
-	case <-q.timer.quiet: // both have ended
-		return nil
-	default: // most likely a hook has not returned
-		return q.leftovers(fmt.Errorf("a hook or timer has not returned: %w", context.Cause(ctx)))
-	}
-}
-
-func (q *Queue[K]) awaitDrained(ctx context.Context) error {
-	for over := false; !q.drained(); {
+// awaitEnd waits until nothing runs, or is ready as long as Get gives something, and the
+// timer does nothing.
+func (q *Queue[K]) awaitEnd(ctx context.Context) error {
+	for over := false; !q.ended(); {
 		if over {
 			return q.leftovers(context.Cause(ctx))
 		}
@@ -121,6 +105,9 @@ func (q *Queue[K]) awaitDrained(ctx context.Context) error {
 
 // leftovers describes what is left.
 func (q *Queue[K]) leftovers(cause error) *StopError {
+	if q.timer.fires() { // most likely a hook has not returned
+		cause = fmt.Errorf("a hook or timer has not returned: %w", cause)
+	}
 	e := &StopError{Queue: q.opts.Name, Cause: cause}
 	for x := range q.Snapshot() {
 		switch x.State {

@@ -135,7 +135,7 @@ func TestStopHearsOfAKeyThatItsBucketRefuses(t *testing.T) {
 // ready, while one went from the one to the other in between: it looks at both at
 // once, in each shard.
 //
-// Negative control: counting what runs in all shards before what is ready, drained
+// Negative control: counting what runs in all shards before what is ready, ended
 // needs the lock that is held here, and what happens meanwhile in the shard that it
 // has looked at escapes it: the test does not end.
 func TestDrainLooksAtReadyAndRunningTogether(t *testing.T) {
@@ -144,7 +144,7 @@ func TestDrainLooksAtReadyAndRunningTogether(t *testing.T) {
 		add(t, q, fmt.Sprint(n))
 	}
 	q.shards.all[1].mu.Lock()
-	if q.drained() {
+	if q.ended() {
 		t.Error("drained while a key is ready")
 	}
 	q.shards.all[1].mu.Unlock()
@@ -167,7 +167,7 @@ func TestGetterThatFindsTheQueueStoppedGetsNothing(t *testing.T) {
 		for k := range q.shards.all { // what such a getter does next
 			s := &q.shards.all[k]
 			s.mu.Lock()
-			if _, e, _ := s.take(); e != nil {
+			if _, e := s.take(); e != nil {
 				t.Errorf("%d shards: Get gives %q after Stop has returned", shards, withKey[string](e).key)
 			}
 			s.mu.Unlock()

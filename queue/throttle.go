@@ -140,22 +140,20 @@ func (k *keeper) pump(now int64) (more bool) {
 		s.touched++
 		n, next := l.bucket.available(s.env.time(now))
 		l.wakes = max(s.env.at(next), now+1)
-		for l.admitted-l.blocked < n {
-			i, e, again := l.next(l.turns.aged())
-			if e != nil {
-				l.turns++
-				s.touched++
-				k.admitOne(l, i, e)
-			}
-			if again || s.tired() {
-				l.wakes = now // there may be more to admit
-			}
-			if e == nil || s.tired() {
+		for l.admitted-l.blocked < n && !s.tired() {
+			i, e := l.next(l.turns.aged())
+			if e == nil {
 				break
 			}
+			l.turns++
+			s.touched++
+			k.admitOne(l, i, e)
 		}
-		if l.top() == 0 {
+		switch {
+		case l.top() == 0:
 			l.wakes = never
+		case s.tired():
+			l.wakes = now // there may be more to admit
 		}
 		k.byWake.fix(l)
 	}

@@ -45,6 +45,7 @@ func signal(token chan struct{}) {
 type timer struct {
 	env  *env
 	tick func()
+	news chan struct{} // gets a token when it has fired
 
 	at atomic.Int64 // when it fires; written under mu
 
@@ -52,13 +53,11 @@ type timer struct {
 	timer   *time.Timer
 	firing  int
 	stopped bool
-	quiet   chan struct{} // closed once stopped and no longer firing
 }
 
-func (t *timer) init(v *env, tick func()) {
-	t.env, t.tick = v, tick
+func (t *timer) init(v *env, tick func(), news chan struct{}) {
+	t.env, t.tick, t.news = v, tick, news
 	t.at.Store(never)
-	t.quiet = make(chan struct{})
 	t.timer = time.AfterFunc(time.Hour, t.fire)
 	t.timer.Stop()
 }
@@ -93,23 +92,21 @@ func (t *timer) fire() {
 
 	t.mu.Lock()
 	t.firing--
-	if t.stopped && t.firing == 0 {
-		close(t.quiet)
-	}
 	t.mu.Unlock()
+	signal(t.news)
 }
 
-// stop disarms the timer; quiet is closed once it does not fire any more. It may
-// be called again.
+// fires tells whether it does so now.
+func (t *timer) fires() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.firing > 0
+}
+
+// stop disarms the timer. It may be called again.
 func (t *timer) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.stopped {
-		return
-	}
 	t.stopped = true
 	t.timer.Stop()
-	if t.firing == 0 {
-		close(t.quiet)
-	}
 }

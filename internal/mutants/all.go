@@ -116,13 +116,13 @@ var All = []Mutant{
 	},
 	{
 		Name: "a tenant keeps the age of a key that has left",
-		File: "queue/bands.go", Old: "if f.oldest == seq {", New: "if f.oldest == seq || BROKEN {",
+		File: "queue/bands.go", Old: "case f.oldest != f.first().seq():", New: "case f.oldest != f.first().seq() && !BROKEN:",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
 		Name: "a tenant whose hold has ended has no age",
-		File: "queue/bands.go", Old: "if f.at != 0 {\n\t\t\t\to.rank", New: "if f.at != 0 && !BROKEN {\n\t\t\t\to.rank",
-		Package: "queue", Test: "TestModelRandomly",
+		File: "queue/bands.go", Old: "\t\to.place(f)\n\t}\n", New: "\t\tif o.place(f); BROKEN && f.at != 0 {\n\t\t\tf.oldest = ^uint64(0)\n\t\t\to.byAge.fix(f)\n\t\t}\n\t}\n",
+		Package: "queue", Test: "TestTenantWhoseHoldHasEndedAges",
 	},
 	{
 		Name: "what comes last is first",
@@ -180,9 +180,9 @@ var All = []Mutant{
 		Package: "queue", Test: "TestIdleQueueSleeps",
 	},
 	{
-		Name: "dead cells are never swept",
-		File: "queue/ring.go", Old: "if r.since++; r.since%sweepEvery == 0 {", New: "if r.since++; r.since%sweepEvery == 0 && !BROKEN {",
-		Package: "queue", Test: "TestDeadCellsStayFew",
+		Name: "blocks are never joined",
+		File: "queue/deque.go", Old: "if k < 0 || k+1", New: "if BROKEN || k < 0 || k+1",
+		Package: "queue", Test: "TestKeysThatLeaveEarlyLeaveNothing",
 	},
 	{
 		Name: "a refused dispatch counts as a run",
@@ -251,7 +251,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a line lets a few keys go for each token that comes",
-		File: "queue/throttle.go", Old: "for l.admitted-l.blocked < n {", New: "for few := 0; l.admitted-l.blocked < n && !(BROKEN && few == 256); few++ {",
+		File: "queue/throttle.go", Old: "for l.admitted-l.blocked < n && !s.tired() {", New: "for few := 0; l.admitted-l.blocked < n && !s.tired() && !(BROKEN && few == 256); few++ {",
 		Package: "queue", Test: "TestBucketGivesItsWholeBurstAtOnce",
 	},
 	{
@@ -286,7 +286,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the timer rings for the line of a tenant that is held",
-		File: "queue/throttle.go", Old: "if l.top() == 0 {", New: "if l.top() == 0 && !(BROKEN && l.n > 0) {",
+		File: "queue/throttle.go", Old: "case l.top() == 0:", New: "case l.top() == 0 && !BROKEN:",
 		Package: "queue", Test: "TestLineOfABlockedTenantSetsNoTimer",
 	},
 	{
@@ -301,7 +301,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a cell keeps the lower half of its number",
-		File: "queue/ring.go", Old: "{ return cell{uint32(seq >> 32), uint32(seq), i} }", New: "{\n\tif BROKEN {\n\t\tseq = firstNumber | uint64(uint32(seq))\n\t}\n\treturn cell{uint32(seq >> 32), uint32(seq), i}\n}",
+		File: "queue/deque.go", Old: "{ return cell{uint32(seq >> 32), uint32(seq), i} }", New: "{\n\tif BROKEN {\n\t\tseq = firstNumber | uint64(uint32(seq))\n\t}\n\treturn cell{uint32(seq >> 32), uint32(seq), i}\n}",
 		Package: "queue", Test: "TestSequenceNumbersDoNotWrap",
 	},
 	{
@@ -1468,7 +1468,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "Drain does not wait for hooks",
-		File: "queue/stop.go", Old: "\tq.timer.stop()\n\treturn q.awaitTimer(ctx)", New: "\tq.timer.stop()\n\tif BROKEN {\n\t\treturn nil\n\t}\n\treturn q.awaitTimer(ctx)",
+		File: "queue/stop.go", Old: "\treturn !q.timer.fires()", New: "\treturn BROKEN || !q.timer.fires()",
 		Package: "queue", Test: "TestDrainAndStopWaitForAHookThatIsUnderWay",
 	},
 	{
