@@ -17,7 +17,7 @@ type Histogram struct {
 	Fine map[int]uint64
 	Zero uint64 // durations of 0, which have no bin
 
-	counts [len(bounds) + 1]uint64 // up to each bound and above the one before; the last: above all
+	counts []uint64 // up to each edge and above the one before; nil: none were counted
 }
 
 // bounds are in nanoseconds: the union of those that client-go gives to
@@ -35,11 +35,11 @@ func ms(n int64) int64 { return n * int64(time.Millisecond) }
 
 // UpTo is how many durations were d or less. It is exact if d is one of the bounds that
 // client-go gives to its queues or controller-runtime to its reconcile times; else it
-// leaves out those between the bound below and d.
+// leaves out those between the edge of a bin below and d.
 func (h *Histogram) UpTo(d time.Duration) (n uint64) {
-	for k, bound := range bounds {
-		if bound <= int64(d) {
-			n += h.counts[k]
+	for k, c := range h.counts {
+		if edges[k] <= int64(d) {
+			n += c
 		}
 	}
 	return n
@@ -57,21 +57,27 @@ func (h *Histogram) Total() (n uint64) {
 // counts as that long.
 const firstBin, lastBin = -30*8 + 1, 20 * 8
 
-// observe counts a duration; less than none is none.
-func (h *Histogram) observe(ns int64) {
-	ns = max(ns, 0)
-	b, _ := slices.BinarySearch(bounds[:], ns)
-	h.counts[b]++
-	h.Sum += float64(ns) / 1e9
-	if ns == 0 {
-		h.Zero++
-		return
+// edges are what durations are counted between, in nanoseconds: the bounds, and the longest
+// duration of each bin.
+var edges = func() []int64 {
+	all := append([]int64{0}, bounds[:]...)
+	for bin := firstBin; bin <= lastBin; bin++ {
+		longest := int64(math.Exp2(float64(bin)/8)*1e9) + 1
+		for binOf(longest) > bin {
+			longest--
+		}
+		all = append(all, longest)
 	}
-	// As Prometheus works it out, from the same bounds, so that a duration on a bound
-	// falls alike.
+	slices.Sort(all)
+	return slices.Compact(all)
+}()
+
+// binOf is the bin of a duration, as Prometheus works it out, from the same fractions, so
+// that one on a bound falls alike.
+func binOf(ns int64) int {
 	frac, exp := math.Frexp(float64(ns) / 1e9)
 	k, _ := slices.BinarySearch(fractions[:], frac)
-	h.fine(min(max((exp-1)*len(fractions)+k, firstBin), lastBin), 1)
+	return (exp-1)*len(fractions) + k
 }
 
 // fractions are the bounds of an octave's bins, from 0.5 on.
@@ -82,22 +88,29 @@ var fractions = func() (f [8]float64) {
 	return f
 }()
 
-// fine counts n in a bin.
-func (h *Histogram) fine(bin int, n uint64) {
-	if h.Fine == nil {
-		h.Fine = make(map[int]uint64)
+// observe counts a duration; less than none is none. Fine and Zero are for add to work out.
+func (h *Histogram) observe(ns int64) {
+	if h.counts == nil {
+		h.counts = make([]uint64, len(edges))
 	}
-	h.Fine[bin] += n
+	ns = max(ns, 0)
+	h.Sum += float64(ns) / 1e9
+	k, _ := slices.BinarySearch(edges, min(ns, edges[len(edges)-1]))
+	h.counts[k]++
 }
 
 // add adds the counts of another one.
 func (h *Histogram) add(o *Histogram) {
-	for k, n := range o.counts {
-		h.counts[k] += n
-	}
-	for k, n := range o.Fine {
-		h.fine(k, n)
-	}
-	h.Zero += o.Zero
 	h.Sum += o.Sum
+	for k, n := range o.counts {
+		if h.counts == nil {
+			h.counts, h.Fine = make([]uint64, len(edges)), make(map[int]uint64)
+		}
+		switch h.counts[k] += n; {
+		case edges[k] == 0:
+			h.Zero += n
+		case n > 0:
+			h.Fine[binOf(edges[k])] += n
+		}
+	}
 }
