@@ -202,18 +202,13 @@ func (s *session) current() bool {
 	return sure && elapsed < s.trust() && s.trusted()
 }
 
-// confirm compares the board with the store after each renewal until ctx ends. A list that
-// fails is tried again soon; it costs the lease nothing.
+// confirm compares the board with the store at once and after each renewal, until ctx ends. A
+// list that fails is tried again soon; it costs the lease nothing.
 func (s *session) confirm(ctx context.Context) {
-	again := time.NewTimer(0)
+	again := time.NewTimer(s.opts.TTL)
+	again.Stop() // until a list has failed
 	defer again.Stop()
 	for failed := false; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.renewed:
-		case <-again.C:
-		}
 		asked := s.clock.now()
 		bounded, cancel := context.WithTimeoutCause(ctx, s.opts.TTL/3, errors.New("lease: no answer to a list"))
 		err := s.board.read(bounded, s.backend, asked)
@@ -228,6 +223,12 @@ func (s *session) confirm(ctx context.Context) {
 			again.Reset(s.opts.TTL / 10)
 		}
 		failed = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.renewed:
+		case <-again.C:
+		}
 	}
 }
 

@@ -208,7 +208,7 @@ func await(ctx context.Context, parts []Part, done func() bool) error {
 	for _, p := range parts {
 		followers.Go(func() { p.Follow(following, changed) })
 	}
-	pause := time.NewTimer(0)
+	pause := time.NewTimer(minPause)
 	defer pause.Stop()
 	for {
 		began := time.Now()

@@ -186,7 +186,8 @@ func (s *Set) follow(ctx context.Context) {
 	ttl := s.o.Members.TTL()
 	look := time.NewTicker(ttl / looks)
 	defer look.Stop()
-	grow := time.NewTimer(0) // runs while more is coming to us than we take
+	grow := time.NewTimer(ttl)
+	grow.Stop() // it runs while more is coming to us than we take
 	defer grow.Stop()
 	f := following{parts: map[*budget]*steered{}, gauges: map[*budget]*gauge{}, ttl: ttl}
 	for measured := false; ; {
