@@ -23,6 +23,7 @@ import (
 // heap by the number of their heads. So a tenant with one key at a time costs no search,
 // however many tenants there are.
 type bands struct {
+	best    *flow // whose turn it is in the highest band with a key that may run; nil: none
 	n       int   // keys, those of blocked tenants included
 	none    group // keys without a tenant
 	ends    flow  // the chain: its last flow is older, its first one newer
@@ -134,15 +135,11 @@ func (o *bands) flow(i uint32, e *entry) *flow {
 	return empty
 }
 
-func (o *bands) push(i uint32, e *entry, front bool) {
+// push puts a key where its number belongs.
+func (o *bands) push(i uint32, e *entry, number uint64) {
 	f := o.flow(i, e)
-	if front {
-		e.order = o.number.before()
-		f.pushFront(cellOf(e.order, i))
-	} else {
-		e.order = o.number.next()
-		f.push(cellOf(e.order, i))
-	}
+	e.order = number
+	o.es.touched += f.insert(cellOf(number, i))
 	o.changed(f, 1)
 }
 
@@ -179,7 +176,7 @@ func (o *bands) place(f *flow) {
 	case f.next == nil:
 		o.link(f)
 		f.oldest = f.first().seq()
-		if f.oldest == o.number.last {
+		if f.oldest == uint64(*o.number) {
 			f.older, f.newer = o.ends.older, &o.ends
 			f.older.newer, o.ends.older = f, f
 		} else {
@@ -200,6 +197,7 @@ func (o *bands) place(f *flow) {
 func (o *bands) unchain(f *flow) {
 	if f.at == 0 {
 		f.older.newer, f.newer.older = f.newer, f.older
+		f.older, f.newer = nil, nil
 	}
 }
 
@@ -217,6 +215,9 @@ func (o *bands) link(f *flow) {
 	first := f.band.first
 	if first == nil {
 		f.next, f.prev, f.band.first = f, f, f
+		if o.best == nil || o.best.band.is < f.band.is {
+			o.best = f
+		}
 		return
 	}
 	f.next, f.prev = first, first.prev
@@ -230,14 +231,15 @@ func (o *bands) unlink(f *flow) {
 		if f.band.first = f.next; f.next == f {
 			f.band.first = nil
 		}
+		o.best = o.highest()
 	}
 	f.next, f.prev = nil, nil
 }
 
-// next takes out the key that is next, or the oldest one. Nil: none may run, or, in a
-// bucket's line, the search has looked at enough blocked tenants.
+// next takes out the key that is next, or the oldest one, which has its number still. Nil:
+// none may run, or, in a bucket's line, the search has looked at enough blocked tenants.
 func (o *bands) next(oldest bool) (i uint32, e *entry) {
-	for f := o.highest(); f != nil && !o.es.tired(); f = o.highest() {
+	for f := o.best; f != nil && !o.es.tired(); f = o.best {
 		if oldest {
 			f = o.eldest()
 		}
@@ -251,15 +253,13 @@ func (o *bands) next(oldest bool) (i uint32, e *entry) {
 		if !oldest {
 			if f.left--; f.left <= 0 && f.next != f {
 				f.left = f.group.tenant.weight
-				f.band.first = f.next
+				f.band.first, o.best = f.next, f.next
 			}
 		}
 		i = f.first().i
 		f.take()
 		o.changed(f, -1)
-		e = o.es.at(i)
-		e.order = 0
-		return i, e
+		return i, o.es.at(i)
 	}
 	return 0, nil
 }
@@ -292,6 +292,7 @@ func (o *bands) block(t *tenant, blocked bool) (more bool) {
 		o.blocked -= g.n
 	}
 	for f := g.flows; f != nil; f = f.sibling {
+		o.es.touched++
 		o.place(f)
 	}
 	o.trim(g)
@@ -301,11 +302,10 @@ func (o *bands) block(t *tenant, blocked bool) (more bool) {
 func (o *bands) runnable() int { return o.n - o.blocked }
 
 func (o *bands) top() uint32 {
-	f := o.highest()
-	if f == nil {
+	if o.best == nil {
 		return 0
 	}
-	return uint32(f.band.is) + 1
+	return uint32(o.best.band.is) + 1
 }
 
 // depths adds the keys of each band.
@@ -318,7 +318,7 @@ func (o *bands) depths(to *[maxBands]int) {
 
 // oldestEntry is the entry of the oldest key that may run, nil if there is none.
 func (o *bands) oldestEntry() *entry {
-	if o.highest() == nil {
+	if o.best == nil {
 		return nil
 	}
 	return o.es.at(o.eldest().first().i)

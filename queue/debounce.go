@@ -43,7 +43,7 @@ func (k *keeper) began(i uint32, e *entry) {
 	r := s.record(i)
 	r.reasons = 0
 	if r.extra != nil {
-		r.first = 0
+		r.first, r.place = 0, 0
 	}
 	s.trim(i, e)
 }

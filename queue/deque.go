@@ -6,10 +6,11 @@ import (
 	"sort"
 )
 
-// deque is the keys of one flow in order of arrival: cells of a sequence number and
-// an index, in blocks, so that neither adding at an end nor taking from one touches a
+// deque is the keys of one flow in order of arrival: cells of a sequence number and an
+// index, in blocks, so that neither adding at the end nor taking from the head touches a
 // neighbour's entry. A cell is found by its number, and so a key that leaves early
-// takes its cell along; blocks that fit into one are joined then.
+// takes its cell along, and one that comes back goes where it was. Blocks that fit into
+// one are joined when a cell leaves.
 //
 //	[ 17·a  18·b ]  [ 21·c  22·d  23·e ]  [ 30·f ]
 type deque struct {
@@ -39,13 +40,24 @@ const (
 
 // isSmall tells whether an empty deque has no more memory than a few cells take.
 func (d *deque) isSmall() bool {
-	return d.spare == nil && cap(d.blocks) <= firstBlock && (len(d.blocks) == 0 || cap(d.blocks[0].cells) <= firstBlock)
+	return d.spare == nil && (len(d.blocks) == 0 || cap(d.blocks[0].cells) <= firstBlock)
+}
+
+func (b *block) first() cell { return b.cells[b.at] }
+
+// find is where the cell of a number is in a block, or belongs.
+func (b *block) find(seq uint64) int {
+	at, _ := slices.BinarySearchFunc(b.cells[b.at:], seq, func(c cell, seq uint64) int { return cmp.Compare(c.seq(), seq) })
+	return b.at + at
 }
 
 // first is the first cell. There must be one.
-func (d *deque) first() cell {
-	b := d.blocks[0]
-	return b.cells[b.at]
+func (d *deque) first() cell { return d.blocks[0].first() }
+
+// find is the block that has the cell of a number, or in which it belongs. There must be one.
+func (d *deque) find(seq uint64) (k int) {
+	k = sort.Search(len(d.blocks), func(k int) bool { return d.blocks[k].first().seq() > seq })
+	return max(k-1, 0)
 }
 
 // push adds a cell at the end.
@@ -63,6 +75,33 @@ func (d *deque) push(c cell) {
 	d.n++
 }
 
+// insert adds a cell where its number belongs, and tells how many it may have moved.
+func (d *deque) insert(c cell) (moved int) {
+	last := len(d.blocks) - 1
+	if d.n == 0 || d.blocks[last].cells[len(d.blocks[last].cells)-1].seq() < c.seq() {
+		d.push(c)
+		return 0
+	}
+	k := d.find(c.seq())
+	b := d.blocks[k]
+	switch {
+	case len(b.cells) < cap(b.cells):
+	case b.at > 0:
+		b.cells, b.at = slices.Delete(b.cells, 0, b.at), 0
+	default:
+		rest, half := d.block(), len(b.cells)/2
+		rest.cells = append(rest.cells, b.cells[half:]...)
+		b.cells = b.cells[:half]
+		d.blocks = slices.Insert(d.blocks, k+1, rest)
+		if rest.first().seq() < c.seq() {
+			b = rest
+		}
+	}
+	b.cells = slices.Insert(b.cells, b.find(c.seq()), c)
+	d.n++
+	return len(b.cells)
+}
+
 // block is an empty one: the spare one, or one for as many cells as there are.
 func (d *deque) block() *block {
 	b := d.spare
@@ -74,21 +113,6 @@ func (d *deque) block() *block {
 		b = &block{cells: make([]cell, 0, size)}
 	}
 	return b
-}
-
-// pushFront adds a cell before all others.
-func (d *deque) pushFront(c cell) {
-	if d.n == 0 {
-		d.push(c)
-		return
-	}
-	if d.blocks[0].at == 0 {
-		d.blocks = slices.Insert(d.blocks, 0, &block{at: firstBlock, cells: make([]cell, firstBlock)})
-	}
-	b := d.blocks[0]
-	b.at--
-	b.cells[b.at] = c
-	d.n++
 }
 
 // take removes the first cell.
@@ -108,15 +132,12 @@ func (d *deque) remove(seq uint64) (moved int) {
 		d.take()
 		return 0
 	}
-	k := sort.Search(len(d.blocks)-1, func(k int) bool {
-		next := d.blocks[k+1]
-		return next.cells[next.at].seq() > seq
-	})
+	k := d.find(seq)
 	b := d.blocks[k]
-	at, _ := slices.BinarySearchFunc(b.cells[b.at:], seq, func(c cell, seq uint64) int { return cmp.Compare(c.seq(), seq) })
-	moved = len(b.cells) - b.at - at - 1
-	b.cells = slices.Delete(b.cells, b.at+at, b.at+at+1)
+	at := b.find(seq)
+	b.cells = slices.Delete(b.cells, at, at+1)
 	d.n--
+	moved = len(b.cells) - at
 	if b.at == len(b.cells) {
 		d.drop(k)
 		return moved + d.join(k-1)
@@ -136,12 +157,12 @@ func (d *deque) join(k int) (moved int) {
 		return 0
 	}
 	a.cells = append(slices.Delete(a.cells, 0, a.at), b.cells[b.at:]...)
-	a.at, b.at, b.cells = 0, 0, b.cells[:0]
+	a.at = 0
 	d.drop(k + 1)
 	return moved
 }
 
-// drop removes an empty block, unless it is alone.
+// drop removes a block with no cells that are left, and keeps the last one.
 func (d *deque) drop(k int) {
 	b := d.blocks[k]
 	b.at, b.cells = 0, b.cells[:0]
@@ -149,6 +170,10 @@ func (d *deque) drop(k int) {
 		return
 	}
 	d.blocks = slices.Delete(d.blocks, k, k+1)
+	if len(d.blocks) == 1 { // the list may have been long
+		d.few = [2]*block{d.blocks[0]}
+		d.blocks = d.few[:1]
+	}
 	if d.spare == nil || cap(d.spare.cells) < cap(b.cells) {
 		d.spare = b
 	}

@@ -680,7 +680,7 @@ func TestSettlingTwicePanicsAfterMemoryWasGivenBack(t *testing.T) {
 			t.Fatal("the memory is still there")
 		}
 		for _, later := range []uint64{0, 1<<24 - 3<<chunkBits, 1<<32 - 1<<24 - 3<<chunkBits} {
-			s.number.last += later
+			s.number += numbers(later)
 			others := burst()
 			for _, it := range old {
 				wantPanic(t, "queue: Item settled twice", it.Done)

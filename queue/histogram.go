@@ -68,6 +68,7 @@ var edges = func() []int64 {
 		}
 		all = append(all, longest)
 	}
+	all = append(all, math.MaxInt64)
 	slices.Sort(all)
 	return slices.Compact(all)
 }()
@@ -95,7 +96,7 @@ func (h *Histogram) observe(ns int64) {
 	}
 	ns = max(ns, 0)
 	h.Sum += float64(ns) / 1e9
-	k, _ := slices.BinarySearch(edges, min(ns, edges[len(edges)-1]))
+	k, _ := slices.BinarySearch(edges, ns)
 	h.counts[k]++
 }
 
@@ -110,7 +111,7 @@ func (h *Histogram) add(o *Histogram) {
 		case edges[k] == 0:
 			h.Zero += n
 		case n > 0:
-			h.Fine[binOf(edges[k])] += n
+			h.Fine[min(binOf(edges[k]), lastBin)] += n
 		}
 	}
 }

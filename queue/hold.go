@@ -1,8 +1,5 @@
 package queue
 
-// maxExpired is how many holds end in one critical section.
-const maxExpired = 256
-
 // addHold adds a hold to a set, in the place of the one of its name.
 func (k *keeper) addHold(set *holdSet, h *heldBack) {
 	if was := set.named[h.name]; was != nil {
@@ -80,7 +77,7 @@ func (k *keeper) apply(set *holdSet) {
 // expire ends the holds that have reached their maximum.
 func (k *keeper) expire(now int64) (more bool) {
 	s := k.s
-	for range maxExpired {
+	for !s.tired() {
 		h, ok := k.expiry.first()
 		if !ok || h.until > now {
 			return false

@@ -278,8 +278,12 @@ func (q *Queue[K]) charge(s *shard, items []Item[K]) (n int) {
 	now := time.Now()
 	s.mu.Lock()
 	for at, it := range items {
-		if e := s.runs(it.index, it.run); k.pay(it.index, e, all[ends[at]:ends[at+1]], now) {
-			q.item(s, it.index, e, &items[n])
+		if s.tired() {
+			s.unlock()
+			s.mu.Lock()
+		}
+		if k.pay(it.index, s.runs(it.index, it.run), all[ends[at]:ends[at+1]], now) {
+			items[n] = it
 			n++
 		}
 	}
@@ -293,7 +297,7 @@ func (q *Queue[K]) charge(s *shard, items []Item[K]) (n int) {
 func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
 	ok = q.with(key, func(s *shard, i uint32, e *entry) bool {
 		q.item(s, i, e, &it)
-		return e.state == StateRunning && !e.is(asked)
+		return e.state == StateRunning
 	})
 	if !ok {
 		it = Item[K]{}

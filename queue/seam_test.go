@@ -44,7 +44,7 @@ func touched[K comparable](q *Queue[K]) (most int) {
 // skipRuns counts n runs that did not happen.
 func skipRuns[K comparable](q *Queue[K], n uint64) {
 	for k := range q.shards.all {
-		q.shards.all[k].number.last += n
+		q.shards.all[k].number += numbers(n)
 	}
 }
 

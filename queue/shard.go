@@ -30,7 +30,7 @@ type shard struct {
 	turns   turns
 	number  numbers
 	count   [states]int // entries by state
-	running deque       // keys whose run has begun, by run number
+	running deque       // keys whose run has begun, in the order in which they were taken
 	ready   bands
 	slab
 	table     table
@@ -150,7 +150,7 @@ const (
 )
 
 func (s *shard) init(id uint8, v *env, keys layout) {
-	s.id, s.env, s.number = id, v, numbers{firstNumber, firstNumber}
+	s.id, s.env, s.number = id, v, firstNumber
 	s.table.init()
 	s.slab.init(keys)
 	s.timed.by = byTime{&s.slab}
@@ -320,10 +320,8 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 	case absent:
 		s.forget(i, e)
 	case StateReady:
-		s.ready.push(i, e, false)
+		s.ready.push(i, e, s.number.next())
 		s.fx |= fxWake
-	case StateRunning:
-		e.order = s.number.next()
 	case StateThrottled:
 		s.admission.enter(i, e)
 	case StateDelayed, StateBackingOff, StateIdle:
@@ -358,6 +356,7 @@ func (s *shard) take() (i uint32, e *entry) {
 	if i, e = s.ready.next(s.turns.aged()); e == nil {
 		return 0, nil
 	}
+	e.order = 0
 	s.turns++
 	if e.is(recorded) {
 		s.admission.ran(i, e, 1)
@@ -365,6 +364,7 @@ func (s *shard) take() (i uint32, e *entry) {
 	to := e.status()
 	to.state, to.due = StateRunning, 0
 	s.move(i, e, to, e.band)
+	e.order = s.number.next()
 	if s.env.asks {
 		e.flags |= asked
 	} else {
@@ -379,8 +379,7 @@ func (s *shard) begin(i uint32, e *entry) {
 	e.setSince(s.now())
 	s.begun++
 	s.began += uint64(e.since())
-	e.order = s.number.next()
-	s.running.push(cellOf(e.order, i))
+	s.touched += s.running.insert(cellOf(e.order, i))
 	if e.flags != 0 || s.env.delays {
 		e.flags &^= asked | admitted
 		s.admission.began(i, e)

@@ -12,7 +12,7 @@ import (
 // chunk by chunk.
 type entry struct {
 	// order is, of a ready or throttled key, the sequence number of its cell in a
-	// ring, and 0 when it is in none; of a running one the number of the run; of one
+	// deque, and 0 when it is in none; of a running one the number of the run; of one
 	// that waits for a time its place in the heap, below 31 bits of a number that tells
 	// which of several with the same time came first.
 	order     uint64
@@ -75,21 +75,15 @@ func (e *entry) since() int64 {
 	return int64(uint64(e.sinceHigh)<<32|uint64(e.sinceLow)) << sinceUnit
 }
 
-// numbers gives sequence and run numbers, each once: those of what comes in are
-// ascending, those of what is put before all others descending. They begin here, so
+// numbers gives sequence and run numbers, ascending and each once. They begin here, so
 // that neither a place in the heap nor a free one can look like one.
-type numbers struct{ last, first uint64 }
+type numbers uint64
 
 const firstNumber = 3 << 62
 
 func (n *numbers) next() uint64 {
-	n.last++
-	return n.last
-}
-
-func (n *numbers) before() uint64 {
-	n.first--
-	return n.first
+	*n++
+	return uint64(*n)
 }
 
 // slab holds the entries of a shard, in chunks, and the records of those that have
@@ -127,8 +121,8 @@ func (s *slab) init(l layout) {
 	s.places = int(max(min(chunkBytes/s.size, 1<<chunkBits), 1))
 }
 
-// tired tells whether this critical section has looked at enough: a search ends then
-// and is repeated under the next one.
+// tired tells whether this critical section has looked at enough: what is left is for
+// the next one.
 func (s *slab) tired() bool { return s.touched >= maxTouched/2 }
 
 // split is the chunk of an index and the place in it.
@@ -210,8 +204,9 @@ type record struct {
 // extra is what hardly any key has.
 type extra struct {
 	holds *holdSet
-	first int64 // the first add of a debounced run, 0: none
-	cool  int64 // it does not start before, by Debounce.Interval
+	first int64  // the first add of a debounced run, 0: none
+	cool  int64  // it does not start before, by Debounce.Interval
+	place uint64 // its number in the line that has admitted it, should it be refused again
 }
 
 // record is the entry's record. It must have one.

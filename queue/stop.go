@@ -105,9 +105,6 @@ func (q *Queue[K]) awaitEnd(ctx context.Context) error {
 
 // leftovers describes what is left.
 func (q *Queue[K]) leftovers(cause error) *StopError {
-	if q.timer.fires() { // most likely a hook has not returned
-		cause = fmt.Errorf("a hook or timer has not returned: %w", cause)
-	}
 	e := &StopError{Queue: q.opts.Name, Cause: cause}
 	for x := range q.Snapshot() {
 		switch x.State {
@@ -117,6 +114,9 @@ func (q *Queue[K]) leftovers(cause error) *StopError {
 		default:
 			e.Waiting++
 		}
+	}
+	if len(e.Running) == 0 && q.timer.fires() { // most likely a hook has not returned
+		e.Cause = fmt.Errorf("a hook or timer has not returned: %w", cause)
 	}
 	return e
 }

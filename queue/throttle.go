@@ -70,15 +70,21 @@ func (k *keeper) line(b *Bucket) {
 	k.retry(l) // a token may have come since the key was refused, and before the watch
 }
 
-// enter puts a throttled key into its line, in front if it had been admitted.
+// enter puts a throttled key into its line, at its old place if it had been admitted.
 func (k *keeper) enter(i uint32, e *entry) {
-	l := k.lines[e.due]
-	front := e.is(admitted)
-	if front || l.wakes == never { // its token went, or the bucket was paused: wakes was for the token after it
+	l, number := k.lines[e.due], k.s.number.next()
+	if e.is(admitted) || l.wakes == never { // its token went, or the bucket was paused: wakes was for the token after it
 		k.retry(l)
 	}
+	if x := k.extraOf(i, e); x != nil && x.place != 0 {
+		if e.is(admitted) {
+			number = x.place
+		}
+		x.place = 0
+		k.s.trim(i, e)
+	}
 	e.flags &^= admitted
-	l.push(i, e, front)
+	l.push(i, e, number)
 }
 
 // leave takes a throttled key out of its line.
@@ -105,6 +111,8 @@ func (k *keeper) trimLine(l *line) {
 // admitOne makes a key of a line ready.
 func (k *keeper) admitOne(l *line, i uint32, e *entry) {
 	l.admitted++
+	k.s.extra(i, e).place = e.order
+	e.order = 0
 	if t := k.s.ready.tenantOf(i, e); t != nil {
 		t.countAdmitted(l.bucket.id, 1)
 	}

@@ -6,7 +6,7 @@ var All = []Mutant{
 	// queue
 	{
 		Name: "a key that was admitted waits for another token",
-		File: "queue/throttle.go", Old: "if front || l.wakes == never {", New: "if front && !BROKEN || l.wakes == never {",
+		File: "queue/throttle.go", Old: "if e.is(admitted) || l.wakes == never {", New: "if e.is(admitted) && !BROKEN || l.wakes == never {",
 		Package: "queue", Test: "TestAdmittedKeyThatMeetsAPauseRunsWhenThatEnds",
 	},
 	{
@@ -126,7 +126,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what comes last is first",
-		File: "queue/bands.go", Old: "if front {\n\t\te.order", New: "if front || BROKEN {\n\t\te.order",
+		File: "queue/shard.go", Old: "\t\ts.ready.push(i, e, s.number.next())", New: "\t\tnumber := s.number.next()\n\t\tif BROKEN {\n\t\t\tnumber = firstNumber - (number - firstNumber)\n\t\t}\n\t\ts.ready.push(i, e, number)",
 		Package: "queue", Test: "TestHotKeyWaitsItsTurn",
 	},
 	{
@@ -178,6 +178,26 @@ var All = []Mutant{
 		Name: "the timer rings every second",
 		File: "queue/waiters.go", Old: "t.timer.Reset(max(time.Duration(at-t.env.now()), 0))", New: "d := max(time.Duration(at-t.env.now()), 0)\n\tif BROKEN {\n\t\td = min(d, time.Second)\n\t}\n\tt.timer.Reset(d)",
 		Package: "queue", Test: "TestIdleQueueSleeps",
+	},
+	{
+		Name: "a key that is refused once more is the last of its line",
+		File: "queue/throttle.go", Old: "\t\t\tnumber = x.place\n", New: "\t\t\tif !BROKEN {\n\t\t\t\tnumber = x.place\n\t\t\t}\n",
+		Package: "queue", Test: "TestKeysThatAreRefusedOnceMoreKeepTheirOrder",
+	},
+	{
+		Name: "all holds that are over end in one step",
+		File: "queue/hold.go", Old: "for !s.tired() {", New: "for BROKEN || !s.tired() {",
+		Package: "queue", Test: "TestRefusalsAndEndsOfHoldsAreTakenInSteps",
+	},
+	{
+		Name: "a batch is paid for in one step",
+		File: "queue/item.go", Old: "\t\tif s.tired() {\n\t\t\ts.unlock()", New: "\t\tif s.tired() && !BROKEN {\n\t\t\ts.unlock()",
+		Package: "queue", Test: "TestRefusalsAndEndsOfHoldsAreTakenInSteps",
+	},
+	{
+		Name: "a flow keeps those that were beside it by age",
+		File: "queue/bands.go", Old: "f.older, f.newer = nil, nil", New: "if !BROKEN {\n\t\t\tf.older, f.newer = nil, nil\n\t\t}",
+		Package: "queue", Test: "TestTenantsThatAreGoneAreNotKept",
 	},
 	{
 		Name: "blocks are never joined",
