@@ -85,6 +85,11 @@ func (d *deque) insert(c cell) (moved int) {
 	k := d.find(c.seq())
 	b := d.blocks[k]
 	switch {
+	case b.at > 0 && c.seq() < b.first().seq():
+		b.at--
+		b.cells[b.at] = c
+		d.n++
+		return 0
 	case len(b.cells) < cap(b.cells):
 	case b.at > 0:
 		b.cells, b.at = slices.Delete(b.cells, 0, b.at), 0

@@ -57,8 +57,8 @@ func (h *Histogram) Total() (n uint64) {
 // counts as that long.
 const firstBin, lastBin = -30*8 + 1, 20 * 8
 
-// edges are what durations are counted between, in nanoseconds: the bounds, and the longest
-// duration of each bin.
+// edges are what durations are counted between, in nanoseconds: the bounds, the longest duration of
+// each bin, and the longest that there is.
 var edges = func() []int64 {
 	all := append([]int64{0}, bounds[:]...)
 	for bin := firstBin; bin <= lastBin; bin++ {

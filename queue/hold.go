@@ -1,5 +1,12 @@
 package queue
 
+// In one critical section so many holds end at most, and so many also if it has looked at
+// enough already.
+const (
+	maxExpired   = 256
+	leastExpired = 16
+)
+
 // addHold adds a hold to a set, in the place of the one of its name.
 func (k *keeper) addHold(set *holdSet, h *heldBack) {
 	if was := set.named[h.name]; was != nil {
@@ -77,10 +84,13 @@ func (k *keeper) apply(set *holdSet) {
 // expire ends the holds that have reached their maximum.
 func (k *keeper) expire(now int64) (more bool) {
 	s := k.s
-	for !s.tired() {
+	for n := range maxExpired {
 		h, ok := k.expiry.first()
 		if !ok || h.until > now {
 			return false
+		}
+		if n >= leastExpired && s.tired() {
+			break
 		}
 		s.expired = append(s.expired, h)
 		s.fx |= fxHolds

@@ -63,7 +63,12 @@ func verifyKeeper[K comparable](k *keeper, f *faults) {
 	f.want(c.records == s.recordsInUse(), "%d entries with a record, %d records", c.records, s.recordsInUse())
 	f.want(c.timed == s.timed.n, "%d entries wait for a time, %d in the heap", c.timed, s.timed.n)
 	f.want(s.running.n == c.ages, "%d keys run, %d have an age", c.ages, s.running.n)
-	verifyDeque(f, &s.running, func(e *entry) bool { return e.state == StateRunning && !e.is(asked) }, s)
+	began := int64(0)
+	verifyDeque(f, &s.running, func(e *entry) bool {
+		before := began
+		began = e.since()
+		return e.state == StateRunning && !e.is(asked) && began >= before
+	}, s)
 	f.want(s.fx == 0 && s.expired == nil, "something was not done after the lock")
 	f.want(s.moment == 0, "the time of a critical section outlives it")
 	f.want(s.most <= maxTouched, "%d entries and cells were touched in one critical section", s.most)

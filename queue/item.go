@@ -278,11 +278,8 @@ func (q *Queue[K]) charge(s *shard, items []Item[K]) (n int) {
 	now := time.Now()
 	s.mu.Lock()
 	for at, it := range items {
-		if s.tired() {
-			s.unlock()
-			s.mu.Lock()
-		}
-		if k.pay(it.index, s.runs(it.index, it.run), all[ends[at]:ends[at+1]], now) {
+		if e := s.runs(it.index, it.run); k.pay(it.index, e, all[ends[at]:ends[at+1]], now) {
+			it.run = e.order
 			items[n] = it
 			n++
 		}
@@ -293,11 +290,12 @@ func (q *Queue[K]) charge(s *shard, items []Item[K]) (n int) {
 }
 
 // Running is the item of a key that is running. It is for code that was not given
-// the Item: package reconcile asks it whether a key runs.
+// the Item: package reconcile asks it whether a key runs. A key that was taken and whose
+// buckets are being asked does not run yet.
 func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
 	ok = q.with(key, func(s *shard, i uint32, e *entry) bool {
 		q.item(s, i, e, &it)
-		return e.state == StateRunning
+		return e.state == StateRunning && !e.is(asked)
 	})
 	if !ok {
 		it = Item[K]{}
@@ -306,7 +304,8 @@ func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
 }
 
 // DoneKey is Item.Done for code that keeps only the key, as that of package
-// workqueue does. It tells whether the key was running; if not, nothing happens.
+// workqueue does. It tells whether the key was running, or was taken and its buckets are
+// being asked; if not, nothing happens.
 // Code that has the Item settles that: it costs no search, and cannot end a run
 // that another worker has begun meanwhile.
 func (q *Queue[K]) DoneKey(key K) bool {

@@ -26,7 +26,7 @@ func TestOnePlaceMovesAnEntry(t *testing.T) {
 		"l.next":           {"pump"}, // which calls move by admitOne
 		"s.timed.add":      {"move"},
 		"s.timed.remove":   {"move"},
-		"s.running.insert": {"begin"},
+		"s.running.push":   {"begin"},
 		"s.running.remove": {"end"},
 		"s.table.insert":   {"create"},
 		"s.table.remove":   {"forget"},
@@ -36,7 +36,7 @@ func TestOnePlaceMovesAnEntry(t *testing.T) {
 	writes := map[string][]string{ // of fields of an entry, which is called e everywhere
 		"e.state": {},
 		"e.due":   {"set", "result"}, // result: not before the interval has passed
-		"e.order": {"push", "remove", "next", "moved", "alloc", "free", "move", "take", "end", "admitOne"},
+		"e.order": {"push", "remove", "moved", "alloc", "free", "move", "take", "begin", "end", "admitOne"},
 	}
 	called := map[string]int{}
 	for _, f := range parseAll(t) {

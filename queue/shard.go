@@ -30,7 +30,7 @@ type shard struct {
 	turns   turns
 	number  numbers
 	count   [states]int // entries by state
-	running deque       // keys whose run has begun, in the order in which they were taken
+	running deque       // keys whose run has begun, by run number
 	ready   bands
 	slab
 	table     table
@@ -364,9 +364,9 @@ func (s *shard) take() (i uint32, e *entry) {
 	to := e.status()
 	to.state, to.due = StateRunning, 0
 	s.move(i, e, to, e.band)
-	e.order = s.number.next()
 	if s.env.asks {
 		e.flags |= asked
+		e.order = s.number.next()
 	} else {
 		s.begin(i, e)
 	}
@@ -379,7 +379,8 @@ func (s *shard) begin(i uint32, e *entry) {
 	e.setSince(s.now())
 	s.begun++
 	s.began += uint64(e.since())
-	s.touched += s.running.insert(cellOf(e.order, i))
+	e.order = s.number.next()
+	s.running.push(cellOf(e.order, i))
 	if e.flags != 0 || s.env.delays {
 		e.flags &^= asked | admitted
 		s.admission.began(i, e)

@@ -12,7 +12,8 @@ import (
 // chunk by chunk.
 type entry struct {
 	// order is, of a ready or throttled key, the sequence number of its cell in a
-	// deque, and 0 when it is in none; of a running one the number of the run; of one
+	// deque, and 0 when it is in none; of a running one the number of the run, or
+	// before that of the question to its buckets; of one
 	// that waits for a time its place in the heap, below 31 bits of a number that tells
 	// which of several with the same time came first.
 	order     uint64
@@ -193,7 +194,7 @@ func (s *slab) free(i uint32, e *entry) {
 }
 
 // record is what only some keys have: those that failed with an error, were added
-// with a reason, are held or debounced, or belong to a tenant.
+// with a reason, are held, debounced or admitted by a line, or belong to a tenant.
 type record struct {
 	err     error  // of the last run, until one succeeds
 	reasons uint32 // a bit for each
@@ -204,9 +205,12 @@ type record struct {
 // extra is what hardly any key has.
 type extra struct {
 	holds *holdSet
-	first int64  // the first add of a debounced run, 0: none
-	cool  int64  // it does not start before, by Debounce.Interval
-	place uint64 // its number in the line that has admitted it, should it be refused again
+	first int64 // the first add of a debounced run, 0: none
+	cool  int64 // it does not start before, by Debounce.Interval
+
+	// Should the line that has admitted it refuse it again: its number in it, and its band then.
+	place uint64
+	in    uint8
 }
 
 // record is the entry's record. It must have one.

@@ -37,7 +37,7 @@ const (
 	urgent                    // that add, or one of them, was urgent
 	removed                   // Remove came during the run: the result counts no more
 	raised                    // an add raised the priority during the run
-	recorded                  // the entry has a record: error, reasons, tenant, holds, debouncing
+	recorded                  // the entry has a record: error, reasons, tenant, holds, debouncing, place in a line
 	admitted                  // its bucket's line made it ready: it goes before others that wait
 	asked                     // taken, but its run has not begun: its buckets are being asked
 	keeping                   // every urgent add during the run leaves the attempts as they are

@@ -77,7 +77,7 @@ func (k *keeper) enter(i uint32, e *entry) {
 		k.retry(l)
 	}
 	if x := k.extraOf(i, e); x != nil && x.place != 0 {
-		if e.is(admitted) {
+		if e.is(admitted) && x.in == e.band {
 			number = x.place
 		}
 		x.place = 0
@@ -111,7 +111,8 @@ func (k *keeper) trimLine(l *line) {
 // admitOne makes a key of a line ready.
 func (k *keeper) admitOne(l *line, i uint32, e *entry) {
 	l.admitted++
-	k.s.extra(i, e).place = e.order
+	x := k.s.extra(i, e)
+	x.place, x.in = e.order, e.band
 	e.order = 0
 	if t := k.s.ready.tenantOf(i, e); t != nil {
 		t.countAdmitted(l.bucket.id, 1)

@@ -186,12 +186,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "all holds that are over end in one step",
-		File: "queue/hold.go", Old: "for !s.tired() {", New: "for BROKEN || !s.tired() {",
-		Package: "queue", Test: "TestRefusalsAndEndsOfHoldsAreTakenInSteps",
-	},
-	{
-		Name: "a batch is paid for in one step",
-		File: "queue/item.go", Old: "\t\tif s.tired() {\n\t\t\ts.unlock()", New: "\t\tif s.tired() && !BROKEN {\n\t\t\ts.unlock()",
+		File: "queue/hold.go", Old: "if n >= leastExpired && s.tired() {", New: "if n >= leastExpired && s.tired() && !BROKEN {",
 		Package: "queue", Test: "TestRefusalsAndEndsOfHoldsAreTakenInSteps",
 	},
 	{
