@@ -43,7 +43,7 @@ func (k *keeper) began(i uint32, e *entry) {
 	r := s.record(i)
 	r.reasons = 0
 	if r.extra != nil {
-		r.first, r.place = 0, 0
+		r.first, r.was = 0, place{}
 	}
 	s.trim(i, e)
 }

@@ -99,7 +99,7 @@ func (k *keeper) forget(i uint32, e *entry, cool bool) {
 	r := k.s.record(i)
 	r.err, r.reasons = nil, 0
 	if r.extra != nil {
-		if r.first, r.place = 0, 0; cool {
+		if r.first, r.was = 0, (place{}); cool {
 			r.cool = 0
 		}
 	}

@@ -329,3 +329,33 @@ func TestKeyThatIsRaisedAndThenRefusedArrivesAnew(t *testing.T) {
 		}
 	})
 }
+
+// What a key had in a bucket's line is not kept once it runs, or waits there again.
+// promise Q7
+//
+// Seen to fail: its band was, with a record.
+func TestPlaceInALineIsNotKept(t *testing.T) {
+	b := bucketOf(t, "b", 0.001, 5)
+	o := oneOrder()
+	o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, b) }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		records := func(what string) {
+			t.Helper()
+			if n := q.shards.all[0].recordsInUse(); n > 0 {
+				t.Errorf("%s: %d records are kept", what, n)
+			}
+		}
+		b.Charge(5)
+		add(t, q, "a", "b")
+		wantNone(t, q)
+		b.Refund(5)
+		b.Charge(5)
+		wantNone(t, q)
+		records("refused once more")
+		b.Refund(5)
+		get(t, q).After(time.Hour)
+		get(t, q).After(time.Hour)
+		records("after the runs")
+		checkInvariants(t, q)
+	})
+}

@@ -202,15 +202,18 @@ type record struct {
 	*extra         // most have none, and a key that failed costs half with it
 }
 
-// extra is what hardly any key has.
+// extra is what hardly any key has, but those that a bucket's line has admitted.
 type extra struct {
 	holds *holdSet
 	first int64 // the first add of a debounced run, 0: none
 	cool  int64 // it does not start before, by Debounce.Interval
+	was   place // should the line that has admitted it refuse it again
+}
 
-	// Should the line that has admitted it refuse it again: its number in it, and its band then.
-	place uint64
-	in    uint8
+// place is where a key was in a bucket's line; the zero place: in none.
+type place struct {
+	number uint64
+	band   uint8
 }
 
 // record is the entry's record. It must have one.

@@ -76,11 +76,11 @@ func (k *keeper) enter(i uint32, e *entry) {
 	if e.is(admitted) || l.wakes == never { // its token went, or the bucket was paused: wakes was for the token after it
 		k.retry(l)
 	}
-	if x := k.extraOf(i, e); x != nil && x.place != 0 {
-		if e.is(admitted) && x.in == e.band {
-			number = x.place
+	if x := k.extraOf(i, e); x != nil && x.was.number != 0 {
+		if e.is(admitted) && x.was.band == e.band {
+			number = x.was.number
 		}
-		x.place = 0
+		x.was = place{}
 		k.s.trim(i, e)
 	}
 	e.flags &^= admitted
@@ -111,8 +111,7 @@ func (k *keeper) trimLine(l *line) {
 // admitOne makes a key of a line ready.
 func (k *keeper) admitOne(l *line, i uint32, e *entry) {
 	l.admitted++
-	x := k.s.extra(i, e)
-	x.place, x.in = e.order, e.band
+	k.s.extra(i, e).was = place{e.order, e.band}
 	e.order = 0
 	if t := k.s.ready.tenantOf(i, e); t != nil {
 		t.countAdmitted(l.bucket.id, 1)

@@ -181,7 +181,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a key that is refused once more is the last of its line",
-		File: "queue/throttle.go", Old: "\t\t\tnumber = x.place\n", New: "\t\t\tif !BROKEN {\n\t\t\t\tnumber = x.place\n\t\t\t}\n",
+		File: "queue/throttle.go", Old: "\t\t\tnumber = x.was.number\n", New: "\t\t\tif !BROKEN {\n\t\t\t\tnumber = x.was.number\n\t\t\t}\n",
 		Package: "queue", Test: "TestKeysThatAreRefusedOnceMoreKeepTheirOrder",
 	},
 	{
