@@ -96,3 +96,15 @@ func TestTimesAreCountedAsLongAsTheyWere(t *testing.T) {
 		}
 	})
 }
+
+// What is longer than the longest bin is above every bound.
+func TestHistogramCountsTheLongestAboveAllBounds(t *testing.T) {
+	var h, sum Histogram
+	h.observe(math.MaxInt64)
+	h.observe(math.MaxInt64 / 2)
+	h.observe(-1)
+	sum.add(&h)
+	if n := sum.UpTo(1 << 20 * time.Second); n != 1 || sum.Total() != 3 || sum.Fine[lastBin] != 2 || sum.Zero != 1 {
+		t.Errorf("%d of %d are up to the last bin's end; %v, %d of 0", n, sum.Total(), sum.Fine, sum.Zero)
+	}
+}

@@ -1,7 +1,7 @@
 package queue
 
-// In one critical section so many holds end at most, and so many also if it has looked at
-// enough already.
+// How many holds end in one critical section at most; and how many do in one that has looked
+// at enough already, so that keys which are due cannot put the ends of holds off for ever.
 const (
 	maxExpired   = 256
 	leastExpired = 16

@@ -339,3 +339,27 @@ func TestGettersHearThatTheLastHeldKeyIsGone(t *testing.T) {
 		}
 	}
 }
+
+// Drain names what holds it up: keys that run, and a hook only when there are none.
+func TestStopErrorDoesNotBlameTheTimerForKeys(t *testing.T) {
+	q := newQueue(t, nil)
+	add(t, q, "k")
+	it := get(t, q)
+	q.timer.mu.Lock()
+	q.timer.firing++
+	q.timer.mu.Unlock()
+	for _, running := range []bool{true, false} {
+		if !running {
+			it.Done()
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errTest)
+		var left *StopError
+		if err := q.Drain(ctx); !errors.As(err, &left) || (left.Cause.Error() == errTest.Error()) != running {
+			t.Errorf("running %v: %v", running, err)
+		}
+	}
+	q.timer.mu.Lock()
+	q.timer.firing--
+	q.timer.mu.Unlock()
+}
