@@ -2853,6 +2853,26 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestPagesShowOneInstantWhileTheLogIsTrimmed",
 	},
 	{
+		Name: "a pooler's error is taken for a rollback",
+		File: "store/postgres/errors.go", Old: "case strings.HasPrefix(pg.Code, \"08\"):", New: "case strings.HasPrefix(pg.Code, \"08\") && !BROKEN:",
+		Package: "store/postgres", Test: "TestLostAnswerBehindAPoolerIsAnUnknownOutcome",
+	},
+	{
+		Name: "a server that stores NULL for a deletion is taken",
+		File: "store/postgres/backend.go", Old: "case nulls != \"on\":", New: "case nulls != \"on\" && !BROKEN:",
+		Package: "store/postgres", Test: "TestServerThatTakesNullForATextIsRefused",
+	},
+	{
+		Name: "a declaration goes before one that waits",
+		File: "store/postgres/declare.go", Old: "\t\tcase behind:\n", New: "\t\tcase behind && !BROKEN:\n",
+		Package: "store/postgres", Test: "TestDeclarationThatCommitsLateIsAppliedBeforeTheNextOfItsObject",
+	},
+	{
+		Name: "declarations that another server left wait",
+		File: "store/postgres/declare.go", Old: "\t\t\tagain, err = true, nil\n", New: "\t\t\tagain, err = !BROKEN, nil\n",
+		Package: "store/postgres", Test: "TestDeclarationsThatAnotherServerLeftAreApplied",
+	},
+	{
 		Name: "a declaration is applied and left in the inbox",
 		File: "store/postgres/commit.go", Old: "\tif declarations != nil {\n", New: "\tif declarations != nil && !BROKEN {\n",
 		Package: "store/postgres", Test: "TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits",

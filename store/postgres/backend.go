@@ -65,7 +65,8 @@ func Open(ctx context.Context, dsn string, o *Options) (*Backend, error) {
 		// The error repeats parts of the string, among which may be a password.
 		return nil, errors.New("postgres: the connection string cannot be parsed (it is not shown, because it may hold a password)")
 	}
-	if dflt, _ := pgxpool.ParseConfig(""); dflt == nil || cfg.MaxConns == dflt.MaxConns {
+	plain, err := pgx.ParseConfig(dsn) // with the settings of the pool among the others
+	if err == nil && plain.RuntimeParams["pool_max_conns"] == "" {
 		cfg.MaxConns = max(cfg.MaxConns, 8)
 	}
 	if cfg.ConnConfig.ValidateConnect == nil {
@@ -95,8 +96,8 @@ func primary(ctx context.Context, c *pgconn.PgConn) error {
 }
 
 // OpenPool is [Open] on a pool of the caller's, which Close leaves open. The backend
-// keeps at most two of its connections busy besides those that wait for calls of Get and
-// List, and opens one more, for notifications, outside of the pool.
+// keeps at most five of its connections busy besides those that wait for calls of Get and
+// List (a commit, a look for changes, the leases, declarations, and a trim), and opens one more, for notifications, outside of the pool.
 func OpenPool(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Backend, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
@@ -126,9 +127,10 @@ func (b *Backend) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
 	defer cancel()
 	err := b.retry(ctx, func() error {
-		var encoding string
+		var encoding, nulls string
 		var recovering bool
-		err := b.pool.QueryRow(ctx, "SELECT current_setting('server_encoding'), pg_is_in_recovery()").Scan(&encoding, &recovering)
+		err := b.pool.QueryRow(ctx, "SELECT current_setting('server_encoding'), current_setting('array_nulls'), pg_is_in_recovery()").
+			Scan(&encoding, &nulls, &recovering)
 		switch {
 		case err != nil:
 			return err
@@ -136,6 +138,8 @@ func (b *Backend) begin(ctx context.Context) error {
 			return final{errStandby}
 		case encoding != "UTF8":
 			return final{fmt.Errorf("the database has the encoding %s, not UTF8", encoding)}
+		case nulls != "on":
+			return final{errors.New("the setting array_nulls is off: a deletion would be stored as the text NULL; turn it on")}
 		}
 		return nil
 	})

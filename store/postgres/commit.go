@@ -183,6 +183,9 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
+// errFaster: another server has applied some of the declarations.
+var errFaster = errors.New("postgres: another server was faster")
+
 // errNotSent is the error of a request for which no connection was found.
 var errNotSent = errors.New("no connection")
 
@@ -244,7 +247,7 @@ func (b *Backend) call(ctx context.Context, batch []*member, declarations []int6
 	}
 	switch {
 	case len(answers) == 0 && declarations != nil:
-		return true, nil // another server was faster
+		return true, errFaster
 	case len(answers) == 0 || answers[0].failed == anotherStore:
 		return true, errEra
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,36 +86,44 @@ func (b *Backend) drain() {
 
 // drainAll applies what there is, in order.
 func (b *Backend) drainAll(ctx context.Context) error {
-	for after := int64(0); ; {
-		ctx, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
-		rows, last, err := b.declarations(ctx, after)
-		again := false
-		if err == nil && len(rows) > 0 {
-			again, err = b.applyDeclarations(ctx, rows)
-		}
-		if errors.Is(err, errEra) {
-			again, err = true, b.newEra(ctx)
-		}
-		cancel()
-		switch {
-		case err != nil:
+	for after, more := int64(0), true; more; {
+		var err error
+		if after, more, err = b.drainSome(ctx, after); err != nil {
 			return err
-		case again: // a record changed meanwhile
-			after = 0
-		case last == 0:
-			return nil
-		default:
-			after = last
 		}
 	}
+	return nil
+}
+
+// drainSome applies the next rows after one, and says after which to go on; not more: there
+// were none.
+func (b *Backend) drainSome(ctx context.Context, after int64) (next int64, more bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
+	defer cancel()
+	rows, last, err := b.declarations(ctx, after)
+	again := false
+	if err == nil && len(rows) > 0 {
+		again, err = b.applyDeclarations(ctx, rows)
+	}
+	if errors.Is(err, errEra) {
+		again, err = true, b.newEra(ctx)
+	}
+	if again {
+		return 0, true, err
+	}
+	return last, last != 0, err
 }
 
 // declarations reads the next rows of the inbox: of each record the first, because the
-// later ones apply to what that one makes of it. last is the id of the last row that was
+// later ones apply to what that one makes of it. The first may lie before after: one that waits
+// for the end of a deletion, or was committed since. last is the id of the last row that was
 // looked at; 0 says that there are no more.
 func (b *Backend) declarations(ctx context.Context, after int64) (all []declared, last int64, err error) {
 	rows, err := b.pool.Query(ctx, b.sql(`
-		SELECT i.id, i.kind, i.namespace, i.name, i.value, r.created, r.revision, r.value FROM (
+		SELECT i.id, i.kind, i.namespace, i.name, i.value, r.created, r.revision, r.value, EXISTS (
+			SELECT FROM {schema}.inbox e
+			WHERE e.id <= $1 AND e.refused IS NULL AND e.kind = i.kind AND e.namespace = i.namespace AND e.name = i.name
+		) FROM (
 			SELECT * FROM {schema}.inbox WHERE id > $1 AND refused IS NULL ORDER BY id LIMIT 100
 		) AS i
 		LEFT JOIN {schema}.records r ON r.kind = i.kind AND r.namespace = i.namespace AND r.name = i.name
@@ -128,18 +137,19 @@ func (b *Backend) declarations(ctx context.Context, after int64) (all []declared
 	for rows.Next() {
 		var d declared
 		var created, revision *int64
-		if err := rows.Scan(&d.id, &d.Kind, &d.Key.Namespace, &d.Key.Name, &d.Value, &created, &revision, &d.current.Bytes); err != nil {
+		var behind bool
+		if err := rows.Scan(&d.id, &d.Kind, &d.Key.Namespace, &d.Key.Name, &d.Value, &created, &revision, &d.current.Bytes, &behind); err != nil {
 			return nil, 0, err
 		}
 		if revision != nil {
 			d.current.Created, d.current.Revision = store.Revision(*created), store.Revision(*revision)
 		}
 		last = d.id
-		if a := (address{d.Kind, d.Key}); seen[a] {
-			if repeated == 0 {
-				repeated = d.id
-			}
-		} else {
+		switch a := (address{d.Kind, d.Key}); {
+		case behind:
+		case seen[a]:
+			repeated = cmp.Or(repeated, d.id)
+		default:
 			seen[a] = true
 			all = append(all, d)
 		}
@@ -151,7 +161,7 @@ func (b *Backend) declarations(ctx context.Context, after int64) (all []declared
 }
 
 // applyDeclarations applies rows that are about different records. again says that one of
-// the records was changed since it was read.
+// the records was changed since it was read, or that another server has applied some rows.
 func (b *Backend) applyDeclarations(ctx context.Context, rows []declared) (again bool, err error) {
 	var batch []*member
 	var ids []int64
@@ -161,6 +171,9 @@ func (b *Backend) applyDeclarations(ctx context.Context, rows []declared) (again
 			return nil
 		}
 		_, err := b.call(ctx, batch, ids)
+		if errors.Is(err, errFaster) {
+			again, err = true, nil
+		}
 		for _, m := range batch {
 			again = again || m.err != nil
 		}

@@ -233,6 +233,123 @@ func TestDeclarationForAnObjectThatIsBeingDeletedWaitsAndCreatesItAgain(t *testi
 	})
 }
 
+// Of one object nothing is applied before what was declared earlier, also where that waits
+// for the end of a deletion and both are looked at apart.
+//
+// promise S3. Negative control: the mutant "a declaration goes before one that waits".
+func TestDeclarationsAroundADeletionAreAppliedInOrder(t *testing.T) {
+	b := open(t, postgres.Options{NoNotify: true, Poll: time.Hour})
+	s := newWidgets(t, b)
+	pool := callersPool(t, shared.socket())
+	ctx := t.Context()
+	old := newWidget("a", 1)
+	old.Finalizers = []string{"test"}
+	o, err := s.Create(ctx, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	tx := begin(t, pool)
+	declared := []error{postgres.Declare(ctx, tx, b, s, newWidget("a", 2))}
+	for i := range 100 { // so that the two are no part of one look
+		declared = append(declared, postgres.Declare(ctx, tx, b, s, newWidget(fmt.Sprint("other", i), i)))
+	}
+	if err := errors.Join(append(declared, postgres.Declare(ctx, tx, b, s, newWidget("a", 3)), tx.Commit(ctx))...); err != nil {
+		t.Fatal(err)
+	}
+	after, more, err := b.DrainSome(ctx, 0)
+	if err != nil || !more {
+		t.Fatalf("the first look ended with %t, %v", more, err)
+	}
+	if _, err := s.Get(ctx, key("other0")); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Mutate(ctx, key("a"), func(w *widget) error { w.Finalizers = nil; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for more {
+		if after, more, err = b.DrainSome(ctx, after); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.DrainAll(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := s.Get(ctx, key("a")); err != nil || w.Spec.Size != 3 {
+		t.Errorf("the object is %+v, error %v; the last declaration said 3", w, err)
+	}
+}
+
+// A transaction may commit what has a lower number than what was looked at already.
+//
+// promise S3. Negative control: the mutant "a declaration goes before one that waits".
+func TestDeclarationThatCommitsLateIsAppliedBeforeTheNextOfItsObject(t *testing.T) {
+	b := open(t, postgres.Options{NoNotify: true, Poll: time.Hour})
+	s := newWidgets(t, b)
+	pool := callersPool(t, shared.socket())
+	ctx := t.Context()
+	late, other := begin(t, pool), begin(t, pool)
+	if err := errors.Join(
+		postgres.Declare(ctx, late, b, s, newWidget("a", 1)),
+		postgres.Declare(ctx, other, b, s, newWidget("b", 1)), other.Commit(ctx),
+	); err != nil {
+		t.Fatal(err)
+	}
+	after, more, err := b.DrainSome(ctx, 0) // b
+	next := begin(t, pool)
+	if err := errors.Join(err, late.Commit(ctx), postgres.Declare(ctx, next, b, s, newWidget("a", 2)), next.Commit(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	for more {
+		if after, more, err = b.DrainSome(ctx, after); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.DrainAll(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := s.Get(ctx, key("a")); err != nil || w.Spec.Size != 2 {
+		t.Errorf("the object is %+v, error %v; the last declaration said 2", w, err)
+	}
+}
+
+// What another server has not applied of the rows that were read is applied at once.
+//
+// promise S3. Negative control: the mutant "declarations that another server left wait".
+func TestDeclarationsThatAnotherServerLeftAreApplied(t *testing.T) {
+	b := open(t, postgres.Options{NoNotify: true, Poll: time.Hour})
+	s := newWidgets(t, b)
+	pool := callersPool(t, shared.socket())
+	ctx := t.Context()
+	tx := begin(t, pool)
+	if err := errors.Join(
+		postgres.Declare(ctx, tx, b, s, newWidget("a", 1)), postgres.Declare(ctx, tx, b, s, newWidget("b", 1)), tx.Commit(ctx),
+	); err != nil {
+		t.Fatal(err)
+	}
+	other := begin(t, pool) // a server that has applied the second
+	for _, sql := range []string{"SELECT FROM {schema}.head FOR UPDATE", "DELETE FROM {schema}.inbox WHERE name = 'b'"} {
+		if _, err := other.Exec(ctx, strings.ReplaceAll(sql, "{schema}", b.Schema())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drained := make(chan error, 1)
+	go func() { drained <- b.DrainAll(ctx) }()
+	waitFor(t, func() bool {
+		var pid int
+		return pool.QueryRow(ctx, `SELECT pid FROM pg_stat_activity
+			WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '.drain(%'`, b.Schema()).Scan(&pid) == nil
+	})
+	if err := errors.Join(other.Commit(ctx), <-drained); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(ctx, key("a")); err != nil {
+		t.Errorf("what the other server left: %v", err)
+	}
+}
+
 // A declaration that cannot be applied is put aside, and what comes after it is not.
 func TestDeclarationOfAnOlderProgramIsPutAside(t *testing.T) {
 	b := open(t, postgres.Options{})

@@ -1,9 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -40,7 +43,8 @@ const (
 // An error that the server reports means that it rolled the transaction back. If the
 // report ends the connection (FATAL), that is certain only while the transaction had not
 // been executed. A connection that breaks without a report leaves the outcome open,
-// unless nothing was sent.
+// unless nothing was sent. So does an error of a pooler, whose own connection to the server
+// broke or that waits no longer, unless it says that the request still waited for one.
 func judge(err error, executed bool) verdict {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
@@ -48,8 +52,13 @@ func judge(err error, executed bool) verdict {
 	case errors.As(err, &connect):
 		return again
 	case errors.As(err, &pg):
+		severity := cmp.Or(pg.SeverityUnlocalized, pg.Severity) // a pooler sends the second only
 		switch {
-		case pg.Severity == "FATAL" || pg.Severity == "PANIC":
+		case pg.Code == "08P01" && slices.ContainsFunc(waitedInPooler, func(text string) bool { return strings.HasPrefix(pg.Message, text) }):
+			return again
+		case strings.HasPrefix(pg.Code, "08"):
+			return unknown
+		case severity == "FATAL" || severity == "PANIC":
 			if executed {
 				return unknown
 			}
@@ -63,6 +72,9 @@ func judge(err error, executed bool) verdict {
 	}
 	return unknown
 }
+
+// waitedInPooler is how errors of pgbouncer begin that end a request which no server has got.
+var waitedInPooler = []string{"query_wait_timeout", "server login has been failing"}
 
 // retryable says that the server asks for the transaction to be tried again.
 func retryable(code string) bool {

@@ -56,6 +56,14 @@ func (b *Backend) Reads() int {
 	return b.tail.reads
 }
 
+// DrainSome is one step of DrainAll.
+func (b *Backend) DrainSome(ctx context.Context, after int64) (next int64, more bool, err error) {
+	return b.drainSome(ctx, after)
+}
+
+// DrainAll applies the declarations that there are.
+func (b *Backend) DrainAll(ctx context.Context) error { return b.drainAll(ctx) }
+
 // Steps is the newest step of the schema.
 func Steps() int { return len(steps) }
 
@@ -67,6 +75,9 @@ func SchemaOf(version int, name string) string {
 	return "CREATE SCHEMA " + name + ";" + strings.ReplaceAll(strings.Join(steps[:version], ""), "{schema}", name) +
 		fmt.Sprintf("INSERT INTO %s.head (version, origin) VALUES (%d, %[1]s.origin());", name, version)
 }
+
+// MostConns is how many connections the pool has at most.
+func (b *Backend) MostConns() int32 { return b.pool.Config().MaxConns }
 
 // ColumnsOfHead are the columns that every look at the head h reads.
 func ColumnsOfHead(schema string) string {

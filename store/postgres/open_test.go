@@ -366,3 +366,24 @@ func TestNoClockOfTheServerIsRead(t *testing.T) {
 		t.Errorf("looked at %d files", looked)
 	}
 }
+
+func TestStringSaysHowManyConnectionsThePoolHas(t *testing.T) {
+	for said, want := range map[string]int32{"": 8, " pool_max_conns=3": 3, " pool_max_conns=4": 4, " pool_max_conns=9": 9} {
+		b := openAt(t, shared.socket()+said, postgres.Options{})
+		if n := b.MostConns(); n != want {
+			t.Errorf("the string says %q, and the pool has %d", said, n)
+		}
+	}
+}
+
+// A deletion is a NULL in an array. Where arrays are sent as text and array_nulls is off, the
+// server takes it for a text.
+//
+// promise S1. Negative control: the mutant "a server that stores NULL for a deletion is taken".
+func TestServerThatTakesNullForATextIsRefused(t *testing.T) {
+	_, err := postgres.Open(t.Context(), shared.socket()+" default_query_exec_mode=exec options='-c array_nulls=off'",
+		&postgres.Options{Schema: newSchema(), Timeout: patience})
+	if err == nil || !strings.Contains(err.Error(), "array_nulls") {
+		t.Errorf("Open with array_nulls off: %v", err)
+	}
+}

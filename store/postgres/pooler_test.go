@@ -4,10 +4,13 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -17,11 +20,12 @@ import (
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/postgres"
 	"github.com/tendhq/tend/store/storetest"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
-// startPooler starts pgbouncer in transaction mode before the shared server, with fewer
+// startPooler starts pgbouncer in transaction mode before the server on a port, with fewer
 // sessions than its clients have connections, and returns a connection string through it.
-func startPooler(t testing.TB) string {
+func startPooler(t testing.TB, server int) string {
 	t.Helper()
 	path, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -50,7 +54,7 @@ default_pool_size = 4
 max_client_conn = 500
 server_reset_query = DISCARD ALL
 server_reset_query_always = 1
-`, shared.port, port)
+`, server, port)
 	file := filepath.Join(dir, "pgbouncer.ini")
 	if err := os.WriteFile(file, []byte(ini), 0o644); err != nil {
 		t.Fatal(err)
@@ -87,8 +91,48 @@ server_reset_query_always = 1
 // cleared of what the one before had set, and there are no notifications: watches live by
 // polling alone.
 func TestContractThroughAPoolerAndWithoutNotifications(t *testing.T) {
-	dsn := startPooler(t)
+	dsn := startPooler(t, shared.port)
 	storetest.Run(t, func(t testing.TB) store.Backend {
 		return openAt(t, dsn, postgres.Options{NoNotify: true})
 	}, forget)
+}
+
+// The server commits, and the connection between it and the pooler breaks: the error that the
+// pooler sends does not say that nothing was done.
+//
+// promise S1. Negative control: the mutant "a pooler's error is taken for a rollback".
+func TestLostAnswerBehindAPoolerIsAnUnknownOutcome(t *testing.T) {
+	p := campaign.NewProxy(t, shared.addr())
+	_, port, err := net.SplitHostPort(p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := openAt(t, startPooler(t, server), postgres.Options{NoNotify: true})
+	direct := openAt(t, shared.socket(), postgres.Options{Schema: b.Schema()})
+	ctx := t.Context()
+	release := holdHead(t, b)
+	outcome := make(chan error, 1)
+	go func() {
+		_, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "v")}})
+		outcome <- err
+	}()
+	blocked(t, b)
+	p.Set(campaign.Blackhole)
+	release()
+	waitFor(t, func() bool {
+		_, err := direct.Get(ctx, "thing", key("a"))
+		return err == nil
+	})
+	p.Set(campaign.Reset)
+	if err := <-outcome; !errors.Is(err, store.ErrUnknownOutcome) {
+		t.Errorf("Commit whose answer was lost: %v, want ErrUnknownOutcome", err)
+	}
+	p.Set(campaign.Pass)
+	if rec, err := direct.Get(ctx, "thing", key("a")); err != nil || rec.Revision != rec.Created {
+		t.Errorf("the record was written again: %+v, error %v", rec, err)
+	}
 }

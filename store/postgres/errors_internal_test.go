@@ -1,0 +1,33 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// What an error that was reported says about a commit does not depend on the language of the
+// server, and on the message only where a pooler says that no server has got the request.
+//
+// promise S1. Negative control: the mutant "a pooler's error is taken for a rollback".
+func TestReportedErrorsAreJudgedByWhatTheServerDid(t *testing.T) {
+	for _, c := range []struct {
+		err      pgconn.PgError
+		executed bool
+		want     verdict
+	}{
+		{pgconn.PgError{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "40001"}, false, again},
+		{pgconn.PgError{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "42501"}, false, refused},
+		{pgconn.PgError{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P01"}, false, again},
+		{pgconn.PgError{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P01"}, true, unknown},
+		{pgconn.PgError{Severity: "FATALE", SeverityUnlocalized: "FATAL", Code: "57P01"}, true, unknown}, // lc_messages = it_IT
+		{pgconn.PgError{Severity: "FATAL", Code: "08P01", Message: "server conn crashed?"}, false, unknown},
+		{pgconn.PgError{Severity: "FATAL", Code: "08P01", Message: "query_timeout"}, false, unknown},
+		{pgconn.PgError{Severity: "FATAL", Code: "08P01", Message: "query_wait_timeout"}, false, again},
+		{pgconn.PgError{Severity: "FATAL", Code: "08P01", Message: "server login has been failing, try again later (server_login_retry)"}, false, again},
+	} {
+		if got := judge(&c.err, c.executed); got != c.want {
+			t.Errorf("judge(%s %s %q, executed %t) = %d, want %d", c.err.Severity, c.err.Code, c.err.Message, c.executed, got, c.want)
+		}
+	}
+}
