@@ -465,10 +465,14 @@ func (f *feed[K]) again() <-chan struct{} {
 	return f.asks
 }
 
+// gained are the shards that the list is for which begins now.
 func (f *feed[K]) gained() (shards []int) {
 	f.of.k.mu.Lock()
 	defer f.of.k.mu.Unlock()
-	shards, f.unlisted = f.unlisted, nil
+	shards = slices.Clone(f.unlisted)
+	if len(f.asks) == 0 { // else some may have come after the list was taken: the next one is for them too
+		f.unlisted = nil
+	}
 	return shards
 }
 

@@ -14,7 +14,8 @@ import (
 
 // A Mapper turns a changed object into the keys that depend on it. It gets the
 // object as it was when it was last mapped (nil: never) and as it is (nil: gone),
-// so that an edited reference wakes both sides. An error or a panic is retried
+// so that an edited reference wakes both sides; of one that came and went before it was
+// mapped the last that was seen. Never are both nil. An error or a panic is retried
 // with backoff, and by then the newest object is seen; nothing is lost. The
 // objects are shared: it must not write to them.
 type Mapper[K comparable, S, T any] func(ctx context.Context, old, now *store.Object[S, T]) ([]K, error)
@@ -134,7 +135,10 @@ func (p *mapping[K, S, T]) widenedLocked(key store.Key, s step[S, T]) step[S, T]
 	case was.only == nil && s.only != nil:
 		return was
 	}
-	s.old, s.initial, s.only = was.old, was.initial && s.initial, slices.Concat(was.only, s.only)
+	s.initial, s.only = was.initial && s.initial, slices.Concat(was.only, s.only)
+	if s.old = was.old; s.old == nil && s.now == nil {
+		s.old = was.now // it came and went: what ran meanwhile may have seen it
+	}
 	return s
 }
 

@@ -453,3 +453,113 @@ func TestMapMapsAllThatIsThereAtTheStart(t *testing.T) {
 		expectList(t, "after one that does", r.keys(), key("x"), key("y"))
 	})
 }
+
+// promise R1. Negative control: the mutant "what came and went is mapped as nothing".
+func TestObjectThatCameAndWentBeforeItWasMappedIsMapped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		ca := newCache(t, s)
+		var told failures[store.Key]
+		block := make(chan struct{})
+		r := record(func(context.Context, store.Key) (reconcile.Result, error) { <-block; return reconcile.Result{}, nil })
+		c := newController(t, r, &reconcile.Options[store.Key]{
+			Workers: 1, Hooks: reconcile.Hooks[store.Key]{OnError: told.hear},
+			Queue: queue.Options[store.Key]{MaxKeys: 2},
+		})
+		if err := c.Watch(reconcile.Same(ca)); err != nil {
+			t.Fatal(err)
+		}
+		startManaged(t, c)
+		for i := range 5 { // the queue is full, so the mapper waits
+			create(t, s, fmt.Sprint("t", i))
+			pass(time.Second)
+		}
+		o := create(t, s, "short")
+		synctest.Wait()
+		if err := s.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		close(block)
+		pass(time.Hour)
+		for _, f := range told.list() {
+			t.Errorf("%v", f.Err)
+		}
+		if !slices.Contains(r.keys(), key("short")) {
+			t.Errorf("short did not run: %v", r.keys())
+		}
+	})
+}
+
+// The owner ran while the child was there, which the source had not mapped yet.
+//
+// promise R1. Negative control: the mutant "what came and went is mapped as nothing".
+func TestOwnerIsToldOfAChildThatWentBeforeItWasMapped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		parents, children := newStore(t, b, "parent"), newStore(t, b, "child")
+		cc := newCache(t, children)
+		p := create(t, parents, "p")
+		own := func(o *thing) { o.Owners = []store.Owner{{Kind: "parent", Key: p.Key(), UID: p.UID}} }
+		// Many children of other owners may keep the mapper busy at the start; here it is one.
+		create(t, children, "c", own)
+		gate := make(chan struct{})
+		create(t, children, "a-first", func(o *thing) { o.Owners = []store.Owner{{Kind: "parent", Key: key("p2"), UID: "x"}} })
+		var mu sync.Mutex
+		saw := -1
+		c := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(parents, func(_ context.Context, o *thing) (result, error) {
+			n := 0
+			for ch := range cc.All() {
+				if len(ch.Owners) > 0 && ch.Owners[0].UID == o.UID {
+					n++
+				}
+			}
+			mu.Lock()
+			saw = n
+			mu.Unlock()
+			return result{}, nil
+		}, nil))
+		src := reconcile.Owns(cc)
+		run := src.Run
+		src.Run = func(ctx context.Context, to reconcile.Sink[store.Key]) error {
+			return run(ctx, slowSink{to, gate})
+		}
+		if err := c.Watch(src); err != nil {
+			t.Fatal(err)
+		}
+		startManaged(t, c)
+		pass(time.Second)
+		mu.Lock()
+		expect(t, "children seen at first", saw, 1)
+		mu.Unlock()
+		o := must[*thing](t)(children.Get(t.Context(), key("c")))
+		if err := children.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		close(gate)
+		pass(time.Minute)
+		mu.Lock()
+		expect(t, "children seen in the end", saw, 0)
+		mu.Unlock()
+	})
+}
+
+// slowSink is a queue that has no room for p2 until its gate is open.
+type slowSink struct {
+	reconcile.Sink[store.Key]
+	gate chan struct{}
+}
+
+func (s slowSink) Unwrap() reconcile.Sink[store.Key] { return s.Sink }
+
+func (s slowSink) Add(k store.Key, o queue.AddOptions) error {
+	select {
+	case <-s.gate:
+	default:
+		if k.Name == "p2" {
+			return queue.ErrFull
+		}
+	}
+	return s.Sink.Add(k, o)
+}

@@ -1227,3 +1227,47 @@ func TestMapBehindASinkKeepsWhatWaitsWhenAShardIsGained(t *testing.T) {
 		expect(t, "lives of the source", lives, 1)
 	})
 }
+
+// promise Q8. Negative control: the mutant "a controller waits for the runs of others with its placement".
+func TestControllerThatSharesAPlacementDoesNotWaitForTheRunsOfOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		var finished atomic.Bool
+		p := must[lease.Placement](t)(lease.NewSharded(b, "shared", 4, &lease.Options{Server: "s"}))
+		m := reconcile.Manager{Placement: p}
+		slow := record(func(ctx context.Context, _ store.Key) (result, error) {
+			select {
+			case <-time.After(18 * time.Second):
+				finished.Store(true)
+			case <-ctx.Done():
+				return result{}, context.Cause(ctx)
+			}
+			return result{}, nil
+		})
+		src := func() reconcile.Source[store.Key] {
+			return reconcile.Every("list", time.Hour, func(context.Context) (map[store.Key]int, error) {
+				return map[store.Key]int{key("k"): 1}, nil
+			})
+		}
+		for name, r := range map[string]reconcile.Reconciler[store.Key]{"slow": slow, "quick": record[store.Key](nil)} {
+			c := must[*reconcile.Controller[store.Key]](t)(reconcile.New(name, r, nil))
+			if err := c.Watch(src()); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Register(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := start(t, &m)
+		for slow.count() == 0 {
+			pass(100 * time.Millisecond)
+		}
+		began := time.Now()
+		err := run.end()
+		t.Logf("stopped after %v, run finished %v", time.Since(began), finished.Load())
+		if err != nil {
+			t.Errorf("the run ended in good order, and Run says: %v", err)
+		}
+		pass(time.Minute)
+	})
+}

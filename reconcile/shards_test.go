@@ -344,3 +344,108 @@ func TestWhatLeavesWithItsShardIsNoChange(t *testing.T) {
 		}
 	})
 }
+
+// A shard may be gained between the moment at which a list for another one is taken and the
+// moment at which that begins to be shown. Which of the two a source does first is up to chance
+// in each try.
+//
+// promise Q1. Negative control: the mutant "a shard that is gained during a list is not listed".
+func TestShardThatIsGainedWhileAnotherIsListedIsListedToo(t *testing.T) {
+	for n := range 12 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				const shards = 3
+				b := newBackend(t)
+				things := newStore(t, b, "thing")
+				total := [shards]int{}
+				slow := ""
+				for i := range 40 {
+					name := fmt.Sprint("t", i)
+					create(t, things, name)
+					sh := store.ShardOf(key(name), shards)
+					total[sh]++
+					if sh == 0 {
+						slow = name
+					}
+				}
+				p := newHandPlaced(shards)
+				var ran list[string]
+				gate := make(chan struct{})
+				c := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(things, func(_ context.Context, o *thing) (result, error) {
+					ran.add(o.Name)
+					return result{}, nil
+				}, &reconcile.ForOptions[spec, status]{
+					Options: reconcile.Options[store.Key]{Placement: p},
+					Cache:   &cache.Options[spec, status]{Shards: shards},
+					When: func(ch cache.Change[spec, status]) bool {
+						<-gate // the source is slow, not the cache
+						return true
+					},
+				}))
+				run := start(t, c)
+				p.give(0)
+				pass(time.Second)
+				mutate(t, things, slow, func(o *thing) { o.Spec.Size++ })
+				synctest.Wait() // the source is busy with it
+				mutate(t, things, slow, func(o *thing) { o.Spec.Size++ })
+				p.give(1)
+				synctest.Wait()
+				gate <- struct{}{} // it goes on, and takes a list, or the change first
+				synctest.Wait()
+				p.give(2)
+				synctest.Wait()
+				close(gate)
+				pass(10 * time.Minute)
+				seen := map[string]bool{}
+				for _, name := range ran.get() {
+					seen[name] = true
+				}
+				got := [shards]int{}
+				for name := range seen {
+					got[store.ShardOf(key(name), shards)]++
+				}
+				if got != total {
+					t.Errorf("keys that ran by shard: %v of %v; sources %+v", got, total, c.Snapshot().Sources)
+				}
+				if err := run.end(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// promise S2. Negative control: the mutant "a cache of shards that is run again takes all for known".
+func TestCacheThatIsRunAgainShowsWhatChangedMeanwhile(t *testing.T) {
+	for _, shards := range []int{0, 2} {
+		t.Run(fmt.Sprint(shards), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newStore(t, newBackend(t), "thing")
+				ca := must[*cache.Cache[spec, status]](t)(cache.New(s, &cache.Options[spec, status]{Shards: shards}))
+				st := &stoppable{Cached: ca}
+				create(t, s, "a")
+				r := record[store.Key](nil)
+				p := newHandPlaced(2)
+				c := newController(t, r, &reconcile.Options[store.Key]{Placement: p})
+				if err := c.Watch(reconcile.From(ca)); err != nil {
+					t.Fatal(err)
+				}
+				st.start(t)
+				start(t, c)
+				p.give(0)
+				p.give(1)
+				pass(time.Minute)
+				expect(t, "runs", r.count(), 1)
+				st.cancel()
+				st.stop()
+				mutate(t, s, "a", func(o *thing) { o.Spec.Size++ })
+				st.start(t)
+				defer st.stop()
+				pass(10 * time.Minute)
+				o, _ := ca.Get(key("a"))
+				expect(t, "size in cache", o.Spec.Size, 1)
+				expect(t, "runs after the change", r.count(), 2)
+			})
+		})
+	}
+}

@@ -770,3 +770,44 @@ func TestSourcesEndBeforeRunsAreDrained(t *testing.T) {
 		}
 	})
 }
+
+// A channel is read once: what its source has received and waits to add must not go with it.
+//
+// promise Q1. Negative control: the mutant "a channel's source is ended for a gained shard".
+func TestChanKeepsItsKeyWhenAShardIsGained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := newHandPlaced(2)
+		gate := make(chan struct{})
+		r := record(func(_ context.Context, k string) (result, error) {
+			if k == "a" {
+				<-gate
+			}
+			return result{}, nil
+		})
+		c := newController(t, r, &reconcile.Options[string]{Placement: p, Queue: queue.Options[string]{MaxKeys: 1}, Hash: func(string) uint64 { return 0 }})
+		ch := make(chan string)
+		if err := c.Watch(reconcile.Chan("ch", ch)); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		shard := 0
+		for i := range 2 {
+			p.give(i)
+			synctest.Wait()
+			if c.Add("probe") == nil {
+				shard = i
+				break
+			}
+		}
+		pass(time.Second)
+		ch <- "a"
+		synctest.Wait()
+		ch <- "b" // the source waits for room
+		synctest.Wait()
+		p.give(1 - shard)
+		pass(10 * time.Second)
+		close(gate)
+		pass(10 * time.Minute)
+		expectList(t, "runs", r.keys(), "probe", "a", "b")
+	})
+}

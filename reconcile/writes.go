@@ -97,10 +97,17 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 		before = *p.of[key]
 	}
 	r.unsure, r.owed = before.unsure, before.owed
-	for _, cached := range before.lacking { // the run did not wait for these any more: the key still does
-		if lacks(cached, before.writes) {
-			w.Note(cached.Backend(), cached.Kind(), store.Key{}, revisionFor(cached, before.writes))
-		}
+	if before.writes != nil {
+		w.NoteAll(before.writes, func(b store.Backend, kind string, r store.Revision) bool {
+			return slices.ContainsFunc(v.caches, func(c Cached) bool {
+				if c.Backend() != b || c.Kind() != kind {
+					return false
+				} else if r > c.Revision() {
+					return slices.Contains(before.lacking, c) // the run did not wait for it any more: the key still does
+				}
+				return p.shown[c] < r && slices.Contains(v.shows, c) // the source is still to ask whose it was
+			})
+		})
 	}
 	for _, cached := range v.caches {
 		r.unsure = r.unsure || w.Unsure(cached.Backend(), cached.Kind())

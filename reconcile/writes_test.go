@@ -1760,3 +1760,95 @@ func TestCacheOfARemovedSourceIsWaitedFor(t *testing.T) {
 		expectList(t, "runs in the end", runs(), false, true)
 	})
 }
+
+// promise Q4. Negative control: the mutant "only the last run's writes are a key's own".
+func TestOwnWritesOfSeveralRunsEndNoBackoff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		ca := newCache(t, s)
+		start(t, ca)
+		create(t, s, "a")
+		synctest.Wait()
+		let := make(chan struct{})
+		r := record(func(ctx context.Context, k store.Key) (result, error) {
+			_, err := s.Mutate(ctx, k, func(o *thing) error { o.Spec.Size++; return nil })
+			return result{}, errors.Join(err, errBoom)
+		})
+		c := newController(t, r, &reconcile.Options[store.Key]{Queue: queue.Options[store.Key]{Policy: func(attempt int, err error) time.Duration {
+			if attempt == 0 {
+				return time.Second
+			}
+			return time.Hour
+		}}})
+		when := func(ch cache.Change[spec, status]) bool {
+			<-let // the source is slow, not the cache
+			return reconcile.Changed(ch)
+		}
+		if err := c.Watch(reconcile.FromWith(ca, &reconcile.FromOptions[spec, status]{When: when})); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		pass(10 * time.Second)
+		expect(t, "runs before the source shows what they wrote", r.count(), 2)
+		close(let)
+		pass(10 * time.Minute)
+		expect(t, "runs", r.count(), 2)
+	})
+}
+
+// promise Q4. Negative control: the mutant "a folded backlog is out of order".
+func TestOwnWriteInAFoldedBacklogEndsNoBackoff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		ca := must[*cache.Cache[spec, status]](t)(cache.New(s, &cache.Options[spec, status]{Backlog: 2}))
+		start(t, ca)
+		for _, name := range []string{"a", "b", "z"} {
+			create(t, s, name)
+		}
+		synctest.Wait()
+		gate, goOn := make(chan struct{}), make(chan struct{})
+		runs := 0
+		r := record(func(ctx context.Context, k store.Key) (result, error) {
+			if k.Name != "a" {
+				return result{}, nil
+			}
+			if runs++; runs > 1 {
+				return result{}, errBoom
+			}
+			<-goOn
+			_, err := s.Mutate(ctx, k, func(o *thing) error { o.Spec.Size++; return nil })
+			return result{}, errors.Join(err, errBoom)
+		})
+		c := newController(t, r, &reconcile.Options[store.Key]{Queue: queue.Options[store.Key]{Policy: func(attempt int, err error) time.Duration {
+			if attempt == 0 {
+				return 10 * time.Second
+			}
+			return time.Hour
+		}}})
+		when := func(ch cache.Change[spec, status]) bool {
+			<-gate // the source is slow, not the cache
+			return reconcile.Changed(ch)
+		}
+		if err := c.Watch(reconcile.FromWith(ca, &reconcile.FromOptions[spec, status]{When: when})); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		pass(time.Second)
+		mutate(t, s, "z", func(o *thing) { o.Spec.Size++ })
+		synctest.Wait() // the source is busy with it
+		mutate(t, s, "b", func(o *thing) { o.Spec.Size++ })
+		close(goOn)
+		synctest.Wait()
+		mutate(t, s, "b", func(o *thing) { o.Spec.Size++ })
+		mutate(t, s, "b", func(o *thing) { o.Spec.Size++ })
+		synctest.Wait()
+		gate <- struct{}{} // z
+		synctest.Wait()
+		gate <- struct{}{} // b
+		pass(20 * time.Second)
+		expect(t, "runs of a by its backoff", runs, 2)
+		close(gate)
+		pass(10 * time.Minute)
+		expect(t, "runs of a", runs, 2)
+	})
+}

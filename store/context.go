@@ -88,6 +88,23 @@ func (w *Writes) Note(b Backend, kind string, key Key, r Revision) {
 	w.notes = append(w.notes, note{written{b, kind}, key, r})
 }
 
+// NoteAll records those of before's writes that want picks, but for those of unknown outcome,
+// and of many the last. It is for package reconcile, which remembers what several runs of a
+// key wrote.
+func (w *Writes) NoteAll(before *Writes, want func(b Backend, kind string, r Revision) bool) {
+	before.mu.Lock()
+	notes := slices.Clone(before.notes)
+	before.mu.Unlock()
+	notes = slices.DeleteFunc(notes, func(n note) bool { return n.rev == 0 || !want(n.at.Backend, n.at.Kind, n.rev) })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notes = append(notes[max(len(notes)-maxNoted, 0):], w.notes...)
+}
+
+// maxNoted bounds what NoteAll adds, for a key that writes again and again while nothing
+// shows it.
+const maxNoted = 100
+
 // Highest returns the highest revision written to kind on b; zero if nothing
 // was.
 func (w *Writes) Highest(b Backend, kind string) (r Revision) {

@@ -351,3 +351,71 @@ func TestCascadeWithAPartMissingIsRefused(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// promise R1. Negative control: the mutant "what came and went is mapped as nothing".
+func TestCascadeDeletesTheChildOfAnOwnerThatCameAndWent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, parents := newWidgets(t), newKind[struct{}, struct{}](t, "parent")
+		children := childCache(t, s)
+		owners, err := cache.New(parents, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gate := make(chan struct{})
+		gc, err := NewCascade("gc", children, []OwnerKind[widgetSpec, widgetStatus]{Owning[widgetSpec, widgetStatus](owners)}, &reconcile.Options[reconcile.Request]{
+			Hooks: reconcile.Hooks[reconcile.Request]{OnAdd: func(k reconcile.Request, o reconcile.Origin) {
+				if k.Name == "slow" && o.Kind == "parent" {
+					<-gate // stands for a full queue, or for the 100,000 owners that are mapped first
+				}
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m reconcile.Manager
+		if err := m.Register(gc); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		defer func() {
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}()
+		parent := func(name string) *store.Object[struct{}, struct{}] {
+			o, err := parents.Create(ctx, &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: name}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}
+		child := func(name string, of *store.Object[struct{}, struct{}]) {
+			if _, err := s.Create(ctx, &widget{Meta: store.Meta{Name: name, Owners: ownedBy(of)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		restFor(time.Second)
+		big := parent("big")
+		child("slow", big)
+		restFor(time.Second)
+		if err := parents.Delete(ctx, big); err != nil {
+			t.Fatal(err)
+		}
+		restFor(time.Second) // the mapper is busy
+		p := parent("p")
+		restFor(time.Second)
+		child("c", p)
+		restFor(time.Second) // the cascade has looked at it: its owner is there
+		if err := parents.Delete(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+		restFor(time.Second)
+		close(gate)
+		restFor(time.Hour)
+		expectGone(t, s, "slow")
+		expectGone(t, s, "c")
+	})
+}

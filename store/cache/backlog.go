@@ -1,7 +1,9 @@
 package cache
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/internal/spin"
@@ -81,13 +83,24 @@ func (q *backlog[S, T]) mergeLocked(ch Change[S, T]) {
 // take returns what is pending and starts a new, ordered backlog in spare.
 func (q *backlog[S, T]) take(spare []Change[S, T]) []Change[S, T] {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	batch := q.pending
-	if q.byKey != nil {
+	batch, behind := q.pending, q.byKey != nil
+	if behind {
 		spare = nil // let the big folded slice go instead of keeping two
 	}
 	q.pending, q.byKey = spare, nil
+	q.mu.Unlock()
+	if behind { // so that what was shown of a revision was shown of those before it
+		slices.SortStableFunc(batch, func(a, b Change[S, T]) int { return cmp.Compare(a.newest(), b.newest()) })
+	}
 	return batch
+}
+
+// newest is the revision of what the change led to.
+func (ch *Change[S, T]) newest() store.Revision {
+	if ch.New != nil {
+		return ch.New.Revision
+	}
+	return ch.Revision
 }
 
 // yieldChanges reports whether the consumer wants to go on.

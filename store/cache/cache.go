@@ -151,7 +151,7 @@ func (c *Cache[S, T]) setup() error {
 		return fmt.Errorf("cache: New(%s): Shards is %d, must not be negative", c.name, o.Shards)
 	}
 	if o.Shards > 0 {
-		c.shards = &shards{n: o.Shards, wake: make(chan struct{}, 1), wanted: make(map[int]*want)}
+		c.shards = &shards{n: o.Shards, wake: make(chan struct{}, 1), wanted: make(map[int]*want), parts: make(map[int]*part)}
 	}
 	if o.Backlog == 0 {
 		o.Backlog = defaultBacklog

@@ -58,8 +58,8 @@ func (ch Change[S, T]) LogValue() slog.Value {
 //     kept in order for one that is behind. Beyond that its backlog is folded to
 //     one change per key (from what it last saw to what is there now), so
 //     what a slow consumer costs is bounded by the number of keys that changed,
-//     and it skips intermediate states, never the last one. Order between keys
-//     is then lost; the order of one key's changes never is.
+//     and it skips intermediate states, never the last one. The order between keys
+//     is then that of their newest changes.
 //   - An object deleted and created again is always two changes, also when
 //     the backlog was folded.
 //   - When the cache itself had to start over from a new snapshot, a consumer

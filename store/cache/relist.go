@@ -36,7 +36,7 @@ func (c *Cache[S, T]) takeSnapshot(b store.Batch) {
 			}
 		}
 		if s, ok := c.read(ch.Record, b.Revision); ok {
-			s.initial = c.shards != nil && !c.shards.parts[store.ShardOf(s.key, c.shards.n)].ready
+			s.initial = c.shards != nil && !c.shards.parts[store.ShardOf(s.key, c.shards.n)].of.closed
 			steps = append(steps, s)
 		}
 	}

@@ -25,8 +25,8 @@ var reopen = sleep.Backoff{Min: 40 * time.Millisecond, Max: 4 * time.Second}
 // wraps store.ErrClosed when the backend was closed under it, and one that
 // wraps ErrMutated when Options.DetectMutations found something.
 //
-// After Run has returned the cache keeps what it had and may be run again; one of
-// shards begins with none then.
+// After Run has returned the cache keeps what it had and may be run again: then its consumers
+// see what has changed meanwhile.
 func (c *Cache[S, T]) Run(ctx context.Context) error {
 	if !c.running.CompareAndSwap(false, true) {
 		return fmt.Errorf("%w: %s", ErrRunning, c.name)

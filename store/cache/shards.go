@@ -58,7 +58,7 @@ type want struct {
 	since   time.Time
 	ready   chan struct{}
 	isReady bool // it is complete
-	closed  bool // ready is; it stays closed when Run ends, and isReady does not
+	closed  bool // ready is, and who asked has seen the objects; it stays so when Run ends, and isReady does not
 }
 
 // part is a shard that the cache holds or is about to.
@@ -210,9 +210,11 @@ func (s *stream[T]) results() <-chan result[T] {
 // runShards is Run of a cache of shards.
 func (c *Cache[S, T]) runShards(ctx context.Context) error {
 	s := c.shards
-	s.parts, s.fresh = make(map[int]*part), true
-	c.dropParts(func(int) bool { return true }) // those of the run before: they may have been released
-	c.reach(c.Revision(), false)                // of no shard everything is there
+	s.fresh = true
+	for _, p := range s.parts { // those of the run before, of which what changed meanwhile is not known
+		p.ready = false
+	}
+	c.reach(c.Revision(), false) // of no shard everything is there
 	defer c.unready()
 	defer s.stopWatch()
 	defer s.stopList()
@@ -555,7 +557,7 @@ func (c *Cache[S, T]) takeListed(ctx context.Context, r result[store.Page]) {
 			continue
 		}
 		if st, ok := c.read(rec, page.Revision); ok {
-			st.initial = true
+			st.initial = !p.of.closed
 			steps = append(steps, st)
 		}
 	}
