@@ -2858,6 +2858,13 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits",
 	},
 
+	// tracing
+	{
+		Name: "of the writers of one revision the last counts for all",
+		File: "tracing/memory.go", Old: "by, ok := m.written[write{o, at}]; ok {\n", New: "by, ok := m.written[write{o, at}]; ok {\n\t\tfor _, w := range m.order {\n\t\t\tif BROKEN && w.kind == o.kind && w.revision == at {\n\t\t\t\tby = m.written[w]\n\t\t\t}\n\t\t}\n",
+		Package: "tracing", Test: "TestWritersOfOneRevisionAreToldApart",
+	},
+
 	// metrics
 	{
 		Name: "the start counts as a resync",
