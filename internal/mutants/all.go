@@ -527,6 +527,11 @@ var All = []Mutant{
 		File: "store/secret.go", Old: "\tif !s.secret {\n\t\treturn err\n\t}\n\tif e, ok", New: "\tif !s.secret || BROKEN {\n\t\treturn err\n\t}\n\tif e, ok",
 		Package: "store", Test: "TestSecretOfAnotherTypeIsNotInTheDecodeError",
 	},
+	{
+		Name: "Apply checks what is not filled in",
+		File: "store/apply.go", Old: "\t\tif err := a.s.fillSpec(c); err != nil {", New: "\t\tfill := a.s.fillSpec\n\t\tif BROKEN {\n\t\t\tfill = func(*Object[S, T]) error { return nil }\n\t\t}\n\t\tif err := fill(c); err != nil {",
+		Package: "store", Test: "TestApplyFillsInBeforeItChecks",
+	},
 
 	// store/file
 	{
