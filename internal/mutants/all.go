@@ -2529,6 +2529,11 @@ var All = []Mutant{
 		Package: "reconcile/declare", Test: "TestADeletionThatTheCacheLacksIsWaitedFor",
 	},
 	{
+		Name: "a file is compared without what Default fills in",
+		File: "reconcile/declare/file.go", Old: "\t\tif filled[i], err = f.store.Filled(o); err != nil {", New: "\t\tfilled[i], err = f.store.Filled(o)\n\t\tif BROKEN {\n\t\t\tfilled[i] = o\n\t\t}\n\t\tif err != nil {",
+		Package: "reconcile/declare", Test: "TestAFileOfAKindWithDefaultsGetsDone",
+	},
+	{
 		Name: "a file is not read again under a new lease",
 		File: "reconcile/declare/file.go", Old: "\tf.watch.forget() //", New: "\tif !BROKEN {\n\t\tf.watch.forget()\n\t} //",
 		Package: "reconcile/declare", Test: "TestAFileIsAppliedAgainUnderANewLease",

@@ -135,22 +135,25 @@ func (f *File[S, T]) Read() ([]*store.Object[S, T], error) {
 	return f.decode(data)
 }
 
+// decode returns the content's objects as they are to be stored: look and altered compare
+// them with what is.
 func (f *File[S, T]) decode(data []byte) ([]*store.Object[S, T], error) {
 	set, err := f.o.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("declare: %s is broken: %w", f.path, err)
 	}
+	filled := make([]*store.Object[S, T], len(set))
 	seen := make(map[store.Key]bool, len(set))
-	for _, o := range set {
-		if o == nil {
-			return nil, fmt.Errorf("declare: %s is broken: a nil object", f.path)
+	for i, o := range set {
+		if filled[i], err = f.store.Filled(o); err != nil {
+			return nil, fmt.Errorf("declare: %s is broken: %w", f.path, err)
 		}
 		if seen[o.Key()] {
 			return nil, fmt.Errorf("declare: %s is broken: %s %s is declared twice", f.path, f.store.Kind(), o.Key())
 		}
 		seen[o.Key()] = true
 	}
-	return set, nil
+	return filled, nil
 }
 
 // Confirm allows up to n deletions for the present content, which was refused for
