@@ -2534,6 +2534,11 @@ var All = []Mutant{
 		Package: "reconcile/declare", Test: "TestAFileOfAKindWithDefaultsGetsDone",
 	},
 	{
+		Name: "a content without objects leaves the one before in force",
+		File: "reconcile/declare/file.go", Old: "\treturn filled, nil\n", New: "\tif BROKEN && len(filled) == 0 {\n\t\treturn nil, nil\n\t}\n\treturn filled, nil\n",
+		Package: "reconcile/declare", Test: "TestAnEmptiedFileGetsDone",
+	},
+	{
 		Name: "a file is not read again under a new lease",
 		File: "reconcile/declare/file.go", Old: "\tf.watch.forget() //", New: "\tif !BROKEN {\n\t\tf.watch.forget()\n\t} //",
 		Package: "reconcile/declare", Test: "TestAFileIsAppliedAgainUnderANewLease",

@@ -579,6 +579,20 @@ func TestAFileOfAKindWithDefaultsGetsDone(t *testing.T) {
 	})
 }
 
+// An emptied file is done when its objects are gone.
+//
+// Negative control: mutant "a content without objects leaves the one before in force".
+func TestAnEmptiedFileGetsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, list("a", 1), nil)
+		w.settle()
+		w.write("[]")
+		w.settle()
+		w.expect()
+		w.expectLeft("")
+	})
+}
+
 // late is a backend whose watches show nothing while the gate is shut.
 type late struct {
 	store.Backend

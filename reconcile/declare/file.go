@@ -136,7 +136,7 @@ func (f *File[S, T]) Read() ([]*store.Object[S, T], error) {
 }
 
 // decode returns the content's objects as they are to be stored: look and altered compare
-// them with what is.
+// them with what is. They are not nil if there are none.
 func (f *File[S, T]) decode(data []byte) ([]*store.Object[S, T], error) {
 	set, err := f.o.Decode(data)
 	if err != nil {
