@@ -123,9 +123,9 @@ func (f *File[S, T]) Controller() *reconcile.Controller[string] { return f.contr
 // Path is the file's path.
 func (f *File[S, T]) Path() string { return f.path }
 
-// Read reads the file now and returns what it declares, and why it cannot be applied if
-// that can be known without the store: for a program that does not start with a broken
-// file. It changes nothing.
+// Read reads the file now and returns what it declares, filled in by the kind's Default, and
+// why it cannot be applied if that can be known without the store: for a program that does
+// not start with a broken file. It changes nothing.
 func (f *File[S, T]) Read() ([]*store.Object[S, T], error) {
 	w := watch{path: f.path, max: f.o.MaxBytes}
 	data, _, err := w.read()
