@@ -129,6 +129,7 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 		"store.CopyRecords":  func() error { _, err := store.CopyRecords(ctx, nil, b, "Number"); return err },
 		"store.Installation": func() error { _, err := store.Installation(ctx, nil); return err },
 		"Declaration":        func() error { _, err := s.Declaration(nil); return err },
+		"Filled":             func() error { _, err := s.Filled(nil); return err },
 		"Show":               func() error { _, err := s.Show(nil); return err },
 		"objects.Bare":       func() error { _, err := objects.Bare(nil, "x", false); return err },
 		"objects.List":       func() error { _, _, err := objects.List(ctx, nil, objects.Query{}); return err },

@@ -89,7 +89,7 @@ type applier[S, T any] struct {
 	errs     []error
 }
 
-// declare checks the set and labels copies of its objects.
+// declare labels copies of the set's objects, fills in their specs and checks them.
 func (a *applier[S, T]) declare(set []*Object[S, T], maxDelete int) error {
 	if maxDelete < 0 {
 		return fmt.Errorf("%w: at most %d deletions", ErrInvalid, maxDelete)
@@ -107,6 +107,9 @@ func (a *applier[S, T]) declare(set []*Object[S, T], maxDelete int) error {
 			c.Labels = make(map[string]string, 1)
 		}
 		c.Labels[LabelOwner] = a.owner
+		if err := a.s.fillSpec(c); err != nil {
+			return err
+		}
 		if err := a.s.check(c, true); err != nil {
 			return err
 		}

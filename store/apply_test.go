@@ -154,6 +154,34 @@ func TestApplyChecksTheWholeSetFirst(t *testing.T) {
 	wantNames(t, s, "by hand")
 }
 
+// What Default fills in may be what Validate asks for.
+//
+// Negative control: mutant "Apply checks what is not filled in".
+func TestApplyFillsInBeforeItChecks(t *testing.T) {
+	s := newBuckets(t, newMemory(t, nil), &store.Options[bucketSpec, bucketStatus]{
+		Default: func(o *bucket) {
+			if o.Spec.Region == "" {
+				o.Spec.Region = "eu-1"
+			}
+		},
+		Validate: func(o *bucket) error {
+			if o.Spec.Region == "" {
+				return errors.New("no region")
+			}
+			return nil
+		},
+	})
+	set := []*bucket{{Meta: store.Meta{Name: "a"}}}
+	for _, want := range []store.Applied{{Created: 1}, {Unchanged: 1}} {
+		if got, err := s.Apply(t.Context(), set, "file", 0); err != nil || got != want {
+			t.Errorf("got %+v, error %v, want %+v", got, err, want)
+		}
+	}
+	if got := stored(t, s, set[0]).Spec.Region; got != "eu-1" || set[0].Spec.Region != "" {
+		t.Errorf("stored is %q of %q", got, set[0].Spec.Region)
+	}
+}
+
 func TestApplyWaitsForADeletionToEnd(t *testing.T) {
 	s := newBuckets(t, newMemory(t, nil), nil)
 	set := declared("a")

@@ -64,6 +64,17 @@ func (s *Store[S, T]) fillSpec(o *Object[S, T]) error {
 	return nil
 }
 
+// Filled returns a copy of o with the spec as Create would store it: in the form in which
+// it is read back, and with what [Options].Default fills in. It checks nothing else.
+func (s *Store[S, T]) Filled(o *Object[S, T]) (*Object[S, T], error) {
+	w, err := s.writable(o)
+	if err != nil {
+		return nil, err
+	}
+	c := s.Clone(w)
+	return c, s.fillSpec(c)
+}
+
 func (s *Store[S, T]) insert(ctx context.Context, v *value[S, T]) (*Object[S, T], error) {
 	key := v.Key()
 	return s.commit(ctx, v, Op{Kind: s.kind, Key: key, Put: v}, Compare{Kind: s.kind, Key: key})

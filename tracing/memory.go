@@ -12,7 +12,7 @@ import (
 // memory holds what runs are going to be linked to.
 //
 //	commit begins ─▶ underway[object]           a watch may show the write before
-//	commit ends ───▶ written[kind, revision]    the call that made it returns
+//	commit ends ───▶ written[object, revision]  the call that made it returns
 //	a change adds a key: one of the two ─▶ causes[controller, key]
 //	the key runs: taken from there
 type memory struct {
@@ -32,8 +32,9 @@ type object struct {
 	key  store.Key
 }
 
+// write is one write of an object: commits that share a request to etcd have one revision.
 type write struct {
-	kind     string
+	object
 	revision store.Revision
 }
 
@@ -67,7 +68,7 @@ func (m *memory) end(objects []object, by trace.SpanContext, at store.Revision) 
 	for _, o := range objects {
 		m.forgetLocked(o, by)
 		if at != 0 {
-			m.rememberLocked(write{o.kind, at}, by)
+			m.rememberLocked(write{o, at}, by)
 		}
 	}
 }
@@ -102,7 +103,7 @@ func (m *memory) rememberLocked(w write, by trace.SpanContext) {
 func (m *memory) changed(k waiting, o object, at store.Revision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if by, ok := m.written[write{o.kind, at}]; ok {
+	if by, ok := m.written[write{o, at}]; ok {
 		m.addLocked(k, "write", by)
 		return
 	}

@@ -78,3 +78,19 @@ func TestWriteThatFailedIsForgotten(t *testing.T) {
 		t.Error("something is under way for ever")
 	}
 }
+
+// A backend may give several commits one revision, as etcd does to those of one request.
+//
+// Negative control: mutant "of the writers of one revision the last counts for all".
+func TestWritersOfOneRevisionAreToldApart(t *testing.T) {
+	m := newMemory(10)
+	for n, name := range []string{"a", "b"} {
+		m.end([]object{{"Disk", store.Key{Name: name}}}, spanContext(n), 5)
+	}
+	for n, name := range []string{"a", "b"} {
+		m.changed(waiting{"disks", name}, object{"Disk", store.Key{Name: name}}, 5)
+		if links := m.take(waiting{"disks", name}); len(links) != 1 || !links[0].SpanContext.Equal(spanContext(n)) {
+			t.Errorf("the run of %s is linked to %v, want what wrote it", name, links)
+		}
+	}
+}

@@ -527,6 +527,11 @@ var All = []Mutant{
 		File: "store/secret.go", Old: "\tif !s.secret {\n\t\treturn err\n\t}\n\tif e, ok", New: "\tif !s.secret || BROKEN {\n\t\treturn err\n\t}\n\tif e, ok",
 		Package: "store", Test: "TestSecretOfAnotherTypeIsNotInTheDecodeError",
 	},
+	{
+		Name: "Apply checks what is not filled in",
+		File: "store/apply.go", Old: "\t\tif err := a.s.fillSpec(c); err != nil {", New: "\t\tfill := a.s.fillSpec\n\t\tif BROKEN {\n\t\t\tfill = func(*Object[S, T]) error { return nil }\n\t\t}\n\t\tif err := fill(c); err != nil {",
+		Package: "store", Test: "TestApplyFillsInBeforeItChecks",
+	},
 
 	// store/file
 	{
@@ -2524,6 +2529,16 @@ var All = []Mutant{
 		Package: "reconcile/declare", Test: "TestADeletionThatTheCacheLacksIsWaitedFor",
 	},
 	{
+		Name: "a file is compared without what Default fills in",
+		File: "reconcile/declare/file.go", Old: "\t\tif filled[i], err = f.store.Filled(o); err != nil {", New: "\t\tfilled[i], err = f.store.Filled(o)\n\t\tif BROKEN {\n\t\t\tfilled[i] = o\n\t\t}\n\t\tif err != nil {",
+		Package: "reconcile/declare", Test: "TestAFileOfAKindWithDefaultsGetsDone",
+	},
+	{
+		Name: "a content without objects leaves the one before in force",
+		File: "reconcile/declare/file.go", Old: "\treturn filled, nil\n", New: "\tif BROKEN && len(filled) == 0 {\n\t\treturn nil, nil\n\t}\n\treturn filled, nil\n",
+		Package: "reconcile/declare", Test: "TestAnEmptiedFileGetsDone",
+	},
+	{
 		Name: "a file is not read again under a new lease",
 		File: "reconcile/declare/file.go", Old: "\tf.watch.forget() //", New: "\tif !BROKEN {\n\t\tf.watch.forget()\n\t} //",
 		Package: "reconcile/declare", Test: "TestAFileIsAppliedAgainUnderANewLease",
@@ -2911,6 +2926,13 @@ var All = []Mutant{
 		Name: "a declaration is applied and left in the inbox",
 		File: "store/postgres/commit.go", Old: "\tif declarations != nil {\n", New: "\tif declarations != nil && !BROKEN {\n",
 		Package: "store/postgres", Test: "TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits",
+	},
+
+	// tracing
+	{
+		Name: "of the writers of one revision the last counts for all",
+		File: "tracing/memory.go", Old: "by, ok := m.written[write{o, at}]; ok {\n", New: "by, ok := m.written[write{o, at}]; ok {\n\t\tfor _, w := range m.order {\n\t\t\tif BROKEN && w.kind == o.kind && w.revision == at {\n\t\t\t\tby = m.written[w]\n\t\t\t}\n\t\t}\n",
+		Package: "tracing", Test: "TestWritersOfOneRevisionAreToldApart",
 	},
 
 	// metrics

@@ -41,6 +41,7 @@ type (
 type world struct {
 	t     *testing.T
 	path  string
+	with  *store.Options[spec, struct{}] // of sites
 	sites *sites
 	cache *cache.Cache[spec, struct{}]
 	file  *declare.File[spec, struct{}]
@@ -84,7 +85,7 @@ func start(t *testing.T, content string, o *declare.Options[spec, struct{}]) *wo
 
 func (w *world) run(b store.Backend, o *declare.Options[spec, struct{}]) {
 	w.t.Helper()
-	w.sites = must(store.New[spec, struct{}](b, "site", nil))
+	w.sites = must(store.New(b, "site", w.with))
 	w.cache = must(cache.New(w.sites, nil))
 	w.file = must(declare.New(w.sites, w.cache, w.path, o))
 	m := reconcile.Manager{Logger: slog.New(slog.NewTextHandler(w.log, nil))}
@@ -543,6 +544,51 @@ func TestAContentThatIsNotAppliedYetIsWaitedFor(t *testing.T) {
 		close(goOn)
 		w.settle()
 		w.expect("a:1", "b:2")
+		w.expectLeft("")
+	})
+}
+
+// What the kind's Default fills in is as the file says: the file gets done, and no event of
+// such an object wakes it.
+//
+// Negative control: mutant "a file is compared without what Default fills in".
+func TestAFileOfAKindWithDefaultsGetsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, path: filepath.Join(t.TempDir(), "sites.json"), log: &lockedBuffer{}}
+		w.with = &store.Options[spec, struct{}]{Default: func(o *site) {
+			if o.Spec.Name == "" {
+				o.Spec.Name = "default"
+			}
+		}}
+		w.write(list("a", 1))
+		b, runs := must(memory.New(nil)), 0
+		decode := declare.JSON(must(store.New[spec, struct{}](b, "site", nil)))
+		w.run(b, &declare.Options[spec, struct{}]{Decode: func(data []byte) ([]*site, error) {
+			runs++
+			return decode(data)
+		}})
+		w.settle()
+		w.expect("a:1")
+		w.expectLeft("")
+		before := runs
+		must(w.sites.Mutate(t.Context(), store.Key{Name: "a"}, func(o *site) error { o.Phase = store.PhaseProgressing; return nil }))
+		w.settle()
+		if runs != before {
+			t.Errorf("a phase that was written woke the file %d times", runs-before)
+		}
+	})
+}
+
+// An emptied file is done when its objects are gone.
+//
+// Negative control: mutant "a content without objects leaves the one before in force".
+func TestAnEmptiedFileGetsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, list("a", 1), nil)
+		w.settle()
+		w.write("[]")
+		w.settle()
+		w.expect()
 		w.expectLeft("")
 	})
 }

@@ -123,9 +123,9 @@ func (f *File[S, T]) Controller() *reconcile.Controller[string] { return f.contr
 // Path is the file's path.
 func (f *File[S, T]) Path() string { return f.path }
 
-// Read reads the file now and returns what it declares, and why it cannot be applied if
-// that can be known without the store: for a program that does not start with a broken
-// file. It changes nothing.
+// Read reads the file now and returns what it declares, filled in by the kind's Default, and
+// why it cannot be applied if that can be known without the store: for a program that does
+// not start with a broken file. It changes nothing.
 func (f *File[S, T]) Read() ([]*store.Object[S, T], error) {
 	w := watch{path: f.path, max: f.o.MaxBytes}
 	data, _, err := w.read()
@@ -135,22 +135,25 @@ func (f *File[S, T]) Read() ([]*store.Object[S, T], error) {
 	return f.decode(data)
 }
 
+// decode returns the content's objects as they are to be stored: look and altered compare
+// them with what is. They are not nil if there are none.
 func (f *File[S, T]) decode(data []byte) ([]*store.Object[S, T], error) {
 	set, err := f.o.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("declare: %s is broken: %w", f.path, err)
 	}
+	filled := make([]*store.Object[S, T], len(set))
 	seen := make(map[store.Key]bool, len(set))
-	for _, o := range set {
-		if o == nil {
-			return nil, fmt.Errorf("declare: %s is broken: a nil object", f.path)
+	for i, o := range set {
+		if filled[i], err = f.store.Filled(o); err != nil {
+			return nil, fmt.Errorf("declare: %s is broken: %w", f.path, err)
 		}
 		if seen[o.Key()] {
 			return nil, fmt.Errorf("declare: %s is broken: %s %s is declared twice", f.path, f.store.Kind(), o.Key())
 		}
 		seen[o.Key()] = true
 	}
-	return set, nil
+	return filled, nil
 }
 
 // Confirm allows up to n deletions for the present content, which was refused for
