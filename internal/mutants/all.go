@@ -3016,8 +3016,13 @@ var All = []Mutant{
 	},
 	{
 		Name: "a finalizer that is lost during a run is not taken again",
-		File: "reconcile/depend/index.go", Old: "\t\tu.flags |= unkept // end asks again\n", New: "\t\tif !BROKEN {\n\t\t\tu.flags |= unkept // end asks again\n\t\t}\n",
+		File: "reconcile/depend/index.go", Old: "|| u.is(unkept)) && !u.is(woken)", New: "|| u.is(unkept) && !BROKEN) && !u.is(woken)",
 		Package: "reconcile/depend", Test: "TestFinalizerThatIsLostDuringARunIsTakenByAnother",
+	},
+	{
+		Name: "a finalizer that is lost while its user waits is not taken again",
+		File: "reconcile/depend/index.go", Old: "\t\tif lost {\n", New: "\t\tif lost && (s.met || !BROKEN) {\n",
+		Package: "reconcile/depend", Test: "TestStoreRestoredToBeforeItsObjectWasReadyKeepsTheOrder",
 	},
 	{
 		Name: "the source is synced before its work is done",
