@@ -3020,6 +3020,11 @@ var All = []Mutant{
 		Package: "reconcile/depend", Test: "TestFinalizerThatIsLostDuringARunIsTakenByAnother",
 	},
 	{
+		Name: "a hold that a user lost is not taken again",
+		File: "reconcile/depend/tracker.go", Old: "\tif u == nil || slices.Equal(before, after) {", New: "\tif u == nil || BROKEN || slices.Equal(before, after) {",
+		Package: "reconcile/depend", Test: "TestStoreRestoredToAReadyUserWithoutAHoldKeepsTheOrder",
+	},
+	{
 		Name: "a finalizer that is lost while its user waits is not taken again",
 		File: "reconcile/depend/index.go", Old: "\t\tif lost {\n", New: "\t\tif lost && (s.met || !BROKEN) {\n",
 		Package: "reconcile/depend", Test: "TestStoreRestoredToBeforeItsObjectWasReadyKeepsTheOrder",
@@ -3301,7 +3306,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what became ready before a run was told to wait wakes no object",
-		File: "reconcile/depend/tracker.go", Old: "u != nil && u.is(waiting) {\n\t\t\tif w", New: "u != nil && u.is(waiting) && !BROKEN {\n\t\t\tif w",
+		File: "reconcile/depend/tracker.go", Old: "u != nil && (u.is(waiting) ||", New: "u != nil && (u.is(waiting) && !BROKEN ||",
 		Package: "reconcile/depend", Test: "TestReadyBeforeTheRunIsToldToWaitWakesIt",
 	},
 	{

@@ -175,6 +175,31 @@ func TestStoreRestoredToBeforeItsObjectWasReadyKeepsTheOrder(t *testing.T) {
 	})
 }
 
+// The store of the users is restored from a backup in which a user is ready and has no hold,
+// as after a version without dependencies: nothing else of it changes, and it takes its hold
+// again all the same.
+//
+// promise E2. Negative control: the mutant "a hold that a user lost is not taken again".
+func TestStoreRestoredToAReadyUserWithoutAHoldKeepsTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCloud()
+		vpcs, machines := newRestorable(t), newRestorable(t)
+		vpc, theirs := newHalf(t, vpcs, "vpc", c), newHalf(t, vpcs, "vpc", c)
+		machine := newHalf(t, machines, "machine", c)
+		must(vpc.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "v"}}))(t)
+		defer vpc.run(t)()
+		settle()
+		m := must(machine.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "m", Finalizers: []string{finalizer}}, Spec: Spec{Needs: []string{"v"}}}))(t)
+		m.SetReady()
+		must(machine.store.UpdateStatus(t.Context(), m))(t)
+		old := backup(t, machines, "machine")
+		defer machine.run(t, depend.On(theirs.cache, needed, nil))()
+		settle()
+		machines.put(t.Context(), old)
+		wantHeld(t, c, vpc, machine)
+	})
+}
+
 // wantHeld says that machine m holds VPC v within ten seconds, and that the VPC is not deleted
 // under it.
 func wantHeld(t *testing.T, c *cloud, vpc, machine *half) {
