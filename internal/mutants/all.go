@@ -3020,6 +3020,11 @@ var All = []Mutant{
 		Package: "reconcile/depend", Test: "TestFinalizerThatIsLostDuringARunIsTakenByAnother",
 	},
 	{
+		Name: "what an older object needs replaces what it needs now",
+		File: "reconcile/depend/admit.go", Old: "was.revision > o.Revision {", New: "was.revision > o.Revision && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestRunWithAnOlderObjectLeavesWhatItNeedsNow",
+	},
+	{
 		Name: "a hold that a user lost is not taken again",
 		File: "reconcile/depend/tracker.go", Old: "\tif u == nil || slices.Equal(before, after) {", New: "\tif u == nil || BROKEN || slices.Equal(before, after) {",
 		Package: "reconcile/depend", Test: "TestStoreRestoredToAReadyUserWithoutAHoldKeepsTheOrder",
