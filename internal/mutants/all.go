@@ -3093,8 +3093,23 @@ var All = []Mutant{
 	},
 	{
 		Name: "a finalizer that is lost during a run is not taken again",
-		File: "reconcile/depend/index.go", Old: "\t\tu.flags |= unkept // end asks again\n", New: "\t\tif !BROKEN {\n\t\t\tu.flags |= unkept // end asks again\n\t\t}\n",
+		File: "reconcile/depend/index.go", Old: "|| u.is(unkept)) && !u.is(woken)", New: "|| u.is(unkept) && !BROKEN) && !u.is(woken)",
 		Package: "reconcile/depend", Test: "TestFinalizerThatIsLostDuringARunIsTakenByAnother",
+	},
+	{
+		Name: "what an older object needs replaces what it needs now",
+		File: "reconcile/depend/admit.go", Old: "was.revision > o.Revision {", New: "was.revision > o.Revision && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestRunWithAnOlderObjectLeavesWhatItNeedsNow",
+	},
+	{
+		Name: "a hold that a user lost is not taken again",
+		File: "reconcile/depend/tracker.go", Old: "\tif u == nil || slices.Equal(before, after) {", New: "\tif u == nil || BROKEN || slices.Equal(before, after) {",
+		Package: "reconcile/depend", Test: "TestStoreRestoredToAReadyUserWithoutAHoldKeepsTheOrder",
+	},
+	{
+		Name: "a finalizer that is lost while its user waits is not taken again",
+		File: "reconcile/depend/index.go", Old: "\t\tif lost {\n", New: "\t\tif lost && (s.met || !BROKEN) {\n",
+		Package: "reconcile/depend", Test: "TestStoreRestoredToBeforeItsObjectWasReadyKeepsTheOrder",
 	},
 	{
 		Name: "the source is synced before its work is done",
@@ -3177,8 +3192,18 @@ var All = []Mutant{
 		Package: "reconcile/lifecycle", Test: "TestCuredHandlerBeginsAgainIfTheSourceSaysSo",
 	},
 	{
+		Name: "news reach one cache",
+		File: "reconcile/lifecycle/rounds.go", Old: "\tif n.count++; n.more != nil {\n", New: "\tif more := n.more; BROKEN && more != nil {\n\t\tn.count++\n\t\tgo func() { more <- struct{}{} }()\n\t\treturn\n\t}\n\tif n.count++; n.more != nil {\n",
+		Package: "reconcile/lifecycle", Test: "TestAddedHandlerReachesTheObjectsOfAllCaches",
+	},
+	{
+		Name: "news are for the cache that a controller was made with",
+		File: "reconcile/lifecycle/controller.go", Old: "\tif changes := s.Run; changes != nil {\n\t\ttold, _ :=", New: "\tif changes := s.Run; changes != nil && (!BROKEN || c.Name() == \"one\") {\n\t\ttold, _ :=",
+		Package: "reconcile/lifecycle", Test: "TestChangedConfigReachesTheObjectsOfAllCaches",
+	},
+	{
 		Name: "a round that was cut off is not made again",
-		File: "reconcile/lifecycle/rounds.go", Old: "\t\t\tw.list.notify() // the next", New: "\t\t\tif BROKEN {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\tw.list.notify() // the next",
+		File: "reconcile/lifecycle/rounds.go", Old: "\t\t\tif err := round(); err != nil {\n", New: "\t\t\tif BROKEN {\n\t\t\t\t*told = count\n\t\t\t}\n\t\t\tif err := round(); err != nil {\n",
 		Package: "reconcile/lifecycle", Test: "TestRoundThatWasCutOffIsMadeAgain",
 	},
 	{
@@ -3287,11 +3312,6 @@ var All = []Mutant{
 		Package: "reconcile/lifecycle", Test: "TestHandlerThatGaveUpIsCalledAtTheSlowResync",
 	},
 	{
-		Name: "a round that was cut off has told of the config",
-		File: "reconcile/lifecycle/config.go", Old: "\tif err := changed(); err != nil {\n", New: "\tif BROKEN {\n\t\tf.told = changes\n\t}\n\tif err := changed(); err != nil {\n",
-		Package: "reconcile/lifecycle", Test: "TestRoundOfAConfigThatWasCutOffIsMadeAgain",
-	},
-	{
 		Name: "a provider leaves the finalizers of those before it",
 		File: "reconcile/lifecycle/provider.go", Old: "\treturn reconcile.Result{}, run.Remove(ctx, append([]string{w.finalizer}, w.retired...)...)", New: "\tif BROKEN {\n\t\treturn reconcile.Result{}, run.Remove(ctx, w.finalizer)\n\t}\n\treturn reconcile.Result{}, run.Remove(ctx, append([]string{w.finalizer}, w.retired...)...)",
 		Package: "reconcile/lifecycle", Test: "TestRetiredFinalizersDoNotHoldUpADeletion",
@@ -3373,7 +3393,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what became ready before a run was told to wait wakes no object",
-		File: "reconcile/depend/tracker.go", Old: "u != nil && u.is(waiting) {\n\t\t\tif w", New: "u != nil && u.is(waiting) && !BROKEN {\n\t\t\tif w",
+		File: "reconcile/depend/tracker.go", Old: "u != nil && (u.is(waiting) ||", New: "u != nil && (u.is(waiting) && !BROKEN ||",
 		Package: "reconcile/depend", Test: "TestReadyBeforeTheRunIsToldToWaitWakesIt",
 	},
 	{

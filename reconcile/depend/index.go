@@ -51,7 +51,7 @@ const (
 	touched                       // and became usable
 	cyclic                        // its last run found it in a cycle
 	renewed                       // its attempts have started from 0 once: freshAt counts
-	unkept                        // a needed object lost the finalizer during the run
+	unkept                        // since its last run began, a needed object lost the finalizer, or it lost a hold
 	behind                        // its last run read from a store what the cache does not show yet
 )
 
@@ -175,6 +175,9 @@ func (x *index) set(n *node, s state, now time.Duration) (wakes []wake) {
 		n.asked = &asked{s.asked.uid, s.asked.value}
 	}
 	for _, b := range n.users {
+		if lost {
+			b.user.loseHold()
+		}
 		switch {
 		case was.met && !s.met:
 			b.user.unmet++
@@ -189,23 +192,17 @@ func (x *index) set(n *node, s state, now time.Duration) (wakes []wake) {
 	for _, b := range n.users {
 		if w, ok := x.consider(b.user, &b.user.edges[b.edge], readied, now); ok {
 			wakes = append(wakes, w)
-		} else if lost {
-			wakes = append(wakes, x.keepAgain(b.user, now)...)
 		}
 	}
 	return wakes
 }
 
-// keepAgain wakes a user of an object that has lost the finalizer, so that its run takes
-// the hold again.
-func (x *index) keepAgain(u *user, now time.Duration) []wake {
-	switch {
-	case u.is(running):
-		u.flags |= unkept // end asks again
-	case u.is(ran) && u.unmet == 0:
-		return []wake{x.wake(u, false, now)}
+// loseHold notes that what a run of the user has used is not kept any more. Its next run takes
+// the hold again, and comes as soon as everything is met.
+func (u *user) loseHold() {
+	if u.is(ran) {
+		u.flags |= unkept
 	}
-	return nil
 }
 
 // consider decides whether a user is woken, because of the object of one of its edges
@@ -224,7 +221,7 @@ func (x *index) consider(u *user, e *edge, readied bool, now time.Duration) (wak
 	differs := u.is(ran) && (e != nil && e.differs() || (e == nil || readied || u.is(waiting)) && u.differs())
 	// One that was woken is woken again by the next change: perhaps its run failed before it
 	// asked, and it backs off or is parked. If not, the queue has it already.
-	if !u.is(woken) && !u.is(waiting) && !differs && !(u.is(failed) && readied) {
+	if !u.is(woken) && !u.is(unkept) && !u.is(waiting) && !differs && !(u.is(failed) && readied) {
 		return wake{}, false
 	}
 	return x.wake(u, differs, now), true
@@ -285,7 +282,7 @@ func (x *index) wait(u *user) { u.flags = u.flags&^running | waiting | behind }
 func (x *index) end(u *user, bad bool, now time.Duration) (wake, bool) {
 	differs := u.is(moved) && u.differs()
 	again := (differs || bad && u.is(touched) || u.is(unkept)) && !u.is(woken) && u.unmet == 0
-	u.flags &^= running | moved | touched | unkept | failed
+	u.flags &^= running | moved | touched | failed
 	if bad {
 		u.flags |= failed
 	}

@@ -136,6 +136,41 @@ func TestFinalizerThatIsLostDuringARunIsTakenByAnother(t *testing.T) {
 	}
 }
 
+// A finalizer that is lost while a run cannot begin, because the object itself or another one
+// is not ready, is taken again by a run as soon as one can.
+//
+// promise E2. Negative control: the mutant "a finalizer that is lost while its user waits is not taken again".
+func TestFinalizerThatIsLostWhileItsUserWaitsIsTakenLater(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		for _, during := range []bool{false, true} {
+			x := newIndex(time.Minute)
+			u, created := x.refer(keyOf(1), []target{{0, keyOf(0)}, {0, keyOf(2)}}, 1)
+			n, beside := created[0], created[1]
+			held := state{exists: true, met: true, kept: true}
+			x.set(n, held, 0)
+			x.set(beside, held, 0)
+			x.begin(u, []state{held, held})
+			if !during {
+				x.end(u, false, 0)
+			}
+			x.set(beside, state{exists: true, kept: true, met: !other}, 0)
+			early := x.set(n, state{exists: true, met: other}, 0)
+			if during {
+				if w, ok := x.end(u, false, 0); ok {
+					early = append(early, w)
+				}
+			}
+			var woken []wake
+			for _, c := range created {
+				woken = append(woken, x.set(c, state{exists: true, met: true, kept: c == beside}, 0)...)
+			}
+			if len(early) > 0 || len(woken) != 1 || !woken[0].keep {
+				t.Errorf("another one is not ready %v, lost during a run %v: woken %+v, and then %+v, want once, when all is ready, with the attempts kept", other, during, early, woken)
+			}
+		}
+	}
+}
+
 // What becomes ready while its user runs, and fails, is no cure that is lost.
 func TestReadinessDuringAFailingRunEndsItsBackoff(t *testing.T) {
 	x := newIndex(time.Minute)

@@ -151,3 +151,70 @@ func TestStoreRestoredFromABackupKeepsTheOrder(t *testing.T) {
 		})
 	}
 }
+
+// The store of what is needed is restored from a backup of before the object was ready, and so
+// of before its first use: the hold is taken again when the object is ready again.
+//
+// promise E2. Negative control: the mutant "a finalizer that is lost while its user waits is not taken again".
+func TestStoreRestoredToBeforeItsObjectWasReadyKeepsTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCloud()
+		vpcs, machines := newRestorable(t), newRestorable(t)
+		vpc, theirs := newHalf(t, vpcs, "vpc", c), newHalf(t, vpcs, "vpc", c)
+		vpc.fail = func(*Thing) error { time.Sleep(2 * time.Second); return nil } // a VPC takes a while
+		machine := newHalf(t, machines, "machine", c)
+		must(vpc.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "v"}}))(t)
+		must(machine.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "m"}, Spec: Spec{Needs: []string{"v"}}}))(t)
+		old := backup(t, vpcs, "vpc")
+		defer vpc.run(t)()
+		time.Sleep(10 * time.Second)
+		defer machine.run(t, depend.On(theirs.cache, needed, nil))()
+		settle()
+		vpcs.put(t.Context(), old)
+		wantHeld(t, c, vpc, machine)
+	})
+}
+
+// The store of the users is restored from a backup in which a user is ready and has no hold,
+// as after a version without dependencies: nothing else of it changes, and it takes its hold
+// again all the same.
+//
+// promise E2. Negative control: the mutant "a hold that a user lost is not taken again".
+func TestStoreRestoredToAReadyUserWithoutAHoldKeepsTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCloud()
+		vpcs, machines := newRestorable(t), newRestorable(t)
+		vpc, theirs := newHalf(t, vpcs, "vpc", c), newHalf(t, vpcs, "vpc", c)
+		machine := newHalf(t, machines, "machine", c)
+		must(vpc.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "v"}}))(t)
+		defer vpc.run(t)()
+		settle()
+		m := must(machine.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "m", Finalizers: []string{finalizer}}, Spec: Spec{Needs: []string{"v"}}}))(t)
+		m.SetReady()
+		must(machine.store.UpdateStatus(t.Context(), m))(t)
+		old := backup(t, machines, "machine")
+		defer machine.run(t, depend.On(theirs.cache, needed, nil))()
+		settle()
+		machines.put(t.Context(), old)
+		wantHeld(t, c, vpc, machine)
+	})
+}
+
+// wantHeld says that machine m holds VPC v within ten seconds, and that the VPC is not deleted
+// under it.
+func wantHeld(t *testing.T, c *cloud, vpc, machine *half) {
+	t.Helper()
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+	v := must(vpc.store.Get(t.Context(), store.Key{Name: "v"}))(t)
+	m := must(machine.store.Get(t.Context(), store.Key{Name: "m"}))(t)
+	if !v.Ready() || !v.HasFinalizer(depend.Finalizer("machine")) || m.Annotations[depend.HoldsAnnotation] != `["=vpc/v"]` {
+		t.Errorf("ten seconds after the restore: %+v, %+v; want a ready VPC that is held", v, m)
+	}
+	check(t, vpc.store.Delete(t.Context(), v))
+	time.Sleep(time.Hour)
+	synctest.Wait()
+	if _, err := vpc.store.Get(t.Context(), store.Key{Name: "v"}); err != nil || len(c.refused) > 0 {
+		t.Errorf("it was deleted under its user: %v; refused: %d", err, len(c.refused))
+	}
+}

@@ -474,6 +474,55 @@ func TestReadyBeforeTheRunIsToldToWaitWakesIt(t *testing.T) {
 	})
 }
 
+// A run has read its object before an edit, or before it went, of which the source has heard
+// when the run asks: what the object needs now is what wakes it, and one that has gone uses
+// nothing.
+//
+// promise Q1. Negative control: the mutant "what an older object needs replaces what it needs now".
+func TestRunWithAnOlderObjectLeavesWhatItNeedsNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		graph := depend.NewGraph()
+		s := newSystem(t, setting{options: &depend.Options{Graph: graph}})
+		s.declare("old")
+		s.edit("old", func(o *Thing) { o.SetReady() })
+		s.declare("new")
+		s.declare("edited", "old")
+		s.declare("gone", "old")
+		woken := 0
+		stop := s.runSource(&listener{synced: func() {}, add: func(key reconcile.Request) error {
+			if key.Name == "edited" {
+				woken++
+			}
+			return nil
+		}})
+		settle()
+		edited, gone := s.get("edited"), s.get("gone")
+		s.edit("edited", func(o *Thing) { o.Spec.Needs = []string{"new"} })
+		s.remove("gone")
+		settle()
+		for _, o := range []*Thing{edited, gone} {
+			p := must(s.tracker.Admit(t.Context(), o, func(context.Context, func(*Thing) error) error { return nil }))(t)
+			if !p.Open() {
+				t.Fatal("it may not go on: this shows nothing")
+			}
+			check(t, p.End(t.Context(), o, reconcile.Result{}, nil, nil))
+		}
+		settle()
+		if users := graph.View(depend.Ref{Kind: "thing", Key: store.Key{Name: "old"}}).Users; len(users) > 0 {
+			t.Errorf("nothing needs it, and %v use it", users)
+		}
+		woken = 0
+		s.edit("new", func(o *Thing) { o.SetReady() })
+		settle()
+		if woken != 1 {
+			t.Errorf("woken %d times when what it needs now is ready, want once", woken)
+		}
+		if err := stop(); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
 // The failure of a source is told through Watched.
 //
 // Negative control: mutant "the failure of a watched source is not told".

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -268,6 +269,7 @@ func (t *Tracker[S, T]) followUsers(ctx context.Context, listed func()) error {
 		before, after := heldBy(ch.Old), heldBy(ch.New)
 		t.mu.Lock()
 		t.dirty[ch.Key] = struct{}{}
+		t.noteLostLocked(ch.Key, before, after)
 		for _, h := range after {
 			t.held[h.ref]++
 		}
@@ -281,6 +283,21 @@ func (t *Tracker[S, T]) followUsers(ctx context.Context, listed func()) error {
 		t.poke()
 	}
 	return context.Cause(ctx)
+}
+
+// noteLostLocked notes that an object has lost a hold on what it needs, by a restore of its
+// store or by hand; mu is held.
+func (t *Tracker[S, T]) noteLostLocked(key store.Key, before, after holds) {
+	u := t.index.users[key]
+	if u == nil || slices.Equal(before, after) {
+		return
+	}
+	left := after.settled().find()
+	for _, h := range before {
+		if h.firm && left(h.ref) < 0 && slices.ContainsFunc(u.edges, func(e edge) bool { return t.ref(e.node.target) == h.ref }) {
+			u.loseHold()
+		}
+	}
 }
 
 // heldBy is what an object holds. A record that cannot be read holds nothing here; the
@@ -325,9 +342,9 @@ func (t *Tracker[S, T]) work(ctx context.Context, to reconcile.Sink[reconcile.Re
 		}
 		t.mu.Unlock()
 	}
-	for key := range dirty { // those that were told to wait while the index was older than what they saw
+	for key := range dirty { // those that were told to wait while the index was older than what they saw, or lost a hold
 		t.mu.Lock()
-		if u := t.index.users[key]; u != nil && u.is(waiting) {
+		if u := t.index.users[key]; u != nil && (u.is(waiting) || u.is(unkept)) {
 			if w, ok := t.index.consider(u, nil, false, t.now()); ok {
 				t.wakes = append(t.wakes, w)
 			}

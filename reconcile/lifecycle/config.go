@@ -18,9 +18,12 @@ type Config[C any] interface {
 	// last good one to go on with.
 	current(ctx context.Context) (c C, loaded bool, err error)
 
-	// follow calls changed after every change, again if it failed, until ctx
-	// ends. f is the follower's state, kept from one call to the next.
-	follow(ctx context.Context, f *follower, changed func() error) error
+	// news are of its changes.
+	news() *news
+
+	// follow keeps it up to date until ctx ends. keeps says whether this follower
+	// does; it is kept from one call to the next.
+	follow(ctx context.Context, keeps *bool) error
 
 	// check says what is wrong with it.
 	check() error
@@ -30,12 +33,6 @@ type Config[C any] interface {
 // when nothing happens. 0 is never. Up to a tenth is added, so that objects
 // that were run together do not stay together.
 type Poller interface{ PollInterval() time.Duration }
-
-// follower is what one follower of a config keeps. Several may share a config.
-type follower struct {
-	told  uint64 // of the config's changes
-	keeps bool   // it keeps the config up to date
-}
 
 type loadedKey struct{}
 
@@ -51,13 +48,14 @@ func ConfigLoaded(ctx context.Context) bool {
 // type that cannot be copied (see [store.New]) is refused by [NewProvider].
 func StaticConfig[C any](c C) Config[C] {
 	copier, err := store.New[C, struct{}](new(nowhere), "config", nil)
-	return static[C]{&store.Object[C, struct{}]{Spec: c}, copier, err}
+	return static[C]{&store.Object[C, struct{}]{Spec: c}, copier, err, new(news)}
 }
 
 type static[C any] struct {
 	o      *store.Object[C, struct{}]
 	copier *store.Store[C, struct{}]
 	err    error
+	never  *news
 }
 
 // nowhere is a backend for a store that only makes copies.
@@ -67,7 +65,9 @@ func (s static[C]) current(context.Context) (C, bool, error) {
 	return s.copier.Clone(s.o).Spec, true, nil
 }
 
-func (s static[C]) follow(ctx context.Context, _ *follower, _ func() error) error {
+func (s static[C]) news() *news { return s.never }
+
+func (s static[C]) follow(ctx context.Context, _ *bool) error {
 	<-ctx.Done()
 	return nil
 }
@@ -100,14 +100,14 @@ func WatchedConfig[C, T any](s *store.Store[C, T], key store.Key, initial *C) (C
 }
 
 type watched[C, T any] struct {
-	store *store.Store[C, T]
-	key   store.Key
+	store   *store.Store[C, T]
+	key     store.Key
+	changes news // of now, since a run may have used it
 
 	mu        sync.Mutex          // guards what follows, and followers; not held while the store is read
 	now       *store.Object[C, T] // in force; nil: none. Never modified.
 	known     bool                // whether the store has told
 	followers int                 // that keep now up to date
-	changes   uint64              // of now, since a run may have used it
 	asked     uint64              // readings begun
 	answered  uint64              // of these, the newest that was taken
 }
@@ -132,12 +132,14 @@ func (w *watched[C, T]) current(ctx context.Context) (c C, loaded bool, err erro
 
 func (w *watched[C, T]) check() error { return nil }
 
+func (w *watched[C, T]) news() *news { return &w.changes }
+
 // follow watches the kind, and reads the one object whenever it may have
 // changed.
-func (w *watched[C, T]) follow(ctx context.Context, f *follower, changed func() error) error {
+func (w *watched[C, T]) follow(ctx context.Context, keeps *bool) error {
 	defer func() {
 		if ctx.Err() != nil { // else it is begun again in a moment
-			w.keep(f, false)
+			w.keep(keeps, false)
 		}
 	}()
 	for e, err := range w.store.Watch(ctx, 0) {
@@ -152,41 +154,23 @@ func (w *watched[C, T]) follow(ctx context.Context, f *follower, changed func() 
 		if err := w.load(ctx); err != nil {
 			return err
 		}
-		w.keep(f, true)
-		if err := w.tell(f, changed); err != nil {
-			return err
-		}
+		w.keep(keeps, true)
 	}
 	return nil
 }
 
 // keep notes whether a follower keeps the config up to date. While none does, each
 // run reads it: it may have been altered since the last one stopped.
-func (w *watched[C, T]) keep(f *follower, keeps bool) {
+func (w *watched[C, T]) keep(keeps *bool, now bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case keeps && !f.keeps:
+	case now && !*keeps:
 		w.followers++
-	case !keeps && f.keeps:
+	case !now && *keeps:
 		w.followers--
 	}
-	f.keeps = keeps
-}
-
-// tell passes a change on to a follower once, whether a run or a watch found it.
-func (w *watched[C, T]) tell(f *follower, changed func() error) error {
-	w.mu.Lock()
-	changes := w.changes
-	w.mu.Unlock()
-	if f.told == changes {
-		return nil
-	}
-	if err := changed(); err != nil {
-		return err
-	}
-	f.told = changes
-	return nil
+	*keeps = now
 }
 
 // load reads the object. If it cannot be read, the one in force stays.
@@ -216,7 +200,7 @@ func (w *watched[C, T]) load(ctx context.Context) error {
 	// Before the first reading nothing can have run with another config, unless
 	// one was given at construction.
 	if (w.known || w.now != nil) && version(o) != version(w.now) {
-		w.changes++
+		w.changes.tell()
 	}
 	w.known, w.now = true, o
 	return nil

@@ -59,7 +59,7 @@ func (l *Lifecycle[S, T]) Controller(name string, c *cache.Cache[S, T], dependen
 	if err != nil {
 		return nil, err
 	}
-	sources := []reconcile.Source[reconcile.Request]{l.From(c), l.rounds(c)}
+	sources := append([]reconcile.Source[reconcile.Request]{l.From(c)}, l.work.sources(c.Name())...)
 	for _, d := range dependencies {
 		sources = append(sources, l.noting(d))
 	}
@@ -127,13 +127,14 @@ func ownDelays(o *reconcile.Options[reconcile.Request]) error {
 // cache.Options.Finalizers. Handlers that are added later are not among them.
 func (l *Lifecycle[S, T]) Finalizers() []string { return l.work.finalizers() }
 
-// From is the source of the objects' own changes, for the Watch of a controller
-// that is to serve further caches of the kind (Controller has one of its own).
+// From is the source of the objects of c, for the Watch of a controller that is to
+// serve further caches of the kind (Controller has one of its own): of their own
+// changes, and of all of them when the config changes or a handler is added.
 // Unlike reconcile.From it passes nothing that a run writes itself, finalizers
 // included: a run that nothing explains is taken for a Resync that was asked
 // for. The handlers' Supersede decides what ends a backoff.
 func (l *Lifecycle[S, T]) From(c *cache.Cache[S, T]) reconcile.Source[reconcile.Request] {
-	return reconcile.FromWith(c, &reconcile.FromOptions[S, T]{
+	s := reconcile.FromWith(c, &reconcile.FromOptions[S, T]{
 		When: l.concerns, ByOthers: reconcile.BecameUnready[S, T],
 		Urgent: func(ch cache.Change[S, T]) bool {
 			if ch.New != nil {
@@ -144,6 +145,25 @@ func (l *Lifecycle[S, T]) From(c *cache.Cache[S, T]) reconcile.Source[reconcile.
 			return urgent(ch)
 		},
 	})
+	if changes := s.Run; changes != nil {
+		told, _ := l.work.news().now() // kept from one run of the source to the next
+		s.Run = func(ctx context.Context, to reconcile.Sink[reconcile.Request]) (err error) {
+			ctx, cancel := context.WithCancel(ctx)
+			rounds := make(chan error, 1)
+			go func() { // ended by cancel, waited for below
+				defer cancel() // where a round was cut off the source is begun again
+				rounds <- l.work.news().follow(ctx, &told, func() error { return l.round(ctx, c, to) })
+			}()
+			defer func() {
+				cancel()
+				if cut := <-rounds; err == nil {
+					err = cut
+				}
+			}()
+			return changes(ctx, to)
+		}
+	}
+	return s
 }
 
 func (l *Lifecycle[S, T]) concerns(ch cache.Change[S, T]) bool {
@@ -183,28 +203,18 @@ func urgent[S, T any](ch cache.Change[S, T]) bool {
 // concerns all of them.
 var lowBand = queue.At(-100)
 
-// rounds is the source of what concerns every object: another config, another
-// handler.
-func (l *Lifecycle[S, T]) rounds(c *cache.Cache[S, T]) reconcile.Source[reconcile.Request] {
-	var f follower // of each controller its own: all are to hear of a change
-	return reconcile.Source[reconcile.Request]{
-		Name: c.Name() + " rounds",
-		Run: func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
-			to.Synced() // it says nothing at the start: that is the cache's part
-			return l.work.follow(ctx, &f, func(concerns func(*store.Object[S, T]) bool) error {
-				var after time.Duration
-				for o := range c.All() {
-					if concerns != nil && !concerns(o) {
-						continue
-					}
-					// Urgent: it may be the cure for what is backing off, or parked.
-					if err := reconcile.AddWaiting(ctx, to, o.Key(), queue.AddOptions{After: after, Priority: lowBand, Urgent: true}); err != nil {
-						return err
-					}
-					after += l.options.Pace
-				}
-				return nil
-			})
-		},
+// round adds every object of a cache that is concerned.
+func (l *Lifecycle[S, T]) round(ctx context.Context, c *cache.Cache[S, T], to reconcile.Sink[reconcile.Request]) error {
+	var after time.Duration
+	for o := range c.All() {
+		if !l.work.concerned(o) {
+			continue
+		}
+		// Urgent: it may be the cure for what is backing off, or parked.
+		if err := reconcile.AddWaiting(ctx, to, o.Key(), queue.AddOptions{After: after, Priority: lowBand, Urgent: true}); err != nil {
+			return err
+		}
+		after += l.options.Pace
 	}
+	return nil
 }

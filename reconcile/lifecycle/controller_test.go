@@ -445,6 +445,83 @@ func TestSeveralSourcesOfOneKindReachEveryHandler(t *testing.T) {
 	})
 }
 
+// twoCaches runs a lifecycle over two caches, each of a namespace with one object: the second
+// one is for the same controller, or for one of its own.
+func twoCaches(t *testing.T, s *widgets, l *Lifecycle[widgetSpec, widgetStatus], controllers int) {
+	t.Helper()
+	var caches []*widgetCache
+	for _, name := range []string{"one", "two"} {
+		caches = append(caches, newCache(t, s, &cache.Options[widgetSpec, widgetStatus]{Name: name, Selector: store.Selector{Namespace: name}}))
+		if _, err := s.Create(t.Context(), &widget{Meta: store.Meta{Namespace: name, Name: "a"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err := l.Controller("first", caches[0], nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runners := []reconcile.Runner{first}
+	if controllers == 1 {
+		err = first.Watch(l.From(caches[1]))
+	} else {
+		var second *reconcile.Controller[reconcile.Request]
+		second, err = l.Controller("second", caches[1], nil, nil)
+		runners = append(runners, second)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	manage(t, runners...)
+	restFor(time.Second)
+}
+
+// A handler that is added is shown the objects of every cache of the lifecycle, once, whether
+// one controller serves them or several.
+//
+// promise R1. Negative control: the mutant "news reach one cache".
+func TestAddedHandlerReachesTheObjectsOfAllCaches(t *testing.T) {
+	for _, controllers := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			var d diary
+			s := newWidgets(t)
+			l := mustNew(t, s, d.handler("a", nil))
+			twoCaches(t, s, l, controllers)
+			d.expect(t, "a Added 0", "a Added 0")
+			if _, err := l.Handlers().Add(d.handler("b", nil)); err != nil {
+				t.Fatal(err)
+			}
+			restFor(time.Minute)
+			d.expect(t, "b Added 0", "b Added 0")
+		})
+	}
+}
+
+// A change of the config runs the objects of every cache of the lifecycle, once, whether one
+// controller serves them or several.
+//
+// promise R1. Negative control: the mutant "news are for the cache that a
+// controller was made with".
+func TestChangedConfigReachesTheObjectsOfAllCaches(t *testing.T) {
+	for _, controllers := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			var d diary
+			s, cs := newWidgets(t), newKind[settings, struct{}](t, "config")
+			putConfig(t, cs, "main", settings{Hosts: []string{"old"}})
+			p := &fakeProvider{create: func(_ context.Context, o *widget, c settings, _ client) (reconcile.Result, error) {
+				d.note("%s with %s", o.Key(), c.Hosts[0])
+				return reconcile.Result{}, nil
+			}}
+			twoCaches(t, s, mustProvide(t, s, p, watchConfig(t, cs, nil), nil), controllers)
+			d.take()
+			putConfig(t, cs, "main", settings{Hosts: []string{"new"}})
+			restFor(time.Minute)
+			if got, want := slices.Sorted(slices.Values(d.take())), []string{"one/a with new", "two/a with new"}; !slices.Equal(got, want) {
+				t.Errorf("runs %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 // case 99, 100; weak point 001.14: an object that left the label filter was
 // never cleaned up.
 func TestObjectThatLeftTheSelectorIsStillCleanedUp(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 )
 
@@ -20,8 +19,8 @@ var ErrHandlerExists = errors.New("lifecycle: handler exists already")
 // it found it, except that it never starts a call of a handler that has been
 // removed.
 type Handlers[S, T any] struct {
-	kind    string
-	changed chan struct{} // capacity 1: the list was edited, every object has to run
+	kind string
+	news news // the list was edited, every object has to run
 
 	list atomic.Pointer[[]*entry[S, T]] // replaced, never edited: runs read it without a lock
 
@@ -39,7 +38,7 @@ type entry[S, T any] struct {
 }
 
 func newHandlers[S, T any](kind string, retired []string, forget func(*entry[S, T])) *Handlers[S, T] {
-	h := &Handlers[S, T]{kind: kind, changed: make(chan struct{}, 1), retired: slices.Clone(retired), forget: forget}
+	h := &Handlers[S, T]{kind: kind, retired: slices.Clone(retired), forget: forget}
 	h.list.Store(new([]*entry[S, T]))
 	return h
 }
@@ -58,7 +57,7 @@ func (h *Handlers[S, T]) Add(handler Handler[S, T]) (string, error) {
 	next := append(slices.Clone(*h.list.Load()), e)
 	h.retired = slices.DeleteFunc(slices.Clone(h.retired), func(f string) bool { return f == e.Finalizer || f == e.pending })
 	h.list.Store(&next)
-	h.notify()
+	h.news.tell()
 	return e.Name, nil
 }
 
@@ -109,15 +108,9 @@ func (h *Handlers[S, T]) remove(match func(*entry[S, T]) bool) int {
 		h.forget(e)
 	}
 	if len(gone) > 0 {
-		h.notify() // objects in deletion may have waited for it
+		h.news.tell() // objects in deletion may have waited for it
 	}
 	return len(gone)
-}
-
-// notify asks for a run of every object. One request waits until the controller
-// listens; more would say nothing new.
-func (h *Handlers[S, T]) notify() {
-	sleep.Wake(h.changed)
 }
 
 // retiredFinalizers are those that no object in deletion has to wait for.

@@ -60,9 +60,11 @@ type work[S, T any] interface {
 	// cured hears of every key for which something that it depends on may have mended
 	// what failed; fromZero says that the attempts start from 0.
 	cured(key store.Key, fromZero bool)
-	// follow makes a round each time that something concerns every object, or
-	// every one that the func it passes says; nil is all.
-	follow(ctx context.Context, f *follower, round func(concerns func(*store.Object[S, T]) bool) error) error
+	// news are of what concerns every object of which concerned says so.
+	news() *news
+	concerned(o *store.Object[S, T]) bool
+	// sources keep what runs go by up to date, for one controller.
+	sources(name string) []reconcile.Source[reconcile.Request]
 	// finalizers are those that may be put on objects.
 	finalizers() []string
 	// mindsLabels says whether a change of labels alone matters.

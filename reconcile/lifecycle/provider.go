@@ -195,9 +195,20 @@ func (w *providerWork[S, T, C, A]) note(store.Key) {}
 
 func (w *providerWork[S, T, C, A]) cured(store.Key, bool) {} // its retries are the queue's
 
-// follow runs every object again after a change of the config.
-func (w *providerWork[S, T, C, A]) follow(ctx context.Context, f *follower, round func(func(*store.Object[S, T]) bool) error) error {
-	return w.config.follow(ctx, f, func() error { return round(nil) })
+func (w *providerWork[S, T, C, A]) news() *news { return w.config.news() }
+
+// concerned: every object runs again after a change of the config.
+func (w *providerWork[S, T, C, A]) concerned(*store.Object[S, T]) bool { return true }
+
+func (w *providerWork[S, T, C, A]) sources(name string) []reconcile.Source[reconcile.Request] {
+	keeps := false
+	return []reconcile.Source[reconcile.Request]{{
+		Name: name + " config",
+		Run: func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
+			to.Synced() // it adds nothing
+			return w.config.follow(ctx, &keeps)
+		},
+	}}
 }
 
 func (w *providerWork[S, T, C, A]) finalizers() []string {

@@ -378,9 +378,10 @@ func TestMissingConfigDoesNotBlockDeletion(t *testing.T) {
 // noConfig is a config that is not there.
 type noConfig struct{ err error }
 
-func (n noConfig) current(context.Context) (settings, bool, error)       { return settings{}, false, n.err }
-func (n noConfig) check() error                                          { return nil }
-func (n noConfig) follow(context.Context, *follower, func() error) error { return nil }
+func (n noConfig) current(context.Context) (settings, bool, error) { return settings{}, false, n.err }
+func (n noConfig) check() error                                    { return nil }
+func (n noConfig) news() *news                                     { return new(news) }
+func (n noConfig) follow(context.Context, *bool) error             { return nil }
 
 // case 44
 func TestWithoutAConfigObjectsWaitWithoutAnError(t *testing.T) {

@@ -122,45 +122,16 @@ func TestCuredHandlerBeginsAgainIfTheSourceSaysSo(t *testing.T) {
 // Negative control: mutant "a round that was cut off is not made again".
 func TestRoundThatWasCutOffIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := mustNew(t, newWidgets(t)).work.(*handlerWork[widgetSpec, widgetStatus])
-		w.list.notify() // a handler was added
-		if err := w.follow(t.Context(), nil, func(func(*widget) bool) error { return errBoom }); !errors.Is(err, errBoom) {
+		var n news
+		var told uint64
+		n.tell() // a handler was added, or the config has changed
+		if err := n.follow(t.Context(), &told, func() error { return errBoom }); !errors.Is(err, errBoom) {
 			t.Fatalf("the source ended with %v, want why the round was cut off", err)
 		}
 		rounds := 0
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { // ends at cancel
-			done <- w.follow(ctx, nil, func(func(*widget) bool) error { rounds++; return nil })
-		}()
-		synctest.Wait()
-		cancel()
-		if err := <-done; err != nil || rounds != 1 {
-			t.Errorf("%d rounds in the next life, error %v; want one", rounds, err)
-		}
-	})
-}
-
-// A change of the config whose round over all objects was cut off is told by the next life
-// of the source.
-//
-// Negative control: mutant "a round that was cut off has told of the config".
-func TestRoundOfAConfigThatWasCutOffIsMadeAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newWidgets(t)
-		create(t, s, "config")
-		c, err := WatchedConfig(s, key("config"), &widgetSpec{Size: 7})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var f follower
-		if err := c.follow(t.Context(), &f, func() error { return errBoom }); !errors.Is(err, errBoom) {
-			t.Fatalf("the source ended with %v, want why the round was cut off", err)
-		}
-		rounds := 0
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- c.follow(ctx, &f, func() error { rounds++; return nil }) }() // ends at cancel
+		go func() { done <- n.follow(ctx, &told, func() error { rounds++; return nil }) }() // ends at cancel
 		synctest.Wait()
 		cancel()
 		if err := <-done; err != nil || rounds != 1 {

@@ -3,8 +3,10 @@ package lifecycle
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
 
@@ -40,21 +42,58 @@ func (w *handlerWork[S, T]) cured(key store.Key, fromZero bool) {
 	}
 }
 
-// follow shows a handler that was added every object that it has not met. When
-// one was removed, objects in deletion may have waited for it.
-func (w *handlerWork[S, T]) follow(ctx context.Context, _ *follower, round func(func(*store.Object[S, T]) bool) error) error {
+// news counts what concerns every object, and wakes those who follow it.
+type news struct {
+	mu    sync.Mutex // guards what follows
+	count uint64
+	more  chan struct{} // closed with the next; nil: nobody waits
+}
+
+func (n *news) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.count++; n.more != nil {
+		close(n.more)
+		n.more = nil
+	}
+}
+
+// now is how much has been told, and what is closed when there is more.
+func (n *news) now() (count uint64, more <-chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.more == nil {
+		n.more = make(chan struct{})
+	}
+	return n.count, n.more
+}
+
+// follow makes a round for what it has not been told yet, and again for what is told until
+// ctx ends.
+func (n *news) follow(ctx context.Context, told *uint64, round func() error) error {
 	for {
+		count, more := n.now()
+		if *told != count {
+			if err := round(); err != nil {
+				return err // the next life of the source makes the round again
+			}
+			*told = count
+		}
 		select {
-		case <-w.list.changed:
+		case <-more:
 		case <-ctx.Done():
 			return nil
 		}
-		if err := round(func(o *store.Object[S, T]) bool { return o.Deleting() || !w.met(o) }); err != nil {
-			w.list.notify() // the next life of this source makes the round again
-			return err
-		}
 	}
 }
+
+func (w *handlerWork[S, T]) news() *news { return &w.list.news }
+
+func (w *handlerWork[S, T]) sources(string) []reconcile.Source[reconcile.Request] { return nil }
+
+// concerned: a handler that was added is shown every object that it has not met. When
+// one was removed, objects in deletion may have waited for it.
+func (w *handlerWork[S, T]) concerned(o *store.Object[S, T]) bool { return o.Deleting() || !w.met(o) }
 
 // met says whether every handler has been called for the object.
 func (w *handlerWork[S, T]) met(o *store.Object[S, T]) bool {
