@@ -24,7 +24,7 @@ func TestChangeFoldedIntoAnInitialOneIsNews(t *testing.T) {
 	add("b", nil, version("b", 2), true)
 	add("a", first, version("a", 3), false)
 	got := q.take(nil)
-	if len(got) != 2 || got[0].New.Revision != 3 || got[0].Old != nil || got[0].Initial || !got[1].Initial {
-		t.Errorf("got %+v, want the newest a as news, and b as it was", got)
+	if len(got) != 2 || got[1].New.Revision != 3 || got[1].Old != nil || got[1].Initial || !got[0].Initial {
+		t.Errorf("got %+v, want b as it was, and then the newest a as news", got)
 	}
 }

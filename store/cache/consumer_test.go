@@ -135,11 +135,11 @@ func TestSlowConsumerFallsBehindAlone(t *testing.T) {
 		if pending != 2 || folds != 1 {
 			t.Errorf("%d changes wait after %d folds, want 2 (one per key) after 1", pending, folds)
 		}
-		// It goes on: what it had taken, then the difference to the present.
+		// It goes on: what it had taken, then the difference to the present, the newest last.
 		for range 10 {
 			gate <- struct{}{}
 		}
-		expectSteps(t, slow, "b 2>102@102", "a 3>101@101")
+		expectSteps(t, slow, "a 3>101@101", "b 2>102@102")
 		f.send(changes(103, put(at(103, "a"))))
 		expectSteps(t, slow, "a 101>103@103")
 		expectSteps(t, fast, "a 101>103@103")
