@@ -21,6 +21,8 @@
 //   - A call is paid for before it is made. A key whose budget is used up waits
 //     in its queue, without a worker, in the order of priority and age, tenants in
 //     turns by weight (queue.Options.Tenant), and holds up no key of another budget.
+//   - A call that waits for its turn instead, such as the second of a run, pays when that
+//     has come, and not when it is given up. Such calls go in their order, beside the keys.
 //   - A run that needs no call (its look was served by an
 //     [github.com/tendhq/tend/reconcile/external.Inventory]) costs nothing.
 //   - An answer that says "too many" pauses the bucket for all controllers of
