@@ -2457,8 +2457,13 @@ var All = []Mutant{
 	},
 	{
 		Name: "a second pause is not told",
-		File: "reconcile/quota/pause.go", Old: "until.After(told[name]) {", New: "until.After(told[name]) && !(BROKEN && !told[name].IsZero()) {",
+		File: "reconcile/quota/pause.go", Old: "p.told[name] = now.Add(d)", New: "p.told[name] = now.Add(d + map[bool]time.Duration{true: time.Hour}[BROKEN])",
 		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",
+	},
+	{
+		Name: "a pause that was told is remembered for ever",
+		File: "reconcile/quota/pause.go", Old: "return !until.After(now) })", New: "return !until.After(now) && !BROKEN })",
+		Package: "reconcile/quota", Test: "TestPauseThatWasToldIsForgottenWhenItIsOver",
 	},
 	{
 		Name: "what was paid to another account counts",

@@ -75,7 +75,8 @@ func NewSet(o *Options) (*Set, error) {
 		return nil, errors.New("quota: Options.Backend has no leases")
 	}
 	s.pauses = pauses{
-		server: rand.Text(), more: make(chan struct{}, 1), tell: map[string]time.Duration{}, heard: map[store.Key]heardPause{},
+		server: rand.Text(), more: make(chan struct{}, 1),
+		tell: map[string]time.Duration{}, told: map[string]time.Time{}, heard: map[store.Key]heardPause{},
 	}
 	return s, nil
 }
