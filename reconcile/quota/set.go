@@ -279,7 +279,7 @@ func (s *Set) divide(f *following, b board) (next time.Time) {
 			allowed = min(allowed, need)
 		}
 		if b.live == 1 && p.part == 0 {
-			p.part, p.later = allowed, nil // no other server can have it
+			p.part, p.later = allowed, nil // no other member has it; what left may still drain
 		}
 		part := p.steer(allowed, now, f.ttl)
 		if due := p.due(f.ttl); !due.IsZero() && (next.IsZero() || due.Before(next)) {
