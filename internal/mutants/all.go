@@ -2311,6 +2311,46 @@ var All = []Mutant{
 
 	// reconcile/quota
 	{
+		Name: "a call that waits pays when it comes",
+		File: "reconcile/quota/budget.go", Old: "\tfirst := make(chan struct{}) // closed when it is\n", New: "\tif BROKEN {\n\t\tb.bucket.Charge(1)\n\t\tb.mu.Unlock()\n\t\tfor ctx.Err() == nil {\n\t\t\tleft := max(time.Until(turn), min(time.Until(b.bucket.Stats().Until), waitStep))\n\t\t\tif left <= 0 {\n\t\t\t\treturn nil\n\t\t\t}\n\t\t\tsleep.For(ctx, left)\n\t\t}\n\t\treturn context.Cause(ctx)\n\t}\n\tfirst := make(chan struct{}) // closed when it is\n",
+		Package: "reconcile/quota", Test: "TestCallsThatWaitOutAPauseKeepToTheRate",
+	},
+	{
+		Name: "a call that waits keeps the turn that it had when it came",
+		File: "reconcile/quota/budget.go", Old: "\tdefer b.leave(first)\n", New: "\tdefer b.leave(first)\n\tif BROKEN {\n\t\tsleep.For(ctx, time.Until(turn))\n\t\tb.bucket.Charge(1)\n\t\treturn nil\n\t}\n",
+		Package: "reconcile/quota", Test: "TestCallsThatWaitFollowThePart",
+	},
+	{
+		Name: "a call that is given up while it waits pays",
+		File: "reconcile/quota/budget.go", Old: "\treturn context.Cause(ctx)\n}\n\n// waitStep", New: "\tif BROKEN {\n\t\tb.bucket.Charge(1)\n\t}\n\treturn context.Cause(ctx)\n}\n\n// waitStep",
+		Package: "reconcile/quota", Test: "TestCallThatIsGivenUpTakesNoToken",
+	},
+	{
+		Name: "the token of a call that the breaker refuses is lost",
+		File: "reconcile/quota/budget.go", Old: "\t\t\tb.bucket.Refund(1)\n", New: "\t\t\tif !BROKEN {\n\t\t\t\tb.bucket.Refund(1)\n\t\t\t}\n",
+		Package: "reconcile/quota", Test: "TestTokenOfACallThatTheBreakerRefusesComesBack",
+	},
+	{
+		Name: "of calls that wait the last goes first",
+		File: "reconcile/quota/budget.go", Old: "b.line = append(b.line, first)", New: "b.line = slices.Insert(b.line, map[bool]int{false: len(b.line), true: min(len(b.line), 1)}[BROKEN], first)",
+		Package: "reconcile/quota", Test: "TestCallsWaitInTheOrderInWhichTheyCame",
+	},
+	{
+		Name: "a deadline counts without those that wait",
+		File: "reconcile/quota/budget.go", Old: "b.turnLocked(len(b.line))", New: "b.turnLocked(map[bool]int{false: len(b.line)}[BROKEN])",
+		Package: "reconcile/quota", Test: "TestCallsWaitInTheOrderInWhichTheyCame",
+	},
+	{
+		Name: "a pause fills a bucket without end",
+		File: "reconcile/quota/budget.go", Old: "s.PerSecond, float64(s.Burst))", New: "s.PerSecond, map[bool]float64{false: float64(s.Burst), true: math.Inf(1)}[BROKEN])",
+		Package: "reconcile/quota", Test: "TestDeadlineDuringAPauseCountsByTheFullBucket",
+	},
+	{
+		Name: "a run overtakes the calls that wait",
+		File: "reconcile/quota/budget.go", Old: "|| len(b.line) > 0 ||", New: "|| len(b.line) > 0 && !BROKEN ||",
+		Package: "reconcile/quota", Test: "TestRunsDoNotOvertakeCallsThatWait",
+	},
+	{
 		Name: "a forgotten budget comes back with an equal part",
 		File: "reconcile/quota/set.go", Old: "time.Since(u.until) < s.o.Members.TTL()", New: "!BROKEN && time.Since(u.until) < s.o.Members.TTL()",
 		Package: "reconcile/quota", Test: "TestForgottenBudgetComesBackWithThePartThatWasSaid",
@@ -2382,7 +2422,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a call waits in vain for a pause that ends after its deadline",
-		File: "reconcile/quota/budget.go", Old: "ok && end.Before(at) {", New: "ok && end.Before(map[bool]time.Time{false: at, true: turn}[BROKEN]) {",
+		File: "reconcile/quota/budget.go", Old: "; pause > 0 {\n\t\tturn, tokens", New: "; pause > 0 && !BROKEN {\n\t\tturn, tokens",
 		Package: "reconcile/quota", Test: "TestPauseBeyondTheDeadlineRefusesAtOnce",
 	},
 	{
@@ -2422,8 +2462,13 @@ var All = []Mutant{
 	},
 	{
 		Name: "a second pause is not told",
-		File: "reconcile/quota/pause.go", Old: "until.After(told[name]) {", New: "until.After(told[name]) && !(BROKEN && !told[name].IsZero()) {",
+		File: "reconcile/quota/pause.go", Old: "p.told[name] = now.Add(d)", New: "p.told[name] = now.Add(d + map[bool]time.Duration{true: time.Hour}[BROKEN])",
 		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",
+	},
+	{
+		Name: "a pause that was told is remembered for ever",
+		File: "reconcile/quota/pause.go", Old: "return !until.After(now) })", New: "return !until.After(now) && !BROKEN })",
+		Package: "reconcile/quota", Test: "TestPauseThatWasToldIsForgottenWhenItIsOver",
 	},
 	{
 		Name: "what was paid to another account counts",
@@ -3058,7 +3103,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "answers of before a cut raise the rate",
-		File: "reconcile/quota/budget.go", Old: "!c.tight || c.paid.Before(b.lowered) {", New: "!c.tight || c.paid.Before(b.lowered) && !BROKEN {",
+		File: "reconcile/quota/budget.go", Old: "!c.tight || c.left.Before(b.lowered) {", New: "!c.tight || c.left.Before(b.lowered) && !BROKEN {",
 		Package: "reconcile/quota", Test: "TestAnswersOfBeforeACutDoNotRaiseTheRate",
 	},
 	{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,7 +34,8 @@ type budget struct {
 	others  time.Time             // until when it asked other servers, as far as is known
 	tell    func(d time.Duration) // tells other servers of a pause; nil: it does not
 	circuit circuit
-	owing   int // keys that wait in the bucket to pay for a call; see gate
+	owing   int             // keys that wait in the bucket to pay for a call; see gate
+	line    []chan struct{} // calls that wait, in the order in which they came; see wait
 	stats   struct{ calls, throttled, down, refused uint64 }
 }
 
@@ -80,15 +82,15 @@ func (b *budget) applyLocked() {
 	}
 }
 
-// take takes a token if one is there and no key waits for it: a key that waits in the
-// queue goes first, or a stream of new runs would keep it waiting for ever.
+// take takes a token if one is there and neither a key nor a call waits for it: those go
+// first, or a stream of new runs would keep them waiting for ever.
 func (b *budget) take() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.closedLocked(); err != nil {
 		return err
 	}
-	if s := b.bucket.Stats(); b.owing > 0 || s.Tokens < 1 || !s.Until.IsZero() {
+	if s := b.bucket.Stats(); b.tightLocked(s) || !s.Until.IsZero() {
 		b.stats.refused++
 		return refuse(b, time.Now(), "it is used up")
 	}
@@ -106,73 +108,107 @@ func (b *budget) closedLocked() error {
 	return refuse(b, time.Now().Add(time.Second), "this server has no share of it at the moment")
 }
 
-// wait takes the next free token, and waits until it is there. It says when it took it.
-func (b *budget) wait(ctx context.Context) (paid time.Time, err error) {
+// wait takes a token when one is there, after all calls that came to wait before.
+//
+// It is taken when the turn has come, and not before: what steers the bucket, a pause or
+// another part, holds for the calls that wait, and one that is given up owes nothing.
+func (b *budget) wait(ctx context.Context) error {
 	b.mu.Lock()
-	if err := b.closedLocked(); err != nil {
-		b.mu.Unlock()
-		return paid, err
-	}
-	s := b.bucket.Stats()
-	paid = time.Now()
-	turn := paid
-	if missing := 1 - s.Tokens; missing > 0 {
-		turn = turn.Add(time.Duration(missing / s.PerSecond * float64(time.Second)))
-	}
-	at := turn
-	if s.Until.After(at) {
-		at = s.Until
-	}
-	if end, ok := ctx.Deadline(); ok && end.Before(at) {
+	turn, err := b.turnLocked(len(b.line))
+	if end, ok := ctx.Deadline(); err == nil && ok && end.Before(turn) {
 		b.stats.refused++
+		err = refuse(b, turn, "its turn comes after the deadline")
+	}
+	if err != nil {
 		b.mu.Unlock()
-		return paid, refuse(b, at, "its turn comes after the deadline")
+		return err
 	}
-	b.bucket.Charge(1)
+	first := make(chan struct{}) // closed when it is
+	if b.line = append(b.line, first); len(b.line) == 1 {
+		close(first)
+	}
 	b.mu.Unlock()
-	for { // a pause may begin meanwhile, or end before its time
-		if ctx.Err() != nil {
-			return paid, context.Cause(ctx)
-		}
-		left := time.Until(turn)
-		if pause := time.Until(b.bucket.Stats().Until); pause > left {
-			left = min(pause, pauseStep)
-		}
-		if left <= 0 {
-			return paid, nil
-		}
-		sleep.For(ctx, left)
+	defer b.leave(first)
+	select {
+	case <-first:
+	case <-ctx.Done():
 	}
+	for ctx.Err() == nil {
+		left, err := b.pay()
+		if left <= 0 || err != nil {
+			return err
+		}
+		sleep.For(ctx, min(left, waitStep))
+	}
+	return context.Cause(ctx)
 }
 
-// pauseStep is how long it takes at most until a call that waits notices that a pause has
-// ended before its time.
-const pauseStep = time.Second
+// waitStep is how long it takes at most until the first call of the line notices that a
+// pause has ended before its time, or that the rate is another.
+const waitStep = time.Second
+
+// pay takes a token, or says how long it takes until there may be one.
+func (b *budget) pay() (left time.Duration, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	turn, err := b.turnLocked(0)
+	if err != nil {
+		return 0, err
+	}
+	if left = time.Until(turn); left <= 0 {
+		b.bucket.Charge(1)
+	}
+	return left, nil
+}
+
+// turnLocked is when, by what is known now, there is a token for a call that comes after
+// so many others.
+func (b *budget) turnLocked(ahead int) (turn time.Time, err error) {
+	if err := b.closedLocked(); err != nil {
+		return turn, err
+	}
+	s := b.bucket.Stats()
+	turn, tokens := time.Now(), s.Tokens
+	if pause := s.Until.Sub(turn); pause > 0 {
+		turn, tokens = s.Until, min(tokens+pause.Seconds()*s.PerSecond, float64(s.Burst))
+	}
+	if missing := float64(ahead) + 1 - tokens; missing > 0 {
+		turn = turn.Add(time.Duration(missing/s.PerSecond*float64(time.Second)) + 1) // rounded up
+	}
+	return turn, nil
+}
+
+// leave ends a wait, whatever came of it.
+func (b *budget) leave(first chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.line, first)
+	if b.line = slices.Delete(b.line, i, i+1); i == 0 && len(b.line) > 0 {
+		close(b.line[0])
+	}
+}
 
 // call is one call under way.
 type call struct {
 	left  time.Time
-	paid  time.Time // at the rate of that time
-	probe bool      // of an open circuit
-	tight bool      // the budget was used up when it left
+	probe bool // of an open circuit
+	tight bool // the budget was used up when it left
 }
 
-// begin is asked just before a call leaves. Paid is when wait took its token; zero: it
-// was there when it was asked for.
-func (b *budget) begin(paid time.Time) (call, error) {
+// begin is asked just before a call leaves, which has been paid for.
+func (b *budget) begin() (call, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := call{left: time.Now(), paid: paid}
-	if paid.IsZero() {
-		c.paid = c.left
-	}
-	// The part may have been lost since the call was paid for, or while it waited.
+	c := call{left: time.Now()}
+	// The part may have been lost since the call was paid for: the token is of a part that
+	// others have now.
 	if err := b.closedLocked(); err != nil {
 		return c, err
 	}
 	if b.circuit.open {
 		if again := b.circuit.again; c.left.Before(again) {
 			b.stats.refused++
+			b.bucket.Refund(1)
 			return c, refuse(b, again, "the endpoint is down")
 		}
 		// One call finds out. Until it has, or has had its time, all others wait.
@@ -181,8 +217,13 @@ func (b *budget) begin(paid time.Time) (call, error) {
 		b.bucket.Throttle(b.circuit.again)
 	}
 	b.stats.calls++
-	c.tight = b.owing > 0 || b.bucket.Stats().Tokens < 1
+	c.tight = b.tightLocked(b.bucket.Stats())
 	return c, nil
+}
+
+// tightLocked says whether the next call would have to wait: others do, or no token is there.
+func (b *budget) tightLocked(s queue.BucketStats) bool {
+	return b.owing > 0 || len(b.line) > 0 || s.Tokens < 1
 }
 
 // end takes note of how a call ended. Calls overtake each other: one that left
@@ -252,7 +293,7 @@ func (b *budget) riseLocked() float64 {
 }
 
 func (b *budget) lowerLocked(c call) {
-	if b.rate.Ceiling == 0 || c.paid.Before(b.lowered) {
+	if b.rate.Ceiling == 0 || c.left.Before(b.lowered) {
 		return
 	}
 	part := down
@@ -269,7 +310,7 @@ func (b *budget) lowerLocked(c call) {
 // raiseLocked raises the rate by what one call is of a second's calls. A budget
 // that was not used up proves nothing about what the cloud would take.
 func (b *budget) raiseLocked(c call) {
-	if b.rate.Ceiling == 0 || b.found == b.rate.Ceiling || b.share == 0 || !c.tight || c.paid.Before(b.lowered) {
+	if b.rate.Ceiling == 0 || b.found == b.rate.Ceiling || b.share == 0 || !c.tight || c.left.Before(b.lowered) {
 		return
 	}
 	b.used += 1 / (b.found * b.share)

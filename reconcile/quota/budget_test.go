@@ -3,6 +3,8 @@ package quota
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +33,7 @@ func begun(t *testing.T, b *budget, n int) []call {
 		if err := b.take(); err != nil {
 			t.Fatal(err)
 		}
-		c, err := b.begin(time.Time{})
+		c, err := b.begin()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,6 +81,137 @@ func TestFailuresOfOneMomentOpenTheBreakerOnce(t *testing.T) {
 		}
 		if opened != 1 || b.circuit.pause != firstPause {
 			t.Errorf("the breaker opened %d times, with a pause of %v; want once, and %v", opened, b.circuit.pause, firstPause)
+		}
+	})
+}
+
+// A call that was paid for and that the breaker refuses was not made.
+//
+// promise Q6. Negative control: mutant "the token of a call that the breaker refuses is lost".
+func TestTokenOfACallThatTheBreakerRefusesComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTestBudget(t, Rate{PerSecond: 0.001, Burst: trips + 1})
+		calls := begun(t, b, trips)
+		if err := b.take(); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range calls {
+			b.end(c, Verdict{Down: true})
+		}
+		before := b.bucket.Stats().Tokens
+		if _, err := b.begin(); !errors.Is(err, ErrNoBudget) {
+			t.Fatalf("a call to an endpoint that is down = %v, want ErrNoBudget", err)
+		}
+		if after := b.bucket.Stats().Tokens; after != before+1 {
+			t.Errorf("%v tokens are there after a call was refused that had one, %v before", after, before)
+		}
+	})
+}
+
+// waits has calls wait for their turn, and tells which have paid.
+type waits struct {
+	b    *budget
+	all  sync.WaitGroup
+	mu   sync.Mutex
+	paid []int
+}
+
+// add has one more call wait.
+func (w *waits) add(ctx context.Context, number int) {
+	w.all.Go(func() {
+		if w.b.wait(ctx) == nil {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.paid = append(w.paid, number)
+		}
+	})
+	synctest.Wait()
+}
+
+// Calls that wait take their turns in the order in which they came, and one that is given up
+// leaves its place to the next, also where it was the first. A deadline counts by all that wait.
+//
+// promise Q6. Negative controls: mutants "of calls that wait the last goes first" and "a deadline
+// counts without those that wait".
+func TestCallsWaitInTheOrderInWhichTheyCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waits{b: newTestBudget(t, Rate{PerSecond: 1, Burst: 1})}
+		begun(t, w.b, 1)
+		ctx, giveUp := context.WithCancel(t.Context())
+		for i := range 6 {
+			w.add(map[bool]context.Context{false: t.Context(), true: ctx}[i == 0 || i == 3], i)
+		}
+		in := func(d time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			return w.b.wait(ctx)
+		}
+		began := time.Now()
+		if err := in(6900 * time.Millisecond); !errors.Is(err, ErrNoBudget) || !time.Now().Equal(began) {
+			t.Errorf("a call that six wait before, with less than 7 s left, = %v after %v, want ErrNoBudget at once", err, time.Since(began))
+		}
+		giveUp()
+		synctest.Wait()
+		if err := in(5100 * time.Millisecond); err != nil {
+			t.Errorf("a call that four wait before, with more than 5 s left: %v", err)
+		}
+		w.all.Wait()
+		if want := []int{1, 2, 4, 5}; !slices.Equal(w.paid, want) {
+			t.Errorf("paid were %v, want %v", w.paid, want)
+		}
+		if d := time.Since(began).Round(time.Millisecond); d != 5*time.Second {
+			t.Errorf("five calls waited for %v, want 5 s", d)
+		}
+	})
+}
+
+// A pause fills the bucket, and no more: a deadline counts by what it will hold then.
+//
+// promise Q6. Negative control: mutant "a pause fills a bucket without end".
+func TestDeadlineDuringAPauseCountsByTheFullBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waits{b: newTestBudget(t, Rate{PerSecond: 1, Burst: 2})}
+		w.b.pauseUntil(time.Now().Add(10 * time.Second))
+		for i := range 10 {
+			w.add(t.Context(), i)
+		}
+		for d, refused := range map[time.Duration]bool{18 * time.Second: true, 20 * time.Second: false} {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			w.all.Go(func() {
+				defer cancel()
+				if err := w.b.wait(ctx); errors.Is(err, ErrNoBudget) != refused {
+					t.Errorf("with %v left, of which ten wait out a pause of 10 s and 8 s more: %v", d, err)
+				}
+			})
+			synctest.Wait()
+		}
+		w.all.Wait()
+	})
+}
+
+// A pause ends before its time, and the tokens are there: the first calls of runs do not take
+// them from the calls that wait, and the budget is said to be used up.
+//
+// promise Q6. Negative control: mutant "a run overtakes the calls that wait".
+func TestRunsDoNotOvertakeCallsThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waits{b: newTestBudget(t, Rate{PerSecond: 1, Burst: 2})}
+		w.b.pauseUntil(time.Now().Add(time.Hour))
+		began := time.Now()
+		w.add(t.Context(), 0)
+		w.b.pauseUntil(time.Time{})
+		if err := w.b.take(); !errors.Is(err, ErrNoBudget) {
+			t.Errorf("the first call of a run before a call that waits = %v, want ErrNoBudget", err)
+		}
+		if _, tight, _, _ := w.b.usage(); !tight {
+			t.Error("a budget that a call waits for is not used up")
+		}
+		w.all.Wait()
+		if d := time.Since(began); d > waitStep {
+			t.Errorf("the end of a pause was noticed after %v, want %v at most", d, waitStep)
+		}
+		if err := w.b.take(); err != nil {
+			t.Errorf("when no call waits: %v", err)
 		}
 	})
 }

@@ -21,6 +21,8 @@
 //   - A call is paid for before it is made. A key whose budget is used up waits
 //     in its queue, without a worker, in the order of priority and age, tenants in
 //     turns by weight (queue.Options.Tenant), and holds up no key of another budget.
+//   - A call that waits for its turn instead, such as the second of a run, pays when that
+//     has come, and not when it is given up. Such calls go in their order, beside the keys.
 //   - A run that needs no call (its look was served by an
 //     [github.com/tendhq/tend/reconcile/external.Inventory]) costs nothing.
 //   - An answer that says "too many" pauses the bucket for all controllers of
@@ -36,13 +38,12 @@
 // a call of the store. While a server waits for a budget of which others need less
 // than their parts, those say so in their member records, and it takes the rest: its
 // part follows within three TTLs. A server lowers its part as soon as it hears of
-// another, or of another that waits,
-// and raises it, or takes its first, a TTL later ([lease.Members]; 15 s unless
-// set otherwise); one that is alone takes its first at once. So as long as news
-// reaches everybody within a TTL, and a server that leaves has drained within
-// one, the parts never add up to more than the whole. What may go beyond it at
-// a change is what lies in the buckets at that moment, Burst in all, and one
-// call for each server beyond Burst, since no bucket holds less than one. A
+// another, or of another that waits, and raises it, or takes its first, a TTL later
+// ([lease.Members]; 15 s unless set otherwise); one that is alone takes its first at
+// once. So as long as news reaches everybody within a TTL, a server that leaves has
+// drained within one, and it was not the last, the parts never add up to more than the whole. What
+// may go beyond it at a change is what lies in the buckets at that moment, Burst in
+// all, and one call for each server beyond Burst, since no bucket holds less than one. A
 // server that cannot renew its lease has no part: it makes no calls before it
 // has joined again. Nor has one whose news of the others are older than a TTL: it lists
 // them after each renewal, so that a watch that hangs without a word costs nothing
@@ -50,6 +51,8 @@
 //
 // # What is not
 //
+// A server that starts alone takes all of each budget at once, also when the last of the
+// others has just left and still drains: until it has, the two have twice the whole.
 // The rate that is found below a Ceiling is found by each server for itself. A process that
 // was frozen while it made a call makes that call when it thaws. Calls made
 // otherwise than through Do or a Transport are not counted.

@@ -28,3 +28,10 @@ func (q *Quota) Calls() (read, write uint64) {
 	write, _, _, _ = q.budgets[Write].usage()
 	return read, write
 }
+
+// Told is how many pauses that the set told are remembered.
+func (s *Set) Told() int {
+	s.pauses.mu.Lock()
+	defer s.pauses.mu.Unlock()
+	return len(s.pauses.told)
+}

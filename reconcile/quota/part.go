@@ -180,5 +180,5 @@ func (b *budget) usage() (calls uint64, tight, paused bool, found float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.bucket.Stats()
-	return b.stats.calls, b.owing > 0 || s.Tokens < 1, !s.Until.IsZero() || b.circuit.open, b.found
+	return b.stats.calls, b.tightLocked(s), !s.Until.IsZero() || b.circuit.open, b.found
 }

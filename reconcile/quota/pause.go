@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -40,8 +41,9 @@ type pauses struct {
 	server string        // the namespace of the records that this server writes
 	more   chan struct{} // has a token when there may be something to tell
 
-	mu    sync.Mutex // guards what follows
-	tell  map[string]time.Duration
+	mu    sync.Mutex               // guards what follows
+	tell  map[string]time.Duration // by the name of the bucket
+	told  map[string]time.Time     // until when; of each that may last
 	heard map[store.Key]heardPause // by record
 }
 
@@ -60,11 +62,18 @@ func (p *pauses) share(name string, d time.Duration) {
 	sleep.Wake(p.more)
 }
 
+// take is what is to be told now: what would end no later than what was told is no news.
 func (p *pauses) take() map[string]time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(p.told, func(_ string, until time.Time) bool { return !until.After(now) })
 	tell := p.tell
 	p.tell = map[string]time.Duration{}
+	maps.DeleteFunc(tell, func(name string, d time.Duration) bool { return !now.Add(d).After(p.told[name]) })
+	for name, d := range tell {
+		p.told[name] = now.Add(d)
+	}
 	return tell
 }
 
@@ -79,7 +88,6 @@ func (s *Set) sharePauses(ctx context.Context) {
 }
 
 func (s *Set) tellPauses(ctx context.Context) {
-	told := map[string]time.Time{} // until when, by the name of the bucket
 	for {
 		select {
 		case <-ctx.Done():
@@ -87,10 +95,7 @@ func (s *Set) tellPauses(ctx context.Context) {
 		case <-s.pauses.more:
 		}
 		for name, d := range s.pauses.take() {
-			if until := time.Now().Add(d); until.After(told[name]) {
-				told[name] = until
-				_ = s.tellPause(ctx, name, d) // the others hear it from the cloud
-			}
+			_ = s.tellPause(ctx, name, d) // the others hear it from the cloud
 		}
 	}
 }

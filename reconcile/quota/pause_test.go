@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"testing"
 	"testing/synctest"
@@ -241,6 +242,40 @@ func TestEachPauseHoldsForQuotasThatAreMadeLater(t *testing.T) {
 				t.Errorf("the second server made a call %v after a pause of %v began", at, pause)
 			}
 			time.Sleep(time.Minute)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Nothing is kept of a pause that was told and is over: accounts come and go.
+//
+// promise Q7. Negative control: mutant "a pause that was told is remembered for ever".
+func TestPauseThatWasToldIsForgottenWhenItIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		defer b.Close()
+		set := must(quota.NewSet(&quota.Options{Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{}), Backend: b}))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- set.Run(ctx) }() // ends at cancel
+		pause := func(account string) {
+			q := must(set.Get(quota.Name{Account: account}))
+			_ = q.Do(ctx, quota.Read, func(context.Context) error { return &busy{2 * time.Second} })
+			synctest.Wait()
+		}
+		for i := range 100 {
+			pause(fmt.Sprint(i))
+		}
+		if n := set.Told(); n != 100 {
+			t.Errorf("%d pauses are remembered while 100 last", n)
+		}
+		time.Sleep(2 * time.Second)
+		pause("another")
+		if n := set.Told(); n != 1 {
+			t.Errorf("%d pauses are remembered while one lasts", n)
 		}
 		cancel()
 		if err := <-done; err != nil {

@@ -169,11 +169,10 @@ func (q *Quota) do(ctx context.Context, op Op, judge func(error) Verdict, call f
 	q.use()
 	defer q.use() // what the call's end tells is to be remembered
 	b := q.budgets[op]
-	paid, err := q.pay(ctx, op)
-	if err != nil {
+	if err := q.pay(ctx, op); err != nil {
 		return err
 	}
-	c, err := b.begin(paid)
+	c, err := b.begin()
 	if err != nil {
 		return err
 	}
@@ -194,16 +193,15 @@ func (q *Quota) do(ctx context.Context, op Op, judge func(error) Verdict, call f
 	return err
 }
 
-// pay makes sure of a token for one call, and says when it was taken if it had to be
-// waited for.
-func (q *Quota) pay(ctx context.Context, op Op) (paid time.Time, err error) {
+// pay makes sure of a token for one call.
+func (q *Quota) pay(ctx context.Context, op Op) error {
 	b := q.budgets[op]
 	t := ticketOf(ctx)
 	if t == nil || t.quota != q {
 		return b.wait(ctx)
 	}
 	if first, err := t.spend(op); first || err != nil {
-		return time.Time{}, err
+		return err
 	}
 	return b.wait(ctx)
 }

@@ -554,6 +554,68 @@ func TestPagesOfAListWaitForTheirTurn(t *testing.T) {
 	})
 }
 
+// Calls that wait while the bucket is paused, because the cloud asked for it or because the
+// endpoint was down, keep to the rate when the pause is over: they do not all leave at once.
+//
+// promise Q6. Negative control: mutant "a call that waits pays when it comes".
+func TestCallsThatWaitOutAPauseKeepToTheRate(t *testing.T) {
+	for name, answer := range map[string]error{"Retry-After": &busy{30 * time.Second}, "breaker": errDown} {
+		bubble(t, func(t *testing.T) {
+			const all = 100
+			q := must(newSet(quota.Rate{PerSecond: 2, Burst: 2}, quota.Rate{}).Get(quota.Name{API: "dns"}))
+			calls := newAPI()
+			var waiting sync.WaitGroup
+			for range all {
+				waiting.Go(func() {
+					_ = q.Do(t.Context(), quota.Read, func(context.Context) error {
+						if time.Since(calls.begun) < 20*time.Second {
+							return calls.call("get", 0, answer)
+						}
+						return calls.call("get", 0, nil)
+					})
+				})
+			}
+			waiting.Wait()
+			if n := calls.count("get"); n < all*9/10 { // one may be refused beside each probe
+				t.Errorf("%s: %d of %d calls were made", name, n, all)
+			}
+			calls.wantRate(t, "get", 2, 2)
+		})
+	}
+}
+
+// A call that is given up while it waits has not been made, and those that come after it do
+// not wait for its turn.
+//
+// promise Q6. Negative control: mutant "a call that is given up while it waits pays".
+func TestCallThatIsGivenUpTakesNoToken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		q := must(newSet(quota.Rate{PerSecond: 1, Burst: 1}, quota.Rate{}).Get(quota.Name{API: "dns"}))
+		call := func(ctx context.Context) error {
+			return q.Do(ctx, quota.Read, func(context.Context) error { return nil })
+		}
+		ctx, giveUp := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for range 60 {
+			waiting.Go(func() {
+				if err := call(ctx); err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		giveUp()
+		waiting.Wait()
+		begun := time.Now()
+		if err := call(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(begun); d > 2*time.Second {
+			t.Errorf("a call waited for %v behind calls that were not made", d)
+		}
+	})
+}
+
 // Negative control: without the sweep 50 keys were counted.
 //
 // promise Q7

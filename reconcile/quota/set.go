@@ -75,7 +75,8 @@ func NewSet(o *Options) (*Set, error) {
 		return nil, errors.New("quota: Options.Backend has no leases")
 	}
 	s.pauses = pauses{
-		server: rand.Text(), more: make(chan struct{}, 1), tell: map[string]time.Duration{}, heard: map[store.Key]heardPause{},
+		server: rand.Text(), more: make(chan struct{}, 1),
+		tell: map[string]time.Duration{}, told: map[string]time.Time{}, heard: map[store.Key]heardPause{},
 	}
 	return s, nil
 }
@@ -278,7 +279,7 @@ func (s *Set) divide(f *following, b board) (next time.Time) {
 			allowed = min(allowed, need)
 		}
 		if b.live == 1 && p.part == 0 {
-			p.part, p.later = allowed, nil // no other server can have it
+			p.part, p.later = allowed, nil // no other member has it; what left may still drain
 		}
 		part := p.steer(allowed, now, f.ttl)
 		if due := p.due(f.ttl); !due.IsZero() && (next.IsZero() || due.Before(next)) {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -502,6 +503,44 @@ func TestThoseWhoWaitWhenThePartIsLostMakeNoCalls(t *testing.T) {
 			t.Errorf("the part is %v after the link was cut, want 0", share)
 		}
 		s.stop()
+	})
+}
+
+// Calls that wait when another server takes its part keep to what is left to theirs: at no
+// time more are made than the budget gives, beyond a burst and a call for each server.
+//
+// promise Q6. Negative control: mutant "a call that waits keeps the turn that it had when it
+// came".
+func TestCallsThatWaitFollowThePart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		defer b.Close()
+		calls := newAPI()
+		call := func(ctx context.Context, s *server) error {
+			return must(s.set.Get(quota.Name{API: "dns"})).Do(ctx, quota.Write, func(context.Context) error { return calls.call("put", 0, nil) })
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var all sync.WaitGroup
+		one := startServer(t, b, "one")
+		synctest.Wait()
+		for range 1000 { // more than a minute's worth
+			all.Go(func() { _ = call(context.WithoutCancel(ctx), one) }) // no deadline refuses it
+		}
+		two := startServer(t, b, "two")
+		for range 20 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					if call(ctx, two) != nil {
+						sleep.For(ctx, time.Second)
+					}
+				}
+			})
+		}
+		all.Wait()
+		calls.wantRate(t, "put", 10, 10+2)
+		one.stop()
+		two.stop()
 	})
 }
 
