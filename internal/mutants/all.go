@@ -2093,6 +2093,21 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestLostAnswerOfACreateMakesNoSecondResource",
 	},
 	{
+		Name: "a broken call of the HTTP client made nothing",
+		File: "reconcile/external/outcome.go", Old: "return errors.As(err, &request)", New: "return errors.As(err, &request) && !BROKEN",
+		Package: "reconcile/external", Test: "TestErrorsOfTheHTTPClientAreUnknownOnceTheRequestMayBeSent",
+	},
+	{
+		Name: "a broken call made nothing, seen by the simulation",
+		File: "reconcile/external/outcome.go", Old: "ctx.Err() != nil || isBroken(err)", New: "ctx.Err() != nil || !BROKEN && isBroken(err)",
+		Package: "reconcile/external", Test: "TestSimulationEndsAsDeclared",
+	},
+	{
+		Name: "an error after the end of a call is definite",
+		File: "reconcile/external/outcome.go", Old: "return ctx.Err() != nil ||", New: "return ctx.Err() != nil && !BROKEN ||",
+		Package: "reconcile/external", Test: "TestBrokenCallOfACreateMakesNoSecondResource",
+	},
+	{
 		Name: "the creation grace goes by wall clocks",
 		File: "reconcile/external/reconciler.go", Old: "\t\tgraceEnd = first.Add(r.o.CreationGrace)\n", New: "\t\tif _, at := phaseOf(o.Intent); BROKEN {\n\t\t\tfirst = time.Now().Add(at.Sub(wall.Now()))\n\t\t}\n\t\tgraceEnd = first.Add(r.o.CreationGrace)\n",
 		Package: "reconcile/external", Test: "TestWrongClockDoesNotCreateASecondResource",
@@ -3561,12 +3576,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "an update that failed changed nothing",
-		File: "reconcile/external/inventory.go", Old: "f.UpdateFunc = v.writes(f.UpdateFunc, func(error) bool { return true })", New: "f.UpdateFunc = v.writes(f.UpdateFunc, func(err error) bool { return !BROKEN || isUnknown(err) })",
+		File: "reconcile/external/inventory.go", Old: "f.UpdateFunc = v.writes(f.UpdateFunc, func(context.Context, error) bool { return true })", New: "f.UpdateFunc = v.writes(f.UpdateFunc, func(ctx context.Context, err error) bool { return !BROKEN || isUnknown(ctx, err) })",
 		Package: "reconcile/external", Test: "TestEachWriteIsLookedAtUnlessItAnswered",
 	},
 	{
 		Name: "a deletion that failed changed nothing",
-		File: "reconcile/external/inventory.go", Old: "f.DeleteFunc = v.writes(f.DeleteFunc, func(error) bool { return true })", New: "f.DeleteFunc = v.writes(f.DeleteFunc, func(err error) bool { return !BROKEN || isUnknown(err) })",
+		File: "reconcile/external/inventory.go", Old: "f.DeleteFunc = v.writes(f.DeleteFunc, func(context.Context, error) bool { return true })", New: "f.DeleteFunc = v.writes(f.DeleteFunc, func(ctx context.Context, err error) bool { return !BROKEN || isUnknown(ctx, err) })",
 		Package: "reconcile/external", Test: "TestEachWriteIsLookedAtUnlessItAnswered",
 	},
 	{
@@ -3576,7 +3591,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a name that is taken leaves every create pending",
-		File: "reconcile/external/intent.go", Old: "if isUnknown(err) {", New: "if isUnknown(err) || BROKEN && errors.Is(err, ErrExists) {",
+		File: "reconcile/external/intent.go", Old: "if isUnknown(calls, err) {", New: "if isUnknown(calls, err) || BROKEN && errors.Is(err, ErrExists) {",
 		Package: "reconcile/external", Test: "TestNameThatIsTakenIsAFailureWithoutExclusiveCreate",
 	},
 	{

@@ -3,6 +3,10 @@ package external_test
 import (
 	"context"
 	"errors"
+	"net"
+	"net/url"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,6 +140,43 @@ func TestGraceOfALostCreateBeginsAtItsEnd(t *testing.T) {
 		}
 		w.settled("1")
 	})
+}
+
+// promise E1: errors of SDKs that do not say that the outcome is not known.
+//
+// Negative control: mutants "a broken call of the HTTP client made nothing" and "an error
+// after the end of a call is definite"; with each there were two disks.
+func TestBrokenCallOfACreateMakesNoSecondResource(t *testing.T) {
+	for name, c := range map[string]struct {
+		late bool // it takes effect at the end of the run's time
+		err  error
+	}{
+		"HTTP/2 connection lost": {false, &url.Error{Op: "Post", URL: "https://cloud", Err: errors.New("http2: client connection lost")}},
+		"no route any more":      {false, &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.EHOSTUNREACH)}},
+		"gRPC's word for it":     {true, errors.New("rpc error: code = DeadlineExceeded desc = context deadline exceeded")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.slowToShow(external.ByMark)
+				first := true
+				w.with(external.ClientFuncs[diskSpec, diskStatus]{
+					ObserveFunc: w.client.Observe, UpdateFunc: w.client.Update, DeleteFunc: w.client.Delete,
+					CreateFunc: func(ctx context.Context, o *disk) error {
+						if !first {
+							return w.client.Create(ctx, o)
+						}
+						if first = false; c.late {
+							<-ctx.Done()
+						}
+						return errors.Join(w.client.Create(context.WithoutCancel(ctx), w.store.Clone(o)), c.err)
+					},
+				})
+				w.declare()
+				w.fails()
+				w.settled("1")
+			})
+		})
+	}
 }
 
 // A process that begins calls a missing resource young at first, since it cannot know

@@ -93,7 +93,7 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 	if a.o.ExclusiveCreate && errors.Is(err, ErrExists) {
 		return ReasonCreateFailed, fmt.Errorf("create: %w", err) // it stays pending until a look shows whose it is
 	}
-	if isUnknown(err) {
+	if isUnknown(calls, err) {
 		return ReasonCreateFailed, fmt.Errorf("create, outcome unknown: %w", err) // it stays pending
 	}
 	if err != nil {

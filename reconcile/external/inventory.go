@@ -501,16 +501,16 @@ func (v *Inventory[S, T, R]) forgetLocked() {
 // ObserveFunc f has is not used. It is a Connector too, of itself.
 func (v *Inventory[S, T, R]) Client(f ClientFuncs[S, T]) ClientFuncs[S, T] {
 	f.ObserveFunc = v.observe
-	f.CreateFunc = v.writes(f.CreateFunc, func(err error) bool { return isUnknown(err) || errors.Is(err, ErrExists) })
-	f.UpdateFunc = v.writes(f.UpdateFunc, func(error) bool { return true })
-	f.DeleteFunc = v.writes(f.DeleteFunc, func(error) bool { return true })
+	f.CreateFunc = v.writes(f.CreateFunc, func(ctx context.Context, err error) bool { return isUnknown(ctx, err) || errors.Is(err, ErrExists) })
+	f.UpdateFunc = v.writes(f.UpdateFunc, func(context.Context, error) bool { return true })
+	f.DeleteFunc = v.writes(f.DeleteFunc, func(context.Context, error) bool { return true })
 	return f
 }
 
 // writes is f, after which its resource is not known any more: unless f failed without
 // effect, because it was throttled or by an error of which changed says so, or has told
 // the inventory what it wrote.
-func (v *Inventory[S, T, R]) writes(f func(context.Context, *store.Object[S, T]) error, changed func(error) bool) func(context.Context, *store.Object[S, T]) error {
+func (v *Inventory[S, T, R]) writes(f func(context.Context, *store.Object[S, T]) error, changed func(context.Context, error) bool) func(context.Context, *store.Object[S, T]) error {
 	if f == nil {
 		return nil
 	}
@@ -527,7 +527,7 @@ func (v *Inventory[S, T, R]) writes(f func(context.Context, *store.Object[S, T])
 		if err == nil {
 			known = v.answeredSince(v.o.IDOf(o), begun)
 		} else {
-			known = queue.IsThrottled(err) || !changed(err)
+			known = queue.IsThrottled(err) || !changed(ctx, err)
 		}
 		return err
 	}

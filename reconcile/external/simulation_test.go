@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,10 +37,14 @@ func laterCloud(seed uint64) *reconciletest.Cloud {
 	}))
 }
 
-// throttling turns the cloud's quota into one that all controllers share.
+// throttling turns the cloud's quota into one that all controllers share, and a lost answer
+// into an error that does not say that it is one.
 func throttling(bucket *queue.Bucket, err error) error {
 	if q, ok := errors.AsType[*reconciletest.QuotaError](err); ok {
 		return queue.Throttled(bucket, time.Now().Add(q.RetryAfter), err)
+	}
+	if errors.Is(err, reconciletest.ErrTimeout) { // as a broken HTTP/2 connection says it
+		return &url.Error{Op: "Post", URL: "https://cloud", Err: errors.New("http2: client connection lost")}
 	}
 	return err
 }
