@@ -2108,6 +2108,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestBrokenCallOfACreateMakesNoSecondResource",
 	},
 	{
+		Name: "a plan begins the creation grace",
+		File: "reconcile/external/plan.go", Old: "\tv := r.look(o, policy, r.seen.peek", New: "\tif BROKEN {\n\t\tr.seen.note(o.Key(), o.UID, o.Intent)\n\t}\n\tv := r.look(o, policy, r.seen.peek",
+		Package: "reconcile/external", Test: "TestPlanDuringACreateShortensNoGrace",
+	},
+	{
 		Name: "the creation grace goes by wall clocks",
 		File: "reconcile/external/reconciler.go", Old: "\t\tgraceEnd = first.Add(r.o.CreationGrace)\n", New: "\t\tif _, at := phaseOf(o.Intent); BROKEN {\n\t\t\tfirst = time.Now().Add(at.Sub(wall.Now()))\n\t\t}\n\t\tgraceEnd = first.Add(r.o.CreationGrace)\n",
 		Package: "reconcile/external", Test: "TestWrongClockDoesNotCreateASecondResource",

@@ -179,6 +179,38 @@ func TestBrokenCallOfACreateMakesNoSecondResource(t *testing.T) {
 	}
 }
 
+// promise E1, E2: a plan that is made while a create is under way. The create takes effect
+// in its last moment, so the grace begins after it all the same.
+//
+// Negative control: mutant "a plan begins the creation grace"; with that there were two
+// disks, or one without an object.
+func TestPlanDuringACreateShortensNoGrace(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.slowToShow(external.ByMark)
+			w.with(w.losing(func(ctx context.Context, o *disk) error {
+				must(w.rec.Plan(ctx))
+				<-ctx.Done()
+				return w.client.Create(context.WithoutCancel(ctx), o)
+			}))
+			w.declare()
+			w.fails()
+			if !deleted {
+				w.settled("1")
+				return
+			}
+			w.delete()
+			for !w.gone() {
+				w.run()
+				time.Sleep(5 * time.Second)
+			}
+			if got := sizes(w.cloud); got != "" {
+				t.Errorf("disks of the sizes %q are left behind", got)
+			}
+		})
+	}
+}
+
 // A process that begins calls a missing resource young at first, since it cannot know
 // better, but its plan says what will be done.
 func TestPlanOfAFreshProcessCreatesWhatIsMissing(t *testing.T) {
@@ -193,6 +225,20 @@ func TestPlanOfAFreshProcessCreatesWhatIsMissing(t *testing.T) {
 		}
 		if res := w.run(); !res.Requeue {
 			t.Errorf("Result %+v in a process that has just begun, want Requeue", res)
+		}
+	})
+}
+
+// promise Q7: of objects whose keys another server has.
+//
+// Negative control: mutant "a plan begins the creation grace".
+func TestPlanKeepsNoSighting(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.converged()
+		w.restart(nil)
+		must(w.rec.Plan(t.Context()))
+		if n := w.rec.Sightings(); n != 0 {
+			t.Errorf("%d sightings, want none", n)
 		}
 	})
 }

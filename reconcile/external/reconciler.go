@@ -187,7 +187,8 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 	if err != nil && !a.Stored().Paused {
 		return a.fail(ctx, ReasonPolicy, reconcile.Terminal(err))
 	}
-	a.view = a.look(a.Stored(), policy)
+	o := a.Stored()
+	a.view = a.look(o, policy, a.seen.note(o.Key(), o.UID, o.Intent))
 	next := decide(a.view)
 	if next != doPause {
 		a.endPause()
@@ -234,12 +235,13 @@ func (a *attempt[S, T]) permitted(ctx context.Context) (reconcile.Result, error)
 	return a.connected(ctx, calls)
 }
 
-// look is what the object itself says, before anybody has looked outside.
-func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy) view {
+// look is what the object itself says, before anybody has looked outside. First is since
+// when this process has known the record of its create; see sightings.
+func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy, first time.Time) view {
 	ours := o.HasFinalizer(r.o.Finalizer)
 	phase, _ := phaseOf(o.Intent)
 	var graceEnd time.Time
-	if first := r.seen.note(o.Key(), o.UID, o.Intent); !first.IsZero() {
+	if !first.IsZero() {
 		graceEnd = first.Add(r.o.CreationGrace)
 	}
 	return view{
