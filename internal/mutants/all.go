@@ -2113,6 +2113,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestPlanDuringACreateShortensNoGrace",
 	},
 	{
+		Name: "each try begins the creation grace again",
+		File: "reconcile/external/intent.go", Old: "\t\ta.seen.keep(stored.Key()", New: "\t\tif BROKEN {\n\t\t\treturn err\n\t\t}\n\t\ta.seen.keep(stored.Key()",
+		Package: "reconcile/external", Test: "TestRefusedTriesDoNotKeepAnEarlierCreatePending",
+	},
+	{
 		Name: "the creation grace goes by wall clocks",
 		File: "reconcile/external/reconciler.go", Old: "\t\tgraceEnd = first.Add(r.o.CreationGrace)\n", New: "\t\tif _, at := phaseOf(o.Intent); BROKEN {\n\t\t\tfirst = time.Now().Add(at.Sub(wall.Now()))\n\t\t}\n\t\tgraceEnd = first.Add(r.o.CreationGrace)\n",
 		Package: "reconcile/external", Test: "TestWrongClockDoesNotCreateASecondResource",
@@ -2347,7 +2352,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a create that was not called resolves a pending one",
-		File: "reconcile/external/intent.go", Old: "if a.unresolved() {\n\t\t\treturn ReasonCreateFailed, err\n", New: "if a.unresolved() && !BROKEN {\n\t\t\treturn ReasonCreateFailed, err\n",
+		File: "reconcile/external/intent.go", Old: "\t\treturn ReasonCreateFailed, a.madeNothing(ctx, a.Stored(),", New: "\t\tif BROKEN {\n\t\t\treturn ReasonCreateFailed, errors.Join(calls.Err(), a.outcome(ctx, a.Stored(), false))\n\t\t}\n\t\treturn ReasonCreateFailed, a.madeNothing(ctx, a.Stored(),",
 		Package: "reconcile/external", Test: "TestCreateThatWasNotCalledDoesNotHideAnEarlierOneOfUnknownOutcome",
 	},
 	{

@@ -74,6 +74,17 @@ func (s *sightings) peek(key store.Key, uid string, i store.Intent) time.Time {
 	return time.Now()
 }
 
+// keep says that the newest record is of a create that is known to have made nothing, and
+// that the one before it still counts: the record's sighting is that of the one before.
+func (s *sightings) keep(key store.Key, uid string, i store.Intent) {
+	ph, at := phaseOf(i)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.of[key]; ok {
+		s.of[key] = sighting{createRecord{uid, ph, at.UnixNano()}, known.first}
+	}
+}
+
 // forget drops what is known of the keys that left says.
 func (s *sightings) forget(left func(store.Key) bool) {
 	s.mu.Lock()

@@ -211,6 +211,41 @@ func TestPlanDuringACreateShortensNoGrace(t *testing.T) {
 	}
 }
 
+// promise E2: a create of unknown outcome that had no effect, and after it tries that the
+// cloud refuses: when the grace is over they have failed. What appears under the name then
+// is another's.
+//
+// Negative control: mutant "each try begins the creation grace again"; with that the disk
+// of another was taken over, and deleted with the object.
+func TestRefusedTriesDoNotKeepAnEarlierCreatePending(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		lost := w.losing(func(context.Context, *disk) error { return nil }).(external.ClientFuncs[diskSpec, diskStatus])
+		refused := func(context.Context, *disk) error { return errors.New("400: no such size") }
+		create := lost.CreateFunc
+		lost.CreateFunc = func(ctx context.Context, o *disk) error {
+			defer func() { create = refused }()
+			return create(ctx, o)
+		}
+		w.with(lost)
+		w.declare()
+		for range 5 {
+			w.fails()
+			time.Sleep(time.Minute)
+		}
+		if i := w.get().Intent; i.Failed.IsZero() {
+			t.Errorf("the record is %+v after minutes of refusals, want a failure", i)
+		}
+		w.cloud.Put(resource{Name: nameOf(w.get()), Props: map[string]string{"size": "9", "zone": "z"}})
+		create = w.client.Create
+		w.run()
+		w.delete()
+		w.run()
+		if got := sizes(w.cloud); got != "9" || !w.gone() {
+			t.Errorf("gone: %v; disks of the sizes %q, want that of another", w.gone(), got)
+		}
+	})
+}
+
 // A process that begins calls a missing resource young at first, since it cannot know
 // better, but its plan says what will be done.
 func TestPlanOfAFreshProcessCreatesWhatIsMissing(t *testing.T) {
