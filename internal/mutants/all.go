@@ -2118,6 +2118,36 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestRefusedTriesDoNotKeepAnEarlierCreatePending",
 	},
 	{
+		Name: "an inventory finds nothing by its mark",
+		File: "reconcile/external/inventory.go", Old: "byMark := why.byMark &&", New: "byMark := why.byMark && !BROKEN &&",
+		Package: "reconcile/external", Test: "TestInventoryFindsByItsMarkWhatACreateOfUnknownOutcomeMade",
+	},
+	{
+		Name: "an inventory finds nothing by its mark, seen by the simulation",
+		File: "reconcile/external/inventory.go", Old: "if byMark && !exists && err == nil {", New: "if byMark && !BROKEN && !exists && err == nil {",
+		Package: "reconcile/external", Test: "TestSimulationEndsAsDeclared",
+	},
+	{
+		Name: "a list from during the grace shows that there is nothing",
+		File: "reconcile/external/inventory.go", Old: "if !exists && err == nil && inRun(ctx) &&", New: "if !exists && err == nil && !BROKEN && inRun(ctx) &&",
+		Package: "reconcile/external", Test: "TestInventoryFindsByItsMarkWhatACreateOfUnknownOutcomeMade",
+	},
+	{
+		Name: "a list that shows what is gone is believed",
+		File: "reconcile/external/inventory.go", Old: "inRun(ctx) && begun.Before(why.since) {", New: "inRun(ctx) && !(BROKEN && len(ids) > 0) && begun.Before(why.since) {",
+		Package: "reconcile/external", Test: "TestListOfAnEarlierResourceDoesNotShowThatThereIsNone",
+	},
+	{
+		Name: "the name by which a resource was found is not stored",
+		File: "reconcile/external/reconciler.go", Old: "\tif seen.Exists {\n\t\ta.name =", New: "\tif seen.Exists && !BROKEN {\n\t\ta.name =",
+		Package: "reconcile/external", Test: "TestDeletionFindsByItsMarkWhatACreateOfUnknownOutcomeMade",
+	},
+	{
+		Name: "a list without marks shows that there is nothing",
+		File: "reconcile/external/inventory.go", Old: "\tif v.o.Detail != nil {\n\t\treturn nil, begun, reconcile.Terminal", New: "\tif v.o.Detail != nil && !BROKEN {\n\t\treturn nil, begun, reconcile.Terminal",
+		Package: "reconcile/external", Test: "TestListWithoutMarksStopsACreateOfUnknownOutcome",
+	},
+	{
 		Name: "the creation grace goes by wall clocks",
 		File: "reconcile/external/reconciler.go", Old: "\t\tgraceEnd = first.Add(r.o.CreationGrace)\n", New: "\t\tif _, at := phaseOf(o.Intent); BROKEN {\n\t\t\tfirst = time.Now().Add(at.Sub(wall.Now()))\n\t\t}\n\t\tgraceEnd = first.Add(r.o.CreationGrace)\n",
 		Package: "reconcile/external", Test: "TestWrongClockDoesNotCreateASecondResource",

@@ -15,7 +15,8 @@ import (
 )
 
 // ErrCreateIncomplete is what a run ends with when a create may or may not have
-// happened and there is no way to look it up ([ByCloud]). The key is parked;
+// happened and there is no way to look it up ([ByCloud], or [ByMark] by an [Inventory] with
+// Detail). The key is parked;
 // see [Reconciler.ClearPending].
 var ErrCreateIncomplete = errors.New("external: a create was begun and its outcome is not known")
 

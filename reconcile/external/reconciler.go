@@ -139,7 +139,8 @@ type attempt[S, T any] struct {
 	said   bool // Observe set the phase itself
 	// tolerated says that the resource differs, and that the policy forbids to update it.
 	tolerated bool
-	late      *S // what Observe filled in, to be stored
+	late      *S     // what Observe filled in, to be stored
+	name      string // by which Observe found the resource; empty: it found none
 	// notDue says that the first look of this process can wait: the run did not look.
 	notDue bool
 }
@@ -344,6 +345,9 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 		return err
 	}
 	a.view.seen, a.view.observed = seen, true
+	if seen.Exists {
+		a.name = o.Intent.ExternalName
+	}
 	a.Object.Status, a.Object.Conditions = o.Status, o.Conditions
 	if a.said = o.Phase != ""; a.said {
 		a.Object.Phase, a.Object.ObservedGeneration = o.Phase, o.ObservedGeneration
@@ -362,7 +366,7 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 
 // keepObserved stores what the look brought to light, each by itself, so that
 // neither is lost for the other: filled-in fields, and that a create whose
-// outcome was unknown did succeed.
+// outcome was unknown did succeed, with the name of what it made.
 func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	if err := a.TakeRequest(ctx); err != nil {
 		return fmt.Errorf("reconcile request: %w", err)
@@ -381,6 +385,7 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	a.view.phase = succeeded
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
 		o.Intent = ended(o.Intent, true, wall.Now())
+		o.Intent.ExternalName = cmp.Or(a.name, o.Intent.ExternalName)
 		return nil
 	}); err != nil {
 		return fmt.Errorf("outcome of an earlier create: %w", err)
@@ -388,10 +393,11 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	return nil
 }
 
-// forClient is the object as a client gets it: what is stored, and the status
-// as Observe left it.
+// forClient is the object as a client gets it: what is stored, and the status and the
+// name as Observe left them.
 func (a *attempt[S, T]) forClient() *store.Object[S, T] {
 	o, seen := a.store.Clone(a.Stored()), a.store.Clone(a.Object)
 	o.Status, o.Conditions, o.Phase, o.ObservedGeneration = seen.Status, seen.Conditions, seen.Phase, seen.ObservedGeneration
+	o.Intent.ExternalName = cmp.Or(a.name, o.Intent.ExternalName)
 	return o
 }

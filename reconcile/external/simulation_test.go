@@ -159,6 +159,7 @@ func TestSimulationEndsAsDeclared(t *testing.T) {
 		"our name, by inventory":  func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, byInventory) },
 		"exclusive, by inventory": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, exclusively) },
 		"exclusive, late, by a list that lags by minutes": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, lately) },
+		"by mark, by inventory":                           func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, byInventory) },
 		"by mark, under a quota":                          func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, underQuota) },
 	} {
 		for seed := range campaign.Seeds(t, seeds, campaign.Length()/4) {
@@ -210,7 +211,11 @@ func (w *world) simulation(seed uint64, naming external.Naming, way int) reconci
 			w.restart(nil)
 			client := external.Client[diskSpec, diskStatus](w.client)
 			if way == byInventory || way == exclusively || way == lately {
-				v := w.inventory(func(o *invOpts) { o.Settle = w.settle })
+				v := w.inventory(func(o *invOpts) {
+					if o.Settle = w.settle; naming == external.ByMark {
+						o.IDOf = nil
+					}
+				})
 				if way != byInventory {
 					w.lists = v
 				}
