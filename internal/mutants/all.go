@@ -2098,6 +2098,61 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestLostAnswerOfACreateMakesNoSecondResource",
 	},
 	{
+		Name: "a broken call of the HTTP client made nothing",
+		File: "reconcile/external/outcome.go", Old: "return errors.As(err, &request)", New: "return errors.As(err, &request) && !BROKEN",
+		Package: "reconcile/external", Test: "TestErrorsOfTheHTTPClientAreUnknownOnceTheRequestMayBeSent",
+	},
+	{
+		Name: "a broken call made nothing, seen by the simulation",
+		File: "reconcile/external/outcome.go", Old: "ctx.Err() != nil || isBroken(err)", New: "ctx.Err() != nil || !BROKEN && isBroken(err)",
+		Package: "reconcile/external", Test: "TestSimulationEndsAsDeclared",
+	},
+	{
+		Name: "an error after the end of a call is definite",
+		File: "reconcile/external/outcome.go", Old: "return ctx.Err() != nil ||", New: "return ctx.Err() != nil && !BROKEN ||",
+		Package: "reconcile/external", Test: "TestBrokenCallOfACreateMakesNoSecondResource",
+	},
+	{
+		Name: "a plan begins the creation grace",
+		File: "reconcile/external/plan.go", Old: "\tv := r.look(o, policy, r.seen.peek", New: "\tif BROKEN {\n\t\tr.seen.note(o.Key(), o.UID, o.Intent)\n\t}\n\tv := r.look(o, policy, r.seen.peek",
+		Package: "reconcile/external", Test: "TestPlanDuringACreateShortensNoGrace",
+	},
+	{
+		Name: "each try begins the creation grace again",
+		File: "reconcile/external/intent.go", Old: "\t\ta.seen.keep(stored.Key()", New: "\t\tif BROKEN {\n\t\t\treturn err\n\t\t}\n\t\ta.seen.keep(stored.Key()",
+		Package: "reconcile/external", Test: "TestRefusedTriesDoNotKeepAnEarlierCreatePending",
+	},
+	{
+		Name: "an inventory finds nothing by its mark",
+		File: "reconcile/external/inventory.go", Old: "byMark := why.byMark &&", New: "byMark := why.byMark && !BROKEN &&",
+		Package: "reconcile/external", Test: "TestInventoryFindsByItsMarkWhatACreateOfUnknownOutcomeMade",
+	},
+	{
+		Name: "an inventory finds nothing by its mark, seen by the simulation",
+		File: "reconcile/external/inventory.go", Old: "if byMark && !exists && err == nil {", New: "if byMark && !BROKEN && !exists && err == nil {",
+		Package: "reconcile/external", Test: "TestSimulationEndsAsDeclared",
+	},
+	{
+		Name: "a list from during the grace shows that there is nothing",
+		File: "reconcile/external/inventory.go", Old: "if !exists && err == nil && inRun(ctx) &&", New: "if !exists && err == nil && !BROKEN && inRun(ctx) &&",
+		Package: "reconcile/external", Test: "TestInventoryFindsByItsMarkWhatACreateOfUnknownOutcomeMade",
+	},
+	{
+		Name: "a list that shows what is gone is believed",
+		File: "reconcile/external/inventory.go", Old: "inRun(ctx) && begun.Before(why.since) {", New: "inRun(ctx) && !(BROKEN && len(ids) > 0) && begun.Before(why.since) {",
+		Package: "reconcile/external", Test: "TestListOfAnEarlierResourceDoesNotShowThatThereIsNone",
+	},
+	{
+		Name: "the name by which a resource was found is not stored",
+		File: "reconcile/external/reconciler.go", Old: "\tif seen.Exists {\n\t\ta.name =", New: "\tif seen.Exists && !BROKEN {\n\t\ta.name =",
+		Package: "reconcile/external", Test: "TestDeletionFindsByItsMarkWhatACreateOfUnknownOutcomeMade",
+	},
+	{
+		Name: "a list without marks shows that there is nothing",
+		File: "reconcile/external/inventory.go", Old: "\tif v.o.Detail != nil {\n\t\treturn nil, begun, reconcile.Terminal", New: "\tif v.o.Detail != nil && !BROKEN {\n\t\treturn nil, begun, reconcile.Terminal",
+		Package: "reconcile/external", Test: "TestListWithoutMarksStopsACreateOfUnknownOutcome",
+	},
+	{
 		Name: "the creation grace goes by wall clocks",
 		File: "reconcile/external/reconciler.go", Old: "\t\tgraceEnd = first.Add(r.o.CreationGrace)\n", New: "\t\tif _, at := phaseOf(o.Intent); BROKEN {\n\t\t\tfirst = time.Now().Add(at.Sub(wall.Now()))\n\t\t}\n\t\tgraceEnd = first.Add(r.o.CreationGrace)\n",
 		Package: "reconcile/external", Test: "TestWrongClockDoesNotCreateASecondResource",
@@ -2372,7 +2427,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a create that was not called resolves a pending one",
-		File: "reconcile/external/intent.go", Old: "if a.unresolved() {\n\t\t\treturn ReasonCreateFailed, err\n", New: "if a.unresolved() && !BROKEN {\n\t\t\treturn ReasonCreateFailed, err\n",
+		File: "reconcile/external/intent.go", Old: "\t\treturn ReasonCreateFailed, a.madeNothing(ctx, a.Stored(),", New: "\t\tif BROKEN {\n\t\t\treturn ReasonCreateFailed, errors.Join(calls.Err(), a.outcome(ctx, a.Stored(), false))\n\t\t}\n\t\treturn ReasonCreateFailed, a.madeNothing(ctx, a.Stored(),",
 		Package: "reconcile/external", Test: "TestCreateThatWasNotCalledDoesNotHideAnEarlierOneOfUnknownOutcome",
 	},
 	{
@@ -3703,12 +3758,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "an update that failed changed nothing",
-		File: "reconcile/external/inventory.go", Old: "f.UpdateFunc = v.writes(f.UpdateFunc, func(error) bool { return true })", New: "f.UpdateFunc = v.writes(f.UpdateFunc, func(err error) bool { return !BROKEN || isUnknown(err) })",
+		File: "reconcile/external/inventory.go", Old: "f.UpdateFunc = v.writes(f.UpdateFunc, func(context.Context, error) bool { return true })", New: "f.UpdateFunc = v.writes(f.UpdateFunc, func(ctx context.Context, err error) bool { return !BROKEN || isUnknown(ctx, err) })",
 		Package: "reconcile/external", Test: "TestEachWriteIsLookedAtUnlessItAnswered",
 	},
 	{
 		Name: "a deletion that failed changed nothing",
-		File: "reconcile/external/inventory.go", Old: "f.DeleteFunc = v.writes(f.DeleteFunc, func(error) bool { return true })", New: "f.DeleteFunc = v.writes(f.DeleteFunc, func(err error) bool { return !BROKEN || isUnknown(err) })",
+		File: "reconcile/external/inventory.go", Old: "f.DeleteFunc = v.writes(f.DeleteFunc, func(context.Context, error) bool { return true })", New: "f.DeleteFunc = v.writes(f.DeleteFunc, func(ctx context.Context, err error) bool { return !BROKEN || isUnknown(ctx, err) })",
 		Package: "reconcile/external", Test: "TestEachWriteIsLookedAtUnlessItAnswered",
 	},
 	{
@@ -3718,7 +3773,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a name that is taken leaves every create pending",
-		File: "reconcile/external/intent.go", Old: "if isUnknown(err) {", New: "if isUnknown(err) || BROKEN && errors.Is(err, ErrExists) {",
+		File: "reconcile/external/intent.go", Old: "if isUnknown(calls, err) {", New: "if isUnknown(calls, err) || BROKEN && errors.Is(err, ErrExists) {",
 		Package: "reconcile/external", Test: "TestNameThatIsTakenIsAFailureWithoutExclusiveCreate",
 	},
 	{

@@ -54,7 +54,8 @@ func (v *Inventory[S, T, R]) Changed(name string) reconcile.Source[reconcile.Req
 	}}
 }
 
-// errListing ends a run whose look needs a list that a source of Changed is to make.
+// errListing ends a run whose look needs a list that a source of Changed is to make, or a
+// newer one than is due yet.
 var errListing = errors.New("external: inventory: a list is under way")
 
 // leave notes that the run of a key ends until there is a new list, and has a source

@@ -23,17 +23,22 @@ import (
 type Client[S, T any] interface {
 	// Observe looks at the resource and changes nothing outside. It may edit
 	// Status and Conditions, which are stored at the end of the run, and, where
-	// it says LateInitialized, the Spec, which is stored at once.
+	// it says LateInitialized, the Spec, which is stored at once. If it finds by its
+	// mark what a create of unknown outcome made ([ByMark]), it may set the external
+	// name (o.Intent.ExternalName), which is stored at once too.
 	Observe(ctx context.Context, o *store.Object[S, T]) (Observation, error)
 
 	// Create is called when Observe found nothing. It may set annotations and
 	// the external name (o.Intent.ExternalName), which are stored with the
 	// outcome even if the run was cancelled meanwhile.
 	//
-	// An error means that nothing was created, unless it is one after which
-	// is not known: a deadline, a cancellation, anything with a Timeout method
-	// that says true, a connection that broke, or an error marked with
-	// [Unknown]. See [Naming] for what becomes of those.
+	// An error means that nothing was created, unless it is one after which that
+	// is not known: any at all if the call's context has ended, but a throttled one;
+	// a deadline, a cancellation, anything with a Timeout method that says true; a
+	// connection that broke; a *url.Error of [net/http.Client], unless no connection
+	// was made; or an error marked with [Unknown]. Those of gRPC say nothing of
+	// themselves: mark its codes Unavailable, Unknown, Internal, DeadlineExceeded and
+	// Canceled. See [Naming] for what becomes of such a create.
 	//
 	// The resource should carry the ownership mark from its first moment.
 	Create(ctx context.Context, o *store.Object[S, T]) error

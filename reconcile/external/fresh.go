@@ -15,8 +15,10 @@ type absenceKey struct{}
 type absence struct {
 	proof proof
 	// since is when a list has to begin at the earliest that suffices: an older one may
-	// be of before a create that another server has recorded.
-	since time.Time
+	// be of before a create that another server has recorded. Zero during the grace, in
+	// which nothing follows from an absence.
+	since  time.Time
+	byMark bool // a create of unknown outcome is looked for by its mark
 }
 
 type proof uint8
@@ -38,13 +40,17 @@ func inRun(ctx context.Context) bool { return ctx.Value(runKey{}) != nil }
 type runKey struct{}
 
 func (v view) absence() absence {
+	a := absence{byMark: v.naming == ByMark}
+	if !v.young {
+		a.since = v.graceEnd
+	}
 	switch {
 	case v.listSuffices():
-		return absence{listSuffices, v.graceEnd}
+		a.proof = listSuffices
 	case !v.deleting && v.policy.Has(Create) && !v.young:
-		return absence{proof: byLookFirst}
+		a.proof = byLookFirst
 	}
-	return absence{}
+	return a
 }
 
 // Fresh reports whether Observe is to look at the resource itself, and not at

@@ -59,6 +59,32 @@ func (s *sightings) note(key store.Key, uid string, i store.Intent) time.Time {
 	return known.first
 }
 
+// peek is note for a caller that only looks, maybe while a create is under way or at a key
+// of another server: it keeps nothing.
+func (s *sightings) peek(key store.Key, uid string, i store.Intent) time.Time {
+	ph, at := phaseOf(i)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch known := s.of[key]; {
+	case ph != pending && ph != succeeded:
+		return time.Time{}
+	case known.createRecord == createRecord{uid, ph, at.UnixNano()}:
+		return known.first
+	}
+	return time.Now()
+}
+
+// keep says that the newest record is of a create that is known to have made nothing, and
+// that the one before it still counts: the record's sighting is that of the one before.
+func (s *sightings) keep(key store.Key, uid string, i store.Intent) {
+	ph, at := phaseOf(i)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.of[key]; ok {
+		s.of[key] = sighting{createRecord{uid, ph, at.UnixNano()}, known.first}
+	}
+}
+
 // forget drops what is known of the keys that left says.
 func (s *sightings) forget(left func(store.Key) bool) {
 	s.mu.Lock()

@@ -3,6 +3,10 @@ package external_test
 import (
 	"context"
 	"errors"
+	"net"
+	"net/url"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -138,6 +142,110 @@ func TestGraceOfALostCreateBeginsAtItsEnd(t *testing.T) {
 	})
 }
 
+// promise E1: errors of SDKs that do not say that the outcome is not known.
+//
+// Negative control: mutants "a broken call of the HTTP client made nothing" and "an error
+// after the end of a call is definite"; with each there were two disks.
+func TestBrokenCallOfACreateMakesNoSecondResource(t *testing.T) {
+	for name, c := range map[string]struct {
+		late bool // it takes effect at the end of the run's time
+		err  error
+	}{
+		"HTTP/2 connection lost": {false, &url.Error{Op: "Post", URL: "https://cloud", Err: errors.New("http2: client connection lost")}},
+		"no route any more":      {false, &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.EHOSTUNREACH)}},
+		"gRPC's word for it":     {true, errors.New("rpc error: code = DeadlineExceeded desc = context deadline exceeded")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.slowToShow(external.ByMark)
+				first := true
+				w.with(external.ClientFuncs[diskSpec, diskStatus]{
+					ObserveFunc: w.client.Observe, UpdateFunc: w.client.Update, DeleteFunc: w.client.Delete,
+					CreateFunc: func(ctx context.Context, o *disk) error {
+						if !first {
+							return w.client.Create(ctx, o)
+						}
+						if first = false; c.late {
+							<-ctx.Done()
+						}
+						return errors.Join(w.client.Create(context.WithoutCancel(ctx), w.store.Clone(o)), c.err)
+					},
+				})
+				w.declare()
+				w.fails()
+				w.settled("1")
+			})
+		})
+	}
+}
+
+// promise E1, E2: a plan that is made while a create is under way. The create takes effect
+// in its last moment, so the grace begins after it all the same.
+//
+// Negative control: mutant "a plan begins the creation grace"; with that there were two
+// disks, or one without an object.
+func TestPlanDuringACreateShortensNoGrace(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.slowToShow(external.ByMark)
+			w.with(w.losing(func(ctx context.Context, o *disk) error {
+				must(w.rec.Plan(ctx))
+				<-ctx.Done()
+				return w.client.Create(context.WithoutCancel(ctx), o)
+			}))
+			w.declare()
+			w.fails()
+			if !deleted {
+				w.settled("1")
+				return
+			}
+			w.delete()
+			for !w.gone() {
+				w.run()
+				time.Sleep(5 * time.Second)
+			}
+			if got := sizes(w.cloud); got != "" {
+				t.Errorf("disks of the sizes %q are left behind", got)
+			}
+		})
+	}
+}
+
+// promise E2: a create of unknown outcome that had no effect, and after it tries that the
+// cloud refuses: when the grace is over they have failed. What appears under the name then
+// is another's.
+//
+// Negative control: mutant "each try begins the creation grace again"; with that the disk
+// of another was taken over, and deleted with the object.
+func TestRefusedTriesDoNotKeepAnEarlierCreatePending(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		lost := w.losing(func(context.Context, *disk) error { return nil }).(external.ClientFuncs[diskSpec, diskStatus])
+		refused := func(context.Context, *disk) error { return errors.New("400: no such size") }
+		create := lost.CreateFunc
+		lost.CreateFunc = func(ctx context.Context, o *disk) error {
+			defer func() { create = refused }()
+			return create(ctx, o)
+		}
+		w.with(lost)
+		w.declare()
+		for range 5 {
+			w.fails()
+			time.Sleep(time.Minute)
+		}
+		if i := w.get().Intent; i.Failed.IsZero() {
+			t.Errorf("the record is %+v after minutes of refusals, want a failure", i)
+		}
+		w.cloud.Put(resource{Name: nameOf(w.get()), Props: map[string]string{"size": "9", "zone": "z"}})
+		create = w.client.Create
+		w.run()
+		w.delete()
+		w.run()
+		if got := sizes(w.cloud); got != "9" || !w.gone() {
+			t.Errorf("gone: %v; disks of the sizes %q, want that of another", w.gone(), got)
+		}
+	})
+}
+
 // A process that begins calls a missing resource young at first, since it cannot know
 // better, but its plan says what will be done.
 func TestPlanOfAFreshProcessCreatesWhatIsMissing(t *testing.T) {
@@ -152,6 +260,20 @@ func TestPlanOfAFreshProcessCreatesWhatIsMissing(t *testing.T) {
 		}
 		if res := w.run(); !res.Requeue {
 			t.Errorf("Result %+v in a process that has just begun, want Requeue", res)
+		}
+	})
+}
+
+// promise Q7: of objects whose keys another server has.
+//
+// Negative control: mutant "a plan begins the creation grace".
+func TestPlanKeepsNoSighting(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.converged()
+		w.restart(nil)
+		must(w.rec.Plan(t.Context()))
+		if n := w.rec.Sightings(); n != 0 {
+			t.Errorf("%d sightings, want none", n)
 		}
 	})
 }

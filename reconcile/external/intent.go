@@ -82,27 +82,31 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 	}
 	if calls.Err() != nil {
 		// It was not called, so its outcome is known. An earlier one's may not be.
-		err := fmt.Errorf("create: not called: %w", context.Cause(calls))
-		if a.unresolved() {
-			return ReasonCreateFailed, err
-		}
-		return ReasonCreateFailed, errors.Join(err, a.outcome(ctx, a.Stored(), false))
+		return ReasonCreateFailed, a.madeNothing(ctx, a.Stored(), fmt.Errorf("create: not called: %w", context.Cause(calls)))
 	}
 	o := a.forClient()
 	err = a.try(ctx, calls, callCreate, o, a.client.Create)
 	if a.o.ExclusiveCreate && errors.Is(err, ErrExists) {
 		return ReasonCreateFailed, fmt.Errorf("create: %w", err) // it stays pending until a look shows whose it is
 	}
-	if isUnknown(err) {
+	if isUnknown(calls, err) {
 		return ReasonCreateFailed, fmt.Errorf("create, outcome unknown: %w", err) // it stays pending
 	}
 	if err != nil {
-		err = fmt.Errorf("create: %w", err)
-		if a.unresolved() {
-			return ReasonCreateFailed, err // it stays pending
-		}
+		return ReasonCreateFailed, a.madeNothing(ctx, o, fmt.Errorf("create: %w", err))
 	}
-	return ReasonCreateFailed, errors.Join(err, a.outcome(ctx, o, err == nil))
+	return ReasonCreateFailed, a.outcome(ctx, o, true)
+}
+
+// madeNothing records that the try failed. Where an earlier one is unresolved the create
+// stays pending, for no longer than without this try.
+func (a *attempt[S, T]) madeNothing(ctx context.Context, o *store.Object[S, T], err error) error {
+	if a.unresolved() {
+		stored := a.Stored()
+		a.seen.keep(stored.Key(), stored.UID, stored.Intent)
+		return err
+	}
+	return errors.Join(err, a.outcome(ctx, o, false))
 }
 
 // unresolved says that an earlier try may have made the resource: that it cannot be

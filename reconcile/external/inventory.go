@@ -8,12 +8,14 @@ import (
 	"iter"
 	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 )
@@ -43,7 +45,11 @@ type InventoryOptions[S, T, R any] struct {
 	// ID is what the cloud knows a resource by. Required.
 	ID func(r R) string
 	// IDOf is the id of a declaration's resource; empty: it has none yet. Nil:
-	// the external name in its Intent.
+	// the external name in its Intent. With [ByMark] a resource whose id nobody knows,
+	// because the outcome of its create is not known, is looked for on the list by its
+	// mark; if IDOf is nil its id is the external name then, else Compare may set what
+	// IDOf reads. With Detail a list has no marks, and such an object stops with
+	// [ErrCreateIncomplete].
 	IDOf func(o *store.Object[S, T]) string
 	// Owner reads the mark of a resource; false: it carries none. Required.
 	Owner func(r R) (Mark, bool)
@@ -103,8 +109,9 @@ type InventoryOptions[S, T, R any] struct {
 // declared ([Inventory.Report]), and what may be deleted of that
 // ([Inventory.Prune]). Safe for concurrent use; it starts no goroutine.
 type Inventory[S, T, R any] struct {
-	o    InventoryOptions[S, T, R]
-	made time.Time
+	o     InventoryOptions[S, T, R]
+	named bool // ids are external names
+	made  time.Time
 
 	mu      sync.Mutex // guards what follows; not held during calls
 	list    snapshot[R]
@@ -128,6 +135,7 @@ type Inventory[S, T, R any] struct {
 type snapshot[R any] struct {
 	begun time.Time // zero: there was none
 	byID  map[string]R
+	marks func() map[Mark][]string // the ids by mark, without Declared; read at the first call
 }
 
 // single is what Get showed of one resource.
@@ -175,14 +183,15 @@ func NewInventory[S, T, R any](given *InventoryOptions[S, T, R]) (*Inventory[S, 
 	if o.Fresh < 0 || o.Settle < 0 || o.DetailFresh < 0 {
 		return nil, fmt.Errorf("external: InventoryOptions.Fresh is %v, Settle %v and DetailFresh %v, want zero or more", o.Fresh, o.Settle, o.DetailFresh)
 	}
-	if o.IDOf == nil {
+	named := o.IDOf == nil
+	if named {
 		o.IDOf = func(o *store.Object[S, T]) string { return o.Intent.ExternalName }
 	}
 	o.Fresh, o.Settle = cmp.Or(o.Fresh, defaultFresh), cmp.Or(o.Settle, defaultSettle)
 	o.DetailFresh = cmp.Or(o.DetailFresh, o.Fresh)
 	o.Cap = o.Cap.orDefault()
 	return &Inventory[S, T, R]{
-		o: o, made: wall.Now(), written: map[string]time.Time{}, single: map[string]single[R]{}, detail: map[string]detail[R]{},
+		o: o, named: named, made: wall.Now(), written: map[string]time.Time{}, single: map[string]single[R]{}, detail: map[string]detail[R]{},
 		compared: map[time.Time]int{},
 	}, nil
 }
@@ -407,6 +416,7 @@ var errCutShort = errors.New("external: inventory: the list was cut short")
 // load lists, on the goroutine of the caller that came first.
 func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 	s := snapshot[R]{begun: time.Now(), byID: map[string]R{}}
+	s.marks = sync.OnceValue(func() map[Mark][]string { return v.marks(s.byID) })
 	l.err = errCutShort // what others hear after a panic in List
 	panicked := true
 	tell := func() {}
@@ -501,16 +511,16 @@ func (v *Inventory[S, T, R]) forgetLocked() {
 // ObserveFunc f has is not used. It is a Connector too, of itself.
 func (v *Inventory[S, T, R]) Client(f ClientFuncs[S, T]) ClientFuncs[S, T] {
 	f.ObserveFunc = v.observe
-	f.CreateFunc = v.writes(f.CreateFunc, func(err error) bool { return isUnknown(err) || errors.Is(err, ErrExists) })
-	f.UpdateFunc = v.writes(f.UpdateFunc, func(error) bool { return true })
-	f.DeleteFunc = v.writes(f.DeleteFunc, func(error) bool { return true })
+	f.CreateFunc = v.writes(f.CreateFunc, func(ctx context.Context, err error) bool { return isUnknown(ctx, err) || errors.Is(err, ErrExists) })
+	f.UpdateFunc = v.writes(f.UpdateFunc, func(context.Context, error) bool { return true })
+	f.DeleteFunc = v.writes(f.DeleteFunc, func(context.Context, error) bool { return true })
 	return f
 }
 
 // writes is f, after which its resource is not known any more: unless f failed without
 // effect, because it was throttled or by an error of which changed says so, or has told
 // the inventory what it wrote.
-func (v *Inventory[S, T, R]) writes(f func(context.Context, *store.Object[S, T]) error, changed func(error) bool) func(context.Context, *store.Object[S, T]) error {
+func (v *Inventory[S, T, R]) writes(f func(context.Context, *store.Object[S, T]) error, changed func(context.Context, error) bool) func(context.Context, *store.Object[S, T]) error {
 	if f == nil {
 		return nil
 	}
@@ -527,7 +537,7 @@ func (v *Inventory[S, T, R]) writes(f func(context.Context, *store.Object[S, T])
 		if err == nil {
 			known = v.answeredSince(v.o.IDOf(o), begun)
 		} else {
-			known = queue.IsThrottled(err) || !changed(err)
+			known = queue.IsThrottled(err) || !changed(ctx, err)
 		}
 		return err
 	}
@@ -543,7 +553,11 @@ func (v *Inventory[S, T, R]) answeredSince(id string, begun time.Time) bool {
 
 func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T]) (Observation, error) {
 	id := v.o.IDOf(o)
-	if id == "" {
+	why := absenceOf(ctx)
+	// The id of an object whose create is pending may be that of an earlier resource.
+	phase, _ := phaseOf(o.Intent)
+	byMark := why.byMark && (phase == pending || phase == succeeded && id == "")
+	if id == "" && !byMark {
 		return Observation{}, nil
 	}
 	at := time.Now()
@@ -553,11 +567,62 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 			return Observation{}, errListing
 		}
 	}
-	r, exists, err := v.lookAsOf(ctx, id, at)
+	var r R
+	var exists bool
+	var err error
+	if id != "" {
+		r, exists, err = v.lookAsOf(ctx, id, at)
+	}
+	if byMark && !exists && err == nil {
+		var ids []string
+		var begun time.Time
+		ids, begun, err = v.findByMark(ctx, o, at)
+		for i := 0; i < len(ids) && !exists && err == nil; i++ {
+			if r, exists, err = v.lookAsOf(ctx, ids[i], at); exists && v.named {
+				o.Intent.ExternalName = ids[i]
+			}
+		}
+		if !exists && err == nil && inRun(ctx) && begun.Before(why.since) {
+			err = errListing // a list of before the end of the grace does not show that there is none
+		}
+	}
 	if err != nil || !exists {
 		return Observation{}, err
 	}
 	return v.compare(o, r), nil
+}
+
+// findByMark is the ids of what carries the mark of o by a list, and when that was begun.
+func (v *Inventory[S, T, R]) findByMark(ctx context.Context, o *store.Object[S, T], at time.Time) (ids []string, begun time.Time, err error) {
+	if v.o.Detail != nil {
+		return nil, begun, reconcile.Terminal(fmt.Errorf("%w: a list without details has no marks to find the resource by; look for it, then call ClearPending", ErrCreateIncomplete))
+	}
+	if v.failing(at) {
+		return nil, begun, errors.New("external: inventory: only a list can show the resource, and the newest one failed")
+	}
+	if err := v.refresh(ctx, at); err != nil {
+		return nil, begun, err
+	}
+	v.mu.Lock()
+	list := v.list
+	v.mu.Unlock()
+	mark := NewMark(v.o.Installation, v.o.Store.Kind(), o)
+	mark.Declared = 0
+	ids = list.marks()[mark]
+	mark.UID = "" // there may have been no room for it
+	return slices.Concat(ids, list.marks()[mark]), list.begun, nil
+}
+
+// marks is the ids of those resources by their marks.
+func (v *Inventory[S, T, R]) marks(byID map[string]R) map[Mark][]string {
+	ids := map[Mark][]string{}
+	for id, r := range byID {
+		if mark, marked := v.o.Owner(r); marked {
+			mark.Declared = 0
+			ids[mark] = append(ids[mark], id)
+		}
+	}
+	return ids
 }
 
 func (v *Inventory[S, T, R]) compare(o *store.Object[S, T], r R) Observation {

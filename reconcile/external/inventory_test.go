@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
@@ -81,6 +82,109 @@ func (w *world) populate(n int) []store.Key {
 		keys = append(keys, o.Key())
 	}
 	return keys
+}
+
+// promise E1: looks that an inventory serves, and a create whose answer was lost. The name
+// is the cloud's, so the list has to show the resource by its mark, and one of before the
+// end of the grace does not show that there is none.
+//
+// Negative control: mutants "an inventory finds nothing by its mark" and "a list from
+// during the grace shows that there is nothing"; with each there were two disks.
+func TestInventoryFindsByItsMarkWhatACreateOfUnknownOutcomeMade(t *testing.T) {
+	for _, last := range []string{"", "an earlier one"} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.slowToShow(external.ByMark)
+			v := w.inventory(func(o *invOpts) { o.IDOf = nil })
+			w.with(v.Client(w.losing(w.client.Create).(external.ClientFuncs[diskSpec, diskStatus])))
+			w.declare()
+			w.intent(func(i *store.Intent) { i.ExternalName = last })
+			w.fails()
+			for range 5 {
+				w.run()
+				time.Sleep(31 * time.Second)
+			}
+			if got := w.cloud.Truth(); len(got) != 1 || w.get().Intent.ExternalName != got[0].ID {
+				t.Fatalf("disks %+v, the record is %+v; want one, known by its name", got, w.get().Intent)
+			}
+			w.wantCondition(store.ConditionReady, store.True, "")
+		})
+	}
+}
+
+// promise E1: the list shows the resource of an earlier create, which is gone. It is as old
+// as that, and shows nothing of what the newest create made.
+//
+// Negative control: mutant "a list that shows what is gone is believed"; with that there
+// were two disks.
+func TestListOfAnEarlierResourceDoesNotShowThatThereIsNone(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.slowToShow(external.ByMark)
+		v := w.inventory(func(o *invOpts) { o.IDOf, o.Fresh = nil, 2*time.Minute })
+		f := w.losing(w.client.Create).(external.ClientFuncs[diskSpec, diskStatus])
+		o := w.declare()
+		first := must(w.cloud.Create(t.Context(), w.client.desired(o))).ID
+		w.intent(func(i *store.Intent) { *i = store.Intent{Attempt: 1, Succeeded: time.Now(), ExternalName: first} })
+		w.with(v.Client(f))
+		time.Sleep(31 * time.Second)
+		w.run() // it lists
+		time.Sleep(31 * time.Second)
+		w.cloud.Remove(first)
+		v.Invalidate(first)
+		time.Sleep(10 * time.Second)
+		w.fails()
+		for range 10 {
+			w.run()
+			time.Sleep(20 * time.Second)
+		}
+		if got := w.cloud.Truth(); len(got) != 1 || w.get().Intent.ExternalName != got[0].ID {
+			t.Errorf("disks %+v, the record is %+v; want one, known by its name", got, w.get().Intent)
+		}
+	})
+}
+
+// promise E1: the object is deleted before anybody knows the name.
+//
+// Negative control: mutant "an inventory finds nothing by its mark"; with that the disk was
+// left behind.
+func TestDeletionFindsByItsMarkWhatACreateOfUnknownOutcomeMade(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.slowToShow(external.ByMark)
+		f := w.losing(w.client.Create).(external.ClientFuncs[diskSpec, diskStatus])
+		f.DeleteFunc = func(ctx context.Context, o *disk) error { return w.cloud.Delete(ctx, o.Intent.ExternalName) }
+		w.with(w.inventory(func(o *invOpts) { o.IDOf = nil }).Client(f))
+		w.declare()
+		w.fails()
+		w.delete()
+		for range 10 {
+			if !w.gone() {
+				w.run()
+			}
+			time.Sleep(31 * time.Second)
+		}
+		if got := sizes(w.cloud); got != "" || !w.gone() {
+			t.Errorf("gone: %v; disks of the sizes %q, want none", w.gone(), got)
+		}
+	})
+}
+
+// promise E1: a list that shows no marks cannot tell what a create of unknown outcome made.
+//
+// Negative control: mutant "an inventory finds nothing by its mark".
+func TestListWithoutMarksStopsACreateOfUnknownOutcome(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.slowToShow(external.ByMark)
+		v := w.inventory(func(o *invOpts) {
+			o.IDOf = nil
+			o.Detail = func(_ context.Context, r resource) (resource, bool, error) { return r, true, nil }
+		})
+		w.with(v.Client(w.losing(w.client.Create).(external.ClientFuncs[diskSpec, diskStatus])))
+		w.declare()
+		w.fails()
+		time.Sleep(time.Hour)
+		if err := w.fails(); !errors.Is(err, external.ErrCreateIncomplete) || !errors.Is(err, reconcile.ErrTerminal) {
+			t.Errorf("error %v, want the terminal ErrCreateIncomplete", err)
+		}
+	})
 }
 
 func wantLook(t *testing.T, v *inventory, id string, want bool) {

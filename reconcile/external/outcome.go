@@ -2,16 +2,21 @@ package external
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
+	"net"
+	"net/url"
 	"syscall"
 
 	"github.com/tendhq/tend/internal/endless"
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 )
 
 // ErrCreateIncomplete is what a run ends with when a create may or may not have
-// happened and there is no way to look it up ([ByCloud]). The key is parked;
+// happened and there is no way to look it up ([ByCloud], or [ByMark] by an [Inventory] with
+// Detail). The key is parked;
 // see [Reconciler.ClearPending].
 var ErrCreateIncomplete = errors.New("external: a create was begun and its outcome is not known")
 
@@ -23,9 +28,10 @@ var ErrExists = errors.New("external: the resource exists")
 
 // Unknown marks an error of a client's Create after which it is not known whether
 // the resource was created: an answer of 502, 503 or 504 from something in
-// between, for example. Errors that say so themselves (deadlines,
-// cancellations, network timeouts, broken connections) need no mark. Unknown of
-// nil is nil.
+// between, or gRPC's codes Unavailable, Unknown, Internal, DeadlineExceeded and Canceled.
+// Errors that say so themselves (deadlines, cancellations, network timeouts, broken
+// connections, a *url.Error of [net/http.Client]) need no mark, and neither does any that
+// comes after the end of the call's context. Unknown of nil is nil.
 func Unknown(err error) error {
 	if err == nil {
 		return nil
@@ -38,10 +44,13 @@ type unknownError struct{ err error }
 func (e *unknownError) Error() string { return "outcome unknown: " + e.err.Error() }
 func (e *unknownError) Unwrap() error { return e.err }
 
-// isUnknown reports whether a create that ended with err may have happened all
-// the same. In doubt it may: taking a success for a failure makes a second
+// isUnknown reports whether a create that was called with ctx and ended with err may have
+// happened all the same. In doubt it may: taking a success for a failure makes a second
 // resource, the reverse makes a look-up or a question to a human.
-func isUnknown(err error) bool {
+func isUnknown(ctx context.Context, err error) bool {
+	if err == nil {
+		return false
+	}
 	var marked *unknownError
 	var cut *endless.Error // which may have wrapped any of these
 	var timeout interface{ Timeout() bool }
@@ -51,10 +60,31 @@ func isUnknown(err error) bool {
 	for _, known := range []error{
 		context.Canceled, context.DeadlineExceeded, store.ErrUnknownOutcome,
 		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED,
+		syscall.ENETRESET, net.ErrClosed,
 	} {
 		if errors.Is(err, known) {
 			return true
 		}
 	}
-	return false
+	if queue.IsThrottled(err) { // by quota.Transport it comes in a *url.Error, too
+		return false
+	}
+	// Some say nothing of a deadline that they met, gRPC's for example.
+	return ctx.Err() != nil || isBroken(err)
+}
+
+// isBroken reports whether err is of a call that broke after its request may have been
+// sent: HTTP/2 has no types for its errors, so what is not known to come before that counts.
+func isBroken(err error) bool {
+	var name *net.DNSError
+	var cert *tls.CertificateVerificationError
+	var op *net.OpError
+	var request *url.Error
+	switch {
+	case errors.As(err, &name), errors.As(err, &cert):
+		return false
+	case errors.As(err, &op):
+		return op.Op != "dial" && op.Op != "proxyconnect"
+	}
+	return errors.As(err, &request)
 }

@@ -5,13 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tendhq/tend/internal/endless"
+	"github.com/tendhq/tend/queue"
 )
 
 // loop is an error that unwraps to itself.
@@ -26,6 +31,15 @@ func TestErrorsAfterWhichNobodyKnowsAreToldFromFailures(t *testing.T) {
 		want bool
 	}{
 		{nil, false},
+		{&url.Error{Op: "Post", URL: "/", Err: errors.New("http2: client connection lost")}, true},
+		{&url.Error{Op: "Post", URL: "/", Err: errors.New("http2: server sent GOAWAY and closed the connection")}, true},
+		{&url.Error{Op: "Post", URL: "/", Err: queue.Throttled(nil, time.Time{}, errors.New("no budget"))}, false},
+		{&url.Error{Op: "Post", URL: "/", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, false},
+		{&url.Error{Op: "Post", URL: "/", Err: &net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED}}, false},
+		{&url.Error{Op: "Post", URL: "/", Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}}, false},
+		{&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.EHOSTUNREACH)}, true},
+		{os.NewSyscallError("write", syscall.ENETRESET), true},
+		{fmt.Errorf("create: %w", net.ErrClosed), true},
 		{errors.New("quota exceeded"), false},
 		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, false},
 		{Unknown(nil), false},
@@ -38,11 +52,50 @@ func TestErrorsAfterWhichNobodyKnowsAreToldFromFailures(t *testing.T) {
 		{errors.Join(errors.New("a"), io.ErrUnexpectedEOF), true},
 		{fmt.Errorf("create: %w", endless.Cut(&loop{})), true},
 	} {
-		if got := isUnknown(c.err); got != c.want {
+		if got := isUnknown(t.Context(), c.err); got != c.want {
 			t.Errorf("isUnknown(%v) = %v, want %v", c.err, got, c.want)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for err, want := range map[error]bool{
+		nil: false, errors.New("rpc error: code = DeadlineExceeded"): true, queue.Throttled(nil, time.Time{}, errors.New("no budget")): false,
+	} {
+		if got := isUnknown(ended, err); got != want {
+			t.Errorf("isUnknown(%v) after the end of the call = %v, want %v", err, got, want)
 		}
 	}
 	if cause := errors.New("x"); !errors.Is(Unknown(cause), cause) {
 		t.Error("Unknown hides its cause")
+	}
+}
+
+// promise E1: what Go's own HTTP client says when a server took the request and sent no
+// answer, and when it got no request.
+//
+// Negative control: mutant "a broken call of the HTTP client made nothing".
+func TestErrorsOfTheHTTPClientAreUnknownOnceTheRequestMayBeSent(t *testing.T) {
+	post := func(c *http.Client, url string) error {
+		resp, err := c.Post(url, "text/plain", nil)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		c.CloseIdleConnections()
+		return err
+	}
+	for _, two := range []bool{false, true} {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+		s.EnableHTTP2, s.Config.ErrorLog = two, log.New(io.Discard, "", 0)
+		s.StartTLS()
+		if err := post(s.Client(), s.URL); err == nil || !isUnknown(t.Context(), err) {
+			t.Errorf("HTTP/2 %v, a request without an answer: %v counts as definite", two, err)
+		}
+		if err := post(&http.Client{Transport: &http.Transport{}}, s.URL); err == nil || isUnknown(t.Context(), err) {
+			t.Errorf("a certificate that is not trusted: %v counts as unknown", err)
+		}
+		s.Close()
+		if err := post(s.Client(), s.URL); err == nil || isUnknown(t.Context(), err) {
+			t.Errorf("a server that is not there: %v counts as unknown", err)
+		}
 	}
 }

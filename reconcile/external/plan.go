@@ -164,7 +164,7 @@ func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (
 	if err != nil && !o.Paused {
 		return view{}, err
 	}
-	v := r.look(o, policy)
+	v := r.look(o, policy, r.seen.peek(o.Key(), o.UID, o.Intent))
 	// To a process that has just begun, every record of a create is young. A plan
 	// calls only those so that are young by their own time as well: it changes
 	// nothing, so a clock that is wrong costs one word of it.

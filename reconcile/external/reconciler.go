@@ -139,7 +139,8 @@ type attempt[S, T any] struct {
 	said   bool // Observe set the phase itself
 	// tolerated says that the resource differs, and that the policy forbids to update it.
 	tolerated bool
-	late      *S // what Observe filled in, to be stored
+	late      *S     // what Observe filled in, to be stored
+	name      string // by which Observe found the resource; empty: it found none
 	// notDue says that the first look of this process can wait: the run did not look.
 	notDue bool
 }
@@ -187,7 +188,8 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 	if err != nil && !a.Stored().Paused {
 		return a.fail(ctx, ReasonPolicy, reconcile.Terminal(err))
 	}
-	a.view = a.look(a.Stored(), policy)
+	o := a.Stored()
+	a.view = a.look(o, policy, a.seen.note(o.Key(), o.UID, o.Intent))
 	next := decide(a.view)
 	if next != doPause {
 		a.endPause()
@@ -234,12 +236,13 @@ func (a *attempt[S, T]) permitted(ctx context.Context) (reconcile.Result, error)
 	return a.connected(ctx, calls)
 }
 
-// look is what the object itself says, before anybody has looked outside.
-func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy) view {
+// look is what the object itself says, before anybody has looked outside. First is since
+// when this process has known the record of its create; see sightings.
+func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy, first time.Time) view {
 	ours := o.HasFinalizer(r.o.Finalizer)
 	phase, _ := phaseOf(o.Intent)
 	var graceEnd time.Time
-	if first := r.seen.note(o.Key(), o.UID, o.Intent); !first.IsZero() {
+	if !first.IsZero() {
 		graceEnd = first.Add(r.o.CreationGrace)
 	}
 	return view{
@@ -342,6 +345,9 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 		return err
 	}
 	a.view.seen, a.view.observed = seen, true
+	if seen.Exists {
+		a.name = o.Intent.ExternalName
+	}
 	a.Object.Status, a.Object.Conditions = o.Status, o.Conditions
 	if a.said = o.Phase != ""; a.said {
 		a.Object.Phase, a.Object.ObservedGeneration = o.Phase, o.ObservedGeneration
@@ -360,7 +366,7 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 
 // keepObserved stores what the look brought to light, each by itself, so that
 // neither is lost for the other: filled-in fields, and that a create whose
-// outcome was unknown did succeed.
+// outcome was unknown did succeed, with the name of what it made.
 func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	if err := a.TakeRequest(ctx); err != nil {
 		return fmt.Errorf("reconcile request: %w", err)
@@ -379,6 +385,7 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	a.view.phase = succeeded
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
 		o.Intent = ended(o.Intent, true, wall.Now())
+		o.Intent.ExternalName = cmp.Or(a.name, o.Intent.ExternalName)
 		return nil
 	}); err != nil {
 		return fmt.Errorf("outcome of an earlier create: %w", err)
@@ -386,10 +393,11 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	return nil
 }
 
-// forClient is the object as a client gets it: what is stored, and the status
-// as Observe left it.
+// forClient is the object as a client gets it: what is stored, and the status and the
+// name as Observe left them.
 func (a *attempt[S, T]) forClient() *store.Object[S, T] {
 	o, seen := a.store.Clone(a.Stored()), a.store.Clone(a.Object)
 	o.Status, o.Conditions, o.Phase, o.ObservedGeneration = seen.Status, seen.Conditions, seen.Phase, seen.ObservedGeneration
+	o.Intent.ExternalName = cmp.Or(a.name, o.Intent.ExternalName)
 	return o
 }

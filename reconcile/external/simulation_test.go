@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,10 +37,14 @@ func laterCloud(seed uint64) *reconciletest.Cloud {
 	}))
 }
 
-// throttling turns the cloud's quota into one that all controllers share.
+// throttling turns the cloud's quota into one that all controllers share, and a lost answer
+// into an error that does not say that it is one.
 func throttling(bucket *queue.Bucket, err error) error {
 	if q, ok := errors.AsType[*reconciletest.QuotaError](err); ok {
 		return queue.Throttled(bucket, time.Now().Add(q.RetryAfter), err)
+	}
+	if errors.Is(err, reconciletest.ErrTimeout) { // as a broken HTTP/2 connection says it
+		return &url.Error{Op: "Post", URL: "https://cloud", Err: errors.New("http2: client connection lost")}
 	}
 	return err
 }
@@ -154,6 +159,7 @@ func TestSimulationEndsAsDeclared(t *testing.T) {
 		"our name, by inventory":  func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, byInventory) },
 		"exclusive, by inventory": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, exclusively) },
 		"exclusive, late, by a list that lags by minutes": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, lately) },
+		"by mark, by inventory":                           func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, byInventory) },
 		"by mark, under a quota":                          func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, underQuota) },
 	} {
 		for seed := range campaign.Seeds(t, seeds, campaign.Length()/4) {
@@ -205,7 +211,11 @@ func (w *world) simulation(seed uint64, naming external.Naming, way int) reconci
 			w.restart(nil)
 			client := external.Client[diskSpec, diskStatus](w.client)
 			if way == byInventory || way == exclusively || way == lately {
-				v := w.inventory(func(o *invOpts) { o.Settle = w.settle })
+				v := w.inventory(func(o *invOpts) {
+					if o.Settle = w.settle; naming == external.ByMark {
+						o.IDOf = nil
+					}
+				})
 				if way != byInventory {
 					w.lists = v
 				}
