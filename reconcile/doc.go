@@ -24,8 +24,7 @@
 //   - R4. No key is run before every source has listed what there is.
 //   - S4. A key that wrote to a store is not run again before the caches that its
 //     controller uses have seen the write, or [Options.CacheWait] has passed;
-//     then [Info] says that they are stale. No worker waits. What the server before wrote
-//     is in a cache of shards when a key runs; one of the whole kind may be behind it.
+//     then [Info] says that they are stale. No worker waits.
 //   - L1, L2. Under a lease the run's context carries the guard that the store
 //     checks, so a deposed server's write is refused. A lost lease ends the runs and
 //     waits for them; lost and won again never gives two live runs.

@@ -58,7 +58,7 @@ type want struct {
 	since   time.Time
 	ready   chan struct{}
 	isReady bool // it is complete
-	closed  bool // ready is, and who asked has seen the objects; it stays so when Run ends, and isReady does not
+	closed  bool // ready is: what holds the shard has seen its objects. It stays so when Run ends, and isReady does not
 }
 
 // part is a shard that the cache holds or is about to.
