@@ -72,7 +72,9 @@ type Info struct {
 	Run        uint64 // unique in the process
 	Attempt    int    // failures in a row before this run
 	// Stale says that the caches may not have seen yet what runs before this one
-	// wrote, or may have written (store.ErrUnknownOutcome): read the store.
+	// wrote, or may have written (store.ErrUnknownOutcome): read the store. Of what another
+	// server wrote before it handed the key over it says nothing: that is in a cache of
+	// shards, and one of the whole kind may be behind it.
 	Stale bool
 }
 
