@@ -70,14 +70,14 @@ func (g *group) Run(ctx context.Context, work lease.Work) error {
 func (g *group) work(ctx context.Context, shard int) error {
 	var wg sync.WaitGroup
 	for _, m := range g.members { // nothing joins any more
-		wg.Go(func() { g.workOf(m, ctx, shard) })
+		wg.Go(func() { g.workOf(ctx, m, shard) })
 	}
 	wg.Wait()
 	return nil
 }
 
 // workOf is a member's work for a shard, until that is lost or the member is told to end.
-func (g *group) workOf(m *groupMember, ctx context.Context, shard int) {
+func (g *group) workOf(ctx context.Context, m *groupMember, shard int) {
 	g.mu.Lock()
 	if m.ctx.Err() != nil {
 		g.mu.Unlock()
