@@ -88,7 +88,7 @@ func (t *Tracker[S, T]) Admit(ctx context.Context, o *store.Object[S, T], write 
 func (t *Tracker[S, T]) beginRun(o *store.Object[S, T], p *Permit[S, T], targets []target, looked []state) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if was := t.index.users[o.Key()]; was == nil || was.revision > o.Revision {
+	if was := t.index.users[o.Key()]; was == nil && len(targets) > 0 || was != nil && was.revision > o.Revision {
 		t.dirty[o.Key()] = struct{}{} // the object may have changed since it was read, or be gone
 		t.poke()
 	}

@@ -86,6 +86,7 @@ func TestKeyThatCameBackIsShownAsAfterARestart(t *testing.T) {
 		p.Set(false, 0)
 		restFor(time.Second)
 		edit(t, s, "a", resize(2))
+		synctest.Wait() // the cache shows it: else the list and the change are two runs
 		p.Set(true, 0)
 		restFor(time.Second)
 		d.expect(t, "whole Resynced 2", "simple Added 2")

@@ -42,11 +42,11 @@ func (w *handlerWork[S, T]) cured(key store.Key, fromZero bool) {
 	}
 }
 
-// news counts what concerns every object, and wakes those who follow it.
+// news counts what concerns every object, and wakes all that follow it.
 type news struct {
 	mu    sync.Mutex // guards what follows
 	count uint64
-	more  chan struct{} // closed with the next; nil: nobody waits
+	more  chan struct{} // closed with the next; nil: none waits
 }
 
 func (n *news) tell() {
