@@ -45,7 +45,7 @@ type InventoryOptions[S, T, R any] struct {
 	// ID is what the cloud knows a resource by. Required.
 	ID func(r R) string
 	// IDOf is the id of a declaration's resource; empty: it has none yet. Nil:
-	// the external name in its Intent. With [ByMark] a resource whose id nobody knows,
+	// the external name in its Intent. With [ByMark] a resource whose id is not known,
 	// because the outcome of its create is not known, is looked for on the list by its
 	// mark; if IDOf is nil its id is the external name then, else Compare may set what
 	// IDOf reads. With Detail a list has no marks, and such an object stops with
