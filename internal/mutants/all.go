@@ -3005,7 +3005,7 @@ var All = []Mutant{
 	{
 		Name: "a pooler's error is taken for a rollback",
 		File: "store/postgres/errors.go", Old: "case strings.HasPrefix(pg.Code, \"08\"):", New: "case strings.HasPrefix(pg.Code, \"08\") && !BROKEN:",
-		Package: "store/postgres", Test: "TestLostAnswerBehindAPoolerIsAnUnknownOutcome",
+		Package: "store/postgres", Test: "TestReportedErrorsAreJudgedByWhatTheServerDid",
 	},
 	{
 		Name: "a server that stores NULL for a deletion is taken",
