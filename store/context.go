@@ -96,9 +96,11 @@ func (w *Writes) NoteAll(before *Writes, want func(b Backend, kind string, r Rev
 	notes := slices.Clone(before.notes)
 	before.mu.Unlock()
 	notes = slices.DeleteFunc(notes, func(n note) bool { return n.rev == 0 || !want(n.at.Backend, n.at.Kind, n.rev) })
+	notes = notes[max(len(notes)-maxNoted, 0):]
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.notes = append(notes[max(len(notes)-maxNoted, 0):], w.notes...)
+	notes = slices.DeleteFunc(notes, func(n note) bool { return slices.Contains(w.notes, n) }) // a batch has one w for all its keys
+	w.notes = append(notes, w.notes...)
 }
 
 // maxNoted bounds what NoteAll adds, for a key that writes again and again while nothing

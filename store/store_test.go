@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -485,6 +486,31 @@ func TestWritesAreNotedPerBackendAndKind(t *testing.T) {
 	}
 	if w.Has(one, "Bucket", named("a").Key(), last.Revision) {
 		t.Error("a write of another record at the same revision is taken for one that was noted")
+	}
+}
+
+// What an earlier run wrote is taken over once, without what its outcome was not known of, and
+// without what was not asked for; of very many the last.
+func TestEarlierWritesAreTakenOver(t *testing.T) {
+	m := newMemory(t, nil)
+	var before, w store.Writes
+	at := func(i int) (b store.Backend, kind string, key store.Key, r store.Revision) {
+		return m, "Bucket", store.Key{Name: strconv.Itoa(i)}, store.Revision(i)
+	}
+	for i := range 203 { // the first of unknown outcome
+		before.Note(at(i))
+	}
+	w.Note(at(202))
+	for range 2 {
+		w.NoteAll(&before, func(_ store.Backend, _ string, r store.Revision) bool { return r != 201 })
+	}
+	for i := range 203 {
+		if got, want := w.Has(at(i)), i > 101 && i != 201; got != want {
+			t.Errorf("the write at revision %d: taken over %t, want %t", i, got, want)
+		}
+	}
+	if w.Unsure(m, "Bucket") {
+		t.Error("a write of unknown outcome was taken over")
 	}
 }
 
