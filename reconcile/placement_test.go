@@ -477,6 +477,37 @@ func noRunBeginsOnALeaseThatHasRunOut(t *testing.T, batch bool) {
 	})
 }
 
+// A key that does not run while its lease is in doubt has not succeeded: its failures count on.
+//
+// promise Q4. Negative control: the mutant "a lease that is in doubt ends a backoff".
+func TestDoubtAboutALeaseLeavesTheFailuresOfAKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := doubtfulPlacement{newHandPlaced(1), new(doubtful)}
+		p.l.trusted.Store(true)
+		var attempts list[int]
+		c := newController(t, record(func(ctx context.Context, _ string) (result, error) {
+			info, _ := reconcile.RunInfo(ctx)
+			attempts.add(info.Attempt)
+			return result{}, errBoom
+		}), &reconcile.Options[string]{
+			Placement: p, Hooks: reconcile.Hooks[string]{OnError: func(reconcile.Failure[string]) {}},
+			Queue: queue.Options[string]{Policy: func(int, error) time.Duration { return time.Minute }},
+		})
+		start(t, c)
+		p.give(0)
+		add(t, c, "k")
+		pass(time.Second)
+		p.l.trusted.Store(false)
+		pass(2 * time.Minute)
+		p.l.trusted.Store(true)
+		pass(10 * time.Second)
+		expectList(t, "attempts", attempts.get(), 0, 1)
+		if e, _ := c.Queue().Lookup("k"); e.Attempts != 2 {
+			t.Errorf("%d failures in a row, want 2", e.Attempts)
+		}
+	})
+}
+
 // handPlaced is a placement whose shards the test gives and takes.
 type handPlaced struct {
 	shards int

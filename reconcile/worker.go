@@ -239,7 +239,7 @@ func (w *worker[K]) goexit() {
 	defer w.p.replace(w.slot)
 	defer func() {
 		for _, item := range w.rest {
-			item.After(0) // taken together with these, and not begun
+			w.p.settler.stillFailing(item, 0) // taken together with these, and not begun
 		}
 	}()
 	if x := w.slot.present(); x != nil {
@@ -286,7 +286,7 @@ func (w *worker[K]) runNext() {
 		return
 	case !h.trusted():
 		for _, item := range items {
-			item.After(distrustDelay)
+			w.p.settler.stillFailing(item, distrustDelay)
 		}
 		return
 	}

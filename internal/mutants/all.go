@@ -2887,6 +2887,11 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestIdleKindIsToldOfProgressWhileAnotherIsWritten",
 	},
 	{
+		Name: "a lease that is in doubt ends a backoff",
+		File: "reconcile/worker.go", Old: "\t\t\tw.p.settler.stillFailing(item, distrustDelay)\n", New: "\t\t\tif BROKEN {\n\t\t\t\titem.After(distrustDelay)\n\t\t\t} else {\n\t\t\t\tw.p.settler.stillFailing(item, distrustDelay)\n\t\t\t}\n",
+		Package: "reconcile", Test: "TestDoubtAboutALeaseLeavesTheFailuresOfAKey",
+	},
+	{
 		Name: "a controller waits for the runs of others with its placement",
 		File: "reconcile/group.go", Old: "\tm.works.Wait()\n", New: "\tif m.works.Wait(); BROKEN {\n\t\t<-g.done\n\t}\n",
 		Package: "reconcile", Test: "TestControllerThatSharesAPlacementDoesNotWaitForTheRunsOfOthers",
