@@ -368,7 +368,12 @@ func TestCancelledCommitIsUnknownOnceSentAndUndoneBefore(t *testing.T) {
 // promise S1
 func TestLostAnswerToACommitIsAnUnknownOutcome(t *testing.T) {
 	p := campaign.NewProxy(t, shared.addr())
-	b := openAt(t, proxied(p), postgres.Options{})
+	loseAnswer(t, p, openAt(t, proxied(p), postgres.Options{}))
+}
+
+// loseAnswer makes a commit whose answer is lost in the proxy on the way to b.
+func loseAnswer(t *testing.T, p *campaign.Proxy, b *postgres.Backend) {
+	t.Helper()
 	ctx := t.Context()
 	release := holdHead(t, b)
 	outcome := make(chan error, 1)

@@ -269,17 +269,7 @@ func TestDeclarationsAroundADeletionAreAppliedInOrder(t *testing.T) {
 	if _, err := s.Mutate(ctx, key("a"), func(w *widget) error { w.Finalizers = nil; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	for more {
-		if after, more, err = b.DrainSome(ctx, after); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := b.DrainAll(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if w, err := s.Get(ctx, key("a")); err != nil || w.Spec.Size != 3 {
-		t.Errorf("the object is %+v, error %v; the last declaration said 3", w, err)
-	}
+	drainTo(t, b, s, after, more, 3)
 }
 
 // A transaction may commit what has a lower number than what was looked at already.
@@ -302,16 +292,23 @@ func TestDeclarationThatCommitsLateIsAppliedBeforeTheNextOfItsObject(t *testing.
 	if err := errors.Join(err, late.Commit(ctx), postgres.Declare(ctx, next, b, s, newWidget("a", 2)), next.Commit(ctx)); err != nil {
 		t.Fatal(err)
 	}
+	drainTo(t, b, s, after, more, 2)
+}
+
+// drainTo goes on with a look, and makes another, and then the object must have a size.
+func drainTo(t *testing.T, b *postgres.Backend, s *widgets, after int64, more bool, size int) {
+	t.Helper()
 	for more {
-		if after, more, err = b.DrainSome(ctx, after); err != nil {
+		var err error
+		if after, more, err = b.DrainSome(t.Context(), after); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.DrainAll(ctx); err != nil {
+	if err := b.DrainAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if w, err := s.Get(ctx, key("a")); err != nil || w.Spec.Size != 2 {
-		t.Errorf("the object is %+v, error %v; the last declaration said 2", w, err)
+	if w, err := s.Get(t.Context(), key("a")); err != nil || w.Spec.Size != size {
+		t.Errorf("the object is %+v, error %v; the last declaration said %d", w, err, size)
 	}
 }
 

@@ -4,7 +4,6 @@ package postgres_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -111,28 +110,5 @@ func TestLostAnswerBehindAPoolerIsAnUnknownOutcome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := openAt(t, startPooler(t, server), postgres.Options{NoNotify: true})
-	direct := openAt(t, shared.socket(), postgres.Options{Schema: b.Schema()})
-	ctx := t.Context()
-	release := holdHead(t, b)
-	outcome := make(chan error, 1)
-	go func() {
-		_, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "v")}})
-		outcome <- err
-	}()
-	blocked(t, b)
-	p.Set(campaign.Blackhole)
-	release()
-	waitFor(t, func() bool {
-		_, err := direct.Get(ctx, "thing", key("a"))
-		return err == nil
-	})
-	p.Set(campaign.Reset)
-	if err := <-outcome; !errors.Is(err, store.ErrUnknownOutcome) {
-		t.Errorf("Commit whose answer was lost: %v, want ErrUnknownOutcome", err)
-	}
-	p.Set(campaign.Pass)
-	if rec, err := direct.Get(ctx, "thing", key("a")); err != nil || rec.Revision != rec.Created {
-		t.Errorf("the record was written again: %+v, error %v", rec, err)
-	}
+	loseAnswer(t, p, openAt(t, startPooler(t, server), postgres.Options{NoNotify: true}))
 }
