@@ -1774,20 +1774,7 @@ func TestOwnWritesOfSeveralRunsEndNoBackoff(t *testing.T) {
 			_, err := s.Mutate(ctx, k, func(o *thing) error { o.Spec.Size++; return nil })
 			return result{}, errors.Join(err, errBoom)
 		})
-		c := newController(t, r, &reconcile.Options[store.Key]{Queue: queue.Options[store.Key]{Policy: func(attempt int, err error) time.Duration {
-			if attempt == 0 {
-				return time.Second
-			}
-			return time.Hour
-		}}})
-		when := func(ch cache.Change[spec, status]) bool {
-			<-let // the source is slow, not the cache
-			return reconcile.Changed(ch)
-		}
-		if err := c.Watch(reconcile.FromWith(ca, &reconcile.FromOptions[spec, status]{When: when})); err != nil {
-			t.Fatal(err)
-		}
-		start(t, c)
+		startBehindSlowSource(t, ca, r, time.Second, let)
 		pass(10 * time.Second)
 		expect(t, "runs before the source shows what they wrote", r.count(), 2)
 		close(let)
@@ -1819,20 +1806,7 @@ func TestOwnWriteInAFoldedBacklogEndsNoBackoff(t *testing.T) {
 			_, err := s.Mutate(ctx, k, func(o *thing) error { o.Spec.Size++; return nil })
 			return result{}, errors.Join(err, errBoom)
 		})
-		c := newController(t, r, &reconcile.Options[store.Key]{Queue: queue.Options[store.Key]{Policy: func(attempt int, err error) time.Duration {
-			if attempt == 0 {
-				return 10 * time.Second
-			}
-			return time.Hour
-		}}})
-		when := func(ch cache.Change[spec, status]) bool {
-			<-gate // the source is slow, not the cache
-			return reconcile.Changed(ch)
-		}
-		if err := c.Watch(reconcile.FromWith(ca, &reconcile.FromOptions[spec, status]{When: when})); err != nil {
-			t.Fatal(err)
-		}
-		start(t, c)
+		startBehindSlowSource(t, ca, r, 10*time.Second, gate)
 		pass(time.Second)
 		mutate(t, s, "z", func(o *thing) { o.Spec.Size++ })
 		synctest.Wait() // the source is busy with it
@@ -1851,4 +1825,24 @@ func TestOwnWriteInAFoldedBacklogEndsNoBackoff(t *testing.T) {
 		pass(10 * time.Minute)
 		expect(t, "runs of a", runs, 2)
 	})
+}
+
+// startBehindSlowSource runs r for the objects of a cache, whose source shows a change for each
+// value of let. A key that has failed once waits for the time given, then for an hour.
+func startBehindSlowSource(t *testing.T, ca *cache.Cache[spec, status], r reconcile.Reconciler[store.Key], first time.Duration, let <-chan struct{}) {
+	t.Helper()
+	c := newController(t, r, &reconcile.Options[store.Key]{Queue: queue.Options[store.Key]{Policy: func(attempt int, _ error) time.Duration {
+		if attempt == 0 {
+			return first
+		}
+		return time.Hour
+	}}})
+	when := func(ch cache.Change[spec, status]) bool {
+		<-let
+		return reconcile.Changed(ch)
+	}
+	if err := c.Watch(reconcile.FromWith(ca, &reconcile.FromOptions[spec, status]{When: when})); err != nil {
+		t.Fatal(err)
+	}
+	start(t, c)
 }
