@@ -266,7 +266,7 @@ func (s *shard) add(i uint32, e *entry, a *ask) {
 	}
 	if raises(x, band, a.request) {
 		band = uint8(a.band)
-		a.how |= raising
+		a.flags |= raised
 	}
 	s.move(i, e, onAdd(x, a.request), band)
 }

@@ -286,7 +286,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "Remove does not see a key that cools down",
-		File: "queue/state.go", Old: "ok = x.state != StateIdle || x.due != 0", New: "ok = x.state != StateIdle || x.due != 0 && !BROKEN",
+		File: "queue/state.go", Old: "ok = x.state > StateIdle || x.due != 0", New: "ok = x.state > StateIdle || x.due != 0 && !BROKEN",
 		Package: "queue", Test: "TestRemoveForgetsAKeyThatCoolsDown",
 	},
 	{
@@ -1242,7 +1242,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "an urgent add that keeps the attempts starts them from 0",
-		File: "queue/state.go", Old: "\tif r.how.is(urgently) && !r.how.is(sparing) {\n\t\tx.attempts = 0", New: "\tif r.how.is(urgently) && (BROKEN || !r.how.is(sparing)) {\n\t\tx.attempts = 0",
+		File: "queue/state.go", Old: "\tif r.flags&restart != 0 {\n\t\tx.attempts = 0", New: "\tif r.flags&restart != 0 || BROKEN && r.urgent() {\n\t\tx.attempts = 0",
 		Package: "queue", Test: "TestKeepAttemptsEndsTheWaitAndCountsOn",
 	},
 	{
