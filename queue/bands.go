@@ -346,7 +346,7 @@ type tenant struct {
 	holds   *holdSet // nil: none
 	ready   group    // of its keys, those that are ready
 
-	// How many of its keys each line has admitted and no worker has taken, by the number of
+	// How many of its keys each line has admitted and do not run yet, by the number of
 	// the line's bucket. A line that passed over the tenant because it is blocked has an
 	// entry of 0.
 	lines map[int64]int

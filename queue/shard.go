@@ -115,7 +115,7 @@ type admission interface {
 	// again at once.
 	enter(i uint32, e *entry)
 	leave(i uint32, e *entry, stays bool)
-	// unadmit is called when an admitted key is not ready any more.
+	// unadmit is called when an admitted key begins its run, or is not to run any more.
 	unadmit(i uint32, e *entry, to State)
 	// ran is called when a key is taken, by 1, and when its run ends, by -1; began when
 	// the run begins.
@@ -288,11 +288,11 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 	if to.flags&recorded != 0 && (to.state == StateReady || to.state == absent) {
 		to = s.admission.review(i, e, to)
 	}
+	if e.is(admitted) && to.flags&admitted == 0 {
+		s.admission.unadmit(i, e, to.state)
+	}
 	switch from {
 	case StateReady:
-		if e.is(admitted) && (to.state != StateReady || to.flags&admitted == 0) {
-			s.admission.unadmit(i, e, to.state)
-		}
 		if e.order != 0 { // else it was taken
 			s.ready.remove(i, e)
 		}
@@ -382,7 +382,10 @@ func (s *shard) begin(i uint32, e *entry) {
 	e.order = s.number.next()
 	s.running.push(cellOf(e.order, i))
 	if e.flags != 0 || s.env.delays {
-		e.flags &^= asked | admitted
+		if e.is(admitted) {
+			s.admission.unadmit(i, e, StateRunning)
+		}
+		e.flags &^= asked
 		s.admission.began(i, e)
 	}
 }

@@ -17,7 +17,7 @@ type entry struct {
 	// that waits for a time its place in the heap, below 31 bits of a number that tells
 	// which of several with the same time came first.
 	order     uint64
-	due       int64 // see status; throttled: the number of the bucket's line
+	due       int64 // see status
 	hash      uint32
 	sinceLow  uint32 // when it came into its state, see since
 	attempts  uint16 // failures in a row
@@ -212,6 +212,7 @@ type extra struct {
 
 // place is where a key was in a bucket's line; the zero place: in none.
 type place struct {
+	line   int64
 	number uint64
 	band   uint8
 }

@@ -60,7 +60,7 @@ const (
 type status struct {
 	// due is, of a delayed key and one that backs off, when it runs; of an idle one when
 	// it has cooled down; of a running one when what was added is due, 0: at once; of a
-	// throttled one the number of its bucket's line, also once that admitted it.
+	// throttled one the number of its bucket's line.
 	due      int64
 	attempts uint16
 	state    State
@@ -163,7 +163,7 @@ func (x status) reborn() bool { return x.flags&(added|removed) == removed }
 // onSettle is the table of results.
 func onSettle(x status, o outcome, now int64) status {
 	flags, due := x.flags, x.due
-	x.flags &^= duringRun | asked
+	x.flags &^= duringRun | asked | admitted
 	x.due = 0
 	if flags&removed != 0 {
 		o.kind = done
