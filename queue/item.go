@@ -114,8 +114,11 @@ func (i *Item[K]) settle(o outcome, err error) {
 // failure works out, without a lock, what becomes of a failed key.
 func (i *Item[K]) failure(err error, atLeast time.Duration) outcome {
 	q := i.queue()
-	if until, ok := throttle(err); ok {
-		return outcome{kind: again, due: max(q.env.at(until), plus(q.env.now(), atLeast))}
+	if e, ok := errors.AsType[*throttledError](err); ok {
+		if e.bucket != nil {
+			e.bucket.Throttle(e.until)
+		}
+		return outcome{kind: again, due: max(q.env.at(e.until), plus(q.env.now(), atLeast))}
 	}
 	o := outcome{kind: retry}
 	d := q.opts.Policy(i.Attempt, err)

@@ -16,7 +16,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the least delay of a throttled run counts for nothing",
-		File: "queue/item.go", Old: "if until, ok := throttle(err); ok {", New: "if until, ok := throttle(err); ok {\n\t\tif BROKEN {\n\t\t\tatLeast = 0\n\t\t}",
+		File: "queue/item.go", Old: "\t\t\te.bucket.Throttle(e.until)\n\t\t}\n", New: "\t\t\te.bucket.Throttle(e.until)\n\t\t}\n\t\tif BROKEN {\n\t\t\tatLeast = 0\n\t\t}\n",
 		Package: "queue", Test: "TestRetryWaitsForTheLatestOfAll",
 	},
 	{
