@@ -406,7 +406,10 @@ func (s *shard) end(i uint32, e *entry) {
 
 // runs is the entry of the run with a number, nil if that has ended.
 func (s *shard) runs(i uint32, number uint64) *entry {
-	if e := s.get(i); e != nil && e.state == StateRunning && e.order == number {
+	if c, _ := s.split(i); c.first == nil {
+		return nil
+	}
+	if e := s.at(i); e.state == StateRunning && e.order == number {
 		return e
 	}
 	return nil

@@ -137,14 +137,6 @@ func (s *slab) at(i uint32) *entry {
 	return (*entry)(unsafe.Add(c.first, uintptr(at)*s.size))
 }
 
-// get is at, or nil if the chunk of i has no memory any more.
-func (s *slab) get(i uint32) *entry {
-	if c, _ := s.split(i); c.first == nil {
-		return nil
-	}
-	return s.at(i)
-}
-
 // alloc gives a zero entry and its index.
 func (s *slab) alloc() (i uint32, e *entry) {
 	if len(s.open) == 0 {
