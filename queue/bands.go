@@ -231,7 +231,10 @@ func (o *bands) unlink(f *flow) {
 		if f.band.first = f.next; f.next == f {
 			f.band.first = nil
 		}
-		o.best = o.highest()
+		o.best = nil
+		if at := slices.IndexFunc(o.all, func(b *band) bool { return b.first != nil }); at >= 0 {
+			o.best = o.all[at].first
+		}
 	}
 	f.next, f.prev = nil, nil
 }
@@ -262,17 +265,6 @@ func (o *bands) next(oldest bool) (i uint32, e *entry) {
 		return i, o.es.at(i)
 	}
 	return 0, nil
-}
-
-// highest is the flow whose turn it is in the highest band with a key that may run, nil if
-// there is none.
-func (o *bands) highest() *flow {
-	for _, b := range o.all {
-		if b.first != nil {
-			return b.first
-		}
-	}
-	return nil
 }
 
 // block takes the flows of a tenant out of their circles, or puts them back; more:
