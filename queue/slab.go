@@ -204,7 +204,7 @@ type extra struct {
 
 // place is where a key was in a bucket's line; the zero place: in none.
 type place struct {
-	line   int64
+	line   int64 // the number of its bucket
 	number uint64
 	band   uint8
 }
