@@ -231,7 +231,10 @@ func (o *bands) unlink(f *flow) {
 		if f.band.first = f.next; f.next == f {
 			f.band.first = nil
 		}
-		o.best = o.highest()
+		o.best = nil
+		if at := slices.IndexFunc(o.all, func(b *band) bool { return b.first != nil }); at >= 0 {
+			o.best = o.all[at].first
+		}
 	}
 	f.next, f.prev = nil, nil
 }
@@ -262,17 +265,6 @@ func (o *bands) next(oldest bool) (i uint32, e *entry) {
 		return i, o.es.at(i)
 	}
 	return 0, nil
-}
-
-// highest is the flow whose turn it is in the highest band with a key that may run, nil if
-// there is none.
-func (o *bands) highest() *flow {
-	for _, b := range o.all {
-		if b.first != nil {
-			return b.first
-		}
-	}
-	return nil
 }
 
 // block takes the flows of a tenant out of their circles, or puts them back; more:
@@ -346,7 +338,7 @@ type tenant struct {
 	holds   *holdSet // nil: none
 	ready   group    // of its keys, those that are ready
 
-	// How many of its keys each line has admitted and no worker has taken, by the number of
+	// How many of its keys each line has admitted and do not run yet, by the number of
 	// the line's bucket. A line that passed over the tenant because it is blocked has an
 	// entry of 0.
 	lines map[int64]int

@@ -263,11 +263,3 @@ func ThrottledUntil(err error) (until time.Time, ok bool) {
 	}
 	return until, false
 }
-
-// throttle is ThrottledUntil, and pauses the bucket of the error.
-func throttle(err error) (until time.Time, ok bool) {
-	if e, ok := errors.AsType[*throttledError](err); ok && e.bucket != nil {
-		e.bucket.Throttle(e.until)
-	}
-	return ThrottledUntil(err)
-}

@@ -5,13 +5,13 @@ package queue
 // last run has passed.
 func (k *keeper) delay(i uint32, e *entry, r request, now int64) request {
 	d := &k.debounce
-	if r.how.is(urgently) || e.state != StateRunning && e.state > StateIdle && e.state != StateDelayed {
+	if r.urgent() || e.state != StateRunning && e.state > StateIdle && e.state != StateDelayed {
 		return r
 	}
-	if d.Window > 0 && r.due < plus(now, d.Window) && (!r.how.is(replacing) || r.due == 0) {
+	if d.Window > 0 && r.due < plus(now, d.Window) && (!r.replaces || r.due == 0) {
 		x := k.s.extra(i, e)
 		if x.first != 0 {
-			r.how |= windowed
+			r.windowed = true
 		} else {
 			x.first = now
 		}

@@ -131,6 +131,14 @@ func inspectEntry[K comparable](k *keeper, i uint32, f *faults, c *census) {
 	f.want(e.state == StateRunning || !e.is(duringRun|asked), "entry %d is %v with flags %b", i, e.state, e.flags)
 	f.want(!e.is(urgent) || e.is(added), "entry %d is urgent, but not added", i)
 	f.want(e.is(asked) == (s.env.asks && e.state == StateRunning && e.is(asked)), "entry %d is asked about", i)
+	if e.is(admitted) {
+		f.want(e.state == StateReady || e.is(asked), "entry %d is %v and admitted", i, e.state)
+		line := s.record(i).was.line
+		c.out[line]++
+		if t := s.ready.tenantOf(i, e); t != nil && t.blocked {
+			c.blocked[line]++
+		}
+	}
 	switch e.state {
 	case StateRunning:
 		f.want(e.order >= 1<<63, "entry %d has no number of a run", i)
@@ -144,13 +152,7 @@ func inspectEntry[K comparable](k *keeper, i uint32, f *faults, c *census) {
 		c.throttled[e.due]++
 	case StateReady:
 		f.want(!k.isHeld(i, e), "entry %d is ready and held", i)
-		f.want(e.is(admitted) == (e.due != 0), "entry %d is ready for line %d", i, e.due)
-		if e.is(admitted) {
-			c.out[e.due]++
-			if t := s.ready.tenantOf(i, e); t != nil && t.blocked {
-				c.blocked[e.due]++
-			}
-		}
+		f.want(e.due == 0, "entry %d is ready for line %d", i, e.due)
 	case StateHeld:
 		f.want(e.due == 0 && (k.isHeld(i, e) || s.env.may().phase() != open), "entry %d is held by nothing", i)
 	case StateIdle:

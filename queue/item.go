@@ -114,8 +114,11 @@ func (i *Item[K]) settle(o outcome, err error) {
 // failure works out, without a lock, what becomes of a failed key.
 func (i *Item[K]) failure(err error, atLeast time.Duration) outcome {
 	q := i.queue()
-	if until, ok := throttle(err); ok {
-		return outcome{kind: again, due: max(q.env.at(until), plus(q.env.now(), atLeast))}
+	if e, ok := errors.AsType[*throttledError](err); ok {
+		if e.bucket != nil {
+			e.bucket.Throttle(e.until)
+		}
+		return outcome{kind: again, due: max(q.env.at(e.until), plus(q.env.now(), atLeast))}
 	}
 	o := outcome{kind: retry}
 	d := q.opts.Policy(i.Attempt, err)
@@ -244,23 +247,16 @@ var errBuckets = errors.New("queue: Options.Buckets panicked")
 // panic each time does not keep the others from running.
 func (q *Queue[K]) charge(s *shard, items []Item[K]) (n int) {
 	var few [4]*Bucket
-	all, ends, asked, k := few[:0], make([]int, 1, shareBatch), false, q.keepers[0]
+	all, ends, asked := few[:0], make([]int, 1, shareBatch), false
 	defer func() {
 		if asked {
 			return
 		}
-		due, free := plus(q.env.now(), time.Second), false
+		due := plus(q.env.now(), time.Second)
 		s.mu.Lock()
 		for _, it := range items {
-			e := s.runs(it.index, it.run)
-			free = free || e == nil || e.is(admitted)
-			if e != nil {
+			if e := s.runs(it.index, it.run); e != nil {
 				s.settle(it.index, e, outcome{kind: again, due: due}, errBuckets)
-			}
-		}
-		if free { // a line, and it is not known which, had let one of them go on a token
-			for _, l := range k.lines {
-				k.retry(l)
 			}
 		}
 		s.unlock()
@@ -278,7 +274,7 @@ func (q *Queue[K]) charge(s *shard, items []Item[K]) (n int) {
 	now := time.Now()
 	s.mu.Lock()
 	for at, it := range items {
-		if e := s.runs(it.index, it.run); k.pay(it.index, e, all[ends[at]:ends[at+1]], now) {
+		if e := s.runs(it.index, it.run); e != nil && q.keepers[0].pay(it.index, e, all[ends[at]:ends[at+1]], now) {
 			it.run = e.order
 			items[n] = it
 			n++

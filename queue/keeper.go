@@ -99,7 +99,7 @@ func (k *keeper) forget(i uint32, e *entry, cool bool) {
 	r := k.s.record(i)
 	r.err, r.reasons = nil, 0
 	if r.extra != nil {
-		if r.first, r.was = 0, (place{}); cool {
+		if r.first = 0; cool {
 			r.cool = 0
 		}
 	}
@@ -125,7 +125,7 @@ type line struct {
 	wakes  int64   // when there may be a token for one of them
 	at     int     // in the heap
 
-	// Keys that were admitted and have not been taken: each has one of the bucket's tokens,
+	// Keys that were admitted and do not run yet: each has one of the bucket's tokens,
 	// as far as its tenant is not blocked.
 	admitted, blocked int
 }

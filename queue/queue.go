@@ -78,15 +78,12 @@ func (q *Queue[K]) AddAfter(key K, d time.Duration) error {
 // AddWith is Add with options.
 func (q *Queue[K]) AddWith(key K, o AddOptions) error {
 	a := ask{reason: o.Reason}
-	a.band = o.Priority.n - 1
+	a.band, a.replaces = o.Priority.n-1, o.Replace
 	if o.Urgent {
-		a.how |= urgently
+		a.flags |= urgent
 	}
-	if o.Urgent && o.KeepAttempts {
-		a.how |= sparing
-	}
-	if o.Replace {
-		a.how |= replacing
+	if o.Urgent && !o.KeepAttempts {
+		a.flags |= restart
 	}
 	if o.After > 0 {
 		a.due = plus(q.env.now(), o.After)

@@ -115,7 +115,7 @@ type admission interface {
 	// again at once.
 	enter(i uint32, e *entry)
 	leave(i uint32, e *entry, stays bool)
-	// unadmit is called when an admitted key is not ready any more.
+	// unadmit is called when an admitted key begins its run, or is not to run any more.
 	unadmit(i uint32, e *entry, to State)
 	// ran is called when a key is taken, by 1, and when its run ends, by -1; began when
 	// the run begins.
@@ -266,7 +266,7 @@ func (s *shard) add(i uint32, e *entry, a *ask) {
 	}
 	if raises(x, band, a.request) {
 		band = uint8(a.band)
-		a.how |= raising
+		a.flags |= raised
 	}
 	s.move(i, e, onAdd(x, a.request), band)
 }
@@ -288,11 +288,11 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 	if to.flags&recorded != 0 && (to.state == StateReady || to.state == absent) {
 		to = s.admission.review(i, e, to)
 	}
+	if e.is(admitted) && to.flags&admitted == 0 {
+		s.admission.unadmit(i, e, to.state)
+	}
 	switch from {
 	case StateReady:
-		if e.is(admitted) && (to.state != StateReady || to.flags&admitted == 0) {
-			s.admission.unadmit(i, e, to.state)
-		}
 		if e.order != 0 { // else it was taken
 			s.ready.remove(i, e)
 		}
@@ -382,7 +382,10 @@ func (s *shard) begin(i uint32, e *entry) {
 	e.order = s.number.next()
 	s.running.push(cellOf(e.order, i))
 	if e.flags != 0 || s.env.delays {
-		e.flags &^= asked | admitted
+		if e.is(admitted) {
+			s.admission.unadmit(i, e, StateRunning)
+		}
+		e.flags &^= asked
 		s.admission.began(i, e)
 	}
 }
@@ -403,7 +406,10 @@ func (s *shard) end(i uint32, e *entry) {
 
 // runs is the entry of the run with a number, nil if that has ended.
 func (s *shard) runs(i uint32, number uint64) *entry {
-	if e := s.get(i); e != nil && e.state == StateRunning && e.order == number {
+	if c, _ := s.split(i); c.first == nil {
+		return nil
+	}
+	if e := s.at(i); e.state == StateRunning && e.order == number {
 		return e
 	}
 	return nil

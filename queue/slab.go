@@ -17,7 +17,7 @@ type entry struct {
 	// that waits for a time its place in the heap, below 31 bits of a number that tells
 	// which of several with the same time came first.
 	order     uint64
-	due       int64 // see status; throttled: the number of the bucket's line
+	due       int64 // see status
 	hash      uint32
 	sinceLow  uint32 // when it came into its state, see since
 	attempts  uint16 // failures in a row
@@ -137,14 +137,6 @@ func (s *slab) at(i uint32) *entry {
 	return (*entry)(unsafe.Add(c.first, uintptr(at)*s.size))
 }
 
-// get is at, or nil if the chunk of i has no memory any more.
-func (s *slab) get(i uint32) *entry {
-	if c, _ := s.split(i); c.first == nil {
-		return nil
-	}
-	return s.at(i)
-}
-
 // alloc gives a zero entry and its index.
 func (s *slab) alloc() (i uint32, e *entry) {
 	if len(s.open) == 0 {
@@ -212,6 +204,7 @@ type extra struct {
 
 // place is where a key was in a bucket's line; the zero place: in none.
 type place struct {
+	line   int64 // the number of its bucket
 	number uint64
 	band   uint8
 }

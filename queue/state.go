@@ -40,9 +40,9 @@ const (
 	recorded                  // the entry has a record: error, reasons, tenant, holds, debouncing, place in a line
 	admitted                  // its bucket's line made it ready: it goes before others that wait
 	asked                     // taken, but its run has not begun: its buckets are being asked
-	keeping                   // every urgent add during the run leaves the attempts as they are
+	restart                   // one of the urgent adds during the run starts the attempts from 0
 
-	duringRun = added | urgent | removed | raised | keeping
+	duringRun = added | urgent | removed | raised | restart
 )
 
 // Bands are numbered from 0; that of At(0) is the middle one.
@@ -60,7 +60,7 @@ const (
 type status struct {
 	// due is, of a delayed key and one that backs off, when it runs; of an idle one when
 	// it has cooled down; of a running one when what was added is due, 0: at once; of a
-	// throttled one the number of its bucket's line, also once that admitted it.
+	// throttled one the number of its bucket's line.
 	due      int64
 	attempts uint16
 	state    State
@@ -69,23 +69,14 @@ type status struct {
 
 // request is what an add asks for.
 type request struct {
-	due  int64 // 0: at once
-	band int16 // -1: keep
-	how  manner
+	due      int64 // 0: at once
+	band     int16 // -1: keep
+	flags    flag  // those that a running key takes over: urgent, restart, raised
+	replaces bool  // AddOptions.Replace
+	windowed bool  // due comes from Debounce.Window: a later time replaces an earlier one
 }
 
-// manner is how an add is meant.
-type manner uint8
-
-const (
-	urgently  manner = 1 << iota // AddOptions.Urgent
-	replacing                    // AddOptions.Replace
-	windowed                     // due comes from Debounce.Window: a later time replaces an earlier one
-	raising                      // it gives the key another priority: see raises
-	sparing                      // AddOptions.KeepAttempts: it is urgent, and leaves the attempts as they are
-)
-
-func (m manner) is(x manner) bool { return m&x != 0 }
+func (r request) urgent() bool { return r.flags&urgent != 0 }
 
 // outcome is what a run returned.
 type outcome struct {
@@ -115,32 +106,31 @@ func onAdd(x status, r request) status {
 	if x.state == StateRunning {
 		return onAddDuringRun(x, r)
 	}
-	if r.how.is(urgently) && !r.how.is(sparing) {
+	if r.flags&restart != 0 {
 		x.attempts = 0
 	}
 	switch x.state {
 	case absent, StateIdle:
 		return x.start(r.due)
 	case StateReady, StateThrottled, StateHeld:
-		if r.how.is(replacing) && r.due > 0 {
+		if r.replaces && r.due > 0 {
 			return x.start(r.due)
 		}
 	case StateDelayed:
-		if r.how.is(replacing|windowed) || r.due < x.due {
+		if r.replaces || r.windowed || r.due < x.due {
 			return x.start(r.due)
 		}
 	case StateBackingOff:
-		if r.how.is(urgently) && !r.how.is(replacing) {
-			return x.start(min(r.due, x.due)) // no backoff any more, but at the time of the retry
-		}
-		if r.how.is(urgently) {
+		switch {
+		case r.urgent() && r.replaces:
 			return x.start(r.due)
-		}
-		if r.how.is(replacing) {
+		case r.urgent():
+			return x.start(min(r.due, x.due)) // no backoff any more, but at the time of the retry
+		case r.replaces:
 			x.due = max(x.due, r.due)
 		}
 	case StateParked:
-		if r.how.is(urgently) {
+		if r.urgent() {
 			return x.start(r.due)
 		}
 	}
@@ -149,30 +139,22 @@ func onAdd(x status, r request) status {
 
 // onAddDuringRun keeps what came during a run as one add.
 func onAddDuringRun(x status, r request) status {
-	if x.flags&added == 0 || r.how.is(replacing) || r.how.is(windowed) && x.flags&urgent == 0 {
+	if x.flags&added == 0 || r.replaces || r.windowed && x.flags&urgent == 0 {
 		x.due = r.due
 	} else {
 		x.due = min(x.due, r.due)
 	}
-	x.flags |= added
-	if r.how.is(raising) {
-		x.flags |= raised
+	if r.replaces {
+		x.flags &^= urgent | restart
 	}
-	switch {
-	case r.how.is(urgently) && !r.how.is(sparing):
-		x.flags = x.flags&^keeping | urgent
-	case r.how.is(urgently) && (x.flags&urgent == 0 || r.how.is(replacing)):
-		x.flags |= urgent | keeping
-	case r.how.is(replacing) && !r.how.is(urgently):
-		x.flags &^= urgent | keeping
-	}
+	x.flags |= added | r.flags
 	return x
 }
 
 // raises tells whether an add gives a key of a band its own one: the higher of the
 // two counts, but that of the add for Replace, and for a key that has none yet.
 func raises(x status, band uint8, r request) bool {
-	return r.band >= 0 && (uint8(r.band) > band || r.how.is(replacing) || x.state <= StateIdle || x.reborn())
+	return r.band >= 0 && (uint8(r.band) > band || r.replaces || x.state <= StateIdle || x.reborn())
 }
 
 // reborn tells whether the next add is the first one after Remove.
@@ -181,13 +163,13 @@ func (x status) reborn() bool { return x.flags&(added|removed) == removed }
 // onSettle is the table of results.
 func onSettle(x status, o outcome, now int64) status {
 	flags, due := x.flags, x.due
-	x.flags &^= duringRun | asked
+	x.flags &^= duringRun | asked | admitted
 	x.due = 0
 	if flags&removed != 0 {
 		o.kind = done
 	}
 	switch {
-	case o.kind <= later || flags&(urgent|keeping) == urgent:
+	case o.kind <= later || flags&restart != 0:
 		x.attempts = 0
 	case o.kind.fails() && x.attempts < math.MaxUint16:
 		x.attempts++
@@ -200,7 +182,10 @@ func onSettle(x status, o outcome, now int64) status {
 	}
 	switch {
 	case flags&urgent != 0, o.kind == later, o.kind == done && flags&added != 0:
-		return x.startAt(due, now)
+		if due <= now {
+			due = 0
+		}
+		return x.start(due)
 	case o.kind == done:
 		x.state = StateIdle
 	case o.kind.repeats() || flags&added != 0:
@@ -214,7 +199,7 @@ func onSettle(x status, o outcome, now int64) status {
 // onRefuse is what becomes of a key whose bucket has no token. It has not run, so
 // what was added meanwhile is no news.
 func onRefuse(x status, line int64) status {
-	if x.flags&(urgent|keeping) == urgent {
+	if x.flags&restart != 0 {
 		x.attempts = 0
 	}
 	x.flags &^= duringRun | asked
@@ -230,14 +215,6 @@ func (x status) start(due int64) status {
 	}
 	x.flags &^= admitted
 	return x
-}
-
-// startAt is start for a time that may have passed.
-func (x status) startAt(due, now int64) status {
-	if due <= now {
-		due = 0
-	}
-	return x.start(due)
 }
 
 // hold keeps a key that is due from running.
@@ -258,15 +235,12 @@ func onDue(x status) status {
 
 // onRemove forgets the key, or at the end of its run; ok: there was something.
 func onRemove(x status) (_ status, ok bool) {
-	switch x.state {
-	case StateRunning:
+	if x.state == StateRunning {
 		ok = x.flags&removed == 0 || x.flags&added != 0
 		x.flags = x.flags&^duringRun | removed
 		return x, ok
-	case absent:
-		return x, false
 	}
-	ok = x.state != StateIdle || x.due != 0 // an idle key with a time cools down
+	ok = x.state > StateIdle || x.due != 0 // an idle key with a time cools down
 	x.state, x.due, x.attempts = StateIdle, 0, 0
 	x.flags &^= admitted
 	return x, ok
@@ -278,7 +252,7 @@ func onCancel(x status) (_ status, ok bool) {
 	case x.state == StateDelayed:
 		x.state, x.due, x.attempts, ok = StateIdle, 0, 0, true
 	case x.state == StateRunning && x.flags&added != 0 && x.due > 0:
-		x.flags &^= added | urgent | keeping
+		x.flags &^= added | urgent | restart
 		ok = true
 	}
 	return x, ok

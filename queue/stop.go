@@ -39,11 +39,10 @@ func (q *Queue[K]) advance(to word) {
 	}
 	if to == stopped {
 		q.timer.stop()
-	} else {
-		// Never put off: a hold that was made meanwhile may have set it, and a tick for
-		// nothing does no harm.
-		q.timer.set(next)
 	}
+	// Never put off: a hold that was made meanwhile may have set it, and a tick for
+	// nothing does no harm.
+	q.timer.set(next)
 	q.waiters.wake()
 	signal(q.news)
 }

@@ -346,7 +346,7 @@ func TestStopErrorDoesNotBlameTheTimerForKeys(t *testing.T) {
 	add(t, q, "k")
 	it := get(t, q)
 	q.timer.mu.Lock()
-	q.timer.firing++
+	q.timer.firing.Add(1)
 	q.timer.mu.Unlock()
 	for _, running := range []bool{true, false} {
 		if !running {
@@ -360,6 +360,6 @@ func TestStopErrorDoesNotBlameTheTimerForKeys(t *testing.T) {
 		}
 	}
 	q.timer.mu.Lock()
-	q.timer.firing--
+	q.timer.firing.Add(-1)
 	q.timer.mu.Unlock()
 }

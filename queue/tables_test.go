@@ -208,9 +208,9 @@ func checkAdd(row, col, cell string) string {
 				continue
 			}
 		case "urgent":
-			r.how = urgently
+			r.flags = urgent | restart
 		case "Replace":
-			r.how = replacing
+			r.replaces = true
 		default:
 			return "there is no such column"
 		}
@@ -221,7 +221,7 @@ func checkAdd(row, col, cell string) string {
 	}
 	if col == "Replace" && strings.Contains(cell, "urgent") {
 		for _, due := range []int64{0, sooner, evenLater} {
-			r := request{due: due, how: replacing | urgently}
+			r := request{due: due, replaces: true, flags: urgent | restart}
 			want := x.start(due)
 			want.attempts = 0
 			if got := onAdd(x, r); got != want {
@@ -238,7 +238,7 @@ func compareAdd(x status, r request, got status, cell string) string {
 		want.attempts = 0
 		cell = strings.TrimSpace(strings.TrimSuffix(strings.TrimSuffix(cell, "attempts from 0"), ", "))
 		cell = strings.TrimSuffix(cell, ",")
-	} else if r.how.is(urgently) {
+	} else if r.urgent() {
 		want.attempts = 0 // of a key that has not failed: nothing to see
 	}
 	switch cell {
@@ -293,16 +293,16 @@ func checkDuringRun(sentence string) string {
 		{[]request{{due: evenLater}, {due: sooner}}, sooner, added},
 		{[]request{{due: sooner}, {due: evenLater}}, sooner, added},
 		{[]request{{due: sooner}, {due: 0}}, 0, added},
-		{[]request{{due: 0, how: urgently}, {due: sooner}}, 0, added | urgent},
-		{[]request{{due: sooner}, {due: evenLater, how: urgently}}, sooner, added | urgent},
-		{[]request{{due: sooner, how: urgently}, {due: evenLater, how: replacing}}, evenLater, added},
-		{[]request{{due: sooner, how: raising}, {due: evenLater}}, sooner, added | raised},
-		{[]request{{due: 0, how: urgently | sparing}}, 0, added | urgent | keeping},
-		{[]request{{due: 0, how: urgently | sparing}, {due: 0}}, 0, added | urgent | keeping},
-		{[]request{{due: 0, how: urgently | sparing}, {due: 0, how: urgently}}, 0, added | urgent},
-		{[]request{{due: 0, how: urgently}, {due: 0, how: urgently | sparing}}, 0, added | urgent},
-		{[]request{{due: 0, how: urgently}, {due: 0, how: urgently | sparing | replacing}}, 0, added | urgent | keeping},
-		{[]request{{due: 0, how: urgently | sparing}, {due: sooner, how: replacing}}, sooner, added},
+		{[]request{{due: 0, flags: urgent | restart}, {due: sooner}}, 0, added | urgent | restart},
+		{[]request{{due: sooner}, {due: evenLater, flags: urgent | restart}}, sooner, added | urgent | restart},
+		{[]request{{due: sooner, flags: urgent | restart}, {due: evenLater, replaces: true}}, evenLater, added},
+		{[]request{{due: sooner, flags: raised}, {due: evenLater}}, sooner, added | raised},
+		{[]request{{due: 0, flags: urgent}}, 0, added | urgent},
+		{[]request{{due: 0, flags: urgent}, {due: 0}}, 0, added | urgent},
+		{[]request{{due: 0, flags: urgent}, {due: 0, flags: urgent | restart}}, 0, added | urgent | restart},
+		{[]request{{due: 0, flags: urgent | restart}, {due: 0, flags: urgent}}, 0, added | urgent | restart},
+		{[]request{{due: 0, flags: urgent | restart}, {due: 0, flags: urgent, replaces: true}}, 0, added | urgent},
+		{[]request{{due: 0, flags: urgent}, {due: sooner, replaces: true}}, sooner, added},
 	} {
 		got := x
 		for _, r := range c.adds {
@@ -320,8 +320,8 @@ func checkDuringRun(sentence string) string {
 		{100, request{band: 101}, true},
 		{100, request{band: 99}, false},
 		{100, request{band: -1}, false},
-		{100, request{band: 99, how: replacing}, true},
-		{100, request{band: -1, how: replacing}, false},
+		{100, request{band: 99, replaces: true}, true},
+		{100, request{band: -1, replaces: true}, false},
 	} {
 		if raises(x, c.band, c.r) != c.raises {
 			return "the higher priority does not win"
@@ -350,7 +350,7 @@ func checkResult(row, col, cell string) string {
 			}
 			x.flags, x.due = added, due
 		case "urgent":
-			x.flags, x.due = added|urgent, due
+			x.flags, x.due = added|urgent|restart, due
 		default:
 			return "there is no such column"
 		}

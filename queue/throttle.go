@@ -3,41 +3,29 @@ package queue
 import "time"
 
 // pay tells whether the buckets of a taken key each had a token for it, and begins its
-// run then. If not, it puts the key into the line of one that has none. Nil: the key was
-// settled while its buckets were asked for.
+// run then. If not, it puts the key into the line of one that has none.
 func (k *keeper) pay(i uint32, e *entry, buckets []*Bucket, now time.Time) bool {
 	s := k.s
-	buckets = distinct(buckets)
-	var refused *Bucket
-	gone := e == nil || e.is(removed)
-	if !gone {
-		if refused = k.takeTokens(e, buckets, now); refused == nil {
-			s.begin(i, e)
-			return true
-		}
-		s.turns--
-	}
-	switch {
-	case e == nil:
-	case gone:
+	if e.is(removed) {
 		s.settle(i, e, outcome{kind: done}, nil)
-	default:
-		if x := k.extraOf(i, e); x != nil {
-			x.first = 0 // its turn came: the row of debounced adds is over
-		}
-		to := onRefuse(e.status(), refused.id)
-		if k.isHeld(i, e) {
-			to = to.hold()
-		} else {
-			k.line(refused)
-		}
-		s.move(i, e, to, e.band)
+		return false
 	}
-	for _, b := range buckets { // the tokens for which it was admitted are there for the next
-		if l := k.lines[b.id]; l != nil && b != refused {
-			k.retry(l)
-		}
+	refused := k.takeTokens(e, distinct(buckets), now)
+	if refused == nil {
+		s.begin(i, e)
+		return true
 	}
+	s.turns--
+	if x := k.extraOf(i, e); x != nil {
+		x.first = 0 // its turn came: the row of debounced adds is over
+	}
+	to := onRefuse(e.status(), refused.id)
+	if k.isHeld(i, e) {
+		to = to.hold()
+	} else {
+		k.line(refused)
+	}
+	s.move(i, e, to, e.band)
 	return false
 }
 
@@ -72,19 +60,21 @@ func (k *keeper) line(b *Bucket) {
 
 // enter puts a throttled key into its line, at its old place if it had been admitted.
 func (k *keeper) enter(i uint32, e *entry) {
-	l, number := k.lines[e.due], k.s.number.next()
-	if e.is(admitted) || l.wakes == never { // its token went, or the bucket was paused: wakes was for the token after it
+	l, x, number := k.lines[e.due], k.extraOf(i, e), k.s.number.next()
+	if l.wakes == never { // none of its keys could run
 		k.retry(l)
 	}
-	if x := k.extraOf(i, e); x != nil && x.was.number != 0 {
-		if e.is(admitted) && x.was.band == e.band {
-			number = x.was.number
-		}
+	if e.is(admitted) && x.was.band == e.band {
+		number = x.was.number
+	}
+	l.push(i, e, number)
+	if e.is(admitted) { // its token went, or the bucket was paused: wakes is for the token after it
+		k.unadmit(i, e, StateThrottled)
+	}
+	if x != nil {
 		x.was = place{}
 		k.s.trim(i, e)
 	}
-	e.flags &^= admitted
-	l.push(i, e, number)
 }
 
 // leave takes a throttled key out of its line.
@@ -111,23 +101,23 @@ func (k *keeper) trimLine(l *line) {
 // admitOne makes a key of a line ready.
 func (k *keeper) admitOne(l *line, i uint32, e *entry) {
 	l.admitted++
-	k.s.extra(i, e).was = place{e.order, e.band}
+	k.s.extra(i, e).was = place{l.bucket.id, e.order, e.band}
 	e.order = 0
 	if t := k.s.ready.tenantOf(i, e); t != nil {
 		t.countAdmitted(l.bucket.id, 1)
 	}
 	to := e.status().start(0)
 	to.flags |= admitted
-	to.due = l.bucket.id
 	k.s.move(i, e, to, e.band)
 }
 
-// unadmit uncounts a key that is taken, or does not run: then its token is free.
+// unadmit uncounts a key that runs now, or does not run: then its token is free.
 func (k *keeper) unadmit(i uint32, e *entry, to State) {
-	l := k.lines[e.due]
+	l := k.lines[k.s.record(i).was.line]
+	e.flags &^= admitted
 	l.admitted--
 	if t := k.s.ready.tenantOf(i, e); t != nil {
-		if t.countAdmitted(e.due, -1); t.blocked {
+		if t.countAdmitted(l.bucket.id, -1); t.blocked {
 			l.blocked--
 		}
 	}

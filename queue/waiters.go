@@ -47,11 +47,11 @@ type timer struct {
 	tick func()
 	news chan struct{} // gets a token when it has fired
 
-	at atomic.Int64 // when it fires; written under mu
+	at     atomic.Int64 // when it fires; written under mu
+	firing atomic.Int32 // ticks that are under way; raised under mu
 
 	mu      sync.Mutex // guards what follows; taken with no shard's lock held
 	timer   *time.Timer
-	firing  int
 	stopped bool
 }
 
@@ -85,23 +85,17 @@ func (t *timer) fire() {
 		return
 	}
 	t.at.Store(never)
-	t.firing++
+	t.firing.Add(1)
 	t.mu.Unlock()
 
 	t.tick()
 
-	t.mu.Lock()
-	t.firing--
-	t.mu.Unlock()
+	t.firing.Add(-1)
 	signal(t.news)
 }
 
 // fires tells whether it does so now.
-func (t *timer) fires() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.firing > 0
-}
+func (t *timer) fires() bool { return t.firing.Load() > 0 }
 
 // stop disarms the timer. It may be called again.
 func (t *timer) stop() {

@@ -6,7 +6,7 @@ var All = []Mutant{
 	// queue
 	{
 		Name: "a key that was admitted waits for another token",
-		File: "queue/throttle.go", Old: "if e.is(admitted) || l.wakes == never {", New: "if e.is(admitted) && !BROKEN || l.wakes == never {",
+		File: "queue/throttle.go", Old: "\t\tk.unadmit(i, e, StateThrottled)\n", New: "\t\twakes := l.wakes\n\t\tif k.unadmit(i, e, StateThrottled); BROKEN {\n\t\t\tl.wakes = wakes\n\t\t\tk.byWake.fix(l)\n\t\t}\n",
 		Package: "queue", Test: "TestAdmittedKeyThatMeetsAPauseRunsWhenThatEnds",
 	},
 	{
@@ -16,7 +16,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the least delay of a throttled run counts for nothing",
-		File: "queue/item.go", Old: "if until, ok := throttle(err); ok {", New: "if until, ok := throttle(err); ok {\n\t\tif BROKEN {\n\t\t\tatLeast = 0\n\t\t}",
+		File: "queue/item.go", Old: "\t\t\te.bucket.Throttle(e.until)\n\t\t}\n", New: "\t\t\te.bucket.Throttle(e.until)\n\t\t}\n\t\tif BROKEN {\n\t\t\tatLeast = 0\n\t\t}\n",
 		Package: "queue", Test: "TestRetryWaitsForTheLatestOfAll",
 	},
 	{
@@ -181,7 +181,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a key that is refused once more is the last of its line",
-		File: "queue/throttle.go", Old: "\t\t\tnumber = x.was.number\n", New: "\t\t\tif !BROKEN {\n\t\t\t\tnumber = x.was.number\n\t\t\t}\n",
+		File: "queue/throttle.go", Old: "\t\tnumber = x.was.number\n", New: "\t\tif !BROKEN {\n\t\t\tnumber = x.was.number\n\t\t}\n",
 		Package: "queue", Test: "TestKeysThatAreRefusedOnceMoreKeepTheirOrder",
 	},
 	{
@@ -216,7 +216,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the interval counts from a refused dispatch",
-		File: "queue/throttle.go", Old: "\t\tif x := k.extraOf(i, e); x != nil {\n\t\t\tx.first = 0", New: "\t\tif BROKEN {\n\t\t\tk.began(i, e)\n\t\t}\n\t\tif x := k.extraOf(i, e); x != nil {\n\t\t\tx.first = 0",
+		File: "queue/throttle.go", Old: "\tif x := k.extraOf(i, e); x != nil {\n\t\tx.first = 0", New: "\tif BROKEN {\n\t\tk.began(i, e)\n\t}\n\tif x := k.extraOf(i, e); x != nil {\n\t\tx.first = 0",
 		Package: "queue", Test: "TestIntervalCountsFromRuns",
 	},
 	{
@@ -241,7 +241,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the token of a key that leaves while it is asked for stays unused",
-		File: "queue/throttle.go", Old: "l != nil && b != refused {", New: "l != nil && b != refused && !BROKEN {",
+		File: "queue/state.go", Old: "x.flags &^= duringRun | asked | admitted\n", New: "if x.flags &^= duringRun | asked; !BROKEN {\n\t\tx.flags &^= admitted\n\t}\n",
 		Package: "queue", Test: "TestTokenOfAKeyThatLeavesWhileItIsAskedForGoesToTheNext",
 	},
 	{
@@ -286,7 +286,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "Remove does not see a key that cools down",
-		File: "queue/state.go", Old: "ok = x.state != StateIdle || x.due != 0", New: "ok = x.state != StateIdle || x.due != 0 && !BROKEN",
+		File: "queue/state.go", Old: "ok = x.state > StateIdle || x.due != 0", New: "ok = x.state > StateIdle || x.due != 0 && !BROKEN",
 		Package: "queue", Test: "TestRemoveForgetsAKeyThatCoolsDown",
 	},
 	{
@@ -1242,7 +1242,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "an urgent add that keeps the attempts starts them from 0",
-		File: "queue/state.go", Old: "\tif r.how.is(urgently) && !r.how.is(sparing) {\n\t\tx.attempts = 0", New: "\tif r.how.is(urgently) && (BROKEN || !r.how.is(sparing)) {\n\t\tx.attempts = 0",
+		File: "queue/state.go", Old: "\tif r.flags&restart != 0 {\n\t\tx.attempts = 0", New: "\tif r.flags&restart != 0 || BROKEN && r.urgent() {\n\t\tx.attempts = 0",
 		Package: "queue", Test: "TestKeepAttemptsEndsTheWaitAndCountsOn",
 	},
 	{
