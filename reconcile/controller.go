@@ -292,9 +292,8 @@ func (c *Controller[K]) backoff() string {
 		return "a retry policy of its own"
 	}
 	b := c.k.o.Backoff
-	setDefault(&b.Base, queue.DefaultBase)
-	setDefault(&b.Max, queue.DefaultMax)
-	return fmt.Sprintf("backoff %v to %v", b.Base, max(b.Base, b.Max))
+	base := cmp.Or(b.Base, queue.DefaultBase)
+	return fmt.Sprintf("backoff %v to %v", base, max(base, cmp.Or(b.Max, queue.DefaultMax)))
 }
 
 // Run runs the controller until ctx ends. Then it stops in this order, and
