@@ -92,18 +92,19 @@ func build[K comparable](name string, r any, o *Options[K], batch bool) (*Contro
 		return nil, err
 	}
 	k.ownHash = k.o.Hash != nil
-	k.changeView(func(v *view[K]) { v.logger, v.caches = k.o.Logger, k.o.Reads })
+	k.view.Store(&view[K]{logger: k.o.Logger, caches: k.o.Reads})
 	if err := k.makeQueue(); err != nil {
 		return nil, err
 	}
 	k.remember(r)
-	k.work.mu, k.parts.mu = &k.mu, &k.mu
-	w := &pendingWrites[K]{k: k}
-	p := &pool[K]{k: k, settler: settler[K]{k, w}, alarm: newAlarm(), want: k.o.Workers}
+	k.work = parts{&k.mu, make(map[chan struct{}]string)}
+	k.parts = parts{&k.mu, make(map[chan struct{}]string)}
+	w := &pendingWrites[K]{k: k, of: make(map[K]*pendingWrite), shown: make(map[Cached]store.Revision)}
+	p := &pool[K]{k: k, settler: settler[K]{k, w}, alarm: newAlarm(), want: k.o.Workers, slots: make(map[*slot[K]]struct{})}
 	p.late = fmt.Errorf("reconcile: controller %q: %w of %v", name, ErrDeadline, k.o.Timeout)
 	from := &sources[K]{k: k, writes: w, pool: p}
 	c := &Controller[K]{k: k, writes: w, pool: p, sources: from}
-	c.supervisor = supervisor[K]{k: k, writes: w, pool: p, sources: from}
+	c.supervisor = supervisor[K]{k: k, writes: w, pool: p, sources: from, loading: make(map[int]string)}
 	if k.o.Adapt != nil {
 		c.supervisor.adapt = &adaptive{Adapt: *k.o.Adapt}
 	}

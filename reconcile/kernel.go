@@ -125,12 +125,9 @@ func (k *kernel[K]) changeView(f func(v *view[K])) {
 }
 
 func (k *kernel[K]) changeViewLocked(f func(v *view[K])) {
-	v := new(view[K])
-	if before := k.view.Load(); before != nil {
-		*v = *before
-	}
-	f(v)
-	k.view.Store(v)
+	v := *k.view.Load()
+	f(&v)
+	k.view.Store(&v)
 }
 
 // hold is the right to run the keys of one shard, from gaining it to losing it.

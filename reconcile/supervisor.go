@@ -220,9 +220,6 @@ func (s *supervisor[K]) loadShard(ctx context.Context, shard int) (release func(
 func (s *supervisor[K]) setLoading(shard int, cache string) {
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
-	if s.loading == nil {
-		s.loading = make(map[int]string)
-	}
 	if s.loading[shard] = cache; cache == "" {
 		delete(s.loading, shard)
 	}

@@ -63,9 +63,6 @@ func (p *pool[K]) startLocked() {
 	s := &slot[K]{k: p.k, alarm: p.alarm}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.labels, s.worker = goroutineLabels(p.k.name)
-	if p.slots == nil {
-		p.slots = make(map[*slot[K]]struct{})
-	}
 	p.slots[s] = struct{}{}
 	w := &worker[K]{p: p, slot: s}
 	p.k.work.startLocked(partWorkers, w.loop) // ended by cancel, or by the queue's stop
