@@ -91,10 +91,8 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 	}
 	for _, cached := range s.k.o.Reads {
 		s.k.parts.start("cache "+cached.Name(), func() {
-			select {
-			case <-cached.Synced():
+			if waitFor(bg, cached.Synced()) {
 				s.k.post(message{what: sourcesChanged})
-			case <-bg.Done():
 			}
 		})
 	}
@@ -180,7 +178,8 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease)
 	} else {
 		s.k.post(message{what: shardLost, err: why})
 	}
-	s.pool.endRuns(mine, fmt.Errorf("reconcile: controller %q: %w: %w", s.k.name, ErrLeaseLost, why))
+	cause := fmt.Errorf("reconcile: controller %q: %w: %w", s.k.name, ErrLeaseLost, why)
+	allClosed(s.pool.cancelRuns(mine, cause), nil)
 	if stopping {
 		return
 	}
@@ -243,7 +242,7 @@ func leased(p lease.Placement) bool {
 	return p != nil && reflect.TypeOf(p) != reflect.TypeOf(lease.EveryServer())
 }
 
-// allClosed waits until all are closed, or reports false if until is before.
+// allClosed waits until all are closed, or reports false if until is before; nil: never.
 func allClosed(all []<-chan struct{}, until <-chan struct{}) bool {
 	for _, ch := range all {
 		select {
