@@ -288,10 +288,7 @@ func (k *kernel[K]) makeQueue() (err error) {
 	if qo.Policy == nil {
 		qo.Policy = k.o.Backoff.Policy()
 	}
-	var hooks queue.Hooks[K]
-	if qo.Hooks != nil {
-		hooks = *qo.Hooks
-	}
+	hooks := orZero(qo.Hooks)
 	k.containHooks(&hooks)
 	qo.Hooks = &hooks
 	k.q, err = queue.New(&qo)

@@ -231,6 +231,14 @@ func (o *Options[K]) complete(batch bool) error {
 	return a.complete(o.Workers)
 }
 
+// orZero gives the options that o points to; nil: their zero value.
+func orZero[T any](o *T) (options T) {
+	if o != nil {
+		options = *o
+	}
+	return options
+}
+
 // stuckAfter is how long a run or a source may go on after the end of its context before
 // it is reported.
 func (o *Options[K]) stuckAfter() time.Duration {

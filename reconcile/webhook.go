@@ -76,10 +76,7 @@ const (
 
 // NewWebhook returns a webhook. It fails if Auth or Keys is missing.
 func NewWebhook[K comparable](name string, given *WebhookOptions[K]) (*Webhook[K], error) {
-	var o WebhookOptions[K]
-	if given != nil {
-		o = *given
-	}
+	o := orZero(given)
 	switch {
 	case name == "":
 		return nil, errors.New("reconcile: NewWebhook: no name")
