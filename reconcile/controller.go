@@ -31,7 +31,6 @@ type Controller[K comparable] struct {
 	pool       *pool[K]
 	sources    *sources[K]
 	supervisor supervisor[K]
-	began      bool   // Run was called; guarded by kernel.mu
 	summed     Counts // what the last summary counted; the summaries alone have it
 }
 
@@ -78,10 +77,7 @@ func (k *kernel[K]) remember(r any) {
 
 // build makes a controller of r, a Reconciler or a BatchReconciler.
 func build[K comparable](name string, r any, o *Options[K], batch bool) (*Controller[K], error) {
-	k := &kernel[K]{name: name, epoch: time.Now(), rung: make(chan struct{}, 1)}
-	if o != nil {
-		k.o = *o
-	}
+	k := &kernel[K]{name: name, o: orZero(o), epoch: time.Now(), rung: make(chan struct{}, 1)}
 	switch {
 	case name == "":
 		return nil, errors.New("no name")
@@ -149,7 +145,7 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 		return fmt.Errorf("%w: Watch", err)
 	}
 	c.k.mu.Lock()
-	began := c.began
+	began := c.sources.running != nil
 	c.k.mu.Unlock()
 	for _, src := range sources {
 		if p, ok := src.cache.(partial); ok && began && p.Shards() > 0 {
@@ -198,7 +194,7 @@ func (c *Controller[K]) startable() error {
 	}
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
-	if c.began {
+	if c.sources.running != nil {
 		return fmt.Errorf("controller %q: %w", c.k.name, ErrRunning)
 	}
 	return nil
@@ -309,19 +305,6 @@ func (c *Controller[K]) backoff() string {
 func (c *Controller[K]) Run(ctx context.Context) error {
 	if err := c.made(); err != nil {
 		return fmt.Errorf("%w: Run", err)
-	}
-	c.k.mu.Lock()
-	again := c.began
-	c.began = true
-	c.k.mu.Unlock()
-	if again {
-		return fmt.Errorf("reconcile: controller %q: %w", c.k.name, ErrRunning)
-	}
-	if owns := c.sources.needsKind(); owns != "" {
-		return fmt.Errorf("reconcile: controller %q: source %q needs to know the kind of its owners: watch From a cache of it, or use Owners", c.k.name, owns)
-	}
-	if err := c.k.checkShards(); err != nil {
-		return err
 	}
 	return c.supervisor.run(ctx)
 }

@@ -77,8 +77,20 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	s.k.mu.Lock()
-	s.sources.running = ctx
+	again := s.sources.running != nil
+	if !again {
+		s.sources.running = ctx
+	}
 	s.k.mu.Unlock()
+	if again {
+		return fmt.Errorf("reconcile: controller %q: %w", s.k.name, ErrRunning)
+	}
+	if owns := s.sources.needsKind(); owns != "" {
+		return fmt.Errorf("reconcile: controller %q: source %q needs to know the kind of its owners: watch From a cache of it, or use Owners", s.k.name, owns)
+	}
+	if err := s.k.checkShards(); err != nil {
+		return err
+	}
 	// What serves the runs outlives ctx: they go on while the controller drains.
 	bg, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
