@@ -117,7 +117,7 @@ func (s *sources[K]) removeSource(name string) (ended bool, err error) {
 	f.endLocked(errUnwatched)
 	s.changedLocked()
 	s.k.mu.Unlock()
-	s.k.post(message{what: sourcesChanged}) // its end may be long in coming, and keys wait for it no more
+	s.k.wake() // its end may be long in coming, and keys wait for it no more
 	if done == nil {
 		return true, nil
 	}
@@ -228,7 +228,7 @@ func (f *feed[K]) ended() {
 	}
 	s.removed = slices.DeleteFunc(slices.Clone(s.removed), func(r *feed[K]) bool { return r == f })
 	s.k.mu.Unlock()
-	s.k.post(message{what: sourcesChanged})
+	s.k.wake()
 }
 
 // idleLocked makes a source whose goroutine has ended ready for another start.
@@ -359,7 +359,7 @@ func (f *feed[K]) Synced() {
 	f.synced = f.synced || news
 	f.of.k.mu.Unlock()
 	if news {
-		f.of.k.post(message{what: sourcesChanged})
+		f.of.k.wake()
 	}
 }
 
