@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/reconcile/internal/recent"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
@@ -184,18 +183,6 @@ func (f *feed[K]) condition() (c SourceSnapshot, err error) {
 	c.Error = textOf(err) // without the lock: it may be user code
 	return c, fmt.Errorf("source %q: %w", f.Name, err)
 }
-
-// keepRuns has the runs kept from now on.
-func (k *kernel[K]) keepRuns() {
-	k.changeView(func(v *view[K]) {
-		if v.recent == nil {
-			v.recent = recent.New[K](k.epoch)
-		}
-	})
-}
-
-// keptRuns are those; nil: none are kept.
-func (k *kernel[K]) keptRuns() *recent.Runs[K] { return k.view.Load().recent }
 
 // textOf is the text of an error, cut; "" for nil.
 func textOf(err error) string {

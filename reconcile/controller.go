@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/reconcile/internal/recent"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
@@ -316,5 +315,3 @@ func (c *Controller[K]) unseen() map[Cached]store.Revision { return c.writes.uns
 func (c *Controller[K]) caches() []Cached                  { return c.k.caches() }
 func (c *Controller[K]) placementOf() lease.Placement      { return c.k.placementOf() }
 func (c *Controller[K]) shardOf(key K) (int, bool)         { return c.k.shardOf(key) }
-func (c *Controller[K]) keepRuns()                         { c.k.keepRuns() }
-func (c *Controller[K]) keptRuns() *recent.Runs[K]         { return c.k.keptRuns() }

@@ -258,9 +258,6 @@ func (o *Options[K]) grace() time.Duration {
 	return cmp.Or(max(o.StopTimeout, 0), defaultStopTimeout) / 4
 }
 
-// parkedResync is how long a key stays parked at most.
-func (o *Options[K]) parkedResync() time.Duration { return max(o.Resync, time.Hour) }
-
 // Adapt lets the number of workers follow what the other side can take, by
 // additive increase and multiplicative decrease, as TCP does: after an interval
 // with a throttled run, or with a mean run time above Latency, there are half as

@@ -3343,7 +3343,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a short resync tries what is parked",
-		File: "reconcile/options.go", Old: "return max(o.Resync, time.Hour) }", New: "if BROKEN {\n\treturn cmp.Or(o.Resync, time.Hour)\n}\nreturn max(o.Resync, time.Hour) }",
+		File: "reconcile/supervisor.go", Old: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n", New: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n\tif BROKEN {\n\t\tlimit = cmp.Or(s.k.o.Resync, time.Hour)\n\t}\n",
 		Package: "reconcile", Test: "TestShortResyncTriesNoParkedKey",
 	},
 	{
