@@ -79,7 +79,7 @@ type condition struct {
 func (s *supervisor[K]) condition() condition {
 	s.k.mu.Lock()
 	v := s.k.view.Load()
-	now := s.now
+	now, feeds, removed := s.now, s.sources.feeds, s.sources.removed
 	stopped := s.pool.stops && now < stateDraining // by the program
 	c := condition{place: v.place}
 	if v.leased {
@@ -109,11 +109,11 @@ func (s *supervisor[K]) condition() condition {
 	if stopped {
 		ill = append(ill, errStopped)
 	}
-	for _, f := range s.sources.allFeeds() {
+	for _, f := range feeds {
 		source, err := f.condition()
 		c.Sources, ill = append(c.Sources, source), append(ill, err)
 	}
-	for _, f := range s.sources.removedFeeds() { // that go on
+	for _, f := range removed { // that go on
 		_, err := f.condition()
 		ill = append(ill, err)
 	}

@@ -72,13 +72,6 @@ func (s *sources[K]) allFeeds() []*feed[K] {
 	return s.feeds
 }
 
-// removedFeeds are those that were removed and have not ended.
-func (s *sources[K]) removedFeeds() []*feed[K] {
-	s.k.mu.Lock()
-	defer s.k.mu.Unlock()
-	return s.removed
-}
-
 // addSources adds sources, or none if one of them cannot run.
 func (s *sources[K]) addSources(list []Source[K]) error {
 	s.k.mu.Lock()

@@ -101,7 +101,11 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 		s.k.parts.start("Adapt", func() { s.pool.follow(bg, s.adapt) })
 	}
 	for _, cached := range s.owned {
-		s.k.parts.start("cache "+cached.Name(), func() { s.runCache(bg, cached) })
+		s.k.parts.start("cache "+cached.Name(), func() {
+			if err := cached.Run(bg); err != nil { // without it no change would be heard of any more
+				s.fail(fmt.Errorf("its cache: %w", err))
+			}
+		})
 	}
 	for _, cached := range s.k.o.Reads {
 		s.k.parts.start("cache "+cached.Name(), func() {
@@ -117,14 +121,6 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 }
 
 const partPlacement = "placement"
-
-// runCache runs a cache that only this controller uses: without it no change would be
-// heard of any more.
-func (s *supervisor[K]) runCache(ctx context.Context, cached Cached) {
-	if err := cached.Run(ctx); err != nil {
-		s.fail(fmt.Errorf("its cache: %w", err))
-	}
-}
 
 // placed runs the controller where its placement says, until ctx ends.
 func (s *supervisor[K]) placed(ctx context.Context, place lease.Placement) {
