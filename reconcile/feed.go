@@ -110,7 +110,7 @@ func (s *sources[K]) removeSource(name string) (ended bool, err error) {
 	f.endLocked(errUnwatched)
 	s.changedLocked()
 	s.k.mu.Unlock()
-	s.k.wake() // its end may be long in coming, and keys wait for it no more
+	s.k.post(message{what: sourcesChanged}) // its end may be long in coming, and keys wait for it no more
 	if done == nil {
 		return true, nil
 	}
@@ -221,7 +221,7 @@ func (f *feed[K]) ended() {
 	}
 	s.removed = slices.DeleteFunc(slices.Clone(s.removed), func(r *feed[K]) bool { return r == f })
 	s.k.mu.Unlock()
-	s.k.wake()
+	s.k.post(message{what: sourcesChanged})
 }
 
 // idleLocked makes a source whose goroutine has ended ready for another start.
@@ -352,7 +352,7 @@ func (f *feed[K]) Synced() {
 	f.synced = f.synced || news
 	f.of.k.mu.Unlock()
 	if news {
-		f.of.k.wake()
+		f.of.k.post(message{what: sourcesChanged})
 	}
 }
 

@@ -46,29 +46,41 @@ type kernel[K comparable] struct {
 	// is for what changes seldom.
 	mu   sync.Mutex              // guards mail, replacing view, parts, and what pool, sources and supervisor say
 	view atomic.Pointer[view[K]] // a change replaces what it points to
-	mail []func()                // what the supervisor is to note, in order
-	rung chan struct{}           // capacity 1: there is mail, or what the supervisor looks at has changed
+	mail []message               // for the supervisor, in order
+	rung chan struct{}           // capacity 1: there is mail
 
 	// What Run waits for at its end.
 	work  parts // the sources, the workers and the placement
 	parts parts // what serves them, and hooks
 }
 
-// post has the goroutine of the supervisor call note, which changes what that alone has. It
-// does not wait; what is posted when the controller does not run is called when it does.
-func (k *kernel[K]) post(note func()) {
-	k.mu.Lock()
-	k.mail = append(k.mail, note)
-	k.mu.Unlock()
-	k.wake()
+// message is what the supervisor is told.
+type message struct {
+	what  event
+	shard int   // gained: which
+	err   error // lost: why; failed: what
 }
 
-// wake has the supervisor look again: a source was added, removed, has synced or ended, or a
-// cache of Options.Reads has synced.
-func (k *kernel[K]) wake() { sleep.Wake(k.rung) }
+type event uint8
+
+const (
+	sourcesChanged event = iota // one was added, removed, has synced or ended, or a cache of Options.Reads has synced
+	shardGained
+	shardLost
+	failed // the controller cannot go on
+)
+
+// post tells the supervisor. It does not wait; what is posted when the controller does
+// not run is read when it does.
+func (k *kernel[K]) post(m message) {
+	k.mu.Lock()
+	k.mail = append(k.mail, m)
+	k.mu.Unlock()
+	sleep.Wake(k.rung)
+}
 
 // takeMail empties the mailbox.
-func (k *kernel[K]) takeMail() []func() {
+func (k *kernel[K]) takeMail() []message {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	m := k.mail

@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +47,7 @@ var transitions = map[state][]state{
 
 // supervisor runs a controller: it brings sources and workers in line with which
 // shards are held and which sources have synced. The goroutine of Run owns it, and
-// learns from its mail what happened; others read what kernel.mu guards.
+// learns from messages what happened; others read what kernel.mu guards.
 type supervisor[K comparable] struct {
 	k       *kernel[K]
 	writes  *pendingWrites[K]
@@ -62,7 +61,6 @@ type supervisor[K comparable] struct {
 	leases  LeaseCounts
 
 	// The supervisor alone has these.
-	failed   error            // why the controller cannot go on
 	held     int              // shards
 	gained   []int            // shards whose keys are not listed yet
 	opened   bool             // the workers ran, or it was said what they wait for
@@ -110,7 +108,7 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 	for _, cached := range s.k.o.Reads {
 		s.k.parts.start("cache "+cached.Name(), func() {
 			if waitFor(bg, cached.Synced()) {
-				s.k.wake()
+				s.k.post(message{what: sourcesChanged})
 			}
 		})
 	}
@@ -158,7 +156,7 @@ func (s *supervisor[K]) placed(ctx context.Context, place lease.Placement) {
 
 // fail ends the controller, which cannot go on.
 func (s *supervisor[K]) fail(err error) {
-	s.k.post(func() { s.failed = cmp.Or(s.failed, fmt.Errorf("reconcile: controller %q: %w", s.k.name, err)) })
+	s.k.post(message{what: failed, err: fmt.Errorf("reconcile: controller %q: %w", s.k.name, err)})
 }
 
 var errPlacementEnded = errors.New("the placement's Run has returned")
@@ -175,7 +173,7 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease)
 	h := newHold(ctx, shard, l)
 	held := &s.k.view.Load().holds[shard]
 	held.Store(h)
-	s.k.post(func() { s.gain(shard) })
+	s.k.post(message{what: shardGained, shard: shard})
 
 	<-ctx.Done()
 	held.Store(nil)
@@ -191,7 +189,7 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease)
 		}
 		why = lease.ErrLost
 	} else {
-		s.k.post(func() { s.lose(why) })
+		s.k.post(message{what: shardLost, err: why})
 	}
 	cause := fmt.Errorf("reconcile: controller %q: %w: %w", s.k.name, ErrLeaseLost, why)
 	allClosed(s.pool.cancelRuns(mine, cause), nil)
@@ -269,7 +267,7 @@ func allClosed(all []<-chan struct{}, until <-chan struct{}) bool {
 	return true
 }
 
-// supervise does what its mail asks for, until ctx ends or the controller cannot go on.
+// supervise does what messages ask for, until ctx ends or the controller cannot go on.
 func (s *supervisor[K]) supervise(ctx context.Context) error {
 	tick := time.NewTicker(housekeeping)
 	defer tick.Stop()
@@ -279,11 +277,11 @@ func (s *supervisor[K]) supervise(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-s.k.rung:
-			for _, note := range s.k.takeMail() {
-				note()
-			}
-			if s.failed != nil {
-				return s.failed
+			for _, m := range s.k.takeMail() {
+				if m.what == failed {
+					return m.err
+				}
+				s.take(m)
 			}
 			s.sayHandovers(false)
 		case <-s.together:
@@ -299,23 +297,23 @@ func (s *supervisor[K]) supervise(ctx context.Context) error {
 	}
 }
 
-// gain notes that a shard was gained; what else follows from it does step.
-func (s *supervisor[K]) gain(shard int) {
-	s.held++
-	s.gained = append(s.gained, shard)
-	s.told.gained = append(s.told.gained, shard)
-	if s.asked.IsZero() {
-		s.asked = time.Now()
+// take does what one message asks for; what else follows from it does step.
+func (s *supervisor[K]) take(m message) {
+	switch m.what {
+	case shardGained:
+		s.held++
+		s.gained = append(s.gained, m.shard)
+		s.told.gained = append(s.told.gained, m.shard)
+		if s.asked.IsZero() {
+			s.asked = time.Now()
+		}
+		s.countLease(func(n *LeaseCounts) { n.Won++ })
+	case shardLost:
+		s.held--
+		s.told.lose(m.err)
+		s.countLease(func(n *LeaseCounts) { n.end(m.err) })
+		s.k.dropOthers()
 	}
-	s.countLease(func(n *LeaseCounts) { n.Won++ })
-}
-
-// lose notes why a shard was lost, and drops its keys.
-func (s *supervisor[K]) lose(why error) {
-	s.held--
-	s.told.lose(why)
-	s.countLease(func(n *LeaseCounts) { n.end(why) })
-	s.k.dropOthers()
 }
 
 // sayHandovers logs which shards came and went: those of a second in one line.
