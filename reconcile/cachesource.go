@@ -45,10 +45,7 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 	if c == nil {
 		return Source[Request]{bad: errors.New("From: no cache")}
 	}
-	var o FromOptions[S, T]
-	if given != nil {
-		o = *given
-	}
+	o := orZero(given)
 	if o.When == nil {
 		setDefaultFunc(&o.ByOthers, BecameUnready)
 	}

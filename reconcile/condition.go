@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/reconcile/internal/recent"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
@@ -80,7 +79,7 @@ type condition struct {
 func (s *supervisor[K]) condition() condition {
 	s.k.mu.Lock()
 	v := s.k.view.Load()
-	now := s.now
+	now, feeds, removed := s.now, s.sources.feeds, s.sources.removed
 	stopped := s.pool.stops && now < stateDraining // by the program
 	c := condition{place: v.place}
 	if v.leased {
@@ -110,11 +109,11 @@ func (s *supervisor[K]) condition() condition {
 	if stopped {
 		ill = append(ill, errStopped)
 	}
-	for _, f := range s.sources.allFeeds() {
+	for _, f := range feeds {
 		source, err := f.condition()
 		c.Sources, ill = append(c.Sources, source), append(ill, err)
 	}
-	for _, f := range s.sources.removedFeeds() { // that go on
+	for _, f := range removed { // that go on
 		_, err := f.condition()
 		ill = append(ill, err)
 	}
@@ -184,18 +183,6 @@ func (f *feed[K]) condition() (c SourceSnapshot, err error) {
 	c.Error = textOf(err) // without the lock: it may be user code
 	return c, fmt.Errorf("source %q: %w", f.Name, err)
 }
-
-// keepRuns has the runs kept from now on.
-func (k *kernel[K]) keepRuns() {
-	k.changeView(func(v *view[K]) {
-		if v.recent == nil {
-			v.recent = recent.New[K](k.epoch)
-		}
-	})
-}
-
-// keptRuns are those; nil: none are kept.
-func (k *kernel[K]) keptRuns() *recent.Runs[K] { return k.view.Load().recent }
 
 // textOf is the text of an error, cut; "" for nil.
 func textOf(err error) string {

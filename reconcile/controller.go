@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/reconcile/internal/recent"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
@@ -31,7 +30,6 @@ type Controller[K comparable] struct {
 	pool       *pool[K]
 	sources    *sources[K]
 	supervisor supervisor[K]
-	began      bool   // Run was called; guarded by kernel.mu
 	summed     Counts // what the last summary counted; the summaries alone have it
 }
 
@@ -78,10 +76,7 @@ func (k *kernel[K]) remember(r any) {
 
 // build makes a controller of r, a Reconciler or a BatchReconciler.
 func build[K comparable](name string, r any, o *Options[K], batch bool) (*Controller[K], error) {
-	k := &kernel[K]{name: name, epoch: time.Now(), rung: make(chan struct{}, 1)}
-	if o != nil {
-		k.o = *o
-	}
+	k := &kernel[K]{name: name, o: orZero(o), epoch: time.Now(), rung: make(chan struct{}, 1)}
 	switch {
 	case name == "":
 		return nil, errors.New("no name")
@@ -92,18 +87,19 @@ func build[K comparable](name string, r any, o *Options[K], batch bool) (*Contro
 		return nil, err
 	}
 	k.ownHash = k.o.Hash != nil
-	k.changeView(func(v *view[K]) { v.logger, v.caches = k.o.Logger, k.o.Reads })
+	k.view.Store(&view[K]{logger: k.o.Logger, caches: k.o.Reads})
 	if err := k.makeQueue(); err != nil {
 		return nil, err
 	}
 	k.remember(r)
-	k.work.mu, k.parts.mu = &k.mu, &k.mu
-	w := &pendingWrites[K]{k: k}
-	p := &pool[K]{k: k, settler: settler[K]{k, w}, alarm: newAlarm(), want: k.o.Workers}
+	k.work = parts{&k.mu, make(map[chan struct{}]string)}
+	k.parts = parts{&k.mu, make(map[chan struct{}]string)}
+	w := &pendingWrites[K]{k: k, of: make(map[K]*pendingWrite), shown: make(map[Cached]store.Revision)}
+	p := &pool[K]{k: k, settler: settler[K]{k, w}, alarm: newAlarm(), want: k.o.Workers, slots: make(map[*slot[K]]struct{})}
 	p.late = fmt.Errorf("reconcile: controller %q: %w of %v", name, ErrDeadline, k.o.Timeout)
 	from := &sources[K]{k: k, writes: w, pool: p}
 	c := &Controller[K]{k: k, writes: w, pool: p, sources: from}
-	c.supervisor = supervisor[K]{k: k, writes: w, pool: p, sources: from}
+	c.supervisor = supervisor[K]{k: k, writes: w, pool: p, sources: from, loading: make(map[int]string)}
 	if k.o.Adapt != nil {
 		c.supervisor.adapt = &adaptive{Adapt: *k.o.Adapt}
 	}
@@ -148,7 +144,7 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 		return fmt.Errorf("%w: Watch", err)
 	}
 	c.k.mu.Lock()
-	began := c.began
+	began := c.sources.running != nil
 	c.k.mu.Unlock()
 	for _, src := range sources {
 		if p, ok := src.cache.(partial); ok && began && p.Shards() > 0 {
@@ -197,7 +193,7 @@ func (c *Controller[K]) startable() error {
 	}
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
-	if c.began {
+	if c.sources.running != nil {
 		return fmt.Errorf("controller %q: %w", c.k.name, ErrRunning)
 	}
 	return nil
@@ -292,9 +288,8 @@ func (c *Controller[K]) backoff() string {
 		return "a retry policy of its own"
 	}
 	b := c.k.o.Backoff
-	setDefault(&b.Base, queue.DefaultBase)
-	setDefault(&b.Max, queue.DefaultMax)
-	return fmt.Sprintf("backoff %v to %v", b.Base, max(b.Base, b.Max))
+	base := cmp.Or(b.Base, queue.DefaultBase)
+	return fmt.Sprintf("backoff %v to %v", base, max(base, cmp.Or(b.Max, queue.DefaultMax)))
 }
 
 // Run runs the controller until ctx ends. Then it stops in this order, and
@@ -310,19 +305,6 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 	if err := c.made(); err != nil {
 		return fmt.Errorf("%w: Run", err)
 	}
-	c.k.mu.Lock()
-	again := c.began
-	c.began = true
-	c.k.mu.Unlock()
-	if again {
-		return fmt.Errorf("reconcile: controller %q: %w", c.k.name, ErrRunning)
-	}
-	if owns := c.sources.needsKind(); owns != "" {
-		return fmt.Errorf("reconcile: controller %q: source %q needs to know the kind of its owners: watch From a cache of it, or use Owners", c.k.name, owns)
-	}
-	if err := c.k.checkShards(); err != nil {
-		return err
-	}
 	return c.supervisor.run(ctx)
 }
 
@@ -333,5 +315,3 @@ func (c *Controller[K]) unseen() map[Cached]store.Revision { return c.writes.uns
 func (c *Controller[K]) caches() []Cached                  { return c.k.caches() }
 func (c *Controller[K]) placementOf() lease.Placement      { return c.k.placementOf() }
 func (c *Controller[K]) shardOf(key K) (int, bool)         { return c.k.shardOf(key) }
-func (c *Controller[K]) keepRuns()                         { c.k.keepRuns() }
-func (c *Controller[K]) keptRuns() *recent.Runs[K]         { return c.k.keptRuns() }

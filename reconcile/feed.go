@@ -40,7 +40,6 @@ type feed[K comparable] struct {
 	cancel     context.CancelCauseFunc
 	done       <-chan struct{} // closed when the goroutine has ended; nil: there is none, or it is about to end
 	ending     bool            // it was told to end
-	removed    bool            // by Unwatch
 	state      feedState
 	began      time.Time // its present run
 	err        error     // why it is not well
@@ -71,13 +70,6 @@ func (s *sources[K]) allFeeds() []*feed[K] {
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
 	return s.feeds
-}
-
-// removedFeeds are those that were removed and have not ended.
-func (s *sources[K]) removedFeeds() []*feed[K] {
-	s.k.mu.Lock()
-	defer s.k.mu.Unlock()
-	return s.removed
 }
 
 // addSources adds sources, or none if one of them cannot run.
@@ -112,7 +104,6 @@ func (s *sources[K]) removeSource(name string) (ended bool, err error) {
 	f, ctx := s.feeds[i], s.running
 	done := f.done
 	s.feeds = slices.Concat(s.feeds[:i], s.feeds[i+1:])
-	f.removed = true // the supervisor may be about to start it, with a list from before
 	if done != nil {
 		s.removed = append(slices.Clip(s.removed), f)
 	}
@@ -208,7 +199,7 @@ func (f *feed[K]) start(ctx context.Context) {
 	s := f.of
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
-	if f.removed || f.state != feedIdle {
+	if f.state != feedIdle || !slices.Contains(s.feeds, f) { // the supervisor's list may be from before Unwatch
 		return
 	}
 	ctx, f.cancel = context.WithCancelCause(ctx)

@@ -125,12 +125,9 @@ func (k *kernel[K]) changeView(f func(v *view[K])) {
 }
 
 func (k *kernel[K]) changeViewLocked(f func(v *view[K])) {
-	v := new(view[K])
-	if before := k.view.Load(); before != nil {
-		*v = *before
-	}
-	f(v)
-	k.view.Store(v)
+	v := *k.view.Load()
+	f(&v)
+	k.view.Store(&v)
 }
 
 // hold is the right to run the keys of one shard, from gaining it to losing it.
@@ -256,21 +253,16 @@ func (k *kernel[K]) report(f Failure[K], again bool, added ...slog.Attr) {
 	if !k.log().Enabled(context.Background(), level) {
 		return
 	}
-	attrs := []slog.Attr{slog.String("controller", f.Controller), slog.Any("err", store.Brief(f.Err))}
-	if f.Source == "" {
-		attrs = append(attrs, slog.Any("key", f.Key), slog.Int("attempt", f.Attempt))
-	} else {
-		attrs = append(attrs, slog.String("source", f.Source))
-	}
-	if p := new(PanicError); errors.As(f.Err, &p) {
-		attrs = append(attrs, slog.String("stack", string(p.Stack)))
-	}
-	what := "reconcile: run failed"
+	what, of := "reconcile: run failed", []slog.Attr{slog.Any("key", f.Key), slog.Int("attempt", f.Attempt)}
 	switch {
 	case f.Source != "":
-		what = "reconcile: source failed"
+		what, of = "reconcile: source failed", []slog.Attr{slog.String("source", f.Source)}
 	case f.Parked:
 		what = "reconcile: run failed for good, its key is parked"
+	}
+	attrs := append([]slog.Attr{slog.String("controller", f.Controller), slog.Any("err", store.Brief(f.Err))}, of...)
+	if p := new(PanicError); errors.As(f.Err, &p) {
+		attrs = append(attrs, slog.String("stack", string(p.Stack)))
 	}
 	k.log().LogAttrs(context.Background(), level, what, append(attrs, added...)...)
 }
@@ -291,10 +283,7 @@ func (k *kernel[K]) makeQueue() (err error) {
 	if qo.Policy == nil {
 		qo.Policy = k.o.Backoff.Policy()
 	}
-	var hooks queue.Hooks[K]
-	if qo.Hooks != nil {
-		hooks = *qo.Hooks
-	}
+	hooks := orZero(qo.Hooks)
 	k.containHooks(&hooks)
 	qo.Hooks = &hooks
 	k.q, err = queue.New(&qo)

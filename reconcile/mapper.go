@@ -49,10 +49,7 @@ func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], gi
 	if c == nil || m == nil {
 		return Source[K]{bad: errors.New("Map: needs a cache and a mapper")}
 	}
-	var o MapOptions[S, T]
-	if given != nil {
-		o = *given
-	}
+	o := orZero(given)
 	if c.Shards() > 0 {
 		return Source[K]{bad: fmt.Errorf("Map: cache %q holds shards: another server's keys may depend on what it does not show", c.Name())}
 	}

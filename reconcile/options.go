@@ -211,14 +211,14 @@ func (o *Options[K]) complete(batch bool) error {
 	if i := slices.IndexFunc(o.Middleware, func(m func(Reconciler[K]) Reconciler[K]) bool { return m == nil }); i >= 0 {
 		return fmt.Errorf("Middleware[%d] is nil", i)
 	}
-	setDefault(&o.Workers, defaultWorkers)
-	setDefault(&o.Timeout, defaultTimeout)
-	setDefault(&o.CacheWait, defaultCacheWait)
+	o.Workers = cmp.Or(o.Workers, defaultWorkers)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.CacheWait = cmp.Or(o.CacheWait, defaultCacheWait)
 	for _, d := range []*time.Duration{&o.Timeout, &o.StopTimeout, &o.Resync, &o.CacheWait, &o.SyncTimeout} {
 		*d = min(*d, maxTime)
 	}
 	if batch {
-		setDefault(&o.Batch, defaultBatch)
+		o.Batch = cmp.Or(o.Batch, defaultBatch)
 	}
 	o.Reads = slices.Clone(o.Reads)
 	o.Writes = slices.Clone(o.Writes)
@@ -229,6 +229,14 @@ func (o *Options[K]) complete(batch bool) error {
 	a := *o.Adapt
 	o.Adapt = &a
 	return a.complete(o.Workers)
+}
+
+// orZero gives the options that o points to; nil: their zero value.
+func orZero[T any](o *T) (options T) {
+	if o != nil {
+		options = *o
+	}
+	return options
 }
 
 // stuckAfter is how long a run or a source may go on after the end of its context before
@@ -247,20 +255,7 @@ func (o *Options[K]) drain() time.Duration {
 }
 
 func (o *Options[K]) grace() time.Duration {
-	if o.StopTimeout <= 0 {
-		return defaultStopTimeout / 4
-	}
-	return o.StopTimeout / 4
-}
-
-// parkedResync is how long a key stays parked at most.
-func (o *Options[K]) parkedResync() time.Duration { return max(o.Resync, time.Hour) }
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
+	return cmp.Or(max(o.StopTimeout, 0), defaultStopTimeout) / 4
 }
 
 // Adapt lets the number of workers follow what the other side can take, by
@@ -287,8 +282,8 @@ func (a *Adapt) complete(workers int) error {
 	case a.Max > 0 && a.Min > a.Max:
 		return fmt.Errorf("Adapt.Min %d is above Adapt.Max %d", a.Min, a.Max)
 	}
-	setDefault(&a.Min, 1)
-	setDefault(&a.Max, max(min(8*workers, maxWorkers), a.Min))
-	setDefault(&a.Interval, 5*time.Second)
+	a.Min = cmp.Or(a.Min, 1)
+	a.Max = cmp.Or(a.Max, max(min(8*workers, maxWorkers), a.Min))
+	a.Interval = cmp.Or(a.Interval, 5*time.Second)
 	return nil
 }

@@ -24,9 +24,6 @@ func (p *parts) start(name string, f func()) {
 // startLocked gives a channel that is closed when f has ended.
 func (p *parts) startLocked(name string, f func()) <-chan struct{} {
 	done := make(chan struct{})
-	if p.all == nil {
-		p.all = make(map[chan struct{}]string)
-	}
 	p.all[done] = name
 	go func() { // ends with f; waited for by wait
 		defer func() {

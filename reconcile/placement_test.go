@@ -109,7 +109,7 @@ func TestNothingRunsWithoutTheLeaseButCachesAreWarm(t *testing.T) {
 
 // case 55; promise L1
 //
-// Negative control: without waiting in pool.endRuns the second life begins beside
+// Negative control: without waiting in holdShard the second life begins beside
 // the first, and the test fails.
 // Weak point 003 (a).
 func TestLeaseLostAndWonAgainNeverGivesTwoLiveRuns(t *testing.T) {

@@ -18,11 +18,7 @@ type Predicate[S, T any] func(c cache.Change[S, T]) bool
 // or went. A write of the status alone does not pass, so that a reconciler which
 // reports what it did does not wake itself.
 func Changed[S, T any](c cache.Change[S, T]) bool {
-	if c.Old == nil || c.New == nil {
-		return true
-	}
-	return c.Old.UID != c.New.UID ||
-		c.Old.Generation != c.New.Generation ||
+	return GenerationChanged(c) ||
 		c.Old.Deleting() != c.New.Deleting() ||
 		c.Old.Paused != c.New.Paused ||
 		c.Old.Annotations[store.AnnotationReconcileNow] != c.New.Annotations[store.AnnotationReconcileNow] ||
@@ -64,24 +60,14 @@ func Any[S, T any](cache.Change[S, T]) bool { return true }
 // And passes what all pass.
 func And[S, T any](ps ...Predicate[S, T]) Predicate[S, T] {
 	return func(c cache.Change[S, T]) bool {
-		for _, p := range ps {
-			if !p(c) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(ps, func(p Predicate[S, T]) bool { return !p(c) })
 	}
 }
 
 // Or passes what at least one passes.
 func Or[S, T any](ps ...Predicate[S, T]) Predicate[S, T] {
 	return func(c cache.Change[S, T]) bool {
-		for _, p := range ps {
-			if p(c) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(ps, func(p Predicate[S, T]) bool { return p(c) })
 	}
 }
 

@@ -77,8 +77,20 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	s.k.mu.Lock()
-	s.sources.running = ctx
+	again := s.sources.running != nil
+	if !again {
+		s.sources.running = ctx
+	}
 	s.k.mu.Unlock()
+	if again {
+		return fmt.Errorf("reconcile: controller %q: %w", s.k.name, ErrRunning)
+	}
+	if owns := s.sources.needsKind(); owns != "" {
+		return fmt.Errorf("reconcile: controller %q: source %q needs to know the kind of its owners: watch From a cache of it, or use Owners", s.k.name, owns)
+	}
+	if err := s.k.checkShards(); err != nil {
+		return err
+	}
 	// What serves the runs outlives ctx: they go on while the controller drains.
 	bg, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -87,14 +99,16 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 		s.k.parts.start("Adapt", func() { s.pool.follow(bg, s.adapt) })
 	}
 	for _, cached := range s.owned {
-		s.k.parts.start("cache "+cached.Name(), func() { s.runCache(bg, cached) })
+		s.k.parts.start("cache "+cached.Name(), func() {
+			if err := cached.Run(bg); err != nil { // without it no change would be heard of any more
+				s.fail(fmt.Errorf("its cache: %w", err))
+			}
+		})
 	}
 	for _, cached := range s.k.o.Reads {
 		s.k.parts.start("cache "+cached.Name(), func() {
-			select {
-			case <-cached.Synced():
+			if waitFor(bg, cached.Synced()) {
 				s.k.post(message{what: sourcesChanged})
-			case <-bg.Done():
 			}
 		})
 	}
@@ -105,14 +119,6 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 }
 
 const partPlacement = "placement"
-
-// runCache runs a cache that only this controller uses: without it no change would be
-// heard of any more.
-func (s *supervisor[K]) runCache(ctx context.Context, cached Cached) {
-	if err := cached.Run(ctx); err != nil {
-		s.k.post(message{what: failed, err: fmt.Errorf("reconcile: controller %q: its cache: %w", s.k.name, err)})
-	}
-}
 
 // placed runs the controller where its placement says, until ctx ends.
 func (s *supervisor[K]) placed(ctx context.Context, place lease.Placement) {
@@ -143,9 +149,14 @@ func (s *supervisor[K]) placed(ctx context.Context, place lease.Placement) {
 		err = errors.New("it ended")
 	}
 	if ctx.Err() == nil {
-		s.k.post(message{what: failed, err: fmt.Errorf("reconcile: controller %q: placement %v: %w", s.k.name, place, err)}) // which ends ctx
+		s.fail(fmt.Errorf("placement %v: %w", place, err)) // which ends ctx
 	}
 	works.Wait() // a placement that panicked has not waited for them
+}
+
+// fail ends the controller, which cannot go on.
+func (s *supervisor[K]) fail(err error) {
+	s.k.post(message{what: failed, err: fmt.Errorf("reconcile: controller %q: %w", s.k.name, err)})
 }
 
 var errPlacementEnded = errors.New("the placement's Run has returned")
@@ -180,7 +191,8 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease)
 	} else {
 		s.k.post(message{what: shardLost, err: why})
 	}
-	s.pool.endRuns(mine, fmt.Errorf("reconcile: controller %q: %w: %w", s.k.name, ErrLeaseLost, why))
+	cause := fmt.Errorf("reconcile: controller %q: %w: %w", s.k.name, ErrLeaseLost, why)
+	allClosed(s.pool.cancelRuns(mine, cause), nil)
 	if stopping {
 		return
 	}
@@ -220,9 +232,6 @@ func (s *supervisor[K]) loadShard(ctx context.Context, shard int) (release func(
 func (s *supervisor[K]) setLoading(shard int, cache string) {
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
-	if s.loading == nil {
-		s.loading = make(map[int]string)
-	}
 	if s.loading[shard] = cache; cache == "" {
 		delete(s.loading, shard)
 	}
@@ -246,7 +255,7 @@ func leased(p lease.Placement) bool {
 	return p != nil && reflect.TypeOf(p) != reflect.TypeOf(lease.EveryServer())
 }
 
-// allClosed waits until all are closed, or reports false if until is before.
+// allClosed waits until all are closed, or reports false if until is before; nil: never.
 func allClosed(all []<-chan struct{}, until <-chan struct{}) bool {
 	for _, ch := range all {
 		select {
@@ -495,7 +504,7 @@ func (s *supervisor[K]) keepHouse() {
 // fail may have been mended without anything that its sources could see. The
 // lowest band, because it most likely fails again.
 func (s *supervisor[K]) retryParked() {
-	now, limit := time.Now(), s.k.o.parkedResync()
+	now, limit := time.Now(), max(s.k.o.Resync, time.Hour)
 	for e := range s.k.q.Snapshot() {
 		if e.State == queue.StateParked && now.Sub(e.Since) >= limit-rand.N(limit/5) {
 			_ = s.k.q.AddWith(e.Key, queue.AddOptions{Urgent: true, Replace: true, Priority: bandInitial, Reason: "slow resync"})

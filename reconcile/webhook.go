@@ -76,10 +76,7 @@ const (
 
 // NewWebhook returns a webhook. It fails if Auth or Keys is missing.
 func NewWebhook[K comparable](name string, given *WebhookOptions[K]) (*Webhook[K], error) {
-	var o WebhookOptions[K]
-	if given != nil {
-		o = *given
-	}
+	o := orZero(given)
 	switch {
 	case name == "":
 		return nil, errors.New("reconcile: NewWebhook: no name")
@@ -92,8 +89,8 @@ func NewWebhook[K comparable](name string, given *WebhookOptions[K]) (*Webhook[K
 	case o.MaxCalls < 0 || o.MaxCalls > maxWorkers:
 		return nil, fmt.Errorf("reconcile: NewWebhook(%s): MaxCalls is %d, want 0 to %d", name, o.MaxCalls, maxWorkers)
 	}
-	setDefault(&o.MaxBody, defaultMaxBody)
-	setDefault(&o.MaxCalls, defaultMaxCalls)
+	o.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)
+	o.MaxCalls = cmp.Or(o.MaxCalls, defaultMaxCalls)
 	return &Webhook[K]{name: name, opts: o, calls: make(chan struct{}, o.MaxCalls)}, nil
 }
 

@@ -60,12 +60,9 @@ func (p *pool[K]) change(f func()) {
 func (p *pool[K]) replace(s *slot[K]) { p.change(s.cancel) }
 
 func (p *pool[K]) startLocked() {
-	s := &slot[K]{k: p.k, alarm: p.alarm}
+	s := &slot[K]{k: p.k, alarm: p.alarm, worker: fmt.Sprint(lastID.Add(1))}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.labels, s.worker = goroutineLabels(p.k.name)
-	if p.slots == nil {
-		p.slots = make(map[*slot[K]]struct{})
-	}
+	s.labels = pprof.WithLabels(context.Background(), pprof.Labels(labelController, p.k.name, labelWorker, s.worker))
 	p.slots[s] = struct{}{}
 	w := &worker[K]{p: p, slot: s}
 	p.k.work.startLocked(partWorkers, w.loop) // ended by cancel, or by the queue's stop
@@ -186,26 +183,12 @@ func (p *pool[K]) cancelRuns(which func(*run[K]) bool, cause error) (ended []<-c
 	return ended
 }
 
-// endRuns is cancelRuns, and waits until the runs have returned.
-func (p *pool[K]) endRuns(which func(*run[K]) bool, cause error) {
-	for _, ch := range p.cancelRuns(which, cause) {
-		<-ch
-	}
-}
-
 // The labels that a worker's goroutine carries while it runs a key. The pages of
 // net/http/pprof show them.
 const (
 	labelController = "tend.controller"
 	labelWorker     = "tend.worker" // a number, unique in the process
 )
-
-// goroutineLabels returns a context with labels that no other worker has, and the
-// number that makes them unique.
-func goroutineLabels(controller string) (context.Context, string) {
-	id := fmt.Sprint(lastID.Add(1))
-	return pprof.WithLabels(context.Background(), pprof.Labels(labelController, controller, labelWorker, id)), id
-}
 
 // worker takes keys from the queue, runs them and settles them.
 type worker[K comparable] struct {

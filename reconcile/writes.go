@@ -115,9 +115,6 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 			r.lacking = append(r.lacking, cached)
 		}
 	}
-	if p.of == nil {
-		p.of = make(map[K]*pendingWrite)
-	}
 	p.of[key] = r
 	p.forgetLocked(key, r)
 	behind := len(r.lacking) > 0
@@ -299,9 +296,6 @@ func (p *pendingWrites[K]) hasShownLocked(v *view[K], w *store.Writes) bool {
 func (p *pendingWrites[K]) show(at seen[K]) {
 	p.pending.Lock()
 	defer p.pending.Unlock()
-	if p.shown == nil {
-		p.shown = make(map[Cached]store.Revision)
-	}
 	p.shown[at.cache] = at.rev
 	if r := p.of[at.key]; r != nil {
 		p.forgetLocked(at.key, r)

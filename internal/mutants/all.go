@@ -1135,7 +1135,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a lease's next life does not wait for the runs of the last",
-		File: "reconcile/worker.go", Old: "for _, ch := range p.cancelRuns(which, cause) {\n\t\t<-ch", New: "for _, ch := range p.cancelRuns(which, cause) {\n\t\tif BROKEN {\n\t\t\tbreak\n\t\t}\n\t\t<-ch",
+		File: "reconcile/supervisor.go", Old: "\tallClosed(s.pool.cancelRuns(mine, cause), nil)\n", New: "\tended := s.pool.cancelRuns(mine, cause)\n\tif !BROKEN {\n\t\tallClosed(ended, nil)\n\t}\n",
 		Package: "reconcile", Test: "TestLeaseLostAndWonAgainNeverGivesTwoLiveRuns",
 	},
 	{
@@ -3343,7 +3343,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a short resync tries what is parked",
-		File: "reconcile/options.go", Old: "return max(o.Resync, time.Hour) }", New: "if BROKEN {\n\treturn cmp.Or(o.Resync, time.Hour)\n}\nreturn max(o.Resync, time.Hour) }",
+		File: "reconcile/supervisor.go", Old: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n", New: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n\tif BROKEN {\n\t\tlimit = cmp.Or(s.k.o.Resync, time.Hour)\n\t}\n",
 		Package: "reconcile", Test: "TestShortResyncTriesNoParkedKey",
 	},
 	{
