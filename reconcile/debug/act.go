@@ -183,6 +183,9 @@ func retryFailed(ctx context.Context, c reconcile.Inspection) error {
 		}
 		for _, k := range page.Keys {
 			err := c.Do(ctx, reconcile.ActionKick, k.Key, "")
+			if errors.Is(err, reconcile.ErrElsewhere) {
+				err = nil // it moved to another server
+			}
 			if err != nil && !errors.Is(err, reconcile.ErrNoKey) { // one that has left needs no retry
 				return err
 			}

@@ -41,7 +41,7 @@ type (
 		Contains string      `json:"contains,omitempty"`
 		State    string      `json:"state,omitempty"`
 		Objects  []objectRow `json:"objects"`
-		Next     string      `json:"next,omitempty"` // the query of the next page
+		Next     text        `json:"next,omitempty"` // the query of the next page
 	}
 
 	objectRow struct {
@@ -136,7 +136,7 @@ func (h *Handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 	}
 	if len(rows) > pageRows {
 		rows = rows[:pageRows]
-		v.Next = link("view", "objects", "kind", v.Kind, "q", v.Contains, "state", v.State, "after", rows[pageRows-1].Key)
+		v.Next = text(link("view", "objects", "kind", v.Kind, "q", v.Contains, "state", v.State, "after", rows[pageRows-1].Key))
 	}
 	v.Objects = rows
 	return v, nil
@@ -275,7 +275,7 @@ func (p *printer) objectsPage(v *objectsView) {
 	s := p.objectTable(v.Objects, false)
 	s.Filter, s.Note, s.Empty = form, note, "there are none of that sort"
 	if v.Next != "" {
-		s.Links = append(s.Links, cell{Text: "next page", Link: v.Next})
+		s.Links = append(s.Links, cell{Text: "next page", Link: string(v.Next)})
 	}
 	p.add(s)
 }

@@ -70,7 +70,11 @@ func (v *overview) problems(now time.Time) (all []string) {
 			text := cut(k.Error, 200)
 			say("%s of %s fails (%s)", k.Key, k.Controller, strings.TrimSuffix(text, "."))
 		} else if i == len(v.Failing)-1 {
-			say("%d other keys fail", i)
+			if v.FailingMore {
+				say("more than %d other keys fail", i)
+			} else {
+				say("%d other keys fail", i)
+			}
 		}
 	}
 	for _, b := range v.Buckets {
