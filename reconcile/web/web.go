@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -215,11 +216,12 @@ func health(m *reconcile.Manager) http.Handler {
 	})
 }
 
-// printable keeps control characters of names and errors from terminals.
+// printable keeps control characters of names and errors from terminals, those above 0x7f
+// and those that turn the direction of a text among them.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '\uFFFD'
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
 		}
 		return r
 	}, s)

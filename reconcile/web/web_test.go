@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -520,3 +521,27 @@ func TestFailureLeavesTheCollectorAlone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// U+009B begins a command to a terminal as the two characters ESC [ do, and U+202E turns the
+// direction of what follows.
+func TestHealthSendsTerminalsNoCommands(t *testing.T) {
+	m := &reconcile.Manager{Logger: quiet}
+	h := must(web.New(m, nil))
+	if err := m.Register(named("a\u009b31m\u202e\x1b\xff")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = m.Run(ctx)
+	_, body := ask(h, "/healthz")
+	for _, r := range strings.ReplaceAll(body, "\n", "") {
+		if !unicode.IsPrint(r) {
+			t.Errorf("/healthz sends %q in %q", r, body)
+		}
+	}
+}
+
+type named string
+
+func (n named) Name() string              { return string(n) }
+func (n named) Run(context.Context) error { return errors.New(string(n)) }
