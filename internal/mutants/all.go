@@ -2729,6 +2729,11 @@ var All = []Mutant{
 		Package: "reconcile/web", Test: "TestHostsAndAllowGuardEachPath",
 	},
 	{
+		Name: "the probes have the Manager's hosts besides",
+		File: "reconcile/web/web.go", Old: "\t\tlocal.Host = \"localhost\"\n", New: "\t\tif !BROKEN {\n\t\t\tlocal.Host = \"localhost\"\n\t\t}\n",
+		Package: "reconcile/web", Test: "TestHostsCountOnEachPath",
+	},
+	{
 		Name: "health prints control characters above ASCII",
 		File: "reconcile/web/web.go", Old: "if !unicode.IsPrint(r) {", New: "if !unicode.IsPrint(r) && !(BROKEN && r > 0x7f) {",
 		Package: "reconcile/web", Test: "TestHealthSendsTerminalsNoCommands",
@@ -2778,6 +2783,11 @@ var All = []Mutant{
 		Name: "a standby does not name the server that runs a key",
 		File: "reconcile/debug/view.go", Old: "} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {", New: "} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running && !BROKEN {",
 		Package: "reconcile/debug", Test: "TestPageOfAKeyNamesTheServerThatRunsIt",
+	},
+	{
+		Name: "an action is asked about with fields that it does not have",
+		File: "reconcile/debug/act.go", Old: "\treturn a.fields(), nil\n", New: "\tif BROKEN {\n\t\treturn a, nil\n\t}\n\treturn a.fields(), nil\n",
+		Package: "reconcile/debug", Test: "TestActionIsAskedAboutWithoutFieldsThatItDoesNotHave",
 	},
 	{
 		Name: "the form of an action names the key as it is shown",

@@ -153,7 +153,24 @@ func readAction(r *http.Request) (Action, error) {
 		}
 		a.Workers = n
 	}
-	return a, nil
+	return a.fields(), nil
+}
+
+// fields is the action with the fields that it has, without others that a request names:
+// Authorise may allow it for any of them.
+func (a Action) fields() Action {
+	if onObjects(a.Do) {
+		a.Controller = ""
+	} else {
+		a.Kind = ""
+	}
+	if a.Do != RemoveFinalizer {
+		a.Finalizer = ""
+	}
+	if a.Do == SetWorkers || a.Do == RetryFailed || a.Do == ReleasePrune {
+		a.Key = "" // they are on a controller, or a kind, as a whole
+	}
+	return a
 }
 
 func (h *Handler) carryOut(ctx context.Context, a Action) error {

@@ -485,7 +485,7 @@ func (h *Handler) search(ctx context.Context, contains string) (*searchView, err
 
 // ask gives the question that comes before an action.
 func (h *Handler) ask(ctx context.Context, q url.Values) (*askView, error) {
-	a := Action{Do: reconcile.Action(q.Get("ask")), Controller: q.Get("c"), Key: q.Get("key"), Kind: q.Get("kind"), Finalizer: q.Get("finalizer")}
+	a := Action{Do: reconcile.Action(q.Get("ask")), Controller: q.Get("c"), Key: q.Get("key"), Kind: q.Get("kind"), Finalizer: q.Get("finalizer")}.fields()
 	says, known := actionTexts[a.Do]
 	c, ok := h.controller(a.Controller)
 	switch {

@@ -545,3 +545,20 @@ type named string
 
 func (n named) Name() string              { return string(n) }
 func (n named) Run(context.Context) error { return errors.New(string(n)) }
+
+// The probes had the Manager's Hosts besides: a supervisor that asked by a name of
+// Options.Hosts was told 403.
+func TestHostsCountOnEachPath(t *testing.T) {
+	m := newManager(newRemote())
+	m.Hosts = []string{"manager.example"}
+	h := must(web.New(m, &web.Options{Hosts: []string{"web.example"}}))
+	for _, path := range []string{"/livez", "/readyz", "/healthz", "/healthz?format=json", "/metrics", "/debug"} {
+		want, _ := ask(h, path)
+		if got, body := ask(h, path, "Host", "web.example"); got != want {
+			t.Errorf("%s answers %d by a name that is allowed, want %d:\n%s", path, got, want, body)
+		}
+		if got, _ := ask(h, path, "Host", "manager.example"); got != http.StatusForbidden {
+			t.Errorf("%s answers %d by another name, want 403", path, got)
+		}
+	}
+}
