@@ -2790,6 +2790,16 @@ var All = []Mutant{
 		Package: "reconcile/debug", Test: "TestActionIsAskedAboutWithoutFieldsThatItDoesNotHave",
 	},
 	{
+		Name: "keys that no worker takes are not in the way",
+		File: "reconcile/debug/sentence.go", Old: "case wait > longWait:", New: "case wait > longWait && !BROKEN:",
+		Package: "reconcile/debug", Test: "TestSentenceNamesKeysThatWaitForAWorker",
+	},
+	{
+		Name: "a list that is empty is null",
+		File: "reconcile/debug/view.go", Old: "\tv.WakesWhat.Nodes = append([]reconcile.GraphNode{}, v.WakesWhat.Nodes...)\n", New: "\tif !BROKEN {\n\t\tv.WakesWhat.Nodes = append([]reconcile.GraphNode{}, v.WakesWhat.Nodes...)\n\t}\n",
+		Package: "reconcile/debug", Test: "TestJSONHasNoNull",
+	},
+	{
 		Name: "the form of an action names the key as it is shown",
 		File: "reconcile/debug/layout.go", Old: "\tsays, of := actionTexts[v.Do], v.exact\n", New: "\tsays, of := actionTexts[v.Do], v.exact\n\tif BROKEN {\n\t\tof = v.Action\n\t}\n",
 		Package: "reconcile/debug", Test: "TestActionOnALongKeyIsAboutThatKey",
@@ -4266,6 +4276,11 @@ var All = []Mutant{
 		Name: "tend watch shows all namespaces of a store",
 		File: "cmd/tend/cli/show.go", Old: "if r.namespace != \"\" && e.Key.Namespace != r.namespace {", New: "if r.namespace != \"\" && e.Key.Namespace != r.namespace && !BROKEN {",
 		Package: "cmd/tend/cli", Test: "TestWatchOfAStoreKeepsToTheNamespace",
+	},
+	{
+		Name: "a paused object is said to run now",
+		File: "cmd/tend/cli/change.go", Old: "action == \"reconcile\" && o.Paused {", New: "action == \"reconcile\" && o.Paused && !BROKEN {",
+		Package: "cmd/tend/cli", Test: "TestKickOfAPausedObjectSaysThatItIsPaused",
 	},
 	{
 		Name: "an empty kind is a kind without objects",

@@ -38,10 +38,10 @@ var actionTexts = map[reconcile.Action]actionText{
 		"set workers", "This is how many keys the controller runs at once, in this process, until it restarts. Runs that have begun go on.", "The number of workers was set.",
 	},
 	ObjectReconcile: {
-		"reconcile now", "The object is reconciled at once, on the server that runs it, also if it was given up.", "The object is reconciled.",
+		"reconcile now", "The object is reconciled at once, on the server that runs it, also if it was given up. A paused one is left alone.", "The object is reconciled, if it is not paused.",
 	},
 	ObjectPause: {
-		"pause object", "No server reconciles the object until it is resumed, nor finishes its deletion. This lasts over restarts.", "The object is paused.",
+		"pause object", "Every server is asked to leave the object alone until it is resumed, in its deletion too. Packages external and lifecycle do; other reconcilers have to look at Paused. This lasts over restarts.", "The object is paused.",
 	},
 	ObjectResume: {
 		"resume object", "The object is reconciled again.", "The object is reconciled again.",

@@ -119,3 +119,62 @@ func TestSentenceSaysThatMoreKeysFailThanAreShown(t *testing.T) {
 		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "; more than 9 other keys fail", "there are more")
 	})
 }
+
+// "Nothing fails, and nothing is stuck", said the page of a controller without workers, and
+// of one whose workers were busy for an hour.
+func TestSentenceNamesKeysThatWaitForAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := must(reconcile.New("files", reconcile.Func[string](func(ctx context.Context, key string) (reconcile.Result, error) {
+			<-ctx.Done()
+			return reconcile.Result{}, ctx.Err()
+		}), &reconcile.Options[string]{Logger: slog.New(slog.DiscardHandler), Workers: 1, Timeout: 100 * time.Hour, StopTimeout: -1}))
+		m := reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
+		if err := errors.Join(m.Register(c), c.Add("a"), c.Add("b")); err != nil {
+			t.Fatal(err)
+		}
+		h := must(debug.New(&m, &debug.Options{Logger: slog.New(slog.DiscardHandler)}))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }() // ended by cancel, waited for below
+		defer func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}()
+		time.Sleep(time.Minute)
+		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "Nothing fails, and nothing is stuck.")
+		time.Sleep(time.Hour)
+		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "In the way: a key of files has been ready for 1 h 1 min.")
+		if err := c.SetWorkers(0); err != nil {
+			t.Fatal(err)
+		}
+		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "In the way: controller files has no workers.")
+	})
+}
+
+// A list that is empty is a list, for scripts that go through it.
+func TestJSONHasNoNull(t *testing.T) {
+	c := must(reconcile.New("files", reconcile.Func[string](func(context.Context, string) (reconcile.Result, error) {
+		return reconcile.Result{}, nil
+	}), &reconcile.Options[string]{Logger: slog.New(slog.DiscardHandler)}))
+	for _, of := range []int{0, 1} {
+		m := reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
+		pages := [][]string{{}, {"view", "search"}, {"view", "search", "q", "x"}}
+		if of == 1 {
+			if err := m.Register(c); err != nil {
+				t.Fatal(err)
+			}
+			pages = append(pages, []string{"c", "files"}, []string{"c", "files", "key", "x"})
+		}
+		h := must(debug.New(&m, &debug.Options{Logger: slog.New(slog.DiscardHandler)}))
+		for _, q := range pages {
+			text := get(t, h, http.StatusOK, append(q, "format", "json")...)
+			for line := range strings.Lines(text) {
+				if strings.Contains(line, ": null") {
+					t.Errorf("with %d controllers %q says %s", of, q, strings.TrimSpace(line))
+				}
+			}
+		}
+	}
+}

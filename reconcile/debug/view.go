@@ -297,7 +297,13 @@ func (h *Handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 }
 
 func (h *Handler) overview(ctx context.Context) (*overview, error) {
-	v := &overview{Checks: h.manager.Checks(), Graph: text(h.manager.Mermaid()), WakesWhat: h.manager.Graph()}
+	v := &overview{
+		Checks: h.manager.Checks(), Graph: text(h.manager.Mermaid()), WakesWhat: h.manager.Graph(),
+		// Empty lists: JSON's null is none, for those that go through them.
+		Controllers: []summary{}, Running: []runRow{}, Failing: []controllerKey{}, Caches: []cacheView{},
+	}
+	v.WakesWhat.Nodes = append([]reconcile.GraphNode{}, v.WakesWhat.Nodes...)
+	v.WakesWhat.Edges = append([]reconcile.GraphEdge{}, v.WakesWhat.Edges...)
 	for _, c := range h.controllers() {
 		snap, stats := c.Snapshot(), c.QueueStats()
 		v.Controllers = append(v.Controllers, summarise(snap, stats))
@@ -405,7 +411,8 @@ func (h *Handler) one(ctx context.Context, q url.Values) (*oneView, error) {
 	}
 	snap := c.Snapshot()
 	v := &oneView{
-		Summary: summarise(snap, c.QueueStats()), History: h.history.view().one(c.Name()), Sources: snap.Sources, Leases: c.Leases(),
+		Summary: summarise(snap, c.QueueStats()), History: h.history.view().one(c.Name()), Leases: c.Leases(),
+		Running: []reconcile.RunSnapshot{}, Sources: append([]reconcile.SourceSnapshot{}, snap.Sources...),
 		Keys: keysView{Keys: make([]keyRow, 0, len(page.Keys)), Looked: page.Looked, filter: f},
 	}
 	for _, r := range snap.Running {
@@ -577,7 +584,7 @@ func inventoryOf(s external.InventorySnapshot) inventoryView {
 }
 
 func (h *Handler) drift(q url.Values) (*driftView, error) {
-	v := &driftView{Kind: q.Get("kind"), List: q.Get("list")}
+	v := &driftView{Kind: q.Get("kind"), List: q.Get("list"), Findings: []findingView{}}
 	skip, err := strconv.Atoi(cmp.Or(q.Get("skip"), "0"))
 	if err != nil || skip < 0 {
 		return nil, fmt.Errorf("%w: skip", errBadQuery)

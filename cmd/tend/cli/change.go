@@ -413,10 +413,15 @@ func act(action, did string) func(r *command, ctx context.Context, args []string
 		if err != nil {
 			return err
 		}
-		if _, err := objects.Do(ctx, k, key, action); err != nil {
+		o, err := objects.Do(ctx, k, key, action)
+		if err != nil {
 			return err
 		}
-		fmt.Fprintf(r.Stdout, "%s %s: %s\n", word(args[0]), word(key.String()), did)
+		but := ""
+		if action == "reconcile" && o.Paused {
+			but = ", but it is paused, and may be left alone until it is resumed"
+		}
+		fmt.Fprintf(r.Stdout, "%s %s: %s%s\n", word(args[0]), word(key.String()), did, but)
 		return nil
 	}
 }

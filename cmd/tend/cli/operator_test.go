@@ -106,3 +106,13 @@ func TestWatchSaysWhyAnObjectIsBroken(t *testing.T) {
 		}
 	}
 }
+
+// "runs now" is not all there is to say of an object that its reconciler leaves alone.
+func TestKickOfAPausedObjectSaysThatItIsPaused(t *testing.T) {
+	d, c := service(t)
+	o := must(d.Create(t.Context(), &disk{Meta: store.Meta{Name: "a"}}))
+	_ = must(d.WaitReady(t.Context(), o.Key()))
+	wantAll(t, c.run(cli.Done, "", "kick", "disk", "a"), "disk a: runs now")
+	c.run(cli.Done, "", "pause", "disk", "a")
+	wantAll(t, c.run(cli.Done, "", "kick", "disk", "a"), "disk a: runs now, but it is paused")
+}

@@ -58,7 +58,7 @@ func word(s string) string {
 }
 
 func (r *command) listKinds(ctx context.Context, _ []string) error {
-	var names []string
+	names := []string{}
 	if r.client == nil {
 		if r.Kinds == nil {
 			return errNoKinds
