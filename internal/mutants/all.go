@@ -2800,6 +2800,11 @@ var All = []Mutant{
 		Package: "reconcile/debug", Test: "TestJSONHasNoNull",
 	},
 	{
+		Name: "a kind that cannot be listed ends the search",
+		File: "reconcile/debug/objects.go", Old: "\t\t\tv.Unlisted = append(", New: "\t\t\tif BROKEN {\n\t\t\t\treturn\n\t\t\t}\n\t\t\tv.Unlisted = append(",
+		Package: "reconcile/debug", Test: "TestSearchGoesOnWithoutAKindThatCannotBeListed",
+	},
+	{
 		Name: "the form of an action names the key as it is shown",
 		File: "reconcile/debug/layout.go", Old: "\tsays, of := actionTexts[v.Do], v.exact\n", New: "\tsays, of := actionTexts[v.Do], v.exact\n\tif BROKEN {\n\t\tof = v.Action\n\t}\n",
 		Package: "reconcile/debug", Test: "TestActionOnALongKeyIsAboutThatKey",

@@ -366,11 +366,14 @@ func (p *printer) search(v *searchView) {
 		s.Links = append(s.Links, cell{Text: "more of " + clean(c), Link: filter{controller: c, search: v.Contains}.link()})
 	}
 	p.add(s)
-	if len(v.Objects) == 0 {
+	if len(v.Objects)+len(v.Unlisted) == 0 {
 		return
 	}
 	s = p.objectTable(v.Objects, true)
 	s.Title = "Objects"
+	if len(v.Unlisted) > 0 {
+		s.Note, s.Bad = clean("not looked through: "+strings.Join(v.Unlisted, "; ")), true
+	}
 	for _, kind := range v.MoreKinds {
 		s.Links = append(s.Links, cell{Text: "more of " + clean(kind), Link: link("view", "objects", "kind", kind, "q", v.Contains)})
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/debug"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
 	"github.com/tendhq/tend/store/objects"
 )
@@ -176,5 +177,26 @@ func TestJSONHasNoNull(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A kind that cannot be listed, as one whose cache has not synced, made the search for keys
+// fail as a whole.
+func TestSearchGoesOnWithoutAKindThatCannotBeListed(t *testing.T) {
+	c := must(reconcile.New("files", reconcile.Func[string](func(context.Context, string) (reconcile.Result, error) {
+		return reconcile.Result{}, nil
+	}), &reconcile.Options[string]{Logger: slog.New(slog.DiscardHandler)}))
+	var m reconcile.Manager
+	if err := errors.Join(c.Queue().AddAfter("wanted", time.Hour), m.Register(c)); err != nil {
+		t.Fatal(err)
+	}
+	b := must(memory.New(nil))
+	away := must(cache.New(must(store.New[spec, status](b, "away", nil)), nil))
+	disks := must(store.New[spec, status](b, "disk", nil))
+	_ = must(disks.Create(t.Context(), &bucket{Meta: store.Meta{Name: "wanted-disk"}}))
+	h := must(debug.New(&m, &debug.Options{Objects: []objects.Kind{objects.OfCache(away), objects.Of(disks)}, Logger: slog.New(slog.DiscardHandler)}))
+	for _, format := range []string{"html", "json", "text"} {
+		wantAll(t, get(t, h, http.StatusOK, "view", "search", "q", "wanted", "format", format), "files", "wanted-disk", "the cache of away has not synced yet")
+		wantAll(t, get(t, h, http.StatusOK, "view", "search", "q", "nothing", "format", format), "the cache of away has not synced yet")
 	}
 }

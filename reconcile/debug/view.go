@@ -203,6 +203,7 @@ type (
 		More      []string    `json:"more,omitempty"`
 		Objects   []objectRow `json:"objects,omitempty"`
 		MoreKinds []string    `json:"moreKinds,omitempty"` // kinds with more such objects
+		Unlisted  []string    `json:"unlisted,omitempty"`  // kinds that were not looked through, and why
 	}
 
 	// askView is the question before an action.
@@ -487,7 +488,8 @@ func (h *Handler) search(ctx context.Context, contains string) (*searchView, err
 			v.More = append(v.More, c.Name())
 		}
 	}
-	return v, h.searchObjects(ctx, v)
+	h.searchObjects(ctx, v)
+	return v, nil
 }
 
 // ask gives the question that comes before an action.
