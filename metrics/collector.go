@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,7 @@ type Collector struct {
 	kinds       []*watched
 	bands       map[string]map[int]bool  // by queue: the priorities that were seen
 	runs        map[string]*runExemplars // by controller
+	labels      map[string]map[any]label // by what is labelled, and which it is
 }
 
 // External is an *external.Reconciler of any types.
@@ -139,30 +141,19 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	known := slices.AppendSeq(slices.Collect(maps.Keys(c.runs)), maps.Keys(c.bands))
 	c.mu.Unlock()
 
+	var runners []reconcile.Runner
+	if c.manager != nil {
+		runners = c.manager.Runners()
+	}
 	c.times.Collect(to)
-	s, names := sink{to}, names{}
+	s := sink{to}
 	c.scrape.Lock()
 	for _, k := range kinds {
 		k.read(s, c.ready)
 	}
 	c.scrape.Unlock()
 	c.ready.Collect(to)
-	for _, q := range queues {
-		st := q.Stats()
-		st.Name = names.unique("queue", st.Name)
-		c.queue(s, st, nil)
-	}
-	for _, b := range buckets {
-		st := b.Stats()
-		st.Name = names.unique("bucket", st.Name)
-		bucket(s, st)
-	}
-	for _, set := range quotas {
-		for _, b := range set.Snapshot() {
-			b.Bucket.Name = names.unique("bucket", b.Bucket.Name)
-			budget(s, b)
-		}
-	}
+	c.collectBuckets(s, buckets, quotas)
 	for _, b := range backends {
 		s.count(fenced, b.refused.Load(), b.name)
 	}
@@ -172,30 +163,94 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	for _, v := range inventories {
 		inventory(s, v.Snapshot())
 	}
-	if c.manager == nil {
-		return
+	c.collectCaches(s, runners)
+	live := c.collectQueues(s, queues, runners)
+	if c.manager != nil {
+		c.forget(known, live)
 	}
-	live := make(map[string]bool)
-	for _, q := range queues {
-		live[valid(q.Name())] = true
+}
+
+func (c *Collector) collectBuckets(s sink, buckets []*queue.Bucket, quotas []*quota.Set) {
+	type budgetOf struct {
+		set  *quota.Set
+		name string
+		nth  int // of those of one name
 	}
-	for _, r := range c.manager.Runners() {
-		if i, ok := reconcile.Inspect(r); ok {
-			snap, st := i.Snapshot(), i.QueueStats()
-			runs := c.exemplarsSeen(snap.Name)
-			live[snap.Name] = true
-			snap.Name = names.unique("queue", snap.Name)
-			live[snap.Name] = true
-			st.Name = snap.Name
-			c.queue(s, st, runs)
-			control(s, snap, st, runs)
-		} else if r, ok := r.(cached); ok {
-			snap := r.Snapshot()
-			snap.Name = names.unique("cache", snap.Name)
-			watch(s, snap)
+	var things []thing
+	var budgets []quota.BudgetSnapshot
+	for _, b := range buckets {
+		things = append(things, thing{b, b.Name()})
+	}
+	for _, set := range quotas {
+		seen := map[string]int{}
+		for _, b := range set.Snapshot() {
+			name := b.Bucket.Name
+			budgets, things = append(budgets, b), append(things, thing{budgetOf{set, name, seen[name]}, name})
+			seen[name]++
 		}
 	}
-	c.forget(known, live)
+	labels := c.label("bucket", things)
+	for i, b := range buckets {
+		st := b.Stats()
+		st.Name = labels[i]
+		bucket(s, st)
+	}
+	for i, b := range budgets {
+		b.Bucket.Name = labels[len(buckets)+i]
+		budget(s, b)
+	}
+}
+
+func (c *Collector) collectCaches(s sink, runners []reconcile.Runner) {
+	var things []thing
+	var snaps []cache.Snapshot
+	for i, r := range runners {
+		if _, ok := reconcile.Inspect(r); ok {
+			continue
+		}
+		if x, ok := r.(cached); ok {
+			snap := x.Snapshot()
+			snaps, things = append(snaps, snap), append(things, thing{identity(r, i), snap.Name})
+		}
+	}
+	for i, label := range c.label("cache", things) {
+		snaps[i].Name = label
+		watch(s, snaps[i])
+	}
+}
+
+// collectQueues shows the queues that were added, and the controllers with theirs. It returns
+// their names and labels.
+func (c *Collector) collectQueues(s sink, queues []Queue, runners []reconcile.Runner) (live map[string]bool) {
+	var things []thing
+	var controllers []reconcile.Inspection
+	for i, q := range queues {
+		things = append(things, thing{identity(q, i), q.Name()})
+	}
+	for i, r := range runners {
+		if x, ok := reconcile.Inspect(r); ok {
+			controllers, things = append(controllers, x), append(things, thing{identity(r, i), x.Name()})
+		}
+	}
+	labels := c.label("queue", things)
+	live = make(map[string]bool)
+	for i, t := range things {
+		live[t.name], live[labels[i]] = true, true
+	}
+	for i, q := range queues {
+		st := q.Stats()
+		st.Name = labels[i]
+		c.queue(s, st, nil)
+	}
+	for i, x := range controllers {
+		snap, st := x.Snapshot(), x.QueueStats()
+		runs := c.exemplarsSeen(snap.Name)
+		snap.Name = labels[len(queues)+i]
+		st.Name = snap.Name
+		c.queue(s, st, runs)
+		control(s, snap, st, runs)
+	}
+	return live
 }
 
 // forget drops what is kept of controllers that were known before a scrape and are not of
@@ -211,26 +266,55 @@ func (c *Collector) forget(known []string, live map[string]bool) {
 	}
 }
 
-// names keeps two things of one name apart: two controllers may each have a cache
-// of the same kind, and one series that occurs twice would spoil the whole scrape.
-// The order is that of registration, so each keeps its name.
-type names map[[2]string]int
+// A thing is what a label tells from others: it, or what stands for it, and its name.
+type thing struct {
+	id   any
+	name string
+}
 
-func (n names) unique(of, name string) string {
-	name = valid(name)
-	at := [2]string{of, name}
-	if n[at] == 0 {
-		n[at] = 1
-		return name
+// label is that of a thing, and the name that it was made of.
+type label struct{ name, text string }
+
+// identity stands for one of several things; i tells those apart that cannot be compared.
+func identity(x any, i int) any {
+	if !reflect.ValueOf(x).Comparable() {
+		return i
 	}
-	for { // another collector may have such a name
-		n[at]++
-		another := fmt.Sprintf("%s#%d", name, n[at])
-		if n[[2]string{of, another}] == 0 {
-			n[[2]string{of, another}] = 1
-			return another
+	return x
+}
+
+// label gives each of all things of a sort a label: its name, or that and a number if another
+// has it. Two controllers may each have a cache of the same kind, and one series that occurs
+// twice would spoil the whole scrape. The order is that of registration, and each keeps its
+// label as long as it is there: else one that goes would leave its series to the next.
+func (c *Collector) label(of string, all []thing) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, now := c.labels[of], make(map[any]label, len(all))
+	used := make(map[string]bool, len(all))
+	for _, t := range all {
+		if l, ok := before[t.id]; ok && l.name == t.name {
+			now[t.id], used[l.text] = l, true
 		}
 	}
+	labels := make([]string, len(all))
+	for i, t := range all {
+		l, ok := now[t.id]
+		if !ok {
+			name := valid(t.name)
+			l = label{t.name, name}
+			for n := 2; used[l.text]; n++ {
+				l.text = fmt.Sprintf("%s#%d", name, n)
+			}
+			now[t.id], used[l.text] = l, true
+		}
+		labels[i] = l.text
+	}
+	if c.labels == nil {
+		c.labels = make(map[string]map[any]label)
+	}
+	c.labels[of] = now
+	return labels
 }
 
 // valid is a label that Prometheus takes. Names may be made of what a file or a cloud

@@ -593,3 +593,76 @@ func TestNamesThatPrometheusDoesNotTakeAreShownOtherwise(t *testing.T) {
 		t.Error("a backend was measured under a name that is not UTF-8")
 	}
 }
+
+// Caches of one kind are told apart by a number. When the first went with its controller,
+// each took the number of the one before it, and with that its series.
+func TestCacheKeepsItsLabelWhenAnotherGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := memory.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent := slog.New(slog.DiscardHandler)
+		m := &reconcile.Manager{Logger: silent}
+		c := metrics.New(m)
+		start := func(name string, objects int) (stop func() error) {
+			disks, err := store.New[struct{}, struct{}](b, "Disk", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range objects {
+				if _, err := disks.Create(t.Context(), &store.Object[struct{}, struct{}]{Meta: store.Meta{Namespace: name, Name: fmt.Sprint(i)}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			own, err := cache.New(disks, &cache.Options[struct{}, struct{}]{Selector: store.Selector{Namespace: name}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctl, err := reconcile.New(name, reconcile.Func[reconcile.Request](func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				return reconcile.Result{}, nil
+			}), &reconcile.Options[reconcile.Request]{Logger: silent})
+			if err == nil {
+				err = ctl.Watch(reconcile.From(own))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop, err = m.Start(ctl)
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return stop
+		}
+		if err := m.Register(idle{}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }() // ended by cancel, waited for below
+		synctest.Wait()
+		first := start("a", 1)
+		_ = start("b", 2)
+		f := scrape(t, c)
+		want(t, f, "tend_cache_objects", 1, "cache=Disk")
+		want(t, f, "tend_cache_objects", 2, "cache=Disk#2")
+		if err := first(); err != nil {
+			t.Fatal(err)
+		}
+		want(t, scrape(t, c), "tend_cache_objects", 2, "cache=Disk#2")
+		_ = start("c", 3)
+		f = scrape(t, c)
+		want(t, f, "tend_cache_objects", 2, "cache=Disk#2")
+		want(t, f, "tend_cache_objects", 3, "cache=Disk") // the name is free again
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// idle is a runner that does nothing.
+type idle struct{}
+
+func (idle) Run(ctx context.Context) error { <-ctx.Done(); return nil }

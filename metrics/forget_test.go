@@ -76,6 +76,9 @@ func TestStoppedControllersLeaveNothing(t *testing.T) {
 		if len(c.runs) != 1 || len(c.bands) != 1 {
 			t.Errorf("of the one that is left exemplars of %d and priorities of %d controllers are kept", len(c.runs), len(c.bands))
 		}
+		if n := len(c.labels["queue"]); n != 1 {
+			t.Errorf("of the one that is left the labels of %d controllers are kept", n)
+		}
 		if all := c.exemplarsSeen("stays"); len(all) != 1 || all[0].Labels["trace_id"] != "a" {
 			t.Errorf("the one that stays has the exemplars %v, want that of trace a", all)
 		}

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -103,12 +104,21 @@ func (w *watched) read(s sink, times *prometheus.HistogramVec) {
 	n := objectCounts{states: map[string]int{}, oldest: map[string]time.Time{}}
 	timed := map[string]bool{}
 	kind := valid(w.Kind.Kind())
+	whole := false // every object was seen, by its UID
+	defer func() {
+		if !whole {
+			maps.Copy(timed, w.timed) // what was not seen may be there all the same
+		}
+		w.timed = timed
+	}()
+	nameless := 0
 	for o, err := range w.All(ctx, store.Selector{}) {
 		if err != nil || ctx.Err() != nil {
 			return
 		}
 		if o.Err != nil {
 			n.states["all"]++ // it cannot be decoded, which tend_cache_undecodable_objects tells
+			nameless++
 			continue
 		}
 		ready := n.count(o)
@@ -122,7 +132,7 @@ func (w *watched) read(s sink, times *prometheus.HistogramVec) {
 			times.WithLabelValues(kind).Observe(max(ready.Sub(o.Created), 0).Seconds())
 		}
 	}
-	w.timed = timed
+	whole = nameless == 0
 	for _, state := range []string{"all", "ready", "synced", "paused", "deleting"} {
 		s.gauge(objectStates, float64(n.states[state]), kind, state)
 	}

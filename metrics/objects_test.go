@@ -1,6 +1,9 @@
 package metrics_test
 
 import (
+	"context"
+	"errors"
+	"iter"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,4 +102,67 @@ func TestStatesOfObjectsAreCountedAndTimed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// torn is a kind whose list breaks off after the first object while broken is set, and
+// whose objects cannot be decoded while odd is.
+type torn struct {
+	kind
+	broken, odd bool
+}
+
+type kind = objects.Kind // an embedded Kind would hide its method of that name
+
+func (k *torn) All(ctx context.Context, sel store.Selector) iter.Seq2[objects.Object, error] {
+	return func(yield func(objects.Object, error) bool) {
+		for o, err := range k.kind.All(ctx, sel) {
+			if k.odd {
+				o = objects.Object{Kind: o.Kind, Err: errors.New("the size is no number")}
+			}
+			if !yield(o, err) {
+				return
+			}
+			if k.broken {
+				yield(objects.Object{}, errors.New("the connection broke"))
+				return
+			}
+		}
+	}
+}
+
+// A list that broke off had its objects timed, and forgot that it had. So was forgotten what
+// could not be decoded meanwhile.
+func TestObjectIsTimedOnceAlthoughAListIsNotWhole(t *testing.T) {
+	b, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type object = store.Object[struct{}, struct{}]
+	disks, err := store.New[struct{}, struct{}](b, "disk", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := metrics.New(nil)
+	k := &torn{kind: objects.Of(disks)}
+	if err := c.AddObjects(k); err != nil {
+		t.Fatal(err)
+	}
+	r := prometheus.NewRegistry()
+	if err := r.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	o, err := disks.Create(t.Context(), &object{Meta: store.Meta{Name: "a"}})
+	if err == nil {
+		o.SetReady()
+		_, err = disks.UpdateStatus(t.Context(), o)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		k.broken, k.odd = i == 0 || i == 1 || i == 3, i == 5
+		if n := gathered(t, r)["tend_object_ready_seconds/disk"].GetHistogram().GetSampleCount(); n != 1 {
+			t.Fatalf("at scrape %d, with a list that broke off (%v) or holds what cannot be decoded (%v): %d objects were timed, want 1", i, k.broken, k.odd, n)
+		}
+	}
 }

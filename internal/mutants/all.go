@@ -2602,6 +2602,16 @@ var All = []Mutant{
 		File: "reconcile/api/watch.go", Old: "defer func() { <-h.watches }()", New: "defer func() {\n\t\t\tif !BROKEN {\n\t\t\t\t<-h.watches\n\t\t\t}\n\t\t}()",
 		Package: "reconcile/api", Test: "TestWatchThatEndedMakesRoom",
 	},
+	{
+		Name: "another service's answer is a list without objects",
+		File: "reconcile/api/client.go", Old: "(page.Kind != k.name || page.Objects == nil) {", New: "!BROKEN && (page.Kind != k.name || page.Objects == nil) {",
+		Package: "reconcile/api", Test: "TestAnswerOfSomethingElseIsAnError",
+	},
+	{
+		Name: "a client asks for the changes of all namespaces",
+		File: "reconcile/api/client.go", Old: "\tfrom := \"\"\n", New: "\tfrom := \"\"\n\t\tif BROKEN {\n\t\t\tnamespace = \"\"\n\t\t}\n",
+		Package: "reconcile/api", Test: "TestListsAndWatchesAreAllowedByNamespace",
+	},
 	// reconcile/program, reconcile/declare
 	{
 		Name: "a file of declarations is taken while it is written",
@@ -2718,6 +2728,16 @@ var All = []Mutant{
 		File: "reconcile/web/web.go", Old: "handle(mux, pattern, allowed(h))", New: "handle(mux, pattern, map[bool]http.Handler{true: h, false: allowed(h)}[BROKEN])",
 		Package: "reconcile/web", Test: "TestHostsAndAllowGuardEachPath",
 	},
+	{
+		Name: "the probes have the Manager's hosts besides",
+		File: "reconcile/web/web.go", Old: "\t\tlocal.Host = \"localhost\"\n", New: "\t\tif !BROKEN {\n\t\t\tlocal.Host = \"localhost\"\n\t\t}\n",
+		Package: "reconcile/web", Test: "TestHostsCountOnEachPath",
+	},
+	{
+		Name: "health prints control characters above ASCII",
+		File: "reconcile/web/web.go", Old: "if !unicode.IsPrint(r) {", New: "if !unicode.IsPrint(r) && !(BROKEN && r > 0x7f) {",
+		Package: "reconcile/web", Test: "TestHealthSendsTerminalsNoCommands",
+	},
 	// reconcile/debug
 	{
 		Name: "a throttled key is said to have failed",
@@ -2763,6 +2783,46 @@ var All = []Mutant{
 		Name: "a standby does not name the server that runs a key",
 		File: "reconcile/debug/view.go", Old: "} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {", New: "} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running && !BROKEN {",
 		Package: "reconcile/debug", Test: "TestPageOfAKeyNamesTheServerThatRunsIt",
+	},
+	{
+		Name: "an action is asked about with fields that it does not have",
+		File: "reconcile/debug/act.go", Old: "\treturn a.fields(), nil\n", New: "\tif BROKEN {\n\t\treturn a, nil\n\t}\n\treturn a.fields(), nil\n",
+		Package: "reconcile/debug", Test: "TestActionIsAskedAboutWithoutFieldsThatItDoesNotHave",
+	},
+	{
+		Name: "keys that no worker takes are not in the way",
+		File: "reconcile/debug/sentence.go", Old: "case wait > longWait:", New: "case wait > longWait && !BROKEN:",
+		Package: "reconcile/debug", Test: "TestSentenceNamesKeysThatWaitForAWorker",
+	},
+	{
+		Name: "a list that is empty is null",
+		File: "reconcile/debug/view.go", Old: "\tv.WakesWhat.Nodes = append([]reconcile.GraphNode{}, v.WakesWhat.Nodes...)\n", New: "\tif !BROKEN {\n\t\tv.WakesWhat.Nodes = append([]reconcile.GraphNode{}, v.WakesWhat.Nodes...)\n\t}\n",
+		Package: "reconcile/debug", Test: "TestJSONHasNoNull",
+	},
+	{
+		Name: "a kind that cannot be listed ends the search",
+		File: "reconcile/debug/objects.go", Old: "\t\t\tv.Unlisted = append(", New: "\t\t\tif BROKEN {\n\t\t\t\treturn\n\t\t\t}\n\t\t\tv.Unlisted = append(",
+		Package: "reconcile/debug", Test: "TestSearchGoesOnWithoutAKindThatCannotBeListed",
+	},
+	{
+		Name: "the form of an action names the key as it is shown",
+		File: "reconcile/debug/layout.go", Old: "\tsays, of := actionTexts[v.Do], v.exact\n", New: "\tsays, of := actionTexts[v.Do], v.exact\n\tif BROKEN {\n\t\tof = v.Action\n\t}\n",
+		Package: "reconcile/debug", Test: "TestActionOnALongKeyIsAboutThatKey",
+	},
+	{
+		Name: "links are cut as texts are",
+		File: "reconcile/debug/clean.go", Old: "v.CanSet() && v.Type() == reflect.TypeFor[string]()", New: "v.CanSet() && (BROKEN || v.Type() == reflect.TypeFor[string]())",
+		Package: "reconcile/debug", Test: "TestNextPageOfLongNamesIsReached",
+	},
+	{
+		Name: "keys that fail and are not shown do not count",
+		File: "reconcile/debug/view.go", Old: "v.FailingMore = v.FailingMore || page.More", New: "v.FailingMore = !BROKEN && (v.FailingMore || page.More)",
+		Package: "reconcile/debug", Test: "TestSentenceSaysThatMoreKeysFailThanAreShown",
+	},
+	{
+		Name: "a key that moved to another server ends the retry of all",
+		File: "reconcile/debug/act.go", Old: "if errors.Is(err, reconcile.ErrElsewhere) {", New: "if errors.Is(err, reconcile.ErrElsewhere) && !BROKEN {",
+		Package: "reconcile/debug", Test: "TestRetryOfFailedKeysReachesAllOfThem",
 	},
 
 	{
@@ -3065,6 +3125,16 @@ var All = []Mutant{
 		Name: "the map of an exemplar's labels is not copied",
 		File: "metrics/exemplar.go", Old: "\tlabels = maps.Clone((*f)(ctx))\n", New: "\tif labels = (*f)(ctx); !BROKEN {\n\t\tlabels = maps.Clone(labels)\n\t}\n",
 		Package: "metrics", Test: "TestStoppedControllersLeaveNothing",
+	},
+	{
+		Name: "a label is given by the order alone",
+		File: "metrics/collector.go", Old: "if l, ok := before[t.id]; ok && l.name == t.name {", New: "if l, ok := before[t.id]; ok && l.name == t.name && !BROKEN {",
+		Package: "metrics", Test: "TestCacheKeepsItsLabelWhenAnotherGoes",
+	},
+	{
+		Name: "what a list that breaks off has timed is forgotten",
+		File: "metrics/objects.go", Old: "\t\tw.timed = timed\n\t}()", New: "\t\tif whole || !BROKEN {\n\t\t\tw.timed = timed\n\t\t}\n\t}()",
+		Package: "metrics", Test: "TestObjectIsTimedOnceAlthoughAListIsNotWhole",
 	},
 	{
 		Name: "an older session of a server keeps its shards",
@@ -4200,6 +4270,32 @@ var All = []Mutant{
 		Name: "Done counts without a run",
 		File: "reconcile/program/kind.go", Old: "if k.tracked && (last.err != nil ||", New: "if k.tracked && !(BROKEN && k.o.Done != nil) && (last.err != nil ||",
 		Package: "reconcile/program", Test: "TestDoneNeedsARunWhereRunsCount",
+	},
+	{
+		Name: "a printer sends terminals what it is given",
+		File: "reconcile/program/print.go", Old: "r == '\\t' || unicode.IsGraphic(r) {", New: "r == '\\t' || BROKEN || unicode.IsGraphic(r) {",
+		Package: "reconcile/program", Test: "TestPrinterSendsTerminalsNoCommands",
+	},
+	// cmd/tend
+	{
+		Name: "tend watch shows all namespaces of a store",
+		File: "cmd/tend/cli/show.go", Old: "if r.namespace != \"\" && e.Key.Namespace != r.namespace {", New: "if r.namespace != \"\" && e.Key.Namespace != r.namespace && !BROKEN {",
+		Package: "cmd/tend/cli", Test: "TestWatchOfAStoreKeepsToTheNamespace",
+	},
+	{
+		Name: "a paused object is said to run now",
+		File: "cmd/tend/cli/change.go", Old: "action == \"reconcile\" && o.Paused {", New: "action == \"reconcile\" && o.Paused && !BROKEN {",
+		Package: "cmd/tend/cli", Test: "TestKickOfAPausedObjectSaysThatItIsPaused",
+	},
+	{
+		Name: "an empty kind is a kind without objects",
+		File: "cmd/tend/cli/run.go", Old: "strings.HasPrefix(v.args, \"KIND\") && words[1] == \"\" {", New: "strings.HasPrefix(v.args, \"KIND\") && words[1] == \"\" && !BROKEN {",
+		Package: "cmd/tend/cli", Test: "TestEmptyKindIsNoKindWithoutObjects",
+	},
+	{
+		Name: "dates of declarations are times",
+		File: "cmd/tend/cli/change.go", Old: "\t\tn.Tag = \"!!str\"\n", New: "\t\tif !BROKEN {\n\t\t\tn.Tag = \"!!str\"\n\t\t}\n",
+		Package: "cmd/tend/cli", Test: "TestDateOfADeclarationStaysAsItIsWritten",
 	},
 }
 

@@ -415,6 +415,27 @@ func TestClientSeesAndEditsWhatTheServerHas(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+// Another service's JSON at the address looked as if there were no objects, and as an object
+// without a name.
+func TestAnswerOfSomethingElseIsAnError(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) }))
+	t.Cleanup(server.Close)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	c := must(api.NewClient(server.URL, nil, nil))
+	k := c.Kind("disk")
+	_, _, listed := objects.List(t.Context(), k, objects.Query{})
+	for what, err := range map[string]error{
+		"the kinds": second(c.Kinds(t.Context())), "the objects": listed, "an object": second(k.Get(t.Context(), store.Key{Name: "a"})),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "not package api's") {
+			t.Errorf("%s: %v, want an error", what, err)
+		}
+	}
+	if _, _, err := objects.List(t.Context(), must(api.NewClient(newWorld(t, nil).server.URL, nil, nil)).Kind(""), objects.Query{}); err == nil {
+		t.Error("a kind without a name has no objects")
+	}
+}
+
 // A server behind a redirect from http to https, or to a page that asks for a password.
 func TestWriteThatIsRedirectedIsNoSuccess(t *testing.T) {
 	w := newWorld(t, nil)

@@ -145,7 +145,19 @@ func (c *Client) Kinds(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var says struct{ Kinds []string }
-	return says.Kinds, json.Unmarshal(data, &says)
+	if err := json.Unmarshal(data, &says); err != nil {
+		return nil, err
+	}
+	if says.Kinds == nil { // of none it is an empty list
+		return nil, noAnswer("list of", "kinds")
+	}
+	return says.Kinds, nil
+}
+
+// noAnswer is the error of an answer that no [Handler] gives: what is at the address is
+// something else, and must not look as if there were no objects.
+func noAnswer(what, name string) error {
+	return fmt.Errorf("api: the answer is no %s %q: what is at that address is not package api's", what, name)
 }
 
 // Kind returns the objects of one of the server's kinds. Its Edit reads the object and
@@ -181,7 +193,11 @@ func (k remote) parse(data []byte, err error) (objects.Object, error) {
 }
 
 func (k remote) Get(ctx context.Context, key store.Key) (objects.Object, error) {
-	return k.parse(k.client.read(ctx, http.MethodGet, k.query(key), nil))
+	o, err := k.parse(k.client.read(ctx, http.MethodGet, k.query(key), nil))
+	if err == nil && o.Key() != key {
+		return objects.Object{}, noAnswer("object", key.String())
+	}
+	return o, err
 }
 
 func (k remote) All(ctx context.Context, sel store.Selector) iter.Seq2[objects.Object, error] {
@@ -190,12 +206,16 @@ func (k remote) All(ctx context.Context, sel store.Selector) iter.Seq2[objects.O
 		for after := ""; ; {
 			data, err := k.client.read(ctx, http.MethodGet, k.query(store.Key{}, "namespace", sel.Namespace, "labels", labels, "after", after), nil)
 			var page struct {
+				Kind    string
 				Objects []json.RawMessage
 				Broken  []struct{ Key, Error string }
 				Next    string
 			}
 			if err == nil {
 				err = json.Unmarshal(data, &page)
+			}
+			if err == nil && (page.Kind != k.name || page.Objects == nil) { // of none it is an empty list
+				err = noAnswer("list of kind", k.name)
 			}
 			if err != nil {
 				yield(objects.Object{}, err)
@@ -225,12 +245,18 @@ func (k remote) All(ctx context.Context, sel store.Selector) iter.Seq2[objects.O
 // Watch does not connect again: the sequence ends with an error when the connection is
 // lost.
 func (k remote) Watch(ctx context.Context, after store.Revision) iter.Seq2[objects.Event, error] {
+	return k.WatchNamespace(ctx, "", after)
+}
+
+// WatchNamespace is Watch of one namespace, which may be allowed where all are not; empty: of
+// all.
+func (k remote) WatchNamespace(ctx context.Context, namespace string, after store.Revision) iter.Seq2[objects.Event, error] {
 	return func(yield func(objects.Event, error) bool) {
 		from := ""
 		if after != 0 {
 			from = after.String()
 		}
-		resp, err := k.client.send(ctx, http.MethodGet, k.query(store.Key{}, "watch", "true", "after", from), nil)
+		resp, err := k.client.send(ctx, http.MethodGet, k.query(store.Key{}, "watch", "true", "namespace", namespace, "after", from), nil)
 		if err != nil {
 			yield(objects.Event{}, err)
 			return

@@ -1,13 +1,16 @@
 package api_test
 
 import (
+	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/tendhq/tend/reconcile/api"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
 )
 
 // A host that lets a caller see one namespace is asked about the namespace of a list and
@@ -40,6 +43,24 @@ func TestListsAndWatchesAreAllowedByNamespace(t *testing.T) {
 		_ = must(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Namespace: namespace, Name: "b-" + namespace}}))
 	}
 	wantAll(t, events.next(), "b-prod")
+	k := must(api.NewClient(w.server.URL, nil, nil)).Kind("disk").(interface {
+		WatchNamespace(ctx context.Context, namespace string, after store.Revision) iter.Seq2[objects.Event, error]
+	})
+	seen := 0
+	for e, err := range k.WatchNamespace(t.Context(), "prod", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == store.BatchSnapshotEnd {
+			break
+		}
+		if seen++; e.Key.Namespace != "prod" {
+			t.Errorf("a client that watches prod sees %s", e.Key)
+		}
+	}
+	if seen != 2 {
+		t.Errorf("a client that watches prod sees %d objects, want 2", seen)
+	}
 }
 
 // Any page that a browser shows can make it ask for an address, as an image for example.

@@ -38,10 +38,10 @@ var actionTexts = map[reconcile.Action]actionText{
 		"set workers", "This is how many keys the controller runs at once, in this process, until it restarts. Runs that have begun go on.", "The number of workers was set.",
 	},
 	ObjectReconcile: {
-		"reconcile now", "The object is reconciled at once, on the server that runs it, also if it was given up.", "The object is reconciled.",
+		"reconcile now", "The object is reconciled at once, on the server that runs it, also if it was given up. A paused one is left alone.", "The object is reconciled, if it is not paused.",
 	},
 	ObjectPause: {
-		"pause object", "No server reconciles the object until it is resumed, nor finishes its deletion. This lasts over restarts.", "The object is paused.",
+		"pause object", "Every server is asked to leave the object alone until it is resumed, in its deletion too. Packages external and lifecycle do; other reconcilers have to look at Paused. This lasts over restarts.", "The object is paused.",
 	},
 	ObjectResume: {
 		"resume object", "The object is reconciled again.", "The object is reconciled again.",
@@ -153,7 +153,24 @@ func readAction(r *http.Request) (Action, error) {
 		}
 		a.Workers = n
 	}
-	return a, nil
+	return a.fields(), nil
+}
+
+// fields is the action with the fields that it has, without others that a request names:
+// Authorise may allow it for any of them.
+func (a Action) fields() Action {
+	if onObjects(a.Do) {
+		a.Controller = ""
+	} else {
+		a.Kind = ""
+	}
+	if a.Do != RemoveFinalizer {
+		a.Finalizer = ""
+	}
+	if a.Do == SetWorkers || a.Do == RetryFailed || a.Do == ReleasePrune {
+		a.Key = "" // they are on a controller, or a kind, as a whole
+	}
+	return a
 }
 
 func (h *Handler) carryOut(ctx context.Context, a Action) error {
@@ -183,6 +200,9 @@ func retryFailed(ctx context.Context, c reconcile.Inspection) error {
 		}
 		for _, k := range page.Keys {
 			err := c.Do(ctx, reconcile.ActionKick, k.Key, "")
+			if errors.Is(err, reconcile.ErrElsewhere) {
+				err = nil // it moved to another server
+			}
 			if err != nil && !errors.Is(err, reconcile.ErrNoKey) { // one that has left needs no retry
 				return err
 			}

@@ -71,12 +71,13 @@ type Section struct {
 	Rows func() [][2]string
 }
 
-// Action is what a request asks for.
+// Action is what a request asks for. A field that the action does not need is empty,
+// whatever the request names.
 type Action struct {
 	// Do is the action: one of reconcile's, SetWorkers or RetryFailed.
 	Do         reconcile.Action `json:"do"`
 	Controller string           `json:"controller"`
-	Key        string           `json:"key,omitempty"` // empty: the controller as a whole
+	Key        string           `json:"key,omitempty"` // empty: the controller, or the kind, as a whole
 	Workers    int              `json:"workers,omitempty"`
 	// Kind is that of the object whose key Key is, for the actions on objects; Controller
 	// is empty then.

@@ -134,7 +134,7 @@ type (
 func (s *history) view() *historyView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := &historyView{Every: reconcile.SampleEvery.Seconds()}
+	v := &historyView{Every: reconcile.SampleEvery.Seconds(), Controllers: []controllerHistory{}}
 	for name, r := range s.controllers {
 		v.Controllers = append(v.Controllers, controllerHistory{
 			Name: name, Runs: r.values(func(s sample) uint32 { return s.first }), Failures: r.values(func(s sample) uint32 { return s.second }),

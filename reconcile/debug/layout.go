@@ -209,7 +209,7 @@ func (p *printer) overview(v *overview) {
 	if v.Objects != nil {
 		p.field(v.Objects)
 	}
-	p.failing(v.Failing)
+	p.failing(v)
 	p.health(v.Checks)
 	p.historyCharts(v.History)
 	p.controllers(v.Controllers)
@@ -316,9 +316,12 @@ func (p *printer) run(controller string, r reconcile.RunSnapshot) []cell {
 	return []cell{what, plain(short(p.now.Sub(r.Since))), some(r.Attempt, "bad"), remark}
 }
 
-func (p *printer) failing(all []controllerKey) {
+func (p *printer) failing(v *overview) {
 	s := section{Title: "Failing", Columns: []string{"controller", "key", "attempts", "why it is not running", "last error"}, Empty: "no key's last run failed"}
-	for _, k := range all {
+	if v.FailingMore {
+		s.Note = "there are more; these have the most failures in a row"
+	}
+	for _, k := range v.Failing {
 		s.Rows = append(s.Rows, []cell{
 			linked(k.Controller, filter{controller: k.Controller, state: failed, order: "failures"}.link()),
 			linked(k.Key, keyLink(k.Controller, k.exact)), number(k.Attempts), long(k.Because), lastError(k.keyRow),
@@ -363,11 +366,14 @@ func (p *printer) search(v *searchView) {
 		s.Links = append(s.Links, cell{Text: "more of " + clean(c), Link: filter{controller: c, search: v.Contains}.link()})
 	}
 	p.add(s)
-	if len(v.Objects) == 0 {
+	if len(v.Objects)+len(v.Unlisted) == 0 {
 		return
 	}
 	s = p.objectTable(v.Objects, true)
 	s.Title = "Objects"
+	if len(v.Unlisted) > 0 {
+		s.Note, s.Bad = clean("not looked through: "+strings.Join(v.Unlisted, "; ")), true
+	}
 	for _, kind := range v.MoreKinds {
 		s.Links = append(s.Links, cell{Text: "more of " + clean(kind), Link: link("view", "objects", "kind", kind, "q", v.Contains)})
 	}
@@ -376,15 +382,15 @@ func (p *printer) search(v *searchView) {
 
 // ask is the page with the question before an action.
 func (p *printer) ask(v *askView) {
-	says := actionTexts[v.Do]
+	says, of := actionTexts[v.Do], v.exact
 	p.here(strings.TrimSpace(fmt.Sprintf("%s: %s %s", cmp.Or(v.Key, v.Controller, v.Kind), says.button, v.Finalizer)) + "?")
 	if v.Controller != "" {
-		p.Trail = append(p.Trail, cell{Text: clean(v.Controller), Link: link("c", v.Controller)})
+		p.Trail = append(p.Trail, cell{Text: clean(v.Controller), Link: link("c", of.Controller)})
 	}
 	if v.Key != "" {
-		p.Trail = append(p.Trail, cell{Text: clean(v.Key), Link: v.page()})
+		p.Trail = append(p.Trail, cell{Text: clean(v.Key), Link: of.page()})
 	}
-	form := &actionForm{Title: says.button, Do: v.Do, Controller: v.Controller, Key: v.Key, Kind: v.Kind, Finalizer: v.Finalizer, Back: v.page()}
+	form := &actionForm{Title: says.button, Do: of.Do, Controller: of.Controller, Key: of.Key, Kind: of.Kind, Finalizer: of.Finalizer, Back: of.page()}
 	if v.Do == SetWorkers {
 		form.Workers = strconv.Itoa(v.Workers)
 	}
@@ -560,7 +566,7 @@ func (p *printer) drift(v *driftView) {
 		s.Rows = append(s.Rows, []cell{plain(f.Key), plain(f.ID), plain(f.Mark), long(f.Diff)})
 	}
 	if v.Next != "" {
-		s.Links = append(s.Links, cell{Text: "next page", Link: v.Next})
+		s.Links = append(s.Links, cell{Text: "next page", Link: string(v.Next)})
 	}
 	p.add(s)
 }
@@ -648,7 +654,7 @@ func (p *printer) keys(v *oneView) {
 		s.Links = append(s.Links, cell{Text: "first page", Link: f.first().link()})
 	}
 	if v.Keys.Next != "" {
-		s.Links = append(s.Links, cell{Text: "next page", Link: v.Keys.Next})
+		s.Links = append(s.Links, cell{Text: "next page", Link: string(v.Keys.Next)})
 	}
 	p.add(s)
 }

@@ -41,7 +41,7 @@ type (
 		Contains string      `json:"contains,omitempty"`
 		State    string      `json:"state,omitempty"`
 		Objects  []objectRow `json:"objects"`
-		Next     string      `json:"next,omitempty"` // the query of the next page
+		Next     text        `json:"next,omitempty"` // the query of the next page
 	}
 
 	objectRow struct {
@@ -136,7 +136,7 @@ func (h *Handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 	}
 	if len(rows) > pageRows {
 		rows = rows[:pageRows]
-		v.Next = link("view", "objects", "kind", v.Kind, "q", v.Contains, "state", v.State, "after", rows[pageRows-1].Key)
+		v.Next = text(link("view", "objects", "kind", v.Kind, "q", v.Contains, "state", v.State, "after", rows[pageRows-1].Key))
 	}
 	v.Objects = rows
 	return v, nil
@@ -237,13 +237,15 @@ func heldUp(o objects.Object, now time.Time) string {
 	return text + ", and waits until these finalizers are removed: " + strings.Join(o.Finalizers, ", ")
 }
 
-// searchObjects finds objects of every kind by their keys.
-func (h *Handler) searchObjects(ctx context.Context, v *searchView) error {
+// searchObjects finds objects of every kind by their keys. A kind that cannot be listed keeps
+// nothing from those that look for another.
+func (h *Handler) searchObjects(ctx context.Context, v *searchView) {
 	for _, k := range h.o.Objects {
 		page := &objectsView{Contains: v.Contains}
 		rows, err := page.read(ctx, k, "")
 		if err != nil {
-			return err
+			v.Unlisted = append(v.Unlisted, fmt.Sprintf("%s (%v)", k.Kind(), err))
+			continue
 		}
 		if len(rows) > someRows {
 			rows = rows[:someRows]
@@ -251,7 +253,6 @@ func (h *Handler) searchObjects(ctx context.Context, v *searchView) error {
 		}
 		v.Objects = append(v.Objects, rows...)
 	}
-	return nil
 }
 
 func objectLink(kind string, key store.Key) string {
@@ -275,7 +276,7 @@ func (p *printer) objectsPage(v *objectsView) {
 	s := p.objectTable(v.Objects, false)
 	s.Filter, s.Note, s.Empty = form, note, "there are none of that sort"
 	if v.Next != "" {
-		s.Links = append(s.Links, cell{Text: "next page", Link: v.Next})
+		s.Links = append(s.Links, cell{Text: "next page", Link: string(v.Next)})
 	}
 	p.add(s)
 }

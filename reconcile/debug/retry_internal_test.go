@@ -53,6 +53,7 @@ func TestRetryOfFailedKeysReachesAllOfThem(t *testing.T) {
 	}{
 		"all there":     {kicked: []string{"kick a", "kick b", "kick c"}},
 		"one has left":  {errs: map[string]error{"a": fmt.Errorf("key a: %w", reconcile.ErrNoKey)}, kicked: []string{"kick a", "kick b", "kick c"}},
+		"one has moved": {errs: map[string]error{"a": fmt.Errorf("key a: %w", reconcile.ErrElsewhere)}, kicked: []string{"kick a", "kick b", "kick c"}},
 		"another error": {errs: map[string]error{"b": full}, kicked: []string{"kick a", "kick b"}, err: full},
 	} {
 		f := &failedKeys{pages: []reconcile.KeyPage{page(true, "a", "b"), page(false, "c")}, errs: c.errs}

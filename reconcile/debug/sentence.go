@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// longWait is how long a key may be ready before it counts as a problem, as in the alert
+// TendOldestReadyKeyWaits.
+const longWait = 5 * time.Minute
+
 // sentence says whether all is as declared, and if not, what is in the way: the gravest
 // first, at most four things.
 func (v *overview) sentence(now time.Time) (says string, allWell bool) {
@@ -61,8 +65,17 @@ func (v *overview) problems(now time.Time) (all []string) {
 		}
 	}
 	for _, c := range v.Controllers {
-		if c.Paused != "" {
+		wait := time.Duration(0)
+		if !c.Oldest.IsZero() {
+			wait = now.Sub(c.Oldest)
+		}
+		switch {
+		case c.Paused != "":
 			say("controller %s is paused", c.Name)
+		case c.Workers == 0:
+			say("controller %s has no workers", c.Name)
+		case wait > longWait:
+			say("a key of %s has been ready for %s", c.Name, short(wait))
 		}
 	}
 	for i, k := range v.Failing { // most attempts first
@@ -70,7 +83,11 @@ func (v *overview) problems(now time.Time) (all []string) {
 			text := cut(k.Error, 200)
 			say("%s of %s fails (%s)", k.Key, k.Controller, strings.TrimSuffix(text, "."))
 		} else if i == len(v.Failing)-1 {
-			say("%d other keys fail", i)
+			if v.FailingMore {
+				say("more than %d other keys fail", i)
+			} else {
+				say("%d other keys fail", i)
+			}
 		}
 	}
 	for _, b := range v.Buckets {

@@ -45,11 +45,12 @@ type (
 		AllWell     bool              `json:"allIsWell"`
 		Checks      []reconcile.Check `json:"checks"`
 		Controllers []summary         `json:"controllers"`
-		Objects     *fieldView        `json:"objects,omitempty"` // all of them, by kind
-		History     *historyView      `json:"history,omitempty"` // of an hour
-		Running     []runRow          `json:"running"`           // longest first
-		Busy        int               `json:"busy"`              // of which these are some
-		Failing     []controllerKey   `json:"failing"`           // most attempts first
+		Objects     *fieldView        `json:"objects,omitempty"`     // all of them, by kind
+		History     *historyView      `json:"history,omitempty"`     // of an hour
+		Running     []runRow          `json:"running"`               // longest first
+		Busy        int               `json:"busy"`                  // of which these are some
+		Failing     []controllerKey   `json:"failing"`               // most attempts first
+		FailingMore bool              `json:"failingMore,omitempty"` // there are more than those
 		Buckets     []bucketView      `json:"buckets,omitempty"`
 		Leases      []leaseView       `json:"leases,omitempty"`
 		Caches      []cacheView       `json:"caches"`
@@ -174,7 +175,7 @@ type (
 	keysView struct {
 		Keys   []keyRow `json:"keys"`
 		Looked int      `json:"looked"`
-		Next   string   `json:"next,omitempty"` // the query of the next page
+		Next   text     `json:"next,omitempty"` // the query of the next page
 		filter filter
 	}
 
@@ -202,12 +203,14 @@ type (
 		More      []string    `json:"more,omitempty"`
 		Objects   []objectRow `json:"objects,omitempty"`
 		MoreKinds []string    `json:"moreKinds,omitempty"` // kinds with more such objects
+		Unlisted  []string    `json:"unlisted,omitempty"`  // kinds that were not looked through, and why
 	}
 
 	// askView is the question before an action.
 	askView struct {
 		Action
 		Question string `json:"question"`
+		exact    Action // uncut, for the form
 	}
 
 	eventsView struct {
@@ -222,7 +225,7 @@ type (
 		Total    int           `json:"total"`
 		Skip     int           `json:"skip"`
 		Findings []findingView `json:"findings"`
-		Next     string        `json:"next,omitempty"`
+		Next     text          `json:"next,omitempty"`
 	}
 
 	findingView struct {
@@ -239,7 +242,7 @@ const (
 	someRows  = 20
 	manyRows  = 200
 	pageRows  = 100
-	linkBytes = 1024 // a key longer than this has no link
+	linkBytes = maxText // a key longer than this has no link: what is shown of it may be cut
 )
 
 // Errors that a request deserves.
@@ -295,7 +298,13 @@ func (h *Handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 }
 
 func (h *Handler) overview(ctx context.Context) (*overview, error) {
-	v := &overview{Checks: h.manager.Checks(), Graph: text(h.manager.Mermaid()), WakesWhat: h.manager.Graph()}
+	v := &overview{
+		Checks: h.manager.Checks(), Graph: text(h.manager.Mermaid()), WakesWhat: h.manager.Graph(),
+		// Empty lists: JSON's null is none, for those that go through them.
+		Controllers: []summary{}, Running: []runRow{}, Failing: []controllerKey{}, Caches: []cacheView{},
+	}
+	v.WakesWhat.Nodes = append([]reconcile.GraphNode{}, v.WakesWhat.Nodes...)
+	v.WakesWhat.Edges = append([]reconcile.GraphEdge{}, v.WakesWhat.Edges...)
 	for _, c := range h.controllers() {
 		snap, stats := c.Snapshot(), c.QueueStats()
 		v.Controllers = append(v.Controllers, summarise(snap, stats))
@@ -308,10 +317,12 @@ func (h *Handler) overview(ctx context.Context) (*overview, error) {
 		}
 		for _, k := range page.Keys {
 			if k.Throttled && k.Attempts == 0 {
+				page.More = false // the others have failed no more often
 				continue
 			}
 			v.Failing = append(v.Failing, controllerKey{Controller: c.Name(), keyRow: rowOf(k, snap)})
 		}
+		v.FailingMore = v.FailingMore || page.More
 		for _, l := range c.Leases() {
 			v.Leases = append(v.Leases, leaseView{c.Name(), l})
 		}
@@ -320,6 +331,7 @@ func (h *Handler) overview(ctx context.Context) (*overview, error) {
 	v.Busy = len(v.Running)
 	v.Running = v.Running[:min(len(v.Running), someRows)]
 	slices.SortStableFunc(v.Failing, func(a, b controllerKey) int { return b.Attempts - a.Attempts })
+	v.FailingMore = v.FailingMore || len(v.Failing) > someRows
 	v.Failing = v.Failing[:min(len(v.Failing), someRows)]
 	if len(h.o.Objects) > 0 {
 		v.Objects = h.field(ctx)
@@ -400,7 +412,8 @@ func (h *Handler) one(ctx context.Context, q url.Values) (*oneView, error) {
 	}
 	snap := c.Snapshot()
 	v := &oneView{
-		Summary: summarise(snap, c.QueueStats()), History: h.history.view().one(c.Name()), Sources: snap.Sources, Leases: c.Leases(),
+		Summary: summarise(snap, c.QueueStats()), History: h.history.view().one(c.Name()), Leases: c.Leases(),
+		Running: []reconcile.RunSnapshot{}, Sources: append([]reconcile.SourceSnapshot{}, snap.Sources...),
 		Keys: keysView{Keys: make([]keyRow, 0, len(page.Keys)), Looked: page.Looked, filter: f},
 	}
 	for _, r := range snap.Running {
@@ -410,7 +423,7 @@ func (h *Handler) one(ctx context.Context, q url.Values) (*oneView, error) {
 		v.Keys.Keys = append(v.Keys.Keys, rowOf(k, snap))
 	}
 	if page.More {
-		v.Keys.Next = f.at(page.Next).link()
+		v.Keys.Next = text(f.at(page.Next).link())
 	}
 	if snap.Kind != "" && f.plain() {
 		v.Events = h.eventsOf(external.EventQuery{Kind: snap.Kind, Limit: fewRows})
@@ -475,12 +488,13 @@ func (h *Handler) search(ctx context.Context, contains string) (*searchView, err
 			v.More = append(v.More, c.Name())
 		}
 	}
-	return v, h.searchObjects(ctx, v)
+	h.searchObjects(ctx, v)
+	return v, nil
 }
 
 // ask gives the question that comes before an action.
 func (h *Handler) ask(ctx context.Context, q url.Values) (*askView, error) {
-	a := Action{Do: reconcile.Action(q.Get("ask")), Controller: q.Get("c"), Key: q.Get("key"), Kind: q.Get("kind"), Finalizer: q.Get("finalizer")}
+	a := Action{Do: reconcile.Action(q.Get("ask")), Controller: q.Get("c"), Key: q.Get("key"), Kind: q.Get("kind"), Finalizer: q.Get("finalizer")}.fields()
 	says, known := actionTexts[a.Do]
 	c, ok := h.controller(a.Controller)
 	switch {
@@ -489,12 +503,12 @@ func (h *Handler) ask(ctx context.Context, q url.Values) (*askView, error) {
 	case h.o.Authorise == nil:
 		return nil, fmt.Errorf("%w: no action is allowed", errNoView)
 	case onObjects(a.Do):
-		return &askView{a, says.question}, ctx.Err()
+		return &askView{a, says.question, a}, ctx.Err()
 	case !ok:
 		return nil, fmt.Errorf("%w: no controller of that name", errNoView)
 	}
 	a.Workers = c.Snapshot().Workers
-	return &askView{a, says.question}, ctx.Err()
+	return &askView{a, says.question, a}, ctx.Err()
 }
 
 // readRefresh reads after how many seconds the page is to be loaded again.
@@ -572,7 +586,7 @@ func inventoryOf(s external.InventorySnapshot) inventoryView {
 }
 
 func (h *Handler) drift(q url.Values) (*driftView, error) {
-	v := &driftView{Kind: q.Get("kind"), List: q.Get("list")}
+	v := &driftView{Kind: q.Get("kind"), List: q.Get("list"), Findings: []findingView{}}
 	skip, err := strconv.Atoi(cmp.Or(q.Get("skip"), "0"))
 	if err != nil || skip < 0 {
 		return nil, fmt.Errorf("%w: skip", errBadQuery)
@@ -590,7 +604,7 @@ func (h *Handler) drift(q url.Values) (*driftView, error) {
 		found = found[v.Skip:]
 		if len(found) > pageRows {
 			found = found[:pageRows]
-			v.Next = link("view", "drift", "kind", v.Kind, "list", v.List, "skip", strconv.Itoa(v.Skip+pageRows))
+			v.Next = text(link("view", "drift", "kind", v.Kind, "list", v.List, "skip", strconv.Itoa(v.Skip+pageRows)))
 		}
 		for _, f := range found {
 			v.Findings = append(v.Findings, findingOf(f))

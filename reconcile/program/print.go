@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // progressEvery is how often the progress line is printed where it cannot be redrawn in
@@ -13,7 +15,8 @@ import (
 const progressEvery = time.Second
 
 // A Printer prints lines, and under them one progress line that is redrawn on a
-// terminal, and printed at most once a second elsewhere. It is safe for concurrent use.
+// terminal, and printed at most once a second elsewhere. Of characters in them that do not
+// show, but for ends of lines and tabs, U+FFFD takes the place. It is safe for concurrent use.
 type Printer struct {
 	terminal bool
 	began    time.Time
@@ -39,7 +42,7 @@ func (p *Printer) Line(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.eraseLocked()
-	fmt.Fprintf(p.out, "%6.1fs  %s\n", time.Since(p.began).Seconds(), fmt.Sprintf(format, args...))
+	fmt.Fprintf(p.out, "%6.1fs  %s\n", time.Since(p.began).Seconds(), visible(fmt.Sprintf(format, args...)))
 	p.drawLocked()
 }
 
@@ -54,6 +57,7 @@ func (p *Printer) Text(s string) {
 
 // Progress replaces the progress line; an empty one takes it away.
 func (p *Printer) Progress(line string) {
+	line = visible(line)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if line == p.progress {
@@ -78,4 +82,14 @@ func (p *Printer) drawLocked() {
 	if p.terminal {
 		fmt.Fprint(p.out, p.progress)
 	}
+}
+
+// visible keeps what clouds and files say from commanding the terminal.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsGraphic(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
 }

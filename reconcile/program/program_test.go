@@ -1020,3 +1020,14 @@ func (p leftPart) Left() []program.Left       { return []program.Left{{Kind: "fi
 func (p leftPart) Follow(ctx context.Context, changed func()) {
 	fakePart{}.Follow(ctx, changed)
 }
+
+// Lines hold what clouds and files say.
+func TestPrinterSendsTerminalsNoCommands(t *testing.T) {
+	var out strings.Builder
+	p := program.NewPrinter(&out)
+	p.Line("x %s", "a\x1b[2J\u009b\u202e\rb: no\n\troute")
+	p.Progress("1 of 2 \x1b[2J")
+	if got := out.String(); strings.ContainsAny(got, "\x1b\u009b\u202e\r") || !strings.Contains(got, "b: no\n\troute\n") {
+		t.Errorf("it prints %q", got)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -37,7 +38,8 @@ type Options struct {
 	// show memory's contents. Default: off.
 	Pprof bool
 	// Handlers are served besides, by a pattern of http.ServeMux such as "/api/". A
-	// pattern that is served already is an error, and so is a nil handler. Default: none.
+	// pattern that is served already is an error, and so is a nil handler. One of package api
+	// checks its own Hosts besides. Default: none.
 	Handlers map[string]http.Handler
 	// Hosts are the names that requests may ask for, besides localhost and IP addresses,
 	// on every path; "*" allows all. Default: the Manager's Hosts.
@@ -87,8 +89,8 @@ func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 	}
 	allowed := func(h http.Handler) http.Handler { return allow(h, opts.Allow) }
 	mux := http.NewServeMux()
-	mux.Handle("GET /livez", limited(opts.probe(m.Live())))
-	mux.Handle("GET /readyz", limited(opts.probe(m.Ready())))
+	mux.Handle("GET /livez", limited(opts.probe(checked(m.Live()))))
+	mux.Handle("GET /readyz", limited(opts.probe(checked(m.Ready()))))
 	mux.Handle("GET /healthz", allowed(limited(health(m))))
 	mux.Handle("GET /metrics", allowed(limited(scrape)))
 	mux.Handle("/debug", allowed(shown))
@@ -166,6 +168,16 @@ func allow(h http.Handler, ask func(*http.Request) error) http.Handler {
 	})
 }
 
+// checked is a handler of the Manager's behind the check of Options.Hosts, which counts in
+// place of its own.
+func checked(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		local := *r
+		local.Host = "localhost"
+		h.ServeHTTP(w, &local)
+	})
+}
+
 // probe is h as it may be served to callers that Allow was not asked about.
 func (o *Options) probe(h http.Handler) http.Handler {
 	if o.Allow == nil {
@@ -192,7 +204,7 @@ func (s *statusOnly) Write(p []byte) (int, error) { return len(p), nil }
 
 // health is the checks for people, or as JSON where that is asked for.
 func health(m *reconcile.Manager) http.Handler {
-	asJSON := m.Health()
+	asJSON := checked(m.Health())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("format") == "json" || strings.Contains(r.Header.Get("Accept"), "application/json") {
 			asJSON.ServeHTTP(w, r)
@@ -215,11 +227,12 @@ func health(m *reconcile.Manager) http.Handler {
 	})
 }
 
-// printable keeps control characters of names and errors from terminals.
+// printable keeps control characters of names and errors from terminals, those above 0x7f
+// and those that turn the direction of a text among them.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '\uFFFD'
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
 		}
 		return r
 	}, s)

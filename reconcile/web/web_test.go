@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -518,5 +519,46 @@ func TestFailureLeavesTheCollectorAlone(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// U+009B begins a command to a terminal as the two characters ESC [ do, and U+202E turns the
+// direction of what follows.
+func TestHealthSendsTerminalsNoCommands(t *testing.T) {
+	m := &reconcile.Manager{Logger: quiet}
+	h := must(web.New(m, nil))
+	if err := m.Register(named("a\u009b31m\u202e\x1b\xff")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = m.Run(ctx)
+	_, body := ask(h, "/healthz")
+	for _, r := range strings.ReplaceAll(body, "\n", "") {
+		if !unicode.IsPrint(r) {
+			t.Errorf("/healthz sends %q in %q", r, body)
+		}
+	}
+}
+
+type named string
+
+func (n named) Name() string              { return string(n) }
+func (n named) Run(context.Context) error { return errors.New(string(n)) }
+
+// The probes had the Manager's Hosts besides: a supervisor that asked by a name of
+// Options.Hosts was told 403.
+func TestHostsCountOnEachPath(t *testing.T) {
+	m := newManager(newRemote())
+	m.Hosts = []string{"manager.example"}
+	h := must(web.New(m, &web.Options{Hosts: []string{"web.example"}}))
+	for _, path := range []string{"/livez", "/readyz", "/healthz", "/healthz?format=json", "/metrics", "/debug"} {
+		want, _ := ask(h, path)
+		if got, body := ask(h, path, "Host", "web.example"); got != want {
+			t.Errorf("%s answers %d by a name that is allowed, want %d:\n%s", path, got, want, body)
+		}
+		if got, _ := ask(h, path, "Host", "manager.example"); got != http.StatusForbidden {
+			t.Errorf("%s answers %d by another name, want 403", path, got)
+		}
 	}
 }

@@ -90,6 +90,22 @@ func mapForYAML(v map[string]any) any {
 	return n
 }
 
+// decodeYAML decodes a node, with its dates as the texts that stand there: a spec is JSON,
+// which has no others.
+func decodeYAML(n *yaml.Node, v any) error {
+	datesToTexts(n)
+	return n.Decode(v)
+}
+
+func datesToTexts(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!timestamp" {
+		n.Tag = "!!str"
+	}
+	for _, c := range n.Content {
+		datesToTexts(c)
+	}
+}
+
 func quoted(s string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: s}
 }
@@ -112,7 +128,14 @@ func readDeclarations(in io.Reader) (all []declaration, err error) {
 	if err != nil {
 		return nil, err
 	}
-	next := yaml.NewDecoder(bytes.NewReader(text)).Decode
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	next := func(v any) error {
+		var n yaml.Node
+		if err := documents.Decode(&n); err != nil {
+			return err
+		}
+		return decodeYAML(&n, v)
+	}
 	if json.Valid(text) {
 		dec := json.NewDecoder(bytes.NewReader(text))
 		dec.UseNumber()
@@ -288,7 +311,12 @@ func (r *command) typed(ctx context.Context, file, text string) (string, error) 
 // storeEdit stores what the user made of an object; data is its JSON before.
 func (r *command) storeEdit(ctx context.Context, k objects.Kind, o objects.Object, data, edited []byte) error {
 	var tree map[string]any
-	if err := yaml.Unmarshal(edited, &tree); err != nil {
+	var n yaml.Node
+	err := yaml.Unmarshal(edited, &n)
+	if err == nil {
+		err = decodeYAML(&n, &tree)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	was, err := decode(data)
@@ -385,10 +413,15 @@ func act(action, did string) func(r *command, ctx context.Context, args []string
 		if err != nil {
 			return err
 		}
-		if _, err := objects.Do(ctx, k, key, action); err != nil {
+		o, err := objects.Do(ctx, k, key, action)
+		if err != nil {
 			return err
 		}
-		fmt.Fprintf(r.Stdout, "%s %s: %s\n", word(args[0]), word(key.String()), did)
+		but := ""
+		if action == "reconcile" && o.Paused {
+			but = ", but it is paused, and may be left alone until it is resumed"
+		}
+		fmt.Fprintf(r.Stdout, "%s %s: %s%s\n", word(args[0]), word(key.String()), did, but)
 		return nil
 	}
 }

@@ -187,6 +187,9 @@ func (r *command) run(ctx context.Context, args []string) error {
 	if n := len(words) - 1; n < fewest || n > most {
 		return usage("%s %s %s", r.Name, words[0], v.args)
 	}
+	if strings.HasPrefix(v.args, "KIND") && words[1] == "" { // of a variable that is not set
+		return usage("the kind is empty")
+	}
 	if words[0] != "completion" && words[0] != "copy" {
 		if err := r.connect(ctx); err != nil {
 			return err

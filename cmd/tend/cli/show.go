@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"path"
@@ -57,7 +58,7 @@ func word(s string) string {
 }
 
 func (r *command) listKinds(ctx context.Context, _ []string) error {
-	var names []string
+	names := []string{}
 	if r.client == nil {
 		if r.Kinds == nil {
 			return errNoKinds
@@ -272,16 +273,28 @@ func conditionText(c store.Condition) string {
 }
 
 func (r *command) watch(ctx context.Context, args []string) error {
+	if r.labels != "" {
+		return usage("-l is for get")
+	}
 	k, err := r.kind(args[0])
 	if err != nil {
 		return err
 	}
-	for e, err := range k.Watch(ctx, store.Revision(r.revision)) {
+	events := k.Watch(ctx, store.Revision(r.revision))
+	if server, ok := k.(interface {
+		WatchNamespace(ctx context.Context, namespace string, after store.Revision) iter.Seq2[objects.Event, error]
+	}); ok { // which may allow a namespace, and not all
+		events = server.WatchNamespace(ctx, r.namespace, store.Revision(r.revision))
+	}
+	for e, err := range events {
 		if ctx.Err() != nil {
 			return nil // it was interrupted
 		}
 		if err != nil {
 			return err
+		}
+		if r.namespace != "" && e.Key.Namespace != r.namespace {
+			continue
 		}
 		if err := r.showEvent(e); err != nil {
 			return err
@@ -307,6 +320,9 @@ func (r *command) showEvent(e objects.Event) error {
 		return err
 	}
 	v := map[string]any{"type": what, "key": e.Key.String(), "revision": e.Revision.String()}
+	if e.Err != nil {
+		v["error"] = e.Err.Error()
+	}
 	if e.HasObject {
 		tree, err := treeOf(e.Object)
 		if err != nil {

@@ -1,0 +1,43 @@
+package debug_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tendhq/tend/reconcile/debug"
+	"github.com/tendhq/tend/store"
+)
+
+// A field that an action does not need was passed on as it came: a host that allows some keys
+// or some controllers allowed what has neither.
+//
+// Negative control: mutant "an action is asked about with fields that it does not have".
+func TestActionIsAskedAboutWithoutFieldsThatItDoesNotHave(t *testing.T) {
+	ofTenant := func(o *debug.Options) {
+		o.Authorise = func(_ *http.Request, a debug.Action) error {
+			if strings.HasPrefix(a.Key, "tenant-") && a.Kind == "" || a.Controller == "audit" || a.Kind == "account" && a.Finalizer == "cloud.example/account" {
+				return nil
+			}
+			return errors.New("not yours")
+		}
+	}
+	withObjects(t, ofTenant, func(t *testing.T, w *world, _ *store.Store[signIn, status], h *debug.Handler) {
+		before := w.Buckets.Workers()
+		for _, pairs := range [][]string{
+			{"do", "workers", "c", "bucket", "key", "tenant-a", "workers", "0"},
+			{"do", "retry-failed", "c", "bucket", "key", "tenant-a"},
+			{"do", "object-pause", "c", "audit", "kind", "bucket", "key", "logs"},
+			{"do", "release-prune", "c", "audit", "kind", "bucket", "key", "tenant-a"},
+			{"do", "object-pause", "kind", "account", "key", "root", "finalizer", "cloud.example/account"},
+			{"do", "pause", "c", "bucket", "key", "logs", "kind", "account", "finalizer", "cloud.example/account"},
+		} {
+			post(t, h, http.StatusForbidden, nil, pairs...)
+		}
+		if n := w.Buckets.Workers(); n != before {
+			t.Errorf("%d workers, want %d", n, before)
+		}
+		post(t, h, http.StatusSeeOther, nil, "do", "object-remove-finalizer", "c", "bucket", "kind", "account", "key", "root", "finalizer", "cloud.example/account")
+	})
+}
