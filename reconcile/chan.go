@@ -18,12 +18,14 @@ func Chan[K comparable](name string, ch <-chan K) Source[K] {
 	}
 	return Source[K]{Name: name, Run: func(ctx context.Context, to Sink[K]) error {
 		to.Synced()
-		again := outletOf(to).feed.again()
+		feed := outletOf(to).feed
+		again := feed.again()
 		for {
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-again: // there is nothing to list
+				feed.gained()
 			case key, ok := <-ch:
 				if !ok {
 					return nil // the feed reports it

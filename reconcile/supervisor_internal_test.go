@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // A shard may come back between the question whose a key is and the removal of the
@@ -34,6 +35,31 @@ func TestKeyWhoseShardCameBackIsNotDropped(t *testing.T) {
 			t.Errorf("the key is queued: %v, and its shard is held: %v", kept, back)
 		}
 	}
+}
+
+// Shards come and go for as long as a server runs. A channel's source lists nothing for those that
+// it is told of, and must not remember them for that.
+//
+// promise Q7. Negative control: the mutant "a channel's source remembers each shard that was gained".
+func TestChanRemembersNoGainedShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := still[string](t, "test", nil)
+		f := &feed[string]{of: c.sources, Source: Chan("ch", make(chan string))}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = f.Run(ctx, f) }() // ended by cancel, waited for below
+		f.done = done
+		synctest.Wait()
+		for range 100 {
+			f.listAgain([]int{1, 2})
+			synctest.Wait()
+		}
+		if n := len(f.unlisted); n > 0 {
+			t.Errorf("%d shards are remembered", n)
+		}
+		cancel()
+		<-done
+	})
 }
 
 // A source ends in the moment in which its patience is over.

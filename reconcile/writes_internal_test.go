@@ -46,3 +46,38 @@ func TestRunThatWroteEndsTheHoldOfAnEarlierWrite(t *testing.T) {
 		wrote(8)
 	}
 }
+
+// kindCache is an unread cache of another kind.
+type kindCache struct {
+	unread
+	kind string
+}
+
+func (c *kindCache) Name() string { return c.kind }
+func (c *kindCache) Kind() string { return c.kind }
+
+// A key wrote one object of a kind, and then very many of another, and its cache of the first is
+// late: a run that did not wait for that any more, and wrote, leaves the key waiting for it.
+//
+// promise S4. Negative control: the mutant "of many earlier writes only the last are waited for".
+func TestKeyThatWroteManyObjectsWaitsForTheCacheOfEachKind(t *testing.T) {
+	few, many := &kindCache{unread{rev: 1}, "few"}, &kindCache{unread{rev: 1}, "many"}
+	c, key := still(t, "things", &Options[Request]{Reads: []Cached{few, many}}), store.Key{Name: "a"}
+	w := new(store.Writes)
+	w.Note(few.Backend(), few.Kind(), key, 2)
+	for i := range 300 {
+		w.Note(many.Backend(), many.Kind(), key, store.Revision(3+i))
+	}
+	c.writes.wrote(key, w, false)
+	w = new(store.Writes)
+	w.Note(many.Backend(), many.Kind(), key, 500)
+	c.writes.wrote(key, w, false)
+	many.rev = 500
+	if k := c.writes.lookup(key, false); k.left <= 0 || !k.stale {
+		t.Errorf("while the cache of few is at revision 1, and 2 was written, the key is to wait for %v, stale: %t", k.left, k.stale)
+	}
+	few.rev = 2
+	if k := c.writes.lookup(key, false); k.left > 0 || k.stale {
+		t.Errorf("when both caches have what was written the key is to wait for %v, stale: %t", k.left, k.stale)
+	}
+}

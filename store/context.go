@@ -89,14 +89,20 @@ func (w *Writes) Note(b Backend, kind string, key Key, r Revision) {
 }
 
 // NoteAll records those of before's writes that want picks, but for those of unknown outcome,
-// and of many the last. It is for package reconcile, which remembers what several runs of a
+// and of many the last, and the highest of each kind. It is for package reconcile, which remembers what several runs of a
 // key wrote.
 func (w *Writes) NoteAll(before *Writes, want func(b Backend, kind string, r Revision) bool) {
 	before.mu.Lock()
 	notes := slices.Clone(before.notes)
 	before.mu.Unlock()
 	notes = slices.DeleteFunc(notes, func(n note) bool { return n.rev == 0 || !want(n.at.Backend, n.at.Kind, n.rev) })
-	notes = notes[max(len(notes)-maxNoted, 0):]
+	cut := max(len(notes)-maxNoted, 0)
+	older, notes := notes[:cut], notes[cut:]
+	for _, n := range slices.Backward(older) { // what a cache is still to reach is the highest of its kind
+		if !slices.ContainsFunc(notes, func(kept note) bool { return kept.at == n.at && kept.rev >= n.rev }) {
+			notes = append(notes, n)
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	notes = slices.DeleteFunc(notes, func(n note) bool { return slices.Contains(w.notes, n) }) // a batch has one w for all its keys

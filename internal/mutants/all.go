@@ -2099,17 +2099,27 @@ var All = []Mutant{
 	},
 	{
 		Name: "a broken call of the HTTP client made nothing",
-		File: "reconcile/external/outcome.go", Old: "return errors.As(err, &request)", New: "return errors.As(err, &request) && !BROKEN",
+		File: "reconcile/external/outcome.go", Old: "\t\t\trequest = true\n", New: "\t\t\trequest = !BROKEN\n",
 		Package: "reconcile/external", Test: "TestErrorsOfTheHTTPClientAreUnknownOnceTheRequestMayBeSent",
 	},
 	{
+		Name: "of several tries the one that made nothing counts",
+		File: "reconcile/external/outcome.go", Old: "Unwrap() []error }); ok {", New: "Unwrap() []error }); ok && !BROKEN {",
+		Package: "reconcile/external", Test: "TestTryThatBrokeIsNotHiddenByOneThatMadeNothing",
+	},
+	{
+		Name: "the client of an inventory walks through an error that has no end",
+		File: "reconcile/external/inventory.go", Old: "\t\terr := endless.Cut(f(ctx, o))\n", New: "\t\terr := f(ctx, o)\n\t\tif !BROKEN {\n\t\t\terr = endless.Cut(err)\n\t\t}\n",
+		Package: "reconcile/external", Test: "TestEndlessErrorOfAnInventorysClientIsAFailureLikeAnyOther",
+	},
+	{
 		Name: "a broken call made nothing, seen by the simulation",
-		File: "reconcile/external/outcome.go", Old: "ctx.Err() != nil || isBroken(err)", New: "ctx.Err() != nil || !BROKEN && isBroken(err)",
+		File: "reconcile/external/outcome.go", Old: "|| isBroken(err, false)", New: "|| !BROKEN && isBroken(err, false)",
 		Package: "reconcile/external", Test: "TestSimulationEndsAsDeclared",
 	},
 	{
 		Name: "an error after the end of a call is definite",
-		File: "reconcile/external/outcome.go", Old: "return ctx.Err() != nil ||", New: "return ctx.Err() != nil && !BROKEN ||",
+		File: "reconcile/external/outcome.go", Old: "return ctx.Err() != nil &&", New: "return ctx.Err() != nil && !BROKEN &&",
 		Package: "reconcile/external", Test: "TestBrokenCallOfACreateMakesNoSecondResource",
 	},
 	{
@@ -2381,6 +2391,36 @@ var All = []Mutant{
 		Package: "reconcile/quota", Test: "TestCallThatIsGivenUpTakesNoToken",
 	},
 	{
+		Name: "calls that wait leave the keys no token",
+		File: "reconcile/quota/budget.go", Old: "keys := b.owing > 0", New: "keys := !BROKEN && b.owing > 0",
+		Package: "reconcile/quota", Test: "TestKeysAndCallsThatWaitTakeTurns",
+	},
+	{
+		Name: "keys leave the calls that wait no token",
+		File: "reconcile/quota/budget.go", Old: "left <= 0 || b.owing > 0 && !keys", New: "left <= 0 || !BROKEN && b.owing > 0 && !keys",
+		Package: "reconcile/quota", Test: "TestKeysAndCallsThatWaitTakeTurns",
+	},
+	{
+		Name: "a call that is given up keeps the token that it took ahead",
+		File: "reconcile/quota/budget.go", Old: "if i == 0 && b.ahead {", New: "if i == 0 && b.ahead && !BROKEN {",
+		Package: "reconcile/quota", Test: "TestCallThatIsGivenUpBesideKeysOwesNothing",
+	},
+	{
+		Name: "a round that is cut off takes the process along",
+		File: "reconcile/lifecycle/controller.go", Old: "if v := recover(); v != nil { // of a sink", New: "if v := recover(); v != nil && BROKEN {\n\t\t\t\t\t\tpanic(v)\n\t\t\t\t\t} else if v != nil { // of a sink",
+		Package: "reconcile/lifecycle", Test: "TestSinkThatFailsDuringARoundFailsItsSource",
+	},
+	{
+		Name: "of many earlier writes only the last are waited for",
+		File: "store/context.go", Old: "if !slices.ContainsFunc(notes, func(kept note) bool", New: "if !BROKEN && !slices.ContainsFunc(notes, func(kept note) bool",
+		Package: "reconcile", Test: "TestKeyThatWroteManyObjectsWaitsForTheCacheOfEachKind",
+	},
+	{
+		Name: "a channel's source remembers each shard that was gained",
+		File: "reconcile/chan.go", Old: "\t\t\t\tfeed.gained()\n", New: "\t\t\t\tif !BROKEN {\n\t\t\t\t\tfeed.gained()\n\t\t\t\t}\n",
+		Package: "reconcile", Test: "TestChanRemembersNoGainedShard",
+	},
+	{
 		Name: "the token of a call that the breaker refuses is lost",
 		File: "reconcile/quota/budget.go", Old: "\t\t\tb.bucket.Refund(1)\n", New: "\t\t\tif !BROKEN {\n\t\t\t\tb.bucket.Refund(1)\n\t\t\t}\n",
 		Package: "reconcile/quota", Test: "TestTokenOfACallThatTheBreakerRefusesComesBack",
@@ -2392,7 +2432,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a deadline counts without those that wait",
-		File: "reconcile/quota/budget.go", Old: "b.turnLocked(len(b.line))", New: "b.turnLocked(map[bool]int{false: len(b.line)}[BROKEN])",
+		File: "reconcile/quota/budget.go", Old: "b.turnLocked(len(b.line) +", New: "b.turnLocked(map[bool]int{false: len(b.line)}[BROKEN] +",
 		Package: "reconcile/quota", Test: "TestCallsWaitInTheOrderInWhichTheyCame",
 	},
 	{
@@ -2978,7 +3018,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a channel's source is ended for a gained shard",
-		File: "reconcile/chan.go", Old: "\t\tagain := outletOf(to).feed.again()\n", New: "\t\tvar again <-chan struct{}\n\t\tif !BROKEN {\n\t\t\tagain = outletOf(to).feed.again()\n\t\t}\n",
+		File: "reconcile/chan.go", Old: "\t\tagain := feed.again()\n", New: "\t\tvar again <-chan struct{}\n\t\tif !BROKEN {\n\t\t\tagain = feed.again()\n\t\t}\n",
 		Package: "reconcile", Test: "TestChanKeepsItsKeyWhenAShardIsGained",
 	},
 	{

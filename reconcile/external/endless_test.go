@@ -54,3 +54,22 @@ func TestEndlessErrorOfAClientIsAFailureLikeAnyOther(t *testing.T) {
 		})
 	}
 }
+
+// The client of an inventory looks at what a write answered before the run does.
+//
+// promise R3. Negative control: the mutant "the client of an inventory walks through an error that has no end".
+func TestEndlessErrorOfAnInventorysClientIsAFailureLikeAnyOther(t *testing.T) {
+	w := newWorld(t)
+	w.declare()
+	v, ended := w.inventory(), make(chan error, 1)
+	c := v.Client(external.ClientFuncs[diskSpec, diskStatus]{CreateFunc: func(context.Context, *disk) error { return &loop{} }})
+	go func() { ended <- c.CreateFunc(t.Context(), w.get()) }() // ends with the call
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("the error is gone")
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the client is busy with its error")
+	}
+}

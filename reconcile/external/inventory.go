@@ -533,7 +533,7 @@ func (v *Inventory[S, T, R]) writes(f func(context.Context, *store.Object[S, T])
 				v.Invalidate(id)
 			}
 		}()
-		err := f(ctx, o)
+		err := endless.Cut(f(ctx, o))
 		if err == nil {
 			known = v.answeredSince(v.o.IDOf(o), begun)
 		} else {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"syscall"
 
 	"github.com/tendhq/tend/internal/endless"
@@ -53,8 +54,7 @@ func isUnknown(ctx context.Context, err error) bool {
 	}
 	var marked *unknownError
 	var cut *endless.Error // which may have wrapped any of these
-	var timeout interface{ Timeout() bool }
-	if errors.As(err, &marked) || errors.As(err, &cut) || errors.As(err, &timeout) && timeout.Timeout() {
+	if errors.As(err, &marked) || errors.As(err, &cut) {
 		return true
 	}
 	for _, known := range []error{
@@ -66,25 +66,34 @@ func isUnknown(ctx context.Context, err error) bool {
 			return true
 		}
 	}
-	if queue.IsThrottled(err) { // by quota.Transport it comes in a *url.Error, too
-		return false
-	}
 	// Some say nothing of a deadline that they met, gRPC's for example.
-	return ctx.Err() != nil || isBroken(err)
+	return ctx.Err() != nil && !queue.IsThrottled(err) || isBroken(err, false)
 }
 
 // isBroken reports whether err is of a call that broke after its request may have been
-// sent: HTTP/2 has no types for its errors, so what is not known to come before that counts.
-func isBroken(err error) bool {
+// sent: HTTP/2 has no types for its errors, so what is not known to come before that counts
+// (request: what wraps err is of a request). Of several tries, whose errors are joined, each
+// counts for itself: one that made nothing says nothing of the others.
+func isBroken(err error, request bool) bool {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if _, ok := e.(*url.Error); ok { //nolint:errorlint // each of the chain is asked
+			request = true
+		}
+		if tries, ok := e.(interface{ Unwrap() []error }); ok {
+			return slices.ContainsFunc(tries.Unwrap(), func(try error) bool { return isBroken(try, request) })
+		}
+	}
+	var timeout interface{ Timeout() bool }
 	var name *net.DNSError
 	var cert *tls.CertificateVerificationError
 	var op *net.OpError
-	var request *url.Error
 	switch {
-	case errors.As(err, &name), errors.As(err, &cert):
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return true
+	case queue.IsThrottled(err), errors.As(err, &name), errors.As(err, &cert): // by quota.Transport the first comes in a *url.Error, too
 		return false
 	case errors.As(err, &op):
 		return op.Op != "dial" && op.Op != "proxyconnect"
 	}
-	return errors.As(err, &request)
+	return request
 }

@@ -70,6 +70,32 @@ func TestErrorsAfterWhichNobodyKnowsAreToldFromFailures(t *testing.T) {
 	}
 }
 
+// A client that tries again by itself may return the errors of all its tries: that the last one made
+// nothing says nothing of one that broke.
+//
+// promise E1. Negative control: the mutant "of several tries the one that made nothing counts".
+func TestTryThatBrokeIsNotHiddenByOneThatMadeNothing(t *testing.T) {
+	post := func(err error) error { return &url.Error{Op: "Post", URL: "/", Err: err} }
+	broken, late := post(errors.New("http2: client connection lost")), post(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded})
+	for name, nothing := range map[string]error{
+		"no connection": post(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}),
+		"no host":       post(&net.DNSError{Err: "no such host", IsNotFound: true}),
+		"no budget":     post(queue.Throttled(nil, time.Time{}, errors.New("no budget"))),
+	} {
+		for _, err := range []error{
+			errors.Join(broken, nothing), errors.Join(nothing, broken), fmt.Errorf("%w (the try before: %w)", nothing, broken),
+			errors.Join(nothing, late), post(errors.Join(nothing, errors.New("http2: client connection lost"))),
+		} {
+			if !isUnknown(t.Context(), fmt.Errorf("after two tries: %w", err)) {
+				t.Errorf("%s: %q counts as definite", name, err)
+			}
+		}
+		if err := errors.Join(nothing, nothing); isUnknown(t.Context(), err) {
+			t.Errorf("%s: %q counts as unknown", name, err)
+		}
+	}
+}
+
 // promise E1: what Go's own HTTP client says when a server took the request and sent no
 // answer, and when it got no request.
 //

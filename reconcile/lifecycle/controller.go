@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -151,8 +152,15 @@ func (l *Lifecycle[S, T]) From(c *cache.Cache[S, T]) reconcile.Source[reconcile.
 			ctx, cancel := context.WithCancel(ctx)
 			rounds := make(chan error, 1)
 			go func() { // ended by cancel, waited for below
-				defer cancel() // where a round was cut off the source is begun again
-				rounds <- l.work.news().follow(ctx, &told, func() error { return l.round(ctx, c, to) })
+				err := errRoundEnded
+				defer func() {
+					if v := recover(); v != nil { // of a sink that is the program's own
+						err = &reconcile.PanicError{Value: v, Stack: debug.Stack()}
+					}
+					rounds <- err
+					cancel() // where a round was cut off the source is begun again
+				}()
+				err = l.work.news().follow(ctx, &told, func() error { return l.round(ctx, c, to) })
 			}()
 			defer func() {
 				cancel()
@@ -165,6 +173,9 @@ func (l *Lifecycle[S, T]) From(c *cache.Cache[S, T]) reconcile.Source[reconcile.
 	}
 	return s
 }
+
+// errRoundEnded is the end of a round in which a sink ended its goroutine.
+var errRoundEnded = errors.New("lifecycle: a sink ended its goroutine (runtime.Goexit)")
 
 func (l *Lifecycle[S, T]) concerns(ch cache.Change[S, T]) bool {
 	was, is := ch.Old, ch.New

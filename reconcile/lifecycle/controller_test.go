@@ -522,6 +522,70 @@ func TestChangedConfigReachesTheObjectsOfAllCaches(t *testing.T) {
 	}
 }
 
+// brittleSink is a program's own sink around that of a controller.
+type brittleSink struct {
+	reconcile.Sink[reconcile.Request]
+	fails func()
+}
+
+func (s brittleSink) Unwrap() reconcile.Sink[reconcile.Request] { return s.Sink }
+
+func (s brittleSink) Add(key reconcile.Request, o queue.AddOptions) error {
+	s.fails()
+	return s.Sink.Add(key, o)
+}
+
+// A sink of the program's that panics, or ends its goroutine, while a handler that was added is
+// shown the objects fails the source, as it does at any other time. Then the source is started
+// again, and the handler is shown them.
+//
+// promise R3. Negative control: the mutant "a round that is cut off takes the process along".
+func TestSinkThatFailsDuringARoundFailsItsSource(t *testing.T) {
+	for name, fail := range map[string]func(){"panics": func() { panic(errBoom) }, "ends its goroutine": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var d diary
+				var on atomic.Bool
+				var heard atomic.Int32
+				s := newWidgets(t)
+				create(t, s, "a")
+				l := mustNew(t, s, d.handler("a", nil))
+				c := newCache(t, s, nil)
+				o := &reconcile.Options[reconcile.Request]{}
+				o.Hooks.OnError = func(reconcile.Failure[reconcile.Request]) { heard.Add(1) }
+				ctrl, err := reconcile.New("widgets", l, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				from := l.From(c)
+				run := from.Run
+				from.Run = func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
+					return run(ctx, brittleSink{to, func() {
+						if on.CompareAndSwap(true, false) {
+							fail()
+						}
+					}})
+				}
+				if err := ctrl.Watch(from); err != nil {
+					t.Fatal(err)
+				}
+				manage(t, ctrl)
+				restFor(time.Minute)
+				d.expect(t, "a Added 1")
+				on.Store(true)
+				if _, err := l.Handlers().Add(d.handler("b", nil)); err != nil {
+					t.Fatal(err)
+				}
+				restFor(time.Minute)
+				d.expect(t, "b Added 1")
+				if heard.Load() != 1 {
+					t.Errorf("OnError heard %d failures, want that of the source", heard.Load())
+				}
+			})
+		})
+	}
+}
+
 // case 99, 100; weak point 001.14: an object that left the label filter was
 // never cleaned up.
 func TestObjectThatLeftTheSelectorIsStillCleanedUp(t *testing.T) {

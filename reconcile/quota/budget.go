@@ -36,6 +36,9 @@ type budget struct {
 	circuit circuit
 	owing   int             // keys that wait in the bucket to pay for a call; see gate
 	line    []chan struct{} // calls that wait, in the order in which they came; see wait
+	ahead   bool            // the first of them has taken the next token, which is not there yet; see pay
+	taken   uint64          // from the bucket, when a call of the line had paid last
+	spared  time.Time       // until when the token after that lies there for a key
 	stats   struct{ calls, throttled, down, refused uint64 }
 }
 
@@ -110,11 +113,12 @@ func (b *budget) closedLocked() error {
 
 // wait takes a token when one is there, after all calls that came to wait before.
 //
-// It is taken when the turn has come, and not before: what steers the bucket, a pause or
-// another part, holds for the calls that wait, and one that is given up owes nothing.
+// It is taken when the turn has come, and not before (but for the first call, beside keys that
+// wait too; see pay): what steers the bucket, a pause or another part, holds for the calls that
+// wait, and one that is given up owes nothing.
 func (b *budget) wait(ctx context.Context) error {
 	b.mu.Lock()
-	turn, err := b.turnLocked(len(b.line))
+	turn, err := b.turnLocked(len(b.line) + min(b.owing, len(b.line))) // keys take turns with calls
 	if end, ok := ctx.Deadline(); err == nil && ok && end.Before(turn) {
 		b.stats.refused++
 		err = refuse(b, turn, "its turn comes after the deadline")
@@ -147,7 +151,15 @@ func (b *budget) wait(ctx context.Context) error {
 // pause has ended before its time, or that the rate is another.
 const waitStep = time.Second
 
-// pay takes a token, or says how long it takes until there may be one.
+// keyTime is how long a token lies there for the keys that wait in queues, when it is their turn.
+const keyTime = time.Millisecond
+
+// pay takes a token for the first call of the line, or says how long it takes until there may
+// be one.
+//
+// Calls take turns with the keys that wait in queues, or the one that looks a moment earlier
+// would get every token. After a call a key has some time to take the next one; after that
+// the call takes its own before it is there, and waits for it, or the keys would be first again.
 func (b *budget) pay() (left time.Duration, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -155,8 +167,20 @@ func (b *budget) pay() (left time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if left = time.Until(turn); left <= 0 {
+	s := b.bucket.Stats()
+	keys := b.owing > 0 && !b.ahead && s.Taken == b.taken && s.Tokens < 2 && time.Now().Before(b.spared)
+	if keys && turn.Before(b.spared) {
+		turn = b.spared
+	}
+	left = time.Until(turn)
+	if !b.ahead && (left <= 0 || b.owing > 0 && !keys) {
 		b.bucket.Charge(1)
+		b.ahead = true
+	}
+	if left <= 0 {
+		b.ahead, b.taken = false, b.bucket.Stats().Taken
+		next, _ := b.turnLocked(0)
+		b.spared = next.Add(keyTime)
 	}
 	return left, nil
 }
@@ -172,6 +196,9 @@ func (b *budget) turnLocked(ahead int) (turn time.Time, err error) {
 	if pause := s.Until.Sub(turn); pause > 0 {
 		turn, tokens = s.Until, min(tokens+pause.Seconds()*s.PerSecond, float64(s.Burst))
 	}
+	if b.ahead {
+		tokens++
+	}
 	if missing := float64(ahead) + 1 - tokens; missing > 0 {
 		turn = turn.Add(time.Duration(missing/s.PerSecond*float64(time.Second)) + 1) // rounded up
 	}
@@ -183,6 +210,10 @@ func (b *budget) leave(first chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.Index(b.line, first)
+	if i == 0 && b.ahead { // it was given up, and owes nothing
+		b.ahead = false
+		b.bucket.Refund(1)
+	}
 	if b.line = slices.Delete(b.line, i, i+1); i == 0 && len(b.line) > 0 {
 		close(b.line[0])
 	}

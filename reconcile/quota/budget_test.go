@@ -5,10 +5,12 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
@@ -161,6 +163,84 @@ func TestCallsWaitInTheOrderInWhichTheyCame(t *testing.T) {
 		}
 		if d := time.Since(began).Round(time.Millisecond); d != 5*time.Second {
 			t.Errorf("five calls waited for %v, want 5 s", d)
+		}
+	})
+}
+
+// Keys that wait in queues and calls that wait in runs take turns, whichever looks for the token
+// first: neither would get any else while the others wait. Where no key comes for its token the
+// calls have all of them.
+//
+// promise Q6. Negative controls: mutants "calls that wait leave the keys no token" and "keys leave
+// the calls that wait no token".
+func TestKeysAndCallsThatWaitTakeTurns(t *testing.T) {
+	const seconds = 20
+	for name, c := range map[string]struct {
+		late    time.Duration // how long after the token is there a key looks; < 0: none does
+		callers int
+		least   int
+	}{
+		"keys look first":  {0, 1, seconds/2 - 1},
+		"calls look first": {time.Microsecond, 3, seconds/2 - 1},
+		"no key looks":     {-1, 2, seconds - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newTestBudget(t, Rate{PerSecond: 1, Burst: 1})
+				begun(t, b, 1)
+				b.owe(1)
+				ctx, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
+				defer cancel()
+				var all sync.WaitGroup
+				var calls, keys atomic.Int32
+				for range c.callers {
+					all.Go(func() {
+						for b.wait(ctx) == nil {
+							calls.Add(1)
+						}
+					})
+				}
+				for c.late >= 0 && ctx.Err() == nil {
+					if s := b.bucket.Stats(); s.Tokens >= 1 {
+						b.bucket.Charge(1)
+						keys.Add(1)
+					} else {
+						sleep.For(ctx, max(time.Duration((1-s.Tokens)*float64(time.Second))+c.late, time.Nanosecond))
+					}
+				}
+				all.Wait()
+				if int(calls.Load()) < c.least {
+					t.Errorf("%d calls were paid in %d s, want %d at least", calls.Load(), seconds, c.least)
+				}
+				if least := int32(seconds/2 - 1); c.late >= 0 && keys.Load() < least {
+					t.Errorf("%d keys were paid in %d s, want %d at least", keys.Load(), seconds, least)
+				}
+				if sum := calls.Load() + keys.Load(); sum > seconds {
+					t.Errorf("%d tokens were given in %d s", sum, seconds)
+				}
+			})
+		})
+	}
+}
+
+// A call that has taken its token before it is there, and is given up, gives it back.
+//
+// promise Q6. Negative control: mutant "a call that is given up keeps the token that it took ahead".
+func TestCallThatIsGivenUpBesideKeysOwesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waits{b: newTestBudget(t, Rate{PerSecond: 1, Burst: 1})}
+		begun(t, w.b, 1)
+		w.b.owe(1)
+		ctx, giveUp := context.WithCancel(t.Context())
+		before := w.b.bucket.Stats().Tokens
+		w.add(ctx, 0)
+		if now := w.b.bucket.Stats().Tokens; now != before-1 {
+			t.Errorf("%v tokens are there when a call waits beside keys, %v before", now, before)
+		}
+		giveUp()
+		w.all.Wait()
+		if now := w.b.bucket.Stats().Tokens; now != before {
+			t.Errorf("%v tokens are there after a call was given up, %v before it came", now, before)
 		}
 	})
 }
