@@ -1164,6 +1164,18 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestWebhookRefusesWhatItShould",
 	},
 
+	// reconcile/reconciletest
+	{
+		Name: "Converge looks once more, at the end of the time for which all has to stay",
+		File: "reconcile/reconciletest/converge.go", Old: "\t\tlater = time.Since(converged)\n", New: "\t\tif later = time.Since(converged); BROKEN && later < stays {\n\t\t\tcontinue\n\t\t}\n",
+		Package: "reconcile/reconciletest", Test: "TestConvergeTellsWhatConvergesFromWhatDoesNot",
+	},
+	{
+		Name: "RunUntilIdle goes on with a key that never succeeds",
+		File: "reconcile/reconciletest/run.go", Old: "if unsettled == patience {", New: "if unsettled == patience && !BROKEN {",
+		Package: "reconcile/reconciletest", Test: "TestRunUntilIdleGivesUpOnAKeyThatNeverSucceeds",
+	},
+
 	// reconcile/depend
 	{
 		Name: "an object goes on saying that it is in a cycle",
