@@ -3051,6 +3051,16 @@ var All = []Mutant{
 		File: "tracing/memory.go", Old: "by, ok := m.written[write{o, at}]; ok {\n", New: "by, ok := m.written[write{o, at}]; ok {\n\t\tfor _, w := range m.order {\n\t\t\tif BROKEN && w.kind == o.kind && w.revision == at {\n\t\t\t\tby = m.written[w]\n\t\t\t}\n\t\t}\n",
 		Package: "tracing", Test: "TestWritersOfOneRevisionAreToldApart",
 	},
+	{
+		Name: "a traced transport keeps its idle connections",
+		File: "tracing/transport.go", Old: "interface{ CloseIdleConnections() }); ok {", New: "interface{ CloseIdleConnections() }); ok && !BROKEN {",
+		Package: "tracing", Test: "TestTransportPassesTheEndOfIdleConnectionsOn",
+	},
+	{
+		Name: "a request without a method has a span without one",
+		File: "tracing/transport.go", Old: "\tmethod := cmp.Or(req.Method, http.MethodGet)\n", New: "\tmethod := cmp.Or(req.Method, http.MethodGet)\n\tif BROKEN {\n\t\tmethod = req.Method\n\t}\n",
+		Package: "tracing", Test: "TestRequestWithoutAMethodIsAGET",
+	},
 
 	// metrics
 	{
