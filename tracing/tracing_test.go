@@ -474,7 +474,7 @@ func TestTransportPassesTheEndOfIdleConnectionsOn(t *testing.T) {
 	client := http.Client{Transport: tracer.Transport(idling{answer(200), &closed})}
 	client.CloseIdleConnections()
 	expect(t, "idle connections are closed", closed, true)
-	client.Transport = tracer.Transport(roundTrip(answer(200))) // it has none
+	client.Transport = tracer.Transport(answer(200)) // it has none
 	client.CloseIdleConnections()
 }
 
@@ -485,7 +485,7 @@ func TestRequestWithoutAMethodIsAGET(t *testing.T) {
 	ctx, user := provider.Tracer("test").Start(t.Context(), "user")
 	defer user.End()
 	req := (&http.Request{URL: must(url.Parse("http://x"))}).WithContext(ctx)
-	resp := must(tracer.Transport(roundTrip(answer(200))).RoundTrip(req))
+	resp := must(tracer.Transport(answer(200)).RoundTrip(req))
 	_ = resp.Body.Close()
 	span := exporter.GetSpans()[0]
 	expect(t, "the span", span.Name, "HTTP GET")
