@@ -2557,6 +2557,11 @@ var All = []Mutant{
 		File: "reconcile/quota/circuit.go", Old: "case of.left.Before(c.changed),", New: "case of.left.Before(c.changed) && !BROKEN,",
 		Package: "reconcile/quota", Test: "TestCallsOfBeforeSayNothingToTheBreaker",
 	},
+	{
+		Name: "a transport under a quota keeps its idle connections",
+		File: "reconcile/quota/transport.go", Old: "interface{ CloseIdleConnections() }); ok {", New: "interface{ CloseIdleConnections() }); ok && !BROKEN {",
+		Package: "reconcile/quota", Test: "TestTransportPassesTheEndOfIdleConnectionsOn",
+	},
 
 	// store/objects, reconcile/api
 	{
