@@ -4120,8 +4120,13 @@ var All = []Mutant{
 	},
 	{
 		Name: "a wait for an object ends without an error when the backend is closed",
-		File: "store/ready.go", Old: "\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\tif o, err := w.see(e)", New: "\t\tif err != nil && !BROKEN {\n\t\t\treturn nil, err\n\t\t}\n\t\tif o, err := w.see(e)",
+		File: "store/ready.go", Old: "\t\tif err != nil {\n\t\t\treturn nil, w.explain", New: "\t\tif err != nil && !BROKEN {\n\t\t\treturn nil, w.explain",
 		Package: "store", Test: "TestWaitReady",
+	},
+	{
+		Name: "a wait that is cut short says what the object lacked when the wait began",
+		File: "store/ready.go", Old: "\tw.exists, w.seen, w.last = true, true, e.Object\n", New: "\tw.exists, w.seen = true, true\n\tif !BROKEN || w.last == nil {\n\t\tw.last = e.Object\n\t}\n",
+		Package: "store", Test: "TestWaitReadyThatIsCutShortSaysWhatItWaitedFor",
 	},
 	{
 		Name: "a status that is created is stored as it was given",
