@@ -8,20 +8,21 @@ import (
 
 // WaitReady blocks until the object is Ready in its present generation and
 // returns a copy of it. An object that does not exist yet is waited for; one
-// that is deleted meanwhile is [ErrNotFound]. Otherwise it ends with ctx.
+// that is deleted meanwhile is [ErrNotFound]. Otherwise it ends with ctx, and with an
+// error that says what the object lacked.
 func (s *Store[S, T]) WaitReady(ctx context.Context, k Key) (*Object[S, T], error) {
 	o, err := s.Get(ctx, k)
 	if err != nil && !errors.Is(err, ErrNotFound) || err == nil && o.Ready() {
 		return o, err
 	}
-	w := readyWait[S, T]{key: k, exists: err == nil}
+	w := readyWait[S, T]{key: k, exists: err == nil, last: o}
 	var after Revision
 	if w.exists {
 		after = o.Revision
 	}
 	for e, err := range s.Watch(ctx, after) {
 		if err != nil {
-			return nil, err
+			return nil, w.explain(ctx, s.kind, err)
 		}
 		if o, err := w.see(e); err != nil {
 			return nil, err
@@ -29,7 +30,7 @@ func (s *Store[S, T]) WaitReady(ctx context.Context, k Key) (*Object[S, T], erro
 			return s.Clone(o), nil
 		}
 	}
-	return nil, context.Cause(ctx)
+	return nil, w.explain(ctx, s.kind, context.Cause(ctx))
 }
 
 // readyWait follows one key through a watch of its kind.
@@ -37,6 +38,29 @@ type readyWait[S, T any] struct {
 	key    Key
 	exists bool // the object was there
 	seen   bool // it is in the snapshot that is running
+	last   *Object[S, T]
+}
+
+// explain adds to the end of ctx what was waited for.
+func (w *readyWait[S, T]) explain(ctx context.Context, kind string, err error) error {
+	if cause := context.Cause(ctx); cause == nil || !errors.Is(err, cause) {
+		return err
+	}
+	lacks := "it does not exist"
+	if w.exists {
+		switch c, said := w.last.Condition(ConditionReady); {
+		case !said:
+			lacks = "nothing has said so"
+		case c.Status == True:
+			lacks = fmt.Sprintf("it is of generation %d, and Ready of generation %d", w.last.Generation, c.ObservedGeneration)
+		default:
+			lacks = string(w.last.Phase) + ", " + c.Reason
+			if c.Message != "" {
+				lacks += ": " + c.Message
+			}
+		}
+	}
+	return fmt.Errorf("store: %s %s is not ready: %s: %w", kind, w.key, lacks, err)
 }
 
 // see returns the object once it is ready, and an error once it is gone.
@@ -57,7 +81,7 @@ func (w *readyWait[S, T]) see(e Event[S, T]) (*Object[S, T], error) {
 	if e.Object == nil {
 		return nil, nil
 	}
-	w.exists, w.seen = true, true
+	w.exists, w.seen, w.last = true, true, e.Object
 	if !e.Object.Ready() {
 		return nil, nil
 	}

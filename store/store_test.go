@@ -619,6 +619,43 @@ func TestForcedRemovalIsLogged(t *testing.T) {
 	wantErr(t, "Get", err, store.ErrNotFound)
 }
 
+// A program that waits with a deadline has nothing else to show than the error.
+func TestWaitReadyThatIsCutShortSaysWhatItWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBuckets(t, newMemory(t, nil), nil)
+		key, tooLate := named("a").Key(), errors.New("it is too late")
+		wait := func(want string) {
+			t.Helper()
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, tooLate)
+			defer cancel()
+			_, err := s.WaitReady(ctx, key)
+			wantErr(t, "WaitReady", err, tooLate)
+			if want = "store: " + s.Kind() + " " + key.String() + " is not ready: " + want + ": "; !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("got %q, want it to begin with %q", err, want)
+			}
+		}
+		wait("it does not exist")
+		o := must[*bucket](t)(s.Create(t.Context(), named("a")))
+		wait("nothing has said so")
+		o.SetProgressing("BadSpec", "-1 servers cannot be")
+		o = must[*bucket](t)(s.UpdateStatus(t.Context(), o))
+		wait("Progressing, BadSpec: -1 servers cannot be")
+		o.SetReady()
+		o = must[*bucket](t)(s.UpdateStatus(t.Context(), o))
+		o.Spec.Region = "us-1"
+		late := must[*bucket](t)(s.Update(t.Context(), o))
+		wait("it is of generation 2, and Ready of generation 1")
+		go func() {
+			time.Sleep(time.Second)
+			late.SetProgressing("Moving", "")
+			if _, err := s.UpdateStatus(t.Context(), late); err != nil {
+				t.Error(err)
+			}
+		}()
+		wait("Progressing, Moving")
+	})
+}
+
 func TestWaitReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBuckets(t, newMemory(t, nil), nil)

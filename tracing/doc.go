@@ -25,7 +25,8 @@
 //   - the writes that woke it (tend.cause=write): every change of an object, also
 //     one that was mapped to this key, that was written through [Tracer.Backend]
 //     in this process within a span;
-//   - the run before it (retry), if that failed or asked to be run again;
+//   - the run before it (retry), if that failed or asked to be run again at once; not if it
+//     asked for a time (RequeueAfter), or failed with Terminal;
 //   - the span that was given to [Cause] before adding the key (add): a webhook's
 //     handler, an operator's command.
 //

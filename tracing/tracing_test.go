@@ -459,6 +459,39 @@ func TestTransportTellsTheOtherSideOnlyWhenAsked(t *testing.T) {
 	}
 }
 
+// idling has connections that idle, as http.Transport does.
+type idling struct {
+	roundTrip
+	closed *bool
+}
+
+func (i idling) CloseIdleConnections() { *i.closed = true }
+
+// Otherwise the client's CloseIdleConnections does nothing, and says nothing.
+func TestTransportPassesTheEndOfIdleConnectionsOn(t *testing.T) {
+	tracer := must(tracing.New(sdk.NewTracerProvider(), nil))
+	closed := false
+	client := http.Client{Transport: tracer.Transport(idling{answer(200), &closed})}
+	client.CloseIdleConnections()
+	expect(t, "idle connections are closed", closed, true)
+	client.Transport = tracer.Transport(answer(200)) // it has none
+	client.CloseIdleConnections()
+}
+
+func TestRequestWithoutAMethodIsAGET(t *testing.T) {
+	exporter := tracetest.NewInMemoryExporter()
+	provider := sdk.NewTracerProvider(sdk.WithSyncer(exporter))
+	tracer := must(tracing.New(provider, nil))
+	ctx, user := provider.Tracer("test").Start(t.Context(), "user")
+	defer user.End()
+	req := (&http.Request{URL: must(url.Parse("http://x"))}).WithContext(ctx)
+	resp := must(tracer.Transport(answer(200)).RoundTrip(req))
+	_ = resp.Body.Close()
+	span := exporter.GetSpans()[0]
+	expect(t, "the span", span.Name, "HTTP GET")
+	expect(t, "the method", attr(span, "http.request.method"), "GET")
+}
+
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	if _, err := tracing.New(nil, nil); err == nil {
 		t.Error("no provider was taken")

@@ -1,10 +1,12 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -40,7 +42,8 @@ type transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (x *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx, span := x.t.begin(req.Context(), "HTTP "+req.Method, ofRequest(req)...)
+	method := cmp.Or(req.Method, http.MethodGet)
+	ctx, span := x.t.begin(req.Context(), "HTTP "+method, ofRequest(method, req.URL)...)
 	defer span.End()
 	if span.SpanContext().IsValid() {
 		req = req.Clone(ctx) // a round tripper must not edit the request
@@ -61,6 +64,13 @@ func (x *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// CloseIdleConnections is what http.Client's method of that name calls.
+func (x *transport) CloseIdleConnections() {
+	if next, ok := x.next.(interface{ CloseIdleConnections() }); ok {
+		next.CloseIdleConnections()
+	}
+}
+
 // unanswered ends a span with an error whose text it does not quote.
 func unanswered(span trace.Span, err error) {
 	text := "no answer"
@@ -74,12 +84,12 @@ func unanswered(span trace.Span, err error) {
 	span.SetStatus(codes.Error, text)
 }
 
-func ofRequest(req *http.Request) []attribute.KeyValue {
+func ofRequest(method string, to *url.URL) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
-		attribute.String("http.request.method", req.Method),
-		attribute.String("server.address", req.URL.Hostname()),
+		attribute.String("http.request.method", method),
+		attribute.String("server.address", to.Hostname()),
 	}
-	if port, err := strconv.Atoi(req.URL.Port()); err == nil {
+	if port, err := strconv.Atoi(to.Port()); err == nil {
 		attrs = append(attrs, attribute.Int("server.port", port))
 	}
 	return attrs

@@ -1164,6 +1164,18 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestWebhookRefusesWhatItShould",
 	},
 
+	// reconcile/reconciletest
+	{
+		Name: "Converge looks once more, at the end of the time for which all has to stay",
+		File: "reconcile/reconciletest/converge.go", Old: "\t\tlater = time.Since(converged)\n", New: "\t\tif later = time.Since(converged); BROKEN && later < stays {\n\t\t\tcontinue\n\t\t}\n",
+		Package: "reconcile/reconciletest", Test: "TestConvergeTellsWhatConvergesFromWhatDoesNot",
+	},
+	{
+		Name: "RunUntilIdle goes on with a key that never succeeds",
+		File: "reconcile/reconciletest/run.go", Old: "if unsettled == patience {", New: "if unsettled == patience && !BROKEN {",
+		Package: "reconcile/reconciletest", Test: "TestRunUntilIdleGivesUpOnAKeyThatNeverSucceeds",
+	},
+
 	// reconcile/depend
 	{
 		Name: "an object goes on saying that it is in a cycle",
@@ -2585,6 +2597,11 @@ var All = []Mutant{
 		File: "reconcile/quota/circuit.go", Old: "case of.left.Before(c.changed),", New: "case of.left.Before(c.changed) && !BROKEN,",
 		Package: "reconcile/quota", Test: "TestCallsOfBeforeSayNothingToTheBreaker",
 	},
+	{
+		Name: "a transport under a quota keeps its idle connections",
+		File: "reconcile/quota/transport.go", Old: "interface{ CloseIdleConnections() }); ok {", New: "interface{ CloseIdleConnections() }); ok && !BROKEN {",
+		Package: "reconcile/quota", Test: "TestTransportPassesTheEndOfIdleConnectionsOn",
+	},
 
 	// store/objects, reconcile/api
 	{
@@ -3138,6 +3155,16 @@ var All = []Mutant{
 		Name: "of the writers of one revision the last counts for all",
 		File: "tracing/memory.go", Old: "by, ok := m.written[write{o, at}]; ok {\n", New: "by, ok := m.written[write{o, at}]; ok {\n\t\tfor _, w := range m.order {\n\t\t\tif BROKEN && w.kind == o.kind && w.revision == at {\n\t\t\t\tby = m.written[w]\n\t\t\t}\n\t\t}\n",
 		Package: "tracing", Test: "TestWritersOfOneRevisionAreToldApart",
+	},
+	{
+		Name: "a traced transport keeps its idle connections",
+		File: "tracing/transport.go", Old: "interface{ CloseIdleConnections() }); ok {", New: "interface{ CloseIdleConnections() }); ok && !BROKEN {",
+		Package: "tracing", Test: "TestTransportPassesTheEndOfIdleConnectionsOn",
+	},
+	{
+		Name: "a request without a method has a span without one",
+		File: "tracing/transport.go", Old: "\tmethod := cmp.Or(req.Method, http.MethodGet)\n", New: "\tmethod := cmp.Or(req.Method, http.MethodGet)\n\tif BROKEN {\n\t\tmethod = req.Method\n\t}\n",
+		Package: "tracing", Test: "TestRequestWithoutAMethodIsAGET",
 	},
 
 	// metrics
@@ -4203,8 +4230,13 @@ var All = []Mutant{
 	},
 	{
 		Name: "a wait for an object ends without an error when the backend is closed",
-		File: "store/ready.go", Old: "\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\tif o, err := w.see(e)", New: "\t\tif err != nil && !BROKEN {\n\t\t\treturn nil, err\n\t\t}\n\t\tif o, err := w.see(e)",
+		File: "store/ready.go", Old: "\t\tif err != nil {\n\t\t\treturn nil, w.explain", New: "\t\tif err != nil && !BROKEN {\n\t\t\treturn nil, w.explain",
 		Package: "store", Test: "TestWaitReady",
+	},
+	{
+		Name: "a wait that is cut short says what the object lacked when the wait began",
+		File: "store/ready.go", Old: "\tw.exists, w.seen, w.last = true, true, e.Object\n", New: "\tw.exists, w.seen = true, true\n\tif !BROKEN || w.last == nil {\n\t\tw.last = e.Object\n\t}\n",
+		Package: "store", Test: "TestWaitReadyThatIsCutShortSaysWhatItWaitedFor",
 	},
 	{
 		Name: "a status that is created is stored as it was given",

@@ -11,16 +11,23 @@
 // Add during a wait, whatever the wait is for, runs the key at once. Done does
 // not end the retries: NumRequeues counts until Forget. After ShutDown adds are
 // ignored and what waits for a time is dropped; Get hands out what is ready and
-// then reports the shutdown. ShutDownWithDrain waits until every key is done,
-// also those that become dirty meanwhile, or until ShutDown is called. Done of a
-// key that is not running does nothing. Key types may hold pointers, interfaces
-// and floats, as they may there.
+// then reports the shutdown. Key types may hold pointers, interfaces and floats, as
+// they may there.
 //
 // # What is not
 //
-// A key is in the queue once: AddAfter followed by Add runs it once, at once,
-// where client-go runs it again when the timer ends. Of two AddAfter the earlier
-// wins, as there.
+// A key is in the queue once, and its earliest time counts, as of two AddAfter there.
+// Of an Add and an AddAfter, in either order, also while the key runs, it runs once,
+// at once: client-go runs it again when the timer ends. So what has to happen at a
+// time asks for it in the run, before Done; an AddAfter of an event handler beside an
+// Add is lost.
+//
+// ShutDownWithDrain waits until every key that is ready or running is done, or until
+// ShutDown is called. That of client-go waits for those that run, and returns at once
+// if none does: here, with workers that have ended, it waits for ever.
+//
+// Done of a key that is not running does nothing. That of client-go hands a key that
+// is ready out a second time.
 //
 // With Options.Shards above 1 the order is first in, first out within a shard only.
 //
@@ -125,7 +132,8 @@ func (w *Queue[K]) Queue() *queue.Queue[K] { return w.q }
 // ShutDown it does nothing.
 func (w *Queue[K]) Add(key K) { _ = w.q.Add(key) }
 
-// AddAfter makes key run after d, unless it is added before. Zero or less is Add.
+// AddAfter makes key run after d, unless it is added before or is to run already,
+// earlier. Zero or less is Add.
 func (w *Queue[K]) AddAfter(key K, d time.Duration) { _ = w.q.AddAfter(key, d) }
 
 // AddRateLimited makes key run after the delay that the limiter gives.
@@ -169,7 +177,8 @@ func (w *Queue[K]) ShutDown() {
 }
 
 // ShutDownWithDrain ends the intake and waits until nothing is ready or running:
-// workers must go on calling Get and Done. ShutDown makes it return earlier.
+// workers must go on calling Get and Done until Get reports the shutdown. ShutDown
+// makes it return earlier.
 func (w *Queue[K]) ShutDownWithDrain() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

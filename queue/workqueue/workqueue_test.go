@@ -316,18 +316,35 @@ func TestDelayedKeysComeOutInTheOrderOfTheirTimes(t *testing.T) {
 	})
 }
 
-// The one difference to client-go: its timer would run the key a second time.
-func TestAddAfterFollowedByAddRunsOnceAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue[string](t, nil)
-		q.AddAfter("a", 200*time.Millisecond)
-		q.Add("a")
-		wantLen(t, q, 1)
-		q.Done(get(t, q))
-		time.Sleep(time.Second)
-		wantLen(t, q, 0)
-		q.ShutDown()
-	})
+// The difference to client-go of which programs notice most: its timer would run the key
+// a second time.
+func TestOfAnAddAndAnAddAfterTheEarlierCountsWhicheverCameFirst(t *testing.T) {
+	for _, runs := range []bool{false, true} {
+		for _, addFirst := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue[string](t, nil)
+				if runs {
+					q.Add("a")
+					get(t, q)
+				}
+				if addFirst {
+					q.Add("a")
+				}
+				q.AddAfter("a", 200*time.Millisecond)
+				if !addFirst {
+					q.Add("a")
+				}
+				if runs {
+					q.Done("a")
+				}
+				wantLen(t, q, 1)
+				q.Done(get(t, q))
+				time.Sleep(time.Second)
+				wantLen(t, q, 0)
+				q.ShutDown()
+			})
+		}
+	}
 }
 
 func TestAddDuringBackoffRunsAtOnceAndKeepsTheCount(t *testing.T) {

@@ -48,10 +48,7 @@ func (t *Transport) RoundTrip(r *http.Request) (resp *http.Response, err error) 
 	if q == nil {
 		return nil, errors.New("quota: Transport.Quota returned nil")
 	}
-	next := t.Next
-	if next == nil {
-		next = http.DefaultTransport
-	}
+	next := t.next()
 	judge := func(err error) Verdict {
 		if err != nil {
 			return HTTP(0, nil)
@@ -71,6 +68,20 @@ func (t *Transport) RoundTrip(r *http.Request) (resp *http.Response, err error) 
 		return resp, nil // what it says of the endpoint, the quota has heard
 	}
 	return nil, err
+}
+
+// CloseIdleConnections is what [http.Client.CloseIdleConnections] calls.
+func (t *Transport) CloseIdleConnections() {
+	if next, ok := t.next().(interface{ CloseIdleConnections() }); ok {
+		next.CloseIdleConnections()
+	}
+}
+
+func (t *Transport) next() http.RoundTripper {
+	if t.Next == nil {
+		return http.DefaultTransport
+	}
+	return t.Next
 }
 
 func (t *Transport) op(r *http.Request) Op {

@@ -37,6 +37,26 @@ type body struct {
 
 func (b *body) Close() error { b.closed = true; return nil }
 
+// idling has connections that idle, as http.Transport does.
+type idling struct {
+	roundTrip
+	closed *bool
+}
+
+func (i idling) CloseIdleConnections() { *i.closed = true }
+
+// Otherwise the client's CloseIdleConnections does nothing, and says nothing.
+func TestTransportPassesTheEndOfIdleConnectionsOn(t *testing.T) {
+	closed := false
+	client := http.Client{Transport: &quota.Transport{Next: idling{nil, &closed}}}
+	client.CloseIdleConnections()
+	if !closed {
+		t.Error("the connections that idle are still open")
+	}
+	client.Transport = &quota.Transport{Next: roundTrip(nil)} // it has none
+	client.CloseIdleConnections()
+}
+
 func httpClient(q *quota.Quota, next roundTrip) *http.Client {
 	return &http.Client{Transport: &quota.Transport{Quota: func(*http.Request) (*quota.Quota, error) { return q, nil }, Next: next}}
 }

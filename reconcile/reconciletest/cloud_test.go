@@ -285,6 +285,27 @@ func TestRunUntilIdleRunsAsAControllerWould(t *testing.T) {
 	})
 }
 
+// A reconciler that fails for good fails its test, which would otherwise go on until the
+// test binary is killed.
+func TestRunUntilIdleGivesUpOnAKeyThatNeverSucceeds(t *testing.T) {
+	for name, o := range map[string]reconcile.Outcome{
+		"an error":  {Err: errors.New("the size is refused")},
+		"a requeue": {Result: reconcile.Result{Requeue: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 7*24*time.Hour)
+				defer cancel()
+				r := reconcile.Func[string](func(context.Context, string) (reconcile.Result, error) { return o.Result, o.Err })
+				last, runs := reconciletest.RunUntilIdle(ctx, r, "x", time.Minute)
+				if ctx.Err() != nil || last.Err == nil || runs < 100 || !errors.Is(last.Err, o.Err) && o.Err != nil {
+					t.Errorf("%d runs, last %+v, context %v", runs, last, ctx.Err())
+				}
+			})
+		})
+	}
+}
+
 // Negative control: with zero alone taken for no delay, and the delay of an error for
 // none, it ran until the context ended.
 func TestRunUntilIdleEndsWhereAControllerWouldRest(t *testing.T) {

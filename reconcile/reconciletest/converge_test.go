@@ -48,6 +48,16 @@ func TestConvergeTellsWhatConvergesFromWhatDoesNot(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "swung back") {
 			t.Errorf("for a moment only: %v", err)
 		}
+		swung := time.Now()
+		err = reconciletest.Converge(t.Context(), time.Hour, time.Hour, func() error {
+			if d := time.Since(swung); d >= 10*time.Minute && d < 11*time.Minute {
+				return errors.New("it was taken away and came back")
+			}
+			return nil
+		})
+		if err == nil || !strings.Contains(err.Error(), "came back") || time.Since(swung) != 10*time.Minute {
+			t.Errorf("as it should be but for a minute: %v, after %v", err, time.Since(swung))
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := reconciletest.Converge(ctx, time.Hour, 0, func() error { return errors.New("never") }); !errors.Is(err, context.DeadlineExceeded) {

@@ -464,6 +464,142 @@ var broken = []struct {
 			return b.inner.Watch(ctx, kind, after)
 		}
 	}},
+	{"a watch that waits is not told of every third commit", "Watch/that waits is told", func(b *override) {
+		b.commit, b.watch = deaf(b, func(r store.Revision) bool { return r%3 == 0 })
+	}},
+	{"a watch that waits does not end with its context", "Watch/ends with the cause", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return func(yield func(store.Batch, error) bool) {
+				over := ctx.Err() != nil
+				for batch, err := range b.inner.Watch(ctx, kind, after) {
+					if err != nil && !over { // it waited
+						b.inner.Watch(context.WithoutCancel(ctx), kind, after)(yield)
+						return
+					}
+					if after = batch.Revision; !yield(batch, err) {
+						return
+					}
+					over = ctx.Err() != nil
+				}
+			}
+		}
+	}},
+	{"a watch that waits does not end with Close", "Close/every method", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return func(yield func(store.Batch, error) bool) {
+				for batch, err := range b.inner.Watch(ctx, kind, after) {
+					if errors.Is(err, store.ErrClosed) && after > 1 { // it waited
+						<-ctx.Done()
+						err = context.Cause(ctx)
+					}
+					if !yield(batch, err) {
+						return
+					}
+				}
+			}
+		}
+	}},
+	{"a deletion after Close is made", "Close/every method", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			r, err := b.inner.Commit(ctx, t)
+			if errors.Is(err, store.ErrClosed) && len(t.Ops) > 0 && t.Ops[0].Put == nil {
+				err = nil
+			}
+			return r, err
+		}
+	}},
+	{"guards on another kind than is written are ignored", "Commit/conditions and guards on another kind", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			t.Guards = slices.DeleteFunc(slices.Clone(t.Guards), func(c store.Compare) bool { return len(t.Ops) > 0 && c.Kind != t.Ops[0].Kind })
+			return b.inner.Commit(ctx, t)
+		}
+	}},
+	{"conditions on another kind than is written are ignored", "Commit/conditions and guards on another kind", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			t.If = slices.DeleteFunc(slices.Clone(t.If), func(c store.Compare) bool { return len(t.Ops) > 0 && c.Kind != t.Ops[0].Kind })
+			return b.inner.Commit(ctx, t)
+		}
+	}},
+	{"guards of a commit without writes are ignored", "Commit/conditions and guards on another kind", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			if len(t.Ops) == 0 {
+				t.Guards, ctx = nil, store.WithoutGuards(ctx)
+			}
+			return b.inner.Commit(ctx, t)
+		}
+	}},
+	{"a list misses what a commit of two kinds wrote last", "List/sees every commit", func(b *override) {
+		var behind atomic.Bool
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			behind.Store(len(t.Ops) == 2 && t.Ops[0].Kind != t.Ops[1].Kind)
+			return b.inner.Commit(ctx, t)
+		}
+		b.list = func(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+			if behind.Load() {
+				if head, err := b.inner.Commit(ctx, store.Txn{}); err == nil {
+					o.At = head - 1
+				}
+			}
+			return b.inner.List(ctx, kind, o)
+		}
+	}},
+	{"a record that was deleted and made again is told as one put", "Watch/a record that goes and comes", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
+				batch.Changes = slices.Clone(batch.Changes)
+				for i := len(batch.Changes) - 1; i > 0; i-- {
+					if a, z := batch.Changes[i-1], batch.Changes[i]; a.Key == z.Key && a.Deleted && !z.Deleted {
+						batch.Changes = slices.Delete(batch.Changes, i-1, i)
+					}
+				}
+				return []store.Batch{batch}
+			})
+		}
+	}},
+	{"a snapshot is of when the watch was made, not of when it is read", "Watch/nothing runs before", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			page, err := b.inner.List(ctx, kind, store.ListOptions{})
+			if err != nil || after != 0 {
+				return b.inner.Watch(ctx, kind, after)
+			}
+			return func(yield func(store.Batch, error) bool) {
+				snapshot := store.Batch{Kind: store.BatchSnapshot, Revision: page.Revision}
+				for _, r := range page.Records {
+					snapshot.Changes = append(snapshot.Changes, store.Change{Record: r})
+				}
+				if yield(snapshot, nil) && yield(store.Batch{Kind: store.BatchSnapshotEnd, Revision: page.Revision}, nil) {
+					b.inner.Watch(ctx, kind, page.Revision)(yield)
+				}
+			}
+		}
+	}},
+	{"a watch that is never read has a goroutine", "Watch/nothing runs before", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			go func() { <-ctx.Done() }()
+			return b.inner.Watch(ctx, kind, after)
+		}
+	}},
+	{"a watch leaves a goroutine until its context ends", "Watch/nothing runs before", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return func(yield func(store.Batch, error) bool) {
+				go func() { <-ctx.Done() }()
+				b.inner.Watch(ctx, kind, after)(yield)
+			}
+		}
+	}},
+	{"Get gives out bytes that the next one overwrites", "Get/what was read stays", func(b *override) {
+		var mu sync.Mutex
+		var scratch []byte
+		b.get = func(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+			r, err := b.inner.Get(ctx, kind, key)
+			data, _ := r.Encode()
+			mu.Lock()
+			defer mu.Unlock()
+			scratch = append(scratch[:0], data...)
+			r.Value, r.Bytes = nil, scratch
+			return r, err
+		}
+	}},
 	{"Close closes nothing", "Close/every method", func(b *override) {
 		b.close = func() error { return nil }
 	}},
@@ -481,6 +617,62 @@ var broken = []struct {
 	}},
 	{"renewing a lease does nothing", "Lease/that is renewed", func(b *override) {
 		b.renew = func(context.Context, store.LeaseID) error { return nil }
+	}},
+	{"a renewed lease lives for the least time that there is", "Lease/that was renewed", func(b *override) {
+		b.renew = func(ctx context.Context, id store.LeaseID) error {
+			go func() {
+				select {
+				case <-time.After(store.MinTTL):
+					_ = b.inner.Revoke(ctx, id)
+				case <-ctx.Done():
+				}
+			}()
+			return b.inner.Renew(ctx, id)
+		}
+	}},
+	{"a lease lives twice as long as asked for", "Lease/that is not renewed", func(b *override) {
+		b.grant = func(ctx context.Context, ttl time.Duration) (store.LeaseID, error) { return b.inner.Grant(ctx, 2*ttl) }
+	}},
+	{"a lease that was renewed never ends", "Lease/that was renewed", func(b *override) {
+		b.renew = func(ctx context.Context, id store.LeaseID) error {
+			go func() {
+				for b.inner.Renew(ctx, id) == nil {
+					select {
+					case <-time.After(store.MinTTL / 2):
+					case <-ctx.Done():
+					}
+				}
+			}()
+			return nil
+		}
+	}},
+	{"what was deleted goes once more when its lease ends", "Lease/a record follows", func(b *override) {
+		var mu sync.Mutex
+		ended := make(map[store.LeaseID]store.Key)
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, op := range t.Ops {
+				if op.Lease != 0 {
+					ended[op.Lease] = op.Key
+				}
+			}
+			return b.inner.Commit(ctx, t)
+		}
+		b.revoke = func(ctx context.Context, id store.LeaseID) error {
+			mu.Lock()
+			k, ok := ended[id]
+			delete(ended, id)
+			mu.Unlock()
+			if _, err := b.inner.Get(ctx, kind, k); ok && errors.Is(err, store.ErrNotFound) {
+				for _, ops := range [][]store.Op{{put(k, "")}, {del(k)}} {
+					if _, err := b.inner.Commit(ctx, store.Txn{Ops: ops}); err != nil {
+						return err
+					}
+				}
+			}
+			return b.inner.Revoke(ctx, id)
+		}
 	}},
 	{"a lease is shorter than asked for", "Lease/that is not renewed", func(b *override) {
 		b.grant = func(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
@@ -533,7 +725,7 @@ func failures(t *testing.T, prefix string, newBackend func(t testing.TB) store.B
 			done := make(chan struct{})
 			go func() { // a failing check leaves by Goexit
 				defer close(done)
-				c.against(r, newBackend, Options{Patience: time.Minute})
+				c.against(r, newBackend, Options{Patience: time.Minute, Bubble: true})
 			}()
 			<-done
 			r.end()
@@ -641,6 +833,41 @@ func filter(seq iter.Seq2[store.Batch, error], change func(store.Batch) []store.
 			}
 		}
 	}
+}
+
+// deaf are methods of b of which watches learn of the commits that are lost with the next
+// one that is not.
+func deaf(b *override, lost func(store.Revision) bool) (
+	commit func(context.Context, store.Txn) (store.Revision, error),
+	watch func(context.Context, string, store.Revision) iter.Seq2[store.Batch, error],
+) {
+	var mu sync.Mutex // guards told
+	told := make(chan struct{})
+	commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+		r, err := b.inner.Commit(ctx, t)
+		if err == nil && !lost(r) {
+			mu.Lock()
+			defer mu.Unlock()
+			close(told)
+			told = make(chan struct{})
+		}
+		return r, err
+	}
+	watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+		return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
+			mu.Lock()
+			next := told
+			mu.Unlock()
+			if batch.Kind == store.BatchChanges && lost(batch.Revision) {
+				select {
+				case <-next:
+				case <-ctx.Done():
+				}
+			}
+			return []store.Batch{batch}
+		})
+	}
+	return commit, watch
 }
 
 // unpinned pages by position in the list of the moment.

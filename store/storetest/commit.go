@@ -137,6 +137,33 @@ var commitChecks = []check{
 			e.Errorf("a fenced commit wrote %q", data)
 		}
 	}},
+	{"Commit/conditions and guards on another kind count, whatever is written", func(e *env) {
+		other := store.Op{Kind: "Other", Key: key("a"), Put: store.Bytes("1")}
+		there := e.commit(put(key("a"), "1"), other)
+		newer := e.commit(put(key("a"), "2")) // the record of the same key
+		current, err := e.b.Get(e.ctx, "Other", key("a"))
+		if err != nil {
+			e.Fatalf("Get: %v", err)
+		}
+		holds := store.Compare{Kind: "Other", Key: key("a"), Created: there, Revision: there}
+		for _, ops := range [][]store.Op{nil, {put(key("a"), "3")}, {del(key("a"))}, {del(key("none"))}, {put(key("b"), "3"), other}} {
+			for _, c := range []store.Compare{
+				{Kind: "Other", Key: key("a")},
+				{Kind: "Other", Key: key("a"), Created: newer},
+				{Kind: "Other", Key: key("a"), Revision: newer},
+			} {
+				e.wantConflict(store.Txn{If: []store.Compare{c}, Ops: ops}, current)
+				e.wantFenced(e.ctx, store.Txn{Guards: []store.Compare{c}, Ops: ops})
+				e.wantFenced(store.WithGuard(e.ctx, c), store.Txn{Ops: ops})
+			}
+			c := store.Compare{Kind: "Other", Key: key("none"), Created: there}
+			e.wantConflict(store.Txn{If: []store.Compare{c}, Ops: ops}, store.Record{})
+			e.wantFenced(store.WithGuard(e.ctx, c), store.Txn{Ops: ops})
+		}
+		e.wantGet(key("a"), there, newer, "2")
+		r := e.txn(store.Txn{Guards: []store.Compare{holds}, If: []store.Compare{holds}, Ops: []store.Op{put(key("a"), "3")}})
+		e.wantGet(key("a"), there, r, "3")
+	}},
 	{"Commit/every guard in the context must hold", func(e *env) {
 		guarded := func() context.Context {
 			ctx := store.WithGuard(e.ctx, store.Compare{Kind: kind, Key: key("one"), Created: e.get(key("one")).Created})

@@ -100,6 +100,31 @@ var getChecks = []check{
 			}
 		}
 	}},
+	{"Get/what was read stays as it was read", func(e *env) {
+		r := e.commit(put(key("a"), "first"), put(key("b"), "other"))
+		s := e.watch(kind, r)
+		e.commit(put(key("a"), "second"))
+		got := []store.Record{e.get(key("a")), e.get(key("b")), s.raw(1)[0].Record}
+		snapshot, _ := e.watch(kind, 0).snapshot()
+		listed, _ := e.listAll(kind, store.ListOptions{})
+		got = append(append(got, snapshot...), listed...)
+		var before []string
+		for _, r := range got {
+			before = append(before, show(r))
+		}
+		e.commit(put(key("a"), "third!"), put(key("b"), "!third"))
+		s.raw(2)
+		e.get(key("b"))
+		e.get(key("a"))
+		e.commit(del(key("a")), del(key("b")))
+		s.raw(2)
+		e.listAll(kind, store.ListOptions{})
+		for i, r := range got {
+			if now := show(r); now != before[i] {
+				e.Errorf("read as %s, and later it is %s", before[i], now)
+			}
+		}
+	}},
 	{"Get/a context that is over gives its cause", func(e *env) {
 		ctx, cause := e.over()
 		_, err := e.b.Get(ctx, kind, key("a"))

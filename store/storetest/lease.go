@@ -64,7 +64,7 @@ func (e *env) keepAlive(l store.Leaser, name string) (judged bool) {
 		}
 		e.Fatalf("Commit under a lease %v old: %v", time.Since(sent), err)
 	}
-	tick := time.NewTicker(store.MinTTL / 4)
+	tick := time.NewTicker(ttl * 5 / 8) // the ttl counts from the renewal, whatever was left
 	defer tick.Stop()
 	for begin := time.Now(); time.Since(begin) < ttl+store.MinTTL; <-tick.C {
 		now := time.Now()
@@ -86,23 +86,31 @@ func (e *env) keepAlive(l store.Leaser, name string) (judged bool) {
 	return true
 }
 
-// letExpire watches a record go with a lease that is not renewed. It says no when
-// this process was held up until the lease could rightly have expired before the
-// record was written.
-func (e *env) letExpire(l store.Leaser, name string) (judged bool) {
+// letExpire watches a record go with a lease that is not renewed, or not again. It says
+// no when this process was held up until the lease could rightly have expired before.
+func (e *env) letExpire(l store.Leaser, name string, renew bool) (judged bool) {
 	e.Helper()
 	const ttl = 2 * store.MinTTL
-	begin := time.Now()
-	written, err := e.b.Commit(e.ctx, store.Txn{Ops: []store.Op{bound(name, e.grant(l, ttl))}})
+	granted := time.Now()
+	id, begin := e.grant(l, ttl), granted
+	written, err := e.b.Commit(e.ctx, store.Txn{Ops: []store.Op{bound(name, id)}})
+	if err == nil && renew {
+		begin = time.Now()
+		err = l.Renew(e.ctx, id)
+	}
 	if err != nil {
-		if time.Since(begin) >= ttl {
+		if time.Since(granted) >= ttl {
 			return false
 		}
-		e.Fatalf("Commit under a lease %v old: %v", time.Since(begin), err)
+		e.Fatalf("use of a lease %v old: %v", time.Since(granted), err)
 	}
 	gone := e.watch(kind, written).changes(1)[0]
-	if lived := time.Since(begin); gone.key != key(name) || !gone.deleted || lived < ttl {
+	lived := time.Since(begin)
+	if gone.key != key(name) || !gone.deleted || lived < ttl {
 		e.Errorf("after %v saw %v", lived, gone)
+	}
+	if e.o.Bubble && lived >= 2*ttl { // elsewhere this process may have been held up
+		e.Errorf("a lease of %v lived %v", ttl, lived)
 	}
 	e.wantMissing(key(name))
 	return true
@@ -140,7 +148,10 @@ var leaseChecks = []check{
 		}
 	})},
 	{"Lease/that is not renewed expires, not before its time", leased(func(e *env, l store.Leaser) {
-		e.tenTimes(l, e.letExpire)
+		e.tenTimes(l, func(l store.Leaser, name string) bool { return e.letExpire(l, name, false) })
+	})},
+	{"Lease/that was renewed expires a whole ttl later", leased(func(e *env, l store.Leaser) {
+		e.tenTimes(l, func(l store.Leaser, name string) bool { return e.letExpire(l, name, true) })
 	})},
 	{"Lease/that is renewed lives on", leased(func(e *env, l store.Leaser) {
 		e.tenTimes(l, e.keepAlive)
@@ -159,15 +170,16 @@ var leaseChecks = []check{
 	})},
 	{"Lease/a record follows the lease of its last put", leased(func(e *env, l store.Leaser) {
 		first, second := e.grant(l, time.Hour), e.grant(l, time.Hour)
-		e.commit(bound("moved", first), bound("freed", first), bound("remade", first))
-		e.commit(bound("moved", second), put(key("freed"), "freed"), del(key("remade")))
-		e.commit(put(key("remade"), "remade"))
+		e.commit(bound("moved", first), bound("freed", first), bound("remade", first), bound("gone", first))
+		e.commit(bound("moved", second), put(key("freed"), "freed"), del(key("remade")), del(key("gone")))
+		s := e.watch(kind, e.commit(put(key("remade"), "remade")))
 		if err := l.Revoke(e.ctx, first); err != nil {
 			e.Fatalf("Revoke: %v", err)
 		}
 		for _, name := range []string{"moved", "freed", "remade"} {
 			e.get(key(name))
 		}
+		s.wantChanges(change{key("mark"), e.commit(put(key("mark"), "")), "", false}) // none of what the lease has no more
 		if err := l.Revoke(e.ctx, second); err != nil {
 			e.Fatalf("Revoke: %v", err)
 		}

@@ -76,7 +76,11 @@ var listChecks = []check{
 	}},
 	{"List/sees every commit that returned before", func(e *env) {
 		for i := range 20 {
-			r := e.commit(put(key(fmt.Sprint(i)), "x"))
+			ops := []store.Op{put(key(fmt.Sprint(i)), "x")}
+			if i%2 == 1 {
+				ops = append(ops, store.Op{Kind: "Other", Key: key("a"), Put: store.Bytes("x")})
+			}
+			r := e.commit(ops...)
 			if all, rev := e.listAll(kind, store.ListOptions{}); len(all) != i+1 || rev < r {
 				e.Fatalf("after commit %d at %d: %d records at %d", i+1, r, len(all), rev)
 			}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +18,8 @@ type Options struct {
 	// the backend a short history.
 	Compact func(ctx context.Context, b store.Backend, kind string) error
 	// Bubble runs every subtest in a bubble of testing/synctest, where leases
-	// expire at once. It is for backends that use no network and no
-	// process.
+	// expire at once, and where it is certain that a watch waits when a commit, the end
+	// of its context or Close comes. It is for backends that use no network and no process.
 	Bubble bool
 	// Parallel runs the subtests in parallel with each other, at most go test's
 	// -parallel at a time. It is for backends that wait for a server or a disk, and
@@ -187,6 +188,20 @@ func (e *env) listAll(kind string, o store.ListOptions) ([]store.Record, store.R
 func (e *env) head() store.Revision {
 	e.Helper()
 	return e.txn(store.Txn{})
+}
+
+// settle lets a watch that has nothing to tell come to its wait. Outside of a bubble that
+// is only likely: what needs it is done several times.
+func (e *env) settle() {
+	e.Helper()
+	if e.o.Bubble {
+		synctest.Wait()
+		return
+	}
+	for range 10 {
+		e.head()
+		runtime.Gosched()
+	}
 }
 
 // show prints a record with its content.

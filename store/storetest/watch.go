@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -191,6 +192,28 @@ func (s *stream) wantEnd(want error) {
 	}
 }
 
+// told reads a watch on a goroutine of its own, so that it waits in the watch while
+// nothing changes. The error is that of its end.
+func (e *env) told(ctx context.Context, after store.Revision) (changes <-chan change, end <-chan error) {
+	found, ended := make(chan change), make(chan error, 1)
+	go func() {
+		for b, err := range e.b.Watch(ctx, kind, after) {
+			if err != nil {
+				ended <- err
+				return
+			}
+			for _, c := range plain(b.Changes) {
+				select {
+				case found <- c:
+				case <-e.ctx.Done():
+				}
+			}
+		}
+		ended <- errors.New("no error")
+	}()
+	return found, ended
+}
+
 var watchChecks = []check{
 	{"Watch/after 0 sends a snapshot, its end, and then changes", func(e *env) {
 		want := e.fillStore(10)
@@ -234,6 +257,61 @@ var watchChecks = []check{
 		for _, s := range streams {
 			s.wantChanges(mark)
 		}
+	}},
+	{"Watch/a record that goes and comes again is told each time", func(e *env) {
+		s := e.watch(kind, e.commit(put(key("a"), "0")))
+		var want []change
+		for i := range 5 {
+			want = append(want, change{key("a"), e.commit(del(key("a"))), fmt.Sprint(i), true})
+			want = append(want, change{key("a"), e.commit(put(key("a"), fmt.Sprint(i+1))), fmt.Sprint(i + 1), false})
+		}
+		s.wantChanges(want...)
+	}},
+	{"Watch/that waits is told of each commit, before there is another", func(e *env) {
+		changes, end := e.told(e.ctx, e.commit(put(key("x"), "0")))
+		for i := range 12 {
+			e.settle()
+			want := change{key("a"), 0, fmt.Sprint(i / 2), i%2 == 1}
+			switch i % 4 {
+			case 0:
+				want.revision = e.commit(put(want.key, want.content))
+			case 2:
+				want.revision = e.commit(store.Op{Kind: "Other", Key: key("a"), Put: store.Bytes("x")}, put(want.key, want.content))
+			default:
+				want.revision = e.commit(del(want.key))
+			}
+			select {
+			case got := <-changes:
+				e.wantSame("a watch that waited", []change{got}, []change{want})
+			case err := <-end:
+				e.Fatalf("a watch that waited for %+v ended: %v", want, err)
+			case <-e.ctx.Done():
+				e.Fatalf("a watch that waited was not told of %+v", want)
+			}
+		}
+	}},
+	{"Watch/nothing runs before it is ranged over, nor after the loop", func(e *env) {
+		e.fillStore(3)
+		sequence := e.b.Watch(e.ctx, kind, 0)
+		e.commit(put(key("later"), "x"))
+		for b, err := range sequence { // a snapshot of when the loop began
+			if err != nil || b.Kind == store.BatchSnapshotEnd && b.Revision != e.head() {
+				e.Errorf("a watch that was made before a commit, and ranged over after it, begins at %d, not at %d: %v", b.Revision, e.head(), err)
+			}
+			if err != nil || b.Kind == store.BatchSnapshotEnd {
+				break
+			}
+		}
+		const n = 500
+		e.wantNoGoroutines(n, "watches that are not ranged over", func() { e.b.Watch(e.ctx, kind, 1) })
+		e.wantNoGoroutines(n, "watches whose loops ended", func() {
+			for _, err := range e.b.Watch(e.ctx, kind, 0) {
+				if err != nil {
+					e.Fatalf("watch: %v", err)
+				}
+				break
+			}
+		})
 	}},
 	{"Watch/sends no other kind", func(e *env) {
 		r := e.commit(put(key("a"), "1"))
@@ -401,6 +479,16 @@ var watchChecks = []check{
 		s.snapshot()
 		cancel(cause)
 		s.wantEnd(cause)
+		ctx, cancel = context.WithCancelCause(e.ctx)
+		_, end := e.told(ctx, e.head())
+		e.settle()
+		cancel(cause)
+		select {
+		case err := <-end:
+			e.wantErr("end of a watch that waited", err, cause)
+		case <-e.ctx.Done():
+			e.Errorf("a watch that waits does not end with its context")
+		}
 		over, cause := e.over()
 		e.watchContext(over, kind, 0).wantEnd(cause)
 	}},
@@ -454,15 +542,8 @@ var closeChecks = []check{
 		}
 		s := e.watch(kind, 0)
 		s.snapshot()
-		ended := make(chan error, 1)
-		go func() {
-			defer close(ended)
-			for _, err := range e.b.Watch(e.ctx, kind, 0) {
-				if err != nil {
-					ended <- err
-				}
-			}
-		}()
+		_, ended := e.told(e.ctx, e.head())
+		e.settle()
 		for range 2 {
 			if err := e.b.Close(); err != nil {
 				e.Errorf("Close: %v", err)
@@ -476,11 +557,34 @@ var closeChecks = []check{
 		e.wantErr("List", err, store.ErrClosed)
 		_, err = e.b.List(e.ctx, kind, store.ListOptions{Limit: 1, Cursor: page.Cursor})
 		e.wantErr("List of another page", err, store.ErrClosed)
-		_, err = e.b.Commit(e.ctx, store.Txn{Ops: []store.Op{put(key("a"), "1")}})
-		e.wantErr("Commit", err, store.ErrClosed)
+		for _, ops := range [][]store.Op{{put(key("a"), "1")}, {del(key("a"))}, nil} {
+			_, err = e.b.Commit(e.ctx, store.Txn{Ops: ops})
+			e.wantErr(fmt.Sprintf("Commit of %d writes", len(ops)), err, store.ErrClosed)
+		}
+		_, err = store.ListSlots(e.ctx, e.b, kind, quarter(0), store.ListOptions{})
+		e.wantErr("ListSlots", err, store.ErrClosed)
+		e.watchSlots(quarter(0), 1).wantEnd(store.ErrClosed)
 		e.watch(kind, 0).wantEnd(store.ErrClosed)
 		e.watch(kind, 1).wantEnd(store.ErrClosed)
 	}},
+}
+
+// wantNoGoroutines does something n times and fails if that leaves goroutines, each time
+// that it is tried: checks that run beside this one have some too.
+func (e *env) wantNoGoroutines(n int, what string, do func()) {
+	e.Helper()
+	left := 0
+	for range 3 {
+		before := runtime.NumGoroutine()
+		for range n {
+			do()
+		}
+		e.settle()
+		if left = runtime.NumGoroutine() - before; left < n/2 {
+			return
+		}
+	}
+	e.Errorf("%d %s left %d goroutines", n, what, left)
 }
 
 // compactWrites is how many changes make a backend forget older ones.
