@@ -73,8 +73,9 @@ func Owning[S, T, OS, OT any](owners *cache.Cache[OS, OT]) OwnerKind[S, T] {
 // in the background, so the owner goes first and its finalizers are served
 // while the children still stand. An owner is one object, by uid: another of
 // the same name does not take its children over. A child goes when the last of
-// its owners has gone; an owner of a kind that is not among those given counts
-// as alive. A child with finalizers is marked, as by any other deletion.
+// its owners has gone; an owner of a kind that is not among those given, or without a uid,
+// counts as alive. If a kind is given with several stores, an owner has gone when none of
+// them has it. A child with finalizers is marked, as by any other deletion.
 //
 // That an owner has gone is read from its store, never concluded from a cache. It is an
 // error if a part is missing, or if the children's cache runs already, to which
@@ -147,9 +148,18 @@ func (c *cascade[S, T]) Reconcile(ctx context.Context, key store.Key) (reconcile
 }
 
 func (c *cascade[S, T]) gone(ctx context.Context, owner store.Owner) (bool, error) {
-	i := slices.IndexFunc(c.owners, func(k OwnerKind[S, T]) bool { return k.kind == owner.Kind })
-	if i < 0 {
-		return false, nil
+	if owner.UID == "" {
+		return false, nil // any object of the key may be meant
 	}
-	return c.owners[i].gone(ctx, owner)
+	known := false
+	for _, k := range c.owners { // owners of one kind may lie in several stores
+		if k.kind != owner.Kind {
+			continue
+		}
+		if gone, err := k.gone(ctx, owner); err != nil || !gone {
+			return false, err
+		}
+		known = true
+	}
+	return known, nil
 }

@@ -419,3 +419,70 @@ func TestCascadeDeletesTheChildOfAnOwnerThatCameAndWent(t *testing.T) {
 		expectGone(t, s, "c")
 	})
 }
+
+// Owners of one kind may lie in two stores: one has gone if neither has it.
+//
+// promise E2. Negative control: mutant "the first store of a kind of owners speaks for all".
+func TestCascadeAsksEveryStoreOfAKindOfOwners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWidgets(t)
+		var kinds []OwnerKind[widgetSpec, widgetStatus]
+		var last *store.Store[struct{}, struct{}]
+		for _, name := range []string{"here", "there"} {
+			last = newKind[struct{}, struct{}](t, "parent")
+			owners, err := cache.New(last, &cache.Options[struct{}, struct{}]{Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			kinds = append(kinds, Owning[widgetSpec, widgetStatus](owners))
+		}
+		o, err := last.Create(t.Context(), &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: "one"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Create(t.Context(), &widget{Meta: store.Meta{Name: "a", Owners: ownedBy(o)}}); err != nil {
+			t.Fatal(err)
+		}
+		c, err := NewCascade("cascade", childCache(t, s), kinds, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manage(t, c)
+		restFor(time.Minute)
+		get(t, s, "a")
+		if err := last.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		restFor(time.Minute)
+		expectGone(t, s, "a")
+	})
+}
+
+// An owner that is named without a uid, as in a text written by hand, is not known to have
+// gone.
+//
+// promise E2. Negative control: mutant "an owner without a uid has gone".
+func TestCascadeLetsAChildOfAnOwnerWithoutUIDLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, parents := newWidgets(t), newKind[struct{}, struct{}](t, "parent")
+		o, err := parents.Create(t.Context(), &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: "one"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		owners, err := cache.New(parents, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := NewCascade("cascade", childCache(t, s), []OwnerKind[widgetSpec, widgetStatus]{Owning[widgetSpec, widgetStatus](owners)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		child := &widget{Meta: store.Meta{Name: "a", Owners: []store.Owner{{Kind: "parent", Key: o.Key()}}}}
+		if _, err := s.Create(t.Context(), child); err != nil {
+			t.Fatal(err)
+		}
+		manage(t, c)
+		restFor(time.Minute)
+		get(t, s, "a")
+	})
+}

@@ -109,12 +109,14 @@ func poll(config any) time.Duration {
 //	finalizer ─ Ensure, Delete ─▶ finalizer and annotation ─ Release ─▶ neither
 //
 // The stage is stored, so a restart does not go back. It is an annotation and
-// not another finalizer, because none can be added to an object in deletion.
+// not another finalizer, because none can be added to an object in deletion. Its
+// value is the uid: an object that is declared again from the text of one in
+// deletion carries the annotation, too.
 func (w *providerWork[S, T, C, A]) delete(ctx context.Context, run *Run[S, T], c C) (reconcile.Result, error) {
 	if !run.Has(w.finalizer) {
 		return reconcile.Result{}, run.Remove(ctx, w.retired...)
 	}
-	if _, released := run.Stored().Annotations[w.releasing]; !released {
+	if run.Stored().Annotations[w.releasing] != run.Stored().UID {
 		if res, err := w.tearDown(ctx, run, c); err != nil || waits(res) {
 			return res, err
 		}
@@ -174,7 +176,7 @@ func (w *providerWork[S, T, C, A]) tearDown(ctx context.Context, run *Run[S, T],
 		if o.Annotations == nil {
 			o.Annotations = map[string]string{}
 		}
-		o.Annotations[w.releasing] = ""
+		o.Annotations[w.releasing] = o.UID
 		return nil
 	})
 }

@@ -602,3 +602,38 @@ func TestErrorOfOneAccessBeatsTheLackOfTheOther(t *testing.T) {
 		}
 	}
 }
+
+// An object that is declared again from the text of one in deletion carries the mark that
+// the provider's Delete has succeeded. It is about the object of before: Delete is called
+// for this one all the same.
+//
+// promise E2. Negative control: mutant "a mark of another object's clean-up spares the clean-up".
+func TestMarkOfAnotherObjectsCleanUpSparesNone(t *testing.T) {
+	s := newWidgets(t)
+	p := &fakeProvider{}
+	waits := true
+	a := fakeAccess{diary: &p.diary, release: func(*widget) (reconcile.Result, error) {
+		if waits {
+			return reconcile.Result{RequeueAfter: time.Second}, nil
+		}
+		return reconcile.Result{}, nil
+	}}
+	l := mustProvide(t, s, p, nil, a)
+	create(t, s, "a")
+	run(t, l, "a")
+	remove(t, s, "a")
+	run(t, l, "a")
+	saved := get(t, s, "a") // as its operator sees it
+	waits = false
+	run(t, l, "a")
+	expectGone(t, s, "a")
+	if _, err := s.Create(t.Context(), &widget{Meta: store.Meta{Name: "a", Annotations: saved.Annotations}}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, l, "a")
+	remove(t, s, "a")
+	p.take()
+	run(t, l, "a")
+	p.expect(t, "Ensure", "Delete a", "Release")
+	expectGone(t, s, "a")
+}
