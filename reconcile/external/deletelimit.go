@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -44,34 +43,53 @@ const deleteBlock = 64
 type deletions struct {
 	limit DeleteLimit
 
-	mu    sync.Mutex           // guards what follows; not held during calls to the store
-	begun map[string]time.Time // by uid, within the window
-	more  int                  // allowed beyond the limit, taken from the store
+	mu    sync.Mutex          // guards what follows; not held during calls to the store
+	begun map[string]deletion // by uid; begun or looked at within the window
+	more  int                 // allowed beyond the limit, taken from the store
 }
+
+// deletion is one that was begun. It is known for longer than it counts: one that takes
+// longer than the window would otherwise count again.
+type deletion struct{ begun, seen time.Time }
 
 // count takes one deletion from what is allowed to this process.
 func (d *deletions) count(uid string, held bool) (allowed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	if _, again := d.begun[uid]; again {
+	if known, again := d.begun[uid]; again {
+		d.begun[uid] = deletion{known.begun, now}
 		return true
 	}
-	if len(d.begun) >= d.limit.Count { // or each deletion would go through all
-		maps.DeleteFunc(d.begun, func(_ string, at time.Time) bool { return now.Sub(at) >= d.limit.Window })
-	}
 	switch {
-	case !held && len(d.begun) < d.limit.Count:
+	case !held && d.latelyLocked(now) < d.limit.Count:
 	case d.more > 0:
 		d.more--
 	default:
 		return false
 	}
 	if d.begun == nil {
-		d.begun = map[string]time.Time{}
+		d.begun = map[string]deletion{}
 	}
-	d.begun[uid] = now
+	d.begun[uid] = deletion{now, now}
 	return true
+}
+
+// latelyLocked is how many deletions count, or more where that is below the limit. It
+// forgets those that are over.
+func (d *deletions) latelyLocked(now time.Time) (n int) {
+	if len(d.begun) < d.limit.Count { // or each deletion would go through all
+		return len(d.begun)
+	}
+	for uid, known := range d.begun {
+		switch {
+		case now.Sub(known.seen) >= d.limit.Window:
+			delete(d.begun, uid)
+		case now.Sub(known.begun) < d.limit.Window:
+			n++
+		}
+	}
+	return n
 }
 
 func (d *deletions) allow(n int) {

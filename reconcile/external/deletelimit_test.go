@@ -179,3 +179,36 @@ func TestDeleteThatWasBegunIsNotHeld(t *testing.T) {
 		}
 	})
 }
+
+// A deletion that takes longer than the window counts once, however often it is looked at.
+//
+// promise E2. Negative control: mutant "a deletion that lasts counts again".
+func TestDeletionThatLastsCountsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.DeleteLimit = external.DeleteLimit{Count: 3, Window: time.Hour}
+		w.restart(nil)
+		keys := w.populate(4)
+		w.reconcileAll(keys)
+		w.with(external.ClientFuncs[diskSpec, diskStatus]{
+			ObserveFunc: w.client.Observe, CreateFunc: w.client.Create, UpdateFunc: w.client.Update,
+			DeleteFunc: func(context.Context, *disk) error { return nil }, // it is under way
+		})
+		gone := func(k store.Key) {
+			if err := w.store.Delete(t.Context(), must(w.store.Get(t.Context(), k))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, k := range keys[:3] {
+			gone(k)
+		}
+		for range 90 {
+			w.reconcileAll(keys[:3])
+			time.Sleep(time.Minute)
+		}
+		gone(keys[3]) // one in this hour
+		w.reconcileAll([]store.Key{keys[3], keys[0], keys[1], keys[2]})
+		if reason, _, err := w.rec.DeletesHeld(t.Context()); reason != "" || err != nil {
+			t.Errorf("held: %q, %v; want no hold: one deletion was begun within the hour", reason, err)
+		}
+	})
+}

@@ -19,6 +19,7 @@ type absence struct {
 	// which nothing follows from an absence.
 	since  time.Time
 	byMark bool // a create of unknown outcome is looked for by its mark
+	last   bool // the object is in deletion: what is not found is left behind
 }
 
 type proof uint8
@@ -40,7 +41,7 @@ func inRun(ctx context.Context) bool { return ctx.Value(runKey{}) != nil }
 type runKey struct{}
 
 func (v view) absence() absence {
-	a := absence{byMark: v.naming == ByMark}
+	a := absence{byMark: v.naming == ByMark, last: v.deleting}
 	if !v.young {
 		a.since = v.graceEnd
 	}

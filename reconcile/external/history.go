@@ -85,7 +85,7 @@ func (v *Inventory[S, T, R]) noteStore(ctx context.Context) error {
 	case reason != "":
 		h.lost, h.stored = reason, true
 	case h.stored: // an operator has released it
-		*h = history{high: h.high, trusted: true}
+		*h = history{trusted: true} // high may be of what the restore lost
 	}
 	if page.Revision < h.high && h.lost == "" {
 		h.lost = fmt.Sprintf("the store went back from revision %d to %d: was it restored from a backup?", h.high, page.Revision)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
 )
@@ -140,3 +141,47 @@ func TestListThatLagsIsNoSignOfARestore(t *testing.T) {
 		}
 	})
 }
+
+// An operator's word counts for every process, also for one that has seen the store go
+// back by itself.
+//
+// promise E2. Negative control: mutant "a release elsewhere is forgotten where the store went back".
+func TestReleaseCountsWhereTheStoreWentBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(30)
+		w.reconcileAll(keys)
+		saved := w.backup()
+		for range 100 {
+			must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size += "1"; return nil }))
+		}
+		time.Sleep(time.Hour)
+		live := &switched{Backend: w.backend}
+		w.backend = live
+		w.restart(nil)
+		first := w.inventory()
+		if _, err := first.Report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		live.Backend = saved // under a process that goes on
+		w.cloud.Put(reconciletest.Resource{Name: "t-orphan", Tags: tags(external.Mark{Installation: home, Kind: "Disk", Key: store.Key{Namespace: "t", Name: "orphan"}})})
+		time.Sleep(time.Hour)
+		if _, err := first.Prune(t.Context(), external.Cap{}); !errors.Is(err, external.ErrPruneRefused) {
+			t.Fatalf("after the restore: %v, want a refusal", err)
+		}
+		if err := w.inventory().Release(t.Context()); err != nil { // another process
+			t.Fatal(err)
+		}
+		if done, err := first.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 1 {
+			t.Errorf("after an operator's word to another process: pruned %v, %v; want one", done, err)
+		}
+		live.Backend = must(memory.New(nil)) // a second time
+		must(must(store.New[diskSpec, diskStatus](live.Backend, "Disk", nil)).Create(t.Context(), &disk{Meta: store.Meta{Namespace: "t", Name: "new"}}))
+		time.Sleep(time.Hour)
+		if _, err := first.Prune(t.Context(), external.Cap{}); !errors.Is(err, external.ErrPruneRefused) {
+			t.Errorf("after a second restore: %v, want a refusal", err)
+		}
+	})
+}
+
+// switched is a backend that is restored while processes use it.
+type switched struct{ store.Backend }

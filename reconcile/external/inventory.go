@@ -47,7 +47,7 @@ type InventoryOptions[S, T, R any] struct {
 	// IDOf is the id of a declaration's resource; empty: it has none yet. Nil:
 	// the external name in its Intent. With [ByMark] a resource whose id is not known,
 	// because the outcome of its create is not known, is looked for on the list by its
-	// mark; if IDOf is nil its id is the external name then, else Compare may set what
+	// mark, and so it is in a deletion with [ByUs]; if IDOf is nil its id is the external name then, else Compare may set what
 	// IDOf reads. With Detail a list has no marks, and such an object stops with
 	// [ErrCreateIncomplete].
 	IDOf func(o *store.Object[S, T]) string
@@ -557,6 +557,9 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	// The id of an object whose create is pending may be that of an earlier resource.
 	phase, _ := phaseOf(o.Intent)
 	byMark := why.byMark && (phase == pending || phase == succeeded && id == "")
+	if why.last && phase == pending && id == "" {
+		byMark = true // [ByUs]: the name is not on record yet, and no create follows that finds it
+	}
 	if id == "" && !byMark {
 		return Observation{}, nil
 	}

@@ -757,3 +757,28 @@ func TestAnswerOfAWriteCountsForFresh(t *testing.T) {
 		wantSize(t, "after more than that", v, id, "3")
 	})
 }
+
+// A create of unknown outcome under a name of ours, which the inventory knows by the
+// record only: the record has no name yet, and the object is deleted.
+//
+// promise E2. Negative control: mutant "a deletion does not look for a create without a name".
+func TestDeletionLooksForACreateThatLeftNoName(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.slowToShow(external.ByUs)
+		f := w.losing(w.client.Create).(external.ClientFuncs[diskSpec, diskStatus])
+		f.DeleteFunc = func(ctx context.Context, o *disk) error { return w.cloud.Delete(ctx, o.Intent.ExternalName) }
+		w.with(w.inventory(func(o *invOpts) { o.IDOf = nil }).Client(f))
+		w.declare()
+		w.fails()
+		w.delete()
+		for range 10 {
+			if !w.gone() {
+				w.run()
+			}
+			time.Sleep(31 * time.Second)
+		}
+		if got := sizes(w.cloud); got != "" || !w.gone() {
+			t.Errorf("gone: %v; disks of the sizes %q, want none", w.gone(), got)
+		}
+	})
+}
