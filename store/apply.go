@@ -130,8 +130,7 @@ func (a *applier[S, T]) compare(ctx context.Context) (surplus []*Object[S, T], e
 		ours := o.Labels[LabelOwner] == a.owner
 		switch _, wanted := a.declared[o.Key()]; {
 		case wanted && !ours:
-			return nil, fmt.Errorf("%w: %s %s is not declared by %s; label it %s=%s to hand it over",
-				ErrExists, a.s.kind, o.Key(), a.owner, LabelOwner, a.owner)
+			return nil, a.foreign(o.Key())
 		case wanted:
 			a.stored[o.Key()] = o
 		case ours && !o.Deleting():
@@ -139,6 +138,11 @@ func (a *applier[S, T]) compare(ctx context.Context) (surplus []*Object[S, T], e
 		}
 	}
 	return surplus, nil
+}
+
+func (a *applier[S, T]) foreign(k Key) error {
+	return fmt.Errorf("%w: %s %s is not declared by %s; label it %s=%s to hand it over",
+		ErrExists, a.s.kind, k, a.owner, LabelOwner, a.owner)
 }
 
 func (a *applier[S, T]) refuse(surplus []*Object[S, T], maxDelete int) error {
@@ -167,6 +171,9 @@ func (a *applier[S, T]) put(ctx context.Context, want *Object[S, T]) error {
 		return a.count(&a.done.Waiting, nil)
 	}
 	now, err := a.s.Mutate(ctx, want.Key(), func(o *Object[S, T]) error {
+		if o.Labels[LabelOwner] != a.owner { // it was made since the list
+			return a.foreign(o.Key())
+		}
 		o.Labels = union(o.Labels, want.Labels)
 		o.Annotations = union(o.Annotations, want.Annotations)
 		o.Spec = a.s.Clone(want).Spec

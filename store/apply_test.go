@@ -429,3 +429,46 @@ func TestCopyGoesFromOneCodecToAnother(t *testing.T) {
 		}
 	}
 }
+
+// swapping is a backend in which another writer acts after the first list.
+type swapping struct {
+	store.Backend
+	act func()
+}
+
+func (b *swapping) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	p, err := b.Backend.List(ctx, kind, o)
+	if act := b.act; act != nil {
+		b.act = nil
+		act()
+	}
+	return p, err
+}
+
+// An object that was made by hand while a set was applied is not taken over: the owner's
+// next set would delete it.
+//
+// promise E2. Negative control: mutant "an object that was made meanwhile is taken over".
+func TestApplyTakesOverNothingThatWasMadeMeanwhile(t *testing.T) {
+	ctx := t.Context()
+	b := &swapping{Backend: must[*memory.Backend](t)(memory.New(nil))}
+	s := must[*buckets](t)(store.New[bucketSpec, bucketStatus](b, "bucket", nil))
+	if _, err := s.Apply(ctx, declared("a"), "file", 1); err != nil {
+		t.Fatal(err)
+	}
+	b.act = func() {
+		if err := s.Delete(ctx, stored(t, s, named("a"))); err != nil {
+			t.Fatal(err)
+		}
+		must[*bucket](t)(s.Create(ctx, named("a")))
+	}
+	set := declared("a")
+	set[0].Spec.Region = "us-1"
+	if did, err := s.Apply(ctx, set, "file", 1); !errors.Is(err, store.ErrExists) {
+		t.Errorf("got %+v, error %v, want ErrExists", did, err)
+	}
+	if _, err := s.Apply(ctx, nil, "file", 1); err != nil {
+		t.Fatal(err)
+	}
+	wantNames(t, s, "a")
+}
