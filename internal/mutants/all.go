@@ -2366,8 +2366,23 @@ var All = []Mutant{
 	},
 	{
 		Name: "deletions have no limit",
-		File: "reconcile/external/deletelimit.go", Old: "case !held && len(d.begun) < d.limit.Count:", New: "case !held && (BROKEN || len(d.begun) < d.limit.Count):",
+		File: "reconcile/external/deletelimit.go", Old: "case !held && d.latelyLocked(now) < d.limit.Count:", New: "case !held && (BROKEN || d.latelyLocked(now) < d.limit.Count):",
 		Package: "reconcile/external", Test: "TestDeletesBeyondTheLimitWaitForAWord",
+	},
+	{
+		Name: "a deletion that lasts counts again",
+		File: "reconcile/external/deletelimit.go", Old: "case now.Sub(known.seen) >= d.limit.Window:", New: "case now.Sub(known.seen) >= d.limit.Window, BROKEN && now.Sub(known.begun) >= d.limit.Window:",
+		Package: "reconcile/external", Test: "TestDeletionThatLastsCountsOnce",
+	},
+	{
+		Name: "a release elsewhere is forgotten where the store went back",
+		File: "reconcile/external/history.go", Old: "\t\t*h = history{trusted: true} // high may", New: "\t\thigh := h.high\n\t\tdefer func() {\n\t\t\tif BROKEN && page.Revision < high {\n\t\t\t\th.lost = \"the store went back\"\n\t\t\t}\n\t\t}()\n\t\t*h = history{trusted: true} // high may",
+		Package: "reconcile/external", Test: "TestReleaseCountsWhereTheStoreWentBack",
+	},
+	{
+		Name: "a deletion does not look for a create without a name",
+		File: "reconcile/external/inventory.go", Old: "if why.last && phase == pending && id == \"\" {", New: "if why.last && phase == pending && id == \"\" && !BROKEN {",
+		Package: "reconcile/external", Test: "TestDeletionLooksForACreateThatLeftNoName",
 	},
 	{
 		Name: "a hold of deletions ends with the process",
@@ -2674,6 +2689,11 @@ var All = []Mutant{
 		Name: "a file of declarations is taken while it is written",
 		File: "reconcile/declare/watch.go", Old: "\tif !settled {\n", New: "\tif !settled && !BROKEN {\n",
 		Package: "reconcile/declare", Test: "TestAHalfWrittenFileIsNotTaken",
+	},
+	{
+		Name: "an object that was made meanwhile is taken over",
+		File: "store/apply.go", Old: "if o.Labels[LabelOwner] != a.owner { // it was", New: "if o.Labels[LabelOwner] != a.owner && !BROKEN { // it was",
+		Package: "store", Test: "TestApplyTakesOverNothingThatWasMadeMeanwhile",
 	},
 	{
 		Name: "a file of declarations may delete all that it declared",
@@ -3480,7 +3500,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a short resync tries what is parked",
-		File: "reconcile/supervisor.go", Old: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n", New: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n\tif BROKEN {\n\t\tlimit = cmp.Or(s.k.o.Resync, time.Hour)\n\t}\n",
+		File: "reconcile/supervisor.go", Old: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n", New: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n\tif BROKEN {\n\t\tif limit = s.k.o.Resync; limit == 0 {\n\t\t\tlimit = time.Hour\n\t\t}\n\t}\n",
 		Package: "reconcile", Test: "TestShortResyncTriesNoParkedKey",
 	},
 	{
@@ -3537,6 +3557,21 @@ var All = []Mutant{
 		Name: "children of an owner that was made again are not run",
 		File: "reconcile/lifecycle/cascade.go", Old: "is == nil || is.UID != was.UID)", New: "is == nil || is.UID != was.UID && !BROKEN)",
 		Package: "reconcile/lifecycle", Test: "TestCascadeRunsTheChildrenOfAnOwnerThatWasMadeAgain",
+	},
+	{
+		Name: "the first store of a kind of owners speaks for all",
+		File: "reconcile/lifecycle/cascade.go", Old: "\t\tknown = true\n", New: "\t\tif BROKEN {\n\t\t\treturn true, nil\n\t\t}\n\t\tknown = true\n",
+		Package: "reconcile/lifecycle", Test: "TestCascadeAsksEveryStoreOfAKindOfOwners",
+	},
+	{
+		Name: "an owner without a uid has gone",
+		File: "reconcile/lifecycle/cascade.go", Old: "if owner.UID == \"\" {", New: "if owner.UID == \"\" && !BROKEN {",
+		Package: "reconcile/lifecycle", Test: "TestCascadeLetsAChildOfAnOwnerWithoutUIDLive",
+	},
+	{
+		Name: "a mark of another object's clean-up spares the clean-up",
+		File: "reconcile/lifecycle/provider.go", Old: "if run.Stored().Annotations[w.releasing] != run.Stored().UID {", New: "if mark, there := run.Stored().Annotations[w.releasing]; mark != run.Stored().UID && !(BROKEN && there) {",
+		Package: "reconcile/lifecycle", Test: "TestMarkOfAnotherObjectsCleanUpSparesNone",
 	},
 	{
 		Name: "an older owner of the name stands for the newer one",
@@ -3880,7 +3915,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a deletion that was begun is held",
-		File: "reconcile/external/deletelimit.go", Old: "if _, again := d.begun[uid]; again {", New: "if _, again := d.begun[uid]; again && !(BROKEN && held) {",
+		File: "reconcile/external/deletelimit.go", Old: "if known, again := d.begun[uid]; again {", New: "if known, again := d.begun[uid]; again && !(BROKEN && held) {",
 		Package: "reconcile/external", Test: "TestDeleteThatWasBegunIsNotHeld",
 	},
 	{
