@@ -33,7 +33,8 @@ type Pruned struct {
 //   - a kind is not pruned if one that needs it was not pruned to the end, be it that a
 //     resource of that one was written too lately, or could not be read;
 //   - an orphan that a declared object refers to, as far as the graph knows, is in use and
-//     stays ([ErrInUse]).
+//     stays ([ErrInUse]). The graph knows what the sources of its trackers have read: prune
+//     when they have synced, and with caches of the whole kinds, not of shards.
 //
 // Most is the cap for each kind, as in Prune. Kinds that the graph does not know come
 // first, in the given order. The results are in the order in which the kinds were

@@ -59,7 +59,9 @@ type Handler[S, T any] struct {
 	// in errors and logs; see [FinalizerName] for what it may hold. Empty: "handler",
 	// and "handler-2" and so on for further ones, by the order of adding. Give
 	// a name to handlers that come and go while running, or that a later
-	// version may reorder, since objects carry it.
+	// version may reorder, since objects carry it. Handlers of two Lifecycles of
+	// one kind need different names: with one finalizer the first that is done
+	// with an object is done for both.
 	Name string
 
 	// Add is called for an object that is new to this handler, and again until

@@ -15,8 +15,9 @@ import (
 // Options of New and NewProvider. Nil and zero fields mean what is said beside
 // the field. They are copied.
 type Options struct {
-	// Finalizer is the provider's finalizer. Empty: from the kind. Handlers
-	// have their own, in [Handler.Finalizer].
+	// Finalizer is the provider's finalizer. Empty: from the kind, so that two
+	// providers of one kind need one each. Handlers have their own, in
+	// [Handler.Finalizer].
 	Finalizer string
 
 	// Retired lists finalizers of handlers or providers that earlier versions
