@@ -3520,7 +3520,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a short resync tries what is parked",
-		File: "reconcile/supervisor.go", Old: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n", New: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n\tif BROKEN {\n\t\tlimit = cmp.Or(s.k.o.Resync, time.Hour)\n\t}\n",
+		File: "reconcile/supervisor.go", Old: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n", New: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n\tif BROKEN && s.k.o.Resync > 0 {\n\t\tlimit = s.k.o.Resync\n\t}\n",
 		Package: "reconcile", Test: "TestShortResyncTriesNoParkedKey",
 	},
 	{
