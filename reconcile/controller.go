@@ -298,6 +298,7 @@ func (c *Controller[K]) backoff() string {
 // running then is named in the error, which is a *queue.StopError, and goes on
 // alone: no second run of those keys starts in this process. Nothing that was
 // only queued is lost, because after a restart the sources list everything again.
+// What fails meanwhile, as a placement or the cache that For made, is in the error too.
 //
 // Values of ctx are there in the runs' contexts; its end is not. A second Run is
 // ErrRunning: a controller runs once.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 )
 
@@ -122,3 +124,13 @@ var (
 	errNotSynced  = errors.New("not synced yet")
 	errStopped    = errors.New("its queue was stopped, so it runs nothing any more")
 )
+
+// onlyCanceled reports whether err says nothing but that a context was cancelled.
+// Of errors that were joined each must: the others are news.
+func onlyCanceled(err error) bool {
+	if reflect.TypeOf(err) == reflect.TypeOf(errors.Join(context.Canceled)) {
+		parts := err.(interface{ Unwrap() []error }).Unwrap()
+		return !slices.ContainsFunc(parts, func(e error) bool { return !onlyCanceled(e) })
+	}
+	return errors.Is(err, context.Canceled)
+}

@@ -290,6 +290,9 @@ func (f *feed[K]) runAgain(ctx context.Context) {
 		began := f.begin()
 		err := isolate(func() error { return f.Run(ctx, f) })
 		if ctx.Err() != nil {
+			if p := new(PanicError); errors.As(err, &p) && !onlyCanceled(err) {
+				f.fail(err, 0) // other errors mostly say that it was told to end
+			}
 			return
 		}
 		if err == nil {

@@ -63,6 +63,7 @@ func (g *group) Run(ctx context.Context, work lease.Work) error {
 	g.mu.Unlock()
 	if last {
 		<-g.done
+		return g.err
 	}
 	return nil
 }

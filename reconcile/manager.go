@@ -579,16 +579,6 @@ func (m *Manager) ended(mb *member, err error) {
 	}
 }
 
-// onlyCanceled reports whether err says nothing but that a context was cancelled.
-// Of errors that were joined each must: the others are news.
-func onlyCanceled(err error) bool {
-	if reflect.TypeOf(err) == reflect.TypeOf(errors.Join(context.Canceled)) {
-		parts := err.(interface{ Unwrap() []error }).Unwrap()
-		return !slices.ContainsFunc(parts, func(e error) bool { return !onlyCanceled(e) })
-	}
-	return errors.Is(err, context.Canceled)
-}
-
 // A LeftoverError names what had not returned when a Manager's time to stop was
 // over. It goes on alone.
 type LeftoverError struct{ Names []string }

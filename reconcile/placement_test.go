@@ -1302,3 +1302,36 @@ func TestControllerThatSharesAPlacementDoesNotWaitForTheRunsOfOthers(t *testing.
 		pass(time.Minute)
 	})
 }
+
+// hasty is a placement that gives a shard again before the work of before has returned.
+type hasty struct{ *handPlaced }
+
+func (p hasty) Run(ctx context.Context, work lease.Work) error {
+	var works sync.WaitGroup
+	first, lost := context.WithCancel(ctx)
+	works.Go(func() { _ = work(first, 0) })
+	time.Sleep(time.Minute)
+	works.Go(func() { _ = work(ctx, 0) })
+	time.Sleep(time.Minute)
+	lost()
+	works.Wait()
+	return nil
+}
+
+// promise Q1: the end of a hold of a shard takes nothing from the next one, if a placement of
+// the program's begins that before.
+func TestShardThatIsGivenAgainBeforeItsWorkHasEndedIsHeld(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		c := newController(t, r, &reconcile.Options[string]{Placement: hasty{newHandPlaced(1)}})
+		run := start(t, c)
+		pass(time.Hour)
+		expect(t, "shards that are held", c.Snapshot().Held, 1)
+		add(t, c, "k")
+		pass(time.Second)
+		expectList(t, "runs", r.keys(), "k")
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

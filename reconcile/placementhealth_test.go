@@ -77,6 +77,53 @@ func TestHealthSaysThatTheStoreOfTheLeasesIsUnavailable(t *testing.T) {
 	})
 }
 
+// A host that elects by itself says that this server holds the lease, and the store does not
+// take that: Health says why nothing runs.
+func TestHealthSaysThatTheTermOfAHostIsNotAccepted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := &ailing{Backend: newBackend(t)}
+		old, next := manual(t, b), manual(t, b)
+		c := newController(t, record[string](nil), &reconcile.Options[string]{Placement: old})
+		run := start(t, c)
+		start(t, newController(t, record[string](nil), &reconcile.Options[string]{Placement: next}))
+		next.Set(true, 7)
+		pass(time.Second)
+		if err := c.Health(); err != nil {
+			t.Errorf("Health of one that does not hold the lease: %v", err)
+		}
+		old.Set(true, 3)
+		pass(time.Second)
+		for what, ask := range map[string]func() error{"Health": c.Health, "Ready": c.Ready} {
+			if err := ask(); !errors.Is(err, lease.ErrStaleTerm) {
+				t.Errorf("%s of one with an old term: %v, want ErrStaleTerm", what, err)
+			}
+		}
+		old.Set(false, 3)
+		pass(time.Second)
+		if err := c.Health(); err != nil {
+			t.Errorf("Health of one that gave up its claim: %v", err)
+		}
+		old.Set(true, 8)
+		pass(time.Second)
+		if err := c.Health(); err != nil {
+			t.Errorf("Health of one with a new term: %v", err)
+		}
+		b.why.Store(&store.UnavailableError{Since: time.Now(), Err: errBoom})
+		if err := c.Health(); !errors.Is(err, errBoom) {
+			t.Errorf("Health while the store is away: %v", err)
+		}
+		b.why.Store(nil)
+		old.Set(true, 2)
+		pass(time.Second)
+		if err := run.end(); err != nil {
+			t.Fatal(err)
+		}
+		if err := old.Health(); err != nil {
+			t.Errorf("Health after Run: %v", err)
+		}
+	})
+}
+
 func newControllerNamed(t *testing.T, name string) *reconcile.Controller[string] {
 	t.Helper()
 	return must[*reconcile.Controller[string]](t)(reconcile.New(name, record[string](nil), nil))

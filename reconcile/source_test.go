@@ -811,3 +811,27 @@ func TestChanKeepsItsKeyWhenAShardIsGained(t *testing.T) {
 		expectList(t, "runs", r.keys(), "probe", "a", "b")
 	})
 }
+
+// promise R3: a source that panics when it is told to end is reported. What it returns then says
+// mostly that it was told, and is not.
+func TestSourceThatPanicsAtItsEndIsReported(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var heard list[string]
+		c := newController(t, record[string](nil), &reconcile.Options[string]{Hooks: reconcile.Hooks[string]{OnError: func(f reconcile.Failure[string]) { heard.add(f.Source) }}})
+		for name, end := range map[string]func(error) error{
+			"panics": func(error) error { panic(errBoom) }, "says so": func(err error) error { panic(err) }, "fails": func(error) error { return errBoom },
+		} {
+			if err := c.Watch(reconcile.Source[string]{Name: name, Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+				to.Synced()
+				<-ctx.Done()
+				return end(ctx.Err())
+			}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := start(t, c).end(); err != nil {
+			t.Fatal(err)
+		}
+		expectList(t, "sources that were reported", heard.get(), "panics")
+	})
+}

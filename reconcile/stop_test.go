@@ -15,6 +15,8 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
 )
 
 // brokenPlacement wins its only shard and then fails.
@@ -459,5 +461,86 @@ func TestControllerThatDrainsWaitsForNoSource(t *testing.T) {
 		if err := run.end(); err != nil {
 			t.Errorf("Run = %v", err)
 		}
+	})
+}
+
+// badEnd is a placement that fails once its work has ended.
+type badEnd struct {
+	*handPlaced
+	end func() error
+}
+
+func (p badEnd) Run(ctx context.Context, work lease.Work) error {
+	_ = p.handPlaced.Run(ctx, work)
+	return p.end()
+}
+
+// promise Q8: what fails while a controller stops is in the error of Run, as with a Manager: a
+// placement that cannot give its lease back, a cache whose store was closed or whose objects
+// were written to. A placement that only says that it was told to end has not failed.
+func TestWhatFailsWhileAControllerStopsIsReturned(t *testing.T) {
+	for name, end := range map[string]func() error{
+		"error": func() error { return errBoom }, "panic": func() error { panic(errBoom) },
+		"cancelled": func() error { return context.Canceled },
+	} {
+		for n, how := range []string{"alone", "in a Manager", "sharing the placement"} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					p := &badEnd{newHandPlaced(1), end}
+					controller := func(name string) *reconcile.Controller[string] {
+						return must[*reconcile.Controller[string]](t)(reconcile.New(name, record[string](nil), &reconcile.Options[string]{Placement: p}))
+					}
+					var run *running
+					switch n {
+					case 0:
+						run = start(t, controller("a"))
+					case 1:
+						run = startManaged(t, controller("a"))
+					default:
+						run = startManaged(t, controller("a"), controller("b"))
+					}
+					pass(time.Minute)
+					if err := run.end(); errors.Is(err, errBoom) != (name != "cancelled") || name == "cancelled" && err != nil {
+						t.Errorf("Run: %v", err)
+					}
+				})
+			})
+		}
+	}
+	object := func(t *testing.T, s *things, do func()) *reconcile.ObjectController[spec, status] {
+		return must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(s, func(context.Context, *thing) (reconcile.Result, error) {
+			do()
+			return reconcile.Result{}, nil
+		}, &reconcile.ForOptions[spec, status]{Cache: &cache.Options[spec, status]{DetectMutations: true}}))
+	}
+	t.Run("cache that was written to", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			s := newStore(t, newBackend(t), "thing")
+			c := object(t, s, func() {})
+			create(t, s, "a")
+			run := start(t, c)
+			shared, _ := c.Cache().Get(key("a"))
+			shared.Spec.Size++
+			if err := run.end(); !errors.Is(err, cache.ErrMutated) {
+				t.Errorf("Run: %v, want ErrMutated", err)
+			}
+		})
+	})
+	t.Run("cache of a store that is closed", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			b := newBackend(t)
+			s := newStore(t, b, "thing")
+			release := make(chan struct{})
+			create(t, s, "a")
+			run := start(t, object(t, s, func() { <-release }))
+			run.stop()
+			synctest.Wait()
+			_ = b.Close()
+			synctest.Wait()
+			close(release)
+			if err := run.end(); !errors.Is(err, store.ErrClosed) {
+				t.Errorf("Run: %v, want ErrClosed", err)
+			}
+		})
 	})
 }

@@ -61,6 +61,7 @@ type supervisor[K comparable] struct {
 	leases  LeaseCounts
 
 	// The supervisor alone has these.
+	errs     []error          // why the controller cannot go on, and what failed while it stopped
 	held     int              // shards
 	gained   []int            // shards whose keys are not listed yet
 	opened   bool             // the workers ran, or it was said what they wait for
@@ -113,9 +114,15 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 		})
 	}
 	s.k.work.start(partPlacement, func() { s.placed(ctx, s.k.placementOf()) }) // ends with ctx and the last run
-	err := s.supervise(ctx)
+	s.supervise(ctx)
 	end()
-	return errors.Join(err, s.stop(cancel))
+	err := s.stop(cancel)
+	for _, m := range s.k.takeMail() {
+		if m.what == failed { // while the controller stopped
+			s.take(m)
+		}
+	}
+	return errors.Join(append(s.errs, err)...)
 }
 
 const partPlacement = "placement"
@@ -145,10 +152,10 @@ func (s *supervisor[K]) placed(ctx context.Context, place lease.Placement) {
 	s.k.mu.Lock()
 	over = true
 	s.k.mu.Unlock()
-	if err == nil {
+	if err == nil && ctx.Err() == nil {
 		err = errors.New("it ended")
 	}
-	if ctx.Err() == nil {
+	if err != nil && (ctx.Err() == nil || !onlyCanceled(err)) {
 		s.fail(fmt.Errorf("placement %v: %w", place, err)) // which ends ctx
 	}
 	works.Wait() // a placement that panicked has not waited for them
@@ -176,7 +183,7 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease)
 	s.k.post(message{what: shardGained, shard: shard})
 
 	<-ctx.Done()
-	held.Store(nil)
+	held.CompareAndSwap(h, nil) // a placement that does not wait for work may have given the shard again
 	why := context.Cause(ctx)
 	s.k.mu.Lock()
 	stopping := s.sources.running.Err() != nil
@@ -268,19 +275,16 @@ func allClosed(all []<-chan struct{}, until <-chan struct{}) bool {
 }
 
 // supervise does what messages ask for, until ctx ends or the controller cannot go on.
-func (s *supervisor[K]) supervise(ctx context.Context) error {
+func (s *supervisor[K]) supervise(ctx context.Context) {
 	tick := time.NewTicker(housekeeping)
 	defer tick.Stop()
-	for {
+	for len(s.errs) == 0 {
 		s.step()
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-s.k.rung:
 			for _, m := range s.k.takeMail() {
-				if m.what == failed {
-					return m.err
-				}
 				s.take(m)
 			}
 			s.sayHandovers(false)
@@ -288,7 +292,7 @@ func (s *supervisor[K]) supervise(ctx context.Context) error {
 			s.sayHandovers(true)
 		case <-s.patience:
 			if err := s.tooLate(); err != nil {
-				return err
+				s.errs = append(s.errs, err)
 			}
 		case <-tick.C:
 			s.keepHouse()
@@ -313,6 +317,8 @@ func (s *supervisor[K]) take(m message) {
 		s.told.lose(m.err)
 		s.countLease(func(n *LeaseCounts) { n.end(m.err) })
 		s.k.dropOthers()
+	case failed:
+		s.errs = append(s.errs, m.err)
 	}
 }
 

@@ -70,6 +70,46 @@ var All = []Mutant{
 		Package: "queue", Test: "TestKeyThatWaitsForABucketIsNotStarvedByItsTenant",
 	},
 	{
+		Name: "what fails while a controller stops is dropped",
+		File: "reconcile/supervisor.go", Old: "if m.what == failed { //", New: "if m.what == failed && !BROKEN { //",
+		Package: "reconcile", Test: "TestWhatFailsWhileAControllerStopsIsReturned",
+	},
+	{
+		Name: "a placement that fails at its end counts as well",
+		File: "reconcile/supervisor.go", Old: "!onlyCanceled(err)) {", New: "!BROKEN && !onlyCanceled(err)) {",
+		Package: "reconcile", Test: "TestWhatFailsWhileAControllerStopsIsReturned",
+	},
+	{
+		Name: "a placement that only says that it was told to end has failed",
+		File: "reconcile/supervisor.go", Old: "err != nil && (ctx.Err() == nil ||", New: "err != nil && (BROKEN || ctx.Err() == nil ||",
+		Package: "reconcile", Test: "TestWhatFailsWhileAControllerStopsIsReturned",
+	},
+	{
+		Name: "a shared placement that fails at its end counts as well",
+		File: "reconcile/group.go", Old: "\t\t<-g.done\n\t\treturn g.err\n", New: "\t\tif <-g.done; !BROKEN {\n\t\t\treturn g.err\n\t\t}\n",
+		Package: "reconcile", Test: "TestWhatFailsWhileAControllerStopsIsReturned",
+	},
+	{
+		Name: "the end of a hold takes the shard from the next one",
+		File: "reconcile/supervisor.go", Old: "\theld.CompareAndSwap(h, nil)", New: "\tif BROKEN {\n\t\theld.Store(nil)\n\t}\n\theld.CompareAndSwap(h, nil)",
+		Package: "reconcile", Test: "TestShardThatIsGivenAgainBeforeItsWorkHasEndedIsHeld",
+	},
+	{
+		Name: "a host whose term is refused is well",
+		File: "reconcile/lease/manual.go", Old: "if err = cmp.Or(err, m.refused); err != nil {", New: "if err = cmp.Or(err, m.refused); err != nil && !(BROKEN && err == m.refused) {",
+		Package: "reconcile", Test: "TestHealthSaysThatTheTermOfAHostIsNotAccepted",
+	},
+	{
+		Name: "a host that does not claim the lease any more is not well",
+		File: "reconcile/lease/manual.go", Old: "\t\t\tm.refuse(nil)\n", New: "\t\t\tif !BROKEN {\n\t\t\t\tm.refuse(nil)\n\t\t\t}\n",
+		Package: "reconcile", Test: "TestHealthSaysThatTheTermOfAHostIsNotAccepted",
+	},
+	{
+		Name: "a panic of a source that is told to end is silent",
+		File: "reconcile/feed.go", Old: "errors.As(err, &p) && !onlyCanceled(err) {", New: "!BROKEN && errors.As(err, &p) && !onlyCanceled(err) {",
+		Package: "reconcile", Test: "TestSourceThatPanicsAtItsEndIsReported",
+	},
+	{
 		Name: "a batch has keys of two shards",
 		File: "reconcile/worker.go", Old: "w.p.k.holdOf(w.rest[n].Key) == h {", New: "(BROKEN || w.p.k.holdOf(w.rest[n].Key) == h) {",
 		Package: "reconcile", Test: "TestBatchHasKeysOfOneShard",
@@ -448,7 +488,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a lost shard is forgotten before its last run has ended",
-		File: "reconcile/supervisor.go", Old: "	held.Store(nil)\n	why := context.Cause(ctx)", New: "	held.Store(nil)\n	if BROKEN {\n		release()\n	}\n	why := context.Cause(ctx)",
+		File: "reconcile/supervisor.go", Old: "\twhy := context.Cause(ctx)\n", New: "\tif BROKEN {\n\t\trelease()\n\t}\n\twhy := context.Cause(ctx)\n",
 		Package: "reconcile", Test: "TestShardsMoveWhileObjectsChange",
 	},
 	{
@@ -3500,7 +3540,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a short resync tries what is parked",
-		File: "reconcile/supervisor.go", Old: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n", New: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n\tif BROKEN {\n\t\tif limit = s.k.o.Resync; limit == 0 {\n\t\t\tlimit = time.Hour\n\t\t}\n\t}\n",
+		File: "reconcile/supervisor.go", Old: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n", New: "limit := time.Now(), max(s.k.o.Resync, time.Hour)\n\tif BROKEN && s.k.o.Resync > 0 {\n\t\tlimit = s.k.o.Resync\n\t}\n",
 		Package: "reconcile", Test: "TestShortResyncTriesNoParkedKey",
 	},
 	{

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,9 +32,10 @@ type Manual struct {
 	once    running
 	logger  *slog.Logger
 
-	mu   sync.Mutex // guards want
-	want setting
-	news chan struct{} // capacity 1
+	mu      sync.Mutex // guards the two below
+	want    setting
+	refused error         // why the lease is not held although the host says so
+	news    chan struct{} // capacity 1
 }
 
 type setting struct {
@@ -80,23 +82,45 @@ func (m *Manual) Shards() int { return 1 }
 // Lease implements Placement.
 func (m *Manual) Lease(int) Lease { return m.state }
 
+// Health returns what the backend says of itself, or why this server does not hold the
+// lease although the host says so: another one has a higher term, or the store did not take
+// the term.
+func (m *Manual) Health() error {
+	err := store.Health(m.backend)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err = cmp.Or(err, m.refused); err != nil {
+		return fmt.Errorf("lease: %v: %w", m, err)
+	}
+	return nil
+}
+
+func (m *Manual) refuse(why error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refused = why
+}
+
 // Run implements Placement.
 func (m *Manual) Run(ctx context.Context, work Work) error {
 	if !m.once.begin() {
 		return ErrRunning
 	}
 	defer m.once.end()
+	defer m.refuse(nil)
 	tried, failures := setting{}, 0
 	for ctx.Err() == nil {
 		want := m.wanted()
 		if want != tried {
 			tried, failures = want, 0
+			m.refuse(nil)
 		}
 		if !want.held {
 			m.await(ctx, 0)
 			continue
 		}
 		guard, err := m.claim(ctx, want.term)
+		m.refuse(err)
 		if err != nil {
 			if failures == 0 {
 				m.logger.Warn("lease: the host's term was not accepted", "lease", m.name, "term", want.term, "err", store.Brief(err))
