@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
+	"unicode"
 )
 
 // Codec turns objects into bytes and back, for backends that keep bytes. It
@@ -99,8 +101,9 @@ func keepFields(stored, known, next json.RawMessage) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
+	ours := foldedNames(k, n)
 	for name, old := range s {
-		if err := keepField(n, name, old, k); err != nil {
+		if err := keepField(n, name, old, k, ours); err != nil {
 			return nil, err
 		}
 	}
@@ -109,7 +112,7 @@ func keepFields(stored, known, next json.RawMessage) (json.RawMessage, error) {
 
 // keepField decides about one field of the stored object. One that we know and
 // that is missing from next was removed on purpose.
-func keepField(next map[string]json.RawMessage, name string, old json.RawMessage, known map[string]json.RawMessage) error {
+func keepField(next map[string]json.RawMessage, name string, old json.RawMessage, known map[string]json.RawMessage, ours map[string]bool) error {
 	now, present := next[name]
 	same, isKnown := known[name]
 	switch {
@@ -119,10 +122,35 @@ func keepField(next map[string]json.RawMessage, name string, old json.RawMessage
 			return err
 		}
 		next[name] = merged
-	case !isKnown && !present:
+	case !isKnown && !present && !ours[folded(name)]:
 		next[name] = old
 	}
 	return nil
+}
+
+// foldedNames are the names of the fields that we know, without their case.
+func foldedNames(known, next map[string]json.RawMessage) map[string]bool {
+	ours := make(map[string]bool, len(known))
+	for _, fields := range []map[string]json.RawMessage{known, next} {
+		for name := range fields {
+			ours[folded(name)] = true
+		}
+	}
+	return ours
+}
+
+// folded is a name without its case: encoding/json reads "userId" into a field "userID". Kept
+// beside that, the old value could be read in its place.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		for {
+			next := unicode.SimpleFold(r)
+			if next <= r {
+				return next
+			}
+			r = next
+		}
+	}, name)
 }
 
 func isObject(data json.RawMessage) bool {

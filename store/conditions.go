@@ -87,9 +87,10 @@ func (o *Object[S, T]) SetCondition(c Condition) (changed bool) {
 		o.Conditions = append(slices.Clip(o.Conditions), c)
 		return true
 	}
-	changed = o.Conditions[i] != c
+	was := o.Conditions[i]
+	was.Since = c.Since
 	o.Conditions[i] = c
-	return changed
+	return was != c
 }
 
 // SetReady says that all is in place: phase Ready, Ready=True, for the present

@@ -81,7 +81,8 @@ func (w *readyWait[S, T]) see(e Event[S, T]) (*Object[S, T], error) {
 	if e.Object == nil {
 		return nil, nil
 	}
-	w.exists, w.seen, w.last = true, true, e.Object
+	w.seen = w.seen || e.Kind == BatchSnapshot // a change says nothing of what the next snapshot holds
+	w.exists, w.last = true, e.Object
 	if !e.Object.Ready() {
 		return nil, nil
 	}

@@ -151,7 +151,7 @@ func (s *Store[S, T]) yieldBatch(b Batch, w *watch[S, T], yield func(Event[S, T]
 
 func (s *Store[S, T]) event(k BatchKind, c *Change) Event[S, T] {
 	e := Event[S, T]{Kind: k, Revision: c.Revision, Key: c.Key, Deleted: c.Deleted}
-	if c.Value != nil || c.Bytes != nil {
+	if !c.Deleted || c.Value != nil || c.Bytes != nil {
 		e.Object, e.Err = s.Decode(c.Record)
 	}
 	return e

@@ -137,6 +137,9 @@ func (b *forms) fill(f *form, t reflect.Type, path string) error {
 			f.find, f.mend = findTime, mendTime
 		}
 		return nil
+	case immutable && b.json:
+		f.find = findAddress
+		return nil
 	case immutable:
 		return nil
 	case b.json && marshals(t):
@@ -222,6 +225,19 @@ func findTime(v reflect.Value, _ int, r *report) {
 
 func mendTime(v reflect.Value, _ bool) {
 	v.Set(reflect.ValueOf(v.Interface().(time.Time).UTC()))
+}
+
+// findAddress wants an address, with a port or a prefix, that its text can say: that of an
+// invalid prefix cannot be read, and with it the whole object.
+func findAddress(v reflect.Value, _ int, r *report) {
+	again := reflect.New(v.Type())
+	data, err := json.Marshal(v.Interface())
+	if err == nil {
+		err = json.Unmarshal(data, again.Interface())
+	}
+	if err != nil || !again.Elem().Equal(v) {
+		r.refuse("is a %v that has no text", v.Type())
+	}
 }
 
 // findMarshaler asks a type that encodes itself; what it makes of its values is its
@@ -355,6 +371,9 @@ func findKeys(v reflect.Value, r *report) {
 				return
 			}
 			text, plain = string(b), false
+			if it.Key().Type().PkgPath() == "net/netip" {
+				findAddress(it.Key(), 0, r)
+			}
 		}
 		valid := utf8.ValidString(text)
 		if plain && !valid && r.text == nil {

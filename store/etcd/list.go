@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -39,6 +40,9 @@ func (b *Backend) list(ctx context.Context, kind string, slots *store.SlotSet, o
 	}
 	if o.Limit < 0 {
 		return store.Page{}, fmt.Errorf("etcd: %w: limit %d", store.ErrInvalid, o.Limit)
+	}
+	if o.At > math.MaxInt64 { // negative for etcd, which takes it for now
+		return store.Page{}, fmt.Errorf("etcd: %w: revision %d is not reached yet", store.ErrInvalid, o.At)
 	}
 	prefix := b.opts.Prefix + "/" + kind + "/"
 	if o.Namespace != "" {

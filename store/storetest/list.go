@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -136,8 +137,10 @@ var listChecks = []check{
 		} else {
 			e.wantErr("List at then", err, store.ErrCompacted)
 		}
-		_, err = e.b.List(e.ctx, kind, store.ListOptions{At: e.head() + 1000})
-		e.wantErr("List in the future", err, store.ErrInvalid)
+		for _, at := range []store.Revision{e.head() + 1000, math.MaxInt64 + 1, math.MaxUint64} { // a medium may count in signed numbers
+			_, err = e.b.List(e.ctx, kind, store.ListOptions{At: at})
+			e.wantErr("List in the future", err, store.ErrInvalid)
+		}
 	}},
 	{"List/a cursor of another kind or namespace is ErrInvalid", func(e *env) {
 		for i := range 3 {

@@ -49,15 +49,7 @@ func forYAML(v any) any {
 			return quoted(v)
 		}
 	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		var u uint64
-		if _, err := fmt.Sscan(v.String(), &u); err == nil && fmt.Sprint(u) == v.String() {
-			return u
-		}
-		f, _ := v.Float64()
-		return f
+		return numberForYAML(v)
 	case []any:
 		for i := range v {
 			v[i] = forYAML(v[i])
@@ -90,11 +82,14 @@ func mapForYAML(v map[string]any) any {
 	return n
 }
 
-// decodeYAML decodes a node, with its dates as the texts that stand there: a spec is JSON,
-// which has no others.
-func decodeYAML(n *yaml.Node, v any) error {
+// decodeYAML decodes a node, with its dates as the texts that stand there and its numbers with
+// all their digits: a spec is JSON, which has no others.
+func decodeYAML(n *yaml.Node) (tree any, err error) {
+	mark := newMark()
 	datesToTexts(n)
-	return n.Decode(v)
+	markNumbers(n, mark)
+	err = n.Decode(&tree)
+	return unmarkNumbers(tree, mark), err
 }
 
 func datesToTexts(n *yaml.Node) {
@@ -129,21 +124,23 @@ func readDeclarations(in io.Reader) (all []declaration, err error) {
 		return nil, err
 	}
 	documents := yaml.NewDecoder(bytes.NewReader(text))
-	next := func(v any) error {
+	next := func() (any, error) {
 		var n yaml.Node
 		if err := documents.Decode(&n); err != nil {
-			return err
+			return nil, err
 		}
-		return decodeYAML(&n, v)
+		return decodeYAML(&n)
 	}
 	if json.Valid(text) {
 		dec := json.NewDecoder(bytes.NewReader(text))
 		dec.UseNumber()
-		next = dec.Decode
+		next = func() (tree any, err error) {
+			err = dec.Decode(&tree)
+			return tree, err
+		}
 	}
 	for {
-		var tree any
-		err := next(&tree)
+		tree, err := next()
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
@@ -310,17 +307,19 @@ func (r *command) typed(ctx context.Context, file, text string) (string, error) 
 
 // storeEdit stores what the user made of an object; data is its JSON before.
 func (r *command) storeEdit(ctx context.Context, k objects.Kind, o objects.Object, data, edited []byte) error {
-	var tree map[string]any
-	var n yaml.Node
-	err := yaml.Unmarshal(edited, &n)
-	if err == nil {
-		err = decodeYAML(&n, &tree)
-	}
+	tree, err := readEdit(edited)
 	if err != nil {
-		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
+		return err
 	}
-	was, err := decode(data)
+	text, err := toYAML(data)
 	if err != nil {
+		return err
+	}
+	was, err := readEdit([]byte(text)) // as YAML spells it
+	if err != nil {
+		return err
+	}
+	if data, err = json.Marshal(was); err != nil {
 		return err
 	}
 	for _, name := range []string{"meta", "spec"} {
@@ -348,6 +347,23 @@ func (r *command) storeEdit(ctx context.Context, k objects.Kind, o objects.Objec
 		o = now
 	}
 	return writtenMeanwhile()
+}
+
+// readEdit reads what an editor was given, or what the user made of it.
+func readEdit(text []byte) (map[string]any, error) {
+	var n yaml.Node
+	if err := yaml.Unmarshal(text, &n); err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	tree, err := decodeYAML(&n)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	object, ok := tree.(map[string]any)
+	if !ok && tree != nil {
+		return nil, fmt.Errorf("%w: the edited text is no object", store.ErrInvalid)
+	}
+	return object, nil
 }
 
 // sameButStatus tells whether only statuses were written between two reads of an object. A
