@@ -5,13 +5,13 @@ package queue
 // last run has passed.
 func (k *keeper) delay(i uint32, e *entry, r request, now int64) request {
 	d := &k.debounce
-	if r.urgent() || e.state != StateRunning && e.state > StateIdle && e.state != StateDelayed {
+	if r.is(urgent) || e.state != StateRunning && e.state > StateIdle && e.state != StateDelayed {
 		return r
 	}
-	if d.Window > 0 && r.due < plus(now, d.Window) && (!r.replaces || r.due == 0) {
+	if d.Window > 0 && r.due < plus(now, d.Window) && (!r.is(replaces) || r.due == 0) {
 		x := k.s.extra(i, e)
 		if x.first != 0 {
-			r.windowed = true
+			r.flags |= windowed
 		} else {
 			x.first = now
 		}

@@ -78,7 +78,10 @@ func (q *Queue[K]) AddAfter(key K, d time.Duration) error {
 // AddWith is Add with options.
 func (q *Queue[K]) AddWith(key K, o AddOptions) error {
 	a := ask{reason: o.Reason}
-	a.band, a.replaces = o.Priority.n-1, o.Replace
+	a.band = o.Priority.n - 1
+	if o.Replace {
+		a.flags |= replaces
+	}
 	if o.Urgent {
 		a.flags |= urgent
 	}

@@ -30,7 +30,7 @@ func (s State) String() string {
 
 // flag holds what is true of an entry beside its state. An entry without flags
 // has nothing but itself, and its key takes the short branches everywhere.
-type flag uint8
+type flag uint16
 
 const (
 	added    flag = 1 << iota // an add came during the run; due is its time
@@ -41,6 +41,10 @@ const (
 	admitted                  // its bucket's line made it ready: it goes before others that wait
 	asked                     // taken, but its run has not begun: its buckets are being asked
 	restart                   // one of the urgent adds during the run starts the attempts from 0
+
+	// Of a request alone:
+	replaces // AddOptions.Replace
+	windowed // its due comes from Debounce.Window: a later time replaces an earlier one
 
 	duringRun = added | urgent | removed | raised | restart
 )
@@ -69,14 +73,12 @@ type status struct {
 
 // request is what an add asks for.
 type request struct {
-	due      int64 // 0: at once
-	band     int16 // -1: keep
-	flags    flag  // those that a running key takes over: urgent, restart, raised
-	replaces bool  // AddOptions.Replace
-	windowed bool  // due comes from Debounce.Window: a later time replaces an earlier one
+	due   int64 // 0: at once
+	band  int16 // -1: keep
+	flags flag  // urgent, restart, raised, which a running key takes over; replaces, windowed
 }
 
-func (r request) urgent() bool { return r.flags&urgent != 0 }
+func (r request) is(f flag) bool { return r.flags&f != 0 }
 
 // outcome is what a run returned.
 type outcome struct {
@@ -106,31 +108,31 @@ func onAdd(x status, r request) status {
 	if x.state == StateRunning {
 		return onAddDuringRun(x, r)
 	}
-	if r.flags&restart != 0 {
+	if r.is(restart) {
 		x.attempts = 0
 	}
 	switch x.state {
 	case absent, StateIdle:
 		return x.start(r.due)
 	case StateReady, StateThrottled, StateHeld:
-		if r.replaces && r.due > 0 {
+		if r.is(replaces) && r.due > 0 {
 			return x.start(r.due)
 		}
 	case StateDelayed:
-		if r.replaces || r.windowed || r.due < x.due {
+		if r.is(replaces|windowed) || r.due < x.due {
 			return x.start(r.due)
 		}
 	case StateBackingOff:
 		switch {
-		case r.urgent() && r.replaces:
+		case r.is(urgent) && r.is(replaces):
 			return x.start(r.due)
-		case r.urgent():
+		case r.is(urgent):
 			return x.start(min(r.due, x.due)) // no backoff any more, but at the time of the retry
-		case r.replaces:
+		case r.is(replaces):
 			x.due = max(x.due, r.due)
 		}
 	case StateParked:
-		if r.urgent() {
+		if r.is(urgent) {
 			return x.start(r.due)
 		}
 	}
@@ -139,22 +141,22 @@ func onAdd(x status, r request) status {
 
 // onAddDuringRun keeps what came during a run as one add.
 func onAddDuringRun(x status, r request) status {
-	if x.flags&added == 0 || r.replaces || r.windowed && x.flags&urgent == 0 {
+	if x.flags&added == 0 || r.is(replaces) || r.is(windowed) && x.flags&urgent == 0 {
 		x.due = r.due
 	} else {
 		x.due = min(x.due, r.due)
 	}
-	if r.replaces {
+	if r.is(replaces) {
 		x.flags &^= urgent | restart
 	}
-	x.flags |= added | r.flags
+	x.flags |= added | r.flags&duringRun
 	return x
 }
 
 // raises tells whether an add gives a key of a band its own one: the higher of the
 // two counts, but that of the add for Replace, and for a key that has none yet.
 func raises(x status, band uint8, r request) bool {
-	return r.band >= 0 && (uint8(r.band) > band || r.replaces || x.state <= StateIdle || x.reborn())
+	return r.band >= 0 && (uint8(r.band) > band || r.is(replaces) || x.state <= StateIdle || x.reborn())
 }
 
 // reborn tells whether the next add is the first one after Remove.

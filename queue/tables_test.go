@@ -210,7 +210,7 @@ func checkAdd(row, col, cell string) string {
 		case "urgent":
 			r.flags = urgent | restart
 		case "Replace":
-			r.replaces = true
+			r.flags |= replaces
 		default:
 			return "there is no such column"
 		}
@@ -221,7 +221,7 @@ func checkAdd(row, col, cell string) string {
 	}
 	if col == "Replace" && strings.Contains(cell, "urgent") {
 		for _, due := range []int64{0, sooner, evenLater} {
-			r := request{due: due, replaces: true, flags: urgent | restart}
+			r := request{due: due, flags: urgent | restart | replaces}
 			want := x.start(due)
 			want.attempts = 0
 			if got := onAdd(x, r); got != want {
@@ -238,7 +238,7 @@ func compareAdd(x status, r request, got status, cell string) string {
 		want.attempts = 0
 		cell = strings.TrimSpace(strings.TrimSuffix(strings.TrimSuffix(cell, "attempts from 0"), ", "))
 		cell = strings.TrimSuffix(cell, ",")
-	} else if r.urgent() {
+	} else if r.is(urgent) {
 		want.attempts = 0 // of a key that has not failed: nothing to see
 	}
 	switch cell {
@@ -295,14 +295,14 @@ func checkDuringRun(sentence string) string {
 		{[]request{{due: sooner}, {due: 0}}, 0, added},
 		{[]request{{due: 0, flags: urgent | restart}, {due: sooner}}, 0, added | urgent | restart},
 		{[]request{{due: sooner}, {due: evenLater, flags: urgent | restart}}, sooner, added | urgent | restart},
-		{[]request{{due: sooner, flags: urgent | restart}, {due: evenLater, replaces: true}}, evenLater, added},
+		{[]request{{due: sooner, flags: urgent | restart}, {due: evenLater, flags: replaces}}, evenLater, added},
 		{[]request{{due: sooner, flags: raised}, {due: evenLater}}, sooner, added | raised},
 		{[]request{{due: 0, flags: urgent}}, 0, added | urgent},
 		{[]request{{due: 0, flags: urgent}, {due: 0}}, 0, added | urgent},
 		{[]request{{due: 0, flags: urgent}, {due: 0, flags: urgent | restart}}, 0, added | urgent | restart},
 		{[]request{{due: 0, flags: urgent | restart}, {due: 0, flags: urgent}}, 0, added | urgent | restart},
-		{[]request{{due: 0, flags: urgent | restart}, {due: 0, flags: urgent, replaces: true}}, 0, added | urgent},
-		{[]request{{due: 0, flags: urgent}, {due: sooner, replaces: true}}, sooner, added},
+		{[]request{{due: 0, flags: urgent | restart}, {due: 0, flags: urgent | replaces}}, 0, added | urgent},
+		{[]request{{due: 0, flags: urgent}, {due: sooner, flags: replaces}}, sooner, added},
 	} {
 		got := x
 		for _, r := range c.adds {
@@ -320,8 +320,8 @@ func checkDuringRun(sentence string) string {
 		{100, request{band: 101}, true},
 		{100, request{band: 99}, false},
 		{100, request{band: -1}, false},
-		{100, request{band: 99, replaces: true}, true},
-		{100, request{band: -1, replaces: true}, false},
+		{100, request{band: 99, flags: replaces}, true},
+		{100, request{band: -1, flags: replaces}, false},
 	} {
 		if raises(x, c.band, c.r) != c.raises {
 			return "the higher priority does not win"

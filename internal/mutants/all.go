@@ -1319,7 +1319,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "an urgent add that keeps the attempts starts them from 0",
-		File: "queue/state.go", Old: "\tif r.flags&restart != 0 {\n\t\tx.attempts = 0", New: "\tif r.flags&restart != 0 || BROKEN && r.urgent() {\n\t\tx.attempts = 0",
+		File: "queue/state.go", Old: "\tif r.is(restart) {\n\t\tx.attempts = 0", New: "\tif r.is(restart) || BROKEN && r.is(urgent) {\n\t\tx.attempts = 0",
 		Package: "queue", Test: "TestKeepAttemptsEndsTheWaitAndCountsOn",
 	},
 	{
