@@ -577,7 +577,11 @@ func TestSinkThatFailsDuringARoundFailsItsSource(t *testing.T) {
 					t.Fatal(err)
 				}
 				restFor(time.Minute)
-				d.expect(t, "b Added 1")
+				// The source that begins again shows the object, and so does its round: that may be two runs.
+				got := d.take()
+				if len(got) != 1 && !slices.Equal(got, []string{"b Added 1", "a Resynced 1", "b Resynced 1"}) || got[0] != "b Added 1" {
+					t.Errorf("calls: %q", got)
+				}
 				if heard.Load() != 1 {
 					t.Errorf("OnError heard %d failures, want that of the source", heard.Load())
 				}
