@@ -106,15 +106,7 @@ func TestSentenceSaysThatMoreKeysFailThanAreShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := must(debug.New(&m, &debug.Options{Logger: slog.New(slog.DiscardHandler)}))
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- m.Run(ctx) }() // ended by cancel, waited for below
-		defer func() {
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}()
+		defer running(t, &m)()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "; more than 9 other keys fail", "there are more")
@@ -134,15 +126,7 @@ func TestSentenceNamesKeysThatWaitForAWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := must(debug.New(&m, &debug.Options{Logger: slog.New(slog.DiscardHandler)}))
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- m.Run(ctx) }() // ended by cancel, waited for below
-		defer func() {
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}()
+		defer running(t, &m)()
 		time.Sleep(time.Minute)
 		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "Nothing fails, and nothing is stuck.")
 		time.Sleep(time.Hour)
@@ -198,5 +182,18 @@ func TestSearchGoesOnWithoutAKindThatCannotBeListed(t *testing.T) {
 	for _, format := range []string{"html", "json", "text"} {
 		wantAll(t, get(t, h, http.StatusOK, "view", "search", "q", "wanted", "format", format), "files", "wanted-disk", "the cache of away has not synced yet")
 		wantAll(t, get(t, h, http.StatusOK, "view", "search", "q", "nothing", "format", format), "the cache of away has not synced yet")
+	}
+}
+
+// running runs a Manager until the func that it returns is called.
+func running(t *testing.T, m *reconcile.Manager) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }() // ended by cancel, waited for below
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 }
