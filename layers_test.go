@@ -33,6 +33,7 @@ var layers = map[string]int{
 	"internal/sleep":              -1,
 	"internal/spin":               -1,
 	"internal/wall":               -1,
+	"ratelimit":                   -1,
 	"queue":                       0,
 	"store":                       0,
 	"queue/workqueue":             1,

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/quota"
@@ -39,7 +40,7 @@ type Collector struct {
 
 	mu          sync.Mutex // guards what follows
 	queues      []Queue
-	buckets     []*queue.Bucket
+	buckets     []*ratelimit.Bucket
 	backends    []*measured
 	quotas      []*quota.Set
 	externals   []External
@@ -71,8 +72,8 @@ func New(m *reconcile.Manager) *Collector {
 func (c *Collector) AddQueue(q Queue) error { return addTo(c, &c.queues, q, "AddQueue", Queue.Name) }
 
 // AddBucket adds a bucket. It fails on nil and on a name that was added before.
-func (c *Collector) AddBucket(b *queue.Bucket) error {
-	return addTo(c, &c.buckets, b, "AddBucket", (*queue.Bucket).Name)
+func (c *Collector) AddBucket(b *ratelimit.Bucket) error {
+	return addTo(c, &c.buckets, b, "AddBucket", (*ratelimit.Bucket).Name)
 }
 
 // AddQuotas adds the budgets of a set, also those that are made later, with their
@@ -170,7 +171,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func (c *Collector) collectBuckets(s sink, buckets []*queue.Bucket, quotas []*quota.Set) {
+func (c *Collector) collectBuckets(s sink, buckets []*ratelimit.Bucket, quotas []*quota.Set) {
 	type budgetOf struct {
 		set  *quota.Set
 		name string
@@ -475,7 +476,7 @@ func watch(s sink, c cache.Snapshot) {
 	s.count(watchResyncs, uint64(c.Restores), c.Name, "restored")
 }
 
-func bucket(s sink, b queue.BucketStats) {
+func bucket(s sink, b ratelimit.Stats) {
 	s.gauge(bucketTokens, b.Tokens, b.Name)
 	s.gauge(bucketPaused, truth(!b.Until.IsZero()), b.Name)
 	s.sum(bucketThrottled, b.Throttled.Seconds(), b.Name)

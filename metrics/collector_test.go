@@ -20,6 +20,7 @@ import (
 
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/quota"
@@ -169,7 +170,7 @@ func running(t *testing.T) (*metrics.Collector, func()) {
 	if err := m.Register(ctl); err != nil {
 		t.Fatal(err)
 	}
-	bucket, err := queue.NewBucket("cloud", 10, 5)
+	bucket, err := ratelimit.NewBucket("cloud", 10, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -442,7 +443,7 @@ func TestSeriesDoNotGrowWithKeys(t *testing.T) {
 
 func TestAddRefusesNilAndTwins(t *testing.T) {
 	c := metrics.New(nil)
-	b, err := queue.NewBucket("b", 1, 1)
+	b, err := ratelimit.NewBucket("b", 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -568,7 +569,7 @@ func TestNamesThatPrometheusDoesNotTakeAreShownOtherwise(t *testing.T) {
 		}
 		held = append(held, q)
 	}
-	b, err := queue.NewBucket("a/b/read#2", 1, 1)
+	b, err := ratelimit.NewBucket("a/b/read#2", 1, 1)
 	if err == nil {
 		err = errors.Join(c.AddBucket(b), c.AddQuotas(set))
 	}

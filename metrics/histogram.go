@@ -33,7 +33,7 @@ const (
 // scrapers that ask for one, with exemplars if there are some.
 func (s sink) histogram(d *prometheus.Desc, h *queue.Histogram, bounds []float64, exemplars []prometheus.Exemplar, labels ...string) {
 	labels = validAll(labels)
-	total, upTo := h.Total(), make(map[float64]uint64, len(bounds))
+	total, upTo := h.UpTo(math.MaxInt64), make(map[float64]uint64, len(bounds))
 	for _, bound := range bounds {
 		upTo[bound] = h.UpTo(time.Duration(math.Round(bound * 1e9)))
 	}
@@ -53,9 +53,13 @@ func (s sink) histogram(d *prometheus.Desc, h *queue.Histogram, bounds []float64
 // grow, the resolution never comes back; Prometheus takes that for what it is and
 // not for a reset.
 func native(d *prometheus.Desc, h *queue.Histogram, total uint64, labels []string) prometheus.Metric {
-	schema, bins := int32(nativeSchema), make(map[int]int64, len(h.Fine))
-	for k, n := range h.Fine {
-		bins[k] = int64(n)
+	schema, bins, zero := int32(nativeSchema), make(map[int]int64), uint64(0)
+	for edge, n := range h.All() {
+		if edge == 0 {
+			zero = n
+		} else {
+			bins[binOf(edge)] += int64(n)
+		}
 	}
 	for len(bins) > nativeBuckets {
 		coarse := make(map[int]int64, len(bins))
@@ -64,8 +68,16 @@ func native(d *prometheus.Desc, h *queue.Histogram, total uint64, labels []strin
 		}
 		schema, bins = schema-1, coarse
 	}
-	return prometheus.MustNewConstNativeHistogram(d, total, h.Sum, bins, nil, h.Zero, schema,
+	return prometheus.MustNewConstNativeHistogram(d, total, h.Sum, bins, nil, zero, schema,
 		prometheus.DefNativeHistogramZeroThreshold, time.Time{}, labels...)
+}
+
+// binOf is the bucket of a native histogram for durations up to an edge of a queue's: the k of
+// the first 2^(k/8) seconds that is not less. What is longer than twelve days counts as that
+// long.
+func binOf(edge time.Duration) int {
+	const longest = 20 * 8
+	return min(int(math.Ceil(math.Log2(edge.Seconds())*8)), longest)
 }
 
 // both is a histogram with bounds of its own that is a native one too, as those

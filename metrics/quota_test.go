@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tendhq/tend/metrics"
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile/quota"
 )
 
@@ -79,7 +79,7 @@ func TestBudgetsAreShownWithTheirBuckets(t *testing.T) {
 // two sets, do not spoil the scrape.
 func TestBudgetsOfOneNameAreToldApart(t *testing.T) {
 	c := metrics.New(nil)
-	var buckets []*queue.Bucket
+	var buckets []*ratelimit.Bucket
 	for range 2 {
 		set := newQuotas(t)
 		if _, err := set.Get(quota.Name{API: "disks"}); err != nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // A shard whose first ready keys have left is owed its turns all the same.
@@ -61,13 +63,13 @@ func TestDispatchOfTheNextShardIsNotLostOverKeysThatLeft(t *testing.T) {
 // promise Q6
 func TestHeldTenantCostsOthersNoTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, err := NewBucket("b", 10, 1)
+		b, err := ratelimit.NewBucket("b", 10, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		q, err := New(&Options[string]{
 			Tenant:  func(key string) string { return key[:1] },
-			Buckets: func(_ string, dst []*Bucket) []*Bucket { return append(dst, b) },
+			Buckets: func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -163,11 +165,11 @@ func TestBandsKeepFewPlacesOfKeysThatLeft(t *testing.T) {
 func TestBucketGivesItsWholeBurstAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const keys = 3000
-		b, err := NewBucket("b", 1, keys)
+		b, err := ratelimit.NewBucket("b", 1, keys)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := New(&Options[int]{Buckets: func(_ int, dst []*Bucket) []*Bucket { return append(dst, b) }})
+		q, err := New(&Options[int]{Buckets: func(_ int, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,8 +3,9 @@ package queue
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // An Item that was settled is noticed however many runs there have been since.
@@ -42,35 +43,6 @@ func TestZeroItemPanicsWithAMessage(t *testing.T) {
 			settle()
 		}()
 	}
-}
-
-// The time for which a bucket was paused does not overflow.
-func TestTimeThrottledDoesNotOverflow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, err := NewBucket("b", 1, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, year := range []int{9999, 14999, 18999} {
-			b.Throttle(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC))
-			if got := b.Stats().Throttled; got != 0 {
-				t.Errorf("paused until %d: paused for %v so far, want 0", year, got)
-			}
-		}
-		time.Sleep(time.Hour)
-		if got := b.Stats().Throttled; got != time.Hour {
-			t.Errorf("paused for %v, want 1h", got)
-		}
-		b.Throttle(time.Now().Add(time.Minute)) // shorter: changes nothing
-		if until := b.Stats().Until; until.Year() != 18999 {
-			t.Errorf("paused until %v, want the year 18999", until)
-		}
-		b.Resume()
-		time.Sleep(time.Hour)
-		if st := b.Stats(); st.Throttled != time.Hour || !st.Until.IsZero() {
-			t.Errorf("paused for %v until %v, want 1h and not any more", st.Throttled, st.Until)
-		}
-	})
 }
 
 // A key that is kept only because it cools down is forgotten by Remove, which says
@@ -134,7 +106,7 @@ func TestAddAfterRemoveDuringARunIsDebounced(t *testing.T) {
 func TestRefusedKeyUsesUpNoTurnOfTheOldest(t *testing.T) {
 	b := bucketOf(t, "b", 1e-6, 1)
 	o := oneOrder()
-	o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+	o.Buckets = func(key string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 		if key[0] == 'x' {
 			dst = append(dst, b)
 		}
@@ -175,8 +147,8 @@ func TestTokenOfAKeyThatLeavesGoesToTheNext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := oneOrder()
 			o.Tenant = func(key string) string { return key[:1] }
-			var b *Bucket
-			o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, b) }
+			var b *ratelimit.Bucket
+			o.Buckets = func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) }
 			bubble(t, o, func(t *testing.T, q *Queue[string]) {
 				b = bucketOf(t, "b", 1e-3, 1)
 				b.Throttle(time.Now().Add(time.Second))

@@ -6,6 +6,8 @@ import (
 	"runtime/metrics"
 	"sync"
 	"testing"
+
+	"github.com/tendhq/tend/ratelimit"
 )
 
 func benchKeys(n int) []string {
@@ -52,10 +54,10 @@ func BenchmarkCycle(b *testing.B) {
 // the first.
 func BenchmarkCrowd(b *testing.B) {
 	for _, n := range []int{1000, 100_000, 1_000_000} {
-		buckets := make([]*Bucket, n)
+		buckets := make([]*ratelimit.Bucket, n)
 		for i := range buckets {
 			var err error
-			if buckets[i], err = NewBucket(fmt.Sprint(i), 1e9, 1e9); err != nil {
+			if buckets[i], err = ratelimit.NewBucket(fmt.Sprint(i), 1e9, 1e9); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -65,7 +67,7 @@ func BenchmarkCrowd(b *testing.B) {
 		}{
 			{"keys", Options[int]{Shards: 1}},
 			{"tenants", Options[int]{Tenant: func(key int) string { return buckets[key].Name() }}},
-			{"buckets", Options[int]{Buckets: func(key int, dst []*Bucket) []*Bucket { return append(dst, buckets[key]) }}},
+			{"buckets", Options[int]{Buckets: func(key int, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, buckets[key]) }}},
 		} {
 			q := benchQueue(b, &c.o)
 			cycle := func() {

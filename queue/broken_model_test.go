@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // The comparison with the model is worth what it catches: a queue that breaks a
@@ -89,10 +91,10 @@ func TestModelCatchesBrokenQueues(t *testing.T) {
 			}}
 		}},
 		{"Q6", "tokens that come back are lost", func() defect {
-			return defect{refund: func(*Bucket, int) {}}
+			return defect{refund: func(*ratelimit.Bucket, int) {}}
 		}},
 		{"Q6", "tokens come back twice", func() defect {
-			return defect{refund: func(b *Bucket, n int) { b.Refund(n); b.Refund(n) }}
+			return defect{refund: func(b *ratelimit.Bucket, n int) { b.Refund(n); b.Refund(n) }}
 		}},
 		{"Q1", "a held key runs", func() defect {
 			return defect{hold: func(*Queue[string], string, time.Duration) func() { return func() {} }}

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // defect is what is wrong with a queue. Its nil functions are those of the queue
@@ -19,10 +21,10 @@ type defect struct {
 	done  func(it Item[string])
 	retry func(it Item[string], err error, atLeast time.Duration)
 
-	refund func(b *Bucket, n int)
+	refund func(b *ratelimit.Bucket, n int)
 }
 
-func (d *defect) orRefund(b *Bucket, n int) {
+func (d *defect) orRefund(b *ratelimit.Bucket, n int) {
 	if d.refund == nil {
 		b.Refund(n)
 		return

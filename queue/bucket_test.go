@@ -8,17 +8,18 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // Negative control: with Resume not waking the queues, the key came out when the
 // pause would have ended.
 func TestResumedBucketLetsItsKeysGoAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, err := queue.NewBucket("b", 1, 1)
+		b, err := ratelimit.NewBucket("b", 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := queue.New(&queue.Options[string]{Buckets: func(_ string, dst []*queue.Bucket) []*queue.Bucket { return append(dst, b) }})
+		q, err := queue.New(&queue.Options[string]{Buckets: func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,11 +57,11 @@ func TestResumedBucketLetsItsKeysGoAtOnce(t *testing.T) {
 // as a float, that burst is more than an int holds.
 func TestBucketOfTheLargestBurstGoesOnAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, err := queue.NewBucket("b", 1, math.MaxInt)
+		b, err := ratelimit.NewBucket("b", 1, math.MaxInt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := queue.New(&queue.Options[string]{Buckets: func(_ string, dst []*queue.Bucket) []*queue.Bucket { return append(dst, b) }})
+		q, err := queue.New(&queue.Options[string]{Buckets: func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,11 +86,11 @@ func TestBucketOfTheLargestBurstGoesOnAfterAPause(t *testing.T) {
 // window has more runs than the rate and the burst allow.
 func TestRefundedTokenGoesToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, err := queue.NewBucket("b", 0.001, 2)
+		b, err := ratelimit.NewBucket("b", 0.001, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := queue.New(&queue.Options[string]{Buckets: func(_ string, dst []*queue.Bucket) []*queue.Bucket { return append(dst, b) }})
+		q, err := queue.New(&queue.Options[string]{Buckets: func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,11 +135,11 @@ func TestRefundedTokenGoesToTheNext(t *testing.T) {
 // Negative control: mutant "a key that was admitted waits for another token".
 func TestAdmittedKeyThatMeetsAPauseRunsWhenThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, err := queue.NewBucket("b", 1, 1)
+		b, err := ratelimit.NewBucket("b", 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := queue.New(&queue.Options[string]{Buckets: func(_ string, dst []*queue.Bucket) []*queue.Bucket { return append(dst, b) }})
+		q, err := queue.New(&queue.Options[string]{Buckets: func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,25 +180,25 @@ func TestAdmittedKeyThatMeetsAPauseRunsWhenThatEnds(t *testing.T) {
 //
 // Negative control: mutant "a bucket that is changed wakes one of the queues that share it".
 func TestChangedBucketWakesEveryQueueThatSharesIt(t *testing.T) {
-	pause := func(b *queue.Bucket) { b.Throttle(time.Now().Add(time.Hour)) }
-	empty := func(b *queue.Bucket) { b.Charge(3) }
+	pause := func(b *ratelimit.Bucket) { b.Throttle(time.Now().Add(time.Hour)) }
+	empty := func(b *ratelimit.Bucket) { b.Charge(3) }
 	for name, c := range map[string]struct {
-		refuse func(b *queue.Bucket)
-		allow  func(b *queue.Bucket) error
+		refuse func(b *ratelimit.Bucket)
+		allow  func(b *ratelimit.Bucket) error
 	}{
-		"Resume":   {pause, func(b *queue.Bucket) error { b.Resume(); return nil }},
-		"Refund":   {empty, func(b *queue.Bucket) error { b.Refund(3); return nil }},
-		"SetLimit": {empty, func(b *queue.Bucket) error { return b.SetLimit(1000, 3) }},
+		"Resume":   {pause, func(b *ratelimit.Bucket) error { b.Resume(); return nil }},
+		"Refund":   {empty, func(b *ratelimit.Bucket) error { b.Refund(3); return nil }},
+		"SetLimit": {empty, func(b *ratelimit.Bucket) error { return b.SetLimit(1000, 3) }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			b, err := queue.NewBucket("b", 0.001, 3)
+			b, err := ratelimit.NewBucket("b", 0.001, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
 			c.refuse(b)
 			got := make(chan struct{}, 3)
 			for range 3 {
-				q, err := queue.New(&queue.Options[string]{Buckets: func(_ string, dst []*queue.Bucket) []*queue.Bucket { return append(dst, b) }})
+				q, err := queue.New(&queue.Options[string]{Buckets: func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) }})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -230,23 +231,5 @@ func TestChangedBucketWakesEveryQueueThatSharesIt(t *testing.T) {
 				t.Errorf("%s: the last of three queues had its key %v later", name, d)
 			}
 		})
-	}
-}
-
-// However many tokens Charge takes, what it counts does not begin again below zero.
-func TestChargesWithoutEndDoNotOverflow(t *testing.T) {
-	b, err := queue.NewBucket("b", 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		b.Charge(math.MaxInt)
-	}
-	if math.MaxInt > math.MaxInt32 && b.Stats().Taken != math.MaxInt64 {
-		t.Errorf("%d tokens were taken, want the largest count there is", b.Stats().Taken)
-	}
-	before := b.Stats().Tokens
-	if b.Refund(math.MaxInt); b.Stats().Tokens < before {
-		t.Errorf("Refund took tokens: %v, before %v", b.Stats().Tokens, before)
 	}
 }

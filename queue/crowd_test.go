@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // This file counts what an operation touches: entries, cells, flows and lists that
@@ -70,16 +72,16 @@ func TestTenantsCostNoMoreTheMoreThereAre(t *testing.T) {
 // others.
 func TestBucketsCostNoMoreTheMoreThereAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var buckets []*Bucket
+		var buckets []*ratelimit.Bucket
 		for n := range manyOf / 4 {
-			b, err := NewBucket(fmt.Sprint(n), 1, 1)
+			b, err := ratelimit.NewBucket(fmt.Sprint(n), 1, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
 			b.Throttle(time.Now().Add(time.Duration(n+1) * time.Hour))
 			buckets = append(buckets, b)
 		}
-		q, err := New(&Options[int]{Buckets: func(key int, dst []*Bucket) []*Bucket { return append(dst, buckets[key]) }})
+		q, err := New(&Options[int]{Buckets: func(key int, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, buckets[key]) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,12 +136,12 @@ func runCrowd(t *testing.T, k kind) {
 	if k.tenants {
 		o.Tenant = func(key int) string { return fmt.Sprint(key % 3) }
 	}
-	b, err := NewBucket("b", 1e6, 1e6)
+	b, err := ratelimit.NewBucket("b", 1e6, 1e6)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if k.buckets {
-		o.Buckets = func(_ int, dst []*Bucket) []*Bucket { return append(dst, b) }
+		o.Buckets = func(_ int, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) }
 	}
 	q, err := New(o)
 	if err != nil {

@@ -33,17 +33,16 @@ func (k *keeper) floor(i uint32, e *entry) int64 {
 
 // began begins the interval, and ends what was noted for this run.
 func (k *keeper) began(i uint32, e *entry) {
-	s := k.s
 	if k.debounce.Interval > 0 {
-		s.extra(i, e).cool = plus(s.env.now(), k.debounce.Interval)
+		k.s.extra(i, e).cool = plus(k.s.env.now(), k.debounce.Interval)
 	}
 	if !e.is(recorded) {
 		return
 	}
-	r := s.record(i)
+	r := k.s.record(i)
 	r.reasons = 0
 	if r.extra != nil {
 		r.first, r.was = 0, place{}
 	}
-	s.trim(i, e)
+	k.s.trim(i, e)
 }

@@ -99,7 +99,6 @@ package queue
 //	table      from a key to its entry
 //	deque      keys in order of arrival
 //	histogram  how long keys are ready and run
-//	bucket     token buckets
 //	options    what New is told; errors; backoff
 //	bands      which ready key is next: bands with aging; tenants that take turns
 //	shard      the core: one queue with one lock; its admission

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 )
 
 func Example() {
@@ -51,15 +52,15 @@ func Example() {
 
 // A bucket is a quota that runs share. A cloud that asks to be left alone pauses
 // it for all of them.
-func ExampleThrottled() {
-	quota, err := queue.NewBucket("eu-west-1", 1000, 10)
+func ExampleOptions_buckets() {
+	quota, err := ratelimit.NewBucket("eu-west-1", 1000, 10)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	q, err := queue.New(&queue.Options[string]{
 		Shards: 1, // one order for all keys, for what is printed below
-		Buckets: func(key string, dst []*queue.Bucket) []*queue.Bucket {
+		Buckets: func(key string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 			if key == "report" {
 				return dst // it calls no cloud
 			}
@@ -72,7 +73,7 @@ func ExampleThrottled() {
 	}
 	q.Add("logs")
 	item, _ := q.Get(context.Background())
-	item.Retry(queue.Throttled(quota, time.Now().Add(time.Hour), nil), 0)
+	item.Retry(ratelimit.Throttled(quota, time.Now().Add(time.Hour), nil), 0)
 
 	q.Add("backups") // shares the quota
 	q.Add("report")

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tendhq/tend/ratelimit"
 )
 
 func contextFor(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
@@ -25,7 +27,7 @@ func TestThrottleUntilTheEndOfTimeLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := bucketOf(t, "cloud", 10, 10)
 		o := oneOrder()
-		o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, cloud) }
+		o.Buckets = func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, cloud) }
 		q := newQueue(t, o)
 		rings := 0
 		ring := q.timer.tick
@@ -36,7 +38,7 @@ func TestThrottleUntilTheEndOfTimeLasts(t *testing.T) {
 			ring()
 		}
 		add(t, q, "one", "two")
-		get(t, q).Retry(Throttled(cloud, endOfTime, errTest), 0)
+		get(t, q).Retry(ratelimit.Throttled(cloud, endOfTime, errTest), 0)
 		wantNone(t, q)
 		wantState(t, q, "one", StateBackingOff)
 		wantState(t, q, "two", StateThrottled)
@@ -50,28 +52,6 @@ func TestThrottleUntilTheEndOfTimeLasts(t *testing.T) {
 		checkInvariants(t, q)
 		if err := q.Stop(t.Context()); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// A bucket whose next token is centuries away has none.
-//
-// Negative control: without longest the time to wait overflowed, and the bucket gave
-// a token at each call.
-func TestBucketThatOwesForCenturiesGivesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := bucketOf(t, "slow", 1e-12, 1)
-		now := time.Now()
-		if takeAll(now, []*Bucket{b}) != nil {
-			t.Fatal("a full bucket refuses")
-		}
-		for range 3 {
-			if takeAll(now, []*Bucket{b}) == nil {
-				t.Fatal("a token was given that is not there")
-			}
-		}
-		if n, next := b.available(now); n != 0 || next.Before(now.AddDate(10, 0, 0)) {
-			t.Errorf("%d tokens, the next one at %v", n, next)
 		}
 	})
 }
@@ -199,18 +179,15 @@ func TestDelaysOfAnyLengthAreTaken(t *testing.T) {
 // the shard's lock; with a search for a free number it took seconds.
 func TestManyBucketsRefuseAtOnce(t *testing.T) {
 	const n = 40_000
-	buckets := map[string]*Bucket{}
-	for k := range n {
-		b := bucketOf(t, fmt.Sprint(k), 1, 1)
-		b.Charge(1)
-		buckets[b.Name()] = b
-	}
+	buckets := map[string]*ratelimit.Bucket{}
 	o := oneOrder()
-	o.Buckets = func(key string, dst []*Bucket) []*Bucket { return append(dst, buckets[key]) }
+	o.Buckets = func(key string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, buckets[key]) }
 	bubble(t, o, func(t *testing.T, q *Queue[string]) {
-		for _, b := range buckets { // made outside the bubble, where time goes otherwise
-			b.at = time.Now()
+		for k := range n { // made inside the bubble, where time goes otherwise
+			b := bucketOf(t, fmt.Sprint(k), 1, 1)
+			b.Charge(1)
 			b.Throttle(time.Now().Add(time.Second))
+			buckets[b.Name()] = b
 		}
 		for key := range buckets {
 			add(t, q, key)

@@ -1,22 +1,17 @@
 package queue
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"time"
 )
 
-// Histogram counts durations, twice: with bounds that people look at, see UpTo, and with
-// bins that all have the same relative width.
+// Histogram counts durations between edges: the bounds that client-go gives to its queues
+// and controller-runtime to its reconcile times, and so many more that no two are further
+// apart than 9 %.
 type Histogram struct {
-	Sum float64 // of all, in seconds
-
-	// Fine counts the durations by bins: bin k has those above 2^((k-1)/8) seconds and
-	// up to 2^(k/8), which is 9 % more. These are the buckets of a Prometheus native
-	// histogram of schema 3.
-	Fine map[int]uint64
-	Zero uint64 // durations of 0, which have no bin
-
+	Sum    float64  // of all, in seconds
 	counts []uint64 // up to each edge and above the one before; nil: none were counted
 }
 
@@ -33,63 +28,42 @@ var bounds = [...]int64{
 
 func ms(n int64) int64 { return n * int64(time.Millisecond) }
 
-// UpTo is how many durations were d or less. It is exact if d is one of the bounds that
-// client-go gives to its queues or controller-runtime to its reconcile times; else it
-// leaves out those between the edge of a bin below and d.
+// UpTo is how many durations were d or less; of the longest Duration, how many there were.
+// It is exact if d is an edge; else it leaves out those between the edge below and d.
 func (h *Histogram) UpTo(d time.Duration) (n uint64) {
-	for k, c := range h.counts {
-		if edges[k] <= int64(d) {
+	for edge, c := range h.All() {
+		if edge <= d {
 			n += c
 		}
 	}
 	return n
 }
 
-// Total is how many durations there were.
-func (h *Histogram) Total() (n uint64) {
-	for _, c := range h.counts {
-		n += c
+// All yields how many durations were up to an edge and above the one before, if there were
+// some, from the shortest on. Edges are 0; the bounds; 2^(k/8) seconds for each whole k, less
+// a fraction of a nanosecond, which are the buckets of a Prometheus native histogram of schema
+// 3, up to twelve days; and the longest Duration.
+func (h *Histogram) All() iter.Seq2[time.Duration, uint64] {
+	return func(yield func(time.Duration, uint64) bool) {
+		for k, n := range h.counts {
+			if n > 0 && !yield(time.Duration(edges[k]), n) {
+				return
+			}
+		}
 	}
-	return n
 }
 
-// Bins outside these are not kept: from a nanosecond to twelve days. What is longer
-// counts as that long.
-const firstBin, lastBin = -30*8 + 1, 20 * 8
-
-// edges are what durations are counted between, in nanoseconds: the bounds, the longest duration of
-// each bin, and the longest that there is.
+// edges are in nanoseconds.
 var edges = func() []int64 {
-	all := append([]int64{0}, bounds[:]...)
-	for bin := firstBin; bin <= lastBin; bin++ {
-		longest := int64(math.Exp2(float64(bin)/8)*1e9) + 1
-		for binOf(longest) > bin {
-			longest--
-		}
-		all = append(all, longest)
+	all := append([]int64{0, math.MaxInt64}, bounds[:]...)
+	for k := -30 * 8; k <= 20*8; k++ { // a nanosecond to twelve days
+		all = append(all, int64(math.Exp2(float64(k)/8)*1e9))
 	}
-	all = append(all, math.MaxInt64)
 	slices.Sort(all)
 	return slices.Compact(all)
 }()
 
-// binOf is the bin of a duration, as Prometheus works it out, from the same fractions, so
-// that one on a bound falls alike.
-func binOf(ns int64) int {
-	frac, exp := math.Frexp(float64(ns) / 1e9)
-	k, _ := slices.BinarySearch(fractions[:], frac)
-	return (exp-1)*len(fractions) + k
-}
-
-// fractions are the bounds of an octave's bins, from 0.5 on.
-var fractions = func() (f [8]float64) {
-	for k := range f {
-		f[k] = math.Exp2(float64(k)/8) / 2
-	}
-	return f
-}()
-
-// observe counts a duration; less than none is none. Fine and Zero are for add to work out.
+// observe counts a duration; less than none is none.
 func (h *Histogram) observe(ns int64) {
 	if h.counts == nil {
 		h.counts = make([]uint64, len(edges))
@@ -105,13 +79,8 @@ func (h *Histogram) add(o *Histogram) {
 	h.Sum += o.Sum
 	for k, n := range o.counts {
 		if h.counts == nil {
-			h.counts, h.Fine = make([]uint64, len(edges)), make(map[int]uint64)
+			h.counts = make([]uint64, len(edges))
 		}
-		switch h.counts[k] += n; {
-		case edges[k] == 0:
-			h.Zero += n
-		case n > 0:
-			h.Fine[min(binOf(edges[k]), lastBin)] += n
-		}
+		h.counts[k] += n
 	}
 }

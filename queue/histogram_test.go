@@ -3,14 +3,14 @@ package queue
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 )
 
-// Every duration is counted once by its bounds and once by its bins, in the
-// places that the documentation of Histogram says.
+// Every duration is counted once, in the place that the documentation of Histogram says.
 func TestHistogramCountsEachDurationBetweenItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h Histogram
@@ -33,27 +33,34 @@ func TestHistogramCountsEachDurationBetweenItsBounds(t *testing.T) {
 				t.Fatalf("%d durations up to %v, want %d", n, time.Duration(bound), want)
 			}
 		}
-		fine := got.Zero
-		for k, n := range got.Fine {
-			fine += n
-			in, near := uint64(0), uint64(0) // a duration on a bound is in one of two bins
+		total, before := uint64(0), time.Duration(-1)
+		for edge, n := range got.All() {
+			total += n
+			in := uint64(0)
+			at, _ := slices.BinarySearch(edges, int64(edge))
 			for _, ns := range all {
-				s := float64(ns) / 1e9
-				switch low, high := math.Exp2(float64(k-1)/8), math.Exp2(float64(k)/8); {
-				case s > low*(1+1e-9) && (s < high*(1-1e-9) || k == lastBin):
+				if ns <= int64(edge) && (at == 0 || ns > edges[at-1]) {
 					in++
-				case s > low*(1-1e-9) && s < high*(1+1e-9):
-					near++
 				}
 			}
-			if n < in || n > in+near {
-				t.Fatalf("%d in bin %d, want %d to %d", n, k, in, in+near)
+			if n != in || n == 0 || edge <= before {
+				t.Fatalf("%d up to %v, want %d; the edge before is %v", n, edge, in, before)
 			}
+			before = edge
 		}
-		if n := uint64(len(all)); got.Total() != n || fine != n {
-			t.Fatalf("%d by bounds and %d by bins, want %d", got.Total(), fine, n)
+		if n := uint64(len(all)); got.UpTo(math.MaxInt64) != n || total != n {
+			t.Fatalf("%d by UpTo and %d by All, want %d", got.UpTo(math.MaxInt64), total, n)
 		}
 	})
+}
+
+// No two edges are further apart than 9.1 % and two nanoseconds, which is what is left out of them.
+func TestEdgesAreClose(t *testing.T) {
+	for k, edge := range edges[2 : len(edges)-1] {
+		if before := edges[k+1]; float64(edge) > float64(before)*math.Exp2(1.0/8)+2 {
+			t.Errorf("the edges %v and %v are neighbours", time.Duration(before), time.Duration(edge))
+		}
+	}
 }
 
 func TestHistogramAddsUpOverShards(t *testing.T) {
@@ -67,7 +74,7 @@ func TestHistogramAddsUpOverShards(t *testing.T) {
 	b.observe(0)
 	sum.add(&a)
 	sum.add(&b)
-	if sum.UpTo(time.Second) != 6 || sum.UpTo(time.Second-1) != 1 || sum.Fine[0] != 5 || sum.Zero != 1 || sum.Sum != 5 {
+	if sum.UpTo(time.Second) != 6 || sum.UpTo(time.Second-1) != 1 || sum.UpTo(0) != 1 || sum.Sum != 5 {
 		t.Errorf("%+v", sum)
 	}
 }
@@ -90,21 +97,21 @@ func TestTimesAreCountedAsLongAsTheyWere(t *testing.T) {
 		st := q.Stats()
 		for _, h := range []struct{ got, want *Histogram }{{&st.QueueTime, &want}, {&st.WorkTime, &ran}} {
 			const most = 300 * (1 << sinceUnit) / 1e9
-			if d := h.got.Sum - h.want.Sum; h.got.Total() != 300 || d < -1e-6 || d > most {
-				t.Errorf("%d times, %v s; want 300 and %v s", h.got.Total(), h.got.Sum, h.want.Sum)
+			if n, d := h.got.UpTo(math.MaxInt64), h.got.Sum-h.want.Sum; n != 300 || d < -1e-6 || d > most {
+				t.Errorf("%d times, %v s; want 300 and %v s", n, h.got.Sum, h.want.Sum)
 			}
 		}
 	})
 }
 
-// What is longer than the longest bin is above every bound.
+// What is longer than twelve days is above every bound.
 func TestHistogramCountsTheLongestAboveAllBounds(t *testing.T) {
 	var h, sum Histogram
 	h.observe(math.MaxInt64)
 	h.observe(math.MaxInt64 / 2)
 	h.observe(-1)
 	sum.add(&h)
-	if n := sum.UpTo(1 << 20 * time.Second); n != 1 || sum.Total() != 3 || sum.Fine[lastBin] != 2 || sum.Zero != 1 {
-		t.Errorf("%d of %d are up to the last bin's end; %v, %d of 0", n, sum.Total(), sum.Fine, sum.Zero)
+	if n, all := sum.UpTo(1<<20*time.Second), sum.UpTo(math.MaxInt64); n != 1 || all != 3 {
+		t.Errorf("%d of %d are up to the last edge but one", n, all)
 	}
 }

@@ -69,15 +69,15 @@ func verifyKeeper[K comparable](k *keeper, f *faults) {
 		began = e.since()
 		return e.state == StateRunning && !e.is(asked) && began >= before
 	}, s)
-	f.want(s.fx == 0 && s.expired == nil, "something was not done after the lock")
+	f.want(s.fx == 0, "something was not done after the lock")
 	f.want(s.moment == 0, "the time of a critical section outlives it")
 	f.want(s.most <= maxTouched, "%d entries and cells were touched in one critical section", s.most)
 	verifyHeap(f, "times", s.timed)
 	s.verifyOrder(f, &s.ready, StateReady, c.count[StateReady])
 	for number, l := range k.lines {
-		f.want(l.bucket.id == number, "bucket %s: its line is lost", l.bucket.name)
-		f.want(l.admitted == c.out[number] && l.blocked == c.blocked[number], "bucket %s: %d keys are out, %d of blocked tenants, counted %d, %d", l.bucket.name, c.out[number], c.blocked[number], l.admitted, l.blocked)
-		f.want(c.throttled[number] > 0 || l.admitted > 0, "bucket %s: an empty line is kept", l.bucket.name)
+		f.want(l.bucket.ID() == number, "bucket %s: its line is lost", l.bucket.Name())
+		f.want(l.admitted == c.out[number] && l.blocked == c.blocked[number], "bucket %s: %d keys are out, %d of blocked tenants, counted %d, %d", l.bucket.Name(), c.out[number], c.blocked[number], l.admitted, l.blocked)
+		f.want(c.throttled[number] > 0 || l.admitted > 0, "bucket %s: an empty line is kept", l.bucket.Name())
 		s.verifyOrder(f, &l.bands, StateThrottled, c.throttled[number])
 		delete(c.throttled, number)
 		delete(c.out, number)
@@ -101,11 +101,11 @@ func verifyKeeper[K comparable](k *keeper, f *faults) {
 	}
 	c.holds(f, &k.whole)
 	verifyHeap(f, "holds", k.expiry)
+	f.want(k.expired == nil, "the hooks of expired holds were not called")
 	f.want(c.limited == k.expiry.n, "%d holds have a maximum, %d are watched", c.limited, k.expiry.n)
 }
 
 func (c *census) holds(f *faults, set *holdSet) {
-	named := 0
 	for x := set.holds.Front(); x != nil; x = x.Next() {
 		h := x.Value.(*heldBack)
 		f.want(h.set == set, "a hold is in another set")
@@ -114,11 +114,8 @@ func (c *census) holds(f *faults, set *holdSet) {
 		} else {
 			c.limited++
 		}
-		if h.name != "" {
-			named++
-		}
+		f.want(h.name == "" || set.named(h.name) == h, "two holds over one scope are named %q", h.name)
 	}
-	f.want(named == len(set.named), "%d holds have a name, %d are known by theirs", named, len(set.named))
 }
 
 func inspectEntry[K comparable](k *keeper, i uint32, f *faults, c *census) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 	"unsafe"
+
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // Item is a key that a worker runs. It is settled exactly once, by Done, After,
@@ -61,7 +63,7 @@ func (i Item[K]) After(d time.Duration) {
 
 // Retry says that the run failed: the key runs again after the delay of the
 // policy, or after atLeast if that is later. err may be nil: that is a backoff
-// without an error. An error made by Throttled pauses its bucket and counts no
+// without an error. An error of ratelimit.Throttled pauses its bucket and counts no
 // failure. If the policy or Options.MaxAttempts gives up, the key is parked.
 func (i Item[K]) Retry(err error, atLeast time.Duration) { i.settle(i.failure(err, atLeast), err) }
 
@@ -114,11 +116,8 @@ func (i *Item[K]) settle(o outcome, err error) {
 // failure works out, without a lock, what becomes of a failed key.
 func (i *Item[K]) failure(err error, atLeast time.Duration) outcome {
 	q := i.queue()
-	if e, ok := errors.AsType[*throttledError](err); ok {
-		if e.bucket != nil {
-			e.bucket.Throttle(e.until)
-		}
-		return outcome{kind: again, due: max(q.env.at(e.until), plus(q.env.now(), atLeast))}
+	if until, ok := ratelimit.Pause(err); ok {
+		return outcome{kind: again, due: max(q.env.at(until), plus(q.env.now(), atLeast))}
 	}
 	o := outcome{kind: retry}
 	d := q.opts.Policy(i.Attempt, err)
@@ -158,12 +157,10 @@ func (q *Queue[K]) GetBatch(ctx context.Context, dst []Item[K]) (int, error) {
 
 // take fills dst with what may run now, one shard's keys only.
 func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
-	var s *shard
 	for q.env.may().gives() {
 		now := q.env.now() // before the lock, for which others wait
-		if s != nil {
-			s.mu.Lock()
-		} else if s = q.shards.lock(); s == nil {
+		s := q.shards.lock()
+		if s == nil {
 			return 0
 		}
 		s.moment = now
@@ -179,16 +176,11 @@ func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
 			q.item(s, i, e, &dst[n])
 		}
 		s.unlock()
-		if n == 0 {
-			s = nil
-		} else if q.env.asks {
-			n = q.charge(s, dst[:n]) // none: all were refused, and the shard keeps its turn
+		if n > 0 && q.env.asks {
+			n = q.charge(s, dst[:n]) // none: all were refused
 		}
-		if n > 0 {
+		if n > 0 || ctx.Err() != nil {
 			return n
-		}
-		if ctx.Err() != nil {
-			return 0
 		}
 	}
 	return 0
@@ -217,7 +209,7 @@ func (q *Queue[K]) await(ctx context.Context, dst []Item[K]) (int, error) {
 	// getter may be meant for others too.
 	defer func() {
 		w.sleeping.Add(-1)
-		if w.sleeping.Load() != 0 && (q.env.may().phase() != open || q.env.may().gives() && q.shards.ready()) {
+		if w.sleeping.Load() != 0 && (q.env.may().phase() != open || q.env.may().gives() && q.shards.highest() != 0) {
 			w.wake()
 		}
 	}()
@@ -246,7 +238,7 @@ var errBuckets = errors.New("queue: Options.Buckets panicked")
 // caller gets none of them: they back off for a second, so that a key that makes it
 // panic each time does not keep the others from running.
 func (q *Queue[K]) charge(s *shard, items []Item[K]) (n int) {
-	var few [4]*Bucket
+	var few [4]*ratelimit.Bucket
 	all, ends, asked := few[:0], make([]int, 1, shareBatch), false
 	defer func() {
 		if asked {
@@ -262,7 +254,7 @@ func (q *Queue[K]) charge(s *shard, items []Item[K]) (n int) {
 		s.unlock()
 	}()
 	for _, it := range items {
-		var own [4]*Bucket // what Buckets returns is the caller's
+		var own [4]*ratelimit.Bucket // what Buckets returns is the caller's
 		for _, b := range q.opts.Buckets(it.Key, own[:0]) {
 			if b != nil {
 				all = append(all, b)

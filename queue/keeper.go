@@ -1,5 +1,7 @@
 package queue
 
+import "github.com/tendhq/tend/ratelimit"
+
 // keeper is the admission of a shard: what may not run, and until when. Holds,
 // debouncing, the caps of tenants and the lines of buckets each have a file of their
 // own; this one has what they share, the record of a key.
@@ -9,6 +11,7 @@ type keeper struct {
 	roster   roster
 	whole    holdSet // the holds over the whole queue, in the first shard
 	expiry   heap[*heldBack]
+	expired  []*heldBack     // whose hooks the tick that ended them is to call
 	lines    map[int64]*line // by number; none is empty with no key out
 	byWake   heap[*line]
 }
@@ -120,10 +123,11 @@ func (k *keeper) discard(i uint32, e *entry) {
 // buckets never wait behind these.
 type line struct {
 	bands
-	turns  turns
-	bucket *Bucket // the entries that wait have its number in due
-	wakes  int64   // when there may be a token for one of them
-	at     int     // in the heap
+	turns   turns
+	bucket  *ratelimit.Bucket // the entries that wait have its number in due
+	unwatch func()            // see Bucket.Watch
+	wakes   int64             // when there may be a token for one of them
+	at      int               // in the heap
 
 	// Keys that were admitted and do not run yet: each has one of the bucket's tokens,
 	// as far as its tenant is not blocked.

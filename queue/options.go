@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"runtime"
 	"time"
+
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // Errors of Add and Get.
@@ -115,7 +117,7 @@ type Options[K comparable] struct {
 	// is called without a lock, each time the key is about to run. If it panics, so does
 	// Get or GetBatch, and the keys that it was about to give back off for a second; no
 	// token is taken for them. Default nil: no bucket.
-	Buckets func(key K, dst []*Bucket) []*Bucket
+	Buckets func(key K, dst []*ratelimit.Bucket) []*ratelimit.Bucket
 	// Debounce keeps keys from running too often. Default: it does not.
 	Debounce Debounce
 	// Hooks are called when something happens. Default nil: none is.

@@ -147,17 +147,6 @@ func (q *Queue[K]) carryOut(s *shard, fx effects) {
 	if fx&fxLeft != 0 {
 		signal(q.news)
 	}
-	if fx&fxHolds != 0 {
-		s.mu.Lock()
-		expired := s.expired
-		s.expired = nil
-		s.mu.Unlock()
-		for _, x := range expired {
-			if hook := q.opts.Hooks.HoldExpired; hook != nil {
-				hook(x.over.(Scope[K]), x.reason)
-			}
-		}
-	}
 }
 
 // Len is the number of keys that are ready.
@@ -184,13 +173,18 @@ func (q *Queue[K]) tick() {
 				default:
 					next = min(next, max(s.wake(), now+1))
 				}
-				k.s.fx &^= fxHolds
 			})
 		}
 	}
 	q.timer.set(next)
 	for _, k := range q.keepers {
-		q.carryOut(k.s, fxHolds)
+		var expired []*heldBack
+		k.locked(func() { expired, k.expired = k.expired, nil })
+		for _, h := range expired {
+			if hook := q.opts.Hooks.HoldExpired; hook != nil {
+				hook(h.over.(Scope[K]), h.reason)
+			}
+		}
 	}
 }
 
@@ -238,9 +232,9 @@ func (q *Queue[K]) Hold(over Scope[K], h Hold) (release func()) {
 func (q *Queue[K]) Release(over Scope[K], name string) (ok bool) {
 	k, hash := q.keeperOf(over)
 	k.locked(func() {
-		set := q.holds(k, over, hash, false)
-		if ok = set != nil && set.named[name] != nil; ok {
-			k.endHold(set.named[name])
+		h := q.holds(k, over, hash, false).named(name)
+		if ok = h != nil; ok {
+			k.endHold(h)
 		}
 	})
 	return ok

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/campaign"
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // stamps proves, under concurrency, that no key runs twice at once and that a
@@ -94,7 +95,7 @@ type stampedWork struct {
 	t       *testing.T
 	q       *Queue[string]
 	kind    kind
-	buckets []*Bucket
+	buckets []*ratelimit.Bucket
 	names   []string
 	all     map[string]*stamps
 	adds    atomic.Uint64 // that were taken
@@ -130,13 +131,13 @@ func newStampedWork(t *testing.T, k kind) *stampedWork {
 	}
 	if k.buckets {
 		for n := range 2 {
-			b, err := NewBucket(fmt.Sprint("bucket ", n), 20_000, 20)
+			b, err := ratelimit.NewBucket(fmt.Sprint("bucket ", n), 20_000, 20)
 			if err != nil {
 				t.Fatal(err)
 			}
 			w.buckets = append(w.buckets, b)
 		}
-		o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+		o.Buckets = func(key string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 			for _, b := range bucketsOf(key) {
 				dst = append(dst, w.buckets[b])
 			}
@@ -307,11 +308,11 @@ func (w *stampedWork) settle(it Item[string]) {
 	case 2:
 		it.After(time.Duration(rand.IntN(50)) * time.Microsecond)
 	case 3:
-		var b *Bucket
+		var b *ratelimit.Bucket
 		if w.kind.buckets {
 			b = w.buckets[0]
 		}
-		it.Retry(Throttled(b, time.Now().Add(50*time.Microsecond), nil), 0)
+		it.Retry(ratelimit.Throttled(b, time.Now().Add(50*time.Microsecond), nil), 0)
 	case 4:
 		w.q.DoneKey(it.Key)
 	case 15:

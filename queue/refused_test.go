@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // takeNow takes what may run now, and waits for nothing.
@@ -23,7 +25,7 @@ func TestKeysThatAreRefusedOnceMoreKeepTheirOrder(t *testing.T) {
 	for _, atOnce := range []int{1, 3} {
 		b := bucketOf(t, "b", 0.001, 5)
 		o := oneOrder()
-		o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, b) }
+		o.Buckets = func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) }
 		bubble(t, o, func(t *testing.T, q *Queue[string]) {
 			items := make([]Item[string], atOnce)
 			want := []string{"k0", "k1", "k2", "k3", "k4", "k5", "k6"}
@@ -65,7 +67,7 @@ func TestRefusalsAndEndsOfHoldsAreTakenInSteps(t *testing.T) {
 		b := bucketOf(t, "b", 0.001, n)
 		q, err := New(&Options[int]{
 			Tenant:  func(key int) string { return fmt.Sprint(key) },
-			Buckets: func(_ int, dst []*Bucket) []*Bucket { return append(dst, b) },
+			Buckets: func(_ int, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -127,7 +129,7 @@ func TestRefusalsAndEndsOfHoldsAreTakenInSteps(t *testing.T) {
 func TestOldestRunIsTheOneThatBeganFirst(t *testing.T) {
 	o := oneOrder()
 	var answer chan struct{}
-	o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+	o.Buckets = func(key string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 		if key == "slow" {
 			<-answer
 		}
@@ -165,7 +167,7 @@ func TestOldestRunIsTheOneThatBeganFirst(t *testing.T) {
 func TestKeyThatIsRaisedAndThenRefusedArrivesAnew(t *testing.T) {
 	b := bucketOf(t, "b", 0.001, 5)
 	o := oneOrder()
-	o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, b) }
+	o.Buckets = func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) }
 	bubble(t, o, func(t *testing.T, q *Queue[string]) {
 		b.Charge(5)
 		add(t, q, "low")
@@ -191,7 +193,7 @@ func TestKeyThatIsRaisedAndThenRefusedArrivesAnew(t *testing.T) {
 func TestPlaceInALineIsNotKept(t *testing.T) {
 	b := bucketOf(t, "b", 0.001, 5)
 	o := oneOrder()
-	o.Buckets = func(_ string, dst []*Bucket) []*Bucket { return append(dst, b) }
+	o.Buckets = func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) }
 	bubble(t, o, func(t *testing.T, q *Queue[string]) {
 		records := func(what string) {
 			t.Helper()

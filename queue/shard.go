@@ -42,7 +42,6 @@ type shard struct {
 	most      int                   // of touched, in one critical section
 	published *atomic.Uint32        // the top band that getters see without the lock
 	due       atomic.Int64          // for fxTimer
-	expired   []*heldBack           // holds that reached their maximum, for fxHolds
 	waited    Histogram             // how long keys were ready
 	worked    Histogram             // how long they ran
 	_         [64]byte              // the next shard's lock is in another cache line
@@ -125,8 +124,10 @@ type admission interface {
 	// interval since its last run goes on; discard ends it.
 	forget(i uint32, e *entry, cool bool)
 	discard(i uint32, e *entry)
-	// tick makes ready what may run at now; wake is when there is something to make so.
-	tick(now int64) (more bool)
+	// expire ends the holds that have reached their maximum at now, and pump lets keys run
+	// for which buckets have tokens; wake is when there is something to do.
+	expire(now int64) (more bool)
+	pump(now int64) (more bool)
 	wake() int64
 }
 
@@ -145,7 +146,6 @@ const (
 	fxWake  effects = 1 << iota // a key became ready: wake a getter
 	fxTimer                     // something may be due earlier than before, see due
 	fxLeft                      // a key is not ready or running any more, while Drain or Stop wait
-	fxHolds                     // holds have expired, see expired
 	fxTick                      // something may run now: before the lock is free, see unlock
 )
 
@@ -161,7 +161,7 @@ func (s *shard) init(id uint8, v *env, keys layout) {
 // from running once more.
 func (s *shard) unlock() {
 	if s.fx&fxTick != 0 && s.env.may().phase() == open {
-		if s.admission.tick(s.env.now()) {
+		if s.admission.pump(s.env.now()) {
 			s.fx |= fxTimer
 		}
 	}
@@ -483,5 +483,6 @@ func (s *shard) tick(now int64) (more bool) {
 		s.touched += 1 + 2*(s.timed.swaps-before) // each swap compares two
 		more = s.tired()
 	}
-	return s.admission.tick(now) || more
+	more = s.admission.expire(now) || more
+	return s.env.may().phase() == open && s.admission.pump(now) || more
 }

@@ -68,7 +68,7 @@ func (r *shards) lock() *shard {
 	return s
 }
 
-// highest is the set of the shards whose top band is highest.
+// highest is the set of the shards whose top band is highest; 0: no key may run.
 func (r *shards) highest() (equals uint64) {
 	top := uint32(1)
 	for k := range r.all {
@@ -96,6 +96,3 @@ func (r *shards) rotate() {
 		r.current.Store(next)
 	}
 }
-
-// ready tells whether a key may run.
-func (r *shards) ready() bool { return r.highest() != 0 }

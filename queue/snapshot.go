@@ -96,7 +96,7 @@ func (k *keeper) why(i uint32, e *entry) string {
 	case k.isHeld(i, e):
 		return "held: " + *k.s.record(i).holds.reason()
 	case e.state == StateThrottled:
-		return "throttled by " + k.lines[e.due].bucket.name
+		return "throttled by " + k.lines[e.due].bucket.Name()
 	case e.state == StateBackingOff || e.state == StateParked:
 		return e.state.String()
 	case e.state != StateReady:

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // drains says when a Drain, and when a Stop, of q is over; both must be before the
@@ -98,7 +100,7 @@ func TestStopHearsOfAKeyThatItsBucketRefuses(t *testing.T) {
 			empty.Charge(1)
 			asked, answer := make(chan struct{}), make(chan struct{})
 			o := oneOrder()
-			o.Buckets = func(_ string, dst []*Bucket) []*Bucket {
+			o.Buckets = func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 				asked <- struct{}{}
 				<-answer
 				return append(dst, empty)
@@ -244,7 +246,7 @@ func TestStopCountsWhatWasToRunInEveryState(t *testing.T) {
 	empty := bucketOf(t, "empty", 0.001, 1)
 	empty.Charge(1)
 	o := oneOrder()
-	o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+	o.Buckets = func(key string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 		if key == "throttled" {
 			dst = append(dst, empty)
 		}

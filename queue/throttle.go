@@ -1,16 +1,20 @@
 package queue
 
-import "time"
+import (
+	"time"
+
+	"github.com/tendhq/tend/ratelimit"
+)
 
 // pay tells whether the buckets of a taken key each had a token for it, and begins its
 // run then. If not, it puts the key into the line of one that has none.
-func (k *keeper) pay(i uint32, e *entry, buckets []*Bucket, now time.Time) bool {
+func (k *keeper) pay(i uint32, e *entry, buckets []*ratelimit.Bucket, now time.Time) bool {
 	s := k.s
 	if e.is(removed) {
 		s.settle(i, e, outcome{kind: done}, nil)
 		return false
 	}
-	refused := k.takeTokens(e, distinct(buckets), now)
+	refused := k.takeTokens(e, buckets, now)
 	if refused == nil {
 		s.begin(i, e)
 		return true
@@ -19,7 +23,7 @@ func (k *keeper) pay(i uint32, e *entry, buckets []*Bucket, now time.Time) bool 
 	if x := k.extraOf(i, e); x != nil {
 		x.first = 0 // its turn came: the row of debounced adds is over
 	}
-	to := onRefuse(e.status(), refused.id)
+	to := onRefuse(e.status(), refused.ID())
 	if k.isHeld(i, e) {
 		to = to.hold()
 	} else {
@@ -31,28 +35,28 @@ func (k *keeper) pay(i uint32, e *entry, buckets []*Bucket, now time.Time) bool 
 
 // takeTokens takes a token from each bucket, or none from any: then it names one that has
 // none, or in whose line are keys that go before e.
-func (k *keeper) takeTokens(e *entry, buckets []*Bucket, now time.Time) (refused *Bucket) {
+func (k *keeper) takeTokens(e *entry, buckets []*ratelimit.Bucket, now time.Time) (refused *ratelimit.Bucket) {
 	for _, b := range buckets {
-		if l := k.lines[b.id]; l != nil && l.top() > uint32(e.band) && !e.is(admitted) {
+		if l := k.lines[b.ID()]; l != nil && l.top() > uint32(e.band) && !e.is(admitted) {
 			return b
 		}
 	}
-	return takeAll(now, buckets)
+	return ratelimit.TakeAll(now, buckets)
 }
 
 // line makes the line of a bucket, if there is none.
-func (k *keeper) line(b *Bucket) {
+func (k *keeper) line(b *ratelimit.Bucket) {
 	s := k.s
-	if k.lines[b.id] != nil {
+	if k.lines[b.ID()] != nil {
 		return
 	}
-	l := &line{bucket: b}
+	l := &line{bucket: b, unwatch: func() {}}
 	l.init(&s.slab, &s.number, &k.roster)
 	l.groups = make(map[uint32]*group)
-	l.pass = func(t *tenant) { t.countAdmitted(b.id, 0) }
-	k.lines[b.id] = l
+	l.pass = func(t *tenant) { t.countAdmitted(b.ID(), 0) }
+	k.lines[b.ID()] = l
 	if s.env.may().phase() == open { // else no token lets a key run any more, and the bucket may outlive the queue
-		b.watch(l, func() { k.locked(func() { k.retry(l) }) })
+		l.unwatch = b.Watch(func() { k.locked(func() { k.retry(l) }) })
 	}
 	k.byWake.add(l)
 	k.retry(l) // a token may have come since the key was refused, and before the watch
@@ -93,18 +97,18 @@ func (k *keeper) trimLine(l *line) {
 	if l.n > 0 || l.admitted > 0 {
 		return
 	}
-	l.bucket.watch(l, nil)
+	l.unwatch()
 	k.byWake.remove(l)
-	delete(k.lines, l.bucket.id)
+	delete(k.lines, l.bucket.ID())
 }
 
 // admitOne makes a key of a line ready.
 func (k *keeper) admitOne(l *line, i uint32, e *entry) {
 	l.admitted++
-	k.s.extra(i, e).was = place{l.bucket.id, e.order, e.band}
+	k.s.extra(i, e).was = place{l.bucket.ID(), e.order, e.band}
 	e.order = 0
 	if t := k.s.ready.tenantOf(i, e); t != nil {
-		t.countAdmitted(l.bucket.id, 1)
+		t.countAdmitted(l.bucket.ID(), 1)
 	}
 	to := e.status().start(0)
 	to.flags |= admitted
@@ -117,7 +121,7 @@ func (k *keeper) unadmit(i uint32, e *entry, to State) {
 	e.flags &^= admitted
 	l.admitted--
 	if t := k.s.ready.tenantOf(i, e); t != nil {
-		if t.countAdmitted(l.bucket.id, -1); t.blocked {
+		if t.countAdmitted(l.bucket.ID(), -1); t.blocked {
 			l.blocked--
 		}
 	}
@@ -136,7 +140,7 @@ func (k *keeper) pump(now int64) (more bool) {
 			return false
 		}
 		s.touched++
-		n, next := l.bucket.available(s.env.time(now))
+		n, next := l.bucket.Available(s.env.time(now))
 		l.wakes = max(s.env.at(next), now+1)
 		for l.admitted-l.blocked < n && !s.tired() {
 			i, e := l.next(l.turns.aged())
@@ -162,16 +166,8 @@ func (k *keeper) pump(now int64) (more bool) {
 // this one.
 func (k *keeper) close() {
 	for _, l := range k.lines {
-		l.bucket.watch(l, nil)
+		l.unwatch()
 	}
-}
-
-func (k *keeper) tick(now int64) (more bool) {
-	more = k.expire(now)
-	if k.s.env.may().phase() == open {
-		more = k.pump(now) || more
-	}
-	return more
 }
 
 func (k *keeper) wake() int64 {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // The traps into which queues of this kind have fallen, one test each.
@@ -92,14 +94,14 @@ func TestLowKeysRunUnderHighLoad(t *testing.T) {
 // found its first key waiting.
 // Weak point 004 (f).
 func TestFailuresQueueUpNoDebt(t *testing.T) {
-	bucket, err := NewBucket("cloud", 1e6, 1000)
+	bucket, err := ratelimit.NewBucket("cloud", 1e6, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	keys := sized(100_000, 10_000)
 	o := &Options[string]{
 		Policy:  Backoff{Base: time.Second, Max: time.Second}.Policy(),
-		Buckets: func(_ string, dst []*Bucket) []*Bucket { return append(dst, bucket) },
+		Buckets: func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, bucket) },
 	}
 	bubble(t, o, func(t *testing.T, q *Queue[string]) {
 		for n := range keys {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/campaign"
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // A kind is a kind of queue that the model and the stamps are run with.
@@ -69,7 +70,7 @@ type trial struct {
 	m       *model
 	n       int // operations so far; makes all delays different
 	names   []string
-	buckets []*Bucket
+	buckets []*ratelimit.Bucket
 	items   map[string]Item[string]
 	free    []func()
 	log     []string
@@ -135,14 +136,14 @@ func newTrial(t testing.TB, k kind) *trial {
 	}
 	if k.buckets {
 		for n, rate := range []float64{2, 7} {
-			b, err := NewBucket(fmt.Sprint("bucket ", n), rate, n+1)
+			b, err := ratelimit.NewBucket(fmt.Sprint("bucket ", n), rate, n+1)
 			if err != nil {
 				t.Fatal(err)
 			}
 			r.buckets = append(r.buckets, b)
 			r.m.buckets = append(r.m.buckets, &modelBucket{rate: rate, burst: n + 1, tokens: float64(n + 1), at: time.Now()})
 		}
-		o.Buckets = func(key string, dst []*Bucket) []*Bucket {
+		o.Buckets = func(key string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 			r.mu.Lock()
 			r.turns = append(r.turns, key)
 			r.mu.Unlock()
@@ -680,14 +681,14 @@ func (r *trial) settle(which int, kind byte, d time.Duration, prio Priority) {
 		// Not until now: the timer runs after the getter that this settling wakes.
 		until := now.Add(max(3*d, time.Millisecond))
 		r.note("throttled %s until %v, at least %v", letter(key), until.Sub(now), d)
-		var b *Bucket
+		var b *ratelimit.Bucket
 		if r.kind.buckets {
 			b = r.buckets[which%2]
 			if m := r.m.buckets[which%2]; until.After(m.until) {
 				m.until = until
 			}
 		}
-		it.Retry(fmt.Errorf("wrapped: %w", Throttled(b, until, nil)), d)
+		it.Retry(fmt.Errorf("wrapped: %w", ratelimit.Throttled(b, until, nil)), d)
 		r.m.settle(key, modelThrottled, until, prio, now)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -111,7 +112,7 @@ func (p *plant) queue() (o queue.Options[store.Key]) {
 	case 0:
 		o.Tenant = func(k store.Key) string { mayPanic(); return k.Name[:1] }
 	case 1:
-		o.Buckets = func(_ store.Key, dst []*queue.Bucket) []*queue.Bucket { mayPanic(); return dst }
+		o.Buckets = func(_ store.Key, dst []*ratelimit.Bucket) []*ratelimit.Bucket { mayPanic(); return dst }
 	}
 	return o
 }

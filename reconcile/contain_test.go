@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -295,7 +296,7 @@ func TestPanicInAFunctionOfTheQueueIsContained(t *testing.T) {
 			return queue.Options[string]{Policy: func(int, error) time.Duration { boom(on); return time.Second }}
 		},
 		"Buckets": func(on *atomic.Bool) queue.Options[string] {
-			return queue.Options[string]{Buckets: func(k string, dst []*queue.Bucket) []*queue.Bucket {
+			return queue.Options[string]{Buckets: func(k string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 				if k == "k" {
 					boom(on)
 				}
@@ -348,7 +349,7 @@ func TestPanicInBucketsIsContainedForBatches(t *testing.T) {
 		c := must[*reconcile.Controller[int]](t)(reconcile.NewBatch("batch", intBatches(func(_ context.Context, keys []int) []reconcile.Outcome {
 			ran += len(keys)
 			return make([]reconcile.Outcome, len(keys))
-		}), &reconcile.Options[int]{Workers: 1, Logger: slog.New(slog.DiscardHandler), Queue: queue.Options[int]{Buckets: func(_ int, dst []*queue.Bucket) []*queue.Bucket {
+		}), &reconcile.Options[int]{Workers: 1, Logger: slog.New(slog.DiscardHandler), Queue: queue.Options[int]{Buckets: func(_ int, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 			if on.Load() {
 				panic("boom")
 			}
@@ -374,7 +375,7 @@ func TestKeyRunsAgainWhileTheBucketsOfOthersAreUnknown(t *testing.T) {
 		r := record[string](nil)
 		c := newController(t, r, &reconcile.Options[string]{
 			Workers: 1, Logger: slog.New(slog.DiscardHandler),
-			Queue: queue.Options[string]{Buckets: func(k string, dst []*queue.Bucket) []*queue.Bucket {
+			Queue: queue.Options[string]{Buckets: func(k string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 				if k != "once" || first {
 					first = first && k != "once"
 					panic("boom")

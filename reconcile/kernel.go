@@ -10,6 +10,7 @@ import (
 
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile/internal/recent"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -383,8 +384,8 @@ func (k *kernel[K]) containFuncs(o *queue.Options[K]) {
 		}
 	}
 	if buckets := o.Buckets; buckets != nil {
-		paused, _ := queue.NewBucket("paused: Options.Queue.Buckets failed", 1e6, 1e6) // fails for other numbers
-		o.Buckets = func(key K, dst []*queue.Bucket) (b []*queue.Bucket) {
+		paused, _ := ratelimit.NewBucket("paused: Options.Queue.Buckets failed", 1e6, 1e6) // fails for other numbers
+		o.Buckets = func(key K, dst []*ratelimit.Bucket) (b []*ratelimit.Bucket) {
 			if !k.containHere("Queue.Buckets", func() { b = buckets(key, dst) }) {
 				if paused.Stats().Until.IsZero() { // else each failure would keep all keys that wait for longer
 					paused.Throttle(time.Now().Add(time.Second))

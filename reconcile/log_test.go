@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -132,7 +133,7 @@ func TestRunThatTriesNothingAfterAThrottledOneWaits(t *testing.T) {
 		c := newController(t, record(func(context.Context, string) (result, error) {
 			switch n := runs.Add(1); {
 			case n == 1:
-				return result{}, queue.Throttled(nil, time.Now().Add(time.Second), nil)
+				return result{}, ratelimit.Throttled(nil, time.Now().Add(time.Second), nil)
 			case n < 100:
 				return result{StillFailing: true, RequeueAfter: time.Minute}, nil
 			}
@@ -180,7 +181,7 @@ func TestThrottledAndRequeuedRunsAreNotLoggedAsFailures(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		logger, lines := quiet()
 		again := reconcile.Outcome{Result: result{Requeue: true}}
-		busy := fails(queue.Throttled(nil, time.Now().Add(5*time.Second), errors.New("busy")))
+		busy := fails(ratelimit.Throttled(nil, time.Now().Add(5*time.Second), errors.New("busy")))
 		c := newController(t, script[string](again, again, busy, fails(errBoom), again), &reconcile.Options[string]{Logger: logger, Backoff: exactly(time.Second)})
 		add(t, c, "k")
 		start(t, c)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // resultKind is what one run counts as.
@@ -115,7 +115,7 @@ func judge(o Outcome, over error) decision {
 	case again != nil:
 		d.delay = again.d
 	}
-	if queue.IsThrottled(o.Err) && !d.panic {
+	if ratelimit.IsThrottled(o.Err) && !d.panic {
 		d.kind = resultThrottled
 	}
 	return d

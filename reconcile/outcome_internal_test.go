@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 )
 
 func TestJudge(t *testing.T) {
 	boom := errors.New("boom")
-	throttled := queue.Throttled(nil, time.Time{}, boom)
+	throttled := ratelimit.Throttled(nil, time.Time{}, boom)
 	shutdown := fmt.Errorf("controller: %w", ErrShutdown)
 	deadline := fmt.Errorf("controller: %w of 5m", ErrDeadline)
 	for _, test := range []struct {

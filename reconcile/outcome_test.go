@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -139,7 +140,7 @@ func TestOutcomeDecidesWhenTheKeyRunsAgain(t *testing.T) {
 			counts: func(c *reconcile.Counts) { c.Error, c.Panic, c.Success = 1, 1, 1 },
 		}, {
 			name:     "a panic that carries a throttling is a failure too",
-			outcomes: []reconcile.Outcome{fails(panicking{queue.Throttled(need(queue.NewBucket("b", 1, 1)), time.Time{}, errBoom)})},
+			outcomes: []reconcile.Outcome{fails(panicking{ratelimit.Throttled(need(ratelimit.NewBucket("b", 1, 1)), time.Time{}, errBoom)})},
 			at:       seconds(0, 0), attempts: []int{0, 0},
 			counts: func(c *reconcile.Counts) { c.Error, c.Panic, c.Success = 1, 1, 1 },
 		}, {
@@ -608,18 +609,18 @@ func TestNamespacesKeepKeysApart(t *testing.T) {
 // A bucket that is paused holds the key back without counting a failure.
 func TestThrottledRunIsNoFailure(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		bucket := must[*queue.Bucket](t)(queue.NewBucket("api", 1000, 1000))
+		bucket := must[*ratelimit.Bucket](t)(ratelimit.NewBucket("api", 1000, 1000))
 		first := true
 		var failures int
 		r := record(func(context.Context, string) (result, error) {
 			if first {
 				first = false
-				return result{}, fmt.Errorf("listing: %w", queue.Throttled(bucket, time.Now().Add(time.Minute), errBoom))
+				return result{}, fmt.Errorf("listing: %w", ratelimit.Throttled(bucket, time.Now().Add(time.Minute), errBoom))
 			}
 			return result{}, nil
 		})
 		c := newController(t, r, &reconcile.Options[string]{
-			Queue: queue.Options[string]{Buckets: func(_ string, dst []*queue.Bucket) []*queue.Bucket { return append(dst, bucket) }},
+			Queue: queue.Options[string]{Buckets: func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, bucket) }},
 			Hooks: reconcile.Hooks[string]{OnError: func(reconcile.Failure[string]) { failures++ }},
 		})
 		add(t, c, "k")

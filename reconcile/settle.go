@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // settler carries out what judge decided.
@@ -126,7 +127,7 @@ func (t *settler[K]) stillFailing(item queue.Item[K], d time.Duration) {
 	if before, ok := errors.AsType[*untriedError](e.LastError); ok {
 		last.failure = before.failure
 	}
-	last.wait = queue.Throttled(nil, time.Now().Add(d), nil)
+	last.wait = ratelimit.Throttled(nil, time.Now().Add(d), nil)
 	item.Retry(last, 0)
 }
 
@@ -179,7 +180,7 @@ func (t *settler[K]) failedBefore(item queue.Item[K], d decision) bool {
 	if untried, ok := errors.AsType[*untriedError](last); ok {
 		last = untried.failure
 	}
-	return last != nil && !queue.IsThrottled(last)
+	return last != nil && !ratelimit.IsThrottled(last)
 }
 
 // tell calls the hooks, or logs that a key failed, or works again.

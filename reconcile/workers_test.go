@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -182,9 +183,9 @@ func TestWorkersFollowThrottlingAndLatency(t *testing.T) {
 
 func TestThrottledRunsHalveTheWorkers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		bucket := must[*queue.Bucket](t)(queue.NewBucket("api", 1e6, 1e6))
+		bucket := must[*ratelimit.Bucket](t)(ratelimit.NewBucket("api", 1e6, 1e6))
 		c := newController(t, record(func(context.Context, string) (result, error) {
-			return result{}, queue.Throttled(bucket, time.Now().Add(time.Hour), errBoom)
+			return result{}, ratelimit.Throttled(bucket, time.Now().Add(time.Hour), errBoom)
 		}), &reconcile.Options[string]{Workers: 8, Adapt: &reconcile.Adapt{}})
 		add(t, c, "k")
 		start(t, c)

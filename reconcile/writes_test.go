@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -676,7 +677,7 @@ func anotherRunCostsNoToken(t *testing.T, asks bool) {
 		s := newStore(t, newBackend(t), "thing")
 		ca := newCache(t, s)
 		shows, lags := &stoppable{Cached: ca}, &stoppable{Cached: newCache(t, s)}
-		b := must[*queue.Bucket](t)(queue.NewBucket("cloud", 0.001, 10))
+		b := must[*ratelimit.Bucket](t)(ratelimit.NewBucket("cloud", 0.001, 10))
 		runs := 0
 		c := newController(t, record(func(ctx context.Context, k store.Key) (result, error) {
 			if runs++; runs > 1 {
@@ -692,7 +693,7 @@ func anotherRunCostsNoToken(t *testing.T, asks bool) {
 			return result{Requeue: asks}, err
 		}), &reconcile.Options[store.Key]{
 			Reads: []reconcile.Cached{lags}, CacheWait: time.Hour,
-			Queue: queue.Options[store.Key]{Buckets: func(_ store.Key, dst []*queue.Bucket) []*queue.Bucket { return append(dst, b) }},
+			Queue: queue.Options[store.Key]{Buckets: func(_ store.Key, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) }},
 		})
 		if err := c.Watch(reconcile.From(ca)); err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -117,7 +117,7 @@ func resultOf(ctx context.Context, res reconcile.Result, err error) string {
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled) && errors.Is(err, context.Canceled):
 		return "canceled"
-	case queue.IsThrottled(err):
+	case ratelimit.IsThrottled(err):
 		return "throttled"
 	case errors.Is(err, reconcile.ErrTerminal):
 		return "terminal"

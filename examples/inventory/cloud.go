@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
@@ -197,8 +197,8 @@ func (c *cloud) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if pause, ok := throttled(err); ok && !queue.IsThrottled(err) {
-		return queue.Throttled(nil, time.Now().Add(pause), brief(err)) // the quota has paused for it
+	if pause, ok := throttled(err); ok && !ratelimit.IsThrottled(err) {
+		return ratelimit.Throttled(nil, time.Now().Add(pause), brief(err)) // the quota has paused for it
 	}
 	if isHopeless(err) {
 		return reconcile.Terminal(brief(err))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/debug"
 	"github.com/tendhq/tend/reconcile/depend"
@@ -30,7 +31,7 @@ type kindOf struct {
 
 // network is a manager of VPCs, subnets and machines, which need each other in that order.
 // Every seventh machine is refused, those of the last subnet wait for it.
-func network(t *testing.T, g *depend.Graph, m *reconcile.Manager, quota *queue.Bucket) map[string]kindOf {
+func network(t *testing.T, g *depend.Graph, m *reconcile.Manager, quota *ratelimit.Bucket) map[string]kindOf {
 	t.Helper()
 	b := must(memory.New(nil))
 	kinds := map[string]kindOf{}
@@ -53,7 +54,7 @@ func network(t *testing.T, g *depend.Graph, m *reconcile.Manager, quota *queue.B
 		}
 		o := &reconcile.Options[reconcile.Request]{
 			Logger: slog.New(slog.DiscardHandler), Workers: 1, Backoff: queue.Backoff{Base: time.Minute, Max: 5 * time.Minute, Jitter: queue.NoJitter},
-			Queue: queue.Options[reconcile.Request]{Buckets: func(_ reconcile.Request, to []*queue.Bucket) []*queue.Bucket { return append(to, quota) }},
+			Queue: queue.Options[reconcile.Request]{Buckets: func(_ reconcile.Request, to []*ratelimit.Bucket) []*ratelimit.Bucket { return append(to, quota) }},
 		}
 		sources, reconciler := []reconcile.Source[reconcile.Request]{reconcile.From(k.cache)}, reconcile.ObjectFunc[Spec, Status](run)
 		if before := map[string]string{"subnet": "vpc", "machine": "subnet"}[name]; before != "" {
@@ -79,10 +80,10 @@ func Pages(t *testing.T) map[string]string {
 	synctest.Test(t, func(t *testing.T) {
 		m := &reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
 		g := depend.NewGraph()
-		quota := must(queue.NewBucket("cloud", 5, 5))
+		quota := must(ratelimit.NewBucket("cloud", 5, 5))
 		kinds := network(t, g, m, quota)
 		h := must(debug.New(m, &debug.Options{
-			Title: "network", Needs: g, Buckets: []*queue.Bucket{quota}, Logger: slog.New(slog.DiscardHandler),
+			Title: "network", Needs: g, Buckets: []*ratelimit.Bucket{quota}, Logger: slog.New(slog.DiscardHandler),
 			Objects: []objects.Kind{objects.OfCache(kinds["vpc"].cache), objects.OfCache(kinds["subnet"].cache), objects.OfCache(kinds["machine"].cache)},
 		}))
 		ctx, cancel := context.WithCancel(t.Context())

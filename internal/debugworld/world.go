@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/debug"
 	"github.com/tendhq/tend/reconcile/external"
@@ -39,7 +40,7 @@ type World struct {
 	Buckets *reconcile.ObjectController[Spec, Status]
 	Audit   *reconcile.Controller[string]
 	Events  *external.Throttled
-	Quota   *queue.Bucket
+	Quota   *ratelimit.Bucket
 	Store   *store.Store[Spec, Status]
 	Report  *external.Report
 	Release chan struct{} // closed: the slow runs end
@@ -65,7 +66,7 @@ func New() *World {
 	w := &World{Release: make(chan struct{}), Begun: make(chan string, 1000), Ended: make(chan string, 1000)}
 	w.Store = must(store.New[Spec, Status](must(memory.New(nil)), "bucket", nil))
 	w.Events = must(external.NewThrottled(nil, nil))
-	w.Quota = must(queue.NewBucket("s3 calls", 10, 5))
+	w.Quota = must(ratelimit.NewBucket("s3 calls", 10, 5))
 	options := reconcile.Options[reconcile.Request]{
 		Workers: 4, Logger: slog.New(slog.DiscardHandler),
 		Backoff: queue.Backoff{Base: time.Minute, Max: time.Minute, Jitter: queue.NoJitter},
@@ -133,7 +134,7 @@ func (w *World) Start(ctx context.Context) {
 // Options are the page's.
 func (w *World) Options() *debug.Options {
 	return &debug.Options{
-		Title: "example", Buckets: []*queue.Bucket{w.Quota}, Events: w.Events, Objects: []objects.Kind{objects.Of(w.Store)}, Inventories: []debug.Inventory{w},
+		Title: "example", Buckets: []*ratelimit.Bucket{w.Quota}, Events: w.Events, Objects: []objects.Kind{objects.Of(w.Store)}, Inventories: []debug.Inventory{w},
 		Sections: []debug.Section{{Title: "Program", Rows: func() [][2]string { return [][2]string{{"endpoint", "http://s3"}} }}},
 		Logger:   slog.New(slog.DiscardHandler),
 	}

@@ -16,7 +16,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the least delay of a throttled run counts for nothing",
-		File: "queue/item.go", Old: "\t\t\te.bucket.Throttle(e.until)\n\t\t}\n", New: "\t\t\te.bucket.Throttle(e.until)\n\t\t}\n\t\tif BROKEN {\n\t\t\tatLeast = 0\n\t\t}\n",
+		File: "queue/item.go", Old: "ratelimit.Pause(err); ok {\n", New: "ratelimit.Pause(err); ok {\n\t\tif BROKEN {\n\t\t\tatLeast = 0\n\t\t}\n",
 		Package: "queue", Test: "TestRetryWaitsForTheLatestOfAll",
 	},
 	{
@@ -136,7 +136,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a shorter Throttle cuts a longer one",
-		File: "queue/bucket.go", Old: "|| !until.After(b.until) {", New: "|| !BROKEN && !until.After(b.until) {",
+		File: "ratelimit/bucket.go", Old: "|| !until.After(b.until) {", New: "|| !BROKEN && !until.After(b.until) {",
 		Package: "queue", Test: "TestModelRandomly",
 	},
 	{
@@ -181,7 +181,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a key without a token blocks those behind it",
-		File: "queue/throttle.go", Old: "\treturn takeAll(now, buckets)\n", New: "\tif BROKEN {\n\t\tfor _, l := range k.lines {\n\t\t\treturn l.bucket\n\t\t}\n\t}\n\treturn takeAll(now, buckets)\n",
+		File: "queue/throttle.go", Old: "\treturn ratelimit.TakeAll(now, buckets)\n", New: "\tif BROKEN {\n\t\tfor _, l := range k.lines {\n\t\t\treturn l.bucket\n\t\t}\n\t}\n\treturn ratelimit.TakeAll(now, buckets)\n",
 		Package: "queue", Test: "TestThrottledBucketHoldsItsOwnKeysOnly",
 	},
 	{
@@ -251,7 +251,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a hold does not end while the queue drains",
-		File: "queue/throttle.go", Old: "\tmore = k.expire(now)\n", New: "\tif !BROKEN || k.s.env.may().phase() == open {\n\t\tmore = k.expire(now)\n\t}\n",
+		File: "queue/shard.go", Old: "\tmore = s.admission.expire(now) || more\n", New: "\tif !BROKEN || s.env.may().phase() == open {\n\t\tmore = s.admission.expire(now) || more\n\t}\n",
 		Package: "queue", Test: "TestDrainOfAHeldQueueEndsWithTheHold",
 	},
 	{
@@ -261,7 +261,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "Get looks at its context only at first",
-		File: "queue/item.go", Old: "\t\tif ctx.Err() != nil {\n\t\t\treturn 0\n", New: "\t\tif ctx.Err() != nil && !BROKEN {\n\t\t\treturn 0\n",
+		File: "queue/item.go", Old: "n > 0 || ctx.Err() != nil {", New: "n > 0 || ctx.Err() != nil && !BROKEN {",
 		Package: "queue", Test: "TestGetLooksAtItsContextWhileBucketsRefuse",
 	},
 	{
@@ -286,18 +286,18 @@ var All = []Mutant{
 	},
 	{
 		Name: "a bucket that is named twice is two",
-		File: "queue/bucket.go", Old: "\treturn slices.Compact(buckets)", New: "\tn := len(buckets)\n\tif buckets = slices.Compact(buckets); BROKEN && len(buckets) < n {\n\t\tbuckets[0].Charge(1)\n\t}\n\treturn buckets",
+		File: "ratelimit/bucket.go", Old: "\tbuckets = slices.Compact(buckets)\n", New: "\tn := len(buckets)\n\tif buckets = slices.Compact(buckets); BROKEN && len(buckets) < n {\n\t\tdefer buckets[0].Charge(1)\n\t}\n",
 		Package: "queue", Test: "TestBucketThatIsNamedTwiceGivesOneToken",
 	},
 	{
 		Name: "a token that comes before the line of its bucket waits for one more",
-		File: "queue/throttle.go", Old: "\tk.retry(l) // a token", New: "\tif k.retry(l); BROKEN {\n\t\t_, next := b.available(s.env.time(s.env.now()))\n\t\tl.wakes = s.env.at(next)\n\t\tk.byWake.fix(l)\n\t}\n\t// a token",
+		File: "queue/throttle.go", Old: "\tk.retry(l) // a token", New: "\tif k.retry(l); BROKEN {\n\t\t_, next := b.Available(s.env.time(s.env.now()))\n\t\tl.wakes = s.env.at(next)\n\t\tk.byWake.fix(l)\n\t}\n\t// a token",
 		Package: "queue", Test: "TestTokenThatComesWhileALineIsMadeIsSeen",
 	},
 	{
 		Name: "a time that was read before a bucket's lock counts twice",
-		File: "queue/bucket.go", Old: "if now.After(b.at) {", New: "if BROKEN || now.After(b.at) {",
-		Package: "queue", Test: "TestTokensOfNoTimeAreCountedTwice",
+		File: "ratelimit/bucket.go", Old: "if now.After(b.at) {", New: "if BROKEN || now.After(b.at) {",
+		Package: "ratelimit", Test: "TestTokensOfNoTimeAreCountedTwice",
 	},
 	{
 		Name: "a line lets keys of a blocked tenant go",
@@ -351,8 +351,8 @@ var All = []Mutant{
 	},
 	{
 		Name: "more tokens come back than were taken",
-		File: "queue/bucket.go", Old: "-min(int64(max(n, 0)), b.taken)", New: "-map[bool]int64{true: int64(max(n, 0)), false: min(int64(max(n, 0)), b.taken)}[BROKEN]",
-		Package: "queue", Test: "TestRefundGivesBackNoMoreThanWasTaken",
+		File: "ratelimit/bucket.go", Old: "-min(int64(max(n, 0)), b.taken)", New: "-map[bool]int64{true: int64(max(n, 0)), false: min(int64(max(n, 0)), b.taken)}[BROKEN]",
+		Package: "ratelimit", Test: "TestRefundGivesBackNoMoreThanWasTaken",
 	},
 	{
 		Name: "a cell keeps the lower half of its number",
@@ -2467,7 +2467,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a list without budget counts as one that failed",
-		File: "reconcile/external/inventory.go", Old: "case queue.IsThrottled(l.err):", New: "case queue.IsThrottled(l.err) && !BROKEN:",
+		File: "reconcile/external/inventory.go", Old: "case ratelimit.IsThrottled(l.err):", New: "case ratelimit.IsThrottled(l.err) && !BROKEN:",
 		Package: "reconcile/external", Test: "TestListWithoutBudgetIsMadeWhenThereIsOne",
 	},
 
@@ -2862,7 +2862,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a throttled run is a failure",
-		File: "reconcile/program/kind.go", Old: "case queue.IsThrottled(err), err", New: "case queue.IsThrottled(err) && !BROKEN, err",
+		File: "reconcile/program/kind.go", Old: "case ratelimit.IsThrottled(err), err", New: "case ratelimit.IsThrottled(err) && !BROKEN, err",
 		Package: "reconcile/program", Test: "TestThrottledRunSaysNothingOfTheObject",
 	},
 	{
@@ -3905,7 +3905,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a bucket that is changed wakes one of the queues that share it",
-		File: "queue/bucket.go", Old: "\tfor _, f := range wake {\n", New: "\tfor at, f := range wake {\n\t\tif BROKEN && at > 0 {\n\t\t\tbreak\n\t\t}\n",
+		File: "ratelimit/bucket.go", Old: "\tfor _, f := range wake {\n", New: "\tfor at, f := range wake {\n\t\tif BROKEN && at > 0 {\n\t\t\tbreak\n\t\t}\n",
 		Package: "queue", Test: "TestChangedBucketWakesEveryQueueThatSharesIt",
 	},
 	{

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
@@ -22,7 +22,7 @@ type Options struct {
 	// Title is the page's. Default "tend".
 	Title string
 	// Buckets are shown with their tokens.
-	Buckets []*queue.Bucket
+	Buckets []*ratelimit.Bucket
 	// Events are the events to show: an *external.Throttled. Default: none.
 	Events Events
 	// Inventories are shown with their drift and orphans.

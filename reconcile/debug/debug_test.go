@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/debug"
 	"github.com/tendhq/tend/reconcile/external"
@@ -197,7 +198,7 @@ func TestWhatIsAskedForWronglyIsRefused(t *testing.T) {
 		t.Error("a nil Manager was taken")
 	}
 	for _, o := range []debug.Options{
-		{Timeout: -1}, {Buckets: []*queue.Bucket{nil}}, {Inventories: []debug.Inventory{nil}}, {Sections: []debug.Section{{}}},
+		{Timeout: -1}, {Buckets: []*ratelimit.Bucket{nil}}, {Inventories: []debug.Inventory{nil}}, {Sections: []debug.Section{{}}},
 	} {
 		if _, err := debug.New(&reconcile.Manager{}, &o); err == nil {
 			t.Errorf("%+v was taken", o)

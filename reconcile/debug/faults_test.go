@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/debug"
 )
@@ -98,7 +98,7 @@ func TestPageOfAStuckKeySaysSoAndWhereItStands(t *testing.T) {
 // Seen to fail: a throttled key "failed 0 times in a row", and was under Failing.
 func TestThrottledKeyHasNotFailed(t *testing.T) {
 	single(t, reconcile.Options[string]{}, func(context.Context, string) (reconcile.Result, error) {
-		return reconcile.Result{}, queue.Throttled(nil, time.Now().Add(time.Minute), errors.New("429 Too Many Requests"))
+		return reconcile.Result{}, ratelimit.Throttled(nil, time.Now().Add(time.Minute), errors.New("429 Too Many Requests"))
 	}, func(c *reconcile.Controller[string], h *debug.Handler) {
 		add(t, c, "k")
 		time.Sleep(6 * time.Second)

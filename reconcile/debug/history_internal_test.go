@@ -6,7 +6,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 )
 
@@ -34,11 +34,11 @@ func TestHistoryOfAControllerIsSmall(t *testing.T) {
 // back than was taken is missing.
 func TestHistoryOfABucketGoesOnWhenTokensComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, err := queue.NewBucket("dns", 1, 100)
+		b, err := ratelimit.NewBucket("dns", 1, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &Handler{o: Options{Buckets: []*queue.Bucket{b}}, manager: &reconcile.Manager{}}
+		h := &Handler{o: Options{Buckets: []*ratelimit.Bucket{b}}, manager: &reconcile.Manager{}}
 		for i, change := range []func(){
 			func() {}, func() { b.Charge(50) }, func() { b.Refund(10) }, func() { b.Charge(5) },
 		} {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/debug"
 	"github.com/tendhq/tend/store"
@@ -27,26 +28,26 @@ type shop struct {
 	store      *store.Store[spec, status]
 	h          *debug.Handler
 	controller *reconcile.Controller[reconcile.Request]
-	quota      *queue.Bucket
+	quota      *ratelimit.Bucket
 }
 
 func withShop(t *testing.T, run func(s *shop, o *bucket) (reconcile.Result, error), f func(t *testing.T, s *shop)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		silent := slog.New(slog.DiscardHandler)
-		s := &shop{manager: &reconcile.Manager{Logger: silent}, quota: must(queue.NewBucket("cloud", 100, 100))}
+		s := &shop{manager: &reconcile.Manager{Logger: silent}, quota: must(ratelimit.NewBucket("cloud", 100, 100))}
 		s.store = must(store.New[spec, status](must(memory.New(nil)), "bucket", nil))
 		c := must(reconcile.For(s.store, func(ctx context.Context, o *bucket) (reconcile.Result, error) {
 			return run(s, o)
 		}, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[reconcile.Request]{
 			Logger: silent, Backoff: queue.Backoff{Base: time.Minute, Max: time.Minute, Jitter: queue.NoJitter},
-			Queue: queue.Options[reconcile.Request]{Buckets: func(_ reconcile.Request, to []*queue.Bucket) []*queue.Bucket { return append(to, s.quota) }},
+			Queue: queue.Options[reconcile.Request]{Buckets: func(_ reconcile.Request, to []*ratelimit.Bucket) []*ratelimit.Bucket { return append(to, s.quota) }},
 		}}))
 		s.controller = c.Controller
 		if err := s.manager.Register(c); err != nil {
 			t.Fatal(err)
 		}
-		s.h = must(debug.New(s.manager, &debug.Options{Objects: []objects.Kind{objects.Of(s.store)}, Buckets: []*queue.Bucket{s.quota}, Logger: silent}))
+		s.h = must(debug.New(s.manager, &debug.Options{Objects: []objects.Kind{objects.Of(s.store)}, Buckets: []*ratelimit.Bucket{s.quota}, Logger: silent}))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.manager.Run(ctx) }() // ended by cancel, waited for below

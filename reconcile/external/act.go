@@ -9,7 +9,7 @@ import (
 
 	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/internal/wall"
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/lifecycle"
@@ -212,7 +212,7 @@ func (a *attempt[S, T]) fail(ctx context.Context, reason string, err error) (rec
 		return reconcile.Result{Requeue: true}, nil // it went, or is about to: another run, another look
 	}
 	calledOff := ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
-	if errors.Is(err, store.ErrConflict) || calledOff || queue.IsThrottled(err) {
+	if errors.Is(err, store.ErrConflict) || calledOff || ratelimit.IsThrottled(err) {
 		return reconcile.Result{}, err
 	}
 	a.synced(store.False, reason, err.Error())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -106,7 +107,7 @@ func (v *Inventory[S, T, R]) listForOthers(ctx context.Context, to reconcile.Sin
 	// An error is noted as such: the runs then look at their resources one by one.
 	for {
 		err := contain(func() error { return v.refresh(bounded, time.Now()) })
-		if until, throttled := queue.ThrottledUntil(err); throttled && sleep.For(bounded, max(time.Until(until), budgetPause)) {
+		if until, throttled := ratelimit.ThrottledUntil(err); throttled && sleep.For(bounded, max(time.Until(until), budgetPause)) {
 			continue
 		}
 		if r, ok := to.(reconcile.Reporter); ok && ctx.Err() == nil {

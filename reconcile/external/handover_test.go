@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
@@ -67,7 +67,7 @@ func TestListWithoutBudgetIsMadeWhenThereIsOne(t *testing.T) {
 			o.Fresh = 10 * time.Minute
 			o.List = func(ctx context.Context) iter.Seq2[resource, error] {
 				if until := begun.Add(5 * time.Second); time.Now().Before(until) {
-					return func(yield func(resource, error) bool) { yield(resource{}, queue.Throttled(nil, until, nil)) }
+					return func(yield func(resource, error) bool) { yield(resource{}, ratelimit.Throttled(nil, until, nil)) }
 				}
 				return list(ctx)
 			}

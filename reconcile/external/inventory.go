@@ -14,7 +14,7 @@ import (
 
 	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/internal/wall"
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
@@ -429,7 +429,7 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 		switch {
 		case l.complete:
 			v.adoptLocked(s)
-		case queue.IsThrottled(l.err): // a list without budget says nothing of the lists
+		case ratelimit.IsThrottled(l.err): // a list without budget says nothing of the lists
 		case !errors.Is(l.err, errCutShort) || l.late || panicked:
 			v.failed = time.Now()
 			v.forgetLocked()
@@ -537,7 +537,7 @@ func (v *Inventory[S, T, R]) writes(f func(context.Context, *store.Object[S, T])
 		if err == nil {
 			known = v.answeredSince(v.o.IDOf(o), begun)
 		} else {
-			known = queue.IsThrottled(err) || !changed(ctx, err)
+			known = ratelimit.IsThrottled(err) || !changed(ctx, err)
 		}
 		return err
 	}

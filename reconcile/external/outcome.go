@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/tendhq/tend/internal/endless"
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/store"
 )
 
@@ -67,7 +67,7 @@ func isUnknown(ctx context.Context, err error) bool {
 		}
 	}
 	// Some say nothing of a deadline that they met, gRPC's for example.
-	return ctx.Err() != nil && !queue.IsThrottled(err) || isBroken(err, false)
+	return ctx.Err() != nil && !ratelimit.IsThrottled(err) || isBroken(err, false)
 }
 
 // isBroken reports whether err is of a call that broke after its request may have been
@@ -90,7 +90,7 @@ func isBroken(err error, request bool) bool {
 	switch {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return true
-	case queue.IsThrottled(err), errors.As(err, &name), errors.As(err, &cert): // by quota.Transport the first comes in a *url.Error, too
+	case ratelimit.IsThrottled(err), errors.As(err, &name), errors.As(err, &cert): // by quota.Transport the first comes in a *url.Error, too
 		return false
 	case errors.As(err, &op):
 		return op.Op != "dial" && op.Op != "proxyconnect"

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/endless"
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // loop is an error that unwraps to itself.
@@ -33,7 +33,7 @@ func TestErrorsAfterWhichNobodyKnowsAreToldFromFailures(t *testing.T) {
 		{nil, false},
 		{&url.Error{Op: "Post", URL: "/", Err: errors.New("http2: client connection lost")}, true},
 		{&url.Error{Op: "Post", URL: "/", Err: errors.New("http2: server sent GOAWAY and closed the connection")}, true},
-		{&url.Error{Op: "Post", URL: "/", Err: queue.Throttled(nil, time.Time{}, errors.New("no budget"))}, false},
+		{&url.Error{Op: "Post", URL: "/", Err: ratelimit.Throttled(nil, time.Time{}, errors.New("no budget"))}, false},
 		{&url.Error{Op: "Post", URL: "/", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, false},
 		{&url.Error{Op: "Post", URL: "/", Err: &net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED}}, false},
 		{&url.Error{Op: "Post", URL: "/", Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}}, false},
@@ -59,7 +59,7 @@ func TestErrorsAfterWhichNobodyKnowsAreToldFromFailures(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for err, want := range map[error]bool{
-		nil: false, errors.New("rpc error: code = DeadlineExceeded"): true, queue.Throttled(nil, time.Time{}, errors.New("no budget")): false,
+		nil: false, errors.New("rpc error: code = DeadlineExceeded"): true, ratelimit.Throttled(nil, time.Time{}, errors.New("no budget")): false,
 	} {
 		if got := isUnknown(ended, err); got != want {
 			t.Errorf("isUnknown(%v) after the end of the call = %v, want %v", err, got, want)
@@ -80,7 +80,7 @@ func TestTryThatBrokeIsNotHiddenByOneThatMadeNothing(t *testing.T) {
 	for name, nothing := range map[string]error{
 		"no connection": post(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}),
 		"no host":       post(&net.DNSError{Err: "no such host", IsNotFound: true}),
-		"no budget":     post(queue.Throttled(nil, time.Time{}, errors.New("no budget"))),
+		"no budget":     post(ratelimit.Throttled(nil, time.Time{}, errors.New("no budget"))),
 	} {
 		for _, err := range []error{
 			errors.Join(broken, nothing), errors.Join(nothing, broken), fmt.Errorf("%w (the try before: %w)", nothing, broken),

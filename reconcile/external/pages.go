@@ -9,7 +9,7 @@ import (
 
 	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/internal/sleep"
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 )
 
@@ -28,7 +28,7 @@ const (
 //
 // A page that fails is read again, up to five times within about two seconds, and the
 // list goes on after it: a list of 100 pages does not begin again because one call in ten
-// fails. A page that is throttled (see [queue.Throttled] and package quota) is read again
+// fails. A page that is throttled (see [ratelimit.Throttled] and package quota) is read again
 // when the pause is over, as often as it takes while ctx lives, unless ctx ends before
 // that; only on the first page, of which nothing would be lost, the list ends with the
 // error at once. An error that is [reconcile.ErrTerminal] is not tried again.
@@ -74,7 +74,7 @@ func readPage[R any](ctx context.Context, read func(context.Context, string) ([]
 		}
 		err = endless.Cut(err)
 		pause := backoff.Next()
-		if until, throttled := queue.ThrottledUntil(err); throttled {
+		if until, throttled := ratelimit.ThrottledUntil(err); throttled {
 			if after == "" {
 				return nil, "", err
 			}

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
@@ -82,7 +82,7 @@ func TestPageThatFailsIsReadAgain(t *testing.T) {
 // the first page is not waited for. Other errors that stay end the list after a few tries, a
 // terminal one at once.
 func TestListGoesOnAtThePageThatFailed(t *testing.T) {
-	busy := func(d time.Duration) error { return queue.Throttled(nil, time.Now().Add(d), io.ErrUnexpectedEOF) }
+	busy := func(d time.Duration) error { return ratelimit.Throttled(nil, time.Now().Add(d), io.ErrUnexpectedEOF) }
 	for name, c := range map[string]struct {
 		page   int           // that fails
 		times  int           // so often
@@ -197,9 +197,9 @@ func TestPageThatIsThrottledUntilNowIsReadOnceASecond(t *testing.T) {
 			if page == 0 {
 				return nil
 			}
-			return queue.Throttled(nil, time.Now(), io.ErrUnexpectedEOF)
+			return ratelimit.Throttled(nil, time.Now(), io.ErrUnexpectedEOF)
 		}}
-		if _, err := readAll(external.Pages(b.page)(ctx)); !queue.IsThrottled(err) || len(b.read) > 90 {
+		if _, err := readAll(external.Pages(b.page)(ctx)); !ratelimit.IsThrottled(err) || len(b.read) > 90 {
 			t.Errorf("%d calls within a minute, %v; want at most 90", len(b.read), err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/program"
@@ -22,11 +23,11 @@ import (
 
 // start runs the world's reconciler under a manager, with a cache, until the
 // returned func is called. Bucket may be nil.
-func (w *world) start(bucket *queue.Bucket, workers int) (stop func()) {
+func (w *world) start(bucket *ratelimit.Bucket, workers int) (stop func()) {
 	w.t.Helper()
 	o := reconcile.Options[reconcile.Request]{Workers: workers, Backoff: queue.Backoff{Base: time.Second, Max: time.Minute}}
 	if bucket != nil {
-		o.Queue.Buckets = func(_ reconcile.Request, dst []*queue.Bucket) []*queue.Bucket { return append(dst, bucket) }
+		o.Queue.Buckets = func(_ reconcile.Request, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, bucket) }
 	}
 	return w.startWith(o)
 }
@@ -193,7 +194,7 @@ func TestRunThatWaitsForItsPhaseSaysNothingOfItsObject(t *testing.T) {
 // status says that it failed.
 func TestThrottledCloudIsNotAFailureOfTheObject(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		bucket := must(queue.NewBucket("cloud", 1000, 1000))
+		bucket := must(ratelimit.NewBucket("cloud", 1000, 1000))
 		var busy atomic.Bool
 		var looks atomic.Int32
 		busy.Store(true)
@@ -202,7 +203,7 @@ func TestThrottledCloudIsNotAFailureOfTheObject(t *testing.T) {
 				looks.Add(1)
 				if busy.Load() {
 					q := &reconciletest.QuotaError{RetryAfter: time.Minute}
-					return external.Observation{}, queue.Throttled(bucket, time.Now().Add(q.RetryAfter), q)
+					return external.Observation{}, ratelimit.Throttled(bucket, time.Now().Add(q.RetryAfter), q)
 				}
 				return external.Observation{Exists: true, UpToDate: true}, nil
 			},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/quota"
@@ -39,9 +40,9 @@ func laterCloud(seed uint64) *reconciletest.Cloud {
 
 // throttling turns the cloud's quota into one that all controllers share, and a lost answer
 // into an error that does not say that it is one.
-func throttling(bucket *queue.Bucket, err error) error {
+func throttling(bucket *ratelimit.Bucket, err error) error {
 	if q, ok := errors.AsType[*reconciletest.QuotaError](err); ok {
-		return queue.Throttled(bucket, time.Now().Add(q.RetryAfter), err)
+		return ratelimit.Throttled(bucket, time.Now().Add(q.RetryAfter), err)
 	}
 	if errors.Is(err, reconciletest.ErrTimeout) { // as a broken HTTP/2 connection says it
 		return &url.Error{Op: "Post", URL: "https://cloud", Err: errors.New("http2: client connection lost")}
@@ -50,7 +51,7 @@ func throttling(bucket *queue.Bucket, err error) error {
 }
 
 // throttled is a client behind a bucket.
-func throttled(c external.Client[diskSpec, diskStatus], b *queue.Bucket) external.ClientFuncs[diskSpec, diskStatus] {
+func throttled(c external.Client[diskSpec, diskStatus], b *ratelimit.Bucket) external.ClientFuncs[diskSpec, diskStatus] {
 	wrap := func(f func(context.Context, *disk) error) func(context.Context, *disk) error {
 		return func(ctx context.Context, o *disk) error { return throttling(b, f(ctx, o)) }
 	}
@@ -202,7 +203,7 @@ func (w *world) simulation(seed uint64, naming external.Naming, way int) reconci
 	if way == lately {
 		w.cloud, w.o.CreationGrace, w.settle = laterCloud(seed), 200*time.Second, 200*time.Second
 	}
-	bucket := must(queue.NewBucket("cloud", 18, 10))
+	bucket := must(ratelimit.NewBucket("cloud", 18, 10))
 	return reconciletest.Simulation{
 		Seed: seed, Cloud: w.cloud, Every: 20 * time.Second, Drift: 0.15, Restart: 0.02, Jump: 0.05,
 		Acts: w.user(25), Invariant: w.noDoubles, Check: w.asDeclared,

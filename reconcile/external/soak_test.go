@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/campaign"
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
@@ -51,7 +51,7 @@ func soak(t *testing.T, seed uint64, storms int, leak func()) (wrong error) {
 		w.cloud = badCloud(seed, true)
 		w.o.CreationGrace = 15 * time.Second
 		w.restart(nil)
-		bucket := must(queue.NewBucket("cloud", 18, 10))
+		bucket := must(ratelimit.NewBucket("cloud", 18, 10))
 		w.with(throttled(w.client, bucket))
 		stop := w.start(bucket, 4)
 		defer func() { stop() }()

@@ -3,7 +3,7 @@ package external
 import (
 	"sync/atomic"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/store"
 )
 
@@ -22,7 +22,7 @@ type Stats struct {
 // CallCounts says how calls ended.
 type CallCounts struct {
 	OK        uint64
-	Throttled uint64 // the cloud asked for patience; see [queue.Throttled]
+	Throttled uint64 // the cloud asked for patience; see [ratelimit.Throttled]
 	Failed    uint64
 }
 
@@ -60,7 +60,7 @@ func (c *tally) count(what string, err error) {
 	switch {
 	case err == nil:
 		o.ok.Add(1)
-	case queue.IsThrottled(err):
+	case ratelimit.IsThrottled(err):
 		o.throttled.Add(1)
 	default:
 		o.failed.Add(1)

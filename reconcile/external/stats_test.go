@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile/external"
 )
 
@@ -45,7 +45,7 @@ func TestDriftIsCountedOnceAndNotForNewSpecs(t *testing.T) {
 		want("when it was found", 1)
 		w.fails()
 		want("when it could not be put right", 1)
-		refusal = queue.Throttled(nil, time.Now(), errors.New("busy"))
+		refusal = ratelimit.Throttled(nil, time.Now(), errors.New("busy"))
 		w.fails()
 		refusal = nil
 		w.run()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/endless"
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -289,7 +289,7 @@ func (w *handlerWork[S, T]) pending(run *Run[S, T]) (next time.Duration, waiting
 	ks := w.led.ofLocked(run.Object)
 	var times, revivals []time.Time
 	for _, c := range ks.calls {
-		failing = failing || c.retry != nil && c.retry.err != nil && !queue.IsThrottled(c.retry.err)
+		failing = failing || c.retry != nil && c.retry.err != nil && !ratelimit.IsThrottled(c.retry.err)
 		switch {
 		case c.retry != nil && c.retry.exhausted:
 			revivals = append(revivals, c.retry.due)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -737,7 +738,7 @@ func TestStoreThatRefusesWritesIsNotHammered(t *testing.T) {
 // A throttled call waits for its bucket, and is no failure of the handler.
 func TestThrottledHandlerWaitsForItsBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bucket, err := queue.NewBucket("cloud", 100, 100)
+		bucket, err := ratelimit.NewBucket("cloud", 100, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -749,7 +750,7 @@ func TestThrottledHandlerWaitsForItsBucket(t *testing.T) {
 			Add: func(ctx context.Context, _ *widget) (reconcile.Result, error) {
 				d.note("%d", Current(ctx).Attempt)
 				if calls++; calls < 3 {
-					return reconcile.Result{}, queue.Throttled(bucket, time.Now().Add(time.Minute), errBoom)
+					return reconcile.Result{}, ratelimit.Throttled(bucket, time.Now().Add(time.Minute), errBoom)
 				}
 				return reconcile.Result{}, nil
 			},

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -160,7 +160,7 @@ func (w *handlerWork[S, T]) failed(ctx context.Context, run *Run[S, T], e *entry
 	r := &retry[S, T]{action: tell.Action, object: run.first, err: told, attempt: tell.Attempt + 1, state: tell.State, judged: run.Stored().Revision}
 	delay, gaveUp := res.RequeueAfter, false
 	switch {
-	case queue.IsThrottled(err):
+	case ratelimit.IsThrottled(err):
 		r.attempt = tell.Attempt // its bucket holds the key back, and it is no failure
 	case err != nil || res.Requeue:
 		delay, gaveUp = e.delay(tell.Attempt, err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -135,7 +135,7 @@ func (k *Kind[S, T]) began(ctx context.Context, key store.Key) (o *store.Object[
 // note keeps how a run ended.
 func (k *Kind[S, T]) note(ctx context.Context, began *store.Object[S, T], res reconcile.Result, err error) {
 	switch {
-	case queue.IsThrottled(err), err == nil && (res.StillFailing || res.Requeue && res.RequeueAfter > 0),
+	case ratelimit.IsThrottled(err), err == nil && (res.StillFailing || res.Requeue && res.RequeueAfter > 0),
 		err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), reconcile.ErrDeadline):
 		return // it says nothing new about the object
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/program"
@@ -572,12 +573,12 @@ func TestAnotherObjectOfTheNameIsAnother(t *testing.T) {
 // Negative control: mutant "a throttled run is a failure".
 func TestThrottledRunSaysNothingOfTheObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := must(queue.NewBucket("cloud", 10, 10))
+		calls := must(ratelimit.NewBucket("cloud", 10, 10))
 		var throttled atomic.Bool
 		s := newService(t, must(memory.New(nil)), true, nil, func(_ context.Context, o *site) (reconcile.Result, error) {
 			switch {
 			case throttled.Load():
-				return reconcile.Result{}, queue.Throttled(calls, time.Now().Add(time.Hour), errors.New("slow down"))
+				return reconcile.Result{}, ratelimit.Throttled(calls, time.Now().Add(time.Hour), errors.New("slow down"))
 			case o.Name == "bad":
 				return reconcile.Result{}, errors.New("no route to host")
 			}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 )
 
 // budget is one bucket with what steers it.
@@ -19,7 +19,7 @@ import (
 //	share   is this server's part; see part.go
 //	circuit opens when the endpoint is down
 type budget struct {
-	bucket *queue.Bucket
+	bucket *ratelimit.Bucket
 	rate   Rate
 
 	mu      sync.Mutex            // guards what follows; taken before the bucket's own
@@ -47,7 +47,7 @@ func newBudget(name string, r Rate) (*budget, error) {
 	if err != nil {
 		return nil, err
 	}
-	bucket, err := queue.NewBucket(name, r.PerSecond, r.Burst)
+	bucket, err := ratelimit.NewBucket(name, r.PerSecond, r.Burst)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (b *budget) begin() (call, error) {
 }
 
 // tightLocked says whether the next call would have to wait: others do, or no token is there.
-func (b *budget) tightLocked(s queue.BucketStats) bool {
+func (b *budget) tightLocked(s ratelimit.Stats) bool {
 	return b.owing > 0 || len(b.line) > 0 || s.Tokens < 1
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store/memory"
@@ -346,7 +346,7 @@ func TestRunThatIsRefusedTwiceOwesOnce(t *testing.T) {
 		if err := q.Do(t.Context(), Read, none); err != nil {
 			t.Fatal(err)
 		}
-		if err := run(); !queue.IsThrottled(err) {
+		if err := run(); !ratelimit.IsThrottled(err) {
 			t.Fatalf("a run without a budget: %v, want that it is throttled", err)
 		}
 		if n := q.set.Snapshot()[0].Owing; n != 1 {
@@ -399,7 +399,7 @@ func TestRefusedKeyWaitsForAllThatItsRunAskedFor(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := run(); !queue.IsThrottled(err) {
+				if err := run(); !ratelimit.IsThrottled(err) {
 					t.Fatalf("a run without a write: %v, want that it is throttled", err)
 				}
 				if read, write := q.Owing(); read != 1 || write != 1 {

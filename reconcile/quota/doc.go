@@ -2,7 +2,7 @@
 // controllers of a process and, where they share a store, over all servers.
 //
 // A [Set] holds a [Quota] for each [Name]: account, region and API. A quota is
-// two budgets, reads and writes, each a [queue.Bucket]. [Limit] puts a
+// two budgets, reads and writes, each a [ratelimit.Bucket]. [Limit] puts a
 // controller under them, and every call goes through [Quota.Do], or through a
 // [Transport] under the HTTP client of an SDK:
 //

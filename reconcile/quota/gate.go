@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 )
 
@@ -30,7 +30,7 @@ func Limit[K comparable](of func(key K) (*Quota, error), o *reconcile.Options[K]
 	}
 	g := &gate[K]{of: of, owed: map[K]debt{}}
 	before := mine.Queue.Buckets
-	mine.Queue.Buckets = func(key K, dst []*queue.Bucket) []*queue.Bucket {
+	mine.Queue.Buckets = func(key K, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 		if before != nil {
 			dst = before(key, dst)
 		}
@@ -97,7 +97,7 @@ type debt struct {
 	ops   [2]bool // by Op
 }
 
-func (g *gate[K]) buckets(key K, dst []*queue.Bucket) []*queue.Bucket {
+func (g *gate[K]) buckets(key K, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	d, owes := g.owed[key]

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 )
 
@@ -134,7 +134,7 @@ func TestTokenOfOneAccountPaysForNoCallToAnother(t *testing.T) {
 		}))
 		run := func(want int) {
 			t.Helper()
-			if _, err := limited.Reconcile(t.Context(), "key"); err != nil && !queue.IsThrottled(err) {
+			if _, err := limited.Reconcile(t.Context(), "key"); err != nil && !ratelimit.IsThrottled(err) {
 				t.Fatal(err)
 			}
 			if calls != want {
@@ -157,13 +157,13 @@ func TestTokenOfOneAccountPaysForNoCallToAnother(t *testing.T) {
 // Negative control: mutant "the buckets of a limited controller's own options are dropped".
 func TestLimitKeepsWhatTheOptionsHad(t *testing.T) {
 	q := newTestQuotas(t, "a")[0]
-	own, err := queue.NewBucket("own", 1, 1)
+	own, err := ratelimit.NewBucket("own", 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var order []string
 	given := &reconcile.Options[string]{Workers: 3}
-	given.Queue.Buckets = func(_ string, dst []*queue.Bucket) []*queue.Bucket { return append(dst, own) }
+	given.Queue.Buckets = func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, own) }
 	given.Middleware = append(make([]func(reconcile.Reconciler[string]) reconcile.Reconciler[string], 0, 4), func(next reconcile.Reconciler[string]) reconcile.Reconciler[string] {
 		return reconcile.Func[string](func(ctx context.Context, key string) (reconcile.Result, error) {
 			order = append(order, "own")
@@ -190,7 +190,7 @@ func TestLimitKeepsWhatTheOptionsHad(t *testing.T) {
 	if _, err := run.Reconcile(t.Context(), "k"); err != nil || len(order) != 2 || order[0] != "own" {
 		t.Errorf("ran %v, error %v", order, err)
 	}
-	if _, err := run.Reconcile(t.Context(), "k"); !queue.IsThrottled(err) { // it owes now
+	if _, err := run.Reconcile(t.Context(), "k"); !ratelimit.IsThrottled(err) { // it owes now
 		t.Fatalf("a run without a budget: %v, want that it is throttled", err)
 	}
 	if got := o.Queue.Buckets("k", nil); len(got) != 2 || got[0] != own || got[1] != q.budgets[Read].bucket {

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
@@ -45,7 +45,7 @@ func TestPauseHoldsForAllServers(t *testing.T) {
 		defer stop()
 		begun := time.Now()
 		err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{30 * time.Second} })
-		if !queue.IsThrottled(err) {
+		if !ratelimit.IsThrottled(err) {
 			t.Fatalf("%v, want it throttled", err)
 		}
 		synctest.Wait()
@@ -94,12 +94,12 @@ func TestShorterPauseOfOneServerEndsNoLongerOneOfAnother(t *testing.T) {
 			})
 		}()
 		synctest.Wait()
-		if err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{time.Minute} }); !queue.IsThrottled(err) {
+		if err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{time.Minute} }); !ratelimit.IsThrottled(err) {
 			t.Fatalf("%v, want it throttled", err)
 		}
 		synctest.Wait()
 		close(answer)
-		if err := <-done; !queue.IsThrottled(err) {
+		if err := <-done; !ratelimit.IsThrottled(err) {
 			t.Fatalf("%v, want it throttled", err)
 		}
 		synctest.Wait()
@@ -162,7 +162,7 @@ func TestWatchThatBeginsAgainLengthensNoPause(t *testing.T) {
 			return ctx
 		}})
 		defer stop()
-		if err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{30 * time.Second} }); !queue.IsThrottled(err) {
+		if err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{30 * time.Second} }); !ratelimit.IsThrottled(err) {
 			t.Fatalf("%v, want it throttled", err)
 		}
 		synctest.Wait()
@@ -186,7 +186,7 @@ func TestPauseThatEndedUnseenIsOver(t *testing.T) {
 		begun := time.Now()
 		first, stop := runSet(t, b)
 		defer stop()
-		if err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{30 * time.Second} }); !queue.IsThrottled(err) {
+		if err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{30 * time.Second} }); !ratelimit.IsThrottled(err) {
 			t.Fatalf("%v, want it throttled", err)
 		}
 		time.Sleep(20 * time.Second)
@@ -230,7 +230,7 @@ func TestEachPauseHoldsForQuotasThatAreMadeLater(t *testing.T) {
 		var q *quota.Quota
 		for _, pause := range []time.Duration{10 * time.Second, 30 * time.Second} {
 			begun := time.Now()
-			if err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{pause} }); !queue.IsThrottled(err) {
+			if err := first.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{pause} }); !ratelimit.IsThrottled(err) {
 				t.Fatalf("%v, want it throttled", err)
 			}
 			synctest.Wait()
@@ -296,7 +296,7 @@ func TestPauseIsKeptWithoutTheStore(t *testing.T) {
 		begun := time.Now()
 		for range 3 {
 			err := q.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{10 * time.Second} })
-			if !queue.IsThrottled(err) {
+			if !ratelimit.IsThrottled(err) {
 				t.Fatal(err)
 			}
 		}
@@ -316,7 +316,7 @@ func TestPauseIsKeptWithoutTheStore(t *testing.T) {
 func TestPauseBeyondTheDeadlineRefusesAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		q := must(newSet(quota.Rate{PerSecond: 100}, quota.Rate{PerSecond: 10}).Get(quota.Name{Account: "acme", API: "dns"}))
-		if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{30 * time.Second} }); !queue.IsThrottled(err) {
+		if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{30 * time.Second} }); !ratelimit.IsThrottled(err) {
 			t.Fatalf("%v, want it throttled", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -337,7 +337,7 @@ func TestPauseHasABound(t *testing.T) {
 		q := must(newSet(quota.Rate{PerSecond: 100}, quota.Rate{}).Get(quota.Name{API: "dns"}))
 		begun := time.Now()
 		err := q.Do(t.Context(), quota.Read, func(context.Context) error { return &busy{5 * time.Hour} })
-		if until, ok := queue.ThrottledUntil(err); !ok || until.Sub(begun) != 15*time.Minute {
+		if until, ok := ratelimit.ThrottledUntil(err); !ok || until.Sub(begun) != 15*time.Minute {
 			t.Errorf("throttled for %v, want 15 min", until.Sub(begun))
 		}
 		if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil || time.Since(begun) != 15*time.Minute {

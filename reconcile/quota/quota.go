@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/store"
 )
 
@@ -146,7 +146,7 @@ func (q *Quota) String() string { return q.name.String() }
 
 // ErrNoBudget is wrapped by the error of a call that was not made because its
 // budget was used up, its bucket paused or its breaker open. The error is one of
-// [queue.Throttled]: it counts as no failure.
+// [ratelimit.Throttled]: it counts as no failure.
 var ErrNoBudget = errors.New("quota: no budget")
 
 // Do makes one call to the cloud, paid from the budget of op, and takes note of
@@ -160,7 +160,7 @@ var ErrNoBudget = errors.New("quota: no budget")
 // refused too.
 //
 // An answer that says "too many" pauses the bucket for all that share it and
-// makes Do's error one of [queue.Throttled]. Otherwise Do returns what call did.
+// makes Do's error one of [ratelimit.Throttled]. Otherwise Do returns what call did.
 func (q *Quota) Do(ctx context.Context, op Op, call func(context.Context) error) error {
 	return q.do(ctx, op, q.judge, call)
 }
@@ -188,7 +188,7 @@ func (q *Quota) do(ctx context.Context, op Op, judge func(error) Verdict, call f
 		q.logger.InfoContext(ctx, "quota: endpoint answers again", "budget", b.bucket.Name(), "after", after)
 	}
 	if v.Throttled {
-		return queue.Throttled(nil, time.Now().Add(v.pause()), err) // end has paused the bucket
+		return ratelimit.Throttled(nil, time.Now().Add(v.pause()), err) // end has paused the bucket
 	}
 	return err
 }
@@ -218,5 +218,5 @@ func Admit(ctx context.Context, op Op) error {
 }
 
 func refuse(b *budget, until time.Time, why string) error {
-	return queue.Throttled(nil, until, fmt.Errorf("%w: %s: %s", ErrNoBudget, b.bucket.Name(), why))
+	return ratelimit.Throttled(nil, until, fmt.Errorf("%w: %s: %s", ErrNoBudget, b.bucket.Name(), why))
 }

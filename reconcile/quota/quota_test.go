@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
@@ -244,7 +245,7 @@ func TestRefusalsOfOneMomentLowerTheRateOnce(t *testing.T) {
 		for range 10 {
 			all.Go(func() {
 				err := q.Do(t.Context(), quota.Read, func(context.Context) error { time.Sleep(time.Second); return &busy{} })
-				if !queue.IsThrottled(err) {
+				if !ratelimit.IsThrottled(err) {
 					t.Errorf("%v is not throttled", err)
 				}
 			})
@@ -325,7 +326,7 @@ func TestBreakerIsNotTrippedByAnswersNorByOurselves(t *testing.T) {
 			}
 		}
 		for range 20 {
-			if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return io.EOF }); !errors.Is(err, io.EOF) || queue.IsThrottled(err) {
+			if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return io.EOF }); !errors.Is(err, io.EOF) || ratelimit.IsThrottled(err) {
 				t.Fatalf("Do = %v, want what the call returned", err)
 			}
 		}
@@ -544,7 +545,7 @@ func TestPagesOfAListWaitForTheirTurn(t *testing.T) {
 		defer cancel()
 		for range 20 {
 			err := q.Do(short, quota.Read, func(context.Context) error { return nil })
-			if err != nil && (!errors.Is(err, quota.ErrNoBudget) || !queue.IsThrottled(err)) {
+			if err != nil && (!errors.Is(err, quota.ErrNoBudget) || !ratelimit.IsThrottled(err)) {
 				t.Fatalf("Do beyond the deadline = %v, want ErrNoBudget at once", err)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
@@ -316,8 +316,8 @@ func (s *Set) budgets() (all []*budget) {
 
 // Buckets are those of all quotas, for the debug page: a read and a write bucket each,
 // or one, named by the quota and the op.
-func (s *Set) Buckets() []*queue.Bucket {
-	var all []*queue.Bucket
+func (s *Set) Buckets() []*ratelimit.Bucket {
+	var all []*ratelimit.Bucket
 	for _, q := range s.all() {
 		for _, b := range q.distinct() {
 			all = append(all, b.bucket)
@@ -343,7 +343,7 @@ func (s *Set) all() []*Quota {
 
 // BudgetSnapshot is what one budget is doing.
 type BudgetSnapshot struct {
-	Bucket queue.BucketStats
+	Bucket ratelimit.Stats
 	Found  float64 // calls per second that the cloud takes, from all servers, as far as is known
 	Share  float64 // this server's part of that
 	Live   int     // servers that share it, this one included; 0: this one is none of them

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
@@ -378,7 +378,7 @@ func TestServerWithoutAPartMakesNoCalls(t *testing.T) {
 		}
 		q := must(two.set.Get(quota.Name{API: "dns"}))
 		err := q.Do(t.Context(), quota.Read, func(context.Context) error { t.Error("it was called"); return nil })
-		if !errors.Is(err, quota.ErrNoBudget) || !queue.IsThrottled(err) {
+		if !errors.Is(err, quota.ErrNoBudget) || !ratelimit.IsThrottled(err) {
 			t.Errorf("Do without a part = %v, want ErrNoBudget", err)
 		}
 		time.Sleep(time.Minute)

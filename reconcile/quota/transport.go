@@ -29,7 +29,7 @@ type Transport struct {
 
 // RoundTrip makes the request when it is paid for. Without a budget it makes none, and
 // fails with an error that wraps [ErrNoBudget] and is one of
-// [github.com/tendhq/tend/queue.Throttled]; see [Quota.Do] for when it waits instead. An
+// [github.com/tendhq/tend/ratelimit.Throttled]; see [Quota.Do] for when it waits instead. An
 // answer that says "too many" is returned as it is, and has paused the budget.
 func (t *Transport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	sent := false

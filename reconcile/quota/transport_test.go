@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/quota"
 )
@@ -110,7 +110,7 @@ func TestTransportPausesAndRefuses(t *testing.T) {
 		defer cancel()
 		b := &body{Reader: strings.NewReader("b")}
 		_, err = post(ctx, b)
-		at, throttled := queue.ThrottledUntil(err)
+		at, throttled := ratelimit.ThrottledUntil(err)
 		if !errors.Is(err, quota.ErrNoBudget) || !throttled || !b.closed || made != 1 {
 			t.Errorf("a second request: %v, throttled %v, body closed %v, %d calls; want a refusal without a call", err, throttled, b.closed, made)
 		}

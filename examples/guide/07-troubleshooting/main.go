@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 )
 
 func main() {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // the program prints what there is to see
 	ctx, stop := context.WithCancel(context.Background())
-	empty := must(queue.NewBucket("cloud", 1, 1))
+	empty := must(ratelimit.NewBucket("cloud", 1, 1))
 	empty.Throttle(time.Now().Add(time.Hour)) // as a Retry-After of the cloud does
 
 	// guide: reconcile
@@ -37,7 +38,7 @@ func main() {
 	}), &reconcile.Options[string]{
 		Backoff:     queue.Backoff{Base: time.Hour, Max: time.Hour},
 		StopTimeout: -1, // runs are cancelled at once when the controller stops
-		Queue: queue.Options[string]{Buckets: func(key string, buckets []*queue.Bucket) []*queue.Bucket {
+		Queue: queue.Options[string]{Buckets: func(key string, buckets []*ratelimit.Bucket) []*ratelimit.Bucket {
 			if key == "throttled" {
 				buckets = append(buckets, empty)
 			}

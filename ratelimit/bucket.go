@@ -1,4 +1,4 @@
-package queue
+package ratelimit
 
 import (
 	"cmp"
@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// Bucket is a named token bucket: a quota that runs share, such as the calls of
-// one account to one region. It may be used by several queues. A token is taken
-// when a run starts, never before, so that nothing queues up a debt.
+// Bucket is a named token bucket: a quota that callers share, such as the calls of one
+// account to one region. It may be used by several queues. Make one with NewBucket. Its
+// methods are safe for concurrent use, and none blocks.
 type Bucket struct {
 	name string
-	id   int64 // from 1 on; the order in which several are locked
+	id   int64 // see ID
 
 	mu          sync.Mutex // guards what follows
 	perSecond   float64
@@ -27,7 +27,7 @@ type Bucket struct {
 	taken       int64         // in all, less those that were given back
 	from, until time.Time     // the last pause
 	throttled   time.Duration // for how long it was paused before that
-	watchers    map[any]func()
+	watchers    map[*func()]struct{}
 }
 
 var bucketID atomic.Int64
@@ -37,15 +37,18 @@ var bucketID atomic.Int64
 // finite, burst at least 1.
 func NewBucket(name string, perSecond float64, burst int) (*Bucket, error) {
 	if name == "" {
-		return nil, errors.New("queue: a bucket needs a name")
+		return nil, errors.New("ratelimit: a bucket needs a name")
 	}
-	b := &Bucket{name: name, id: bucketID.Add(1), watchers: make(map[any]func())}
+	b := &Bucket{name: name, id: bucketID.Add(1), watchers: make(map[*func()]struct{})}
 	if err := b.SetLimit(perSecond, burst); err != nil {
 		return nil, err
 	}
 	b.tokens, b.at = float64(burst), time.Time{} // full, whatever the first clock that it sees
 	return b, nil
 }
+
+// ID is the number of the bucket, from 1 on, which no other one of the process has.
+func (b *Bucket) ID() int64 { return b.id }
 
 // Name is the bucket's name.
 func (b *Bucket) Name() string { return b.name }
@@ -86,15 +89,15 @@ func (b *Bucket) Resume() {
 func (b *Bucket) change(f func(now time.Time)) {
 	b.mu.Lock()
 	f(time.Now())
-	wake := slices.Collect(maps.Values(b.watchers))
+	wake := slices.Collect(maps.Keys(b.watchers))
 	b.mu.Unlock()
 	for _, f := range wake {
-		f()
+		(*f)()
 	}
 }
 
-// Charge takes n more tokens for a run that used more than the one it started
-// with. They are taken even if they are not there: later runs wait for them.
+// Charge takes n tokens, for a run that used more than the one it began with, or for a call
+// outside of runs. They are taken even if they are not there: later runs wait for them.
 func (b *Bucket) Charge(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,10 +128,10 @@ func (b *Bucket) tokensLocked(now time.Time) float64 {
 // SetLimit changes what NewBucket was given.
 func (b *Bucket) SetLimit(perSecond float64, burst int) error {
 	if !(perSecond > 0) || math.IsInf(perSecond, 1) {
-		return fmt.Errorf("queue: bucket %s: %v tokens a second, want more than 0", b.name, perSecond)
+		return fmt.Errorf("ratelimit: bucket %s: %v tokens a second, want more than 0", b.name, perSecond)
 	}
 	if burst < 1 {
-		return fmt.Errorf("queue: bucket %s: burst of %d, want at least 1", b.name, burst)
+		return fmt.Errorf("ratelimit: bucket %s: burst of %d, want at least 1", b.name, burst)
 	}
 	b.change(func(now time.Time) {
 		b.takeLocked(now, 0)
@@ -137,8 +140,8 @@ func (b *Bucket) SetLimit(perSecond float64, burst int) error {
 	return nil
 }
 
-// BucketStats is what a bucket is doing.
-type BucketStats struct {
+// Stats is what a bucket is doing.
+type Stats struct {
 	Name      string
 	PerSecond float64
 	Burst     int
@@ -149,11 +152,11 @@ type BucketStats struct {
 }
 
 // Stats reads the bucket.
-func (b *Bucket) Stats() BucketStats {
+func (b *Bucket) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	s := BucketStats{
+	s := Stats{
 		Name: b.name, PerSecond: b.perSecond, Burst: b.burst,
 		Tokens: b.tokensLocked(now), Until: b.until, Taken: uint64(b.taken),
 	}
@@ -165,8 +168,9 @@ func (b *Bucket) Stats() BucketStats {
 	return s
 }
 
-// available is how many tokens are there, and when there is one more.
-func (b *Bucket) available(now time.Time) (n int, next time.Time) {
+// Available is how many whole tokens are there at now, and when there is one more. While the
+// bucket is paused there are none until the pause ends.
+func (b *Bucket) Available(now time.Time) (n int, next time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.availableLocked(now)
@@ -187,26 +191,26 @@ func (b *Bucket) availableLocked(now time.Time) (n int, next time.Time) {
 	return int(min(whole, math.MaxInt32)), now.Add(time.Duration(min(wait, longest)) + time.Microsecond)
 }
 
-// watch calls f when the limit changes or a pause is ended, until it is called with nil.
-func (b *Bucket) watch(line any, f func()) {
+// Watch has f called when there may be tokens earlier than Available said: when the limit
+// changes, a pause is ended, or tokens are given back. f is called without a lock, by
+// what changes the bucket, until stop is called, which may be called again.
+func (b *Bucket) Watch(f func()) (stop func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if f == nil {
-		delete(b.watchers, line)
-	} else {
-		b.watchers[line] = f
+	b.watchers[&f] = struct{}{}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.watchers, &f)
 	}
 }
 
-// distinct sorts buckets in the order in which they are locked, each once.
-func distinct(buckets []*Bucket) []*Bucket {
+// TakeAll takes a token from each of the buckets, or none from any: then it gives one that
+// has none at now. It sorts the slice; a bucket that is there twice counts once.
+func TakeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
+	// In the order of numbers, so that two callers do not wait for each other's locks.
 	slices.SortFunc(buckets, func(a, b *Bucket) int { return cmp.Compare(a.id, b.id) })
-	return slices.Compact(buckets)
-}
-
-// takeAll takes a token from each of distinct buckets, or none from any: then it names
-// one that has none.
-func takeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
+	buckets = slices.Compact(buckets)
 	for _, b := range buckets {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -220,46 +224,4 @@ func takeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
 		}
 	}
 	return refused
-}
-
-// throttledError is what Throttled makes.
-type throttledError struct {
-	bucket *Bucket
-	until  time.Time
-	err    error
-}
-
-// Throttled is an error that says that a cloud takes no calls until the given
-// time. Item.Retry with it (or with an error that wraps it) pauses the
-// bucket in every queue that uses it and counts no failure. err may be nil.
-func Throttled(b *Bucket, until time.Time, err error) error {
-	return &throttledError{b, until, err}
-}
-
-func (e *throttledError) Error() string {
-	s := "throttled until " + e.until.Format(time.RFC3339)
-	if e.bucket != nil {
-		s = e.bucket.name + " " + s
-	}
-	if e.err != nil {
-		s += ": " + e.err.Error()
-	}
-	return s
-}
-
-func (e *throttledError) Unwrap() error { return e.err }
-
-// IsThrottled reports whether err was made by Throttled, through any wrapping.
-func IsThrottled(err error) bool {
-	_, ok := ThrottledUntil(err)
-	return ok
-}
-
-// ThrottledUntil is the time that an error of Throttled was made with, through any
-// wrapping; false: err is none. The time may have passed.
-func ThrottledUntil(err error) (until time.Time, ok bool) {
-	if e, ok := errors.AsType[*throttledError](err); ok {
-		return e.until, true
-	}
-	return until, false
 }

@@ -1,0 +1,247 @@
+package ratelimit
+
+import (
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func bucketOf(t testing.TB, name string, perSecond float64, burst int) *Bucket {
+	t.Helper()
+	b, err := NewBucket(name, perSecond, burst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// A bucket that makes no sense is refused with its name, when it is made and when it changes.
+func TestBucketsThatMakeNoSenseAreRefused(t *testing.T) {
+	for _, b := range []struct {
+		name  string
+		rate  float64
+		burst int
+	}{{"", 1, 1}, {"x", 0, 1}, {"x", -1, 1}, {"x", math.NaN(), 1}, {"x", math.Inf(1), 1}, {"x", 1, 0}} {
+		if _, err := NewBucket(b.name, b.rate, b.burst); err == nil {
+			t.Errorf("NewBucket(%q, %v, %d) succeeded", b.name, b.rate, b.burst)
+		}
+	}
+	if err := bucketOf(t, "cloud", 1, 1).SetLimit(0, 1); err == nil || err.Error() != "ratelimit: bucket cloud: 0 tokens a second, want more than 0" {
+		t.Errorf("SetLimit: %v", err)
+	}
+}
+
+// The time for which a bucket was paused does not overflow.
+func TestTimeThrottledDoesNotOverflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := NewBucket("b", 1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, year := range []int{9999, 14999, 18999} {
+			b.Throttle(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC))
+			if got := b.Stats().Throttled; got != 0 {
+				t.Errorf("paused until %d: paused for %v so far, want 0", year, got)
+			}
+		}
+		time.Sleep(time.Hour)
+		if got := b.Stats().Throttled; got != time.Hour {
+			t.Errorf("paused for %v, want 1h", got)
+		}
+		b.Throttle(time.Now().Add(time.Minute)) // shorter: changes nothing
+		if until := b.Stats().Until; until.Year() != 18999 {
+			t.Errorf("paused until %v, want the year 18999", until)
+		}
+		b.Resume()
+		time.Sleep(time.Hour)
+		if st := b.Stats(); st.Throttled != time.Hour || !st.Until.IsZero() {
+			t.Errorf("paused for %v until %v, want 1h and not any more", st.Throttled, st.Until)
+		}
+	})
+}
+
+// Charge costs the same whatever it charges, and is exact: also of a bucket that owes
+// already, and beyond its burst, and when the limit changes.
+func TestChargeIsExact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucketOf(t, "b", 10, 3)
+		want := func(tokens float64) {
+			t.Helper()
+			if got := b.Stats(); got.Tokens-tokens > 1e-6 || tokens-got.Tokens > 1e-6 {
+				t.Errorf("%v tokens, want %v", got.Tokens, tokens)
+			}
+		}
+		b.Charge(0)
+		b.Charge(-5)
+		want(3)
+		b.Charge(2)
+		want(1)
+		b.Charge(1_000_000_000)
+		want(1 - 1e9)
+		b.Charge(7)
+		want(1 - 1e9 - 7)
+		time.Sleep(time.Second)
+		want(1 - 1e9 - 7 + 10)
+		if err := b.SetLimit(1e9, 5); err != nil {
+			t.Fatal(err)
+		}
+		want(1 - 1e9 - 7 + 10)
+		time.Sleep(time.Minute)
+		want(5)
+		if s := b.Stats(); s.Burst != 5 || s.PerSecond != 1e9 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Pauses of any length do not overflow what is counted of them.
+func TestPausesOfABucketAreCountedAsTheyPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucketOf(t, "b", 1, 1)
+		for _, year := range []int{9999, 14999, 18999} {
+			b.Throttle(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC))
+		}
+		time.Sleep(time.Hour)
+		if s := b.Stats(); s.Throttled != time.Hour || s.Until.Year() != 18999 {
+			t.Errorf("throttled for %v until %v, want for 1h until 18999", s.Throttled, s.Until)
+		}
+		b.Resume()
+		time.Sleep(time.Hour)
+		b.Throttle(time.Now().Add(time.Minute))
+		time.Sleep(time.Hour)
+		if s := b.Stats(); s.Throttled != time.Hour+time.Minute || !s.Until.IsZero() {
+			t.Errorf("throttled for %v until %v, want for 1h1m", s.Throttled, s.Until)
+		}
+	})
+}
+
+// However many tokens Charge takes, what it counts does not begin again below zero.
+func TestChargesWithoutEndDoNotOverflow(t *testing.T) {
+	b, err := NewBucket("b", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		b.Charge(math.MaxInt)
+	}
+	if math.MaxInt > math.MaxInt32 && b.Stats().Taken != math.MaxInt64 {
+		t.Errorf("%d tokens were taken, want the largest count there is", b.Stats().Taken)
+	}
+	before := b.Stats().Tokens
+	if b.Refund(math.MaxInt); b.Stats().Tokens < before {
+		t.Errorf("Refund took tokens: %v, before %v", b.Stats().Tokens, before)
+	}
+}
+
+// A time that was read before the lock of a bucket, as by two queues that share it, is not
+// counted twice: no more tokens are taken than come.
+// promise Q6; seen to fail: half as many again were taken.
+func TestTokensOfNoTimeAreCountedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const burst, rate = 50, 10
+		b := bucketOf(t, "shared", rate, burst)
+		taken := 0
+		for range 100 {
+			read := time.Now().Add(50 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
+			for _, now := range []time.Time{time.Now(), read} {
+				if TakeAll(now, []*Bucket{b}) == nil {
+					taken++
+				}
+			}
+		}
+		if most := burst + 10*rate; taken > most {
+			t.Errorf("%d tokens in 10 s, want %d at most", taken, most)
+		}
+	})
+}
+
+// A bucket whose next token is centuries away has none.
+//
+// Negative control: without longest the time to wait overflowed, and the bucket gave
+// a token at each call.
+func TestBucketThatOwesForCenturiesGivesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucketOf(t, "slow", 1e-12, 1)
+		now := time.Now()
+		if TakeAll(now, []*Bucket{b}) != nil {
+			t.Fatal("a full bucket refuses")
+		}
+		for range 3 {
+			if TakeAll(now, []*Bucket{b}) == nil {
+				t.Fatal("a token was given that is not there")
+			}
+		}
+		if n, next := b.Available(now); n != 0 || next.Before(now.AddDate(10, 0, 0)) {
+			t.Errorf("%d tokens, the next one at %v", n, next)
+		}
+	})
+}
+
+// Tokens are taken from all buckets or none, and duplicates cost nothing.
+func TestTokensAreTakenFromAllOrNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		much, little := bucketOf(t, "much", 1, 10), bucketOf(t, "little", 0.001, 1)
+		now := time.Now()
+		if b := TakeAll(now, []*Bucket{much, little, much}); b != nil {
+			t.Fatalf("%s refused", b.Name())
+		}
+		for range 3 {
+			if b := TakeAll(now, []*Bucket{little, much}); b != little {
+				t.Fatalf("refused by %v, want little", b)
+			}
+		}
+		if got := much.Stats().Tokens; got != 9 {
+			t.Errorf("%v tokens left, want 9", got)
+		}
+		much.Charge(25)
+		if got := much.Stats().Tokens; got != -16 {
+			t.Errorf("%v tokens after Charge, want -16", got)
+		}
+	})
+}
+
+// No more tokens come back than were taken, however often Refund is called; Taken is
+// what runs and Charge took and kept.
+//
+// seen to fail: Taken was 3 after the refunds, and the second one gave a token more.
+func TestRefundGivesBackNoMoreThanWasTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucketOf(t, "cloud", 0.001, 5)
+		want := func(taken uint64, tokens int) {
+			t.Helper()
+			if s := b.Stats(); s.Taken != taken || int(s.Tokens) != tokens {
+				t.Errorf("%d tokens taken and %v there, want %d and %d", s.Taken, s.Tokens, taken, tokens)
+			}
+		}
+		b.Charge(3)
+		want(3, 2)
+		b.Refund(2)
+		want(1, 4)
+		b.Refund(2)
+		want(0, 5)
+		b.Refund(2)
+		want(0, 5)
+		if err := b.SetLimit(0.001, 100); err != nil {
+			t.Fatal(err)
+		}
+		b.Refund(90)
+		want(0, 5)
+	})
+}
+
+// Tokens come back also when more have been taken than an int of 32 bits counts.
+//
+// Seen to fail with GOARCH=386: the refund took two thousand million tokens.
+func TestRefundAfterMoreTokensThanAnIntCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucketOf(t, "cloud", 0.001, 5)
+		b.Charge(3)
+		b.taken += 1 << 31
+		b.Refund(2)
+		if s := b.Stats(); s.Taken != 1<<31+1 || int(s.Tokens) != 4 {
+			t.Errorf("%d tokens taken and %v there, want %d and 4", s.Taken, s.Tokens, uint64(1<<31+1))
+		}
+	})
+}
