@@ -20,6 +20,7 @@
 //	L2  reconcile
 //	L1  reconcile/lease       queue/workqueue      store/{memory,file,cache,storetest}   store/etcd (own module)
 //	L0  queue                 store
+//	    ratelimit, below queue
 //
 // Beside them stand internal/campaign, comingfrom, fileorder and mutants, for tests,
 // and below all of them internal/sleep and spin.

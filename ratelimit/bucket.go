@@ -206,8 +206,10 @@ func (b *Bucket) Watch(f func()) (stop func()) {
 }
 
 // TakeAll takes a token from each of the buckets, or none from any: then it gives one that
-// has none at now. It sorts the slice; a bucket that is there twice counts once.
+// has none at now. It sorts the slice; a bucket that is there twice counts once, a nil one
+// does not.
 func TakeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
+	buckets = slices.DeleteFunc(buckets, func(b *Bucket) bool { return b == nil })
 	// In the order of numbers, so that two callers do not wait for each other's locks.
 	slices.SortFunc(buckets, func(a, b *Bucket) int { return cmp.Compare(a.id, b.id) })
 	buckets = slices.Compact(buckets)

@@ -184,7 +184,7 @@ func TestTokensAreTakenFromAllOrNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		much, little := bucketOf(t, "much", 1, 10), bucketOf(t, "little", 0.001, 1)
 		now := time.Now()
-		if b := TakeAll(now, []*Bucket{much, little, much}); b != nil {
+		if b := TakeAll(now, []*Bucket{much, nil, little, much}); b != nil {
 			t.Fatalf("%s refused", b.Name())
 		}
 		for range 3 {
