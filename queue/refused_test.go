@@ -215,3 +215,39 @@ func TestPlaceInALineIsNotKept(t *testing.T) {
 		checkInvariants(t, q)
 	})
 }
+
+// A key that waits for a bucket and is raised goes before one of a lower priority that the
+// bucket's line has let go and that has not run yet: the token is there for both.
+//
+// promise Q6; control: mutant "a key that is raised in a line waits for those that the line let
+// go".
+func TestKeyThatIsRaisedInALineGoesFirst(t *testing.T) {
+	cloud := bucketOf(t, "cloud", 1, 1)
+	o := oneOrder()
+	o.Buckets = func(key string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
+		if key == "free" {
+			return dst
+		}
+		return append(dst, cloud)
+	}
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		cloud.Throttle(time.Now().Add(time.Minute))
+		add(t, q, "low", "raised", "other")
+		wantNone(t, q) // all wait in the line
+		time.Sleep(2 * time.Minute)
+		wantState(t, q, "low", StateReady) // with the only token
+		if err := q.AddWith("free", AddOptions{Priority: At(10)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := q.AddWith("raised", AddOptions{Priority: At(20)}); err != nil {
+			t.Fatal(err)
+		}
+		wantNext(t, q, "raised", "free")
+		wantNone(t, q)
+		time.Sleep(time.Minute)
+		wantNext(t, q, "low")
+		wantNone(t, q)
+		time.Sleep(time.Minute)
+		wantNext(t, q, "other")
+	})
+}

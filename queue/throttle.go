@@ -65,13 +65,13 @@ func (k *keeper) line(b *ratelimit.Bucket) {
 // enter puts a throttled key into its line, at its old place if it had been admitted.
 func (k *keeper) enter(i uint32, e *entry) {
 	l, x, number := k.lines[e.due], k.extraOf(i, e), k.s.number.next()
-	if l.wakes == never { // none of its keys could run
-		k.retry(l)
-	}
 	if e.is(admitted) && x.was.band == e.band {
 		number = x.was.number
 	}
 	l.push(i, e, number)
+	if l.wakes == never || l.admitted > 0 && l.top() > l.stood { // none of its keys could run, or this one was raised
+		k.retry(l)
+	}
 	if e.is(admitted) { // its token went, or the bucket was paused: wakes is for the token after it
 		k.unadmit(i, e, StateThrottled)
 	}
@@ -142,8 +142,10 @@ func (k *keeper) pump(now int64) (more bool) {
 		s.touched++
 		n, next := l.bucket.Available(s.env.time(now))
 		l.wakes = max(s.env.at(next), now+1)
-		for l.admitted-l.blocked < n && !s.tired() {
-			i, e := l.next(l.turns.aged())
+		for !s.tired() && (l.admitted-l.blocked < n || n > 0 && l.top() > l.stood) {
+			due := l.admitted-l.blocked < n
+			l.stood = l.top()
+			i, e := l.next(due && l.turns.aged())
 			if e == nil {
 				break
 			}

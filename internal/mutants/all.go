@@ -305,8 +305,13 @@ var All = []Mutant{
 		Package: "queue", Test: "TestHeldTenantCostsOthersNoTokens",
 	},
 	{
+		Name: "a key that is raised in a line waits for those that the line let go",
+		File: "queue/throttle.go", Old: "if l.wakes == never || l.admitted > 0 && l.top() > l.stood {", New: "if l.wakes == never || l.admitted > 0 && l.top() > l.stood && !BROKEN {",
+		Package: "queue", Test: "TestKeyThatIsRaisedInALineGoesFirst",
+	},
+	{
 		Name: "a line lets a few keys go for each token that comes",
-		File: "queue/throttle.go", Old: "for l.admitted-l.blocked < n && !s.tired() {", New: "for few := 0; l.admitted-l.blocked < n && !s.tired() && !(BROKEN && few == 256); few++ {",
+		File: "queue/throttle.go", Old: "for !s.tired() && (l.admitted-l.blocked < n || n > 0 && l.top() > l.stood) {", New: "for few := 0; !(BROKEN && few == 256) && !s.tired() && (l.admitted-l.blocked < n || n > 0 && l.top() > l.stood); few++ {",
 		Package: "queue", Test: "TestBucketGivesItsWholeBurstAtOnce",
 	},
 	{
