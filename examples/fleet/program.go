@@ -47,7 +47,7 @@ func (p Program) Run(args []string, in io.Reader, out, errs io.Writer) int {
 	flags.StringVar(&o.Store, "store", Etcd, "the store that the servers share: etcd or postgres")
 	flags.StringVar(&o.Endpoint, "etcd", "", "where a server finds etcd (default: one inside this process)")
 	flags.StringVar(&o.DSN, "dsn", os.Getenv(dsnEnv), "the PostgreSQL database, as a URL or key=value pairs (default: a private server from the machine's binaries)")
-	flags.StringVar(&o.Schema, "schema", "", "the schema in it (default: a new one, which is removed at the end)")
+	flags.StringVar(&o.Schema, "schema", "", "the schema in it, which stays (default: a new one, which is removed at the end)")
 	if p.Flags != nil {
 		p.Flags(flags)
 	}
