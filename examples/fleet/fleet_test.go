@@ -3,8 +3,10 @@ package fleet
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -43,6 +45,18 @@ func TestAQuestionWithoutAnAnswerIsAskedAgain(t *testing.T) {
 			t.Errorf("Await = %v, want what went wrong", err)
 		}
 	})
+}
+
+// A show starts an etcd of its own: one that was named is not what it would run on.
+func TestEtcdThatAShowWouldNotUseIsRefused(t *testing.T) {
+	p := Program{Name: "show", Show: func(context.Context, Options, io.Writer) error { return nil }}
+	var errs strings.Builder
+	if code := p.Run([]string{"-etcd", "host:2379"}, strings.NewReader(""), io.Discard, &errs); code != 2 || !strings.Contains(errs.String(), "-etcd") {
+		t.Errorf("exit code %d, %q; want 2 and which flag it is", code, errs.String())
+	}
+	if code := p.Run(nil, strings.NewReader(""), io.Discard, &errs); code != 0 {
+		t.Errorf("without the flag: exit code %d, %q", code, errs.String())
+	}
 }
 
 func TestEverySecondServerIsTheOtherProgram(t *testing.T) {

@@ -49,7 +49,7 @@ func (p Place) flags() []string {
 	return []string{"-etcd", p.Endpoint}
 }
 
-// newPlace makes a store ready. stop removes it.
+// newPlace makes a store ready. stop removes what it made.
 func newPlace(o Options) (p Place, stop func() error, err error) {
 	if o.Store == Postgres {
 		return newSchema(o.Place)
@@ -69,7 +69,7 @@ func newPlace(o Options) (p Place, stop func() error, err error) {
 }
 
 // newSchema names a schema of the database's that is removed at the end, on a private server
-// if no database is given.
+// if no database is given. A schema that was named already stays: other things may be in it.
 func newSchema(p Place) (Place, func() error, error) {
 	if p.DSN == "" {
 		server, err := pgserver.Start()
@@ -79,9 +79,10 @@ func newSchema(p Place) (Place, func() error, error) {
 		p.DSN, p.Schema = server.DSN, "tend"
 		return p, server.Stop, nil
 	}
-	if p.Schema == "" {
-		p.Schema = fmt.Sprintf("tend_example_%d", time.Now().UnixNano())
+	if p.Schema != "" {
+		return p, func() error { return nil }, nil
 	}
+	p.Schema = fmt.Sprintf("tend_example_%d", time.Now().UnixNano())
 	return p, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

@@ -45,9 +45,9 @@ func (p Program) Run(args []string, in io.Reader, out, errs io.Writer) int {
 	flags.StringVar(&o.With, "with", "", "every second server is this `program`, another version of the example")
 	flags.BoolVar(&o.Listen, "listen", false, "every server serves its health, metrics and debug page on a free port")
 	flags.StringVar(&o.Store, "store", Etcd, "the store that the servers share: etcd or postgres")
-	flags.StringVar(&o.Endpoint, "etcd", "", "where a server finds etcd (default: one inside this process)")
+	flags.StringVar(&o.Endpoint, "etcd", "", "where a server finds etcd; without -server one is started in this process")
 	flags.StringVar(&o.DSN, "dsn", os.Getenv(dsnEnv), "the PostgreSQL database, as a URL or key=value pairs (default: a private server from the machine's binaries)")
-	flags.StringVar(&o.Schema, "schema", "", "the schema in it (default: a new one, which is removed at the end)")
+	flags.StringVar(&o.Schema, "schema", "", "the schema in it, which stays (default: a new one, which is removed at the end)")
 	if p.Flags != nil {
 		p.Flags(flags)
 	}
@@ -59,6 +59,10 @@ func (p Program) Run(args []string, in io.Reader, out, errs io.Writer) int {
 	}
 	if o.Store != Etcd && o.Store != Postgres {
 		fmt.Fprintf(errs, "%s: -store %s: want etcd or postgres\n", p.Name, o.Store)
+		return 2
+	}
+	if o.Endpoint != "" && o.Server == "" {
+		fmt.Fprintf(errs, "%s: -etcd is for -server; the show starts an etcd of its own\n", p.Name)
 		return 2
 	}
 	if err := p.play(o, in, out); err != nil {

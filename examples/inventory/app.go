@@ -134,10 +134,10 @@ var errTimeout = errors.New("-timeout is over")
 // probe asks until it is answered. When time is up it says why the endpoint did
 // not answer before, not that the last call was cut off.
 func (a *app) probe(ctx context.Context, region string) (Ownership, error) {
-	said := ""
+	said, name := "", probeName()
 	var reason error
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
-		own, err := probeOwnership(ctx, a.buckets.client(region), a.o.Installation)
+		own, err := probeOwnership(ctx, a.buckets.client(region), name, a.o.Installation)
 		if err == nil {
 			return own, nil
 		}

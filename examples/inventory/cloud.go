@@ -147,9 +147,7 @@ func (c *cloud) Create(ctx context.Context, o *Bucket) error {
 	err := c.buckets.create(ctx, o.Name, o.Spec.Region, c.labels(o))
 	switch {
 	case isCode(err, "BucketAlreadyOwnedByYou"):
-		// An earlier create of ours that was cut short: Observe has just found
-		// the bucket missing, or unmarked with our intent on record.
-		err = c.buckets.label(ctx, o.Name, o.Spec.Region, c.labels(o))
+		err = c.claim(ctx, o)
 	case isCode(err, "BucketAlreadyExists"):
 		err = fmt.Errorf("the name is taken, by another account or a moment ago: %w", brief(err))
 	}
@@ -157,6 +155,20 @@ func (c *cloud) Create(ctx context.Context, o *Bucket) error {
 		err = c.buckets.setVersioning(ctx, o.Name, o.Spec.Region, true)
 	}
 	return c.explain(err)
+}
+
+// claim marks a bucket that the account has by now: of an earlier create of ours that was cut
+// short, since Observe has just found it missing, or unmarked with our intent on record. One
+// that carries another's mark was made since by another installation, which the account has too.
+func (c *cloud) claim(ctx context.Context, o *Bucket) error {
+	found, err := c.buckets.labels(ctx, o.Name, o.Spec.Region)
+	if err != nil {
+		return err
+	}
+	if c.mark(o).Compare(found.Mark, found.Marked) == external.Foreign {
+		return errors.New("another installation has made the bucket meanwhile")
+	}
+	return c.buckets.label(ctx, o.Name, o.Spec.Region, c.labels(o))
 }
 
 // Update makes the bucket as declared.

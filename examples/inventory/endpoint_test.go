@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,7 +67,7 @@ func TestProbeSeesThroughAServerThatOnlySeemsToTag(t *testing.T) {
 	}
 	defer server.Close()
 	e, _, _ := metered(t, server.URL)
-	got, err := probeOwnership(t.Context(), e.In("us-east-1"), "demo")
+	got, err := probeOwnership(t.Context(), e.In("us-east-1"), probeName(), "demo")
 	if err != nil || got != (byPrefix{"demo"}) {
 		t.Errorf("probe = %v, %v; want the name prefix", got, err)
 	}
@@ -74,10 +76,60 @@ func TestProbeSeesThroughAServerThatOnlySeemsToTag(t *testing.T) {
 	}
 }
 
+// The bucket that such a server makes of a probe is removed also where that is refused at
+// first, where the answer to the request to tag it was lost, and where the program is told to
+// end in between.
+//
+// Negative control: with a name of its own for each probe two of three stayed.
+func TestProbeLeavesNoBucketBehind(t *testing.T) {
+	for what, fault := range map[string]func(n int, s *testS3, stop func(), w http.ResponseWriter, r *http.Request) bool{
+		"its removal is refused twice": func(n int, _ *testS3, _ func(), w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodDelete && n <= 4 { // a request to tag, a removal, and both again
+				answer(w, http.StatusServiceUnavailable, "ServiceUnavailable")
+				return true
+			}
+			return false
+		},
+		"the answer is lost": func(n int, s *testS3, _ func(), _ http.ResponseWriter, r *http.Request) bool {
+			if n == 1 {
+				s.perform(r)
+				panic(http.ErrAbortHandler)
+			}
+			return false
+		},
+		"the program ends": func(n int, s *testS3, stop func(), w http.ResponseWriter, r *http.Request) bool {
+			if n == 1 {
+				s.serve(w, r)
+				stop()
+				return true
+			}
+			return false
+		},
+	} {
+		server := newTestS3(t, false)
+		t.Setenv("AWS_ACCESS_KEY_ID", "")
+		o := quick(options{Endpoint: server.URL})
+		a := newApp(o, newScreen())
+		a.o.Installation = "demo"
+		ctx, stop := context.WithCancel(t.Context())
+		var n atomic.Int32
+		server.Fail(func(w http.ResponseWriter, r *http.Request) bool { return fault(int(n.Add(1)), server, stop, w, r) })
+		err := a.connect(ctx, server.URL, nil)
+		if err != nil && ctx.Err() == nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		stop()
+		server.Fail(nil)
+		if left := bucketNames(t, server.URL); len(left) != 0 {
+			t.Errorf("%s: the probe left %v behind", what, left)
+		}
+	}
+}
+
 func TestProbeTouchesNothingWhereTagsWork(t *testing.T) {
 	server := newTestS3(t, true)
 	e, m, _ := metered(t, server.URL)
-	got, err := probeOwnership(t.Context(), e.In("us-east-1"), "demo")
+	got, err := probeOwnership(t.Context(), e.In("us-east-1"), probeName(), "demo")
 	if err != nil || got != (byTags{}) {
 		t.Errorf("probe = %v, %v; want tags", got, err)
 	}
@@ -94,7 +146,7 @@ func TestProbeDoesNotGuessWhenItIsRefused(t *testing.T) {
 			answer(w, http.StatusForbidden, code)
 			return true
 		})
-		if got, err := probeOwnership(t.Context(), e.In("us-east-1"), "demo"); err == nil {
+		if got, err := probeOwnership(t.Context(), e.In("us-east-1"), probeName(), "demo"); err == nil {
 			t.Errorf("%s: probe = %v, want an error: nothing is known of this endpoint", code, got)
 		}
 	}
@@ -102,7 +154,7 @@ func TestProbeDoesNotGuessWhenItIsRefused(t *testing.T) {
 		answer(w, http.StatusNotImplemented, "NotImplemented")
 		return true
 	})
-	if got, err := probeOwnership(t.Context(), e.In("us-east-1"), "demo"); err != nil || got != (byPrefix{"demo"}) {
+	if got, err := probeOwnership(t.Context(), e.In("us-east-1"), probeName(), "demo"); err != nil || got != (byPrefix{"demo"}) {
 		t.Errorf("NotImplemented: probe = %v, %v; want the name prefix", got, err)
 	}
 }
@@ -236,7 +288,7 @@ const deaf = "http://127.0.0.1:1"
 func TestUnreachableEndpointIsSaidAtOnce(t *testing.T) {
 	e, m, said := metered(t, deaf)
 	for range 5 {
-		if _, err := probeOwnership(t.Context(), e.In("us-east-1"), "demo"); err == nil {
+		if _, err := probeOwnership(t.Context(), e.In("us-east-1"), probeName(), "demo"); err == nil {
 			t.Error("the probe of a closed port succeeded")
 		}
 	}

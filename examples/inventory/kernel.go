@@ -135,6 +135,6 @@ func (a *app) decode(data []byte) ([]*Bucket, error) {
 	return set, err
 }
 
-// maxRemovals is of buckets: an edit may take ten away, or a tenth of what was declared, or the number
-// confirmed if that is more.
+// maxRemovals is of buckets: an edit may take a tenth of what was declared away, ten at most, or the
+// number confirmed if that is more.
 func (a *app) maxRemovals(stored int) int { return max(a.o.Removals, min(10, stored/10)) }

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"maps"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -104,5 +107,36 @@ func TestBucketsOfAnotherInstallationAreForeign(t *testing.T) {
 		if strings.Contains(w, "acme-a") {
 			t.Errorf("sent %s to another installation's bucket", w)
 		}
+	}
+}
+
+// Two installations that start at once declare the same bucket: the second finds it missing,
+// and the first makes it before the second does. It is the first's.
+//
+// Negative control: with a Create that marks whatever the account has, the second took it over.
+//
+// promise E2
+func TestBucketThatAnotherInstallationMadeMeanwhileIsForeign(t *testing.T) {
+	server := newTestS3(t, true)
+	const name = "acme-a"
+	tags := markOf("others", name).SetTags(map[string]string{})
+	var made atomic.Bool
+	server.Fail(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut || strings.Trim(r.URL.Path, "/") != name || !made.CompareAndSwap(false, true) {
+			return false
+		}
+		if _, err := plainClient(server.URL).CreateBucket(t.Context(), createInput(name, "eu-central-1", tagSet(tags))); err != nil {
+			t.Error(err)
+		}
+		answer(w, http.StatusConflict, "BucketAlreadyOwnedByYou")
+		return true
+	})
+	s := begin(t, declaring(name+"+"), options{Endpoint: server.URL, Once: true, State: t.TempDir()})
+	if err := s.Result(t); err == nil || s.Count("acme-a  the resource is there, and its ownership mark is foreign") != 1 {
+		t.Errorf("run = %v; it printed:\n%s", err, s)
+	}
+	got, err := readTags(t.Context(), plainClient(server.URL), name)
+	if err != nil || !maps.Equal(got, tags) || versioned(t, server.URL, name) {
+		t.Errorf("the bucket has the tags %v (%v), want %v and no versioning", got, err, tags)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/tendhq/tend/reconcile/debug"
@@ -45,8 +46,9 @@ func main() {
 	flag.StringVar(&o.State, "state", "", "a folder for what is declared; empty: it is kept in memory")
 	flag.StringVar(&o.Listen, "listen", "", "serve health, metrics and the debug page at this address, such as localhost:8080, and go on until Ctrl-C")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	if err := run(ctx, o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "network:", err)
 		os.Exit(1)
@@ -93,11 +95,13 @@ func liveOn(ctx context.Context, o options, backend store.Backend, cloud *cloud,
 		return n.serve(ctx, o.Listen, out)
 	}
 	began = time.Now()
+	printer := program.NewPrinter(out)
 	return program.Run(ctx, &n.manager, &program.Options{
 		Parts: n.parts(),
 		Once:  true,
+		Out:   printer, // what fails is said, and tried again
 		Complete: func(ctx context.Context) error {
-			fmt.Fprintf(out, "up in %v: %s\n", round(began), cloud)
+			printer.Text(fmt.Sprintf("up in %v: %s", round(began), cloud))
 			began = time.Now()
 			if err := n.removeAll(ctx); err != nil {
 				return err
@@ -106,7 +110,7 @@ func liveOn(ctx context.Context, o options, backend store.Backend, cloud *cloud,
 			if err := program.WaitFor(ctx, gone, n.parts()...); err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "down in %v: %s\n", round(began), cloud)
+			printer.Text(fmt.Sprintf("down in %v: %s", round(began), cloud))
 			return nil
 		},
 	})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -246,6 +247,38 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A program that comes no further says what fails and why, also without -listen.
+//
+// Negative control: without a printer it was silent, and went on.
+func TestWhatFailsIsSaid(t *testing.T) {
+	b, err := memory.New(nil)
+	check(t, err)
+	c := newCloud()
+	var granted atomic.Bool
+	c.step = func(what string, ref depend.Ref) error {
+		if what == "before put" && ref.Kind == "vpc" && !granted.Load() {
+			return errors.New("the account may not have so many")
+		}
+		return nil
+	}
+	in, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { // ends when the network has come and gone, or with the test
+		err := liveOn(t.Context(), options{Size: 10}, b, c, out)
+		ended <- errors.Join(err, out.Close())
+	}()
+	said := false
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		if strings.Contains(lines.Text(), "x vpc vpc0") && strings.Contains(lines.Text(), "the account may not have so many") {
+			said = true
+			granted.Store(true)
+		}
+	}
+	if err := <-ended; err != nil || !said {
+		t.Errorf("it ended with %v, and what fails was said: %v", err, said)
 	}
 }
 

@@ -272,7 +272,7 @@ func show(ctx context.Context, n int, out io.Writer, tell func(what string, call
 	if err != nil {
 		return err
 	}
-	manager := reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
+	manager := reconcile.Manager{Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))} // what fails
 	if err := errors.Join(controller.Watch(k.inventory.Changed("drift")), manager.Register(controller)); err != nil {
 		return err
 	}
@@ -286,7 +286,11 @@ func show(ctx context.Context, n int, out io.Writer, tell func(what string, call
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- manager.Run(ctx) }() // ends with ctx; waited for below
+	go func() { // ends with ctx; waited for below
+		err := manager.Run(ctx)
+		stop() // nothing becomes ready any more
+		ended <- err
+	}()
 	told := func(what string) error {
 		calls := m.take()
 		tell(what, calls)

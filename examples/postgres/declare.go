@@ -46,11 +46,19 @@ func readDeclared(path string) (declared, error) {
 	return d, nil
 }
 
+// parseDeclared reads the file's content. What it does not hold is dropped from the server, so
+// that nothing of it may go unread, and a file that is empty says nothing.
 func parseDeclared(data []byte) (d declared, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&d); err != nil && !errors.Is(err, io.EOF) {
 		return d, err
+	}
+	if d.Roles == nil && d.Databases == nil {
+		return d, errors.New("it declares neither roles nor databases; if there should be none, write roles: {}")
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return d, errors.New("it holds more than one document; expected one")
 	}
 	return d, d.check()
 }

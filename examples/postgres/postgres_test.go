@@ -401,3 +401,44 @@ func TestHappyPathSaysNoError(t *testing.T) {
 		}
 	}
 }
+
+// A second process of an installation is told what it waits for, and goes on when the first
+// has ended.
+//
+// Negative control: with a wait for the lock that has no end of its own the second was silent,
+// until its run was over.
+func TestSecondProcessIsToldThatThereIsAFirst(t *testing.T) {
+	dsn := testServer(t)
+	open := func() *session {
+		s, err := newSession(dsn, "twice", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.patience = 50 * time.Millisecond
+		t.Cleanup(func() {
+			if err := s.close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return s
+	}
+	first, second := open(), open()
+	if err := first.exec(t.Context(), "select 1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.exec(t.Context(), "select 1"); err == nil || !strings.Contains(err.Error(), "another process of the installation twice") {
+		t.Errorf("beside the first: %v, want what it waits for", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := second.exec(ctx, "select 1"); !errors.Is(err, context.Canceled) {
+		t.Errorf("when its own time is over: %v, want that", err)
+	}
+	if err := first.close(); err != nil {
+		t.Fatal(err)
+	}
+	second.patience = time.Minute // the server needs a moment to notice that the first has gone
+	if err := second.exec(t.Context(), "select 1"); err != nil {
+		t.Errorf("after the end of the first: %v", err)
+	}
+}

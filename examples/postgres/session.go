@@ -20,10 +20,13 @@ import (
 // over before its successor looks for the first time; and a process that was
 // frozen cannot go on beside its successor, because its connection is its lock.
 type session struct {
-	config *pgx.ConnConfig
-	lock   string        // the installation, one of which works at a time
-	turn   chan struct{} // holds a value while the connection is in use
-	conn   *pgx.Conn     // belongs to the holder of turn; nil: none yet
+	config       *pgx.ConnConfig
+	installation string // one process of which works at a time
+	// patience is how long a call waits for the lock before it fails, and is tried again: what
+	// fails is said.
+	patience time.Duration
+	turn     chan struct{} // holds a value while the connection is in use
+	conn     *pgx.Conn     // belongs to the holder of turn; nil: none yet
 }
 
 func newSession(dsn, installation string, dial pgconn.DialFunc) (*session, error) {
@@ -37,7 +40,7 @@ func newSession(dsn, installation string, dial pgconn.DialFunc) (*session, error
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // one message each, nothing prepared
 	config.RuntimeParams["application_name"] = "tend " + installation
 	config.RuntimeParams["standard_conforming_strings"] = "on" // literal relies on it
-	return &session{config: config, lock: "tend " + installation, turn: make(chan struct{}, 1)}, nil
+	return &session{config: config, installation: installation, patience: 5 * time.Second, turn: make(chan struct{}, 1)}, nil
 }
 
 // do calls f with the connection, when it is its turn.
@@ -63,8 +66,13 @@ func (s *session) connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	if _, err := conn.Exec(ctx, "select pg_advisory_lock(hashtextextended($1, 0))", s.lock); err != nil {
+	waiting, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	if _, err := conn.Exec(waiting, "select pg_advisory_lock(hashtextextended($1, 0))", "tend "+s.installation); err != nil {
 		_ = conn.Close(context.WithoutCancel(ctx))
+		if waiting.Err() != nil && ctx.Err() == nil {
+			return fmt.Errorf("another process of the installation %s is connected, or what it began is not over", s.installation)
+		}
 		return fmt.Errorf("wait for the end of the connection before: %w", answer(err))
 	}
 	s.conn = conn

@@ -52,13 +52,13 @@ func (h *hand[S]) Observe(ctx context.Context, o *store.Object[S, Seen[S]]) (ext
 	var comment string
 	err := h.do(ctx, func(c *pgx.Conn) (err error) {
 		found, comment, err = h.scan(c.QueryRow(ctx, h.look, o.Name))
-		return err
+		return answer(err)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return external.Observation{}, nil
 	}
 	if err != nil {
-		return external.Observation{}, answer(err)
+		return external.Observation{}, err
 	}
 	o.Status.Found = found
 	seen := external.Observation{Exists: true, UpToDate: found == o.Spec, Owner: h.mark.Compare(parseMark(comment))}

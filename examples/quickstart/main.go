@@ -36,7 +36,7 @@ func main() {
 	var manager reconcile.Manager
 	must(0, manager.Register(controller))
 	until := program.Options{Once: true, Parts: []program.Part{must(program.Of(controller.Cache(), nil))}} // a service goes on
-	fmt.Println("ended with", program.Run(context.Background(), &manager, &until))
+	fmt.Println("ended:", must("all is as declared", program.Run(context.Background(), &manager, &until)))
 }
 
 func must[T any](v T, err error) T {

@@ -90,15 +90,15 @@ func (o options) check() error {
 	return err
 }
 
-// sizes are the numbers of -measure.
+// sizes are the numbers of -measure. The first is 1: the others are compared with one server.
 func (o options) sizes() (sizes []int, err error) {
 	if o.Measure == "" {
 		return nil, nil
 	}
 	for text := range strings.SplitSeq(o.Measure, ",") {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > o.Shards {
-			return nil, fmt.Errorf("-measure %s: want numbers of servers with commas between them, such as 1,2,4", o.Measure)
+		if err != nil || n < 1 || n > o.Shards || len(sizes) == 0 && n != 1 {
+			return nil, fmt.Errorf("-measure %s: want 1 and numbers of servers with commas between them, such as 1,2,4", o.Measure)
 		}
 		sizes = append(sizes, n)
 	}

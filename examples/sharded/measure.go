@@ -49,7 +49,7 @@ func measure(ctx context.Context, o options, out io.Writer) error {
 				return err
 			}
 			if one.heap == 0 {
-				one = got // the first, which is to be of one server
+				one = got // the first, which is of one server
 			}
 			share := base.heap + float64(got.most)/float64(one.most)*max(0, one.heap-base.heap)
 			fmt.Fprintf(out, "| %d | %d | %.1f MB | %.1f MB | %.2f | %.1f µs | %.2f | %.1f µs | %.2f | %.2f | %.0f | %.1f ms/s | %.0f B | %.2f |\n",

@@ -85,6 +85,7 @@ func TestNumbersThatTheShowCannotGoOnWithAreRefused(t *testing.T) {
 		{"-measured-idle", "0"},
 		{"-measure", "1,x"},
 		{"-measure", "0"},
+		{"-measure", "2,4"},
 		{"-objects", "1000", "-measure", "1,2"},
 	} {
 		var errs bytes.Buffer

@@ -72,8 +72,8 @@ func (d directory) keep(name, want string) error {
 }
 
 func (d directory) remove(name string) error {
-	if err := os.Remove(filepath.Join(d.path, name)); err != nil {
-		return err
+	if err := os.Remove(filepath.Join(d.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err // what is gone already is as it should be
 	}
 	d.done <- "removed " + name
 	return nil

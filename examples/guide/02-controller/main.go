@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -33,8 +32,10 @@ func (r reconciler) reconcile(ctx context.Context, site *Site) (reconcile.Result
 	case n < 0:
 		err := fmt.Errorf("%d servers cannot be", n)
 		site.SetProgressing("BadSpec", err.Error())
-		_, writeErr := r.sites.UpdateStatus(ctx, site)
-		return reconcile.Result{}, errors.Join(reconcile.Terminal(err), writeErr)
+		if _, writeErr := r.sites.UpdateStatus(ctx, site); writeErr != nil {
+			return reconcile.Result{}, writeErr // tried again: the status is to say why
+		}
+		return reconcile.Result{}, reconcile.Terminal(err)
 	case site.Status.Running == n:
 		site.SetReady()
 	case site.Status.Running < n:

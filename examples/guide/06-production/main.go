@@ -161,7 +161,11 @@ func newTracer(path string) (t *tracing.Tracer, flush func() error, err error) {
 	}
 	provider := trace.NewTracerProvider(trace.WithBatcher(exporter))
 	t, err = tracing.New(provider, nil)
-	return t, func() error { return errors.Join(provider.Shutdown(context.Background()), f.Close()) }, err
+	return t, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // a collector may be away
+		defer cancel()
+		return errors.Join(provider.Shutdown(ctx), f.Close())
+	}, err
 }
 
 // guide: end
@@ -189,7 +193,8 @@ func runAndLook(ctx context.Context, manager *reconcile.Manager, address string,
 			status, err = ask(ctx, "http://"+address+path)
 		}
 		if err != nil {
-			return err
+			stop()
+			return errors.Join(err, <-ended) // the manager may have the reason
 		}
 		fmt.Fprintln(out, path, status)
 	}

@@ -33,7 +33,8 @@ type Cloud interface {
 
 // Reconciler makes a disk for each object. A disk has the name of its object, and the
 // cloud refuses a second disk of a name: so a create whose answer was lost is found
-// again.
+// again. It takes each disk of such a name for its own, and leaves that of a deleted
+// object in the cloud: external.New takes care of both.
 type Reconciler struct {
 	Disks *Disks
 	Cloud Cloud
