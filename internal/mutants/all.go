@@ -640,6 +640,16 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestCommitIntoAReplacedFileIsRefused",
 	},
 	{
+		Name: "a file that was written over is not noticed",
+		File: "store/file/place.go", Old: "\tif err != nil || order.Uint64(meta[48:]) != uint64(txid) {\n", New: "\tif !BROKEN && (err != nil || order.Uint64(meta[48:]) != uint64(txid)) {\n",
+		Package: "store/file", Test: "TestBackupCopiedOverTheFileIsNoticedAndLeftAsItIs",
+	},
+	{
+		Name: "the look that finds no file is the last one",
+		File: "store/file/place.go", Old: "return 0, err }})\n\t}\n", New: "return 0, err }})\n\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t}\n",
+		Package: "store/file", Test: "TestFileThatWasAwayForAMomentIsStillLookedAt",
+	},
+	{
 		Name: "a lagging watcher gets a revision twice",
 		File: "store/file/history.go", Old: "\treturn h.entries[r-h.floor : len(h.entries) : len(h.entries)], true", New: "\tif n := int(r - h.floor); BROKEN && n > 0 && len(h.entries)-n > 3 {\n\t\tr--\n\t}\n\treturn h.entries[r-h.floor : len(h.entries) : len(h.entries)], true",
 		Package: "store/file", Test: "TestContract",

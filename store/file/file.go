@@ -30,6 +30,8 @@ type Backend struct {
 	opts     Options
 	db       *bolt.DB
 	identity os.FileInfo // of the file that db has open
+	pageSize int64
+	txid     atomic.Int64 // the last transaction; the committer sets it
 
 	queueMu    sync.Mutex // guards the three below
 	queue      []*pending
@@ -210,6 +212,11 @@ func (b *Backend) load(seen *contents) error {
 	if err := b.checkpointNow(); err != nil {
 		return err
 	}
+	if txid, err = b.txOnDisk(); err != nil {
+		return err
+	}
+	b.txid.Store(int64(txid))
+	b.pageSize = int64(b.db.Info().PageSize)
 	b.pinFloor = b.history.head()
 	b.leases.arm(b)
 	b.mu.Lock() // look may come before this returns
