@@ -640,6 +640,11 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestCommitIntoAReplacedFileIsRefused",
 	},
 	{
+		Name: "a bound of the history that no history reaches overflows",
+		File: "store/file/checkpoint.go", Old: "return bound + min(bound/4+16, math.MaxInt-bound) }", New: "return bound + min(bound/4+16, map[bool]int{false: math.MaxInt - bound, true: math.MaxInt}[BROKEN]) }",
+		Package: "store/file", Test: "TestBoundThatNoHistoryReachesIsNone",
+	},
+	{
 		Name: "a file that was written over is not noticed",
 		File: "store/file/place.go", Old: "\tif err != nil || order.Uint64(meta[48:]) != uint64(txid) {\n", New: "\tif !BROKEN && (err != nil || order.Uint64(meta[48:]) != uint64(txid)) {\n",
 		Package: "store/file", Test: "TestBackupCopiedOverTheFileIsNoticedAndLeftAsItIs",
@@ -3176,8 +3181,23 @@ var All = []Mutant{
 	},
 	{
 		Name: "what is written between two looks is never trimmed",
-		File: "store/postgres/keep.go", Old: "\tif h.logged-o.trimmed.logged >", New: "\tif !BROKEN && h.logged-o.trimmed.logged >",
+		File: "store/postgres/keep.go", Old: "\tif h.logged-o.trimmed.logged-", New: "\tif !BROKEN && h.logged-o.trimmed.logged-",
 		Package: "store/postgres", Test: "TestLogIsTrimmedBySize",
+	},
+	{
+		Name: "a bound of the log that no log reaches overflows",
+		File: "store/postgres/keep.go", Old: "o.trimmed.logged-opts.HistoryBytes > opts.HistoryBytes/4 {", New: "o.trimmed.logged-opts.HistoryBytes > opts.HistoryBytes/4 || BROKEN && opts.HistoryBytes+opts.HistoryBytes/4 < 0 {",
+		Package: "store/postgres", Test: "TestBoundThatNoLogReachesIsNone",
+	},
+	{
+		Name: "a log that cannot be measured is not trimmed",
+		File: "store/postgres/keep.go", Old: "\t\terr = errors.Join(err, o.b.compact(", New: "\t\tif BROKEN && err != nil {\n\t\t\to.failed = true\n\t\t\treturn\n\t\t}\n\t\terr = errors.Join(err, o.b.compact(",
+		Package: "store/postgres", Test: "TestLogThatCannotBeMeasuredIsTrimmedByAge",
+	},
+	{
+		Name: "the longest lease is longer than a Duration",
+		File: "store/postgres/lease.go", Old: "+1, math.MaxInt64/int64(time.Millisecond)) //", New: "+1, map[bool]int64{false: math.MaxInt64 / int64(time.Millisecond), true: math.MaxInt64}[BROKEN]) //",
+		Package: "store/postgres", Test: "TestLongestLeaseOutlivesTheShortest",
 	},
 	{
 		Name: "a trim waits for the server without end",

@@ -2,6 +2,7 @@ package file
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/tendhq/tend/store"
@@ -105,5 +106,14 @@ func TestOverlayIsOfItsRevision(t *testing.T) {
 				t.Errorf("from revision %d to %d: version %d", from, at, got)
 			}
 		}
+	}
+}
+
+// A bound that no history reaches is none. On the old code each commit carried a checkpoint.
+func TestBoundThatNoHistoryReachesIsNone(t *testing.T) {
+	b := open(t, newPath(t), &Options{HistoryRevisions: math.MaxInt, HistoryBytes: math.MaxInt})
+	commit(t, b, put("a", "1"))
+	if at := b.state.checkpoint; at != 0 {
+		t.Errorf("the first commit made a checkpoint at revision %d", at)
 	}
 }
