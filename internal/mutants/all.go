@@ -3200,6 +3200,11 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestLongestLeaseOutlivesTheShortest",
 	},
 	{
+		Name: "an upgrade has no more time than a request",
+		File: "store/postgres/backend.go", Old: "\tctx, cancel = b.trims.bound(ctx)\n", New: "\tctx, cancel = b.trims.bound(ctx)\n\tif BROKEN {\n\t\tctx = first\n\t}\n",
+		Package: "store/postgres", Test: "TestUpgradeMayTakeLongerThanARequest",
+	},
+	{
 		Name: "a trim waits for the server without end",
 		File: "store/postgres/keep.go", Old: "\treturn context.WithTimeoutCause(ctx, l.time, errTimeout)\n", New: "\tif BROKEN {\n\t\treturn context.WithCancel(ctx)\n\t}\n\treturn context.WithTimeoutCause(ctx, l.time, errTimeout)\n",
 		Package: "store/postgres", Test: "TestTrimThatHangsEndsAndIsMadeAgain",
