@@ -645,6 +645,11 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestBoundThatNoHistoryReachesIsNone",
 	},
 	{
+		Name: "a list of before a restore is invalid",
+		File: "store/file/list.go", Old: "at > b.history.head() && o.Cursor == \"\" {", New: "at > b.history.head() && (BROKEN || o.Cursor == \"\") {",
+		Package: "store/file", Test: "TestListOfBeforeARestoreBeginsAgain",
+	},
+	{
 		Name: "a file that was written over is not noticed",
 		File: "store/file/place.go", Old: "\tif err != nil || order.Uint64(meta[48:]) != uint64(txid) {\n", New: "\tif !BROKEN && (err != nil || order.Uint64(meta[48:]) != uint64(txid)) {\n",
 		Package: "store/file", Test: "TestBackupCopiedOverTheFileIsNoticedAndLeftAsItIs",
