@@ -3210,6 +3210,11 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestUpgradeMayTakeLongerThanARequest",
 	},
 	{
+		Name: "ten times the longest timeout is less than none",
+		File: "store/postgres/keep.go", Old: "10 * min(timeout, math.MaxInt64/10)}", New: "10 * min(timeout, map[bool]time.Duration{false: math.MaxInt64 / 10, true: math.MaxInt64}[BROKEN])}",
+		Package: "store/postgres", Test: "TestTrimOfABackendWithoutATimeout",
+	},
+	{
 		Name: "a trim waits for the server without end",
 		File: "store/postgres/keep.go", Old: "\treturn context.WithTimeoutCause(ctx, l.time, errTimeout)\n", New: "\tif BROKEN {\n\t\treturn context.WithCancel(ctx)\n\t}\n\treturn context.WithTimeoutCause(ctx, l.time, errTimeout)\n",
 		Package: "store/postgres", Test: "TestTrimThatHangsEndsAndIsMadeAgain",

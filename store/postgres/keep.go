@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -296,7 +297,9 @@ type trimLimits struct {
 
 // newTrimLimits gives requests of trims more time than others: no caller waits for them, and
 // one may read the whole log.
-func newTrimLimits(timeout time.Duration) trimLimits { return trimLimits{50_000, 10 * timeout} }
+func newTrimLimits(timeout time.Duration) trimLimits {
+	return trimLimits{50_000, 10 * min(timeout, math.MaxInt64/10)}
+}
 
 func (l trimLimits) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, l.time, errTimeout)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,19 @@ func TestTrimThatHangsEndsAndIsMadeAgain(t *testing.T) {
 	b.LimitTrims(4, time.Minute)
 	if err := b.CompactAgain(t.Context(), head); err != nil || count() != 0 {
 		t.Errorf("the trim after it: error %v, and the log has %d changes, want none", err, count())
+	}
+}
+
+// Requests that are to have any time have it in trims and upgrades, too. On the old code ten times
+// the longest time was less than none, and nothing was trimmed.
+func TestTrimOfABackendWithoutATimeout(t *testing.T) {
+	b := open(t, postgres.Options{Timeout: math.MaxInt64})
+	head, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Compact(t.Context(), head); err != nil {
+		t.Errorf("Compact: %v", err)
 	}
 }
 
