@@ -3215,6 +3215,11 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestTrimOfABackendWithoutATimeout",
 	},
 	{
+		Name: "a watch that stands still is not logged",
+		File: "store/postgres/tail.go", Old: "failures++; failures == 3 && ctx.Err() == nil {", New: "failures++; failures == 3 && !BROKEN {",
+		Package: "store/postgres", Test: "TestWatchesThatStandStillAreLogged",
+	},
+	{
 		Name: "a trim waits for the server without end",
 		File: "store/postgres/keep.go", Old: "\treturn context.WithTimeoutCause(ctx, l.time, errTimeout)\n", New: "\tif BROKEN {\n\t\treturn context.WithCancel(ctx)\n\t}\n\treturn context.WithTimeoutCause(ctx, l.time, errTimeout)\n",
 		Package: "store/postgres", Test: "TestTrimThatHangsEndsAndIsMadeAgain",

@@ -295,8 +295,8 @@ type trimLimits struct {
 	time time.Duration // of each request to the server
 }
 
-// newTrimLimits gives requests of trims more time than others: no caller waits for them, and
-// one may read the whole log.
+// newTrimLimits gives requests of trims, and an upgrade of the schema, more time than others: one
+// may read the whole log.
 func newTrimLimits(timeout time.Duration) trimLimits {
 	return trimLimits{50_000, 10 * min(timeout, math.MaxInt64/10)}
 }

@@ -34,8 +34,8 @@ type Options struct {
 	// HistoryBytes is the size of the log above which older changes are dropped
 	// before HistoryAge. 0 means 256 MiB.
 	HistoryBytes int64
-	// Logger gets state changes: a lost connection for notifications, a failover, a
-	// failed trim. Nil means slog.Default().
+	// Logger gets state changes: a lost connection for notifications, watches that stand
+	// still, a failover, a failed trim. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
