@@ -36,7 +36,7 @@ func (b *Backend) openAndRemember(path string, flag int, mode os.FileMode) (*os.
 }
 
 // inPlace returns ErrReplaced if another file is at the path, or none, or if the last
-// transaction in it is not the last one made here. Of an error that says none of these,
+// transaction in it is not the last one made here. Of an error of Stat that says neither,
 // such as one of permissions, nothing follows.
 func (b *Backend) inPlace() error {
 	info, err := os.Stat(b.path)
@@ -47,13 +47,8 @@ func (b *Backend) inPlace() error {
 		return fmt.Errorf("%w: %s is another file", ErrReplaced, b.path)
 	}
 	// Read, and not by bbolt: a fault, where the file was cut short, would leave it locked.
-	f, err := os.Open(b.path)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = f.Close() }()
 	txid := b.txid.Load()
-	meta, err := (&pageCheck{file: f}).readMeta(txid % 2 * b.pageSize)
+	meta, err := (&pageCheck{file: b.reader}).readMeta(txid % 2 * b.pageSize)
 	if err != nil || order.Uint64(meta[48:]) != uint64(txid) {
 		return fmt.Errorf("%w: %s was written over", ErrReplaced, b.path)
 	}
