@@ -645,6 +645,26 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestCommitIntoAReplacedFileIsRefused",
 	},
 	{
+		Name: "a bound of the history that no history reaches overflows",
+		File: "store/file/checkpoint.go", Old: "return bound + min(bound/4+16, math.MaxInt-bound) }", New: "return bound + min(bound/4+16, map[bool]int{false: math.MaxInt - bound, true: math.MaxInt}[BROKEN]) }",
+		Package: "store/file", Test: "TestBoundThatNoHistoryReachesIsNone",
+	},
+	{
+		Name: "a list of before a restore is invalid",
+		File: "store/file/list.go", Old: "at > b.history.head() && o.Cursor == \"\" {", New: "at > b.history.head() && (BROKEN || o.Cursor == \"\") {",
+		Package: "store/file", Test: "TestListOfBeforeARestoreBeginsAgain",
+	},
+	{
+		Name: "a file that was written over is not noticed",
+		File: "store/file/place.go", Old: "\tif err != nil || order.Uint64(meta[48:]) != uint64(txid) {\n", New: "\tif !BROKEN && (err != nil || order.Uint64(meta[48:]) != uint64(txid)) {\n",
+		Package: "store/file", Test: "TestBackupCopiedOverTheFileIsNoticedAndLeftAsItIs",
+	},
+	{
+		Name: "the look that finds no file is the last one",
+		File: "store/file/place.go", Old: "return 0, err }})\n\t}\n", New: "return 0, err }})\n\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t}\n",
+		Package: "store/file", Test: "TestFileThatWasAwayForAMomentIsStillLookedAt",
+	},
+	{
 		Name: "a lagging watcher gets a revision twice",
 		File: "store/file/history.go", Old: "\treturn h.entries[r-h.floor : len(h.entries) : len(h.entries)], true", New: "\tif n := int(r - h.floor); BROKEN && n > 0 && len(h.entries)-n > 3 {\n\t\tr--\n\t}\n\treturn h.entries[r-h.floor : len(h.entries) : len(h.entries)], true",
 		Package: "store/file", Test: "TestContract",
@@ -3171,8 +3191,38 @@ var All = []Mutant{
 	},
 	{
 		Name: "what is written between two looks is never trimmed",
-		File: "store/postgres/keep.go", Old: "\tif h.logged-o.trimmed.logged >", New: "\tif !BROKEN && h.logged-o.trimmed.logged >",
+		File: "store/postgres/keep.go", Old: "\tif h.logged-o.trimmed.logged-", New: "\tif !BROKEN && h.logged-o.trimmed.logged-",
 		Package: "store/postgres", Test: "TestLogIsTrimmedBySize",
+	},
+	{
+		Name: "a bound of the log that no log reaches overflows",
+		File: "store/postgres/keep.go", Old: "o.trimmed.logged-opts.HistoryBytes > opts.HistoryBytes/4 {", New: "o.trimmed.logged-opts.HistoryBytes > opts.HistoryBytes/4 || BROKEN && opts.HistoryBytes+opts.HistoryBytes/4 < 0 {",
+		Package: "store/postgres", Test: "TestBoundThatNoLogReachesIsNone",
+	},
+	{
+		Name: "a log that cannot be measured is not trimmed",
+		File: "store/postgres/keep.go", Old: "\t\terr = errors.Join(err, o.b.compact(", New: "\t\tif BROKEN && err != nil {\n\t\t\to.failed = true\n\t\t\treturn\n\t\t}\n\t\terr = errors.Join(err, o.b.compact(",
+		Package: "store/postgres", Test: "TestLogThatCannotBeMeasuredIsTrimmedByAge",
+	},
+	{
+		Name: "the longest lease is longer than a Duration",
+		File: "store/postgres/lease.go", Old: "+1, math.MaxInt64/int64(time.Millisecond)) //", New: "+1, map[bool]int64{false: math.MaxInt64 / int64(time.Millisecond), true: math.MaxInt64}[BROKEN]) //",
+		Package: "store/postgres", Test: "TestLongestLeaseOutlivesTheShortest",
+	},
+	{
+		Name: "an upgrade has no more time than a request",
+		File: "store/postgres/backend.go", Old: "\tctx, cancel = b.trims.bound(ctx)\n", New: "\tctx, cancel = b.trims.bound(ctx)\n\tif BROKEN {\n\t\tctx = first\n\t}\n",
+		Package: "store/postgres", Test: "TestUpgradeMayTakeLongerThanARequest",
+	},
+	{
+		Name: "ten times the longest timeout is less than none",
+		File: "store/postgres/keep.go", Old: "10 * min(timeout, math.MaxInt64/10)}", New: "10 * min(timeout, map[bool]time.Duration{false: math.MaxInt64 / 10, true: math.MaxInt64}[BROKEN])}",
+		Package: "store/postgres", Test: "TestTrimOfABackendWithoutATimeout",
+	},
+	{
+		Name: "a watch that stands still is not logged",
+		File: "store/postgres/tail.go", Old: "failures++; failures == 3 && ctx.Err() == nil {", New: "failures++; failures == 3 && !BROKEN {",
+		Package: "store/postgres", Test: "TestWatchesThatStandStillAreLogged",
 	},
 	{
 		Name: "a trim waits for the server without end",

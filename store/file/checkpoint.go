@@ -3,6 +3,7 @@ package file
 import (
 	"encoding/binary"
 	"maps"
+	"math"
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
@@ -116,7 +117,7 @@ func (g *group) checkpointDue() bool {
 
 // over is how far the history may grow beyond its bound before a checkpoint is
 // made for the sake of cutting it.
-func over(bound int) int { return bound + bound/4 + 16 }
+func over(bound int) int { return bound + min(bound/4+16, math.MaxInt-bound) }
 
 // writeCheckpoint brings the objects bucket up to the group's head and cuts the
 // log, in the group's own transaction.

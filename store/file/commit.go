@@ -248,6 +248,7 @@ func (b *Backend) writeGroup(members []*pending) error {
 		b.inDoubt = false
 		return err
 	}
+	b.txid.Store(int64(id))
 	if b.opts.beforePublish != nil {
 		b.opts.beforePublish()
 	}

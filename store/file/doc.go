@@ -17,8 +17,8 @@
 //     ErrCorrupt and left exactly as it is. Nothing is ever repaired silently:
 //     a record lost unnoticed reads as deleted, and something in a cloud would
 //     be deleted for it.
-//   - A file that is removed or replaced under a running process is noticed within
-//     half a second, and before each commit. From then on every operation is refused
+//   - A file that is removed, replaced or written over under a running process is noticed
+//     within half a second, and before each commit. From then on every operation is refused
 //     with ErrReplaced, and Health says so.
 //   - A full or failing disk gives the system's error, and nothing was written.
 //     If the disk fails so late that this cannot be known, the outcome is

@@ -30,6 +30,9 @@ type Backend struct {
 	opts     Options
 	db       *bolt.DB
 	identity os.FileInfo // of the file that db has open
+	reader   *os.File    // of the file, for inPlace
+	pageSize int64
+	txid     atomic.Int64 // the last transaction; the committer sets it
 
 	queueMu    sync.Mutex // guards the three below
 	queue      []*pending
@@ -210,6 +213,14 @@ func (b *Backend) load(seen *contents) error {
 	if err := b.checkpointNow(); err != nil {
 		return err
 	}
+	if txid, err = b.txOnDisk(); err != nil {
+		return err
+	}
+	if b.reader, err = os.Open(b.path); err != nil {
+		return wrap(err)
+	}
+	b.txid.Store(int64(txid))
+	b.pageSize = int64(b.db.Info().PageSize)
 	b.pinFloor = b.history.head()
 	b.leases.arm(b)
 	b.mu.Lock() // look may come before this returns
@@ -257,7 +268,7 @@ func (b *Backend) Close() error {
 	b.looking.Stop()
 	close(b.changed)
 	b.mu.Unlock()
-	return wrap(b.db.Close())
+	return wrap(errors.Join(b.reader.Close(), b.db.Close()))
 }
 
 // usable returns why nothing can be done with the backend any more.

@@ -1,7 +1,10 @@
 package file
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"os"
 	"testing"
 
 	"github.com/tendhq/tend/store"
@@ -105,5 +108,40 @@ func TestOverlayIsOfItsRevision(t *testing.T) {
 				t.Errorf("from revision %d to %d: version %d", from, at, got)
 			}
 		}
+	}
+}
+
+// A bound that no history reaches is none. On the old code each commit carried a checkpoint.
+func TestBoundThatNoHistoryReachesIsNone(t *testing.T) {
+	b := open(t, newPath(t), &Options{HistoryRevisions: math.MaxInt, HistoryBytes: math.MaxInt})
+	commit(t, b, put("a", "1"))
+	if at := b.state.checkpoint; at != 0 {
+		t.Errorf("the first commit made a checkpoint at revision %d", at)
+	}
+}
+
+// A list that began before a backup was restored begins again, as any list of before Open.
+func TestListOfBeforeARestoreBeginsAgain(t *testing.T) {
+	path := newPath(t)
+	b := open(t, path, nil)
+	commit(t, b, put("a", "1"))
+	closeNow(t, b)
+	backup, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = open(t, path, nil)
+	commit(t, b, put("b", "1"))
+	page, err := b.List(t.Context(), "k", store.ListOptions{Limit: 1})
+	if err != nil || page.Cursor == "" {
+		t.Fatalf("first page: cursor %q, error %v", page.Cursor, err)
+	}
+	closeNow(t, b)
+	if err := os.WriteFile(path, backup, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b = open(t, path, nil)
+	if _, err := b.List(t.Context(), "k", store.ListOptions{Cursor: page.Cursor}); !errors.Is(err, store.ErrCompacted) {
+		t.Errorf("second page of a list of before the restore: error %v, want %v", err, store.ErrCompacted)
 	}
 }

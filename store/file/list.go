@@ -79,10 +79,10 @@ func (b *Backend) pin(kind string, from address, o store.ListOptions) (*view, er
 	if at == 0 {
 		at = b.history.head()
 	}
-	if at > b.history.head() {
+	if at > b.history.head() && o.Cursor == "" {
 		return nil, fmt.Errorf("file: %w: list %s at revision %d, the newest is %d", store.ErrInvalid, kind, at, b.history.head())
 	}
-	if at < b.pinFloor {
+	if at < b.pinFloor || at > b.history.head() { // a cursor of before a backup was restored
 		return nil, fmt.Errorf("file: list %s at revision %d: %w", kind, at, store.ErrCompacted)
 	}
 	prefix := prefixOf(kind, o.Namespace)

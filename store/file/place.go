@@ -11,14 +11,15 @@ import (
 )
 
 // A file that is removed, or replaced by another, while it is open stays writable: each
-// commit would be acknowledged and be gone when the process ends. So the backend looks
-// at its path before each group of commits and twice a second.
+// commit would be acknowledged and be gone when the process ends. One that is written over,
+// as by cp, is the same file with other pages, and a commit would mix the two. So the backend
+// looks at its path, and at its last transaction, before each group of commits and twice a second.
 
 // lookEvery is how often the path is looked at while nothing is committed.
 const lookEvery = 500 * time.Millisecond
 
 // ErrReplaced is returned by every operation once the file at the backend's path was
-// removed or replaced. What is at the path then is not touched.
+// removed, replaced or written over. What is at the path then is not touched.
 var ErrReplaced = errors.New("file: the file was removed or replaced while it was open")
 
 // openAndRemember is how bbolt opens the file.
@@ -34,8 +35,9 @@ func (b *Backend) openAndRemember(path string, flag int, mode os.FileMode) (*os.
 	return f, err
 }
 
-// inPlace returns ErrReplaced if another file is at the path, or none. Of an error that
-// says neither, such as one of permissions, nothing follows.
+// inPlace returns ErrReplaced if another file is at the path, or none, or if the last
+// transaction in it is not the last one made here. Of an error of Stat that says neither,
+// such as one of permissions, nothing follows.
 func (b *Backend) inPlace() error {
 	info, err := os.Stat(b.path)
 	switch {
@@ -43,6 +45,12 @@ func (b *Backend) inPlace() error {
 		return fmt.Errorf("%w: %s is not there", ErrReplaced, b.path)
 	case err == nil && !os.SameFile(info, b.identity):
 		return fmt.Errorf("%w: %s is another file", ErrReplaced, b.path)
+	}
+	// Read, and not by bbolt: a fault, where the file was cut short, would leave it locked.
+	txid := b.txid.Load()
+	meta, err := (&pageCheck{file: b.reader}).readMeta(txid % 2 * b.pageSize)
+	if err != nil || order.Uint64(meta[48:]) != uint64(txid) {
+		return fmt.Errorf("%w: %s was written over", ErrReplaced, b.path)
 	}
 	return nil
 }
@@ -54,13 +62,12 @@ func (b *Backend) look() {
 	}
 	defer b.working.Done()
 	if err := b.inPlace(); err != nil {
-		// Through the committer, which alone sets broken.
+		// Through the committer, which alone sets broken, and looks again: it may have been at work.
 		_, _ = b.submit(context.Background(), &pending{alone: true, work: func(*group) (store.Revision, error) { return 0, err }})
-		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.closed {
+	if b.usableLocked() == nil {
 		b.looking = time.AfterFunc(lookEvery, b.look)
 	}
 }

@@ -3,8 +3,10 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,6 +26,13 @@ var replacements = map[string]func(t *testing.T, path string){
 		try(t, os.WriteFile(path+".copy", data, 0o600))
 		try(t, os.Rename(path+".copy", path))
 	},
+	"overwritten by another": func(t *testing.T, path string) { // as cp does
+		try(t, createMissing(path+".other"))
+		data, err := os.ReadFile(path + ".other")
+		try(t, err)
+		try(t, os.WriteFile(path, data, 0o600))
+	},
+	"cut short":                  func(t *testing.T, path string) { try(t, os.Truncate(path, 0)) },
 	"removed with its directory": func(t *testing.T, path string) { try(t, os.RemoveAll(filepath.Dir(path))) },
 }
 
@@ -91,6 +100,63 @@ func TestCommitIntoAReplacedFileIsRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A backup that is copied over the file of a running process has the same inode. On the old
+// code the commits after it were acknowledged, most of the time, and left neither themselves
+// nor the backup: a damaged file.
+func TestBackupCopiedOverTheFileIsNoticedAndLeftAsItIs(t *testing.T) {
+	for since := 1; since <= 4; since++ {
+		path := newPath(t)
+		b := open(t, path, &Options{HistoryRevisions: 10})
+		for i := range 100 {
+			commit(t, b, put(fmt.Sprint(i%40), "1"))
+		}
+		backup, err := os.ReadFile(path)
+		try(t, err)
+		for range since {
+			commit(t, b, put("a", "2"))
+		}
+		try(t, os.WriteFile(path, backup, 0o600))
+		for range 20 {
+			if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put("a", "3")}}); !errors.Is(err, ErrReplaced) {
+				t.Errorf("a commit after a backup of %d commits before was copied over the file: error %v, want %v", since, err, ErrReplaced)
+				break
+			}
+		}
+		closeNow(t, b)
+		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, backup) {
+			t.Errorf("the backup of %d commits before was changed (%v)", since, err)
+		}
+	}
+}
+
+// A file that was away for a moment is looked at as before. On the old code the look that found
+// it away was the last one, if it was back when the committer looked again.
+func TestFileThatWasAwayForAMomentIsStillLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newPath(t)
+		hold := make(chan struct{})
+		b := open(t, path, &Options{beforePublish: func() { <-hold }})
+		done := make(chan struct{})
+		go func() { // ends with hold
+			defer close(done)
+			commit(t, b, put("a", "1"))
+		}()
+		synctest.Wait()
+		try(t, os.Rename(path, path+".old"))
+		time.Sleep(2 * lookEvery) // a look has found nothing there, and waits for the committer
+		try(t, os.Rename(path+".old", path))
+		close(hold)
+		<-done
+		time.Sleep(2 * lookEvery)
+		if err := b.Health(); err != nil {
+			t.Fatalf("the file is in its place: %v", err)
+		}
+		try(t, os.Remove(path))
+		time.Sleep(2 * lookEvery)
+		wantReplaced(t, b)
+	})
 }
 
 func wantReplaced(t *testing.T, b *Backend) {

@@ -124,12 +124,12 @@ func OpenPool(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Backend, er
 
 // begin looks at the server and makes its schema ready.
 func (b *Backend) begin(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
+	first, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
 	defer cancel()
-	err := b.retry(ctx, func() error {
+	err := b.retry(first, func() error {
 		var encoding, nulls string
 		var recovering bool
-		err := b.pool.QueryRow(ctx, "SELECT current_setting('server_encoding'), current_setting('array_nulls'), pg_is_in_recovery()").
+		err := b.pool.QueryRow(first, "SELECT current_setting('server_encoding'), current_setting('array_nulls'), pg_is_in_recovery()").
 			Scan(&encoding, &nulls, &recovering)
 		switch {
 		case err != nil:
@@ -143,10 +143,13 @@ func (b *Backend) begin(ctx context.Context) error {
 		}
 		return nil
 	})
-	if err == nil {
-		err = b.migrate(ctx)
+	if err != nil {
+		return b.gave(first, "open", err)
 	}
-	if err == nil {
+	// An upgrade may make an index of all records, or wait for the upgrade by another server.
+	ctx, cancel = b.trims.bound(ctx)
+	defer cancel()
+	if err = b.migrate(ctx); err == nil {
 		_, err = b.look(ctx)
 	}
 	if err != nil && !errors.Is(err, errSchema) {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -184,9 +185,9 @@ func (o *observer) trim(h head, now time.Time) {
 		if measure || again {
 			o.cut, err = o.b.beyond(o.b.ctx, o.b.opts.HistoryBytes)
 		}
-		if err == nil {
-			err = o.b.compact(o.b.ctx, max(upTo, o.cut), again)
-		}
+		// Also a log that takes too long to measure is trimmed by what the samples say: it would grow
+		// from then on, and take longer each time.
+		err = errors.Join(err, o.b.compact(o.b.ctx, max(upTo, o.cut), again))
 		o.failed = err != nil
 		if o.failed && !again && o.b.ctx.Err() == nil {
 			o.b.opts.Logger.Warn("postgres: cannot trim the log", "schema", o.b.opts.Schema, "error", err)
@@ -214,7 +215,7 @@ func (o *observer) excess(h head, now time.Time) (upTo int64, measure bool) {
 		}
 		o.trimmed, o.samples = s, o.samples[1:]
 	}
-	if h.logged-o.trimmed.logged > opts.HistoryBytes+opts.HistoryBytes/4 {
+	if h.logged-o.trimmed.logged-opts.HistoryBytes > opts.HistoryBytes/4 {
 		o.trimmed.logged = h.logged - opts.HistoryBytes
 		return max(o.trimmed.revision, o.cut), true
 	}
@@ -294,9 +295,11 @@ type trimLimits struct {
 	time time.Duration // of each request to the server
 }
 
-// newTrimLimits gives requests of trims more time than others: no caller waits for them, and
-// one may read the whole log.
-func newTrimLimits(timeout time.Duration) trimLimits { return trimLimits{50_000, 10 * timeout} }
+// newTrimLimits gives requests of trims, and an upgrade of the schema, more time than others: one
+// may read the whole log.
+func newTrimLimits(timeout time.Duration) trimLimits {
+	return trimLimits{50_000, 10 * min(timeout, math.MaxInt64/10)}
+}
 
 func (l trimLimits) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, l.time, errTimeout)

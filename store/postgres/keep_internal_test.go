@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"math"
 	"testing"
 	"time"
 	"unsafe"
@@ -72,6 +73,17 @@ func TestTrimThatIsPutOffIsNotForgotten(t *testing.T) {
 	for range 3 {
 		if upTo, measure := o.excess(head{revision: 30, logged: 3000}, now); upTo != 20 || measure {
 			t.Errorf("the log is to be trimmed up to %d, to be measured: %v; want 20, because 1,000 bytes are after it", upTo, measure)
+		}
+	}
+}
+
+// A bound that no log reaches is none: the log is not read once a second to be measured.
+func TestBoundThatNoLogReachesIsNone(t *testing.T) {
+	o := newObserver(&Backend{opts: Options{HistoryAge: time.Hour, HistoryBytes: math.MaxInt64}})
+	now := time.Now()
+	for i := range int64(3) {
+		if upTo, measure := o.excess(head{revision: i, logged: i << 40}, now); upTo != 0 || measure {
+			t.Errorf("look %d: the log is to be trimmed up to %d, to be measured: %v; want neither", i, upTo, measure)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, 
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	id := int64(binary.BigEndian.Uint64(random[:]) >> 1)
-	ms := int64(math.Ceil(float64(ttl) / float64(time.Millisecond)))
+	ms := min(int64((ttl-1)/time.Millisecond)+1, math.MaxInt64/int64(time.Millisecond)) // rounded up, and still a Duration
 	err := b.write(ctx, "grant", func(ctx context.Context) error {
 		for {
 			// With synchronous_commit off, an acknowledged write may be lost.

@@ -5,9 +5,11 @@ package postgres_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"os"
 	"syscall"
@@ -186,5 +188,29 @@ func TestLeaseCampaign(t *testing.T) {
 	// things to do, and only a long campaign is held to it.
 	if bound := 2 * (2*campaignTTL + 4*time.Second); log.Idle() > bound && *leasesFor >= time.Minute {
 		t.Errorf("a shard went without a write for %v, the bound is %v", log.Idle(), bound)
+	}
+}
+
+// On the old code the longest TTL was rounded up to milliseconds beyond what a Duration holds, and
+// the lease ended at the second look.
+func TestLongestLeaseOutlivesTheShortest(t *testing.T) {
+	b := open(t, postgres.Options{})
+	ids := make(map[time.Duration]store.LeaseID)
+	for _, ttl := range []time.Duration{math.MaxInt64, store.MinTTL} {
+		id, err := b.Grant(t.Context(), ttl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[ttl] = id
+	}
+	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "thing", Key: key("a"), Put: store.Bytes("1"), Lease: ids[store.MinTTL]}}}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool {
+		_, err := b.Get(t.Context(), "thing", key("a"))
+		return errors.Is(err, store.ErrNotFound)
+	})
+	if err := b.Renew(t.Context(), ids[math.MaxInt64]); err != nil {
+		t.Errorf("Renew of a lease of %v: %v", time.Duration(math.MaxInt64), err)
 	}
 }

@@ -387,3 +387,58 @@ func TestServerThatTakesNullForATextIsRefused(t *testing.T) {
 		t.Errorf("Open with array_nulls off: %v", err)
 	}
 }
+
+// An upgrade may make an index of all records, and wait for transactions of other programs. On
+// the old code it was given up after Options.Timeout, at each start again.
+func TestUpgradeMayTakeLongerThanARequest(t *testing.T) {
+	const timeout = 2 * time.Second
+	schema := newSchema()
+	if err := shared.execSimple(postgres.SchemaOf(1, schema)); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), shared.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE "+schema+".records IN ROW EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	type opened struct {
+		b   *postgres.Backend
+		err error
+	}
+	done := make(chan opened, 1)
+	start := func() {
+		b, err := postgres.Open(t.Context(), shared.socket(), &postgres.Options{Schema: schema, Timeout: timeout})
+		done <- opened{b, err}
+	}
+	go start() // waited for below
+	waited := int64(0)
+	waitFor(t, func() bool {
+		select {
+		case o := <-done:
+			if o.err == nil || waited > 0 {
+				t.Fatalf("Open ended (%v) after the upgrade had waited %d ms for a transaction", o.err, waited)
+			}
+			go start() // the machine is busy: it did not get as far as the upgrade
+		default:
+			waited = max(waited, shared.number(t, `SELECT coalesce(max(1 + 1000 * extract(epoch FROM clock_timestamp() - waitstart)), 0)::bigint
+				FROM pg_locks WHERE NOT granted AND relation = '`+schema+`.records'::regclass`))
+		}
+		return waited > timeout.Milliseconds()
+	})
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o := <-done
+	if o.err != nil {
+		t.Fatalf("Open, of which the upgrade waited %d ms: %v", waited, o.err)
+	}
+	o.b.Close()
+	checkUpgraded(t, schema)
+}

@@ -15,7 +15,8 @@ type Options struct {
 	// consists of at most 40 lower-case letters, digits and underscores and does not
 	// begin with a digit. "" means "tend".
 	Schema string
-	// Timeout bounds every request to the server, with its retries. 0 means 5 s.
+	// Timeout bounds every request to the server, with its retries. 0 means 5 s. An upgrade
+	// of the schema, and each part of a trim of the log, may take ten times as long.
 	Timeout time.Duration
 	// Batch is the greatest number of Commits that share one transaction, at most
 	// 1,000. 0 means 128, 1 gives each Commit its own transaction.
@@ -33,8 +34,8 @@ type Options struct {
 	// HistoryBytes is the size of the log above which older changes are dropped
 	// before HistoryAge. 0 means 256 MiB.
 	HistoryBytes int64
-	// Logger gets state changes: a lost connection for notifications, a failover, a
-	// failed trim. Nil means slog.Default().
+	// Logger gets state changes: a lost connection for notifications, watches that stand
+	// still, a failover, a failed trim. Nil means slog.Default().
 	Logger *slog.Logger
 }
 

@@ -149,7 +149,9 @@ func (t *tail) run() {
 				failures = 0
 				continue
 			}
-			failures++
+			if failures++; failures == 3 && ctx.Err() == nil {
+				t.b.opts.Logger.Warn("postgres: cannot read the log of changes; watches stand still", "schema", t.b.opts.Schema, "error", err)
+			}
 			more = pause(ctx, min(10*time.Millisecond<<min(failures, 10), t.b.opts.Timeout))
 		}
 	}

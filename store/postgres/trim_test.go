@@ -5,11 +5,14 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/postgres"
@@ -64,6 +67,67 @@ func TestTrimThatHangsEndsAndIsMadeAgain(t *testing.T) {
 	if err := b.CompactAgain(t.Context(), head); err != nil || count() != 0 {
 		t.Errorf("the trim after it: error %v, and the log has %d changes, want none", err, count())
 	}
+}
+
+// Requests that are to have any time have it in trims and upgrades, too. On the old code ten times
+// the longest time was less than none, and nothing was trimmed.
+func TestTrimOfABackendWithoutATimeout(t *testing.T) {
+	b := open(t, postgres.Options{Timeout: math.MaxInt64})
+	head, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Compact(t.Context(), head); err != nil {
+		t.Errorf("Compact: %v", err)
+	}
+}
+
+// unmeasured makes the request fail that measures the log, as a statement_timeout of the role does
+// that is shorter than it takes to read the whole log.
+type unmeasured struct{}
+
+func (unmeasured) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if !strings.Contains(q.SQL, "AS newest WHERE bytes") {
+		return ctx
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	return ctx
+}
+
+func (unmeasured) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// On the old code nothing was trimmed from then on, and the larger the log became the longer it
+// took to measure.
+func TestLogThatCannotBeMeasuredIsTrimmedByAge(t *testing.T) {
+	cfg, err := pgxpool.ParseConfig(shared.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.ConnConfig.Tracer = unmeasured{}
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	b, err := postgres.OpenPool(t.Context(), pool, &postgres.Options{
+		Schema: newSchema(), Timeout: patience, HistoryBytes: 1000, HistoryAge: time.Second, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for range 3 {
+		writeAll(t, b, 10)
+	}
+	enough := longEnough(t)
+	waitFor(t, func() bool {
+		n := shared.number(t, fmt.Sprintf("SELECT count(*) FROM %s.changes", b.Schema()))
+		if n > 0 && enough.Err() != nil {
+			t.Fatalf("the log has %d changes that are older than HistoryAge", n)
+		}
+		return n == 0
+	})
 }
 
 // A trim in parts leaves what one in a single part does: the change of each object before

@@ -3,9 +3,11 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -468,4 +470,36 @@ func TestLogThatIsReadInPartsIsWhole(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("bytes and changes of the revisions:\n%d, want\n%d", got, want)
 	}
+}
+
+// A watch that the server gives nothing to stands still, and its records look current: the log
+// says so. On the old code the error was dropped.
+func TestWatchesThatStandStillAreLogged(t *testing.T) {
+	var text bytes.Buffer
+	var mu sync.Mutex
+	b := open(t, postgres.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &text}, nil))})
+	ctx, stop := context.WithCancel(t.Context())
+	began, over := make(chan struct{}), make(chan struct{})
+	go func() { // ends with ctx
+		defer close(over)
+		for batch := range b.Watch(ctx, "thing", 0) {
+			if batch.Kind == store.BatchSnapshotEnd {
+				close(began)
+			}
+		}
+	}()
+	defer func() { stop(); <-over }()
+	<-began
+	if err := shared.execSimple("DROP FUNCTION " + b.Schema() + ".read_log"); err != nil {
+		t.Fatal(err)
+	}
+	enough := longEnough(t)
+	waitFor(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if enough.Err() != nil {
+			t.Fatalf("the log says nothing of watches that stand still: %q", text.String())
+		}
+		return strings.Contains(text.String(), "watches stand still") && strings.Contains(text.String(), "read_log")
+	})
 }
