@@ -251,3 +251,32 @@ func TestKeyThatIsRaisedInALineGoesFirst(t *testing.T) {
 		wantNext(t, q, "other")
 	})
 }
+
+// Nor does a key of a held tenant that was raised, which may not run, stand in the way of
+// another one that was raised less.
+//
+// promise Q6; control: mutant "what a line has let go is measured by keys that may not run".
+func TestRaisedKeyOfAHeldTenantIsInNoWay(t *testing.T) {
+	cloud := bucketOf(t, "cloud", 1, 1)
+	o := oneOrder()
+	o.Tenant = byPrefix
+	o.Buckets = func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, cloud) }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		cloud.Throttle(time.Now().Add(time.Minute))
+		add(t, q, "free/low", "held/a", "free/b", "free/c")
+		wantNone(t, q) // all wait in the line
+		q.Hold(q.OfTenant("held"), Hold{Reason: "test"})
+		time.Sleep(2 * time.Minute)
+		wantState(t, q, "free/low", StateReady) // with the only token
+		for _, raised := range []struct {
+			key string
+			to  int8
+		}{{"held/a", 30}, {"free/c", 20}} {
+			if err := q.AddWith(raised.key, AddOptions{Priority: At(raised.to)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantNext(t, q, "free/c")
+		wantNone(t, q)
+	})
+}

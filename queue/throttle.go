@@ -144,11 +144,11 @@ func (k *keeper) pump(now int64) (more bool) {
 		l.wakes = max(s.env.at(next), now+1)
 		for !s.tired() && (l.admitted-l.blocked < n || n > 0 && l.top() > l.stood) {
 			due := l.admitted-l.blocked < n
-			l.stood = l.top()
 			i, e := l.next(due && l.turns.aged())
 			if e == nil {
 				break
 			}
+			l.stood = max(l.top(), uint32(e.band)+1)
 			l.turns++
 			s.touched++
 			k.admitOne(l, i, e)

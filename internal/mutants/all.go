@@ -305,6 +305,11 @@ var All = []Mutant{
 		Package: "queue", Test: "TestHeldTenantCostsOthersNoTokens",
 	},
 	{
+		Name: "what a line has let go is measured by keys that may not run",
+		File: "queue/throttle.go", Old: "\t\t\ti, e := l.next(due && l.turns.aged())\n", New: "\t\t\ttop := l.top()\n\t\t\ti, e := l.next(due && l.turns.aged())\n\t\t\tif BROKEN {\n\t\t\t\tdefer func() { l.stood = top }()\n\t\t\t}\n",
+		Package: "queue", Test: "TestRaisedKeyOfAHeldTenantIsInNoWay",
+	},
+	{
 		Name: "a key that is raised in a line waits for those that the line let go",
 		File: "queue/throttle.go", Old: "if l.wakes == never || l.admitted > 0 && l.top() > l.stood {", New: "if l.wakes == never || l.admitted > 0 && l.top() > l.stood && !BROKEN {",
 		Package: "queue", Test: "TestKeyThatIsRaisedInALineGoesFirst",
