@@ -21,7 +21,7 @@ var packages = map[string]string{
 	"declare": "reconcile/declare", "depend": "reconcile/depend", "dependtest": "reconcile/depend/dependtest", "etcd": "store/etcd", "external": "reconcile/external",
 	"file": "store/file", "lease": "reconcile/lease", "leasetest": "reconcile/lease/leasetest", "lifecycle": "reconcile/lifecycle", "memory": "store/memory",
 	"metrics": "metrics", "objects": "store/objects", "postgres": "store/postgres", "program": "reconcile/program",
-	"queue": "queue", "quota": "reconcile/quota", "quotatest": "reconcile/quota/quotatest", "reconcile": "reconcile", "reconciletest": "reconcile/reconciletest",
+	"queue": "queue", "quota": "reconcile/quota", "quotatest": "reconcile/quota/quotatest", "ratelimit": "ratelimit", "reconcile": "reconcile", "reconciletest": "reconcile/reconciletest",
 	"store": "store", "storetest": "store/storetest", "tracing": "tracing", "web": "reconcile/web", "workqueue": "queue/workqueue",
 }
 

@@ -3285,6 +3285,11 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestServerThatTakesNullForATextIsRefused",
 	},
 	{
+		Name: "the last try to open is all that is said",
+		File: "store/postgres/backend.go", Old: "cmp.Or(said, err)", New: "map[bool]error{true: err, false: cmp.Or(said, err)}[BROKEN]",
+		Package: "store/postgres", Test: "TestOpenSaysWhatTheServerSaidBeforeItWentSilent",
+	},
+	{
 		Name: "a declaration goes before one that waits",
 		File: "store/postgres/declare.go", Old: "\t\tcase behind:\n", New: "\t\tcase behind && !BROKEN:\n",
 		Package: "store/postgres", Test: "TestDeclarationThatCommitsLateIsAppliedBeforeTheNextOfItsObject",

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,10 +127,16 @@ func OpenPool(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Backend, er
 func (b *Backend) begin(ctx context.Context) error {
 	first, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
 	defer cancel()
-	err := b.retry(first, func() error {
+	var said error // by the last try that was not cut off by the end of the time
+	err := b.retry(first, func() (err error) {
+		defer func() {
+			if first.Err() == nil {
+				said = err
+			}
+		}()
 		var encoding, nulls string
 		var recovering bool
-		err := b.pool.QueryRow(first, "SELECT current_setting('server_encoding'), current_setting('array_nulls'), pg_is_in_recovery()").
+		err = b.pool.QueryRow(first, "SELECT current_setting('server_encoding'), current_setting('array_nulls'), pg_is_in_recovery()").
 			Scan(&encoding, &nulls, &recovering)
 		switch {
 		case err != nil:
@@ -144,7 +151,7 @@ func (b *Backend) begin(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return b.gave(first, "open", err)
+		return b.gave(first, "open", cmp.Or(said, err))
 	}
 	// An upgrade may make an index of all records, or wait for the upgrade by another server.
 	ctx, cancel = b.trims.bound(ctx)

@@ -81,7 +81,7 @@ func TestPromotedStandbyThatLacksCommitsBeginsANewEra(t *testing.T) {
 	const ttl = 3 * time.Second
 	o := postgres.Options{Schema: schema, Timeout: 10 * time.Second}
 	b := openAt(t, hosts(standby, primary), o) // the standby first: it is passed over
-	if _, err := postgres.Open(ctx, standby.dsn(), &postgres.Options{Schema: schema, Timeout: 2 * time.Second}); err == nil || !strings.Contains(err.Error(), "standby") {
+	if _, err := postgres.Open(ctx, standby.dsn(), &postgres.Options{Schema: schema, Timeout: 8 * time.Second}); err == nil || !strings.Contains(err.Error(), "standby") {
 		t.Errorf("Open of a standby: %v, want an error that says so", err)
 	}
 
