@@ -1273,6 +1273,21 @@ var All = []Mutant{
 
 	// reconcile/depend
 	{
+		Name: "two references to one object count as two holds",
+		File: "reconcile/depend/ref.go", Old: "\t\treturn twice\n", New: "\t\treturn twice && !BROKEN\n",
+		Package: "reconcile/depend", Test: "TestTwoReferencesToOneObjectAreOneHold",
+	},
+	{
+		Name: "a panic at one object ends the source of all",
+		File: "reconcile/depend/tracker.go", Old: "\t\tif v := recover(); v != nil {\n", New: "\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t\tif v := recover(); v != nil {\n",
+		Package: "reconcile/depend", Test: "TestPanicAtOneObjectKeepsNoOtherFromRunning",
+	},
+	{
+		Name: "a burst without an end is a pace",
+		File: "reconcile/depend/pace.go", Old: "math.MaxInt64/2/max(1, int64(gap))", New: "math.MaxInt64/map[bool]int64{false: 2 * max(1, int64(gap)), true: 1}[BROKEN]",
+		Package: "reconcile/depend", Test: "TestPaceLetsABurstThroughAndThenOneAfterTheOther",
+	},
+	{
 		Name: "an object goes on saying that it is in a cycle",
 		File: "reconcile/depend/graph.go", Old: "if g.unmetCycle(Ref{kind, key}) != nil {\n", New: "if g.unmetCycle(Ref{kind, key}) != nil || BROKEN {\n",
 		Package: "reconcile/depend", Test: "TestBrokenCycleIsShownByNoObject",
@@ -2819,6 +2834,11 @@ var All = []Mutant{
 		Name: "a file is compared without what Default fills in",
 		File: "reconcile/declare/file.go", Old: "\t\tif filled[i], err = f.store.Filled(o); err != nil {", New: "\t\tfilled[i], err = f.store.Filled(o)\n\t\tif BROKEN {\n\t\t\tfilled[i] = o\n\t\t}\n\t\tif err != nil {",
 		Package: "reconcile/declare", Test: "TestAFileOfAKindWithDefaultsGetsDone",
+	},
+	{
+		Name: "what is altered while a file is applied stays so",
+		File: "reconcile/declare/file.go", Old: "\tf.declare(set) //", New: "\tif BROKEN {\n\t\tdefer f.declare(set)\n\t} else {\n\t\tf.declare(set)\n\t} //",
+		Package: "reconcile/declare", Test: "TestWhatOthersDeleteWhileTheFileIsAppliedComesBack",
 	},
 	{
 		Name: "a content without objects leaves the one before in force",

@@ -642,6 +642,48 @@ func TestADeletionThatTheCacheLacksIsWaitedFor(t *testing.T) {
 	})
 }
 
+// hooked is a backend that calls a function before each commit, whose error ends it.
+type hooked struct {
+	store.Backend
+	before func(op store.Op) error
+}
+
+func (b *hooked) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if err := b.before(txn.Ops[0]); err != nil {
+		return 0, err
+	}
+	return b.Backend.Commit(ctx, txn)
+}
+
+// What others delete while the content that made it is still being applied comes back.
+//
+// Negative control: mutant "what is altered while a file is applied stays so".
+func TestWhatOthersDeleteWhileTheFileIsAppliedComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, path: filepath.Join(t.TempDir(), "sites.json"), log: &lockedBuffer{}}
+		w.write(list("a", 1, "b", 2))
+		ram := must(memory.New(nil))
+		others := must(store.New[spec, struct{}](ram, "site", nil))
+		once := sync.OnceFunc(func() {
+			a := must(others.Get(t.Context(), store.Key{Name: "a"}))
+			if err := others.Delete(t.Context(), a); err != nil {
+				t.Error(err)
+			}
+			w.settle() // the file hears of it
+		})
+		w.run(&hooked{Backend: ram, before: func(op store.Op) error {
+			if op.Kind == "site" && op.Key.Name == "b" {
+				once()
+			}
+			return nil
+		}}, nil)
+		w.settle()
+		w.settle()
+		w.expect("a:1", "b:2")
+		w.expectLeft("")
+	})
+}
+
 // A server that gets the lease back applies the file again, as it is then: another server
 // may have had another one.
 //

@@ -230,19 +230,20 @@ func (f *File[S, T]) altered(_ context.Context, old, now *store.Object[S, T]) ([
 // reconcile applies the latest content.
 func (f *File[S, T]) reconcile(ctx context.Context, _ string) (reconcile.Result, error) {
 	f.mu.Lock()
-	latest, confirmed := f.content, f.confirmed
+	latest, confirmed, before := f.content, f.confirmed, f.declared
 	f.mu.Unlock()
 	if latest == nil {
 		return reconcile.Result{}, nil // the file has not been read on this server
 	}
 	set, err := f.decode(latest.data)
 	if err != nil {
-		return reconcile.Result{}, f.end(latest, nil, reconcile.Terminal(err))
+		return reconcile.Result{}, f.end(latest, before, reconcile.Terminal(err))
 	}
 	most, err := f.maxDelete(ctx)
 	if err != nil {
-		return reconcile.Result{}, f.end(latest, nil, err)
+		return reconcile.Result{}, f.end(latest, before, err)
 	}
+	f.declare(set) // first: others may alter what Apply has written before it returns
 	did, err := f.store.Apply(ctx, set, f.o.Owner, max(most, confirmed, 0))
 	if tooMany, refused := errors.AsType[*store.CapError](err); refused {
 		err = reconcile.Terminal(fmt.Errorf("%s: %w", f.path, tooMany))
@@ -250,7 +251,7 @@ func (f *File[S, T]) reconcile(ctx context.Context, _ string) (reconcile.Result,
 		err = reconcile.Terminal(fmt.Errorf("%s: %w", f.path, err))
 	}
 	first := f.isFirst(latest)
-	err = f.end(latest, set, err)
+	err = f.end(latest, before, err)
 	if err == nil && (first || did.Created+did.Updated+did.Deleted > 0) {
 		if f.o.Applied != nil {
 			f.o.Applied(ctx, did, len(set))
@@ -285,17 +286,24 @@ func (f *File[S, T]) isFirst(c *content) bool {
 	return f.applied == nil || f.applied.sum != c.sum
 }
 
-// end keeps what applying came to. A content that was refused leaves what was declared
-// before in force; set is nil if there is none.
-func (f *File[S, T]) end(c *content, set []*store.Object[S, T], err error) error {
+// declare makes the set what is declared.
+func (f *File[S, T]) declare(set []*store.Object[S, T]) {
+	declared := make(map[store.Key]*store.Object[S, T], len(set))
+	for _, o := range set {
+		declared[o.Key()] = o
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.applied, f.failed = c, err
-	if set != nil && !errors.Is(err, reconcile.ErrTerminal) {
-		f.declared = make(map[store.Key]*store.Object[S, T], len(set))
-		for _, o := range set {
-			f.declared[o.Key()] = o
-		}
+	f.declared = declared
+}
+
+// end keeps what applying came to. A content that was refused leaves what was declared
+// before in force.
+func (f *File[S, T]) end(c *content, before map[store.Key]*store.Object[S, T], err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.applied, f.failed = c, err; errors.Is(err, reconcile.ErrTerminal) {
+		f.declared = before
 	}
 	f.notifyLocked()
 	return err

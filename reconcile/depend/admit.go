@@ -68,6 +68,7 @@ func (t *Tracker[S, T]) Admit(ctx context.Context, o *store.Object[S, T], write 
 			p.refs = append(p.refs, t.ref(g))
 		}
 	}
+	p.refs = distinct(p.refs)
 	open := t.beginRun(o, p, targets, looked)
 	if p.user == nil && len(record) == 0 {
 		return nil, nil
@@ -133,6 +134,7 @@ func (t *Tracker[S, T]) hold(ctx context.Context, p *Permit[S, T], targets []tar
 	for _, i := range fresh {
 		refs = append(refs, t.ref(targets[i]))
 	}
+	refs = distinct(refs)
 	if err := p.record(ctx, p.held.add(refs, false), write); err != nil {
 		return err
 	}

@@ -99,6 +99,8 @@ type setting struct {
 	options *depend.Options
 	watched *cache.Cache[Spec, Status] // of secrets
 	need    *depend.NeedOptions[Spec, Status]
+	keys    func(o *Thing) []store.Key // of what is needed; nil: needed
+	also    func(o *Thing) []store.Key // of further needed objects; nil: there are none
 	fail    func(o *Thing) error
 	broken  func(o *Thing) bool
 	first   func(key store.Key) error // before the run; an error ends it. Nil: none
@@ -125,7 +127,13 @@ func newSystem(t testing.TB, o setting) *system {
 	if o.shards > 0 {
 		all = must(cache.New(s.store, &cache.Options[Spec, Status]{Name: "all things"}))(t)
 	}
-	needs := []depend.Needs[Spec, Status]{depend.On(all, needed, o.need)}
+	if o.keys == nil {
+		o.keys = needed
+	}
+	needs := []depend.Needs[Spec, Status]{depend.On(all, o.keys, o.need)}
+	if o.also != nil {
+		needs = append(needs, depend.On(all, o.also, o.need))
+	}
 	if o.watched != nil {
 		needs = append(needs, depend.Watching(o.watched, secretOf, nil))
 	}

@@ -729,3 +729,32 @@ func TestRunWhoseObjectWentLetsGoWithoutAnError(t *testing.T) {
 		}
 	})
 }
+
+// An object that comes to need by two references what it needed by one lets go of what it
+// needed by the other.
+//
+// promise E2. Negative control: mutant "two references to one object count as two holds".
+func TestTwoReferencesToOneObjectAreOneHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{also: secretOf})
+		defer s.start()()
+		s.declare("one")
+		s.declare("two")
+		s.declare("user", "one")
+		s.edit("user", func(o *Thing) { o.Spec.Secret = "two" })
+		settle()
+		s.edit("user", func(o *Thing) { o.Spec.Needs = []string{"two"} })
+		settle()
+		s.remove("one")
+		settle()
+		if s.get("one") != nil {
+			t.Errorf("what it needs no more is kept: it holds %s", s.get("user").Annotations[depend.HoldsAnnotation])
+		}
+		s.declare("both", "two")
+		s.edit("both", func(o *Thing) { o.Spec.Secret = "two" })
+		settle()
+		if got := s.get("both").Annotations[depend.HoldsAnnotation]; got != `["=thing/two"]` {
+			t.Errorf("it holds %s, want one hold", got)
+		}
+	})
+}

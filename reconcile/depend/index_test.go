@@ -1,6 +1,7 @@
 package depend
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"testing"
@@ -221,6 +222,7 @@ func TestChangeBetweenTheLookAndTheRunIsSeenByAnotherRun(t *testing.T) {
 	}
 }
 
+// Negative control: mutant "a burst without an end is a pace".
 func TestPaceLetsABurstThroughAndThenOneAfterTheOther(t *testing.T) {
 	p := newPacer(1000, 3)
 	for n, want := range []time.Duration{0, 0, 0, time.Millisecond, 2 * time.Millisecond} {
@@ -230,6 +232,13 @@ func TestPaceLetsABurstThroughAndThenOneAfterTheOther(t *testing.T) {
 	}
 	if got := p.delay(time.Second); got != 0 {
 		t.Errorf("a second later one waits %v, want none", got)
+	}
+	for _, endless := range []pacer{newPacer(1, math.MaxInt), newPacer(1000, math.MaxInt/1_500_000), newPacer(math.MaxInt, math.MaxInt)} {
+		for n := range 3 {
+			if got := endless.delay(time.Hour); got != 0 {
+				t.Errorf("of %d at once wake %d waits %v, want none", endless.burst, n, got)
+			}
+		}
 	}
 	p = pacer{gap: time.Millisecond, burst: 1000, next: time.Hour}
 	if got := p.delay(0); got != time.Hour {

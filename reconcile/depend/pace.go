@@ -1,6 +1,9 @@
 package depend
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // pacer spreads wakes: burst of them at once, and then one after each gap.
 type pacer struct {
@@ -11,6 +14,7 @@ type pacer struct {
 
 func newPacer(perSecond, burst int) pacer {
 	gap := time.Second / time.Duration(perSecond)
+	burst = int(min(int64(burst), math.MaxInt64/2/max(1, int64(gap)))) // more would overflow
 	return pacer{gap: gap, burst: burst, next: -gap * time.Duration(burst)}
 }
 

@@ -123,6 +123,16 @@ func (h holds) find() func(Ref) int {
 	}
 }
 
+// distinct removes repetitions from refs: two references of an object may lead to one.
+func distinct(refs []Ref) []Ref {
+	seen := make(map[Ref]struct{}, len(refs))
+	return slices.DeleteFunc(refs, func(r Ref) bool {
+		_, twice := seen[r]
+		seen[r] = struct{}{}
+		return twice
+	})
+}
+
 // add is the record with a hold on each of refs, none of which is given twice. A hold that
 // is there becomes firm with firm, and stays as it is without.
 func (h holds) add(refs []Ref, firm bool) holds {

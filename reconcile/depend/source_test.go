@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -546,3 +547,44 @@ type reporter struct {
 }
 
 func (r *reporter) Failed(err error) { *r.told = err }
+
+// A function of the user that panics at one object is that object's failure: the others start,
+// and are woken.
+//
+// promise R3. Negative control: mutant "a panic at one object ends the source of all".
+func TestPanicAtOneObjectKeepsNoOtherFromRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{
+			options: &depend.Options{Logger: slog.New(slog.DiscardHandler)},
+			keys: func(o *Thing) []store.Key {
+				if o.Name == "bad" {
+					panic("no reference")
+				}
+				return needed(o)
+			},
+			need: &depend.NeedOptions[Spec, Status]{Ready: func(o *Thing) bool {
+				if o.Name == "worse" {
+					panic("no status")
+				}
+				return o.Ready()
+			}},
+		})
+		s.declare("bad")
+		s.declare("worse")
+		s.declare("waits for worse", "worse")
+		s.declare("user", "one")
+		defer s.start()()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s.wantReady("worse")
+		s.wantWaiting("user", depend.ReasonNotFound, "thing one does not exist")
+		s.declare("one")
+		settle()
+		s.wantReady("one", "user")
+		for _, name := range []string{"bad", "waits for worse"} {
+			if e, _ := s.ctrl.Queue().Lookup(store.Key{Name: name}); e.Attempts == 0 || s.ran(name) > 0 {
+				t.Errorf("%s has %d attempts and ran %d times, want failures without a run", name, e.Attempts, s.ran(name))
+			}
+		}
+	})
+}

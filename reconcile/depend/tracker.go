@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,7 +33,7 @@ type Options struct {
 	// Graph is shared by the trackers of several kinds, so that cycles over kinds are
 	// found and orders known. Nil: one of its own.
 	Graph *Graph
-	// Logger hears of removed finalizers. Nil: slog.Default() at that time.
+	// Logger hears of removed finalizers, and of panics of the functions of needs. Nil: slog.Default() at that time.
 	Logger *slog.Logger
 }
 
@@ -332,15 +333,17 @@ func (t *Tracker[S, T]) work(ctx context.Context, to reconcile.Sink[reconcile.Re
 	t.dirty, t.changed, t.released = make(map[store.Key]struct{}), make(map[target]struct{}), nil
 	t.mu.Unlock()
 	for key := range dirty {
-		t.refresh(key, changed)
+		t.contain(Ref{t.kind, key}, func() { t.refresh(key, changed) })
 	}
 	for g := range changed {
-		now := t.look(g)
-		t.mu.Lock()
-		if n := t.index.nodes[g]; n != nil {
-			t.wakes = append(t.wakes, t.index.set(n, now, t.now())...)
-		}
-		t.mu.Unlock()
+		t.contain(t.ref(g), func() {
+			now := t.look(g)
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if n := t.index.nodes[g]; n != nil {
+				t.wakes = append(t.wakes, t.index.set(n, now, t.now())...)
+			}
+		})
 	}
 	for key := range dirty { // those that were told to wait while the index was older than what they saw, or lost a hold
 		t.mu.Lock()
@@ -364,6 +367,17 @@ func (t *Tracker[S, T]) work(ctx context.Context, to reconcile.Sink[reconcile.Re
 		}
 	}
 	return t.send(ctx, to)
+}
+
+// contain calls f, and has a panic of the user's functions at one object concern no other.
+// Runs call them too, and fail; work looks at the object again when it changes.
+func (t *Tracker[S, T]) contain(object Ref, f func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			t.log().Error("depend: a function of the needs panicked", "object", object.String(), "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	f()
 }
 
 // refresh takes what an object refers to from the cache, and notes those of its needed
