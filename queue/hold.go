@@ -9,10 +9,16 @@ const (
 
 // addHold adds a hold to a set, in the place of the one of its name.
 func (k *keeper) addHold(set *holdSet, h *heldBack) {
-	if was := set.named(h.name); was != nil {
+	if was := set.named[h.name]; was != nil {
 		k.drop(was)
 	}
 	h.set, h.element = set, set.holds.PushBack(h)
+	if set.named == nil {
+		set.named = make(map[string]*heldBack)
+	}
+	if h.name != "" {
+		set.named[h.name] = h
+	}
 	if h.until != never {
 		k.expiry.add(h)
 		k.s.fx |= fxTimer
@@ -31,6 +37,7 @@ func (k *keeper) endHold(h *heldBack) {
 func (k *keeper) drop(h *heldBack) {
 	k.expiry.remove(h)
 	h.set.holds.Remove(h.element)
+	delete(h.set.named, h.name)
 	h.set = nil
 }
 

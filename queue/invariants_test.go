@@ -114,7 +114,7 @@ func (c *census) holds(f *faults, set *holdSet) {
 		} else {
 			c.limited++
 		}
-		f.want(h.name == "" || set.named(h.name) == h, "two holds over one scope are named %q", h.name)
+		f.want(h.name == "" || set.named[h.name] == h, "two holds over one scope are named %q", h.name)
 	}
 }
 

@@ -132,7 +132,7 @@ type line struct {
 	// Keys that were admitted and do not run yet: each has one of the bucket's tokens,
 	// as far as its tenant is not blocked.
 	admitted, blocked int
-	stood             uint32 // the top when the last one was: a key that was raised beyond it goes at once
+	stood             uint32 // the top when the last one was, since one has gone: a key beyond it goes at once
 }
 
 func (l *line) rank() uint64 { return uint64(l.wakes) }

@@ -232,9 +232,9 @@ func (q *Queue[K]) Hold(over Scope[K], h Hold) (release func()) {
 func (q *Queue[K]) Release(over Scope[K], name string) (ok bool) {
 	k, hash := q.keeperOf(over)
 	k.locked(func() {
-		h := q.holds(k, over, hash, false).named(name)
-		if ok = h != nil; ok {
-			k.endHold(h)
+		set := q.holds(k, over, hash, false)
+		if ok = set != nil && set.named[name] != nil; ok {
+			k.endHold(set.named[name])
 		}
 	})
 	return ok

@@ -280,3 +280,37 @@ func TestRaisedKeyOfAHeldTenantIsInNoWay(t *testing.T) {
 		wantNone(t, q)
 	})
 }
+
+// A key that is raised goes before one of a lower priority that the line has let go, also when
+// another one was raised before it, has gone first and still runs.
+//
+// promise Q6; control: mutant "what a line has let go is measured by keys that run".
+func TestSecondKeyThatIsRaisedGoesFirstToo(t *testing.T) {
+	cloud := bucketOf(t, "cloud", 1, 1)
+	o := oneOrder()
+	o.Buckets = func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, cloud) }
+	bubble(t, o, func(t *testing.T, q *Queue[string]) {
+		cloud.Throttle(time.Now().Add(time.Minute))
+		add(t, q, "low", "first", "second")
+		wantNone(t, q) // all wait in the line
+		time.Sleep(2 * time.Minute)
+		wantState(t, q, "low", StateReady) // with the only token
+		raise := func(key string) {
+			if err := q.AddWith(key, AddOptions{Priority: At(20)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		raise("first")
+		it := get(t, q)
+		if it.Key != "first" {
+			t.Fatalf("next is %q, want first", it.Key)
+		}
+		raise("second")
+		time.Sleep(time.Minute) // there is a token again
+		wantNext(t, q, "second")
+		wantNone(t, q)
+		it.Done()
+		time.Sleep(time.Minute)
+		wantNext(t, q, "low")
+	})
+}

@@ -69,6 +69,7 @@ type holdSet struct {
 	kind  scopeKind
 	of    uint32 // the key's entry, or the tenant's number+1
 	holds list.List
+	named map[string]*heldBack
 }
 
 // lasts tells whether the set, which may be nil, has a hold.
@@ -76,16 +77,3 @@ func (s *holdSet) lasts() bool { return s != nil && s.holds.Len() > 0 }
 
 // reason is that of the first hold; there must be one.
 func (s *holdSet) reason() *string { return &s.holds.Front().Value.(*heldBack).reason }
-
-// named is the hold of a name in the set, which may be nil; nil: there is none.
-func (s *holdSet) named(name string) *heldBack {
-	if s == nil || name == "" {
-		return nil
-	}
-	for e := s.holds.Front(); e != nil; e = e.Next() {
-		if h := e.Value.(*heldBack); h.name == name {
-			return h
-		}
-	}
-	return nil
-}

@@ -119,7 +119,7 @@ func (k *keeper) admitOne(l *line, i uint32, e *entry) {
 func (k *keeper) unadmit(i uint32, e *entry, to State) {
 	l := k.lines[k.s.record(i).was.line]
 	e.flags &^= admitted
-	l.admitted--
+	l.admitted, l.stood = l.admitted-1, 0
 	if t := k.s.ready.tenantOf(i, e); t != nil {
 		if t.countAdmitted(l.bucket.ID(), -1); t.blocked {
 			l.blocked--

@@ -193,7 +193,8 @@ func (b *Bucket) availableLocked(now time.Time) (n int, next time.Time) {
 
 // Watch has f called when there may be tokens earlier than Available said: when the limit
 // changes, a pause is ended, or tokens are given back. f is called without a lock, by
-// what changes the bucket, until stop is called, which may be called again.
+// what changes the bucket, until stop is called, which may be called again; once more by a change
+// that is under way then.
 func (b *Bucket) Watch(f func()) (stop func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -206,8 +207,8 @@ func (b *Bucket) Watch(f func()) (stop func()) {
 }
 
 // TakeAll takes a token from each of the buckets, or none from any: then it gives one that
-// has none at now. It sorts the slice; a bucket that is there twice counts once, a nil one
-// does not.
+// has none at now. A bucket that is there twice counts once, a nil one does not; the slice is
+// sorted, and both are taken out of it.
 func TakeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
 	buckets = slices.DeleteFunc(buckets, func(b *Bucket) bool { return b == nil })
 	// In the order of numbers, so that two callers do not wait for each other's locks.

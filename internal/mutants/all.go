@@ -310,6 +310,11 @@ var All = []Mutant{
 		Package: "queue", Test: "TestRaisedKeyOfAHeldTenantIsInNoWay",
 	},
 	{
+		Name: "what a line has let go is measured by keys that run",
+		File: "queue/throttle.go", Old: "l.admitted, l.stood = l.admitted-1, 0", New: "l.admitted, l.stood = l.admitted-1, map[bool]uint32{true: l.stood}[BROKEN]",
+		Package: "queue", Test: "TestSecondKeyThatIsRaisedGoesFirstToo",
+	},
+	{
 		Name: "a key that is raised in a line waits for those that the line let go",
 		File: "queue/throttle.go", Old: "if l.wakes == never || l.admitted > 0 && l.top() > l.stood {", New: "if l.wakes == never || l.admitted > 0 && l.top() > l.stood && !BROKEN {",
 		Package: "queue", Test: "TestKeyThatIsRaisedInALineGoesFirst",
@@ -668,6 +673,11 @@ var All = []Mutant{
 		Name: "the look that finds no file is the last one",
 		File: "store/file/place.go", Old: "return 0, err }})\n\t}\n", New: "return 0, err }})\n\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t}\n",
 		Package: "store/file", Test: "TestFileThatWasAwayForAMomentIsStillLookedAt",
+	},
+	{
+		Name: "a disk that fails to read says that the file was written over",
+		File: "store/file/place.go", Old: "if errors.As(err, new(*os.PathError)) {", New: "if errors.As(err, new(*os.PathError)) && !BROKEN {",
+		Package: "store/file", Test: "TestReadThatFailsDoesNotMeanThatTheFileWasReplaced",
 	},
 	{
 		Name: "a lagging watcher gets a revision twice",

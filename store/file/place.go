@@ -36,7 +36,7 @@ func (b *Backend) openAndRemember(path string, flag int, mode os.FileMode) (*os.
 }
 
 // inPlace returns ErrReplaced if another file is at the path, or none, or if the last
-// transaction in it is not the last one made here. Of an error of Stat that says neither,
+// transaction in it is not the last one made here. Of an error of the system that says neither,
 // such as one of permissions, nothing follows.
 func (b *Backend) inPlace() error {
 	info, err := os.Stat(b.path)
@@ -49,6 +49,9 @@ func (b *Backend) inPlace() error {
 	// Read, and not by bbolt: a fault, where the file was cut short, would leave it locked.
 	txid := b.txid.Load()
 	meta, err := (&pageCheck{file: b.reader}).readMeta(txid % 2 * b.pageSize)
+	if errors.As(err, new(*os.PathError)) { // the disk fails; the end of a file that was cut short is none
+		return nil
+	}
 	if err != nil || order.Uint64(meta[48:]) != uint64(txid) {
 		return fmt.Errorf("%w: %s was written over", ErrReplaced, b.path)
 	}

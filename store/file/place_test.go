@@ -180,3 +180,21 @@ func TestPathStaysWhereItWasWhenTheProcessChangesItsDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	commit(t, b, put("a", "1"))
 }
+
+// A disk that fails to read what is looked at says nothing of where the file is.
+//
+// Negative control: mutant "a disk that fails to read says that the file was written over".
+func TestReadThatFailsDoesNotMeanThatTheFileWasReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t, newPath(t), nil)
+		commit(t, b, put("a", "1"))
+		folder, err := os.Open(t.TempDir()) // which no read succeeds of
+		try(t, err)
+		try(t, b.reader.Close())
+		b.reader = folder
+		commit(t, b, put("a", "2"))
+		if err := b.Health(); err != nil {
+			t.Errorf("Health: %v", err)
+		}
+	})
+}
