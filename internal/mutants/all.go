@@ -1293,6 +1293,16 @@ var All = []Mutant{
 		Package: "reconcile/depend", Test: "TestPanicAtOneObjectKeepsNoOtherFromRunning",
 	},
 	{
+		Name: "what was needed and went while the source did not run is there for ever",
+		File: "reconcile/depend/tracker.go", Old: "\t\tt.changed[g] = struct{}{}\n\t}\n\tt.poke()\n}\n\n// followUsers", New: "\t\tif !BROKEN {\n\t\t\tt.changed[g] = struct{}{}\n\t\t}\n\t}\n\tt.poke()\n}\n\n// followUsers",
+		Package: "reconcile/depend", Test: "TestNeededObjectThatWentWhileTheSourceDidNotRunIsMissed",
+	},
+	{
+		Name: "a panic while a hold is taken is a run without an end",
+		File: "reconcile/depend/admit.go", Old: "\t\tif !done {\n", New: "\t\tif !done && (!BROKEN || err != nil) {\n",
+		Package: "reconcile/depend", Test: "TestPanicWhileAHoldIsTakenEndsTheRun",
+	},
+	{
 		Name: "a burst without an end is a pace",
 		File: "reconcile/depend/pace.go", Old: "math.MaxInt64/2/max(1, int64(gap))", New: "math.MaxInt64/map[bool]int64{false: 2 * max(1, int64(gap)), true: 1}[BROKEN]",
 		Package: "reconcile/depend", Test: "TestPaceLetsABurstThroughAndThenOneAfterTheOther",

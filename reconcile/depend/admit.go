@@ -73,13 +73,18 @@ func (t *Tracker[S, T]) Admit(ctx context.Context, o *store.Object[S, T], write 
 	if p.user == nil && len(record) == 0 {
 		return nil, nil
 	}
+	done := false
+	defer func() {
+		if !done {
+			p.Abort() // a panic goes its way
+		}
+	}()
 	if !open {
 		err = t.refuse(ctx, p, targets, looked, write)
 	} else if fresh := t.unheld(targets, looked, record); len(fresh) > 0 {
 		err = t.hold(ctx, p, targets, looked, fresh, write)
 	}
-	if err != nil {
-		p.Abort()
+	if done = err == nil; !done {
 		return nil, err
 	}
 	return p, nil

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -231,6 +232,35 @@ func TestRunThatCannotTakeItsHoldUsesNothing(t *testing.T) {
 	})
 }
 
+// A panic while a run takes its hold ends the run: another value of what it needs ends its backoff.
+//
+// promise Q4. Negative control: mutant "a panic while a hold is taken is a run without an end".
+func TestPanicWhileAHoldIsTakenEndsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		s := newSystem(t, setting{need: bySize, backend: &stubborn{must(memory.New(nil))(t), func(tx store.Txn) bool {
+			if broken.Load() && tx.Ops[0].Key.Name == "vpc" {
+				panic("the store is broken")
+			}
+			return false
+		}}})
+		defer s.start()()
+		s.declare("vpc")
+		settle()
+		broken.Store(true)
+		s.declare("user", "vpc")
+		time.Sleep(3 * time.Hour / 4)
+		synctest.Wait()
+		if n := s.ran("user"); n != 0 {
+			t.Errorf("it ran %d times without a hold", n)
+		}
+		broken.Store(false)
+		s.edit("vpc", func(o *Thing) { o.Spec.Size = 2 })
+		settle()
+		s.wantReady("user")
+	})
+}
+
 // A run that succeeded and has not brought about what the object says now lets go of nothing: the
 // object uses what it used before.
 //
@@ -371,6 +401,73 @@ func TestUserThatWentWhileTheSourceDidNotRunUsesNothing(t *testing.T) {
 		}
 		stopCache()
 		check(t, <-cached)
+	})
+}
+
+// A needed object and a secret that went while the source did not run are missed when it runs
+// again: a source is ended and started when its server gains shards.
+//
+// promise Q4. Negative control: mutant "what was needed and went while the source did not run is there for ever".
+func TestNeededObjectThatWentWhileTheSourceDidNotRunIsMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		vault, watched := secrets(t)
+		graph := depend.NewGraph()
+		s := newSystem(t, setting{watched: watched, options: &depend.Options{Graph: graph}})
+		var all sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		for _, c := range []reconcile.Cached{s.cache, watched} {
+			all.Go(func() { check(t, c.Run(ctx)) }) // ends at stop
+		}
+		secret := must(vault.Create(t.Context(), &Thing{Meta: store.Meta{Name: "password"}}))(t)
+		s.declare("one")
+		s.edit("one", func(o *Thing) { o.SetReady() })
+		user := must(s.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "user"}, Spec: Spec{Needs: []string{"one"}, Secret: "password"}}))(t)
+		var woken []string
+		live := func() (end func()) {
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { // ends at stop
+				done <- s.tracker.Source().Run(ctx, &listener{synced: func() {}, add: func(key reconcile.Request) error {
+					woken = append(woken, key.Name)
+					return nil
+				}})
+			}()
+			settle()
+			return func() {
+				stop()
+				if err := <-done; !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			}
+		}
+		end := live()
+		failing := s.tracker.Wrap(func(context.Context, *Thing) (reconcile.Result, error) {
+			return reconcile.Result{}, errors.New("the password is wrong")
+		})
+		if _, err := failing(t.Context(), user); err == nil {
+			t.Fatal("the run did not fail")
+		}
+		settle()
+		end()
+		check(t, vault.Delete(t.Context(), secret))
+		settle()
+		woken = nil
+		live()()
+		if !slices.Equal(woken, []string{"user"}) {
+			t.Errorf("%v are woken, want the object whose secret went", woken)
+		}
+		must(s.store.Mutate(t.Context(), store.Key{Name: "one"}, func(o *Thing) error {
+			o.RemoveFinalizer(depend.Finalizer("thing")) // by hand
+			return nil
+		}))(t)
+		s.remove("one")
+		settle()
+		live()()
+		if needs := graph.View(depend.Ref{Kind: "thing", Key: user.Key()}).Needs; len(needs) != 2 || needs[0].Unmet != depend.ReasonNotFound {
+			t.Errorf("it needs %+v, want the first not found", needs)
+		}
+		stop()
+		all.Wait()
 	})
 }
 

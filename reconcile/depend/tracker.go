@@ -254,6 +254,9 @@ func (t *Tracker[S, T]) begin() {
 	for key := range t.index.users {
 		t.dirty[key] = struct{}{}
 	}
+	for g := range t.index.nodes { // no list shows what went meanwhile
+		t.changed[g] = struct{}{}
+	}
 	t.poke()
 }
 
