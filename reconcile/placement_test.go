@@ -595,7 +595,15 @@ func TestServerRunsTheKeysOfItsShards(t *testing.T) {
 			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			expect(t, what, len(r.runs), want)
+			got := len(r.runs)
+			if len(shards) > 1 { // the list for the one may begin before the other is given, and both are listed again
+				all := make(map[store.Key]bool)
+				for _, x := range r.runs {
+					all[x.key] = true
+				}
+				got = len(all)
+			}
+			expect(t, what, got, want)
 			r.runs = nil
 		}
 		ran("nothing held")
