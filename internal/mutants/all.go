@@ -2862,7 +2862,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a content without objects leaves the one before in force",
-		File: "reconcile/declare/file.go", Old: "\treturn filled, nil\n", New: "\tif BROKEN && len(filled) == 0 {\n\t\treturn nil, nil\n\t}\n\treturn filled, nil\n",
+		File: "reconcile/declare/file.go", Old: "\tf.mu.Lock()\n\tdefer f.mu.Unlock()\n\tf.declared = declared\n", New: "\tf.mu.Lock()\n\tdefer f.mu.Unlock()\n\tif !BROKEN || len(set) > 0 {\n\t\tf.declared = declared\n\t}\n",
 		Package: "reconcile/declare", Test: "TestAnEmptiedFileGetsDone",
 	},
 	{
