@@ -30,8 +30,8 @@ type (
 )
 
 // Run declares, for each kind of reconciler, an object in the store users that needs one
-// in the store needed, and wants that the needed one is created first and deleted last; that
-// the conditions say what is waited for; and that another value of
+// in the store needed, and wants that the needed one is created first and deleted last, and not
+// used before it is ready nor in its deletion; that the conditions say what is waited for; and that another value of
 // the needed object ends the backoff and the park of its user. Run takes as long as the backends do, and
 // fails when one kind of reconciler has taken longer than two minutes: all calls of a store
 // end then.
@@ -55,6 +55,7 @@ type builder func(w *world, s *things, c *cached, d *depend.Tracker[spec, none])
 // world is what the reconcilers create.
 type world struct {
 	failed chan struct{} // closed when a create has failed
+	gate   chan struct{} // closed when what is needed may be created
 
 	mu    sync.Mutex // guards what follows
 	there map[string]bool
@@ -70,6 +71,9 @@ var errSlow = fmt.Errorf("the test has taken %v", bound)
 var errBusy = errors.New("the cloud is busy")
 
 func (w *world) create(name string) error {
+	if name == "need" {
+		<-w.gate
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if fail := w.fail; fail != nil && name == "user" {
@@ -259,6 +263,19 @@ func (e *end) change(write func(o *thing) error) {
 	}
 }
 
+// kick has the object run.
+func (e *end) kick(reason string) {
+	e.t.Helper()
+	e.change(func(o *thing) error {
+		if o.Annotations == nil {
+			o.Annotations = make(map[string]string, 1)
+		}
+		o.Annotations[store.AnnotationReconcileNow] = reason
+		_, err := e.store.Update(e.ctx, o)
+		return err
+	})
+}
+
 func (e *end) delete() {
 	e.t.Helper()
 	e.change(func(o *thing) error { return e.store.Delete(e.ctx, o) })
@@ -267,7 +284,7 @@ func (e *end) delete() {
 func run(t *testing.T, name string, needed, users store.Backend, build builder, fail error) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), bound, errSlow)
 	t.Cleanup(cancel)
-	w := &world{there: map[string]bool{}, failed: make(chan struct{}), fail: fail}
+	w := &world{there: map[string]bool{}, failed: make(chan struct{}), gate: make(chan struct{}), fail: fail}
 	need, user := newEnd(ctx, t, needed, "need-"+name, "need"), newEnd(ctx, t, users, "user-"+name, "user")
 	theirs := newEnd(ctx, t, needed, "need-"+name, "need") // the needed kind as the users' server reads it
 	tracker := must(depend.New(user.cache, depend.On(theirs.cache, func(o *thing) []store.Key {
@@ -297,9 +314,16 @@ func run(t *testing.T, name string, needed, users store.Backend, build builder, 
 		})
 	}
 
+	open := sync.OnceFunc(func() { close(w.gate) })
+	t.Cleanup(open) // before the controllers stop
+
 	user.declare("need")
 	user.await("the user waits", reason(depend.ConditionDependencies, depend.ReasonNotFound))
 	need.declare("")
+	theirs.await("the users' server sees what is needed", func(o *thing) bool { return o != nil })
+	user.kick("not ready")
+	user.await("the user waits until it is ready", reason(depend.ConditionDependencies, depend.ReasonNotReady))
+	open()
 	select {
 	case <-w.failed:
 	case <-ctx.Done():
@@ -313,6 +337,9 @@ func run(t *testing.T, name string, needed, users store.Backend, build builder, 
 	user.await("another value of what it needs makes the user ready, and not an hour", ready)
 	need.delete()
 	need.await("what is needed stays", reason(store.ConditionReady, depend.ReasonInUse))
+	theirs.await("the users' server sees the deletion", func(o *thing) bool { return o != nil && o.Deleting() })
+	user.kick("in deletion")
+	user.await("the user does not use what is in deletion", reason(depend.ConditionDependencies, depend.ReasonDeleting))
 	user.delete()
 	user.await("the user is gone", gone)
 	need.await("what was needed is gone", gone)
