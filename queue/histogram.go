@@ -3,6 +3,7 @@ package queue
 import (
 	"iter"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -63,6 +64,22 @@ var edges = func() []int64 {
 	return slices.Compact(all)
 }()
 
+// leading numbers durations by their first four bits: the longest of a number is an eighth
+// longer than the shortest.
+func leading(ns int64) int {
+	rest := max(bits.Len64(uint64(ns))-4, 0)
+	return rest<<3 + int(ns>>rest)
+}
+
+// firstEdge is, by that number, the first edge that is not below the shortest duration.
+var firstEdge = func() (first [61 << 3]int) {
+	for n := range first {
+		rest := max(n>>3-1, 0)
+		first[n], _ = slices.BinarySearch(edges, int64(n-rest<<3)<<rest)
+	}
+	return first
+}()
+
 // observe counts a duration; less than none is none.
 func (h *Histogram) observe(ns int64) {
 	if h.counts == nil {
@@ -70,7 +87,10 @@ func (h *Histogram) observe(ns int64) {
 	}
 	ns = max(ns, 0)
 	h.Sum += float64(ns) / 1e9
-	k, _ := slices.BinarySearch(edges, ns)
+	k := firstEdge[leading(ns)]
+	for edges[k] < ns {
+		k++
+	}
 	h.counts[k]++
 }
 

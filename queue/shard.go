@@ -480,7 +480,7 @@ func (s *shard) tick(now int64) (more bool) {
 		}
 		before, e := s.timed.swaps, s.at(i)
 		s.move(i, e, onDue(e.status()), e.band)
-		s.touched += 1 + 2*(s.timed.swaps-before) // each swap compares two
+		s.touched += 1 + heapChildren*(s.timed.swaps-before) // each swap looks at so many
 		more = s.tired()
 	}
 	more = s.admission.expire(now) || more
