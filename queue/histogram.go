@@ -3,7 +3,6 @@ package queue
 import (
 	"iter"
 	"math"
-	"math/bits"
 	"slices"
 	"time"
 )
@@ -54,31 +53,22 @@ func (h *Histogram) All() iter.Seq2[time.Duration, uint64] {
 	}
 }
 
-// edges are in nanoseconds.
-var edges = func() []int64 {
-	all := append([]int64{0, math.MaxInt64}, bounds[:]...)
+// edges are in nanoseconds; firstEdge is the place of the shortest one in each bin.
+var edges, firstEdge = func() (all []int64, first [256]int) {
+	all = append([]int64{0, math.MaxInt64}, bounds[:]...)
 	for k := -30 * 8; k <= 20*8; k++ { // a nanosecond to twelve days
 		all = append(all, int64(math.Exp2(float64(k)/8)*1e9))
 	}
 	slices.Sort(all)
-	return slices.Compact(all)
-}()
-
-// leading numbers durations by their first four bits: the longest of a number is an eighth
-// longer than the shortest.
-func leading(ns int64) int {
-	rest := max(bits.Len64(uint64(ns))-4, 0)
-	return rest<<3 + int(ns>>rest)
-}
-
-// firstEdge is, by that number, the first edge that is not below the shortest duration.
-var firstEdge = func() (first [61 << 3]int) {
-	for n := range first {
-		rest := max(n>>3-1, 0)
-		first[n], _ = slices.BinarySearch(edges, int64(n-rest<<3)<<rest)
+	all = slices.Compact(all)
+	for k, edge := range slices.Backward(all) {
+		first[bin(edge)] = k
 	}
-	return first
+	return all, first
 }()
+
+// bin numbers durations by their first three bits; each bin up to twelve days has an edge.
+func bin(ns int64) uint64 { return math.Float64bits(float64(ns)) >> 50 % 256 }
 
 // observe counts a duration; less than none is none.
 func (h *Histogram) observe(ns int64) {
@@ -87,7 +77,7 @@ func (h *Histogram) observe(ns int64) {
 	}
 	ns = max(ns, 0)
 	h.Sum += float64(ns) / 1e9
-	k := firstEdge[leading(ns)]
+	k := firstEdge[bin(ns)]
 	for edges[k] < ns {
 		k++
 	}
