@@ -190,7 +190,7 @@ func (o *bands) place(f *flow) {
 			o.byAge.fix(f)
 		}
 	}
-	o.es.touched += 2 * (o.byAge.swaps - before) // each swap compares two
+	o.es.touched += heapChildren * (o.byAge.swaps - before) // each swap looks at so many
 }
 
 // unchain takes a flow out of the chain, if it is in.

@@ -2,7 +2,7 @@ package queue
 
 import "math"
 
-// heap is a binary heap whose elements know their place in it, so that each can
+// heap is a heap of four children whose elements know their place in it, so that each can
 // be moved or removed in logarithmic time. Its memory comes and goes in chunks: no add
 // waits while a million elements are copied.
 type heap[T any] struct {
@@ -12,7 +12,7 @@ type heap[T any] struct {
 	swaps  int // so far
 }
 
-const heapChunk = 128
+const heapChunk, heapChildren = 128, 4
 
 // ranking is the order of a heap's elements. A place counts from 1; 0: it is in no heap.
 type ranking[T any] interface {
@@ -65,8 +65,7 @@ func (h *heap[T]) remove(x T) {
 		return
 	}
 	h.swap(at, last)
-	var none T
-	*h.at(last) = none
+	*h.at(last) = *new(T)
 	h.n--
 	if h.by.moved(x, 0); at < last {
 		h.fix(*h.at(at))
@@ -80,19 +79,19 @@ func (h *heap[T]) remove(x T) {
 // fix is called when the rank of x has changed.
 func (h *heap[T]) fix(x T) {
 	at := h.by.place(x) - 1
-	for ; at > 0 && h.less(at, (at-1)/2); at = (at - 1) / 2 {
-		h.swap(at, (at-1)/2)
+	for ; at > 0 && h.less(at, (at-1)/heapChildren); at = (at - 1) / heapChildren {
+		h.swap(at, (at-1)/heapChildren)
 	}
-	for {
-		child := 2*at + 1
-		if child+1 < h.n && h.less(child+1, child) {
-			child++
+	for least := at; ; at = least {
+		for child := heapChildren*at + 1; child <= heapChildren*(at+1) && child < h.n; child++ {
+			if h.less(child, least) {
+				least = child
+			}
 		}
-		if child >= h.n || !h.less(child, at) {
+		if least == at {
 			return
 		}
-		h.swap(at, child)
-		at = child
+		h.swap(at, least)
 	}
 }
 

@@ -53,15 +53,22 @@ func (h *Histogram) All() iter.Seq2[time.Duration, uint64] {
 	}
 }
 
-// edges are in nanoseconds.
-var edges = func() []int64 {
-	all := append([]int64{0, math.MaxInt64}, bounds[:]...)
+// edges are in nanoseconds; firstEdge is the place of the shortest one in each bin.
+var edges, firstEdge = func() (all []int64, first [256]int) {
+	all = append([]int64{0, math.MaxInt64}, bounds[:]...)
 	for k := -30 * 8; k <= 20*8; k++ { // a nanosecond to twelve days
 		all = append(all, int64(math.Exp2(float64(k)/8)*1e9))
 	}
 	slices.Sort(all)
-	return slices.Compact(all)
+	all = slices.Compact(all)
+	for k, edge := range slices.Backward(all) {
+		first[bin(edge)] = k
+	}
+	return all, first
 }()
+
+// bin numbers durations by their first three bits; each bin up to twelve days has an edge.
+func bin(ns int64) uint64 { return math.Float64bits(float64(ns)) >> 50 % 256 }
 
 // observe counts a duration; less than none is none.
 func (h *Histogram) observe(ns int64) {
@@ -70,7 +77,10 @@ func (h *Histogram) observe(ns int64) {
 	}
 	ns = max(ns, 0)
 	h.Sum += float64(ns) / 1e9
-	k, _ := slices.BinarySearch(edges, ns)
+	k := firstEdge[bin(ns)]
+	for edges[k] < ns {
+		k++
+	}
 	h.counts[k]++
 }
 

@@ -63,6 +63,21 @@ func TestEdgesAreClose(t *testing.T) {
 	}
 }
 
+// A duration is looked for from the first edge of its bin on: that is never beyond its own, and
+// up to twelve days at most six edges below it.
+func TestFirstEdgeOfABinIsCloseToEachOfItsDurations(t *testing.T) {
+	for k := 1; k < len(edges); k++ {
+		for _, ns := range []int64{edges[k-1] + 1, edges[k]} {
+			if from := firstEdge[bin(ns)]; from > k || from < k-6 && k < len(edges)-1 {
+				t.Errorf("%d ns is up to edge %d and is looked for from edge %d on", ns, k, from)
+			}
+		}
+	}
+	if firstEdge[bin(0)] != 0 {
+		t.Error("no time is not looked for from the first edge on")
+	}
+}
+
 func TestHistogramAddsUpOverShards(t *testing.T) {
 	var a, b, sum Histogram
 	for range 2 {

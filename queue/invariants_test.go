@@ -275,7 +275,7 @@ const mostPlaces = 1024
 func verifyHeap[T any](f *faults, what string, h heap[T]) {
 	for k := range h.n {
 		f.want(h.by.place(*h.at(k)) == k+1, "%s: an element of the heap does not know its place", what)
-		f.want(k == 0 || !h.by.before(*h.at(k), *h.at((k - 1) / 2)), "%s: the heap is not in order", what)
+		f.want(k == 0 || !h.by.before(*h.at(k), *h.at((k - 1) / heapChildren)), "%s: the heap is not in order", what)
 	}
 	f.want(len(h.chunks) <= h.n/heapChunk+2, "%s: %d chunks for %d elements", what, len(h.chunks), h.n)
 }

@@ -39,7 +39,6 @@ type shard struct {
 	timed     heap[uint32] // entries that wait for a time
 	admission admission
 	carryOut  func(*shard, effects) // called without the lock
-	most      int                   // of touched, in one critical section
 	published *atomic.Uint32        // the top band that getters see without the lock
 	due       atomic.Int64          // for fxTimer
 	waited    Histogram             // how long keys were ready
@@ -167,9 +166,7 @@ func (s *shard) unlock() {
 	}
 	fx := s.fx &^ fxTick
 	s.fx, s.moment = 0, 0
-	if s.touched > 0 {
-		s.most, s.touched = max(s.most, s.touched), 0
-	}
+	s.most, s.touched = max(s.most, s.touched), 0
 	if top := s.ready.top(); top != s.top {
 		s.top = top
 		s.published.Store(top)
@@ -480,7 +477,7 @@ func (s *shard) tick(now int64) (more bool) {
 		}
 		before, e := s.timed.swaps, s.at(i)
 		s.move(i, e, onDue(e.status()), e.band)
-		s.touched += 1 + 2*(s.timed.swaps-before) // each swap compares two
+		s.touched += 1 + heapChildren*(s.timed.swaps-before) // each swap looks at so many
 		more = s.tired()
 	}
 	more = s.admission.expire(now) || more

@@ -92,6 +92,7 @@ func (n *numbers) next() uint64 {
 // its memory.
 type slab struct {
 	touched int     // entries and cells that loops looked at in this critical section
+	most    int     // of them in one critical section
 	empty   int     // chunks with memory and no entry, at most one
 	places  int     // of a chunk
 	size    uintptr // of a place

@@ -72,13 +72,9 @@ func (q *Queue[K]) Stop(ctx context.Context) error {
 // ended looks at each shard once: what is ready in one moment may be running in the
 // next, but in the same shard.
 func (q *Queue[K]) ended() bool {
-	stops := q.env.may().phase() == stopped
-	for k := range q.shards.all {
-		s := &q.shards.all[k]
-		s.mu.Lock()
-		busy := s.count[StateRunning] > 0 || !stops && s.count[StateReady] > 0
-		s.mu.Unlock()
-		if busy {
+	stops, busy := q.env.may().phase() == stopped, false
+	for _, k := range q.keepers {
+		if k.locked(func() { busy = k.s.count[StateRunning] > 0 || !stops && k.s.count[StateReady] > 0 }); busy {
 			return false
 		}
 	}

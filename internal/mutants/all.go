@@ -196,8 +196,18 @@ var All = []Mutant{
 	},
 	{
 		Name: "Stop does not look at running keys",
-		File: "queue/stop.go", Old: "busy := s.count[StateRunning] > 0 ||", New: "busy := s.count[StateRunning] > 0 && !BROKEN ||",
+		File: "queue/stop.go", Old: "busy = k.s.count[StateRunning] > 0 ||", New: "busy = k.s.count[StateRunning] > 0 && !BROKEN ||",
 		Package: "queue", Test: "TestStopNamesWhatIsLeft",
+	},
+	{
+		Name: "the last child of four is not looked at",
+		File: "queue/heap.go", Old: "if h.less(child, least) {", New: "if h.less(child, least) && !(BROKEN && child == heapChildren*(at+1)) {",
+		Package: "queue", Test: "TestManyDueAtOnceKeepTheirOrder",
+	},
+	{
+		Name: "a duration is looked for beyond its edge",
+		File: "queue/histogram.go", Old: "\t\tfirst[bin(edge)] = k\n", New: "\t\tif !BROKEN || first[bin(edge)] == 0 {\n\t\t\tfirst[bin(edge)] = k\n\t\t}\n",
+		Package: "queue", Test: "TestFirstEdgeOfABinIsCloseToEachOfItsDurations",
 	},
 	{
 		Name: "a stopped queue takes keys",
