@@ -18,9 +18,8 @@
 //	remove-finalizer KIND KEY NAME by force
 //	rewrite KIND                   stores objects of earlier versions, or under older keys,
 //	                               again (store.Rewrite); can be ended and called again
-//	copy FROM TO KIND...           copies kinds from one store to another (store.CopyRecords),
-//	                               and compares them at the end; can be ended and called again;
-//	                               says so if marks of external resources need one more kind
+//	copy FROM TO KIND...           copies kinds from one store to another (store.CopyRecords), and
+//	                               compares them; says if marks of external resources need one more
 //	why KIND KEY                   why it is not as declared, or not run
 //	completion bash|zsh|fish       a script that completes commands
 //
