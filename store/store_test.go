@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -511,6 +512,34 @@ func TestEarlierWritesAreTakenOver(t *testing.T) {
 	}
 	if w.Unsure(m, "Bucket") {
 		t.Error("a write of unknown outcome was taken over")
+	}
+}
+
+// A refusal by Options.Validate is the end of Mutate whatever its error is, also one that reads
+// like a conflict: on the old code Mutate tried again until its context ended.
+func TestMutateEndsWhenValidateRefusesWithAConflict(t *testing.T) {
+	s := newBuckets(t, newMemory(t, nil), &store.Options[bucketSpec, bucketStatus]{Validate: func(o *bucket) error {
+		if o.Spec.Region == "taken" {
+			return fmt.Errorf("another bucket has it: %w", store.ErrConflict)
+		}
+		return nil
+	}})
+	o, err := s.Create(t.Context(), &bucket{Meta: store.Meta{Name: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err = s.Mutate(ctx, o.Key(), func(o *bucket) error {
+		if calls++; calls > 1 {
+			cancel()
+		}
+		o.Spec.Region = "taken"
+		return nil
+	})
+	if calls != 1 || !errors.Is(err, store.ErrInvalid) || !errors.Is(err, store.ErrConflict) {
+		t.Errorf("%d calls and %v, want one call and the refusal", calls, err)
 	}
 }
 

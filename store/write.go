@@ -154,6 +154,9 @@ func (s *Store[S, T]) Mutate(ctx context.Context, k Key, fn func(*Object[S, T]) 
 			b, errB := s.takeStatus(next, o)
 			return changed{spec: a.spec, rest: a.rest || b.rest}, firstOf(errA, errB)
 		})
+		if errors.Is(err, ErrInvalid) { // whatever else Options.Validate refused it with
+			return nil, err
+		}
 		if !errors.Is(err, ErrConflict) {
 			return stored, err
 		}

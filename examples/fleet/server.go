@@ -32,7 +32,7 @@ func Serve[S, T any](ctx context.Context, o Options, out io.Writer, kind string,
 		return err
 	}
 	defer backend.Close()
-	manager := reconcile.Manager{Logger: slog.New(slog.DiscardHandler)} // the show has its own lines
+	manager := reconcile.Manager{Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))} // what fails
 	placement, err := place(backend, &lease.Options{TTL: o.TTL, Server: o.Server, Logger: manager.Logger})
 	if err != nil {
 		return err

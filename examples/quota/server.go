@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/tendhq/tend/examples/fleet"
@@ -29,7 +30,7 @@ func serve(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	defer backend.Close()
-	logger := slog.New(slog.DiscardHandler) // the show has its own lines
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})) // what fails; the show has its own lines
 	members, err := lease.NewMembers(backend, "quota", &lease.Options{TTL: o.TTL, Server: o.Server, Logger: logger})
 	if err != nil {
 		return err

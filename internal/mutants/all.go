@@ -210,6 +210,16 @@ var All = []Mutant{
 		Package: "queue", Test: "TestFirstEdgeOfABinIsCloseToEachOfItsDurations",
 	},
 	{
+		Name: "Mutate tries again what Validate refuses",
+		File: "store/write.go", Old: "if errors.Is(err, ErrInvalid) { // whatever else", New: "if !BROKEN && errors.Is(err, ErrInvalid) { // whatever else",
+		Package: "store", Test: "TestMutateEndsWhenValidateRefusesWithAConflict",
+	},
+	{
+		Name: "tend waits for ever for an answer",
+		File: "cmd/tend/cli/run.go", Old: "t.ResponseHeaderTimeout = r.timeout", New: "if !BROKEN {\n\t\t\tt.ResponseHeaderTimeout = r.timeout\n\t\t} else {\n\t\t\tt.ResponseHeaderTimeout = time.Hour\n\t\t}",
+		Package: "cmd/tend/cli", Test: "TestServiceThatNeverAnswersIsGivenUp", Args: []string{"-test.timeout=5s"},
+	},
+	{
 		Name: "a stopped queue takes keys",
 		File: "queue/queue.go", Old: "\tif err == nil {\n\t\ts.add(i, e, &a)", New: "\tif BROKEN && err == ErrStopped {\n\t\terr = nil\n\t} else if err == nil {\n\t\ts.add(i, e, &a)",
 		Package: "queue", Test: "TestStopFromAnyState",

@@ -146,6 +146,9 @@ func (t *tail) run() {
 			var err error
 			more, err = t.read(ctx, quiet)
 			if err == nil {
+				if failures >= 3 {
+					t.b.opts.Logger.Info("postgres: the log of changes can be read again; watches go on", "schema", t.b.opts.Schema)
+				}
 				failures = 0
 				continue
 			}

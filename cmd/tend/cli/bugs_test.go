@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -110,6 +112,22 @@ func TestPasswordOfAnAddressIsInNoError(t *testing.T) {
 	for _, address := range []string{"postgres://me:hunter2@%zz/", "postgres:host=127.0.0.1 port=x password=hunter2"} {
 		c.run(cli.Unreachable, "", "-store", address, "get", "disk")
 	}
+}
+
+// A service that takes the connection and says nothing is given up: on the old code the command
+// waited for ever.
+func TestServiceThatNeverAnswersIsGivenUp(t *testing.T) {
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
+	defer server.Close()
+	defer close(over)
+	c := &tend{t: t}
+	for _, args := range [][]string{{"get", "disk"}, {"watch", "disk"}, {"kick", "disk", "logs"}} {
+		c.run(cli.Unreachable, "", append(args, "-server", server.URL, "-timeout", "10ms")...)
+	}
+	c.run(cli.Usage, "", "-server", server.URL, "-timeout", "-1s", "get", "disk")
+	path, _ := fileStore(t)
+	wantAll(t, c.run(cli.Done, "", "-store", "file:"+path, "-debug", server.URL, "-timeout", "10ms", "why", "disk", "data"), "awaiting response")
 }
 
 func TestStoreIsClosedIfItsKindsCannotBeMade(t *testing.T) {

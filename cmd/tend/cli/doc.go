@@ -18,18 +18,17 @@
 //	remove-finalizer KIND KEY NAME by force
 //	rewrite KIND                   stores objects of earlier versions, or under older keys,
 //	                               again (store.Rewrite); can be ended and called again
-//	copy FROM TO KIND...           copies kinds from one store to another (store.CopyRecords),
-//	                               and compares them at the end; can be ended and called again;
-//	                               says so if marks of external resources need one more kind
+//	copy FROM TO KIND...           copies kinds from one store to another (store.CopyRecords), and
+//	                               compares them; says if marks of external resources need one more
 //	why KIND KEY                   why it is not as declared, or not run
 //	completion bash|zsh|fish       a script that completes commands
 //
 // The flags stand before or after the command: -server or -store (or the environment's
 // TEND_SERVER and TEND_STORE), -o table, json or yaml, -n namespace (of get and watch; of keys
 // and objects that name none: "/name" and an empty meta.namespace name the empty one), -l labels,
-// -revision (edit and delete only what is at it), -debug (address of the debug page, for
-// why) and -show-secrets. TEND_TOKEN is sent to the server as a bearer token. A store is
-// file:PATH, etcd:ENDPOINT,…[/PREFIX] or postgres:DSN.
+// -revision (edit and delete only what is at it), -debug (address of the debug page, for why),
+// -timeout (for an answer to begin; a minute, 0: none) and -show-secrets. TEND_TOKEN is sent to
+// the server as a bearer token. A store is file:PATH, etcd:ENDPOINT,…[/PREFIX] or postgres:DSN.
 //
 // A file of declarations holds objects in YAML or JSON, separated by "---", or a list of
 // them, as get prints it:

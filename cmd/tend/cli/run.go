@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tendhq/tend/reconcile/api"
 	"github.com/tendhq/tend/store"
@@ -90,7 +91,9 @@ type command struct {
 	server, store, debug, output, namespace, labels, file string
 	revision                                              uint64
 	showSecrets                                           bool
+	timeout                                               time.Duration
 
+	http    *http.Client
 	client  *api.Client
 	backend store.Backend
 	kinds   []objects.Kind // of the host, on backend
@@ -194,6 +197,7 @@ func (r *command) run(ctx context.Context, args []string) error {
 		if err := r.connect(ctx); err != nil {
 			return err
 		}
+		defer r.http.CloseIdleConnections()
 		if r.backend != nil {
 			defer r.backend.Close()
 		}
@@ -213,6 +217,7 @@ func (r *command) parse(args []string) (words []string, err error) {
 	f.StringVar(&r.labels, "l", "", "labels")
 	f.StringVar(&r.file, "f", "", "file of declarations")
 	f.Uint64Var(&r.revision, "revision", 0, "revision that the object must have")
+	f.DurationVar(&r.timeout, "timeout", time.Minute, "how long the service may take to begin an answer")
 	f.BoolVar(&r.showSecrets, "show-secrets", false, "show specs whose secrets are not known")
 	for {
 		if err := f.Parse(args); err != nil {
@@ -231,6 +236,9 @@ func (r *command) parse(args []string) (words []string, err error) {
 		if r.server != "" {
 			r.store = ""
 		}
+	}
+	if r.timeout < 0 {
+		return nil, usage("-timeout is %v, want a time, or 0 for none", r.timeout)
 	}
 	if !slices.Contains([]string{"table", "json", "yaml"}, r.output) {
 		return nil, usage("-o is table, json or yaml")
@@ -260,6 +268,12 @@ Exit codes: %d done, %d error, %d usage, %d not found, %d conflict, %d not allow
 
 // connect makes the client, or opens the store.
 func (r *command) connect(ctx context.Context) error {
+	r.http = http.DefaultClient
+	if t, ok := http.DefaultTransport.(*http.Transport); ok { // else the program has one of its own
+		t = t.Clone()
+		t.ResponseHeaderTimeout = r.timeout // not that of the whole: a watch has no end
+		r.http = &http.Client{Transport: t}
+	}
 	switch {
 	case r.server != "" && r.store != "":
 		return usage("-server and -store exclude each other")
@@ -269,7 +283,7 @@ func (r *command) connect(ctx context.Context) error {
 			header.Set("Authorization", "Bearer "+token)
 		}
 		var err error
-		if r.client, err = api.NewClient(r.server, nil, header); err != nil {
+		if r.client, err = api.NewClient(r.server, r.http, header); err != nil {
 			return usage("%v", err)
 		}
 		return nil

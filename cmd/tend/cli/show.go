@@ -414,7 +414,7 @@ func (r *command) askQueues(ctx context.Context, o objects.Object) (says []strin
 	if token := r.Getenv("TEND_TOKEN"); token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := r.http.Do(req)
 	if err != nil {
 		return nil, err
 	}
