@@ -1308,6 +1308,11 @@ var All = []Mutant{
 		Package: "reconcile/depend", Test: "TestTwoReferencesToOneObjectAreOneHold",
 	},
 	{
+		Name: "nothing runs the cache of the objects that need others",
+		File: "reconcile/depend/tracker.go", Old: "all := []reconcile.Cached{t.users} //", New: "all := []reconcile.Cached{t.users}[:map[bool]int{false: 1}[BROKEN]] //",
+		Package: "reconcile/depend", Test: "TestReconcilerWithACacheOfItsOwnRuns",
+	},
+	{
 		Name: "a panic at one object ends the source of all",
 		File: "reconcile/depend/tracker.go", Old: "\t\tif v := recover(); v != nil {\n", New: "\t\tif BROKEN {\n\t\t\treturn\n\t\t}\n\t\tif v := recover(); v != nil {\n",
 		Package: "reconcile/depend", Test: "TestPanicAtOneObjectKeepsNoOtherFromRunning",

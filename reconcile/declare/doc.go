@@ -17,7 +17,9 @@
 //     place is not read half. An atomic rename and the swap of a symbolic link, as a mounted
 //     ConfigMap is changed, are seen too: the link's target counts.
 //   - A file that cannot be read, is gone, or is not what Decode accepts changes
-//     nothing: what was declared stays in force. Health, the log and [File.Left] say why.
+//     nothing: what was declared stays in force. The log and [File.Left] say why, and so
+//     does Health of a file that cannot be read. What Decode refuses parks the file's key,
+//     which is no matter of Health: metrics count it, and the debug page shows it.
 //   - The content is applied with [store.Store.Apply]: what is new is created, what differs
 //     updated, what is gone deleted. If more would be deleted than [Options.MaxDelete]
 //     allows, nothing is written, and the file waits for another content or for

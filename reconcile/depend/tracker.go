@@ -136,10 +136,10 @@ func (t *Tracker[S, T]) complete() error {
 	return nil
 }
 
-// Caches are those of the needed objects, for the Options.Reads of the controller, which
-// then waits for them and has the Manager run them.
+// Caches are those of the needed objects and of the objects that need them, for the
+// Options.Reads of the controller, which then waits for them and has the Manager run them.
 func (t *Tracker[S, T]) Caches() []reconcile.Cached {
-	all := make([]reconcile.Cached, 0, len(t.needs))
+	all := []reconcile.Cached{t.users} // the controller may have another one, as that of reconcile.For
 	for _, n := range t.needs {
 		all = append(all, n.cache)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -554,4 +555,41 @@ func (b *refusing) Commit(ctx context.Context, t store.Txn) (store.Revision, err
 		return 0, errors.New("refused")
 	}
 	return b.Backend.Commit(ctx, t)
+}
+
+// reconcile.For makes a cache of its own: the Manager has to run that of the tracker too.
+//
+// Negative control: the mutant "nothing runs the cache of the objects that need others".
+func TestReconcilerWithACacheOfItsOwnRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))(t)
+		needed, users := newHalf(t, b, "secret", newCloud()), newHalf(t, b, "thing", newCloud())
+		tracker := must(depend.New(users.cache, depend.On(needed.cache, secretOf, &depend.NeedOptions[Spec, Status]{
+			Ready: func(*Thing) bool { return true },
+		}), nil))(t)
+		runs := 0
+		ctrl := must(reconcile.For(users.store, tracker.Wrap(func(context.Context, *Thing) (reconcile.Result, error) {
+			runs++
+			return reconcile.Result{}, nil
+		}), &reconcile.ForOptions[Spec, Status]{Options: reconcile.Options[reconcile.Request]{Reads: tracker.Caches(), Logger: slog.New(slog.DiscardHandler)}}))(t)
+		check(t, ctrl.Watch(tracker.Source()))
+		must(users.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "dns"}, Spec: Spec{Secret: "key"}}))(t)
+
+		manager := reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
+		check(t, manager.Register(ctrl))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- manager.Run(ctx) }() // received below
+		settle()
+		if runs != 0 {
+			t.Errorf("%d runs before what it needs was there", runs)
+		}
+		must(needed.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "key"}}))(t)
+		settle()
+		if runs == 0 {
+			t.Errorf("no run with all that is needed: %v", ctrl.Ready())
+		}
+		stop()
+		check(t, <-ended)
+	})
 }

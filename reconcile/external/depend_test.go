@@ -84,8 +84,7 @@ func TestWhatAnObjectNeedsWakesItAfterARunThatPanicked(t *testing.T) {
 		}))
 		w.declare()
 		_, stop := w.serve(&reconcile.Options[reconcile.Request]{Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour}}, nil, known)
-		defer stop()
-		go func() { _ = disks.Run(t.Context()) }()
+		defer stop() // the Manager runs disks too
 		time.Sleep(10 * time.Second)
 		w.wantCondition(store.ConditionReady, store.True, "")
 		panics.Store(true)
