@@ -39,7 +39,8 @@ func IsThrottled(err error) bool {
 }
 
 // ThrottledUntil is the time that an error of Throttled was made with, through any
-// wrapping; false: err is none. The time may have passed.
+// wrapping; false: err is none. Of several it is the first that errors.As finds. The time
+// may have passed.
 func ThrottledUntil(err error) (until time.Time, ok bool) {
 	if e, ok := errors.AsType[*throttledError](err); ok {
 		return e.until, true
@@ -48,14 +49,38 @@ func ThrottledUntil(err error) (until time.Time, ok bool) {
 }
 
 // Pause pauses the bucket of an error that Throttled made, through any wrapping, and gives
-// the time until which; false: err is none.
+// the time until which; false: err is none. Of several that are joined, or wrap each other,
+// each bucket is paused until its own time, and the time is that of ThrottledUntil.
 func Pause(err error) (until time.Time, ok bool) {
-	e, ok := errors.AsType[*throttledError](err)
-	if !ok {
-		return until, false
+	if until, ok = ThrottledUntil(err); ok {
+		pauseAll(err)
 	}
-	if e.bucket != nil {
-		e.bucket.Throttle(e.until)
+	return until, ok
+}
+
+// maxWrapped bounds the walk through an error that wraps itself.
+const maxWrapped = 1 << 14
+
+// pauseAll makes the walk that errors.As makes, and does not end at the first error of Throttled.
+func pauseAll(err error) {
+	rest := []error{err} // what the walk has not come to
+	for range maxWrapped {
+		if len(rest) == 0 {
+			return
+		}
+		err, rest = rest[len(rest)-1], rest[:len(rest)-1]
+		e, ok := err.(*throttledError) //nolint:errorlint // this is the walk that errors.As would make
+		if as, has := err.(interface{ As(target any) bool }); has && !ok {
+			as.As(&e)
+		}
+		if e != nil && e.bucket != nil {
+			e.bucket.Throttle(e.until)
+		}
+		switch x := err.(type) { //nolint:errorlint // as above
+		case interface{ Unwrap() error }:
+			rest = append(rest, x.Unwrap())
+		case interface{ Unwrap() []error }:
+			rest = append(rest, x.Unwrap()...)
+		}
 	}
-	return e.until, true
 }

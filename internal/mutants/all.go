@@ -20,6 +20,11 @@ var All = []Mutant{
 		Package: "queue", Test: "TestRetryWaitsForTheLatestOfAll",
 	},
 	{
+		Name: "of joined errors that throttle one bucket alone is paused",
+		File: "ratelimit/throttled.go", Old: "\t\t\te.bucket.Throttle(e.until)\n", New: "\t\t\tif e.bucket.Throttle(e.until); BROKEN {\n\t\t\t\treturn\n\t\t\t}\n",
+		Package: "ratelimit", Test: "TestEachBucketOfAJoinedErrorIsPaused",
+	},
+	{
 		Name: "a priority that is asked for is ignored if it is the run's own",
 		File: "queue/item.go", Old: "(i.shard&chosen != 0 ||", New: "(i.shard&chosen != 0 && !BROKEN ||",
 		Package: "queue", Test: "TestPriorityAfterARun",
