@@ -227,12 +227,12 @@ var All = []Mutant{
 	{
 		Name: "the page ends before the runs",
 		File: "reconcile/manager.go", Old: "_, mb.last = r.(interface{ EndsLast() })", New: "_, mb.last = r.(interface{ EndsLast() })\n\tmb.last = mb.last && !BROKEN",
-		Package: "reconcile/web", Test: "TestListenServesUntilTheLastRunHasEnded",
+		Package: "reconcile/web", Test: "TestListenServesUntilTheLastRunHasEnded", Args: []string{"-test.timeout=3s"},
 	},
 	{
 		Name: "what is stopping is ready",
 		File: "reconcile/health.go", Old: "stopping := m.ctx != nil && m.ctx.Err() != nil", New: "stopping := m.ctx != nil && m.ctx.Err() != nil && !BROKEN",
-		Package: "reconcile/web", Test: "TestListenServesUntilTheLastRunHasEnded",
+		Package: "reconcile/web", Test: "TestListenServesUntilTheLastRunHasEnded", Args: []string{"-test.timeout=3s"},
 	},
 	{
 		Name: "a stopped queue takes keys",
