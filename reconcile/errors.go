@@ -122,6 +122,7 @@ func (e *PanicError) Unwrap() error {
 var (
 	errNotRunning = errors.New("not running yet")
 	errNotSynced  = errors.New("not synced yet")
+	errStopping   = errors.New("stopping")
 	errStopped    = errors.New("its queue was stopped, so it runs nothing any more")
 )
 

@@ -30,10 +30,18 @@ func (m *Manager) Live() http.Handler {
 	return m.checks((*member).live)
 }
 
-// Ready answers 200 once everything that runs has synced, and 503 until then,
-// in the form of Health.
+// Ready answers 200 from when everything that runs has synced until the context of Run ends,
+// and else 503, in the form of Health.
 func (m *Manager) Ready() http.Handler {
-	return m.checks((*member).ready)
+	return m.checks(func(mb *member) error {
+		m.mu.Lock()
+		stopping := m.ctx != nil && m.ctx.Err() != nil
+		m.mu.Unlock()
+		if stopping {
+			return cmp.Or(mb.live(), errStopping)
+		}
+		return mb.ready()
+	})
 }
 
 // Checks gives the lines of Health.

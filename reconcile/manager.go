@@ -23,6 +23,8 @@ import (
 //	Name() string    else it is named for its type
 //	Health() error   nil, or what is wrong: for the Manager's Health
 //	Ready() error    nil, or what it waits for: for the Manager's Ready
+//	EndsLast()       does nothing: a runner that has it is ended when all others have, as a
+//	                 server that shows how they end
 type Runner interface {
 	Run(ctx context.Context) error
 }
@@ -91,6 +93,7 @@ type member struct {
 	controller controller // nil: it is none
 	name       string
 	cache      bool     // outlives the others: they need it to stop in order
+	last       bool     // outlives even caches
 	found      bool     // a cache that was not registered: it runs for the controllers that use it, and takes no name
 	caches     []Cached // that it used when it was started, if it is a controller
 
@@ -154,6 +157,7 @@ func newMember(r Runner, n int) *member {
 	mb := &member{Runner: r, name: fmt.Sprintf("%T#%d", r, n)}
 	mb.controller, _ = r.(controller)
 	_, mb.cache = r.(Cached)
+	_, mb.last = r.(interface{ EndsLast() })
 	if named, ok := r.(interface{ Name() string }); ok {
 		mb.name = named.Name()
 	}
@@ -199,8 +203,8 @@ func (m *Manager) log() *slog.Logger { return cmp.Or(m.Logger, slog.Default()) }
 // Run runs everything that was registered and the caches that controllers use,
 // and blocks. Caches start first. When ctx ends, or a runner fails, everything is
 // stopped: controllers and other runners first, each controller giving its lease
-// back after its last run; caches last, when they have shown what the last runs wrote, or
-// a second later.
+// back after its last run; then caches, when they have shown what the last runs wrote, or
+// a second later; at the end the runners that have EndsLast, such as the page of package web.
 //
 // Run returns after the last of them has, with the first error and everything
 // else that failed, joined. At StopTimeout it returns anyway, with an error
@@ -235,9 +239,10 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 	m.mu.Unlock()
 	limit, cancel := context.WithTimeout(context.Background(), m.stopTimeout())
 	defer cancel()
-	left := m.stopAll(limit, false)
+	left := m.stopAll(limit, func(mb *member) bool { return !mb.cache && !mb.last })
 	m.awaitLastWrites(limit)
-	left = append(left, m.stopAll(limit, true)...) // caches serve the controllers while these drain
+	left = append(left, m.stopAll(limit, func(mb *member) bool { return mb.cache && !mb.last })...) // caches serve the controllers while these drain
+	left = append(left, m.stopAll(limit, func(mb *member) bool { return mb.last })...)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(left) > 0 {
@@ -246,16 +251,16 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 	return errors.Join(m.errs...)
 }
 
-// stopAll ends the caches or the other members, and names those that have not ended with
+// stopAll ends the members that which picks, and names those that have not ended with
 // limit. No member is added any more.
-func (m *Manager) stopAll(limit context.Context, caches bool) (left []string) {
+func (m *Manager) stopAll(limit context.Context, which func(*member) bool) (left []string) {
 	for _, mb := range m.present() {
-		if mb.cache == caches {
+		if which(mb) {
 			mb.cancel()
 		}
 	}
 	for _, mb := range m.present() {
-		if mb.cache == caches && !waitFor(limit, mb.done) {
+		if which(mb) && !waitFor(limit, mb.done) {
 			left = append(left, mb.name)
 		}
 	}
@@ -535,11 +540,11 @@ func (m *Manager) defaultPlacement(c controller) (lease.Placement, error) {
 	return nil, nil
 }
 
-// startLocked runs a member. ctx ends for the runners when everything is stopped, and for
-// the caches later.
+// startLocked runs a member. ctx ends for most runners when everything is stopped, and for
+// caches and those that end last later.
 func (m *Manager) startLocked(mb *member) {
 	ctx := m.ctx
-	if mb.cache {
+	if mb.cache || mb.last {
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -225,6 +225,16 @@ var All = []Mutant{
 		Package: "cmd/tend/cli", Test: "TestServiceThatNeverAnswersIsGivenUp", Args: []string{"-test.timeout=5s"},
 	},
 	{
+		Name: "the page ends before the runs",
+		File: "reconcile/manager.go", Old: "_, mb.last = r.(interface{ EndsLast() })", New: "_, mb.last = r.(interface{ EndsLast() })\n\tmb.last = mb.last && !BROKEN",
+		Package: "reconcile/web", Test: "TestListenServesUntilTheLastRunHasEnded", Args: []string{"-test.timeout=3s"},
+	},
+	{
+		Name: "what is stopping is ready",
+		File: "reconcile/health.go", Old: "stopping := m.ctx != nil && m.ctx.Err() != nil", New: "stopping := m.ctx != nil && m.ctx.Err() != nil && !BROKEN",
+		Package: "reconcile/web", Test: "TestListenServesUntilTheLastRunHasEnded", Args: []string{"-test.timeout=3s"},
+	},
+	{
 		Name: "a stopped queue takes keys",
 		File: "queue/queue.go", Old: "\tif err == nil {\n\t\ts.add(i, e, &a)", New: "\tif BROKEN && err == ErrStopped {\n\t\terr = nil\n\t} else if err == nil {\n\t\ts.add(i, e, &a)",
 		Package: "queue", Test: "TestStopFromAnyState",

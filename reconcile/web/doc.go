@@ -6,7 +6,8 @@
 //	err = manager.Register(controller, page)
 //
 //	/livez        for a supervisor: 503 when only a restart can help, see [reconcile.Manager.Live]
-//	/readyz       for load balancers and rolling updates: 503 until everything has synced
+//	/readyz       for load balancers and rolling updates: 503 until everything has synced, and
+//	              while it is stopping
 //	/healthz      for people and alerts: a line for each check; 503 when something is wrong
 //	/metrics      for Prometheus: the manager's, Go's and the process's own
 //	/debug        for people: package debug

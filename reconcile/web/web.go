@@ -253,8 +253,8 @@ func Listen(address string, m *reconcile.Manager, o *Options) (*Server, error) {
 	return Serve(l, h), nil
 }
 
-// Serve is a runner that serves h on l, named for l's address, until its context ends.
-// Then it takes no more requests and gives those under way five seconds. It closes l.
+// Serve is a runner that serves h on l, named for l's address, until its context ends: a
+// Manager ends it after all other runners. Then it takes no more requests and gives those under way five seconds. It closes l.
 func Serve(l net.Listener, h http.Handler) *Server { return &Server{l, h} }
 
 // A Server is a runner that serves a handler. Make one with Listen or Serve.
@@ -279,6 +279,10 @@ const stopTime = 5 * time.Second
 
 // Name implements reconcile.Runner's optional method.
 func (s *Server) Name() string { return "web " + s.Addr() }
+
+// EndsLast implements reconcile.Runner's optional method: probes and people are answered while
+// all else is stopping. /livez is well then, and /readyz is not.
+func (s *Server) EndsLast() {}
 
 // Run implements reconcile.Runner.
 func (s *Server) Run(ctx context.Context) error {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -489,6 +490,55 @@ func TestListenServesWhileTheManagerRuns(t *testing.T) {
 	idle := must(web.Listen(s.Addr(), m, nil)) // the port is free again
 	if err := idle.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// While runs are being finished, supervisors and people are answered: a probe that is refused
+// then has the process killed in the middle of them.
+// promise Q8
+//
+// Negative control: without EndsLast the connection is refused.
+func TestListenServesUntilTheLastRunHasEnded(t *testing.T) {
+	m := newManager(must(memory.New(nil)))
+	began, goOn := make(chan struct{}), make(chan struct{})
+	ctrl := must(reconcile.Each("sites", time.Hour, func(context.Context) (map[string]int, error) {
+		return map[string]int{"a": 1}, nil
+	}, func(context.Context, string, *int) (reconcile.Result, error) {
+		close(began)
+		<-goOn
+		return reconcile.Result{}, nil
+	}, nil))
+	s := must(web.Listen("127.0.0.1:0", m, nil))
+	if err := m.Register(ctrl, s); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }() // ended by cancel, waited for below
+	<-began
+	cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	asked := func(path string) int {
+		res, err := client.Get("http://" + s.Addr() + path)
+		if err != nil {
+			close(goOn)
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	for asked("/readyz") == http.StatusOK { // until it has been told to stop
+		runtime.Gosched()
+	}
+	if got := asked("/livez"); got != http.StatusOK {
+		t.Errorf("/livez answers %d while a run is being finished", got)
+	}
+	close(goOn)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Get("http://" + s.Addr() + "/livez"); err == nil {
+		t.Error("it is served after the end of Run")
 	}
 }
 
