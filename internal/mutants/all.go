@@ -1323,6 +1323,11 @@ var All = []Mutant{
 		Package: "reconcile/depend", Test: "TestTwoReferencesToOneObjectAreOneHold",
 	},
 	{
+		Name: "a tracker without its source lets objects wait",
+		File: "reconcile/depend/admit.go", Old: "if !t.sourced.Load() {", New: "if !t.sourced.Load() && !BROKEN {",
+		Package: "reconcile/depend", Test: "TestTrackerWithoutItsSourceFailsTheRuns",
+	},
+	{
 		Name: "nothing runs the cache of the objects that need others",
 		File: "reconcile/depend/tracker.go", Old: "all := []reconcile.Cached{t.users} //", New: "all := []reconcile.Cached{t.users}[:map[bool]int{false: 1}[BROKEN]] //",
 		Package: "reconcile/depend", Test: "TestReconcilerWithACacheOfItsOwnRuns",

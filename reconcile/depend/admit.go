@@ -53,8 +53,14 @@ type Permit[S, T any] struct {
 // Before the first use of a needed object Admit records that in both objects, by writes
 // that compare revisions: write makes those of o, again from what is stored, and brings o
 // up to date. An error of write is returned as it is. An object that uses what it used
-// before costs no write and no read of a store.
+// before costs no write and no read of a store. In a run of a controller to which
+// [Tracker.Source] was not given Admit fails: nothing would wake an object that waits.
 func (t *Tracker[S, T]) Admit(ctx context.Context, o *store.Object[S, T], write func(ctx context.Context, edit func(*store.Object[S, T]) error) error) (*Permit[S, T], error) {
+	if !t.sourced.Load() {
+		if of, ok := reconcile.RunInfo(ctx); ok {
+			return nil, fmt.Errorf("depend: nothing would wake %s %s when what it needs changes: give Tracker.Source to controller %q, by Watch", t.kind, o.Key(), of.Controller)
+		}
+	}
 	record, err := readHolds(&o.Meta)
 	if err != nil {
 		return nil, err

@@ -61,6 +61,7 @@ type Tracker[S, T any] struct {
 	o         Options
 	epoch     time.Time
 	signal    chan struct{} // holds a value when the source has something to do
+	sourced   atomic.Bool   // the source has run
 
 	mu       sync.Mutex // guards what follows
 	index    index
@@ -208,6 +209,7 @@ func (t *Tracker[S, T]) run(ctx context.Context, to reconcile.Sink[reconcile.Req
 		return err
 	}
 	t.begin()
+	t.sourced.Store(true)
 	ctx, cancel := context.WithCancelCause(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -588,6 +589,39 @@ func TestReconcilerWithACacheOfItsOwnRuns(t *testing.T) {
 		settle()
 		if runs == 0 {
 			t.Errorf("no run with all that is needed: %v", ctrl.Ready())
+		}
+		stop()
+		check(t, <-ended)
+	})
+}
+
+// A tracker whose source nothing runs would let objects wait for ever: the runs say so.
+//
+// Negative control: without the question in Admit the object waits, and nothing is said.
+func TestTrackerWithoutItsSourceFailsTheRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))(t)
+		needed, users := newHalf(t, b, "secret", newCloud()), newHalf(t, b, "thing", newCloud())
+		tracker := must(depend.New(users.cache, depend.On(needed.cache, secretOf, &depend.NeedOptions[Spec, Status]{
+			Ready: func(*Thing) bool { return true },
+		}), nil))(t)
+		var said error
+		ctrl := must(reconcile.For(users.store, tracker.Wrap(func(context.Context, *Thing) (reconcile.Result, error) {
+			t.Error("a run without what it needs")
+			return reconcile.Result{}, nil
+		}), &reconcile.ForOptions[Spec, Status]{Options: reconcile.Options[reconcile.Request]{
+			Reads: tracker.Caches(), Logger: slog.New(slog.DiscardHandler),
+			Hooks: reconcile.Hooks[reconcile.Request]{OnError: func(f reconcile.Failure[reconcile.Request]) { said = f.Err }},
+		}}))(t)
+		must(users.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "dns"}, Spec: Spec{Secret: "key"}}))(t)
+		manager := reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}
+		check(t, manager.Register(ctrl))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- manager.Run(ctx) }() // received below
+		settle()
+		if said == nil || !strings.Contains(said.Error(), "give Tracker.Source to controller") {
+			t.Errorf("the failure is %v", said)
 		}
 		stop()
 		check(t, <-ended)
