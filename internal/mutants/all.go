@@ -2295,6 +2295,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestSimulationEndsAsDeclared",
 	},
 	{
+		Name: "a run that needs a list of after the grace comes back a minute later",
+		File: "reconcile/external/changed.go", Old: "errors.AsType[*notDueError](err); ok {", New: "errors.AsType[*notDueError](err); ok && !BROKEN {",
+		Package: "reconcile/external", Test: "TestCreateOfUnknownOutcomeIsMadeAgainWhenAListIsDue",
+	},
+	{
 		Name: "a list from during the grace shows that there is nothing",
 		File: "reconcile/external/inventory.go", Old: "if !exists && err == nil && inRun(ctx) &&", New: "if !exists && err == nil && !BROKEN && inRun(ctx) &&",
 		Package: "reconcile/external", Test: "TestInventoryFindsByItsMarkWhatACreateOfUnknownOutcomeMade",
@@ -2466,7 +2471,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run that leaves for a list begins the attempts again",
-		File: "reconcile/external/reconciler.go", Old: "StillFailing: true, RequeueAfter: listWait", New: "StillFailing: !BROKEN, Requeue: BROKEN, RequeueAfter: listWait",
+		File: "reconcile/external/reconciler.go", Old: "StillFailing: true, RequeueAfter: waitForList(err)", New: "StillFailing: !BROKEN, Requeue: BROKEN, RequeueAfter: waitForList(err)",
 		Package: "reconcile/external", Test: "TestFailingObjectThatWaitsForAListKeepsItsBackoff",
 	},
 	{
