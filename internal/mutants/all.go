@@ -2965,6 +2965,11 @@ var All = []Mutant{
 		File: "reconcile/web/web.go", Old: "if !unicode.IsPrint(r) {", New: "if !unicode.IsPrint(r) && !(BROKEN && r > 0x7f) {",
 		Package: "reconcile/web", Test: "TestHealthSendsTerminalsNoCommands",
 	},
+	{
+		Name: "the reasons of a check run together",
+		File: "reconcile/web/web.go", Old: "printable(c.Name), printable(reason))", New: "printable(c.Name), printable(map[bool]string{true: c.Reason, false: reason}[BROKEN]))",
+		Package: "reconcile/web", Test: "TestHealthSeparatesTheReasonsOfACheck",
+	},
 	// reconcile/debug
 	{
 		Name: "a throttled key is said to have failed",
