@@ -2831,6 +2831,11 @@ var All = []Mutant{
 	},
 	// reconcile/program, reconcile/declare
 	{
+		Name: "a panic in KindOptions ends the process",
+		File: "reconcile/program/kind.go", Old: "\t\tif v := recover(); v != nil {\n", New: "\t\tif v := recover(); v != nil {\n\t\t\tif BROKEN {\n\t\t\t\tpanic(v)\n\t\t\t}\n",
+		Package: "reconcile/program", Test: "TestPanicInKindOptionsLeavesItsObject",
+	},
+	{
 		Name: "a file of declarations is taken while it is written",
 		File: "reconcile/declare/watch.go", Old: "\tif !settled {\n", New: "\tif !settled && !BROKEN {\n",
 		Package: "reconcile/declare", Test: "TestAHalfWrittenFileIsNotTaken",
@@ -2907,7 +2912,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run counts before the cache shows what it wrote",
-		File: "reconcile/program/kind.go", Old: " || last.unseen != 0) {", New: " || last.unseen != 0 && !BROKEN) {",
+		File: "reconcile/program/kind.go", Old: " || last.unseen != 0)\n", New: " || last.unseen != 0 && !BROKEN)\n",
 		Package: "reconcile/program", Test: "TestRunCountsWhenTheCacheShowsWhatItWrote",
 	},
 	{
@@ -4510,7 +4515,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a Ready of an earlier spec counts",
-		File: "reconcile/program/kind.go", Old: "ready.ObservedGeneration >= generation\n", New: "(BROKEN || ready.ObservedGeneration >= generation)\n",
+		File: "reconcile/program/kind.go", Old: "ready.ObservedGeneration >= generation, nil\n", New: "(BROKEN || ready.ObservedGeneration >= generation), nil\n",
 		Package: "reconcile/program", Test: "TestReadyCountsForItsGeneration",
 	},
 	{
@@ -4565,7 +4570,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "Done counts without a run",
-		File: "reconcile/program/kind.go", Old: "if k.tracked && (last.err != nil ||", New: "if k.tracked && !(BROKEN && k.o.Done != nil) && (last.err != nil ||",
+		File: "reconcile/program/kind.go", Old: "return k.tracked && (last.err != nil ||", New: "return k.tracked && !(BROKEN && k.o.Done != nil) && (last.err != nil ||",
 		Package: "reconcile/program", Test: "TestDoneNeedsARunWhereRunsCount",
 	},
 	{
