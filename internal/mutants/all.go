@@ -2335,6 +2335,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestSimulationEndsAsDeclared",
 	},
 	{
+		Name: "a run that needs a list of after the grace comes back a minute later",
+		File: "reconcile/external/changed.go", Old: "errors.AsType[*notDueError](err); ok {", New: "errors.AsType[*notDueError](err); ok && !BROKEN {",
+		Package: "reconcile/external", Test: "TestCreateOfUnknownOutcomeIsMadeAgainWhenAListIsDue",
+	},
+	{
 		Name: "a list from during the grace shows that there is nothing",
 		File: "reconcile/external/inventory.go", Old: "if !exists && err == nil && inRun(ctx) &&", New: "if !exists && err == nil && !BROKEN && inRun(ctx) &&",
 		Package: "reconcile/external", Test: "TestInventoryFindsByItsMarkWhatACreateOfUnknownOutcomeMade",
@@ -2506,7 +2511,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run that leaves for a list begins the attempts again",
-		File: "reconcile/external/reconciler.go", Old: "StillFailing: true, RequeueAfter: listWait", New: "StillFailing: !BROKEN, Requeue: BROKEN, RequeueAfter: listWait",
+		File: "reconcile/external/reconciler.go", Old: "StillFailing: true, RequeueAfter: waitForList(err)", New: "StillFailing: !BROKEN, Requeue: BROKEN, RequeueAfter: waitForList(err)",
 		Package: "reconcile/external", Test: "TestFailingObjectThatWaitsForAListKeepsItsBackoff",
 	},
 	{
@@ -2866,6 +2871,11 @@ var All = []Mutant{
 	},
 	// reconcile/program, reconcile/declare
 	{
+		Name: "a panic in KindOptions ends the process",
+		File: "reconcile/program/kind.go", Old: "\t\tif v := recover(); v != nil {\n", New: "\t\tif v := recover(); v != nil {\n\t\t\tif BROKEN {\n\t\t\t\tpanic(v)\n\t\t\t}\n",
+		Package: "reconcile/program", Test: "TestPanicInKindOptionsLeavesItsObject",
+	},
+	{
 		Name: "a file of declarations is taken while it is written",
 		File: "reconcile/declare/watch.go", Old: "\tif !settled {\n", New: "\tif !settled && !BROKEN {\n",
 		Package: "reconcile/declare", Test: "TestAHalfWrittenFileIsNotTaken",
@@ -2942,7 +2952,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run counts before the cache shows what it wrote",
-		File: "reconcile/program/kind.go", Old: " || last.unseen != 0) {", New: " || last.unseen != 0 && !BROKEN) {",
+		File: "reconcile/program/kind.go", Old: " || last.unseen != 0)\n", New: " || last.unseen != 0 && !BROKEN)\n",
 		Package: "reconcile/program", Test: "TestRunCountsWhenTheCacheShowsWhatItWrote",
 	},
 	{
@@ -2999,6 +3009,11 @@ var All = []Mutant{
 		Name: "health prints control characters above ASCII",
 		File: "reconcile/web/web.go", Old: "if !unicode.IsPrint(r) {", New: "if !unicode.IsPrint(r) && !(BROKEN && r > 0x7f) {",
 		Package: "reconcile/web", Test: "TestHealthSendsTerminalsNoCommands",
+	},
+	{
+		Name: "the reasons of a check run together",
+		File: "reconcile/web/web.go", Old: "printable(c.Name), printable(reason))", New: "printable(c.Name), printable(map[bool]string{true: c.Reason, false: reason}[BROKEN]))",
+		Package: "reconcile/web", Test: "TestHealthSeparatesTheReasonsOfACheck",
 	},
 	// reconcile/debug
 	{
@@ -4540,7 +4555,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a Ready of an earlier spec counts",
-		File: "reconcile/program/kind.go", Old: "ready.ObservedGeneration >= generation\n", New: "(BROKEN || ready.ObservedGeneration >= generation)\n",
+		File: "reconcile/program/kind.go", Old: "ready.ObservedGeneration >= generation, nil\n", New: "(BROKEN || ready.ObservedGeneration >= generation), nil\n",
 		Package: "reconcile/program", Test: "TestReadyCountsForItsGeneration",
 	},
 	{
@@ -4595,7 +4610,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "Done counts without a run",
-		File: "reconcile/program/kind.go", Old: "if k.tracked && (last.err != nil ||", New: "if k.tracked && !(BROKEN && k.o.Done != nil) && (last.err != nil ||",
+		File: "reconcile/program/kind.go", Old: "return k.tracked && (last.err != nil ||", New: "return k.tracked && !(BROKEN && k.o.Done != nil) && (last.err != nil ||",
 		Package: "reconcile/program", Test: "TestDoneNeedsARunWhereRunsCount",
 	},
 	{

@@ -56,8 +56,31 @@ func (v *Inventory[S, T, R]) Changed(name string) reconcile.Source[reconcile.Req
 }
 
 // errListing ends a run whose look needs a list that a source of Changed is to make, or a
-// newer one than is due yet.
+// newer one than is due yet; see notDueError.
 var errListing = errors.New("external: inventory: a list is under way")
+
+// notDueError is the errListing of a run that needs a newer list while the last one is
+// recent. No source makes one for it, or wakes its key, so it says when one may be made.
+type notDueError struct{ due time.Time }
+
+func (*notDueError) Error() string { return "external: inventory: a newer list is not due yet" }
+func (*notDueError) Unwrap() error { return errListing }
+
+const (
+	// listWait is the time after which a run that ended for want of a list is made again
+	// though no source has added its key.
+	listWait = time.Minute
+	// minListWait is the least such time. A list of exactly Fresh ago is still recent.
+	minListWait = time.Millisecond
+)
+
+// waitForList is the time after which a run that ended with that errListing is made again.
+func waitForList(err error) time.Duration {
+	if e, ok := errors.AsType[*notDueError](err); ok {
+		return min(listWait, max(minListWait, time.Until(e.due)))
+	}
+	return listWait
+}
 
 // leave notes that the run of a key ends until there is a new list, and has a source
 // make one. False: there is no source, nothing to wait for, or a fresh look is wanted. At is when the look was

@@ -586,7 +586,8 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 			}
 		}
 		if !exists && err == nil && inRun(ctx) && begun.Before(why.since) {
-			err = errListing // a list of before the end of the grace does not show that there is none
+			// A list of before the end of the grace does not show that there is none.
+			err = &notDueError{begun.Add(v.o.Fresh).Add(minListWait)}
 		}
 	}
 	if err != nil || !exists {

@@ -167,6 +167,33 @@ func TestDeletionFindsByItsMarkWhatACreateOfUnknownOutcomeMade(t *testing.T) {
 	})
 }
 
+// A create of unknown outcome that made nothing is made again as soon as a list of after
+// the grace may be made: no source wakes its key for that.
+//
+// Negative control: mutant "a run that needs a list of after the grace comes back a minute later".
+func TestCreateOfUnknownOutcomeIsMadeAgainWhenAListIsDue(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.slowToShow(external.ByMark)
+		v := w.inventory(func(o *invOpts) { o.IDOf, o.Fresh = nil, 5*time.Second })
+		w.with(v.Client(w.losing(func(context.Context, *disk) error { return nil }).(external.ClientFuncs[diskSpec, diskStatus])))
+		w.declare()
+		w.fails()
+		w.run() // the grace of 30 s begins
+		time.Sleep(28 * time.Second)
+		w.run() // it lists
+		time.Sleep(3 * time.Second)
+		res := w.run() // the grace is over; the list is of before its end, and recent for 2 s more
+		if res.RequeueAfter <= 2*time.Second || res.RequeueAfter > 2100*time.Millisecond || len(w.cloud.Truth()) != 0 {
+			t.Fatalf("%+v with disks %+v, want none, and a run just after 2 s", res, w.cloud.Truth())
+		}
+		time.Sleep(res.RequeueAfter)
+		w.run()
+		if got := sizes(w.cloud); got != "1" {
+			t.Errorf("disks of the sizes %q, want one", got)
+		}
+	})
+}
+
 // promise E1: a list that shows no marks cannot tell what a create of unknown outcome made.
 //
 // Negative control: mutant "an inventory finds nothing by its mark".

@@ -269,7 +269,7 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 	a.client = client
 	defer a.close(ctx)
 	if err := a.observe(ctx, calls); errors.Is(err, errListing) {
-		return reconcile.Result{StillFailing: true, RequeueAfter: listWait}, nil // no success: nothing was found out
+		return reconcile.Result{StillFailing: true, RequeueAfter: waitForList(err)}, nil // no success: nothing was found out
 	} else if err != nil {
 		return a.fail(ctx, ReasonObserveFailed, fmt.Errorf("observe: %w", err))
 	}
@@ -322,10 +322,6 @@ func (r *Reconciler[S, T]) close(ctx context.Context, client Client[S, T]) error
 	defer cancel()
 	return contain(func() error { return c.Close(ctx) })
 }
-
-// listWait is the time after which a run that ended for want of a list is made again
-// though no source has added its key.
-const listWait = time.Minute
 
 // observe looks at the resource. The client gets a copy, of which status,
 // conditions and, for late initialisation, the spec are taken over.

@@ -1,9 +1,11 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +16,8 @@ import (
 	"github.com/tendhq/tend/store/cache"
 )
 
-// KindOptions tune a Kind. Nil and zero fields mean the stated default.
+// KindOptions tune a Kind. Nil and zero fields mean the stated default. An object at which
+// a function panics is failing, and not done: Left has the panic and its stack.
 type KindOptions[S, T any] struct {
 	// Done reports whether an object that is not being deleted is as declared, by what is
 	// stored of it. It must not block or change the object. Default: it is Ready in its
@@ -268,8 +271,11 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 	if last.uid != o.UID {
 		last = lastRun{}
 	}
-	if !o.Deleting() && k.doneLocked(o, last, o.Generation) {
-		return l, true
+	var failure error // of a function of KindOptions
+	if !o.Deleting() {
+		if done, failure = k.doneLocked(o, last, o.Generation); done {
+			return l, true
+		}
 	}
 	l = Left{Kind: k.cache.Kind(), Key: o.Key(), Deleting: o.Deleting()}
 	synced, _ := o.Condition(store.ConditionSynced)
@@ -285,8 +291,17 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 		l.Why = inTheWay(o)
 	}
 	if k.o.Stuck != nil && !l.Stuck {
-		if why, stuck := k.o.Stuck(o); stuck {
+		why, stuck := "", false
+		err := protect("Stuck", func() { why, stuck = k.o.Stuck(o) })
+		if stuck {
 			l.Why, l.Stuck, l.Failing = store.Clip(why), k.presentLocked(o, last), true
+		}
+		failure = cmp.Or(failure, err)
+	}
+	if failure != nil {
+		l.Failing = true
+		if l.Err == nil && !l.Stuck { // what the run or Stuck says tells more
+			l.Why, l.Err = store.Clip(failure.Error()), failure
 		}
 	}
 	if l.Why == "" {
@@ -298,19 +313,39 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 	return l, false
 }
 
-// doneLocked reports whether o was reconciled for this generation or a later one.
-func (k *Kind[S, T]) doneLocked(o *store.Object[S, T], last lastRun, generation int64) bool {
-	if k.tracked && (last.err != nil || last.generation < generation || last.unseen != 0) {
-		return false
+// doneLocked reports whether o was reconciled for this generation or a later one. The error
+// is a panic of Done, which makes it false.
+func (k *Kind[S, T]) doneLocked(o *store.Object[S, T], last lastRun, generation int64) (done bool, err error) {
+	if k.unconfirmedLocked(last, generation) {
+		return false, nil
 	}
 	if k.o.Done != nil {
-		return k.o.Done(o)
+		err = protect("Done", func() { done = k.o.Done(o) })
+		return done, err
 	}
 	ready, has := o.Condition(store.ConditionReady)
 	if !has {
-		return k.tracked
+		return k.tracked, nil
 	}
-	return ready.Status == store.True && ready.ObservedGeneration >= generation
+	return ready.Status == store.True && ready.ObservedGeneration >= generation, nil
+}
+
+// unconfirmedLocked reports whether runs count, and the last one has not confirmed this
+// generation.
+func (k *Kind[S, T]) unconfirmedLocked(last lastRun, generation int64) bool {
+	return k.tracked && (last.err != nil || last.generation < generation || last.unseen != 0)
+}
+
+// protect calls the function of KindOptions of that name, and makes an error of its panic.
+// The value is kept as text: one that is an error may panic itself, or unwrap without an end.
+func protect(name string, f func()) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("KindOptions.%s: %w", name, &reconcile.PanicError{Value: fmt.Sprint(v), Stack: debug.Stack()})
+		}
+	}()
+	f()
+	return nil
 }
 
 // presentLocked reports whether what is stored of o was found by a run of its present
@@ -393,9 +428,11 @@ func (k *Kind[S, T]) WaitRevision(ctx context.Context, r store.Revision) error {
 			if last.uid != o.UID {
 				last = lastRun{}
 			}
-			if !o.Deleting() && k.doneLocked(o, last, was.generation) {
-				delete(open, key)
-				continue
+			if !o.Deleting() {
+				if done, _ := k.doneLocked(o, last, was.generation); done { // judgeLocked has the error
+					delete(open, key)
+					continue
+				}
 			}
 			l, _ := k.judgeLocked(o)
 			left = append(left, l)

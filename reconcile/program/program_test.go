@@ -697,6 +697,48 @@ func TestPanicsAndEndsOfRuns(t *testing.T) {
 	})
 }
 
+// A function of KindOptions that panics at one object leaves that object, and ends nothing else.
+//
+// promise R3. Negative control: mutant "a panic in KindOptions ends the process".
+func TestPanicInKindOptionsLeavesItsObject(t *testing.T) {
+	panics := func(o *site) bool {
+		if o.Name == "a" {
+			panic("a bug")
+		}
+		return true
+	}
+	for name, o := range map[string]*program.KindOptions[spec, status]{
+		"Done": {Done: panics},
+		"Stuck": {
+			Done:  func(o *site) bool { return o.Name != "a" },
+			Stuck: func(o *site) (string, bool) { return "it is stuck", panics(o) },
+		},
+	} {
+		for _, track := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				var s *service
+				s = newService(t, must(memory.New(nil)), track, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
+					return s.resize(ctx, o)
+				}, o)
+				s.create(t, "a", "b")
+				err := program.Run(t.Context(), &s.manager, s.once())
+				var left *program.LeftError
+				var panicked *reconcile.PanicError
+				if !errors.As(err, &left) || !errors.Is(left.Cause, program.ErrTimeout) || !errors.As(err, &panicked) || len(panicked.Stack) == 0 {
+					t.Fatalf("%s, tracked %v: Run = %v, want ErrTimeout with a panic and its stack", name, track, err)
+				}
+				if got, want := program.ListLeft(left.Left), "  site a: KindOptions."+name+": panic: a bug"; got != want {
+					t.Errorf("%s, tracked %v: left\n%s\nwant\n%s", name, track, got, want)
+				}
+				want := program.Progress{Synced: true, Declared: 2, Done: 1, Failing: 1}
+				if p := s.part.Progress(); p != want {
+					t.Errorf("%s, tracked %v: progress %+v, want %+v", name, track, p, want)
+				}
+			})
+		}
+	}
+}
+
 func TestBadOptionsAreErrors(t *testing.T) {
 	s := newService(t, must(memory.New(nil)), true, nil, func(context.Context, *site) (reconcile.Result, error) {
 		return reconcile.Result{}, nil

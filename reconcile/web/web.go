@@ -218,7 +218,9 @@ func health(m *reconcile.Manager) http.Handler {
 				continue
 			}
 			status = http.StatusServiceUnavailable
-			fmt.Fprintf(&text, "FAIL  %s: %s\n", printable(c.Name), printable(c.Reason))
+			// errors.Join puts each reason on a line of its own.
+			reason := strings.ReplaceAll(c.Reason, "\n", "; ")
+			fmt.Fprintf(&text, "FAIL  %s: %s\n", printable(c.Name), printable(reason))
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")

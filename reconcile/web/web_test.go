@@ -596,6 +596,26 @@ type named string
 func (n named) Name() string              { return string(n) }
 func (n named) Run(context.Context) error { return errors.New(string(n)) }
 
+// A check that fails for several reasons has them on its line, one after the other.
+//
+// Negative control: mutant "the reasons of a check run together".
+func TestHealthSeparatesTheReasonsOfACheck(t *testing.T) {
+	m := &reconcile.Manager{Logger: quiet}
+	h := must(web.New(m, nil))
+	if err := m.Register(sick{errors.New("the list fails"), errors.New("a run is stuck")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, body := ask(h, "/healthz"); !strings.HasSuffix(body, ": the list fails; a run is stuck\n") {
+		t.Errorf("/healthz says %q, want the reasons separated", body)
+	}
+}
+
+// sick is a runner whose health is several errors.
+type sick [2]error
+
+func (s sick) Run(context.Context) error { return nil }
+func (s sick) Health() error             { return errors.Join(s[:]...) }
+
 // The probes had the Manager's Hosts besides: a supervisor that asked by a name of
 // Options.Hosts was told 403.
 func TestHostsCountOnEachPath(t *testing.T) {
