@@ -2143,6 +2143,16 @@ var All = []Mutant{
 
 	// reconcile/lifecycle
 	{
+		Name: "a lifecycle runs by a cache of another kind",
+		File: "reconcile/internal/match/match.go", Old: "\tcase stored.Kind() != cached.Kind():", New: "\tcase stored.Kind() != cached.Kind() && !BROKEN:",
+		Package: "reconcile/lifecycle", Test: "TestControllerRefusesACacheOfOtherObjects",
+	},
+	{
+		Name: "backends are compared that cannot be",
+		File: "reconcile/internal/match/match.go", Old: "return reflect.ValueOf(a).Comparable() && a != b", New: "return (BROKEN || reflect.ValueOf(a).Comparable()) && a != b",
+		Package: "reconcile/internal/match", Test: "TestCheckComparesWhatItCan",
+	},
+	{
 		Name: "a run that was asked for ends the wait of one handler",
 		File: "reconcile/lifecycle/supersede.go", Old: "\t\tfor _, c := range ks.calls {\n\t\t\tc.retry = nil\n", New: "\t\tfor _, c := range ks.calls {\n\t\t\tc.retry = nil\n\t\t\tif BROKEN {\n\t\t\t\tbreak\n\t\t\t}\n",
 		Package: "reconcile/lifecycle", Test: "TestHandlersThatFailTogetherAreShownAndCalledTogether",
@@ -2234,6 +2244,11 @@ var All = []Mutant{
 	},
 
 	// reconcile/external
+	{
+		Name: "external takes a cache of other objects",
+		File: "reconcile/external/reconciler.go", Old: "match.Check(r.store, c); err != nil {", New: "match.Check(r.store, c); err != nil && !BROKEN {",
+		Package: "reconcile/external", Test: "TestControllerRefusesACacheOfOtherObjects",
+	},
 	{
 		Name: "no intent is stored before a create",
 		File: "reconcile/external/intent.go", Old: "\tif err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {\n\t\to.Intent = begun(", New: "\tif err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {\n\t\tif BROKEN {\n\t\t\treturn nil\n\t\t}\n\t\to.Intent = begun(",
@@ -2825,6 +2840,11 @@ var All = []Mutant{
 		Package: "reconcile/api", Test: "TestListsAndWatchesAreAllowedByNamespace",
 	},
 	// reconcile/program, reconcile/declare
+	{
+		Name: "declare takes a cache of other objects",
+		File: "reconcile/declare/file.go", Old: "match.Check(s, c); err != nil {", New: "match.Check(s, c); err != nil && !BROKEN {",
+		Package: "reconcile/declare", Test: "TestACacheOfOtherObjectsIsRefused",
+	},
 	{
 		Name: "a file of declarations is taken while it is written",
 		File: "reconcile/declare/watch.go", Old: "\tif !settled {\n", New: "\tif !settled && !BROKEN {\n",
