@@ -804,6 +804,11 @@ var All = []Mutant{
 
 	// reconcile
 	{
+		Name: "a key is done that its cache cannot know yet",
+		File: "reconcile/for.go", Old: "if !ok && !known {", New: "if !ok && !known && !BROKEN {",
+		Package: "reconcile", Test: "TestAsReconcilerFailsWhileItsCacheHasNotBeenFilled",
+	},
+	{
 		Name: "one key of a batch has looked for its write of unknown outcome",
 		File: "reconcile/settle.go", Old: "if x.stale && outcomes[i].Err == nil {", New: "if x.stale && outcomes[i].Err == nil && !(BROKEN && i > 0) {",
 		Package: "reconcile", Test: "TestBatchLooksForTheWritesOfAllItsKeys",
