@@ -804,6 +804,11 @@ var All = []Mutant{
 
 	// reconcile
 	{
+		Name: "runs that are left are not counted in the log",
+		File: "reconcile/supervisor.go", Old: "len(stop.Running)+len(left))", New: "len(stop.Running)*map[bool]int{!BROKEN: 1}[true]+len(left))",
+		Package: "reconcile", Test: "TestStoppingTakesNoLongerThanStopTimeout",
+	},
+	{
 		Name: "a key is done that its cache cannot know yet",
 		File: "reconcile/for.go", Old: "if !ok && !known {", New: "if !ok && !known && !BROKEN {",
 		Package: "reconcile", Test: "TestAsReconcilerFailsWhileItsCacheHasNotBeenFilled",
