@@ -615,6 +615,16 @@ var All = []Mutant{
 
 	// store/file
 	{
+		Name: "no path is the current directory",
+		File: "store/file/file.go", Old: "\tif path == \"\" {", New: "\tif path == \"\" && !BROKEN {",
+		Package: "store/file", Test: "TestIllegalOptionsAndPathsAreRefused",
+	},
+	{
+		Name: "a file that is open already is of another process",
+		File: "store/file/verify.go", Old: "return fmt.Errorf(\"%w: %s\", ErrLocked, path)", New: "if BROKEN {\n\t\t\treturn fmt.Errorf(\"%w: another process has %s open\", ErrForeign, path)\n\t\t}\n\t\treturn fmt.Errorf(\"%w: %s\", ErrLocked, path)",
+		Package: "store/file", Test: "TestSecondOpenIsRefused",
+	},
+	{
 		Name: "a list goes back to before the file was opened",
 		File: "store/file/file.go", Old: "\tb.pinFloor = b.history.head()\n", New: "\tif !BROKEN {\n\t\tb.pinFloor = b.history.head()\n\t}\n",
 		Package: "store/file", Test: "TestListOfARevisionBeforeAReopenIsRefused",
