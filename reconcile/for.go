@@ -57,8 +57,9 @@ func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S
 
 // AsReconciler makes a Reconciler of a function of an object. The object comes
 // from the cache, as a copy; a key the cache has nothing for is done, and f is not
-// called. While the cache cannot keep up with the key's own writes (Info.Stale) the
-// store is read instead.
+// called. If the cache has not synced, as one that nothing runs, such a run fails: see
+// Options.Reads. While the cache cannot keep up with the key's own writes (Info.Stale)
+// the store is read instead.
 //
 // It is nil if c or f is, which New refuses.
 func AsReconciler[S, T any](c *cache.Cache[S, T], f ObjectFunc[S, T]) Reconciler[Request] {
@@ -67,15 +68,19 @@ func AsReconciler[S, T any](c *cache.Cache[S, T], f ObjectFunc[S, T]) Reconciler
 	}
 	s := c.Store()
 	return Func[Request](func(ctx context.Context, key Request) (Result, error) {
+		known := c.Holds(key) // asked before Get: the cache may be filled in between
 		obj, ok := c.Get(key)
 		if x := runOf(ctx); x != nil && x.isStale() {
 			var err error
 			if obj, err = s.Get(ctx, key); err != nil && !errors.Is(err, store.ErrNotFound) {
 				return Result{}, err
 			}
-			ok = err == nil
+			ok, known = err == nil, true
 		} else if ok {
 			obj = s.Clone(obj)
+		}
+		if !ok && !known {
+			return Result{}, fmt.Errorf("reconcile: cache %q has not been filled for this key: run the cache, or give it to the Manager by Options.Reads", c.Name())
 		}
 		if !ok {
 			return Result{}, nil

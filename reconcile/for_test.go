@@ -127,3 +127,38 @@ func TestFailureOfAFunctionOfAnObjectTellsNoSecrets(t *testing.T) {
 		})
 	}
 }
+
+// A cache that nothing runs has no object, and says nothing of what exists: the run fails
+// until the cache has been filled. What a cache that has synced lacks is gone.
+func TestAsReconcilerFailsWhileItsCacheHasNotBeenFilled(t *testing.T) {
+	for name, o := range map[string]*cache.Options[spec, status]{"whole": nil, "sharded": {Shards: 4}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				things := newStore(t, newBackend(t), "thing")
+				create(t, things, "a")
+				c := must[*cache.Cache[spec, status]](t)(cache.New(things, o))
+				var ran list[string]
+				logger, lines := quiet()
+				ctrl := newController(t, reconcile.AsReconciler(c, func(_ context.Context, o *thing) (result, error) {
+					ran.add(o.Name)
+					return result{}, nil
+				}), &reconcile.Options[store.Key]{Backoff: exactly(time.Minute), Logger: logger})
+				add(t, ctrl, key("a"), key("gone"))
+				start(t, ctrl)
+				expectList(t, "ran while the cache was empty", ran.get())
+				expect(t, "errors", ctrl.Counts().Error, 2)
+				if !strings.Contains(lines.String(), "has not been filled") || !strings.Contains(lines.String(), "Options.Reads") {
+					t.Errorf("logged %q, want what to do about it", lines)
+				}
+				for i := range c.Shards() {
+					_, release := c.HoldShard(i)
+					defer release()
+				}
+				start(t, c)
+				pass(time.Minute)
+				expectList(t, "ran when the cache was filled", ran.get(), "a")
+				expect(t, "runs without error", ctrl.Counts().Success, 2)
+			})
+		})
+	}
+}

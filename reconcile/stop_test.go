@@ -201,7 +201,8 @@ func TestStoppingTakesNoLongerThanStopTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
 		r := record(func(context.Context, string) (result, error) { <-release; return result{}, nil })
-		c := newController(t, r, &reconcile.Options[string]{StopTimeout: 12 * time.Second})
+		logger, lines := quiet()
+		c := newController(t, r, &reconcile.Options[string]{StopTimeout: 12 * time.Second, Logger: logger})
 		if err := c.Watch(deafUntil(release)); err != nil {
 			t.Fatal(err)
 		}
@@ -216,6 +217,9 @@ func TestStoppingTakesNoLongerThanStopTimeout(t *testing.T) {
 		}
 		if strings.Contains(err.Error(), "workers") {
 			t.Errorf("got %v, want the run named once, and not as its worker as well", err)
+		}
+		if ended := logged(lines, "controller ended"); len(ended) != 1 || !strings.HasSuffix(ended[0], "left=2") {
+			t.Errorf("logged %q, want the run and the source counted, as in %v", ended, err)
 		}
 		close(release)
 	})

@@ -477,10 +477,11 @@ func (s *supervisor[K]) stop(endParts func()) error {
 	defer cancel()
 	left = append(left, s.k.parts.wait(ending)...)
 	s.enter(stateStopped)
-	s.k.log().Info("reconcile: controller ended", "controller", s.k.name, "left", len(left))
-	if stop := new(queue.StopError); errors.As(err, &stop) {
+	stop := new(queue.StopError)
+	if errors.As(err, &stop) {
 		err = fmt.Errorf("reconcile: controller %q: %w", s.k.name, err)
 	}
+	s.k.log().Info("reconcile: controller ended", "controller", s.k.name, "left", len(stop.Running)+len(left))
 	if len(left) > 0 {
 		err = errors.Join(err, fmt.Errorf("reconcile: controller %q: still running: %v", s.k.name, left))
 	}

@@ -650,6 +650,16 @@ var All = []Mutant{
 
 	// store/file
 	{
+		Name: "no path is the current directory",
+		File: "store/file/file.go", Old: "\tif path == \"\" {", New: "\tif path == \"\" && !BROKEN {",
+		Package: "store/file", Test: "TestIllegalOptionsAndPathsAreRefused",
+	},
+	{
+		Name: "a file that is open already is of another process",
+		File: "store/file/verify.go", Old: "return fmt.Errorf(\"%w: %s\", ErrLocked, path)", New: "if BROKEN {\n\t\t\treturn fmt.Errorf(\"%w: another process has %s open\", ErrForeign, path)\n\t\t}\n\t\treturn fmt.Errorf(\"%w: %s\", ErrLocked, path)",
+		Package: "store/file", Test: "TestSecondOpenIsRefused",
+	},
+	{
 		Name: "a list goes back to before the file was opened",
 		File: "store/file/file.go", Old: "\tb.pinFloor = b.history.head()\n", New: "\tif !BROKEN {\n\t\tb.pinFloor = b.history.head()\n\t}\n",
 		Package: "store/file", Test: "TestListOfARevisionBeforeAReopenIsRefused",
@@ -838,6 +848,16 @@ var All = []Mutant{
 	},
 
 	// reconcile
+	{
+		Name: "runs that are left are not counted in the log",
+		File: "reconcile/supervisor.go", Old: "len(stop.Running)+len(left))", New: "len(stop.Running)*map[bool]int{!BROKEN: 1}[true]+len(left))",
+		Package: "reconcile", Test: "TestStoppingTakesNoLongerThanStopTimeout",
+	},
+	{
+		Name: "a key is done that its cache cannot know yet",
+		File: "reconcile/for.go", Old: "if !ok && !known {", New: "if !ok && !known && !BROKEN {",
+		Package: "reconcile", Test: "TestAsReconcilerFailsWhileItsCacheHasNotBeenFilled",
+	},
 	{
 		Name: "one key of a batch has looked for its write of unknown outcome",
 		File: "reconcile/settle.go", Old: "if x.stale && outcomes[i].Err == nil {", New: "if x.stale && outcomes[i].Err == nil && !(BROKEN && i > 0) {",
@@ -2183,6 +2203,16 @@ var All = []Mutant{
 
 	// reconcile/lifecycle
 	{
+		Name: "a lifecycle runs by a cache of another kind",
+		File: "reconcile/internal/match/match.go", Old: "\tcase stored.Kind() != cached.Kind():", New: "\tcase stored.Kind() != cached.Kind() && !BROKEN:",
+		Package: "reconcile/lifecycle", Test: "TestControllerRefusesACacheOfOtherObjects",
+	},
+	{
+		Name: "backends are compared that cannot be",
+		File: "reconcile/internal/match/match.go", Old: "return reflect.ValueOf(a).Comparable() && a != b", New: "return (BROKEN || reflect.ValueOf(a).Comparable()) && a != b",
+		Package: "reconcile/internal/match", Test: "TestCheckComparesWhatItCan",
+	},
+	{
 		Name: "a run that was asked for ends the wait of one handler",
 		File: "reconcile/lifecycle/supersede.go", Old: "\t\tfor _, c := range ks.calls {\n\t\t\tc.retry = nil\n", New: "\t\tfor _, c := range ks.calls {\n\t\t\tc.retry = nil\n\t\t\tif BROKEN {\n\t\t\t\tbreak\n\t\t\t}\n",
 		Package: "reconcile/lifecycle", Test: "TestHandlersThatFailTogetherAreShownAndCalledTogether",
@@ -2274,6 +2304,11 @@ var All = []Mutant{
 	},
 
 	// reconcile/external
+	{
+		Name: "external takes a cache of other objects",
+		File: "reconcile/external/reconciler.go", Old: "match.Check(r.store, c); err != nil {", New: "match.Check(r.store, c); err != nil && !BROKEN {",
+		Package: "reconcile/external", Test: "TestControllerRefusesACacheOfOtherObjects",
+	},
 	{
 		Name: "no intent is stored before a create",
 		File: "reconcile/external/intent.go", Old: "\tif err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {\n\t\to.Intent = begun(", New: "\tif err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {\n\t\tif BROKEN {\n\t\t\treturn nil\n\t\t}\n\t\to.Intent = begun(",
@@ -2871,9 +2906,15 @@ var All = []Mutant{
 	},
 	// reconcile/program, reconcile/declare
 	{
+
 		Name: "a panic in KindOptions ends the process",
 		File: "reconcile/program/kind.go", Old: "\t\tif v := recover(); v != nil {\n", New: "\t\tif v := recover(); v != nil {\n\t\t\tif BROKEN {\n\t\t\t\tpanic(v)\n\t\t\t}\n",
 		Package: "reconcile/program", Test: "TestPanicInKindOptionsLeavesItsObject",
+	},
+	{
+		Name: "declare takes a cache of other objects",
+		File: "reconcile/declare/file.go", Old: "match.Check(s, c); err != nil {", New: "match.Check(s, c); err != nil && !BROKEN {",
+		Package: "reconcile/declare", Test: "TestACacheOfOtherObjectsIsRefused",
 	},
 	{
 		Name: "a file of declarations is taken while it is written",

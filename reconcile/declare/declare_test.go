@@ -742,3 +742,20 @@ func TestBadOptionsAreErrors(t *testing.T) {
 		t.Errorf("a file that is too long: %v", err)
 	}
 }
+
+func TestACacheOfOtherObjectsIsRefused(t *testing.T) {
+	b := must(memory.New(nil))
+	s := must(store.New[spec, struct{}](b, "site", nil))
+	ofKind := func(b store.Backend, kind string) *cache.Cache[spec, struct{}] {
+		return must(cache.New(must(store.New[spec, struct{}](b, kind, nil)), nil))
+	}
+	_, err := declare.New(s, ofKind(b, "plant"), "x", nil)
+	if err == nil || !strings.Contains(err.Error(), `"plant"`) || !strings.Contains(err.Error(), `"site"`) {
+		t.Errorf("a cache of another kind: %v, want an error that names both kinds", err)
+	}
+	_, err = declare.New(s, ofKind(must(memory.New(nil)), "site"), "x", nil)
+	if err == nil || !strings.Contains(err.Error(), "another backend") {
+		t.Errorf("a cache of another backend: %v, want an error that says so", err)
+	}
+	must(declare.New(s, ofKind(b, "site"), "x", nil))
+}

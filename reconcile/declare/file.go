@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/match"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -73,12 +74,16 @@ type content struct {
 	sum  [32]byte
 }
 
-// New makes a File for the objects of a store, with a cache of the same store. The
-// controller is called for the file and the kind, such as "sites.json:site". It fails on what is missing and on
-// options that make no sense; it does not look at the file, see Read.
+// New makes a File for the objects of a store, with a cache of the same kind and backend.
+// The controller is called for the file and the kind, such as "sites.json:site". It fails on
+// what is missing, on another cache, and on options that make no sense; it does not look at
+// the file, see Read.
 func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *Options[S, T]) (*File[S, T], error) {
 	if s == nil || c == nil || path == "" {
 		return nil, errors.New("declare: New needs a store, a cache and a path")
+	}
+	if err := match.Check(s, c); err != nil {
+		return nil, fmt.Errorf("declare: New(%s): %w", path, err)
 	}
 	f := &File[S, T]{store: s, cache: c, path: path, followers: make(map[*follower]struct{})}
 	if o != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,8 @@ import (
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
 )
 
 // case 82
@@ -648,6 +651,24 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 			t.Errorf("%+v was taken", o)
 		}
 	}
+}
+
+// A cache of another kind would run the reconciler by the keys of that kind.
+func TestControllerRefusesACacheOfOtherObjects(t *testing.T) {
+	w := newWorld(t)
+	disks := func(b store.Backend, kind string) *cache.Cache[diskSpec, diskStatus] {
+		return must(cache.New(must(store.New[diskSpec, diskStatus](b, kind, nil)), nil))
+	}
+	kind := w.store.Kind()
+	_, err := w.rec.Controller("", disks(w.backend, "tape"), nil)
+	if err == nil || !strings.Contains(err.Error(), `"tape"`) || !strings.Contains(err.Error(), strconv.Quote(kind)) {
+		t.Errorf("a cache of another kind = %v, want an error that names both kinds", err)
+	}
+	_, err = w.rec.Controller("", disks(must(memory.New(nil)), kind), nil)
+	if err == nil || !strings.Contains(err.Error(), "another backend") {
+		t.Errorf("a cache of another backend = %v, want an error that says so", err)
+	}
+	must(w.rec.Controller("", disks(w.backend, kind), nil))
 }
 
 // A one-shot request looks past every cache, and is gone when it was answered.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/match"
 	"github.com/tendhq/tend/reconcile/lifecycle"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
@@ -69,9 +70,9 @@ func New[S, T any](s *store.Store[S, T], c Connector[S, T], o *Options[S, T]) (*
 // when a run is asked for by annotation.
 //
 // Name is the kind if it is empty. A nil cache is one of its own, of the whole kind; a
-// Manager runs it. A cache with a selector must be told of [Options.Finalizer], or the
-// deletion of an object that has left the selector hangs. Options are those of the
-// controller.
+// Manager runs it. A cache of another kind or backend is an error. A cache with a selector
+// must be told of [Options.Finalizer], or the deletion of an object that has left the
+// selector hangs. Options are those of the controller.
 func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reconcile.Options[reconcile.Request]) (*reconcile.Controller[reconcile.Request], error) {
 	name = cmp.Or(name, r.kind)
 	if c == nil {
@@ -79,6 +80,9 @@ func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reco
 		if c, err = cache.New(r.store, nil); err != nil {
 			return nil, fmt.Errorf("external: controller %q: %w", name, err)
 		}
+	}
+	if err := match.Check(r.store, c); err != nil {
+		return nil, fmt.Errorf("external: controller %q: %w", name, err)
 	}
 	var options reconcile.Options[reconcile.Request]
 	if o != nil {

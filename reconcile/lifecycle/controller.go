@@ -12,6 +12,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/reconcile/internal/match"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -28,7 +29,7 @@ import (
 // [Lifecycle.From].
 //
 // Name is the kind if it is empty. A nil cache is one of its own, of the whole
-// kind; a Manager runs it. A cache with a selector must be told of
+// kind; a Manager runs it. A cache of another kind or backend is an error. A cache with a selector must be told of
 // [Lifecycle.Finalizers], or the deletion of an object that has left the
 // selector hangs.
 //
@@ -44,6 +45,9 @@ func (l *Lifecycle[S, T]) Controller(name string, c *cache.Cache[S, T], dependen
 		if c, err = cache.New(l.store, nil); err != nil {
 			return nil, fmt.Errorf("lifecycle: controller %q: %w", name, err)
 		}
+	}
+	if err := match.Check(l.store, c); err != nil {
+		return nil, fmt.Errorf("lifecycle: controller %q: %w", name, err)
 	}
 	var options reconcile.Options[reconcile.Request]
 	if o != nil {

@@ -694,6 +694,34 @@ func TestControllerIsNamedForItsKind(t *testing.T) {
 	}
 }
 
+// A cache of another kind would run the lifecycle by the keys of that kind, and one of
+// another backend by objects that the store does not have.
+func TestControllerRefusesACacheOfOtherObjects(t *testing.T) {
+	s := newWidgets(t)
+	gadgets, err := store.New[widgetSpec, widgetStatus](s.Backend(), "gadget", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := mustNew(t, s)
+	_, err = l.Controller("", newCache(t, gadgets, nil), nil, nil)
+	if err == nil || !strings.Contains(err.Error(), `"gadget"`) || !strings.Contains(err.Error(), `"widget"`) || strings.Contains(err.Error(), "backend") {
+		t.Errorf("a cache of another kind = %v, want an error that names both kinds", err)
+	}
+	_, err = l.Controller("", newCache(t, newKind[widgetSpec, widgetStatus](t, "widget"), nil), nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "another backend") {
+		t.Errorf("a cache of another backend = %v, want an error that says so", err)
+	}
+	same, err := store.New[widgetSpec, widgetStatus](s.Backend(), "widget", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*widgetCache{newCache(t, same, nil), newCache(t, s, &cache.Options[widgetSpec, widgetStatus]{Name: "mine", Shards: 8})} {
+		if _, err := l.Controller("", c, nil, nil); err != nil {
+			t.Errorf("cache %q of the same kind and backend = %v", c.Name(), err)
+		}
+	}
+}
+
 // newKind makes a store of another kind, on a backend of its own.
 func newKind[S, T any](t *testing.T, kind string) *store.Store[S, T] {
 	t.Helper()

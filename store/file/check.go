@@ -21,9 +21,12 @@ func (r Report) String() string {
 }
 
 // Check reads the whole file, as Open does, and changes nothing in it. It cannot
-// look into a file that a process has open: that is ErrLocked. Otherwise the
+// look into a file that is open, in this or another process: that is ErrLocked. Otherwise the
 // errors are those of Open.
 func Check(path string) (Report, error) {
+	if path == "" {
+		return Report{}, errNoPath
+	}
 	c, err := inspect(path, time.Second)
 	if err != nil {
 		return Report{}, err

@@ -171,7 +171,7 @@ func TestSecondProcessSaysSoAndExits(t *testing.T) {
 		t.Fatalf("the second process ended with %v, want exit status 3", err)
 	}
 	if got := string(out); !strings.Contains(got, ErrLocked.Error()) || !strings.Contains(got, path) {
-		t.Errorf("it said %q, want that another process has %s open", got, path)
+		t.Errorf("it said %q, want that %s is open already", got, path)
 	}
 }
 

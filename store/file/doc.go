@@ -12,7 +12,8 @@
 //     bytes; what is older gets store.ErrCompacted.
 //   - Concurrent writers share a disk write. Each is decided on its own, and one
 //     that gives up does not take the others along.
-//   - A second process is refused with ErrLocked, before it has read anything.
+//   - A second Open, in this or another process, is refused with ErrLocked, before it
+//     has read anything.
 //   - A file that is another's, torn, or altered is refused with ErrForeign or
 //     ErrCorrupt and left exactly as it is. Nothing is ever repaired silently:
 //     a record lost unnoticed reads as deleted, and something in a cloud would

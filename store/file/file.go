@@ -62,8 +62,8 @@ type Backend struct {
 
 // Options tune Open. Nil and zero fields mean the stated default.
 type Options struct {
-	// LockWait is how long Open waits for another process to let go of the
-	// file. Default: 1 s.
+	// LockWait is how long Open waits for the file if it is open already, in this or
+	// another process. Default: 1 s.
 	LockWait time.Duration
 
 	// HistoryRevisions and HistoryBytes bound the history from which watches
@@ -81,8 +81,9 @@ type Options struct {
 }
 
 var (
-	// ErrLocked is returned by Open when another process has the file open.
-	ErrLocked = errors.New("file: another process has the file open")
+	// ErrLocked is returned by Open and Check when the file is open already, in this or
+	// another process.
+	ErrLocked = errors.New("file: the file is open already, in this or another process")
 	// ErrForeign is returned by Open for a file that is not one of tend's, or is
 	// of another format. It is left as it is.
 	ErrForeign = errors.New("file: not a tend file")
@@ -90,15 +91,20 @@ var (
 	// an operation that meets such a record. Nothing is ever repaired: restore
 	// the file from a backup.
 	ErrCorrupt = errors.New("file: the file is damaged")
+
+	errNoPath = errors.New("file: the path is empty")
 )
 
 // Open opens the file at path, or creates it, readable and writable for its
 // owner only; its directory must exist. It reads the whole file once to be sure
 // of it (one to two seconds per GB from a warm cache), and refuses one that is
-// another's (ErrForeign), damaged (ErrCorrupt), or open elsewhere (ErrLocked,
+// another's (ErrForeign), damaged (ErrCorrupt), or open already (ErrLocked,
 // after Options.LockWait). It starts no goroutine; a timer looks twice a second whether
 // the file is still the one at its path (ErrReplaced).
 func Open(path string, o *Options) (*Backend, error) {
+	if path == "" {
+		return nil, errNoPath // filepath.Abs would make it the current directory
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, wrap(err)

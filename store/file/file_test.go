@@ -363,6 +363,8 @@ func TestSecondOpenIsRefused(t *testing.T) {
 	began := time.Now()
 	if _, err := Open(path, &Options{LockWait: 60 * time.Millisecond}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open returned %v, want ErrLocked and the path", err)
+	} else if !strings.Contains(err.Error(), "open already, in this or another process") {
+		t.Errorf("Open returned %q, want it to say that this process may have the file open", err)
 	}
 	if d := time.Since(began); d > 2*time.Minute {
 		t.Errorf("the refusal took %v", d)
@@ -385,6 +387,13 @@ func TestIllegalOptionsAndPathsAreRefused(t *testing.T) {
 	}
 	if _, err := Open(t.TempDir(), nil); !errors.Is(err, ErrForeign) {
 		t.Errorf("Open of a directory returned %v, want ErrForeign", err)
+	}
+	_, opened := Open("", nil)
+	_, checked := Check("")
+	for name, err := range map[string]error{"Open": opened, "Check": checked} {
+		if err == nil || errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "path is empty") {
+			t.Errorf("%s of no path returned %v, want an error that says so", name, err)
+		}
 	}
 	if _, err := Check(newPath(t)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Check of nothing returned %v, want ErrNotExist", err)
