@@ -2906,7 +2906,6 @@ var All = []Mutant{
 	},
 	// reconcile/program, reconcile/declare
 	{
-
 		Name: "a panic in KindOptions ends the process",
 		File: "reconcile/program/kind.go", Old: "\t\tif v := recover(); v != nil {\n", New: "\t\tif v := recover(); v != nil {\n\t\t\tif BROKEN {\n\t\t\t\tpanic(v)\n\t\t\t}\n",
 		Package: "reconcile/program", Test: "TestPanicInKindOptionsLeavesItsObject",
