@@ -60,10 +60,10 @@ func main() {
 		{"paused", "held"},
 		{"fine", ""},
 	} {
-		check(controller.Add(k.key))
-		if k.state == "held" {
+		if k.state == "held" { // before it is added, or its run may be over first
 			check(inspection.Do(ctx, reconcile.ActionPause, k.key, "its server is moved"))
 		}
+		check(controller.Add(k.key))
 		found := await(ctx, inspection, k.key, k.state)
 		fmt.Printf("%-10s %-12s %s\n", k.key, cmp.Or(found.State, "not queued"), cmp.Or(found.Error, found.Why, "-"))
 	}
