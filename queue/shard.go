@@ -2,9 +2,10 @@ package queue
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tendhq/tend/internal/spin"
 )
 
 // shard is a whole queue with one lock and one order: the core. It knows of no
@@ -19,7 +20,7 @@ import (
 type shard struct {
 	// What each run of a key changes lies together: an add in one processor and the run
 	// in another bring each cache line of it over.
-	mu      sync.Mutex
+	mu      spin.Mutex
 	fx      effects
 	moment  int64 // the time of this critical section; 0: it was not asked for
 	id      uint8
