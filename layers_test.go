@@ -23,7 +23,7 @@ var layers = map[string]int{
 	"internal/comingfrom":         0,  // for tests
 	"internal/debugworld":         7,  // for tests
 	"internal/diagram":            0,  // a command
-	"internal/endless":            -1,
+	"internal/endless":            -2,
 	"internal/fileorder":          0, // for tests
 	"internal/mutants":            0, // for tests
 	"internal/promises":           0, // a command

@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"errors"
 	"time"
+
+	"github.com/tendhq/tend/internal/endless"
 )
 
 // throttledError is what Throttled makes.
@@ -53,34 +55,18 @@ func ThrottledUntil(err error) (until time.Time, ok bool) {
 // each bucket is paused until its own time, and the time is that of ThrottledUntil.
 func Pause(err error) (until time.Time, ok bool) {
 	if until, ok = ThrottledUntil(err); ok {
-		pauseAll(err)
+		endless.Walk(err, pause)
 	}
 	return until, ok
 }
 
-// maxWrapped bounds the walk through an error that wraps itself.
-const maxWrapped = 1 << 14
-
-// pauseAll makes the walk that errors.As makes, and does not end at the first error of Throttled.
-func pauseAll(err error) {
-	rest := []error{err} // what the walk has not come to
-	for range maxWrapped {
-		if len(rest) == 0 {
-			return
-		}
-		err, rest = rest[len(rest)-1], rest[:len(rest)-1]
-		e, ok := err.(*throttledError) //nolint:errorlint // this is the walk that errors.As would make
-		if as, has := err.(interface{ As(target any) bool }); has && !ok {
-			as.As(&e)
-		}
-		if e != nil && e.bucket != nil {
-			e.bucket.Throttle(e.until)
-		}
-		switch x := err.(type) { //nolint:errorlint // as above
-		case interface{ Unwrap() error }:
-			rest = append(rest, x.Unwrap())
-		case interface{ Unwrap() []error }:
-			rest = append(rest, x.Unwrap()...)
-		}
+// pause pauses the bucket of one error, if Throttled made it or its As says so.
+func pause(err error) {
+	e, ok := err.(*throttledError) //nolint:errorlint // Walk comes to those that are wrapped
+	if as, has := err.(interface{ As(target any) bool }); has && !ok {
+		as.As(&e)
+	}
+	if e != nil && e.bucket != nil {
+		e.bucket.Throttle(e.until)
 	}
 }

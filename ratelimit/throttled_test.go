@@ -46,17 +46,17 @@ func TestEachBucketOfAJoinedErrorIsPaused(t *testing.T) {
 	})
 }
 
-// endless wraps itself.
-type endless struct{}
+// selfWrappedError wraps itself.
+type selfWrappedError struct{}
 
-func (endless) Error() string { return "endless" }
-func (endless) Unwrap() error { return endless{} }
+func (selfWrappedError) Error() string { return "endless" }
+func (selfWrappedError) Unwrap() error { return selfWrappedError{} }
 
 // An error without an end that a cloud's client gave as the reason hangs no run.
 func TestPauseForAnErrorWithoutAnEndReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, until := bucketOf(t, "b", 1, 1), time.Now().Add(time.Minute)
-		if got, ok := Pause(Throttled(b, until, endless{})); !ok || !got.Equal(until) || !b.Stats().Until.Equal(until) {
+		if got, ok := Pause(Throttled(b, until, selfWrappedError{})); !ok || !got.Equal(until) || !b.Stats().Until.Equal(until) {
 			t.Errorf("Pause gave %v, %v, and the bucket %v; want %v", got, ok, b, until)
 		}
 	})

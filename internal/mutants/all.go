@@ -21,7 +21,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "of joined errors that throttle one bucket alone is paused",
-		File: "ratelimit/throttled.go", Old: "\t\t\te.bucket.Throttle(e.until)\n", New: "\t\t\tif e.bucket.Throttle(e.until); BROKEN {\n\t\t\t\treturn\n\t\t\t}\n",
+		File: "ratelimit/throttled.go", Old: "endless.Walk(err, pause)", New: "if e, one := errors.AsType[*throttledError](err); BROKEN && one {\n\t\t\tpause(e)\n\t\t\treturn until, ok\n\t\t}\n\t\tendless.Walk(err, pause)",
 		Package: "ratelimit", Test: "TestEachBucketOfAJoinedErrorIsPaused",
 	},
 	{
