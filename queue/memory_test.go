@@ -2,6 +2,7 @@ package queue
 
 import (
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -39,6 +40,32 @@ func TestNothingIsAllocated(t *testing.T) {
 			}
 		}
 		q.Close()
+	}
+}
+
+// Nor does a number of keys that goes up and down.
+//
+// Negative control: with a table that shrinks while it is small there were 52 allocations each
+// time that 500 keys came and went.
+func TestNothingIsAllocatedWhileTheDepthSwings(t *testing.T) {
+	q := newQueue(t, oneOrder())
+	var its [500]Item[string]
+	keys := make([]string, len(its))
+	for k := range keys {
+		keys[k] = strconv.Itoa(k)
+	}
+	swing := func() {
+		add(t, q, keys...)
+		for k := range its {
+			its[k], _ = q.Get(t.Context())
+		}
+		for k := range its {
+			its[k].Done()
+		}
+	}
+	swing()
+	if n := testing.AllocsPerRun(10, swing); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
 	}
 }
 

@@ -32,7 +32,6 @@ type spot struct {
 
 const (
 	minSegment   = 16
-	keptSegment  = 256 // the size below which a table of one segment does not shrink
 	splitSegment = 1008
 	afterSplit   = 672
 	sparseDepth  = 4  // up to some 4,000 keys segments are a quarter full at most, beyond it four fifths
@@ -77,16 +76,13 @@ func (t *table) insert(hash, i uint32, at spot) (moved int) {
 }
 
 // remove takes index i out and moves back what was displaced by it, so that
-// there are no tombstones. A segment that is a sixteenth as full as it may be shrinks to a
-// quarter, unless it is small; moved is how many words that moved.
+// there are no tombstones. In a large table a segment that is a sixteenth as full as it may
+// be shrinks to a quarter; moved is how many words that moved. A small one keeps its at most
+// 64 KB: where the number of keys goes up and down all the time it would grow again as often.
 func (t *table) remove(hash, i uint32) (moved int) {
 	s := t.segment(hash)
 	s.closeGap(s.seek(hash, uint64(hash)<<32|uint64(i+1)))
-	least := minSegment
-	if s.depth == 0 {
-		least = keptSegment
-	}
-	if s.n--; s.n*16 < s.high && len(s.words) > least {
+	if s.n--; s.n*16 < s.high && s.depth >= sparseDepth && len(s.words) > minSegment {
 		moved = int(s.n)
 		t.replace(hash, s.part(0, 0, s.depth, max(len(s.words)/4, minSegment)))
 	}

@@ -370,6 +370,11 @@ var All = []Mutant{
 		Package: "queue", Test: "TestTimesAreRightInAProcessThatRunsForYears",
 	},
 	{
+		Name: "a small table shrinks",
+		File: "queue/table.go", Old: "s.depth >= sparseDepth && len", New: "(BROKEN || s.depth >= sparseDepth) && len",
+		Package: "queue", Test: "TestNothingIsAllocatedWhileTheDepthSwings",
+	},
+	{
 		Name: "a table keeps the size of its best day",
 		File: "queue/table.go", Old: "s.n*16 < s.high", New: "s.n*16 < s.high && !(BROKEN && s.n > 0)",
 		Package: "queue", Test: "TestTableShrinksWithItsKeys",
