@@ -81,8 +81,8 @@ type Left struct {
 	Deleting, Failing, Stuck bool
 }
 
-// String is such as "site shop: DialError: no route to host", on one line: of characters
-// that do not show, U+FFFD takes the place.
+// String is such as "site shop: DialError: no route to host", on one line: "; " parts the
+// lines of its reason, and of characters that do not show, U+FFFD takes the place.
 func (l Left) String() string {
 	s := l.Kind
 	if l.Key != (store.Key{}) {
@@ -96,7 +96,7 @@ func (l Left) String() string {
 			return r
 		}
 		return unicode.ReplacementChar
-	}, l.Why)
+	}, strings.ReplaceAll(strings.TrimSpace(l.Why), "\n", "; "))
 }
 
 func sortLeft(left []Left) {

@@ -797,8 +797,8 @@ func TestAListOfWhatIsLeftIsBounded(t *testing.T) {
 
 // What comes from elsewhere cannot write to the terminal, or begin a line of its own.
 func TestControlCharactersOfWhatIsLeftAreNotPrinted(t *testing.T) {
-	l := program.Left{Kind: "site", Key: store.Key{Name: "a"}, Why: "no\x1b[2Jroute\nsite b: well \u009b"}
-	if got, want := l.String(), "site a: no\uFFFD[2Jroute\uFFFDsite b: well \uFFFD"; got != want {
+	l := program.Left{Kind: "site", Key: store.Key{Name: "a"}, Why: "no\x1b[2Jroute\nsite b: well \u009b\n"}
+	if got, want := l.String(), "site a: no\uFFFD[2Jroute; site b: well \uFFFD"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
