@@ -28,8 +28,10 @@ func TestDiskIsMade(t *testing.T) {
 		if got := cloud.Peek("data").Props["size"]; got != "10GB" {
 			t.Errorf("the disk has size %q, want 10GB", got)
 		}
-		if disk, err := disks.Get(t.Context(), key); err != nil || !disk.Ready() {
-			t.Errorf("the object is not ready: %v, %v", disk.Conditions, err)
+		if disk, err := disks.Get(t.Context(), key); err != nil {
+			t.Error(err)
+		} else if !disk.Ready() {
+			t.Errorf("the object is not ready: %v", disk.Conditions)
 		}
 	})
 }
