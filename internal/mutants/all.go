@@ -4694,6 +4694,26 @@ var All = []Mutant{
 		File: "cmd/tend/cli/change.go", Old: "\t\tn.Tag = \"!!str\"\n", New: "\t\tif !BROKEN {\n\t\t\tn.Tag = \"!!str\"\n\t\t}\n",
 		Package: "cmd/tend/cli", Test: "TestDateOfADeclarationStaysAsItIsWritten",
 	},
+	{
+		Name: "a list counts after a look that found nothing",
+		File: "reconcile/external/inventory.go", Old: "if _, on := v.list.byID[id]; on || v.listing != nil {", New: "if _, on := v.list.byID[id]; (on || v.listing != nil) && !BROKEN {",
+		Package: "reconcile/external", Test: "TestListOfBeforeALookThatFoundNothingDoesNotCount",
+	},
+	{
+		Name: "a bound of what is remembered that overflows",
+		File: "reconcile/external/inventory.go", Old: "return !recent(at, longestLook, now)", New: "return !recent(at, longestLook, now) || BROKEN && v.o.Settle+max(v.o.Fresh, v.o.DetailFresh)+longestLook < 0",
+		Package: "reconcile/external", Test: "TestWriteIsRememberedWhereDetailsCountForEver",
+	},
+	{
+		Name: "a poll interval has no bound",
+		File: "reconcile/external/poll.go", Old: "return min(max(d, 0), longestPoll)", New: "if BROKEN {\n\t\treturn max(d, 0)\n\t}\n\treturn min(max(d, 0), longestPoll)",
+		Package: "reconcile/external", Test: "TestPollIntervalOfAnyLengthIsATime",
+	},
+	{
+		Name: "allowed deletions overflow",
+		File: "reconcile/external/deletelimit.go", Old: "hold.More = min(hold.More, math.MaxInt-n)", New: "hold.More = min(hold.More, map[bool]int{false: math.MaxInt - n, true: math.MaxInt}[BROKEN])",
+		Package: "reconcile/external", Test: "TestAllowedDeletesDoNotOverflow",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -146,6 +147,7 @@ func (r *Reconciler[S, T]) AllowDeletes(ctx context.Context, n int) error {
 	for {
 		at, hold, err := r.readDeleteHold(ctx)
 		if err == nil {
+			hold.More = min(hold.More, math.MaxInt-n) // the sum must not overflow
 			err = r.writeDeleteHold(ctx, at, deleteHold{Held: hold.Held, More: hold.More + n})
 		}
 		if !errors.Is(err, store.ErrConflict) {

@@ -3,6 +3,7 @@ package external_test
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,6 +210,25 @@ func TestDeletionThatLastsCountsOnce(t *testing.T) {
 		w.reconcileAll([]store.Key{keys[3], keys[0], keys[1], keys[2]})
 		if reason, _, err := w.rec.DeletesHeld(t.Context()); reason != "" || err != nil {
 			t.Errorf("held: %q, %v; want no hold: one deletion was begun within the hour", reason, err)
+		}
+	})
+}
+
+// An operator that allows as many as there are, and does so twice, allows no fewer.
+//
+// Negative control: mutant "allowed deletions overflow".
+func TestAllowedDeletesDoNotOverflow(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := deleteWorld(t, w, 5)
+		w.reconcileAll(keys)
+		for range 2 {
+			if err := w.rec.AllowDeletes(t.Context(), math.MaxInt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.reconcileAll(keys)
+		if n := w.cloud.Calls("Delete"); n != 5 {
+			t.Errorf("%d resources were deleted, want all 5", n)
 		}
 	})
 }

@@ -117,7 +117,7 @@ type Inventory[S, T, R any] struct {
 	list    snapshot[R]
 	failed  time.Time // when a list last failed
 	listing *listing
-	written map[string]time.Time // by id: when, if a list may not show it yet
+	written map[string]time.Time // by id: when, or Settle before it was found gone, if a list may not show it yet
 	single  map[string]single[R] // what the list does not show, or not reliably
 	detail  map[string]detail[R] // what the list shows in part; empty without Detail
 	held    string               // by Hold
@@ -297,6 +297,13 @@ func (v *Inventory[S, T, R]) settledLocked(id string, begun time.Time) bool {
 	return !begun.Before(v.written[id].Add(v.o.Settle)) // since the zero time, if it was not written
 }
 
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
 func recent(t time.Time, fresh time.Duration, at time.Time) bool {
 	return !t.IsZero() && at.Sub(t) <= fresh
 }
@@ -322,6 +329,11 @@ func (v *Inventory[S, T, R]) get(ctx context.Context, id string) (R, bool, error
 	case !v.settledLocked(id, got.begun): // used once: it may show either side of a write
 	case !exists:
 		delete(v.single, id)
+		if _, on := v.list.byID[id]; on || v.listing != nil {
+			// A list that was begun before may show it, and does not count for it any more:
+			// else what is known to be gone would be there again.
+			v.written[id] = later(v.written[id], got.begun.Add(-v.o.Settle))
+		}
 	case !got.begun.Before(v.single[id].begun):
 		got.r = r
 		v.single[id] = got
@@ -500,7 +512,8 @@ const longestLook = time.Hour
 func (v *Inventory[S, T, R]) forgetLocked() {
 	now := time.Now()
 	v.written = without(v.written, func(_ string, at time.Time) bool {
-		return !recent(at, v.o.Settle+max(v.o.Fresh, v.o.DetailFresh)+longestLook, now)
+		at = at.Add(v.o.Settle).Add(max(v.o.Fresh, v.o.DetailFresh)) // a sum of durations may overflow
+		return !recent(at, longestLook, now)
 	})
 	v.single = without(v.single, func(_ string, one single[R]) bool { return !recent(one.begun, v.o.Fresh, now) })
 	v.detail = without(v.detail, func(_ string, d detail[R]) bool { return !recent(d.begun, v.o.DetailFresh, now) })

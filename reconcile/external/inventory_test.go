@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -807,5 +808,52 @@ func TestDeletionLooksForACreateThatLeftNoName(t *testing.T) {
 		if got := sizes(w.cloud); got != "" || !w.gone() {
 			t.Errorf("gone: %v; disks of the sizes %q, want none", w.gone(), got)
 		}
+	})
+}
+
+// A look at the resource itself found it gone. The list of before shows it, and would have
+// the object in order again for as long as that list counts.
+//
+// promise E1. Negative control: mutant "a list counts after a look that found nothing".
+func TestListOfBeforeALookThatFoundNothingDoesNotCount(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(2)
+		v := w.inventory()
+		w.reconcileBy(v)
+		w.reconcileAll(keys)
+		w.cloud.Remove("t-d00000")
+		time.Sleep(time.Second)
+		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error {
+			o.Annotations = map[string]string{store.AnnotationReconcileNow: "", external.PolicyAnnotation: "observe"}
+			return nil
+		}))
+		for range 2 { // the second run is no longer the one that was asked for
+			must(w.rec.Reconcile(t.Context(), keys[0]))
+			if c, _ := must(w.store.Get(t.Context(), keys[0])).Condition(store.ConditionSynced); c.Reason != external.ReasonMissing {
+				t.Errorf("the object says %q of a resource that is gone, want %q", c.Reason, external.ReasonMissing)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		if s := must(v.Report(t.Context())); len(s.Missing) != 1 || v.Remembered() != 0 {
+			t.Errorf("the report of the next list: %v, %d entries left; want the resource missing, and none left", s, v.Remembered())
+		}
+	})
+}
+
+// Lists fail, and what Detail read counts for ever: what was written is remembered all the
+// same, so that what is read before the write has settled is used once.
+//
+// Negative control: mutant "a bound of what is remembered that overflows".
+func TestWriteIsRememberedWhereDetailsCountForEver(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, BrokenPages: 1}))
+		w.restart(nil)
+		w.cloud.Put(resource{Name: "x"})
+		v := w.inventory(func(o *invOpts) { o.DetailFresh = math.MaxInt64 })
+		v.Invalidate("x")
+		for range 2 {
+			wantLook(t, v, "x", true)
+		}
+		w.wantCalls(map[string]int{"Get": 2})
 	})
 }

@@ -47,8 +47,11 @@ func (p poll[S, T]) interval(o *store.Object[S, T]) time.Duration {
 	if p.hook != nil {
 		d = p.hook(o, d)
 	}
-	return max(d, 0)
+	return min(max(d, 0), longestPoll)
 }
+
+// longestPoll bounds an interval, so that sums of it and its jitter do not overflow.
+const longestPoll = 100 * 365 * 24 * time.Hour
 
 // notDue is the time until an object's first look in this process, if that can
 // wait for its phase: it was in order when another process last looked, nothing

@@ -109,3 +109,29 @@ func TestPollWithPhaseSettlesAtOneInterval(t *testing.T) {
 		}
 	})
 }
+
+// Intervals that mean "never": their sums must not come out below zero, which would be no
+// poll at all or, as a duration, one at once.
+//
+// Negative control: mutant "a poll interval has no bound".
+func TestPollIntervalOfAnyLengthIsATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, d := range []time.Duration{1, time.Hour, 1 << 62, 1<<62 + 1, 1<<63 - 1} {
+			for _, phased := range []bool{false, true} {
+				p := poll[struct{}, struct{}]{every: d, jitter: d / 10, phased: phased, start: time.Now()}
+				o := &object{}
+				o.SetReady()
+				o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.True})
+				for range 100 {
+					o.Name += "x"
+					if next := p.next(o); next < 0 || next < d/4 && next < 10*365*24*time.Hour {
+						t.Fatalf("poll every %v, phased %v: next look after %v", d, phased, next)
+					}
+					if due := p.notDue(o); due < 0 || !phased && due != 0 {
+						t.Fatalf("poll every %v, phased %v: first look after %v", d, phased, due)
+					}
+				}
+			}
+		}
+	})
+}
