@@ -68,7 +68,24 @@ func (b *Bucket) Throttle(until time.Time) {
 	if !until.After(now) || !until.After(b.until) {
 		return
 	}
-	if !b.until.After(now) { // else the pause that lasts is extended
+	b.throttleLocked(now, until)
+}
+
+// ThrottleUntil is Throttle that may end a pause that lasts sooner, too: at until, or now
+// if that has passed. In between the bucket gives nothing, as it would after a Resume.
+func (b *Bucket) ThrottleUntil(until time.Time) {
+	b.change(func(now time.Time) {
+		switch {
+		case until.After(now):
+			b.throttleLocked(now, until)
+		case b.until.After(now):
+			b.until = now
+		}
+	})
+}
+
+func (b *Bucket) throttleLocked(now, until time.Time) {
+	if !b.until.After(now) { // else the pause that lasts gets another end
 		b.throttled += b.until.Sub(b.from)
 		b.from = now
 	}
@@ -76,13 +93,7 @@ func (b *Bucket) Throttle(until time.Time) {
 }
 
 // Resume ends a pause before its time, in every queue that uses the bucket.
-func (b *Bucket) Resume() {
-	b.change(func(now time.Time) {
-		if b.until.After(now) {
-			b.until = now
-		}
-	})
-}
+func (b *Bucket) Resume() { b.ThrottleUntil(time.Time{}) }
 
 // change calls f under the lock and lets the queues look again, without the lock:
 // theirs come first.

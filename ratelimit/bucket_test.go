@@ -245,3 +245,25 @@ func TestRefundAfterMoreTokensThanAnIntCounts(t *testing.T) {
 		}
 	})
 }
+
+func TestThrottleUntilSetsTheEndOfAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, now := bucketOf(t, "api", 1, 1), time.Now()
+		woken := 0
+		defer b.Watch(func() { woken++ })()
+		for i, c := range []struct{ set, want time.Duration }{{30, 30}, {60, 60}, {10, 10}, {0, 0}, {-5, 0}, {20, 20}} {
+			b.ThrottleUntil(now.Add(c.set * time.Second))
+			until := b.Stats().Until
+			if c.want == 0 && !until.IsZero() || c.want > 0 && !until.Equal(now.Add(c.want*time.Second)) {
+				t.Errorf("ThrottleUntil in %d s: paused until %v, want in %d s", c.set, until, c.want)
+			}
+			if woken != i+1 {
+				t.Errorf("%d calls of what watches the bucket, want %d", woken, i+1)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		if s := b.Stats(); s.Throttled != 20*time.Second || !s.Until.IsZero() {
+			t.Errorf("paused for %v in all, until %v; want 20s, and over", s.Throttled, s.Until)
+		}
+	})
+}

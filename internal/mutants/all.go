@@ -4714,6 +4714,21 @@ var All = []Mutant{
 		File: "reconcile/external/deletelimit.go", Old: "hold.More = min(hold.More, math.MaxInt-n)", New: "hold.More = min(hold.More, map[bool]int{false: math.MaxInt - n, true: math.MaxInt}[BROKEN])",
 		Package: "reconcile/external", Test: "TestAllowedDeletesDoNotOverflow",
 	},
+	{
+		Name: "a pause is ended to set another",
+		File: "reconcile/quota/pause.go", Old: "\tb.bucket.ThrottleUntil(until)", New: "\tif BROKEN {\n\t\tb.bucket.Resume()\n\t}\n\tb.bucket.ThrottleUntil(until)",
+		Package: "reconcile/quota", Test: "TestPauseThatIsSetAgainIsNotInterrupted",
+	},
+	{
+		Name: "a turn that is too far away is now",
+		File: "reconcile/quota/budget.go", Old: "time.Duration(min(missing/s.PerSecond*float64(time.Second), farAway))", New: "time.Duration(min(missing/s.PerSecond*float64(time.Second), map[bool]float64{false: farAway, true: math.Inf(1)}[BROKEN]))",
+		Package: "reconcile/quota", Test: "TestTurnThatIsFarAwayIsNotNow",
+	},
+	{
+		Name: "a burst overflows",
+		File: "reconcile/quota/quota.go", Old: "int(min(tokens, math.MaxInt32))", New: "int(min(tokens, map[bool]float64{false: math.MaxInt32, true: math.Inf(1)}[BROKEN]))",
+		Package: "reconcile/quota", Test: "TestBurstOfAnySizeStaysOne",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.

@@ -76,7 +76,7 @@ func (b *budget) setShare(share float64) {
 }
 
 func (b *budget) applyLocked() {
-	perSecond, burst := b.found*b.share, max(1, int(float64(b.rate.Burst)*b.share))
+	perSecond, burst := b.found*b.share, wholeBurst(float64(b.rate.Burst)*b.share)
 	if b.share == 0 {
 		perSecond, burst = trickle, 1
 	}
@@ -185,6 +185,9 @@ func (b *budget) pay() (left time.Duration, err error) {
 	return left, nil
 }
 
+// farAway bounds a wait: what no Duration can hold would be one below zero.
+const farAway = float64(100 * 365 * 24 * time.Hour)
+
 // turnLocked is when, by what is known now, there is a token for a call that comes after
 // so many others.
 func (b *budget) turnLocked(ahead int) (turn time.Time, err error) {
@@ -200,7 +203,7 @@ func (b *budget) turnLocked(ahead int) (turn time.Time, err error) {
 		tokens++
 	}
 	if missing := float64(ahead) + 1 - tokens; missing > 0 {
-		turn = turn.Add(time.Duration(missing/s.PerSecond*float64(time.Second)) + 1) // rounded up
+		turn = turn.Add(time.Duration(min(missing/s.PerSecond*float64(time.Second), farAway)) + 1) // rounded up
 	}
 	return turn, nil
 }

@@ -218,11 +218,12 @@ func (b *budget) pauseUntil(until time.Time) {
 
 // pauseLocked makes the bucket wait for the latest of all there is to wait for.
 func (b *budget) pauseLocked() {
-	b.bucket.Resume()
-	for _, until := range []time.Time{b.asked, b.others} {
-		b.bucket.Throttle(until)
+	until := b.asked
+	if b.others.After(until) {
+		until = b.others
 	}
-	if b.circuit.open {
-		b.bucket.Throttle(b.circuit.again)
+	if b.circuit.open && b.circuit.again.After(until) {
+		until = b.circuit.again
 	}
+	b.bucket.ThrottleUntil(until) // at once: after a Resume what waits in queues would run
 }

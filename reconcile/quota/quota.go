@@ -83,13 +83,16 @@ func (r Rate) complete() (Rate, error) {
 		return r, fmt.Errorf("Floor is %v, want from zero to PerSecond, which is %v", r.Floor, r.PerSecond)
 	}
 	if r.Burst == 0 {
-		r.Burst = max(1, int(r.PerSecond))
+		r.Burst = wholeBurst(r.PerSecond)
 	}
 	if r.Ceiling != 0 && r.Floor == 0 {
 		r.Floor = min(r.Ceiling/100, r.PerSecond)
 	}
 	return r, nil
 }
+
+// wholeBurst is a burst of so many tokens; what no int can hold is one that never ends.
+func wholeBurst(tokens float64) int { return max(1, int(min(tokens, math.MaxInt32))) }
 
 // Limits is what a cloud grants under one [Name].
 type Limits struct {

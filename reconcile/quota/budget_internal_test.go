@@ -1,0 +1,80 @@
+package quota
+
+import (
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func internalBudget(t *testing.T, r Rate) *budget {
+	t.Helper()
+	b, err := newBudget("acme/dns/read", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// The bucket tells its queues of the new end of a pause. At no moment in between is it
+// without one, or what waits in a queue would run during what the cloud asked for.
+//
+// promise Q6. Negative control: mutant "a pause is ended to set another".
+func TestPauseThatIsSetAgainIsNotInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, now := internalBudget(t, Rate{PerSecond: 10}), time.Now()
+		gave := false
+		defer b.bucket.Watch(func() {
+			n, _ := b.bucket.Available(time.Now())
+			gave = gave || n > 0
+		})()
+		b.end(call{left: now}, Verdict{Throttled: true, RetryAfter: 30 * time.Second})
+		for _, other := range []time.Duration{60 * time.Second, 90 * time.Second, 40 * time.Second, 10 * time.Second, 0} {
+			b.pauseUntil(now.Add(other))
+			if want, s := now.Add(max(other, 30*time.Second)), b.bucket.Stats(); !s.Until.Equal(want) {
+				t.Errorf("with another server's pause of %v the bucket pauses until %v, want %v", other, s.Until, want)
+			}
+		}
+		if gave {
+			t.Error("the bucket had tokens for a moment, while it was paused")
+		}
+		time.Sleep(30 * time.Second)
+		if s := b.bucket.Stats(); !s.Until.IsZero() || s.Throttled != 30*time.Second {
+			t.Errorf("after the pause the bucket pauses until %v, and was paused for %v in all; want 30s", s.Until, s.Throttled)
+		}
+	})
+}
+
+// A rate of one call in a few hundred years is one, and not one at once.
+//
+// Negative control: mutant "a turn that is too far away is now".
+func TestTurnThatIsFarAwayIsNotNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := internalBudget(t, Rate{PerSecond: 1e-12})
+		for range 2 {
+			turn, err := b.turnLocked(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now := time.Now(); turn.After(now) != (b.bucket.Stats().Tokens < 1) {
+				t.Errorf("the next turn is %v from now, with %v tokens", turn.Sub(now), b.bucket.Stats().Tokens)
+			}
+			b.bucket.Charge(1)
+		}
+	})
+}
+
+// A burst that means "as many as there are" stays one when the part is another.
+//
+// Negative control: mutant "a burst overflows".
+func TestBurstOfAnySizeStaysOne(t *testing.T) {
+	b := internalBudget(t, Rate{PerSecond: 1e30, Burst: math.MaxInt})
+	b.setShare(0.5)
+	b.setShare(1)
+	if burst := b.bucket.Stats().Burst; burst < math.MaxInt32 {
+		t.Errorf("a burst of %d is %d after the part has changed", math.MaxInt, burst)
+	}
+	if burst := internalBudget(t, Rate{PerSecond: 1e30}).bucket.Stats().Burst; burst < math.MaxInt32 {
+		t.Errorf("the burst of a rate of 1e30 is %d by default", burst)
+	}
+}
