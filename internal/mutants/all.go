@@ -4729,6 +4729,11 @@ var All = []Mutant{
 		File: "reconcile/quota/quota.go", Old: "int(min(tokens, math.MaxInt32))", New: "int(min(tokens, map[bool]float64{false: math.MaxInt32, true: math.Inf(1)}[BROKEN]))",
 		Package: "reconcile/quota", Test: "TestBurstOfAnySizeStaysOne",
 	},
+	{
+		Name: "equal revisions are equal versions",
+		File: "store/cache/relist.go", Old: "h.print == recordPrint(r)", New: "(BROKEN || h.print == recordPrint(r))",
+		Package: "store/cache", Test: "TestCopyThatWasWrittenBeyondWhatWasSeenIsRead",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.

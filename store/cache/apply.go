@@ -15,7 +15,8 @@ type step[S, T any] struct {
 	oldAt    [][]string // index values, in the order of Cache.indexes
 	newAt    [][]string
 	revision store.Revision
-	initial  bool // see Change
+	print    uint64 // of the record of new; see held
+	initial  bool   // see Change
 	left     bool
 }
 
@@ -28,7 +29,9 @@ func (c *Cache[S, T]) read(r store.Record, at store.Revision) (s step[S, T], ok 
 		return s, false
 	}
 	c.mend(r.Key)
-	return c.prepare(r.Key, obj, at)
+	s, ok = c.prepare(r.Key, obj, at)
+	s.print = recordPrint(r)
+	return s, ok
 }
 
 // takeRevision applies all changes of one revision at once.
@@ -135,7 +138,7 @@ func (c *Cache[S, T]) apply(steps []step[S, T]) {
 }
 
 func (c *Cache[S, T]) applyLocked(s *step[S, T]) {
-	c.tableLocked(s.key, s.held, s.new)
+	c.tableLocked(s, s.held)
 	for i, x := range c.indexes {
 		if s.old != nil {
 			x.remove(s.old, s.oldAt[i])
@@ -150,30 +153,31 @@ func (c *Cache[S, T]) applyLocked(s *step[S, T]) {
 	}
 }
 
-// tableLocked stores obj under key, or removes the key where obj is nil. h is what
-// the table has for the key, nil if nothing.
-func (c *Cache[S, T]) tableLocked(key store.Key, h *held[S, T], obj *store.Object[S, T]) {
-	if h == nil && obj != nil {
-		added := &held[S, T]{slot: len(c.list)}
-		added.obj.Store(obj)
-		if h, _ = c.objects.LoadOrStore(key, added); h == added {
-			c.list = append(c.list, obj)
+// tableLocked stores what the step has under its key, or removes the key where that is
+// nothing. h is what the table has for the key, nil if nothing.
+func (c *Cache[S, T]) tableLocked(s *step[S, T], h *held[S, T]) {
+	if h == nil && s.new != nil {
+		added := &held[S, T]{slot: len(c.list), print: s.print}
+		added.obj.Store(s.new)
+		if h, _ = c.objects.LoadOrStore(s.key, added); h == added {
+			c.list = append(c.list, s.new)
 			return
 		}
 	}
 	if h == nil || h.slot < 0 { // a key that the batch named twice may have come or gone
-		h, _ = c.objects.Load(key)
+		h, _ = c.objects.Load(s.key)
 	}
 	switch {
-	case obj == nil && h == nil:
-	case obj == nil:
-		c.objects.Delete(key)
+	case s.new == nil && h == nil:
+	case s.new == nil:
+		c.objects.Delete(s.key)
 		c.unlistLocked(h)
 	case h == nil:
-		c.tableLocked(key, nil, obj)
+		c.tableLocked(s, nil)
 	default:
-		c.list[h.slot] = obj
-		h.obj.Store(obj)
+		c.list[h.slot] = s.new
+		h.print = s.print
+		h.obj.Store(s.new)
 	}
 }
 

@@ -63,6 +63,8 @@ type Cache[S, T any] struct {
 type held[S, T any] struct {
 	obj  atomic.Pointer[store.Object[S, T]]
 	slot int // guarded by Cache.mu; -1: it is not in the table any more
+	// print is the recordPrint of obj. Run's goroutine alone reads and writes it.
+	print uint64
 }
 
 // Options tune a Cache. Nil and zero fields mean the stated default. New copies

@@ -429,6 +429,27 @@ func TestSnapshotThatBreaksOffIsTakenAgain(t *testing.T) {
 	})
 }
 
+// A copy of an older state was written to until it was beyond what the cache had seen. A
+// revision of it may be of another version than the same revision of the lost history.
+//
+// promise S2. Negative control: mutant "equal revisions are equal versions".
+func TestCopyThatWasWrittenBeyondWhatWasSeenIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(snapshot(10, put(at(4, "a", region("lost"))), put(at(9, "b")), put(at(10, "c"))), end(10))
+		p := record(t, c, nil)
+		p.take()
+		f.send(store.ErrCompacted, snapshot(12, put(at(4, "a", region("kept"))), put(at(9, "b")), put(at(12, "c"))), end(12))
+		expectSteps(t, p, "a 4>4@12", "c 10>12@12")
+		if got, _ := c.Get(store.Key{Name: "a"}); got.Spec.Region != "kept" {
+			t.Errorf("region is %q, want that of the copy", got.Spec.Region)
+		}
+		f.send(changes(13, put(at(13, "a", region("next")))))
+		f.send(store.ErrCompacted, snapshot(14, put(at(13, "a", region("next"))), put(at(9, "b")), put(at(12, "c"))), end(14))
+		expectSteps(t, p, "a 4>13@13")
+	})
+}
+
 // promise S2
 func TestBackendRestoredFromABackupIsReadAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

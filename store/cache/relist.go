@@ -1,6 +1,10 @@
 package cache
 
-import "github.com/tendhq/tend/store"
+import (
+	"hash/maphash"
+
+	"github.com/tendhq/tend/store"
+)
 
 // A relist is a snapshot on its way in. The table stays readable meanwhile and
 // turns new object by object; at the end, what the snapshot did not name is
@@ -46,8 +50,21 @@ func (c *Cache[S, T]) takeSnapshot(b store.Batch) {
 // unchanged reports whether the cache holds this very version, so that a relist
 // of 100,000 objects of which ten changed decodes ten.
 func (c *Cache[S, T]) unchanged(r store.Record) bool {
-	held, ok := c.Get(r.Key)
-	return ok && !c.relist.restored && held.Revision == r.Revision
+	h, ok := c.objects.Load(r.Key)
+	// In a history that was written beyond what the cache has seen of another one, the
+	// same revision may be of another version.
+	return ok && !c.relist.restored && h.obj.Load().Revision == r.Revision && h.print == recordPrint(r)
+}
+
+var recordSeed = maphash.MakeSeed()
+
+// recordPrint tells the bytes of one record from those of another. Values need none: a
+// backend that keeps them has no other history.
+func recordPrint(r store.Record) uint64 {
+	if r.Value != nil {
+		return 0
+	}
+	return maphash.Bytes(recordSeed, r.Bytes)
 }
 
 // endSnapshot removes what the snapshot did not name. An object that is stored
