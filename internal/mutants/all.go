@@ -4734,6 +4734,11 @@ var All = []Mutant{
 		File: "store/cache/relist.go", Old: "h.print == recordPrint(r)", New: "(BROKEN || h.print == recordPrint(r))",
 		Package: "store/cache", Test: "TestCopyThatWasWrittenBeyondWhatWasSeenIsRead",
 	},
+	{
+		Name: "a batch that ends its goroutine is waited for",
+		File: "reconcile/external/batch.go", Old: "\tdefer close(g.done) // also if the call ends this goroutine\n", New: "\tdefer func() {\n\t\tif !BROKEN || len(g.outcomes) == 0 || g.outcomes[0].Err != errBatchExited {\n\t\t\tclose(g.done)\n\t\t}\n\t}()\n",
+		Package: "reconcile/external", Test: "TestBatchThatEndsItsGoroutineFails",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.

@@ -130,6 +130,7 @@ func (b *Batch[I, R]) run(g *gathering[I, R]) {
 		b.mu.Unlock()
 	}
 	g.outcomes = make([]Outcome[R], len(g.items))
+	defer close(g.done) // also if the call ends this goroutine
 	var items []I
 	var places []int // of the items in g.items
 	for i, caller := range g.callers {
@@ -138,14 +139,17 @@ func (b *Batch[I, R]) run(g *gathering[I, R]) {
 			continue
 		}
 		items, places = append(items, g.items[i]), append(places, i)
+		g.outcomes[i].Err = errBatchExited // until there is another outcome
 	}
 	if len(items) > 0 {
 		for n, outcome := range b.outcomes(items) {
 			g.outcomes[places[n]] = outcome
 		}
 	}
-	close(g.done)
 }
+
+// errBatchExited is the outcome of a batch whose call gave none.
+var errBatchExited = errors.New("external: the call of a batch ended its goroutine (runtime.Goexit)")
 
 // outcomes makes the call. An error of the whole call is that of each item.
 func (b *Batch[I, R]) outcomes(items []I) (all []Outcome[R]) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -195,6 +196,23 @@ func TestBatchThatFailsFailsForEachOfItsItems(t *testing.T) {
 		plain := external.Client[diskSpec, diskStatus](w.client)
 		if c := must(external.Gather(plain, nil)); c != plain {
 			t.Errorf("a client without batches became %T", c)
+		}
+	})
+}
+
+// A call that ends its goroutine, as t.FailNow does, leaves no caller waiting.
+//
+// Negative control: mutant "a batch that ends its goroutine is waited for".
+func TestBatchThatEndsItsGoroutineFails(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *world) {
+		b := must(external.NewBatch(func(context.Context, []int) []external.Outcome[int] {
+			runtime.Goexit()
+			return nil
+		}, nil))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := b.Call(ctx, 1); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the call ended with %v, want what became of the batch", err)
 		}
 	})
 }
