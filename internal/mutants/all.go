@@ -1930,7 +1930,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "untried failures nest",
-		File: "reconcile/settle.go", Old: "if before, ok := errors.AsType[*untriedError](e.LastError); ok {", New: "if before, ok := errors.AsType[*untriedError](e.LastError); ok && !BROKEN {",
+		File: "reconcile/settle.go", Old: "if untried, ok := errors.AsType[*untriedError](last); ok {", New: "if untried, ok := errors.AsType[*untriedError](last); ok && !BROKEN {",
 		Package: "reconcile", Test: "TestRunsThatTryNothingDoNotEndARowOfFailures",
 	},
 	{
@@ -4693,6 +4693,16 @@ var All = []Mutant{
 		Name: "dates of declarations are times",
 		File: "cmd/tend/cli/change.go", Old: "\t\tn.Tag = \"!!str\"\n", New: "\t\tif !BROKEN {\n\t\t\tn.Tag = \"!!str\"\n\t\t}\n",
 		Package: "cmd/tend/cli", Test: "TestDateOfADeclarationStaysAsItIsWritten",
+	},
+	{
+		Name: "a placement that is granted no lease is healthy",
+		File: "reconcile/lease/elector.go", Old: "if w := e.without.Load(); w != nil {", New: "if w := e.without.Load(); w != nil && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestPlacementThatIsGrantedNoLeaseIsNotHealthy",
+	},
+	{
+		Name: "a throttled run begins a new row of failures",
+		File: "reconcile/settle.go", Old: "if d.kind == resultThrottled && d.again {", New: "if d.kind == resultThrottled && d.again && !BROKEN {",
+		Package: "reconcile", Test: "TestThrottledRunsAreNoEndOfARowOfFailures",
 	},
 }
 
