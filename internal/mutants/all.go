@@ -4704,6 +4704,11 @@ var All = []Mutant{
 		File: "reconcile/settle.go", Old: "if d.kind == resultThrottled && d.again {", New: "if d.kind == resultThrottled && d.again && !BROKEN {",
 		Package: "reconcile", Test: "TestThrottledRunsAreNoEndOfARowOfFailures",
 	},
+	{
+		Name: "leases that cannot be ended are a line at each look",
+		File: "store/postgres/keep.go", Old: "if err.Error() != o.told {", New: "if err.Error() != o.told || BROKEN {",
+		Package: "store/postgres", Test: "TestLeasesThatCannotBeEndedAreOneLine",
+	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.
