@@ -120,6 +120,27 @@ func TestRunsThatTryNothingDoNotEndARowOfFailures(t *testing.T) {
 	})
 }
 
+// Runs that are throttled in the middle of a row of failures are no end of it: with a quota that
+// is used up each retry waits for its turn first, and was a warning of its own. Nor do they hide
+// the end of the row.
+//
+// Negative control: mutant "a throttled run begins a new row of failures".
+func TestThrottledRunsAreNoEndOfARowOfFailures(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		busy := fails(ratelimit.Throttled(nil, time.Now().Add(time.Second), errors.New("busy")))
+		failed := fails(errBoom)
+		c := newController(t, script[string](failed, busy, failed, busy, busy, failed, busy, reconcile.Outcome{}),
+			&reconcile.Options[string]{Logger: logger, Backoff: exactly(time.Second)})
+		add(t, c, "k")
+		start(t, c)
+		pass(time.Minute)
+		expect(t, "successes", c.Counts().Success, 1)
+		expect(t, "warnings", strings.Count(lines.String(), "run failed"), 1)
+		expect(t, "recoveries", strings.Count(lines.String(), "works again"), 1)
+	})
+}
+
 // A run that tried nothing waits for as long as it asked for, although the one before it was
 // throttled until a time that has passed.
 //

@@ -104,6 +104,10 @@ func (t *settler[K]) settle(item queue.Item[K], d decision, r Result) {
 	case settleAfter:
 		item.After(d.delay)
 	case settleRetry:
+		if d.kind == resultThrottled && d.again {
+			e, _ := t.k.q.Lookup(item.Key)
+			d.err = &throttledError{wait: d.err, failure: failureOf(e.LastError)}
+		}
 		item.Retry(d.err, d.delay)
 	case settlePark:
 		item.Park(d.err)
@@ -123,10 +127,7 @@ func (t *settler[K]) stillFailing(item queue.Item[K], d time.Duration) {
 		item.After(d)
 		return
 	}
-	last := &untriedError{failure: e.LastError}
-	if before, ok := errors.AsType[*untriedError](e.LastError); ok {
-		last.failure = before.failure
-	}
+	last := &untriedError{failure: failureOf(e.LastError)}
 	last.wait = ratelimit.Throttled(nil, time.Now().Add(d), nil)
 	item.Retry(last, 0)
 }
@@ -139,6 +140,25 @@ func (e *untriedError) Error() string { return e.failure.Error() }
 
 func (e *untriedError) Unwrap() []error {
 	return []error{e.wait, e.failure} // the queue waits until the first time that it finds
+}
+
+// throttledError is the last error of a key that had failed, and whose run was throttled since. It
+// reads as the latter, and keeps the failure for the log.
+type throttledError struct{ wait, failure error }
+
+func (e *throttledError) Error() string { return e.wait.Error() }
+
+func (e *throttledError) Unwrap() error { return e.wait }
+
+// failureOf returns the failure that a key's last error is of.
+func failureOf(last error) error {
+	if throttled, ok := errors.AsType[*throttledError](last); ok {
+		last = throttled.failure
+	}
+	if untried, ok := errors.AsType[*untriedError](last); ok {
+		last = untried.failure
+	}
+	return last
 }
 
 // rest settles a key that succeeded and asked for nothing: it comes back at the
@@ -176,10 +196,7 @@ func (t *settler[K]) failedBefore(item queue.Item[K], d decision) bool {
 		return false
 	}
 	e, _ := t.k.q.Lookup(item.Key)
-	last := e.LastError
-	if untried, ok := errors.AsType[*untriedError](last); ok {
-		last = untried.failure
-	}
+	last := failureOf(e.LastError)
 	return last != nil && !ratelimit.IsThrottled(last)
 }
 

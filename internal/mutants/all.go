@@ -1930,7 +1930,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "untried failures nest",
-		File: "reconcile/settle.go", Old: "if before, ok := errors.AsType[*untriedError](e.LastError); ok {", New: "if before, ok := errors.AsType[*untriedError](e.LastError); ok && !BROKEN {",
+		File: "reconcile/settle.go", Old: "if untried, ok := errors.AsType[*untriedError](last); ok {", New: "if untried, ok := errors.AsType[*untriedError](last); ok && !BROKEN {",
 		Package: "reconcile", Test: "TestRunsThatTryNothingDoNotEndARowOfFailures",
 	},
 	{
@@ -4738,6 +4738,21 @@ var All = []Mutant{
 		Name: "a batch that ends its goroutine is waited for",
 		File: "reconcile/external/batch.go", Old: "\tdefer close(g.done) // also if the call ends this goroutine\n", New: "\tdefer func() {\n\t\tif !BROKEN || len(g.outcomes) == 0 || g.outcomes[0].Err != errBatchExited {\n\t\t\tclose(g.done)\n\t\t}\n\t}()\n",
 		Package: "reconcile/external", Test: "TestBatchThatEndsItsGoroutineFails",
+	},
+	{
+		Name: "a placement that is granted no lease is healthy",
+		File: "reconcile/lease/elector.go", Old: "if w := e.without.Load(); w != nil {", New: "if w := e.without.Load(); w != nil && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestPlacementThatIsGrantedNoLeaseIsNotHealthy",
+	},
+	{
+		Name: "a throttled run begins a new row of failures",
+		File: "reconcile/settle.go", Old: "if d.kind == resultThrottled && d.again {", New: "if d.kind == resultThrottled && d.again && !BROKEN {",
+		Package: "reconcile", Test: "TestThrottledRunsAreNoEndOfARowOfFailures",
+	},
+	{
+		Name: "leases that cannot be ended are a line at each look",
+		File: "store/postgres/keep.go", Old: "if err.Error() != o.told {", New: "if err.Error() != o.told || BROKEN {",
+		Package: "store/postgres", Test: "TestLeasesThatCannotBeEndedAreOneLine",
 	},
 }
 

@@ -131,6 +131,9 @@ type elector struct {
 
 	once running
 	seen atomic.Pointer[board] // of the present or the last session; nil: none yet
+	// without is since when and why no session could begin. Nil: the last one did, or the
+	// first is about to.
+	without atomic.Pointer[store.UnavailableError]
 
 	// The rest belongs to the goroutine in Run.
 
@@ -210,12 +213,24 @@ func (e *elector) Previous(shard int) (server string, ok bool) {
 }
 
 // Health returns what the backend says of itself: while it is unavailable no lease can
-// be won or renewed.
+// be won or renewed. A store that answers and grants no lease (one that is read-only, or
+// whose disk is full) is unavailable to leases.
 func (e *elector) Health() error {
 	if err := store.Health(e.backend); err != nil {
 		return fmt.Errorf("lease: %s: %w", e.title, err)
 	}
+	if w := e.without.Load(); w != nil {
+		return fmt.Errorf("lease: %s: no lease is granted: %w", e.title, w)
+	}
 	return nil
+}
+
+// notGranted notes for Health that a session could not begin, and returns err.
+func (e *elector) notGranted(ctx context.Context, err error) error {
+	if ctx.Err() == nil { // else this server stops
+		e.without.CompareAndSwap(nil, &store.UnavailableError{Since: time.Now(), Err: err})
+	}
+	return err
 }
 
 func (e *elector) Run(ctx context.Context, work Work) error {

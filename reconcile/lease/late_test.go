@@ -13,6 +13,7 @@ import (
 
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
 )
 
 // News that are late end no hold: a server that has won a shard hears of what was before that
@@ -313,5 +314,68 @@ func TestMemberIsToldThatItsListIsOld(t *testing.T) {
 			t.Error("the program was not told")
 		}
 		leave()
+	})
+}
+
+// readOnly answers, and refuses to grant leases while refusal is set.
+type readOnly struct {
+	*memory.Backend
+	refusal atomic.Pointer[error]
+}
+
+func (b *readOnly) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+	if err := b.refusal.Load(); err != nil {
+		return 0, *err
+	}
+	return b.Backend.Grant(ctx, ttl)
+}
+
+// A store that can be read and grants no leases lets nothing run on any server. The backend
+// says that it serves, and so nothing else tells.
+//
+// Negative control: mutant "a placement that is granted no lease is healthy".
+func TestPlacementThatIsGrantedNoLeaseIsNotHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &readOnly{Backend: newBackend(t)}
+		defer b.Close()
+		refusal := errors.New("the server is read-only")
+		p, err := lease.NewSingleton(b, "job", &lease.Options{TTL: ttl, Server: "one", Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		health := p.(interface{ Health() error }).Health
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- p.Run(ctx, func(ctx context.Context, _ int) error { <-ctx.Done(); return nil })
+		}()
+		time.Sleep(ttl)
+		if err := health(); err != nil {
+			t.Errorf("with a lease: %v", err)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+
+		b.refusal.Store(&refusal)
+		ctx, stop = context.WithCancel(t.Context())
+		defer stop()
+		go func() {
+			ended <- p.Run(ctx, func(ctx context.Context, _ int) error { <-ctx.Done(); return nil })
+		}()
+		time.Sleep(3 * ttl)
+		if err := health(); !errors.Is(err, refusal) {
+			t.Errorf("with no lease granted for three TTLs: %v, want %v", err, refusal)
+		}
+		b.refusal.Store(nil)
+		time.Sleep(3 * ttl)
+		if err := health(); err != nil {
+			t.Errorf("with a lease again: %v", err)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 }

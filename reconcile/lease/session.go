@@ -94,7 +94,7 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 	s.ctx, s.lose = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer s.lose(ErrLost)
 	if err := s.grant(ctx); err != nil {
-		return err
+		return e.notGranted(ctx, err)
 	}
 	defer s.alarm.Stop()
 
@@ -109,9 +109,10 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 
 	if e.member != "" {
 		if err := s.announce(); err != nil {
-			return err
+			return e.notGranted(ctx, err)
 		}
 	}
+	e.without.Store(nil)
 	if e.joined != nil {
 		e.joined(s.current)
 		defer e.joined(nil)

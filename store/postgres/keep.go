@@ -32,6 +32,7 @@ type observer struct {
 	era    int64
 	since  time.Time // the era was seen
 	leases map[int64]observation
+	told   string // what the log has said of leases that cannot be ended
 
 	samples []sample
 	trimmed sample // the log needs to hold only what came after it
@@ -92,12 +93,27 @@ func (o *observer) tick() time.Duration {
 	ids, counts, next := o.observe(h, rows, asked, answered)
 	open := o.eraToOpen(h, asked)
 	if len(ids) > 0 || open > 0 {
-		if err := o.b.endLeases(ctx, ids, counts, open); err != nil && o.b.ctx.Err() == nil {
-			o.b.opts.Logger.Warn("postgres: cannot end leases", "schema", o.b.opts.Schema, "error", err)
+		if err := o.b.endLeases(ctx, ids, counts, open); o.b.ctx.Err() == nil {
+			o.tell(err)
 		}
+	} else {
+		o.tell(nil) // another server has ended them
 	}
 	o.trim(h, answered)
 	return next
+}
+
+// tell logs why leases cannot be ended, once for each reason: a server that is read-only gives
+// the same one at each look.
+func (o *observer) tell(err error) {
+	if err == nil {
+		o.told = ""
+		return
+	}
+	if err.Error() != o.told {
+		o.b.opts.Logger.Warn("postgres: cannot end leases", "schema", o.b.opts.Schema, "error", err)
+		o.told = err.Error()
+	}
 }
 
 // read returns the head and all leases, of one instant.
