@@ -296,6 +296,7 @@ func (f *feed[K]) runAgain(ctx context.Context) {
 			return
 		}
 		if err == nil {
+			f.listNoMore()
 			f.down(feedEnded, ErrSourceEnded, 0)
 			f.Synced() // it will not say so any more
 			return
@@ -323,6 +324,16 @@ func (f *feed[K]) begin() time.Time {
 	f.state, f.began, f.told = feedRunning, time.Now(), false
 	f.asks, f.unlisted = nil, nil // it lists everything
 	return f.began
+}
+
+// listNoMore has the source started again for shards that were gained and that the run which
+// has ended did not list, and for those that are gained from now on.
+func (f *feed[K]) listNoMore() {
+	f.of.k.mu.Lock()
+	defer f.of.k.mu.Unlock()
+	if f.asks = nil; len(f.unlisted) > 0 {
+		f.endLocked(errRelist)
+	}
 }
 
 // down reports and notes why no run of the source goes on, after so many failures in a row.
