@@ -981,6 +981,47 @@ func TestShardThatIsGainedAtTheEndOfASourceIsListed(t *testing.T) {
 	}
 }
 
+// A source that runs two built-in ones is started again for a gained shard: a request to list
+// beside its run reached one of them.
+//
+// promise Q1
+func TestBothSourcesThatOneRunsListAgainWhenAShardIsGained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		one, two := newStore(t, b, "one"), newStore(t, b, "two")
+		var names []string // of the second shard
+		for i := 0; len(names) < 2; i++ {
+			if name := fmt.Sprint("named-", i); lease.Shard(lease.HashKey(key(name)), 2) == 1 {
+				names = append(names, name)
+			}
+		}
+		create(t, one, names[0])
+		create(t, two, names[1])
+		reads := newCache(t, two) // which the Manager does not find in a source
+		first, second := reconcile.From(newCache(t, one)), reconcile.From(reads)
+		p := newHandPlaced(2)
+		r := record[store.Key](nil)
+		c := newController(t, r, &reconcile.Options[store.Key]{Placement: p, Reads: []reconcile.Cached{reads}})
+		both := first
+		both.Run = func(ctx context.Context, to reconcile.Sink[store.Key]) error {
+			done := make(chan error)
+			go func() { done <- second.Run(ctx, to) }()
+			return errors.Join(first.Run(ctx, to), <-done)
+		}
+		if err := c.Watch(both); err != nil {
+			t.Fatal(err)
+		}
+		startManaged(t, c)
+		p.give(0)
+		p.give(1)
+		for _, name := range names {
+			if !slices.Contains(r.keys(), key(name)) {
+				t.Errorf("keys run: %v, want %q too", r.keys(), name)
+			}
+		}
+	})
+}
+
 // A source whose sink another package has wrapped keeps nothing for its next run, and
 // cannot list beside its Run: it is started again for a gained shard.
 //

@@ -1039,6 +1039,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestPanicWithAnErrorThatCannotBeComparedKeepsIt",
 	},
 	{
+		Name: "of two sources that one runs one is not listed",
+		File: "reconcile/feed.go", Old: "f.askers++; f.askers == 1 {", New: "f.askers++; f.askers == 1 || BROKEN {",
+		Package: "reconcile", Test: "TestBothSourcesThatOneRunsListAgainWhenAShardIsGained",
+	},
+	{
 		Name: "a deadline counts as a stop",
 		File: "reconcile/outcome.go", Old: "if over == nil || errors.Is(over, ErrDeadline) ||", New: "if over == nil || errors.Is(over, ErrDeadline) && !BROKEN ||",
 		Package: "reconcile", Test: "TestJudge",
