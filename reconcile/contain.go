@@ -49,7 +49,8 @@ func newPanic(v any) *PanicError {
 
 func usable(err error) (ok bool) {
 	defer func() { _ = recover() }()
-	return checkError(err) == err //nolint:errorlint // the same value is meant, not one that wraps it
+	_, cut := checkError(err).(*endless.Error) //nolint:errorlint // the error itself is meant: some cannot be compared
+	return !cut
 }
 
 // checkError calls the methods of err that are called later to look at it and to

@@ -49,6 +49,7 @@ type feed[K comparable] struct {
 	restarts   int
 	skipped    uint64        // keys and owners that were no use
 	asks       chan struct{} // its present run lists once more for each value; nil: it cannot
+	askers     int           // how many sources its present run has called that can list once more
 	unlisted   []int         // shards that the next such list is for
 }
 
@@ -296,6 +297,7 @@ func (f *feed[K]) runAgain(ctx context.Context) {
 			return
 		}
 		if err == nil {
+			f.listNoMore()
 			f.down(feedEnded, ErrSourceEnded, 0)
 			f.Synced() // it will not say so any more
 			return
@@ -321,8 +323,18 @@ func (f *feed[K]) begin() time.Time {
 		f.restarts++
 	}
 	f.state, f.began, f.told = feedRunning, time.Now(), false
-	f.asks, f.unlisted = nil, nil // it lists everything
+	f.asks, f.askers, f.unlisted = nil, 0, nil // it lists everything
 	return f.began
+}
+
+// listNoMore has the source started again for shards that were gained and that the run which
+// has ended did not list, and for those that are gained from now on.
+func (f *feed[K]) listNoMore() {
+	f.of.k.mu.Lock()
+	defer f.of.k.mu.Unlock()
+	if f.asks = nil; len(f.unlisted) > 0 {
+		f.endLocked(errRelist)
+	}
 }
 
 // down reports and notes why no run of the source goes on, after so many failures in a row.
@@ -455,7 +467,10 @@ func (f *feed[K]) again() <-chan struct{} {
 	}
 	f.of.k.mu.Lock()
 	defer f.of.k.mu.Unlock()
-	f.asks = make(chan struct{}, 1)
+	f.asks = nil
+	if f.askers++; f.askers == 1 { // a request would reach one of several
+		f.asks = make(chan struct{}, 1)
+	}
 	return f.asks
 }
 

@@ -92,7 +92,7 @@ const (
 //
 //	error              over      decision
 //	any but a panic    shutdown  if the error comes from the end: again, attempts reset
-//	Terminal           –         parked
+//	Terminal           –         parked, also if it is Throttled
 //	RetryAfter(nil, d) –         after d, attempts reset; as the value of a panic: backoff, at least d
 //	RetryAfter(err, d) –         backoff, at least d
 //	other              –         backoff; Throttled pauses its bucket (the queue knows)
@@ -115,7 +115,7 @@ func judge(o Outcome, over error) decision {
 	case again != nil:
 		d.delay = again.d
 	}
-	if ratelimit.IsThrottled(o.Err) && !d.panic {
+	if d.kind == resultError && !d.panic && ratelimit.IsThrottled(o.Err) {
 		d.kind = resultThrottled
 	}
 	return d

@@ -35,6 +35,7 @@ func TestJudge(t *testing.T) {
 		{"panic", Outcome{Err: &PanicError{Value: 1}}, nil, decision{kind: resultError, do: settleRetry, err: boom, panic: true}},
 		{"panic with a delay", Outcome{Err: &PanicError{Value: RetryAfter(nil, 7)}}, nil, decision{kind: resultError, do: settleRetry, delay: 7, err: boom, panic: true}},
 		{"throttled", Outcome{Err: throttled}, nil, decision{kind: resultThrottled, do: settleRetry, err: boom}},
+		{"throttled for good", Outcome{Err: Terminal(throttled)}, nil, decision{kind: resultTerminal, do: settlePark, err: boom}},
 		{"throttled panic", Outcome{Err: &PanicError{Value: throttled}}, nil, decision{kind: resultError, do: settleRetry, err: boom, panic: true}},
 		{"canceled by itself", Outcome{Err: context.Canceled}, nil, decision{kind: resultError, do: settleRetry, err: boom}},
 		{"canceled by shutdown", Outcome{Err: fmt.Errorf("x: %w", context.Canceled)}, shutdown, decision{kind: resultCanceled, do: settleAfter}},

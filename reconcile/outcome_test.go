@@ -374,6 +374,27 @@ func TestPanicIsAnErrorWithAStackAndOthersGoOn(t *testing.T) {
 	})
 }
 
+// manyErrors is an error that cannot be compared, as those of many validators.
+type manyErrors []string
+
+func (e manyErrors) Error() string { return fmt.Sprint([]string(e)) }
+
+// promise R3: an error that was panicked with is found, whatever its type.
+func TestPanicWithAnErrorThatCannotBeComparedKeepsIt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var told error
+		r := record(func(context.Context, string) (result, error) { panic(manyErrors{"a", "b"}) })
+		c := newController(t, r, &reconcile.Options[string]{
+			Hooks: reconcile.Hooks[string]{OnError: func(f reconcile.Failure[string]) { told = f.Err }},
+		})
+		add(t, c, "k")
+		start(t, c)
+		if all, ok := errors.AsType[manyErrors](told); !ok || len(all) != 2 {
+			t.Errorf("told of %v, want an error that wraps what was panicked with", told)
+		}
+	})
+}
+
 // The hooks of the queue are contained as those of the controller are, all of them.
 // promise R3
 //
@@ -603,6 +624,24 @@ func TestNamespacesKeepKeysApart(t *testing.T) {
 		pass(time.Minute)
 		expectList(t, "runs at", r.times(), 0, 0)
 		expect(t, "printed", fmt.Sprint(reconcile.Request{Namespace: "a", Name: "x"}), "a/x")
+	})
+}
+
+// A reconciler that gives up because it was throttled says so: the key is parked, and nothing
+// else tells of it.
+func TestTerminalThatWasThrottledIsToldOf(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var told []reconcile.Failure[string]
+		r := script[string](fails(reconcile.Terminal(ratelimit.Throttled(nil, time.Time{}, errBoom))))
+		c := newController(t, r, &reconcile.Options[string]{
+			Hooks: reconcile.Hooks[string]{OnError: func(f reconcile.Failure[string]) { told = append(told, f) }},
+		})
+		add(t, c, "k")
+		start(t, c)
+		if len(told) != 1 || !told[0].Parked {
+			t.Errorf("failures told: %+v, want one that parked the key", told)
+		}
+		expect(t, "counted as terminal", c.Counts().Terminal, 1)
 	})
 }
 

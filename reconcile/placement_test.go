@@ -928,6 +928,100 @@ func TestSourceThatHasEndedListsAgainWhenAShardIsGained(t *testing.T) {
 	})
 }
 
+// A source that is made of another, and has nothing more to say when that one is over, could
+// list beside its run until then. A shard that is gained while its end is being reported, and
+// one that was gained before and is not listed yet, are listed by another run.
+//
+// promise Q1
+func TestShardThatIsGainedAtTheEndOfASourceIsListed(t *testing.T) {
+	for _, when := range []string{"before the end", "while the end is reported"} {
+		bubble(t, func(t *testing.T) {
+			hashes := make([]uint64, 2) // by shard
+			for h := range uint64(100) {
+				hashes[lease.Shard(h, 2)] = h
+			}
+			p := newHandPlaced(2)
+			r := record[string](nil)
+			ending, reported := make(chan struct{}), make(chan struct{})
+			c := newController(t, r, &reconcile.Options[string]{
+				Placement: p, Hash: func(k string) uint64 { return hashes[k[0]-'0'] },
+				Hooks: reconcile.Hooks[string]{OnError: func(reconcile.Failure[string]) { <-reported }},
+			})
+			inner := reconcile.Chan("inner", make(chan string))
+			if err := c.Watch(reconcile.Source[string]{Name: "outer", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+				err := errors.Join(to.Add("0", queue.AddOptions{}), to.Add("1", queue.AddOptions{}))
+				over, end := context.WithCancel(ctx)
+				end()
+				err = errors.Join(err, inner.Run(over, to))
+				<-ending
+				return err
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			run := start(t, c)
+			p.give(0)
+			if when == "before the end" {
+				p.give(1)
+				close(ending)
+			} else {
+				close(ending)
+				synctest.Wait()
+				p.give(1)
+			}
+			synctest.Wait()
+			close(reported)
+			synctest.Wait()
+			if keys := r.keys(); !slices.Contains(keys, "1") {
+				t.Errorf("gained %s: keys run: %v, want that of the second shard too", when, keys)
+			}
+			if err := run.end(); err != nil {
+				t.Errorf("Run = %v, want nil", err)
+			}
+		})
+	}
+}
+
+// A source that runs two built-in ones is started again for a gained shard: a request to list
+// beside its run reached one of them.
+//
+// promise Q1
+func TestBothSourcesThatOneRunsListAgainWhenAShardIsGained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend(t)
+		one, two := newStore(t, b, "one"), newStore(t, b, "two")
+		var names []string // of the second shard
+		for i := 0; len(names) < 2; i++ {
+			if name := fmt.Sprint("named-", i); lease.Shard(lease.HashKey(key(name)), 2) == 1 {
+				names = append(names, name)
+			}
+		}
+		create(t, one, names[0])
+		create(t, two, names[1])
+		reads := newCache(t, two) // which the Manager does not find in a source
+		first, second := reconcile.From(newCache(t, one)), reconcile.From(reads)
+		p := newHandPlaced(2)
+		r := record[store.Key](nil)
+		c := newController(t, r, &reconcile.Options[store.Key]{Placement: p, Reads: []reconcile.Cached{reads}})
+		both := first
+		both.Run = func(ctx context.Context, to reconcile.Sink[store.Key]) error {
+			done := make(chan error)
+			go func() { done <- second.Run(ctx, to) }()
+			return errors.Join(first.Run(ctx, to), <-done)
+		}
+		if err := c.Watch(both); err != nil {
+			t.Fatal(err)
+		}
+		startManaged(t, c)
+		p.give(0)
+		p.give(1)
+		for _, name := range names {
+			if !slices.Contains(r.keys(), key(name)) {
+				t.Errorf("keys run: %v, want %q too", r.keys(), name)
+			}
+		}
+	})
+}
+
 // A source whose sink another package has wrapped keeps nothing for its next run, and
 // cannot list beside its Run: it is started again for a gained shard.
 //

@@ -1024,6 +1024,26 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestMapBehindAWrappedSinkListsAgainWhenAShardIsGained",
 	},
 	{
+		Name: "what a source left unlisted at its end is forgotten",
+		File: "reconcile/feed.go", Old: "if f.asks = nil; len(f.unlisted) > 0 {", New: "if f.asks = nil; len(f.unlisted) > 0 && !BROKEN {",
+		Package: "reconcile", Test: "TestShardThatIsGainedAtTheEndOfASourceIsListed",
+	},
+	{
+		Name: "a throttling hides that its key is parked",
+		File: "reconcile/outcome.go", Old: "if d.kind == resultError && !d.panic && ratelimit", New: "if (d.kind == resultError || BROKEN) && !d.panic && ratelimit",
+		Package: "reconcile", Test: "TestTerminalThatWasThrottledIsToldOf",
+	},
+	{
+		Name: "an error that cannot be compared is lost in a panic",
+		File: "reconcile/contain.go", Old: "\treturn !cut\n", New: "\treturn !cut && !(BROKEN && !reflect.TypeOf(err).Comparable())\n",
+		Package: "reconcile", Test: "TestPanicWithAnErrorThatCannotBeComparedKeepsIt",
+	},
+	{
+		Name: "of two sources that one runs one is not listed",
+		File: "reconcile/feed.go", Old: "f.askers++; f.askers == 1 {", New: "f.askers++; f.askers == 1 || BROKEN {",
+		Package: "reconcile", Test: "TestBothSourcesThatOneRunsListAgainWhenAShardIsGained",
+	},
+	{
 		Name: "a deadline counts as a stop",
 		File: "reconcile/outcome.go", Old: "if over == nil || errors.Is(over, ErrDeadline) ||", New: "if over == nil || errors.Is(over, ErrDeadline) && !BROKEN ||",
 		Package: "reconcile", Test: "TestJudge",
