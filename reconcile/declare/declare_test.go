@@ -712,6 +712,35 @@ func TestAFileIsAppliedAgainUnderANewLease(t *testing.T) {
 	})
 }
 
+// A server that has lost the lease knows nothing of the file any more: another one applies
+// it. One that stops while it has the lease says at its end what it came to.
+//
+// Negative control: mutant "a file without a lease keeps its failure".
+func TestAFileWithoutItsLeaseLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		elected := must(lease.NewManual(b, "files"))
+		w := &world{t: t, path: filepath.Join(t.TempDir(), "sites.json"), log: &lockedBuffer{}}
+		w.write("[")
+		w.run(b, &declare.Options[spec, struct{}]{Controller: &reconcile.Options[string]{Placement: elected}})
+		w.settle()
+		w.expectLeft("it is not applied yet")
+		elected.Set(true, 1)
+		w.settle()
+		w.expectLeft("is broken")
+		elected.Set(false, 1)
+		w.settle()
+		w.expectLeft("")
+		elected.Set(true, 2)
+		w.settle()
+		w.expectLeft("is broken")
+		if err := w.stop(); err != nil {
+			t.Error(err)
+		}
+		w.expectLeft("is broken")
+	})
+}
+
 func TestBadOptionsAreErrors(t *testing.T) {
 	s := must(store.New[spec, struct{}](must(memory.New(nil)), "site", nil))
 	c := must(cache.New(s, nil))

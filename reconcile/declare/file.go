@@ -54,7 +54,8 @@ type File[S, T any] struct {
 	path       string
 	o          Options[S, T]
 	controller *reconcile.Controller[string]
-	watch      watch // belongs to the source's goroutine
+	inspection reconcile.Inspection // of the controller
+	watch      watch                // belongs to the source's goroutine
 
 	mu        sync.Mutex // guards what follows
 	content   *content   // the latest that was taken; nil: none yet
@@ -64,6 +65,7 @@ type File[S, T any] struct {
 	failed    error // why applied is not in force; nil: it is
 	confirmed int   // deletions that an operator allowed for this content
 	followers map[*follower]struct{}
+	stopping  bool // the controller's Run is about to end
 }
 
 type follower struct{ changed func() }
@@ -115,6 +117,7 @@ func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *O
 	if err != nil {
 		return nil, err
 	}
+	f.inspection, _ = reconcile.Inspect(f.controller)
 	err = f.controller.Watch(
 		reconcile.Source[string]{Name: "file", Run: f.follow},
 		reconcile.Map(c, f.altered),
@@ -192,10 +195,20 @@ func (f *File[S, T]) follow(ctx context.Context, to reconcile.Sink[string]) erro
 		}
 		select {
 		case <-ctx.Done():
+			f.followed(errors.Is(context.Cause(ctx), reconcile.ErrShutdown))
 			return nil
 		case <-tick.C:
 		}
 	}
+}
+
+// followed notes that the file is not looked at any more: the lease was lost, or the
+// controller is stopping.
+func (f *File[S, T]) followed(stopping bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopping = stopping
+	f.notifyLocked()
 }
 
 // setRead keeps what a look came to and reports whether the error is news.
@@ -333,10 +346,15 @@ func (f *File[S, T]) Left() []program.Left {
 }
 
 // look compares what the file declares with what the cache has. What both have is the
-// Kind's to count.
+// Kind's to count. A server that has lost the lease has nothing to say: another one applies
+// the file, as that one finds it.
 func (f *File[S, T]) look() (p program.Progress, left []program.Left) {
+	lease, leased := f.inspection.LeaseOf(context.Background(), f.path)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if leased && !lease.Held && !f.stopping && f.applied != nil {
+		return program.Progress{Synced: true}, nil
+	}
 	problem := func(err error, stuck bool) {
 		p.Declared++
 		p.Failing++
