@@ -48,6 +48,10 @@ func NewMembers(b store.Backend, name string, o *Options) (*Members, error) {
 // String says whose members.
 func (m *Members) String() string { return m.e.String() }
 
+// Health returns why this server cannot become a member: the backend is unavailable, or grants
+// no lease.
+func (m *Members) Health() error { return m.e.Health() }
+
 // TTL is how long a member that vanished goes on being counted, and the most
 // that one goes on for that was cut off.
 func (m *Members) TTL() time.Duration { return m.e.opts.TTL }

@@ -84,6 +84,15 @@ func NewSet(o *Options) (*Set, error) {
 // String names the set, for logs.
 func (s *Set) String() string { return "quotas" }
 
+// Health returns why this server cannot become one of Options.Members. Without that it makes
+// no calls.
+func (s *Set) Health() error {
+	if s.o.Members == nil {
+		return nil
+	}
+	return s.o.Members.Health()
+}
+
 // Get is the quota of that name: the same one at every call, for as long as it is
 // held. An error is that of Limits, or says which of the limits cannot be; it too
 // is the same at every call, for an hour.
