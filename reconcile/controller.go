@@ -138,7 +138,8 @@ func (c *Controller[K]) setPlacement(p lease.Placement) error {
 // Watch adds sources. While the controller runs, a new source is started at
 // once; the keys of a running controller do not wait for it, and a cache that it
 // reads and that nothing has used before is the caller's to run. It fails with
-// ErrSourceExists, and on a source without a name or Run; then none is added.
+// ErrSourceExists, with ErrSourceRunning if a source of the name was removed and has not
+// returned yet, and on a source without a name or Run; then none is added.
 func (c *Controller[K]) Watch(sources ...Source[K]) error {
 	if err := c.made(); err != nil {
 		return fmt.Errorf("%w: Watch", err)

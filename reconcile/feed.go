@@ -80,8 +80,13 @@ func (s *sources[K]) addSources(list []Source[K]) error {
 	feeds := s.feeds
 	for _, src := range list {
 		err := src.check()
-		if err == nil && slices.ContainsFunc(feeds, func(f *feed[K]) bool { return f.Name == src.Name }) {
+		named := func(f *feed[K]) bool { return f.Name == src.Name }
+		switch {
+		case err != nil:
+		case slices.ContainsFunc(feeds, named):
 			err = fmt.Errorf("%w: %q", ErrSourceExists, src.Name)
+		case slices.ContainsFunc(s.removed, named):
+			err = fmt.Errorf("%w: %q", ErrSourceRunning, src.Name)
 		}
 		if err != nil {
 			return err

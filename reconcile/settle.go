@@ -119,8 +119,7 @@ func (t *settler[K]) settle(item queue.Item[K], d decision, r Result) {
 }
 
 // stillFailing settles a run that tried nothing of what failed before, or one that did not
-// begin. The queue leaves
-// attempts as they are for what was throttled, and for nothing else.
+// begin. The queue leaves attempts as they are for what was throttled, and for nothing else.
 func (t *settler[K]) stillFailing(item queue.Item[K], d time.Duration) {
 	e, _ := t.k.q.Lookup(item.Key)
 	if e.LastError == nil {

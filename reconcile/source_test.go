@@ -771,6 +771,37 @@ func TestSourcesEndBeforeRunsAreDrained(t *testing.T) {
 	})
 }
 
+// Nothing is started again before it returns, also not by Watch of a source that Unwatch gave up on.
+//
+// Negative control: the mutant "a source runs beside the one of its name that was removed".
+func TestSourceThatIsStillRunningIsNotWatchedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newController(t, record[string](nil), &reconcile.Options[string]{Hooks: reconcile.Hooks[string]{OnError: func(reconcile.Failure[string]) {}}})
+		let := make(chan struct{})
+		deaf := reconcile.Source[string]{Name: "deaf", Run: func(_ context.Context, to reconcile.Sink[string]) error {
+			to.Synced()
+			<-let
+			return nil
+		}}
+		if err := c.Watch(deaf); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		synctest.Wait()
+		if err := c.Unwatch("deaf"); !errors.Is(err, reconcile.ErrSourceRunning) {
+			t.Errorf("Unwatch: %v, want ErrSourceRunning", err)
+		}
+		if err := c.Watch(deaf); !errors.Is(err, reconcile.ErrSourceRunning) {
+			t.Errorf("Watch while it runs: %v, want ErrSourceRunning", err)
+		}
+		close(let)
+		synctest.Wait()
+		if err := c.Watch(deaf); err != nil {
+			t.Errorf("Watch when it has returned: %v", err)
+		}
+	})
+}
+
 // A channel is read once: what its source has received and waits to add must not go with it.
 //
 // promise Q1. Negative control: the mutant "a channel's source is ended for a gained shard".

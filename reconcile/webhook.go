@@ -103,8 +103,15 @@ func (h *Webhook[K]) Source() Source[K] {
 		}
 		defer h.detach()
 		to.Synced()
-		<-ctx.Done()
-		return nil
+		feed := outletOf(to).feed
+		for again := feed.again(); ; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-again: // there is nothing to list
+				feed.gained()
+			}
+		}
 	}}
 }
 
