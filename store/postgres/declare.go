@@ -75,10 +75,8 @@ func (b *Backend) drain() {
 			return
 		}
 		// What is left to do after an error waits for the next look.
-		err := b.drainAll(b.ctx)
-		if err != nil && b.ctx.Err() == nil && err.Error() != told {
-			b.opts.Logger.Warn("postgres: cannot apply declarations", "schema", b.opts.Schema, "error", err)
-			told = err.Error()
+		if err := b.drainAll(b.ctx); b.ctx.Err() == nil {
+			b.tell(&told, err, "cannot apply declarations", "declarations are applied again")
 		}
 		timer.Reset(b.opts.Poll)
 	}

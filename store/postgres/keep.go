@@ -92,27 +92,27 @@ func (o *observer) tick() time.Duration {
 	answered := time.Now()
 	ids, counts, next := o.observe(h, rows, asked, answered)
 	open := o.eraToOpen(h, asked)
+	var refused error // nil too if another server has ended them
 	if len(ids) > 0 || open > 0 {
-		if err := o.b.endLeases(ctx, ids, counts, open); o.b.ctx.Err() == nil {
-			o.tell(err)
-		}
-	} else {
-		o.tell(nil) // another server has ended them
+		refused = o.b.endLeases(ctx, ids, counts, open)
+	}
+	if o.b.ctx.Err() == nil {
+		o.b.tell(&o.told, refused, "cannot end leases", "leases are ended again")
 	}
 	o.trim(h, answered)
 	return next
 }
 
-// tell logs why leases cannot be ended, once for each reason: a server that is read-only gives
-// the same one at each look.
-func (o *observer) tell(err error) {
-	if err == nil {
-		o.told = ""
-		return
-	}
-	if err.Error() != o.told {
-		o.b.opts.Logger.Warn("postgres: cannot end leases", "schema", o.b.opts.Schema, "error", err)
-		o.told = err.Error()
+// tell logs err once for each reason, which told has: what is tried again and again gives the
+// same one each time. With no error it logs once that it works again.
+func (b *Backend) tell(told *string, err error, fails, works string) {
+	switch {
+	case err == nil && *told != "":
+		b.opts.Logger.Info("postgres: "+works, "schema", b.opts.Schema)
+		*told = ""
+	case err != nil && err.Error() != *told:
+		b.opts.Logger.Warn("postgres: "+fails, "schema", b.opts.Schema, "error", err)
+		*told = err.Error()
 	}
 }
 
