@@ -4760,6 +4760,16 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestBatchThatEndsItsGoroutineFails",
 	},
 	{
+		Name: "a file without a lease keeps its failure",
+		File: "reconcile/declare/file.go", Old: "if leased && !lease.Held && !f.stopping", New: "if leased && !lease.Held && !BROKEN && !f.stopping",
+		Package: "reconcile/declare", Test: "TestAFileWithoutItsLeaseLeavesNothing",
+	},
+	{
+		Name: "quotas without members are well",
+		File: "reconcile/quota/set.go", Old: "return s.o.Members.Health()", New: "if BROKEN {\n\t\treturn nil\n\t}\n\treturn s.o.Members.Health()",
+		Package: "reconcile/quota", Test: "TestSetThatCannotJoinIsNotHealthy",
+	},
+	{
 		Name: "a placement that is granted no lease is healthy",
 		File: "reconcile/lease/elector.go", Old: "if w := e.without.Load(); w != nil {", New: "if w := e.without.Load(); w != nil && !BROKEN {",
 		Package: "reconcile/lease", Test: "TestPlacementThatIsGrantedNoLeaseIsNotHealthy",
@@ -4770,9 +4780,29 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestThrottledRunsAreNoEndOfARowOfFailures",
 	},
 	{
-		Name: "leases that cannot be ended are a line at each look",
-		File: "store/postgres/keep.go", Old: "if err.Error() != o.told {", New: "if err.Error() != o.told || BROKEN {",
-		Package: "store/postgres", Test: "TestLeasesThatCannotBeEndedAreOneLine",
+		Name: "what is tried again and again is a line each time",
+		File: "store/postgres/keep.go", Old: "err.Error() != *told", New: "(BROKEN || err.Error() != *told)",
+		Package: "store/postgres", Test: "TestWhatIsTriedAgainIsToldOnce",
+	},
+	{
+		Name: "nothing says that it works again",
+		File: "store/postgres/keep.go", Old: "case err == nil && *told != \"\":", New: "case err == nil && BROKEN:\n\t\t*told = \"\"\n\tcase err == nil && *told != \"\":",
+		Package: "store/postgres", Test: "TestWhatIsTriedAgainIsToldOnce",
+	},
+	{
+		Name: "a webhook's source is ended for a gained shard",
+		File: "reconcile/webhook.go", Old: "for again := feed.again(); ; {", New: "for again := feed.again(); ; {\n\t\t\tif BROKEN {\n\t\t\t\tagain = nil\n\t\t\t}",
+		Package: "reconcile", Test: "TestWebhookGoesOnWhenAShardIsGained",
+	},
+	{
+		Name: "a source runs beside the one of its name that was removed",
+		File: "reconcile/feed.go", Old: "case slices.ContainsFunc(s.removed, named):", New: "case slices.ContainsFunc(s.removed, named) && !BROKEN:",
+		Package: "reconcile", Test: "TestSourceThatIsStillRunningIsNotWatchedAgain",
+	},
+	{
+		Name: "names of two quotas are the same text",
+		File: "reconcile/quota/quota.go", Old: "escape.Replace(part))", New: "map[bool]string{false: escape.Replace(part), true: part}[BROKEN])",
+		Package: "reconcile/quota", Test: "TestNoTwoNamesAreTheSameText",
 	},
 }
 
