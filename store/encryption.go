@@ -15,8 +15,8 @@ import (
 // A record that was put back to an earlier version of itself is not noticed.
 //
 // Backends of Go values (memory) keep objects in the clear, in this process only. An
-// encrypted kind has no [Store.Declaration], and programs without the key, such as the plain
-// command tend, can only delete its objects.
+// encrypted kind has no [Store.Declaration]. Of a program without the key, [Store.DeleteUndecodable]
+// can delete its objects, and nothing else works; the plain command tend can do nothing with them.
 //
 // It is safe for concurrent use, and may serve any number of stores.
 type Encryption struct {

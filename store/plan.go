@@ -24,7 +24,7 @@ func newShape[V any](name string) (shape[V], error) {
 	b := builder{done: make(map[reflect.Type]*plan)}
 	top, err := b.build(t, name, false)
 	_, clone := any(*new(V)).(interface{ Clone() V })
-	return shape[V]{name: name, top: top, clone: clone}, err
+	return shape[V]{name: name, top: top, clone: clone && t.Kind() != reflect.Pointer}, err // of a pointer, the plan asks whether it is nil
 }
 
 // copyTo makes *dst equal to *src, sharing nothing that could be modified.
@@ -216,6 +216,9 @@ func comparesWhole(t reflect.Type, seen map[reflect.Type]bool) bool {
 }
 
 func equalDeep(a, b reflect.Value) bool {
+	if eq, ok := immutable[a.Type()]; ok && a.CanInterface() {
+		return eq(a, b)
+	}
 	switch a.Kind() {
 	case reflect.Pointer:
 		if a.IsNil() || b.IsNil() {
@@ -375,7 +378,7 @@ func (b *builder) fillArray(p *plan, t reflect.Type, path string, hidden bool) e
 		return err
 	}
 	p.equal = func(x, y reflect.Value) bool { return equalElems(x, y, elem.equal) }
-	if elem.fix != nil {
+	if elem.fix != nil || elem.equal == nil { // it is still being built: see fillStruct
 		p.fix = func(v reflect.Value) {
 			for i := range v.Len() {
 				elem.fix(v.Index(i))

@@ -369,10 +369,62 @@ func TestNilPointersWithMethodsOfTheirOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var whole *byPointer
+		if s.copyTo(&whole, &c.a); (whole == nil) != (c.a == nil) || c.a != nil && whole == c.a {
+			t.Errorf("the copy of a whole spec %v is %v", c.a, whole)
+		}
 		from, to := holder{c.a}, holder{}
 		if h.copyTo(&to, &from); (to.P == nil) != (c.a == nil) || c.a != nil && (to.P == c.a || !h.equal(&to, &from)) {
 			t.Errorf("the copy of %v is %v", c.a, to.P)
 		}
+	}
+}
+
+// twins contains itself through an array.
+type twins struct {
+	Name string
+	Both *[2]twins
+}
+
+// Negative control: mutant "an array of what contains it is shared".
+func TestTypeThatContainsItselfThroughAnArrayIsCopied(t *testing.T) {
+	s, err := newShape[twins]("Spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaves := &[2]twins{{Name: "leaf"}}
+	from, to := twins{Both: &[2]twins{{Both: leaves}}}, twins{}
+	s.copyTo(&to, &from)
+	if to.Both[0].Both == leaves || to.Both[0].Both[0].Name != "leaf" {
+		t.Errorf("the copy has %p, the original %p", to.Both[0].Both, leaves)
+	}
+}
+
+// span copies itself, and has no Equal.
+type span struct {
+	From  time.Time
+	Until map[string]time.Time
+}
+
+func (s span) Clone() span { return span{s.From, maps.Clone(s.Until)} }
+
+// Times are equal when they are the same instant, also within a type that copies itself.
+//
+// Negative control: mutant "times of a type that copies itself are compared by their zones".
+func TestTimesOfATypeThatCopiesItselfAreComparedAsInstants(t *testing.T) {
+	type spec struct{ S span }
+	s, err := newShape[spec]("Spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	there := now.In(time.FixedZone("there", 3600)).Round(0)
+	a, b := spec{span{now, map[string]time.Time{"a": now}}}, spec{span{there, map[string]time.Time{"a": there}}}
+	if !s.equal(&a, &b) {
+		t.Errorf("%v and %v differ", a, b)
+	}
+	if b.S.Until["a"] = now.Add(1); s.equal(&a, &b) {
+		t.Errorf("%v and %v are equal", a, b)
 	}
 }
 

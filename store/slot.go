@@ -20,6 +20,9 @@ func Slot(k Key) int { return ShardOf(k, Slots) }
 // in every process and version. Of a power of two up to [Slots], each shard is a set
 // of slots: see [SlotsOf]. It panics if shards is not positive.
 func ShardOf(k Key, shards int) int {
+	if shards <= 0 {
+		panic("store: ShardOf: the number of shards is not positive")
+	}
 	h := uint64(14695981039346656037) // FNV-1a, 64 bits
 	for _, s := range [3]string{k.Namespace, "/", k.Name} {
 		for i := range len(s) {

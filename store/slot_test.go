@@ -32,6 +32,19 @@ func TestSlotNeverChanges(t *testing.T) {
 }
 
 // Shards are sets of slots, so that another number of shards rewrites no record.
+func TestShardOfNoShardsPanics(t *testing.T) {
+	for _, shards := range []int{0, -1} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("ShardOf of %d shards does not panic", shards)
+				}
+			}()
+			store.ShardOf(store.Key{Name: "a"}, shards)
+		}()
+	}
+}
+
 func TestSlotsOfHaveTheKeysOfTheirShard(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7, 12, 64, 100, 1000, 1024, 2048} {
 		apart := n&(n-1) == 0 && n <= store.Slots

@@ -36,6 +36,7 @@ func (c *Cache[S, T]) takeSnapshot(b store.Batch) {
 		if c.relist.seen != nil {
 			c.relist.seen[ch.Record.Key] = struct{}{}
 			if c.unchanged(ch.Record) {
+				c.mend(ch.Record.Key) // of a version that this history does not have
 				continue
 			}
 		}
