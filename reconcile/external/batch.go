@@ -212,18 +212,18 @@ type gathered[S, T any] struct {
 	deletes  *Batch[*store.Object[S, T], struct{}]
 }
 
-// Observe gives the batch an object of its own: a run that is over before its batch must
-// not have its object edited.
+// Observe gives the batch an object of its own, as Delete does: a run that is over before its
+// batch must not have its object edited.
 func (g *gathered[S, T]) Observe(ctx context.Context, o *store.Object[S, T]) (Observation, error) {
 	if g.observes == nil {
 		return g.Client.Observe(ctx, o)
 	}
-	mine := *o
-	seen, err := g.observes.Call(ctx, &mine)
+	mine := own(ctx, o)
+	seen, err := g.observes.Call(ctx, mine)
 	if ctx.Err() != nil { // also if the answer came: without the status it is none
 		return Observation{}, context.Cause(ctx)
 	}
-	*o = mine
+	*o = *mine
 	return seen, err
 }
 
@@ -231,8 +231,24 @@ func (g *gathered[S, T]) Delete(ctx context.Context, o *store.Object[S, T]) erro
 	if g.deletes == nil {
 		return g.Client.Delete(ctx, o)
 	}
-	_, err := g.deletes.Call(ctx, o)
+	mine := own(ctx, o)
+	_, err := g.deletes.Call(ctx, mine)
+	if ctx.Err() == nil {
+		*o = *mine
+	}
 	return err
+}
+
+// cloneKey is the key under which the context of a call has what makes a copy of its object.
+type cloneKey struct{}
+
+// own is a copy of a call's object. It shares nothing with it where the call is one of a run.
+func own[S, T any](ctx context.Context, o *store.Object[S, T]) *store.Object[S, T] {
+	if clone, ok := ctx.Value(cloneKey{}).(func(*store.Object[S, T]) *store.Object[S, T]); ok {
+		return clone(o)
+	}
+	mine := *o
+	return &mine
 }
 
 func (g *gathered[S, T]) lacks(a action) error {

@@ -263,6 +263,78 @@ func TestLookOfABatchSucceedsWithItsStatusOrNotAtAll(t *testing.T) {
 	})
 }
 
+// lateClient looks and deletes by batches, which go on for as long as their gate is shut.
+type lateClient struct {
+	diskClient
+	gate, over chan struct{}
+	slow       string // the batches that are late
+}
+
+func (c lateClient) late(what string, objects []*disk) {
+	if c.slow != what {
+		return
+	}
+	<-c.gate
+	for _, o := range objects {
+		o.Annotations["late"] = "yes"
+	}
+	close(c.over)
+}
+
+func (c lateClient) ObserveBatch(ctx context.Context, objects []*disk) []external.Outcome[external.Observation] {
+	c.late("looks", objects)
+	all := make([]external.Outcome[external.Observation], len(objects))
+	for i, o := range objects {
+		all[i].Value, all[i].Err = c.Observe(ctx, o)
+	}
+	return all
+}
+
+func (c lateClient) DeleteBatch(_ context.Context, objects []*disk) []error {
+	c.late("deletions", objects)
+	return make([]error, len(objects))
+}
+
+// seesObjects keeps the object of the last call.
+type seesObjects struct {
+	external.Client[diskSpec, diskStatus]
+	last **disk
+}
+
+func (c seesObjects) Observe(ctx context.Context, o *disk) (external.Observation, error) {
+	*c.last = o
+	return c.Client.Observe(ctx, o)
+}
+
+func (c seesObjects) Delete(ctx context.Context, o *disk) error {
+	*c.last = o
+	return c.Client.Delete(ctx, o)
+}
+
+// A run may be over before its batch is. What it had belongs to others then: its status is
+// written, and its secrets are looked for.
+//
+// Negative control: mutant "a batch has the object of its run".
+func TestBatchThatIsLateEditsNoObjectOfARun(t *testing.T) {
+	for _, slow := range []string{"looks", "deletions"} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.converged(func(o *disk) { o.Annotations = map[string]string{"a": "b"} })
+			c := lateClient{w.client, make(chan struct{}), make(chan struct{}), slow}
+			var last *disk
+			w.with(external.Always[diskSpec, diskStatus](seesObjects{must(external.Gather[diskSpec, diskStatus](c, nil)), &last}))
+			if slow == "deletions" {
+				w.delete()
+			}
+			_ = w.fails() // its time is over
+			close(c.gate)
+			<-c.over
+			if last.Annotations["late"] != "" {
+				t.Errorf("%s: the run's object was edited: %v", slow, last.Annotations)
+			}
+		})
+	}
+}
+
 // refusing fails its calls. observesMany and deletesMany make one of them by batches.
 type (
 	refusing struct {

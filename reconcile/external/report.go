@@ -35,14 +35,14 @@ type Report struct {
 	Duplicates []Finding `json:"duplicates,omitempty"` // carry the mark of an object whose resource is another
 	Orphans    []Finding `json:"orphans,omitempty"`    // ours by their mark, not declared
 	Unreadable []Finding `json:"unreadable,omitempty"` // on the list, and their details could not be read; they are nothing of the above
-	Unsettled  []Finding `json:"unsettled,omitempty"`  // would be one of the above, but were written too late for the list to count
+	Unsettled  []Finding `json:"unsettled,omitempty"`  // would be one of the above, but were written, or found gone, too late for the list to count
 	Foreign    int       `json:"foreign"`              // neither declared nor ours
 
 	undecided int // resources of which it could not be decided whether they are orphans
 }
 
 // String is the counts in one line: "12 declared, 16 listed, 14 of them ours: 0 missing, …".
-// Of what was written since the list was begun, as on a first run everything was, the list
+// Of what was written, or found gone, since the list was begun, as on a first run everything was, the list
 // says nothing.
 func (r Report) String() string {
 	var text string
