@@ -730,8 +730,20 @@ func TestAFileWithoutItsLeaseLeavesNothing(t *testing.T) {
 		w.expectLeft("is broken")
 		elected.Set(false, 1)
 		w.settle()
-		w.expectLeft("")
+		if p, left := w.file.Progress(), w.file.Left(); len(left) > 0 || p.Failing > 0 || p.Complete() {
+			t.Errorf("%+v, left %v; want nothing named, and not complete", p, left)
+		}
 		elected.Set(true, 2)
+		w.settle()
+		w.expectLeft("is broken")
+		w.write(list("a", 1))
+		w.settle()
+		w.expectLeft("")
+		elected.Set(false, 2)
+		w.settle()
+		w.expectLeft("")
+		w.write("[")
+		elected.Set(true, 3)
 		w.settle()
 		w.expectLeft("is broken")
 		if err := w.stop(); err != nil {

@@ -178,6 +178,7 @@ func (f *File[S, T]) follow(ctx context.Context, to reconcile.Sink[string]) erro
 	report, _ := to.(reconcile.Reporter)
 	tick := time.NewTicker(f.o.Every)
 	defer tick.Stop()
+	defer func() { f.followed(errors.Is(context.Cause(ctx), reconcile.ErrShutdown)) }()
 	f.watch.forget() // the lease may have been another server's meanwhile
 	for synced := false; ; {
 		next, err := f.watch.look()
@@ -195,7 +196,6 @@ func (f *File[S, T]) follow(ctx context.Context, to reconcile.Sink[string]) erro
 		}
 		select {
 		case <-ctx.Done():
-			f.followed(errors.Is(context.Cause(ctx), reconcile.ErrShutdown))
 			return nil
 		case <-tick.C:
 		}
@@ -346,15 +346,12 @@ func (f *File[S, T]) Left() []program.Left {
 }
 
 // look compares what the file declares with what the cache has. What both have is the
-// Kind's to count. A server that has lost the lease has nothing to say: another one applies
-// the file, as that one finds it.
+// Kind's to count. A server that has lost the lease names nothing that is left: another one
+// applies the file, as that one finds it. What was left here is not complete for that.
 func (f *File[S, T]) look() (p program.Progress, left []program.Left) {
 	lease, leased := f.inspection.LeaseOf(context.Background(), f.path)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if leased && !lease.Held && !f.stopping && f.applied != nil {
-		return program.Progress{Synced: true}, nil
-	}
 	problem := func(err error, stuck bool) {
 		p.Declared++
 		p.Failing++
@@ -392,6 +389,9 @@ func (f *File[S, T]) look() (p program.Progress, left []program.Left) {
 		if f.failed == nil && f.declared[o.Key()] == nil && o.Labels[store.LabelOwner] == f.o.Owner && !o.Deleting() {
 			p.Synced = false // its deletion is not in the cache yet
 		}
+	}
+	if leased && !lease.Held && !lease.Running && !f.stopping && (f.content != nil || f.unread != nil) {
+		return program.Progress{Synced: p.Synced && len(left) == 0}, nil
 	}
 	return p, left
 }
