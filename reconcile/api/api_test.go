@@ -339,6 +339,23 @@ func Example() {
 	// 403 {"error":"writing is for operators"}
 }
 
+// Negative control: mutant "what a newer version wrote exists already".
+func TestClientIsToldThatANewerVersionWroteTheObject(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprint(w, `{"error":"refused"}`)
+	}))
+	defer server.Close()
+	k := must(api.NewClient(server.URL, nil, nil)).Kind("disk")
+	key := store.Key{Name: "a"}
+	if _, err := k.Put(t.Context(), key, 7, []byte(`{}`)); !errors.Is(err, store.ErrNewer) || errors.Is(err, store.ErrExists) {
+		t.Errorf("an update: %v, want %v", err, store.ErrNewer)
+	}
+	if _, err := k.Put(t.Context(), key, 0, []byte(`{}`)); !errors.Is(err, store.ErrExists) {
+		t.Errorf("a create: %v, want %v", err, store.ErrExists)
+	}
+}
+
 func TestClientSeesAndEditsWhatTheServerHas(t *testing.T) {
 	w := newWorld(t, nil)
 	c := must(api.NewClient(w.server.URL, nil, nil))

@@ -110,7 +110,9 @@ func failed(resp *http.Response) error {
 	case http.StatusMethodNotAllowed:
 		kind = objects.ErrBare
 	case http.StatusConflict:
-		kind = store.ErrExists
+		if kind = store.ErrExists; resp.Request.Header.Get("If-None-Match") == "" { // it was no create
+			kind = store.ErrNewer
+		}
 	case http.StatusNotFound:
 		kind = store.ErrNotFound
 	case http.StatusPreconditionFailed:

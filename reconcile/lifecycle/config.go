@@ -48,7 +48,11 @@ func ConfigLoaded(ctx context.Context) bool {
 // type that cannot be copied (see [store.New]) is refused by [NewProvider].
 func StaticConfig[C any](c C) Config[C] {
 	copier, err := store.New[C, struct{}](new(nowhere), "config", nil)
-	return static[C]{&store.Object[C, struct{}]{Spec: c}, copier, err, new(news)}
+	o := &store.Object[C, struct{}]{Spec: c}
+	if err == nil {
+		o = copier.Clone(o) // c may be edited
+	}
+	return static[C]{o, copier, err, new(news)}
 }
 
 type static[C any] struct {

@@ -350,6 +350,17 @@ func TestConfigEditRevivesWhatHasGivenUp(t *testing.T) {
 	})
 }
 
+// Negative control: mutant "a config shares its caller's memory".
+func TestStaticConfigIsCopiedAtOnce(t *testing.T) {
+	type config struct{ Tags map[string]string }
+	tags := map[string]string{"region": "eu"}
+	c := StaticConfig(config{tags})
+	tags["region"] = "us"
+	if got, _, err := c.current(t.Context()); err != nil || got.Tags["region"] != "eu" {
+		t.Errorf("the config is %v, %v; want what was given", got, err)
+	}
+}
+
 // case 53: the watched config is copied for each run, too.
 func TestWatchedConfigIsCopiedForEachRun(t *testing.T) {
 	s, cs := newWidgets(t), newKind[settings, struct{}](t, "config")

@@ -96,8 +96,10 @@ func (l Left) String() string {
 			return r
 		}
 		return unicode.ReplacementChar
-	}, strings.ReplaceAll(strings.TrimSpace(l.Why), "\n", "; "))
+	}, lines.Replace(strings.TrimSpace(l.Why)))
 }
+
+var lines = strings.NewReplacer("\r\n", "; ", "\n", "; ")
 
 func sortLeft(left []Left) {
 	slices.SortFunc(left, func(a, b Left) int {
