@@ -465,16 +465,24 @@ func (f *feed[K]) skip(why string, attrs ...any) {
 
 // again asks this run of the source to list once more for each value, for the shards that
 // gained gives when the list begins. A run that does not call it is ended instead, and the
-// source started again.
-func (f *feed[K]) again() <-chan struct{} {
+// source started again; so is one that calls several sources.
+func (f *feed[K]) again() <-chan struct{} { return f.listing(true) }
+
+// cannotList is called in place of again by a source that lists at the start of its run alone.
+func (f *feed[K]) cannotList() { f.listing(false) }
+
+func (f *feed[K]) listing(again bool) <-chan struct{} {
 	if f == nil {
 		return nil
 	}
 	f.of.k.mu.Lock()
 	defer f.of.k.mu.Unlock()
 	f.asks = nil
-	if f.askers++; f.askers == 1 { // a request would reach one of several
+	switch f.askers++; {
+	case again && f.askers == 1: // a request would reach one of several
 		f.asks = make(chan struct{}, 1)
+	case len(f.unlisted) > 0: // a request that one of them may not have taken
+		f.endLocked(errRelist)
 	}
 	return f.asks
 }

@@ -1022,6 +1022,40 @@ func TestBothSourcesThatOneRunsListAgainWhenAShardIsGained(t *testing.T) {
 	})
 }
 
+// The same where one of the two lists at the start of its run alone.
+//
+// promise Q1. Negative control: mutant "a poll beside another source is not started again".
+func TestPollBesideAnotherSourceListsAgainWhenAShardIsGained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		name := ""
+		for i := 0; name == "" || lease.Shard(lease.HashKey(key(name)), 2) == 0; i++ {
+			name = fmt.Sprint("named-", i)
+		}
+		polled := reconcile.Every("poll", time.Hour, func(context.Context) (map[store.Key]int, error) {
+			return map[store.Key]int{key(name): 1}, nil
+		})
+		both := reconcile.From(newCache(t, newStore(t, newBackend(t), "one")))
+		first := both
+		both.Run = func(ctx context.Context, to reconcile.Sink[store.Key]) error {
+			done := make(chan error)
+			go func() { done <- polled.Run(ctx, to) }()
+			return errors.Join(first.Run(ctx, to), <-done)
+		}
+		p := newHandPlaced(2)
+		r := record[store.Key](nil)
+		c := newController(t, r, &reconcile.Options[store.Key]{Placement: p})
+		if err := c.Watch(both); err != nil {
+			t.Fatal(err)
+		}
+		startManaged(t, c)
+		p.give(0)
+		p.give(1)
+		if !slices.Contains(r.keys(), key(name)) {
+			t.Errorf("keys run: %v, want %q too", r.keys(), name)
+		}
+	})
+}
+
 // A source whose sink another package has wrapped keeps nothing for its next run, and
 // cannot list beside its Run: it is started again for a gained shard.
 //

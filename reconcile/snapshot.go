@@ -17,7 +17,7 @@ func (c *Controller[K]) Snapshot() Snapshot {
 
 // Health is nil, or says what is wrong with the controller: a source that keeps
 // failing, has ended, or was removed and goes on; a run that is stuck; a queue that
-// the program stopped; a store of its leases that does not answer. It says nothing about the
+// the program stopped; a store that does not answer or grants no leases. It says nothing about the
 // keys; one that fails is ordinary life.
 func (c *Controller[K]) Health() error {
 	return c.now().health
@@ -25,7 +25,7 @@ func (c *Controller[K]) Health() error {
 
 // Ready is nil, or says what a controller that runs is waiting for. One whose
 // lease is held by another server is ready: it is there to take over, as long as the store of
-// its leases answers.
+// its leases answers and grants them.
 func (c *Controller[K]) Ready() error {
 	return c.now().ready
 }

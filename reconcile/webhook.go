@@ -98,13 +98,14 @@ func NewWebhook[K comparable](name string, given *WebhookOptions[K]) (*Webhook[K
 // controller can run it at a time.
 func (h *Webhook[K]) Source() Source[K] {
 	return Source[K]{Name: h.name, Run: func(ctx context.Context, to Sink[K]) error {
+		feed := outletOf(to).feed
+		again := feed.again() // first: what is gained from now on ends nothing
 		if !h.attach(to) {
 			return fmt.Errorf("reconcile: webhook %q is run by another controller", h.name)
 		}
 		defer h.detach()
 		to.Synced()
-		feed := outletOf(to).feed
-		for again := feed.again(); ; {
+		for {
 			select {
 			case <-ctx.Done():
 				return nil

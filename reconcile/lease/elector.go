@@ -228,7 +228,11 @@ func (e *elector) Health() error {
 // notGranted notes for Health that a session could not begin, and returns err.
 func (e *elector) notGranted(ctx context.Context, err error) error {
 	if ctx.Err() == nil { // else this server stops
-		e.without.CompareAndSwap(nil, &store.UnavailableError{Since: time.Now(), Err: err})
+		since := time.Now()
+		if before := e.without.Load(); before != nil {
+			since = before.Since
+		}
+		e.without.Store(&store.UnavailableError{Since: since, Err: err})
 	}
 	return err
 }
@@ -238,6 +242,7 @@ func (e *elector) Run(ctx context.Context, work Work) error {
 		return ErrRunning
 	}
 	defer e.once.end()
+	defer e.without.Store(nil)
 	for failures := 0; ctx.Err() == nil; failures++ {
 		began := time.Now()
 		err := e.runSession(ctx, work)
