@@ -4831,7 +4831,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a webhook's source is ended for a gained shard",
-		File: "reconcile/webhook.go", Old: "again := feed.again()\n", New: "again := feed.again()\n\t\tif BROKEN {\n\t\t\tagain = nil\n\t\t}\n",
+		File: "reconcile/webhook.go", Old: "on ends nothing\n", New: "on ends nothing\n\t\tif BROKEN {\n\t\t\tagain = nil\n\t\t}\n",
 		Package: "reconcile", Test: "TestWebhookGoesOnWhenAShardIsGained",
 	},
 	{
