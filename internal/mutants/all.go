@@ -4839,11 +4839,6 @@ var All = []Mutant{
 		File: "reconcile/feed.go", Old: "case slices.ContainsFunc(s.removed, named):", New: "case slices.ContainsFunc(s.removed, named) && !BROKEN:",
 		Package: "reconcile", Test: "TestSourceThatIsStillRunningIsNotWatchedAgain",
 	},
-	{
-		Name: "names of two quotas are the same text",
-		File: "reconcile/quota/quota.go", Old: "escape.Replace(part))", New: "map[bool]string{false: escape.Replace(part), true: part}[BROKEN])",
-		Package: "reconcile/quota", Test: "TestNoTwoNamesAreTheSameText",
-	},
 }
 
 // rapid says at once what it found: there is no need for the smallest case.

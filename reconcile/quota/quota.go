@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,18 +24,11 @@ type Name struct {
 	API     string
 }
 
-// String is the parts with slashes between them: "acme/eu-central-1/s3", "acme". No two names
-// have the same: before a part that is there an empty one keeps its slash ("acme//s3"), and
-// slashes in a part are written "%2F".
+// String is the parts that are there, with slashes: "acme/eu-central-1/s3".
 func (n Name) String() string {
-	var parts []string
-	for _, part := range []string{n.Account, n.Region, n.API} {
-		parts = append(parts, escape.Replace(part))
-	}
-	return strings.TrimRight(strings.Join(parts, "/"), "/")
+	parts := slices.DeleteFunc([]string{n.Account, n.Region, n.API}, func(s string) bool { return s == "" })
+	return strings.Join(parts, "/")
 }
-
-var escape = strings.NewReplacer("%", "%25", "/", "%2F")
 
 // Compare orders names by account, region and API.
 func (n Name) Compare(o Name) int {

@@ -25,25 +25,6 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// Buckets, pauses and needs go by the text of a name.
-//
-// Negative control: mutant "names of two quotas are the same text".
-func TestNoTwoNamesAreTheSameText(t *testing.T) {
-	seen := map[string]quota.Name{}
-	parts := []string{"", "a", "b", "a/b", "/", "%", "%2F", "a%2Fb"}
-	for _, account := range parts {
-		for _, region := range parts {
-			for _, api := range parts {
-				n := quota.Name{Account: account, Region: region, API: api}
-				if m, ok := seen[n.String()]; ok {
-					t.Errorf("%+v and %+v are %q", m, n, n)
-				}
-				seen[n.String()] = n
-			}
-		}
-	}
-}
-
 // One worker and an account without budget: its keys wait in the queue, and
 // another account's are served. Nothing is lost, and the budget is kept to the
 // call.
