@@ -49,7 +49,7 @@ type feed[K comparable] struct {
 	restarts   int
 	skipped    uint64        // keys and owners that were no use
 	asks       chan struct{} // its present run lists once more for each value; nil: it cannot
-	askers     int           // how many sources its present run has called that can list once more
+	askers     int           // how many sources of this package its present run has called
 	unlisted   []int         // shards that the next such list is for
 }
 
