@@ -306,6 +306,7 @@ func TestPriorityIsKeptUnlessTheResultSaysOtherwise(t *testing.T) {
 		{"kept after an error", fails(errBoom), 10},
 		{"overridden", succeeds(result{RequeueAfter: time.Hour, Priority: queue.At(-5)}), -5},
 		{"ignored with an error", reconcile.Outcome{Result: result{Priority: queue.At(-5)}, Err: errBoom}, 10},
+		{"ignored with RetryAfter", reconcile.Outcome{Result: result{Priority: queue.At(-5)}, Err: reconcile.RetryAfter(nil, time.Hour)}, 10},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

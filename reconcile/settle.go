@@ -52,7 +52,7 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 			recent.Add(item.Key, ended, took, uint8(decisions[i].kind))
 		}
 		decisions[i].again = t.failedBefore(item, decisions[i])
-		t.settle(item, decisions[i], outcomes[i].Result)
+		t.settle(item, decisions[i], outcomes[i])
 	}
 	for i := range items {
 		t.tell(x, &items[i], &decisions[i], outcomes[i], took)
@@ -96,9 +96,9 @@ func (t *settler[K]) changedDuringRun(at seen[K]) {
 }
 
 // settle carries a decision out.
-func (t *settler[K]) settle(item queue.Item[K], d decision, r Result) {
-	if d.err == nil {
-		item = item.WithPriority(r.Priority)
+func (t *settler[K]) settle(item queue.Item[K], d decision, o Outcome) {
+	if o.Err == nil {
+		item = item.WithPriority(o.Result.Priority)
 	}
 	switch d.do {
 	case settleAfter:

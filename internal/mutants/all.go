@@ -1199,6 +1199,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestChangeDuringARunThatWroteCostsNoTokenWhileTheCachesLag",
 	},
 	{
+		Name: "a Result beside RetryAfter(nil) gives its priority",
+		File: "reconcile/settle.go", Old: "if o.Err == nil {\n\t\titem =", New: "if o.Err == nil || BROKEN && d.err == nil {\n\t\titem =",
+		Package: "reconcile", Test: "TestPriorityIsKeptUnlessTheResultSaysOtherwise",
+	},
+	{
 		Name: "a lease that was lost is said to be given up",
 		File: "reconcile/milestones.go", Old: "if errors.Is(why, lease.ErrLost) {", New: "if errors.Is(why, lease.ErrLost) && !BROKEN {",
 		Package: "reconcile", Test: "TestALostLeaseIsAWarning",
@@ -3059,6 +3064,11 @@ var All = []Mutant{
 		Name: "a probe tells callers that were not asked about why it fails",
 		File: "reconcile/web/web.go", Old: "\tif o.Allow == nil {\n\t\treturn h", New: "\tif o.Allow == nil || BROKEN {\n\t\treturn h",
 		Package: "reconcile/web", Test: "TestProbesGiveNoReasonWithAllow",
+	},
+	{
+		Name: "streams go on until their connections are closed",
+		File: "reconcile/web/web.go", Old: "defer time.AfterFunc(answerTime, end).Stop()", New: "defer time.AfterFunc(answerTime+map[bool]time.Duration{true: stopTime}[BROKEN], end).Stop()",
+		Package: "reconcile/web", Test: "TestServeEndsStreams",
 	},
 	{
 		Name: "a mounted handler is not behind Allow",

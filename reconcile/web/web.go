@@ -256,7 +256,9 @@ func Listen(address string, m *reconcile.Manager, o *Options) (*Server, error) {
 }
 
 // Serve is a runner that serves h on l, named for l's address, until its context ends: a
-// Manager ends it after all other runners. Then it takes no more requests and gives those under way five seconds. It closes l.
+// Manager ends it after all other runners. Then it takes no more requests and gives those under way
+// five seconds. After one of them their contexts end, and with them what streams until its caller
+// leaves, as a watch does. It closes l.
 func Serve(l net.Listener, h http.Handler) *Server { return &Server{l, h} }
 
 // A Server is a runner that serves a handler. Make one with Listen or Serve.
@@ -277,7 +279,10 @@ func (s *Server) Close() error {
 	return nil
 }
 
-const stopTime = 5 * time.Second
+const (
+	answerTime = time.Second     // from the end of Run's context to that of the requests'
+	stopTime   = 5 * time.Second // … to that of their connections
+)
 
 // Name implements reconcile.Runner's optional method.
 func (s *Server) Name() string { return "web " + s.Addr() }
@@ -288,12 +293,18 @@ func (s *Server) EndsLast() {}
 
 // Run implements reconcile.Runner.
 func (s *Server) Run(ctx context.Context) error {
-	web := &http.Server{Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	base, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	web := &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		BaseContext: func(net.Listener) context.Context { return base },
+	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 		defer cancel()
+		defer time.AfterFunc(answerTime, end).Stop()
 		if web.Shutdown(last) != nil {
 			_ = web.Close()
 		}

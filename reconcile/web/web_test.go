@@ -391,6 +391,34 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// What streams until its caller leaves, as a watch does, ends as a whole: its caller can tell that
+// from a connection that broke.
+func TestServeEndsStreams(t *testing.T) {
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
+	s := web.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "begun, ")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		_, _ = io.WriteString(w, "ended")
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get("http://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	cancel()
+	if body, err := io.ReadAll(res.Body); err != nil || string(body) != "begun, ended" {
+		t.Errorf("the stream is %q, %v; want all of it", body, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestBadOptionsAreErrors(t *testing.T) {
 	m := newManager(newRemote())
 	twice := prometheus.NewGauge(prometheus.GaugeOpts{Name: "go_goroutines", Help: "Another."})
