@@ -34,9 +34,10 @@ type FromOptions[S, T any] struct {
 	// is the default too, else none: what waits for the object would wait until the next
 	// resync. A source's Run that is called with a Sink of the program's own adds none of them.
 	ByOthers Predicate[S, T]
-	// Urgent replaces the rule of what ends a backoff. It is asked once for each
+	// Urgent says what ends a backoff and a park. It is asked once for each
 	// change that passed When, with what the change was; what the key's own run
-	// wrote is never urgent, whatever it says. Default: the rule of From.
+	// wrote is never urgent, whatever it says. Default: the predicate Urgent, which
+	// Or extends.
 	Urgent func(c cache.Change[S, T]) bool
 }
 
@@ -51,7 +52,7 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 	}
 	setDefaultFunc(&o.When, Changed)
 	if o.Urgent == nil {
-		o.Urgent = urgent
+		o.Urgent = Urgent
 	}
 	return Source[Request]{
 		Name: c.Name(), kind: c.Kind(), cache: c,
@@ -114,10 +115,12 @@ func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], t
 	return nil
 }
 
-// urgent is the rule of From: the change asks for a run now. A
-// change that came with an own write folded over it needs no urgency: the
-// write compared revisions, so the run that made it had read the change.
-func urgent[S, T any](c cache.Change[S, T]) bool {
+// Urgent is the rule of From: the change asks for a run now. It passes one that raised the
+// generation, asked for deletion or a run ([store.AnnotationReconcileNow]) or ended a pause,
+// and every object that came or went.
+func Urgent[S, T any](c cache.Change[S, T]) bool {
+	// A change that came with an own write folded over it needs no urgency: the
+	// write compared revisions, so the run that made it had read the change.
 	return supersedes(c) ||
 		c.Old.Paused && !c.New.Paused ||
 		c.Old.Annotations[store.AnnotationReconcileNow] != c.New.Annotations[store.AnnotationReconcileNow]

@@ -20,7 +20,7 @@ import (
 // A Runner is anything that runs until its context ends. A Manager treats its
 // error like a controller's. It may also have
 //
-//	Name() string    else it is named for its type
+//	Name() string    else it is named for its String, or its type, and its number
 //	Health() error   nil, or what is wrong: for the Manager's Health
 //	Ready() error    nil, or what it waits for: for the Manager's Ready
 //	EndsLast()       does nothing: a runner that has it is ended when all others have, as a
@@ -155,6 +155,9 @@ func (m *Manager) withLocked(rs ...Runner) ([]*member, error) {
 // newMember makes the member of a runner; n counts the members, for the name of a runner that has none.
 func newMember(r Runner, n int) *member {
 	mb := &member{Runner: r, name: fmt.Sprintf("%T#%d", r, n)}
+	if s, ok := r.(fmt.Stringer); ok {
+		mb.name = fmt.Sprintf("%s#%d", s, n)
+	}
 	mb.controller, _ = r.(controller)
 	_, mb.cache = r.(Cached)
 	_, mb.last = r.(interface{ EndsLast() })

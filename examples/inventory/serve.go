@@ -15,7 +15,7 @@ import (
 func (a *app) debugPage() *debug.Options {
 	return &debug.Options{
 		Title:       "inventory",
-		Buckets:     a.quota.set.Buckets(),
+		Buckets:     a.quota.set.Buckets,
 		Events:      a.kernel.events,
 		Inventories: []debug.Inventory{a.kernel.inventory},
 		Sections:    []debug.Section{{Title: "This program", Rows: a.about}},

@@ -83,7 +83,7 @@ func Pages(t *testing.T) map[string]string {
 		quota := must(ratelimit.NewBucket("cloud", 5, 5))
 		kinds := network(t, g, m, quota)
 		h := must(debug.New(m, &debug.Options{
-			Title: "network", Needs: g, Buckets: []*ratelimit.Bucket{quota}, Logger: slog.New(slog.DiscardHandler),
+			Title: "network", Needs: g, Buckets: func() []*ratelimit.Bucket { return []*ratelimit.Bucket{quota} }, Logger: slog.New(slog.DiscardHandler),
 			Objects: []objects.Kind{objects.OfCache(kinds["vpc"].cache), objects.OfCache(kinds["subnet"].cache), objects.OfCache(kinds["machine"].cache)},
 		}))
 		ctx, cancel := context.WithCancel(t.Context())

@@ -134,7 +134,7 @@ func (w *World) Start(ctx context.Context) {
 // Options are the page's.
 func (w *World) Options() *debug.Options {
 	return &debug.Options{
-		Title: "example", Buckets: []*ratelimit.Bucket{w.Quota}, Events: w.Events, Objects: []objects.Kind{objects.Of(w.Store)}, Inventories: []debug.Inventory{w},
+		Title: "example", Buckets: func() []*ratelimit.Bucket { return []*ratelimit.Bucket{w.Quota} }, Events: w.Events, Objects: []objects.Kind{objects.Of(w.Store)}, Inventories: []debug.Inventory{w},
 		Sections: []debug.Section{{Title: "Program", Rows: func() [][2]string { return [][2]string{{"endpoint", "http://s3"}} }}},
 		Logger:   slog.New(slog.DiscardHandler),
 	}

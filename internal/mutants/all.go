@@ -2441,7 +2441,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a list that failed counts as complete",
-		File: "reconcile/external/inventory.go", Old: "\t\tif err != nil {\n\t\t\tl.err = fmt.Errorf(\"external: inventory: list: %w\", endless.Cut(err))", New: "\t\tif err != nil && BROKEN {\n\t\t\tbreak\n\t\t}\n\t\tif err != nil {\n\t\t\tl.err = fmt.Errorf(\"external: inventory: list: %w\", endless.Cut(err))",
+		File: "reconcile/external/inventory.go", Old: "\t\tif err != nil {\n\t\t\tl.err = fmt.Errorf(\"external: inventory: list: %w\", quota.Throttled(ctx, endless.Cut(err)))", New: "\t\tif err != nil && BROKEN {\n\t\t\tbreak\n\t\t}\n\t\tif err != nil {\n\t\t\tl.err = fmt.Errorf(\"external: inventory: list: %w\", quota.Throttled(ctx, endless.Cut(err)))",
 		Package: "reconcile/external", Test: "TestPruneDeletesNothingByAPartialListAtScale",
 	},
 	{
@@ -3069,6 +3069,26 @@ var All = []Mutant{
 		Name: "streams go on until their connections are closed",
 		File: "reconcile/web/web.go", Old: "defer time.AfterFunc(answerTime, end).Stop()", New: "defer time.AfterFunc(answerTime+map[bool]time.Duration{true: stopTime}[BROKEN], end).Stop()",
 		Package: "reconcile/web", Test: "TestServeEndsStreams",
+	},
+	{
+		Name: "a run that was answered too many fails",
+		File: "reconcile/quota/gate.go", Old: "return res, Throttled(ctx, err)", New: "return res, map[bool]error{false: Throttled(ctx, err), true: err}[BROKEN]",
+		Package: "reconcile/quota", Test: "TestRunThatWasAnsweredTooManyIsThrottled",
+	},
+	{
+		Name: "an answer too many counts after a further answer",
+		File: "reconcile/quota/quota.go", Old: "ticketOf(ctx).heard(time.Time{})", New: "if !BROKEN {\n\t\t\tticketOf(ctx).heard(time.Time{})\n\t\t}",
+		Package: "reconcile/quota", Test: "TestRunThatWasAnsweredTooManyIsThrottled",
+	},
+	{
+		Name: "an SDK's error of an answer too many is a warning",
+		File: "reconcile/external/act.go", Old: "err = quota.Throttled(calls, endless.Cut(err))", New: "if err = endless.Cut(err); !BROKEN {\n\t\terr = quota.Throttled(calls, err)\n\t}",
+		Package: "reconcile/external", Test: "TestErrorOfAClientThatWasAnsweredTooManyIsNoFailure",
+	},
+	{
+		Name: "a mended policy waits for the slow resync",
+		File: "reconcile/external/reconciler.go", Old: "Urgent: reconcile.Or(reconcile.Urgent[S, T], policyChanged[S, T]),", New: "Urgent: map[bool]func(cache.Change[S, T]) bool{false: reconcile.Or(reconcile.Urgent[S, T], policyChanged[S, T]), true: reconcile.Urgent[S, T]}[BROKEN],",
+		Package: "reconcile/external", Test: "TestMendedPolicyRunsAnObjectThatWasGivenUp",
 	},
 	{
 		Name: "a mounted handler is not behind Allow",

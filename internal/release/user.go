@@ -83,8 +83,12 @@ func (u user) tryAll(clone string, modules []goModule, version string) error {
 				return err
 			}
 		}
+		install := []string{"install"} // all at once: the go command finds their dependencies once
 		for _, p := range commands {
-			if err := command(u.home, u.env, "go", "install", p+"@"+version); err != nil {
+			install = append(install, p+"@"+version)
+		}
+		if len(commands) > 0 {
+			if err := command(u.home, u.env, "go", install...); err != nil {
 				return err
 			}
 		}

@@ -21,8 +21,11 @@ import (
 type Options struct {
 	// Title is the page's. Default "tend".
 	Title string
-	// Buckets are shown with their tokens.
-	Buckets []*ratelimit.Bucket
+	// Buckets gives the buckets that are shown with their tokens, such as those of a
+	// [github.com/tendhq/tend/reconcile/quota.Set]. It is called for each page and each
+	// sample of the history: it must be quick, safe for concurrent use, and not panic. Default:
+	// none is shown.
+	Buckets func() []*ratelimit.Bucket
 	// Events are the events to show: an *external.Throttled. Default: none.
 	Events Events
 	// Inventories are shown with their drift and orphans.
@@ -148,7 +151,6 @@ func New(m *reconcile.Manager, o *Options) (*Handler, error) {
 	if h.o.Timeout == 0 {
 		h.o.Timeout = defaultTimeout
 	}
-	h.o.Buckets = slices.Clone(h.o.Buckets)
 	h.o.Inventories = slices.Clone(h.o.Inventories)
 	h.o.Sections = slices.Clone(h.o.Sections)
 	h.o.Objects = slices.Clone(h.o.Objects)
@@ -159,12 +161,17 @@ func New(m *reconcile.Manager, o *Options) (*Handler, error) {
 	return h, nil
 }
 
+func (h *Handler) buckets() []*ratelimit.Bucket {
+	if h.o.Buckets == nil {
+		return nil
+	}
+	return h.o.Buckets()
+}
+
 func (o *Options) check() error {
 	switch {
 	case o.Timeout < 0:
 		return errors.New("debug: Options.Timeout is negative")
-	case slices.Contains(o.Buckets, nil):
-		return errors.New("debug: Options.Buckets holds a nil bucket")
 	case slices.Contains(o.Inventories, nil):
 		return errors.New("debug: Options.Inventories holds a nil inventory")
 	case slices.Contains(o.Objects, nil):

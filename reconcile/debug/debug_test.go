@@ -117,6 +117,18 @@ func TestEveryKeySaysWhyItIsNotRunning(t *testing.T) {
 	})
 }
 
+// Quotas are made when they are first used, which is mostly after the page.
+func TestBucketsThatComeLaterAreShown(t *testing.T) {
+	var all []*ratelimit.Bucket
+	bubble(t, func(o *debug.Options) { o.Buckets = func() []*ratelimit.Bucket { return all } }, func(t *testing.T, _ *world, h *debug.Handler) {
+		if text := get(t, h, http.StatusOK, "format", "text"); strings.Contains(text, "dns/write") {
+			t.Error("a bucket is shown that there is not yet")
+		}
+		all = append(all, must(ratelimit.NewBucket("dns/write", 20, 1)))
+		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "dns/write")
+	})
+}
+
 func TestKeysAreFilteredSearchedSortedAndPaged(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
 		for i := range 25 {
@@ -198,7 +210,7 @@ func TestWhatIsAskedForWronglyIsRefused(t *testing.T) {
 		t.Error("a nil Manager was taken")
 	}
 	for _, o := range []debug.Options{
-		{Timeout: -1}, {Buckets: []*ratelimit.Bucket{nil}}, {Inventories: []debug.Inventory{nil}}, {Sections: []debug.Section{{}}},
+		{Timeout: -1}, {Inventories: []debug.Inventory{nil}}, {Sections: []debug.Section{{}}},
 	} {
 		if _, err := debug.New(&reconcile.Manager{}, &o); err == nil {
 			t.Errorf("%+v was taken", o)

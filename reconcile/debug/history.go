@@ -85,7 +85,7 @@ func (h *Handler) keep() {
 		}
 		ringOf(s.controllers, c.Name()).add([2]uint64{n.Runs(), n.Error + n.Terminal}, one)
 	}
-	for _, b := range h.o.Buckets {
+	for _, b := range h.buckets() {
 		st := b.Stats()
 		r := ringOf(s.buckets, st.Name)
 		r.counts[0] = min(r.counts[0], st.Taken) // it falls when more tokens came back than were taken

@@ -317,7 +317,7 @@ func (p *printer) run(controller string, r reconcile.RunSnapshot) []cell {
 }
 
 func (p *printer) failing(v *overview) {
-	s := section{Title: "Failing", Columns: []string{"controller", "key", "attempts", "why it is not running", "last error"}, Empty: "no key's last run failed"}
+	s := section{Title: "Failing keys", Columns: []string{"controller", "key", "attempts", "why it is not running", "last error"}, Empty: "no key's last run failed"}
 	if v.FailingMore {
 		s.Note = "there are more; these have the most failures in a row"
 	}

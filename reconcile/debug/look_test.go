@@ -47,7 +47,7 @@ func withShop(t *testing.T, run func(s *shop, o *bucket) (reconcile.Result, erro
 		if err := s.manager.Register(c); err != nil {
 			t.Fatal(err)
 		}
-		s.h = must(debug.New(s.manager, &debug.Options{Objects: []objects.Kind{objects.Of(s.store)}, Buckets: []*ratelimit.Bucket{s.quota}, Logger: silent}))
+		s.h = must(debug.New(s.manager, &debug.Options{Objects: []objects.Kind{objects.Of(s.store)}, Buckets: func() []*ratelimit.Bucket { return []*ratelimit.Bucket{s.quota} }, Logger: silent}))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.manager.Run(ctx) }() // ended by cancel, waited for below

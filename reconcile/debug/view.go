@@ -345,7 +345,7 @@ func (h *Handler) overview(ctx context.Context) (*overview, error) {
 
 // surroundings is what there is besides controllers.
 func (h *Handler) surroundings(v *overview) {
-	for _, b := range h.o.Buckets {
+	for _, b := range h.buckets() {
 		s := b.Stats()
 		v.Buckets = append(v.Buckets, bucketView{s.Name, s.PerSecond, s.Burst, s.Tokens, s.Until})
 	}

@@ -451,7 +451,7 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 	}()
 	for r, err := range v.o.List(ctx) {
 		if err != nil {
-			l.err = fmt.Errorf("external: inventory: list: %w", endless.Cut(err))
+			l.err = fmt.Errorf("external: inventory: list: %w", quota.Throttled(ctx, endless.Cut(err)))
 			break
 		}
 		s.byID[v.o.ID(r)] = r

@@ -97,8 +97,7 @@ type Options[S, T any] struct {
 }
 
 // PolicyAnnotation on an object is its own policy, as [ParsePolicy] reads it.
-// An edit of it runs the object, as an edit of the spec does, but does not end a backoff;
-// with [store.AnnotationReconcileNow] beside it, it does.
+// An edit of it runs the object, as an edit of the spec does.
 const PolicyAnnotation = "tend.policy"
 
 // errTimeout is why a client's context ended, when it was our doing.
@@ -180,7 +179,7 @@ type Change struct {
 }
 
 // LogChanges is a [Options.Changes] that writes each change as one line, at
-// level info, or warn if it failed.
+// level info, or warn if it failed. Nil is slog.Default().
 func LogChanges(log *slog.Logger) func(context.Context, Change) {
 	return func(ctx context.Context, c Change) {
 		level := slog.LevelInfo
@@ -195,7 +194,7 @@ func LogChanges(log *slog.Logger) func(context.Context, Change) {
 			level = slog.LevelWarn
 			args = append(args, "err", store.Brief(c.Err))
 		}
-		log.Log(ctx, level, "external change", args...)
+		cmp.Or(log, slog.Default()).Log(ctx, level, "external change", args...)
 	}
 }
 

@@ -500,6 +500,14 @@ func TestChangeLogHoldsEveryTryWithWhatWasSeenBefore(t *testing.T) {
 		if s := text.String(); !strings.Contains(s, "level=INFO") || !strings.Contains(s, "level=WARN") || !strings.Contains(s, "denied") || !strings.Contains(s, `diff=`) {
 			t.Errorf("logged:\n%s", s)
 		}
+		before := slog.Default()
+		defer slog.SetDefault(before)
+		text.Reset()
+		slog.SetDefault(slog.New(slog.NewTextHandler(&text, nil)))
+		external.LogChanges(nil)(t.Context(), w.changes[0])
+		if !strings.Contains(text.String(), "action=create") {
+			t.Errorf("without a logger: %q, want the change in slog's default", &text)
+		}
 	})
 }
 

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
@@ -116,6 +118,23 @@ func TestExistingResourceIsTakenOverOnlyWhereThePolicyAdopts(t *testing.T) {
 		}
 		w.wantCondition(store.ConditionReady, store.True, "")
 		wantSlice(t, "events", w.reasons(), []string{external.ReasonNotOurs, external.ReasonAdopted})
+	})
+}
+
+// A policy that is mended runs its object at once, which was given up because of it.
+//
+// Seen to fail: the object ran after 51 minutes, at the slow resync.
+func TestMendedPolicyRunsAnObjectThatWasGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.declare(func(o *disk) { o.Annotations = map[string]string{external.PolicyAnnotation: "adopt"} })
+		_, stop := w.serve(new(reconcile.Options[reconcile.Request]), nil)
+		defer stop()
+		synctest.Wait()
+		w.wantCondition(store.ConditionSynced, store.False, external.ReasonPolicy)
+		w.edit(func(o *disk) { o.Annotations[external.PolicyAnnotation] = "observe,create" })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.wantCondition(store.ConditionReady, store.True, "")
 	})
 }
 

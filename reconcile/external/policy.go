@@ -53,7 +53,7 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("%w: bits %#x", ErrPolicy, uint8(p&^known))
 	}
 	if p != Paused && !p.Has(Observe) {
-		return fmt.Errorf("%w: %s does not hold observe", ErrPolicy, p)
+		return fmt.Errorf("%w: %q lacks observe, on which all else rests: write \"observe,%s\"", ErrPolicy, p, p)
 	}
 	return nil
 }

@@ -94,3 +94,46 @@ func TestChangesWaitForTheWriteBudgetAndStoreNothingMeanwhile(t *testing.T) {
 		w.wantCalls(map[string]int{"Create": n})
 	})
 }
+
+// An error that a client makes of an answer "too many" says nothing about its object: no event,
+// no condition and no failure tell of it.
+//
+// Seen to fail: each answer 429 to a client with quota.Transport was a warning.
+func TestErrorOfAClientThatWasAnsweredTooManyIsNoFailure(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		set := must(quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+			return quota.Limits{Read: quota.Rate{PerSecond: 10}, Judge: func(err error) quota.Verdict {
+				return quota.Verdict{Throttled: err != nil, RetryAfter: 10 * time.Second}
+			}}, nil
+		}}))
+		q := must(set.Get(quota.Name{API: "disks"}))
+		looks := 0
+		client, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+			f.ObserveFunc = func(ctx context.Context, _ *disk) (external.Observation, error) {
+				err := q.Do(ctx, quota.Read, func(context.Context) error {
+					if looks++; looks == 1 {
+						return errors.New("429")
+					}
+					return nil
+				})
+				if err != nil && !errors.Is(err, quota.ErrNoBudget) {
+					err = errors.New("the SDK's own error")
+				}
+				return external.Observation{Exists: true, UpToDate: true}, err
+			}
+		})
+		w.with(client)
+		w.declare()
+		_, stop := w.serve(sixteen(func(reconcile.Request) (*quota.Quota, error) { return q, nil }), nil)
+		defer stop()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if c, ok := w.get().Condition(store.ConditionSynced); ok || looks != 1 {
+			t.Errorf("%d looks, condition %+v; want one, and none", looks, c)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.wantCondition(store.ConditionReady, store.True, "")
+		wantSlice(t, "events", w.reasons(), nil)
+	})
+}

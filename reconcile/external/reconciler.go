@@ -90,6 +90,7 @@ func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reco
 	}
 	sources := []reconcile.Source[reconcile.Request]{reconcile.FromWith(c, &reconcile.FromOptions[S, T]{
 		When: reconcile.Or(reconcile.Changed[S, T], policyChanged[S, T]), ByOthers: reconcile.BecameUnready[S, T],
+		Urgent: reconcile.Or(reconcile.Urgent[S, T], policyChanged[S, T]),
 	})}
 	if d := r.o.Depends; d != nil {
 		options.Reads = slices.Concat(options.Reads, d.Caches())

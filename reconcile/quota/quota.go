@@ -165,10 +165,11 @@ var ErrNoBudget = errors.New("quota: no budget")
 // An answer that says "too many" pauses the bucket for all that share it and
 // makes Do's error one of [ratelimit.Throttled]. Otherwise Do returns what call did.
 func (q *Quota) Do(ctx context.Context, op Op, call func(context.Context) error) error {
-	return q.do(ctx, op, q.judge, call)
+	return q.do(ctx, op, func(err error) (Verdict, error) { return q.judge(err), err }, call)
 }
 
-func (q *Quota) do(ctx context.Context, op Op, judge func(error) Verdict, call func(context.Context) error) error {
+// do is Do with a judge that gives, besides, what the log is to say of the call.
+func (q *Quota) do(ctx context.Context, op Op, judge func(error) (v Verdict, says error), call func(context.Context) error) error {
 	q.use()
 	defer q.use() // what the call's end tells is to be remembered
 	b := q.budgets[op]
@@ -183,17 +184,20 @@ func (q *Quota) do(ctx context.Context, op Op, judge func(error) Verdict, call f
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return err // we hung up, which says nothing of the endpoint; nor does a panic
 	}
-	v := judge(err)
+	v, says := judge(err)
 	switch opened, closed, after := b.end(c, v); {
 	case opened:
-		q.logger.WarnContext(ctx, "quota: endpoint is down, and is asked by one call at a time until it answers", "budget", b.bucket.Name(), "err", store.Brief(err))
+		q.logger.WarnContext(ctx, "quota: endpoint is down, and is asked by one call at a time until it answers", "budget", b.bucket.Name(), "err", store.Brief(says))
 	case closed:
 		q.logger.InfoContext(ctx, "quota: endpoint answers again", "budget", b.bucket.Name(), "after", after)
 	}
-	if v.Throttled {
-		return ratelimit.Throttled(nil, time.Now().Add(v.pause()), err) // end has paused the bucket
+	if !v.Throttled {
+		ticketOf(ctx).heard(time.Time{})
+		return err
 	}
-	return err
+	until := time.Now().Add(v.pause()) // end has paused the bucket
+	ticketOf(ctx).heard(until)
+	return ratelimit.Throttled(nil, until, err)
 }
 
 // pay makes sure of a token for one call.

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 )
 
@@ -30,7 +31,9 @@ type Transport struct {
 // RoundTrip makes the request when it is paid for. Without a budget it makes none, and
 // fails with an error that wraps [ErrNoBudget] and is one of
 // [github.com/tendhq/tend/ratelimit.Throttled]; see [Quota.Do] for when it waits instead. An
-// answer that says "too many" is returned as it is, and has paused the budget.
+// answer that says "too many" is returned as it is, and has paused the budget. The error that
+// the client makes of it counts as throttled, and not as a failure, where it is what a run
+// limited by [Limit] ends with, or a client of package external; see [Throttled].
 func (t *Transport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	sent := false
 	defer func() {
@@ -49,11 +52,11 @@ func (t *Transport) RoundTrip(r *http.Request) (resp *http.Response, err error) 
 		return nil, errors.New("quota: Transport.Quota returned nil")
 	}
 	next := t.next()
-	judge := func(err error) Verdict {
+	judge := func(err error) (Verdict, error) {
 		if err != nil {
-			return HTTP(0, nil)
+			return HTTP(0, nil), err
 		}
-		return HTTP(resp.StatusCode, resp.Header)
+		return HTTP(resp.StatusCode, resp.Header), fmt.Errorf("answered with status %d", resp.StatusCode)
 	}
 	err = q.do(r.Context(), t.op(r), judge, func(context.Context) (err error) {
 		sent = true

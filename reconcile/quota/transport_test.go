@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -166,6 +167,21 @@ func TestTransportOpensTheBreaker(t *testing.T) {
 	})
 }
 
+// What opens the breaker may be an answer, and no error.
+func TestTransportLogsTheStatusThatOpensTheBreaker(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log strings.Builder
+		set := must(quota.NewSet(&quota.Options{Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{}), Logger: slog.New(slog.NewTextHandler(&log, nil))}))
+		client := httpClient(must(set.Get(quota.Name{API: "dns"})), func(*http.Request) (*http.Response, error) { return answer(500), nil })
+		for range 5 {
+			must(client.Get("http://dns.example")).Body.Close()
+		}
+		if !strings.Contains(log.String(), `err="answered with status 500"`) {
+			t.Errorf("want the status:\n%s", log.String())
+		}
+	})
+}
+
 // In a limited run the first request is refused rather than waited for with a worker.
 func TestTransportHoldsNoWorkerOfALimitedController(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -189,6 +205,46 @@ func TestTransportHoldsNoWorkerOfALimitedController(t *testing.T) {
 			t.Errorf("%d requests, want 10", n)
 		}
 		calls.wantRate(t, "get", 1, 1)
+	})
+}
+
+// The error that a client makes of an answer "too many" is no failure of the run that ends
+// with it: it waits for the pause. One that comes after a further answer is.
+//
+// Negative control: mutant "a run that was answered too many fails".
+func TestRunThatWasAnsweredTooManyIsThrottled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		q := must(newSet(quota.Rate{PerSecond: 100}, quota.Rate{}).Get(quota.Name{API: "dns"}))
+		answers, calls := []int{429, 200, 429, 404, 200}, 0
+		client := httpClient(q, func(*http.Request) (*http.Response, error) {
+			calls++
+			return answer(answers[calls-1], "Retry-After", "30"), nil
+		})
+		asks := func(ctx context.Context) error {
+			resp, err := client.Do(must(http.NewRequestWithContext(ctx, http.MethodGet, "http://dns.example", nil)))
+			if err != nil {
+				return err
+			}
+			if resp.StatusCode != 200 {
+				return fmt.Errorf("status %d: %w", resp.StatusCode, errDown) // an SDK's own error
+			}
+			return resp.Body.Close()
+		}
+		c := run(t, "dns", workers(1), always(q), func(ctx context.Context, _ string) (reconcile.Result, error) {
+			err := asks(ctx)
+			if calls == 3 {
+				err = asks(ctx) // it tries once more
+			}
+			return reconcile.Result{}, err
+		})
+		for range 2 {
+			addAll(t, c, "zone", 1)
+			time.Sleep(2 * time.Minute)
+		}
+		n := c.Counts()
+		if calls != 5 || n.Throttled != 1 || n.Error != 1 || n.Success != 2 {
+			t.Errorf("%d calls, %+v; want the first run throttled, and the third failed", calls, n)
+		}
 	})
 }
 
