@@ -65,7 +65,7 @@ func (e *terminalError) Error() string {
 	if e.err == nil {
 		return "terminal error without a cause"
 	}
-	return "terminal: " + e.err.Error()
+	return e.err.Error() // that the key is parked is said where it is shown
 }
 
 func (e *terminalError) Unwrap() error        { return e.err }
@@ -88,7 +88,7 @@ func (e *retryAfterError) Error() string {
 	if e.err == nil {
 		return fmt.Sprintf("again after %v", e.d)
 	}
-	return fmt.Sprintf("again after %v: %v", e.d, e.err)
+	return e.err.Error()
 }
 
 func (e *retryAfterError) Unwrap() error { return e.err }

@@ -90,7 +90,7 @@ func ExampleTerminal() {
 	_ = controller.Add("shop")
 	_ = controller.Run(ctx)
 	// Output:
-	// shop is parked: terminal: no such region
+	// shop is parked: no such region
 	// kicked
 }
 
@@ -103,7 +103,7 @@ func ExampleRetryAfter() {
 	fmt.Println(errors.Is(err, quota))
 	fmt.Println(reconcile.RetryAfter(nil, 30*time.Second))
 	// Output:
-	// creating the bucket: again after 1m0s: quota used up
+	// creating the bucket: quota used up
 	// true
 	// again after 30s
 }

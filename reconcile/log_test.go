@@ -141,6 +141,25 @@ func TestThrottledRunsAreNoEndOfARowOfFailures(t *testing.T) {
 	})
 }
 
+// What is wrong with a key is not hidden by a run that was throttled since.
+//
+// Seen to fail: on a full disk each failing key said that its quota was used up.
+//
+// Negative control: mutant "a throttled run hides the failure before it".
+func TestThrottledRunDoesNotHideTheFailureBeforeIt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, _ := quiet()
+		busy := fails(ratelimit.Throttled(nil, time.Now().Add(time.Hour), errors.New("busy")))
+		c := newController(t, script[string](fails(errBoom), busy), &reconcile.Options[string]{Logger: logger, Backoff: exactly(time.Second)})
+		add(t, c, "k")
+		start(t, c)
+		pass(time.Minute)
+		if e, _ := entry(c, "k"); e.LastError == nil || !strings.HasPrefix(e.LastError.Error(), errBoom.Error()+"; since then throttled until ") {
+			t.Errorf("the last error is %v, want the failure and the throttled run since", e.LastError)
+		}
+	})
+}
+
 // A run that tried nothing waits for as long as it asked for, although the one before it was
 // throttled until a time that has passed.
 //
@@ -335,7 +354,7 @@ func TestManagerLogsASummaryPerIntervalWhenAsked(t *testing.T) {
 				got = append(got, text)
 			}
 		}
-		const rest = " throttled=0 ready=0 oldestReady=0s running=0 delayed=1 backingOff=0 held=0 parked=1 in=1m0s"
+		const rest = " throttled=0 ready=0 oldestReady=0s running=0 delayed=1 backingOff=0 held=0 waitingForQuota=0 parked=1 in=1m0s"
 		expectList(t, "lines", got,
 			`"reconcile: summary" controller=test runs=10 failed=1`+rest,
 			`"reconcile: summary" controller=test runs=9 failed=0`+rest)

@@ -184,10 +184,10 @@ func TestErrorsSayWhatTheyCarry(t *testing.T) {
 		text string
 		is   error
 	}{
-		{reconcile.Terminal(errBoom), "terminal: boom", errBoom},
-		{reconcile.Terminal(errBoom), "terminal: boom", reconcile.ErrTerminal},
+		{reconcile.Terminal(errBoom), "boom", errBoom},
+		{reconcile.Terminal(errBoom), "boom", reconcile.ErrTerminal},
 		{reconcile.Terminal(nil), "terminal error without a cause", reconcile.ErrTerminal},
-		{reconcile.RetryAfter(errBoom, 3*time.Second), "again after 3s: boom", errBoom},
+		{reconcile.RetryAfter(errBoom, 3*time.Second), "boom", errBoom},
 		{reconcile.RetryAfter(nil, 3*time.Second), "again after 3s", nil},
 		{reconcile.RetryAfter(nil, -1), "again after 0s", nil},
 		{reconcile.ErrDeadline, "run is past its deadline: context deadline exceeded", context.DeadlineExceeded},

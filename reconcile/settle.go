@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -141,11 +142,10 @@ func (e *untriedError) Unwrap() []error {
 	return []error{e.wait, e.failure} // the queue waits until the first time that it finds
 }
 
-// throttledError is the last error of a key that had failed, and whose run was throttled since. It
-// reads as the latter, and keeps the failure for the log.
+// throttledError is the last error of a key that had failed, and whose run was throttled since.
 type throttledError struct{ wait, failure error }
 
-func (e *throttledError) Error() string { return e.wait.Error() }
+func (e *throttledError) Error() string { return fmt.Sprintf("%v; since then %v", e.failure, e.wait) }
 
 func (e *throttledError) Unwrap() error { return e.wait }
 

@@ -16,6 +16,6 @@ func (c *Controller[K]) summarise(in time.Duration) {
 		"runs", now.Runs()-since.Runs(), "failed", now.Error+now.Terminal-since.Error-since.Terminal,
 		"throttled", now.Throttled-since.Throttled,
 		"ready", q.Ready, "oldestReady", waits, "running", q.Running, "delayed", q.Delayed,
-		"backingOff", q.BackingOff, "held", q.Held+q.Throttled, "parked", q.Parked, "in", in,
+		"backingOff", q.BackingOff, "held", q.Held, "waitingForQuota", q.Throttled, "parked", q.Parked, "in", in,
 	)
 }

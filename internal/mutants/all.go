@@ -2859,7 +2859,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "an old failure counts against an endpoint that answers again",
-		File: "reconcile/quota/circuit.go", Old: "case of.left.Before(c.changed),", New: "case of.left.Before(c.changed) && !BROKEN,",
+		File: "reconcile/quota/circuit.go", Old: "of.left.Before(c.changed) {", New: "of.left.Before(c.changed) && !BROKEN {",
 		Package: "reconcile/quota", Test: "TestCallsOfBeforeSayNothingToTheBreaker",
 	},
 	{
@@ -3654,8 +3654,13 @@ var All = []Mutant{
 		Package: "reconcile/quota", Test: "TestAnswersOfBeforeACutDoNotRaiseTheRate",
 	},
 	{
+		Name: "probes of an endpoint that hangs leave each second",
+		File: "reconcile/quota/circuit.go", Old: "c.pause = min(2*c.pause, lastPause)", New: "if !BROKEN {\n\t\tc.pause = min(2*c.pause, lastPause)\n\t}",
+		Package: "reconcile/quota", Test: "TestEndpointThatHangsIsAskedSeldom",
+	},
+	{
 		Name: "calls of before the breaker opened lengthen its pause",
-		File: "reconcile/quota/circuit.go", Old: "c.open && !of.probe:\n\t\treturn until", New: "c.open && !of.probe && !BROKEN:\n\t\treturn until",
+		File: "reconcile/quota/circuit.go", Old: "if c.open ||", New: "if c.open && !BROKEN ||",
 		Package: "reconcile/quota", Test: "TestFailuresOfOneMomentOpenTheBreakerOnce",
 	},
 	{
@@ -4835,8 +4840,28 @@ var All = []Mutant{
 		Package: "reconcile/declare", Test: "TestAFileWithoutItsLeaseLeavesNothing",
 	},
 	{
+		Name: "a throttled run hides the failure before it",
+		File: "reconcile/settle.go", Old: "return fmt.Sprintf(\"%v; since then %v\", e.failure, e.wait)", New: "if BROKEN {\n\t\treturn e.wait.Error()\n\t}\n\treturn fmt.Sprintf(\"%v; since then %v\", e.failure, e.wait)",
+		Package: "reconcile", Test: "TestThrottledRunDoesNotHideTheFailureBeforeIt",
+	},
+	{
+		Name: "the end of trouble is not printed",
+		File: "reconcile/program/run.go", Old: "if trouble && p.Out != nil && !p.Once {", New: "if trouble && p.Out != nil && !p.Once && !BROKEN {",
+		Package: "reconcile/program", Test: "TestEndOfTroubleIsPrinted",
+	},
+	{
+		Name: "quotas whose endpoint is down are well",
+		File: "reconcile/quota/set.go", Old: "if since := b.down(); !since.IsZero() {", New: "if since := b.down(); !since.IsZero() && !BROKEN {",
+		Package: "reconcile/quota", Test: "TestBreakerIsLoggedWhenItOpensAndCloses",
+	},
+	{
+		Name: "a file on a full disk is well",
+		File: "store/file/place.go", Old: "b.refused.err, b.refused.last = err, now", New: "if !BROKEN {\n\t\tb.refused.err, b.refused.last = err, now\n\t}",
+		Package: "store/file", Test: "TestFailingDiskIsAClearErrorAndLosesNothing",
+	},
+	{
 		Name: "quotas without members are well",
-		File: "reconcile/quota/set.go", Old: "return s.o.Members.Health()", New: "if BROKEN {\n\t\treturn nil\n\t}\n\treturn s.o.Members.Health()",
+		File: "reconcile/quota/set.go", Old: "if s.o.Members != nil {\n\t\till =", New: "if s.o.Members != nil && !BROKEN {\n\t\till =",
 		Package: "reconcile/quota", Test: "TestSetThatCannotJoinIsNotHealthy",
 	},
 	{

@@ -29,7 +29,7 @@ func TestOverviewSaysWhatRunsWhatFailsAndWhy(t *testing.T) {
 			"== Controllers", "bucket", "audit", "1 of 4",
 			"== Running now", "slow-copy", "3 s",
 			"== Failing", "failing-a", "it failed once, and is tried again in 57 s", "503 Slow Down",
-			"parked-b", "it is given up until it is changed or kicked", "terminal: the name is taken",
+			"parked-b", "it is given up until it is changed or kicked", "the name is taken",
 			"== Rate limits", "s3 calls",
 			"== Caches", "connected",
 			"== Drift and orphans: bucket", "orphans", "4 declared, 3 ours, 1 of others",

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func (a *attempt[S, T]) makeIt(ctx, calls context.Context) (reconcile.Result, er
 		return a.fail(ctx, reason, err)
 	}
 	a.synced(store.True, "", "")
-	a.event(ctx, Normal, ReasonCreated, "created the resource "+a.Stored().Intent.ExternalName)
+	a.event(ctx, Normal, ReasonCreated, "created the resource "+cmp.Or(a.Stored().Intent.ExternalName, "of "+a.Object.Key().String()))
 	return reconcile.Result{RequeueAfter: min(settle, a.o.CreationGrace)}, nil
 }
 

@@ -186,7 +186,7 @@ func TestPlanGoesOnAfterAnObjectThatCannotBeLookedAt(t *testing.T) {
 		if err := p.WriteText(&text); err != nil {
 			t.Fatal(err)
 		}
-		const want = `! fail t/d00000: connect: terminal: the connector returned no client and no error
+		const want = `! fail t/d00000: connect: the connector returned no client and no error
 ! wait t/d00001: paused
 Disk: 0 to change, 1 as declared, 2 not to be done
 `

@@ -23,7 +23,7 @@ type CallError struct {
 
 // Error names the handler and what it was called for.
 func (e *CallError) Error() string {
-	return fmt.Sprintf("handler %q, %s, attempt %d: %v", e.Handler, e.Action, e.Attempt, e.Err)
+	return fmt.Sprintf("handler %s, %s: %v", e.Handler, e.Action, e.Err)
 }
 
 // Unwrap is the handler's own error.

@@ -213,11 +213,11 @@ func TestWhatIsLeftIsNamedWithItsReason(t *testing.T) {
 		if !errors.Is(err, program.ErrStuck) || time.Since(began) > time.Second {
 			t.Fatalf("Run = %v after %v, want ErrStuck at once", err, time.Since(began))
 		}
-		want := "  site bad: terminal: it is declared for the moon\n  site paused: paused"
+		want := "  site bad: it is declared for the moon\n  site paused: paused"
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is\n%v\nwant\n%s", err, want)
 		}
-		if got := out.String(); strings.Count(got, "x site bad: terminal: it is declared for the moon") != 1 {
+		if got := out.String(); strings.Count(got, "x site bad: it is declared for the moon") != 1 {
 			t.Errorf("printed\n%s\nwant the failure once", got)
 		}
 	})
@@ -1052,6 +1052,47 @@ func TestReasonsOfTwoPartsForOneNameAreSaidOnceEach(t *testing.T) {
 			t.Errorf("said %q, want %q", said, want)
 		}
 	})
+}
+
+// A service whose trouble was printed prints that it is over, whatever the last line of it said.
+//
+// Negative control: mutant "the end of trouble is not printed".
+func TestEndOfTroubleIsPrinted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		file := mendedPart{func() bool { return time.Since(began) >= 10*time.Second }}
+		var m reconcile.Manager
+		check(t, m.Register(runnerFunc(func(ctx context.Context) error { <-ctx.Done(); return nil })))
+		var out strings.Builder
+		check(t, program.Run(ctx, &m, &program.Options{Parts: []program.Part{file}, Out: program.NewPrinter(&out)}))
+		said, mended, ok := strings.Cut(out.String(), "x file sites: it is broken\n")
+		if !ok || said == "" || strings.Count(mended, "everything is as declared again") != 1 {
+			t.Errorf("printed\n%s\nwant the trouble, and once that it is over", &out)
+		}
+	})
+}
+
+// mendedPart is broken until mended says otherwise.
+type mendedPart struct{ mended func() bool }
+
+func (p mendedPart) Progress() program.Progress {
+	if p.mended() {
+		return program.Progress{Synced: true, Declared: 1, Done: 1}
+	}
+	return program.Progress{Synced: true, Declared: 1}
+}
+
+func (p mendedPart) Left() []program.Left {
+	if p.mended() {
+		return nil
+	}
+	return []program.Left{{Kind: "file sites", Why: "it is broken", Failing: true}}
+}
+
+func (p mendedPart) Follow(ctx context.Context, changed func()) {
+	fakePart{}.Follow(ctx, changed)
 }
 
 // leftPart is a fakePart with one thing left, for a reason of its own.

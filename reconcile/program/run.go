@@ -173,7 +173,7 @@ func (p *running) failed(err error) error {
 // show prints the progress, and tells what is left, until ctx ends.
 func (p *running) show(ctx context.Context) {
 	type reason struct{ name, why string } // two parts may give two for one name
-	said := make(map[reason]bool)
+	said, trouble := make(map[reason]bool), false
 	look := func() bool {
 		now := ProgressOf(p.Parts...)
 		if p.Out != nil {
@@ -184,6 +184,10 @@ func (p *running) show(ctx context.Context) {
 			}
 		}
 		if now.Complete() {
+			if trouble && p.Out != nil && !p.Once {
+				p.Out.Line("everything is as declared again")
+			}
+			trouble = false
 			clear(said)
 			return false
 		}
@@ -192,6 +196,7 @@ func (p *running) show(ctx context.Context) {
 			r := reason{l.Kind + " " + l.Key.String(), l.Why}
 			if !said[r] && !still[r] {
 				p.Left(l)
+				trouble = trouble || l.Failing
 			}
 			still[r] = true
 		}

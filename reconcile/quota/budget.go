@@ -95,10 +95,29 @@ func (b *budget) take() error {
 	}
 	if s := b.bucket.Stats(); b.tightLocked(s) || !s.Until.IsZero() {
 		b.stats.refused++
-		return refuse(b, time.Now(), "it is used up")
+		why := "it is used up"
+		switch {
+		case b.circuit.open:
+			why = downText
+		case !s.Until.IsZero():
+			why = "it is paused"
+		}
+		return refuse(b, time.Now(), why)
 	}
 	b.bucket.Charge(1)
 	return nil
+}
+
+const downText = "the endpoint is down"
+
+// down is since when the endpoint is down; zero: it is not.
+func (b *budget) down() (since time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.circuit.open {
+		since = b.circuit.changed
+	}
+	return since
 }
 
 // closedLocked refuses calls while this server has no share: what it would
@@ -243,12 +262,11 @@ func (b *budget) begin() (call, error) {
 		if again := b.circuit.again; c.left.Before(again) {
 			b.stats.refused++
 			b.bucket.Refund(1)
-			return c, refuse(b, again, "the endpoint is down")
+			return c, refuse(b, again, downText)
 		}
 		// One call finds out. Until it has, or has had its time, all others wait.
 		c.probe = true
-		b.circuit.again = c.left.Add(b.circuit.pause)
-		b.bucket.Throttle(b.circuit.again)
+		b.bucket.Throttle(b.circuit.probe(c.left))
 	}
 	b.stats.calls++
 	c.tight = b.tightLocked(b.bucket.Stats())
@@ -283,10 +301,8 @@ func (b *budget) end(c call, v Verdict) (opened, closed bool, after time.Duratio
 		b.lowerLocked(c)
 	case v.Down:
 		b.stats.down++
-		var until time.Time
-		var tripped bool
-		if until, tripped, opened = b.circuit.failed(c, time.Now()); tripped {
-			b.bucket.Throttle(until)
+		if opened = b.circuit.failed(c, time.Now()); opened {
+			b.bucket.Throttle(b.circuit.again)
 		}
 	default:
 		closed, after = b.closeLocked(c)

@@ -4,12 +4,13 @@ import "time"
 
 // circuit is a circuit breaker:
 //
-//	closed ── trips failures in a row ──▶ open ── pause is over ──▶ one probe
+//	closed ── trips failures in a row ──▶ open ── pause is over ──▶ a probe, pause doubles
 //	  ▲                                    ▲                          │   │
-//	  │                                    └──── down, pause doubles ─┘   │
+//	  │                                    └──── down, or it hangs ───┘   │
 //	  └───────────────────────────── answered ───────────────────────────┘
 //
-// It is guarded by its budget's lock.
+// The pause doubles when a probe leaves, so that an endpoint that hangs is asked as seldom as
+// one that refuses. It is guarded by its budget's lock.
 type circuit struct {
 	open    bool
 	again   time.Time     // while open: when the next probe may leave
@@ -24,23 +25,24 @@ const (
 	lastPause  = time.Minute
 )
 
-// failed notes a failure, and says until when to make no call, if that is news, and whether
-// it opened the circuit.
-func (c *circuit) failed(of call, now time.Time) (until time.Time, tripped, opened bool) {
-	switch {
-	case of.left.Before(c.changed), c.open && !of.probe:
-		return until, false, false // also a probe that hung, and was overtaken by an answered one
-	case c.open:
-		c.pause = min(2*c.pause, lastPause)
-	default:
-		if c.bad++; c.bad < trips {
-			return until, false, false
-		}
-		c.open, c.pause, c.changed = true, firstPause, now
-		opened = true
-	}
+// probe notes that a probe leaves, and says until when to make no other call.
+func (c *circuit) probe(now time.Time) (until time.Time) {
+	c.pause = min(2*c.pause, lastPause)
 	c.again = now.Add(c.pause)
-	return c.again, true, opened
+	return c.again
+}
+
+// failed notes a failure, and says whether it opened the circuit.
+func (c *circuit) failed(of call, now time.Time) (opened bool) {
+	if c.open || of.left.Before(c.changed) {
+		return false // also a probe that hung, and was overtaken by an answered one
+	}
+	if c.bad++; c.bad < trips {
+		return false
+	}
+	c.open, c.pause, c.changed = true, firstPause, now
+	c.again = now.Add(c.pause)
+	return true
 }
 
 // answered notes an answer, and says whether it closed the circuit, and how long that was

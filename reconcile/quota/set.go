@@ -84,13 +84,19 @@ func NewSet(o *Options) (*Set, error) {
 // String names the set, for logs.
 func (s *Set) String() string { return "quotas" }
 
-// Health returns why this server cannot become one of Options.Members. Without that it makes
-// no calls.
+// Health returns why this server cannot become one of Options.Members, without which it makes
+// no calls, and which endpoints are down: their breakers are open.
 func (s *Set) Health() error {
-	if s.o.Members == nil {
-		return nil
+	var ill []error
+	if s.o.Members != nil {
+		ill = append(ill, s.o.Members.Health())
 	}
-	return s.o.Members.Health()
+	for _, b := range s.budgets() {
+		if since := b.down(); !since.IsZero() {
+			ill = append(ill, fmt.Errorf("quota: %s: %s since %s", b.bucket.Name(), downText, since.Format(time.RFC3339)))
+		}
+	}
+	return errors.Join(ill...)
 }
 
 // Get is the quota of that name: the same one at every call, for as long as it is

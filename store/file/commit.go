@@ -202,6 +202,9 @@ func (b *Backend) nextGroup() []*pending {
 func (b *Backend) commitGroup(members []*pending) {
 	b.inDoubt = false
 	err := guarded(func() error { return b.writeGroup(members) })
+	if b.refused.err != nil || err != nil {
+		b.noteRefusal(err)
+	}
 	if err == nil {
 		return
 	}

@@ -275,10 +275,23 @@ func TestFailingDiskIsAClearErrorAndLosesNothing(t *testing.T) {
 			if _, err := b.Grant(t.Context(), time.Minute); !errors.Is(err, want) {
 				t.Errorf("Grant returned %v, want %v", err, want)
 			}
+			if err := b.Health(); !errors.Is(err, want) {
+				t.Errorf("Health returned %v while nothing can be written, want %v", err, want)
+			}
+			b.mu.Lock()
+			b.refused.last = b.refused.last.Add(-refusalCounts)
+			b.mu.Unlock()
+			if err := b.Health(); err != nil {
+				t.Errorf("Health returned %v long after the last try", err)
+			}
+			_, _ = b.Commit(t.Context(), store.Txn{Ops: []store.Op{put("a", "2")}})
 			expect(t, "while it fails", contentsOf(t, b, store.ListOptions{}), "a=1@1")
 			mend()
 			if r := commit(t, b, put("b", "1")); r != 2 {
 				t.Errorf("the first commit afterwards has revision %d, want 2", r)
+			}
+			if err := b.Health(); err != nil {
+				t.Errorf("Health returned %v after a commit succeeded", err)
 			}
 			closeNow(t, b)
 			if _, err := Check(path); err != nil {

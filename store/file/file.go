@@ -55,6 +55,7 @@ type Backend struct {
 	changed     chan struct{}
 	broken      error // set once: by a disk that failed in the middle of a commit, or a file that was replaced
 	brokenSince time.Time
+	refused     refusal
 	inDoubt     bool        // what is being committed may be on disk and is not published; the committer's own
 	looking     *time.Timer // calls look
 	closed      bool
