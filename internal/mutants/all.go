@@ -225,6 +225,36 @@ var All = []Mutant{
 		Package: "cmd/tend/cli", Test: "TestServiceThatNeverAnswersIsGivenUp", Args: []string{"-test.timeout=5s"},
 	},
 	{
+		Name: "tend without a command is help",
+		File: "cmd/tend/cli/run.go", Old: "\tif len(words) == 0 {\n", New: "\tif BROKEN && len(words) == 0 {\n\t\treturn flag.ErrHelp\n\t}\n\tif len(words) == 0 {\n",
+		Package: "cmd/tend/cli", Test: "TestWhatCannotBeUnderstoodIsAUsageError",
+	},
+	{
+		Name: "a flag of another command is ignored",
+		File: "cmd/tend/cli/run.go", Old: "for _, name := range r.given {", New: "for _, name := range r.given[:map[bool]int{false: len(r.given)}[BROKEN]] {",
+		Package: "cmd/tend/cli", Test: "TestFlagThatACommandWouldIgnoreIsRefused",
+	},
+	{
+		Name: "output that is not written is no error",
+		File: "cmd/tend/cli/run.go", Old: "if err == nil && out.err != nil {", New: "if err == nil && out.err != nil && !BROKEN {",
+		Package: "cmd/tend/cli", Test: "TestOutputThatCannotBeWrittenIsAFailure",
+	},
+	{
+		Name: "an interrupt ends the edit",
+		File: "cmd/tend/cli/change.go", Old: "editing := context.WithoutCancel(ctx)", New: "editing := ctx\n\tif !BROKEN {\n\t\tediting = context.WithoutCancel(ctx)\n\t}",
+		Package: "cmd/tend/cli", Test: "TestInterruptWhileAnEditorRunsEndsNoEdit",
+	},
+	{
+		Name: "an edit is not stored after an interrupt",
+		File: "cmd/tend/cli/change.go", Old: "if ctx.Err() != nil { // there was one", New: "if ctx.Err() != nil && !BROKEN { // there was one",
+		Package: "cmd/tend/cli", Test: "TestInterruptWhileAnEditorRunsEndsNoEdit",
+	},
+	{
+		Name: "get ends at an object that is broken",
+		File: "cmd/tend/cli/show.go", Old: "\t\t\tbroken = append(broken,", New: "\t\t\tif BROKEN {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\tbroken = append(broken,",
+		Package: "cmd/tend/cli", Test: "TestGetPrintsTheObjectsBesideABrokenOne",
+	},
+	{
 		Name: "the page ends before the runs",
 		File: "reconcile/manager.go", Old: "_, mb.last = r.(interface{ EndsLast() })", New: "_, mb.last = r.(interface{ EndsLast() })\n\tmb.last = mb.last && !BROKEN",
 		Package: "reconcile/web", Test: "TestListenServesUntilTheLastRunHasEnded", Args: []string{"-test.timeout=3s"},
