@@ -690,6 +690,11 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestIllegalOptionsAndPathsAreRefused",
 	},
 	{
+		Name: "a file that is read-only is denied without a word",
+		File: "store/file/file.go", Old: "if errors.Is(err, os.ErrPermission) { // inspect", New: "if errors.Is(err, os.ErrPermission) && !BROKEN { // inspect",
+		Package: "store/file", Test: "TestFileThatCanOnlyBeReadIsSaidToBeReadOnly",
+	},
+	{
 		Name: "a file that is open already is of another process",
 		File: "store/file/verify.go", Old: "return fmt.Errorf(\"%w: %s\", ErrLocked, path)", New: "if BROKEN {\n\t\t\treturn fmt.Errorf(\"%w: another process has %s open\", ErrForeign, path)\n\t\t}\n\t\treturn fmt.Errorf(\"%w: %s\", ErrLocked, path)",
 		Package: "store/file", Test: "TestSecondOpenIsRefused",
