@@ -255,6 +255,11 @@ var All = []Mutant{
 		Package: "cmd/tend/cli", Test: "TestGetPrintsTheObjectsBesideABrokenOne",
 	},
 	{
+		Name: "a deletion that is asked for is told as failed",
+		File: "cmd/tend/cli/change.go", Old: "\t\treturn fmt.Errorf(\"%s %s: its deletion is asked for", New: "\t\tif BROKEN {\n\t\t\treturn err\n\t\t}\n\t\treturn fmt.Errorf(\"%s %s: its deletion is asked for",
+		Package: "cmd/tend/cli", Test: "TestDeletionWhoseEndCannotBeReadIsToldAsAskedFor",
+	},
+	{
 		Name: "the page ends before the runs",
 		File: "reconcile/manager.go", Old: "_, mb.last = r.(interface{ EndsLast() })", New: "_, mb.last = r.(interface{ EndsLast() })\n\tmb.last = mb.last && !BROKEN",
 		Package: "reconcile/web", Test: "TestListenServesUntilTheLastRunHasEnded", Args: []string{"-test.timeout=3s"},
@@ -2948,6 +2953,11 @@ var All = []Mutant{
 		Name: "a replacement of revision 0 creates",
 		File: "reconcile/api/api.go", Old: "if err != nil || n == 0 {\n\t\treturn 0, false", New: "if err != nil || n == 0 && !BROKEN {\n\t\treturn 0, false",
 		Package: "reconcile/api", Test: "TestReplacementThatNamesNoRevisionCreatesNothing",
+	},
+	{
+		Name: "a deletion that took effect is refused",
+		File: "reconcile/api/api.go", Old: "if err != nil { // the deletion has", New: "if err != nil && !BROKEN { // the deletion has",
+		Package: "reconcile/api", Test: "TestDeletionThatTookEffectIsASuccess",
 	},
 	{
 		Name: "a watch that ended keeps its place",

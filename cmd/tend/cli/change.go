@@ -423,7 +423,7 @@ func (r *command) remove(ctx context.Context, args []string) error {
 		fmt.Fprintf(r.Stdout, "%s %s: gone\n", word(args[0]), word(key.String()))
 		return nil
 	case err != nil:
-		return err
+		return fmt.Errorf("%s %s: its deletion is asked for; what it waits for cannot be read: %w", args[0], key, err)
 	}
 	fmt.Fprintf(r.Stdout, "%s %s: in deletion, waits for %s\n", word(args[0]), word(key.String()), word(strings.Join(o.Finalizers, ", ")))
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tendhq/tend/cmd/tend/cli"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
 )
 
 // watching starts tend watch with the arguments; what it prints comes line by line.
@@ -230,4 +231,34 @@ func TestInterruptWhileAnEditorRunsEndsNoEdit(t *testing.T) {
 	if o := must(d.Get(t.Context(), store.Key{Name: "logs"})); o.Spec.Size != 21 {
 		t.Errorf("after the edit: %+v", o.Spec)
 	}
+}
+
+// A deletion that was asked for is not told as one that failed.
+func TestDeletionWhoseEndCannotBeReadIsToldAsAskedFor(t *testing.T) {
+	path, _ := fileStore(t)
+	c := &tend{t: t, env: map[string]string{"TEND_STORE": "file:" + path}}
+	ctx, away := context.WithCancel(t.Context())
+	c.config.Kinds = func(b store.Backend) ([]objects.Kind, error) {
+		return []objects.Kind{unread{objects.Of(newDisks(b)), away}}, nil
+	}
+	c.runIn(ctx, cli.Failed, "", "delete", "disk", "data")
+	wantAll(t, c.said, "disk data: its deletion is asked for")
+	inStore(t, path, func(d *disks) {
+		if o := must(d.Get(t.Context(), store.Key{Name: "data"})); !o.Deleting() {
+			t.Errorf("it is not in deletion: %+v", o)
+		}
+	})
+}
+
+// unread is a kind of a store that is away once an object of it was deleted.
+type unread struct {
+	disksKind
+	away func()
+}
+
+type disksKind = objects.Kind // its method Kind is not hidden by the field
+
+func (k unread) Delete(ctx context.Context, key store.Key, at store.Revision) error {
+	defer k.away()
+	return k.disksKind.Delete(ctx, key, at)
 }
