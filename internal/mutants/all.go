@@ -2986,6 +2986,11 @@ var All = []Mutant{
 		Package: "reconcile/declare", Test: "TestACacheOfOtherObjectsIsRefused",
 	},
 	{
+		Name: "an owner of any text declares a file",
+		File: "reconcile/declare/file.go", Old: "\tif len(f.o.Owner) > store.MaxLabel ||", New: "\tif BROKEN {\n\t} else if len(f.o.Owner) > store.MaxLabel ||",
+		Package: "reconcile/declare", Test: "TestAnOwnerThatIsNoLabelIsRefusedByNew",
+	},
+	{
 		Name: "a file of declarations is taken while it is written",
 		File: "reconcile/declare/watch.go", Old: "\tif !settled {\n", New: "\tif !settled && !BROKEN {\n",
 		Package: "reconcile/declare", Test: "TestAHalfWrittenFileIsNotTaken",
