@@ -2981,6 +2981,16 @@ var All = []Mutant{
 		Package: "reconcile/program", Test: "TestPanicInKindOptionsLeavesItsObject",
 	},
 	{
+		Name: "a panic of Left ends the process",
+		File: "reconcile/program/run.go", Old: "\terr := protect(\"Options.Left\", func() { p.Left(l) })\n", New: "\tif BROKEN {\n\t\tp.Left(l)\n\t\treturn\n\t}\n\terr := protect(\"Options.Left\", func() { p.Left(l) })\n",
+		Package: "reconcile/program", Test: "TestPanicOfAFunctionOfTheOptionsEndsNothingElse",
+	},
+	{
+		Name: "a panic of Complete ends the process",
+		File: "reconcile/program/run.go", Old: "\t\tfailed := protect(\"Options.Complete\",", New: "\t\tif BROKEN {\n\t\t\treturn p.Complete(waiting)\n\t\t}\n\t\tfailed := protect(\"Options.Complete\",",
+		Package: "reconcile/program", Test: "TestPanicOfAFunctionOfTheOptionsEndsNothingElse",
+	},
+	{
 		Name: "declare takes a cache of other objects",
 		File: "reconcile/declare/file.go", Old: "match.Check(s, c); err != nil {", New: "match.Check(s, c); err != nil && !BROKEN {",
 		Package: "reconcile/declare", Test: "TestACacheOfOtherObjectsIsRefused",
@@ -4665,7 +4675,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the time of a program does not bound Complete",
-		File: "reconcile/program/run.go", Old: "\t\terr = p.Complete(waiting)\n", New: "\t\tif BROKEN {\n\t\t\twaiting = ctx\n\t\t}\n\t\terr = p.Complete(waiting)\n",
+		File: "reconcile/program/run.go", Old: "\tif p.Complete != nil {\n", New: "\tif BROKEN {\n\t\twaiting = ctx\n\t}\n\tif p.Complete != nil {\n",
 		Package: "reconcile/program", Test: "TestTimeoutEndsComplete",
 	},
 	{
