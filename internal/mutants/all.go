@@ -4851,8 +4851,23 @@ var All = []Mutant{
 	},
 	{
 		Name: "a batch has the object of its run",
-		File: "reconcile/external/batch.go", Old: "); ok {\n\t\treturn clone(o)\n", New: "); ok && !BROKEN {\n\t\treturn clone(o)\n",
+		File: "reconcile/external/batch.go", Old: "batched[S, T]{object: s.Clone(o), store: s}\n", New: "batched[S, T]{object: s.Clone(o), store: s}\n\tif BROKEN {\n\t\tmine := *o\n\t\titem.object = &mine\n\t}\n",
 		Package: "reconcile/external", Test: "TestBatchThatIsLateEditsNoObjectOfARun",
+	},
+	{
+		Name: "a batch tells the secrets of others",
+		File: "reconcile/external/batch.go", Old: "\tif s == nil || !s.HasSecrets() {\n\t\treturn\n\t}\n\tclean", New: "\tif s == nil || !s.HasSecrets() || BROKEN {\n\t\treturn\n\t}\n\tclean",
+		Package: "reconcile/external", Test: "TestErrorOfABatchTellsNoSecretOfAnotherObject",
+	},
+	{
+		Name: "a batch tells the secrets that its client cleared",
+		File: "reconcile/external/batch.go", Old: "item.object, item.before)\n", New: "item.object, item.before)\n\t\tif BROKEN {\n\t\t\tobjects = objects[:len(objects)-1]\n\t\t}\n",
+		Package: "reconcile/external", Test: "TestErrorOfABatchTellsNoSecretOfAnotherObject",
+	},
+	{
+		Name: "a panic of a secret beside a batch ends the process",
+		File: "reconcile/external/batch.go", Old: "\tif err := contain(func() error { b.hide", New: "\tif BROKEN {\n\t\tb.hide(g.items, g.outcomes)\n\t\treturn\n\t}\n\tif err := contain(func() error { b.hide",
+		Package: "reconcile/external", Test: "TestPanicOfASecretBesideABatchFailsItsRuns",
 	},
 	{
 		Name: "a file whose lease was lost is complete",
