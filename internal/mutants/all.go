@@ -4905,6 +4905,21 @@ var All = []Mutant{
 		Package: "store/postgres", Test: "TestWhatIsTriedAgainIsToldOnce",
 	},
 	{
+		Name: "leases are said to be ended when none is to be",
+		File: "store/postgres/keep.go", Old: "(tried || h.opened == h.era)", New: "(BROKEN || tried || h.opened == h.era)",
+		Package: "store/postgres", Test: "TestLeasesAreSaidToBeEndedAgainWhenOneIs",
+	},
+	{
+		Name: "nothing says that notifications come again",
+		File: "store/postgres/tail.go", Old: "\t\t\tif failures > 3 {\n", New: "\t\t\tif failures > 3 && !BROKEN {\n",
+		Package: "store/postgres", Test: "TestNotificationsAreSaidToComeAgain", Args: []string{"-test.timeout=20s"},
+	},
+	{
+		Name: "a timeout says twice whose it is",
+		File: "store/postgres/errors.go", Old: "\terrTimeout = errors.New(\"no answer within the request timeout\")", New: "\terrTimeout = errors.New(map[bool]string{BROKEN: \"postgres: \"}[true] + \"no answer within the request timeout\")",
+		Package: "store/postgres", Test: "TestErrorsSayOnceThatTheyAreOfThisPackage",
+	},
+	{
 		Name: "a webhook's source is ended for a gained shard",
 		File: "reconcile/webhook.go", Old: "on ends nothing\n", New: "on ends nothing\n\t\tif BROKEN {\n\t\t\tagain = nil\n\t\t}\n",
 		Package: "reconcile", Test: "TestWebhookGoesOnWhenAShardIsGained",
