@@ -225,6 +225,41 @@ var All = []Mutant{
 		Package: "cmd/tend/cli", Test: "TestServiceThatNeverAnswersIsGivenUp", Args: []string{"-test.timeout=5s"},
 	},
 	{
+		Name: "tend without a command is help",
+		File: "cmd/tend/cli/run.go", Old: "\tif len(words) == 0 {\n", New: "\tif BROKEN && len(words) == 0 {\n\t\treturn flag.ErrHelp\n\t}\n\tif len(words) == 0 {\n",
+		Package: "cmd/tend/cli", Test: "TestWhatCannotBeUnderstoodIsAUsageError",
+	},
+	{
+		Name: "a flag of another command is ignored",
+		File: "cmd/tend/cli/run.go", Old: "for _, name := range r.given {", New: "for _, name := range r.given[:map[bool]int{false: len(r.given)}[BROKEN]] {",
+		Package: "cmd/tend/cli", Test: "TestFlagThatACommandWouldIgnoreIsRefused",
+	},
+	{
+		Name: "output that is not written is no error",
+		File: "cmd/tend/cli/run.go", Old: "if err == nil && out.err != nil {", New: "if err == nil && out.err != nil && !BROKEN {",
+		Package: "cmd/tend/cli", Test: "TestOutputThatCannotBeWrittenIsAFailure",
+	},
+	{
+		Name: "an interrupt ends the edit",
+		File: "cmd/tend/cli/change.go", Old: "editing := context.WithoutCancel(ctx)", New: "editing := ctx\n\tif !BROKEN {\n\t\tediting = context.WithoutCancel(ctx)\n\t}",
+		Package: "cmd/tend/cli", Test: "TestInterruptWhileAnEditorRunsEndsNoEdit",
+	},
+	{
+		Name: "an edit is not stored after an interrupt",
+		File: "cmd/tend/cli/change.go", Old: "if ctx.Err() != nil { // there was one", New: "if ctx.Err() != nil && !BROKEN { // there was one",
+		Package: "cmd/tend/cli", Test: "TestInterruptWhileAnEditorRunsEndsNoEdit",
+	},
+	{
+		Name: "get ends at an object that is broken",
+		File: "cmd/tend/cli/show.go", Old: "\t\t\tbroken = append(broken,", New: "\t\t\tif BROKEN {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\tbroken = append(broken,",
+		Package: "cmd/tend/cli", Test: "TestGetPrintsTheObjectsBesideABrokenOne",
+	},
+	{
+		Name: "a deletion that is asked for is told as failed",
+		File: "cmd/tend/cli/change.go", Old: "\t\treturn fmt.Errorf(\"%s %s: its deletion is asked for", New: "\t\tif BROKEN {\n\t\t\treturn err\n\t\t}\n\t\treturn fmt.Errorf(\"%s %s: its deletion is asked for",
+		Package: "cmd/tend/cli", Test: "TestDeletionWhoseEndCannotBeReadIsToldAsAskedFor",
+	},
+	{
 		Name: "the page ends before the runs",
 		File: "reconcile/manager.go", Old: "_, mb.last = r.(interface{ EndsLast() })", New: "_, mb.last = r.(interface{ EndsLast() })\n\tmb.last = mb.last && !BROKEN",
 		Package: "reconcile/web", Test: "TestListenServesUntilTheLastRunHasEnded", Args: []string{"-test.timeout=3s"},
@@ -658,6 +693,11 @@ var All = []Mutant{
 		Name: "no path is the current directory",
 		File: "store/file/file.go", Old: "\tif path == \"\" {", New: "\tif path == \"\" && !BROKEN {",
 		Package: "store/file", Test: "TestIllegalOptionsAndPathsAreRefused",
+	},
+	{
+		Name: "a file that is read-only is denied without a word",
+		File: "store/file/file.go", Old: "if errors.Is(err, os.ErrPermission) { // inspect", New: "if errors.Is(err, os.ErrPermission) && !BROKEN { // inspect",
+		Package: "store/file", Test: "TestFileThatCanOnlyBeReadIsSaidToBeReadOnly",
 	},
 	{
 		Name: "a file that is open already is of another process",
@@ -2920,6 +2960,11 @@ var All = []Mutant{
 		Package: "reconcile/api", Test: "TestReplacementThatNamesNoRevisionCreatesNothing",
 	},
 	{
+		Name: "a deletion that took effect is refused",
+		File: "reconcile/api/api.go", Old: "if err != nil { // the deletion has", New: "if err != nil && !BROKEN { // the deletion has",
+		Package: "reconcile/api", Test: "TestDeletionThatTookEffectIsASuccess",
+	},
+	{
 		Name: "a watch that ended keeps its place",
 		File: "reconcile/api/watch.go", Old: "defer func() { <-h.watches }()", New: "defer func() {\n\t\t\tif !BROKEN {\n\t\t\t\t<-h.watches\n\t\t\t}\n\t\t}()",
 		Package: "reconcile/api", Test: "TestWatchThatEndedMakesRoom",
@@ -2941,9 +2986,24 @@ var All = []Mutant{
 		Package: "reconcile/program", Test: "TestPanicInKindOptionsLeavesItsObject",
 	},
 	{
+		Name: "a panic of Left ends the process",
+		File: "reconcile/program/run.go", Old: "\terr := protect(\"Options.Left\", func() { p.Left(l) })\n", New: "\tif BROKEN {\n\t\tp.Left(l)\n\t\treturn\n\t}\n\terr := protect(\"Options.Left\", func() { p.Left(l) })\n",
+		Package: "reconcile/program", Test: "TestPanicOfAFunctionOfTheOptionsEndsNothingElse",
+	},
+	{
+		Name: "a panic of Complete ends the process",
+		File: "reconcile/program/run.go", Old: "\t\tfailed := protect(\"Options.Complete\",", New: "\t\tif BROKEN {\n\t\t\treturn p.Complete(waiting)\n\t\t}\n\t\tfailed := protect(\"Options.Complete\",",
+		Package: "reconcile/program", Test: "TestPanicOfAFunctionOfTheOptionsEndsNothingElse",
+	},
+	{
 		Name: "declare takes a cache of other objects",
 		File: "reconcile/declare/file.go", Old: "match.Check(s, c); err != nil {", New: "match.Check(s, c); err != nil && !BROKEN {",
 		Package: "reconcile/declare", Test: "TestACacheOfOtherObjectsIsRefused",
+	},
+	{
+		Name: "an owner of any text declares a file",
+		File: "reconcile/declare/file.go", Old: "\tif len(f.o.Owner) > store.MaxLabel ||", New: "\tif BROKEN {\n\t} else if len(f.o.Owner) > store.MaxLabel ||",
+		Package: "reconcile/declare", Test: "TestAnOwnerThatIsNoLabelIsRefusedByNew",
 	},
 	{
 		Name: "a file of declarations is taken while it is written",
@@ -4650,7 +4710,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the time of a program does not bound Complete",
-		File: "reconcile/program/run.go", Old: "\t\terr = p.Complete(waiting)\n", New: "\t\tif BROKEN {\n\t\t\twaiting = ctx\n\t\t}\n\t\terr = p.Complete(waiting)\n",
+		File: "reconcile/program/run.go", Old: "\tif p.Complete != nil {\n", New: "\tif BROKEN {\n\t\twaiting = ctx\n\t}\n\tif p.Complete != nil {\n",
 		Package: "reconcile/program", Test: "TestTimeoutEndsComplete",
 	},
 	{
@@ -4826,8 +4886,23 @@ var All = []Mutant{
 	},
 	{
 		Name: "a batch has the object of its run",
-		File: "reconcile/external/batch.go", Old: "); ok {\n\t\treturn clone(o)\n", New: "); ok && !BROKEN {\n\t\treturn clone(o)\n",
+		File: "reconcile/external/batch.go", Old: "batched[S, T]{object: s.Clone(o), store: s}\n", New: "batched[S, T]{object: s.Clone(o), store: s}\n\tif BROKEN {\n\t\tmine := *o\n\t\titem.object = &mine\n\t}\n",
 		Package: "reconcile/external", Test: "TestBatchThatIsLateEditsNoObjectOfARun",
+	},
+	{
+		Name: "a batch tells the secrets of others",
+		File: "reconcile/external/batch.go", Old: "\tif s == nil || !s.HasSecrets() {\n\t\treturn\n\t}\n\tclean", New: "\tif s == nil || !s.HasSecrets() || BROKEN {\n\t\treturn\n\t}\n\tclean",
+		Package: "reconcile/external", Test: "TestErrorOfABatchTellsNoSecretOfAnotherObject",
+	},
+	{
+		Name: "a batch tells the secrets that its client cleared",
+		File: "reconcile/external/batch.go", Old: "item.object, item.before)\n", New: "item.object, item.before)\n\t\tif BROKEN {\n\t\t\tobjects = objects[:len(objects)-1]\n\t\t}\n",
+		Package: "reconcile/external", Test: "TestErrorOfABatchTellsNoSecretOfAnotherObject",
+	},
+	{
+		Name: "a panic of a secret beside a batch ends the process",
+		File: "reconcile/external/batch.go", Old: "\tif err := contain(func() error { b.hide", New: "\tif BROKEN {\n\t\tb.hide(g.items, g.outcomes)\n\t\treturn\n\t}\n\tif err := contain(func() error { b.hide",
+		Package: "reconcile/external", Test: "TestPanicOfASecretBesideABatchFailsItsRuns",
 	},
 	{
 		Name: "a file whose lease was lost is complete",
@@ -4883,6 +4958,21 @@ var All = []Mutant{
 		Name: "nothing says that it works again",
 		File: "store/postgres/keep.go", Old: "case err == nil && *told != \"\":", New: "case err == nil && BROKEN:\n\t\t*told = \"\"\n\tcase err == nil && *told != \"\":",
 		Package: "store/postgres", Test: "TestWhatIsTriedAgainIsToldOnce",
+	},
+	{
+		Name: "leases are said to be ended when none is to be",
+		File: "store/postgres/keep.go", Old: "(tried || h.opened == h.era)", New: "(BROKEN || tried || h.opened == h.era)",
+		Package: "store/postgres", Test: "TestLeasesAreSaidToBeEndedAgainWhenOneIs",
+	},
+	{
+		Name: "nothing says that notifications come again",
+		File: "store/postgres/tail.go", Old: "\t\t\tif failures > 3 {\n", New: "\t\t\tif failures > 3 && !BROKEN {\n",
+		Package: "store/postgres", Test: "TestNotificationsAreSaidToComeAgain", Args: []string{"-test.timeout=20s"},
+	},
+	{
+		Name: "a timeout says twice whose it is",
+		File: "store/postgres/errors.go", Old: "\terrTimeout = errors.New(\"no answer within the request timeout\")", New: "\terrTimeout = errors.New(map[bool]string{BROKEN: \"postgres: \"}[true] + \"no answer within the request timeout\")",
+		Package: "store/postgres", Test: "TestErrorsSayOnceThatTheyAreOfThisPackage",
 	},
 	{
 		Name: "a webhook's source is ended for a gained shard",

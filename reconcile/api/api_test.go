@@ -554,3 +554,44 @@ func TestWatchThatEndedMakesRoom(t *testing.T) {
 type timed struct{ *httptest.ResponseRecorder }
 
 func (timed) SetWriteDeadline(time.Time) error { return nil }
+
+// unread is a kind whose objects cannot be read once one was deleted.
+type unread struct {
+	disksKind
+	deleted bool
+}
+
+type disksKind = objects.Kind // its method Kind is not hidden by the field
+
+func (k *unread) Delete(ctx context.Context, key store.Key, at store.Revision) error {
+	err := k.disksKind.Delete(ctx, key, at)
+	k.deleted = err == nil
+	return err
+}
+
+func (k *unread) Get(ctx context.Context, key store.Key) (objects.Object, error) {
+	if k.deleted {
+		return objects.Object{}, errors.New("the store is away")
+	}
+	return k.disksKind.Get(ctx, key)
+}
+
+// A deletion that took effect was answered with 503, and logged as refused, when what is left of
+// the object could not be read afterwards.
+func TestDeletionThatTookEffectIsASuccess(t *testing.T) {
+	w := newWorld(t, nil)
+	k := &unread{disksKind: objects.Of(w.disks)}
+	var log bytes.Buffer
+	h := must(api.New([]objects.Kind{k}, &api.Options{
+		Logger: slog.New(slog.NewTextHandler(&log, nil)), Allow: func(*http.Request, api.Access) error { return nil },
+	}))
+	server := httptest.NewServer(h)
+	defer server.Close()
+	w.server = server
+	o := must(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "a", Finalizers: []string{"cloud.example/disk"}}}))
+	wantAll(t, first(w.ask(t, http.StatusOK, "DELETE", "?kind=disk&key=a", "", "If-Match", "*")), `{"requested":true}`)
+	if o = must(w.disks.Get(t.Context(), o.Key())); !o.Deleting() {
+		t.Errorf("it is not in deletion: %+v", o)
+	}
+	wantAll(t, log.String(), "api: written", "action=delete")
+}

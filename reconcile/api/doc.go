@@ -18,7 +18,9 @@
 //	GET    ?kind=K&key=X           one object; its revision is the ETag
 //	PUT    ?kind=K&key=X           creates it (If-None-Match: *), or replaces its spec and
 //	                               metadata (If-Match: "revision")
-//	DELETE ?kind=K&key=X           asks for its deletion (If-Match: "revision" or *)
+//	DELETE ?kind=K&key=X           asks for its deletion (If-Match: "revision" or *); the answer
+//	                               is the object, {"gone": true}, or {"requested": true} if
+//	                               what is left of it cannot be read
 //	POST   ?kind=K&key=X&do=A      reconcile, pause, resume, remove-finalizer (&finalizer=F)
 //
 // An answer that is no success is {"error": text}: 400 for a request that cannot be

@@ -784,6 +784,29 @@ func TestBadOptionsAreErrors(t *testing.T) {
 	}
 }
 
+// New accepts exactly the owners that a label can hold. Of another the first that was told was
+// each content that was refused, when the program ran.
+func TestAnOwnerThatIsNoLabelIsRefusedByNew(t *testing.T) {
+	b := must(memory.New(nil))
+	s := must(store.New[spec, struct{}](b, "site", nil))
+	c := must(cache.New(s, nil))
+	for owner, ok := range map[string]bool{
+		strings.Repeat("a", store.MaxLabel): true, strings.Repeat("ä", store.MaxLabel/2): true,
+		strings.Repeat("a", store.MaxLabel+1): false, strings.Repeat("ä", store.MaxLabel/2+1): false, "a\xff": false, "a\nb": false, "a\u0085b": false,
+	} {
+		_, err := declare.New(s, c, "sites.json", &declare.Options[spec, struct{}]{Owner: owner})
+		if (err == nil) != ok {
+			t.Errorf("New with the owner %q: %v", owner, err)
+		}
+		if _, err := s.Apply(t.Context(), nil, owner, 0); (err == nil) != ok {
+			t.Errorf("Apply with the owner %q: %v", owner, err)
+		}
+		if _, err := declare.New(s, c, "folder/"+owner, nil); (err == nil) != ok {
+			t.Errorf("New of the file %q: %v", owner, err)
+		}
+	}
+}
+
 func TestACacheOfOtherObjectsIsRefused(t *testing.T) {
 	b := must(memory.New(nil))
 	s := must(store.New[spec, struct{}](b, "site", nil))

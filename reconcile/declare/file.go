@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/internal/match"
@@ -21,8 +24,8 @@ type Options[S, T any] struct {
 	// this content. Default: JSON, see the package's comment and JSON.
 	Decode func(data []byte) ([]*store.Object[S, T], error)
 	// Owner labels the objects, so that the file knows those that it declared before; two
-	// files of one kind need two. At most 63 characters, as a label's value. Default: the
-	// file's name without its folder.
+	// files of one kind need two. At most store.MaxLabel bytes of UTF-8 without control characters,
+	// as a label's value. Default: the file's name without its folder.
 	Owner string
 	// MaxDelete is how many objects one content may delete, where the store has so many
 	// of this owner's. Default: 10.
@@ -102,6 +105,10 @@ func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *O
 	}
 	if f.o.Owner == "" {
 		f.o.Owner = filepath.Base(path)
+	}
+	if len(f.o.Owner) > store.MaxLabel || !utf8.ValidString(f.o.Owner) || strings.ContainsFunc(f.o.Owner, unicode.IsControl) {
+		return nil, fmt.Errorf("declare: New(%s): the owner %.32q is no label: at most %d bytes of UTF-8 without control characters; set Options.Owner",
+			path, f.o.Owner, store.MaxLabel)
 	}
 	if f.o.Decode == nil {
 		f.o.Decode = JSON(s)

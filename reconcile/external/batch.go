@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -53,6 +54,8 @@ type BatchOptions struct {
 type Batch[I, R any] struct {
 	call func(ctx context.Context, items []I) []Outcome[R]
 	o    BatchOptions
+	// hide, if it is not nil, takes out of the outcomes what the runs of the items must not tell.
+	hide func(items []I, all []Outcome[R])
 
 	mu      sync.Mutex // guards what follows
 	pending *gathering[I, R]
@@ -70,6 +73,10 @@ type gathering[I, R any] struct {
 // NewBatch makes a Batch of a call for many items, which returns an outcome for each, in
 // order. The call's context carries nothing of the runs that wait: a [quota.Quota] in it
 // is paid once for a batch. Options may be nil. An error says what is missing or negative.
+//
+// An error of the call reaches the items as it is. If it quotes what was sent of several objects
+// whose kind has secrets, the call has to leave those out: a run knows its own object's only.
+// [Gather] does so.
 func NewBatch[I, R any](call func(ctx context.Context, items []I) []Outcome[R], o *BatchOptions) (*Batch[I, R], error) {
 	if call == nil {
 		return nil, errors.New("external: NewBatch: no call")
@@ -145,6 +152,7 @@ func (b *Batch[I, R]) run(g *gathering[I, R]) {
 		for n, outcome := range b.outcomes(items) {
 			g.outcomes[places[n]] = outcome
 		}
+		b.hidden(g)
 	}
 }
 
@@ -170,6 +178,21 @@ func (b *Batch[I, R]) outcomes(items []I) (all []Outcome[R]) {
 	return all
 }
 
+// hidden calls hide. If the user's code that it calls panics, no error is known to be clean.
+func (b *Batch[I, R]) hidden(g *gathering[I, R]) {
+	if b.hide == nil {
+		return
+	}
+	if err := contain(func() error { b.hide(g.items, g.outcomes); return nil }); err != nil {
+		for i := range g.outcomes {
+			g.outcomes[i] = Outcome[R]{Err: errNotClean}
+		}
+	}
+}
+
+// errNotClean stands for outcomes of which it is not known what they tell.
+var errNotClean = errors.New("external: a secret panicked when it was looked for in the errors of a batch")
+
 // Gather makes a client that calls ObserveBatch and DeleteBatch of c, where c is a
 // [BatchObserver] or a [BatchDeleter], for what several runs ask within a bound of time.
 // Its other methods are those of c, and so are all of them for a client that is neither.
@@ -182,13 +205,17 @@ func Gather[S, T any](c Client[S, T], o *BatchOptions) (Client[S, T], error) {
 	g := &gathered[S, T]{Client: c}
 	var err error
 	if many, ok := c.(BatchObserver[S, T]); ok {
-		if g.observes, err = NewBatch(many.ObserveBatch, o); err != nil {
+		g.observes, err = NewBatch(func(ctx context.Context, items []batched[S, T]) []Outcome[Observation] {
+			return many.ObserveBatch(ctx, objectsOf(items))
+		}, o)
+		if err != nil {
 			return nil, err
 		}
+		g.observes.hide = hideSecrets[S, T, Observation]
 	}
 	if many, ok := c.(BatchDeleter[S, T]); ok {
-		g.deletes, err = NewBatch(func(ctx context.Context, objects []*store.Object[S, T]) []Outcome[struct{}] {
-			errs := many.DeleteBatch(ctx, objects)
+		g.deletes, err = NewBatch(func(ctx context.Context, items []batched[S, T]) []Outcome[struct{}] {
+			errs := many.DeleteBatch(ctx, objectsOf(items))
 			outcomes := make([]Outcome[struct{}], len(errs))
 			for i, err := range errs {
 				outcomes[i].Err = err
@@ -198,6 +225,7 @@ func Gather[S, T any](c Client[S, T], o *BatchOptions) (Client[S, T], error) {
 		if err != nil {
 			return nil, err
 		}
+		g.deletes.hide = hideSecrets[S, T, struct{}]
 	}
 	if g.observes == nil && g.deletes == nil {
 		return c, nil
@@ -208,8 +236,48 @@ func Gather[S, T any](c Client[S, T], o *BatchOptions) (Client[S, T], error) {
 // gathered is what Gather makes.
 type gathered[S, T any] struct {
 	Client[S, T]
-	observes *Batch[*store.Object[S, T], Observation]
-	deletes  *Batch[*store.Object[S, T], struct{}]
+	observes *Batch[batched[S, T], Observation]
+	deletes  *Batch[batched[S, T], struct{}]
+}
+
+// batched is an object in a batch.
+type batched[S, T any] struct {
+	object *store.Object[S, T] // the batch's own
+	before *store.Object[S, T] // a copy, of a kind with secrets: the client may edit the object
+	store  *store.Store[S, T]  // of the run; nil: the call is none of a run
+}
+
+func objectsOf[S, T any](items []batched[S, T]) []*store.Object[S, T] {
+	all := make([]*store.Object[S, T], len(items))
+	for i, item := range items {
+		all[i] = item.object
+	}
+	return all
+}
+
+// hideSecrets takes the secrets of all objects of a batch out of its errors. An error of the
+// whole call may quote any of them, and the run that gets it knows those of its own object only.
+func hideSecrets[S, T, R any](items []batched[S, T], all []Outcome[R]) {
+	var s *store.Store[S, T]
+	var objects []*store.Object[S, T]
+	for _, item := range items {
+		s = cmp.Or(s, item.store)
+		objects = append(objects, item.object, item.before)
+	}
+	if s == nil || !s.HasSecrets() {
+		return
+	}
+	clean := make(map[error]error) // mostly all items have one error
+	for i, o := range all {
+		if o.Err == nil || !reflect.ValueOf(o.Err).Comparable() {
+			all[i].Err = s.RedactError(o.Err, objects...)
+			continue
+		}
+		if clean[o.Err] == nil {
+			clean[o.Err] = s.RedactError(o.Err, objects...)
+		}
+		all[i].Err = clean[o.Err]
+	}
 }
 
 // Observe gives the batch an object of its own, as Delete does: a run that is over before its
@@ -218,12 +286,12 @@ func (g *gathered[S, T]) Observe(ctx context.Context, o *store.Object[S, T]) (Ob
 	if g.observes == nil {
 		return g.Client.Observe(ctx, o)
 	}
-	mine := own(ctx, o)
-	seen, err := g.observes.Call(ctx, mine)
+	item := batchItem(ctx, o)
+	seen, err := g.observes.Call(ctx, item)
 	if ctx.Err() != nil { // also if the answer came: without the status it is none
 		return Observation{}, context.Cause(ctx)
 	}
-	*o = *mine
+	*o = *item.object
 	return seen, err
 }
 
@@ -231,24 +299,30 @@ func (g *gathered[S, T]) Delete(ctx context.Context, o *store.Object[S, T]) erro
 	if g.deletes == nil {
 		return g.Client.Delete(ctx, o)
 	}
-	mine := own(ctx, o)
-	_, err := g.deletes.Call(ctx, mine)
+	item := batchItem(ctx, o)
+	_, err := g.deletes.Call(ctx, item)
 	if ctx.Err() == nil {
-		*o = *mine
+		*o = *item.object
 	}
 	return err
 }
 
-// cloneKey is the key under which the context of a call has what makes a copy of its object.
-type cloneKey struct{}
+// storeKey is the key under which the context of a call has the store of its run.
+type storeKey struct{}
 
-// own is a copy of a call's object. It shares nothing with it where the call is one of a run.
-func own[S, T any](ctx context.Context, o *store.Object[S, T]) *store.Object[S, T] {
-	if clone, ok := ctx.Value(cloneKey{}).(func(*store.Object[S, T]) *store.Object[S, T]); ok {
-		return clone(o)
+// batchItem is the item of a call's object: a copy, which shares nothing with it where the call is
+// one of a run.
+func batchItem[S, T any](ctx context.Context, o *store.Object[S, T]) (item batched[S, T]) {
+	s, ok := ctx.Value(storeKey{}).(*store.Store[S, T])
+	if !ok {
+		mine := *o
+		return batched[S, T]{object: &mine}
 	}
-	mine := *o
-	return &mine
+	item = batched[S, T]{object: s.Clone(o), store: s}
+	if s.HasSecrets() {
+		item.before = s.Clone(o)
+	}
+	return item
 }
 
 func (g *gathered[S, T]) lacks(a action) error {

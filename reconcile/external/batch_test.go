@@ -432,3 +432,131 @@ func TestDeletionsOfABatchFailEachForItself(t *testing.T) {
 		}
 	})
 }
+
+// vaultsInBulk is a client of vaults whose calls for many fail, and quote what was sent.
+type vaultsInBulk struct {
+	external.ClientFuncs[vaultSpec, diskStatus]
+	fails string // one of the cases
+}
+
+// sent is an error that quotes the keys of vaults. It clears them, as a client may.
+func (c vaultsInBulk) sent(objects []*vault) error {
+	text := "refused:"
+	for _, o := range objects {
+		text += " " + o.Spec.Key
+		o.Spec.Key = ""
+	}
+	return fmt.Errorf("%s: %w", text, errRefusing)
+}
+
+func (c vaultsInBulk) ObserveBatch(_ context.Context, objects []*vault) []external.Outcome[external.Observation] {
+	all := make([]external.Outcome[external.Observation], len(objects))
+	switch c.fails {
+	case "look":
+		err := c.sent(objects)
+		for i := range all {
+			all[i].Err = err
+		}
+	case "look of each":
+		err := c.sent(objects)
+		for i, o := range objects {
+			all[i].Err = fmt.Errorf("%s: %w", o.Name, err)
+		}
+	case "panic":
+		panic(c.sent(objects))
+	default:
+		for i := range all {
+			all[i].Value = external.Observation{Exists: true, UpToDate: true}
+		}
+	}
+	return all
+}
+
+func (c vaultsInBulk) DeleteBatch(_ context.Context, objects []*vault) []error {
+	return slices.Repeat([]error{c.sent(objects)}, len(objects))
+}
+
+// An error of a call for many may quote the secrets of all its objects. The run of each knows
+// its own only, and told, logged and stored those of the others.
+//
+// Negative control: mutants "a batch tells the secrets of others" and "a batch tells
+// the secrets that its client cleared".
+func TestErrorOfABatchTellsNoSecretOfAnotherObject(t *testing.T) {
+	for _, fails := range []string{"look", "look of each", "panic", "deletion"} {
+		bubble(t, func(t *testing.T, w *world) {
+			vaults := must(store.New[vaultSpec, diskStatus](w.backend, "vault", nil))
+			client := must(external.Gather[vaultSpec, diskStatus](vaultsInBulk{
+				external.ClientFuncs[vaultSpec, diskStatus]{DeleteFunc: func(context.Context, *vault) error { return nil }}, fails,
+			}, nil))
+			rec := must(external.New(vaults, external.Always(client), nil))
+			names := []string{"v", "w"}
+			for _, name := range names {
+				must(vaults.Create(t.Context(), &vault{Meta: store.Meta{Name: name}, Spec: vaultSpec{Key: "open-sesame-" + name}}))
+			}
+			run := func() []error {
+				errs := make([]error, len(names))
+				var runs sync.WaitGroup
+				for i, name := range names {
+					runs.Go(func() { _, errs[i] = rec.Reconcile(t.Context(), store.Key{Name: name}) })
+				}
+				runs.Wait()
+				return errs
+			}
+			if fails == "deletion" {
+				run()
+				for _, name := range names {
+					must(0, vaults.Delete(t.Context(), must(vaults.Get(t.Context(), store.Key{Name: name}))))
+				}
+			}
+			for i, err := range run() {
+				if err == nil || !strings.Contains(err.Error(), "refused: (secret) (secret)") || fails != "panic" && !errors.Is(err, errRefusing) {
+					t.Errorf("%s: the run of %s ends with %v", fails, names[i], err)
+				}
+				o := must(vaults.Get(t.Context(), store.Key{Name: names[i]}))
+				if text := fmt.Sprint(o.Conditions); strings.Contains(text, "sesame") || !strings.Contains(text, "(secret)") {
+					t.Errorf("%s: the conditions of %s are %s", fails, names[i], text)
+				}
+			}
+		})
+	}
+}
+
+// touchy is a secret whose method panics when it is armed.
+type touchy string
+
+var armed atomic.Bool
+
+func (s touchy) MarshalText() ([]byte, error) {
+	if armed.CompareAndSwap(true, false) {
+		panic("a bug")
+	}
+	return []byte(s), nil
+}
+
+type touchySpec struct {
+	Key touchy `tend:"secret"`
+}
+
+// touchyInBulk is a client whose looks fail when the secrets have been armed.
+type touchyInBulk struct {
+	external.ClientFuncs[touchySpec, diskStatus]
+}
+
+func (touchyInBulk) ObserveBatch(_ context.Context, objects []*store.Object[touchySpec, diskStatus]) []external.Outcome[external.Observation] {
+	armed.Store(true)
+	return slices.Repeat([]external.Outcome[external.Observation]{{Err: fmt.Errorf("refused %s", objects[0].Spec.Key)}}, len(objects))
+}
+
+// A method of a secret that panics beside a batch ended the process: no run was there to fail.
+//
+// Negative control: mutant "a panic of a secret beside a batch ends the process".
+func TestPanicOfASecretBesideABatchFailsItsRuns(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := must(store.New[touchySpec, diskStatus](w.backend, "touchy", nil))
+		must(s.Create(t.Context(), &store.Object[touchySpec, diskStatus]{Meta: store.Meta{Name: "v"}, Spec: touchySpec{"open-sesame"}}))
+		rec := must(external.New(s, external.Always(must(external.Gather[touchySpec, diskStatus](touchyInBulk{}, nil))), nil))
+		if _, err := rec.Reconcile(t.Context(), store.Key{Name: "v"}); err == nil || !strings.Contains(err.Error(), "a secret panicked") {
+			t.Errorf("the run ends with %v", err)
+		}
+	})
+}

@@ -180,7 +180,7 @@ func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (
 		return v, fmt.Errorf("connect: %w", err)
 	}
 	defer func() { _ = r.close(ctx, client) }()
-	calls = context.WithValue(context.WithValue(calls, absenceKey{}, v.absence()), cloneKey{}, r.store.Clone)
+	calls = context.WithValue(context.WithValue(calls, absenceKey{}, v.absence()), storeKey{}, r.store)
 	if v.seen, err = client.Observe(calls, r.store.Clone(o)); err != nil {
 		return v, fmt.Errorf("observe: %w", cause(calls, err))
 	}

@@ -238,7 +238,7 @@ func (a *attempt[S, T]) permitted(ctx context.Context) (reconcile.Result, error)
 	}
 	calls, cancel := context.WithTimeoutCause(ctx, a.o.Timeout, errTimeout)
 	defer cancel()
-	return a.connected(ctx, context.WithValue(calls, cloneKey{}, a.store.Clone))
+	return a.connected(ctx, context.WithValue(calls, storeKey{}, a.store))
 }
 
 // look is what the object itself says, before anybody has looked outside. First is since

@@ -292,7 +292,7 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 	}
 	if k.o.Stuck != nil && !l.Stuck {
 		why, stuck := "", false
-		err := protect("Stuck", func() { why, stuck = k.o.Stuck(o) })
+		err := protect("KindOptions.Stuck", func() { why, stuck = k.o.Stuck(o) })
 		if stuck {
 			l.Why, l.Stuck, l.Failing = store.Clip(why), k.presentLocked(o, last), true
 		}
@@ -320,7 +320,7 @@ func (k *Kind[S, T]) doneLocked(o *store.Object[S, T], last lastRun, generation 
 		return false, nil
 	}
 	if k.o.Done != nil {
-		err = protect("Done", func() { done = k.o.Done(o) })
+		err = protect("KindOptions.Done", func() { done = k.o.Done(o) })
 		return done, err
 	}
 	ready, has := o.Condition(store.ConditionReady)
@@ -336,12 +336,12 @@ func (k *Kind[S, T]) unconfirmedLocked(last lastRun, generation int64) bool {
 	return k.tracked && (last.err != nil || last.generation < generation || last.unseen != 0)
 }
 
-// protect calls the function of KindOptions of that name, and makes an error of its panic.
+// protect calls the function of the options that is called so, and makes an error of its panic.
 // The value is kept as text: one that is an error may panic itself, or unwrap without an end.
 func protect(name string, f func()) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("KindOptions.%s: %w", name, &reconcile.PanicError{Value: fmt.Sprint(v), Stack: debug.Stack()})
+			err = fmt.Errorf("%s: %w", name, &reconcile.PanicError{Value: fmt.Sprint(v), Stack: debug.Stack()})
 		}
 	}()
 	f()

@@ -1095,6 +1095,57 @@ func (p mendedPart) Follow(ctx context.Context, changed func()) {
 	fakePart{}.Follow(ctx, changed)
 }
 
+// A panic of Options.Left ended the process, and one of Complete the program without its Manager
+// having stopped in order.
+func TestPanicOfAFunctionOfTheOptionsEndsNothingElse(t *testing.T) {
+	for _, printed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var said []string
+			var told strings.Builder
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var m reconcile.Manager
+			check(t, m.Register(runnerFunc(func(ctx context.Context) error { <-ctx.Done(); return nil })))
+			o := &program.Options{
+				Parts: []program.Part{leftPart{why: "it is broken"}, leftPart{why: "it is not applied yet"}},
+				Left: func(l program.Left) {
+					if said = append(said, l.Why); l.Why == "it is broken" {
+						panic("a bug")
+					}
+				},
+			}
+			if printed {
+				o.Out = program.NewPrinter(&told)
+			} else {
+				o.Logger = slog.New(slog.NewTextHandler(&told, nil))
+			}
+			check(t, program.Run(ctx, &m, o))
+			if want := []string{"it is broken", "it is not applied yet"}; !slices.Equal(said, want) {
+				t.Errorf("said %q, want %q", said, want)
+			}
+			if got := told.String(); !strings.Contains(got, "Options.Left: panic: a bug") || !strings.Contains(got, "program_test.go") {
+				t.Errorf("printed %t, the panic is not told with its stack:\n%s", printed, got)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		stopped := false
+		var m reconcile.Manager
+		check(t, m.Register(runnerFunc(func(ctx context.Context) error {
+			<-ctx.Done()
+			stopped = true
+			return nil
+		})))
+		err := program.Run(t.Context(), &m, &program.Options{
+			Complete: func(context.Context) error { panic("a bug") },
+		})
+		var panicked *reconcile.PanicError
+		if !errors.As(err, &panicked) || len(panicked.Stack) == 0 || !stopped {
+			t.Errorf("Run = %v, want a panic with its stack; its runner has stopped: %t", err, stopped)
+		}
+	})
+}
+
 // leftPart is a fakePart with one thing left, for a reason of its own.
 type leftPart struct{ why string }
 

@@ -32,13 +32,14 @@ type Options struct {
 	Timeout time.Duration
 	// Complete is called when all parts are complete for the first time, with the
 	// Manager still running; what it returns ends the program. Its context ends with the
-	// program's. It may block: with Once the program ends after it. Default: nothing.
+	// program's. It may block: with Once the program ends after it. A panic of it is an
+	// error. Default: nothing.
 	Complete func(ctx context.Context) error
 	// Out gets the progress, each thing that begins to fail, and without Once at the end
 	// what is left. Default: nothing is printed.
 	Out *Printer
 	// Left hears of each thing that is left, once for each reason. It should be quick: the
-	// progress waits for it. Default: those that fail are printed on Out.
+	// progress waits for it. A panic of it is logged, and printed on Out. Default: those that fail are printed on Out.
 	Left func(l Left)
 	// Logger gets the same, without the progress. Default: nothing is logged if Out is
 	// set, else the Manager's Logger, or slog.Default().
@@ -153,7 +154,8 @@ func (p *running) work(ctx context.Context) error {
 	}
 	var err error
 	if p.Complete != nil {
-		err = p.Complete(waiting)
+		failed := protect("Options.Complete", func() { err = p.Complete(waiting) })
+		err = errors.Join(err, failed)
 	}
 	if p.Once || err != nil && ctx.Err() == nil {
 		return err
@@ -195,7 +197,7 @@ func (p *running) show(ctx context.Context) {
 		for _, l := range LeftOf(p.Parts...) {
 			r := reason{l.Kind + " " + l.Key.String(), l.Why}
 			if !said[r] && !still[r] {
-				p.Left(l)
+				p.tell(l)
 				trouble = trouble || l.Failing
 			}
 			still[r] = true
@@ -207,6 +209,17 @@ func (p *running) show(ctx context.Context) {
 	look() // what the last runs came to
 	if p.Out != nil {
 		p.Out.Progress("")
+	}
+}
+
+// tell calls Left, whose panic ends nothing.
+func (p *running) tell(l Left) {
+	err := protect("Options.Left", func() { p.Left(l) })
+	if panicked, ok := errors.AsType[*reconcile.PanicError](err); ok {
+		p.log.Error("program: a function panicked", "err", err, "stack", string(panicked.Stack))
+		if p.Out != nil {
+			p.Out.Line("x %v\n%s", err, panicked.Stack)
+		}
 	}
 }
 

@@ -198,6 +198,9 @@ func (b *Backend) open(seen *contents) error {
 		// one: the list of them would be half of what each commit writes.
 		NoFreelistSync: true,
 	})
+	if errors.Is(err, os.ErrPermission) { // inspect has read it
+		return fmt.Errorf("file: it is read-only, and a store has to be written to: %w", err)
+	}
 	if err != nil {
 		return openError(b.path, err)
 	}

@@ -376,6 +376,20 @@ func TestSecondOpenIsRefused(t *testing.T) {
 	open(t, path, nil)
 }
 
+// Of a file that can be read "permission denied" does not tell what to change.
+func TestFileThatCanOnlyBeReadIsSaidToBeReadOnly(t *testing.T) {
+	path := newPath(t)
+	if err := open(t, path, nil).Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(path, &Options{openFile: func(string, int, os.FileMode) (*os.File, error) {
+		return nil, &os.PathError{Op: "open", Path: path, Err: os.ErrPermission} // tests may run as root
+	}})
+	if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "is read-only") {
+		t.Errorf("Open of a file that cannot be written: %v", err)
+	}
+}
+
 func TestIllegalOptionsAndPathsAreRefused(t *testing.T) {
 	for _, o := range []*Options{{LockWait: -1}, {HistoryBytes: -1}, {HistoryRevisions: -1}} {
 		if b, err := Open(newPath(t), o); err == nil {

@@ -27,6 +27,7 @@ type Backend struct {
 	leases  *observer
 	trims   trimLimits
 	gather  time.Duration // see gathering
+	quiet   time.Duration // see quiet
 	inbox   chan struct{} // has one element while there may be declarations
 
 	// ctx ends when the backend is closed, and with it every watch.
@@ -104,7 +105,7 @@ func OpenPool(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Backend, er
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{pool: pool, opts: opts, trims: newTrimLimits(opts.Timeout), gather: gather, inbox: make(chan struct{}, 1)}
+	b := &Backend{pool: pool, opts: opts, trims: newTrimLimits(opts.Timeout), gather: gather, quiet: quiet, inbox: make(chan struct{}, 1)}
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	b.batch = newBatcher(b)
 	b.tail = newTail(b)
@@ -236,7 +237,7 @@ func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Re
 	case err != nil:
 		return store.Record{}, b.gave(ctx, "get", err)
 	case recovering:
-		return store.Record{}, errStandby
+		return store.Record{}, fmt.Errorf("postgres: get: %w", errStandby)
 	case created == nil:
 		return store.Record{}, fmt.Errorf("postgres: %w: %s %s", store.ErrNotFound, kind, key)
 	}

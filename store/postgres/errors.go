@@ -14,13 +14,14 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
+// The package's name stands before what these are wrapped in.
 var (
 	// errTimeout is the cause of a request that the server did not answer in time.
-	errTimeout = errors.New("postgres: no answer within the request timeout")
+	errTimeout = errors.New("no answer within the request timeout")
 	// errStandby is the error of a server that follows another one.
-	errStandby = errors.New("postgres: the server is a standby or read-only; connect to the primary (several hosts in the connection string find it)")
+	errStandby = errors.New("the server is a standby or read-only; connect to the primary (several hosts in the connection string find it)")
 	// errEra: the store is not the one that this backend has seen before.
-	errEra = errors.New("postgres: the server changed: a failover, or a restored backup")
+	errEra = errors.New("the server changed: a failover, or a restored backup")
 )
 
 // final marks an error that no repetition can mend.
@@ -106,7 +107,7 @@ func (b *Backend) gave(ctx context.Context, what string, err error) error {
 	case ctx.Err() != nil && err != nil:
 		return fmt.Errorf("postgres: %s: %w (%w)", what, context.Cause(ctx), err)
 	case standby(err):
-		return fmt.Errorf("%w: %w", errStandby, err)
+		return fmt.Errorf("postgres: %s: %w: %w", what, errStandby, err)
 	}
 	return fmt.Errorf("postgres: %s: %w", what, err)
 }

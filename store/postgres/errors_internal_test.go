@@ -1,7 +1,10 @@
 package postgres
 
 import (
+	"context"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -28,6 +31,29 @@ func TestReportedErrorsAreJudgedByWhatTheServerDid(t *testing.T) {
 	} {
 		if got := judge(&c.err, c.executed); got != c.want {
 			t.Errorf("judge(%s %s %q, executed %t) = %d, want %d", c.err.Severity, c.err.Code, c.err.Message, c.executed, got, c.want)
+		}
+	}
+}
+
+// Errors of timeouts, and of a server that cannot write, said twice, or never, that they are of
+// this package.
+//
+// Negative control: the mutant "a timeout says twice whose it is".
+func TestErrorsSayOnceThatTheyAreOfThisPackage(t *testing.T) {
+	b := &Backend{ctx: t.Context(), opts: Options{Timeout: time.Minute}}
+	b.tail = newTail(b)
+	late, cancel := context.WithCancelCause(t.Context())
+	cancel(errTimeout)
+	w := &watcher{b: &Backend{ctx: t.Context(), tail: b.tail}, kind: "thing", r: &ring{}} // its timeout is over
+	for what, err := range map[string]error{
+		"a request": b.gave(late, "get", context.Canceled),
+		"a watch":   w.attach(t.Context()),
+		"a standby": b.gave(t.Context(), "open", final{errStandby}),
+		"read-only": b.gave(t.Context(), "commit", &pgconn.PgError{Code: "25006"}),
+		"a grant":   b.write(t.Context(), "grant", func(context.Context) error { return final{errNotOpen} }),
+	} {
+		if text := err.Error(); strings.Count(text, "postgres:") != 1 || !strings.HasPrefix(text, "postgres: ") {
+			t.Errorf("%s: %s", what, text)
 		}
 	}
 }

@@ -94,3 +94,7 @@ func (b *Backend) ExplainList(ctx context.Context, kind string, slots store.Slot
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	return strings.Join(lines, "\n"), err
 }
+
+// SetQuiet replaces the time after which a connection for notifications is asked whether it lives.
+// No kind may be watched yet.
+func (b *Backend) SetQuiet(d time.Duration) { b.quiet = d }

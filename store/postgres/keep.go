@@ -93,10 +93,12 @@ func (o *observer) tick() time.Duration {
 	ids, counts, next := o.observe(h, rows, asked, answered)
 	open := o.eraToOpen(h, asked)
 	var refused error // nil too if another server has ended them
-	if len(ids) > 0 || open > 0 {
+	tried := len(ids) > 0 || open > 0
+	if tried {
 		refused = o.b.endLeases(ctx, ids, counts, open)
 	}
-	if o.b.ctx.Err() == nil {
+	// In an era that is not open none has been ended yet, nor is one to be.
+	if o.b.ctx.Err() == nil && (tried || h.opened == h.era) {
 		o.b.tell(&o.told, refused, "cannot end leases", "leases are ended again")
 	}
 	o.trim(h, answered)

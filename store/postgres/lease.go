@@ -13,7 +13,7 @@ import (
 )
 
 // errNotOpen: the era is too young for a lease.
-var errNotOpen = errors.New("postgres: after a failover or a restore no lease is granted until the longest one may have ended")
+var errNotOpen = errors.New("after a failover or a restore no lease is granted until the longest one may have ended")
 
 // Shared implements store.Leaser: other processes can open the same database.
 func (b *Backend) Shared() bool { return true }

@@ -435,6 +435,10 @@ func (t *tail) gathers() (slots int, some bool) {
 	return slots, some
 }
 
+// quiet is how long a connection for notifications may say nothing before it is asked whether it
+// lives, and how long one has to live before it counts as one that works.
+const quiet = 15 * time.Second
+
 // listen rings the bell on every notification. It holds no state of any worth: on another
 // connection it begins with a look at the log. It begins when a kind is watched, because
 // PostgreSQL wakes every connection that listens, at every notification of the database.
@@ -444,11 +448,12 @@ func (b *Backend) listen() {
 	case <-b.ctx.Done():
 	}
 	for failures := 0; b.ctx.Err() == nil; failures++ {
-		began := time.Now()
-		err := b.listenOnce(b.ctx)
-		if time.Since(began) > 10*time.Second {
+		err := b.listenOnce(b.ctx, func() {
+			if failures > 3 {
+				b.opts.Logger.Info("postgres: notifications come again", "schema", b.opts.Schema)
+			}
 			failures = 0
-		}
+		})
 		if b.ctx.Err() == nil && failures == 3 {
 			b.opts.Logger.Warn("postgres: no connection for notifications; watches poll", "schema", b.opts.Schema, "error", err)
 		}
@@ -456,7 +461,8 @@ func (b *Backend) listen() {
 	}
 }
 
-func (b *Backend) listenOnce(ctx context.Context) error {
+// listenOnce listens on one connection. It calls lasts when that has lasted.
+func (b *Backend) listenOnce(ctx context.Context, lasts func()) error {
 	cfg := b.pool.Config()
 	if cfg.BeforeConnect != nil {
 		if err := cfg.BeforeConnect(ctx, cfg.ConnConfig); err != nil {
@@ -481,13 +487,20 @@ func (b *Backend) listenOnce(ctx context.Context) error {
 	b.tail.look()
 	b.heard("inbox")
 	looks := gathering{half: b.gather}
+	began := time.Now()
+	lasting := func() {
+		if time.Since(began) >= b.quiet {
+			lasts()
+		}
+	}
 	for {
 		// A connection that died without a word is found out by a question now and then.
-		wait, cancel := context.WithTimeout(ctx, 15*time.Second)
+		wait, cancel := context.WithTimeout(ctx, b.quiet)
 		n, err := conn.WaitForNotification(wait)
 		cancel()
 		switch {
 		case err == nil:
+			lasting()
 			if slots, some := b.tail.gathers(); b.heard(n.Payload) && some {
 				pause(ctx, looks.pause(time.Now(), slots)) // the connection keeps what comes meanwhile
 			}
@@ -500,6 +513,7 @@ func (b *Backend) listenOnce(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			lasting()
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (w *watcher) attach(ctx context.Context) error {
 		select {
 		case <-wake:
 		case <-patience.C:
-			return fmt.Errorf("watch of %s: %w", w.kind, errTimeout)
+			return fmt.Errorf("postgres: watch of %s: %w", w.kind, errTimeout)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-w.b.ctx.Done():

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -281,7 +282,13 @@ func (r *command) edit(ctx context.Context, args []string) error {
 		return err
 	}
 	file := filepath.Join(folder, "object.yaml")
-	edited, err := r.typed(ctx, file, text)
+	editing := context.WithoutCancel(ctx) // an interrupt of the terminal goes to the editor, too, and is its own
+	edited, err := r.typed(editing, file, text)
+	if ctx.Err() != nil { // there was one, and no other ends ctx
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(editing, cmp.Or(r.timeout, defaultTimeout))
+		defer cancel()
+	}
 	if err == nil && edited == text {
 		fmt.Fprintln(r.Stdout, "nothing was changed")
 	} else if err == nil {
@@ -416,7 +423,7 @@ func (r *command) remove(ctx context.Context, args []string) error {
 		fmt.Fprintf(r.Stdout, "%s %s: gone\n", word(args[0]), word(key.String()))
 		return nil
 	case err != nil:
-		return err
+		return fmt.Errorf("%s %s: its deletion is asked for; what it waits for cannot be read: %w", args[0], key, err)
 	}
 	fmt.Fprintf(r.Stdout, "%s %s: in deletion, waits for %s\n", word(args[0]), word(key.String()), word(strings.Join(o.Finalizers, ", ")))
 	return nil

@@ -383,6 +383,8 @@ func TestCommandOfAHostWritesSpecsOfAStore(t *testing.T) {
 func TestWhatCannotBeUnderstoodIsAUsageError(t *testing.T) {
 	c := &tend{t: t, env: map[string]string{}}
 	for _, args := range [][]string{
+		{}, // was the help, and done
+		{"-server", "http://x/"},
 		{"get", "disk"}, // neither a server nor a store
 		{"-server", "http://x/", "-store", "file:x", "get", "disk"},
 		{"-server", "x", "get", "disk"},

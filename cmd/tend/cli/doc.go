@@ -23,12 +23,13 @@
 //	why KIND KEY                   why it is not as declared, or not run
 //	completion bash|zsh|fish       a script that completes commands
 //
-// The flags stand before or after the command: -server or -store (or the environment's
-// TEND_SERVER and TEND_STORE), -o table, json or yaml, -n namespace (of get and watch; of keys
-// and objects that name none: "/name" and an empty meta.namespace name the empty one), -l labels,
-// -revision (edit and delete only what is at it), -debug (address of the debug page, for why),
-// -timeout (for an answer to begin; a minute, 0: none) and -show-secrets. TEND_TOKEN is sent to
-// the server as a bearer token. A store is file:PATH, etcd:ENDPOINT,…[/PREFIX] or postgres:DSN.
+// The flags stand before or after the command: -server or -store (or the environment's TEND_SERVER
+// and TEND_STORE), -o table, json or yaml, -n namespace (of get and watch; of keys and objects that
+// name none: "/name" and an empty meta.namespace name the empty one), -l labels (get), -revision
+// (edit and delete only what is at it; watch from it on), -debug (the debug page, for why),
+// -timeout (for an answer to begin; a minute, 0: none) and -show-secrets. One that a command does
+// not heed is refused. TEND_TOKEN is sent to the server as a bearer token. A store is file:PATH,
+// etcd:ENDPOINT,…[/PREFIX] or postgres:DSN.
 //
 // A file of declarations holds objects in YAML or JSON, separated by "---", or a list of
 // them, as get prints it:

@@ -84,7 +84,7 @@ func (r *command) runEditor(ctx context.Context, path string) error {
 		editor = []string{"vi"}
 	}
 	cmd := exec.CommandContext(ctx, editor[0], append(editor[1:], path)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, r.Stdout, r.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, r.terminal, r.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("editor %s: %w", editor[0], err)
 	}

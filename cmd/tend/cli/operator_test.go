@@ -1,13 +1,19 @@
 package cli_test
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+
+	"go.yaml.in/yaml/v4"
 
 	"github.com/tendhq/tend/cmd/tend/cli"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
 )
 
 // watching starts tend watch with the arguments; what it prints comes line by line.
@@ -115,4 +121,144 @@ func TestKickOfAPausedObjectSaysThatItIsPaused(t *testing.T) {
 	wantAll(t, c.run(cli.Done, "", "kick", "disk", "a"), "disk a: runs now")
 	c.run(cli.Done, "", "pause", "disk", "a")
 	wantAll(t, c.run(cli.Done, "", "kick", "disk", "a"), "disk a: runs now, but it is paused")
+}
+
+// A revision, labels or a format that a command ignores let a user believe that they counted.
+func TestFlagThatACommandWouldIgnoreIsRefused(t *testing.T) {
+	d, c := service(t)
+	o := must(d.Create(t.Context(), &disk{Meta: store.Meta{Name: "a"}}))
+	at := must(d.WaitReady(t.Context(), o.Key())).Revision
+	for _, args := range [][]string{
+		{"apply", "-f", "-", "-revision", "1"},
+		{"pause", "disk", "a", "-revision", "1"},
+		{"kick", "disk", "a", "-revision", "1"},
+		{"remove-finalizer", "disk", "a", "x", "-revision", "1"},
+		{"why", "disk", "a", "-revision", "1"},
+		{"get", "disk", "a", "-l", "a=b"},
+		{"delete", "disk", "a", "-l", "a=b"},
+		{"watch", "disk", "-l", "a=b"},
+		{"apply", "-f", "-", "-o", "json"},
+		{"edit", "disk", "a", "-o", "json"},
+		{"delete", "disk", "a", "-f", "x"},
+		{"kinds", "-n", "prod"},
+		{"get", "disk", "-debug", "http://localhost"},
+		{"get", "disk", "-show-secrets"},
+		{"-store", "file:x", "copy", "file:a", "file:b", "disk"},
+		{"-server", "http://x/", "completion", "bash"},
+	} {
+		c.run(cli.Usage, "", args...)
+	}
+	if o := must(d.Get(t.Context(), o.Key())); o.Revision != at {
+		t.Errorf("a command that was refused wrote: %+v", o)
+	}
+	delete(c.env, "TEND_SERVER")
+	c.run(cli.Usage, "", "-store", "file:x", "-timeout", "1s", "get", "disk")
+}
+
+// full is a disk that is full.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
+	d, c := service(t)
+	o := must(d.Create(t.Context(), &disk{Meta: store.Meta{Name: "a"}}))
+	_ = must(d.WaitReady(t.Context(), o.Key()))
+	from := fileWith(t, "a")
+	for _, args := range [][]string{
+		{"help"},
+		{"kinds"},
+		{"why", "disk", "a"},
+		{"completion", "bash"},
+		{"get", "disk"},
+		{"get", "disk", "-o", "json"},
+		{"describe", "disk", "a"},
+		{"watch", "disk"},
+		{"apply", "-f", "-"},
+		{"pause", "disk", "a"},
+		{"copy", from, from + ".new", "disk"},
+		{"delete", "disk", "a"},
+	} {
+		var said bytes.Buffer
+		code := cli.Run(t.Context(), args, cli.Config{
+			Stdin: strings.NewReader(declared), Stdout: full{}, Stderr: &said, Getenv: func(name string) string { return c.env[name] },
+		})
+		if code != cli.Failed {
+			t.Errorf("tend %s on a full disk: exit code %d", strings.Join(args, " "), code)
+		}
+		wantAll(t, said.String(), "no space left on device")
+	}
+	if _, err := d.Get(t.Context(), store.Key{Name: "logs"}); err != nil {
+		t.Errorf("apply ended at its first line: %v", err)
+	}
+}
+
+// One object that cannot be decoded hid all others.
+func TestGetPrintsTheObjectsBesideABrokenOne(t *testing.T) {
+	d, c := service(t)
+	type odd struct {
+		Size string `json:"size"`
+	}
+	others := must(store.New[odd, status](d.Backend(), "disk", nil))
+	_ = must(others.Create(t.Context(), &store.Object[odd, status]{Meta: store.Meta{Name: "b"}, Spec: odd{"large"}}))
+	for _, name := range []string{"a", "c"} {
+		_ = must(d.Create(t.Context(), &disk{Meta: store.Meta{Name: name}}))
+	}
+	for _, output := range []string{"json", "yaml"} {
+		text := c.run(cli.Failed, "", "get", "disk", "-o", output)
+		var all []struct{ Meta store.Meta }
+		if err := yaml.Unmarshal([]byte(text), &all); err != nil || len(all) != 2 || all[0].Meta.Name != "a" || all[1].Meta.Name != "c" {
+			t.Errorf("as %s it prints %+v, error %v, from\n%s", output, all, err, text)
+		}
+		wantAll(t, c.said, "disk b: ", "does not hold a int64")
+	}
+}
+
+// Ctrl-C goes to the editor, too, which may take it for a command: what is typed was lost.
+func TestInterruptWhileAnEditorRunsEndsNoEdit(t *testing.T) {
+	d, c := service(t)
+	c.run(cli.Done, declared, "apply", "-f", "-")
+	ctx, interrupt := context.WithCancel(t.Context())
+	c.config.Edit = func(ctx context.Context, path string) error {
+		interrupt()
+		if ctx.Err() != nil {
+			return ctx.Err() // as of an editor that is killed
+		}
+		text := strings.Replace(string(must(os.ReadFile(path))), "size: 20", "size: 21", 1)
+		return os.WriteFile(path, []byte(text), 0o600)
+	}
+	wantAll(t, c.runIn(ctx, cli.Done, "", "edit", "disk", "logs"), "revision")
+	if o := must(d.Get(t.Context(), store.Key{Name: "logs"})); o.Spec.Size != 21 {
+		t.Errorf("after the edit: %+v", o.Spec)
+	}
+}
+
+// A deletion that was asked for is not told as one that failed.
+func TestDeletionWhoseEndCannotBeReadIsToldAsAskedFor(t *testing.T) {
+	path, _ := fileStore(t)
+	c := &tend{t: t, env: map[string]string{"TEND_STORE": "file:" + path}}
+	ctx, away := context.WithCancel(t.Context())
+	c.config.Kinds = func(b store.Backend) ([]objects.Kind, error) {
+		return []objects.Kind{unread{objects.Of(newDisks(b)), away}}, nil
+	}
+	c.runIn(ctx, cli.Failed, "", "delete", "disk", "data")
+	wantAll(t, c.said, "disk data: its deletion is asked for")
+	inStore(t, path, func(d *disks) {
+		if o := must(d.Get(t.Context(), store.Key{Name: "data"})); !o.Deleting() {
+			t.Errorf("it is not in deletion: %+v", o)
+		}
+	})
+}
+
+// unread is a kind of a store that is away once an object of it was deleted.
+type unread struct {
+	disksKind
+	away func()
+}
+
+type disksKind = objects.Kind // its method Kind is not hidden by the field
+
+func (k unread) Delete(ctx context.Context, key store.Key, at store.Revision) error {
+	defer k.away()
+	return k.disksKind.Delete(ctx, key, at)
 }

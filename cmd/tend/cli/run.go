@@ -27,7 +27,8 @@ type Config struct {
 	Kinds func(b store.Backend) ([]objects.Kind, error)
 	// Open opens a store that is none of file:, etcd: and postgres:. Default: an error.
 	Open func(ctx context.Context, address string) (store.Backend, error)
-	// Edit changes a file. Default: $VISUAL or $EDITOR on it, or vi.
+	// Edit changes a file. Its context does not end: an interrupt is the editor's. Default:
+	// $VISUAL or $EDITOR on it, or vi.
 	Edit func(ctx context.Context, path string) error
 	// Stdin, Stdout and Stderr default to those of the process.
 	Stdin          io.Reader
@@ -85,6 +86,9 @@ func exitCode(err error) int {
 	return Failed
 }
 
+// defaultTimeout is that of -timeout.
+const defaultTimeout = time.Minute
+
 // command is one run of the command.
 type command struct {
 	Config
@@ -92,6 +96,8 @@ type command struct {
 	revision                                              uint64
 	showSecrets                                           bool
 	timeout                                               time.Duration
+	given                                                 []string  // the flags that were
+	terminal                                              io.Writer // Stdout itself, for an editor
 
 	http    *http.Client
 	client  *api.Client
@@ -99,8 +105,21 @@ type command struct {
 	kinds   []objects.Kind // of the host, on backend
 }
 
+// output remembers that something could not be written: what most commands print is the end
+// of what they did.
+type output struct {
+	io.Writer
+	err error // the first
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	o.err = cmp.Or(o.err, err)
+	return n, err
+}
+
 // Run runs the command with arguments (without the program's name), and returns its
-// exit code. It returns when ctx ends.
+// exit code. It returns when ctx ends, and no editor runs.
 func Run(ctx context.Context, args []string, c Config) int {
 	r := &command{Config: c}
 	r.Name = cmp.Or(c.Name, "tend")
@@ -119,10 +138,15 @@ func Run(ctx context.Context, args []string, c Config) int {
 	if r.Edit == nil {
 		r.Edit = r.runEditor
 	}
+	out := &output{Writer: r.Stdout}
+	r.terminal, r.Stdout = r.Stdout, out
 	err := r.run(ctx, args)
 	if errors.Is(err, flag.ErrHelp) {
 		r.help(r.Stdout)
-		return Done
+		err = nil
+	}
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("the output cannot be written: %w", out.err)
 	}
 	if err != nil {
 		fmt.Fprintf(r.Stderr, "%s: %s\n", r.Name, printable(err.Error()))
@@ -135,30 +159,34 @@ func Run(ctx context.Context, args []string, c Config) int {
 
 // verb is one command.
 type verb struct {
-	args string // what it needs, as help shows it; in brackets: may be missing
-	says string
-	do   func(r *command, ctx context.Context, args []string) error
+	args  string // what it needs, as help shows it; in brackets: may be missing
+	flags string // that it takes, besides generalFlags
+	says  string
+	do    func(r *command, ctx context.Context, args []string) error
 }
+
+// generalFlags are those of the commands that use a service or a store.
+var generalFlags = []string{"server", "store", "timeout"}
 
 var verbs map[string]verb
 
 func init() { // not in the declaration: help and completion refer to it
 	verbs = map[string]verb{
-		"kinds":            {"", "lists the kinds of the server", (*command).listKinds},
-		"get":              {"KIND [KEY]", "shows objects in a table, or one", (*command).get},
-		"describe":         {"KIND KEY", "shows one object whole", (*command).describe},
-		"watch":            {"KIND", "shows changes as they come", (*command).watch},
-		"apply":            {"-f FILE", "creates or replaces what a file declares", (*command).apply},
-		"edit":             {"KIND KEY", "opens an object in $EDITOR", (*command).edit},
-		"delete":           {"KIND KEY", "asks for an object's deletion", (*command).remove},
-		"kick":             {"KIND KEY", "has an object reconciled now", act("reconcile", "runs now")},
-		"pause":            {"KIND KEY", "pauses an object on every server", act("pause", "is paused")},
-		"resume":           {"KIND KEY", "ends a pause", act("resume", "is not paused")},
-		"remove-finalizer": {"KIND KEY NAME", "takes a finalizer away by force", (*command).removeFinalizer},
-		"why":              {"KIND KEY", "says why an object is not as declared, or not run", (*command).why},
-		"rewrite":          {"KIND", "stores objects of earlier versions, or under older keys, again", (*command).rewrite},
-		"copy":             {"FROM TO KIND ...", "copies kinds from one store to another, as they are stored", (*command).copy},
-		"completion":       {"SHELL", "prints a script for bash, zsh or fish", (*command).completion},
+		"kinds":            {"", "o", "lists the kinds of the server", (*command).listKinds},
+		"get":              {"KIND [KEY]", "o n l show-secrets", "shows objects in a table, or one", (*command).get},
+		"describe":         {"KIND KEY", "o n show-secrets", "shows one object whole", (*command).describe},
+		"watch":            {"KIND", "o n revision show-secrets", "shows changes as they come", (*command).watch},
+		"apply":            {"-f FILE", "f n", "creates or replaces what a file declares", (*command).apply},
+		"edit":             {"KIND KEY", "n revision show-secrets", "opens an object in $EDITOR", (*command).edit},
+		"delete":           {"KIND KEY", "n revision", "asks for an object's deletion", (*command).remove},
+		"kick":             {"KIND KEY", "n", "has an object reconciled now", act("reconcile", "runs now")},
+		"pause":            {"KIND KEY", "n", "pauses an object on every server", act("pause", "is paused")},
+		"resume":           {"KIND KEY", "n", "ends a pause", act("resume", "is not paused")},
+		"remove-finalizer": {"KIND KEY NAME", "n", "takes a finalizer away by force", (*command).removeFinalizer},
+		"why":              {"KIND KEY", "o n debug", "says why an object is not as declared, or not run", (*command).why},
+		"rewrite":          {"KIND", "", "stores objects of earlier versions, or under older keys, again", (*command).rewrite},
+		"copy":             {"FROM TO KIND ...", "", "copies kinds from one store to another, as they are stored", (*command).copy},
+		"completion":       {"SHELL", "", "prints a script for bash, zsh or fish", (*command).completion},
 	}
 }
 
@@ -167,7 +195,10 @@ func (r *command) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(words) == 0 || words[0] == "help" {
+	if len(words) == 0 {
+		return usage("there is no command")
+	}
+	if words[0] == "help" {
 		return flag.ErrHelp
 	}
 	v, known := verbs[words[0]]
@@ -193,7 +224,13 @@ func (r *command) run(ctx context.Context, args []string) error {
 	if strings.HasPrefix(v.args, "KIND") && words[1] == "" { // of a variable that is not set
 		return usage("the kind is empty")
 	}
-	if words[0] != "completion" && words[0] != "copy" {
+	connects := words[0] != "completion" && words[0] != "copy"
+	for _, name := range r.given { // one that is ignored would be taken for one that counts
+		if !slices.Contains(strings.Fields(v.flags), name) && !(connects && slices.Contains(generalFlags, name)) {
+			return usage("-%s is not for %s", name, words[0])
+		}
+	}
+	if connects {
 		if err := r.connect(ctx); err != nil {
 			return err
 		}
@@ -217,7 +254,7 @@ func (r *command) parse(args []string) (words []string, err error) {
 	f.StringVar(&r.labels, "l", "", "labels")
 	f.StringVar(&r.file, "f", "", "file of declarations")
 	f.Uint64Var(&r.revision, "revision", 0, "revision that the object must have")
-	f.DurationVar(&r.timeout, "timeout", time.Minute, "how long the service may take to begin an answer")
+	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "how long the service may take to begin an answer")
 	f.BoolVar(&r.showSecrets, "show-secrets", false, "show specs whose secrets are not known")
 	for {
 		if err := f.Parse(args); err != nil {
@@ -231,6 +268,7 @@ func (r *command) parse(args []string) (words []string, err error) {
 		}
 		words, args = append(words, f.Arg(0)), f.Args()[1:]
 	}
+	f.Visit(func(f *flag.Flag) { r.given = append(r.given, f.Name) })
 	if r.server == "" && r.store == "" {
 		r.server, r.store = r.Getenv("TEND_SERVER"), r.Getenv("TEND_STORE")
 		if r.server != "" {
@@ -277,6 +315,10 @@ func (r *command) connect(ctx context.Context) error {
 	switch {
 	case r.server != "" && r.store != "":
 		return usage("-server and -store exclude each other")
+	case r.showSecrets && (r.server != "" || r.Kinds != nil):
+		return usage("-show-secrets is for a store whose kinds are not known")
+	case r.store != "" && r.debug == "" && slices.Contains(r.given, "timeout"):
+		return usage("-timeout is for a service, not for a store")
 	case r.server != "":
 		header := http.Header{}
 		if token := r.Getenv("TEND_TOKEN"); token != "" {

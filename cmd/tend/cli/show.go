@@ -83,6 +83,9 @@ func (r *command) listKinds(ctx context.Context, _ []string) error {
 
 func (r *command) get(ctx context.Context, args []string) error {
 	if len(args) == 2 {
+		if r.labels != "" {
+			return usage("-l is not for one object")
+		}
 		k, key, err := r.named(args)
 		if err != nil {
 			return err
@@ -113,14 +116,16 @@ func (r *command) get(ctx context.Context, args []string) error {
 		return r.table(page)
 	}
 	all := make([]any, 0, len(page))
+	var broken []error
 	for _, o := range page {
 		tree, err := treeOf(o)
 		if err != nil {
-			return err
+			broken = append(broken, fmt.Errorf("%s %s: %w", o.Kind, o.Key(), err))
+			continue
 		}
 		all = append(all, tree)
 	}
-	return r.print(all)
+	return errors.Join(r.print(all), errors.Join(broken...))
 }
 
 func (r *command) table(all []objects.Object) error {
@@ -273,9 +278,6 @@ func conditionText(c store.Condition) string {
 }
 
 func (r *command) watch(ctx context.Context, args []string) error {
-	if r.labels != "" {
-		return usage("-l is for get")
-	}
 	k, err := r.kind(args[0])
 	if err != nil {
 		return err
