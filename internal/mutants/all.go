@@ -432,6 +432,11 @@ var All = []Mutant{
 		Package: "store", Test: "TestAddressesThatTextCannotSayAreRefused",
 	},
 	{
+		Name: "fields beside an embedded one that encodes itself are lost",
+		File: "store/writable.go", Old: "fields > 1 ||", New: "fields > 1 && !BROKEN ||",
+		Package: "store", Test: "TestMethodOfAnEmbeddedFieldLosesThoseBesideIt",
+	},
+	{
 		Name: "a change counts for WaitReady as if the next snapshot showed it",
 		File: "store/ready.go", Old: "w.seen || e.Kind == BatchSnapshot", New: "w.seen || e.Kind == BatchSnapshot || BROKEN",
 		Package: "store", Test: "TestWaitReadyNoticesADeletionBehindACompaction",
