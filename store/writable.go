@@ -99,16 +99,23 @@ func firstOf(errs ...error) error {
 
 // forms makes forms; done breaks the recursion of types that contain themselves.
 type forms struct {
-	done map[reflect.Type]*form
+	done map[place]*form
 	json bool // else only what is cyclic or too deep is refused
 }
 
-func newForm(t reflect.Type, name string, isJSON bool) (*form, error) {
-	b := forms{done: make(map[reflect.Type]*form), json: isJSON}
-	return b.build(t, name)
+// A place is where values of a type lie. Those of a map have no address, so that JSON calls
+// no method that has a pointer receiver.
+type place struct {
+	reflect.Type
+	inMap bool
 }
 
-func (b *forms) build(t reflect.Type, path string) (*form, error) {
+func newForm(t reflect.Type, name string, isJSON bool) (*form, error) {
+	b := forms{done: make(map[place]*form), json: isJSON}
+	return b.build(place{t, false}, name)
+}
+
+func (b *forms) build(t place, path string) (*form, error) {
 	if f, ok := b.done[t]; ok {
 		return f, nil
 	}
@@ -120,20 +127,38 @@ func (b *forms) build(t reflect.Type, path string) (*form, error) {
 }
 
 var (
-	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
-	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+	jsonMarshaler   = reflect.TypeFor[json.Marshaler]()
+	textMarshaler   = reflect.TypeFor[encoding.TextMarshaler]()
+	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
 // marshals reports whether values of t encode themselves.
 func marshals(t reflect.Type) bool {
-	p := reflect.PointerTo(t)
-	return t.Kind() != reflect.Pointer && (p.Implements(jsonMarshaler) || p.Implements(textMarshaler))
+	return t.Kind() != reflect.Pointer && encoder(reflect.PointerTo(t)) != nil
 }
 
-func (b *forms) fill(f *form, t reflect.Type, path string) error {
-	_, immutable := immutable[t]
+// encoder is the interface by which JSON encodes values of t, nil if by none.
+func encoder(t reflect.Type) reflect.Type {
 	switch {
-	case t == reflect.TypeFor[time.Time]():
+	case t.Implements(jsonMarshaler):
+		return jsonMarshaler
+	case t.Implements(textMarshaler):
+		return textMarshaler
+	}
+	return nil
+}
+
+// passedOver reports whether values of t would encode themselves in another way if they had
+// an address.
+func (t place) passedOver() bool {
+	return t.inMap && marshals(t.Type) && encoder(t.Type) != encoder(reflect.PointerTo(t.Type))
+}
+
+func (b *forms) fill(f *form, t place, path string) error {
+	_, immutable := immutable[t.Type]
+	switch p := reflect.PointerTo(t.Type); {
+	case t.Type == reflect.TypeFor[time.Time]():
 		if b.json {
 			f.find, f.mend = findTime, mendTime
 		}
@@ -143,9 +168,11 @@ func (b *forms) fill(f *form, t reflect.Type, path string) error {
 		return nil
 	case immutable:
 		return nil
-	case b.json && marshals(t):
+	case b.json && t.passedOver() && (p.Implements(jsonUnmarshaler) || p.Implements(textUnmarshaler)):
+		return refuse(path, t.Type, "is in a map, where JSON does not call its method, which wants a pointer; keep pointers")
+	case b.json && marshals(t.Type) && (!t.inMap || encoder(t.Type) != nil):
 		f.find = findMarshaler
-		return checkPromoted(t, path)
+		return checkPromoted(t.Type, path)
 	}
 	switch t.Kind() {
 	case reflect.Struct:
@@ -158,7 +185,7 @@ func (b *forms) fill(f *form, t reflect.Type, path string) error {
 		return b.fillMap(f, t, path)
 	}
 	if b.json {
-		return fillBasic(f, t, path)
+		return fillBasic(f, t.Type, path)
 	}
 	return nil
 }
@@ -302,8 +329,8 @@ func methodOf(t reflect.Type, name string) (reflect.Method, bool) {
 	return reflect.PointerTo(t).MethodByName(name)
 }
 
-func (b *forms) fillPointer(f *form, t reflect.Type, path string) error {
-	elem, err := b.build(t.Elem(), path)
+func (b *forms) fillPointer(f *form, t place, path string) error {
+	elem, err := b.build(place{Type: t.Elem()}, path)
 	if err != nil {
 		return err
 	}
@@ -342,11 +369,11 @@ func (b *forms) fillPointer(f *form, t reflect.Type, path string) error {
 	return nil
 }
 
-func (b *forms) fillList(f *form, t reflect.Type, path string) error {
+func (b *forms) fillList(f *form, t place, path string) error {
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
 		return nil // a string in JSON
 	}
-	elem, err := b.build(t.Elem(), path+"[]")
+	elem, err := b.build(place{t.Elem(), t.inMap && t.Kind() == reflect.Array}, path+"[]")
 	if err != nil || elem.find == nil && !elem.building {
 		return err
 	}
@@ -366,14 +393,14 @@ func (b *forms) fillList(f *form, t reflect.Type, path string) error {
 	return nil
 }
 
-func (b *forms) fillMap(f *form, t reflect.Type, path string) error {
-	elem, err := b.build(t.Elem(), path+"[]")
+func (b *forms) fillMap(f *form, t place, path string) error {
+	elem, err := b.build(place{t.Elem(), true}, path+"[]")
 	if err != nil {
 		return err
 	}
 	textKey := false
 	if b.json {
-		if textKey, err = checkMapKey(t, path); err != nil {
+		if textKey, err = checkMapKey(t.Type, path); err != nil {
 			return err
 		}
 	}
@@ -470,12 +497,12 @@ func mendedMap(v reflect.Value, elem *form, text bool) reflect.Value {
 	return fresh
 }
 
-func (b *forms) fillStruct(f *form, t reflect.Type, path string) error {
+func (b *forms) fillStruct(f *form, t place, path string) error {
 	if b.json {
-		if err := checkNames(t, path, make(map[string]string)); err != nil {
+		if err := checkNames(t.Type, path, make(map[string]string)); err != nil {
 			return err
 		}
-		if err := checkPromoted(t, path); err != nil {
+		if err := checkPromoted(t.Type, path); err != nil {
 			return err
 		}
 	}
@@ -492,7 +519,7 @@ func (b *forms) fillStruct(f *form, t reflect.Type, path string) error {
 		if !field.IsExported() && !(embedded && field.Type.Kind() == reflect.Struct) {
 			continue // JSON has no such field, and another codec's are its own
 		}
-		sub, err := b.build(field.Type, path+"."+field.Name)
+		sub, err := b.build(place{field.Type, t.inMap}, path+"."+field.Name)
 		if err != nil {
 			return err
 		}
