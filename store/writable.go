@@ -429,7 +429,7 @@ func (b *forms) fillMap(f *form, t place, path string) error {
 // checkMapKey tells whether the keys are texts that may be refused.
 func checkMapKey(t reflect.Type, path string) (text bool, err error) {
 	switch k := t.Key(); {
-	case k.Implements(textMarshaler), k.Kind() == reflect.String:
+	case ownKeys(k), k.Kind() == reflect.String:
 		return true, nil
 	case k.Kind() >= reflect.Int && k.Kind() <= reflect.Uintptr:
 		return false, nil
@@ -437,49 +437,49 @@ func checkMapKey(t reflect.Type, path string) (text bool, err error) {
 	return false, refuse(path, t, "has keys that JSON cannot have")
 }
 
-// findKeys refuses maps of which two keys are one in JSON.
+// ownKeys reports whether JSON writes or reads keys of type k by their own methods. It writes
+// a string as it is, and reads it by its method.
+func ownKeys(k reflect.Type) bool {
+	return k.Kind() != reflect.String && k.Implements(textMarshaler) || reflect.PointerTo(k).Implements(textUnmarshaler)
+}
+
+// findKeys refuses maps of which JSON reads other keys back.
 func findKeys(v reflect.Value, r *report) {
-	var seen map[string]struct{} // nil while all keys are themselves
-	for it := v.MapRange(); it.Next(); {
-		text, plain := it.Key().String(), true
-		if m, ok := reflect.TypeAssert[encoding.TextMarshaler](it.Key()); ok {
-			b, err := m.MarshalText()
-			if err != nil {
-				r.refuse("has a key that cannot be encoded: %w", err)
-				return
-			}
-			text, plain = string(b), false
-			if it.Key().Type().PkgPath() == "net/netip" {
-				findAddress(it.Key(), 0, r)
-			}
-		}
-		valid := utf8.ValidString(text)
-		if plain && !valid && r.text == nil {
-			r.text = r.at(fmt.Errorf("has a key that %w", errNotUTF8))
-		}
-		if seen == nil && (!valid || !plain) {
-			seen = make(map[string]struct{}, v.Len())
-		}
+	k := v.Type().Key()
+	same := func(key reflect.Value) bool { return k.Kind() != reflect.String || utf8.ValidString(key.String()) }
+	valid := true
+	for it := v.MapRange(); valid && it.Next(); {
+		valid = same(it.Key())
 	}
-	if seen == nil {
+	if !valid && r.text == nil {
+		r.text = r.at(fmt.Errorf("has a key that %w", errNotUTF8))
+	}
+	if valid && !ownKeys(k) {
 		return
 	}
+	keys, read := reflect.MakeMap(reflect.MapOf(k, nothing)), reflect.New(reflect.MapOf(k, nothing))
 	for it := v.MapRange(); it.Next(); {
-		seen[jsonKey(it.Key())] = struct{}{}
+		keys.SetMapIndex(it.Key(), reflect.Zero(nothing))
 	}
-	if len(seen) < v.Len() {
+	data, err := json.Marshal(keys.Interface())
+	if err == nil {
+		err = json.Unmarshal(data, read.Interface())
+	}
+	if err != nil {
+		r.refuse("has a key that cannot be encoded and read: %w", err)
+		return
+	}
+	if read.Elem().Len() < v.Len() {
 		r.refuse("has two keys that are one in JSON")
+	}
+	for it := v.MapRange(); it.Next(); {
+		if same(it.Key()) && !read.Elem().MapIndex(it.Key()).IsValid() {
+			r.refuse("has a key that JSON reads back as another")
+		}
 	}
 }
 
-// jsonKey is the key as it is read back.
-func jsonKey(k reflect.Value) string {
-	if m, ok := reflect.TypeAssert[encoding.TextMarshaler](k); ok {
-		b, _ := m.MarshalText() // findKeys has asked
-		return validText(string(b))
-	}
-	return validText(k.String())
-}
+var nothing = reflect.TypeFor[struct{}]()
 
 func mendedMap(v reflect.Value, elem *form, text bool) reflect.Value {
 	fresh := reflect.MakeMapWithSize(v.Type(), v.Len())
@@ -489,7 +489,7 @@ func mendedMap(v reflect.Value, elem *form, text bool) reflect.Value {
 		if elem.mend != nil {
 			elem.mend(x, text)
 		}
-		if text && key.Kind() == reflect.String && !key.Type().Implements(textMarshaler) {
+		if text && key.Kind() == reflect.String {
 			key = reflect.ValueOf(validText(key.String())).Convert(key.Type())
 		}
 		fresh.SetMapIndex(key, x)

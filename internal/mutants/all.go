@@ -442,6 +442,11 @@ var All = []Mutant{
 		Package: "store", Test: "TestValuesOfMapsThatEncodeThemselvesByTheirPointers",
 	},
 	{
+		Name: "keys are not read back",
+		File: "store/writable.go", Old: "same(it.Key()) && !read", New: "!BROKEN && same(it.Key()) && !read",
+		Package: "store", Test: "TestMapsAreWrittenIfTheirKeysAreReadBack",
+	},
+	{
 		Name: "a change counts for WaitReady as if the next snapshot showed it",
 		File: "store/ready.go", Old: "w.seen || e.Kind == BatchSnapshot", New: "w.seen || e.Kind == BatchSnapshot || BROKEN",
 		Package: "store", Test: "TestWaitReadyNoticesADeletionBehindACompaction",
