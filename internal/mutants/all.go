@@ -2839,13 +2839,18 @@ var All = []Mutant{
 	},
 	{
 		Name: "a quota that is made during a pause is not paused",
-		File: "reconcile/quota/set.go", Old: "b.pauseUntil(s.pauses.heardOf(name))", New: "if !BROKEN {\n\t\t\t\tb.pauseUntil(s.pauses.heardOf(name))\n\t\t\t}",
+		File: "reconcile/quota/set.go", Old: "b.pauseUntil(s.pauses.heardOf(b))", New: "if !BROKEN {\n\t\t\t\tb.pauseUntil(s.pauses.heardOf(b))\n\t\t\t}",
 		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",
 	},
 	{
 		Name: "a second pause is not told",
 		File: "reconcile/quota/pause.go", Old: "p.told[name] = now.Add(d)", New: "p.told[name] = now.Add(d + map[bool]time.Duration{true: time.Hour}[BROKEN])",
 		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",
+	},
+	{
+		Name: "names of one text have one key",
+		File: "reconcile/quota/quota.go", Old: "text := n.String(); !strings", New: "text := n.String(); BROKEN || !strings",
+		Package: "reconcile/quota", Test: "TestNamesOfOneTextShareNoPause",
 	},
 	{
 		Name: "a pause that was told is remembered for ever",
@@ -3655,7 +3660,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a server is bound by what it said when it hears it",
-		File: "reconcile/quota/set.go", Old: "if need := s.said[name]; need > 0 {\n\t\t\tallowed", New: "if need := s.said[name]; need > 0 && !BROKEN {\n\t\t\tallowed",
+		File: "reconcile/quota/set.go", Old: "if need := s.said[names[0]]; need > 0 {\n\t\t\tallowed", New: "if need := s.said[names[0]]; need > 0 && !BROKEN {\n\t\t\tallowed",
 		Package: "reconcile/quota", Test: "TestServerIsBoundByWhatItSaysAtOnce",
 	},
 	{
@@ -4365,7 +4370,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a new budget is not bound by the need that its server says",
-		File: "reconcile/quota/set.go", Old: "if need := s.said[name]; need > 0 {\n\t\treturn need", New: "if need := s.said[name]; need > 0 && !BROKEN {\n\t\treturn need",
+		File: "reconcile/quota/set.go", Old: "if need := s.said[key]; need > 0 {\n\t\treturn need", New: "if need := s.said[key]; need > 0 && !BROKEN {\n\t\treturn need",
 		Package: "reconcile/quota", Test: "TestNewBudgetIsBoundByWhatWasSaid",
 	},
 	{

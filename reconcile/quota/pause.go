@@ -25,7 +25,7 @@ import (
 // wait for a shorter time takes nothing from the others.
 
 // PauseKind is the kind of the records by which servers tell each other of a pause: one
-// for each budget that a server was asked to pause, named like its bucket, in a namespace
+// for each budget that a server was asked to pause, named by its key, in a namespace
 // that is the server's. Each is bound to a lease and ends with it.
 const PauseKind = "_quotapause"
 
@@ -42,7 +42,7 @@ type pauses struct {
 	more   chan struct{} // has a token when there may be something to tell
 
 	mu    sync.Mutex               // guards what follows
-	tell  map[string]time.Duration // by the name of the bucket
+	tell  map[string]time.Duration // by the key of the budget
 	told  map[string]time.Time     // until when; of each that may last
 	heard map[store.Key]heardPause // by record
 }
@@ -183,25 +183,24 @@ func (s *Set) forget(listed map[store.Key]bool) {
 	}
 }
 
-// pauseBudget pauses the budget of that name as all records together say.
+// pauseBudget pauses the budgets of that name as all records together say. By their texts
+// there may be several.
 func (s *Set) pauseBudget(name string) {
-	until := s.pauses.heardOf(name)
 	for _, q := range s.all() {
 		for _, b := range q.distinct() {
-			if b.bucket.Name() == name {
-				b.pauseUntil(until)
+			if b.key == name || b.bucket.Name() == name {
+				b.pauseUntil(s.pauses.heardOf(b))
 			}
 		}
 	}
 }
 
-// heardOf is until when the budget of that name is paused by other servers; the zero
-// time: it is not.
-func (p *pauses) heardOf(name string) (until time.Time) {
+// heardOf is until when the budget is paused by other servers; the zero time: it is not.
+func (p *pauses) heardOf(b *budget) (until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key, h := range p.heard {
-		if key.Name == name && h.until.After(until) {
+		if (key.Name == b.key || key.Name == b.bucket.Name()) && h.until.After(until) {
 			until = h.until
 		}
 	}
