@@ -2848,6 +2848,16 @@ var All = []Mutant{
 		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",
 	},
 	{
+		Name: "pauses are told one after the other",
+		File: "reconcile/quota/pause.go", Old: "\t\t\ttelling.Go(func() {", New: "\t\t\tif BROKEN {\n\t\t\t\t_ = s.tellPause(ctx, name, d)\n\t\t\t\ts.pauses.done(name)\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\ttelling.Go(func() {",
+		Package: "reconcile/quota", Test: "TestGrantThatHangsHoldsUpNoOtherNews",
+	},
+	{
+		Name: "what was listed once is listed for ever",
+		File: "reconcile/quota/pause.go", Old: "\t\t\t\tclear(listed)", New: "\t\t\t\tif BROKEN {\n\t\t\t\t\tcontinue\n\t\t\t\t}\n\t\t\t\tclear(listed)",
+		Package: "reconcile/quota", Test: "TestPauseThatALaterSnapshotDoesNotShowEnds",
+	},
+	{
 		Name: "names of one text have one key",
 		File: "reconcile/quota/quota.go", Old: "text := n.String(); !strings", New: "text := n.String(); BROKEN || !strings",
 		Package: "reconcile/quota", Test: "TestNamesOfOneTextShareNoPause",

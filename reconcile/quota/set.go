@@ -77,6 +77,7 @@ func NewSet(o *Options) (*Set, error) {
 	s.pauses = pauses{
 		server: rand.Text(), more: make(chan struct{}, 1),
 		tell: map[string]time.Duration{}, told: map[string]time.Time{}, heard: map[store.Key]heardPause{},
+		busy: map[string]bool{},
 	}
 	return s, nil
 }
