@@ -33,7 +33,7 @@
 //
 // With the [JSON] codec an object is read back as it was written, on every backend.
 // [New] refuses types with fields that JSON drops. A write refuses NaN and infinities, years before 0 and after 9999, map
-// keys of which JSON would make one, what is nested more than [MaxDepth] deep, and a
+// keys that JSON does not read back, what is nested more than [MaxDepth] deep, and a
 // spec or annotation that is not UTF-8: the error is [ErrInvalid], and nothing was
 // written. In a status and in conditions what is not UTF-8 is replaced by U+FFFD. Times in
 // a zone that RFC 3339 cannot say become UTC, a pointer to a nil slice, map or pointer nil.

@@ -75,8 +75,9 @@ type Options[S, T any] struct {
 //
 // With the [JSON] codec, on every backend, a field that JSON would drop is
 // [ErrInvalid] too: an unexported one, one tagged json:"-", two of one name, a
-// complex number, a map whose keys are no texts or integers. A type with its own
-// MarshalJSON or MarshalText keeps what it likes. See "What can be written" in the
+// complex number, a map whose keys are no texts or integers, one beside an embedded
+// field whose MarshalJSON or MarshalText would be that of the whole struct. A type with
+// its own MarshalJSON or MarshalText keeps what it likes. See "What can be written" in the
 // package comment for values.
 func New[S, T any](b Backend, kind string, o *Options[S, T]) (*Store[S, T], error) {
 	if o == nil {

@@ -467,6 +467,21 @@ var All = []Mutant{
 		Package: "store", Test: "TestAddressesThatTextCannotSayAreRefused",
 	},
 	{
+		Name: "fields beside an embedded one that encodes itself are lost",
+		File: "store/writable.go", Old: "fields > 1 ||", New: "fields > 1 && !BROKEN ||",
+		Package: "store", Test: "TestMethodOfAnEmbeddedFieldLosesThoseBesideIt",
+	},
+	{
+		Name: "values of maps are taken to have addresses",
+		File: "store/writable.go", Old: "place{t.Elem(), true}", New: "place{t.Elem(), !BROKEN}",
+		Package: "store", Test: "TestValuesOfMapsThatEncodeThemselvesByTheirPointers",
+	},
+	{
+		Name: "keys are not read back",
+		File: "store/writable.go", Old: "same(it.Key()) && !read", New: "!BROKEN && same(it.Key()) && !read",
+		Package: "store", Test: "TestMapsAreWrittenIfTheirKeysAreReadBack",
+	},
+	{
 		Name: "a change counts for WaitReady as if the next snapshot showed it",
 		File: "store/ready.go", Old: "w.seen || e.Kind == BatchSnapshot", New: "w.seen || e.Kind == BatchSnapshot || BROKEN",
 		Package: "store", Test: "TestWaitReadyNoticesADeletionBehindACompaction",
@@ -2869,13 +2884,28 @@ var All = []Mutant{
 	},
 	{
 		Name: "a quota that is made during a pause is not paused",
-		File: "reconcile/quota/set.go", Old: "b.pauseUntil(s.pauses.heardOf(name))", New: "if !BROKEN {\n\t\t\t\tb.pauseUntil(s.pauses.heardOf(name))\n\t\t\t}",
+		File: "reconcile/quota/set.go", Old: "b.pauseUntil(s.pauses.heardOf(b))", New: "if !BROKEN {\n\t\t\t\tb.pauseUntil(s.pauses.heardOf(b))\n\t\t\t}",
 		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",
 	},
 	{
 		Name: "a second pause is not told",
 		File: "reconcile/quota/pause.go", Old: "p.told[name] = now.Add(d)", New: "p.told[name] = now.Add(d + map[bool]time.Duration{true: time.Hour}[BROKEN])",
 		Package: "reconcile/quota", Test: "TestEachPauseHoldsForQuotasThatAreMadeLater",
+	},
+	{
+		Name: "pauses are told one after the other",
+		File: "reconcile/quota/pause.go", Old: "\t\t\ttelling.Go(func() {", New: "\t\t\tif BROKEN {\n\t\t\t\t_ = s.tellPause(ctx, name, d)\n\t\t\t\ts.pauses.done(name)\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\ttelling.Go(func() {",
+		Package: "reconcile/quota", Test: "TestGrantThatHangsHoldsUpNoOtherNews",
+	},
+	{
+		Name: "what was listed once is listed for ever",
+		File: "reconcile/quota/pause.go", Old: "\t\t\t\tclear(listed)", New: "\t\t\t\tif BROKEN {\n\t\t\t\t\tcontinue\n\t\t\t\t}\n\t\t\t\tclear(listed)",
+		Package: "reconcile/quota", Test: "TestPauseThatALaterSnapshotDoesNotShowEnds",
+	},
+	{
+		Name: "names of one text have one key",
+		File: "reconcile/quota/quota.go", Old: "text := n.String(); !strings", New: "text := n.String(); BROKEN || !strings",
+		Package: "reconcile/quota", Test: "TestNamesOfOneTextShareNoPause",
 	},
 	{
 		Name: "a pause that was told is remembered for ever",
@@ -3735,7 +3765,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a server is bound by what it said when it hears it",
-		File: "reconcile/quota/set.go", Old: "if need := s.said[name]; need > 0 {\n\t\t\tallowed", New: "if need := s.said[name]; need > 0 && !BROKEN {\n\t\t\tallowed",
+		File: "reconcile/quota/set.go", Old: "if need := s.said[names[0]]; need > 0 {\n\t\t\tallowed", New: "if need := s.said[names[0]]; need > 0 && !BROKEN {\n\t\t\tallowed",
 		Package: "reconcile/quota", Test: "TestServerIsBoundByWhatItSaysAtOnce",
 	},
 	{
@@ -4445,7 +4475,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a new budget is not bound by the need that its server says",
-		File: "reconcile/quota/set.go", Old: "if need := s.said[name]; need > 0 {\n\t\treturn need", New: "if need := s.said[name]; need > 0 && !BROKEN {\n\t\treturn need",
+		File: "reconcile/quota/set.go", Old: "if need := s.said[key]; need > 0 {\n\t\treturn need", New: "if need := s.said[key]; need > 0 && !BROKEN {\n\t\treturn need",
 		Package: "reconcile/quota", Test: "TestNewBudgetIsBoundByWhatWasSaid",
 	},
 	{
@@ -4595,7 +4625,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "no type encodes itself as text",
-		File: "store/writable.go", Old: "|| p.Implements(textMarshaler))", New: "|| !BROKEN && p.Implements(textMarshaler))",
+		File: "store/writable.go", Old: "case t.Implements(textMarshaler):", New: "case !BROKEN && t.Implements(textMarshaler):",
 		Package: "store", Test: "TestNewRefusesFieldsThatJSONDrops",
 	},
 	{

@@ -20,6 +20,7 @@ import (
 //	circuit opens when the endpoint is down
 type budget struct {
 	bucket *ratelimit.Bucket
+	key    string // names it to other servers; older ones use the bucket's name
 	rate   Rate
 
 	mu      sync.Mutex            // guards what follows; taken before the bucket's own

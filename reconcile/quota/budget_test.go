@@ -607,6 +607,36 @@ func TestNeedIsSaidAgainWhenItIsAnotherByMuch(t *testing.T) {
 	}
 }
 
+// Names of which one text is made have needs of their own. What an older server says under the
+// text is a need of each.
+//
+// Seen to fail: a server gave up its part of both budgets for the one that another waits for.
+//
+// promise Q6
+func TestNamesOfOneTextShareNoNeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, want := range map[string]int{"/a/b//read": 1, "a/b/read": 2} {
+			set, m := newSharedSet(t)
+			for _, name := range []Name{{Account: "a", Region: "b"}, {Account: "a", API: "b"}} {
+				if _, err := set.Get(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := following{parts: map[*budget]*steered{}, gauges: map[*budget]*gauge{}, ttl: m.TTL()}
+			heard := board{live: 2, self: "one", said: map[string]needs{"one": nil, "two": {name: hungry}}}
+			var said needs
+			for range 20 {
+				said = f.measure(set.budgets(), heard)
+				set.divide(&f, heard)
+				time.Sleep(time.Second)
+			}
+			if len(said) != want || said["/a/b//read"] <= 0 {
+				t.Errorf("while another server waits for %s, this one says %v, want needs of %d budgets", name, said, want)
+			}
+		}
+	})
+}
+
 // Each budget of each quota is looked at, what it needs is said, and nothing of a quota stays
 // that has gone.
 //

@@ -1,5 +1,7 @@
 package quota
 
+import "time"
+
 // Owing is the keys that wait for one of the two budgets.
 func (q *Quota) Owing() (read, write int) {
 	return q.budgets[Read].snapshot().Owing, q.budgets[Write].snapshot().Owing
@@ -35,3 +37,6 @@ func (s *Set) Told() int {
 	defer s.pauses.mu.Unlock()
 	return len(s.pauses.told)
 }
+
+// Until is until when the budget of op is paused; zero: it is not.
+func (q *Quota) Until(op Op) time.Time { return q.budgets[op].snapshot().Bucket.Until }

@@ -22,7 +22,7 @@ import (
 const hungry = 1.0
 
 // needs is what one server says: its need of the budgets of which it needs more or less
-// than an equal part, by their names, as a part of the whole. A name that is missing
+// than an equal part, by their keys, as a part of the whole. A name that is missing
 // means an equal part.
 type needs map[string]float64
 
@@ -56,26 +56,37 @@ type board struct {
 	said map[string]needs // by server
 }
 
-// hungry reports whether another server waits for the budget.
-func (b board) hungry(name string) bool {
+// of is the need of the budget of one of the names; the first that was said counts.
+func (n needs) of(names ...string) (need float64, said bool) {
+	for _, name := range names {
+		if need, said = n[name]; said {
+			return need, true
+		}
+	}
+	return 0, false
+}
+
+// hungry reports whether another server waits for the budget of these names: its key, and
+// its text, by which older servers speak of it.
+func (b board) hungry(names ...string) bool {
 	for server, n := range b.said {
-		if server != b.self && n[name] >= hungry {
+		if need, _ := n.of(names...); server != b.self && need >= hungry {
 			return true
 		}
 	}
 	return false
 }
 
-// part is this server's part of the budget of that name. The parts that all servers
+// part is this server's part of the budget of these names. The parts that all servers
 // compute from the same board add up to 1 at most.
-func (b board) part(name string) float64 {
+func (b board) part(names ...string) float64 {
 	if b.live == 0 {
 		return 0
 	}
 	equal := 1 / float64(b.live)
 	rest, waiting := 1-equal*float64(max(b.live-len(b.said), 0)), 0 // one may live that was not heard yet
 	for _, n := range b.said {
-		switch need, ok := n[name]; {
+		switch need, ok := n.of(names...); {
 		case need >= hungry:
 			waiting++
 		case ok && need > 0:
@@ -84,7 +95,7 @@ func (b board) part(name string) float64 {
 			rest -= equal
 		}
 	}
-	switch need, ok := b.said[b.self][name]; {
+	switch need, ok := b.said[b.self].of(names...); {
 	case need >= hungry:
 		return max(rest, 0) / float64(waiting)
 	case ok && need > 0 && waiting > 0:

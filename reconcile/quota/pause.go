@@ -25,7 +25,7 @@ import (
 // wait for a shorter time takes nothing from the others.
 
 // PauseKind is the kind of the records by which servers tell each other of a pause: one
-// for each budget that a server was asked to pause, named like its bucket, in a namespace
+// for each budget that a server was asked to pause, named by its key, in a namespace
 // that is the server's. Each is bound to a lease and ends with it.
 const PauseKind = "_quotapause"
 
@@ -42,8 +42,9 @@ type pauses struct {
 	more   chan struct{} // has a token when there may be something to tell
 
 	mu    sync.Mutex               // guards what follows
-	tell  map[string]time.Duration // by the name of the bucket
+	tell  map[string]time.Duration // by the key of the budget
 	told  map[string]time.Time     // until when; of each that may last
+	busy  map[string]bool          // being told: a later pause must not be overtaken by it
 	heard map[store.Key]heardPause // by record
 }
 
@@ -68,13 +69,25 @@ func (p *pauses) take() map[string]time.Duration {
 	defer p.mu.Unlock()
 	now := time.Now()
 	maps.DeleteFunc(p.told, func(_ string, until time.Time) bool { return !until.After(now) })
-	tell := p.tell
-	p.tell = map[string]time.Duration{}
-	maps.DeleteFunc(tell, func(name string, d time.Duration) bool { return !now.Add(d).After(p.told[name]) })
-	for name, d := range tell {
-		p.told[name] = now.Add(d)
+	maps.DeleteFunc(p.tell, func(name string, d time.Duration) bool { return !now.Add(d).After(p.told[name]) })
+	tell := map[string]time.Duration{}
+	for name, d := range p.tell {
+		if !p.busy[name] {
+			tell[name] = d
+			p.told[name] = now.Add(d)
+			p.busy[name] = true
+			delete(p.tell, name)
+		}
 	}
 	return tell
+}
+
+// done lets the next pause of that name be told.
+func (p *pauses) done(name string) {
+	p.mu.Lock()
+	delete(p.busy, name)
+	p.mu.Unlock()
+	sleep.Wake(p.more)
 }
 
 // sharePauses tells other servers of this server's pauses, and pauses by theirs, until
@@ -87,7 +100,11 @@ func (s *Set) sharePauses(ctx context.Context) {
 	both.Wait()
 }
 
+// tellPauses tells each pause by itself: a store that does not answer about one account must
+// not hold up the news of others.
 func (s *Set) tellPauses(ctx context.Context) {
+	var telling sync.WaitGroup
+	defer telling.Wait() // they end with ctx
 	for {
 		select {
 		case <-ctx.Done():
@@ -95,7 +112,10 @@ func (s *Set) tellPauses(ctx context.Context) {
 		case <-s.pauses.more:
 		}
 		for name, d := range s.pauses.take() {
-			_ = s.tellPause(ctx, name, d) // the others hear it from the cloud
+			telling.Go(func() {
+				defer s.pauses.done(name)
+				_ = s.tellPause(ctx, name, d) // the others hear it from the cloud
+			})
 		}
 	}
 }
@@ -128,11 +148,14 @@ func (s *Set) hearPauses(ctx context.Context) {
 			}
 			pause = 100 * time.Millisecond
 			for _, c := range batch.Changes {
-				listed[c.Key] = true
+				if batch.Kind == store.BatchSnapshot {
+					listed[c.Key] = true
+				}
 				s.hear(c)
 			}
 			if batch.Kind == store.BatchSnapshotEnd {
 				s.forget(listed)
+				clear(listed) // another snapshot may follow
 			}
 		}
 		sleep.For(ctx, pause)
@@ -183,25 +206,24 @@ func (s *Set) forget(listed map[store.Key]bool) {
 	}
 }
 
-// pauseBudget pauses the budget of that name as all records together say.
+// pauseBudget pauses the budgets of that name as all records together say. By their texts
+// there may be several.
 func (s *Set) pauseBudget(name string) {
-	until := s.pauses.heardOf(name)
 	for _, q := range s.all() {
 		for _, b := range q.distinct() {
-			if b.bucket.Name() == name {
-				b.pauseUntil(until)
+			if b.key == name || b.bucket.Name() == name {
+				b.pauseUntil(s.pauses.heardOf(b))
 			}
 		}
 	}
 }
 
-// heardOf is until when the budget of that name is paused by other servers; the zero
-// time: it is not.
-func (p *pauses) heardOf(name string) (until time.Time) {
+// heardOf is until when the budget is paused by other servers; the zero time: it is not.
+func (p *pauses) heardOf(b *budget) (until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key, h := range p.heard {
-		if key.Name == name && h.until.After(until) {
+		if (key.Name == b.key || key.Name == b.bucket.Name()) && h.until.After(until) {
 			until = h.until
 		}
 	}

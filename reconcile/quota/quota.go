@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -28,6 +29,15 @@ type Name struct {
 func (n Name) String() string {
 	parts := slices.DeleteFunc([]string{n.Account, n.Region, n.API}, func(s string) bool { return s == "" })
 	return strings.Join(parts, "/")
+}
+
+// key is the name as servers store it and tell it to each other. It is the text, or for a
+// text with slashes, which several names may have, begins with one.
+func (n Name) key() string {
+	if text := n.String(); !strings.Contains(text, "/") {
+		return text
+	}
+	return "/" + url.PathEscape(n.Account) + "/" + url.PathEscape(n.Region) + "/" + url.PathEscape(n.API)
 }
 
 // Compare orders names by account, region and API.
@@ -131,6 +141,7 @@ func newQuota(name Name, l Limits, logger *slog.Logger) (*Quota, error) {
 	if err != nil {
 		return nil, fmt.Errorf("quota: %s: Limits.Read: %w", name, err)
 	}
+	read.key = name.key() + "/read"
 	q.budgets = [2]*budget{read, read}
 	if l.Write == (Rate{}) {
 		return q, nil
@@ -138,6 +149,7 @@ func newQuota(name Name, l Limits, logger *slog.Logger) (*Quota, error) {
 	if q.budgets[Write], err = newBudget(name.String()+"/write", l.Write); err != nil {
 		return nil, fmt.Errorf("quota: %s: Limits.Write: %w", name, err)
 	}
+	q.budgets[Write].key = name.key() + "/write"
 	return q, nil
 }
 

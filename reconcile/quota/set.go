@@ -77,6 +77,7 @@ func NewSet(o *Options) (*Set, error) {
 	s.pauses = pauses{
 		server: rand.Text(), more: make(chan struct{}, 1),
 		tell: map[string]time.Duration{}, told: map[string]time.Time{}, heard: map[store.Key]heardPause{},
+		busy: map[string]bool{},
 	}
 	return s, nil
 }
@@ -134,25 +135,24 @@ func (s *Set) makeLocked(name Name) (*Quota, error) {
 	}
 	q.set = s
 	for _, b := range q.distinct() {
-		b.setShare(min(s.share, s.boundLocked(b.bucket.Name())))
+		b.setShare(min(s.share, s.boundLocked(b.key)))
 	}
 	if s.o.Backend != nil {
 		for _, b := range q.distinct() {
-			name := b.bucket.Name()
-			b.tell = func(d time.Duration) { s.pauses.share(name, d) }
-			b.pauseUntil(s.pauses.heardOf(name))
+			b.tell = func(d time.Duration) { s.pauses.share(b.key, d) }
+			b.pauseUntil(s.pauses.heardOf(b))
 		}
 	}
 	return q, nil
 }
 
 // boundLocked is the most that this server takes of a new budget by what it said of one of
-// that name that was forgotten: what it left may be with other servers for a TTL more.
-func (s *Set) boundLocked(name string) float64 {
-	if need := s.said[name]; need > 0 {
+// that key that was forgotten: what it left may be with other servers for a TTL more.
+func (s *Set) boundLocked(key string) float64 {
+	if need := s.said[key]; need > 0 {
 		return need
 	}
-	if u, ok := s.unsaid[name]; ok && time.Since(u.until) < s.o.Members.TTL() {
+	if u, ok := s.unsaid[key]; ok && time.Since(u.until) < s.o.Members.TTL() {
 		return u.need
 	}
 	return 1
@@ -260,9 +260,8 @@ func (f *following) measure(all []*budget, b board) needs {
 			g = &gauge{}
 		}
 		f.gauges[one] = g
-		name := one.bucket.Name()
-		if g.read(one, now, 1/float64(b.live), b.hungry(name)); g.need > 0 && len(said) < mostNeeds {
-			said[name] = g.need
+		if g.read(one, now, 1/float64(b.live), b.hungry(one.key, one.bucket.Name())); g.need > 0 && len(said) < mostNeeds {
+			said[one.key] = g.need
 		}
 	}
 	return said
@@ -288,9 +287,9 @@ func (s *Set) divide(f *following, b board) (next time.Time) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	take := func(p *steered, name string) float64 {
-		allowed := b.part(name)
-		if need := s.said[name]; need > 0 {
+	take := func(p *steered, names ...string) float64 {
+		allowed := b.part(names...)
+		if need := s.said[names[0]]; need > 0 {
 			allowed = min(allowed, need)
 		}
 		if b.live == 1 && p.part == 0 {
@@ -316,7 +315,7 @@ func (s *Set) divide(f *following, b board) (next time.Time) {
 				p = &steered{part: one.part()}
 			}
 			f.parts[one] = p
-			one.setShare(take(p, one.bucket.Name()))
+			one.setShare(take(p, one.key, one.bucket.Name()))
 		}
 	}
 	return next

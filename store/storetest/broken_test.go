@@ -189,6 +189,95 @@ var broken = []struct {
 			return b.inner.Commit(context.WithoutCancel(ctx), t)
 		}
 	}},
+	{"a commit that was made is said to have ended with its context", "Commit/whose context ends", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			r, err := b.inner.Commit(context.WithoutCancel(ctx), t)
+			time.Sleep(time.Microsecond) // fake time: the context ends
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return r, err
+		}
+	}},
+	{"half of a commit is made when its context ends", "Commit/whose context ends", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			r, err := b.inner.Commit(ctx, store.Txn{Ops: t.Ops[:min(1, len(t.Ops))]})
+			time.Sleep(time.Microsecond) // fake time: the context ends
+			if err == nil && len(t.Ops) > 1 {
+				return b.inner.Commit(ctx, store.Txn{Ops: t.Ops[1:]})
+			}
+			return r, err
+		}
+	}},
+	{"a Value is stamped twice", "Commit/a Value that is kept", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			r, err := b.inner.Commit(ctx, t)
+			stampAll(t, r, err == nil)
+			return r, err
+		}
+	}},
+	{"a Value that is not written is stamped", "Commit/a Value that is kept", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			r, err := b.inner.Commit(ctx, t)
+			stampAll(t, 1, err != nil)
+			return r, err
+		}
+	}},
+	{"a Value is not stamped", "Commit/a Value that is kept", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			t.Ops = slices.Clone(t.Ops)
+			for i := range t.Ops {
+				t.Ops[i].Put = struct{ store.Value }{t.Ops[i].Put}
+			}
+			return b.inner.Commit(ctx, t)
+		}
+	}},
+	{"a list says that a record was made when it was written last", "Reads/each tells", func(b *override) {
+		b.list = func(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+			p, err := b.inner.List(ctx, kind, o)
+			p.Records = slices.Clone(p.Records)
+			for i := range p.Records {
+				p.Records[i].Created = p.Records[i].Revision
+			}
+			return p, err
+		}
+	}},
+	{"a watch says that a record was made when it was written last", "Reads/each tells", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
+				batch.Changes = slices.Clone(batch.Changes)
+				for i := range batch.Changes {
+					batch.Changes[i].Created = batch.Changes[i].Revision
+				}
+				return []store.Batch{batch}
+			})
+		}
+	}},
+	{"a list of slots does not look at its context", "Slots/a context that is over", func(b *override) {
+		b.list = func(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+			return b.inner.List(context.WithoutCancel(ctx), kind, o)
+		}
+	}},
+	{"a watch of slots ends without the cause of its context", "Slots/a context that is over", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			if ctx.Err() != nil {
+				return func(func(store.Batch, error) bool) {}
+			}
+			return b.inner.Watch(ctx, kind, after)
+		}
+	}},
+	{"the records of a lease that expires go one by one", "Lease/that expires", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			r, err := b.inner.Commit(ctx, t)
+			if err == nil && len(t.Ops) > 1 {
+				go func() {
+					time.Sleep(store.MinTTL) // the lease has not ended
+					_, _ = b.inner.Commit(ctx, store.Txn{Ops: []store.Op{del(t.Ops[0].Key)}})
+				}()
+			}
+			return r, err
+		}
+	}},
 	{"a list leaves out its last record", "List/has every record", func(b *override) {
 		b.list = func(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
 			p, err := b.inner.List(ctx, kind, o)
@@ -817,6 +906,15 @@ func (b *override) Renew(ctx context.Context, id store.LeaseID) error  { return 
 func (b *override) Revoke(ctx context.Context, id store.LeaseID) error { return b.revoke(ctx, id) }
 func (b *override) Shared() bool                                       { return false }
 func (b *override) Close() error                                       { return b.close() }
+
+// stampAll stamps the Values of a transaction.
+func stampAll(t store.Txn, r store.Revision, stamp bool) {
+	for _, op := range t.Ops {
+		if s, ok := op.Put.(store.Stamper); ok && stamp {
+			s.Stamp(r)
+		}
+	}
+}
 
 // filter replaces the batches of a watch.
 func filter(seq iter.Seq2[store.Batch, error], change func(store.Batch) []store.Batch) iter.Seq2[store.Batch, error] {

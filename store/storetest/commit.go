@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,6 +12,32 @@ import (
 
 	"github.com/tendhq/tend/store"
 )
+
+// stamped counts its stamps. It is read as what it says of itself.
+type stamped struct {
+	times, at atomic.Int64
+}
+
+func (s *stamped) Encode() ([]byte, error) { return []byte("stamped"), nil }
+
+func (s *stamped) Stamp(r store.Revision) {
+	s.times.Add(1)
+	s.at.Store(int64(r))
+}
+
+// check compares the stamps with what was read: nothing that is kept was encoded.
+func (s *stamped) check(e *env, read store.Value, r store.Revision) {
+	e.Helper()
+	if read == nil {
+		if n := s.times.Load(); n != 0 {
+			e.Errorf("a Value that was encoded is stamped %d times", n)
+		}
+		return
+	}
+	if n, at := s.times.Load(), s.at.Load(); read != store.Value(s) || n != 1 || at != int64(r) {
+		e.Errorf("read is %T, stamped %d times, last with revision %d; want the Value itself, stamped once, with %d", read, n, at, r)
+	}
+}
 
 // over returns a context that has ended, and its cause.
 func (e *env) over() (context.Context, error) {
@@ -271,6 +298,54 @@ var commitChecks = []check{
 		r := e.commit(put(key("a"), content))
 		if data, err := e.get(key("a")).Encode(); err != nil || string(data) != content {
 			e.Errorf("got %d bytes, error %v, want %d bytes at revision %d", len(data), err, len(content), r)
+		}
+	}},
+	{"Commit/whose context ends under way was made, was not, or says that it cannot tell", func(e *env) {
+		for i := range 20 {
+			ctx, cancel := context.WithCancel(e.ctx)
+			var canceled sync.WaitGroup
+			canceled.Go(func() {
+				for range i {
+					runtime.Gosched()
+				}
+				cancel()
+			})
+			a, b := key(fmt.Sprint("a", i)), key(fmt.Sprint("b", i))
+			r, err := e.b.Commit(ctx, store.Txn{Ops: []store.Op{put(a, "1"), put(b, "1")}})
+			canceled.Wait()
+			switch {
+			case err == nil:
+				e.wantGet(a, r, r, "1")
+				e.wantGet(b, r, r, "1")
+			case !errors.Is(err, store.ErrUnknownOutcome): // any other promises that nothing was written
+				e.wantMissing(a)
+				e.wantMissing(b)
+			}
+		}
+	}},
+	{"Commit/a Value that is kept is stamped with its revision, once, before it is read", func(e *env) {
+		first := &stamped{}
+		r := e.commit(store.Op{Kind: kind, Key: key("a"), Put: first})
+		first.check(e, e.get(key("a")).Value, r)
+		refused := &stamped{}
+		_, err := e.b.Commit(e.ctx, store.Txn{If: []store.Compare{absent(key("a"))}, Ops: []store.Op{{Kind: kind, Key: key("a"), Put: refused}}})
+		e.wantErr("Commit", err, store.ErrConflict)
+		if n := refused.times.Load(); n != 0 {
+			e.Errorf("a Value that was not written is stamped %d times", n)
+		}
+		var late *stamped
+		for batch, err := range e.b.Watch(e.ctx, kind, 0) {
+			if err != nil {
+				e.Fatalf("Watch: %v", err)
+			}
+			if late == nil { // the watch has begun
+				late = &stamped{}
+				r = e.commit(store.Op{Kind: kind, Key: key("b"), Put: late})
+			}
+			if batch.Kind == store.BatchChanges {
+				late.check(e, batch.Changes[0].Value, r)
+				break
+			}
 		}
 	}},
 	{"Commit/with a context that is over writes nothing", func(e *env) {

@@ -116,6 +116,27 @@ func (e *env) letExpire(l store.Leaser, name string, renew bool) (judged bool) {
 	return true
 }
 
+// letBothExpire watches two records go with their lease, in one commit.
+func (e *env) letBothExpire(l store.Leaser, name string) (judged bool) {
+	e.Helper()
+	const ttl = 2 * store.MinTTL
+	granted := time.Now()
+	id := e.grant(l, ttl)
+	written, err := e.b.Commit(e.ctx, store.Txn{Ops: []store.Op{bound(name, id), bound(name+"+", id)}})
+	if err != nil {
+		if time.Since(granted) >= ttl {
+			return false
+		}
+		e.Fatalf("use of a lease %v old: %v", time.Since(granted), err)
+	}
+	got := sorted(e.watch(kind, written).changes(2))
+	at := got[0].revision
+	if want := []change{{key(name), at, name, true}, {key(name + "+"), at, name + "+", true}}; !slices.Equal(got, want) {
+		e.Errorf("watch saw %v, want both deleted at one revision", got)
+	}
+	return true
+}
+
 // tenTimes lets a check of time be tried again, on a machine that stands still.
 func (e *env) tenTimes(l store.Leaser, try func(l store.Leaser, name string) (judged bool)) {
 	e.Helper()
@@ -149,6 +170,9 @@ var leaseChecks = []check{
 	})},
 	{"Lease/that is not renewed expires, not before its time", leased(func(e *env, l store.Leaser) {
 		e.tenTimes(l, func(l store.Leaser, name string) bool { return e.letExpire(l, name, false) })
+	})},
+	{"Lease/that expires deletes all of its records, in one commit", leased(func(e *env, l store.Leaser) {
+		e.tenTimes(l, e.letBothExpire)
 	})},
 	{"Lease/that was renewed expires a whole ttl later", leased(func(e *env, l store.Leaser) {
 		e.tenTimes(l, func(l store.Leaser, name string) bool { return e.letExpire(l, name, true) })

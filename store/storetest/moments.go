@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,48 @@ func ReadWhileWriting(t testing.TB, b store.Backend, commits, groups int) {
 }
 
 var momentChecks = []check{
+	{"Reads/each tells when a record was made and when it was written last", func(e *env) {
+		first := e.commit(put(key("a"), "1"), put(key("gone"), "1"))
+		e.commit(del(key("gone")))
+		again := e.commit(put(key("gone"), "2"))
+		last := e.commit(put(key("a"), "2"))
+		want := map[string]store.Record{
+			"a": {Created: first, Revision: last}, "gone": {Created: again, Revision: again},
+		}
+		check := func(how string, r store.Record) {
+			if w := want[r.Key.Name]; r.Created != w.Created || r.Revision != w.Revision {
+				e.Errorf("%s says %s, want it created at %d and written at %d", how, show(r), w.Created, w.Revision)
+			}
+		}
+		for _, o := range []store.ListOptions{{}, {Limit: 1}, {Namespace: "ns"}} {
+			all, _ := e.listAll(kind, o)
+			for _, r := range all {
+				check("List", r)
+			}
+		}
+		all, _ := e.listSlots(store.SlotsOf(0, 1), store.ListOptions{})
+		for _, r := range all {
+			check("ListSlots", r)
+		}
+		for how, batches := range map[string]iter.Seq2[store.Batch, error]{
+			"a snapshot": e.b.Watch(e.ctx, kind, 0), "a change": e.b.Watch(e.ctx, kind, again-1),
+			"a snapshot of slots": store.WatchSlots(e.ctx, e.b, kind, store.SlotsOf(0, 1), 0),
+		} {
+			seen := 0
+			for batch, err := range batches {
+				if err != nil {
+					e.Fatalf("Watch: %v", err)
+				}
+				for _, c := range batch.Changes {
+					check(how, c.Record)
+					seen++
+				}
+				if seen >= len(want) {
+					break
+				}
+			}
+		}
+	}},
 	{"Reads/show whole commits, as of the revision that they say, while others are made", func(e *env) {
 		m := &moments{t: e.TB, b: e.b, ctx: e.ctx, groups: 4}
 		m.run(30)

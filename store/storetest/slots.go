@@ -199,6 +199,19 @@ var slotChecks = []check{
 		e.watchSlots(quarter(1), r1).wantChanges(change{a, r2, "2", false})
 		e.watchSlots(quarter(1), start).wantChanges(change{a, r1, "1", false}, change{a, r2, "2", false})
 	}},
+	{"Slots/a context that is over gives its cause", func(e *env) {
+		e.commit(put(keyIn(0, 0), "1"))
+		ctx, cause := e.over()
+		_, err := store.ListSlots(ctx, e.b, kind, quarter(0), store.ListOptions{})
+		e.wantErr("ListSlots", err, cause)
+		var last error
+		for _, last = range store.WatchSlots(ctx, e.b, kind, quarter(0), 0) {
+			if last != nil {
+				break
+			}
+		}
+		e.wantErr("WatchSlots", last, cause)
+	}},
 	{"Slots/a revision that is not in the history is ErrCompacted", func(e *env) {
 		old := e.commit(put(keyIn(0, 1), "1"))
 		e.commit(put(keyIn(0, 1), "2"))
