@@ -19,7 +19,7 @@
 //     every add with a delay.
 //   - The histograms have their bounds, and are native histograms too for scrapers
 //     that ask for them. Each run and each wait is measured, to a microsecond.
-//   - controller_runtime_reconcile_time_seconds is how long a key was on loan,
+//   - controller_runtime_reconcile_time_seconds is how long a key was running,
 //     the same as workqueue_work_duration_seconds.
 //   - controller_runtime_reconcile_total has two results more: throttled (a bucket was
 //     paused, which is no failure) and canceled (by a lost lease or the stop).

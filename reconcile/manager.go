@@ -20,7 +20,7 @@ import (
 // A Runner is anything that runs until its context ends. A Manager treats its
 // error like a controller's. It may also have
 //
-//	Name() string    else it is named for its String, or its type, and its number
+//	Name() string    else it is named for its String, which is shown then, or its type
 //	Health() error   nil, or what is wrong: for the Manager's Health
 //	Ready() error    nil, or what it waits for: for the Manager's Ready
 //	EndsLast()       does nothing: a runner that has it is ended when all others have, as a

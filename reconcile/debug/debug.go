@@ -23,8 +23,8 @@ type Options struct {
 	Title string
 	// Buckets gives the buckets that are shown with their tokens, such as those of a
 	// [github.com/tendhq/tend/reconcile/quota.Set]. It is called for each page and each
-	// sample of the history: it must be quick, safe for concurrent use, and not panic. Default:
-	// none is shown.
+	// sample of the history: it must be quick, safe for concurrent use, and not panic; no
+	// bucket is nil. Default: none is shown.
 	Buckets func() []*ratelimit.Bucket
 	// Events are the events to show: an *external.Throttled. Default: none.
 	Events Events

@@ -14,7 +14,6 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/lifecycle"
-	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 )
 
@@ -237,10 +236,9 @@ func (a *attempt[S, T]) event(ctx context.Context, t EventType, reason, message 
 	}, a.log)
 }
 
-// cause names the deadline that a client ran into, knows an error that came of too many
-// calls, and cuts one that has no end.
+// cause names the deadline that a client ran into, and cuts an error that has no end.
 func cause(calls context.Context, err error) error {
-	err = quota.Throttled(calls, endless.Cut(err))
+	err = endless.Cut(err)
 	if err != nil && calls.Err() != nil && errors.Is(err, calls.Err()) {
 		return fmt.Errorf("%w: %w", err, context.Cause(calls))
 	}

@@ -45,10 +45,12 @@ type InventoryOptions[S, T, R any] struct {
 	// ID is what the cloud knows a resource by. Required.
 	ID func(r R) string
 	// IDOf is the id of a declaration's resource; empty: it has none yet. Nil:
-	// the external name in its Intent. With [ByMark] a resource whose id is not known,
-	// because the outcome of its create is not known, is looked for on the list by its
-	// mark, and so it is in a deletion with [ByUs]; if IDOf is nil its id is the external name then, else Compare may set what
-	// IDOf reads. With Detail a list has no marks, and such an object stops with
+	// the external name in its Intent.
+	//
+	// With [ByMark] the id is not known while the outcome of a create is not: then the
+	// resource is looked for on the list by its mark, as with [ByUs] in a deletion. Where
+	// IDOf is nil, what is found becomes the external name; else Compare may set what IDOf
+	// reads. With Detail a list has no marks, and such an object stops with
 	// [ErrCreateIncomplete].
 	IDOf func(o *store.Object[S, T]) string
 	// Owner reads the mark of a resource; false: it carries none. Required.
@@ -451,7 +453,7 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 	}()
 	for r, err := range v.o.List(ctx) {
 		if err != nil {
-			l.err = fmt.Errorf("external: inventory: list: %w", quota.Throttled(ctx, endless.Cut(err)))
+			l.err = fmt.Errorf("external: inventory: list: %w", endless.Cut(err))
 			break
 		}
 		s.byID[v.o.ID(r)] = r

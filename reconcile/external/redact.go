@@ -6,7 +6,6 @@ import (
 
 	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 )
 
@@ -31,7 +30,7 @@ func (r *Reconciler[S, T]) connect(ctx context.Context, o *store.Object[S, T]) (
 	client, err := r.connector.Connect(ctx, o)
 	switch {
 	case err != nil:
-		return nil, r.store.RedactError(quota.Throttled(ctx, endless.Cut(err)), before, o)
+		return nil, r.store.RedactError(endless.Cut(err), before, o)
 	case client == nil:
 		return nil, errNoClient
 	case r.store.HasSecrets():

@@ -90,7 +90,8 @@ type Handler[S, T any] struct {
 	// before the server that a key moved to has called Added, are missed.
 	Simple bool
 
-	// Finalizer is the name of the finalizer. Empty: from the kind and Name.
+	// Finalizer is the name of the finalizer. Empty: from the kind and Name. Until Add has
+	// succeeded "pending." stands before it, which people see on the object.
 	Finalizer string
 
 	// LabelsChanged also calls Update when only labels changed. Otherwise a

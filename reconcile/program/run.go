@@ -154,8 +154,9 @@ func (p *running) work(ctx context.Context) error {
 	}
 	var err error
 	if p.Complete != nil {
-		failed := protect("Options.Complete", func() { err = p.Complete(waiting) })
-		err = errors.Join(err, failed)
+		if failed := protect("Options.Complete", func() { err = p.Complete(waiting) }); failed != nil {
+			err = failed
+		}
 	}
 	if p.Once || err != nil && ctx.Err() == nil {
 		return err

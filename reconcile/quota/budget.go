@@ -111,11 +111,15 @@ func (b *budget) take() error {
 
 const downText = "the endpoint is down"
 
-// down is since when the endpoint is down; zero: it is not.
+// downCounts is how long a failed call is news. An open breaker of which nothing makes calls any
+// more, as when the account's keys went to another server, stays open.
+const downCounts = 10 * time.Minute
+
+// down is since when the endpoint is down; zero: it is not, as far as is known.
 func (b *budget) down() (since time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.circuit.open {
+	if b.circuit.open && time.Since(b.circuit.down) < downCounts {
 		since = b.circuit.changed
 	}
 	return since

@@ -17,6 +17,7 @@ type circuit struct {
 	pause   time.Duration // while open: how long it waits between probes
 	bad     int           // failures in a row while closed
 	changed time.Time     // when it last opened or closed
+	down    time.Time     // when a call last failed
 }
 
 const (
@@ -34,6 +35,7 @@ func (c *circuit) probe(now time.Time) (until time.Time) {
 
 // failed notes a failure, and says whether it opened the circuit.
 func (c *circuit) failed(of call, now time.Time) (opened bool) {
+	c.down = now
 	if c.open || of.left.Before(c.changed) {
 		return false // also a probe that hung, and was overtaken by an answered one
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
@@ -58,8 +57,7 @@ func (l limited[K]) Reconcile(ctx context.Context, key K) (reconcile.Result, err
 		ctx = context.WithValue(ctx, ticketKey{}, t)
 		defer t.refund()
 	}
-	res, err := l.next.Reconcile(ctx, key)
-	return res, Throttled(ctx, err)
+	return l.next.Reconcile(ctx, key)
 }
 
 // Forget implements reconcile.Forgetter: keys that other servers run now pay there. Left
@@ -167,39 +165,11 @@ type ticket struct {
 	mu    sync.Mutex // guards what follows; a run may have goroutines
 	held  [2]bool    // by Op: a token was taken, and no call made with it yet
 	begun [2]bool    // by Op: a call was made
-	until time.Time  // when the pause ends that the last call to be answered was asked for; zero: none
 }
 
 func ticketOf(ctx context.Context) *ticket {
 	t, _ := ctx.Value(ticketKey{}).(*ticket)
 	return t
-}
-
-// heard notes how a call of the run was answered; zero: not by asking for a pause.
-func (t *ticket) heard(until time.Time) {
-	if t != nil {
-		t.mu.Lock()
-		t.until = until
-		t.mu.Unlock()
-	}
-}
-
-// Throttled is err as one of [ratelimit.Throttled] if the last call that was answered in the
-// run that ctx belongs to was told "too many": for a client that makes an error of its own of
-// such an answer ([Transport]). [Limit] does this with the error of a run, and package
-// external with those of its clients; an error that says so itself stays as it is.
-func Throttled(ctx context.Context, err error) error {
-	t := ticketOf(ctx)
-	if err == nil || t == nil || ratelimit.IsThrottled(err) {
-		return err
-	}
-	t.mu.Lock()
-	until := t.until
-	t.mu.Unlock()
-	if until.IsZero() {
-		return err
-	}
-	return ratelimit.Throttled(nil, until, err)
 }
 
 // purse is the Op under which a call is paid: where reads and writes share one

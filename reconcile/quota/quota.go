@@ -66,7 +66,8 @@ type Rate struct {
 	// PerSecond is the calls per second; with a Ceiling, those to begin with.
 	PerSecond float64
 	// Burst is how many calls may be made at once after a rest; zero: a second's
-	// worth of PerSecond, at least 1.
+	// worth of PerSecond, at least 1. So Burst+PerSecond calls may fall into one second:
+	// where the cloud counts by the second, a Burst of 1 keeps to it.
 	Burst int
 	// Ceiling lets the rate follow what the cloud takes: down to four fifths for
 	// an answer that says "too many", to a half for another one soon after, at
@@ -203,13 +204,10 @@ func (q *Quota) do(ctx context.Context, op Op, judge func(error) (v Verdict, say
 	case closed:
 		q.logger.InfoContext(ctx, "quota: endpoint answers again", "budget", b.bucket.Name(), "after", after)
 	}
-	if !v.Throttled {
-		ticketOf(ctx).heard(time.Time{})
-		return err
+	if v.Throttled {
+		return ratelimit.Throttled(nil, time.Now().Add(v.pause()), err) // end has paused the bucket
 	}
-	until := time.Now().Add(v.pause()) // end has paused the bucket
-	ticketOf(ctx).heard(until)
-	return ratelimit.Throttled(nil, until, err)
+	return err
 }
 
 // pay makes sure of a token for one call.

@@ -453,6 +453,25 @@ func TestBreakerIsLoggedWhenItOpensAndCloses(t *testing.T) {
 	})
 }
 
+// A breaker that opened stays open while nothing asks the endpoint, as when another server has
+// the account's keys: then it is known no longer that the endpoint is down.
+func TestBreakerThatNothingAsksIsNoLongerNews(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(quota.Rate{PerSecond: 100}, quota.Rate{})
+		q := must(set.Get(quota.Name{API: "dns"}))
+		for range 5 {
+			_ = q.Do(t.Context(), quota.Read, func(context.Context) error { return errDown })
+		}
+		if set.Health() == nil {
+			t.Error("Health is nil while the breaker is open")
+		}
+		time.Sleep(10 * time.Minute)
+		if err := set.Health(); err != nil {
+			t.Errorf("Health is %v ten minutes after the last call", err)
+		}
+	})
+}
+
 // The text of an error comes from outside: a page of HTML makes no line of its length.
 func TestErrorThatOpensTheBreakerIsLoggedInBrief(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -86,7 +86,8 @@ func NewSet(o *Options) (*Set, error) {
 func (s *Set) String() string { return "quotas" }
 
 // Health returns why this server cannot become one of Options.Members, without which it makes
-// no calls, and which endpoints are down: their breakers are open.
+// no calls, and which endpoints are down: their breakers are open, and a call has
+// failed within 10 minutes.
 func (s *Set) Health() error {
 	var ill []error
 	if s.o.Members != nil {

@@ -32,8 +32,8 @@ type Transport struct {
 // fails with an error that wraps [ErrNoBudget] and is one of
 // [github.com/tendhq/tend/ratelimit.Throttled]; see [Quota.Do] for when it waits instead. An
 // answer that says "too many" is returned as it is, and has paused the budget. The error that
-// the client makes of it counts as throttled, and not as a failure, where it is what a run
-// limited by [Limit] ends with, or a client of package external; see [Throttled].
+// the client makes of it counts as a failure of the run, unless you wrap it in
+// [github.com/tendhq/tend/ratelimit.Throttled].
 func (t *Transport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	sent := false
 	defer func() {

@@ -208,46 +208,6 @@ func TestTransportHoldsNoWorkerOfALimitedController(t *testing.T) {
 	})
 }
 
-// The error that a client makes of an answer "too many" is no failure of the run that ends
-// with it: it waits for the pause. One that comes after a further answer is.
-//
-// Negative control: mutant "a run that was answered too many fails".
-func TestRunThatWasAnsweredTooManyIsThrottled(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		q := must(newSet(quota.Rate{PerSecond: 100}, quota.Rate{}).Get(quota.Name{API: "dns"}))
-		answers, calls := []int{429, 200, 429, 404, 200}, 0
-		client := httpClient(q, func(*http.Request) (*http.Response, error) {
-			calls++
-			return answer(answers[calls-1], "Retry-After", "30"), nil
-		})
-		asks := func(ctx context.Context) error {
-			resp, err := client.Do(must(http.NewRequestWithContext(ctx, http.MethodGet, "http://dns.example", nil)))
-			if err != nil {
-				return err
-			}
-			if resp.StatusCode != 200 {
-				return fmt.Errorf("status %d: %w", resp.StatusCode, errDown) // an SDK's own error
-			}
-			return resp.Body.Close()
-		}
-		c := run(t, "dns", workers(1), always(q), func(ctx context.Context, _ string) (reconcile.Result, error) {
-			err := asks(ctx)
-			if calls == 3 {
-				err = asks(ctx) // it tries once more
-			}
-			return reconcile.Result{}, err
-		})
-		for range 2 {
-			addAll(t, c, "zone", 1)
-			time.Sleep(2 * time.Minute)
-		}
-		n := c.Counts()
-		if calls != 5 || n.Throttled != 1 || n.Error != 1 || n.Success != 2 {
-			t.Errorf("%d calls, %+v; want the first run throttled, and the third failed", calls, n)
-		}
-	})
-}
-
 func TestTransportWithoutAQuotaIsAnError(t *testing.T) {
 	failed := errors.New("no such account")
 	for _, c := range []struct {

@@ -66,6 +66,9 @@ func (e *unsentError) Error() string {
 
 func (e *unsentError) Unwrap() error { return e.err }
 
+// Unreachable is for the exit code of the command tend.
+func (e *unsentError) Unreachable() bool { return status.Code(e.err) != codes.Canceled }
+
 // GRPCStatus keeps etcd's client from making the call again, as it does for
 // Unavailable: gRPC has waited already, if there is something to wait for.
 func (e *unsentError) GRPCStatus() *status.Status {

@@ -26,7 +26,9 @@
 //   - A list of up to half of the slots reads the keys of the kind, and the values of its own
 //     slots by key. Read-only transactions of up to 120 gets do that.
 //   - Leases are renewed one request at a time (KeepAliveOnce), because a holder
-//     has to count its trust from the request. See package lease.
+//     has to count its trust from the request. See package lease. A leader of etcd that stood
+//     still while another was elected may revoke, when it goes on, a lease that was renewed
+//     since (3.7.3; etcd's issue 15247): its holder learns it from the watch.
 //
 // # Versions
 //

@@ -202,9 +202,6 @@ func (b *Backend) nextGroup() []*pending {
 func (b *Backend) commitGroup(members []*pending) {
 	b.inDoubt = false
 	err := guarded(func() error { return b.writeGroup(members) })
-	if b.refused.err != nil || err != nil {
-		b.noteRefusal(err)
-	}
 	if err == nil {
 		return
 	}
@@ -238,6 +235,7 @@ func (b *Backend) writeGroup(members []*pending) error {
 		return nil
 	}
 	if err := g.write(); err != nil {
+		b.noteRefusal(err)
 		return fmt.Errorf("file: %w", err)
 	}
 	if g.state != nil {
@@ -249,7 +247,11 @@ func (b *Backend) writeGroup(members []*pending) error {
 	if err := tx.Commit(); err != nil {
 		err = b.commitFailed(id, err)
 		b.inDoubt = false
+		b.noteRefusal(err)
 		return err
+	}
+	if b.refused.err != nil {
+		b.noteRefusal(nil)
 	}
 	b.txid.Store(int64(id))
 	if b.opts.beforePublish != nil {

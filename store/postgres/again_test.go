@@ -28,10 +28,10 @@ func logOf() (log *slog.Logger, logged func() string) {
 	}
 }
 
-// In a new era no lease is to be ended until it is opened: that says nothing about whether leases
+// In a new era no lease has to be ended until it is opened: that says nothing about whether leases
 // can be ended, and was told as if they were.
 //
-// Negative control: mutant "leases are said to be ended when none is to be".
+// Negative control: mutant "leases are said to be ended when none has to be".
 func TestLeasesAreSaidToBeEndedAgainWhenOneIs(t *testing.T) {
 	t.Parallel()
 	log, logged := logOf()
@@ -66,7 +66,7 @@ func TestLeasesAreSaidToBeEndedAgainWhenOneIs(t *testing.T) {
 	waitFor(t, func() bool { return strings.Contains(logged(), "cannot end leases") })
 	do(`UPDATE {schema}.head SET origin = 'another'`)
 	waitFor(t, func() bool { return strings.Contains(logged(), "a new era begins") })
-	before := tries() // the lease of the era before is not tried any more: the next is to open the era
+	before := tries() // the lease of the era before is not tried any more: the next has to open the era
 	waitFor(t, func() bool { return tries() > before })
 	if text := logged(); strings.Contains(text, "leases are ended again") {
 		t.Errorf("no lease was ended, and the log says:\n%s", text)

@@ -447,22 +447,29 @@ func (b *Backend) listen() {
 	case <-b.tail.watched:
 	case <-b.ctx.Done():
 	}
+	told := false
 	for failures := 0; b.ctx.Err() == nil; failures++ {
-		err := b.listenOnce(b.ctx, func() {
-			if failures > 3 {
+		lived := time.Duration(0)
+		err := b.listenOnce(b.ctx, &lived, func() {
+			if told {
 				b.opts.Logger.Info("postgres: notifications come again", "schema", b.opts.Schema)
 			}
-			failures = 0
+			failures, told = 0, false
 		})
+		if lived > 10*time.Second { // a proxy ends connections that are idle for longer
+			failures = 0
+		}
 		if b.ctx.Err() == nil && failures == 3 {
+			told = true
 			b.opts.Logger.Warn("postgres: no connection for notifications; watches poll", "schema", b.opts.Schema, "error", err)
 		}
 		pause(b.ctx, min(50*time.Millisecond<<min(failures, 10), 5*time.Second))
 	}
 }
 
-// listenOnce listens on one connection. It calls lasts when that has lasted.
-func (b *Backend) listenOnce(ctx context.Context, lasts func()) error {
+// listenOnce listens on one connection. It calls lasts when that has lasted, and says for how
+// long it lived.
+func (b *Backend) listenOnce(ctx context.Context, lived *time.Duration, lasts func()) error {
 	cfg := b.pool.Config()
 	if cfg.BeforeConnect != nil {
 		if err := cfg.BeforeConnect(ctx, cfg.ConnConfig); err != nil {
@@ -488,6 +495,7 @@ func (b *Backend) listenOnce(ctx context.Context, lasts func()) error {
 	b.heard("inbox")
 	looks := gathering{half: b.gather}
 	began := time.Now()
+	defer func() { *lived = time.Since(began) }()
 	lasting := func() {
 		if time.Since(began) >= b.quiet {
 			lasts()

@@ -338,11 +338,11 @@ var commitChecks = []check{
 			if err != nil {
 				e.Fatalf("Watch: %v", err)
 			}
-			if late == nil { // the watch has begun
+			if late == nil && batch.Kind == store.BatchSnapshotEnd {
 				late = &stamped{}
 				r = e.commit(store.Op{Kind: kind, Key: key("b"), Put: late})
 			}
-			if batch.Kind == store.BatchChanges {
+			if late != nil && batch.Kind == store.BatchChanges {
 				late.check(e, batch.Changes[0].Value, r)
 				break
 			}

@@ -131,7 +131,10 @@ func (e *env) letBothExpire(l store.Leaser, name string) (judged bool) {
 	}
 	got := sorted(e.watch(kind, written).changes(2))
 	at := got[0].revision
-	if want := []change{{key(name), at, name, true}, {key(name + "+"), at, name + "+", true}}; !slices.Equal(got, want) {
+	for i := range got {
+		got[i].content = "" // a backend may not have the records any more
+	}
+	if want := []change{{key(name), at, "", true}, {key(name + "+"), at, "", true}}; !slices.Equal(got, want) {
 		e.Errorf("watch saw %v, want both deleted at one revision", got)
 	}
 	return true

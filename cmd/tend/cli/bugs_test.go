@@ -114,6 +114,12 @@ func TestPasswordOfAnAddressIsInNoError(t *testing.T) {
 	}
 }
 
+// A store that cannot be reached has the exit code for that, whatever store it is.
+func TestUnreachableEtcdHasItsExitCode(t *testing.T) {
+	c := &tend{t: t}
+	c.run(cli.Unreachable, "", "-store", "etcd:127.0.0.1:1", "get", "disk")
+}
+
 // A service that takes the connection and says nothing is given up: on the old code the command
 // waited for ever.
 func TestServiceThatNeverAnswersIsGivenUp(t *testing.T) {

@@ -284,7 +284,7 @@ func (r *command) edit(ctx context.Context, args []string) error {
 	file := filepath.Join(folder, "object.yaml")
 	editing := context.WithoutCancel(ctx) // an interrupt of the terminal goes to the editor, too, and is its own
 	edited, err := r.typed(editing, file, text)
-	if ctx.Err() != nil { // there was one, and no other ends ctx
+	if ctx.Err() != nil { // there was one, or the process is to end: the edit is stored first
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(editing, cmp.Or(r.timeout, defaultTimeout))
 		defer cancel()
@@ -296,6 +296,9 @@ func (r *command) edit(ctx context.Context, args []string) error {
 	}
 	if now, wrong := os.ReadFile(file); err != nil && wrong == nil && string(now) != text {
 		return fmt.Errorf("%w; your edit is in %s", err, file)
+	}
+	if left, wrong := os.ReadDir(folder); err != nil && (wrong != nil || len(left) != 1) { // an editor that was killed saves what there was
+		return fmt.Errorf("%w; what the editor left is in %s", err, folder)
 	}
 	return errors.Join(err, os.RemoveAll(folder))
 }

@@ -151,8 +151,6 @@ func TestFlagThatACommandWouldIgnoreIsRefused(t *testing.T) {
 	if o := must(d.Get(t.Context(), o.Key())); o.Revision != at {
 		t.Errorf("a command that was refused wrote: %+v", o)
 	}
-	delete(c.env, "TEND_SERVER")
-	c.run(cli.Usage, "", "-store", "file:x", "-timeout", "1s", "get", "disk")
 }
 
 // full is a disk that is full.

@@ -83,6 +83,10 @@ func exitCode(err error) int {
 			return c.code
 		}
 	}
+	var unreachable interface{ Unreachable() bool }
+	if errors.As(err, &unreachable) && unreachable.Unreachable() {
+		return Unreachable
+	}
 	return Failed
 }
 
@@ -317,8 +321,6 @@ func (r *command) connect(ctx context.Context) error {
 		return usage("-server and -store exclude each other")
 	case r.showSecrets && (r.server != "" || r.Kinds != nil):
 		return usage("-show-secrets is for a store whose kinds are not known")
-	case r.store != "" && r.debug == "" && slices.Contains(r.given, "timeout"):
-		return usage("-timeout is for a service, not for a store")
 	case r.server != "":
 		header := http.Header{}
 		if token := r.Getenv("TEND_TOKEN"); token != "" {
