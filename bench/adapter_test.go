@@ -67,7 +67,7 @@ func TestReconcilerOfControllerRuntimeRunsHere(t *testing.T) {
 		"later": {result: reconcile.Result{RequeueAfter: time.Hour}},
 		"again": {result: reconcile.Result{Requeue: true}},
 		"fails": {err: broken},
-		"never": {err: broken, true},
+		"never": {err: broken, terminal: true},
 	} {
 		got := reconciletest.RunOne(t.Context(), adapt(theirs), reconcile.Request{Namespace: "a", Name: name})
 		if got.Result != want.result || !errors.Is(got.Err, want.err) || errors.Is(got.Err, reconcile.ErrTerminal) != want.terminal {

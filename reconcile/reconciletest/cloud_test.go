@@ -280,7 +280,7 @@ func TestRunUntilIdleRunsAsAControllerWould(t *testing.T) {
 			return reconcile.Result{}, reconcile.Terminal(errors.New("no"))
 		})
 		if last, runs := reconciletest.RunUntilIdle(t.Context(), stuck, "x", time.Minute); runs != 1 || last.Err == nil {
-			t.Errorf("%d runs, %v", runs, last.Err)
+			t.Errorf("terminal: %d runs, %v", runs, last.Err)
 		}
 	})
 }
