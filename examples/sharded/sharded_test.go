@@ -46,12 +46,14 @@ func sitesAreHandedOver(t *testing.T, place fleet.Place) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
+	// On a busy machine servers warn in between, of a plan for example that was written late.
+	told := regexp.MustCompile(`(?m)^\s*time=.* level=WARN .*\n`).ReplaceAllString(out.String(), "")
 	settled := `\n.*every site has its owner: .*; \d+ moved, the last after \S+ s` +
 		`\n.*live heap: [ab] [\d.]+ MB for \d+, .*`
 	if !regexp.MustCompile(`c is started` + settled +
 		`\n.*a is killed \(kill -9\)` + settled + `\n.*a is started again` + settled +
 		`\n.*b is stopped in good order` + settled + `\n.*b is started again` + settled +
-		`\n.*all are stopped\n\n100 sites, \d+ times handed over`).MatchString(out.String()) {
+		`\n.*all are stopped\n\n100 sites, \d+ times handed over`).MatchString(told) {
 		t.Errorf("the show told\n%s\nwant every event of it", out.String())
 	}
 }
