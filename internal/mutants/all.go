@@ -3161,6 +3161,11 @@ var All = []Mutant{
 		Package: "reconcile/web", Test: "TestServeEndsStreams",
 	},
 	{
+		Name: "a second try in the past has the grace of the first",
+		File: "reconcile/external/intent.go", Old: "latest(now, i.Pending.Add(1),", New: "latest(now, map[bool]time.Time{false: i.Pending.Add(1)}[BROKEN],",
+		Package: "reconcile/external", Test: "TestEachTryHasItsGraceAfterTheClockWasSetBack",
+	},
+	{
 		Name: "a mended policy waits for the slow resync",
 		File: "reconcile/external/reconciler.go", Old: "Urgent: reconcile.Or(reconcile.Urgent[S, T], policyChanged[S, T]),", New: "Urgent: map[bool]func(cache.Change[S, T]) bool{false: reconcile.Or(reconcile.Urgent[S, T], policyChanged[S, T]), true: reconcile.Urgent[S, T]}[BROKEN],",
 		Package: "reconcile/external", Test: "TestMendedPolicyRunsAnObjectThatWasGivenUp",

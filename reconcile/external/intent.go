@@ -36,7 +36,7 @@ func phaseOf(i store.Intent) (phase, time.Time) {
 // like the failure of the first. That holds for a clock that was set back, too.
 func begun(i store.Intent, now time.Time) store.Intent {
 	i.Attempt++
-	i.Pending = latest(now, i.Succeeded.Add(1), i.Failed.Add(1))
+	i.Pending = latest(now, i.Pending.Add(1), i.Succeeded.Add(1), i.Failed.Add(1))
 	return i
 }
 
