@@ -108,7 +108,7 @@ var campaigns = []campaign{
 	},
 	{
 		name: "etcd-leases", promises: "L1, L2", what: "five servers share twelve shards, killed, suspended and sent away, on members that are killed and suspended; fencing tokens never go back, and no two trust a hold at a time",
-		module: "store/etcd", pkg: ".", test: "^TestLeaseCampaign$", control: "store/storetest/campaign TestLeaseCheckerRejectsAnOldToken",
+		module: "store/etcd", pkg: ".", test: "^TestLeaseCampaign$", control: "store/storetest/campaign TestLeaseCheckerRejectsAnOldToken; store/etcd TestEtcdIsBlamedOnlyForAPromiseThatItBroke",
 		args: func(d time.Duration) []string { return []string{"-leases", d.String()} },
 	},
 	{

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
@@ -150,11 +151,26 @@ func (c *cluster) open(o etcd.Options) *etcd.Backend {
 // openDirect gives one that the proxies do not stand in the way of.
 func (c *cluster) openDirect(o etcd.Options) *etcd.Backend {
 	c.t.Helper()
-	var endpoints []string
+	return c.openAt(c.direct(), o)
+}
+
+// direct are the addresses of the members themselves.
+func (c *cluster) direct() (endpoints []string) {
 	for _, p := range c.members {
 		endpoints = append(endpoints, p.cfg.Client)
 	}
-	return c.openAt(endpoints, o)
+	return endpoints
+}
+
+// client is etcd's own.
+func (c *cluster) client() *clientv3.Client {
+	c.t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.direct(), Logger: zap.NewNop()})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 func (c *cluster) openAt(endpoints []string, o etcd.Options) *etcd.Backend {

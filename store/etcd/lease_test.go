@@ -65,7 +65,7 @@ func runServer(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	b, err := etcd.New(clientv3.Config{Endpoints: cfg.Endpoints}, &etcd.Options{Prefix: cfg.Prefix, Timeout: time.Second})
+	b, err := etcd.New(clientv3.Config{Endpoints: cfg.Endpoints, DialOptions: tellPromises()}, &etcd.Options{Prefix: cfg.Prefix, Timeout: time.Second})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -180,7 +180,9 @@ func newWorker(t *testing.T, c *cluster, cfg serverConfig, hear func(w *campaign
 // which the servers write without their guard, fails with a token that went
 // back, and -sessions, in which they trust etcd's own recipe, with two that trust
 // their hold at a time too. TestLeaseCheckerRejectsAnOldToken and
-// TestTrustCheckerRejectsTwoAtATime do it without chance.
+// TestTrustCheckerRejectsTwoAtATime do it without chance. Two that trust their hold because
+// etcd ended a lease before the time that it had promised are counted and no failure of ours,
+// see TestEtcdIsBlamedOnlyForAPromiseThatItBroke.
 func TestLeaseCampaign(t *testing.T) {
 	c := startCluster(t)
 	prefix := newPrefix()
@@ -189,23 +191,26 @@ func TestLeaseCampaign(t *testing.T) {
 		_, err := direct.Get(t.Context(), "work", campaign.ShardRecord(0))
 		return errors.Is(err, store.ErrNotFound)
 	})
-	var trust campaign.Trust
+	promised := new(promises)
+	trust := campaign.Trust{Excused: promised.broken}
 	var workers []*campaign.Worker
 	for i := range 5 {
 		cfg := serverConfig{Name: fmt.Sprint("server", i), Prefix: prefix, Unfenced: *unfenced, Sessions: *sessions, Rate: 100}
 		if i == 0 {
 			cfg.Rate = 92
 		}
-		workers = append(workers, newWorker(t, c, cfg, func(_ *campaign.Worker, line string) { trust.Hear(line) }))
+		workers = append(workers, newWorker(t, c, cfg, func(_ *campaign.Worker, line string) {
+			if !promised.hear(line) {
+				trust.Hear(line)
+			}
+		}))
 	}
 	log := new(campaign.Leases)
 	wctx, stopWatching := context.WithCancel(t.Context())
 	defer stopWatching()
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		log.Follow(wctx, direct)
-	}()
+	var watchers sync.WaitGroup
+	watchers.Go(func() { log.Follow(wctx, direct) })
+	watchers.Go(func() { promised.follow(wctx, c.client(), prefix+"/"+lease.Kind+"/") })
 	waitFor(t, func() bool { return log.Shards() == campaignShards })
 
 	beat := startHeartbeat()
@@ -244,11 +249,12 @@ func TestLeaseCampaign(t *testing.T) {
 	mark := log.Count()
 	waitFor(t, func() bool { return log.Count() > mark+2*campaignShards })
 	stopWatching()
-	<-watched
+	watchers.Wait()
 	for _, p := range append(log.Problems(), trust.Problems()...) {
 		t.Error(p)
 	}
 	t.Logf("campaign: %d accepted writes, %d changes of holder, %d faults", log.Count(), log.Moves(), faults)
+	t.Logf("holds trusted beside a later one because etcd ended their lease too early: %d", promised.brokenSoOften())
 	t.Logf("longest without a write: %v", log.Idle().Round(time.Millisecond))
 	// A crash: the TTL, plus what etcd adds after a leader's death (a full TTL
 	// again), plus claiming. Doubled for a machine with other things to do; where

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tendhq/tend/store"
 )
@@ -59,6 +60,18 @@ func TestTrustCheckerRejectsTwoAtATime(t *testing.T) {
 	log.Hear("trust 0 5 1000 4001")
 	if p := log.Problems(); len(p) != 1 || !strings.Contains(p[0], "token 5 was trusted 1ns after") {
 		t.Errorf("problems %q, want the one overlap", p)
+	}
+	var excused bool
+	log.Excused = func(token uint64, later time.Time) bool {
+		if token != 5 || later.UnixNano() != 4000 {
+			t.Errorf("asked about token %d at %d", token, later.UnixNano())
+		}
+		return excused
+	}
+	for _, excused = range []bool{false, true} {
+		if p := log.Problems(); (len(p) == 0) != excused {
+			t.Errorf("excused %v: problems %q", excused, p)
+		}
 	}
 }
 
