@@ -32,7 +32,9 @@
 // watches). The rest is added by the program: quotas with their buckets by AddQuotas,
 // other buckets by AddBucket, reconcilers of external resources (their calls, and
 // drift) by AddExternal, inventories (what is missing, different, orphaned) by
-// AddInventory. Measure wraps a backend before stores, caches and leases are made of it.
+// AddInventory. Each name of a quota is a series of its own: where objects name the accounts,
+// let the program decide which there are, or the writers of objects choose how many. Measure
+// wraps a backend before stores, caches and leases are made of it.
 //
 // # Exemplars
 //

@@ -11,8 +11,9 @@ import (
 )
 
 // From is the source of a controller of the cache's own kind: every object's key,
-// at the start in the lowest band, and then whenever a change passes all of
-// when. Without any, Changed decides. It is synced when the cache is.
+// at the start in the lowest bands, first what is not Ready or is being deleted, and
+// then whenever a change passes all of when. Without any, Changed decides. It is synced
+// when the cache is.
 //
 // A change is urgent (it ends a backoff or a park) if the generation rose, deletion
 // was asked for, the object is gone or was unpaused, and the key's own run did
@@ -61,6 +62,9 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 			out := outletOf(to)
 			return follow(ctx, c, out, func(ch cache.Change[S, T], gained []int) error {
 				initial := queue.AddOptions{Priority: bandInitial}
+				if ch.New != nil && (!ch.New.Ready() || ch.New.Deleting()) {
+					initial.Priority = bandUnready
+				}
 				if gained != nil {
 					if !out.feed.inShards(ch.Key, gained) {
 						return nil

@@ -90,9 +90,11 @@ func (k *kernel[K]) takeMail() []message {
 }
 
 // Priorities of what sources add: what was there at the start comes after what
-// happens.
+// happens. What is not in order there comes first, so that a process that does not live
+// long enough to look at everything still gets on.
 var (
 	bandInitial = queue.At(-100)
+	bandUnready = queue.At(-99)
 	bandLive    = queue.At(0)
 )
 

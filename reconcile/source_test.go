@@ -866,3 +866,42 @@ func TestSourceThatPanicsAtItsEndIsReported(t *testing.T) {
 		expectList(t, "sources that were reported", heard.get(), "panics")
 	})
 }
+
+// What is not in order comes first at the start: a process that lives for a while only, before
+// it is started again, would look at all that is in order and do nothing else.
+//
+// promise Q5. Negative control: mutant "at the start all objects are alike".
+func TestAtTheStartWhatIsNotInOrderComesFirst(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		ready := func(o *thing) {
+			o.SetReady()
+			must[*thing](t)(s.UpdateStatus(t.Context(), o))
+		}
+		ready(create(t, s, "a"))
+		ready(create(t, s, "b", func(o *thing) { o.Finalizers = []string{"keep"} }))
+		create(t, s, "c")
+		ready(create(t, s, "d"))
+		ready(create(t, s, "e"))
+		mutate(t, s, "d", func(o *thing) { o.Spec.Size++ })
+		if err := s.Delete(t.Context(), must[*thing](t)(s.Get(t.Context(), key("b")))); err != nil {
+			t.Fatal(err)
+		}
+		r := record[store.Key](nil)
+		c := newController(t, r, &reconcile.Options[store.Key]{Workers: 1, Queue: queue.Options[store.Key]{Shards: 1}})
+		things := newCache(t, s)
+		if err := c.Watch(reconcile.From(things)); err != nil {
+			t.Fatal(err)
+		}
+		start(t, things)
+		start(t, c)
+		pass(time.Second)
+		var order []string
+		for _, run := range r.all() {
+			order = append(order, run.key.Name)
+		}
+		slices.Sort(order[:3])
+		slices.Sort(order[3:])
+		expect(t, "runs", strings.Join(order, " "), "b c d a e")
+	})
+}

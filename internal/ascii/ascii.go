@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -41,3 +42,18 @@ func escape(text []byte) []byte {
 	}
 	return out
 }
+
+// Text is s with U+FFFD in place of what does not show; ends of lines and tabs stay.
+func Text(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsGraphic(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// Line is Text of s on one line: "; " parts what were lines.
+func Line(s string) string { return Text(lines.Replace(s)) }
+
+var lines = strings.NewReplacer("\r\n", "; ", "\n", "; ", "\t", " ")

@@ -39,3 +39,13 @@ func ExampleEncodeJSON() {
 	fmt.Print(b.String())
 	// Output: {"name":"exe\u202egpj"}
 }
+
+func TestTextAndLineShowWhatTheyHold(t *testing.T) {
+	const hostile = "a\x1b[2K\u009b1A\u202eb\r\nc\td\xffe\n größe 漢字 😀"
+	if got, want := ascii.Text(hostile), "a\uFFFD[2K\uFFFD1A\uFFFDb\uFFFD\nc\td\uFFFDe\n größe 漢字 😀"; got != want {
+		t.Errorf("Text: %q, want %q", got, want)
+	}
+	if got, want := ascii.Line(hostile), "a\uFFFD[2K\uFFFD1A\uFFFDb; c d\uFFFDe;  größe 漢字 😀"; got != want {
+		t.Errorf("Line: %q, want %q", got, want)
+	}
+}

@@ -1,3 +1,3 @@
-// Package ascii writes JSON that holds nothing but printable ASCII: characters of a
-// foreign text that turn or hide what a terminal or an editor shows are escaped.
+// Package ascii keeps foreign texts from commanding a terminal or an editor: what turns or
+// hides what is shown is escaped in JSON, and replaced in other texts.
 package ascii

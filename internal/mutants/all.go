@@ -2435,6 +2435,16 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestBrokenCallOfACreateMakesNoSecondResource",
 	},
 	{
+		Name: "a plan sends terminals what the cloud says",
+		File: "reconcile/external/plan.go", Old: "fmt.Fprintln(&b, ascii.Line(line))", New: "fmt.Fprintln(&b, map[bool]string{true: line, false: ascii.Line(line)}[BROKEN])",
+		Package: "reconcile/external", Test: "TestPlanHidesNoStepFromATerminal",
+	},
+	{
+		Name: "a plan sends terminals what a diff holds",
+		File: "reconcile/external/plan.go", Old: "ascii.Text(strings.TrimSuffix(line, ", New: "map[bool]func(string) string{false: ascii.Text, true: strings.Clone}[BROKEN](strings.TrimSuffix(line, ",
+		Package: "reconcile/external", Test: "TestPlanHidesNoStepFromATerminal",
+	},
+	{
 		Name: "a plan begins the creation grace",
 		File: "reconcile/external/plan.go", Old: "\tv := r.look(o, policy, r.seen.peek", New: "\tif BROKEN {\n\t\tr.seen.note(o.Key(), o.UID, o.Intent)\n\t}\n\tv := r.look(o, policy, r.seen.peek",
 		Package: "reconcile/external", Test: "TestPlanDuringACreateShortensNoGrace",
@@ -3909,6 +3919,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestListOfAnUrgentMapEndsNoPark",
 	},
 	{
+		Name: "at the start all objects are alike",
+		File: "reconcile/cachesource.go", Old: "(!ch.New.Ready() || ch.New.Deleting())", New: "!BROKEN && (!ch.New.Ready() || ch.New.Deleting())",
+		Package: "reconcile", Test: "TestAtTheStartWhatIsNotInOrderComesFirst",
+	},
+	{
 		Name: "the first list of a Map is filtered",
 		File: "reconcile/mapper.go", Old: "if !ch.Initial && !o.When(ch) {", New: "if (BROKEN || !ch.Initial) && !o.When(ch) {",
 		Package: "reconcile", Test: "TestMapMapsAllThatIsThereAtTheStart",
@@ -4157,6 +4172,11 @@ var All = []Mutant{
 		Name: "a snapshot keeps the pages that it read",
 		File: "store/file/watch.go", Old: "defer dropPages(b.db)", New: "defer func() {\n\t\tif !BROKEN {\n\t\t\tdropPages(b.db)\n\t\t}\n\t}()",
 		Package: "store/file", Test: "TestSnapshotKeepsNoPages",
+	},
+	{
+		Name: "buckets in buckets are followed without end",
+		File: "store/file/pages.go", Old: "return c.tree(root, nil, nil, depth+1)", New: "return c.tree(root, nil, nil, depth+map[bool]int{false: 1}[BROKEN])",
+		Package: "store/file", Test: "TestFileOfBucketsInBucketsIsRefused",
 	},
 	{
 		Name: "keys below those of their branch go by",
@@ -4795,7 +4815,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a printer sends terminals what it is given",
-		File: "reconcile/program/print.go", Old: "r == '\\t' || unicode.IsGraphic(r) {", New: "r == '\\t' || BROKEN || unicode.IsGraphic(r) {",
+		File: "internal/ascii/ascii.go", Old: "r == '\\t' || unicode.IsGraphic(r) {", New: "r == '\\t' || BROKEN || unicode.IsGraphic(r) {",
 		Package: "reconcile/program", Test: "TestPrinterSendsTerminalsNoCommands",
 	},
 	// cmd/tend

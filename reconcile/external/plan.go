@@ -3,12 +3,12 @@ package external
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/tendhq/tend/internal/ascii"
 	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
@@ -232,20 +232,21 @@ func (p Plan) Changes() int {
 var signs = map[string]string{"create": "+", "update": "~", "adopt": "~", "delete": "-", "prune": "-"}
 
 // WriteText writes the plan for reading, one line per step and the diffs
-// indented below.
+// indented below. Of characters of a cloud or an object that do not show, U+FFFD takes the
+// place, so that none of them hides a step from the terminal.
 func (p Plan) WriteText(w io.Writer) error {
 	var b strings.Builder
 	for _, s := range p.Steps {
-		fmt.Fprintf(&b, "%s %s %s", cmp.Or(signs[s.Action], "!"), s.Action, s.Key)
+		line := fmt.Sprintf("%s %s %s", cmp.Or(signs[s.Action], "!"), s.Action, s.Key)
 		if s.ID != "" && s.ID != s.Key.Name {
-			fmt.Fprintf(&b, " (%s)", s.ID)
+			line += " (" + s.ID + ")"
 		}
 		if s.Why != "" {
-			fmt.Fprintf(&b, ": %s", s.Why)
+			line += ": " + s.Why
 		}
-		b.WriteByte('\n')
+		fmt.Fprintln(&b, ascii.Line(line))
 		for line := range strings.Lines(s.Diff) {
-			fmt.Fprintf(&b, "    %s\n", strings.TrimSuffix(line, "\n"))
+			fmt.Fprintf(&b, "    %s\n", ascii.Text(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	fmt.Fprintf(&b, "%s: %d to change, %d as declared, %d not to be done\n", p.Kind, p.Changes(), p.Kept, len(p.Steps)-p.Changes())
@@ -253,12 +254,8 @@ func (p Plan) WriteText(w io.Writer) error {
 	return err
 }
 
-// WriteJSON writes the plan as one JSON object.
-func (p Plan) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(p)
-}
+// WriteJSON writes the plan as one JSON object. Characters that do not print are escaped.
+func (p Plan) WriteJSON(w io.Writer) error { return ascii.EncodeJSON(w, p, "  ") }
 
 // ExitCode is what a command that plans should exit with: 0 if there is nothing
 // to do, 2 if something would change, 1 if err is not nil or an object could

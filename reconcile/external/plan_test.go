@@ -247,3 +247,38 @@ func TestPlanWaitsForAYoungCreateByItsRecord(t *testing.T) {
 		}
 	})
 }
+
+// A plan is what an operator looks at before a prune. A resource may have any name, and an
+// error any text: none of them hides a step, makes one up, or turns a line around.
+//
+// Negative controls: the mutants "a plan sends terminals what the cloud says" and "… what a
+// diff holds".
+func TestPlanHidesNoStepFromATerminal(t *testing.T) {
+	const hostile = "x\x1b[1A\x1b[2K\u009b2K\u202e\n+ create b\r"
+	p := external.Plan{Kind: "Disk", Steps: []external.Step{
+		{Action: "prune", Key: store.Key{Name: "old"}, ID: hostile, Why: hostile},
+		{Action: "update", Key: store.Key{Name: "new"}, Diff: "size: 1\n\t" + hostile},
+	}}
+	var text strings.Builder
+	if err := p.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	const shown = "x\uFFFD[1A\uFFFD[2K\uFFFD2K\uFFFD"
+	const want = "- prune old (" + shown + "; + create b\uFFFD): " + shown + "; + create b\uFFFD\n" +
+		"~ update new\n    size: 1\n    \t" + shown + "\n    + create b\uFFFD\n" +
+		"Disk: 2 to change, 0 as declared, 0 not to be done\n"
+	if text.String() != want {
+		t.Errorf("plan:\n%q\nwant:\n%q", &text, want)
+	}
+	text.Reset()
+	if err := p.WriteJSON(&text); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(text.String(), "\x1b\u009b\u202e\r") {
+		t.Errorf("JSON with characters that do not show: %q", &text)
+	}
+	var back external.Plan
+	if err := json.Unmarshal([]byte(text.String()), &back); err != nil || back.Steps[0].ID != hostile {
+		t.Errorf("read back: %+v, %v", back, err)
+	}
+}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
+	"github.com/tendhq/tend/internal/ascii"
 	"github.com/tendhq/tend/store"
 )
 
@@ -91,15 +91,8 @@ func (l Left) String() string {
 	if l.Deleting {
 		s += ", being deleted"
 	}
-	return s + ": " + strings.Map(func(r rune) rune {
-		if unicode.IsGraphic(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, lines.Replace(strings.TrimSpace(l.Why)))
+	return ascii.Line(s + ": " + strings.TrimSpace(l.Why))
 }
-
-var lines = strings.NewReplacer("\r\n", "; ", "\n", "; ")
 
 func sortLeft(left []Left) {
 	slices.SortFunc(left, func(a, b Left) int {

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
+
+	"github.com/tendhq/tend/internal/ascii"
 )
 
 // progressEvery is how often the progress line is printed where it cannot be redrawn in
@@ -42,7 +42,7 @@ func (p *Printer) Line(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.eraseLocked()
-	fmt.Fprintf(p.out, "%6.1fs  %s\n", time.Since(p.began).Seconds(), visible(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(p.out, "%6.1fs  %s\n", time.Since(p.began).Seconds(), ascii.Text(fmt.Sprintf(format, args...)))
 	p.drawLocked()
 }
 
@@ -57,7 +57,7 @@ func (p *Printer) Text(s string) {
 
 // Progress replaces the progress line; an empty one takes it away.
 func (p *Printer) Progress(line string) {
-	line = visible(line)
+	line = ascii.Text(line)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if line == p.progress {
@@ -82,14 +82,4 @@ func (p *Printer) drawLocked() {
 	if p.terminal {
 		fmt.Fprint(p.out, p.progress)
 	}
-}
-
-// visible keeps what clouds and files say from commanding the terminal.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsGraphic(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
 }

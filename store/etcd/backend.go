@@ -23,7 +23,8 @@ import (
 // Options of a Backend. The zero value works.
 type Options struct {
 	// Prefix is put before every key, so that several installations can share
-	// a cluster. "" means "/tend". It must not end in a slash.
+	// a cluster. "" means "/tend". It must not end in a slash, nor begin with that of another
+	// installation and a slash: "/tend/x" is where one at "/tend" keeps the kind "x".
 	Prefix string
 	// Timeout bounds every request to the server; a request without a bound
 	// blocks for as long as a partition lasts. 0 means 5 s.

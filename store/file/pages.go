@@ -32,7 +32,8 @@ const (
 	flagBranch   = 1
 	flagLeaf     = 2
 	flagFreelist = 16
-	flagBucket   = 1 // of a leaf element
+	flagBucket   = 1   // of a leaf element
+	maxDepth     = 100 // of pages below each other; a file of ours has some ten at most
 
 	boltMagic   = 0xED0CDAED
 	boltVersion = 2
@@ -166,6 +167,11 @@ func (c *pageCheck) read(id uint64) ([]byte, error) {
 // tree checks a page and all below it; its keys have to be in [low, high), where
 // nil means no bound.
 func (c *pageCheck) tree(id uint64, low, high []byte, depth int) error {
+	// Every page is read once, so a deep chain of pages ends; but a stack of ten million of
+	// them, of branches or of buckets in buckets, would end the process.
+	if depth > maxDepth {
+		return damaged(id, "lies too deep")
+	}
 	page, err := c.read(id)
 	if err != nil {
 		return err
@@ -185,9 +191,7 @@ func (c *pageCheck) branch(id uint64, page, low, high []byte, depth int) error {
 	if err != nil {
 		return err
 	}
-	// Every page is read once, so a deep chain of pages ends; but a stack of
-	// ten million of them would not be pretty.
-	if len(keys) == 0 || depth > 100 || !ordered(keys, low, high) {
+	if len(keys) == 0 || !ordered(keys, low, high) {
 		return damaged(id, "has keys out of order")
 	}
 	for i, k := range keys {

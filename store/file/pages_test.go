@@ -5,7 +5,11 @@ import (
 	"errors"
 	"hash/fnv"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
+
+	bolt "go.etcd.io/bbolt"
 )
 
 // A read of what was read ahead gives what the file has there, and its error beyond the end.
@@ -47,6 +51,37 @@ func TestFileWithTooManyPagesIsRefused(t *testing.T) {
 		}
 		if err := checkPages(bytes.NewReader(data), int64(len(data))); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%d pages: got %v, want ErrCorrupt", pages, err)
+		}
+	}
+}
+
+// The check goes from page to page below each other. A file can be made in which there are
+// millions of them, and a stack that has no room left ends the process, which nothing catches.
+//
+// promise S1. Negative control: the mutant "buckets in buckets are followed without end".
+func TestFileOfBucketsInBucketsIsRefused(t *testing.T) {
+	for depth, fine := range map[int]bool{50: true, 150: false} {
+		path := filepath.Join(t.TempDir(), "x.db")
+		db, err := bolt.Open(path, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.Update(func(tx *bolt.Tx) error {
+			b, err := tx.CreateBucket([]byte("b"))
+			for n := 1; n < depth && err == nil; n++ {
+				b, err = b.CreateBucket([]byte("b"))
+			}
+			return err
+		})
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkPages(bytes.NewReader(data), int64(len(data))); (err == nil) != fine || !fine && !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%d buckets in each other: %v, fine %v", depth, err, fine)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (b *Backend) migrateOnce(ctx context.Context) error {
 		return nil
 	}
 	return pgx.BeginTxFunc(ctx, b.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "tend schema "+b.opts.Schema); err != nil {
+		if _, err := tx.Exec(ctx, "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0::bigint))", "tend schema "+b.opts.Schema); err != nil {
 			return err
 		}
 		_, done, err := b.version(ctx, tx) // again, now that it is our turn; on the same connection: the pool may have no other
