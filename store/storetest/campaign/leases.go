@@ -28,7 +28,14 @@ type Leases struct {
 	writes   int
 	moves    int
 	idle     time.Duration
+	gaps     []Gap
 	problems []string
+}
+
+// Gap is a time in which a shard was not written.
+type Gap struct {
+	Key      store.Key
+	From, To time.Time // of the writes around it
 }
 
 // Shards counts the shards that were written.
@@ -49,6 +56,9 @@ func (l *Leases) Moves() int { l.mu.Lock(); defer l.mu.Unlock(); return l.moves 
 
 // Idle is the longest time without a write of one shard.
 func (l *Leases) Idle() time.Duration { l.mu.Lock(); defer l.mu.Unlock(); return l.idle }
+
+// Gaps are the times of a second and more without a write of one shard.
+func (l *Leases) Gaps() []Gap { l.mu.Lock(); defer l.mu.Unlock(); return slices.Clone(l.gaps) }
 
 // Problems names what must not happen: a write under a token that is lower than one before.
 func (l *Leases) Problems() []string {
@@ -97,6 +107,9 @@ func (l *Leases) accept(c store.Change) {
 		return
 	}
 	l.idle = max(l.idle, w.at.Sub(was.at))
+	if w.at.Sub(was.at) >= time.Second {
+		l.gaps = append(l.gaps, Gap{Key: c.Key, From: was.at, To: w.at})
+	}
 	switch {
 	case w.token < was.token:
 		l.problems = append(l.problems, fmt.Sprintf("%s: %s wrote under token %d after %s had written under %d",
