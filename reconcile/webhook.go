@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"reflect"
 	"sync"
-	"time"
 
+	"github.com/tendhq/tend/internal/body"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 )
@@ -71,7 +71,6 @@ type WebhookOptions[K comparable] struct {
 const (
 	defaultMaxBody  = 1 << 20
 	defaultMaxCalls = 64
-	bodyTimeout     = 10 * time.Second
 )
 
 // NewWebhook returns a webhook. It fails if Auth or Keys is missing.
@@ -141,6 +140,7 @@ func (h *Webhook[K]) Refused() uint64 {
 
 // ServeHTTP answers one call.
 func (h *Webhook[K]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body.Within(w, r, bodyTimeout) // of those that are refused unread too
 	status, say, why := h.take(w, r)
 	if status == http.StatusAccepted {
 		w.WriteHeader(status)
@@ -184,7 +184,6 @@ func (h *Webhook[K]) take(w http.ResponseWriter, r *http.Request) (status int, s
 	default:
 		return http.StatusServiceUnavailable, "too many calls at once", nil
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // where it can be set
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.opts.MaxBody))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return http.StatusRequestEntityTooLarge, fmt.Sprintf("body is larger than %d bytes", h.opts.MaxBody), nil

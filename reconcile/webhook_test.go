@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/pipes"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
@@ -408,6 +409,42 @@ func TestWebhookBodyThatNeverEndsQueuesNothing(t *testing.T) {
 		pass(time.Minute)
 		expectList(t, "keys that were run", r.keys(), "other")
 		_ = sender.Close()
+	})
+}
+
+// The body of a call that is refused unread was waited for without end.
+//
+// Negative control: mutant "a call that is refused unread holds its connection".
+func TestWebhookWaitsForNoBodyThatItDoesNotRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := pipes.Serve(newWebhook(t, nil))
+		defer l.Close()
+		for method, want := range map[string]int{"GET": http.StatusMethodNotAllowed, "POST": http.StatusBadRequest} {
+			c := l.Half(method, "/")
+			defer c.Close()
+			code, text, err := pipes.Answer(c)
+			if err != nil {
+				t.Errorf("half of a %s is answered %d %s, %v", method, code, text, err)
+			}
+			expect(t, method, code, want)
+		}
+	})
+}
+
+// The same holds for the checks, and for what AllowHosts refuses.
+func TestHealthWaitsForNoBody(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := pipes.Serve(new(reconcile.Manager).Health())
+		defer l.Close()
+		for host, want := range map[string]int{"localhost": http.StatusOK, "evil.example": http.StatusForbidden} {
+			c := l.Send("GET / HTTP/1.1", "Host: "+host, "Content-Length: 1")
+			defer c.Close()
+			code, text, err := pipes.Answer(c)
+			if err != nil {
+				t.Errorf("half a request to %s is answered %d %s, %v", host, code, text, err)
+			}
+			expect(t, host, code, want)
+		}
 	})
 }
 

@@ -1404,6 +1404,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestContextIsOverForEverAfterItsRun",
 	},
 	{
+		Name: "a call that is refused unread holds its connection",
+		File: "reconcile/webhook.go", Old: "\tbody.Within(w, r, bodyTimeout)", New: "\tif !BROKEN {\n\t\tbody.Within(w, r, bodyTimeout)\n\t}",
+		Package: "reconcile", Test: "TestWebhookWaitsForNoBodyThatItDoesNotRead",
+	},
+	{
 		Name: "a webhook lets everybody in",
 		File: "reconcile/webhook.go", Old: "if err := protect(func() error { return h.opts.Auth(r, body) }); err != nil {", New: "if err := protect(func() error { return h.opts.Auth(r, body) }); err != nil && !BROKEN {",
 		Package: "reconcile", Test: "TestWebhookRefusesWhatItShould",
@@ -2975,6 +2980,11 @@ var All = []Mutant{
 		Package: "reconcile/api", Test: "TestNothingIsAllowedByDefault",
 	},
 	{
+		Name: "a refusal of the api waits without end for a body",
+		File: "reconcile/api/api.go", Old: "\tbody.Within(w, r, h.o.Timeout)", New: "\tif !BROKEN {\n\t\tbody.Within(w, r, h.o.Timeout)\n\t}",
+		Package: "reconcile/api", Test: "TestBodyThatIsNotReadIsNotWaitedForWithoutEnd",
+	},
+	{
 		Name: "a watch of objects goes on from a revision that is not whole",
 		File: "reconcile/api/watch.go", Old: "l.whole, l.last = l.last, e.Revision", New: "l.whole, l.last = l.last, e.Revision\n\t\t\tif BROKEN {\n\t\t\t\tl.whole = e.Revision\n\t\t\t}",
 		Package: "reconcile/api", Test: "TestWatchSendsChangesAndGoesOnWhereItBroke",
@@ -3156,6 +3166,21 @@ var All = []Mutant{
 		Package: "reconcile/web", Test: "TestProbesGiveNoReasonWithAllow",
 	},
 	{
+		Name: "a body that is left unread is waited for in the middle of an answer",
+		File: "reconcile/web/web.go", Old: "\t\tif r.ContentLength != 0 {\n", New: "\t\tif r.ContentLength != 0 && !BROKEN {\n",
+		Package: "reconcile/web", Test: "TestRequestsWhoseBodiesDoNotComeTakeNoPlaces",
+	},
+	{
+		Name: "what Allow refuses waits without end for its body",
+		File: "reconcile/web/web.go", Old: "\t\t\tbody.Within(w, r, readTime) // it is not read\n", New: "\t\t\tif !BROKEN {\n\t\t\t\tbody.Within(w, r, readTime)\n\t\t\t}\n",
+		Package: "reconcile/web", Test: "TestRefusalsWaitForNoBody",
+	},
+	{
+		Name: "a server waits without end for a body that its handler does not read",
+		File: "reconcile/web/web.go", Old: "ReadTimeout: readTime,", New: "ReadTimeout: map[bool]time.Duration{false: readTime}[BROKEN],",
+		Package: "reconcile/web", Test: "TestServerWaitsForNoBodyWithoutEnd",
+	},
+	{
 		Name: "streams go on until their connections are closed",
 		File: "reconcile/web/web.go", Old: "defer time.AfterFunc(answerTime, end).Stop()", New: "defer time.AfterFunc(answerTime+map[bool]time.Duration{true: stopTime}[BROKEN], end).Stop()",
 		Package: "reconcile/web", Test: "TestServeEndsStreams",
@@ -3195,6 +3220,11 @@ var All = []Mutant{
 		Name: "a throttled key is said to have failed",
 		File: "reconcile/debug/explain.go", Old: "if k.Throttled {", New: "if k.Throttled && !BROKEN {",
 		Package: "reconcile/debug", Test: "TestThrottledKeyHasNotFailed",
+	},
+	{
+		Name: "a page waits without end for a body that it does not read",
+		File: "reconcile/debug/debug.go", Old: "\tbody.Within(w, r, h.o.Timeout)\n", New: "\tif !BROKEN {\n\t\tbody.Within(w, r, h.o.Timeout)\n\t}\n",
+		Package: "reconcile/debug", Test: "TestBodyThatIsNotReadIsNotWaitedForWithoutEnd",
 	},
 	{
 		Name: "posts from other sites are taken",

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/body"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
@@ -164,6 +165,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	w.Header().Set("Cache-Control", "no-store")
+	body.Within(w, r, h.o.Timeout) // of refusals and reads too
 	a, q, err := h.prepare(r)
 	if err == nil {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -271,11 +273,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, a Access, q url.
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.Timeout)
 	defer cancel()
-	conn := http.NewResponseController(w) // deadlines count where they can be set
-	_ = conn.SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime))
-	if a.Writes() {
-		_ = conn.SetReadDeadline(time.Now().Add(h.o.Timeout))
-	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime)) // where it can be set
 	switch a.Do {
 	case List:
 		return list(ctx, w, k, a.Namespace, q)

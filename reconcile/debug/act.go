@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"time"
 
 	"github.com/tendhq/tend/internal/ascii"
 	"github.com/tendhq/tend/reconcile"
@@ -77,8 +76,7 @@ func (h *Handler) act(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return
 	}
 	// The action stands in the body, so that the body is read before Authorise is asked:
-	// up to maxBody, and for as long as a page may take.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.o.Timeout)) // where it can be set
+	// up to maxBody, and for as long as a page may take, see ServeHTTP.
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	a, err := readAction(r)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/body"
 	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
@@ -185,6 +186,7 @@ func (o *Options) check() error {
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime)) // where it can be set
+	body.Within(w, r, h.o.Timeout)
 	protect(w.Header())
 	if err := reconcile.CheckHost(r, h.o.Hosts...); err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)
