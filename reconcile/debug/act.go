@@ -11,6 +11,7 @@ import (
 
 	"github.com/tendhq/tend/internal/ascii"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
 )
 
 // actionText is what pages say about an action.
@@ -151,7 +152,16 @@ func readAction(r *http.Request) (Action, error) {
 		}
 		a.Workers = n
 	}
-	return a.fields(), nil
+	a = a.fields()
+	if onObjects(a.Do) && a.Do != ReleasePrune {
+		// As it prints: Authorise compares, and "/a" is read as "a".
+		key, err := store.ParseKey(a.Key)
+		if err != nil {
+			return a, fmt.Errorf("%w: %w", errBadQuery, err)
+		}
+		a.Key = key.String()
+	}
+	return a, nil
 }
 
 // fields is the action with the fields that it has, without others that a request names:

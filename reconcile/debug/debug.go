@@ -81,8 +81,10 @@ type Action struct {
 	// Do is the action: one of reconcile's, SetWorkers or RetryFailed.
 	Do         reconcile.Action `json:"do"`
 	Controller string           `json:"controller"`
-	Key        string           `json:"key,omitempty"` // empty: the controller, or the kind, as a whole
-	Workers    int              `json:"workers,omitempty"`
+	// Key is the key as it prints, so that it can be compared; empty: the controller, or the
+	// kind, as a whole. One of a controller that prints otherwise is refused after Authorise.
+	Key     string `json:"key,omitempty"`
+	Workers int    `json:"workers,omitempty"`
 	// Kind is that of the object whose key Key is, for the actions on objects; Controller
 	// is empty then.
 	Kind      string `json:"kind,omitempty"`
