@@ -2985,6 +2985,16 @@ var All = []Mutant{
 		Package: "reconcile/api", Test: "TestBodyThatIsNotReadIsNotWaitedForWithoutEnd",
 	},
 	{
+		Name: "a page of a list may be of any size",
+		File: "reconcile/api/api.go", Old: "if size >= maxPageBytes {", New: "if size >= maxPageBytes && !BROKEN {",
+		Package: "reconcile/api", Test: "TestPageOfLargeObjectsEndsEarly",
+	},
+	{
+		Name: "any number of lists are made at once",
+		File: "reconcile/api/api.go", Old: "make(chan struct{}, maxLists)", New: "make(chan struct{}, maxLists+map[bool]int{true: 1000}[BROKEN])",
+		Package: "reconcile/api", Test: "TestListsAreMadeInTurns",
+	},
+	{
 		Name: "a watch of objects goes on from a revision that is not whole",
 		File: "reconcile/api/watch.go", Old: "l.whole, l.last = l.last, e.Revision", New: "l.whole, l.last = l.last, e.Revision\n\t\t\tif BROKEN {\n\t\t\t\tl.whole = e.Revision\n\t\t\t}",
 		Package: "reconcile/api", Test: "TestWatchSendsChangesAndGoesOnWhereItBroke",

@@ -77,6 +77,7 @@ type Handler struct {
 	o       Options
 	origin  *http.CrossOriginProtection
 	watches chan struct{} // one for each that goes on
+	lists   chan struct{} // the same
 }
 
 // New makes a handler for the kinds. It fails on a nil kind, on two of one name, and on
@@ -111,6 +112,7 @@ func New(kinds []objects.Kind, o *Options) (*Handler, error) {
 	}
 	h.o.Hosts = slices.Clone(h.o.Hosts)
 	h.watches = make(chan struct{}, h.o.Watches)
+	h.lists = make(chan struct{}, maxLists)
 	slices.SortFunc(h.kinds, func(a, b objects.Kind) int { return strings.Compare(a.Kind(), b.Kind()) })
 	return h, nil
 }
@@ -276,6 +278,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, a Access, q url.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime)) // where it can be set
 	switch a.Do {
 	case List:
+		select {
+		case h.lists <- struct{}{}:
+			defer func() { <-h.lists }()
+		case <-ctx.Done():
+			return fail(http.StatusServiceUnavailable, "%d lists are made already", maxLists)
+		}
 		return list(ctx, w, k, a.Namespace, q)
 	case Get:
 		o, err := k.Get(ctx, a.Key)
@@ -378,7 +386,11 @@ func write(ctx context.Context, w http.ResponseWriter, r *http.Request, k object
 	return object(w, o, err)
 }
 
-const maxPage = 500
+const (
+	maxPage      = 500
+	maxPageBytes = 8 << 20 // with one object more; objects may be of 1 MiB
+	maxLists     = 16      // at once; the next ones wait
+)
 
 // list answers with objects in the order of their keys.
 func list(ctx context.Context, w http.ResponseWriter, k objects.Kind, namespace string, q url.Values) error {
@@ -407,15 +419,23 @@ func list(ctx context.Context, w http.ResponseWriter, k objects.Kind, namespace 
 		Broken  []broken          `json:"broken,omitempty"`
 		Next    string            `json:"next,omitempty"` // the key to ask for what is after
 	}{Kind: k.Kind(), Objects: []json.RawMessage{}}
-	for _, o := range page {
+	size := 0
+	for i, o := range page {
+		if size >= maxPageBytes {
+			page, more = page[:i], true
+			break
+		}
 		if o.Err != nil {
-			out.Broken = append(out.Broken, broken{o.Key().String(), o.Err.Error()})
+			text := o.Err.Error()
+			size += len(text)
+			out.Broken = append(out.Broken, broken{o.Key().String(), text})
 			continue
 		}
 		data, err := o.JSON()
 		if err != nil {
 			return err
 		}
+		size += len(data)
 		out.Objects = append(out.Objects, data)
 	}
 	if more {

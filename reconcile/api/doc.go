@@ -12,7 +12,8 @@
 //
 //	GET    ?                       the kinds
 //	GET    ?kind=K                 objects by key; with namespace, labels (a selector),
-//	                               q (part of the key), limit (500) and after (a key)
+//	                               q (part of the key), limit (500) and after (a key);
+//	                               a page ends early at 8 MiB, and next is the key to go on after
 //	GET    ?kind=K&watch=true      changes as server-sent events; with namespace and after
 //	                               (a revision)
 //	GET    ?kind=K&key=X           one object; its revision is the ETag
