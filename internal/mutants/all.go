@@ -2985,6 +2985,16 @@ var All = []Mutant{
 		Package: "reconcile/api", Test: "TestBodyThatIsNotReadIsNotWaitedForWithoutEnd",
 	},
 	{
+		Name: "a query of any length is logged",
+		File: "reconcile/api/api.go", Old: "if len(r.URL.RawQuery) > maxQuery {", New: "if len(r.URL.RawQuery) > maxQuery && !BROKEN {",
+		Package: "reconcile/api", Test: "TestRefusalsFillNoLog",
+	},
+	{
+		Name: "a refusal is logged whole",
+		File: "reconcile/api/api.go", Old: "\"kind\", store.Clip(a.Kind),", New: "\"kind\", map[bool]string{true: a.Kind, false: store.Clip(a.Kind)}[BROKEN],",
+		Package: "reconcile/api", Test: "TestRefusalsFillNoLog",
+	},
+	{
 		Name: "a page of a list may be of any size",
 		File: "reconcile/api/api.go", Old: "if size >= maxPageBytes {", New: "if size >= maxPageBytes && !BROKEN {",
 		Package: "reconcile/api", Test: "TestPageOfLargeObjectsEndsEarly",

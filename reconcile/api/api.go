@@ -159,8 +159,11 @@ func codeOf(err error) int {
 	return http.StatusServiceUnavailable
 }
 
-// maxBody leaves room for a form of the object that is longer than the stored one.
-const maxBody = 2 * store.MaxValue
+const (
+	// maxBody leaves room for a form of the object that is longer than the stored one.
+	maxBody  = 2 * store.MaxValue
+	maxQuery = 8 << 10
+)
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -190,12 +193,12 @@ func (h *Handler) audit(r *http.Request, a Access, err error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	log = log.With("action", a.Do, "kind", a.Kind, "key", a.Key.String(), "from", r.RemoteAddr)
+	log = log.With("action", a.Do, "kind", store.Clip(a.Kind), "key", a.Key.String(), "from", r.RemoteAddr)
 	if a.Finalizer != "" {
-		log = log.With("finalizer", a.Finalizer)
+		log = log.With("finalizer", store.Clip(a.Finalizer))
 	}
 	if err != nil {
-		log.Warn("api: refused", "status", codeOf(err), "err", err)
+		log.Warn("api: refused", "status", codeOf(err), "err", store.Brief(err))
 		return
 	}
 	log.Info("api: written")
@@ -209,6 +212,9 @@ func (h *Handler) prepare(r *http.Request) (a Access, q url.Values, err error) {
 	// Reads too: a browser sends those of any page, and a watch takes a place.
 	if err := h.origin.Check(&http.Request{Method: http.MethodPost, Host: r.Host, Header: r.Header, URL: r.URL}); err != nil {
 		return a, nil, fail(http.StatusForbidden, "this came from another site's page")
+	}
+	if len(r.URL.RawQuery) > maxQuery { // before anything of it is logged
+		return a, nil, fail(http.StatusRequestURITooLong, "the query is longer than %d bytes", maxQuery)
 	}
 	if q, err = url.ParseQuery(r.URL.RawQuery); err != nil {
 		return a, nil, fail(http.StatusBadRequest, "the query cannot be understood")

@@ -479,6 +479,27 @@ func TestWriteThatIsRedirectedIsNoSuccess(t *testing.T) {
 	}
 }
 
+// What is refused is logged: a caller that nothing is allowed to could fill the disk with it.
+//
+// Negative controls: mutants "a query of any length is logged" and "a refusal is logged whole".
+func TestRefusalsFillNoLog(t *testing.T) {
+	w := newWorld(t, func(o *api.Options) {
+		o.Allow = func(*http.Request, api.Access) error { return errors.New(strings.Repeat("no", 4<<10)) }
+	})
+	long := strings.Repeat("a", 7<<10)
+	w.ask(t, http.StatusRequestURITooLong, "GET", "?kind="+long+long, "")
+	if w.log.Len() > 0 {
+		t.Errorf("a query that is too long leaves %d bytes in the log", w.log.Len())
+	}
+	for _, query := range []string{"?kind=" + long, "?kind=disk&key=a&do=remove-finalizer&finalizer=" + long} {
+		w.log.Reset()
+		w.ask(t, http.StatusForbidden, "POST", query+"&key=a&do=pause", "")
+		if n := w.log.Len(); n == 0 || n > 3<<10 {
+			t.Errorf("a refusal leaves %d bytes in the log", n)
+		}
+	}
+}
+
 // A body that does not come in, and an answer that is not read, end with the timeout.
 func TestSlowCallersAreNotWaitedFor(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) { o.Timeout = 50 * time.Millisecond })
