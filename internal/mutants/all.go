@@ -2995,6 +2995,11 @@ var All = []Mutant{
 		Package: "reconcile/api", Test: "TestRefusalsFillNoLog",
 	},
 	{
+		Name: "the answer to an action shows the spec",
+		File: "reconcile/api/api.go", Old: "\t\treturn changed(w, o, err)\n\t}\n\to, err := objects.Do(ctx, k, a.Key, a.Do)\n", New: "\t\treturn changed(w, o, err)\n\t}\n\to, err := objects.Do(ctx, k, a.Key, a.Do)\n\tif BROKEN {\n\t\treturn object(w, o, err)\n\t}\n",
+		Package: "reconcile/api", Test: "TestActionsShowNoMoreThanMetadata",
+	},
+	{
 		Name: "a page of a list may be of any size",
 		File: "reconcile/api/api.go", Old: "if size >= maxPageBytes {", New: "if size >= maxPageBytes && !BROKEN {",
 		Package: "reconcile/api", Test: "TestPageOfLargeObjectsEndsEarly",

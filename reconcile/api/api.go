@@ -329,6 +329,26 @@ func object(w http.ResponseWriter, o objects.Object, err error) error {
 	return answer(w, json.RawMessage(data))
 }
 
+// changed answers with the metadata of an object, or returns the error: the rest is for callers
+// that may Get it.
+func changed(w http.ResponseWriter, o objects.Object, err error) error {
+	if err != nil {
+		return err
+	}
+	data, err := o.JSON() // its labels and annotations are without secrets
+	if err != nil {
+		return err
+	}
+	var head struct {
+		Meta json.RawMessage `json:"meta"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return err
+	}
+	w.Header().Set("ETag", strconv.Quote(o.Revision.String()))
+	return answer(w, head)
+}
+
 // revision reads the revision that the object must have; any reports a "*".
 func revision(r *http.Request) (at store.Revision, anyRevision bool, err error) {
 	text := r.Header.Get("If-Match")
@@ -380,16 +400,16 @@ func write(ctx context.Context, w http.ResponseWriter, r *http.Request, k object
 		if err != nil { // the deletion has taken effect all the same
 			return answer(w, map[string]bool{"requested": true})
 		}
-		return object(w, o, err)
+		return changed(w, o, err)
 	case RemoveFinalizer:
 		if a.Finalizer == "" {
 			return fail(http.StatusBadRequest, "remove-finalizer needs a finalizer")
 		}
 		o, err := k.RemoveFinalizer(ctx, a.Key, a.Finalizer)
-		return object(w, o, err)
+		return changed(w, o, err)
 	}
 	o, err := objects.Do(ctx, k, a.Key, a.Do)
-	return object(w, o, err)
+	return changed(w, o, err)
 }
 
 const (

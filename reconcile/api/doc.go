@@ -20,9 +20,10 @@
 //	PUT    ?kind=K&key=X           creates it (If-None-Match: *), or replaces its spec and
 //	                               metadata (If-Match: "revision")
 //	DELETE ?kind=K&key=X           asks for its deletion (If-Match: "revision" or *); the answer
-//	                               is the object, {"gone": true}, or {"requested": true} if
+//	                               is its metadata, {"gone": true}, or {"requested": true} if
 //	                               what is left of it cannot be read
-//	POST   ?kind=K&key=X&do=A      reconcile, pause, resume, remove-finalizer (&finalizer=F)
+//	POST   ?kind=K&key=X&do=A      reconcile, pause, resume, remove-finalizer (&finalizer=F);
+//	                               the answer is the object's metadata
 //
 // An answer that is no success is {"error": text}: 400 for a request that cannot be
 // understood, 403 what is not allowed, 404 what does not exist, 405 for a kind that
