@@ -28,9 +28,9 @@ import (
 //	401  Auth refused it
 //	405  it was no POST
 //	413  the body is larger than MaxBody
-//	503  no controller is running the source; one of the keys is another server's or
-//	     finds the queue full, and the others are queued; or MaxCalls others are being
-//	     answered
+//	503  no controller is running the source; one of the keys is another server's,
+//	     finds the queue full or makes Known panic, and the others are queued; or
+//	     MaxCalls others are being answered
 //
 // The caller is not told why it was refused. The controller's log is, the first time;
 // all refused calls are counted (Refused, SourceSnapshot.Skipped).
@@ -207,29 +207,45 @@ func (h *Webhook[K]) take(w http.ResponseWriter, r *http.Request) (status int, s
 	if err != nil {
 		return http.StatusBadRequest, "the request names no keys", err
 	}
-	status, say = h.queue(keys)
-	return status, say, nil
+	return h.queue(keys)
 }
 
-func (h *Webhook[K]) queue(keys []K) (status int, why string) {
+// known asks the option.
+func (h *Webhook[K]) known(key K) (known bool, err error) {
+	if h.opts.Known == nil {
+		return true, nil
+	}
+	err = protect(func() error {
+		known = h.opts.Known(key)
+		return nil
+	})
+	return known, err
+}
+
+// queue queues the keys, as far as that is possible; it returns what take does.
+func (h *Webhook[K]) queue(keys []K) (status int, say string, why error) {
 	h.mu.Lock()
 	to := h.sink
 	h.mu.Unlock()
 	if to == nil {
-		return http.StatusServiceUnavailable, "not running"
+		return http.StatusServiceUnavailable, "not running", nil
 	}
 	status = http.StatusAccepted
 	for _, k := range keys {
-		if h.opts.Known != nil && !h.opts.Known(k) {
+		known, err := h.known(k)
+		if err != nil {
+			status, say, why = http.StatusServiceUnavailable, "a key could not be checked", err
+		}
+		if !known {
 			continue
 		}
 		if to.feed.elsewhere(k) {
-			status, why = http.StatusServiceUnavailable, ErrElsewhere.Error()
+			status, say = http.StatusServiceUnavailable, ErrElsewhere.Error()
 			continue
 		}
 		if err := to.Add(k, queue.AddOptions{Priority: bandLive}); err != nil {
-			status, why = http.StatusServiceUnavailable, err.Error() // one that is there already is taken all the same
+			status, say = http.StatusServiceUnavailable, err.Error() // one that is there already is taken all the same
 		}
 	}
-	return status, why
+	return status, say, why
 }

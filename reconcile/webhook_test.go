@@ -300,6 +300,36 @@ func TestWebhookBoundsItsCalls(t *testing.T) {
 	})
 }
 
+// A panic of Known ended the connection, and the call was not counted as refused.
+//
+// Negative control: mutant "a panic of Known ends the connection".
+func TestWebhookRefusesAKeyThatKnownPanicsAt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		logger, lines := quiet()
+		c := newController(t, r, &reconcile.Options[string]{Logger: logger})
+		h := newWebhook(t, func(o *reconcile.WebhookOptions[string]) {
+			o.Known = func(k string) bool {
+				if k == "bad" {
+					panic("boom")
+				}
+				return true
+			}
+		})
+		if err := c.Watch(h.Source()); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		expect(t, "answer", call(h, "POST", "secret", "bad good").Code, http.StatusServiceUnavailable)
+		synctest.Wait()
+		expectList(t, "runs", r.keys(), "good")
+		expect(t, "refused calls", h.Refused(), 1)
+		if !strings.Contains(lines.String(), "boom") {
+			t.Errorf("the log does not say why:\n%s", lines)
+		}
+	})
+}
+
 func TestWebhookSaysWhenTheQueueIsFull(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newController(t, record[string](nil), &reconcile.Options[string]{Queue: queue.Options[string]{MaxKeys: 1}})

@@ -1404,6 +1404,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestContextIsOverForEverAfterItsRun",
 	},
 	{
+		Name: "a panic of Known ends the connection",
+		File: "reconcile/webhook.go", Old: "\terr = protect(func() error {\n\t\tknown = h.opts.Known(key)\n", New: "\tif BROKEN {\n\t\treturn h.opts.Known(key), nil\n\t}\n\terr = protect(func() error {\n\t\tknown = h.opts.Known(key)\n",
+		Package: "reconcile", Test: "TestWebhookRefusesAKeyThatKnownPanicsAt",
+	},
+	{
 		Name: "a call that is refused unread holds its connection",
 		File: "reconcile/webhook.go", Old: "\tbody.Within(w, r, bodyTimeout)", New: "\tif !BROKEN {\n\t\tbody.Within(w, r, bodyTimeout)\n\t}",
 		Package: "reconcile", Test: "TestWebhookWaitsForNoBodyThatItDoesNotRead",
