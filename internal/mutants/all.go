@@ -3211,6 +3211,11 @@ var All = []Mutant{
 		Package: "reconcile/web", Test: "TestServerWaitsForNoBodyWithoutEnd",
 	},
 	{
+		Name: "a HEAD makes a profile",
+		File: "reconcile/web/pprof.go", Old: "if r.Method != http.MethodGet {", New: "if r.Method != http.MethodGet && !BROKEN {",
+		Package: "reconcile/web", Test: "TestHeadMakesNoProfile",
+	},
+	{
 		Name: "streams go on until their connections are closed",
 		File: "reconcile/web/web.go", Old: "defer time.AfterFunc(answerTime, end).Stop()", New: "defer time.AfterFunc(answerTime+map[bool]time.Duration{true: stopTime}[BROKEN], end).Stop()",
 		Package: "reconcile/web", Test: "TestServeEndsStreams",
