@@ -23,8 +23,8 @@ import (
 // It answers
 //
 //	202  the keys are queued (or unknown: see Known)
-//	400  Keys refused the request, or named a key that cannot be: an empty text, a
-//	     Request without a name
+//	400  Keys refused the request, or named a key that cannot be: an empty text, one
+//	     of more than 4 KiB, a Request without a name
 //	401  Auth refused it
 //	405  it was no POST
 //	413  the body is larger than MaxBody
@@ -64,13 +64,15 @@ type WebhookOptions[K comparable] struct {
 	// refused where the server can do that. Default 1 MiB.
 	MaxBody int64
 	// MaxCalls bounds how many calls are answered at once, and with MaxBody the
-	// memory that refused callers can take. Default 64.
+	// memory that refused callers can take. A call counts while its body comes in:
+	// so many slow callers keep the others out. Default 64.
 	MaxCalls int
 }
 
 const (
 	defaultMaxBody  = 1 << 20
 	defaultMaxCalls = 64
+	maxCalledKey    = 4 << 10 // the longest key that is a text
 )
 
 // NewWebhook returns a webhook. It fails if Auth or Keys is missing.
@@ -164,10 +166,16 @@ func (h *Webhook[K]) refuse(r *http.Request, status int, why error) {
 	}
 }
 
-// checkNamed refuses a key that names nothing.
+// checkNamed refuses a key that names nothing, and a text that is too long to be one: the queue
+// keeps it.
 func checkNamed[K comparable](key K) error {
-	if v := reflect.ValueOf(key); v.Kind() == reflect.String && v.Len() == 0 {
-		return errors.New(`the key ""`)
+	if v := reflect.ValueOf(key); v.Kind() == reflect.String {
+		switch {
+		case v.Len() == 0:
+			return errors.New(`the key ""`)
+		case v.Len() > maxCalledKey:
+			return fmt.Errorf("a key of %d bytes", v.Len())
+		}
 	}
 	return validKey(key)
 }

@@ -160,6 +160,8 @@ func TestWebhookRefusesAKeyThatNamesNothing(t *testing.T) {
 		expect(t, "a type of strings", callFor[host](t, "a", ""), http.StatusBadRequest)
 		expect(t, "Request", callFor(t, key("a"), reconcile.Request{Namespace: "n"}), http.StatusBadRequest)
 		expect(t, "a number", callFor(t, 0), http.StatusAccepted)
+		expect(t, "a long text", callFor(t, "a", strings.Repeat("k", 4<<10+1)), http.StatusBadRequest)
+		expect(t, "a text that is not too long", callFor(t, host(strings.Repeat("k", 4<<10))), http.StatusAccepted)
 	})
 }
 

@@ -1404,6 +1404,11 @@ var All = []Mutant{
 		Package: "reconcile", Test: "TestContextIsOverForEverAfterItsRun",
 	},
 	{
+		Name: "a webhook takes a text of any length for a key",
+		File: "reconcile/webhook.go", Old: "case v.Len() > maxCalledKey:", New: "case v.Len() > maxCalledKey && !BROKEN:",
+		Package: "reconcile", Test: "TestWebhookRefusesAKeyThatNamesNothing",
+	},
+	{
 		Name: "a panic of Known ends the connection",
 		File: "reconcile/webhook.go", Old: "\terr = protect(func() error {\n\t\tknown = h.opts.Known(key)\n", New: "\tif BROKEN {\n\t\treturn h.opts.Known(key), nil\n\t}\n\terr = protect(func() error {\n\t\tknown = h.opts.Known(key)\n",
 		Package: "reconcile", Test: "TestWebhookRefusesAKeyThatKnownPanicsAt",

@@ -35,6 +35,10 @@ type Access struct {
 // What may be wanted. List is also for the list of kinds, which has no Kind. Replace may
 // also pause and resume the object, remove its finalizers, and have it reconciled: these
 // are metadata, which a PUT replaces.
+//
+// Create and Replace write annotations. With package external and its default Options.Policy one
+// of them, tend.policy, decides what may be done about the object's resource: a caller that may
+// create or replace can have a resource without a mark adopted by its name, and then deleted.
 const (
 	List            = "list"
 	Watch           = "watch"

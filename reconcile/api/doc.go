@@ -41,8 +41,9 @@
 //     about each request. Every write, and every refusal, is in the log.
 //   - Writes compare the revision, are validated, and carry the guards of the store.
 //   - Secrets are not in any answer; see [objects.Kind].
-//   - Requests of other sites' pages, and of other host names, are refused: reads too, so
-//     that no page elsewhere takes the place of a watch.
+//   - Requests of other host names are refused, and writes of other sites' pages. Their reads
+//     too, over HTTPS and at localhost, so that no page takes the place of a watch; over plain
+//     HTTP to an IP address a browser does not say which page a read comes from.
 //
 // # What it does not
 //
