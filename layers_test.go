@@ -19,13 +19,15 @@ const module = "github.com/tendhq/tend"
 var layers = map[string]int{
 	"":                            -1, // documentation only, imports nothing
 	"internal/ascii":              -1, // below all
-	"internal/campaign":           0,  // for tests
-	"internal/comingfrom":         0,  // for tests
-	"internal/debugworld":         7,  // for tests
-	"internal/diagram":            0,  // a command
+	"internal/body":               -1,
+	"internal/campaign":           0, // for tests
+	"internal/comingfrom":         0, // for tests
+	"internal/debugworld":         7, // for tests
+	"internal/diagram":            0, // a command
 	"internal/endless":            -2,
 	"internal/fileorder":          0, // for tests
 	"internal/mutants":            0, // for tests
+	"internal/pipes":              0, // for tests
 	"internal/promises":           0, // a command
 	"internal/release":            0, // a command
 	"reconcile/quota/quotatest":   6, // for tests

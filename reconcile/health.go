@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/tendhq/tend/internal/ascii"
+	"github.com/tendhq/tend/internal/body"
 )
 
 // Check is one line of a health report.
@@ -94,7 +95,8 @@ func (mb *member) ready() error {
 }
 
 func (m *Manager) checks(of func(*member) error) http.Handler {
-	return AllowHosts(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return AllowHosts(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body.Within(w, r, bodyTimeout) // it is not read
 		report := struct {
 			OK     bool    `json:"ok"`
 			Checks []Check `json:"checks"`

@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/tendhq/tend/internal/body"
 )
 
 var errHosts = errors.New("this server is not known by that name: it is served as localhost, by IP address, and by the names that its operator allows")
@@ -27,6 +30,9 @@ func CheckHost(r *http.Request, names ...string) error {
 	return errHosts
 }
 
+// bodyTimeout is how long the body of a request may take to come in.
+const bodyTimeout = 10 * time.Second
+
 // AllowHosts serves next to requests for the allowed hosts (see [CheckHost]) and
 // answers the others with 403. No browser guesses at the type of what it serves. It
 // is for handlers that are not of this module, such as one for metrics.
@@ -34,6 +40,7 @@ func AllowHosts(next http.Handler, names ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if err := CheckHost(r, names...); err != nil {
+			body.Within(w, r, bodyTimeout) // it is not read
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"encoding"
 	"errors"
@@ -15,8 +16,9 @@ import (
 )
 
 // An Inspection is a controller as pages and tools see it that do not know the type of its
-// keys: keys go in and out in their printed form. [Inspect] gives it. Its methods are safe
-// for concurrent use; those with a context may take long where there are many keys.
+// keys: keys go in and out in their printed form, which is that of fmt.Sprint, and no other text
+// of a key is taken. [Inspect] gives it. Its methods are safe for concurrent use; those with a
+// context may take long where there are many keys.
 type Inspection interface {
 	Name() string
 	// Counts, SetWorkers and Snapshot are those of the Controller.
@@ -38,7 +40,7 @@ type Inspection interface {
 	// Leases are those that the controller runs under; none if it needs none.
 	Leases() []LeaseSnapshot
 	// LeaseOf is the lease under which a key runs; not ok: it needs none, the text names
-	// no key, or Options.Hash failed. Of keys that are neither text nor TextUnmarshalers
+	// no key, or Options.Hash failed. Of keys that cannot be read from their printed form
 	// only those in the queue are found, and none are on a server that does not hold
 	// their lease.
 	LeaseOf(ctx context.Context, printed string) (l LeaseSnapshot, ok bool)
@@ -199,18 +201,22 @@ func keyContains(k store.Key, text string) bool {
 		strings.HasSuffix(k.Namespace, before) && strings.HasPrefix(k.Name, after)
 }
 
-// keyOf reads a printed key. A key of a type that cannot be read has to be in the
-// queue, and is looked for there.
+// keyOf reads a printed key. A key that cannot be read from its printed form has to be in
+// the queue, and is looked for there.
 func (c inspection[K]) keyOf(ctx context.Context, printed string) (key K, err error) {
 	switch k := any(&key).(type) {
 	case *string:
 		*k = printed
 		return key, nil
 	case encoding.TextUnmarshaler:
-		if err := k.UnmarshalText([]byte(printed)); err != nil {
-			return key, fmt.Errorf("%w: %w", ErrNoKey, err)
+		err := k.UnmarshalText([]byte(printed))
+		// Another text of the key may have been compared with that of keys that are not allowed.
+		if err == nil && fmt.Sprint(key) == printed {
+			return key, nil
 		}
-		return key, nil
+		if _, ours := any(key).(store.Key); ours {
+			return key, fmt.Errorf("%w: %w", ErrNoKey, cmp.Or(err, errors.New("it is not printed like that")))
+		}
 	}
 	p, err := c.Queue().Page(ctx, &queue.PageOptions[K]{Limit: 1, Match: func(k K) bool { return fmt.Sprint(k) == printed }})
 	switch {

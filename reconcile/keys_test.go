@@ -114,6 +114,32 @@ func TestActionsFindKeysByTheirPrintedForm(t *testing.T) {
 	}
 }
 
+// name is a key with two texts: that of UnmarshalText and that of fmt.
+type name struct{ First, Last string }
+
+func (n *name) UnmarshalText(text []byte) error {
+	n.First, n.Last, _ = strings.Cut(string(text), "/")
+	return nil
+}
+
+// A host allows actions by comparing the key with what is printed; another text of it is none.
+//
+// Negative control: mutant "a controller takes other texts of its keys".
+func TestKeyHasNoOtherTextThanThePrinted(t *testing.T) {
+	names := still[name](t, "names", nil)
+	if err := names.Add(name{"a", "b"}); err != nil {
+		t.Fatal(err)
+	}
+	for text, i := range map[string]Inspection{"a/b": inspectionOf(t, names), "/a": inspectionOf(t, still[Request](t, "keys", nil))} {
+		if err := i.Do(t.Context(), ActionKick, text, ""); !errors.Is(err, ErrNoKey) {
+			t.Errorf("a kick of %q: %v", text, err)
+		}
+	}
+	if err := inspectionOf(t, names).Do(t.Context(), ActionKick, "{a b}", ""); err != nil {
+		t.Errorf("a kick of the printed key: %v", err)
+	}
+}
+
 type loud struct{}
 
 func (loud) Error() string { panic("an Error method that panics") }

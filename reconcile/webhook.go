@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"reflect"
 	"sync"
-	"time"
 
+	"github.com/tendhq/tend/internal/body"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 )
@@ -23,14 +23,14 @@ import (
 // It answers
 //
 //	202  the keys are queued (or unknown: see Known)
-//	400  Keys refused the request, or named a key that cannot be: an empty text, a
-//	     Request without a name
+//	400  Keys refused the request, or named a key that cannot be: an empty text, one
+//	     of more than 4 KiB, a Request without a name
 //	401  Auth refused it
 //	405  it was no POST
 //	413  the body is larger than MaxBody
-//	503  no controller is running the source; one of the keys is another server's or
-//	     finds the queue full, and the others are queued; or MaxCalls others are being
-//	     answered
+//	503  no controller is running the source; one of the keys is another server's,
+//	     finds the queue full or makes Known panic, and the others are queued; or
+//	     MaxCalls others are being answered
 //
 // The caller is not told why it was refused. The controller's log is, the first time;
 // all refused calls are counted (Refused, SourceSnapshot.Skipped).
@@ -64,14 +64,15 @@ type WebhookOptions[K comparable] struct {
 	// refused where the server can do that. Default 1 MiB.
 	MaxBody int64
 	// MaxCalls bounds how many calls are answered at once, and with MaxBody the
-	// memory that refused callers can take. Default 64.
+	// memory that refused callers can take. A call counts while its body comes in:
+	// so many slow callers keep the others out. Default 64.
 	MaxCalls int
 }
 
 const (
 	defaultMaxBody  = 1 << 20
 	defaultMaxCalls = 64
-	bodyTimeout     = 10 * time.Second
+	maxCalledKey    = 4 << 10 // the longest key that is a text
 )
 
 // NewWebhook returns a webhook. It fails if Auth or Keys is missing.
@@ -141,6 +142,7 @@ func (h *Webhook[K]) Refused() uint64 {
 
 // ServeHTTP answers one call.
 func (h *Webhook[K]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body.Within(w, r, bodyTimeout) // of those that are refused unread too
 	status, say, why := h.take(w, r)
 	if status == http.StatusAccepted {
 		w.WriteHeader(status)
@@ -164,10 +166,16 @@ func (h *Webhook[K]) refuse(r *http.Request, status int, why error) {
 	}
 }
 
-// checkNamed refuses a key that names nothing.
+// checkNamed refuses a key that names nothing, and a text that is too long to be one: the queue
+// keeps it.
 func checkNamed[K comparable](key K) error {
-	if v := reflect.ValueOf(key); v.Kind() == reflect.String && v.Len() == 0 {
-		return errors.New(`the key ""`)
+	if v := reflect.ValueOf(key); v.Kind() == reflect.String {
+		switch {
+		case v.Len() == 0:
+			return errors.New(`the key ""`)
+		case v.Len() > maxCalledKey:
+			return fmt.Errorf("a key of %d bytes", v.Len())
+		}
 	}
 	return validKey(key)
 }
@@ -184,7 +192,6 @@ func (h *Webhook[K]) take(w http.ResponseWriter, r *http.Request) (status int, s
 	default:
 		return http.StatusServiceUnavailable, "too many calls at once", nil
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // where it can be set
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.opts.MaxBody))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return http.StatusRequestEntityTooLarge, fmt.Sprintf("body is larger than %d bytes", h.opts.MaxBody), nil
@@ -208,29 +215,45 @@ func (h *Webhook[K]) take(w http.ResponseWriter, r *http.Request) (status int, s
 	if err != nil {
 		return http.StatusBadRequest, "the request names no keys", err
 	}
-	status, say = h.queue(keys)
-	return status, say, nil
+	return h.queue(keys)
 }
 
-func (h *Webhook[K]) queue(keys []K) (status int, why string) {
+// known asks the option.
+func (h *Webhook[K]) known(key K) (known bool, err error) {
+	if h.opts.Known == nil {
+		return true, nil
+	}
+	err = protect(func() error {
+		known = h.opts.Known(key)
+		return nil
+	})
+	return known, err
+}
+
+// queue queues the keys, as far as that is possible; it returns what take does.
+func (h *Webhook[K]) queue(keys []K) (status int, say string, why error) {
 	h.mu.Lock()
 	to := h.sink
 	h.mu.Unlock()
 	if to == nil {
-		return http.StatusServiceUnavailable, "not running"
+		return http.StatusServiceUnavailable, "not running", nil
 	}
 	status = http.StatusAccepted
 	for _, k := range keys {
-		if h.opts.Known != nil && !h.opts.Known(k) {
+		known, err := h.known(k)
+		if err != nil {
+			status, say, why = http.StatusServiceUnavailable, "a key could not be checked", err
+		}
+		if !known {
 			continue
 		}
 		if to.feed.elsewhere(k) {
-			status, why = http.StatusServiceUnavailable, ErrElsewhere.Error()
+			status, say = http.StatusServiceUnavailable, ErrElsewhere.Error()
 			continue
 		}
 		if err := to.Add(k, queue.AddOptions{Priority: bandLive}); err != nil {
-			status, why = http.StatusServiceUnavailable, err.Error() // one that is there already is taken all the same
+			status, say = http.StatusServiceUnavailable, err.Error() // one that is there already is taken all the same
 		}
 	}
-	return status, why
+	return status, say, why
 }

@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/pipes"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
@@ -159,6 +160,8 @@ func TestWebhookRefusesAKeyThatNamesNothing(t *testing.T) {
 		expect(t, "a type of strings", callFor[host](t, "a", ""), http.StatusBadRequest)
 		expect(t, "Request", callFor(t, key("a"), reconcile.Request{Namespace: "n"}), http.StatusBadRequest)
 		expect(t, "a number", callFor(t, 0), http.StatusAccepted)
+		expect(t, "a long text", callFor(t, "a", strings.Repeat("k", 4<<10+1)), http.StatusBadRequest)
+		expect(t, "a text that is not too long", callFor(t, host(strings.Repeat("k", 4<<10))), http.StatusAccepted)
 	})
 }
 
@@ -299,6 +302,36 @@ func TestWebhookBoundsItsCalls(t *testing.T) {
 	})
 }
 
+// A panic of Known ended the connection, and the call was not counted as refused.
+//
+// Negative control: mutant "a panic of Known ends the connection".
+func TestWebhookRefusesAKeyThatKnownPanicsAt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := record[string](nil)
+		logger, lines := quiet()
+		c := newController(t, r, &reconcile.Options[string]{Logger: logger})
+		h := newWebhook(t, func(o *reconcile.WebhookOptions[string]) {
+			o.Known = func(k string) bool {
+				if k == "bad" {
+					panic("boom")
+				}
+				return true
+			}
+		})
+		if err := c.Watch(h.Source()); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		expect(t, "answer", call(h, "POST", "secret", "bad good").Code, http.StatusServiceUnavailable)
+		synctest.Wait()
+		expectList(t, "runs", r.keys(), "good")
+		expect(t, "refused calls", h.Refused(), 1)
+		if !strings.Contains(lines.String(), "boom") {
+			t.Errorf("the log does not say why:\n%s", lines)
+		}
+	})
+}
+
 func TestWebhookSaysWhenTheQueueIsFull(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newController(t, record[string](nil), &reconcile.Options[string]{Queue: queue.Options[string]{MaxKeys: 1}})
@@ -408,6 +441,42 @@ func TestWebhookBodyThatNeverEndsQueuesNothing(t *testing.T) {
 		pass(time.Minute)
 		expectList(t, "keys that were run", r.keys(), "other")
 		_ = sender.Close()
+	})
+}
+
+// The body of a call that is refused unread was waited for without end.
+//
+// Negative control: mutant "a call that is refused unread holds its connection".
+func TestWebhookWaitsForNoBodyThatItDoesNotRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := pipes.Serve(newWebhook(t, nil))
+		defer l.Close()
+		for method, want := range map[string]int{"GET": http.StatusMethodNotAllowed, "POST": http.StatusBadRequest} {
+			c := l.Half(method, "/")
+			defer c.Close()
+			code, text, err := pipes.Answer(c)
+			if err != nil {
+				t.Errorf("half of a %s is answered %d %s, %v", method, code, text, err)
+			}
+			expect(t, method, code, want)
+		}
+	})
+}
+
+// The same holds for the checks, and for what AllowHosts refuses.
+func TestHealthWaitsForNoBody(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := pipes.Serve(new(reconcile.Manager).Health())
+		defer l.Close()
+		for host, want := range map[string]int{"localhost": http.StatusOK, "evil.example": http.StatusForbidden} {
+			c := l.Send("GET / HTTP/1.1", "Host: "+host, "Content-Length: 1")
+			defer c.Close()
+			code, text, err := pipes.Answer(c)
+			if err != nil {
+				t.Errorf("half a request to %s is answered %d %s, %v", host, code, text, err)
+			}
+			expect(t, host, code, want)
+		}
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/body"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
@@ -34,6 +35,10 @@ type Access struct {
 // What may be wanted. List is also for the list of kinds, which has no Kind. Replace may
 // also pause and resume the object, remove its finalizers, and have it reconciled: these
 // are metadata, which a PUT replaces.
+//
+// Create and Replace write annotations. With package external and its default Options.Policy one
+// of them, tend.policy, decides what may be done about the object's resource: a caller that may
+// create or replace can have a resource without a mark adopted by its name, and then deleted.
 const (
 	List            = "list"
 	Watch           = "watch"
@@ -76,6 +81,7 @@ type Handler struct {
 	o       Options
 	origin  *http.CrossOriginProtection
 	watches chan struct{} // one for each that goes on
+	lists   chan struct{} // the same
 }
 
 // New makes a handler for the kinds. It fails on a nil kind, on two of one name, and on
@@ -110,6 +116,7 @@ func New(kinds []objects.Kind, o *Options) (*Handler, error) {
 	}
 	h.o.Hosts = slices.Clone(h.o.Hosts)
 	h.watches = make(chan struct{}, h.o.Watches)
+	h.lists = make(chan struct{}, maxLists)
 	slices.SortFunc(h.kinds, func(a, b objects.Kind) int { return strings.Compare(a.Kind(), b.Kind()) })
 	return h, nil
 }
@@ -156,14 +163,18 @@ func codeOf(err error) int {
 	return http.StatusServiceUnavailable
 }
 
-// maxBody leaves room for a form of the object that is longer than the stored one.
-const maxBody = 2 * store.MaxValue
+const (
+	// maxBody leaves room for a form of the object that is longer than the stored one.
+	maxBody  = 2 * store.MaxValue
+	maxQuery = 8 << 10
+)
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	w.Header().Set("Cache-Control", "no-store")
+	body.Within(w, r, h.o.Timeout) // of refusals and reads too
 	a, q, err := h.prepare(r)
 	if err == nil {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -186,12 +197,12 @@ func (h *Handler) audit(r *http.Request, a Access, err error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	log = log.With("action", a.Do, "kind", a.Kind, "key", a.Key.String(), "from", r.RemoteAddr)
+	log = log.With("action", a.Do, "kind", store.Clip(a.Kind), "key", a.Key.String(), "from", r.RemoteAddr)
 	if a.Finalizer != "" {
-		log = log.With("finalizer", a.Finalizer)
+		log = log.With("finalizer", store.Clip(a.Finalizer))
 	}
 	if err != nil {
-		log.Warn("api: refused", "status", codeOf(err), "err", err)
+		log.Warn("api: refused", "status", codeOf(err), "err", store.Brief(err))
 		return
 	}
 	log.Info("api: written")
@@ -205,6 +216,9 @@ func (h *Handler) prepare(r *http.Request) (a Access, q url.Values, err error) {
 	// Reads too: a browser sends those of any page, and a watch takes a place.
 	if err := h.origin.Check(&http.Request{Method: http.MethodPost, Host: r.Host, Header: r.Header, URL: r.URL}); err != nil {
 		return a, nil, fail(http.StatusForbidden, "this came from another site's page")
+	}
+	if len(r.URL.RawQuery) > maxQuery { // before anything of it is logged
+		return a, nil, fail(http.StatusRequestURITooLong, "the query is longer than %d bytes", maxQuery)
 	}
 	if q, err = url.ParseQuery(r.URL.RawQuery); err != nil {
 		return a, nil, fail(http.StatusBadRequest, "the query cannot be understood")
@@ -271,13 +285,15 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, a Access, q url.
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.Timeout)
 	defer cancel()
-	conn := http.NewResponseController(w) // deadlines count where they can be set
-	_ = conn.SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime))
-	if a.Writes() {
-		_ = conn.SetReadDeadline(time.Now().Add(h.o.Timeout))
-	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime)) // where it can be set
 	switch a.Do {
 	case List:
+		select {
+		case h.lists <- struct{}{}:
+			defer func() { <-h.lists }()
+		case <-ctx.Done():
+			return fail(http.StatusServiceUnavailable, "%d lists are made already", maxLists)
+		}
 		return list(ctx, w, k, a.Namespace, q)
 	case Get:
 		o, err := k.Get(ctx, a.Key)
@@ -315,6 +331,26 @@ func object(w http.ResponseWriter, o objects.Object, err error) error {
 	}
 	w.Header().Set("ETag", strconv.Quote(o.Revision.String()))
 	return answer(w, json.RawMessage(data))
+}
+
+// changed answers with the metadata of an object, or returns the error: the rest is for callers
+// that may Get it.
+func changed(w http.ResponseWriter, o objects.Object, err error) error {
+	if err != nil {
+		return err
+	}
+	data, err := o.JSON() // its labels and annotations are without secrets
+	if err != nil {
+		return err
+	}
+	var head struct {
+		Meta json.RawMessage `json:"meta"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return err
+	}
+	w.Header().Set("ETag", strconv.Quote(o.Revision.String()))
+	return answer(w, head)
 }
 
 // revision reads the revision that the object must have; any reports a "*".
@@ -368,19 +404,23 @@ func write(ctx context.Context, w http.ResponseWriter, r *http.Request, k object
 		if err != nil { // the deletion has taken effect all the same
 			return answer(w, map[string]bool{"requested": true})
 		}
-		return object(w, o, err)
+		return changed(w, o, err)
 	case RemoveFinalizer:
 		if a.Finalizer == "" {
 			return fail(http.StatusBadRequest, "remove-finalizer needs a finalizer")
 		}
 		o, err := k.RemoveFinalizer(ctx, a.Key, a.Finalizer)
-		return object(w, o, err)
+		return changed(w, o, err)
 	}
 	o, err := objects.Do(ctx, k, a.Key, a.Do)
-	return object(w, o, err)
+	return changed(w, o, err)
 }
 
-const maxPage = 500
+const (
+	maxPage      = 500
+	maxPageBytes = 8 << 20 // with one object more; objects may be of 1 MiB
+	maxLists     = 16      // at once; the next ones wait
+)
 
 // list answers with objects in the order of their keys.
 func list(ctx context.Context, w http.ResponseWriter, k objects.Kind, namespace string, q url.Values) error {
@@ -409,15 +449,23 @@ func list(ctx context.Context, w http.ResponseWriter, k objects.Kind, namespace 
 		Broken  []broken          `json:"broken,omitempty"`
 		Next    string            `json:"next,omitempty"` // the key to ask for what is after
 	}{Kind: k.Kind(), Objects: []json.RawMessage{}}
-	for _, o := range page {
+	size := 0
+	for i, o := range page {
+		if size >= maxPageBytes {
+			page, more = page[:i], true
+			break
+		}
 		if o.Err != nil {
-			out.Broken = append(out.Broken, broken{o.Key().String(), o.Err.Error()})
+			text := o.Err.Error()
+			size += len(text)
+			out.Broken = append(out.Broken, broken{o.Key().String(), text})
 			continue
 		}
 		data, err := o.JSON()
 		if err != nil {
 			return err
 		}
+		size += len(data)
 		out.Objects = append(out.Objects, data)
 	}
 	if more {

@@ -479,6 +479,54 @@ func TestWriteThatIsRedirectedIsNoSuccess(t *testing.T) {
 	}
 }
 
+// What is refused is logged: a caller that nothing is allowed to could fill the disk with it.
+//
+// Negative controls: mutants "a query of any length is logged" and "a refusal is logged whole".
+func TestRefusalsFillNoLog(t *testing.T) {
+	w := newWorld(t, func(o *api.Options) {
+		o.Allow = func(*http.Request, api.Access) error { return errors.New(strings.Repeat("no", 4<<10)) }
+	})
+	long := strings.Repeat("a", 7<<10)
+	w.ask(t, http.StatusRequestURITooLong, "GET", "?kind="+long+long, "")
+	if w.log.Len() > 0 {
+		t.Errorf("a query that is too long leaves %d bytes in the log", w.log.Len())
+	}
+	for _, query := range []string{"?kind=" + long, "?kind=disk&key=a&do=remove-finalizer&finalizer=" + long} {
+		w.log.Reset()
+		w.ask(t, http.StatusForbidden, "POST", query+"&key=a&do=pause", "")
+		if n := w.log.Len(); n == 0 || n > 3<<10 {
+			t.Errorf("a refusal leaves %d bytes in the log", n)
+		}
+	}
+}
+
+// The answer to an action was the whole object: a caller that may reconcile it read its spec.
+//
+// Negative control: mutant "the answer to an action shows the spec".
+func TestActionsShowNoMoreThanMetadata(t *testing.T) {
+	w := newWorld(t, func(o *api.Options) {
+		o.Allow = func(_ *http.Request, a api.Access) error {
+			if a.Do == api.Get || a.Do == api.List || a.Do == api.Watch {
+				return errors.New("no reading")
+			}
+			return nil
+		}
+	})
+	o := &disk{Meta: store.Meta{Name: "a", Finalizers: []string{"a.example/f", "b.example/f"}}, Spec: spec{Size: 4711}}
+	o.SetProgressing("Refused", "a message")
+	_ = must(w.disks.Create(t.Context(), o))
+	for _, action := range []string{"do=reconcile", "do=pause", "do=resume", "do=remove-finalizer&finalizer=a.example/f", ""} {
+		method, header := "POST", []string(nil)
+		if action == "" {
+			method, header = "DELETE", []string{"If-Match", "*"}
+		}
+		text, h := w.ask(t, http.StatusOK, method, "?kind=disk&key=a&"+action, "", header...)
+		if !strings.Contains(text, `"finalizers"`) || strings.Contains(text, "4711") || strings.Contains(text, "a message") || h.Get("ETag") == "" {
+			t.Errorf("%s %s is answered %s", method, action, text)
+		}
+	}
+}
+
 // A body that does not come in, and an answer that is not read, end with the timeout.
 func TestSlowCallersAreNotWaitedFor(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) { o.Timeout = 50 * time.Millisecond })

@@ -164,7 +164,8 @@ func noAnswer(what, name string) error {
 
 // Kind returns the objects of one of the server's kinds. Its Edit reads the object and
 // replaces it, for which a kind that the server knows without its type is
-// [objects.ErrBare]; the actions of [objects.Do] are the server's.
+// [objects.ErrBare]; the actions of [objects.Do] are the server's, and what they and
+// RemoveFinalizer return has metadata only.
 func (c *Client) Kind(name string) objects.Kind { return remote{c, name} }
 
 type remote struct {

@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"time"
 
 	"github.com/tendhq/tend/internal/ascii"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
 )
 
 // actionText is what pages say about an action.
@@ -77,8 +77,7 @@ func (h *Handler) act(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return
 	}
 	// The action stands in the body, so that the body is read before Authorise is asked:
-	// up to maxBody, and for as long as a page may take.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.o.Timeout)) // where it can be set
+	// up to maxBody, and for as long as a page may take, see ServeHTTP.
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	a, err := readAction(r)
 	if err != nil {
@@ -153,7 +152,16 @@ func readAction(r *http.Request) (Action, error) {
 		}
 		a.Workers = n
 	}
-	return a.fields(), nil
+	a = a.fields()
+	if onObjects(a.Do) && a.Do != ReleasePrune {
+		// As it prints: Authorise compares, and "/a" is read as "a".
+		key, err := store.ParseKey(a.Key)
+		if err != nil {
+			return a, fmt.Errorf("%w: %w", errBadQuery, err)
+		}
+		a.Key = key.String()
+	}
+	return a, nil
 }
 
 // fields is the action with the fields that it has, without others that a request names:

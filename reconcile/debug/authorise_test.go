@@ -41,3 +41,33 @@ func TestActionIsAskedAboutWithoutFieldsThatItDoesNotHave(t *testing.T) {
 		post(t, h, http.StatusSeeOther, nil, "do", "object-remove-finalizer", "c", "bucket", "kind", "account", "key", "root", "finalizer", "cloud.example/account")
 	})
 }
+
+// A key can be written in two ways: Authorise was asked about "/root", the object that was paused
+// was root, and so it was with the keys of controllers.
+//
+// Negative control: mutant "an action is asked about with another text of the key".
+func TestActionIsAskedAboutWithTheKeyThatItIsOn(t *testing.T) {
+	var asked []string
+	others := func(o *debug.Options) {
+		o.Authorise = func(_ *http.Request, a debug.Action) error {
+			asked = append(asked, a.Key)
+			if a.Key == "root" || a.Key == "logs" {
+				return errors.New("not yours")
+			}
+			return nil
+		}
+	}
+	withObjects(t, others, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler) {
+		post(t, h, http.StatusForbidden, nil, "do", "object-pause", "kind", "account", "key", "root")
+		post(t, h, http.StatusForbidden, nil, "do", "object-pause", "kind", "account", "key", "/root")
+		post(t, h, http.StatusBadRequest, nil, "do", "object-pause", "kind", "account", "key", "a/")
+		post(t, h, http.StatusForbidden, nil, "do", "pause", "c", "bucket", "key", "logs")
+		post(t, h, http.StatusConflict, nil, "do", "pause", "c", "bucket", "key", "/logs")
+		if o := must(accounts.Get(t.Context(), store.Key{Name: "root"})); o.Paused {
+			t.Error("the account is paused")
+		}
+		if got := strings.Join(asked, " "); got != "root root logs /logs" {
+			t.Errorf("Authorise was asked about %s", got)
+		}
+	})
+}

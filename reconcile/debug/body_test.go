@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/debugworld"
+	"github.com/tendhq/tend/internal/pipes"
 	"github.com/tendhq/tend/reconcile/debug"
 )
 
@@ -36,6 +37,23 @@ func TestActionWhoseBodyDoesNotComeInIsRefused(t *testing.T) {
 	if len(asked) > 0 {
 		t.Errorf("Authorise was asked about %+v", <-asked)
 	}
+}
+
+// The body of a request that is refused, or of a page, was waited for without end in the middle of
+// the answer, with a goroutine and the page's bytes for each.
+//
+// Negative control: mutant "a page waits without end for a body that it does not read".
+func TestBodyThatIsNotReadIsNotWaitedForWithoutEnd(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, _ *world, h *debug.Handler) {
+		l := pipes.Serve(h)
+		defer l.Close()
+		for _, c := range []net.Conn{l.Half("GET", "/debug"), l.Half("POST", "/debug"), l.Half("PUT", "/debug"), l.Half("GET", "/debug?q="+strings.Repeat("a", 10<<10))} {
+			if code, _, err := pipes.Answer(c); err != nil {
+				t.Errorf("half a request is answered %d, %v", code, err)
+			}
+			c.Close()
+		}
+	})
 }
 
 // The size that a request declares is enough to refuse it.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/body"
 	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
@@ -80,8 +81,10 @@ type Action struct {
 	// Do is the action: one of reconcile's, SetWorkers or RetryFailed.
 	Do         reconcile.Action `json:"do"`
 	Controller string           `json:"controller"`
-	Key        string           `json:"key,omitempty"` // empty: the controller, or the kind, as a whole
-	Workers    int              `json:"workers,omitempty"`
+	// Key is the key as it prints, so that it can be compared; empty: the controller, or the
+	// kind, as a whole. One of a controller that prints otherwise is refused after Authorise.
+	Key     string `json:"key,omitempty"`
+	Workers int    `json:"workers,omitempty"`
 	// Kind is that of the object whose key Key is, for the actions on objects; Controller
 	// is empty then.
 	Kind      string `json:"kind,omitempty"`
@@ -185,6 +188,7 @@ func (o *Options) check() error {
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime)) // where it can be set
+	body.Within(w, r, h.o.Timeout)
 	protect(w.Header())
 	if err := reconcile.CheckHost(r, h.o.Hosts...); err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)

@@ -23,6 +23,11 @@ const maxProfile = 5 * time.Minute
 //	/debug/pprof/profile?seconds=30   processor time
 //	/debug/pprof/trace?seconds=1      an execution trace
 func profile(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet { // the pattern lets HEAD in, for which one would be made and not sent
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "only GET", http.StatusMethodNotAllowed)
+		return
+	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(maxProfile + writeTime))
 	w.Header().Set("Cache-Control", "no-store")
 	switch name := r.PathValue("name"); name {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/tendhq/tend/internal/body"
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/debug"
@@ -53,11 +55,16 @@ type Options struct {
 	Allow func(r *http.Request) error
 }
 
-// writeTime is how long an answer may take to go out, in all.
-const writeTime = time.Minute
+const (
+	readTime  = time.Minute // for a request to come in, in all
+	writeTime = time.Minute // for an answer to go out, in all
+	maxBody   = 4 << 10     // of a GET: what it holds is dropped
+)
 
 // New makes the handler. It fails on a nil m, on options of the debug page that make no
-// sense, on a collector that clashes with another, and on a pattern that does.
+// sense, on a collector that clashes with another, and on a pattern that does. A server of your
+// own that serves it needs a ReadTimeout: a handler that leaves a body unread waits for it, as
+// http.ServeMux does for paths that are not served.
 func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 	if m == nil {
 		return nil, errors.New("web: New: no Manager")
@@ -95,7 +102,7 @@ func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 	mux.Handle("GET /metrics", allowed(limited(scrape)))
 	mux.Handle("/debug", allowed(shown))
 	if opts.Pprof {
-		mux.Handle("GET /debug/pprof/{name...}", allowed(http.HandlerFunc(profile)))
+		mux.Handle("GET /debug/pprof/{name...}", allowed(dropped(http.HandlerFunc(profile))))
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(opts.Handlers)) {
 		h := opts.Handlers[pattern]
@@ -147,10 +154,25 @@ func (o *Options) scrape() (http.Handler, error) {
 	}), nil
 }
 
-// limited gives an answer a deadline, where one can be set.
+// limited gives request and answer a deadline, where one can be set.
 func limited(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return dropped(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+		h.ServeHTTP(w, r)
+	}))
+}
+
+// dropped reads the body that a GET may have before h begins. net/http would do so in the middle
+// of the answer, where h has taken its place among those that are made at once.
+func dropped(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body.Within(w, r, readTime)
+		if r.ContentLength != 0 {
+			if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+				http.Error(w, "the body is too long, or did not come in", http.StatusBadRequest)
+				return
+			}
+		}
 		h.ServeHTTP(w, r)
 	})
 }
@@ -161,6 +183,7 @@ func allow(h http.Handler, ask func(*http.Request) error) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := ask(r); err != nil {
+			body.Within(w, r, readTime) // it is not read
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
@@ -259,6 +282,9 @@ func Listen(address string, m *reconcile.Manager, o *Options) (*Server, error) {
 // Manager ends it after all other runners. Then it takes no more requests and gives those under way
 // five seconds. After one of them their contexts end, and with them what streams until its caller
 // leaves, as a watch does. It closes l.
+//
+// A request has a minute to come in, its body with it. A handler that takes longer ones sets the
+// deadline with [http.ResponseController.SetReadDeadline].
 func Serve(l net.Listener, h http.Handler) *Server { return &Server{l, h} }
 
 // A Server is a runner that serves a handler. Make one with Listen or Serve.
@@ -296,7 +322,7 @@ func (s *Server) Run(ctx context.Context) error {
 	base, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	web := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTime, IdleTimeout: 2 * time.Minute,
 		BaseContext: func(net.Listener) context.Context { return base },
 	}
 	closed := make(chan struct{})

@@ -347,6 +347,18 @@ func TestProfilesOnDemand(t *testing.T) {
 	}
 }
 
+// A HEAD had a profile made, for up to five minutes, and thrown away.
+//
+// Negative control: mutant "a HEAD makes a profile".
+func TestHeadMakesNoProfile(t *testing.T) {
+	h := must(web.New(newManager(newRemote()), &web.Options{Pprof: true}))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodHead, "http://localhost/debug/pprof/profile?seconds=0.01", nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("HEAD is answered %d", w.Code)
+	}
+}
+
 // The server ends with its manager, and lets an answer that is under way out.
 func TestServeEndsWithItsContext(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
