@@ -38,7 +38,8 @@
 //   - Nothing is allowed, also no reading, unless [Options.Allow] says so; it is asked
 //     about each request. Every write, and every refusal, is in the log.
 //   - Writes compare the revision, are validated, and carry the guards of the store.
-//   - Secrets are not in any answer; see [objects.Kind].
+//   - Secrets are not in any answer; see [objects.Kind]. A caller that may replace an object
+//     can test guesses at them, so that short ones, as a PIN, are not protected from it.
 //   - Requests of other sites' pages, and of other host names, are refused: reads too, so
 //     that no page elsewhere takes the place of a watch.
 //

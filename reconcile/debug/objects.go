@@ -58,6 +58,7 @@ type (
 		Conditions  []store.Condition `json:"conditions,omitempty"`
 		Error       string            `json:"error,omitempty"` // it cannot be decoded
 		exact       store.Key
+		object      objects.Object
 	}
 
 	objectView struct {
@@ -90,7 +91,7 @@ func rowOfObject(o objects.Object) objectRow {
 	r := objectRow{
 		Kind: o.Kind, Key: o.Key().String(), Phase: string(o.Phase), Generation: o.Generation, Observed: o.ObservedGeneration,
 		Created: o.Created, Deleted: o.Deleted, Paused: o.Paused, PausedSince: o.PausedSince, Finalizers: slices.Clone(o.Finalizers), Conditions: slices.Clone(o.Conditions),
-		exact: o.Key(),
+		exact: o.Key(), object: o,
 	}
 	if o.Err != nil {
 		r.Error = o.Err.Error()
@@ -138,6 +139,12 @@ func (h *Handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 		rows = rows[:pageRows]
 		v.Next = text(link("view", "objects", "kind", v.Kind, "q", v.Contains, "state", v.State, "after", rows[pageRows-1].Key))
 	}
+	for i := range rows {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		rows[i].Conditions = slices.Clone(rows[i].object.WithTexts().Conditions)
+	}
 	v.Objects = rows
 	return v, nil
 }
@@ -146,7 +153,7 @@ func (h *Handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 // one more than fit, if there are more.
 func (v *objectsView) read(ctx context.Context, k objects.Kind, after string) ([]objectRow, error) {
 	rows := make([]objectRow, 0, 2*pageRows)
-	for o, err := range k.All(ctx, store.Selector{}) {
+	for o, err := range objects.States(ctx, k, store.Selector{}) {
 		if err == nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
