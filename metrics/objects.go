@@ -112,7 +112,7 @@ func (w *watched) read(s sink, times *prometheus.HistogramVec) {
 		w.timed = timed
 	}()
 	nameless := 0
-	for o, err := range w.All(ctx, store.Selector{}) {
+	for o, err := range objects.States(ctx, w.Kind, store.Selector{}) {
 		if err != nil || ctx.Err() != nil {
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,5 +165,51 @@ func TestObjectIsTimedOnceAlthoughAListIsNotWhole(t *testing.T) {
 		if n := gathered(t, r)["tend_object_ready_seconds/disk"].GetHistogram().GetSampleCount(); n != 1 {
 			t.Fatalf("at scrape %d, with a list that broke off (%v) or holds what cannot be decoded (%v): %d objects were timed, want 1", i, k.broken, k.odd, n)
 		}
+	}
+}
+
+// sought is a secret that counts how often its forms are made.
+type sought string
+
+var searches atomic.Int64
+
+func (s sought) String() string {
+	searches.Add(1)
+	return string(s)
+}
+
+// A scrape looked for the secrets of every object four times, and listed two thousand
+// certificates for longer than it may: their metrics were gone.
+//
+// Seen to fail: 4 searches.
+func TestScrapeLooksForNoSecret(t *testing.T) {
+	type login struct {
+		Password sought `tend:"secret"`
+	}
+	b, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logins, err := store.New[login, struct{}](b, "login", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &store.Object[login, struct{}]{Meta: store.Meta{Name: "a"}, Spec: login{"hunter22"}}
+	o.SetProgressing("Refused", "the server refused hunter22")
+	o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.True, Reason: "Done", Message: "all is done"})
+	if _, err := logins.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	c, r := metrics.New(nil), prometheus.NewRegistry()
+	if err := errors.Join(c.AddObjects(objects.Of(logins)), r.Register(c)); err != nil {
+		t.Fatal(err)
+	}
+	searches.Store(0)
+	got := gathered(t, r)
+	if n := searches.Load(); n != 0 {
+		t.Errorf("a scrape made %d searches for secrets, want none", n)
+	}
+	if all, synced := got["tend_objects/login/all"].Gauge.GetValue(), got["tend_objects/login/synced"].Gauge.GetValue(); all != 1 || synced != 1 {
+		t.Errorf("counted are %v, and %v synced", all, synced)
 	}
 }

@@ -142,7 +142,7 @@ func (h *Webhook[K]) Refused() uint64 {
 
 // ServeHTTP answers one call.
 func (h *Webhook[K]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body.Within(w, r, bodyTimeout) // of those that are refused unread too
+	body.Within(w, r, bodyTimeout) // also where the body is not read
 	status, say, why := h.take(w, r)
 	if status == http.StatusAccepted {
 		w.WriteHeader(status)

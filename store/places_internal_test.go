@@ -170,7 +170,7 @@ func (noText) MarshalText() ([]byte, error) { return []byte("half"), errors.New(
 
 // The text that a secret makes of itself is secret too; what it failed to make is none.
 func TestTextThatASecretMakesOfItselfIsFound(t *testing.T) {
-	made, empty := secrets{found: make(map[string]bool)}, secrets{found: make(map[string]bool)}
+	made, empty := newSecrets([]string{"1-2"}), newSecrets([]string{"half of {} or &{}, 0-0, 0, invalid IP"})
 	made.walk(reflect.ValueOf(pair{1, 2}), true, 0)
 	empty.walk(reflect.ValueOf(struct {
 		A *noText

@@ -32,7 +32,8 @@ const Redacted = "(secret)"
 // line. The tag counts for everything below the
 // field: structs, slices, maps with their keys, pointers. Numbers of fewer than
 // eight digits, and values shorter than four bytes, are taken out where they stand
-// alone; booleans are not.
+// alone; booleans are not. Where the search would cost too much, each text is "(secret)"
+// as a whole: with some 50,000 lines of secrets, or a thousand and texts of 130 KB together.
 //
 // It knows the objects' values and no others: what a cloud answered with another
 // value has to be kept out of the text by the code that makes it. Kinds without such a
@@ -41,14 +42,29 @@ func (s *Store[S, T]) Redact(text string, objects ...*Object[S, T]) string {
 	if !s.secret || text == "" {
 		return text
 	}
-	v := secrets{found: map[string]bool{}}
-	for _, o := range objects {
-		if o != nil {
-			v.walk(reflect.ValueOf(&o.Spec).Elem(), false, 0)
-			v.walk(reflect.ValueOf(&o.Status).Elem(), false, 0)
-		}
+	return secretsIn([]string{text}, objects...).redact(text)
+}
+
+// RedactConditions returns the conditions of an object without its secrets in their reasons
+// and messages, as Redact takes them out.
+func (s *Store[S, T]) RedactConditions(o *Object[S, T]) []Condition {
+	if o == nil {
+		return nil
 	}
-	return v.redact(text)
+	conditions := slices.Clone(o.Conditions)
+	if !s.secret {
+		return conditions
+	}
+	var texts []string
+	for _, c := range conditions {
+		texts = append(texts, c.Reason, c.Message)
+	}
+	v := secretsIn(texts, o)
+	for i := range conditions {
+		c := &conditions[i]
+		c.Reason, c.Message = v.redact(c.Reason), v.redact(c.Message)
+	}
+	return conditions
 }
 
 // RedactError is Redact for an error: what it returns reads without the secrets,
@@ -157,11 +173,63 @@ func hasSecret(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// secrets collects what must not be shown, in every form in which it is written.
-type secrets struct{ found map[string]bool }
+// maxSearch bounds the work for the texts that are shown together, as secrets.cost counts
+// it: seconds at worst, where a writer of the store has chosen both the secrets and
+// the texts.
+const maxSearch = 1 << 27
+
+// secrets collects what must not be shown: each form of a secret that stands in one of
+// some texts. To look for a form costs no memory, and to keep all would: each line of a
+// secret has about 18.
+type secrets struct {
+	texts   string // joined
+	longest int    // the length of the longest text
+	found   map[string]bool
+	seen    map[string]bool // texts whose forms were looked for: copies of an object have the same
+	cost    int             // of the search so far; beyond maxSearch every text is a secret
+}
+
+// secretsIn looks for the secrets of objects in texts.
+func secretsIn[S, T any](texts []string, objects ...*Object[S, T]) *secrets {
+	v := newSecrets(texts)
+	for _, o := range objects {
+		if o != nil && v.longest > 0 {
+			v.walk(reflect.ValueOf(&o.Spec).Elem(), false, 0)
+			v.walk(reflect.ValueOf(&o.Status).Elem(), false, 0)
+		}
+	}
+	return v
+}
+
+func newSecrets(texts []string) *secrets {
+	v := &secrets{texts: strings.Join(texts, "\n"), found: map[string]bool{}, seen: map[string]bool{}}
+	for _, text := range texts {
+		v.longest = max(v.longest, len(text))
+	}
+	return v
+}
+
+// tooMuch reports whether the search was given up: then nothing of the texts is shown.
+func (c *secrets) tooMuch() bool { return c.cost > maxSearch }
+
+// pay counts what the search for the forms of s costs. It reports whether to search: s can be
+// in a text, and the cost of all is not too much.
+func (c *secrets) pay(s string) bool {
+	if len(s) > c.longest || c.tooMuch() { // no form is shorter than s
+		return false
+	}
+	c.cost += len(c.texts) + 4*len(s) + 1024
+	return !c.tooMuch()
+}
+
+func (c *secrets) look(form string) {
+	if strings.Contains(c.texts, form) {
+		c.found[form] = true
+	}
+}
 
 func (c *secrets) walk(v reflect.Value, secret bool, depth int) {
-	if depth > MaxDepth {
+	if depth > MaxDepth || c.tooMuch() {
 		return
 	}
 	if secret {
@@ -196,7 +264,9 @@ func (c *secrets) walk(v reflect.Value, secret bool, depth int) {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
 		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64:
 		if secret && !v.IsZero() {
-			c.found[fmt.Sprint(v)] = true
+			if n := fmt.Sprint(v); c.pay(n) {
+				c.look(n)
+			}
 		}
 	}
 }
@@ -237,9 +307,10 @@ func (c *secrets) addText(s string) {
 }
 
 func (c *secrets) addForms(s string) {
-	if s == "" {
+	if s == "" || c.seen[s] || !c.pay(s) {
 		return
 	}
+	c.seen[s] = true
 	quoted := func(q string) string { return q[1 : len(q)-1] }
 	forms := []string{
 		s, quoted(strconv.Quote(s)), quoted(strconv.QuoteToASCII(s)), url.QueryEscape(s), url.PathEscape(s),
@@ -253,7 +324,7 @@ func (c *secrets) addForms(s string) {
 		forms = append(forms, quoted(string(text)))
 	}
 	for _, f := range forms {
-		c.found[f] = true
+		c.look(f)
 	}
 }
 
@@ -265,17 +336,25 @@ const (
 )
 
 func (c *secrets) redact(text string) string {
+	switch {
+	case text == "":
+		return text
+	case c.tooMuch():
+		return Redacted
+	}
 	var pairs []string
 	var short []string
 	for f := range c.found {
-		_, err := strconv.ParseFloat(f, 64)
 		switch {
 		case !strings.Contains(text, f):
-		case len(f) < shortSecret || err == nil && len(f) < shortNumber:
+		case len(f) < shortSecret || len(f) < shortNumber && isNumber(f):
 			short = append(short, f)
 		default:
 			pairs = append(pairs, f)
 		}
+	}
+	if pairs == nil && short == nil {
+		return text
 	}
 	longestFirst := func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }
 	slices.SortFunc(pairs, longestFirst)
@@ -289,6 +368,11 @@ func (c *secrets) redact(text string) string {
 		text = replaceWord(text, f)
 	}
 	return text
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseFloat(s, 64)
+	return err == nil
 }
 
 // replaceWord replaces word where no letter or digit is beside it.

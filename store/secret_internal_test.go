@@ -40,7 +40,7 @@ func TestSecretsAreFoundInEachPlace(t *testing.T) {
 		if !hasSecret(reflect.TypeOf(v), make(map[reflect.Type]bool)) {
 			t.Errorf("%s: %T has no secret", place, v)
 		}
-		c := secrets{found: make(map[string]bool)}
+		c := newSecrets([]string{"hunter22 plain <nil>"})
 		c.walk(reflect.ValueOf(v), false, 0)
 		if !c.found["hunter22"] || c.found["plain"] || c.found["<nil>"] {
 			t.Errorf("%s: found are %v, want the code alone", place, c.found)
@@ -51,11 +51,24 @@ func TestSecretsAreFoundInEachPlace(t *testing.T) {
 			t.Errorf("%T has a secret, and no tag", v)
 		}
 	}
-	c := secrets{found: make(map[string]bool)}
+	c := newSecrets([]string{"plain, in several\nlines"})
 	c.walk(reflect.ValueOf(badge{"plain", "in several\nlines"}), false, 0)
+	if !c.found["in several\nlines"] || !c.found["lines"] {
+		t.Errorf("found are %v", c.found)
+	}
 	for text := range c.found {
 		if strings.Contains(text, "plain") {
 			t.Errorf("found is %q", text)
 		}
+	}
+}
+
+// A run redacts with three copies of its object, and a batch with two of each.
+func TestSecretOfCopiesIsSearchedOnce(t *testing.T) {
+	o := &Object[badge, badge]{Spec: badge{"plain", "hunter22\nand more"}}
+	texts := []string{"the first text has hunter22", "the second has\nand more"}
+	one, three := secretsIn(texts, o), secretsIn(texts, o, nil, &Object[badge, badge]{Spec: o.Spec, Status: o.Spec}, o)
+	if one.cost == 0 || three.cost != one.cost || len(three.found) != 2 {
+		t.Errorf("one costs %d, three copies %d; found are %v", one.cost, three.cost, three.found)
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 // Show returns the JSON of an object without its secrets: "(secret)" ([Redacted]) stands
 // in place of each field tagged tend:"secret" that is not empty, and where the value of
-// one stands in other fields of spec and status, in conditions, labels and annotations.
+// one stands in other fields of spec and status, in conditions, labels and annotations
+// (all of these whole, where [Store.Redact] would give up its search).
 // It is the form in which people and programs read and edit objects; [Store.Parse]
 // reads it.
 func (s *Store[S, T]) Show(o *Object[S, T]) ([]byte, error) {
@@ -35,11 +36,10 @@ func (s *Store[S, T]) Show(o *Object[S, T]) ([]byte, error) {
 
 // hide takes the secrets of o out of its JSON.
 func (s *Store[S, T]) hide(tree map[string]any, o *Object[S, T]) {
-	v := secrets{found: map[string]bool{}}
-	v.walk(reflect.ValueOf(&o.Spec).Elem(), false, 0)
-	v.walk(reflect.ValueOf(&o.Status).Elem(), false, 0)
-	tree["spec"] = v.redactTree(hideFields(reflect.ValueOf(&o.Spec).Elem(), tree["spec"]))
-	tree["status"] = v.redactTree(hideFields(reflect.ValueOf(&o.Status).Elem(), tree["status"]))
+	tree["spec"] = hideFields(reflect.ValueOf(&o.Spec).Elem(), tree["spec"])
+	tree["status"] = hideFields(reflect.ValueOf(&o.Status).Elem(), tree["status"])
+	v := secretsIn(textsOf(tree, nil), o)
+	tree["spec"], tree["status"] = v.redactTree(tree["spec"]), v.redactTree(tree["status"])
 	conditions, _ := tree["conditions"].([]any)
 	for _, c := range conditions {
 		for _, name := range []string{"reason", "message"} {
@@ -56,6 +56,25 @@ func (s *Store[S, T]) hide(tree map[string]any, o *Object[S, T]) {
 	}
 }
 
+// textsOf appends every text and number of decoded JSON.
+func textsOf(x any, texts []string) []string {
+	switch x := x.(type) {
+	case string:
+		return append(texts, x)
+	case json.Number:
+		return append(texts, x.String())
+	case []any:
+		for _, v := range x {
+			texts = textsOf(v, texts)
+		}
+	case map[string]any:
+		for k, v := range x {
+			texts = textsOf(v, append(texts, k))
+		}
+	}
+	return texts
+}
+
 // redactTree takes the secrets out of every text and number of decoded JSON.
 func (c *secrets) redactTree(x any) any {
 	switch x := x.(type) {
@@ -70,6 +89,9 @@ func (c *secrets) redactTree(x any) any {
 			x[i] = c.redactTree(x[i])
 		}
 	case map[string]any:
+		if c.tooMuch() { // not by key: all would be one, and hold one of the values
+			return map[string]any{Redacted: Redacted}
+		}
 		clean := make(map[string]any, len(x))
 		for k, v := range x {
 			clean[c.redact(k)] = c.redactTree(v)
@@ -249,24 +271,30 @@ func revealed(x, shown, full any, path string) (any, error) {
 	case []any:
 		had, _ := shown.([]any)
 		values, _ := full.([]any)
+		at := map[string][]int{} // the places of the stored elements by what is shown of them
+		for j, h := range had {
+			text := jsonOf(h)
+			at[text] = append(at[text], j)
+		}
 		for i := range x {
 			if !mentionsSecret(x[i]) {
 				continue
 			}
-			j, same := slices.IndexFunc(had, func(h any) bool { return reflect.DeepEqual(h, x[i]) }), 0
-			for _, h := range had {
-				if reflect.DeepEqual(h, x[i]) {
-					same++
-				}
-			}
-			if same != 1 || j >= len(values) {
+			j := at[jsonOf(x[i])]
+			if len(j) != 1 || j[0] >= len(values) {
 				return nil, fmt.Errorf("field %s[%d]: %w", strings.TrimPrefix(path, "."), i, errNoSecret)
 			}
-			x[i] = values[j]
+			x[i] = values[j[0]]
 		}
 		return x, nil
 	}
 	return nil, fmt.Errorf("field %s: %w", strings.TrimPrefix(path, "."), errNoSecret)
+}
+
+// jsonOf is decoded JSON as a text, to compare it.
+func jsonOf(x any) string {
+	text, _ := json.Marshal(x) // what was decoded can be encoded
+	return string(text)
 }
 
 // mentionsSecret reports whether [Redacted] stands somewhere in decoded JSON.

@@ -81,7 +81,7 @@ type Handler struct {
 	o       Options
 	origin  *http.CrossOriginProtection
 	watches chan struct{} // one for each that goes on
-	lists   chan struct{} // the same
+	lists   chan struct{} // one for each that is being made
 }
 
 // New makes a handler for the kinds. It fails on a nil kind, on two of one name, and on
@@ -174,7 +174,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	w.Header().Set("Cache-Control", "no-store")
-	body.Within(w, r, h.o.Timeout) // of refusals and reads too
+	body.Within(w, r, h.o.Timeout) // also where the body is not read
 	a, q, err := h.prepare(r)
 	if err == nil {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -288,13 +288,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, a Access, q url.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime)) // where it can be set
 	switch a.Do {
 	case List:
-		select {
-		case h.lists <- struct{}{}:
-			defer func() { <-h.lists }()
-		case <-ctx.Done():
-			return fail(http.StatusServiceUnavailable, "%d lists are made already", maxLists)
+		page, err := h.list(ctx, k, a.Namespace, q)
+		if err != nil {
+			return err
 		}
-		return list(ctx, w, k, a.Namespace, q)
+		return answer(w, page) // a caller that reads slowly keeps no other from its list
 	case Get:
 		o, err := k.Get(ctx, a.Key)
 		return object(w, o, err)
@@ -422,35 +420,49 @@ const (
 	maxLists     = 16      // at once; the next ones wait
 )
 
-// list answers with objects in the order of their keys.
-func list(ctx context.Context, w http.ResponseWriter, k objects.Kind, namespace string, q url.Values) error {
+// broken is an object that cannot be decoded.
+type broken struct {
+	Key   string `json:"key"`
+	Error string `json:"error"`
+}
+
+// objectsPage is the answer to a list.
+type objectsPage struct {
+	Kind    string            `json:"kind"`
+	Objects []json.RawMessage `json:"objects"`
+	Broken  []broken          `json:"broken,omitempty"`
+	Next    string            `json:"next,omitempty"` // the key to ask for what is after
+}
+
+// list makes a page of objects in the order of their keys.
+func (h *Handler) list(ctx context.Context, k objects.Kind, namespace string, q url.Values) (*objectsPage, error) {
 	sel, err := store.ParseSelector(q.Get("labels"))
 	if err != nil {
-		return &failure{http.StatusBadRequest, err}
+		return nil, &failure{http.StatusBadRequest, err}
 	}
 	sel.Namespace = namespace
 	limit := maxPage
 	if text := q.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPage {
-			return fail(http.StatusBadRequest, "limit is a number from 1 to %d", maxPage)
+			return nil, fail(http.StatusBadRequest, "limit is a number from 1 to %d", maxPage)
 		}
+	}
+	select {
+	case h.lists <- struct{}{}:
+		defer func() { <-h.lists }()
+	case <-ctx.Done():
+		return nil, fail(http.StatusServiceUnavailable, "%d lists are made already", maxLists)
 	}
 	page, more, err := objects.List(ctx, k, objects.Query{Selector: sel, Contains: q.Get("q"), After: q.Get("after"), Limit: limit})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	type broken struct {
-		Key   string `json:"key"`
-		Error string `json:"error"`
-	}
-	out := struct {
-		Kind    string            `json:"kind"`
-		Objects []json.RawMessage `json:"objects"`
-		Broken  []broken          `json:"broken,omitempty"`
-		Next    string            `json:"next,omitempty"` // the key to ask for what is after
-	}{Kind: k.Kind(), Objects: []json.RawMessage{}}
+	out := &objectsPage{Kind: k.Kind(), Objects: []json.RawMessage{}}
 	size := 0
 	for i, o := range page {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if size >= maxPageBytes {
 			page, more = page[:i], true
 			break
@@ -463,7 +475,7 @@ func list(ctx context.Context, w http.ResponseWriter, k objects.Kind, namespace 
 		}
 		data, err := o.JSON()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		size += len(data)
 		out.Objects = append(out.Objects, data)
@@ -471,5 +483,5 @@ func list(ctx context.Context, w http.ResponseWriter, k objects.Kind, namespace 
 	if more {
 		out.Next = page[len(page)-1].Key().String()
 	}
-	return answer(w, out)
+	return out, nil
 }

@@ -117,7 +117,7 @@ func failed(resp *http.Response) error {
 		kind = store.ErrNotFound
 	case http.StatusPreconditionFailed:
 		kind = store.ErrConflict
-	case http.StatusUnprocessableEntity, http.StatusBadRequest, http.StatusRequestEntityTooLarge:
+	case http.StatusUnprocessableEntity, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong:
 		kind = store.ErrInvalid
 	default:
 		return err

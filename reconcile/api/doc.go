@@ -18,7 +18,8 @@
 //	                               (a revision)
 //	GET    ?kind=K&key=X           one object; its revision is the ETag
 //	PUT    ?kind=K&key=X           creates it (If-None-Match: *), or replaces its spec and
-//	                               metadata (If-Match: "revision")
+//	                               metadata (If-Match: "revision"); the answer is the whole
+//	                               object, so that replacing includes reading
 //	DELETE ?kind=K&key=X           asks for its deletion (If-Match: "revision" or *); the answer
 //	                               is its metadata, {"gone": true}, or {"requested": true} if
 //	                               what is left of it cannot be read
@@ -40,7 +41,8 @@
 //   - Nothing is allowed, also no reading, unless [Options.Allow] says so; it is asked
 //     about each request. Every write, and every refusal, is in the log.
 //   - Writes compare the revision, are validated, and carry the guards of the store.
-//   - Secrets are not in any answer; see [objects.Kind].
+//   - Secrets are not in any answer; see [objects.Kind]. A caller that may replace an object
+//     can test guesses at them, so that short ones, as a PIN, are not protected from it.
 //   - Requests of other host names are refused, and writes of other sites' pages. Their reads
 //     too, over HTTPS and at localhost, so that no page takes the place of a watch; over plain
 //     HTTP to an IP address a browser does not say which page a read comes from.

@@ -82,7 +82,7 @@ type Action struct {
 	Do         reconcile.Action `json:"do"`
 	Controller string           `json:"controller"`
 	// Key is the key as it prints, so that it can be compared; empty: the controller, or the
-	// kind, as a whole. One of a controller that prints otherwise is refused after Authorise.
+	// kind, as a whole. Another text of a controller's key is refused, after Authorise.
 	Key     string `json:"key,omitempty"`
 	Workers int    `json:"workers,omitempty"`
 	// Kind is that of the object whose key Key is, for the actions on objects; Controller

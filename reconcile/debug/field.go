@@ -79,7 +79,7 @@ func (h *Handler) field(ctx context.Context) *fieldView {
 }
 
 func (f *fieldKind) read(ctx context.Context, k objects.Kind, kept *int) error {
-	for o, err := range k.All(ctx, store.Selector{}) {
+	for o, err := range objects.States(ctx, k, store.Selector{}) {
 		if err == nil {
 			err = context.Cause(ctx)
 		}

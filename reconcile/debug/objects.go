@@ -58,6 +58,7 @@ type (
 		Conditions  []store.Condition `json:"conditions,omitempty"`
 		Error       string            `json:"error,omitempty"` // it cannot be decoded
 		exact       store.Key
+		object      objects.Object
 	}
 
 	objectView struct {
@@ -90,7 +91,7 @@ func rowOfObject(o objects.Object) objectRow {
 	r := objectRow{
 		Kind: o.Kind, Key: o.Key().String(), Phase: string(o.Phase), Generation: o.Generation, Observed: o.ObservedGeneration,
 		Created: o.Created, Deleted: o.Deleted, Paused: o.Paused, PausedSince: o.PausedSince, Finalizers: slices.Clone(o.Finalizers), Conditions: slices.Clone(o.Conditions),
-		exact: o.Key(),
+		exact: o.Key(), object: o,
 	}
 	if o.Err != nil {
 		r.Error = o.Err.Error()
@@ -138,6 +139,9 @@ func (h *Handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 		rows = rows[:pageRows]
 		v.Next = text(link("view", "objects", "kind", v.Kind, "q", v.Contains, "state", v.State, "after", rows[pageRows-1].Key))
 	}
+	if err := addTexts(ctx, rows); err != nil {
+		return nil, err
+	}
 	v.Objects = rows
 	return v, nil
 }
@@ -146,7 +150,7 @@ func (h *Handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 // one more than fit, if there are more.
 func (v *objectsView) read(ctx context.Context, k objects.Kind, after string) ([]objectRow, error) {
 	rows := make([]objectRow, 0, 2*pageRows)
-	for o, err := range k.All(ctx, store.Selector{}) {
+	for o, err := range objects.States(ctx, k, store.Selector{}) {
 		if err == nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -190,6 +194,7 @@ func (h *Handler) object(ctx context.Context, kind, printed string) (*objectView
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBadQuery, err)
 	}
+	printed = key.String() // "/a" is "a"
 	o, err := k.Get(ctx, key)
 	if broken, ok := errors.AsType[*store.DecodeError](err); ok {
 		o, err = objects.Object{Kind: kind, Err: broken}, nil
@@ -225,6 +230,17 @@ func (h *Handler) object(ctx context.Context, kind, printed string) (*objectView
 	return v, nil
 }
 
+// addTexts adds the reasons and messages of conditions to the rows that are shown.
+func addTexts(ctx context.Context, rows []objectRow) error {
+	for i := range rows {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		rows[i].Conditions = slices.Clone(rows[i].object.WithTexts().Conditions)
+	}
+	return nil
+}
+
 // heldUp says what the deletion of an object waits for.
 func heldUp(o objects.Object, now time.Time) string {
 	if !o.Deleting() {
@@ -250,6 +266,9 @@ func (h *Handler) searchObjects(ctx context.Context, v *searchView) {
 		if len(rows) > someRows {
 			rows = rows[:someRows]
 			v.MoreKinds = append(v.MoreKinds, k.Kind())
+		}
+		if addTexts(ctx, rows) != nil {
+			return // the page as a whole is too late
 		}
 		v.Objects = append(v.Objects, rows...)
 	}

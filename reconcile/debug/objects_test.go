@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/tendhq/tend/reconcile/debug"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
 	"github.com/tendhq/tend/store/objects"
 )
 
@@ -127,6 +129,50 @@ func TestObjectsArePaged(t *testing.T) {
 		}
 		if seen != 250 {
 			t.Errorf("%d objects over all pages, want 250", seen)
+		}
+	})
+}
+
+// sought is a secret that counts how often its forms are made.
+type sought string
+
+var searches atomic.Int64
+
+func (s sought) String() string {
+	searches.Add(1)
+	return string(s)
+}
+
+// The overview and each page of objects looked four times for the secrets of every object,
+// and said of a kind of two thousand certificates that it cannot be listed.
+//
+// Seen to fail: 440 searches for the overview, and as many for the page.
+func TestPagesLookForTheSecretsOfWhatTheyShow(t *testing.T) {
+	type login struct {
+		Password sought `tend:"secret"`
+	}
+	var logins *store.Store[login, status]
+	withObjects(t, func(o *debug.Options) {
+		logins = must(store.New[login, status](must(memory.New(nil)), "login", nil))
+		o.Objects = []objects.Kind{objects.Of(logins)}
+	}, func(t *testing.T, _ *world, _ *store.Store[signIn, status], h *debug.Handler) {
+		for i := range 110 {
+			o := &store.Object[login, status]{Meta: store.Meta{Name: fmt.Sprintf("user-%03d", i)}, Spec: login{"hunter2-secret"}}
+			o.SetProgressing("Refused", "the cloud refused hunter2-secret")
+			o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: "Refused", Message: "the cloud refused hunter2-secret"})
+			_ = must(logins.Create(t.Context(), o))
+		}
+		searches.Store(0)
+		wantAll(t, get(t, h, http.StatusOK, "format", "json"), `"login"`, `"failing": 110`)
+		if n := searches.Load(); n != 0 {
+			t.Errorf("the overview made %d searches for secrets, want none", n)
+		}
+		text := get(t, h, http.StatusOK, "view", "objects", "kind", "login", "q", "user-10", "format", "json")
+		if n := searches.Load(); n != 10 {
+			t.Errorf("a page of 10 objects made %d searches for secrets, want one for each", n)
+		}
+		if n := strings.Count(text, "the cloud refused (secret)"); n != 20 || strings.Contains(text, "hunter2") {
+			t.Errorf("10 objects show %d texts:\n%s", n, text)
 		}
 	})
 }

@@ -437,6 +437,9 @@ func (h *Handler) key(ctx context.Context, name, printed string) (*keyView, erro
 		return nil, fmt.Errorf("%w: no controller of that name", errNoView)
 	}
 	snap := c.Snapshot()
+	if k, err := store.ParseKey(printed); err == nil && snap.Kind != "" {
+		printed = k.String() // of an object: "/a" is "a"
+	}
 	v := &keyView{Controller: name, Key: printed, exact: printed, Recent: c.RecentRuns(ctx, printed)}
 	if k, ok := c.Key(ctx, printed); ok {
 		row := rowOf(k, snap)

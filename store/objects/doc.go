@@ -14,6 +14,10 @@
 //
 // # What it does not
 //
+// A caller that may write an object can guess its secrets: it writes guesses into an
+// annotation, and the right one reads "(secret)". Short secrets, as a PIN, are not protected
+// from it, long random ones are.
+//
 // [Bare] cannot know which fields of a spec are secret, so it shows none unless told to,
 // and writes metadata only.
 package objects

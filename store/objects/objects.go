@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
@@ -52,13 +53,14 @@ type Rewriter interface {
 type Object struct {
 	Kind string
 	store.Meta
-	Conditions         []store.Condition // without secrets
+	Conditions         []store.Condition // without secrets; of [States] some have no texts
 	Phase              store.Phase
 	ObservedGeneration int64
 	// Err says that the object cannot be decoded; nothing but its key is known.
 	Err error
 
-	show func() ([]byte, error)
+	show  func() ([]byte, error)
+	texts func() []store.Condition // the conditions with their texts; nil: Conditions has them
 }
 
 // Event is a change of one object, see [store.Event].
@@ -82,6 +84,14 @@ func (o Object) JSON() ([]byte, error) {
 	return o.show()
 }
 
+// WithTexts returns an object of [States] with the reasons and messages of its conditions.
+func (o Object) WithTexts() Object {
+	if o.texts != nil {
+		o.Conditions, o.texts = o.texts(), nil
+	}
+	return o
+}
+
 // Of returns the objects of a store.
 func Of[S, T any](s *store.Store[S, T]) Kind { return kind[S, T]{s, nil} }
 
@@ -99,15 +109,18 @@ func (k kind[S, T]) Kind() string { return k.store.Kind() }
 // Rewrite implements [Rewriter].
 func (k kind[S, T]) Rewrite(ctx context.Context) (int, error) { return store.Rewrite(ctx, k.store) }
 
-func (k kind[S, T]) object(o *store.Object[S, T]) Object {
+func (k kind[S, T]) object(o *store.Object[S, T]) Object { return k.state(o).WithTexts() }
+
+// state is object without the texts of the conditions, if secrets may be in them.
+func (k kind[S, T]) state(o *store.Object[S, T]) Object {
 	v := Object{Kind: k.Kind(), Meta: o.Meta, Conditions: o.Conditions, Phase: o.Phase, ObservedGeneration: o.ObservedGeneration}
 	v.show = func() ([]byte, error) { return k.store.Show(o) }
 	if k.store.HasSecrets() {
-		v.Conditions = make([]store.Condition, len(o.Conditions))
-		for i, c := range o.Conditions {
-			c.Reason, c.Message = k.store.Redact(c.Reason, o), k.store.Redact(c.Message, o)
-			v.Conditions[i] = c
+		v.Conditions = slices.Clone(o.Conditions)
+		for i := range v.Conditions {
+			v.Conditions[i].Reason, v.Conditions[i].Message = "", ""
 		}
+		v.texts = func() []store.Condition { return k.store.RedactConditions(o) }
 	}
 	return v
 }
@@ -126,6 +139,17 @@ func (k kind[S, T]) Get(ctx context.Context, key store.Key) (Object, error) {
 
 func (k kind[S, T]) All(ctx context.Context, sel store.Selector) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
+		for o, err := range k.states(ctx, sel) {
+			if !yield(o.WithTexts(), err) {
+				return
+			}
+		}
+	}
+}
+
+// states implements [States].
+func (k kind[S, T]) states(ctx context.Context, sel store.Selector) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
 		if k.cache != nil {
 			k.cached(sel)(yield)
 			return
@@ -133,7 +157,7 @@ func (k kind[S, T]) All(ctx context.Context, sel store.Selector) iter.Seq2[Objec
 		for o, err := range k.store.All(ctx, sel) {
 			var v Object
 			if err == nil {
-				v = k.object(o)
+				v = k.state(o)
 			} else if broken, ok := errors.AsType[*store.DecodeError](err); ok {
 				v = k.undecodable(broken.Key, err)
 				v.Revision = broken.Revision
@@ -152,7 +176,7 @@ func (k kind[S, T]) undecodable(key store.Key, err error) Object {
 	return v
 }
 
-// cached is All of a cache. Of an object that cannot be decoded the cache may hold an
+// cached is states of a cache. Of an object that cannot be decoded the cache may hold an
 // older version, which is left out.
 func (k kind[S, T]) cached(sel store.Selector) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
@@ -164,7 +188,7 @@ func (k kind[S, T]) cached(sel store.Selector) iter.Seq2[Object, error] {
 		}
 		broken := k.cache.Snapshot().Undecodable
 		for o := range k.cache.All() {
-			if _, is := broken[o.Key()]; !is && sel.Matches(&o.Meta) && !yield(k.object(o), nil) {
+			if _, is := broken[o.Key()]; !is && sel.Matches(&o.Meta) && !yield(k.state(o), nil) {
 				return
 			}
 		}

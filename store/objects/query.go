@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -20,13 +21,26 @@ type Query struct {
 	Limit    int    // zero: all
 }
 
+// States yields what [Kind.All] does. Conditions of a kind with secrets have neither a
+// Reason nor a Message: to take the secrets out of them costs more than all else of a
+// listing. [Object.WithTexts] adds them to one object. A Kind of another package, and one
+// that wraps another, yields what its All does.
+func States(ctx context.Context, k Kind, sel store.Selector) iter.Seq2[Object, error] {
+	if s, ok := k.(interface {
+		states(ctx context.Context, sel store.Selector) iter.Seq2[Object, error]
+	}); ok {
+		return s.states(ctx, sel)
+	}
+	return k.All(ctx, sel)
+}
+
 // List returns objects in the order of their printed keys, and whether there are more.
 // It looks at all objects of the kind, and keeps at most twice Limit.
 func List(ctx context.Context, k Kind, q Query) (page []Object, more bool, err error) {
 	if k == nil {
 		return nil, false, fmt.Errorf("%w: objects: List: a nil kind", store.ErrInvalid)
 	}
-	for o, err := range k.All(ctx, q.Selector) {
+	for o, err := range States(ctx, k, q.Selector) {
 		if err == nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -43,9 +57,15 @@ func List(ctx context.Context, k Kind, q Query) (page []Object, more bool, err e
 	}
 	slices.SortFunc(page, Compare)
 	if q.Limit > 0 && len(page) > q.Limit {
-		return page[:q.Limit], true, nil
+		page, more = page[:q.Limit], true
 	}
-	return page, false, nil
+	for i := range page {
+		if ctx.Err() != nil {
+			return nil, false, context.Cause(ctx)
+		}
+		page[i] = page[i].WithTexts()
+	}
+	return page, more, nil
 }
 
 // Do reconciles an object now ("reconcile"), or pauses or resumes it on every server.
