@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/pipes"
 	"github.com/tendhq/tend/reconcile/api"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
@@ -65,7 +67,7 @@ func (k stuck) All(ctx context.Context, sel store.Selector) iter.Seq2[objects.Ob
 	return k.disksKind.All(ctx, sel)
 }
 
-// Lists hold what they answer in memory, and any number of them were made at once.
+// The lists that are made at once hold objects in memory. There was no bound on their number.
 //
 // Negative control: mutant "any number of lists are made at once".
 func TestListsAreMadeInTurns(t *testing.T) {
@@ -99,4 +101,67 @@ func TestListsAreMadeInTurns(t *testing.T) {
 			t.Errorf("the next list is answered %d", code)
 		}
 	})
+}
+
+// Requests whose bodies do not come in, and callers that do not read, keep no other caller from
+// its list: a page is made in its turn, and sent after it.
+//
+// Negative control: with the place held until the answer was sent, the list was 503.
+func TestCallersThatStandStillHoldUpNoList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disks := must(store.New[spec, status](must(memory.New(nil)), "disk", nil))
+		for i := range 30 { // more than net/http keeps back for the end of the handler
+			o := &store.Object[spec, status]{Meta: store.Meta{Name: fmt.Sprint("d", i), Annotations: map[string]string{"note": strings.Repeat("x", 4096)}}}
+			must(disks.Create(t.Context(), o))
+		}
+		l := pipes.Serve(must(api.New([]objects.Kind{objects.Of(disks)}, &api.Options{Allow: allowAll, Timeout: time.Minute})))
+		defer l.Close()
+		for range 16 {
+			defer l.Half(http.MethodGet, "/?kind=disk").Close()
+			defer l.Send("GET /?kind=disk HTTP/1.1", "Host: localhost").Close()
+		}
+		synctest.Wait()
+		began := time.Now()
+		if status, _, err := l.Whole(http.MethodGet, "/?kind=disk"); status != http.StatusOK || err != nil {
+			t.Errorf("a list beside callers that stand still: %d, %v", status, err)
+		}
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("it waited for %v", waited)
+		}
+	})
+}
+
+// Options.Timeout ends a list that takes long to make, however short its answer is.
+//
+// Negative control: without the look at the context the answer was 200 after an hour.
+func TestListThatTakesLongEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disks := must(store.New[slow, status](must(memory.New(nil)), "disk", nil))
+		for i := range 60 {
+			must(disks.Create(t.Context(), &store.Object[slow, status]{Meta: store.Meta{Name: fmt.Sprint("d", i)}, Spec: slow{Pin: "hunter22"}}))
+		}
+		slowness.Store(int64(time.Minute))
+		defer slowness.Store(0)
+		h := must(api.New([]objects.Kind{objects.Of(disks)}, &api.Options{Allow: allowAll, Timeout: time.Minute}))
+		w, began := httptest.NewRecorder(), time.Now()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/?kind=disk", nil))
+		if took := time.Since(began); w.Code != http.StatusServiceUnavailable || took > 3*time.Minute {
+			t.Errorf("it is answered %d after %v", w.Code, took)
+		}
+	})
+}
+
+// slow is a spec that takes its time to be shown.
+type slow struct {
+	Pin pin `tend:"secret"`
+}
+
+type pin string
+
+var slowness atomic.Int64
+
+// String is called where secrets are looked for.
+func (p pin) String() string {
+	time.Sleep(time.Duration(slowness.Load()))
+	return string(p)
 }

@@ -3,6 +3,7 @@ package debug_test
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,15 @@ func TestActionIsAskedAboutWithTheKeyThatItIsOn(t *testing.T) {
 		}
 		if got := strings.Join(asked, " "); got != "root root logs /logs" {
 			t.Errorf("Authorise was asked about %s", got)
+		}
+		// To look at, it may be written in both.
+		for _, page := range [][]string{{"view", "object", "kind", "account", "key", "root"}, {"c", "bucket", "key", "logs"}} {
+			of := func(key string) string {
+				return get(t, h, http.StatusOK, append(slices.Clone(page[:len(page)-1]), key, "format", "json")...)
+			}
+			if one, other := of(page[len(page)-1]), of("/"+page[len(page)-1]); one != other {
+				t.Errorf("%s:\n%s\nand with a slash:\n%s", page, one, other)
+			}
 		}
 	})
 }
