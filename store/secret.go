@@ -336,10 +336,10 @@ const (
 )
 
 func (c *secrets) redact(text string) string {
-	switch {
-	case text == "":
+	if text == "" {
 		return text
-	case c.tooMuch():
+	}
+	if c.tooMuch() {
 		return Redacted
 	}
 	var pairs []string

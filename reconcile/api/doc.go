@@ -18,8 +18,7 @@
 //	                               (a revision)
 //	GET    ?kind=K&key=X           one object; its revision is the ETag
 //	PUT    ?kind=K&key=X           creates it (If-None-Match: *), or replaces its spec and
-//	                               metadata (If-Match: "revision"); the answer is the whole
-//	                               object, so that replacing includes reading
+//	                               metadata (If-Match: "revision"), and reads the whole of it
 //	DELETE ?kind=K&key=X           asks for its deletion (If-Match: "revision" or *); the answer
 //	                               is its metadata, {"gone": true}, or {"requested": true} if
 //	                               what is left of it cannot be read
