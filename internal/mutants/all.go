@@ -2460,6 +2460,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestPlanHidesNoStepFromATerminal",
 	},
 	{
+		Name: "fields are filled in from what is another's",
+		File: "reconcile/external/decide.go", Old: "return v.seen.Exists && slices.Contains(", New: "return !BROKEN && v.seen.Exists && slices.Contains(",
+		Package: "reconcile/external", Test: "TestLateInitialisationTakesNothingFromWhatIsAnothers",
+	},
+	{
 		Name: "a plan begins the creation grace",
 		File: "reconcile/external/plan.go", Old: "\tv := r.look(o, policy, r.seen.peek", New: "\tif BROKEN {\n\t\tr.seen.note(o.Key(), o.UID, o.Intent)\n\t}\n\tv := r.look(o, policy, r.seen.peek",
 		Package: "reconcile/external", Test: "TestPlanDuringACreateShortensNoGrace",

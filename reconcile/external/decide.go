@@ -1,6 +1,9 @@
 package external
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Naming says how a resource can be found again when it is not known whether its
 // creation succeeded.
@@ -158,6 +161,12 @@ func (v view) decideExisting() action {
 		return doUpdate
 	}
 	return doTolerate
+}
+
+// ofAnother reports whether what was seen is not, or may not be, the object's: no field of the
+// object is filled in from it.
+func (v view) ofAnother() bool {
+	return v.seen.Exists && slices.Contains([]action{doRefuse, doWait}, v.decideExisting())
 }
 
 // decideDeletion deletes what carries our mark, with this object's uid. What

@@ -375,7 +375,7 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	if a.view.deleting {
 		return nil
 	}
-	if a.late != nil && a.view.policy.Has(LateInit) {
+	if a.late != nil && a.view.policy.Has(LateInit) && !a.view.ofAnother() {
 		if err := a.Write(ctx, func(o *store.Object[S, T]) error { o.Spec = *a.late; return nil }); err != nil {
 			return fmt.Errorf("late initialisation: %w", err)
 		}

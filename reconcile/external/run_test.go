@@ -475,6 +475,34 @@ func TestLateInitialisationGoesByThePolicy(t *testing.T) {
 	})
 }
 
+// What is not the object's fills in none of its fields: they would be those of a stranger, and
+// stay when the object gets a resource of its own. What is taken over does.
+//
+// promise E2. Negative control: the mutant "fields are filled in from what is another's".
+func TestLateInitialisationTakesNothingFromWhatIsAnothers(t *testing.T) {
+	another := tags(external.Mark{Installation: "elsewhere", Kind: "Disk", Key: store.Key{Namespace: "t", Name: "a"}, UID: "u"})
+	for name, c := range map[string]struct {
+		tags   map[string]string
+		policy external.Policy
+		want   string
+	}{
+		"it carries the mark of another": {another, external.All | external.Adopt, ""},
+		"it is unmarked":                 {nil, external.All, ""},
+		"it is unmarked, and taken over": {nil, external.All | external.Adopt, "zone-9"},
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.o.Policy = func(*disk) (external.Policy, error) { return c.policy, nil }
+			w.restart(nil)
+			w.cloud.Put(reconciletest.Resource{Name: "t-a", Tags: c.tags, Props: map[string]string{"size": "1", "zone": "zone-9"}})
+			w.declare(func(o *disk) { o.Spec.Zone = "" })
+			w.run()
+			if o := w.get(); o.Spec.Zone != c.want {
+				t.Errorf("%s: the zone is %q, want %q", name, o.Spec.Zone, c.want)
+			}
+		})
+	}
+}
+
 // case 19
 func TestUpToDateIsLookedAtAgainAtThePollInterval(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

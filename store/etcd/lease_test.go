@@ -65,7 +65,11 @@ func runServer(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	b, err := etcd.New(clientv3.Config{Endpoints: cfg.Endpoints, DialOptions: tellPromises()}, &etcd.Options{Prefix: cfg.Prefix, Timeout: time.Second})
+	config := clientv3.Config{Endpoints: cfg.Endpoints}
+	if cfg.Sharded == nil && cfg.Creates == nil { // what listens to the others does not know of promises
+		config.DialOptions = tellPromises()
+	}
+	b, err := etcd.New(config, &etcd.Options{Prefix: cfg.Prefix, Timeout: time.Second})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
