@@ -323,8 +323,6 @@ func (s sought) String() string {
 
 // To take the secrets out of two conditions cost four searches for each object of a listing,
 // and a thousand certificates more time than a scrape has.
-//
-// Seen to fail: 12 searches of 3 objects.
 func TestListingOfStatesLooksForNoSecret(t *testing.T) {
 	type login struct {
 		Password sought `tend:"secret"`
