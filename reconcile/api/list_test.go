@@ -106,7 +106,7 @@ func TestListsAreMadeInTurns(t *testing.T) {
 // Requests whose bodies do not come in, and callers that do not read, keep no other caller from
 // its list: a page is made in its turn, and sent after it.
 //
-// Negative control: with the place held until the answer was sent, the list was 503.
+// Negative control: with the place held until the answer was sent, the list waited for a minute.
 func TestCallersThatStandStillHoldUpNoList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disks := must(store.New[spec, status](must(memory.New(nil)), "disk", nil))
