@@ -3321,13 +3321,23 @@ var All = []Mutant{
 		Package: "reconcile/web", Test: "TestHostsCountOnEachPath",
 	},
 	{
+		Name: "the table does not say why an object is not Ready",
+		File: "cmd/tend/cli/show.go", Old: "append(remarks(o), says...)", New: "append(remarks(o), says[:map[bool]int{false: len(says)}[BROKEN]]...)",
+		Package: "cmd/tend/cli", Test: "TestTableSaysWhyAnObjectIsNotReady",
+	},
+	{
+		Name: "a server does not say whose lease it waits for",
+		File: "reconcile/lease/session.go", Old: "o.Session != s.behind:", New: "o.Session != s.behind && !BROKEN:",
+		Package: "reconcile/lease", Test: "TestServerSaysWhoseLeaseItWaitsFor",
+	},
+	{
 		Name: "health prints control characters above ASCII",
-		File: "reconcile/web/web.go", Old: "if !unicode.IsPrint(r) {", New: "if !unicode.IsPrint(r) && !(BROKEN && r > 0x7f) {",
+		File: "reconcile/web/web.go", Old: "fmt.Fprintf(&text, \"FAIL  %s: %s\\n\", ascii.Line(c.Name)", New: "fmt.Fprintf(&text, \"FAIL  %s: %s\\n\", map[bool]string{true: c.Name, false: ascii.Line(c.Name)}[BROKEN]",
 		Package: "reconcile/web", Test: "TestHealthSendsTerminalsNoCommands",
 	},
 	{
 		Name: "the reasons of a check run together",
-		File: "reconcile/web/web.go", Old: "printable(c.Name), printable(reason))", New: "printable(c.Name), printable(map[bool]string{true: c.Reason, false: reason}[BROKEN]))",
+		File: "reconcile/web/web.go", Old: "ascii.Line(c.Reason))", New: "map[bool]string{true: ascii.Text(c.Reason), false: ascii.Line(c.Reason)}[BROKEN])",
 		Package: "reconcile/web", Test: "TestHealthSeparatesTheReasonsOfACheck",
 	},
 	// reconcile/debug

@@ -277,7 +277,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, a Access, q url.
 	}
 	i := slices.IndexFunc(h.kinds, func(k objects.Kind) bool { return k.Kind() == a.Kind })
 	if i < 0 {
-		return fail(http.StatusNotFound, "there is no kind of that name here")
+		return fail(http.StatusNotFound, "there is no kind %.100q here", a.Kind)
 	}
 	k := h.kinds[i]
 	if a.Do == Watch {

@@ -1,12 +1,14 @@
 package lease_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -261,6 +263,37 @@ func TestSingletonRunsOnOneServerAndMovesWhenItStops(t *testing.T) {
 			t.Errorf("after a stopped: owners %v, want b at once", got)
 		}
 		second.end()
+	})
+}
+
+// A program that was killed and started again does nothing until the lease of its earlier
+// process has run out. It says so, once for each server that holds it.
+//
+// Negative control: mutant "a server does not say whose lease it waits for".
+func TestServerSaysWhoseLeaseItWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newBackend(t), newLedger(t)
+		defer b.Close()
+		first := start(t, b, "a", 1, l.work("a", 0))
+		synctest.Wait()
+		var log bytes.Buffer // written by the goroutine of one session, and read when it is asleep
+		p, err := lease.NewSingleton(b, "job", &lease.Options{TTL: ttl, Server: "b", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		second := startPlacement(t, &link{Backend: b}, "b", p, err, l.work("b", 0))
+		time.Sleep(5 * ttl)
+		synctest.Wait()
+		if n := strings.Count(log.String(), "another server holds it"); n != 1 || !strings.Contains(log.String(), "lease=job server=b holder=a ttl=10s") {
+			t.Errorf("in five TTLs it said %d times whose lease it waits for:\n%s", n, &log)
+		}
+		first.end()
+		synctest.Wait()
+		third := start(t, b, "c", 1, l.work("c", 0))
+		time.Sleep(5 * ttl)
+		synctest.Wait()
+		if n := strings.Count(log.String(), "another server holds it"); n != 1 || l.owners()["b"] != 1 {
+			t.Errorf("the holder says that it waits:\n%s", &log)
+		}
+		second.end()
+		third.end()
 	})
 }
 

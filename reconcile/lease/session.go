@@ -68,6 +68,8 @@ type session struct {
 	announced store.Revision
 	// waits is into how many shards the servers that we wait for divide the keys; 0: we wait for none.
 	waits int
+	// behind is the session that holds the one lease, as the log was told.
+	behind string
 }
 
 // hold is one shard held under a session.
@@ -400,6 +402,10 @@ func (s *session) act(ctx context.Context) (again bool) {
 			again = again || !wanted  // then it is given up in a moment
 		case h == nil && !held && wanted && !s.busy[shard]:
 			claims = append(claims, shard)
+		case h == nil && held && wanted && len(s.shards) == 1 && o.Session != s.id && o.Session != s.behind:
+			s.behind = o.Session
+			s.opts.Logger.Info("lease: another server holds it, and would for up to its TTL after a crash",
+				"lease", s.name, "server", s.opts.Server, "holder", o.Server, "ttl", s.opts.TTL)
 		}
 	}
 	reachable := s.release(releases)

@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/tendhq/tend/internal/ascii"
 	"github.com/tendhq/tend/internal/body"
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
@@ -237,30 +237,17 @@ func health(m *reconcile.Manager) http.Handler {
 		status := http.StatusOK
 		for _, c := range m.Checks() {
 			if c.OK {
-				fmt.Fprintf(&text, "ok    %s\n", printable(c.Name))
+				fmt.Fprintf(&text, "ok    %s\n", ascii.Line(c.Name))
 				continue
 			}
 			status = http.StatusServiceUnavailable
-			// errors.Join puts each reason on a line of its own.
-			reason := strings.ReplaceAll(c.Reason, "\n", "; ")
-			fmt.Fprintf(&text, "FAIL  %s: %s\n", printable(c.Name), printable(reason))
+			fmt.Fprintf(&text, "FAIL  %s: %s\n", ascii.Line(c.Name), ascii.Line(c.Reason)) // errors.Join has a line for each
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(text.String())) // a client that went away is no news
 	})
-}
-
-// printable keeps control characters of names and errors from terminals, those above 0x7f
-// and those that turn the direction of a text among them.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
 }
 
 // Listen is New and Serve on a TCP address, such as "127.0.0.1:8080"; port 0 is a free one.

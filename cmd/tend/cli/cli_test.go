@@ -151,6 +151,33 @@ spec: {size: 10, password: hunter2}
 ---
 `
 
+// Negative control: mutant "the table does not say why an object is not Ready".
+func TestTableSaysWhyAnObjectIsNotReady(t *testing.T) {
+	d, c := service(t)
+	ctx := t.Context()
+	row := func() string {
+		t.Helper()
+		_, row, _ := strings.Cut(c.run(cli.Done, "", "get", "disk", "bad"), "\n")
+		return strings.TrimSpace(row)
+	}
+	o := must(d.Create(ctx, &disk{Meta: store.Meta{Name: "bad"}}))
+	o.SetProgressing("CreateFailed", "the cloud says: "+strings.Repeat("no ", 100))
+	o = must(d.UpdateStatus(ctx, o))
+	if says := row(); !strings.Contains(says, " False ") || !strings.Contains(says, " CreateFailed: the cloud says: no no") || len(says) > 300 {
+		t.Errorf("an object that is not Ready: %s", says)
+	}
+	o.SetReady()
+	o = must(d.UpdateStatus(ctx, o))
+	if says := row(); !strings.Contains(says, " True ") || strings.Contains(says, "no no") || strings.Contains(says, "generation") {
+		t.Errorf("a Ready one: %s", says)
+	}
+	o.Spec.Size = 5
+	_ = must(d.Update(ctx, o))
+	if says := row(); !strings.HasSuffix(says, "Ready is of generation 1") {
+		t.Errorf("one that was Ready before its spec changed: %s", says)
+	}
+}
+
 func TestCommandsOnARunningService(t *testing.T) {
 	d, c := service(t)
 	ctx := t.Context()

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -136,14 +137,9 @@ func (r *command) table(all []objects.Object) error {
 			fmt.Fprintf(w, "%s\t-\t-\t-\t-\t-\t%s\n", word(o.Key().String()), word(o.Err.Error()))
 			continue
 		}
-		ready := "-"
-		for _, c := range o.Conditions {
-			if c.Type == store.ConditionReady {
-				ready = string(c.Status)
-			}
-		}
+		ready, says := readiness(o)
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", word(o.Key().String()), word(cmp.Or(string(o.Phase), "-")), word(ready),
-			o.Generation, o.ObservedGeneration, age(o.Created), word(strings.Join(remarks(o), "; ")))
+			o.Generation, o.ObservedGeneration, age(o.Created), word(strings.Join(append(remarks(o), says...), "; ")))
 	}
 	return w.Flush()
 }
@@ -159,6 +155,22 @@ func age(t time.Time) string {
 		return fmt.Sprintf("%dh", int(d.Hours()))
 	}
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}
+
+// readiness is the status of Ready, and why it is not True of the object as it is now.
+func readiness(o objects.Object) (ready string, says []string) {
+	at := slices.IndexFunc(o.Conditions, func(c store.Condition) bool { return c.Type == store.ConditionReady })
+	if at < 0 {
+		return "-", nil
+	}
+	c := o.Conditions[at]
+	if c.Status != store.True && c.Reason+c.Message != "" {
+		says = append(says, fmt.Sprintf("%.160s", strings.Trim(c.Reason+": "+c.Message, ": ")))
+	}
+	if c.ObservedGeneration != o.Generation {
+		says = append(says, fmt.Sprintf("Ready is of generation %d", c.ObservedGeneration))
+	}
+	return string(c.Status), says
 }
 
 // remarks are what is out of the ordinary.
