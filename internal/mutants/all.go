@@ -2199,6 +2199,11 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestSlowWorkOfAServerThatStopsHoldsUpItsShardAlone",
 	},
 	{
+		Name: "a server trusts that its watch tells it all",
+		File: "reconcile/lease/session.go", Old: "\thelpers.Go(func() { s.confirm(s.ctx) })\n", New: "\tif !BROKEN || e.joined != nil {\n\t\thelpers.Go(func() { s.confirm(s.ctx) })\n\t}\n",
+		Package: "reconcile/lease", Test: "TestServerWhoseWatchIsSilentTakesOver",
+	},
+	{
 		Name: "a lease that is gone is renewed on",
 		File: "reconcile/lease/session.go", Old: "case errors.Is(err, store.ErrLeaseGone):", New: "case errors.Is(err, store.ErrLeaseGone) && !BROKEN:",
 		Package: "reconcile/lease", Test: "TestRenewalOfALeaseThatIsGoneEndsTheHold",

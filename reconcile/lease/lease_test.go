@@ -53,6 +53,7 @@ type link struct {
 	delay, lag time.Duration
 	// answer is how long the answer to a renewal takes; 0 means 900 ms.
 	answer  time.Duration
+	hushed  atomic.Bool  // watches deliver nothing, without an error
 	granted atomic.Int64 // the newest lease
 }
 
@@ -114,6 +115,10 @@ func (l *link) Watch(ctx context.Context, kind string, after store.Revision) ite
 	return func(yield func(store.Batch, error) bool) {
 		for b, err := range l.Backend.Watch(ctx, kind, after) {
 			time.Sleep(l.lag)
+			if err == nil && l.hushed.Load() {
+				<-ctx.Done()
+				err = ctx.Err()
+			}
 			if l.ready(ctx) != nil || !yield(b, err) {
 				return
 			}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
 
@@ -34,7 +35,7 @@ type session struct {
 	alarm *time.Timer   // fires when the trust has run out, and ends ctx
 	doubt chan struct{} // capacity 1: the machine may have been suspended
 
-	renewed chan struct{} // capacity 1: the lease was renewed; see confirm
+	renewed chan struct{} // capacity 1: the lease was renewed, or a plan written; see confirm
 	read    moment        // when the last list was asked for that the members were told of
 	old     *time.Timer   // fires when that is too long ago
 
@@ -108,6 +109,7 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 	s.rest = rest
 	helpers.Go(func() { s.renew(renewing) })
 	helpers.Go(func() { s.board.follow(s.ctx, e.backend, s.trouble("cannot watch leases")) })
+	helpers.Go(func() { s.confirm(s.ctx) })
 
 	if e.member != "" {
 		if err := s.announce(); err != nil {
@@ -120,7 +122,6 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 		defer e.joined(nil)
 		s.old = time.AfterFunc(s.trust(), e.stale)
 		defer s.old.Stop()
-		helpers.Go(func() { s.confirm(s.ctx) })
 	}
 	return s.loop(ctx)
 }
@@ -205,8 +206,10 @@ func (s *session) current() bool {
 	return sure && elapsed < s.trust() && s.trusted()
 }
 
-// confirm compares the board with the store at once and after each renewal, until ctx ends. A
-// list that fails is tried again soon; it costs the lease nothing.
+// confirm compares the board with the store at once, after each renewal and after a plan of
+// ours, until ctx ends: a watch may be silent without a sign of it, and a server that renews and
+// does not hear that a shard is free keeps it from all others. A list that fails is tried again
+// soon; it costs the lease nothing.
 func (s *session) confirm(ctx context.Context) {
 	again := time.NewTimer(s.opts.TTL)
 	again.Stop() // until a list has failed
@@ -221,7 +224,7 @@ func (s *session) confirm(ctx context.Context) {
 			s.lose(fmt.Errorf("%w: %w", ErrLost, errBack))
 		case err != nil:
 			if !failed && ctx.Err() == nil {
-				s.trouble("cannot list members")(err)
+				s.trouble("cannot list leases")(err)
 			}
 			again.Reset(s.opts.TTL / 10)
 		}
@@ -274,10 +277,7 @@ func (s *session) renew(until context.Context) {
 			s.asked = asked
 			s.alarm.Reset(s.trust() - time.Since(asked.at))
 			s.mu.Unlock()
-			select {
-			case s.renewed <- struct{}{}:
-			default: // one waits already, or no member asks
-			}
+			sleep.Wake(s.renewed)
 			wait = s.opts.TTL / 3
 		case errors.Is(err, store.ErrLeaseGone): // the store has dropped it
 			s.lose(ErrLost)
@@ -487,6 +487,7 @@ func (s *session) writePlan(ctx context.Context) bool {
 	})
 	if err == nil || errors.Is(err, store.ErrConflict) { // a conflict: the board will show why
 		s.due, s.planFails = nil, false
+		sleep.Wake(s.renewed) // the claims follow when the board shows the plan
 		return true
 	}
 	if !s.planFails && s.ctx.Err() == nil && ctx.Err() == nil {

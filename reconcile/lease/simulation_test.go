@@ -529,6 +529,11 @@ new owner begins. At no time were two servers at work on one shard.
 	b.WriteString(f.scene("the store is silent for a third of a TTL", 0, func() {
 		f.silence(s.ttl / 3)
 	}))
+	b.WriteString(f.scene("one crashes, and the watch of another is silent", crashed+s.ttl/3, func() {
+		live := slices.DeleteFunc(slices.Sorted(maps.Keys(f.servers)), func(name string) bool { return !f.alive(name) })
+		f.servers[live[0]].link.hushed.Store(true)
+		f.crash(live[1])
+	}))
 	b.WriteString("\nA server that crashed is missed after its lease has run out: two thirds of the\nTTL at the least, since it is renewed every third, and the whole of it at the\nmost. TTL is what to change when that is too long.\n")
 	b.WriteString(f.storesLoad())
 	for _, srv := range f.servers {
