@@ -2199,6 +2199,11 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestSlowWorkOfAServerThatStopsHoldsUpItsShardAlone",
 	},
 	{
+		Name: "a stream is opened again ever later",
+		File: "store/etcd/hub.go", Old: "min(50*time.Millisecond<<min(failures, 10), time.Second)", New: "min(50*time.Millisecond<<min(failures, 10), map[bool]time.Duration{false: 1, true: 5}[BROKEN]*time.Second)",
+		Package: "store/etcd", Test: "TestStreamIsOpenedAgainSoon",
+	},
+	{
 		Name: "a server trusts that its watch tells it all",
 		File: "reconcile/lease/session.go", Old: "\thelpers.Go(func() { s.confirm(s.ctx) })\n", New: "\tif !BROKEN || e.joined != nil {\n\t\thelpers.Go(func() { s.confirm(s.ctx) })\n\t}\n",
 		Package: "reconcile/lease", Test: "TestServerWhoseWatchIsSilentTakesOver",

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sort"
 	"sync"
@@ -199,8 +200,15 @@ func (h *hub) run(ctx context.Context) {
 		if time.Since(began) > h.b.opts.Silence {
 			failures = 0
 		}
-		pause(ctx, min(50*time.Millisecond<<min(failures, 10), 5*time.Second))
+		pause(ctx, beforeReopening(failures))
 	}
+}
+
+// beforeReopening is the pause after so many failures in a row, with a half more or less, by chance.
+// It is never long: while the stream is away, a server hears of no lease that is free.
+func beforeReopening(failures int) time.Duration {
+	d := min(50*time.Millisecond<<min(failures, 10), time.Second)
+	return d/2 + rand.N(d)
 }
 
 // pause waits for d, or until ctx ends. It is not the root module's internal/sleep,

@@ -231,28 +231,37 @@ func TestLeaseCampaign(t *testing.T) {
 			return workers[slices.IndexFunc(workers, func(w *campaign.Worker) bool { return w.Name == name })]
 		}
 	}
+	var mu sync.Mutex // guards onMembers
 	var onMembers []fault
-	member := func(name string, f func()) func() {
+	var serving sync.WaitGroup
+	member := func(name string, f func() *process) func() {
 		return func() {
 			from := time.Now()
-			f()
-			onMembers = append(onMembers, fault{name, from, time.Now()})
+			m := f()
+			serving.Go(func() {
+				m.serves(wctx)
+				mu.Lock()
+				defer mu.Unlock()
+				onMembers = append(onMembers, fault{name, from, time.Now()})
+			})
 		}
 	}
-	crash := func(choose func(m *process) *process) func() { // of a member of the cluster
-		return func() {
+	crash := func(choose func(m *process) *process) func() *process { // of a member of the cluster
+		return func() *process {
 			m := choose(c.members[r.IntN(len(c.members))])
 			m.kill()
 			campaign.Wait(ctx, r, 100*time.Millisecond, time.Second)
 			m.start()
+			return m
 		}
 	}
-	suspend := func(choose func(m *process) *process) func() { // a member, past the leases that it knows of
-		return func() {
+	suspend := func(choose func(m *process) *process) func() *process { // a member, past the leases that it knows of
+		return func() *process {
 			m := choose(c.members[r.IntN(len(c.members))])
 			m.pause()
 			campaign.Wait(ctx, r, campaignTTL+time.Second, campaignTTL+3*time.Second)
 			m.resume()
+			return m
 		}
 	}
 	self := func(m *process) *process { return m }
@@ -264,6 +273,8 @@ func TestLeaseCampaign(t *testing.T) {
 	waitFor(t, func() bool { return log.Count() > mark+2*campaignShards })
 	stopWatching()
 	watchers.Wait()
+	serving.Wait()
+	slices.SortFunc(onMembers, func(a, b fault) int { return a.from.Compare(b.from) })
 	for _, p := range append(log.Problems(), trust.Problems()...) {
 		t.Error(p)
 	}
@@ -281,7 +292,26 @@ func TestLeaseCampaign(t *testing.T) {
 	}
 }
 
-// fault is one of a member of the cluster.
+// serves waits until the member answers: one that was started reads its files first, which
+// takes the longer the more was written.
+func (p *process) serves(ctx context.Context) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{p.cfg.Client}, Logger: zap.NewNop()})
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	defer client.Close()
+	for answered := false; !answered && ctx.Err() == nil; {
+		once, cancel := context.WithTimeout(ctx, time.Second)
+		_, err := client.Get(once, "serves", clientv3.WithSerializable())
+		if answered = err == nil; !answered {
+			<-once.Done()
+		}
+		cancel()
+	}
+}
+
+// fault is one of a member of the cluster, until the member serves again.
 type fault struct {
 	name     string
 	from, to time.Time

@@ -152,9 +152,10 @@ func (p *promises) hear(line string) bool {
 
 // follow watches the records of leases until ctx ends: which hold is of which lease.
 func (p *promises) follow(ctx context.Context, client *clientv3.Client, prefix string) {
-	for ctx.Err() == nil {
-		for r := range client.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(1)) {
+	for from := int64(1); ctx.Err() == nil; {
+		for r := range client.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(from)) {
 			for _, e := range r.Events {
+				from = e.Kv.ModRevision + 1 // a member that has to read all of its history again answers no other
 				if e.Type == clientv3.EventTypePut {
 					p.claimed(uint64(e.Kv.CreateRevision), e.Kv.Lease)
 				}
