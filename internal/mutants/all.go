@@ -2199,6 +2199,11 @@ var All = []Mutant{
 		Package: "reconcile/lease", Test: "TestSlowWorkOfAServerThatStopsHoldsUpItsShardAlone",
 	},
 	{
+		Name: "a renewal waits for a member that hangs",
+		File: "store/etcd/backend.go", Old: "if n < renewals {", New: "if n < renewals && (n == 0 || !BROKEN) {",
+		Package: "store/etcd", Test: "TestRenewalsGoOnBesideAMemberThatHangs",
+	},
+	{
 		Name: "a stream is opened again ever later",
 		File: "store/etcd/hub.go", Old: "min(50*time.Millisecond<<min(failures, 10), time.Second)", New: "min(50*time.Millisecond<<min(failures, 10), map[bool]time.Duration{false: 1, true: 5}[BROKEN]*time.Second)",
 		Package: "store/etcd", Test: "TestStreamIsOpenedAgainSoon",

@@ -297,12 +297,36 @@ func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, 
 // etcd's leader renews from its memory, without asking the others: one that stood still while
 // another was elected renews what that one ends. So a renewal counts only if a linearizable read
 // after it is of the same term: then no other leader was there when it was made.
+//
+// A member that hangs neither answers nor refuses, until its connection is given up. So the next one
+// is asked besides when a quarter of the time has gone by, and the first answer counts.
 func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
+	var asked sync.WaitGroup
+	defer asked.Wait()
 	ctx, cancel, err := b.request(ctx)
 	if err != nil {
 		return err
 	}
 	defer cancel()
+	by, _ := ctx.Deadline()
+	next := time.NewTicker(max(time.Until(by)/renewals, time.Millisecond))
+	defer next.Stop()
+	answer := make(chan error, renewals)
+	for n := 0; ; n++ {
+		if n < renewals {
+			asked.Go(func() { answer <- b.renew(ctx, id) })
+		}
+		select {
+		case err := <-answer:
+			return err
+		case <-next.C:
+		}
+	}
+}
+
+const renewals = 4 // under way at once
+
+func (b *Backend) renew(ctx context.Context, id store.LeaseID) error {
 	renewed, err := b.client.KeepAliveOnce(ctx, clientv3.LeaseID(id))
 	if err != nil {
 		return b.leaseFailed(ctx, err)

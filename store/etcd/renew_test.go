@@ -54,3 +54,40 @@ func TestRenewalByADeposedLeaderDoesNotCount(t *testing.T) {
 		}
 	}
 }
+
+// A member that hangs neither answers nor refuses: its connection is given up after 13 s. A server
+// that waited for it lost its lease although the cluster served, and every second renewal asks it.
+//
+// promise L2. Negative control: mutant "a renewal waits for a member that hangs".
+func TestRenewalsGoOnBesideAMemberThatHangs(t *testing.T) {
+	c := startCluster(t)
+	b := c.open(etcd.Options{Prefix: newPrefix(), Timeout: patience})
+	var id store.LeaseID
+	waitFor(t, func() (ok bool) {
+		granted, err := b.Grant(t.Context(), time.Minute)
+		id = granted
+		return err == nil
+	})
+	renewed := 0
+	waitFor(t, func() bool { // so that each member is connected
+		if b.Renew(t.Context(), id) == nil {
+			renewed++
+		}
+		return renewed == 10
+	})
+	leader := c.leader(c.members[0])
+	for _, m := range c.members {
+		if m != leader {
+			m.pause()
+			defer m.resume()
+			break
+		}
+	}
+	for n := range 4 { // two in a row ask each member
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		if err := b.Renew(ctx, id); err != nil {
+			t.Errorf("renewal %d beside a member that hangs: %v", n, err)
+		}
+		cancel()
+	}
+}
