@@ -2209,6 +2209,16 @@ var All = []Mutant{
 		Package: "store/etcd", Test: "TestStreamIsOpenedAgainSoon",
 	},
 	{
+		Name: "a server waits for the lease that it lost",
+		File: "reconcile/lease/session.go", Old: "if s.lost != 0 {", New: "if s.lost != 0 && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestServerThatLostItsLeaseDoesNotWaitForIt",
+	},
+	{
+		Name: "a lost lease is revoked while its work goes on",
+		File: "reconcile/lease/session.go", Old: "if busy && s.holds[shard] == nil {", New: "if busy && s.holds[shard] == nil && !BROKEN {",
+		Package: "reconcile/lease", Test: "TestServerThatLostItsLeaseDoesNotWaitForIt",
+	},
+	{
 		Name: "a server trusts that its watch tells it all",
 		File: "reconcile/lease/session.go", Old: "\thelpers.Go(func() { s.confirm(s.ctx) })\n", New: "\tif !BROKEN || e.joined != nil {\n\t\thelpers.Go(func() { s.confirm(s.ctx) })\n\t}\n",
 		Package: "reconcile/lease", Test: "TestServerWhoseWatchIsSilentTakesOver",

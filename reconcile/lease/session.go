@@ -91,7 +91,7 @@ type hold struct {
 // runSession takes a lease and works under it. It returns nil after ctx ended
 // and everything was given back, else why the lease is no longer trusted. Work
 // may still be winding up then; Run waits for it.
-func (e *elector) runSession(ctx context.Context, work Work) error {
+func (e *elector) runSession(ctx context.Context, work Work) (err error) {
 	s := &session{elector: e, id: newID(), board: newBoard(e.name, e.member, len(e.shards), e.division), work: work, doubt: make(chan struct{}, 1), renewed: make(chan struct{}, 1), holds: make(map[int]*hold), given: make(map[int]store.Revision), unreleased: make(map[int]*hold)}
 	e.seen.Store(s.board)
 	s.ctx, s.lose = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -100,6 +100,11 @@ func (e *elector) runSession(ctx context.Context, work Work) error {
 		return e.notGranted(ctx, err)
 	}
 	defer s.alarm.Stop()
+	defer func() {
+		if err != nil {
+			e.lost = s.lease
+		}
+	}()
 
 	var helpers sync.WaitGroup
 	defer helpers.Wait() // after s.lose, which ends both
@@ -369,6 +374,7 @@ func (s *session) sleepThenSpeak() {
 // act brings what is held in line with what should be. It says whether to look
 // again soon although nothing changed: a claim failed, or a hand-over drags on.
 func (s *session) act(ctx context.Context) (again bool) {
+	again = !s.endLost()
 	wanted := s.wanted()
 	var claims []int
 	var releases []*hold
@@ -417,6 +423,25 @@ func (s *session) act(ctx context.Context) (again bool) {
 	}
 	written := s.writePlan(ctx)
 	return !s.claim(ctx, claims) || again || !written
+}
+
+// endLost ends the lease that was lost, so that none waits for its records, once all work under it
+// has returned. It reports false if that failed, and it is worth while to try again.
+func (s *session) endLost() bool {
+	for shard, busy := range s.busy {
+		if busy && s.holds[shard] == nil {
+			return true // this is called again when it returns
+		}
+	}
+	if s.lost != 0 {
+		ctx, cancel := context.WithTimeoutCause(s.ctx, s.opts.TTL/3, errors.New("lease: no answer to a revoke"))
+		defer cancel()
+		if s.leaser.Revoke(ctx, s.lost) != nil {
+			return false
+		}
+		s.lost = 0
+	}
+	return true
 }
 
 // wanted says of every shard whether it is to be held here.
