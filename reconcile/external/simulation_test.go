@@ -181,7 +181,7 @@ func TestSimulationEndsAsDeclared(t *testing.T) {
 		"by mark, by inventory":          func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, byInventory) },
 		"by mark, under a quota":         func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, underQuota) },
 	} {
-		for seed := range campaign.Seeds(t, seeds, campaign.Length()/4) {
+		for seed := range campaign.Seeds(t, seeds, campaign.Length()/6) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				if err := run(w, seed); err != nil {
