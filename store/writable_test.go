@@ -179,14 +179,16 @@ func TestWhatIsNotGivenIsAnError(t *testing.T) {
 	})
 }
 
-// The external name is what a create made. Mangled it names another resource. Each of the times
+// The external name is what a create made, and the place is where. Mangled they name another. Each of the times
 // is looked at, and is refused from the first year on that JSON has no form for.
 func TestIntentThatWouldBeReadAsAnotherIsRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *buckets) {
 		o := must[*bucket](t)(s.Create(t.Context(), named("a")))
-		o.Intent = store.Intent{ExternalName: "vm-\xff"}
-		_, err := s.UpdateIntent(t.Context(), o)
-		wantErr(t, "UpdateIntent", err, store.ErrInvalid)
+		for _, mangled := range []store.Intent{{ExternalName: "vm-\xff"}, {Place: "eu-\xff"}} {
+			o.Intent = mangled
+			_, err := s.UpdateIntent(t.Context(), o)
+			wantErr(t, "UpdateIntent", err, store.ErrInvalid)
+		}
 		for what, set := range map[string]func(i *store.Intent, at time.Time){
 			"pending":   func(i *store.Intent, at time.Time) { i.Pending = at },
 			"succeeded": func(i *store.Intent, at time.Time) { i.Succeeded = at },

@@ -2445,6 +2445,41 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestFailedCreateDoesNotHideAnEarlierOneOfUnknownOutcome",
 	},
 	{
+		Name: "a spec that moved is looked up where it says",
+		File: "reconcile/external/decide.go", Old: "case v.moved != \"\":", New: "case v.moved != \"\" && !BROKEN:",
+		Package: "reconcile/external", Test: "TestEditOfThePlaceMakesNoSecondResource",
+	},
+	{
+		Name: "a spec that moved is looked up where it says, seen by the simulation",
+		File: "reconcile/external/reconciler.go", Old: "&& was != is {", New: "&& was != is && !BROKEN {",
+		Package: "reconcile/external", Test: "TestSimulationEndsAsDeclared",
+	},
+	{
+		Name: "a deletion goes to the place that the spec says",
+		File: "reconcile/external/reconciler.go", Old: "r.placeOf(o); was", New: "r.placeOf(o); !(BROKEN && o.Deleting()) && was",
+		Package: "reconcile/external", Test: "TestDeletionWhileMovedLetsNothingGo",
+	},
+	{
+		Name: "a create records no place",
+		File: "reconcile/external/intent.go", Old: "\ti.Place = place\n", New: "\tif !BROKEN {\n\t\ti.Place = place\n\t}\n",
+		Package: "reconcile/external", Test: "TestCreateThatIsCutShortHoldsItsPlace",
+	},
+	{
+		Name: "a failed create keeps its place",
+		File: "reconcile/external/intent.go", Old: "\t\ti.Place = \"\"\n", New: "\t\tif !BROKEN {\n\t\t\ti.Place = \"\"\n\t\t}\n",
+		Package: "reconcile/external", Test: "TestFailedCreateLeavesThePlaceOpen",
+	},
+	{
+		Name: "a place that is not on record stays so",
+		File: "reconcile/external/intent.go", Old: "if place == \"\" ||", New: "if BROKEN || place == \"\" ||",
+		Package: "reconcile/external", Test: "TestPlaceOfWhatIsTakenOverIsRecordedBeforeTheUpdate",
+	},
+	{
+		Name: "an object that moved is missing",
+		File: "reconcile/external/report.go", Old: "c.Reason == ReasonMoved {", New: "c.Reason == ReasonMoved && !BROKEN {",
+		Package: "reconcile/external", Test: "TestPlanReportAndPruneOfAMovedObject",
+	},
+	{
 		Name: "a pending create is not waited for",
 		File: "reconcile/external/decide.go", Old: "case v.young && v.phase == pending && (v.deleting || v.naming == ByMark):", New: "case !BROKEN && v.young && v.phase == pending && (v.deleting || v.naming == ByMark):",
 		Package: "reconcile/external", Test: "TestLostAnswerOfACreateMakesNoSecondResource",
@@ -4605,7 +4640,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what is being deleted is missing",
-		File: "reconcile/external/report.go", Old: "&& !o.Deleting() {\n\t\t\tv.find", New: "&& (BROKEN || !o.Deleting()) {\n\t\t\tv.find",
+		File: "reconcile/external/report.go", Old: "&& !o.Deleting() {\n\t\t\twhere", New: "&& (BROKEN || !o.Deleting()) {\n\t\t\twhere",
 		Package: "reconcile/external", Test: "TestReportOfWhatComesAndGoes",
 	},
 	{

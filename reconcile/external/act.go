@@ -39,8 +39,12 @@ func (a *attempt[S, T]) act(ctx, calls context.Context, next action) (reconcile.
 	switch next {
 	case doPause:
 		a.pause(ctx)
-	case doStop:
-		return a.stop(ctx)
+	case doMoved:
+		return a.giveUp(ctx, ReasonMoved, ReasonMoved, fmt.Errorf("%w: %s; put the spec back; to move the resource, declare another object and delete this one", ErrMoved, a.view.moved))
+	case doStop: // there is no way to find out what the create did
+		i := a.Stored().Intent
+		return a.giveUp(ctx, ReasonCreating, ReasonCreateIncomplete, fmt.Errorf("%w: attempt %d, begun %s; look for the resource, then call ClearPending",
+			ErrCreateIncomplete, i.Attempt, i.Pending.Format(time.RFC3339)))
 	case doAwait:
 		reason, message := ReasonAwaiting, "waiting for the finalizers of others"
 		if why := depend.InUse(a.Stored().Finalizers); why != "" {
@@ -80,16 +84,14 @@ func (a *attempt[S, T]) endPause() {
 	})
 }
 
-// stop waits for a human: there is no way to find out what the create did.
-func (a *attempt[S, T]) stop(ctx context.Context) (reconcile.Result, error) {
+// giveUp waits for a human. Ready and synced are the reasons of the conditions.
+func (a *attempt[S, T]) giveUp(ctx context.Context, ready, synced string, err error) (reconcile.Result, error) {
 	if a.view.deleting {
-		a.Object.SetTerminating(ReasonCreating, "")
+		a.Object.SetTerminating(ready, "")
 	} else {
-		a.Object.SetProgressing(ReasonCreating, "")
+		a.Object.SetProgressing(ready, "")
 	}
-	i := a.Stored().Intent
-	return a.fail(ctx, ReasonCreateIncomplete, reconcile.Terminal(fmt.Errorf(
-		"%w: attempt %d, begun %s; look for the resource, then call ClearPending", ErrCreateIncomplete, i.Attempt, i.Pending.Format(time.RFC3339))))
+	return a.fail(ctx, synced, reconcile.Terminal(err))
 }
 
 // standoff is a state that only another party can end: it is shown, and looked
@@ -151,6 +153,9 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 	if a.view.policy != ObserveOnly {
 		if err := a.Ensure(ctx, a.o.Finalizer); err != nil {
 			return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("finalizer: %w", err))
+		}
+		if err := a.recordPlace(ctx); err != nil { // before the update that may take the resource over
+			return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("place: %w", err))
 		}
 	}
 	reason, message := "", ""

@@ -49,6 +49,7 @@ type view struct {
 	finalizer bool // ours is on the object
 	others    bool // another's is
 	phase     phase
+	moved     string    // says where the resource is on record and where the spec has it; empty: there
 	young     bool      // graceEnd is not reached
 	graceEnd  time.Time // the creation grace after this process learned of phase; zero: it has none
 	observed  bool      // seen is filled in
@@ -62,6 +63,7 @@ const (
 	doNothing    action = iota
 	doPause             // say that it is paused
 	doReject            // say that the policy cannot be followed
+	doMoved             // the resource is not where the spec says; say so, touch nothing
 	doStop              // a create may have happened; say so and wait for a human
 	doAwait             // others have to finish with the object first
 	doObserve           // look, then decide again
@@ -79,7 +81,7 @@ const (
 
 func (a action) String() string {
 	return [...]string{
-		"nothing", "pause", "reject", "stop", "await", "observe", "wait", "missing", "create",
+		"nothing", "pause", "reject", "moved", "stop", "await", "observe", "wait", "missing", "create",
 		"refuse", "delete", "release", "update", "tolerate", "keep", "?",
 	}[min(a, actionsCount)]
 }
@@ -98,6 +100,8 @@ func decide(v view) action {
 		return doNothing // the finalizer comes before everything that would need undoing
 	case v.deleting && !v.policy.Has(Delete):
 		return doRelease
+	case v.moved != "": // before doStop: a look by a human has to go to the place on record
+		return doMoved
 	case v.phase == pending && v.naming == ByCloud:
 		return doStop
 	case v.deleting && v.others:

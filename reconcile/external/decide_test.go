@@ -69,6 +69,13 @@ func TestDecide(t *testing.T) {
 		"create unknown long ago, by mark":           {live(func(v *view) { v.phase, v.naming = pending, ByMark }), doCreate},
 		"create unknown, by mark, found":             {live(func(v *view) { v.phase, v.naming, v.seen = pending, ByMark, owned(exists, Ours) }), doKeep},
 		"deleted, orphaned":                          {live(func(v *view) { v.deleting, v.policy, v.observed = true, Observe|Create, false }), doRelease},
+		"moved":                                      {live(func(v *view) { v.moved, v.phase, v.observed = "a → b", succeeded, false }), doMoved},
+		"moved, adopted":                             {live(func(v *view) { v.moved, v.observed = "a → b", false }), doMoved},
+		"moved, create unknown, cloud's name":        {live(func(v *view) { v.moved, v.phase, v.observed = "a → b", pending, false }), doMoved},
+		"moved, paused":                              {live(func(v *view) { v.moved, v.paused = "a → b", true }), doPause},
+		"moved, deleted":                             {live(func(v *view) { v.moved, v.deleting, v.observed = "a → b", true, false }), doMoved},
+		"moved, deleted, never ours":                 {live(func(v *view) { v.moved, v.deleting, v.finalizer = "a → b", true, false }), doNothing},
+		"moved, deleted, orphaned":                   {live(func(v *view) { v.moved, v.deleting, v.policy = "a → b", true, ObserveOnly }), doRelease},
 		"deleted, others not finished":               {live(func(v *view) { v.deleting, v.others, v.observed = true, true, false }), doAwait},
 		"deleted, not looked at yet":                 {live(func(v *view) { v.deleting, v.observed = true, false }), doObserve},
 		"deleted, never ours":                        {live(func(v *view) { v.deleting, v.finalizer, v.observed = true, false, false }), doNothing},
@@ -104,6 +111,9 @@ func everyView(visit func(view)) {
 							paused: on(0), deleting: on(1), finalizer: on(2), others: on(3), young: on(4), observed: on(5),
 							seen:   Observation{Exists: on(6), UpToDate: on(7), LateInitialized: on(8), Owner: w},
 							policy: p, phase: ph, naming: n,
+						}
+						if on(9) {
+							v.moved = "a → b"
 						}
 						visit(v)
 						if v.exclusive = n == ByUs; v.exclusive {
@@ -151,7 +161,7 @@ func TestDecideNeverTouchesWhatIsNotOurs(t *testing.T) {
 //
 // Negative control: without the case for a young pending create in
 // decideMissing this failed, for a resource looked for by its mark and for an
-// object in deletion.
+// object in deletion; without the case for doMoved it looked elsewhere.
 func TestDecideNeverCreatesOrLetsGoWhileACreateMayBeUnderWay(t *testing.T) {
 	everyView(func(v view) {
 		a := decide(v)
@@ -163,6 +173,8 @@ func TestDecideNeverCreatesOrLetsGoWhileACreateMayBeUnderWay(t *testing.T) {
 			t.Fatalf("creates again before the first could be seen: %+v", v)
 		case a == doCreate && v.phase == succeeded && v.young:
 			t.Fatalf("creates again before the first could be seen: %+v", v)
+		case v.moved != "" && (a == doObserve || a == doCreate || a == doUpdate || a == doDelete || a == doRelease && v.policy.Has(Delete)):
+			t.Fatalf("%v although the resource lies elsewhere: %+v", a, v)
 		case a == doRelease && v.policy.Has(Delete) && !v.seen.Exists && v.young && (v.phase == pending || v.phase == succeeded):
 			t.Fatalf("lets the object go before its resource could be seen: %+v", v)
 		case v.listSuffices() && (v.deleting || v.phase == pending || v.young && v.phase == succeeded || !v.exclusive):

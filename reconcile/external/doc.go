@@ -18,7 +18,9 @@
 // called, and its outcome afterwards, on a context that survives the run's
 // cancellation. If a crash or a lost answer comes in between, the resource is
 // found again by a name that we chose ([ByUs]), or by our ownership mark
-// ([ByMark]), or else the object stops and says so ([ErrCreateIncomplete]).
+// ([ByMark]), or else the object stops and says so ([ErrCreateIncomplete]). An edit by
+// which looks would go to another account, region or name stops the object too, where
+// [Options.Place] says how to tell ([ErrMoved]).
 //
 // E2, deletes happen only for what we own: a resource whose [Mark] names
 // another owner is never touched; one without a mark only where the policy says

@@ -61,6 +61,7 @@ const (
 	ReasonDeleteFailed     = "CannotDelete"
 	ReasonStoreFailed      = "CannotStore" // the object could not be written
 	ReasonCloseFailed      = "CannotClose"
+	ReasonMoved            = "Moved"       // in the spec; see [ErrMoved]
 	ReasonMissing          = "Missing"     // and the policy forbids to create it
 	ReasonNotOurs          = "NotOurs"     // another's mark, or none
 	ReasonDeletesHeld      = "DeletesHeld" // by [Options.DeleteLimit]

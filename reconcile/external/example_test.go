@@ -165,6 +165,41 @@ func ExampleInventory() {
 	// exit code 2
 }
 
+// An edit of where a resource lies creates nothing there.
+func ExampleErrMoved() {
+	type spec struct{ Account string }
+	ctx := context.Background()
+	backend, _ := memory.New(nil)
+	buckets, _ := store.New[spec, struct{}](backend, "Bucket", nil)
+	there := map[string]bool{} // by account and name
+	path := func(o *store.Object[spec, struct{}]) string { return o.Spec.Account + "/" + o.Name }
+	r, _ := external.New(buckets, external.ClientFuncs[spec, struct{}]{
+		ObserveFunc: func(_ context.Context, o *store.Object[spec, struct{}]) (external.Observation, error) {
+			return external.Observation{Exists: there[path(o)], UpToDate: true}, nil
+		},
+		CreateFunc: func(_ context.Context, o *store.Object[spec, struct{}]) error {
+			there[path(o)] = true
+			return nil
+		},
+	}, &external.Options[spec, struct{}]{
+		Naming: external.ByUs,
+		Place:  func(o *store.Object[spec, struct{}]) string { return "account " + o.Spec.Account },
+	})
+	o, _ := buckets.Create(ctx, &store.Object[spec, struct{}]{Meta: store.Meta{Name: "logs"}, Spec: spec{Account: "red"}})
+	r.Reconcile(ctx, o.Key())
+	for _, account := range []string{"blue", "red"} {
+		buckets.Mutate(ctx, o.Key(), func(o *store.Object[spec, struct{}]) error { o.Spec.Account = account; return nil })
+		_, err := r.Reconcile(ctx, o.Key())
+		fmt.Println(errors.Is(err, external.ErrMoved), there)
+	}
+	o, _ = buckets.Get(ctx, o.Key())
+	fmt.Println("ready:", o.Ready(), "in", o.Intent.Place)
+	// Output:
+	// true map[red/logs:true]
+	// false map[red/logs:true]
+	// ready: true in account red
+}
+
 // Repeated events are counted, and passed on at most every five minutes.
 func ExampleThrottled() {
 	events, _ := external.NewThrottled(nil, nil)

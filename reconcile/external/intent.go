@@ -30,23 +30,25 @@ func phaseOf(i store.Intent) (phase, time.Time) {
 	return succeeded, i.Succeeded
 }
 
-// begun is the record of a create that is about to be tried. Its time is later
+// begun is the record of a create that is about to be tried at a place. Its time is later
 // than every earlier one, by a nanosecond if need be: where two marks in one
 // tick of the clock compared as equal, a crash in the second attempt would look
 // like the failure of the first. That holds for a clock that was set back, too.
-func begun(i store.Intent, now time.Time) store.Intent {
+func begun(i store.Intent, place string, now time.Time) store.Intent {
 	i.Attempt++
+	i.Place = place
 	i.Pending = latest(now, i.Pending.Add(1), i.Succeeded.Add(1), i.Failed.Add(1))
 	return i
 }
 
 // ended is the record of a create that came back. It is as old as the attempt
-// at least.
+// at least. Where one failed nothing is left that the place would have to be kept for.
 func ended(i store.Intent, ok bool, now time.Time) store.Intent {
 	if ok {
 		i.Succeeded = latest(now, i.Pending, i.Failed.Add(1))
 	} else {
 		i.Failed = latest(now, i.Pending, i.Succeeded.Add(1))
+		i.Place = ""
 	}
 	return i
 }
@@ -75,7 +77,7 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 		return ReasonStoreFailed, fmt.Errorf("finalizer before the create: %w", err)
 	}
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
-		o.Intent = begun(o.Intent, wall.Now())
+		o.Intent = begun(o.Intent, a.placeOf(o), wall.Now())
 		return nil
 	}); err != nil {
 		return ReasonStoreFailed, fmt.Errorf("intent before the create: %w", err)
@@ -96,6 +98,16 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 		return ReasonCreateFailed, a.madeNothing(ctx, o, fmt.Errorf("create: %w", err))
 	}
 	return ReasonCreateFailed, a.outcome(ctx, o, true)
+}
+
+// recordPlace records where a resource lies that has no place on record: it was made or taken
+// over without one.
+func (a *attempt[S, T]) recordPlace(ctx context.Context) error {
+	place := a.placeOf(a.Stored())
+	if place == "" || a.Stored().Intent.Place != "" {
+		return nil
+	}
+	return a.WriteIntent(ctx, func(o *store.Object[S, T]) error { o.Intent.Place = place; return nil })
 }
 
 // madeNothing records that the try failed. Where an earlier one is unresolved the create

@@ -202,6 +202,8 @@ func describe(a action, v view) (word, why string) {
 		return "wait", "paused"
 	case doReject:
 		return "fail", v.policy.Validate().Error()
+	case doMoved:
+		return "stop", "the spec says another place: " + v.moved
 	case doStop:
 		return "stop", "a create was begun and its outcome is not known"
 	case doAwait:

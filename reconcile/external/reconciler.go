@@ -246,6 +246,10 @@ func (a *attempt[S, T]) permitted(ctx context.Context) (reconcile.Result, error)
 func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy, first time.Time) view {
 	ours := o.HasFinalizer(r.o.Finalizer)
 	phase, _ := phaseOf(o.Intent)
+	moved := ""
+	if was, is := o.Intent.Place, r.placeOf(o); was != "" && is != "" && was != is {
+		moved = fmt.Sprintf("%q is on record, and %q in the spec", was, is)
+	}
 	var graceEnd time.Time
 	if !first.IsZero() {
 		graceEnd = first.Add(r.o.CreationGrace)
@@ -259,6 +263,7 @@ func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy, first time
 		finalizer: ours,
 		others:    len(o.Finalizers) > 1 || len(o.Finalizers) == 1 && !ours,
 		phase:     phase,
+		moved:     moved,
 		young:     time.Until(graceEnd) > 0,
 		graceEnd:  graceEnd,
 	}

@@ -46,6 +46,15 @@ func (r *Reconciler[S, T]) policyOf(o *store.Object[S, T]) (Policy, error) {
 	return p, r.store.RedactError(endless.Cut(err), o)
 }
 
+// placeOf is Options.Place without the object's secrets in a panic; empty: not known.
+func (r *Reconciler[S, T]) placeOf(o *store.Object[S, T]) string {
+	if r.o.Place == nil {
+		return ""
+	}
+	defer r.store.RedactPanic(o)
+	return r.o.Place(o)
+}
+
 func (r redacted[S, T]) call(ctx context.Context, o *store.Object[S, T], f func(context.Context, *store.Object[S, T]) error) error {
 	before := r.store.Clone(o) // the client may edit it
 	defer r.store.RedactPanic(before, o)

@@ -30,7 +30,7 @@ type Report struct {
 	Ours     int       `json:"ours"`     // of these, with our mark
 
 	Missing    []Finding `json:"missing,omitempty"`    // declared, not there
-	Different  []Finding `json:"different,omitempty"`  // there, ours, not as declared
+	Different  []Finding `json:"different,omitempty"`  // there, ours, not as declared; or declared for another place since, see [ErrMoved]
 	Unclaimed  []Finding `json:"unclaimed,omitempty"`  // declared and there, without our mark or with an earlier uid
 	Duplicates []Finding `json:"duplicates,omitempty"` // carry the mark of an object whose resource is another
 	Orphans    []Finding `json:"orphans,omitempty"`    // ours by their mark, not declared
@@ -126,10 +126,14 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 	for key, o := range byKey {
 		id := v.o.IDOf(o)
 		if _, there := list.byID[id]; (!there || gone[id]) && !o.Deleting() {
-			v.find(&s, &s.Missing, Finding{Key: key, ID: id}, v.begotten(o, list.begun))
+			where, f := &s.Missing, Finding{Key: key, ID: id}
+			if c, _ := o.Condition(store.ConditionSynced); c.Reason == ReasonMoved {
+				where, f.Diff = &s.Different, c.Message // it is elsewhere, and is not created here
+			}
+			v.find(&s, where, f, v.begotten(o, list.begun))
 		}
 	}
-	for _, found := range [][]Finding{s.Missing, s.Unsettled} {
+	for _, found := range [][]Finding{s.Missing, s.Different, s.Unsettled} {
 		slices.SortFunc(found, func(a, b Finding) int {
 			return cmp.Or(strings.Compare(a.Key.String(), b.Key.String()), strings.Compare(a.ID, b.ID))
 		})

@@ -1,6 +1,7 @@
 package external_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,15 +65,22 @@ func throttled(c external.Client[diskSpec, diskStatus], b *ratelimit.Bucket) ext
 	}
 }
 
+func aDisk(r *rand.Rand, names int) store.Key {
+	return store.Key{Namespace: "t", Name: fmt.Sprint("n", r.IntN(names))}
+}
+
+// unlessGone is err, if it says more than that another user was faster.
+func unlessGone(err error) error {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrConflict) {
+		return nil
+	}
+	return err
+}
+
 // user declares, resizes and deletes disks at random.
 func (w *world) user(names int) []func(*rand.Rand) (string, error) {
-	pick := func(r *rand.Rand) store.Key { return store.Key{Namespace: "t", Name: fmt.Sprint("n", r.IntN(names))} }
-	ignore := func(err error) error {
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrConflict) {
-			return nil
-		}
-		return err
-	}
+	pick := func(r *rand.Rand) store.Key { return aDisk(r, names) }
+	ignore := unlessGone
 	user := must(store.New[diskSpec, diskStatus](w.backend, "Disk", nil))
 	declare := func(r *rand.Rand) (string, error) {
 		k := pick(r)
@@ -121,7 +129,7 @@ func (w *world) asDeclared() error {
 		if err != nil {
 			return err
 		}
-		if o.Deleting() {
+		if o.Deleting() && !isMoved(o) {
 			return fmt.Errorf("%s is still being deleted: %+v", o.Key(), o.Conditions)
 		}
 		left[o.Key()] = o
@@ -132,7 +140,11 @@ func (w *world) asDeclared() error {
 		if o == nil || r.Deleting {
 			return fmt.Errorf("left behind: %+v", r)
 		}
-		if r.Props["size"] != o.Spec.Size || m.UID != o.UID {
+		if isMoved(o) && m.UID == o.UID && "the "+cmp.Or(r.Props["where"], "west") == o.Intent.Place {
+			delete(left, m.Key) // it waits for its spec to be put back
+			continue
+		}
+		if r.Props["size"] != o.Spec.Size || r.Props["where"] != o.Spec.Where || m.UID != o.UID {
 			return fmt.Errorf("%s has %+v, want size %s, uid %s", o.Key(), r, o.Spec.Size, o.UID)
 		}
 		if !o.Ready() {
@@ -141,6 +153,9 @@ func (w *world) asDeclared() error {
 		delete(left, m.Key)
 	}
 	for k, o := range left {
+		if isMoved(o) {
+			continue // it waits, too: nothing was made yet, or what was is gone
+		}
 		return fmt.Errorf("lost: %s: %+v %+v", k, o.Intent, o.Conditions)
 	}
 	return nil
@@ -160,10 +175,13 @@ func TestSimulationEndsAsDeclared(t *testing.T) {
 		"our name, by inventory":  func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, byInventory) },
 		"exclusive, by inventory": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, exclusively) },
 		"exclusive, late, by a list that lags by minutes": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, lately) },
-		"by mark, by inventory":                           func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, byInventory) },
-		"by mark, under a quota":                          func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, underQuota) },
+		"our name, moved":                func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, moving) },
+		"by mark, moved":                 func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, moving) },
+		"exclusive, by inventory, moved": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, movingExclusively) },
+		"by mark, by inventory":          func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, byInventory) },
+		"by mark, under a quota":         func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, underQuota) },
 	} {
-		for seed := range campaign.Seeds(t, seeds, campaign.Length()/4) {
+		for seed := range campaign.Seeds(t, seeds, campaign.Length()/6) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				if err := run(w, seed); err != nil {
@@ -188,7 +206,15 @@ const (
 	lying
 	exclusively // by an inventory whose list is enough for a create
 	lately      // the same, by a cloud that is late with everything
+	moving      // straight, and users edit where disks lie
+	movingExclusively
 )
+
+// isMoved says that the object waits for its spec to be put back.
+func isMoved(o *disk) bool {
+	c, _ := o.Condition(store.ConditionSynced)
+	return c.Reason == external.ReasonMoved && o.Intent.Place != "" && o.Intent.Place != placeOf(o)
+}
 
 func (w *world) simulate(seed uint64, naming external.Naming, way int) error {
 	s := w.simulation(seed, naming, way)
@@ -199,19 +225,23 @@ func (w *world) simulation(seed uint64, naming external.Naming, way int) reconci
 	w.cloud = badCloud(seed, naming == external.ByUs && way != lying)
 	w.o.Naming = naming
 	w.o.CreationGrace = 15 * time.Second
-	w.o.ExclusiveCreate = way == exclusively || way == lately
+	acts := w.user(25)
+	if way == moving || way == movingExclusively {
+		acts, w.o.Place = append(acts, w.movers(25)), placeOf
+	}
+	w.o.ExclusiveCreate = way == exclusively || way == lately || way == movingExclusively
 	if way == lately {
 		w.cloud, w.o.CreationGrace, w.settle = laterCloud(seed), 200*time.Second, 200*time.Second
 	}
 	bucket := must(ratelimit.NewBucket("cloud", 18, 10))
 	return reconciletest.Simulation{
 		Seed: seed, Cloud: w.cloud, Every: 20 * time.Second, Drift: 0.15, Restart: 0.02, Jump: 0.05,
-		Acts: w.user(25), Invariant: w.noDoubles, Check: w.asDeclared,
+		Acts: acts, Invariant: w.noDoubles, Check: w.asDeclared,
 		Start: func() (func(), error) {
 			w.lies = way == lying
 			w.restart(nil)
 			client := external.Client[diskSpec, diskStatus](w.client)
-			if way == byInventory || way == exclusively || way == lately {
+			if way == byInventory || w.o.ExclusiveCreate {
 				v := w.inventory(func(o *invOpts) {
 					if o.Settle = w.settle; naming == external.ByMark {
 						o.IDOf = nil

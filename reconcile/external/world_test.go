@@ -19,6 +19,8 @@ import (
 type diskSpec struct {
 	Size string
 	Zone string // the cloud chooses one if it is empty
+	// Where is the account that the disk lies in; empty: that of all tests but those of places.
+	Where string `json:",omitempty"`
 }
 
 type diskStatus struct{ ID, State string }
@@ -219,9 +221,24 @@ func tags(m external.Mark) map[string]string { return m.SetTags(nil) }
 
 func readMark(r reconciletest.Resource) (external.Mark, bool) { return external.MarkOf(r.Tags) }
 
-func nameOf(o *disk) string { return o.Namespace + "-" + o.Name }
+func nameOf(o *disk) string {
+	name := o.Namespace + "-" + o.Name
+	if o.Spec.Where != "" {
+		name += "-" + o.Spec.Where
+	}
+	return name
+}
 
+// find looks in the account that the spec says.
 func (c diskClient) find(ctx context.Context, o *disk) (reconciletest.Resource, error) {
+	r, err := c.findAnywhere(ctx, o)
+	if err == nil && r.Props["where"] != o.Spec.Where {
+		return r, reconciletest.ErrNotFound
+	}
+	return r, err
+}
+
+func (c diskClient) findAnywhere(ctx context.Context, o *disk) (reconciletest.Resource, error) {
 	switch c.naming {
 	case external.ByUs:
 		return c.cloud.Get(ctx, nameOf(o))
@@ -235,7 +252,7 @@ func (c diskClient) find(ctx context.Context, o *disk) (reconciletest.Resource, 
 		if err != nil {
 			return r, err
 		}
-		if m, ok := readMark(r); ok && m.Key == o.Key() {
+		if m, ok := readMark(r); ok && m.Key == o.Key() && r.Props["where"] == o.Spec.Where {
 			return r, nil
 		}
 	}
@@ -266,7 +283,11 @@ func (c diskClient) desired(o *disk) reconciletest.Resource {
 	if zone == "" {
 		zone = "zone-1"
 	}
-	return reconciletest.Resource{Name: nameOf(o), Tags: tags(markOf(o)), Props: map[string]string{"size": o.Spec.Size, "zone": zone}}
+	r := reconciletest.Resource{Name: nameOf(o), Tags: tags(markOf(o)), Props: map[string]string{"size": o.Spec.Size, "zone": zone}}
+	if o.Spec.Where != "" {
+		r.Props["where"] = o.Spec.Where
+	}
+	return r
 }
 
 func (c diskClient) Create(ctx context.Context, o *disk) error {
