@@ -2204,13 +2204,18 @@ var All = []Mutant{
 		Package: "store/etcd", Test: "TestRenewalsGoOnBesideAMemberThatHangs",
 	},
 	{
+		Name: "the first answer to a renewal counts, whatever it is",
+		File: "store/etcd/backend.go", Old: "if under--; err == nil ||", New: "if under--; BROKEN || err == nil ||",
+		Package: "store/etcd", Test: "TestRenewalCountsIfOneMemberAnswersIt",
+	},
+	{
 		Name: "a stream is opened again ever later",
 		File: "store/etcd/hub.go", Old: "min(50*time.Millisecond<<min(failures, 10), time.Second)", New: "min(50*time.Millisecond<<min(failures, 10), map[bool]time.Duration{false: 1, true: 5}[BROKEN]*time.Second)",
 		Package: "store/etcd", Test: "TestStreamIsOpenedAgainSoon",
 	},
 	{
 		Name: "a server waits for the lease that it lost",
-		File: "reconcile/lease/session.go", Old: "if s.lost != 0 {", New: "if s.lost != 0 && !BROKEN {",
+		File: "reconcile/lease/session.go", Old: "for len(s.lost) > 0 {", New: "for len(s.lost) > 0 && !BROKEN {",
 		Package: "reconcile/lease", Test: "TestServerThatLostItsLeaseDoesNotWaitForIt",
 	},
 	{

@@ -141,8 +141,8 @@ type elector struct {
 	// outlives the session: that is what keeps a lease won back from giving two
 	// live runs.
 	busy []bool
-	// lost is the lease of a session that could not renew it, and may live on in the store; 0: none.
-	lost store.LeaseID
+	// lost are the leases of sessions that could not renew them, and may live on in the store.
+	lost []lostLease
 	// finished has room for every shard, so that no work waits to say it ended.
 	finished chan *hold
 }

@@ -126,6 +126,13 @@ func (l *link) Watch(ctx context.Context, kind string, after store.Revision) ite
 	}
 }
 
+func (l *link) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	if err := l.ready(ctx); err != nil {
+		return store.Page{}, err
+	}
+	return l.Backend.List(ctx, kind, o)
+}
+
 const ttl = 10 * time.Second
 
 func start(t *testing.T, b *memory.Backend, name string, shards int, work lease.Work) *server {
@@ -286,7 +293,7 @@ func TestServerSaysWhoseLeaseItWaitsFor(t *testing.T) {
 		second := startPlacement(t, &link{Backend: b}, "b", p, err, l.work("b", 0))
 		time.Sleep(5 * ttl)
 		synctest.Wait()
-		if n := strings.Count(log.String(), "another server holds it"); n != 1 || !strings.Contains(log.String(), "lease=job server=b holder=a ttl=10s") {
+		if n := strings.Count(log.String(), "another process holds it"); n != 1 || !strings.Contains(log.String(), "lease=job server=b holder=a ttl=10s") {
 			t.Errorf("in five TTLs it said %d times whose lease it waits for:\n%s", n, &log)
 		}
 		first.end()
@@ -294,7 +301,7 @@ func TestServerSaysWhoseLeaseItWaitsFor(t *testing.T) {
 		third := start(t, b, "c", 1, l.work("c", 0))
 		time.Sleep(5 * ttl)
 		synctest.Wait()
-		if n := strings.Count(log.String(), "another server holds it"); n != 1 || l.owners()["b"] != 1 {
+		if n := strings.Count(log.String(), "another process holds it"); n != 1 || l.owners()["b"] != 1 {
 			t.Errorf("the holder says that it waits:\n%s", &log)
 		}
 		second.end()

@@ -102,7 +102,7 @@ func (e *elector) runSession(ctx context.Context, work Work) (err error) {
 	defer s.alarm.Stop()
 	defer func() {
 		if err != nil {
-			e.lost = s.lease
+			e.lost = append(e.lost, lostLease{s.lease, time.Now()})
 		}
 	}()
 
@@ -121,6 +121,7 @@ func (e *elector) runSession(ctx context.Context, work Work) (err error) {
 			return e.notGranted(ctx, err)
 		}
 	}
+	sleep.Wake(s.renewed) // what was listed may lack this server
 	e.without.Store(nil)
 	if e.joined != nil {
 		e.joined(s.current)
@@ -374,7 +375,6 @@ func (s *session) sleepThenSpeak() {
 // act brings what is held in line with what should be. It says whether to look
 // again soon although nothing changed: a claim failed, or a hand-over drags on.
 func (s *session) act(ctx context.Context) (again bool) {
-	again = !s.endLost()
 	wanted := s.wanted()
 	var claims []int
 	var releases []*hold
@@ -408,9 +408,9 @@ func (s *session) act(ctx context.Context) (again bool) {
 			again = again || !wanted  // then it is given up in a moment
 		case h == nil && !held && wanted && !s.busy[shard]:
 			claims = append(claims, shard)
-		case h == nil && held && wanted && len(s.shards) == 1 && o.Session != s.id && o.Session != s.behind:
+		case h == nil && held && wanted && !s.busy[shard] && len(s.shards) == 1 && o.Session != s.id && o.Session != s.behind:
 			s.behind = o.Session
-			s.opts.Logger.Info("lease: another server holds it, and would for up to its TTL after a crash",
+			s.opts.Logger.Info("lease: another process holds it, and would for up to its TTL after a crash",
 				"lease", s.name, "server", s.opts.Server, "holder", o.Server, "ttl", s.opts.TTL)
 		}
 	}
@@ -422,24 +422,34 @@ func (s *session) act(ctx context.Context) (again bool) {
 		return again // a key of ours may be in one of their shards
 	}
 	written := s.writePlan(ctx)
-	return !s.claim(ctx, claims) || again || !written
+	claimed := s.claim(ctx, claims)
+	return !s.endLost(ctx) || !claimed || again || !written
 }
 
-// endLost ends the lease that was lost, so that none waits for its records, once all work under it
-// has returned. It reports false if that failed, and it is worth while to try again.
-func (s *session) endLost() bool {
+// lostLease is the lease of a session that was lost then.
+type lostLease struct {
+	id store.LeaseID
+	at time.Time
+}
+
+// endLost ends leases that were lost, so that none waits for their records, once all work under
+// them has returned. It reports false if that failed, and it is worth while to try again.
+func (s *session) endLost(ctx context.Context) bool {
 	for shard, busy := range s.busy {
 		if busy && s.holds[shard] == nil {
 			return true // this is called again when it returns
 		}
 	}
-	if s.lost != 0 {
-		ctx, cancel := context.WithTimeoutCause(s.ctx, s.opts.TTL/3, errors.New("lease: no answer to a revoke"))
-		defer cancel()
-		if s.leaser.Revoke(ctx, s.lost) != nil {
+	rctx, cancel := context.WithTimeoutCause(s.ctx, s.opts.TTL/3, errors.New("lease: no answer to a revoke"))
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	for len(s.lost) > 0 {
+		over := time.Since(s.lost[0].at) > 3*s.opts.TTL // by itself
+		if !over && s.leaser.Revoke(rctx, s.lost[0].id) != nil {
 			return false
 		}
-		s.lost = 0
+		s.lost = s.lost[1:]
+		sleep.Wake(s.renewed) // the board is to show it
 	}
 	return true
 }

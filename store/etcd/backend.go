@@ -299,7 +299,7 @@ func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, 
 // after it is of the same term: then no other leader was there when it was made.
 //
 // A member that hangs neither answers nor refuses, until its connection is given up. So the next one
-// is asked besides when a quarter of the time has gone by, and the first answer counts.
+// is asked besides when a quarter of the time has gone by, and when one that was asked besides fails.
 func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
 	var asked sync.WaitGroup
 	defer asked.Wait()
@@ -312,13 +312,17 @@ func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
 	next := time.NewTicker(max(time.Until(by)/renewals, time.Millisecond))
 	defer next.Stop()
 	answer := make(chan error, renewals)
+	under := 0 // way
 	for n := 0; ; n++ {
 		if n < renewals {
 			asked.Go(func() { answer <- b.renew(ctx, id) })
+			under++
 		}
 		select {
 		case err := <-answer:
-			return err
+			if under--; err == nil || errors.Is(err, store.ErrLeaseGone) || under == 0 {
+				return err
+			}
 		case <-next.C:
 		}
 	}

@@ -23,7 +23,7 @@ import (
 
 // tellPromises are options of a client that says on standard output until when etcd has
 // promised that leases live, "promise LEASE SENT UNTIL", and which it is asked to end, "revoke
-// LEASE". Moments are nanoseconds of the machine's clock. A promise begins when it was asked
+// LEASE SENT". Moments are nanoseconds of the machine's clock. A promise begins when it was asked
 // for. A renewal is none before a linearizable read of the same term has followed it: a leader
 // that was deposed answers renewals too.
 func tellPromises() []grpc.DialOption {
@@ -49,7 +49,7 @@ func (r *renewal) tell() {
 func (w *wire) call(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
 	sent := time.Now()
 	if revoke, ok := req.(*pb.LeaseRevokeRequest); ok {
-		fmt.Printf("revoke %d\n", revoke.ID)
+		fmt.Printf("revoke %d %d\n", revoke.ID, sent.UnixNano())
 	}
 	err := invoke(ctx, method, req, reply, cc, o...)
 	if err != nil {
@@ -120,7 +120,7 @@ type promises struct {
 
 type promise struct {
 	sent, until int64 // the last one
-	revoked     bool
+	revoked     int64 // when that was first sent; 0: it was not
 }
 
 // hear takes one line of a server; false: it speaks of something else.
@@ -132,8 +132,7 @@ func (p *promises) hear(line string) bool {
 	case "promise":
 		_, err = fmt.Sscanf(rest, "%d %d %d", &lease, &told.sent, &told.until)
 	case "revoke":
-		told.revoked = true
-		_, err = fmt.Sscanf(rest, "%d", &lease)
+		_, err = fmt.Sscanf(rest, "%d %d", &lease, &told.revoked)
 	default:
 		return false
 	}
@@ -146,7 +145,10 @@ func (p *promises) hear(line string) bool {
 		p.of = make(map[int64]promise)
 	}
 	was := p.of[lease]
-	p.of[lease] = promise{sent: max(was.sent, told.sent), until: max(was.until, told.until), revoked: was.revoked || told.revoked}
+	if was.revoked != 0 && (told.revoked == 0 || was.revoked < told.revoked) {
+		told.revoked = was.revoked
+	}
+	p.of[lease] = promise{sent: max(was.sent, told.sent), until: max(was.until, told.until), revoked: told.revoked}
 	return true
 }
 
@@ -174,15 +176,15 @@ func (p *promises) claimed(token uint64, lease int64) {
 }
 
 // broken reports whether etcd had ended the lease of a hold by later, although it had promised
-// more: no server revoked it, and it was not renewed since, as it would be if only the record of
-// the hold had been deleted.
+// more: no server had revoked it by then, and it was not renewed since, as it would be if only the
+// record of the hold had been deleted.
 func (p *promises) broken(token uint64, later time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	lease, known := p.leases[token]
 	of := p.of[lease]
 	at := later.UnixNano()
-	if !known || of.revoked || of.sent >= at || of.until <= at {
+	if !known || of.revoked != 0 && of.revoked < at || of.sent >= at || of.until <= at {
 		return false
 	}
 	p.broke++
@@ -205,7 +207,9 @@ func TestEtcdIsBlamedOnlyForAPromiseThatItBroke(t *testing.T) {
 		"renewed once more":                {[]string{"promise 7 100 210", "promise 7 190 390"}, true},
 		"told in another order":            {[]string{"promise 7 190 390", "promise 7 100 210"}, true},
 		"the promise was over":             {[]string{"promise 7 100 200"}, false},
-		"a server ended it":                {[]string{"promise 7 100 300", "revoke 7"}, false},
+		"a server ended it":                {[]string{"promise 7 100 300", "revoke 7 199", "revoke 7 250"}, false},
+		"a server ended it, told late":     {[]string{"promise 7 100 300", "revoke 7 250", "revoke 7 199"}, false},
+		"a server ended what was lost":     {[]string{"promise 7 100 300", "revoke 7 201"}, true},
 		"the lease is alive":               {[]string{"promise 7 100 300", "promise 7 200 400"}, false},
 		"the promise is of another lease":  {[]string{"promise 8 100 300"}, false},
 		"nothing is known of what it said": {nil, false},

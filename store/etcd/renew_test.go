@@ -91,3 +91,43 @@ func TestRenewalsGoOnBesideAMemberThatHangs(t *testing.T) {
 		cancel()
 	}
 }
+
+// Of the members that are asked for a renewal one hangs and one was deposed: what the third says counts.
+//
+// promise L2. Negative control: mutant "the first answer to a renewal counts, whatever it is".
+func TestRenewalCountsIfOneMemberAnswersIt(t *testing.T) {
+	var reads atomic.Int64
+	differ := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+		read, ok := reply.(*pb.RangeResponse)
+		if !ok {
+			return invoke(ctx, method, req, reply, cc, o...)
+		}
+		n := reads.Add(1)
+		if n == 1 {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		err := invoke(ctx, method, req, reply, cc, o...)
+		if n == 2 && err == nil {
+			read.Header.RaftTerm++
+		}
+		return err
+	}
+	b, err := etcd.New(clientv3.Config{
+		Endpoints: []string{server}, DialTimeout: 5 * time.Second,
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(differ)},
+	}, &etcd.Options{Prefix: newPrefix(), Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	id, err := b.Grant(t.Context(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	if err := b.Renew(ctx, id); err != nil || reads.Load() != 3 {
+		t.Errorf("the renewal = %v after %d answers, want it to count by the third", err, reads.Load())
+	}
+}
