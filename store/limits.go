@@ -62,8 +62,8 @@ func (i Intent) check() error {
 	if !utf8.ValidString(i.ExternalName) {
 		return fmt.Errorf("%w: external name %q is not UTF-8", ErrInvalid, i.ExternalName)
 	}
-	if !utf8.ValidString(i.Place) {
-		return fmt.Errorf("%w: place %q is not UTF-8", ErrInvalid, i.Place)
+	if !utf8.ValidString(i.Location) {
+		return fmt.Errorf("%w: location %q is not UTF-8", ErrInvalid, i.Location)
 	}
 	return nil
 }

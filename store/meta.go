@@ -73,9 +73,9 @@ type Owner struct {
 type Intent struct {
 	// ExternalName is what the external system calls the thing, once known.
 	ExternalName string `json:"externalName,omitempty"`
-	// Place is where the thing was made or found, in the words of the reconciler; empty: not
+	// Location is where the thing was made or found, in the words of the reconciler; empty: not
 	// recorded, or nothing was made.
-	Place string `json:"place,omitempty"`
+	Location string `json:"location,omitempty"`
 	// Attempt counts the creates begun.
 	Attempt int `json:"attempt,omitempty"`
 	// Pending, Succeeded and Failed are when the last create was begun, and

@@ -276,11 +276,11 @@ func TestIntentIsWrittenByUpdateIntentAlone(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *buckets) {
 		ctx := t.Context()
 		o := must[*bucket](t)(s.Create(ctx, named("a")))
-		o.Intent = store.Intent{ExternalName: "x-1", Place: "eu-1", Attempt: 1, Pending: time.Now()}
+		o.Intent = store.Intent{ExternalName: "x-1", Location: "eu-1", Attempt: 1, Pending: time.Now()}
 		o.Annotations = map[string]string{"name": "x-1"}
 		o.Spec.Region, o.Status.ARN, o.Labels = "no", "no", map[string]string{"no": "no"}
 		o = must[*bucket](t)(s.UpdateIntent(ctx, o))
-		if o.Intent.Attempt != 1 || o.Intent.Place != "eu-1" || o.Intent.Pending.IsZero() || o.Annotations["name"] != "x-1" {
+		if o.Intent.Attempt != 1 || o.Intent.Location != "eu-1" || o.Intent.Pending.IsZero() || o.Annotations["name"] != "x-1" {
 			t.Errorf("stored intent %+v, annotations %v", o.Intent, o.Annotations)
 		}
 		if o.Spec.Region != "eu-1" || o.Status.ARN != "" || o.Labels != nil || o.Generation != 1 {

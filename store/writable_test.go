@@ -184,7 +184,7 @@ func TestWhatIsNotGivenIsAnError(t *testing.T) {
 func TestIntentThatWouldBeReadAsAnotherIsRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *buckets) {
 		o := must[*bucket](t)(s.Create(t.Context(), named("a")))
-		for _, mangled := range []store.Intent{{ExternalName: "vm-\xff"}, {Place: "eu-\xff"}} {
+		for _, mangled := range []store.Intent{{ExternalName: "vm-\xff"}, {Location: "eu-\xff"}} {
 			o.Intent = mangled
 			_, err := s.UpdateIntent(t.Context(), o)
 			wantErr(t, "UpdateIntent", err, store.ErrInvalid)

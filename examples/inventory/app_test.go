@@ -257,7 +257,7 @@ func TestForeignBucketIsLeftAlone(t *testing.T) {
 		t.Errorf("run = %v, want a failure that names the bucket; it printed:\n%s", err, s)
 	}
 	s = begin(t, declaring(append(numbered(20), "acme-theirs+")...), options{Endpoint: server.URL})
-	s.Await(t, "x acme-theirs  the resource is there, and its ownership mark is unmarked", 1)
+	s.Await(t, "x acme-theirs  the resource is there, and it carries no ownership mark", 1)
 	s.edit(t, declaring(append(numbered(20), "acme-new")...))
 	s.Await(t, "21 of 21 as declared", 1)
 	if err := s.End(t); err != nil {

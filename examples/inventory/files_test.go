@@ -262,7 +262,7 @@ func TestFilesAreKeptAsDeclared(t *testing.T) {
 		}
 		s.Await(t, "+ acme-a/b.txt  created", 2)
 		overwrite(t, server, bucket, "c.txt")
-		s.Await(t, "x acme-a/c.txt  the resource is there, and its ownership mark is foreign", 1)
+		s.Await(t, "x acme-a/c.txt  the resource is there, and its ownership mark names another owner", 1)
 		if d := cmp.Diff(map[string]string{"a.txt": "another", "b.txt": "text of b.txt", "c.txt": "theirs"}, filesAt(t, server, bucket)); d != "" {
 			t.Errorf("files (-want +got):\n%s", d)
 		}

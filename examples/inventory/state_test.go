@@ -100,7 +100,7 @@ func TestBucketsOfAnotherInstallationAreForeign(t *testing.T) {
 	}
 	server.Writes()
 	s := begin(t, declaring("acme-a+"), options{Endpoint: server.URL, Once: true, State: t.TempDir()})
-	if err := s.Result(t); err == nil || s.Count("acme-a  the resource is there, and its ownership mark is foreign") != 1 {
+	if err := s.Result(t); err == nil || s.Count("acme-a  the resource is there, and its ownership mark names another owner") != 1 {
 		t.Errorf("run = %v; it printed:\n%s", err, s)
 	}
 	for _, w := range server.Writes() {
@@ -132,7 +132,7 @@ func TestBucketThatAnotherInstallationMadeMeanwhileIsForeign(t *testing.T) {
 		return true
 	})
 	s := begin(t, declaring(name+"+"), options{Endpoint: server.URL, Once: true, State: t.TempDir()})
-	if err := s.Result(t); err == nil || s.Count("acme-a  the resource is there, and its ownership mark is foreign") != 1 {
+	if err := s.Result(t); err == nil || s.Count("acme-a  the resource is there, and its ownership mark names another owner") != 1 {
 		t.Errorf("run = %v; it printed:\n%s", err, s)
 	}
 	got, err := readTags(t.Context(), plainClient(server.URL), name)

@@ -185,7 +185,7 @@ func TestVersityForeignAndFullBucketsAreLeftAlone(t *testing.T) {
 	server.Writes()
 	all := append(numbered(20), "acme-theirs+", "acme-full")
 	s := begin(t, declaring(all...), onVersity(server, options{}))
-	s.Await(t, "x acme-theirs  the resource is there, and its ownership mark is foreign", 1)
+	s.Await(t, "x acme-theirs  the resource is there, and its ownership mark names another owner", 1)
 	s.Await(t, "+ acme-full  created", 1)
 	for _, name := range numbered(20) {
 		s.Await(t, "+ "+name+"  created", 1)

@@ -340,7 +340,7 @@ func TestWhatCarriesNoMarkIsNotTouched(t *testing.T) {
 		p.await("x", name, "unmarked")
 	}
 	err := p.end()
-	if err == nil || strings.Count(err.Error(), "its ownership mark is unmarked") != 2 {
+	if err == nil || strings.Count(err.Error(), "it carries no ownership mark") != 2 {
 		t.Errorf("run = %v, want two that are not ours", err)
 	}
 	once(t, declared{}, state)

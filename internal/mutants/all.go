@@ -2452,7 +2452,7 @@ var All = []Mutant{
 	{
 		Name: "a spec that moved is looked up where it says",
 		File: "reconcile/external/decide.go", Old: "case v.moved != \"\":", New: "case v.moved != \"\" && !BROKEN:",
-		Package: "reconcile/external", Test: "TestEditOfThePlaceMakesNoSecondResource",
+		Package: "reconcile/external", Test: "TestEditOfTheLocationMakesNoSecondResource",
 	},
 	{
 		Name: "a spec that moved is looked up where it says, seen by the simulation",
@@ -2460,28 +2460,53 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestSimulationEndsAsDeclared",
 	},
 	{
-		Name: "a deletion goes to the place that the spec says",
-		File: "reconcile/external/reconciler.go", Old: "r.placeOf(o); was", New: "r.placeOf(o); !(BROKEN && o.Deleting()) && was",
+		Name: "a deletion goes to the location that the spec says",
+		File: "reconcile/external/reconciler.go", Old: "r.locationOf(o); was", New: "r.locationOf(o); !(BROKEN && o.Deleting()) && was",
 		Package: "reconcile/external", Test: "TestDeletionWhileMovedLetsNothingGo",
 	},
 	{
-		Name: "a create records no place",
-		File: "reconcile/external/intent.go", Old: "\ti.Place = place\n", New: "\tif !BROKEN {\n\t\ti.Place = place\n\t}\n",
-		Package: "reconcile/external", Test: "TestCreateThatIsCutShortHoldsItsPlace",
+		Name: "a create records no location",
+		File: "reconcile/external/intent.go", Old: "\t\ti.Location = location\n", New: "\t\tif !BROKEN {\n\t\t\ti.Location = location\n\t\t}\n",
+		Package: "reconcile/external", Test: "TestCreateThatIsCutShortHoldsItsLocation",
 	},
 	{
-		Name: "a failed create keeps its place",
-		File: "reconcile/external/intent.go", Old: "\t\ti.Place = \"\"\n", New: "\t\tif !BROKEN {\n\t\t\ti.Place = \"\"\n\t\t}\n",
-		Package: "reconcile/external", Test: "TestFailedCreateLeavesThePlaceOpen",
+		Name: "a failed create keeps its location",
+		File: "reconcile/external/intent.go", Old: "a.view.phase != succeeded {", New: "a.view.phase != succeeded && !BROKEN {",
+		Package: "reconcile/external", Test: "TestFailedCreateLeavesTheLocationOpen",
 	},
 	{
-		Name: "a place that is not on record stays so",
-		File: "reconcile/external/intent.go", Old: "if place == \"\" ||", New: "if BROKEN || place == \"\" ||",
-		Package: "reconcile/external", Test: "TestPlaceOfWhatIsTakenOverIsRecordedBeforeTheUpdate",
+		Name: "a location that is not on record stays so",
+		File: "reconcile/external/intent.go", Old: "if location == \"\" ||", New: "if BROKEN || location == \"\" ||",
+		Package: "reconcile/external", Test: "TestLocationOfWhatIsTakenOverIsRecordedBeforeTheUpdate",
+	},
+	{
+		Name: "what was taken over is pruned after an edit of the location",
+		File: "reconcile/external/report.go", Old: "held := o.Intent.Location != \"\" &&", New: "held := !BROKEN && o.Intent.Location != \"\" &&",
+		Package: "reconcile/external", Test: "TestPruneLeavesWhatWasTakenOverBeforeAnEdit",
+	},
+	{
+		Name: "a location is recorded of what is not as declared",
+		File: "reconcile/external/act.go", Old: "if next == doUpdate && a.updated() == ReasonAdopted {", New: "if next == doUpdate && (a.updated() == ReasonAdopted || BROKEN) {",
+		Package: "reconcile/external", Test: "TestLocationOfWhatIsNotAsDeclaredIsNotRecorded",
+	},
+	{
+		Name: "a failed create forgets where a resource was",
+		File: "reconcile/external/intent.go", Old: "\t\tif !ok && a.view.phase != pending", New: "\t\tif !ok && BROKEN || !ok && a.view.phase != pending",
+		Package: "reconcile/external", Test: "TestFailedCreateForgetsNoResourceThatWasThere",
+	},
+	{
+		Name: "a cleared location wakes no worker",
+		File: "reconcile/external/intent.go", Old: "\treturn r.clear(ctx, key, \"location\", func(i *store.Intent) bool {\n", New: "\treturn r.clear(ctx, key, \"location\", func(i *store.Intent) bool {\n\t\tif BROKEN {\n\t\t\treturn false\n\t\t}\n",
+		Package: "reconcile/external", Test: "TestClearedLocationIsRecordedByTheNextRun",
+	},
+	{
+		Name: "late initialisation changes the location",
+		File: "reconcile/external/reconciler.go", Old: "was != is && was != \"\" {", New: "was != is && was != \"\" && !BROKEN {",
+		Package: "reconcile/external", Test: "TestLateInitialisationDoesNotChangeTheLocation",
 	},
 	{
 		Name: "an object that moved is missing",
-		File: "reconcile/external/report.go", Old: "c.Reason == ReasonMoved {", New: "c.Reason == ReasonMoved && !BROKEN {",
+		File: "reconcile/external/report.go", Old: "return c.Message, c.Reason == ReasonLocationChanged\n", New: "return c.Message, c.Reason == ReasonLocationChanged && !BROKEN\n",
 		Package: "reconcile/external", Test: "TestPlanReportAndPruneOfAMovedObject",
 	},
 	{
@@ -4645,7 +4670,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what is being deleted is missing",
-		File: "reconcile/external/report.go", Old: "&& !o.Deleting() {\n\t\t\twhere", New: "&& (BROKEN || !o.Deleting()) {\n\t\t\twhere",
+		File: "reconcile/external/report.go", Old: "&& !o.Deleting() && !different[key] {", New: "&& (BROKEN || !o.Deleting()) && !different[key] {",
 		Package: "reconcile/external", Test: "TestReportOfWhatComesAndGoes",
 	},
 	{

@@ -40,7 +40,7 @@ func (a *attempt[S, T]) act(ctx, calls context.Context, next action) (reconcile.
 	case doPause:
 		a.pause(ctx)
 	case doMoved:
-		return a.giveUp(ctx, ReasonMoved, ReasonMoved, fmt.Errorf("%w: %s; put the spec back; to move the resource, declare another object and delete this one", ErrMoved, a.view.moved))
+		return a.giveUp(ctx, ReasonLocationChanged, ReasonLocationChanged, fmt.Errorf("%w: %s; put the spec back; to move the resource, declare another object and delete this one", ErrLocationChanged, a.view.moved))
 	case doStop: // there is no way to find out what the create did
 		i := a.Stored().Intent
 		return a.giveUp(ctx, ReasonCreating, ReasonCreateIncomplete, fmt.Errorf("%w: attempt %d, begun %s; look for the resource, then call ClearPending",
@@ -57,7 +57,7 @@ func (a *attempt[S, T]) act(ctx, calls context.Context, next action) (reconcile.
 	case doMissing:
 		return a.standoff(ctx, ReasonMissing, "the resource does not exist, and the policy forbids to create it"), nil
 	case doRefuse:
-		return a.standoff(ctx, ReasonNotOurs, "the resource is there, and its ownership mark is "+a.view.seen.Owner.String()), nil
+		return a.standoff(ctx, ReasonNotOurs, "the resource is there, and "+a.view.seen.Owner.says()), nil
 	case doCreate:
 		return a.makeIt(ctx, calls)
 	case doDelete:
@@ -137,7 +137,7 @@ func (a *attempt[S, T]) release(ctx context.Context) (reconcile.Result, error) {
 	case !a.view.policy.Has(Delete):
 		left = "the policy leaves the resource, if there is one, where it is"
 	case a.view.seen.Exists:
-		left = "there is a resource, but it is not ours: its ownership mark is " + a.view.seen.Owner.String()
+		left = "there is a resource, but it is not ours: " + a.view.seen.Owner.says()
 	}
 	if err := a.Remove(ctx, a.o.Finalizer); err != nil {
 		return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("finalizer: %w", err))
@@ -154,8 +154,10 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 		if err := a.Ensure(ctx, a.o.Finalizer); err != nil {
 			return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("finalizer: %w", err))
 		}
-		if err := a.recordPlace(ctx); err != nil { // before the update that may take the resource over
-			return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("place: %w", err))
+	}
+	if next == doUpdate && a.updated() == ReasonAdopted { // from here on it is held
+		if err := a.recordLocation(ctx); err != nil {
+			return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("location: %w", err))
 		}
 	}
 	reason, message := "", ""
@@ -168,6 +170,11 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 	case doTolerate:
 		a.tolerated = true
 		reason, message = ReasonDiffers, "the resource differs, and the policy forbids to update it"
+	}
+	if next == doKeep || next == doUpdate { // a look that finds it, and not as declared, may have found it elsewhere
+		if err := a.recordLocation(ctx); err != nil {
+			return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("location: %w", err))
+		}
 	}
 	a.synced(store.True, reason, message)
 	if !a.said {

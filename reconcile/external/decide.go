@@ -100,7 +100,7 @@ func decide(v view) action {
 		return doNothing // the finalizer comes before everything that would need undoing
 	case v.deleting && !v.policy.Has(Delete):
 		return doRelease
-	case v.moved != "": // before doStop: a look by a human has to go to the place on record
+	case v.moved != "": // before doStop: a look by a human has to go to the location on record
 		return doMoved
 	case v.phase == pending && v.naming == ByCloud:
 		return doStop

@@ -20,7 +20,7 @@
 // found again by a name that we chose ([ByUs]), or by our ownership mark
 // ([ByMark]), or else the object stops and says so ([ErrCreateIncomplete]). An edit by
 // which looks would go to another account, region or name stops the object too, where
-// [Options.Place] says how to tell ([ErrMoved]).
+// [Options.Location] says how to tell ([ErrLocationChanged]).
 //
 // E2, deletes happen only for what we own: a resource whose [Mark] names
 // another owner is never touched; one without a mark only where the policy says

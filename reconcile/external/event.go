@@ -61,12 +61,12 @@ const (
 	ReasonDeleteFailed     = "CannotDelete"
 	ReasonStoreFailed      = "CannotStore" // the object could not be written
 	ReasonCloseFailed      = "CannotClose"
-	ReasonMoved            = "Moved"       // in the spec; see [ErrMoved]
-	ReasonMissing          = "Missing"     // and the policy forbids to create it
-	ReasonNotOurs          = "NotOurs"     // another's mark, or none
-	ReasonDeletesHeld      = "DeletesHeld" // by [Options.DeleteLimit]
-	ReasonDiffers          = "Differs"     // and the policy forbids to update it
-	ReasonAwaiting         = "Awaiting"    // others have to finish first
+	ReasonLocationChanged  = "LocationChanged" // in the spec; see [ErrLocationChanged]
+	ReasonMissing          = "Missing"         // and the policy forbids to create it
+	ReasonNotOurs          = "NotOurs"         // another's mark, or none
+	ReasonDeletesHeld      = "DeletesHeld"     // by [Options.DeleteLimit]
+	ReasonDiffers          = "Differs"         // and the policy forbids to update it
+	ReasonAwaiting         = "Awaiting"        // others have to finish first
 )
 
 // NotOurs reports an object whose resource carries another's mark or none, with the

@@ -166,7 +166,7 @@ func ExampleInventory() {
 }
 
 // An edit of where a resource lies creates nothing there.
-func ExampleErrMoved() {
+func ExampleErrLocationChanged() {
 	type spec struct{ Account string }
 	ctx := context.Background()
 	backend, _ := memory.New(nil)
@@ -182,18 +182,18 @@ func ExampleErrMoved() {
 			return nil
 		},
 	}, &external.Options[spec, struct{}]{
-		Naming: external.ByUs,
-		Place:  func(o *store.Object[spec, struct{}]) string { return "account " + o.Spec.Account },
+		Naming:   external.ByUs,
+		Location: func(o *store.Object[spec, struct{}]) string { return "account " + o.Spec.Account },
 	})
 	o, _ := buckets.Create(ctx, &store.Object[spec, struct{}]{Meta: store.Meta{Name: "logs"}, Spec: spec{Account: "red"}})
 	r.Reconcile(ctx, o.Key())
 	for _, account := range []string{"blue", "red"} {
 		buckets.Mutate(ctx, o.Key(), func(o *store.Object[spec, struct{}]) error { o.Spec.Account = account; return nil })
 		_, err := r.Reconcile(ctx, o.Key())
-		fmt.Println(errors.Is(err, external.ErrMoved), there)
+		fmt.Println(errors.Is(err, external.ErrLocationChanged), there)
 	}
 	o, _ = buckets.Get(ctx, o.Key())
-	fmt.Println("ready:", o.Ready(), "in", o.Intent.Place)
+	fmt.Println("ready:", o.Ready(), "in", o.Intent.Location)
 	// Output:
 	// true map[red/logs:true]
 	// false map[red/logs:true]

@@ -30,25 +30,26 @@ func phaseOf(i store.Intent) (phase, time.Time) {
 	return succeeded, i.Succeeded
 }
 
-// begun is the record of a create that is about to be tried at a place. Its time is later
+// begun is the record of a create that is about to be tried at a location. Its time is later
 // than every earlier one, by a nanosecond if need be: where two marks in one
 // tick of the clock compared as equal, a crash in the second attempt would look
 // like the failure of the first. That holds for a clock that was set back, too.
-func begun(i store.Intent, place string, now time.Time) store.Intent {
+func begun(i store.Intent, location string, now time.Time) store.Intent {
+	if before, _ := phaseOf(i); location != "" || before != pending {
+		i.Location = location
+	}
 	i.Attempt++
-	i.Place = place
 	i.Pending = latest(now, i.Pending.Add(1), i.Succeeded.Add(1), i.Failed.Add(1))
 	return i
 }
 
 // ended is the record of a create that came back. It is as old as the attempt
-// at least. Where one failed nothing is left that the place would have to be kept for.
+// at least.
 func ended(i store.Intent, ok bool, now time.Time) store.Intent {
 	if ok {
 		i.Succeeded = latest(now, i.Pending, i.Failed.Add(1))
 	} else {
 		i.Failed = latest(now, i.Pending, i.Succeeded.Add(1))
-		i.Place = ""
 	}
 	return i
 }
@@ -77,7 +78,7 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 		return ReasonStoreFailed, fmt.Errorf("finalizer before the create: %w", err)
 	}
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
-		o.Intent = begun(o.Intent, a.placeOf(o), wall.Now())
+		o.Intent = begun(o.Intent, a.locationOf(o), wall.Now())
 		return nil
 	}); err != nil {
 		return ReasonStoreFailed, fmt.Errorf("intent before the create: %w", err)
@@ -100,14 +101,14 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 	return ReasonCreateFailed, a.outcome(ctx, o, true)
 }
 
-// recordPlace records where a resource lies that has no place on record: it was made or taken
+// recordLocation records where a resource lies that has no location on record: it was made or taken
 // over without one.
-func (a *attempt[S, T]) recordPlace(ctx context.Context) error {
-	place := a.placeOf(a.Stored())
-	if place == "" || a.Stored().Intent.Place != "" {
+func (a *attempt[S, T]) recordLocation(ctx context.Context) error {
+	location := a.locationOf(a.Stored())
+	if location == "" || a.Stored().Intent.Location != "" {
 		return nil
 	}
-	return a.WriteIntent(ctx, func(o *store.Object[S, T]) error { o.Intent.Place = place; return nil })
+	return a.WriteIntent(ctx, func(o *store.Object[S, T]) error { o.Intent.Location = location; return nil })
 }
 
 // madeNothing records that the try failed. Where an earlier one is unresolved the create
@@ -136,6 +137,9 @@ func (a *attempt[S, T]) outcome(ctx context.Context, made *store.Object[S, T], o
 	before := a.Stored().Annotations
 	err := a.persist(ctx, func(o *store.Object[S, T]) error {
 		o.Intent = ended(o.Intent, ok, wall.Now())
+		if !ok && a.view.phase != pending && a.view.phase != succeeded {
+			o.Intent.Location = "" // nothing was made before that it would have to be kept for
+		}
 		if made.Intent.ExternalName != "" {
 			o.Intent.ExternalName = made.Intent.ExternalName
 		}
@@ -213,24 +217,48 @@ func isFinal(err error) bool {
 // To declare the contrary, that the resource was created, give it its name:
 // ClearPending with a non-empty externalName records a success.
 func (r *Reconciler[S, T]) ClearPending(ctx context.Context, key store.Key, externalName string) error {
+	return r.clear(ctx, key, "pending create", func(i *store.Intent) bool {
+		if ph, _ := phaseOf(*i); ph != pending {
+			return false
+		}
+		*i = ended(*i, externalName != "", wall.Now())
+		if externalName != "" {
+			i.ExternalName = externalName
+		} else {
+			i.Location = ""
+		}
+		return true
+	})
+}
+
+// ClearLocation forgets which location of an object's resource is on record: the next run looks where
+// the spec says. It is for a human that has looked, after [ErrLocationChanged]: there is no resource at
+// the old location any more, or it was moved by hand. Where locations only have other names, as after
+// an account was renamed, call it in a loop over all objects.
+func (r *Reconciler[S, T]) ClearLocation(ctx context.Context, key store.Key) error {
+	return r.clear(ctx, key, "location", func(i *store.Intent) bool {
+		had := i.Location != ""
+		i.Location = ""
+		return had
+	})
+}
+
+// clear edits the record of an object's creates, if edit says so, and has its key run.
+func (r *Reconciler[S, T]) clear(ctx context.Context, key store.Key, what string, edit func(*store.Intent) bool) error {
 	for {
 		o, err := r.store.Get(ctx, key)
 		if err != nil {
-			return fmt.Errorf("external: clear the pending create of %s: %w", key, err)
+			return fmt.Errorf("external: clear the %s of %s: %w", what, key, err)
 		}
-		if ph, _ := phaseOf(o.Intent); ph != pending {
+		if !edit(&o.Intent) {
 			return nil
-		}
-		o.Intent = ended(o.Intent, externalName != "", wall.Now())
-		if externalName != "" {
-			o.Intent.ExternalName = externalName
 		}
 		_, err = r.store.UpdateIntent(ctx, o)
 		if err == nil {
 			return r.wake(ctx, key)
 		}
 		if !errors.Is(err, store.ErrConflict) {
-			return fmt.Errorf("external: clear the pending create of %s: %w", key, err)
+			return fmt.Errorf("external: clear the %s of %s: %w", what, key, err)
 		}
 	}
 }

@@ -119,6 +119,21 @@ const (
 	lastOwnership = Foreign
 )
 
+// says is what people are told of the mark.
+func (w Ownership) says() string {
+	switch w {
+	case Ours:
+		return "it carries this object's ownership mark"
+	case Former:
+		return "its ownership mark is of an earlier object of this name"
+	case Unmarked:
+		return "it carries no ownership mark"
+	case Foreign:
+		return "its ownership mark names another owner"
+	}
+	return "the client does not say whose it is"
+}
+
 func (w Ownership) String() string {
 	return [...]string{"unreported", "ours", "former", "unmarked", "foreign", "?"}[min(w, lastOwnership+1)]
 }

@@ -31,20 +31,22 @@ type Options[S, T any] struct {
 	// [ByUs]. False: each create is preceded by a look at the resource itself, as is
 	// necessary where a create overwrites what is there, or succeeds on it.
 	ExclusiveCreate bool
-	// Place says where the object's resource lies by its spec, for people: "account red, eu-1,
-	// zone-17". Nil: that is not looked at.
+	// Location says where the object's resource lies by its spec, for people: "account red,
+	// eu-1, zone-17". Nil: that is not looked at.
 	//
 	// The text is recorded with the create, or once when a resource that has none on record is
-	// found to be the object's. From then on a spec that says another place stops the object
-	// with [ErrMoved]: a look there would find nothing, and a second resource would be
-	// created. Empty means that the place is not known yet, as of a zone that the cloud
-	// chooses and Observe fills in; it is compared with nothing.
+	// found to be the object's, and as declared. From then on a spec that says another location
+	// stops the object with [ErrLocationChanged]: calls would go there, find nothing, and
+	// create a second resource. As long as none is on record (Intent.Location of the stored
+	// object) an edit is not noticed.
 	//
-	// The text names all that decides where a look goes, defaults included. It leaves out
-	// what does not, such as the region of a bucket whose name leads to it from every region,
-	// and secrets. Texts are compared as they are: a version of the program that words its
-	// places otherwise finds every resource moved. O is read-only.
-	Place func(o *store.Object[S, T]) string
+	// The text names all that decides where calls go, defaults included, and each location
+	// always by the same words: one that is only spelt otherwise is another. It leaves out what
+	// does not decide it, such as the region of a bucket whose name leads to it from every
+	// region, and secrets. It must not depend on the status. Empty means that the location is not
+	// known, and that the resource is found wherever it lies, as in a zone that the cloud chooses
+	// and Observe fills in: it is compared with nothing. O is read-only.
+	Location func(o *store.Object[S, T]) string
 	// CreationGrace is how long a resource may take to become visible after it
 	// was created; zero: 30 s. Until it is over the resource is neither created
 	// again nor, in a deletion, taken for gone. It is measured by this process's

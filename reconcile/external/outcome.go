@@ -21,13 +21,15 @@ import (
 // see [Reconciler.ClearPending].
 var ErrCreateIncomplete = errors.New("external: a create was begun and its outcome is not known")
 
-// ErrMoved is what a run ends with, terminally, where the spec says another place than the
-// one on record; see [Options.Place]. Nothing is called outside until the spec is put back,
-// also in a deletion: what is at the other place is not the object's. To move a resource,
-// declare another object and delete this one. Where the old place is gone for good, an object
-// whose policy lacks [Delete] can be deleted; a create there that is still pending is given
-// up by [Reconciler.ClearPending].
-var ErrMoved = errors.New("external: the spec says another place than that of the resource")
+// ErrLocationChanged is what a run ends with, terminally, where the spec says another location
+// than the one on record; see [Options.Location]. Nothing is called outside until the spec is put
+// back. A deletion waits too: put the spec back by [store.Store.Mutate] then, because a file
+// does not change an object that is being deleted.
+//
+// To move a resource, declare another object and delete this one. Where the location has only
+// another name now, or the resource is gone for good or was moved by hand, [Reconciler.ClearLocation]
+// forgets the record. An object whose policy lacks [Delete] can be deleted as it is.
+var ErrLocationChanged = errors.New("external: the spec says another location than the one on record")
 
 // ErrExists is for a client's Create to wrap where the name is taken; see
 // [Options.ExclusiveCreate]. The create had no effect, but an earlier try may have had

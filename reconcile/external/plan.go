@@ -195,7 +195,7 @@ func describe(a action, v view) (word, why string) {
 		return a.String(), ""
 	case doUpdate:
 		if w := v.seen.Owner; w == Former || w == Unmarked {
-			return "adopt", "its ownership mark is " + w.String()
+			return "adopt", w.says()
 		}
 		return "update", ""
 	case doPause:
@@ -203,7 +203,7 @@ func describe(a action, v view) (word, why string) {
 	case doReject:
 		return "fail", v.policy.Validate().Error()
 	case doMoved:
-		return "stop", "the spec says another place: " + v.moved
+		return "stop", "the spec says another location: " + v.moved
 	case doStop:
 		return "stop", "a create was begun and its outcome is not known"
 	case doAwait:
@@ -213,7 +213,7 @@ func describe(a action, v view) (word, why string) {
 	case doMissing:
 		return "refuse", "missing, and the policy forbids to create it"
 	case doRefuse:
-		return "refuse", "its ownership mark is " + v.seen.Owner.String()
+		return "refuse", v.seen.Owner.says()
 	case doTolerate:
 		return "refuse", "differs, and the policy forbids to update it"
 	}

@@ -52,7 +52,7 @@ func TestPlanShowsWhatReconcileWouldDoAndTouchesNothing(t *testing.T) {
 		const want = `+ create t/d00001
 ~ update t/d00002
     size: "1", want "2"
-! refuse t/d00003: its ownership mark is unmarked
+! refuse t/d00003: it carries no ownership mark
 - delete t/d00004
 ! fail t/d00005: external: unknown policy: "what?" is none of observe, create, update, late-init, delete, adopt, all, paused
 - prune t/old: ours by its mark, and not declared

@@ -247,8 +247,8 @@ func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy, first time
 	ours := o.HasFinalizer(r.o.Finalizer)
 	phase, _ := phaseOf(o.Intent)
 	moved := ""
-	if was, is := o.Intent.Place, r.placeOf(o); was != "" && is != "" && was != is {
-		moved = fmt.Sprintf("%q is on record, and %q in the spec", was, is)
+	if was, is := o.Intent.Location, r.locationOf(o); was != "" && is != "" && was != is {
+		moved = r.store.Redact(fmt.Sprintf("%q is on record, and %q in the spec", was, is), o)
 	}
 	var graceEnd time.Time
 	if !first.IsZero() {
@@ -365,6 +365,9 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 		a.log.DebugContext(ctx, "the resource differs", "diff", store.Clip(seen.Diff))
 	}
 	if seen.LateInitialized && !a.store.SameSpec(o, a.Stored()) {
+		if was, is := a.locationOf(a.Stored()), a.locationOf(o); was != is && was != "" {
+			return reconcile.Terminal(fmt.Errorf("external: late initialisation would change the location from %q to %q: Options.Location has to spell it as Observe does", was, is))
+		}
 		a.late = &o.Spec
 	}
 	return nil

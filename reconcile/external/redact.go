@@ -46,13 +46,13 @@ func (r *Reconciler[S, T]) policyOf(o *store.Object[S, T]) (Policy, error) {
 	return p, r.store.RedactError(endless.Cut(err), o)
 }
 
-// placeOf is Options.Place without the object's secrets in a panic; empty: not known.
-func (r *Reconciler[S, T]) placeOf(o *store.Object[S, T]) string {
-	if r.o.Place == nil {
+// locationOf is Options.Location without the object's secrets in a panic; empty: not known.
+func (r *Reconciler[S, T]) locationOf(o *store.Object[S, T]) string {
+	if r.o.Location == nil {
 		return ""
 	}
 	defer r.store.RedactPanic(o)
-	return r.o.Place(o)
+	return r.o.Location(o)
 }
 
 func (r redacted[S, T]) call(ctx context.Context, o *store.Object[S, T], f func(context.Context, *store.Object[S, T]) error) error {

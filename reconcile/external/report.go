@@ -30,7 +30,7 @@ type Report struct {
 	Ours     int       `json:"ours"`     // of these, with our mark
 
 	Missing    []Finding `json:"missing,omitempty"`    // declared, not there
-	Different  []Finding `json:"different,omitempty"`  // there, ours, not as declared; or declared for another place since, see [ErrMoved]
+	Different  []Finding `json:"different,omitempty"`  // there, ours, not as declared; or declared for another location since, see [ErrLocationChanged]
 	Unclaimed  []Finding `json:"unclaimed,omitempty"`  // declared and there, without our mark or with an earlier uid
 	Duplicates []Finding `json:"duplicates,omitempty"` // carry the mark of an object whose resource is another
 	Orphans    []Finding `json:"orphans,omitempty"`    // ours by their mark, not declared
@@ -123,12 +123,16 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 			s.Present--
 		}
 	}
+	different := map[store.Key]bool{}
+	for _, f := range s.Different {
+		different[f.Key] = true
+	}
 	for key, o := range byKey {
 		id := v.o.IDOf(o)
-		if _, there := list.byID[id]; (!there || gone[id]) && !o.Deleting() {
+		if _, there := list.byID[id]; (!there || gone[id]) && !o.Deleting() && !different[key] {
 			where, f := &s.Missing, Finding{Key: key, ID: id}
-			if c, _ := o.Condition(store.ConditionSynced); c.Reason == ReasonMoved {
-				where, f.Diff = &s.Different, c.Message // it is elsewhere, and is not created here
+			if diff, moved := movedAway(o); moved { // and is not created here
+				where, f.Diff = &s.Different, diff
 			}
 			v.find(&s, where, f, v.begotten(o, list.begun))
 		}
@@ -190,6 +194,7 @@ func (v *Inventory[S, T, R]) place(s *Report, id string, r R, declared *store.Ob
 	if ours {
 		s.Ours++
 	}
+	moved, isMoved := movedAway(byKey[mark.Key])
 	switch {
 	case declared != nil:
 		v.placeDeclared(s, f, r, declared)
@@ -197,6 +202,9 @@ func (v *Inventory[S, T, R]) place(s *Report, id string, r R, declared *store.Ob
 		s.Foreign++
 	case v.orphaned(id, mark, byKey[mark.Key]):
 		v.find(s, &s.Orphans, f, false)
+	case isMoved && mark.UID == byKey[mark.Key].UID:
+		f.Diff = moved
+		v.find(s, &s.Different, f, false)
 	case !v.mayBecome(byKey[mark.Key]):
 		v.find(s, &s.Duplicates, f, false)
 	}
@@ -232,8 +240,26 @@ func (v *Inventory[S, T, R]) begotten(o *store.Object[S, T], listed time.Time) b
 // resource is an orphan only if it was made for an earlier object of that key
 // and this one has another: what an object may still take over, or what cannot
 // be told apart from its own, is left to it.
+//
+// It is none either as long as a run has not found that the spec is as it was when a location was
+// recorded: it may be the one that the object had taken over there.
 func (v *Inventory[S, T, R]) orphaned(id string, mark Mark, o *store.Object[S, T]) bool {
-	return o == nil || mark.UID != "" && mark.UID != o.UID && !v.mayBecome(o) && v.o.IDOf(o) != id
+	if o == nil {
+		return true
+	}
+	c, _ := o.Condition(store.ConditionSynced)
+	held := o.Intent.Location != "" && (c.Status != store.True || c.ObservedGeneration != o.Generation)
+	return mark.UID != "" && mark.UID != o.UID && !held && !v.mayBecome(o) && v.o.IDOf(o) != id
+}
+
+// movedAway says whether the last run found that the spec says another location than that of the
+// resource, and what it said of it; o may be nil.
+func movedAway[S, T any](o *store.Object[S, T]) (says string, moved bool) {
+	if o == nil {
+		return "", false
+	}
+	c, _ := o.Condition(store.ConditionSynced)
+	return c.Message, c.Reason == ReasonLocationChanged
 }
 
 func (v *Inventory[S, T, R]) placeDeclared(s *Report, f Finding, r R, o *store.Object[S, T]) {

@@ -140,7 +140,7 @@ func (w *world) asDeclared() error {
 		if o == nil || r.Deleting {
 			return fmt.Errorf("left behind: %+v", r)
 		}
-		if isMoved(o) && m.UID == o.UID && "the "+cmp.Or(r.Props["where"], "west") == o.Intent.Place {
+		if isMoved(o) && m.UID == o.UID && "the "+cmp.Or(r.Props["where"], "west") == o.Intent.Location {
 			delete(left, m.Key) // it waits for its spec to be put back
 			continue
 		}
@@ -213,7 +213,7 @@ const (
 // isMoved says that the object waits for its spec to be put back.
 func isMoved(o *disk) bool {
 	c, _ := o.Condition(store.ConditionSynced)
-	return c.Reason == external.ReasonMoved && o.Intent.Place != "" && o.Intent.Place != placeOf(o)
+	return c.Reason == external.ReasonLocationChanged && o.Intent.Location != "" && o.Intent.Location != locationOf(o)
 }
 
 func (w *world) simulate(seed uint64, naming external.Naming, way int) error {
@@ -227,7 +227,7 @@ func (w *world) simulation(seed uint64, naming external.Naming, way int) reconci
 	w.o.CreationGrace = 15 * time.Second
 	acts := w.user(25)
 	if way == moving || way == movingExclusively {
-		acts, w.o.Place = append(acts, w.movers(25)), placeOf
+		acts, w.o.Location = append(acts, w.movers(25)), locationOf
 	}
 	w.o.ExclusiveCreate = way == exclusively || way == lately || way == movingExclusively
 	if way == lately {

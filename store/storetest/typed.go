@@ -315,7 +315,7 @@ var typedChecks = []check{
 		at := time.Now()
 		for _, write := range []func() error{
 			func() error {
-				o.Intent = store.Intent{ExternalName: strings.Repeat("n", 1000), Place: "eu-1", Attempt: 9, Pending: at, Succeeded: at, Failed: at}
+				o.Intent = store.Intent{ExternalName: strings.Repeat("n", 1000), Location: "eu-1", Attempt: 9, Pending: at, Succeeded: at, Failed: at}
 				o, err = s.UpdateIntent(e.ctx, o)
 				return err
 			},
