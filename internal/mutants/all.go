@@ -2214,6 +2214,11 @@ var All = []Mutant{
 		Package: "store/etcd", Test: "TestStreamIsOpenedAgainSoon",
 	},
 	{
+		Name: "each renewal is followed by a list of all shards",
+		File: "reconcile/lease/session.go", Old: "renewals%(len(s.shards)/listed+1) == 0 {", New: "renewals%(len(s.shards)/listed+1) == 0 || BROKEN {",
+		Package: "reconcile/lease", Test: "TestListsAreFewerWithMoreShards",
+	},
+	{
 		Name: "a server waits for the lease that it lost",
 		File: "reconcile/lease/session.go", Old: "for len(s.lost) > 0 {", New: "for len(s.lost) > 0 && !BROKEN {",
 		Package: "reconcile/lease", Test: "TestServerThatLostItsLeaseDoesNotWaitForIt",

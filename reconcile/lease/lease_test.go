@@ -55,6 +55,7 @@ type link struct {
 	answer  time.Duration
 	hushed  atomic.Bool  // watches deliver nothing, without an error
 	granted atomic.Int64 // the newest lease
+	lists   atomic.Int64 // counts them
 }
 
 // ready waits until the link is whole.
@@ -130,6 +131,7 @@ func (l *link) List(ctx context.Context, kind string, o store.ListOptions) (stor
 	if err := l.ready(ctx); err != nil {
 		return store.Page{}, err
 	}
+	l.lists.Add(1)
 	return l.Backend.List(ctx, kind, o)
 }
 

@@ -212,7 +212,11 @@ func (s *session) current() bool {
 	return sure && elapsed < s.trust() && s.trusted()
 }
 
-// confirm compares the board with the store at once, after each renewal and after a plan of
+// listed is after how many renewals the leases are listed: one, and one more for each so many
+// shards, so that a large fleet does not list all the time.
+const listed = 1000
+
+// confirm compares the board with the store at once, after renewals and after a plan of
 // ours, until ctx ends: a watch may be silent without a sign of it, and a server that renews and
 // does not hear that a shard is free keeps it from all others. A list that fails is tried again
 // soon; it costs the lease nothing.
@@ -271,6 +275,7 @@ func (s *session) sinceRenewal() (elapsed time.Duration, sure bool) {
 // renewal buys is counted from before it was asked for: the store may have
 // counted from any moment between the question and the answer.
 func (s *session) renew(until context.Context) {
+	renewals := 0
 	for wait, failed := s.opts.TTL/3, false; s.await(until, wait, failed); {
 		asked := s.clock.now()
 		ctx, cancel := context.WithTimeoutCause(until, s.opts.TTL/3, errors.New("lease: no answer to a renewal"))
@@ -283,7 +288,9 @@ func (s *session) renew(until context.Context) {
 			s.asked = asked
 			s.alarm.Reset(s.trust() - time.Since(asked.at))
 			s.mu.Unlock()
-			sleep.Wake(s.renewed)
+			if renewals++; renewals%(len(s.shards)/listed+1) == 0 {
+				sleep.Wake(s.renewed)
+			}
 			wait = s.opts.TTL / 3
 		case errors.Is(err, store.ErrLeaseGone): // the store has dropped it
 			s.lose(ErrLost)

@@ -97,3 +97,28 @@ func TestServerThatLostItsLeaseDoesNotWaitForIt(t *testing.T) {
 		})
 	}
 }
+
+// The lists of many servers of many shards are no load for the store: with so many more shards
+// there are as many fewer lists.
+//
+// Negative control: mutant "each renewal is followed by a list of all shards".
+func TestListsAreFewerWithMoreShards(t *testing.T) {
+	most := map[int]int64{100: 31, 4500: 7} // in 30 renewals
+	for shards, n := range most {
+		synctest.Test(t, func(t *testing.T) {
+			b, l := newBackend(t), newLedger(t)
+			defer b.Close()
+			s := startSharded(t, &link{Backend: b}, ttl, "one", shards, l.work("one", 0))
+			time.Sleep(2 * ttl)
+			if got := l.owners()["one"]; got != shards {
+				t.Fatalf("it has %d shards of %d", got, shards)
+			}
+			before := s.link.lists.Load()
+			time.Sleep(10 * ttl)
+			if got := s.link.lists.Load() - before; got < n/2 || got > n {
+				t.Errorf("%d shards: %d lists in ten TTLs, want at most %d", shards, got, n)
+			}
+			s.end()
+		})
+	}
+}
