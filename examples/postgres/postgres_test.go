@@ -337,7 +337,7 @@ func TestWhatCarriesNoMarkIsNotTouched(t *testing.T) {
 		Databases: map[string]DatabaseSpec{"strange_d": {Owner: "postgres"}}, // not declared here, so that it is looked at
 	}, options{State: state, Once: true})
 	for _, name := range []string{"strange_r", "strange_d"} {
-		p.await("x", name, "unmarked")
+		p.await("x", name, "no ownership mark")
 	}
 	err := p.end()
 	if err == nil || strings.Count(err.Error(), "it carries no ownership mark") != 2 {
