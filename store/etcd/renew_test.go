@@ -17,6 +17,24 @@ import (
 	"github.com/tendhq/tend/store/etcd"
 )
 
+// grantThrough grants a lease, by a backend whose calls go through call.
+func grantThrough(t *testing.T, call grpc.UnaryClientInterceptor) (*etcd.Backend, store.LeaseID) {
+	t.Helper()
+	b, err := etcd.New(clientv3.Config{
+		Endpoints: []string{server}, DialTimeout: 5 * time.Second,
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(call)},
+	}, &etcd.Options{Prefix: newPrefix(), Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	id, err := b.Grant(t.Context(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, id
+}
+
 // A leader that stood still while another was elected answers renewals before it learns of
 // that, from its memory. Their term is the old one. A server that counted them trusted its
 // lease for half a second after the new leader had given it to another, in the campaign of
@@ -32,18 +50,7 @@ func TestRenewalByADeposedLeaderDoesNotCount(t *testing.T) {
 		}
 		return err
 	}
-	b, err := etcd.New(clientv3.Config{
-		Endpoints: []string{server}, DialTimeout: 5 * time.Second,
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(later)},
-	}, &etcd.Options{Prefix: newPrefix(), Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.Close() })
-	id, err := b.Grant(t.Context(), time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, id := grantThrough(t, later)
 	for _, n := range []uint64{0, 1, 0} {
 		elected.Store(n)
 		switch err := b.Renew(t.Context(), id); {
@@ -113,18 +120,7 @@ func TestRenewalCountsIfOneMemberAnswersIt(t *testing.T) {
 		}
 		return err
 	}
-	b, err := etcd.New(clientv3.Config{
-		Endpoints: []string{server}, DialTimeout: 5 * time.Second,
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(differ)},
-	}, &etcd.Options{Prefix: newPrefix(), Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.Close() })
-	id, err := b.Grant(t.Context(), time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, id := grantThrough(t, differ)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	if err := b.Renew(ctx, id); err != nil || reads.Load() != 3 {
