@@ -2205,7 +2205,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "the first answer to a renewal counts, whatever it is",
-		File: "store/etcd/backend.go", Old: "if under--; err == nil ||", New: "if under--; BROKEN || err == nil ||",
+		File: "store/etcd/backend.go", Old: "if open--; err == nil ||", New: "if open--; BROKEN || err == nil ||",
 		Package: "store/etcd", Test: "TestRenewalCountsIfOneMemberAnswersIt",
 	},
 	{

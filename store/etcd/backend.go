@@ -312,15 +312,15 @@ func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
 	next := time.NewTicker(max(time.Until(by)/renewals, time.Millisecond))
 	defer next.Stop()
 	answer := make(chan error, renewals)
-	under := 0 // way
+	open := 0 // renewals without an answer
 	for n := 0; ; n++ {
 		if n < renewals {
 			asked.Go(func() { answer <- b.renew(ctx, id) })
-			under++
+			open++
 		}
 		select {
 		case err := <-answer:
-			if under--; err == nil || errors.Is(err, store.ErrLeaseGone) || under == 0 {
+			if open--; err == nil || errors.Is(err, store.ErrLeaseGone) || open == 0 {
 				return err
 			}
 		case <-next.C:
