@@ -46,8 +46,8 @@ func sitesAreHandedOver(t *testing.T, place fleet.Place) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	// On a busy machine servers warn in between, of a plan for example that was written late.
-	told := regexp.MustCompile(`(?m)^\s*time=.* level=WARN .*\n`).ReplaceAllString(out.String(), "")
+	// On a busy machine servers log in between: a plan was written late, a watch was lost and is back.
+	told := regexp.MustCompile(`(?m)^\s*(time=.* level=|\d{4}/\d\d/\d\d \S+ )(WARN|INFO) .*\n`).ReplaceAllString(out.String(), "")
 	settled := `\n.*every site has its owner: .*; \d+ moved, the last after \S+ s` +
 		`\n.*live heap: [ab] [\d.]+ MB for \d+, .*`
 	if !regexp.MustCompile(`c is started` + settled +
