@@ -2495,6 +2495,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestLocationOfWhatIsNotAsDeclaredIsNotRecorded",
 	},
 	{
+		Name: "what is only looked at holds its object",
+		File: "reconcile/external/intent.go", Old: "|| a.view.policy == ObserveOnly {", New: "|| a.view.policy == ObserveOnly && !BROKEN {",
+		Package: "reconcile/external", Test: "TestLocationOfWhatIsOnlyLookedAtIsNotRecorded",
+	},
+	{
 		Name: "a failed create forgets where a resource was",
 		File: "reconcile/external/intent.go", Old: "\t\tif !ok && a.view.phase != pending", New: "\t\tif !ok && BROKEN || !ok && a.view.phase != pending",
 		Package: "reconcile/external", Test: "TestFailedCreateForgetsNoResourceThatWasThere",

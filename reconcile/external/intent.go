@@ -102,10 +102,10 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 }
 
 // recordLocation records where a resource lies that has no location on record: it was made or taken
-// over without one.
+// over without one. What is only looked at holds no object.
 func (a *attempt[S, T]) recordLocation(ctx context.Context) error {
 	location := a.locationOf(a.Stored())
-	if location == "" || a.Stored().Intent.Location != "" {
+	if location == "" || a.Stored().Intent.Location != "" || a.view.policy == ObserveOnly {
 		return nil
 	}
 	return a.WriteIntent(ctx, func(o *store.Object[S, T]) error { o.Intent.Location = location; return nil })

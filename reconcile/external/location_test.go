@@ -296,6 +296,25 @@ func TestLocationOfWhatIsNotOursIsNotRecorded(t *testing.T) {
 	}
 }
 
+// Nor is that of a resource that carries the object's mark, or tells of none, and is only looked at.
+//
+// Negative control: mutant "what is only looked at holds its object".
+func TestLocationOfWhatIsOnlyLookedAtIsNotRecorded(t *testing.T) {
+	placed(t, func(t *testing.T, w *world) {
+		w.declare(func(o *disk) {
+			o.Annotations = map[string]string{external.PolicyAnnotation: "observe"}
+			o.Spec.Zone = "zone-1"
+		})
+		w.cloud.Put(resource{Name: "t-a", Props: map[string]string{"size": w.get().Spec.Size, "zone": "zone-1"}, Tags: tags(markOf(w.get()))})
+		w.run()
+		w.wantCondition(store.ConditionReady, store.True, "")
+		w.wantNoLocation()
+		w.move("east")
+		w.run()
+		w.wantCondition(store.ConditionSynced, store.False, external.ReasonMissing)
+	})
+}
+
 // A location that is not known before the cloud has chosen it is recorded when it is.
 func TestLocationThatTheCloudChoosesIsRecordedWhenItIsKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

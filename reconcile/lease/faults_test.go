@@ -533,3 +533,53 @@ func TestGrantThatHangsIsAskedForAgain(t *testing.T) {
 		s.end()
 	})
 }
+
+// unheard is a link on which renewals arrive, and their answers do not.
+type unheard struct {
+	*link
+	on atomic.Bool
+}
+
+func (u *unheard) Renew(ctx context.Context, id store.LeaseID) error {
+	err := u.link.Renew(ctx, id)
+	if u.on.Load() {
+		return errors.New("no answer")
+	}
+	return err
+}
+
+// A server that had to give up its lease, because it heard of no renewal, comes back before the
+// store has ended that: it ends it itself, and does not wait for its own record. While work of the
+// old hold goes on it does not, because others would begin beside that.
+//
+// promise L2. Negative controls: mutants "a server waits for the lease that it lost" and "a lost
+// lease is revoked while its work goes on".
+func TestServerThatLostItsLeaseDoesNotWaitForIt(t *testing.T) {
+	for name, lingers := range map[string]time.Duration{"its work has ended": 0, "its work goes on": ttl / 2} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, l := newBackend(t), newLedger(t)
+				defer b.Close()
+				u := &unheard{link: &link{Backend: b, answer: time.Millisecond}}
+				p, err := lease.NewSingleton(u, "job", &lease.Options{TTL: ttl, Server: "one", Logger: quiet})
+				one := startPlacement(t, u.link, "one", p, err, l.work("one", lingers))
+				time.Sleep(ttl / 2)
+				u.on.Store(true)
+				for held := true; held; _, held = p.Lease(0).Held() {
+					time.Sleep(100 * time.Millisecond)
+				}
+				lost := time.Now()
+				u.on.Store(false)
+				other := start(t, b, "other", 1, l.work("other", 0))
+				for time.Since(lost) < lingers || len(l.owners()) == 0 { // the ledger reports work of two
+					time.Sleep(100 * time.Millisecond)
+				}
+				if d := time.Since(lost); d > lingers+ttl/4 {
+					t.Errorf("work began again after %v", d)
+				}
+				one.end()
+				other.end()
+			})
+		})
+	}
+}

@@ -333,10 +333,11 @@ func longestGap(g campaign.Gap, faults []fault) (most time.Duration, meanwhile s
 			continue
 		}
 		if len(names) > 0 {
-			most += campaignTTL + max(f.to.Sub(f.from), 0)
-			if counted.After(f.from) {
-				most -= min(counted.Sub(f.from), f.to.Sub(f.from))
+			from := f.from
+			if counted.After(from) {
+				from = counted
 			}
+			most += campaignTTL + max(f.to.Sub(from), 0)
 		}
 		if f.to.After(counted) {
 			counted = f.to
