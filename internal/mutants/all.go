@@ -2815,6 +2815,26 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestReleaseCountsWhereTheStoreWentBack",
 	},
 	{
+		Name: "a leap of the store is not noticed",
+		File: "reconcile/external/history.go", Old: "case page.Revision-h.high >= store.Leap:", New: "case page.Revision-h.high >= store.Leap && !BROKEN:",
+		Package: "reconcile/external", Test: "TestPruneIsHeldAfterALeapOfTheStore",
+	},
+	{
+		Name: "a list of before a leap says that nothing is missed",
+		File: "reconcile/external/history.go", Old: "&& s.Listed.After(h.since.Add(max(v.o.Settle, apart))):", New: "&& (BROKEN || s.Listed.After(h.since.Add(max(v.o.Settle, apart)))):",
+		Package: "reconcile/external", Test: "TestLeapAfterWhichNothingIsMissedHoldsNoPrune",
+	},
+	{
+		Name: "a list does not look at the store",
+		File: "reconcile/external/inventory.go", Old: "\t_ = v.noteStore(ctx) // one that cannot", New: "\tif !BROKEN {\n\t\t_ = v.noteStore(ctx)\n\t} // one that cannot",
+		Package: "reconcile/external", Test: "TestListNoticesThatTheStoreWentBack",
+	},
+	{
+		Name: "a deletion goes by details of yesterday",
+		File: "reconcile/external/inventory.go", Old: "if (o.Deleting() || !seen.UpToDate) && v.dropOldDetail(", New: "if !BROKEN && (o.Deleting() || !seen.UpToDate) && v.dropOldDetail(",
+		Package: "reconcile/external", Test: "TestWhatIsTouchedIsOursByDetailsThatAreFresh",
+	},
+	{
 		Name: "a deletion does not look for a create without a name",
 		File: "reconcile/external/inventory.go", Old: "if why.last && phase == pending && id == \"\" {", New: "if why.last && phase == pending && id == \"\" && !BROKEN {",
 		Package: "reconcile/external", Test: "TestDeletionLooksForACreateThatLeftNoName",

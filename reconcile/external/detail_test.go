@@ -389,3 +389,42 @@ func TestDetailsOfWhatIsGoneAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// promise E2: an update and a deletion rest on whose a resource is by details that are no older than
+// Fresh, however long DetailFresh is: the list shows no marks, so what was tagged for another meanwhile
+// looks as before.
+//
+// It was updated, and deleted, by what was read up to DetailFresh before. Negative control: mutant
+// "a deletion goes by details of yesterday".
+func TestWhatIsTouchedIsOursByDetailsThatAreFresh(t *testing.T) {
+	for name, act := range map[string]func(w *world, k store.Key){
+		"deletion": func(w *world, k store.Key) {
+			if err := w.store.Delete(w.t.Context(), must(w.store.Get(w.t.Context(), k))); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+		"update": func(w *world, k store.Key) {
+			must(w.store.Mutate(w.t.Context(), k, func(o *disk) error { o.Spec.Size = "2"; return nil }))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				keys, details := w.populate(2), 0
+				v := w.inParts(&details)
+				w.reconcileBy(v)
+				w.reconcileAll(keys)
+				time.Sleep(10 * time.Minute)
+				r := w.cloud.Peek("t-d00000")
+				r.Tags = tags(external.Mark{Installation: "another", Kind: "Disk", Key: keys[0]})
+				w.cloud.Put(r)
+				act(w, keys[0])
+				_, _ = w.rec.Reconcile(t.Context(), keys[0])
+				_, _ = w.rec.Reconcile(t.Context(), keys[0])
+				w.wantCalls(map[string]int{"Update": 0, "Delete": 0})
+				if details != 3 {
+					t.Errorf("%d details were read, want one of each and one before the %s", details, name)
+				}
+			})
+		})
+	}
+}

@@ -35,11 +35,13 @@
 // the cloud chooses names and takes no token, a second resource is possible in
 // that window. So tag at creation, or choose [ByCloud] and let a human decide.
 //
-// A store restored from a backup is noticed by [Inventory.Prune] by what it left in
+// A store restored from a backup is noticed by an [Inventory] that goes on, by its revision, and by
+// [Inventory.Prune] by what it left in
 // the cloud: marks that say when their objects were declared. Not noticed is a
 // restore whose lost objects carry no such time in their marks; one after which other
 // processes wrote to the store for a while, and none of them asked for a Prune, before
-// the inventory was made; and one whose declarations, or the newest entries before the
+// the inventory was made; one that more was written after than was lost, before the inventory
+// listed again; and one whose declarations, or the newest entries before the
 // backup, were written by a clock more than a minute off. The cap is what stands before
 // those.
 //

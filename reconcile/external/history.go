@@ -3,7 +3,6 @@ package external
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -30,6 +29,8 @@ import (
 type history struct {
 	high    store.Revision // the newest revision seen
 	lost    string         // why the store is held to have gone back; empty: it is not
+	leapt   string         // why it may lack commits, until a list shows whether one is missed; empty: it does not
+	since   time.Time      // that is known
 	stored  bool           // lost is on record in the store
 	trusted bool           // an operator said that all is as it should be
 }
@@ -61,34 +62,36 @@ func (v *Inventory[S, T, R]) Release(ctx context.Context) error {
 // heldLocked is why Prune is refused, or empty.
 func (v *Inventory[S, T, R]) heldLocked() string { return cmp.Or(v.held, v.history.lost) }
 
-// noteStore notices a revision that went back, and a hold on record.
+// noteStore notices a revision that went back or leapt, and a hold on record. It is called with
+// each list, so that what is written after a restore hides it no more than what came between
+// two lists.
 func (v *Inventory[S, T, R]) noteStore(ctx context.Context) error {
-	b := v.o.Store.Backend()
-	page, err := b.List(ctx, v.o.Store.Kind(), store.ListOptions{Limit: 1})
+	page, err := v.o.Store.Backend().List(ctx, HoldKind, store.ListOptions{}) // a record for each kind at most
+	var reason []byte
+	for _, r := range page.Records {
+		if r.Key == v.holdKey() && err == nil {
+			reason, err = r.Encode()
+		}
+	}
 	if err != nil {
-		return fmt.Errorf("external: inventory: read the declarations: %w", err)
-	}
-	reason := ""
-	r, err := b.Get(ctx, HoldKind, v.holdKey())
-	if err == nil {
-		var text []byte
-		text, err = r.Encode()
-		reason = string(text)
-	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("external: inventory: read whether prunes are held: %w", err)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h := &v.history
 	switch {
-	case reason != "":
-		h.lost, h.stored = reason, true
+	case len(reason) > 0:
+		h.lost, h.stored = string(reason), true
 	case h.stored: // an operator has released it
 		*h = history{trusted: true} // high may be of what the restore lost
 	}
-	if page.Revision < h.high && h.lost == "" {
+	switch {
+	case h.lost != "" || h.high == 0:
+	case page.Revision < h.high:
 		h.lost = fmt.Sprintf("the store went back from revision %d to %d: was it restored from a backup?", h.high, page.Revision)
+	case page.Revision-h.high >= store.Leap:
+		h.leapt = fmt.Sprintf("the store leapt from revision %d to %d: was it restored from a backup, or did a failover lose commits?", h.high, page.Revision)
+		h.since = time.Now()
 	}
 	h.high = max(h.high, page.Revision)
 	return nil
@@ -114,14 +117,25 @@ func (v *Inventory[S, T, R]) lastSign(all map[store.Key]*store.Object[S, T]) (la
 // noteOrphans notices an orphan that was declared when the store, as it was found,
 // had ended already. It is read once more: a list may show for a while what was
 // deleted with its object a moment ago.
-func (v *Inventory[S, T, R]) noteOrphans(ctx context.Context, orphans []Finding, last time.Time) error {
+//
+// After a leap each orphan may be one whose declaration was lost. A list that was begun later, and shows
+// none, says that no such thing is missed.
+func (v *Inventory[S, T, R]) noteOrphans(ctx context.Context, s Report, last time.Time) error {
 	v.mu.Lock()
-	known := v.history.trusted || v.history.lost != ""
+	h := &v.history
+	switch {
+	case h.leapt == "":
+	case len(s.Orphans) > 0:
+		h.lost, h.leapt = cmp.Or(h.lost, h.leapt), ""
+	case s.undecided == 0 && s.Listed.After(h.since.Add(max(v.o.Settle, apart))):
+		h.leapt = ""
+	}
+	known := h.trusted || h.lost != ""
 	v.mu.Unlock()
 	if known {
 		return nil
 	}
-	for _, f := range orphans {
+	for _, f := range s.Orphans {
 		declared := time.Unix(f.Mark.Declared, 0).UTC()
 		if f.Mark.Declared == 0 || !declared.Add(time.Second+apart).After(last) || !declared.Before(v.made.Add(apart)) {
 			continue

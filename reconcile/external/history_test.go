@@ -1,6 +1,7 @@
 package external_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -185,3 +186,126 @@ func TestReleaseCountsWhereTheStoreWentBack(t *testing.T) {
 
 // switched is a backend that is restored while processes use it.
 type switched struct{ store.Backend }
+
+// leaping is a backend whose revision is so much higher since it was restored.
+type leaping struct {
+	store.Backend
+	by store.Revision
+}
+
+func (b *leaping) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	p, err := b.Backend.List(ctx, kind, o)
+	p.Revision += b.by
+	return p, err
+}
+
+// promise E2: a backend that was restored under processes that go on, and lets its revision leap in
+// place of going back, as store/postgres does, has an operator asked before what was declared since the
+// backup is pruned.
+//
+// It was pruned: only a revision that went back counted. Negative control: mutant "a leap of the store is not noticed".
+func TestPruneIsHeldAfterALeapOfTheStore(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(30)
+		live := &leaping{Backend: w.backend}
+		w.backend = live
+		w.restart(nil)
+		v := w.inventory()
+		if _, err := v.Report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		live.by = store.Leap // a restore: the declaration of the orphan is lost
+		w.orphan("lost")
+		var refused *external.PruneError
+		if done, err := v.Prune(t.Context(), external.Cap{}); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "backup") || len(done) != 0 {
+			t.Fatalf("after the leap: pruned %v, %v; want a refusal that speaks of a backup", done, err)
+		}
+		time.Sleep(time.Hour)
+		w.restart(nil)
+		if _, err := w.inventory().Prune(t.Context(), external.Cap{}); !errors.Is(err, external.ErrPruneRefused) {
+			t.Errorf("a process that came later: %v, want a refusal", err)
+		}
+		if err := v.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 1 {
+			t.Errorf("after an operator's word: pruned %v, %v; want one", done, err)
+		}
+	})
+}
+
+// A failover that lost nothing asks no operator: the first list after it shows nothing that is not
+// declared. One that was begun before says nothing.
+//
+// promise E2. Negative control: mutant "a list of before a leap says that nothing is missed".
+func TestLeapAfterWhichNothingIsMissedHoldsNoPrune(t *testing.T) {
+	for name, c := range map[string]struct {
+		wait time.Duration
+		held bool
+	}{
+		"a list of before": {0, true},
+		"a list of after":  {time.Hour, false},
+		"one that may lag": {70 * time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.populate(30)
+				live := &leaping{Backend: w.backend}
+				w.backend = live
+				w.restart(nil)
+				v := w.inventory(func(o *invOpts) { o.Settle = 2 * time.Minute })
+				report := func() {
+					if _, err := v.Report(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				report()
+				live.by = store.Leap
+				report() // notices it
+				time.Sleep(c.wait)
+				report()
+				w.orphan("left")
+				time.Sleep(time.Hour)
+				if done, err := v.Prune(t.Context(), external.Cap{}); errors.Is(err, external.ErrPruneRefused) != c.held {
+					t.Errorf("pruned %v, %v; want a refusal: %v", done, err, c.held)
+				}
+			})
+		})
+	}
+}
+
+// promise E2: lists alone notice that the store went back, and later writes do not hide it from the
+// process that prunes once a night.
+//
+// Only reports looked: then the revision had been overtaken. Negative control: mutant "a list does not look at the store".
+func TestListNoticesThatTheStoreWentBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(30)
+		w.reconcileAll(keys)
+		saved := w.backup()
+		for range 100 {
+			must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size += "1"; return nil }))
+		}
+		live := &switched{Backend: w.backend}
+		w.backend = live
+		w.restart(nil)
+		v := w.inventory()
+		list := func() {
+			if _, _, err := v.Look(t.Context(), "t-d00000"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+		}
+		list()
+		live.Backend = saved
+		list()
+		for range 200 { // the revision is beyond what it was
+			must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size += "1"; return nil }))
+		}
+		w.orphan("lost")
+		if done, err := v.Prune(t.Context(), external.Cap{}); !errors.Is(err, external.ErrPruneRefused) || !strings.Contains(err.Error(), "backup") {
+			t.Errorf("pruned %v, %v; want a refusal that speaks of a backup", done, err)
+		}
+	})
+}

@@ -78,8 +78,9 @@ type InventoryOptions[S, T, R any] struct {
 	Fresh time.Duration
 	// DetailFresh is how old what Detail read may be; zero: Fresh. It is read
 	// again sooner if a list shows the resource otherwise than before, in
-	// whatever part. What no list shows may have been changed by others for so
-	// long before anybody notices.
+	// whatever part, and before an update or a deletion if it is older than Fresh.
+	// What no list shows may have been changed by others for so long before
+	// that is noticed.
 	DetailFresh time.Duration
 	// Cap bounds what one Prune may delete; zero: 10 resources or a tenth of
 	// ours, whichever is less.
@@ -451,6 +452,7 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 		v.listing = nil
 		close(l.done)
 	}()
+	_ = v.noteStore(ctx) // one that cannot be read is not pruned either
 	for r, err := range v.o.List(ctx) {
 		if err != nil {
 			l.err = fmt.Errorf("external: inventory: list: %w", endless.Cut(err))
@@ -608,7 +610,27 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	if err != nil || !exists {
 		return Observation{}, err
 	}
-	return v.compare(o, r), nil
+	seen := v.compare(o, r)
+	if (o.Deleting() || !seen.UpToDate) && v.dropOldDetail(v.o.ID(r), at) {
+		if r, exists, err = v.lookAsOf(ctx, v.o.ID(r), at); err != nil || !exists {
+			return Observation{}, err
+		}
+		seen = v.compare(o, r)
+	}
+	return seen, nil
+}
+
+// dropOldDetail forgets what Detail read of a resource if that is older than Fresh, and says whether it
+// was: an update or a deletion rests on whose the resource is now, not on whose it was a day ago.
+func (v *Inventory[S, T, R]) dropOldDetail(id string, at time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	d, known := v.detail[id]
+	old := known && !recent(d.begun, v.o.Fresh, at)
+	if old {
+		delete(v.detail, id)
+	}
+	return old
 }
 
 // findByMark is the ids of what carries the mark of o by a list, and when that was begun.

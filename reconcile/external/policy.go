@@ -25,7 +25,7 @@ const (
 )
 
 // The usual sets. A set without [Delete] leaves the resource where it is when
-// its object is deleted.
+// its object is deleted. It keeps its mark, so that a later [Inventory.Prune] deletes it.
 const (
 	// All is the default: everything but taking over what is not marked as
 	// ours. (A client that reports no ownership owns whatever it finds.)

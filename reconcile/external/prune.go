@@ -74,7 +74,9 @@ func (v *Inventory[S, T, R]) Hold(reason string) {
 }
 
 // Prune deletes the orphans: the resources that carry our installation's mark
-// for this kind, and that no object declares. It returns what it deleted.
+// for this kind, and that no object declares. It returns what it deleted. So it deletes
+// also what a policy without [Delete] left where it was when its object was deleted, as
+// long as that carries our mark: take the mark off what is to stay, or declare it again.
 //
 // It deletes nothing at all, and returns a [*PruneError] with what it would
 // have deleted, if the list of the cloud is not complete, the declarations
@@ -83,8 +85,9 @@ func (v *Inventory[S, T, R]) Hold(reason string) {
 // allows. Most overrides [InventoryOptions.Cap] for this call, for an
 // operator that has seen the refusal; its zero value overrides nothing.
 //
-// After a restore what was declared since the backup counts as orphaned. Two things
-// give that away: the revision went back while this process looked; or an orphan was
+// After a restore what was declared since the backup counts as orphaned. Three things
+// give that away: the revision went back while this process looked, which it does with each
+// list; or it leapt ([store.Leap]), and the first list after that shows orphans; or an orphan was
 // declared, by its mark, after the newest thing that the store remembered when this
 // inventory was made, and before that: nothing that the store has now is as young.
 // Then a record in the store has every Prune refused, in other processes and later

@@ -143,7 +143,7 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 		})
 	}
 	if s.Declared > 0 { // else the declarations may not be there yet, and nothing is pruned anyway
-		if err := v.noteOrphans(ctx, s.Orphans, last); err != nil {
+		if err := v.noteOrphans(ctx, s, last); err != nil {
 			return Report{}, err
 		}
 	}
