@@ -15,6 +15,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/signal"
 	"syscall"
@@ -94,16 +95,17 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	declarations, err := newDeclarations(sites, os.Getenv("SITES_TOKEN"))
+	token := os.Getenv("SITES_TOKEN")
+	declarations, err := newDeclarations(sites, token)
 	if err != nil {
 		return err
 	}
-	page, err := newPage(*listen, &manager, collector, controller, declarations)
+	page, err := web.Listen(*listen, &manager, newPage(token, collector, controller, declarations))
 	if err != nil {
 		return err
 	}
 	defer page.Close()
-	if err := manager.Register(controller, page); err != nil {
+	if err := manager.Register(controller, page); err != nil { // it starts the page, and stops it with everything else
 		return err
 	}
 	if !*check {
@@ -115,25 +117,37 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 // guide: end
 
 // guide: handler
-func newPage(listen string, manager *reconcile.Manager, collector *metrics.Collector, sites *reconcile.ObjectController[Spec, Status], declarations http.Handler) (*web.Server, error) {
-	return web.Listen(listen, manager, &web.Options{
+// newPage lets this machine in, and others with the token. /livez and /readyz answer all.
+func newPage(token string, collector *metrics.Collector, sites *reconcile.ObjectController[Spec, Status], declarations http.Handler) *web.Options {
+	return &web.Options{
 		Metrics:  collector,
 		Objects:  []objects.Kind{objects.OfCache(sites.Cache())}, // shown, and counted by state
 		Pprof:    true,                                           // profiles at /debug/pprof/
 		Handlers: map[string]http.Handler{"/objects": declarations},
-	}) // the manager starts it, and stops it with everything else
+		Allow: func(r *http.Request) error {
+			if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && from.Addr().Unmap().IsLoopback() || carries(r, token) {
+				return nil
+			}
+			return errors.New("from another machine this takes the token that is in SITES_TOKEN")
+		},
+	}
+}
+
+// carries reports whether a request has the token. Without a token none has it.
+func carries(r *http.Request, token string) bool {
+	given := []byte(r.Header.Get("Authorization"))
+	return token != "" && subtle.ConstantTimeCompare(given, []byte("Bearer "+token)) == 1
 }
 
 // guide: end
 
 // guide: declare
-// newDeclarations serves the sites to the command tend, and to scripts. All may read them;
-// writing takes the token, and without one there is no writing.
+// newDeclarations serves the sites to the command tend, and to scripts. All that newPage lets
+// in may read them; writing takes the token, and without one there is no writing.
 func newDeclarations(sites *store.Store[Spec, Status], token string) (http.Handler, error) {
 	return api.New([]objects.Kind{objects.Of(sites)}, &api.Options{
 		Allow: func(r *http.Request, a api.Access) error {
-			given := []byte(r.Header.Get("Authorization"))
-			if a.Writes() && (token == "" || subtle.ConstantTimeCompare(given, []byte("Bearer "+token)) == 0) {
+			if a.Writes() && !carries(r, token) {
 				return errors.New("writing takes the token that is in SITES_TOKEN")
 			}
 			return nil
