@@ -63,7 +63,7 @@ func TestEveryAcceptanceCaseIsKept(t *testing.T) {
 // In both directions, too: a weak point that no test names, and a mark that the
 // page does not know. Negative control: with the mark of 003 (h) taken away it failed.
 func TestEveryWeakPointHasATest(t *testing.T) {
-	page, err := os.ReadFile("docs/ACCEPTANCE.md")
+	page, err := os.ReadFile("internal/WEAKPOINTS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestEveryWeakPointHasATest(t *testing.T) {
 	})
 	points := weakLine.FindAllStringSubmatch(string(page), -1)
 	if len(points) != 55 {
-		t.Errorf("ACCEPTANCE.md holds %d weak points, want 55", len(points))
+		t.Errorf("WEAKPOINTS.md holds %d weak points, want 55", len(points))
 	}
 	for _, p := range points {
 		if marked[p[1]] == "" {
@@ -86,7 +86,7 @@ func TestEveryWeakPointHasATest(t *testing.T) {
 		delete(marked, p[1])
 	}
 	for point, file := range marked {
-		t.Errorf("%s marks weak point %s, which ACCEPTANCE.md does not have", file, point)
+		t.Errorf("%s marks weak point %s, which WEAKPOINTS.md does not have", file, point)
 	}
 }
 
