@@ -12,8 +12,9 @@ import (
 
 // From is the source of a controller of the cache's own kind: every object's key,
 // at the start in the lowest bands, first what is not Ready or is being deleted, and
-// then whenever a change passes all of when. Without any, Changed decides. It is synced
-// when the cache is.
+// then whenever a change passes all of when. Without any, Changed decides; given ones take
+// its place, so give Or(Changed[S, T], LabelsChanged) where labels matter besides. It is
+// synced when the cache is.
 //
 // A change is urgent (it ends a backoff or a park) if the generation rose, deletion
 // was asked for, the object is gone or was unpaused, and the key's own run did
@@ -28,7 +29,7 @@ func From[S, T any](c *cache.Cache[S, T], when ...Predicate[S, T]) Source[Reques
 
 // FromOptions is what else From can do.
 type FromOptions[S, T any] struct {
-	// When says which changes matter. Default: Changed.
+	// When says which changes matter. It takes the place of the default, Changed.
 	When Predicate[S, T]
 	// ByOthers says which further changes matter if the key's own run did not make them.
 	// They are not urgent, and the key runs a second later. Default: BecameUnready if When

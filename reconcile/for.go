@@ -17,7 +17,8 @@ type ObjectFunc[S, T any] func(ctx context.Context, o *store.Object[S, T]) (Resu
 type ForOptions[S, T any] struct {
 	Options[Request] // of the controller
 
-	// When says which changes run an object. Default: Changed.
+	// When says which changes run an object. It takes the place of the default, Changed:
+	// Or adds to that.
 	When Predicate[S, T]
 	// Cache are the options of the controller's own cache. Default: the whole kind.
 	Cache *cache.Options[S, T]

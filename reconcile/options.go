@@ -117,14 +117,26 @@ type Options[K comparable] struct {
 	Logger *slog.Logger
 }
 
-// Cached is what a controller needs to know of a cache; *cache.Cache is one.
+// Cached is what a controller needs to know of a cache; *cache.Cache is one. All methods
+// are safe for concurrent use, and none but Run blocks.
 type Cached interface {
+	// Name is the cache's name, for logs and snapshots.
 	Name() string
+	// Kind is the kind of the objects in the cache.
 	Kind() string
+	// Backend is the backend that feeds the cache. With Kind it says which writes OnRevision
+	// can wait for.
 	Backend() store.Backend
+	// Revision is the one up to which the cache has every change of its kind; zero
+	// before it has synced.
 	Revision() store.Revision
+	// OnRevision calls f once the cache has every change up to r: at once, on the caller's
+	// goroutine, if it has them, else later on Run's, which waits for f. Stop reports
+	// whether it came before f.
 	OnRevision(r store.Revision, f func()) (stop func() bool)
+	// Synced is closed once the cache has a whole list of what it holds, and stays closed.
 	Synced() <-chan struct{}
+	// Run feeds the cache until ctx ends, and blocks meanwhile.
 	Run(ctx context.Context) error
 }
 

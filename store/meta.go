@@ -55,9 +55,10 @@ func (m *Meta) pause(paused bool) {
 	}
 }
 
-// AnnotationReconcileNow asks, with whatever value, for a run of an object that
-// has no other cause for one: the next run takes it off. Setting it is urgent,
-// as a change of the spec is.
+// AnnotationReconcileNow asks for a run of an object that has no other cause for one.
+// Setting it, to a value that it did not have, is urgent, as a change of the spec is: take
+// the present time. The next run by package lifecycle or external takes it off;
+// other reconcilers leave it.
 const AnnotationReconcileNow = "tend.reconcile-now"
 
 // Owner names an object that this one belongs to. UID decides whether it is

@@ -10,6 +10,10 @@ import (
 // returns a copy of it. An object that does not exist yet is waited for; one
 // that is deleted meanwhile is [ErrNotFound]. Otherwise it ends with ctx, and with an
 // error that says what the object lacked.
+//
+// Each call that has to wait opens a watch of the whole kind, and for an object that does not
+// exist yet reads all objects of the kind first. To wait for many, watch once:
+// [Store.Watch], or a cache's changes.
 func (s *Store[S, T]) WaitReady(ctx context.Context, k Key) (*Object[S, T], error) {
 	o, err := s.Get(ctx, k)
 	if err != nil && !errors.Is(err, ErrNotFound) || err == nil && o.Ready() {

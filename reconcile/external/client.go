@@ -17,6 +17,10 @@ import (
 // again: deleting what is gone, or going, is no error, and with a name of our
 // own ([ByUs]) neither is creating what is already there and ours.
 //
+// The calls for one object come one after the other; those for several objects come at
+// the same time, from all workers. So a client that serves more than one run, as that of
+// [Always] or a [ClientFuncs] does, must be safe for concurrent use.
+//
 // The object is a copy for the client to edit; of its edits only those are kept
 // that each method names. [ClientFuncs] makes a client of funcs. A client may be a
 // [BatchObserver] or [BatchDeleter] besides; see [Gather].
@@ -82,7 +86,8 @@ func Always[S, T any](c Client[S, T]) Connector[S, T] {
 
 // ClientFuncs is a [Client] of funcs. A func that is needed and not set ends
 // the run with a terminal error that names it, before anything is done. It is a
-// Connector too: of itself.
+// Connector too: of itself. All workers then call the funcs, at the same time for
+// several objects.
 type ClientFuncs[S, T any] struct {
 	ObserveFunc func(ctx context.Context, o *store.Object[S, T]) (Observation, error)
 	CreateFunc  func(ctx context.Context, o *store.Object[S, T]) error

@@ -14,8 +14,14 @@ import (
 
 // DeleteLimit is the blast radius of deletions of objects: how many resources may be
 // deleted in a window of time before the rest waits for an operator's word.
+//
+// Each process counts its own deletions, in memory. The count begins at zero with each
+// start of the process, and a server that takes keys over does not know what the one
+// before deleted: n servers delete up to n times Count in a Window, and more after restarts.
+// When one of them goes beyond its count, it records in the store that deletions are held.
+// That counts for every server, and for processes that start later.
 type DeleteLimit struct {
-	// Count is how many resources one server deletes within Window at most. Zero:
+	// Count is how many resources one process deletes within Window at most. Zero:
 	// there is no limit. A deletion that is tried again counts once.
 	Count int
 	// Window is the time that Count is for; zero: 1 hour.

@@ -22,6 +22,10 @@ import (
 
 // InventoryOptions says how to list a kind of resources and what to make of
 // them. S and T are the declaring kind's, R is a resource as a list shows it.
+//
+// Its functions are called at the same time by all workers of the controller, and by the
+// callers of the Inventory's methods, so they must be safe for concurrent use: but for
+// List, of which one at a time runs.
 type InventoryOptions[S, T, R any] struct {
 	// Store holds the declarations. Required.
 	Store *store.Store[S, T]
@@ -59,12 +63,14 @@ type InventoryOptions[S, T, R any] struct {
 	// LateInitialized; Exists and Owner are filled in. It may edit the object
 	// as Observe may, and must not call the cloud. Required.
 	Compare func(o *store.Object[S, T], r R) Observation
-	// Delete removes an orphan, for Prune; see [ErrInUse]. Nil: Prune is refused.
+	// Delete removes an orphan, for Prune; see [ErrInUse]. That it is gone already is no
+	// error. Nil: Prune is refused.
 	Delete func(ctx context.Context, r R) error
 
 	// Found is told of every report, those that Prune makes included, before
 	// anything is deleted: to raise an alarm, open a ticket, or call Hold. It is
-	// called by the caller that asked for the report; a panic in it ends the report, and the
+	// called on the goroutine that asked for the report, so that of two reports may call it
+	// at the same time; a panic in it ends the report, and the
 	// prune, with an error. Nil: it is not reported.
 	Found func(ctx context.Context, r Report)
 

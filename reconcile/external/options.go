@@ -15,10 +15,15 @@ import (
 
 // Options tunes a [Reconciler]. Nil and zero fields mean the stated default;
 // New copies them.
+//
+// All workers call its functions, each for the object of its run, so they must be safe for
+// concurrent use. One that blocks holds its worker. [Reconciler.Plan] calls Policy and
+// Location too.
 type Options[S, T any] struct {
 	// Policy says what may be done about an object's resource; nil: [All], or
 	// what the object's [PolicyAnnotation] says. An error, or a set that is not
-	// valid, permits nothing and is shown; the empty set pauses the object.
+	// valid, permits nothing and is shown; the empty set, [Paused], has the object left
+	// alone. It is called at the same time for several objects.
 	Policy func(o *store.Object[S, T]) (Policy, error) // o is read-only
 	// Naming says how a create of unknown outcome is resolved; zero: [ByCloud],
 	// that is, by a human.
@@ -45,7 +50,8 @@ type Options[S, T any] struct {
 	// does not decide it, such as the region of a bucket whose name leads to it from every
 	// region, and secrets. It must not depend on the status. Empty means that the location is not
 	// known, and that the resource is found wherever it lies, as in a zone that the cloud chooses
-	// and Observe fills in: it is compared with nothing. O is read-only.
+	// and Observe fills in: it is compared with nothing. O is read-only. It is called at the
+	// same time for several objects.
 	Location func(o *store.Object[S, T]) string
 	// CreationGrace is how long a resource may take to become visible after it
 	// was created; zero: 30 s. Until it is over the resource is neither created
@@ -76,7 +82,7 @@ type Options[S, T any] struct {
 	MinPoll time.Duration
 	// PollHook changes the interval of an object, before the jitter: more often
 	// before maintenance, seldom at night. What it returns is final; zero or
-	// less: no poll. Nil: none.
+	// less: no poll. It is called at the same time for several objects. Nil: none.
 	PollHook func(o *store.Object[S, T], d time.Duration) time.Duration
 
 	// Timeout bounds all calls of one run to the client and the connector
@@ -89,7 +95,7 @@ type Options[S, T any] struct {
 	// Persist writes what must not be lost, the outcome of a create: it applies
 	// edit to the object as stored, and nothing else. Nil: compare-and-swap,
 	// again after conflicts and failures, on a context that survives the run's
-	// cancellation and is bounded by 30 s.
+	// cancellation and is bounded by 30 s. It is called at the same time for several objects.
 	Persist func(ctx context.Context, key store.Key, edit func(*store.Object[S, T]) error) error
 
 	// DeleteLimit is how many resources may be deleted with their objects in a while.
@@ -107,8 +113,9 @@ type Options[S, T any] struct {
 	// Recorder is given the events; nil: none is.
 	Recorder Recorder
 	// Changes is told of each create, update and delete that was tried, with
-	// what was seen before it. It is called during the run; a panic in it is
-	// logged. Nil: there is none.
+	// what was seen before it. It is called during the run, at the same time by
+	// several runs, and the run's worker waits for it: a send to a channel that
+	// nothing drains stops all workers. A panic in it is logged. Nil: there is none.
 	Changes func(ctx context.Context, c Change)
 }
 

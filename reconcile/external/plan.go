@@ -49,6 +49,11 @@ func (s Step) changes() bool {
 // nothing else: neither the cloud nor the store is written. Orphans are those
 // of a [Report], which a Prune would delete; they go to the end.
 //
+// It looks at one object after the other, each within [Options.Timeout]: without an
+// [Inventory], 100,000 objects take 100,000 calls in a row. With one, the first look makes
+// the list, within that time too, and if it fails the others look one by one. Call
+// [Inventory.Report] before, with a context that leaves the time for a list.
+//
 // An object that cannot be looked at is a step of its own ("fail") and does not
 // stop the plan. An error means that there is no plan.
 func (r *Reconciler[S, T]) Plan(ctx context.Context, orphans ...Finding) (Plan, error) {

@@ -32,7 +32,8 @@ const (
 	All = Observe | Create | Update | LateInit | Delete
 	// ObserveOnly looks and tells, and never touches.
 	ObserveOnly = Observe
-	// Paused, the empty set, does nothing at all, deletion included.
+	// Paused, the empty set, does nothing at all, deletion included. It is a pause by the
+	// policy; the object's own Meta.Paused does the same, whatever the policy is.
 	Paused Policy = 0
 )
 

@@ -64,9 +64,9 @@ func (c Cap) limit(n int) int {
 	return min(most, c.Count)
 }
 
-// Hold makes every later Prune refuse, with the reason given, until Release. It
-// is for operators that know that the declarations cannot be trusted: they are still
-// being loaded, or come from a backup.
+// Hold makes every later Prune of this Inventory refuse, with the reason given, until
+// Release or the end of the process. It is for operators that know that the declarations
+// cannot be trusted: they are still being loaded, or come from a backup.
 func (v *Inventory[S, T, R]) Hold(reason string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -100,6 +100,11 @@ func (v *Inventory[S, T, R]) Hold(reason string) {
 // also a cancelled ctx, ends the prune; only what is in use ([ErrInUse]) is tried again
 // after others have gone, until none goes any more, and then left where it is and named
 // by the error at the end. [PruneKinds] prunes several kinds in order.
+//
+// Only the program calls it, and it takes no lease. The cap is for one call: the next one
+// may delete as many again. Of two calls at a time, on one server or on two, each has the
+// cap, and both may delete the same orphans. So call it on one server at a time, for example
+// in the work of a placement by [github.com/tendhq/tend/reconcile/lease.NewSingleton].
 func (v *Inventory[S, T, R]) Prune(ctx context.Context, most Cap) ([]Finding, error) {
 	done, _, err := v.prune(ctx, most, nil)
 	return done, err

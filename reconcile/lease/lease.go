@@ -61,9 +61,9 @@ type tokenKey struct{}
 // Token is the fencing token of the hold that ctx belongs to, for clouds that
 // take one: it grows with every change of holder. Not ok outside of Work, and
 // where there is no token to be had (EveryServer; Manual without a term).
-func Token(ctx context.Context) (epoch uint64, ok bool) {
-	epoch, ok = ctx.Value(tokenKey{}).(uint64)
-	return epoch, ok
+func Token(ctx context.Context) (token uint64, ok bool) {
+	token, ok = ctx.Value(tokenKey{}).(uint64)
+	return token, ok
 }
 
 type goneKey struct{}

@@ -360,7 +360,7 @@ func (s *Set) all() []*Quota {
 type BudgetSnapshot struct {
 	Bucket ratelimit.Stats
 	Found  float64 // calls per second that the cloud takes, from all servers, as far as is known
-	Share  float64 // this server's part of that
+	Share  float64 // which part of Found is this server's, from 0, nothing, to 1, all of it
 	Live   int     // servers that share it, this one included; 0: this one is none of them
 	Open   bool    // the circuit breaker is: the endpoint is down
 	Owing  int     // keys that wait for their turn
