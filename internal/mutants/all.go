@@ -2680,6 +2680,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestFencedOutcomeIsNotTriedAgain",
 	},
 	{
+		Name: "a run that has not looked drops holds",
+		File: "reconcile/external/reconciler.go", Old: "if a.tolerated || a.notDue {", New: "if a.tolerated || a.notDue && !BROKEN {",
+		Package: "reconcile/external", Test: "TestWhatAResourceThatMayNotBeUpdatedUsesStaysHeld",
+	},
+	{
 		Name: "a requested run waits for the object's phase",
 		File: "reconcile/external/reconciler.go", Old: "d > 0 && !a.Asked() &&", New: "d > 0 && (BROKEN || !a.Asked()) &&",
 		Package: "reconcile/external", Test: "TestRequestedRunDoesNotWaitForThePhase",

@@ -221,7 +221,7 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 	}()
 	res, err := a.permitted(ctx)
 	ended = true
-	if a.tolerated {
+	if a.tolerated || a.notDue { // the resource may use what the object needed before
 		permit.Keep()
 	}
 	if dropped := permit.End(ctx, a.Object, res, err, a.Record); dropped != nil {
