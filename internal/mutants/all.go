@@ -2576,7 +2576,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "an inventory finds nothing by its mark",
-		File: "reconcile/external/inventory.go", Old: "byMark := why.byMark &&", New: "byMark := why.byMark && !BROKEN &&",
+		File: "reconcile/external/inventory.go", Old: "if id == \"\" && !byMark {", New: "byMark = byMark && !BROKEN\n\tif id == \"\" && !byMark {",
 		Package: "reconcile/external", Test: "TestInventoryFindsByItsMarkWhatACreateOfUnknownOutcomeMade",
 	},
 	{
@@ -2585,13 +2585,18 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestSimulationEndsAsDeclared",
 	},
 	{
+		Name: "a resource whose name is taken is not looked for by its mark",
+		File: "reconcile/external/inventory.go", Old: "|| phase == pending && id == \"\" && v.o.Detail == nil", New: "|| phase == pending && id == \"\" && v.o.Detail == nil && !BROKEN",
+		Package: "reconcile/external", Test: "TestExclusiveCreateOfALostAnswerIsFoundByItsMark",
+	},
+	{
 		Name: "a run that needs a list of after the grace comes back a minute later",
 		File: "reconcile/external/changed.go", Old: "errors.AsType[*notDueError](err); ok {", New: "errors.AsType[*notDueError](err); ok && !BROKEN {",
 		Package: "reconcile/external", Test: "TestCreateOfUnknownOutcomeIsMadeAgainWhenAListIsDue",
 	},
 	{
 		Name: "a list from during the grace shows that there is nothing",
-		File: "reconcile/external/inventory.go", Old: "if !exists && err == nil && inRun(ctx) &&", New: "if !exists && err == nil && !BROKEN && inRun(ctx) &&",
+		File: "reconcile/external/inventory.go", Old: "if !exists && err == nil && onlyByMark &&", New: "if !exists && err == nil && !BROKEN && onlyByMark &&",
 		Package: "reconcile/external", Test: "TestInventoryFindsByItsMarkWhatACreateOfUnknownOutcomeMade",
 	},
 	{

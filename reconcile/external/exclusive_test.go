@@ -107,6 +107,42 @@ func TestResourceOfARetriedCreateIsNotLeftBehind(t *testing.T) {
 	})
 }
 
+// The names are ours, and the ids the cloud's: what a create made whose answer was lost is
+// found by its mark, since the create itself is only told that the name is taken.
+//
+// Seen to fail: a create with each backoff, each refused, for ever.
+//
+// Negative control: mutant "a resource whose name is taken is not looked for by its mark".
+func TestExclusiveCreateOfALostAnswerIsFoundByItsMark(t *testing.T) {
+	for _, detailed := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *world) {
+			exclusive(w, 0)
+			w.restart(nil)
+			w.with(w.inventory(func(o *invOpts) {
+				if o.IDOf = nil; detailed { // the list shows no marks
+					o.Detail = func(_ context.Context, r resource) (resource, bool, error) { return r, true, nil }
+				}
+			}).Client(w.losing(w.client.Create).(external.ClientFuncs[diskSpec, diskStatus])))
+			w.declare()
+			w.fails()
+			var err error
+			for range 5 {
+				_, err = w.rec.Reconcile(t.Context(), key)
+				time.Sleep(31 * time.Second)
+			}
+			got := w.cloud.Truth()
+			switch i := w.get().Intent; {
+			case len(got) != 1:
+				t.Fatalf("disks %+v, want one", got)
+			case detailed && !errors.Is(err, external.ErrExists):
+				t.Errorf("%v by a list without marks, want ErrExists", err)
+			case !detailed && (err != nil || i.ExternalName != got[0].ID || i.Succeeded.Before(i.Pending)):
+				t.Errorf("%v, the record is %+v; want the name %s on record", err, i, got[0].ID)
+			}
+		})
+	}
+}
+
 // promise E2: that a list does not show a resource is no proof that it is gone: a
 // deletion looks at the resource itself.
 //

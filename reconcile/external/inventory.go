@@ -577,12 +577,11 @@ func (v *Inventory[S, T, R]) answeredSince(id string, begun time.Time) bool {
 func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T]) (Observation, error) {
 	id := v.o.IDOf(o)
 	why := absenceOf(ctx)
-	// The id of an object whose create is pending may be that of an earlier resource.
+	// A create that may have taken effect, and that no other look would find: the id on record
+	// while it is pending may be that of an earlier resource.
 	phase, _ := phaseOf(o.Intent)
-	byMark := why.byMark && (phase == pending || phase == succeeded && id == "")
-	if why.last && phase == pending && id == "" {
-		byMark = true // [ByUs]: the name is not on record yet, and no create follows that finds it
-	}
+	onlyByMark := phase == pending && (why.byMark || why.last && id == "") || why.byMark && phase == succeeded && id == ""
+	byMark := onlyByMark || phase == pending && id == "" && v.o.Detail == nil
 	if id == "" && !byMark {
 		return Observation{}, nil
 	}
@@ -608,7 +607,7 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 				o.Intent.ExternalName = ids[i]
 			}
 		}
-		if !exists && err == nil && inRun(ctx) && begun.Before(why.since) {
+		if !exists && err == nil && onlyByMark && inRun(ctx) && begun.Before(why.since) {
 			// A list of before the end of the grace does not show that there is none.
 			err = &notDueError{begun.Add(v.o.Fresh).Add(minListWait)}
 		}

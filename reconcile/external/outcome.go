@@ -34,7 +34,9 @@ var ErrLocationChanged = errors.New("external: the spec says another location th
 // ErrExists is for a client's Create to wrap where the name is taken; see
 // [Options.ExclusiveCreate]. The create had no effect, but an earlier try may have had
 // one, of an SDK's own retry for example: the next run looks at the resource and finds
-// out by its ownership mark.
+// out by its ownership mark. An [Inventory] that does not know its id looks for the mark on
+// its list; where that shows none, because of Detail or because the resource is another's, the
+// create is tried again and refused, with backoff.
 var ErrExists = errors.New("external: the resource exists")
 
 // Unknown marks an error of a client's Create after which it is not known whether
