@@ -2590,6 +2590,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestExclusiveCreateOfALostAnswerIsFoundByItsMark",
 	},
 	{
+		Name: "what was found without a name on record gets none",
+		File: "reconcile/external/reconciler.go", Old: "named := found && a.name", New: "named := found && !BROKEN && a.name",
+		Package: "reconcile/external", Test: "TestSuccessWithoutANameGetsTheOneByWhichItIsFound",
+	},
+	{
 		Name: "a run that needs a list of after the grace comes back a minute later",
 		File: "reconcile/external/changed.go", Old: "errors.AsType[*notDueError](err); ok {", New: "errors.AsType[*notDueError](err); ok && !BROKEN {",
 		Package: "reconcile/external", Test: "TestCreateOfUnknownOutcomeIsMadeAgainWhenAListIsDue",
@@ -2846,7 +2851,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a deletion does not look for a create without a name",
-		File: "reconcile/external/inventory.go", Old: "if why.last && phase == pending && id == \"\" {", New: "if why.last && phase == pending && id == \"\" && !BROKEN {",
+		File: "reconcile/external/inventory.go", Old: "(why.byMark || why.last && id", New: "(why.byMark || why.last && !BROKEN && id",
 		Package: "reconcile/external", Test: "TestDeletionLooksForACreateThatLeftNoName",
 	},
 	{

@@ -51,11 +51,11 @@ type InventoryOptions[S, T, R any] struct {
 	// IDOf is the id of a declaration's resource; empty: it has none yet. Nil:
 	// the external name in its Intent.
 	//
-	// With [ByMark] the id is not known while the outcome of a create is not: then the
-	// resource is looked for on the list by its mark, as with [ByUs] in a deletion. Where
-	// IDOf is nil, what is found becomes the external name; else Compare may set what IDOf
-	// reads. With Detail a list has no marks, and such an object stops with
-	// [ErrCreateIncomplete].
+	// With [ByMark] the id is not known while the outcome of a create is not, nor where one
+	// succeeded and left none: then the resource is looked for on the list by its mark, as with
+	// [ByUs] in a deletion. Where IDOf is nil, what is found becomes the external name; else
+	// Compare may set what IDOf reads. With Detail a list has no marks, and such an object stops
+	// with [ErrCreateIncomplete].
 	IDOf func(o *store.Object[S, T]) string
 	// Owner reads the mark of a resource; false: it carries none. Required.
 	Owner func(r R) (Mark, bool)

@@ -374,8 +374,8 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 }
 
 // keepObserved stores what the look brought to light, each by itself, so that
-// neither is lost for the other: filled-in fields, and that a create whose
-// outcome was unknown did succeed, with the name of what it made.
+// neither is lost for the other: filled-in fields, that a create whose outcome was
+// unknown did succeed, and the name of what has none on record.
 func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	if err := a.TakeRequest(ctx); err != nil {
 		return fmt.Errorf("reconcile request: %w", err)
@@ -388,16 +388,23 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 			return fmt.Errorf("late initialisation: %w", err)
 		}
 	}
-	if found := a.view.seen.Owner == Unreported || a.view.seen.Owner == Ours; a.view.phase != pending || !a.view.seen.Exists || !found {
+	found := a.view.seen.Exists && (a.view.seen.Owner == Unreported || a.view.seen.Owner == Ours)
+	happened := found && a.view.phase == pending
+	named := found && a.name != "" && a.Stored().Intent.ExternalName == ""
+	if !happened && !named {
 		return nil
 	}
-	a.view.phase = succeeded
+	if happened {
+		a.view.phase = succeeded
+	}
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
-		o.Intent = ended(o.Intent, true, wall.Now())
+		if happened {
+			o.Intent = ended(o.Intent, true, wall.Now())
+		}
 		o.Intent.ExternalName = cmp.Or(a.name, o.Intent.ExternalName)
 		return nil
 	}); err != nil {
-		return fmt.Errorf("outcome of an earlier create: %w", err)
+		return fmt.Errorf("what an earlier create made: %w", err)
 	}
 	return nil
 }
