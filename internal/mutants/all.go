@@ -2586,12 +2586,27 @@ var All = []Mutant{
 	},
 	{
 		Name: "a resource whose name is taken is not looked for by its mark",
-		File: "reconcile/external/inventory.go", Old: "|| phase == pending && id == \"\" && v.o.Detail == nil", New: "|| phase == pending && id == \"\" && v.o.Detail == nil && !BROKEN",
+		File: "reconcile/external/inventory.go", Old: "(why.byMark || phase == pending)", New: "(why.byMark || phase == pending && !BROKEN)",
 		Package: "reconcile/external", Test: "TestExclusiveCreateOfALostAnswerIsFoundByItsMark",
 	},
 	{
+		Name: "nothing is looked for by its mark before the first create",
+		File: "reconcile/external/inventory.go", Old: "byMark := onlyByMark ||", New: "byMark := onlyByMark || !(BROKEN && phase == untried) &&",
+		Package: "reconcile/external", Test: "TestFirstCreateLooksForWhatCarriesTheMark",
+	},
+	{
+		Name: "what an earlier object left behind is not looked for by its mark",
+		File: "reconcile/external/inventory.go", Old: "unsaid...); !former {", New: "unsaid...); !former || BROKEN {",
+		Package: "reconcile/external", Test: "TestSimulationEndsAsDeclared",
+	},
+	{
+		Name: "a create of unknown outcome takes over what an earlier object left behind",
+		File: "reconcile/external/inventory.go", Old: "phase == untried || phase == failed)", New: "phase == untried || phase == failed || BROKEN)",
+		Package: "reconcile/external", Test: "TestCreateOfUnknownOutcomeTakesOverNothingOfAnEarlierObject",
+	},
+	{
 		Name: "what was found without a name on record gets none",
-		File: "reconcile/external/reconciler.go", Old: "named := found && a.name", New: "named := found && !BROKEN && a.name",
+		File: "reconcile/external/reconciler.go", Old: "named := found &&", New: "named := found && !BROKEN &&",
 		Package: "reconcile/external", Test: "TestSuccessWithoutANameGetsTheOneByWhichItIsFound",
 	},
 	{

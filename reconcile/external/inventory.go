@@ -51,11 +51,15 @@ type InventoryOptions[S, T, R any] struct {
 	// IDOf is the id of a declaration's resource; empty: it has none yet. Nil:
 	// the external name in its Intent.
 	//
-	// With [ByMark] the id is not known while the outcome of a create is not, nor where one
-	// succeeded and left none: then the resource is looked for on the list by its mark, as with
-	// [ByUs] in a deletion. Where IDOf is nil, what is found becomes the external name; else
-	// Compare may set what IDOf reads. With Detail a list has no marks, and such an object stops
-	// with [ErrCreateIncomplete].
+	// With [ByMark] a resource without an id is looked for on the list by its mark, also before the
+	// first create: it may have been made after the backup that the store was restored from, or be
+	// what an earlier object of the key left behind ([Former]). So is what a create of unknown
+	// outcome made, since the id may be that of an earlier resource, and with [ByUs] where there is
+	// no id. Where IDOf is nil, what is found becomes the external name; else Compare may set what
+	// IDOf reads.
+	//
+	// With Detail a list has no marks. Nothing is looked for before a first create then, and an
+	// object of which only the list could show what a create made stops with [ErrCreateIncomplete].
 	IDOf func(o *store.Object[S, T]) string
 	// Owner reads the mark of a resource; false: it carries none. Required.
 	Owner func(r R) (Mark, bool)
@@ -144,7 +148,7 @@ type Inventory[S, T, R any] struct {
 type snapshot[R any] struct {
 	begun time.Time // zero: there was none
 	byID  map[string]R
-	marks func() map[Mark][]string // the ids by mark, without Declared; read at the first call
+	marks func() map[Mark][]string // the ids by mark, without UID and Declared; read at the first call
 }
 
 // single is what Get showed of one resource.
@@ -581,7 +585,7 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	// while it is pending may be that of an earlier resource.
 	phase, _ := phaseOf(o.Intent)
 	onlyByMark := phase == pending && (why.byMark || why.last && id == "") || why.byMark && phase == succeeded && id == ""
-	byMark := onlyByMark || phase == pending && id == "" && v.o.Detail == nil
+	byMark := onlyByMark || id == "" && (why.byMark || phase == pending) && v.o.Detail == nil
 	if id == "" && !byMark {
 		return Observation{}, nil
 	}
@@ -601,7 +605,7 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	if byMark && !exists && err == nil {
 		var ids []string
 		var begun time.Time
-		ids, begun, err = v.findByMark(ctx, o, at)
+		ids, begun, err = v.findByMark(ctx, o, at, phase == untried || phase == failed)
 		for i := 0; i < len(ids) && !exists && err == nil; i++ {
 			if r, exists, err = v.lookAsOf(ctx, ids[i], at); exists && v.named {
 				o.Intent.ExternalName = ids[i]
@@ -638,8 +642,9 @@ func (v *Inventory[S, T, R]) dropOldDetail(id string, at time.Time) bool {
 	return old
 }
 
-// findByMark is the ids of what carries the mark of o by a list, and when that was begun.
-func (v *Inventory[S, T, R]) findByMark(ctx context.Context, o *store.Object[S, T], at time.Time) (ids []string, begun time.Time, err error) {
+// findByMark is the ids of what carries the mark of o by a list, and when that was begun. With
+// former those come last that earlier objects of the key left behind, the newest first.
+func (v *Inventory[S, T, R]) findByMark(ctx context.Context, o *store.Object[S, T], at time.Time, former bool) (ids []string, begun time.Time, err error) {
 	if v.o.Detail != nil {
 		return nil, begun, reconcile.Terminal(fmt.Errorf("%w: a list without details has no marks to find the resource by; look for it, then call ClearPending", ErrCreateIncomplete))
 	}
@@ -653,10 +658,26 @@ func (v *Inventory[S, T, R]) findByMark(ctx context.Context, o *store.Object[S, 
 	list := v.list
 	v.mu.Unlock()
 	mark := NewMark(v.o.Installation, v.o.Store.Kind(), o)
-	mark.Declared = 0
-	ids = list.marks()[mark]
-	mark.UID = "" // there may have been no room for it
-	return slices.Concat(ids, list.marks()[mark]), list.begun, nil
+	mark.UID, mark.Declared = "", 0
+	var unsaid, left []string
+	for _, id := range list.marks()[mark] {
+		switch m, _ := v.o.Owner(list.byID[id]); m.UID {
+		case o.UID:
+			ids = append(ids, id)
+		case "": // there may have been no room for it
+			unsaid = append(unsaid, id)
+		default:
+			left = append(left, id)
+		}
+	}
+	if ids = append(ids, unsaid...); !former {
+		return ids, list.begun, nil
+	}
+	declared := func(id string) int64 { m, _ := v.o.Owner(list.byID[id]); return m.Declared }
+	slices.SortFunc(left, func(a, b string) int {
+		return cmp.Or(cmp.Compare(declared(b), declared(a)), cmp.Compare(a, b))
+	})
+	return append(ids, left...), list.begun, nil
 }
 
 // marks is the ids of those resources by their marks.
@@ -664,7 +685,7 @@ func (v *Inventory[S, T, R]) marks(byID map[string]R) map[Mark][]string {
 	ids := map[Mark][]string{}
 	for id, r := range byID {
 		if mark, marked := v.o.Owner(r); marked {
-			mark.Declared = 0
+			mark.UID, mark.Declared = "", 0
 			ids[mark] = append(ids[mark], id)
 		}
 	}

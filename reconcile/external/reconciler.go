@@ -390,7 +390,7 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	}
 	found := a.view.seen.Exists && (a.view.seen.Owner == Unreported || a.view.seen.Owner == Ours)
 	happened := found && a.view.phase == pending
-	named := found && a.name != "" && a.Stored().Intent.ExternalName == ""
+	named := found && a.o.Naming == ByMark && a.name != "" && a.Stored().Intent.ExternalName == ""
 	if !happened && !named {
 		return nil
 	}

@@ -107,6 +107,41 @@ func (w *world) user(names int) []func(*rand.Rand) (string, error) {
 	}
 }
 
+// losers take the record of a disk's create away, as a restore from a backup of before it does,
+// or lose the object altogether and declare it again. They choose disks that each list shows.
+func (w *world) losers(names int) func(*rand.Rand) (string, error) {
+	w.lost = map[string]bool{}
+	since := map[string]time.Time{} // when a disk was first seen, by its id
+	user := must(store.New[diskSpec, diskStatus](w.backend, "Disk", nil))
+	return func(r *rand.Rand) (string, error) {
+		k, ctx, there := aDisk(r, names), context.Background(), ""
+		for _, d := range w.cloud.Truth() {
+			if since[d.ID].IsZero() {
+				since[d.ID] = time.Now()
+			}
+			if m, _ := readMark(d); m.Key == k && !d.Deleting && time.Since(since[d.ID]) > 2*time.Minute {
+				there = d.ID
+			}
+		}
+		o, err := user.Get(ctx, k)
+		if err != nil || there == "" || o.Deleting() || o.Intent.ExternalName != there {
+			return "lose nothing of " + k.String(), unlessGone(err)
+		}
+		if r.IntN(2) == 0 {
+			o.Intent = store.Intent{}
+			_, err = user.UpdateIntent(ctx, o)
+			return "lose the record of " + k.String(), unlessGone(err)
+		}
+		if o, err = user.Mutate(ctx, k, func(o *disk) error { o.Finalizers = nil; return nil }); err == nil {
+			if err = user.Delete(ctx, o); err == nil {
+				w.lost[o.UID] = true
+				_, err = user.Create(ctx, &disk{Meta: store.Meta{Namespace: k.Namespace, Name: k.Name}, Spec: o.Spec})
+			}
+		}
+		return "lose and declare again " + k.String(), unlessGone(err)
+	}
+}
+
 // noDoubles: never are there two disks for one object.
 func (w *world) noDoubles() error {
 	seen := map[string]string{}
@@ -137,6 +172,9 @@ func (w *world) asDeclared() error {
 	for _, r := range w.cloud.Truth() {
 		m, _ := readMark(r)
 		o := left[m.Key]
+		if o == nil && w.lost[m.UID] {
+			continue // deleted before it was taken over: it is for a prune
+		}
 		if o == nil || r.Deleting {
 			return fmt.Errorf("left behind: %+v", r)
 		}
@@ -228,6 +266,9 @@ func (w *world) simulation(seed uint64, naming external.Naming, way int) reconci
 	acts := w.user(25)
 	if way == moving || way == movingExclusively {
 		acts, w.o.Location = append(acts, w.movers(25)), locationOf
+	}
+	if naming == external.ByMark && way == byInventory {
+		acts = append(acts, w.losers(25))
 	}
 	w.o.ExclusiveCreate = way == exclusively || way == lately || way == movingExclusively
 	if way == lately {
