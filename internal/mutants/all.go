@@ -2605,6 +2605,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestCreateOfUnknownOutcomeTakesOverNothingOfAnEarlierObject",
 	},
 	{
+		Name: "a list from before a create has settled shows that there is nothing",
+		File: "reconcile/external/inventory.go", Old: "since := later(why.since, why.learned.Add(v.o.Settle))\n", New: "since := later(why.since, why.learned.Add(v.o.Settle))\n\t\tif BROKEN {\n\t\t\tsince = why.since\n\t\t}\n",
+		Package: "reconcile/external", Test: "TestListThatLagsLongerThanTheGraceShowsNoAbsence",
+	},
+	{
 		Name: "what was found without a name on record gets none",
 		File: "reconcile/external/reconciler.go", Old: "named := found &&", New: "named := found && !BROKEN &&",
 		Package: "reconcile/external", Test: "TestSuccessWithoutANameGetsTheOneByWhichItIsFound",
@@ -2621,7 +2626,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a list that shows what is gone is believed",
-		File: "reconcile/external/inventory.go", Old: "inRun(ctx) && begun.Before(why.since) {", New: "inRun(ctx) && !(BROKEN && len(ids) > 0) && begun.Before(why.since) {",
+		File: "reconcile/external/inventory.go", Old: "inRun(ctx) && begun.Before(since) {", New: "inRun(ctx) && !(BROKEN && len(ids) > 0) && begun.Before(since) {",
 		Package: "reconcile/external", Test: "TestListOfAnEarlierResourceDoesNotShowThatThereIsNone",
 	},
 	{

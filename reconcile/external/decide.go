@@ -51,7 +51,8 @@ type view struct {
 	phase     phase
 	moved     string    // says where the resource is on record and where the spec has it; empty: there
 	young     bool      // graceEnd is not reached
-	graceEnd  time.Time // the creation grace after this process learned of phase; zero: it has none
+	learned   time.Time // when this process learned of phase; zero: there is nothing to wait for
+	graceEnd  time.Time // the creation grace after that; zero: it has none
 	observed  bool      // seen is filled in
 	seen      Observation
 }

@@ -17,9 +17,12 @@ type absence struct {
 	// since is when a list has to begin at the earliest that suffices: an older one may
 	// be of before a create that another server has recorded. Zero during the grace, in
 	// which nothing follows from an absence.
-	since  time.Time
-	byMark bool // a create of unknown outcome is looked for by its mark
-	last   bool // the object is in deletion: what is not found is left behind
+	since time.Time
+	// learned is when this process learned of the create: a list shows what it made from Settle
+	// after that on. Zero during the grace.
+	learned time.Time
+	byMark  bool // a create of unknown outcome is looked for by its mark
+	last    bool // the object is in deletion: what is not found is left behind
 }
 
 type proof uint8
@@ -43,7 +46,7 @@ type runKey struct{}
 func (v view) absence() absence {
 	a := absence{byMark: v.naming == ByMark, last: v.deleting}
 	if !v.young {
-		a.since = v.graceEnd
+		a.since, a.learned = v.graceEnd, v.learned
 	}
 	switch {
 	case v.listSuffices():

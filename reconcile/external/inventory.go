@@ -80,7 +80,8 @@ type InventoryOptions[S, T, R any] struct {
 
 	// Settle is how long the cloud takes at most to show a write everywhere;
 	// zero: 30 s. What is read of a resource sooner after a write of ours is used
-	// once, and not again.
+	// once, and not again. A list of sooner does not show that a create made nothing, where
+	// only its mark can show what it made, even if [Options.CreationGrace] is shorter.
 	Settle time.Duration
 	// Fresh is how old what is shown may be, from the moment its list was begun;
 	// zero: 1 minute. Set it to about the poll interval: then the looks of one
@@ -611,9 +612,10 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 				o.Intent.ExternalName = ids[i]
 			}
 		}
-		if !exists && err == nil && onlyByMark && inRun(ctx) && begun.Before(why.since) {
-			// A list of before the end of the grace does not show that there is none.
-			err = &notDueError{begun.Add(v.o.Fresh).Add(minListWait)}
+		// A list of before then does not show that there is none.
+		since := later(why.since, why.learned.Add(v.o.Settle))
+		if !exists && err == nil && onlyByMark && inRun(ctx) && begun.Before(since) {
+			err = &notDueError{later(since, begun.Add(v.o.Fresh)).Add(minListWait)}
 		}
 	}
 	if err != nil || !exists {

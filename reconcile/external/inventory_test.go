@@ -296,6 +296,49 @@ func TestDeletionFindsByItsMarkWhatACreateOfUnknownOutcomeMade(t *testing.T) {
 	})
 }
 
+// promise E1, E2: lists show what was made four minutes later, as Settle says, and the creation grace
+// is the default, which is shorter. The object lives on, or is deleted before the list shows its disk.
+//
+// Seen to fail: a second disk was made, and the disk of a deleted object was left behind.
+//
+// Negative control: mutant "a list from before a create has settled shows that there is nothing".
+func TestListThatLagsLongerThanTheGraceShowsNoAbsence(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.o.Naming = external.ByMark
+			w.cloud = must(reconciletest.NewCloud(nil))
+			w.restart(nil)
+			begun := time.Now()
+			f := w.losing(w.client.Create).(external.ClientFuncs[diskSpec, diskStatus])
+			f.DeleteFunc = func(ctx context.Context, o *disk) error { return w.cloud.Delete(ctx, o.Intent.ExternalName) }
+			w.with(w.inventory(func(o *invOpts) {
+				o.IDOf, o.Settle = nil, 5*time.Minute
+				list := o.List
+				o.List = func(ctx context.Context) iter.Seq2[resource, error] {
+					if time.Since(begun) < 4*time.Minute {
+						return func(func(resource, error) bool) {}
+					}
+					return list(ctx)
+				}
+			}).Client(f))
+			w.declare()
+			w.fails()
+			if deleted {
+				w.delete()
+			}
+			for range 20 {
+				if !w.gone() {
+					w.run()
+				}
+				time.Sleep(31 * time.Second)
+			}
+			if got, want := sizes(w.cloud), map[bool]string{false: "1"}[deleted]; got != want || w.gone() != deleted {
+				t.Errorf("gone: %v; disks of the sizes %q, want %q", w.gone(), got, want)
+			}
+		})
+	}
+}
+
 // A create of unknown outcome that made nothing is made again as soon as a list of after
 // the grace may be made: no source wakes its key for that.
 //

@@ -58,7 +58,9 @@ type Options[S, T any] struct {
 	// again nor, in a deletion, taken for gone. It is measured by this process's
 	// own monotonic clock, from when the process learned of the create: after a
 	// restart, or where another server had the key, from its first look at the
-	// object. Wall clocks, which may differ and jump, have no part in it.
+	// object. Wall clocks, which may differ and jump, have no part in it. With an
+	// [Inventory] set it to no less than its Settle: only what is looked for by its mark is
+	// waited for so long by itself.
 	CreationGrace time.Duration
 
 	// Poll is the time from a success to the next look at the resource; zero:

@@ -265,6 +265,7 @@ func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy, first time
 		phase:     phase,
 		moved:     moved,
 		young:     time.Until(graceEnd) > 0,
+		learned:   first,
 		graceEnd:  graceEnd,
 	}
 }
