@@ -2715,6 +2715,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestWhatAResourceThatMayNotBeUpdatedUsesStaysHeld",
 	},
 	{
+		Name: "an object that Options.Policy pauses is not polled",
+		File: "reconcile/external/act.go", Old: "if !pausesItself(", New: "if !BROKEN && !pausesItself(",
+		Package: "reconcile/external", Test: "TestPauseByOptionsPolicyIsAskedAboutAtThePollInterval",
+	},
+	{
 		Name: "a requested run waits for the object's phase",
 		File: "reconcile/external/reconciler.go", Old: "d > 0 && !a.Asked() &&", New: "d > 0 && (BROKEN || !a.Asked()) &&",
 		Package: "reconcile/external", Test: "TestRequestedRunDoesNotWaitForThePhase",

@@ -39,6 +39,9 @@ func (a *attempt[S, T]) act(ctx, calls context.Context, next action) (reconcile.
 	switch next {
 	case doPause:
 		a.pause(ctx)
+		if !pausesItself(a.Stored()) {
+			return a.later(), nil // nothing tells when Options.Policy says otherwise
+		}
 	case doMoved:
 		return a.giveUp(ctx, ReasonLocationChanged, ReasonLocationChanged, fmt.Errorf("%w: %s; put the spec back; to move the resource, declare another object and delete this one", ErrLocationChanged, a.view.moved))
 	case doStop: // there is no way to find out what the create did
@@ -74,6 +77,12 @@ func (a *attempt[S, T]) pause(ctx context.Context) {
 	if a.synced(store.False, ReasonPaused, "") {
 		a.event(ctx, Normal, ReasonPaused, "reconciling is paused")
 	}
+}
+
+// pausesItself says that the object's own flag or annotation pauses it: their change wakes it.
+func pausesItself[S, T any](o *store.Object[S, T]) bool {
+	own, err := annotatedPolicy(o)
+	return o.Paused || err == nil && own == Paused
 }
 
 // endPause takes back what pause said. A run that looks at the resource says the condition

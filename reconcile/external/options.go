@@ -23,7 +23,8 @@ type Options[S, T any] struct {
 	// Policy says what may be done about an object's resource; nil: [All], or
 	// what the object's [PolicyAnnotation] says. An error, or a set that is not
 	// valid, permits nothing and is shown; the empty set, [Paused], has the object left
-	// alone. It is called at the same time for several objects.
+	// alone, and Policy is called again at its poll interval. It is called at the same time for
+	// several objects.
 	Policy func(o *store.Object[S, T]) (Policy, error) // o is read-only
 	// Naming says how a create of unknown outcome is resolved; zero: [ByCloud],
 	// that is, by a human.

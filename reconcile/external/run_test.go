@@ -89,6 +89,45 @@ func TestResumedObjectThatWaitsIsNotShownAsPaused(t *testing.T) {
 	})
 }
 
+// A policy that freezes all at night, say: no change of an object tells that the night is over. What
+// the object says itself is told by its own change, and costs no polls.
+//
+// Seen to fail: what was due for a look in the night was not looked at any more.
+//
+// Negative control: mutant "an object that Options.Policy pauses is not polled".
+func TestPauseByOptionsPolicyIsAskedAboutAtThePollInterval(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		frozen := false
+		w.o.Policy = func(*disk) (external.Policy, error) {
+			if frozen {
+				return external.Paused, nil
+			}
+			return external.All, nil
+		}
+		w.restart(nil)
+		w.converged()
+		frozen = true
+		looks := w.cloud.Calls("Get")
+		if res := w.run(); res != (reconcile.Result{RequeueAfter: time.Minute}) || w.cloud.Calls("Get") != looks {
+			t.Errorf("Result %+v after %d looks, want the poll interval after none", res, w.cloud.Calls("Get")-looks)
+		}
+		w.wantCondition(store.ConditionSynced, store.False, external.ReasonPaused)
+		for name, edit := range map[string]func(*disk){
+			"flag":       func(o *disk) { o.Paused = true },
+			"annotation": func(o *disk) { o.Paused, o.Annotations = false, map[string]string{external.PolicyAnnotation: "paused"} },
+		} {
+			w.edit(edit)
+			if res := w.run(); res != (reconcile.Result{}) {
+				t.Errorf("paused by its %s: Result %+v, want none", name, res)
+			}
+		}
+		w.edit(func(o *disk) { o.Paused, o.Annotations = false, nil })
+		frozen = false
+		w.run()
+		w.wantCondition(store.ConditionSynced, store.True, "")
+	})
+}
+
 // A pause wins over whatever else is wrong with an object.
 func TestPausedObjectWithAnUnknownPolicyIsPaused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
