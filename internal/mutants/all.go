@@ -2615,6 +2615,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestSuccessWithoutANameGetsTheOneByWhichItIsFound",
 	},
 	{
+		Name: "a success without a name cannot be cleared",
+		File: "reconcile/external/intent.go", Old: "nameless := ph == succeeded &&", New: "nameless := !BROKEN && ph == succeeded &&",
+		Package: "reconcile/external", Test: "TestSuccessWithoutANameThatStoppedIsCleared",
+	},
+	{
 		Name: "a run that needs a list of after the grace comes back a minute later",
 		File: "reconcile/external/changed.go", Old: "errors.AsType[*notDueError](err); ok {", New: "errors.AsType[*notDueError](err); ok && !BROKEN {",
 		Package: "reconcile/external", Test: "TestCreateOfUnknownOutcomeIsMadeAgainWhenAListIsDue",
@@ -2994,7 +2999,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "ClearPending clears what is not pending",
-		File: "reconcile/external/intent.go", Old: "; ph != pending {", New: "; ph != pending && !BROKEN {",
+		File: "reconcile/external/intent.go", Old: "ph != pending && !nameless {", New: "ph != pending && !nameless && !BROKEN {",
 		Package: "reconcile/external", Test: "TestClearPendingWithANameTakesTheResourceAsCreated",
 	},
 	{

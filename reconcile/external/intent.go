@@ -215,10 +215,14 @@ func isFinal(err error) bool {
 // not pending is left alone, and that is no error.
 //
 // To declare the contrary, that the resource was created, give it its name:
-// ClearPending with a non-empty externalName records a success.
+// ClearPending with a non-empty externalName records a success. So it does for a create that
+// succeeded and left no name; if what that made was removed by hand, give the name that it had:
+// the next look finds it gone.
 func (r *Reconciler[S, T]) ClearPending(ctx context.Context, key store.Key, externalName string) error {
 	return r.clear(ctx, key, "pending create", func(i *store.Intent) bool {
-		if ph, _ := phaseOf(*i); ph != pending {
+		ph, _ := phaseOf(*i)
+		nameless := ph == succeeded && i.ExternalName == "" && externalName != ""
+		if ph != pending && !nameless {
 			return false
 		}
 		*i = ended(*i, externalName != "", wall.Now())

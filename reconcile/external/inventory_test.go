@@ -240,6 +240,53 @@ func TestSuccessWithoutANameGetsTheOneByWhichItIsFound(t *testing.T) {
 	})
 }
 
+// The same by a list without marks: the object stops, and ClearPending with the name of the resource
+// lets it go on, also where that was removed by hand.
+//
+// Negative control: mutant "a success without a name cannot be cleared".
+func TestSuccessWithoutANameThatStoppedIsCleared(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.o.Naming = external.ByMark
+			w.cloud = must(reconciletest.NewCloud(nil))
+			w.restart(nil)
+			f, first := w.nameless(), ""
+			blind := f.CreateFunc
+			f.CreateFunc = func(ctx context.Context, o *disk) error {
+				if first == "" {
+					return blind(ctx, o)
+				}
+				return w.client.Create(ctx, o)
+			}
+			w.with(w.inventory(func(o *invOpts) {
+				o.IDOf = nil
+				o.Detail = func(_ context.Context, r resource) (resource, bool, error) { return r, true, nil }
+			}).Client(f))
+			w.declare()
+			w.run()
+			time.Sleep(31 * time.Second)
+			if err := w.fails(); !errors.Is(err, external.ErrCreateIncomplete) {
+				t.Fatalf("error %v, want ErrCreateIncomplete", err)
+			}
+			if first = w.cloud.Truth()[0].ID; removed {
+				w.cloud.Remove(first)
+			}
+			if err := w.rec.ClearPending(t.Context(), key, first); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				w.run()
+				time.Sleep(31 * time.Second)
+			}
+			got := w.cloud.Truth()
+			if len(got) != 1 || (got[0].ID == first) == removed || w.get().Intent.ExternalName != got[0].ID {
+				t.Errorf("removed: %v; disks %+v, the record is %+v; want one, known by its name", removed, got, w.get().Intent)
+			}
+			w.wantCondition(store.ConditionReady, store.True, "")
+		})
+	}
+}
+
 // promise E1: the list shows the resource of an earlier create, which is gone. It is as old
 // as that, and shows nothing of what the newest create made.
 //
