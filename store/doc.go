@@ -35,7 +35,8 @@
 // [New] refuses types with fields that JSON drops. A write refuses NaN and infinities, years before 0 and after 9999, map
 // keys that JSON does not read back, what is nested more than [MaxDepth] deep, and a
 // spec or annotation that is not UTF-8: the error is [ErrInvalid], and nothing was
-// written. In a status and in conditions what is not UTF-8 is replaced by U+FFFD. Times in
+// written. In a status and in conditions what is not UTF-8 is replaced by U+FFFD, also in a
+// json.RawMessage; what another type with a MarshalJSON makes of it is refused. Times in
 // a zone that RFC 3339 cannot say become UTC, a pointer to a nil slice, map or pointer nil.
 //
 // # Sharing
