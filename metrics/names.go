@@ -89,7 +89,7 @@ var (
 	quotaShare     = describe("tend_quota_share", "The part of the budget that is this server's, from 0, nothing, to 1.", "budget")
 	quotaMembers   = describe("tend_quota_members", "Servers that share the budget; 0 while this one is not sure of being among them.", "budget")
 	quotaWaiting   = describe("tend_quota_waiting_keys", "Keys that found the budget used up and wait for their turn.", "budget")
-	quotaOpen      = describe("tend_quota_circuit_open", "1 while the circuit breaker is open: the endpoint is down, and one call at a time finds out whether it is back.", "budget")
+	quotaOpen      = describe("tend_quota_circuit_open", "1 while the circuit breaker is open and a call has failed within 10 minutes: the endpoint is down, and one call at a time finds out whether it is back.", "budget")
 	quotaCalls     = describe("tend_quota_calls_total", "Calls made.", "budget")
 	quotaThrottled = describe("tend_quota_throttled_total", "Calls that the cloud answered with too many.", "budget")
 	quotaDown      = describe("tend_quota_down_total", "Calls that were not answered, or with an error of the endpoint's own.", "budget")

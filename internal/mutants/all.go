@@ -3899,6 +3899,11 @@ var All = []Mutant{
 		Package: "metrics", Test: "TestLabelsThatPanicCostTheExemplarOnly",
 	},
 	{
+		Name: "a breaker that nothing asks is shown open for ever",
+		File: "reconcile/quota/set.go", Old: "Open: !b.downLocked().IsZero(),", New: "Open: !b.downLocked().IsZero() || BROKEN && b.circuit.open,",
+		Package: "reconcile/quota", Test: "TestBreakerThatNothingAsksIsNoLongerNews",
+	},
+	{
 		Name: "what is kept of a stopped controller stays",
 		File: "metrics/collector.go", Old: "\t\tif !live[name] {\n", New: "\t\tif !live[name] && !BROKEN {\n",
 		Package: "metrics", Test: "TestStoppedControllersLeaveNothing",
