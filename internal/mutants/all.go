@@ -3899,6 +3899,26 @@ var All = []Mutant{
 		Package: "metrics", Test: "TestLabelsThatPanicCostTheExemplarOnly",
 	},
 	{
+		Name: "an object that is Ready in an older generation counts",
+		File: "metrics/objects.go", Old: "c.ObservedGeneration != o.Generation {", New: "c.ObservedGeneration != o.Generation && !BROKEN {",
+		Package: "metrics", Test: "TestObjectIsNotReadyInAnOlderGeneration",
+	},
+	{
+		Name: "the time of an edit is that of the newest scrape",
+		File: "metrics/objects.go", Old: "if !ok || s.generation != generation {", New: "if !ok || s.generation != generation || BROKEN {",
+		Package: "metrics", Test: "TestObjectIsNotReadyInAnOlderGeneration",
+	},
+	{
+		Name: "the time of an edit counts for the next one",
+		File: "metrics/objects.go", Old: "\ts, ok := n.before[o.UID]\n", New: "\ts, ok := n.before[o.UID]\n\tif BROKEN {\n\t\tgeneration = s.generation\n\t}\n",
+		Package: "metrics", Test: "TestObjectIsNotReadyInAnOlderGeneration",
+	},
+	{
+		Name: "a list that breaks off forgets when objects were edited",
+		File: "metrics/objects.go", Old: "if _, seen := n.stale[uid]; !seen {", New: "if _, seen := n.stale[uid]; !seen && !BROKEN {",
+		Package: "metrics", Test: "TestObjectIsNotReadyInAnOlderGeneration",
+	},
+	{
 		Name: "a breaker that nothing asks is shown open for ever",
 		File: "reconcile/quota/set.go", Old: "Open: !b.downLocked().IsZero(),", New: "Open: !b.downLocked().IsZero() || BROKEN && b.circuit.open,",
 		Package: "reconcile/quota", Test: "TestBreakerThatNothingAsksIsNoLongerNews",
@@ -3920,7 +3940,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what a list that breaks off has timed is forgotten",
-		File: "metrics/objects.go", Old: "\t\tw.timed = timed\n\t}()", New: "\t\tif whole || !BROKEN {\n\t\t\tw.timed = timed\n\t\t}\n\t}()",
+		File: "metrics/objects.go", Old: "\t\tw.timed, w.stale = timed, n.stale\n\t}()", New: "\t\tif w.stale = n.stale; whole || !BROKEN {\n\t\t\tw.timed = timed\n\t\t}\n\t}()",
 		Package: "metrics", Test: "TestObjectIsTimedOnceAlthoughAListIsNotWhole",
 	},
 	{
