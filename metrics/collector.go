@@ -456,13 +456,17 @@ func control(s sink, c reconcile.Snapshot, st queue.Stats, runs []prometheus.Exe
 func watch(s sink, c cache.Snapshot) {
 	s.gauge(cacheObjects, float64(c.Objects), c.Name)
 	s.gauge(cacheSynced, truth(c.Synced), c.Name)
-	s.gauge(cacheConnected, truth(c.Connected), c.Name)
+	s.gauge(cacheConnected, truth(c.Connected || c.Idle && c.Err == nil), c.Name)
 	s.gauge(cacheUndecodable, float64(len(c.Undecodable)), c.Name)
-	pending := 0
+	pending, waits := 0, time.Duration(0)
 	for _, consumer := range c.Consumers {
 		pending = max(pending, consumer.Pending)
+		if !consumer.Since.IsZero() {
+			waits = max(waits, time.Since(consumer.Since))
+		}
 	}
 	s.gauge(cachePending, float64(pending), c.Name)
+	s.gauge(cachePendingAge, waits.Seconds(), c.Name)
 	lag := 0.0
 	if !c.Lag.Since.IsZero() {
 		lag = time.Since(c.Lag.Since).Seconds()

@@ -494,6 +494,50 @@ func TestTwoCachesOfOneNameAreToldApart(t *testing.T) {
 	want(t, f, "tend_cache_objects", 0, "cache=Disk#2")
 }
 
+// A cache that holds no shard is no alarm, unless its store does not serve; and a reader that hangs
+// is one, however few changes there are. With more servers than shards one was disconnected for
+// ever, and of a small kind the backlog never grew to what raised the alert.
+//
+// Negative control: mutant "a cache that needs no watch is shown without one".
+func TestCachesThatNeedNoWatchAndReadersThatHangAreShown(t *testing.T) {
+	s := &shown{}
+	m := new(reconcile.Manager)
+	if err := m.Register(s); err != nil {
+		t.Fatal(err)
+	}
+	c := metrics.New(m)
+	for _, x := range []struct {
+		snap      cache.Snapshot
+		connected float64
+	}{
+		{cache.Snapshot{Connected: true}, 1},
+		{cache.Snapshot{}, 0},
+		{cache.Snapshot{Idle: true}, 1},
+		{cache.Snapshot{Idle: true, Err: errAway}, 0},
+	} {
+		s.Snap = x.snap
+		want(t, scrape(t, c), "tend_cache_connected", x.connected, "cache=things")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s.Snap.Consumers = []cache.ConsumerSnapshot{{}, {Pending: 1, Since: time.Now()}, {Pending: 9, Since: time.Now().Add(time.Second)}}
+		time.Sleep(time.Minute)
+		f := scrape(t, c)
+		want(t, f, "tend_cache_pending_seconds", 60, "cache=things")
+		want(t, f, "tend_cache_pending_changes", 9, "cache=things")
+	})
+}
+
+// shown is a cache of which nothing but its snapshot is asked.
+type shown struct {
+	idle
+	Snap cache.Snapshot
+}
+
+func (s *shown) Snapshot() cache.Snapshot {
+	s.Snap.Name = "things"
+	return s.Snap
+}
+
 type fixed struct {
 	stats    external.Stats
 	snapshot external.InventorySnapshot

@@ -68,9 +68,10 @@ var (
 var (
 	cacheObjects     = describe("tend_cache_objects", "Objects in the cache.", "cache")
 	cacheSynced      = describe("tend_cache_synced", "1 if the cache holds a complete snapshot.", "cache")
-	cacheConnected   = describe("tend_cache_connected", "1 if the cache's watch is open and has delivered, and its backend serves.", "cache")
+	cacheConnected   = describe("tend_cache_connected", "1 if the cache's watch is open and has delivered, and its backend serves. A cache of shards needs no watch while this process holds none.", "cache")
 	cacheUndecodable = describe("tend_cache_undecodable_objects", "Objects in the store that cannot be decoded.", "cache")
-	cachePending     = describe("tend_cache_pending_changes", "Changes that the slowest reader of the cache has not taken yet.", "cache")
+	cachePending     = describe("tend_cache_pending_changes", "Changes that the slowest reader of the cache has not taken yet; beyond Options.Backlog at most one for each key.", "cache")
+	cachePendingAge  = describe("tend_cache_pending_seconds", "For how long a reader of the cache has left a change untaken; 0 if none has.", "cache")
 	watchRestarts    = describe("tend_watch_restarts_total", "Watches that ended and were opened again, by reason: disconnected went on where it broke off, compacted had to take a new snapshot.", "cache", "reason")
 	watchResyncs     = describe("tend_watch_resyncs_total", "Snapshots after the first, by reason: lost is a watch too old or too slow, restored a store whose revision went back.", "cache", "reason")
 	watchLag         = describe("tend_watch_lag_seconds", "How long a run has been waiting for the cache to see a write, or the backend has not served, whichever is longer; 0 if neither.", "cache")

@@ -3919,9 +3919,29 @@ var All = []Mutant{
 		Package: "metrics", Test: "TestObjectIsNotReadyInAnOlderGeneration",
 	},
 	{
+		Name: "a cache that needs no watch is shown without one",
+		File: "metrics/collector.go", Old: "c.Idle && c.Err == nil", New: "c.Idle && c.Err == nil && !BROKEN",
+		Package: "metrics", Test: "TestCachesThatNeedNoWatchAndReadersThatHangAreShown",
+	},
+	{
 		Name: "a breaker that nothing asks is shown open for ever",
 		File: "reconcile/quota/set.go", Old: "Open: !b.downLocked().IsZero(),", New: "Open: !b.downLocked().IsZero() || BROKEN && b.circuit.open,",
 		Package: "reconcile/quota", Test: "TestBreakerThatNothingAsksIsNoLongerNews",
+	},
+	{
+		Name: "a cache that gave up its last shard stays connected",
+		File: "store/cache/shards.go", Old: "\t\tc.down(nil) // also", New: "\t\tif !BROKEN {\n\t\t\tc.down(nil)\n\t\t} // also",
+		Package: "store/cache", Test: "TestCacheThatHoldsNoShardNeedsNoWatch",
+	},
+	{
+		Name: "a cache that holds no shard does not ask whether its store serves",
+		File: "store/cache/snapshot.go", Old: "if s.Connected || s.Idle", New: "if s.Connected || s.Idle && !BROKEN",
+		Package: "store/cache", Test: "TestCacheThatHoldsNoShardNeedsNoWatch",
+	},
+	{
+		Name: "the newest change that a consumer left is the one shown",
+		File: "store/cache/backlog.go", Old: "\tif len(q.pending) == 0 { // else", New: "\tif BROKEN {\n\t\tq.since = time.Now()\n\t}\n\tif len(q.pending) == 0 { // else",
+		Package: "store/cache", Test: "TestSnapshotTellsSinceWhenAConsumerIsBehind",
 	},
 	{
 		Name: "what is kept of a stopped controller stays",
@@ -4550,7 +4570,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a backend that does not serve hides why the watch ended",
-		File: "store/cache/snapshot.go", Old: "\tif s.Connected {", New: "\tif s.Connected || BROKEN {",
+		File: "store/cache/snapshot.go", Old: "\tif s.Connected", New: "\tif BROKEN || s.Connected",
 		Package: "store/cache", Test: "TestSnapshotOfACacheIsWholeAtEachTurn",
 	},
 	{

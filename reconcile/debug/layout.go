@@ -505,6 +505,8 @@ func (p *printer) caches(all []cacheView) {
 		switch {
 		case !c.Synced:
 			watch = looks("bad", "not synced yet")
+		case c.Idle && c.Error == "":
+			watch = looks("dim", "none: no shard is held")
 		case !c.Connected:
 			watch = looks("bad", "not connected")
 		}

@@ -125,6 +125,7 @@ type (
 		Revision    store.Revision `json:"revision"`
 		Synced      bool           `json:"synced"`
 		Connected   bool           `json:"connected"`
+		Idle        bool           `json:"idle,omitempty"` // it holds no shard, and needs no watch
 		Since       time.Time      `json:"since,omitzero"`
 		Error       string         `json:"error,omitempty"`
 		Undecodable int            `json:"undecodable"`
@@ -385,7 +386,7 @@ func fewKeys(r reconcile.RunSnapshot) reconcile.RunSnapshot {
 func cacheOf(s cache.Snapshot) cacheView {
 	v := cacheView{
 		Name: s.Name, Kind: s.Kind, Objects: s.Objects, Revision: s.Revision, Synced: s.Synced,
-		Connected: s.Connected, Since: s.Since, Undecodable: len(s.Undecodable),
+		Connected: s.Connected, Idle: s.Idle, Since: s.Since, Undecodable: len(s.Undecodable),
 		Snapshots: s.Snapshots, Restores: s.Restores, Waiters: s.Waiters,
 	}
 	for _, c := range s.Consumers {
