@@ -512,6 +512,7 @@ func outside(s sink, e external.Stats) {
 
 func inventory(s sink, v external.InventorySnapshot) {
 	s.count(inventoryLists, v.Lists, v.Kind)
+	s.count(inventoryFailed, v.Failed, v.Kind)
 	s.count(inventoryGets, v.Gets, v.Kind)
 	s.count(inventoryServed, v.Served, v.Kind)
 	s.gauge(inventoryHeld, truth(v.Held != ""), v.Kind)

@@ -550,7 +550,7 @@ func TestExternalCallsDriftAndOrphansAreShown(t *testing.T) {
 	c := metrics.New(nil)
 	v := &fixed{
 		stats:    external.Stats{Kind: "Disk", Drifted: 3, Calls: map[string]external.CallCounts{"update": {OK: 5, Throttled: 2, Failed: 1}}},
-		snapshot: external.InventorySnapshot{Kind: "Disk", Lists: 4, Gets: 2, Served: 100, Held: "restored"},
+		snapshot: external.InventorySnapshot{Kind: "Disk", Lists: 4, Failed: 3, Gets: 2, Served: 100, Held: "restored"},
 	}
 	if err := errors.Join(c.AddExternal(v), c.AddInventory(v)); err != nil {
 		t.Fatal(err)
@@ -561,6 +561,7 @@ func TestExternalCallsDriftAndOrphansAreShown(t *testing.T) {
 	want(t, f, "tend_external_calls_total", 2, "call=update", "kind=Disk", "result=throttled")
 	want(t, f, "tend_external_calls_total", 1, "call=update", "kind=Disk", "result=failed")
 	want(t, f, "tend_inventory_served_total", 100, "kind=Disk")
+	want(t, f, "tend_inventory_failed_lists_total", 3, "kind=Disk")
 	want(t, f, "tend_inventory_prune_held", 1, "kind=Disk")
 	if f["tend_inventory_resources"] != nil {
 		t.Error("before the first report nothing is known, and there are findings")

@@ -109,6 +109,7 @@ var (
 	inventoryFindings = describe("tend_inventory_resources", "What the newest report of the inventory found, by finding.", "kind", "finding")
 	inventoryListed   = describe("tend_inventory_listed_timestamp_seconds", "When the list was begun that the newest report is about.", "kind")
 	inventoryLists    = describe("tend_inventory_lists_total", "Lists made of the external system, failed ones included.", "kind")
+	inventoryFailed   = describe("tend_inventory_failed_lists_total", "Lists of the external system that failed, those that found the budget used up not counted.", "kind")
 	inventoryGets     = describe("tend_inventory_gets_total", "Single resources read.", "kind")
 	inventoryServed   = describe("tend_inventory_served_total", "Looks that cost no call.", "kind")
 	inventoryHeld     = describe("tend_inventory_prune_held", "1 while Prune refuses because of a hold: of an operator, or of a store that went back in time.", "kind")

@@ -3944,6 +3944,11 @@ var All = []Mutant{
 		Package: "store/cache", Test: "TestSnapshotTellsSinceWhenAConsumerIsBehind",
 	},
 	{
+		Name: "a controller that waits for a source is well",
+		File: "reconcile/debug/sentence.go", Old: "case c.Waiting != \"\" && c.Error == \"\":", New: "case c.Waiting != \"\" && c.Error == \"\" && !BROKEN:",
+		Package: "reconcile/debug", Test: "TestPageSaysWhichSourceIsWaitedFor",
+	},
+	{
 		Name: "what is kept of a stopped controller stays",
 		File: "metrics/collector.go", Old: "\t\tif !live[name] {\n", New: "\t\tif !live[name] && !BROKEN {\n",
 		Package: "metrics", Test: "TestStoppedControllersLeaveNothing",

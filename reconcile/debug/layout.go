@@ -280,6 +280,9 @@ func (p *printer) remarks(c summary) cell {
 	if c.Paused != "" {
 		says = append(says, "paused: "+c.Paused)
 	}
+	if c.Waiting != "" {
+		says = append(says, "waits for "+c.Waiting+" to sync")
+	}
 	if c.Held < c.Shards {
 		says = append(says, fmt.Sprintf("runs %d of %d shards", c.Held, c.Shards))
 	}
