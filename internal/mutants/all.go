@@ -3919,6 +3919,11 @@ var All = []Mutant{
 		Package: "metrics", Test: "TestObjectIsNotReadyInAnOlderGeneration",
 	},
 	{
+		Name: "a time limit of the store's own is its caller's",
+		File: "metrics/backend.go", Old: "\tif ctx.Err() != nil {\n", New: "\tif ctx.Err() != nil || BROKEN && errors.Is(err, context.DeadlineExceeded) {\n",
+		Package: "metrics", Test: "TestTimeLimitOfTheStoresOwnIsAnError",
+	},
+	{
 		Name: "a cache that needs no watch is shown without one",
 		File: "metrics/collector.go", Old: "c.Idle && c.Err == nil", New: "c.Idle && c.Err == nil && !BROKEN",
 		Package: "metrics", Test: "TestCachesThatNeedNoWatchAndReadersThatHangAreShown",
