@@ -243,6 +243,7 @@ func TestResultsAreCountedByName(t *testing.T) {
 			want(t, f, "controller_runtime_reconcile_total", n, "controller=r", "result="+result)
 		}
 		want(t, f, "controller_runtime_reconcile_errors_total", 3, "controller=r")
+		want(t, f, "workqueue_retries_total", 4, "controller=r", "name=r") // also those of the key that is parked, and of Requeue
 		want(t, f, "controller_runtime_terminal_reconcile_errors_total", 1, "controller=r")
 		want(t, f, "controller_runtime_reconcile_panics_total", 1, "controller=r")
 		want(t, f, "tend_queue_keys", 1, "name=r", "state=parked")

@@ -27,7 +27,7 @@ var (
 	workTime       = describe("workqueue_work_duration_seconds", "How long keys were running.", "name", "controller")
 	unfinishedWork = describe("workqueue_unfinished_work_seconds", "How long the keys that run now are running, all together.", "name", "controller")
 	longestRunning = describe("workqueue_longest_running_processor_seconds", "How long the key that runs for longest is running.", "name", "controller")
-	retries        = describe("workqueue_retries_total", "Runs that failed and were put back to run again.", "name", "controller")
+	retries        = describe("workqueue_retries_total", "Runs that failed, also those after which the key was parked, and runs that returned Requeue.", "name", "controller")
 )
 
 // Names and labels of controller-runtime.
@@ -51,7 +51,7 @@ var (
 	paused      = describe("tend_queue_paused", "1 if the whole queue is paused.", "name")
 
 	stuckWorkers   = describe("tend_controller_stuck_workers", "Runs that ignored the end of their context.", "controller")
-	healthy        = describe("tend_controller_healthy", "1 if no source keeps failing and no run is stuck.", "controller")
+	healthy        = describe("tend_controller_healthy", "1 if no source fails or has ended, no run is stuck, and the store of the leases answers.", "controller")
 	ownedShards    = describe("tend_controller_owned_shards", "Shards of the controller that this process holds; a singleton has one.", "controller")
 	shards         = describe("tend_controller_shards", "Shards that there are; 1 if the keys are not divided.", "controller")
 	shardsWon      = describe("tend_controller_shards_won_total", "Shards that this process came to hold.", "controller")
