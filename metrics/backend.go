@@ -126,8 +126,6 @@ var sentinels = [...]struct {
 	{store.ErrInvalid, outcomeInvalid},
 	{store.ErrClosed, outcomeClosed},
 	{store.ErrLeaseGone, outcomeLeaseGone},
-	{context.Canceled, outcomeCanceled},
-	{context.DeadlineExceeded, outcomeCanceled},
 }
 
 func outcomeOf(ctx context.Context, err error) outcome {
@@ -140,7 +138,7 @@ func outcomeOf(ctx context.Context, err error) outcome {
 		}
 	}
 	if ctx.Err() != nil {
-		return outcomeCanceled // its cause may be an error of anybody's
+		return outcomeCanceled // the error may have any cause, and context.DeadlineExceeded be of a limit of the store's own
 	}
 	return outcomeError
 }

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -101,6 +102,29 @@ func TestCallsAreCountedByOutcome(t *testing.T) {
 		want(t, f, "tend_store_operation_duration_seconds", n, "backend=main", "operation="+at[0], "outcome="+at[1])
 	}
 	want(t, f, "tend_fenced_writes_total", 1, "backend=main")
+}
+
+// slow is a backend that gives up after a time of its own.
+type slow struct{ store.Backend }
+
+func (slow) Get(context.Context, string, store.Key) (store.Record, error) {
+	return store.Record{}, fmt.Errorf("no answer within the request timeout (%w)", context.DeadlineExceeded)
+}
+
+// A call is canceled if its caller gave it up. One that the store did not answer in the time that
+// it gives itself failed: counted as canceled, a store that was frozen raised no alert.
+//
+// Negative control: mutant "a time limit of the store's own is its caller's".
+func TestTimeLimitOfTheStoresOwnIsAnError(t *testing.T) {
+	c, b := measure(t, slow{newBackend(t)})
+	_, _ = b.Get(t.Context(), "Disk", store.Key{Name: "a"})
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _ = b.Get(over, "Disk", store.Key{Name: "a"})
+	f := scrape(t, c)
+	for _, outcome := range []string{"error", "canceled"} {
+		want(t, f, "tend_store_operation_duration_seconds", 1, "backend=main", "operation=get", "outcome="+outcome)
+	}
 }
 
 func TestMeasureRefusesNilAndTwins(t *testing.T) {

@@ -456,13 +456,17 @@ func control(s sink, c reconcile.Snapshot, st queue.Stats, runs []prometheus.Exe
 func watch(s sink, c cache.Snapshot) {
 	s.gauge(cacheObjects, float64(c.Objects), c.Name)
 	s.gauge(cacheSynced, truth(c.Synced), c.Name)
-	s.gauge(cacheConnected, truth(c.Connected), c.Name)
+	s.gauge(cacheConnected, truth(c.Connected || c.Idle && c.Err == nil), c.Name)
 	s.gauge(cacheUndecodable, float64(len(c.Undecodable)), c.Name)
-	pending := 0
+	pending, waits := 0, time.Duration(0)
 	for _, consumer := range c.Consumers {
 		pending = max(pending, consumer.Pending)
+		if !consumer.Since.IsZero() {
+			waits = max(waits, time.Since(consumer.Since))
+		}
 	}
 	s.gauge(cachePending, float64(pending), c.Name)
+	s.gauge(cachePendingAge, waits.Seconds(), c.Name)
 	lag := 0.0
 	if !c.Lag.Since.IsZero() {
 		lag = time.Since(c.Lag.Since).Seconds()
@@ -508,6 +512,7 @@ func outside(s sink, e external.Stats) {
 
 func inventory(s sink, v external.InventorySnapshot) {
 	s.count(inventoryLists, v.Lists, v.Kind)
+	s.count(inventoryFailed, v.Failed, v.Kind)
 	s.count(inventoryGets, v.Gets, v.Kind)
 	s.count(inventoryServed, v.Served, v.Kind)
 	s.gauge(inventoryHeld, truth(v.Held != ""), v.Kind)

@@ -243,6 +243,7 @@ func TestResultsAreCountedByName(t *testing.T) {
 			want(t, f, "controller_runtime_reconcile_total", n, "controller=r", "result="+result)
 		}
 		want(t, f, "controller_runtime_reconcile_errors_total", 3, "controller=r")
+		want(t, f, "workqueue_retries_total", 4, "controller=r", "name=r") // also those of the key that is parked, and of Requeue
 		want(t, f, "controller_runtime_terminal_reconcile_errors_total", 1, "controller=r")
 		want(t, f, "controller_runtime_reconcile_panics_total", 1, "controller=r")
 		want(t, f, "tend_queue_keys", 1, "name=r", "state=parked")
@@ -494,6 +495,50 @@ func TestTwoCachesOfOneNameAreToldApart(t *testing.T) {
 	want(t, f, "tend_cache_objects", 0, "cache=Disk#2")
 }
 
+// A cache that holds no shard is no alarm, unless its store does not serve; and a reader that hangs
+// is one, however few changes there are. With more servers than shards one was disconnected for
+// ever, and of a small kind the backlog never grew to what raised the alert.
+//
+// Negative control: mutant "a cache that needs no watch is shown without one".
+func TestCachesThatNeedNoWatchAndReadersThatHangAreShown(t *testing.T) {
+	s := &shown{}
+	m := new(reconcile.Manager)
+	if err := m.Register(s); err != nil {
+		t.Fatal(err)
+	}
+	c := metrics.New(m)
+	for _, x := range []struct {
+		snap      cache.Snapshot
+		connected float64
+	}{
+		{cache.Snapshot{Connected: true}, 1},
+		{cache.Snapshot{}, 0},
+		{cache.Snapshot{Idle: true}, 1},
+		{cache.Snapshot{Idle: true, Err: errAway}, 0},
+	} {
+		s.Snap = x.snap
+		want(t, scrape(t, c), "tend_cache_connected", x.connected, "cache=things")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s.Snap.Consumers = []cache.ConsumerSnapshot{{}, {Pending: 1, Since: time.Now()}, {Pending: 9, Since: time.Now().Add(time.Second)}}
+		time.Sleep(time.Minute)
+		f := scrape(t, c)
+		want(t, f, "tend_cache_pending_seconds", 60, "cache=things")
+		want(t, f, "tend_cache_pending_changes", 9, "cache=things")
+	})
+}
+
+// shown is a cache of which nothing but its snapshot is asked.
+type shown struct {
+	idle
+	Snap cache.Snapshot
+}
+
+func (s *shown) Snapshot() cache.Snapshot {
+	s.Snap.Name = "things"
+	return s.Snap
+}
+
 type fixed struct {
 	stats    external.Stats
 	snapshot external.InventorySnapshot
@@ -506,7 +551,7 @@ func TestExternalCallsDriftAndOrphansAreShown(t *testing.T) {
 	c := metrics.New(nil)
 	v := &fixed{
 		stats:    external.Stats{Kind: "Disk", Drifted: 3, Calls: map[string]external.CallCounts{"update": {OK: 5, Throttled: 2, Failed: 1}}},
-		snapshot: external.InventorySnapshot{Kind: "Disk", Lists: 4, Gets: 2, Served: 100, Held: "restored"},
+		snapshot: external.InventorySnapshot{Kind: "Disk", Lists: 4, Failed: 3, Gets: 2, Served: 100, Held: "restored"},
 	}
 	if err := errors.Join(c.AddExternal(v), c.AddInventory(v)); err != nil {
 		t.Fatal(err)
@@ -517,6 +562,7 @@ func TestExternalCallsDriftAndOrphansAreShown(t *testing.T) {
 	want(t, f, "tend_external_calls_total", 2, "call=update", "kind=Disk", "result=throttled")
 	want(t, f, "tend_external_calls_total", 1, "call=update", "kind=Disk", "result=failed")
 	want(t, f, "tend_inventory_served_total", 100, "kind=Disk")
+	want(t, f, "tend_inventory_failed_lists_total", 3, "kind=Disk")
 	want(t, f, "tend_inventory_prune_held", 1, "kind=Disk")
 	if f["tend_inventory_resources"] != nil {
 		t.Error("before the first report nothing is known, and there are findings")

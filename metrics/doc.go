@@ -15,8 +15,8 @@
 //   - workqueue_adds_total counts the adds that were taken, also those of keys that
 //     were there already, and not what comes back by itself after a delay or a
 //     failure. In client-go it is the other way round.
-//   - workqueue_retries_total counts runs that failed and are to run again, not
-//     every add with a delay.
+//   - workqueue_retries_total counts runs that failed, also for good, or returned
+//     Requeue, not every add with a delay.
 //   - The histograms have their bounds, and are native histograms too for scrapers
 //     that ask for them. Each run and each wait is measured, to a microsecond.
 //   - controller_runtime_reconcile_time_seconds is how long a key was running,

@@ -27,7 +27,7 @@ var (
 	workTime       = describe("workqueue_work_duration_seconds", "How long keys were running.", "name", "controller")
 	unfinishedWork = describe("workqueue_unfinished_work_seconds", "How long the keys that run now are running, all together.", "name", "controller")
 	longestRunning = describe("workqueue_longest_running_processor_seconds", "How long the key that runs for longest is running.", "name", "controller")
-	retries        = describe("workqueue_retries_total", "Runs that failed and were put back to run again.", "name", "controller")
+	retries        = describe("workqueue_retries_total", "Runs that failed, also those after which the key was parked, and runs that returned Requeue.", "name", "controller")
 )
 
 // Names and labels of controller-runtime.
@@ -51,7 +51,7 @@ var (
 	paused      = describe("tend_queue_paused", "1 if the whole queue is paused.", "name")
 
 	stuckWorkers   = describe("tend_controller_stuck_workers", "Runs that ignored the end of their context.", "controller")
-	healthy        = describe("tend_controller_healthy", "1 if no source keeps failing and no run is stuck.", "controller")
+	healthy        = describe("tend_controller_healthy", "1 if no source fails or has ended, no run is stuck, and the store of the leases answers.", "controller")
 	ownedShards    = describe("tend_controller_owned_shards", "Shards of the controller that this process holds; a singleton has one.", "controller")
 	shards         = describe("tend_controller_shards", "Shards that there are; 1 if the keys are not divided.", "controller")
 	shardsWon      = describe("tend_controller_shards_won_total", "Shards that this process came to hold.", "controller")
@@ -68,9 +68,10 @@ var (
 var (
 	cacheObjects     = describe("tend_cache_objects", "Objects in the cache.", "cache")
 	cacheSynced      = describe("tend_cache_synced", "1 if the cache holds a complete snapshot.", "cache")
-	cacheConnected   = describe("tend_cache_connected", "1 if the cache's watch is open and has delivered, and its backend serves.", "cache")
+	cacheConnected   = describe("tend_cache_connected", "1 if the cache's watch is open and has delivered, and its backend serves. A cache of shards needs no watch while this process holds none.", "cache")
 	cacheUndecodable = describe("tend_cache_undecodable_objects", "Objects in the store that cannot be decoded.", "cache")
-	cachePending     = describe("tend_cache_pending_changes", "Changes that the slowest reader of the cache has not taken yet.", "cache")
+	cachePending     = describe("tend_cache_pending_changes", "Changes that the slowest reader of the cache has not taken yet; beyond Options.Backlog at most one for each key.", "cache")
+	cachePendingAge  = describe("tend_cache_pending_seconds", "For how long a reader of the cache has left a change untaken; 0 if none has.", "cache")
 	watchRestarts    = describe("tend_watch_restarts_total", "Watches that ended and were opened again, by reason: disconnected went on where it broke off, compacted had to take a new snapshot.", "cache", "reason")
 	watchResyncs     = describe("tend_watch_resyncs_total", "Snapshots after the first, by reason: lost is a watch too old or too slow, restored a store whose revision went back.", "cache", "reason")
 	watchLag         = describe("tend_watch_lag_seconds", "How long a run has been waiting for the cache to see a write, or the backend has not served, whichever is longer; 0 if neither.", "cache")
@@ -89,7 +90,7 @@ var (
 	quotaShare     = describe("tend_quota_share", "The part of the budget that is this server's, from 0, nothing, to 1.", "budget")
 	quotaMembers   = describe("tend_quota_members", "Servers that share the budget; 0 while this one is not sure of being among them.", "budget")
 	quotaWaiting   = describe("tend_quota_waiting_keys", "Keys that found the budget used up and wait for their turn.", "budget")
-	quotaOpen      = describe("tend_quota_circuit_open", "1 while the circuit breaker is open: the endpoint is down, and one call at a time finds out whether it is back.", "budget")
+	quotaOpen      = describe("tend_quota_circuit_open", "1 while the circuit breaker is open and a call has failed within 10 minutes: the endpoint is down, and one call at a time finds out whether it is back.", "budget")
 	quotaCalls     = describe("tend_quota_calls_total", "Calls made.", "budget")
 	quotaThrottled = describe("tend_quota_throttled_total", "Calls that the cloud answered with too many.", "budget")
 	quotaDown      = describe("tend_quota_down_total", "Calls that were not answered, or with an error of the endpoint's own.", "budget")
@@ -99,7 +100,7 @@ var (
 	fenced = describe("tend_fenced_writes_total", "Writes that the store refused because the writer's lease was no longer its own.", "backend")
 
 	_            = describe(readyTimeName, readyTimeHelp, "kind")
-	objectStates = describe("tend_objects", "Objects by state: all, and how many of them are ready, synced, paused and in deletion.", "kind", "state")
+	objectStates = describe("tend_objects", "Objects by state: all, and how many of them are ready in their present generation, synced, paused and in deletion.", "kind", "state")
 	objectOldest = describe("tend_objects_oldest_seconds", "For how long the object that is longest not ready, not synced, paused or in deletion has been so; 0 if none is.", "kind", "state")
 
 	externalCalls = describe("tend_external_calls_total", "Calls of the client of an external system, by how they ended.", "kind", "call", "result")
@@ -108,6 +109,7 @@ var (
 	inventoryFindings = describe("tend_inventory_resources", "What the newest report of the inventory found, by finding.", "kind", "finding")
 	inventoryListed   = describe("tend_inventory_listed_timestamp_seconds", "When the list was begun that the newest report is about.", "kind")
 	inventoryLists    = describe("tend_inventory_lists_total", "Lists made of the external system, failed ones included.", "kind")
+	inventoryFailed   = describe("tend_inventory_failed_lists_total", "Lists of the external system that failed, those that found the budget used up not counted.", "kind")
 	inventoryGets     = describe("tend_inventory_gets_total", "Single resources read.", "kind")
 	inventoryServed   = describe("tend_inventory_served_total", "Looks that cost no call.", "kind")
 	inventoryHeld     = describe("tend_inventory_prune_held", "1 while Prune refuses because of a hold: of an operator, or of a store that went back in time.", "kind")

@@ -29,13 +29,23 @@ func newReadyTimes() *prometheus.HistogramVec {
 // watched is a kind whose objects are counted at each scrape.
 type watched struct {
 	objects.Kind
-	from  time.Time       // objects that were created before are not timed
-	timed map[string]bool // UIDs of those that were, and are still there
+	from  time.Time        // objects that were created before are not timed
+	timed map[string]bool  // UIDs of those that were, and are still there
+	stale map[string]stale // by UID
+}
+
+// stale is an object that is Ready in an older generation than its own: it is not Ready, and
+// nothing in it says since when.
+type stale struct {
+	generation int64     // in which it is Ready
+	since      time.Time // when a scrape first found it so
 }
 
 // AddObjects adds the objects of a kind: how many are ready, synced, paused and in
 // deletion, since when the oldest is not ready, not synced, paused or in deletion, and how
-// long objects took to be ready. Each scrape looks at all of them: take [objects.OfCache], which
+// long objects took to be ready. One whose spec was edited is not ready until it is Ready in its
+// present generation, and has been so since the first scrape that found it edited: no object
+// says when. Each scrape looks at all of them: take [objects.OfCache], which
 // costs the backend nothing. Every server that is scraped counts all objects of its cache,
 // so take the maximum over servers, not the sum. It fails on nil and on a kind that was
 // added before.
@@ -48,8 +58,10 @@ func (c *Collector) AddObjects(k objects.Kind) error {
 
 // objectCounts is what one listing found.
 type objectCounts struct {
-	states map[string]int
-	oldest map[string]time.Time // by state, of those that are in it
+	at            time.Time
+	states        map[string]int
+	oldest        map[string]time.Time // by state, of those that are in it
+	before, stale map[string]stale     // by UID: of the listing before, and of this one
 }
 
 func (n *objectCounts) in(state string, since time.Time) {
@@ -63,7 +75,8 @@ func (n *objectCounts) oldestOf(state string, since time.Time) {
 	}
 }
 
-// count adds an object; ready is since when it is ready, zero if it is not.
+// count adds an object; ready is since when it is ready, in whatever generation, zero if it
+// is not.
 func (n *objectCounts) count(o objects.Object) (ready time.Time) {
 	n.states["all"]++
 	if o.Paused {
@@ -81,10 +94,14 @@ func (n *objectCounts) count(o objects.Object) (ready time.Time) {
 		if _, asked := since[c.Type]; asked {
 			since[c.Type], is[c.Type] = c.Since, c.Status == store.True
 		}
+		if c.Type == store.ConditionReady && c.Status == store.True {
+			if ready = c.Since; c.ObservedGeneration != o.Generation {
+				is[c.Type], since[c.Type] = false, n.staleSince(o, c.ObservedGeneration)
+			}
+		}
 	}
 	if is[store.ConditionReady] {
 		n.states["ready"]++
-		ready = since[store.ConditionReady]
 	} else {
 		n.in("not ready", since[store.ConditionReady])
 	}
@@ -96,20 +113,36 @@ func (n *objectCounts) count(o objects.Object) (ready time.Time) {
 	return ready
 }
 
+// staleSince is since when an object is Ready in that generation only, as far as is known.
+func (n *objectCounts) staleSince(o objects.Object, generation int64) time.Time {
+	s, ok := n.before[o.UID]
+	if !ok || s.generation != generation {
+		s = stale{generation, n.at}
+	}
+	n.stale[o.UID] = s
+	return s.since
+}
+
 // read lists the objects of a kind. Of a kind that cannot be listed nothing is told, which
 // is not the same as 0.
 func (w *watched) read(s sink, times *prometheus.HistogramVec) {
 	ctx, cancel := context.WithTimeout(context.Background(), listTime)
 	defer cancel()
-	n := objectCounts{states: map[string]int{}, oldest: map[string]time.Time{}}
+	n := objectCounts{at: time.Now(), states: map[string]int{}, oldest: map[string]time.Time{}, before: w.stale, stale: map[string]stale{}}
 	timed := map[string]bool{}
 	kind := valid(w.Kind.Kind())
 	whole := false // every object was seen, by its UID
 	defer func() {
 		if !whole {
-			maps.Copy(timed, w.timed) // what was not seen may be there all the same
+			// What was not seen may be there all the same.
+			maps.Copy(timed, w.timed)
+			for uid, s := range w.stale {
+				if _, seen := n.stale[uid]; !seen {
+					n.stale[uid] = s
+				}
+			}
 		}
-		w.timed = timed
+		w.timed, w.stale = timed, n.stale
 	}()
 	nameless := 0
 	for o, err := range objects.States(ctx, w.Kind, store.Selector{}) {

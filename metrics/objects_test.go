@@ -91,7 +91,7 @@ func TestStatesOfObjectsAreCountedAndTimed(t *testing.T) {
 		for range 2 { // a second scrape times nothing again
 			got := gathered(t, r)
 			for name, want := range map[string]float64{
-				"tend_objects/disk/all": 3, "tend_objects/disk/ready": 2, "tend_objects/disk/synced": 2, "tend_objects/disk/paused": 1, "tend_objects/disk/deleting": 1,
+				"tend_objects/disk/all": 3, "tend_objects/disk/ready": 1, "tend_objects/disk/synced": 2, "tend_objects/disk/paused": 1, "tend_objects/disk/deleting": 1,
 				"tend_objects_oldest_seconds/disk/paused": 90, "tend_objects_oldest_seconds/disk/deleting": 60, "tend_objects_oldest_seconds/disk/not ready": 120, "tend_objects_oldest_seconds/disk/not synced": 120,
 			} {
 				if m := got[name]; m == nil || m.Gauge.GetValue() != want {
@@ -101,6 +101,73 @@ func TestStatesOfObjectsAreCountedAndTimed(t *testing.T) {
 			if h := got["tend_object_ready_seconds/disk"].GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() != 30 {
 				t.Errorf("timed: %v", h)
 			}
+		}
+	})
+}
+
+// An object whose spec was edited is not ready until that was reconciled, and has been so since
+// the first scrape that found it: no object says when it was edited. It counted as ready for ever.
+//
+// Negative controls: mutants "an object that is Ready in an older generation counts", "the time of
+// an edit is that of the newest scrape", "the time of an edit counts for the next one" and "a list
+// that breaks off forgets when objects were edited".
+func TestObjectIsNotReadyInAnOlderGeneration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := memory.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type object = store.Object[int, struct{}]
+		disks, err := store.New[int, struct{}](b, "disk", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, r := metrics.New(nil), prometheus.NewRegistry()
+		k := &torn{kind: objects.Of(disks)}
+		if err := errors.Join(c.AddObjects(k), r.Register(c)); err != nil {
+			t.Fatal(err)
+		}
+		var o *object
+		update := func(to *object, err error) {
+			t.Helper()
+			if o = to; err != nil {
+				t.Fatal(err)
+			}
+		}
+		reconciled := func() { o.SetReady(); update(disks.UpdateStatus(t.Context(), o)) }
+		edit := func() { o.Spec++; update(disks.Update(t.Context(), o)) }
+		wants := func(ready int, since time.Duration) {
+			t.Helper()
+			got := gathered(t, r)
+			n, age := got["tend_objects/disk/ready"].Gauge.GetValue(), got["tend_objects_oldest_seconds/disk/not ready"].Gauge.GetValue()
+			if n != float64(ready) || age != since.Seconds() {
+				t.Errorf("%v are ready, and the oldest is not since %v s; want %d and %v", n, age, ready, since)
+			}
+		}
+		for _, name := range []string{"a", "b"} {
+			update(disks.Create(t.Context(), &object{Meta: store.Meta{Name: name}}))
+			reconciled()
+		}
+		time.Sleep(24 * time.Hour)
+		wants(2, 0)
+		edit() // of b
+		wants(1, 0)
+		time.Sleep(time.Minute)
+		edit()
+		k.broken = true // after a
+		gathered(t, r)
+		k.broken = false
+		wants(1, time.Minute)
+		reconciled()
+		edit() // between two scrapes
+		time.Sleep(time.Minute)
+		wants(1, 0)
+		time.Sleep(time.Minute)
+		wants(1, time.Minute)
+		reconciled()
+		wants(2, 0)
+		if n := gathered(t, r)["tend_object_ready_seconds/disk"].GetHistogram().GetSampleCount(); n != 2 {
+			t.Errorf("%d times to the first time ready were taken of two objects", n)
 		}
 	})
 }

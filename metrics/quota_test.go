@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/ratelimit"
@@ -72,6 +73,26 @@ func TestBudgetsAreShownWithTheirBuckets(t *testing.T) {
 		want(t, f, "tend_quota_limit", 10, read)
 		want(t, f, "tend_bucket_paused", 1, "bucket=acme/disks/read")
 		want(t, f, "tend_bucket_tokens", 15, "bucket=acme/disks/read")
+	})
+}
+
+// The breaker of an endpoint that nothing calls any more stays open, and is no alarm.
+func TestBreakerThatNothingAsksIsNotShownOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, c := newQuotas(t), metrics.New(nil)
+		if err := c.AddQuotas(set); err != nil {
+			t.Fatal(err)
+		}
+		q, err := set.Get(quota.Name{API: "disks"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			_ = q.Do(t.Context(), quota.Read, func(context.Context) error { return errAway })
+		}
+		want(t, scrape(t, c), "tend_quota_circuit_open", 1, "budget=disks/read")
+		time.Sleep(10 * time.Minute)
+		want(t, scrape(t, c), "tend_quota_circuit_open", 0, "budget=disks/read")
 	})
 }
 

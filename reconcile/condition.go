@@ -33,7 +33,10 @@ type Snapshot struct {
 	Runs        Counts             `json:"runs"`
 	Leases      LeaseCounts        `json:"leases"`
 	Adapt       *AdaptSnapshot     `json:"adapt,omitempty"` // nil: the number of workers stays as set
-	Error       string             `json:"error,omitempty"` // why it is not healthy
+	// Waiting is the source or cache that keeps a server which holds the controller's lease, or
+	// needs none, from being ready: its first list has not ended. A slow list is no error.
+	Waiting string `json:"waiting,omitempty"`
+	Error   string `json:"error,omitempty"` // why it is not healthy
 }
 
 // RunSnapshot is one run that is going on.
@@ -144,9 +147,9 @@ func (s *supervisor[K]) condition() condition {
 		c.ready = errStopped
 	case now >= stateDraining, v.leased && (now == stateWaiting || now == stateReleasing), what == "":
 	case why != nil:
-		c.ready = fmt.Errorf("waiting for %s to sync: %w", what, why)
+		c.Waiting, c.ready = what, fmt.Errorf("waiting for %s to sync: %w", what, why)
 	default:
-		c.ready = fmt.Errorf("waiting for %s to sync", what)
+		c.Waiting, c.ready = what, fmt.Errorf("waiting for %s to sync", what)
 	}
 	return c
 }

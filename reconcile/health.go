@@ -18,7 +18,8 @@ type Check struct {
 // Health answers 200 if nothing is wrong and 503 otherwise, with every check and
 // its reason as JSON: {"ok":false,"checks":[{"name":"buckets","ok":false,"reason":…}]}.
 // Restarting the process is not always the cure for what is wrong: supervisors should
-// look at Live, load balancers and rolling updates at Ready.
+// look at Live, load balancers and rolling updates at Ready. A source whose first list has
+// not ended, and has not failed, is for Ready alone: the list may be long.
 func (m *Manager) Health() http.Handler {
 	return m.checks((*member).health)
 }

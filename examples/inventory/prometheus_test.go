@@ -77,6 +77,42 @@ func TestAlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
 	promtool(t, "", "test", "rules", shipped(t, "alerts_test.yaml"))
 }
 
+// The tile of shards without owner is the sum over controllers, of which none has less than none:
+// one without leases runs its keys on every server, and hid the shards of another.
+func TestDashboardCountsTheShardsThatNoServerRuns(t *testing.T) {
+	type series struct {
+		Series string `json:"series"`
+		Values string `json:"values"`
+	}
+	var input []series
+	for _, one := range []struct {
+		controller    string
+		owned, shards int
+	}{{"everywhere", 1, 1}, {"sharded", 2, 8}, {"whole", 1, 3}} {
+		for server := range 3 {
+			labels := fmt.Sprintf(`{job="j",instance="%d",controller=%q}`, server, one.controller)
+			input = append(input, series{"tend_controller_owned_shards" + labels, fmt.Sprint(one.owned)}, series{"tend_controller_shards" + labels, fmt.Sprint(one.shards)})
+		}
+	}
+	for panel, expr := range dashboardExpressions(t) {
+		if panel != "Shards without owner" {
+			continue
+		}
+		sample := map[string]any{"expr": expr, "eval_time": "0m", "exp_samples": []any{map[string]any{"labels": "{}", "value": 2}}}
+		data, err := json.Marshal(map[string]any{"tests": []any{map[string]any{"interval": "1m", "input_series": input, "promql_expr_test": []any{sample}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "tests.yaml") // JSON is YAML
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		promtool(t, "", "test", "rules", file)
+		return
+	}
+	t.Error("the dashboard has no such tile")
+}
+
 func TestPrometheusUnderstandsMetricsDashboardAndAlerts(t *testing.T) {
 	needs(t, "prometheus")
 	server := newTestS3(t, true)

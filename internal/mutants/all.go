@@ -4009,6 +4009,61 @@ var All = []Mutant{
 		Package: "metrics", Test: "TestLabelsThatPanicCostTheExemplarOnly",
 	},
 	{
+		Name: "an object that is Ready in an older generation counts",
+		File: "metrics/objects.go", Old: "c.ObservedGeneration != o.Generation {", New: "c.ObservedGeneration != o.Generation && !BROKEN {",
+		Package: "metrics", Test: "TestObjectIsNotReadyInAnOlderGeneration",
+	},
+	{
+		Name: "the time of an edit is that of the newest scrape",
+		File: "metrics/objects.go", Old: "if !ok || s.generation != generation {", New: "if !ok || s.generation != generation || BROKEN {",
+		Package: "metrics", Test: "TestObjectIsNotReadyInAnOlderGeneration",
+	},
+	{
+		Name: "the time of an edit counts for the next one",
+		File: "metrics/objects.go", Old: "\ts, ok := n.before[o.UID]\n", New: "\ts, ok := n.before[o.UID]\n\tif BROKEN {\n\t\tgeneration = s.generation\n\t}\n",
+		Package: "metrics", Test: "TestObjectIsNotReadyInAnOlderGeneration",
+	},
+	{
+		Name: "a list that breaks off forgets when objects were edited",
+		File: "metrics/objects.go", Old: "if _, seen := n.stale[uid]; !seen {", New: "if _, seen := n.stale[uid]; !seen && !BROKEN {",
+		Package: "metrics", Test: "TestObjectIsNotReadyInAnOlderGeneration",
+	},
+	{
+		Name: "a time limit of the store's own is its caller's",
+		File: "metrics/backend.go", Old: "\tif ctx.Err() != nil {\n", New: "\tif ctx.Err() != nil || BROKEN && errors.Is(err, context.DeadlineExceeded) {\n",
+		Package: "metrics", Test: "TestTimeLimitOfTheStoresOwnIsAnError",
+	},
+	{
+		Name: "a cache that needs no watch is shown without one",
+		File: "metrics/collector.go", Old: "c.Idle && c.Err == nil", New: "c.Idle && c.Err == nil && !BROKEN",
+		Package: "metrics", Test: "TestCachesThatNeedNoWatchAndReadersThatHangAreShown",
+	},
+	{
+		Name: "a breaker that nothing asks is shown open for ever",
+		File: "reconcile/quota/set.go", Old: "Open: !b.downLocked().IsZero(),", New: "Open: !b.downLocked().IsZero() || BROKEN && b.circuit.open,",
+		Package: "reconcile/quota", Test: "TestBreakerThatNothingAsksIsNoLongerNews",
+	},
+	{
+		Name: "a cache that gave up its last shard stays connected",
+		File: "store/cache/shards.go", Old: "\t\tc.down(nil) // also", New: "\t\tif !BROKEN {\n\t\t\tc.down(nil)\n\t\t} // also",
+		Package: "store/cache", Test: "TestCacheThatHoldsNoShardNeedsNoWatch",
+	},
+	{
+		Name: "a cache that holds no shard does not ask whether its store serves",
+		File: "store/cache/snapshot.go", Old: "if s.Connected || s.Idle", New: "if s.Connected || s.Idle && !BROKEN",
+		Package: "store/cache", Test: "TestCacheThatHoldsNoShardNeedsNoWatch",
+	},
+	{
+		Name: "the newest change that a consumer left is the one shown",
+		File: "store/cache/backlog.go", Old: "\tif len(q.pending) == 0 { // else", New: "\tif BROKEN {\n\t\tq.since = time.Now()\n\t}\n\tif len(q.pending) == 0 { // else",
+		Package: "store/cache", Test: "TestSnapshotTellsSinceWhenAConsumerIsBehind",
+	},
+	{
+		Name: "a controller that waits for a source is well",
+		File: "reconcile/debug/sentence.go", Old: "case c.Waiting != \"\" && c.Error == \"\":", New: "case c.Waiting != \"\" && c.Error == \"\" && !BROKEN:",
+		Package: "reconcile/debug", Test: "TestPageSaysWhichSourceIsWaitedFor",
+	},
+	{
 		Name: "what is kept of a stopped controller stays",
 		File: "metrics/collector.go", Old: "\t\tif !live[name] {\n", New: "\t\tif !live[name] && !BROKEN {\n",
 		Package: "metrics", Test: "TestStoppedControllersLeaveNothing",
@@ -4025,7 +4080,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what a list that breaks off has timed is forgotten",
-		File: "metrics/objects.go", Old: "\t\tw.timed = timed\n\t}()", New: "\t\tif whole || !BROKEN {\n\t\t\tw.timed = timed\n\t\t}\n\t}()",
+		File: "metrics/objects.go", Old: "\t\tw.timed, w.stale = timed, n.stale\n\t}()", New: "\t\tif w.stale = n.stale; whole || !BROKEN {\n\t\t\tw.timed = timed\n\t\t}\n\t}()",
 		Package: "metrics", Test: "TestObjectIsTimedOnceAlthoughAListIsNotWhole",
 	},
 	{
@@ -4635,7 +4690,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a backend that does not serve hides why the watch ended",
-		File: "store/cache/snapshot.go", Old: "\tif s.Connected {", New: "\tif s.Connected || BROKEN {",
+		File: "store/cache/snapshot.go", Old: "\tif s.Connected", New: "\tif BROKEN || s.Connected",
 		Package: "store/cache", Test: "TestSnapshotOfACacheIsWholeAtEachTurn",
 	},
 	{

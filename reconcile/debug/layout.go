@@ -280,6 +280,9 @@ func (p *printer) remarks(c summary) cell {
 	if c.Paused != "" {
 		says = append(says, "paused: "+c.Paused)
 	}
+	if c.Waiting != "" {
+		says = append(says, "waits for "+c.Waiting+" to sync")
+	}
 	if c.Held < c.Shards {
 		says = append(says, fmt.Sprintf("runs %d of %d shards", c.Held, c.Shards))
 	}
@@ -505,6 +508,8 @@ func (p *printer) caches(all []cacheView) {
 		switch {
 		case !c.Synced:
 			watch = looks("bad", "not synced yet")
+		case c.Idle && c.Error == "":
+			watch = looks("dim", "none: no shard is held")
 		case !c.Connected:
 			watch = looks("bad", "not connected")
 		}

@@ -70,6 +70,8 @@ func (v *overview) problems(now time.Time) (all []string) {
 			wait = now.Sub(c.Oldest)
 		}
 		switch {
+		case c.Waiting != "" && c.Error == "": // else it says which source fails
+			say("controller %s waits for %s to sync", c.Name, c.Waiting)
 		case c.Paused != "":
 			say("controller %s is paused", c.Name)
 		case c.Workers == 0:

@@ -81,9 +81,10 @@ type (
 		Parked     int       `json:"parked"`
 		Oldest     time.Time `json:"oldestReady,omitzero"`
 
-		Paused string           `json:"paused,omitempty"`
-		Error  string           `json:"error,omitempty"`
-		Runs   reconcile.Counts `json:"runs"`
+		Paused  string           `json:"paused,omitempty"`
+		Waiting string           `json:"waiting,omitempty"` // for this to sync
+		Error   string           `json:"error,omitempty"`
+		Runs    reconcile.Counts `json:"runs"`
 	}
 
 	runRow struct {
@@ -125,6 +126,7 @@ type (
 		Revision    store.Revision `json:"revision"`
 		Synced      bool           `json:"synced"`
 		Connected   bool           `json:"connected"`
+		Idle        bool           `json:"idle,omitempty"` // it holds no shard, and needs no watch
 		Since       time.Time      `json:"since,omitzero"`
 		Error       string         `json:"error,omitempty"`
 		Undecodable int            `json:"undecodable"`
@@ -370,7 +372,7 @@ func summarise(s reconcile.Snapshot, q queue.Stats) summary {
 		Keys:  q.Ready + q.Delayed + q.BackingOff + q.Throttled + q.Held + q.Running + q.Parked,
 		Ready: q.Ready, Delayed: q.Delayed, BackingOff: q.BackingOff, Throttled: q.Throttled,
 		Kept: q.Held, Running: q.Running, Parked: q.Parked, Oldest: q.OldestReady,
-		Paused: q.HeldBy, Error: s.Error, Runs: s.Runs,
+		Paused: q.HeldBy, Waiting: s.Waiting, Error: s.Error, Runs: s.Runs,
 	}
 }
 
@@ -385,7 +387,7 @@ func fewKeys(r reconcile.RunSnapshot) reconcile.RunSnapshot {
 func cacheOf(s cache.Snapshot) cacheView {
 	v := cacheView{
 		Name: s.Name, Kind: s.Kind, Objects: s.Objects, Revision: s.Revision, Synced: s.Synced,
-		Connected: s.Connected, Since: s.Since, Undecodable: len(s.Undecodable),
+		Connected: s.Connected, Idle: s.Idle, Since: s.Since, Undecodable: len(s.Undecodable),
 		Snapshots: s.Snapshots, Restores: s.Restores, Waiters: s.Waiters,
 	}
 	for _, c := range s.Consumers {

@@ -139,7 +139,7 @@ type Inventory[S, T, R any] struct {
 	last    *Report
 	// compared is how many reports under way rest on the list begun then.
 	compared map[time.Time]int
-	calls    struct{ lists, gets, served uint64 }
+	calls    struct{ lists, failed, gets, served uint64 }
 	changed  []*changedKeys          // of the sources that run; see Changed
 	waiting  map[store.Key]time.Time // objects whose runs ended for want of a list, and when
 	back     map[store.Key]time.Time // those whose list has come, and that have not run since
@@ -457,6 +457,7 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 			v.adoptLocked(s)
 		case ratelimit.IsThrottled(l.err): // a list without budget says nothing of the lists
 		case !errors.Is(l.err, errCutShort) || l.late || panicked:
+			v.calls.failed++
 			v.failed = time.Now()
 			v.forgetLocked()
 		}

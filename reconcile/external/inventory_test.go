@@ -547,8 +547,8 @@ func TestCallersShareAListAndSurviveTheCancelledOne(t *testing.T) {
 		cancel()
 		all.Wait()
 		w.wantCalls(map[string]int{"Get": 0})
-		if s := v.Snapshot(); s.Lists != 2 {
-			t.Errorf("%d lists, want the cancelled one and one for all the others", s.Lists)
+		if s := v.Snapshot(); s.Lists != 2 || s.Failed != 0 {
+			t.Errorf("%d lists, %d of which failed; want the cancelled one, which says nothing of the cloud, and one for all the others", s.Lists, s.Failed)
 		}
 	})
 }
@@ -714,8 +714,8 @@ func TestListThatTakesTooLongForARunIsNotTriedByEach(t *testing.T) {
 			t.Errorf("the report that has the time: %v, %v", r.Present, err)
 		}
 		all.Wait()
-		if s := v.Snapshot(); s.Lists != 3 {
-			t.Errorf("%d lists, want one more in vain, and that of the caller that had the time", s.Lists)
+		if s := v.Snapshot(); s.Lists != 3 || s.Failed != 2 {
+			t.Errorf("%d lists, %d of which failed; want one more in vain, and that of the caller that had the time", s.Lists, s.Failed)
 		}
 	})
 }

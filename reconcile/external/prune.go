@@ -219,6 +219,7 @@ type InventorySnapshot struct {
 	Kind   string
 	Listed int    // resources on the newest list
 	Lists  uint64 // lists made, failed ones included
+	Failed uint64 // of these, failed; those that found the budget used up are not counted
 	Gets   uint64 // single resources read, whole or in part
 	Served uint64 // looks that cost no call
 	Held   string // why Prune is refused; empty: it is not
@@ -232,7 +233,7 @@ func (v *Inventory[S, T, R]) Snapshot() InventorySnapshot {
 	defer v.mu.Unlock()
 	s := InventorySnapshot{
 		Kind: v.o.Store.Kind(), Listed: len(v.list.byID), Held: v.heldLocked(),
-		Lists: v.calls.lists, Gets: v.calls.gets, Served: v.calls.served,
+		Lists: v.calls.lists, Failed: v.calls.failed, Gets: v.calls.gets, Served: v.calls.served,
 	}
 	if v.last != nil {
 		r := v.last.clone()

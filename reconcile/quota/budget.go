@@ -119,6 +119,10 @@ const downCounts = 10 * time.Minute
 func (b *budget) down() (since time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.downLocked()
+}
+
+func (b *budget) downLocked() (since time.Time) {
 	if b.circuit.open && time.Since(b.circuit.down) < downCounts {
 		since = b.circuit.changed
 	}

@@ -362,7 +362,7 @@ type BudgetSnapshot struct {
 	Found  float64 // calls per second that the cloud takes, from all servers, as far as is known
 	Share  float64 // which part of Found is this server's, from 0, nothing, to 1, all of it
 	Live   int     // servers that share it, this one included; 0: this one is none of them
-	Open   bool    // the circuit breaker is: the endpoint is down
+	Open   bool    // the circuit breaker is, and a call has failed within 10 minutes: the endpoint is down
 	Owing  int     // keys that wait for their turn
 
 	Calls     uint64 // made
@@ -392,7 +392,7 @@ func (b *budget) snapshot() BudgetSnapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return BudgetSnapshot{
-		Bucket: b.bucket.Stats(), Found: b.found, Share: b.share, Open: b.circuit.open, Owing: b.owing,
+		Bucket: b.bucket.Stats(), Found: b.found, Share: b.share, Open: !b.downLocked().IsZero(), Owing: b.owing,
 		Calls: b.stats.calls, Throttled: b.stats.throttled, Down: b.stats.down, Refused: b.stats.refused,
 	}
 }

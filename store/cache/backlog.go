@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/internal/spin"
@@ -28,6 +29,7 @@ type backlog[S, T any] struct {
 
 	mu      spin.Mutex // guards what follows; taken under Cache.mu, never the other way round
 	pending []Change[S, T]
+	since   time.Time         // when the first of pending came
 	byKey   map[store.Key]int // nil while near
 	folds   uint64            // how often this consumer fell behind, for the Snapshot
 }
@@ -45,6 +47,7 @@ func (q *backlog[S, T]) add(ch Change[S, T]) {
 	defer q.mu.Unlock()
 	if len(q.pending) == 0 { // else the consumer was told, and has not taken it yet
 		sleep.Wake(q.wake)
+		q.since = time.Now()
 	}
 	if q.byKey == nil && len(q.pending) >= q.limit {
 		q.foldLocked()
@@ -132,9 +135,13 @@ func yieldSteps[S, T any](ch Change[S, T], yield func(Change[S, T], error) bool)
 	return yield(ch, nil)
 }
 
-// size reports how many changes wait and how often the consumer fell behind.
-func (q *backlog[S, T]) size() (pending int, folds uint64) {
+// snapshot reports how many changes wait, since when, and how often the consumer fell behind.
+func (q *backlog[S, T]) snapshot() ConsumerSnapshot {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.pending), q.folds
+	c := ConsumerSnapshot{Pending: len(q.pending), Folds: q.folds}
+	if c.Pending > 0 {
+		c.Since = q.since
+	}
+	return c
 }

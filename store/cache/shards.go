@@ -319,6 +319,7 @@ func (c *Cache[S, T]) fitParts(ctx context.Context) {
 	if len(s.parts)+len(gained) == 0 {
 		s.stopList()
 		s.stopWatch()
+		c.down(nil) // also what went wrong before: nothing is missing now
 		c.abandonSnapshot()
 		s.fresh = true
 		return

@@ -1077,6 +1077,56 @@ func TestSnapshotTellsHowLongShardsAreWaitedFor(t *testing.T) {
 	})
 }
 
+// A cache that holds no shard has no watch and needs none, and says so: with more servers than
+// shards one was shown as disconnected for ever. What became of a watch is forgotten with the last
+// shard; the cache was unhealthy for ever if that watch had failed, and connected if it had not.
+//
+// Negative controls: mutants "a cache that gave up its last shard stays connected" and "a cache
+// that holds no shard does not ask whether its store serves".
+func TestCacheThatHoldsNoShardNeedsNoWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, err := memory.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer inner.Close()
+		m := &mortal{Backend: inner, broken: make(chan struct{})}
+		c, err := cache.New(newStore(t, m), &cache.Options[spec, status]{Shards: shards, OnError: func(store.Key, error) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent := errors.New("silent")
+		wants := func(when string, idle, connected bool, why error) {
+			t.Helper()
+			synctest.Wait()
+			s, health := c.Snapshot(), c.Health()
+			if s.Idle != idle || s.Connected != connected || !errors.Is(s.Err, why) || (why == nil) != (health == nil) && idle {
+				t.Errorf("%s: idle %v, connected %v, %v, Health %v; want %v, %v, %v", when, s.Idle, s.Connected, s.Err, health, idle, connected, why)
+			}
+		}
+		wants("before Run", false, false, nil)
+		stop := run(t, c)
+		wants("without a shard", true, false, nil)
+		m.fails(silent)
+		wants("without a shard, and the store does not serve", true, false, silent)
+		m.fails(nil)
+		ready, release := c.HoldShard(1)
+		<-ready
+		wants("with a shard", false, true, nil)
+		release()
+		wants("when the last shard is gone", true, false, nil)
+		ready, release = c.HoldShard(2)
+		<-ready
+		m.die(errDead, errDead)
+		time.Sleep(time.Minute)
+		wants("when the watch is gone", false, false, errDead)
+		release()
+		wants("when the shard of a watch that failed is gone", true, false, nil)
+		stop()
+		wants("after Run", false, false, nil)
+	})
+}
+
 // Negative control: mutant "a cache of shards goes on without its store".
 func TestClosedBackendEndsACacheOfShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

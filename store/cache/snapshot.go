@@ -31,9 +31,13 @@ type Snapshot struct {
 	// Connected says that the watch is open and has delivered, and that the
 	// backend says that it serves (store.HealthChecker).
 	Connected bool
+	// Idle says that the cache is one of shards, that none is asked for, and that it
+	// therefore has no watch and needs none.
+	Idle bool
 	// Since is when Connected last changed; zero before Run.
 	Since time.Time
-	// Err is why Connected is false; nil if nothing went wrong.
+	// Err is why Connected is false; nil if nothing went wrong. Of an Idle cache it is
+	// what the backend says.
 	Err error
 	// Snapshots counts how often a whole snapshot was taken; 1 is the first.
 	Snapshots int
@@ -78,8 +82,9 @@ type Lag struct {
 
 // A ConsumerSnapshot says how far behind a consumer of Changes is.
 type ConsumerSnapshot struct {
-	Pending int    // changes not yet taken
-	Folds   uint64 // how often it was so far behind that changes were folded
+	Pending int       // changes not yet taken
+	Since   time.Time // when the oldest of these came; zero: there are none
+	Folds   uint64    // how often it was so far behind that changes were folded
 }
 
 // Snapshot returns the cache's present state. It copies and does not block on
@@ -99,7 +104,7 @@ func (s *Snapshot) unavailable(err error) {
 	if u, ok := errors.AsType[*store.UnavailableError](err); ok {
 		since = u.Since
 	}
-	if s.Connected {
+	if s.Connected || s.Idle {
 		s.Connected, s.Since, s.Err = false, since, err
 	}
 	if s.Lag.Since.IsZero() || since.Before(s.Lag.Since) {
@@ -120,13 +125,13 @@ func (c *Cache[S, T]) snapshot() Snapshot {
 	}
 	if c.shards != nil {
 		s.Shards = c.shards.snapshotLocked()
+		s.Idle = c.running.Load() && len(c.shards.wanted) == 0
 	}
 	for _, x := range c.indexes {
 		s.Indexes = append(s.Indexes, x.name)
 	}
 	for _, q := range c.consumers {
-		pending, folds := q.size()
-		s.Consumers = append(s.Consumers, ConsumerSnapshot{Pending: pending, Folds: folds})
+		s.Consumers = append(s.Consumers, q.snapshot())
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -148,4 +149,53 @@ func TestWhatACacheCanBeReliedOn(t *testing.T) {
 			check("without it again", true, none)
 		})
 	}
+}
+
+// A snapshot says since when a consumer has left a change untaken, however few there are.
+//
+// Negative control: mutant "the newest change that a consumer left is the one shown".
+func TestSnapshotTellsSinceWhenAConsumerIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := memory.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		s := newStore(t, b)
+		c, err := cache.New(s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, c)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended, goOn := make(chan struct{}), make(chan struct{})
+		defer func() { cancel(); <-ended }()
+		go func() { // ended by cancel, and waited for above
+			defer close(ended)
+			for ch := range c.Changes(ctx) {
+				if ch.New != nil {
+					<-goOn
+				}
+			}
+		}()
+		wants := func(pending int, since time.Time) {
+			t.Helper()
+			synctest.Wait()
+			if got := c.Snapshot().Consumers; len(got) != 1 || got[0].Pending != pending || !got[0].Since.Equal(since) {
+				t.Errorf("the consumer is %+v, want %d changes left since %v", got, pending, since)
+			}
+		}
+		wants(0, time.Time{})
+		create(t, s, "taken")
+		wants(0, time.Time{}) // it has it, and hangs
+		time.Sleep(time.Minute)
+		first := time.Now()
+		for i := range 3 {
+			create(t, s, fmt.Sprint("left-", i))
+			wants(i+1, first)
+			time.Sleep(time.Minute)
+		}
+		close(goOn)
+		wants(0, time.Time{})
+	})
 }
