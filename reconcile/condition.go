@@ -34,6 +34,8 @@ type Snapshot struct {
 	Leases      LeaseCounts        `json:"leases"`
 	Adapt       *AdaptSnapshot     `json:"adapt,omitempty"` // nil: the number of workers stays as set
 	Error       string             `json:"error,omitempty"` // why it is not healthy
+	// NotReady is what Controller.Ready says; empty: it is ready.
+	NotReady string `json:"notReady,omitempty"`
 }
 
 // RunSnapshot is one run that is going on.
@@ -148,6 +150,7 @@ func (s *supervisor[K]) condition() condition {
 	default:
 		c.ready = fmt.Errorf("waiting for %s to sync", what)
 	}
+	c.NotReady = textOf(c.ready)
 	return c
 }
 

@@ -3462,6 +3462,31 @@ var All = []Mutant{
 	},
 	// reconcile/debug
 	{
+		Name: "a lease whose shard is not listed is another server's",
+		File: "reconcile/debug/view.go", Old: "\tswitch {\n\tcase l.Held && slices", New: "\tl.Held = l.Held && !BROKEN\n\tswitch {\n\tcase l.Held && slices",
+		Package: "reconcile/debug", Test: "TestPageOfAKeyWhoseShardIsNotListedSaysThatNoServerRunsIt",
+	},
+	{
+		Name: "a paused object fails",
+		File: "reconcile/debug/field.go", Old: "return !r.Paused && slices", New: "return (!r.Paused || BROKEN) && slices",
+		Package: "reconcile/debug", Test: "TestPausedObjectIsNotFailing",
+	},
+	{
+		Name: "a source that never syncs is well",
+		File: "reconcile/debug/sentence.go", Old: "case c.Wants != \"\" &&", New: "case !BROKEN && c.Wants != \"\" &&",
+		Package: "reconcile/debug", Test: "TestSentenceNamesASourceThatHasNotListed",
+	},
+	{
+		Name: "the objects of some shards are all",
+		File: "store/objects/objects.go", Old: "return k.cache != nil && k.cache", New: "return !BROKEN && k.cache != nil && k.cache",
+		Package: "reconcile/debug", Test: "TestObjectsOfACacheOfShardsAreNotAll",
+	},
+	{
+		Name: "a key that still fails was throttled",
+		File: "reconcile/settle.go", Old: "if still, ok := errors.AsType[*untriedError](last); ok {", New: "if still, ok := errors.AsType[*untriedError](last); ok && !BROKEN {",
+		Package: "reconcile/debug", Test: "TestKeyThatStillFailsIsNotShownAsThrottled",
+	},
+	{
 		Name: "a throttled key is said to have failed",
 		File: "reconcile/debug/explain.go", Old: "if k.Throttled {", New: "if k.Throttled && !BROKEN {",
 		Package: "reconcile/debug", Test: "TestThrottledKeyHasNotFailed",

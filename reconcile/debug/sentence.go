@@ -19,10 +19,10 @@ func (v *overview) sentence(now time.Time) (says string, allWell bool) {
 	case len(problems) == 0 && total == 0:
 		return "Nothing fails, and nothing is stuck.", true
 	case len(problems) == 0 && ready == total:
-		return fmt.Sprintf("All %s are as declared.", objectCount(total)), true
+		return fmt.Sprintf("All %s are as declared%s.", objectCount(total), v.Objects.partly()), true
 	}
 	if total > 0 {
-		says = fmt.Sprintf("%s of %s are as declared.", grouped(fmt.Sprint(ready)), objectCount(total))
+		says = fmt.Sprintf("%s of %s are as declared%s.", grouped(fmt.Sprint(ready)), objectCount(total), v.Objects.partly())
 	}
 	if n := len(problems); n > 4 {
 		problems = append(problems[:4:4], fmt.Sprintf("%d more", n-4))
@@ -52,6 +52,20 @@ func (f *fieldView) counts() (total, ready int) {
 	return total, ready
 }
 
+// partly says of which kinds some objects only are counted.
+func (f *fieldView) partly() string {
+	var kinds []string
+	for _, k := range f.Kinds {
+		if k.Partial {
+			kinds = append(kinds, clean(k.Kind))
+		}
+	}
+	if len(kinds) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (of %s those of this server's shards are counted)", strings.Join(kinds, ", "))
+}
+
 func (v *overview) problems(now time.Time) (all []string) {
 	say := func(format string, args ...any) { all = append(all, clean(fmt.Sprintf(format, args...))) }
 	for _, c := range v.Checks {
@@ -70,6 +84,8 @@ func (v *overview) problems(now time.Time) (all []string) {
 			wait = now.Sub(c.Oldest)
 		}
 		switch {
+		case c.Wants != "" && c.Error == "": // else its check has said why
+			say("controller %s is not ready (%s)", c.Name, c.Wants)
 		case c.Paused != "":
 			say("controller %s is paused", c.Name)
 		case c.Workers == 0:

@@ -96,13 +96,18 @@ func (o Object) WithTexts() Object {
 func Of[S, T any](s *store.Store[S, T]) Kind { return kind[S, T]{s, nil} }
 
 // OfCache returns the objects of a cache's store. All reads the cache, and so costs the
-// backend nothing; before the cache has synced it is an error. Get and Watch read the store.
+// backend nothing; before the cache has synced it is an error. Of a cache of shards it yields the
+// objects of the shards that this process holds, and no others: see [Partial]. Get and Watch read
+// the store.
 func OfCache[S, T any](c *cache.Cache[S, T]) Kind { return kind[S, T]{c.Store(), c} }
 
 type kind[S, T any] struct {
 	store *store.Store[S, T]
 	cache *cache.Cache[S, T]
 }
+
+// partial implements [Partial].
+func (k kind[S, T]) partial() bool { return k.cache != nil && k.cache.Shards() > 0 }
 
 func (k kind[S, T]) Kind() string { return k.store.Kind() }
 

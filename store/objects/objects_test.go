@@ -382,3 +382,20 @@ func TestListingOfStatesLooksForNoSecret(t *testing.T) {
 		}
 	}
 }
+
+// The objects of a cache of shards are not all there are, and its Kind says so.
+func TestKindOfACacheOfShardsIsPartial(t *testing.T) {
+	disks := newDisks(must(memory.New(nil)), 1)
+	whole, part := must(cache.New(disks, nil)), must(cache.New(disks, &cache.Options[spec, status]{Shards: 2}))
+	for name, c := range map[string]struct {
+		kind objects.Kind
+		want bool
+	}{
+		"a store": {objects.Of(disks), false}, "a cache": {objects.OfCache(whole), false},
+		"a cache of shards": {objects.OfCache(part), true}, "nil": {nil, false},
+	} {
+		if got := objects.Partial(c.kind); got != c.want {
+			t.Errorf("the objects of %s are partial: %t", name, got)
+		}
+	}
+}

@@ -34,6 +34,13 @@ func States(ctx context.Context, k Kind, sel store.Selector) iter.Seq2[Object, e
 	return k.All(ctx, sel)
 }
 
+// Partial reports whether All of a kind yields the objects of some shards only: whether it is
+// that of a cache of shards ([cache.Options].Shards). A Kind that wraps another is not Partial.
+func Partial(k Kind) bool {
+	p, ok := k.(interface{ partial() bool })
+	return ok && p.partial()
+}
+
 // List returns objects in the order of their printed keys, and whether there are more.
 // It looks at all objects of the kind, and keeps at most twice Limit.
 func List(ctx context.Context, k Kind, q Query) (page []Object, more bool, err error) {
