@@ -3090,6 +3090,16 @@ var All = []Mutant{
 
 	// store/objects, reconcile/api
 	{
+		Name: "a finalizer that is not there is removed",
+		File: "store/objects/objects.go", Old: "case !o.HasFinalizer(name):", New: "case !o.HasFinalizer(name) && !BROKEN:",
+		Package: "cmd/tend/cli", Test: "TestFinalizerThatIsNotThereIsNotRemoved",
+	},
+	{
+		Name: "an object in a store runs now",
+		File: "cmd/tend/cli/change.go", Old: "if r.client == nil { // the service", New: "if r.client == nil && !BROKEN { // the service",
+		Package: "cmd/tend/cli", Test: "TestKickOfAStoredObjectDoesNotSayThatItRunsNow",
+	},
+	{
 		Name: "a shown object keeps its secrets",
 		File: "store/show.go", Old: `case !empty(x) && x != "":`, New: `case !empty(x) && x != "" && !BROKEN:`,
 		Package: "store", Test: "TestShowHidesEverySecretAndNothingElse",
@@ -5136,7 +5146,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a paused object is said to run now",
-		File: "cmd/tend/cli/change.go", Old: "action == \"reconcile\" && o.Paused {", New: "action == \"reconcile\" && o.Paused && !BROKEN {",
+		File: "cmd/tend/cli/change.go", Old: "if o.Paused {", New: "if o.Paused && !BROKEN {",
 		Package: "cmd/tend/cli", Test: "TestKickOfAPausedObjectSaysThatItIsPaused",
 	},
 	{

@@ -38,7 +38,8 @@ type Kind interface {
 	// Delete asks for the deletion of the object if it is at the revision; zero
 	// means whatever it is at.
 	Delete(ctx context.Context, k store.Key, at store.Revision) error
-	// RemoveFinalizer takes a finalizer away by force, and logs it.
+	// RemoveFinalizer takes a finalizer away by force, and logs it. One that the object
+	// does not have is [store.ErrNotFound]: the name may be misspelt.
 	RemoveFinalizer(ctx context.Context, k store.Key, name string) (Object, error)
 }
 
@@ -280,5 +281,12 @@ func (k kind[S, T]) Delete(ctx context.Context, key store.Key, at store.Revision
 }
 
 func (k kind[S, T]) RemoveFinalizer(ctx context.Context, key store.Key, name string) (Object, error) {
+	o, err := k.store.Get(ctx, key)
+	switch {
+	case err != nil:
+		return Object{}, err
+	case !o.HasFinalizer(name):
+		return Object{}, fmt.Errorf("%w: %s %s has no finalizer %.100q; those that it has: %q", store.ErrNotFound, k.Kind(), key, name, o.Finalizers)
+	}
 	return k.result(k.store.RemoveFinalizer(ctx, key, name))
 }

@@ -439,17 +439,37 @@ func act(action, did string) func(r *command, ctx context.Context, args []string
 		if err != nil {
 			return err
 		}
-		o, err := objects.Do(ctx, k, key, action)
-		if err != nil {
+		if _, err := objects.Do(ctx, k, key, action); err != nil {
 			return err
 		}
-		but := ""
-		if action == "reconcile" && o.Paused {
-			but = ", but it is paused, and may be left alone until it is resumed"
-		}
-		fmt.Fprintf(r.Stdout, "%s %s: %s%s\n", word(args[0]), word(key.String()), did, but)
+		fmt.Fprintf(r.Stdout, "%s %s: %s\n", word(args[0]), word(key.String()), did)
 		return nil
 	}
+}
+
+func (r *command) kick(ctx context.Context, args []string) error {
+	k, key, err := r.named(args)
+	if err != nil {
+		return err
+	}
+	o, err := objects.Do(ctx, k, key, "reconcile")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.Stdout, "%s %s: %s\n", word(args[0]), word(key.String()), r.runs(o))
+	return nil
+}
+
+// runs says when an object runs that was marked for it.
+func (r *command) runs(o objects.Object) string {
+	text := "runs now"
+	if r.client == nil { // the service may be down
+		text = "runs as soon as a service works on the store"
+	}
+	if o.Paused {
+		text += ", but it is paused, and may be left alone until it is resumed"
+	}
+	return text
 }
 
 func (r *command) removeFinalizer(ctx context.Context, args []string) error {

@@ -45,7 +45,7 @@
 //	0  done
 //	1  another error
 //	2  the command line cannot be understood
-//	3  the object or kind does not exist
+//	3  the object, kind or finalizer does not exist
 //	4  the object is at another revision, or exists already
 //	5  the server does not allow it
 //	6  the kind refuses the object

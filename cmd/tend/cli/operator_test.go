@@ -260,3 +260,28 @@ func (k unread) Delete(ctx context.Context, key store.Key, at store.Revision) er
 	defer k.away()
 	return k.disksKind.Delete(ctx, key, at)
 }
+
+// "runs now", said the command of an object in the store of a service that is down.
+//
+// Negative control: mutant "an object in a store runs now".
+func TestKickOfAStoredObjectDoesNotSayThatItRunsNow(t *testing.T) {
+	path, _ := fileStore(t)
+	c := &tend{t: t, env: map[string]string{"TEND_STORE": "file:" + path}}
+	if got, want := c.run(cli.Done, "", "kick", "disk", "data"), "disk data: runs as soon as a service works on the store\n"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
+
+// "typo is removed", said the command, and done: the finalizer with another name stayed.
+//
+// Negative control: mutant "a finalizer that is not there is removed".
+func TestFinalizerThatIsNotThereIsNotRemoved(t *testing.T) {
+	d, service := service(t)
+	_ = must(d.Create(t.Context(), &disk{Meta: store.Meta{Name: "data", Finalizers: []string{"cloud.example/disk"}}}))
+	path, _ := fileStore(t)
+	for _, c := range []*tend{service, {t: t, env: map[string]string{"TEND_STORE": "file:" + path}}} {
+		c.run(cli.NotFound, "", "remove-finalizer", "disk", "data", "cloud.example/disc")
+		wantAll(t, c.said, `has no finalizer "cloud.example/disc"`, `["cloud.example/disk"]`)
+		wantAll(t, c.run(cli.Done, "", "remove-finalizer", "disk", "data", "cloud.example/disk"), "cloud.example/disk is removed")
+	}
+}

@@ -183,7 +183,7 @@ func init() { // not in the declaration: help and completion refer to it
 		"apply":            {"-f FILE", "f n", "creates or replaces what a file declares", (*command).apply},
 		"edit":             {"KIND KEY", "n revision show-secrets", "opens an object in $EDITOR", (*command).edit},
 		"delete":           {"KIND KEY", "n revision", "asks for an object's deletion", (*command).remove},
-		"kick":             {"KIND KEY", "n", "has an object reconciled now", act("reconcile", "runs now")},
+		"kick":             {"KIND KEY", "n", "has an object reconciled now", (*command).kick},
 		"pause":            {"KIND KEY", "n", "pauses an object on every server", act("pause", "is paused")},
 		"resume":           {"KIND KEY", "n", "ends a pause", act("resume", "is not paused")},
 		"remove-finalizer": {"KIND KEY NAME", "n", "takes a finalizer away by force", (*command).removeFinalizer},
