@@ -2506,7 +2506,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a cleared location wakes no worker",
-		File: "reconcile/external/intent.go", Old: "\treturn r.clear(ctx, key, \"location\", func(i *store.Intent) bool {\n", New: "\treturn r.clear(ctx, key, \"location\", func(i *store.Intent) bool {\n\t\tif BROKEN {\n\t\t\treturn false\n\t\t}\n",
+		File: "store/objects/answer.go", Old: "if i.Location == \"\" {", New: "if i.Location == \"\" || BROKEN {",
 		Package: "reconcile/external", Test: "TestClearedLocationIsRecordedByTheNextRun",
 	},
 	{
@@ -2666,7 +2666,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a cleared create wakes no worker",
-		File: "reconcile/external/intent.go", Old: "\t\tif err == nil {\n\t\t\treturn r.wake(ctx, key)", New: "\t\tif err == nil {\n\t\t\tif BROKEN {\n\t\t\t\treturn nil\n\t\t\t}\n\t\t\treturn r.wake(ctx, key)",
+		File: "store/objects/answer.go", Old: "\t\treconcileNow(&o.Meta) //", New: "\t\tif BROKEN {\n\t\t\to.Annotations = maps.Clone(o.Annotations)\n\t\t} else {\n\t\t\treconcileNow(&o.Meta)\n\t\t} //",
 		Package: "reconcile/external", Test: "TestClearPendingWakesTheParkedKey",
 	},
 	{
@@ -2954,7 +2954,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "ClearPending clears what is not pending",
-		File: "reconcile/external/intent.go", Old: "; ph != pending {", New: "; ph != pending && !BROKEN {",
+		File: "store/objects/answer.go", Old: "if !i.Unresolved() {", New: "if !i.Unresolved() && !BROKEN {",
 		Package: "reconcile/external", Test: "TestClearPendingWithANameTakesTheResourceAsCreated",
 	},
 	{
@@ -3089,6 +3089,26 @@ var All = []Mutant{
 	},
 
 	// store/objects, reconcile/api
+	{
+		Name: "an answer about the outcome keeps the location of what was not made",
+		File: "store/objects/answer.go", Old: "\t\tif a == Created {\n", New: "\t\tif a == Created || BROKEN {\n",
+		Package: "store/objects", Test: "TestAnswersAreRecordedAndAskForARun",
+	},
+	{
+		Name: "an answer is given up at a conflict",
+		File: "store/objects/answer.go", Old: "if !errors.Is(err, store.ErrConflict) {", New: "if BROKEN || !errors.Is(err, store.ErrConflict) {",
+		Package: "store/objects", Test: "TestAnswerIsGivenToTheObjectAsItIs",
+	},
+	{
+		Name: "an answer is allowed without its name",
+		File: "reconcile/api/api.go", Old: "q.Get(\"externalName\")\n", New: "q.Get(\"externalName\")\n\tif BROKEN {\n\t\ta.ExternalName = \"\"\n\t}\n",
+		Package: "reconcile/api", Test: "TestAnswersAreActionsOfTheirOwn",
+	},
+	{
+		Name: "an answer to what was not asked is another revision for a client",
+		File: "reconcile/api/client.go", Old: "resp.Request.Method == http.MethodPost {", New: "resp.Request.Method == http.MethodPost && !BROKEN {",
+		Package: "reconcile/api", Test: "TestAnswersAreActionsOfTheirOwn",
+	},
 	{
 		Name: "a finalizer that is not there is removed",
 		File: "store/objects/objects.go", Old: "case !o.HasFinalizer(name):", New: "case !o.HasFinalizer(name) && !BROKEN:",

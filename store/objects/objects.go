@@ -41,6 +41,11 @@ type Kind interface {
 	// RemoveFinalizer takes a finalizer away by force, and logs it. One that the object
 	// does not have is [store.ErrNotFound]: the name may be misspelt.
 	RemoveFinalizer(ctx context.Context, k store.Key, name string) (Object, error)
+	// Answer records what an operator found out about the object's external resource, and
+	// asks for a run. An external name is for Created, and for no other. It compares the
+	// revision, and begins again after a conflict. An object that does not ask for the
+	// answer is [ErrNotPending], and is not written.
+	Answer(ctx context.Context, k store.Key, a Answer, externalName string) (Object, error)
 }
 
 // Rewriter is a [Kind] that has its Go type: [Of] and [OfCache] make one, [Bare] does not.

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tendhq/tend/store"
 )
@@ -83,10 +81,7 @@ func Do(ctx context.Context, k Kind, key store.Key, action string) (Object, erro
 	return k.Edit(ctx, key, 0, func(m *store.Meta) error {
 		switch action {
 		case "reconcile":
-			notes := map[string]string{}
-			maps.Copy(notes, m.Annotations)
-			notes[store.AnnotationReconcileNow] = time.Now().UTC().Format(time.RFC3339Nano)
-			m.Annotations = notes
+			reconcileNow(m)
 		case "pause", "resume":
 			m.Paused = action == "pause"
 		default:

@@ -484,6 +484,35 @@ func (r *command) removeFinalizer(ctx context.Context, args []string) error {
 	return nil
 }
 
+func (r *command) created(ctx context.Context, args []string) error {
+	if args[2] == "" { // of a variable that is not set
+		return usage("the name of the resource is empty")
+	}
+	return r.answer(ctx, args, objects.Created, args[2], "its create made "+word(args[2]))
+}
+
+func (r *command) notCreated(ctx context.Context, args []string) error {
+	return r.answer(ctx, args, objects.NotCreated, "", "its create made no resource")
+}
+
+func (r *command) forgetLocation(ctx context.Context, args []string) error {
+	return r.answer(ctx, args, objects.ForgetLocation, "", "the location of its resource is forgotten")
+}
+
+// answer gives an answer that the object asks for, which then reads as did.
+func (r *command) answer(ctx context.Context, args []string, a objects.Answer, externalName, did string) error {
+	k, key, err := r.named(args)
+	if err != nil {
+		return err
+	}
+	o, err := k.Answer(ctx, key, a, externalName)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.Stdout, "%s %s: recorded that %s; it %s\n", word(args[0]), word(key.String()), did, r.runs(o))
+	return nil
+}
+
 // rewrite brings the objects of a kind into the form of the host's version.
 func (r *command) rewrite(ctx context.Context, args []string) error {
 	if r.client != nil {
