@@ -47,8 +47,9 @@ type stale struct {
 // present generation, and has been so since the first scrape that found it edited: no object
 // says when. Each scrape looks at all of them: take [objects.OfCache], which
 // costs the backend nothing. Every server that is scraped counts all objects of its cache,
-// so take the maximum over servers, not the sum. It fails on nil and on a kind that was
-// added before.
+// so take the maximum over servers, not the sum. Of a cache of shards each server counts the
+// objects of its own shards: there take the sum, which is not exact while a shard changes hands. It
+// fails on nil and on a kind that was added before.
 func (c *Collector) AddObjects(k objects.Kind) error {
 	if k == nil {
 		return addTo[*watched](c, &c.kinds, nil, "AddObjects", nil)

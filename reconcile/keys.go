@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile/internal/recent"
 	"github.com/tendhq/tend/store"
 )
@@ -173,7 +172,7 @@ func keySnapshot[K comparable](e queue.Entry[K]) KeySnapshot {
 	}
 	if e.LastError != nil {
 		s.Error = fmt.Sprint(e.LastError) // survives an Error method that panics
-		s.Throttled = ratelimit.IsThrottled(e.LastError)
+		s.Throttled = askedToWait(e.LastError)
 	}
 	return s
 }

@@ -160,6 +160,15 @@ func failureOf(last error) error {
 	return last
 }
 
+// askedToWait reports whether the run that ended with a key's last error was throttled. One that
+// tried nothing of what failed was not, although the queue takes its error for such a one.
+func askedToWait(last error) bool {
+	if still, ok := errors.AsType[*untriedError](last); ok {
+		last = still.failure
+	}
+	return ratelimit.IsThrottled(last)
+}
+
 // rest settles a key that succeeded and asked for nothing: it comes back at the
 // resync, if there is one and the key is not known to be gone.
 func (t *settler[K]) rest(item queue.Item[K]) {

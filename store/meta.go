@@ -87,6 +87,24 @@ type Intent struct {
 	Failed    time.Time `json:"failed,omitzero"`
 }
 
+// Unresolved reports whether the outcome of the newest create is not known.
+func (i Intent) Unresolved() bool { return i.Pending.After(i.Succeeded) && i.Pending.After(i.Failed) }
+
+// Resolved is the record of a create that came back: with a resource, or without. The outcome is as
+// old as the create at least, and newer than one before it, whatever the clock says.
+func (i Intent) Resolved(made bool, now time.Time) Intent {
+	if made {
+		i.Succeeded = latest(now, i.Pending, i.Failed.Add(1))
+	} else {
+		i.Failed = latest(now, i.Pending, i.Succeeded.Add(1))
+	}
+	return i
+}
+
+func latest(times ...time.Time) time.Time {
+	return slices.MaxFunc(times, time.Time.Compare).UTC().Round(0)
+}
+
 // Key returns the key of the object.
 func (m *Meta) Key() Key { return Key{m.Namespace, m.Name} }
 

@@ -2571,7 +2571,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a cleared location wakes no worker",
-		File: "reconcile/external/intent.go", Old: "\treturn r.clear(ctx, key, \"location\", func(i *store.Intent) bool {\n", New: "\treturn r.clear(ctx, key, \"location\", func(i *store.Intent) bool {\n\t\tif BROKEN {\n\t\t\treturn false\n\t\t}\n",
+		File: "store/objects/answer.go", Old: "if i.Location == \"\" {", New: "if i.Location == \"\" || BROKEN {",
 		Package: "reconcile/external", Test: "TestClearedLocationIsRecordedByTheNextRun",
 	},
 	{
@@ -2766,7 +2766,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a cleared create wakes no worker",
-		File: "reconcile/external/intent.go", Old: "\t\tif err == nil {\n\t\t\treturn r.wake(ctx, key)", New: "\t\tif err == nil {\n\t\t\tif BROKEN {\n\t\t\t\treturn nil\n\t\t\t}\n\t\t\treturn r.wake(ctx, key)",
+		File: "store/objects/answer.go", Old: "\t\treconcileNow(&o.Meta) //", New: "\t\tif BROKEN {\n\t\t\to.Annotations = maps.Clone(o.Annotations)\n\t\t} else {\n\t\t\treconcileNow(&o.Meta)\n\t\t} //",
 		Package: "reconcile/external", Test: "TestClearPendingWakesTheParkedKey",
 	},
 	{
@@ -3064,7 +3064,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "ClearPending clears what is not pending",
-		File: "reconcile/external/intent.go", Old: "ph != pending && !nameless {", New: "ph != pending && !nameless && !BROKEN {",
+		File: "store/objects/answer.go", Old: "if !i.Unresolved() && !nameless {", New: "if !i.Unresolved() && !nameless && !BROKEN {",
 		Package: "reconcile/external", Test: "TestClearPendingWithANameTakesTheResourceAsCreated",
 	},
 	{
@@ -3199,6 +3199,36 @@ var All = []Mutant{
 	},
 
 	// store/objects, reconcile/api
+	{
+		Name: "an answer about the outcome keeps the location of what was not made",
+		File: "store/objects/answer.go", Old: "\t\tif a == Created {\n", New: "\t\tif a == Created || BROKEN {\n",
+		Package: "store/objects", Test: "TestAnswersAreRecordedAndAskForARun",
+	},
+	{
+		Name: "an answer is given up at a conflict",
+		File: "store/objects/answer.go", Old: "if !errors.Is(err, store.ErrConflict) {", New: "if BROKEN || !errors.Is(err, store.ErrConflict) {",
+		Package: "store/objects", Test: "TestAnswerIsGivenToTheObjectAsItIs",
+	},
+	{
+		Name: "an answer is allowed without its name",
+		File: "reconcile/api/api.go", Old: "q.Get(\"externalName\")\n", New: "q.Get(\"externalName\")\n\tif BROKEN {\n\t\ta.ExternalName = \"\"\n\t}\n",
+		Package: "reconcile/api", Test: "TestAnswersAreActionsOfTheirOwn",
+	},
+	{
+		Name: "an answer to what was not asked is another revision for a client",
+		File: "reconcile/api/client.go", Old: "resp.Request.Method == http.MethodPost {", New: "resp.Request.Method == http.MethodPost && !BROKEN {",
+		Package: "reconcile/api", Test: "TestAnswersAreActionsOfTheirOwn",
+	},
+	{
+		Name: "a finalizer that is not there is removed",
+		File: "store/objects/objects.go", Old: "case !o.HasFinalizer(name):", New: "case !o.HasFinalizer(name) && !BROKEN:",
+		Package: "cmd/tend/cli", Test: "TestFinalizerThatIsNotThereIsNotRemoved",
+	},
+	{
+		Name: "an object in a store runs now",
+		File: "cmd/tend/cli/change.go", Old: "if r.client == nil { // the service", New: "if r.client == nil && !BROKEN { // the service",
+		Package: "cmd/tend/cli", Test: "TestKickOfAStoredObjectDoesNotSayThatItRunsNow",
+	},
 	{
 		Name: "a shown object keeps its secrets",
 		File: "store/show.go", Old: `case !empty(x) && x != "":`, New: `case !empty(x) && x != "" && !BROKEN:`,
@@ -3571,6 +3601,31 @@ var All = []Mutant{
 		Package: "reconcile/web", Test: "TestHealthSeparatesTheReasonsOfACheck",
 	},
 	// reconcile/debug
+	{
+		Name: "a lease whose shard is not listed is another server's",
+		File: "reconcile/debug/view.go", Old: "\tswitch {\n\tcase l.Held && slices", New: "\tl.Held = l.Held && !BROKEN\n\tswitch {\n\tcase l.Held && slices",
+		Package: "reconcile/debug", Test: "TestPageOfAKeyWhoseShardIsNotListedSaysThatNoServerRunsIt",
+	},
+	{
+		Name: "a paused object fails",
+		File: "reconcile/debug/field.go", Old: "return !r.Paused && slices", New: "return (!r.Paused || BROKEN) && slices",
+		Package: "reconcile/debug", Test: "TestPausedObjectIsNotFailing",
+	},
+	{
+		Name: "a source that never syncs is well",
+		File: "reconcile/debug/sentence.go", Old: "case c.Waiting != \"\" &&", New: "case !BROKEN && c.Waiting != \"\" &&",
+		Package: "reconcile/debug", Test: "TestSentenceNamesASourceThatHasNotListed",
+	},
+	{
+		Name: "the objects of some shards are all",
+		File: "store/objects/objects.go", Old: "return k.cache != nil && k.cache", New: "return !BROKEN && k.cache != nil && k.cache",
+		Package: "reconcile/debug", Test: "TestObjectsOfACacheOfShardsAreNotAll",
+	},
+	{
+		Name: "a key that still fails was throttled",
+		File: "reconcile/settle.go", Old: "if still, ok := errors.AsType[*untriedError](last); ok {", New: "if still, ok := errors.AsType[*untriedError](last); ok && !BROKEN {",
+		Package: "reconcile/debug", Test: "TestKeyThatStillFailsIsNotShownAsThrottled",
+	},
 	{
 		Name: "a throttled key is said to have failed",
 		File: "reconcile/debug/explain.go", Old: "if k.Throttled {", New: "if k.Throttled && !BROKEN {",
@@ -5276,7 +5331,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a paused object is said to run now",
-		File: "cmd/tend/cli/change.go", Old: "action == \"reconcile\" && o.Paused {", New: "action == \"reconcile\" && o.Paused && !BROKEN {",
+		File: "cmd/tend/cli/change.go", Old: "if o.Paused {", New: "if o.Paused && !BROKEN {",
 		Package: "cmd/tend/cli", Test: "TestKickOfAPausedObjectSaysThatItIsPaused",
 	},
 	{

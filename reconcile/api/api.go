@@ -30,6 +30,8 @@ type Access struct {
 	Namespace string    `json:"namespace,omitempty"`
 	Key       store.Key `json:"key,omitzero"`
 	Finalizer string    `json:"finalizer,omitempty"`
+	// ExternalName is that of the resource, of AnswerCreated.
+	ExternalName string `json:"externalName,omitempty"`
 }
 
 // What may be wanted. List is also for the list of kinds, which has no Kind. Replace may
@@ -39,6 +41,9 @@ type Access struct {
 // Create and Replace write annotations. With package external and its default Options.Policy one
 // of them, tend.policy, decides what may be done about the object's resource: a caller that may
 // create or replace can have a resource without a mark adopted by its name, and then deleted.
+//
+// The answers are those of [objects.Answer], about the object's external resource. A caller that may
+// give them can have a second resource made, or one that it names taken for the object's.
 const (
 	List            = "list"
 	Watch           = "watch"
@@ -50,7 +55,14 @@ const (
 	Pause           = "pause"
 	Resume          = "resume"
 	RemoveFinalizer = "remove-finalizer"
+
+	AnswerCreated        = string(objects.Created)
+	AnswerNotCreated     = string(objects.NotCreated)
+	AnswerForgetLocation = string(objects.ForgetLocation)
 )
+
+// actions are what a POST may want.
+var actions = []string{Reconcile, Pause, Resume, RemoveFinalizer, AnswerCreated, AnswerNotCreated, AnswerForgetLocation}
 
 // Writes reports whether the access changes something.
 func (a Access) Writes() bool { return a.Do != List && a.Do != Watch && a.Do != Get }
@@ -143,6 +155,7 @@ var codes = []struct {
 	{objects.ErrBare, http.StatusMethodNotAllowed},
 	{store.ErrExists, http.StatusConflict},
 	{store.ErrConflict, http.StatusPreconditionFailed},
+	{objects.ErrNotPending, http.StatusPreconditionFailed},
 	{store.ErrInvalid, http.StatusUnprocessableEntity},
 	{store.ErrNewer, http.StatusConflict},
 	{os.ErrDeadlineExceeded, http.StatusRequestTimeout}, // the body did not come in
@@ -201,6 +214,9 @@ func (h *Handler) audit(r *http.Request, a Access, err error) {
 	if a.Finalizer != "" {
 		log = log.With("finalizer", store.Clip(a.Finalizer))
 	}
+	if a.ExternalName != "" {
+		log = log.With("externalName", store.Clip(a.ExternalName))
+	}
 	if err != nil {
 		log.Warn("api: refused", "status", codeOf(err), "err", store.Brief(err))
 		return
@@ -236,7 +252,7 @@ func (h *Handler) prepare(r *http.Request) (a Access, q url.Values, err error) {
 }
 
 func accessOf(r *http.Request, q url.Values) (a Access, err error) {
-	a.Kind, a.Finalizer = q.Get("kind"), q.Get("finalizer")
+	a.Kind, a.Finalizer, a.ExternalName = q.Get("kind"), q.Get("finalizer"), q.Get("externalName")
 	if text := q.Get("key"); text != "" {
 		if a.Key, err = store.ParseKey(text); err != nil {
 			return a, &failure{http.StatusBadRequest, err}
@@ -261,10 +277,10 @@ func accessOf(r *http.Request, q url.Values) (a Access, err error) {
 		a.Do = Replace
 	case r.Method == http.MethodDelete:
 		a.Do = Delete
-	case r.Method == http.MethodPost && slices.Contains([]string{Reconcile, Pause, Resume, RemoveFinalizer}, q.Get("do")):
+	case r.Method == http.MethodPost && slices.Contains(actions, q.Get("do")):
 		a.Do = q.Get("do")
 	case r.Method == http.MethodPost:
-		return a, fail(http.StatusBadRequest, "do is none of reconcile, pause, resume, remove-finalizer")
+		return a, fail(http.StatusBadRequest, "do is none of %s", strings.Join(actions, ", "))
 	default:
 		return a, fail(http.StatusMethodNotAllowed, "GET, HEAD, PUT, DELETE and POST")
 	}
@@ -408,6 +424,9 @@ func write(ctx context.Context, w http.ResponseWriter, r *http.Request, k object
 			return fail(http.StatusBadRequest, "remove-finalizer needs a finalizer")
 		}
 		o, err := k.RemoveFinalizer(ctx, a.Key, a.Finalizer)
+		return changed(w, o, err)
+	case AnswerCreated, AnswerNotCreated, AnswerForgetLocation:
+		o, err := k.Answer(ctx, a.Key, objects.Answer(a.Do), a.ExternalName)
 		return changed(w, o, err)
 	}
 	o, err := objects.Do(ctx, k, a.Key, a.Do)

@@ -263,6 +263,7 @@ func TestNothingIsAllowedByDefault(t *testing.T) {
 		{"DELETE", "?kind=disk&key=a"},
 		{"POST", "?kind=disk&key=a&do=pause"},
 		{"POST", "?kind=disk&key=a&do=remove-finalizer&finalizer=f"},
+		{"POST", "?kind=disk&key=a&do=not-created"},
 	}
 	w := newWorld(t, func(o *api.Options) { o.Allow = nil })
 	o := must(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "a", Finalizers: []string{"f"}}}))
@@ -279,7 +280,7 @@ func TestNothingIsAllowedByDefault(t *testing.T) {
 	for _, r := range requests {
 		wantAll(t, first(w2.ask(t, http.StatusForbidden, r.method, r.query, "", "If-Match", `"1"`)), "only on weekdays")
 	}
-	for i, want := range []string{api.List, api.List, api.Get, api.Watch, api.Replace, api.Delete, api.Pause, api.RemoveFinalizer} {
+	for i, want := range []string{api.List, api.List, api.Get, api.Watch, api.Replace, api.Delete, api.Pause, api.RemoveFinalizer, api.AnswerNotCreated} {
 		if asked[i].Do != want || i > 0 && asked[i].Kind != "disk" {
 			t.Errorf("request %d asked for %+v, want %s", i, asked[i], want)
 		}
@@ -644,4 +645,65 @@ func TestDeletionThatTookEffectIsASuccess(t *testing.T) {
 		t.Errorf("it is not in deletion: %+v", o)
 	}
 	wantAll(t, log.String(), "api: written", "action=delete")
+}
+
+// An object that was given up until a person has looked waited for Go code that said so.
+//
+// Negative control: mutant "an answer is allowed without its name".
+func TestAnswersAreActionsOfTheirOwn(t *testing.T) {
+	var asked []api.Access
+	w := newWorld(t, func(o *api.Options) {
+		o.Allow = func(_ *http.Request, a api.Access) error {
+			if asked = append(asked, a); a.ExternalName == "r-refused" {
+				return errors.New("that one is another's")
+			}
+			return nil
+		}
+	})
+	pending := func(name string) {
+		o := must(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: name}, Spec: spec{1, "hunter2"}}))
+		o.Intent = store.Intent{Pending: time.Now(), Location: "eu"}
+		_ = must(w.disks.UpdateIntent(t.Context(), o))
+	}
+	intent := func(name string) store.Intent { return must(w.disks.Get(t.Context(), store.Key{Name: name})).Intent }
+	pending("a")
+	const a = "?kind=disk&key=a&do="
+	w.ask(t, http.StatusForbidden, "POST", a+"created&externalName=r-refused", "")
+	w.ask(t, http.StatusUnprocessableEntity, "POST", a+"created", "")
+	if is := intent("a"); !is.Unresolved() {
+		t.Errorf("it was answered: %+v", is)
+	}
+	text, _ := w.ask(t, http.StatusOK, "POST", a+"created&externalName=r-7", "")
+	if wantAll(t, text, `"externalName":"r-7"`); strings.Contains(text, "spec") {
+		t.Errorf("the answer shows more than metadata: %s", text)
+	}
+	wantAll(t, first(w.ask(t, http.StatusPreconditionFailed, "POST", a+"created&externalName=r-7", "")), "there is nothing to answer", "no create of it is of unknown outcome")
+	w.ask(t, http.StatusOK, "POST", a+"forget-location", "")
+	wantAll(t, first(w.ask(t, http.StatusPreconditionFailed, "POST", a+"forget-location", "")), "no location on record")
+	wantAll(t, first(w.ask(t, http.StatusBadRequest, "POST", a+"maybe", "")), "not-created", "forget-location")
+	if is := intent("a"); is.ExternalName != "r-7" || is.Location != "" || is.Succeeded.IsZero() {
+		t.Errorf("the record is %+v", is)
+	}
+	if got := asked[0]; got.Do != api.AnswerCreated || got.Kind != "disk" || got.Key.Name != "a" || got.ExternalName != "r-refused" || !got.Writes() {
+		t.Errorf("asked about %+v", got)
+	}
+	wantAll(t, w.log.String(), "action=created", "externalName=r-7", "action=forget-location", "api: refused")
+
+	k := must(api.NewClient(w.server.URL, nil, nil)).Kind("disk")
+	pending("b")
+	key := store.Key{Name: "b"}
+	if o, err := k.Answer(t.Context(), key, objects.NotCreated, ""); err != nil || o.Intent.Failed.IsZero() || intent("b").Unresolved() {
+		t.Errorf("by the client: %+v, %v", o.Intent, err)
+	}
+	for name, err := range map[string]error{
+		"again":               second(k.Answer(t.Context(), key, objects.NotCreated, "")),
+		"no location is left": second(k.Answer(t.Context(), key, objects.ForgetLocation, "")),
+	} {
+		if !errors.Is(err, objects.ErrNotPending) || errors.Is(err, store.ErrConflict) {
+			t.Errorf("%s: %v, want %v", name, err, objects.ErrNotPending)
+		}
+	}
+	if err := second(k.Answer(t.Context(), store.Key{Name: "none"}, objects.NotCreated, "")); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("of no object: %v", err)
+	}
 }

@@ -116,7 +116,9 @@ func failed(resp *http.Response) error {
 	case http.StatusNotFound:
 		kind = store.ErrNotFound
 	case http.StatusPreconditionFailed:
-		kind = store.ErrConflict
+		if kind = store.ErrConflict; resp.Request.Method == http.MethodPost { // which names no revision
+			kind = objects.ErrNotPending
+		}
 	case http.StatusUnprocessableEntity, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong:
 		kind = store.ErrInvalid
 	default:
@@ -164,7 +166,7 @@ func noAnswer(what, name string) error {
 
 // Kind returns the objects of one of the server's kinds. Its Edit reads the object and
 // replaces it, for which a kind that the server knows without its type is
-// [objects.ErrBare]; the actions of [objects.Do] are the server's, and what they and
+// [objects.ErrBare]; the actions of [objects.Do] are the server's, and what they, Answer and
 // RemoveFinalizer return has metadata only.
 func (c *Client) Kind(name string) objects.Kind { return remote{c, name} }
 
@@ -378,6 +380,10 @@ func (k remote) Delete(ctx context.Context, key store.Key, at store.Revision) er
 
 func (k remote) RemoveFinalizer(ctx context.Context, key store.Key, name string) (objects.Object, error) {
 	return k.parse(k.client.read(ctx, http.MethodPost, k.query(key, "do", RemoveFinalizer, "finalizer", name), nil))
+}
+
+func (k remote) Answer(ctx context.Context, key store.Key, a objects.Answer, externalName string) (objects.Object, error) {
+	return k.parse(k.client.read(ctx, http.MethodPost, k.query(key, "do", string(a), "externalName", externalName), nil))
 }
 
 // Do implements [objects.Doer].

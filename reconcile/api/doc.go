@@ -22,13 +22,13 @@
 //	DELETE ?kind=K&key=X           asks for its deletion (If-Match: "revision" or *); the answer
 //	                               is its metadata, {"gone": true}, or {"requested": true} if
 //	                               what is left of it cannot be read
-//	POST   ?kind=K&key=X&do=A      reconcile, pause, resume, remove-finalizer (&finalizer=F);
-//	                               the answer is the object's metadata
+//	POST   ?kind=K&key=X&do=A      reconcile, pause, resume, remove-finalizer (&finalizer=F), created (&externalName=N),
+//	                               not-created, forget-location (see objects.Answer); the answer is the object's metadata
 //
 // An answer that is no success is {"error": text}: 400 for a request that cannot be
 // understood, 403 what is not allowed, 404 what does not exist, 405 for a kind that
 // cannot be written, 408 a body that does not come in, 409 what exists already or was written by a newer version of the program,
-// 412 another revision, 413 a body that is too long, 414 a query beyond 8 KiB, 422 an object that its kind refuses, 428 no revision, 503 anything else.
+// 412 another revision, or an object that asks nothing, 413 a body that is too long, 414 a query beyond 8 KiB, 422 an object that its kind refuses, 428 no revision, 503 anything else.
 //
 // An event of a watch is named "object" and holds {"type", "key", "revision", "object"};
 // the types are snapshot, synced, put, deleted and broken. After a lost connection a

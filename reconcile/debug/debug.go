@@ -32,7 +32,8 @@ type Options struct {
 	// Inventories are shown with their drift and orphans.
 	Inventories []Inventory
 	// Objects are the kinds whose objects are shown: [objects.Of] and [objects.OfCache].
-	// Their secrets are not. A kind from a cache costs its backend nothing.
+	// Their secrets are not. A kind from a cache costs its backend nothing. Of a cache of
+	// shards the objects of this server's shards are counted and listed.
 	Objects []objects.Kind
 	// Needs is what the objects need, watch and are owned by: for the pages of objects, and
 	// for a drawing of the kinds. Default: nothing is said about it.

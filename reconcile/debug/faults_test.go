@@ -212,3 +212,30 @@ func (b batchOf) ReconcileBatch(ctx context.Context, keys []string) []reconcile.
 	}
 	return out
 }
+
+// "What it calls asked it to wait, which counts as no failure", said the page of a key that had
+// failed, and whose runs since then waited for another object.
+//
+// Negative control: mutant "a key that still fails was throttled".
+func TestKeyThatStillFailsIsNotShownAsThrottled(t *testing.T) {
+	runs := 0
+	single(t, reconcile.Options[string]{}, func(context.Context, string) (reconcile.Result, error) {
+		if runs++; runs == 1 {
+			return reconcile.Result{}, errors.New("409 the name is taken")
+		}
+		return reconcile.Result{StillFailing: true, RequeueAfter: time.Minute}, nil
+	}, func(c *reconcile.Controller[string], h *debug.Handler) {
+		add(t, c, "k")
+		time.Sleep(10 * time.Second)
+		for _, format := range []string{"text", "html"} {
+			page := get(t, h, http.StatusOK, "c", "volumes", "key", "k", "format", format)
+			wantAll(t, page, "it failed once, and is tried again in ", "409 the name is taken")
+			if strings.Contains(page, "asked it to wait") {
+				t.Errorf("nothing asked it to wait:\n%s", page)
+			}
+		}
+		if k, _ := inspected(c).Key(t.Context(), "k"); k.Throttled || k.Attempts != 1 || runs < 2 {
+			t.Errorf("after %d runs it is %+v", runs, k)
+		}
+	})
+}

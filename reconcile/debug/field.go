@@ -23,7 +23,9 @@ type (
 		Total  int            `json:"total"`
 		States map[string]int `json:"states"`
 		Error  string         `json:"error,omitempty"` // they cannot be listed
-		rows   []fieldCell    // if Each is 1, by key
+		// Partial: they are those of this server's shards, and there may be others.
+		Partial bool        `json:"partial,omitempty"`
+		rows    []fieldCell // if Each is 1, by key
 	}
 
 	fieldCell struct {
@@ -48,9 +50,10 @@ func (r objectRow) fieldState() string {
 	return "waiting"
 }
 
-// failing reports whether the last reconcile of the object could not do its work.
+// failing reports whether the last reconcile of the object could not do its work. One that is
+// paused is Synced=False for that alone: packages external and lifecycle say so.
 func (r objectRow) failing() bool {
-	return slices.ContainsFunc(r.Conditions, func(c store.Condition) bool {
+	return !r.Paused && slices.ContainsFunc(r.Conditions, func(c store.Condition) bool {
 		return c.Type == store.ConditionSynced && c.Status == store.False
 	})
 }
@@ -60,7 +63,7 @@ func (h *Handler) field(ctx context.Context) *fieldView {
 	v := &fieldView{Each: 1}
 	kept := 0
 	for _, k := range h.o.Objects {
-		one := fieldKind{Kind: k.Kind(), States: map[string]int{}}
+		one := fieldKind{Kind: k.Kind(), States: map[string]int{}, Partial: objects.Partial(k)}
 		if err := one.read(ctx, k, &kept); err != nil {
 			one.Error = err.Error()
 		}
@@ -160,6 +163,9 @@ func (p *printer) field(v *fieldView) {
 				c = cell{}
 			}
 			row = append(row, c)
+		}
+		if k.Partial {
+			row[1] = looks("num", grouped(fmt.Sprint(k.Total))+" of this server's shards")
 		}
 		if k.Error != "" {
 			row[1] = bad(k.Error)

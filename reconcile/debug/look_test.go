@@ -17,7 +17,10 @@ import (
 	"github.com/tendhq/tend/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/debug"
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
 	"github.com/tendhq/tend/store/objects"
 )
@@ -229,5 +232,88 @@ func TestPagesOfAKeyAndOfItsObjectShowItsLastRuns(t *testing.T) {
 		// An object's own page has the runs of each of its controllers.
 		wantAll(t, get(t, s.h, http.StatusOK, "view", "object", "kind", "bucket", "key", "bad"), "<h2>Last runs</h2>", "20 of the last 20 did not succeed")
 		wantAll(t, get(t, s.h, http.StatusOK, "view", "object", "kind", "bucket", "key", "bad", "format", "json"), `"recent": [`)
+	})
+}
+
+// To pause 200 objects for maintenance turned the field red: "200 failing". Packages external and
+// lifecycle say Synced=False of a paused object.
+//
+// Negative control: mutant "a paused object fails".
+func TestPausedObjectIsNotFailing(t *testing.T) {
+	withShop(t, func(s *shop, o *bucket) (reconcile.Result, error) {
+		if !o.Paused {
+			return makeReady(s, o)
+		}
+		o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: external.ReasonPaused})
+		_, err := s.store.UpdateStatus(context.Background(), o)
+		return reconcile.Result{}, err
+	}, func(t *testing.T, s *shop) {
+		s.declare(t, "a", "b", "failing-c")
+		for _, name := range []string{"a", "b"} {
+			_ = must(s.store.Mutate(t.Context(), store.Key{Name: name}, func(o *bucket) error { o.Paused = true; return nil }))
+		}
+		synctest.Wait()
+		o := s.overview(t).Overview
+		if states := o.Objects.Kinds[0].States; states["failing"] != 1 || states["paused"] != 2 || !strings.Contains(o.Says, "of the objects 1 failing, 2 paused") {
+			t.Errorf("states %v; it says %q", states, o.Says)
+		}
+		if page := get(t, s.h, http.StatusOK, "view", "objects", "kind", "bucket", "state", "failing", "format", "text"); strings.Contains(page, "paused for") {
+			t.Errorf("paused objects are listed as failing:\n%s", page)
+		}
+	})
+}
+
+// "Nothing fails, and nothing is stuck", said the page of a process whose list hung, and which ran
+// nothing at all.
+//
+// Negative control: mutant "a source that never syncs is well".
+func TestSentenceNamesASourceThatHasNotListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent, lists := slog.New(slog.DiscardHandler), make(chan struct{})
+		c := must(reconcile.Each("disks", time.Hour, func(ctx context.Context) (map[string]int, error) {
+			select {
+			case <-lists:
+			case <-ctx.Done():
+			}
+			return map[string]int{"a": 1}, ctx.Err()
+		}, func(context.Context, string, *int) (reconcile.Result, error) { return reconcile.Result{}, nil }, &reconcile.Options[string]{Logger: silent}))
+		m := &reconcile.Manager{Logger: silent}
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		h := must(debug.New(m, &debug.Options{Logger: silent}))
+		defer running(t, m)()
+		time.Sleep(time.Hour)
+		page := get(t, h, http.StatusOK, "format", "json")
+		wantAll(t, page, `"allIsWell": false`, `"says": "In the way: controller disks waits for source `)
+		close(lists)
+		synctest.Wait()
+		wantAll(t, get(t, h, http.StatusOK, "format", "json"), `"allIsWell": true`, "Nothing fails, and nothing is stuck.")
+	})
+}
+
+// "All 125,000 objects are as declared", said each of eight servers of its eighth.
+//
+// Negative control: mutant "the objects of some shards are all".
+func TestObjectsOfACacheOfShardsAreNotAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent, b := slog.New(slog.DiscardHandler), must(memory.New(nil))
+		s := &shop{store: must(store.New[spec, status](b, "bucket", nil))}
+		c := must(reconcile.For(s.store, func(_ context.Context, o *bucket) (reconcile.Result, error) { return makeReady(s, o) }, &reconcile.ForOptions[spec, status]{
+			Options: reconcile.Options[reconcile.Request]{Logger: silent}, Cache: &cache.Options[spec, status]{Shards: 2},
+		}))
+		m := &reconcile.Manager{Logger: silent, Placement: must(lease.NewSharded(b, "bucket", 2, &lease.Options{Server: "a"}))}
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		s.h = must(debug.New(m, &debug.Options{Objects: []objects.Kind{objects.OfCache(c.Cache())}, Logger: silent}))
+		defer running(t, m)()
+		time.Sleep(time.Minute)
+		s.declare(t, "a", "b")
+		if o := s.overview(t).Overview; o.Says != "All 2 objects are as declared (of bucket those of this server's shards are counted)." || !o.AllIsWell {
+			t.Errorf("it says %q, all is well: %t", o.Says, o.AllIsWell)
+		}
+		wantAll(t, get(t, s.h, http.StatusOK, "format", "text"), "2 of this server's shards")
+		wantAll(t, get(t, s.h, http.StatusOK, "view", "objects", "kind", "bucket", "format", "text"), "2 of this server's shards; others have the rest: 2 ready")
 	})
 }

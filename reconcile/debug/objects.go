@@ -37,6 +37,7 @@ type (
 		Pausing int    `json:"paused"`
 		Ending  int    `json:"deleting"`
 		Broken  int    `json:"undecodable"`
+		Partial bool   `json:"partial,omitempty"` // they are those of this server's shards
 
 		Contains string      `json:"contains,omitempty"`
 		State    string      `json:"state,omitempty"`
@@ -127,7 +128,7 @@ func (h *Handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 	if err != nil {
 		return nil, err
 	}
-	v := &objectsView{Kind: k.Kind(), Contains: q.Get("q"), State: q.Get("state")}
+	v := &objectsView{Kind: k.Kind(), Partial: objects.Partial(k), Contains: q.Get("q"), State: q.Get("state")}
 	if v.State != "" && !slices.Contains(objectStates, v.State) {
 		return nil, fmt.Errorf("%w: no state of that name", errBadQuery)
 	}
@@ -222,7 +223,7 @@ func (h *Handler) object(ctx context.Context, kind, printed string) (*objectView
 		if s, ok := c.Key(ctx, printed); ok {
 			row = rowOf(s, snap)
 		} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {
-			row.Because = elsewhere(l)
+			row.Because = elsewhere(l, snap)
 		}
 		v.Keys = append(v.Keys, controllerKey{c.Name(), row, c.RecentRuns(ctx, printed)})
 	}
@@ -288,7 +289,11 @@ func (p *printer) objectsPage(v *objectsView) {
 	for _, s := range objectStates {
 		form.States = append(form.States, choice{s, s, v.State == s})
 	}
-	note := fmt.Sprintf("%s in all: %d ready, %d in deletion, %d paused", grouped(fmt.Sprint(v.Total)), v.Ready, v.Ending, v.Pausing)
+	of := "in all"
+	if v.Partial {
+		of = "of this server's shards; others have the rest"
+	}
+	note := fmt.Sprintf("%s %s: %d ready, %d in deletion, %d paused", grouped(fmt.Sprint(v.Total)), of, v.Ready, v.Ending, v.Pausing)
 	if v.Broken > 0 {
 		note += fmt.Sprintf("; %d cannot be decoded", v.Broken)
 	}

@@ -205,6 +205,8 @@ func TestActionsOnObjectsDoWhatTheySay(t *testing.T) {
 		if o.Paused || o.Annotations[store.AnnotationReconcileNow] == "" || o.Spec.Password != "hunter2-secret" {
 			t.Errorf("it is %+v", o)
 		}
+		// "The finalizer was removed", said the page of one that was not there.
+		post(t, h, http.StatusConflict, nil, "do", "object-remove-finalizer", "kind", "account", "key", "root", "finalizer", "cloud.example/typo")
 		act("object-remove-finalizer", "finalizer", "cloud.example/account")
 		if o := must(accounts.Get(t.Context(), key)); len(o.Finalizers) != 0 {
 			t.Errorf("it has the finalizers %v", o.Finalizers)
@@ -213,7 +215,7 @@ func TestActionsOnObjectsDoWhatTheySay(t *testing.T) {
 		post(t, h, http.StatusConflict, nil, "do", "object-pause", "kind", "account", "key", "nobody")
 		post(t, h, http.StatusNotFound, nil, "do", "release-prune", "kind", "bucket") // this inventory cannot be
 	})
-	if len(asked) != 7 || asked[3].Finalizer != "cloud.example/account" || asked[0].Kind != "account" {
+	if len(asked) != 8 || asked[4].Finalizer != "cloud.example/account" || asked[0].Kind != "account" {
 		t.Errorf("asked about %+v", asked)
 	}
 	withObjects(t, nil, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler) {

@@ -19,10 +19,10 @@ func (v *overview) sentence(now time.Time) (says string, allWell bool) {
 	case len(problems) == 0 && total == 0:
 		return "Nothing fails, and nothing is stuck.", true
 	case len(problems) == 0 && ready == total:
-		return fmt.Sprintf("All %s are as declared.", objectCount(total)), true
+		return fmt.Sprintf("All %s are as declared%s.", objectCount(total), v.Objects.partly()), true
 	}
 	if total > 0 {
-		says = fmt.Sprintf("%s of %s are as declared.", grouped(fmt.Sprint(ready)), objectCount(total))
+		says = fmt.Sprintf("%s of %s are as declared%s.", grouped(fmt.Sprint(ready)), objectCount(total), v.Objects.partly())
 	}
 	if n := len(problems); n > 4 {
 		problems = append(problems[:4:4], fmt.Sprintf("%d more", n-4))
@@ -50,6 +50,20 @@ func (f *fieldView) counts() (total, ready int) {
 		ready += k.States["ready"]
 	}
 	return total, ready
+}
+
+// partly says of which kinds some objects only are counted.
+func (f *fieldView) partly() string {
+	var kinds []string
+	for _, k := range f.Kinds {
+		if k.Partial {
+			kinds = append(kinds, clean(k.Kind))
+		}
+	}
+	if len(kinds) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (of %s those of this server's shards are counted)", strings.Join(kinds, ", "))
 }
 
 func (v *overview) problems(now time.Time) (all []string) {

@@ -3,7 +3,10 @@ package debug_test
 import (
 	"context"
 	"errors"
+	"iter"
+	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/objects"
 )
 
 // On a server that does not hold a key's lease the queue does not know the key. Its page
@@ -104,5 +108,62 @@ func TestPageSaysWhichSourceIsWaitedFor(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// gated is a backend whose lists and watches wait.
+type gated struct {
+	store.Backend
+	store.Leaser
+	gate chan struct{}
+}
+
+func (g gated) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	select {
+	case <-g.gate:
+	case <-ctx.Done():
+		return store.Page{}, context.Cause(ctx)
+	}
+	return g.Backend.List(ctx, kind, o)
+}
+
+func (g gated) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	select {
+	case <-g.gate:
+	case <-ctx.Done():
+	}
+	return g.Backend.Watch(ctx, kind, after)
+}
+
+// "This server does not hold the lease of this key: server-a does, and runs the key", said the page
+// on server-a of a key that no server ran, because the cache could not list its shard.
+//
+// Negative control: mutant "a lease whose shard is not listed is another server's".
+func TestPageOfAKeyWhoseShardIsNotListedSaysThatNoServerRunsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent, inner := slog.New(slog.DiscardHandler), must(memory.New(nil))
+		b := gated{inner, inner, make(chan struct{})}
+		things := must(store.New[spec, status](b, "thing", nil))
+		_ = must(things.Create(t.Context(), &bucket{Meta: store.Meta{Name: "x"}}))
+		c := must(reconcile.For(things, func(context.Context, *bucket) (reconcile.Result, error) { return reconcile.Result{}, nil }, &reconcile.ForOptions[spec, status]{
+			Options: reconcile.Options[reconcile.Request]{Logger: silent}, Cache: &cache.Options[spec, status]{Shards: 2},
+		}))
+		m := &reconcile.Manager{Logger: silent, Placement: must(lease.NewSharded(inner, "thing", 2, &lease.Options{Server: "server-a"}))}
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		h := must(debug.New(m, &debug.Options{Objects: []objects.Kind{objects.Of(things)}, Logger: silent}))
+		defer running(t, m)()
+		time.Sleep(time.Minute)
+		for _, page := range [][]string{{"c", "thing", "key", "x"}, {"view", "object", "kind", "thing", "key", "x"}} {
+			text := get(t, h, http.StatusOK, append(page, "format", "text")...)
+			wantAll(t, text, "This server holds the lease of this key", "runs the key once cache thing has listed its shard. Until then no server does.")
+			if strings.Contains(text, "does not hold") {
+				t.Errorf("it denies the lease that it holds:\n%s", text)
+			}
+		}
+		close(b.gate)
+		time.Sleep(time.Minute)
+		wantAll(t, get(t, h, http.StatusOK, "c", "thing", "key", "x", "format", "text"), "there is nothing to run for it")
 	})
 }

@@ -185,7 +185,7 @@ type (
 		Controller string  `json:"controller"`
 		Key        string  `json:"key"`
 		State      *keyRow `json:"state,omitempty"` // nil: the queue does not know it
-		// Elsewhere says which server runs the key, if this one does not.
+		// Elsewhere says which server runs the key, if this one does not, or that none does yet.
 		Elsewhere string      `json:"elsewhere,omitempty"`
 		Events    []eventView `json:"events,omitempty"`
 		// Run is the run that goes on, and Stack where it stands.
@@ -452,7 +452,7 @@ func (h *Handler) key(ctx context.Context, name, printed string) (*keyView, erro
 			v.Run, v.Stack = &r, text(stack)
 		}
 	} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {
-		v.Elsewhere = elsewhere(l)
+		v.Elsewhere = elsewhere(l, snap)
 	}
 	if _, err := h.objectKind(snap.Kind); err == nil {
 		if o, err := h.object(ctx, snap.Kind, printed); err == nil {
@@ -466,9 +466,15 @@ func (h *Handler) key(ctx context.Context, name, printed string) (*keyView, erro
 	return v, nil
 }
 
-// elsewhere says which server runs the keys of a lease that this one does not hold.
-func elsewhere(l reconcile.LeaseSnapshot) string {
-	if l.Holder == "" {
+// elsewhere says which server runs the keys of a lease whose keys this one does not run; c is the
+// controller.
+func elsewhere(l reconcile.LeaseSnapshot, c reconcile.Snapshot) string {
+	switch {
+	case l.Held && slices.Contains(c.Loading, l.Shard):
+		return fmt.Sprintf("This server holds the lease of this key, %s, and runs the key once cache %s has listed its shard. Until then no server does.", l.Name, c.LoadingFrom)
+	case l.Held:
+		return fmt.Sprintf("This server holds the lease of this key, %s, and does not run the key yet. Until then no server does.", l.Name)
+	case l.Holder == "":
 		return fmt.Sprintf("This server does not hold the lease of this key, %s, and has not heard of one that does.", l.Name)
 	}
 	return fmt.Sprintf("This server does not hold the lease of this key, %s: %s does, and runs the key.", l.Name, l.Holder)

@@ -43,10 +43,10 @@ func (a *attempt[S, T]) act(ctx, calls context.Context, next action) (reconcile.
 			return a.later(), nil // nothing tells when Options.Policy says otherwise
 		}
 	case doMoved:
-		return a.giveUp(ctx, ReasonLocationChanged, ReasonLocationChanged, fmt.Errorf("%w: %s; put the spec back; to move the resource, declare another object and delete this one", ErrLocationChanged, a.view.moved))
+		return a.giveUp(ctx, ReasonLocationChanged, ReasonLocationChanged, fmt.Errorf("%w: %s; put the spec back; to move the resource, declare another object and delete this one; where the old location has no resource any more, or only another name, run \"tend forget-location\"", ErrLocationChanged, a.view.moved))
 	case doStop: // there is no way to find out what the create did
 		i := a.Stored().Intent
-		return a.giveUp(ctx, ReasonCreating, ReasonCreateIncomplete, fmt.Errorf("%w: attempt %d, begun %s; look for the resource, then call ClearPending",
+		return a.giveUp(ctx, ReasonCreating, ReasonCreateIncomplete, fmt.Errorf("%w: attempt %d, begun %s; look for the resource, then say what you found by \"tend created\" or \"tend not-created\"",
 			ErrCreateIncomplete, i.Attempt, i.Pending.Format(time.RFC3339)))
 	case doAwait:
 		reason, message := ReasonAwaiting, "waiting for the finalizers of others"

@@ -13,7 +13,7 @@ const (
 	// ByCloud is the zero value: the cloud chooses the name at creation. A
 	// create of unknown outcome cannot be looked up; the object stops with
 	// [ErrCreateIncomplete] until a human has looked and called
-	// [Reconciler.ClearPending].
+	// [Reconciler.ClearPending], or the command "tend created" or "tend not-created".
 	ByCloud Naming = iota
 	// ByUs names the resource before it exists, the same at every try, and the
 	// cloud refuses a second one of that name. A create of unknown outcome is

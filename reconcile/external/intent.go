@@ -12,15 +12,16 @@ import (
 	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
 )
 
 // phaseOf reads an object's record of its newest create, and the time that the record
 // has. The times of one record are compared with each other only, and each is made
-// later than the one before ([begun], [ended]), so a clock that is wrong or jumps
+// later than the one before ([begun], [store.Intent.Resolved]), so a clock that is wrong or jumps
 // changes nothing.
 func phaseOf(i store.Intent) (phase, time.Time) {
 	switch {
-	case i.Pending.After(i.Succeeded) && i.Pending.After(i.Failed):
+	case i.Unresolved():
 		return pending, i.Pending
 	case i.Succeeded.IsZero() && i.Failed.IsZero():
 		return untried, time.Time{}
@@ -40,17 +41,6 @@ func begun(i store.Intent, location string, now time.Time) store.Intent {
 	}
 	i.Attempt++
 	i.Pending = latest(now, i.Pending.Add(1), i.Succeeded.Add(1), i.Failed.Add(1))
-	return i
-}
-
-// ended is the record of a create that came back. It is as old as the attempt
-// at least.
-func ended(i store.Intent, ok bool, now time.Time) store.Intent {
-	if ok {
-		i.Succeeded = latest(now, i.Pending, i.Failed.Add(1))
-	} else {
-		i.Failed = latest(now, i.Pending, i.Succeeded.Add(1))
-	}
 	return i
 }
 
@@ -136,7 +126,7 @@ func (a *attempt[S, T]) unresolved() bool {
 func (a *attempt[S, T]) outcome(ctx context.Context, made *store.Object[S, T], ok bool) error {
 	before := a.Stored().Annotations
 	err := a.persist(ctx, func(o *store.Object[S, T]) error {
-		o.Intent = ended(o.Intent, ok, wall.Now())
+		o.Intent = o.Intent.Resolved(ok, wall.Now())
 		if !ok && a.view.phase != pending && a.view.phase != succeeded {
 			o.Intent.Location = "" // nothing was made before that it would have to be kept for
 		}
@@ -218,65 +208,30 @@ func isFinal(err error) bool {
 // ClearPending with a non-empty externalName records a success. So it does for a create that
 // succeeded and left no name; if what that made was removed by hand, give the name that it had:
 // the next look finds it gone.
+//
+// Operators have the same without Go, by the commands "tend not-created" and "tend created", and by
+// package reconcile/api.
 func (r *Reconciler[S, T]) ClearPending(ctx context.Context, key store.Key, externalName string) error {
-	return r.clear(ctx, key, "pending create", func(i *store.Intent) bool {
-		ph, _ := phaseOf(*i)
-		nameless := ph == succeeded && i.ExternalName == "" && externalName != ""
-		if ph != pending && !nameless {
-			return false
-		}
-		*i = ended(*i, externalName != "", wall.Now())
-		if externalName != "" {
-			i.ExternalName = externalName
-		} else {
-			i.Location = ""
-		}
-		return true
-	})
+	if externalName != "" {
+		return r.answer(ctx, key, objects.Created, externalName)
+	}
+	return r.answer(ctx, key, objects.NotCreated, "")
 }
 
 // ClearLocation forgets which location of an object's resource is on record: the next run looks where
 // the spec says. It is for a human that has looked, after [ErrLocationChanged]: there is no resource at
 // the old location any more, or it was moved by hand. Where locations only have other names, as after
-// an account was renamed, call it in a loop over all objects.
+// an account was renamed, call it in a loop over all objects. The command "tend forget-location" does
+// the same.
 func (r *Reconciler[S, T]) ClearLocation(ctx context.Context, key store.Key) error {
-	return r.clear(ctx, key, "location", func(i *store.Intent) bool {
-		had := i.Location != ""
-		i.Location = ""
-		return had
-	})
+	return r.answer(ctx, key, objects.ForgetLocation, "")
 }
 
-// clear edits the record of an object's creates, if edit says so, and has its key run.
-func (r *Reconciler[S, T]) clear(ctx context.Context, key store.Key, what string, edit func(*store.Intent) bool) error {
-	for {
-		o, err := r.store.Get(ctx, key)
-		if err != nil {
-			return fmt.Errorf("external: clear the %s of %s: %w", what, key, err)
-		}
-		if !edit(&o.Intent) {
-			return nil
-		}
-		_, err = r.store.UpdateIntent(ctx, o)
-		if err == nil {
-			return r.wake(ctx, key)
-		}
-		if !errors.Is(err, store.ErrConflict) {
-			return fmt.Errorf("external: clear the %s of %s: %w", what, key, err)
-		}
-	}
-}
-
-// wake asks for a run of the key, which is parked: nothing else about the
-// object has changed. The time is for people that read the object; no clock is asked how
-// long ago it was.
-func (r *Reconciler[S, T]) wake(ctx context.Context, key store.Key) error {
-	_, err := r.store.Mutate(ctx, key, func(o *store.Object[S, T]) error {
-		if o.Annotations == nil {
-			o.Annotations = map[string]string{}
-		}
-		o.Annotations[store.AnnotationReconcileNow] = wall.Now().Format(time.RFC3339Nano)
+// answer edits the record of an object's creates, if it asks for the answer, and has its key run.
+func (r *Reconciler[S, T]) answer(ctx context.Context, key store.Key, a objects.Answer, externalName string) error {
+	_, err := objects.Of(r.store).Answer(ctx, key, a, externalName)
+	if err == nil || errors.Is(err, objects.ErrNotPending) {
 		return nil
-	})
-	return err
+	}
+	return fmt.Errorf("external: %s: answer %s: %w", key, a, err)
 }

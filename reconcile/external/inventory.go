@@ -649,7 +649,7 @@ func (v *Inventory[S, T, R]) dropOldDetail(id string, at time.Time) bool {
 // former those come last that earlier objects of the key left behind, the newest first.
 func (v *Inventory[S, T, R]) findByMark(ctx context.Context, o *store.Object[S, T], at time.Time, former bool) (ids []string, begun time.Time, err error) {
 	if v.o.Detail != nil {
-		return nil, begun, reconcile.Terminal(fmt.Errorf("%w: a list without details has no marks to find the resource by; look for it, then call ClearPending", ErrCreateIncomplete))
+		return nil, begun, reconcile.Terminal(fmt.Errorf("%w: a list without details has no marks to find the resource by; look for it, then say what you found by \"tend created\" or \"tend not-created\"", ErrCreateIncomplete))
 	}
 	if v.failing(at) {
 		return nil, begun, errors.New("external: inventory: only a list can show the resource, and the newest one failed")

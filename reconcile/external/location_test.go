@@ -38,8 +38,8 @@ func (w *world) isMoved() {
 	w.t.Helper()
 	calls := w.cloud.TotalCalls()
 	err := w.fails()
-	if !errors.Is(err, external.ErrLocationChanged) || !errors.Is(err, reconcile.ErrTerminal) || !strings.Contains(err.Error(), `"the west"`) || !strings.Contains(err.Error(), `"the east"`) {
-		w.t.Errorf("error %v, want a terminal ErrLocationChanged that names both locations", err)
+	if !errors.Is(err, external.ErrLocationChanged) || !errors.Is(err, reconcile.ErrTerminal) || !strings.Contains(err.Error(), `"the west"`) || !strings.Contains(err.Error(), `"the east"`) || !strings.Contains(err.Error(), `"tend forget-location"`) {
+		w.t.Errorf("error %v, want a terminal ErrLocationChanged that names both locations and the command", err)
 	}
 	if n := w.cloud.TotalCalls() - calls; n != 0 {
 		w.t.Errorf("%d calls of the cloud, want none", n)

@@ -17,8 +17,8 @@ import (
 
 // ErrCreateIncomplete is what a run ends with when a create may or may not have
 // happened and there is no way to look it up ([ByCloud], or [ByMark] by an [Inventory] with
-// Detail). The key is parked;
-// see [Reconciler.ClearPending].
+// Detail). The key is parked until an operator that has looked says what it found: by the commands
+// "tend created" and "tend not-created", by package reconcile/api, or by [Reconciler.ClearPending].
 var ErrCreateIncomplete = errors.New("external: a create was begun and its outcome is not known")
 
 // ErrLocationChanged is what a run ends with, terminally, where the spec says another location
@@ -27,8 +27,9 @@ var ErrCreateIncomplete = errors.New("external: a create was begun and its outco
 // does not change an object that is being deleted.
 //
 // To move a resource, declare another object and delete this one. Where the location has only
-// another name now, or the resource is gone for good or was moved by hand, [Reconciler.ClearLocation]
-// forgets the record. An object whose policy lacks [Delete] can be deleted as it is.
+// another name now, or the resource is gone for good or was moved by hand, the command
+// "tend forget-location" forgets the record, and so does [Reconciler.ClearLocation]. An object whose
+// policy lacks [Delete] can be deleted as it is.
 var ErrLocationChanged = errors.New("external: the spec says another location than the one on record")
 
 // ErrExists is for a client's Create to wrap where the name is taken; see

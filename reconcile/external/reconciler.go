@@ -400,7 +400,7 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	}
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
 		if happened {
-			o.Intent = ended(o.Intent, true, wall.Now())
+			o.Intent = o.Intent.Resolved(true, wall.Now())
 		}
 		o.Intent.ExternalName = cmp.Or(a.name, o.Intent.ExternalName)
 		return nil

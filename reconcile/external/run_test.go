@@ -209,6 +209,9 @@ func TestCreateOfUnknownOutcomeStopsWhereTheCloudChoosesTheName(t *testing.T) {
 		if !errors.Is(err, external.ErrCreateIncomplete) || !errors.Is(err, reconcile.ErrTerminal) {
 			t.Errorf("error %v, want a terminal ErrCreateIncomplete", err)
 		}
+		if text := err.Error(); !strings.Contains(text, `"tend created"`) || !strings.Contains(text, `"tend not-created"`) {
+			t.Errorf("error %v does not say how to answer", err)
+		}
 		if w.cloud.TotalCalls() != 0 {
 			t.Error("it went on")
 		}

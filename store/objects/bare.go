@@ -154,6 +154,15 @@ func (k bare) RemoveFinalizer(ctx context.Context, key store.Key, name string) (
 	return k.hide(o), err
 }
 
+func (k bare) Answer(ctx context.Context, key store.Key, a Answer, externalName string) (Object, error) {
+	w, err := k.writer(ctx, key)
+	if err != nil {
+		return Object{}, err
+	}
+	o, err := w.Answer(ctx, key, a, externalName)
+	return k.hide(o), err
+}
+
 // Compare orders objects by kind and key.
 func Compare(a, b Object) int {
 	return strings.Compare(a.Kind+"\x00"+a.Key().String(), b.Kind+"\x00"+b.Key().String())

@@ -38,8 +38,14 @@ type Kind interface {
 	// Delete asks for the deletion of the object if it is at the revision; zero
 	// means whatever it is at.
 	Delete(ctx context.Context, k store.Key, at store.Revision) error
-	// RemoveFinalizer takes a finalizer away by force, and logs it.
+	// RemoveFinalizer takes a finalizer away by force, and logs it. One that the object
+	// does not have is [store.ErrNotFound]: the name may be misspelt.
 	RemoveFinalizer(ctx context.Context, k store.Key, name string) (Object, error)
+	// Answer records what an operator found out about the object's external resource, and
+	// asks for a run. An external name is for Created, and for no other. It compares the
+	// revision, and begins again after a conflict. An object that does not ask for the
+	// answer is [ErrNotPending], and is not written.
+	Answer(ctx context.Context, k store.Key, a Answer, externalName string) (Object, error)
 }
 
 // Rewriter is a [Kind] that has its Go type: [Of] and [OfCache] make one, [Bare] does not.
@@ -96,13 +102,18 @@ func (o Object) WithTexts() Object {
 func Of[S, T any](s *store.Store[S, T]) Kind { return kind[S, T]{s, nil} }
 
 // OfCache returns the objects of a cache's store. All reads the cache, and so costs the
-// backend nothing; before the cache has synced it is an error. Get and Watch read the store.
+// backend nothing; before the cache has synced it is an error. Of a cache of shards it yields the
+// objects of the shards that this process holds, and no others: see [Partial]. Get and Watch read
+// the store.
 func OfCache[S, T any](c *cache.Cache[S, T]) Kind { return kind[S, T]{c.Store(), c} }
 
 type kind[S, T any] struct {
 	store *store.Store[S, T]
 	cache *cache.Cache[S, T]
 }
+
+// partial implements [Partial].
+func (k kind[S, T]) partial() bool { return k.cache != nil && k.cache.Shards() > 0 }
 
 func (k kind[S, T]) Kind() string { return k.store.Kind() }
 
@@ -280,5 +291,12 @@ func (k kind[S, T]) Delete(ctx context.Context, key store.Key, at store.Revision
 }
 
 func (k kind[S, T]) RemoveFinalizer(ctx context.Context, key store.Key, name string) (Object, error) {
+	o, err := k.store.Get(ctx, key)
+	switch {
+	case err != nil:
+		return Object{}, err
+	case !o.HasFinalizer(name):
+		return Object{}, fmt.Errorf("%w: %s %s has no finalizer %.100q; those that it has: %q", store.ErrNotFound, k.Kind(), key, name, o.Finalizers)
+	}
 	return k.result(k.store.RemoveFinalizer(ctx, key, name))
 }

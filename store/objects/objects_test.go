@@ -386,3 +386,35 @@ func TestListingOfStatesLooksForNoSecret(t *testing.T) {
 		}
 	}
 }
+
+// A misspelt name is no success: the operator goes to bed, and the deletion waits on.
+func TestFinalizerThatIsNotThereIsNotFound(t *testing.T) {
+	b := must(memory.New(nil))
+	disks := newDisks(b, 1)
+	o := must(disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "a", Finalizers: []string{"cloud.example/f"}}}))
+	for name, k := range map[string]objects.Kind{"typed": objects.Of(disks), "bare": must(objects.Bare(b, "disk", false))} {
+		if _, err := k.RemoveFinalizer(t.Context(), o.Key(), "cloud.example/g"); !errors.Is(err, store.ErrNotFound) || !strings.Contains(err.Error(), "cloud.example/f") {
+			t.Errorf("%s: %v, want %v with the name that there is", name, err, store.ErrNotFound)
+		}
+	}
+	if now := must(disks.Get(t.Context(), o.Key())); now.Revision != o.Revision {
+		t.Errorf("it was written: %+v", now.Meta)
+	}
+}
+
+// The objects of a cache of shards are not all there are, and its Kind says so.
+func TestKindOfACacheOfShardsIsPartial(t *testing.T) {
+	disks := newDisks(must(memory.New(nil)), 1)
+	whole, part := must(cache.New(disks, nil)), must(cache.New(disks, &cache.Options[spec, status]{Shards: 2}))
+	for name, c := range map[string]struct {
+		kind objects.Kind
+		want bool
+	}{
+		"a store": {objects.Of(disks), false}, "a cache": {objects.OfCache(whole), false},
+		"a cache of shards": {objects.OfCache(part), true}, "nil": {nil, false},
+	} {
+		if got := objects.Partial(c.kind); got != c.want {
+			t.Errorf("the objects of %s are partial: %t", name, got)
+		}
+	}
+}

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tendhq/tend/store"
 )
@@ -32,6 +30,13 @@ func States(ctx context.Context, k Kind, sel store.Selector) iter.Seq2[Object, e
 		return s.states(ctx, sel)
 	}
 	return k.All(ctx, sel)
+}
+
+// Partial reports whether All of a kind yields the objects of some shards only: whether it is
+// that of a cache of shards ([cache.Options].Shards). A Kind that wraps another is not Partial.
+func Partial(k Kind) bool {
+	p, ok := k.(interface{ partial() bool })
+	return ok && p.partial()
 }
 
 // List returns objects in the order of their printed keys, and whether there are more.
@@ -76,10 +81,7 @@ func Do(ctx context.Context, k Kind, key store.Key, action string) (Object, erro
 	return k.Edit(ctx, key, 0, func(m *store.Meta) error {
 		switch action {
 		case "reconcile":
-			notes := map[string]string{}
-			maps.Copy(notes, m.Annotations)
-			notes[store.AnnotationReconcileNow] = time.Now().UTC().Format(time.RFC3339Nano)
-			m.Annotations = notes
+			reconcileNow(m)
 		case "pause", "resume":
 			m.Paused = action == "pause"
 		default:

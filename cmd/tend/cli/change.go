@@ -439,17 +439,37 @@ func act(action, did string) func(r *command, ctx context.Context, args []string
 		if err != nil {
 			return err
 		}
-		o, err := objects.Do(ctx, k, key, action)
-		if err != nil {
+		if _, err := objects.Do(ctx, k, key, action); err != nil {
 			return err
 		}
-		but := ""
-		if action == "reconcile" && o.Paused {
-			but = ", but it is paused, and may be left alone until it is resumed"
-		}
-		fmt.Fprintf(r.Stdout, "%s %s: %s%s\n", word(args[0]), word(key.String()), did, but)
+		fmt.Fprintf(r.Stdout, "%s %s: %s\n", word(args[0]), word(key.String()), did)
 		return nil
 	}
+}
+
+func (r *command) kick(ctx context.Context, args []string) error {
+	k, key, err := r.named(args)
+	if err != nil {
+		return err
+	}
+	o, err := objects.Do(ctx, k, key, "reconcile")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.Stdout, "%s %s: %s\n", word(args[0]), word(key.String()), r.runs(o))
+	return nil
+}
+
+// runs says when an object runs that was marked for it.
+func (r *command) runs(o objects.Object) string {
+	text := "runs now"
+	if r.client == nil { // the service may be down
+		text = "runs as soon as a service works on the store"
+	}
+	if o.Paused {
+		text += ", but it is paused, and may be left alone until it is resumed"
+	}
+	return text
 }
 
 func (r *command) removeFinalizer(ctx context.Context, args []string) error {
@@ -461,6 +481,35 @@ func (r *command) removeFinalizer(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Fprintf(r.Stdout, "%s %s: %s is removed\n", word(args[0]), word(key.String()), word(args[2]))
+	return nil
+}
+
+func (r *command) created(ctx context.Context, args []string) error {
+	if args[2] == "" { // of a variable that is not set
+		return usage("the name of the resource is empty")
+	}
+	return r.answer(ctx, args, objects.Created, args[2], "its create made "+word(args[2]))
+}
+
+func (r *command) notCreated(ctx context.Context, args []string) error {
+	return r.answer(ctx, args, objects.NotCreated, "", "its create made no resource")
+}
+
+func (r *command) forgetLocation(ctx context.Context, args []string) error {
+	return r.answer(ctx, args, objects.ForgetLocation, "", "the location of its resource is forgotten")
+}
+
+// answer gives an answer that the object asks for, which then reads as did.
+func (r *command) answer(ctx context.Context, args []string, a objects.Answer, externalName, did string) error {
+	k, key, err := r.named(args)
+	if err != nil {
+		return err
+	}
+	o, err := k.Answer(ctx, key, a, externalName)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.Stdout, "%s %s: recorded that %s; it %s\n", word(args[0]), word(key.String()), did, r.runs(o))
 	return nil
 }
 

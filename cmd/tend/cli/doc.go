@@ -16,8 +16,10 @@
 //	delete KIND KEY                asks for the deletion
 //	kick, pause, resume KIND KEY   reconcile now; pause and resume on every server
 //	remove-finalizer KIND KEY NAME by force
-//	rewrite KIND                   stores objects of earlier versions, or under older keys,
-//	                               again (store.Rewrite); can be ended and called again
+//	created KIND KEY NAME          of one that stopped as CreateIncomplete: its create made NAME
+//	not-created KIND KEY           or it made none, and is called again. Look outside first
+//	forget-location KIND KEY       of one that stopped as LocationChanged: look where the spec says
+//	rewrite KIND                   stores objects of earlier versions, or under older keys, again (store.Rewrite)
 //	copy FROM TO KIND...           copies kinds from one store to another (store.CopyRecords), and
 //	                               compares them; says if marks of external resources need one more
 //	why KIND KEY                   why it is not as declared, or not run
@@ -31,22 +33,20 @@
 // not heed is refused. TEND_TOKEN is sent to the server as a bearer token. A store is file:PATH,
 // etcd:ENDPOINT,…[/PREFIX] or postgres:DSN.
 //
-// A file of declarations holds objects in YAML or JSON, separated by "---", or a list of
-// them, as get prints it:
+// A file has objects in YAML or JSON, between "---", or a list of them as get prints it.
+// Apply replaces the spec and adds labels and annotations:
 //
 //	kind: bucket
 //	meta: {namespace: prod, name: logs}
 //	spec: {versioning: true}
-//
-// Apply replaces the spec and adds labels and annotations. All else stays.
 //
 // # Exit codes
 //
 //	0  done
 //	1  another error
 //	2  the command line cannot be understood
-//	3  the object or kind does not exist
-//	4  the object is at another revision, or exists already
+//	3  the object, kind or finalizer does not exist
+//	4  the object is at another revision, exists already, or asks for no such answer
 //	5  the server does not allow it
 //	6  the kind refuses the object
 //	7  the server or store cannot be reached

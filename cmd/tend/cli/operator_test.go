@@ -3,11 +3,13 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -259,4 +261,101 @@ type disksKind = objects.Kind // its method Kind is not hidden by the field
 func (k unread) Delete(ctx context.Context, key store.Key, at store.Revision) error {
 	defer k.away()
 	return k.disksKind.Delete(ctx, key, at)
+}
+
+// "runs now", said the command of an object in the store of a service that is down.
+//
+// Negative control: mutant "an object in a store runs now".
+func TestKickOfAStoredObjectDoesNotSayThatItRunsNow(t *testing.T) {
+	path, _ := fileStore(t)
+	c := &tend{t: t, env: map[string]string{"TEND_STORE": "file:" + path}}
+	if got, want := c.run(cli.Done, "", "kick", "disk", "data"), "disk data: runs as soon as a service works on the store\n"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
+
+// "typo is removed", said the command, and done: the finalizer with another name stayed.
+//
+// Negative control: mutant "a finalizer that is not there is removed".
+func TestFinalizerThatIsNotThereIsNotRemoved(t *testing.T) {
+	d, service := service(t)
+	_ = must(d.Create(t.Context(), &disk{Meta: store.Meta{Name: "data", Finalizers: []string{"cloud.example/disk"}}}))
+	path, _ := fileStore(t)
+	for _, c := range []*tend{service, {t: t, env: map[string]string{"TEND_STORE": "file:" + path}}} {
+		c.run(cli.NotFound, "", "remove-finalizer", "disk", "data", "cloud.example/disc")
+		wantAll(t, c.said, `has no finalizer "cloud.example/disc"`, `["cloud.example/disk"]`)
+		wantAll(t, c.run(cli.Done, "", "remove-finalizer", "disk", "data", "cloud.example/disk"), "cloud.example/disk is removed")
+	}
+}
+
+// An object that was given up until a person has looked waited for Go code that said so.
+//
+// Negative control: mutant "ClearPending clears what is not pending".
+func TestOperatorAnswersForObjectsThatAsk(t *testing.T) {
+	asks := store.Intent{Pending: time.Now(), Location: "eu"}
+	check := func(runs string, c *tend, declare func(name string, i store.Intent), now func(name string) *disk) {
+		for _, name := range []string{"a", "b"} {
+			declare(name, asks)
+		}
+		declare("c", store.Intent{})
+		if got, want := c.run(cli.Done, "", "created", "disk", "a", "r-7"), "disk a: recorded that its create made r-7; it "+runs+"\n"; got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+		if got, want := c.run(cli.Done, "", "forget-location", "disk", "a"), "disk a: recorded that the location of its resource is forgotten; it "+runs+"\n"; got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+		if got, want := c.run(cli.Done, "", "not-created", "disk", "b"), "disk b: recorded that its create made no resource; it "+runs+"\n"; got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+		if a := now("a"); a.Intent.Unresolved() || a.Intent.ExternalName != "r-7" || a.Intent.Location != "" || a.Annotations[store.AnnotationReconcileNow] == "" {
+			t.Errorf("a is %+v", a.Meta)
+		}
+		if b := now("b"); b.Intent.Unresolved() || b.Intent.Failed.IsZero() || b.Annotations[store.AnnotationReconcileNow] == "" {
+			t.Errorf("b is %+v", b.Meta)
+		}
+		before := now("c").Revision
+		for _, args := range [][]string{{"created", "disk", "c", "r-7"}, {"not-created", "disk", "c"}, {"forget-location", "disk", "c"}, {"not-created", "disk", "a"}} {
+			if out := c.run(cli.Conflict, "", args...); out != "" {
+				t.Errorf("tend %q says %q", args, out)
+			}
+			wantAll(t, c.said, "disk "+args[2]+": there is nothing to answer: ")
+		}
+		c.run(cli.NotFound, "", "not-created", "disk", "none")
+		c.run(cli.Usage, "", "created", "disk", "c")
+		c.run(cli.Usage, "", "created", "disk", "c", "")
+		if got := now("c").Revision; got != before {
+			t.Errorf("c was written: revision %d, was %d", got, before)
+		}
+	}
+	declareIn := func(d *disks, name string, i store.Intent) {
+		o := &disk{Meta: store.Meta{Name: name}}
+		o.SetReady()
+		o = must(d.Create(t.Context(), o))
+		for { // the service may write a status meanwhile
+			o.Intent = i
+			if _, err := d.UpdateIntent(t.Context(), o); !errors.Is(err, store.ErrConflict) {
+				must(o, err)
+				return
+			}
+			o = must(d.Get(t.Context(), o.Key()))
+		}
+	}
+	d, c := service(t)
+	check("runs now", c, func(name string, i store.Intent) {
+		declareIn(d, name, i)
+		_ = must(d.WaitReady(t.Context(), store.Key{Name: name}))
+	}, func(name string) *disk { return must(d.Get(t.Context(), store.Key{Name: name})) })
+	c.env["TEND_TOKEN"] = "another"
+	c.run(cli.NotAllowed, "", "not-created", "disk", "a")
+
+	path, _ := fileStore(t)
+	c = &tend{t: t, env: map[string]string{"TEND_STORE": "file:" + path}}
+	check("runs as soon as a service works on the store", c, func(name string, i store.Intent) {
+		inStore(t, path, func(d *disks) { declareIn(d, name, i) })
+	}, func(name string) (o *disk) {
+		inStore(t, path, func(d *disks) { o = must(d.Get(t.Context(), store.Key{Name: name})) })
+		return o
+	})
+	wantAll(t, c.run(cli.Done, "", "help"), "created KIND KEY NAME", "not-created KIND KEY", "forget-location KIND KEY")
+	wantAll(t, c.run(cli.Done, "", "completion", "bash"), "not-created", "forget-location")
 }

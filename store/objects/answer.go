@@ -1,0 +1,95 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/tendhq/tend/internal/sleep"
+	"github.com/tendhq/tend/internal/wall"
+	"github.com/tendhq/tend/store"
+)
+
+// An Answer is what an operator that has looked says of an object's resource in an external
+// system, where the program that reconciles it has stopped to ask ([Kind].Answer).
+type Answer string
+
+// The answers. A wrong one makes a second resource, or takes another's for the object's. The first two
+// are for an object that stopped (package reconcile/external: reason CreateIncomplete): that a create
+// is still under way cannot be told from its record.
+const (
+	// Created says that the create of unknown outcome made the resource, of a name that is
+	// given with it. So it does of a create that succeeded and left no name; if what that made
+	// was removed by hand, give the name that it had: the next look finds it gone.
+	Created Answer = "created"
+	// NotCreated says that it made none, or that what it made was removed by hand: the next
+	// run creates again.
+	NotCreated Answer = "not-created"
+	// ForgetLocation forgets where the resource lies, see [store.Intent]: the next run looks
+	// where the spec says. There is no resource at the old location any more, or it was moved
+	// by hand, or the location has another name now.
+	ForgetLocation Answer = "forget-location"
+)
+
+// ErrNotPending says that an object does not ask for an answer: it has no create of unknown
+// outcome, or no location on record.
+var ErrNotPending = errors.New("there is nothing to answer")
+
+// edit changes the record of an object's creates as the answer says.
+func (a Answer) edit(i *store.Intent, externalName string) error {
+	if (a == Created) != (externalName != "") {
+		return fmt.Errorf("%w: an external name is for the answer %q, and for no other", store.ErrInvalid, Created)
+	}
+	switch a {
+	case Created, NotCreated:
+		nameless := a == Created && i.ExternalName == "" && i.Succeeded.After(i.Failed)
+		if !i.Unresolved() && !nameless {
+			return fmt.Errorf("%w: no create of it is of unknown outcome", ErrNotPending)
+		}
+		*i = i.Resolved(a == Created, wall.Now())
+		if a == Created {
+			i.ExternalName = externalName
+			return nil
+		}
+	case ForgetLocation:
+		if i.Location == "" {
+			return fmt.Errorf("%w: it has no location on record", ErrNotPending)
+		}
+	default:
+		return fmt.Errorf("%w: no answer %.100q", store.ErrInvalid, string(a))
+	}
+	i.Location = ""
+	return nil
+}
+
+// Answer implements [Kind].
+func (k kind[S, T]) Answer(ctx context.Context, key store.Key, a Answer, externalName string) (Object, error) {
+	for pause := (sleep.Backoff{Min: time.Millisecond, Max: time.Second}); ; {
+		o, err := k.store.Get(ctx, key)
+		if err == nil {
+			if err = a.edit(&o.Intent, externalName); err != nil {
+				err = fmt.Errorf("%s %s: %w", k.Kind(), key, err)
+			}
+		}
+		if err != nil {
+			return Object{}, err
+		}
+		reconcileNow(&o.Meta) // in the same write: its key is parked, and nothing else about it has changed
+		stored, err := k.store.UpdateIntent(ctx, o)
+		if !errors.Is(err, store.ErrConflict) {
+			return k.result(stored, err)
+		}
+		pause.Wait(ctx) // Get fails when ctx ends
+	}
+}
+
+// reconcileNow asks for a run. The time is for people that read the object; no clock is asked how
+// long ago it was.
+func reconcileNow(m *store.Meta) {
+	notes := map[string]string{}
+	maps.Copy(notes, m.Annotations)
+	notes[store.AnnotationReconcileNow] = wall.Now().Format(time.RFC3339Nano)
+	m.Annotations = notes
+}
