@@ -229,7 +229,7 @@ func (r *Reconciler[S, T]) ClearLocation(ctx context.Context, key store.Key) err
 
 // answer edits the record of an object's creates, if it asks for the answer, and has its key run.
 func (r *Reconciler[S, T]) answer(ctx context.Context, key store.Key, a objects.Answer, externalName string) error {
-	_, err := objects.Of(r.store).Answer(ctx, key, a, externalName)
+	_, err := objects.Of(r.store.Unguarded()).Answer(ctx, key, a, externalName)
 	if err == nil || errors.Is(err, objects.ErrNotPending) {
 		return nil
 	}
