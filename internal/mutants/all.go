@@ -2681,7 +2681,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a success without a name cannot be cleared",
-		File: "reconcile/external/intent.go", Old: "nameless := ph == succeeded &&", New: "nameless := !BROKEN && ph == succeeded &&",
+		File: "store/objects/answer.go", Old: "nameless := a == Created &&", New: "nameless := !BROKEN && a == Created &&",
 		Package: "reconcile/external", Test: "TestSuccessWithoutANameThatStoppedIsCleared",
 	},
 	{

@@ -227,7 +227,8 @@ func (r *Reconciler[S, T]) ClearLocation(ctx context.Context, key store.Key) err
 	return r.answer(ctx, key, objects.ForgetLocation, "")
 }
 
-// answer edits the record of an object's creates, if it asks for the answer, and has its key run.
+// answer edits the record of an object's creates, if it asks for the answer, and has its key run. An
+// operator calls it, outside of a run: there is no guard.
 func (r *Reconciler[S, T]) answer(ctx context.Context, key store.Key, a objects.Answer, externalName string) error {
 	_, err := objects.Of(r.store.Unguarded()).Answer(ctx, key, a, externalName)
 	if err == nil || errors.Is(err, objects.ErrNotPending) {
