@@ -93,6 +93,8 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 		"depend.New, cache":              func() error { _, err := depend.New(nil, depend.Needs[int, int]{}, nil); return err },
 		"depend.New, needs":              func() error { _, err := depend.New(c, depend.Needs[int, int]{}, nil); return err },
 		"external.New, store":            func() error { _, err := external.New[int, int](nil, nil, nil); return err },
+		"external.New, connector":        func() error { _, err := external.New(s, nil, nil); return err },
+		"external.New, connector func":   func() error { _, err := external.New(s, external.ConnectorFunc[int, int](nil), nil); return err },
 		"external.NewBatch":              func() error { _, err := external.NewBatch[int, int](nil, nil); return err },
 		"external.Gather":                func() error { _, err := external.Gather[int, int](nil, nil); return err },
 		"external.NewInventory":          func() error { _, err := external.NewInventory[int, int, int](nil); return err },

@@ -59,7 +59,7 @@ type Options[S, T any] struct {
 	// from being deleted. Nil accepts everything.
 	Validate func(*Object[S, T]) error
 	// RequireGuard refuses every write whose context carries no guard
-	// ([ErrUnguarded]). Package reconcile/depend, which writes without one, refuses
+	// ([ErrUnguarded]); [Store.Unguarded] is for those of operators. Package reconcile/depend, which writes without one, refuses
 	// such a store of needed objects.
 	RequireGuard bool
 	// Logger hears of forced removals. Nil means slog.Default at that time.
@@ -138,6 +138,21 @@ func (s *Store[S, T]) Kind() string { return s.kind }
 
 // RequiresGuard reports whether Options.RequireGuard was set.
 func (s *Store[S, T]) RequiresGuard() bool { return s.guarded }
+
+// Unguarded returns the same store without Options.RequireGuard, for what is written outside of
+// a run, where there is no lease: by an operator, by an API that serves operators, by the
+// program that declares the objects. Compare-and-swap protects these writes: Update and
+// Delete fail with [ErrConflict] if the object has changed since it was read, and what a run
+// has read before such a write it cannot overwrite. Guards in a context hold all the same. A
+// reconciler writes by the store itself.
+func (s *Store[S, T]) Unguarded() *Store[S, T] {
+	if !s.guarded {
+		return s
+	}
+	u := *s
+	u.guarded = false
+	return &u
+}
 
 // OwnerOf returns the owner that o is to its children, for their Meta.Owners. o must
 // have been read or created: an object without a uid is no owner yet, and a child that

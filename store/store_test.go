@@ -449,6 +449,24 @@ func TestRequireGuardRefusesAWriteWithoutOne(t *testing.T) {
 	wantErr(t, "Delete after the lease was lost", s.Delete(ctx, o), store.ErrFenced)
 }
 
+// What an operator writes comes from no run: it has no guard, and compare-and-swap protects it.
+func TestUnguardedTakesWritesOfOperators(t *testing.T) {
+	m := newMemory(t, nil)
+	s := newBuckets(t, m, &store.Options[bucketSpec, bucketStatus]{RequireGuard: true})
+	u := s.Unguarded()
+	if u.RequiresGuard() || !s.RequiresGuard() || u.Unguarded() != u || u.Backend() != s.Backend() || u.Kind() != s.Kind() {
+		t.Errorf("the store requires a guard: %v, and Unguarded: %v; want true and false, and the same store else", s.RequiresGuard(), u.RequiresGuard())
+	}
+	first := must[*bucket](t)(u.Create(t.Context(), named("a")))
+	paused := u.Clone(first)
+	paused.Paused = true
+	must[*bucket](t)(u.Update(t.Context(), paused))
+	wantErr(t, "Delete at an old revision", u.Delete(t.Context(), first), store.ErrConflict)
+	gone := store.WithGuard(t.Context(), store.Compare{Kind: "_lease", Key: store.Key{Name: "lease"}, Created: 1})
+	wantErr(t, "Delete under a guard that does not hold", u.Delete(gone, must[*bucket](t)(s.Get(t.Context(), first.Key()))), store.ErrFenced)
+	wantErr(t, "Delete by the store itself", s.Delete(t.Context(), must[*bucket](t)(s.Get(t.Context(), first.Key()))), store.ErrUnguarded)
+}
+
 func TestWritesAreNotedPerBackendAndKind(t *testing.T) {
 	one, two := newMemory(t, nil), newMemory(t, nil)
 	a, b := newBuckets(t, one, nil), newBuckets(t, two, nil)

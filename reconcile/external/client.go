@@ -183,7 +183,7 @@ func (NopClient[S, T]) Update(context.Context, *store.Object[S, T]) error { retu
 // Delete does nothing.
 func (NopClient[S, T]) Delete(context.Context, *store.Object[S, T]) error { return nil }
 
-// Nop is the connector of [NopClient]: what [New] uses when it is given none.
+// Nop is the connector of [NopClient], for tests and for a program that only tries out the rest.
 type Nop[S, T any] struct{}
 
 // Connect returns a NopClient.

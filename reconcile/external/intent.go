@@ -243,7 +243,8 @@ func (r *Reconciler[S, T]) ClearLocation(ctx context.Context, key store.Key) err
 	})
 }
 
-// clear edits the record of an object's creates, if edit says so, and has its key run.
+// clear edits the record of an object's creates, if edit says so, and has its key run. An
+// operator calls it, outside of a run: there is no guard.
 func (r *Reconciler[S, T]) clear(ctx context.Context, key store.Key, what string, edit func(*store.Intent) bool) error {
 	for {
 		o, err := r.store.Get(ctx, key)
@@ -253,7 +254,7 @@ func (r *Reconciler[S, T]) clear(ctx context.Context, key store.Key, what string
 		if !edit(&o.Intent) {
 			return nil
 		}
-		_, err = r.store.UpdateIntent(ctx, o)
+		_, err = r.store.Unguarded().UpdateIntent(ctx, o)
 		if err == nil {
 			return r.wake(ctx, key)
 		}
@@ -267,7 +268,7 @@ func (r *Reconciler[S, T]) clear(ctx context.Context, key store.Key, what string
 // object has changed. The time is for people that read the object; no clock is asked how
 // long ago it was.
 func (r *Reconciler[S, T]) wake(ctx context.Context, key store.Key) error {
-	_, err := r.store.Mutate(ctx, key, func(o *store.Object[S, T]) error {
+	_, err := r.store.Unguarded().Mutate(ctx, key, func(o *store.Object[S, T]) error {
 		if o.Annotations == nil {
 			o.Annotations = map[string]string{}
 		}

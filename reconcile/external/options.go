@@ -221,4 +221,7 @@ func LogChanges(log *slog.Logger) func(context.Context, Change) {
 	}
 }
 
-var errNoStore = errors.New("external: the store is nil")
+var (
+	errNoStore     = errors.New("external: the store is nil")
+	errNoConnector = errors.New("external: the connector is nil; Nop is one that does nothing")
+)

@@ -407,9 +407,9 @@ func TestFuncsAreCalledInTheirPlaces(t *testing.T) {
 }
 
 // case 93
-func TestWithoutAConnectorEverythingIsAsDeclared(t *testing.T) {
+func TestToNopEverythingIsAsDeclared(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.with(nil)
+		w.with(external.Nop[diskSpec, diskStatus]{})
 		w.declare()
 		for range 3 {
 			if res := w.run(); res != (reconcile.Result{RequeueAfter: time.Minute}) {
@@ -647,7 +647,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"Naming":        {w.store, options{Naming: 17}},
 		"finalizer":     {w.store, options{Finalizer: "not a name!"}},
 	} {
-		if r, err := external.New(c.s, nil, &c.o); err == nil || !strings.Contains(err.Error(), name) || r != nil {
+		if r, err := external.New(c.s, external.Nop[diskSpec, diskStatus]{}, &c.o); err == nil || !strings.Contains(err.Error(), name) || r != nil {
 			t.Errorf("%s: %v, %v; want an error that names it", name, r, err)
 		}
 	}

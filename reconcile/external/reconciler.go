@@ -40,17 +40,17 @@ type Reconciler[S, T any] struct {
 	seen      sightings
 }
 
-// New makes a Reconciler. A nil connector means [Nop]: every resource exists.
-// It starts nothing. It returns an error for a nil store, an illegal finalizer
-// and options that contradict themselves.
+// New makes a Reconciler. It starts nothing. It returns an error for a nil store or
+// connector, an illegal finalizer and options that contradict themselves. [Nop] is a
+// connector to which every resource exists.
 func New[S, T any](s *store.Store[S, T], c Connector[S, T], o *Options[S, T]) (*Reconciler[S, T], error) {
 	if s == nil {
 		return nil, errNoStore
 	}
-	r := &Reconciler[S, T]{store: s, kind: s.Kind(), connector: c}
-	if c == nil {
-		r.connector = Nop[S, T]{}
+	if f, ok := c.(ConnectorFunc[S, T]); c == nil || ok && f == nil {
+		return nil, errNoConnector
 	}
+	r := &Reconciler[S, T]{store: s, kind: s.Kind(), connector: c}
 	if o != nil {
 		r.o = *o
 	}

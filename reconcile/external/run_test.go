@@ -184,6 +184,29 @@ func TestCreateOfUnknownOutcomeStopsWhereTheCloudChoosesTheName(t *testing.T) {
 	})
 }
 
+// An operator calls outside of a run, where no guard is.
+func TestOperatorsClearRecordsInAStoreThatRequiresGuards(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Naming = external.ByCloud
+		w.o.Location = locationOf
+		w.restart(nil)
+		w.declare()
+		w.intent(func(i *store.Intent) { i.Attempt, i.Pending, i.Location = 1, time.Now(), "the old west" })
+		w.store = must(store.New(w.backend, "Disk", &store.Options[diskSpec, diskStatus]{RequireGuard: true}))
+		w.with(external.Nop[diskSpec, diskStatus]{})
+		if err := w.rec.ClearLocation(t.Context(), key); err != nil {
+			t.Error(err)
+		}
+		if err := w.rec.ClearPending(t.Context(), key, "r-1"); err != nil {
+			t.Error(err)
+		}
+		o := w.get()
+		if o.Intent.Location != "" || o.Intent.ExternalName != "r-1" || o.Annotations[store.AnnotationReconcileNow] == "" {
+			t.Errorf("the intent is %+v with the annotations %v; want no location, the name, and a request for a run", o.Intent, o.Annotations)
+		}
+	})
+}
+
 func TestClearPendingWithANameTakesTheResourceAsCreated(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.o.Naming = external.ByCloud

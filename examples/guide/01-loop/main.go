@@ -42,7 +42,7 @@ func main() {
 	fmt.Println("drifted:   ", <-done)
 	declared.set(map[string]string{"motd": "back at noon\n"})
 	fmt.Println("edited:    ", <-done)
-	declared.set(nil)
+	declared.set(map[string]string{})
 	fmt.Println("undeclared:", <-done)
 	stop()
 	fmt.Println("ended with", <-ended)
@@ -90,6 +90,9 @@ type list struct {
 func (l *list) get(context.Context) (map[string]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.files == nil { // an empty map and no error would remove every file
+		return nil, errors.New("nothing was read")
+	}
 	return l.files, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
@@ -37,6 +38,9 @@ type provider struct {
 func (p provider) create(ctx context.Context, z *Zone) error {
 	return p.quota.Do(ctx, quota.Write, func(ctx context.Context) error {
 		_, err := p.cloud.Create(ctx, p.desired(z))
+		if errors.Is(err, reconciletest.ErrExists) {
+			return fmt.Errorf("%w: %w", external.ErrExists, err) // for ExclusiveCreate
+		}
 		return err
 	})
 }
@@ -132,6 +136,14 @@ func limits(quota.Name) (quota.Limits, error) {
 
 // guide: end
 
+// policy is what may be done about a zone.
+func policy(z *Zone) (external.Policy, error) {
+	if text, ok := z.Annotations[external.PolicyAnnotation]; ok {
+		return external.ParsePolicy(text)
+	}
+	return external.All, nil // the default
+}
+
 func main() {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // the program prints what there is to see
 	ctx, stop := context.WithCancel(context.Background())
@@ -148,34 +160,51 @@ func main() {
 	}
 	inventory := must(dns.inventory(zones))
 
-	changes := make(chan external.Change, 1000)
+	changes := make(chan external.Change, 100)
 	reconciler := must(external.New(zones, inventory.Client(external.ClientFuncs[Spec, struct{}]{
 		CreateFunc: dns.create,
 		UpdateFunc: dns.update,
 		DeleteFunc: func(ctx context.Context, z *Zone) error { return dns.delete(ctx, z.Name) },
 	}), &external.Options[Spec, struct{}]{
-		Naming:  external.ByUs, // a zone's name is its identity
-		Poll:    200 * time.Millisecond,
-		Changes: func(_ context.Context, c external.Change) { changes <- c },
+		Naming:          external.ByUs, // a zone's name is its identity
+		ExclusiveCreate: true,          // a second create of it fails
+		Poll:            200 * time.Millisecond,
+		Policy:          policy,
+		Changes: func(_ context.Context, c external.Change) {
+			if c.Action != "create" {
+				select {
+				case changes <- c:
+				default: // it must not wait
+				}
+			}
+		},
 	}))
-	options := must(quota.Limit(func(reconcile.Request) (*quota.Quota, error) { return dns.quota, nil }, nil))
+	options := must(quota.Limit(func(reconcile.Request) (*quota.Quota, error) { return dns.quota, nil },
+		&reconcile.Options[reconcile.Request]{Workers: 32}))
 	controller := must(reconciler.Controller("", nil, options))
+	check(controller.Watch(inventory.Changed("drift"))) // makes the lists
+	// guide: end
+
+	// guide: prune
+	kinds := func(context.Context) (map[string]bool, error) { return map[string]bool{"zone": true}, nil }
+	pruning := must(reconcile.Each("prune", 300*time.Millisecond, kinds, func(ctx context.Context, _ string, _ *bool) (reconcile.Result, error) {
+		pruned, err := inventory.Prune(ctx, external.Cap{})
+		slog.Info("pruned", "resources", pruned)
+		return reconcile.Result{}, err // a refusal is logged, counted and tried again
+	}, &reconcile.Options[string]{Timeout: time.Hour, Placement: must(lease.NewSingleton(backend, "prune", nil))}))
 	// guide: end
 
 	for i := range 200 {
 		must(zones.Create(ctx, &Zone{Meta: store.Meta{Name: name(i)}, Spec: Spec{TTL: "1h"}}))
 	}
 	var manager reconcile.Manager
-	check(manager.Register(controller, quotas))
+	check(manager.Register(controller, pruning, quotas))
 	ended := make(chan error)
 	go func() { ended <- manager.Run(ctx) }()
 	for i := range 200 {
 		must(zones.WaitReady(ctx, store.Key{Name: name(i)}))
 	}
 	fmt.Println(len(cloud.Truth()), "zones exist after", cloud.Calls("Create"), "creates")
-	for range 200 {
-		<-changes
-	}
 
 	drifted := cloud.Peek(name(7))
 	drifted.Props = map[string]string{"ttl": "1s"}
@@ -187,15 +216,10 @@ func main() {
 	show(<-changes)
 
 	cloud.Put(dns.desired(&Zone{Meta: store.Meta{Name: "forgotten.org", UID: "gone"}}))
-	for range 50 { // the list that is in memory may be older
-		pruned, err := inventory.Prune(ctx, external.Cap{Count: 3})
-		check(err)
-		if len(pruned) > 0 {
-			fmt.Println("pruned", pruned[0].ID, "which is ours by its mark and which nothing declares")
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
+	for cloud.Peek("forgotten.org").ID != "" {
+		time.Sleep(10 * time.Millisecond)
 	}
+	fmt.Println("pruned forgotten.org which is ours by its mark and which nothing declares")
 	fmt.Println(cloud.Calls("refused"), "calls were beyond the quota")
 	stop()
 	fmt.Println("ended with", <-ended)

@@ -187,6 +187,9 @@ func newTracer(path string) (t *tracing.Tracer, flush func() error, err error) {
 func newController(sites *store.Store[Spec, Status], o *reconcile.Options[reconcile.Request]) (*reconcile.ObjectController[Spec, Status], error) {
 	return reconcile.For(sites, func(ctx context.Context, site *Site) (reconcile.Result, error) {
 		reconcile.Logger(ctx).Debug("looking") // the line has the controller, the key, the run's id and the trace's
+		if site.Paused {
+			return reconcile.Result{}, nil
+		}
 		site.Status.Running = site.Spec.Servers
 		site.SetReady()
 		_, err := sites.UpdateStatus(ctx, site)
