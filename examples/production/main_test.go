@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"testing"
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //
 // Negative control: with a remove that declared nothing the zone stayed.
 func TestRowsAreKeptByThreeServers(t *testing.T) {
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	var out bytes.Buffer
 	err := run(t.Context(), "", &out)
 	if errors.Is(err, pgserver.ErrNoBinaries) && os.Getenv("TEND_NEED_POSTGRES") == "" {
