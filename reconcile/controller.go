@@ -155,7 +155,7 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 	if err := c.sources.addSources(sources); err != nil {
 		return fmt.Errorf("reconcile: controller %q: Watch: %w", c.k.name, err)
 	}
-	c.k.post(message{what: sourcesChanged})
+	c.k.wake()
 	return nil
 }
 

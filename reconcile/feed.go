@@ -116,13 +116,13 @@ func (s *sources[K]) removeSource(name string) (ended bool, err error) {
 	f.endLocked(errUnwatched)
 	s.changedLocked()
 	s.k.mu.Unlock()
-	s.k.post(message{what: sourcesChanged}) // its end may be long in coming, and keys wait for it no more
+	s.k.wake() // its end may be long in coming, and keys wait for it no more
 	if done == nil {
 		return true, nil
 	}
 	patience, cancel := context.WithTimeout(ctx, s.k.o.stuckAfter())
 	defer cancel()
-	return waitFor(patience, done), nil
+	return waitFor(patience.Done(), done), nil
 }
 
 var errUnwatched = errors.New("source was removed")
@@ -163,9 +163,7 @@ func (s *sources[K]) unsynced() (what string, why error) {
 		return what, why
 	}
 	for _, cached := range s.k.o.Reads {
-		select {
-		case <-cached.Synced():
-		default:
+		if !closed(cached.Synced()) {
 			return "cache " + cached.Name(), healthOf(cached)
 		}
 	}
@@ -227,7 +225,7 @@ func (f *feed[K]) ended() {
 	}
 	s.removed = slices.DeleteFunc(slices.Clone(s.removed), func(r *feed[K]) bool { return r == f })
 	s.k.mu.Unlock()
-	s.k.post(message{what: sourcesChanged})
+	s.k.wake()
 }
 
 // idleLocked makes a source whose goroutine has ended ready for another start.
@@ -372,7 +370,7 @@ func (f *feed[K]) Synced() {
 	f.synced = f.synced || news
 	f.of.k.mu.Unlock()
 	if news {
-		f.of.k.post(message{what: sourcesChanged})
+		f.of.k.wake()
 	}
 }
 

@@ -47,46 +47,36 @@ type kernel[K comparable] struct {
 	// is for what changes seldom.
 	mu   sync.Mutex              // guards mail, replacing view, parts, and what pool, sources and supervisor say
 	view atomic.Pointer[view[K]] // a change replaces what it points to
-	mail []message               // for the supervisor, in order
-	rung chan struct{}           // capacity 1: there is mail
+	mail []func()                // for the supervisor to call, in order
+	rung chan struct{}           // capacity 1: see wake
 
 	// What Run waits for at its end.
 	work  parts // the sources, the workers and the placement
 	parts parts // what serves them, and hooks
 }
 
-// message is what the supervisor is told.
-type message struct {
-	what  event
-	shard int   // gained: which
-	err   error // lost: why; failed: what
-}
+// wake has the supervisor look at what there is to do: there is mail, a source was added or
+// removed, has synced or ended, or a cache of Options.Reads has synced. It does not wait.
+func (k *kernel[K]) wake() { sleep.Wake(k.rung) }
 
-type event uint8
-
-const (
-	sourcesChanged event = iota // one was added, removed, has synced or ended, or a cache of Options.Reads has synced
-	shardGained
-	shardLost
-	failed // the controller cannot go on
-)
-
-// post tells the supervisor. It does not wait; what is posted when the controller does
-// not run is read when it does.
-func (k *kernel[K]) post(m message) {
+// post has the supervisor call f. It does not wait; what is posted when the controller does
+// not run is called when it does.
+func (k *kernel[K]) post(f func()) {
 	k.mu.Lock()
-	k.mail = append(k.mail, m)
+	k.mail = append(k.mail, f)
 	k.mu.Unlock()
-	sleep.Wake(k.rung)
+	k.wake()
 }
 
-// takeMail empties the mailbox.
-func (k *kernel[K]) takeMail() []message {
+// takeMail calls what was posted. It is for the supervisor's goroutine.
+func (k *kernel[K]) takeMail() {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	m := k.mail
+	mail := k.mail
 	k.mail = nil
-	return m
+	k.mu.Unlock()
+	for _, f := range mail {
+		f()
+	}
 }
 
 // Priorities of what sources add: what was there at the start comes after what

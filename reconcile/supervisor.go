@@ -57,8 +57,8 @@ type supervisor[K comparable] struct {
 	owned   []Cached // made by For: run by the controller itself, unless a Manager runs it
 
 	now     state          // written by the supervisor, guarded by kernel.mu
-	loading map[int]string // the cache that each shard waits for: see loadShard; guarded by kernel.mu
-	leases  LeaseCounts
+	loading map[int]string // the cache that each shard waits for: see loaded; guarded by kernel.mu
+	leases  LeaseCounts    // written by the supervisor, guarded by kernel.mu
 
 	// The supervisor alone has these.
 	errs     []error          // why the controller cannot go on, and what failed while it stopped
@@ -66,7 +66,9 @@ type supervisor[K comparable] struct {
 	gained   []int            // shards whose keys are not listed yet
 	opened   bool             // the workers ran, or it was said what they wait for
 	asked    time.Time        // when the shards were gained whose listing is not logged yet; zero: none
-	told     handovers        // since the last line about them
+	told     LeaseCounts      // what leases was at the last line about it
+	won      []int            // shards since then
+	why      error            // the last shard was lost
 	together <-chan time.Time // for one line about many shards that came or went; nil: none did
 	patience <-chan time.Time // Options.SyncTimeout, while syncing
 }
@@ -108,8 +110,8 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 	}
 	for _, cached := range s.k.o.Reads {
 		s.k.parts.start("cache "+cached.Name(), func() {
-			if waitFor(bg, cached.Synced()) {
-				s.k.post(message{what: sourcesChanged})
+			if waitFor(bg.Done(), cached.Synced()) {
+				s.k.wake()
 			}
 		})
 	}
@@ -117,11 +119,7 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 	s.supervise(ctx)
 	end()
 	err := s.stop(cancel)
-	for _, m := range s.k.takeMail() {
-		if m.what == failed { // while the controller stopped
-			s.take(m)
-		}
-	}
+	s.k.takeMail() // what failed while the controller stopped
 	return errors.Join(append(s.errs, err)...)
 }
 
@@ -163,7 +161,7 @@ func (s *supervisor[K]) placed(ctx context.Context, place lease.Placement) {
 
 // fail ends the controller, which cannot go on.
 func (s *supervisor[K]) fail(err error) {
-	s.k.post(message{what: failed, err: fmt.Errorf("reconcile: controller %q: %w", s.k.name, err)})
+	s.k.post(func() { s.errs = append(s.errs, fmt.Errorf("reconcile: controller %q: %w", s.k.name, err)) })
 }
 
 var errPlacementEnded = errors.New("the placement's Run has returned")
@@ -172,15 +170,20 @@ var errPlacementEnded = errors.New("the placement's Run has returned")
 // one of its keys has, and what the reconciler remembers of them is forgotten: only then
 // may another server have the lease. l is the lease; nil: there is nothing to lose.
 func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease) {
-	release, ok := s.loadShard(ctx, shard)
-	defer release() // after the last run, which reads the caches
-	if !ok {
+	caches := s.k.partialCaches()
+	readies := make([]<-chan struct{}, len(caches))
+	for i, p := range caches {
+		ready, release := p.HoldShard(shard)
+		defer release() // after the last run, which reads the caches
+		readies[i] = ready
+	}
+	if !s.loaded(ctx, shard, caches, readies) {
 		return
 	}
 	h := newHold(ctx, shard, l)
 	held := &s.k.view.Load().holds[shard]
 	held.Store(h)
-	s.k.post(message{what: shardGained, shard: shard})
+	s.k.post(func() { s.gain(shard) })
 
 	<-ctx.Done()
 	held.CompareAndSwap(h, nil) // a placement that does not wait for work may have given the shard again
@@ -191,15 +194,15 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease)
 	mine := func(x *run[K]) bool { return x.hold == h }
 	if stopping {
 		// stop ends them when it is time, unless the lease does not last so long.
-		if allClosed(s.pool.cancelRuns(mine, nil), lease.Gone(ctx)) {
+		if waitFor(lease.Gone(ctx), s.pool.cancelRuns(mine, nil)...) {
 			return
 		}
 		why = lease.ErrLost
 	} else {
-		s.k.post(message{what: shardLost, err: why})
+		s.k.post(func() { s.lose(why) })
 	}
 	cause := fmt.Errorf("reconcile: controller %q: %w: %w", s.k.name, ErrLeaseLost, why)
-	allClosed(s.pool.cancelRuns(mine, cause), nil)
+	waitFor(nil, s.pool.cancelRuns(mine, cause)...)
 	if stopping {
 		return
 	}
@@ -209,30 +212,17 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease)
 	}
 }
 
-// loadShard has the caches hold a shard, and waits until they have all of it: before, no
-// key of the shard may run (promise R4). It reports false if ctx ends first. In any
-// case release is to be called when the last run of the shard has ended.
-func (s *supervisor[K]) loadShard(ctx context.Context, shard int) (release func(), ok bool) {
-	caches := s.k.partialCaches()
-	var readies []<-chan struct{}
-	var releases []func()
-	for _, p := range caches {
-		ready, release := p.HoldShard(shard)
-		readies, releases = append(readies, ready), append(releases, release)
-	}
-	release = func() {
-		for _, f := range releases {
-			f()
-		}
-	}
+// loaded waits until the caches have all of a shard: before, no key of it may run (promise
+// R4). It reports false if ctx ends first.
+func (s *supervisor[K]) loaded(ctx context.Context, shard int, caches []partial, readies []<-chan struct{}) bool {
 	defer s.setLoading(shard, "")
 	for i, ready := range readies {
 		s.setLoading(shard, caches[i].Name())
-		if !waitFor(ctx, ready) {
-			return release, false
+		if !waitFor(ctx.Done(), ready) {
+			return false
 		}
 	}
-	return release, ctx.Err() == nil
+	return ctx.Err() == nil
 }
 
 // setLoading notes which cache a shard waits for; "": none.
@@ -262,18 +252,6 @@ func leased(p lease.Placement) bool {
 	return p != nil && reflect.TypeOf(p) != reflect.TypeOf(lease.EveryServer())
 }
 
-// allClosed waits until all are closed, or reports false if until is before; nil: never.
-func allClosed(all []<-chan struct{}, until <-chan struct{}) bool {
-	for _, ch := range all {
-		select {
-		case <-ch:
-		case <-until:
-			return false
-		}
-	}
-	return true
-}
-
 // supervise does what messages ask for, until ctx ends or the controller cannot go on.
 func (s *supervisor[K]) supervise(ctx context.Context) {
 	tick := time.NewTicker(housekeeping)
@@ -284,9 +262,7 @@ func (s *supervisor[K]) supervise(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.k.rung:
-			for _, m := range s.k.takeMail() {
-				s.take(m)
-			}
+			s.k.takeMail()
 			s.sayHandovers(false)
 		case <-s.together:
 			s.sayHandovers(true)
@@ -301,31 +277,36 @@ func (s *supervisor[K]) supervise(ctx context.Context) {
 	}
 }
 
-// take does what one message asks for; what else follows from it does step.
-func (s *supervisor[K]) take(m message) {
-	switch m.what {
-	case shardGained:
-		s.held++
-		s.gained = append(s.gained, m.shard)
-		s.told.gained = append(s.told.gained, m.shard)
-		if s.asked.IsZero() {
-			s.asked = time.Now()
-		}
-		s.countLease(func(n *LeaseCounts) { n.Won++ })
-	case shardLost:
-		s.held--
-		s.told.lose(m.err)
-		s.countLease(func(n *LeaseCounts) { n.end(m.err) })
-		s.k.dropOthers()
-	case failed:
-		s.errs = append(s.errs, m.err)
+// gain notes that a shard was gained; what follows from it does step.
+func (s *supervisor[K]) gain(shard int) {
+	s.held++
+	s.gained = append(s.gained, shard)
+	s.won = append(s.won, shard)
+	if s.asked.IsZero() {
+		s.asked = time.Now()
 	}
+	s.countLease(func(n *LeaseCounts) { n.Won++ })
+}
+
+// lose notes the end of a hold. One that is given back because the controller stops is
+// not noted.
+func (s *supervisor[K]) lose(why error) {
+	s.held--
+	s.countLease(func(n *LeaseCounts) {
+		if errors.Is(why, lease.ErrLost) {
+			n.Lost++
+			s.why = why
+		} else {
+			n.HandedOver++
+		}
+	})
+	s.k.dropOthers()
 }
 
 // sayHandovers logs which shards came and went: those of a second in one line.
 func (s *supervisor[K]) sayHandovers(now bool) {
 	place := s.k.placementOf()
-	if !s.told.any() || !leased(place) {
+	if s.leases == s.told || !leased(place) {
 		return
 	}
 	if !now && place.Shards() > 1 {
@@ -334,8 +315,9 @@ func (s *supervisor[K]) sayHandovers(now bool) {
 		}
 		return
 	}
-	s.k.sayHandovers(ungrouped(place), s.told, s.held)
-	s.told, s.together = handovers{}, nil
+	others := LeaseCounts{Lost: s.leases.Lost - s.told.Lost, HandedOver: s.leases.HandedOver - s.told.HandedOver}
+	s.k.sayHandovers(ungrouped(place), s.won, others, s.why, s.held)
+	s.told, s.won, s.together = s.leases, nil, nil
 }
 
 func (s *supervisor[K]) countLease(f func(*LeaseCounts)) {
@@ -516,27 +498,5 @@ func (s *supervisor[K]) retryParked() {
 		if e.State == queue.StateParked && now.Sub(e.Since) >= limit-rand.N(limit/5) {
 			_ = s.k.q.AddWith(e.Key, queue.AddOptions{Urgent: true, Replace: true, Priority: bandInitial, Reason: "slow resync"})
 		}
-	}
-}
-
-// LeaseCounts says how often shards came and went; a singleton has one. All is
-// zero without a lease.
-type LeaseCounts struct {
-	Won uint64 `json:"won"`
-	// HandedOver were given up, by their own server, for another that is to have
-	// them.
-	HandedOver uint64 `json:"handedOver"`
-	// Lost were taken away: the lease could not be renewed in time, its record
-	// was removed, or a host that elects by itself (lease.Manual) said so.
-	Lost uint64 `json:"lost"`
-}
-
-// end counts the end of a hold. One that is given back because the controller
-// stops is neither.
-func (n *LeaseCounts) end(cause error) {
-	if errors.Is(cause, lease.ErrLost) {
-		n.Lost++
-	} else {
-		n.HandedOver++
 	}
 }

@@ -76,7 +76,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what fails while a controller stops is dropped",
-		File: "reconcile/supervisor.go", Old: "if m.what == failed { //", New: "if m.what == failed && !BROKEN { //",
+		File: "reconcile/supervisor.go", Old: "\ts.k.takeMail() // what failed", New: "\tif !BROKEN {\n\t\ts.k.takeMail()\n\t} // what failed",
 		Package: "reconcile", Test: "TestWhatFailsWhileAControllerStopsIsReturned",
 	},
 	{
@@ -613,12 +613,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "keys of a gained shard do not wait for its list",
-		File: "reconcile/supervisor.go", Old: "if !waitFor(ctx, ready) {", New: "if !BROKEN && !waitFor(ctx, ready) {",
+		File: "reconcile/supervisor.go", Old: "if !waitFor(ctx.Done(), ready) {", New: "if !BROKEN && !waitFor(ctx.Done(), ready) {",
 		Package: "reconcile", Test: "TestKeysOfAGainedShardWaitForItsList",
 	},
 	{
 		Name: "a lost shard is forgotten before its last run has ended",
-		File: "reconcile/supervisor.go", Old: "\twhy := context.Cause(ctx)\n", New: "\tif BROKEN {\n\t\trelease()\n\t}\n\twhy := context.Cause(ctx)\n",
+		File: "reconcile/supervisor.go", Old: "\t\treadies[i] = ready\n", New: "\t\tif BROKEN {\n\t\t\tcontext.AfterFunc(ctx, release)\n\t\t}\n\t\treadies[i] = ready\n",
 		Package: "reconcile", Test: "TestShardsMoveWhileObjectsChange",
 	},
 	{
@@ -975,7 +975,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "one of several caches gives a lost shard up",
-		File: "reconcile/supervisor.go", Old: "\t\tfor _, f := range releases {\n", New: "\t\tfor at, f := range releases {\n\t\t\tif BROKEN && at > 0 {\n\t\t\t\tbreak\n\t\t\t}\n",
+		File: "reconcile/supervisor.go", Old: "\t\tdefer release() // after", New: "\t\tif !BROKEN || i == 0 {\n\t\t\tdefer release()\n\t\t} // after",
 		Package: "reconcile", Test: "TestShardIsOfAllCachesOfItsController",
 	},
 	{
@@ -1260,7 +1260,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a lease that was lost is said to be given up",
-		File: "reconcile/milestones.go", Old: "if errors.Is(why, lease.ErrLost) {", New: "if errors.Is(why, lease.ErrLost) && !BROKEN {",
+		File: "reconcile/supervisor.go", Old: "if errors.Is(why, lease.ErrLost) {", New: "if errors.Is(why, lease.ErrLost) && !BROKEN {",
 		Package: "reconcile", Test: "TestALostLeaseIsAWarning",
 	},
 	{
@@ -1315,7 +1315,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a runner that was stopped is not waited for",
-		File: "reconcile/manager.go", Old: "if waitFor(limit, mb.done) {", New: "if BROKEN || waitFor(limit, mb.done) {",
+		File: "reconcile/manager.go", Old: "if waitFor(limit.Done(), mb.done) {", New: "if BROKEN || waitFor(limit.Done(), mb.done) {",
 		Package: "reconcile", Test: "TestStoppedRunnersErrorIsThatOfStop",
 	},
 	{
@@ -1380,7 +1380,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a lease's next life does not wait for the runs of the last",
-		File: "reconcile/supervisor.go", Old: "\tallClosed(s.pool.cancelRuns(mine, cause), nil)\n", New: "\tended := s.pool.cancelRuns(mine, cause)\n\tif !BROKEN {\n\t\tallClosed(ended, nil)\n\t}\n",
+		File: "reconcile/supervisor.go", Old: "\twaitFor(nil, s.pool.cancelRuns(mine, cause)...)\n", New: "\tended := s.pool.cancelRuns(mine, cause)\n\tif !BROKEN {\n\t\twaitFor(nil, ended...)\n\t}\n",
 		Package: "reconcile", Test: "TestLeaseLostAndWonAgainNeverGivesTwoLiveRuns",
 	},
 	{
@@ -2040,7 +2040,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "Unwatch waits for a source however long it goes on",
-		File: "reconcile/feed.go", Old: "patience, cancel := context.WithTimeout(ctx, s.k.o.stuckAfter())\n\tdefer cancel()\n\treturn waitFor(patience, done), nil", New: "patience, cancel := context.WithTimeout(ctx, s.k.o.stuckAfter())\n\tif BROKEN {\n\t\tpatience = ctx\n\t}\n\tdefer cancel()\n\treturn waitFor(patience, done), nil",
+		File: "reconcile/feed.go", Old: "patience, cancel := context.WithTimeout(ctx, s.k.o.stuckAfter())\n\tdefer cancel()\n\treturn waitFor(patience.Done(), done), nil", New: "patience, cancel := context.WithTimeout(ctx, s.k.o.stuckAfter())\n\tif BROKEN {\n\t\tpatience = ctx\n\t}\n\tdefer cancel()\n\treturn waitFor(patience.Done(), done), nil",
 		Package: "reconcile", Test: "TestSourceThatRemovesItselfEnds",
 	},
 	{
