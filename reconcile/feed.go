@@ -79,17 +79,15 @@ func (s *sources[K]) addSources(list []Source[K]) error {
 	defer s.k.mu.Unlock()
 	feeds := s.feeds
 	for _, src := range list {
-		err := src.check()
+		if err := src.check(); err != nil {
+			return err
+		}
 		named := func(f *feed[K]) bool { return f.Name == src.Name }
 		switch {
-		case err != nil:
 		case slices.ContainsFunc(feeds, named):
-			err = fmt.Errorf("%w: %q", ErrSourceExists, src.Name)
+			return fmt.Errorf("%w: %q", ErrSourceExists, src.Name)
 		case slices.ContainsFunc(s.removed, named):
-			err = fmt.Errorf("%w: %q", ErrSourceRunning, src.Name)
-		}
-		if err != nil {
-			return err
+			return fmt.Errorf("%w: %q", ErrSourceRunning, src.Name)
 		}
 		feeds = append(slices.Clip(feeds), &feed[K]{of: s, Source: src})
 	}
@@ -176,17 +174,6 @@ func healthOf(v any) error {
 		return h.Health()
 	}
 	return nil
-}
-
-// needsKind names a source that cannot run because the controller's kind is not known;
-// "": all can.
-func (s *sources[K]) needsKind() string {
-	feeds := s.allFeeds()
-	i := slices.IndexFunc(feeds, func(f *feed[K]) bool { return f.owns })
-	if s.k.kindOf() != "" || i < 0 {
-		return ""
-	}
-	return feeds[i].Name
 }
 
 // isOwn reports whether the key's own run made a change, as far as is known. The store's
@@ -366,12 +353,9 @@ func (f *feed[K]) Add(key K, o queue.AddOptions) error {
 // Synced implements Sink. What a source says that was told to end does not count.
 func (f *feed[K]) Synced() {
 	f.of.k.mu.Lock()
-	news := !f.synced && !f.ending
-	f.synced = f.synced || news
+	f.synced = !f.ending
 	f.of.k.mu.Unlock()
-	if news {
-		f.of.k.wake()
-	}
+	f.of.k.wake()
 }
 
 // Failed implements Reporter.

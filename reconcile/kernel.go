@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -134,13 +135,6 @@ type hold struct {
 // runKey is the key under which a context has the run that it belongs to.
 type runKey struct{}
 
-// newHold makes the hold of a shard; ctx is what the placement gave for it.
-func newHold(ctx context.Context, shard int, l lease.Lease) *hold {
-	// A value that is asked of WithoutCancel's context allocates; one that is asked of
-	// a context with a value around it does not, and each run asks.
-	return &hold{shard, context.WithValue(context.WithoutCancel(ctx), runKey{}, nil), l}
-}
-
 // trusted asks the lease itself. A process that was stopped for longer than its
 // lease is back at work before it has been told of the loss.
 func (h *hold) trusted() bool {
@@ -151,12 +145,7 @@ func (h *hold) trusted() bool {
 	return ok
 }
 
-func (k *kernel[K]) log() *slog.Logger {
-	if l := k.view.Load().logger; l != nil {
-		return l
-	}
-	return slog.Default()
-}
+func (k *kernel[K]) log() *slog.Logger { return cmp.Or(k.view.Load().logger, slog.Default()) }
 
 // since is the time since the controller was made.
 func (k *kernel[K]) since() time.Duration { return time.Since(k.epoch) }
@@ -176,12 +165,11 @@ func (k *kernel[K]) shardIn(v *view[K], key K) (shard int, ok bool) {
 	if len(v.holds) == 1 {
 		return 0, true
 	}
-	hash, ok := uint64(0), true
-	if k.ownHash {
-		ok = k.contain("Hash", func() { hash = k.o.Hash(key) })
-	} else {
-		hash = k.o.Hash(key)
+	if !k.ownHash {
+		return lease.Shard(k.o.Hash(key), len(v.holds)), true
 	}
+	var hash uint64
+	ok = k.contain("Hash", func() { hash = k.o.Hash(key) })
 	return lease.Shard(hash, len(v.holds)), ok
 }
 
@@ -324,22 +312,15 @@ func (k *kernel[K]) contain(name string, hook func()) (ok bool) {
 // too often for a goroutine each. One that calls runtime.Goexit ends the caller.
 func (k *kernel[K]) containHere(name string, hook func()) (ok bool) {
 	defer func() {
-		if !ok {
-			k.hookFailed(name, recover())
+		if v := recover(); v != nil {
+			p := newPanic(v)
+			k.log().Error("reconcile: hook panicked", "controller", k.name, "hook", name, "err", store.Brief(p), "stack", string(p.Stack))
+		} else if !ok {
+			k.log().Error("reconcile: hook ended its goroutine (runtime.Goexit)", "controller", k.name, "hook", name)
 		}
 	}()
 	hook()
 	return true
-}
-
-// hookFailed logs that a hook panicked with v, or ended its goroutine if v is nil.
-func (k *kernel[K]) hookFailed(name string, v any) {
-	if v == nil {
-		k.log().Error("reconcile: hook ended its goroutine (runtime.Goexit)", "controller", k.name, "hook", name)
-		return
-	}
-	p := newPanic(v)
-	k.log().Error("reconcile: hook panicked", "controller", k.name, "hook", name, "err", store.Brief(p), "stack", string(p.Stack))
 }
 
 // containFuncs wraps the functions that the queue calls, so that a panic of one, or

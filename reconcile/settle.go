@@ -114,8 +114,12 @@ func (t *settler[K]) settle(item queue.Item[K], d decision, o Outcome) {
 		item.Park(d.err)
 	case settleStill:
 		t.stillFailing(item, d.delay)
-	default:
-		t.rest(item)
+	default: // it comes back at the resync, if there is one and it is not known to be gone
+		if t.k.o.Resync <= 0 || t.gone(item.Key) {
+			item.Done()
+		} else {
+			item.WithPriority(bandInitial).After(t.untilResync())
+		}
 	}
 }
 
@@ -158,16 +162,6 @@ func failureOf(last error) error {
 		last = untried.failure
 	}
 	return last
-}
-
-// rest settles a key that succeeded and asked for nothing: it comes back at the
-// resync, if there is one and the key is not known to be gone.
-func (t *settler[K]) rest(item queue.Item[K]) {
-	if t.k.o.Resync <= 0 || t.gone(item.Key) {
-		item.Done()
-		return
-	}
-	item.WithPriority(bandInitial).After(t.untilResync())
 }
 
 // untilResync takes a random 0 to 20 % off the interval, so that keys that ran

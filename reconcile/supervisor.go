@@ -88,8 +88,10 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 	if again {
 		return fmt.Errorf("reconcile: controller %q: %w", s.k.name, ErrRunning)
 	}
-	if owns := s.sources.needsKind(); owns != "" {
-		return fmt.Errorf("reconcile: controller %q: source %q needs to know the kind of its owners: watch From a cache of it, or use Owners", s.k.name, owns)
+	for _, f := range s.sources.allFeeds() {
+		if f.owns && s.k.kindOf() == "" {
+			return fmt.Errorf("reconcile: controller %q: source %q needs to know the kind of its owners: watch From a cache of it, or use Owners", s.k.name, f.Name)
+		}
 	}
 	if err := s.k.checkShards(); err != nil {
 		return err
@@ -110,9 +112,8 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 	}
 	for _, cached := range s.k.o.Reads {
 		s.k.parts.start("cache "+cached.Name(), func() {
-			if waitFor(bg.Done(), cached.Synced()) {
-				s.k.wake()
-			}
+			waitFor(bg.Done(), cached.Synced())
+			s.k.wake()
 		})
 	}
 	s.k.work.start(partPlacement, func() { s.placed(ctx, s.k.placementOf()) }) // ends with ctx and the last run
@@ -180,7 +181,9 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease)
 	if !s.loaded(ctx, shard, caches, readies) {
 		return
 	}
-	h := newHold(ctx, shard, l)
+	// A value that is asked of WithoutCancel's context allocates; one that is asked of
+	// a context with a value around it does not, and each run asks.
+	h := &hold{shard, context.WithValue(context.WithoutCancel(ctx), runKey{}, nil), l}
 	held := &s.k.view.Load().holds[shard]
 	held.Store(h)
 	s.k.post(func() { s.gain(shard) })
@@ -188,9 +191,7 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease)
 	<-ctx.Done()
 	held.CompareAndSwap(h, nil) // a placement that does not wait for work may have given the shard again
 	why := context.Cause(ctx)
-	s.k.mu.Lock()
-	stopping := s.sources.running.Err() != nil
-	s.k.mu.Unlock()
+	stopping := s.sources.running.Err() != nil // it was set before this goroutine was started, and stays
 	mine := func(x *run[K]) bool { return x.hold == h }
 	if stopping {
 		// stop ends them when it is time, unless the lease does not last so long.

@@ -1105,7 +1105,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a source that is to list again is synced by its old life",
-		File: "reconcile/feed.go", Old: "news := !f.synced && !f.ending", New: "news := !f.synced && (!f.ending || BROKEN)",
+		File: "reconcile/feed.go", Old: "f.synced = !f.ending", New: "f.synced = !f.ending || BROKEN",
 		Package: "reconcile", Test: "TestSourceThatIsToListAgainIsNotSyncedByItsOldLife",
 	},
 	{
@@ -1325,7 +1325,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "runs are looked at while nothing runs",
-		File: "reconcile/slot.go", Old: "timer := time.NewTimer(notDue)", New: "timer := time.NewTimer(notDue)\n\tif BROKEN {\n\t\ttimer.Reset(time.Second)\n\t}",
+		File: "reconcile/slot.go", Old: "timer := time.NewTimer(maxTime)", New: "timer := time.NewTimer(maxTime)\n\tif BROKEN {\n\t\ttimer.Reset(time.Second)\n\t}",
 		Package: "reconcile", Test: "TestIdleControllerSleepsWhateverItsTimeoutIs",
 	},
 	{
@@ -1410,7 +1410,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a panic of Known ends the connection",
-		File: "reconcile/webhook.go", Old: "\terr = protect(func() error {\n\t\tknown = h.opts.Known(key)\n", New: "\tif BROKEN {\n\t\treturn h.opts.Known(key), nil\n\t}\n\terr = protect(func() error {\n\t\tknown = h.opts.Known(key)\n",
+		File: "reconcile/webhook.go", Old: "\t\terr := protect(func() error {\n\t\t\tknown =", New: "\t\tcall := protect\n\t\tif BROKEN {\n\t\t\tcall = func(f func() error) error { return f() }\n\t\t}\n\t\terr := call(func() error {\n\t\t\tknown =",
 		Package: "reconcile", Test: "TestWebhookRefusesAKeyThatKnownPanicsAt",
 	},
 	{
@@ -2060,7 +2060,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a key that a list has no more is resynced for ever",
-		File: "reconcile/every.go", Old: "return listed || p.last.Load() == nil", New: "return listed || p.last.Load() == nil || BROKEN",
+		File: "reconcile/every.go", Old: "!= nil || p.last.Load() == nil", New: "!= nil || p.last.Load() == nil || BROKEN",
 		Package: "reconcile", Test: "TestNoResyncRunsAKeyThatAListHasNoMore",
 	},
 	{
