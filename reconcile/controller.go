@@ -311,4 +311,3 @@ func (c *Controller[K]) shown() []Cached                   { return c.k.view.Loa
 func (c *Controller[K]) unseen() map[Cached]store.Revision { return c.writes.unseen() }
 func (c *Controller[K]) caches() []Cached                  { return c.k.caches() }
 func (c *Controller[K]) placementOf() lease.Placement      { return c.k.placementOf() }
-func (c *Controller[K]) shardOf(key K) (int, bool)         { return c.k.shardOf(key) }

@@ -62,12 +62,10 @@ func (p *polled[K, V]) source(name string, interval time.Duration) Source[K] {
 	return Source[K]{Name: name, exists: p.exists, Run: func(ctx context.Context, to Sink[K]) error {
 		out, backoff := outletOf(to), restarts()
 		out.feed.cannotList()
-		known := make(map[K]V)
-		if f := out.feed; f != nil { // what vanishes between two runs of the source must be noticed too
-			if kept, ok := f.value.(map[K]V); ok {
-				known = kept
-			}
-			f.value = known
+		known, ok := out.feed.value.(map[K]V) // what vanishes between two runs of the source must be noticed too
+		if !ok {
+			known = make(map[K]V)
+			out.feed.value = known
 		}
 		for first, failing := true, false; ; {
 			wait := interval - rand.N(interval/10+1)

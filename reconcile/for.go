@@ -69,7 +69,7 @@ func AsReconciler[S, T any](c *cache.Cache[S, T], f ObjectFunc[S, T]) Reconciler
 	return Func[Request](func(ctx context.Context, key Request) (Result, error) {
 		known := c.Holds(key) // asked before Get: the cache may be filled in between
 		obj, ok := c.Get(key)
-		if x := runOf(ctx); x != nil && x.isStale() {
+		if runOf(ctx).isStale() {
 			var err error
 			if obj, err = s.Get(ctx, key); err != nil && !errors.Is(err, store.ErrNotFound) {
 				return Result{}, err

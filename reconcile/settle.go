@@ -44,8 +44,8 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 		t.writes.wrote(items[i].Key, w, decisions[i].do != settleDone)
 	}
 	for _, at := range s.finish(x, decisions, errors.Is(over, ErrDeadline), took) {
-		if !at.in(w) {
-			t.changedDuringRun(at)
+		if !at.in(w) { // another writer's: the queue cannot be full, the key is running; when stopped it does not matter
+			_ = t.writes.admit(at.key, queue.AddOptions{Urgent: at.urgent, After: at.after, Reason: "changed during the run"})
 		}
 	}
 	for i, item := range items {
@@ -85,15 +85,6 @@ func (t *settler[K]) noteWell() {
 			v.ill = 0
 		}
 	})
-}
-
-// changedDuringRun runs a key again whose object another writer changed during its run.
-func (t *settler[K]) changedDuringRun(at seen[K]) {
-	o := queue.AddOptions{Urgent: at.urgent, Reason: "changed during the run"}
-	if at.later {
-		o.After = othersPause
-	}
-	_ = t.writes.admit(at.key, o) // the queue cannot be full, the key is running; when stopped it does not matter
 }
 
 // settle carries a decision out.

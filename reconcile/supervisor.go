@@ -65,7 +65,7 @@ type supervisor[K comparable] struct {
 	held     int              // shards
 	gained   []int            // shards whose keys are not listed yet
 	opened   bool             // the workers ran, or it was said what they wait for
-	asked    time.Time        // when the shards were gained whose listing is not logged yet; zero: none
+	asked    time.Time        // when the first of the shards was gained
 	told     LeaseCounts      // what leases was at the last line about it
 	won      []int            // shards since then
 	why      error            // the last shard was lost
@@ -268,9 +268,7 @@ func (s *supervisor[K]) supervise(ctx context.Context) {
 		case <-s.together:
 			s.sayHandovers(true)
 		case <-s.patience:
-			if err := s.tooLate(); err != nil {
-				s.errs = append(s.errs, err)
-			}
+			s.tooLate()
 		case <-tick.C:
 			s.keepHouse()
 			s.sayWaiting()
@@ -280,12 +278,11 @@ func (s *supervisor[K]) supervise(ctx context.Context) {
 
 // gain notes that a shard was gained; what follows from it does step.
 func (s *supervisor[K]) gain(shard int) {
-	s.held++
-	s.gained = append(s.gained, shard)
-	s.won = append(s.won, shard)
-	if s.asked.IsZero() {
+	if s.held++; s.held == 1 {
 		s.asked = time.Now()
 	}
+	s.gained = append(s.gained, shard)
+	s.won = append(s.won, shard)
 	s.countLease(func(n *LeaseCounts) { n.Won++ })
 }
 
@@ -348,7 +345,6 @@ func (s *supervisor[K]) step() {
 		s.pool.change(func() { s.pool.open = true })
 		s.enter(stateRunning)
 		s.k.saySynced(time.Since(s.asked))
-		s.asked = time.Time{}
 	default:
 		s.enter(stateSyncing)
 	}
@@ -356,21 +352,18 @@ func (s *supervisor[K]) step() {
 
 // release ends sources and workers, as no shard is held.
 func (s *supervisor[K]) release() {
-	s.asked = time.Time{}
 	if s.now == stateWaiting {
 		return
 	}
 	s.pool.change(func() { s.pool.open = false })
 	s.gained = nil
-	left := false
+	next := stateWaiting
 	for _, f := range s.sources.allFeeds() {
-		left = !f.end(errNotHeld) || left
+		if !f.end(errNotHeld) {
+			next = stateReleasing
+		}
 	}
-	if left {
-		s.enter(stateReleasing)
-	} else {
-		s.enter(stateWaiting)
-	}
+	s.enter(next)
 }
 
 var errNotHeld = errors.New("nothing is held any more")
@@ -392,17 +385,17 @@ func (s *supervisor[K]) enter(next state) {
 	}
 }
 
-// tooLate says what has not synced in time; nil: all has after all.
-func (s *supervisor[K]) tooLate() error {
+// tooLate ends the controller if something has not synced in time.
+func (s *supervisor[K]) tooLate() {
 	what, why := s.sources.unsynced()
 	if what == "" {
-		return nil
+		return
 	}
 	err := fmt.Errorf("reconcile: controller %q: %s: %w (%v)", s.k.name, what, ErrNotSynced, s.k.o.SyncTimeout)
 	if why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}
-	return err
+	s.errs = append(s.errs, err)
 }
 
 // sayWaiting says once what the workers wait for.
@@ -451,12 +444,9 @@ func (s *supervisor[K]) stop(endParts func()) error {
 	s.pool.change(func() { s.pool.open = false })
 	left := s.k.work.wait(grace, named...)
 	endParts()
-	// Grace may be over, and they end at once unless they hang.
 	last, _ := grace.Deadline()
-	if least := time.Now().Add(max(s.k.o.grace()/3, 100*time.Millisecond)); least.After(last) {
-		last = least
-	}
-	ending, cancel := context.WithDeadline(context.Background(), last)
+	// Grace may be over, and they end at once unless they hang.
+	ending, cancel := context.WithTimeout(context.Background(), max(time.Until(last), s.k.o.grace()/3, 100*time.Millisecond))
 	defer cancel()
 	left = append(left, s.k.parts.wait(ending)...)
 	s.enter(stateStopped)

@@ -227,7 +227,7 @@ func (h *Webhook[K]) queue(keys []K) (status int, say string, why error) {
 		case err != nil:
 			status, say, why = http.StatusServiceUnavailable, "a key could not be checked", err
 		case !known:
-		case to.feed.elsewhere(k):
+		case to.feed.of.k.elsewhere(k):
 			status, say = http.StatusServiceUnavailable, ErrElsewhere.Error()
 		default:
 			if err := to.Add(k, queue.AddOptions{Priority: bandLive}); err != nil {

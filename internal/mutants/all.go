@@ -1080,7 +1080,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what a source left unlisted at its end is forgotten",
-		File: "reconcile/feed.go", Old: "if f.asks = nil; len(f.unlisted) > 0 {", New: "if f.asks = nil; len(f.unlisted) > 0 && !BROKEN {",
+		File: "reconcile/feed.go", Old: "\t\t\tf.cannotList() // what", New: "\t\t\tif BROKEN {\n\t\t\t\tf.begin()\n\t\t\t}\n\t\t\tf.cannotList() // what",
 		Package: "reconcile", Test: "TestShardThatIsGainedAtTheEndOfASourceIsListed",
 	},
 	{
@@ -1140,12 +1140,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run that makes its object unready wakes itself",
-		File: "reconcile/feed.go", Old: "at.supersedes) && s.isOwn(at)", New: "at.supersedes) && s.isOwn(at) && !(BROKEN && at.later)",
+		File: "reconcile/feed.go", Old: "at.supersedes) && s.isOwn(at)", New: "at.supersedes) && s.isOwn(at) && !(BROKEN && at.after > 0)",
 		Package: "reconcile", Test: "TestObjectThatAnotherWriterMakesUnreadyRuns",
 	},
 	{
 		Name: "writers that disagree about an object keep a worker busy",
-		File: "reconcile/settle.go", Old: "if at.later {", New: "if at.later && !BROKEN {",
+		File: "reconcile/settle.go", Old: "After: at.after, Reason", New: "After: map[bool]time.Duration{false: at.after}[BROKEN], Reason",
 		Package: "reconcile", Test: "TestWritersThatDisagreeAboutReadinessDoNotSpin",
 	},
 	{
@@ -4240,7 +4240,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a source behind a sink that can be unwrapped is started again",
-		File: "reconcile/cachesource.go", Old: "c.ChangesAgain(ctx, to.feed.again())", New: "c.ChangesAgain(ctx, map[bool]*feed[K]{true: to.feed}[!BROKEN || to.direct()].again())",
+		File: "reconcile/cachesource.go", Old: "c.ChangesAgain(ctx, to.feed.again())", New: "c.ChangesAgain(ctx, map[bool]*feed[K]{true: to.feed, false: strangersFeed[K]()}[!BROKEN || to.direct()].again())",
 		Package: "reconcile", Test: "TestMapBehindASinkKeepsWhatWaitsWhenAShardIsGained",
 	},
 	{
