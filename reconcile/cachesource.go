@@ -73,14 +73,14 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 					return AddWaiting(ctx, to, ch.Key, initial)
 				}
 				at := seen[Request]{key: ch.Key, cache: c, rev: revisionOf(ch)}
-				defer out.feed.took(at) // after the question whose write it was has been answered
+				defer out.feed.of.writes.show(at) // after the question whose write it was has been answered
 				switch {
 				case ch.Initial:
 					return AddWaiting(ctx, to, ch.Key, initial)
 				case o.When(ch):
 					at.urgent, at.supersedes = o.Urgent(ch), supersedes(ch)
 				case o.ByOthers != nil && o.ByOthers(ch):
-					at.later = true
+					at.after = othersPause
 				default:
 					return nil
 				}

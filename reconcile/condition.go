@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
 
@@ -73,10 +72,8 @@ type AdaptSnapshot struct {
 // besides the queue.
 type condition struct {
 	Snapshot
-	place  lease.Placement // nil: it runs everywhere
-	held   []bool          // by shard: this server runs its keys
-	health error           // what Controller.Health says
-	ready  error           // what Controller.Ready says
+	health error // what Controller.Health says
+	ready  error // what Controller.Ready says
 }
 
 func (s *supervisor[K]) condition() condition {
@@ -84,7 +81,7 @@ func (s *supervisor[K]) condition() condition {
 	v := s.k.view.Load()
 	now, feeds, removed := s.now, s.sources.feeds, s.sources.removed
 	stopped := s.pool.stops && now < stateDraining // by the program
-	c := condition{place: v.place}
+	var c condition
 	if v.leased {
 		c.Leases = s.leases
 	}
@@ -94,12 +91,11 @@ func (s *supervisor[K]) condition() condition {
 	}
 	s.k.mu.Unlock()
 	c.Placement = "on every server"
-	if c.place != nil {
-		c.Placement = c.place.String()
+	if v.place != nil {
+		c.Placement = v.place.String()
 	}
 	for i := range v.holds {
-		c.held = append(c.held, v.holds[i].Load() != nil)
-		if c.held[i] {
+		if v.holds[i].Load() != nil {
 			c.Held++
 		}
 	}
@@ -107,7 +103,7 @@ func (s *supervisor[K]) condition() condition {
 	c.Queue = s.k.q.Stats().States
 	c.Runs, _ = s.pool.totals()
 
-	unplaced := healthOf(ungrouped(c.place)) // the store of its leases
+	unplaced := healthOf(ungrouped(v.place)) // the store of its leases
 	ill := []error{unplaced}
 	if stopped {
 		ill = append(ill, errStopped)

@@ -95,8 +95,7 @@ func build[K comparable](name string, r any, o *Options[K], batch bool) (*Contro
 	k.work = parts{&k.mu, make(map[chan struct{}]string)}
 	k.parts = parts{&k.mu, make(map[chan struct{}]string)}
 	w := &pendingWrites[K]{k: k, of: make(map[K]*pendingWrite), shown: make(map[Cached]store.Revision)}
-	p := &pool[K]{k: k, settler: settler[K]{k, w}, alarm: newAlarm(), want: k.o.Workers, slots: make(map[*slot[K]]struct{})}
-	p.late = fmt.Errorf("reconcile: controller %q: %w of %v", name, ErrDeadline, k.o.Timeout)
+	p := &pool[K]{k: k, settler: settler[K]{k, w}, alarm: &alarm{signal: make(chan struct{}, 1)}, want: k.o.Workers, slots: make(map[*slot[K]]struct{})}
 	from := &sources[K]{k: k, writes: w, pool: p}
 	c := &Controller[K]{k: k, writes: w, pool: p, sources: from}
 	c.supervisor = supervisor[K]{k: k, writes: w, pool: p, sources: from, loading: make(map[int]string)}
@@ -123,9 +122,7 @@ func (c *Controller[K]) setPlacement(p lease.Placement) error {
 		}
 		c.k.o.Hash = hash
 	}
-	c.k.mu.Lock()
-	defer c.k.mu.Unlock()
-	c.k.changeViewLocked(func(v *view[K]) {
+	c.k.changeView(func(v *view[K]) {
 		v.place = p
 		if len(v.holds) != shards {
 			v.holds = make([]atomic.Pointer[hold], shards)
@@ -144,9 +141,7 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 	if err := c.made(); err != nil {
 		return fmt.Errorf("%w: Watch", err)
 	}
-	c.k.mu.Lock()
-	began := c.sources.running != nil
-	c.k.mu.Unlock()
+	began := c.startable() != nil
 	for _, src := range sources {
 		if p, ok := src.cache.(partial); ok && began && p.Shards() > 0 {
 			return fmt.Errorf("reconcile: controller %q: Watch: cache %q holds shards: watch it before Run", c.k.name, p.Name())
@@ -155,7 +150,7 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 	if err := c.sources.addSources(sources); err != nil {
 		return fmt.Errorf("reconcile: controller %q: Watch: %w", c.k.name, err)
 	}
-	c.k.post(message{what: sourcesChanged})
+	c.k.wake()
 	return nil
 }
 
@@ -316,4 +311,3 @@ func (c *Controller[K]) shown() []Cached                   { return c.k.view.Loa
 func (c *Controller[K]) unseen() map[Cached]store.Revision { return c.writes.unseen() }
 func (c *Controller[K]) caches() []Cached                  { return c.k.caches() }
 func (c *Controller[K]) placementOf() lease.Placement      { return c.k.placementOf() }
-func (c *Controller[K]) shardOf(key K) (int, bool)         { return c.k.shardOf(key) }

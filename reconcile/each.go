@@ -40,24 +40,11 @@ func Each[K comparable, V any](name string, interval time.Duration, list func(ct
 		return nil, fmt.Errorf("reconcile: Each(%q): no function", name)
 	}
 	p := &polled[K, V]{list: list, all: true, same: func(a, b V) bool { return reflect.DeepEqual(a, b) }}
-	c, err := New(name, &each[K, V]{f, p}, o)
+	c, err := New(name, Func[K](func(ctx context.Context, key K) (Result, error) {
+		return f(ctx, key, p.value(key))
+	}), o)
 	if err != nil {
 		return nil, err
 	}
 	return c, c.Watch(p.source(name, interval))
-}
-
-// each is the reconciler of [Each].
-type each[K comparable, V any] struct {
-	f    EachFunc[K, V]
-	want *polled[K, V]
-}
-
-// Reconcile implements Reconciler.
-func (e *each[K, V]) Reconcile(ctx context.Context, key K) (Result, error) {
-	want, listed := e.want.value(key)
-	if !listed {
-		return e.f(ctx, key, nil)
-	}
-	return e.f(ctx, key, &want)
 }

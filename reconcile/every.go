@@ -40,18 +40,19 @@ type polled[K comparable, V any] struct {
 	last atomic.Pointer[map[K]V] // the latest list, which is not written to; nil: none yet
 }
 
-// value is the value of a key in the latest list.
-func (p *polled[K, V]) value(key K) (v V, listed bool) {
+// value is a copy of the value of a key in the latest list; nil: that does not have the key.
+func (p *polled[K, V]) value(key K) *V {
 	if last := p.last.Load(); last != nil {
-		v, listed = (*last)[key]
+		if v, listed := (*last)[key]; listed {
+			return &v
+		}
 	}
-	return v, listed
+	return nil
 }
 
 // exists reports whether the latest list has the key; before the first one it may.
 func (p *polled[K, V]) exists(key K) bool {
-	_, listed := p.value(key)
-	return listed || p.last.Load() == nil
+	return p.value(key) != nil || p.last.Load() == nil
 }
 
 // source calls the list at once and then after each interval, less a random 0 to 10 %. A
@@ -61,12 +62,10 @@ func (p *polled[K, V]) source(name string, interval time.Duration) Source[K] {
 	return Source[K]{Name: name, exists: p.exists, Run: func(ctx context.Context, to Sink[K]) error {
 		out, backoff := outletOf(to), restarts()
 		out.feed.cannotList()
-		known := make(map[K]V)
-		if f := out.feed; f != nil { // what vanishes between two runs of the source must be noticed too
-			if kept, ok := f.value.(map[K]V); ok {
-				known = kept
-			}
-			f.value = known
+		known, ok := out.feed.value.(map[K]V) // what vanishes between two runs of the source must be noticed too
+		if !ok {
+			known = make(map[K]V)
+			out.feed.value = known
 		}
 		for first, failing := true, false; ; {
 			wait := interval - rand.N(interval/10+1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
@@ -79,17 +80,15 @@ func (s *sources[K]) addSources(list []Source[K]) error {
 	defer s.k.mu.Unlock()
 	feeds := s.feeds
 	for _, src := range list {
-		err := src.check()
+		if err := src.check(); err != nil {
+			return err
+		}
 		named := func(f *feed[K]) bool { return f.Name == src.Name }
 		switch {
-		case err != nil:
 		case slices.ContainsFunc(feeds, named):
-			err = fmt.Errorf("%w: %q", ErrSourceExists, src.Name)
+			return fmt.Errorf("%w: %q", ErrSourceExists, src.Name)
 		case slices.ContainsFunc(s.removed, named):
-			err = fmt.Errorf("%w: %q", ErrSourceRunning, src.Name)
-		}
-		if err != nil {
-			return err
+			return fmt.Errorf("%w: %q", ErrSourceRunning, src.Name)
 		}
 		feeds = append(slices.Clip(feeds), &feed[K]{of: s, Source: src})
 	}
@@ -116,13 +115,13 @@ func (s *sources[K]) removeSource(name string) (ended bool, err error) {
 	f.endLocked(errUnwatched)
 	s.changedLocked()
 	s.k.mu.Unlock()
-	s.k.post(message{what: sourcesChanged}) // its end may be long in coming, and keys wait for it no more
+	s.k.wake() // its end may be long in coming, and keys wait for it no more
 	if done == nil {
 		return true, nil
 	}
 	patience, cancel := context.WithTimeout(ctx, s.k.o.stuckAfter())
 	defer cancel()
-	return waitFor(patience, done), nil
+	return waitFor(patience.Done(), done), nil
 }
 
 var errUnwatched = errors.New("source was removed")
@@ -163,9 +162,7 @@ func (s *sources[K]) unsynced() (what string, why error) {
 		return what, why
 	}
 	for _, cached := range s.k.o.Reads {
-		select {
-		case <-cached.Synced():
-		default:
+		if !closed(cached.Synced()) {
 			return "cache " + cached.Name(), healthOf(cached)
 		}
 	}
@@ -178,17 +175,6 @@ func healthOf(v any) error {
 		return h.Health()
 	}
 	return nil
-}
-
-// needsKind names a source that cannot run because the controller's kind is not known;
-// "": all can.
-func (s *sources[K]) needsKind() string {
-	feeds := s.allFeeds()
-	i := slices.IndexFunc(feeds, func(f *feed[K]) bool { return f.owns })
-	if s.k.kindOf() != "" || i < 0 {
-		return ""
-	}
-	return feeds[i].Name
 }
 
 // isOwn reports whether the key's own run made a change, as far as is known. The store's
@@ -227,7 +213,7 @@ func (f *feed[K]) ended() {
 	}
 	s.removed = slices.DeleteFunc(slices.Clone(s.removed), func(r *feed[K]) bool { return r == f })
 	s.k.mu.Unlock()
-	s.k.post(message{what: sourcesChanged})
+	s.k.wake()
 }
 
 // idleLocked makes a source whose goroutine has ended ready for another start.
@@ -302,7 +288,7 @@ func (f *feed[K]) runAgain(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			f.listNoMore()
+			f.cannotList() // what was gained that this run has not listed, and what is gained from now on, is for another
 			f.down(feedEnded, ErrSourceEnded, 0)
 			f.Synced() // it will not say so any more
 			return
@@ -332,16 +318,6 @@ func (f *feed[K]) begin() time.Time {
 	return f.began
 }
 
-// listNoMore has the source started again for shards that were gained and that the run which
-// has ended did not list, and for those that are gained from now on.
-func (f *feed[K]) listNoMore() {
-	f.of.k.mu.Lock()
-	defer f.of.k.mu.Unlock()
-	if f.asks = nil; len(f.unlisted) > 0 {
-		f.endLocked(errRelist)
-	}
-}
-
 // down reports and notes why no run of the source goes on, after so many failures in a row.
 func (f *feed[K]) down(s feedState, err error, before int) {
 	f.fail(err, before)
@@ -368,12 +344,9 @@ func (f *feed[K]) Add(key K, o queue.AddOptions) error {
 // Synced implements Sink. What a source says that was told to end does not count.
 func (f *feed[K]) Synced() {
 	f.of.k.mu.Lock()
-	news := !f.synced && !f.ending
-	f.synced = f.synced || news
+	f.synced = !f.ending
 	f.of.k.mu.Unlock()
-	if news {
-		f.of.k.post(message{what: sourcesChanged})
-	}
+	f.of.k.wake()
 }
 
 // Failed implements Reporter.
@@ -400,15 +373,12 @@ func (f *feed[K]) addChange(ctx context.Context, at seen[K]) error {
 	if s.k.elsewhere(at.key) {
 		return nil
 	}
-	own := (at.urgent || at.later || at.supersedes) && s.isOwn(at)
-	if own && at.later {
+	own := (at.urgent || at.after > 0 || at.supersedes) && s.isOwn(at)
+	if own && at.after > 0 {
 		return nil
 	}
 	f.caused(at.key, at.object(), at.rev)
-	o := queue.AddOptions{Priority: bandLive, Urgent: at.urgent && !own}
-	if at.later {
-		o.After = othersPause
-	}
+	o := queue.AddOptions{Priority: bandLive, Urgent: at.urgent && !own, After: at.after}
 	err := waitForRoom(ctx, func() error { return s.writes.admit(at.key, o) })
 	if at.supersedes {
 		s.pool.endSuperseded(at.key) // after the add: the run that ends is followed by one more
@@ -416,31 +386,8 @@ func (f *feed[K]) addChange(ctx context.Context, at seen[K]) error {
 	return err
 }
 
-// The methods from here to again also work for a nil feed, that of a sink that no controller made.
-
-// took says that the source has turned a change into an add.
-func (f *feed[K]) took(at seen[K]) {
-	if f != nil {
-		f.of.writes.show(at)
-	}
-}
-
-// kindOf is the kind of the objects that the controller is about; "": not known.
-func (f *feed[K]) kindOf() string {
-	if f == nil {
-		return ""
-	}
-	return f.of.k.kindOf()
-}
-
-// elsewhere reports whether Add drops the key, because another server runs it.
-func (f *feed[K]) elsewhere(key K) bool { return f != nil && f.of.k.elsewhere(key) }
-
 // caused tells Hooks.OnAdd which change of an object is about to add key.
 func (f *feed[K]) caused(key K, object store.Key, rev store.Revision) {
-	if f == nil {
-		return
-	}
 	if hook := f.of.k.o.Hooks.OnAdd; hook != nil && !f.of.k.elsewhere(key) {
 		f.of.k.containHere("OnAdd", func() {
 			hook(key, Origin{Controller: f.of.k.name, Source: f.Name, Kind: f.kind, Key: object, Revision: rev})
@@ -450,9 +397,6 @@ func (f *feed[K]) caused(key K, object store.Key, rev store.Revision) {
 
 // skip counts something that is no use, and has the first one logged.
 func (f *feed[K]) skip(why string, attrs ...any) {
-	if f == nil {
-		return
-	}
 	f.of.k.mu.Lock()
 	f.skipped++
 	first := f.skipped == 1
@@ -468,13 +412,11 @@ func (f *feed[K]) skip(why string, attrs ...any) {
 // source started again; so is one that calls several sources.
 func (f *feed[K]) again() <-chan struct{} { return f.listing(true) }
 
-// cannotList is called in place of again by a source that lists at the start of its run alone.
+// cannotList is called in place of again by a source that lists at the start of its run alone,
+// and at the end of a run that nothing follows.
 func (f *feed[K]) cannotList() { f.listing(false) }
 
 func (f *feed[K]) listing(again bool) <-chan struct{} {
-	if f == nil {
-		return nil
-	}
 	f.of.k.mu.Lock()
 	defer f.of.k.mu.Unlock()
 	f.asks = nil
@@ -509,7 +451,7 @@ func (f *feed[K]) inShards(key K, shards []int) bool {
 // in it.
 type outlet[K comparable] struct {
 	Sink[K]
-	feed *feed[K] // nil: no controller made the sink
+	feed *feed[K] // of a controller of its own, which nothing runs, if none made the sink
 }
 
 func outletOf[K comparable](to Sink[K]) *outlet[K] {
@@ -520,9 +462,17 @@ func outletOf[K comparable](to Sink[K]) *outlet[K] {
 		case interface{ Unwrap() Sink[K] }:
 			in = s.Unwrap()
 		default:
-			return &outlet[K]{to, nil}
+			return &outlet[K]{to, strangersFeed[K]()}
 		}
 	}
+}
+
+// strangersFeed stands for the feed of a sink that no controller made: it tells nothing, and
+// is asked for no list.
+func strangersFeed[K comparable]() *feed[K] {
+	k := new(kernel[K])
+	k.view.Store(&view[K]{holds: make([]atomic.Pointer[hold], 1), logger: slog.New(slog.DiscardHandler)})
+	return &feed[K]{of: &sources[K]{k: k, writes: &pendingWrites[K]{k: k, shown: make(map[Cached]store.Revision)}}}
 }
 
 // direct reports whether the sink is the controller's own.
@@ -536,7 +486,7 @@ func (t *outlet[K]) addChange(ctx context.Context, at seen[K]) error {
 	switch {
 	case t.direct():
 		return t.feed.addChange(ctx, at)
-	case at.later:
+	case at.after > 0:
 		return nil // the key's own run may have written that, and would wake itself
 	}
 	t.feed.caused(at.key, at.object(), at.rev)

@@ -41,19 +41,17 @@ func (c *ObjectController[S, T]) Cache() *cache.Cache[S, T] { return c.own }
 // be cleaned up needs a finalizer (reconcile/lifecycle). A paused object is run: f
 // looks at its Paused, which lifecycle and external do by themselves.
 func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S, T]) (Result, error), o *ForOptions[S, T]) (*ObjectController[S, T], error) {
-	if o == nil {
-		o = &ForOptions[S, T]{}
-	}
-	own, err := cache.New(s, o.Cache)
+	opts := orZero(o)
+	own, err := cache.New(s, opts.Cache)
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: For: %w", err)
 	}
-	c, err := New(s.Kind(), AsReconciler(own, f), &o.Options)
+	c, err := New(s.Kind(), AsReconciler(own, f), &opts.Options)
 	if err != nil {
 		return nil, err
 	}
 	c.supervisor.owned = []Cached{own}
-	return &ObjectController[S, T]{c, own}, c.Watch(FromWith(own, &FromOptions[S, T]{When: o.When}))
+	return &ObjectController[S, T]{c, own}, c.Watch(FromWith(own, &FromOptions[S, T]{When: opts.When}))
 }
 
 // AsReconciler makes a Reconciler of a function of an object. The object comes
@@ -71,7 +69,7 @@ func AsReconciler[S, T any](c *cache.Cache[S, T], f ObjectFunc[S, T]) Reconciler
 	return Func[Request](func(ctx context.Context, key Request) (Result, error) {
 		known := c.Holds(key) // asked before Get: the cache may be filled in between
 		obj, ok := c.Get(key)
-		if x := runOf(ctx); x != nil && x.isStale() {
+		if runOf(ctx).isStale() {
 			var err error
 			if obj, err = s.Get(ctx, key); err != nil && !errors.Is(err, store.ErrNotFound) {
 				return Result{}, err

@@ -82,12 +82,8 @@ func (mb *member) ready() error {
 	if mb.done == nil {
 		return errNotRunning
 	}
-	if cached, ok := mb.Runner.(Cached); ok {
-		select {
-		case <-cached.Synced():
-		default:
-			return errNotSynced
-		}
+	if cached, ok := mb.Runner.(Cached); ok && !closed(cached.Synced()) {
+		return errNotSynced
 	}
 	if r, ok := mb.Runner.(interface{ Ready() error }); ok {
 		return r.Ready()

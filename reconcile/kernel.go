@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -47,46 +48,36 @@ type kernel[K comparable] struct {
 	// is for what changes seldom.
 	mu   sync.Mutex              // guards mail, replacing view, parts, and what pool, sources and supervisor say
 	view atomic.Pointer[view[K]] // a change replaces what it points to
-	mail []message               // for the supervisor, in order
-	rung chan struct{}           // capacity 1: there is mail
+	mail []func()                // for the supervisor to call, in order
+	rung chan struct{}           // capacity 1: see wake
 
 	// What Run waits for at its end.
 	work  parts // the sources, the workers and the placement
 	parts parts // what serves them, and hooks
 }
 
-// message is what the supervisor is told.
-type message struct {
-	what  event
-	shard int   // gained: which
-	err   error // lost: why; failed: what
-}
+// wake has the supervisor look at what there is to do: there is mail, a source was added or
+// removed, has synced or ended, or a cache of Options.Reads has synced. It does not wait.
+func (k *kernel[K]) wake() { sleep.Wake(k.rung) }
 
-type event uint8
-
-const (
-	sourcesChanged event = iota // one was added, removed, has synced or ended, or a cache of Options.Reads has synced
-	shardGained
-	shardLost
-	failed // the controller cannot go on
-)
-
-// post tells the supervisor. It does not wait; what is posted when the controller does
-// not run is read when it does.
-func (k *kernel[K]) post(m message) {
+// post has the supervisor call f. It does not wait; what is posted when the controller does
+// not run is called when it does.
+func (k *kernel[K]) post(f func()) {
 	k.mu.Lock()
-	k.mail = append(k.mail, m)
+	k.mail = append(k.mail, f)
 	k.mu.Unlock()
-	sleep.Wake(k.rung)
+	k.wake()
 }
 
-// takeMail empties the mailbox.
-func (k *kernel[K]) takeMail() []message {
+// takeMail calls what was posted. It is for the supervisor's goroutine.
+func (k *kernel[K]) takeMail() {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	m := k.mail
+	mail := k.mail
 	k.mail = nil
-	return m
+	k.mu.Unlock()
+	for _, f := range mail {
+		f()
+	}
 }
 
 // Priorities of what sources add: what was there at the start comes after what
@@ -144,13 +135,6 @@ type hold struct {
 // runKey is the key under which a context has the run that it belongs to.
 type runKey struct{}
 
-// newHold makes the hold of a shard; ctx is what the placement gave for it.
-func newHold(ctx context.Context, shard int, l lease.Lease) *hold {
-	// A value that is asked of WithoutCancel's context allocates; one that is asked of
-	// a context with a value around it does not, and each run asks.
-	return &hold{shard, context.WithValue(context.WithoutCancel(ctx), runKey{}, nil), l}
-}
-
 // trusted asks the lease itself. A process that was stopped for longer than its
 // lease is back at work before it has been told of the loss.
 func (h *hold) trusted() bool {
@@ -161,12 +145,7 @@ func (h *hold) trusted() bool {
 	return ok
 }
 
-func (k *kernel[K]) log() *slog.Logger {
-	if l := k.view.Load().logger; l != nil {
-		return l
-	}
-	return slog.Default()
-}
+func (k *kernel[K]) log() *slog.Logger { return cmp.Or(k.view.Load().logger, slog.Default()) }
 
 // since is the time since the controller was made.
 func (k *kernel[K]) since() time.Duration { return time.Since(k.epoch) }
@@ -186,12 +165,11 @@ func (k *kernel[K]) shardIn(v *view[K], key K) (shard int, ok bool) {
 	if len(v.holds) == 1 {
 		return 0, true
 	}
-	hash, ok := uint64(0), true
-	if k.ownHash {
-		ok = k.contain("Hash", func() { hash = k.o.Hash(key) })
-	} else {
-		hash = k.o.Hash(key)
+	if !k.ownHash {
+		return lease.Shard(k.o.Hash(key), len(v.holds)), true
 	}
+	var hash uint64
+	ok = k.contain("Hash", func() { hash = k.o.Hash(key) })
 	return lease.Shard(hash, len(v.holds)), ok
 }
 
@@ -334,22 +312,15 @@ func (k *kernel[K]) contain(name string, hook func()) (ok bool) {
 // too often for a goroutine each. One that calls runtime.Goexit ends the caller.
 func (k *kernel[K]) containHere(name string, hook func()) (ok bool) {
 	defer func() {
-		if !ok {
-			k.hookFailed(name, recover())
+		if v := recover(); v != nil {
+			p := newPanic(v)
+			k.log().Error("reconcile: hook panicked", "controller", k.name, "hook", name, "err", store.Brief(p), "stack", string(p.Stack))
+		} else if !ok {
+			k.log().Error("reconcile: hook ended its goroutine (runtime.Goexit)", "controller", k.name, "hook", name)
 		}
 	}()
 	hook()
 	return true
-}
-
-// hookFailed logs that a hook panicked with v, or ended its goroutine if v is nil.
-func (k *kernel[K]) hookFailed(name string, v any) {
-	if v == nil {
-		k.log().Error("reconcile: hook ended its goroutine (runtime.Goexit)", "controller", k.name, "hook", name)
-		return
-	}
-	p := newPanic(v)
-	k.log().Error("reconcile: hook panicked", "controller", k.name, "hook", name, "err", store.Brief(p), "stack", string(p.Stack))
 }
 
 // containFuncs wraps the functions that the queue calls, so that a panic of one, or

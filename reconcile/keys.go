@@ -77,25 +77,16 @@ func (c *Controller[K]) inspect() Inspection {
 	return inspection[K]{c}
 }
 
-// inspected is all of a controller that introspection reads and changes.
-type inspected[K comparable] interface {
-	Name() string
-	Counts() Counts
-	SetWorkers(n int) error
-	Snapshot() Snapshot
-	Queue() *queue.Queue[K]
-	Kick(key K) error
-	now() condition
-	shardOf(key K) (shard int, ok bool)
-	keepRuns()
-	keptRuns() *recent.Runs[K]
-}
-
 // inspection implements Inspection.
-type inspection[K comparable] struct{ inspected[K] }
+type inspection[K comparable] struct{ of *Controller[K] }
+
+func (c inspection[K]) Name() string           { return c.of.Name() }
+func (c inspection[K]) Counts() Counts         { return c.of.Counts() }
+func (c inspection[K]) SetWorkers(n int) error { return c.of.SetWorkers(n) }
+func (c inspection[K]) Snapshot() Snapshot     { return c.of.Snapshot() }
 
 // QueueStats implements Inspection.
-func (c inspection[K]) QueueStats() queue.Stats { return c.Queue().Stats() }
+func (c inspection[K]) QueueStats() queue.Stats { return c.of.Queue().Stats() }
 
 // ErrNoKey says that a controller's queue has no key that is printed like that.
 var ErrNoKey = errors.New("no such key")
@@ -141,9 +132,9 @@ func (c inspection[K]) Keys(ctx context.Context, q KeyQuery) (KeyPage, error) {
 	if q.Contains != "" {
 		o.Match = containing[K](q.Contains)
 	}
-	p, err := c.Queue().Page(ctx, &o)
+	p, err := c.of.Queue().Page(ctx, &o)
 	if err != nil {
-		return KeyPage{}, fmt.Errorf("reconcile: controller %q: keys: %w", c.Name(), err)
+		return KeyPage{}, fmt.Errorf("reconcile: controller %q: keys: %w", c.of.Name(), err)
 	}
 	page := KeyPage{Next: p.Next, More: p.More, Looked: p.Looked, Keys: make([]KeySnapshot, 0, len(p.Entries))}
 	for _, e := range p.Entries {
@@ -158,7 +149,7 @@ func (c inspection[K]) Key(ctx context.Context, printed string) (k KeySnapshot, 
 	if err != nil {
 		return k, false
 	}
-	e, ok := c.Queue().Lookup(key)
+	e, ok := c.of.Queue().Lookup(key)
 	if ok {
 		k = keySnapshot(e)
 	}
@@ -217,7 +208,7 @@ func (c inspection[K]) keyOf(ctx context.Context, printed string) (key K, err er
 			return key, fmt.Errorf("%w: %w", ErrNoKey, cmp.Or(err, errors.New("it is not printed like that")))
 		}
 	}
-	p, err := c.Queue().Page(ctx, &queue.PageOptions[K]{Limit: 1, Match: func(k K) bool { return fmt.Sprint(k) == printed }})
+	p, err := c.of.Queue().Page(ctx, &queue.PageOptions[K]{Limit: 1, Match: func(k K) bool { return fmt.Sprint(k) == printed }})
 	switch {
 	case err != nil:
 		return key, err
@@ -251,30 +242,30 @@ const heldByOperator = "operator"
 func (c inspection[K]) Do(ctx context.Context, a Action, printed, why string) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("reconcile: controller %q: %s %.200s: %w", c.Name(), a, printed, err)
+			err = fmt.Errorf("reconcile: controller %q: %s %.200s: %w", c.of.Name(), a, printed, err)
 		}
 	}()
 	var key K
-	scope := c.Queue().Whole()
+	scope := c.of.Queue().Whole()
 	if printed != "" {
 		if key, err = c.keyOf(ctx, printed); err != nil {
 			return err
 		}
-		scope = c.Queue().OfKey(key)
+		scope = c.of.Queue().OfKey(key)
 	} else if a != ActionPause && a != ActionResume {
 		return errors.New("needs a key")
 	}
 	switch a {
 	case ActionKick:
-		return c.Kick(key)
+		return c.of.Kick(key)
 	case ActionForget:
-		if !c.Queue().Remove(key) {
+		if !c.of.Queue().Remove(key) {
 			return ErrNoKey
 		}
 	case ActionPause:
-		c.Queue().Hold(scope, queue.Hold{Name: heldByOperator, Reason: why})
+		c.of.Queue().Hold(scope, queue.Hold{Name: heldByOperator, Reason: why})
 	case ActionResume:
-		if !c.Queue().Release(scope, heldByOperator) {
+		if !c.of.Queue().Release(scope, heldByOperator) {
 			return errors.New("it was not paused")
 		}
 	default:
@@ -297,19 +288,19 @@ type LeaseSnapshot struct {
 
 // Leases implements Inspection.
 func (c inspection[K]) Leases() []LeaseSnapshot {
-	at := c.now()
-	if !leased(at.place) {
+	v := c.of.k.view.Load()
+	if !v.leased {
 		return nil
 	}
-	p := ungrouped(at.place)
+	p := ungrouped(v.place)
 	holder, _ := p.(interface {
 		Holder(shard int) (string, bool)
 	})
-	list := make([]LeaseSnapshot, len(at.held))
+	list := make([]LeaseSnapshot, len(v.holds))
 	for i := range list {
 		l := p.Lease(i)
 		_, held := l.Held()
-		list[i] = LeaseSnapshot{Shard: i, Name: l.Name(), Held: held, Running: at.held[i]}
+		list[i] = LeaseSnapshot{Shard: i, Name: l.Name(), Held: held, Running: v.holds[i].Load() != nil}
 		if holder != nil {
 			list[i].Holder, _ = holder.Holder(i)
 		}
@@ -327,7 +318,7 @@ func (c inspection[K]) LeaseOf(ctx context.Context, printed string) (l LeaseSnap
 	if len(leases) == 0 || err != nil {
 		return l, false
 	}
-	shard, ok := c.shardOf(key)
+	shard, ok := c.of.k.shardOf(key)
 	if !ok {
 		return l, false
 	}
@@ -356,11 +347,17 @@ var runResults = [resultKinds]string{
 }
 
 // KeepRuns implements Inspection.
-func (c inspection[K]) KeepRuns() { c.keepRuns() }
+func (c inspection[K]) KeepRuns() {
+	c.of.k.changeView(func(v *view[K]) {
+		if v.recent == nil {
+			v.recent = recent.New[K](c.of.k.epoch)
+		}
+	})
+}
 
 // RecentRuns implements Inspection.
 func (c inspection[K]) RecentRuns(ctx context.Context, printed string) (all []RunRecord) {
-	kept := c.keptRuns()
+	kept := c.of.k.view.Load().recent
 	if kept == nil {
 		return nil
 	}

@@ -263,7 +263,7 @@ func (m *Manager) stopAll(limit context.Context, which func(*member) bool) (left
 		}
 	}
 	for _, mb := range m.present() {
-		if which(mb) && !waitFor(limit, mb.done) {
+		if which(mb) && !waitFor(limit.Done(), mb.done) {
 			left = append(left, mb.name)
 		}
 	}
@@ -286,7 +286,7 @@ func (m *Manager) awaitLastWrites(limit context.Context) {
 		for cached, revision := range mb.controller.unseen() {
 			reached := make(chan struct{})
 			stop := cached.OnRevision(revision, func() { close(reached) })
-			waitFor(limit, reached)
+			waitFor(limit.Done(), reached)
 			stop()
 		}
 	}
@@ -376,7 +376,7 @@ func (m *Manager) stop(mb *member) error {
 	mb.cancel()
 	limit, cancel := context.WithTimeout(context.Background(), m.stopTimeout())
 	defer cancel()
-	if waitFor(limit, mb.done) {
+	if waitFor(limit.Done(), mb.done) {
 		return mb.err
 	}
 	go func() { // ends with the runner, which nothing waits for any more

@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -13,58 +12,48 @@ import (
 // it synced, that it drains, and that it ended. Each line is at level Info, but for a lease
 // that was lost, which is a warning. A Manager says that it started, and that it ended.
 
-// handovers are the shards that came and went since the last line about them.
-type handovers struct {
-	gained     []int
-	lost, gave int
-	why        error // of the last that was lost
+// LeaseCounts says how often shards came and went; a singleton has one. All is
+// zero without a lease.
+type LeaseCounts struct {
+	Won uint64 `json:"won"`
+	// HandedOver were given up, by their own server, for another that is to have
+	// them.
+	HandedOver uint64 `json:"handedOver"`
+	// Lost were taken away: the lease could not be renewed in time, its record
+	// was removed, or a host that elects by itself (lease.Manual) said so.
+	Lost uint64 `json:"lost"`
 }
 
-func (h *handovers) lose(why error) {
-	if errors.Is(why, lease.ErrLost) {
-		h.lost, h.why = h.lost+1, why
-	} else {
-		h.gave++
-	}
-}
-
-func (h *handovers) any() bool { return len(h.gained)+h.lost+h.gave > 0 }
-
-// sayHandovers logs what came and went; held is what is there now.
-func (k *kernel[K]) sayHandovers(place lease.Placement, h handovers, held int) {
+// sayHandovers logs what came and went: which shards were gained, how many others lost or
+// handed over, and why the last one was lost. held is what is there now.
+func (k *kernel[K]) sayHandovers(place lease.Placement, gained []int, others LeaseCounts, why error, held int) {
 	attrs := []any{"controller", k.name, "lease", place.String()}
+	won, lost, gave := "lease won", "lease lost", "lease given up"
 	if place.Shards() > 1 {
 		attrs = append(attrs, "held", held, "of", place.Shards())
+		won, lost, gave = "shards gained", "shards lost", "shards handed over"
 	}
 	attrs = slices.Clip(attrs)
-	if len(h.gained) > 0 {
+	if len(gained) > 0 {
 		more := attrs
 		if place.Shards() > 1 {
-			more = append(more, "gained", len(h.gained))
-		}
-		if l := place.Lease(h.gained[0]); place.Shards() == 1 && l != nil {
+			more = append(more, "gained", len(gained))
+		} else if l := place.Lease(gained[0]); l != nil {
 			if guard, ok := l.Held(); ok {
 				more = append(more, "token", uint64(guard.Created))
 			}
 		}
-		if from := previous(place, h.gained); len(from) > 0 {
+		if from := previous(place, gained); len(from) > 0 {
 			more = append(more, "from", from)
 		}
-		k.log().Info("reconcile: "+one(place, "lease won", "shards gained"), more...)
+		k.log().Info("reconcile: "+won, more...)
 	}
-	if h.lost > 0 {
-		k.log().Warn("reconcile: "+one(place, "lease lost", "shards lost"), append(attrs, "lost", h.lost, "err", store.Brief(h.why))...)
+	if others.Lost > 0 {
+		k.log().Warn("reconcile: "+lost, append(attrs, "lost", others.Lost, "err", store.Brief(why))...)
 	}
-	if h.gave > 0 {
-		k.log().Info("reconcile: "+one(place, "lease given up", "shards handed over"), append(attrs, "given", h.gave)...)
+	if others.HandedOver > 0 {
+		k.log().Info("reconcile: "+gave, append(attrs, "given", others.HandedOver)...)
 	}
-}
-
-func one(p lease.Placement, single, several string) string {
-	if p.Shards() == 1 {
-		return single
-	}
-	return several
 }
 
 // previous are the servers that held shards before this one, as far as this one has heard.

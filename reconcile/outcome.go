@@ -102,8 +102,7 @@ func judge(o Outcome, over error) decision {
 		return judgeResult(o.Result)
 	}
 	d := decision{kind: resultError, do: settleRetry, err: o.Err}
-	var panicked *PanicError
-	d.panic = errors.As(o.Err, &panicked)
+	_, d.panic = errors.AsType[*PanicError](o.Err)
 	var again *retryAfterError
 	switch {
 	case !d.panic && kernelCanceled(o.Err, over):

@@ -32,7 +32,7 @@ func Owners[S, T any](c *cache.Cache[S, T], kind string, when ...Predicate[S, T]
 		from, _ := ctx.Value(feedKey{}).(*feed[Request])
 		for _, o := range [2]*store.Object[S, T]{old, now} {
 			if o != nil {
-				keys = appendOwners(from, keys, o.Owners, cmp.Or(kind, from.kindOf()))
+				keys = appendOwners(from, keys, o.Owners, cmp.Or(kind, from.of.k.kindOf()))
 			}
 		}
 		return keys, nil

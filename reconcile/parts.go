@@ -49,7 +49,7 @@ func (p *parts) wait(ctx context.Context, except ...string) (left []string) {
 			return nil
 		}
 		for done, name := range all {
-			if !waitFor(ctx, done) {
+			if !waitFor(ctx.Done(), done) {
 				left = append(left, name)
 			}
 		}
@@ -60,21 +60,26 @@ func (p *parts) wait(ctx context.Context, except ...string) (left []string) {
 	}
 }
 
-// waitFor waits until done is closed or nil, or reports false when ctx ends. What has
-// ended counts as ended even if ctx has too.
-func waitFor(ctx context.Context, done <-chan struct{}) bool {
-	if done == nil {
-		return true
+// waitFor waits until all are closed, or reports false when until is; nil: it never is. What
+// has ended counts as ended even if until is closed too.
+func waitFor(until <-chan struct{}, all ...<-chan struct{}) bool {
+	for _, done := range all {
+		select {
+		case <-done:
+		case <-until:
+			if !closed(done) {
+				return false
+			}
+		}
 	}
+	return true
+}
+
+func closed(ch <-chan struct{}) bool {
 	select {
-	case <-done:
+	case <-ch:
 		return true
 	default:
-	}
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
 		return false
 	}
 }

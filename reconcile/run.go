@@ -84,9 +84,9 @@ type seen[K comparable] struct {
 	cache Cached
 	rev   store.Revision
 
-	urgent     bool // it ends a backoff of the key
-	later      bool // the key runs after othersPause because of it, and not at once
-	supersedes bool // a run that began before it need not go on, see Options.EndSuperseded
+	urgent     bool          // it ends a backoff of the key
+	after      time.Duration // the key runs so much later because of it: othersPause, or at once
+	supersedes bool          // a run that began before it need not go on, see Options.EndSuperseded
 }
 
 // object is the key of the object that changed. It is the key that the change adds:
@@ -105,7 +105,7 @@ func (s seen[K]) in(w *store.Writes) bool {
 
 // anyRun is a run of any type of key.
 type anyRun interface {
-	identify() Info
+	identify() (Info, bool)
 	isStale() bool
 	log() *slog.Logger
 	addToLog(attrs []slog.Attr)
@@ -114,19 +114,28 @@ type anyRun interface {
 	soFar() (wrote *store.Writes, over error)
 }
 
-// runOf is the run that ctx belongs to; nil: none.
+// noRun stands for the run outside of one.
+type noRun struct{}
+
+func (noRun) identify() (Info, bool)        { return Info{}, false }
+func (noRun) isStale() bool                 { return false }
+func (noRun) log() *slog.Logger             { return slog.Default() }
+func (noRun) addToLog([]slog.Attr)          {}
+func (noRun) waitsFor(*string) *string      { return nil }
+func (noRun) feeds() []Cached               { return nil }
+func (noRun) soFar() (*store.Writes, error) { return nil, nil }
+
+// runOf is the run that ctx belongs to.
 func runOf(ctx context.Context) anyRun {
-	r, _ := ctx.Value(runKey{}).(anyRun)
-	return r
+	if r, ok := ctx.Value(runKey{}).(anyRun); ok {
+		return r
+	}
+	return noRun{}
 }
 
 // RunInfo tells which run ctx belongs to; not ok outside of a run.
 func RunInfo(ctx context.Context) (Info, bool) {
-	r := runOf(ctx)
-	if r == nil {
-		return Info{}, false
-	}
-	return r.identify(), true
+	return runOf(ctx).identify()
 }
 
 // CachesOf gives the caches whose objects' keys the controller of the run that ctx belongs
@@ -134,11 +143,7 @@ func RunInfo(ctx context.Context) (Info, bool) {
 // for packages that note what a run has seen. The slice must not be written to; outside of
 // a run it is empty.
 func CachesOf(ctx context.Context) []Cached {
-	r := runOf(ctx)
-	if r == nil {
-		return nil
-	}
-	return r.feeds()
+	return runOf(ctx).feeds()
 }
 
 // Wrote gives the highest revision at which the run that ctx belongs to has written to a kind
@@ -146,10 +151,8 @@ func CachesOf(ctx context.Context) []Cached {
 // cache to show what a run did
 // ([github.com/tendhq/tend/store/cache.Cache.OnRevision]).
 func Wrote(ctx context.Context, b store.Backend, kind string) store.Revision {
-	if r := runOf(ctx); r != nil {
-		if w, _ := r.soFar(); w != nil {
-			return w.Highest(b, kind)
-		}
+	if w, _ := runOf(ctx).soFar(); w != nil {
+		return w.Highest(b, kind)
 	}
 	return 0
 }
@@ -158,11 +161,7 @@ func Wrote(ctx context.Context, b store.Backend, kind string) store.Revision {
 // controller, the key, the run's id and the attempt. Outside of a run it is
 // slog.Default().
 func Logger(ctx context.Context) *slog.Logger {
-	r := runOf(ctx)
-	if r == nil {
-		return slog.Default()
-	}
-	return r.log()
+	return runOf(ctx).log()
 }
 
 // AddToLog adds attributes to the log lines of the run that ctx belongs to: to those of
@@ -170,9 +169,7 @@ func Logger(ctx context.Context) *slog.Logger {
 // the run ended. Middleware calls it: package tracing adds the trace's id. Outside of a
 // run it does nothing. It is safe for concurrent use.
 func AddToLog(ctx context.Context, attrs ...slog.Attr) {
-	if r := runOf(ctx); r != nil && len(attrs) > 0 {
-		r.addToLog(attrs)
-	}
+	runOf(ctx).addToLog(attrs)
 }
 
 // WaitsFor notes what the run that ctx belongs to waits for, until the func that it
@@ -182,9 +179,6 @@ func AddToLog(ctx context.Context, attrs ...slog.Attr) {
 // from the run's own goroutine; outside of a run it does nothing.
 func WaitsFor(ctx context.Context, what string) (over func()) {
 	r := runOf(ctx)
-	if r == nil {
-		return func() {}
-	}
 	before := r.waitsFor(&what)
 	return func() { r.waitsFor(before) }
 }
@@ -192,14 +186,14 @@ func WaitsFor(ctx context.Context, what string) (over func()) {
 // lastID is the last number of a run or a worker.
 var lastID atomic.Uint64
 
-func (x *run[K]) identify() Info {
+func (x *run[K]) identify() (Info, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	m := x.moreLocked()
 	if m.id == 0 {
 		m.id = lastID.Add(1)
 	}
-	return Info{Controller: x.k.name, Key: x.keys[0], Run: m.id, Attempt: int(x.attempt), Stale: x.stale}
+	return Info{Controller: x.k.name, Key: x.keys[0], Run: m.id, Attempt: int(x.attempt), Stale: x.stale}, true
 }
 
 func (x *run[K]) isStale() bool { return x.stale }
@@ -269,7 +263,7 @@ func (l *runLog[K]) WithGroup(name string) slog.Handler { return l.handler().Wit
 
 func (l *runLog[K]) handler() slog.Handler {
 	x := (*run[K])(l)
-	i := x.identify()
+	i, _ := x.identify()
 	attrs := []slog.Attr{
 		slog.String("controller", i.Controller), slog.Any("key", i.Key), slog.Uint64("run", i.Run), slog.Int("attempt", i.Attempt),
 	}

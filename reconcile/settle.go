@@ -44,8 +44,8 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 		t.writes.wrote(items[i].Key, w, decisions[i].do != settleDone)
 	}
 	for _, at := range s.finish(x, decisions, errors.Is(over, ErrDeadline), took) {
-		if !at.in(w) {
-			t.changedDuringRun(at)
+		if !at.in(w) { // another writer's: the queue cannot be full, the key is running; when stopped it does not matter
+			_ = t.writes.admit(at.key, queue.AddOptions{Urgent: at.urgent, After: at.after, Reason: "changed during the run"})
 		}
 	}
 	for i, item := range items {
@@ -87,15 +87,6 @@ func (t *settler[K]) noteWell() {
 	})
 }
 
-// changedDuringRun runs a key again whose object another writer changed during its run.
-func (t *settler[K]) changedDuringRun(at seen[K]) {
-	o := queue.AddOptions{Urgent: at.urgent, Reason: "changed during the run"}
-	if at.later {
-		o.After = othersPause
-	}
-	_ = t.writes.admit(at.key, o) // the queue cannot be full, the key is running; when stopped it does not matter
-}
-
 // settle carries a decision out.
 func (t *settler[K]) settle(item queue.Item[K], d decision, o Outcome) {
 	if o.Err == nil {
@@ -114,8 +105,12 @@ func (t *settler[K]) settle(item queue.Item[K], d decision, o Outcome) {
 		item.Park(d.err)
 	case settleStill:
 		t.stillFailing(item, d.delay)
-	default:
-		t.rest(item)
+	default: // it comes back at the resync, if there is one and it is not known to be gone
+		if t.k.o.Resync <= 0 || t.gone(item.Key) {
+			item.Done()
+		} else {
+			item.WithPriority(bandInitial).After(t.untilResync())
+		}
 	}
 }
 
@@ -167,16 +162,6 @@ func askedToWait(last error) bool {
 		last = still.failure
 	}
 	return ratelimit.IsThrottled(last)
-}
-
-// rest settles a key that succeeded and asked for nothing: it comes back at the
-// resync, if there is one and the key is not known to be gone.
-func (t *settler[K]) rest(item queue.Item[K]) {
-	if t.k.o.Resync <= 0 || t.gone(item.Key) {
-		item.Done()
-		return
-	}
-	item.WithPriority(bandInitial).After(t.untilResync())
 }
 
 // untilResync takes a random 0 to 20 % off the interval, so that keys that ran

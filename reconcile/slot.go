@@ -20,26 +20,14 @@ import (
 // and otherwise at most once in the length of a deadline, however many runs begin and
 // end meanwhile.
 type alarm struct {
-	due    atomic.Int64  // when to look, since the controller's epoch; never: notDue
+	due    atomic.Int64  // when to look, since the controller's epoch; 0: never
 	signal chan struct{} // capacity 1: due was brought forward
-}
-
-const notDue = 1<<63 - 1
-
-func newAlarm() *alarm {
-	a := &alarm{signal: make(chan struct{}, 1)}
-	a.due.Store(notDue)
-	return a
 }
 
 // lookBy has the runs looked at by a time, since the controller's epoch; zero asks for
 // nothing. The caller has made the run visible before.
 func (a *alarm) lookBy(at time.Duration) {
-	for at > 0 {
-		due := a.due.Load()
-		if int64(at) >= due {
-			return
-		}
+	for due := a.due.Load(); at > 0 && (due == 0 || int64(at) < due); due = a.due.Load() {
 		if a.due.CompareAndSwap(due, int64(at)) {
 			sleep.Wake(a.signal)
 			return
@@ -49,15 +37,15 @@ func (a *alarm) lookBy(at time.Duration) {
 
 // wait waits until it is time to look, or reports false when ctx ends.
 func (a *alarm) wait(ctx context.Context, epoch time.Time) bool {
-	timer := time.NewTimer(notDue)
+	timer := time.NewTimer(maxTime)
 	defer timer.Stop()
 	for {
-		if due := a.due.Load(); due != notDue {
+		if due := a.due.Load(); due > 0 {
 			timer.Reset(time.Duration(due) - time.Since(epoch))
 		}
 		select {
 		case <-timer.C:
-			a.due.Store(notDue) // before the look: a run that begins now is seen, or says when it is due
+			a.due.Store(0) // before the look: a run that begins now is seen, or says when it is due
 			return ctx.Err() == nil
 		case <-a.signal:
 		case <-ctx.Done():
@@ -202,7 +190,7 @@ func (s *slot[K]) endSuperseded(key K) {
 
 // look ends the slot's run if it is past its deadline, and gives it if it is stuck: it goes
 // on long after its context ended.
-func (s *slot[K]) look(now time.Duration, late error) (stuck *run[K]) {
+func (s *slot[K]) look(now time.Duration) (stuck *run[K]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.run
@@ -211,18 +199,17 @@ func (s *slot[K]) look(now time.Duration, late error) (stuck *run[K]) {
 	}
 	m, by := x.moreLocked(), x.by()
 	if by > 0 && now >= by {
-		s.endLocked(x, now, late)
+		s.endLocked(x, now, fmt.Errorf("reconcile: controller %q: %w of %v", s.k.name, ErrDeadline, s.k.o.Timeout))
 	}
 	switch {
 	case m.stuck:
-		return nil
 	case m.over == 0:
 		s.alarm.lookBy(by)
-		return nil
 	case now < m.over+s.k.o.stuckAfter():
 		s.alarm.lookBy(m.over + s.k.o.stuckAfter())
-		return nil
+	default:
+		m.stuck = true
+		return x
 	}
-	m.stuck = true
-	return x
+	return nil
 }

@@ -1,7 +1,5 @@
 package reconcile
 
-import "github.com/tendhq/tend/reconcile/internal/recent"
-
 // now is the controller's condition, also if no constructor made it.
 func (c *Controller[K]) now() condition {
 	if err := c.made(); err != nil {
@@ -29,15 +27,3 @@ func (c *Controller[K]) Health() error {
 func (c *Controller[K]) Ready() error {
 	return c.now().ready
 }
-
-// keepRuns has the runs kept from now on.
-func (c *Controller[K]) keepRuns() {
-	c.k.changeView(func(v *view[K]) {
-		if v.recent == nil {
-			v.recent = recent.New[K](c.k.epoch)
-		}
-	})
-}
-
-// keptRuns are those; nil: none are kept.
-func (c *Controller[K]) keptRuns() *recent.Runs[K] { return c.k.view.Load().recent }

@@ -10,7 +10,7 @@ import (
 
 // Stack implements Inspection.
 func (c inspection[K]) Stack(printed string) (stack string, ok bool) {
-	for _, r := range c.now().Running {
+	for _, r := range c.Snapshot().Running {
 		if slices.Contains(r.Keys, printed) {
 			return stackOf(r.worker)
 		}

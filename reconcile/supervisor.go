@@ -57,16 +57,18 @@ type supervisor[K comparable] struct {
 	owned   []Cached // made by For: run by the controller itself, unless a Manager runs it
 
 	now     state          // written by the supervisor, guarded by kernel.mu
-	loading map[int]string // the cache that each shard waits for: see loadShard; guarded by kernel.mu
-	leases  LeaseCounts
+	loading map[int]string // the cache that each shard waits for: see loaded; guarded by kernel.mu
+	leases  LeaseCounts    // written by the supervisor, guarded by kernel.mu
 
 	// The supervisor alone has these.
 	errs     []error          // why the controller cannot go on, and what failed while it stopped
 	held     int              // shards
 	gained   []int            // shards whose keys are not listed yet
 	opened   bool             // the workers ran, or it was said what they wait for
-	asked    time.Time        // when the shards were gained whose listing is not logged yet; zero: none
-	told     handovers        // since the last line about them
+	asked    time.Time        // when the first of the shards was gained
+	told     LeaseCounts      // what leases was at the last line about it
+	won      []int            // shards since then
+	why      error            // the last shard was lost
 	together <-chan time.Time // for one line about many shards that came or went; nil: none did
 	patience <-chan time.Time // Options.SyncTimeout, while syncing
 }
@@ -86,8 +88,10 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 	if again {
 		return fmt.Errorf("reconcile: controller %q: %w", s.k.name, ErrRunning)
 	}
-	if owns := s.sources.needsKind(); owns != "" {
-		return fmt.Errorf("reconcile: controller %q: source %q needs to know the kind of its owners: watch From a cache of it, or use Owners", s.k.name, owns)
+	for _, f := range s.sources.allFeeds() {
+		if f.owns && s.k.kindOf() == "" {
+			return fmt.Errorf("reconcile: controller %q: source %q needs to know the kind of its owners: watch From a cache of it, or use Owners", s.k.name, f.Name)
+		}
 	}
 	if err := s.k.checkShards(); err != nil {
 		return err
@@ -108,20 +112,15 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 	}
 	for _, cached := range s.k.o.Reads {
 		s.k.parts.start("cache "+cached.Name(), func() {
-			if waitFor(bg, cached.Synced()) {
-				s.k.post(message{what: sourcesChanged})
-			}
+			waitFor(bg.Done(), cached.Synced())
+			s.k.wake()
 		})
 	}
 	s.k.work.start(partPlacement, func() { s.placed(ctx, s.k.placementOf()) }) // ends with ctx and the last run
 	s.supervise(ctx)
 	end()
 	err := s.stop(cancel)
-	for _, m := range s.k.takeMail() {
-		if m.what == failed { // while the controller stopped
-			s.take(m)
-		}
-	}
+	s.k.takeMail() // what failed while the controller stopped
 	return errors.Join(append(s.errs, err)...)
 }
 
@@ -163,7 +162,7 @@ func (s *supervisor[K]) placed(ctx context.Context, place lease.Placement) {
 
 // fail ends the controller, which cannot go on.
 func (s *supervisor[K]) fail(err error) {
-	s.k.post(message{what: failed, err: fmt.Errorf("reconcile: controller %q: %w", s.k.name, err)})
+	s.k.post(func() { s.errs = append(s.errs, fmt.Errorf("reconcile: controller %q: %w", s.k.name, err)) })
 }
 
 var errPlacementEnded = errors.New("the placement's Run has returned")
@@ -172,34 +171,39 @@ var errPlacementEnded = errors.New("the placement's Run has returned")
 // one of its keys has, and what the reconciler remembers of them is forgotten: only then
 // may another server have the lease. l is the lease; nil: there is nothing to lose.
 func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease) {
-	release, ok := s.loadShard(ctx, shard)
-	defer release() // after the last run, which reads the caches
-	if !ok {
+	caches := s.k.partialCaches()
+	readies := make([]<-chan struct{}, len(caches))
+	for i, p := range caches {
+		ready, release := p.HoldShard(shard)
+		defer release() // after the last run, which reads the caches
+		readies[i] = ready
+	}
+	if !s.loaded(ctx, shard, caches, readies) {
 		return
 	}
-	h := newHold(ctx, shard, l)
+	// A value that is asked of WithoutCancel's context allocates; one that is asked of
+	// a context with a value around it does not, and each run asks.
+	h := &hold{shard, context.WithValue(context.WithoutCancel(ctx), runKey{}, nil), l}
 	held := &s.k.view.Load().holds[shard]
 	held.Store(h)
-	s.k.post(message{what: shardGained, shard: shard})
+	s.k.post(func() { s.gain(shard) })
 
 	<-ctx.Done()
 	held.CompareAndSwap(h, nil) // a placement that does not wait for work may have given the shard again
 	why := context.Cause(ctx)
-	s.k.mu.Lock()
-	stopping := s.sources.running.Err() != nil
-	s.k.mu.Unlock()
+	stopping := s.sources.running.Err() != nil // it was set before this goroutine was started, and stays
 	mine := func(x *run[K]) bool { return x.hold == h }
 	if stopping {
 		// stop ends them when it is time, unless the lease does not last so long.
-		if allClosed(s.pool.cancelRuns(mine, nil), lease.Gone(ctx)) {
+		if waitFor(lease.Gone(ctx), s.pool.cancelRuns(mine, nil)...) {
 			return
 		}
 		why = lease.ErrLost
 	} else {
-		s.k.post(message{what: shardLost, err: why})
+		s.k.post(func() { s.lose(why) })
 	}
 	cause := fmt.Errorf("reconcile: controller %q: %w: %w", s.k.name, ErrLeaseLost, why)
-	allClosed(s.pool.cancelRuns(mine, cause), nil)
+	waitFor(nil, s.pool.cancelRuns(mine, cause)...)
 	if stopping {
 		return
 	}
@@ -209,30 +213,17 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease)
 	}
 }
 
-// loadShard has the caches hold a shard, and waits until they have all of it: before, no
-// key of the shard may run (promise R4). It reports false if ctx ends first. In any
-// case release is to be called when the last run of the shard has ended.
-func (s *supervisor[K]) loadShard(ctx context.Context, shard int) (release func(), ok bool) {
-	caches := s.k.partialCaches()
-	var readies []<-chan struct{}
-	var releases []func()
-	for _, p := range caches {
-		ready, release := p.HoldShard(shard)
-		readies, releases = append(readies, ready), append(releases, release)
-	}
-	release = func() {
-		for _, f := range releases {
-			f()
-		}
-	}
+// loaded waits until the caches have all of a shard: before, no key of it may run (promise
+// R4). It reports false if ctx ends first.
+func (s *supervisor[K]) loaded(ctx context.Context, shard int, caches []partial, readies []<-chan struct{}) bool {
 	defer s.setLoading(shard, "")
 	for i, ready := range readies {
 		s.setLoading(shard, caches[i].Name())
-		if !waitFor(ctx, ready) {
-			return release, false
+		if !waitFor(ctx.Done(), ready) {
+			return false
 		}
 	}
-	return release, ctx.Err() == nil
+	return ctx.Err() == nil
 }
 
 // setLoading notes which cache a shard waits for; "": none.
@@ -262,18 +253,6 @@ func leased(p lease.Placement) bool {
 	return p != nil && reflect.TypeOf(p) != reflect.TypeOf(lease.EveryServer())
 }
 
-// allClosed waits until all are closed, or reports false if until is before; nil: never.
-func allClosed(all []<-chan struct{}, until <-chan struct{}) bool {
-	for _, ch := range all {
-		select {
-		case <-ch:
-		case <-until:
-			return false
-		}
-	}
-	return true
-}
-
 // supervise does what messages ask for, until ctx ends or the controller cannot go on.
 func (s *supervisor[K]) supervise(ctx context.Context) {
 	tick := time.NewTicker(housekeeping)
@@ -284,16 +263,12 @@ func (s *supervisor[K]) supervise(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.k.rung:
-			for _, m := range s.k.takeMail() {
-				s.take(m)
-			}
+			s.k.takeMail()
 			s.sayHandovers(false)
 		case <-s.together:
 			s.sayHandovers(true)
 		case <-s.patience:
-			if err := s.tooLate(); err != nil {
-				s.errs = append(s.errs, err)
-			}
+			s.tooLate()
 		case <-tick.C:
 			s.keepHouse()
 			s.sayWaiting()
@@ -301,31 +276,35 @@ func (s *supervisor[K]) supervise(ctx context.Context) {
 	}
 }
 
-// take does what one message asks for; what else follows from it does step.
-func (s *supervisor[K]) take(m message) {
-	switch m.what {
-	case shardGained:
-		s.held++
-		s.gained = append(s.gained, m.shard)
-		s.told.gained = append(s.told.gained, m.shard)
-		if s.asked.IsZero() {
-			s.asked = time.Now()
-		}
-		s.countLease(func(n *LeaseCounts) { n.Won++ })
-	case shardLost:
-		s.held--
-		s.told.lose(m.err)
-		s.countLease(func(n *LeaseCounts) { n.end(m.err) })
-		s.k.dropOthers()
-	case failed:
-		s.errs = append(s.errs, m.err)
+// gain notes that a shard was gained; what follows from it does step.
+func (s *supervisor[K]) gain(shard int) {
+	if s.held++; s.held == 1 {
+		s.asked = time.Now()
 	}
+	s.gained = append(s.gained, shard)
+	s.won = append(s.won, shard)
+	s.countLease(func(n *LeaseCounts) { n.Won++ })
+}
+
+// lose notes the end of a hold. One that is given back because the controller stops is
+// not noted.
+func (s *supervisor[K]) lose(why error) {
+	s.held--
+	s.countLease(func(n *LeaseCounts) {
+		if errors.Is(why, lease.ErrLost) {
+			n.Lost++
+			s.why = why
+		} else {
+			n.HandedOver++
+		}
+	})
+	s.k.dropOthers()
 }
 
 // sayHandovers logs which shards came and went: those of a second in one line.
 func (s *supervisor[K]) sayHandovers(now bool) {
 	place := s.k.placementOf()
-	if !s.told.any() || !leased(place) {
+	if s.leases == s.told || !leased(place) {
 		return
 	}
 	if !now && place.Shards() > 1 {
@@ -334,8 +313,9 @@ func (s *supervisor[K]) sayHandovers(now bool) {
 		}
 		return
 	}
-	s.k.sayHandovers(ungrouped(place), s.told, s.held)
-	s.told, s.together = handovers{}, nil
+	others := LeaseCounts{Lost: s.leases.Lost - s.told.Lost, HandedOver: s.leases.HandedOver - s.told.HandedOver}
+	s.k.sayHandovers(ungrouped(place), s.won, others, s.why, s.held)
+	s.told, s.won, s.together = s.leases, nil, nil
 }
 
 func (s *supervisor[K]) countLease(f func(*LeaseCounts)) {
@@ -365,7 +345,6 @@ func (s *supervisor[K]) step() {
 		s.pool.change(func() { s.pool.open = true })
 		s.enter(stateRunning)
 		s.k.saySynced(time.Since(s.asked))
-		s.asked = time.Time{}
 	default:
 		s.enter(stateSyncing)
 	}
@@ -373,21 +352,18 @@ func (s *supervisor[K]) step() {
 
 // release ends sources and workers, as no shard is held.
 func (s *supervisor[K]) release() {
-	s.asked = time.Time{}
 	if s.now == stateWaiting {
 		return
 	}
 	s.pool.change(func() { s.pool.open = false })
 	s.gained = nil
-	left := false
+	next := stateWaiting
 	for _, f := range s.sources.allFeeds() {
-		left = !f.end(errNotHeld) || left
+		if !f.end(errNotHeld) {
+			next = stateReleasing
+		}
 	}
-	if left {
-		s.enter(stateReleasing)
-	} else {
-		s.enter(stateWaiting)
-	}
+	s.enter(next)
 }
 
 var errNotHeld = errors.New("nothing is held any more")
@@ -409,17 +385,17 @@ func (s *supervisor[K]) enter(next state) {
 	}
 }
 
-// tooLate says what has not synced in time; nil: all has after all.
-func (s *supervisor[K]) tooLate() error {
+// tooLate ends the controller if something has not synced in time.
+func (s *supervisor[K]) tooLate() {
 	what, why := s.sources.unsynced()
 	if what == "" {
-		return nil
+		return
 	}
 	err := fmt.Errorf("reconcile: controller %q: %s: %w (%v)", s.k.name, what, ErrNotSynced, s.k.o.SyncTimeout)
 	if why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}
-	return err
+	s.errs = append(s.errs, err)
 }
 
 // sayWaiting says once what the workers wait for.
@@ -468,12 +444,9 @@ func (s *supervisor[K]) stop(endParts func()) error {
 	s.pool.change(func() { s.pool.open = false })
 	left := s.k.work.wait(grace, named...)
 	endParts()
-	// Grace may be over, and they end at once unless they hang.
 	last, _ := grace.Deadline()
-	if least := time.Now().Add(max(s.k.o.grace()/3, 100*time.Millisecond)); least.After(last) {
-		last = least
-	}
-	ending, cancel := context.WithDeadline(context.Background(), last)
+	// Grace may be over, and they end at once unless they hang.
+	ending, cancel := context.WithTimeout(context.Background(), max(time.Until(last), s.k.o.grace()/3, 100*time.Millisecond))
 	defer cancel()
 	left = append(left, s.k.parts.wait(ending)...)
 	s.enter(stateStopped)
@@ -516,27 +489,5 @@ func (s *supervisor[K]) retryParked() {
 		if e.State == queue.StateParked && now.Sub(e.Since) >= limit-rand.N(limit/5) {
 			_ = s.k.q.AddWith(e.Key, queue.AddOptions{Urgent: true, Replace: true, Priority: bandInitial, Reason: "slow resync"})
 		}
-	}
-}
-
-// LeaseCounts says how often shards came and went; a singleton has one. All is
-// zero without a lease.
-type LeaseCounts struct {
-	Won uint64 `json:"won"`
-	// HandedOver were given up, by their own server, for another that is to have
-	// them.
-	HandedOver uint64 `json:"handedOver"`
-	// Lost were taken away: the lease could not be renewed in time, its record
-	// was removed, or a host that elects by itself (lease.Manual) said so.
-	Lost uint64 `json:"lost"`
-}
-
-// end counts the end of a hold. One that is given back because the controller
-// stops is neither.
-func (n *LeaseCounts) end(cause error) {
-	if errors.Is(cause, lease.ErrLost) {
-		n.Lost++
-	} else {
-		n.HandedOver++
 	}
 }

@@ -99,38 +99,32 @@ func NewWebhook[K comparable](name string, given *WebhookOptions[K]) (*Webhook[K
 // controller can run it at a time.
 func (h *Webhook[K]) Source() Source[K] {
 	return Source[K]{Name: h.name, Run: func(ctx context.Context, to Sink[K]) error {
-		feed := outletOf(to).feed
-		again := feed.again() // first: what is gained from now on ends nothing
-		if !h.attach(to) {
+		out := outletOf(to)
+		again := out.feed.again() // first: what is gained from now on ends nothing
+		if !h.swap(nil, out) {
 			return fmt.Errorf("reconcile: webhook %q is run by another controller", h.name)
 		}
-		defer h.detach()
+		defer h.swap(out, nil)
 		to.Synced()
 		for {
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-again: // there is nothing to list
-				feed.gained()
+				out.feed.gained()
 			}
 		}
 	}}
 }
 
-func (h *Webhook[K]) attach(to Sink[K]) bool {
+// swap puts the sink now in the place of was; not ok: it was another.
+func (h *Webhook[K]) swap(was, now *outlet[K]) (ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.sink != nil {
-		return false
+	if ok = h.sink == was; ok {
+		h.sink = now
 	}
-	h.sink = outletOf(to)
-	return true
-}
-
-func (h *Webhook[K]) detach() {
-	h.mu.Lock()
-	h.sink = nil
-	h.mu.Unlock()
+	return ok
 }
 
 // Refused is how many calls were answered with another status than 202.
@@ -140,7 +134,7 @@ func (h *Webhook[K]) Refused() uint64 {
 	return h.refused
 }
 
-// ServeHTTP answers one call.
+// ServeHTTP answers one call. One that is refused is counted, and the controller logs the first.
 func (h *Webhook[K]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body.Within(w, r, bodyTimeout) // also where the body is not read
 	status, say, why := h.take(w, r)
@@ -148,22 +142,18 @@ func (h *Webhook[K]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		return
 	}
-	h.refuse(r, status, cmp.Or(why, errors.New(say)))
-	if status == http.StatusMethodNotAllowed {
-		w.Header().Set("Allow", http.MethodPost)
-	}
-	http.Error(w, say, status)
-}
-
-// refuse counts a refused call, and has the controller log the first.
-func (h *Webhook[K]) refuse(r *http.Request, status int, why error) {
 	h.mu.Lock()
 	h.refused++
 	to := h.sink
 	h.mu.Unlock()
 	if to != nil {
+		why = cmp.Or(why, errors.New(say))
 		to.feed.skip("a call was refused", "status", status, "from", r.RemoteAddr, "err", store.Brief(why))
 	}
+	if status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", http.MethodPost)
+	}
+	http.Error(w, say, status)
 }
 
 // checkNamed refuses a key that names nothing, and a text that is too long to be one: the queue
@@ -218,18 +208,6 @@ func (h *Webhook[K]) take(w http.ResponseWriter, r *http.Request) (status int, s
 	return h.queue(keys)
 }
 
-// known asks the option.
-func (h *Webhook[K]) known(key K) (known bool, err error) {
-	if h.opts.Known == nil {
-		return true, nil
-	}
-	err = protect(func() error {
-		known = h.opts.Known(key)
-		return nil
-	})
-	return known, err
-}
-
 // queue queues the keys, as far as that is possible; it returns what take does.
 func (h *Webhook[K]) queue(keys []K) (status int, say string, why error) {
 	h.mu.Lock()
@@ -240,19 +218,21 @@ func (h *Webhook[K]) queue(keys []K) (status int, say string, why error) {
 	}
 	status = http.StatusAccepted
 	for _, k := range keys {
-		known, err := h.known(k)
-		if err != nil {
+		known := false
+		err := protect(func() error {
+			known = h.opts.Known == nil || h.opts.Known(k)
+			return nil
+		})
+		switch {
+		case err != nil:
 			status, say, why = http.StatusServiceUnavailable, "a key could not be checked", err
-		}
-		if !known {
-			continue
-		}
-		if to.feed.elsewhere(k) {
+		case !known:
+		case to.feed.of.k.elsewhere(k):
 			status, say = http.StatusServiceUnavailable, ErrElsewhere.Error()
-			continue
-		}
-		if err := to.Add(k, queue.AddOptions{Priority: bandLive}); err != nil {
-			status, say = http.StatusServiceUnavailable, err.Error() // one that is there already is taken all the same
+		default:
+			if err := to.Add(k, queue.AddOptions{Priority: bandLive}); err != nil {
+				status, say = http.StatusServiceUnavailable, err.Error() // one that is there already is taken all the same
+			}
 		}
 	}
 	return status, say, why

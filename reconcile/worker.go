@@ -20,7 +20,6 @@ type pool[K comparable] struct {
 	k       *kernel[K]
 	settler settler[K]
 	alarm   *alarm
-	late    error // the cause of a run past its deadline
 
 	// What follows is guarded by kernel.mu.
 	open  bool // workers may run
@@ -69,9 +68,10 @@ func (p *pool[K]) startLocked() {
 }
 
 // leave is a worker's last act.
-func (p *pool[K]) leave(s *slot[K]) {
+func (p *pool[K]) leave(s *slot[K], why error) {
 	p.k.mu.Lock()
 	defer p.k.mu.Unlock()
+	p.stops = p.stops || errors.Is(why, queue.ErrStopped)
 	s.cancel()
 	delete(p.slots, s)
 	n, took := s.count()
@@ -121,14 +121,6 @@ func (p *pool[K]) totals() (n Counts, took time.Duration) {
 	return n, took
 }
 
-func (p *pool[K]) noteStopped(err error) {
-	if errors.Is(err, queue.ErrStopped) {
-		p.k.mu.Lock()
-		p.stops = true
-		p.k.mu.Unlock()
-	}
-}
-
 // watch looks at the runs whenever one is due, until ctx ends.
 func (p *pool[K]) watch(ctx context.Context) {
 	for p.alarm.wait(ctx, p.k.epoch) {
@@ -137,7 +129,7 @@ func (p *pool[K]) watch(ctx context.Context) {
 		p.k.mu.Unlock()
 		now := p.k.since()
 		for _, s := range p.all() {
-			x := s.look(now, p.late)
+			x := s.look(now)
 			if x == nil {
 				continue
 			}
@@ -203,17 +195,17 @@ type worker[K comparable] struct {
 
 func (w *worker[K]) loop() {
 	pprof.SetGoroutineLabels(w.slot.labels) // it has those of what started it, which may be a run
+	// Why it ends; nil: runtime.Goexit in a reconciler took the goroutine.
+	var why error
 	// On its own, so that it happens even if a hook that goexit calls ends the
 	// goroutine a second time.
-	defer w.p.leave(w.slot)
-	normal := false
+	defer func() { w.p.leave(w.slot, why) }()
 	defer func() {
-		if !normal { // runtime.Goexit in a reconciler took the goroutine
+		if why == nil {
 			w.goexit()
 		}
 	}()
-	w.p.noteStopped(w.work())
-	normal = true
+	why = w.work()
 }
 
 // goexit settles what a reconciler left behind that ended its goroutine, and

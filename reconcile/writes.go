@@ -116,7 +116,7 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 		}
 	}
 	p.of[key] = r
-	p.forgetLocked(key, r)
+	p.forgetLocked(key)
 	behind := len(r.lacking) > 0
 	p.pending.Unlock()
 	if before.release != nil {
@@ -130,9 +130,10 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 	}
 }
 
-// forgetLocked forgets the record of a key if nothing is left of it.
-func (p *pendingWrites[K]) forgetLocked(key K, r *pendingWrite) {
-	if len(r.lacking) == 0 && !r.unsure && !r.owed && (r.ages > 1 || p.hasShownLocked(p.k.view.Load(), r.writes)) {
+// forgetLocked forgets the record of a key if there is one and nothing is left of it.
+func (p *pendingWrites[K]) forgetLocked(key K) {
+	r := p.of[key]
+	if r != nil && len(r.lacking) == 0 && !r.unsure && !r.owed && (r.ages > 1 || p.hasShownLocked(p.k.view.Load(), r.writes)) {
 		delete(p.of, key)
 	}
 	p.n.Store(int32(len(p.of)))
@@ -164,7 +165,7 @@ func (p *pendingWrites[K]) await(key K, by Cached, rev store.Revision) {
 	}
 	release, owed := r.release, r.owed
 	r.release = nil
-	p.forgetLocked(key, r)
+	p.forgetLocked(key)
 	p.pending.Unlock()
 	if release != nil {
 		release()
@@ -181,18 +182,16 @@ func (p *pendingWrites[K]) runOwed(key K, r *pendingWrite) {
 	if errors.Is(err, queue.ErrFull) {
 		return
 	}
-	p.clear(key, r, &r.owed)
+	p.clear(key, &r.owed)
 }
 
-// clear resets left, a field of r that kept the record, and forgets the record if nothing else
-// does.
-func (p *pendingWrites[K]) clear(key K, r *pendingWrite, left *bool) {
+// clear resets left, a field that kept a record of the key, and forgets the key's record if
+// nothing else does.
+func (p *pendingWrites[K]) clear(key K, left *bool) {
 	p.pending.Lock()
 	defer p.pending.Unlock()
 	*left = false
-	if p.of[key] == r {
-		p.forgetLocked(key, r)
-	}
+	p.forgetLocked(key)
 }
 
 // pendingOf is what is remembered of a key. The zero value: nothing is.
@@ -222,7 +221,7 @@ func (p *pendingWrites[K]) lookup(key K, runs bool) (k pendingOf) {
 	}
 	if runs && k.left <= 0 {
 		r.owed = behind // set with the lock that await takes: what it does not find it has not missed
-		p.forgetLocked(key, r)
+		p.forgetLocked(key)
 	}
 	return k
 }
@@ -282,7 +281,7 @@ func (p *pendingWrites[K]) lookedFor(key K) {
 	defer p.pending.Unlock()
 	if r := p.of[key]; r != nil && r.unsure {
 		r.unsure = false
-		p.forgetLocked(key, r)
+		p.forgetLocked(key)
 	}
 }
 
@@ -297,9 +296,7 @@ func (p *pendingWrites[K]) show(at seen[K]) {
 	p.pending.Lock()
 	defer p.pending.Unlock()
 	p.shown[at.cache] = at.rev
-	if r := p.of[at.key]; r != nil {
-		p.forgetLocked(at.key, r)
-	}
+	p.forgetLocked(at.key)
 }
 
 // age forgets what has waited since the call before the last for a source alone, and
@@ -320,12 +317,12 @@ func (p *pendingWrites[K]) age() {
 			unsure[key] = r
 		}
 		r.ages++
-		p.forgetLocked(key, r)
+		p.forgetLocked(key)
 	}
 	p.pending.Unlock()
 	for key, r := range unsure { // without the lock: the queue has its own
 		if _, waits := p.k.q.Lookup(key); !waits {
-			p.clear(key, r, &r.unsure)
+			p.clear(key, &r.unsure)
 		}
 	}
 	for key, r := range owed {

@@ -76,7 +76,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what fails while a controller stops is dropped",
-		File: "reconcile/supervisor.go", Old: "if m.what == failed { //", New: "if m.what == failed && !BROKEN { //",
+		File: "reconcile/supervisor.go", Old: "\ts.k.takeMail() // what failed", New: "\tif !BROKEN {\n\t\ts.k.takeMail()\n\t} // what failed",
 		Package: "reconcile", Test: "TestWhatFailsWhileAControllerStopsIsReturned",
 	},
 	{
@@ -678,12 +678,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "keys of a gained shard do not wait for its list",
-		File: "reconcile/supervisor.go", Old: "if !waitFor(ctx, ready) {", New: "if !BROKEN && !waitFor(ctx, ready) {",
+		File: "reconcile/supervisor.go", Old: "if !waitFor(ctx.Done(), ready) {", New: "if !BROKEN && !waitFor(ctx.Done(), ready) {",
 		Package: "reconcile", Test: "TestKeysOfAGainedShardWaitForItsList",
 	},
 	{
 		Name: "a lost shard is forgotten before its last run has ended",
-		File: "reconcile/supervisor.go", Old: "\twhy := context.Cause(ctx)\n", New: "\tif BROKEN {\n\t\trelease()\n\t}\n\twhy := context.Cause(ctx)\n",
+		File: "reconcile/supervisor.go", Old: "\t\treadies[i] = ready\n", New: "\t\tif BROKEN {\n\t\t\tcontext.AfterFunc(ctx, release)\n\t\t}\n\t\treadies[i] = ready\n",
 		Package: "reconcile", Test: "TestShardsMoveWhileObjectsChange",
 	},
 	{
@@ -1040,7 +1040,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "one of several caches gives a lost shard up",
-		File: "reconcile/supervisor.go", Old: "\t\tfor _, f := range releases {\n", New: "\t\tfor at, f := range releases {\n\t\t\tif BROKEN && at > 0 {\n\t\t\t\tbreak\n\t\t\t}\n",
+		File: "reconcile/supervisor.go", Old: "\t\tdefer release() // after", New: "\t\tif !BROKEN || i == 0 {\n\t\t\tdefer release()\n\t\t} // after",
 		Package: "reconcile", Test: "TestShardIsOfAllCachesOfItsController",
 	},
 	{
@@ -1145,7 +1145,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what a source left unlisted at its end is forgotten",
-		File: "reconcile/feed.go", Old: "if f.asks = nil; len(f.unlisted) > 0 {", New: "if f.asks = nil; len(f.unlisted) > 0 && !BROKEN {",
+		File: "reconcile/feed.go", Old: "\t\t\tf.cannotList() // what", New: "\t\t\tif BROKEN {\n\t\t\t\tf.begin()\n\t\t\t}\n\t\t\tf.cannotList() // what",
 		Package: "reconcile", Test: "TestShardThatIsGainedAtTheEndOfASourceIsListed",
 	},
 	{
@@ -1170,7 +1170,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a source that is to list again is synced by its old life",
-		File: "reconcile/feed.go", Old: "news := !f.synced && !f.ending", New: "news := !f.synced && (!f.ending || BROKEN)",
+		File: "reconcile/feed.go", Old: "f.synced = !f.ending", New: "f.synced = !f.ending || BROKEN",
 		Package: "reconcile", Test: "TestSourceThatIsToListAgainIsNotSyncedByItsOldLife",
 	},
 	{
@@ -1205,12 +1205,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "a run that makes its object unready wakes itself",
-		File: "reconcile/feed.go", Old: "at.supersedes) && s.isOwn(at)", New: "at.supersedes) && s.isOwn(at) && !(BROKEN && at.later)",
+		File: "reconcile/feed.go", Old: "at.supersedes) && s.isOwn(at)", New: "at.supersedes) && s.isOwn(at) && !(BROKEN && at.after > 0)",
 		Package: "reconcile", Test: "TestObjectThatAnotherWriterMakesUnreadyRuns",
 	},
 	{
 		Name: "writers that disagree about an object keep a worker busy",
-		File: "reconcile/settle.go", Old: "if at.later {", New: "if at.later && !BROKEN {",
+		File: "reconcile/settle.go", Old: "After: at.after, Reason", New: "After: map[bool]time.Duration{false: at.after}[BROKEN], Reason",
 		Package: "reconcile", Test: "TestWritersThatDisagreeAboutReadinessDoNotSpin",
 	},
 	{
@@ -1325,7 +1325,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a lease that was lost is said to be given up",
-		File: "reconcile/milestones.go", Old: "if errors.Is(why, lease.ErrLost) {", New: "if errors.Is(why, lease.ErrLost) && !BROKEN {",
+		File: "reconcile/supervisor.go", Old: "if errors.Is(why, lease.ErrLost) {", New: "if errors.Is(why, lease.ErrLost) && !BROKEN {",
 		Package: "reconcile", Test: "TestALostLeaseIsAWarning",
 	},
 	{
@@ -1380,7 +1380,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a runner that was stopped is not waited for",
-		File: "reconcile/manager.go", Old: "if waitFor(limit, mb.done) {", New: "if BROKEN || waitFor(limit, mb.done) {",
+		File: "reconcile/manager.go", Old: "if waitFor(limit.Done(), mb.done) {", New: "if BROKEN || waitFor(limit.Done(), mb.done) {",
 		Package: "reconcile", Test: "TestStoppedRunnersErrorIsThatOfStop",
 	},
 	{
@@ -1390,7 +1390,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "runs are looked at while nothing runs",
-		File: "reconcile/slot.go", Old: "timer := time.NewTimer(notDue)", New: "timer := time.NewTimer(notDue)\n\tif BROKEN {\n\t\ttimer.Reset(time.Second)\n\t}",
+		File: "reconcile/slot.go", Old: "timer := time.NewTimer(maxTime)", New: "timer := time.NewTimer(maxTime)\n\tif BROKEN {\n\t\ttimer.Reset(time.Second)\n\t}",
 		Package: "reconcile", Test: "TestIdleControllerSleepsWhateverItsTimeoutIs",
 	},
 	{
@@ -1445,7 +1445,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a lease's next life does not wait for the runs of the last",
-		File: "reconcile/supervisor.go", Old: "\tallClosed(s.pool.cancelRuns(mine, cause), nil)\n", New: "\tended := s.pool.cancelRuns(mine, cause)\n\tif !BROKEN {\n\t\tallClosed(ended, nil)\n\t}\n",
+		File: "reconcile/supervisor.go", Old: "\twaitFor(nil, s.pool.cancelRuns(mine, cause)...)\n", New: "\tended := s.pool.cancelRuns(mine, cause)\n\tif !BROKEN {\n\t\twaitFor(nil, ended...)\n\t}\n",
 		Package: "reconcile", Test: "TestLeaseLostAndWonAgainNeverGivesTwoLiveRuns",
 	},
 	{
@@ -1475,7 +1475,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a panic of Known ends the connection",
-		File: "reconcile/webhook.go", Old: "\terr = protect(func() error {\n\t\tknown = h.opts.Known(key)\n", New: "\tif BROKEN {\n\t\treturn h.opts.Known(key), nil\n\t}\n\terr = protect(func() error {\n\t\tknown = h.opts.Known(key)\n",
+		File: "reconcile/webhook.go", Old: "\t\terr := protect(func() error {\n\t\t\tknown =", New: "\t\tcall := protect\n\t\tif BROKEN {\n\t\t\tcall = func(f func() error) error { return f() }\n\t\t}\n\t\terr := call(func() error {\n\t\t\tknown =",
 		Package: "reconcile", Test: "TestWebhookRefusesAKeyThatKnownPanicsAt",
 	},
 	{
@@ -2105,7 +2105,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "Unwatch waits for a source however long it goes on",
-		File: "reconcile/feed.go", Old: "patience, cancel := context.WithTimeout(ctx, s.k.o.stuckAfter())\n\tdefer cancel()\n\treturn waitFor(patience, done), nil", New: "patience, cancel := context.WithTimeout(ctx, s.k.o.stuckAfter())\n\tif BROKEN {\n\t\tpatience = ctx\n\t}\n\tdefer cancel()\n\treturn waitFor(patience, done), nil",
+		File: "reconcile/feed.go", Old: "patience, cancel := context.WithTimeout(ctx, s.k.o.stuckAfter())\n\tdefer cancel()\n\treturn waitFor(patience.Done(), done), nil", New: "patience, cancel := context.WithTimeout(ctx, s.k.o.stuckAfter())\n\tif BROKEN {\n\t\tpatience = ctx\n\t}\n\tdefer cancel()\n\treturn waitFor(patience.Done(), done), nil",
 		Package: "reconcile", Test: "TestSourceThatRemovesItselfEnds",
 	},
 	{
@@ -2125,7 +2125,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a key that a list has no more is resynced for ever",
-		File: "reconcile/every.go", Old: "return listed || p.last.Load() == nil", New: "return listed || p.last.Load() == nil || BROKEN",
+		File: "reconcile/every.go", Old: "!= nil || p.last.Load() == nil", New: "!= nil || p.last.Load() == nil || BROKEN",
 		Package: "reconcile", Test: "TestNoResyncRunsAKeyThatAListHasNoMore",
 	},
 	{
@@ -4460,7 +4460,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a source behind a sink that can be unwrapped is started again",
-		File: "reconcile/cachesource.go", Old: "c.ChangesAgain(ctx, to.feed.again())", New: "c.ChangesAgain(ctx, map[bool]*feed[K]{true: to.feed}[!BROKEN || to.direct()].again())",
+		File: "reconcile/cachesource.go", Old: "c.ChangesAgain(ctx, to.feed.again())", New: "c.ChangesAgain(ctx, map[bool]*feed[K]{true: to.feed, false: strangersFeed[K]()}[!BROKEN || to.direct()].again())",
 		Package: "reconcile", Test: "TestMapBehindASinkKeepsWhatWaitsWhenAShardIsGained",
 	},
 	{
