@@ -87,7 +87,9 @@ func (jsonCodec) Keep(stored, known, next []byte) ([]byte, error) {
 	return merged, nil
 }
 
-// keepFields merges three objects; if one of them is no object, next wins whole.
+// keepFields merges three objects; if one of them is no object, next wins whole. What nothing
+// is added to stays as it is, byte by byte: a json.RawMessage would come back with its keys in
+// another order, differ from what is declared, and be written again for ever.
 func keepFields(stored, known, next json.RawMessage) (json.RawMessage, error) {
 	if !isObject(stored) || !isObject(known) || !isObject(next) {
 		return next, nil
@@ -102,30 +104,34 @@ func keepFields(stored, known, next json.RawMessage) (json.RawMessage, error) {
 		}
 	}
 	ours := foldedNames(k, n)
+	changed := false
 	for name, old := range s {
-		if err := keepField(n, name, old, k, ours); err != nil {
+		kept, err := keepField(n, name, old, k, ours)
+		if err != nil {
 			return nil, err
 		}
+		changed = changed || kept
+	}
+	if !changed {
+		return next, nil
 	}
 	return json.Marshal(n)
 }
 
-// keepField decides about one field of the stored object. One that we know and
-// that is missing from next was removed on purpose.
-func keepField(next map[string]json.RawMessage, name string, old json.RawMessage, known map[string]json.RawMessage, ours map[string]bool) error {
+// keepField decides about one field of the stored object, and reports whether it changed next.
+// One that we know and that is missing from next was removed on purpose.
+func keepField(next map[string]json.RawMessage, name string, old json.RawMessage, known map[string]json.RawMessage, ours map[string]bool) (changed bool, err error) {
 	now, present := next[name]
 	same, isKnown := known[name]
 	switch {
 	case isKnown && present:
-		merged, err := keepFields(old, same, now)
-		if err != nil {
-			return err
-		}
-		next[name] = merged
+		next[name], err = keepFields(old, same, now)
+		return !bytes.Equal(next[name], now), err
 	case !isKnown && !present && !ours[folded(name)]:
 		next[name] = old
+		return true, nil
 	}
-	return nil
+	return false, nil
 }
 
 // foldedNames are the names of the fields that we know, without their case.

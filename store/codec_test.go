@@ -351,3 +351,39 @@ func TestRecordAtTheBoundOfItsSizeIsRead(t *testing.T) {
 		wantErr(t, fmt.Sprint(size, " bytes"), err, want)
 	}
 }
+
+// An object with a field that the program does not know settles like any other: what a
+// json.RawMessage holds stays as it was written, its keys in their order and also twice.
+//
+// Negative control: mutant "an object with an unknown field is sorted".
+func TestRawJSONBesideUnknownFieldsSettles(t *testing.T) {
+	type raw struct{ Raw json.RawMessage }
+	m := newMemory(t, &memory.Options{Encode: true})
+	s := must[*store.Store[raw, raw]](t)(store.New[raw, raw](m, "Bucket", nil))
+	putRaw(t, m, store.Key{Name: "a"}, `{"schema": 1, "later": 1, "meta": {"name": "a", "uid": "u", "labels": {"tend/declared-by": "me"}},
+		"spec": {"Raw": {"b": 1, "a": {"d": 1, "c": [2]}}, "later": 1}, "status": {"later": {}}}`)
+	const answer = `{"z":1,"y":{"x":1,"w":2,"x":3}}`
+	for i := range 3 {
+		want := raw{json.RawMessage(`{"b":2,"a":{"d":1,"c":[2]}}`)}
+		a := must[store.Applied](t)(s.Apply(t.Context(), []*store.Object[raw, raw]{{Meta: store.Meta{Name: "a"}, Spec: want}}, "me", 0))
+		if i > 0 && a.Unchanged != 1 {
+			t.Errorf("the same set for the time %d: %+v", i+1, a)
+		}
+		o := must[*store.Object[raw, raw]](t)(s.Get(t.Context(), store.Key{Name: "a"}))
+		if string(o.Spec.Raw) != string(want.Raw) {
+			t.Errorf("declared %s, reads %s", want.Raw, o.Spec.Raw)
+		}
+		before := o.Revision
+		o.Status.Raw = json.RawMessage(answer)
+		given := must[*store.Object[raw, raw]](t)(s.UpdateStatus(t.Context(), o))
+		if i > 0 && given.Revision != before {
+			t.Errorf("the same status for the time %d was written", i+1)
+		}
+		if o = must[*store.Object[raw, raw]](t)(s.Get(t.Context(), o.Key())); string(o.Status.Raw) != answer {
+			t.Errorf("wrote %s, reads %s", answer, o.Status.Raw)
+		}
+	}
+	if got := rawJSON(t, m, store.Key{Name: "a"}); got["later"] != 1.0 || got["spec"].(map[string]any)["later"] != 1.0 {
+		t.Errorf("unknown fields are gone: %v", got)
+	}
+}

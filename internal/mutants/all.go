@@ -612,6 +612,11 @@ var All = []Mutant{
 		Package: "store/cache", Test: "TestShardsThatComeAndGoShowExactlyWhatIsStored",
 	},
 	{
+		Name: "an object with an unknown field is sorted",
+		File: "store/codec.go", Old: "\tif !changed {", New: "\tif !changed && !BROKEN {",
+		Package: "store", Test: "TestRawJSONBesideUnknownFieldsSettles",
+	},
+	{
 		Name: "a shard that is ready is ready for any user",
 		File: "store/cache/shards.go", Old: "if w.next == nil { // else the list that it waits for has not begun\n\t\tw.next = make(chan struct{})", New: "if w.next == nil {\n\t\tw.next = make(chan struct{})\n\t\tif BROKEN && w.isReady {\n\t\t\tready := w.next\n\t\t\tw.next = nil\n\t\t\tclose(ready)\n\t\t\treturn ready, func() {}\n\t\t}",
 		Package: "store/cache", Test: "TestAShardIsReadyForASecondUserOnceItIsAsItWasThen",
