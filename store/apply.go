@@ -170,16 +170,24 @@ func (a *applier[S, T]) put(ctx context.Context, want *Object[S, T]) error {
 	if there.Deleting() {
 		return a.count(&a.done.Waiting, nil)
 	}
+	var before Revision
 	now, err := a.s.Mutate(ctx, want.Key(), func(o *Object[S, T]) error {
+		before = o.Revision
 		if o.Labels[LabelOwner] != a.owner { // it was made since the list
 			return a.foreign(o.Key())
+		}
+		if o.Deleting() { // since the list
+			return ErrDeleting
 		}
 		o.Labels = union(o.Labels, want.Labels)
 		o.Annotations = union(o.Annotations, want.Annotations)
 		o.Spec = a.s.Clone(want).Spec
 		return nil
 	})
-	if err == nil && now.Revision == there.Revision {
+	switch {
+	case errors.Is(err, ErrDeleting):
+		return a.count(&a.done.Waiting, nil)
+	case err == nil && now.Revision == before:
 		return a.count(&a.done.Unchanged, nil)
 	}
 	return a.count(&a.done.Updated, err)

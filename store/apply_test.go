@@ -472,3 +472,48 @@ func TestApplyTakesOverNothingThatWasMadeMeanwhile(t *testing.T) {
 	}
 	wantNames(t, s, "a")
 }
+
+// newSwapping is a store that holds a, declared by "file", with a finalizer.
+func newSwapping(t *testing.T) (*swapping, *buckets) {
+	b := &swapping{Backend: newMemory(t, nil)}
+	s := newBuckets(t, b, nil)
+	set := declared("a")
+	set[0].Finalizers = []string{"f"}
+	if _, err := s.Apply(t.Context(), set, "file", 0); err != nil {
+		t.Fatal(err)
+	}
+	return b, s
+}
+
+// An object that is deleted while a set is applied gets no spec that vanishes with it.
+//
+// Negative control: mutant "Apply writes an object that is being deleted since its list".
+func TestApplyWaitsForAnObjectThatIsDeletedSinceItsList(t *testing.T) {
+	b, s := newSwapping(t)
+	b.act = func() {
+		if err := s.Delete(t.Context(), stored(t, s, named("a"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set := declared("a")
+	set[0].Spec.Region = "us-1"
+	if did, err := s.Apply(t.Context(), set, "file", 0); err != nil || did != (store.Applied{Waiting: 1}) {
+		t.Errorf("got %+v, error %v, want one waiting", did, err)
+	}
+	if got := stored(t, s, named("a")).Spec.Region; got != "eu-1" {
+		t.Errorf("the object that is being deleted has the region %q", got)
+	}
+}
+
+// Negative control: mutant "Apply counts what others wrote".
+func TestApplyCountsOnlyWhatItWrote(t *testing.T) {
+	b, s := newSwapping(t)
+	b.act = func() {
+		o := stored(t, s, named("a"))
+		o.Status.ARN = "arn"
+		must[*bucket](t)(s.UpdateStatus(t.Context(), o))
+	}
+	if did, err := s.Apply(t.Context(), declared("a"), "file", 0); err != nil || did != (store.Applied{Unchanged: 1}) {
+		t.Errorf("got %+v, error %v, want one unchanged", did, err)
+	}
+}

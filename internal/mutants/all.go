@@ -617,6 +617,16 @@ var All = []Mutant{
 		Package: "store", Test: "TestRawJSONBesideUnknownFieldsSettles",
 	},
 	{
+		Name: "Apply writes an object that is being deleted since its list",
+		File: "store/apply.go", Old: "if o.Deleting() { // since the list", New: "if o.Deleting() && !BROKEN {",
+		Package: "store", Test: "TestApplyWaitsForAnObjectThatIsDeletedSinceItsList",
+	},
+	{
+		Name: "Apply counts what others wrote",
+		File: "store/apply.go", Old: "now.Revision == before", New: "(now.Revision == before && !BROKEN || BROKEN && now.Revision == there.Revision)",
+		Package: "store", Test: "TestApplyCountsOnlyWhatItWrote",
+	},
+	{
 		Name: "a shard that is ready is ready for any user",
 		File: "store/cache/shards.go", Old: "if w.next == nil { // else the list that it waits for has not begun\n\t\tw.next = make(chan struct{})", New: "if w.next == nil {\n\t\tw.next = make(chan struct{})\n\t\tif BROKEN && w.isReady {\n\t\t\tready := w.next\n\t\t\tw.next = nil\n\t\t\tclose(ready)\n\t\t\treturn ready, func() {}\n\t\t}",
 		Package: "store/cache", Test: "TestAShardIsReadyForASecondUserOnceItIsAsItWasThen",
